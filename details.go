@@ -139,6 +139,7 @@ const (
 	ErrStoreReadOnly    Detail = "store_read_only"
 	ErrUnsafeRoot       Detail = "unsafe_root"
 	ErrBadStateDir      Detail = "bad_state_dir"
+	ErrStateNotWritable Detail = "state_not_writable"
 	ErrNewerFormat      Detail = "newer_format"
 	ErrExportDamaged    Detail = "export_damaged"
 	ErrStoreNotEmpty    Detail = "store_not_empty"

@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -138,4 +139,19 @@ func (s *Store) LastRows(path string, n int) (int, error) {
 		seq = rec.Muts[0].PrevSeq
 	}
 	return count, nil
+}
+
+// The tests of this package keep the state in the workspace, where many of them
+// look at it, but for those that ask for the default.
+func init() { placeFor = placeInTree }
+
+func placeInTree(w *place.Workspace, readOnly bool) (place.Opened, error) {
+	return w.OpenAt(w.Of(place.Tree), !readOnly)
+}
+
+// DefaultPlace has stores opened where they are by default, until restore is
+// called.
+func DefaultPlace() (restore func()) {
+	placeFor = func(w *place.Workspace, readOnly bool) (place.Opened, error) { return w.Open(readOnly) }
+	return func() { placeFor = placeInTree }
 }

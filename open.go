@@ -31,7 +31,7 @@ const FormatVersion = engine.FormatVersion
 // [Store.Recovery] reports what was found. Open may run while other processes
 // have the workspace open. It fails with [ErrUnsafeRoot] for a system or home
 // directory and for one that is in a repository's own, [ErrBadStateDir] for a state directory that is a symbolic link or
-// no directory, [ErrNewerFormat] for one that a newer version wrote, and with the
+// no directory, [ErrStateNotWritable] for one that exists and cannot be written, [ErrNewerFormat] for one that a newer version wrote, and with the
 // details of the file system's errors. A failed Open leaves a workspace that
 // can be opened again.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
@@ -83,6 +83,7 @@ func (s *Store) start(ctx context.Context) error {
 	if s.opts.ReadOnly {
 		return nil
 	}
+	s.noteRoot()
 	err := s.engine.Alone("open", s.drafts.Sweep)
 	if terr := s.sweepTxs(ctx); err != nil || terr != nil {
 		s.engine.Report.Warn(WarnDraftsNotSwept)
@@ -167,22 +168,22 @@ func (s *Store) openDirs(dir string) error {
 		Protected: []string{engine.StateDirName},
 		Windows:   runtime.GOOS == "windows",
 	}}
-	parent, name := s.engine.Disk.Root, engine.StateDirName
-	s.engine.StatePlace = filepath.Join(real, engine.StateDirName)
-	if s.opts.StateDir != "" {
-		place := s.opts.StateDir
-		if !filepath.IsAbs(place) {
-			place = filepath.Join(real, place)
-		}
-		if parent, err = fsx.OpenRoot(filepath.Dir(place)); engine.IsAbsent(err) {
-			return fault.New(fault.NotFound).Because(err).Hintf("the parent of the state directory does not exist; create it, or choose another location")
-		}
-		if err != nil {
-			return err
-		}
-		name, s.engine.StatePlace = filepath.Base(place), place
+	if s.opts.StateDir == "" {
+		return s.openPlaced(real)
 	}
-	return s.engine.OpenState(parent, name)
+	given := s.opts.StateDir
+	if !filepath.IsAbs(given) {
+		given = filepath.Join(real, given)
+	}
+	parent, err := fsx.OpenRoot(filepath.Dir(given))
+	if engine.IsAbsent(err) {
+		return fault.New(fault.NotFound).Because(err).Hintf("the parent of the state directory does not exist; create it, or choose another location")
+	}
+	if err != nil {
+		return err
+	}
+	s.engine.StatePlace = given
+	return s.engine.OpenState(parent, filepath.Base(given))
 }
 
 func isUnsafeRoot(real string) bool {

@@ -18,9 +18,11 @@ type Options struct {
 	Sync SyncLevel
 
 	// StateDir is the state directory, absolute or relative to the workspace.
-	// Default: ".resilient_write" in the workspace. It should be on the file
-	// system of the workspace: elsewhere, files are staged beside their target
-	// and history is copied instead of linked.
+	// Default: the store that exists, else a new one in the common git directory
+	// of the repository that the workspace is in, in the directory of the user's
+	// state, or in the workspace (docs/state.md). It should be on the file system
+	// of the workspace: elsewhere, files are staged beside their target and history
+	// is copied instead of linked.
 	StateDir string
 
 	// FlushVolume lets a commit of several files ask for one flush of the

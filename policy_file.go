@@ -102,7 +102,11 @@ func (s *Store) openPolicyFile(at policyPlace) (fsx.File, error) {
 		if s.engine.Disk.State == nil {
 			return nil, os.ErrNotExist
 		}
-		return s.engine.Disk.State.Open(policyName, fsx.Read, 0)
+		f, err := s.engine.Disk.State.Open(policyName, fsx.Read, 0)
+		if engine.IsAbsent(err) && s.workspace != nil {
+			return s.policyOfTree()
+		}
+		return f, err
 	}
 	real, err := filepath.EvalSymlinks(at.place)
 	if err != nil {
@@ -122,6 +126,10 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 	f, err := s.openPolicyFile(at)
 	if engine.IsAbsent(err) {
 		return s.noPolicyFile(at)
+	}
+	var own *fault.Fault
+	if errors.As(err, &own) {
+		return nil, seen, own
 	}
 	if err != nil {
 		return nil, seen, at.unusable(err)
@@ -253,11 +261,16 @@ func (s *Store) restrict(p *Policy, at policyPlace, def Gate) {
 // trackedByGit reports whether a repository tracks the policy file in the state
 // directory.
 func (s *Store) trackedByGit() bool {
-	if s.engine.StatePlace == "" {
-		return false
+	for _, file := range s.policyFiles() {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(file))
+		if engine.IsAbsent(err) {
+			continue
+		}
+		if err != nil || gitindex.Tracked(filepath.Join(dir, policyName), relpath.SameName) {
+			return true
+		}
 	}
-	dir, err := filepath.EvalSymlinks(s.engine.StatePlace)
-	return err != nil || gitindex.Tracked(filepath.Join(dir, policyName), relpath.SameName)
+	return false
 }
 
 // policyTrouble is a policy file that is wrong. Nothing is changed until it is

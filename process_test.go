@@ -30,12 +30,13 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	debug.SetGCPercent(400) // the heaps of small stores are collected all the time otherwise
-	remove := testbed.Memory()
+	remove, forget := testbed.Memory(), testbed.State()
 	code := m.Run()
 	if code != 0 && short() {
 		fmt.Fprintf(os.Stderr, "RW_SEED=%d repeats the turn of this run\n", turn())
 	}
 	remove()
+	forget()
 	os.Exit(code)
 }
 

@@ -97,6 +97,9 @@ const (
 	WarnPolicyBroken        = "policy_broken"
 	WarnStateNarrowed       = "state_dir_narrowed"
 	WarnModesNotEnforced    = "modes_not_enforced"
+	WarnStateInTree         = "state_in_tree"
+	WarnSeveralStateDirs    = "several_state_dirs"
+	WarnStateOfOtherRoot    = "state_of_other_root"
 	WarnDraftsNotSwept      = "drafts_not_swept"
 	WarnRiskLow             = "risk_low"
 	WarnRiskMedium          = "risk_medium"
@@ -148,6 +151,9 @@ var warningHints = map[string]string{
 	WarnPolicyBroken:        "the policy file is invalid; nothing can be changed until it is valid",
 	WarnStateNarrowed:       "other users could write to the state directory or the policy file; the modes were narrowed, but what was written before is not known",
 	WarnModesNotEnforced:    "other users may be able to write to the state directory: this file system does not keep owners and modes, or the store is open read-only",
+	WarnStateInTree:         "the state directory is in the workspace, because no other place is local and writable; git clean -fdx and the removal of the workspace delete it",
+	WarnSeveralStateDirs:    "the workspace has several state directories, of which one is used; resilient-write status --all lists them, resilient-write relocate --remove removes one",
+	WarnStateOfOtherRoot:    "a state directory was made for this path when another directory was there; it is not used, and a new one was made; resilient-write status --all lists both",
 	WarnDraftsNotSwept:      "expired drafts or transactions could not be removed; the next open tries again",
 	WarnRiskLow:             "the content contains what may be personal data or a secret; Store.RiskScore gives the details",
 	WarnRiskMedium:          "the content contains what may be a secret; Store.RiskScore gives the details",

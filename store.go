@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 )
 
 // Store is the write surface of one workspace. Its methods may be called by
@@ -33,6 +34,8 @@ type Store struct {
 	guard        guard
 	repositories repositories
 	watchers     watchers
+	workspace    *place.Workspace // nil where the caller says where the state is
+	placed       place.Place
 }
 
 // Sync returns when everything that calls have done so far is at the level

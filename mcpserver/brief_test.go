@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
@@ -350,7 +351,7 @@ func TestHandoffOfAFreshProject(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	}
-	if counts, err := os.ReadFile(filepath.Join(dir, ".resilient_write", "budgets.json")); err == nil {
+	if counts, err := os.ReadFile(filepath.Join(place.At(dir), "budgets.json")); err == nil {
 		t.Errorf("it counts as a failure: %s", counts)
 	}
 	if text, isError, _ := briefly(t, s, "rw_handoff_read", `{"path":"HANDOFF.md"}`); !isError || is(t, text, "context", "reason") != "not_found" || is(t, text, "retry_budget") != 2.0 {

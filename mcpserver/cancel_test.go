@@ -12,6 +12,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 )
 
 // stopping is a hook that stops at a place until its context ends or it is let
@@ -281,7 +282,7 @@ func TestAStreamHoldsNobodyUp(t *testing.T) {
 // nothingStaged fails the test when a slot holds something.
 func (w *wire) nothingStaged(t *testing.T) {
 	t.Helper()
-	left, _ := filepath.Glob(filepath.Join(w.dir, ".resilient_write", "staging", "*"))
+	left, _ := filepath.Glob(filepath.Join(place.At(w.dir), "staging", "*"))
 	for _, p := range left {
 		if st, err := os.Stat(p); err == nil && st.Size() > 0 {
 			t.Errorf("left in staging: %s", p)

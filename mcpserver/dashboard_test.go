@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -46,7 +47,7 @@ func newBoard(t testing.TB, o mcpserver.HTTPOptions) *board {
 		Open: func(ctx context.Context) (*rw.Store, error) {
 			return rw.Open(ctx, dir, &rw.Options{ReadOnly: true})
 		},
-		Undo: store, State: filepath.Join(dir, ".resilient_write"),
+		Undo: store, State: place.At(dir),
 	}, &o)
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +383,7 @@ func TestDashboardGivesUpOnWhoReadsNothing(t *testing.T) {
 	b := newBoard(t, mcpserver.HTTPOptions{})
 	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{
 		Open:  func(ctx context.Context) (*rw.Store, error) { return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true}) },
-		State: filepath.Join(b.dir, ".resilient_write"),
+		State: place.At(b.dir),
 	}, &mcpserver.HTTPOptions{WriteTimeout: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -419,7 +420,7 @@ func TestDashboardOfAServerThatOnlyReads(t *testing.T) {
 	row := b.write("a.txt", "one\n")
 	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{
 		Open:  func(ctx context.Context) (*rw.Store, error) { return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true}) },
-		State: filepath.Join(b.dir, ".resilient_write"),
+		State: place.At(b.dir),
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -24,7 +25,7 @@ func damaged(t testing.TB, line string) *rw.Store {
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	segments, err := filepath.Glob(filepath.Join(dir, ".resilient_write", "journal", "*.jsonl"))
+	segments, err := filepath.Glob(filepath.Join(place.At(dir), "journal", "*.jsonl"))
 	if err != nil || len(segments) != 1 {
 		t.Fatal(segments, err)
 	}
@@ -38,7 +39,7 @@ func damaged(t testing.TB, line string) *rw.Store {
 		t.Fatal(err)
 	}
 	// Without its cache the whole journal is read.
-	if err := os.RemoveAll(filepath.Join(dir, ".resilient_write", "index")); err != nil {
+	if err := os.RemoveAll(filepath.Join(place.At(dir), "index")); err != nil {
 		t.Fatal(err)
 	}
 	again, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff})

@@ -281,7 +281,7 @@ func (a *app) storeFlags(f *pflag.FlagSet) {
 		root = "."
 	}
 	f.StringVar(&a.set.root, "root", root, "workspace `directory` (RW_WORKSPACE)")
-	f.StringVar(&a.set.stateDir, "state-dir", a.env("RW_STATE_DIR"), "state `directory`, default .resilient_write in the workspace (RW_STATE_DIR)")
+	f.StringVar(&a.set.stateDir, "state-dir", a.env("RW_STATE_DIR"), "state `directory`; default: the one that exists, else in the repository's git directory, in the user's state, or .resilient_write in the workspace (RW_STATE_DIR)")
 	f.StringVar(&a.set.sync, "sync", a.env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
 	f.StringVar(&a.set.policyFile, "policy-file", "", policyUsage)
 	f.StringVar(&a.set.gate, "gate", "", gateUsage)
@@ -325,6 +325,7 @@ func (a *app) withStore(ctx context.Context, looks bool, work func(context.Conte
 	if err != nil {
 		return err
 	}
+	a.tellPlace(store.Recovery().Warnings)
 	ctx, done := a.withProgress(ctx)
 	err = work(ctx, store)
 	done()

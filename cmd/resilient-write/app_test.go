@@ -38,7 +38,7 @@ func (s shell) run(args ...string) ran {
 	s.t.Helper()
 	var out, errs bytes.Buffer
 	env := func(name string) string {
-		return map[string]string{"RW_WORKSPACE": s.dir, "RW_SYNC": "off"}[name]
+		return map[string]string{"RW_WORKSPACE": s.dir, "RW_SYNC": "off", "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
 	}
 	r := ran{code: run(append(args, s.extra...), env, strings.NewReader(s.in), &out, &errs)}
 	r.out, r.errs = out.String(), errs.String()

@@ -29,7 +29,7 @@ func init() {
 
 // testEnv is the environment of the command in a process of a test.
 func testEnv(name string) string {
-	return map[string]string{"NO_COLOR": os.Getenv("NO_COLOR"), "RW_SYNC": "off", "RW_WORKSPACE": os.Getenv("RW_WORKSPACE")}[name]
+	return map[string]string{"NO_COLOR": os.Getenv("NO_COLOR"), "RW_SYNC": "off", "RW_WORKSPACE": os.Getenv("RW_WORKSPACE"), "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
 }
 
 // process is the command in a process of its own.
@@ -75,7 +75,7 @@ func (r result) status() string {
 // grown is a store with so many rows that looking after it takes a moment.
 func grown(t *testing.T, dir string, n int) {
 	t.Helper()
-	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff})
+	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 )
 
 // entriesOf are the findings of a run of doctor, by client.
@@ -50,7 +51,9 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: %s", name, notes)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(d.project, ".resilient_write", "journal")); err != nil {
+	t.Setenv("XDG_STATE_HOME", "") // which clients do not pass on
+	t.Setenv("HOME", d.home)
+	if _, err := os.Stat(filepath.Join(place.At(d.project), "journal")); err != nil {
 		t.Errorf("another directory is served: %v", err)
 	}
 	d.run("init", "codex", "claude-code", "--approve", "--remove")

@@ -22,6 +22,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -293,10 +294,8 @@ func hookRoot(dir string) string {
 		return ""
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		for _, mark := range []string{filepath.Join(".resilient_write", "meta.json"), ".git"} {
-			if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {
-				return at
-			}
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil || place.Has(at) {
+			return at
 		}
 		if at == filepath.Dir(at) {
 			return ""

@@ -31,7 +31,7 @@ func (d *desk) run(args ...string) (reply map[string]any, code int) {
 	d.t.Helper()
 	cmd := exec.Command(build(d.t), args...)
 	cmd.Dir = d.project
-	cmd.Env = []string{"HOME=" + d.home, "USERPROFILE=" + d.home, "APPDATA=" + filepath.Join(d.home, "AppData"), "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"HOME=" + d.home, "USERPROFILE=" + d.home, "APPDATA=" + filepath.Join(d.home, "AppData"), "PATH=" + os.Getenv("PATH"), "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME")}
 	out, _ := cmd.Output()
 	if err := json.Unmarshal(out, &reply); err != nil {
 		d.t.Fatalf("%q: %q %v", args, out, err)

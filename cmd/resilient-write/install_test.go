@@ -23,6 +23,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -248,7 +249,7 @@ func (e entry) here(t *testing.T, dir string) (args, env []string) {
 	if named == "" {
 		t.Errorf("%s: no directory is named", e.from)
 	}
-	return args, append(env, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir())
+	return args, append(env, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "XDG_STATE_HOME="+os.Getenv("XDG_STATE_HOME"))
 }
 
 // wantTools is how many tools a server with these arguments lists.
@@ -335,7 +336,7 @@ func TestInstallConfigurationsServe(t *testing.T) {
 				t.Errorf("%s: not every client takes the name %s", e.from, name)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(dir, ".resilient_write", "journal")); err != nil {
+		if _, err := os.Stat(filepath.Join(place.At(dir), "journal")); err != nil {
 			t.Errorf("%s: another directory is served: %v", e.from, err)
 		}
 		c.Close()

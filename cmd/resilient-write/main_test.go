@@ -27,9 +27,12 @@ import (
 
 // TestMain has the binary reply in full where a test says nothing of it: most
 // look at receipts and structured content. What the binary replies without the
-// variable is tested in replies_test.go.
+// variable is tested in replies_test.go. And it keeps the state in the workspace,
+// where many tests look for what must not be left; where it is without the
+// variable is tested in relocate_test.go.
 func TestMain(m *testing.M) {
 	os.Setenv("RW_REPLIES", "full")
+	os.Setenv("RW_STATE_DIR", ".resilient_write")
 	testbed.Main(m, command.RemoveBinary)
 }
 

@@ -44,7 +44,7 @@ func (s shell) into(out io.Writer, args ...string) (code rw.Code, errs string) {
 	go func() {
 		var b bytes.Buffer
 		env := func(name string) string {
-			return map[string]string{"RW_WORKSPACE": s.dir, "RW_SYNC": "off", "NO_COLOR": "1"}[name]
+			return map[string]string{"RW_WORKSPACE": s.dir, "RW_SYNC": "off", "NO_COLOR": "1", "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
 		}
 		code := run(append(args, s.extra...), env, strings.NewReader(s.in), out, &b)
 		done <- ending{code, b.String()}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -58,10 +61,20 @@ func (s *settings) place(flag, name string) error {
 func (s *settings) stateDirectory() string {
 	switch dir := s.stateDir; {
 	case dir == "":
-		return filepath.Join(s.root, ".resilient_write")
+		return place.At(s.root)
 	case filepath.IsAbs(dir):
 		return dir
 	default:
 		return filepath.Join(s.root, dir)
+	}
+}
+
+// tellPlace says what a person has to know of where the state is.
+func (a *app) tellPlace(list []rw.Warning) {
+	for _, w := range list {
+		switch w.Reason {
+		case rw.WarnStateInTree, rw.WarnSeveralStateDirs, rw.WarnStateOfOtherRoot:
+			fmt.Fprintf(a.told(), "resilient-write: warning: %s: %s\n", w.Reason, w.Hint)
+		}
 	}
 }

@@ -212,7 +212,7 @@ func TestReportOfPaths(t *testing.T) {
 // for nobody.
 func TestReportBesideAWriter(t *testing.T) {
 	s := newShell(t)
-	store, err := rw.Open(context.Background(), s.dir, nil)
+	store, err := rw.Open(context.Background(), s.dir, &rw.Options{StateDir: ".resilient_write"})
 	if err != nil {
 		t.Fatal(err)
 	}

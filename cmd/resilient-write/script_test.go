@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Values[snapshotsKey{}] = snapshots{}
 			e.Setenv("VERSION", rw.Version)
+			e.Setenv("RW_STATE_DIR", os.Getenv("RW_STATE_DIR"))
 			e.Setenv("RW_WORKSPACE", filepath.Join(e.WorkDir, "ws"))
 			return errors.Join(os.Mkdir(filepath.Join(e.WorkDir, "ws"), 0o755), os.Mkdir(filepath.Join(e.WorkDir, "result"), 0o755))
 		},
@@ -72,7 +73,7 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("RW_TEST_COMMAND", strings.Join(args[1:], "\n"))
 	cmd := exec.Command(self)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"RW_TEST_COMMAND", "RW_TEST_PERSON", "RW_WORKSPACE", "HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME"} {
+	for _, name := range []string{"RW_TEST_COMMAND", "RW_TEST_PERSON", "RW_WORKSPACE", "HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "RW_STATE_DIR"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	for _, line := range input {

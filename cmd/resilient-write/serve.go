@@ -42,7 +42,7 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	}
 	f.StringVar(&s.root, "root", root, "workspace `directory` (RW_WORKSPACE)")
 	f.StringVar(&s.root, "workspace", root, "the same as --root")
-	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`, default .resilient_write in the workspace (RW_STATE_DIR)")
+	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`; default: the one that exists, else in the repository's git directory, in the user's state, or .resilient_write in the workspace (RW_STATE_DIR)")
 	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
 	f.StringVar(&s.policyFile, "policy-file", "", policyUsage)
 	f.StringVar(&s.gate, "gate", "", gateUsage)

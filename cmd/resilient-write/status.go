@@ -33,10 +33,18 @@ const newest = 5
 const recentRows = 200
 
 func (a *app) status() *cobra.Command {
-	return &cobra.Command{
+	all := false
+	cmd := &cobra.Command{
 		Use: "status", Short: "What changed last, what was refused, and what waits for you", GroupID: "look", Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runStatus(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all {
+				return a.statusAll()
+			}
+			return a.runStatus(cmd.Context())
+		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "list all state directories, with workspace, size and last use")
+	return cmd
 }
 
 func (a *app) runStatus(ctx context.Context) error {

@@ -42,7 +42,7 @@ func onTerminal(t *testing.T, dir string, args ...string) *tty {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(build(t), args...)
-	cmd.Dir, cmd.Env = dir, []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "NO_COLOR=1"}
+	cmd.Dir, cmd.Env = dir, []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "NO_COLOR=1", "RW_STATE_DIR=.resilient_write"}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -244,7 +244,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	s.with("key "+reportKey).run("write", "conf.env")
 	w.sees("what looks like a secret: api_key")
 	w.sees("a refused draft of conf.env")
-	store, err := rw.Open(context.Background(), dir, nil)
+	store, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: ".resilient_write"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,6 +90,10 @@ func (a *app) trustPolicy() error {
 func (a *app) workspacePolicy() ([]byte, error) {
 	place := filepath.Join(a.set.stateDirectory(), "policy.yaml")
 	st, err := os.Lstat(place)
+	if errors.Is(err, fs.ErrNotExist) && a.set.stateDir == "" {
+		place = filepath.Join(a.set.root, ".resilient_write", "policy.yaml")
+		st, err = os.Lstat(place)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, rw.NewError(a.command, rw.ErrNotFound, "there is no policy file in the state directory of this workspace; write one first, or name another workspace with --root", nil)

@@ -118,7 +118,7 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 	dir := t.TempDir()
 	ctx := context.Background()
 	host := waits{make(chan struct{}), make(chan struct{})}
-	store, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, Caller: "host", Hooks: rw.Hooks{Authorize: []rw.Authorizer{host}}})
+	store, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write", Caller: "host", Hooks: rw.Hooks{Authorize: []rw.Authorizer{host}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func (c *Custody) part(name string) error {
 		}
 		return fault.New(fault.BadStateDir).With("part", what).Hintf("%s is a symbolic link; check where it points, then remove it", what)
 	case fsx.Directory:
-		if c.fine(st) {
+		if c.Fine(st) {
 			return nil
 		}
 		d, err := c.s.Disk.State.OpenDir(name)
@@ -95,7 +95,7 @@ func (c *Custody) part(name string) error {
 		defer d.Close()
 		return c.dir(what, d)
 	case fsx.Regular:
-		if c.fine(st) {
+		if c.Fine(st) {
 			return nil
 		}
 		f, err := c.s.Disk.State.Open(name, fsx.Read, 0)
@@ -139,7 +139,8 @@ func (c *Custody) Ours(uid int) bool {
 	return uid == c.Self || uid == 0 || c.Self == 0 && uid == c.rootUID
 }
 
-func (c *Custody) fine(st fsx.Stat) bool {
+// Fine reports whether what is described belongs to us alone.
+func (c *Custody) Fine(st fsx.Stat) bool {
 	return c.Self < 0 || c.Ours(st.UID) && st.Mode&writableByOthers == 0
 }
 
@@ -148,7 +149,7 @@ func (c *Custody) check(what string, st fsx.Stat, narrow uint32, f interface {
 	Chmod(uint32) error
 	Stat() (fsx.Stat, error)
 }) error {
-	if c.fine(st) {
+	if c.Fine(st) {
 		return nil
 	}
 	if !c.Ours(st.UID) || c.Self != 0 && st.UID != c.Self {
@@ -163,7 +164,7 @@ func (c *Custody) check(what string, st fsx.Stat, narrow uint32, f interface {
 	switch {
 	case serr != nil:
 		return serr
-	case c.fine(now):
+	case c.Fine(now):
 		c.narrowed = append(c.narrowed, what)
 		return nil
 	case err == nil: // chmod that does nothing

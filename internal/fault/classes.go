@@ -184,6 +184,7 @@ var classes = map[Code]Class{
 	StoreReadOnly:    {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the store was opened read-only; ask the user to open it for writing"},
 	UnsafeRoot:       {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "this directory is not a workspace; open a project directory, or allow it explicitly"},
 	BadStateDir:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the state directory is not a plain directory owned by this user; ask the user to examine it"},
+	StateNotWritable: {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the workspace has a state directory that cannot be written; ask the user to make it writable, or open the store read-only"},
 	NewerFormat:      {PolicyViolation, ReasonUnknown, ActionAbort, CodeStorage, "the state directory was written by a newer version; use that version"},
 	ExportDamaged:    {WriteCorruption, ReasonUnknown, ActionAbort, CodeInvalid, "the export is damaged or truncated; export the journal again"},
 	StoreNotEmpty:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the store has rows of its own; import into a fresh workspace, or pass allow_non_empty"},

@@ -133,6 +133,7 @@ const (
 	StoreReadOnly    Code = "store_read_only"
 	UnsafeRoot       Code = "unsafe_root"
 	BadStateDir      Code = "bad_state_dir"
+	StateNotWritable Code = "state_not_writable"
 	NewerFormat      Code = "newer_format"
 	ExportDamaged    Code = "export_damaged"
 	StoreNotEmpty    Code = "store_not_empty"

@@ -47,6 +47,18 @@ func (c *config) named(name string, depth int) {
 	c.file(name, depth)
 }
 
+// WorkTree is the work tree that a repository's own directory names, "" where it
+// names none.
+func WorkTree(dir string) (top string) {
+	r := &Repository{read: map[string]stamp{}}
+	for key, value := range settings(r.text(filepath.Join(dir, Config), maxConfig)) {
+		if key == (setting{"core", "worktree"}) && value != "" {
+			top = within(dir, value)
+		}
+	}
+	return top
+}
+
 // path is the path that a value means, relative to dir.
 func (c *config) path(dir, value string) string {
 	value = strings.TrimPrefix(value, ":(optional)")

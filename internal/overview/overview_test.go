@@ -14,6 +14,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -220,7 +221,7 @@ func TestStopped(t *testing.T) {
 	if o := seen(t, dir, overview.Request{}); len(o.Stopped) != 0 {
 		t.Errorf("%q", o.Stopped)
 	}
-	if err := os.WriteFile(filepath.Join(dir, ".resilient_write", "policy.yaml"), []byte("version: 1\nnonsense: true\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(place.At(dir), "policy.yaml"), []byte("version: 1\nnonsense: true\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	looker := open(t, dir, &rw.Options{ReadOnly: true, ServeWithBadPolicy: true})
@@ -236,7 +237,7 @@ func TestRunningCalls(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	write(t, s, "known.txt", "1")
-	r := overview.Request{Rows: 100, Changes: 10, State: filepath.Join(dir, ".resilient_write")}
+	r := overview.Request{Rows: 100, Changes: 10, State: place.At(dir)}
 	if o := seen(t, dir, r); len(o.Running) != 0 {
 		t.Errorf("%+v", o.Running)
 	}

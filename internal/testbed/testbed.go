@@ -40,7 +40,18 @@ func Share[T any](t testing.TB, all []T, n int, sure func(T) bool) []T {
 	return slices.Clip(share)
 }
 
-// Main runs the tests of a package with [Memory], and after when they are over.
+// State gives the stores outside of repositories a directory of the tests in
+// place of the user's.
+func State() (remove func()) {
+	dir, err := os.MkdirTemp("", "rw-state-")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_STATE_HOME", dir)
+	return func() { os.RemoveAll(dir) }
+}
+
+// Main runs the tests of a package with [Memory] and [State], and after when they are over.
 // Garbage is collected less often, also in the commands that the tests run:
 // the heaps of small stores are collected all the time otherwise.
 func Main(m *testing.M, after ...func()) {
@@ -48,7 +59,7 @@ func Main(m *testing.M, after ...func()) {
 		debug.SetGCPercent(400)
 		os.Setenv("GOGC", "400")
 	}
-	after = append(after, Memory())
+	after = append(after, Memory(), State())
 	code := m.Run()
 	for _, f := range after {
 		f()

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/place"
+)
+
+// relocate moves the state directory of the workspace, or removes one.
+func (a *app) relocate() *cobra.Command {
+	var to string
+	var remove, yes bool
+	cmd := &cobra.Command{
+		Use: "relocate [STATE]", Short: "Move the state directory, or remove one", GroupID: "upkeep", Args: cobra.MaximumNArgs(1),
+		Long: `Move the state directory of the workspace, with everything in it. --to is git
+(the common git directory of the repository), xdg (the directory of the user's
+state), tree (.resilient_write in the workspace) or a directory; the default is
+the first of git, xdg and tree that the workspace has. A directory that you name
+has to be named in every later call, with --state-dir or RW_STATE_DIR.
+
+No process may have the store open. If this one is ended, the store is whole in
+one of the two places, and that one is used.
+
+With --remove the state directory is deleted instead, after a question: that of
+the workspace, or STATE, as status --all names it. Files of the workspace stay as
+they are; earlier versions of them and what was undone are gone.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case remove && to != "":
+				return &misuse{"--remove and --to cannot be used together", "drop one"}
+			case remove:
+				return a.removeState(strings.Join(args, ""), yes)
+			case len(args) > 0:
+				return &misuse{"a state directory is named with --remove only", "to move that of a workspace, name the workspace with --root"}
+			}
+			return a.moveState(cmd.Context(), to)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&to, "to", "", "git, xdg, tree or a `directory`")
+	f.BoolVar(&remove, "remove", false, "delete the state directory")
+	f.BoolVar(&yes, "yes", false, "do not ask before deleting")
+	complete(cmd, "to", "git", "xdg", "tree")
+	return cmd
+}
+
+// movedReply says where the state is now.
+type movedReply struct {
+	From   string     `json:"from"`
+	To     string     `json:"to"`
+	Place  place.Kind `json:"place"`
+	Status string     `json:"status"`
+}
+
+func (a *app) moveState(ctx context.Context, to string) error {
+	if !a.hasStore() {
+		return a.noState()
+	}
+	root, err := a.realRoot()
+	if err != nil {
+		return err
+	}
+	from, err := filepath.EvalSymlinks(a.set.stateDirectory())
+	if err != nil {
+		return streamError(a.command, "the state directory", err)
+	}
+	w, err := place.Look(root)
+	if err != nil {
+		return streamError(a.command, "the workspace", err)
+	}
+	target, err := a.targetOf(w, root, to)
+	if err != nil {
+		return a.stateError(err)
+	}
+	defer target.Parent.Close()
+	out := movedReply{From: from, To: target.Path, Place: target.Kind, Status: "unchanged"}
+	if target.Path != from {
+		// What dead writers left is completed first: a copy has other inodes.
+		if err := a.withStore(ctx, false, func(context.Context, *rw.Store) error { return nil }); err != nil {
+			return err
+		}
+		if err := place.Move(from, target); err != nil {
+			return a.stateError(err)
+		}
+		out.Status = "succeeded"
+		if d, err := fsx.OpenRoot(target.Path); err == nil {
+			w.Note(target.Place, d) // the next open tries again
+			d.Close()
+		}
+	}
+	return a.reply(out, func(p *printer, _ reply) {
+		p.line("%s  %s", out.Status, printable(out.To))
+		if out.Place == place.Dir {
+			p.line("name it in every later call: --state-dir %s", printable(out.To))
+		}
+	})
+}
+
+// targetOf opens the place that --to means.
+func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error) {
+	kinds := place.Kinds()
+	switch {
+	case slices.Contains(kinds, place.Kind(to)):
+		kinds = []place.Kind{place.Kind(to)}
+	case to != "":
+		dir, err := filepath.Abs(to)
+		if err != nil {
+			return place.Opened{}, err
+		}
+		if up, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
+			dir = filepath.Join(up, filepath.Base(dir))
+		}
+		return place.OpenDir(dir)
+	}
+	for _, kind := range kinds {
+		p := w.Of(kind)
+		if p.Path == "" {
+			continue
+		}
+		o, err := w.OpenAt(p, true)
+		if err == nil && o.Parent == nil {
+			o.Parent, err = fsx.OpenRoot(root)
+		}
+		return o, err
+	}
+	return place.Opened{}, &misuse{"the workspace has no place of this kind", "name another one with --to"}
+}
+
+func (a *app) noState() error {
+	return rw.NewError(a.command, rw.ErrNotFound, "there is no state directory; resilient-write status --all lists those that there are", nil)
+}
+
+// stateError is an error of moving or removing a state directory.
+func (a *app) stateError(err error) error {
+	switch {
+	case errors.Is(err, place.ErrInUse):
+		return rw.NewError(a.command, rw.ErrIOBusy, "another process has the store open; end the servers of this workspace, then try again", nil)
+	case errors.Is(err, place.ErrTaken):
+		return rw.NewError(a.command, rw.ErrStoreNotEmpty, "there is something at the new place already; remove it, or name another place with --to", nil)
+	}
+	var u *misuse
+	if errors.As(err, &u) {
+		return err
+	}
+	return rw.AsError(a.command, err)
+}
+
+// removeState deletes one state directory.
+func (a *app) removeState(dir string, yes bool) error {
+	if dir == "" {
+		if !a.hasStore() {
+			return a.noState()
+		}
+		dir = a.set.stateDirectory()
+	}
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil || !place.IsStore(dir) {
+		return a.noState()
+	}
+	if !yes {
+		if !isTerminal(a.in) {
+			return &misuse{"a state directory is deleted after a question only, and there is no terminal", "add --yes"}
+		}
+		root := ""
+		if r, err := place.ReadRecord(dir); err == nil {
+			root = " of " + r.Root
+		}
+		fmt.Fprintf(a.told(), "Delete the state directory %s%s? Earlier versions cannot be restored. Type yes: ", printable(dir), printable(root))
+		answer, err := lineOf(a.stdin)
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(string(answer)) != "yes" {
+			return rw.NewError(a.command, rw.ErrCanceled, "not confirmed; nothing was changed", nil)
+		}
+	}
+	if err := place.Remove(dir); err != nil {
+		return a.stateError(err)
+	}
+	return a.reply(struct {
+		Removed string `json:"removed"`
+	}{dir}, func(p *printer, _ reply) { p.line("removed %s", printable(dir)) })
+}
+
+// listedStore is one state directory in a list.
+type listedStore struct {
+	State string    `json:"state"`
+	Root  string    `json:"root"` // the workspace when it was opened last
+	Gone  bool      `json:"root_gone"`
+	Bytes int64     `json:"bytes"`
+	Used  time.Time `json:"used"`
+}
+
+// statusAll lists the state directories of this user.
+func (a *app) statusAll() error {
+	var w *place.Workspace
+	if root, err := a.realRoot(); err == nil {
+		w, _ = place.Look(root)
+	}
+	list := []listedStore{}
+	for _, s := range place.All(w) {
+		list = append(list, listedStore{s.Path, s.Root, s.Gone, s.Bytes, s.Used.UTC()})
+	}
+	slices.SortFunc(list, func(x, y listedStore) int { return y.Used.Compare(x.Used) })
+	return a.reply(struct {
+		Stores []listedStore `json:"stores"`
+	}{list}, func(p *printer, _ reply) {
+		var rows [][]string
+		for _, s := range list {
+			root := s.Root
+			if s.Gone {
+				root += " (gone)"
+			}
+			rows = append(rows, []string{printable(root), fmt.Sprint((s.Bytes+1023)>>10, " KiB"), when(s.Used.Format(time.RFC3339Nano)), printable(s.State)})
+		}
+		if len(rows) == 0 {
+			p.line("there is no state directory")
+			return
+		}
+		p.table([]string{"workspace", "size", "used", "state"}, rows)
+	})
+}

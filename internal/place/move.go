@@ -1,0 +1,258 @@
+package place
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+)
+
+// A store is moved by one rename, which is atomic and leaves handles valid. To
+// another file system it is copied under its new name, with a mark that says
+// what it waits for: as long as there is a directory under the old name, the
+// copy is no store. Renaming the old one ends its use and begins that of the
+// copy, in one step.
+
+const (
+	waitMark = "waits.json"
+	aside    = ".moved-" // in the name of a store that is no longer used
+)
+
+type waiting struct {
+	For   string `json:"for"` // absolute
+	Inode uint64 `json:"inode"`
+}
+
+// waits reports whether a store is a copy whose original is still in use.
+func waits(dir string) bool {
+	text := readSmall(filepath.Join(dir, waitMark))
+	var to waiting
+	if text == "" || json.Unmarshal([]byte(text), &to) != nil {
+		return false
+	}
+	d, err := fsx.OpenRoot(to.For)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	st, err := d.Stat()
+	return err == nil && st.Ino == to.Inode
+}
+
+// Errors of Move and Remove.
+var (
+	ErrTaken = errors.New("there is a state directory already")
+	ErrInUse = errors.New("another process uses the state directory")
+)
+
+// Move moves a store from a directory to a place that is open.
+func Move(from string, to Opened) error {
+	old, err := fsx.OpenRoot(filepath.Dir(from))
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	name := filepath.Base(from)
+	if err := idle(old, name); err != nil {
+		return err
+	}
+	if st, err := os.Lstat(to.Path); err == nil {
+		if !st.IsDir() || !waits(to.Path) {
+			return ErrTaken
+		}
+		if err := os.RemoveAll(to.Path); err != nil { // of a move that was interrupted
+			return err
+		}
+	}
+	err = old.RenameNoReplace(name, to.Parent, to.Name)
+	if err == nil {
+		failpoint.At("relocate:renamed")
+		return errors.Join(to.Parent.Sync(), old.Sync())
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return ErrTaken
+	case errors.Is(err, syscall.EXDEV), errors.Is(err, fsx.ErrUnsupported):
+		return carry(old, name, from, to)
+	}
+	return err
+}
+
+// carry is Move between file systems.
+func carry(old fsx.Dir, name, from string, to Opened) error {
+	src, err := old.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if err := to.Parent.Mkdir(to.Name, 0o700); err != nil {
+		return err
+	}
+	dst, err := to.Parent.OpenDir(to.Name)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	st, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	mark, _ := json.Marshal(waiting{from, st.Ino})
+	if err := durable.WriteFile(dst, waitMark, mark, 0o600); err != nil {
+		return err
+	}
+	failpoint.At("relocate:begun")
+	if err := copyTree(src, dst); err != nil {
+		return errors.Join(err, os.RemoveAll(to.Path))
+	}
+	if err := to.Parent.Sync(); err != nil {
+		return err
+	}
+	failpoint.At("relocate:copied")
+	retired := fmt.Sprint(name, aside, time.Now().UnixNano())
+	if err := old.Rename(name, old, retired); err != nil {
+		return err
+	}
+	if err := old.Sync(); err != nil {
+		return err
+	}
+	failpoint.At("relocate:retired")
+	if err := idle(old, retired); err != nil { // it was opened meanwhile: it goes on being the store
+		return errors.Join(err, old.Rename(retired, old, name), os.RemoveAll(to.Path))
+	}
+	if err := dst.Remove(waitMark); err != nil {
+		return err
+	}
+	if err := dst.Sync(); err != nil {
+		return err
+	}
+	failpoint.At("relocate:unmarked")
+	return os.RemoveAll(filepath.Join(filepath.Dir(from), retired))
+}
+
+// idle fails while a process has the store open for writing.
+func idle(parent fsx.Dir, name string) error {
+	d, err := parent.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	locks, err := d.OpenDir("locks")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	writers, err := lock.Writers(locks)
+	for _, w := range writers {
+		live, aerr := lock.Alive(locks, w)
+		if aerr != nil {
+			return aerr
+		}
+		if live {
+			return ErrInUse
+		}
+	}
+	return err
+}
+
+// copyTree copies the regular files and the directories of one directory to
+// another, durably. Links are not followed and not copied.
+func copyTree(from, to fsx.Dir) error {
+	names, err := from.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		st, err := from.Lstat(name)
+		if err == nil {
+			switch st.Kind {
+			case fsx.Directory:
+				err = copyDir(from, to, name)
+			case fsx.Regular:
+				err = copyFile(from, to, name, st)
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return to.Sync()
+}
+
+func copyDir(from, to fsx.Dir, name string) error {
+	src, err := from.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := durable.Mkdir(to, name, 0o700)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	return copyTree(src, dst)
+}
+
+func copyFile(from, to fsx.Dir, name string, st fsx.Stat) error {
+	src, err := from.Open(name, fsx.Read, 0)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := to.Open(name, fsx.Write|fsx.Create|fsx.Excl, st.Mode&0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	if err == nil {
+		err = dst.Sync()
+	}
+	return errors.Join(err, dst.Close())
+}
+
+// Remove deletes the store in a directory. It is put aside first, so that no part
+// of it is taken for a store.
+func Remove(dir string) error {
+	up, err := fsx.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	name := filepath.Base(dir)
+	if err := idle(up, name); err != nil {
+		return err
+	}
+	retired := fmt.Sprint(name, aside, time.Now().UnixNano())
+	if err := up.Rename(name, up, retired); err != nil {
+		return err
+	}
+	if err := up.Sync(); err != nil {
+		return err
+	}
+	if err := idle(up, retired); err != nil {
+		return errors.Join(err, up.Rename(retired, up, name))
+	}
+	failpoint.At("relocate:retired")
+	if base := stateHome(); base != "" {
+		os.Remove(filepath.Join(base, app, known, digest(dir)+".json"))
+	}
+	return os.RemoveAll(filepath.Join(filepath.Dir(dir), retired))
+}
+
+// isAside reports whether a directory is what a move or a removal that was
+// interrupted left.
+func isAside(dir string) bool { return strings.Contains(filepath.Base(dir), aside) }

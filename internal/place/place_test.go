@@ -1,0 +1,266 @@
+package place_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/place"
+)
+
+// git runs git in a directory, with a configuration of nobody.
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+}
+
+// ground is a directory for workspaces, and one of the user's state.
+type ground struct {
+	*testing.T
+	dir, state string
+}
+
+func newGround(t *testing.T) ground {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := ground{t, dir, filepath.Join(dir, "state")}
+	t.Setenv("XDG_STATE_HOME", g.state)
+	return g
+}
+
+func (g ground) mkdir(name string) string {
+	g.Helper()
+	dir := filepath.Join(g.dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		g.Fatal(err)
+	}
+	return dir
+}
+
+func (g ground) file(name, text string) {
+	g.Helper()
+	g.mkdir(filepath.Dir(name))
+	if err := os.WriteFile(filepath.Join(g.dir, name), []byte(text), 0o644); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// repo makes a repository with one commit.
+func (g ground) repo(name string) string {
+	g.Helper()
+	dir := g.mkdir(name)
+	git(g.T, dir, "init", "-q")
+	git(g.T, dir, "commit", "-q", "--allow-empty", "-m", "x")
+	return dir
+}
+
+// open makes or finds the store of a workspace, as an opened one does it.
+func (g ground) open(root string) place.Opened {
+	g.Helper()
+	o, err := g.try(root)
+	if err != nil {
+		g.Fatal(root, err)
+	}
+	return o
+}
+
+func (g ground) try(root string) (place.Opened, error) {
+	g.Helper()
+	w, err := place.Look(root)
+	if err != nil {
+		g.Fatal(err)
+	}
+	o, err := w.Open(false)
+	if err != nil {
+		return o, err
+	}
+	if err := os.MkdirAll(filepath.Join(o.Path, "journal"), 0o700); err != nil {
+		g.Fatal(err)
+	}
+	state, err := fsx.OpenRoot(o.Path)
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer state.Close()
+	if o.Parent != nil {
+		defer o.Parent.Close()
+	}
+	return o, w.Note(o.Place, state)
+}
+
+// TestOrder: an existing store is used where it is, in the tree before the git
+// directory before the user's state; without one the new one is in the git
+// directory, else in the user's state, else in the tree, with a warning.
+func TestOrder(t *testing.T) {
+	g := newGround(t)
+	repo, plain := g.repo("repo"), g.mkdir("plain")
+	if o := g.open(repo); o.Kind != place.Git || o.Path != filepath.Join(repo, ".git", "resilientwrite", "main") || len(o.Notes) > 0 {
+		t.Errorf("%+v", o)
+	}
+	if o := g.open(plain); o.Kind != place.XDG || filepath.Dir(o.Path) != filepath.Join(g.state, "resilientwrite") || len(o.Notes) > 0 {
+		t.Errorf("%+v", o)
+	}
+	for _, name := range []string{"repo", "plain"} {
+		g.file(name+"/.resilient_write/policy.yaml", "version: 1\n") // not a store
+		if o := g.open(filepath.Join(g.dir, name)); o.Kind == place.Tree {
+			t.Errorf("%+v", o)
+		}
+		g.file(name+"/.resilient_write/journal.jsonl", "") // of the first edition
+		if o := g.open(filepath.Join(g.dir, name)); o.Kind != place.Tree || !slices.Equal(o.Notes, []string{place.WarnSeveral}) {
+			t.Errorf("%+v", o)
+		}
+	}
+	t.Setenv("XDG_STATE_HOME", filepath.Join(g.dir, "plain", "a.file"))
+	g.file("plain/a.file", "")
+	if o := g.open(g.mkdir("none")); o.Kind != place.Tree || !slices.Equal(o.Notes, []string{place.WarnInTree}) {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestRootIsRecognized by what is stored with it: moved, it keeps its store;
+// another directory under its path gets another one, and that is said.
+func TestRootIsRecognized(t *testing.T) {
+	g := newGround(t)
+	plain := g.mkdir("plain")
+	was := g.open(plain).Path
+	os.Rename(plain, filepath.Join(g.dir, "moved"))
+	if o := g.open(filepath.Join(g.dir, "moved")); o.Path != was {
+		t.Error("a directory that was moved lost its store")
+	}
+	g.mkdir("plain")
+	if o := g.open(plain); o.Path == was || len(o.Notes) != 0 {
+		t.Errorf("%+v", o) // the record of the moved one names its new path
+	}
+	was = g.open(plain).Path
+	os.Remove(plain)
+	g.mkdir("plain")
+	if o := g.open(plain); o.Path == was || !slices.Equal(o.Notes, []string{place.WarnOtherRoot}) {
+		t.Errorf("%+v", o)
+	}
+	repo := g.repo("repo")
+	linked := filepath.Join(g.dir, "linked")
+	git(t, repo, "worktree", "add", "-q", linked)
+	was = g.open(linked).Path
+	if again := g.open(linked); again.Path != was || filepath.Dir(was) != filepath.Join(repo, ".git", "resilientwrite") {
+		t.Errorf("%+v", again)
+	}
+	git(t, repo, "worktree", "remove", linked)
+	git(t, repo, "worktree", "add", "-q", linked, "HEAD")
+	if o := g.open(linked); o.Path == was || !slices.Equal(o.Notes, []string{place.WarnOtherRoot}) {
+		t.Errorf("a new worktree of the same name: %+v", o)
+	}
+	if _, err := os.Stat(was); err != nil {
+		t.Error("the state of the removed worktree is gone")
+	}
+	sub := g.mkdir("repo/pkg/a")
+	if o := g.open(sub); o.Kind != place.Git || o.Path == g.open(repo).Path || o.Path == g.open(g.mkdir("repo/pkg/b")).Path {
+		t.Errorf("a directory of a repository: %+v", o)
+	}
+}
+
+// TestGitFileIsConfirmed: a .git file counts only where git's own side names this
+// work tree. What a tree brings along does not lead into another repository.
+func TestGitFileIsConfirmed(t *testing.T) {
+	g := newGround(t)
+	repo := g.repo("repo")
+	git(t, repo, "worktree", "add", "-q", filepath.Join(g.dir, "linked"))
+	g.open(filepath.Join(g.dir, "linked"))
+	admin := filepath.Join(repo, ".git", "worktrees", "linked")
+	g.file("own/x/worktrees/w/gitdir", filepath.Join(g.dir, "own", ".git")+"\n")
+	g.file("own/x/worktrees/w/commondir", filepath.Join(repo, ".git")+"\n")
+	for _, row := range []struct{ name, text string }{
+		{"file", "gitdir: " + filepath.Join(repo, ".git")},
+		{"another's worktree", "gitdir: " + admin},
+		{"own", "gitdir: x/worktrees/w"},
+		{"inside", "gitdir: bare"},
+		{"none", "gitdir: /nothing/here"},
+		{"empty", ""},
+	} {
+		g.file(row.name+"/.git", row.text+"\n")
+	}
+	git(t, g.mkdir("inside"), "init", "-q", "--bare", "bare")
+	os.Mkdir(filepath.Join(g.dir, "linked-dir"), 0o755)
+	os.Symlink(filepath.Join(repo, ".git"), filepath.Join(g.dir, "linked-dir", ".git"))
+	os.MkdirAll(filepath.Join(g.dir, "shape", ".git"), 0o755)
+	for _, name := range []string{"file", "another's worktree", "own", "inside", "none", "empty", "linked-dir", "shape"} {
+		if o := g.open(filepath.Join(g.dir, name)); o.Kind != place.XDG {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	super := g.repo("super")
+	git(t, super, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repo, "part")
+	if o := g.open(filepath.Join(super, "part")); o.Kind != place.Git || !strings.HasPrefix(o.Path, filepath.Join(super, ".git", "modules", "part")) {
+		t.Errorf("a submodule: %+v", o)
+	}
+}
+
+// TestHostileParent: what holds the stores is no link, belongs to this user, and
+// nobody else writes there.
+func TestHostileParent(t *testing.T) {
+	g := newGround(t)
+	repo := g.repo("repo")
+	app := filepath.Join(repo, ".git", "resilientwrite")
+	elsewhere := g.mkdir("elsewhere")
+	os.Symlink(elsewhere, app)
+	if o := g.open(repo); o.Kind == place.Git {
+		t.Errorf("a link was followed: %+v", o)
+	}
+	if left, _ := os.ReadDir(elsewhere); len(left) > 0 {
+		t.Errorf("%v", left)
+	}
+	other := g.repo("other")
+	app = filepath.Join(other, ".git", "resilientwrite")
+	os.Mkdir(app, 0o700)
+	os.Chmod(app, 0o777)
+	g.open(other)
+	if st, _ := os.Stat(app); st.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v", st.Mode())
+	}
+	if os.Geteuid() != 0 {
+		return // chown is root's
+	}
+	os.Chown(app, 4711, 4711)
+	var f *fault.Fault
+	if _, err := g.try(other); !errors.As(err, &f) || f.Code != fault.BadStateDir {
+		t.Errorf("of another user: %v", err)
+	}
+	third := g.repo("third")
+	os.Chown(filepath.Join(third, ".git"), 4711, 4711)
+	if o := g.open(third); o.Kind != place.XDG {
+		t.Errorf("a repository of another user: %+v", o)
+	}
+}
+
+// TestAll lists every store with its root, and keeps those whose root is gone.
+func TestAll(t *testing.T) {
+	g := newGround(t)
+	repo, plain, gone := g.repo("repo"), g.mkdir("plain"), g.mkdir("gone")
+	roots := map[string]string{g.open(repo).Path: repo, g.open(plain).Path: plain, g.open(gone).Path: gone}
+	g.file("tree/.resilient_write/meta.json", "{}")
+	roots[g.open(filepath.Join(g.dir, "tree")).Path] = filepath.Join(g.dir, "tree")
+	os.Remove(gone)
+	for range 2 {
+		list := place.All(nil)
+		for _, s := range list {
+			if roots[s.Path] != s.Root || s.Gone != (s.Root == gone) || s.Used.IsZero() || s.Bytes == 0 {
+				t.Errorf("%+v", s)
+			}
+		}
+		if len(list) != len(roots) {
+			t.Errorf("%d of %d", len(list), len(roots))
+		}
+	}
+}
