@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
 )
 
 // newPlaced is newAround with the state where it is by default, and a directory
@@ -140,5 +142,108 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(a.dir, ".resilient_write")); err == nil {
 		t.Error("a second store was made in the tree")
+	}
+}
+
+// TestRelocate moves a store to every place and back; what it kept is there. A
+// process that has it open prevents that.
+func TestRelocate(t *testing.T) {
+	a, state := newPlaced(t)
+	in := filepath.Join(filepath.Dir(a.dir), "in")
+	a.sh("git init -q; printf one > ../in")
+	a.rw(0, "write", "a.txt", "--from", in)
+	elsewhere := filepath.Join(t.TempDir(), "deep")
+	env := ""
+	for i, to := range []string{"xdg", "tree", "git", "xdg", elsewhere, "tree", "git"} {
+		t.Setenv("RW_STATE_DIR", env)
+		out := a.rw(0, "relocate", "--to", to)
+		if env = ""; to == elsewhere {
+			env = elsewhere
+		}
+		t.Setenv("RW_STATE_DIR", env)
+		if again := a.rw(0, "relocate", "--to", to); out["status"] != "succeeded" || again["status"] != "unchanged" {
+			t.Errorf("%s: %v %v", to, out, again)
+		}
+		if list := a.rw(0, "history", "a.txt")["versions"].([]any); len(list) != i+1 {
+			t.Errorf("%s: %d versions", to, len(list))
+		}
+		a.sh("printf " + to[:2] + strings.Repeat("x", i) + " > ../in")
+		a.rw(0, "write", "a.txt", "--mode", "overwrite", "--from", in)
+		if a.rw(0, "check", "--deep")["clean"] != true {
+			t.Errorf("%s: not clean", to)
+		}
+		found := len(stores(state)) + len(stores(filepath.Join(a.dir, ".git")))
+		if _, err := os.Lstat(filepath.Join(a.dir, ".resilient_write")); err == nil {
+			found++
+		}
+		if want := map[bool]int{true: 0, false: 1}[to == elsewhere]; found != want {
+			t.Errorf("%s: %d stores", to, found)
+		}
+	}
+	store, err := rw.Open(t.Context(), a.dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := a.fails("relocate", "--to", "xdg"); !strings.Contains(out, "io_busy") {
+		t.Error(out)
+	}
+	store.Close(t.Context())
+}
+
+// TestStatusAllAndRemove: every state directory is listed with its root, size and
+// last use, also one whose root is gone, which nothing removes but --remove with an
+// answer.
+func TestStatusAllAndRemove(t *testing.T) {
+	a, _ := newPlaced(t)
+	in := filepath.Join(filepath.Dir(a.dir), "in")
+	top := filepath.Dir(a.dir)
+	a.sh("git init -q; git commit -q --allow-empty -m x; git worktree add -q ../linked; mkdir ../plain ../tree ../tree/.resilient_write; printf '{}' > ../tree/.resilient_write/meta.json; printf x > ../in")
+	for _, name := range []string{"ws", "linked", "plain", "tree"} {
+		a.rw(0, "write", "a.txt", "--from", in, "--root", filepath.Join(top, name))
+	}
+	a.sh("git worktree remove --force ../linked; rm -r ../plain")
+	gone := map[string]string{}
+	list := a.rw(0, "status", "--all")["stores"].([]any)
+	for _, s := range list {
+		one := s.(map[string]any)
+		name := filepath.Base(one["root"].(string))
+		if one["root_gone"] != (name == "linked" || name == "plain") || one["bytes"].(float64) < 1000 || one["used"] == "" {
+			t.Errorf("%v", one)
+		}
+		gone[name] = one["state"].(string)
+	}
+	if len(list) != 4 || len(gone) != 4 {
+		t.Fatalf("%v", list)
+	}
+	if out := a.fails("relocate", "--remove", gone["plain"]); !strings.Contains(out, "--yes") {
+		t.Error(out)
+	}
+	a.rw(0, "relocate", "--remove", gone["plain"], "--yes")
+	a.rw(4, "relocate", "--remove", top, "--yes")
+	if list := a.rw(0, "status", "--all")["stores"].([]any); len(list) != 3 {
+		t.Errorf("%v", list)
+	}
+	if _, err := os.Stat(gone["linked"]); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRemoveAsks: without the answer yes nothing is deleted.
+func TestRemoveAsks(t *testing.T) {
+	s := newShell(t)
+	s.with("x").ok("write", "a.txt")
+	asPerson(t)
+	state := filepath.Join(s.dir, ".resilient_write")
+	for _, answer := range []string{"no\n", "\n", "", "y\n"} {
+		if r := s.with(answer).run("relocate", "--remove"); r.code == 0 {
+			t.Errorf("%q: %s", answer, r.out)
+		}
+		if _, err := os.Stat(state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.with("yes\n").ok("relocate", "--remove")
+	if _, err := os.Stat(state); err == nil {
+		t.Error("it is there")
 	}
 }
