@@ -60,8 +60,8 @@
 //
 // # Layout on disk
 //
-// Everything is in <workspace>/.resilient_write, mode 0700, unless
-// [Options.StateDir] says otherwise: journal/ (what was written, by whom; JSON
+// Everything is in one directory, mode 0700, which [Options.StateDir] names or
+// docs/state.md finds: journal/ (what was written, by whom; JSON
 // lines, the source of truth), archive/ (segments of it that Compact parked),
 // staging/ (commits in progress), history/ (earlier versions, by hash), chunks/,
 // scratch/, checkpoints/, handoffs/, tx/ (what belongs to no file of the
