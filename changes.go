@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -135,14 +136,16 @@ const (
 // differs is read. Nothing in the workspace is changed. Errors: the storage
 // details, [ErrCanceled], [ErrLockTimeout], [ErrStoreReadOnly], [ErrStoreClosed].
 func (s *Store) Scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
-	out, _, err := s.scan(ctx, r)
+	out, _, err := s.scan(ctx, r, nil)
 	if err != nil {
 		return ScanResult{Files: []ObservedFile{}, Findings: []ObservedFinding{}}, s.verbError("scan", err)
 	}
 	return out, nil
 }
 
-func (s *Store) scan(ctx context.Context, r ScanRequest) (ScanResult, *observe.Index, error) {
+// scan is [Store.Scan]. pend, if not nil, is given the findings before the row is
+// written.
+func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]ObservedFinding) error) (ScanResult, *observe.Index, error) {
 	if err := s.engine.Enter(); err != nil {
 		return ScanResult{}, nil, err
 	}
@@ -157,6 +160,13 @@ func (s *Store) scan(ctx context.Context, r ScanRequest) (ScanResult, *observe.I
 	req := s.observing(r)
 	if s.gateFor(ctx).Mode != GateOff {
 		req.Inspect = found.look
+		req.Recording = func() error {
+			found.sort()
+			if pend == nil || len(found.list) == 0 {
+				return nil
+			}
+			return pend(found.list)
+		}
 	}
 	res, err := s.observed.Scan(ctx, req)
 	if ctx.Err() != nil {
@@ -228,12 +238,6 @@ func scanResult(res observe.Result, found *inspection) ScanResult {
 			out.Findings = append(out.Findings, f)
 		}
 	}
-	slices.SortFunc(out.Findings, func(a, b ObservedFinding) int {
-		if c := strings.Compare(a.Path, b.Path); c != 0 {
-			return c
-		}
-		return a.Line - b.Line
-	})
 	return out
 }
 
@@ -243,6 +247,10 @@ type inspection struct {
 	ctx  context.Context
 	mu   sync.Mutex
 	list []ObservedFinding
+}
+
+func (in *inspection) sort() {
+	slices.SortFunc(in.list, func(a, b ObservedFinding) int { return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line) })
 }
 
 // look scans the bytes of one file and leaves out what the version before held,

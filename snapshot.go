@@ -126,7 +126,7 @@ func (s *Store) snapshot(ctx context.Context, r SnapshotRequest) (Snapshot, erro
 	if e := checkLabels(r.Label, r.Session, ""); e != nil {
 		return Snapshot{}, e
 	}
-	found, index, err := s.scan(ctx, ScanRequest{Session: r.Session})
+	found, index, err := s.scan(ctx, ScanRequest{Session: r.Session}, nil)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -204,7 +204,7 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (a, b map[string
 	if to != "" {
 		_, y, err = s.observed.Load(to)
 	} else {
-		_, y, err = s.scan(ctx, ScanRequest{})
+		_, y, err = s.scan(ctx, ScanRequest{}, nil)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -294,7 +294,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err != nil {
 		return err
 	}
-	_, y, err := s.scan(ctx, ScanRequest{})
+	_, y, err := s.scan(ctx, ScanRequest{}, nil)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,14 @@ type ToolCall struct {
 	Event   string        // what the host says; shown as its newest event
 	Command string        // command line; secrets in it are replaced
 	Within  time.Duration // see [ScanRequest]
+
+	// The host gives calls no identifier, and ID is the same for equal ones: the
+	// store makes them distinct. EndCall ends the oldest that is open.
+	Alike bool
+
+	// Tell, if not nil, is given the result of EndCall before its findings count as
+	// returned: when the process ends meanwhile, a later EndCall returns them again.
+	Tell func(ScanResult)
 }
 
 // BeginCall notes that a tool call has begun. Before, it records what changed
@@ -29,6 +38,9 @@ type ToolCall struct {
 // attributed to none. Errors: those of Scan.
 func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 	c = s.cleanCall(c)
+	if c.Alike && c.ID != "" {
+		c.ID = s.distinct(c.ID)
+	}
 	out, err := s.scanCalls(ctx, c, "")
 	if err != nil {
 		return out, err
@@ -52,6 +64,12 @@ func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 // Scan; the call stays open then.
 func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 	c = s.cleanCall(c)
+	if c.Alike && c.ID != "" {
+		var err error
+		if c.ID, err = s.oldestAlike(c); err != nil {
+			return ScanResult{}, err
+		}
+	}
 	out, err := s.scanCalls(ctx, c, c.ID)
 	if err != nil {
 		return out, err
@@ -68,12 +86,40 @@ func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 		}
 		if c.ID != "" {
 			out.Findings = []ObservedFinding{}
-			for _, f := range w.Report() {
+			for _, f := range w.Pending {
 				out.Findings = append(out.Findings, ObservedFinding(f))
 			}
+			if c.Tell != nil {
+				c.Tell(out)
+			}
+			w.Report()
 		}
 	})
 	return out, err
+}
+
+// distinct is an identifier that no other call has.
+func (s *Store) distinct(id string) string {
+	return asLabel(id + "-" + strconv.FormatInt(s.engine.Now().UnixNano(), 36))
+}
+
+// oldestAlike is the identifier of the oldest open call that was begun like this
+// one.
+func (s *Store) oldestAlike(c ToolCall) (string, error) {
+	if err := s.engine.Enter(); err != nil {
+		return "", s.verbError("scan", err)
+	}
+	defer s.engine.Leave()
+	known, err := s.observed.Calls()
+	if err != nil {
+		return "", s.verbError("scan", err)
+	}
+	for _, o := range known.Open {
+		if !o.Ended && o.Host == c.Host && o.Session == c.Session && strings.HasPrefix(o.ID, c.ID+"-") {
+			return o.ID, nil
+		}
+	}
+	return s.distinct(c.ID), nil
 }
 
 // cleanCall makes what a host says fit for the journal: bounded, and without
@@ -114,7 +160,17 @@ func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanRes
 			r.Command = c.Command
 		}
 	}
-	return s.Scan(ctx, r)
+	out, _, err := s.scan(ctx, r, func(found []ObservedFinding) error { // before the row, after which no scan finds them again
+		return s.observed.EditCalls(func(w *observe.Watched) {
+			for _, f := range found {
+				w.Add(observe.Finding(f))
+			}
+		})
+	})
+	if err != nil {
+		return ScanResult{Files: []ObservedFile{}, Findings: []ObservedFinding{}}, s.verbError("scan", err)
+	}
+	return out, nil
 }
 
 // editCalls changes what is known of open calls after a scan for c.
@@ -124,9 +180,6 @@ func (s *Store) editCalls(c ToolCall, out *ScanResult, edit func(*observe.Watche
 	}
 	defer s.engine.Leave()
 	err := s.observed.EditCalls(func(w *observe.Watched) {
-		for _, f := range out.Findings {
-			w.Add(observe.Finding(f))
-		}
 		edit(w)
 		if !out.Partial {
 			w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.Ended })

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -152,5 +154,127 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 	}
 	if _, err := s.EndCall(background, rw.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFindingsAreReturnedAgain: a process that ends after the row and before it
+// has told what was found loses nothing: the next end of a call returns it.
+func TestFindingsAreReturnedAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
+	_, err := s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h"})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(9)+"\n"), 0o644))
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		s.EndCall(background, rw.ToolCall{ID: "t1", Host: "h", Tell: func(rw.ScanResult) { runtime.Goexit() }})
+	}()
+	<-ended
+	for i, want := range []int{1, 0} {
+		told := -1
+		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+2), Host: "h", Tell: func(r rw.ScanResult) { told = len(r.Findings) }})
+		if err != nil || len(r.Findings) != want || told != want {
+			t.Fatalf("%d: %+v %d %v", i, r.Findings, told, err)
+		}
+	}
+}
+
+// TestCallsThatAreAlike: equal calls of a host that gives no identifiers are
+// distinct, also when they overlap; the oldest ends first.
+func TestCallsThatAreAlike(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	c := rw.ToolCall{ID: "make", Host: "h", Session: "s", Alike: true}
+	file := filepath.Join(dir, "a.txt")
+	for i := range 2 {
+		_, err := s.BeginCall(background, c)
+		must(t, err)
+		must(t, os.WriteFile(file, fmt.Append(nil, "alone ", i), 0o644))
+		_, err = s.EndCall(background, c)
+		must(t, err)
+	}
+	for range 2 {
+		_, err := s.BeginCall(background, c)
+		must(t, err)
+	}
+	open, err := s.Capture(background)
+	must(t, err)
+	_, err = s.EndCall(background, c)
+	must(t, err)
+	left, err := s.Capture(background)
+	if must(t, err); len(open.Open) != 2 || len(left.Open) != 1 || left.Open[0].ID != open.Open[1].ID {
+		t.Errorf("%+v %+v", open.Open, left.Open)
+	}
+	list, err := s.Changes(background, rw.ChangesRequest{})
+	must(t, err)
+	if len(list.Groups) != 2 || list.Groups[0].Calls[0] == list.Groups[1].Calls[0] {
+		t.Fatalf("%+v", list.Groups)
+	}
+	for i := range 2 {
+		_, err = s.Undo(background, rw.UndoRequest{Group: list.Groups[1-i].Calls[0]})
+		must(t, err)
+		if i == 0 {
+			fileIs(t, dir, "a.txt", "alone 0")
+		}
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+// TestScansSideBySide: however scans of several processes overlap with each
+// other and with what they look at, and whichever saves its index last, each
+// version has one row, in order, and none is lost.
+func TestScansSideBySide(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir, nil)
+	_, err := first.Scan(background, rw.ScanRequest{})
+	must(t, err)
+	var wg sync.WaitGroup
+	done := make(chan bool)
+	for range 3 {
+		s := open(t, dir, nil)
+		wg.Go(func() {
+			for more := true; more; {
+				select {
+				case <-done:
+					more = false // and once more
+				default:
+				}
+				if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 40 {
+		name := filepath.Join(dir, fmt.Sprint("f", i%7))
+		if i%11 == 10 {
+			os.Remove(name)
+		} else {
+			must(t, os.WriteFile(name, fmt.Append(nil, "version ", i), 0o644))
+		}
+		if i%5 == 0 {
+			_, err := first.Scan(background, rw.ScanRequest{})
+			must(t, err)
+		}
+	}
+	close(done)
+	wg.Wait()
+	if r, err := first.Scan(background, rw.ScanRequest{}); err != nil || r.Created+r.Changed+r.Deleted+r.Moved+r.Modes > 0 && len(r.Busy) == 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	list, err := first.Changes(background, rw.ChangesRequest{})
+	must(t, err)
+	for _, f := range list.Files {
+		data, err := os.ReadFile(filepath.Join(dir, f.Path))
+		if f.Conflict || err == nil && f.SHA256 != rw.DigestOf(data) || err != nil && !f.SHA256.IsZero() {
+			t.Errorf("%+v %v", f, err)
+		}
+	}
+	if r, err := first.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+		t.Errorf("%+v %v", r, err)
 	}
 }

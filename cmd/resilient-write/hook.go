@@ -171,7 +171,7 @@ func (h *hooked) run(ctx context.Context, a *app, root string) error {
 
 // answer does what the event asks for.
 func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
-	c := rw.ToolCall{ID: h.Call, Host: h.Host, Session: h.Session, Event: h.Name, Command: h.Command, Within: time.Until(h.until) * 2 / 3}
+	c := rw.ToolCall{ID: h.Call, Host: h.Host, Session: h.Session, Event: h.Name, Command: h.Command, Alike: h.Alike, Within: time.Until(h.until) * 2 / 3}
 	switch h.Kind {
 	case hostevent.Before:
 		if why := h.refused(ctx, s, root); why != "" {
@@ -183,10 +183,12 @@ func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 		_, err := s.BeginCall(ctx, c)
 		return err
 	case hostevent.After:
-		found, err := s.EndCall(ctx, c)
-		if text := findingsText(found); text != "" {
-			h.say(h.Context(text))
+		c.Tell = func(found rw.ScanResult) {
+			if text := findingsText(found); text != "" {
+				h.say(h.Context(text))
+			}
 		}
+		_, err := s.EndCall(ctx, c)
 		return err
 	case hostevent.Settled:
 		c.ID = ""
@@ -202,13 +204,22 @@ func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 	return err
 }
 
-// refused says why a write or an edit of a file in the workspace is refused, ""
+// refused says why a write or an edit of files in the workspace is refused, ""
 // when it is not.
 func (h *hooked) refused(ctx context.Context, s *rw.Store, root string) string {
-	if h.Path == "" || h.Shell {
+	if h.Shell {
 		return ""
 	}
-	file := h.Path
+	for _, w := range h.Writes {
+		if why := h.refusedFile(ctx, s, root, w); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w hostevent.Write) string {
+	file := w.Path
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(h.Dir, file)
 	}
@@ -217,7 +228,7 @@ func (h *hooked) refused(ctx context.Context, s *rw.Store, root string) string {
 		return ""
 	}
 	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{
-		Path: filepath.ToSlash(rel), Content: []byte(h.Text), Mode: rw.ModeOverwrite, AllowShrink: true, Force: true, Call: rw.Call{DryRun: true},
+		Path: filepath.ToSlash(rel), Content: []byte(w.Text), Mode: rw.ModeOverwrite, AllowShrink: true, Force: true, Call: rw.Call{DryRun: true},
 	})
 	var e *rw.Error
 	if !errors.As(err, &e) || e.Detail != rw.ErrRiskBlocked && e.Detail != rw.ErrProtectedPath && e.Detail != rw.ErrProtectedDefault {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // hook gives an event to the built command, as a host does, and returns what it
@@ -325,4 +327,83 @@ func TestHookKeepsACheckpointBeforeCompaction(t *testing.T) {
 	if r := a.rw(0, "checkpoint", "read", "before-compaction"); !strings.Contains(fmt.Sprint(r["data"]), "a.txt") {
 		t.Errorf("%v", r)
 	}
+}
+
+// TestHookJudgesPatches: a patch is refused before it is applied when a line that
+// it adds, or a path that it writes, deletes or moves to, would be.
+func TestHookJudgesPatches(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	token := madeUpToken()
+	for patch, denied := range map[string]bool{
+		"*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch\n":                                  false,
+		"*** Begin Patch\n*** Add File: new.txt\n+fine\n*** Update File: a.txt\n@@\n x\n+T = '" + token + "'\n": true,
+		"*** Begin Patch\r\n*** Add File: .mcp.json\r\n+{}\r\n*** End Patch\r\n":                                true,
+		"*** Begin Patch\n*** Update File: a.txt\n*** Move to: .git/hooks/pre-commit\n@@\n-x\n+y\n":             true,
+		"*** Begin Patch\n*** Update File: a.txt\n@@\n-T = '" + token + "'\n+gone\n":                            false,
+		"no patch at all": false,
+	} {
+		answer := a.hook("codex", a.claude("PreToolUse", "apply_patch", "call_1", map[string]any{"command": patch}))
+		if strings.Contains(answer, `"permissionDecision":"deny"`) != denied || strings.Contains(answer, token) {
+			t.Errorf("%q: %s", patch, answer)
+		}
+	}
+}
+
+// TestHookKilledAtAnyMoment: a hook that is killed while it records loses no
+// version, makes no wrong row, and leaves what it found to the next one.
+func TestHookKilledAtAnyMoment(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'version 0\\n' > a.txt; mkdir sub")
+	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "SessionStart"})
+	told := ""
+	rounds, killed := 24, 0
+	for i := 1; i <= rounds; i++ {
+		in := map[string]any{"command": fmt.Sprint("step ", i)}
+		a.hook("claude", a.claude("PreToolUse", "Bash", fmt.Sprint("t", i), in))
+		a.sh(fmt.Sprintf("printf 'version %d\\n' > a.txt; printf %d > sub/f%d; rm -f sub/f%d", i, i, i, i-1))
+		if i%8 == 0 {
+			a.sh("printf 'GITHUB_TOKEN=" + madeUpToken() + "\\n' > k" + fmt.Sprint(i) + ".env")
+		}
+		post := a.claude("PostToolUse", "Bash", fmt.Sprint("t", i), in)
+		data, err := json.Marshal(post)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(a.bin, "hook", "--host", "claude", "--deadline", "1m")
+		cmd.Dir, cmd.Stdin = "/", bytes.NewReader(data)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		late := time.AfterFunc(time.Duration(rand.IntN(80))*time.Millisecond, func() { cmd.Process.Kill() })
+		if cmd.Wait() != nil {
+			killed++
+		}
+		late.Stop()
+		told += out.String() + a.hook("claude", post) // the following event
+	}
+	t.Logf("%d of %d killed", killed, rounds)
+	for i := 8; i <= rounds; i += 8 {
+		if !strings.Contains(told, fmt.Sprintf("k%d.env", i)) {
+			t.Errorf("the secret in k%d.env is not reported: %s", i, told)
+		}
+	}
+	for _, f := range a.rw(0, "changes", "--no-scan")["files"].([]any) {
+		one := f.(map[string]any)
+		if n := one["changes"].(float64); one["conflict"] == true || one["path"] == "a.txt" && n != float64(rounds) || one["path"] != "a.txt" && n > 2 {
+			t.Errorf("%v", one)
+		}
+	}
+	for i := rounds; i > 0; i-- {
+		if text := a.files()["a.txt"]; !strings.HasSuffix(text, fmt.Sprintf("version %d\n", i)) {
+			t.Fatalf("round %d: %q", i, text)
+		}
+		a.rw(0, "undo", "--group", fmt.Sprint("t", i))
+	}
+	if files := a.files(); !strings.HasSuffix(files["a.txt"], "version 0\n") || len(files) != 1 {
+		t.Errorf("%v", files)
+	}
+	a.rw(0, "check")
 }

@@ -38,10 +38,13 @@ type Event struct {
 	Tool    string
 	Shell   bool   // the tool runs a command
 	Own     bool   // the tool is one of this program
+	Alike   bool   // Call is that of equal calls of the session, because the host gives none
 	Command string // that the shell runs
-	Path    string // of the file that the tool is about to write
-	Text    string // that it is about to write there
+	Writes  []Write
 }
+
+// Write is a file that a tool is about to write, and the text that it adds.
+type Write struct{ Path, Text string }
 
 var kinds = map[string]Kind{
 	"sessionstart": Started, "pretooluse": Before, "beforetool": Before, "posttooluse": After, "posttoolusefailure": After, "aftertool": After,
@@ -103,6 +106,9 @@ type input struct {
 	NewStr    string   `json:"new_str"`
 	NewText   string   `json:"newString"`
 	Source    string   `json:"new_source"`
+	Patch     string   `json:"patch"`
+	PatchText string   `json:"patchText"`
+	Input     string   `json:"input"`
 }
 
 // Parse reads the event that a host wrote to a hook. name is the event as the
@@ -137,7 +143,7 @@ func Parse(host, name string, data []byte) (Event, error) {
 	}
 	if e.Call == "" && e.Tool != "" { // the host joins before and after by nothing else
 		sum := sha256.Sum256([]byte(strings.Join([]string{e.Session, e.Tool, string(args)}, "\x00")))
-		e.Call = host + "-" + hex.EncodeToString(sum[:8])
+		e.Call, e.Alike = host+"-"+hex.EncodeToString(sum[:8]), true
 	}
 	return e, nil
 }
@@ -153,8 +159,31 @@ func (e *Event) arguments(args json.RawMessage) {
 		return
 	}
 	e.Command = first(in.Command, strings.Join(in.Commands, "\n"))
-	e.Path = first(in.FilePath, in.CamelPath, in.Notebook, in.Path)
-	e.Text = first(in.Content, in.FileText, in.NewString, in.NewStr, in.NewText, in.Source)
+	if file := first(in.FilePath, in.CamelPath, in.Notebook, in.Path); file != "" {
+		e.Writes = []Write{{file, first(in.Content, in.FileText, in.NewString, in.NewStr, in.NewText, in.Source)}}
+	}
+	if e.Tool == "apply_patch" {
+		e.Writes = append(e.Writes, patched(first(in.Command, in.PatchText, in.Patch, in.Input, text))...)
+	}
+}
+
+// patched are the files of a patch in the form of Codex, with the lines that it
+// adds.
+func patched(patch string) (list []Write) {
+	for line := range strings.Lines(patch) {
+		line = strings.TrimRight(line, "\r\n")
+		if mark, name, ok := strings.Cut(line, ": "); ok && strings.HasPrefix(mark, "*** ") {
+			switch strings.TrimPrefix(mark, "*** ") {
+			case "Add File", "Update File", "Delete File", "Move to":
+				list = append(list, Write{Path: strings.TrimSpace(name)})
+			}
+			continue
+		}
+		if added, ok := strings.CutPrefix(line, "+"); ok && len(list) > 0 {
+			list[len(list)-1].Text += added + "\n"
+		}
+	}
+	return list
 }
 
 func first(list ...string) string {

@@ -56,14 +56,12 @@ func (w *Watched) Add(list ...Finding) {
 	}
 }
 
-// Report returns the pending findings, which are reported from now on.
-func (w *Watched) Report() []Finding {
-	list := w.Pending
-	for _, f := range list {
+// Report notes that the pending findings were reported.
+func (w *Watched) Report() {
+	for _, f := range w.Pending {
 		w.Reported = append(w.Reported, f.Fingerprint)
 	}
 	w.Pending = nil
-	return list
 }
 
 const (

@@ -27,6 +27,11 @@ func (s *scan) record() error {
 	if len(group.Calls) > 0 || group.Command != "" || group.Partial || len(group.Ignored) > 0 {
 		rec.Group = &group
 	}
+	if s.req.Recording != nil {
+		if err := s.req.Recording(); err != nil {
+			return err
+		}
+	}
 	err := s.Observe(s.ctx, rec, paths, s.judge)
 	if err != nil {
 		return err

@@ -57,6 +57,8 @@ type Request struct {
 	// recorded; nil for what is not to be looked at. It may be called side by
 	// side.
 	Inspect func(path string, data []byte, prev string)
+	// Recording is called before the row is written; nil for nothing.
+	Recording func() error
 }
 
 // Result is what a scan found.
