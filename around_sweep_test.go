@@ -202,10 +202,48 @@ func TestLowDiskKeepsHashesOnly(t *testing.T) {
 	if err != nil || !found.DiskLow || found.Changed != 2 || len(found.NotKept) != 5 {
 		t.Fatalf("%+v %v", found, err)
 	}
+	if c, err := s.Capture(background); err != nil || !c.DiskLow {
+		t.Errorf("%+v %v", c, err)
+	}
 	disk.CapBytes(0)
+	if c, err := s.Capture(background); err != nil || c.DiskLow {
+		t.Errorf("%+v %v", c, err)
+	}
 	disk.Remove("b.txt") // the bytes of the others were there before
 	if _, err := s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: found.Seq, Force: true}); !errors.Is(err, rw.ErrVersionNotKept) {
 		t.Fatal(err)
+	}
+}
+
+// TestHistoryTakesATwentiethOfTheDisk: where that is less than the default, the
+// oldest versions go.
+func TestHistoryTakesATwentiethOfTheDisk(t *testing.T) {
+	disk := simfs.New()
+	disk.CapBytes(40 << 20) // 2 MiB
+	s := openAround(t, disk, rw.SyncFull, "a")
+	text := strings.Repeat("some text that is kept\n", 8<<10)
+	for i := range 30 {
+		disk.WriteFile("a.txt", fmt.Appendf(nil, "%d %s", i, text), 0o644)
+		if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+	s = openAround(t, disk, rw.SyncFull, "b")
+	r, err := s.Admin().Compact(background, rw.CompactRequest{})
+	must(t, err)
+	kept := int64(0)
+	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 50})
+	must(t, err)
+	for _, v := range h.Versions {
+		if v.Available {
+			kept += v.Bytes
+		}
+	}
+	if kept > 2<<20 || kept < 1<<20 {
+		t.Errorf("%d bytes are kept; %+v", kept, r)
 	}
 }
 

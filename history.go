@@ -148,6 +148,9 @@ func (s *Store) historyCaps() engine.HistoryCaps {
 	caps := engine.HistoryCaps{Bytes: h.MaxBytes, Object: h.MaxObjectBytes, Age: h.MaxAge, Versions: h.MaxVersions, Head: cmp.Or(h.KeepHeadMax, engine.DefaultKeepHeadMax)}
 	if caps.Bytes == 0 {
 		caps.Bytes = engine.DefaultHistoryBytes
+		if share := s.engine.Disk.Size / engine.DefaultHistoryShare; share > 0 {
+			caps.Bytes = min(caps.Bytes, share)
+		}
 	}
 	if caps.Versions == 0 {
 		caps.Versions = engine.DefaultHistoryVersions

@@ -206,6 +206,9 @@ type CaptureStatus struct {
 	Open []CapturedCall `json:"open"`
 	// The newest event of each host.
 	Hosts []CaptureHost `json:"hosts"`
+	// True when less than 5 % of the disk are free: then no bytes of what other
+	// programs change are kept, only hashes.
+	DiskLow bool `json:"disk_low,omitempty"`
 }
 
 // CapturedCall is a tool call that has begun and not ended.
@@ -244,6 +247,7 @@ func (s *Store) Capture(ctx context.Context) (CaptureStatus, error) {
 	if err != nil {
 		return out, s.verbError("capture", err)
 	}
+	out.DiskLow = s.observed.DiskLow()
 	for _, o := range w.Open {
 		if !o.Ended {
 			out.Open = append(out.Open, CapturedCall{ID: o.ID, Host: o.Host, Session: o.Session, Command: o.Command, Since: o.Since})

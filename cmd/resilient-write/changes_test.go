@@ -329,3 +329,52 @@ func TestAmbiguousGroup(t *testing.T) {
 	}
 	a.rw(4, "undo", "--group", "obs_99")
 }
+
+// TestPolicyDecidesWhatIsCaptured: files are recorded although git ignores them,
+// or not at all, as the policy says, also from one scan to the next.
+func TestPolicyDecidesWhatIsCaptured(t *testing.T) {
+	a := newAround(t)
+	a.sh(`git init -q .; mkdir -p build/gen/deep build/other data src; printf 'build/\n*.log\n' > .gitignore
+		for f in build/gen/a.go build/gen/deep/b.go build/other/c.o data/d.sqlite src/e.go f.log; do printf 'one\n' > $f; done`)
+	a.rw(0, "changes")
+	touch := func(text string) []string {
+		a.sh("for f in build/gen/a.go build/gen/deep/b.go build/other/c.o data/d.sqlite src/e.go f.log; do printf '" + text + "\n' > $f; done")
+		var list []string
+		scan := a.rw(0, "changes")["scan"].(map[string]any)
+		for _, f := range scan["files"].([]any) {
+			list = append(list, f.(map[string]any)["path"].(string))
+		}
+		if scan["busy"] != nil {
+			t.Errorf("%q: %v", text, scan)
+		}
+		return list
+	}
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	t.Setenv("RW_POLICY_FILE", policy)
+	for i, row := range []struct {
+		text string
+		want []string
+	}{
+		{"version: 1\n", []string{"data/d.sqlite", "f.log", "src/e.go"}},
+		{"capture: {include: [build/gen], exclude: ['**/*.sqlite']}\n", nil}, // the first scan takes what is included for known or created
+		{"capture: {include: [build/gen], exclude: ['**/*.sqlite']}\n", []string{"build/gen/a.go", "build/gen/deep/b.go", "f.log", "src/e.go"}},
+		{"capture: {include: ['build/gen/*.go'], exclude: [src]}\n", nil},
+		{"capture: {include: ['build/gen/*.go'], exclude: [src]}\n", []string{"build/gen/a.go", "data/d.sqlite", "f.log"}},
+		{"version: 1\n", nil},
+		{"version: 1\n", []string{"data/d.sqlite", "f.log", "src/e.go"}},
+	} {
+		if err := os.WriteFile(policy, []byte(row.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := touch(fmt.Sprint("text ", i))
+		if row.want != nil && !slices.Equal(got, row.want) {
+			t.Errorf("%d %s: %q, want %q", i, row.text, got, row.want)
+		}
+	}
+	for _, f := range listed(a.rw(0, "changes")) {
+		if f == "build/other/c.o" {
+			t.Error("an ignored file is recorded")
+		}
+	}
+	a.rw(0, "check")
+}

@@ -82,6 +82,9 @@ func showStatus(p *printer, r statusReply) {
 			p.line("  %s", line)
 		}
 	}
+	if r.Capture.DiskLow {
+		p.line("%s", p.paint(red, "less than 5 % of the disk are free: of what other programs change only hashes are kept, which cannot be undone"))
+	}
 	if hosts := captured(r.Capture); len(hosts) > 0 {
 		p.line("%s", p.paint(cyan, "hooks"))
 		for _, line := range hosts {

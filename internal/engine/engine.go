@@ -97,6 +97,7 @@ type disk struct {
 	Index   fsx.Dir
 	lockf   fsx.File // the journal's lock and shared header
 	dev     uint64   // file system of staging/
+	Size    int64    // of the file system of the state directory; 0 where unknown
 
 	stateName string
 	stateStat fsx.Stat // of the state directory

@@ -86,9 +86,12 @@ func (s *Engine) openParts() error {
 		}
 		s.Disk.dev = st.Dev
 	}
-	if vol, err := s.Disk.State.Volume(); err == nil && vol.Remote {
-		s.Unverified = true
-		s.Report.Warn(warnDurabilityUnproven)
+	if vol, err := s.Disk.State.Volume(); err == nil {
+		s.Disk.Size = vol.Size
+		if vol.Remote {
+			s.Unverified = true
+			s.Report.Warn(warnDurabilityUnproven)
+		}
 	}
 	return s.openLock()
 }

@@ -19,7 +19,8 @@ import (
 // last change of every file can always be taken back.
 
 const (
-	DefaultHistoryBytes    = 1 << 30
+	DefaultHistoryBytes    = 1 << 30 // or
+	DefaultHistoryShare    = 20      // the part of the disk, if that is less
 	DefaultHistoryVersions = 100
 )
 

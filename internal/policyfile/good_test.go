@@ -63,6 +63,10 @@ history:
   max_versions: 20
   max_object_bytes: 10MB
   keep_head_max: 2MiB
+capture:
+  include: [build/gen]
+  exclude:
+    - "**/*.sqlite"
 `
 
 var fullFile = &File{
@@ -85,6 +89,7 @@ var fullFile = &File{
 	},
 	Protect: []string{".github/**", "**/*.pem"}, ProtectDefaults: "warn", Merge: "clean", Placeholders: "score", ProtectExceptions: []string{"testdata/repos"},
 	History: History{1 << 30, 10_000_000, 30*24*time.Hour + 12*time.Hour, 20, 2 << 20},
+	Capture: Capture{[]string{"build/gen"}, []string{"**/*.sqlite"}},
 }
 
 func defaults() *File {

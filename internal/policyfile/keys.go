@@ -95,6 +95,10 @@ var policy = &spec{form: object, keys: []key{
 	{"merge", &spec{form: choice, choices: []string{"off", "clean"}, into: func(f *File) any { return &f.Merge }}, ""},
 	{"placeholders", &spec{form: choice, choices: []string{"report", "score", "ignore"}, into: func(f *File) any { return &f.Placeholders }}, ""},
 	{"history", history, ""},
+	{"capture", &spec{form: object, keys: []key{
+		{"include", &spec{form: listOf, item: globs(func(f *File) any { return &f.Capture.Include })}, ""},
+		{"exclude", &spec{form: listOf, item: globs(func(f *File) any { return &f.Capture.Exclude })}, ""},
+	}}, ""},
 }}
 
 // added is the rule that is being read.

@@ -82,6 +82,7 @@ type File struct {
 	// Merge is off or clean, "" when it is not given.
 	Merge   string
 	History History
+	Capture Capture
 
 	names []nameUse // the names that CheckNames looks at
 }
@@ -123,6 +124,10 @@ type Allow struct {
 	Reason  string
 	Line    int
 }
+
+// Capture says which files that other programs change are recorded, by globs of
+// paths: some although git ignores them, some not at all.
+type Capture struct{ Include, Exclude []string }
 
 // History bounds what is kept of earlier versions. Zero means not given.
 type History struct {

@@ -62,6 +62,7 @@ var Strictnesses = []Strictness{
 	}},
 	weakens("retry_budget.default", false, func(f *File) *int { return &f.RetryBudget.Default }),
 	weakens("history", false, func(f *File) *History { return &f.History }),
+	weakens("capture", false, func(f *File) *Capture { return &f.Capture }),
 }
 
 func never(_, _ *File) bool { return false }

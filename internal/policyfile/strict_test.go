@@ -81,6 +81,7 @@ func TestHold(t *testing.T) {
 		{"retry_budget: {default: 100}\n", []string{"retry_budget.default"}, func(f *File) bool { return f.RetryBudget.Default == 3 }},
 		{"retry_budget: {default: 1}\n", []string{"retry_budget.default"}, func(f *File) bool { return f.RetryBudget.Default == 3 }},
 		{"retry_budget: {default: 3}\n", nil, func(f *File) bool { return f.RetryBudget.Default == 3 }},
+		{"capture: {exclude: [x]}\n", []string{"capture"}, func(f *File) bool { return f.Capture.Exclude == nil }},
 		{"history: {max_versions: 1}\n", []string{"history"}, func(f *File) bool { return f.History == History{} }},
 		{"history: {max_bytes: 1GiB, max_age: 1d, max_object_bytes: 1}\n", []string{"history"}, func(f *File) bool { return f.History == History{} }},
 		{"merge: clean\n", []string{"merge"}, func(f *File) bool { return f.Merge == "" }},

@@ -110,6 +110,9 @@ type place struct {
 	// rulesKnown says that the patterns are those of the last scan, and
 	// filesKnown that git tracks the same files.
 	rulesKnown, filesKnown bool
+	// hidden says that git ignores the directory: of its files only those are
+	// recorded that the policy includes.
+	hidden bool
 }
 
 // files are the patterns that count here, the weakest first.
@@ -183,8 +186,8 @@ func (v *visit) enter(p *place) *place {
 	if d.Path != "" && v.root != "" && entryOf(d.Entries, ".git") != nil {
 		r := newRepo(filepath.Join(v.root, filepath.FromSlash(d.Path)))
 		r.dir = d.Path
-		now, was := Entry{Name: ".git", Flags: Ignored | Directory, Mtime: int64(r.sum), Ctime: int64(r.stamp())}, find(old, ".git")
-		here = &place{repo: r, rulesKnown: was != nil && was.Mtime == now.Mtime, filesKnown: was != nil && was.Ctime == now.Ctime}
+		now, was := Entry{Name: ".git", Flags: Ignored | Directory, Mtime: int64(r.sum ^ v.req.Capture.sum()), Ctime: int64(r.stamp())}, find(old, ".git")
+		here = &place{repo: r, rulesKnown: was != nil && was.Mtime == now.Mtime, hidden: p.hidden, filesKnown: was != nil && was.Ctime == now.Ctime}
 		v.repo = &now
 	}
 	st := entryOf(d.Entries, engine.IgnoreName)
@@ -199,7 +202,7 @@ func (v *visit) enter(p *place) *place {
 	text, _ := durable.ReadFile(d.Dir, engine.IgnoreName, maxIgnore)
 	was := find(old, engine.IgnoreName)
 	return &place{
-		repo: here.repo, up: here, filesKnown: here.filesKnown,
+		repo: here.repo, up: here, filesKnown: here.filesKnown, hidden: here.hidden,
 		rulesKnown: here.rulesKnown && was != nil && was.same(&st.Stat) && !was.racy(v.scan.old.Scanned),
 		file:       sync.OnceValue(func() gitignore.File { return gitignore.Parse(here.repo.name(d.Path), text) }),
 	}

@@ -63,7 +63,7 @@ func (e *Entry) racy(scanned int64) bool { return max(e.Mtime, e.Ctime) >= scann
 type Index struct {
 	Scanned int64  // when the scan began, nanoseconds
 	Seq     uint64 // newest row then
-	Rules   uint64 // hash of the patterns that are not in the workspace
+	Rules   uint64 // hash of the patterns that are not in the workspace, and of the policy's globs
 	Tracked uint64 // stamp of git's own index
 	Growing bool   // no scan has seen everything yet: what is not in it counts as known
 	dirs    map[string][]Entry

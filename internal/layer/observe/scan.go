@@ -57,6 +57,7 @@ type Request struct {
 	// recorded; nil for what is not to be looked at. It may be called side by
 	// side.
 	Inspect func(path string, data []byte, prev string)
+	Capture Capture
 	// Recording is called before the row is written; nil for nothing.
 	Recording func() error
 }
@@ -99,6 +100,7 @@ type scan struct {
 	fresh   Index
 	found   []*change
 	unseen  []string // directories, with what is below them
+	left    []string // directories that were entered by the last scan and are not recorded any more
 	pending []engine.Bytes
 	weight  int64
 	touched bool // the index is not as it was
@@ -121,16 +123,14 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 		return s.out, err
 	}
 	defer dir.Close()
-	if vol, err := l.Disk.State.Volume(); err == nil {
-		s.out.Low = vol.Size > 0 && vol.Free < vol.Size/leastFree
-	}
+	s.out.Low = l.DiskLow()
 	s.load(dir)
 	if err := l.Log.CatchUp(); err != nil {
 		return s.out, err
 	}
 	s.fresh = Index{Scanned: l.Now().UnixNano(), Seq: l.Log.Head(), dirs: make(map[string][]Entry, len(s.old.dirs))}
 	at := outermost(s.root)
-	s.fresh.Rules, s.fresh.Tracked = at.repo.sum, at.repo.stamp()
+	s.fresh.Rules, s.fresh.Tracked = at.repo.sum^req.Capture.sum(), at.repo.stamp()
 	at.rulesKnown = !s.out.Baseline && s.fresh.Rules == s.old.Rules
 	at.filesKnown = at.rulesKnown && s.fresh.Tracked == s.old.Tracked
 	s.touched = s.out.Baseline || !at.filesKnown
@@ -153,6 +153,12 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 		return s.out, s.save(dir)
 	}
 	return s.out, nil
+}
+
+// DiskLow reports whether too little of the disk is free for bytes to be kept.
+func (l *Layer) DiskLow() bool {
+	vol, err := l.Disk.State.Volume()
+	return err == nil && vol.Size > 0 && vol.Free < vol.Size/leastFree
 }
 
 // load reads the index; one that cannot be read is none.
@@ -272,6 +278,10 @@ func (v *visit) entry(e *tree.Entry, was *Entry) error {
 	}
 	p := tree.Join(v.d.Path, e.Name)
 	switch {
+	case v.req.Capture.excludes(p) || v.at.hidden && e.Kind != fsx.Directory && !v.req.Capture.includes(p):
+		v.touched = v.touched || was != nil
+		v.leave(p)
+		return nil
 	case e.Kind == fsx.Directory:
 		v.directory(p, e, was)
 		return nil
@@ -297,7 +307,19 @@ func (v *visit) ignored(p string, was *Entry, dir bool) bool {
 	if was != nil && v.at.rulesKnown && (v.at.filesKnown || was.Flags&Ignored == 0) {
 		return was.Flags&Ignored != 0
 	}
-	return v.at.ignores(v.files(), p, dir)
+	if v.req.Capture.includes(p) {
+		return false
+	}
+	return v.at.hidden || v.at.ignores(v.files(), p, dir)
+}
+
+// leave notes a directory that is not recorded any more, if it was.
+func (v *visit) leave(p string) {
+	if v.scan.entered(p) {
+		v.mu.Lock()
+		v.left = append(v.left, p)
+		v.mu.Unlock()
+	}
 }
 
 // directory has a directory entered, unless git ignores it.
@@ -307,9 +329,20 @@ func (v *visit) directory(p string, e *tree.Entry, was *Entry) {
 		was = nil
 	}
 	// A directory that was entered is not in the index of its parent.
-	if was == nil && v.at.rulesKnown && v.scan.entered(p) || !v.ignored(p, was, true) {
+	known := was == nil && v.at.rulesKnown && v.scan.entered(p) && len(v.req.Capture.Include) == 0
+	if known || !v.ignored(p, was, true) {
 		v.touched = v.touched || was != nil
 		v.d.Enter(e.Name, v.at)
+		return
+	}
+	v.leave(p)
+	if v.req.Capture.mayHold(p) { // entered for some of its files
+		hidden := *v.at
+		hidden.hidden = true
+		v.d.Enter(e.Name, &hidden)
+		return
+	}
+	if v.at.hidden {
 		return
 	}
 	now := Entry{Name: e.Name, Flags: Ignored | Directory}
@@ -340,18 +373,24 @@ func (s *scan) missing() error {
 			s.fresh.dirs[dir] = list
 			continue
 		}
+		s.touched = true
+		if below(s.left, dir) {
+			continue
+		}
 		for i := range list {
 			if list[i].kept() {
 				s.found = append(s.found, &change{path: tree.Join(dir, list[i].Name), dir: dir, was: &list[i]})
 			}
 		}
-		s.touched = true
 	}
 	return s.missingCommits()
 }
 
-func (s *scan) isUnseen(dir string) bool {
-	return slices.ContainsFunc(s.unseen, func(u string) bool { return u == "" || dir == u || strings.HasPrefix(dir, u+"/") })
+func (s *scan) isUnseen(dir string) bool { return below(s.unseen, dir) }
+
+// below reports whether a directory is one of a list or in one.
+func below(list []string, dir string) bool {
+	return slices.ContainsFunc(list, func(u string) bool { return u == "" || dir == u || strings.HasPrefix(dir, u+"/") })
 }
 
 // missingCommits finds files that a commit made since the last scan and that
@@ -373,7 +412,7 @@ func (s *scan) missingCommits() error {
 			}
 			seen[p] = true
 			dir := engine.ParentOf(p)
-			if name := path.Base(p); !s.isUnseen(dir) && find(s.fresh.dirs[dir], name) == nil && find(s.old.dirs[dir], name) == nil {
+			if name := path.Base(p); !s.isUnseen(dir) && !s.req.Capture.excludes(p) && find(s.fresh.dirs[dir], name) == nil && find(s.old.dirs[dir], name) == nil {
 				s.found = append(s.found, &change{path: p, dir: dir})
 			}
 		}
