@@ -159,6 +159,9 @@ func (c *checker) journal() error {
 func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 	c.account.one()
 	c.follow(rec.Seq)
+	if rec.Manifest != "" && len(rec.Muts) == 0 {
+		c.manifestMissing(rec)
+	}
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
 		path := m.Identity()

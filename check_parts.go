@@ -97,6 +97,21 @@ func (c *checker) linkBroken(path string, seq, prev, was uint64) {
 	c.rowProblem(p)
 }
 
+// manifestMissing names a row whose mutations cannot be read. The rows of its
+// paths do not refer to what is not there.
+func (c *checker) manifestMissing(rec *journal.Record) {
+	c.gaps = append(c.gaps, [2]uint64{rec.Seq, rec.Seq})
+	p := journal.Problem{
+		Code: "manifest_missing", Seq: rec.Seq, Name: engine.ManifestDir + "/" + rec.Manifest, Evidence: rec.Manifest,
+		Detail: "the row has more changes than a line holds, and the file with them is missing or damaged",
+	}
+	if c.known.Accepts(p) {
+		c.out.Counters.Accepted++
+		return
+	}
+	c.rowProblem(p)
+}
+
 // erasedMark ends the name of the mark that is left where a kept version was
 // erased.
 const erasedMark = ".erased"

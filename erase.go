@@ -83,7 +83,9 @@ type ErasedPlace struct {
 // sessions and staged transactions that hold it are removed; the session then
 // lacks the piece, and the version is [ErrVersionNotKept] with erased set in the
 // context. Checkpoints, archived handoffs, rows of the journal and everything
-// else keep their size and their other bytes; only the secret is written over.
+// else keep their size and their other bytes; only the secret is written over,
+// also in the names of files that a scan found. The stat index of the last scan
+// and snapshots lose the files that are named so.
 // Numbers of rows, cursors and the chain stay valid: notes in the journal tell
 // the hash of each row and file before and afterwards, and [Store.Check] accepts
 // them. Neither the secret nor a hash of it is written anywhere; hashes of
@@ -313,7 +315,7 @@ func (e *eraser) round(ctx context.Context) error {
 		return err
 	}
 	for _, part := range []func(context.Context) error{
-		e.journal, e.slots, e.versions, e.scratch, e.drafts, e.sessions, e.checkpoints, e.transactions, e.smallFiles, e.rest, e.names,
+		e.journal, e.manifests, e.slots, e.versions, e.scratch, e.drafts, e.sessions, e.checkpoints, e.transactions, e.smallFiles, e.observed, e.rest, e.names,
 	} {
 		if err := canceled(ctx); err != nil {
 			return err
@@ -426,7 +428,7 @@ func (e *eraser) shown(path string) string {
 
 // renew makes the caches again that knew erased paths.
 func (e *eraser) renew() error {
-	if e.out.Rows == 0 {
+	if e.out.Rows == 0 && e.places["manifests"] == 0 {
 		return nil
 	}
 	if err := e.s.engine.RebuildRows(); err != nil {

@@ -59,7 +59,7 @@ func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, strin
 
 // ownPlaces are files that have an eraser of their own, or that hold nothing
 // that anyone wrote.
-var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|manifests/.+|observe/index|observe/snapshots/[^/]+\.index|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
 // rest writes over the secret in everything else: archived handoffs, what is
 // in quarantine, files that strangers left, the journal of the Python

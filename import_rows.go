@@ -17,7 +17,7 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 		if in.info.Aborted[rec.Seq] {
 			return nil
 		}
-	case journal.KindConflict, journal.KindRefused:
+	case journal.KindConflict, journal.KindRefused, journal.KindObserved:
 	default:
 		return nil
 	}
@@ -25,6 +25,9 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 		return nil
 	}
 	if v := rec.Via; v != nil && !importable(v.Client, v.Version, v.Connection, v.Thread, v.Call) {
+		return nil
+	}
+	if g := rec.Group; g != nil && (!importable(g.Calls...) || !importable(g.Ignored...) || len(g.Command) > maxCommand || len(g.Calls) > maxCalls) {
 		return nil
 	}
 	var out []*journal.Record
@@ -38,7 +41,7 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 			size = 0
 			out = append(out, &journal.Record{
 				TS: rec.TS, Kind: rec.Kind, Writer: in.s.engine.Writer, Caller: rec.Caller, Session: rec.Session, Via: rec.Via,
-				Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.s.safeText(rec.AcceptRisk),
+				Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.s.safeText(rec.AcceptRisk), Group: rec.Group,
 			})
 		}
 		row := out[len(out)-1]
@@ -80,7 +83,7 @@ func (in *importing) mutation(rec *journal.Record, i int) (journal.Mutation, boo
 	}
 	m := journal.Mutation{
 		Op: old.Op, Path: old.Path, Real: old.Real, From: old.From, SHA256: old.SHA256, Bytes: old.Bytes,
-		PrevSHA256: old.PrevSHA256, PrevBytes: old.PrevBytes, Mode: old.Mode, How: old.How, JournalID: old.JournalID,
+		PrevSHA256: old.PrevSHA256, PrevBytes: old.PrevBytes, PrevMode: old.PrevMode, PrevGit: old.PrevGit, Mode: old.Mode, How: old.How, JournalID: old.JournalID,
 	}
 	if rec.Kind == journal.KindConflict && old.Rev == 0 { // it is only a record
 		m.How = ""

@@ -413,6 +413,7 @@ var whyLeft = map[string]string{
 	journal.ProblemParked:    needsWord,
 	journal.ProblemArchive:   "the archived segment is missing; restore it from a backup, or acknowledge the loss with a reason",
 	"history_link_broken":    needsWord,
+	"manifest_missing":       needsWord,
 }
 
 // splitPath is the directory and the name of a file of the state directory.

@@ -13,12 +13,14 @@ import (
 )
 
 // An export is the journal as one stream of lines: a header, every row to the
-// letter, and a footer with the hash of everything before it.
+// letter, and a footer with the hash of everything before it. Behind a row that
+// has a manifest are its mutations, one a line; an export without any is of
+// version 1.
 
 // ExportFormat names the format of an export, ExportVersion its version.
 const (
 	ExportFormat  = "resilientwrite.journal-export"
-	ExportVersion = 1
+	ExportVersion = 2
 )
 
 // ExportHeader is the first line of an export.
@@ -55,7 +57,10 @@ func (l *Log) Export(w io.Writer, head ExportHeader, each func() error) (ExportF
 	if err := l.CatchUp(); err != nil {
 		return foot, err
 	}
-	head.Format, head.Version, head.Head = ExportFormat, ExportVersion, l.visible()
+	head.Format, head.Version, head.Head = ExportFormat, 1, l.visible()
+	if l.o.Manifests != nil && l.o.Manifests.Any() {
+		head.Version = ExportVersion
+	}
 	sum := sha256.New()
 	buf := bufio.NewWriterSize(w, 64<<10)
 	out := io.MultiWriter(sum, buf)
@@ -74,6 +79,11 @@ func (l *Log) Export(w io.Writer, head ExportHeader, each func() error) (ExportF
 		out.Write(line) // buf keeps its error
 		if _, err := out.Write([]byte{'\n'}); err != nil {
 			return err
+		}
+		if head.Version > 1 {
+			if err := l.exportManifest(out, rec); err != nil {
+				return err
+			}
 		}
 		return each()
 	})
@@ -133,6 +143,9 @@ type exportReader struct {
 	first uint64
 	last  Pos
 	doubt []doubt // what notes have to explain
+
+	held   *Record // the last row, until its manifest is read
+	weight int     // of that, in bytes
 }
 
 // doubt is a place where the chain is interrupted.
@@ -196,6 +209,12 @@ func (v *exportReader) line(each func(*Record) error) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if bytes.HasPrefix(line, []byte(exportedMutPrefix)) {
+		return false, v.manifestLine(line)
+	}
+	if err := v.handOver(each); err != nil {
+		return false, err
+	}
 	rec, ok := decode(line)
 	if !ok {
 		return true, v.footer(line)
@@ -225,7 +244,8 @@ func (v *exportReader) line(each func(*Record) error) (done bool, err error) {
 	if rec.Kind == KindAbort {
 		v.out.Aborted[rec.Ref] = true
 	}
-	return false, each(rec)
+	v.held = rec
+	return false, nil
 }
 
 func (v *exportReader) footer(line []byte) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"sync"
 )
@@ -13,6 +14,7 @@ import (
 type Manifests interface {
 	Save(data []byte) (sha string, err error) // durable when it returns
 	Load(sha string) ([]byte, error)
+	Any() bool // there is one
 }
 
 // MaxManifest bounds a manifest in bytes.
@@ -85,6 +87,13 @@ type manifestCache struct {
 	muts []Mutation
 }
 
+// ForgetManifest forgets the manifest that was read last.
+func (l *Log) ForgetManifest() {
+	l.manifests.mu.Lock()
+	defer l.manifests.mu.Unlock()
+	l.manifests.sha, l.manifests.muts = "", nil
+}
+
 // whole is decode with the mutations of the manifest. A record whose manifest
 // cannot be read has none.
 func (l *Log) whole(line []byte) (*Record, bool) {
@@ -115,4 +124,54 @@ func (l *Log) fill(rec *Record) {
 		c.sha, c.muts = rec.Manifest, muts
 	}
 	rec.Muts = slices.Clip(c.muts)
+}
+
+// exportedMut is a mutation of a record with a manifest, as an export has it: one
+// line behind the record.
+type exportedMut struct {
+	Of  uint64          `json:"of"`
+	Mut json.RawMessage `json:"mut"`
+}
+
+const exportedMutPrefix = `{"of":`
+
+// exportManifest writes the mutations of a record that has a manifest. One that
+// cannot be read is left out.
+func (l *Log) exportManifest(w io.Writer, rec *Record) error {
+	if rec.Manifest == "" || l.o.Manifests == nil {
+		return nil
+	}
+	data, err := l.o.Manifests.Load(rec.Manifest)
+	if err != nil {
+		return nil
+	}
+	for line := range bytes.Lines(data) {
+		if err := writeLine(w, exportedMut{rec.Seq, bytes.TrimSpace(line)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manifestLine takes a line of a manifest in an export.
+func (v *exportReader) manifestLine(line []byte) error {
+	var one exportedMut
+	var m Mutation
+	v.weight += len(line)
+	if v.held == nil || v.held.Manifest == "" || json.Unmarshal(line, &one) != nil || one.Of != v.held.Seq || json.Unmarshal(one.Mut, &m) != nil || v.weight > 2*MaxManifest {
+		return damaged("the manifest of row %d is damaged", v.last.Seq)
+	}
+	v.hash(line)
+	v.held.Muts = append(v.held.Muts, m)
+	return nil
+}
+
+// handOver gives the row that waited for its manifest to each.
+func (v *exportReader) handOver(each func(*Record) error) error {
+	rec := v.held
+	v.held, v.weight = nil, 0
+	if rec == nil {
+		return nil
+	}
+	return each(rec)
 }

@@ -21,6 +21,8 @@ func (s shelf) Save(data []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+func (s shelf) Any() bool { return len(s) > 0 }
+
 func (s shelf) Load(sha string) ([]byte, error) {
 	if data, ok := s[sha]; ok {
 		return data, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/tree"
 )
 
 // Digest is a SHA-256.
@@ -190,6 +191,29 @@ func decodeIndex(data []byte) (*Index, error) {
 		return nil, errDamaged
 	}
 	return x, nil
+}
+
+// Without is an index without the files and directories whose paths are hit.
+func Without(data []byte, hit func(path string) bool) ([]byte, error) {
+	x, err := decodeIndex(data)
+	if err != nil {
+		return nil, err
+	}
+	gone := false
+	for dir, list := range x.dirs {
+		if hit(dir) {
+			delete(x.dirs, dir)
+			gone = true
+			continue
+		}
+		kept := slices.DeleteFunc(slices.Clone(list), func(e Entry) bool { return hit(tree.Join(dir, e.Name)) })
+		gone = gone || len(kept) < len(list)
+		x.dirs[dir] = kept
+	}
+	if !gone {
+		return data, nil
+	}
+	return x.encode(), nil
 }
 
 // reader reads the parts of an index; bad says that one was not whole.

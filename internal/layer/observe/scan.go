@@ -27,7 +27,7 @@ import (
 const (
 	Dir       = "observe"
 	indexFile = "index"
-	maxIndex  = 1 << 30
+	MaxIndex  = 1 << 30 // bytes
 )
 
 // The bounds of what is kept of one file, in bytes.
@@ -163,7 +163,7 @@ func (l *Layer) DiskLow() bool {
 
 // load reads the index; one that cannot be read is none.
 func (s *scan) load(dir fsx.Dir) {
-	data, err := durable.ReadFile(dir, indexFile, maxIndex)
+	data, err := durable.ReadFile(dir, indexFile, MaxIndex)
 	if err == nil {
 		s.old, err = decodeIndex(data)
 	}

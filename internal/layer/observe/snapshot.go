@@ -226,7 +226,7 @@ func (l *Layer) Load(id string) (Snapshot, *Index, error) {
 	if err != nil {
 		return snap, nil, err
 	}
-	data, err := durable.ReadFile(dir, id+".index", maxIndex)
+	data, err := durable.ReadFile(dir, id+".index", MaxIndex)
 	if err != nil && !isAbsent(err) {
 		return snap, nil, err
 	}
