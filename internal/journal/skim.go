@@ -115,7 +115,7 @@ var mutationFields = []field{
 	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm}, {"prev_mode", smallForm},
 	{"rev", numForm}, {"prev_seq", numForm}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
 	{"slot", textForm}, {"prev_id", textForm}, {"beside", boolForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
-	{"import_id", importField}, {"journal_id", textForm}, {"prev_git", textForm},
+	{"import_id", importField}, {"journal_id", textForm}, {"prev_git", textForm}, {"base", textForm},
 }
 
 // read is decode as far as Skim promises.
