@@ -16,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
+	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
@@ -41,7 +42,7 @@ func (c *checker) parts() error {
 		look func() error
 	}{
 		{"index", c.snapshots}, {scratch.Dir, c.scratchpad}, {checkpoint.Dir, c.checkpoints}, {chunks.Dir, c.sessions},
-		{quarantineName, c.drafts}, {guardName, c.budgets}, {"cursors", c.cursors}, {handoffsDir, c.handoffs},
+		{quarantineName, c.drafts}, {guardName, c.budgets}, {"cursors", c.cursors}, {handoff.Dir, c.handoffs},
 	} {
 		if part.dir != guardName && c.misplaced(part.dir) {
 			continue
@@ -330,9 +331,9 @@ func (c *checker) cursors() error {
 }
 
 func (c *checker) handoffs() error {
-	_, whole, err := c.s.readHandoffRecords()
+	_, whole, err := c.s.handoffs.Records()
 	if err == nil && !whole {
-		c.problem(problemHandoffs, handoffsDir+"/"+readName, 0, "it is unknown who has read which handoff")
+		c.problem(problemHandoffs, handoff.Dir+"/"+handoff.ReadName, 0, "it is unknown who has read which handoff")
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 )
 
 // stateWalk calls fn for every file of the state directory; part is where it
@@ -65,7 +66,7 @@ var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history
 // in quarantine, files that strangers left, the journal of the Python
 // implementation.
 func (e *eraser) rest(ctx context.Context) error {
-	return e.under(ctx, []string{"state", handoffsLock}, func() error {
+	return e.under(ctx, []string{"state", handoff.Lock}, func() error {
 		return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
 			path := engine.JoinPath(part, name)
 			switch {
@@ -147,7 +148,7 @@ func (e *eraser) names(ctx context.Context) error {
 	if e.n == nil {
 		return nil
 	}
-	return e.under(ctx, []string{"state", handoffsLock}, func() error {
+	return e.under(ctx, []string{"state", handoff.Lock}, func() error {
 		return e.s.stateWalk(func(dir fsx.Dir, part, name string, _ fsx.Stat) error {
 			to := e.shown(name)
 			if to == name {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 )
 
 // DefaultHandoff is the path of the handoff of a workspace.
@@ -128,7 +129,7 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 	req := r.request("handoff_write", nil)
 	req.args, req.complete = r, r.Envelope.Status == HandoffComplete
 	c := s.newCommit(ctx, req)
-	c.Muts, c.Also = []*engine.Mutation{m}, []string{handoffsLock}
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{handoff.Lock}
 	return &handoffWrite{s: s, r: r, c: c, drift: []HandoffDrift{}, refs: []string{}}
 }
 
@@ -216,14 +217,14 @@ func (h *handoffWrite) look(ctx context.Context, files []HandoffFile, sure map[s
 	if err != nil {
 		return err
 	}
-	h.drift, h.refs = drift, h.s.checkpointNames()
+	h.drift, h.refs = drift, h.s.checkpoints.Names()
 	return nil
 }
 
 // again fills in what the reply to a repeated call says.
 func (h *handoffWrite) again(ctx context.Context) error {
 	for i := range h.c.Replayed.Muts {
-		if m := &h.c.Replayed.Muts[i]; m.Op == kindArchive {
+		if m := &h.c.Replayed.Muts[i]; m.Op == handoff.KindArchive {
 			h.archived = m.Path
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -169,7 +170,7 @@ func (e *HandoffEnvelope) check(auto AutoState) *fault.Fault {
 			return fault.New(fault.BadSHA256).With("argument", at+".sha256")
 		}
 	}
-	return checkSteps(e.DependencyGraph)
+	return handoff.Check(stepsOf(e.DependencyGraph))
 }
 
 func isOneOf(word string, list []string) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -147,17 +148,18 @@ func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (HandoffR
 	}
 	out.Body = body
 	out.MissingFields = out.Envelope.fillMissing()
-	if e := checkSteps(out.Envelope.DependencyGraph); e != nil {
+	steps := stepsOf(out.Envelope.DependencyGraph)
+	if e := handoff.Check(steps); e != nil {
 		out.Warnings = append(out.Warnings, Warning{Reason: string(e.Code), Hint: e.Hint})
 	}
-	out.ReadySteps = readySteps(out.Envelope.DependencyGraph)
+	out.ReadySteps = handoff.Ready(steps)
 	if out.DriftWarnings, err = s.driftOf(ctx, out.Envelope.LastGoodState, nil); err != nil {
 		return out, err
 	}
 	if r.Strict && len(out.DriftWarnings) > 0 {
 		return out, s.drifted(out.DriftWarnings)
 	}
-	out.CheckpointRefs = s.checkpointNames()
+	out.CheckpointRefs = s.checkpoints.Names()
 	s.handoffRecords(&out)
 	return out, nil
 }
@@ -176,12 +178,12 @@ func (r *HandoffReadRequest) check() *fault.Fault {
 // handoffRecords fills in what the state directory knows. Damage there does
 // not keep anyone from reading a handoff.
 func (s *Store) handoffRecords(out *HandoffReadResult) {
-	records, whole, err := s.readHandoffRecords()
+	records, whole, err := s.handoffs.Records()
 	if err != nil || !whole {
 		out.Warnings = append(out.Warnings, warning(WarnHandoffRecords))
 	}
-	out.ReadBy = records.readBy(out.realPath, out.SHA256.String())
-	out.Archives, out.ArchiveCount, err = s.handoffArchives(listedHandoff)
+	out.ReadBy = readersOf(records.ReadBy(out.realPath, out.SHA256.String()))
+	out.Archives, out.ArchiveCount, err = s.handoffs.Archives(listedHandoff)
 	if err != nil {
 		out.Archives, out.ArchiveCount = []string{}, 0
 	}
@@ -190,7 +192,7 @@ func (s *Store) handoffRecords(out *HandoffReadResult) {
 // readHandoff returns the bytes of a handoff of the workspace, or of an
 // archive.
 func (s *Store) readHandoff(raw string, out *HandoffReadResult) ([]byte, error) {
-	if name, ok := strings.CutPrefix(raw, engine.StateDirName+"/"+handoffsDir+"/"); ok {
+	if name, ok := strings.CutPrefix(raw, engine.StateDirName+"/"+handoff.Dir+"/"); ok {
 		return s.readArchive(name, out)
 	}
 	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
@@ -236,11 +238,11 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 	if name == "" || strings.ContainsAny(name, "/\\\x00") || !strings.HasSuffix(name, ".md") || !utf8.ValidString(name) {
 		return nil, noHandoff()
 	}
-	out.HandoffPath = engine.StateDirName + "/" + handoffsDir + "/" + name
+	out.HandoffPath = engine.StateDirName + "/" + handoff.Dir + "/" + name
 	if s.engine.Disk.State == nil {
 		return nil, noHandoff()
 	}
-	target, err := s.engine.LocateObject(handoffsDir + "/" + name)
+	target, err := s.engine.LocateObject(handoff.Dir + "/" + name)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +268,7 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 		if s.opts.ReadOnly {
 			return nil, e.Hintf("the archive was changed since it was written")
 		}
-		to, err := s.quarantineHandoff(name)
+		to, err := s.handoffs.Quarantine(name)
 		if err != nil {
 			return nil, err
 		}
@@ -279,28 +281,28 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *HandoffReadResult) error {
 	c := s.newCommit(ctx, request{args: r, op: "handoff_read", caller: r.Caller, session: r.Session})
 	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256.String(), r.AcknowledgeAs}, "\x00")))
-	m := engine.NewObject(handoffsDir+"/"+readName, kindRead, engine.OpOverwrite)
+	m := engine.NewObject(handoff.Dir+"/"+handoff.ReadName, handoff.KindRead, engine.OpOverwrite)
 	m.Hold(nil)
-	c.Muts, c.Also = []*engine.Mutation{m}, []string{handoffsLock}
-	if dir, err := s.handoffDir(); err != nil {
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{handoff.Lock}
+	if dir, err := s.handoffs.Open(); err != nil {
 		return c.Failed(err)
 	} else if dir != nil {
 		dir.Close()
 	}
 	var readers []HandoffReader
 	c.Plan = func(context.Context) error {
-		records, whole, err := s.readHandoffRecords()
+		records, whole, err := s.handoffs.Records()
 		if err != nil {
 			return err
 		}
 		if !whole {
-			if _, err := s.quarantineHandoff(readName); err != nil {
+			if _, err := s.handoffs.Quarantine(handoff.ReadName); err != nil {
 				return err
 			}
 		}
-		records.add(out.realPath, out.SHA256.String(), r.AcknowledgeAs, c.Began.UTC().Format(engine.TimeFormat))
-		readers = records.readBy(out.realPath, out.SHA256.String())
-		data, err := records.encode()
+		records.Add(out.realPath, out.SHA256.String(), r.AcknowledgeAs, c.Began.UTC().Format(engine.TimeFormat))
+		readers = readersOf(records.ReadBy(out.realPath, out.SHA256.String()))
+		data, err := records.Encode()
 		if err != nil {
 			return err
 		}
@@ -331,7 +333,7 @@ func (e *HandoffEnvelope) parse(doc []byte) ([]byte, *fault.Fault) {
 	if err != nil {
 		return nil, frontMatterError(err)
 	}
-	loosen(m)
+	handoff.Loosen(m)
 	data, err := m.MarshalJSON()
 	if err == nil {
 		_, err = schema.Decode(context.Background(), data, e)

@@ -16,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
+	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -67,6 +68,7 @@ func newStore(o Options, with engine.Seam) *Store {
 	s.scratch = &scratch.Layer{Engine: s.engine}
 	s.chunks = &chunks.Layer{Engine: s.engine}
 	s.checkpoints = &checkpoint.Layer{Engine: s.engine}
+	s.handoffs = &handoff.Layer{Engine: s.engine}
 	s.drafts = &drafts.Layer{Engine: s.engine}
 	s.observed = &observe.Layer{Engine: s.engine}
 	s.engine.Pinned = s.observed.Pinned

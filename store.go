@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
+	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/place"
@@ -25,6 +26,7 @@ type Store struct {
 	scratch      *scratch.Layer
 	chunks       *chunks.Layer
 	checkpoints  *checkpoint.Layer
+	handoffs     *handoff.Layer
 	drafts       *drafts.Layer
 	observed     *observe.Layer
 	rules        atomic.Pointer[Policy] // see policy

@@ -362,3 +362,22 @@ func Object(name string, op engine.WriteOp) *engine.Mutation {
 	m.AbsentOK = op == engine.OpDelete
 	return m
 }
+
+// Names are the names of the documents, sorted. What cannot be listed is left
+// out: a handoff does not fail for it.
+func (s *Layer) Names() []string {
+	list := []string{}
+	dir, err := s.StatePart(Dir)
+	if dir == nil || err != nil {
+		return list
+	}
+	defer dir.Close()
+	files, _ := dir.Names()
+	for _, file := range files {
+		if name, ok := strings.CutSuffix(file, FileSuffix); ok && name != "" && name[0] != '.' {
+			list = append(list, name)
+		}
+	}
+	sort.Strings(list)
+	return list
+}

@@ -1,4 +1,4 @@
-package resilientwrite
+package handoff
 
 import (
 	"encoding/json"
@@ -8,11 +8,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 )
 
-// loosen turns what people write by hand into what the fields hold, where only
+// Loosen turns what people write by hand into what the fields hold, where only
 // one thing can be meant: a number or true where a text is expected, one text
 // where a list is, "step: more" of a list item that YAML took for a mapping.
 // Unknown fields stay as they are.
-func loosen(m *frontmatter.Map) {
+func Loosen(m *frontmatter.Map) {
 	loosenTexts(m, "task_id", "status", "agent", "summary", "started_at", "updated_at")
 	loosenLists(m, "next_steps", "context_hints", "open_questions", "blockers", "verified", "requirements")
 	loosenRecords(m, "last_good_state", "path", "sha256")
@@ -38,7 +38,7 @@ func loosen(m *frontmatter.Map) {
 func loosenTexts(m *frontmatter.Map, names ...string) {
 	for _, name := range names {
 		if v, ok := m.Get(name); ok && v != nil {
-			m.Set(name, asText(v))
+			m.Set(name, Text(v))
 		}
 	}
 }
@@ -56,11 +56,11 @@ func loosenLists(m *frontmatter.Map, names ...string) {
 		case []any:
 			for _, item := range v {
 				if item != nil {
-					texts = append(texts, asText(item))
+					texts = append(texts, Text(item))
 				}
 			}
 		default:
-			texts = append(texts, asText(v))
+			texts = append(texts, Text(v))
 		}
 		m.Set(name, texts)
 	}
@@ -102,8 +102,8 @@ func loosenRecords(m *frontmatter.Map, name, first string, texts ...string) {
 	m.Set(name, list)
 }
 
-// asText is a value as the text that its writer saw.
-func asText(v any) string {
+// Text is a value as the text that its writer saw.
+func Text(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -119,7 +119,7 @@ func asText(v any) string {
 			switch inner.(type) {
 			case []any, *frontmatter.Map:
 			default:
-				return strings.TrimRight(keys[0]+": "+asText(inner), " ")
+				return strings.TrimRight(keys[0]+": "+Text(inner), " ")
 			}
 		}
 	}

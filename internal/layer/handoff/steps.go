@@ -1,4 +1,4 @@
-package resilientwrite
+package handoff
 
 import (
 	"strings"
@@ -6,8 +6,14 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
+// Step is one step of a graph of work.
+type Step struct {
+	ID, Status string
+	DependsOn  []string
+}
+
 // done reports whether nothing is left to do for a step.
-func (st *HandoffStep) done() bool {
+func (st *Step) done() bool {
 	switch strings.ToLower(strings.TrimSpace(st.Status)) {
 	case "done", "complete":
 		return true
@@ -15,9 +21,9 @@ func (st *HandoffStep) done() bool {
 	return false
 }
 
-// checkSteps refuses a graph that cannot be worked through: two steps with one
+// Check refuses a graph that cannot be worked through: two steps with one
 // name, a step that depends on none there is, steps that wait for each other.
-func checkSteps(steps []HandoffStep) *fault.Fault {
+func Check(steps []Step) *fault.Fault {
 	index := make(map[string]int, len(steps))
 	for i, st := range steps {
 		if st.ID == "" {
@@ -47,7 +53,7 @@ const maxCycle = 20
 
 // findCycle returns the names on a way through the graph that ends where it
 // began, nil when there is none.
-func findCycle(steps []HandoffStep, index map[string]int) []string {
+func findCycle(steps []Step, index map[string]int) []string {
 	const (
 		untouched = iota
 		open
@@ -108,9 +114,9 @@ func shortName(s string) string {
 	return s
 }
 
-// readySteps are the steps that can be worked on now: not done, and all that
+// Ready are the steps that can be worked on now: not done, and all that
 // they depend on is. A step whose dependency is not in the graph waits.
-func readySteps(steps []HandoffStep) []string {
+func Ready(steps []Step) []string {
 	done := map[string]bool{}
 	for i := range steps {
 		if steps[i].done() {

@@ -1,0 +1,281 @@
+// Package handoff keeps what the state directory knows of handoffs: handoffs/,
+// with those that were replaced, each as it was, and read.json, which says who
+// has acknowledged which one.
+package handoff
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// Layer keeps the archives and the acknowledgements of a store.
+type Layer struct{ *engine.Engine }
+
+const (
+	Dir         = "handoffs"
+	Lock        = "handoffs\x00"
+	ReadName    = "read.json"
+	KindArchive = "handoff_archive"
+	KindRead    = "handoff_read"
+
+	readLimit  = 1 << 20 // bytes of read.json
+	maxKnown   = 200     // handoffs it knows
+	maxReaders = 100     // readers of one of them
+)
+
+// Reader is an agent that has acknowledged a handoff, and when, RFC 3339 UTC.
+type Reader struct {
+	Name string `json:"name"`
+	At   string `json:"at"`
+}
+
+// record says who has acknowledged one handoff. It is known by its path,
+// behind links, and its bytes: one that was changed since has been read by
+// no one.
+type record struct {
+	Path   string   `json:"path"`
+	SHA256 string   `json:"sha256"`
+	ReadBy []Reader `json:"read_by"`
+}
+
+// Records is read.json, oldest record first.
+type Records struct {
+	Handoffs []record `json:"handoffs"`
+}
+
+func (r *Records) of(path, sha string) *record {
+	for i := range r.Handoffs {
+		if r.Handoffs[i].Path == path && r.Handoffs[i].SHA256 == sha {
+			return &r.Handoffs[i]
+		}
+	}
+	return nil
+}
+
+// ReadBy are the readers of a handoff.
+func (r *Records) ReadBy(path, sha string) []Reader {
+	if rec := r.of(path, sha); rec != nil {
+		return append([]Reader{}, rec.ReadBy...)
+	}
+	return []Reader{}
+}
+
+// Add notes a reader and reports whether it is new. The oldest records and
+// readers make room.
+func (r *Records) Add(path, sha, name, at string) bool {
+	rec := r.of(path, sha)
+	if rec == nil {
+		r.Handoffs = append(r.Handoffs, record{Path: path, SHA256: sha})
+		if extra := len(r.Handoffs) - maxKnown; extra > 0 {
+			r.Handoffs = r.Handoffs[extra:]
+		}
+		rec = &r.Handoffs[len(r.Handoffs)-1]
+	}
+	for _, reader := range rec.ReadBy {
+		if reader.Name == name {
+			return false
+		}
+	}
+	rec.ReadBy = append(rec.ReadBy, Reader{Name: name, At: at})
+	if extra := len(rec.ReadBy) - maxReaders; extra > 0 {
+		rec.ReadBy = rec.ReadBy[extra:]
+	}
+	return true
+}
+
+// Encode writes read.json. The oldest records make room when it would become
+// too long to be read.
+func (r *Records) Encode() ([]byte, error) {
+	for {
+		data, err := json.MarshalIndent(r, "", "  ")
+		if err != nil || len(data) < readLimit || len(r.Handoffs) == 0 {
+			return append(data, '\n'), err
+		}
+		if len(r.Handoffs) > 1 {
+			r.Handoffs = r.Handoffs[len(r.Handoffs)/2:]
+			continue
+		}
+		last := &r.Handoffs[0]
+		last.ReadBy = last.ReadBy[(len(last.ReadBy)+1)/2:]
+	}
+}
+
+// Records reads read.json. whole is false when there is one that
+// cannot be understood: then no one is known to have read anything.
+func (l *Layer) Records() (rec Records, whole bool, err error) {
+	dir, err := l.Open()
+	if dir == nil || err != nil {
+		return rec, true, err
+	}
+	defer dir.Close()
+	data, err := durable.ReadFile(dir, ReadName, readLimit)
+	if engine.IsAbsent(err) {
+		return rec, true, nil
+	}
+	if err != nil || json.Unmarshal(data, &rec) != nil {
+		return Records{}, false, nil
+	}
+	return rec, true, nil
+}
+
+// Open opens handoffs/; nil when there is none.
+func (l *Layer) Open() (fsx.Dir, error) { return l.StatePart(Dir) }
+
+// Quarantine moves a file of handoffs/ that cannot be used to
+// quarantine/, where it keeps its bytes, and returns its name there.
+func (l *Layer) Quarantine(name string) (string, error) {
+	dir, err := l.Open()
+	if dir == nil || err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	to := ""
+	err = l.Alone("quarantine", func() error {
+		q, err := l.OpenPart("quarantine")
+		if err != nil {
+			return err
+		}
+		defer q.Close()
+		for n := 1; ; n++ {
+			to = fmt.Sprintf("handoff_%s.%d", name, n)
+			if len(to) > 255 {
+				to = fmt.Sprintf("handoff_%s.%d", engine.HashOf([]byte(name))[:16], n)
+			}
+			err := dir.RenameNoReplace(name, q, to)
+			if errors.Is(err, fsx.ErrUnsupported) { // this runs alone
+				if _, taken := q.Lstat(to); taken == nil {
+					continue
+				}
+				err = dir.Rename(name, q, to)
+			}
+			if engine.IsExist(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := q.Sync(); err != nil {
+				return err
+			}
+			return dir.Sync()
+		}
+	})
+	if engine.IsAbsent(err) {
+		return "", nil // another process moved it
+	}
+	return "quarantine/" + to, err
+}
+
+// TaskOf is the task_id of a handoff, "" when it cannot be read.
+func TaskOf(doc []byte) string {
+	yaml, _, err := frontmatter.Split(doc)
+	if err != nil {
+		return ""
+	}
+	m, err := frontmatter.Decode(yaml)
+	if err != nil {
+		return ""
+	}
+	v, _ := m.Get("task_id")
+	return Text(v)
+}
+
+// ArchiveName is a free name for the archive of a task's handoff.
+func (l *Layer) ArchiveName(task, at string) (string, error) {
+	dir, err := l.Open()
+	if err != nil {
+		return "", err
+	}
+	taken := map[string]bool{}
+	if dir != nil {
+		defer dir.Close()
+		names, err := dir.Names()
+		if err != nil {
+			return "", err
+		}
+		for _, name := range names {
+			taken[strings.ToLower(name)] = true // where letter case is folded these are one
+		}
+	}
+	prefix := taskName(task) + "-" + at + "-"
+	for n := 1; ; n++ {
+		if name := fmt.Sprintf("%s%d.md", prefix, n); !taken[strings.ToLower(name)] {
+			return name, nil
+		}
+	}
+}
+
+// maxTaskName is the length of the part of a task_id that is in the name
+// of an archive.
+const maxTaskName = 60
+
+// taskName makes a task_id fit for a file name. One that had to be changed
+// carries a piece of its hash, so that two tasks do not look like one.
+func taskName(task string) string {
+	if task == "" {
+		return "unnamed"
+	}
+	var b bytes.Buffer
+	for _, r := range task {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '.' && b.Len() > 0, r == '-' && b.Len() > 0:
+			b.WriteRune(r)
+		default:
+			b.WriteByte('_')
+		}
+		if b.Len() >= maxTaskName {
+			break
+		}
+	}
+	if name := b.String(); name == task {
+		return name
+	}
+	return b.String() + "." + engine.HashOf([]byte(task))[:8]
+}
+
+// Archives lists the paths of the archives, newest first, at most n, and how
+// many there are.
+func (l *Layer) Archives(n int) ([]string, int, error) {
+	list := []string{}
+	dir, err := l.Open()
+	if dir == nil || err != nil {
+		return list, 0, err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return list, 0, err
+	}
+	type found struct {
+		name string
+		at   int64
+	}
+	var all []found
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		if st, err := dir.Lstat(name); err == nil && st.Kind == fsx.Regular {
+			all = append(all, found{name, st.Mtime})
+		}
+	}
+	sort.Slice(all, func(i, j int) bool {
+		if all[i].at != all[j].at {
+			return all[i].at > all[j].at
+		}
+		return all[i].name > all[j].name
+	})
+	for _, f := range all[:min(n, len(all))] {
+		list = append(list, engine.StateDirName+"/"+Dir+"/"+f.name)
+	}
+	return list, len(all), nil
+}
