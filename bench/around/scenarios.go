@@ -42,9 +42,7 @@ type arm struct {
 var arms = []arm{
 	{"`git checkout -f`", nothing, nothing, func(t *trial) error { return t.sh("git checkout -qf ours && git clean -fdq many") }},
 	{"shadow repository", shadowBefore, nothing, shadowUndo},
-	{"resilientwrite", hookBefore, hookAfter, func(t *trial) error {
-		return t.run(t.rw, "undo", "--group", "call_1")
-	}},
+	{"resilientwrite", hookBefore, hookAfter, hookUndo},
 }
 
 func nothing(*trial) error { return nil }
@@ -61,6 +59,25 @@ func shadowUndo(t *trial) error {
 
 func hookBefore(t *trial) error { return t.event("PreToolUse", "s1", "call_1", t.s.command) }
 func hookAfter(t *trial) error  { return t.event("PostToolUse", "s1", "call_1", t.s.command) }
+
+// hookUndo undoes the call. The state of a worktree that git removed is in the git
+// directory; it is named for a new worktree, and a scan finds what is missing there.
+func hookUndo(t *trial) error {
+	if !t.s.removes {
+		return t.run(t.rw, "undo", "--group", "call_1")
+	}
+	stores, err := filepath.Glob(filepath.Join(t.temp, "clone/.git/resilientwrite/*/journal"))
+	for _, s := range stores {
+		state := filepath.Dir(s)
+		if err == nil && filepath.Base(state) != "main" {
+			err = t.run(t.rw, "--state-dir", state, "changes", "--call", "removed")
+			if err == nil {
+				err = t.run(t.rw, "--state-dir", state, "undo", "--group", "removed")
+			}
+		}
+	}
+	return err
+}
 
 // trial is one scenario with one arm.
 type trial struct {
@@ -176,7 +193,10 @@ func (t *trial) play(a arm) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := a.after(t); err != nil {
+	if !t.s.removes { // the workspace of the call is gone
+		err = a.after(t)
+	}
+	if err != nil {
 		return "", err
 	}
 	if t.s.after != "" {

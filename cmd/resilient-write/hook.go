@@ -46,7 +46,8 @@ undo them with undo --group. A write or an edit that the content gate or a
 protected path refuses is denied, and a secret that a command wrote is reported to
 the model. Nothing that a command did is reverted.
 
-  --host HOST      ` + hostevent.Hosts + `
+  --host HOST      ` + hostevent.Hosts + `;
+                   the names that init takes do as well
   --print          print the configuration for HOST and the file it belongs to;
                    init --hooks writes it
   --deadline TIME  end without an answer after this time; default 150ms before a
@@ -81,6 +82,9 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 		return cmd.Help()
 	} else if err != nil {
 		return err
+	}
+	if c, ok := clients.Find(*host); ok && c.Hooks != "" { // init's name for it
+		*host = c.Hooks
 	}
 	if *show {
 		return printHooks(*host)

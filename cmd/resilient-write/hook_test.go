@@ -68,6 +68,9 @@ func (a *around) groups() (list []map[string]any) {
 func TestHookRecordsShellCommands(t *testing.T) {
 	line := "sed -i s/one/1/ a.txt; rm gone.txt; printf new > new.txt; chmod +x b.txt"
 	for host, event := range map[string]func(a *around, after bool) map[string]any{
+		"claude-code": func(a *around, after bool) map[string]any {
+			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "toolu_1", map[string]any{"command": line})
+		},
 		"claude": func(a *around, after bool) map[string]any {
 			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "toolu_1", map[string]any{"command": line})
 		},
@@ -107,7 +110,7 @@ func TestHookRecordsShellCommands(t *testing.T) {
 			}
 			a.hook(host, event(a, true), name...)
 			groups := a.groups()
-			if len(groups) != 1 || groups[0]["command"] != line || groups[0]["session"] != "s1" || groups[0]["host"] != host || groups[0]["files"] != 4.0 {
+			if len(groups) != 1 || groups[0]["command"] != line || groups[0]["session"] != "s1" || groups[0]["host"] != strings.TrimSuffix(host, "-code") || groups[0]["files"] != 4.0 {
 				t.Fatalf("%v", groups)
 			}
 			calls := groups[0]["calls"].([]any)
