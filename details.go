@@ -144,6 +144,7 @@ const (
 	ErrExportDamaged    Detail = "export_damaged"
 	ErrStoreNotEmpty    Detail = "store_not_empty"
 	ErrCanceled         Detail = "canceled"
+	ErrNoIsolation      Detail = "no_isolation"
 	ErrInternal         Detail = "internal_error"
 )
 

@@ -22,6 +22,9 @@ import (
 
 // The test binary is its own child process: RW_CHILD names what it does.
 func TestMain(m *testing.M) {
+	if os.Getenv("RW_NO_HELPER") == "" {
+		rw.ExecMain()
+	}
 	if job := os.Getenv("RW_CHILD"); job != "" {
 		if err := child(job, os.Getenv("RW_DIR"), os.Getenv("RW_ARG")); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err, errors.Unwrap(err))
@@ -105,6 +108,16 @@ func child(job, dir, arg string) error {
 			}
 		})
 		_, err := s.SafeWrite(ctx, put("mnt/sub/a.txt", "from the dead", rw.ModeOverwrite))
+		return err
+	case "exec": // a command that changes three files; dies at the point arg
+		failpoint.Arm(func(point string) {
+			if point == arg {
+				self, _ := os.FindProcess(os.Getpid())
+				self.Kill()
+			}
+		})
+		script := "echo new > a.txt; echo new > c.txt; mv b.txt moved.txt"
+		_, err := s.Exec(ctx, rw.ExecRequest{Argv: []string{"sh", "-ec", script}, Views: filepath.Join(filepath.Dir(dir), "views")})
 		return err
 	case "hold": // holds a path until it is killed
 		failpoint.Arm(func(point string) {

@@ -85,6 +85,19 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 	}, nil
 }
 
+// commandSeconds is how long a command of a tool may take at most unless the call
+// says more.
+const commandSeconds = 600
+
+// runCommand runs a command and answers with the end of its output.
+func runCommand(s *rw.Store, ctx context.Context, r rw.ExecRequest) (rw.ExecResult, error) {
+	if r.TimeoutSeconds == 0 {
+		r.TimeoutSeconds = commandSeconds
+	}
+	out, err := s.Exec(ctx, r)
+	return *out, err
+}
+
 // historyArgs are those of History, and a version whose change to show.
 type historyArgs struct {
 	// Path of the file, relative to the workspace. The file need not exist any

@@ -91,6 +91,8 @@ var table = []tool{
 		"Returns the newest rows of the journal, oldest first: which file was written when, by whom, with which hash. Use it to see recent changes, or to find out whether a write of yours was carried out. Filter by path, operation or caller. Changes nothing."),
 	bind("journal_since", cursor, "Journal rows since a cursor", (*rw.Store).JournalSince,
 		"Returns the journal rows after a sequence number, or after the stored cursor of a named agent, without the agent's own rows. Use it to follow what other agents write. Passing after_seq together with agent acknowledges everything up to it; a reply alone does not move the cursor. gap says that some rows are not available."),
+	bind("exec", running, "Run a command", runCommand,
+		"Runs a command (argv, without a shell; use [\"sh\", \"-c\", \"...\"] for one) over a private view of the workspace, and commits everything that it changed as one commit, which rw_undo takes back, or nothing: when the command fails, the content gate refuses, or somebody else changed one of the files meanwhile. Use it for formatters, generators, codemods and package managers, with dry_run to see the diff first. .git is read-only, and nothing outside of the workspace but caches can be written. Files that git ignores are changed without versions. Linux only."),
 	bind("check", readOnly, "Check the store", (*rw.Store).Check,
 		"Verifies the journal, the kept versions and the state of commits against each other, like fsck. Use it after an error whose effect is unknown, or when something looks wrong. With deep it also hashes every kept version and every file, which takes time on a large store. Repairs nothing."),
 	bind("describe", readOnly, "Describe the store", describe,
@@ -98,13 +100,18 @@ var table = []tool{
 }
 
 // nature is what a tool does to its environment.
-type nature struct{ readOnly, destructive, idempotent bool }
+type nature struct {
+	readOnly, destructive, idempotent bool
+
+	onlyListed bool // it cannot be called where it is not listed
+}
 
 var (
 	readOnly    = nature{readOnly: true, idempotent: true}
 	cursor      = nature{idempotent: true}
 	destructive = nature{destructive: true}
 	writing     = nature{}
+	running     = nature{destructive: true, onlyListed: true}
 )
 
 // Names on the wire: rw_safe_write, which every client accepts, and

@@ -43,7 +43,8 @@ type Options struct {
 	// Caller is recorded in the journal for calls that name none.
 	Caller string
 	// Tier chooses which tools are listed and how much is said of each.
-	// Default [Standard]. A tool that is not listed can still be called.
+	// Default [Standard]. A tool that is not listed can still be called,
+	// but for exec.
 	Tier Preset
 	// Tools adds tools to the list, by name, with or without the prefix.
 	Tools []string

@@ -98,7 +98,7 @@ var wireForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 func newToolset(tools []tool, o Options) *toolset {
 	set := &toolset{preset: o.Tier, byName: map[string]*offer{}}
 	for _, t := range tools {
-		if o.Filter != nil && !o.Filter(t.info(Full)) {
+		if o.Filter != nil && !o.Filter(t.info(Full)) || t.nature.onlyListed && !o.lists(t) {
 			continue
 		}
 		set.offers = append(set.offers, &offer{tool: t, wire: wireName(t.name, o.DottedNames), listed: o.lists(t), set: set})

@@ -46,6 +46,9 @@ type app struct {
 
 	command string // what is being run, for the result
 	done    outcome
+
+	streams bool    // standard output is that of a command, unless json is set
+	failing rw.Code // of every error; 0: its own
 }
 
 // outcome is how a run ended: the reply, if there is one, and the code.
@@ -128,6 +131,9 @@ func (a *app) end(err error) rw.Code {
 	if lost := a.out.failed(); lost != nil && !errors.Is(err, lost) {
 		a.resultLost(lost)
 	}
+	if a.done.code != rw.CodeOK && a.failing != 0 {
+		a.done.code = a.failing
+	}
 	if err := a.leaveResult(); err != nil {
 		a.alsoFailed(err, "")
 	}
@@ -199,7 +205,7 @@ func (a *app) document(doc []byte) error {
 }
 
 // forPrograms reports whether the reply is for a program: JSON.
-func (a *app) forPrograms() bool { return a.json || !isTerminal(a.out.w) }
+func (a *app) forPrograms() bool { return a.json || !a.streams && !isTerminal(a.out.w) }
 
 // isTerminal reports whether a stream is a person. Tests play one.
 var isTerminal = func(stream any) bool {

@@ -69,7 +69,7 @@ func asPerson(t *testing.T) {
 // TestEveryToolHasACommand: what an agent can do an operator can do by name,
 // with every argument.
 func TestEveryToolHasACommand(t *testing.T) {
-	reached := map[string]verb{"check": {tool: "check"}}
+	reached := map[string]verb{"check": {tool: "check"}, "exec": {tool: "exec", use: "exec", args: []string{"argv"}}}
 	for _, table := range [][]verb{files, txs, chunks, handoffs, checkpoints, scratches, drafts, journals} {
 		for _, v := range table {
 			reached[v.tool] = v
@@ -109,6 +109,9 @@ func built(t *testing.T, v verb) *cobra.Command {
 	a := &app{args: append(strings.Fields(v.use), "check"), env: func(string) string { return "" }}
 	if v.use == "" {
 		return a.check()
+	}
+	if v.use == "exec" {
+		return a.exec()
 	}
 	return a.build(v)
 }

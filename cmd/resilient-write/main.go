@@ -20,7 +20,10 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-func main() { process(os.Args[1:], os.Getenv) }
+func main() {
+	rw.ExecMain()
+	process(os.Args[1:], os.Getenv)
+}
 
 // process runs the command and ends the process with its code. A first signal
 // that arrives after the outcome was reported does not change the code.

@@ -176,7 +176,9 @@ func openSurface(t *testing.T) *surface {
 	s := &surface{t: t, dir: t.TempDir(), tools: map[string]mcpserver.ToolInfo{}, replies: map[string]args{}}
 	s.c = connect(t, s.dir)
 	for _, tool := range mcpserver.Table() {
-		s.tools[tool.Name] = tool
+		if tool.Name != "exec" { // which cannot be called where it is not listed; it has a test of its own
+			s.tools[tool.Name] = tool
+		}
 	}
 	refused := call(t, s.c, "rw_safe_write", args{"path": "key.txt", "content": "key = " + awsID + "\n"})
 	if refused["error"] != "blocked" || refused["suggested_action"] != "redact" {
@@ -334,7 +336,7 @@ func TestDescriptionIsIgnored(t *testing.T) {
 func TestMisspeltArgument(t *testing.T) {
 	s := openSurface(t)
 	tried := 0
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range s.tools {
 		var in struct {
 			Properties           map[string]json.RawMessage
 			AdditionalProperties *bool

@@ -13,7 +13,10 @@ import (
 // set-id bits, and the mode after the ACL, which carries one of its own.
 func (m *Mutation) applyMetadata() error {
 	if !m.Prev.Exists {
-		return m.newMetadata()
+		if err := m.newMetadata(); err != nil || m.Perm == nil {
+			return err
+		}
+		return m.Slot.File.Chmod(*m.Perm)
 	}
 	st, err := m.Slot.File.Stat()
 	if err != nil {

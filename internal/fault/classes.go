@@ -189,5 +189,6 @@ var classes = map[Code]Class{
 	ExportDamaged:    {WriteCorruption, ReasonUnknown, ActionAbort, CodeInvalid, "the export is damaged or truncated; export the journal again"},
 	StoreNotEmpty:    {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the store has rows of its own; import into a fresh workspace, or pass allow_non_empty"},
 	Canceled:         {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "the call was canceled before anything was written; send it again"},
+	NoIsolation:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "nothing here isolates a command from the workspace, so it was not started; ask the user to allow what context.tried says is missing"},
 	Internal:         {WriteCorruption, ReasonUnknown, ActionAbort, CodeInternal, "internal error; report it together with the call"},
 }

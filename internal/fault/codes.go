@@ -138,5 +138,6 @@ const (
 	ExportDamaged    Code = "export_damaged"
 	StoreNotEmpty    Code = "store_not_empty"
 	Canceled         Code = "canceled"
+	NoIsolation      Code = "no_isolation"
 	Internal         Code = "internal_error"
 )

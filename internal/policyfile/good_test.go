@@ -67,6 +67,8 @@ capture:
   include: [build/gen]
   exclude:
     - "**/*.sqlite"
+exec:
+  allow_write: [~/.cache, $GOCACHE, /opt/tool]
 `
 
 var fullFile = &File{
@@ -90,6 +92,7 @@ var fullFile = &File{
 	Protect: []string{".github/**", "**/*.pem"}, ProtectDefaults: "warn", Merge: "clean", Placeholders: "score", ProtectExceptions: []string{"testdata/repos"},
 	History: History{1 << 30, 10_000_000, 30*24*time.Hour + 12*time.Hour, 20, 2 << 20},
 	Capture: Capture{[]string{"build/gen"}, []string{"**/*.sqlite"}},
+	Exec:    Exec{[]string{"~/.cache", "$GOCACHE", "/opt/tool"}},
 }
 
 func defaults() *File {

@@ -99,6 +99,9 @@ var policy = &spec{form: object, keys: []key{
 		{"include", &spec{form: listOf, item: globs(func(f *File) any { return &f.Capture.Include })}, ""},
 		{"exclude", &spec{form: listOf, item: globs(func(f *File) any { return &f.Capture.Exclude })}, ""},
 	}}, ""},
+	{"exec", &spec{form: object, keys: []key{
+		{"allow_write", &spec{form: listOf, item: &spec{form: word, into: func(f *File) any { return &f.Exec.AllowWrite }}}, ""},
+	}}, ""},
 }}
 
 // added is the rule that is being read.

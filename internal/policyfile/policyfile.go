@@ -83,6 +83,7 @@ type File struct {
 	Merge   string
 	History History
 	Capture Capture
+	Exec    Exec
 
 	names []nameUse // the names that CheckNames looks at
 }
@@ -128,6 +129,11 @@ type Allow struct {
 // Capture says which files that other programs change are recorded, by globs of
 // paths: some although git ignores them, some not at all.
 type Capture struct{ Include, Exclude []string }
+
+// Exec says what a command that Store.Exec runs may do. AllowWrite lists
+// directories outside of the workspace: absolute ones, ~/NAME and $NAME. Nil means
+// not given.
+type Exec struct{ AllowWrite []string }
 
 // History bounds what is kept of earlier versions. Zero means not given.
 type History struct {

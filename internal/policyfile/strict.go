@@ -63,6 +63,7 @@ var Strictnesses = []Strictness{
 	weakens("retry_budget.default", false, func(f *File) *int { return &f.RetryBudget.Default }),
 	weakens("history", false, func(f *File) *History { return &f.History }),
 	weakens("capture", false, func(f *File) *Capture { return &f.Capture }),
+	vouched(weakens("exec.allow_write", false, func(f *File) *[]string { return &f.Exec.AllowWrite })),
 }
 
 func never(_, _ *File) bool { return false }

@@ -16,6 +16,16 @@ import (
 // Long reports whether the tests run at their full size: RW_LONG is set.
 func Long() bool { return os.Getenv("RW_LONG") != "" }
 
+// NotRun skips a test that cannot run here and says why. Where everything is to
+// be run (RW_CI_FULL is 1) that is a failure.
+func NotRun(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("RW_CI_FULL") == "1" {
+		t.Fatal("NOT RUN: " + why)
+	}
+	t.Skip("NOT RUN: " + why)
+}
+
 // Share returns one of n parts of all, every nth element from a start that
 // changes from run to run, so that runs visit everything in turn; RW_SEED
 // repeats a run. Elements that sure names are in every share. In a long run

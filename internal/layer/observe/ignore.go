@@ -215,3 +215,79 @@ func entryOf(list []tree.Entry, name string) *tree.Entry {
 	}
 	return &list[i]
 }
+
+// Ignored returns a function that reports whether git ignores a path of the
+// workspace as its rules are now: the path itself, or below that is set a directory
+// that it is in.
+func (l *Layer) Ignored() func(p string, dir bool) (ignored, below bool) {
+	g := &ignorer{root: l.RealRoot, places: map[string]*place{}, dirs: map[string]bool{"": false}}
+	return func(p string, dir bool) (bool, bool) {
+		parent := engine.ParentOf(p)
+		if g.dir(parent) {
+			return true, true
+		}
+		at := g.at(parent)
+		return at.ignores(at.files(), p, dir), false
+	}
+}
+
+// ignorer remembers what it found out about directories.
+type ignorer struct {
+	root   string
+	places map[string]*place
+	dirs   map[string]bool
+}
+
+// dir reports whether git ignores a directory.
+func (g *ignorer) dir(p string) bool {
+	if hidden, known := g.dirs[p]; known {
+		return hidden
+	}
+	parent := engine.ParentOf(p)
+	hidden := g.dir(parent)
+	if !hidden {
+		at := g.at(parent)
+		hidden = at.ignores(at.files(), p, true)
+	}
+	g.dirs[p] = hidden
+	return hidden
+}
+
+// at is what holds for the files of a directory.
+func (g *ignorer) at(dir string) *place {
+	if at := g.places[dir]; at != nil {
+		return at
+	}
+	var at *place
+	abs := filepath.Join(g.root, filepath.FromSlash(dir))
+	if dir == "" {
+		at = outermost(g.root)
+	} else if at = g.at(engine.ParentOf(dir)); isThere(filepath.Join(abs, ".git")) {
+		r := newRepo(abs)
+		r.dir = dir
+		at = &place{repo: r}
+	}
+	name := filepath.Join(abs, engine.IgnoreName)
+	if st, err := os.Lstat(name); err == nil && st.Mode().IsRegular() {
+		file := gitignore.Parse(at.repo.name(dir), patterns(name))
+		at = &place{repo: at.repo, up: at, file: func() gitignore.File { return file }}
+	}
+	g.places[dir] = at
+	return at
+}
+
+func isThere(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// Repositories are the directories of an index that are repositories of their
+// own, without the workspace itself.
+func (x *Index) Repositories() (list []string) {
+	for dir, entries := range x.dirs {
+		if e := find(entries, ".git"); e != nil && dir != "" {
+			list = append(list, dir)
+		}
+	}
+	return list
+}

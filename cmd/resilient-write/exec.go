@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// execFailed is the code of every failure of exec itself, so that no code of the
+// command is taken for one.
+const execFailed rw.Code = 125
+
+// exec runs a command as a transaction.
+func (a *app) exec() *cobra.Command {
+	var r rw.ExecRequest
+	cmd := &cobra.Command{
+		Use: "exec [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command, and commit what it changed at once or not at all", GroupID: "work",
+		Long: `Run a command over a private view of the workspace, and commit what it changed as
+one commit, which undo takes back: through the policy, the content gate and the
+verifiers, and only if nobody else changed one of the files meanwhile. If the
+command fails, its changes are thrown away, unless --keep-failed is given.
+
+The command writes to nothing outside of the view but a temporary directory of its
+own and the caches of tools (exec.allow_write of the policy). .git is read-only.
+Files that git ignores are brought into the workspace without versions. Linux only.
+
+The exit code is that of the command, or 128 and the signal that ended it; 125 says
+that exec itself failed or refused.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			a.streams, a.failing = true, execFailed
+			if cmd.ArgsLenAtDash() != 0 || len(args) == 0 {
+				return &misuse{"exec takes a command after --", "usage: resilient-write " + cmd.Use}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.Argv, r.Dir = args, cmp.Or(r.Dir, a.inWorkspace())
+			return a.withStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error { return a.runCommand(ctx, s, r) })
+		},
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		a.streams, a.failing = true, execFailed
+		return flagError(cmd, err)
+	})
+	f := cmd.Flags()
+	f.BoolVar(&r.DryRun, "dry-run", false, "show the diff, and throw the changes away")
+	f.BoolVar(&r.Copy, "copy", false, "allow a plain copy of a workspace of at most 1 GiB where nothing better is available")
+	f.BoolVar(&r.KeepFailed, "keep-failed", false, "commit the changes of a command that fails too")
+	f.IntVar(&r.TimeoutSeconds, "timeout-seconds", 0, "seconds after which the command is ended")
+	f.StringVar(&r.Dir, "dir", "", "working directory in the workspace; default: the present one, if it is inside")
+	f.StringVar(&r.Caller, "caller", "", "who is asking")
+	f.StringVar(&r.Session, "session", "", "name of the session, recorded in the journal")
+	f.StringVar(&r.AcceptRisk, "accept-risk", "", "justification for writing flagged content")
+	f.StringVar(&r.IdempotencyKey, "idempotency-key", "", "a command that was committed with this key does not run again")
+	return cmd
+}
+
+// inWorkspace is the working directory relative to the workspace, "" if it is not
+// inside of it.
+func (a *app) inWorkspace() string {
+	root, err1 := filepath.Abs(a.set.root)
+	here, err2 := os.Getwd()
+	if err1 != nil || err2 != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	}
+	if real, err := filepath.EvalSymlinks(here); err == nil {
+		here = real
+	}
+	rel, err := filepath.Rel(root, here)
+	if err != nil || rel == "." || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return ""
+	}
+	return filepath.ToSlash(rel)
+}
+
+// runCommand runs the command with the streams of this process.
+func (a *app) runCommand(ctx context.Context, s *rw.Store, r rw.ExecRequest) error {
+	r.Stdin, r.Stdout, r.Stderr = a.in, a.out.w, a.errs
+	if a.json { // standard output is for the reply
+		r.Stdout = a.errs
+	}
+	out, err := s.Exec(rw.WithGate(ctx, rw.GateOfAgents), r)
+	if err != nil {
+		if out.KeptIn != "" {
+			defer a.note("the changes are kept for 7 days in %s", out.KeptIn)
+		}
+		if errors.Is(err, rw.ErrCanceled) && out.ExitCode != 0 {
+			a.failing = rw.Code(out.ExitCode)
+		}
+		return err
+	}
+	a.failing, a.done.code = 0, rw.Code(out.ExitCode)
+	data, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	a.done.reply = append([]byte(`{"ok":true,`), data[1:]...)
+	if a.json {
+		return a.document(a.done.reply)
+	}
+	a.sayExec(out)
+	return nil
+}
+
+// note tells people something beside the output of the command.
+func (a *app) note(format string, values ...any) {
+	fmt.Fprintf(a.told(), "resilient-write: "+format+"\n", values...)
+}
+
+// sayExec tells people what became of the changes.
+func (a *app) sayExec(out *rw.ExecResult) {
+	switch {
+	case out.TimedOut:
+		a.note("the time is over; the changes were thrown away")
+	case out.Discarded && !out.Receipt.DryRun:
+		a.note("exit code %d; the changes were thrown away (--keep-failed commits them)", out.ExitCode)
+	case out.Discarded:
+		plain{a.out}.Write([]byte(out.Diff))
+		a.note("dry run; %d files would be changed", len(out.Results))
+	case out.Status == rw.StatusReplayed:
+		a.note("the command was committed before with this key, as row %d, and did not run again", out.Seq)
+	case out.Seq > 0:
+		a.note("%d files changed, in row %d (%s)", len(out.Results), out.Seq, out.Isolation)
+	}
+	if out.Ignored > 0 && !out.Discarded {
+		a.note("%d files that git ignores were changed too, without versions", out.Ignored)
+	}
+	for _, p := range out.Symlinks {
+		if !out.Discarded {
+			a.note("the symbolic link %s was changed too, without a version", printable(p))
+		}
+	}
+	for _, p := range out.NotApplied {
+		a.note("%s could not be brought into the workspace", printable(p))
+	}
+	for _, w := range out.Warnings {
+		a.note("warning: %s", w.Reason)
+	}
+}

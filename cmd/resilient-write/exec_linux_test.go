@@ -1,0 +1,548 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
+)
+
+// sandboxed is a workspace in which commands run as transactions, with the
+// directory of their views.
+type sandboxed struct {
+	*around
+	state string
+}
+
+func newSandboxed(t *testing.T) *sandboxed {
+	t.Helper()
+	s := &sandboxed{newAround(t), filepath.Join(t.TempDir(), "state")}
+	s.sh(`git init -q; mkdir -p src/deep; printf 'one\ntwo\n' > src/a.txt; echo b > src/b.txt; echo c > src/deep/c.txt; echo x > run.sh
+printf 'node_modules/\nout/\n' > .gitignore; ln -s src/a.txt link; git add .; git commit -qm start`)
+	if r := s.run("true"); r.code != 0 {
+		if strings.Contains(r.errs, "no_isolation") {
+			testbed.NotRun(t, r.errs)
+		}
+		t.Fatalf("code %d: %s", r.code, r.errs)
+	}
+	return s
+}
+
+type execRun struct {
+	code      int
+	out, errs string
+}
+
+func (s *sandboxed) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(s.bin, append([]string{"exec"}, args...)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+s.dir, "XDG_STATE_HOME="+s.state)
+	return cmd
+}
+
+// exec runs the command with its flags; run runs a script, flags before it.
+func (s *sandboxed) exec(args ...string) execRun {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := s.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Run()
+	return execRun{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+func (s *sandboxed) run(script string, flags ...string) execRun {
+	s.t.Helper()
+	return s.exec(append(flags, "--", "sh", "-ec", script)...)
+}
+
+// tree is everything in the workspace but the store and git's directory, as text.
+func (s *sandboxed) tree() string {
+	s.t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(s.dir, func(p string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(s.dir, p)
+		if err != nil || rel == "." {
+			return err
+		}
+		if rel == ".git" || rel == ".resilient_write" {
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text := ""
+		if info.Mode().IsRegular() {
+			data, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			text = fmt.Sprintf(" %q", data)
+		} else if d.Type() == fs.ModeSymlink {
+			text, _ = os.Readlink(p)
+			text = " -> " + text
+		}
+		fmt.Fprintf(&b, "%s %v%s\n", rel, info.Mode(), text)
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b.String()
+}
+
+// left are the views that were left behind.
+func (s *sandboxed) left() []string {
+	names, _ := filepath.Glob(filepath.Join(s.state, "resilientwrite", "exec", "exec_*"))
+	return names
+}
+
+func (s *sandboxed) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *sandboxed) clean() {
+	s.t.Helper()
+	if doc := s.rw(0, "check", "--deep"); doc["clean"] != true {
+		s.t.Errorf("check: %v", doc)
+	}
+}
+
+// TestExecCommits: what a shell does all day is one commit, byte for byte and
+// mode for mode what it does without exec, and undo takes it back.
+func TestExecCommits(t *testing.T) {
+	s, plain := newSandboxed(t), newSandboxed(t)
+	const script = `umask 022
+sed -i s/one/ONE/ src/a.txt
+cat >> src/b.txt <<END
+more
+END
+mv src/deep/c.txt moved.txt
+rm -r src/deep
+chmod 755 run.sh
+mkdir -p new/dir empty
+echo n > new/dir/n.txt; chmod 600 new/dir/n.txt
+ln -s new/dir there; rm link
+mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bin/m; chmod 700 src`
+	before := s.tree()
+	r := s.run(script)
+	if r.code != 0 || !strings.Contains(r.errs, "in row 1") {
+		t.Fatalf("code %d: %s", r.code, r.errs)
+	}
+	plain.sh(script)
+	if got, want := s.tree(), plain.tree(); got != want {
+		t.Errorf("with exec:\n%s\nwithout:\n%s", got, want)
+	}
+	if !strings.Contains(r.errs, "2 files that git ignores") || !strings.Contains(r.errs, "symbolic link link") {
+		t.Errorf("%s", r.errs)
+	}
+	if left := s.left(); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if doc := s.rw(0, "history", "moved.txt"); len(doc["versions"].([]any)) < 1 || !strings.Contains(fmt.Sprint(doc), "src/deep/c.txt") {
+		t.Errorf("history does not follow the move: %v", doc)
+	}
+	s.rw(0, "undo")
+	s.sh(`rm -r node_modules there empty new; ln -s src/a.txt link; chmod 755 src`) // what has no versions
+	if got := s.tree(); got != before {
+		t.Errorf("undone:\n%s\nbefore:\n%s", got, before)
+	}
+	s.clean()
+}
+
+// TestExecIsPrivate: until the command ends nobody sees what it does, and it runs
+// in the directory that it was called from.
+func TestExecIsPrivate(t *testing.T) {
+	s := newSandboxed(t)
+	before := s.tree()
+	cmd := s.command("--", "sh", "-ec", "echo changed > b.txt; rm a.txt; pwd; echo ready; read line; cat b.txt; echo $line > a.txt")
+	cmd.Dir = filepath.Join(s.dir, "src")
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if got := until(t, out, "ready\n"); got != cmd.Dir+"\nready\n" {
+		t.Errorf("%q", got)
+	}
+	if got := s.tree(); got != before {
+		t.Errorf("seen before the end:\n%s", got)
+	}
+	fmt.Fprintln(in, "the end")
+	in.Close()
+	if got := until(t, out, "changed\n"); got != "changed\n" {
+		t.Errorf("%q", got)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(s.dir, "src", "a.txt")); string(data) != "the end\n" {
+		t.Errorf("%q", data)
+	}
+}
+
+// until reads until the text ends with what is waited for.
+func until(t *testing.T, r interface{ Read([]byte) (int, error) }, end string) string {
+	t.Helper()
+	var got []byte
+	for !strings.HasSuffix(string(got), end) {
+		var b [1]byte
+		if _, err := r.Read(b[:]); err != nil {
+			t.Fatalf("%q: %v", got, err)
+		}
+		got = append(got, b[0])
+	}
+	return string(got)
+}
+
+// TestExecCodes: the code of the command is passed through, 125 is exec's own,
+// and none of them leaves anything.
+func TestExecCodes(t *testing.T) {
+	s := newSandboxed(t)
+	before := s.tree()
+	for _, c := range []struct {
+		args []string
+		code int
+		errs string
+	}{
+		{[]string{"--", "true"}, 0, ""},
+		{[]string{"--", "sh", "-c", "echo x > run.sh; exit 3"}, 3, "thrown away"},
+		{[]string{"--", "sh", "-c", "echo y > new; exit 125"}, 125, "thrown away"},
+		{[]string{"--", "sh", "-c", "echo y > new; kill -9 $$"}, 137, "thrown away"},
+		{[]string{"--", "sh", "-c", "echo y > new; kill -TERM $$"}, 143, "thrown away"},
+		{[]string{"--timeout-seconds", "1", "--", "sh", "-c", "echo y > new; sleep 600"}, 143, "the time is over"},
+		{[]string{"--", "no-such-program"}, 125, "could not be started"},
+		{[]string{"--no-such-flag", "--", "true"}, 125, "unknown flag"},
+		{[]string{"true"}, 125, "after --"},
+		{[]string{"--"}, 125, "after --"},
+		{[]string{"--dry-run", "--", "sh", "-c", "echo y > new; rm -r src"}, 0, "4 files would be changed"},
+	} {
+		r := s.exec(c.args...)
+		if r.code != c.code || !strings.Contains(r.errs, c.errs) {
+			t.Errorf("%q: code %d: %s", c.args, r.code, r.errs)
+		}
+		if got := s.tree(); got != before || len(s.left()) > 0 {
+			t.Errorf("%q left %q\n%s", c.args, s.left(), got)
+		}
+	}
+	if r := s.run("echo kept > new; exit 3", "--keep-failed"); r.code != 3 || !strings.Contains(s.tree(), "kept") {
+		t.Errorf("code %d: %s", r.code, r.errs)
+	}
+	r := s.run("echo to stdout; echo to stderr >&2; rm new", "--json")
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || doc["seq"] == nil || doc["exit_code"] != 0.0 || !strings.Contains(r.errs, "to stdout\nto stderr") {
+		t.Errorf("%v %s %s", err, r.out, r.errs)
+	}
+	if r := s.run("echo z > run.sh; echo said", "--dry-run"); !strings.HasPrefix(r.out, "said\n--- a/run.sh\n+++ b/run.sh\n") || !strings.Contains(r.out, "+z\n") {
+		t.Errorf("the diff of a dry run: %q", r.out)
+	}
+}
+
+// TestExecRefusesSecret: a file that the gate refuses takes the whole commit with
+// it, and nothing of it is left but the draft in quarantine.
+func TestExecRefusesSecret(t *testing.T) {
+	s := newSandboxed(t)
+	before := s.tree()
+	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
+	for _, script := range []string{
+		"echo fine > fine.txt; echo aws_access_key_id=" + secret + " > deploy.env",
+		"echo out/ > .gitignore; echo '*' >> .gitignore; echo aws_access_key_id=" + secret + " > deploy.env",
+	} {
+		r := s.run(script)
+		if r.code != 125 || !strings.Contains(r.errs, "risk_blocked") || strings.Contains(r.errs, secret) {
+			t.Errorf("code %d: %s", r.code, r.errs)
+		}
+		if got := s.tree(); got != before || len(s.left()) > 0 {
+			t.Errorf("left %q\n%s", s.left(), got)
+		}
+	}
+	for _, script := range []string{"mkdir -p out/.vscode; echo '{}' > out/.vscode/tasks.json", "git init -q node_modules/x"} {
+		// A file that executes by lying there, and one of git's, are judged in ignored directories too.
+		r := s.run(script, "--json")
+		if guarded := strings.Contains(r.out, "changes_") || r.code == 125; !guarded {
+			t.Errorf("%s: code %d: %s %s", script, r.code, r.out, r.errs)
+		}
+	}
+	s.clean()
+}
+
+// TestExecConflict: what an editor saves while the command runs is not lost, and
+// neither is what the command did.
+func TestExecConflict(t *testing.T) {
+	for name, c := range map[string]struct{ script, file string }{
+		"changed":      {"echo command > src/b.txt; echo fine > fine.txt", "src/b.txt"},
+		"deleted":      {"rm src/b.txt", "src/b.txt"},
+		"both created": {"echo command > new.txt", "new.txt"},
+		"moved":        {"mv src/b.txt fine.txt", "src/b.txt"},
+		"in the way":   {"mv src/b.txt new.txt", "new.txt"},
+		"mode":         {"chmod 755 src/b.txt", "src/b.txt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSandboxed(t)
+			cmd := s.command("--", "sh", "-ec", c.script+"; echo ready; cat > /dev/null")
+			in, _ := cmd.StdinPipe()
+			out, _ := cmd.StdoutPipe()
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, out, "ready\n")
+			s.write(c.file, "a person's\n")
+			before := s.tree()
+			in.Close()
+			cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), "somebody changed the file") {
+				t.Fatalf("code %d: %s", code, errs.String())
+			}
+			if got := s.tree(); got != before || len(s.left()) != 1 {
+				t.Errorf("not what the person left:\n%s", got)
+			}
+			s.clean()
+		})
+	}
+}
+
+// TestExecConflictKeeps: after a conflict the differences are where the refusal
+// says, until the next one is a week older.
+func TestExecConflictKeeps(t *testing.T) {
+	s := newSandboxed(t)
+	// The command itself reaches the workspace through a helper outside: this test.
+	cmd := s.command("--", "sh", "-ec", "echo mine > src/b.txt; echo ready; cat > /dev/null")
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, out, "ready\n")
+	s.write("src/b.txt", "a person's\n")
+	in.Close()
+	cmd.Wait()
+	left := s.left()
+	if cmd.ProcessState.ExitCode() != 125 || len(left) != 1 || !strings.Contains(errs.String(), filepath.Join(left[0], "upper")) {
+		t.Fatalf("left %q: %s", left, errs.String())
+	}
+	if data, _ := os.ReadFile(filepath.Join(left[0], "upper", "src", "b.txt")); string(data) != "mine\n" {
+		t.Errorf("kept: %q", data)
+	}
+	s.run("true")
+	if got := s.left(); !slices.Equal(got, left) {
+		t.Errorf("swept although it is new: %q", got)
+	}
+	old := time.Now().Add(-8 * 24 * time.Hour)
+	os.Chtimes(filepath.Join(left[0], "kept"), old, old)
+	s.run("true")
+	if got := s.left(); len(got) > 0 {
+		t.Errorf("not swept: %q", got)
+	}
+}
+
+// TestExecConfines: the command changes nothing outside of its view, not even in
+// .git and in the state directory.
+func TestExecConfines(t *testing.T) {
+	s := newSandboxed(t)
+	outside := t.TempDir()
+	os.WriteFile(filepath.Join(outside, "f"), []byte("x"), 0o644)
+	s.write("nested.txt", "x")
+	r := s.run(fmt.Sprintf(`no() { if "$@" 2>/dev/null; then echo "allowed: $*"; fi; }
+no touch %[1]s/new
+no chmod 777 %[1]s/f
+no rm %[1]s/f
+no touch .git/new
+no git add nested.txt
+no rm -r .git
+no mv .git elsewhere
+no touch .resilient_write/new
+no rm -r .resilient_write/journal
+no touch %[2]s/new
+git status --short
+echo fine > "$TMPDIR/x"`, outside, s.state), "--json")
+	if strings.Contains(r.errs, "allowed") || r.code != 0 || !strings.Contains(r.errs, "?? nested.txt") {
+		t.Errorf("code %d: %s", r.code, r.errs)
+	}
+	s.clean()
+}
+
+// TestExecRefusesWhatHasNoVersion: a device of any kind takes the whole commit with
+// it, and is kept.
+func TestExecRefusesWhatHasNoVersion(t *testing.T) {
+	s := newSandboxed(t)
+	before := s.tree()
+	for _, script := range []string{"mkfifo pipe; echo x > fine", "rm link; echo x > link", "printf x > \"$(printf 'bad\\377')\""} {
+		r := s.run(script)
+		if r.code != 125 || !strings.Contains(r.errs, "are kept for 7 days") || s.tree() != before {
+			t.Errorf("%s: code %d: %s\n%s", script, r.code, r.errs, s.tree())
+		}
+	}
+}
+
+// TestExecMany: a formatter over a thousand files is one commit; more files than
+// one commit takes are refused with the limit.
+func TestExecMany(t *testing.T) {
+	s := newSandboxed(t)
+	if r := s.run(`mkdir many; for i in $(seq 1000); do echo $i > many/$i; done`); r.code != 0 {
+		t.Fatalf("%s", r.errs)
+	}
+	r := s.run(`sed -i s/1/one/ many/*`, "--json")
+	if r.code != 0 || strings.Count(r.out, `"op":"write"`) < 200 {
+		t.Errorf("code %d: %s", r.code, r.errs)
+	}
+	before := s.tree()
+	r = s.run(`for i in $(seq 5000); do echo $i > many/new$i; done`)
+	if r.code != 125 || !strings.Contains(r.errs, "too_large") || !strings.Contains(r.errs, "files, which is more than one commit takes") || s.tree() != before {
+		t.Errorf("code %d: %s", r.code, r.errs)
+	}
+	s.clean()
+}
+
+// TestExecKilled: when exec is killed while its command runs, the workspace is as it
+// was, all processes of the command die, and the next call removes the view.
+func TestExecKilled(t *testing.T) {
+	s := newSandboxed(t)
+	before := s.tree()
+	cmd := s.command("--", "sh", "-ec", "echo changed > src/b.txt; (trap '' TERM HUP; setsid sleep 12345.678) & echo ready; sleep 12345.678")
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, out, "ready\n")
+	cmd.Process.Kill()
+	var rest [1]byte
+	if _, err := out.Read(rest[:]); err == nil { // it ends when the last process of the command does
+		t.Error("something was written after the end")
+	}
+	cmd.Wait()
+	if got := s.tree(); got != before || len(s.left()) != 1 {
+		t.Errorf("left %q\n%s", s.left(), got)
+	}
+	if r := s.run("true"); r.code != 0 || len(s.left()) > 0 {
+		t.Errorf("left %q: %s", s.left(), r.errs)
+	}
+	s.clean()
+}
+
+// TestExecKilledOnItsWay: killed when its view is there, when the first file is
+// staged, when the row is written, when the first file is published, exec has made
+// the whole commit or nothing of it after the next open.
+func TestExecKilledOnItsWay(t *testing.T) {
+	s := newSandboxed(t)
+	s.sh(`mkdir many; for i in $(seq 200); do echo old > many/$i; done`)
+	s.run("true")
+	state := filepath.Join(s.dir, ".resilient_write")
+	size := func() (n int64) {
+		names, _ := filepath.Glob(filepath.Join(state, "journal", "*"))
+		for _, name := range names {
+			if st, err := os.Stat(name); err == nil {
+				n += st.Size()
+			}
+		}
+		return n
+	}
+	staged := func() int {
+		names, _ := os.ReadDir(filepath.Join(state, "staging"))
+		return len(names)
+	}
+	first := func() string {
+		data, _ := os.ReadFile(filepath.Join(s.dir, "many", "1"))
+		return string(data)
+	}
+	for i, when := range []string{"view", "staged", "row", "published"} {
+		journal, slots, text := size(), staged(), fmt.Sprint("new ", i, "\n")
+		reached := map[string]func() bool{
+			"view":      func() bool { return len(s.left()) > 0 },
+			"staged":    func() bool { return staged() > slots+20 },
+			"row":       func() bool { return size() > journal },
+			"published": func() bool { return first() == text },
+		}[when]
+		cmd := s.command("--", "sh", "-ec", fmt.Sprintf("for i in $(seq 200); do echo new %d > many/$i; done", i))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		for over := false; !over && !reached(); {
+			select {
+			case <-ended:
+				over = true
+				ended <- nil
+			default:
+			}
+		}
+		cmd.Process.Kill()
+		<-ended
+		s.rw(0, "recover")
+		count := map[string]int{}
+		for n := 1; n <= 200; n++ {
+			data, _ := os.ReadFile(filepath.Join(s.dir, "many", fmt.Sprint(n)))
+			count[string(data)]++
+		}
+		if len(count) != 1 || when == "view" && count[text] > 0 || when == "published" && count[text] != 200 {
+			t.Fatalf("killed at %s: %v", when, count)
+		}
+	}
+	if r := s.run("true"); r.code != 0 || len(s.left()) > 0 {
+		t.Errorf("left %q: %s", s.left(), r.errs)
+	}
+	s.clean()
+}
+
+// TestExecEndsBackground: no process of the command outlives it.
+func TestExecEndsBackground(t *testing.T) {
+	s := newSandboxed(t)
+	cmd := s.command("--", "sh", "-c", "(trap '' TERM HUP INT; setsid sleep 23456.789) & echo x > new")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if _, err := r.Read(make([]byte, 1)); err == nil {
+		t.Error("the output is still open")
+	}
+	if !strings.Contains(s.tree(), "new") {
+		t.Error("nothing was committed")
+	}
+}
+
+// TestExecInterrupted: who presses Ctrl-C gets the code of the command, and
+// nothing is committed.
+func TestExecInterrupted(t *testing.T) {
+	s := newSandboxed(t)
+	before := s.tree()
+	cmd := s.command("--", "sh", "-ec", "echo x > new; echo ready; sleep 600")
+	out, _ := cmd.StdoutPipe()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, out, "ready\n")
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
+	err := cmd.Wait()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.ExitCode() < 128 {
+		t.Errorf("%v", err)
+	}
+	if got := s.tree(); got != before || len(s.left()) > 0 {
+		t.Errorf("left %q\n%s", s.left(), got)
+	}
+}

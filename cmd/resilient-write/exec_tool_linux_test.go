@@ -1,0 +1,52 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
+)
+
+// TestExecTool: an agent runs a command in tier full, and nowhere else.
+func TestExecTool(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
+	script := map[string]any{"argv": []string{"sh", "-c", "echo said; echo key " + secret + "; echo x > made.txt"}}
+	for _, args := range [][]string{nil, {"--tier", "core"}} {
+		if out := call(t, connect(t, dir, args...), "rw_exec", script); reason(out) != "unknown_tool" {
+			t.Errorf("%q: %v", args, out)
+		}
+	}
+	c := connect(t, dir, "--tier", "full")
+	out := call(t, c, "rw_exec", script)
+	if reason(out) == "no_isolation" {
+		testbed.NotRun(t, reason(out))
+	}
+	said, _ := out["stdout"].(string)
+	if out["ok"] != true || out["exit_code"] != 0.0 || !strings.HasPrefix(said, "said\n") || strings.Contains(said, secret) {
+		t.Fatalf("%v", out)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "made.txt")); err != nil || string(data) != "x\n" {
+		t.Errorf("%q %v", data, err)
+	}
+	script["argv"] = []string{"sh", "-c", "echo " + secret + " > key.txt"}
+	if out := call(t, c, "rw_exec", script); reason(out) != "risk_blocked" {
+		t.Errorf("%v", out)
+	}
+	script["argv"] = []string{"sh", "-c", "mkdir -p .vscode; echo {} > .vscode/tasks.json"}
+	if out := call(t, c, "rw_exec", script); reason(out) != "protected_default" {
+		t.Errorf("%v", out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "key.txt")); err == nil {
+		t.Error("the secret is there")
+	}
+	if out := call(t, c, "rw_undo", nil); out["ok"] != true {
+		t.Errorf("%v", out)
+	}
+}

@@ -1,0 +1,410 @@
+package resilientwrite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/protect"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/sandbox"
+	"github.com/resilientwrite/resilientwrite/internal/views"
+)
+
+// ExecRequest asks for a command to be run, and its changes to be committed.
+type ExecRequest struct {
+	Call
+
+	// The command and its arguments. No shell interprets them.
+	Argv []string `json:"argv" required:"true"`
+	// Working directory, relative to the workspace.
+	Dir string `json:"dir,omitempty"`
+	// Seconds after which the command is ended. 0: no limit; 600 over the tool.
+	TimeoutSeconds int `json:"timeout_seconds,omitempty" min:"0" max:"86400"`
+	// Commit what a command with another exit code than 0 has changed too.
+	KeepFailed bool `json:"keep_failed,omitempty"`
+	// Allow a plain copy of a workspace of at most 1 GiB where nothing better is
+	// available.
+	Copy bool `json:"copy,omitempty"`
+
+	// Env is the environment. nil: that of this process, without variables whose
+	// names begin with RW_.
+	Env []string `json:"-"`
+	// Stdin is read by the command; nil: nothing. Stdout and Stderr get what it
+	// writes; nil: the end of it is in the result, without secrets.
+	Stdin  io.Reader `json:"-"`
+	Stdout io.Writer `json:"-"`
+	Stderr io.Writer `json:"-"`
+	// Views is the directory, outside of the workspace, where views lie. "":
+	// resilientwrite/exec in $XDG_STATE_HOME or ~/.local/state.
+	Views string `json:"-"`
+	// Helper is a program whose main calls [ExecMain] first of all, such as
+	// resilient-write. "": this one, whose main does.
+	Helper string `json:"-"`
+}
+
+// ExecResult is what a command did.
+type ExecResult struct {
+	// Exit code of the command; 128 and the signal where one ended it.
+	ExitCode int `json:"exit_code"`
+	// True when the time did not suffice.
+	TimedOut bool `json:"timed_out,omitempty"`
+	// How the workspace was kept apart.
+	Isolation string `json:"isolation,omitempty" enum:"overlayfs,fuse-overlayfs,reflink,copy"`
+	// True when the changes were thrown away: after a failed command, and of a dry
+	// run.
+	Discarded bool `json:"discarded,omitempty"`
+	// The files that were changed, each as one operation.
+	Results []TxOpResult `json:"results"`
+	// Files that git ignores and that were changed too, without versions.
+	Ignored int `json:"ignored,omitempty"`
+	// Symbolic links that were made or removed, without versions.
+	Symlinks []string `json:"symlinks,omitempty"`
+	// Ignored files, directories and links that could not be brought into the workspace.
+	NotApplied []string `json:"not_applied,omitempty"`
+	// The end of the output, unless it went elsewhere. Secrets are replaced.
+	Stdout string `json:"stdout,omitempty"`
+	Stderr string `json:"stderr,omitempty"`
+	// True when the beginning of the output is left out.
+	OutputCut bool `json:"output_cut,omitempty"`
+	// Journal row of the commit; 0 when nothing was committed.
+	Seq uint64 `json:"seq"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded, for all files.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call, with the facts of the first file.
+	Receipt Receipt `json:"receipt"`
+
+	// KeptIn is the directory in which the changes are kept after a refusal, for
+	// seven days.
+	KeptIn string `json:"-"`
+}
+
+const (
+	maxArgv   = 1000
+	maxOutput = 64 << 10 // bytes of each stream in a result
+)
+
+// ExecMain is called first of all by the main of a program that calls
+// [Store.Exec], which starts the program again as the helper that makes the view:
+// then it does not return. In every other case it does at once.
+func ExecMain() {
+	sandbox.Main()
+	execReady = true
+}
+
+// execReady says that main calls ExecMain, so that this program can be its own
+// helper.
+var execReady bool
+
+// Exec runs a command over a private view of the workspace, and commits what it
+// changed as one commit: through the policy, the gate, the verifiers and the
+// journal, each file against the hash that it had when the command began. Until
+// then nothing of it is in the workspace, and nothing ever is where the commit is
+// refused, the process dies, or the command fails (unless KeepFailed is set). The
+// result is returned also with an error, for its exit code and its output.
+//
+// The command can write to the view, to a temporary directory of its own and to
+// the caches of tools (exec.allow_write of the policy), and nowhere else: this is
+// tried out before it starts. It cannot write to .git and to the state directory.
+// It can read what this process can, and its network is not limited. All its
+// processes end with it. What it does not change it sees as it is at that moment.
+//
+// Files that git ignores get no versions: they are brought into the workspace
+// after the commit, as directories and symbolic links are, and are not undone.
+// Special files elsewhere are refused, and files in place of symbolic links.
+//
+// Errors: [ErrNoIsolation] where nothing isolates the command, which is not
+// started then; [ErrHashMismatch] and [ErrFileAlreadyExists] for a file that
+// somebody else changed meanwhile; [ErrNotARegularFile]; [ErrTooLarge] for more than
+// 4,096 files; those of [Store.Scan] and [Store.Tx]. Where the gate refused, the
+// changes are gone; after other refusals they are kept for seven days, and
+// context.kept names them. It works on Linux.
+func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
+	req := r.request("exec", r)
+	named := r // what is stored in the clear; arguments, environment and output are not
+	named.Argv, named.Env, named.Stdin, named.Stdout, named.Stderr = nil, nil, nil, nil, nil
+	req.long, req.args = true, named
+	x := &execution{s: s, r: r, c: s.newCommit(ctx, req)}
+	x.out = &ExecResult{Results: []TxOpResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
+	ctx, _, end := metered(ctx)
+	defer end()
+	if e := cmp.Or(r.Call.check(ctx), x.check()); e != nil {
+		return x.out, x.c.Failed(e)
+	}
+	return x.out, x.do(ctx)
+}
+
+// execution is a call of Exec.
+type execution struct {
+	s    *Store
+	r    ExecRequest
+	c    *commit
+	out  *ExecResult
+	dir  string
+	view *sandbox.View
+	plan *views.Plan
+}
+
+func (x *execution) check() (e *fault.Fault) {
+	bad := func(argument, format string, a ...any) *fault.Fault {
+		return fault.New(fault.InvalidArgument).With("argument", argument).Hintf(format, a...)
+	}
+	switch {
+	case len(x.r.Argv) == 0 || x.r.Argv[0] == "" || len(x.r.Argv) > maxArgv:
+		return bad("argv", "give the command and its arguments, at most %d", maxArgv)
+	case slices.ContainsFunc(x.r.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
+		return bad("argv", "arguments cannot hold NUL bytes")
+	case x.r.TimeoutSeconds < 0:
+		return bad("timeout_seconds", "timeout_seconds cannot be negative")
+	case x.r.Helper == "" && !execReady:
+		return fault.New(fault.NoIsolation).Hintf("the main of this program does not call ExecMain, and Helper names no program that does")
+	}
+	if x.r.Dir != "" && x.r.Dir != "." {
+		var err error
+		if x.dir, _, err = relpath.Clean(x.r.Dir, x.s.engine.Tree.Rules); err != nil {
+			return x.s.engine.ErrorOf(err).With("argument", "dir")
+		}
+	}
+	return nil
+}
+
+// do runs the command and commits.
+func (x *execution) do(ctx context.Context) error {
+	c := x.c
+	if x.s.keyKnown(c.Req.Key) {
+		c.Muts = []*engine.Mutation{} // the key answers
+		return x.commit(ctx)
+	}
+	start, err := x.run(ctx)
+	if x.view == nil || err != nil {
+		return x.fail(err)
+	}
+	if x.out.ExitCode != 0 && !x.r.KeepFailed {
+		x.out.Discarded = true
+		c.Release()
+		return x.view.Remove()
+	}
+	b := &views.Builder{
+		Layer: x.s.observed, Commit: c.Commit, View: x.view, Start: start,
+		Files: min(maxMoved, fsx.DescriptorLimit()/descriptorsMoved), Bytes: x.s.opts.MaxContentBytes, Careful: x.careful,
+	}
+	x.plan, err = b.Build(ctx)
+	c.Muts = x.plan.Muts
+	if err != nil {
+		return x.fail(err)
+	}
+	if len(c.Muts) > 0 {
+		if err := x.commit(ctx); err != nil {
+			return x.kept(err)
+		}
+	} else {
+		c.Release()
+	}
+	x.out.Discarded, x.out.Ignored, x.out.Symlinks = c.Req.DryRun, x.plan.Ignored, x.plan.Links
+	if !c.Req.DryRun {
+		x.out.NotApplied = x.plan.Apply(x.s.observed, x.view)
+	}
+	x.view.Remove()
+	return nil
+}
+
+// run scans the workspace and runs the command.
+func (x *execution) run(ctx context.Context) (*observe.Index, error) {
+	j, err := x.job()
+	if err != nil {
+		return nil, err
+	}
+	found, start, err := x.s.scan(ctx, ScanRequest{Session: x.r.Session})
+	if err != nil {
+		return nil, err
+	}
+	if found.Partial || len(found.Busy) > 0 {
+		return nil, fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
+	}
+	for _, dir := range start.Repositories() {
+		j.Closed = append(j.Closed, filepath.Join(j.Root, filepath.FromSlash(dir), ".git"))
+	}
+	limited := ctx
+	if x.r.TimeoutSeconds > 0 {
+		var cancel func()
+		limited, cancel = context.WithTimeout(ctx, time.Duration(x.r.TimeoutSeconds)*time.Second)
+		defer cancel()
+	}
+	outs := [2]tail{}
+	for i, w := range []*io.Writer{&j.Stdout, &j.Stderr} {
+		if *w == nil {
+			*w = &outs[i]
+		}
+	}
+	view, exit, err := sandbox.Run(limited, j)
+	x.view = view
+	x.out.ExitCode, x.out.OutputCut = exit.Code, outs[0].cut || outs[1].cut
+	x.out.Stdout, x.out.Stderr = x.text(ctx, &outs[0]), x.text(ctx, &outs[1])
+	if view != nil {
+		x.out.Isolation = view.Way
+	}
+	var none *sandbox.Unavailable
+	switch {
+	case errors.As(err, &none):
+		return nil, fault.New(fault.NoIsolation).With("tried", none.Tried).
+			Hintf("nothing here isolates the command, so it was not started (%s); allow user namespaces and overlayfs, or pass copy for a workspace of at most 1 GiB", strings.Join(none.Tried, "; "))
+	case ctx.Err() != nil:
+		return nil, fault.New(fault.Canceled).Because(ctx.Err()).Hintf("the command was ended, and its changes were thrown away")
+	case limited.Err() != nil:
+		x.out.TimedOut = true
+		x.out.ExitCode = cmp.Or(x.out.ExitCode, 128+9)
+		return start, nil
+	case exit.Error != "":
+		return nil, fault.New(fault.InvalidArgument).With("argument", "argv").Hintf("the command could not be started: %s", exit.Error)
+	}
+	return start, err
+}
+
+// job is the command and where it may write.
+func (x *execution) job() (j sandbox.Job, err error) {
+	s, r := x.s, x.r
+	j = sandbox.Job{
+		Root: s.engine.RealRoot, Base: r.Views, Dir: filepath.FromSlash(x.dir), Argv: r.Argv, Env: r.Env, Copy: r.Copy,
+		Helper: r.Helper, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
+	}
+	if j.Base == "" {
+		if j.Base, err = sandbox.DefaultBase(); err != nil {
+			return j, fault.New(fault.NoIsolation).Because(err).Hintf("there is no home directory for the view; set XDG_STATE_HOME")
+		}
+	}
+	if j.Env == nil {
+		j.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "RW_") })
+	}
+	state, err := filepath.EvalSymlinks(s.engine.StatePlace)
+	if err != nil {
+		return j, err
+	}
+	for _, p := range []string{filepath.Join(j.Root, ".git"), state} {
+		if st, err := os.Lstat(p); err == nil && st.Mode()&os.ModeSymlink == 0 && sandbox.Within(p, j.Root) {
+			j.Closed = append(j.Closed, p)
+		}
+	}
+	if len(j.Closed) == 2 && sandbox.Within(j.Closed[1], j.Closed[0]) {
+		j.Closed = j.Closed[:1] // the state in .git is closed with that
+	}
+	j.Writable, err = sandbox.Writable(s.policy().file.Exec.AllowWrite, []string{j.Root, state, j.Base})
+	if err != nil {
+		return j, fault.New(fault.BadPolicy).With("problem", "exec.allow_write").Hintf("exec.allow_write of the policy: %s", err)
+	}
+	return j, nil
+}
+
+// careful reports whether a path may be changed by a commit only.
+func (x *execution) careful(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if relpath.ProtectedName(part, x.s.engine.Tree.Rules.Protected) {
+			return true
+		}
+	}
+	_, guarded := protect.Match(path)
+	return guarded || x.s.permitted(path) != nil
+}
+
+// commit makes the changes, and the result of them.
+func (x *execution) commit(ctx context.Context) error {
+	c := x.c
+	c.Plan = c.distinct
+	if err := x.s.commit(ctx, c); err != nil {
+		return err
+	}
+	rec, status := c.finished()
+	x.out.Seq, x.out.Diff, x.out.WroteAt, x.out.Status, x.out.Receipt = rec.JournalSeq, c.Diff, c.wroteAt(), status, rec
+	if status == StatusReplayed {
+		x.out.Results = replayedFiles(c.Replayed)
+		return nil
+	}
+	for i, m := range c.Muts {
+		if m.Forgotten {
+			continue
+		}
+		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size}
+		switch {
+		case m.Source != nil:
+			res.Op = "move"
+		case m.Op == engine.OpDelete:
+			res.Op = "delete"
+		}
+		if rec.JournalSeq > 0 {
+			res.JournalID = engine.JournalID(rec.JournalSeq, i)
+		}
+		x.out.Results = append(x.out.Results, res)
+		for _, w := range warningsOf(m.Warnings) {
+			if !slices.Contains(x.out.Warnings, w) {
+				x.out.Warnings = append(x.out.Warnings, w)
+			}
+		}
+	}
+	return nil
+}
+
+// fail ends a call before its commit.
+func (x *execution) fail(err error) error {
+	x.c.Release()
+	err = x.c.Failed(err)
+	if x.view == nil || x.plan == nil {
+		if x.view != nil {
+			x.view.Remove()
+		}
+		return err
+	}
+	return x.kept(err)
+}
+
+// kept keeps what the command wrote, unless it holds what the gate refused, and
+// says where.
+func (x *execution) kept(err error) error {
+	e := AsError("exec", err)
+	if e.Kind == ErrBlocked || x.r.DryRun || e.Effect != EffectNone || x.view.Keep() != nil {
+		x.view.Remove()
+		return e
+	}
+	x.out.KeptIn = x.view.Upper()
+	switch e.Detail {
+	case ErrHashMismatch, ErrFileAlreadyExists, ErrChangedDuringWrite, ErrChangedOutside, ErrNotFound:
+		e.Hint = "somebody changed the file while the command ran, so nothing of it was committed; look at the file and run the command again"
+	}
+	e.Context["kept"] = x.view.ID
+	e.Hint += fmt.Sprintf("; what the command wrote is kept for 7 days, in resilientwrite/exec/%s of the user's state directory", x.view.ID)
+	return e
+}
+
+// text is captured output for the result.
+func (x *execution) text(ctx context.Context, t *tail) string {
+	return strings.ToValidUTF8(string(engineHost{x.s}.Redacted(context.WithoutCancel(ctx), "", t.data)), "\uFFFD")
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	data []byte
+	cut  bool
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.data = append(t.data, p...)
+	if over := len(t.data) - maxOutput; over > 0 {
+		t.data, t.cut = append(t.data[:0], t.data[over:]...), true
+	}
+	return len(p), nil
+}

@@ -1,0 +1,186 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
+)
+
+// execPlace is a workspace with three files, and a place for views.
+func execPlace(t *testing.T) (dir, base string) {
+	t.Helper()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(top, "ws")
+	os.Mkdir(dir, 0o755)
+	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("old "+name+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, filepath.Join(top, "views")
+}
+
+func openExec(t *testing.T, dir string, o *rw.Options) *rw.Store {
+	t.Helper()
+	s, err := rw.Open(t.Context(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+func isolated(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, rw.ErrNoIsolation) {
+		testbed.NotRun(t, err.Error()+rw.AsError("", err).Hint)
+	}
+}
+
+// TestExecDiesAtEveryStage: killed in front of any stage of its commit, a command
+// has changed everything after the next Open or nothing, never a part, and the
+// next call removes its view.
+func TestExecDiesAtEveryStage(t *testing.T) {
+	recorded := false
+	for _, stage := range append([]string{"publish.next"}, stageNames()...) {
+		dir, base := execPlace(t)
+		s := openExec(t, dir, nil)
+		if _, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base}); err != nil {
+			isolated(t, err)
+			t.Fatal(err)
+		}
+		before := snapshot(t, dir)
+		s.Close(t.Context())
+		cmd, _ := spawn(t, "exec", dir, stage, rw.SyncFull)
+		if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != -1 {
+			t.Fatalf("%s: it did not die: %v", stage, err)
+		}
+		s = openExec(t, dir, nil)
+		after := snapshot(t, dir)
+		switch done := strings.Contains(after, "moved.txt"); {
+		case !done && after != before:
+			t.Errorf("%s: a part of it:\n%s", stage, after)
+		case done:
+			recorded = true
+			fileIs(t, dir, "a.txt", "new\n")
+			fileIs(t, dir, "c.txt", "new\n")
+			fileIs(t, dir, "moved.txt", "old b.txt\n")
+		}
+		if stage == engine.StagePublish && after == before || stage == engine.StageRecord && after != before {
+			t.Errorf("%s: not at the commit point:\n%s", stage, after)
+		}
+		if _, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base}); err != nil {
+			t.Fatal(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(base, "exec_*")); len(left) > 0 {
+			t.Errorf("%s: left behind: %q", stage, left)
+		}
+	}
+	if !recorded {
+		t.Error("no stage was behind the commit point")
+	}
+}
+
+func stageNames() (names []string) {
+	for _, s := range engine.Stages {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+type verifyFunc func(rw.StagedCommit) error
+
+func (f verifyFunc) Verify(_ context.Context, c rw.StagedCommit) error { return f(c) }
+
+// TestExecVerified: verifiers see the staged files of a command, and what they
+// refuse is not in the workspace.
+func TestExecVerified(t *testing.T) {
+	dir, base := execPlace(t)
+	var seen []string
+	s := openExec(t, dir, &rw.Options{Hooks: rw.Hooks{Verify: []rw.Verifier{verifyFunc(func(c rw.StagedCommit) error {
+		for _, f := range c.Files {
+			seen = append(seen, f.Path)
+		}
+		return errors.New("not good")
+	})}}})
+	before := snapshot(t, dir)
+	out, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"sh", "-c", "echo 1 > a.txt; echo 2 > d.txt"}, Views: base})
+	isolated(t, err)
+	if !errors.Is(err, rw.ErrVerifyFailed) || out.ExitCode != 0 || snapshot(t, dir) != before {
+		t.Errorf("%v %+v", err, out)
+	}
+	if slices.Sort(seen); !slices.Equal(seen, []string{"a.txt", "d.txt"}) {
+		t.Errorf("seen: %q", seen)
+	}
+}
+
+// TestExecResult: the result says what was changed and what was written, without
+// secrets; a key answers for a command, which does not run again.
+func TestExecResult(t *testing.T) {
+	dir, base := execPlace(t)
+	s := openExec(t, dir, nil)
+	secret := "AKIA" + "QZ7RTN4WMXJ2KVHD"
+	r := rw.ExecRequest{Call: rw.Call{IdempotencyKey: "k1"}, Argv: []string{"sh", "-c", "echo said " + secret + "; echo again >> a.txt; rm c.txt; echo 3 >&2; echo $RW_HIDDEN$SHOWN"}, Views: base}
+	t.Setenv("RW_HIDDEN", "hidden")
+	t.Setenv("SHOWN", "shown")
+	out, err := s.Exec(t.Context(), r)
+	isolated(t, err)
+	if err != nil || len(out.Results) != 2 || out.Seq == 0 || !strings.HasPrefix(out.Stdout, "said ") || strings.Contains(out.Stdout, secret) || !strings.HasSuffix(out.Stdout, "\nshown\n") || out.Stderr != "3\n" {
+		t.Fatalf("%v %+v", err, out)
+	}
+	again, err := s.Exec(t.Context(), r)
+	if err != nil || again.Status != rw.StatusReplayed || again.Seq != out.Seq || again.Stdout != "" {
+		t.Errorf("%v %+v", err, again)
+	}
+	fileIs(t, dir, "a.txt", "old a.txt\nagain\n")
+}
+
+// TestExecPolicy: caches of the policy are writable, and no other; those that hold
+// the workspace are refused.
+func TestExecPolicy(t *testing.T) {
+	dir, base := execPlace(t)
+	cache := filepath.Join(filepath.Dir(dir), "cache")
+	os.Mkdir(cache, 0o755)
+	policy := filepath.Join(filepath.Dir(dir), "policy.yaml")
+	for entry, want := range map[string]error{cache: nil, filepath.Dir(dir): rw.ErrBadPolicy, "relative": rw.ErrBadPolicy} {
+		os.WriteFile(policy, []byte("exec: {allow_write: ['"+entry+"']}\n"), 0o600)
+		s := openExec(t, dir, &rw.Options{PolicyFile: policy})
+		out, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"sh", "-c", "echo x > " + cache + "/x"}, Views: base})
+		isolated(t, err)
+		if !errors.Is(err, want) || err == nil && out.ExitCode != 0 {
+			t.Errorf("%s: %v %+v", entry, err, out)
+		}
+		s.Close(t.Context())
+	}
+	fileIs(t, cache, "x", "x\n")
+}
+
+// TestExecNeedsItsMain: a program whose main does not call ExecMain is not started
+// again as if it did.
+func TestExecNeedsItsMain(t *testing.T) {
+	if os.Getenv("RW_NO_HELPER") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestExecNeedsItsMain$")
+		cmd.Env = append(os.Environ(), "RW_NO_HELPER=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	dir, base := execPlace(t)
+	_, err := openExec(t, dir, nil).Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base})
+	if !errors.Is(err, rw.ErrNoIsolation) || !strings.Contains(rw.AsError("", err).Hint, "ExecMain") {
+		t.Errorf("%v", err)
+	}
+}

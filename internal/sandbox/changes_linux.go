@@ -1,0 +1,113 @@
+package sandbox
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Changes lists what the command left, directories before what is in them.
+func (v *View) Changes(each func(Change) error) error {
+	if v.was != nil {
+		return v.copied(each)
+	}
+	return v.layer("", each)
+}
+
+// What fuse-overlayfs writes where it may not make devices.
+const (
+	fuseGone   = ".wh."
+	fuseOpaque = ".wh..wh..opq"
+)
+
+// layer lists one directory of the upper layer.
+func (v *View) layer(rel string, each func(Change) error) error {
+	list, err := os.ReadDir(v.Path(rel))
+	if err != nil {
+		return err
+	}
+	here, opaque := map[string]bool{}, v.opaque(rel)
+	for _, e := range list {
+		name := e.Name()
+		if v.Way == FuseOverlay && strings.HasPrefix(name, fuseGone) {
+			opaque = opaque || name == fuseOpaque
+			if name != fuseOpaque {
+				here[name[len(fuseGone):]] = true
+				err = v.goneBelow(path.Join(rel, name[len(fuseGone):]), each)
+			}
+		} else {
+			here[name] = true
+			err = v.entry(path.Join(rel, name), each)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !opaque {
+		return nil
+	}
+	below, _ := os.ReadDir(filepath.Join(v.root, rel)) // none where the directory is new
+	for _, e := range below {
+		if !here[e.Name()] {
+			if err := v.goneBelow(path.Join(rel, e.Name()), each); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// opaque reports whether a directory hides the one of the workspace.
+func (v *View) opaque(rel string) bool {
+	for _, name := range []string{"user.overlay.opaque", "user.fuseoverlayfs.opaque"} {
+		var value [1]byte
+		if n, err := unix.Lgetxattr(v.Path(rel), name, value[:]); err == nil && n == 1 && value[0] == 'y' {
+			return true
+		}
+	}
+	return false
+}
+
+// entry lists one name of the upper layer.
+func (v *View) entry(rel string, each func(Change) error) error {
+	var st, was unix.Stat_t
+	if err := unix.Lstat(v.Path(rel), &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: rel, Err: err}
+	}
+	old := unix.Lstat(filepath.Join(v.root, rel), &was) == nil
+	c := changeOf(rel, &st)
+	switch {
+	case c.Kind == Other && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0:
+		return v.goneBelow(rel, each)
+	case old && st.Mode&unix.S_IFMT != was.Mode&unix.S_IFMT:
+		if err := v.goneBelow(rel, each); err != nil {
+			return err
+		}
+		old = false
+	}
+	if c.Kind != Directory || !old || st.Mode != was.Mode {
+		if err := each(c); err != nil {
+			return err
+		}
+	}
+	if c.Kind == Directory {
+		return v.layer(rel, each)
+	}
+	return nil
+}
+
+func changeOf(rel string, st *unix.Stat_t) Change {
+	c := Change{Path: rel, Kind: Other, Mode: st.Mode & 0o7777, Size: st.Size}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		c.Kind = File
+	case unix.S_IFDIR:
+		c.Kind = Directory
+	case unix.S_IFLNK:
+		c.Kind = Link
+	}
+	return c
+}

@@ -1,0 +1,279 @@
+// Package views turns what a command left in a view of the workspace into the
+// mutations of one commit, and applies what no commit can express.
+package views
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/sandbox"
+)
+
+// held is how much content is kept in memory, in bytes. More is staged at once.
+const held = 64 << 20
+
+// maxNamed is how many paths an error lists.
+const maxNamed = 20
+
+// Builder makes a plan. Its fields say from what.
+type Builder struct {
+	Layer   *observe.Layer
+	Commit  *engine.Commit
+	View    *sandbox.View
+	Start   *observe.Index         // the workspace when the command began
+	Files   int                    // how many files a commit may change
+	Bytes   int64                  // how large one may be
+	Careful func(path string) bool // paths that no change may bypass the commit of
+
+	plan    *Plan
+	start   map[string]observe.File
+	ignored func(string, bool) (bool, bool)
+	memory  int64
+	special []string // what no commit can express
+	bad     []string // names that no commit can hold
+	made    []*file
+	gone    []*file
+}
+
+// file is a file that is new, or one that is gone.
+type file struct {
+	m    *engine.Mutation
+	sha  string
+	mode uint32
+}
+
+// Plan is what is to become of the differences.
+type Plan struct {
+	Muts    []*engine.Mutation
+	Loose   []sandbox.Change // applied after the commit, without versions
+	Ignored int              // files among them that git ignores
+	Links   []string         // symbolic links among them
+}
+
+// Build makes the plan, and fails where the differences hold something that would
+// be lost. The mutations that it made are in it also then.
+func (b *Builder) Build(ctx context.Context) (*Plan, error) {
+	b.plan, b.start, b.ignored = &Plan{}, b.Start.All(), b.Layer.Ignored()
+	err := b.View.Changes(func(c sandbox.Change) error {
+		if err := ctx.Err(); err != nil {
+			return fault.New(fault.Canceled).Because(err)
+		}
+		return b.take(ctx, c)
+	})
+	if err == nil {
+		err = b.refuse()
+	}
+	b.pair()
+	return b.plan, err
+}
+
+// refuse names what would be lost.
+func (b *Builder) refuse() error {
+	for _, x := range []struct {
+		code fault.Code
+		list []string
+		hint string
+	}{
+		{fault.NotARegularFile, b.special, "the command made a FIFO, a socket or a device, or a file in place of a symbolic link, which cannot be committed; do that outside of exec, or in a directory that git ignores"},
+		{fault.InvalidPath, b.bad, "the command made files whose names cannot be recorded; use names that are valid UTF-8"},
+	} {
+		if len(x.list) > 0 {
+			e := fault.New(x.code).With("paths", x.list[:min(len(x.list), maxNamed)]).With("count", len(x.list)).Hintf("%s", x.hint)
+			e.Path = x.list[0]
+			return e
+		}
+	}
+	return nil
+}
+
+// take decides about one difference.
+func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
+	clean, _, err := relpath.Clean(c.Path, b.Layer.Tree.Rules)
+	named := err == nil && clean == c.Path
+	was, known := b.start[c.Path]
+	dir := c.Kind == sandbox.Directory || c.Dir
+	ignored, below := false, false
+	if !known && !(named && b.Careful(c.Path)) {
+		ignored, below = b.ignored(c.Path, dir)
+	}
+	loose := ignored && (below || dir || c.Kind != sandbox.File || c.Size > observe.MaxIgnored)
+	switch {
+	case dir && named && b.Careful(c.Path):
+		return nil // its files are refused
+	case dir || loose:
+		b.plan.Loose = append(b.plan.Loose, c)
+		if !dir {
+			b.plan.Ignored++
+		}
+	case !named:
+		b.bad = append(b.bad, shown(c.Path))
+	case (c.Kind == sandbox.Link || c.Link) && !b.Careful(c.Path):
+		if c.Link || !b.sameLink(c.Path) {
+			b.plan.Loose, b.plan.Links = append(b.plan.Loose, c), append(b.plan.Links, c.Path)
+		}
+	case c.Kind == sandbox.Gone && !c.Link:
+		b.delete(c, was, known)
+	case c.Kind == sandbox.File && (known || !b.isLink(c.Path)):
+		return b.write(ctx, c, was, known)
+	default:
+		b.special = append(b.special, c.Path)
+	}
+	return nil
+}
+
+// shown is a name as an error may hold it.
+func shown(p string) string { return string([]rune(p)) }
+
+// sameLink reports whether a symbolic link is what it was.
+func (b *Builder) sameLink(p string) bool {
+	was, err1 := os.Readlink(filepath.Join(b.Layer.RealRoot, filepath.FromSlash(p)))
+	now, err2 := os.Readlink(b.View.Path(p))
+	return err1 == nil && err2 == nil && was == now
+}
+
+// isLink reports whether the workspace has a symbolic link there: a commit would
+// follow it.
+func (b *Builder) isLink(p string) bool {
+	st, err := os.Lstat(filepath.Join(b.Layer.RealRoot, filepath.FromSlash(p)))
+	return err == nil && st.Mode()&os.ModeSymlink != 0
+}
+
+// delete takes a file away that was there at the start. One that came later stays.
+func (b *Builder) delete(c sandbox.Change, was observe.File, known bool) {
+	if !known {
+		st, err := os.Lstat(filepath.Join(b.Layer.RealRoot, filepath.FromSlash(c.Path)))
+		switch {
+		case err != nil:
+		case !st.Mode().IsRegular():
+			b.special = append(b.special, c.Path)
+		case b.Careful(c.Path):
+			b.plan.Muts = append(b.plan.Muts, &engine.Mutation{Path: c.Path, Op: engine.OpDelete, Force: true})
+		}
+		return
+	}
+	sha := was.Hex()
+	m := &engine.Mutation{Path: c.Path, Op: engine.OpDelete, Force: true, Expected: &sha}
+	b.plan.Muts = append(b.plan.Muts, m)
+	b.gone = append(b.gone, &file{m, sha, was.Mode & 0o777})
+}
+
+// write takes the bytes of a file, unless they are what they were.
+func (b *Builder) write(ctx context.Context, c sandbox.Change, was observe.File, known bool) error {
+	about := func(f *fault.Fault) error {
+		f.Path = c.Path
+		return f
+	}
+	if c.Size > b.Bytes {
+		return about(fault.New(fault.TooLarge).With("bytes", c.Size).With("max_bytes", b.Bytes).
+			Hintf("the command wrote a file that is too large for a commit; let git ignore its directory, or write it outside of exec"))
+	}
+	sha := ""
+	if known {
+		sha = was.Hex()
+	}
+	m := &engine.Mutation{Path: c.Path, Op: engine.OpOverwrite, Force: true, AllowShrink: true, Expected: &sha}
+	mode := c.Mode & 0o777
+	if known {
+		mode |= was.Mode &^ 0o777
+	}
+	if !known || mode != was.Mode {
+		m.Perm = &mode
+	}
+	sum, err := b.content(ctx, m, c)
+	if err != nil {
+		return about(b.Layer.ErrorOf(err))
+	}
+	if known && sum == sha && m.Perm == nil {
+		m.DropSpooled()
+		return nil
+	}
+	b.plan.Muts = append(b.plan.Muts, m)
+	if !known {
+		b.made = append(b.made, &file{m, sum, mode & 0o777})
+	}
+	if len(b.plan.Muts) > b.Files {
+		return fault.New(fault.TooLarge).With("max_files", b.Files).
+			Hintf("the command changed more than %d files, which is more than one commit takes; let git ignore what is generated, or run it in parts", b.Files)
+	}
+	return nil
+}
+
+// content reads a file of the view and returns its hash.
+func (b *Builder) content(ctx context.Context, m *engine.Mutation, c sandbox.Change) (string, error) {
+	f, err := b.View.Open(c.Path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	src := engine.NewStoppable(ctx, f)
+	if c.Size <= engine.InMemory && b.memory+c.Size <= held {
+		data, err := io.ReadAll(io.LimitReader(src, engine.InMemory+1))
+		if err != nil {
+			return "", err
+		}
+		b.memory += int64(len(data))
+		return m.Hold(data), nil
+	}
+	in, err := b.Commit.Spool(src)
+	if err != nil {
+		return "", err
+	}
+	m.TakeSpooled(in)
+	return in.Got.Digest.Hex(), nil
+}
+
+// pair makes a move of a file that is gone and a new one with its bytes and its
+// mode, so that history follows it.
+func (b *Builder) pair() {
+	bySHA := map[string][]*file{}
+	for _, f := range b.gone {
+		bySHA[f.sha] = append(bySHA[f.sha], f)
+	}
+	for _, f := range b.made {
+		i := slices.IndexFunc(bySHA[f.sha], func(g *file) bool { return g.mode == f.mode })
+		if i < 0 || f.m.Content.Size() == 0 {
+			continue
+		}
+		from := bySHA[f.sha][i].m
+		bySHA[f.sha] = slices.Delete(bySHA[f.sha], i, i+1)
+		f.m.DropSpooled()
+		from.Kind, from.Forgotten = string(engine.OpMove), true
+		*f.m = engine.Mutation{Path: f.m.Path, Op: engine.OpMove, Kind: string(engine.OpMove), Force: true, Source: from, Ungated: true, AllowShrink: true}
+	}
+	slices.SortStableFunc(b.plan.Muts, func(x, y *engine.Mutation) int { return order(x) - order(y) }) // a move before the name it takes
+}
+
+func order(m *engine.Mutation) int {
+	if m.Source != nil {
+		return 0
+	}
+	return 1
+}
+
+// Apply does what no commit can: directories and what git ignores. It returns
+// the paths for which that failed.
+func (p *Plan) Apply(l *observe.Layer, v *sandbox.View) (failed []string) {
+	apply := func(c sandbox.Change) {
+		if v.Apply(l.Disk.Root, c) != nil && !(c.Kind == sandbox.Gone && c.Dir) { // one that others put something into stays
+			failed = append(failed, shown(c.Path))
+		}
+	}
+	for _, c := range slices.Backward(p.Loose) {
+		if c.Kind == sandbox.Gone {
+			apply(c)
+		}
+	}
+	for _, c := range p.Loose {
+		if c.Kind != sandbox.Gone {
+			apply(c)
+		}
+	}
+	return failed
+}
