@@ -231,7 +231,7 @@ func (x *execution) run(ctx context.Context) (*observe.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, start, err := x.s.scan(ctx, ScanRequest{Session: x.r.Session})
+	found, start, err := x.s.scan(ctx, ScanRequest{Session: x.r.Session}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +319,8 @@ func (x *execution) careful(path string) bool {
 		}
 	}
 	_, guarded := protect.Match(path)
-	return guarded || x.s.permitted(path) != nil
+	capture := observe.Capture(x.s.policy().file.Capture)
+	return guarded || capture.Includes(path) || x.s.permitted(path) != nil
 }
 
 // commit makes the changes, and the result of them.

@@ -3,6 +3,7 @@ package resilientwrite_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,6 +166,46 @@ func TestExecPolicy(t *testing.T) {
 		s.Close(t.Context())
 	}
 	fileIs(t, cache, "x", "x\n")
+}
+
+// TestExecOfWhatIsNotCaptured: files that the policy does not capture are committed
+// too, each against what it was; those that it captures although git ignores them
+// have versions.
+func TestExecOfWhatIsNotCaptured(t *testing.T) {
+	dir, base := execPlace(t)
+	os.Mkdir(filepath.Join(dir, "out"), 0o755)
+	for name, text := range map[string]string{"x.db": "old", "y.db": "old", "out/kept": "old", "out/lost": "old", ".gitignore": "out/\n"} {
+		os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
+	}
+	policy := filepath.Join(filepath.Dir(dir), "policy.yaml")
+	os.WriteFile(policy, []byte("capture: {exclude: ['*.db'], include: ['out/kept*']}\n"), 0o600)
+	s := openExec(t, dir, &rw.Options{PolicyFile: policy})
+	out, err := s.Exec(t.Context(), rw.ExecRequest{Views: base, Argv: []string{"sh", "-ec", "echo new > x.db; rm y.db; for f in kept kept2 lost; do echo new > out/$f; done"}})
+	isolated(t, err)
+	var names []string
+	if err == nil {
+		for _, f := range out.Results {
+			names = append(names, f.Op+" "+f.Path)
+		}
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"delete y.db", "write out/kept", "write out/kept2", "write x.db"}) || out.Ignored != 1 {
+		t.Errorf("%v %q %+v", err, names, out)
+	}
+	out, err = s.Exec(t.Context(), rw.ExecRequest{Views: base, Argv: []string{"sh", "-ec", "echo newer > x.db; echo ready; cat > /dev/null"},
+		Stdin: whenRead(func() { os.WriteFile(filepath.Join(dir, "x.db"), []byte("a person's"), 0o644) })})
+	if !errors.Is(err, rw.ErrHashMismatch) {
+		t.Errorf("%v %+v", err, out)
+	}
+	fileIs(t, dir, "x.db", "a person's")
+	fileIs(t, dir, "out/lost", "new\n")
+}
+
+// whenRead is empty; it does something first.
+type whenRead func()
+
+func (f whenRead) Read([]byte) (int, error) {
+	f()
+	return 0, io.EOF
 }
 
 // TestExecNeedsItsMain: a program whose main does not call ExecMain is not started

@@ -357,6 +357,7 @@ func TestExecConflictKeeps(t *testing.T) {
 // TestExecConfines: the command changes nothing outside of its view, not even in
 // .git and in the state directory.
 func TestExecConfines(t *testing.T) {
+	t.Setenv("RW_STATE_DIR", ".resilient_write") // elsewhere it is in .git, or outside
 	s := newSandboxed(t)
 	outside := t.TempDir()
 	os.WriteFile(filepath.Join(outside, "f"), []byte("x"), 0o644)
@@ -370,6 +371,7 @@ no git add nested.txt
 no rm -r .git
 no mv .git elsewhere
 no touch .resilient_write/new
+test -d .resilient_write/journal
 no rm -r .resilient_write/journal
 no touch %[2]s/new
 git status --short
@@ -442,6 +444,7 @@ func TestExecKilled(t *testing.T) {
 // staged, when the row is written, when the first file is published, exec has made
 // the whole commit or nothing of it after the next open.
 func TestExecKilledOnItsWay(t *testing.T) {
+	t.Setenv("RW_STATE_DIR", ".resilient_write")
 	s := newSandboxed(t)
 	s.sh(`mkdir many; for i in $(seq 200); do echo old > many/$i; done`)
 	s.run("true")
@@ -462,6 +465,9 @@ func TestExecKilledOnItsWay(t *testing.T) {
 	first := func() string {
 		data, _ := os.ReadFile(filepath.Join(s.dir, "many", "1"))
 		return string(data)
+	}
+	if size() == 0 {
+		t.Fatal("no journal")
 	}
 	for i, when := range []string{"view", "staged", "row", "published"} {
 		journal, slots, text := size(), staged(), fmt.Sprint("new ", i, "\n")

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // The ways to make a view, in the order in which they are tried.
@@ -64,13 +66,14 @@ func (u *Unavailable) Error() string { return "no isolation: " + strings.Join(u.
 
 // View is the directory with what a command left.
 type View struct {
-	ID   string
-	Dir  string // absolute
-	Way  string
-	root string
-	lock *os.File
-	bare bool             // it is a copy that the command sees where it lies
-	was  map[string]stamp // of a copy: what it was made with
+	ID    string
+	Dir   string // absolute
+	Way   string
+	root  string
+	lock  *os.File
+	began int64
+	bare  bool             // it is a copy that the command sees where it lies
+	was   map[string]stamp // of a copy: what it was made with
 }
 
 // The entries of a view's directory.
@@ -132,6 +135,11 @@ func newView(base, root string) (*View, error) {
 			return nil, err
 		}
 	}
+	if dir, err := fsx.OpenRoot(v.Dir); err == nil {
+		st, _ := dir.Stat()
+		v.began = st.Ctime
+		dir.Close()
+	}
 	if st, err := os.Stat(root); err == nil { // the view shows the mode of this one
 		os.Chmod(v.Upper(), st.Mode())
 	}
@@ -159,6 +167,10 @@ func sweep(base string) {
 		}
 	}
 }
+
+// Began is the change time that a file has at least that was changed after the
+// view was made.
+func (v *View) Began() int64 { return v.began }
 
 // Upper is the directory with what differs.
 func (v *View) Upper() string { return filepath.Join(v.Dir, upperName) }

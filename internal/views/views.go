@@ -11,6 +11,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/sandbox"
@@ -97,11 +98,18 @@ func (b *Builder) refuse() error {
 func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 	clean, _, err := relpath.Clean(c.Path, b.Layer.Tree.Rules)
 	named := err == nil && clean == c.Path
-	was, known := b.start[c.Path]
+	f, known := b.start[c.Path]
+	was := file{}
+	if known {
+		was = file{sha: f.Hex(), mode: f.Mode}
+	}
 	dir := c.Kind == sandbox.Directory || c.Dir
 	ignored, below := false, false
 	if !known && !(named && b.Careful(c.Path)) {
 		ignored, below = b.ignored(c.Path, dir)
+	}
+	if !known && !ignored && !dir && named {
+		was, known = b.unlisted(c.Path)
 	}
 	loose := ignored && (below || dir || c.Kind != sandbox.File || c.Size > observe.MaxIgnored)
 	switch {
@@ -128,6 +136,30 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 	return nil
 }
 
+// unlisted is a file that the index does not list, because the policy says so or
+// because git ignores it, and that nobody has changed since the command began.
+func (b *Builder) unlisted(p string) (was file, known bool) {
+	t, err := b.Layer.Locate(p)
+	if err != nil {
+		return was, false
+	}
+	defer t.Close()
+	if !t.Exists() || t.Path != p {
+		return was, false
+	}
+	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
+	if err != nil {
+		return was, false
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || st.Ctime >= b.View.Began() {
+		return was, false
+	}
+	sum, _, err := engine.HashFile(f, st.Size)
+	return file{sha: sum.Hex(), mode: st.Mode}, err == nil
+}
+
 // shown is a name as an error may hold it.
 func shown(p string) string { return string([]rune(p)) }
 
@@ -146,26 +178,21 @@ func (b *Builder) isLink(p string) bool {
 }
 
 // delete takes a file away that was there at the start. One that came later stays.
-func (b *Builder) delete(c sandbox.Change, was observe.File, known bool) {
+func (b *Builder) delete(c sandbox.Change, was file, known bool) {
 	if !known {
 		st, err := os.Lstat(filepath.Join(b.Layer.RealRoot, filepath.FromSlash(c.Path)))
-		switch {
-		case err != nil:
-		case !st.Mode().IsRegular():
+		if err == nil && !st.Mode().IsRegular() {
 			b.special = append(b.special, c.Path)
-		case b.Careful(c.Path):
-			b.plan.Muts = append(b.plan.Muts, &engine.Mutation{Path: c.Path, Op: engine.OpDelete, Force: true})
 		}
 		return
 	}
-	sha := was.Hex()
-	m := &engine.Mutation{Path: c.Path, Op: engine.OpDelete, Force: true, Expected: &sha}
+	m := &engine.Mutation{Path: c.Path, Op: engine.OpDelete, Force: true, Expected: &was.sha}
 	b.plan.Muts = append(b.plan.Muts, m)
-	b.gone = append(b.gone, &file{m, sha, was.Mode & 0o777})
+	b.gone = append(b.gone, &file{m, was.sha, was.mode & 0o777})
 }
 
 // write takes the bytes of a file, unless they are what they were.
-func (b *Builder) write(ctx context.Context, c sandbox.Change, was observe.File, known bool) error {
+func (b *Builder) write(ctx context.Context, c sandbox.Change, was file, known bool) error {
 	about := func(f *fault.Fault) error {
 		f.Path = c.Path
 		return f
@@ -174,23 +201,19 @@ func (b *Builder) write(ctx context.Context, c sandbox.Change, was observe.File,
 		return about(fault.New(fault.TooLarge).With("bytes", c.Size).With("max_bytes", b.Bytes).
 			Hintf("the command wrote a file that is too large for a commit; let git ignore its directory, or write it outside of exec"))
 	}
-	sha := ""
-	if known {
-		sha = was.Hex()
-	}
-	m := &engine.Mutation{Path: c.Path, Op: engine.OpOverwrite, Force: true, AllowShrink: true, Expected: &sha}
+	m := &engine.Mutation{Path: c.Path, Op: engine.OpOverwrite, Force: true, AllowShrink: true, Expected: &was.sha}
 	mode := c.Mode & 0o777
 	if known {
-		mode |= was.Mode &^ 0o777
+		mode |= was.mode &^ 0o777
 	}
-	if !known || mode != was.Mode {
+	if !known || mode != was.mode {
 		m.Perm = &mode
 	}
 	sum, err := b.content(ctx, m, c)
 	if err != nil {
 		return about(b.Layer.ErrorOf(err))
 	}
-	if known && sum == sha && m.Perm == nil {
+	if known && sum == was.sha && m.Perm == nil {
 		m.DropSpooled()
 		return nil
 	}

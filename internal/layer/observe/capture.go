@@ -38,11 +38,11 @@ func covered(globs []string, p string) bool {
 
 func (c *Capture) excludes(p string) bool { return len(c.Exclude) > 0 && covered(c.Exclude, p) }
 
-func (c *Capture) includes(p string) bool { return len(c.Include) > 0 && covered(c.Include, p) }
+func (c *Capture) Includes(p string) bool { return len(c.Include) > 0 && covered(c.Include, p) }
 
 // mayHold reports whether a directory is included or may hold something that is.
 func (c *Capture) mayHold(dir string) bool {
-	return c.includes(dir) || slices.ContainsFunc(c.Include, func(glob string) bool {
+	return c.Includes(dir) || slices.ContainsFunc(c.Include, func(glob string) bool {
 		parts := strings.Split(glob, "/")
 		for i, name := range strings.Split(dir, "/") {
 			switch {

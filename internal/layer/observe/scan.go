@@ -278,7 +278,7 @@ func (v *visit) entry(e *tree.Entry, was *Entry) error {
 	}
 	p := tree.Join(v.d.Path, e.Name)
 	switch {
-	case v.req.Capture.excludes(p) || v.at.hidden && e.Kind != fsx.Directory && !v.req.Capture.includes(p):
+	case v.req.Capture.excludes(p) || v.at.hidden && e.Kind != fsx.Directory && !v.req.Capture.Includes(p):
 		v.touched = v.touched || was != nil
 		v.leave(p)
 		return nil
@@ -307,7 +307,7 @@ func (v *visit) ignored(p string, was *Entry, dir bool) bool {
 	if was != nil && v.at.rulesKnown && (v.at.filesKnown || was.Flags&Ignored == 0) {
 		return was.Flags&Ignored != 0
 	}
-	if v.req.Capture.includes(p) {
+	if v.req.Capture.Includes(p) {
 		return false
 	}
 	return v.at.hidden || v.at.ignores(v.files(), p, dir)
