@@ -303,6 +303,9 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err := s.unattributed(list, snap.Seq, r.Force); err != nil {
 		return err
 	}
+	if err := inOneCommit(len(list)); err != nil {
+		return err
+	}
 	git := s.observed.Git(ctx)
 	defer git.Close()
 	for _, d := range list {

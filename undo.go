@@ -219,6 +219,9 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 	}
 	files := undoFiles(recs)
+	if err := inOneCommit(len(files)); err != nil {
+		return err
+	}
 	git := s.observed.Git(ctx)
 	defer git.Close()
 	account := meterOf(ctx)
@@ -252,6 +255,18 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 	}
 	return nil
+}
+
+// inOneCommit refuses more files than the process may have open for one commit,
+// before anything is done.
+func inOneCommit(files int) error {
+	limit := fsx.DescriptorLimit()
+	most := limit / descriptorsMoved
+	if files <= most {
+		return nil
+	}
+	return fault.New(fault.TooLarge).With("files", files).With("max_files", most).
+		Hintf("%d files are to be changed together, and a process that may have %d files open changes at most %d; raise that limit (ulimit -n), or restore files one by one", files, limit, most)
 }
 
 // whatIsAmiss explains why earlier bytes cannot be had: when another program changed

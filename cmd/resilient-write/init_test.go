@@ -212,6 +212,34 @@ func TestInitLeavesOtherHooks(t *testing.T) {
 	}
 }
 
+// TestStatusNamesSilentHooks: hooks that are configured and have reported nothing
+// are named, with what to do, until they do.
+func TestStatusNamesSilentHooks(t *testing.T) {
+	d := newDesk(t)
+	d.write("a.txt", "x\n", 0o644)
+	d.run("changes")
+	silent := func() string {
+		r, _ := d.run("status")
+		return fmt.Sprint(r["hooks_without_events"])
+	}
+	if s := silent(); s != "[]" {
+		t.Error(s)
+	}
+	d.run("init", "codex", "opencode", "--hooks")
+	if s := silent(); !strings.Contains(s, "host:codex") || !strings.Contains(s, "~/.codex/hooks.json") || !strings.Contains(s, "trusted") || !strings.Contains(s, "host:opencode") {
+		t.Error(s)
+	}
+	event, _ := json.Marshal(map[string]any{"cwd": d.project, "hook_event_name": "SessionStart", "session_id": "s"})
+	cmd := exec.Command(build(t), "hook", "--host", "codex", "--deadline", "1m")
+	cmd.Stdin = strings.NewReader(string(event))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	if s := silent(); strings.Contains(s, "codex") || !strings.Contains(s, "opencode") {
+		t.Error(s)
+	}
+}
+
 // TestInitNamesFilesOfTheUser: the diff of a file in the home directory has its
 // path, not one below a or b.
 func TestInitNamesFilesOfTheUser(t *testing.T) {

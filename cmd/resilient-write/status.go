@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/clients"
+	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
@@ -23,7 +25,44 @@ type statusReply struct {
 	Gate    rw.GateMode  `json:"gate"`
 	// Programs that report the calls of their tools.
 	Capture rw.CaptureStatus `json:"capture"`
+	// Hooks that are configured and of which no event has come here.
+	Silent []silentHooks `json:"hooks_without_events"`
 	*htmlreport.Overview
+}
+
+// silentHooks are the hooks of a host that has not reported anything.
+type silentHooks struct {
+	Host string `json:"host"`
+	File string `json:"file"`
+	Note string `json:"note,omitempty"`
+}
+
+// silent are the hosts whose hooks are configured, for the project or for the
+// user, and that have not reported anything to this store: they were not used
+// since, or do not trust the hooks.
+func (a *app) silent(c rw.CaptureStatus) []silentHooks {
+	list := []silentHooks{}
+	place, err := a.machine()
+	if err != nil {
+		return list
+	}
+	for _, client := range clients.Table {
+		if client.Hooks == "" || slices.ContainsFunc(c.Hosts, func(h rw.CaptureHost) bool { return h.Host == client.Hooks }) {
+			continue
+		}
+		files, err := hostevent.Config(client.Hooks, clients.Program)
+		if err != nil {
+			continue
+		}
+		for _, name := range []string{files[0].Project, files[0].User} {
+			text, err := readConfig(place.Path(name))
+			if own := strings.Contains(text, "hook --host "+client.Hooks) || !files[0].Merge && strings.Contains(text, clients.Program); err == nil && own {
+				list = append(list, silentHooks{client.Hooks, shownPath(place, place.Path(name)), client.Trust})
+				break
+			}
+		}
+	}
+	return list
 }
 
 // newest is how many changes and refusals status shows.
@@ -58,6 +97,7 @@ func (a *app) runStatus(ctx context.Context) error {
 		if out.Capture, err = s.Capture(ctx); err != nil {
 			return err
 		}
+		out.Silent = a.silent(out.Capture)
 		out.Overview, err = overview.Read(ctx, s, overview.NewCleaner(s), overview.Request{Rows: recentRows, Changes: newest, State: a.set.stateDirectory()})
 		return err
 	})
@@ -90,6 +130,9 @@ func showStatus(p *printer, r statusReply) {
 		for _, line := range hosts {
 			p.line("  %s", line)
 		}
+	}
+	for _, h := range r.Silent {
+		p.line("  %s", p.paint(yellow, strings.TrimSpace(printable(h.Host)+"  no event has come, though "+printable(h.File)+" has hooks. "+h.Note)))
 	}
 	if len(r.Changes) > 0 {
 		p.line("%s", p.paint(faint, fmt.Sprintf("take the newest change back: %s; versions of a file: resilient-write history PATH", r.Changes[0].Undo())))

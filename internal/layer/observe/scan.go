@@ -157,6 +157,9 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 
 // DiskLow reports whether too little of the disk is free for bytes to be kept.
 func (l *Layer) DiskLow() bool {
+	if l.Disk.State == nil { // there is no store yet
+		return false
+	}
 	vol, err := l.Disk.State.Volume()
 	return err == nil && vol.Size > 0 && vol.Free < vol.Size/leastFree
 }
