@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/hunks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -22,6 +23,9 @@ type ChangesRequest struct {
 	Since time.Time `json:"-"`
 	// Only rows after this one.
 	AfterSeq uint64 `json:"-"`
+	// Hunks has the changed lines listed, without those that others changed
+	// meanwhile.
+	Hunks bool `json:"-"`
 }
 
 // ChangesResult lists the changed files.
@@ -65,9 +69,15 @@ type ChangedFile struct {
 	// True when the first of the changes came upon another content than the one
 	// that the journal had recorded last, or one between them did.
 	Conflict bool `json:"conflict,omitempty"`
+	// The changed lines, and the same as git apply takes it; only when asked for.
+	Hunks []ChangedHunk `json:"hunks,omitempty"`
+	Patch string        `json:"patch,omitempty"`
+	// Why there are no hunks although they were asked for.
+	Omitted string `json:"omitted,omitempty" enum:"overlap,binary,too_large,not_kept"`
 
 	prevMode, mode uint32
 	last           string
+	net            *hunks.Net
 }
 
 // ObservedGroup is the changes that one scan found.
@@ -127,7 +137,7 @@ func (s *Store) listChanges(ctx context.Context, r ChangesRequest, out *ChangesR
 		return err
 	}
 	aborted := map[uint64]bool{}
-	var recs []*journal.Record
+	var recs, others []*journal.Record
 	err := s.engine.Log.Range(r.AfterSeq+1, func(rec *journal.Record, _ journal.Pos) error {
 		if ctx.Err() != nil {
 			return fault.New(fault.Canceled).Because(ctx.Err())
@@ -138,6 +148,8 @@ func (s *Store) listChanges(ctx context.Context, r ChangesRequest, out *ChangesR
 		if rec.Kind == journal.KindCommit || rec.Kind == journal.KindObserved {
 			if r.wants(rec) {
 				recs = append(recs, rec)
+			} else if r.Hunks && len(recs) > 0 {
+				others = append(others, rec)
 			}
 		}
 		return nil
@@ -152,6 +164,19 @@ func (s *Store) listChanges(ctx context.Context, r ChangesRequest, out *ChangesR
 		}
 	}
 	out.finish(files)
+	if !r.Hunks {
+		return nil
+	}
+	net := s.newNetting(ctx)
+	all := append(slices.Clone(recs), others...)
+	slices.SortFunc(all, func(a, b *journal.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, rec := range all {
+		if !aborted[rec.Seq] {
+			_, mine := slices.BinarySearchFunc(recs, rec.Seq, func(r *journal.Record, seq uint64) int { return cmp.Compare(r.Seq, seq) })
+			net.take(rec, mine)
+		}
+	}
+	net.finish(out.Files)
 	return nil
 }
 

@@ -24,17 +24,27 @@ func (a *app) changes() *cobra.Command {
 	var r rw.ChangesRequest
 	var scan rw.ScanRequest
 	var since string
-	var noScan bool
+	var noScan, patch, stage bool
 	cmd := &cobra.Command{
 		Use: "changes", Short: "Files that were changed, by whatever program", GroupID: "look", Args: noArguments,
 		Long: `Files that were changed, by whatever program, and the groups of changes that
 other programs made; undo --group undoes one of them.
 
 It first scans the workspace for what other programs changed since the last scan.
-The first scan counts the current files as known.`,
+The first scan counts the current files as known.
+
+With --patch it prints what the changes did, without those that others made to the
+same files, as git apply takes it. With --stage it puts exactly these changes into
+the index of git; neither files nor refs are touched.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := changedSince(since, &r); err != nil {
 				return err
+			}
+			if patch && stage {
+				return &misuse{"--patch and --stage exclude each other", "give one of them"}
+			}
+			if r.Hunks = patch; stage {
+				return a.stageChanges(cmd.Context(), noScan, scan, r)
 			}
 			return a.runChanges(cmd.Context(), noScan, scan, r)
 		},
@@ -44,6 +54,8 @@ The first scan counts the current files as known.`,
 	f.StringVar(&r.Agent, "agent", "", "only changes of this caller or client")
 	f.StringVar(&since, "since", "", "only later changes: a time (RFC 3339), how long ago (90m), or the `row` seq:N")
 	f.BoolVar(&noScan, "no-scan", false, "read the journal only")
+	f.BoolVar(&patch, "patch", false, "print the changes as a patch")
+	f.BoolVar(&stage, "stage", false, "put the changes into the index of git")
 	f.StringArrayVar(&scan.Calls, "call", nil, "identifier of a tool call during which the changes were made; may be repeated")
 	f.StringVar(&scan.Command, "command", "", "command line of that call")
 	f.StringVar(&scan.Host, "host", "", "program that ran the call")
@@ -73,7 +85,9 @@ func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, 
 	var out changesReply
 	err := a.withStore(ctx, noScan, func(ctx context.Context, s *rw.Store) error {
 		if !noScan {
-			scan.Session = r.Session
+			if scan.Session = ""; len(scan.Calls) > 0 { // else it is not known to be its work
+				scan.Session = r.Session
+			}
 			found, err := s.Scan(ctx, scan)
 			if err != nil {
 				return err
@@ -87,7 +101,48 @@ func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, 
 	if err != nil {
 		return err
 	}
-	return a.reply(out, func(p *printer, _ reply) { showChanges(p, out) })
+	return a.reply(out, func(p *printer, _ reply) {
+		if !r.Hunks {
+			showChanges(p, out)
+			return
+		}
+		for _, f := range out.Files {
+			if fmt.Fprint(p.w, f.Patch); f.Omitted != "" {
+				p.line("# %s: %s", printable(f.Path), f.Omitted)
+			}
+		}
+	})
+}
+
+// stageChanges scans, and puts changes into the index of git.
+func (a *app) stageChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest) error {
+	var out rw.StageResult
+	err := a.withStore(ctx, noScan, func(ctx context.Context, s *rw.Store) (err error) {
+		if !noScan {
+			if scan.Session = ""; len(scan.Calls) > 0 { // else it is not known to be its work
+				scan.Session = r.Session
+			}
+			if _, err := s.Scan(ctx, scan); err != nil {
+				return err
+			}
+		}
+		out, err = s.StageChanges(ctx, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.reply(out, func(p *printer, _ reply) {
+		for _, path := range out.Staged {
+			p.line("staged   %s", printable(path))
+		}
+		for _, path := range out.Already {
+			p.line("already  %s", printable(path))
+		}
+		for _, f := range out.Skipped {
+			p.line("%s  %s (%s)", p.paint(yellow, "skipped"), printable(f.Path), f.Reason)
+		}
+	})
 }
 
 func showChanges(p *printer, r changesReply) {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
 )
 
 // gitLimit bounds the time in which git must have answered everything.
@@ -98,9 +100,7 @@ func (g *Git) top(dir string) string {
 }
 
 func (g *Git) start(top string) *gitRun {
-	cmd := exec.CommandContext(g.ctx, "git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath="+os.DevNull,
-		"-c", "protocol.allow=never", "cat-file", "--batch")
-	cmd.Dir, cmd.Env, cmd.WaitDelay = top, gitEnvironment(), time.Second
+	cmd := gitcmd.New(g.ctx, top, "cat-file", "--batch")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return &gitRun{}
@@ -141,16 +141,6 @@ func (r *gitRun) read(object string) ([]byte, error) {
 }
 
 const maxGit = 256 << 20 // bytes of one object
-
-// gitEnvironment is the environment without what directs git elsewhere.
-func gitEnvironment() (env []string) {
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GIT_") {
-			env = append(env, v)
-		}
-	}
-	return append(env, "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "LC_ALL=C")
-}
 
 // Head is the commit that is checked out in the repository of the workspace, ""
 // where that cannot be read from its files.

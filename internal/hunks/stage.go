@@ -1,0 +1,245 @@
+package hunks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
+)
+
+// Why a file is not staged.
+var (
+	ErrUnmerged = errors.New("the file is unmerged in the index")
+	ErrNoFile   = errors.New("the index has a link or a submodule there")
+	ErrFiltered = errors.New("git converts the file")
+	ErrIgnored  = errors.New("git ignores the file")
+	ErrLocked   = errors.New("another program has locked the index of git")
+	ErrNoGit    = errors.New("the workspace is in no repository, or git cannot be run")
+)
+
+// gitTime bounds all calls of git together.
+const gitTime = 60 * time.Second
+
+// entry is a file in the index.
+type entry struct{ mode, object string }
+
+// stager changes the index of the repository of a directory. It holds the lock
+// of the index, works on a copy, and puts the copy in its place.
+type stager struct {
+	ctx   context.Context
+	dir   string
+	below string // the directory, from the top of the work tree
+	copy  string // GIT_INDEX_FILE
+	input bytes.Buffer
+}
+
+// Stage puts the changes of files into the index of git, all or none of those
+// that can be, and nothing else: what the index has besides stays, and so does the
+// work tree. It returns why the others cannot be, by path.
+func Stage(ctx context.Context, dir string, files []*Net) (staged []string, refused map[string]error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	defer cancel()
+	s := &stager{ctx: ctx, dir: dir}
+	index, err := s.git(nil, "rev-parse", "--path-format=absolute", "--git-path", "index")
+	if err != nil {
+		return nil, nil, ErrNoGit
+	}
+	below, err := s.git(nil, "rev-parse", "--show-prefix")
+	if err != nil {
+		return nil, nil, ErrNoGit
+	}
+	at := strings.TrimSuffix(string(index), "\n")
+	s.below = strings.TrimSuffix(string(below), "\n")
+	lock, err := os.OpenFile(at+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, os.ErrExist) {
+		return nil, nil, ErrLocked
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer os.Remove(at + ".lock")
+	defer lock.Close()
+	if err := s.copyOf(at); err != nil {
+		return nil, nil, err
+	}
+	defer os.Remove(s.copy)
+	refused = map[string]error{}
+	for _, n := range files {
+		switch changed, err := s.add(n); {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case err != nil:
+			refused[n.Path] = err
+		case changed:
+			staged = append(staged, n.Path)
+		}
+	}
+	if len(staged) == 0 {
+		return nil, refused, nil
+	}
+	if _, err := s.git(&s.input, "update-index", "-z", "--index-info"); err != nil {
+		return nil, nil, err
+	}
+	return staged, refused, s.place(lock, at)
+}
+
+// git runs a command; in is its input.
+func (s *stager) git(in io.Reader, args ...string) ([]byte, error) {
+	cmd := gitcmd.New(s.ctx, s.dir, args...)
+	if s.copy != "" {
+		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+s.copy)
+	}
+	cmd.Stdin = in
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("git %s: %w", args[0], err) // its message holds paths
+	}
+	return out, err
+}
+
+// copyOf makes the copy of the index, beside it: it may refer to a shared one.
+func (s *stager) copyOf(index string) error {
+	f, err := os.CreateTemp(filepath.Dir(index), "resilientwrite-index-")
+	if err != nil {
+		return err
+	}
+	name := f.Name()
+	data, err := os.ReadFile(index)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	f.Close()
+	if errors.Is(err, os.ErrNotExist) { // nothing was ever staged
+		err = os.Remove(name)
+	} else if err != nil {
+		os.Remove(name)
+	}
+	s.copy = name
+	return err
+}
+
+// place puts the copy in the place of the index.
+func (s *stager) place(lock *os.File, index string) error {
+	data, err := os.ReadFile(s.copy)
+	if err == nil {
+		_, err = lock.Write(data)
+	}
+	if err == nil {
+		err = lock.Sync()
+	}
+	if cerr := lock.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(index+".lock", index)
+	}
+	return err
+}
+
+// add notes what the index is to have of a file.
+func (s *stager) add(n *Net) (changed bool, err error) {
+	was, err := s.entry(n.Path)
+	if err != nil {
+		return false, err
+	}
+	have := Version{Exists: was.object != "", Exec: was.mode == mode(true)}
+	if have.Exists {
+		if have.Text, err = s.git(nil, "cat-file", "blob", was.object); err != nil {
+			return false, err
+		}
+	} else if n.In.Exists {
+		if _, err := s.git(nil, "check-ignore", "-q", "--no-index", "--", "./"+n.Path); err == nil {
+			return false, ErrIgnored
+		}
+	}
+	want, err := n.in(have)
+	if err != nil || want.Exists == have.Exists && want.Exec == have.Exec && bytes.Equal(want.Text, have.Text) {
+		return false, err
+	}
+	if err := s.converted(n.Path, want.Text); err != nil {
+		return false, err
+	}
+	object := strings.Repeat("0", max(40, len(was.object)))
+	if !want.Exists {
+		fmt.Fprintf(&s.input, "0 %s\t%s\x00", object, s.below+n.Path)
+		return true, nil
+	}
+	out, err := s.git(bytes.NewReader(want.Text), "hash-object", "-w", "--stdin", "--no-filters")
+	if err != nil {
+		return false, err
+	}
+	fmt.Fprintf(&s.input, "%s %s\t%s\x00", mode(want.Exec), strings.TrimSpace(string(out)), s.below+n.Path)
+	return true, nil
+}
+
+// in is a file with the changes: what the index has becomes this.
+func (n *Net) in(have Version) (Version, error) {
+	same := func(v Version) bool { return have.Exists == v.Exists && bytes.Equal(have.Text, v.Text) }
+	switch {
+	case n.Without.Exists && n.In.Exists && have.Exists:
+		text, err := Apply(n.Without.Text, have.Text, n.In.Text)
+		if err == nil {
+			have.Text = text
+		}
+		if n.Mode {
+			have.Exec = n.In.Exec
+		}
+		return have, err
+	case same(n.In):
+		return have, nil
+	case same(n.Without):
+		return n.In, nil
+	}
+	return have, ErrOverlap
+}
+
+// entry is what the index has under a name.
+func (s *stager) entry(path string) (entry, error) {
+	out, err := s.git(nil, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", path)
+	if err != nil {
+		return entry{}, err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	facts, name, ok := strings.Cut(lines[0], "\t")
+	fields := strings.Fields(facts)
+	switch {
+	case lines[0] == "":
+		return entry{}, nil
+	case len(lines) > 1 && ok && name == path || len(fields) == 3 && fields[2] != "0":
+		return entry{}, ErrUnmerged
+	case len(fields) != 3 || name != path || !strings.HasPrefix(fields[0], "100"):
+		return entry{}, ErrNoFile
+	}
+	return entry{fields[0], fields[1]}, nil
+}
+
+// converted refuses a file whose bytes git changes on the way to the index: with
+// a filter it would be a program, and the index would have other bytes.
+func (s *stager) converted(path string, text []byte) error {
+	out, err := s.git(nil, "check-attr", "-z", "filter", "working-tree-encoding", "text", "eol", "--", path)
+	if err != nil {
+		return err
+	}
+	fields := strings.Split(string(out), "\x00")
+	set := map[string]string{}
+	for i := 0; i+2 < len(fields); i += 3 {
+		if v := fields[i+2]; v != "unspecified" && v != "unset" {
+			set[fields[i+1]] = v
+		}
+	}
+	auto, _ := s.git(nil, "config", "--get", "core.autocrlf")
+	ends := set["text"] != "" || set["eol"] != "" || len(auto) > 0 && string(auto) != "false\n"
+	if set["filter"] != "" || set["working-tree-encoding"] != "" || ends && bytes.Contains(text, []byte("\r\n")) {
+		return ErrFiltered
+	}
+	return nil
+}
