@@ -225,7 +225,7 @@ func (s *Store) bytesOf(path string, of side) ([]byte, error) {
 // hash.
 func readKept(src io.ReadCloser, sha string) ([]byte, error) {
 	defer src.Close()
-	data, err := io.ReadAll(io.LimitReader(src, engine.DiffLimit+1))
+	data, err := io.ReadAll(io.LimitReader(src, engine.MergeLimit+1))
 	if err == nil && engine.HashOf(data) != sha {
 		err = fault.New(fault.HashDriftOnRead)
 	}

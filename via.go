@@ -24,6 +24,12 @@ type Via struct {
 	Thread string `json:"thread,omitempty"`
 	// The call, as named by the host of the client.
 	Call string `json:"call,omitempty"`
+	// The language model, as named by the host of the client.
+	Model string `json:"model,omitempty"`
+	// The turn of the conversation, as named by the host of the client.
+	Turn string `json:"turn,omitempty"`
+	// The trace, as its identifier in the traceparent of the host of the client.
+	Trace string `json:"trace,omitempty"`
 }
 
 type viaKey struct{}
@@ -42,7 +48,7 @@ func WithVia(ctx context.Context, via Via) context.Context {
 	if !clean(via.Thread) || ofAdapter(via.Thread) {
 		via.Thread = ""
 	}
-	for _, text := range []*string{&via.Client, &via.Version, &via.Connection, &via.Call} {
+	for _, text := range []*string{&via.Client, &via.Version, &via.Connection, &via.Call, &via.Model, &via.Turn, &via.Trace} {
 		*text = visible.Line(asLabel(*text), utf8.RuneError)
 	}
 	return context.WithValue(ctx, viaKey{}, via)
@@ -56,8 +62,10 @@ func (s *Store) via(ctx context.Context) *journal.Via {
 		return nil
 	}
 	out := journal.Via(via)
-	if s.holdsSecret(strings.Join([]string{via.Client, via.Version, via.Thread, via.Call}, "\n")) {
-		out.Client, out.Version, out.Call = asLabel(s.safeText(via.Client)), asLabel(s.safeText(via.Version)), asLabel(s.safeText(via.Call))
+	if s.holdsSecret(strings.Join([]string{via.Client, via.Version, via.Thread, via.Call, via.Model, via.Turn, via.Trace}, "\n")) {
+		for _, text := range []*string{&out.Client, &out.Version, &out.Call, &out.Model, &out.Turn, &out.Trace} {
+			*text = asLabel(s.safeText(*text))
+		}
 		if s.holdsSecret(via.Thread) {
 			out.Thread = ""
 		}

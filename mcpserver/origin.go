@@ -1,8 +1,10 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -20,6 +22,16 @@ var thisProcess = rand.Text()
 func origin(ctx context.Context, meta *mcp.Meta) *toolbox.CallOpts {
 	session := server.ClientSessionFromContext(ctx)
 	o := &toolbox.CallOpts{Session: metaText(meta, "threadId"), CallID: metaText(meta, "callId", "claudecode/toolUseId")}
+	o.Model, o.Turn, o.Trace = metaText(meta, "model"), metaText(meta, "turnId"), metaText(meta, "traceId")
+	if parts := strings.Split(metaText(meta, "traceparent"), "-"); o.Trace == "" && len(parts) >= 4 { // of W3C Trace Context
+		o.Trace = parts[1]
+	}
+	if meta != nil { // Codex says it there
+		of, _ := meta.AdditionalFields["x-codex-turn-metadata"].(map[string]any)
+		model, _ := of["model"].(string)
+		turn, _ := of["turn_id"].(string)
+		o.Model, o.Turn = cmp.Or(o.Model, model), cmp.Or(o.Turn, turn)
+	}
 	if s, ok := session.(server.SessionWithClientInfo); ok {
 		info := s.GetClientInfo()
 		o.Client, o.Version = info.Name, info.Version

@@ -176,6 +176,9 @@ type CallOpts struct {
 	// Connection is the id of its connection, unique on this machine. The
 	// journal has a hash of it: a reader could use the id to act as the client.
 	Connection string
+	// Model, Turn and Trace are what the host says of the language model, the
+	// turn of the conversation and the trace of the call.
+	Model, Turn, Trace string
 }
 
 type callOptsKey struct{}
@@ -192,6 +195,7 @@ func (o CallOpts) or(ctx context.Context) CallOpts {
 	o.Session, o.CallID = cmp.Or(o.Session, of.Session), cmp.Or(o.CallID, of.CallID)
 	o.IdempotencyKey = cmp.Or(o.IdempotencyKey, of.IdempotencyKey)
 	o.Client, o.Version, o.Connection = cmp.Or(o.Client, of.Client), cmp.Or(o.Version, of.Version), cmp.Or(o.Connection, of.Connection)
+	o.Model, o.Turn, o.Trace = cmp.Or(o.Model, of.Model), cmp.Or(o.Turn, of.Turn), cmp.Or(o.Trace, of.Trace)
 	if o.Progress == nil {
 		o.Progress = of.Progress
 	}
@@ -246,8 +250,8 @@ func (b *Toolbox) Call(ctx context.Context, name string, args json.RawMessage, o
 	if b.opts.Caller != "" {
 		ctx = rw.WithCaller(ctx, b.opts.Caller, "")
 	}
-	if o.Session+o.CallID+o.Client+o.Version+o.Connection != "" {
-		ctx = rw.WithVia(ctx, rw.Via{Client: o.Client, Version: o.Version, Connection: label(o.Connection), Thread: o.Session, Call: o.CallID})
+	if o.Session+o.CallID+o.Client+o.Version+o.Connection+o.Model+o.Turn+o.Trace != "" {
+		ctx = rw.WithVia(ctx, rw.Via{Client: o.Client, Version: o.Version, Connection: label(o.Connection), Thread: o.Session, Call: o.CallID, Model: o.Model, Turn: o.Turn, Trace: o.Trace})
 	}
 	return of.answer(rw.WithProgress(ctx, o.Progress), b, name, args, o).answer()
 }

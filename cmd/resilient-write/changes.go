@@ -101,17 +101,15 @@ func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, 
 	if err != nil {
 		return err
 	}
-	return a.reply(out, func(p *printer, _ reply) {
-		if !r.Hunks {
-			showChanges(p, out)
-			return
-		}
+	if r.Hunks && !a.json {
 		for _, f := range out.Files {
-			if fmt.Fprint(p.w, f.Patch); f.Omitted != "" {
-				p.line("# %s: %s", printable(f.Path), f.Omitted)
+			if fmt.Fprint(a.out.w, f.Patch); f.Omitted != "" {
+				fmt.Fprintf(a.errs, "%s: %s\n", printable(f.Path), f.Omitted)
 			}
 		}
-	})
+		return nil
+	}
+	return a.reply(out, func(p *printer, _ reply) { showChanges(p, out) })
 }
 
 // stageChanges scans, and puts changes into the index of git.

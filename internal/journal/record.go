@@ -62,6 +62,9 @@ type Via struct {
 	Connection string `json:"connection,omitempty"`
 	Thread     string `json:"thread,omitempty"`
 	Call       string `json:"call,omitempty"`
+	Model      string `json:"model,omitempty"`
+	Turn       string `json:"turn,omitempty"`
+	Trace      string `json:"trace,omitempty"`
 }
 
 // Mutation is what one path is after a commit: facts, never content.

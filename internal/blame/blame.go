@@ -1,0 +1,103 @@
+// Package blame finds out which version of a file each of its lines came with.
+package blame
+
+import "github.com/resilientwrite/resilientwrite/internal/merge"
+
+// Version is what a file held at one time. Versions are given oldest first.
+type Version struct {
+	Row    uint64 // what the lines that come with it are attributed to; 0: nobody knows
+	SHA    string // "" for absent
+	Back   bool   // it may be an earlier version that was brought back
+	Opaque bool   // its content cannot be had
+	Text   []byte
+}
+
+// File is what is known of the lines of a file.
+type File struct {
+	rows    []uint64   // of each line
+	past    [][]uint64 // of each version
+	list    []Version
+	undone  []int // of each version: the one that took it back
+	text    []byte
+	unknown bool
+}
+
+// Add adds the next version.
+func (f *File) Add(v Version) error {
+	same := -1
+	if v.Back {
+		for i := len(f.list) - 2; i >= 0 && same < 0; i-- {
+			if f.list[i].SHA == v.SHA {
+				same = i
+			}
+		}
+	}
+	switch {
+	case same >= 0:
+		f.wentBack(same)
+		f.rows = f.past[same]
+	case v.Opaque:
+		f.unknown = true
+		f.rows = nil
+	default:
+		rows, err := f.attribute(v)
+		if err != nil {
+			return err
+		}
+		f.rows = rows
+	}
+	f.text = v.Text
+	f.list, f.past = append(f.list, Version{Row: v.Row, SHA: v.SHA, Opaque: v.Opaque}), append(f.past, f.rows)
+	f.undone = append(f.undone, 0)
+	return nil
+}
+
+// attribute gives the lines of the next version their rows. Behind one that
+// cannot be had, nobody knows where its lines came from.
+func (f *File) attribute(v Version) ([]uint64, error) {
+	rows := make([]uint64, len(merge.Lines(v.Text)))
+	if n := len(f.list); n > 0 && f.list[n-1].Opaque {
+		return rows, nil
+	}
+	list, err := merge.Hunks(f.text, v.Text)
+	if err != nil {
+		return nil, err
+	}
+	old, now := 0, 0
+	for _, h := range list {
+		copy(rows[now:], f.rows[old:h.From])
+		for i := h.NewFrom; i < h.NewTo; i++ {
+			rows[i] = v.Row
+		}
+		old, now = h.To, h.NewTo
+	}
+	copy(rows[now:], f.rows[old:])
+	return rows, nil
+}
+
+// wentBack notes that the next version brings version i back: what came behind
+// it is undone, and what had been undone behind it is not any more.
+func (f *File) wentBack(i int) {
+	for j := range f.list {
+		if f.undone[j] > i {
+			f.undone[j] = 0
+		}
+		if j > i {
+			f.undone[j] = len(f.list)
+		}
+	}
+}
+
+// Rows are what the lines of the newest version are attributed to; complete is
+// false when the content of a version could not be had.
+func (f *File) Rows() (rows []uint64, complete bool) { return f.rows, !f.unknown }
+
+// UndoneBy is the row that undid another one; 0 when none did.
+func (f *File) UndoneBy(row uint64) uint64 {
+	for i, v := range f.list {
+		if v.Row == row && f.undone[i] > 0 {
+			return f.list[f.undone[i]].Row
+		}
+	}
+	return 0
+}
