@@ -56,6 +56,9 @@ type ScanResult struct {
 	// What the gate found in the new bytes and not in those before. Nothing was
 	// reverted.
 	Findings []ObservedFinding `json:"findings"`
+	// Files that another session had claimed ([Store.Claim]) and that were changed
+	// all the same.
+	Claimed []string `json:"claimed,omitempty"`
 	// True when no scan was made before: what is in the workspace counts as known.
 	Baseline bool `json:"baseline,omitempty"`
 	// True when the time did not suffice. The next scan finds the rest.
@@ -175,7 +178,9 @@ func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]ObservedFin
 	if err != nil {
 		return ScanResult{}, nil, err
 	}
-	return scanResult(res, found), res.Index, nil
+	out := scanResult(res, found)
+	out.Claimed = s.claimedOf(out.Files, r.Session)
+	return out, res.Index, nil
 }
 
 // observing is what the layer is told of a scan. No secret is.

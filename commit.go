@@ -62,6 +62,8 @@ type commit struct {
 	advice    []func()        // waits for what is inspected on the side
 	early     *earlyScan      // of the content
 	refused   int             // files that the gate refuses
+	operator  bool            // no claim binds it
+	fence     uint64          // of the claim without which it fails; 0: none
 	seen      *sighting       // what was met on the way to the files
 	account   *meter
 	lent      *bytes.Buffer // the content, as long as the call runs
@@ -69,7 +71,8 @@ type commit struct {
 
 // newCommit begins a call.
 func (s *Store) newCommit(ctx context.Context, req request) *commit {
-	c := &commit{s: s, session: req.session, risk: req.risk, args: req.args}
+	c := &commit{s: s, session: req.session, risk: req.risk, args: req.args, operator: isOperator(ctx)}
+	c.fence, _ = ctx.Value(fenceKey{}).(uint64)
 	of, via := labelsOf(ctx), journal.Via{}
 	known := s.via(ctx)
 	if known != nil {

@@ -42,6 +42,8 @@ const (
 	ErrReadOnlyFile         Detail = "read_only_file"
 	ErrHardLinkRefused      Detail = "hard_link_refused"
 	ErrIdempotencyKeyReused Detail = "idempotency_key_reused"
+	ErrPathClaimed          Detail = "path_claimed"
+	ErrClaimLost            Detail = "claim_lost"
 	ErrLockTimeout          Detail = "lock_timeout"
 	ErrIOBusy               Detail = "io_busy"
 )

@@ -275,7 +275,10 @@ func (c *commit) Located() error {
 			return c.About(m, err)
 		}
 	}
-	return c.stayConsented()
+	if err := c.stayConsented(); err != nil {
+		return err
+	}
+	return c.unclaimed()
 }
 
 // Composed judges the commit as a whole, once its bytes are known.

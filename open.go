@@ -17,6 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
+	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -71,6 +72,7 @@ func newStore(o Options, with engine.Seam) *Store {
 	s.handoffs = &handoff.Layer{Engine: s.engine}
 	s.drafts = &drafts.Layer{Engine: s.engine}
 	s.observed = &observe.Layer{Engine: s.engine}
+	s.leases = &lease.Layer{Engine: s.engine}
 	s.engine.Pinned = s.observed.Pinned
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
+	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/place"
@@ -29,6 +30,7 @@ type Store struct {
 	handoffs     *handoff.Layer
 	drafts       *drafts.Layer
 	observed     *observe.Layer
+	leases       *lease.Layer
 	rules        atomic.Pointer[Policy] // see policy
 	answers      answers
 	policyWay    []string                      // names in the workspace that lead to the policy file

@@ -332,7 +332,7 @@ func (a *app) withStore(ctx context.Context, looks bool, work func(context.Conte
 		return err
 	}
 	a.tellPlace(store.Recovery().Warnings)
-	ctx, done := a.withProgress(ctx)
+	ctx, done := a.withProgress(rw.WithOperator(ctx))
 	err = work(ctx, store)
 	done()
 	return errors.Join(err, store.Close(context.WithoutCancel(ctx)))

@@ -118,6 +118,8 @@ var classes = map[Code]Class{
 	ReadOnlyFile:         {PolicyViolation, ReasonPermission, ActionAskUser, CodePermission, "the file is read-only; to replace it anyway, pass force"},
 	HardLinkRefused:      {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "the file has several hard links and the store is configured to refuse such files; ask the user, or write to another path"},
 	IdempotencyKeyReused: {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the key was used by a different request; use a new key for a new request"},
+	PathClaimed:          {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "another session has claimed the path; work on something else, and try again when the claim is over"},
+	ClaimLost:            {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the claim is over; claim the paths again, and read the files again before you change them"},
 	LockTimeout:          {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "another writer holds the path; try again later"},
 	IOBusy:               {StalePrecondition, ReasonUnknown, ActionRetryLater, CodePrecondition, "the file is in use and cannot be replaced now; try again later"},
 

@@ -38,6 +38,8 @@ const (
 	ReadOnlyFile         Code = "read_only_file"
 	HardLinkRefused      Code = "hard_link_refused"
 	IdempotencyKeyReused Code = "idempotency_key_reused"
+	PathClaimed          Code = "path_claimed"
+	ClaimLost            Code = "claim_lost"
 	LockTimeout          Code = "lock_timeout"
 	IOBusy               Code = "io_busy"
 )

@@ -234,7 +234,7 @@ func (b *board) undo(ctx context.Context, body []byte) (int, any) {
 		}
 		r.IdempotencyKey = "dashboard-" + q.Ticket
 	}
-	if _, err := b.Undo.Undo(rw.WithGate(ctx, rw.GateOfAgents), r); err != nil {
+	if _, err := b.Undo.Undo(rw.WithOperator(rw.WithGate(ctx, rw.GateOfAgents)), r); err != nil {
 		return failed(err)
 	}
 	out := answer{OK: true}
