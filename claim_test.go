@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -267,4 +269,55 @@ func TestClaimCrash(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestClaimsOfProcesses: processes add to a counter, each step a read and a write
+// without an expected version. No step is lost, because each is made under a claim.
+func TestClaimsOfProcesses(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "n.txt", "0", rw.ModeCreate)
+	var children []*exec.Cmd
+	for i := range 3 {
+		cmd, _ := spawnIn(t, dir, "claims", fmt.Sprint(i))
+		children = append(children, cmd)
+	}
+	for _, cmd := range children {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	fileIs(t, dir, "n.txt", fmt.Sprint(3*claimSteps))
+	check(t, s, false)
+}
+
+const claimSteps = 15
+
+func countUnderClaims(s *rw.Store, arg string) error {
+	ctx := inSession("s" + arg)
+	for n := 0; n < claimSteps; {
+		c, err := s.Claim(ctx, []string{"n.txt"}, time.Minute)
+		if errors.Is(err, rw.ErrPathClaimed) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r, err := s.Read(ctx, rw.ReadRequest{Path: "n.txt"})
+		if err != nil {
+			return err
+		}
+		have, err := strconv.Atoi(string(r.Content))
+		if err != nil {
+			return err
+		}
+		if _, err := s.SafeWrite(rw.WithFence(ctx, c.Fence), put("n.txt", strconv.Itoa(have+1), rw.ModeOverwrite)); err != nil {
+			return err
+		}
+		if err := s.Release(ctx, c.Fence); err != nil {
+			return err
+		}
+		n++
+	}
+	return s.Close(ctx)
 }

@@ -73,6 +73,8 @@ func child(job, dir, arg string) error {
 			}
 			fmt.Println(i)
 		}
+	case "claims":
+		return countUnderClaims(s, arg)
 	case "money":
 		return moveMoney(s, arg)
 	case "create": // one create of one path
