@@ -443,9 +443,7 @@ func (s *session) verify() error {
 		}
 	}
 	for _, args := range [][]string{{"check"}, {"journal", "tail"}} {
-		cmd := exec.Command(*server, append(args, "--root", s.d.project, "--json")...)
-		out, err := cmd.Output()
-		fmt.Fprintf(s.log, "%s: %s\n", args, out)
+		out, err := s.command(args...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", args, err)
 		}

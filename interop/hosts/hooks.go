@@ -162,9 +162,11 @@ func (s *session) undoCalls(lines []string, states []map[string]string, token st
 	return nil
 }
 
-// command runs our command in the project.
+// command runs our command in the project, with the home directory of the host:
+// the state may be there.
 func (s *session) command(args ...string) ([]byte, error) {
 	cmd := exec.Command(*server, append(args, "--root", s.d.project, "--json")...)
+	cmd.Env = []string{"HOME=" + s.d.home, "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.Output()
 	fmt.Fprintf(s.log, "%s: %s\n", args, out)
 	return out, err
