@@ -33,6 +33,7 @@ const tell = (event) =>
 export const ResilientWrite = async ({ directory }) => {
   const call = (name, input, args) =>
     tell({ hook_event_name: name, session_id: input.sessionID, cwd: directory, tool_name: input.tool, tool_use_id: input.callID, tool_input: args })
+  await tell({ hook_event_name: "SessionStart", cwd: directory })
   return {
     event: async ({ event }) => {
       if (event.type === "session.idle") await tell({ hook_event_name: "Stop", session_id: event.properties?.sessionID, cwd: directory })
