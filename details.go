@@ -16,6 +16,7 @@ const (
 	ErrInvalidPath          Detail = "invalid_path"
 	ErrPathTooLong          Detail = "path_too_long"
 	ErrAbsolutePathRejected Detail = "absolute_path_rejected"
+	ErrAmbiguousWorkspace   Detail = "ambiguous_workspace"
 	ErrEscapesWorkspace     Detail = "escapes_workspace"
 	ErrProtectedPath        Detail = "protected_path"
 	ErrProtectedDefault     Detail = "protected_default"

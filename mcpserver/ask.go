@@ -29,8 +29,12 @@ func (h *host) converse(ctx context.Context, t ToolInfo, req mcp.CallToolRequest
 			name = called
 		}
 	}
+	box, args, refusal := h.target(ctx, t, args)
+	if refusal != nil {
+		return h.result(h.box.Refuse(t.Stem, refusal))
+	}
 	if !canAsk(ctx) {
-		return h.result(h.box.Call(ctx, name, args, opts))
+		return h.result(box.Call(ctx, name, args, opts))
 	}
 	d := newDialog()
 	modern := server.IsModernRequest(ctx)
@@ -38,7 +42,7 @@ func (h *host) converse(ctx context.Context, t ToolInfo, req mcp.CallToolRequest
 		d.resume(req.Params.MultiRoundTripParams)
 	}
 	for round := 0; ; round++ {
-		a := h.box.Call(rw.WithAsk(ctx, d.ask), name, args, opts)
+		a := box.Call(rw.WithAsk(ctx, d.ask), name, args, opts)
 		switch {
 		case a.OK || len(d.open) == 0 || round == maxRounds:
 			return h.result(a)

@@ -49,6 +49,10 @@ type Options struct {
 	// as long as the user thinks.
 	Wrap func(ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc
 
+	// Workspaces are roots besides that of the store. Resources, prompts and
+	// notifications are about the store of the server only. Default: none.
+	Workspaces *Workspaces
+
 	// Logger gets structured records without content. Default: none.
 	Logger *slog.Logger
 	// CallsPerSecond is the rate at which calls are answered in the long run;

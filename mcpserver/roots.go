@@ -17,8 +17,9 @@ import (
 )
 
 // The workspace is chosen when the server is started and never changes. A
-// client may name directories that it works in, its roots; they only serve to
-// notice a server that was started for another workspace. The protocol has
+// client may name directories that it works in, its roots; they serve to
+// notice a server that was started for another workspace, and count as further
+// workspaces inside the directories that the operator allowed. The protocol has
 // deprecated them, and since 2026-07-28 a server cannot ask for them.
 
 const (
@@ -86,7 +87,10 @@ func (r *rootsSeen) any() bool {
 func (l *live) offerRoots(s *server.MCPServer, hooks *server.Hooks) {
 	s.AddNotificationHandler("notifications/initialized", func(ctx context.Context, _ mcp.JSONRPCNotification) { l.askRoots(ctx, false) })
 	s.AddNotificationHandler(mcp.MethodNotificationRootsListChanged, func(ctx context.Context, _ mcp.JSONRPCNotification) { l.askRoots(ctx, true) })
-	hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { l.roots.forget(session.SessionID()) })
+	hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) {
+		l.roots.forget(session.SessionID())
+		l.host.opts.Workspaces.declare(session.SessionID(), nil)
+	})
 }
 
 // askRoots asks the client in the background.
@@ -107,6 +111,7 @@ func (l *live) askRoots(ctx context.Context, again bool) {
 		if err != nil || res == nil {
 			return // it is a nicety
 		}
+		l.host.opts.Workspaces.declare(session.SessionID(), localDirs(res.Roots))
 		outside := l.host.isOutside(res.Roots)
 		l.roots.set(session.SessionID(), outside)
 		if outside {
@@ -116,21 +121,21 @@ func (l *live) askRoots(ctx context.Context, again bool) {
 	}()
 }
 
+// localDirs are the local directories among roots.
+func localDirs(roots []mcp.Root) (list []string) {
+	for _, root := range roots[:min(len(roots), maxRoots)] {
+		if dir, ok := directoryOf(root.URI); ok {
+			list = append(list, dir)
+		}
+	}
+	return list
+}
+
 // isOutside reports whether the client named directories and the workspace is
 // in none of them. Roots that are no local directories prove nothing.
 func (h *host) isOutside(roots []mcp.Root) bool {
-	local := false
-	for _, root := range roots[:min(len(roots), maxRoots)] {
-		dir, ok := directoryOf(root.URI)
-		if !ok {
-			continue
-		}
-		if h.store.Within(dir) {
-			return false
-		}
-		local = true
-	}
-	return local && len(roots) <= maxRoots
+	dirs := localDirs(roots)
+	return len(dirs) > 0 && len(roots) <= maxRoots && !slices.ContainsFunc(dirs, h.store.Within)
 }
 
 // directoryOf is the directory that a file URI names.

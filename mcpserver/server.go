@@ -62,13 +62,19 @@ type host struct {
 	carried  *transport.Server // that server as its transports see it
 }
 
+// boxOptions are the options of the tools of every workspace.
+func (h *host) boxOptions() *toolbox.Options {
+	o := &h.opts
+	return &toolbox.Options{
+		Tier: o.Tier, Tools: o.Tools, Replies: o.Replies, DottedNames: o.DottedNames, Filter: o.Filter, Rename: o.Rename,
+		Warnings: h.warnings, Logger: o.Logger, CallsPerSecond: o.CallsPerSecond,
+	}
+}
+
 func newHost(store *rw.Store, opts *Options) *host {
 	o := opts.orDefaults()
 	h := &host{store: store, opts: o, log: o.Logger, tools: map[string]ToolInfo{}}
-	h.box = toolbox.New(store, &toolbox.Options{
-		Tier: o.Tier, Tools: o.Tools, Replies: o.Replies, DottedNames: o.DottedNames, Filter: o.Filter, Rename: o.Rename,
-		Warnings: h.warnings, Logger: o.Logger, CallsPerSecond: o.CallsPerSecond,
-	})
+	h.box = toolbox.New(store, h.boxOptions())
 	h.brief = h.box.Replies() == BriefReplies
 	for _, t := range h.box.All() {
 		h.tools[t.Name] = t

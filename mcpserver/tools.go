@@ -16,7 +16,11 @@ const maxReadResult = 60_000
 
 // definition is the tool as it is listed.
 func (h *host) definition(t ToolInfo) mcp.Tool {
-	d := mcp.NewToolWithRawSchema(t.Name, t.Description, t.Input)
+	input := t.Input
+	if h.opts.Workspaces != nil {
+		input = withWorkspace(input)
+	}
+	d := mcp.NewToolWithRawSchema(t.Name, t.Description, input)
 	if !h.brief {
 		d.Title = t.Title
 		if !h.opts.OmitOutputSchemas {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,7 +27,8 @@ type settings struct {
 	policyFile, gate, tier          string
 	tools, replies                  string
 	readOnly, unsafe, dotted        bool
-	trustPolicy                     bool
+	trustPolicy, worktrees          bool
+	allowRoots                      []string
 	dashboard                       string
 	board                           net.Listener // of the dashboard
 	http                            httpSettings
@@ -53,6 +55,11 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	f.StringVar(&s.replies, "replies", env("RW_REPLIES"), "form of replies: brief, or full with structured content; default full with --tier full and --dotted-names, else brief (RW_REPLIES)")
 	f.BoolVar(&s.readOnly, "read-only", false, "open read-only")
 	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
+	f.Func("allow-root", "also serve this `directory`, with a state of its own, and roots in it that the client declares; may be repeated", func(dir string) error {
+		s.allowRoots = append(s.allowRoots, dir)
+		return nil
+	})
+	f.BoolVar(&s.worktrees, "worktrees", false, "also serve the other work trees of the repository, each with a state of its own")
 	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
 	f.StringVar(&s.dashboard, "dashboard", "", "also serve a live view for a browser at this loopback `address`, such as 127.0.0.1:8010; port 0 selects a free one; the address with its token is printed to stderr")
 	s.http.flags(f)
@@ -196,11 +203,15 @@ func withStore(ctx context.Context, set *settings, env func(string) string, logs
 		return report(errs, err)
 	}
 	logRecovery(logs, store.Recovery())
+	spaces := set.workspaces(env, logs)
 	err = set.besideDashboard(ctx, env, logs, errs, store, func() error {
 		return work(store, &mcpserver.Options{
-			Tier: mcpserver.Preset(set.tier), Tools: set.added(), Replies: mcpserver.Replies(set.replies), DottedNames: set.dotted, Logger: logs,
+			Workspaces: spaces, Tier: mcpserver.Preset(set.tier), Tools: set.added(), Replies: mcpserver.Replies(set.replies), DottedNames: set.dotted, Logger: logs,
 		})
 	})
+	if spaces != nil {
+		err = errors.Join(err, spaces.Close(context.Background()))
+	}
 	if cerr := store.Close(context.Background()); err == nil {
 		err = cerr
 	}
@@ -208,6 +219,38 @@ func withStore(ctx context.Context, set *settings, env func(string) string, logs
 		return report(errs, err)
 	}
 	return rw.CodeOK
+}
+
+// workspaces are the roots besides --root, nil where there are none.
+func (s *settings) workspaces(env func(string) string, logs *slog.Logger) *mcpserver.Workspaces {
+	if len(s.allowRoots) == 0 && !s.worktrees {
+		return nil
+	}
+	w := &mcpserver.Workspaces{Root: absolute(s.root), Worktrees: s.worktrees}
+	for _, dir := range s.allowRoots {
+		w.Allow = append(w.Allow, absolute(dir))
+	}
+	w.Open = func(ctx context.Context, root string) (*rw.Store, error) {
+		o := s.options(env, "mcp")
+		if filepath.IsAbs(o.StateDir) { // that of one workspace
+			o.StateDir = ""
+		}
+		store, err := rw.Open(rw.WithGate(ctx, rw.GateOfAgents), root, o)
+		if err == nil {
+			logRecovery(logs, store.Recovery())
+		}
+		return store, err
+	}
+	return w
+}
+
+// absolute is a path without links, as far as it is there.
+func absolute(dir string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return dir
+	}
+	return resolved(abs)
 }
 
 // report prints an error on one line and returns its code.

@@ -22,7 +22,7 @@ var repairs = map[Code]Action{
 	OldStringNotFound: ActionReadAgain, AmbiguousMatch: ActionReadAgain, InsufficientMatches: ActionReadAgain,
 	TooManyMatches: ActionReadAgain, StateDrift: ActionReadAgain, NoChange: ActionReadAgain,
 
-	EmptyPath: ActionFixCall, InvalidPath: ActionFixCall, PathTooLong: ActionFixCall, AbsolutePathRejected: ActionFixCall,
+	EmptyPath: ActionFixCall, InvalidPath: ActionFixCall, PathTooLong: ActionFixCall, AbsolutePathRejected: ActionFixCall, AmbiguousWorkspace: ActionFixCall,
 	EscapesWorkspace: ActionFixCall, ReservedName: ActionFixCall, IsADirectory: ActionFixCall, NotADirectory: ActionFixCall,
 	NotARegularFile: ActionFixCall, NotFound: ActionFixCall, FileNotFound: ActionFixCall, VersionNotFound: ActionFixCall,
 	VersionNotKept: ActionFixCall, NothingToUndo: ActionFixCall, IdempotencyKeyReused: ActionFixCall, CrossDevice: ActionFixCall,

@@ -86,6 +86,7 @@ var classes = map[Code]Class{
 	EmptyPath:            {PolicyViolation, ReasonUnknown, ActionAbort, CodeInvalid, "give a path relative to the workspace"},
 	InvalidPath:          {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "a path must be valid UTF-8 without NUL bytes; correct it"},
 	PathTooLong:          {PolicyViolation, ReasonSizeLimit, ActionAbort, CodeInvalid, "use a path shorter than 4096 bytes, with names of at most 255 bytes"},
+	AmbiguousWorkspace:   {PolicyViolation, ReasonUnknown, ActionAbort, CodeUsage, "the server serves several workspaces; pass workspace, or an absolute path"},
 	AbsolutePathRejected: {PolicyViolation, ReasonPermission, ActionAbort, CodeInvalid, "give a path relative to the workspace"},
 	EscapesWorkspace:     {PolicyViolation, ReasonPermission, ActionAbort, CodeInvalid, "use a path inside the workspace; nothing outside it can be written"},
 	ProtectedDefault:     {PolicyViolation, ReasonPermission, ActionAskUser, CodePolicy, "a file of this name executes code, launches programs or grants access; the user can make the change, or allow it in the policy"},

@@ -13,6 +13,7 @@ const (
 	InvalidPath          Code = "invalid_path"
 	PathTooLong          Code = "path_too_long"
 	AbsolutePathRejected Code = "absolute_path_rejected"
+	AmbiguousWorkspace   Code = "ambiguous_workspace"
 	EscapesWorkspace     Code = "escapes_workspace"
 	ProtectedPath        Code = "protected_path"
 	ProtectedDefault     Code = "protected_default"

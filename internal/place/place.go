@@ -247,6 +247,36 @@ func led(top, dot string) (common, admin string) {
 	return common, admin
 }
 
+// Worktrees lists the other work trees of the repository whose work tree begins
+// at root, as far as they are there.
+func Worktrees(root string) (list []string) {
+	w, err := Look(root)
+	if err != nil {
+		return nil
+	}
+	p := w.git()
+	if p.base == "" || p.sub != "" {
+		return nil
+	}
+	add := func(top string) {
+		if top != root && top != "" {
+			list = append(list, top)
+		}
+	}
+	if filepath.Base(p.base) == ".git" {
+		add(real(filepath.Dir(p.base)))
+	}
+	entries, _ := os.ReadDir(filepath.Join(p.base, "worktrees"))
+	for _, e := range entries {
+		admin := filepath.Join(p.base, "worktrees", e.Name())
+		dot := real(under(admin, readSmall(filepath.Join(admin, "gitdir"))))
+		if common, _ := led(filepath.Dir(dot), dot); dot != "" && common == p.base {
+			add(filepath.Dir(dot))
+		}
+	}
+	return list
+}
+
 // mayUse reports whether a directory is a repository's own and ours.
 func (w *Workspace) mayUse(dir string) bool {
 	d, err := fsx.OpenRoot(dir)
