@@ -23,6 +23,7 @@ type Sim struct {
 	LockWait   time.Duration // for the lock of the journal
 	// Unrecovered leaves what dead writers left to others.
 	Unrecovered bool
+	State       string         // the state directory; "" = that in the workspace
 	Process     *simfs.Process // that opens it; nil: the first one since the last Kill
 }
 
@@ -46,7 +47,7 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 	return openOn(ctx, root, opts, engine.Seam{
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
-		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait,
+		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait,
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -120,8 +121,16 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam engine.Seam) 
 		s.engine.Reserve.Gave = gave
 		s.engine.Disk.Root = root
 		s.engine.Tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{engine.StateDirName}}}
-		err := s.engine.OpenState(root, engine.StateDirName)
-		if err == nil {
+		parent, name, err := root, engine.StateDirName, error(nil)
+		if at := strings.Split(seam.State, "/"); seam.State != "" {
+			name = at[len(at)-1]
+			for _, up := range at[:len(at)-1] {
+				if parent, err = parent.OpenDir(up); err != nil {
+					return s, err
+				}
+			}
+		}
+		if err = s.engine.OpenState(parent, name); err == nil {
 			err = s.openPolicy(ctx, "/ws")
 		}
 		if err != nil {

@@ -203,7 +203,7 @@ func (c scenario) open(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 func files(fs *simfs.FS) map[string]string {
 	out := map[string]string{}
 	for p, content := range fs.Tree() {
-		if content != "/" && !strings.HasPrefix(p, rw.StateDirName) {
+		if content != "/" && !strings.HasPrefix(p, rw.StateDirName) && !strings.HasPrefix(p, ".git/") && !strings.HasPrefix(p, "elsewhere/") {
 			out[p] = content
 		}
 	}
@@ -352,7 +352,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 				disk := fs.Crash(seed, simfs.Some)
 				disk.StopAt(m)
 				opts := c.opts
-				s2, oerr := rw.OpenSim(disk, &opts, rw.Sim{Nonce: "0009", Segment: c.sim.Segment})
+				s2, oerr := rw.OpenSim(disk, &opts, rw.Sim{Nonce: "0009", Segment: c.sim.Segment, State: c.sim.State})
 				disk.StopAt(-1)
 				if oerr == nil && s2 != nil {
 					break // recovery got through

@@ -252,7 +252,9 @@ func (s *Engine) sweepSlot(slot publish.Slot, temp bool, out *Report) error {
 		return err
 	}
 	if held == publish.Staged && !temp {
-		s.sweepBeside(slot)
+		if err := s.sweepBeside(slot); err != nil {
+			return err
+		}
 	}
 	if held == publish.Other && !temp {
 		if s.keep(spent{slot: slot, old: "?", check: true}) != nil {
@@ -265,20 +267,21 @@ func (s *Engine) sweepSlot(slot publish.Slot, temp bool, out *Report) error {
 }
 
 // sweepBeside removes the slot beside a target of which a slot in the state
-// directory tells, or keeps the previous version that it holds.
-func (s *Engine) sweepBeside(mark publish.Slot) {
+// directory tells, or keeps the previous version that it holds. It is gone
+// durably before the one that tells of it.
+func (s *Engine) sweepBeside(mark publish.Slot) error {
 	data, err := durable.ReadFile(mark.Dir, mark.Name, MetaLimit)
 	if err != nil || !strings.HasPrefix(string(data), besideMark) {
-		return
+		return nil
 	}
 	target, err := s.Locate(strings.TrimPrefix(string(data), besideMark))
 	if err != nil {
-		return
+		return nil
 	}
 	defer target.Close()
 	names, err := target.Parent.Names()
 	if err != nil {
-		return
+		return nil
 	}
 	for _, name := range names {
 		if !strings.HasPrefix(name, besidePrefix+mark.Name) {
@@ -291,6 +294,7 @@ func (s *Engine) sweepBeside(mark publish.Slot) {
 		}
 		slot.Remove()
 	}
+	return s.SyncDir(target.Parent)
 }
 
 // OwnStaging reports whether a name in staging/ is one that this package makes.

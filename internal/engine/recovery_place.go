@@ -494,6 +494,9 @@ func (p *recovered) empty() (mark bool, err error) {
 		return false, err
 	}
 	if p.m.Beside {
+		if err := p.f.s.SyncDir(slot.Dir); err != nil {
+			return false, err
+		}
 		if err := p.f.s.Disk.Staging.Remove(besideMarkName(p.m.Slot)); err != nil && !IsAbsent(err) {
 			return false, err
 		}

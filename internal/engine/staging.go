@@ -56,14 +56,15 @@ func (c *Commit) takeSlot() (*slotted, error) {
 	return &slotted{Slot: slot, File: f}, nil
 }
 
-// Drop removes the slot with what it holds.
+// Drop removes the slot with what it holds. What tells of one beside a target
+// stays until that is gone durably.
 func (x *slotted) Drop() {
 	if x == nil {
 		return
 	}
 	x.close()
 	x.Remove()
-	if x.Mark != nil {
+	if x.Mark != nil && x.Dir.Sync() == nil {
 		x.Mark.Remove()
 	}
 }
