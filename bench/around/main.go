@@ -33,6 +33,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
+	os.Setenv("RW_STATE_DIR", ".resilient_write") // whose size is measured
 	sizes := flag.String("files", "15000,100000", "numbers of files")
 	rounds := flag.Int("rounds", 5, "rounds")
 	costs := flag.Bool("costs", true, "measure costs")

@@ -22,6 +22,7 @@ type resilient struct {
 // openResilient opens the workspace. Without options of its own the gate is
 // that of agents, as over MCP.
 func openResilient(dir string, opts rw.Options) (*resilient, error) {
+	opts.StateDir = stateName // whose files are looked at
 	store, err := rw.Open(context.Background(), dir, &opts)
 	if err != nil {
 		return nil, err

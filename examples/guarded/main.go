@@ -49,7 +49,7 @@ func run(out io.Writer, dir string) error {
 		if err != nil {
 			return err
 		}
-		store, err := rw.Open(ctx, workspace, &rw.Options{Gate: part.gate, Caller: "guarded"})
+		store, err := rw.Open(ctx, workspace, &rw.Options{Gate: part.gate, Caller: "guarded", StateDir: ".resilient_write"})
 		if err != nil {
 			return err
 		}

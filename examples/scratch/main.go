@@ -37,7 +37,7 @@ func main() {
 
 func run(out io.Writer, workspace string) (err error) {
 	ctx := context.Background()
-	store, err := rw.Open(ctx, workspace, &rw.Options{Gate: rw.GateOfAgents, Caller: "deployer"})
+	store, err := rw.Open(ctx, workspace, &rw.Options{Gate: rw.GateOfAgents, Caller: "deployer", StateDir: ".resilient_write"})
 	if err != nil {
 		return err
 	}

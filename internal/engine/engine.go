@@ -115,7 +115,7 @@ type Seam struct {
 	// appendFrom is the size from which files are appended to in place; 0: the default.
 	AppendFrom  int64
 	State       string // the state directory in a simulation, with its parents; "" = the default
-	Unrecovered bool // leave what dead writers left to others
+	Unrecovered bool   // leave what dead writers left to others
 	LockWait    time.Duration
 	Patterns    time.Duration // how long those of the policy may compute; 0 = default
 

@@ -80,7 +80,8 @@ type Record struct {
 // Workspace is a root, and what it is recognized by.
 type Workspace struct {
 	Record
-	self, owner int // this user and that of the root; negative where there are none
+	stray       bool // a worktree with a store that git does not confirm
+	self, owner int  // this user and that of the root; negative where there are none
 }
 
 // Look describes the workspace root, which is absolute and without links.
@@ -204,7 +205,10 @@ func (w *Workspace) gitAt(top, dot string, st fs.FileInfo) Place {
 	case st.IsDir():
 		common = dot
 	case st.Mode().IsRegular():
-		common, admin = led(top, dot)
+		if common, admin = led(top, dot); common == "" {
+			id := readSmall(filepath.Join(real(gitdir.Pointed(readSmall(dot), top)), app))
+			w.stray = worktreeID.MatchString(id)
+		}
 	}
 	if common == "" || !w.mayUse(common) {
 		return Place{}
@@ -364,7 +368,7 @@ func (w *Workspace) Open(readOnly bool) (Opened, error) {
 		return w.OpenAt(w.Of(Tree), false)
 	}
 	var notes []string
-	if w.hasNamesake() {
+	if w.hasNamesake() || w.stray {
 		notes = []string{WarnOtherRoot}
 	}
 	for _, remote := range []bool{false, true} {

@@ -200,6 +200,10 @@ func TestGitFileIsConfirmed(t *testing.T) {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
+	os.Rename(filepath.Join(g.dir, "linked"), filepath.Join(g.dir, "strayed"))
+	if o := g.open(filepath.Join(g.dir, "strayed")); o.Kind != place.XDG || !slices.Equal(o.Notes, []string{place.WarnOtherRoot}) {
+		t.Errorf("a worktree that was moved without git: %+v", o)
+	}
 	super := g.repo("super")
 	git(t, super, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repo, "part")
 	if o := g.open(filepath.Join(super, "part")); o.Kind != place.Git || !strings.HasPrefix(o.Path, filepath.Join(super, ".git", "modules", "part")) {

@@ -52,7 +52,7 @@ func check(ws, logs string) *verdict {
 	v := &verdict{objects: map[string]bool{}, bytes: map[string]int{}, made: map[string]made{}, before: map[string][]string{}, begun: map[string]int64{}, found: map[string]string{}, marked: map[string][]string{}, verbs: map[string]int{}, reasons: map[string]int{},
 		foreign: map[string][]event{}, withdrawn: map[string]bool{}}
 	ctx := context.Background()
-	s, err := rw.Open(ctx, ws, &rw.Options{Sync: rw.SyncLevel(*level)})
+	s, err := rw.Open(ctx, ws, &rw.Options{Sync: rw.SyncLevel(*level), StateDir: ".resilient_write"})
 	if err != nil {
 		v.fault("the store does not open: %v", err)
 		return v

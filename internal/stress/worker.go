@@ -49,7 +49,7 @@ func runWorker(ws, logs string, number, round int) {
 // open opens the store. On a full disk that may have to wait.
 func open(ctx context.Context, j *journal, ws string) *rw.Store {
 	for ctx.Err() == nil {
-		s, err := rw.Open(ctx, ws, &rw.Options{Sync: rw.SyncLevel(*level), LockTimeout: 2 * time.Second})
+		s, err := rw.Open(ctx, ws, &rw.Options{Sync: rw.SyncLevel(*level), StateDir: ".resilient_write", LockTimeout: 2 * time.Second})
 		if err == nil {
 			return s
 		}
