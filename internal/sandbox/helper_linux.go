@@ -257,10 +257,10 @@ func (o *order) probe(lower int) error {
 	}
 	err := os.WriteFile(filepath.Join(o.View, probeName, name), nil, 0o600)
 	if !errors.Is(err, unix.EACCES) {
-		return errors.New("Landlock did not refuse a write outside of the view")
+		return errors.New("landlock did not refuse a write outside of the view")
 	}
 	if o.Bare && !errors.Is(os.WriteFile(filepath.Join(o.Root, name), nil, 0o600), unix.EACCES) {
-		return errors.New("Landlock did not refuse a write to the workspace")
+		return errors.New("landlock did not refuse a write to the workspace")
 	}
 	for _, p := range o.Closed {
 		if st, err := os.Stat(p); err == nil && st.IsDir() {
