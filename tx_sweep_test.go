@@ -158,6 +158,27 @@ func TestCrashSweepTxTakenBack(t *testing.T) {
 	})
 }
 
+// TestTakenBackWithoutExchange kills the process at every operation that takes a
+// replaced file back where names cannot be swapped. For a moment the slot and the
+// target are then two names of the staged file.
+func TestTakenBackWithoutExchange(t *testing.T) {
+	for _, x := range txShapes(t, 0) {
+		if x.name != "no_exchange" {
+			continue
+		}
+		x.opts.Sync = rw.SyncFull
+		for i := 42; i < 46; i++ {
+			for n := i + 1; n < i+30; n++ {
+				fs, want, _ := x.brokenWhileTakenBack(t, i, n)
+				x.aftermath(t, fs.Crash(0, simfs.None), want)
+				if x.aftermath(t, fs.Crash(uint64(i+n), simfs.Some), want); t.Failed() {
+					t.Fatalf("operation %d fails, the process dies at %d", i, n)
+				}
+			}
+		}
+	}
+}
+
 // brokenWhileTakenBack runs the transaction, makes operation i fail, and kills
 // the process at operation n. over says that it did not come to that.
 func (x txShape) brokenWhileTakenBack(t *testing.T, i, n int) (fs *simfs.FS, want outcome, over bool) {

@@ -112,7 +112,7 @@ func TestTableIsTheStore(t *testing.T) {
 	// rows of the journal away.
 	operator := map[string]bool{"compact": true, "erase": true, "repair": true, "export": true, "import": true}
 	// What hooks and people do about changes around the tools: no model needs it.
-	around := map[string]bool{"scan": true, "changes": true, "snapshot": true, "snapshot_diff": true, "snapshot_restore": true, "snapshot_list": true}
+	around := map[string]bool{"scan": true, "changes": true, "snapshot": true, "snapshot_diff": true, "snapshot_restore": true, "snapshot_list": true, "blame": true, "stage_changes": true}
 	tools := map[string]bool{}
 	for _, tool := range mcpserver.Table() {
 		tools[tool.Name] = true

@@ -170,7 +170,7 @@ func undoMoveOver(c *Change, st fsx.Stat, exists bool) error {
 // by a copy of the file before. At each step recovery finds a state that it can
 // complete, which it would not if the target were missing.
 //
-//	openat(slot.new)  write…  fsync  linkat(target, source)  renameat(slot.new, target)
+//	openat(slot.new)  write…  fsync  linkat(target, source)  fsync(source/)  renameat(slot.new, target)
 func moveBackByLink(c *Change) error {
 	if c.Old.Bytes == nil {
 		return moveNew(c.Target, c.Source)
@@ -180,6 +180,9 @@ func moveBackByLink(c *Change) error {
 		return err
 	}
 	err = c.Target.Dir.Link(c.Target.Name, c.Source.Dir, c.Source.Name)
+	if err == nil && c.Flush != nil {
+		err = c.Flush(c.Source.Dir) // or a power cut could leave the moved file nowhere
+	}
 	if err == nil {
 		return c.Slot.Dir.Rename(tmp, c.Target.Dir, c.Target.Name)
 	}

@@ -87,13 +87,17 @@ func undoOver(c *Change) error {
 // the target. The staged file keeps a second name in the slot, which says that
 // the change is not published.
 //
-//	linkat(target, slot)  openat(slot.new)  write…  fsync  renameat(slot.new, target)
+//	openat(slot.new)  write…  fsync  linkat(target, slot)  fsync(slots)  renameat(slot.new, target)
 func putBackByRename(c *Change) error {
 	tmp, err := c.copyOf(c.Old)
 	if err != nil {
 		return err
 	}
-	if err := c.Target.Dir.Link(c.Target.Name, c.Slot.Dir, c.Slot.Name); err != nil && !errors.Is(err, fsx.ErrUnsupported) {
+	err = c.Target.Dir.Link(c.Target.Name, c.Slot.Dir, c.Slot.Name)
+	if err == nil && c.Flush != nil {
+		err = c.Flush(c.Slot.Dir) // the name in the slot comes before the rename
+	}
+	if err != nil && !errors.Is(err, fsx.ErrUnsupported) {
 		return err
 	}
 	return c.Slot.Dir.Rename(tmp, c.Target.Dir, c.Target.Name)
@@ -102,6 +106,13 @@ func putBackByRename(c *Change) error {
 func judgeOver(c *Change, held Held) (State, error) {
 	if held != Staged {
 		return Published, nil
+	}
+	st, exists, err := c.Target.lstat()
+	if err != nil {
+		return Taken, err
+	}
+	if exists && c.staged(st) { // putBackByRename ended between its link and its rename
+		return Published, c.Slot.Dir.Remove(c.Slot.Name)
 	}
 	same, err := c.matches(c.Target, c.Old)
 	if err != nil || !same {
