@@ -89,7 +89,7 @@ type ExecResult struct {
 	// What the caller should know although the call succeeded, for all files.
 	Warnings []Warning `json:"warnings"`
 	// The full record of the call, with the facts of the first file.
-	Receipt Receipt `json:"receipt"`
+	Receipt *Receipt `json:"receipt,omitempty"`
 
 	// KeptIn is the directory in which the changes are kept after a refusal, for
 	// seven days.
@@ -331,7 +331,7 @@ func (x *execution) commit(ctx context.Context) error {
 		return err
 	}
 	rec, status := c.finished()
-	x.out.Seq, x.out.Diff, x.out.WroteAt, x.out.Status, x.out.Receipt = rec.JournalSeq, c.Diff, c.wroteAt(), status, rec
+	x.out.Seq, x.out.Diff, x.out.WroteAt, x.out.Status, x.out.Receipt = rec.JournalSeq, c.Diff, c.wroteAt(), status, &rec
 	if status == StatusReplayed {
 		x.out.Results = replayedFiles(c.Replayed)
 		return nil

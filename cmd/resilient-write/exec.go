@@ -124,15 +124,15 @@ func (a *app) sayExec(out *rw.ExecResult) {
 	switch {
 	case out.TimedOut:
 		a.note("the time is over; the changes were thrown away")
-	case out.Discarded && !out.Receipt.DryRun:
+	case out.Discarded && (out.Receipt == nil || !out.Receipt.DryRun):
 		a.note("exit code %d; the changes were thrown away (--keep-failed commits them)", out.ExitCode)
 	case out.Discarded:
 		plain{a.out}.Write([]byte(out.Diff))
-		a.note("dry run; %d files would be changed", len(out.Results))
+		a.note("dry run; files that would be changed: %d", len(out.Results))
 	case out.Status == rw.StatusReplayed:
 		a.note("the command was committed before with this key, as row %d, and did not run again", out.Seq)
 	case out.Seq > 0:
-		a.note("%d files changed, in row %d (%s)", len(out.Results), out.Seq, out.Isolation)
+		a.note("changed files: %d, in row %d (%s)", len(out.Results), out.Seq, out.Isolation)
 	}
 	if out.Ignored > 0 && !out.Discarded {
 		a.note("%d files that git ignores were changed too, without versions", out.Ignored)
