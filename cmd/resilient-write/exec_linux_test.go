@@ -230,7 +230,7 @@ func TestExecCodes(t *testing.T) {
 		{[]string{"--no-such-flag", "--", "true"}, 125, "unknown flag"},
 		{[]string{"true"}, 125, "after --"},
 		{[]string{"--"}, 125, "after --"},
-		{[]string{"--dry-run", "--", "sh", "-c", "echo y > new; rm -r src"}, 0, "4 files would be changed"},
+		{[]string{"--dry-run", "--", "sh", "-c", "echo y > new; rm -r src"}, 0, "files that would be changed: 4"},
 	} {
 		r := s.exec(c.args...)
 		if r.code != c.code || !strings.Contains(r.errs, c.errs) {
