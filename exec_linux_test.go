@@ -132,7 +132,7 @@ func TestExecVerified(t *testing.T) {
 func TestExecResult(t *testing.T) {
 	dir, base := execPlace(t)
 	s := openExec(t, dir, nil)
-	secret := "AKIA" + "QZ7RTN4WMXJ2KVHD"
+	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 	r := rw.ExecRequest{Call: rw.Call{IdempotencyKey: "k1"}, Argv: []string{"sh", "-c", "echo said " + secret + "; echo again >> a.txt; rm c.txt; echo 3 >&2; echo $RW_HIDDEN$SHOWN"}, Views: base}
 	t.Setenv("RW_HIDDEN", "hidden")
 	t.Setenv("SHOWN", "shown")
