@@ -13,6 +13,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/bench/internal/minimal"
 )
 
+// inTree keeps the state on the file system that is measured: without a repository
+// it would be in the directory of the user.
+const inTree = ".resilient_write"
+
 // cell is one size and number of writers.
 type cell struct{ size, writers int }
 
@@ -104,7 +108,7 @@ func (c cell) plain(write func(string, []byte) error) starter {
 func (c cell) store(level rw.SyncLevel) starter {
 	return func(dir string) (func(w, i int) error, func() error, error) {
 		// The gate looks at everything and advises, as it does by default.
-		s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level})
+		s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level, StateDir: inTree})
 		if err != nil {
 			return nil, nil, err
 		}
