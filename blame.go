@@ -43,7 +43,7 @@ type BlameLine struct {
 	Line int `json:"line"`
 	// Journal row of the change that wrote it; 0 where that is not known.
 	Row uint64 `json:"row"`
-	// True when no row tells of the change: the file was changed since by another
+	// True when no row records the change: the file was changed since by another
 	// program, and no scan has seen it.
 	Unrecorded bool `json:"unrecorded,omitempty"`
 	// The line, without its end.
@@ -153,7 +153,7 @@ func (s *Store) blame(ctx context.Context, r BlameRequest) (BlameResult, error) 
 	return out, nil
 }
 
-// unrecorded stands for changes that no row tells of.
+// unrecorded represents changes that no row records.
 const unrecorded = 1<<64 - 1
 
 func trimEnd(line []byte) string {
@@ -232,7 +232,7 @@ func (s *Store) blamed(v *history.Version) blame.Version {
 	return b
 }
 
-// blamedBefore is what a version came upon, where no row tells of that.
+// blamedBefore is the content that a version replaced, where no row records it.
 func (s *Store) blamedBefore(v *history.Version) blame.Version {
 	b := blame.Version{SHA: v.M.PrevSHA256}
 	src, err := s.keptContent(v.M.PrevSHA256, v.M.PrevBytes)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestBlame: lines belong to the call that wrote them: over edits of others,
-// scans, moves, undo and redo, and what no row tells of.
+// scans, moves, undo and redo, and changes that no row records.
 func TestBlame(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
@@ -84,7 +84,7 @@ func TestBlame(t *testing.T) {
 	three := edit("s4", "f.txt", "shell\n", "SHELL\nmore\n")
 	undo := func() {
 		t.Helper()
-		if _, err := s.Undo(background, rw.UndoRequest{Row: func() uint64 { // the newest commit, whoever made it
+		if _, err := s.Undo(background, rw.UndoRequest{Row: func() uint64 { // the newest commit of any caller
 			h, err := s.History(background, rw.HistoryRequest{Path: "f.txt"})
 			if err != nil {
 				t.Fatal(err)

@@ -56,7 +56,7 @@ type ScanResult struct {
 	// What the gate found in the new bytes and not in those before. Nothing was
 	// reverted.
 	Findings []ObservedFinding `json:"findings"`
-	// Files that another session had claimed and that were changed all the same.
+	// Files that another session had claimed and that were changed anyway.
 	Claimed []string `json:"claimed,omitempty"`
 	// True when no scan was made before: what is in the workspace counts as known.
 	Baseline bool `json:"baseline,omitempty"`

@@ -54,7 +54,7 @@ func WithOperator(ctx context.Context) context.Context {
 // session wants: see [Store.Renew] and [Store.Release].
 //
 // When it returns nil, no call of another session that could still change the
-// paths is under way, in this process or another. Claims bind calls of this
+// paths is in progress, in this process or another. Claims bind calls of this
 // library only. What other programs change is reported by [Store.Scan].
 //
 // Errors: the path details, [ErrInvalidArgument], [ErrPathClaimed],

@@ -185,7 +185,7 @@ func TestClaimsEnd(t *testing.T) {
 }
 
 // TestClaimRace: of many claims of one path at a time one is granted, and no write of
-// another session ends behind it. The stores stand for processes.
+// another session ends after it. Each store represents a process.
 func TestClaimRace(t *testing.T) {
 	dir := workspace(t)
 	var stores []*rw.Store

@@ -33,7 +33,7 @@ func (e *eraser) inEach(ctx context.Context, part string, fn func(dir fsx.Dir, p
 }
 
 // manifests writes over the secret in the mutations of long rows, as in those of
-// others. A manifest keeps its name, and a file beside it tells its hash.
+// others. A manifest keeps its name, and a file beside it holds its hash.
 func (e *eraser) manifests(ctx context.Context) error {
 	if e.n == nil {
 		return nil
@@ -95,7 +95,7 @@ func (e *eraser) observed(ctx context.Context) error {
 		case err == nil && bytes.Equal(out, text) && !e.n.Within(text):
 			return ctx.Err()
 		case err != nil && !e.n.Within(text):
-			return ctx.Err() // it is damaged, and nobody reads it
+			return ctx.Err() // it is damaged, and no code reads it
 		case err != nil || e.n.Within(out):
 			x, err := e.removal(observe.Dir, part, dir, name)
 			if err != nil {

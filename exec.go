@@ -132,7 +132,7 @@ var execReady bool
 //
 // Errors: [ErrNoIsolation] where nothing isolates the command, which is not
 // started then; [ErrHashMismatch] and [ErrFileAlreadyExists] for a file that
-// somebody else changed meanwhile; [ErrNotARegularFile]; [ErrTooLarge] for more than
+// another program changed meanwhile; [ErrNotARegularFile]; [ErrTooLarge] for more than
 // 4,096 files; those of [Store.Scan] and [Store.Tx]. Where the gate refused, the
 // changes are gone; after other refusals they are kept for seven days, and
 // context.kept names them. It works on Linux.
@@ -384,7 +384,7 @@ func (x *execution) kept(err error) error {
 	x.out.KeptIn = x.view.Upper()
 	switch e.Detail {
 	case ErrHashMismatch, ErrFileAlreadyExists, ErrChangedDuringWrite, ErrChangedOutside, ErrNotFound:
-		e.Hint = "somebody changed the file while the command ran, so nothing of it was committed; look at the file and run the command again"
+		e.Hint = "another program changed the file while the command ran, so nothing of it was committed; look at the file and run the command again"
 	}
 	e.Context["kept"] = x.view.ID
 	e.Hint += fmt.Sprintf("; what the command wrote is kept for 7 days, in resilientwrite/exec/%s of the user's state directory", x.view.ID)

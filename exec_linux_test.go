@@ -86,11 +86,11 @@ func TestExecDiesAtEveryStage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left, _ := filepath.Glob(filepath.Join(base, "exec_*")); len(left) > 0 {
-			t.Errorf("%s: left behind: %q", stage, left)
+			t.Errorf("%s: views remain: %q", stage, left)
 		}
 	}
 	if !recorded {
-		t.Error("no stage was behind the commit point")
+		t.Error("no stage was after the commit point")
 	}
 }
 

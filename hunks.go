@@ -60,7 +60,7 @@ type SkippedFile struct {
 // StageChanges puts the changes that r asks for into the index of the git
 // repository of the workspace, and nothing else: changes that others made to
 // the same files are left out, what the index has besides stays, and neither
-// the work tree nor a ref is touched. Files whose changes cannot be told from
+// the work tree nor a ref is touched. Files whose changes cannot be separated from
 // those of others, or not be merged with what the index has, are skipped. It reads
 // the journal alone: for what happened since the last scan, scan first.
 //

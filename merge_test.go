@@ -56,7 +56,7 @@ func TestStaleEditIsMerged(t *testing.T) {
 			fileIs(t, dir, "a.txt", "one\nTWO\nthree\nvier\nfive\n")
 		}
 	}
-	// It is one commit, which undo takes back to what others had written.
+	// It is one commit, which undo reverts to what others had written.
 	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
 		t.Fatal(err)
 	}

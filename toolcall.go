@@ -24,9 +24,9 @@ type ToolCall struct {
 	// store makes them distinct. EndCall ends the oldest that is open.
 	Alike bool
 
-	// Tell, if not nil, is given the result of EndCall before its findings count as
+	// Report, if not nil, is given the result of EndCall before its findings count as
 	// returned: when the process ends meanwhile, a later EndCall returns them again.
-	Tell func(ScanResult)
+	Report func(ScanResult)
 }
 
 // BeginCall notes that a tool call has begun. Before, it records what changed
@@ -89,8 +89,8 @@ func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 			for _, f := range w.Pending {
 				out.Findings = append(out.Findings, ObservedFinding(f))
 			}
-			if c.Tell != nil {
-				c.Tell(out)
+			if c.Report != nil {
+				c.Report(out)
 			}
 			w.Report()
 		}

@@ -158,7 +158,7 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 }
 
 // TestFindingsAreReturnedAgain: a process that ends after the row and before it
-// has told what was found loses nothing: the next end of a call returns it.
+// has reported what was found loses nothing: the next end of a call returns it.
 func TestFindingsAreReturnedAgain(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
@@ -168,14 +168,14 @@ func TestFindingsAreReturnedAgain(t *testing.T) {
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		s.EndCall(background, rw.ToolCall{ID: "t1", Host: "h", Tell: func(rw.ScanResult) { runtime.Goexit() }})
+		s.EndCall(background, rw.ToolCall{ID: "t1", Host: "h", Report: func(rw.ScanResult) { runtime.Goexit() }})
 	}()
 	<-ended
 	for i, want := range []int{1, 0} {
-		told := -1
-		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+2), Host: "h", Tell: func(r rw.ScanResult) { told = len(r.Findings) }})
-		if err != nil || len(r.Findings) != want || told != want {
-			t.Fatalf("%d: %+v %d %v", i, r.Findings, told, err)
+		reported := -1
+		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+2), Host: "h", Report: func(r rw.ScanResult) { reported = len(r.Findings) }})
+		if err != nil || len(r.Findings) != want || reported != want {
+			t.Fatalf("%d: %+v %d %v", i, r.Findings, reported, err)
 		}
 	}
 }

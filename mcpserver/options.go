@@ -12,7 +12,7 @@ import (
 type Options struct {
 	// Tier chooses which tools are listed and how much is said of each.
 	// Default [Standard]. A tool that is not listed, but for exec, can be
-	// called all the same. It is a setting of the process: every connection sees one list.
+	// called anyway. It is a setting of the process: every connection sees one list.
 	Tier Preset
 	// Tools adds tools to the list, by name, with or without the prefix.
 	Tools []string

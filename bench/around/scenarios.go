@@ -12,11 +12,11 @@ import (
 )
 
 // scenario is a shell command of an agent, and what is expected of its undo: all
-// files as they were before it, but for what somebody else changed since.
+// files as they were before it, except what others changed since.
 type scenario struct {
 	name    string
 	command string
-	since   string // the change of somebody else after the command
+	since   string // what another person changes after the command
 	after   string // a command of another session, between the events of the first one
 	removes bool   // the command removes the workspace, which is made again before the undo
 }
@@ -140,7 +140,7 @@ echo theirs > d1.txt && git rm -q d3.txt && echo new > new.txt && git add . && g
 		t.dir = filepath.Join(t.temp, "tree")
 	}
 	return t.sh(`for f in d1.txt d2.txt sub/s1.txt; do echo "an uncommitted line" >> $f; done
-echo "a line of nobody" > u1.txt && echo "a line" > u2.txt && echo KEY=value > .env && chmod +x u2.txt`)
+echo "an untracked line" > u1.txt && echo "a line" > u2.txt && echo KEY=value > .env && chmod +x u2.txt`)
 }
 
 // files are the regular files of the workspace, with modes and bytes.
@@ -215,7 +215,7 @@ func (t *trial) play(a arm) (string, error) {
 }
 
 // judge undoes the command, and counts the files that are as before it and those
-// that the undo took from somebody else.
+// of others that the undo changed.
 func (t *trial) judge(a arm, before, ran map[string]string) (string, error) {
 	since, err := t.files()
 	if err != nil {

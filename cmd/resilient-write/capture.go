@@ -19,7 +19,7 @@ const (
 	captureEnd     = 5 * time.Second        // for the last scan
 )
 
-// capturing records what other programs change, until it is told to stop.
+// capturing records what other programs change, until it is stopped.
 type capturing struct {
 	a     *app
 	s     *rw.Store
@@ -62,7 +62,7 @@ func (c *capturing) run(ctx context.Context) error {
 		every := captureAgain // a file that is being written, or a long commit: soon
 		if seen {
 			added, unwatched := c.d.Watch(r.Directories())
-			if err := c.told(len(r.Directories()), unwatched); err != nil {
+			if err := c.announce(len(r.Directories()), unwatched); err != nil {
 				return err
 			}
 			if added > 0 || r.Partial {
@@ -85,8 +85,8 @@ func (c *capturing) run(ctx context.Context) error {
 	return nil
 }
 
-// told says what is watched, once.
-func (c *capturing) told(all, unwatched int) error {
+// announce says what is watched, once.
+func (c *capturing) announce(all, unwatched int) error {
 	begun, blind := c.begun, c.blind
 	c.begun, c.blind = true, unwatched > 0
 	if c.blind && !blind {

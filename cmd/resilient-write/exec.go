@@ -25,8 +25,8 @@ func (a *app) exec() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command, and commit what it changed at once or not at all", GroupID: "work",
 		Long: `Run a command over a private view of the workspace, and commit what it changed as
-one commit, which undo takes back: through the policy, the content gate and the
-verifiers, and only if nobody else changed one of the files meanwhile. If the
+one commit, which undo reverts: through the policy, the content gate and the
+verifiers, and only if no other program changed one of the files meanwhile. If the
 command fails, its changes are thrown away, unless --keep-failed is given.
 
 The command writes to nothing outside of the view but a temporary directory of its
@@ -114,12 +114,12 @@ func (a *app) runCommand(ctx context.Context, s *rw.Store, r rw.ExecRequest) err
 	return nil
 }
 
-// note tells people something beside the output of the command.
+// note prints a line for people beside the output of the command.
 func (a *app) note(format string, values ...any) {
 	fmt.Fprintf(a.told(), "resilient-write: "+format+"\n", values...)
 }
 
-// sayExec tells people what became of the changes.
+// sayExec says what became of the changes.
 func (a *app) sayExec(out *rw.ExecResult) {
 	switch {
 	case out.TimedOut:

@@ -102,7 +102,7 @@ func (s *sandboxed) tree() string {
 	return b.String()
 }
 
-// left are the views that were left behind.
+// left are the views that remain.
 func (s *sandboxed) left() []string {
 	names, _ := filepath.Glob(filepath.Join(s.state, "resilientwrite", "exec", "exec_*"))
 	return names
@@ -151,7 +151,7 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 		t.Errorf("%s", r.errs)
 	}
 	if left := s.left(); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("views remain: %q", left)
 	}
 	if doc := s.rw(0, "history", "moved.txt"); len(doc["versions"].([]any)) < 1 || !strings.Contains(fmt.Sprint(doc), "src/deep/c.txt") {
 		t.Errorf("history does not follow the move: %v", doc)
@@ -164,7 +164,7 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 	s.clean()
 }
 
-// TestExecIsPrivate: until the command ends nobody sees what it does, and it runs
+// TestExecIsPrivate: until the command ends its changes are not visible, and it runs
 // in the directory that it was called from.
 func TestExecIsPrivate(t *testing.T) {
 	s := newSandboxed(t)
@@ -307,7 +307,7 @@ func TestExecConflict(t *testing.T) {
 			before := s.tree()
 			in.Close()
 			cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), "somebody changed the file") {
+			if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), "another program changed the file") {
 				t.Fatalf("code %d: %s", code, errs.String())
 			}
 			if got := s.tree(); got != before || len(s.left()) != 1 {

@@ -187,7 +187,7 @@ func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 		_, err := s.BeginCall(ctx, c)
 		return err
 	case hostevent.After:
-		c.Tell = func(found rw.ScanResult) {
+		c.Report = func(found rw.ScanResult) {
 			if text := findingsText(found); text != "" {
 				h.say(h.Context(text))
 			}

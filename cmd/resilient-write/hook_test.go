@@ -285,7 +285,7 @@ func TestHookClosesCallsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestHookWhereNothingIsDenied: a refused write of a host that cannot be told so
+// TestHookWhereNothingIsDenied: a refused write of a host that cannot be denied
 // begins a call like any other, so earlier changes are not its own.
 func TestHookWhereNothingIsDenied(t *testing.T) {
 	a := newAround(t)
@@ -359,7 +359,7 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'version 0\\n' > a.txt; mkdir sub")
 	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "SessionStart"})
-	told := ""
+	reported := ""
 	rounds, killed := 24, 0
 	for i := 1; i <= rounds; i++ {
 		in := map[string]any{"command": fmt.Sprint("step ", i)}
@@ -385,12 +385,12 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 			killed++
 		}
 		late.Stop()
-		told += out.String() + a.hook("claude", post) // the following event
+		reported += out.String() + a.hook("claude", post) // the following event
 	}
 	t.Logf("%d of %d killed", killed, rounds)
 	for i := 8; i <= rounds; i += 8 {
-		if !strings.Contains(told, fmt.Sprintf("k%d.env", i)) {
-			t.Errorf("the secret in k%d.env is not reported: %s", i, told)
+		if !strings.Contains(reported, fmt.Sprintf("k%d.env", i)) {
+			t.Errorf("the secret in k%d.env is not reported: %s", i, reported)
 		}
 	}
 	for _, f := range a.rw(0, "changes", "--no-scan")["files"].([]any) {

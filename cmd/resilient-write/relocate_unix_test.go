@@ -14,7 +14,7 @@ import (
 // TestStateThatCannotBeWritten is an error, and no second one is made.
 func TestStateThatCannotBeWritten(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to be somebody else")
+		t.Skip("needs root, to run as another user")
 	}
 	a, state := newPlaced(t)
 	a.sh("git init -q; printf x > ../in; chmod -R a+rX ../..")

@@ -310,7 +310,7 @@ func TestProgressOnATerminal(t *testing.T) {
 }
 
 // TestInitAsksOnATerminal: nothing is written before a yes, approval and hooks
-// are questions of their own, and a no is told as what it is.
+// are questions of their own, and a refusal is reported as one.
 func TestInitAsksOnATerminal(t *testing.T) {
 	for keys, written := range map[string]bool{"nnn": false, "nny": true, "yny": true, "nyy": true} {
 		dir := t.TempDir()
@@ -329,7 +329,7 @@ func TestInitAsksOnATerminal(t *testing.T) {
 		if (err == nil) != written || strings.Contains(string(text), "trust") != (keys[0] == 'y') || strings.Contains(string(text), "BeforeTool") != (keys[1] == 'y') {
 			t.Errorf("%q: %v %s\n%s", keys, err, text, screen)
 		}
-		if told := strings.Contains(screen, "nothing was changed, because it was not confirmed"); told == written || strings.Contains(screen, "stale") {
+		if said := strings.Contains(screen, "nothing was changed, because it was not confirmed"); said == written || strings.Contains(screen, "stale") {
 			t.Errorf("%q: %s", keys, screen)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// shellIn runs a shell command in a directory, with git as nobody.
+// shellIn runs a shell command in a directory, without the configuration of the user.
 func shellIn(t *testing.T, dir, line string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", line)

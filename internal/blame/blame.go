@@ -5,7 +5,7 @@ import "github.com/resilientwrite/resilientwrite/internal/merge"
 
 // Version is what a file held at one time. Versions are given oldest first.
 type Version struct {
-	Row    uint64 // what the lines that come with it are attributed to; 0: nobody knows
+	Row    uint64 // what the lines that come with it are attributed to; 0: unknown
 	SHA    string // "" for absent
 	Back   bool   // it may be an earlier version that was brought back
 	Opaque bool   // its content cannot be had
@@ -52,8 +52,8 @@ func (f *File) Add(v Version) error {
 	return nil
 }
 
-// attribute gives the lines of the next version their rows. Behind one that
-// cannot be had, nobody knows where its lines came from.
+// attribute gives the lines of the next version their rows. After one that
+// cannot be had, the origin of its lines is unknown.
 func (f *File) attribute(v Version) ([]uint64, error) {
 	rows := make([]uint64, len(merge.Lines(v.Text)))
 	if n := len(f.list); n > 0 && f.list[n-1].Opaque {
@@ -75,8 +75,8 @@ func (f *File) attribute(v Version) ([]uint64, error) {
 	return rows, nil
 }
 
-// wentBack notes that the next version brings version i back: what came behind
-// it is undone, and what had been undone behind it is not any more.
+// wentBack notes that the next version brings version i back: what came after
+// it is undone, and what had been undone after it is not any more.
 func (f *File) wentBack(i int) {
 	for j := range f.list {
 		if f.undone[j] > i {

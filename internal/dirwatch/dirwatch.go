@@ -1,4 +1,4 @@
-// Package dirwatch tells that something changed in one of many directories. What
+// Package dirwatch reports that something changed in one of many directories. What
 // changed is for a scan to find: the system may lose events, and then says so.
 package dirwatch
 

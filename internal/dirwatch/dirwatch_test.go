@@ -21,8 +21,8 @@ func waits(t *testing.T, d *Watcher) {
 	}
 }
 
-// TestLostEvents: when the system loses events, whoever waits is told, and all
-// directories are watched anew.
+// TestLostEvents: when the system loses events, the waiting caller is woken, and all
+// directories are watched again.
 func TestLostEvents(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "a"), 0o755); err != nil {

@@ -19,7 +19,7 @@ const MergeLimit = 8 << 20
 // where that is not possible, with the lines of theirs that are in the way.
 type Merger func(ctx context.Context, base, theirs, mine []byte) (merged []byte, lines []int, err error)
 
-// mergeable reports whether a stale call may be merged with what is there, and
+// mergeable reports whether a stale call may be merged with the current content, and
 // takes the version that it expects.
 func (m *Mutation) mergeable(s *Engine) (ok bool, err error) {
 	if m.Merge == nil || m.Op != OpEdit && m.Op != OpOverwrite || m.Prev.Stat.Size > MergeLimit {
@@ -57,7 +57,7 @@ func (s *Engine) kept(sha string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// rebase merges the content of a stale call with what is there.
+// rebase merges the content of a stale call with the current content.
 func (m *Mutation) rebase(ctx context.Context, s *Engine) error {
 	if m.base == nil {
 		return nil

@@ -56,7 +56,7 @@ func (c *Commit) takeSlot() (*slotted, error) {
 	return &slotted{Slot: slot, File: f}, nil
 }
 
-// Drop removes the slot with what it holds. What tells of one beside a target
+// Drop removes the slot with what it holds. The record of one beside a target
 // stays until that is gone durably.
 func (x *slotted) Drop() {
 	if x == nil {

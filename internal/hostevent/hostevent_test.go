@@ -48,7 +48,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s has no events", host)
 		}
 	}
-	if _, err := Config("nobody", "resilient-write"); err == nil {
+	if _, err := Config("unknown", "resilient-write"); err == nil {
 		t.Error("a host without hooks is configured")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/merge"
 )
 
-// Why the changes of a file cannot be told from those of others.
+// Why the changes of a file cannot be separated from those of others.
 var (
 	ErrOverlap  = errors.New("others changed the same lines")
 	ErrBinary   = errors.New("the file is binary")

@@ -13,7 +13,7 @@ import (
 )
 
 // An export is the journal as one stream of lines: a header, every row to the
-// letter, and a footer with the hash of everything before it. Behind a row that
+// letter, and a footer with the hash of everything before it. After a row that
 // has a manifest are its mutations, one a line; an export without any is of
 // version 1.
 

@@ -127,7 +127,7 @@ func (l *Log) fill(rec *Record) {
 }
 
 // exportedMut is a mutation of a record with a manifest, as an export has it: one
-// line behind the record.
+// line after the record.
 type exportedMut struct {
 	Of  uint64          `json:"of"`
 	Mut json.RawMessage `json:"mut"`

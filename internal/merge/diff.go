@@ -16,7 +16,7 @@ const (
 	stepsPerLine = 256
 )
 
-// Lines cuts a text behind each newline. The last line may have none.
+// Lines cuts a text after each newline. The last line may have none.
 func Lines(text []byte) [][]byte {
 	lines := make([][]byte, 0, bytes.Count(text, []byte{'\n'})+1)
 	for len(text) > 0 {

@@ -17,7 +17,7 @@ type Result struct {
 
 // Conflict is lines that both sides changed, or that lie between such lines.
 type Conflict struct {
-	Base, Ours, Theirs [2]int // first line from 0, and the one behind the last
+	Base, Ours, Theirs [2]int // first line from 0, and the one after the last
 }
 
 // Three merges what was made of base on both sides. Changes that touch, with no

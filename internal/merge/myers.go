@@ -166,7 +166,7 @@ func (c *comparison) backward(x box, f, r *front, meets bool, long *bool) (point
 	return point{}, false
 }
 
-// good finds a point behind a long run of equal lines that is far from its
+// good finds a point after a long run of equal lines that is far from its
 // corner.
 func (c *comparison) good(x box, f, r *front, first, last, cost int) (p point, found bool) {
 	most := goodness * cost

@@ -231,7 +231,7 @@ func (f *fold) wait(kind, name, text, ts, command string) {
 	f.out.Waiting = append(f.out.Waiting, report.Waiting{Kind: kind, Name: f.text(name), Text: f.text(text), TS: f.text(ts), Command: "resilient-write " + f.text(command)})
 }
 
-// running lists the calls in progress: those that their processes tell because
+// running lists the calls in progress: those that their processes report because
 // they last, and of processes that tell none, those that hold locks. The table of
 // locks knows them by the hash of a path, so those of paths that nobody wrote
 // lately have no name.

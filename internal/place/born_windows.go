@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// born is when a directory was made, 0 where the file system does not tell.
+// born is when a directory was made, 0 where the file system does not record it.
 func born(dir string) int64 {
 	st, err := os.Stat(dir)
 	if err != nil {

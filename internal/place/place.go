@@ -394,7 +394,7 @@ func (w *Workspace) Open(readOnly bool) (Opened, error) {
 }
 
 // OpenAt opens what holds the store of a place, and makes it where asked to.
-// It belongs to this user, and nobody else can write there.
+// It belongs to this user, and no other user can write there.
 func (w *Workspace) OpenAt(p Place, make bool) (o Opened, err error) {
 	if p.Path == "" {
 		return o, errNone
@@ -512,7 +512,7 @@ func isRemote(dir string) bool {
 }
 
 // Note records in an open store whose it is, and where it is for [All]. What
-// cannot be recorded is found all the same, but for the list.
+// cannot be recorded is found anyway, but for the list.
 func (w *Workspace) Note(p Place, state fsx.Dir) error {
 	have, err := durable.ReadFile(state, RecordName, limit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/place"
 )
 
-// git runs git in a directory, with a configuration of nobody.
+// git runs git in a directory, without the configuration of the user.
 func git(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -212,7 +212,7 @@ func TestGitFileIsConfirmed(t *testing.T) {
 }
 
 // TestHostileParent: what holds the stores is no link, belongs to this user, and
-// nobody else writes there.
+// no other user writes there.
 func TestHostileParent(t *testing.T) {
 	g := newGround(t)
 	repo := g.repo("repo")

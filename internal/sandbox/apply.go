@@ -17,7 +17,7 @@ func (v *View) Apply(root fsx.Dir, c Change) error {
 	return inside(root, path.Dir(c.Path), func(dir fsx.Dir) error {
 		name := path.Base(c.Path)
 		if st, err := dir.Lstat(name); err == nil && st.Kind != fsx.Symlink && (c.Link || c.Kind == Link) {
-			return fs.ErrExist // somebody put a file there
+			return fs.ErrExist // another program created a file
 		}
 		switch c.Kind {
 		case Gone:

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stamp tells whether somebody changed a file since it was copied: nobody can
+// stamp shows whether a file was changed since it was copied: no program can
 // set the change time.
 type stamp struct {
 	mode  uint32

@@ -277,7 +277,7 @@ func (o *order) probe(lower int) error {
 }
 
 // run runs the command and waits for it; as the first process of its namespace it
-// also waits for whoever else ends.
+// also waits for all other children.
 func (c *command) run() Exit {
 	os.Clearenv()
 	for _, v := range c.Env {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is what a command has to end after it was told to.
+// grace is what a command has to end after it was asked to.
 const grace = 3 * time.Second
 
 // helper is a started helper.

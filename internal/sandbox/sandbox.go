@@ -40,7 +40,7 @@ type Job struct {
 	Dir      string   // working directory, relative to Root
 	Argv     []string // the command
 	Env      []string
-	Closed   []string // absolute paths that nobody writes to, such as .git
+	Closed   []string // absolute paths that cannot be written, such as .git
 	Writable []string // absolute paths outside of Root that the command may write to
 	Copy     bool     // a plain copy is allowed
 	Only     string   // the one way to be tried; "": all
@@ -72,7 +72,7 @@ type View struct {
 	root  string
 	lock  *os.File
 	began int64
-	bare  bool             // it is a copy that the command sees where it lies
+	bare  bool             // it is a copy that the command sees where it is stored
 	was   map[string]stamp // of a copy: what it was made with
 }
 
@@ -84,7 +84,7 @@ const (
 	upperName = "upper" // what differs; of a copy, all
 	workName  = "work"
 	tmpName   = "tmp"
-	probeName = "probe" // nobody may write here: the probe tries
+	probeName = "probe" // not writable: the probe tries
 )
 
 // DefaultBase is where views lie unless another place is named: in the state

@@ -276,7 +276,7 @@ func TestNobody(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("the other tests are not run by root")
 	}
-	dir, err := os.MkdirTemp("/tmp", "rw-nobody-")
+	dir, err := os.MkdirTemp("/tmp", "rw-other-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func readFields(t reflect.Type) []field {
 var modes = strings.Fields("create overwrite append edit delete move restore undo compose chunk manifest scratch scratch_index " +
 	"checkpoint handoff handoff_archive handoff_read tx_begin tx_stage tx_commit tx_rollback")
 
-// Words are the values that an enum tag lists. In it @charsets stands for the
+// Words are the values that an enum tag lists. In it @charsets means the
 // encodings, other than UTF-8, in which files are edited, and @modes for the
 // operations of rows.
 func Words(tag string) (list []string) {

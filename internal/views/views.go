@@ -137,7 +137,7 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 }
 
 // unlisted is a file that the index does not list, because the policy says so or
-// because git ignores it, and that nobody has changed since the command began.
+// because git ignores it, and that has not changed since the command began.
 func (b *Builder) unlisted(p string) (was file, known bool) {
 	t, err := b.Layer.Locate(p)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// checkpoints is how a host is told to keep checkpoints of its own, and how its
+// checkpoints is how a host is configured to keep checkpoints of its own, and how its
 // file tools are called.
 type checkpoints struct {
 	env   []string

@@ -39,7 +39,7 @@ type Reader struct {
 }
 
 // record says who has acknowledged one handoff. It is known by its path,
-// behind links, and its bytes: one that was changed since has been read by
+// with links resolved, and its bytes: one that was changed since has been read by
 // no one.
 type record struct {
 	Path   string   `json:"path"`
@@ -127,7 +127,7 @@ func (l *Layer) Records() (rec Records, whole bool, err error) {
 	return rec, true, nil
 }
 
-// Open opens handoffs/; nil when there is none.
+// Open opens handoffs/; nil when it does not exist.
 func (l *Layer) Open() (fsx.Dir, error) { return l.StatePart(Dir) }
 
 // Quarantine moves a file of handoffs/ that cannot be used to

@@ -85,7 +85,7 @@ func (l *Layer) parse(data []byte) (k kept) {
 	return k
 }
 
-// Edit changes the claims while no commit of any process is under way: one that
+// Edit changes the claims while no commit of any process is in progress: one that
 // began before has ended, and one that begins later sees the change. next is the
 // fence for a new claim; it grows also where the file was lost.
 func (l *Layer) Edit(ctx context.Context, edit func(claims []Claim, next uint64) ([]Claim, error)) error {
