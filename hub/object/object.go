@@ -1,0 +1,173 @@
+// Package object stores named sequences of bytes with conditional writes: what the hub needs of a store that many machines share. The backends are a
+// directory of the local file system and a bucket of a store that speaks S3.
+//
+// All conditions hold between any number of processes and machines that use one store, and a write that returned without an error is durable. A
+// store that ignores a condition is refused by [Open].
+//
+// # Keys
+//
+// A key consists of segments of the characters a to z, 0 to 9, ".", "_" and "-", separated by slashes. A segment has 1 to 255 bytes and does not end with a dot;
+// a key has at most 512 bytes ([CheckKey]). No key may be a directory of another: of "a" and "a/b" a store need not hold both.
+package object
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Limits.
+const (
+	MaxKey     = 512     // bytes of a key
+	MaxSegment = 255     // bytes of one segment of a key
+	MaxSize    = 1 << 30 // bytes of an object
+	MaxList    = 1000    // keys that one List returns
+)
+
+// Errors of a [Store]. They are wrapped: use [errors.Is].
+var (
+	// ErrNotFound: there is no object under the key.
+	ErrNotFound = errors.New("no such object")
+	// ErrExists: the key is taken. What is there is durable.
+	ErrExists = errors.New("object exists")
+	// ErrChanged: the object is not the one that the etag names, or is absent. Nothing was written.
+	ErrChanged = errors.New("object has changed")
+	// ErrUncertain: the request may or may not have been applied, and may be applied later, as long as it is on its way. Read to find out.
+	ErrUncertain = errors.New("it is unknown whether the object was written")
+	// ErrKey: the key is none; see [CheckKey].
+	ErrKey = errors.New("not a key of an object store")
+	// ErrTooLarge: the object has more than MaxSize bytes. Nothing was written.
+	ErrTooLarge = errors.New("object is too large")
+	// ErrUnfit: the store does not do what the hub relies on. Use another one.
+	ErrUnfit = errors.New("the object store cannot be used")
+)
+
+// Store is a set of objects. It is safe for concurrent use. Each call makes requests until it has an answer, ctx ends, or the backend's own limit of
+// time is reached. An error that is none of those named at the method left nothing written.
+type Store interface {
+	// Get returns the content of an object, and the etag that names this content to CompareAndSwap. Equal contents may have equal etags. Errors:
+	// ErrNotFound, ErrTooLarge.
+	Get(ctx context.Context, key string) (data []byte, etag string, err error)
+
+	// PutIfAbsent makes an object, unless the key is taken: then it is ErrExists, also if the content is equal. Of concurrent calls exactly one succeeds.
+	// Errors: ErrExists, ErrUncertain, ErrTooLarge.
+	PutIfAbsent(ctx context.Context, key string, data []byte) (etag string, err error)
+
+	// CompareAndSwap replaces the content of the object, if etag still names it; "" stands for an absent object. Of concurrent calls with one etag
+	// exactly one succeeds, if their contents differ from each other and from all earlier ones of the object. With equal contents several may succeed, or the result
+	// be ErrUncertain. Errors: ErrChanged, ErrUncertain, ErrTooLarge.
+	CompareAndSwap(ctx context.Context, key, etag string, data []byte) (newEtag string, err error)
+
+	// List returns up to MaxList keys that begin with prefix and follow after, in the order of their bytes, and whether more follow. Prefix need not
+	// end at a segment; "" is every key. A key that is made or deleted meanwhile may be missing or present; all others are there once.
+	List(ctx context.Context, prefix, after string) ([]Info, bool, error)
+
+	// Delete removes an object. It is no error when there is none. Errors: ErrUncertain.
+	Delete(ctx context.Context, key string) error
+}
+
+// Info describes an object in a list.
+type Info struct {
+	Key  string
+	Size int64 // bytes
+}
+
+// CheckKey reports whether every backend takes the key: the error is nil or ErrKey.
+func CheckKey(key string) error {
+	if len(key) > MaxKey {
+		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrKey, len(key), MaxKey)
+	}
+	for _, segment := range strings.Split(key, "/") {
+		switch {
+		case segment == "":
+			return fmt.Errorf("%w: a segment is empty", ErrKey)
+		case len(segment) > MaxSegment:
+			return fmt.Errorf("%w: a segment has %d bytes, more than %d", ErrKey, len(segment), MaxSegment)
+		case strings.HasSuffix(segment, "."):
+			return fmt.Errorf("%w: a segment ends with a dot", ErrKey)
+		case strings.Trim(segment, "abcdefghijklmnopqrstuvwxyz0123456789._-") != "":
+			return fmt.Errorf("%w: use a to z, 0 to 9, and the characters . _ -", ErrKey)
+		}
+	}
+	return nil
+}
+
+// checkWrite is what every write begins with.
+func checkWrite(key string, data []byte) error {
+	if len(data) > MaxSize {
+		return fmt.Errorf("%w: %d bytes, more than %d", ErrTooLarge, len(data), MaxSize)
+	}
+	return CheckKey(key)
+}
+
+// Open opens the store that url names, and probes it: a store that ignores a condition is ErrUnfit, with the condition.
+//
+//   - "dir:/path" or a plain path is a directory of the local file system. It is made if it is absent; its parent must exist. A network file system is
+//     ErrUnfit, since its locks and flushes cannot be relied on.
+func Open(ctx context.Context, url string) (Store, error) {
+	var s Store
+	var err error
+	scheme, rest, ok := strings.Cut(url, ":")
+	switch {
+	case ok && scheme == "dir":
+		s, err = openPath(rest)
+	case strings.Contains(url, "://"):
+		err = fmt.Errorf("%w: the scheme %q is unknown; use dir:/path", ErrUnfit, scheme)
+	default:
+		s, err = openPath(url)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, probe(ctx, s)
+}
+
+// probe makes sure that the store keeps the conditions, with an object of its own.
+func probe(ctx context.Context, s Store) (err error) {
+	key := "probe/" + strings.ToLower(rand.Text())
+	one, two, three := []byte("1"), []byte("22"), []byte("333")
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if derr := s.Delete(ctx, key); err == nil && derr != nil {
+			err = fmt.Errorf("cannot delete the object of the probe: %w", derr)
+		}
+	}()
+	first, err := s.PutIfAbsent(ctx, key, one)
+	if err != nil {
+		return fmt.Errorf("cannot write to the object store: %w", err)
+	}
+	if _, err = s.PutIfAbsent(ctx, key, two); !errors.Is(err, ErrExists) {
+		return unfit("it replaces an object although If-None-Match forbids it", err)
+	}
+	if _, err = s.CompareAndSwap(ctx, key, "", two); !errors.Is(err, ErrChanged) {
+		return unfit("it replaces an object although If-None-Match forbids it", err)
+	}
+	second, err := s.CompareAndSwap(ctx, key, first, two)
+	if err != nil {
+		return unfit("it does not replace an object whose etag If-Match names", err)
+	}
+	if _, err = s.CompareAndSwap(ctx, key, first, three); !errors.Is(err, ErrChanged) {
+		return unfit("it replaces an object although If-Match names another one", err)
+	}
+	data, etag, err := s.Get(ctx, key)
+	if err != nil || etag != second || !bytes.Equal(data, two) {
+		return unfit("it does not return what was written last", err)
+	}
+	list, _, err := s.List(ctx, key, "")
+	if err != nil || len(list) != 1 || list[0] != (Info{key, int64(len(two))}) {
+		return unfit("it does not list what was written last", err)
+	}
+	return nil
+}
+
+func unfit(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnfit, what, err)
+	}
+	return fmt.Errorf("%w: %s", ErrUnfit, what)
+}
