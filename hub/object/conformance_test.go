@@ -241,6 +241,12 @@ func TestProbeRefuses(t *testing.T) {
 			}
 			return inner.CompareAndSwap(ctx, key, etag, data)
 		}}},
+		{"earlier one", faulty{swap: func(key, etag string, data []byte) (string, error) {
+			if tag, err := inner.PutIfAbsent(ctx, key, data); err == nil {
+				return tag, err
+			}
+			return inner.CompareAndSwap(ctx, key, etag, data)
+		}}},
 		{"does not replace", faulty{swap: func(key, etag string, data []byte) (string, error) { return "", ErrChanged }}},
 		{"does not return", faulty{get: func(string) ([]byte, string, error) { return []byte("1"), "x", nil }}},
 		{"does not list", faulty{list: func() ([]Info, bool, error) { return nil, false, nil }}},

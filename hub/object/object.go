@@ -16,6 +16,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 )
@@ -36,7 +37,7 @@ var (
 	ErrExists = errors.New("object exists")
 	// ErrChanged: the object is not the one that the etag names, or is absent. Nothing was written.
 	ErrChanged = errors.New("object has changed")
-	// ErrUncertain: the request may or may not have been applied, and may be applied later, as long as it is on its way. Read to find out.
+	// ErrUncertain: the request may or may not have been applied, or been applied and replaced since. Read to find out.
 	ErrUncertain = errors.New("it is unknown whether the object was written")
 	// ErrKey: the key is none; see [CheckKey].
 	ErrKey = errors.New("not a key of an object store")
@@ -53,8 +54,8 @@ type Store interface {
 	// ErrNotFound, ErrTooLarge.
 	Get(ctx context.Context, key string) (data []byte, etag string, err error)
 
-	// PutIfAbsent makes an object, unless the key is taken: then it is ErrExists, also if the content is equal. Of concurrent calls exactly one succeeds.
-	// Errors: ErrExists, ErrUncertain, ErrTooLarge.
+	// PutIfAbsent makes an object, unless the key is taken: then it is ErrExists, also if the content is equal. Of concurrent calls with different contents exactly one
+	// succeeds. Errors: ErrExists, ErrUncertain, ErrTooLarge.
 	PutIfAbsent(ctx context.Context, key string, data []byte) (etag string, err error)
 
 	// CompareAndSwap replaces the content of the object, if etag still names it; "" stands for an absent object. Of concurrent calls with one etag
@@ -66,7 +67,8 @@ type Store interface {
 	// end at a segment; "" is every key. A key that is made or deleted meanwhile may be missing or present; all others are there once.
 	List(ctx context.Context, prefix, after string) ([]Info, bool, error)
 
-	// Delete removes an object. It is no error when there is none. Errors: ErrUncertain.
+	// Delete removes an object. It is no error when there is none. A request that the network delayed may be applied until 15 minutes later, also to an object
+	// that was made under the key meanwhile. Errors: ErrUncertain.
 	Delete(ctx context.Context, key string) error
 }
 
@@ -108,6 +110,9 @@ func checkWrite(key string, data []byte) error {
 //
 //   - "dir:/path" or a plain path is a directory of the local file system. It is made if it is absent; its parent must exist. A network file system is
 //     ErrUnfit, since its locks and flushes cannot be relied on.
+//   - "s3://bucket/prefix?endpoint=https://host&region=name" is a bucket, or what is below prefix there. Without endpoint it is one of AWS; an
+//     endpoint that takes the bucket in the name of the host has {bucket} there. Without region it is that of AWS_REGION, AWS_DEFAULT_REGION, or us-east-1. Credentials come
+//     from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN only.
 func Open(ctx context.Context, url string) (Store, error) {
 	var s Store
 	var err error
@@ -115,15 +120,21 @@ func Open(ctx context.Context, url string) (Store, error) {
 	switch {
 	case ok && scheme == "dir":
 		s, err = openPath(rest)
+	case ok && scheme == "s3":
+		s, err = openS3(url)
 	case strings.Contains(url, "://"):
-		err = fmt.Errorf("%w: the scheme %q is unknown; use dir:/path", ErrUnfit, scheme)
+		err = fmt.Errorf("%w: the scheme %q is unknown; use dir:/path or s3://bucket/prefix", ErrUnfit, scheme)
 	default:
 		s, err = openPath(url)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s, probe(ctx, s)
+	if err := probe(ctx, s); err != nil {
+		s.(io.Closer).Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // probe makes sure that the store keeps the conditions, with an object of its own.
@@ -131,10 +142,10 @@ func probe(ctx context.Context, s Store) (err error) {
 	key := "probe/" + strings.ToLower(rand.Text())
 	one, two, three := []byte("1"), []byte("22"), []byte("333")
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		if derr := s.Delete(ctx, key); err == nil && derr != nil {
-			err = fmt.Errorf("cannot delete the object of the probe: %w", derr)
+		if err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			s.Delete(ctx, key)
 		}
 	}()
 	first, err := s.PutIfAbsent(ctx, key, one)
@@ -161,6 +172,12 @@ func probe(ctx context.Context, s Store) (err error) {
 	list, _, err := s.List(ctx, key, "")
 	if err != nil || len(list) != 1 || list[0] != (Info{key, int64(len(two))}) {
 		return unfit("it does not list what was written last", err)
+	}
+	if err = s.Delete(ctx, key); err != nil {
+		return fmt.Errorf("cannot delete the object of the probe: %w", err)
+	}
+	if _, err = s.CompareAndSwap(ctx, key, second, three); !errors.Is(err, ErrChanged) {
+		return unfit("it makes an object although If-Match names an earlier one", err)
 	}
 	return nil
 }

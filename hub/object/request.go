@@ -1,0 +1,205 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"regexp"
+	"sync/atomic"
+	"time"
+)
+
+// request is one request, which is made again until it has an answer.
+type request struct {
+	method string
+	key    string // "" for the bucket
+	query  url.Values
+	header map[string]string
+	body   []byte
+	most   int64 // bytes of the answer
+}
+
+// reply is an answer of the store.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+	code   string // of an error
+}
+
+// StatusError is an answer of the object store that is no success.
+type StatusError struct {
+	Status int    // of HTTP
+	Code   string // of S3, "" if there is none
+}
+
+func (e *StatusError) Error() string {
+	hint := ""
+	switch {
+	case e.Code == "RequestTimeTooSkewed":
+		hint = "; set the clock of this machine"
+	case e.Code == "NoSuchBucket":
+		hint = "; make the bucket"
+	case e.Status/100 == 3 || e.Code == "AuthorizationHeaderMalformed":
+		hint = "; set region= and endpoint= of the bucket"
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+		hint = "; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and what they allow"
+	case e.Status == http.StatusNotImplemented:
+		hint = "; use a store with conditional writes"
+	}
+	return fmt.Sprintf("the object store answered %d %s%s", e.Status, e.Code, hint)
+}
+
+// failed is err, or the error that the reply is.
+func (r reply) failed(err error) error {
+	if err != nil || r.status/100 == 2 {
+		return err
+	}
+	return &StatusError{r.status, r.code}
+}
+
+// again reports whether an answer is only about this attempt.
+func (r reply) again() bool {
+	switch r.status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return true
+	case http.StatusNotImplemented:
+		return false
+	}
+	return r.status >= 500 || r.code == "RequestTimeout"
+}
+
+// send makes the request until an answer is about more than an attempt. maybe reports that an attempt whose answer is not known to be an answer of the store may
+// have been applied.
+func (s *s3Store) send(ctx context.Context, q request) (r reply, maybe bool, err error) {
+	for n := 0; ; n++ {
+		var sent bool
+		r, sent, err = s.once(ctx, q)
+		if err == nil && !r.again() {
+			return r, maybe, nil
+		}
+		maybe = maybe || err != nil && sent || err == nil && r.status >= 500
+		if err = r.failed(err); errors.Is(err, ErrTooLarge) || n+1 == s.attempts {
+			return reply{}, maybe, err
+		}
+		wait := min(s.pause<<n, pauseMost)
+		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return reply{}, maybe, errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+var errStalled = errors.New("the object store did not answer in time")
+
+// once makes the request once. sent reports whether any of it may have reached the store.
+func (s *s3Store) once(ctx context.Context, q request) (r reply, sent bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return reply{}, false, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	allow := func(size int64) time.Duration { return s.limit + time.Duration(size/slowest)*time.Second }
+	timer := time.AfterFunc(allow(int64(len(q.body))), func() { cancel(errStalled) })
+	defer timer.Stop()
+	var got atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { got.Store(true) }}
+	req, err := s.signed(httptrace.WithClientTrace(ctx, trace), q)
+	if err != nil {
+		return reply{}, false, err
+	}
+	resp, err := s.client.Do(req)
+	if err == nil {
+		defer resp.Body.Close()
+		r.status, r.header = resp.StatusCode, resp.Header
+		most := int64(1 << 20) // of an error
+		if resp.StatusCode/100 == 2 {
+			most = q.most
+		}
+		if resp.ContentLength > most {
+			return reply{}, true, fmt.Errorf("%w: %d bytes", ErrTooLarge, resp.ContentLength)
+		}
+		timer.Reset(allow(max(resp.ContentLength, 0)))
+		r.body, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
+		if err == nil && int64(len(r.body)) > most {
+			err = ErrTooLarge
+		}
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return reply{}, got.Load(), fmt.Errorf("cannot reach the object store: %w", err)
+	}
+	if r.status/100 != 2 {
+		r.code = codeOf(r.body)
+	}
+	return r, true, nil
+}
+
+// signed is the request for HTTP.
+func (s *s3Store) signed(ctx context.Context, q request) (*http.Request, error) {
+	u := *s.endpoint
+	u.RawQuery = q.query.Encode()
+	if q.key != "" {
+		u.Path += "/" + s.prefix + q.key
+	} else if u.Path == "" {
+		u.Path = "/"
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, u.String(), bytes.NewReader(q.body))
+	if err != nil {
+		return nil, errors.New("the address of the object store is malformed")
+	}
+	for name, value := range q.header {
+		req.Header.Set(name, value)
+	}
+	sum := sha256.Sum256(q.body)
+	hash := hex.EncodeToString(sum[:])
+	req.Header.Set("X-Amz-Content-Sha256", hash)
+	req.Header.Set("User-Agent", "resilient-write-hub")
+	return req, s.signer.SignHTTP(ctx, s.keys, req, hash, "s3", s.region, time.Now())
+}
+
+var errorCode = regexp.MustCompile(`^[A-Za-z0-9.]{1,64}$`)
+
+// codeOf is the code in the body of an error, "" if it has none.
+func codeOf(body []byte) string {
+	var e struct{ Code string }
+	if decode(body, "Error", &e) != nil || !errorCode.MatchString(e.Code) {
+		return ""
+	}
+	return e.Code
+}
+
+// decode decodes an answer in XML whose outermost element is name.
+func decode(body []byte, name string, to any) error {
+	d := xml.NewDecoder(bytes.NewReader(body))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return errors.New("the answer of the object store is malformed")
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			if start.Name.Local != name || d.DecodeElement(to, &start) != nil {
+				return errors.New("the answer of the object store is malformed")
+			}
+			return nil
+		}
+	}
+}

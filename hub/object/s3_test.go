@@ -1,0 +1,366 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
+)
+
+// credentials puts credentials of a test into the environment.
+func credentials(t testing.TB) aws.Credentials {
+	keys := aws.Credentials{AccessKeyID: "hub-test-id", SecretAccessKey: strings.Join([]string{"not", "a", "live", "key"}, "+/"), SessionToken: "token/of+test="}
+	t.Setenv("AWS_ACCESS_KEY_ID", keys.AccessKeyID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", keys.SecretAccessKey)
+	t.Setenv("AWS_SESSION_TOKEN", keys.SessionToken)
+	t.Setenv("AWS_REGION", "eu-test-1")
+	return keys
+}
+
+// serve starts a handler and returns a client of its bucket that does not pause between attempts.
+func serve(t testing.TB, h http.Handler) *s3Store {
+	t.Helper()
+	credentials(t)
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	return client(t, web.URL)
+}
+
+func client(t testing.TB, endpoint string) *s3Store {
+	t.Helper()
+	s, err := openS3("s3://bucket/some/prefix?endpoint=" + url.QueryEscape(endpoint))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pause = 0
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// TestS3 also checks the signatures.
+func TestS3(t *testing.T) {
+	for name, server := range map[string]*s3test.Server{"": {}, "no metadata": {NoMetadata: true}, "small pages": {PageSize: MaxList}} {
+		server.Keys = credentials(t)
+		s := serve(t, server)
+		t.Run(name, func(t *testing.T) {
+			if err := probe(ctx, s); err != nil {
+				t.Fatal(err)
+			}
+			conform(t, s)
+			if server.Len() != 0 {
+				t.Errorf("%d objects are left", server.Len())
+			}
+		})
+	}
+}
+
+// TestS3IsProbed: a store that ignores a condition is refused, and the error says which.
+func TestS3IsProbed(t *testing.T) {
+	credentials(t)
+	for want, server := range map[string]*s3test.Server{
+		"":                     {},
+		"If-None-Match":        {IgnoreNoneMatch: true},
+		"If-Match names ano":   {IgnoreMatch: true},
+		"If-Match names an ea": {MatchMakes: true},
+	} {
+		web := httptest.NewServer(server)
+		defer web.Close()
+		s, err := Open(ctx, "s3://bucket?endpoint="+web.URL)
+		if want == "" && err != nil || want != "" && (s != nil || !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", want, err)
+		}
+		if server.Len() != 0 {
+			t.Errorf("%q: %d objects are left", want, server.Len())
+		}
+	}
+}
+
+// first is a fault for the first request with a method, and a function for the moment after it.
+func first(method string, fault s3test.Fault, then func()) func(*http.Request) s3test.Fault {
+	var n atomic.Int64
+	return func(r *http.Request) s3test.Fault {
+		if r.Method != method && method != "" {
+			return s3test.Pass
+		}
+		if n.Add(1) == 1 {
+			return fault
+		}
+		if n.Load() == 2 && then != nil {
+			then()
+		}
+		return s3test.Pass
+	}
+}
+
+// TestOneFault: a call whose first request meets a fault has the result that it would have had without it.
+func TestOneFault(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		for fault := range s3test.Faults {
+			server := &s3test.Server{NoMetadata: bare}
+			p := &s3test.Proxy{Next: server}
+			s := serve(t, p)
+			arm := func(method string) { p.Choose = first(method, fault, nil) }
+			check := func(what string, err, want error) {
+				t.Helper()
+				if !errors.Is(err, want) {
+					t.Errorf("fault %d, %s: %v, want %v", fault, what, err, want)
+				}
+				p.Flush() // what was delayed
+			}
+			holds := func(key, want, etag string) {
+				t.Helper()
+				data, tag, err := s.Get(ctx, key)
+				if err != nil || string(data) != want || etag != tag {
+					t.Errorf("fault %d: %q %q %v, want %q %q", fault, data, tag, err, want, etag)
+				}
+			}
+			if bare && fault == s3test.Twice { // nothing tells this from an object that was there
+				continue
+			}
+			arm("PUT")
+			one, err := s.PutIfAbsent(ctx, "a/b", []byte("one"))
+			check("put", err, nil)
+			arm("GET")
+			holds("a/b", "one", one)
+			arm("PUT")
+			two, err := s.CompareAndSwap(ctx, "a/b", one, []byte("two"))
+			check("swap", err, nil)
+			holds("a/b", "two", two)
+			for i := range 5 {
+				s.PutIfAbsent(ctx, fmt.Sprint("l/", i), nil)
+			}
+			arm("GET")
+			list, more, err := s.List(ctx, "l/", "l/0")
+			check("list", err, nil)
+			if len(list) != 4 || more || list[0].Key != "l/1" || list[3].Key != "l/4" {
+				t.Errorf("fault %d: %v %v", fault, list, more)
+			}
+			arm("DELETE")
+			check("delete", s.Delete(ctx, "a/b"), nil)
+			if _, _, err := s.Get(ctx, "a/b"); !errors.Is(err, ErrNotFound) {
+				t.Errorf("fault %d: %v", fault, err)
+			}
+			// A condition that does not hold.
+			s.PutIfAbsent(ctx, "taken", []byte("x"))
+			arm("PUT")
+			_, err = s.PutIfAbsent(ctx, "taken", []byte("y"))
+			if !errors.Is(err, ErrUncertain) { // said after a fault only: it may have been written, and replaced
+				check("put on another", err, ErrExists)
+			} else if fault == s3test.Pass || fault == s3test.Twice || fault == s3test.Shuffle {
+				t.Errorf("fault %d: %v", fault, err)
+			}
+			p.Flush()
+			holds("taken", "x", mustTag(t, s, "taken"))
+		}
+	}
+}
+
+func mustTag(t *testing.T, s Store, key string) string {
+	t.Helper()
+	_, tag, err := s.Get(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tag
+}
+
+// TestReplacedBeforeTheNextAttempt: a write that was applied without an answer, and replaced before it was repeated, is not said to have failed.
+func TestReplacedBeforeTheNextAttempt(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		p := &s3test.Proxy{Next: &s3test.Server{NoMetadata: bare}}
+		s := serve(t, p)
+		web := httptest.NewServer(p.Next)
+		defer web.Close()
+		other := client(t, web.URL)
+		n := 0
+		replace := func() {
+			n++
+			if _, err := other.CompareAndSwap(ctx, "a", mustTag(t, other, "a"), fmt.Append(nil, "other ", n)); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, fault := range []s3test.Fault{s3test.DropAfter, s3test.FailAfter, s3test.Cut} {
+			p.Choose = first("PUT", fault, replace)
+			_, err := s.PutIfAbsent(ctx, "a", []byte("mine"))
+			if !errors.Is(err, ErrUncertain) || errors.Is(err, ErrExists) {
+				t.Errorf("fault %d: put: %v", fault, err)
+			}
+			p.Choose = first("PUT", fault, replace)
+			_, err = s.CompareAndSwap(ctx, "a", mustTag(t, other, "a"), []byte("mine too"))
+			if !errors.Is(err, ErrUncertain) || errors.Is(err, ErrChanged) {
+				t.Errorf("fault %d: swap: %v", fault, err)
+			}
+			other.Delete(ctx, "a")
+		}
+	}
+}
+
+// TestNoAnswerAtAll: what a call returns when every request of a kind fails. Only what may have been applied is uncertain.
+func TestNoAnswerAtAll(t *testing.T) {
+	for fault, want := range map[s3test.Fault]error{s3test.DropBefore: ErrUncertain, s3test.DropAfter: ErrUncertain, s3test.FailBefore: ErrUncertain, s3test.Delay: ErrUncertain} {
+		p := &s3test.Proxy{Next: &s3test.Server{}, Choose: func(*http.Request) s3test.Fault { return fault }}
+		s := serve(t, p)
+		_, err := s.PutIfAbsent(ctx, "a", nil)
+		_, serr := s.CompareAndSwap(ctx, "a", "x", nil)
+		for _, err := range []error{err, serr, s.Delete(ctx, "a")} {
+			if !errors.Is(err, want) {
+				t.Errorf("fault %d: %v", fault, err)
+			}
+		}
+		if _, _, err := s.Get(ctx, "a"); err == nil || errors.Is(err, ErrNotFound) {
+			t.Errorf("fault %d: %v", fault, err)
+		}
+		if _, _, err := s.List(ctx, "", ""); err == nil {
+			t.Errorf("fault %d: no error", fault)
+		}
+	}
+	// Answers that are definite are not repeated.
+	for status, code := range map[int]string{403: "AccessDenied", 404: "NoSuchBucket", 501: "NotImplemented", 400: "EntityTooLarge", 301: "PermanentRedirect"} {
+		n := 0
+		s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n++
+			w.WriteHeader(status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", code, r.Header.Get("Authorization"))
+		}))
+		_, err := s.PutIfAbsent(ctx, "a", nil)
+		_, serr := s.CompareAndSwap(ctx, "a", "x", nil)
+		_, _, gerr := s.Get(ctx, "a")
+		_, _, lerr := s.List(ctx, "", "")
+		for i, err := range []error{err, serr, gerr, lerr, s.Delete(ctx, "a")} {
+			var answer *StatusError
+			if !errors.As(err, &answer) || answer.Status != status || answer.Code != code || errors.Is(err, ErrUncertain) || errors.Is(err, ErrNotFound) ||
+				strings.Contains(err.Error(), "Credential") {
+				t.Errorf("%d, call %d: %v", status, i, err)
+			}
+		}
+		if n != 5 {
+			t.Errorf("%d: %d requests for 5 calls", status, n)
+		}
+	}
+	// Nobody listens: nothing was sent.
+	web := httptest.NewServer(nil)
+	web.Close()
+	s := client(t, web.URL)
+	if _, err := s.PutIfAbsent(ctx, "a", nil); !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, ErrUncertain) {
+		t.Errorf("%v", err)
+	}
+	if err := s.Delete(ctx, "a"); !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, ErrUncertain) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestStalledStore: a store that does not answer, or not to the end, holds no call longer than the limit of a request, nor after the context is over.
+func TestStalledStore(t *testing.T) {
+	for _, begin := range []bool{false, true} {
+		over := make(chan struct{})
+		arrived := make(chan struct{}, 100)
+		s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if begin {
+				w.Header().Set("Content-Length", "10")
+				w.Write([]byte("12345"))
+				w.(http.Flusher).Flush()
+			}
+			arrived <- struct{}{}
+			<-over
+		}))
+		t.Cleanup(func() { close(over) })
+		stop, cancel := context.WithCancel(ctx)
+		go func() {
+			<-arrived
+			cancel()
+		}()
+		if _, err := s.PutIfAbsent(stop, "a", nil); !errors.Is(err, ErrUncertain) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		s.limit, s.attempts = time.Millisecond, 2
+		if _, err := s.PutIfAbsent(ctx, "a", nil); !errors.Is(err, ErrUncertain) && !strings.Contains(err.Error(), "in time") {
+			t.Errorf("%v", err)
+		}
+		if _, _, err := s.Get(ctx, "a"); err == nil || !strings.Contains(err.Error(), "in time") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestS3Addresses: what an address may be, and that no error shows a credential in one.
+func TestS3Addresses(t *testing.T) {
+	keys := credentials(t)
+	for address, want := range map[string]string{
+		"s3://my-bucket":                                "https://my-bucket.s3.eu-test-1.amazonaws.com",
+		"s3://my-bucket/p/q/?region=us-west-2":          "https://my-bucket.s3.us-west-2.amazonaws.com",
+		"s3://my.bucket":                                "https://s3.eu-test-1.amazonaws.com/my.bucket",
+		"s3://my-bucket?endpoint=http://127.0.0.1:9000": "http://127.0.0.1:9000/my-bucket",
+		"s3://my-bucket?endpoint=https://host/sub/":     "https://host/sub/my-bucket",
+		"s3://my-bucket?endpoint=https://{bucket}.host": "https://my-bucket.host",
+		"s3://":                                    "",
+		"s3:///p":                                  "",
+		"s3://my_bucket":                           "",
+		"s3://my-bucket/p/../q":                    "",
+		"s3://my-bucket/P":                         "",
+		"s3://my-bucket#x":                         "",
+		"s3://my-bucket?acl=public":                "",
+		"s3://my-bucket?endpoint=ftp://host":       "",
+		"s3://my-bucket?endpoint=host":             "",
+		"s3://my-bucket?endpoint=https://host?x=y": "",
+		"s3://my-bucket?access_key=" + keys.SecretAccessKey:                    "",
+		"s3://id:" + url.QueryEscape(keys.SecretAccessKey) + "@my-bucket":      "",
+		"s3://my-bucket?endpoint=https://id:" + keys.SecretAccessKey + "@host": "",
+		"s3://my-bucket:" + keys.SecretAccessKey:                               "",
+	} {
+		s, err := openS3(address)
+		if want != "" {
+			if err != nil || s.endpoint.String() != want {
+				t.Errorf("%s: %v", address, err)
+			}
+			continue
+		}
+		if err == nil || strings.Contains(err.Error(), "live") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	if _, err := Open(ctx, "s3://my-bucket"); err == nil || !strings.Contains(err.Error(), "AWS_SECRET_ACCESS_KEY") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestListsOfForeignNames: names that are no keys are not in a list, and do not end it.
+func TestListsOfForeignNames(t *testing.T) {
+	server := &s3test.Server{PageSize: 3}
+	s := serve(t, server)
+	for i := range 20 {
+		server.Set("bucket", fmt.Sprintf("some/prefix/A %d\x01<&>+%%", i), nil)
+	}
+	server.Set("bucket", "some/prefix/b", nil)
+	server.Set("bucket", "some/other", nil)
+	server.Set("other", "some/prefix/c", nil)
+	if list := all(t, s, ""); fmt.Sprint(list) != "[b]" {
+		t.Errorf("%q", list)
+	}
+	// Pages that are not in order would lose keys.
+	for _, body := range []string{
+		"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>some/prefix/b</Key></Contents><Contents><Key>some/prefix/a</Key></Contents></ListBucketResult>",
+		"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>some/prefix/0</Key></Contents><Contents><Key>some/prefix/1</Key></Contents></ListBucketResult>",
+		"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+	} {
+		s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, body) }))
+		if list, _, err := s.List(ctx, "", "9"); !errors.Is(err, ErrUnfit) {
+			t.Errorf("%v %v", list, err)
+		}
+	}
+	s = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>welcome</html>") }))
+	if list, _, err := s.List(ctx, "", ""); err == nil {
+		t.Errorf("%v", list)
+	}
+}

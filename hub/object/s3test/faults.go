@@ -1,0 +1,148 @@
+package s3test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"sync"
+)
+
+// Fault is what happens to a request on its way.
+type Fault int
+
+const (
+	Pass       Fault = iota
+	DropBefore       // the connection ends, nothing is applied
+	DropAfter        // the connection ends, the request is applied
+	FailBefore       // the answer is 503, nothing is applied
+	FailAfter        // the answer is 500, the request is applied
+	Twice            // the request is applied twice, with no other between, and answered by the second one
+	Delay            // the connection ends, the request is applied later: before a following one, or in Flush
+	Cut              // the answer ends in its middle
+	Shuffle          // the entries of a list change places and are doubled, if it is the last page
+	Faults           // their number
+)
+
+// Proxy is a proxy before a store. It is safe for concurrent use.
+type Proxy struct {
+	Next http.Handler
+	// Choose says what happens to a request; nil is Pass.
+	Choose func(r *http.Request) Fault
+
+	alone   sync.RWMutex // a request that is applied twice has it alone
+	mu      sync.Mutex
+	delayed []func()
+}
+
+// Random chooses a fault for one of every n requests.
+func Random(seed uint64, n int) func(*http.Request) Fault {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 1))
+	return func(*http.Request) Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if rng.IntN(n) > 0 {
+			return Pass
+		}
+		return Fault(rng.IntN(int(Faults)))
+	}
+}
+
+// Flush applies the requests that are delayed.
+func (p *Proxy) Flush() {
+	p.mu.Lock()
+	list := p.delayed
+	p.delayed = nil
+	p.mu.Unlock()
+	for _, apply := range list {
+		apply()
+	}
+}
+
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	apply := func() *httptest.ResponseRecorder {
+		again := r.Clone(context.WithoutCancel(r.Context()))
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		out := httptest.NewRecorder()
+		p.Next.ServeHTTP(out, again)
+		return out
+	}
+	pass := func() *httptest.ResponseRecorder {
+		p.alone.RLock()
+		defer p.alone.RUnlock()
+		return apply()
+	}
+	fault := Pass
+	if p.Choose != nil {
+		fault = p.Choose(r)
+	}
+	if fault == Delay {
+		p.mu.Lock()
+		p.delayed = append(p.delayed, func() { pass() })
+		p.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
+	if p.Choose != nil && len(body)%3 == 0 { // some requests overtake those that are delayed
+		p.Flush()
+	}
+	switch fault {
+	case DropBefore:
+		panic(http.ErrAbortHandler)
+	case FailBefore:
+		fail(w, http.StatusServiceUnavailable, "SlowDown")
+		return
+	case DropAfter:
+		pass()
+		panic(http.ErrAbortHandler)
+	case FailAfter:
+		pass()
+		fail(w, http.StatusInternalServerError, "InternalError")
+		return
+	case Twice:
+		pass = func() *httptest.ResponseRecorder {
+			p.alone.Lock()
+			defer p.alone.Unlock()
+			apply()
+			return apply()
+		}
+	}
+	out := pass()
+	data := out.Body.Bytes()
+	if fault == Shuffle {
+		data = shuffle(data)
+		out.Header().Del("Content-Length")
+	}
+	maps.Copy(w.Header(), out.Header())
+	if fault == Cut {
+		w.Header().Set("Content-Length", "1000000")
+		w.WriteHeader(out.Code)
+		w.Write(data[:len(data)/2])
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(out.Code)
+	w.Write(data)
+}
+
+var entry = regexp.MustCompile(`<Contents>.*?</Contents>`)
+
+func shuffle(list []byte) []byte {
+	if !bytes.Contains(list, []byte("<IsTruncated>false")) {
+		return list
+	}
+	all := entry.FindAll(list, -1)
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	n := 0
+	return entry.ReplaceAllFunc(list, func([]byte) []byte {
+		n++
+		return append(append([]byte(nil), all[n-1]...), all[0]...)
+	})
+}
