@@ -121,9 +121,9 @@ type ObservedFinding struct {
 }
 
 const (
-	maxObserved = 1000     // files and findings of one reply
-	maxCommand  = 64 << 10 // bytes of a command line that are looked at
-	maxCalls    = 64
+	maxObserved = 1000 // files and findings of one reply
+	maxCommand  = observe.MaxCommand
+	maxCalls    = observe.MaxCalls
 )
 
 // Scan compares every file of the workspace with what the last scan found, and

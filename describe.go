@@ -7,6 +7,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
+	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -138,7 +139,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		},
 	}
 	out.Transactions = []string{}
-	for _, h := range s.openTxs() {
+	for _, h := range staged.List(s.engine.Disk.State) {
 		out.Transactions = append(out.Transactions, h.TxID)
 	}
 	if s.engine.Log != nil {

@@ -121,7 +121,7 @@ func (s *Store) sides(l *history.Lineage, r DiffRequest) (from, to side, err err
 	if r.To > 0 {
 		to.v, err = l.Version(r.To)
 		to = sideOf(to.v)
-	} else if to.sha, to.size, err = s.onDisk(l.Path); newest != nil && s.noFile(err) {
+	} else if to.sha, to.size, err = s.onDisk(l.Path); newest != nil && s.engine.NoFile(err) {
 		err = nil // what was there is known, and now it is not
 	}
 	if err != nil {

@@ -2,9 +2,9 @@ package resilientwrite
 
 import (
 	"context"
-	"errors"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/internal/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -59,10 +59,10 @@ func (a Admin) Export(ctx context.Context, r ExportRequest) (ExportResult, error
 	w := &failingWriter{w: r.W}
 	foot, err := s.engine.Log.Export(w, journal.ExportHeader{CreatedAt: s.engine.Now().UTC().Format(engine.TimeFormat), Tool: Version}, func() error {
 		u.account.one()
-		return canceled(ctx)
+		return admin.Canceled(ctx)
 	})
 	if w.err != nil {
-		err = u.outside(w.err, "the export could not be written; what was written is incomplete")
+		err = admin.Outside(s.engine, w.err, "the export could not be written; what was written is incomplete")
 	}
 	if err != nil {
 		return ExportResult{}, u.failed(err)
@@ -86,16 +86,4 @@ func (f *failingWriter) Write(p []byte) (int, error) {
 		f.err = err
 	}
 	return n, err
-}
-
-// outside is the error of a stream that the caller gave.
-func (u *upkeep) outside(err error, hint string) error {
-	var own *fault.Fault
-	if errors.As(err, &own) {
-		return err
-	}
-	if e := u.s.engine.ErrorOf(err); e.Code != fault.Internal {
-		return e
-	}
-	return fault.New(fault.IOError).Because(err).Hintf("%s", hint)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/admin"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -24,7 +25,7 @@ import (
 // counted.
 
 const (
-	guardName   = "budgets.json"
+	guardName   = admin.BudgetsName
 	guardLimit  = 1 << 20 // bytes of the file
 	maxStrikes  = 1000    // calls that are remembered
 	strikeAge   = 24 * time.Hour
@@ -128,6 +129,25 @@ func (s *Store) readTally() tally {
 		}
 	}
 	return t
+}
+
+// budgetFile is the file of the counts for the verbs of the operator.
+func (s *Store) budgetFile() admin.Budgets {
+	return admin.Budgets{
+		Limit: guardLimit,
+		Lock:  func() func() { s.guard.mu.Lock(); return s.guard.mu.Unlock },
+		Decode: func(data []byte) (int, bool) {
+			var t tally
+			ok := json.Unmarshal(data, &t) == nil
+			return len(t.Strikes), ok
+		},
+		Live: func() int { return len(s.readTally().Strikes) },
+		Rewrite: func() error {
+			t := s.readTally()
+			s.guard.task, s.guard.strikes = t.Task, t.Strikes
+			return s.writeStrikes()
+		},
+	}
 }
 
 // call is what makes two calls the same.

@@ -105,7 +105,7 @@ func (s *Store) hashClean(raw string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.hashPath(rel)
+	return s.engine.HashPath(rel)
 }
 
 // drifted refuses to go on from a state that is not there any more. An error
@@ -300,7 +300,7 @@ func (w *globWalk) entry(dir fsx.Dir, name, at string, st fsx.Stat) error {
 		if len(w.files) == maxAutoState {
 			return fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("auto_state matches more than %d files; narrow the glob", maxAutoState)
 		}
-		sha, err := w.s.hashPath(at)
+		sha, err := w.s.engine.HashPath(at)
 		if err != nil || sha == "" {
 			return err
 		}

@@ -9,14 +9,13 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 )
 
 // A staged transaction is a directory tx/<id>/ in the state directory: the
 // file begin.json, and one file for each operation. It exists exactly as long
 // as begin.json does, which the commit of the transaction takes away together
 // with everything it does: it can never happen twice.
-
-const txBegin = "begin.json"
 
 // TxBeginRequest asks for a transaction to be begun.
 type TxBeginRequest struct {
@@ -31,15 +30,6 @@ type TxBeginResult struct {
 	ExpiresAt string `json:"expires_at"`
 	// The full record of the call.
 	Receipt Receipt `json:"receipt"`
-}
-
-// txHead is what begin.json holds.
-type txHead struct {
-	TxID      string `json:"tx_id"`
-	Caller    string `json:"caller"`
-	Session   string `json:"session"`
-	CreatedAt string `json:"created_at"`
-	ExpiresAt string `json:"expires_at"`
 }
 
 // TxBegin begins a transaction that is built in several calls. What is staged
@@ -57,7 +47,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 		return TxBeginResult{}, c.Failed(e)
 	}
 	id := "tx_" + c.ID
-	head := txHead{
+	head := staged.Head{
 		TxID: id, Caller: c.Req.Caller, Session: c.Req.Session,
 		CreatedAt: c.Began.UTC().Format(engine.TimeFormat), ExpiresAt: c.Began.Add(strikeAge).UTC().Format(engine.TimeFormat),
 	}
@@ -65,7 +55,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	if err != nil {
 		return TxBeginResult{}, c.Failed(err)
 	}
-	m := engine.NewObject("tx/"+id+"/"+txBegin, "tx_begin", engine.OpCreate)
+	m := engine.NewObject("tx/"+id+"/"+staged.Begin, "tx_begin", engine.OpCreate)
 	m.Hold(data)
 	c.Muts, c.Req.Tx = []*engine.Mutation{m}, id
 	c.Outcome = func() any { return outcome{ExpiresAt: head.ExpiresAt} }
@@ -127,9 +117,9 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	if err != nil {
 		return TxStageResult{}, c.Failed(err)
 	}
-	m := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+opName(1), "tx_stage", engine.OpCreate)
+	m := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+staged.OpName(1), "tx_stage", engine.OpCreate)
 	m.Hold(data)
-	c.Muts, c.Also = []*engine.Mutation{m}, []string{txLock(r.TxID)}
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
 	index := 0
 	c.Plan = func(context.Context) error {
 		if s.keyKnown(c.Req.Key) { // the key answers
@@ -142,7 +132,7 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 		if index = n + 1; index > maxStagedOps {
 			return fault.New(fault.TooLarge).With("max_ops", maxStagedOps).Hintf("a transaction has at most %d operations; commit this one", maxStagedOps)
 		}
-		m.Object = "tx/" + r.TxID + "/" + opName(index)
+		m.Object = "tx/" + r.TxID + "/" + staged.OpName(index)
 		m.Path = engine.StateDirName + "/" + m.Object
 		return nil
 	}
@@ -155,10 +145,6 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	}
 	return TxStageResult{TxID: r.TxID, Index: index, Receipt: rec}, nil
 }
-
-func txLock(id string) string { return "tx\x00" + id }
-
-func opName(i int) string { return fmt.Sprintf("op-%05d.json", i) }
 
 // safeTxID is an id that may be part of a path.
 func safeTxID(id string) string {

@@ -11,10 +11,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 )
-
-// maxStagedOp is the size in bytes of one staged operation.
-const maxStagedOp = 512 << 20
 
 // txDir opens the directory of a staged transaction.
 func (s *Store) txDir(id string) (fsx.Dir, error) {
@@ -43,7 +41,7 @@ func (s *Store) stagedOps(id string) ([]TxOp, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	if _, err := dir.Lstat(txBegin); engine.IsAbsent(err) {
+	if _, err := dir.Lstat(staged.Begin); engine.IsAbsent(err) {
 		return nil, fault.New(fault.TxNotFound)
 	} else if err != nil {
 		return nil, err
@@ -54,11 +52,11 @@ func (s *Store) stagedOps(id string) ([]TxOp, error) {
 	}
 	ops := make([]TxOp, len(names))
 	for i, name := range names {
-		data, err := durable.ReadFile(dir, name, maxStagedOp)
+		data, err := durable.ReadFile(dir, name, staged.MaxOp)
 		if err != nil {
 			return nil, err
 		}
-		if name != opName(i+1) || json.Unmarshal(data, &ops[i]) != nil {
+		if name != staged.OpName(i+1) || json.Unmarshal(data, &ops[i]) != nil {
 			return nil, fault.New(fault.HashDriftOnRead).With("op_index", i).Hintf("a staged operation was changed or lost on disk; roll the transaction back and begin again")
 		}
 	}
@@ -72,7 +70,7 @@ func (s *Store) stagedCount(id string) (int, error) {
 		return 0, err
 	}
 	defer dir.Close()
-	if _, err := dir.Lstat(txBegin); engine.IsAbsent(err) {
+	if _, err := dir.Lstat(staged.Begin); engine.IsAbsent(err) {
 		return 0, fault.New(fault.TxNotFound)
 	} else if err != nil {
 		return 0, err
@@ -139,9 +137,9 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	}
 	// Taken away with everything the transaction does. When it is gone, only
 	// the idempotency key can still answer.
-	begin := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_commit", engine.OpDelete)
+	begin := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+staged.Begin, "tx_commit", engine.OpDelete)
 	c.Muts = append(c.Muts, begin)
-	c.Also = []string{txLock(r.TxID)}
+	c.Also = []string{staged.Lock(r.TxID)}
 	count := len(ops)
 	c.Plan = func(ctx context.Context) error {
 		if now, err := s.stagedCount(r.TxID); err == nil && now != count {
@@ -200,9 +198,9 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 		return TxRollbackResult{}, c.Failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}
-	m := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+txBegin, "tx_rollback", engine.OpDelete)
+	m := engine.NewObject("tx/"+safeTxID(r.TxID)+"/"+staged.Begin, "tx_rollback", engine.OpDelete)
 	m.AbsentOK = true
-	c.Muts, c.Also = []*engine.Mutation{m}, []string{txLock(r.TxID)}
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
 	c.Plan = func(context.Context) error { // under the lock, so that what is staged meanwhile counts
 		n, err := s.stagedCount(r.TxID)
 		out.Existed, out.Dropped = err == nil, n
@@ -231,7 +229,7 @@ func (s *Store) dropTx(id string) {
 			return err
 		}
 		defer dir.Close()
-		if _, err := dir.Lstat(txBegin); !engine.IsAbsent(err) {
+		if _, err := dir.Lstat(staged.Begin); !engine.IsAbsent(err) {
 			return err
 		}
 		names, err := dir.Names()
@@ -244,33 +242,6 @@ func (s *Store) dropTx(id string) {
 		}
 		return err
 	})
-}
-
-// openTxs lists the staged transactions, oldest first.
-func (s *Store) openTxs() []txHead {
-	list := []txHead{}
-	if s.engine.Disk.State == nil {
-		return list
-	}
-	all, err := s.engine.Disk.State.OpenDir("tx")
-	if err != nil {
-		return list
-	}
-	defer all.Close()
-	names, _ := all.Names()
-	for _, id := range names {
-		dir, err := all.OpenDir(id)
-		if err != nil {
-			continue
-		}
-		var h txHead
-		if data, err := durable.ReadFile(dir, txBegin, engine.MetaLimit); err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id {
-			list = append(list, h)
-		}
-		dir.Close()
-	}
-	sort.SliceStable(list, func(i, j int) bool { return list[i].CreatedAt < list[j].CreatedAt })
-	return list
 }
 
 // sweepTxs drops transactions that expired, and what is left of those that are
@@ -289,7 +260,7 @@ func (s *Store) sweepTxs(ctx context.Context) error {
 		return err
 	}
 	now := s.engine.Now().UTC().Format(engine.TimeFormat)
-	for _, h := range s.openTxs() {
+	for _, h := range staged.List(s.engine.Disk.State) {
 		if h.ExpiresAt < now {
 			if _, err := s.TxRollback(ctx, TxRollbackRequest{TxID: h.TxID, Call: Call{Caller: "expiry"}}); err != nil {
 				return err

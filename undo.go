@@ -273,7 +273,7 @@ func inOneCommit(files int) error {
 // the file that held them, that is what the caller has to know.
 func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
 	for _, f := range files {
-		if have, err := s.hashPath(f.path); err == nil && have != f.newest.SHA256 {
+		if have, err := s.engine.HashPath(f.path); err == nil && have != f.newest.SHA256 {
 			e = engine.ChangedOutside("undo", f.newest.SHA256, have)
 			e.Path = f.path
 			break

@@ -1,14 +1,12 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 
+	"github.com/resilientwrite/resilientwrite/internal/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // Admin has the calls of an operator. They are not tools, and do not go through
@@ -31,13 +29,11 @@ const (
 
 // upkeep is one call of the operator in progress.
 type upkeep struct {
+	admin.Call
 	s       *Store
 	c       *commit // who calls, and the receipt
 	account *meter
-	effect  fault.Effect // what is on disk if the call fails now
-	seq     uint64       // the newest row it wrote
 	end     []func()
-	temps   []string // files in staging/ that were made to take the place of others
 }
 
 // upkeepCall says what kind of call it is.
@@ -49,7 +45,7 @@ type upkeepCall struct {
 
 // beginUpkeep counts a call in and keeps others of its kind out.
 func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, context.Context, error) {
-	u := &upkeep{s: s, effect: fault.EffectNone}
+	u := &upkeep{s: s}
 	u.c = s.newCommit(ctx, request{op: call.op, caller: call.caller, session: call.session, dryRun: call.dryRun})
 	enter := s.engine.Enter
 	if call.reads {
@@ -78,6 +74,13 @@ func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, cont
 	ctx, account, end := metered(ctx)
 	u.account = account
 	u.end = append(u.end, end)
+	u.Call = admin.Call{Store: s.admin(), DryRun: call.dryRun, Meter: counted{account}, Via: u.c.Via, Invocation: u.c.Inv, Effect: fault.EffectNone}
+	u.Commit = func(ctx context.Context, what string, prepare func(*engine.Commit)) error {
+		c := s.newCommit(ctx, request{op: call.op, caller: u.Caller, session: u.Session, hash: what})
+		prepare(c.Commit)
+		return s.commit(ctx, c)
+	}
+	u.calls(u.c.Req.Caller, u.c.Req.Session)
 	return u, ctx, nil
 }
 
@@ -90,16 +93,14 @@ func (u *upkeep) close() {
 
 // failed ends the call with an error.
 func (u *upkeep) failed(err error) *Error {
-	for _, name := range u.temps { // those that were not used would look like work in progress
-		u.s.engine.Disk.Staging.Remove(name)
-	}
+	u.DropTemps()
 	u.close()
 	e := u.s.engine.ErrorOf(err)
 	u.c.hideNames()
 	u.s.hideIn(e)
 	e.Op = u.c.Req.Op
-	if u.effect != fault.EffectNone {
-		e.Effect = u.effect
+	if u.Effect != "" && u.Effect != fault.EffectNone {
+		e.Effect = u.Effect
 	}
 	e.RetryBudget = u.s.budget()
 	status := StatusRefused
@@ -119,94 +120,43 @@ func (u *upkeep) done(status Status, warnings []Warning) Receipt {
 	u.close()
 	r := u.c.receipt(u.c.First(), status)
 	r.Warnings = append(r.Warnings, warnings...)
-	if u.seq > 0 && status == StatusSucceeded {
-		r.JournalSeq, r.JournalID = u.seq, engine.JournalID(u.seq, 0)
+	if u.Seq > 0 && status == StatusSucceeded {
+		r.JournalSeq, r.JournalID = u.Seq, engine.JournalID(u.Seq, 0)
 	}
 	u.c.tell(r)
 	return r
 }
 
-// note writes a note about the journal or the state directory, and makes it
-// durable whatever the level: what follows relies on it.
-func (u *upkeep) note(ctx context.Context, n journal.Note) error {
-	rec := &journal.Record{
-		TS: u.s.engine.Now().UTC().Format(engine.TimeFormat), Kind: journal.KindNote, Writer: u.s.engine.Writer,
-		Settled: u.s.engine.Unsettled.Floor(u.s.engine.Log.Head()),
-		Caller:  u.c.Req.Caller, Session: u.c.Req.Session, Via: u.c.Via, Invocation: u.c.Inv, Note: &n,
-	}
-	u.effect = fault.EffectUnknown
-	err := u.s.engine.WriteRow(context.WithoutCancel(ctx), rec)
-	if err == nil {
-		err = u.s.engine.Log.Sync()
-	}
-	if err != nil {
-		return u.journalFailed(err)
-	}
-	u.seq = rec.Seq
-	return nil
+// calls says who calls.
+func (u *upkeep) calls(caller, session string) {
+	u.c.Req.Caller, u.c.Req.Session = cmp.Or(caller, u.c.Req.Caller), cmp.Or(session, u.c.Req.Session)
+	u.Caller, u.Session = u.c.Req.Caller, u.c.Req.Session
 }
 
-// journalFailed judges a journal that did not take a row: where no one knows
-// what it holds, the store takes nothing more.
-func (u *upkeep) journalFailed(err error) error {
-	var we *journal.WriteError
-	if errors.As(err, &we) && we.Effect == journal.EffectUnknown || u.s.engine.Log.Poisoned() {
-		return u.s.engine.Poison(err)
+// admin is the store as the verbs of the operator see it.
+func (s *Store) admin() *admin.Store {
+	return &admin.Store{
+		Engine: s.engine, Scratch: s.scratch, Chunks: s.chunks, Checkpoints: s.checkpoints, Handoffs: s.handoffs, Drafts: s.drafts,
+		LockTimeout: s.opts.LockTimeout, SafeText: s.safeText, DropStaged: s.sweepTxs, Budgets: s.budgetFile(),
+		CleanCheckpoints: func(ctx context.Context, caller, session string, dryRun bool) (int, bool, error) {
+			others := false
+			r, err := s.CheckpointCleanup(ctx, CheckpointCleanupRequest{IncludeSession: &others, Call: Call{DryRun: dryRun, Caller: caller, Session: session}})
+			return len(r.Removed), r.More, err
+		},
 	}
-	return err
 }
 
-// noteBytes bounds one note: a row of the journal has at most 256 KiB.
-const noteBytes = 128 << 10
-
-// noteChanges writes down what is about to be changed on purpose, in as many
-// notes as it takes.
-func (u *upkeep) noteChanges(ctx context.Context, what, text string, list []journal.Change) error {
-	for len(list) > 0 {
-		n, size := 0, 0
-		for n < len(list) && size < noteBytes {
-			data, err := json.Marshal(list[n])
-			if err != nil {
-				return err
-			}
-			size += len(data) + 1
-			n++
-		}
-		if err := u.note(ctx, journal.Note{What: what, Text: text, Changed: list[:n]}); err != nil {
-			return err
-		}
-		list = list[n:]
+func changedOr(changed bool) Status {
+	if changed {
+		return StatusSucceeded
 	}
-	return nil
+	return StatusUnchanged
 }
 
-// forGood flushes the removal of the entries of commits that are settled. One
-// that came back with a power cut would have recovery do the commit again, and
-// with it what this call is about to take away.
-func (u *upkeep) forGood() error {
-	if u.s.engine.Disk.Staging == nil {
-		return nil
-	}
-	return u.s.engine.Disk.Staging.Sync()
-}
+// counted is the account of a call, which may be nil.
+type counted struct{ m *meter }
 
-// tempName is a name in staging/ for a file that takes the place of another
-// one. What a crash leaves of it is swept by the next Open.
-func (u *upkeep) tempName() string {
-	name := u.s.engine.NewCommitID() + engine.TempSuffix
-	u.temps = append(u.temps, name)
-	return name
+func (c counted) Things(step string, total int64, message string) {
+	c.m.things(Stage(step), total, message)
 }
-
-// createTemp makes such a file.
-func (u *upkeep) createTemp(name string) (fsx.File, error) {
-	return u.s.engine.Disk.Staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
-}
-
-// canceled is the error of a call that was broken off between two steps.
-func canceled(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return fault.New(fault.Canceled).Because(err).Hintf("the call was canceled between two steps; completed steps remain, and calling again continues")
-	}
-	return nil
-}
+func (c counted) One() { c.m.one() }

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -64,4 +65,32 @@ func (h *hashCache) Put(st fsx.Stat, e HashEntry) {
 		}
 	}
 	h.list[IDOf(st)] = e
+}
+
+// NoFile reports whether an error of a look at a path says that no file can be
+// there: it is a directory, or a file is where one would have to be.
+func (s *Engine) NoFile(err error) bool {
+	if err == nil {
+		return false
+	}
+	d := s.ErrorOf(err).Code
+	return d == fault.IsADirectory || d == fault.NotADirectory
+}
+
+// HashPath hashes a file of the workspace; "" when it is absent.
+func (s *Engine) HashPath(path string) (string, error) {
+	target, err := s.Locate(path)
+	if err != nil {
+		return "", err
+	}
+	defer target.Close()
+	if !target.Exists() {
+		return "", nil
+	}
+	f, st, err := OpenIfThere(target.Parent, target.Name)
+	if err != nil || f == nil {
+		return "", err
+	}
+	defer f.Close()
+	return ShaOf(f, st.Size)
 }

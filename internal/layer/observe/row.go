@@ -11,6 +11,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
+// What a group says of the calls during which it was made.
+const (
+	MaxCommand = 64 << 10 // bytes of a command line that are looked at
+	MaxCalls   = 64
+)
+
 // record writes the row of what was found, under the locks of its paths.
 func (s *scan) record() error {
 	if len(s.found) == 0 {

@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"encoding/json"
@@ -35,19 +35,13 @@ const (
 	problemForeign      = "unknown_file"
 )
 
-// parts checks everything but the journal and the kept versions.
+// parts checks everything but the journal.
 func (c *checker) parts() error {
-	for _, part := range []struct {
-		dir  string
-		look func() error
-	}{
-		{"index", c.snapshots}, {scratch.Dir, c.scratchpad}, {checkpoint.Dir, c.checkpoints}, {chunks.Dir, c.sessions},
-		{quarantineName, c.drafts}, {guardName, c.budgets}, {"cursors", c.cursors}, {handoff.Dir, c.handoffs},
-	} {
-		if part.dir != guardName && c.misplaced(part.dir) {
+	for _, part := range parts {
+		if part.check == nil || !part.isFile && c.misplaced(part.name) {
 			continue
 		}
-		if err := part.look(); err != nil {
+		if err := part.check(c); err != nil {
 			return err
 		}
 	}
@@ -60,7 +54,7 @@ const quarantineName = "quarantine"
 // misplaced names what bears the name of a part of the state directory and is
 // no directory. It must not keep the check from the other parts.
 func (c *checker) misplaced(part string) bool {
-	st, err := c.s.engine.Disk.State.Lstat(part)
+	st, err := c.Engine.Disk.State.Lstat(part)
 	if err != nil || st.Kind == fsx.Directory {
 		return false
 	}
@@ -69,10 +63,10 @@ func (c *checker) misplaced(part string) bool {
 }
 
 func (c *checker) snapshots() error {
-	if c.s.engine.Disk.Index == nil {
+	if c.Engine.Disk.Index == nil {
 		return nil
 	}
-	list, err := index.Snapshots(c.s.engine.Disk.Index)
+	list, err := index.Snapshots(c.Engine.Disk.Index)
 	for _, snap := range list {
 		if snap.Err != nil {
 			c.problem(problemSnapshot, "index/"+snap.Name, 0, "the cache is damaged; it can be rebuilt from the journal")
@@ -82,7 +76,7 @@ func (c *checker) snapshots() error {
 }
 
 func (c *checker) scratchpad() error {
-	pad, err := c.s.scratch.Open()
+	pad, err := c.Scratch.Open()
 	if err != nil {
 		return err
 	}
@@ -97,7 +91,7 @@ func (c *checker) scratchpad() error {
 	} else if said != "" && !pad.Odd {
 		c.problem(problemScratchIndex, scratch.Index, 0, said)
 	}
-	dir, err := c.s.engine.StatePart(scratch.Dir)
+	dir, err := c.Engine.StatePart(scratch.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -138,7 +132,7 @@ func (c *checker) unlisted(pad *scratch.Pad) (said string, err error) {
 			return "", nil
 		}
 		time.Sleep(20 * time.Millisecond)
-		if pad, err = c.s.scratch.Open(); err != nil {
+		if pad, err = c.Scratch.Open(); err != nil {
 			return "", err
 		}
 		lost = slices.DeleteFunc(lost, func(sha string) bool { return !slices.Contains(pad.Unlisted, sha) })
@@ -177,11 +171,11 @@ func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
 }
 
 func (c *checker) checkpoints() error {
-	names, err := c.s.checkpoints.List()
+	names, err := c.Checkpoints.List()
 	if len(names) == 0 || err != nil {
 		return err
 	}
-	dir, err := c.s.engine.StatePart(checkpoint.Dir)
+	dir, err := c.Engine.StatePart(checkpoint.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -193,7 +187,7 @@ func (c *checker) checkpoints() error {
 			}
 			continue
 		}
-		saved, err := c.s.checkpoints.Read(name, false)
+		saved, err := c.Checkpoints.Read(name, false)
 		if engine.IsAbsent(err) {
 			continue
 		}
@@ -208,7 +202,7 @@ func (c *checker) checkpoints() error {
 }
 
 func (c *checker) sessions() error {
-	all, err := c.s.chunks.OpenAll()
+	all, err := c.Chunks.OpenAll()
 	if all == nil || err != nil {
 		return err
 	}
@@ -235,11 +229,11 @@ func (c *checker) sessions() error {
 
 // session looks at the names in one session, and at its list.
 func (c *checker) session(name string) error {
-	sess, err := c.s.chunks.Read(name)
+	sess, err := c.Chunks.Read(name)
 	if err != nil {
 		return err
 	}
-	dir, err := c.s.chunks.OpenDir(name)
+	dir, err := c.Chunks.OpenDir(name)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -261,7 +255,7 @@ func (c *checker) session(name string) error {
 }
 
 func (c *checker) drafts() error {
-	dir, err := c.s.drafts.OpenDir()
+	dir, err := c.Drafts.OpenDir()
 	if dir == nil || err != nil {
 		return err
 	}
@@ -293,19 +287,18 @@ func (c *checker) drafts() error {
 }
 
 func (c *checker) budgets() error {
-	data, err := durable.ReadFile(c.s.engine.Disk.State, guardName, guardLimit)
+	data, err := durable.ReadFile(c.Engine.Disk.State, BudgetsName, c.Budgets.Limit)
 	if engine.IsAbsent(err) {
 		return nil
 	}
-	var t tally
-	if err != nil || json.Unmarshal(data, &t) != nil {
-		c.problem(problemBudgets, guardName, 0, "the retry counts cannot be read; they start again from zero")
+	if _, ok := c.Budgets.Decode(data); err != nil || !ok {
+		c.problem(problemBudgets, BudgetsName, 0, "the retry counts cannot be read; they start again from zero")
 	}
 	return nil
 }
 
 func (c *checker) cursors() error {
-	dir, err := c.s.engine.StatePart("cursors")
+	dir, err := c.Engine.StatePart("cursors")
 	if dir == nil || err != nil {
 		return err
 	}
@@ -322,7 +315,7 @@ func (c *checker) cursors() error {
 		if engine.IsAbsent(err) {
 			continue
 		}
-		var cur cursorFile
+		var cur struct{ Agent string }
 		if err != nil || json.Unmarshal(data, &cur) != nil || name != engine.HashOf([]byte(cur.Agent))[:32]+".json" {
 			c.problem(problemCursor, "cursors/"+name, 0, "the cursor cannot be read; its agent starts at the first row")
 		}
@@ -331,7 +324,7 @@ func (c *checker) cursors() error {
 }
 
 func (c *checker) handoffs() error {
-	_, whole, err := c.s.handoffs.Records()
+	_, whole, err := c.Handoffs.Records()
 	if err == nil && !whole {
 		c.problem(problemHandoffs, handoff.Dir+"/"+handoff.ReadName, 0, "it is unknown who has read which handoff")
 	}

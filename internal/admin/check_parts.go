@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"encoding/hex"
@@ -13,7 +13,7 @@ import (
 
 // auditor is what the check wants to hear of the journal.
 func (c *checker) auditor() journal.Auditor {
-	if data, err := durable.ReadFile(c.s.engine.Disk.State, engine.MetaName, engine.MetaLimit); err == nil {
+	if data, err := durable.ReadFile(c.Engine.Disk.State, engine.MetaName, engine.MetaLimit); err == nil {
 		if json.Unmarshal(data, &c.closed) != nil {
 			c.closed = engine.Meta{}
 		}

@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"bufio"
@@ -17,8 +17,8 @@ import (
 
 // stateWalk calls fn for every file of the state directory; part is where it
 // is. Symbolic links are not followed.
-func (s *Store) stateWalk(fn func(dir fsx.Dir, part, name string, st fsx.Stat) error) error {
-	return walkDir(s.engine.Disk.State, "", maxDepth, fn)
+func (s *Store) walk(fn func(dir fsx.Dir, part, name string, st fsx.Stat) error) error {
+	return walkDir(s.Engine.Disk.State, "", maxDepth, fn)
 }
 
 // maxDepth is how deep a directory is looked into; ours are three levels deep.
@@ -67,7 +67,7 @@ var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history
 // implementation.
 func (e *eraser) rest(ctx context.Context) error {
 	return e.under(ctx, []string{"state", handoff.Lock}, func() error {
-		return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
+		return e.walk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
 			path := engine.JoinPath(part, name)
 			switch {
 			case st.Kind != fsx.Regular, ownPlaces.MatchString(path), part == "staging" && engine.OwnStaging(name):
@@ -75,7 +75,7 @@ func (e *eraser) rest(ctx context.Context) error {
 			case path == engine.LegacyName:
 				return e.legacy(ctx, dir)
 			}
-			e.u.account.one()
+			e.Meter.One()
 			place := "others"
 			if part != "" {
 				place, _, _ = strings.Cut(part, "/")
@@ -149,18 +149,18 @@ func (e *eraser) names(ctx context.Context) error {
 		return nil
 	}
 	return e.under(ctx, []string{"state", handoff.Lock}, func() error {
-		return e.s.stateWalk(func(dir fsx.Dir, part, name string, _ fsx.Stat) error {
+		return e.walk(func(dir fsx.Dir, part, name string, _ fsx.Stat) error {
 			to := e.shown(name)
 			if to == name {
 				return nil
 			}
 			place, _, _ := strings.Cut(engine.JoinPath(part, name), "/")
 			e.count(e.shown(place), 1)
-			if e.dryRun {
+			if e.DryRun {
 				return nil
 			}
 			change := journal.Change{Path: e.shown(engine.StateDirName + "/" + engine.JoinPath(part, name))}
-			if err := e.u.noteChanges(ctx, journal.NoteErased, e.reason, []journal.Change{change}); err != nil {
+			if err := e.noteChanges(ctx, journal.NoteErased, e.reason, []journal.Change{change}); err != nil {
 				return err
 			}
 			return renameAway(dir, name, to)
@@ -190,7 +190,7 @@ var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|reserve|poi
 // whatIsLeft looks at what no round has looked at and, when the last round
 // still found something, at everything once more.
 func (e *eraser) whatIsLeft() error {
-	return e.s.stateWalk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
+	return e.walk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
 		path := engine.JoinPath(part, name)
 		if e.found == 0 && !untouched.MatchString(path) || strings.HasPrefix(path, "history/") && strings.HasSuffix(path, durable.TempSuffix) {
 			return nil
@@ -214,12 +214,12 @@ const maxNamed = 1000
 
 // searchWorkspace lists the files of the workspace that still hold the secret.
 func (e *eraser) searchWorkspace(ctx context.Context) error {
-	state, err := e.s.engine.Disk.State.Stat()
+	state, err := e.Engine.Disk.State.Stat()
 	if err != nil {
 		return err
 	}
-	e.u.account.things(StepFiles, 0, "searching the workspace")
-	err = e.searchDir(ctx, e.s.engine.Disk.Root, "", maxDepth, state)
+	e.Meter.Things(StepFiles, 0, "searching the workspace")
+	err = e.searchDir(ctx, e.Engine.Disk.Root, "", maxDepth, state)
 	slices.Sort(e.out.Workspace)
 	return err
 }
@@ -231,7 +231,7 @@ func (e *eraser) searchDir(ctx context.Context, dir fsx.Dir, at string, depth in
 		return nil
 	}
 	for _, name := range names {
-		if err := canceled(ctx); err != nil {
+		if err := Canceled(ctx); err != nil {
 			return err
 		}
 		st, err := dir.Lstat(name)
@@ -252,7 +252,7 @@ func (e *eraser) searchDir(ctx context.Context, dir fsx.Dir, at string, depth in
 				return err
 			}
 		case fsx.Regular:
-			e.u.account.one()
+			e.Meter.One()
 			hit, err := e.holds(dir, name)
 			if err != nil {
 				e.out.Unreadable++

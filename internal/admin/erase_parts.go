@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"bytes"
@@ -34,14 +34,14 @@ func (e *eraser) carry(ctx context.Context, list []erasure) error {
 	for _, x := range list {
 		e.count(x.place, 1)
 	}
-	if e.dryRun {
+	if e.DryRun {
 		return nil
 	}
 	var changes []journal.Change
 	for _, x := range list {
 		changes = append(changes, journal.Change{Path: e.shown(engine.StateDirName + "/" + x.path), Was: x.was, Now: x.now})
 	}
-	if err := e.u.noteChanges(ctx, journal.NoteErased, e.reason, changes); err != nil {
+	if err := e.noteChanges(ctx, journal.NoteErased, e.reason, changes); err != nil {
 		return err
 	}
 	dirs := map[fsx.Dir]bool{}
@@ -63,7 +63,7 @@ func (e *eraser) carry(ctx context.Context, list []erasure) error {
 
 // under runs fn with some names of the lock table held.
 func (e *eraser) under(ctx context.Context, keys []string, fn func() error) error {
-	unlock, err := e.s.engine.Locks.Names(ctx, e.s.opts.LockTimeout, "erase", keys...)
+	unlock, err := e.Engine.Locks.Names(ctx, e.LockTimeout, "erase", keys...)
 	if err != nil {
 		return err
 	}
@@ -114,14 +114,14 @@ func (e *eraser) rewriting(place, part string, dir fsx.Dir, name string, asJSON 
 		return nil, err
 	}
 	x := &erasure{place: place, path: engine.JoinPath(part, name), dir: dir}
-	if x.was, err = engine.ShaOf(f, st.Size); err != nil || e.dryRun {
+	if x.was, err = engine.ShaOf(f, st.Size); err != nil || e.DryRun {
 		return x, err
 	}
-	tmp := e.u.tempName()
+	tmp := e.tempName()
 	if x.now, err = e.writeMasked(tmp, dir, name, st.Mode); err != nil {
 		return nil, err
 	}
-	x.apply = func() error { return e.s.engine.Disk.Staging.Rename(tmp, dir, name) }
+	x.apply = func() error { return e.Engine.Disk.Staging.Rename(tmp, dir, name) }
 	return x, nil
 }
 
@@ -136,7 +136,7 @@ func (e *eraser) writeMasked(tmp string, dir fsx.Dir, name string, mode uint32) 
 		return "", err
 	}
 	defer in.Close()
-	out, err := e.u.createTemp(tmp)
+	out, err := e.createTemp(tmp)
 	if err != nil {
 		return "", err
 	}
@@ -173,19 +173,19 @@ func (e *eraser) finishTemp(out fsx.File, data []byte, mode uint32) error {
 // versions erases kept versions: an object cannot be changed without becoming
 // another one, so it goes as a whole.
 func (e *eraser) versions(ctx context.Context) error {
-	if e.s.engine.History == nil {
+	if e.Engine.History == nil {
 		return nil
 	}
 	var list []erasure
 	var shas []string
-	err := e.s.engine.History.Each(func(name string, _ fsx.Stat, ok bool) error {
-		e.u.account.one()
+	err := e.Engine.History.Each(func(name string, _ fsx.Stat, ok bool) error {
+		e.Meter.One()
 		if !ok {
 			return ctx.Err() // the rest looks into it
 		}
 		hit := name == e.sha
 		if e.n != nil {
-			f, err := e.s.engine.History.Open(name)
+			f, err := e.Engine.History.Open(name)
 			if engine.IsAbsent(err) {
 				return nil
 			}
@@ -207,12 +207,12 @@ func (e *eraser) versions(ctx context.Context) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	if err := e.carry(ctx, list); err != nil || e.dryRun {
+	if err := e.carry(ctx, list); err != nil || e.DryRun {
 		e.tellVersions(shas)
 		return err
 	}
 	e.tellVersions(shas)
-	return e.s.engine.History.Erase(shas)
+	return e.Engine.History.Erase(shas)
 }
 
 func (e *eraser) tellVersions(shas []string) {
@@ -226,7 +226,7 @@ func (e *eraser) tellVersions(shas []string) {
 // scratch erases objects of the scratchpad with their entries, and the secret
 // in the entries of others.
 func (e *eraser) scratch(ctx context.Context) error {
-	dir, err := e.s.engine.StatePart(scratch.Dir)
+	dir, err := e.Engine.StatePart(scratch.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -329,7 +329,7 @@ func (e *eraser) masked(text []byte) []byte {
 
 // drafts erases refused drafts, facts first as every removal of a draft does.
 func (e *eraser) drafts(ctx context.Context) error {
-	dir, err := e.s.drafts.OpenDir()
+	dir, err := e.Drafts.OpenDir()
 	if dir == nil || err != nil {
 		return err
 	}
@@ -366,30 +366,25 @@ func (e *eraser) drafts(ctx context.Context) error {
 	})
 }
 
-// smallFiles erases caches that can be lost: cursors, the retry budget,
-// snapshots of the index.
-func (e *eraser) smallFiles(ctx context.Context) error {
-	for _, part := range []string{"cursors", "index"} {
-		dir, err := e.s.engine.StatePart(part)
-		if dir == nil && err == nil {
-			continue
-		}
-		if err == nil {
-			err = e.under(ctx, []string{"state"}, func() error { return e.removeHits(ctx, part, dir) })
-			dir.Close()
-		}
-		if err != nil {
-			return err
-		}
+// cache erases files that can be lost: cursors, snapshots of the index.
+func (e *eraser) cache(ctx context.Context, part string) error {
+	dir, err := e.Engine.StatePart(part)
+	if dir == nil || err != nil {
+		return err
 	}
+	defer dir.Close()
+	return e.under(ctx, []string{"state"}, func() error { return e.removeHits(ctx, part, dir) })
+}
+
+// budgets erases the counts of failed calls.
+func (e *eraser) budgets(ctx context.Context) error {
 	return e.under(ctx, []string{"state"}, func() error {
-		e.s.guard.mu.Lock()
-		defer e.s.guard.mu.Unlock()
-		hit, err := e.holds(e.s.engine.Disk.State, guardName)
+		defer e.Budgets.Lock()()
+		hit, err := e.holds(e.Engine.Disk.State, BudgetsName)
 		if err != nil || !hit {
 			return err
 		}
-		x, err := e.removal("budgets", "", e.s.engine.Disk.State, guardName)
+		x, err := e.removal("budgets", "", e.Engine.Disk.State, BudgetsName)
 		if err != nil {
 			return err
 		}

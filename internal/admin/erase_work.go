@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 )
 
 // What agents have in progress: chunk sessions, staged transactions,
@@ -18,7 +19,7 @@ import (
 // sessions erases pieces. A piece that lacks a part would be composed into a
 // file that no one wrote, so it goes as a whole and has to be sent again.
 func (e *eraser) sessions(ctx context.Context) error {
-	all, err := e.s.chunks.OpenAll()
+	all, err := e.Chunks.OpenAll()
 	if all == nil || err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (e *eraser) sessions(ctx context.Context) error {
 
 func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
 	part := chunks.SessionObject(name)
-	sess, err := e.s.chunks.Read(name)
+	sess, err := e.Chunks.Read(name)
 	if err != nil {
 		return err
 	}
@@ -187,11 +188,11 @@ func (e *eraser) plain(text []byte) []byte {
 // replaced is the erasure that gives a file other bytes, which fit in memory.
 func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, data []byte) (*erasure, error) {
 	x := &erasure{place: place, path: engine.JoinPath(part, name), was: engine.HashOf(old), now: engine.HashOf(data), dir: dir}
-	if e.dryRun {
+	if e.DryRun {
 		return x, nil
 	}
-	tmp := e.u.tempName()
-	f, err := e.u.createTemp(tmp)
+	tmp := e.tempName()
+	f, err := e.createTemp(tmp)
 	if err != nil {
 		return nil, err
 	}
@@ -199,14 +200,14 @@ func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, dat
 	if err := e.finishTemp(f, data, 0o600); err != nil {
 		return nil, err
 	}
-	x.apply = func() error { return e.s.engine.Disk.Staging.Rename(tmp, dir, name) }
+	x.apply = func() error { return e.Engine.Disk.Staging.Rename(tmp, dir, name) }
 	return x, nil
 }
 
 // transactions drops the staged ones that hold the secret: committed with
 // something else in its place, they would write what no one asked for.
 func (e *eraser) transactions(ctx context.Context) error {
-	all, err := e.s.engine.StatePart("tx")
+	all, err := e.Engine.StatePart("tx")
 	if all == nil || err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ func (e *eraser) transactions(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		err = e.under(ctx, []string{txLock(id)}, func() error { return e.transaction(ctx, id, dir) })
+		err = e.under(ctx, []string{staged.Lock(id)}, func() error { return e.transaction(ctx, id, dir) })
 		dir.Close()
 		if err != nil {
 			return err
@@ -252,9 +253,9 @@ func (e *eraser) transaction(ctx context.Context, id string, dir fsx.Dir) error 
 		if err != nil {
 			return err
 		}
-		if name == txBegin {
+		if name == staged.Begin {
 			x.apply = func() error {
-				if err := dir.Remove(txBegin); err != nil {
+				if err := dir.Remove(staged.Begin); err != nil {
 					return err
 				}
 				return dir.Sync()
@@ -272,8 +273,8 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 	if err != nil || hit {
 		return hit, err
 	}
-	text, err := durable.ReadFile(dir, name, maxStagedOp)
-	var op TxOp
+	text, err := durable.ReadFile(dir, name, staged.MaxOp)
+	var op struct{ Content []byte }
 	if err != nil || json.Unmarshal(text, &op) != nil {
 		return false, nil
 	}
@@ -286,7 +287,7 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 // checkpoints writes over the secret in what was saved, and makes the hashes
 // again, so that the state of a task is not lost with it.
 func (e *eraser) checkpoints(ctx context.Context) error {
-	names, err := e.s.checkpoints.List()
+	names, err := e.Checkpoints.List()
 	if err != nil {
 		return err
 	}
@@ -300,12 +301,12 @@ func (e *eraser) checkpoints(ctx context.Context) error {
 }
 
 func (e *eraser) checkpoint(ctx context.Context, name string) error {
-	dir, err := e.s.engine.StatePart(checkpoint.Dir)
+	dir, err := e.Engine.StatePart(checkpoint.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	c, err := e.s.checkpoints.Read(name, true)
+	c, err := e.Checkpoints.Read(name, true)
 	if engine.IsAbsent(err) {
 		return nil
 	}
@@ -323,7 +324,7 @@ func (e *eraser) checkpoint(ctx context.Context, name string) error {
 	if doc != nil {
 		list = append(list, *doc)
 	}
-	if err := e.carry(ctx, list); err != nil || stale == "" || e.dryRun {
+	if err := e.carry(ctx, list); err != nil || stale == "" || e.DryRun {
 		return err
 	}
 	if err := dir.Remove(stale); err != nil && !engine.IsAbsent(err) {
@@ -365,7 +366,7 @@ func (e *eraser) blobs(dir fsx.Dir, c *checkpoint.Stored) (list []erasure, stale
 // blob is a new file of data without the secret, and its hash. It is durable
 // before the document names it.
 func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) {
-	text, err := durable.ReadFile(dir, file, e.s.checkpoints.MaxDocument())
+	text, err := durable.ReadFile(dir, file, e.Checkpoints.MaxDocument())
 	if err != nil {
 		return nil, "", err
 	}
@@ -391,7 +392,7 @@ func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) 
 // hash sha now; nil when nothing changes.
 func (e *eraser) document(dir fsx.Dir, c *checkpoint.Stored, sha string) (*erasure, error) {
 	file := c.Stem + checkpoint.FileSuffix
-	text, err := durable.ReadFile(dir, file, e.s.checkpoints.MaxDocument())
+	text, err := durable.ReadFile(dir, file, e.Checkpoints.MaxDocument())
 	if engine.IsAbsent(err) {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 // inEach calls fn for the names of a directory of the state directory, and for
 // those of directories in it.
 func (e *eraser) inEach(ctx context.Context, part string, fn func(dir fsx.Dir, part, name string) error) error {
-	dir, err := e.s.engine.StatePart(part)
+	dir, err := e.Engine.StatePart(part)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (e *eraser) manifests(ctx context.Context) error {
 		if !engine.ValidSHA256(name) {
 			return ctx.Err()
 		}
-		e.u.account.one()
+		e.Meter.One()
 		text, err := durable.ReadFile(dir, name, journal.MaxManifest)
 		if err != nil {
 			return err
@@ -70,7 +70,7 @@ func (e *eraser) manifests(ctx context.Context) error {
 		}
 		return e.carry(ctx, []erasure{*x})
 	})
-	e.s.engine.Log.ForgetManifest()
+	e.Engine.Log.ForgetManifest()
 	return err
 }
 
@@ -85,7 +85,7 @@ func (e *eraser) observed(ctx context.Context) error {
 		if !strings.HasSuffix(name, "index") {
 			return ctx.Err()
 		}
-		e.u.account.one()
+		e.Meter.One()
 		text, err := durable.ReadFile(dir, name, observe.MaxIndex)
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // safe: a segment moves only when two snapshots that were read back precede
 // it and a durable row records it.
 func (p *compaction) journal(ctx context.Context) error {
-	p.u.account.things(StepJournal, 0, "archiving old journal segments")
-	if err := p.s.engine.Log.CatchUp(); err != nil {
+	p.Meter.Things(StepJournal, 0, "archiving old journal segments")
+	if err := p.Engine.Log.CatchUp(); err != nil {
 		return err
 	}
 	due, err := p.due(math.MaxUint64)
@@ -30,14 +30,14 @@ func (p *compaction) journal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.dryRun {
-		p.changed = p.changed || len(due) > 0 || !fresh
+	if p.DryRun {
+		p.out.Changed = p.out.Changed || len(due) > 0 || !fresh
 		return p.describe(due)
 	}
-	if fresh && len(due) == 0 && !p.changed {
+	if fresh && len(due) == 0 && !p.out.Changed {
 		return p.finish()
 	}
-	p.changed = true
+	p.out.Changed = true
 	if err := p.snapshot(); err != nil {
 		return err
 	}
@@ -63,26 +63,26 @@ func (p *compaction) journal(ctx context.Context) error {
 // due lists the segments that can be parked: sealed ones that hold none of the
 // newest rows and precede the segment limit.
 func (p *compaction) due(limit uint64) ([]uint64, error) {
-	sealed, err := p.s.engine.Log.Sealed()
+	sealed, err := p.Engine.Log.Sealed()
 	if err != nil {
 		return nil, err
 	}
-	parked, err := p.s.engine.Log.Parked()
+	parked, err := p.Engine.Log.Parked()
 	if err != nil {
 		return nil, err
 	}
-	live, err := p.s.engine.Log.Oldest()
+	live, err := p.Engine.Log.Oldest()
 	if err != nil {
 		return nil, err
 	}
-	head := p.s.engine.Log.Head()
+	head := p.Engine.Log.Head()
 	upto := head - min(head, uint64(p.keep)) // this row and those before it may go
 	var list []uint64
 	for i, first := range sealed {
 		if first < live && slices.Contains(parked, first) {
 			continue
 		}
-		next := p.s.engine.Log.End().Segment
+		next := p.Engine.Log.End().Segment
 		if i+1 < len(sealed) {
 			next = sealed[i+1]
 		}
@@ -101,19 +101,19 @@ func (p *compaction) describe(due []uint64) error {
 			return err
 		}
 		p.out.Archived = append(p.out.Archived, f)
-		p.u.account.one()
+		p.Meter.One()
 	}
 	return p.finish()
 }
 
 // facts is what is known of a segment; it is read once.
-func (p *compaction) facts(first uint64) (ArchivedSegment, error) {
+func (p *compaction) facts(first uint64) (journal.SegmentFacts, error) {
 	if f, ok := p.known[first]; ok {
 		return f, nil
 	}
-	f, err := p.s.engine.Log.Facts(first)
+	f, err := p.Engine.Log.Facts(first)
 	if err == nil {
-		p.known[first] = ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: digest(f.SHA256)}
+		p.known[first] = f
 	}
 	return p.known[first], err
 }
@@ -122,37 +122,37 @@ func (p *compaction) facts(first uint64) (ArchivedSegment, error) {
 // the call as a whole.
 func (p *compaction) tell(ctx context.Context, due []uint64) error {
 	if len(due) > 0 {
-		known, err := p.s.engine.Log.Known()
+		known, err := p.Engine.Log.Known()
 		if err != nil {
 			return err
 		}
 		for _, first := range due {
-			if err := canceled(ctx); err != nil {
+			if err := Canceled(ctx); err != nil {
 				return err
 			}
 			f, err := p.facts(first)
 			if err != nil {
 				return err
 			}
-			p.u.account.one()
-			if known.Archived(first, f.SHA256.String()) {
+			p.Meter.One()
+			if known.Archived(first, f.SHA256) {
 				continue
 			}
-			if err := p.u.note(ctx, journal.Note{
-				What: journal.NoteArchived, Segment: first, Last: f.Last, Rows: f.Rows, To: f.Bytes, SHA256: f.SHA256.String(),
+			if err := p.note(ctx, journal.Note{
+				What: journal.NoteArchived, Segment: first, Last: f.Last, Rows: f.Rows, To: f.Bytes, SHA256: f.SHA256,
 			}); err != nil {
 				return err
 			}
 		}
 	}
-	return p.u.note(ctx, journal.Note{What: journal.NoteCompact, Rows: int64(len(due)), Text: fmt.Sprintf("%d segments to the archive", len(due))})
+	return p.note(ctx, journal.Note{What: journal.NoteCompact, Rows: int64(len(due)), Text: fmt.Sprintf("%d segments to the archive", len(due))})
 }
 
 func (p *compaction) park(ctx context.Context, due []uint64) error {
 	if len(due) == 0 {
 		return nil
 	}
-	facts := make([]ArchivedSegment, 0, len(due))
+	facts := make([]journal.SegmentFacts, 0, len(due))
 	for _, first := range due {
 		f, err := p.facts(first)
 		if err != nil {
@@ -160,7 +160,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 		}
 		facts = append(facts, f)
 	}
-	err := p.spare.Try(func() error { return p.s.engine.Log.Park(context.WithoutCancel(ctx), due) })
+	err := p.spare.Try(func() error { return p.Engine.Log.Park(context.WithoutCancel(ctx), due) })
 	if errors.Is(err, journal.ErrTaken) {
 		return fault.New(fault.JournalDamaged).Because(err).Hintf("archive/ contains a different segment of the same name; examine it, move it away, then call again")
 	}
@@ -173,7 +173,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 
 // finish fills in the result.
 func (p *compaction) finish() error {
-	list, err := index.Snapshots(p.s.engine.Disk.Index)
+	list, err := index.Snapshots(p.Engine.Disk.Index)
 	if err != nil {
 		return err
 	}
@@ -182,24 +182,24 @@ func (p *compaction) finish() error {
 			p.out.Snapshots++
 		}
 	}
-	p.out.LiveFrom, err = p.s.engine.Log.Oldest()
+	p.out.LiveFrom, err = p.Engine.Log.Oldest()
 	return err
 }
 
 // snapshot writes a snapshot of the index and reads it back.
 func (p *compaction) snapshot() error {
-	return p.s.engine.Alone("snapshot", func() error {
-		err := p.spare.Try(func() error { return p.s.engine.Rows.Write(p.s.engine.Disk.Index, p.s.engine.Log) })
-		if err == nil || !p.s.engine.LacksSpace(err) { // without space it did not get its name
-			p.u.effect = fault.EffectUnknown
+	return p.Engine.Alone("snapshot", func() error {
+		err := p.spare.Try(func() error { return p.Engine.Rows.Write(p.Engine.Disk.Index, p.Engine.Log) })
+		if err == nil || !p.Engine.LacksSpace(err) { // without space it did not get its name
+			p.Effect = fault.EffectUnknown
 		}
-		if err != nil && p.s.engine.Log.Poisoned() {
-			return p.s.engine.Poison(err)
+		if err != nil && p.Engine.Log.Poisoned() {
+			return p.Engine.Poison(err)
 		}
 		if err != nil {
 			return err
 		}
-		list, err := index.Snapshots(p.s.engine.Disk.Index)
+		list, err := index.Snapshots(p.Engine.Disk.Index)
 		if err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (p *compaction) snapshotsFresh() (bool, error) {
 	if err != nil || len(list) < 2 {
 		return false, err
 	}
-	return list[0].Seq == p.s.engine.Log.Head(), nil
+	return list[0].Seq == p.Engine.Log.Head(), nil
 }
 
 // oldestSnapshot is the segment in which the older of the two newest sound
@@ -232,14 +232,14 @@ func (p *compaction) oldestSnapshot() (uint64, error) {
 
 // snapshots are the ends of the sound snapshots, newest first.
 func (p *compaction) snapshots() ([]journal.Pos, error) {
-	list, err := index.Snapshots(p.s.engine.Disk.Index)
+	list, err := index.Snapshots(p.Engine.Disk.Index)
 	if err != nil {
 		return nil, err
 	}
 	var ends []journal.Pos
 	for _, snap := range list {
 		var st engine.SnapshotState
-		if snap.Err == nil && json.Unmarshal(snap.State, &st) == nil && st.Format == FormatVersion {
+		if snap.Err == nil && json.Unmarshal(snap.State, &st) == nil && st.Format == engine.FormatVersion {
 			ends = append(ends, st.Pos)
 		}
 	}

@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -27,7 +28,7 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 	if v := rec.Via; v != nil && !importable(v.Client, v.Version, v.Connection, v.Thread, v.Call) {
 		return nil
 	}
-	if g := rec.Group; g != nil && (!importable(g.Calls...) || !importable(g.Ignored...) || len(g.Command) > maxCommand || len(g.Calls) > maxCalls) {
+	if g := rec.Group; g != nil && (!importable(g.Calls...) || !importable(g.Ignored...) || len(g.Command) > observe.MaxCommand || len(g.Calls) > observe.MaxCalls) {
 		return nil
 	}
 	var out []*journal.Record
@@ -40,8 +41,8 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 		if n := len(out); n == 0 || len(out[n-1].Muts) == importedMuts || size > importedRow {
 			size = 0
 			out = append(out, &journal.Record{
-				TS: rec.TS, Kind: rec.Kind, Writer: in.s.engine.Writer, Caller: rec.Caller, Session: rec.Session, Via: rec.Via,
-				Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.s.safeText(rec.AcceptRisk), Group: rec.Group,
+				TS: rec.TS, Kind: rec.Kind, Writer: in.Engine.Writer, Caller: rec.Caller, Session: rec.Session, Via: rec.Via,
+				Invocation: rec.Invocation, Tx: rec.Tx, Reason: rec.Reason, Policy: rec.Policy, AcceptRisk: in.SafeText(rec.AcceptRisk), Group: rec.Group,
 			})
 		}
 		row := out[len(out)-1]
@@ -52,11 +53,14 @@ func (in *importing) rows(rec *journal.Record) []*journal.Record {
 	return out
 }
 
+// maxText bounds a text of a row, in bytes.
+const maxText = 500
+
 // importable reports whether texts can be in a row: an export may have been
 // made by hand.
 func importable(texts ...string) bool {
 	for _, t := range texts {
-		if len(t) > maxReason {
+		if len(t) > maxText {
 			return false
 		}
 	}

@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"context"
@@ -17,41 +17,41 @@ import (
 // quiet waits until every commit in progress is settled, and
 // brings those of dead writers to their end.
 func (e *eraser) quiet(ctx context.Context) error {
-	if e.dryRun {
+	if e.DryRun {
 		return nil
 	}
-	if err := e.s.engine.Behind.Drain(); err != nil {
+	if err := e.Engine.Behind.Drain(); err != nil {
 		return err
 	}
-	e.s.engine.Heads.Drain()
+	e.Engine.Heads.Drain()
 	if err := e.haltCopies(ctx); err != nil {
 		return err
 	}
-	if err := e.s.engine.RecoverDead(ctx, new(engine.Report)); err != nil {
+	if err := e.Engine.RecoverDead(ctx, new(engine.Report)); err != nil {
 		return err
 	}
 	under, err := e.slotsInUse()
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(e.s.opts.LockTimeout)
+	deadline := time.Now().Add(e.LockTimeout)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		now, err := e.slotsInUse()
 		if err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(under, func(name string) bool { return slices.Contains(now, name) }) {
-			return e.u.forGood()
+			return e.forGood()
 		}
 		if time.Now().After(deadline) {
 			return fault.New(fault.LockTimeout).Hintf("another write is in progress; call again when it has ended")
 		}
 		select {
 		case <-ctx.Done():
-			return canceled(ctx)
+			return Canceled(ctx)
 		case <-time.After(wait):
 		}
-		if err := e.s.engine.RecoverDead(ctx, new(engine.Report)); err != nil {
+		if err := e.Engine.RecoverDead(ctx, new(engine.Report)); err != nil {
 			return err
 		}
 	}
@@ -65,23 +65,23 @@ func (e *eraser) haltCopies(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := e.s.engine.Log.CatchUp(); err != nil {
+	if err := e.Engine.Log.CatchUp(); err != nil {
 		return err
 	}
-	if e.began = e.s.engine.Log.Head(); e.began == 0 {
+	if e.began = e.Engine.Log.Head(); e.began == 0 {
 		return nil
 	}
-	if err := e.s.engine.Locks.SetMark(e.began); err != nil {
+	if err := e.Engine.Locks.SetMark(e.began); err != nil {
 		return err
 	}
-	return e.s.engine.History.RemoveDrafts()
+	return e.Engine.History.RemoveDrafts()
 }
 
 // aloneInHistory takes the lock of history. Each time it waits less than they do
 // who add a version.
 func (e *eraser) aloneInHistory(ctx context.Context) (unlock func(), err error) {
-	for end := time.Now().Add(e.s.opts.LockTimeout); ; {
-		unlock, err = e.s.engine.Locks.History(ctx, 4*engine.SweepWait, "erase")
+	for end := time.Now().Add(e.LockTimeout); ; {
+		unlock, err = e.Engine.Locks.History(ctx, 4*engine.SweepWait, "erase")
 		var timeout *lock.TimeoutError
 		if !errors.As(err, &timeout) || time.Now().After(end) {
 			return unlock, err
@@ -92,10 +92,10 @@ func (e *eraser) aloneInHistory(ctx context.Context) (unlock func(), err error) 
 // cameBetween reports whether a commit was made since the round began: it may
 // have brought the secret back.
 func (e *eraser) cameBetween() (came bool, err error) {
-	if err := e.s.engine.Log.CatchUp(); err != nil {
+	if err := e.Engine.Log.CatchUp(); err != nil {
 		return false, err
 	}
-	err = e.s.engine.Log.Range(e.began+1, func(rec *journal.Record, _ journal.Pos) error {
+	err = e.Engine.Log.Range(e.began+1, func(rec *journal.Record, _ journal.Pos) error {
 		came = came || rec.Kind == journal.KindCommit
 		return nil
 	})
@@ -105,7 +105,7 @@ func (e *eraser) cameBetween() (came bool, err error) {
 // left are the slots in which recovery left a version that could not reach
 // history.
 func (e *eraser) left() (names []string) {
-	e.s.engine.Unkept.Range(func(name, _ any) bool {
+	e.Engine.Unkept.Range(func(name, _ any) bool {
 		names = append(names, name.(string))
 		return true
 	})
@@ -115,7 +115,7 @@ func (e *eraser) left() (names []string) {
 
 // slotsInUse lists the slots that commits use.
 func (e *eraser) slotsInUse() ([]string, error) {
-	held, err := e.s.engine.HeldSlots()
+	held, err := e.Engine.HeldSlots()
 	left := e.left()
 	return slices.DeleteFunc(held, func(name string) bool { return slices.Contains(left, name) }), err
 }
@@ -124,7 +124,7 @@ func (e *eraser) slotsInUse() ([]string, error) {
 // file in a slot has become a version, and a commit that is in progress is waited
 // for by the next round.
 func (e *eraser) slots(ctx context.Context) error {
-	dir := e.s.engine.Disk.Staging
+	dir := e.Engine.Disk.Staging
 	var list []erasure
 	for _, name := range e.left() {
 		_, ino, _ := publish.ParseSlot(name)
@@ -156,7 +156,7 @@ func (e *eraser) slots(ctx context.Context) error {
 //
 //	write NULs…  fsync  ftruncate(0)  fsync  unlinkat
 func (e *eraser) zero(name string) error {
-	dir := e.s.engine.Disk.Staging
+	dir := e.Engine.Disk.Staging
 	f, err := dir.Open(name, fsx.Write, 0)
 	if err != nil {
 		return err

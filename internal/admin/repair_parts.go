@@ -1,4 +1,4 @@
-package resilientwrite
+package admin
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // aside moves a file of the state directory to quarantine/.
-func (p *repair) aside(ctx context.Context, q CheckProblem) error {
+func (p *repair) aside(ctx context.Context, q Problem) error {
 	part, name := splitPath(strings.TrimPrefix(q.Path, engine.StateDirName+"/"))
 	if part == "" && name == quarantineName { // it has no place to go to
 		return nil
@@ -24,7 +24,7 @@ func (p *repair) aside(ctx context.Context, q CheckProblem) error {
 	if q.Code == "object_damaged" { // it is named without its directory
 		part = engine.JoinPath(part, name[:2])
 	}
-	dir, done, err := p.s.stateBelow(part)
+	dir, done, err := p.stateBelow(part)
 	if engine.IsAbsent(err) {
 		return nil
 	}
@@ -35,31 +35,31 @@ func (p *repair) aside(ctx context.Context, q CheckProblem) error {
 	if _, err := dir.Lstat(name); engine.IsAbsent(err) {
 		return nil
 	}
-	p.did(RepairSetAside, q, "moved to quarantine")
-	if p.req.DryRun {
+	p.did(SetAside, q, "moved to quarantine")
+	if p.DryRun {
 		return nil
 	}
 	if err := p.goes(ctx, engine.JoinPath(part, name)); err != nil {
 		return err
 	}
-	return p.s.engine.Alone("quarantine", func() error { return p.s.moveAside(dir, part, name) })
+	return p.Engine.Alone("quarantine", func() error { return p.moveAside(dir, part, name) })
 }
 
 // goes notes that an object is moved away of which its row says that it is
 // there.
 func (p *repair) goes(ctx context.Context, object string) error {
-	sha := p.s.recordedObject(object)
+	sha := p.recordedObject(object)
 	if sha == "" {
 		return nil
 	}
-	return p.u.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
+	return p.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
 		{Path: engine.StateDirName + "/" + object, Was: sha},
 	})
 }
 
 // stateBelow opens the state directory or one below it.
 func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
-	dir, done = s.engine.Disk.State, func() {}
+	dir, done = s.Engine.Disk.State, func() {}
 	if part == "" {
 		return dir, done, nil
 	}
@@ -77,7 +77,7 @@ func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
 // recordedObject is the hash that the journal last gave an object of the state
 // directory, "" when it knows of none.
 func (s *Store) recordedObject(object string) string {
-	rec := s.chunks.NewestRow(object)
+	rec := s.Chunks.NewestRow(object)
 	if rec == nil {
 		return ""
 	}
@@ -92,7 +92,7 @@ func (s *Store) recordedObject(object string) string {
 // moveAside gives a file its place in quarantine/, under a free name that says
 // where it was.
 func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
-	to, err := s.engine.OpenPart("quarantine")
+	to, err := s.Engine.OpenPart("quarantine")
 	if err != nil {
 		return err
 	}
@@ -124,72 +124,72 @@ func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 
 // scratchIndex rewrites the index of the scratchpad, with an entry for every
 // object; the damaged one is kept.
-func (p *repair) scratchIndex(ctx context.Context, q CheckProblem) error {
-	p.did(RepairRebuilt, q, "rewritten with every known entry; unreadable lines are in quarantine")
-	if p.req.DryRun {
+func (p *repair) scratchIndex(ctx context.Context, q Problem) error {
+	p.did(Rebuilt, q, "rewritten with every known entry; unreadable lines are in quarantine")
+	if p.DryRun {
 		return nil
 	}
-	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "scratch_index"})
-	c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}
-	c.Plan = func(context.Context) error {
-		pad, err := p.s.scratch.Open()
-		if err != nil {
-			return err
+	return p.Commit(ctx, "scratch_index", func(c *engine.Commit) {
+		c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}
+		c.Plan = func(context.Context) error {
+			pad, err := p.Scratch.Open()
+			if err != nil {
+				return err
+			}
+			m, err := p.Scratch.IndexWithout(c, pad, nil)
+			if err != nil {
+				return err
+			}
+			return c.Choose(m)
 		}
-		m, err := p.s.scratch.IndexWithout(c.Commit, pad, nil)
-		if err != nil {
-			return err
-		}
-		return c.Choose(m)
-	}
-	return p.s.commit(ctx, c)
+	})
 }
 
 // checkpoint sets one damaged checkpoint aside, with its data.
-func (p *repair) checkpoint(ctx context.Context, q CheckProblem) error {
+func (p *repair) checkpoint(ctx context.Context, q Problem) error {
 	_, file := splitPath(q.Path)
 	name := strings.TrimSuffix(file, checkpoint.FileSuffix)
-	p.did(RepairSetAside, q, "moved to quarantine")
-	if p.req.DryRun {
+	p.did(SetAside, q, "moved to quarantine")
+	if p.DryRun {
 		return nil
 	}
 	if err := p.oddFiles(ctx, name); err != nil {
 		return err
 	}
-	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "checkpoint " + name})
-	c.Also = []string{engine.PathLock(checkpoint.Path(name))}
-	c.Plan = func(context.Context) error {
-		old, err := p.s.checkpoints.Read(name, true)
-		if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
-			return c.Choose()
+	return p.Commit(ctx, "checkpoint "+name, func(c *engine.Commit) {
+		c.Also = []string{engine.PathLock(checkpoint.Path(name))}
+		c.Plan = func(context.Context) error {
+			old, err := p.Checkpoints.Read(name, true)
+			if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
+				return c.Choose()
+			}
+			if err != nil {
+				return err
+			}
+			files, err := p.Checkpoints.Quarantine(old, false)
+			if err != nil {
+				return err
+			}
+			var muts []*engine.Mutation
+			for _, file := range files {
+				muts = append(muts, checkpoint.Object(file, engine.OpDelete))
+			}
+			return c.Choose(muts...)
 		}
-		if err != nil {
-			return err
-		}
-		files, err := p.s.checkpoints.Quarantine(old, false)
-		if err != nil {
-			return err
-		}
-		var muts []*engine.Mutation
-		for _, file := range files {
-			muts = append(muts, checkpoint.Object(file, engine.OpDelete))
-		}
-		return c.Choose(muts...)
-	}
-	return p.s.commit(ctx, c)
+	})
 }
 
 // oddFiles notes which files of a checkpoint are none: those are moved, and no
 // row of a deletion says that they are gone.
 func (p *repair) oddFiles(ctx context.Context, name string) error {
-	saved, err := p.s.checkpoints.Read(name, true)
+	saved, err := p.Checkpoints.Read(name, true)
 	if engine.IsAbsent(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	dir, err := p.s.engine.StatePart(checkpoint.Dir)
+	dir, err := p.Engine.StatePart(checkpoint.Dir)
 	if dir == nil || err != nil {
 		return err
 	}
@@ -207,45 +207,45 @@ func (p *repair) oddFiles(ctx context.Context, name string) error {
 
 // manifest rewrites the list of a session from its pieces; the damaged one
 // is kept.
-func (p *repair) manifest(ctx context.Context, q CheckProblem) error {
+func (p *repair) manifest(ctx context.Context, q Problem) error {
 	part, _ := splitPath(q.Path)
 	session := strings.TrimPrefix(part, chunks.Dir+"/")
-	p.did(RepairRebuilt, q, "rebuilt from the chunks and the journal")
-	if p.req.DryRun {
+	p.did(Rebuilt, q, "rebuilt from the chunks and the journal")
+	if p.DryRun {
 		return nil
 	}
 	if err := p.copyAside(part, chunks.ManifestName); err != nil {
 		return err
 	}
-	c := p.s.newCommit(ctx, request{op: "repair", caller: p.u.c.Req.Caller, session: p.u.c.Req.Session, hash: "manifest " + session})
-	c.Also = []string{chunks.Lock(session)}
-	c.Plan = func(context.Context) error {
-		sess, err := p.s.chunks.Read(session)
-		if err != nil || sess.State == chunks.ManifestWhole || !sess.Found {
-			return errors.Join(err, c.Choose())
+	return p.Commit(ctx, "manifest "+session, func(c *engine.Commit) {
+		c.Also = []string{chunks.Lock(session)}
+		c.Plan = func(context.Context) error {
+			sess, err := p.Chunks.Read(session)
+			if err != nil || sess.State == chunks.ManifestWhole || !sess.Found {
+				return errors.Join(err, c.Choose())
+			}
+			if err := p.Chunks.FillHashes(sess); err != nil {
+				return err
+			}
+			m := engine.NewObject(chunks.ManifestObject(session), "manifest", engine.OpOverwrite)
+			m.Ungated = true
+			if err := chunks.HoldManifest(m, sess); err != nil {
+				return err
+			}
+			return c.Choose(m)
 		}
-		if err := p.s.chunks.FillHashes(sess); err != nil {
-			return err
-		}
-		m := engine.NewObject(chunks.ManifestObject(session), "manifest", engine.OpOverwrite)
-		m.Ungated = true
-		if err := chunks.HoldManifest(m, sess); err != nil {
-			return err
-		}
-		return c.Choose(m)
-	}
-	return p.s.commit(ctx, c)
+	})
 }
 
 // copyAside keeps a copy of a file that is about to be rewritten.
 func (p *repair) copyAside(part, name string) error {
-	dir, done, err := p.s.stateBelow(part)
+	dir, done, err := p.stateBelow(part)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return p.s.engine.Alone("quarantine", func() error {
-		to, err := p.s.engine.OpenPart("quarantine")
+	return p.Engine.Alone("quarantine", func() error {
+		to, err := p.Engine.OpenPart("quarantine")
 		if err != nil {
 			return err
 		}
@@ -255,21 +255,21 @@ func (p *repair) copyAside(part, name string) error {
 }
 
 // draft takes the name of a draft from what is none any more.
-func (p *repair) draft(q CheckProblem) error {
-	dir, err := p.s.drafts.OpenDir()
+func (p *repair) draft(q Problem) error {
+	dir, err := p.Drafts.OpenDir()
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	p.did(RepairSetAside, q, "it is already in quarantine and no longer used")
-	if p.req.DryRun {
+	p.did(SetAside, q, "it is already in quarantine and no longer used")
+	if p.DryRun {
 		return nil
 	}
 	_, file := splitPath(q.Path)
 	ref := strings.TrimSuffix(file, drafts.FactsSuffix)
-	return p.s.engine.Alone("quarantine", func() error {
+	return p.Engine.Alone("quarantine", func() error {
 		for _, name := range []string{ref + drafts.FactsSuffix, ref + drafts.BytesSuffix} {
-			if err := p.s.moveAside(dir, "quarantine", name); err != nil && !engine.IsAbsent(err) {
+			if err := p.moveAside(dir, "quarantine", name); err != nil && !engine.IsAbsent(err) {
 				return err
 			}
 		}

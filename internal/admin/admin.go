@@ -1,0 +1,211 @@
+// Package admin has what an operator does to a store: checking, repairing,
+// compacting and erasing it, and taking over the rows of another one. What a
+// part of the state directory adds to these verbs is in the table of parts.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
+	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
+	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
+)
+
+// Store is a store as the verbs see it.
+type Store struct {
+	Engine      *engine.Engine
+	Scratch     *scratch.Layer
+	Chunks      *chunks.Layer
+	Checkpoints *checkpoint.Layer
+	Handoffs    *handoff.Layer
+	Drafts      *drafts.Layer
+	Budgets     Budgets
+	LockTimeout time.Duration
+	// SafeText is a text without secrets.
+	SafeText func(string) string
+	// DropStaged drops the staged transactions that have expired.
+	DropStaged func(context.Context) error
+	// CleanCheckpoints removes some expired checkpoints, and says whether there may be more.
+	CleanCheckpoints func(ctx context.Context, caller, session string, dryRun bool) (removed int, more bool, err error)
+}
+
+// Budgets are the counts of failed calls. They are kept in one file.
+type Budgets struct {
+	Limit   int64 // size of the file
+	Lock    func() (unlock func())
+	Decode  func(data []byte) (counts int, ok bool) // how many are in the file
+	Live    func() int                              // how many of these have not expired
+	Rewrite func() error                            // drops those that have; under Lock
+}
+
+// Call is one call of an operator in progress.
+type Call struct {
+	*Store
+	DryRun          bool
+	Meter           Meter
+	Caller, Session string
+	Via             *journal.Via
+	Invocation      string
+	// Commit makes a commit that prepare completes; what identifies it.
+	Commit func(ctx context.Context, what string, prepare func(*engine.Commit)) error
+
+	Effect fault.Effect // what is on disk if the call fails now
+	Seq    uint64       // the newest row it wrote
+	temps  []string     // files in staging/ that were made to take the place of others
+}
+
+// Meter counts what a long call has done.
+type Meter interface {
+	Things(step string, total int64, message string)
+	One()
+}
+
+type unmetered struct{}
+
+func (unmetered) Things(string, int64, string) {}
+func (unmetered) One()                         {}
+
+// The steps of calls of the operator.
+const (
+	StepSweep   = "sweep"
+	StepErase   = "erase"
+	StepRepair  = "repair"
+	StepImport  = "import"
+	StepJournal = "journal"
+	StepHistory = "history"
+	StepFiles   = "files"
+)
+
+// Part is one part of the state directory: a directory with what a layer keeps,
+// or a file. Each verb calls the function that a part has for it.
+type Part struct {
+	name   string
+	isFile bool
+	check  func(*checker) error
+	erase  func(*eraser, context.Context) error
+	expire func(*compaction, context.Context) error
+}
+
+// parts are in the order in which Compact goes through them. The first ones
+// only remove names: on a full disk they make room for the others. The journal
+// is no part: it precedes them in Check and Erase, and follows them in Compact.
+var parts = []Part{
+	{name: quarantineName, check: (*checker).drafts, erase: (*eraser).drafts, expire: (*compaction).drafts},
+	{name: "history", check: (*checker).history, erase: (*eraser).versions, expire: (*compaction).versions},
+	{name: staged.Dir, erase: (*eraser).transactions, expire: (*compaction).transactions},
+	{name: scratch.Dir, check: (*checker).scratchpad, erase: (*eraser).scratch, expire: (*compaction).scratch},
+	{name: checkpoint.Dir, check: (*checker).checkpoints, erase: (*eraser).checkpoints, expire: (*compaction).checkpoints},
+	{name: chunks.Dir, check: (*checker).sessions, erase: (*eraser).sessions},
+	{name: BudgetsName, isFile: true, check: (*checker).budgets, erase: (*eraser).budgets, expire: (*compaction).budgets},
+	{name: "index", check: (*checker).snapshots, erase: func(e *eraser, ctx context.Context) error { return e.cache(ctx, "index") }},
+	{name: "cursors", check: (*checker).cursors, erase: func(e *eraser, ctx context.Context) error { return e.cache(ctx, "cursors") }},
+	{name: handoff.Dir, check: (*checker).handoffs},
+	{name: observe.Dir, erase: (*eraser).observed},
+}
+
+// BudgetsName is the file with the counts of failed calls.
+const BudgetsName = "budgets.json"
+
+// note writes a note about the journal or the state directory, and makes it
+// durable whatever the level: what follows relies on it.
+func (c *Call) note(ctx context.Context, n journal.Note) error {
+	rec := &journal.Record{
+		TS: c.Engine.Now().UTC().Format(engine.TimeFormat), Kind: journal.KindNote, Writer: c.Engine.Writer,
+		Settled: c.Engine.Unsettled.Floor(c.Engine.Log.Head()),
+		Caller:  c.Caller, Session: c.Session, Via: c.Via, Invocation: c.Invocation, Note: &n,
+	}
+	c.Effect = fault.EffectUnknown
+	err := c.Engine.WriteRow(context.WithoutCancel(ctx), rec)
+	if err == nil {
+		err = c.Engine.Log.Sync()
+	}
+	if err != nil {
+		return c.journalFailed(err)
+	}
+	c.Seq = rec.Seq
+	return nil
+}
+
+// journalFailed judges a journal that did not take a row: where no one knows
+// what it holds, the store takes nothing more.
+func (c *Call) journalFailed(err error) error {
+	var we *journal.WriteError
+	if errors.As(err, &we) && we.Effect == journal.EffectUnknown || c.Engine.Log.Poisoned() {
+		return c.Engine.Poison(err)
+	}
+	return err
+}
+
+// noteBytes bounds one note: a row of the journal has at most 256 KiB.
+const noteBytes = 128 << 10
+
+// noteChanges writes down what is about to be changed on purpose, in as many
+// notes as it takes.
+func (c *Call) noteChanges(ctx context.Context, what, text string, list []journal.Change) error {
+	for len(list) > 0 {
+		n, size := 0, 0
+		for n < len(list) && size < noteBytes {
+			data, err := json.Marshal(list[n])
+			if err != nil {
+				return err
+			}
+			size += len(data) + 1
+			n++
+		}
+		if err := c.note(ctx, journal.Note{What: what, Text: text, Changed: list[:n]}); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// forGood flushes the removal of the entries of commits that are settled. One
+// that came back with a power cut would have recovery do the commit again, and
+// with it what this call is about to take away.
+func (c *Call) forGood() error {
+	if c.Engine.Disk.Staging == nil {
+		return nil
+	}
+	return c.Engine.Disk.Staging.Sync()
+}
+
+// tempName is a name in staging/ for a file that takes the place of another
+// one. What a crash leaves of it is swept by the next Open.
+func (c *Call) tempName() string {
+	name := c.Engine.NewCommitID() + engine.TempSuffix
+	c.temps = append(c.temps, name)
+	return name
+}
+
+// createTemp makes such a file.
+func (c *Call) createTemp(name string) (fsx.File, error) {
+	return c.Engine.Disk.Staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+}
+
+// Canceled is the error of a call that was broken off between two steps.
+func Canceled(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fault.New(fault.Canceled).Because(err).Hintf("the call was canceled between two steps; completed steps remain, and calling again continues")
+	}
+	return nil
+}
+
+// DropTemps removes the files of a call that failed: they would look like work
+// in progress.
+func (c *Call) DropTemps() {
+	for _, name := range c.temps {
+		c.Engine.Disk.Staging.Remove(name)
+	}
+}

@@ -1,0 +1,237 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
+)
+
+// Compacted is what Compact removed and archived.
+type Compacted struct {
+	Archived                                            []journal.SegmentFacts
+	LiveFrom                                            uint64
+	Snapshots                                           int
+	Versions, Scratch, Checkpoints, Drafts, Tx, Budgets int
+	VersionBytes                                        int64
+	Changed                                             bool
+	OtherWriter                                         bool // the limits of history could not be applied
+}
+
+// Compact applies the limits, removes what has expired and archives rows that
+// are not among the newest keep ones.
+func (c *Call) Compact(ctx context.Context, keep int) (Compacted, error) {
+	p := &compaction{Call: c, spare: c.Engine.NewSpare(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
+	err := p.spend(ctx)
+	return p.out, err
+}
+
+// compaction is one Compact in progress.
+type compaction struct {
+	*Call
+	spare engine.Spare // its right to the reserve
+	keep  int
+	known map[uint64]journal.SegmentFacts // segments that were read
+	out   Compacted
+}
+
+// spend runs the steps with the reserve to fall back on, and makes it whole
+// again with the room that they have made.
+func (p *compaction) spend(ctx context.Context) error {
+	if p.DryRun || p.Engine.Log == nil {
+		return p.run(ctx)
+	}
+	err := p.run(engine.WithSpare(ctx))
+	p.spare.End()
+	p.Engine.MakeReserve() // what is missing of it, later commits look for
+	return err
+}
+
+func (p *compaction) run(ctx context.Context) error {
+	if p.Engine.Log == nil {
+		return nil
+	}
+	if p.Engine.Behind != nil && !p.DryRun {
+		if err := p.Engine.Behind.Drain(); err != nil {
+			return err
+		}
+	}
+	p.Meter.Things(StepSweep, 0, "removing what has expired")
+	steps := []func(context.Context) error{}
+	for _, part := range parts {
+		if part.expire != nil {
+			steps = append(steps, func(ctx context.Context) error { return part.expire(p, ctx) })
+		}
+	}
+	for _, step := range append(steps, p.journal) {
+		if err := Canceled(ctx); err != nil {
+			return err
+		}
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// did counts things that are gone.
+func (p *compaction) did(into *int, n int) {
+	*into += n
+	p.out.Changed = p.out.Changed || n > 0
+	if n > 0 && !p.DryRun {
+		p.Effect = fault.EffectUnknown
+	}
+}
+
+// scratch removes the expired objects of the scratchpad, in commits
+// as a delete makes them.
+func (p *compaction) scratch(ctx context.Context) error {
+	if p.DryRun {
+		pad, err := p.Scratch.Open()
+		if err != nil {
+			return err
+		}
+		gone, err := p.Scratch.Expired(pad, "")
+		p.did(&p.out.Scratch, len(gone))
+		return err
+	}
+	for {
+		var removed *int
+		err := p.Commit(ctx, "expired", func(c *engine.Commit) { removed = p.Store.Scratch.Expire(c) })
+		if err != nil {
+			return err
+		}
+		p.did(&p.out.Scratch, *removed)
+		if *removed == 0 {
+			return nil
+		}
+	}
+}
+
+func (p *compaction) checkpoints(ctx context.Context) error {
+	for {
+		var removed int
+		var more bool
+		err := p.spare.Try(func() (err error) { // damaged ones are copied
+			removed, more, err = p.CleanCheckpoints(ctx, p.Caller, p.Session, p.DryRun)
+			return err
+		})
+		p.did(&p.out.Checkpoints, removed)
+		if err != nil || !more || p.DryRun || removed == 0 {
+			return err
+		}
+	}
+}
+
+func (p *compaction) drafts(context.Context) error {
+	list, err := p.Drafts.List()
+	if err != nil {
+		return err
+	}
+	now, over := p.Engine.Now().UTC().Format(engine.TimeFormat), 0
+	for _, d := range list {
+		if d.ExpiresAt <= now {
+			over++
+		}
+	}
+	if !p.DryRun {
+		if over > 0 {
+			p.Effect = fault.EffectUnknown
+		}
+		if err := p.Engine.Alone("quarantine", p.Drafts.Sweep); err != nil {
+			return err
+		}
+	}
+	p.did(&p.out.Drafts, over)
+	return nil
+}
+
+func (p *compaction) transactions(ctx context.Context) error {
+	now, over := p.Engine.Now().UTC().Format(engine.TimeFormat), 0
+	for _, h := range staged.List(p.Engine.Disk.State) {
+		if h.ExpiresAt < now {
+			over++
+		}
+	}
+	if !p.DryRun {
+		if err := p.DropStaged(ctx); err != nil {
+			return err
+		}
+	}
+	p.did(&p.out.Tx, over)
+	return nil
+}
+
+// budgets rewrites the counts of failed calls when some are too old.
+func (p *compaction) budgets(context.Context) error {
+	data, err := durable.ReadFile(p.Engine.Disk.State, BudgetsName, p.Store.Budgets.Limit)
+	if engine.IsAbsent(err) {
+		return nil
+	}
+	counts, ok := p.Store.Budgets.Decode(data)
+	if err != nil || !ok {
+		return nil // a lost count; Check names it
+	}
+	over := counts - p.Store.Budgets.Live()
+	if over <= 0 {
+		return nil
+	}
+	if !p.DryRun {
+		err = p.Engine.Alone("budget", func() error {
+			defer p.Store.Budgets.Lock()()
+			return p.spare.Try(p.Store.Budgets.Rewrite)
+		})
+	}
+	if err == nil {
+		p.did(&p.out.Budgets, over)
+	}
+	return err
+}
+
+// versions applies the limits of history.
+func (p *compaction) versions(ctx context.Context) error {
+	if p.Engine.History == nil {
+		return nil
+	}
+	p.Engine.Sweeping.Lock()
+	defer p.Engine.Sweeping.Unlock()
+	var gone []*engine.Kept
+	var err error
+	if p.DryRun {
+		read := p.Engine.PruneRead.Load()
+		defer p.Engine.PruneRead.Store(read) // no one has pruned
+		gone, _, err = p.Engine.OverBounds()
+	} else {
+		gone, err = p.sweep(ctx)
+	}
+	p.did(&p.out.Versions, len(gone))
+	for _, k := range gone {
+		p.out.VersionBytes += k.St.Size
+	}
+	return err
+}
+
+// compactTries is how often Compact asks for the lock of history. Each time it
+// waits less than they do who add a version.
+const compactTries = 20
+
+// sweep removes what is over a limit of history. Where the lock cannot be had,
+// because a process was stopped with it, a warning says so.
+func (p *compaction) sweep(ctx context.Context) (gone []*engine.Kept, err error) {
+	for range compactTries {
+		var some []*engine.Kept
+		some, err = p.Engine.Prune(ctx, 4*engine.SweepWait)
+		gone = append(gone, some...)
+		var timeout *lock.TimeoutError
+		if !errors.As(err, &timeout) {
+			return gone, err
+		}
+	}
+	p.out.OtherWriter = true
+	return gone, nil
+}

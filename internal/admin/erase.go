@@ -1,0 +1,283 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/needle"
+)
+
+// Erased is what Erase found and did.
+type Erased struct {
+	Places        map[string]int // by part of the state directory
+	Rows          int
+	Versions      []string
+	Workspace     []string
+	WorkspaceMore bool
+	Unreadable    int
+	Left          []string
+}
+
+// EraseRequest says what is erased: the bytes that Needle finds, or contents
+// whose hash is SHA256.
+type EraseRequest struct {
+	Needle    *needle.Needle
+	SHA256    string
+	Reason    string
+	Workspace bool // search it
+}
+
+// Erase erases a secret from every part of the state directory.
+func (c *Call) Erase(ctx context.Context, r EraseRequest) (Erased, error) {
+	e := &eraser{Call: c, n: r.Needle, sha: r.SHA256, reason: r.Reason, places: map[string]int{}}
+	e.out = Erased{Places: e.places, Versions: []string{}, Workspace: []string{}, Left: []string{}}
+	err := e.run(ctx, r.Workspace)
+	slices.Sort(e.out.Versions)
+	return e.out, err
+}
+
+// eraser is one Erase in progress.
+type eraser struct {
+	*Call
+	n      *needle.Needle // nil when something is erased by its hash
+	sha    string         // of whole contents, when there is no needle
+	reason string
+	found  int    // things that this round changed
+	began  uint64 // newest row when this round began
+	places map[string]int
+	out    Erased
+}
+
+// maxRounds is how often the state directory is gone through: a writer beside
+// us may have written the secret again meanwhile.
+const maxRounds = 4
+
+func (e *eraser) run(ctx context.Context, workspace bool) error {
+	if e.Engine.Log == nil {
+		return nil
+	}
+	if err := e.foresee(); err != nil {
+		return err
+	}
+	for range maxRounds {
+		e.found = 0
+		e.Meter.Things(StepErase, 0, "searching the state directory")
+		if err := e.round(ctx); err != nil {
+			return err
+		}
+		if e.DryRun {
+			break
+		}
+		more, err := e.cameBetween()
+		if err != nil {
+			return err
+		}
+		if e.found == 0 && !more {
+			break
+		}
+	}
+	if !e.DryRun {
+		if err := e.renew(); err != nil {
+			return err
+		}
+		if err := e.whatIsLeft(); err != nil {
+			return err
+		}
+	}
+	if workspace {
+		return e.searchWorkspace(ctx)
+	}
+	return nil
+}
+
+// foresee refuses a secret that is a part of what the journal is made of,
+// before anything is changed.
+func (e *eraser) foresee() error {
+	if e.n == nil {
+		return nil
+	}
+	known, err := e.Engine.Log.Known()
+	if err != nil {
+		return err
+	}
+	segs, err := e.allSegments()
+	if err != nil {
+		return err
+	}
+	for _, first := range segs {
+		if _, err := e.Engine.Log.PlanRedaction(known, first, e.mask()); err != nil {
+			return e.refused(err)
+		}
+	}
+	return nil
+}
+
+func (e *eraser) refused(err error) error {
+	if errors.Is(err, needle.ErrStructure) {
+		return fault.New(fault.InvalidArgument).With("argument", "secret").
+			Hintf("these bytes also occur in the structure of the journal; give more of the secret, or another part of it")
+	}
+	return err
+}
+
+func (e *eraser) mask() journal.Mask {
+	return journal.Mask{
+		// Rows are written by us, in one form of JSON, which is among the forms
+		// that are looked for.
+		In:   e.n.Within,
+		Line: func(line []byte) ([]byte, bool, error) { return e.n.MaskJSON(line, journal.Fixed) },
+		Raw:  e.n.Mask,
+	}
+}
+
+// allSegments lists the sealed segments and the one that is written to.
+func (e *eraser) allSegments() ([]uint64, error) {
+	if err := e.Engine.Log.CatchUp(); err != nil {
+		return nil, err
+	}
+	segs, err := e.Engine.Log.Sealed()
+	if err != nil {
+		return nil, err
+	}
+	if now := e.Engine.Log.End().Segment; now > 0 && !slices.Contains(segs, now) {
+		segs = append(segs, now)
+	}
+	return segs, nil
+}
+
+// round goes through everything once.
+func (e *eraser) round(ctx context.Context) error {
+	if err := e.quiet(ctx); err != nil {
+		return err
+	}
+	steps := []func(context.Context) error{e.journal, e.manifests, e.slots}
+	for _, part := range parts {
+		if part.erase != nil {
+			steps = append(steps, func(ctx context.Context) error { return part.erase(e, ctx) })
+		}
+	}
+	for _, step := range append(steps, e.rest, e.names) {
+		if err := Canceled(ctx); err != nil {
+			return err
+		}
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// journal seals the segment that is written to when it has something to erase,
+// and waits for the commits whose rows stand there: recovery needs their paths
+// as they are.
+func (e *eraser) journal(ctx context.Context) error {
+	if e.n == nil {
+		return nil
+	}
+	known, err := e.Engine.Log.Known()
+	if err != nil {
+		return err
+	}
+	segs, err := e.allSegments()
+	if err != nil {
+		return err
+	}
+	for _, first := range segs {
+		plan, err := e.Engine.Log.PlanRedaction(known, first, e.mask())
+		if err != nil {
+			return e.refused(err)
+		}
+		e.Meter.One()
+		if len(plan.Changes) == 0 {
+			continue
+		}
+		if e.DryRun {
+			e.count("journal", max(1, plan.Rows))
+			e.out.Rows += plan.Rows
+			continue
+		}
+		if first == e.Engine.Log.End().Segment {
+			if plan, err = e.seal(ctx, known, first); err != nil {
+				return err
+			}
+		}
+		if err := e.noteChanges(ctx, journal.NoteErased, e.reason, plan.Changes); err != nil {
+			return err
+		}
+		if err := plan.Apply(e.Engine.Disk.Staging, e.tempName()); err != nil {
+			return err
+		}
+		e.count("journal", max(1, plan.Rows))
+		e.out.Rows += plan.Rows
+	}
+	return nil
+}
+
+// seal begins a new segment and plans the old one again, when nothing of it is
+// in progress any more.
+func (e *eraser) seal(ctx context.Context, known *journal.Known, first uint64) (*journal.Redaction, error) {
+	e.Effect = fault.EffectUnknown
+	if err := e.Engine.Log.Roll(ctx); err != nil {
+		return nil, e.journalFailed(err)
+	}
+	if err := e.quiet(ctx); err != nil {
+		return nil, err
+	}
+	return e.Engine.Log.PlanRedaction(known, first, e.mask())
+}
+
+// count notes things that were erased.
+func (e *eraser) count(place string, n int) {
+	e.places[place] += n
+	e.found += n
+	if !e.DryRun {
+		e.Effect = fault.EffectUnknown
+	}
+}
+
+// holds reports whether a file is to be erased.
+func (e *eraser) holds(dir fsx.Dir, name string) (bool, error) {
+	f, err := dir.Open(name, fsx.Read, 0)
+	var kind *fsx.TypeError
+	if engine.IsAbsent(err) || errors.As(err, &kind) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if e.n != nil {
+		return e.n.In(f)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	sha, err := engine.ShaOf(f, st.Size)
+	return sha == e.sha, err
+}
+
+// shown is a path as it may be told and journaled.
+func (e *eraser) shown(path string) string {
+	if e.n == nil {
+		return path
+	}
+	out, _ := e.n.Mask([]byte(path))
+	return string(out)
+}
+
+// renew makes the caches again that knew erased paths.
+func (e *eraser) renew() error {
+	if e.out.Rows == 0 && e.places["manifests"] == 0 {
+		return nil
+	}
+	if err := e.Engine.RebuildRows(); err != nil {
+		return err
+	}
+	return e.Engine.Alone("snapshot", func() error { return e.Engine.Rows.Write(e.Engine.Disk.Index, e.Engine.Log) })
+}

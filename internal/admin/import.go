@@ -1,0 +1,395 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// Imported is what Import took over.
+type Imported struct {
+	Rows, Imported, Present, Skipped int64
+	SHA256                           string
+}
+
+// Import takes the rows of an export over. Into a store with rows of its own
+// only if mixed is set.
+func (c *Call) Import(ctx context.Context, r io.Reader, mixed bool) (Imported, error) {
+	in := &importing{Call: c, from: r, mixed: mixed, last: map[string]engine.LastVersion{}, there: map[importPlace]uint64{}}
+	err := in.run(ctx)
+	return in.out, err
+}
+
+// Outside is an error of the caller's reader or writer, with a hint, unless it
+// is one of our own.
+func Outside(s *engine.Engine, err error, hint string) error {
+	var own *fault.Fault
+	if errors.As(err, &own) {
+		return err
+	}
+	if e := s.ErrorOf(err); e.Code != fault.Internal {
+		return e
+	}
+	return fault.New(fault.IOError).Because(err).Hintf("%s", hint)
+}
+
+// importing is one Import in progress.
+type importing struct {
+	*Call
+	from  io.Reader
+	mixed bool
+	info  journal.Imported
+	id    string                        // of the export, in the rows that come from it
+	last  map[string]engine.LastVersion // the newest imported row of each path
+	out   Imported
+
+	there map[importPlace]uint64 // rows that are imported already, by their seq here
+	upto  importPlace            // everything up to here is
+
+	batch []*journal.Record
+	size  int
+}
+
+// importPlace names an imported row: the old seq and the part of a row that
+// became several.
+type importPlace struct {
+	seq  uint64
+	part int
+}
+
+const (
+	importBatch  = 400       // rows per journal write
+	importBytes  = 1 << 20   // of a batch
+	importedMuts = 200       // of one row
+	importedRow  = 128 << 10 // bytes of the mutations of one row
+)
+
+func (in *importing) run(ctx context.Context) error {
+	in.Meter.Things(StepImport, 0, "verifying the export")
+	if in.DryRun {
+		return in.plan(ctx)
+	}
+	spool, err := in.spool(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.Engine.Disk.Staging.Remove(spool.name)
+	defer spool.file.Close()
+	if err := in.survey(); err != nil {
+		return err
+	}
+	if err := in.resume(ctx, io.NewSectionReader(spool.file, 0, spool.size)); err != nil {
+		return err
+	}
+	in.Meter.Things(StepImport, in.out.Rows, "importing rows")
+	return in.take(ctx, io.NewSectionReader(spool.file, 0, spool.size))
+}
+
+// exportCopy is the export in staging/.
+type exportCopy struct {
+	file fsx.File
+	name string
+	size int64
+}
+
+// spool copies the export into the state directory while it is verified. A
+// crash leaves a name that the next Open sweeps.
+func (in *importing) spool(ctx context.Context) (exportCopy, error) {
+	name := in.tempName()
+	f, err := in.createTemp(name)
+	if err != nil {
+		return exportCopy{}, err
+	}
+	copied := &countingWriter{f: f}
+	err = in.verify(ctx, io.TeeReader(in.from, copied), func(*journal.Record) {})
+	if copied.err != nil {
+		err = copied.err
+	}
+	if err != nil {
+		f.Close()
+		return exportCopy{}, err
+	}
+	return exportCopy{file: f, name: name, size: copied.n}, nil
+}
+
+// countingWriter keeps the error of our own disk apart from that of the
+// caller's reader.
+type countingWriter struct {
+	f   fsx.File
+	n   int64
+	err error
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.f.Write(p)
+	c.n += int64(n)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// plan counts what would be taken over. The export is read once, and a commit
+// precedes the row that undoes it, so it is taken out at the end.
+func (in *importing) plan(ctx context.Context) error {
+	become := map[uint64]int{} // rows here, by those of the export
+	err := in.verify(ctx, in.from, func(rec *journal.Record) {
+		if n := len(in.rows(rec)); n > 0 {
+			become[rec.Seq] = n
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for seq := range in.info.Aborted {
+		delete(become, seq)
+	}
+	if err := in.survey(); err != nil {
+		return err
+	}
+	for _, n := range become {
+		in.out.Imported += int64(n)
+	}
+	in.out.Skipped = in.out.Rows - int64(len(become))
+	in.out.Imported = max(0, in.out.Imported-in.out.Present)
+	return nil
+}
+
+// verify reads an export to its end.
+func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal.Record)) error {
+	var err error
+	in.info, err = journal.ReadExport(r, func(rec *journal.Record) error {
+		in.Meter.One()
+		in.out.Rows++
+		each(rec)
+		return Canceled(ctx)
+	})
+	in.out.SHA256 = in.info.Footer.SHA256
+	switch {
+	case errors.Is(err, journal.ErrExport):
+		return fault.New(fault.ExportDamaged).Because(err).Hintf("%s; nothing was imported; export the journal again", err)
+	case errors.Is(err, journal.ErrNewerExport):
+		return fault.New(fault.NewerFormat).With("format", in.info.Header.Version).With("supported", journal.ExportVersion)
+	case err != nil:
+		return Outside(in.Engine, err, "the export could not be read")
+	}
+	in.id = exportedRow + in.out.SHA256[:16] + ":"
+	return nil
+}
+
+// survey looks at what the store has: nothing, a part of this export, or rows
+// of its own.
+func (in *importing) survey() error {
+	aborted := map[uint64]bool{}
+	if err := in.Engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+		if rec.Kind == journal.KindAbort {
+			aborted[rec.Ref] = true
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	own := false
+	err := in.Engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+		if len(rec.Muts) == 0 || aborted[rec.Seq] || rec.Kind == journal.KindAbort {
+			return nil
+		}
+		at, ours := in.placeOf(rec)
+		if !ours {
+			own = true
+			return nil
+		}
+		in.there[at] = rec.Seq
+		in.remember(rec)
+		return nil
+	})
+	if err == nil && own && !in.mixed {
+		err = fault.New(fault.StoreNotEmpty)
+	}
+	in.out.Present = int64(len(in.there))
+	return err
+}
+
+// placeOf reports which row of the export a row came from.
+func (in *importing) placeOf(rec *journal.Record) (at importPlace, ours bool) {
+	rest, ours := strings.CutPrefix(rec.Muts[0].ImportID, in.id)
+	if ours {
+		fmt.Sscanf(rest, "%d.%d", &at.seq, &at.part)
+	}
+	return at, ours
+}
+
+// remember notes the newest imported row of each path.
+func (in *importing) remember(rec *journal.Record) {
+	if rec.Kind == journal.KindRefused || rec.Kind == journal.KindNote {
+		return
+	}
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		in.last[m.Identity()] = engine.LastVersion{Seq: rec.Seq, Rev: m.Rev}
+	}
+}
+
+// resume finds how far an earlier import has come. A power cut may have taken
+// rows of its last batch while later ones survived: those are undone, so
+// that all come again, in order.
+func (in *importing) resume(ctx context.Context, r io.Reader) error {
+	if len(in.there) == 0 {
+		return nil
+	}
+	hole := false
+	behind := map[uint64]bool{} // rows here after the hole
+	_, err := journal.ReadExport(r, func(rec *journal.Record) error {
+		for part := range in.rows(rec) {
+			at := importPlace{rec.Seq, part}
+			seq, there := in.there[at]
+			switch {
+			case !there:
+				hole = true
+			case hole:
+				behind[seq] = true
+			default:
+				in.upto = at
+			}
+		}
+		return Canceled(ctx)
+	})
+	if err != nil || len(behind) == 0 {
+		return err
+	}
+	return in.takeBack(ctx, behind)
+}
+
+func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error {
+	clear(in.last)
+	var list []*journal.Record
+	err := in.Engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
+		if behind[rec.Seq] {
+			list = append(list, rec)
+		} else if at, ours := in.ourPlace(rec); ours && in.there[at] == rec.Seq {
+			in.remember(rec)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	in.Effect = fault.EffectUnknown
+	for i := len(list) - 1; i >= 0; i-- {
+		row := in.Engine.RowAbout(journal.KindAbort, list[i], "import_cut_off")
+		changed := list[i].Muts
+		if kind := list[i].Kind; kind == journal.KindNote || kind == journal.KindRefused {
+			changed = nil // it is only a record: the history of its paths is not undone
+		}
+		for _, m := range changed { // the rows in front of it may be lost
+			was := in.last[m.Identity()]
+			row.Muts = append(row.Muts, journal.Mutation{
+				Op: m.Op, Path: m.Path, Real: m.Real, SHA256: m.PrevSHA256, Bytes: m.PrevBytes, Rev: was.Rev, PrevSeq: was.Seq,
+			})
+		}
+		if err := in.Engine.WriteRow(context.WithoutCancel(ctx), row); err != nil {
+			return in.journalFailed(err)
+		}
+	}
+	in.out.Present -= int64(len(list))
+	return in.Engine.Log.Sync()
+}
+
+func (in *importing) ourPlace(rec *journal.Record) (at importPlace, ours bool) {
+	if len(rec.Muts) == 0 {
+		return at, false
+	}
+	return in.placeOf(rec)
+}
+
+// take writes the rows.
+func (in *importing) take(ctx context.Context, r io.Reader) error {
+	_, err := journal.ReadExport(r, func(rec *journal.Record) error {
+		if err := Canceled(ctx); err != nil {
+			return err
+		}
+		in.Meter.One()
+		rows := in.rows(rec)
+		if len(rows) == 0 {
+			in.out.Skipped++
+		}
+		for part, row := range rows {
+			if at := (importPlace{rec.Seq, part}); at.seq < in.upto.seq || at.seq == in.upto.seq && at.part <= in.upto.part {
+				continue
+			}
+			in.batch = append(in.batch, row)
+			for i := range row.Muts {
+				in.size += len(row.Muts[i].Path) + 512
+			}
+		}
+		if len(in.batch) < importBatch && in.size < importBytes {
+			return nil
+		}
+		return in.flush(ctx)
+	})
+	if err == nil {
+		err = in.flush(ctx)
+	}
+	if err != nil || in.out.Imported == 0 {
+		return err
+	}
+	return in.note(ctx, journal.Note{What: journal.NoteImport, Text: "export", SHA256: in.out.SHA256, Rows: in.out.Imported + in.out.Present, Skipped: in.out.Skipped})
+}
+
+// flush writes the batch and makes it durable.
+func (in *importing) flush(ctx context.Context) error {
+	if len(in.batch) == 0 {
+		return nil
+	}
+	in.Effect = fault.EffectUnknown
+	_, err := in.Engine.Log.Write(context.WithoutCancel(ctx), &journal.Batch{Recs: in.batch, Before: in.link})
+	if err == nil {
+		err = in.Engine.Log.Sync()
+	}
+	if err != nil {
+		return in.journalFailed(err)
+	}
+	in.out.Imported += int64(len(in.batch))
+	in.Seq = in.batch[len(in.batch)-1].Seq
+	in.batch, in.size = nil, 0
+	return nil
+}
+
+// link gives every row the row of its path before it. A path whose newest row
+// is not one of this import has another origin: then the row becomes a
+// note, which is a record and changes nothing.
+func (in *importing) link(head uint64) error {
+	for i, rec := range in.batch {
+		if rec.Kind == journal.KindRefused {
+			continue
+		}
+		seq := head + uint64(i) + 1
+		for j := range rec.Muts {
+			e, err := in.Engine.Rows.Last(rec.Muts[j].Identity())
+			if err != nil {
+				return err
+			}
+			if mine := in.last[rec.Muts[j].Identity()]; e.Seq != 0 && e.Seq > mine.Seq {
+				rec.Kind = journal.KindNote
+				rec.Note = &journal.Note{What: journal.NoteImport, Text: "of a path that has rows of its own"}
+			}
+		}
+		if rec.Kind == journal.KindNote {
+			continue
+		}
+		for j := range rec.Muts {
+			m := &rec.Muts[j]
+			before := in.last[m.Identity()]
+			m.PrevSeq, m.Rev = before.Seq, before.Rev+1
+			in.last[m.Identity()] = engine.LastVersion{Seq: seq, Rev: m.Rev}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,357 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
+)
+
+// Kind is what Repair did about a problem.
+type Kind string
+
+const (
+	Rebuilt      Kind = "rebuilt"
+	SetAside     Kind = "set_aside"
+	Ordered      Kind = "put_in_order"
+	Finished     Kind = "finished"
+	Acknowledged Kind = "acknowledged"
+)
+
+// Action is one thing that Repair did.
+type Action struct {
+	Did        Kind
+	Code, Path string
+	Seq        uint64
+	Detail     string
+}
+
+// Left is a problem that Repair does not repair, and why.
+type Left struct {
+	Problem
+	Why string
+}
+
+// Repaired is what Repair did.
+type Repaired struct {
+	Actions []Action
+	Left    []Left
+}
+
+// Repair puts right what a deep check names. With acknowledge it accepts the
+// damage of the journal that is left.
+func (c *Call) Repair(ctx context.Context, acknowledge string) (Repaired, error) {
+	p := &repair{Call: c, reason: acknowledge, seen: map[string]bool{}}
+	err := p.run(ctx)
+	return p.out, err
+}
+
+// repair is one Repair in progress.
+type repair struct {
+	*Call
+	reason string // to accept damage
+	out    Repaired
+	seen   map[string]bool // problems that were worked on
+
+	journal bool // segments were changed, so the caches of the journal are made again
+}
+
+// repairRounds is how often the store is checked: putting one thing right may
+// show another.
+const repairRounds = 3
+
+func (p *repair) run(ctx context.Context) error {
+	if p.Engine.Log == nil {
+		return nil
+	}
+	if !p.DryRun {
+		if err := p.Engine.Behind.Drain(); err != nil {
+			return err
+		}
+		if err := p.Engine.RecoverDead(ctx, new(engine.Report)); err != nil {
+			return err
+		}
+		if err := p.forGood(); err != nil {
+			return err
+		}
+	}
+	var c *checker
+	for range repairRounds {
+		p.Meter.Things(StepRepair, 0, "checking and repairing")
+		var err error
+		if c, err = p.check(ctx); err != nil {
+			return err
+		}
+		before := len(p.out.Actions)
+		if err := p.round(ctx, c); err != nil {
+			return err
+		}
+		if len(p.out.Actions) == before || p.DryRun {
+			break
+		}
+	}
+	if err := p.caches(); err != nil {
+		return err
+	}
+	if err := p.acknowledge(ctx, c); err != nil {
+		return err
+	}
+	return p.rest(ctx, c)
+}
+
+func (p *repair) check(ctx context.Context) (*checker, error) {
+	c := newChecker(p.Store, true, unmetered{})
+	return c, c.run(ctx)
+}
+
+// did notes one action.
+func (p *repair) did(kind Kind, q Problem, detail string) {
+	p.out.Actions = append(p.out.Actions, Action{Did: kind, Code: q.Code, Path: q.Path, Seq: q.Seq, Detail: detail})
+	if !p.DryRun {
+		p.Effect = fault.EffectUnknown
+	}
+}
+
+// round works on every problem that has not been worked on.
+func (p *repair) round(ctx context.Context, c *checker) error {
+	for _, q := range c.out.Problems {
+		if err := Canceled(ctx); err != nil {
+			return err
+		}
+		key := fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)
+		if p.seen[key] {
+			continue
+		}
+		p.seen[key] = true
+		if err := p.one(ctx, q); err != nil {
+			return err
+		}
+	}
+	return p.segments(ctx, c)
+}
+
+// one puts a single problem right, if that can be done by itself.
+func (p *repair) one(ctx context.Context, q Problem) error {
+	switch q.Code {
+	case "meta_unreadable":
+		p.did(Rebuilt, q, "rebuilt from the journal")
+		if p.DryRun {
+			return nil
+		}
+		return p.Engine.Alone("repair", p.Engine.WriteMeta)
+	case "stale_staging":
+		p.did(Finished, q, "completed or rolled back")
+		if p.DryRun {
+			return nil
+		}
+		return p.Engine.RecoverDead(ctx, new(engine.Report))
+	case problemForeign, "object_damaged", problemBudgets, problemCursor, problemHandoffs, problemSnapshot, problemScratch:
+		return p.aside(ctx, q)
+	case "file_differs":
+		if object, ok := strings.CutPrefix(q.Path, engine.StateDirName+"/"+chunks.Dir+"/"); ok && chunks.IndexOf(object) > 0 {
+			return p.aside(ctx, q) // a piece that is not what was sent has to be sent again
+		}
+	case problemScratchIndex:
+		if q.Path != scratch.Index { // lines beside an object, which the index has as well
+			return p.aside(ctx, q)
+		}
+		return p.scratchIndex(ctx, q)
+	case problemCheckpoint:
+		return p.checkpoint(ctx, q)
+	case problemManifest:
+		return p.manifest(ctx, q)
+	case problemDraft:
+		return p.draft(q)
+	}
+	return nil
+}
+
+// segments puts the segments in order in which a problem was found.
+func (p *repair) segments(ctx context.Context, c *checker) error {
+	var firsts []uint64
+	for _, q := range c.rows {
+		if q.Segment > 0 && !slices.Contains(firsts, q.Segment) {
+			firsts = append(firsts, q.Segment)
+		}
+	}
+	slices.Sort(firsts)
+	for _, first := range firsts {
+		if err := p.segment(ctx, c, first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
+	if first == p.Engine.Log.End().Segment {
+		if plan, err := p.Engine.Log.PlanMending(c.known, first); err != nil || plan == nil {
+			return err
+		}
+		if !p.DryRun {
+			p.Effect = fault.EffectUnknown
+			if err := p.Engine.Log.Roll(ctx); err != nil {
+				return p.journalFailed(err)
+			}
+		}
+	}
+	plan, err := p.Engine.Log.PlanMending(c.known, first)
+	if err != nil || plan == nil {
+		return err
+	}
+	q := Problem{Code: journal.ProblemOrder, Path: "journal/" + journal.SegmentFile(first), Seq: first}
+	for _, r := range c.rows {
+		if r.Segment == first {
+			q.Code = r.Code
+			break
+		}
+	}
+	p.did(Ordered, q, fmt.Sprintf("all %d rows are present, as the hash chain proves, and are in order now", plan.Rows))
+	if p.DryRun {
+		return nil
+	}
+	if err := p.keepSegment(plan, first); err != nil {
+		return err
+	}
+	if err := p.noteChanges(ctx, journal.NoteMended, "segment reordered", plan.Changes); err != nil {
+		return err
+	}
+	p.journal = true
+	return plan.Apply(p.Engine.Disk.Staging, p.tempName())
+}
+
+// keepSegment copies the old segment to quarantine/.
+func (p *repair) keepSegment(plan *journal.Mending, first uint64) error {
+	return p.Engine.Alone("quarantine", func() error {
+		to, err := p.Engine.OpenPart("quarantine")
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		return engine.CopyDamaged(plan.Dir(), journal.SegmentFile(first), to, "journal-"+journal.SegmentFile(first))
+	})
+}
+
+// caches makes the snapshots of the index again when something they are made
+// from was changed, or when one of them was damaged.
+func (p *repair) caches() error {
+	if p.DryRun {
+		return nil
+	}
+	list, err := index.Snapshots(p.Engine.Disk.Index)
+	if err != nil {
+		return err
+	}
+	stale := p.journal
+	for _, a := range p.out.Actions {
+		stale = stale || a.Code == problemSnapshot
+	}
+	for _, snap := range list {
+		stale = stale || snap.Err != nil
+	}
+	if !stale {
+		return nil
+	}
+	if err := p.Engine.RebuildRows(); err != nil {
+		return err
+	}
+	return p.Engine.Alone("snapshot", func() error { return p.Engine.Rows.Write(p.Engine.Disk.Index, p.Engine.Log) })
+}
+
+// acknowledge accepts the damage of the journal that is left.
+func (p *repair) acknowledge(ctx context.Context, c *checker) error {
+	if p.reason == "" {
+		return nil
+	}
+	var err error
+	if !p.DryRun { // as it is now
+		if c, err = p.check(ctx); err != nil {
+			return err
+		}
+	}
+	var list []journal.Accepted
+	for _, q := range c.rows {
+		if q.Code == journal.ProblemForeign {
+			continue
+		}
+		list = append(list, journal.Accepted{Code: q.Code, Segment: q.Segment, Seq: q.Seq, Evidence: q.Evidence})
+		p.did(Acknowledged, Problem{Code: q.Code, Path: q.Name, Seq: q.Seq}, q.Detail)
+	}
+	if p.DryRun {
+		return nil
+	}
+	reason := p.SafeText(p.reason)
+	for len(list) > 0 {
+		n := min(len(list), 400)
+		if err := p.note(ctx, journal.Note{What: journal.NoteAccepted, Text: reason, Accepted: list[:n]}); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// rest lists what a check still names.
+func (p *repair) rest(ctx context.Context, c *checker) error {
+	var err error
+	if !p.DryRun {
+		if c, err = p.check(ctx); err != nil {
+			return err
+		}
+	}
+	handled := map[string]bool{}
+	aside := map[string]bool{} // with the file goes that it differs from its row
+	for _, a := range p.out.Actions {
+		handled[fmt.Sprint(a.Code, " ", a.Path, " ", a.Seq)] = true
+		aside[engine.StateDirName+"/"+a.Path] = aside[engine.StateDirName+"/"+a.Path] || a.Did == SetAside
+	}
+	for _, q := range c.out.Problems {
+		if p.DryRun && (handled[fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)] || p.reason != "" && whyLeft[q.Code] == needsWord) {
+			continue
+		}
+		if p.DryRun && q.Code == "file_differs" && aside[q.Path] {
+			continue
+		}
+		why, ok := whyLeft[q.Code]
+		if !ok {
+			why = "it could not be repaired now; call again when there is no other writer"
+		}
+		p.out.Left = append(p.out.Left, Left{Problem: q, Why: why})
+	}
+	return nil
+}
+
+const needsWord = "lost rows cannot be restored; find out what happened, then acknowledge the damage with a reason"
+
+// whyLeft says why a problem is not repaired.
+var whyLeft = map[string]string{
+	"file_differs":           "the file was changed outside this store, which is not damage; write it again, or restore the version you want",
+	problemForeign:           "quarantine/ is not a directory; move it away by hand",
+	"file_unreadable":        "the file of the workspace cannot be read; correct its permissions or type",
+	journal.ProblemChain:     needsWord,
+	journal.ProblemMissing:   needsWord,
+	journal.ProblemOrder:     needsWord,
+	journal.ProblemGarbage:   needsWord,
+	journal.ProblemChanged:   needsWord,
+	journal.ProblemName:      needsWord,
+	journal.ProblemTruncated: needsWord,
+	journal.ProblemHead:      needsWord,
+	journal.ProblemParked:    needsWord,
+	journal.ProblemArchive:   "the archived segment is missing; restore it from a backup, or acknowledge the loss with a reason",
+	"history_link_broken":    needsWord,
+	"manifest_missing":       needsWord,
+}
+
+// splitPath is the directory and the name of a file of the state directory.
+func splitPath(p string) (part, name string) {
+	part, name = path.Split(p)
+	return strings.TrimSuffix(part, "/"), name
+}
