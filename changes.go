@@ -57,7 +57,7 @@ type ScanResult struct {
 	// reverted.
 	Findings []ObservedFinding `json:"findings"`
 	// Files that another session had claimed and that were changed anyway.
-	Claimed []string `json:"claimed,omitempty"`
+	Claimed []ClaimedFile `json:"claimed,omitempty"`
 	// True when no scan was made before: what is in the workspace counts as known.
 	Baseline bool `json:"baseline,omitempty"`
 	// True when the time did not suffice. The next scan finds the rest.

@@ -207,15 +207,32 @@ func claimedBy(c *lease.Claim, path string) *fault.Fault {
 	return e
 }
 
-// claimedOf are those of some files that another session has claimed.
-func (s *Store) claimedOf(files []ObservedFile, session string) (out []string) {
+// ClaimedFile is a file that a session has claimed and that another one, or
+// another program, changed.
+type ClaimedFile struct {
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// Who has claimed it.
+	Session string `json:"session"`
+	// When the claim ends.
+	Until time.Time `json:"until"`
+
+	fence uint64
+}
+
+// claimedOf are those of some files that a session has claimed, unless the
+// changes are its own: those of sessions that are all the same one.
+func (s *Store) claimedOf(files []ObservedFile, sessions ...string) (out []ClaimedFile) {
 	list, err := s.leases.List()
 	if err != nil || len(list) == 0 {
 		return nil
 	}
 	for _, f := range files {
-		if slices.ContainsFunc(list, func(c lease.Claim) bool { return c.Session != session && c.Covers(f.Path) }) {
-			out = append(out, f.Path)
+		for _, path := range []string{f.Path, f.From} {
+			i := slices.IndexFunc(list, func(c lease.Claim) bool { return path != "" && c.Covers(path) })
+			if i >= 0 && slices.ContainsFunc(sessions, func(of string) bool { return of != list[i].Session }) {
+				out = append(out, ClaimedFile{path, list[i].Session, list[i].Until, list[i].Fence})
+			}
 		}
 	}
 	return out

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,7 +100,7 @@ func TestClaims(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("shell\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.Scan(background, rw.ScanRequest{Session: "two"}); err != nil || !slices.Equal(r.Claimed, []string{"d/b.txt"}) {
+	if r, err := s.Scan(background, rw.ScanRequest{Session: "two"}); err != nil || len(r.Claimed) != 1 || r.Claimed[0].Path != "d/b.txt" || r.Claimed[0].Session != "one" || !r.Claimed[0].Until.Equal(c.Until) {
 		t.Errorf("%+v %v", r, err)
 	}
 	if err := s.Release(other, c.Fence); err != nil || overwriteIn(other, s, "a.txt") == nil {

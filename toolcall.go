@@ -2,6 +2,7 @@ package resilientwrite
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,8 +61,9 @@ func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 // under the same identifier.
 //
 // With an identifier it returns each finding that no earlier EndCall has
-// returned, also those of changes that other calls recorded. Errors: those of
-// Scan; the call stays open then.
+// returned, also those of changes that other calls recorded. The same holds for
+// the files that another session had claimed. Errors: those of Scan; the call
+// stays open then.
 func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 	c = s.cleanCall(c)
 	if c.Alike && c.ID != "" {
@@ -85,14 +87,17 @@ func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 			w.Open = append(w.Open, observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command, Since: s.engine.Now().UTC(), Ended: true})
 		}
 		if c.ID != "" {
-			out.Findings = []ObservedFinding{}
-			for _, f := range w.Pending {
-				out.Findings = append(out.Findings, ObservedFinding(f))
+			out.Findings, out.Claimed = []ObservedFinding{}, nil
+			for _, f := range w.Report(c.Session) {
+				if f.Session != "" {
+					out.Claimed = append(out.Claimed, ClaimedFile{Path: f.Path, Session: f.Session, Until: f.Until})
+				} else {
+					out.Findings = append(out.Findings, ObservedFinding{f.Path, f.Kind, f.Pattern, f.Line, f.Confidence, f.Fingerprint})
+				}
 			}
 			if c.Report != nil {
 				c.Report(out)
 			}
-			w.Report()
 		}
 	})
 	return out, err
@@ -146,9 +151,11 @@ func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanRes
 		return ScanResult{}, s.verbError("scan", err)
 	}
 	r := ScanRequest{Within: c.Within}
+	var sessions []string
 	for _, o := range known.Open {
 		if len(r.Calls) < maxCalls-1 {
 			r.Calls, r.Host, r.Session, r.Command = append(r.Calls, o.ID), o.Host, o.Session, o.Command
+			sessions = append(sessions, o.Session)
 		}
 	}
 	if ends != "" {
@@ -156,6 +163,7 @@ func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanRes
 			r.Calls = append(r.Calls, ends)
 		}
 		r.Host, r.Session = c.Host, c.Session
+		sessions = append(sessions, c.Session)
 		if c.Command != "" {
 			r.Command = c.Command
 		}
@@ -163,13 +171,14 @@ func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanRes
 	out, _, err := s.scan(ctx, r, func(found []ObservedFinding) error { // before the row, after which no scan finds them again
 		return s.observed.EditCalls(func(w *observe.Watched) {
 			for _, f := range found {
-				w.Add(observe.Finding(f))
+				w.Add(observe.Finding{Path: f.Path, Kind: f.Kind, Pattern: f.Pattern, Line: f.Line, Confidence: f.Confidence, Fingerprint: f.Fingerprint})
 			}
 		})
 	})
 	if err != nil {
 		return ScanResult{Files: []ObservedFile{}, Findings: []ObservedFinding{}}, s.verbError("scan", err)
 	}
+	out.Claimed = s.claimedOf(out.Files, sessions...)
 	return out, nil
 }
 
@@ -180,6 +189,9 @@ func (s *Store) editCalls(c ToolCall, out *ScanResult, edit func(*observe.Watche
 	}
 	defer s.engine.Leave()
 	err := s.observed.EditCalls(func(w *observe.Watched) {
+		for _, f := range out.Claimed {
+			w.Add(observe.Finding{Path: f.Path, Session: f.Session, Until: f.Until, Fingerprint: fmt.Sprint("claim ", f.fence, " ", f.Path)})
+		}
 		edit(w)
 		if !out.Partial {
 			w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.Ended })

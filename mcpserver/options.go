@@ -11,7 +11,7 @@ import (
 // Options are the settings of a server. nil means the defaults.
 type Options struct {
 	// Tier chooses which tools are listed and how much is said of each.
-	// Default [Standard]. A tool that is not listed, but for exec, can be
+	// Default [Standard]. A tool that is not listed, but for exec and claim, can be
 	// called anyway. It is a setting of the process: every connection sees one list.
 	Tier Preset
 	// Tools adds tools to the list, by name, with or without the prefix.

@@ -2,11 +2,13 @@ package toolbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"reflect"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -96,6 +98,46 @@ func runCommand(s *rw.Store, ctx context.Context, r rw.ExecRequest) (rw.ExecResu
 	}
 	out, err := s.Exec(ctx, r)
 	return *out, err
+}
+
+// claimArgs are those of Claim, Renew and Release.
+type claimArgs struct {
+	// What to do: claim paths, renew or release a claim, or list those that hold.
+	Action string `json:"action,omitempty" enum:"claim,renew,release,list" default:"claim"`
+	// Files and directories, with everything below; they need not exist.
+	Paths []string `json:"paths,omitempty"`
+	// Number of the claim to renew or release.
+	Fence uint64 `json:"fence,omitempty" min:"0"`
+	// Seconds for which the claim holds.
+	TTLSeconds int `json:"ttl_seconds,omitempty" default:"600" min:"1" max:"600"`
+	// Name of the working session that claims. Default: your own.
+	Session string `json:"session,omitempty" maxlen:"200"`
+}
+
+// claimReply is the claims that a call was about.
+type claimReply struct {
+	// The claim that was made or renewed; of list, all that hold.
+	Claims []rw.Claim `json:"claims"`
+}
+
+// claim makes, renews, releases or lists claims.
+func claim(s *rw.Store, ctx context.Context, in claimArgs) (out claimReply, err error) {
+	if o := callOf(ctx).opts; o.Session == "" && in.Session != "" {
+		ctx = rw.WithVia(ctx, rw.Via{Client: o.Client, Thread: in.Session})
+	}
+	var one rw.Claim
+	switch ttl := time.Duration(cmp.Or(in.TTLSeconds, 600)) * time.Second; in.Action {
+	case "list":
+		out.Claims, err = s.Claims(ctx)
+		return out, err
+	case "release":
+		return claimReply{[]rw.Claim{}}, s.Release(ctx, in.Fence)
+	case "renew":
+		one, err = s.Renew(ctx, in.Fence, ttl)
+	default:
+		one, err = s.Claim(ctx, in.Paths, ttl)
+	}
+	return claimReply{[]rw.Claim{one}}, err
 }
 
 // historyArgs are those of History, and a version whose change to show.

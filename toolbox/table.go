@@ -93,6 +93,8 @@ var table = []tool{
 		"Returns the journal rows after a sequence number, or after the stored cursor of a named agent, without the agent's own rows. Use it to follow what other agents write. Passing after_seq together with agent acknowledges everything up to it; a reply alone does not move the cursor. gap says that some rows are not available."),
 	bind("exec", running, "Run a command", runCommand,
 		"Runs a command (argv, without a shell; use [\"sh\", \"-c\", \"...\"] for one) over a private view of the workspace, and commits everything that it changed as one commit, which rw_undo reverts, or nothing: when the command fails, the content gate refuses, or somebody else changed one of the files meanwhile. Use it for formatters, generators, codemods and package managers, with dry_run to see the diff first. .git is read-only, and nothing outside of the workspace but caches can be written. Files that git ignores are changed without versions. Linux only."),
+	bind("claim", claiming, "Claim paths", claim,
+		"Keeps the calls of other sessions from changing files or directories for at most ten minutes: they are refused with path_claimed. Use it before work on several files that others might change too; renew it while you work, and release it at the end. Shell commands and other programs are not kept away, only reported. Do not use it for a single change: expected_prev_sha256 suffices for that."),
 	bind("check", readOnly, "Check the store", (*rw.Store).Check,
 		"Verifies the journal, the kept versions and the state of commits against each other, like fsck. Use it after an error whose effect is unknown, or when something looks wrong. With deep it also hashes every kept version and every file, which takes time on a large store. Repairs nothing."),
 	bind("describe", readOnly, "Describe the store", describe,
@@ -111,6 +113,7 @@ var (
 	cursor      = nature{idempotent: true}
 	destructive = nature{destructive: true}
 	writing     = nature{}
+	claiming    = nature{onlyListed: true}
 	running     = nature{destructive: true, onlyListed: true}
 )
 

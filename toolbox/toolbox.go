@@ -44,7 +44,7 @@ type Options struct {
 	Caller string
 	// Tier chooses which tools are listed and how much is said of each.
 	// Default [Standard]. A tool that is not listed can still be called,
-	// but for exec.
+	// but for exec and claim.
 	Tier Preset
 	// Tools adds tools to the list, by name, with or without the prefix.
 	Tools []string

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestToolsOfATier(t *testing.T) {
 	for tier, want := range map[toolbox.Preset]int{toolbox.Core: 7, toolbox.Standard: 12, toolbox.Full: len(toolbox.Table())} {
 		for _, info := range toolbox.Table() { // what is not listed can be called, and with every argument
 			a := toolbox.New(store, &toolbox.Options{Tier: tier}).Call(ctx, "rw_"+info.Name, raw(`{"no such argument":1}`), nil)
-			if info.Name == "exec" && tier != toolbox.Full { // but for the one that runs programs
+			if (info.Name == "exec" || info.Name == "claim") && tier != toolbox.Full { // but for those that hosts have to ask for
 				if a.OK || !strings.Contains(a.Text, "unknown_tool") {
 					t.Errorf("%s under %s: %s", info.Name, tier, a.Text)
 				}
@@ -105,7 +106,7 @@ func TestToolsOfATier(t *testing.T) {
 		}
 		box := toolbox.New(nil, &toolbox.Options{Tier: tier})
 		tools := box.Tools()
-		if missing := len(toolbox.Table()) - len(box.All()); len(tools) != want || missing > 1 || missing == 1 && tier == toolbox.Full {
+		if missing := len(toolbox.Table()) - len(box.All()); len(tools) != want || missing != 2 && tier != toolbox.Full || missing > 0 && tier == toolbox.Full {
 			t.Errorf("%s lists %d tools of %d", tier, len(tools), len(box.All()))
 		}
 		for _, info := range tools {
@@ -301,5 +302,51 @@ func TestNoHandoffIsNoFailure(t *testing.T) {
 	}
 	if got := reason(brief.Call(ctx, "rw_handoff_read", nil, nil)); got != "missing_front_matter_delimiter2" {
 		t.Errorf("a damaged handoff: %s", got)
+	}
+}
+
+// TestClaimTool: a claim belongs to the session of the call, as its writes do,
+// whether the host or the call names that; and only a listed tool makes claims.
+func TestClaimTool(t *testing.T) {
+	store := open(t, nil)
+	box := toolbox.New(store, &toolbox.Options{Tools: []string{"claim"}, Replies: toolbox.FullReplies})
+	if a := toolbox.New(store, nil).Call(ctx, "rw_claim", raw(`{"paths":["src"]}`), nil); a.OK || !strings.Contains(a.Text, "unknown_tool") {
+		t.Errorf("%s", a.Text)
+	}
+	said := &toolbox.CallOpts{Client: "c", Connection: "one"}
+	for _, mine := range []struct {
+		opts         *toolbox.CallOpts
+		session, key string
+	}{{&toolbox.CallOpts{Client: "c", Session: "thread-1", Connection: "one"}, "thread-1", ""}, {said, "told", `,"session":"told"`}, {said, "mcp-", ""}} {
+		a := box.Call(ctx, "rw_claim", raw(`{"paths":["src","a.txt"],"ttl_seconds":60`+mine.key+`}`), mine.opts)
+		var out struct{ Claims []rw.Claim }
+		if err := json.Unmarshal([]byte(a.Text), &out); err != nil || len(out.Claims) != 1 || !strings.HasPrefix(out.Claims[0].Session, mine.session) {
+			t.Fatalf("%s", a.Text)
+		}
+		fence := strconv.FormatUint(out.Claims[0].Fence, 10)
+		write := `{"path":"src/x.txt","mode":"overwrite","content":"` + mine.session + `"`
+		if a := box.Call(ctx, "rw_safe_write", raw(write+mine.key+`}`), mine.opts); !a.OK {
+			t.Errorf("%s", a.Text)
+		}
+		if a := box.Call(ctx, "rw_safe_write", raw(write+`}`), &toolbox.CallOpts{Client: "c", Connection: "two"}); a.OK || !strings.Contains(a.Text, "path_claimed") {
+			t.Errorf("%s", a.Text)
+		}
+		for _, step := range []struct {
+			args string
+			opts *toolbox.CallOpts
+			want string
+		}{
+			{`{"action":"list"}`, nil, `"fence":` + fence}, {`{"action":"renew","fence":` + fence + mine.key + `}`, mine.opts, `"fence":` + fence},
+			{`{"action":"release","fence":` + fence + `,"session":"another"}`, nil, `"ok":true`}, {`{"action":"list"}`, nil, `"fence":` + fence},
+			{`{"action":"release","fence":` + fence + mine.key + `}`, mine.opts, `"ok":true`}, {`{"action":"list"}`, nil, `"claims":[]`},
+			{`{"action":"renew","fence":` + fence + mine.key + `}`, mine.opts, "claim_lost"}, {`{"action":"claim"` + mine.key + `}`, mine.opts, "invalid_argument"},
+		} {
+			if a := box.Call(ctx, "rw_claim", raw(step.args), step.opts); !strings.Contains(a.Text, step.want) {
+				t.Errorf("%s: %s", step.args, a.Text)
+			}
+		}
+	}
+	if a := box.Call(ctx, "rw_claim", raw(`{"paths":["a"]}`), nil); a.OK || !strings.Contains(a.Text, `"argument":"session"`) {
+		t.Errorf("a claim of no session: %s", a.Text)
 	}
 }

@@ -69,7 +69,8 @@ func asPerson(t *testing.T) {
 // TestEveryToolHasACommand: what an agent can do an operator can do by name,
 // with every argument.
 func TestEveryToolHasACommand(t *testing.T) {
-	reached := map[string]verb{"check": {tool: "check"}, "exec": {tool: "exec", use: "exec", args: []string{"argv"}}}
+	reached := map[string]verb{"check": {tool: "check"}, "exec": {tool: "exec", use: "exec", args: []string{"argv"}},
+		"claim": {tool: "claim", use: "claim", args: []string{"action", "paths", "fence", "ttl_seconds", "session"}}} // one has subcommands
 	for _, table := range [][]verb{files, txs, chunks, handoffs, checkpoints, scratches, drafts, journals} {
 		for _, v := range table {
 			reached[v.tool] = v

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,9 +43,10 @@ func (a *app) hook() *cobra.Command {
 		Long: `Answer one event of a coding agent's host, which it writes to standard input as
 JSON. Configured for the events before and after the calls of tools, the changes
 that a shell command makes are recorded under its call: list them with changes,
-undo them with undo --group. A write or an edit that the content gate or a
-protected path refuses is denied, and a secret that a command wrote is reported to
-the model. Nothing that a command did is reverted.
+undo them with undo --group. A write or an edit that the content gate, a protected
+path or the claim of another session refuses is denied. A secret that a command
+wrote, or a claimed file that it changed, is reported to the model. Nothing that a
+command did is reverted.
 
   --host HOST      ` + hostevent.Hosts + `;
                    the names that init takes do as well
@@ -188,7 +190,7 @@ func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 		return err
 	case hostevent.After:
 		c.Report = func(found rw.ScanResult) {
-			if text := findingsText(found); text != "" {
+			if text := strings.TrimPrefix(findingsText(found)+claimedText(found), "\n"); text != "" {
 				h.say(h.Context(text))
 			}
 		}
@@ -222,6 +224,9 @@ func (h *hooked) refused(ctx context.Context, s *rw.Store, root string) string {
 	return ""
 }
 
+// denied are the refusals of our own tools that hold for those of a host too.
+var denied = []rw.Detail{rw.ErrRiskBlocked, rw.ErrProtectedPath, rw.ErrProtectedDefault, rw.ErrPathClaimed}
+
 func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w hostevent.Write) string {
 	file := w.Path
 	if !filepath.IsAbs(file) {
@@ -231,11 +236,11 @@ func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w ho
 	if err != nil || !filepath.IsLocal(rel) {
 		return ""
 	}
-	_, err = s.SafeWrite(ctx, rw.SafeWriteRequest{
+	_, err = s.SafeWrite(rw.WithVia(ctx, rw.Via{Client: h.Host, Thread: h.Session}), rw.SafeWriteRequest{
 		Path: filepath.ToSlash(rel), Content: []byte(w.Text), Mode: rw.ModeOverwrite, AllowShrink: true, Force: true, Call: rw.Call{DryRun: true},
 	})
 	var e *rw.Error
-	if !errors.As(err, &e) || e.Detail != rw.ErrRiskBlocked && e.Detail != rw.ErrProtectedPath && e.Detail != rw.ErrProtectedDefault {
+	if !errors.As(err, &e) || !slices.Contains(denied, e.Detail) {
 		return ""
 	}
 	why := fmt.Sprintf("resilient-write refuses this write of %s: %s", rel, toolbox.NameTools(e.Hint))
@@ -267,6 +272,28 @@ func findingsText(r rw.ScanResult) string {
 	text := fmt.Sprintf("resilient-write found secrets in files that changed:\n%s\nNothing was reverted.", strings.Join(lines, "\n"))
 	if r.Group != "" {
 		text += " The changes of this call are undone with: resilient-write undo --group " + r.Group
+	}
+	return text
+}
+
+// claimedText says which files the calls changed although another session has
+// claimed them.
+func claimedText(r rw.ScanResult) string {
+	var lines []string
+	for i, f := range r.Claimed {
+		if i == toldFindings {
+			lines = append(lines, fmt.Sprintf("and %d more", len(r.Claimed)-i))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s is claimed by session %s until %s", printable(f.Path), printable(f.Session), f.Until.UTC().Format(time.RFC3339)))
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	text := "\nresilient-write: files that another session has claimed were changed while this call ran:\n" + strings.Join(lines, "\n") +
+		"\nNothing was reverted. Leave them to that session until then."
+	if r.Group != "" {
+		text += " Undo: resilient-write undo --group " + r.Group
 	}
 	return text
 }

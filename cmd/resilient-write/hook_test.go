@@ -199,6 +199,61 @@ func TestHookDeniesWrites(t *testing.T) {
 	}
 }
 
+// TestHookKeepsClaims: edit tools of a host do not change what another session has
+// claimed, and what a shell command changed anyway is reported once, to
+// others than the session that has it. An operator is not bound.
+func TestHookKeepsClaims(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; mkdir src; printf 'x\\n' > src/a.txt; printf 'x\\n' > src/b.txt; printf 'x\\n' > free.txt")
+	a.rw(0, "changes")
+	c := a.rw(0, "claim", "src", "--session", "other", "--ttl", "9m")["claims"].([]any)[0].(map[string]any)
+	if c["session"] != "other" {
+		t.Fatalf("%v", c)
+	}
+	number, until := c["fence"].(float64), c["until"].(string)
+	event := func(session, name, tool, call string, in map[string]any) string {
+		e := a.claude(name, tool, call, in)
+		e["session_id"] = session
+		return a.hook("claude", e)
+	}
+	edit := map[string]any{"file_path": filepath.Join(a.dir, "src", "a.txt"), "old_string": "x", "new_string": "y"}
+	if answer := event("s1", "PreToolUse", "Edit", "e1", edit); !strings.Contains(answer, `"permissionDecision":"deny"`) || !strings.Contains(answer, "session other") {
+		t.Errorf("%s", answer)
+	}
+	if answer := event("other", "PreToolUse", "Edit", "e2", edit); answer != "" {
+		t.Errorf("denied to the session that has the claim: %s", answer)
+	}
+	event("other", "PostToolUse", "Edit", "e2", edit)
+	for i, row := range []struct{ session, line, told string }{
+		{"other", "printf mine > src/a.txt", ""}, {"s1", "printf free > free.txt", ""}, {"s1", "printf shell > src/a.txt", "src/a.txt"},
+		{"s1", "printf again > src/a.txt", ""}, {"s2", "mv src/b.txt b.txt", "src/b.txt"},
+	} {
+		id, in := fmt.Sprint("t", i), map[string]any{"command": row.line}
+		event(row.session, "PreToolUse", "Bash", id, in)
+		a.sh(row.line)
+		answer := event(row.session, "PostToolUse", "Bash", id, in)
+		said := strings.Contains(answer, row.told+" is claimed by session other until "+until[:13])
+		if said != (row.told != "") || row.told == "" && answer != "" {
+			t.Errorf("%+v: %s", row, answer)
+		}
+	}
+	a.rw(0, "delete", "src/a.txt")
+	if list := a.rw(0, "claim", "list")["claims"].([]any); len(list) != 1 {
+		t.Errorf("%v", list)
+	}
+	a.rw(6, "claim", "src/new", "--session", "s1")
+	a.rw(2, "claim")
+	a.rw(2, "claim", "release", "src")
+	a.rw(0, "claim", "release", fmt.Sprint(int64(number)))
+	a.rw(0, "claim", "src/new", "--session", "s1", "--ttl", "1m")
+	if answer := event("other", "PreToolUse", "Edit", "e3", edit); answer != "" {
+		t.Errorf("after the release: %s", answer)
+	}
+	if answer := event("other", "PreToolUse", "Write", "e4", map[string]any{"file_path": filepath.Join(a.dir, "src", "new"), "content": "x"}); !strings.Contains(answer, "session s1") {
+		t.Errorf("%s", answer)
+	}
+}
+
 // TestHookNeverBreaksAHost: whatever is wrong, the exit code is 0 and the answer
 // is JSON or nothing.
 func TestHookNeverBreaksAHost(t *testing.T) {

@@ -258,6 +258,19 @@ func TestAThreadContinues(t *testing.T) {
 	}
 }
 
+// TestSessionOfClaudeCode: calls over stdio are in the session that the host names
+// to its server, which is that of its hooks, unless a call names another one.
+func TestSessionOfClaudeCode(t *testing.T) {
+	t.Setenv("CLAUDE_CODE_SESSION_ID", "6f14-session")
+	a := connectStdio(t, t.TempDir(), "claude-code")
+	for meta, want := range map[string]string{"": "6f14-session", `{"threadId":"01a2-thread"}`: "01a2-thread"} {
+		a.write("of-"+want+".txt", `,"session":"elsewhere"`, meta)
+		if row := a.row(""); row["session"] != want {
+			t.Errorf("%v", row)
+		}
+	}
+}
+
 // TestMetaOfAnyType: what a host sends may be anything; a thread that is no
 // text, or one that would be taken for a connection, counts as absent.
 func TestMetaOfAnyType(t *testing.T) {

@@ -32,6 +32,7 @@ import (
 // variable is tested in relocate_test.go.
 func TestMain(m *testing.M) {
 	os.Setenv("RW_REPLIES", "full")
+	os.Unsetenv("CLAUDE_CODE_SESSION_ID")
 	os.Setenv("RW_STATE_DIR", ".resilient_write")
 	testbed.Main(m, command.RemoveBinary)
 }

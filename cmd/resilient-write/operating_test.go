@@ -123,7 +123,7 @@ func played(t *testing.T, sh string, list []shownCommand) (text, dir string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(sh, "-c", script.String())
-	cmd.Dir = filepath.Join(dir, "shop")
+	cmd.Dir, cmd.ExtraFiles = filepath.Join(dir, "shop"), make([]*os.File, 7) // descriptors 3 to 9 are closed, whatever this process has there
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C",
 		"HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	var out bytes.Buffer

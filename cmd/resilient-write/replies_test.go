@@ -21,10 +21,10 @@ func TestFormsOfReplies(t *testing.T) {
 	}{
 		{"", "", 12, false},
 		{"--tier core", "", 7, false},
-		{"--tier full", "", 45, true},
+		{"--tier full", "", 46, true},
 		{"--dotted-names", "", 12, true},
 		{"--replies full", "", 12, true},
-		{"--tier full --replies brief", "", 45, false},
+		{"--tier full --replies brief", "", 46, false},
 		{"", "full", 12, true},
 		{"--replies brief", "full", 12, false},
 		{"--tools scratch_put,rw_checkpoint", "", 14, false},

@@ -19,6 +19,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // settings are what flags and environment say; flags win.
@@ -152,7 +153,10 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 			fmt.Fprintln(errs, "resilient-write: serving MCP on this terminal until Ctrl-D; run resilient-write --help for the subcommands")
 		}
 		return withStore(ctx, set, env, logs, errs, func(store *rw.Store, o *mcpserver.Options) error {
-			return mcpserver.ServeStdio(ctx, mcpserver.New(store, o), in, out)
+			// Claude Code names the session of its hooks to its servers here, and
+			// in no call. Empty is nothing.
+			of := toolbox.WithCallOpts(ctx, toolbox.CallOpts{Session: env("CLAUDE_CODE_SESSION_ID")})
+			return mcpserver.ServeStdio(of, mcpserver.New(store, o), in, out)
 		})
 	case "http", "streamable-http", "sse":
 		return serveHTTP(ctx, set, env, logs, errs)

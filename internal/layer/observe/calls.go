@@ -36,14 +36,17 @@ type Watched struct {
 	Reported []string  `json:"reported,omitempty"`
 }
 
-// Finding is what the gate found in bytes that another program wrote.
+// Finding is what the gate found in bytes that another program wrote, or a file
+// that was changed although Session has claimed it.
 type Finding struct {
-	Path        string `json:"path"`
-	Kind        string `json:"kind"`
-	Pattern     string `json:"pattern"`
-	Line        int    `json:"line"`
-	Confidence  string `json:"confidence"`
-	Fingerprint string `json:"fingerprint"`
+	Path        string    `json:"path"`
+	Kind        string    `json:"kind,omitempty"`
+	Pattern     string    `json:"pattern,omitempty"`
+	Line        int       `json:"line,omitempty"`
+	Confidence  string    `json:"confidence,omitempty"`
+	Fingerprint string    `json:"fingerprint"`
+	Session     string    `json:"session,omitempty"`
+	Until       time.Time `json:"until,omitzero"`
 }
 
 // Add adds findings, unless they are pending or reported.
@@ -56,12 +59,18 @@ func (w *Watched) Add(list ...Finding) {
 	}
 }
 
-// Report notes that the pending findings were reported.
-func (w *Watched) Report() {
-	for _, f := range w.Pending {
+// Report returns the pending findings for a session, and notes that they were
+// reported. What the session itself has claimed waits for another one.
+func (w *Watched) Report(session string) (list []Finding) {
+	w.Pending = slices.DeleteFunc(w.Pending, func(f Finding) bool {
+		if f.Session != "" && f.Session == session {
+			return false
+		}
+		list = append(list, f)
 		w.Reported = append(w.Reported, f.Fingerprint)
-	}
-	w.Pending = nil
+		return true
+	})
+	return list
 }
 
 const (

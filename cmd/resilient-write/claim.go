@@ -1,0 +1,105 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// claimsReply is in the form of the tool's.
+type claimsReply struct {
+	Claims []rw.Claim `json:"claims"`
+}
+
+// claim keeps paths for one session, as the tool does.
+func (a *app) claim() *cobra.Command {
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use: "claim PATH...", Short: "Keep other sessions from changing paths for a while", GroupID: "work",
+		Long: `Keep the tools of other sessions from changing files or directories until the
+claim ends or is released: they are refused, and so are the edits of hosts with
+hooks. What a shell command changes anyway is reported to its model. Claims
+do not bind an operator, that is, the commands of this program.
+
+The claim belongs to --session, or else to the session "operator". The paths are
+relative to the workspace.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &misuse{"claim takes the paths to keep", "resilient-write claim src/parser docs/parser.md; resilient-write claim list shows the claims"}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClaims(cmd.Context(), func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) {
+				c, err := s.Claim(ctx, args, ttl)
+				return []rw.Claim{c}, err
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&ttl, "ttl", rw.MaxClaim, "how long the claim holds, at most 10m")
+	cmd.AddCommand(
+		&cobra.Command{Use: "list", Short: "List the claims that hold", Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withOldStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
+				list, err := s.Claims(ctx)
+				if err != nil {
+					return err
+				}
+				return a.replyClaims(list)
+			})
+		}},
+		&cobra.Command{Use: "release NUMBER...", Short: "End claims, of whichever session", Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
+			var numbers []uint64
+			for _, text := range args {
+				n, err := strconv.ParseUint(text, 10, 64)
+				if err != nil {
+					return &misuse{"a claim is named by its number", "resilient-write claim list shows the numbers"}
+				}
+				numbers = append(numbers, n)
+			}
+			if len(numbers) == 0 {
+				return &misuse{"release takes the numbers of claims", "resilient-write claim list shows them"}
+			}
+			return a.withClaims(cmd.Context(), func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) {
+				for _, n := range numbers {
+					if err := s.Release(ctx, n); err != nil {
+						return nil, err
+					}
+				}
+				return s.Claims(ctx)
+			})
+		}},
+	)
+	return cmd
+}
+
+// withClaims changes claims in the session of the command.
+func (a *app) withClaims(ctx context.Context, work func(context.Context, *rw.Store) ([]rw.Claim, error)) error {
+	return a.withStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
+		list, err := work(rw.WithCaller(ctx, "", cmp.Or(a.session, operator)), s)
+		if err != nil {
+			return err
+		}
+		return a.replyClaims(list)
+	})
+}
+
+func (a *app) replyClaims(list []rw.Claim) error {
+	return a.reply(claimsReply{list}, func(p *printer, _ reply) {
+		if len(list) == 0 {
+			p.line("nothing is claimed")
+			return
+		}
+		var rows [][]string
+		for _, c := range list {
+			rows = append(rows, []string{fmt.Sprint(c.Fence), printable(c.Session), c.Until.Local().Format(time.TimeOnly), printable(strings.Join(c.Paths, ", "))})
+		}
+		p.table([]string{"claim", "session", "until", "paths"}, rows)
+	})
+}
