@@ -19,6 +19,8 @@ import (
 type BlameRequest struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
+	// The newest version with this content, in place of the file as it is.
+	SHA256 Digest `json:"sha256,omitzero"`
 }
 
 // BlameResult says who wrote the lines of a file.
@@ -80,8 +82,9 @@ const maxBlamed = 1000 // versions
 // Blame says for each line of a file which call wrote it, who made the call and
 // when. Lines that an undo or a restoration brought back belong to the call
 // that wrote them first. Under earlier names of the file too. Errors: the path
-// details, [ErrFileNotFound], [ErrTooLarge] for a file over 8 MiB, [ErrNotUTF8]
-// for a binary one, the storage details, [ErrStoreClosed].
+// details, [ErrFileNotFound], [ErrVersionNotFound] and [ErrVersionNotKept] for a
+// content, [ErrTooLarge] for a file over 8 MiB, [ErrNotUTF8] for a binary one, the
+// storage details, [ErrStoreClosed].
 func (s *Store) Blame(ctx context.Context, r BlameRequest) (BlameResult, error) {
 	if err := s.engine.EnterReader(); err != nil {
 		return BlameResult{}, s.verbError("blame", err)
@@ -103,15 +106,20 @@ func (s *Store) blame(ctx context.Context, r BlameRequest) (BlameResult, error) 
 	if err != nil {
 		return out, err
 	}
-	now, err := s.currentText(path)
-	if err != nil {
-		return out, err
-	}
 	l, err := s.versions.Lineage(path)
 	if err != nil {
 		return out, err
 	}
 	chain, all, err := chainOf(l)
+	if err != nil {
+		return out, err
+	}
+	var now []byte
+	if r.SHA256.IsZero() {
+		now, err = s.currentText(path)
+	} else {
+		chain, now, err = s.until(chain, r.SHA256.String())
+	}
 	if err != nil {
 		return out, err
 	}
@@ -167,6 +175,29 @@ func trimEnd(line []byte) string {
 	return string(line[:n])
 }
 
+// until is a chain as far as its newest version with a content, and that text.
+func (s *Store) until(chain []*history.Version, sha string) ([]*history.Version, []byte, error) {
+	i := len(chain) - 1
+	for i >= 0 && chain[i].M.SHA256 != sha {
+		i--
+	}
+	if i < 0 {
+		return nil, nil, fault.New(fault.VersionNotFound)
+	}
+	v := s.blamed(chain[i])
+	if v.Opaque {
+		return nil, nil, fault.New(fault.VersionNotKept)
+	}
+	return chain[:i+1], v.Text, textOnly(v.Text)
+}
+
+func textOnly(text []byte) error {
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		return fault.New(fault.NotUTF8)
+	}
+	return nil
+}
+
 // currentText reads a file as it is.
 func (s *Store) currentText(path string) ([]byte, error) {
 	src, size, err := s.engine.OpenCurrent(path)
@@ -181,8 +212,8 @@ func (s *Store) currentText(path string) ([]byte, error) {
 		return nil, fault.New(fault.TooLarge).With("bytes", size).With("max_bytes", engine.MergeLimit)
 	}
 	text, err := io.ReadAll(src)
-	if err == nil && (!utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0) {
-		err = fault.New(fault.NotUTF8)
+	if err == nil {
+		err = textOnly(text)
 	}
 	return text, err
 }

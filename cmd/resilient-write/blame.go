@@ -13,14 +13,35 @@ import (
 
 // blame says who wrote the lines of a file.
 func (a *app) blame() *cobra.Command {
-	return &cobra.Command{
-		Use: "blame FILE", Short: "Who wrote each line of a file, and in which call", GroupID: "look", Args: oneFile,
+	x := &exporting{app: a}
+	cmd := &cobra.Command{
+		Use: "blame FILE...", Short: "Who wrote each line of a file, and in which call", GroupID: "look",
 		Long: `Who wrote each line of a file, when, and in which call. Changes that other
 programs made belong to the tool calls during which a scan found them. Lines that
 an undo brought back belong to the call that wrote them; calls that were undone
-are listed below the lines.`,
+are listed below the lines.
+
+With --format it prints this for other programs: as a record of Agent Trace 0.1,
+for files as they are or for the lines that a commit brought, or as the authorship
+log of Git AI 3.0.0 for a commit. Lines that an agent is not known for certain to
+have written are unknown there. Without files it is about all that the commit
+changed. --write-note also makes the log the note of the commit in refs/notes/ai,
+unless it has one; nothing else writes into the repository.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if err := x.misused(args); err != nil || x.format != "" {
+				return err
+			}
+			if len(args) != 1 {
+				return &misuse{"blame takes the path of one file", "resilient-write blame notes.md"}
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withOldStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
+				if x.format != "" {
+					x.ctx, x.store = ctx, s
+					return x.run(args)
+				}
 				out, err := s.Blame(ctx, rw.BlameRequest{Path: args[0]})
 				if err != nil {
 					return err
@@ -29,6 +50,12 @@ are listed below the lines.`,
 			})
 		},
 	}
+	f := cmd.Flags()
+	f.StringVar(&x.format, "format", "", "print it as agent-trace or git-ai")
+	f.StringVar(&x.commit, "commit", "", "with --format: the lines that this `commit` brought; git-ai: HEAD")
+	f.BoolVar(&x.write, "write-note", false, "with --format git-ai: also write the note")
+	complete(cmd, "format", formatTrace, formatGitAI)
+	return cmd
 }
 
 func showBlame(p *printer, r rw.BlameResult) {
@@ -65,11 +92,4 @@ func callOf(c rw.BlameCall) string {
 		return strings.Join(c.During, " or ")
 	}
 	return c.Op
-}
-
-func oneFile(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return &misuse{"blame takes the path of one file", "resilient-write blame notes.md"}
-	}
-	return nil
 }
