@@ -173,8 +173,13 @@ func revision() string {
 func (a *app) tool() *cobra.Command {
 	return &cobra.Command{
 		Use: "call TOOL [ARGUMENTS]", Short: "Call any tool with JSON, as an agent does", GroupID: "work",
-		Long:      "Call any tool with JSON, as an agent does. ARGUMENTS is an object, '{\"path\": \"a.txt\"}', or a file that holds one; - is standard input.",
-		ValidArgs: toolNames(),
+		Long: "Call any tool with JSON, as an agent does. ARGUMENTS is an object, '{\"path\": \"a.txt\"}', or a file that holds one; - is standard input.",
+		ValidArgsFunction: func(_ *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(before) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return toolNames(), cobra.ShellCompDirectiveNoFileComp
+		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return &misuse{"call takes the name of a tool and its arguments", "usage: " + cmd.UseLine()}

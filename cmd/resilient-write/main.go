@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -22,7 +24,18 @@ import (
 
 func main() {
 	rw.ExecMain()
+	collectLate()
 	process(os.Args[1:], os.Getenv)
+}
+
+// collectLate has the first garbage collection when the heap has 64 MiB, and
+// those after it as ever: most commands end before.
+func collectLate() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	usual := debug.SetGCPercent(1600) // of 4 MiB
+	runtime.AddCleanup(new([16]byte), func(percent int) { debug.SetGCPercent(percent) }, usual)
 }
 
 // process runs the command and ends the process with its code. A first signal

@@ -4,6 +4,7 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -83,16 +84,24 @@ func ReadFile(dir fsx.Dir, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return ReadUpTo(f, limit)
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return readUpTo(bytes.NewBuffer(make([]byte, 0, min(st.Size, limit)+bytes.MinRead)), f, limit)
 }
 
 // ReadUpTo returns the bytes of a reader, which may have at most limit.
 func ReadUpTo(r io.Reader, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	return readUpTo(new(bytes.Buffer), r, limit)
+}
+
+func readUpTo(data *bytes.Buffer, r io.Reader, limit int64) ([]byte, error) {
+	_, err := data.ReadFrom(io.LimitReader(r, limit+1))
+	if err == nil && int64(data.Len()) > limit {
 		err = errors.New("file is larger than expected")
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // Mkdir makes sure that the directory name exists in dir, durably, and opens

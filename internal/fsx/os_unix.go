@@ -8,6 +8,7 @@ import (
 	"os"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -201,12 +202,31 @@ func (d *dir) Names() ([]string, error) {
 	if err != nil {
 		return nil, bare("readdir", ".", err)
 	}
-	f := os.NewFile(uintptr(fd), ".")
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	sort.Strings(names)
-	return names, bare("readdir", ".", err)
+	defer unix.Close(fd)
+	buf := direntBuffers.Get().(*[direntBuffer]byte)
+	defer direntBuffers.Put(buf)
+	var names []string
+	for {
+		n := 0
+		err := retry(func() (err error) {
+			n, err = unix.ReadDirent(fd, buf[:])
+			return err
+		})
+		if err != nil {
+			return names, bare("readdir", ".", err)
+		}
+		if n <= 0 {
+			sort.Strings(names)
+			return names, nil
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
 }
+
+// direntBuffers are lent to those that list directories.
+var direntBuffers = sync.Pool{New: func() any { return new([direntBuffer]byte) }}
+
+const direntBuffer = 32 << 10
 
 func (d *dir) Link(name string, to Dir, newName string) error {
 	if err := checkName("link", name, newName); err != nil {

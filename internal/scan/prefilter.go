@@ -111,12 +111,14 @@ func newPrefilter(step int, words []word) *prefilter {
 			p.used[h] |= s.next()
 		}
 		p.bits[h>>6] |= 1 << (h & 63)
-		for i := h>>6 + 1; i < uint32(len(p.ranks)); i++ {
-			p.ranks[i] = uint16(len(p.first) + 1)
-		}
 		p.first = append(p.first, uint16(len(p.slots)))
 		p.slots = append(p.slots, byHash[h]...)
 		p.slots[len(p.slots)-1].final = true
+	}
+	rank := 0
+	for i, set := range p.bits {
+		p.ranks[i] = uint16(rank)
+		rank += bits.OnesCount64(set)
 	}
 	return p
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -24,7 +25,7 @@ type Dir[T any] struct {
 	fsx.Dir
 	Path    string // relative to the root, "" for the root itself
 	Of      T
-	Entries []Entry // sorted by name
+	Entries []Entry // sorted by name; only for the visit
 	enter   []next[T]
 }
 
@@ -63,6 +64,7 @@ type walk[T any] struct {
 	visit  func(*Dir[T]) error
 	failed func(path string, of T, err error)
 	idle   chan struct{} // one for each goroutine beside the caller's
+	lists  sync.Pool     // of entries
 	mu     sync.Mutex
 	err    error
 }
@@ -78,11 +80,18 @@ func (w *walk[T]) dir(d *Dir[T]) {
 	if w.over() {
 		return
 	}
+	if list, ok := w.lists.Get().(*[]Entry); ok {
+		d.Entries = (*list)[:0]
+	}
 	if err := d.list(); err != nil {
 		w.fail(d, err)
 		return
 	}
-	if err := w.visit(d); err != nil {
+	err := w.visit(d)
+	list := d.Entries
+	d.Entries = nil
+	w.lists.Put(&list)
+	if err != nil {
 		w.mu.Lock()
 		if w.err == nil {
 			w.err = err
@@ -90,7 +99,6 @@ func (w *walk[T]) dir(d *Dir[T]) {
 		w.mu.Unlock()
 		return
 	}
-	d.Entries = nil
 	var below sync.WaitGroup // d stays open for them
 	for _, n := range d.enter {
 		sub := &Dir[T]{Path: Join(d.Path, n.name), Of: n.of}
@@ -128,7 +136,7 @@ func (d *Dir[T]) list() error {
 	if err != nil {
 		return err
 	}
-	d.Entries = make([]Entry, 0, len(names))
+	d.Entries = slices.Grow(d.Entries, len(names))
 	for _, name := range names {
 		st, err := d.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {

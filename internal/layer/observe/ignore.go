@@ -203,7 +203,7 @@ func (v *visit) enter(p *place) *place {
 	was := find(old, engine.IgnoreName)
 	return &place{
 		repo: here.repo, up: here, filesKnown: here.filesKnown, hidden: here.hidden,
-		rulesKnown: here.rulesKnown && was != nil && was.same(&st.Stat) && !was.racy(v.scan.old.Scanned),
+		rulesKnown: here.rulesKnown && was != nil && was.same(&st.Stat) && !v.racy(was, &st.Stat),
 		file:       sync.OnceValue(func() gitignore.File { return gitignore.Parse(here.repo.name(d.Path), text) }),
 	}
 }

@@ -51,13 +51,24 @@ func (e *Entry) take(st *fsx.Stat) {
 	e.Size, e.Mtime, e.Ctime, e.Ino, e.Mode = st.Size, st.Mtime, st.Ctime, st.Ino, st.Mode
 }
 
-// racySlack is how much older than the scan a time stamp must be to be relied
-// on: time stamps are as coarse as that on some file systems.
-const racySlack = 2_000_000_000
+// How much older than the scan a time stamp must be to be relied on, in
+// nanoseconds: time stamps are as coarse as two seconds on some file systems, and
+// set by another clock. Those that a local one keeps below the millisecond are
+// those of this system's clock, which advances every few milliseconds.
+const (
+	coarseSlack = 2e9
+	fineSlack   = 1e8
+)
 
 // racy reports whether the file may have been changed after it was looked at
-// without a change of its time stamps.
-func (e *Entry) racy(scanned int64) bool { return max(e.Mtime, e.Ctime) >= scanned-racySlack }
+// without a change of its time stamps. local says that this system sets them.
+func (e *Entry) racy(scanned int64, local bool) bool {
+	slack := int64(coarseSlack)
+	if local && e.Ctime%1e6 != 0 {
+		slack = fineSlack
+	}
+	return max(e.Mtime, e.Ctime) >= scanned-slack
+}
 
 // Index is what the last scan found. It is a cache beside the journal: of a path
 // that has rows the newest row says what it held; of any other the index does.
@@ -233,6 +244,9 @@ func (r *reader) bytes(n int) string {
 
 func (r *reader) fixed(n int) (v uint64) {
 	b := r.bytes(n)
+	if len(b) == 8 {
+		return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+	}
 	for i := len(b) - 1; i >= 0; i-- {
 		v = v<<8 | uint64(b[i])
 	}

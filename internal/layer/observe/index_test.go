@@ -63,12 +63,19 @@ func FuzzIndex(f *testing.F) {
 }
 
 // TestRacyEntry: a file whose time stamps are not clearly older than the scan
-// is looked at again.
+// is looked at again. What is clear depends on who sets them, and how exactly.
 func TestRacyEntry(t *testing.T) {
-	e := Entry{Mtime: 10e9, Ctime: 10e9}
-	for scanned, want := range map[int64]bool{9e9: true, 10e9: true, 12e9: true, 12e9 + 1: false, 20e9: false} {
-		if e.racy(scanned) != want {
-			t.Error(scanned, !want)
+	for _, row := range []struct {
+		mtime, ctime, scanned int64
+		local, want           bool
+	}{
+		{10e9, 10e9, 9e9, true, true}, {10e9, 10e9, 12e9, true, true}, {10e9, 10e9, 12e9 + 1, true, false}, {10e9, 10e9, 20e9, true, false},
+		{10e9, 10e9 + 1, 10e9, true, true}, {10e9, 10e9 + 1, 10.1e9 + 1, true, true}, {10e9, 10e9 + 1, 10.1e9 + 2, true, false},
+		{10e9, 10e9 + 1, 12e9 + 1, false, true}, {10e9, 10e9 + 1, 12e9 + 2, false, false},
+		{20e9, 10e9 + 1, 11e9, true, true},
+	} {
+		if e := (Entry{Mtime: row.mtime, Ctime: row.ctime}); e.racy(row.scanned, row.local) != row.want {
+			t.Errorf("%+v", row)
 		}
 	}
 }

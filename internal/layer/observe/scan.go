@@ -94,6 +94,7 @@ type scan struct {
 	req  Request
 	root string // the workspace, absolute; "" in tests
 	old  *Index
+	home fsx.Stat // of the workspace, where this system sets the time stamps
 
 	mu      sync.Mutex // what follows
 	out     Result
@@ -124,6 +125,11 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 	}
 	defer dir.Close()
 	s.out.Low = l.DiskLow()
+	if vol, err := l.Disk.Root.Volume(); err == nil && vol.Type != "" && !vol.Remote {
+		if s.home, err = l.Disk.Root.Stat(); err != nil {
+			return s.out, err
+		}
+	}
 	s.load(dir)
 	if err := l.Log.CatchUp(); err != nil {
 		return s.out, err
@@ -220,7 +226,7 @@ func (s *scan) visit(d *tree.Dir[*place]) error {
 		s.mu.Unlock()
 		return nil
 	}
-	v := visit{scan: s, d: d, old: s.old.dirs[d.Path]}
+	v := visit{scan: s, d: d, old: s.old.dirs[d.Path], now: make([]Entry, 0, len(d.Entries))}
 	v.at = v.enter(d.Of)
 	v.files = sync.OnceValue(v.at.files)
 	at := 0
@@ -298,11 +304,17 @@ func (v *visit) entry(e *tree.Entry, was *Entry) error {
 		was = nil
 	}
 	ignored := v.ignored(p, was, false)
-	if was != nil && ignored == (was.Flags&Ignored != 0) && was.same(&e.Stat) && !was.racy(v.scan.old.Scanned) {
+	if was != nil && ignored == (was.Flags&Ignored != 0) && was.same(&e.Stat) && !v.racy(was, &e.Stat) {
 		v.now = append(v.now, *was)
 		return nil
 	}
 	return v.file(p, e, was, ignored)
+}
+
+// racy reports whether what the index says of a file may be older than the file,
+// although its stat is the same.
+func (s *scan) racy(was *Entry, st *fsx.Stat) bool {
+	return was.racy(s.old.Scanned, st.Dev == s.home.Dev)
 }
 
 // ignored reports whether git ignores a name, which for most the index says.
