@@ -50,14 +50,18 @@ var (
 	ErrNewerExport = errors.New("the export was made by a newer version")
 )
 
-// Export writes every row that readers may see now, archived ones too. Rows
-// that are added meanwhile are left out. It takes constant memory.
-func (l *Log) Export(w io.Writer, head ExportHeader, each func() error) (ExportFooter, error) {
+// Export writes the rows behind after that readers may see now, archived ones
+// too, up to the head that is given, 0 for all. Rows that are added meanwhile are
+// left out. It takes constant memory.
+func (l *Log) Export(w io.Writer, head ExportHeader, after uint64, each func() error) (ExportFooter, error) {
 	foot := ExportFooter{End: true}
 	if err := l.CatchUp(); err != nil {
 		return foot, err
 	}
-	head.Format, head.Version, head.Head = ExportFormat, 1, l.visible()
+	head.Format, head.Version = ExportFormat, max(head.Version, 1)
+	if now := l.visible(); head.Head == 0 || head.Head > now {
+		head.Head = now
+	}
 	if l.o.Manifests != nil && l.o.Manifests.Any() {
 		head.Version = ExportVersion
 	}
@@ -67,7 +71,7 @@ func (l *Log) Export(w io.Writer, head ExportHeader, each func() error) (ExportF
 	if err := writeLine(out, head); err != nil {
 		return foot, err
 	}
-	bad, err := l.rows(1, func(rec *Record, line []byte, pos Pos) error {
+	bad, err := l.rows(after+1, func(rec *Record, line []byte, pos Pos) error {
 		if rec.Seq > head.Head {
 			return errStop
 		}
