@@ -151,9 +151,9 @@ func (s *Store) content(ctx context.Context, r ContentRequest) ([]byte, error) {
 	defer git.Close()
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return s.keptContent(sha, r.Bytes) },
-		func() (io.ReadCloser, error) { return gitContent(git, r.Path, r.Git) },
 		func() (io.ReadCloser, error) { return s.objectContent(r.Path) },
 		func() (io.ReadCloser, error) { return s.startOf(r.Path, r.Bytes) },
+		func() (io.ReadCloser, error) { return gitContent(git, r.Path, r.Git) },
 		func() (io.ReadCloser, error) { return s.laterContent(r) },
 	} {
 		src, err := place()
@@ -341,7 +341,11 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 		e.Path = own[0]
 		return e
 	}
-	list := differences(now, then)
+	list, turn := differences(now, then), map[string]int{}
+	for i, f := range r.Files {
+		turn[f.Path] = i
+	}
+	slices.SortStableFunc(list, func(a, b SnapshotFile) int { return turn[a.Path] - turn[b.Path] })
 	for _, d := range list {
 		if d.Change == "deleted" {
 			out.Deleted++
