@@ -246,7 +246,10 @@ func (a Admin) SnapshotTree(ctx context.Context, id string) ([]TreeFile, error) 
 // MaterializeRequest asks for the workspace to become a tree that another machine
 // had.
 type MaterializeRequest struct {
-	Call `omit:"accept_risk"`
+	// Who is asking; recorded in the journal.
+	Caller string
+	// Name of the working session; recorded in the journal.
+	Session string
 	// The files.
 	Files []TreeFile
 	// Paths that stay as they are, whether they exist or not.
@@ -280,16 +283,13 @@ type MaterializeResult struct {
 // cause, and those of [Store.Scan] and [Store.SafeWrite]. Nothing is changed then.
 func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (MaterializeResult, error) {
 	s := a.s
-	var names []TreeFile // identity needs no more than what the tree is
-	names = append(names, r.Files...)
-	req := r.request("materialize", names)
-	req.long = true
-	c := s.newCommit(ctx, req)
+	// Each call is one of its own: what fails in it is most often not the request.
+	c := s.newCommit(ctx, request{op: "materialize", caller: r.Caller, session: r.Session, hash: s.engine.NewCommitID(), long: true})
 	ctx, _, end := metered(ctx)
 	defer end()
 	out := MaterializeResult{}
 	err := error(nil)
-	if e := r.Call.check(ctx); e != nil {
+	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
 		err = e
 	} else {
 		err = s.prepareTree(ctx, c, r, &out)
