@@ -150,4 +150,3 @@ func (h *Hub) markSlices(ctx context.Context, key string, used map[string]bool) 
 		return nil
 	})
 }
-
