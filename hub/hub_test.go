@@ -29,7 +29,7 @@ func openMachine(t *testing.T, h *Hub, root string) *machine {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s, err := rw.Open(t.Context(), root, &rw.Options{StateDir: root + ".state"})
+	s, err := rw.Open(t.Context(), root, &rw.Options{StateDir: root + ".state", Sync: rw.SyncOff})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +61,11 @@ func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.Name() == ".git" {
-			return errors.Join(err, filepath.SkipDir)
+		if err != nil {
+			return err
+		}
+		if d.Name() == ".git" {
+			return filepath.SkipDir
 		}
 		if d.IsDir() {
 			return nil
