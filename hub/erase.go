@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
@@ -51,34 +51,19 @@ func (s *Shipper) finishRewrite(ctx context.Context, st *state) error {
 		return err
 	}
 	bad := func(sha string, data []byte) bool { return gone[sha] || s.bad != nil && s.bad(data) }
-	if _, err := s.Hub.scrub(ctx, bad); err != nil {
+	if err := s.scrub(ctx, bad); err != nil {
 		return err
 	}
-	used, err := s.Hub.referenced(ctx)
-	if err != nil {
-		return err
-	}
-	var keys []string
-	err = s.Hub.walk(ctx, st.OldSlice, func(key string, head sliceHead, _ []byte) error {
-		keys = append(keys, key)
-		for _, sha := range slices.Concat(head.Packs, head.Objects) {
-			if key := objectKey(sha); !used[key] {
-				if err := s.Hub.remove(ctx, key); err != nil {
-					return err
-				}
-				s.removed++
-			}
-		}
-		return nil
-	})
-	if err != nil && !IsCode(err, NotFound) { // those are deleted, the oldest first
-		return err
-	}
-	for _, key := range slices.Backward(keys) {
-		if err := s.Hub.remove(ctx, key); err != nil {
-			return err
+	own := "stores/" + st.Store + "/"
+	err = s.Hub.each(ctx, own, func(info object.Info) error {
+		if info.Key == headKey(st.Store) || strings.HasPrefix(info.Key, own+st.Incarnation+"/") {
+			return nil
 		}
 		s.removed++
+		return s.Hub.remove(ctx, info.Key)
+	})
+	if err != nil {
+		return err
 	}
 	st.Old, st.OldSlice, st.Hold = "", "", 0
 	s.old = nil
@@ -185,7 +170,7 @@ type Erased struct {
 // those of [Shipper.Ship]; [ErrSecret].
 func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	out := Erased{Tasks: []string{}, Left: []string{}}
-	s.removed = 0
+	s.removed, s.anew = 0, nil
 	if len(secret) > 0 {
 		n, err := needle.New(secret)
 		if err != nil {
@@ -202,7 +187,7 @@ func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 			return out, err
 		}
 	}
-	out.Deleted += s.removed
+	out.Deleted, out.Tasks = s.removed, append(out.Tasks, s.anew...)
 	return out, nil
 }
 
@@ -227,8 +212,7 @@ func (s *Shipper) eraseContents(ctx context.Context, out *Erased) error {
 			return err
 		}
 	}
-	done, err := s.Hub.scrub(ctx, func(_ string, data []byte) bool { return s.bad(data) })
-	out.Tasks, out.Deleted = done.tasks, done.deleted
+	err = s.scrub(ctx, func(_ string, data []byte) bool { return s.bad(data) })
 	for _, keys := range held {
 		out.Left = append(out.Left, keys...)
 	}
@@ -282,66 +266,68 @@ func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]
 	return out, nil
 }
 
-// scrubbed is what scrub did.
-type scrubbed struct {
-	tasks   []string
-	deleted int
-}
-
 // scrub takes bad contents out of the manifests of all tasks.
-func (h *Hub) scrub(ctx context.Context, bad func(sha string, data []byte) bool) (done scrubbed, err error) {
-	done.tasks = []string{}
-	status, err := h.Status(ctx)
+func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) bool) error {
+	status, err := s.Hub.Status(ctx)
 	if err != nil {
-		return done, err
+		return err
 	}
-	gone := map[string]bool{}
 	for _, head := range status.Tasks {
 		for range tries {
-			var keys []string
-			if keys, err = h.scrubTask(ctx, head.Task, bad); !errors.Is(err, errLost) {
-				for _, key := range keys {
-					gone[key] = true
-				}
-				if len(keys) > 0 {
-					done.tasks = append(done.tasks, head.Task)
+			var done bool
+			if done, err = s.Hub.scrubTask(ctx, head.Task, bad); !errors.Is(err, errLost) {
+				if done && !slices.Contains(s.anew, head.Task) {
+					s.anew = append(s.anew, head.Task)
 				}
 				break
 			}
 		}
 		if err != nil {
-			return done, err
+			return err
 		}
 	}
-	if len(gone) == 0 {
-		return done, nil
+	// What is bad and referenced no more goes now, not at the next GC.
+	used, err := s.Hub.referenced(ctx)
+	if err != nil {
+		return err
 	}
-	used, err := h.referenced(ctx)
-	for _, key := range slices.Sorted(maps.Keys(gone)) {
-		if err != nil {
-			return done, err
+	return s.Hub.each(ctx, "objects/", func(info object.Info) error {
+		sha := path.Base(info.Key)
+		if used[info.Key] {
+			return nil
 		}
-		if !used[key] {
-			err = h.remove(ctx, key)
-			done.deleted++
+		items, err := s.Hub.readPack(ctx, sha)
+		if IsCode(err, Damaged) {
+			items = map[string][]byte{}
+			items[sha], err = s.Hub.getObject(ctx, sha)
 		}
-	}
-	return done, err
+		for name, data := range items {
+			if err == nil && bad(name, data) {
+				s.removed++
+				return s.Hub.remove(ctx, info.Key)
+			}
+		}
+		if IsCode(err, Damaged) || IsCode(err, NotFound) {
+			return nil
+		}
+		return err
+	})
 }
 
-// scrubTask writes the manifest of a task without bad contents, and returns the
-// keys of what is to be deleted; none when nothing is bad.
-func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, data []byte) bool) (gone []string, err error) {
+// scrubTask writes the manifest of a task without bad contents. done is false when
+// it has none.
+func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, data []byte) bool) (done bool, err error) {
 	var head TaskHead
 	etag, err := h.getJSON(ctx, taskKey(task), &head)
 	if err != nil || etag == "" || head.Manifest == "" {
-		return nil, err
+		return false, err
 	}
 	m, err := h.manifest(ctx, head.Manifest)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	contents, hit := map[string][]byte{}, map[string]bool{} // of affected packs; bad contents
+	seen, hit := map[string]bool{}, map[string]bool{} // packs; bad contents
+	var gone []string
 	for _, f := range m.Files {
 		sha := f.SHA256.String()
 		items := map[string][]byte{}
@@ -350,47 +336,52 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 		case f.Object:
 			key = objectKey(sha)
 			items[sha], err = h.getObject(ctx, sha)
-		case f.Pack != "" && contents[f.Pack] == nil:
+		case f.Pack != "" && !seen[f.Pack]:
 			items, err = h.readPack(ctx, f.Pack)
-			contents[f.Pack] = []byte{}
+			seen[f.Pack] = true
 		}
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		for name, data := range items {
-			if bad(name, data) || bad("", []byte(f.Path)) {
+			if bad(name, data) {
 				hit[name] = true
 				gone = append(gone, key)
 			}
+		}
+		if bad("", []byte(f.Path)) {
+			hit[f.Path] = true
 		}
 	}
 	if head.Handoff != nil && head.Handoff.SHA256 != "" {
 		data, err := h.getObject(ctx, head.Handoff.SHA256)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if bad(head.Handoff.SHA256, data) {
 			gone = append(gone, objectKey(head.Handoff.SHA256))
 			head.Handoff.SHA256, head.Handoff.Withheld = "", true
 		}
 	}
-	if len(gone) == 0 {
-		return nil, nil
+	names := len(m.Withheld)
+	m.Withheld = slices.DeleteFunc(m.Withheld, func(w Withheld) bool { return bad("", []byte(w.Path)) })
+	if len(gone)+len(hit) == 0 && len(m.Withheld) == names {
+		return false, nil
 	}
 	gone = append(gone, objectKey(head.Manifest))
 	if err := h.repack(ctx, &m, hit, gone); err != nil {
-		return nil, err
+		return false, err
 	}
 	data, err := json.Marshal(m)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	if head.Manifest, err = h.putObject(ctx, data); err != nil {
-		return nil, err
+		return false, err
 	}
 	head.Nonce = newID()
 	_, err = h.swap(ctx, taskKey(task), etag, head)
-	return gone, err
+	return err == nil, err
 }
 
 // repack moves the files of a manifest that are not bad out of the packs that go.
@@ -399,6 +390,9 @@ func (h *Hub) repack(ctx context.Context, m *Manifest, hit map[string]bool, gone
 	files := make([]ManifestFile, 0, len(m.Files))
 	for _, f := range m.Files {
 		sha := f.SHA256.String()
+		if hit[f.Path] {
+			continue
+		}
 		if hit[sha] {
 			m.Withheld = append(m.Withheld, Withheld{Path: f.Path, Reason: "erased"})
 			continue

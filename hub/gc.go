@@ -71,7 +71,7 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 			return out, err
 		}
 	}
-	if len(due) == 0 && !at.IsZero() { // the time of the first look counts
+	if now.Sub(at) < grace && len(before.Keys) > 0 { // the time of the first look counts
 		next.At = before.At
 		next.Keys = keep(before.Keys, next.Keys)
 	}

@@ -39,6 +39,7 @@ type Shipper struct {
 	old     *oldObjects       // while the log is rewritten
 	bad     func([]byte) bool // contents that are being erased
 	removed int               // objects that were deleted for an erasure
+	anew    []string          // tasks whose manifest was written anew for it
 }
 
 // Shipped reports what a call of [Shipper.Ship] did, and where the store stands.
@@ -167,6 +168,12 @@ func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 	}
 	if head.Seq > st.Seq {
 		st.Seq, st.Chain, st.Slice, st.Pending = head.Seq, head.Chain, head.Slice, nil
+		if err := s.advance(ctx, st, st.Seq); err != nil {
+			return err
+		}
+		if err := s.finishRewrite(ctx, st); err != nil {
+			return err
+		}
 		return s.keep(st)
 	}
 	return nil
