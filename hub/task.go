@@ -215,7 +215,11 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 		return head, err
 	}
 	head.Lease = Lease{Holder: st.Store, Label: s.Label, Epoch: head.Lease.Epoch + 1, Until: s.until()}
-	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: facts.HeadSeq, Seq: facts.HeadSeq})
+	from := facts.HeadSeq
+	if etag == "" { // what waits to be shipped belongs to the task that begins
+		from = st.Seq
+	}
+	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})
 	if _, err := s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
 		return head, &Error{Code: Leased, Key: taskKey(head.Task), Err: errors.New("another machine was faster"), Hint: "look again with resilient-write hub status"}
 	} else if err != nil {
