@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +58,41 @@ func (a *app) passed(first []string, cmd *cobra.Command) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// hubLag is where the shipper of a store stands, as far as the store knows.
+type hubLag struct {
+	Seq      uint64 `json:"seq"`     // up to here the hub has every row
+	Waiting  uint64 `json:"waiting"` // rows that it lacks
+	Task     string `json:"task,omitempty"`
+	LostTask string `json:"lost_task,omitempty"` // that another machine has taken over
+	Forked   bool   `json:"forked,omitempty"`
+}
+
+func lagOf(s *rw.Store, head uint64) (*hubLag, error) {
+	data, err := s.Admin().ShipState()
+	if err != nil || data == nil {
+		return nil, err
+	}
+	lag := &hubLag{}
+	if json.Unmarshal(data, lag) != nil {
+		return nil, nil
+	}
+	lag.Waiting = head - min(lag.Seq, head)
+	return lag, nil
+}
+
+func (l *hubLag) words() string {
+	text := fmt.Sprintf("row %d is in the hub, %d wait", l.Seq, l.Waiting)
+	switch {
+	case l.Forked:
+		text += "; it is forked, see resilient-write hub ship"
+	case l.Task != "":
+		text += "; works on task " + printable(l.Task)
+	case l.LostTask != "":
+		text += "; another machine has taken over task " + printable(l.LostTask)
+	}
+	return text
 }
 
 // hubPath finds the program.

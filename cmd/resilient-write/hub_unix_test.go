@@ -40,3 +40,41 @@ func TestHubIsAProgramOfItsOwn(t *testing.T) {
 		os.Remove(filepath.Join(dir, hubProgram))
 	}
 }
+
+// TestStatusShowsTheLag: status says how many rows a hub lacks, and what became
+// of the task.
+func TestStatusShowsTheLag(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, ".resilient_write")
+	s, err := rw.Open(t.Context(), dir, &rw.Options{StateDir: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := s.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte("text\n"), Mode: rw.ModeAppend}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := func() string {
+		var out, errs bytes.Buffer
+		if code := run([]string{"status", "--root", dir, "--state-dir", state}, os.Getenv, strings.NewReader(""), &out, &errs); code != 0 {
+			t.Fatal(code, errs.String())
+		}
+		return out.String()
+	}
+	if strings.Contains(status(), `"hub"`) {
+		t.Error("there is no hub")
+	}
+	for state, want := range map[string]string{
+		`{"seq":1,"task":"t"}`:    `"hub":{"seq":1,"waiting":2,"task":"t"}`,
+		`{"seq":3,"forked":true}`: `"hub":{"seq":3,"waiting":0,"forked":true}`,
+	} {
+		if err := s.Admin().SetShipState([]byte(state)); err != nil {
+			t.Fatal(err)
+		}
+		if got := status(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", state, got)
+		}
+	}
+	s.Close(t.Context())
+}
