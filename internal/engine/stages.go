@@ -489,6 +489,7 @@ func (c *Commit) row() (*journal.Record, error) {
 		Key: c.Req.Key, KeyHash: c.keyHash(), Tx: c.Req.Tx,
 		Policy: c.s.Host.PolicyHash(), AcceptRisk: c.Accepted, Reply: c.reply(),
 	}
+	rec.Muts = make([]journal.Mutation, 0, len(c.Muts))
 	for _, m := range c.Muts {
 		row, err := m.row(c.s)
 		if err != nil {
