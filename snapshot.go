@@ -311,9 +311,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 // changeInto makes the mutations of differences; take takes the bytes of a file
 // that is written.
 func (s *Store) changeInto(c *commit, list []SnapshotFile, take func(m *engine.Mutation, path string) error) error {
-	if err := inOneCommit(len(list)); err != nil {
-		return err
-	}
+	c.Expects = len(list)
 	for _, d := range list {
 		believed := d.PrevSHA256.String()
 		m := &engine.Mutation{
@@ -370,6 +368,9 @@ func (s *Store) unattributed(list []SnapshotFile, after uint64, force bool) erro
 func (s *Store) takeSnapshotFile(ctx context.Context, c *commit, m *engine.Mutation, f observe.File, git *observe.Git) error {
 	mode := f.Mode
 	m.Perm = &mode
+	if sum, err := s.takeVersion(c, m, f.Hex(), mode); err != nil || sum == f.Hex() {
+		return err
+	}
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return s.keptContent(f.Hex(), f.Size) },
 		func() (io.ReadCloser, error) { return gitContent(git, f.Path, f.GitHex()) },

@@ -171,8 +171,8 @@ func (s *Store) headSeq() uint64 {
 // undoing is a file that an undo brings back.
 type undoing struct {
 	path   string
-	newest journal.Mutation // of the commits that are undone
-	oldest journal.Mutation
+	newest *journal.Mutation // of the commits that are undone
+	oldest *journal.Mutation
 	seq    uint64 // of the newest
 	first  uint64 // of the oldest
 	broken bool   // another program changed it between two of them
@@ -219,9 +219,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 	}
 	files := undoFiles(recs)
-	if err := inOneCommit(len(files)); err != nil {
-		return err
-	}
+	c.Expects = len(files)
 	git := s.observed.Git(ctx)
 	defer git.Close()
 	account := meterOf(ctx)
@@ -257,21 +255,9 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 	return nil
 }
 
-// inOneCommit refuses more files than the process may have open for one commit,
-// before anything is done.
-func inOneCommit(files int) error {
-	limit := fsx.DescriptorLimit()
-	most := limit / descriptorsMoved
-	if files <= most {
-		return nil
-	}
-	return fault.New(fault.TooLarge).With("files", files).With("max_files", most).
-		Hintf("%d files are to be changed together, and a process that may have %d files open changes at most %d; raise that limit (ulimit -n), or restore files one by one", files, limit, most)
-}
-
 // whatIsAmiss explains why earlier bytes cannot be had: when another program changed
 // the file that held them, that is what the caller has to know.
-func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
+func (s *Store) whatIsAmiss(e *fault.Fault, files []*undoing) *fault.Fault {
 	for _, f := range files {
 		if have, err := s.engine.HashPath(f.path); err == nil && have != f.newest.SHA256 {
 			e = engine.ChangedOutside("undo", f.newest.SHA256, have)
@@ -312,12 +298,12 @@ func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
 
 // undoFiles are the files of some commits, newest commit first, sorted by
 // path.
-func undoFiles(recs []*journal.Record) []undoing {
+func undoFiles(recs []*journal.Record) []*undoing {
 	byPath := map[string]*undoing{}
 	var list []*undoing
 	for _, rec := range recs {
 		for i := range rec.Muts {
-			m := rec.Muts[i]
+			m := &rec.Muts[i]
 			if m.Class != "" {
 				continue
 			}
@@ -332,16 +318,12 @@ func undoFiles(recs []*journal.Record) []undoing {
 			f.oldest, f.first = m, rec.Seq
 		}
 	}
-	out := make([]undoing, len(list))
-	for i, f := range list {
-		out[i] = *f
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].path < out[j].path })
-	return out
+	sort.Slice(list, func(i, j int) bool { return list[i].path < list[j].path })
+	return list
 }
 
 // undoOne is the mutation that brings one file back.
-func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.Git) (*engine.Mutation, error) {
+func (s *Store) undoOne(ctx context.Context, c *commit, f *undoing, git *observe.Git) (*engine.Mutation, error) {
 	believed := f.newest.SHA256
 	m := &engine.Mutation{Path: f.path, Op: engine.OpOverwrite, Kind: "undo", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true}
 	sha, size := f.oldest.PrevSHA256, f.oldest.PrevBytes
@@ -351,6 +333,9 @@ func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.
 	}
 	if f.oldest.PrevMode != 0 {
 		m.Perm = &f.oldest.PrevMode
+	}
+	if sum, err := s.takeVersion(c, m, sha, f.oldest.Mode); err != nil || sum == sha {
+		return m, err
 	}
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return s.keptContent(sha, size) },
@@ -378,6 +363,20 @@ func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.
 	return nil, s.versions.NotKept(sha)
 }
 
+// takeVersion has a commit of many files read a version in history where it is. It
+// returns the hash of what was taken, "" where nothing was. mode is that of the file if it is
+// made.
+func (s *Store) takeVersion(c *commit, m *engine.Mutation, sha string, mode uint32) (string, error) {
+	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return s.engine.History.Open(sha) })
+	if err != nil || !ok {
+		return "", nil // the other places may have it
+	}
+	if m.Perm == nil && mode != 0 && !s.engine.IsThere(m.Path) {
+		m.Perm = &mode
+	}
+	return sum, nil
+}
+
 // keptContent opens a version in history; nil when it is not there.
 func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 	if sha == engine.HashOf(nil) { // an empty file needs no object to come back
@@ -393,7 +392,7 @@ func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 // contentBefore opens what a file held before the oldest of the commits that
 // are undone, where a later version holds it: one that was left as it was or
 // appended to, or one under the name it was moved to; nil when there is none.
-func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
+func (s *Store) contentBefore(f *undoing) (io.ReadCloser, error) {
 	var src io.ReadCloser
 	err := error(fault.New(fault.VersionNotKept))
 	switch {
