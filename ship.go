@@ -364,7 +364,11 @@ func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation,
 	if err != nil {
 		return err
 	}
-	sum, err := s.takeKept(ctx, c, m, src, f.Mode)
+	mode := f.Mode
+	if mode > 0o7777 { // a kind, which Perm says
+		mode = 0
+	}
+	sum, err := s.takeKept(ctx, c, m, src, mode)
 	src.Close()
 	if err == nil && sum != f.SHA256.String() {
 		m.DropSpooled()

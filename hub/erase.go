@@ -353,15 +353,10 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 			hit[f.Path] = true
 		}
 	}
-	if head.Handoff != nil && head.Handoff.SHA256 != "" {
-		data, err := h.getObject(ctx, head.Handoff.SHA256)
-		if err != nil {
-			return false, err
-		}
-		if bad(head.Handoff.SHA256, data) {
-			gone = append(gone, objectKey(head.Handoff.SHA256))
-			head.Handoff.SHA256, head.Handoff.Withheld = "", true
-		}
+	if held, err := h.scrubHandoff(ctx, head.Handoff, bad); err != nil {
+		return false, err
+	} else if held != "" {
+		gone = append(gone, held)
 	}
 	names := len(m.Withheld)
 	m.Withheld = slices.DeleteFunc(m.Withheld, func(w Withheld) bool { return bad("", []byte(w.Path)) })
@@ -382,6 +377,20 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 	head.Nonce = newID()
 	_, err = h.swap(ctx, taskKey(task), etag, head)
 	return err == nil, err
+}
+
+// scrubHandoff withholds a handoff that is bad, and returns its key then.
+func (h *Hub) scrubHandoff(ctx context.Context, ref *HandoffRef, bad func(sha string, data []byte) bool) (key string, err error) {
+	if ref == nil || ref.SHA256 == "" {
+		return "", nil
+	}
+	data, err := h.getObject(ctx, ref.SHA256)
+	if err != nil || !bad(ref.SHA256, data) {
+		return "", err
+	}
+	key = objectKey(ref.SHA256)
+	ref.SHA256, ref.Withheld = "", true
+	return key, nil
 }
 
 // repack moves the files of a manifest that are not bad out of the packs that go.

@@ -132,7 +132,7 @@ func (s *Shipper) ship(ctx context.Context, out *Shipped) error {
 }
 
 func fenced(task string) error {
-	return &Error{Code: Fenced, Key: taskKey(task), Err: errors.New("another machine has taken the task over"), Hint: "stop working on it here; resume it to continue, which takes it back"}
+	return &Error{Code: Fenced, Key: taskKey(task), Err: errors.New("another machine has taken the task over"), Hint: "stop working on it here; to take it back, resume it into an empty directory or a clean checkout"}
 }
 
 // meetHead compares the head in the hub with the state here. A head that is ahead
