@@ -321,7 +321,7 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 	}
 	now, then, files := y.All(), map[string]observe.File{}, map[string]TreeFile{}
 	for _, f := range r.Files {
-		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: f.Mode}}
+		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: f.perm()}}
 		files[f.Path] = f
 	}
 	own := []string{}
@@ -356,16 +356,26 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 	return s.changeInto(c, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
 }
 
+// perm is the mode that the file gets. Another machine gives no set-id bits, and no
+// kind of entry besides a symbolic link.
+func (f TreeFile) perm() uint32 {
+	if f.Mode == fsx.ModeLink {
+		return f.Mode
+	}
+	return f.Mode & 0o777
+}
+
 // takeTreeFile takes the bytes and the mode of a file of a tree: its own where
 // only the mode differs.
 func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation, f TreeFile, open func(TreeFile) (io.ReadCloser, error)) error {
-	m.Perm = &f.Mode
+	perm := f.perm()
+	m.Perm = &perm
 	src, err := open(f)
 	if err != nil {
 		return err
 	}
-	mode := f.Mode
-	if mode > 0o7777 { // a kind, which Perm says
+	mode := perm
+	if mode > 0o777 { // a kind, which Perm says
 		mode = 0
 	}
 	sum, err := s.takeKept(ctx, c, m, src, mode)
