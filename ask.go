@@ -249,7 +249,7 @@ func (c *commit) postponed(e *fault.Fault) error {
 	if e.Path == "" && len(c.Muts) == 1 {
 		e.Path = c.Muts[0].Path
 	}
-	e.RetryBudget = c.s.strike(c.call(), e) // counts nothing
+	e.RetryBudget = c.s.budgets.Strike(c.call(), e) // counts nothing
 	op := c.operation()
 	for _, a := range c.s.opts.Hooks.Authorize {
 		w, ok := a.(Withdrawer)

@@ -9,12 +9,13 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 )
 
 // attempt is a call of a verb that changes nothing in the workspace.
 type attempt struct {
 	s    *Store
-	call call
+	call budget.Call
 	req  any
 }
 
@@ -28,16 +29,16 @@ func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, 
 	if err := enter(); err != nil {
 		return nil, s.verbError(op, err)
 	}
-	a := &attempt{s: s, call: call{op: op, reads: true}, req: req}
+	a := &attempt{s: s, call: budget.Call{Op: op, Reads: true}, req: req}
 	if path != "" {
-		a.call.paths = []string{path}
+		a.call.Paths = []string{path}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, a.failed(err)
 	}
-	if s.refreshGuard() {
-		a.call.hash = requestHash(req)
-		if e := s.exhausted(a.call); e != nil {
+	if s.budgets.Known() {
+		a.call.Hash = requestHash(req)
+		if e := s.budgets.Exhausted(a.call); e != nil {
 			return nil, a.failed(e)
 		}
 	}
@@ -55,8 +56,8 @@ func (s *Store) countRefusal(verb string, args []byte, refusal *Error) *Error {
 	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError(verb, err)
 	}
-	a := &attempt{s: s, call: call{op: verb, hash: "refused " + engine.HashOf(args), reads: true}}
-	e := s.exhausted(a.call)
+	a := &attempt{s: s, call: budget.Call{Op: verb, Hash: "refused " + engine.HashOf(args), Reads: true}}
+	e := s.budgets.Exhausted(a.call)
 	if e == nil {
 		return a.failed(refusal.fault())
 	}
@@ -71,14 +72,14 @@ func (s *Store) countRefusal(verb string, args []byte, refusal *Error) *Error {
 // failed ends the call with an error.
 func (a *attempt) failed(err error) *Error {
 	defer a.s.engine.Leave()
-	e := a.s.engine.VerbFault(a.call.op, err)
+	e := a.s.engine.VerbFault(a.call.Op, err)
 	if e.Code == fault.RetryExhausted {
 		return errorFrom(e)
 	}
-	if a.call.hash == "" {
-		a.call.hash = requestHash(a.req)
+	if a.call.Hash == "" {
+		a.call.Hash = requestHash(a.req)
 	}
-	e.RetryBudget = a.s.strike(a.call, e)
+	e.RetryBudget = a.s.budgets.Strike(a.call, e)
 	return errorFrom(e)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
@@ -53,7 +54,7 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 		// What was refused before may be tried again when the session changed.
 		k.c.under = s.gateFor(ctx).String()
 		asked := k.c.call()
-		asked.hash += "\x00" + s.stateOfSession(k.session)
+		asked.Hash += "\x00" + s.stateOfSession(k.session)
 		k.c.asked = &asked
 		if err := s.commit(ctx, k.c); err != nil {
 			return k, err
@@ -183,7 +184,7 @@ func (s *Store) stateOfSession(session string) string {
 	}
 	dir, err := s.chunks.OpenDir(session)
 	if dir == nil || err != nil {
-		return stateAbsent
+		return budget.Absent
 	}
 	defer dir.Close()
 	var state []any

@@ -312,7 +312,7 @@ type ChunkListRequest struct{}
 type ChunkListResult struct {
 	// The sessions, sorted by name.
 	Sessions []ChunkSession `json:"sessions"`
-	// Number of checkpoints.
+	// Number of sessions.
 	Count int `json:"count"`
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 )
 
 // Stage is a step of the write path.
@@ -54,7 +55,7 @@ type commit struct {
 
 	risk      risk
 	args      any             // the request of the verb, for its names
-	asked     *call           // what the caller asked for
+	asked     *budget.Call    // what the caller asked for
 	session   string          // that the request named; req has the one that holds
 	under     string          // the gate that holds
 	protect   ProtectMode     // that holds
@@ -112,7 +113,7 @@ func (c *commit) Verifies() bool { return len(c.s.opts.Hooks.Verify) > 0 }
 // Admit refuses a call that has used up its retry budget, before any work.
 func (c *commit) Admit(ctx context.Context) error {
 	c.under, c.protect = c.s.gateFor(ctx).String(), c.s.protectFor(ctx)
-	if e := c.s.exhausted(c.call()); e != nil && !c.Req.DryRun {
+	if e := c.s.budgets.Exhausted(c.call()); e != nil && !c.Req.DryRun {
 		return e
 	}
 	return nil
@@ -130,8 +131,8 @@ func (c *commit) Failed(cause error) error {
 	if e.Code == fault.InputRequired && c.StageNow == engine.StageAuthorize {
 		return c.postponed(e)
 	}
-	if e.Code != fault.RetryExhausted && !c.Req.DryRun && c.Rec == nil && countable(e) {
-		if spent := c.s.exhausted(asked); spent != nil {
+	if e.Code != fault.RetryExhausted && !c.Req.DryRun && c.Rec == nil && budget.Countable(e) {
+		if spent := c.s.budgets.Exhausted(asked); spent != nil {
 			e = spent
 		}
 	}
@@ -164,7 +165,7 @@ func (c *commit) Failed(cause error) error {
 	if e.RetryBudget = c.s.budget(); e.Code == fault.RetryExhausted {
 		e.RetryBudget = 0
 	} else if !c.Req.DryRun {
-		e.RetryBudget = c.s.strike(asked, e)
+		e.RetryBudget = c.s.budgets.Strike(asked, e)
 	}
 	status := StatusRefused
 	if storageFailed(e) {
@@ -187,13 +188,13 @@ func storageFailed(e *fault.Fault) bool {
 // call is what makes this call the same as another one: what was asked for,
 // before any stage made something of it. The session belongs to it only where
 // the request names one: an agent that connects again asks for the same.
-func (c *commit) call() call {
+func (c *commit) call() budget.Call {
 	if c.asked != nil {
 		return *c.asked
 	}
-	out := call{op: c.Req.Op, hash: strings.Join([]string{c.Req.Hash, c.Req.Caller, c.session, c.Req.Key, c.under}, "\x00")}
+	out := budget.Call{Op: c.Req.Op, Hash: strings.Join([]string{c.Req.Hash, c.Req.Caller, c.session, c.Req.Key, c.under}, "\x00")}
 	for _, m := range c.Muts {
-		out.paths = append(out.paths, m.Path)
+		out.Paths = append(out.Paths, m.Path)
 	}
 	c.asked = &out
 	return out

@@ -6,6 +6,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
@@ -129,7 +130,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			"undo_commits": maxUndo, "history_versions": maxVersions,
 			"tx_ops": maxTxOps, "staged_tx_ops": maxStagedOps,
 			"drafts": drafts.MaxCount, "draft_bytes": drafts.MaxBytes, "drafts_bytes": drafts.MaxTotal, "draft_seconds": int64(drafts.MaxAge.Seconds()),
-			"retry_budget_seconds": int64(strikeAge.Seconds()),
+			"retry_budget_seconds": int64(budget.MaxAge.Seconds()),
 			"lock_timeout_ms":      s.opts.LockTimeout.Milliseconds(),
 		},
 		Codes: map[string]int{

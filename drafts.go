@@ -2,9 +2,11 @@ package resilientwrite
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -47,7 +49,7 @@ type DraftListRequest struct{}
 type DraftListResult struct {
 	// The drafts, newest first, without their content.
 	Drafts []Draft `json:"drafts"`
-	// Number of checkpoints.
+	// Number of drafts.
 	Count int `json:"count"`
 }
 
@@ -100,7 +102,7 @@ type DraftGetResult struct {
 // that was changed on disk, the storage
 // details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
-	t, err := s.begin(ctx, "draft_get", draftState+r.DraftRef, r)
+	t, err := s.begin(ctx, "draft_get", budget.DraftState+r.DraftRef, r)
 	if err != nil {
 		return DraftGetResult{}, err
 	}
@@ -162,4 +164,18 @@ func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDel
 		return DraftDeleteResult{}, s.verbError("draft_delete", err)
 	}
 	return out, nil
+}
+
+// stateOfDraft changes when a refused draft does.
+func (s *Store) stateOfDraft(ref string) string {
+	dir, err := s.drafts.OpenDir()
+	if err != nil || dir == nil || !drafts.ValidRef(ref) {
+		return budget.Absent
+	}
+	defer dir.Close()
+	st, err := dir.Lstat(ref + drafts.FactsSuffix)
+	if err != nil {
+		return budget.Absent
+	}
+	return fmt.Sprint(st.Ino, st.Size, st.Mtime)
 }

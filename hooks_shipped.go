@@ -14,6 +14,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -292,7 +293,7 @@ func (g *LoopGuard) Observe(_ context.Context, op HookCall, r Receipt, err error
 // count keeps a failed call. Those that time may mend, that a rule of the host
 // refused, or that the disk made fail are no fault of the caller.
 func (g *LoopGuard) count(op HookCall, e *fault.Fault) {
-	if !countable(e) || e.Code == fault.Denied || storageFailed(e) {
+	if !budget.Countable(e) || e.Code == fault.Denied || storageFailed(e) {
 		return
 	}
 	for _, ch := range op.Changes {

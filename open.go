@@ -14,6 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
@@ -80,7 +81,8 @@ func newStore(o Options, with engine.Seam) *Store {
 
 // start brings the opened directories to life.
 func (s *Store) start(ctx context.Context) error {
-	s.openGuard()
+	s.budgets = &budget.Layer{Engine: s.engine, Draft: s.stateOfDraft, Budget: s.budget, Policy: func() string { return s.policy().identity() }, Describe: describeCode}
+	s.budgets.Load()
 	s.openRepositories()
 	if err := s.engine.Start(ctx); err != nil {
 		return s.verbError("open", err)

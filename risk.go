@@ -7,6 +7,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -225,7 +226,7 @@ type RedactSpan struct {
 func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
 	about := r.TargetPath
 	if r.DraftRef != "" {
-		about = draftState + r.DraftRef
+		about = budget.DraftState + r.DraftRef
 	}
 	t, err := s.begin(ctx, "redact", about, r)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -298,7 +299,7 @@ func (s *Store) stateOfObject(object string) string {
 	part, name, inside := strings.Cut(object, "/")
 	dir, err := s.engine.StatePart(part)
 	if dir == nil || err != nil {
-		return stateAbsent
+		return budget.Absent
 	}
 	defer dir.Close()
 	st, err := dir.Stat()
@@ -306,7 +307,7 @@ func (s *Store) stateOfObject(object string) string {
 		st, err = dir.Lstat(name)
 	}
 	if err != nil {
-		return stateAbsent
+		return budget.Absent
 	}
 	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Mode)
 }

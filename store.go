@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
@@ -35,7 +36,7 @@ type Store struct {
 	answers      answers
 	policyWay    []string                      // names in the workspace that lead to the policy file
 	trouble      atomic.Pointer[policyTrouble] // a policy file that is wrong; nil = none
-	guard        guard
+	budgets      *budget.Layer
 	repositories repositories
 	watchers     watchers
 	workspace    *place.Workspace // nil where the caller says where the state is

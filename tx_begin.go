@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	id := "tx_" + c.ID
 	head := staged.Head{
 		TxID: id, Caller: c.Req.Caller, Session: c.Req.Session,
-		CreatedAt: c.Began.UTC().Format(engine.TimeFormat), ExpiresAt: c.Began.Add(strikeAge).UTC().Format(engine.TimeFormat),
+		CreatedAt: c.Began.UTC().Format(engine.TimeFormat), ExpiresAt: c.Began.Add(budget.MaxAge).UTC().Format(engine.TimeFormat),
 	}
 	data, err := json.Marshal(head)
 	if err != nil {

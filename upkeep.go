@@ -137,7 +137,7 @@ func (u *upkeep) calls(caller, session string) {
 func (s *Store) admin() *admin.Store {
 	return &admin.Store{
 		Engine: s.engine, Scratch: s.scratch, Chunks: s.chunks, Checkpoints: s.checkpoints, Handoffs: s.handoffs, Drafts: s.drafts,
-		LockTimeout: s.opts.LockTimeout, SafeText: s.safeText, DropStaged: s.sweepTxs, Budgets: s.budgetFile(),
+		LockTimeout: s.opts.LockTimeout, SafeText: s.safeText, DropStaged: s.sweepTxs, Budgets: s.budgets,
 		CleanCheckpoints: func(ctx context.Context, caller, session string, dryRun bool) (int, bool, error) {
 			others := false
 			r, err := s.CheckpointCleanup(ctx, CheckpointCleanupRequest{IncludeSession: &others, Call: Call{DryRun: dryRun, Caller: caller, Session: session}})

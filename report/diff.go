@@ -86,8 +86,8 @@ func (c *Comparer) Text(data []byte) Text {
 }
 
 const (
-	overBudget = "The report is long enough: the diffs above take the space there is."
-	onlySecret = "Only what was redacted differs, or the ends of its lines."
+	overBudget = "Not shown: the diffs above have used up the space of the report."
+	onlySecret = "Only redacted parts or line ends differ."
 	// TooLarge says why a long file is not compared.
 	TooLarge = "The file is larger than 128 KiB."
 )
@@ -158,7 +158,7 @@ func (c *Comparer) show(d *Diff, u *udiff.UnifiedDiff) {
 	all = all[:min(len(all), diffLines)]
 	again := strings.Split(c.clean(strings.Join(all, "\n")), "\n")
 	if len(again) != len(all) { // clean broke its promise
-		*d = Diff{Why: "The change cannot be shown without what was redacted.", Added: d.Added, Removed: d.Removed}
+		*d = Diff{Why: "The change cannot be shown without the redacted parts.", Added: d.Added, Removed: d.Removed}
 		return
 	}
 	for _, h := range u.Hunks {

@@ -31,7 +31,7 @@ func TestDiffsShowWhatChanged(t *testing.T) {
 		{name: "what looks like a diff", from: "--- x\n", to: "+++ x\n@@ -1 +1 @@\n", want: []string{"---- x", "++++ x", "+@@ -1 +1 @@"}},
 		{name: "binary", from: "a\x00", to: "b", why: "The file is binary."},
 		{name: "emptied", from: "a\n", want: []string{"-a"}},
-		{name: "only a secret", from: "k = " + vendorKey + "\n", to: "k = " + vendorKey[:18] + "ZZ\n", why: "Only what was redacted differs, or the ends of its lines."},
+		{name: "only a secret", from: "k = " + vendorKey + "\n", to: "k = " + vendorKey[:18] + "ZZ\n", why: "Only redacted parts or line ends differ."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmpr := report.NewComparer(redact(t))
@@ -90,7 +90,7 @@ func TestDiffsStayWithinTheirBudget(t *testing.T) {
 	if len(page) > 2<<20 || !c.Spent() || c.Skipped < 900 {
 		t.Errorf("%d bytes, spent %v, %d skipped", len(page), c.Spent(), c.Skipped)
 	}
-	if n := strings.Count(page, "The report is long enough"); n != c.Skipped {
+	if n := strings.Count(page, "Not shown: the diffs above"); n != c.Skipped {
 		t.Errorf("%d remarks for %d diffs", n, c.Skipped)
 	}
 	end()

@@ -298,8 +298,8 @@ func TestEmptyStates(t *testing.T) {
 		t.Error("the page of refusals draws what is no number")
 	}
 	in.Refused.Recent, in.Refused.From = nil, 5001
-	if page = write(t, in, same); !strings.Contains(page, "of row 5,001 and later; the counts are of all rows.") {
-		t.Error("refusals that were not looked at in time are not told of")
+	if page = write(t, in, same); !strings.Contains(page, "begin at row 5,001; the counts are of all rows.") {
+		t.Error("refusals that were not looked at in time are not reported")
 	}
 }
 

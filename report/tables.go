@@ -19,7 +19,7 @@ func (p *page) asked() {
 	}
 	table := func(id, caption string, heads ...head) *table { return &table{ID: id, Caption: caption, Heads: heads} }
 	if len(o.Changes) > 0 {
-		a.Changed = table("changed", "The newest changes", head{"Time", "t"}, head{"Operation", ""}, head{"Files", ""}, head{"Size", "n"}, head{"By", ""}, head{"To take it back", ""})
+		a.Changed = table("changed", "The newest changes", head{"Time", "t"}, head{"Operation", ""}, head{"Files", ""}, head{"Size", "n"}, head{"By", ""}, head{"To undo it", ""})
 	}
 	for _, c := range o.Changes[:min(len(o.Changes), maxAsked)] {
 		one, undo := cell{Class: "n"}, cell{Text: ours(c.Undo()), Class: "m"}
@@ -38,7 +38,7 @@ func (p *page) asked() {
 		a.Declined.Rows = append(a.Declined.Rows, []cell{p.time(r.TS), p.rowHead(r.Path), p.named(r.Reason), {Text: p.text(r.Why, noteSigns)}, p.named(r.Caller)})
 	}
 	if len(o.Waiting) > 0 {
-		a.Waits = table("waits", "Begun and not ended", head{"What", ""}, head{"To look at it", ""})
+		a.Waits = table("waits", "Unfinished work", head{"What", ""}, head{"To show it", ""})
 		a.Waits.More = more(len(o.Waiting), maxAsked, "things")
 	}
 	for _, w := range o.Waiting[:min(len(o.Waiting), maxAsked)] {
@@ -159,7 +159,7 @@ func (p *page) refusals() {
 		}
 	}
 	if r.From > 1 && r.Total > 0 {
-		p.Looked = fmt.Sprintf("The list of the newest and the marks in the timeline are of row %s and later; the counts are of all rows.", count(r.From))
+		p.Looked = fmt.Sprintf("The list of the newest refusals and the marks in the timeline begin at row %s; the counts are of all rows.", count(r.From))
 	}
 	if len(r.Recent) == 0 {
 		return
@@ -267,9 +267,9 @@ func (p *page) files() {
 	for i, f := range p.in.Files[:min(len(p.in.Files), maxFiles)] {
 		v := fileView{ID: fmt.Sprint("file-", i+1), Path: p.text(f.Path, nameSigns), Note: flat(p.text(f.Problem, noteSigns))}
 		if f.Now != nil {
-			v.Now = &nowView{Note: "The file on disk is not what its newest version tells: something else changed it.", Diff: p.diff(f.Now.Diff)}
+			v.Now = &nowView{Note: "The file on disk differs from its newest version: another program changed it.", Diff: p.diff(f.Now.Diff)}
 			if f.Now.Gone {
-				v.Now = &nowView{Note: "The file is not on disk any more, although its newest version tells of one: something else removed it."}
+				v.Now = &nowView{Note: "The file is not on disk: another program removed it."}
 			}
 		}
 		for j, one := range f.Versions[:min(len(f.Versions), maxVersions)] {

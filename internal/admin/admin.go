@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
@@ -30,7 +31,7 @@ type Store struct {
 	Checkpoints *checkpoint.Layer
 	Handoffs    *handoff.Layer
 	Drafts      *drafts.Layer
-	Budgets     Budgets
+	Budgets     *budget.Layer
 	LockTimeout time.Duration
 	// SafeText is a text without secrets.
 	SafeText func(string) string
@@ -38,15 +39,6 @@ type Store struct {
 	DropStaged func(context.Context) error
 	// CleanCheckpoints removes some expired checkpoints, and says whether there may be more.
 	CleanCheckpoints func(ctx context.Context, caller, session string, dryRun bool) (removed int, more bool, err error)
-}
-
-// Budgets are the counts of failed calls. They are kept in one file.
-type Budgets struct {
-	Limit   int64 // size of the file
-	Lock    func() (unlock func())
-	Decode  func(data []byte) (counts int, ok bool) // how many are in the file
-	Live    func() int                              // how many of these have not expired
-	Rewrite func() error                            // drops those that have; under Lock
 }
 
 // Call is one call of an operator in progress.
@@ -107,15 +99,12 @@ var parts = []Part{
 	{name: scratch.Dir, check: (*checker).scratchpad, erase: (*eraser).scratch, expire: (*compaction).scratch},
 	{name: checkpoint.Dir, check: (*checker).checkpoints, erase: (*eraser).checkpoints, expire: (*compaction).checkpoints},
 	{name: chunks.Dir, check: (*checker).sessions, erase: (*eraser).sessions},
-	{name: BudgetsName, isFile: true, check: (*checker).budgets, erase: (*eraser).budgets, expire: (*compaction).budgets},
+	{name: budget.Name, isFile: true, check: (*checker).budgets, erase: (*eraser).budgets, expire: (*compaction).budgets},
 	{name: "index", check: (*checker).snapshots, erase: func(e *eraser, ctx context.Context) error { return e.cache(ctx, "index") }},
 	{name: "cursors", check: (*checker).cursors, erase: func(e *eraser, ctx context.Context) error { return e.cache(ctx, "cursors") }},
 	{name: handoff.Dir, check: (*checker).handoffs},
 	{name: observe.Dir, erase: (*eraser).observed},
 }
-
-// BudgetsName is the file with the counts of failed calls.
-const BudgetsName = "budgets.json"
 
 // note writes a note about the journal or the state directory, and makes it
 // durable whatever the level: what follows relies on it.

@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/index"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
@@ -287,12 +288,12 @@ func (c *checker) drafts() error {
 }
 
 func (c *checker) budgets() error {
-	data, err := durable.ReadFile(c.Engine.Disk.State, BudgetsName, c.Budgets.Limit)
+	data, err := durable.ReadFile(c.Engine.Disk.State, budget.Name, budget.Limit)
 	if engine.IsAbsent(err) {
 		return nil
 	}
 	if _, ok := c.Budgets.Decode(data); err != nil || !ok {
-		c.problem(problemBudgets, BudgetsName, 0, "the retry counts cannot be read; they start again from zero")
+		c.problem(problemBudgets, budget.Name, 0, "the retry counts cannot be read; they start again from zero")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
@@ -169,22 +170,22 @@ func (p *compaction) transactions(ctx context.Context) error {
 
 // budgets rewrites the counts of failed calls when some are too old.
 func (p *compaction) budgets(context.Context) error {
-	data, err := durable.ReadFile(p.Engine.Disk.State, BudgetsName, p.Store.Budgets.Limit)
+	data, err := durable.ReadFile(p.Engine.Disk.State, budget.Name, budget.Limit)
 	if engine.IsAbsent(err) {
 		return nil
 	}
-	counts, ok := p.Store.Budgets.Decode(data)
+	counts, ok := p.Budgets.Decode(data)
 	if err != nil || !ok {
 		return nil // a lost count; Check names it
 	}
-	over := counts - p.Store.Budgets.Live()
+	over := counts - p.Budgets.Live()
 	if over <= 0 {
 		return nil
 	}
 	if !p.DryRun {
 		err = p.Engine.Alone("budget", func() error {
-			defer p.Store.Budgets.Lock()()
-			return p.spare.Try(p.Store.Budgets.Rewrite)
+			defer p.Budgets.Lock()()
+			return p.spare.Try(p.Budgets.Rewrite)
 		})
 	}
 	if err == nil {

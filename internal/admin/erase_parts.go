@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
@@ -380,11 +381,11 @@ func (e *eraser) cache(ctx context.Context, part string) error {
 func (e *eraser) budgets(ctx context.Context) error {
 	return e.under(ctx, []string{"state"}, func() error {
 		defer e.Budgets.Lock()()
-		hit, err := e.holds(e.Engine.Disk.State, BudgetsName)
+		hit, err := e.holds(e.Engine.Disk.State, budget.Name)
 		if err != nil || !hit {
 			return err
 		}
-		x, err := e.removal("budgets", "", e.Engine.Disk.State, BudgetsName)
+		x, err := e.removal("budgets", "", e.Engine.Disk.State, budget.Name)
 		if err != nil {
 			return err
 		}

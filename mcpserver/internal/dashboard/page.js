@@ -1,9 +1,9 @@
 "use strict";
-// The page shows what the stream says. Every text becomes a text node: the
-// policy of the page takes no other way.
+// The page shows what the stream sends. Every text becomes a text node: the
+// policy of the page allows nothing else.
 const token = location.hash.slice(1);
 const el = (id) => document.getElementById(id);
-const ago = new Map(); // elements that tell a time
+const ago = new Map(); // elements that show a time
 
 function make(tag, cls, text) {
   const e = document.createElement(tag);
@@ -128,7 +128,7 @@ async function confirmUndo(c, names) {
     const [diff, tried] = [await ask("/diff", { row: c.row }), await ask("/undo", { row: c.row })];
     if (pending !== mine) return;
     mine.ticket = tried.ticket;
-    el("confirm-diff").replaceChildren(make("p", "quiet", "What is taken back:"), diffOf(diff.files || []));
+    el("confirm-diff").replaceChildren(make("p", "quiet", "What is undone:"), diffOf(diff.files || []));
     yes.disabled = false;
   } catch (e) {
     if (pending === mine) el("confirm-problem").textContent = e.message;
@@ -225,7 +225,7 @@ async function listen() {
     } catch (e) {
       // it is tried again
     }
-    el("state").textContent = "The server is gone. Trying again …";
+    el("state").textContent = "The server does not answer. Trying again …";
     await new Promise((next) => setTimeout(next, wait));
   }
 }

@@ -1,0 +1,353 @@
+// Package budget counts failed calls: a call that fails the same way again and
+// again is answered without doing any work. What makes calls the same is the
+// verb, the paths, the whole request, the policy and the state of the target;
+// when any of it changes, the count starts again. Failures that time may mend
+// are not counted.
+package budget
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+const (
+	Name       = "budgets.json" // the file, in the state directory
+	Limit      = 1 << 20        // its bytes
+	maxStrikes = 1000           // calls that are remembered
+	MaxAge     = 24 * time.Hour
+	Absent     = "Absent"
+)
+
+// strike is how often one call has failed.
+type strike struct {
+	N      int        `json:"n"`
+	Detail fault.Code `json:"detail"`
+	State  string     `json:"state"`           // of the target when it failed
+	At     int64      `json:"at"`              // seconds since 1970
+	Draft  string     `json:"draft,omitempty"` // where the refused draft is
+}
+
+// tally is what the file holds. Its generation grows with every new task, so
+// that no one brings back the counts of an old one.
+type tally struct {
+	Task    int64             `json:"task"`
+	Strikes map[string]strike `json:"strikes"`
+}
+
+// Layer is the memory of failed calls. The file is shared by all processes
+// and read again before each change; a process that only succeeds never looks
+// at it.
+type Layer struct {
+	*engine.Engine
+	// Draft is the state of a refused draft, Absent when there is none.
+	Draft  func(ref string) string
+	Budget func() int    // how often a call may fail
+	Policy func() string // identifies the policy in force
+	// Describe is a failure as the context of an error has it.
+	Describe func(fault.Code) map[string]any
+
+	mu      sync.Mutex
+	strikes map[string]strike
+	task    int64
+	seen    fsx.Stat // the file when it was read last
+	written int64    // when it was written last by this process, seconds since 1970
+}
+
+// get returns what is known of a call, in this process.
+func (g *Layer) get(key string) (strike, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k, ok := g.strikes[key]
+	return k, ok
+}
+
+// Known takes over what other processes counted, when the file changed,
+// and reports whether anything is counted.
+func (g *Layer) Known() (known bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.follow()
+	return len(g.strikes) > 0
+}
+
+// follow reads the file again if another process has changed it. The
+// caller holds the lock of the guard.
+func (g *Layer) follow() {
+	if g.Disk.State == nil {
+		return
+	}
+	if st, err := g.Disk.State.Lstat(Name); err == nil && st != g.seen {
+		g.take(g.readTally())
+		g.seen = st
+	}
+}
+
+// take takes over what the file holds.
+func (g *Layer) take(t tally) {
+	if t.Task > g.task {
+		g.task, g.strikes = t.Task, map[string]strike{}
+	}
+	if t.Task == g.task {
+		g.merge(t.Strikes)
+	}
+}
+
+// merge takes over counts that are newer or higher.
+func (g *Layer) merge(strikes map[string]strike) {
+	for k, v := range strikes {
+		if have, ok := g.strikes[k]; !ok || v.At > have.At || v.At == have.At && v.N > have.N {
+			g.strikes[k] = v
+		}
+	}
+}
+
+// Load reads the counts of earlier processes. A damaged file is a lost
+// count, not a failed Open.
+func (g *Layer) Load() {
+	t := g.readTally()
+	g.task, g.strikes = t.Task, t.Strikes
+}
+
+func (g *Layer) readTally() tally {
+	t := tally{Strikes: map[string]strike{}}
+	if g.Disk.State == nil {
+		return t
+	}
+	data, err := durable.ReadFile(g.Disk.State, Name, Limit)
+	if err != nil || json.Unmarshal(data, &t) != nil || t.Strikes == nil {
+		return tally{Strikes: map[string]strike{}}
+	}
+	for key, k := range t.Strikes {
+		if age := g.Now().Unix() - k.At; k.N < 1 || age > int64(MaxAge.Seconds()) || age < -int64(MaxAge.Seconds()) {
+			delete(t.Strikes, key)
+		}
+	}
+	return t
+}
+
+// Lock keeps other calls of this process from the counts.
+func (g *Layer) Lock() (unlock func()) {
+	g.mu.Lock()
+	return g.mu.Unlock
+}
+
+// Decode reports how many counts the bytes of the file have, and whether they
+// can be read.
+func (g *Layer) Decode(data []byte) (counts int, ok bool) {
+	var t tally
+	ok = json.Unmarshal(data, &t) == nil
+	return len(t.Strikes), ok
+}
+
+// Live is how many counts of the file have not expired.
+func (g *Layer) Live() int { return len(g.readTally().Strikes) }
+
+// Rewrite drops those that have. The caller holds Lock.
+func (g *Layer) Rewrite() error {
+	t := g.readTally()
+	g.task, g.strikes = t.Task, t.Strikes
+	return g.write()
+}
+
+// Call is what makes two calls the same.
+type Call struct {
+	Op    string
+	Paths []string
+	Hash  string // of the whole request
+	Reads bool   // a verb that changes nothing in the workspace
+}
+
+func (g *Layer) key(c Call) string {
+	return engine.HashOf([]byte(strings.Join([]string{c.Op, strings.Join(c.Paths, "\x00"), c.Hash, g.Policy()}, "\x01")))[:32]
+}
+
+// stateOf summarises the files at the paths of a call.
+func (g *Layer) stateOf(paths []string) string {
+	var states []string
+	for _, p := range paths {
+		states = append(states, g.StateOfPath(p))
+	}
+	return engine.HashOf([]byte(strings.Join(states, ";")))[:16]
+}
+
+// StateOfPath summarizes the file at a path, or the draft that DraftState names.
+func (g *Layer) StateOfPath(path string) string {
+	if ref, ok := strings.CutPrefix(path, DraftState); ok {
+		return g.Draft(ref)
+	}
+	rel := path
+	if !strings.HasPrefix(path, engine.StateDirName+"/") { // an object of ours is named by us
+		var err error
+		if rel, _, err = relpath.Clean(path, g.Tree.Rules); err != nil {
+			return "none"
+		}
+	}
+	t, err := g.Locate(rel)
+	if err != nil {
+		return g.ErrorOf(err).Code.Error()
+	}
+	defer t.Close()
+	if !t.Exists() {
+		return Absent
+	}
+	st, err := t.Parent.Lstat(t.Name)
+	if err != nil {
+		return Absent
+	}
+	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Ctime, st.Mode, st.Nlink)
+}
+
+// DraftState begins the name under which the state of a draft is asked for.
+const DraftState = "\x00draft/"
+
+// Exhausted refuses a call that has used up its budget, before any work is
+// done.
+func (g *Layer) Exhausted(c Call) *fault.Fault {
+	if !g.Known() {
+		return nil
+	}
+	k, ok := g.get(g.key(c))
+	if !ok || k.N < g.Budget() || g.Now().Unix()-k.At > int64(MaxAge.Seconds()) || k.State != g.stateOf(c.Paths) {
+		return nil
+	}
+	class := k.Detail.Class()
+	e := fault.New(fault.RetryExhausted).With("attempts", k.N)
+	if k.Draft != "" && g.StateOfPath(DraftState+k.Draft) != Absent {
+		e.With("draft_ref", k.Draft)
+	}
+	e.With("last_error", g.Describe(k.Detail))
+	e.RetryBudget = 0
+	return e.Hintf("this call failed %d times with %s and was not tried again; %s. Change the call, or ask the user", k.N, k.Detail, class.Hint)
+}
+
+// Strike counts a failure and returns how many identical attempts are left.
+func (g *Layer) Strike(c Call, e *fault.Fault) int {
+	key, budget := g.key(c), g.Budget()
+	if !Countable(e) {
+		if k, ok := g.get(key); ok && k.State == g.stateOf(c.Paths) {
+			return max(0, budget-k.N)
+		}
+		return budget
+	}
+	now := strike{N: 1, Detail: e.Code, State: g.stateOf(c.Paths), At: g.Now().Unix()}
+	now.Draft, _ = e.Context["draft_ref"].(string)
+	count := func() {
+		g.follow()
+		if k, ok := g.strikes[key]; ok && k.State == now.State && k.Detail == now.Detail && now.At-k.At <= int64(MaxAge.Seconds()) {
+			now.N = min(k.N+1, budget)
+		}
+		g.strikes[key] = now
+		g.trim(key)
+	}
+	if g.Opts.ReadOnly || g.Poisoned.Load() || g.mayWait(c, key, now.At) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		count()
+		return max(0, budget-now.N)
+	}
+	g.Alone("budget", func() error { // a count that cannot be kept is reported anyway
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		count()
+		return g.write()
+	})
+	return max(0, budget-now.N)
+}
+
+// mayWait reports whether a count may wait in memory until the next one is
+// written: the first failure of a call that reads, when the file was written
+// less than a second ago. Who reads a thousand files that are not there does
+// not wait for a thousand flushes, and what a crash loses is one attempt.
+func (g *Layer) mayWait(c Call, key string, now int64) bool {
+	if !c.Reads || g.Budget() < 2 {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, known := g.strikes[key]
+	return !known && now == g.written
+}
+
+func (g *Layer) write() error {
+	data, err := json.Marshal(tally{g.task, g.strikes})
+	if err != nil {
+		return err
+	}
+	if err := durable.WriteFile(g.Disk.State, Name, data, 0o600); err != nil {
+		return err
+	}
+	g.written = g.Now().Unix()
+	if st, err := g.Disk.State.Lstat(Name); err == nil {
+		g.seen = st
+	}
+	return nil
+}
+
+// trim forgets the oldest calls, but not the one that was counted just now.
+func (g *Layer) trim(newest string) {
+	switch over := len(g.strikes) - maxStrikes; {
+	case over <= 0:
+		return
+	case over == 1: // one came in, one goes
+		oldest := ""
+		for k, v := range g.strikes {
+			if k != newest && (oldest == "" || v.At < g.strikes[oldest].At) {
+				oldest = k
+			}
+		}
+		delete(g.strikes, oldest)
+		return
+	}
+	keys := make([]string, 0, len(g.strikes))
+	for k := range g.strikes {
+		if k != newest {
+			keys = append(keys, k)
+		}
+	}
+	sort.Slice(keys, func(i, j int) bool { return g.strikes[keys[i]].At < g.strikes[keys[j]].At })
+	for _, k := range keys[:len(keys)+1-maxStrikes] {
+		delete(g.strikes, k)
+	}
+}
+
+// Countable reports whether trying the same again is pointless.
+func Countable(e *fault.Fault) bool {
+	if e.Code.Class().Action == fault.ActionRetryLater {
+		return false
+	}
+	switch e.Code {
+	case fault.StoreClosed, fault.StoreReadOnly, fault.StorePoisoned, fault.RetryExhausted, fault.InputRequired, fault.BadPolicy:
+		return false
+	}
+	return true
+}
+
+// Reset begins a new task: every call has its whole budget again.
+func (g *Layer) Reset() error {
+	clear := func() error {
+		defer g.Lock()()
+		if !g.Opts.ReadOnly {
+			g.task = max(g.task, g.readTally().Task)
+		}
+		g.task++
+		g.strikes = map[string]strike{}
+		if g.Opts.ReadOnly || g.Disk.State == nil {
+			return nil
+		}
+		return g.write()
+	}
+	if g.Opts.ReadOnly {
+		return clear()
+	}
+	return g.Alone("budget", clear)
+}
