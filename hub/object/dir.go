@@ -70,6 +70,7 @@ func openPath(path string) (Store, error) {
 		root.Close()
 		return nil, err
 	}
+	s.sweep()
 	return s, nil
 }
 
@@ -89,7 +90,6 @@ func openDir(root fsx.Dir) (*dirStore, error) {
 		s.writing.Close()
 		return nil, err
 	}
-	s.sweep()
 	return s, nil
 }
 
@@ -110,8 +110,11 @@ func (s *dirStore) sweep() {
 		if err != nil {
 			continue
 		}
-		if free, err := f.TryLock(lockAt, 1, true); err == nil && free && (st.Nlink < 2 || s.root.SyncVolume() == nil) {
-			s.writing.Remove(name)
+		if free, err := f.TryLock(lockAt, 1, true); err == nil && free {
+			// Where a volume cannot be flushed, the system has done it since.
+			if err := s.root.SyncVolume(); err == nil || errors.Is(err, fsx.ErrUnsupported) {
+				s.writing.Remove(name)
+			}
 		}
 		f.Close()
 	}

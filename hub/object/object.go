@@ -2,7 +2,8 @@
 // directory of the local file system and a bucket of a store that speaks S3.
 //
 // All conditions hold between any number of processes and machines that use one store, and a write that returned without an error is durable. A
-// store that ignores a condition is refused by [Open].
+// store that ignores a condition is refused by [Open]. A proxy before a bucket must not repeat a PUT that it has no answer to: a write that was applied, repeated, and
+// replaced by another client before this one looks, would be taken for one that was refused.
 //
 // # Keys
 //

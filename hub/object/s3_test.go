@@ -157,7 +157,7 @@ func TestOneFault(t *testing.T) {
 			_, err = s.PutIfAbsent(ctx, "taken", []byte("y"))
 			if !errors.Is(err, ErrUncertain) { // said after a fault only: it may have been written, and replaced
 				check("put on another", err, ErrExists)
-			} else if fault == s3test.Pass || fault == s3test.Twice || fault == s3test.Shuffle {
+			} else if fault == s3test.Pass || fault == s3test.Twice || fault == s3test.Shuffle || fault == s3test.Replay {
 				t.Errorf("fault %d: %v", fault, err)
 			}
 			p.Flush()
