@@ -51,7 +51,10 @@ func openPath(path string) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+	switch st, err := os.Stat(path); {
+	case err == nil && !st.IsDir():
+		return nil, unfit("its path is no directory", nil)
+	case errors.Is(err, fs.ErrNotExist):
 		parent, err := fsx.OpenRoot(filepath.Dir(path))
 		if err != nil {
 			return nil, fmt.Errorf("the parent of the hub's directory: %w", err)

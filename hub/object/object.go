@@ -64,8 +64,8 @@ type Store interface {
 	// be ErrUncertain. Errors: ErrChanged, ErrUncertain, ErrTooLarge.
 	CompareAndSwap(ctx context.Context, key, etag string, data []byte) (newEtag string, err error)
 
-	// List returns up to MaxList keys that begin with prefix and follow after, in the order of their bytes, and whether more follow. Prefix need not
-	// end at a segment; "" is every key. A key that is made or deleted meanwhile may be missing or present; all others are there once.
+	// List returns up to MaxList keys that begin with prefix and follow after, in the order of their bytes, and whether more may follow: then there is at least one, and the
+	// next list may be empty. Prefix need not end at a segment; "" is every key. A key that is made or deleted meanwhile may be missing or present; all others are there once.
 	List(ctx context.Context, prefix, after string) ([]Info, bool, error)
 
 	// Delete removes an object. It is no error when there is none. A request that the network delayed may be applied until 15 minutes later, also to an object

@@ -128,7 +128,7 @@ func (s *s3Store) once(ctx context.Context, q request) (r reply, sent bool, err 
 		if resp.StatusCode/100 == 2 {
 			most = q.most
 		}
-		if resp.ContentLength > most {
+		if resp.ContentLength > most && q.method != http.MethodHead {
 			return reply{}, true, fmt.Errorf("%w: %d bytes", ErrTooLarge, resp.ContentLength)
 		}
 		timer.Reset(allow(max(resp.ContentLength, 0)))

@@ -250,7 +250,7 @@ func (s *s3Store) List(ctx context.Context, prefix, after string) ([]Info, bool,
 			return list, more, err
 		}
 		// All of the page were names that are no keys.
-		if p.NextContinuationToken == "" {
+		if p.NextContinuationToken == "" || p.NextContinuationToken == query.Get("continuation-token") {
 			return nil, false, unfit("its list ends without saying where it goes on", nil)
 		}
 		query.Set("continuation-token", p.NextContinuationToken)
