@@ -46,7 +46,10 @@ type dirStore struct {
 }
 
 // openPath opens a directory by its path.
-func openPath(path string) (Store, error) {
+func openPath(path string) (*dirStore, error) {
+	if path == "" {
+		return nil, unfit("its path is empty", nil)
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err

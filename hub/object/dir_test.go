@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -75,7 +76,7 @@ func TestDirectoryIsRefused(t *testing.T) {
 	}
 	root := t.TempDir()
 	testbed.Plant(t, root, 0o600, map[string]string{"file": ""})
-	for _, address := range []string{root + "/absent/hub", root + "/file", "http://host/hub", "dir:" + root + "/file"} {
+	for _, address := range []string{"", "dir:", root + "/absent/hub", root + "/file", "http://host/hub", "dir:" + root + "/file"} {
 		if s, err := Open(ctx, address); err == nil || s != nil || strings.Contains(err.Error(), root) {
 			t.Errorf("%s: %v", address, err)
 		}
@@ -147,5 +148,37 @@ func TestOneKeyAboveAnother(t *testing.T) {
 	}
 	if data, _, err := s.Get(ctx, "a/b"); err != nil || string(data) != "x" {
 		t.Errorf("%q %v", data, err)
+	}
+}
+
+// TestLeftovers: what a process that died was writing is removed after an hour, and nothing that is being written, whatever the clocks say.
+func TestLeftovers(t *testing.T) {
+	root := t.TempDir()
+	s, err := openPath(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for name, at := range map[string]time.Time{"old": now.Add(-2 * leftover), "young": now, "future": now.Add(2 * leftover), "locked": now.Add(-2 * leftover)} {
+		f, err := s.writing.Open(name, fsx.Write|fsx.Create, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if ok, err := f.TryLock(lockAt, 1, true); name == "locked" && (err != nil || !ok) {
+			t.Fatal(ok, err)
+		}
+		if name != "locked" {
+			f.Close()
+		}
+		if err := os.Chtimes(filepath.Join(root, writing, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := openPath(root); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := s.writing.Names(); err != nil || fmt.Sprint(names) != "[locked young]" {
+		t.Errorf("%v %v", names, err)
 	}
 }

@@ -88,7 +88,7 @@ func (s *s3Store) send(ctx context.Context, q request) (r reply, maybe bool, err
 			return r, maybe, nil
 		}
 		maybe = maybe || err != nil && sent || err == nil && r.status >= 500
-		if err = r.failed(err); errors.Is(err, ErrTooLarge) || n+1 == s.attempts {
+		if err = r.failed(err); errors.Is(err, ErrTooLarge) || n+1 == s.attempts || n > 0 && errors.Is(err, errStalled) {
 			return reply{}, maybe, err
 		}
 		wait := min(s.pause<<n, pauseMost)
