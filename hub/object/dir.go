@@ -251,7 +251,7 @@ func contentTag(data []byte) string {
 }
 
 func (s *dirStore) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
-	if err := errors.Join(s.ok(ctx), checkWrite(key, data)); err != nil {
+	if err := errors.Join(s.ok(ctx), checkWrite(key, len(data))); err != nil {
 		return "", err
 	}
 	dir, leaf, err := s.in(key, true)
@@ -326,7 +326,7 @@ func (s *dirStore) CompareAndSwap(ctx context.Context, key, etag string, data []
 		}
 		return tag, err
 	}
-	if err := errors.Join(s.ok(ctx), checkWrite(key, data)); err != nil {
+	if err := errors.Join(s.ok(ctx), checkWrite(key, len(data))); err != nil {
 		return "", err
 	}
 	unlock, err := s.locks.Names(ctx, lockWait, "swap", key)

@@ -100,9 +100,9 @@ func CheckKey(key string) error {
 }
 
 // checkWrite is what every write begins with.
-func checkWrite(key string, data []byte) error {
-	if len(data) > MaxSize {
-		return fmt.Errorf("%w: %d bytes, more than %d", ErrTooLarge, len(data), MaxSize)
+func checkWrite(key string, size int) error {
+	if size > MaxSize {
+		return fmt.Errorf("%w: %d bytes, more than %d", ErrTooLarge, size, MaxSize)
 	}
 	return CheckKey(key)
 }

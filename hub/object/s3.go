@@ -154,7 +154,7 @@ func (s *s3Store) CompareAndSwap(ctx context.Context, key, etag string, data []b
 
 // put writes an object under a condition; otherwise is the error if it does not hold.
 func (s *s3Store) put(ctx context.Context, key string, data []byte, condition, etag string, otherwise error) (string, error) {
-	if err := checkWrite(key, data); err != nil {
+	if err := checkWrite(key, len(data)); err != nil {
 		return "", err
 	}
 	mark := rand.Text()
