@@ -46,12 +46,18 @@ type dirStore struct {
 }
 
 // openPath opens a directory by its path.
-func openPath(path string) (Store, error) {
+func openPath(path string) (*dirStore, error) {
+	if path == "" {
+		return nil, unfit("its path is empty", nil)
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+	switch st, err := os.Stat(path); {
+	case err == nil && !st.IsDir():
+		return nil, unfit("its path is no directory", nil)
+	case errors.Is(err, fs.ErrNotExist):
 		parent, err := fsx.OpenRoot(filepath.Dir(path))
 		if err != nil {
 			return nil, fmt.Errorf("the parent of the hub's directory: %w", err)
@@ -70,6 +76,7 @@ func openPath(path string) (Store, error) {
 		root.Close()
 		return nil, err
 	}
+	s.sweep()
 	return s, nil
 }
 
@@ -89,7 +96,6 @@ func openDir(root fsx.Dir) (*dirStore, error) {
 		s.writing.Close()
 		return nil, err
 	}
-	s.sweep()
 	return s, nil
 }
 
@@ -110,8 +116,11 @@ func (s *dirStore) sweep() {
 		if err != nil {
 			continue
 		}
-		if free, err := f.TryLock(lockAt, 1, true); err == nil && free && (st.Nlink < 2 || s.root.SyncVolume() == nil) {
-			s.writing.Remove(name)
+		if free, err := f.TryLock(lockAt, 1, true); err == nil && free {
+			// Where a volume cannot be flushed, the system has done it since.
+			if err := s.root.SyncVolume(); err == nil || errors.Is(err, fsx.ErrUnsupported) {
+				s.writing.Remove(name)
+			}
 		}
 		f.Close()
 	}
@@ -242,7 +251,7 @@ func contentTag(data []byte) string {
 }
 
 func (s *dirStore) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
-	if err := errors.Join(s.ok(ctx), checkWrite(key, data)); err != nil {
+	if err := errors.Join(s.ok(ctx), checkWrite(key, len(data))); err != nil {
 		return "", err
 	}
 	dir, leaf, err := s.in(key, true)
@@ -317,7 +326,7 @@ func (s *dirStore) CompareAndSwap(ctx context.Context, key, etag string, data []
 		}
 		return tag, err
 	}
-	if err := errors.Join(s.ok(ctx), checkWrite(key, data)); err != nil {
+	if err := errors.Join(s.ok(ctx), checkWrite(key, len(data))); err != nil {
 		return "", err
 	}
 	unlock, err := s.locks.Names(ctx, lockWait, "swap", key)

@@ -2,7 +2,8 @@
 // directory of the local file system and a bucket of a store that speaks S3.
 //
 // All conditions hold between any number of processes and machines that use one store, and a write that returned without an error is durable. A
-// store that ignores a condition is refused by [Open].
+// store that ignores a condition is refused by [Open]. A proxy before a bucket must not repeat a PUT that it has no answer to: a write that was applied, repeated, and
+// replaced by another client before this one looks, would be taken for one that was refused.
 //
 // # Keys
 //
@@ -63,8 +64,8 @@ type Store interface {
 	// be ErrUncertain. Errors: ErrChanged, ErrUncertain, ErrTooLarge.
 	CompareAndSwap(ctx context.Context, key, etag string, data []byte) (newEtag string, err error)
 
-	// List returns up to MaxList keys that begin with prefix and follow after, in the order of their bytes, and whether more follow. Prefix need not
-	// end at a segment; "" is every key. A key that is made or deleted meanwhile may be missing or present; all others are there once.
+	// List returns up to MaxList keys that begin with prefix and follow after, in the order of their bytes, and whether more may follow: then there is at least one, and the
+	// next list may be empty. Prefix need not end at a segment; "" is every key. A key that is made or deleted meanwhile may be missing or present; all others are there once.
 	List(ctx context.Context, prefix, after string) ([]Info, bool, error)
 
 	// Delete removes an object. It is no error when there is none. A request that the network delayed may be applied until 15 minutes later, also to an object
@@ -99,9 +100,9 @@ func CheckKey(key string) error {
 }
 
 // checkWrite is what every write begins with.
-func checkWrite(key string, data []byte) error {
-	if len(data) > MaxSize {
-		return fmt.Errorf("%w: %d bytes, more than %d", ErrTooLarge, len(data), MaxSize)
+func checkWrite(key string, size int) error {
+	if size > MaxSize {
+		return fmt.Errorf("%w: %d bytes, more than %d", ErrTooLarge, size, MaxSize)
 	}
 	return CheckKey(key)
 }

@@ -88,7 +88,7 @@ func (s *s3Store) send(ctx context.Context, q request) (r reply, maybe bool, err
 			return r, maybe, nil
 		}
 		maybe = maybe || err != nil && sent || err == nil && r.status >= 500
-		if err = r.failed(err); errors.Is(err, ErrTooLarge) || n+1 == s.attempts {
+		if err = r.failed(err); errors.Is(err, ErrTooLarge) || n+1 == s.attempts || n > 0 && errors.Is(err, errStalled) {
 			return reply{}, maybe, err
 		}
 		wait := min(s.pause<<n, pauseMost)
@@ -128,7 +128,7 @@ func (s *s3Store) once(ctx context.Context, q request) (r reply, sent bool, err 
 		if resp.StatusCode/100 == 2 {
 			most = q.most
 		}
-		if resp.ContentLength > most {
+		if resp.ContentLength > most && q.method != http.MethodHead {
 			return reply{}, true, fmt.Errorf("%w: %d bytes", ErrTooLarge, resp.ContentLength)
 		}
 		timer.Reset(allow(max(resp.ContentLength, 0)))

@@ -154,7 +154,7 @@ func (s *s3Store) CompareAndSwap(ctx context.Context, key, etag string, data []b
 
 // put writes an object under a condition; otherwise is the error if it does not hold.
 func (s *s3Store) put(ctx context.Context, key string, data []byte, condition, etag string, otherwise error) (string, error) {
-	if err := checkWrite(key, data); err != nil {
+	if err := checkWrite(key, len(data)); err != nil {
 		return "", err
 	}
 	mark := rand.Text()
@@ -250,7 +250,7 @@ func (s *s3Store) List(ctx context.Context, prefix, after string) ([]Info, bool,
 			return list, more, err
 		}
 		// All of the page were names that are no keys.
-		if p.NextContinuationToken == "" {
+		if p.NextContinuationToken == "" || p.NextContinuationToken == query.Get("continuation-token") {
 			return nil, false, unfit("its list ends without saying where it goes on", nil)
 		}
 		query.Set("continuation-token", p.NextContinuationToken)

@@ -21,10 +21,11 @@ const (
 	DropAfter        // the connection ends, the request is applied
 	FailBefore       // the answer is 503, nothing is applied
 	FailAfter        // the answer is 500, the request is applied
-	Twice            // the request is applied twice, with no other between, and answered by the second one
+	Replay           // the request is answered, and applied once more later, as one that is delayed
 	Delay            // the connection ends, the request is applied later: before a following one, or in Flush
 	Cut              // the answer ends in its middle
 	Shuffle          // the entries of a list change places and are doubled, if it is the last page
+	Twice            // the request is applied twice, and answered by the second one
 	Faults           // their number
 )
 
@@ -34,12 +35,12 @@ type Proxy struct {
 	// Choose says what happens to a request; nil is Pass.
 	Choose func(r *http.Request) Fault
 
-	alone   sync.RWMutex // a request that is applied twice has it alone
 	mu      sync.Mutex
 	delayed []func()
 }
 
-// Random chooses a fault for one of every n requests.
+// Random chooses a fault for one of every n requests. Twice is none of them: a client cannot tell it from a refusal if another one replaces the object
+// before the client looks at it.
 func Random(seed uint64, n int) func(*http.Request) Fault {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -49,7 +50,7 @@ func Random(seed uint64, n int) func(*http.Request) Fault {
 		if rng.IntN(n) > 0 {
 			return Pass
 		}
-		return Fault(rng.IntN(int(Faults)))
+		return Fault(rng.IntN(int(Twice)))
 	}
 }
 
@@ -69,26 +70,24 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	apply := func() *httptest.ResponseRecorder {
+	pass := func() *httptest.ResponseRecorder {
 		again := r.Clone(context.WithoutCancel(r.Context()))
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		out := httptest.NewRecorder()
 		p.Next.ServeHTTP(out, again)
 		return out
 	}
-	pass := func() *httptest.ResponseRecorder {
-		p.alone.RLock()
-		defer p.alone.RUnlock()
-		return apply()
-	}
 	fault := Pass
 	if p.Choose != nil {
 		fault = p.Choose(r)
 	}
-	if fault == Delay {
+	later := func() {
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.delayed = append(p.delayed, func() { pass() })
-		p.mu.Unlock()
+	}
+	if fault == Delay {
+		later()
 		panic(http.ErrAbortHandler)
 	}
 	if p.Choose != nil && len(body)%3 == 0 { // some requests overtake those that are delayed
@@ -108,12 +107,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusInternalServerError, "InternalError")
 		return
 	case Twice:
-		pass = func() *httptest.ResponseRecorder {
-			p.alone.Lock()
-			defer p.alone.Unlock()
-			apply()
-			return apply()
-		}
+		pass()
+	case Replay:
+		defer later()
 	}
 	out := pass()
 	data := out.Body.Bytes()

@@ -69,6 +69,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if now.mark != "" {
 			w.Header().Set(metadata, now.mark)
 		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(now.data)))
 		if r.Method == http.MethodGet {
 			w.Write(now.data)
 		}
