@@ -14,7 +14,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -151,6 +150,9 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 	return x.out, x.do(ctx)
 }
 
+// maxExecuted is how many files one call of Exec changes.
+const maxExecuted = 100_000
+
 // execution is a call of Exec.
 type execution struct {
 	s    *Store
@@ -203,7 +205,7 @@ func (x *execution) do(ctx context.Context) error {
 	}
 	b := &views.Builder{
 		Layer: x.s.observed, Commit: c.Commit, View: x.view, Start: start,
-		Files: min(maxMoved, fsx.DescriptorLimit()/descriptorsMoved), Bytes: x.s.opts.MaxContentBytes, Careful: x.careful,
+		Files: maxExecuted, Bytes: x.s.opts.MaxContentBytes, Careful: x.careful,
 	}
 	x.plan, err = b.Build(ctx)
 	c.Muts = x.plan.Muts
