@@ -132,7 +132,7 @@ var execReady bool
 // Errors: [ErrNoIsolation] where nothing isolates the command, which is not
 // started then; [ErrHashMismatch] and [ErrFileAlreadyExists] for a file that
 // another program changed meanwhile; [ErrNotARegularFile]; [ErrTooLarge] for more than
-// 4,096 files; those of [Store.Scan] and [Store.Tx]. Where the gate refused, the
+// 100,000 files; those of [Store.Scan] and [Store.Tx]. Where the gate refused, the
 // changes are gone; after other refusals they are kept for seven days, and
 // context.kept names them. It works on Linux.
 func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
