@@ -130,33 +130,39 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 }
 
 // TestUndoGroupCrashSweep kills the undo of a group at every operation: all of
-// it is undone or nothing, and it can be undone itself.
+// it is undone or nothing, and it can be undone itself. So it is where the files of
+// the group are too many to be held open.
 func TestUndoGroupCrashSweep(t *testing.T) {
-	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
-		t.Run(string(level), func(t *testing.T) {
-			t.Parallel()
-			c := scenario{opts: rw.Options{Sync: level}, old: around.new, new: around.old}
-			step := turns(3)
-			for n := phase(step); ; n += step {
-				disk, s := changedOutside(t, level)
-				found, err := s.Scan(background, rw.ScanRequest{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				disk.StopAt(n)
-				_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
-				disk.StopAt(-1)
-				want := either
-				if err == nil {
-					want = applied
-				} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-					t.Fatalf("operation %d: %v", n, err)
-				}
-				if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, disk, want, n) }); t.Failed() || err == nil {
-					return
-				}
-			}
-		})
+	for _, many := range []int{0, 1} {
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			t.Run(fmt.Sprint(level, many), func(t *testing.T) { undoGroupCrashSweep(t, level, many) })
+		}
+	}
+}
+
+func undoGroupCrashSweep(t *testing.T, level rw.SyncLevel, many int) {
+	t.Parallel()
+	c := scenario{opts: rw.Options{Sync: level}, sim: rw.Sim{Many: many}, old: around.new, new: around.old}
+	step := turns(3)
+	for n := phase(step); ; n += step {
+		disk, s := changedOutside(t, level)
+		found, err := s.Scan(background, rw.ScanRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.SetMany(many)
+		disk.StopAt(n)
+		_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+		disk.StopAt(-1)
+		want := either
+		if err == nil {
+			want = applied
+		} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
+			t.Fatalf("operation %d: %v", n, err)
+		}
+		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, disk, want, n) }); t.Failed() || err == nil {
+			return
+		}
 	}
 }
 

@@ -68,6 +68,7 @@ type commit struct {
 	seen      *sighting       // what was met on the way to the files
 	account   *meter
 	lent      *bytes.Buffer // the content, as long as the call runs
+	kept      int64         // bytes of earlier versions that are in memory
 }
 
 // newCommit begins a call.

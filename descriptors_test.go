@@ -3,8 +3,11 @@
 package resilientwrite_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -61,4 +64,102 @@ func TestFewDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestFewDescriptorsManyFiles: a process that may have 256 descriptors undoes a
+// group of 3,000 files in 60 directories, in one commit that it can undo too:
+// files that were changed, deleted with their directories, and made.
+func TestFewDescriptorsManyFiles(t *testing.T) {
+	if os.Getenv("RW_NOFILE") == "" {
+		cmd, out := spawnTest(t, "TestFewDescriptorsManyFiles", "RW_NOFILE=1")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, out.text.String())
+		}
+		return
+	}
+	var old unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	dir := workspace(t)
+	write := func(i int, text string) {
+		name := filepath.Join(dir, fmt.Sprintf("d%d/f%d.txt", i%60, i))
+		os.MkdirAll(filepath.Dir(name), 0o755)
+		if err := os.WriteFile(name, []byte(fmt.Sprint(text, i)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2500 {
+		write(i, "before ")
+	}
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	scan := func() string {
+		t.Helper()
+		r, err := s.Scan(background, rw.ScanRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Group
+	}
+	scan()
+	before := diskOf(t, dir)
+	for d := range 20 {
+		os.RemoveAll(filepath.Join(dir, fmt.Sprint("d", d)))
+	}
+	for i := range 3000 {
+		if i%60 >= 20 {
+			write(i, "after ")
+		}
+	}
+	group, after := scan(), diskOf(t, dir)
+	for i, want := range []map[string]string{before, after} {
+		req := rw.UndoRequest{Group: group}
+		if i > 0 {
+			req = rw.UndoRequest{} // of the undo
+		}
+		r, err := s.Undo(background, req)
+		if err != nil {
+			t.Fatal(i, err, errors.Unwrap(err))
+		}
+		if len(r.Results) < 2500 || len(r.Undone) != 1 {
+			t.Fatal(len(r.Results), r.Undone)
+		}
+		if got := diskOf(t, dir); !same(got, want) {
+			t.Fatalf("undo %d: %d files, want %d", i, len(got), len(want))
+		}
+		scan()
+	}
+	check(t, s, true)
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// diskOf are the files below a directory with their modes, without the state of
+// a store.
+func diskOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == rw.StateDirName:
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		out[name] = fmt.Sprint(info.Mode(), " ", string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -133,7 +132,7 @@ var execReady bool
 // Errors: [ErrNoIsolation] where nothing isolates the command, which is not
 // started then; [ErrHashMismatch] and [ErrFileAlreadyExists] for a file that
 // another program changed meanwhile; [ErrNotARegularFile]; [ErrTooLarge] for more than
-// 4,096 files; those of [Store.Scan] and [Store.Tx]. Where the gate refused, the
+// 100,000 files; those of [Store.Scan] and [Store.Tx]. Where the gate refused, the
 // changes are gone; after other refusals they are kept for seven days, and
 // context.kept names them. It works on Linux.
 func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
@@ -162,6 +161,9 @@ func commandLine(argv []string) string {
 	}
 	return strings.Join(words, " ")
 }
+
+// maxExecuted is how many files one call of Exec changes.
+const maxExecuted = 100_000
 
 // execution is a call of Exec.
 type execution struct {
@@ -215,7 +217,7 @@ func (x *execution) do(ctx context.Context) error {
 	}
 	b := &views.Builder{
 		Layer: x.s.observed, Commit: c.Commit, View: x.view, Start: start,
-		Files: min(maxMoved, fsx.DescriptorLimit()/descriptorsMoved), Bytes: x.s.opts.MaxContentBytes, Careful: x.careful,
+		Files: maxExecuted, Bytes: x.s.opts.MaxContentBytes, Careful: x.careful,
 	}
 	x.plan, err = b.Build(ctx)
 	c.Muts = x.plan.Muts

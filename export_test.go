@@ -21,6 +21,7 @@ type Sim struct {
 	// AppendFrom is the size from which a file is appended to in place; 0: the default.
 	AppendFrom int64
 	LockWait   time.Duration // for the lock of the journal
+	Many       int           // files from which a commit holds few of them open
 	// Unrecovered leaves what dead writers left to others.
 	Unrecovered bool
 	State       string         // the state directory; "" = that in the workspace
@@ -47,9 +48,12 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 	return openOn(ctx, root, opts, engine.Seam{
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
-		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait,
+		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
 	})
 }
+
+// SetMany sets the number of files from which a commit holds few of them open.
+func (s *Store) SetMany(n int) { s.engine.Seam.Many = n }
 
 // CommitAll makes several writes as one commit.
 func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {

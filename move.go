@@ -14,12 +14,8 @@ import (
 
 // opMove gives a file another name.
 
-// maxMoved is how many files one move of a directory takes along, where the
-// process may have descriptorsMoved descriptors for each.
-const (
-	maxMoved         = 4096
-	descriptorsMoved = 4
-)
+// maxMoved is how many files one move of a directory takes along.
+const maxMoved = 4096
 
 // MoveRequest asks for a file or a directory to get another name.
 type MoveRequest struct {
@@ -260,8 +256,7 @@ func (s *Store) filesBelow(rel string) ([]string, error) {
 	}
 	defer dir.Close()
 	files := []string{}
-	most := min(maxMoved, fsx.DescriptorLimit()/descriptorsMoved)
-	if err := listFiles(dir, "", most, &files); err != nil {
+	if err := listFiles(dir, "", maxMoved, &files); err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {

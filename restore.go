@@ -151,11 +151,18 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 	return m, nil
 }
 
+// mostKept is how many bytes of earlier versions a commit of many files has in
+// memory.
+const mostKept = 64 << 20
+
 // takeKept takes the bytes of an earlier version. Where no file is whose mode
 // is kept, the one that is made has the mode the journal knows.
 func (s *Store) takeKept(ctx context.Context, c *commit, m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
-	if mode == 0 || s.engine.IsThere(m.Path) {
-		return s.take(ctx, c, m, src)
+	there := mode == 0 || s.engine.IsThere(m.Path)
+	if there && (!c.Many() || c.kept < mostKept) {
+		sum, err := s.take(ctx, c, m, src)
+		c.kept += m.Content.Size()
+		return sum, err
 	}
 	if err := s.engine.Enter(); err != nil {
 		return "", err
@@ -168,6 +175,9 @@ func (s *Store) takeKept(ctx context.Context, c *commit, m *engine.Mutation, src
 		return "", err
 	}
 	m.TakeSpooled(in)
+	if there {
+		return in.Got.Digest.Hex(), nil
+	}
 	if err := in.Slot.File.Chmod(mode); err != nil {
 		m.DropSpooled()
 		return "", err

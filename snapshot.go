@@ -303,9 +303,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err := s.unattributed(list, snap.Seq, r.Force); err != nil {
 		return err
 	}
-	if err := inOneCommit(len(list)); err != nil {
-		return err
-	}
+	c.Expects = len(list)
 	git := s.observed.Git(ctx)
 	defer git.Close()
 	for _, d := range list {
@@ -364,6 +362,9 @@ func (s *Store) unattributed(list []SnapshotFile, after uint64, force bool) erro
 func (s *Store) takeSnapshotFile(ctx context.Context, c *commit, m *engine.Mutation, f observe.File, git *observe.Git) error {
 	mode := f.Mode
 	m.Perm = &mode
+	if sum, err := s.takeVersion(c, m, f.Hex(), mode); err != nil || sum == f.Hex() {
+		return err
+	}
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return s.keptContent(f.Hex(), f.Size) },
 		func() (io.ReadCloser, error) { return gitContent(git, f.Path, f.GitHex()) },

@@ -162,6 +162,13 @@ func init() {
 		},
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"b.txt": otherText},
 	})
+	for _, c := range scenarios { // as commits of many files
+		switch c.name {
+		case "several", "no_links", "move_over", "undo_tx":
+			c.name, c.sim.Many = c.name+"_many", 1
+			scenarios = append(scenarios, c)
+		}
+	}
 }
 
 func move(from, to string, over bool) func(*rw.Store) error {

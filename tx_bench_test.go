@@ -3,7 +3,10 @@ package resilientwrite_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -41,6 +44,57 @@ func BenchmarkHistory(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkManyFiles scans files of 1 KiB that another program has changed, 20 in a
+// directory, and undoes their group.
+func BenchmarkManyFiles(b *testing.B) {
+	for _, n := range []int{5_000, 100_000} {
+		b.Run(fmt.Sprintf("files=%d", n), func(b *testing.B) {
+			dir := b.TempDir()
+			change := func(round int) {
+				for i := range n {
+					name := filepath.Join(dir, fmt.Sprintf("d%d/e%d/f%d", i/1000, i/20, i))
+					if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+						b.Fatal(err)
+					}
+					if err := os.WriteFile(name, fmt.Appendf(nil, "%01024d\n%d\n", i, round), 0o644); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			change(0)
+			s, err := rw.Open(background, dir, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close(background)
+			if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
+				b.Fatal(err)
+			}
+			var scans, undos time.Duration
+			rounds := 0
+			for b.Loop() {
+				rounds++
+				b.StopTimer()
+				change(rounds)
+				b.StartTimer()
+				at := time.Now()
+				found, err := s.Scan(background, rw.ScanRequest{})
+				if err != nil || len(found.Files) == 0 {
+					b.Fatal(err)
+				}
+				scans += time.Since(at)
+				at = time.Now()
+				if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); err != nil {
+					b.Fatal(err)
+				}
+				undos += time.Since(at)
+			}
+			b.ReportMetric(scans.Seconds()/float64(rounds), "s/scan")
+			b.ReportMetric(undos.Seconds()/float64(rounds), "s/undo")
 		})
 	}
 }

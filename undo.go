@@ -219,9 +219,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 	}
 	files := undoFiles(recs)
-	if err := inOneCommit(len(files)); err != nil {
-		return err
-	}
+	c.Expects = len(files)
 	git := s.observed.Git(ctx)
 	defer git.Close()
 	account := meterOf(ctx)
@@ -255,18 +253,6 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 	}
 	return nil
-}
-
-// inOneCommit refuses more files than the process may have open for one commit,
-// before anything is done.
-func inOneCommit(files int) error {
-	limit := fsx.DescriptorLimit()
-	most := limit / descriptorsMoved
-	if files <= most {
-		return nil
-	}
-	return fault.New(fault.TooLarge).With("files", files).With("max_files", most).
-		Hintf("%d files are to be changed together, and a process that may have %d files open changes at most %d; raise that limit (ulimit -n), or restore files one by one", files, limit, most)
 }
 
 // whatIsAmiss explains why earlier bytes cannot be had: when another program changed
@@ -352,6 +338,9 @@ func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.
 	if f.oldest.PrevMode != 0 {
 		m.Perm = &f.oldest.PrevMode
 	}
+	if sum, err := s.takeVersion(c, m, sha, f.oldest.Mode); err != nil || sum == sha {
+		return m, err
+	}
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return s.keptContent(sha, size) },
 		func() (io.ReadCloser, error) { return gitContent(git, f.path, f.oldest.PrevGit) },
@@ -376,6 +365,20 @@ func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.
 		m.DropSpooled()
 	}
 	return nil, s.versions.NotKept(sha)
+}
+
+// takeVersion has a commit of many files read a version in history where it is. It
+// returns the hash of what was taken, "" where nothing was. mode is that of the file if it is
+// made.
+func (s *Store) takeVersion(c *commit, m *engine.Mutation, sha string, mode uint32) (string, error) {
+	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return s.engine.History.Open(sha) })
+	if err != nil || !ok {
+		return "", nil // the other places may have it
+	}
+	if m.Perm == nil && mode != 0 && !s.engine.IsThere(m.Path) {
+		m.Perm = &mode
+	}
+	return sum, nil
 }
 
 // keptContent opens a version in history; nil when it is not there.

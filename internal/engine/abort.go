@@ -97,7 +97,8 @@ func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *jour
 func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
 	own := s.NewSpare(ctx, false)
 	defer own.End()
-	return own.Try(func() error { return s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}}) })
+	long := rec.Kind == journal.KindAbort // as the row that it takes back
+	return own.Try(func() error { return s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Long: long}) })
 }
 
 // RecordRefusal leaves a row that tells of a refused call and reports whether

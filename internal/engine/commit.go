@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // The stages, in the order in which every write passes them.
@@ -96,6 +97,9 @@ type Commit struct {
 	made     []madeDir          // those that it made
 	entered  map[string]fsx.Dir // directories that were absent, by path
 	Handles  []io.Closer        // opened on the way
+	Expects  int                // mutations that it will have
+	files    *handles           // of a commit of many
+	dirs     *relpath.Dirs      // that hold its targets, where they share them
 	head     uint64             // newest row that was known when the locks were taken
 	Rec      *journal.Record    // once written
 	Replayed *journal.Record    // the commit that the idempotency key had done
@@ -231,6 +235,7 @@ func (c *Commit) Release() {
 	}
 	if !c.handed {
 		closeAll(c.Handles)
+		c.dirs.Close()
 	}
 	if c.refilled != nil {
 		c.refilled()

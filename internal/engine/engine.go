@@ -42,6 +42,8 @@ type Engine struct {
 	Heads     *heads
 	slots     *publish.Slots
 	written   written
+	limit     int // of descriptors
+	limitOnce sync.Once
 	Unsettled unsettled
 	Hashes    hashCache
 
@@ -113,6 +115,7 @@ type Seam struct {
 	InTurn bool       // run what may run side by side one after the other
 	Manual bool       // settle in the background only when a caller waits for it
 	Slots  int        // made at a time; 0: the default
+	Many   int        // files from which a commit holds few of them open, and then two; 0: the default
 	// appendFrom is the size from which files are appended to in place; 0: the default.
 	AppendFrom  int64
 	State       string // the state directory in a simulation, with its parents; "" = the default

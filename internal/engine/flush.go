@@ -31,7 +31,7 @@ func (c *Commit) writeOut() {
 		return
 	}
 	for _, m := range c.Muts {
-		if m.holdsBytes() {
+		if m.holdsBytes() { // one that is opened again was written out
 			m.Slot.File.WriteOut()
 		}
 	}
@@ -70,16 +70,23 @@ func (c *Commit) flushStaged() error {
 	if len(c.made) > 0 {
 		flushes = append(flushes, func() error { return parents.flush(c.s) })
 	}
+	rows := c.s.NewNewest()
 	for _, m := range c.Muts {
-		foreign, err := m.prevUnflushed(c.s)
+		foreign, err := m.prevUnflushed(c.s, rows)
 		if err != nil {
 			return err
 		}
-		if foreign {
+		lent, isLent := m.Prev.File.(*reopened)
+		switch {
+		case foreign && isLent:
+			if err := lent.change(func(fsx.File) error { return nil }); err != nil {
+				return err
+			}
+		case foreign:
 			flushes = append(flushes, m.Prev.File.Sync)
 		}
 		switch {
-		case !m.holdsBytes():
+		case !m.holdsBytes() || m.isLent():
 		case m.Slot.Mark != nil:
 			flushes = append(flushes, m.Slot.File.Sync)
 		default:
@@ -90,6 +97,9 @@ func (c *Commit) flushStaged() error {
 	each := make([]func() error, 0, len(here))
 	for _, f := range here {
 		each = append(each, f.Sync)
+	}
+	if c.files != nil {
+		flushes = append(flushes, c.files.flush)
 	}
 	count := len(each)
 	if len(here) >= batchFrom {
@@ -107,6 +117,12 @@ func (c *Commit) flushStaged() error {
 	return c.flushWays()
 }
 
+// isLent reports whether the file of the slot is flushed with others of its commit.
+func (m *Mutation) isLent() bool {
+	_, is := m.Slot.File.(*reopened)
+	return is
+}
+
 // flushWays makes durable that the directories of the targets are there, once
 // for each: another program may have made them a moment ago, and a power cut
 // that takes a directory takes what is in it.
@@ -117,6 +133,7 @@ func (c *Commit) flushWays() error {
 	for _, d := range c.made {
 		made[d.path] = true
 	}
+	flushed := map[string]bool{} // directories
 	for _, m := range c.Muts {
 		dir := ParentOf(m.Target.Path)
 		if dir == "" || m.Private || m.Slot == nil {
@@ -133,12 +150,13 @@ func (c *Commit) flushWays() error {
 			continue
 		}
 		for d := dir; d != ""; d = ParentOf(d) {
-			if made[d] {
+			if made[d] || flushed[ParentOf(d)] {
 				continue
 			}
 			if err := c.s.syncParent(d); err != nil {
 				return err
 			}
+			flushed[ParentOf(d)] = true
 		}
 		c.s.ways.put(dir, m.home.ino, "")
 	}
@@ -147,7 +165,7 @@ func (c *Commit) flushWays() error {
 
 // prevUnflushed reports whether the file before may not be on stable storage,
 // because another program wrote it.
-func (m *Mutation) prevUnflushed(s *Engine) (bool, error) {
+func (m *Mutation) prevUnflushed(s *Engine, rows *Newest) (bool, error) {
 	if m.Prev.File == nil || m.Private {
 		return false, nil
 	}
@@ -161,15 +179,11 @@ func (m *Mutation) prevUnflushed(s *Engine) (bool, error) {
 	if s.written.is(m.Target.Path, last.Seq, m.Prev.SHA) {
 		return false, nil
 	}
-	rec, err := s.Log.Find(last.Seq)
-	if errors.Is(err, journal.ErrNotFound) {
-		return true, nil
+	_, rec, row, err := rows.Of(m.Target.Path)
+	if err != nil || rec == nil || row == nil {
+		return err == nil, err
 	}
-	if err != nil {
-		return false, err
-	}
-	i := MutationOf(rec, m.Target.Path)
-	return i < 0 || rec.Muts[i].SHA256 != m.Prev.SHA || rec.Level == string(SyncOff), nil
+	return row.SHA256 != m.Prev.SHA || rec.Level == string(SyncOff), nil
 }
 
 // madeAtOff reports whether the newest commit of a path was made at the level off,

@@ -24,8 +24,8 @@ const (
 	HeadInline  = 64 << 10 // up to this size the bytes wait in memory
 	headMemory  = 8 << 20  // bytes in memory together
 	headFiles   = 8        // larger files that wait open
-	headCount   = 4096     // versions that wait
-	headBatch   = 64       // versions that are flushed together
+	headCount   = 100_000  // versions that wait
+	headBatch   = 64       // versions that are flushed together, at least
 	headRetries = 3
 
 	DefaultKeepHeadMax = 8 << 20
@@ -97,7 +97,7 @@ func (c *Commit) keepHeads() {
 		if caps.Object > 0 && m.Size > caps.Object || m.Size > caps.Head && (m.Size <= HeadInline || c.s.Heads.whole.Load()) {
 			continue
 		}
-		if m.Source != nil && c.s.History.Has(m.SHA) {
+		if (m.Source != nil || c.files != nil) && c.s.History.Has(m.SHA) {
 			continue
 		}
 		h := &head{sha: m.SHA, size: m.Size, path: m.Target.Path, rev: c.Rec.Muts[i].Rev, seq: c.Rec.Seq}
@@ -304,7 +304,8 @@ func (h *heads) copyAll(upto time.Time) {
 	for {
 		h.mu.Lock()
 		var batch []*head
-		for len(h.queue) > 0 && len(batch) < headBatch && !h.queue[0].at.After(upto) {
+		most := max(headBatch, min(len(h.queue)/8, h.s.manyFrom()))
+		for len(h.queue) > 0 && len(batch) < most && !h.queue[0].at.After(upto) {
 			if x := h.queue[0]; h.waiting[x.sha] == x {
 				x.busy = true
 				batch = append(batch, x)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -148,10 +149,6 @@ func (s *Engine) placeKept(drafts []*blob.Draft, grown int64) error {
 	return s.Together(flushes...)
 }
 
-// manyPaths is the number of paths from which an observation takes the lock of
-// the whole tree instead of theirs.
-const manyPaths = 64
-
 // Observe writes one row about changes that other programs made to the paths.
 // Under their locks, with the commits of dead writers completed, judge returns
 // the mutations as they are then; without any there is no row. It may be called
@@ -172,7 +169,7 @@ func (s *Engine) Observe(ctx context.Context, rec *journal.Record, paths []strin
 
 // observeOnce is Observe unless a commit has to be completed before.
 func (s *Engine) observeOnce(ctx context.Context, rec *journal.Record, paths []string, judge func() ([]journal.Mutation, error)) (again bool, err error) {
-	unlock, err := s.lockObserved(ctx, paths)
+	unlock, err := s.lockPaths(ctx, s.Opts.LockTimeout, "scan", paths, len(paths))
 	if err != nil {
 		return false, err
 	}
@@ -225,15 +222,16 @@ func (s *Engine) observeOnce(ctx context.Context, rec *journal.Record, paths []s
 
 var errRowCame = errors.New("a row came under the journal lock")
 
-func (s *Engine) lockObserved(ctx context.Context, paths []string) (func(), error) {
-	if len(paths) > manyPaths {
-		return s.Locks.Tree(ctx, s.Opts.LockTimeout, "scan")
+// lockPaths locks paths, or the whole tree where a row has as many.
+func (s *Engine) lockPaths(ctx context.Context, wait time.Duration, what string, paths []string, ofRow int) (func(), error) {
+	if s.Many(ofRow) {
+		return s.Locks.Tree(ctx, wait, what)
 	}
 	keys := make([]string, len(paths))
 	for i, p := range paths {
 		keys[i] = PathLock(p)
 	}
-	return s.Locks.Keys(ctx, s.Opts.LockTimeout, "scan", keys...)
+	return s.Locks.Keys(ctx, wait, what, keys...)
 }
 
 // Own reports whether an entry of the workspace belongs to the store: the state

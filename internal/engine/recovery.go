@@ -155,7 +155,7 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 			todo = append(todo, seq)
 		}
 	}
-	for seqs := range slices.Chunk(todo, min(finishAtOnce, max(1, fsx.DescriptorLimit()/16))) {
+	for seqs := range slices.Chunk(todo, s.finishAtOnce()) {
 		if err := finish(seqs); err != nil {
 			return nil, err
 		}
@@ -164,9 +164,11 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 	return blocked, s.sweepSlots(names, &alive, out)
 }
 
-// finishAtOnce is how many commits recovery completes together at most. Each holds
-// a few descriptors meanwhile.
-const finishAtOnce = 256
+// finishAtOnce is how many mutations recovery completes together at most. Each
+// holds a few descriptors meanwhile.
+func (s *Engine) finishAtOnce() int {
+	return cmp.Or(s.Seam.Many, min(256, max(1, fsx.DescriptorLimit()/16)))
+}
 
 // unsettledRows are the rows of commits, in the order of seqs. One that is gone
 // leaves nothing to be done.
@@ -511,13 +513,15 @@ func (s *Engine) FinishDead(ctx context.Context, rec *journal.Record, out *Repor
 
 // finishWithin completes commits together, so that they share their flushes.
 func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*journal.Record, out *Report) error {
-	var keys []string
+	var paths []string
+	many := 0
 	for _, rec := range recs {
-		for _, m := range rec.Muts {
-			keys = append(keys, PathLock(m.Identity()))
+		many = max(many, len(rec.Muts))
+		for i := range rec.Muts {
+			paths = append(paths, rec.Muts[i].Identity())
 		}
 	}
-	unlock, err := s.Locks.Keys(ctx, wait, recovering, keys...)
+	unlock, err := s.lockPaths(ctx, wait, recovering, paths, many)
 	if err != nil {
 		return err
 	}
@@ -531,18 +535,37 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 		return err
 	}
 	var all []*finisher
+	held := 0
+	settle := func() error {
+		err := s.settleFinished(all)
+		for _, f := range all {
+			f.close()
+		}
+		all, held = nil, 0
+		return err
+	}
 	for _, rec := range recs {
 		if _, ok := s.Rows.doubtful(rec.Seq); !ok { // another process has done it
 			continue
 		}
-		f := &finisher{s: s, rec: rec, out: out, again: s.inDoubt(rec.Writer), witness: witness}
-		defer f.close()
-		all = append(all, f)
-		if err := f.place(ctx); err != nil {
-			return err
+		dead := &deadCommit{rec: rec, again: s.inDoubt(rec.Writer), witness: witness}
+		for part := range slices.Chunk(rec.Muts, s.finishAtOnce()) {
+			if held > 0 && held+len(part) > s.finishAtOnce() {
+				if err := settle(); err != nil {
+					return err
+				}
+			}
+			f := &finisher{deadCommit: dead, s: s, out: out, muts: part, first: &part[0] == &rec.Muts[0], last: &part[len(part)-1] == &rec.Muts[len(rec.Muts)-1]}
+			all, held = append(all, f), held+len(part)
+			if err := f.place(ctx); err != nil {
+				for _, f := range all {
+					f.close()
+				}
+				return err
+			}
 		}
 	}
-	return s.settleFinished(all)
+	return settle()
 }
 
 // settleFinished flushes what was placed, then empties the slots.
@@ -568,7 +591,9 @@ func (s *Engine) settleFinished(all []*finisher) error {
 		}
 	}
 	for _, f := range all {
-		s.Rows.trust(f.rec.Seq)
+		if f.last {
+			s.Rows.trust(f.rec.Seq)
+		}
 	}
 	return nil
 }

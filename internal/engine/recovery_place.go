@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -14,15 +13,24 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// finisher completes one commit of a dead writer. Doing it twice, or being
-// killed in the middle and doing it again, gives the same result as once.
-type finisher struct {
-	s       *Engine
-	out     *Report // what is found goes here
+// deadCommit is a commit of a dead writer.
+type deadCommit struct {
 	rec     *journal.Record
-	parts   []*recovered
 	witness witness
-	again   bool // its writer saw a flush fail: what it published is published again
+	again   bool                         // its writer saw a flush fail: what it published is published again
+	dirs    map[string]bool              // that it makes; nil: not listed yet
+	taken   map[string]*journal.Mutation // that take away a name; nil: not listed yet
+}
+
+// finisher completes one commit of a dead writer, or some mutations of a large one.
+// Doing it twice, or being killed in the middle and doing it again, gives the same result as once.
+type finisher struct {
+	*deadCommit
+	s           *Engine
+	out         *Report // what is found goes here
+	muts        []journal.Mutation
+	first, last bool // mutations of the commit are among them
+	parts       []*recovered
 }
 
 func (f *finisher) close() {
@@ -34,8 +42,8 @@ func (f *finisher) close() {
 // place brings every file of the commit under its name by itself: that the
 // commit happened is decided.
 func (f *finisher) place(ctx context.Context) error {
-	for i := range f.rec.Muts {
-		m := &f.rec.Muts[i]
+	for i := range f.muts {
+		m := &f.muts[i]
 		if m.Slot == "" {
 			continue
 		}
@@ -77,8 +85,11 @@ func (f *finisher) flush(seen map[[2]uint64]bool) error {
 			}
 		}
 	}
-	for _, m := range f.rec.Muts {
-		for _, dir := range m.Dirs { // the dead writer may not have flushed them
+	if !f.first { // before any slot is emptied
+		return nil
+	}
+	for i := range f.rec.Muts {
+		for _, dir := range f.rec.Muts[i].Dirs { // the dead writer may not have flushed them
 			if err := f.s.syncParent(dir); err != nil {
 				return err
 			}
@@ -376,13 +387,16 @@ func (p *recovered) makeParents() (ok bool, err error) {
 	return true, nil
 }
 
-func (f *finisher) makes(dir string) bool {
-	for i := range f.rec.Muts {
-		if slices.Contains(f.rec.Muts[i].Dirs, dir) {
-			return true
+func (f *deadCommit) makes(dir string) bool {
+	if f.dirs == nil {
+		f.dirs = map[string]bool{}
+		for i := range f.rec.Muts {
+			for _, d := range f.rec.Muts[i].Dirs {
+				f.dirs[d] = true
+			}
 		}
 	}
-	return false
+	return f.dirs[dir]
 }
 
 // isWhole compares the staged bytes with the row.
@@ -544,11 +558,17 @@ func (p *recovered) keepsOld() bool {
 }
 
 // moved is what the row says of the file that a mutation moves.
-func (f *finisher) moved(m *journal.Mutation) publish.File {
-	for i := range f.rec.Muts {
-		if src := &f.rec.Muts[i]; src.Identity() == m.From && src.SHA256 == "" {
-			return beforeOf(src)
+func (f *deadCommit) moved(m *journal.Mutation) publish.File {
+	if f.taken == nil {
+		f.taken = map[string]*journal.Mutation{}
+		for i := range f.rec.Muts {
+			if src := &f.rec.Muts[i]; src.SHA256 == "" {
+				f.taken[src.Identity()] = src
+			}
 		}
+	}
+	if src := f.taken[m.From]; src != nil {
+		return beforeOf(src)
 	}
 	return publish.File{}
 }

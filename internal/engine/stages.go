@@ -15,11 +15,13 @@ import (
 // Resolve finds where each path leads, without following anything out of the
 // workspace.
 func (c *Commit) Resolve(ctx context.Context) error {
+	tree := c.s.Tree
+	tree.Dirs = c.openDirs()
 	for _, m := range c.Muts {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := c.ResolveOne(m); err != nil {
+		if err := c.resolveIn(tree, m); err != nil {
 			return c.About(m, err)
 		}
 	}
@@ -59,6 +61,10 @@ func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
 	}
 	m.Target.Close()
 	m.Target = target
+	if most := c.s.descriptors() / 2; tree.Dirs.Len() > most {
+		return fault.New(fault.TooLarge).With("max_directories", most).
+			Hintf("the files are in more than %d directories, and the process may have %d files and directories open; raise that limit (ulimit -n), or change fewer files together", most, 2*most)
+	}
 	return nil
 }
 
@@ -120,7 +126,7 @@ func (c *Commit) lock(ctx context.Context) error {
 
 // takeLocks takes the locks of the commit, or the one for all of them.
 func (c *Commit) takeLocks(ctx context.Context, names []string) (unlock func(), err error) {
-	if c.Alone {
+	if c.Alone || c.Many() {
 		return c.s.Locks.Tree(ctx, c.s.Opts.LockTimeout, c.Req.Op)
 	}
 	return c.s.Locks.Keys(ctx, c.s.Opts.LockTimeout, c.Req.Op, c.lockKeys(names)...)
@@ -148,7 +154,7 @@ func PathLock(path string) string { return "path\x00" + relpath.Key(path) }
 func (c *Commit) moved(ctx context.Context) (bool, error) {
 	moved := false
 	tree := c.s.Tree
-	tree.Visit = c.judge.OnTheWay()
+	tree.Visit, tree.Dirs = c.judge.OnTheWay(), c.openDirs()
 	for _, m := range c.Muts {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -174,10 +180,17 @@ func (c *Commit) precondition(ctx context.Context) error {
 	if c.Unasked { // the key was to answer, and it is gone
 		return fault.New(fault.ChangedDuringWrite).Hintf("the result of the idempotency key is no longer known; send the call again, so that the user can be asked")
 	}
+	heirs := map[*Mutation]*Mutation{}
+	for _, m := range c.Muts {
+		if m.Source != nil {
+			heirs[m.Source] = m
+		}
+	}
 	for _, m := range c.Muts {
 		if err := m.look(ctx, c.s); err != nil {
 			return c.About(m, err)
 		}
+		c.lendPrev(m, heirs[m])
 	}
 	for _, m := range c.Muts {
 		if err := m.judge(ctx, c.s); err != nil {
@@ -285,9 +298,16 @@ func (c *Commit) stage(ctx context.Context) error {
 	return c.flushStaged()
 }
 
-// maxNewDirs is how many directories one commit makes at most: each of them is
-// held open until the commit ends.
+// maxNewDirs is how many directories one commit makes at most, if it is not one of
+// many files: each of them is held open until the commit ends.
 const maxNewDirs = 1024
+
+func (c *Commit) mostNewDirs() int {
+	if c.Req.Long {
+		return fsx.DescriptorLimit() / 4
+	}
+	return maxNewDirs
+}
 
 // planDirs lists the directories that the commit has to make, for its row, and
 // refuses one that would make too many, or more than its row can name, before it
@@ -303,9 +323,9 @@ func (c *Commit) planDirs() error {
 				size += len(path) + len(`"",`)
 			}
 		}
-		if size > journal.MaxRecord || len(named) > maxNewDirs {
-			return fault.New(fault.TooLarge).With("max_directories", maxNewDirs).
-				Hintf("the call would create more than %d directories, or more than one journal row can list; create fewer at a time", maxNewDirs)
+		if most := c.mostNewDirs(); size > journal.MaxRecord && !c.Req.Long || len(named) > most {
+			return fault.New(fault.TooLarge).With("max_directories", most).
+				Hintf("the call would create more than %d directories, or more than one journal row can list; create fewer at a time", most)
 		}
 	}
 	return nil
@@ -435,7 +455,7 @@ func (c *Commit) settle(ctx context.Context) error {
 	if c.s.Opts.Sync == SyncJournal {
 		c.keepHeads()
 		c.handed = true
-		todo.closers = c.Handles
+		todo.closers = append(c.Handles, c.dirs)
 		for _, m := range c.Muts {
 			m.Slot.close() // the next commit of the path finds that nobody can write to it
 			todo.closers = append(todo.closers, m.Target, m)

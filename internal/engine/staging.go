@@ -42,7 +42,7 @@ type slotted struct {
 func (c *Commit) takeSlot() (*slotted, error) {
 	var slot publish.Slot
 	err := c.spare.Try(func() (err error) {
-		slot, err = c.s.slots.Take(len(c.Muts) - 1)
+		slot, err = c.s.slots.Take(max(len(c.Muts), c.Expects) - 1)
 		return err
 	})
 	if err != nil {
@@ -53,7 +53,25 @@ func (c *Commit) takeSlot() (*slotted, error) {
 		slot.Remove()
 		return nil, err
 	}
-	return &slotted{Slot: slot, File: f}, nil
+	x := &slotted{Slot: slot, File: f}
+	return x, c.lendSlot(x)
+}
+
+// lendSlot has the file of a slot opened again when it is needed.
+func (c *Commit) lendSlot(x *slotted) error {
+	h := c.lending()
+	if h == nil {
+		return nil
+	}
+	st, err := x.File.Stat()
+	if err != nil {
+		x.Drop()
+		return err
+	}
+	x.File = h.lend(x.File, func() (fsx.File, error) {
+		return openSame(inode{st.Dev, st.Ino}, fsx.Read|fsx.Write, publish.Name{Dir: x.Dir, Name: x.Name})
+	})
+	return nil
 }
 
 // Drop removes the slot with what it holds. The record of one beside a target
@@ -115,7 +133,7 @@ func (c *Commit) takeBeside(m *Mutation) (*slotted, error) {
 		x.Drop()
 		return nil, err
 	}
-	return x, nil
+	return x, c.lendSlot(x)
 }
 
 // besideInode reads the inode from the name of a slot beside its target, and
@@ -288,6 +306,29 @@ func (m *Mutation) TakeSpooled(in spooled) {
 	m.Slot.Drop()
 	m.Slot, m.Spooled = in.Slot, true
 	m.Content, m.Measured = in.body(), &in.Got
+}
+
+// TakeFile makes a file that open opens the content of a mutation, and returns the
+// hash of it. A commit of many files opens it again when the bytes are staged; ok is
+// false, and nothing is done, in any other.
+func (c *Commit) TakeFile(m *Mutation, open func() (fsx.File, error)) (sha string, ok bool, err error) {
+	h := c.lending()
+	if h == nil {
+		return "", false, nil
+	}
+	f, err := open()
+	if err != nil {
+		return "", true, err
+	}
+	lent := h.lend(f, open)
+	c.Handles = append(c.Handles, lent)
+	st, err := lent.Stat()
+	if err != nil {
+		return "", true, err
+	}
+	m.Content, m.Measured = FileBody(lent, st.Size), new(measurement)
+	m.Measured.Digest, m.Measured.traits, err = Measure(m.Content.Reader())
+	return m.Measured.Digest.Hex(), true, err
 }
 
 // DropSpooled removes what was taken for a mutation that is not to be.

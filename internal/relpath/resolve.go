@@ -21,7 +21,7 @@ type Target struct {
 	Path    string   // the way without symlinks, slash-separated, relative to the workspace
 	Linked  bool     // a symlink was followed
 
-	borrowed bool // Parent is the root of the tree and stays open
+	borrowed bool // Parent is the root of the tree, or shared, and stays open
 }
 
 // Exists reports whether the parent of the target exists.
@@ -53,6 +53,9 @@ type Tree struct {
 	// with the path that leads there without links; an error ends the walk.
 	// nil is shown nothing.
 	Visit func(dir fsx.Dir, path string) error
+	// Dirs keeps the directories open for the next path, which is not shown those
+	// again that Guard and Visit have seen. nil: each path has its own.
+	Dirs *Dirs
 }
 
 // Resolve walks rel, which Clean returned, and follows symlinks that stay
@@ -61,8 +64,10 @@ type Tree struct {
 func (t Tree) Resolve(rel string) (*Target, error) {
 	w := walk{tree: t, todo: strings.Split(rel, "/")}
 	defer w.release()
-	if err := w.visit(); err != nil {
-		return nil, err
+	if !w.tree.Dirs.begun() {
+		if err := w.visit(); err != nil {
+			return nil, err
+		}
 	}
 	for len(w.todo) > 0 {
 		if err := w.step(); err != nil {
@@ -118,6 +123,10 @@ func (w *walk) step() error {
 	if last {
 		return w.finish(name)
 	}
+	if d := w.tree.Dirs.find(w.names, name); d != nil {
+		w.dirs, w.names = append(w.dirs, d), append(w.names, name)
+		return nil
+	}
 	d, err := w.top().OpenDir(name)
 	switch {
 	case err == nil:
@@ -140,7 +149,11 @@ func (w *walk) down(name string, d fsx.Dir) error {
 			return err
 		}
 	}
-	return w.visit()
+	if err := w.visit(); err != nil {
+		return err
+	}
+	w.tree.Dirs.keep(w.names, d)
+	return nil
 }
 
 // visit shows the directory that the walk is in.
@@ -159,7 +172,7 @@ func (w *walk) up() error {
 		w.missing = w.missing[:len(w.missing)-1]
 	case len(w.dirs) > 0:
 		n := len(w.dirs) - 1
-		w.dirs[n].Close()
+		w.closed(w.names, w.dirs[n])
 		w.dirs, w.names = w.dirs[:n], w.names[:n]
 	default:
 		return ErrEscapes
@@ -255,7 +268,7 @@ func (w *walk) target() (*Target, error) {
 		return nil, ErrTooLong
 	}
 	if n := len(w.dirs); n > 0 {
-		t.Parent = w.dirs[n-1]
+		t.Parent, t.borrowed = w.dirs[n-1], w.tree.Dirs != nil
 		w.dirs = w.dirs[:n-1]
 		return t, nil
 	}
@@ -263,9 +276,16 @@ func (w *walk) target() (*Target, error) {
 	return t, nil
 }
 
-func (w *walk) release() {
-	for _, d := range w.dirs {
+// closed closes the innermost directory, unless it is kept for other paths.
+func (w *walk) closed(names []string, d fsx.Dir) {
+	if w.tree.Dirs == nil || w.tree.Dirs.open[strings.Join(names, "/")] != d {
 		d.Close()
+	}
+}
+
+func (w *walk) release() {
+	for i, d := range w.dirs {
+		w.closed(w.names[:i+1], d)
 	}
 	w.dirs = nil
 }

@@ -244,6 +244,7 @@ func (b *Builder) content(ctx context.Context, m *engine.Mutation, c sandbox.Cha
 		b.memory += int64(len(data))
 		return m.Hold(data), nil
 	}
+	b.Commit.Expects = len(b.plan.Muts)
 	in, err := b.Commit.Spool(src)
 	if err != nil {
 		return "", err

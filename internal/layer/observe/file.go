@@ -14,9 +14,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/tree"
 )
 
-// What is flushed together: versions and their bytes.
+// What is flushed together: versions, where the process may have eight times as
+// many descriptors, and their bytes.
 const (
-	batchFiles = 64
+	batchFiles = 512
 	batchBytes = 16 << 20
 	readTries  = 4 // of a file that changes while it is read
 )
@@ -218,10 +219,10 @@ func (s *scan) keep(p string, now *Entry, data []byte) error {
 	b := engine.Bytes{SHA: hex.EncodeToString(now.SHA[:]), Size: now.Size, Data: data}
 	s.pending = append(s.pending, b)
 	s.weight += b.Size
-	full := len(s.pending) >= batchFiles || s.weight >= batchBytes
+	full := len(s.pending) >= s.batch || s.weight >= batchBytes
 	s.mu.Unlock()
 	if full {
-		return s.flush(batchFiles / 2)
+		return s.flush(s.batch / 2)
 	}
 	return nil
 }

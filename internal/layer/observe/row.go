@@ -7,7 +7,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -78,14 +77,14 @@ func (s *scan) settle() {
 func (s *scan) judge() ([]journal.Mutation, error) {
 	look := looker{root: s.Disk.Root}
 	defer look.close()
-	rows := rowCache{s: s, rows: map[uint64]map[string]*journal.Mutation{}}
+	rows := s.NewNewest()
 	var muts []journal.Mutation
 	var from []*change
 	for _, c := range s.found {
 		if c.fresh = !look.still(c); c.fresh {
 			continue
 		}
-		m, err := s.mutation(c, &rows)
+		m, err := s.mutation(c, rows)
 		if err != nil {
 			return nil, err
 		}
@@ -98,8 +97,8 @@ func (s *scan) judge() ([]journal.Mutation, error) {
 }
 
 // mutation is what the journal is told of a change; nil when it knows.
-func (s *scan) mutation(c *change, rows *rowCache) (*journal.Mutation, error) {
-	last, known, err := rows.last(c.path)
+func (s *scan) mutation(c *change, rows *engine.Newest) (*journal.Mutation, error) {
+	last, _, known, err := rows.Of(c.path)
 	if err != nil {
 		return nil, err
 	}
@@ -157,33 +156,6 @@ func pairMoves(muts []journal.Mutation, of []*change) {
 			delete(gone, of[i].now.Ino)
 		}
 	}
-}
-
-// rowCache finds the newest rows of paths.
-type rowCache struct {
-	s    *scan
-	rows map[uint64]map[string]*journal.Mutation
-}
-
-// last is the newest row of a path, and what it says of it; nil for nothing.
-func (r *rowCache) last(p string) (index.Entry, *journal.Mutation, error) {
-	e, err := r.s.LastRow(p)
-	if err != nil || e.Seq == 0 {
-		return e, nil, err
-	}
-	byPath := r.rows[e.Seq]
-	if byPath == nil {
-		byPath = map[string]*journal.Mutation{}
-		rec, err := r.s.Log.Find(e.Seq)
-		if err != nil && err != journal.ErrNotFound {
-			return e, nil, err
-		}
-		for i := 0; rec != nil && i < len(rec.Muts); i++ {
-			byPath[rec.Muts[i].Identity()] = &rec.Muts[i]
-		}
-		r.rows[e.Seq] = byPath
-	}
-	return e, byPath[p], nil
 }
 
 // looker looks at files again, in the order of their paths. It keeps the

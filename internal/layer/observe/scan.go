@@ -103,6 +103,7 @@ type scan struct {
 	unseen  []string // directories, with what is below them
 	left    []string // directories that were entered by the last scan and are not recorded any more
 	pending []engine.Bytes
+	batch   int // of them
 	weight  int64
 	touched bool // the index is not as it was
 }
@@ -118,7 +119,7 @@ type change struct {
 
 // Scan looks at the whole workspace and records what changed.
 func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
-	s := &scan{Layer: l, ctx: ctx, req: req, root: l.RealRoot}
+	s := &scan{Layer: l, ctx: ctx, req: req, root: l.RealRoot, batch: min(batchFiles, max(1, fsx.DescriptorLimit()/8))}
 	dir, err := l.OpenPart(Dir)
 	if err != nil {
 		return s.out, err

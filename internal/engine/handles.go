@@ -1,0 +1,368 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// A commit of many files cannot have each of them open until it ends. It holds
+// their directories, each once, and a few files: one that is needed again is opened
+// again by its name, and must be the same inode. A file that was written is
+// flushed before it is closed, so that no error of its bytes is lost; those that
+// are closed together are flushed together.
+
+// mostOpen is how many files it has open, and the number of files from which a
+// commit is one of many, where the process may have eight times as many
+// descriptors. The calls of agents name fewer.
+const mostOpen = 512
+
+// Many reports whether a commit of n files holds few of them open, and takes the
+// lock of the whole tree instead of theirs.
+func (s *Engine) Many(n int) bool {
+	return n >= s.manyFrom()
+}
+
+// manyFrom is the number of files from which a commit is one of many.
+func (s *Engine) manyFrom() int { return cmp.Or(s.Seam.Many, min(mostOpen, s.descriptors()/8)) }
+
+// descriptors is how many the process may have. It is asked for once.
+func (s *Engine) descriptors() int {
+	s.limitOnce.Do(func() { s.limit = max(8, fsx.DescriptorLimit()) })
+	return s.limit
+}
+
+// Many reports whether the commit is one of many files.
+func (c *Commit) Many() bool { return c.s.Many(max(len(c.Muts), c.Expects)) }
+
+// lending returns the files of a commit of many, nil for any other.
+func (c *Commit) lending() *handles {
+	if c.files == nil && c.Many() {
+		c.files = &handles{s: c.s}
+	}
+	return c.files
+}
+
+// openDirs are the directories of a commit of many, nil for any other. Those that
+// it had are closed.
+func (c *Commit) openDirs() *relpath.Dirs {
+	c.dirs.Close()
+	if c.dirs = nil; c.Many() {
+		c.dirs = new(relpath.Dirs)
+	}
+	return c.dirs
+}
+
+// lendPrev has the file before opened again when it is needed: under its name, in the slot
+// once it was replaced, or under the name to which it was moved. From the history, which holds
+// its bytes by then, where names cannot be exchanged.
+func (c *Commit) lendPrev(m, heir *Mutation) {
+	h := c.lending()
+	if h == nil || m.Prev.File == nil {
+		return
+	}
+	id := inode{m.Prev.Stat.Dev, m.Prev.Stat.Ino}
+	m.Prev.File = h.lend(m.Prev.File, func() (fsx.File, error) {
+		names := []publish.Name{{Dir: m.Target.Parent, Name: m.Target.Name}}
+		if m.Slot != nil {
+			names = append(names, publish.Name{Dir: m.Slot.Dir, Name: m.Slot.Name})
+		}
+		if heir != nil {
+			names = append(names, publish.Name{Dir: heir.Target.Parent, Name: heir.Target.Name})
+		}
+		f, err := openSame(id, fsx.Read, names...)
+		if err != nil && m.ch != nil && !m.Private {
+			return c.s.History.Open(m.Prev.SHA)
+		}
+		return f, err
+	})
+}
+
+// openSame opens a file by the first of some names under which it is.
+func openSame(id inode, how fsx.Flag, names ...publish.Name) (fsx.File, error) {
+	for _, n := range names {
+		f, err := n.Dir.Open(n.Name, how, 0)
+		var kind *fsx.TypeError
+		if IsAbsent(err) || errors.As(err, &kind) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if st, err := f.Stat(); err == nil && (inode{st.Dev, st.Ino}) == id {
+			return f, nil
+		}
+		f.Close()
+	}
+	return nil, fault.New(fault.ChangedDuringWrite)
+}
+
+// handles are the files of one commit.
+type handles struct {
+	s    *Engine
+	mu   sync.Mutex
+	open []*reopened // the oldest first
+	lost error       // of the first flush that failed
+}
+
+func (h *handles) most() int {
+	if h.s.Seam.Many > 0 {
+		return 2
+	}
+	return h.s.manyFrom()
+}
+
+// reopened is a regular file that is open only when it is used. Its methods are those
+// of [fsx.File].
+type reopened struct {
+	of   *handles
+	find func() (fsx.File, error) // opens it by its name
+
+	mu    sync.Mutex
+	file  fsx.File // nil: not open now
+	pos   int64    // of Read and Write
+	dirty bool     // written and not flushed
+	ended bool
+}
+
+// lend takes over an open file. find opens it again.
+func (h *handles) lend(f fsx.File, find func() (fsx.File, error)) *reopened {
+	r := &reopened{of: h, find: find, file: f}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.opened(r)
+	return r
+}
+
+// opened notes an open file, whose lock is held, and closes others if there are
+// too many.
+func (h *handles) opened(r *reopened) {
+	h.mu.Lock()
+	h.open = append(h.open, r)
+	var rest []*reopened
+	if len(h.open) > h.most() {
+		rest, h.open = h.open[:len(h.open)-1], []*reopened{r}
+	}
+	h.mu.Unlock()
+	h.close(rest, true)
+}
+
+// flush makes everything durable that was written, and tells of what failed
+// before.
+func (h *handles) flush() error {
+	h.mu.Lock()
+	all := slices.Clone(h.open)
+	h.mu.Unlock()
+	h.close(all, false)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
+
+// close flushes files and closes them. One that is in use now stays open, when they
+// are only to make room.
+func (h *handles) close(list []*reopened, room bool) {
+	var files []fsx.File
+	var mine []*reopened
+	for _, r := range list {
+		if room && !r.mu.TryLock() {
+			h.mu.Lock()
+			h.open = append(h.open, r)
+			h.mu.Unlock()
+			continue
+		}
+		if !room {
+			r.mu.Lock()
+		}
+		if mine = append(mine, r); r.dirty && r.file != nil {
+			files = append(files, r.file)
+			r.dirty = false
+		}
+	}
+	err := h.s.flushFiles(files)
+	h.mu.Lock()
+	if h.lost == nil {
+		h.lost = err
+	}
+	if !room {
+		h.open = slices.DeleteFunc(h.open, func(r *reopened) bool { return slices.Contains(mine, r) })
+	}
+	h.mu.Unlock()
+	for _, r := range mine {
+		if r.file != nil {
+			r.file.Close()
+			r.file = nil
+		}
+		r.mu.Unlock()
+	}
+}
+
+// use calls fn with the open file.
+func (r *reopened) use(fn func(f fsx.File) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return fs.ErrClosed
+	}
+	if r.file == nil {
+		f, err := r.find()
+		if err != nil {
+			return err
+		}
+		r.file = f
+		r.of.opened(r)
+	}
+	return fn(r.file)
+}
+
+// change is use for what has to be flushed.
+func (r *reopened) change(fn func(f fsx.File) error) error {
+	return r.use(func(f fsx.File) error {
+		r.dirty = true
+		return fn(f)
+	})
+}
+
+func (r *reopened) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return fs.ErrClosed
+	}
+	r.ended = true
+	if r.file == nil {
+		return nil
+	}
+	r.of.mu.Lock()
+	r.of.open = slices.DeleteFunc(r.of.open, func(x *reopened) bool { return x == r })
+	r.of.mu.Unlock()
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+func (r *reopened) Read(b []byte) (n int, err error) {
+	err = r.use(func(f fsx.File) error {
+		n, err = f.ReadAt(b, r.pos)
+		r.pos += int64(n)
+		return err
+	})
+	return n, err
+}
+
+func (r *reopened) ReadAt(b []byte, off int64) (n int, err error) {
+	err = r.use(func(f fsx.File) error {
+		n, err = f.ReadAt(b, off)
+		return err
+	})
+	return n, err
+}
+
+func (r *reopened) Write(b []byte) (n int, err error) {
+	err = r.change(func(f fsx.File) error {
+		n, err = f.WriteAt(b, r.pos)
+		r.pos += int64(n)
+		return err
+	})
+	return n, err
+}
+
+func (r *reopened) WriteAt(b []byte, off int64) (n int, err error) {
+	err = r.change(func(f fsx.File) error {
+		n, err = f.WriteAt(b, off)
+		return err
+	})
+	return n, err
+}
+
+func (r *reopened) Append(b []byte) (off int64, err error) {
+	err = r.change(func(f fsx.File) error {
+		off, err = f.Append(b)
+		return err
+	})
+	return off, err
+}
+
+func (r *reopened) Stat() (st fsx.Stat, err error) {
+	err = r.use(func(f fsx.File) error {
+		st, err = f.Stat()
+		return err
+	})
+	return st, err
+}
+
+// Sync has the file flushed with the others.
+func (r *reopened) Sync() error {
+	if err := r.change(func(fsx.File) error { return nil }); err != nil {
+		return err
+	}
+	return r.of.flush()
+}
+
+func (r *reopened) Datasync() error { return r.Sync() }
+
+func (r *reopened) Truncate(size int64) error {
+	return r.change(func(f fsx.File) error { return f.Truncate(size) })
+}
+
+func (r *reopened) Chmod(mode uint32) error {
+	return r.change(func(f fsx.File) error { return f.Chmod(mode) })
+}
+
+func (r *reopened) Chown(uid, gid int) error {
+	return r.change(func(f fsx.File) error { return f.Chown(uid, gid) })
+}
+
+func (r *reopened) Xattrs() (attrs map[string][]byte, err error) {
+	err = r.use(func(f fsx.File) error {
+		attrs, err = f.Xattrs()
+		return err
+	})
+	return attrs, err
+}
+
+func (r *reopened) SetXattr(name string, value []byte) error {
+	return r.change(func(f fsx.File) error { return f.SetXattr(name, value) })
+}
+
+func (r *reopened) Unshared() (is bool) {
+	r.use(func(f fsx.File) error {
+		is = f.Unshared()
+		return nil
+	})
+	return is
+}
+
+func (r *reopened) InUse() (is bool) {
+	r.use(func(f fsx.File) error {
+		is = f.InUse()
+		return nil
+	})
+	return is
+}
+
+func (r *reopened) WriteOut() {} // the flush of all does
+
+func (r *reopened) Forget() {
+	r.use(func(f fsx.File) error {
+		f.Forget()
+		return nil
+	})
+}
+
+func (r *reopened) Clone(src fsx.File) error {
+	return r.change(func(f fsx.File) error { return f.Clone(src) })
+}
+
+func (r *reopened) TryLock(off, n int64, exclusive bool) (bool, error) {
+	return false, fsx.ErrUnsupported // it would end when the file is closed
+}
+
+func (r *reopened) Unlock(off, n int64) error { return fsx.ErrUnsupported }
