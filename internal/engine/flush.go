@@ -75,11 +75,11 @@ func (c *Commit) flushStaged() error {
 		if err != nil {
 			return err
 		}
-		if foreign {
+		if foreign && !m.Prev.Link() {
 			flushes = append(flushes, m.Prev.File.Sync)
 		}
 		switch {
-		case !m.holdsBytes():
+		case !m.holdsBytes() || m.Link(): // with its directory
 		case m.Slot.Mark != nil:
 			flushes = append(flushes, m.Slot.File.Sync)
 		default:
@@ -87,6 +87,9 @@ func (c *Commit) flushStaged() error {
 		}
 	}
 	staging := c.s.Disk.Staging
+	if c.links {
+		flushes = append(flushes, func() error { return c.s.SyncDir(staging) })
+	}
 	each := make([]func() error, 0, len(here))
 	for _, f := range here {
 		each = append(each, f.Sync)
