@@ -14,8 +14,27 @@ import (
 // around is a workspace that another program changes: what was there, and what
 // it makes of it.
 var around = struct{ old, new map[string]string }{
-	old: map[string]string{"a.txt": longText, "b.txt": "b", "gone/c.txt": otherText, "from.txt": "moved", "same.txt": "same"},
-	new: map[string]string{"a.txt": otherText, "b.txt": "b2", "to/to.txt": "moved", "fresh/new.txt": longText, "same.txt": "same"},
+	old: map[string]string{
+		"a.txt": longText, "b.txt": "b", "gone/c.txt": otherText, "from.txt": "moved", "same.txt": "same",
+		"same": "-> same.txt", "bent": "-> a.txt", "gone/link": "-> ../b.txt", "was_link": "-> /outside/of/it", "was_file": "text",
+	},
+	new: map[string]string{
+		"a.txt": otherText, "b.txt": "b2", "to/to.txt": "moved", "fresh/new.txt": longText, "same.txt": "same",
+		"same": "-> same.txt", "bent": "-> b.txt", "fresh/link": "-> none", "was_link": "/outside/of/it", "was_file": "-> ../../etc/passwd",
+	},
+}
+
+// putEntry makes a file as files shows it.
+func putEntry(disk *simfs.FS, p, text string) {
+	if disk.Remove(p); text == "/" {
+		disk.MkdirAll(p)
+		return
+	}
+	if target, ok := strings.CutPrefix(text, "-> "); ok {
+		disk.Symlink(p, target)
+	} else {
+		disk.WriteFile(p, []byte(text), 0o644)
+	}
 }
 
 // changedOutside makes a disk with a store that knows what was there, and has
@@ -24,7 +43,7 @@ func changedOutside(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	disk := simfs.New()
 	for p, text := range around.old {
-		disk.WriteFile(p, []byte(text), 0o644)
+		putEntry(disk, p, text)
 	}
 	s := openAround(t, disk, level, "0001")
 	if found, err := s.Scan(background, rw.ScanRequest{}); err != nil || !found.Baseline {
@@ -37,7 +56,7 @@ func changedOutside(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 	}
 	for p, text := range around.new {
 		if around.old[p] != text {
-			disk.WriteFile(p, []byte(text), 0o644)
+			putEntry(disk, p, text)
 		}
 	}
 	return disk, s
@@ -112,7 +131,8 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 		}
 		got[f.Path] = f.Change
 	}
-	want := map[string]string{"a.txt": "changed", "b.txt": "changed", "gone/c.txt": "deleted", "from.txt": "deleted", "to/to.txt": "created", "fresh/new.txt": "created"}
+	want := map[string]string{"a.txt": "changed", "b.txt": "changed", "gone/c.txt": "deleted", "from.txt": "deleted", "to/to.txt": "created", "fresh/new.txt": "created",
+		"bent": "changed", "gone/link": "deleted", "fresh/link": "created", "was_link": "changed", "was_file": "changed"}
 	if !same(got, want) {
 		t.Fatalf("listed %v", got)
 	}
@@ -205,7 +225,7 @@ func TestLowDiskKeepsHashesOnly(t *testing.T) {
 	disk.WriteFile("ballast", []byte(strings.Repeat("x", 1<<20)), 0o600)
 	disk.CapBytes(1<<20 + 64<<10)
 	found, err := s.Scan(background, rw.ScanRequest{})
-	if err != nil || !found.DiskLow || found.Changed != 2 || len(found.NotKept) != 5 {
+	if err != nil || !found.DiskLow || found.Changed != 5 || len(found.NotKept) != 9 {
 		t.Fatalf("%+v %v", found, err)
 	}
 	if c, err := s.Capture(background); err != nil || !c.DiskLow {

@@ -53,6 +53,8 @@ type ScanResult struct {
 	Modes   int `json:"modes"`
 	// The changed files, in the order of their paths; at most 1000.
 	Files []ObservedFile `json:"files"`
+	// Directories that were made, removed, or got another mode; at most 1000.
+	Dirs []ObservedDir `json:"dirs,omitempty"`
 	// What the gate found in the new bytes and not in those before. Nothing was
 	// reverted.
 	Findings []ObservedFinding `json:"findings"`
@@ -102,6 +104,28 @@ type ObservedFile struct {
 	PrevSHA256 Digest `json:"prev_sha256"`
 	// Size afterwards in bytes.
 	Bytes int64 `json:"bytes"`
+	// True when a symbolic link is there afterwards. Its content is its target.
+	Link bool `json:"link,omitempty"`
+}
+
+// ObservedDir is a change of a directory itself. Undoing it removes a directory only
+// if it is empty.
+type ObservedDir struct {
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// created, deleted or mode.
+	Change string `json:"change" enum:"created,deleted,mode"`
+}
+
+// observedDirs are the directories of a row.
+func observedDirs(rec *journal.Record) (list []ObservedDir) {
+	change := map[string]string{"mkdir": "created", "rmdir": "deleted", "chmod": "mode"}
+	for i := range rec.Muts {
+		if m := &rec.Muts[i]; m.Class == journal.ClassDirectory && len(list) < maxObserved {
+			list = append(list, ObservedDir{m.Path, change[engine.DirectoryOp(m)]})
+		}
+	}
+	return list
 }
 
 // ObservedFinding is one thing that the gate found in bytes that another program
@@ -131,8 +155,8 @@ const (
 // observed, whose group [Store.Undo] undoes as a whole. New bytes become versions,
 // which [Store.History], [Store.Diff] and [Store.Restore] know like any other. What
 // git ignores is not recorded, except single files of at most 1 MiB outside of
-// ignored directories; of files above 8 MiB only the hash is. Symbolic links and
-// special files are not recorded. The first scan counts the current files as known.
+// ignored directories; of files above 8 MiB only the hash is. A symbolic link is recorded
+// as what it is, with its target as its content; special files are not. The first scan counts the current files as known.
 //
 // The files are known by size, time stamps, inode and mode, so that only what
 // differs is read. Nothing in the workspace is changed. Errors: the storage
@@ -215,10 +239,13 @@ func scanResult(res observe.Result, found *inspection) ScanResult {
 	if res.Rec == nil {
 		return out
 	}
-	out.Seq, out.Group = res.Rec.Seq, groupID(res.Rec.Seq)
+	out.Seq, out.Group, out.Dirs = res.Rec.Seq, groupID(res.Rec.Seq), observedDirs(res.Rec)
 	recorded := map[string]bool{}
 	for i := range res.Rec.Muts {
 		m := &res.Rec.Muts[i]
+		if m.Class != "" {
+			continue
+		}
 		recorded[m.Path] = true
 		switch {
 		case m.Op == "create":
@@ -235,7 +262,7 @@ func scanResult(res observe.Result, found *inspection) ScanResult {
 			continue // the old name of a move
 		}
 		if len(out.Files) < maxObserved {
-			out.Files = append(out.Files, ObservedFile{m.Path, m.Op, m.From, digest(m.SHA256), digest(m.PrevSHA256), m.Bytes})
+			out.Files = append(out.Files, ObservedFile{m.Path, m.Op, m.From, digest(m.SHA256), digest(m.PrevSHA256), m.Bytes, m.Link()})
 		}
 	}
 	for _, f := range found.list {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/hunks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -62,6 +63,8 @@ type ChangedFile struct {
 	PrevSHA256 Digest `json:"prev_sha256"`
 	// Size in bytes now.
 	Bytes int64 `json:"bytes"`
+	// True when a symbolic link is there now. Its content is its target.
+	Link bool `json:"link,omitempty"`
 	// Number of changes.
 	Changes int `json:"changes"`
 	// Who made them; outside means other programs.
@@ -75,7 +78,7 @@ type ChangedFile struct {
 	Hunks []ChangedHunk `json:"hunks,omitempty"`
 	Patch string        `json:"patch,omitempty"`
 	// Why there are no hunks although they were asked for.
-	Omitted string `json:"omitted,omitempty" enum:"overlap,binary,too_large,not_kept"`
+	Omitted string `json:"omitted,omitempty" enum:"overlap,binary,link,too_large,not_kept"`
 
 	prevMode, mode uint32
 	last           string
@@ -92,6 +95,8 @@ type ObservedGroup struct {
 	TS string `json:"ts"`
 	// Number of changed files.
 	Files int `json:"files"`
+	// Directories that were made, removed, or got another mode; at most 1000.
+	Dirs []ObservedDir `json:"dirs,omitempty"`
 	// Name of the session and of the program that ran the calls.
 	Session string `json:"session,omitempty"`
 	Host    string `json:"host,omitempty"`
@@ -224,17 +229,17 @@ func (out *ChangesResult) take(rec *journal.Record, files map[string]*ChangedFil
 		found++
 		f := files[m.Identity()]
 		if f == nil {
-			f = &ChangedFile{Path: m.Identity(), PrevSHA256: digest(m.PrevSHA256), prevMode: cmp.Or(m.PrevMode, m.Mode), last: m.PrevSHA256, Callers: []string{}}
+			f = &ChangedFile{Path: m.Identity(), PrevSHA256: digest(m.PrevSHA256), prevMode: m.ModeBefore(), last: m.PrevSHA256, Callers: []string{}}
 			files[f.Path] = f
 		}
 		f.Conflict = f.Conflict || f.last != m.PrevSHA256
-		f.SHA256, f.last, f.Bytes, f.Seq, f.mode = digest(m.SHA256), m.SHA256, m.Bytes, rec.Seq, m.Mode
+		f.SHA256, f.last, f.Bytes, f.Seq, f.mode, f.Link = digest(m.SHA256), m.SHA256, m.Bytes, rec.Seq, m.Mode, m.Link()
 		f.Changes++
 		if !slices.Contains(f.Callers, rec.Caller) {
 			f.Callers = append(f.Callers, rec.Caller)
 		}
 	}
-	if found == 0 {
+	if found == 0 && (rec.Kind != journal.KindObserved || len(rec.Muts) == 0) {
 		return
 	}
 	if rec.Kind != journal.KindObserved {
@@ -253,7 +258,7 @@ func (out *ChangesResult) take(rec *journal.Record, files map[string]*ChangedFil
 }
 
 func observedGroup(rec *journal.Record, files int) ObservedGroup {
-	g := ObservedGroup{Group: groupID(rec.Seq), Seq: rec.Seq, TS: rec.TS, Files: files, Session: rec.Session}
+	g := ObservedGroup{Group: groupID(rec.Seq), Seq: rec.Seq, TS: rec.TS, Files: files, Dirs: observedDirs(rec), Session: rec.Session}
 	if rec.Via != nil && rec.Via.Client != CallerOutside {
 		g.Host = rec.Via.Client
 	}
@@ -274,7 +279,7 @@ func (out *ChangesResult) finish(files map[string]*ChangedFile) {
 			f.Change = "created"
 		case f.SHA256.IsZero():
 			f.Change = "deleted"
-		case f.SHA256 != f.PrevSHA256:
+		case f.SHA256 != f.PrevSHA256 || fsx.KindOf(f.mode) != fsx.KindOf(f.prevMode):
 			f.Change = "changed"
 		case f.prevMode != f.mode && f.prevMode != 0 && f.mode != 0:
 			f.Change = "mode"

@@ -91,7 +91,7 @@ func (of side) seq() uint64 {
 }
 
 func (s *Store) diff(r DiffRequest) (DiffResult, error) {
-	path, err := s.identity(r.Path)
+	path, err := s.versioned(r.Path)
 	if err != nil {
 		return DiffResult{}, err
 	}

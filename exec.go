@@ -68,8 +68,6 @@ type ExecResult struct {
 	Results []TxOpResult `json:"results"`
 	// Files that git ignores and that were changed too, without versions.
 	Ignored int `json:"ignored,omitempty"`
-	// Symbolic links that were made or removed, without versions.
-	Symlinks []string `json:"symlinks,omitempty"`
 	// Ignored files, directories and links that could not be brought into the workspace.
 	NotApplied []string `json:"not_applied,omitempty"`
 	// The end of the output, unless it went elsewhere. Secrets are replaced.
@@ -125,9 +123,9 @@ var execReady bool
 // It can read what this process can, and its network is not limited. All its
 // processes end with it. What it does not change it sees as it is at that moment.
 //
-// Files that git ignores get no versions: they are brought into the workspace
-// after the commit, as directories and symbolic links are, and are not undone.
-// Special files elsewhere are refused, and files in place of symbolic links.
+// Symbolic links and directories are part of the commit. Files that git ignores get
+// no versions: they are brought into the workspace after the commit, with their
+// directories, and are not undone. Special files elsewhere are refused.
 //
 // Errors: [ErrNoIsolation] where nothing isolates the command, which is not
 // started then; [ErrHashMismatch] and [ErrFileAlreadyExists] for a file that
@@ -220,18 +218,18 @@ func (x *execution) do(ctx context.Context) error {
 		Files: maxExecuted, Bytes: x.s.opts.MaxContentBytes, Careful: x.careful,
 	}
 	x.plan, err = b.Build(ctx)
-	c.Muts = x.plan.Muts
+	c.Muts, c.Dirs = x.plan.Muts, x.s.dirsToMake(x.plan.Dirs)
 	if err != nil {
 		return x.fail(err)
 	}
-	if len(c.Muts) > 0 {
+	if len(c.Muts)+len(c.Dirs) > 0 {
 		if err := x.commit(ctx); err != nil {
 			return x.kept(err)
 		}
 	} else {
 		c.Release()
 	}
-	x.out.Discarded, x.out.Ignored, x.out.Symlinks = c.Req.DryRun, x.plan.Ignored, x.plan.Links
+	x.out.Discarded, x.out.Ignored = c.Req.DryRun, x.plan.Ignored
 	if !c.Req.DryRun {
 		x.out.NotApplied = x.plan.Apply(x.s.observed, x.view)
 	}

@@ -378,6 +378,9 @@ func makes(m *engine.Mutation, part string) (bool, error) {
 	if m.Op == engine.OpDelete {
 		return false, nil
 	}
+	if m.Link() {
+		return true, nil
+	}
 	switch part {
 	case gitdir.Head:
 		head := m.Final.Reader()

@@ -219,7 +219,7 @@ func (s *Store) writtenBy(of whose, without string) ([]HandoffFile, error) {
 		}
 		for i := range rec.Muts {
 			m := &rec.Muts[i]
-			if m.Class == engine.ClassState || seen[m.Identity()] {
+			if m.Class != "" || seen[m.Identity()] {
 				continue
 			}
 			seen[m.Identity()] = true

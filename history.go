@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -46,6 +47,8 @@ type FileVersion struct {
 	SHA256 Digest `json:"sha256"`
 	// Size of the file in bytes.
 	Bytes int64 `json:"bytes"`
+	// True for a symbolic link, whose content is its target.
+	Link bool `json:"link,omitempty"`
 	// The operation: create, overwrite, append, edit, delete, move …
 	Op string `json:"op"`
 	// When, RFC 3339 UTC; informational.
@@ -100,7 +103,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	if n < 1 || n > maxVersions {
 		return HistoryResult{}, fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxVersions)
 	}
-	path, err := s.identity(r.Path)
+	path, err := s.versioned(r.Path)
 	if err != nil {
 		return HistoryResult{}, err
 	}
@@ -118,7 +121,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
 	for _, v := range list[:min(len(list), n)] {
 		row := FileVersion{
-			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: digest(v.M.SHA256), Bytes: v.M.Bytes, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
+			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: digest(v.M.SHA256), Bytes: v.M.Bytes, Link: v.M.Link(), Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
 			Available: v.M.SHA256 == "" || s.versions.Available(v),
 		}
 		row.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.M.SHA256))
@@ -129,6 +132,25 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 		out.Versions = append(out.Versions, row)
 	}
 	return out, nil
+}
+
+// versioned is the path whose versions a request means: that of a symbolic link
+// itself, if the journal knows it, and otherwise where the path leads.
+func (s *Store) versioned(raw string) (string, error) {
+	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
+	if err != nil {
+		return "", err
+	}
+	if t, err := s.engine.LocateEntry(rel); err == nil {
+		defer t.Close()
+		st, err := t.Parent.Lstat(t.Name)
+		if err == nil && st.Kind == fsx.Symlink && t.Exists() {
+			if last, err := s.engine.LastRow(t.Path); err != nil || last.Seq > 0 {
+				return t.Path, err
+			}
+		}
+	}
+	return s.identity(rel)
 }
 
 // identity is the path without links that a path of a request has in the

@@ -119,9 +119,14 @@ func (t *trial) prepare(ctx context.Context, c StagedCommit) error {
 		if t.Tree {
 			place = filepath.Join(t.root, filepath.FromSlash(f.Path))
 		}
-		if f.Staged == "" {
+		if target, lerr := os.Readlink(f.Staged); f.Staged == "" || lerr == nil {
 			if t.Tree {
 				os.Remove(place)
+			}
+			if t.Tree && lerr == nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(place), 0o700), os.Symlink(target, place)); err != nil {
+					return err
+				}
 			}
 			place = ""
 		} else if err := copyFinal(c, f, place); err != nil {

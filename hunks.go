@@ -8,6 +8,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/hunks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
@@ -27,6 +28,7 @@ type ChangedHunk struct {
 const (
 	HunksOverlap  = "overlap"   // others changed the same lines, or the index has others
 	HunksBinary   = "binary"    // it is no UTF-8 text
+	HunksLink     = "link"      // it is or was a symbolic link
 	HunksTooLarge = "too_large" // over 8 MiB
 	HunksNotKept  = "not_kept"  // history does not have all versions
 	HunksFiltered = "filtered"  // git converts its bytes, or would run a filter
@@ -35,7 +37,7 @@ const (
 )
 
 var hunkReasons = map[error]string{
-	hunks.ErrOverlap: HunksOverlap, hunks.ErrBinary: HunksBinary, hunks.ErrTooLarge: HunksTooLarge, hunks.ErrFiltered: HunksFiltered,
+	hunks.ErrOverlap: HunksOverlap, hunks.ErrBinary: HunksBinary, hunks.ErrLink: HunksLink, hunks.ErrTooLarge: HunksTooLarge, hunks.ErrFiltered: HunksFiltered,
 	hunks.ErrIgnored: HunksIgnored, hunks.ErrUnmerged: HunksUnmerged, hunks.ErrNoFile: HunksUnmerged,
 }
 
@@ -173,6 +175,9 @@ func (n *netting) version(rec *journal.Record, m *journal.Mutation, before bool)
 	}
 	if sha == "" {
 		return v, nil
+	}
+	if fsx.KindOf(mode) == fsx.Symlink {
+		return v, hunks.ErrLink
 	}
 	v.Exists, v.Exec = true, mode&0o100 != 0
 	if size > hunks.Limit || n.left < size {

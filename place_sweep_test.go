@@ -11,7 +11,7 @@ import (
 
 // elsewhere are the scenarios that are repeated with the state elsewhere: one for
 // each primitive, and several in one commit.
-var elsewhere = []string{"create_deep", "overwrite", "append", "several", "delete", "move", "move_over", "undo_tx", "restore", "tx"}
+var elsewhere = []string{"create_deep", "overwrite", "append", "several", "delete", "move", "move_over", "undo_tx", "restore", "tx", "undo_links"}
 
 // TestCrashSweepElsewhere is TestCrashSweep, and that of recovery, with the state
 // in the git directory and on another file system.
@@ -22,7 +22,11 @@ func TestCrashSweepElsewhere(t *testing.T) {
 				continue
 			}
 			c.sim.State, c.opts.Sync = state, rw.SyncFull
+			disk := c.disk
 			c.disk = func(f *simfs.FS) {
+				if disk != nil {
+					disk(f)
+				}
 				f.MkdirAll(path.Dir(state))
 				if layout == "mount" {
 					f.MountAt("elsewhere")

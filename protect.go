@@ -118,7 +118,11 @@ func (c *commit) ruleFor(m *engine.Mutation) (guarded, bool) {
 		return found, false
 	}
 	for _, p := range []string{m.Path, m.Target.Path} {
-		rule, ok := protect.Match(p)
+		match := protect.Match
+		if m.Link() {
+			match = protect.MatchLink
+		}
+		rule, ok := match(p)
 		if !ok || c.s.policy().excepts(p) {
 			continue
 		}

@@ -161,7 +161,7 @@ func (out *ReadResult) show(part []byte) {
 
 // readVersion is read for an earlier version of the file.
 func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadResult, error) {
-	path, err := s.identity(r.Path)
+	path, err := s.versioned(r.Path)
 	if err != nil {
 		return out, err
 	}

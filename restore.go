@@ -98,7 +98,7 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 	if s.keyKnown(c.Req.Key) { // the key answers
 		return &history.Version{Seq: r.Version}, nil
 	}
-	path, err := s.identity(r.Path)
+	path, err := s.versioned(r.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,11 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 	if !force {
 		m.Expected, m.Guarded = &believed, true
 	}
+	if v.M.Link() || newest.M.Link() {
+		m.NoFollow, m.WasLink, m.Perm = true, newest.M.Link(), &v.M.Mode
+	}
 	if v.M.SHA256 == "" {
-		m.Op, m.AbsentOK = engine.OpDelete, true
+		m.Op, m.AbsentOK, m.Perm = engine.OpDelete, true, nil
 		return m, nil
 	}
 	src, _, err := s.versions.VersionContent(v)
@@ -139,6 +142,9 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 	mode := v.M.Mode
 	if newest.M.SHA256 == "" { // what was to be kept from others stays so
 		mode = newest.M.Mode
+	}
+	if m.NoFollow {
+		mode = 0 // Perm is
 	}
 	sum, err := s.takeKept(ctx, c, m, src, mode)
 	if err != nil {

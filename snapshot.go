@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -83,6 +84,8 @@ type SnapshotFile struct {
 	PrevSHA256 Digest `json:"prev_sha256"`
 	// Size in the later state, in bytes.
 	Bytes int64 `json:"bytes"`
+	// True for a symbolic link in the later state. Its content is its target.
+	Link bool `json:"link,omitempty"`
 }
 
 // SnapshotRestoreRequest asks for the workspace to become what it was.
@@ -209,7 +212,24 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (a, b map[string
 	if err != nil {
 		return nil, nil, err
 	}
-	return x.All(), y.All(), nil
+	a, b = statesOf(x, y)
+	return a, b, nil
+}
+
+// statesOf are the files of two indexes. Symbolic links that the earlier form of one
+// does not know are left out of the other.
+func statesOf(x, y *observe.Index) (a, b map[string]observe.File) {
+	a, b = x.All(), y.All()
+	unknown := func(of map[string]observe.File) func(string, observe.File) bool {
+		return func(p string, f observe.File) bool { return f.Link() && of[p].Entry == nil }
+	}
+	if !x.Links {
+		maps.DeleteFunc(b, unknown(a))
+	}
+	if !y.Links {
+		maps.DeleteFunc(a, unknown(b))
+	}
+	return a, b
 }
 
 // differences are what leads from one state to another, in the order of paths.
@@ -218,11 +238,11 @@ func differences(from, to map[string]observe.File) (list []SnapshotFile) {
 		was, ok := from[p]
 		switch {
 		case !ok:
-			list = append(list, SnapshotFile{Path: p, Change: "created", SHA256: now.SHA, Bytes: now.Size})
-		case was.SHA != now.SHA:
-			list = append(list, SnapshotFile{p, "changed", now.SHA, was.SHA, now.Size})
+			list = append(list, SnapshotFile{Path: p, Change: "created", SHA256: now.SHA, Bytes: now.Size, Link: now.Link()})
+		case was.SHA != now.SHA || was.Link() != now.Link():
+			list = append(list, SnapshotFile{p, "changed", now.SHA, was.SHA, now.Size, now.Link()})
 		case was.Mode != now.Mode:
-			list = append(list, SnapshotFile{p, "mode", now.SHA, was.SHA, now.Size})
+			list = append(list, SnapshotFile{p, "mode", now.SHA, was.SHA, now.Size, false})
 		}
 	}
 	for p, was := range from {
@@ -260,7 +280,7 @@ func (s *Store) SnapshotRestore(ctx context.Context, r SnapshotRestoreRequest) (
 		c.Release()
 		return out, c.Failed(err)
 	}
-	if len(c.Muts) == 0 && !s.keyKnown(c.Req.Key) {
+	if len(c.Muts)+len(c.Dirs) == 0 && !s.keyKnown(c.Req.Key) {
 		c.Release()
 		out.Status = StatusUnchanged
 		return out, nil
@@ -298,7 +318,8 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err != nil {
 		return err
 	}
-	then, now := x.All(), y.All()
+	c.Dirs = s.dirsToMake(observe.Directories(y, x))
+	then, now := statesOf(x, y)
 	list := differences(now, then)
 	if err := s.unattributed(list, snap.Seq, r.Force); err != nil {
 		return err
@@ -310,6 +331,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 		believed := d.PrevSHA256.String()
 		m := &engine.Mutation{
 			Path: d.Path, Op: engine.OpOverwrite, Kind: "restore", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true,
+			NoFollow: true, WasLink: now[d.Path].Link(),
 		}
 		c.Muts = append(c.Muts, m)
 		if d.Change == "deleted" {
@@ -362,7 +384,11 @@ func (s *Store) unattributed(list []SnapshotFile, after uint64, force bool) erro
 func (s *Store) takeSnapshotFile(ctx context.Context, c *commit, m *engine.Mutation, f observe.File, git *observe.Git) error {
 	mode := f.Mode
 	m.Perm = &mode
-	if sum, err := s.takeVersion(c, m, f.Hex(), mode); err != nil || sum == f.Hex() {
+	bits := mode
+	if f.Link() { // it has none of its own
+		bits = 0
+	}
+	if sum, err := s.takeVersion(c, m, f.Hex(), bits); err != nil || sum == f.Hex() {
 		return err
 	}
 	for _, place := range []func() (io.ReadCloser, error){
@@ -377,7 +403,7 @@ func (s *Store) takeSnapshotFile(ctx context.Context, c *commit, m *engine.Mutat
 		if src == nil {
 			continue
 		}
-		sum, err := s.takeKept(ctx, c, m, src, mode)
+		sum, err := s.takeKept(ctx, c, m, src, bits)
 		src.Close()
 		if err != nil {
 			return err

@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"sort"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
@@ -218,6 +221,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 			out.IgnoredNotUndone = append(out.IgnoredNotUndone, rec.Group.Ignored...)
 		}
 	}
+	c.Dirs = s.undoDirs(recs)
 	files := undoFiles(recs)
 	c.Expects = len(files)
 	git := s.observed.Git(ctx)
@@ -259,7 +263,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 // the file that held them, that is what the caller has to know.
 func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
 	for _, f := range files {
-		if have, err := s.engine.HashPath(f.path); err == nil && have != f.newest.SHA256 {
+		if have, err := s.engine.HashEntry(f.path); err == nil && have != f.newest.SHA256 {
 			e = engine.ChangedOutside("undo", f.newest.SHA256, have)
 			e.Path = f.path
 			break
@@ -283,7 +287,7 @@ func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
 			return false
 		}
 		for i := range rec.Muts {
-			if rec.Muts[i].Class == "" && rec.Muts[i].ImportID == "" {
+			if (rec.Muts[i].Class == "" || rec.Muts[i].Class == journal.ClassDirectory) && rec.Muts[i].ImportID == "" {
 				return true
 			}
 		}
@@ -326,17 +330,57 @@ func undoFiles(recs []*journal.Record) []undoing {
 	return out
 }
 
+// undoDirs are the directories of some commits, newest commit first, as they were
+// before.
+func (s *Store) undoDirs(recs []*journal.Record) (list []journal.Mutation) {
+	at := map[string]int{}
+	for _, rec := range recs {
+		for i := range rec.Muts {
+			m := &rec.Muts[i]
+			if m.Class != journal.ClassDirectory {
+				continue
+			}
+			j, ok := at[m.Path]
+			if !ok {
+				j = len(list)
+				at[m.Path] = j
+				list = append(list, journal.Mutation{Path: m.Path, PrevMode: m.Mode})
+			}
+			list[j].Mode = m.PrevMode
+		}
+	}
+	return s.dirsToMake(list)
+}
+
+// dirsToMake are the changes of directories that a commit may make: those that
+// change something, and not the empty ones that git would take for parts of a
+// repository.
+func (s *Store) dirsToMake(list []journal.Mutation) []journal.Mutation {
+	return slices.DeleteFunc(list, func(d journal.Mutation) bool {
+		part := gitdir.Part(path.Base(d.Path), s.repositories.folds)
+		return d.Mode == d.PrevMode || d.PrevMode == 0 && part != "" && s.engine.IsThere(engine.JoinPath(engine.ParentOf(d.Path), gitdir.Head))
+	})
+}
+
 // undoOne is the mutation that brings one file back.
 func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.Git) (*engine.Mutation, error) {
 	believed := f.newest.SHA256
-	m := &engine.Mutation{Path: f.path, Op: engine.OpOverwrite, Kind: "undo", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true}
+	m := &engine.Mutation{
+		Path: f.path, Op: engine.OpOverwrite, Kind: "undo", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true,
+		NoFollow: true, WasLink: f.newest.Link(),
+	}
 	sha, size := f.oldest.PrevSHA256, f.oldest.PrevBytes
 	if sha == "" {
 		m.Op, m.AbsentOK = engine.OpDelete, true
 		return m, nil
 	}
-	if f.oldest.PrevMode != 0 {
-		m.Perm = &f.oldest.PrevMode
+	before := f.oldest.ModeBefore()
+	mode := before
+	switch {
+	case fsx.KindOf(before) == fsx.Symlink:
+		m.Perm, mode = &before, 0
+	case f.oldest.PrevMode != 0:
+		m.Perm = &before
 	}
 	if sum, err := s.takeVersion(c, m, sha, f.oldest.Mode); err != nil || sum == sha {
 		return m, err
@@ -354,7 +398,7 @@ func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.
 		if src == nil {
 			continue
 		}
-		sum, err := s.takeKept(ctx, c, m, src, f.oldest.Mode)
+		sum, err := s.takeKept(ctx, c, m, src, mode)
 		src.Close()
 		if err != nil {
 			return m, err
@@ -414,7 +458,7 @@ func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
 // startOf opens the first bytes of a file: what it was before something was
 // appended; nil when there is no such file.
 func (s *Store) startOf(path string, size int64) (io.ReadCloser, error) {
-	t, err := s.engine.Locate(path)
+	t, err := s.engine.LocateEntry(path)
 	if err != nil {
 		return nil, nil
 	}

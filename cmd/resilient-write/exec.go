@@ -137,11 +137,6 @@ func (a *app) sayExec(out *rw.ExecResult) {
 	if out.Ignored > 0 && !out.Discarded {
 		a.note("%d files that git ignores were changed too, without versions", out.Ignored)
 	}
-	for _, p := range out.Symlinks {
-		if !out.Discarded {
-			a.note("the symbolic link %s was changed too, without a version", printable(p))
-		}
-	}
 	for _, p := range out.NotApplied {
 		a.note("%s could not be brought into the workspace", printable(p))
 	}

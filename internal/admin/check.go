@@ -222,7 +222,7 @@ func (c *checker) files() error {
 		if want.imported { // it speaks of another workspace
 			continue
 		}
-		have, err := c.Engine.HashPath(path)
+		have, err := c.Engine.HashEntry(path)
 		if want.sha == "" && c.Engine.NoFile(err) {
 			continue // gone it is, whatever has its name or that of its directory now
 		}

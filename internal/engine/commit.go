@@ -85,6 +85,7 @@ type Commit struct {
 	judge Judge
 	Req   Request
 	Muts  []*Mutation
+	Dirs  []journal.Mutation // directories that are made, removed if empty, or get another mode; only with Path, Mode and PrevMode
 	Began time.Time
 	Inv   string // invocation id
 
@@ -95,6 +96,7 @@ type Commit struct {
 	refilled func()             // waits for the slots that are made beside it; nil: none are
 	newDirs  []string           // directories that the row says it makes, outermost first
 	made     []madeDir          // those that it made
+	ways     []*Mutation        // lead to directories that it makes for themselves
 	entered  map[string]fsx.Dir // directories that were absent, by path
 	Handles  []io.Closer        // opened on the way
 	Expects  int                // mutations that it will have
@@ -104,6 +106,7 @@ type Commit struct {
 	Rec      *journal.Record    // once written
 	Replayed *journal.Record    // the commit that the idempotency key had done
 	Ended    bool               // nothing is left to do
+	links    bool               // slots of staging/ hold symbolic links, which its flush makes durable
 	handed   bool               // settling was handed to the background
 	counted  bool               // counted in until release, because it has spooled
 	Diff     string             // of a dry run, or when it is asked for
@@ -232,6 +235,9 @@ func (c *Commit) Release() {
 	}
 	if c.Rec == nil {
 		c.unmakeDirs()
+	}
+	for _, m := range c.ways {
+		m.Target.Close()
 	}
 	if !c.handed {
 		closeAll(c.Handles)

@@ -290,9 +290,10 @@ func ShaOf(f fsx.File, size int64) (string, error) {
 	return d.Hex(), nil
 }
 
-// OpenCurrent opens a file as it is.
+// OpenCurrent opens a file as it is, by the path that it has in the journal. The
+// content of a symbolic link is its target.
 func (s *Engine) OpenCurrent(path string) (io.ReadCloser, int64, error) {
-	t, err := s.Locate(path)
+	t, err := s.LocateEntry(path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -300,7 +301,7 @@ func (s *Engine) OpenCurrent(path string) (io.ReadCloser, int64, error) {
 	if !t.Exists() {
 		return nil, 0, fs.ErrNotExist
 	}
-	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
+	f, err := fsx.OpenEntry(t.Parent, t.Name)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -82,11 +82,11 @@ func (c *Commit) flushStaged() error {
 			if err := lent.change(func(fsx.File) error { return nil }); err != nil {
 				return err
 			}
-		case foreign:
+		case foreign && !m.Prev.Link():
 			flushes = append(flushes, m.Prev.File.Sync)
 		}
 		switch {
-		case !m.holdsBytes() || m.isLent():
+		case !m.holdsBytes() || m.isLent() || m.Link(): // a link with its directory
 		case m.Slot.Mark != nil:
 			flushes = append(flushes, m.Slot.File.Sync)
 		default:
@@ -94,6 +94,9 @@ func (c *Commit) flushStaged() error {
 		}
 	}
 	staging := c.s.Disk.Staging
+	if c.links {
+		flushes = append(flushes, func() error { return c.s.SyncDir(staging) })
+	}
 	each := make([]func() error, 0, len(here))
 	for _, f := range here {
 		each = append(each, f.Sync)

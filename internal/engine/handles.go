@@ -65,7 +65,7 @@ func (c *Commit) openDirs() *relpath.Dirs {
 // its bytes by then, where names cannot be exchanged.
 func (c *Commit) lendPrev(m, heir *Mutation) {
 	h := c.lending()
-	if h == nil || m.Prev.File == nil {
+	if h == nil || m.Prev.File == nil || m.Prev.Link() { // the target of a link is in memory
 		return
 	}
 	id := inode{m.Prev.Stat.Dev, m.Prev.Stat.Ino}

@@ -77,6 +77,21 @@ func (s *Engine) NoFile(err error) bool {
 	return d == fault.IsADirectory || d == fault.NotADirectory
 }
 
+// HashEntry hashes what is under a path of the journal; "" when it is absent.
+func (s *Engine) HashEntry(path string) (string, error) {
+	f, _, err := s.OpenCurrent(path)
+	if IsAbsent(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := NewDigest()
+	_, err = Move(sum, f)
+	return sum.Hex(), err
+}
+
 // HashPath hashes a file of the workspace; "" when it is absent.
 func (s *Engine) HashPath(path string) (string, error) {
 	target, err := s.Locate(path)

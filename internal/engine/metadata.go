@@ -12,7 +12,7 @@ import (
 // Ownership comes before the mode, because changing the owner clears the
 // set-id bits, and the mode after the ACL, which carries one of its own.
 func (m *Mutation) applyMetadata() error {
-	if !m.Prev.Exists {
+	if !m.Prev.Exists || m.Prev.Link() {
 		if err := m.newMetadata(); err != nil || m.Perm == nil {
 			return err
 		}

@@ -67,7 +67,9 @@ type Mutation struct {
 	Forgotten bool      // what is taken away goes on under another name: no history
 	Validate  bool      // the final file must be well formed
 	AbsentOK  bool      // a file that is to be deleted may be gone already
-	Perm      *uint32   // permission bits that the file gets; nil: those it has
+	Perm      *uint32   // permission bits that the file gets, or fsx.ModeLink; nil: those it has
+	NoFollow  bool      // the path names what is there itself, also a symbolic link
+	WasLink   bool      // expected is the target of a symbolic link
 
 	base   []byte // of a merge: the version that the caller expects
 	Base   string // its hash, once merged
@@ -102,6 +104,10 @@ func (m *Mutation) Warn(reason string) {
 		m.Warnings = append(m.Warnings, reason)
 	}
 }
+
+// Link reports whether the mutation makes a symbolic link, whose target is its
+// content.
+func (m *Mutation) Link() bool { return m.Perm != nil && *m.Perm == fsx.ModeLink }
 
 // HidePath makes sure that a path that was never looked at, or that is none of
 // the workspace, is told to nobody.
@@ -139,6 +145,9 @@ type fileFacts struct {
 	File   fsx.File // open for reading
 }
 
+// Link reports whether it is a symbolic link, whose target is its content.
+func (p fileFacts) Link() bool { return p.Exists && p.Stat.Kind == fsx.Symlink }
+
 // Reader reads the file from its start.
 func (p fileFacts) Reader() io.Reader { return io.NewSectionReader(p.File, 0, p.Stat.Size) }
 
@@ -150,6 +159,9 @@ func (m *Mutation) look(ctx context.Context, s *Engine) error {
 		return nil
 	}
 	f, err := m.Target.Parent.Open(m.Target.Name, fsx.Read, 0)
+	if m.NoFollow && err != nil {
+		f, err = fsx.OpenEntry(m.Target.Parent, m.Target.Name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -214,10 +226,11 @@ func (m *Mutation) judge(ctx context.Context, s *Engine) error {
 	if m.Op == OpCreate {
 		return m.alreadyDone(fault.New(fault.FileAlreadyExists).With("existing_sha256", m.Prev.SHA))
 	}
-	if m.Guarded && *m.Expected != m.Prev.SHA {
+	expected := m.Expected == nil || *m.Expected == m.Prev.SHA && m.WasLink == m.Prev.Link()
+	if m.Guarded && !expected {
 		return ChangedOutside(m.Kind, *m.Expected, m.Prev.SHA)
 	}
-	if m.Expected != nil && *m.Expected != m.Prev.SHA {
+	if !expected {
 		if ok, err := m.mergeable(s); err != nil {
 			return err
 		} else if !ok {
@@ -283,6 +296,8 @@ func (m *Mutation) composeFinal(ctx context.Context, c *Commit) error {
 	m.stageSHA, m.Mode, m.traits = d.Hex(), m.Prev.Stat.Mode, t
 	if m.Perm != nil {
 		m.Mode = *m.Perm
+	} else if m.Prev.Link() { // a file takes its place
+		m.Mode = 0o666
 	}
 	if t.nul {
 		m.Warn(warnNULBytes)
@@ -436,7 +451,7 @@ func (m *Mutation) Unchanged() bool {
 	if m.Op == OpDelete {
 		return !m.Prev.Exists
 	}
-	return m.Prev.Exists && m.SHA == m.Prev.SHA && m.Source == nil && (m.Perm == nil || *m.Perm == m.Prev.Stat.Mode)
+	return m.Prev.Exists && m.SHA == m.Prev.SHA && m.Source == nil && (m.Perm == nil && !m.Prev.Link() || m.Perm != nil && *m.Perm == m.Prev.Stat.Mode)
 }
 
 // carried reports whether the mutation is the old name of a move, which the one
@@ -477,7 +492,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.How), PrevID: m.Prev.id(),
 		PaySHA256: m.paySHA, PayBytes: m.PayBytes,
 	}
-	if m.Prev.Exists && m.Perm != nil && m.Mode != m.Prev.Stat.Mode {
+	if m.Prev.Exists && (m.Perm != nil || m.Prev.Link()) && m.Mode != m.Prev.Stat.Mode {
 		row.PrevMode = m.Prev.Stat.Mode
 	}
 	if m.Target.Path != m.Path {

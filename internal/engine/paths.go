@@ -27,6 +27,16 @@ func (s *Engine) Locate(path string) (*relpath.Target, error) {
 	return s.Tree.Resolve(path)
 }
 
+// LocateEntry is Locate that does not follow a symbolic link under the final name.
+func (s *Engine) LocateEntry(path string) (*relpath.Target, error) {
+	if strings.HasPrefix(path, StateDirName+"/") {
+		return s.Locate(path)
+	}
+	tree := s.Tree
+	tree.NoFollow = true
+	return tree.Resolve(path)
+}
+
 // LocateObject finds an object of the state directory. Its path in the
 // journal begins with the default name of that directory, wherever it lies.
 func (s *Engine) LocateObject(object string) (*relpath.Target, error) {

@@ -276,7 +276,7 @@ func (s *Engine) sweepBeside(mark publish.Slot) error {
 	if err != nil || !strings.HasPrefix(string(data), besideMark) {
 		return nil
 	}
-	target, err := s.Locate(strings.TrimPrefix(string(data), besideMark))
+	target, err := s.LocateEntry(strings.TrimPrefix(string(data), besideMark))
 	if err != nil {
 		return nil
 	}
@@ -424,7 +424,7 @@ func (s *Engine) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
 		_, ino, _ := publish.ParseSlot(m.Slot)
 		return publish.Slot{Dir: s.Disk.Staging, Name: m.Slot, Ino: ino}, func() {}, nil
 	}
-	target, err := s.Locate(m.Identity())
+	target, err := s.LocateEntry(m.Identity())
 	if err != nil {
 		return publish.Slot{}, nil, err
 	}
@@ -497,7 +497,7 @@ func (s *Engine) isDoubtful(path string) (bool, error) {
 }
 
 func (s *Engine) syncParent(path string) error {
-	target, err := s.Locate(path)
+	target, err := s.LocateEntry(path)
 	if err != nil {
 		return nil // it leads nowhere now: nothing is there to be flushed
 	}
@@ -573,6 +573,9 @@ func (s *Engine) settleFinished(all []*finisher) error {
 	seen := map[[2]uint64]bool{}
 	for _, f := range all {
 		if err := f.flush(seen); err != nil {
+			return err
+		}
+		if err := s.arrange(f.rec); err != nil {
 			return err
 		}
 	}

@@ -157,7 +157,7 @@ func (p *recovered) open() error {
 			return err
 		}
 	}
-	if p.target, err = s.Locate(m.Identity()); err != nil {
+	if p.target, err = s.LocateEntry(m.Identity()); err != nil {
 		if p.ch != nil && p.file == nil {
 			return p.foundGone(err)
 		}
@@ -198,7 +198,7 @@ func (p *recovered) isStaged(st fsx.Stat) (bool, error) {
 	if how == publish.Move || how == publish.Delete {
 		return st.Size == 0, nil
 	}
-	f, err := p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0)
+	f, err := fsx.OpenEntry(p.ch.Slot.Dir, p.ch.Slot.Name)
 	if err != nil {
 		return false, err
 	}
@@ -208,16 +208,23 @@ func (p *recovered) isStaged(st fsx.Stat) (bool, error) {
 	if how == publish.Append {
 		want = p.m.PaySHA256
 	}
-	return d.Hex() == want, err
+	return d.Hex() == want && st.Kind == fsx.KindOf(p.m.Mode), err
 }
 
 // saveTarget makes what is under the name a version.
 func (p *recovered) saveTarget() error {
-	f, st, err := OpenIfThere(p.target.Parent, p.target.Name)
-	if f == nil || err != nil {
+	f, err := fsx.OpenEntry(p.target.Parent, p.target.Name)
+	if IsAbsent(err) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
 	sha, err := ShaOf(f, st.Size)
 	if err != nil {
 		return err
@@ -239,7 +246,7 @@ func (p *recovered) openBytes() error {
 	if err != nil || held != publish.Staged {
 		return err
 	}
-	if p.file, err = p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0); err != nil {
+	if p.file, err = fsx.OpenEntry(p.ch.Slot.Dir, p.ch.Slot.Name); err != nil {
 		return err
 	}
 	st, err := p.file.Stat()
@@ -463,7 +470,7 @@ func (p *recovered) conflict(ctx context.Context) error {
 // facts are the hash and size of what is under a path now; "" and 0 where it
 // cannot be read.
 func (s *Engine) facts(path string) (sha string, size int64) {
-	target, err := s.Locate(path)
+	target, err := s.LocateEntry(path)
 	if err != nil {
 		return "", 0
 	}
@@ -471,7 +478,7 @@ func (s *Engine) facts(path string) (sha string, size int64) {
 	if !target.Exists() {
 		return "", 0
 	}
-	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
+	f, err := fsx.OpenEntry(target.Parent, target.Name)
 	if err != nil {
 		return "", 0
 	}
@@ -527,8 +534,7 @@ func (p *recovered) openReplaced() bool {
 	if err != nil || held != publish.Other {
 		return false
 	}
-	p.replaced, err = p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0)
-	if err != nil {
+	if p.replaced, err = p.ch.Slot.Dir.Open(p.ch.Slot.Name, fsx.Read, 0); err != nil { // a symbolic link was flushed with its name
 		p.replaced = nil
 	}
 	return err == nil
@@ -586,6 +592,9 @@ func (p fileFacts) id() string {
 func beforeOf(m *journal.Mutation) publish.File {
 	f := publish.File{Exists: m.PrevSHA256 != "", SHA256: m.PrevSHA256}
 	f.Stat.Size = m.PrevBytes
+	if before := m.ModeBefore(); fsx.KindOf(before) == fsx.Symlink {
+		f.Stat.Mode = before
+	}
 	fmt.Sscanf(strings.ReplaceAll(m.PrevID, ".", " "), "%d %d %d %d", &f.Stat.Ino, &f.Stat.Size, &f.Stat.Mtime, &f.Stat.Ctime)
 	return f
 }

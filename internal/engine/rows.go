@@ -148,7 +148,7 @@ func (r *RowIndex) foldOpen(rec *journal.Record) {
 		delete(r.open, rec.Ref)
 	case rec.Note != nil && rec.Note.What == noteInPlace:
 		r.over = append(r.over, overNote{rec.Ref, rec.Note.Path})
-	case rec.Kind == journal.KindCommit && slices.ContainsFunc(rec.Muts, func(m journal.Mutation) bool { return m.Slot != "" }):
+	case rec.Kind == journal.KindCommit && slices.ContainsFunc(rec.Muts, func(m journal.Mutation) bool { return m.Slot != "" || m.Class == journal.ClassDirectory }):
 		r.open[rec.Seq] = rec.Writer
 	}
 }

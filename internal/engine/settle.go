@@ -170,7 +170,7 @@ func (s *Engine) keep(x spent) error {
 	f := x.held
 	if f == nil {
 		var err error
-		if f, err = x.slot.Dir.Open(x.slot.Name, fsx.Read, 0); err != nil {
+		if f, err = fsx.OpenEntry(x.slot.Dir, x.slot.Name); err != nil {
 			return err
 		}
 		defer f.Close()
@@ -193,7 +193,7 @@ func (s *Engine) keep(x spent) error {
 		sha = d.Hex()
 	}
 	// Only a file that nobody else can still write to may become an object.
-	if st.Nlink == 1 && f.Unshared() {
+	if st.Kind == fsx.Regular && st.Nlink == 1 && f.Unshared() {
 		if x.check && !x.flushed && s.Opts.Sync != SyncOff {
 			if err := f.Sync(); err != nil {
 				return err
@@ -211,7 +211,7 @@ func (s *Engine) keep(x spent) error {
 		return err
 	}
 	s.countKept(x, st.Size, sha)
-	if st.Nlink == 1 && s.linger(x, f, st) {
+	if st.Kind == fsx.Regular && st.Nlink == 1 && s.linger(x, f, st) {
 		return nil
 	}
 	return x.slot.Remove()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -49,9 +50,14 @@ func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
 	if !portable {
 		m.Warn(warnNameNotPortable)
 	}
+	tree.NoFollow = m.NoFollow
 	target, err := tree.Resolve(rel)
 	if err != nil {
 		return err
+	}
+	if m.NoFollow && target.Linked {
+		target.Close()
+		return fault.New(fault.ChangedOutside).Hintf("a directory of the path is a symbolic link by now, so nothing was changed; remove the link, or choose another path")
 	}
 	for _, path := range []string{rel, target.Path} { // a link has two names
 		if err := c.s.Host.Permitted(path); err != nil {
@@ -220,8 +226,10 @@ func (c *Commit) About(m *Mutation, err error) error {
 func (c *Commit) compose(ctx context.Context) error {
 	unchanged := 0
 	for _, m := range c.Muts {
-		if err := c.judge.Transform(ctx, m); err != nil {
-			return c.About(m, err)
+		if !m.Link() {
+			if err := c.judge.Transform(ctx, m); err != nil {
+				return c.About(m, err)
+			}
 		}
 		if err := m.composeFinal(ctx, c); err != nil {
 			return c.About(m, err)
@@ -238,7 +246,7 @@ func (c *Commit) compose(ctx context.Context) error {
 			c.Diff += m.preview()
 		}
 	}
-	if unchanged == len(c.Muts) && !(c.Complete && c.judge.Verifies()) {
+	if unchanged == len(c.Muts) && len(c.Dirs) == 0 && !(c.Complete && c.judge.Verifies()) {
 		c.Ended = true
 		return c.keepUnchanged()
 	}
@@ -256,7 +264,7 @@ func (c *Commit) keepUnchanged() error {
 		if m.Op == OpDelete {
 			continue
 		}
-		f, err := m.Target.Parent.Open(m.Target.Name, fsx.Read, 0)
+		f, err := fsx.OpenEntry(m.Target.Parent, m.Target.Name)
 		if err != nil {
 			return err
 		}
@@ -275,7 +283,13 @@ func (c *Commit) keepUnchanged() error {
 // stage writes the final bytes to slots, shows them to the verifiers and makes
 // them durable.
 func (c *Commit) stage(ctx context.Context) error {
+	if err := c.directoryTargets(); err != nil {
+		return err
+	}
 	if err := c.planDirs(); err != nil {
+		return err
+	}
+	if err := c.makeDirectories(ctx); err != nil {
 		return err
 	}
 	for _, m := range c.Muts {
@@ -314,7 +328,7 @@ func (c *Commit) mostNewDirs() int {
 // makes one.
 func (c *Commit) planDirs() error {
 	named, size := map[string]bool{}, 0
-	for _, m := range c.Muts {
+	for _, m := range slices.Concat(c.Muts, c.ways) {
 		path := ExistingPath(m.Target)
 		for _, name := range m.Target.Missing {
 			if path = JoinPath(path, name); !named[path] {
@@ -452,7 +466,7 @@ func (c *Commit) settle(ctx context.Context) error {
 			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA)
 		}
 	}
-	if c.s.Opts.Sync == SyncJournal {
+	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 {
 		c.keepHeads()
 		c.handed = true
 		todo.closers = append(c.Handles, c.dirs)
@@ -462,7 +476,11 @@ func (c *Commit) settle(ctx context.Context) error {
 		}
 		return c.s.Behind.add(todo)
 	}
-	if err := todo.flush(c.s); err != nil {
+	err := todo.flush(c.s)
+	if err == nil {
+		err = c.s.arrange(c.Rec)
+	}
+	if err != nil {
 		return c.s.Poison(err)
 	}
 	c.keepHeads()
@@ -499,6 +517,11 @@ func (c *Commit) row() (*journal.Record, error) {
 		}
 		rec.Muts = append(rec.Muts, row)
 	}
+	dirs, err := c.directoryRows()
+	if err != nil {
+		return nil, err
+	}
+	rec.Muts = append(rec.Muts, dirs...)
 	if c.s.Opts.Sync == SyncOff {
 		rec.Level = string(SyncOff)
 	}

@@ -21,6 +21,8 @@ func howToReplace(m *Mutation, s *Engine) publish.How {
 	switch {
 	case !m.Prev.Exists:
 		return publish.Create
+	case m.Link() || m.Prev.Link():
+		return publish.Replace
 	case m.Prev.Stat.Nlink > 1 && s.Opts.HardLinks == hardLinksInPlace:
 		m.Warn(warnRewrittenInPlace)
 		return publish.InPlace
@@ -74,6 +76,37 @@ func (c *Commit) lendSlot(x *slotted) error {
 	return nil
 }
 
+// takeLink makes a slot of the state directory that holds a symbolic link.
+func (c *Commit) takeLink(target string) (x *slotted, err error) {
+	x = &slotted{}
+	err = c.spare.Try(func() (err error) {
+		x.Slot, err = c.s.slots.Link(target)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.links = true
+	if x.File, err = fsx.OpenEntry(x.Dir, x.Name); err != nil {
+		x.Drop()
+		return nil, err
+	}
+	return x, nil
+}
+
+// linkTarget is the target of the symbolic link that the mutation makes, "" for a
+// file.
+func (m *Mutation) linkTarget(ctx context.Context) (string, error) {
+	if !m.Link() {
+		return "", nil
+	}
+	target, err := io.ReadAll(NewStoppable(ctx, m.Final.Reader()))
+	if err == nil && len(target) == 0 {
+		err = fault.New(fault.Internal)
+	}
+	return string(target), err
+}
+
 // Drop removes the slot with what it holds. The record of one beside a target
 // stays until that is gone durably.
 func (x *slotted) Drop() {
@@ -99,7 +132,7 @@ func (x *slotted) close() {
 // durably and before it is made: nothing else would lead there.
 //
 //	write(mark)  fsync(mark)  openat(parent, .rw-mark.new)  renameat(.rw-mark.new, .rw-mark-inode)  fsync(parent)
-func (c *Commit) takeBeside(m *Mutation) (*slotted, error) {
+func (c *Commit) takeBeside(m *Mutation, target string) (*slotted, error) {
 	mark, err := c.takeSlot()
 	if err != nil {
 		return nil, err
@@ -119,14 +152,19 @@ func (c *Commit) takeBeside(m *Mutation) (*slotted, error) {
 	mark.close()
 	dir := m.Target.Parent
 	err = c.spare.Try(func() (err error) {
-		x.Name, err = publish.MakeSlot(dir, besidePrefix+mark.Name)
+		x.Name, err = publish.MakeSlot(dir, besidePrefix+mark.Name, target)
 		return err
 	})
 	if err != nil {
 		return fail(err)
 	}
 	x.Dir, x.Ino = dir, besideInode(x.Name)
-	if x.File, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0); err == nil && c.s.Opts.Sync != SyncOff {
+	if target != "" {
+		x.File, err = fsx.OpenEntry(dir, x.Name)
+	} else {
+		x.File, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0)
+	}
+	if err == nil && c.s.Opts.Sync != SyncOff {
 		err = c.s.SyncDir(dir)
 	}
 	if err != nil {
@@ -162,13 +200,13 @@ func (m *Mutation) stage(ctx context.Context, c *Commit) error {
 		return nil // of a move, the slot is that of the new name
 	}
 	m.copyAppend(c.s)
-	if err := m.place(c); err != nil {
+	if err := m.place(ctx, c); err != nil {
 		return err
 	}
 	switch {
 	case m.Source != nil:
 		return m.stageMove(c)
-	case m.How == publish.Delete:
+	case m.How == publish.Delete || m.Link():
 		return nil
 	}
 	if !m.Spooled {
@@ -199,7 +237,7 @@ func (m *Mutation) checkStaged(deep bool) error {
 		}
 	}
 	m.stageSt = st
-	if m.How == publish.Create {
+	if m.How == publish.Create || m.Prev.Link() {
 		m.Mode = st.Mode
 	}
 	sha := m.stageSHA
@@ -217,7 +255,7 @@ func (m *Mutation) checkStaged(deep bool) error {
 }
 
 // place takes the slot on the file system of the target, if there is none yet.
-func (m *Mutation) place(c *Commit) error {
+func (m *Mutation) place(ctx context.Context, c *Commit) error {
 	beside := false
 	if m.How != publish.Append && m.How != publish.InPlace {
 		parent, err := m.Target.Parent.Stat()
@@ -228,14 +266,22 @@ func (m *Mutation) place(c *Commit) error {
 		beside = parent.Dev != c.s.Disk.dev
 	}
 	old := m.Slot
-	if old != nil && !beside {
+	if old != nil && !beside && !m.Link() {
 		return nil
 	}
-	var err error
-	if beside {
-		m.Slot, err = c.takeBeside(m)
-	} else {
+	target, err := m.linkTarget(ctx)
+	switch {
+	case err != nil:
+		return err
+	case beside:
+		m.Slot, err = c.takeBeside(m, target)
+	case target != "":
+		m.Slot, err = c.takeLink(target)
+	default:
 		m.Slot, err = c.takeSlot()
+	}
+	if target != "" && errors.Is(err, fsx.ErrUnsupported) {
+		err = c.About(m, fault.New(fault.NotARegularFile).Because(err).Hintf("a symbolic link was here, and none can be made on this file system or by this process, so nothing was changed; restore the other files one by one"))
 	}
 	if err != nil || old == nil {
 		if m.Slot == nil {

@@ -58,7 +58,7 @@ func (s *Engine) renewWitness() {
 		return
 	}
 	dir.Remove(WitnessStem + publish.Unnamed)
-	if _, err := publish.MakeSlot(dir, WitnessStem); err != nil || s.syncDirs(dir) != nil {
+	if _, err := publish.MakeSlot(dir, WitnessStem, ""); err != nil || s.syncDirs(dir) != nil {
 		return
 	}
 	for _, name := range names {

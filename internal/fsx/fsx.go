@@ -24,8 +24,8 @@ import (
 )
 
 // ErrUnsupported is returned by the operations that not every file system
-// offers: Exchange, RenameNoReplace, Link, Clone, SyncFiles, SyncVolume, extended
-// attributes, Unshared.
+// offers: Exchange, RenameNoReplace, Link, Symlink, Clone, SyncFiles, SyncVolume,
+// extended attributes, Unshared.
 var ErrUnsupported = errors.New("operation not supported by this file system")
 
 // Dir is an open directory. It is safe for concurrent use. It stays valid and
@@ -49,6 +49,11 @@ type Dir interface {
 
 	// Readlink returns the target of the symlink name.
 	Readlink(name string) (string, error)
+
+	// Symlink makes the symlink name, which leads to target. It fails with
+	// fs.ErrExist when name is taken, and with ErrUnsupported where links cannot
+	// be made. The link and its target are durable after Sync of this directory.
+	Symlink(target, name string) error
 
 	// Names returns the names in the directory, sorted.
 	Names() ([]string, error)
@@ -199,12 +204,30 @@ type Stat struct {
 	Dev   uint64
 	Ino   uint64
 	Nlink uint64
-	Mode  uint32 // permission bits, setuid 04000, setgid 02000, sticky 01000
+	Mode  uint32 // permission bits, setuid 04000, setgid 02000, sticky 01000; of a symlink ModeLink
 	UID   int
 	GID   int
 	Size  int64 // bytes
 	Mtime int64 // nanoseconds since the Unix epoch
 	Ctime int64 // nanoseconds since the Unix epoch
+}
+
+// The modes of entries that are no files, as git writes them. The permission bits
+// of a symlink mean nothing; a directory has its own besides.
+const (
+	ModeLink = 0o120000
+	ModeDir  = 0o040000
+)
+
+// KindOf is the kind of the entry that has a mode.
+func KindOf(mode uint32) Kind {
+	switch mode &^ 0o7777 {
+	case ModeLink:
+		return Symlink
+	case ModeDir:
+		return Directory
+	}
+	return Regular
 }
 
 // SameFile reports whether both describe one inode.

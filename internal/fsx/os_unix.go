@@ -187,9 +187,15 @@ func (d *dir) Readlink(name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// Symlink makes a symbolic link; only tests need one.
 func (d *dir) Symlink(target, name string) error {
-	return bare("symlink", name, unix.Symlinkat(target, d.fd(), name))
+	if err := checkName("symlink", name); err != nil {
+		return err
+	}
+	err := retry(func() error { return unix.Symlinkat(target, d.fd(), name) })
+	if err == unix.EPERM || err == unix.EOPNOTSUPP || err == unix.ENOSYS {
+		return unsupported("symlink", name, err)
+	}
+	return bare("symlink", name, err)
 }
 
 func (d *dir) Names() ([]string, error) {
@@ -311,11 +317,15 @@ func kindOf(mode uint32) Kind {
 
 func statOf(st *unix.Stat_t) Stat {
 	mtime, ctime := times(st)
-	return Stat{
+	out := Stat{
 		Kind: kindOf(uint32(st.Mode)), Dev: uint64(st.Dev), Ino: st.Ino, Nlink: uint64(st.Nlink),
 		Mode: uint32(st.Mode) & 0o7777, UID: int(st.Uid), GID: int(st.Gid), Size: st.Size,
 		Mtime: mtime.Nano(), Ctime: ctime.Nano(),
 	}
+	if out.Kind == Symlink {
+		out.Mode = ModeLink
+	}
+	return out
 }
 
 // DescriptorLimit is how many descriptors the process may have.

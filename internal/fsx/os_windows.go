@@ -121,6 +121,11 @@ func (d *dir) Lstat(name string) (Stat, error) {
 		return Stat{}, bare("lstat", name, err)
 	}
 	st := statOf(info)
+	if st.Kind == Symlink {
+		target, err := d.Readlink(name)
+		st.Size = int64(len(target))
+		return st, err
+	}
 	if st.Kind != Regular {
 		return st, nil
 	}
@@ -139,9 +144,10 @@ func (d *dir) Readlink(name string) (string, error) {
 	return target, bare("readlink", name, err)
 }
 
-// Symlink makes a symbolic link; only tests need one.
-func (d *dir) Symlink(target, name string) error {
-	return bare("symlink", name, d.root.Symlink(target, name))
+// Symlink is not offered: a link has no identity here that would tell whether it
+// was published, and most users must not make any.
+func (d *dir) Symlink(_, name string) error {
+	return &fs.PathError{Op: "symlink", Path: name, Err: ErrUnsupported}
 }
 
 func (d *dir) Names() ([]string, error) {
@@ -262,7 +268,7 @@ func statOf(info os.FileInfo) Stat {
 	case m.IsDir():
 		st.Kind = Directory
 	case m&os.ModeSymlink != 0:
-		st.Kind = Symlink
+		st.Kind, st.Mode = Symlink, ModeLink
 	}
 	if data, ok := info.Sys().(*syscall.Win32FileAttributeData); ok {
 		st.Ctime = time.Unix(0, data.CreationTime.Nanoseconds()).UnixNano()

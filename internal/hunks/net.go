@@ -14,6 +14,7 @@ import (
 var (
 	ErrOverlap  = errors.New("others changed the same lines")
 	ErrBinary   = errors.New("the file is binary")
+	ErrLink     = errors.New("it is a symbolic link")
 	ErrTooLarge = errors.New("the file is too large")
 )
 

@@ -2,11 +2,14 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strconv"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // The kinds of records.
@@ -77,7 +80,7 @@ type Mutation struct {
 	Bytes      int64    `json:"bytes"`
 	PrevSHA256 string   `json:"prev_sha256"`
 	PrevBytes  int64    `json:"prev_bytes,omitempty"`
-	Mode       uint32   `json:"mode,omitempty"`      // permission bits
+	Mode       uint32   `json:"mode,omitempty"`      // permission bits; 0120000 of a symbolic link
 	PrevMode   uint32   `json:"prev_mode,omitempty"` // where they were others
 	Rev        uint64   `json:"rev,omitempty"`       // how many versions the path has had
 	PrevSeq    uint64   `json:"prev_seq,omitempty"`
@@ -103,6 +106,19 @@ func (m *Mutation) Identity() string {
 	}
 	return m.Path
 }
+
+// Link reports whether the path is a symbolic link afterwards. Its content is its
+// target.
+func (m *Mutation) Link() bool {
+	return m.SHA256 != "" && fsx.KindOf(m.Mode) == fsx.Symlink
+}
+
+// ModeBefore is the mode of what was there.
+func (m *Mutation) ModeBefore() uint32 { return cmp.Or(m.PrevMode, m.Mode) }
+
+// ClassDirectory marks a mutation of a directory, which has modes and no content:
+// a mode of 0 says that it is not there.
+const ClassDirectory = "directory"
 
 // Note says something about the journal itself or about a row.
 type Note struct {

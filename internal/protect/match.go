@@ -34,7 +34,13 @@ func Rules() []Rule {
 
 // Match returns the first rule that a path falls under. A commit asks for
 // every path, so the rules are found by the names in it.
-func Match(path string) (Rule, bool) {
+func Match(path string) (Rule, bool) { return match(path, false) }
+
+// MatchLink is Match for a symbolic link, which also falls under the rules of what
+// lies in a directory of its name.
+func MatchLink(path string) (Rule, bool) { return match(path, true) }
+
+func match(path string, link bool) (Rule, bool) {
 	ix := made()
 	best := -1
 	take := func(n int) {
@@ -50,7 +56,8 @@ func Match(path string) (Rule, bool) {
 	for more := true; more; {
 		name, rest, more = strings.Cut(rest, "/")
 		for _, e := range ix.first[name] {
-			if e.rest == rest || e.rest != "" && rest != "" && doublestar.MatchUnvalidated(e.rest, rest) {
+			within := link && e.rest != "" && (rest == "" || strings.HasPrefix(e.rest, rest+"/"))
+			if within || e.rest == rest || e.rest != "" && rest != "" && doublestar.MatchUnvalidated(e.rest, rest) {
 				take(e.rule)
 			}
 		}

@@ -49,6 +49,8 @@ type Tree struct {
 	// It recognizes protected directories by identity, whatever they are
 	// called. nil asks for nothing.
 	Guard func(fsx.Stat) error
+	// NoFollow has a symlink under the final name be what the path names.
+	NoFollow bool
 	// Visit is shown every directory on the way, the root as "" and first,
 	// with the path that leads there without links; an error ends the walk.
 	// nil is shown nothing.
@@ -199,7 +201,7 @@ func (w *walk) finish(name string) error {
 		return nil
 	case err != nil:
 		return err
-	case st.Kind == fsx.Symlink:
+	case st.Kind == fsx.Symlink && !w.tree.NoFollow:
 		return w.expand(name)
 	}
 	w.final = name

@@ -16,7 +16,7 @@ import (
 func (v *View) Apply(root fsx.Dir, c Change) error {
 	return inside(root, path.Dir(c.Path), func(dir fsx.Dir) error {
 		name := path.Base(c.Path)
-		if st, err := dir.Lstat(name); err == nil && st.Kind != fsx.Symlink && (c.Link || c.Kind == Link) {
+		if st, err := dir.Lstat(name); err == nil && st.Kind != fsx.Symlink && c.Link {
 			return fs.ErrExist // another program created a file
 		}
 		switch c.Kind {

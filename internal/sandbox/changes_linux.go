@@ -82,7 +82,7 @@ func (v *View) entry(rel string, each func(Change) error) error {
 	switch {
 	case c.Kind == Other && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0:
 		return v.goneBelow(rel, each)
-	case old && st.Mode&unix.S_IFMT != was.Mode&unix.S_IFMT:
+	case old && replaced(was.Mode, st.Mode):
 		if err := v.goneBelow(rel, each); err != nil {
 			return err
 		}
@@ -97,6 +97,16 @@ func (v *View) entry(rel string, each func(Change) error) error {
 		return v.layer(rel, each)
 	}
 	return nil
+}
+
+// replaced reports whether what was there has to go before what is there now can
+// come. A file and a symbolic link take the place of each other.
+func replaced(was, now uint32) bool {
+	single := func(mode uint32) bool {
+		kind := mode & unix.S_IFMT
+		return kind == unix.S_IFREG || kind == unix.S_IFLNK
+	}
+	return was&unix.S_IFMT != now&unix.S_IFMT && !(single(was) && single(now))
 }
 
 func changeOf(rel string, st *unix.Stat_t) Change {

@@ -139,7 +139,7 @@ func (v *View) copied(each func(Change) error) error {
 		if old && was == stampOf(st) {
 			return nil
 		}
-		if old && was.mode&unix.S_IFMT != st.Mode&unix.S_IFMT {
+		if old && replaced(was.mode, st.Mode) {
 			if err := v.goneBelow(rel, each); err != nil {
 				return err
 			}

@@ -126,14 +126,18 @@ func (d *dir) Mkdir(name string, perm uint32) error {
 	})
 }
 
-// Symlink makes a symbolic link; only tests need one.
+// Symlink makes a symbolic link, whose target is as durable as its name.
 func (d *dir) Symlink(target, name string) error {
 	return d.run("symlink", name, func(op Op) error {
+		if d.f.NoSymlink {
+			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EPERM))
+		}
 		if d.n.names[name] != nil {
 			return fail(op, syscall.EEXIST)
 		}
 		n := d.f.newInode(fsx.Symlink, d.n.dev)
-		n.target, n.nlink, n.meta.mode = target, 1, 0o777
+		n.target, n.nlink, n.meta.mode = target, 1, fsx.ModeLink
+		n.dmeta = n.meta.clone()
 		d.f.change(assign{d.n, name, n})
 		return nil
 	})
@@ -142,7 +146,7 @@ func (d *dir) Symlink(target, name string) error {
 func (n *inode) stat() fsx.Stat {
 	return fsx.Stat{
 		Kind: n.kind, Dev: n.dev, Ino: n.id, Nlink: uint64(n.nlink), Mode: n.meta.mode,
-		UID: n.meta.uid, GID: n.meta.gid, Size: int64(len(n.data)), Mtime: n.mtime, Ctime: n.ctime,
+		UID: n.meta.uid, GID: n.meta.gid, Size: int64(len(n.data) + len(n.target)), Mtime: n.mtime, Ctime: n.ctime,
 	}
 }
 

@@ -29,6 +29,17 @@ func (f *FS) WriteFile(p string, data []byte, perm uint32) {
 	n.mtime, n.ctime = f.clock, f.clock
 }
 
+// Symlink makes or replaces a symbolic link, and the directories it needs.
+func (f *FS) Symlink(p, target string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.mkdirAll(path.Dir(p))
+	n := f.newInode(fsx.Symlink, d.dev)
+	n.target, n.nlink, n.meta.mode = target, 1, fsx.ModeLink
+	n.dmeta = n.meta.clone()
+	d.names[path.Base(p)], d.dskns[path.Base(p)] = n, n
+}
+
 func (f *FS) mkdirAll(p string) *inode {
 	n := f.root
 	for _, name := range strings.Split(p, "/") {

@@ -57,9 +57,9 @@ const sector = 512 // bytes
 // FS is a disk together with what the kernel has in memory of it. It is safe
 // for concurrent use.
 type FS struct {
-	// NoExchange, NoLink, NoSyncFiles and NoSyncVolume make the operations
-	// fail with [fsx.ErrUnsupported].
-	NoExchange, NoLink, NoSyncFiles, NoSyncVolume bool
+	// NoExchange, NoLink, NoSymlink, NoSyncFiles and NoSyncVolume make the
+	// operations fail with [fsx.ErrUnsupported].
+	NoExchange, NoLink, NoSymlink, NoSyncFiles, NoSyncVolume bool
 	// Clones makes Clone work.
 	Clones bool
 	// NoChmod makes chmod succeed without effect, and new files and directories
@@ -291,7 +291,7 @@ func (f *FS) ResetTrace() {
 
 var mutating = map[string]bool{
 	"create": true, "write": true, "append": true, "truncate": true, "chmod": true, "chown": true, "setxattr": true,
-	"sync": true, "datasync": true, "syncdir": true, "syncvolume": true, "mkdir": true, "link": true, "rename": true, "exchange": true,
+	"sync": true, "datasync": true, "syncdir": true, "syncvolume": true, "mkdir": true, "link": true, "symlink": true, "rename": true, "exchange": true,
 	"remove": true, "rmdir": true, "clone": true,
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/sandbox"
@@ -53,9 +54,9 @@ type file struct {
 // Plan is what is to become of the differences.
 type Plan struct {
 	Muts    []*engine.Mutation
-	Loose   []sandbox.Change // applied after the commit, without versions
-	Ignored int              // files among them that git ignores
-	Links   []string         // symbolic links among them
+	Dirs    []journal.Mutation // of the commit
+	Loose   []sandbox.Change   // what git ignores: applied after the commit, without versions
+	Ignored int                // files among them
 }
 
 // Build makes the plan, and fails where the differences hold something that would
@@ -82,7 +83,7 @@ func (b *Builder) refuse() error {
 		list []string
 		hint string
 	}{
-		{fault.NotARegularFile, b.special, "the command made a FIFO, a socket or a device, or a file in place of a symbolic link, which cannot be committed; do that outside of exec, or in a directory that git ignores"},
+		{fault.NotARegularFile, b.special, "the command made a FIFO, a socket or a device, which cannot be committed; do that outside of exec, or in a directory that git ignores"},
 		{fault.InvalidPath, b.bad, "the command made files whose names cannot be recorded; use names that are valid UTF-8"},
 	} {
 		if len(x.list) > 0 {
@@ -111,24 +112,22 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 	if !known && !ignored && !dir && named {
 		was, known = b.unlisted(c.Path)
 	}
-	loose := ignored && (below || dir || c.Kind != sandbox.File || c.Size > observe.MaxIgnored)
+	loose := ignored && (below || dir || c.Kind != sandbox.File && c.Kind != sandbox.Link || c.Size > observe.MaxIgnored)
 	switch {
 	case dir && named && b.Careful(c.Path):
 		return nil // its files are refused
-	case dir || loose:
+	case loose:
 		b.plan.Loose = append(b.plan.Loose, c)
 		if !dir {
 			b.plan.Ignored++
 		}
 	case !named:
 		b.bad = append(b.bad, shown(c.Path))
-	case (c.Kind == sandbox.Link || c.Link) && !b.Careful(c.Path):
-		if c.Link || !b.sameLink(c.Path) {
-			b.plan.Loose, b.plan.Links = append(b.plan.Loose, c), append(b.plan.Links, c.Path)
-		}
-	case c.Kind == sandbox.Gone && !c.Link:
+	case dir:
+		b.directory(c)
+	case c.Kind == sandbox.Gone:
 		b.delete(c, was, known)
-	case c.Kind == sandbox.File && (known || !b.isLink(c.Path)):
+	case c.Kind == sandbox.File || c.Kind == sandbox.Link:
 		return b.write(ctx, c, was, known)
 	default:
 		b.special = append(b.special, c.Path)
@@ -139,7 +138,7 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 // unlisted is a file that the index does not list, because the policy says so or
 // because git ignores it, and that has not changed since the command began.
 func (b *Builder) unlisted(p string) (was file, known bool) {
-	t, err := b.Layer.Locate(p)
+	t, err := b.Layer.LocateEntry(p)
 	if err != nil {
 		return was, false
 	}
@@ -147,7 +146,7 @@ func (b *Builder) unlisted(p string) (was file, known bool) {
 	if !t.Exists() || t.Path != p {
 		return was, false
 	}
-	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
+	f, err := fsx.OpenEntry(t.Parent, t.Name)
 	if err != nil {
 		return was, false
 	}
@@ -163,19 +162,16 @@ func (b *Builder) unlisted(p string) (was file, known bool) {
 // shown is a name as an error may hold it.
 func shown(p string) string { return string([]rune(p)) }
 
-// sameLink reports whether a symbolic link is what it was.
-func (b *Builder) sameLink(p string) bool {
-	was, err1 := os.Readlink(filepath.Join(b.Layer.RealRoot, filepath.FromSlash(p)))
-	now, err2 := os.Readlink(b.View.Path(p))
-	return err1 == nil && err2 == nil && was == now
+// directory has the commit make or remove a directory, or change its mode.
+func (b *Builder) directory(c sandbox.Change) {
+	d := journal.Mutation{Path: c.Path, PrevMode: b.Start.DirMode(c.Path)}
+	if c.Kind == sandbox.Directory {
+		d.Mode = fsx.ModeDir | c.Mode
+	}
+	b.plan.Dirs = append(b.plan.Dirs, d)
 }
 
-// isLink reports whether the workspace has a symbolic link there: a commit would
-// follow it.
-func (b *Builder) isLink(p string) bool {
-	st, err := os.Lstat(filepath.Join(b.Layer.RealRoot, filepath.FromSlash(p)))
-	return err == nil && st.Mode()&os.ModeSymlink != 0
-}
+func (f file) link() bool { return fsx.KindOf(f.mode) == fsx.Symlink }
 
 // delete takes a file away that was there at the start. One that came later stays.
 func (b *Builder) delete(c sandbox.Change, was file, known bool) {
@@ -186,8 +182,11 @@ func (b *Builder) delete(c sandbox.Change, was file, known bool) {
 		}
 		return
 	}
-	m := &engine.Mutation{Path: c.Path, Op: engine.OpDelete, Force: true, Expected: &was.sha}
+	m := &engine.Mutation{Path: c.Path, Op: engine.OpDelete, Force: true, Expected: &was.sha, NoFollow: true, WasLink: was.link()}
 	b.plan.Muts = append(b.plan.Muts, m)
+	if was.link() {
+		return
+	}
 	b.gone = append(b.gone, &file{m, was.sha, was.mode & 0o777})
 }
 
@@ -201,24 +200,26 @@ func (b *Builder) write(ctx context.Context, c sandbox.Change, was file, known b
 		return about(fault.New(fault.TooLarge).With("bytes", c.Size).With("max_bytes", b.Bytes).
 			Hintf("the command wrote a file that is too large for a commit; let git ignore its directory, or write it outside of exec"))
 	}
-	m := &engine.Mutation{Path: c.Path, Op: engine.OpOverwrite, Force: true, AllowShrink: true, Expected: &was.sha}
+	m := &engine.Mutation{Path: c.Path, Op: engine.OpOverwrite, Force: true, AllowShrink: true, Expected: &was.sha, NoFollow: true, WasLink: was.link()}
 	mode := c.Mode & 0o777
-	if known {
+	if c.Kind == sandbox.Link {
+		mode = fsx.ModeLink
+	} else if known && !was.link() {
 		mode |= was.mode &^ 0o777
 	}
-	if !known || mode != was.mode {
+	if !known || mode != was.mode || c.Kind == sandbox.Link {
 		m.Perm = &mode
 	}
 	sum, err := b.content(ctx, m, c)
 	if err != nil {
 		return about(b.Layer.ErrorOf(err))
 	}
-	if known && sum == was.sha && m.Perm == nil {
+	if known && sum == was.sha && mode == was.mode {
 		m.DropSpooled()
 		return nil
 	}
 	b.plan.Muts = append(b.plan.Muts, m)
-	if !known {
+	if !known && !m.Link() {
 		b.made = append(b.made, &file{m, sum, mode & 0o777})
 	}
 	if len(b.plan.Muts) > b.Files {
@@ -230,6 +231,10 @@ func (b *Builder) write(ctx context.Context, c sandbox.Change, was file, known b
 
 // content reads a file of the view and returns its hash.
 func (b *Builder) content(ctx context.Context, m *engine.Mutation, c sandbox.Change) (string, error) {
+	if c.Kind == sandbox.Link {
+		target, err := os.Readlink(b.View.Path(c.Path))
+		return m.Hold([]byte(target)), err
+	}
 	f, err := b.View.Open(c.Path)
 	if err != nil {
 		return "", err
@@ -281,8 +286,7 @@ func order(m *engine.Mutation) int {
 	return 1
 }
 
-// Apply does what no commit can: directories and what git ignores. It returns
-// the paths for which that failed.
+// Apply does what no commit does: what git ignores. It returns the paths for which that failed.
 func (p *Plan) Apply(l *observe.Layer, v *sandbox.View) (failed []string) {
 	apply := func(c sandbox.Change) {
 		if v.Apply(l.Disk.Root, c) != nil && !(c.Kind == sandbox.Gone && c.Dir) { // one that others put something into stays

@@ -63,7 +63,7 @@ func (n Name) lstat() (st fsx.Stat, exists bool, err error) {
 // File is what the row says of a file.
 type File struct {
 	Exists bool
-	Stat   fsx.Stat // inode, size, modification and change time
+	Stat   fsx.Stat // inode, size, modification and change time; the mode where it is known
 	SHA256 string
 	Bytes  io.ReaderAt // its content, nil where it is not open
 }
@@ -71,8 +71,12 @@ type File struct {
 // is reports whether st is the file with nothing written to it since. A rename
 // changes the change time, so that is not compared.
 func (f File) is(st fsx.Stat) bool {
-	return f.Exists && st.Kind == fsx.Regular && st.Ino == f.Stat.Ino && st.Size == f.Stat.Size && st.Mtime == f.Stat.Mtime
+	return f.Exists && f.kind() == st.Kind && st.Ino == f.Stat.Ino && st.Size == f.Stat.Size && st.Mtime == f.Stat.Mtime
 }
+
+// kind is that of the entry: a regular file, or a symbolic link, whose content is
+// its target.
+func (f File) kind() fsx.Kind { return fsx.KindOf(f.Stat.Mode) }
 
 // Change is one mutation of a commit as its primitive sees it.
 type Change struct {
@@ -255,9 +259,20 @@ func (c *Change) giveBack(to Name) error {
 // copyOf writes a file again, durably, and returns its name beside the slot.
 //
 //	openat(slot.new, O_CREAT|O_EXCL)  write…  fchmod  fsync
+//	or  symlinkat(slot.new)  fsync(slots)
 func (c *Change) copyOf(file File) (name string, err error) {
 	name = c.Slot.Name + Unnamed
 	c.Slot.Dir.Remove(name) // of a process that died here
+	if file.kind() == fsx.Symlink {
+		target, err := io.ReadAll(io.NewSectionReader(file.Bytes, 0, file.Stat.Size))
+		if err == nil {
+			err = c.Slot.Dir.Symlink(string(target), name)
+		}
+		if err == nil && c.Flush != nil {
+			err = c.Flush(c.Slot.Dir)
+		}
+		return name, err
+	}
 	f, err := c.Slot.Dir.Open(name, fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if err != nil {
 		return "", err
@@ -309,7 +324,7 @@ func (c *Change) matches(n Name, want File) (bool, error) {
 	if err != nil || !exists || !want.Exists {
 		return err == nil && exists == want.Exists, err
 	}
-	if st.Kind != fsx.Regular {
+	if st.Kind != want.kind() {
 		return false, nil
 	}
 	if want.is(st) && st.Ctime == want.Stat.Ctime {
@@ -318,7 +333,7 @@ func (c *Change) matches(n Name, want File) (bool, error) {
 	if st.Size != want.Stat.Size {
 		return false, nil
 	}
-	f, err := n.Dir.Open(n.Name, fsx.Read, 0)
+	f, err := fsx.OpenEntry(n.Dir, n.Name)
 	if isAbsent(err) {
 		return false, nil
 	}

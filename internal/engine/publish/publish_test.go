@@ -60,7 +60,7 @@ func newBench(t *testing.T, how How, over bool) *bench {
 	t.Helper()
 	d := simfs.New().Root()
 	b := &bench{t: t, dir: d}
-	name, err := MakeSlot(d, "w-0")
+	name, err := MakeSlot(d, "w-0", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func (s *Slots) fill(n int) error {
 func (s *Slots) makeSet(from uint64, n int) ([]string, error) {
 	var made []string
 	for i := range n {
-		name, err := MakeSlot(s.Dir, s.Writer+slotSep+strconv.FormatUint(from+uint64(i), 36))
+		name, err := MakeSlot(s.Dir, s.Writer+slotSep+strconv.FormatUint(from+uint64(i), 36), "")
 		if err != nil && len(made) == 0 {
 			return nil, err
 		}
@@ -190,24 +190,51 @@ func (s *Slots) makeSet(from uint64, n int) ([]string, error) {
 	return made, nil
 }
 
-// MakeSlot makes the entry stem-inode in dir and returns its name.
-func MakeSlot(dir fsx.Dir, stem string) (string, error) {
-	// The umask applies as to any new file; the directory keeps others out.
-	f, err := dir.Open(stem+Unnamed, fsx.Write|fsx.Create|fsx.Excl, 0o666)
-	if err != nil {
+// Link makes a slot that holds a symbolic link. Its name and the link are durable
+// after Sync of the directory.
+func (s *Slots) Link(target string) (Slot, error) {
+	s.mu.Lock()
+	n := s.made
+	s.made++
+	s.mu.Unlock()
+	name, err := MakeSlot(s.Dir, s.Writer+slotSep+strconv.FormatUint(n, 36), target)
+	_, ino, _ := ParseSlot(name)
+	return Slot{Dir: s.Dir, Name: name, Ino: ino}, err
+}
+
+// MakeSlot makes the entry stem-inode in dir and returns its name: an empty file,
+// or a symbolic link where it has a target.
+func MakeSlot(dir fsx.Dir, stem, target string) (string, error) {
+	st, err := makeEntry(dir, stem+Unnamed, target)
+	if err != nil && st.Ino == 0 {
 		return "", err
 	}
-	st, err := f.Stat()
-	f.Close()
 	name := slotName(stem, st.Ino)
 	if err == nil {
 		err = dir.Rename(stem+Unnamed, dir, name)
 	}
 	if err != nil {
 		dir.Remove(stem + Unnamed)
+		dir.Remove(name) // a rename that failed may have been carried out
 		return "", err
 	}
 	return name, nil
+}
+
+func makeEntry(dir fsx.Dir, name, target string) (st fsx.Stat, err error) {
+	if target != "" {
+		if err := dir.Symlink(target, name); err != nil {
+			return st, err
+		}
+		return dir.Lstat(name)
+	}
+	// The umask applies as to any new file; the directory keeps others out.
+	f, err := dir.Open(name, fsx.Write|fsx.Create|fsx.Excl, 0o666)
+	if err != nil {
+		return st, err
+	}
+	defer f.Close()
+	return f.Stat()
 }
 
 // Close removes the slots that were not used.

@@ -201,18 +201,26 @@ func kinds(t *testing.T, d fsx.Dir) {
 	if _, err := d.OpenDir("file"); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("opendir of a file: %v", err)
 	}
-	linker, ok := d.(interface {
-		Symlink(target, name string) error
-	})
-	if !ok {
-		return
-	}
 	for name, target := range map[string]string{"tofile": "file", "todir": "dir", "dangling": "none"} {
-		if err := linker.Symlink(target, name); err != nil {
+		err := d.Symlink(target, name)
+		if errors.Is(err, fsx.ErrUnsupported) {
 			t.Skip(err)
 		}
-		if st, err := d.Lstat(name); err != nil || st.Kind != fsx.Symlink {
+		if err != nil {
+			t.Fatal(err)
+		}
+		is(t, "symlink over "+name, d.Symlink("x", name), fs.ErrExist)
+		st, err := d.Lstat(name)
+		if err != nil || st.Kind != fsx.Symlink || st.Mode != fsx.ModeLink {
 			t.Errorf("%s: %+v %v", name, st, err)
+		}
+		f, err := fsx.OpenEntry(d, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(f)
+		if own, serr := f.Stat(); string(text) != target || err != nil || serr != nil || own.Ino != st.Ino || own.Size != int64(len(target)) {
+			t.Errorf("%s as an entry: %q %+v %v %v", name, text, own, err, serr)
 		}
 		if got, err := d.Readlink(name); err != nil || got != target {
 			t.Errorf("%s: %q %v", name, got, err)

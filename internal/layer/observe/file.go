@@ -45,7 +45,7 @@ func (v *visit) file(p string, e *tree.Entry, was *Entry, ignored bool) error {
 		v.keepOld(was)
 		return nil
 	}
-	data, err := v.read(p, &now)
+	data, err := v.read(p, e.Kind, &now)
 	switch {
 	case isAbsent(err):
 		if was != nil {
@@ -86,8 +86,8 @@ func (v *visit) skip(p string) {
 var errBusy = errors.New("the file changes while it is read")
 
 // read hashes a file and returns its bytes, unless it is too large for history.
-func (v *visit) read(p string, now *Entry) (data []byte, err error) {
-	f, err := v.d.Open(now.Name, fsx.Read, 0)
+func (v *visit) read(p string, kind fsx.Kind, now *Entry) (data []byte, err error) {
+	f, err := v.open(kind, now.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +136,13 @@ func (v *visit) read(p string, now *Entry) (data []byte, err error) {
 	return nil, errBusy
 }
 
+func (v *visit) open(kind fsx.Kind, name string) (fsx.File, error) {
+	if kind == fsx.Symlink {
+		return fsx.OpenEntry(v.d.Dir, name)
+	}
+	return v.d.Open(name, fsx.Read, 0)
+}
+
 // gitHash compares a file with the object that git has of it.
 type gitHash struct {
 	hash.Hash
@@ -170,14 +177,14 @@ func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 		now.Flags |= Unkept
 	}
 	v.now = append(v.now, *now)
-	if v.out.Baseline || was == nil && v.scan.old.Growing {
+	if v.out.Baseline || was == nil && (v.scan.old.Growing || now.link() && !v.scan.old.Links) {
 		return v.baseline(p, now, data)
 	}
 	if was != nil && was.SHA == now.SHA && was.Mode == now.Mode {
 		return nil
 	}
 	v.found = append(v.found, &change{path: p, dir: v.d.Path, was: was, now: now})
-	if was != nil && was.SHA == now.SHA {
+	if was != nil && was.SHA == now.SHA && was.link() == now.link() {
 		return nil
 	}
 	if v.req.Inspect != nil && data != nil && now.Flags&Ignored == 0 {

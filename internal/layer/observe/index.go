@@ -41,6 +41,9 @@ func (e *Entry) kept() bool {
 	return e.Flags&Directory == 0 && (e.Flags&Ignored == 0 || e.SHA != Digest{})
 }
 
+// link reports whether the entry is a symbolic link.
+func (e *Entry) link() bool { return e.Mode == fsx.ModeLink }
+
 // same reports whether a file is as it was, as far as its stat says.
 func (e *Entry) same(st *fsx.Stat) bool {
 	return e.Ino == st.Ino && e.Size == st.Size && e.Mtime == st.Mtime && e.Ctime == st.Ctime && e.Mode == st.Mode
@@ -73,11 +76,13 @@ func (e *Entry) racy(scanned int64, local bool) bool {
 // Index is what the last scan found. It is a cache beside the journal: of a path
 // that has rows the newest row says what it held; of any other the index does.
 type Index struct {
-	Scanned int64  // when the scan began, nanoseconds
-	Seq     uint64 // newest row then
-	Rules   uint64 // hash of the patterns that are not in the workspace, and of the policy's globs
-	Tracked uint64 // stamp of git's own index
-	Growing bool   // no scan has seen everything yet: what is not in it counts as known
+	Scanned int64             // when the scan began, nanoseconds
+	Seq     uint64            // newest row then
+	Rules   uint64            // hash of the patterns that are not in the workspace, and of the policy's globs
+	Tracked uint64            // stamp of git's own index
+	Growing bool              // no scan has seen everything yet: what is not in it counts as known
+	Links   bool              // it knows symbolic links and modes of directories; one of an earlier form does not
+	modes   map[string]uint32 // of the directories, with fsx.ModeDir
 	dirs    map[string][]Entry
 }
 
@@ -111,7 +116,8 @@ func find(list []Entry, name string) *Entry {
 // The file: magic, scanned, seq, rules, tracked, growing, number of directories and of entries;
 // for each directory its path, the number of its entries, and these; CRC-32.
 const (
-	magic      = "rwobsrv2"
+	magic      = "rwobsrv3"
+	magic2     = "rwobsrv2" // the same, of an index without symbolic links
 	headerSize = len(magic) + 7*8
 	fixedSize  = 4*8 + 4 + 1 + 32 // of an entry, without names
 )
@@ -132,12 +138,19 @@ func (x *Index) encode() []byte {
 		entries += len(list)
 	}
 	b := make([]byte, 0, headerSize+len(paths)*48+entries*(fixedSize+40)+4)
-	b = append(b, magic...)
+	if x.Links {
+		b = append(b, magic...)
+	} else {
+		b = append(b, magic2...)
+	}
 	for _, n := range []uint64{uint64(x.Scanned), x.Seq, x.Rules, x.Tracked, flag(x.Growing), uint64(len(paths)), uint64(entries)} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	for _, p := range paths {
 		b = appendText(b, p)
+		if x.Links {
+			b = binary.AppendUvarint(b, uint64(x.modes[p]))
+		}
 		b = binary.AppendUvarint(b, uint64(len(x.dirs[p])))
 		for i := range x.dirs[p] {
 			b = x.dirs[p][i].append(b)
@@ -177,19 +190,25 @@ func (e *Entry) append(b []byte) []byte {
 // decodeIndex reads an index. Its texts are parts of one string.
 func decodeIndex(data []byte) (*Index, error) {
 	end := len(data) - 4
-	if end < headerSize || string(data[:len(magic)]) != magic || crc32.Checksum(data[:end], castagnoli) != binary.LittleEndian.Uint32(data[end:]) {
+	if end < headerSize || !isIndex(data) || crc32.Checksum(data[:end], castagnoli) != binary.LittleEndian.Uint32(data[end:]) {
 		return nil, errDamaged
 	}
 	r := reader{s: string(data[:end]), i: len(magic)}
 	x := &Index{Scanned: int64(r.fixed(8)), Seq: r.fixed(8), Rules: r.fixed(8), Tracked: r.fixed(8), Growing: r.fixed(8) != 0}
+	x.Links = strings.HasPrefix(r.s, magic)
 	dirs, entries := r.fixed(8), r.fixed(8)
 	if dirs > uint64(end) || entries > uint64(end/fixedSize) {
 		return nil, errDamaged
 	}
 	x.dirs = make(map[string][]Entry, dirs)
 	all := make([]Entry, entries)
+	x.modes = make(map[string]uint32, dirs)
 	for range dirs {
-		path, n := r.text(), r.uvarint()
+		path := r.text()
+		if x.Links {
+			x.modes[path] = uint32(r.uvarint())
+		}
+		n := r.uvarint()
 		if r.bad || n > uint64(len(all)) {
 			return nil, errDamaged
 		}
@@ -202,6 +221,10 @@ func decodeIndex(data []byte) (*Index, error) {
 		return nil, errDamaged
 	}
 	return x, nil
+}
+
+func isIndex(data []byte) bool {
+	return len(data) >= len(magic) && (string(data[:len(magic)]) == magic || string(data[:len(magic)]) == magic2)
 }
 
 // Without is an index without the files and directories whose paths are hit.

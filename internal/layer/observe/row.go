@@ -18,13 +18,16 @@ const (
 
 // record writes the row of what was found, under the locks of its paths.
 func (s *scan) record() error {
-	if len(s.found) == 0 {
+	if len(s.found)+len(s.dirs) == 0 {
 		return nil
 	}
 	slices.SortFunc(s.found, func(a, b *change) int { return strings.Compare(a.path, b.path) })
-	paths := make([]string, len(s.found))
+	paths := make([]string, len(s.found), len(s.found)+len(s.dirs))
 	for i, c := range s.found {
 		paths[i] = c.path
+	}
+	for i := range s.dirs {
+		paths = append(paths, s.dirs[i].Path)
 	}
 	rec := &journal.Record{Caller: Caller, Session: s.req.Session, Via: s.req.Via}
 	group := s.req.Group
@@ -93,7 +96,8 @@ func (s *scan) judge() ([]journal.Mutation, error) {
 		}
 	}
 	pairMoves(muts, from)
-	return muts, nil
+	dirs, err := s.directoryRows(rows, muts)
+	return append(muts, dirs...), err
 }
 
 // mutation is what the journal is told of a change; nil when it knows.
@@ -119,10 +123,11 @@ func (s *scan) mutation(c *change, rows *engine.Newest) (*journal.Mutation, erro
 		m.SHA256, m.Bytes, m.Mode = hex.EncodeToString(c.now.SHA[:]), c.now.Size, c.now.Mode
 	}
 	modeChanged := c.now != nil && m.PrevMode != 0 && m.PrevMode != m.Mode
+	other := modeChanged && fsx.KindOf(m.PrevMode) != fsx.KindOf(m.Mode) // a link in place of a file, or a file of a link
 	switch {
 	case m.SHA256 == m.PrevSHA256 && !modeChanged:
 		return nil, nil
-	case m.SHA256 == m.PrevSHA256:
+	case m.SHA256 == m.PrevSHA256 && !other:
 		m.Op = "chmod"
 	case m.PrevSHA256 == "":
 		m.Op = "create"
@@ -188,7 +193,7 @@ func (l *looker) still(c *change) bool {
 		return c.now == nil
 	}
 	st, err := dir.Lstat(name)
-	if err != nil || st.Kind != fsx.Regular {
+	if err != nil || !recorded(st.Kind) {
 		return c.now == nil && (err == nil || engine.IsAbsent(err))
 	}
 	return c.now != nil && c.now.same(&st)

@@ -96,16 +96,18 @@ type scan struct {
 	old  *Index
 	home fsx.Stat // of the workspace, where this system sets the time stamps
 
-	mu      sync.Mutex // what follows
-	out     Result
-	fresh   Index
-	found   []*change
-	unseen  []string // directories, with what is below them
-	left    []string // directories that were entered by the last scan and are not recorded any more
-	pending []engine.Bytes
-	batch   int // of them
-	weight  int64
-	touched bool // the index is not as it was
+	mu        sync.Mutex // what follows
+	out       Result
+	fresh     Index
+	found     []*change
+	unseen    []string // directories, with what is below them
+	left      []string // directories that were entered by the last scan and are not recorded any more
+	pending   []engine.Bytes
+	batch     int // of them
+	weight    int64
+	touched   bool               // the index is not as it was
+	explained map[string]bool    // directories that commits made or removed
+	dirs      []journal.Mutation // directories that came, went, or have another mode
 }
 
 // change is a file that is not what the index says.
@@ -137,10 +139,11 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 	}
 	s.fresh = Index{Scanned: l.Now().UnixNano(), Seq: l.Log.Head(), dirs: make(map[string][]Entry, len(s.old.dirs))}
 	at := outermost(s.root)
+	s.fresh.modes = make(map[string]uint32, len(s.old.dirs))
 	s.fresh.Rules, s.fresh.Tracked = at.repo.sum^req.Capture.sum(), at.repo.stamp()
 	at.rulesKnown = !s.out.Baseline && s.fresh.Rules == s.old.Rules
 	at.filesKnown = at.rulesKnown && s.fresh.Tracked == s.old.Tracked
-	s.touched = s.out.Baseline || !at.filesKnown
+	s.touched = s.out.Baseline || !at.filesKnown || !s.old.Links
 	if err := tree.Walk(ctx, l.Disk.Root, at, s.visit, s.notSeen); err != nil {
 		return s.out, err
 	}
@@ -150,10 +153,12 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 	if err := s.flush(0); err != nil {
 		return s.out, err
 	}
+	s.directories()
 	if err := s.record(); err != nil {
 		return s.out, err
 	}
 	s.out.Files, s.out.Index = s.fresh.Files(), &s.fresh
+	s.fresh.Links = s.old.Links || !s.out.Partial
 	s.fresh.Growing = s.out.Partial && (s.out.Baseline || s.old.Growing)
 	s.out.Baseline = s.out.Baseline || s.old.Growing
 	if s.touched || s.fresh.Growing != s.old.Growing {
@@ -202,7 +207,7 @@ func scannedAt(dir fsx.Dir) (int64, bool) {
 	}
 	defer f.Close()
 	head := make([]byte, len(magic)+8)
-	if n, _ := f.ReadAt(head, 0); n < len(head) || string(head[:len(magic)]) != magic {
+	if n, _ := f.ReadAt(head, 0); n < len(head) || !isIndex(head) {
 		return 0, false
 	}
 	return int64(binary.LittleEndian.Uint64(head[len(magic):])), true
@@ -253,6 +258,9 @@ func (s *scan) visit(d *tree.Dir[*place]) error {
 	defer s.mu.Unlock()
 	s.fresh.dirs[d.Path] = append(s.fresh.dirs[d.Path], v.now...)
 	s.found = append(s.found, v.found...)
+	for _, e := range v.entered {
+		s.fresh.modes[tree.Join(d.Path, e.Name)] = fsx.ModeDir | e.Mode
+	}
 	s.touched = s.touched || v.touched
 	return nil
 }
@@ -267,6 +275,7 @@ type visit struct {
 	old     []Entry
 	now     []Entry
 	found   []*change
+	entered []*tree.Entry
 	touched bool
 }
 
@@ -295,7 +304,7 @@ func (v *visit) entry(e *tree.Entry, was *Entry) error {
 	case e.Kind == fsx.Directory:
 		v.directory(p, e, was)
 		return nil
-	case e.Kind != fsx.Regular:
+	case !recorded(e.Kind):
 		if was != nil {
 			v.gone(was)
 		}
@@ -317,6 +326,10 @@ func (v *visit) entry(e *tree.Entry, was *Entry) error {
 func (s *scan) racy(was *Entry, st *fsx.Stat) bool {
 	return was.racy(s.old.Scanned, st.Dev == s.home.Dev)
 }
+
+// recorded reports whether the content of an entry is recorded: that of a symbolic
+// link is its target.
+func recorded(kind fsx.Kind) bool { return kind == fsx.Regular || kind == fsx.Symlink }
 
 // ignored reports whether git ignores a name, which for most the index says.
 func (v *visit) ignored(p string, was *Entry, dir bool) bool {
@@ -348,7 +361,9 @@ func (v *visit) directory(p string, e *tree.Entry, was *Entry) {
 	known := was == nil && v.at.rulesKnown && v.scan.entered(p) && len(v.req.Capture.Include) == 0
 	if known || !v.ignored(p, was, true) {
 		v.touched = v.touched || was != nil
-		v.d.Enter(e.Name, v.at)
+		if v.d.Enter(e.Name, v.at); was == nil && !v.at.hidden { // of one that git ignored until now nothing is known
+			v.entered = append(v.entered, e)
+		}
 		return
 	}
 	v.leave(p)
@@ -386,7 +401,7 @@ func (s *scan) missing() error {
 			continue
 		}
 		if s.isUnseen(dir) {
-			s.fresh.dirs[dir] = list
+			s.fresh.dirs[dir], s.fresh.modes[dir] = list, s.old.modes[dir]
 			continue
 		}
 		s.touched = true
@@ -423,6 +438,7 @@ func (s *scan) missingCommits() error {
 		for i := range rec.Muts {
 			m := &rec.Muts[i]
 			p := m.Identity()
+			s.explain(m)
 			if m.Class != "" || m.SHA256 == "" || seen[p] {
 				continue
 			}

@@ -52,6 +52,9 @@ type File struct {
 // Hex is the hash of a file as the journal has it.
 func (f File) Hex() string { return hex.EncodeToString(f.SHA[:]) }
 
+// Link reports whether it is a symbolic link; no file is none.
+func (f File) Link() bool { return f.Entry != nil && f.link() }
+
 // GitHex is the name of the git object with its bytes, "" for none.
 func (f File) GitHex() string { return hex.EncodeToString([]byte(f.Git)) }
 

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// A commit can make directories, remove empty ones and change modes of directories.
+// It makes them before its row is written, like those that its files need, and
+// does the rest once the names of its files are durable: a directory that is lost
+// takes with it what is in it. Recovery does that part again.
+
+// directoryTargets has the directories that are to be made be the way to a file.
+func (c *Commit) directoryTargets() error {
+	for _, d := range c.Dirs {
+		if d.Mode == 0 || d.PrevMode != 0 {
+			continue
+		}
+		if err := c.s.Host.Permitted(d.Path); err != nil {
+			return err
+		}
+		target, err := c.s.LocateEntry(d.Path + "/.rw")
+		if err != nil {
+			return err
+		}
+		if target.Linked || target.Exists() {
+			target.Close()
+			continue
+		}
+		c.ways = append(c.ways, &Mutation{Path: d.Path, Target: target})
+	}
+	return nil
+}
+
+// makeDirectories makes them.
+func (c *Commit) makeDirectories(ctx context.Context) error {
+	for _, m := range c.ways {
+		if err := c.spare.Try(func() error { return c.makeParents(ctx, m) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// directoryRows are the rows of the directories of the commit. A path that is also
+// one of its files has none.
+func (c *Commit) directoryRows() ([]journal.Mutation, error) {
+	files := map[string]bool{}
+	for _, m := range c.Muts {
+		files[m.Target.Path] = true
+	}
+	var rows []journal.Mutation
+	for _, d := range c.Dirs {
+		if files[d.Path] {
+			continue
+		}
+		last, err := c.s.LastRow(d.Path)
+		if err != nil {
+			return nil, err
+		}
+		d.Class, d.Rev, d.PrevSeq = journal.ClassDirectory, uint64(last.Rev)+1, last.Seq
+		d.Op = cmp.Or(d.Op, DirectoryOp(&d))
+		rows = append(rows, d)
+	}
+	return rows, nil
+}
+
+// DirectoryOp names the change of a directory.
+func DirectoryOp(d *journal.Mutation) string {
+	switch {
+	case d.PrevMode == 0:
+		return "mkdir"
+	case d.Mode == 0:
+		return "rmdir"
+	}
+	return "chmod"
+}
+
+// arrange removes the directories that the row takes away, if they are empty, and
+// sets the modes of the others, if nobody else has changed them. A path with a later
+// row is left. What cannot be done stays as it is.
+func (s *Engine) arrange(rec *journal.Record) error {
+	var dirs []*journal.Mutation
+	for i := range rec.Muts {
+		if m := &rec.Muts[i]; m.Class == journal.ClassDirectory {
+			if last, err := s.LastRow(m.Path); err == nil && last.Seq == rec.Seq {
+				dirs = append(dirs, m)
+			}
+		}
+	}
+	slices.SortFunc(dirs, func(a, b *journal.Mutation) int { return strings.Compare(b.Path, a.Path) }) // what is inside first
+	changed := map[string]bool{}
+	for _, m := range dirs {
+		if s.arrangeOne(m) {
+			changed[m.Path] = true
+		}
+	}
+	if s.Opts.Sync == SyncOff {
+		return nil
+	}
+	synced := map[string]bool{}
+	for _, m := range dirs {
+		if parent := ParentOf(m.Path); changed[m.Path] && m.Mode == 0 && !changed[parent] && !synced[parent] {
+			synced[parent] = true
+			if err := s.syncParent(m.Path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// arrangeOne reports whether it has changed the directory.
+func (s *Engine) arrangeOne(m *journal.Mutation) bool {
+	target, err := s.LocateEntry(m.Path)
+	if err != nil {
+		return false
+	}
+	defer target.Close()
+	if !target.Exists() || target.Linked {
+		return false
+	}
+	if m.Mode == 0 {
+		return target.Parent.Rmdir(target.Name) == nil
+	}
+	dir, err := target.Parent.OpenDir(target.Name)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	st, err := dir.Stat()
+	if mode := m.Mode &^ fsx.ModeDir; err != nil || st.Mode == mode || m.PrevMode != 0 && st.Mode != m.PrevMode&^fsx.ModeDir || dir.Chmod(mode) != nil {
+		return false
+	}
+	if s.Opts.Sync != SyncOff {
+		dir.Sync()
+	}
+	return true
+}

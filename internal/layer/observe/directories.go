@@ -1,0 +1,105 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// explain notes the directories that a commit since the last scan made, or may have
+// removed when it took the last file.
+func (s *scan) explain(m *journal.Mutation) {
+	if s.explained == nil {
+		s.explained = map[string]bool{}
+	}
+	for _, dir := range m.Dirs {
+		s.explained[dir] = true
+	}
+	if m.SHA256 != "" || m.Class != "" {
+		return
+	}
+	for dir := engine.ParentOf(m.Identity()); dir != "" && !s.explained[dir]; dir = engine.ParentOf(dir) {
+		s.explained[dir] = true
+	}
+}
+
+// directories finds those that came or went since the last scan, and those whose
+// mode is another one.
+func (s *scan) directories() {
+	if s.out.Baseline || s.old.Growing || !s.old.Links {
+		return
+	}
+	add := func(p string, was, now uint32) {
+		if was != now && !s.explained[p] {
+			s.dirs = append(s.dirs, journal.Mutation{Path: p, Class: journal.ClassDirectory, Mode: now, PrevMode: was})
+		}
+	}
+	for p, now := range s.fresh.modes {
+		_, known := s.old.dirs[p]
+		_, seen := s.fresh.dirs[p]
+		if was := s.old.modes[p]; seen && now != 0 && (was != 0 || !known) && s.recordable(p) {
+			s.touched = s.touched || was != now
+			add(p, was, now)
+		}
+	}
+	for p, was := range s.old.modes {
+		if _, there := s.fresh.dirs[p]; !there && was != 0 && !below(s.left, p) {
+			add(p, was, 0)
+		}
+	}
+	slices.SortFunc(s.dirs, func(a, b journal.Mutation) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// Directories are what leads from the directories of one index to those of another;
+// nothing where one does not know them.
+func Directories(from, to *Index) (list []journal.Mutation) {
+	if !from.Links || !to.Links {
+		return nil
+	}
+	for p := range to.modes {
+		if was, now := from.modes[p], to.modes[p]; was != now && (was != 0 && now != 0 || !from.has(p)) {
+			list = append(list, journal.Mutation{Path: p, Mode: now, PrevMode: was})
+		}
+	}
+	for p, was := range from.modes {
+		if was != 0 && !to.has(p) {
+			list = append(list, journal.Mutation{Path: p, PrevMode: was})
+		}
+	}
+	slices.SortFunc(list, func(a, b journal.Mutation) int { return strings.Compare(a.Path, b.Path) })
+	return list
+}
+
+// DirMode is the mode of a directory, with fsx.ModeDir; 0 where it is not known.
+func (x *Index) DirMode(dir string) uint32 { return x.modes[dir] }
+
+func (x *Index) has(dir string) bool {
+	_, ok := x.dirs[dir]
+	return ok
+}
+
+// directoryRows are what the journal does not know of the directories. A path that is
+// also one of the files has none.
+func (s *scan) directoryRows(rows *engine.Newest, files []journal.Mutation) (list []journal.Mutation, err error) {
+	named := make(map[string]bool, len(files))
+	for i := range files {
+		named[files[i].Path] = true
+	}
+	for _, d := range s.dirs {
+		if named[d.Path] {
+			continue
+		}
+		last, _, known, err := rows.Of(d.Path)
+		if err != nil {
+			return nil, err
+		}
+		if known != nil && known.Class == d.Class && known.Mode == d.Mode && last.Seq > s.old.Seq {
+			continue
+		}
+		d.Op, d.Rev, d.PrevSeq = engine.DirectoryOp(&d), uint64(last.Rev)+1, last.Seq
+		list = append(list, d)
+	}
+	return list, nil
+}

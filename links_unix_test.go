@@ -1,0 +1,214 @@
+//go:build unix
+
+package resilientwrite_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// entries are what is in a workspace, byte for byte, by path: kind, mode, and the
+// content of a file or the target of a link.
+func entries(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		if rel == ".git" || rel == rw.StateDirName {
+			return fs.SkipDir
+		}
+		st, err := os.Lstat(p)
+		if err != nil {
+			return err
+		}
+		text := []byte{}
+		switch {
+		case st.Mode()&os.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			out[rel] = "link " + target
+			return err
+		case st.Mode().IsRegular():
+			text, err = os.ReadFile(p)
+		}
+		out[rel] = fmt.Sprintf("%v %s", st.Mode(), text)
+		return err
+	}))
+	return out
+}
+
+// differing lists what two trees do not have in common.
+func differing(a, b map[string]string) (list []string) {
+	for p := range a {
+		if a[p] != b[p] {
+			list = append(list, fmt.Sprintf("%s: %.60q, then %.60q", p, a[p], b[p]))
+		}
+	}
+	for p := range b {
+		if _, ok := a[p]; !ok {
+			list = append(list, fmt.Sprintf("%s: not there, then %.60q", p, b[p]))
+		}
+	}
+	return list
+}
+
+func shell(t *testing.T, dir, script string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir = dir
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v %s", script, err, text)
+	}
+}
+
+// shellCalls are what a shell does to a tree besides writing files.
+var shellCalls = []struct{ name, before, run string }{
+	{"install", `echo '{}' > package.json`, `
+		for p in left right; do
+			mkdir -p node_modules/$p/bin node_modules/.bin
+			echo "#!/bin/sh" > node_modules/$p/bin/run && chmod 755 node_modules/$p/bin/run
+			ln -s ../$p/bin/run node_modules/.bin/$p
+		done
+		ln -s ../packages/own node_modules/own && ln -s /usr/bin/env node_modules/.bin/env
+		echo '{"lock":1}' > package-lock.json`},
+	{"make links", `echo a > a`, `ln -s a rel; ln -s "$PWD/a" abs; ln -s none dangling; ln -s ../../.. out; ln -s . dir; ln a hard`},
+	{"bend", `echo a > a; echo b > b; ln -s a cur; ln -s a kept; mkdir r1 r2; echo 1 > r1/f; echo 2 > r2/f; ln -s r1 release`, `ln -sfn b cur; ln -sfn r2 release`},
+	{"remove links", `echo a > a; ln -s a one; ln -s none two; mkdir d; ln -s ../a d/three`, `rm one two d/three`},
+	{"move a link", `echo a > a; ln -s a one; mkdir d`, `mv one two; mv two d/three`},
+	{"a link for a file", `echo a > a; printf a > was; chmod 640 was; ln -s a keep`, `rm was; ln -s a was`},
+	{"a file for a link", `echo a > a; ln -s a was`, `rm was; printf a > was; chmod 755 was`},
+	{"make directories", `mkdir d`, `mkdir -p x/y/z d/e; echo f > x/y/f; chmod 750 d; mkdir -m 700 own`},
+	{"only directories", `mkdir -p d/e; chmod 711 d/e`, `mkdir -p x/y; rmdir d/e; chmod 700 d`},
+	{"remove directories", `mkdir -p d/e/f empty; chmod 700 d/e; echo 1 > d/e/1; mkdir -m 2755 d/sub`, `rm -r d; rmdir empty`},
+	{"remove a tree", `mkdir -p d/e/f; echo 1 > d/1; echo 2 > d/e/2; ln -s ../1 d/e/l; echo 3 > d/e/f/3; chmod 600 d/e/f/3`, `rm -r d`},
+}
+
+// TestShellCallsAreUndone: what a shell did in a call is listed under it, and
+// undone byte for byte, with links and modes, and so is the undoing.
+func TestShellCallsAreUndone(t *testing.T) {
+	for _, c := range shellCalls {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := open(t, dir, nil)
+			shell(t, dir, c.before)
+			undoneAndRedone(t, s, dir, func() { shell(t, dir, c.run) })
+		})
+	}
+}
+
+// undoneAndRedone has run made in a tool call, and takes it back twice.
+func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
+	t.Helper()
+	call := rw.ToolCall{ID: "c1", Host: "loop", Event: "before", Command: "sh"}
+	_, err := s.BeginCall(background, call)
+	must(t, err)
+	before := entries(t, dir)
+	run()
+	after := entries(t, dir)
+	call.Event = "after"
+	ended, err := s.EndCall(background, call)
+	must(t, err)
+	if len(ended.Skipped)+len(ended.Busy)+len(ended.NotKept) > 0 {
+		t.Fatalf("%+v", ended)
+	}
+	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Group != "" {
+		t.Fatalf("a second scan found %+v %v", again, err)
+	}
+	undone, err := s.Undo(background, rw.UndoRequest{Group: "c1"})
+	if err != nil {
+		t.Fatal(err, errors.Unwrap(err))
+	}
+	if list := differing(before, entries(t, dir)); len(list) > 0 {
+		t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
+	}
+	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Group != "" {
+		t.Errorf("a scan after the undo found %+v %v", again, err)
+	}
+	_, err = s.Undo(background, rw.UndoRequest{Row: undone.Seq})
+	must(t, err)
+	if list := differing(after, entries(t, dir)); len(list) > 0 {
+		t.Errorf("redone, these differ:\n%s", strings.Join(list, "\n"))
+	}
+	check(t, s, true)
+}
+
+// TestCheckoutIsUndone: a branch with other links, files and directories.
+func TestCheckoutIsUndone(t *testing.T) {
+	dir := t.TempDir()
+	gitIn(t, dir, "init", "-q")
+	shell(t, dir, `echo a > a; ln -s a cur; mkdir d; ln -s ../a d/l; echo f > was_file; ln -s a was_link; echo old > d/old`)
+	gitIn(t, dir, "add", "-A")
+	gitIn(t, dir, "commit", "-qm", "one")
+	gitIn(t, dir, "checkout", "-qb", "other")
+	shell(t, dir, `ln -sfn d cur; rm d/l d/old; rmdir d 2>/dev/null || true; mkdir -p e/f; ln -s ../../a e/f/new; rm was_file; ln -s a was_file; rm was_link; echo l > was_link`)
+	gitIn(t, dir, "add", "-A")
+	gitIn(t, dir, "commit", "-qm", "two")
+	gitIn(t, dir, "checkout", "-q", "-")
+	s := open(t, dir, nil)
+	undoneAndRedone(t, s, dir, func() { gitIn(t, dir, "checkout", "-q", "other") })
+}
+
+// TestLinksHaveVersions: history lists the targets of a link, also of one that
+// leads nowhere or out of the workspace, restore makes it again or puts a file in
+// its place, and a snapshot brings links back. Nothing is written through them.
+func TestLinksHaveVersions(t *testing.T) {
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "outside")
+	must(t, os.WriteFile(outside, []byte("outside"), 0o644))
+	s := open(t, dir, nil)
+	shell(t, dir, `echo a > a; echo file > cur`)
+	snap, err := s.Snapshot(background, rw.SnapshotRequest{})
+	must(t, err)
+	var seqs []uint64
+	for _, script := range []string{"rm cur; ln -s a cur", "ln -sfn none cur", "ln -sfn " + outside + " cur", "rm cur"} {
+		shell(t, dir, script)
+		found, err := s.Scan(background, rw.ScanRequest{})
+		must(t, err)
+		if len(found.Files) != 1 || found.Files[0].Link != (script != "rm cur") {
+			t.Fatalf("%s: %+v", script, found)
+		}
+		seqs = append(seqs, found.Seq)
+	}
+	h, err := s.History(background, rw.HistoryRequest{Path: "cur"})
+	must(t, err)
+	if len(h.Versions) != 4 || !h.Versions[1].Link || h.Versions[0].Link || !h.Versions[3].Link {
+		t.Fatalf("%+v", h)
+	}
+	for i, want := range []string{"link a", "link none", "link " + outside} {
+		_, err := s.Restore(background, rw.RestoreRequest{Path: "cur", Version: seqs[i]})
+		must(t, err)
+		if got := entries(t, dir)["cur"]; got != want {
+			t.Errorf("restored %q, want %q", got, want)
+		}
+		h, err := s.History(background, rw.HistoryRequest{Path: "cur"})
+		must(t, err)
+		if h.Path != "cur" || !h.Versions[0].Link || !h.Versions[0].Available {
+			t.Errorf("%+v", h.Versions[0])
+		}
+	}
+	diff, err := s.SnapshotDiff(background, rw.SnapshotDiffRequest{From: snap.ID})
+	must(t, err)
+	if len(diff.Files) != 1 || diff.Files[0].Change != "changed" || !diff.Files[0].Link {
+		t.Errorf("%+v", diff)
+	}
+	_, err = s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID})
+	must(t, err)
+	if got := entries(t, dir)["cur"]; !strings.HasSuffix(got, " file\n") {
+		t.Errorf("the snapshot has %q", got)
+	}
+	text, err := os.ReadFile(outside)
+	if err != nil || string(text) != "outside" {
+		t.Errorf("outside: %q %v", text, err)
+	}
+}
