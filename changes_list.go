@@ -44,6 +44,8 @@ type ChangesResult struct {
 	Files []ChangedFile `json:"files"`
 	// The groups of observed changes, oldest first; the newest 1000.
 	Groups []ObservedGroup `json:"groups"`
+	// The commands that [Store.Exec] ran and committed, oldest first; the newest 1000.
+	Executed []ExecutedCommand `json:"executed,omitempty"`
 	// True when there are more files or groups.
 	Truncated bool `json:"truncated,omitempty"`
 }
@@ -103,6 +105,21 @@ type ObservedGroup struct {
 	Partial bool `json:"partial,omitempty"`
 	// Ignored directories that changed and are not kept.
 	Ignored []string `json:"ignored,omitempty"`
+}
+
+// ExecutedCommand is a command whose changes are one commit.
+type ExecutedCommand struct {
+	// Journal row, for [Store.Undo].
+	Seq uint64 `json:"seq"`
+	// When, RFC 3339 UTC.
+	TS string `json:"ts"`
+	// Number of changed files.
+	Files int `json:"files"`
+	// Name of the session and of the caller.
+	Session string `json:"session,omitempty"`
+	Caller  string `json:"caller,omitempty"`
+	// Command line, without secrets.
+	Command string `json:"command"`
 }
 
 const (
@@ -222,6 +239,10 @@ func (out *ChangesResult) take(rec *journal.Record, files map[string]*ChangedFil
 	}
 	if rec.Kind != journal.KindObserved {
 		out.Commits++
+		if rec.Group != nil {
+			out.Executed = append(out.Executed, ExecutedCommand{rec.Seq, rec.TS, found, rec.Session, rec.Caller, rec.Group.Command})
+			out.Executed = out.Executed[max(0, len(out.Executed)-maxGroups):]
+		}
 		return
 	}
 	out.Observed++

@@ -138,10 +138,11 @@ var execReady bool
 // context.kept names them. It works on Linux.
 func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 	req := r.request("exec", r)
-	named := r // what is stored in the clear; arguments, environment and output are not
+	named := r // what is stored as it is; the arguments are redacted, environment and output are not stored
 	named.Argv, named.Env, named.Stdin, named.Stdout, named.Stderr = nil, nil, nil, nil, nil
 	req.long, req.args = true, named
 	x := &execution{s: s, r: r, c: s.newCommit(ctx, req)}
+	x.c.Command = s.commandText(commandLine(r.Argv))
 	x.out = &ExecResult{Results: []TxOpResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
 	ctx, _, end := metered(ctx)
 	defer end()
@@ -149,6 +150,17 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 		return x.out, x.c.Failed(e)
 	}
 	return x.out, x.do(ctx)
+}
+
+// commandLine is a command as a shell takes it.
+func commandLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		if words[i] = w; w == "" || strings.ContainsAny(w, " \t\r\n'\"\\$`&|;<>()*?[]{}#~!") {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // execution is a call of Exec.

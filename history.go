@@ -52,6 +52,9 @@ type FileVersion struct {
 	TS string `json:"ts"`
 	// Who made it.
 	Caller string `json:"caller"`
+	// Command line that made the change, or during which it was made, without
+	// secrets.
+	Command string `json:"command,omitempty"`
 	// What the server knows of the call, independent of caller.
 	Via *Via `json:"via,omitempty"`
 	// True when its content can still be read and restored.
@@ -119,6 +122,9 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 			Available: v.M.SHA256 == "" || s.versions.Available(v),
 		}
 		row.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.M.SHA256))
+		if v.Group != nil {
+			row.Command = v.Group.Command
+		}
 		row.Erased = !row.Available && s.versions.IsErased(v)
 		out.Versions = append(out.Versions, row)
 	}

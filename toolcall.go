@@ -103,6 +103,26 @@ func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 	return out, err
 }
 
+// SeenCall reports whether the same event of the same call (host, session, ID,
+// Event) was given to it before, with no other event of the call since and less
+// than a minute ago: a host that is configured twice reports everything twice. A
+// call without an identifier of its own has no events that are the same. Errors:
+// the storage details, [ErrStoreClosed].
+func (s *Store) SeenCall(ctx context.Context, c ToolCall) (bool, error) {
+	if c.ID == "" || c.Alike {
+		return false, nil
+	}
+	if err := s.engine.Enter(); err != nil {
+		return false, s.verbError("scan", err)
+	}
+	defer s.engine.Leave()
+	first, err := s.observed.First(strings.Join([]string{c.Host, c.Session, c.ID}, "\x00"), c.Event)
+	if err != nil {
+		return false, s.verbError("scan", err)
+	}
+	return !first, nil
+}
+
 // distinct is an identifier that no other call has.
 func (s *Store) distinct(id string) string {
 	return asLabel(id + "-" + strconv.FormatInt(s.engine.Now().UnixNano(), 36))
@@ -193,12 +213,16 @@ func (s *Store) editCalls(c ToolCall, out *ScanResult, edit func(*observe.Watche
 			w.Add(observe.Finding{Path: f.Path, Session: f.Session, Until: f.Until, Fingerprint: fmt.Sprint("claim ", f.fence, " ", f.Path)})
 		}
 		edit(w)
+		now := s.engine.Now().UTC()
+		if !out.Partial || w.Complete.IsZero() { // before the first there is nothing to miss
+			w.Complete = now
+		}
 		if !out.Partial {
 			w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.Ended })
 		}
 		if c.Host != "" {
 			w.Hosts = slices.DeleteFunc(w.Hosts, func(h observe.HostSeen) bool { return h.Host == c.Host })
-			w.Hosts = append(w.Hosts, observe.HostSeen{Host: c.Host, Event: c.Event, At: s.engine.Now().UTC()})
+			w.Hosts = append(w.Hosts, observe.HostSeen{Host: c.Host, Event: c.Event, At: now})
 		}
 	})
 	if err != nil {
@@ -245,6 +269,9 @@ type CaptureHost struct {
 	Event string `json:"event"`
 	// When.
 	At time.Time `json:"at"`
+	// Seconds between the last scan for an event that saw everything and this
+	// event: changes of that time may not be recorded yet. 0 when nothing is missing.
+	LagSeconds float64 `json:"lag_seconds"`
 }
 
 // Capture returns which programs report their tool calls. Errors: the storage
@@ -266,7 +293,7 @@ func (s *Store) Capture(ctx context.Context) (CaptureStatus, error) {
 		}
 	}
 	for _, h := range w.Hosts {
-		out.Hosts = append(out.Hosts, CaptureHost(h))
+		out.Hosts = append(out.Hosts, CaptureHost{h.Host, h.Event, h.At, max(0, h.At.Sub(w.Complete).Seconds())})
 	}
 	return out, nil
 }

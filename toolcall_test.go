@@ -113,6 +113,32 @@ func TestAFirstScanInParts(t *testing.T) {
 	t.Logf("%d partial scans", partial)
 }
 
+// TestLag: how long changes may be missing is known, and is over with the next scan
+// that sees everything.
+func TestLag(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	lag := func(within time.Duration) float64 {
+		t.Helper()
+		for i := range 300 {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), []byte(time.Now().String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.BeginCall(background, rw.ToolCall{Host: "h", Event: "e", Within: within}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Capture(background)
+		if err != nil || len(c.Hosts) != 1 {
+			t.Fatal(c, err)
+		}
+		return c.Hosts[0].LagSeconds
+	}
+	if first, whole, part, again := lag(0), lag(0), lag(1), lag(0); first != 0 || whole != 0 || part <= 0 || again != 0 {
+		t.Error(first, whole, part, again)
+	}
+}
+
 // TestFindingsWaitForAModel: what the scan of another event found is returned by
 // the next end of a call, once.
 func TestFindingsWaitForAModel(t *testing.T) {

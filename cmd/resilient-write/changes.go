@@ -167,6 +167,13 @@ func showChanges(p *printer, r changesReply) {
 		p.table([]string{"group", "time", "files", "during"}, rows)
 		p.line("%s", p.paint(faint, "undo one: resilient-write undo --group GROUP"))
 	}
+	rows = nil
+	for _, x := range r.Executed {
+		rows = append(rows, []string{fmt.Sprint(x.Seq), when(x.TS), fmt.Sprint(x.Files), printable(x.Command)})
+	}
+	if len(rows) > 0 {
+		p.table([]string{"row", "time", "files", "exec"}, rows)
+	}
 	if r.Scan != nil {
 		showScan(p, r.Scan)
 	}

@@ -164,6 +164,43 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 	s.clean()
 }
 
+// TestExecIsNamed: what was run is known where its changes are, without secrets, as a
+// shell takes it.
+func TestExecIsNamed(t *testing.T) {
+	s := newSandboxed(t)
+	token := madeUpToken()
+	if r := s.run("echo "+token+" | wc -c > src/a.txt; echo it\\'s > src/b.txt", "--session", "s1"); r.code != 0 {
+		t.Fatal(r)
+	}
+	if r := s.exec("--", "touch", "src/a.txt"); r.code != 0 { // nothing changes
+		t.Fatal(r)
+	}
+	changes := s.rw(0, "changes")
+	history := s.rw(0, "history", "src/a.txt")["versions"].([]any)[0].(map[string]any)
+	executed, _ := changes["executed"].([]any)
+	if len(executed) != 1 {
+		t.Fatalf("%v", changes)
+	}
+	one := executed[0].(map[string]any)
+	command, _ := one["command"].(string)
+	if !strings.HasPrefix(command, "sh -ec 'echo ") || !strings.HasSuffix(command, `| wc -c > src/a.txt; echo it\'\''s > src/b.txt'`) || strings.Contains(command, token) {
+		t.Errorf("%s", command)
+	}
+	if one["files"] != 2.0 || one["session"] != "s1" || one["seq"] != history["version"] || history["command"] != command {
+		t.Errorf("%v %v", one, history)
+	}
+	if groups := changes["groups"].([]any); len(groups) != 0 {
+		t.Errorf("it is a group: %v", groups)
+	}
+	for _, call := range s.rw(0, "blame", "src/b.txt")["calls"].([]any) {
+		if call.(map[string]any)["command"] != command {
+			t.Errorf("%v", call)
+		}
+	}
+	s.rw(0, "undo")
+	s.rw(0, "check", "--deep")
+}
+
 // TestExecIsPrivate: until the command ends its changes are not visible, and it runs
 // in the directory that it was called from.
 func TestExecIsPrivate(t *testing.T) {

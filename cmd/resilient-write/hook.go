@@ -178,6 +178,11 @@ func (h *hooked) run(ctx context.Context, a *app, root string) error {
 // answer does what the event asks for.
 func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 	c := rw.ToolCall{ID: h.Call, Host: h.Host, Session: h.Session, Event: h.Name, Command: h.Command, Alike: h.Alike, Within: time.Until(h.until) * 2 / 3}
+	same := c
+	same.Event += fmt.Sprint("\x00", h.Tool, "\x00", h.Command, h.Writes)
+	if seen, err := s.SeenCall(ctx, same); seen && err == nil {
+		return nil // another configuration of the host answers it
+	}
 	switch h.Kind {
 	case hostevent.Before:
 		if why := h.refused(ctx, s, root); why != "" {

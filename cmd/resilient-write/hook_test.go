@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -295,6 +296,50 @@ func TestHookNeverBreaksAHost(t *testing.T) {
 	}
 }
 
+// TestHookTwice: a host that has the hooks of a plugin and of init gets one answer to
+// each event, and the second of two equal ones records nothing. An identifier that
+// a provider uses again in a later turn is another call.
+func TestHookTwice(t *testing.T) {
+	a := newAround(t)
+	a.sh("git init -q .; printf 'x\\n' > a.txt")
+	in := map[string]any{"command": "make"}
+	both := func(event map[string]any) (said []string) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for range 2 {
+			wg.Go(func() {
+				if answer := a.hook("claude", event); answer != "" {
+					mu.Lock()
+					said = append(said, answer)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		return said
+	}
+	for turn := 1; turn <= 2; turn++ {
+		if said := both(a.claude("PreToolUse", "Bash", "call_0", in)); len(said) > 0 {
+			t.Errorf("%q", said)
+		}
+		a.sh(fmt.Sprintf("printf 'GITHUB_TOKEN=%s\\n' > k%d.env", madeUpToken(), turn))
+		if said := both(a.claude("PostToolUse", "Bash", "call_0", in)); len(said) != 1 || turn == 1 && !strings.Contains(said[0], "k1.env") {
+			t.Errorf("turn %d: %q", turn, said)
+		}
+		a.sh(fmt.Sprintf("printf 'later\\n' > later%d.txt", turn))
+		a.hook("claude", a.claude("PostToolUse", "Bash", "call_0", in))
+		if groups := a.groups(); len(groups) != 2*turn-1 {
+			t.Errorf("turn %d: a second answer recorded something: %v", turn, groups)
+		}
+	}
+	for i, text := range []string{"{}", "{}", "{ }"} {
+		answer := a.hook("claude", a.claude("PreToolUse", "Write", "call_1", map[string]any{"file_path": filepath.Join(a.dir, ".mcp.json"), "content": text}))
+		if strings.Contains(answer, `"deny"`) != (i != 1) {
+			t.Errorf("%d: %s", i, answer)
+		}
+	}
+}
+
 // TestHookOverlappingCalls: a change while two calls are open belongs to both,
 // and says so.
 func TestHookOverlappingCalls(t *testing.T) {
@@ -440,7 +485,9 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 			killed++
 		}
 		late.Stop()
-		reported += out.String() + a.hook("claude", post) // the following event
+		a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "Stop"}) // which ends the call if nothing else has
+		post["tool_use_id"] = fmt.Sprint("next", i)
+		reported += out.String() + a.hook("claude", post)
 	}
 	t.Logf("%d of %d killed", killed, rounds)
 	for i := 8; i <= rounds; i += 8 {

@@ -221,9 +221,9 @@ func showHistory(p *printer, r reply) {
 		if version == "" {
 			version = seqPrefix + v.text("version")
 		}
-		rows = append(rows, []string{version, when(v.text("ts")), v.text("op"), v.text("path"), v.bytes(v.text("bytes")), v.text("caller"), short(v.text("sha256")), kept})
+		rows = append(rows, []string{version, when(v.text("ts")), v.text("op"), v.text("path"), v.bytes(v.text("bytes")), v.text("caller"), short(v.text("sha256")), kept, printable(v.text("command"))})
 	}
-	p.table([]string{"version", "time", "op", "path", "bytes", "caller", "sha256", "kept"}, rows)
+	p.table([]string{"version", "time", "op", "path", "bytes", "caller", "sha256", "kept", "command"}, rows)
 }
 
 func showDiff(p *printer, r reply) {

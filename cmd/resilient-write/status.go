@@ -142,7 +142,11 @@ func showStatus(p *printer, r statusReply) {
 // captured says which programs report the calls of their tools.
 func captured(c rw.CaptureStatus) (lines []string) {
 	for _, h := range c.Hosts {
-		lines = append(lines, fmt.Sprintf("%s  %s  last event %s", when(h.At.Format(time.RFC3339Nano)), printable(h.Host), printable(h.Event)))
+		line := fmt.Sprintf("%s  %s  last event %s", when(h.At.Format(time.RFC3339Nano)), printable(h.Host), printable(h.Event))
+		if h.LagSeconds > 0 {
+			line += fmt.Sprintf("  (changes of the %s before it are not all recorded)", time.Duration(h.LagSeconds*float64(time.Second)).Round(time.Second/10))
+		}
+		lines = append(lines, line)
 	}
 	for _, o := range c.Open {
 		lines = append(lines, fmt.Sprintf("%s  %s  open call %s  %s", when(o.Since.Format(time.RFC3339Nano)), printable(o.Host), printable(o.ID), printable(o.Command)))

@@ -106,6 +106,7 @@ type Commit struct {
 	ShowDiff bool
 	Accepted string       // the reason why a risk was taken
 	Via      *journal.Via // what an adapter knows of the call; nil without one
+	Command  string       // that made the changes, without secrets
 	Unasked  bool         // the user was not asked, because the idempotency key answers
 	Complete bool         // it is verified even if nothing changes
 

@@ -469,6 +469,9 @@ func (c *Commit) row() (*journal.Record, error) {
 		Key: c.Req.Key, KeyHash: c.keyHash(), Tx: c.Req.Tx,
 		Policy: c.s.Host.PolicyHash(), AcceptRisk: c.Accepted, Reply: c.reply(),
 	}
+	if c.Command != "" {
+		rec.Group = &journal.Group{Command: c.Command}
+	}
 	for _, m := range c.Muts {
 		row, err := m.row(c.s)
 		if err != nil {

@@ -26,6 +26,7 @@ type Version struct {
 	TS     string
 	Caller string
 	Via    *journal.Via
+	Group  *journal.Group
 	// later are the versions that came right behind this one: at its path, and
 	// under the name it was moved to. The newest one of a path has none.
 	Later []*Version
@@ -154,7 +155,7 @@ func (l *Lineage) next() (*Version, error) {
 		if i < 0 {
 			continue
 		}
-		v.M, v.TS, v.Caller, v.Via = rec.Muts[i], rec.TS, rec.Caller, rec.Via
+		v.M, v.TS, v.Caller, v.Via, v.Group = rec.Muts[i], rec.TS, rec.Caller, rec.Via, rec.Group
 		if l.wentOn(rec, v) {
 			for _, later := range v.Later {
 				if putBack := later.M.Op == "undo" || later.M.Op == "restore"; putBack && later.M.SHA256 == v.M.PrevSHA256 {

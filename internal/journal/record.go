@@ -44,7 +44,7 @@ type Record struct {
 	Manifest   string          `json:"manifest,omitempty"` // hash of the file with the mutations
 	Muts       []Mutation      `json:"muts,omitempty"`
 	Note       *Note           `json:"note,omitempty"`
-	Group      *Group          `json:"group,omitempty"` // of an observed row
+	Group      *Group          `json:"group,omitempty"` // of an observed row; of a commit only its command
 }
 
 // Group says during what observed changes were made.

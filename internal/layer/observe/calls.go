@@ -1,8 +1,13 @@
 package observe
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -31,6 +36,8 @@ type HostSeen struct {
 type Watched struct {
 	Open  []OpenCall `json:"open"`
 	Hosts []HostSeen `json:"hosts"`
+	// Complete is when a scan for an event last saw everything.
+	Complete time.Time `json:"complete,omitzero"`
 	// Findings that are not reported yet, and the fingerprints of those that are.
 	Pending  []Finding `json:"pending,omitempty"`
 	Reported []string  `json:"reported,omitempty"`
@@ -121,6 +128,52 @@ func (l *Layer) EditCalls(edit func(*Watched)) error {
 		}
 		return durable.WriteFile(dir, callsFile, data, 0o600)
 	})
+}
+
+const (
+	eventsDir = "events"    // below Dir: an empty file for the newest event of each call
+	eventAge  = time.Minute // after which an equal event is another one
+)
+
+// First reports whether an event of a call is another one than the newest event
+// that was given for the call, or came long after it. Of several processes that
+// ask for one event at a time one gets true. The files are not flushed: after a
+// crash an event may be first twice.
+func (l *Layer) First(call, event string) (bool, error) {
+	up, err := l.OpenPart(Dir)
+	if err != nil {
+		return false, err
+	}
+	defer up.Close()
+	if err := up.Mkdir(eventsDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, err
+	}
+	dir, err := up.OpenDir(eventsDir)
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	of := func(text string) string { sum := sha256.Sum256([]byte(text)); return hex.EncodeToString(sum[:12]) }
+	mine, prefix := of(call)+"-"+of(event), of(call)+"-"
+	names, err := dir.Names()
+	if err != nil {
+		return false, err
+	}
+	oldest := l.Now().Add(-eventAge).UnixNano()
+	for _, name := range names {
+		st, err := dir.Lstat(name)
+		if err == nil && (st.Mtime < oldest || name != mine && strings.HasPrefix(name, prefix)) {
+			dir.Remove(name)
+		}
+	}
+	f, err := dir.Open(mine, fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, f.Close()
 }
 
 // newest are the last n of a list.
