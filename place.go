@@ -24,6 +24,9 @@ func (s *Store) openPlaced(real string) error {
 		return s.unwritable(at.Path, err)
 	}
 	s.workspace, s.placed, s.engine.StatePlace = w, at.Place, at.Path
+	if at.Kind == place.Git {
+		s.engine.Beside = filepath.Dir(at.Path)
+	}
 	parent := at.Parent
 	if parent == nil {
 		parent = s.engine.Disk.Root

@@ -18,7 +18,7 @@ import (
 
 // relocate moves the state directory of the workspace, or removes one.
 func (a *app) relocate() *cobra.Command {
-	var to string
+	var from, to string
 	var remove, yes bool
 	cmd := &cobra.Command{
 		Use: "relocate [STATE]", Short: "Move the state directory, or remove one", GroupID: "upkeep", Args: cobra.MaximumNArgs(1),
@@ -28,6 +28,11 @@ state), tree (.resilient_write in the workspace) or a directory; the default is
 the first of git, xdg and tree that the workspace has. A directory that you name
 has to be named in every later call, with --state-dir or RW_STATE_DIR.
 
+--from gives the workspace the state of one that is gone, such as a worktree that
+git removed: STATE, as status --all names it, becomes that of the workspace, which
+must not have one yet. Files are left as they are; the next scan finds what the
+workspace lacks, and undo brings it back.
+
 No process may have the store open. If this one is ended, the store is whole in
 one of the two places, and that one is used.
 
@@ -36,18 +41,22 @@ the workspace, or STATE, as status --all names it. Files of the workspace stay a
 they are; earlier versions of them and what was undone are gone.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case remove && to != "":
-				return &misuse{"--remove and --to cannot be used together", "drop one"}
+			case remove && to+from != "":
+				return &misuse{"--remove cannot be used with --to and --from", "drop one"}
 			case remove:
 				return a.removeState(strings.Join(args, ""), yes)
 			case len(args) > 0:
 				return &misuse{"a state directory is named with --remove only", "to move that of a workspace, name the workspace with --root"}
+			}
+			if from != "" {
+				return a.takeState(from, to)
 			}
 			return a.moveState(cmd.Context(), to)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&to, "to", "", "git, xdg, tree or a `directory`")
+	f.StringVar(&from, "from", "", "state `directory` of a workspace that is gone, to be that of this one")
 	f.BoolVar(&remove, "remove", false, "delete the state directory")
 	f.BoolVar(&yes, "yes", false, "do not ask before deleting")
 	complete(cmd, "to", "git", "xdg", "tree")
@@ -89,15 +98,63 @@ func (a *app) moveState(ctx context.Context, to string) error {
 		if err := a.withStore(ctx, false, func(context.Context, *rw.Store) error { return nil }); err != nil {
 			return err
 		}
-		if err := place.Move(from, target); err != nil {
-			return a.stateError(err)
+		if err := a.moveTo(w, from, target); err != nil {
+			return err
 		}
 		out.Status = "succeeded"
-		if d, err := fsx.OpenRoot(target.Path); err == nil {
-			w.Note(target.Place, d) // the next open tries again
-			d.Close()
+	}
+	return a.saidMoved(out)
+}
+
+// moveTo moves a store to the place that it has from now on.
+func (a *app) moveTo(w *place.Workspace, from string, target place.Opened) error {
+	if err := place.Move(from, target); err != nil {
+		return a.stateError(err)
+	}
+	if d, err := fsx.OpenRoot(target.Path); err == nil {
+		w.Note(target.Place, d) // the next open tries again
+		d.Close()
+	}
+	return nil
+}
+
+// takeState makes the store of a workspace that is gone that of this one.
+func (a *app) takeState(from, to string) error {
+	root, err := a.realRoot()
+	if err != nil {
+		return err
+	}
+	from, err = filepath.Abs(from)
+	if err == nil {
+		from, err = filepath.EvalSymlinks(from)
+	}
+	if err != nil || !place.IsStore(from) {
+		return a.noState()
+	}
+	w, err := place.Look(root)
+	if err != nil {
+		return streamError(a.command, "the workspace", err)
+	}
+	if len(w.Found()) > 0 {
+		return a.stateError(place.ErrTaken)
+	}
+	if was, err := place.ReadRecord(from); err == nil && was.Root != "" {
+		if other, err := place.Look(was.Root); err == nil && slices.ContainsFunc(other.Found(), func(p place.Place) bool { return p.Path == from }) {
+			return rw.NewError(a.command, rw.ErrIOBusy, "the workspace of this state directory is there, and it stays the one that has it", nil)
 		}
 	}
+	target, err := a.targetOf(w, root, to)
+	if err != nil {
+		return a.stateError(err)
+	}
+	defer target.Parent.Close()
+	if err := a.moveTo(w, from, target); err != nil {
+		return err
+	}
+	return a.saidMoved(movedReply{From: from, To: target.Path, Place: target.Kind, Status: "succeeded"})
+}
+
+func (a *app) saidMoved(out movedReply) error {
 	return a.reply(out, func(p *printer, _ reply) {
 		p.line("%s  %s", out.Status, printable(out.To))
 		if out.Place == place.Dir {

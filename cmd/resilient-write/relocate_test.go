@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,6 +88,122 @@ func TestStateIsOutOfHarmsWay(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(a.dir); len(left) != 1 {
 		t.Errorf("%v", left)
+	}
+}
+
+// TestRelocateFrom: a new worktree gets the state of one that git removed, with it
+// back what was not committed there, and versions and undo go on. The state of a
+// workspace that is there is not taken, and none is replaced.
+func TestRelocateFrom(t *testing.T) {
+	a, _ := newPlaced(t)
+	a.sh("git init -q; printf 'one\\n' > a.txt; git add .; git commit -qm x; git worktree add -q ../linked")
+	main := a.dir
+	a.dir = filepath.Join(filepath.Dir(main), "linked")
+	a.rw(0, "changes")
+	a.sh("printf 'work\\n' > a.txt; printf 'new\\n' > new.txt")
+	a.rw(0, "changes")
+	old, files := a.dir, a.files()
+	list := stores(filepath.Join(main, ".git"))
+	if len(list) != 1 {
+		t.Fatal(list)
+	}
+	from := filepath.Join(main, ".git", "resilientwrite", list[0])
+	a.dir = main
+	if out := a.fails("relocate", "--from", from); !strings.Contains(out, "io_busy") {
+		t.Error(out)
+	}
+	a.sh("git worktree remove --force ../linked; git worktree add -q --detach ../linked; git worktree add -q ../third") // also under the same name
+	for _, bad := range []string{filepath.Join(main, "nothing"), main} {
+		a.fails("relocate", "--from", bad)
+	}
+	a.dir = old
+	if r := a.rw(0, "relocate", "--from", from); r["status"] != "succeeded" || r["from"] != from || r["to"] == from {
+		t.Errorf("%v", r)
+	}
+	a.rw(0, "changes", "--call", "removed")
+	a.rw(0, "undo", "--group", "removed")
+	if d := differing(files, a.files()); len(d) > 0 {
+		t.Errorf("%q", d)
+	}
+	if v := a.rw(0, "history", "a.txt")["versions"].([]any); len(v) < 3 {
+		t.Errorf("%v", v)
+	}
+	a.rw(0, "check", "--deep")
+	now := stores(filepath.Join(main, ".git"))
+	a.dir = filepath.Join(filepath.Dir(main), "third")
+	from = filepath.Join(main, ".git", "resilientwrite", now[0])
+	for _, why := range []string{"io_busy", "store_not_empty"} {
+		if out := a.fails("relocate", "--from", from); !strings.Contains(out, why) {
+			t.Error(out)
+		}
+		a.rw(0, "changes") // which makes a store
+	}
+	a.rw(2, "relocate", "--from", from, "--remove")
+}
+
+// TestWorktreesShareObjects: what a scan keeps in several worktrees is on the disk
+// once, unless the object is damaged, and an erasure in one of them takes it from
+// that one alone.
+func TestWorktreesShareObjects(t *testing.T) {
+	a, _ := newPlaced(t)
+	a.sh("git init -q; git commit -q --allow-empty -m x; git worktree add -q ../linked; git worktree add -q ../third")
+	main, parent := a.dir, filepath.Dir(a.dir)
+	object := map[string]string{}
+	scan := func(name, text string) {
+		t.Helper()
+		a.dir = filepath.Join(parent, name)
+		a.sh("printf '" + text + "' > f.txt")
+		a.rw(0, "changes")
+		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+		found, err := filepath.Glob(filepath.Join(main, ".git", "resilientwrite", "*", "history", sum[:2], sum))
+		for _, path := range found {
+			if !slices.Contains(slices.Collect(maps.Values(object)), path) {
+				object[name+text] = path
+			}
+		}
+		if object[name+text] == "" {
+			t.Fatal(name, text, found, err)
+		}
+	}
+	same := func(x, y string) bool {
+		t.Helper()
+		one, err1 := os.Stat(object[x])
+		two, err2 := os.Stat(object[y])
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		return os.SameFile(one, two)
+	}
+	base := filepath.Base(main)
+	for _, name := range []string{base, "linked", "third"} {
+		scan(name, "shared")
+	}
+	if !same(base+"shared", "linkedshared") || !same(base+"shared", "thirdshared") {
+		t.Error("the object is there several times")
+	}
+	scan("linked", "whole")
+	if err := os.WriteFile(object["linkedwhole"], []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	scan("third", "whole")
+	if same("linkedwhole", "thirdwhole") {
+		t.Error("a damaged object is shared")
+	}
+	a.dir = filepath.Join(parent, "linked")
+	a.sh("printf on > f.txt")
+	a.rw(0, "changes")
+	a.rw(0, "erase", "--sha256", filepath.Base(object["linkedshared"]), "--reason", "x", "--yes")
+	if _, err := os.Stat(object["linkedshared"]); !os.IsNotExist(err) {
+		t.Error("it is not erased", err)
+	}
+	a.dir = filepath.Join(parent, "third")
+	a.rw(0, "check", "--deep")
+	if !same(base+"shared", "thirdshared") {
+		t.Error("it is erased elsewhere")
+	}
+	a.rw(0, "undo", "--group", a.groups()[0]["group"].(string))
+	if got := a.files()["f.txt"]; !strings.HasSuffix(got, "shared") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -232,6 +232,48 @@ func (s *Store) Draft(sha string) (*Draft, error) {
 	return &Draft{f, s, sub, done, tmp, sha}, nil
 }
 
+// DraftOf begins the object sha as another name of the one in another store on
+// the same file system: fs.ErrNotExist when that has none, ErrDamaged when it does
+// not hold what its name says, and other errors where there are no second names.
+// Each store removes its own name only.
+//
+//	linkat(other/aa/sha, aa/sha.tmp)  openat(aa, sha.tmp)  read…
+func (s *Store) DraftOf(other *Store, sha string) (*Draft, error) {
+	from, given, err := other.sub(sha, false)
+	if err != nil {
+		return nil, err
+	}
+	defer given()
+	st, err := from.Lstat(sha)
+	if err != nil {
+		return nil, err
+	}
+	if st.Kind != fsx.Regular || st.Mode&0o022 != 0 {
+		return nil, ErrDamaged
+	}
+	sub, done, err := s.sub(sha, true)
+	if err != nil {
+		return nil, err
+	}
+	tmp := durable.TempName(sha)
+	if err = from.Link(sha, sub, tmp); err != nil {
+		done()
+		return nil, err
+	}
+	f, err := sub.Open(tmp, fsx.Read|fsx.Write, 0)
+	if err != nil {
+		sub.Remove(tmp)
+		done()
+		return nil, err
+	}
+	d := &Draft{f, s, sub, done, tmp, sha}
+	if err := holds(f, sha); err != nil {
+		d.Discard()
+		return nil, err
+	}
+	return d, nil
+}
+
 // Fill copies r, which has to hash to the name: else ErrDamaged.
 func (d *Draft) Fill(r io.Reader) error { return copyChecked(d.File, r, d.sha) }
 
@@ -323,6 +365,11 @@ func (s *Store) Verify(sha string) error {
 		return err
 	}
 	defer f.Close()
+	return holds(f, sha)
+}
+
+// holds compares a file with the name of an object.
+func holds(f fsx.File, sha string) error {
 	sum := sha256.New()
 	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{f}, make([]byte, 64<<10)); err != nil {
 		return err

@@ -59,6 +59,7 @@ type Engine struct {
 	prunedTo    atomic.Uint64          // newest row that pruning knew of last
 	PruneRead   atomic.Int64           // versions and rows that pruning read last
 	StatePlace  string                 // the state directory, absolute; "" in tests
+	Beside      string                 // the directory of the states of all work trees of the repository, absolute; "" for none
 	RealRoot    string                 // the workspace without symbolic links; "" in tests
 	Pinned      func() map[string]bool // versions that only the bound of bytes removes; may be nil
 	Unverified  bool                   // flushes of this file system cannot be trusted

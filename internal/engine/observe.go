@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -26,7 +27,8 @@ type Bytes struct {
 }
 
 // Keep makes versions objects of history, durably unless the level is off. One
-// that is there already is flushed with the others.
+// that another work tree of the repository has becomes a second name of that
+// object.
 func (s *Engine) Keep(batch []Bytes) error {
 	var drafts []*blob.Draft
 	var files []fsx.File
@@ -36,8 +38,18 @@ func (s *Engine) Keep(batch []Bytes) error {
 		}
 	}
 	grown := int64(0)
+	near := s.siblings()
+	defer func() {
+		for _, other := range near {
+			other.Close()
+		}
+	}()
 	for _, b := range batch {
 		if s.History.Has(b.SHA) {
+			continue
+		}
+		if d := s.shared(near, b.SHA); d != nil {
+			drafts, files, grown = append(drafts, d), append(files, d.File), grown+b.Size
 			continue
 		}
 		d, err := s.History.Draft(b.SHA)
@@ -61,6 +73,47 @@ func (s *Engine) Keep(batch []Bytes) error {
 		return err
 	}
 	return s.placeKept(drafts, grown)
+}
+
+// siblings are the histories of the other work trees of the repository.
+func (s *Engine) siblings() (list []*blob.Store) {
+	if s.Beside == "" {
+		return nil
+	}
+	all, err := fsx.OpenRoot(s.Beside)
+	if err != nil {
+		return nil
+	}
+	defer all.Close()
+	names, err := all.Names()
+	if err != nil {
+		return nil
+	}
+	for _, name := range names {
+		if name == filepath.Base(s.StatePlace) {
+			continue
+		}
+		state, err := all.OpenDir(name)
+		if err != nil {
+			continue
+		}
+		if history, err := state.OpenDir("history"); err == nil {
+			list = append(list, blob.New(history))
+		}
+		state.Close()
+	}
+	return list
+}
+
+// shared is an object of a sibling under a second name; nil where none has it
+// whole, or it cannot have one.
+func (s *Engine) shared(near []*blob.Store, sha string) *blob.Draft {
+	for _, other := range near {
+		if d, err := s.History.DraftOf(other, sha); err == nil {
+			return d
+		}
+	}
+	return nil
 }
 
 // placeKept gives objects their names.
