@@ -221,9 +221,12 @@ func showHistory(p *printer, r reply) {
 		if version == "" {
 			version = seqPrefix + v.text("version")
 		}
-		rows = append(rows, []string{version, when(v.text("ts")), v.text("op"), v.text("path"), v.bytes(v.text("bytes")), v.text("caller"), short(v.text("sha256")), kept, printable(v.text("command"))})
+		rows = append(rows, []string{version, when(v.text("ts")), v.text("op"), v.text("path"), v.bytes(v.text("bytes")), v.text("caller"), short(v.text("sha256")), kept})
+		if command := v.text("command"); command != "" {
+			rows[len(rows)-1] = append(rows[len(rows)-1], command)
+		}
 	}
-	p.table([]string{"version", "time", "op", "path", "bytes", "caller", "sha256", "kept", "command"}, rows)
+	p.table([]string{"version", "time", "op", "path", "bytes", "caller", "sha256", "kept"}, rows)
 }
 
 func showDiff(p *printer, r reply) {
