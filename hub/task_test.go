@@ -10,6 +10,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
 func gitIn(t *testing.T, dir string, args ...string) string {
@@ -236,4 +237,50 @@ func TestPublishUploadsWhatIsNew(t *testing.T) {
 		}
 	}
 	a.sound(a.ship().Store)
+}
+
+// TestOneTakesTheTask: of many machines that resume a task at the same moment one
+// has it, with every file; the others are told who.
+func TestOneTakesTheTask(t *testing.T) {
+	h := openHub(t)
+	a := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
+	a.write("a.txt", "one")
+	a.publish(PublishRequest{Task: "t"})
+	const n = 6
+	got := make(chan error, n)
+	for i := range n {
+		b := openMachine(t, New(h.store), filepath.Join(t.TempDir(), "b"))
+		b.Lease = time.Hour
+		b.now = func() time.Time { return time.Now().Add(20 * time.Minute) } // the lease of the first has expired
+		go func() {
+			r, err := b.Resume(t.Context(), ResumeRequest{Task: "t"})
+			if err == nil && (r.Epoch != 2 || r.Written != 1) {
+				t.Errorf("%d: %+v", i, r)
+			}
+			got <- err
+		}()
+	}
+	won := 0
+	for range n {
+		if err := <-got; err == nil {
+			won++
+		} else if !IsCode(err, Leased) {
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d machines have the task", won)
+	}
+}
+
+// TestTaskKeys: every task has a key of its own, whatever its name.
+func TestTaskKeys(t *testing.T) {
+	keys := map[string]string{}
+	for _, task := range []string{"a", "A", "a.b", "a_b", "a/b", "ä", strings.Repeat("x", 200), strings.Repeat("x", 201), ".", "..", "-"} {
+		key := taskKey(task)
+		if err := object.CheckKey(key); err != nil || keys[key] != "" {
+			t.Errorf("%q has the key %q of %q: %v", task, key, keys[key], err)
+		}
+		keys[key] = task
+	}
 }
