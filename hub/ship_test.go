@@ -89,6 +89,9 @@ func TestShipSweep(t *testing.T) {
 			f.revive(m)
 			out := m.ship()
 			m.sound(out.Store)
+			if l, err := m.Hub.log(t.Context(), out.Store); err != nil || len(l.keys) != f.slices() {
+				t.Fatalf("step %d, %s: %v, %d slices, and the log has %q", n, how, err, f.slices(), l.keys)
+			}
 			have := contentsOf(t, m.Hub, out.Store)
 			for _, text := range []string{"one", "two", "behind it", strings.Repeat("large ", 1<<16)} {
 				if have[hashOf([]byte(text))] != text {
@@ -100,6 +103,18 @@ func TestShipSweep(t *testing.T) {
 			}
 		}
 	}
+}
+
+// slices is how many slices there are: the bounds of one that was interrupted stay.
+func (f *frail) slices() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.data {
+		if strings.Contains(key, "/log/") {
+			n++
+		}
+	}
+	return n
 }
 
 // holds reports whether some object holds a text.

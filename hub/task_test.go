@@ -112,6 +112,9 @@ func TestResumeSweep(t *testing.T) {
 				t.Fatalf("step %d, %s: %v, and here %v", n, how, x, y)
 			}
 			before := acknowledged(t, b.Hub, "task")
+			if len(before) != 3 {
+				t.Fatalf("step %d, %s: the task has %q", n, how, before)
+			}
 
 			a.write("dir/a.txt", "too late")
 			if _, err := a.Ship(t.Context()); !IsCode(err, Fenced) {
