@@ -13,6 +13,11 @@ import (
 // ExportRequest asks for the journal as one stream.
 type ExportRequest struct {
 	W io.Writer `json:"-"` // gets the export; it is not closed
+	// After and Upto select rows by number: those behind After, up to Upto. 0: all.
+	After, Upto uint64 `json:"-"`
+	// Same leaves out the time and the version of the program, so that the same
+	// rows are the same bytes.
+	Same bool `json:"-"`
 	// Who is asking.
 	Caller string `json:"caller,omitempty" maxlen:"200"`
 	// Name of the working session.
@@ -31,9 +36,11 @@ type ExportResult struct {
 	Malformed int64 `json:"malformed"`
 	// Hash in the last line, covering everything before it.
 	SHA256 Digest `json:"sha256"`
+	// Hash of the last row.
+	Chain Digest `json:"-"`
 }
 
-// Export writes the whole journal to W, archived rows too, as JSON lines: a
+// Export writes the journal to W, archived rows too, as JSON lines: a
 // header, every row to the letter, and a last line with the number of rows and
 // the hash of everything before it. What it writes is the journal as it was
 // when the call began; writers go on meanwhile. It takes constant memory.
@@ -57,7 +64,11 @@ func (a Admin) Export(ctx context.Context, r ExportRequest) (ExportResult, error
 	}
 	u.account.things(StepExport, int64(s.engine.Log.Head()), "exporting rows")
 	w := &failingWriter{w: r.W}
-	foot, err := s.engine.Log.Export(w, journal.ExportHeader{CreatedAt: s.engine.Now().UTC().Format(engine.TimeFormat), Tool: Version}, func() error {
+	head := journal.ExportHeader{Head: r.Upto, CreatedAt: s.engine.Now().UTC().Format(engine.TimeFormat), Tool: Version}
+	if r.Same {
+		head.Version, head.CreatedAt, head.Tool = journal.ExportVersion, "", ""
+	}
+	foot, err := s.engine.Log.Export(w, head, r.After, func() error {
 		u.account.one()
 		return admin.Canceled(ctx)
 	})
@@ -68,7 +79,7 @@ func (a Admin) Export(ctx context.Context, r ExportRequest) (ExportResult, error
 		return ExportResult{}, u.failed(err)
 	}
 	u.close()
-	return ExportResult{Rows: foot.Rows, First: foot.First, Last: foot.Last, Malformed: foot.Malformed, SHA256: digest(foot.SHA256)}, nil
+	return ExportResult{Rows: foot.Rows, First: foot.First, Last: foot.Last, Malformed: foot.Malformed, SHA256: digest(foot.SHA256), Chain: digest(foot.Chain)}, nil
 }
 
 // failingWriter keeps the error of the caller's writer apart from ours.

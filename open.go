@@ -75,7 +75,7 @@ func newStore(o Options, with engine.Seam) *Store {
 	s.drafts = &drafts.Layer{Engine: s.engine}
 	s.observed = &observe.Layer{Engine: s.engine}
 	s.leases = &lease.Layer{Engine: s.engine}
-	s.engine.Pinned = s.observed.Pinned
+	s.engine.Pinned, s.engine.Shipped = s.observed.Pinned, s.shippedTo
 	return s
 }
 

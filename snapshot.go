@@ -324,9 +324,15 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err := s.unattributed(list, snap.Seq, r.Force); err != nil {
 		return err
 	}
-	c.Expects = len(list)
 	git := s.observed.Git(ctx)
 	defer git.Close()
+	return s.changeInto(c, now, list, func(m *engine.Mutation, path string) error { return s.takeSnapshotFile(ctx, c, m, then[path], git) })
+}
+
+// changeInto makes the mutations of differences from what is there now; take takes the bytes of a file
+// that is written.
+func (s *Store) changeInto(c *commit, now map[string]observe.File, list []SnapshotFile, take func(m *engine.Mutation, path string) error) error {
+	c.Expects = len(list)
 	for _, d := range list {
 		believed := d.PrevSHA256.String()
 		m := &engine.Mutation{
@@ -338,7 +344,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 			m.Op = engine.OpDelete
 			continue
 		}
-		if err := s.takeSnapshotFile(ctx, c, m, then[d.Path], git); err != nil {
+		if err := take(m, d.Path); err != nil {
 			e := s.engine.ErrorOf(err)
 			e.Path = cmp.Or(e.Path, d.Path)
 			return e

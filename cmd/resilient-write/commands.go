@@ -94,7 +94,7 @@ func (a *app) commands() []*cobra.Command {
 		a.parent("checkpoint", "Named states of a task", "work", checkpoints),
 		a.parent("scratch", "Raw material outside the workspace", "work", scratches),
 		a.parent("draft", "Drafts that the gate refused", "work", drafts),
-		a.status(), a.changes(), a.blame(), a.snapshot(), a.exec(), a.claim(), a.watch(), a.ls(), a.journal(), a.report(), a.check(), a.compact(), a.erase(), a.recover(), a.relocate(), a.trust(), a.init(), a.doctor(), a.hook(), a.demo(), a.version(), a.tool(),
+		a.status(), a.changes(), a.blame(), a.snapshot(), a.hub(), a.resume(), a.exec(), a.claim(), a.watch(), a.ls(), a.journal(), a.report(), a.check(), a.compact(), a.erase(), a.recover(), a.relocate(), a.trust(), a.init(), a.doctor(), a.hook(), a.demo(), a.version(), a.tool(),
 	)
 	return list
 }

@@ -27,6 +27,8 @@ type statusReply struct {
 	Capture rw.CaptureStatus `json:"capture"`
 	// Hooks that are configured and of which no event has come here.
 	Silent []silentHooks `json:"hooks_without_events"`
+	// How far a hub has the journal; absent where nothing is shipped.
+	Hub *hubLag `json:"hub,omitempty"`
 	*htmlreport.Overview
 }
 
@@ -98,6 +100,9 @@ func (a *app) runStatus(ctx context.Context) error {
 			return err
 		}
 		out.Silent = a.silent(out.Capture)
+		if out.Hub, err = lagOf(s, d.HeadSeq); err != nil {
+			return err
+		}
 		out.Overview, err = overview.Read(ctx, s, overview.NewCleaner(s), overview.Request{Rows: recentRows, Changes: newest, State: a.set.stateDirectory()})
 		return err
 	})
@@ -130,6 +135,10 @@ func showStatus(p *printer, r statusReply) {
 		for _, line := range hosts {
 			p.line("  %s", line)
 		}
+	}
+	if h := r.Hub; h != nil {
+		p.line("%s", p.paint(cyan, "hub"))
+		p.line("  %s", h.words())
 	}
 	for _, h := range r.Silent {
 		p.line("  %s", p.paint(yellow, strings.TrimSpace(printable(h.Host)+"  no event has come, though "+printable(h.File)+" has hooks. "+h.Note)))

@@ -207,8 +207,13 @@ func (s *Engine) OverBounds() (due []*Kept, upto uint64, err error) {
 	if s.Pinned != nil {
 		pinned = s.Pinned()
 	}
+	shipped, ships := uint64(0), false
+	if s.Shipped != nil {
+		shipped, ships = s.Shipped()
+	}
 	for _, k := range list {
-		over := total > caps.Bytes || !pinned[k.sha] && (k.rank >= caps.Versions ||
+		waits := ships && k.seq > shipped && k.seq < math.MaxUint64
+		over := total > caps.Bytes || !pinned[k.sha] && !waits && (k.rank >= caps.Versions ||
 			caps.Object > 0 && k.St.Size > caps.Object || caps.Age > 0 && !k.newest && !k.when.IsZero() && now.Sub(k.when) > caps.Age)
 		fresh := k.seq == math.MaxUint64 && now.UnixNano()-k.St.Ctime < int64(justKept)
 		if !over || k.stays || fresh {

@@ -50,14 +50,18 @@ var (
 	ErrNewerExport = errors.New("the export was made by a newer version")
 )
 
-// Export writes every row that readers may see now, archived ones too. Rows
-// that are added meanwhile are left out. It takes constant memory.
-func (l *Log) Export(w io.Writer, head ExportHeader, each func() error) (ExportFooter, error) {
+// Export writes the rows behind after that readers may see now, archived ones
+// too, up to the head that is given, 0 for all. Rows that are added meanwhile are
+// left out. It takes constant memory.
+func (l *Log) Export(w io.Writer, head ExportHeader, after uint64, each func() error) (ExportFooter, error) {
 	foot := ExportFooter{End: true}
 	if err := l.CatchUp(); err != nil {
 		return foot, err
 	}
-	head.Format, head.Version, head.Head = ExportFormat, 1, l.visible()
+	head.Format, head.Version = ExportFormat, max(head.Version, 1)
+	if now := l.visible(); head.Head == 0 || head.Head > now {
+		head.Head = now
+	}
 	if l.o.Manifests != nil && l.o.Manifests.Any() {
 		head.Version = ExportVersion
 	}
@@ -67,7 +71,7 @@ func (l *Log) Export(w io.Writer, head ExportHeader, each func() error) (ExportF
 	if err := writeLine(out, head); err != nil {
 		return foot, err
 	}
-	bad, err := l.rows(1, func(rec *Record, line []byte, pos Pos) error {
+	bad, err := l.rows(after+1, func(rec *Record, line []byte, pos Pos) error {
 		if rec.Seq > head.Head {
 			return errStop
 		}
@@ -117,21 +121,41 @@ type Imported struct {
 // the rows, the chain, the number of rows and the final hash. each gets every
 // row before the whole is known to be sound. What is wrong is an ErrExport.
 func ReadExport(r io.Reader, each func(*Record) error) (Imported, error) {
-	v := &exportReader{in: bufio.NewReaderSize(r, 64<<10), sum: sha256.New(), known: NewKnown()}
-	v.out.Aborted = map[uint64]bool{}
+	s := NewSlices()
+	out, err := s.Add(r, each)
+	if err == nil {
+		err = s.Settle()
+	}
+	return out, err
+}
+
+// Slices reads exports of which each begins where the one before ended.
+type Slices struct{ v exportReader }
+
+// NewSlices begins with the first one.
+func NewSlices() *Slices {
+	return &Slices{exportReader{known: NewKnown(), out: Imported{Aborted: map[uint64]bool{}}}}
+}
+
+// Add reads and verifies the next export, as [ReadExport] does, but for what only
+// notes in later ones can explain. The result has all commits that did not happen.
+func (s *Slices) Add(r io.Reader, each func(*Record) error) (Imported, error) {
+	v := &s.v
+	v.in, v.sum, v.rows, v.first = bufio.NewReaderSize(r, 64<<10), sha256.New(), 0, 0
+	v.out.Header, v.out.Footer = ExportHeader{}, ExportFooter{}
 	if err := v.header(); err != nil {
 		return v.out, err
 	}
 	for {
 		done, err := v.line(each)
-		if err != nil {
+		if err != nil || done {
 			return v.out, err
-		}
-		if done {
-			return v.out, v.settle()
 		}
 	}
 }
+
+// Settle judges the whole.
+func (s *Slices) Settle() error { return s.v.settle() }
 
 // exportReader reads one export.
 type exportReader struct {
@@ -220,12 +244,12 @@ func (v *exportReader) line(each func(*Record) error) (done bool, err error) {
 		return true, v.footer(line)
 	}
 	v.hash(line)
-	if v.rows > 0 && rec.Seq <= v.last.Seq || rec.Seq > v.out.Header.Head {
+	if v.last.Seq > 0 && rec.Seq <= v.last.Seq || rec.Seq > v.out.Header.Head {
 		return false, damaged("row %d is out of order", rec.Seq)
 	}
 	switch was, now := rec.Chain, chainText(v.last.Chain); {
 	case rec.Seq > v.last.Seq+1:
-		if v.rows > 0 {
+		if v.last.Seq > 0 {
 			torn := rec.Note != nil && rec.Note.What == NoteTorn
 			v.doubt = append(v.doubt, doubt{from: v.last.Seq + 1, to: rec.Seq - 1, torn: torn})
 		}

@@ -218,7 +218,7 @@ func TestExportIsVerified(t *testing.T) {
 	l.Park(ctx, sealed)
 	write(l, "shown to nobody", false)
 	var b bytes.Buffer
-	foot, err := l.Export(&b, journal.ExportHeader{}, func() error { return nil })
+	foot, err := l.Export(&b, journal.ExportHeader{}, 0, func() error { return nil })
 	if err != nil || foot.Rows != 10 || foot.First != 1 || foot.Last != 10 {
 		t.Fatalf("%+v %v", foot, err)
 	}
@@ -230,7 +230,7 @@ func TestExportIsVerified(t *testing.T) {
 	if _, err := journal.ReadExport(io.LimitReader(&b, int64(b.Len()-1)), func(*journal.Record) error { return nil }); !errors.Is(err, journal.ErrExport) {
 		t.Errorf("%v", err)
 	}
-	if _, err := l.Export(failing{}, journal.ExportHeader{}, func() error { return nil }); !errors.Is(err, syscall.EPIPE) {
+	if _, err := l.Export(failing{}, journal.ExportHeader{}, 0, func() error { return nil }); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("%v", err)
 	}
 }
@@ -247,7 +247,7 @@ func FuzzReadExport(f *testing.F) {
 		write(l, fmt.Sprint(i), true)
 	}
 	var b bytes.Buffer
-	l.Export(&b, journal.ExportHeader{}, func() error { return nil })
+	l.Export(&b, journal.ExportHeader{}, 0, func() error { return nil })
 	f.Add(b.Bytes())
 	f.Add([]byte("{}\n{}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

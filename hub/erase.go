@@ -1,0 +1,418 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/hub/object"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/needle"
+)
+
+// An erasure in a store ([rw.Admin.Erase]) changes rows and removes versions. Its
+// note in the journal has the shipper write the log anew, as another incarnation:
+// from the rows as they are now, with the contents that the store still has, or else the
+// hub, but for those that were erased. The head moves when the new log is as long as
+// the old one was; then the old slices, packs and objects are deleted.
+
+// rewrite begins a new incarnation. Before anything was shipped there is nothing
+// to rewrite.
+func (s *Shipper) rewrite(ctx context.Context, st *state) error {
+	newest, err := s.erasure(ctx, st)
+	if err != nil {
+		return err
+	}
+	st.Erased = max(st.Erased, newest)
+	s.seen = nil
+	switch {
+	case st.Slice == "" && st.Old == "":
+		st.Pending = nil
+		return s.keep(st)
+	case st.Old == "": // else the new incarnation, which no head names, is given up
+		st.Old, st.OldSlice, st.Hold = st.Incarnation, st.Slice, st.Seq
+	}
+	st.Incarnation, st.Seq, st.Chain, st.Slice, st.Pending = newID(), 0, "", "", nil
+	st.Withheld, st.NotShipped = 0, 0
+	return s.keep(st)
+}
+
+// finishRewrite deletes the old incarnation when the head has moved to the new one.
+// It may be repeated: what names the rest goes last.
+func (s *Shipper) finishRewrite(ctx context.Context, st *state) error {
+	if st.Old == "" || st.Seq < st.Hold {
+		return nil
+	}
+	gone, err := s.erasedHere(ctx)
+	if err != nil {
+		return err
+	}
+	bad := func(sha string, data []byte) bool { return gone[sha] || s.bad != nil && s.bad(data) }
+	if err := s.scrub(ctx, bad); err != nil {
+		return err
+	}
+	own := "stores/" + st.Store + "/"
+	err = s.Hub.each(ctx, own, func(info object.Info) error {
+		if info.Key == headKey(st.Store) || strings.HasPrefix(info.Key, own+st.Incarnation+"/") {
+			return nil
+		}
+		s.removed++
+		return s.Hub.remove(ctx, info.Key)
+	})
+	if err != nil {
+		return err
+	}
+	st.Old, st.OldSlice, st.Hold = "", "", 0
+	s.old = nil
+	return nil
+}
+
+// erasedHere are the versions that erasures have removed from the store.
+func (s *Shipper) erasedHere(ctx context.Context) (map[string]bool, error) {
+	gone := map[string]bool{}
+	err := s.scanRows(ctx, 0, func(rec *journal.Record) {
+		if rec.Note == nil || rec.Note.What != journal.NoteErased {
+			return
+		}
+		for _, c := range rec.Note.Changed {
+			if strings.Contains(c.Path, "history/") && c.Now == "" {
+				gone[path.Base(c.Path)] = true
+			}
+		}
+	})
+	return gone, err
+}
+
+// oldObjects finds contents of the incarnation that is replaced, which the store
+// does not have any more.
+type oldObjects struct {
+	h      *Hub
+	packs  []string
+	single map[string]bool
+	in     map[string]string // pack of a content
+	last   map[string][]byte
+	at     string
+	erased map[string]bool
+}
+
+// openOld reads what the replaced incarnation lists, once.
+func (s *Shipper) openOld(ctx context.Context, st *state) error {
+	if st.Old == "" || s.old != nil {
+		return nil
+	}
+	erased, err := s.erasedHere(ctx)
+	if err != nil {
+		return err
+	}
+	o := &oldObjects{h: s.Hub, single: map[string]bool{}, in: map[string]string{}, erased: erased}
+	err = s.Hub.walk(ctx, st.OldSlice, func(_ string, head sliceHead, _ []byte) error {
+		o.packs = append(o.packs, head.Packs...)
+		for _, sha := range head.Objects {
+			o.single[sha] = true
+		}
+		return nil
+	})
+	for _, sha := range o.packs {
+		if err != nil {
+			return err
+		}
+		var items map[string][]byte
+		items, err = s.Hub.readPack(ctx, sha)
+		for name := range items {
+			o.in[name] = sha
+		}
+	}
+	if err == nil {
+		s.old = o
+	}
+	return err
+}
+
+// content is nil for one that the old incarnation does not have or that was erased.
+func (o *oldObjects) content(ctx context.Context, sha string) (data []byte, err error) {
+	switch {
+	case o == nil || o.erased[sha]:
+		return nil, nil
+	case o.single[sha]:
+		return o.h.getObject(ctx, sha)
+	case o.in[sha] == "":
+		return nil, nil
+	}
+	if o.at != o.in[sha] {
+		if o.last, err = o.h.readPack(ctx, o.in[sha]); err != nil {
+			return nil, err
+		}
+		o.at = o.in[sha]
+	}
+	return o.last[sha], nil
+}
+
+// Erased reports what an erasure removed from a hub.
+type Erased struct {
+	// Slices, packs, objects and manifests that were deleted.
+	Deleted int `json:"deleted"`
+	// Tasks whose manifest was written anew without the erased contents.
+	Tasks []string `json:"tasks"`
+	// Slices and objects of other stores that hold the secret: their machines must
+	// erase it. At most 1000.
+	Left []string `json:"left"`
+}
+
+// Erase carries the erasures of this store to the hub, as every [Shipper.Ship] does.
+// With a secret it also searches the contents in the hub for it, in the encodings that
+// [rw.Admin.Erase] knows, and deletes those that hold it from the log of this store and
+// from the manifests of all tasks. Erase the secret from the store first: rows
+// are shipped as the journal has them. Logs of other stores that hold it are
+// reported, and copies that other machines have fetched are out of reach. Errors:
+// those of [Shipper.Ship]; [ErrSecret].
+func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
+	out := Erased{Tasks: []string{}, Left: []string{}}
+	s.removed, s.anew = 0, nil
+	if len(secret) > 0 {
+		n, err := needle.New(secret)
+		if err != nil {
+			return out, ErrSecret
+		}
+		s.bad = n.Within
+		defer func() { s.bad = nil }()
+	}
+	if _, err := s.Ship(ctx); err != nil && !IsCode(err, Fenced) {
+		return out, err
+	}
+	if s.bad != nil {
+		if err := s.eraseContents(ctx, &out); err != nil {
+			return out, err
+		}
+	}
+	out.Deleted, out.Tasks = s.removed, append(out.Tasks, s.anew...)
+	return out, nil
+}
+
+// eraseContents has the log of this store written anew if it holds the secret.
+func (s *Shipper) eraseContents(ctx context.Context, out *Erased) error {
+	st, err := loadState(s.Store)
+	if err != nil {
+		return err
+	}
+	held, err := s.Hub.holders(ctx, s.bad)
+	if err != nil {
+		return err
+	}
+	if len(held[st.Store]) > 0 {
+		if err := s.rewriteFor(ctx, st); err != nil {
+			return err
+		}
+		if _, err := s.Ship(ctx); err != nil && !IsCode(err, Fenced) {
+			return err
+		}
+		if held, err = s.Hub.holders(ctx, s.bad); err != nil {
+			return err
+		}
+	}
+	err = s.scrub(ctx, func(_ string, data []byte) bool { return s.bad(data) })
+	for _, keys := range held {
+		out.Left = append(out.Left, keys...)
+	}
+	slices.Sort(out.Left)
+	out.Left = out.Left[:min(len(out.Left), maxListed)]
+	return err
+}
+
+// rewriteFor is rewrite without a note in the journal.
+func (s *Shipper) rewriteFor(ctx context.Context, st *state) error {
+	release, err := s.Store.Admin().HoldShipping(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.rewrite(ctx, st)
+}
+
+// ErrSecret is returned for a secret that is too short, or too uniform, to be
+// searched for.
+var ErrSecret = errors.New("the secret is too short or too uniform to be searched for")
+
+// holders are the slices, packs and objects of logs that hold something bad, by store.
+func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]string, error) {
+	out := map[string][]string{}
+	status, err := h.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, head := range status.Stores {
+		err := h.walk(ctx, head.Slice, func(key string, slice sliceHead, raw []byte) error {
+			data, err := unpack(key, raw)
+			if err == nil && bad(data) {
+				out[head.Store] = append(out[head.Store], key)
+			}
+			for _, sha := range slices.Concat(slice.Packs, slice.Objects) {
+				if err != nil {
+					break
+				}
+				var data []byte
+				if data, err = h.getObject(ctx, sha); err == nil && bad(data) {
+					out[head.Store] = append(out[head.Store], objectKey(sha))
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// scrub takes bad contents out of the manifests of all tasks.
+func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) bool) error {
+	status, err := s.Hub.Status(ctx)
+	if err != nil {
+		return err
+	}
+	for _, head := range status.Tasks {
+		for range tries {
+			var done bool
+			if done, err = s.Hub.scrubTask(ctx, head.Task, bad); !errors.Is(err, errLost) {
+				if done && !slices.Contains(s.anew, head.Task) {
+					s.anew = append(s.anew, head.Task)
+				}
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// What is bad and referenced no more goes now, not at the next GC.
+	used, err := s.Hub.referenced(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Hub.each(ctx, "objects/", func(info object.Info) error {
+		sha := path.Base(info.Key)
+		if used[info.Key] {
+			return nil
+		}
+		items, err := s.Hub.readPack(ctx, sha)
+		if IsCode(err, Damaged) {
+			items = map[string][]byte{}
+			items[sha], err = s.Hub.getObject(ctx, sha)
+		}
+		for name, data := range items {
+			if err == nil && bad(name, data) {
+				s.removed++
+				return s.Hub.remove(ctx, info.Key)
+			}
+		}
+		if IsCode(err, Damaged) || IsCode(err, NotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// scrubTask writes the manifest of a task without bad contents. done is false when
+// it has none.
+func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, data []byte) bool) (done bool, err error) {
+	var head TaskHead
+	etag, err := h.getJSON(ctx, taskKey(task), &head)
+	if err != nil || etag == "" || head.Manifest == "" {
+		return false, err
+	}
+	m, err := h.manifest(ctx, head.Manifest)
+	if err != nil {
+		return false, err
+	}
+	seen, hit := map[string]bool{}, map[string]bool{} // packs; bad contents
+	var gone []string
+	for _, f := range m.Files {
+		sha := f.SHA256.String()
+		items := map[string][]byte{}
+		key := objectKey(f.Pack)
+		switch {
+		case f.Object:
+			key = objectKey(sha)
+			items[sha], err = h.getObject(ctx, sha)
+		case f.Pack != "" && !seen[f.Pack]:
+			items, err = h.readPack(ctx, f.Pack)
+			seen[f.Pack] = true
+		}
+		if err != nil {
+			return false, err
+		}
+		for name, data := range items {
+			if bad(name, data) {
+				hit[name] = true
+				gone = append(gone, key)
+			}
+		}
+		if bad("", []byte(f.Path)) {
+			hit[f.Path] = true
+		}
+	}
+	if head.Handoff != nil && head.Handoff.SHA256 != "" {
+		data, err := h.getObject(ctx, head.Handoff.SHA256)
+		if err != nil {
+			return false, err
+		}
+		if bad(head.Handoff.SHA256, data) {
+			gone = append(gone, objectKey(head.Handoff.SHA256))
+			head.Handoff.SHA256, head.Handoff.Withheld = "", true
+		}
+	}
+	names := len(m.Withheld)
+	m.Withheld = slices.DeleteFunc(m.Withheld, func(w Withheld) bool { return bad("", []byte(w.Path)) })
+	if len(gone)+len(hit) == 0 && len(m.Withheld) == names {
+		return false, nil
+	}
+	gone = append(gone, objectKey(head.Manifest))
+	if err := h.repack(ctx, &m, hit, gone); err != nil {
+		return false, err
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return false, err
+	}
+	if head.Manifest, err = h.putObject(ctx, data); err != nil {
+		return false, err
+	}
+	head.Nonce = newID()
+	_, err = h.swap(ctx, taskKey(task), etag, head)
+	return err == nil, err
+}
+
+// repack moves the files of a manifest that are not bad out of the packs that go.
+func (h *Hub) repack(ctx context.Context, m *Manifest, hit map[string]bool, gone []string) error {
+	p, at, items := &packer{h: h}, "", map[string][]byte{}
+	files := make([]ManifestFile, 0, len(m.Files))
+	for _, f := range m.Files {
+		sha := f.SHA256.String()
+		if hit[f.Path] {
+			continue
+		}
+		if hit[sha] {
+			m.Withheld = append(m.Withheld, Withheld{Path: f.Path, Reason: "erased"})
+			continue
+		}
+		files = append(files, f)
+		if f.Pack == "" || !slices.Contains(gone, objectKey(f.Pack)) {
+			continue
+		}
+		if at != f.Pack {
+			var err error
+			if items, err = h.readPack(ctx, f.Pack); err != nil {
+				return err
+			}
+			at = f.Pack
+		}
+		to := &files[len(files)-1]
+		if err := p.add(ctx, sha, items[sha], func(pack string) { to.Pack = pack }); err != nil {
+			return err
+		}
+	}
+	m.Files = files
+	return p.flush(ctx)
+}

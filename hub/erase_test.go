@@ -1,0 +1,156 @@
+package hub
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestEraseSweep: an erasure in the store reaches the hub with the next shipment,
+// which dies at every step: neither rows nor contents hold the secret then, what else
+// there was stays, and the log is sound. A version that only the hub had is kept.
+func TestEraseSweep(t *testing.T) {
+	// It passes the gate, as what is erased must have.
+	word := "the name of the " + "customer"
+	for _, how := range ways {
+		for n, ended := 1, false; !ended; n++ {
+			f := newFrail()
+			m := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+			m.write("a.txt", "one")
+			m.write("a.txt", "two")
+			m.write("b.txt", word+"\n")
+			m.write("c.txt", "kept beside it")
+			m.publish(PublishRequest{Task: "u"})
+			if _, err := m.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt", Call: rw.Call{Session: word}}); err != nil {
+				t.Fatal(err)
+			}
+			m.publish(PublishRequest{Task: "t"})
+			if !f.holds(word) {
+				t.Fatal("there is nothing to erase")
+			}
+			if _, err := m.Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+				t.Fatal(err)
+			}
+			m.write("a.txt", "three")
+			f.dying(m, n, how)
+			_, err := m.Ship(t.Context())
+			ended = err == nil && f.count < n
+			f.revive(m)
+			out := m.ship()
+			m.sound(out.Store)
+			have := contentsOf(t, m.Hub, out.Store)
+			for _, text := range []string{"one", "two", "three"} {
+				if have[hashOf([]byte(text))] != text {
+					t.Fatalf("step %d, %s: the hub lacks %q", n, how, text)
+				}
+			}
+			if f.holds(word) {
+				t.Fatalf("step %d, %s: the hub holds what was erased", n, how)
+			}
+		}
+	}
+}
+
+// TestEraseSecret: with the secret, contents that only the hub has are found too,
+// in the manifests of all tasks; the log of another store is reported.
+func TestEraseSecret(t *testing.T) {
+	word := "the name of the " + "customer"
+	f := newFrail()
+	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a.write("a.txt", "one")
+	a.write("b.txt", word)
+	a.publish(PublishRequest{Task: "t"})
+	b := openMachine(t, New(f), filepath.Join(t.TempDir(), "b"))
+	if _, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.publish(PublishRequest{Task: "t"})
+	if _, err := a.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.Erase(t.Context(), []byte(word))
+	if err != nil || !slices.Equal(out.Tasks, []string{"t"}) || len(out.Left) == 0 {
+		t.Fatalf("%v %+v", err, out)
+	}
+	head, _, err := a.task(t.Context(), "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := a.Hub.manifest(t.Context(), head.Manifest)
+	if err != nil || len(m.Files) != 1 || len(m.Withheld) != 1 || m.Withheld[0].Reason != "erased" {
+		t.Fatalf("%v %+v", err, m)
+	}
+	b.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"})
+	if _, err := b.Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err = b.Erase(t.Context(), []byte(word)); err != nil || len(out.Left) > 0 || f.holds(word) {
+		t.Fatalf("%v %+v", err, out)
+	}
+	if _, err := b.Erase(t.Context(), []byte("short")); err != ErrSecret {
+		t.Fatal(err)
+	}
+}
+
+// TestGC: what uploads left behind goes at the second look, and only that.
+func TestGC(t *testing.T) {
+	f := newFrail()
+	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a.write("a.txt", "one")
+	a.publish(PublishRequest{Task: "t"})
+	f.data[objectKey(hashOf([]byte("left")))] = pack([]byte("left"))
+	f.data[sliceKey("gone", "gone", 1, 2)] = []byte("left")
+	now := time.Now()
+	for _, c := range []struct {
+		after   time.Duration
+		deleted int64
+	}{{0, 0}, {time.Hour, 0}, {25 * time.Hour, 2}, {50 * time.Hour, 0}} {
+		out, err := a.Hub.GC(t.Context(), now.Add(c.after), 24*time.Hour)
+		if err != nil || out.Deleted != c.deleted {
+			t.Fatalf("after %v: %v %+v", c.after, err, out)
+		}
+		a.sound(a.ship().Store)
+	}
+	a.write("a.txt", "two")
+	a.publish(PublishRequest{Task: "t"})
+	a.Hub.GC(t.Context(), now.Add(90*time.Hour), 24*time.Hour)
+	if out, err := a.Hub.GC(t.Context(), now.Add(120*time.Hour), 24*time.Hour); err != nil || out.Deleted != 1 { // the manifest
+		t.Fatalf("%v %+v", err, out)
+	}
+	a.sound(a.ship().Store)
+}
+
+// TestVerifyNamesDamage: every object that is changed or lost is named.
+func TestVerifyNamesDamage(t *testing.T) {
+	f := newFrail()
+	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a.write("a.txt", "one")
+	a.write("b.txt", strings.Repeat("large ", 1<<16))
+	a.ship()
+	a.write("a.txt", "two")
+	a.handoff("t")
+	a.publish(PublishRequest{Task: "t"})
+	if v, err := a.Hub.Verify(t.Context(), nil); err != nil || len(v.Problems) > 0 || v.Rows == 0 || v.Objects < 5 {
+		t.Fatalf("%v %+v", err, v)
+	}
+	for key, data := range f.data {
+		for _, now := range [][]byte{nil, append([]byte("x"), data...), pack([]byte("other"))} {
+			if f.data[key] = now; now == nil {
+				delete(f.data, key)
+			}
+			v, err := a.Hub.Verify(t.Context(), nil)
+			head := strings.HasSuffix(key, "head.json")
+			if !head && (err != nil || len(v.Problems) == 0) || head && now != nil && err == nil {
+				t.Errorf("%s: %v %+v", key, err, v.Problems)
+			}
+			f.data[key] = data
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// followRows is how many rows are shipped without waiting for more: with three to
+// five requests a slice, a thousand commits take at most 20.
+const followRows = 500
+
+// Follow ships whenever 500 rows wait, or some wait and every has passed, until ctx
+// ends. With a request it publishes instead each time something was shipped, and
+// renews the lease while nothing is. each, when set, is told of every shipment, also
+// one that failed: an unreachable hub is tried again. It returns nil when ctx ends,
+// else [Forked], [Fenced] or [Leased], which waiting does not change.
+func (s *Shipper) Follow(ctx context.Context, every time.Duration, publish *PublishRequest, each func(Shipped, error)) error {
+	tick := time.NewTicker(min(every, time.Second))
+	defer tick.Stop()
+	last := time.Time{}
+	for {
+		waiting, err := s.Waiting(ctx)
+		idle := s.clock().Sub(last)
+		renew := publish != nil && idle >= s.until().Sub(s.clock())/3
+		if err == nil && (waiting >= followRows || idle >= every && (waiting > 0 || last.IsZero()) || renew) {
+			var out Shipped
+			if publish != nil {
+				out, err = s.Publish(ctx, *publish)
+			} else {
+				out, err = s.Ship(ctx)
+			}
+			last = s.clock()
+			if each != nil && ctx.Err() == nil {
+				each(out, err)
+			}
+			if IsCode(err, Forked) || IsCode(err, Fenced) || IsCode(err, Leased) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Waiting is how many rows are not in the hub yet.
+func (s *Shipper) Waiting(ctx context.Context) (uint64, error) {
+	st, err := loadState(s.Store)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.Store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &st.Seq, Limit: followRows})
+	return r.NextSeq - min(st.Seq, r.NextSeq), err
+}
+
+// Local is where a store stands, as far as its own state says.
+type Local struct {
+	Store       string `json:"store"`
+	Incarnation string `json:"incarnation"`
+	// The newest row that is in the hub, when it came there, and the rows that wait:
+	// at most 500 are counted.
+	Seq     uint64 `json:"seq"`
+	At      string `json:"at,omitempty"`
+	Waiting uint64 `json:"waiting"`
+	// Contents that stayed here because of findings, and that were gone before they
+	// could be shipped.
+	Withheld   int64 `json:"withheld"`
+	NotShipped int64 `json:"not_shipped"`
+	// The task that the store works on, and the one that it has lost.
+	Task     string `json:"task,omitempty"`
+	Epoch    uint64 `json:"epoch,omitempty"`
+	LostTask string `json:"lost_task,omitempty"`
+	Forked   bool   `json:"forked,omitempty"`
+}
+
+// Local reports where the store stands. It makes no request to the hub. The
+// identity is empty when the store was never shipped.
+func (s *Shipper) Local(ctx context.Context) (Local, error) {
+	st, err := loadState(s.Store)
+	if err != nil {
+		return Local{}, err
+	}
+	waiting, err := s.Waiting(ctx)
+	out := Local{Store: st.Store, Incarnation: st.Incarnation, Seq: st.Seq, At: st.At, Waiting: waiting, Withheld: st.Withheld, NotShipped: st.NotShipped,
+		Task: st.Task, Epoch: st.Epoch, LostTask: st.LostTask, Forked: st.Forked}
+	if st.At == "" && st.Task == "" {
+		out.Store, out.Incarnation = "", ""
+	}
+	return out, err
+}

@@ -1,0 +1,152 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/hub/object"
+)
+
+const markKey = "gc/marked.json"
+
+// marked is what a collection found unreferenced.
+type marked struct {
+	At   string   `json:"at"`
+	Keys []string `json:"keys"`
+}
+
+// Collected reports what [Hub.GC] did.
+type Collected struct {
+	Referenced int64 `json:"referenced"`
+	// Objects and slices that no head leads to: how many there are, and how many
+	// of them were deleted because an earlier call had found them too.
+	Unreferenced int64 `json:"unreferenced"`
+	Deleted      int64 `json:"deleted"`
+	Bytes        int64 `json:"bytes"` // of what was deleted
+}
+
+// GC deletes what no head leads to: slices and objects of uploads that were given
+// up, packs of replaced manifests. It deletes what an earlier call, at least grace
+// ago, found unreferenced, and what still is; the first call only takes notes. grace
+// must be longer than any upload: an object that a shipper finds present counts as
+// uploaded, and its slice or manifest has to follow within that time. One GC at a
+// time. Errors: [Damaged], [Unreachable]; nothing is deleted then.
+func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Collected, error) {
+	out := Collected{}
+	var before marked
+	etag, err := h.getJSON(ctx, markKey, &before)
+	if err != nil {
+		return out, err
+	}
+	at, _ := time.Parse(time.RFC3339Nano, before.At)
+	due := map[string]bool{}
+	if !at.IsZero() && now.Sub(at) >= grace {
+		for _, key := range before.Keys {
+			due[key] = true
+		}
+	}
+	used, err := h.referenced(ctx)
+	if err != nil {
+		return out, err
+	}
+	next := marked{At: stamp(now), Keys: []string{}}
+	var gone []object.Info
+	for _, prefix := range []string{"objects/", "stores/", "probe/"} {
+		err := h.each(ctx, prefix, func(info object.Info) error {
+			switch {
+			case used[info.Key] || strings.HasSuffix(info.Key, "/head.json"):
+				out.Referenced++
+			case due[info.Key]:
+				out.Unreferenced++
+				gone = append(gone, info)
+			default:
+				out.Unreferenced++
+				next.Keys = append(next.Keys, info.Key)
+			}
+			return nil
+		})
+		if err != nil {
+			return out, err
+		}
+	}
+	if now.Sub(at) < grace && len(before.Keys) > 0 { // the time of the first look counts
+		next.At = before.At
+		next.Keys = keep(before.Keys, next.Keys)
+	}
+	for _, info := range gone {
+		if err := h.remove(ctx, info.Key); err != nil {
+			return out, err
+		}
+		out.Deleted++
+		out.Bytes += info.Size
+	}
+	if _, err := h.swap(ctx, markKey, etag, next); err != nil && !errors.Is(err, errLost) {
+		return out, err
+	}
+	return out, nil
+}
+
+// keep are the keys of both lists.
+func keep(a, b []string) []string {
+	in, out := map[string]bool{}, []string{}
+	for _, key := range b {
+		in[key] = true
+	}
+	for _, key := range a {
+		if in[key] {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// referenced are the keys that heads lead to.
+func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
+	used := map[string]bool{}
+	st, err := h.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, head := range st.Stores {
+		if err := h.markSlices(ctx, head.Slice, used); err != nil {
+			return nil, err
+		}
+	}
+	for _, head := range st.Tasks {
+		if head.Handoff != nil {
+			used[objectKey(head.Handoff.SHA256)] = true
+		}
+		if head.Manifest == "" {
+			continue
+		}
+		used[objectKey(head.Manifest)] = true
+		m, err := h.manifest(ctx, head.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range m.Files {
+			if f.Object {
+				used[objectKey(f.SHA256.String())] = true
+			} else if f.Pack != "" {
+				used[objectKey(f.Pack)] = true
+			}
+		}
+	}
+	return used, nil
+}
+
+// markSlices marks slices, from one back to the first, and what they name.
+func (h *Hub) markSlices(ctx context.Context, key string, used map[string]bool) error {
+	return h.walk(ctx, key, func(key string, head sliceHead, _ []byte) error {
+		used[key] = true
+		for _, sha := range head.Packs {
+			used[objectKey(sha)] = true
+		}
+		for _, sha := range head.Objects {
+			used[objectKey(sha)] = true
+		}
+		return nil
+	})
+}

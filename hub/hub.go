@@ -1,0 +1,379 @@
+// Package hub carries the journal, the versions and the state of tasks of stores
+// on many machines to one object store, exactly once, and lets another machine
+// resume a task there with the same files. docs/hub.md describes it for operators.
+//
+// The object store, with its conditional writes, is the only thing that machines
+// share (package object). Below it the hub has these keys:
+//
+//	stores/<store>/<incarnation>/log/<first>-<last>.jsonl.zst  a slice: rows of the journal, to the letter
+//	stores/<store>/head.json      Head: how far the log of a store reaches, and its last slice
+//	objects/<aa>/<sha256>         contents, packs of small contents, manifests; compressed, named by the bytes
+//	tasks/<task>/head.json        TaskHead: lease, manifest, handoff, and the rows that belong to the task
+//	gc/marked.json                what the last GC found unreferenced
+//
+// Slices and objects are only added, heads are compared and swapped. Each slice
+// names the one before, so that a reader follows the chain from the head and what
+// lies beside it, left by a crash or a copy of the store, does not count.
+package hub
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hub/object"
+)
+
+// The codes of an [Error].
+const (
+	// Forked: the log in the hub and the journal do not continue each other. A
+	// copy of the store has shipped, the store came back from a backup, or the hub
+	// did. Nothing was shipped; the store itself goes on working.
+	Forked = "hub_forked"
+	// Fenced: another machine has taken the task over. Rows after that do not
+	// belong to it.
+	Fenced = "hub_fenced"
+	// Leased: another machine works on the task.
+	Leased = "hub_leased"
+	// NotFound: the hub has no such task, store, manifest or object.
+	NotFound = "hub_not_found"
+	// NeedsBase: the bytes of some files are in git only; the directory must be a
+	// checkout of the commit that the hint names.
+	NeedsBase = "hub_needs_base"
+	// Damaged: an object is not what its name or its reader says.
+	Damaged = "hub_damaged"
+	// Unreachable: the object store could not be read or written.
+	Unreachable = "hub_unreachable"
+)
+
+// Error is the error of this package, but for those of the store ([rw.Error]).
+type Error struct {
+	Code string // one of the constants
+	Key  string // key in the hub, where it is about one
+	Hint string // what to do
+	Err  error
+}
+
+func (e *Error) Error() string {
+	text := e.Code
+	if e.Key != "" {
+		text += " " + e.Key
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Exit is the exit code of a program that ends with the error.
+func (e *Error) Exit() rw.Code {
+	switch e.Code {
+	case NotFound:
+		return rw.CodeNotFound
+	case Forked, Fenced, Leased, NeedsBase:
+		return rw.CodePrecondition
+	}
+	return rw.CodeStorage
+}
+
+// IsCode reports whether err is an [Error] with the code.
+func IsCode(err error, code string) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// Head is what stores/<store>/head.json holds.
+type Head struct {
+	Version     int    `json:"version"`
+	Store       string `json:"store"`
+	Incarnation string `json:"incarnation"`
+	Label       string `json:"label,omitempty"` // what people call the store
+	Seq         uint64 `json:"seq"`             // the newest row
+	Chain       string `json:"chain"`           // its hash
+	Slice       string `json:"slice"`           // key of the slice that ends with it
+	At          string `json:"at"`
+	Note        string `json:"note,omitempty"` // why there is a new incarnation
+}
+
+// Withheld is a file whose bytes did not leave the machine.
+type Withheld struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256,omitempty"`
+	Reason string `json:"reason"` // findings, ignored, too_large, not_kept, erased
+	// Families of what the gate found.
+	Kinds []string `json:"kinds,omitempty"`
+}
+
+// sliceHead is the first line of a slice. An export of the rows follows.
+type sliceHead struct {
+	Format      string     `json:"format"`
+	Version     int        `json:"version"`
+	Store       string     `json:"store"`
+	Incarnation string     `json:"incarnation"`
+	First       uint64     `json:"first"`
+	Last        uint64     `json:"last"`
+	Prev        string     `json:"prev,omitempty"` // key of the slice before
+	Task        string     `json:"task,omitempty"` // that the store worked on
+	Epoch       uint64     `json:"epoch,omitempty"`
+	Packs       []string   `json:"packs,omitempty"`
+	Objects     []string   `json:"objects,omitempty"`
+	Withheld    []Withheld `json:"withheld,omitempty"`
+	NotShipped  []Withheld `json:"not_shipped,omitempty"` // bytes that were gone before they could be shipped
+}
+
+const (
+	sliceFormat    = "resilientwrite.hub-slice"
+	packFormat     = "resilientwrite.hub-pack"
+	manifestFormat = "resilientwrite.hub-manifest"
+	version        = 1
+
+	packedBytes = 256 << 10 // objects up to this size share one object
+	packBytes   = 16 << 20  // of one pack
+	maxDecoded  = 96 << 20  // of any object or slice
+)
+
+func headKey(store string) string { return "stores/" + store + "/head.json" }
+
+func sliceKey(store, incarnation string, first, last uint64) string {
+	return fmt.Sprintf("stores/%s/%s/log/%020d-%020d.jsonl.zst", store, incarnation, first, last)
+}
+
+func objectKey(sha string) string { return "objects/" + sha[:min(2, len(sha))] + "/" + sha }
+
+// taskKey is the key of a task. An id that is no segment is replaced and carries a
+// piece of its hash, so that two tasks have two keys.
+func taskKey(task string) string {
+	var b strings.Builder
+	for _, r := range task {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte('_')
+		}
+	}
+	name := b.String()
+	if name != task || len(name) > 80 {
+		name = name[:min(len(name), 60)] + "." + hashOf([]byte(task))[:12]
+	}
+	return "tasks/" + name + "/head.json"
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func newID() string { return strings.ToLower(rand.Text())[:16] }
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// Codecs are safe for concurrent use. The fastest level is used: a slice of rows
+// becomes about a sixth, and the object store is slower than that.
+var (
+	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
+	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxDecoded), zstd.WithDecoderConcurrency(1))
+)
+
+func pack(data []byte) []byte { return encoder.EncodeAll(data, nil) }
+
+func unpack(key string, data []byte) ([]byte, error) {
+	out, err := decoder.DecodeAll(data, nil)
+	if err != nil {
+		return nil, &Error{Code: Damaged, Key: key, Err: err, Hint: "the object was changed or cut off; run resilient-write hub verify"}
+	}
+	return out, nil
+}
+
+// Hub is one object store.
+type Hub struct {
+	store    object.Store
+	requests int64 // that were made, for benchmarks
+}
+
+// New uses an object store as a hub.
+func New(s object.Store) *Hub { return &Hub{store: s} }
+
+// Open opens the object store that url names, as [object.Open] does.
+func Open(ctx context.Context, url string) (*Hub, error) {
+	s, err := object.Open(ctx, url)
+	if err != nil {
+		return nil, &Error{Code: Unreachable, Err: err, Hint: "name a local directory or an s3:// bucket that can be written"}
+	}
+	return New(s), nil
+}
+
+// Close frees what the object store holds open.
+func (h *Hub) Close() error {
+	if c, ok := h.store.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+func unreachable(key string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &Error{Code: Unreachable, Key: key, Err: err, Hint: "try again later; local work goes on"}
+}
+
+// get returns an object; ErrNotFound of package object stays that.
+func (h *Hub) get(ctx context.Context, key string) (data []byte, etag string, err error) {
+	h.requests++
+	data, etag, err = h.store.Get(ctx, key)
+	if err != nil && !errors.Is(err, object.ErrNotFound) {
+		err = unreachable(key, err)
+	}
+	return data, etag, err
+}
+
+// getJSON reads a head. One that is absent has the etag "".
+func (h *Hub) getJSON(ctx context.Context, key string, v any) (etag string, err error) {
+	data, etag, err := h.get(ctx, key)
+	if errors.Is(err, object.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return "", &Error{Code: Damaged, Key: key, Err: err, Hint: "the head was written by another program or a newer version"}
+	}
+	return etag, nil
+}
+
+// tries is how often a request is made whose outcome is not known.
+const tries = 5
+
+// put makes an object whose name says what it holds, unless it is there.
+func (h *Hub) put(ctx context.Context, key string, data []byte) (made bool, err error) {
+	for range tries {
+		h.requests++
+		_, err = h.store.PutIfAbsent(ctx, key, data)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, object.ErrExists):
+			return false, nil
+		case !errors.Is(err, object.ErrUncertain):
+			return false, unreachable(key, err)
+		}
+	}
+	return false, unreachable(key, err)
+}
+
+// errLost is returned by swap when the object is another one by now.
+var errLost = errors.New("the object was changed meanwhile")
+
+// swap replaces a head. Where the outcome is not known it reads what is there: no
+// two contents of a head are equal.
+func (h *Hub) swap(ctx context.Context, key, etag string, v any) (string, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	for range tries {
+		h.requests++
+		next, err := h.store.CompareAndSwap(ctx, key, etag, data)
+		switch {
+		case err == nil:
+			return next, nil
+		case !errors.Is(err, object.ErrUncertain) && !errors.Is(err, object.ErrChanged):
+			return "", unreachable(key, err)
+		}
+		// A request that was sent twice below this layer may have succeeded the
+		// first time.
+		have, now, gerr := h.get(ctx, key)
+		switch {
+		case gerr != nil && !errors.Is(gerr, object.ErrNotFound):
+			return "", gerr
+		case gerr == nil && bytes.Equal(have, data):
+			return now, nil
+		case errors.Is(err, object.ErrChanged), now != etag:
+			return "", errLost
+		}
+	}
+	return "", unreachable(key, object.ErrUncertain)
+}
+
+// putObject makes the object of some bytes and returns its name.
+func (h *Hub) putObject(ctx context.Context, data []byte) (string, error) {
+	sha := hashOf(data)
+	_, err := h.put(ctx, objectKey(sha), pack(data))
+	return sha, err
+}
+
+// getObject returns the bytes of an object, verified.
+func (h *Hub) getObject(ctx context.Context, sha string) ([]byte, error) {
+	key := objectKey(sha)
+	data, _, err := h.get(ctx, key)
+	if errors.Is(err, object.ErrNotFound) {
+		return nil, &Error{Code: NotFound, Key: key, Err: err, Hint: "the hub lost the object, or it was erased; run resilient-write hub verify"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if data, err = unpack(key, data); err == nil && hashOf(data) != sha {
+		err = &Error{Code: Damaged, Key: key, Err: errors.New("it does not hold what its name says"), Hint: "run resilient-write hub verify"}
+	}
+	return data, err
+}
+
+// each calls fn for every key with a prefix, in order.
+func (h *Hub) each(ctx context.Context, prefix string, fn func(object.Info) error) error {
+	for after := ""; ; {
+		h.requests++
+		list, more, err := h.store.List(ctx, prefix, after)
+		if err != nil {
+			return unreachable(prefix, err)
+		}
+		for _, info := range list {
+			if err := fn(info); err != nil {
+				return err
+			}
+			after = info.Key
+		}
+		if !more || len(list) == 0 {
+			return nil
+		}
+	}
+}
+
+// below lists the segments that follow a prefix, with one request for each.
+func (h *Hub) below(ctx context.Context, prefix string) (names []string, err error) {
+	for after := ""; ; {
+		h.requests++
+		list, _, err := h.store.List(ctx, prefix, after)
+		if err != nil {
+			return nil, unreachable(prefix, err)
+		}
+		if len(list) == 0 {
+			return names, nil
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(list[0].Key, prefix), "/")
+		names = append(names, name)
+		after = prefix + name + "/~" // behind every key below it
+	}
+}
+
+// remove deletes an object.
+func (h *Hub) remove(ctx context.Context, key string) error {
+	h.requests++
+	if err := h.store.Delete(ctx, key); err != nil {
+		return unreachable(key, err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// A pack holds small contents in one object: a line that lists them, then their
+// bytes, one after the other.
+type packHead struct {
+	Format  string     `json:"format"`
+	Version int        `json:"version"`
+	Objects []packItem `json:"objects"`
+}
+
+type packItem struct {
+	SHA256 string `json:"sha256"`
+	Bytes  int    `json:"bytes"`
+}
+
+// packer uploads contents: small ones in packs, the others by themselves.
+type packer struct {
+	h     *Hub
+	items []packItem
+	data  []byte
+	wait  []func(pack string)
+	at    map[string]string // packs of what was added, "" for the one that is begun and for objects of their own
+
+	packs   []string
+	objects []string
+	bytes   int64
+}
+
+// add takes a content. placed is called when its place is known, "" being an
+// object of its own.
+func (p *packer) add(ctx context.Context, sha string, data []byte, placed func(pack string)) error {
+	if p.at == nil {
+		p.at = map[string]string{}
+	}
+	at, twice := p.at[sha]
+	switch {
+	case twice && (at != "" || len(data) > packedBytes):
+		placed(at)
+		return nil
+	case twice:
+		p.wait = append(p.wait, placed)
+		return nil
+	}
+	p.at[sha] = ""
+	p.bytes += int64(len(data))
+	if len(data) > packedBytes {
+		if _, err := p.h.put(ctx, objectKey(sha), pack(data)); err != nil {
+			return err
+		}
+		p.objects = append(p.objects, sha)
+		placed("")
+		return nil
+	}
+	p.items = append(p.items, packItem{sha, len(data)})
+	p.data = append(p.data, data...)
+	p.wait = append(p.wait, placed)
+	if len(p.data) >= packBytes {
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+// flush uploads the pack that is begun.
+func (p *packer) flush(ctx context.Context) error {
+	if len(p.items) == 0 {
+		return nil
+	}
+	head, err := json.Marshal(packHead{packFormat, version, p.items})
+	if err != nil {
+		return err
+	}
+	sha, err := p.h.putObject(ctx, append(append(head, '\n'), p.data...))
+	if err != nil {
+		return err
+	}
+	p.packs = append(p.packs, sha)
+	for _, item := range p.items {
+		p.at[item.SHA256] = sha
+	}
+	for _, placed := range p.wait {
+		placed(sha)
+	}
+	p.items, p.data, p.wait = nil, nil, nil
+	return nil
+}
+
+// readPack returns the contents of a pack by their hashes, verified.
+func (h *Hub) readPack(ctx context.Context, sha string) (map[string][]byte, error) {
+	data, err := h.getObject(ctx, sha)
+	if err != nil {
+		return nil, err
+	}
+	damaged := &Error{Code: Damaged, Key: objectKey(sha), Err: errors.New("it is no pack"), Hint: "run resilient-write hub verify"}
+	line, rest, ok := bytes.Cut(data, []byte{'\n'})
+	var head packHead
+	if !ok || json.Unmarshal(line, &head) != nil || head.Format != packFormat {
+		return nil, damaged
+	}
+	out := make(map[string][]byte, len(head.Objects))
+	for _, item := range head.Objects {
+		if item.Bytes < 0 || item.Bytes > len(rest) || hashOf(rest[:item.Bytes]) != item.SHA256 {
+			return nil, damaged
+		}
+		out[item.SHA256], rest = rest[:item.Bytes], rest[item.Bytes:]
+	}
+	return out, nil
+}

@@ -1,0 +1,188 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// ResumeRequest asks for a task to be continued in the workspace of the shipper.
+type ResumeRequest struct {
+	Task string
+	// Force takes a task whose lease has not expired. What its holder writes from
+	// then on is no part of the task.
+	Force bool
+	// Caller is recorded with the commit.
+	Caller string
+}
+
+// Resumed reports what a resume did.
+type Resumed struct {
+	Task  string    `json:"task"`
+	Epoch uint64    `json:"epoch"`
+	Until time.Time `json:"until"`
+	// The store that had the task before, and its newest row then.
+	FromStore string `json:"from_store,omitempty"`
+	FromSeq   uint64 `json:"from_seq,omitempty"`
+	// Files of the task, and how many had to be written and deleted here.
+	Files   int `json:"files"`
+	Written int `json:"written"`
+	Deleted int `json:"deleted"`
+	// Journal row of the commit that did; 0 when nothing differed.
+	Seq  uint64 `json:"seq,omitempty"`
+	Base string `json:"base,omitempty"`
+	// Files of the other machine that are not here.
+	Withheld []Withheld `json:"withheld"`
+	// The handoff, as it is here; nil when there is none.
+	Handoff *HandoffFacts `json:"handoff,omitempty"`
+}
+
+// HandoffFacts is what a handoff says, and which files are not as it says.
+type HandoffFacts struct {
+	Path      string            `json:"path"`
+	Status    string            `json:"status"`
+	Agent     string            `json:"agent"`
+	Summary   string            `json:"summary"`
+	NextSteps []string          `json:"next_steps"`
+	Drift     []rw.HandoffDrift `json:"drift"`
+}
+
+// Resume takes the lease of a task and makes the workspace what the task's last
+// holder published, in one commit of the journal, which [rw.Store.Undo] takes back.
+// The workspace must be an empty directory, or a clean checkout of the base
+// commit if the manifest names one. Everything is verified before the commit. From
+// then on the rows of this store belong to the task.
+//
+// A call that was interrupted anywhere is completed by the next one. Errors:
+// [NotFound] for a task that the hub does not know or that nothing was published
+// for, [Leased] while another machine holds it, [NeedsBase], [Damaged], [Unreachable],
+// those of [rw.Admin.Materialize]. After an error that is not [Leased] or [NotFound]
+// the lease may be held; calling again continues.
+func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
+	out := Resumed{Task: r.Task, Withheld: []Withheld{}}
+	release, err := s.Store.Admin().HoldShipping(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer release()
+	st, err := loadState(s.Store)
+	if err != nil {
+		return out, err
+	}
+	head, etag, err := s.task(ctx, r.Task)
+	switch {
+	case err != nil:
+		return out, err
+	case etag == "":
+		return out, &Error{Code: NotFound, Key: taskKey(r.Task), Err: errors.New("the hub does not know the task"), Hint: "resilient-write hub status lists the tasks"}
+	case head.Manifest == "":
+		return out, &Error{Code: NotFound, Key: taskKey(r.Task), Err: errors.New("nothing was published for the task"), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
+	}
+	m, err := s.Hub.manifest(ctx, head.Manifest)
+	if err != nil {
+		return out, err
+	}
+	out.FromStore, out.FromSeq = m.Store, m.Seq
+	if head.Lease.Holder == st.Store {
+		st.Task, st.Epoch, st.LostTask = r.Task, head.Lease.Epoch, ""
+		err = s.keep(st)
+	} else if now := s.clock(); now.Before(head.Lease.Until) && !r.Force {
+		return out, &Error{Code: Leased, Key: taskKey(r.Task), Err: fmt.Errorf("store %s holds it until %s", head.Lease.Holder, head.Lease.Until.Format(time.RFC3339)),
+			Hint: "wait until then, or take it with --force if that machine is gone"}
+	} else {
+		head, err = s.take(ctx, st, head, etag)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Epoch, out.Until, out.Base = head.Lease.Epoch, head.Lease.Until, m.Base
+	if err := s.materialize(ctx, r, m, &out); err != nil {
+		return out, err
+	}
+	out.Handoff, err = s.handoffHere(ctx, head.Handoff)
+	return out, err
+}
+
+func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, out *Resumed) error {
+	req := rw.MaterializeRequest{Base: m.Base}
+	req.Caller = r.Caller
+	from := map[string]ManifestFile{}
+	for _, f := range m.Files {
+		req.Files = append(req.Files, f.TreeFile)
+		from[f.Path] = f
+	}
+	for _, w := range m.Withheld {
+		req.Keep = append(req.Keep, w.Path)
+	}
+	var current string
+	var contents map[string][]byte
+	done := int64(0)
+	req.Open = func(f rw.TreeFile) (io.ReadCloser, error) {
+		at, sha := from[f.Path], f.SHA256.String()
+		var data []byte
+		var err error
+		switch {
+		case at.Object:
+			data, err = s.Hub.getObject(ctx, sha)
+		case at.Pack == "":
+			err = needsBase(m.Base, f.Path)
+		default:
+			if current != at.Pack {
+				if contents, err = s.Hub.readPack(ctx, at.Pack); err != nil {
+					return nil, err
+				}
+				current = at.Pack
+			}
+			ok := false
+			if data, ok = contents[sha]; !ok {
+				err = &Error{Code: Damaged, Key: objectKey(at.Pack), Err: errors.New("the pack lacks a file of the manifest"), Hint: "run resilient-write hub verify"}
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if done++; done%256 == 0 {
+			s.progress("files", done, int64(len(m.Files)))
+		}
+		return io.NopCloser(bytes.NewReader(data)), nil
+	}
+	res, err := s.Store.Admin().Materialize(ctx, req)
+	var own *Error
+	if errors.As(err, &own) {
+		err = own
+	}
+	var e *rw.Error
+	if errors.As(err, &e) && e.Context["head"] != nil {
+		err = needsBase(m.Base, "")
+	}
+	out.Files, out.Written, out.Deleted, out.Seq, out.Withheld = len(m.Files), res.Written, res.Deleted, res.Seq, m.Withheld
+	return err
+}
+
+func needsBase(base, path string) error {
+	what := "the directory is no checkout of commit " + base
+	if path != "" {
+		what = path + " is not as in commit " + base + ", which alone has its bytes"
+	}
+	return &Error{Code: NeedsBase, Err: errors.New(what), Hint: "clone the repository, check out " + base + " and resume into it, or publish with --with-base"}
+}
+
+// handoffHere reads the handoff of the resumed workspace.
+func (s *Shipper) handoffHere(ctx context.Context, ref *HandoffRef) (*HandoffFacts, error) {
+	if ref == nil || ref.Withheld {
+		return nil, nil
+	}
+	h, err := s.Store.HandoffRead(ctx, rw.HandoffReadRequest{Path: ref.Path, Optional: true})
+	if err != nil || h.HandoffPath == "" {
+		return nil, err
+	}
+	return &HandoffFacts{
+		Path: h.HandoffPath, Status: string(h.Envelope.Status), Agent: h.Envelope.Agent, Summary: h.Envelope.Summary,
+		NextSteps: h.Envelope.NextSteps, Drift: h.DriftWarnings,
+	}, nil
+}

@@ -1,0 +1,609 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hub/object"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+)
+
+// Shipper carries one store to a hub. Of several shippers of a store, in whatever
+// process, one works at a time. It is not safe for concurrent use.
+type Shipper struct {
+	Hub   *Hub
+	Store *rw.Store
+	// Label is what people call the store; it need not be unique.
+	Label string
+	// Lease is how long a task is held without being renewed. Default: 15 minutes.
+	Lease time.Duration
+	// Progress, when set, is told of long work: what is done, how much, of how much.
+	Progress func(what string, done, total int64)
+
+	// now and save are replaced by tests.
+	now  func() time.Time
+	save func(*state) error
+
+	etag string          // of the head, as far as it is known
+	seen map[string]bool // contents that this process has shipped
+
+	old     *oldObjects       // while the log is rewritten
+	bad     func([]byte) bool // contents that are being erased
+	removed int               // objects that were deleted for an erasure
+	anew    []string          // tasks whose manifest was written anew for it
+}
+
+// Shipped reports what a call of [Shipper.Ship] did, and where the store stands.
+type Shipped struct {
+	Store       string `json:"store"`
+	Incarnation string `json:"incarnation"`
+	// Rows, slices and contents that were shipped, and the size of these in bytes.
+	Rows     int64 `json:"rows"`
+	Slices   int   `json:"slices"`
+	Contents int   `json:"contents"`
+	Bytes    int64 `json:"bytes"`
+	// The newest row that is in the hub.
+	Seq uint64 `json:"seq"`
+	// Contents of this call that did not leave the machine, at most 1000.
+	Withheld []Withheld `json:"withheld"`
+	// Contents of this call that were gone before they could be shipped, at most 1000.
+	NotShipped []Withheld `json:"not_shipped"`
+	// The task that another machine has taken over meanwhile.
+	LostTask string `json:"lost_task,omitempty"`
+	// What was published for the task.
+	Published *Published `json:"published,omitempty"`
+	// Requests that were made to the object store.
+	Requests int64 `json:"requests"`
+}
+
+const (
+	sliceRows  = 4096     // at most
+	sliceBytes = 32 << 20 // of rows, unless there is only one
+	maxListed  = 1000
+	maxSeen    = 1 << 17
+)
+
+func (s *Shipper) clock() time.Time {
+	if s.now != nil {
+		return s.now()
+	}
+	return time.Now()
+}
+
+func (s *Shipper) keep(st *state) error {
+	if s.save != nil {
+		return s.save(st)
+	}
+	return st.save(s.Store)
+}
+
+func (s *Shipper) progress(what string, done, total int64) {
+	if s.Progress != nil {
+		s.Progress(what, done, total)
+	}
+}
+
+// Ship carries every row that is on stable storage to the hub, and the contents
+// that these rows speak of. A call that was interrupted anywhere is completed by the
+// next one; each row is in the hub once. Calls on the store do not wait for it.
+//
+// Contents in which the gate finds something, scratchpad, drafts, checkpoints and
+// chunks stay here. Errors: [Forked], [Fenced] when another machine has taken over the task
+// of this store (the rows were shipped, without the task), [Unreachable], those of
+// the store. What was shipped before an error counts.
+func (s *Shipper) Ship(ctx context.Context) (Shipped, error) {
+	out := Shipped{Withheld: []Withheld{}, NotShipped: []Withheld{}}
+	release, err := s.Store.Admin().HoldShipping(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer release()
+	before := s.Hub.requests
+	err = s.ship(ctx, &out)
+	out.Requests = s.Hub.requests - before
+	return out, err
+}
+
+func (s *Shipper) ship(ctx context.Context, out *Shipped) error {
+	st, err := loadState(s.Store)
+	if err != nil {
+		return err
+	}
+	lost := st.LostTask
+	err = s.meetHead(ctx, st)
+	for more := true; more && err == nil; {
+		more, err = s.slice(ctx, st, out)
+	}
+	out.Store, out.Incarnation, out.Seq = st.Store, st.Incarnation, st.Seq
+	if err == nil && st.LostTask != lost {
+		out.LostTask = st.LostTask
+		err = fenced(st.LostTask)
+	}
+	return err
+}
+
+func fenced(task string) error {
+	return &Error{Code: Fenced, Key: taskKey(task), Err: errors.New("another machine has taken the task over"), Hint: "stop working on it here; resume it to continue, which takes it back"}
+}
+
+// meetHead compares the head in the hub with the state here. A head that is ahead
+// is ours when the journal has its row: the state was not saved in time.
+func (s *Shipper) meetHead(ctx context.Context, st *state) error {
+	var head Head
+	etag, err := s.Hub.getJSON(ctx, headKey(st.Store), &head)
+	if err != nil {
+		return err
+	}
+	s.etag = etag
+	switch {
+	case st.Forked:
+		return s.forked(st, "the store was found to be forked before")
+	case etag == "" && (st.Seq > 0 && st.Hold == 0 || st.Hold > 0 && st.Old != ""):
+		return s.forked(st, "the hub has no log of this store, of which %d rows were shipped", max(st.Seq, st.Hold))
+	case etag == "" || head.Incarnation == st.Old:
+		return nil
+	case head.Incarnation != st.Incarnation:
+		return s.forked(st, "the log in the hub is another incarnation")
+	case head.Seq < st.Seq && st.Hold == 0:
+		return s.forked(st, "the log in the hub ends at row %d, and %d rows were shipped", head.Seq, st.Seq)
+	}
+	chain, err := s.chainAt(ctx, head.Seq)
+	if err != nil {
+		return err
+	}
+	if chain != head.Chain {
+		if due, err := s.erasure(ctx, st); due > 0 || err != nil {
+			return errors.Join(err, s.rewrite(ctx, st)) // what differs was erased
+		}
+		return s.forked(st, "row %d is another one in the hub", head.Seq)
+	}
+	if head.Seq > st.Seq {
+		st.Seq, st.Chain, st.Slice, st.Pending = head.Seq, head.Chain, head.Slice, nil
+		if err := s.advance(ctx, st, st.Seq); err != nil {
+			return err
+		}
+		if err := s.finishRewrite(ctx, st); err != nil {
+			return err
+		}
+		return s.keep(st)
+	}
+	return nil
+}
+
+func (s *Shipper) forked(st *state, format string, args ...any) error {
+	if !st.Forked {
+		st.Forked = true
+		if err := s.keep(st); err != nil {
+			return err
+		}
+	}
+	return &Error{Code: Forked, Key: headKey(st.Store), Err: fmt.Errorf(format, args...),
+		Hint: "if this directory is a copy of another one, or came back from a backup, run resilient-write hub ship --restart: it becomes a store of its own in the hub"}
+}
+
+// Restart gives the store a new identity: the next call ships all of its rows
+// under it. It is meant for copies of a store.
+func (s *Shipper) Restart(ctx context.Context) error {
+	release, err := s.Store.Admin().HoldShipping(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.keep(&state{Store: newID(), Incarnation: newID()})
+}
+
+// chainAt is the hash of a row; "" when there is none.
+func (s *Shipper) chainAt(ctx context.Context, seq uint64) (string, error) {
+	x, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: io.Discard, After: seq - 1, Upto: seq, Same: true})
+	if err != nil || x.Last != seq {
+		return "", err
+	}
+	return x.Chain.String(), nil
+}
+
+// erasure is the newest erasure that the hub has not heard of; 0 when there is
+// none.
+func (s *Shipper) erasure(ctx context.Context, st *state) (newest uint64, err error) {
+	err = s.scanRows(ctx, st.Erased, func(rec *journal.Record) {
+		if rec.Note != nil && rec.Note.What == journal.NoteErased {
+			newest = rec.Seq
+		}
+	})
+	return newest, err
+}
+
+// scanRows passes the rows behind one.
+func (s *Shipper) scanRows(ctx context.Context, after uint64, each func(*journal.Record)) error {
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: out, After: after, Same: true})
+		out.CloseWithError(err)
+		done <- err
+	}()
+	_, err := journal.NewSlices().Add(in, func(rec *journal.Record) error {
+		each(rec)
+		return nil
+	})
+	in.CloseWithError(err)
+	return errors.Join(<-done, err)
+}
+
+// body is the rows of one slice.
+type body struct {
+	span
+	data    []byte // the export
+	chain   string
+	recs    []*journal.Record
+	aborted map[uint64]bool
+}
+
+// limited is a buffer that refuses what is too much.
+type limited struct{ bytes.Buffer }
+
+var errFull = errors.New("too much for one slice")
+
+func (b *limited) Write(p []byte) (int, error) {
+	if b.Len() > sliceBytes {
+		return 0, errFull
+	}
+	return b.Buffer.Write(p)
+}
+
+// rows reads the rows of the next slice; nil when there are none. The bounds are
+// those that were fixed before, if there are any.
+func (s *Shipper) rows(ctx context.Context, st *state) (*body, error) {
+	for n := uint64(sliceRows); ; n /= 2 {
+		upto := st.Seq + n
+		if st.Pending != nil {
+			upto = st.Pending.Last
+		}
+		var w io.Writer = &limited{}
+		if n == 1 || st.Pending != nil {
+			w = &bytes.Buffer{}
+		}
+		x, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: w, After: st.Seq, Upto: upto, Same: true})
+		if errors.Is(err, errFull) && n > 1 {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if x.Rows == 0 {
+			return nil, nil
+		}
+		b := &body{span: span{st.Seq + 1, x.Last}, chain: x.Chain.String()}
+		switch w := w.(type) {
+		case *limited:
+			b.data = w.Bytes()
+		case *bytes.Buffer:
+			b.data = w.Bytes()
+		}
+		got, err := journal.NewSlices().Add(bytes.NewReader(b.data), func(rec *journal.Record) error {
+			b.recs = append(b.recs, rec)
+			return nil
+		})
+		b.aborted = got.Aborted
+		return b, err
+	}
+}
+
+// slice ships the next slice: contents, then rows, then the head. more is false
+// when there was none.
+//
+//	[ship.json: bounds]  objects…  log/first-last  head.json  [task head]  [ship.json: seq]
+func (s *Shipper) slice(ctx context.Context, st *state, out *Shipped) (more bool, err error) {
+	if err := s.openOld(ctx, st); err != nil {
+		return false, err
+	}
+	b, err := s.rows(ctx, st)
+	if b == nil || err != nil {
+		return false, err
+	}
+	if due := newErasure(b.recs, st.Erased); due {
+		return true, s.rewrite(ctx, st)
+	}
+	if st.Pending == nil {
+		st.Pending = &b.span
+		if err := s.keep(st); err != nil {
+			return false, err
+		}
+	}
+	head := sliceHead{Format: sliceFormat, Version: version, Store: st.Store, Incarnation: st.Incarnation, First: b.First, Last: b.Last,
+		Prev: st.Slice, Task: st.Task, Epoch: st.Epoch}
+	if err := s.contents(ctx, b, &head, out); err != nil {
+		return false, err
+	}
+	key := sliceKey(st.Store, st.Incarnation, b.First, b.Last)
+	if err := s.putSlice(ctx, st, key, head, b); err == errAgain {
+		return true, s.rewrite(ctx, st)
+	} else if err != nil {
+		return false, err
+	}
+	if b.Last >= st.Hold {
+		if err := s.setHead(ctx, st, Head{Seq: b.Last, Chain: b.chain, Slice: key}); err != nil {
+			return false, err
+		}
+		if err := s.advance(ctx, st, b.Last); err != nil {
+			return false, err
+		}
+	}
+	st.Seq, st.Chain, st.Slice, st.Pending, st.At = b.Last, b.chain, key, nil, stamp(s.clock())
+	st.Withheld += int64(len(head.Withheld))
+	st.NotShipped += int64(len(head.NotShipped))
+	if err := s.finishRewrite(ctx, st); err != nil {
+		return false, err
+	}
+	if err := s.keep(st); err != nil {
+		return false, err
+	}
+	out.Rows += int64(len(b.recs))
+	out.Slices++
+	out.Withheld = append(out.Withheld, head.Withheld[:min(len(head.Withheld), maxListed-len(out.Withheld))]...)
+	out.NotShipped = append(out.NotShipped, head.NotShipped[:min(len(head.NotShipped), maxListed-len(out.NotShipped))]...)
+	s.progress("rows", int64(b.Last), 0)
+	return true, nil
+}
+
+// putSlice makes the slice. One that is there must have the same rows, byte for
+// byte; its list of contents counts then, because these were uploaded before it.
+func (s *Shipper) putSlice(ctx context.Context, st *state, key string, head sliceHead, b *body) error {
+	line, err := json.Marshal(head)
+	if err != nil {
+		return err
+	}
+	made, err := s.Hub.put(ctx, key, pack(append(append(line, '\n'), b.data...)))
+	if made || err != nil {
+		return err
+	}
+	there, rows, _, err := s.Hub.getSlice(ctx, key)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(rows, b.data) || there.Prev != head.Prev {
+		if due, err := s.erasure(ctx, st); due > 0 || err != nil {
+			if err == nil {
+				err = errAgain
+			}
+			return err
+		}
+		return s.forked(st, "rows %d to %d are others in the hub", b.First, b.Last)
+	}
+	return nil
+}
+
+// errAgain ends a slice that must be begun again.
+var errAgain = errors.New("the log is rewritten")
+
+// getSlice reads a slice; raw is as it is in the hub.
+func (h *Hub) getSlice(ctx context.Context, key string) (head sliceHead, rows, raw []byte, err error) {
+	raw, _, err = h.get(ctx, key)
+	if errors.Is(err, object.ErrNotFound) {
+		return head, nil, nil, &Error{Code: NotFound, Key: key, Err: err, Hint: "the hub lost a slice; run resilient-write hub verify"}
+	}
+	if err == nil {
+		head, rows, err = parseSlice(key, raw)
+	}
+	return head, rows, raw, err
+}
+
+func parseSlice(key string, raw []byte) (head sliceHead, rows []byte, err error) {
+	data, err := unpack(key, raw)
+	if err != nil {
+		return head, nil, err
+	}
+	line, rows, ok := bytes.Cut(data, []byte{'\n'})
+	if !ok || json.Unmarshal(line, &head) != nil || head.Format != sliceFormat || head.Version != version {
+		return head, nil, &Error{Code: Damaged, Key: key, Err: errors.New("it is no slice"), Hint: "run resilient-write hub verify"}
+	}
+	return head, rows, nil
+}
+
+// setHead moves the head on.
+func (s *Shipper) setHead(ctx context.Context, st *state, head Head) error {
+	head.Version, head.Store, head.Incarnation, head.Label, head.At = version, st.Store, st.Incarnation, s.Label, stamp(s.clock())
+	if st.Old != "" || st.Erased > 0 {
+		head.Note = fmt.Sprintf("rewritten for an erasure, row %d", st.Erased)
+	}
+	etag, err := s.Hub.swap(ctx, headKey(st.Store), s.etag, head)
+	if errors.Is(err, errLost) {
+		return s.forked(st, "another shipper has moved the head")
+	}
+	if err == nil {
+		s.etag = etag
+	}
+	return err
+}
+
+// wanted is one content that rows speak of.
+type wanted struct {
+	path string
+	sha  string
+	size int64
+	seq  uint64
+	git  string
+}
+
+// contents uploads what the rows of a slice speak of.
+func (s *Shipper) contents(ctx context.Context, b *body, head *sliceHead, out *Shipped) error {
+	list, err := s.wantedOf(ctx, b)
+	if err != nil {
+		return err
+	}
+	p := &packer{h: s.Hub}
+	for i, w := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if i%64 == 63 {
+			s.progress("contents", int64(i+1), int64(len(list)))
+		}
+		data, why, err := s.content(ctx, w)
+		if err != nil {
+			return err
+		}
+		if why != nil && why.Reason != "not_kept" && why.Reason != "too_large" {
+			head.Withheld = append(head.Withheld, *why)
+		} else if why != nil {
+			head.NotShipped = append(head.NotShipped, *why)
+		} else if err := p.add(ctx, w.sha, data, func(string) {}); err != nil {
+			return err
+		}
+	}
+	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	head.Packs, head.Objects = p.packs, p.objects
+	out.Bytes += p.bytes
+	out.Contents += len(list) - len(head.Withheld) - len(head.NotShipped)
+	if s.seen == nil || len(s.seen) > maxSeen {
+		s.seen = map[string]bool{}
+	}
+	for _, w := range list {
+		s.seen[w.sha] = true
+	}
+	return nil
+}
+
+// content reads one content and decides whether it may leave; why is nil then.
+func (s *Shipper) content(ctx context.Context, w wanted) (data []byte, why *Withheld, err error) {
+	sha, _ := rw.ParseDigest(w.sha)
+	data, err = s.Store.Admin().Content(ctx, rw.ContentRequest{Path: w.path, SHA256: sha, Bytes: w.size, Seq: w.seq, Git: w.git})
+	switch {
+	case errors.Is(err, rw.ErrTooLarge):
+		return nil, &Withheld{Path: w.path, SHA256: w.sha, Reason: "too_large"}, nil
+	case errors.Is(err, rw.ErrCanceled) || ctx.Err() != nil:
+		return nil, nil, err
+	case err != nil:
+		if data, err = s.old.content(ctx, w.sha); data == nil || err != nil {
+			return nil, &Withheld{Path: w.path, SHA256: w.sha, Reason: "not_kept"}, err
+		}
+	}
+	if s.bad != nil && s.bad(data) {
+		return nil, &Withheld{Path: w.path, SHA256: w.sha, Reason: "erased"}, nil
+	}
+	kinds, err := s.findings(ctx, w.path, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(kinds) > 0 {
+		return nil, &Withheld{Path: w.path, SHA256: w.sha, Reason: "findings", Kinds: kinds}, nil
+	}
+	return data, nil, nil
+}
+
+// findings are the families of what the gate finds in a content, but for
+// information and placeholders. One that the scan cannot finish is withheld, too.
+func (s *Shipper) findings(ctx context.Context, path string, data []byte) (kinds []string, err error) {
+	if strings.HasPrefix(path, engine.StateDirName+"/") {
+		path = ""
+	}
+	r, err := s.Store.RiskScore(ctx, rw.RiskScoreRequest{Content: data, TargetPath: path})
+	if err != nil {
+		if ctx.Err() != nil || errors.Is(err, rw.ErrStoreClosed) {
+			return nil, err
+		}
+		return []string{"not_scanned"}, nil
+	}
+	if r.Omitted > 0 {
+		kinds = append(kinds, "many")
+	}
+	for _, f := range r.DetectedPatterns {
+		if (f.Confidence == "confirmed" || f.Confidence == "likely") && !f.Placeholder && !slices.Contains(kinds, f.Kind) {
+			kinds = append(kinds, f.Kind)
+		}
+	}
+	return kinds, nil
+}
+
+// wantedOf lists the contents of a slice, each once: what its commits wrote, and
+// what was there before where no earlier row has it. A version that a later one of
+// the slice begins with is left out.
+func (s *Shipper) wantedOf(ctx context.Context, b *body) (list []wanted, err error) {
+	type version struct {
+		path, sha string
+	}
+	grown, known := map[version]bool{}, map[string]bool{"": true, hashOf(nil): true}
+	wrote := map[version]bool{}
+	rows := map[uint64]*journal.Record{}
+	for _, rec := range b.recs {
+		rows[rec.Seq] = rec
+		for i := range rec.Muts {
+			m := &rec.Muts[i]
+			if m.PaySHA256 != "" && !b.aborted[rec.Seq] {
+				grown[version{m.Identity(), m.PrevSHA256}] = true
+			}
+		}
+	}
+	add := func(w wanted) {
+		if !known[w.sha] && !s.seen[w.sha] {
+			known[w.sha] = true
+			list = append(list, w)
+		}
+	}
+	for _, rec := range b.recs {
+		if rec.Kind != journal.KindCommit && rec.Kind != journal.KindObserved || b.aborted[rec.Seq] {
+			continue
+		}
+		for i := range rec.Muts {
+			m := &rec.Muts[i]
+			path := m.Identity()
+			if m.Class != "" {
+				if m.Op == "handoff_archive" {
+					add(wanted{path, m.SHA256, m.Bytes, 0, ""})
+				}
+				continue
+			}
+			before := version{path, m.PrevSHA256}
+			if m.PrevSHA256 != "" && !grown[before] && !wrote[before] && !known[m.PrevSHA256] {
+				had, err := s.wroteBefore(ctx, rows, m)
+				if err != nil {
+					return nil, err
+				}
+				if !had {
+					add(wanted{path, m.PrevSHA256, m.PrevBytes, 0, m.PrevGit})
+				}
+			}
+			now := version{path, m.SHA256}
+			wrote[now] = true
+			if !grown[now] {
+				add(wanted{path, m.SHA256, m.Bytes, rec.Seq, ""})
+			}
+		}
+	}
+	return list, nil
+}
+
+// wroteBefore reports whether the row that a mutation names as the one before it
+// wrote what was there: then its slice has the content.
+func (s *Shipper) wroteBefore(ctx context.Context, rows map[uint64]*journal.Record, m *journal.Mutation) (bool, error) {
+	if m.PrevSeq == 0 {
+		return false, nil
+	}
+	rec := rows[m.PrevSeq]
+	if rec == nil {
+		var line bytes.Buffer
+		if _, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: &line, After: m.PrevSeq - 1, Upto: m.PrevSeq, Same: true}); err != nil {
+			return false, err
+		}
+		journal.NewSlices().Add(&line, func(r *journal.Record) error { rec = r; return nil })
+		rows[m.PrevSeq] = rec
+	}
+	return rec != nil && slices.ContainsFunc(rec.Muts, func(x journal.Mutation) bool { return x.SHA256 == m.PrevSHA256 }), nil
+}
+
+// newErasure reports whether rows tell of an erasure that the hub does not know.
+func newErasure(recs []*journal.Record, known uint64) bool {
+	return slices.ContainsFunc(recs, func(rec *journal.Record) bool {
+		return rec.Seq > known && rec.Note != nil && rec.Note.What == journal.NoteErased
+	})
+}

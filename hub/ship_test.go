@@ -1,0 +1,225 @@
+package hub
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestShipOnce: every row is in the hub once and to the letter, whatever slices it
+// came in, with the contents that commits wrote and found.
+func TestShipOnce(t *testing.T) {
+	h := openHub(t)
+	m := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
+	big := strings.Repeat("large ", 1<<16)
+	m.write("a.txt", "one")
+	m.write("a.txt", "two")
+	first := m.ship()
+	m.write("b.txt", big)
+	m.write("a.txt", "three")
+	second := m.ship()
+	if first.Rows != 2 || second.Rows != 2 || second.Slices != 1 {
+		t.Fatalf("%+v %+v", first, second)
+	}
+	if again := m.ship(); again.Slices != 0 || again.Requests != 1 {
+		t.Fatalf("nothing to ship, and %+v", again)
+	}
+	m.sound(first.Store)
+	have := contentsOf(t, h, first.Store)
+	for _, text := range []string{"one", "two", "three", big} {
+		if have[hashOf([]byte(text))] != text {
+			t.Errorf("the hub lacks %.20q", text)
+		}
+	}
+	if r, err := m.Store.Check(t.Context(), rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+		t.Fatalf("%v %+v", err, r.Problems)
+	}
+}
+
+// ways are how a step fails.
+var ways = []string{"before", "after", "uncertain", "dropped", "twice"}
+
+// dying has the shipper's machine die, or its requests fail, at the step n of a
+// run. The state is saved under the same count.
+func (f *frail) dying(m *machine, n int, how string) {
+	f.count, f.die, f.how, f.dead = 0, n, how, false
+	m.Shipper = &Shipper{Hub: New(f), Store: m.Store, Label: m.Label}
+	m.save = func(st *state) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.count+1 == f.die && f.how != "before" && f.how != "after" {
+			return st.save(m.Store) // a file is there or not
+		}
+		return f.step(func() error { return st.save(m.Store) })
+	}
+}
+
+// revive starts the machine again.
+func (f *frail) revive(m *machine) {
+	f.die, f.dead = 0, false
+	m.Shipper = &Shipper{Hub: New(f), Store: m.Store, Label: m.Label}
+}
+
+// secret is a made-up credential.
+func secret() string { return "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36] }
+
+// TestShipSweep: the machine dies at every step of a shipment, on both sides of
+// the request, and requests fail in every way. The next shipment completes it: each
+// row is in the hub once, and all contents but those with findings.
+func TestShipSweep(t *testing.T) {
+	for _, how := range ways {
+		for n, ended := 1, false; !ended; n++ {
+			f := newFrail()
+			m := openMachine(t, New(f), filepath.Join(t.TempDir(), "w"))
+			m.write("a.txt", "one")
+			f.dying(m, 0, how)
+			m.ship()
+			m.write("a.txt", "two")
+			m.write("key.txt", "token = "+secret())
+			m.write("b.txt", strings.Repeat("large ", 1<<16))
+			f.dying(m, n, how)
+			_, err := m.Ship(t.Context())
+			ended = f.count < n
+			if died := how == "before" || how == "after"; (err != nil) != (died && !ended) {
+				t.Fatalf("step %d, %s: %v", n, how, err)
+			}
+			m.write("c.txt", "behind it")
+			f.revive(m)
+			out := m.ship()
+			m.sound(out.Store)
+			if l, err := m.Hub.log(t.Context(), out.Store); err != nil || len(l.keys) != f.slices() {
+				t.Fatalf("step %d, %s: %v, %d slices, and the log has %q", n, how, err, f.slices(), l.keys)
+			}
+			have := contentsOf(t, m.Hub, out.Store)
+			for _, text := range []string{"one", "two", "behind it", strings.Repeat("large ", 1<<16)} {
+				if have[hashOf([]byte(text))] != text {
+					t.Errorf("step %d, %s: the hub lacks %.20q", n, how, text)
+				}
+			}
+			if f.holds(secret()) {
+				t.Fatalf("step %d, %s: the secret has left", n, how)
+			}
+		}
+	}
+}
+
+// slices is how many slices there are: the bounds of one that was interrupted stay.
+func (f *frail) slices() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.data {
+		if strings.Contains(key, "/log/") {
+			n++
+		}
+	}
+	return n
+}
+
+// holds reports whether some object holds a text.
+func (f *frail) holds(text string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, data := range f.data {
+		if plain, err := unpack("", data); err == nil {
+			data = plain
+		}
+		if strings.Contains(string(data), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestWithheldAndLost: a hub that cannot be reached keeps no write, and what has
+// findings stays and is listed.
+func TestWithheldAndLost(t *testing.T) {
+	f := newFrail()
+	m := openMachine(t, New(f), filepath.Join(t.TempDir(), "w"))
+	f.dead = true
+	m.write("a.txt", "one")
+	if _, err := m.Ship(t.Context()); !IsCode(err, Unreachable) {
+		t.Fatal(err)
+	}
+	m.write("key.txt", secret())
+	f.revive(m)
+	out := m.ship()
+	if len(out.Withheld) != 1 || out.Withheld[0].Path != "key.txt" || out.Withheld[0].Reason != "findings" || out.Seq != 2 {
+		t.Fatalf("%+v", out)
+	}
+}
+
+// TestForked: a copy of a store that ships as well is found, on whichever side,
+// and both go on working. Restart makes it a store of its own.
+func TestForked(t *testing.T) {
+	f := newFrail()
+	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a.write("a.txt", "one")
+	store := a.ship().Store
+	state, err := a.Store.Admin().ShipState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openMachine(t, New(f), filepath.Join(t.TempDir(), "b"))
+	b.write("a.txt", "one")
+	b.write("a.txt", "the copy")
+	if err := b.Store.Admin().SetShipState(state); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Ship(t.Context()); !IsCode(err, Forked) {
+		t.Fatalf("%v", err)
+	}
+	a.write("a.txt", "two")
+	a.ship()
+	a.sound(store)
+	b.write("a.txt", "it goes on")
+	if _, err := b.Ship(t.Context()); !IsCode(err, Forked) {
+		t.Fatalf("%v", err)
+	}
+	if err := b.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if own := b.ship().Store; own == store {
+		t.Fatal("the copy has the same identity")
+	} else {
+		b.sound(own)
+	}
+	a.sound(store)
+}
+
+// TestSlicesAreCompared: a slice that another shipper made of other rows is not
+// taken for ours.
+func TestSlicesAreCompared(t *testing.T) {
+	f := newFrail()
+	m := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	m.write("a.txt", "one")
+	f.dying(m, 4, "before") // bounds, pack, slice, head
+	m.Ship(t.Context())
+	for key, data := range f.data {
+		if strings.Contains(key, "/log/") {
+			plain, _ := unpack(key, data)
+			f.data[key] = pack([]byte(strings.Replace(string(plain), "a.txt", "b.txt", 1)))
+		}
+	}
+	f.revive(m)
+	if _, err := m.Ship(t.Context()); !IsCode(err, Forked) {
+		t.Fatalf("%v", err)
+	}
+}
+
+// TestRequests: a thousand commits take at most 20 requests.
+func TestRequests(t *testing.T) {
+	h := openHub(t)
+	m := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
+	before := h.requests
+	for i := range 1000 {
+		m.write("a.txt", strings.Repeat("x", i))
+		if i%500 == 499 {
+			m.ship()
+		}
+	}
+	if n := h.requests - before; n > 20 {
+		t.Fatalf("%d requests", n)
+	}
+}

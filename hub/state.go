@@ -1,0 +1,65 @@
+package hub
+
+import (
+	"encoding/json"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// state is what a shipper keeps in the state directory of its store. It is saved
+// before the first request that relies on it.
+type state struct {
+	Seq         uint64 `json:"seq"`             // up to here every row is in the hub
+	Chain       string `json:"chain,omitempty"` // hash of that row
+	Store       string `json:"store"`
+	Incarnation string `json:"incarnation"`
+	Slice       string `json:"slice,omitempty"` // key of the last slice
+	At          string `json:"at,omitempty"`    // when it was shipped
+
+	// The bounds of the slice that is being shipped.
+	Pending *span `json:"pending,omitempty"`
+	// The task that this store works on.
+	Task  string `json:"task,omitempty"`
+	Epoch uint64 `json:"epoch,omitempty"`
+	// The task that another machine has taken over.
+	LostTask string `json:"lost_task,omitempty"`
+	// Contents that did not leave, and that were gone before they could.
+	Withheld   int64 `json:"withheld,omitempty"`
+	NotShipped int64 `json:"not_shipped,omitempty"`
+	Forked     bool  `json:"forked,omitempty"`
+
+	// Erasures up to this row are in the hub. While the log is rewritten for them, Old
+	// is the incarnation that is replaced, OldSlice its last slice, and Hold the row
+	// that the new one must reach.
+	Erased   uint64 `json:"erased,omitempty"`
+	Old      string `json:"old,omitempty"`
+	OldSlice string `json:"old_slice,omitempty"`
+	Hold     uint64 `json:"hold,omitempty"`
+}
+
+// span is rows by number, both included.
+type span struct {
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+}
+
+// loadState reads the state; a store that has none gets an identity.
+func loadState(s *rw.Store) (*state, error) {
+	data, err := s.Admin().ShipState()
+	if err != nil {
+		return nil, err
+	}
+	st := &state{}
+	if data == nil || json.Unmarshal(data, st) != nil || st.Store == "" {
+		return &state{Store: newID(), Incarnation: newID()}, nil
+	}
+	return st, nil
+}
+
+func (st *state) save(s *rw.Store) error {
+	data, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	return s.Admin().SetShipState(append(data, '\n'))
+}

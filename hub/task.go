@@ -1,0 +1,456 @@
+package hub
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
+)
+
+// TaskHead is what tasks/<task>/head.json holds. Every change of it is a
+// compare-and-swap, and the epoch of the lease is the fencing number: a machine
+// that does not hold the current one can change nothing.
+type TaskHead struct {
+	Version  int         `json:"version"`
+	Task     string      `json:"task"`
+	Lease    Lease       `json:"lease"`
+	Manifest string      `json:"manifest,omitempty"` // object of the newest Manifest
+	Base     string      `json:"base,omitempty"`     // commit that the manifest rests on
+	Handoff  *HandoffRef `json:"handoff,omitempty"`
+	Epochs   []Epoch     `json:"epochs"` // oldest first
+	At       string      `json:"at"`
+	Nonce    string      `json:"nonce"` // no two contents are equal
+}
+
+// Lease says which machine works on a task.
+type Lease struct {
+	Holder string    `json:"holder"` // store
+	Label  string    `json:"label,omitempty"`
+	Epoch  uint64    `json:"epoch"`
+	Until  time.Time `json:"until"`
+}
+
+// Epoch is the rows that one holder added to a task: those behind From, up to Seq.
+type Epoch struct {
+	Epoch uint64 `json:"epoch"`
+	Store string `json:"store"`
+	From  uint64 `json:"from"`
+	Seq   uint64 `json:"seq"`
+}
+
+// HandoffRef is the handoff of a task: a signal for people and other agents.
+type HandoffRef struct {
+	Path     string `json:"path"`
+	SHA256   string `json:"sha256,omitempty"` // object; empty when it was withheld
+	Status   string `json:"status,omitempty"`
+	Agent    string `json:"agent,omitempty"`
+	Withheld bool   `json:"withheld,omitempty"`
+}
+
+// Manifest is the state of a workspace.
+type Manifest struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	Task    string `json:"task"`
+	Store   string `json:"store"`
+	Seq     uint64 `json:"seq"` // newest row of the store then
+	At      string `json:"at"`
+	Base    string `json:"base,omitempty"`
+	// The files, in an order that has those of one pack together.
+	Files    []ManifestFile `json:"files"`
+	Withheld []Withheld     `json:"withheld"`
+}
+
+// ManifestFile is a file of a manifest and where its bytes are: in a pack, an
+// object of their own, or, if neither is said, in the base commit only.
+type ManifestFile struct {
+	rw.TreeFile
+	Pack   string `json:"pack,omitempty"`
+	Object bool   `json:"object,omitempty"`
+}
+
+// Published reports what was published for a task.
+type Published struct {
+	Task     string    `json:"task"`
+	Epoch    uint64    `json:"epoch"`
+	Until    time.Time `json:"until"`
+	Manifest string    `json:"manifest"`
+	// Files of the workspace, those whose bytes only the base commit has, and those
+	// that had to be uploaded.
+	Files    int `json:"files"`
+	FromBase int `json:"from_base"`
+	Uploaded int `json:"uploaded"`
+	// Commit that a resume needs for the files that only it has.
+	Base     string      `json:"base,omitempty"`
+	Withheld []Withheld  `json:"withheld"`
+	Handoff  *HandoffRef `json:"handoff,omitempty"`
+}
+
+// PublishRequest asks for the state of the workspace to be published for a task.
+type PublishRequest struct {
+	// Identifier of the task, as in the handoff.
+	Task string
+	// Root is the directory of the workspace.
+	Root string
+	// WithBase uploads also bytes that git has, so that a resume needs no checkout.
+	WithBase bool
+	// Path of the handoff. Default: HANDOFF.md; one that is absent is left out.
+	Handoff string
+}
+
+const (
+	defaultLease = 15 * time.Minute
+	maxPacks     = 32 // that a manifest refers to; then everything is packed again
+)
+
+func (s *Shipper) until() time.Time {
+	return s.clock().Add(cmp.Or(s.Lease, defaultLease)).UTC().Truncate(time.Second)
+}
+
+// Publish ships, records a snapshot of the workspace, and makes it, with the
+// handoff, the state of the task in the hub. A task that the hub does not know begins, with a
+// lease of this store. Contents that the hub has are not uploaded again. Files that
+// git ignores, files with findings and files whose bytes are not kept stay here and are
+// listed.
+//
+// Errors: [Leased] for a task of another store, whether its lease has expired or
+// not: resume it first. [Fenced] when another machine has taken the task over.
+// Otherwise those of [Shipper.Ship] and of the store.
+func (s *Shipper) Publish(ctx context.Context, r PublishRequest) (Shipped, error) {
+	out := Shipped{Withheld: []Withheld{}, NotShipped: []Withheld{}}
+	release, err := s.Store.Admin().HoldShipping(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer release()
+	before := s.Hub.requests
+	out.Published, err = s.publish(ctx, r, &out)
+	out.Requests = s.Hub.requests - before
+	return out, err
+}
+
+func (s *Shipper) publish(ctx context.Context, r PublishRequest, out *Shipped) (*Published, error) {
+	if r.Task == "" {
+		return nil, &Error{Code: NotFound, Err: errors.New("no task is named"), Hint: "name the task, as in the handoff"}
+	}
+	st, err := loadState(s.Store)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx, st, r.Task); err != nil {
+		return nil, err
+	}
+	snap, err := s.Store.Snapshot(ctx, rw.SnapshotRequest{Label: "hub " + r.Task})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ship(ctx, out); err != nil {
+		return nil, err
+	}
+	if st, err = loadState(s.Store); err != nil {
+		return nil, err
+	}
+	head, etag, err := s.held(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	pub, err := s.manifest(ctx, r, st, snap, &head)
+	if err != nil {
+		return nil, err
+	}
+	if head.Handoff, err = s.handoff(ctx, cmp.Or(r.Handoff, rw.DefaultHandoff)); err != nil {
+		return nil, err
+	}
+	head.Lease.Until, head.Lease.Label = s.until(), s.Label
+	if _, err := s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
+		return nil, s.lose(st)
+	} else if err != nil {
+		return nil, err
+	}
+	pub.Handoff, pub.Epoch, pub.Until = head.Handoff, head.Lease.Epoch, head.Lease.Until
+	return pub, nil
+}
+
+// begin makes the task that of the store, if the hub does not know it or the
+// store has it.
+func (s *Shipper) begin(ctx context.Context, st *state, task string) error {
+	if st.Task == task {
+		_, _, err := s.held(ctx, st)
+		return err
+	}
+	head, etag, err := s.task(ctx, task)
+	if err != nil {
+		return err
+	}
+	switch {
+	case etag == "":
+	case head.Lease.Holder == st.Store:
+		st.Task, st.Epoch, st.LostTask = task, head.Lease.Epoch, ""
+		return s.keep(st)
+	default:
+		return &Error{Code: Leased, Key: taskKey(task), Err: fmt.Errorf("the task belongs to store %s, epoch %d", head.Lease.Holder, head.Lease.Epoch),
+			Hint: "resume the task to continue it: resilient-write resume " + task}
+	}
+	_, err = s.take(ctx, st, TaskHead{Version: version, Task: task}, "")
+	return err
+}
+
+// take makes this store the holder of a task, under the next epoch. The state,
+// which names the holder, is durable before the request, and another holder can
+// only be ahead of it.
+func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag string) (TaskHead, error) {
+	if err := s.keep(st); err != nil {
+		return head, err
+	}
+	facts, err := s.Store.Describe(ctx, rw.DescribeRequest{})
+	if err != nil {
+		return head, err
+	}
+	head.Lease = Lease{Holder: st.Store, Label: s.Label, Epoch: head.Lease.Epoch + 1, Until: s.until()}
+	from := facts.HeadSeq
+	if etag == "" { // what waits to be shipped belongs to the task that begins
+		from = st.Seq
+	}
+	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})
+	if _, err := s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
+		return head, &Error{Code: Leased, Key: taskKey(head.Task), Err: errors.New("another machine was faster"), Hint: "look again with resilient-write hub status"}
+	} else if err != nil {
+		return head, err
+	}
+	st.Task, st.Epoch, st.LostTask = head.Task, head.Lease.Epoch, ""
+	return head, s.keep(st)
+}
+
+func (s *Shipper) task(ctx context.Context, task string) (head TaskHead, etag string, err error) {
+	etag, err = s.Hub.getJSON(ctx, taskKey(task), &head)
+	if err == nil && etag != "" && head.Task != task {
+		err = &Error{Code: Damaged, Key: taskKey(task), Err: errors.New("it is the head of another task"), Hint: "run resilient-write hub verify"}
+	}
+	return head, etag, err
+}
+
+func (s *Shipper) swapTask(ctx context.Context, etag string, head *TaskHead) (string, error) {
+	head.At, head.Nonce = stamp(s.clock()), newID()
+	return s.Hub.swap(ctx, taskKey(head.Task), etag, head)
+}
+
+// held returns the head of the task of this store, if the store still holds it.
+func (s *Shipper) held(ctx context.Context, st *state) (TaskHead, string, error) {
+	if st.Task == "" {
+		return TaskHead{}, "", fenced(st.LostTask)
+	}
+	head, etag, err := s.task(ctx, st.Task)
+	if err == nil && (head.Lease.Holder != st.Store || head.Lease.Epoch != st.Epoch) {
+		err = s.lose(st)
+	}
+	return head, etag, err
+}
+
+// lose notes that another machine has taken the task over.
+func (s *Shipper) lose(st *state) error {
+	st.LostTask, st.Task, st.Epoch = st.Task, "", 0
+	if err := s.keep(st); err != nil {
+		return err
+	}
+	return fenced(st.LostTask)
+}
+
+// advance makes the rows up to seq part of the task, and renews the lease. A store
+// that has lost the task goes on without it; the caller reports it.
+func (s *Shipper) advance(ctx context.Context, st *state, seq uint64) error {
+	for range tries {
+		if st.Task == "" {
+			return nil
+		}
+		head, etag, err := s.held(ctx, st)
+		if IsCode(err, Fenced) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		last := &head.Epochs[len(head.Epochs)-1]
+		last.Seq = max(last.Seq, seq)
+		head.Lease.Until, head.Lease.Label = s.until(), s.Label
+		if _, err = s.swapTask(ctx, etag, &head); !errors.Is(err, errLost) {
+			return err
+		}
+	}
+	return unreachable(taskKey(st.Task), errLost)
+}
+
+// manifest uploads the files of a snapshot and their list, and makes it that of
+// the task.
+func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, snap rw.Snapshot, head *TaskHead) (*Published, error) {
+	tree, err := s.Store.Admin().SnapshotTree(ctx, snap.ID)
+	if err != nil {
+		return nil, err
+	}
+	m := Manifest{Format: manifestFormat, Version: version, Task: r.Task, Store: st.Store, Seq: snap.Seq, At: stamp(s.clock()), Base: snap.BaseCommit, Files: []ManifestFile{}, Withheld: []Withheld{}}
+	base := map[string]string{}
+	if !r.WithBase && m.Base != "" {
+		base = baseObjects(ctx, r.Root, m.Base)
+	}
+	was, err := s.Hub.placesOf(ctx, head.Manifest)
+	if err != nil && !IsCode(err, NotFound) {
+		return nil, err
+	}
+	pub := &Published{Task: r.Task, Withheld: []Withheld{}}
+	p := &packer{h: s.Hub}
+	m.Files = make([]ManifestFile, 0, len(tree)) // what is placed later keeps its address
+	for i, f := range tree {
+		if i%256 == 255 {
+			s.progress("files", int64(i+1), int64(len(tree)))
+		}
+		if err := s.manifestFile(ctx, f, &m, p, was, base, pub); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.flush(ctx); err != nil {
+		return nil, err
+	}
+	if pub.FromBase == 0 {
+		m.Base = ""
+	}
+	slices.SortStableFunc(m.Files, func(a, b ManifestFile) int { return strings.Compare(a.Pack, b.Pack) })
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if pub.Manifest, err = s.Hub.putObject(ctx, data); err != nil {
+		return nil, err
+	}
+	pub.Files, pub.Withheld, pub.Base = len(m.Files), m.Withheld, m.Base
+	head.Manifest, head.Base = pub.Manifest, m.Base
+	return pub, nil
+}
+
+// manifestFile decides where the bytes of one file are, and uploads them if the
+// hub does not have them.
+func (s *Shipper) manifestFile(ctx context.Context, f rw.TreeFile, m *Manifest, p *packer, was places, base map[string]string, pub *Published) error {
+	sha := f.SHA256.String()
+	withhold := func(reason string, kinds ...string) {
+		m.Withheld = append(m.Withheld, Withheld{Path: f.Path, SHA256: sha, Reason: reason, Kinds: kinds})
+	}
+	m.Files = append(m.Files, ManifestFile{TreeFile: f})
+	at := &m.Files[len(m.Files)-1]
+	drop := func() { m.Files = m.Files[:len(m.Files)-1] }
+	old, known := was.files[sha]
+	switch {
+	case f.Ignored:
+		drop()
+		withhold("ignored")
+		return nil
+	case f.Git != "" && base[f.Path] == f.Git:
+		pub.FromBase++
+		return nil
+	case known:
+		at.Pack, at.Object = old.Pack, old.Object
+		return nil
+	}
+	if x, ok := was.withheld[f.Path+"\x00"+sha]; ok && x.Reason == "findings" {
+		drop()
+		m.Withheld = append(m.Withheld, x)
+		return nil
+	}
+	data, why, err := s.content(ctx, wanted{f.Path, sha, f.Bytes, 0, f.Git})
+	if err != nil {
+		return err
+	}
+	if why != nil {
+		drop()
+		m.Withheld = append(m.Withheld, *why)
+		return nil
+	}
+	pub.Uploaded++
+	return p.add(ctx, sha, data, func(pack string) { at.Pack, at.Object = pack, pack == "" })
+}
+
+// places is where the hub has the contents of an earlier manifest.
+type places struct {
+	files    map[string]ManifestFile // by hash
+	withheld map[string]Withheld
+}
+
+// placesOf reads them. Where there are too many packs none counts: the next
+// manifest packs everything again.
+func (h *Hub) placesOf(ctx context.Context, manifest string) (p places, err error) {
+	if manifest == "" {
+		return p, nil
+	}
+	m, err := h.manifest(ctx, manifest)
+	if err != nil {
+		return p, err
+	}
+	p.files, p.withheld = map[string]ManifestFile{}, map[string]Withheld{}
+	packs := map[string]bool{}
+	for _, f := range m.Files {
+		if f.Pack != "" || f.Object {
+			p.files[f.SHA256.String()] = f
+			packs[f.Pack] = true
+		}
+	}
+	for _, x := range m.Withheld {
+		p.withheld[x.Path+"\x00"+x.SHA256] = x
+	}
+	if len(packs) > maxPacks {
+		p.files = nil
+	}
+	return p, nil
+}
+
+// manifest reads a manifest.
+func (h *Hub) manifest(ctx context.Context, sha string) (m Manifest, err error) {
+	data, err := h.getObject(ctx, sha)
+	if err != nil {
+		return m, err
+	}
+	if json.Unmarshal(data, &m) != nil || m.Format != manifestFormat || m.Version != version {
+		err = &Error{Code: Damaged, Key: objectKey(sha), Err: errors.New("it is no manifest"), Hint: "run resilient-write hub verify"}
+	}
+	return m, err
+}
+
+// baseObjects are the git objects of a commit by the paths of the workspace; none
+// where git does not say.
+func baseObjects(ctx context.Context, root, commit string) map[string]string {
+	out, err := gitcmd.New(ctx, root, "ls-tree", "-r", "-z", commit).Output()
+	if err != nil {
+		return nil
+	}
+	list := map[string]string{}
+	for entry := range bytes.SplitSeq(out, []byte{0}) {
+		facts, path, ok := bytes.Cut(entry, []byte{'\t'})
+		if parts := strings.Fields(string(facts)); ok && len(parts) == 3 && parts[1] == "blob" {
+			list[string(path)] = parts[2]
+		}
+	}
+	return list
+}
+
+// handoff uploads the handoff; nil when there is none.
+func (s *Shipper) handoff(ctx context.Context, path string) (*HandoffRef, error) {
+	h, err := s.Store.HandoffRead(ctx, rw.HandoffReadRequest{Path: path, Optional: true})
+	if err != nil || h.HandoffPath == "" { // one that cannot be read travels as a file
+		return nil, ctx.Err()
+	}
+	ref := &HandoffRef{Path: h.HandoffPath, Status: string(h.Envelope.Status), Agent: h.Envelope.Agent}
+	data, why, err := s.content(ctx, wanted{h.HandoffPath, h.SHA256.String(), h.Bytes, 0, ""})
+	if err != nil {
+		return nil, err
+	}
+	if why != nil {
+		ref.Withheld = true
+		return ref, nil
+	}
+	ref.SHA256, err = s.Hub.putObject(ctx, data)
+	return ref, err
+}

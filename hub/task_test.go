@@ -1,0 +1,289 @@
+package hub
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hub/object"
+)
+
+func gitIn(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.invalid", "-c", "core.autocrlf=false", "-c", "commit.gpgsign=false"}, args...)...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (m *machine) publish(r PublishRequest) *Published {
+	m.t.Helper()
+	r.Root = m.root
+	out, err := m.Publish(m.t.Context(), r)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return out.Published
+}
+
+// acknowledged are the commits of a task in the hub: the file and hash of each
+// row that was not taken back.
+func acknowledged(t *testing.T, h *Hub, task string) (rows []string) {
+	t.Helper()
+	seen := map[string]bool{}
+	_, err := h.FoldTask(t.Context(), task, func(epoch uint64, row Row) error {
+		id := row.Store + stamp(time.Unix(int64(row.Seq), 0))
+		if seen[id] {
+			t.Errorf("row %d of %s is there twice", row.Seq, row.Store)
+		}
+		seen[id] = true
+		for _, f := range row.Files {
+			if row.Kind == "commit" && !row.Aborted && f.Op != "restore" {
+				rows = append(rows, f.Path+" "+f.SHA256)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// handoff leaves a handoff for a task.
+func (m *machine) handoff(task string) {
+	m.t.Helper()
+	_, err := m.Store.HandoffWrite(m.t.Context(), rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
+		TaskID: task, Status: rw.HandoffPartial, Agent: "first", Summary: "half of it", NextSteps: []string{"the other half"},
+	}, AutoState: rw.AutoStateSession})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// TestResumeSweep: the machine that publishes dies at every step, and then the one
+// that resumes; calls that follow complete both. The resumed files are the same, byte
+// for byte, what the first machine wrote is in the task once, and what it writes after it
+// lost the lease is not.
+func TestResumeSweep(t *testing.T) {
+	for _, how := range ways {
+		for n, ended := 1, 0; ended < 2; n++ {
+			ended = 0
+			f := newFrail()
+			a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+			a.write("dir/a.txt", "one")
+			a.write("b.txt", strings.Repeat("large ", 1<<16))
+			os.Chmod(filepath.Join(a.root, "dir/a.txt"), 0o755)
+			a.handoff("task")
+			f.dying(a, n, how)
+			if _, err := a.Publish(t.Context(), PublishRequest{Task: "task", Root: a.root}); err == nil && f.count < n {
+				ended++
+			}
+			f.revive(a)
+			a.publish(PublishRequest{Task: "task"})
+
+			b := openMachine(t, New(f), filepath.Join(t.TempDir(), "b"))
+			f.dying(b, n, how)
+			if _, err := b.Resume(t.Context(), ResumeRequest{Task: "task"}); err == nil {
+				t.Fatal("the lease was not respected")
+			}
+			late := func() time.Time { return time.Now().Add(time.Hour) }
+			f.dying(b, n, how)
+			b.now = late
+			_, err := b.Resume(t.Context(), ResumeRequest{Task: "task"})
+			if err == nil && f.count < n {
+				ended++
+			}
+			f.revive(b)
+			b.now = late
+			r, err := b.Resume(t.Context(), ResumeRequest{Task: "task"})
+			if err != nil || r.Epoch != 2 || r.Handoff == nil || r.Handoff.Summary != "half of it" || len(r.Handoff.Drift) > 0 {
+				t.Fatalf("step %d, %s: %v %+v", n, how, err, r)
+			}
+			if x, y := tree(t, a.root), tree(t, b.root); !maps.Equal(x, y) {
+				t.Fatalf("step %d, %s: %v, and here %v", n, how, x, y)
+			}
+			before := acknowledged(t, b.Hub, "task")
+			if len(before) != 3 {
+				t.Fatalf("step %d, %s: the task has %q", n, how, before)
+			}
+
+			a.write("dir/a.txt", "too late")
+			if _, err := a.Ship(t.Context()); !IsCode(err, Fenced) {
+				t.Fatalf("step %d, %s: %v", n, how, err)
+			}
+			if _, err := a.Publish(t.Context(), PublishRequest{Task: "task", Root: a.root}); !IsCode(err, Leased) {
+				t.Fatalf("step %d, %s: %v", n, how, err)
+			}
+			b.write("dir/a.txt", "two")
+			b.publish(PublishRequest{Task: "task"})
+			after := acknowledged(t, b.Hub, "task")
+			if len(after) != len(before)+1 || after[len(before)] != "dir/a.txt "+hashOf([]byte("two")) {
+				t.Fatalf("step %d, %s: %q, then %q", n, how, before, after)
+			}
+			for _, m := range []*machine{a, b} {
+				st, err := loadState(m.Store)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.sound(st.Store)
+			}
+		}
+	}
+}
+
+// TestResumeOnBase: bytes that git has are not uploaded; a resume needs a clean
+// checkout of the base commit, and names it. With base it needs none.
+func TestResumeOnBase(t *testing.T) {
+	f := newFrail()
+	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	gitIn(t, a.root, "init", "-q", "-b", "main")
+	for path, text := range map[string]string{"same.txt": "same", "sub/changed.txt": "before", "gone.txt": "gone", ".gitignore": "*.log\n", "key.txt": secret()} {
+		os.MkdirAll(filepath.Dir(filepath.Join(a.root, path)), 0o755)
+		os.WriteFile(filepath.Join(a.root, path), []byte(text), 0o644)
+	}
+	gitIn(t, a.root, "add", ".")
+	gitIn(t, a.root, "commit", "-qm", "base")
+	base := gitIn(t, a.root, "rev-parse", "HEAD")
+	a.write("sub/changed.txt", "after")
+	a.write("new.txt", "new")
+	a.write("ignored.log", "ignored")
+	a.write("found.txt", "password: "+secret())
+	os.Remove(filepath.Join(a.root, "gone.txt"))
+	os.WriteFile(filepath.Join(a.root, "staged.txt"), []byte("only in the index"), 0o644)
+	gitIn(t, a.root, "add", "staged.txt")
+	p := a.publish(PublishRequest{Task: "t"})
+	if p.Base != base || p.FromBase != 3 || len(p.Withheld) != 2 || f.holds(secret()) || f.holds("ignored\n") {
+		t.Fatalf("%+v", p)
+	}
+
+	resume := func(prepare func(dir string), r ResumeRequest) (*machine, Resumed, error) {
+		dir := filepath.Join(t.TempDir(), "b")
+		prepare(dir)
+		b := openMachine(t, New(f), dir)
+		r.Task, r.Force = "t", true
+		out, err := b.Resume(t.Context(), r)
+		return b, out, err
+	}
+	clone := func(dir string) { gitIn(t, filepath.Dir(dir), "clone", "-q", a.root, dir) }
+	if _, _, err := resume(func(string) {}, ResumeRequest{}); !IsCode(err, NeedsBase) || !strings.Contains(err.(*Error).Hint, base) {
+		t.Fatalf("an empty directory: %v", err)
+	}
+	_, _, err := resume(func(dir string) { clone(dir); os.WriteFile(filepath.Join(dir, "own.txt"), []byte("own"), 0o644) }, ResumeRequest{})
+	if err == nil || IsCode(err, NeedsBase) {
+		t.Fatalf("files of its own: %v", err)
+	}
+	_, _, err = resume(func(dir string) { clone(dir); gitIn(t, dir, "commit", "-q", "--allow-empty", "-m", "other") }, ResumeRequest{})
+	if !IsCode(err, NeedsBase) {
+		t.Fatalf("another commit: %v", err)
+	}
+	b, out, err := resume(clone, ResumeRequest{})
+	if err != nil || len(out.Withheld) != 2 {
+		t.Fatalf("%v %+v", err, out)
+	}
+	want := tree(t, a.root)
+	delete(want, "ignored.log")
+	delete(want, "found.txt")
+	if got := tree(t, b.root); !maps.Equal(got, want) {
+		t.Fatalf("%v, not %v", got, want)
+	}
+
+	b.publish(PublishRequest{Task: "t", WithBase: true})
+	c, out, err := resume(func(string) {}, ResumeRequest{})
+	delete(want, "key.txt") // only git has it
+	if err != nil || len(out.Withheld) != 1 {
+		t.Fatalf("%v %+v", err, out)
+	}
+	if got := tree(t, c.root); !maps.Equal(got, want) {
+		t.Fatalf("%v, not %v", got, want)
+	}
+}
+
+// TestPublishUploadsWhatIsNew: contents that the hub has are not uploaded again,
+// and many small packs become few.
+func TestPublishUploadsWhatIsNew(t *testing.T) {
+	f := newFrail()
+	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	for i := range 20 {
+		a.write(string(rune('a'+i))+".txt", strings.Repeat(string(rune('a'+i)), 1000))
+	}
+	if p := a.publish(PublishRequest{Task: "t"}); p.Uploaded != 20 || p.Files != 20 {
+		t.Fatalf("%+v", p)
+	}
+	most := 0
+	for i := range 40 {
+		a.write("z.txt", strings.Repeat("z", 2000+i))
+		a.write(string(rune('a'+i%20))+".txt", strings.Repeat("n", 3000+i))
+		p := a.publish(PublishRequest{Task: "t"})
+		most = max(most, p.Uploaded)
+		if i < 19 && p.Uploaded != 2 {
+			t.Fatalf("%+v", p)
+		}
+		m, err := a.Hub.manifest(t.Context(), p.Manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packs := map[string]bool{}
+		for _, x := range m.Files {
+			packs[x.Pack] = true
+		}
+		if len(packs) > maxPacks+1 {
+			t.Fatalf("%d packs", len(packs))
+		}
+	}
+	a.sound(a.ship().Store)
+}
+
+// TestOneTakesTheTask: of many machines that resume a task at the same moment one
+// has it, with every file; the others are told who.
+func TestOneTakesTheTask(t *testing.T) {
+	h := openHub(t)
+	a := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
+	a.write("a.txt", "one")
+	a.publish(PublishRequest{Task: "t"})
+	const n = 6
+	got := make(chan error, n)
+	for i := range n {
+		b := openMachine(t, New(h.store), filepath.Join(t.TempDir(), "b"))
+		b.Lease = time.Hour
+		b.now = func() time.Time { return time.Now().Add(20 * time.Minute) } // the lease of the first has expired
+		go func() {
+			r, err := b.Resume(t.Context(), ResumeRequest{Task: "t"})
+			if err == nil && (r.Epoch != 2 || r.Written != 1) {
+				t.Errorf("%d: %+v", i, r)
+			}
+			got <- err
+		}()
+	}
+	won := 0
+	for range n {
+		if err := <-got; err == nil {
+			won++
+		} else if !IsCode(err, Leased) {
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d machines have the task", won)
+	}
+}
+
+// TestTaskKeys: every task has a key of its own, whatever its name.
+func TestTaskKeys(t *testing.T) {
+	keys := map[string]string{}
+	for _, task := range []string{"a", "A", "a.b", "a_b", "a/b", "ä", strings.Repeat("x", 200), strings.Repeat("x", 201), ".", "..", "-"} {
+		key := taskKey(task)
+		if err := object.CheckKey(key); err != nil || keys[key] != "" {
+			t.Errorf("%q has the key %q of %q: %v", task, key, keys[key], err)
+		}
+		keys[key] = task
+	}
+}

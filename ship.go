@@ -1,0 +1,389 @@
+package resilientwrite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+)
+
+// What a hub (docs/hub.md) needs of a store besides [Admin.Export]: where its
+// shipper stands, the bytes of versions and snapshots, and one commit that
+// makes the workspace what another one was.
+
+const (
+	hubDir     = "hub" // of the state directory
+	shipFile   = "ship.json"
+	maxShip    = 1 << 20
+	maxContent = 64 << 20 // bytes of a version that Content returns
+)
+
+// shipped is what the store itself reads of the state of a shipper.
+type shipped struct {
+	Seq uint64 `json:"seq"` // up to here every row is in the hub
+}
+
+// ShipState returns what [Admin.SetShipState] kept, nil when there is nothing.
+// Errors: the storage details, [ErrStoreClosed].
+func (a Admin) ShipState() ([]byte, error) {
+	if err := a.s.engine.EnterReader(); err != nil {
+		return nil, a.s.verbError("ship_state", err)
+	}
+	defer a.s.engine.Leave()
+	data, err := a.s.shipState()
+	if err != nil {
+		return nil, a.s.verbError("ship_state", err)
+	}
+	return data, nil
+}
+
+func (s *Store) shipState() ([]byte, error) {
+	dir, err := s.engine.StatePart(hubDir)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	data, err := durable.ReadFile(dir, shipFile, maxShip)
+	if engine.IsAbsent(err) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// SetShipState keeps the state of a shipper in the state directory, durably and
+// in one step: a JSON object of at most 1 MiB, whose member seq is the number of
+// the newest row that needs to be shipped no more. As long as there is one,
+// pruning keeps the versions of later rows; only the bound of bytes removes them.
+// Call it under [Admin.HoldShipping]. Errors: [ErrInvalidArgument], the storage
+// details, [ErrStoreReadOnly], [ErrStoreClosed].
+func (a Admin) SetShipState(data []byte) error {
+	if err := a.s.engine.Enter(); err != nil {
+		return a.s.verbError("set_ship_state", err)
+	}
+	defer a.s.engine.Leave()
+	var state shipped
+	if len(data) > maxShip || json.Unmarshal(data, &state) != nil {
+		return a.s.verbError("set_ship_state", fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", maxShip))
+	}
+	dir, err := a.s.engine.OpenPart(hubDir)
+	if err == nil {
+		err = durable.WriteFile(dir, shipFile, data, 0o600)
+		dir.Close()
+	}
+	if err != nil {
+		return a.s.verbError("set_ship_state", err)
+	}
+	return nil
+}
+
+// HoldShipping keeps other shippers of this store out, in every process, until
+// release is called. Errors: [ErrLockTimeout] while there is one,
+// [ErrStoreReadOnly], [ErrStoreClosed], [ErrCanceled].
+func (a Admin) HoldShipping(ctx context.Context) (release func(), err error) {
+	if err := a.s.engine.Enter(); err != nil {
+		return nil, a.s.verbError("hold_shipping", err)
+	}
+	defer a.s.engine.Leave()
+	release, err = a.s.engine.Locks.Names(ctx, a.s.opts.LockTimeout, "ship", "ship")
+	if err != nil {
+		return nil, a.s.verbError("hold_shipping", err)
+	}
+	return release, nil
+}
+
+// shippedTo is the newest row that pruning need not keep versions for; false
+// where nothing is shipped.
+func (s *Store) shippedTo() (uint64, bool) {
+	data, err := s.shipState()
+	var state shipped
+	if err != nil || data == nil || json.Unmarshal(data, &state) != nil {
+		return 0, false
+	}
+	return state.Seq, true
+}
+
+// ContentRequest names bytes that a row or a snapshot speaks of.
+type ContentRequest struct {
+	// Path of the file then, relative to the workspace, or of an archived handoff.
+	Path string
+	// Hash and size of the content.
+	SHA256 Digest
+	Bytes  int64
+	// Row that made it what it was; 0: of a snapshot.
+	Seq uint64
+	// Git object with the same bytes, in hex; empty: none.
+	Git string
+}
+
+// Content returns bytes that a row or a snapshot speaks of: from history, git, the
+// file itself, or a later version that begins with them. They have the hash that
+// was asked for. Errors: [ErrVersionNotKept] when none of these has them,
+// [ErrTooLarge] above 64 MiB, the path and storage details, [ErrStoreClosed].
+func (a Admin) Content(ctx context.Context, r ContentRequest) ([]byte, error) {
+	s := a.s
+	if err := s.engine.EnterReader(); err != nil {
+		return nil, s.verbError("content", err)
+	}
+	defer s.engine.Leave()
+	data, err := s.content(ctx, r)
+	if err != nil {
+		e := s.engine.ErrorOf(err)
+		e.Path = cmp.Or(e.Path, r.Path)
+		return nil, s.verbError("content", e)
+	}
+	return data, nil
+}
+
+func (s *Store) content(ctx context.Context, r ContentRequest) ([]byte, error) {
+	sha := r.SHA256.String()
+	if r.Bytes > maxContent {
+		return nil, fault.New(fault.TooLarge).With("bytes", r.Bytes).With("max_bytes", maxContent).Hintf("it has more than %d bytes", maxContent)
+	}
+	git := s.observed.Git(ctx)
+	defer git.Close()
+	for _, place := range []func() (io.ReadCloser, error){
+		func() (io.ReadCloser, error) { return s.keptContent(sha, r.Bytes) },
+		func() (io.ReadCloser, error) { return s.objectContent(r.Path) },
+		func() (io.ReadCloser, error) { return s.startOf(r.Path, r.Bytes) },
+		func() (io.ReadCloser, error) { return gitContent(git, r.Path, r.Git) },
+		func() (io.ReadCloser, error) { return s.laterContent(r) },
+	} {
+		src, err := place()
+		if err != nil {
+			return nil, err
+		}
+		if src == nil {
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(engine.NewStoppable(ctx, src), r.Bytes))
+		src.Close()
+		if err != nil {
+			return nil, err
+		}
+		if engine.HashOf(data) == sha {
+			return data, nil
+		}
+	}
+	return nil, s.versions.NotKept(sha)
+}
+
+// objectContent opens an object of the state directory; nil for another path.
+func (s *Store) objectContent(path string) (io.ReadCloser, error) {
+	name, ok := strings.CutPrefix(path, engine.StateDirName+"/")
+	if !ok || s.engine.Disk.State == nil {
+		return nil, nil
+	}
+	t, err := s.engine.LocateObject(name)
+	if err != nil {
+		return nil, nil
+	}
+	defer t.Close()
+	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
+	if err != nil {
+		return nil, nil
+	}
+	return f, nil
+}
+
+// laterContent opens what a commit wrote where a later version begins with it.
+func (s *Store) laterContent(r ContentRequest) (io.ReadCloser, error) {
+	if r.Seq == 0 {
+		return nil, nil
+	}
+	src, _, err := s.versions.ContentAt(r.Path, r.Seq, r.Bytes)
+	if err != nil {
+		return nil, nil
+	}
+	return src, nil
+}
+
+// TreeFile is one file of a state of a workspace.
+type TreeFile struct {
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// Hash and size; of a symbolic link those of its target.
+	SHA256 Digest `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+	// Permission bits, or those that mark a symbolic link.
+	Mode uint32 `json:"mode"`
+	// Git object with the same bytes, in hex; empty: none.
+	Git string `json:"git,omitempty"`
+	// True when git ignores the file.
+	Ignored bool `json:"ignored,omitempty"`
+	// True when its bytes were too large to be kept.
+	NotKept bool `json:"not_kept,omitempty"`
+}
+
+// SnapshotTree lists the files of a snapshot in the order of their paths. Errors:
+// [ErrNotFound], [ErrHashDriftOnRead], the storage details, [ErrStoreClosed].
+func (a Admin) SnapshotTree(ctx context.Context, id string) ([]TreeFile, error) {
+	if err := a.s.engine.EnterReader(); err != nil {
+		return nil, a.s.verbError("snapshot_tree", err)
+	}
+	defer a.s.engine.Leave()
+	_, x, err := a.s.observed.Load(id)
+	if err != nil {
+		return nil, a.s.verbError("snapshot_tree", err)
+	}
+	list := []TreeFile{}
+	for p, f := range x.All() {
+		list = append(list, TreeFile{
+			Path: p, SHA256: f.SHA, Bytes: f.Size, Mode: f.Mode, Git: f.GitHex(),
+			Ignored: f.Flags&observe.Ignored != 0, NotKept: f.Flags&observe.Unkept != 0,
+		})
+	}
+	slices.SortFunc(list, func(a, b TreeFile) int { return strings.Compare(a.Path, b.Path) })
+	return list, nil
+}
+
+// MaterializeRequest asks for the workspace to become a tree that another machine
+// had.
+type MaterializeRequest struct {
+	// Who is asking; recorded in the journal.
+	Caller string
+	// Name of the working session; recorded in the journal.
+	Session string
+	// The files.
+	Files []TreeFile
+	// Paths that stay as they are, whether they exist or not.
+	Keep []string
+	// Commit that must be checked out; empty: any, or none.
+	Base string
+	// Open opens the bytes of a file that the workspace does not have yet. It is
+	// called in the order of Files.
+	Open func(TreeFile) (io.ReadCloser, error) `json:"-"`
+}
+
+// MaterializeResult reports what was written.
+type MaterializeResult struct {
+	// Files that were written and deleted.
+	Written, Deleted int
+	// Journal row of the commit; 0 when nothing differed.
+	Seq uint64
+}
+
+// Materialize makes the workspace the tree of another one, in one commit that
+// touches only what differs and that [Store.Undo] takes back. The workspace must be
+// empty but for files that are in the tree with the same bytes, or that equal git's
+// own object: of these, git and history keep the bytes. Files that git ignores stay
+// unless the tree has them. The bytes are compared with the tree before the
+// commit.
+//
+// Errors: [ErrChangedOutside] for files that only the workspace has (context
+// files), and when another commit than Base is checked out (context base and
+// head), [ErrHashDriftOnRead] for bytes that are not those of the tree,
+// [ErrTooLarge] for more files than the process may open, those of Open as their
+// cause, and those of [Store.Scan] and [Store.SafeWrite]. Nothing is changed then.
+func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (MaterializeResult, error) {
+	s := a.s
+	// Each call is one of its own: what fails in it is most often not the request.
+	c := s.newCommit(ctx, request{op: "materialize", caller: r.Caller, session: r.Session, hash: s.engine.NewCommitID(), long: true})
+	ctx, _, end := metered(ctx)
+	defer end()
+	out := MaterializeResult{}
+	err := error(nil)
+	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
+		err = e
+	} else {
+		err = s.prepareTree(ctx, c, r, &out)
+	}
+	if err != nil {
+		c.Release()
+		return MaterializeResult{}, c.Failed(err)
+	}
+	if len(c.Muts) == 0 {
+		c.Release()
+		return out, nil
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return MaterializeResult{}, err
+	}
+	rec, _ := c.finished()
+	out.Seq = rec.JournalSeq
+	return out, nil
+}
+
+// prepareTree makes the mutations that lead to a tree.
+func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest, out *MaterializeResult) error {
+	_, y, err := s.scan(ctx, ScanRequest{}, nil)
+	if err != nil {
+		return err
+	}
+	if head := s.observed.Head(); r.Base != "" && head != r.Base {
+		return fault.New(fault.ChangedOutside).With("base", r.Base).With("head", head).Hintf("the tree rests on commit %s, and another one is checked out; check out that commit first", r.Base)
+	}
+	now, then, files := y.All(), map[string]observe.File{}, map[string]TreeFile{}
+	for _, f := range r.Files {
+		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: f.mode()}}
+		files[f.Path] = f
+	}
+	own := []string{}
+	for p, f := range now {
+		t, wanted := files[p]
+		switch {
+		case slices.Contains(r.Keep, p), !wanted && f.Flags&observe.Ignored != 0:
+			delete(now, p)
+		case f.Git == "" && (!wanted || f.SHA != t.SHA256):
+			own = append(own, p)
+		}
+	}
+	if len(own) > 0 {
+		slices.Sort(own)
+		e := fault.New(fault.ChangedOutside).With("files", own[:min(len(own), maxListed)]).With("count", len(own)).
+			Hintf("the directory has files of its own, which git does not have; use an empty directory or a clean checkout")
+		e.Path = own[0]
+		return e
+	}
+	list, turn := differences(now, then), map[string]int{}
+	for i, f := range r.Files {
+		turn[f.Path] = i
+	}
+	slices.SortStableFunc(list, func(a, b SnapshotFile) int { return turn[a.Path] - turn[b.Path] })
+	for _, d := range list {
+		if d.Change == "deleted" {
+			out.Deleted++
+		} else {
+			out.Written++
+		}
+	}
+	return s.changeInto(c, now, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
+}
+
+// mode is the mode that the file gets. Another machine gives neither set-id bits
+// nor kinds of entries besides symbolic links.
+func (f TreeFile) mode() uint32 {
+	if f.Mode == fsx.ModeLink {
+		return f.Mode
+	}
+	return f.Mode & 0o777
+}
+
+// takeTreeFile takes the bytes and the mode of a file of a tree: its own where
+// only the mode differs.
+func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation, f TreeFile, open func(TreeFile) (io.ReadCloser, error)) error {
+	mode := f.mode()
+	m.Perm = &mode
+	bits := mode
+	if mode == fsx.ModeLink { // it has none of its own
+		bits = 0
+	}
+	src, err := open(f)
+	if err != nil {
+		return err
+	}
+	sum, err := s.takeKept(ctx, c, m, src, bits)
+	src.Close()
+	if err == nil && sum != f.SHA256.String() {
+		m.DropSpooled()
+		err = fault.New(fault.HashDriftOnRead).Hintf("the bytes that were given are not those of the tree")
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+package resilientwrite_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestMaterialize: a tree replaces what git has too, in one commit that can be
+// undone, and nothing else.
+func TestMaterialize(t *testing.T) {
+	file := func(path, text string, mode uint32) rw.TreeFile {
+		return rw.TreeFile{Path: path, SHA256: digest(hash(text)), Bytes: int64(len(text)), Mode: mode}
+	}
+	contents := map[string]string{"new.txt": "new", "run.sh": "#!/bin/sh\n", "kept.txt": "kept"}
+	files := []rw.TreeFile{file("run.sh", contents["run.sh"], 0o755), file("new.txt", "new", 0o644), file("kept.txt", "kept", 0o644)}
+	for name, c := range map[string]struct {
+		before  map[string]string
+		git     bool
+		base    string
+		keep    []string
+		opened  map[string]string
+		files   string // in the error
+		want    map[string]string
+		written int
+	}{
+		"empty":              {want: contents, written: 3},
+		"what is there":      {before: map[string]string{"kept.txt": "kept"}, want: contents, written: 2},
+		"own file":           {before: map[string]string{"own.txt": "own"}, files: "[own.txt]"},
+		"own bytes":          {before: map[string]string{"new.txt": "own"}, files: "[new.txt]"},
+		"own file, kept":     {before: map[string]string{"own.txt": "own"}, keep: []string{"own.txt"}, want: map[string]string{"own.txt": "own", "new.txt": "new"}, written: 3},
+		"checkout":           {before: map[string]string{"old.txt": "old", "new.txt": "old"}, git: true, want: map[string]string{"new.txt": "new", "kept.txt": "kept"}, written: 3},
+		"another commit":     {before: map[string]string{"old.txt": "old"}, git: true, base: strings.Repeat("0", 40), files: "<nil>"},
+		"bytes of something": {opened: map[string]string{"new.txt": "old"}, files: "<nil>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := workspace(t)
+			for path, text := range c.before {
+				os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644)
+			}
+			if c.git {
+				gitIn(t, dir, "init", "-q")
+				gitIn(t, dir, "add", ".")
+				gitIn(t, dir, "-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-qm", "one")
+			}
+			s := open(t, dir, nil)
+			var order []string
+			r, err := s.Admin().Materialize(background, rw.MaterializeRequest{Files: files, Base: c.base, Keep: c.keep, Open: func(f rw.TreeFile) (io.ReadCloser, error) {
+				order = append(order, f.Path)
+				text, ok := c.opened[f.Path]
+				if !ok {
+					text = contents[f.Path]
+				}
+				return io.NopCloser(strings.NewReader(text)), nil
+			}})
+			if c.files != "" {
+				var e *rw.Error
+				if !errors.As(err, &e) || fmt.Sprint(e.Context["files"]) != c.files {
+					t.Fatalf("%v", err)
+				}
+				for path, text := range c.before {
+					fileIs(t, dir, path, text)
+				}
+				return
+			}
+			if err != nil || r.Written != c.written || r.Seq == 0 {
+				t.Fatalf("%v %+v", err, r)
+			}
+			for path, text := range c.want {
+				fileIs(t, dir, path, text)
+			}
+			if st, err := os.Stat(filepath.Join(dir, "run.sh")); err != nil || st.Mode().Perm() != 0o755 {
+				t.Errorf("%v %v", st, err)
+			}
+			if order[0] != "run.sh" || order[1] != "new.txt" {
+				t.Errorf("the files were opened in the order %v", order)
+			}
+			if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			for path, text := range c.before {
+				fileIs(t, dir, path, text)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "run.sh")); !os.IsNotExist(err) {
+				t.Errorf("undo left a file: %v", err)
+			}
+			check(t, s, true)
+		})
+	}
+}
+
+// TestRowsAreTheSameBytes: rows that are exported by number are the same bytes
+// whenever that is done, and continue each other.
+func TestRowsAreTheSameBytes(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	export := func(after, upto uint64) (string, rw.ExportResult) {
+		var b bytes.Buffer
+		r, err := s.Admin().Export(background, rw.ExportRequest{W: &b, After: after, Upto: upto, Same: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.String(), r
+	}
+	for i := range 5 {
+		write(t, s, "a.txt", fmt.Sprint("text ", i, "\n"), rw.ModeOverwrite)
+	}
+	early, first := export(1, 3)
+	for range 3 {
+		write(t, s, "b.txt", "more\n", rw.ModeAppend)
+	}
+	late, _ := export(1, 3)
+	if early != late || first.First != 2 || first.Last != 3 || first.Rows != 2 {
+		t.Errorf("%+v\n%s\n%s", first, early, late)
+	}
+	if _, rest := export(3, 0); rest.First != 4 || rest.Last != 8 || rest.Chain == first.Chain {
+		t.Errorf("%+v", rest)
+	}
+	if _, none := export(8, 0); none.Rows != 0 {
+		t.Errorf("%+v", none)
+	}
+}
+
+// TestPruningWaitsForTheShipper: versions of rows that are not in the hub stay,
+// until the bound of bytes removes them.
+func TestPruningWaitsForTheShipper(t *testing.T) {
+	for _, c := range []struct {
+		policy, state string
+		kept          int
+	}{
+		{"max_versions: 3", "", 3},
+		{"max_versions: 3", `{"seq":0}`, 299},
+		{"max_versions: 3", `{"seq":290}`, 11},
+		{"max_versions: 3, max_bytes: 64KiB", `{"seq":0}`, 70},
+	} {
+		dir := workspace(t)
+		os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
+		os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: {"+c.policy+"}\n"), 0o600)
+		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+		if c.state != "" {
+			if err := s.Admin().SetShipState([]byte(c.state)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 300 {
+			write(t, s, "a.txt", fmt.Sprintf("%04d %s", i, strings.Repeat("x", 1000)), rw.ModeOverwrite)
+		}
+		if _, err := s.Admin().Compact(background, rw.CompactRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := kept(t, dir); n > c.kept || n < c.kept-10 {
+			t.Errorf("%s, %s: %d versions are kept", c.policy, c.state, n)
+		}
+	}
+}
+
+// TestContent: bytes that rows speak of are found wherever they are.
+func TestContent(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	write(t, s, "a.txt", "one\n", rw.ModeCreate)
+	write(t, s, "a.txt", "two\n", rw.ModeAppend)
+	move, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, "c.txt", "three\n", rw.ModeCreate)
+	write(t, s, "c.txt", "four\n", rw.ModeOverwrite)
+	for _, c := range []struct {
+		path, text string
+		seq        uint64
+	}{{"a.txt", "one\n", 1}, {"a.txt", "one\ntwo\n", 2}, {"b.txt", "one\ntwo\n", move.Receipt.JournalSeq}, {"c.txt", "three\n", 4}, {"c.txt", "four\n", 5}} {
+		data, err := s.Admin().Content(background, rw.ContentRequest{Path: c.path, SHA256: digest(hash(c.text)), Bytes: int64(len(c.text)), Seq: c.seq})
+		if err != nil || string(data) != c.text {
+			t.Errorf("%s %q: %v %q", c.path, c.text, err, data)
+		}
+	}
+	if _, err := s.Admin().Content(background, rw.ContentRequest{Path: "c.txt", SHA256: digest(hash("other")), Bytes: 5, Seq: 5}); !errors.Is(err, rw.ErrVersionNotKept) {
+		t.Error(err)
+	}
+	if _, err := s.Admin().Content(background, rw.ContentRequest{Path: "c.txt", Bytes: 65 << 20}); !errors.Is(err, rw.ErrTooLarge) {
+		t.Error(err)
+	}
+}
