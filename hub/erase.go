@@ -40,6 +40,41 @@ func (s *Shipper) rewrite(ctx context.Context, st *state) error {
 	return s.keep(st)
 }
 
+// stillThere reports whether a new incarnation is whole. No head named its slices
+// so far: where the erasure was interrupted for long, a collection may have deleted
+// some of them.
+func (s *Shipper) stillThere(ctx context.Context, st *state, last string) (bool, error) {
+	if st.Old == "" {
+		return true, nil
+	}
+	var keys []string
+	err := s.Hub.walk(ctx, last, func(key string, head sliceHead, _ []byte) error {
+		keys = append(keys, key)
+		keys = append(keys, objectKeys(head)...)
+		return nil
+	})
+	if err == nil {
+		err = s.Hub.reuse(ctx, keys...)
+	}
+	for _, key := range keys {
+		if err == nil {
+			_, _, err = s.Hub.get(ctx, key)
+		}
+	}
+	if IsCode(err, NotFound) || errors.Is(err, object.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// objectKeys are the keys of what a slice refers to.
+func objectKeys(head sliceHead) (keys []string) {
+	for _, sha := range slices.Concat(head.Packs, head.Objects) {
+		keys = append(keys, objectKey(sha))
+	}
+	return keys
+}
+
 // finishRewrite deletes the old incarnation when the head has moved to the new one.
 // It may be repeated: what names the rest goes last.
 func (s *Shipper) finishRewrite(ctx context.Context, st *state) error {

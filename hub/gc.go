@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,9 @@ const markKey = "gc/marked.json"
 type marked struct {
 	At   string   `json:"at"`
 	Keys []string `json:"keys"`
+	// Keys that a collection is deleting. Nobody may rely on these.
+	Deleting []string `json:"deleting,omitempty"`
+	Nonce    string   `json:"nonce"` // no two contents are equal
 }
 
 // Collected reports what [Hub.GC] did.
@@ -29,10 +33,13 @@ type Collected struct {
 
 // GC deletes what no head leads to: slices and objects of uploads that were given
 // up, packs of replaced manifests. It deletes what an earlier call, at least grace
-// ago, found unreferenced, and what still is; the first call only takes notes. grace
-// must be longer than any upload: an object that a shipper finds present counts as
-// uploaded, and its slice or manifest has to follow within that time. One GC at a
-// time. Errors: [Damaged], [Unreachable]; nothing is deleted then.
+// ago, found unreferenced, and what still is; the first call only takes notes. An
+// upload that meets an object which is there takes it from the notes first, and
+// fails with [Unreachable] while it is being deleted. grace must be longer than any
+// upload: the slice or manifest that names an object has to follow within that time.
+// One GC at a time; one that died is finished by the next. Errors: [Damaged],
+// [Unreachable], also where an upload changed the notes meanwhile; nothing is deleted
+// then.
 func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Collected, error) {
 	out := Collected{}
 	var before marked
@@ -51,7 +58,10 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 	if err != nil {
 		return out, err
 	}
-	next := marked{At: stamp(now), Keys: []string{}}
+	next := marked{At: stamp(now), Keys: []string{}, Nonce: newID()}
+	for _, key := range before.Deleting {
+		due[key] = true
+	}
 	var gone []object.Info
 	for _, prefix := range []string{"objects/", "stores/", "probe/"} {
 		err := h.each(ctx, prefix, func(info object.Info) error {
@@ -75,6 +85,15 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 		next.At = before.At
 		next.Keys = keep(before.Keys, next.Keys)
 	}
+	if len(gone) > 0 {
+		for _, info := range gone {
+			next.Deleting = append(next.Deleting, info.Key)
+		}
+		if etag, err = h.swap(ctx, markKey, etag, next); err != nil {
+			return out, unreachable(markKey, err)
+		}
+		next.Deleting, next.Nonce = nil, newID()
+	}
 	for _, info := range gone {
 		if err := h.remove(ctx, info.Key); err != nil {
 			return out, err
@@ -82,10 +101,35 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 		out.Deleted++
 		out.Bytes += info.Size
 	}
-	if _, err := h.swap(ctx, markKey, etag, next); err != nil && !errors.Is(err, errLost) {
+	if _, err := h.swap(ctx, markKey, etag, next); err != nil && (len(gone) > 0 || !errors.Is(err, errLost)) {
 		return out, err
 	}
 	return out, nil
+}
+
+// reuse keeps objects that are there from being deleted by a collection that found
+// them unreferenced.
+func (h *Hub) reuse(ctx context.Context, keys ...string) error {
+	for range tries {
+		var m marked
+		etag, err := h.getJSON(ctx, markKey, &m)
+		if err != nil || etag == "" {
+			return err
+		}
+		in := func(key string) bool { return slices.Contains(keys, key) }
+		if slices.ContainsFunc(m.Deleting, in) {
+			return &Error{Code: Unreachable, Key: markKey, Err: errors.New("a collection is deleting an object that is needed again"),
+				Hint: "try again when resilient-write hub gc has ended; if it was killed, run it again"}
+		}
+		if !slices.ContainsFunc(m.Keys, in) {
+			return nil
+		}
+		m.Keys, m.Nonce = slices.DeleteFunc(m.Keys, in), newID()
+		if _, err = h.swap(ctx, markKey, etag, m); !errors.Is(err, errLost) {
+			return err
+		}
+	}
+	return unreachable(markKey, errLost)
 }
 
 // keep are the keys of both lists.

@@ -312,8 +312,17 @@ func (h *Hub) swap(ctx context.Context, key, etag string, v any) (string, error)
 // putObject makes the object of some bytes and returns its name.
 func (h *Hub) putObject(ctx context.Context, data []byte) (string, error) {
 	sha := hashOf(data)
-	_, err := h.put(ctx, objectKey(sha), pack(data))
-	return sha, err
+	return sha, h.putShared(ctx, objectKey(sha), pack(data))
+}
+
+// putShared is put for what another upload may have made before: a collection
+// will not delete it.
+func (h *Hub) putShared(ctx context.Context, key string, data []byte) error {
+	made, err := h.put(ctx, key, data)
+	if made || err != nil {
+		return err
+	}
+	return h.reuse(ctx, key)
 }
 
 // getObject returns the bytes of an object, verified.

@@ -51,7 +51,7 @@ func (p *packer) add(ctx context.Context, sha string, data []byte, placed func(p
 	p.at[sha] = ""
 	p.bytes += int64(len(data))
 	if len(data) > packedBytes {
-		if _, err := p.h.put(ctx, objectKey(sha), pack(data)); err != nil {
+		if err := p.h.putShared(ctx, objectKey(sha), pack(data)); err != nil {
 			return err
 		}
 		p.objects = append(p.objects, sha)

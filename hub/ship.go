@@ -320,7 +320,8 @@ func (s *Shipper) slice(ctx context.Context, st *state, out *Shipped) (more bool
 	}
 	head := sliceHead{Format: sliceFormat, Version: version, Store: st.Store, Incarnation: st.Incarnation, First: b.First, Last: b.Last,
 		Prev: st.Slice, Task: st.Task, Epoch: st.Epoch}
-	if err := s.contents(ctx, b, &head, out); err != nil {
+	shipped, err := s.contents(ctx, b, &head, out)
+	if err != nil {
 		return false, err
 	}
 	key := sliceKey(st.Store, st.Incarnation, b.First, b.Last)
@@ -329,7 +330,13 @@ func (s *Shipper) slice(ctx context.Context, st *state, out *Shipped) (more bool
 	} else if err != nil {
 		return false, err
 	}
+	s.remember(shipped) // not before a slice names them
 	if b.Last >= st.Hold {
+		if whole, err := s.stillThere(ctx, st, key); err != nil {
+			return false, err
+		} else if !whole {
+			return true, s.rewrite(ctx, st)
+		}
 		if err := s.setHead(ctx, st, Head{Seq: b.Last, Chain: b.chain, Slice: key}); err != nil {
 			return false, err
 		}
@@ -378,7 +385,7 @@ func (s *Shipper) putSlice(ctx context.Context, st *state, key string, head slic
 		}
 		return s.forked(st, "rows %d to %d are others in the hub", b.First, b.Last)
 	}
-	return nil
+	return s.Hub.reuse(ctx, slices.Concat([]string{key}, objectKeys(there))...)
 }
 
 // errAgain ends a slice that must be begun again.
@@ -433,45 +440,49 @@ type wanted struct {
 	git  string
 }
 
-// contents uploads what the rows of a slice speak of.
-func (s *Shipper) contents(ctx context.Context, b *body, head *sliceHead, out *Shipped) error {
+// contents uploads what the rows of a slice speak of, and returns it.
+func (s *Shipper) contents(ctx context.Context, b *body, head *sliceHead, out *Shipped) ([]wanted, error) {
 	list, err := s.wantedOf(ctx, b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p := &packer{h: s.Hub}
 	for i, w := range list {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		if i%64 == 63 {
 			s.progress("contents", int64(i+1), int64(len(list)))
 		}
 		data, why, err := s.content(ctx, w)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if why != nil && why.Reason != "not_kept" && why.Reason != "too_large" {
 			head.Withheld = append(head.Withheld, *why)
 		} else if why != nil {
 			head.NotShipped = append(head.NotShipped, *why)
 		} else if err := p.add(ctx, w.sha, data, func(string) {}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := p.flush(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	head.Packs, head.Objects = p.packs, p.objects
 	out.Bytes += p.bytes
 	out.Contents += len(list) - len(head.Withheld) - len(head.NotShipped)
+	return list, nil
+}
+
+// remember notes contents that a slice in the hub has.
+func (s *Shipper) remember(list []wanted) {
 	if s.seen == nil || len(s.seen) > maxSeen {
 		s.seen = map[string]bool{}
 	}
 	for _, w := range list {
 		s.seen[w.sha] = true
 	}
-	return nil
 }
 
 // content reads one content and decides whether it may leave; why is nil then.

@@ -1,0 +1,117 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/hub/object"
+)
+
+// besides does something once before it deletes an object, and refuses slices
+// while it is off.
+type besides struct {
+	object.Store
+	off bool
+	do  func()
+}
+
+func (b *besides) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
+	if b.off && strings.Contains(key, "/log/") {
+		return "", errors.New("no route")
+	}
+	return b.Store.PutIfAbsent(ctx, key, data)
+}
+
+func (b *besides) Delete(ctx context.Context, key string) error {
+	if do := b.do; do != nil && strings.HasPrefix(key, "objects/") {
+		b.do = nil
+		do()
+	}
+	return b.Store.Delete(ctx, key)
+}
+
+// givenUp is a machine whose pack is in the hub and whose slice is not.
+func givenUp(t *testing.T) (*besides, *Hub, *machine) {
+	t.Helper()
+	d, err := object.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &besides{Store: d, off: true}
+	h := New(b)
+	m := openMachine(t, h, t.TempDir()+"/w")
+	m.write("a.txt", "the content")
+	if _, err := m.Ship(t.Context()); err == nil {
+		t.Fatal("shipped")
+	}
+	b.off = false
+	return b, h, m
+}
+
+func whole(t *testing.T, h *Hub) {
+	t.Helper()
+	if v, err := h.Verify(t.Context(), nil); err != nil || len(v.Problems) > 0 {
+		t.Errorf("%+v %v", v.Problems, err)
+	}
+}
+
+// TestSliceAfterAFailure: contents of a slice that was not made are in the next one.
+func TestSliceAfterAFailure(t *testing.T) {
+	_, h, m := givenUp(t)
+	out := m.ship()
+	if len(contentsOf(t, h, out.Store)) == 0 {
+		t.Error("the content is not in the log")
+	}
+	whole(t, h)
+}
+
+// TestShipBesideCollection: what a collection is about to delete, or deletes, is not
+// relied on.
+func TestShipBesideCollection(t *testing.T) {
+	now := time.Now()
+	t.Run("marked", func(t *testing.T) {
+		_, h, m := givenUp(t)
+		h.GC(t.Context(), now, time.Hour)
+		m.ship()
+		if g, err := h.GC(t.Context(), now.Add(2*time.Hour), time.Hour); err != nil || g.Deleted != 0 {
+			t.Errorf("%+v %v", g, err)
+		}
+		whole(t, h)
+	})
+	t.Run("being deleted", func(t *testing.T) {
+		b, h, m := givenUp(t)
+		h.GC(t.Context(), now, time.Hour)
+		b.do = func() {
+			m.Shipper = &Shipper{Hub: h, Store: m.Store} // as a new process
+			if _, err := m.Ship(t.Context()); !IsCode(err, Unreachable) {
+				t.Errorf("shipped beside: %v", err)
+			}
+		}
+		if g, err := h.GC(t.Context(), now.Add(2*time.Hour), time.Hour); err != nil || g.Deleted != 1 {
+			t.Errorf("%+v %v", g, err)
+		}
+		m.ship()
+		whole(t, h)
+	})
+	t.Run("after one that was killed", func(t *testing.T) {
+		b, h, m := givenUp(t)
+		h.GC(t.Context(), now, time.Hour)
+		stop := errors.New("killed")
+		b.do = func() { panic(stop) }
+		func() {
+			defer func() { recover() }()
+			h.GC(t.Context(), now.Add(2*time.Hour), time.Hour)
+		}()
+		if _, err := m.Ship(t.Context()); !IsCode(err, Unreachable) {
+			t.Errorf("shipped beside: %v", err)
+		}
+		if g, err := h.GC(t.Context(), now.Add(2*time.Hour), time.Hour); err != nil || g.Deleted != 1 {
+			t.Errorf("%+v %v", g, err)
+		}
+		m.ship()
+		whole(t, h)
+	})
+}
