@@ -306,3 +306,20 @@ func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 		t.Fatal(d, err)
 	}
 }
+
+// TestNoLinksCanBeMade: an undo that would make a link where none can be made is
+// refused before anything is done.
+func TestNoLinksCanBeMade(t *testing.T) {
+	disk, s := changedOutside(t, rw.SyncFull)
+	found, err := s.Scan(background, rw.ScanRequest{})
+	must(t, err)
+	disk.NoSymlink = true
+	_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+	if !errors.Is(err, rw.ErrNotARegularFile) || !same(files(disk), around.new) {
+		t.Fatalf("%v %s", err, brief(files(disk)))
+	}
+	disk.NoSymlink = false
+	if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); err != nil || !same(files(disk), around.old) {
+		t.Fatalf("%v %s", err, brief(files(disk)))
+	}
+}

@@ -212,3 +212,37 @@ func TestLinksHaveVersions(t *testing.T) {
 		t.Errorf("outside: %q %v", text, err)
 	}
 }
+
+// TestLinksThatAreNotMade: a link that somebody bent since, one on the way to a
+// file, and one that a protected file would be reached through are refused, and
+// nothing is changed.
+func TestLinksThatAreNotMade(t *testing.T) {
+	for _, c := range []struct {
+		name, before, run, since string
+		want                     error
+	}{
+		{"bent since", `echo a > a; ln -s a l`, `ln -sfn b l; echo b > a`, `ln -sfn c l`, rw.ErrChangedOutside},
+		{"a file since", `echo a > a; ln -s a l`, `rm l; echo b > a`, `printf a > l`, rw.ErrChangedOutside},
+		{"on the way", `mkdir d e; echo a > d/a`, `echo b > d/a`, `mv d f; ln -s f d`, rw.ErrChangedOutside},
+		{"protected", `mkdir evil; ln -s evil .vscode; echo a > a`, `rm .vscode; echo b > a`, `:`, rw.ErrProtectedDefault},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, &rw.Options{ProtectDefaults: rw.ProtectAsk})
+			shell(t, dir, c.before)
+			_, err := s.Scan(background, rw.ScanRequest{})
+			must(t, err)
+			shell(t, dir, c.run)
+			found, err := s.Scan(background, rw.ScanRequest{})
+			must(t, err)
+			shell(t, dir, c.since)
+			before := entries(t, dir)
+			if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if list := differing(before, entries(t, dir)); len(list) > 0 {
+				t.Errorf("changed:\n%s", strings.Join(list, "\n"))
+			}
+		})
+	}
+}
