@@ -184,7 +184,7 @@ func (n *netting) version(rec *journal.Record, m *journal.Mutation, before bool)
 		return v, hunks.ErrTooLarge
 	}
 	n.left -= size
-	at := undoing{path: m.Identity(), oldest: *m, first: rec.Seq}
+	at := &undoing{path: m.Identity(), oldest: m, first: rec.Seq}
 	for _, place := range []func() (io.ReadCloser, error){
 		func() (io.ReadCloser, error) { return n.s.keptContent(sha, size) },
 		func() (io.ReadCloser, error) {

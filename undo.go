@@ -174,8 +174,8 @@ func (s *Store) headSeq() uint64 {
 // undoing is a file that an undo brings back.
 type undoing struct {
 	path   string
-	newest journal.Mutation // of the commits that are undone
-	oldest journal.Mutation
+	newest *journal.Mutation // of the commits that are undone
+	oldest *journal.Mutation
 	seq    uint64 // of the newest
 	first  uint64 // of the oldest
 	broken bool   // another program changed it between two of them
@@ -261,7 +261,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 
 // whatIsAmiss explains why earlier bytes cannot be had: when another program changed
 // the file that held them, that is what the caller has to know.
-func (s *Store) whatIsAmiss(e *fault.Fault, files []undoing) *fault.Fault {
+func (s *Store) whatIsAmiss(e *fault.Fault, files []*undoing) *fault.Fault {
 	for _, f := range files {
 		if have, err := s.engine.HashEntry(f.path); err == nil && have != f.newest.SHA256 {
 			e = engine.ChangedOutside("undo", f.newest.SHA256, have)
@@ -302,12 +302,12 @@ func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
 
 // undoFiles are the files of some commits, newest commit first, sorted by
 // path.
-func undoFiles(recs []*journal.Record) []undoing {
+func undoFiles(recs []*journal.Record) []*undoing {
 	byPath := map[string]*undoing{}
 	var list []*undoing
 	for _, rec := range recs {
 		for i := range rec.Muts {
-			m := rec.Muts[i]
+			m := &rec.Muts[i]
 			if m.Class != "" {
 				continue
 			}
@@ -322,12 +322,8 @@ func undoFiles(recs []*journal.Record) []undoing {
 			f.oldest, f.first = m, rec.Seq
 		}
 	}
-	out := make([]undoing, len(list))
-	for i, f := range list {
-		out[i] = *f
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].path < out[j].path })
-	return out
+	sort.Slice(list, func(i, j int) bool { return list[i].path < list[j].path })
+	return list
 }
 
 // undoDirs are the directories of some commits, newest commit first, as they were
@@ -363,7 +359,7 @@ func (s *Store) dirsToMake(list []journal.Mutation) []journal.Mutation {
 }
 
 // undoOne is the mutation that brings one file back.
-func (s *Store) undoOne(ctx context.Context, c *commit, f undoing, git *observe.Git) (*engine.Mutation, error) {
+func (s *Store) undoOne(ctx context.Context, c *commit, f *undoing, git *observe.Git) (*engine.Mutation, error) {
 	believed := f.newest.SHA256
 	m := &engine.Mutation{
 		Path: f.path, Op: engine.OpOverwrite, Kind: "undo", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true,
@@ -440,7 +436,7 @@ func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 // contentBefore opens what a file held before the oldest of the commits that
 // are undone, where a later version holds it: one that was left as it was or
 // appended to, or one under the name it was moved to; nil when there is none.
-func (s *Store) contentBefore(f undoing) (io.ReadCloser, error) {
+func (s *Store) contentBefore(f *undoing) (io.ReadCloser, error) {
 	var src io.ReadCloser
 	err := error(fault.New(fault.VersionNotKept))
 	switch {

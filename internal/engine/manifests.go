@@ -1,10 +1,9 @@
 package engine
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
+	"bufio"
 	"errors"
+	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -23,16 +22,37 @@ const ManifestMasked = ".masked"
 // manifests is the manifests as the journal uses them.
 type manifests struct{ s *Engine }
 
-func (m manifests) Save(data []byte) (string, error) {
+func (m manifests) Save(write func(io.Writer) error) (string, error) {
 	dir, err := m.s.OpenPart(ManifestDir)
 	if err != nil {
 		return "", err
 	}
 	store := blob.New(dir)
 	defer store.Close()
-	sum := sha256.Sum256(data)
-	sha := hex.EncodeToString(sum[:])
-	return sha, store.Save(bytes.NewReader(data), int64(len(data)), sha)
+	d := NewDigest()
+	size := sized(0)
+	if err := write(io.MultiWriter(d, &size)); err != nil {
+		return "", err
+	}
+	r, w := io.Pipe()
+	go func() {
+		to := bufio.NewWriterSize(w, CopyBuffer)
+		err := write(to)
+		if err == nil {
+			err = to.Flush()
+		}
+		w.CloseWithError(err)
+	}()
+	defer r.Close() // also where it is not read to its end
+	return d.Hex(), store.Save(r, int64(size), d.Hex())
+}
+
+// sized counts bytes.
+type sized int64
+
+func (n *sized) Write(b []byte) (int, error) {
+	*n += sized(len(b))
+	return len(b), nil
 }
 
 func (m manifests) Load(sha string) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 // Manifests keeps the mutations of records that are too long for one line. The
 // row then holds the hash of its manifest.
 type Manifests interface {
-	Save(data []byte) (sha string, err error) // durable when it returns
+	Save(write func(io.Writer) error) (sha string, err error) // what write writes, each time the same; durable when it returns
 	Load(sha string) ([]byte, error)
 	Any() bool // there is one
 }
@@ -30,38 +30,52 @@ func (l *Log) spill(b *Batch) error {
 		if len(r.Muts) < 64 || r.Manifest != "" {
 			continue // cannot be: paths are bounded
 		}
-		line, err := encode(r)
-		if err == nil && len(line)+headroom <= MaxRecord {
-			continue
+		if len(r.Muts)*leastMut <= MaxRecord {
+			line, err := encode(r)
+			if err == nil && len(line)+headroom <= MaxRecord {
+				continue
+			}
+			if err != nil && !errors.Is(err, ErrTooLarge) {
+				return err
+			}
 		}
-		if err != nil && !errors.Is(err, ErrTooLarge) {
-			return err
-		}
-		data, err := encodeManifest(r.Muts)
+		sha, err := l.o.Manifests.Save(func(w io.Writer) error { return encodeManifest(w, r.Muts) })
 		if err != nil {
 			return err
 		}
-		if r.Manifest, err = l.o.Manifests.Save(data); err != nil {
-			r.Manifest = ""
+		r.Manifest = sha
+		l.manifests.keep(sha, r.Muts) // who wrote it often reads it next
+	}
+	return nil
+}
+
+// leastMut is less than a mutation takes in a row, in bytes.
+const leastMut = 32
+
+// encodeManifest writes one line of JSON for each mutation.
+func encodeManifest(w io.Writer, muts []Mutation) error {
+	size := 0
+	enc := json.NewEncoder(counting{w, &size})
+	for i := range muts {
+		if err := enc.Encode(&muts[i]); err != nil {
 			return err
+		}
+		if size > MaxManifest {
+			return ErrTooLarge
 		}
 	}
 	return nil
 }
 
-// encodeManifest is one line of JSON for each mutation.
-func encodeManifest(muts []Mutation) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	for i := range muts {
-		if err := enc.Encode(&muts[i]); err != nil {
-			return nil, err
-		}
-	}
-	if b.Len() > MaxManifest {
-		return nil, ErrTooLarge
-	}
-	return b.Bytes(), nil
+// counting counts what is written.
+type counting struct {
+	io.Writer
+	n *int
+}
+
+func (c counting) Write(b []byte) (int, error) {
+	*c.n += len(b)
+	return c.Writer.Write(b)
 }
 
 func decodeManifest(data []byte) ([]Mutation, error) {
@@ -79,12 +93,18 @@ func decodeManifest(data []byte) ([]Mutation, error) {
 	return muts, nil
 }
 
-// manifestCache is the manifest that was read last: readers often ask for the
+// manifestCache is the manifest that was read or written last: readers often ask for the
 // same row again.
 type manifestCache struct {
 	mu   sync.Mutex
 	sha  string
 	muts []Mutation
+}
+
+func (c *manifestCache) keep(sha string, muts []Mutation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sha, c.muts = sha, muts
 }
 
 // ForgetManifest forgets the manifest that was read last.

@@ -1,10 +1,12 @@
 package journal_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"testing"
@@ -15,9 +17,13 @@ import (
 
 type shelf map[string][]byte
 
-func (s shelf) Save(data []byte) (string, error) {
-	sum := sha256.Sum256(data)
-	s[hex.EncodeToString(sum[:])] = data
+func (s shelf) Save(write func(io.Writer) error) (string, error) {
+	var data bytes.Buffer
+	if err := write(&data); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data.Bytes())
+	s[hex.EncodeToString(sum[:])] = data.Bytes()
 	return hex.EncodeToString(sum[:]), nil
 }
 
