@@ -510,6 +510,7 @@ func (c *Commit) row() (*journal.Record, error) {
 	if c.Command != "" {
 		rec.Group = &journal.Group{Command: c.Command}
 	}
+	rec.Muts = make([]journal.Mutation, 0, len(c.Muts))
 	for _, m := range c.Muts {
 		row, err := m.row(c.s)
 		if err != nil {

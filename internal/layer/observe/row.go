@@ -81,8 +81,7 @@ func (s *scan) judge() ([]journal.Mutation, error) {
 	look := looker{root: s.Disk.Root}
 	defer look.close()
 	rows := s.NewNewest()
-	var muts []journal.Mutation
-	var from []*change
+	muts, from := make([]journal.Mutation, 0, len(s.found)), make([]*change, 0, len(s.found))
 	for _, c := range s.found {
 		if c.fresh = !look.still(c); c.fresh {
 			continue
