@@ -380,7 +380,7 @@ func TestPolicyDecidesWhatIsCaptured(t *testing.T) {
 }
 
 // TestGroupsBeyondTheDescriptors: a group of more files than the process may
-// open is refused before anything is done, and undone where it may.
+// open is undone.
 func TestGroupsBeyondTheDescriptors(t *testing.T) {
 	a := newAround(t)
 	a.sh("i=0; while [ $i -lt 200 ]; do printf one > f$i; i=$((i+1)); done")
@@ -388,15 +388,9 @@ func TestGroupsBeyondTheDescriptors(t *testing.T) {
 	before := a.files()
 	a.sh("for f in f*; do printf two > $f; done")
 	a.rw(0, "changes", "--call", "c1")
-	after := a.files()
-	out, _ := exec.Command("sh", "-c", "ulimit -n 400; exec "+a.bin+" undo --group c1 --root "+a.dir).CombinedOutput()
-	if !strings.Contains(string(out), "too_large") || !strings.Contains(string(out), "ulimit -n") {
-		t.Errorf("%s", out)
+	if out, err := exec.Command("sh", "-c", "ulimit -n 100; exec "+a.bin+" undo --group c1 --root "+a.dir).CombinedOutput(); err != nil {
+		t.Errorf("%v: %.500s", err, out)
 	}
-	if diff := differing(after, a.files()); len(diff) > 0 {
-		t.Errorf("changed: %q", diff)
-	}
-	a.rw(0, "undo", "--group", "c1")
 	if diff := differing(before, a.files()); len(diff) > 0 {
 		t.Errorf("not undone: %q", diff)
 	}

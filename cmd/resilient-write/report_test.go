@@ -193,7 +193,7 @@ func TestReportOfPaths(t *testing.T) {
 	}
 	page := s.reportOf("--path", "none.txt", "--path", "older.txt", "--path", "changed.txt", "--path", "lost.txt", "--path", "taken.txt", "--path", "binary",
 		"--path", "latin", "--path", "long.txt", "--path", "many.txt", "--path", "./many.txt", "--deep")
-	wants(t, page, "The journal has no file at this path.", "something else changed it", "something else removed it", "<ins>+<bdi>theirs {AWS-ACCESS-KEY-ID-REDACTED}</bdi>",
+	wants(t, page, "The journal has no file at this path.", "another program changed it", "another program removed it", "<ins>+<bdi>theirs {AWS-ACCESS-KEY-ID-REDACTED}</bdi>",
 		"The file is binary.", `caf<span class="c">⟨0xE9⟩</span>`, "larger than 128 KiB", "The previous content is not recorded in any version.", "file_differs", "The deep check found",
 		"are not kept any more", "<del>-<bdi>ours</bdi>")
 	without(t, page, reportKey, "from before")

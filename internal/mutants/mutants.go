@@ -69,7 +69,7 @@ var mutants = []mutant{
 	{
 		Point: 9, Fault: "the version of another program is not flushed before it enters history",
 		File: "internal/engine/flush.go",
-		Old:  "\t\tif foreign {", New: "\t\tif false && foreign {",
+		Old:  "\t\tcase foreign && !m.Prev.Link():", New: "\t\tcase false && foreign:",
 	},
 	{
 		Point: 10, Fault: "the cache of hashes does not look at the time stamps",
