@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scripts makes up what commands do to a workspace: files, links and directories are
+// written, moved, removed and put in place of each other.
+type scripts struct{ *rand.Rand }
+
+func newScripts(t *testing.T) scripts {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("RW_SEED"); text != "" {
+		seed, _ = strconv.ParseUint(text, 10, 64)
+	}
+	t.Logf("RW_SEED=%d", seed)
+	return scripts{rand.New(rand.NewPCG(seed, 0))}
+}
+
+func (r scripts) name() string {
+	return "'./" + []string{"a.txt", "b.md", "src/x.go", "src/deep/y.go", "with space", "-dash", "ü", "lib/one.js", "l1", "e1/f", ".env"}[r.IntN(11)] + "'"
+}
+
+func (r scripts) line() string {
+	x, y := r.name(), r.name()
+	return []string{
+		fmt.Sprintf("printf 'line %d\\n' > %s", r.IntN(9), x), fmt.Sprintf("cat >> %s <<< more", x), fmt.Sprintf("printf '' > %s", x),
+		"rm -f " + x, fmt.Sprintf("mv -f %s %s", x, y), fmt.Sprintf("cp %s %s", x, y), fmt.Sprintf("chmod %o %s", []int{0o600, 0o755, 0o444}[r.IntN(3)], x),
+		fmt.Sprintf("sed -i s/line/row/ %s", x), "rm -rf src", "mv lib lib2 || mv lib2 lib", "mkdir -p e1/e2 src/empty", "rmdir e1/e2 e1 src/empty",
+		fmt.Sprintf("ln -sfn %s %s", []string{"a.txt", "nowhere", "src", "../out"}[r.IntN(4)], []string{"l1", "l2", "src/l3"}[r.IntN(3)]),
+		"rm -f l1 l2; mkdir -p l1; echo k > l1/in", "rm -rf l1; ln -s gone.md l1", "mkdir -p new/a; echo 1 > new/a/b; rm -rf new2; mv new new2",
+	}[r.IntN(16)]
+}
+
+func (r scripts) script() string {
+	lines := make([]string, 1+r.IntN(4))
+	for i := range lines {
+		lines[i] = "{ " + r.line() + "; } 2>/dev/null"
+	}
+	return strings.Join(append(lines, "true"), "; ")
+}
+
+// TestExecAsWithoutIt: what a command does in exec is what it does without it, or
+// nothing, and undo takes it back.
+func TestExecAsWithoutIt(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	s, r := newSandboxed(t), newScripts(t)
+	done := 0
+	for range 25 {
+		script := r.script()
+		copied := &sandboxed{around: &around{t, filepath.Join(t.TempDir(), "w"), s.bin}}
+		s.sh("cp -a . " + copied.dir)
+		cmd := exec.Command("bash", "-c", script)
+		cmd.Dir = copied.dir
+		cmd.Run()
+		before, want := s.tree(), copied.tree()
+		run := s.exec("--", "bash", "-c", script)
+		now := s.tree()
+		switch {
+		case run.code != 0 && (now != before || !strings.Contains(run.errs, "kept for 7 days")):
+			t.Fatalf("%s\nrefused: %s\nbefore\n%s\nafter\n%s", script, run.errs, before, now)
+		case run.code != 0:
+			continue
+		case now != want:
+			t.Fatalf("%s\nbefore\n%s\nwithout exec\n%s\nwith it\n%s", script, before, want, now)
+		}
+		if done++; now == before || r.IntN(2) == 0 {
+			continue
+		}
+		if s.rw(0, "undo"); s.tree() != before {
+			t.Fatalf("%s\nbefore\n%s\nundone\n%s", script, before, s.tree())
+		}
+	}
+	if done < 10 {
+		t.Errorf("%d commands were not refused", done)
+	}
+	s.clean()
+}
+
+// TestUndoOfRandomCalls: what a shell did in a call of a host is undone, and the undo
+// too, byte for byte; a file that a person changed afterwards is never replaced.
+func TestUndoOfRandomCalls(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	a, r := newAround(t), newScripts(t)
+	s := &sandboxed{around: a}
+	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
+	a.rw(0, "changes")
+	undone := 0
+	for i := range 25 {
+		call, script := fmt.Sprintf("call-%d", i), r.script()
+		a.rw(0, "changes")
+		before := s.tree()
+		cmd := exec.Command("bash", "-c", script)
+		cmd.Dir = a.dir
+		cmd.Run()
+		after := s.tree()
+		a.rw(0, "changes", "--call", call)
+		if after == before {
+			continue
+		}
+		person, theirs := r.IntN(4) == 0, "theirs "+call
+		if person {
+			a.sh("for f in a.txt b.md src/x.go lib/one.js; do [ ! -f $f ] || [ -L $f ] || echo " + theirs + " >> $f; done")
+		}
+		now := s.tree()
+		cmd = exec.Command(a.bin, "undo", "--group", call)
+		cmd.Dir, cmd.Env = a.dir, append(os.Environ(), "RW_WORKSPACE="+a.dir)
+		out, err := cmd.CombinedOutput()
+		switch back := s.tree(); {
+		case err != nil && back != now:
+			t.Fatalf("%s\nrefused, and changed: %s\n%s\n%s", script, out, now, back)
+		case err != nil && !person && !strings.Contains(string(out), "directory"):
+			t.Fatalf("%s\nrefused: %s", script, out)
+		case err != nil:
+			continue
+		case strings.Count(back, theirs) != strings.Count(now, theirs):
+			t.Fatalf("%s\nwhat a person wrote is gone\n%s\n%s", script, now, back)
+		case now == after && back != before:
+			t.Fatalf("%s\nbefore\n%s\nundone\n%s", script, before, back)
+		}
+		if undone++; r.IntN(3) > 0 {
+			continue
+		}
+		if a.rw(0, "undo"); s.tree() != now {
+			t.Fatalf("%s\nthe undo is not undone\n%s\n%s", script, now, s.tree())
+		}
+	}
+	if undone < 8 {
+		t.Errorf("%d calls were undone", undone)
+	}
+}
