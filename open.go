@@ -190,6 +190,7 @@ func (s *Store) openDirs(dir string) error {
 	if !filepath.IsAbs(given) {
 		given = filepath.Join(real, given)
 	}
+	given = filepath.Clean(given)
 	parent, err := fsx.OpenRoot(filepath.Dir(given))
 	if engine.IsAbsent(err) {
 		return fault.New(fault.NotFound).Because(err).Hintf("the parent of the state directory does not exist; create it, or choose another location")

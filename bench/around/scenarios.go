@@ -89,7 +89,7 @@ type trial struct {
 func (t *trial) run(program string, args ...string) error {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = t.dir
-	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+t.dir, "HOME="+t.temp, "XDG_STATE_HOME="+t.temp+"/state", "SHADOW="+t.temp+"/shadow.git", "GIT_CONFIG_NOSYSTEM=1",
+	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+t.dir, "HOME="+t.temp, "XDG_STATE_HOME="+t.temp+"/state", "RW_STATE_DIR=", "SHADOW="+t.temp+"/shadow.git", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=b", "GIT_AUTHOR_EMAIL=b@example.org", "GIT_COMMITTER_NAME=b", "GIT_COMMITTER_EMAIL=b@example.org")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %v: %w %.500s", program, args, err, out)
@@ -108,7 +108,7 @@ func (t *trial) event(name, session, call, command string) error {
 	}
 	cmd := exec.Command(t.rw, "hook", "--host", "claude", "--deadline", "1m")
 	cmd.Dir, cmd.Stdin = t.temp, bytes.NewReader(text)
-	cmd.Env = append(os.Environ(), "HOME="+t.temp, "XDG_STATE_HOME="+t.temp+"/state")
+	cmd.Env = append(os.Environ(), "HOME="+t.temp, "XDG_STATE_HOME="+t.temp+"/state", "RW_STATE_DIR=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w %.500s", name, err, out)
 	}
