@@ -90,3 +90,18 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 		t.Errorf("temporary files are left: %v", left)
 	}
 }
+
+// TestStateDirWithSlash: a slash at the end of --state-dir names the same directory.
+func TestStateDirWithSlash(t *testing.T) {
+	a := newAround(t)
+	state := filepath.Join(t.TempDir(), "state")
+	a.sh("echo one > a.txt")
+	a.rw(0, "write", "a.txt", "--content", "two", "--mode", "overwrite", "--state-dir", state)
+	doc := a.rw(0, "history", "a.txt", "--state-dir", state+"/")
+	if list, _ := doc["versions"].([]any); len(list) != 1 {
+		t.Errorf("%v", doc)
+	}
+	if _, err := os.Stat(filepath.Join(state, "state")); err == nil {
+		t.Error("a second state directory was made inside the first")
+	}
+}
