@@ -3,10 +3,13 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
@@ -114,4 +117,51 @@ func TestShipBesideCollection(t *testing.T) {
 		m.ship()
 		whole(t, h)
 	})
+}
+
+// TestEraseInterruptedForLong: collections between an erasure that died, at any step,
+// and the next shipment take slices that no head names; nothing is lost with them.
+func TestEraseInterruptedForLong(t *testing.T) {
+	word := "the name of the " + "customer"
+	restarted := 0
+	for n, ended := 1, false; !ended; n++ {
+		f := newFrail()
+		m := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+		for i := range 3 {
+			m.write("a.txt", fmt.Sprint("version ", i))
+			m.ship()
+		}
+		m.write("b.txt", word)
+		m.ship()
+		if _, err := m.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+			t.Fatal(err)
+		}
+		f.dying(m, n, ways[0])
+		m.most = 2
+		_, err := m.Ship(t.Context())
+		ended = err == nil && f.count < n
+		f.revive(m)
+		m.most = 2
+		now := time.Now()
+		m.Hub.GC(t.Context(), now, time.Hour)
+		g, err := m.Hub.GC(t.Context(), now.Add(2*time.Hour), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.Deleted > 0 {
+			restarted++
+		}
+		out := m.ship()
+		m.sound(out.Store)
+		whole(t, m.Hub)
+		if have := contentsOf(t, m.Hub, out.Store); have[hashOf([]byte("version 0"))] == "" || have[hashOf([]byte("version 2"))] == "" {
+			t.Fatalf("step %d: versions are gone", n)
+		}
+	}
+	if restarted == 0 {
+		t.Error("no collection found anything")
+	}
 }

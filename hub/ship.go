@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,8 +30,9 @@ type Shipper struct {
 	// Progress, when set, is told of long work: what is done, how much, of how much.
 	Progress func(what string, done, total int64)
 
-	// now and save are replaced by tests.
+	// now, save and most are replaced by tests.
 	now  func() time.Time
+	most uint64 // rows of a slice; 0: sliceRows
 	save func(*state) error
 
 	etag string          // of the head, as far as it is known
@@ -66,8 +68,8 @@ type Shipped struct {
 }
 
 const (
-	sliceRows  = 4096     // at most
-	sliceBytes = 32 << 20 // of rows, unless there is only one
+	sliceRows  = uint64(4096) // at most
+	sliceBytes = 32 << 20     // of rows, unless there is only one
 	maxListed  = 1000
 	maxSeen    = 1 << 17
 )
@@ -262,7 +264,7 @@ func (b *limited) Write(p []byte) (int, error) {
 // rows reads the rows of the next slice; nil when there are none. The bounds are
 // those that were fixed before, if there are any.
 func (s *Shipper) rows(ctx context.Context, st *state) (*body, error) {
-	for n := uint64(sliceRows); ; n /= 2 {
+	for n := cmp.Or(s.most, sliceRows); ; n /= 2 {
 		upto := st.Seq + n
 		if st.Pending != nil {
 			upto = st.Pending.Last
