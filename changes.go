@@ -206,7 +206,7 @@ func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]ObservedFin
 	return out, res.Index, nil
 }
 
-// observing is what the layer is told of a scan. No secret is.
+// observing is what the layer gets of a scan. No secret is.
 func (s *Store) observing(r ScanRequest) observe.Request {
 	req := observe.Request{Session: r.Session, Via: &journal.Via{Client: asLabel(s.safeText(r.Host)), Thread: r.Session}}
 	req.Capture = observe.Capture(s.policy().file.Capture)

@@ -13,7 +13,7 @@ import (
 // ExportRequest asks for the journal as one stream.
 type ExportRequest struct {
 	W io.Writer `json:"-"` // gets the export; it is not closed
-	// After and Upto select rows by number: those behind After, up to Upto. 0: all.
+	// After and Upto select rows by number: those after After, up to Upto. 0: all.
 	After, Upto uint64 `json:"-"`
 	// Same leaves out the time and the version of the program, so that the same
 	// rows are the same bytes.

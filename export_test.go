@@ -100,7 +100,7 @@ func (s *Store) Unfinished() ([]string, error) {
 // DetailOf classifies an error of the layers below.
 func (s *Store) DetailOf(err error) *Error { return errorFrom(s.engine.ErrorOf(err)) }
 
-// FillJournal writes n rows that speak of n/10 paths, without files.
+// FillJournal writes n rows that refer to n/10 paths, without files.
 func (s *Store) FillJournal(n int) error {
 	for done := 0; done < n; {
 		var recs []*journal.Record

@@ -190,7 +190,7 @@ func notThere(err error) bool {
 	return engine.IsAbsent(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }
 
-// handedOver are the commits that a handoff speaks of: the call's own, those of
+// handedOver are the commits that a handoff refers to: the call's own, those of
 // the session that it names, or of the caller where there is no session.
 func (c *commit) handedOver() whose {
 	own := c.whose("", "")

@@ -213,7 +213,7 @@ func TestLinksHaveVersions(t *testing.T) {
 	}
 }
 
-// TestLinksThatAreNotMade: a link that somebody bent since, one on the way to a
+// TestLinksThatAreNotMade: a link that another program bent since, one on the way to a
 // file, and one that a protected file would be reached through are refused, and
 // nothing is changed.
 func TestLinksThatAreNotMade(t *testing.T) {

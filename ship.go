@@ -110,7 +110,7 @@ func (s *Store) shippedTo() (uint64, bool) {
 	return state.Seq, true
 }
 
-// ContentRequest names bytes that a row or a snapshot speaks of.
+// ContentRequest names bytes that a row or a snapshot refers to.
 type ContentRequest struct {
 	// Path of the file then, relative to the workspace, or of an archived handoff.
 	Path string
@@ -123,7 +123,7 @@ type ContentRequest struct {
 	Git string
 }
 
-// Content returns bytes that a row or a snapshot speaks of: from history, git, the
+// Content returns bytes that a row or a snapshot refers to: from history, git, the
 // file itself, or a later version that begins with them. They have the hash that
 // was asked for. Errors: [ErrVersionNotKept] when none of these has them,
 // [ErrTooLarge] above 64 MiB, the path and storage details, [ErrStoreClosed].

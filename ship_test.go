@@ -160,7 +160,7 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 	}
 }
 
-// TestContent: bytes that rows speak of are found wherever they are.
+// TestContent: bytes that rows refer to are found wherever they are.
 func TestContent(t *testing.T) {
 	s := open(t, workspace(t), nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)

@@ -189,7 +189,7 @@ func (o *oldObjects) content(ctx context.Context, sha string) (data []byte, err 
 type Erased struct {
 	// Slices, packs, objects and manifests that were deleted.
 	Deleted int `json:"deleted"`
-	// Tasks whose manifest was written anew without the erased contents.
+	// Tasks whose manifest was rewritten without the erased contents.
 	Tasks []string `json:"tasks"`
 	// Slices and objects of other stores that hold the secret: their machines must
 	// erase it. At most 1000.
@@ -226,7 +226,7 @@ func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	return out, nil
 }
 
-// eraseContents has the log of this store written anew if it holds the secret.
+// eraseContents has the log of this store rewritten if it holds the secret.
 func (s *Shipper) eraseContents(ctx context.Context, out *Erased) error {
 	st, err := loadState(s.Store)
 	if err != nil {

@@ -13,7 +13,7 @@ const followRows = 500
 
 // Follow ships whenever 500 rows wait, or some wait and every has passed, until ctx
 // ends. With a request it publishes instead each time something was shipped, and
-// renews the lease while nothing is. each, when set, is told of every shipment, also
+// renews the lease while nothing is. each, when set, is called after every shipment, also
 // one that failed: an unreachable hub is tried again. It returns nil when ctx ends,
 // else [Forked], [Fenced] or [Leased], which waiting does not change.
 func (s *Shipper) Follow(ctx context.Context, every time.Duration, publish *PublishRequest, each func(Shipped, error)) error {

@@ -16,7 +16,7 @@ const markKey = "gc/marked.json"
 type marked struct {
 	At   string   `json:"at"`
 	Keys []string `json:"keys"`
-	// Keys that a collection is deleting. Nobody may rely on these.
+	// Keys that a collection is deleting. No upload may rely on these.
 	Deleting []string `json:"deleting,omitempty"`
 	Nonce    string   `json:"nonce"` // no two contents are equal
 }

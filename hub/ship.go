@@ -27,7 +27,7 @@ type Shipper struct {
 	Label string
 	// Lease is how long a task is held without being renewed. Default: 15 minutes.
 	Lease time.Duration
-	// Progress, when set, is told of long work: what is done, how much, of how much.
+	// Progress, when set, is called during long work: what is done, how much, of how much.
 	Progress func(what string, done, total int64)
 
 	// now, save and most are replaced by tests.
@@ -41,7 +41,7 @@ type Shipper struct {
 	old     *oldObjects       // while the log is rewritten
 	bad     func([]byte) bool // contents that are being erased
 	removed int               // objects that were deleted for an erasure
-	anew    []string          // tasks whose manifest was written anew for it
+	anew    []string          // tasks whose manifest was rewritten for it
 }
 
 // Shipped reports what a call of [Shipper.Ship] did, and where the store stands.
@@ -95,7 +95,7 @@ func (s *Shipper) progress(what string, done, total int64) {
 }
 
 // Ship carries every row that is on stable storage to the hub, and the contents
-// that these rows speak of. A call that was interrupted anywhere is completed by the
+// that these rows refer to. A call that was interrupted anywhere is completed by the
 // next one; each row is in the hub once. Calls on the store do not wait for it.
 //
 // Contents in which the gate finds something, scratchpad, drafts, checkpoints and
@@ -212,7 +212,7 @@ func (s *Shipper) chainAt(ctx context.Context, seq uint64) (string, error) {
 	return x.Chain.String(), nil
 }
 
-// erasure is the newest erasure that the hub has not heard of; 0 when there is
+// erasure is the newest erasure that the hub does not have yet; 0 when there is
 // none.
 func (s *Shipper) erasure(ctx context.Context, st *state) (newest uint64, err error) {
 	err = s.scanRows(ctx, st.Erased, func(rec *journal.Record) {
@@ -223,7 +223,7 @@ func (s *Shipper) erasure(ctx context.Context, st *state) (newest uint64, err er
 	return newest, err
 }
 
-// scanRows passes the rows behind one.
+// scanRows passes the rows after one.
 func (s *Shipper) scanRows(ctx context.Context, after uint64, each func(*journal.Record)) error {
 	in, out := io.Pipe()
 	done := make(chan error, 1)
@@ -433,7 +433,7 @@ func (s *Shipper) setHead(ctx context.Context, st *state, head Head) error {
 	return err
 }
 
-// wanted is one content that rows speak of.
+// wanted is one content that rows refer to.
 type wanted struct {
 	path string
 	sha  string
@@ -442,7 +442,7 @@ type wanted struct {
 	git  string
 }
 
-// contents uploads what the rows of a slice speak of, and returns it.
+// contents uploads what the rows of a slice refer to, and returns it.
 func (s *Shipper) contents(ctx context.Context, b *body, head *sliceHead, out *Shipped) ([]wanted, error) {
 	list, err := s.wantedOf(ctx, b)
 	if err != nil {

@@ -38,7 +38,7 @@ type Lease struct {
 	Until  time.Time `json:"until"`
 }
 
-// Epoch is the rows that one holder added to a task: those behind From, up to Seq.
+// Epoch is the rows that one holder added to a task: those after From, up to Seq.
 type Epoch struct {
 	Epoch uint64 `json:"epoch"`
 	Store string `json:"store"`

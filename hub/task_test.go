@@ -243,7 +243,7 @@ func TestPublishUploadsWhatIsNew(t *testing.T) {
 }
 
 // TestOneTakesTheTask: of many machines that resume a task at the same moment one
-// has it, with every file; the others are told who.
+// has it, with every file; the others learn who.
 func TestOneTakesTheTask(t *testing.T) {
 	h := openHub(t)
 	a := openMachine(t, h, filepath.Join(t.TempDir(), "a"))

@@ -130,7 +130,7 @@ func TestHookRecordsShellCommands(t *testing.T) {
 	}
 }
 
-// TestHookReportsSecretsOnce: the model is told of a secret that a command
+// TestHookReportsSecretsOnce: the model reads of a secret that a command
 // wrote, never the secret, once, and nothing is reverted.
 func TestHookReportsSecretsOnce(t *testing.T) {
 	a := newAround(t)

@@ -208,7 +208,7 @@ func TestReportOfPaths(t *testing.T) {
 	}
 }
 
-// TestReportBesideAWriter: a report is made while somebody writes, and waits
+// TestReportBesideAWriter: a report is made while another program writes, and waits
 // for nobody.
 func TestReportBesideAWriter(t *testing.T) {
 	s := newShell(t)

@@ -87,7 +87,7 @@ type newestRow struct {
 	sha  string
 	prev uint64
 
-	imported bool // from an export: it does not speak of this workspace
+	imported bool // from an export: it does not refer to this workspace
 }
 
 func (c *checker) problem(code, path string, seq uint64, detail string) {
@@ -219,7 +219,7 @@ func (c *checker) files() error {
 		c.One()
 		c.out.Counters.Paths++
 		want := c.newest[path]
-		if want.imported { // it speaks of another workspace
+		if want.imported { // it refers to another workspace
 			continue
 		}
 		have, err := c.Engine.HashEntry(path)

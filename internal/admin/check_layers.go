@@ -203,29 +203,17 @@ func (c *checker) checkpoints() error {
 }
 
 func (c *checker) sessions() error {
-	all, err := c.Chunks.OpenAll()
-	if all == nil || err != nil {
-		return err
-	}
-	defer all.Close()
-	names, err := all.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+	return c.each(chunks.Dir, func(all fsx.Dir, name string) error {
 		if chunks.CheckName(name) != nil {
 			c.problem(problemForeign, chunks.SessionObject(name), 0, "this is not the name of a session")
-			continue
+			return nil
 		}
 		if st, err := all.Lstat(name); err == nil && st.Kind != fsx.Directory {
 			c.problem(problemForeign, chunks.SessionObject(name), 0, "not a session: it is not a directory")
-			continue
+			return nil
 		}
-		if err := c.session(name); err != nil {
-			return err
-		}
-	}
-	return nil
+		return c.session(name)
+	})
 }
 
 // session looks at the names in one session, and at its list.
@@ -256,23 +244,14 @@ func (c *checker) session(name string) error {
 }
 
 func (c *checker) drafts() error {
-	dir, err := c.Drafts.OpenDir()
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+	return c.each(quarantineName, func(dir fsx.Dir, name string) error {
 		ref, ok := strings.CutSuffix(name, drafts.FactsSuffix)
 		if !ok || !drafts.ValidRef(ref) {
-			continue
+			return nil
 		}
 		d, err := drafts.ReadFacts(dir, ref)
 		if engine.IsAbsent(err) {
-			continue
+			return nil
 		}
 		sound := err == nil
 		if sound && c.deep {
@@ -283,8 +262,8 @@ func (c *checker) drafts() error {
 		if !sound {
 			c.problem(problemDraft, "quarantine/"+name, 0, "the refused draft does not match its hash")
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (c *checker) budgets() error {
@@ -299,29 +278,20 @@ func (c *checker) budgets() error {
 }
 
 func (c *checker) cursors() error {
-	dir, err := c.Engine.StatePart("cursors")
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+	return c.each("cursors", func(dir fsx.Dir, name string) error {
 		if strings.HasSuffix(name, durable.TempSuffix) {
-			continue
+			return nil
 		}
 		data, err := durable.ReadFile(dir, name, engine.MetaLimit)
 		if engine.IsAbsent(err) {
-			continue
+			return nil
 		}
 		var cur struct{ Agent string }
 		if err != nil || json.Unmarshal(data, &cur) != nil || name != engine.HashOf([]byte(cur.Agent))[:32]+".json" {
 			c.problem(problemCursor, "cursors/"+name, 0, "the cursor cannot be read; its agent starts at the first row")
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (c *checker) handoffs() error {

@@ -19,27 +19,14 @@ import (
 // sessions erases pieces. A piece that lacks a part would be composed into a
 // file that no one wrote, so it goes as a whole and has to be sent again.
 func (e *eraser) sessions(ctx context.Context) error {
-	all, err := e.Chunks.OpenAll()
-	if all == nil || err != nil {
-		return err
-	}
-	defer all.Close()
-	names, err := all.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+	return e.each(chunks.Dir, func(all fsx.Dir, name string) error {
 		dir, err := all.OpenDir(name)
 		if err != nil {
-			continue // not a session; the rest looks at it
+			return nil // not a session; the rest looks at it
 		}
-		err = e.under(ctx, []string{chunks.Lock(name)}, func() error { return e.session(ctx, name, dir) })
-		dir.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		defer dir.Close()
+		return e.under(ctx, []string{chunks.Lock(name)}, func() error { return e.session(ctx, name, dir) })
+	})
 }
 
 func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
@@ -207,27 +194,14 @@ func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, dat
 // transactions drops the staged ones that hold the secret: committed with
 // something else in its place, they would write what no one asked for.
 func (e *eraser) transactions(ctx context.Context) error {
-	all, err := e.Engine.StatePart("tx")
-	if all == nil || err != nil {
-		return err
-	}
-	defer all.Close()
-	ids, err := all.Names()
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
+	return e.each(staged.Dir, func(all fsx.Dir, id string) error {
 		dir, err := all.OpenDir(id)
 		if err != nil {
-			continue
+			return nil
 		}
-		err = e.under(ctx, []string{staged.Lock(id)}, func() error { return e.transaction(ctx, id, dir) })
-		dir.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		defer dir.Close()
+		return e.under(ctx, []string{staged.Lock(id)}, func() error { return e.transaction(ctx, id, dir) })
+	})
 }
 
 func (e *eraser) transaction(ctx context.Context, id string, dir fsx.Dir) error {

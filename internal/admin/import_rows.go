@@ -10,7 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// rows are what a row of the old store becomes: nothing when it speaks of that
+// rows are what a row of the old store becomes: nothing when it refers to that
 // store itself, several when it would be too long.
 func (in *importing) rows(rec *journal.Record) []*journal.Record {
 	switch rec.Kind {

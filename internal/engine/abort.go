@@ -83,7 +83,7 @@ func (s *Engine) writeAbort(ctx context.Context, rec *journal.Record, reason str
 	return s.WriteRow(ctx, abort)
 }
 
-// RowAbout is a row that speaks of another one.
+// RowAbout is a row that refers to another one.
 func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *journal.Record {
 	return &journal.Record{
 		TS: s.Now().UTC().Format(TimeFormat), Kind: kind, Writer: s.Writer,
@@ -122,7 +122,7 @@ func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 }
 
 // noteStranger records that a file ended up with other bytes than the row of
-// its commit says, because somebody else wrote to it at the same moment.
+// its commit says, because another program wrote to it at the same moment.
 func (c *Commit) noteStranger(m *Mutation, sha string, size int64) error {
 	note := c.s.RowAbout(journal.KindNote, c.Rec, "stranger")
 	note.Note = &journal.Note{What: "stranger", Path: m.Target.Path, SHA256: sha, Bytes: size}

@@ -208,7 +208,7 @@ func (c *Commit) paths() []string {
 func (c *Commit) authorize(ctx context.Context) error { return c.judge.Authorize(ctx) }
 func (c *Commit) classify(ctx context.Context) error  { return c.judge.Classify(ctx) }
 
-// First is the mutation a receipt speaks of when there is only room for one.
+// First is the mutation a receipt refers to when there is only room for one.
 func (c *Commit) First() *Mutation {
 	if len(c.Muts) == 0 {
 		return &Mutation{}

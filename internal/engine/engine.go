@@ -220,7 +220,7 @@ const (
 	busyWait  = 2 * time.Millisecond
 )
 
-// whileBusy repeats op for as long as somebody keeps the file busy, but not
+// whileBusy repeats op for as long as another program keeps the file busy, but not
 // for long.
 func (s *Engine) whileBusy(op func() error) error {
 	var err error

@@ -331,7 +331,7 @@ func (h *heads) copyAll(upto time.Time) {
 		}
 		h.mu.Unlock()
 		if len(left) > 0 {
-			return // somebody was stopped with the lock of history: later
+			return // another program was stopped with the lock of history: later
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (m *Mutation) applyMetadata() error {
 		if m.Slot.File.Chown(was.UID, was.GID) != nil {
 			m.Warn(warnMetadataNotKept)
 			// The group alone is often allowed, and without it the group bits
-			// would speak of another group.
+			// would refer to another group.
 			m.Slot.File.Chown(-1, was.GID)
 		}
 	}

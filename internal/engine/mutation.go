@@ -545,7 +545,7 @@ func (m *Mutation) reviseContent(ctx context.Context, limit int64) error {
 	return nil
 }
 
-// ChangedOutside refuses to replace what somebody made of a file without this
+// ChangedOutside refuses to replace what another program made of a file without this
 // store; have is "" when they took it away. What can be done about it depends
 // on the verb: only some have force.
 func ChangedOutside(verb, believed, have string) *fault.Fault {

@@ -291,7 +291,7 @@ const (
 	KeyCount = 100_000
 	// saveFrom is the number of rows that make a new snapshot worth its price.
 	saveFrom = 512
-	// saveAlways is the number of rows behind a snapshot from which a new one
+	// saveAlways is the number of rows after a snapshot from which a new one
 	// is written while the store is open, so that Open stays bounded after a
 	// crash as well.
 	saveAlways = 50_000

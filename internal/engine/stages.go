@@ -255,7 +255,7 @@ func (c *Commit) compose(ctx context.Context) error {
 
 // keepUnchanged ends a commit whose bytes are all on disk already: nothing is
 // written, but at the durable levels what is there is made durable, because
-// somebody else may have written it.
+// another program may have written it.
 func (c *Commit) keepUnchanged() error {
 	if c.Req.DryRun || c.s.Opts.Sync == SyncOff {
 		return nil

@@ -148,11 +148,11 @@ type File interface {
 	SetXattr(name string, value []byte) error
 
 	// Unshared reports whether the system can vouch that nobody else has the
-	// file open for writing at this moment. false means "somebody has, or it
+	// file open for writing at this moment. false means "another program has, or it
 	// cannot be known".
 	Unshared() bool
 
-	// InUse reports whether the system knows that somebody else has the file
+	// InUse reports whether the system knows that another program has the file
 	// open for writing at this moment. Where it cannot be known it is false.
 	InUse() bool
 

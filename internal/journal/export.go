@@ -50,7 +50,7 @@ var (
 	ErrNewerExport = errors.New("the export was made by a newer version")
 )
 
-// Export writes the rows behind after that readers may see now, archived ones
+// Export writes the rows after that readers may see now, archived ones
 // too, up to the head that is given, 0 for all. Rows that are added meanwhile are
 // left out. It takes constant memory.
 func (l *Log) Export(w io.Writer, head ExportHeader, after uint64, each func() error) (ExportFooter, error) {

@@ -449,7 +449,7 @@ func (a *app) erase() *cobra.Command {
 	var fromInput bool
 	cmd := &cobra.Command{
 		Use: "erase", Short: "Carry erasures to the hub; with --secret-stdin, search all contents in it", Args: none,
-		Long: `Carry the erasures of this store to the hub: the log is written anew, and what was
+		Long: `Carry the erasures of this store to the hub: the log is rewritten, and what was
 erased is deleted. Run resilient-write erase first. With --secret-stdin every
 content in the hub is searched for the secret, too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -470,7 +470,7 @@ content in the hub is searched for the secret, too.`,
 					return err
 				}
 				return a.reply(out, func() {
-					a.line("%d objects deleted, %d tasks written anew", out.Deleted, len(out.Tasks))
+					a.line("%d objects deleted, %d tasks rewritten", out.Deleted, len(out.Tasks))
 					for _, key := range out.Left {
 						a.line("another store's: %s", key)
 					}

@@ -99,7 +99,7 @@ func (s *scan) judge() ([]journal.Mutation, error) {
 	return append(muts, dirs...), err
 }
 
-// mutation is what the journal is told of a change; nil when it knows.
+// mutation is what the journal records of a change; nil when it knows.
 func (s *scan) mutation(c *change, rows *engine.Newest) (*journal.Mutation, error) {
 	last, _, known, err := rows.Of(c.path)
 	if err != nil {
