@@ -438,8 +438,7 @@ func (t *text) implausible(v []byte, least float64) bool {
 // published reports whether a secret of the text is a key of a manual or of a
 // standard.
 func (t *text) published(secret []byte) bool {
-	n := len(secret)
-	return n < len(publishedLengths) && publishedLengths[n] && t.facts(secret).published(secret)
+	return maybePublished(secret) && t.facts(secret).published(secret)
 }
 
 // least is the entropy that n random bytes of the format reach for certain.
