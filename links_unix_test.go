@@ -246,3 +246,21 @@ func TestLinksThatAreNotMade(t *testing.T) {
 		})
 	}
 }
+
+// TestDirectoriesRemovedLater: directories that an undo of an undo made are recorded
+// when a shell removes them, although no scan was between.
+func TestDirectoriesRemovedLater(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	undoneAndRedone(t, s, dir, func() { shell(t, dir, "mkdir -p d/e f") })
+	shell(t, dir, "rmdir d/e d f")
+	found, err := s.Scan(background, rw.ScanRequest{})
+	if err != nil || found.Group == "" {
+		t.Fatalf("%+v %v", found, err)
+	}
+	_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+	must(t, err)
+	if _, there := entries(t, dir)["d/e"]; !there {
+		t.Errorf("%v", entries(t, dir))
+	}
+}

@@ -122,7 +122,7 @@ func TestUndoOfRandomCalls(t *testing.T) {
 		case err != nil && back != now:
 			t.Fatalf("%s\nrefused, and changed: %s\n%s\n%s", script, out, now, back)
 		case err != nil && !person && !strings.Contains(string(out), "directory"):
-			t.Fatalf("%s\nrefused: %s", script, out)
+			t.Fatalf("%s\nrefused: %s\n%s\n%s", script, out, before, after)
 		case err != nil:
 			continue
 		case strings.Count(back, theirs) != strings.Count(now, theirs):

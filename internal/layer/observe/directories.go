@@ -8,20 +8,31 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// explain notes the directories that a commit since the last scan made, or may have
-// removed when it took the last file.
+// dirState is what commits since the last scan did to a directory.
+type dirState struct {
+	made, gone bool   // a directory whose last file was removed may be gone
+	mode       uint32 // 0 where it was made as the parent of a file
+}
+
+// explain notes the directories that a commit since the last scan made or removed.
+// It is called in the order of commits.
 func (s *scan) explain(m *journal.Mutation) {
 	if s.explained == nil {
-		s.explained = map[string]bool{}
+		s.explained = map[string]dirState{}
 	}
 	for _, dir := range m.Dirs {
-		s.explained[dir] = true
+		s.explained[dir] = dirState{made: true}
+	}
+	if m.Class == journal.ClassDirectory {
+		s.explained[m.Identity()] = dirState{made: m.Mode != 0, gone: m.Mode == 0, mode: m.Mode}
 	}
 	if m.SHA256 != "" || m.Class != "" {
 		return
 	}
-	for dir := engine.ParentOf(m.Identity()); dir != "" && !s.explained[dir]; dir = engine.ParentOf(dir) {
-		s.explained[dir] = true
+	for dir := engine.ParentOf(m.Identity()); dir != "" && !s.explained[dir].gone; dir = engine.ParentOf(dir) {
+		state := s.explained[dir]
+		state.gone = true
+		s.explained[dir] = state
 	}
 }
 
@@ -32,7 +43,8 @@ func (s *scan) directories() {
 		return
 	}
 	add := func(p string, was, now uint32) {
-		if was != now && !s.explained[p] {
+		state := s.explained[p]
+		if was != now && !(now == 0 && state.gone || now != 0 && state.made) {
 			s.dirs = append(s.dirs, journal.Mutation{Path: p, Class: journal.ClassDirectory, Mode: now, PrevMode: was})
 		}
 	}
@@ -47,6 +59,12 @@ func (s *scan) directories() {
 	for p, was := range s.old.modes {
 		if _, there := s.fresh.dirs[p]; !there && was != 0 && !below(s.left, p) {
 			add(p, was, 0)
+		}
+	}
+	for p, state := range s.explained { // made since, and gone already
+		_, known := s.old.dirs[p]
+		if _, there := s.fresh.dirs[p]; !known && !there && state.mode != 0 && !below(s.left, p) {
+			add(p, state.mode, 0)
 		}
 	}
 	slices.SortFunc(s.dirs, func(a, b journal.Mutation) int { return strings.Compare(a.Path, b.Path) })

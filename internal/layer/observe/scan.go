@@ -105,8 +105,8 @@ type scan struct {
 	pending   []engine.Bytes
 	batch     int // of them
 	weight    int64
-	touched   bool               // the index is not as it was
-	explained map[string]bool    // directories that commits made or removed
+	touched   bool // the index is not as it was
+	explained map[string]dirState
 	dirs      []journal.Mutation // directories that came, went, or have another mode
 }
 
