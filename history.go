@@ -135,7 +135,8 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 }
 
 // versioned is the path whose versions a request means: that of a symbolic link
-// itself, if the journal knows it, and otherwise where the path leads.
+// itself, if the journal knows it, and otherwise where the path leads; the path
+// itself where only that is known, because a directory of it is now a symbolic link.
 func (s *Store) versioned(raw string) (string, error) {
 	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
 	if err != nil {
@@ -145,12 +146,30 @@ func (s *Store) versioned(raw string) (string, error) {
 		defer t.Close()
 		st, err := t.Parent.Lstat(t.Name)
 		if err == nil && st.Kind == fsx.Symlink && t.Exists() {
-			if last, err := s.engine.LastRow(t.Path); err != nil || last.Seq > 0 {
+			if known, err := s.isKnown(t.Path); err != nil || known {
 				return t.Path, err
 			}
 		}
 	}
-	return s.identity(rel)
+	path, err := s.identity(rel)
+	if path == rel {
+		return path, err
+	}
+	if err == nil {
+		if known, err := s.isKnown(path); err != nil || known {
+			return path, err
+		}
+	}
+	if known, failure := s.isKnown(rel); failure == nil && known {
+		return rel, nil
+	}
+	return path, err
+}
+
+// isKnown reports whether the journal has a row of a path.
+func (s *Store) isKnown(path string) (bool, error) {
+	last, err := s.engine.LastRow(path)
+	return last.Seq > 0, err
 }
 
 // identity is the path without links that a path of a request has in the

@@ -264,3 +264,31 @@ func TestDirectoriesRemovedLater(t *testing.T) {
 		t.Errorf("%v", entries(t, dir))
 	}
 }
+
+// TestHistoryBelowALink: what was in a directory keeps its history when a symbolic
+// link is in the directory's place, and is not restored through the link.
+func TestHistoryBelowALink(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	shell(t, dir, "mkdir d other")
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "d/f", Content: []byte("one")})
+	must(t, err)
+	shell(t, dir, "rm -r d; ln -s other d")
+	_, err = s.Scan(background, rw.ScanRequest{})
+	must(t, err)
+	list, err := s.History(background, rw.HistoryRequest{Path: "d/f"})
+	if err != nil || len(list.Versions) != 2 {
+		t.Fatalf("%+v %v", list, err)
+	}
+	written := list.Versions[1].Version
+	if got, err := s.Read(background, rw.ReadRequest{Path: "d/f", Version: written}); err != nil || string(got.Content) != "one" {
+		t.Errorf("%q %v", got.Content, err)
+	}
+	if _, err = s.Restore(background, rw.RestoreRequest{Path: "d/f", Version: written}); !errors.Is(err, rw.ErrChangedOutside) {
+		t.Errorf("restored through the link: %v", err)
+	}
+	shell(t, dir, "rm d")
+	if _, err = s.Restore(background, rw.RestoreRequest{Path: "d/f", Version: written}); err != nil || entries(t, dir)["d/f"] == "" {
+		t.Errorf("%v %v", entries(t, dir), err)
+	}
+}

@@ -111,7 +111,14 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.restoring(ctx, c, 0, r.Path, v, l.Got[0], r.Force)
+	to := r.Path
+	at, err := s.identity(to)
+	direct := err == nil && at == path
+	if !direct { // the name itself, as it was
+		to = path
+	}
+	m, err := s.restoring(ctx, c, 0, to, v, l.Got[0], r.Force)
+	m.NoFollow = m.NoFollow || !direct
 	if err != nil {
 		return v, err
 	}
