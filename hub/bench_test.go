@@ -30,7 +30,7 @@ func BenchmarkShip(b *testing.B) {
 	for _, batch := range []int{1000, followRows} {
 		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {
 			dir := b.TempDir()
-			h, err := Open(b.Context(), filepath.Join(dir, "hub"))
+			h, err := Open(b.Context(), filepath.Join(dir, "hub"), nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func BenchmarkShip(b *testing.B) {
 // BenchmarkResume publishes 1,000 files of 4 KiB and resumes them elsewhere.
 func BenchmarkResume(b *testing.B) {
 	dir := b.TempDir()
-	h, err := Open(b.Context(), filepath.Join(dir, "hub"))
+	h, err := Open(b.Context(), filepath.Join(dir, "hub"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

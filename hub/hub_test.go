@@ -162,7 +162,7 @@ func contentsOf(t *testing.T, h *Hub, store string) map[string]string {
 
 func openHub(t *testing.T) *Hub {
 	t.Helper()
-	h, err := Open(t.Context(), filepath.Join(t.TempDir(), "hub"))
+	h, err := Open(t.Context(), filepath.Join(t.TempDir(), "hub"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +177,7 @@ var errDied = errors.New("the machine has died")
 // dies there: before the step is done, after it, or while its outcome is unknown.
 type frail struct {
 	mu    sync.Mutex
+	keys  *Keys
 	data  map[string][]byte
 	count int
 	die   int    // step; 0: none
@@ -184,7 +185,12 @@ type frail struct {
 	dead  bool
 }
 
-func newFrail() *frail { return &frail{data: map[string][]byte{}} }
+func newFrail() *frail { return &frail{keys: testKeys, data: map[string][]byte{}} }
+
+// testKeys are the keys of hubs in memory.
+var testKeys *Keys
+
+func (f *frail) hub() *Hub { return &Hub{store: f, keys: f.keys} }
 
 // step counts a step and says whether it is done and what the caller learns.
 func (f *frail) step(do func() error) error {

@@ -29,7 +29,7 @@ func TestBadNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return New(s)
+		return &Hub{store: s}
 	}
 	var ms [5]*machine
 	for i := range ms {

@@ -79,9 +79,9 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 	case err != nil:
 		return out, err
 	case etag == "":
-		return out, &Error{Code: NotFound, Key: taskKey(r.Task), Err: errors.New("the hub does not know the task"), Hint: "resilient-write hub status lists the tasks"}
+		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: errors.New("the hub does not know the task"), Hint: "resilient-write hub status lists the tasks"}
 	case head.Manifest == "":
-		return out, &Error{Code: NotFound, Key: taskKey(r.Task), Err: errors.New("nothing was published for the task"), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
+		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: errors.New("nothing was published for the task"), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
 	}
 	m, err := s.Hub.manifest(ctx, head.Manifest)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 		st.Task, st.Epoch, st.LostTask = r.Task, head.Lease.Epoch, ""
 		err = s.keep(st)
 	} else if now := s.clock(); now.Before(head.Lease.Until) && !r.Force {
-		return out, &Error{Code: Leased, Key: taskKey(r.Task), Err: fmt.Errorf("store %s holds it until %s", head.Lease.Holder, head.Lease.Until.Format(time.RFC3339)),
+		return out, &Error{Code: Leased, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("store %s holds it until %s", head.Lease.Holder, head.Lease.Until.Format(time.RFC3339)),
 			Hint: "wait until then, or take it with --force if that machine is gone"}
 	} else {
 		head, err = s.take(ctx, st, head, etag)
@@ -140,7 +140,7 @@ func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, 
 			}
 			ok := false
 			if data, ok = contents[sha]; !ok {
-				err = &Error{Code: Damaged, Key: objectKey(at.Pack), Err: errors.New("the pack lacks a file of the manifest"), Hint: "run resilient-write hub verify"}
+				err = &Error{Code: Damaged, Key: s.Hub.objectKey(at.Pack), Err: errors.New("the pack lacks a file of the manifest"), Hint: "run resilient-write hub verify"}
 			}
 		}
 		if err != nil {

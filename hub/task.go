@@ -196,7 +196,7 @@ func (s *Shipper) begin(ctx context.Context, st *state, task string) error {
 		st.Task, st.Epoch, st.LostTask = task, head.Lease.Epoch, ""
 		return s.keep(st)
 	default:
-		return &Error{Code: Leased, Key: taskKey(task), Err: fmt.Errorf("the task belongs to store %s, epoch %d", head.Lease.Holder, head.Lease.Epoch),
+		return &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("the task belongs to store %s, epoch %d", head.Lease.Holder, head.Lease.Epoch),
 			Hint: "resume the task to continue it: resilient-write resume " + task}
 	}
 	_, err = s.take(ctx, st, TaskHead{Version: version, Task: task}, "")
@@ -221,7 +221,7 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 	}
 	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})
 	if _, err := s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
-		return head, &Error{Code: Leased, Key: taskKey(head.Task), Err: errors.New("another machine was faster"), Hint: "look again with resilient-write hub status"}
+		return head, &Error{Code: Leased, Key: s.Hub.taskKey(head.Task), Err: errors.New("another machine was faster"), Hint: "look again with resilient-write hub status"}
 	} else if err != nil {
 		return head, err
 	}
@@ -230,22 +230,22 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 }
 
 func (s *Shipper) task(ctx context.Context, task string) (head TaskHead, etag string, err error) {
-	etag, err = s.Hub.getJSON(ctx, taskKey(task), &head)
+	etag, err = s.Hub.getJSON(ctx, s.Hub.taskKey(task), &head)
 	if err == nil && etag != "" && head.Task != task {
-		err = &Error{Code: Damaged, Key: taskKey(task), Err: errors.New("it is the head of another task"), Hint: "run resilient-write hub verify"}
+		err = &Error{Code: Damaged, Key: s.Hub.taskKey(task), Err: errors.New("it is the head of another task"), Hint: "run resilient-write hub verify"}
 	}
 	return head, etag, err
 }
 
 func (s *Shipper) swapTask(ctx context.Context, etag string, head *TaskHead) (string, error) {
 	head.At, head.Nonce = stamp(s.clock()), newID()
-	return s.Hub.swap(ctx, taskKey(head.Task), etag, head)
+	return s.Hub.swap(ctx, s.Hub.taskKey(head.Task), etag, head)
 }
 
 // held returns the head of the task of this store, if the store still holds it.
 func (s *Shipper) held(ctx context.Context, st *state) (TaskHead, string, error) {
 	if st.Task == "" {
-		return TaskHead{}, "", fenced(st.LostTask)
+		return TaskHead{}, "", s.fenced(st.LostTask)
 	}
 	head, etag, err := s.task(ctx, st.Task)
 	if err == nil && (head.Lease.Holder != st.Store || head.Lease.Epoch != st.Epoch) {
@@ -260,7 +260,7 @@ func (s *Shipper) lose(st *state) error {
 	if err := s.keep(st); err != nil {
 		return err
 	}
-	return fenced(st.LostTask)
+	return s.fenced(st.LostTask)
 }
 
 // advance makes the rows up to seq part of the task, and renews the lease. A store
@@ -284,7 +284,7 @@ func (s *Shipper) advance(ctx context.Context, st *state, seq uint64) error {
 			return err
 		}
 	}
-	return unreachable(taskKey(st.Task), errLost)
+	return failed(ctx, s.Hub.taskKey(st.Task), errLost)
 }
 
 // manifest uploads the files of a snapshot and their list, and makes it that of
@@ -414,7 +414,7 @@ func (h *Hub) manifest(ctx context.Context, sha string) (m Manifest, err error) 
 		return m, err
 	}
 	if json.Unmarshal(data, &m) != nil || m.Format != manifestFormat || m.Version != version {
-		err = &Error{Code: Damaged, Key: objectKey(sha), Err: errors.New("it is no manifest"), Hint: "run resilient-write hub verify"}
+		err = &Error{Code: Damaged, Key: h.objectKey(sha), Err: errors.New("it is no manifest"), Hint: "run resilient-write hub verify"}
 	}
 	return m, err
 }

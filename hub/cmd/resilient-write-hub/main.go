@@ -39,6 +39,8 @@ type app struct {
 	root     string
 	stateDir string
 	label    string
+	identity string
+	to       []string // recipients besides
 	json     bool
 	drawn    bool
 	told     bool // the reply was printed
@@ -154,6 +156,8 @@ func (a *app) command() *cobra.Command {
 	f.StringVar(&a.url, "hub", a.env("RW_HUB"), "the object store: a local `directory`, or s3://bucket/prefix (RW_HUB)")
 	f.StringVar(&a.root, "root", or(a.env("RW_WORKSPACE"), "."), "workspace `directory` (RW_WORKSPACE)")
 	f.StringVar(&a.stateDir, "state-dir", a.env("RW_STATE_DIR"), "state `directory` (RW_STATE_DIR)")
+	f.StringVar(&a.identity, "identity", a.env("RW_HUB_IDENTITY"), "`file` with the age identities of an encrypted hub (RW_HUB_IDENTITY)")
+	f.StringSliceVar(&a.to, "recipient", strings.Fields(strings.ReplaceAll(a.env("RW_HUB_RECIPIENTS"), ",", " ")), "age `recipient` that can decrypt, too (RW_HUB_RECIPIENTS)")
 	f.StringVar(&a.label, "label", "", "what people call this store; default: the name of its directory")
 	f.BoolVar(&a.json, "json", false, "print JSON even on a terminal")
 	root.SetOut(a.out)
@@ -161,7 +165,7 @@ func (a *app) command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &misuse{err.Error(), "see " + cmd.CommandPath() + " --help"}
 	})
-	root.AddCommand(a.status(), a.ship(), a.resume(), a.verify(), a.gc(), a.erase())
+	root.AddCommand(a.status(), a.ship(), a.resume(), a.verify(), a.gc(), a.erase(), a.keygen())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }
@@ -178,11 +182,35 @@ func (a *app) withHub(ctx context.Context, work func(*hub.Hub) error) error {
 	if a.url == "" {
 		return &misuse{"no hub is named", "give --hub, or set RW_HUB: a local directory, or s3://bucket/prefix"}
 	}
-	h, err := hub.Open(ctx, a.url)
+	keys, err := a.keys()
+	if err != nil {
+		return err
+	}
+	h, err := hub.Open(ctx, a.url, keys)
 	if err != nil {
 		return err
 	}
 	return errors.Join(work(h), h.Close())
+}
+
+// keys reads the identities of an encrypted hub; nil where none are named.
+func (a *app) keys() (*hub.Keys, error) {
+	if a.identity == "" && len(a.to) > 0 {
+		return nil, &misuse{"recipients are named, and no identity", "give --identity, too: every machine reads what the others wrote"}
+	}
+	if a.identity == "" {
+		return nil, nil
+	}
+	f, err := os.Open(a.identity)
+	if err != nil {
+		return nil, &misuse{"the identity file cannot be opened", "name a file that resilient-write hub keygen or age-keygen made"}
+	}
+	defer f.Close()
+	keys, err := hub.ParseKeys(f, a.to...)
+	if err != nil {
+		return nil, &misuse{err.Error(), "name a file that resilient-write hub keygen or age-keygen made, and recipients as it prints them"}
+	}
+	return keys, nil
 }
 
 // withShipper opens the store of the workspace as well.
@@ -443,6 +471,33 @@ func (a *app) gc() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long ago the earlier gc must be")
 	return cmd
+}
+
+func (a *app) keygen() *cobra.Command {
+	return &cobra.Command{
+		Use: "keygen FILE", Short: "Make an identity for an encrypted hub; copy the file to each of its machines",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &misuse{"keygen takes one file", "name a file that does not exist, outside of every workspace"}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, recipient, err := hub.NewIdentity(time.Now())
+			if err != nil {
+				return err
+			}
+			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return &misuse{"the file cannot be created, or exists", "name a file that does not exist"}
+			}
+			_, err = f.WriteString(text)
+			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+				return err
+			}
+			return a.reply(map[string]string{"recipient": recipient}, func() { a.line("the recipient is %s", recipient) })
+		},
+	}
 }
 
 func (a *app) erase() *cobra.Command {
