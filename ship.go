@@ -26,10 +26,6 @@ const (
 	maxContent = 64 << 20 // bytes of a version that Content returns
 )
 
-// shipped is what the store itself reads of the state of a shipper.
-type shipped struct {
-	Seq uint64 `json:"seq"` // up to here every row is in the hub
-}
 
 // ShipState returns what [Admin.SetShipState] kept, nil when there is nothing.
 // Errors: the storage details, [ErrStoreClosed].
@@ -60,7 +56,8 @@ func (s *Store) shipState() ([]byte, error) {
 
 // SetShipState keeps the state of a shipper in the state directory, durably and
 // in one step: a JSON object of at most 1 MiB, whose member seq is the number of
-// the newest row that needs to be shipped no more. As long as there is one,
+// the newest row that needs to be shipped no more; [Store.Describe] returns the
+// members of [HubFacts]. As long as there is one,
 // pruning keeps the versions of later rows; only the bound of bytes removes them.
 // Call it under [Admin.HoldShipping]. Errors: [ErrInvalidArgument], the storage
 // details, [ErrStoreReadOnly], [ErrStoreClosed].
@@ -69,7 +66,7 @@ func (a Admin) SetShipState(data []byte) error {
 		return a.s.verbError("set_ship_state", err)
 	}
 	defer a.s.engine.Leave()
-	var state shipped
+	var state HubFacts
 	if len(data) > maxShip || json.Unmarshal(data, &state) != nil {
 		return a.s.verbError("set_ship_state", fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", maxShip))
 	}
@@ -99,15 +96,34 @@ func (a Admin) HoldShipping(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
+// shipped is what the store itself reads of the state of a shipper; nil where
+// nothing is shipped.
+func (s *Store) shipped() *HubFacts {
+	data, err := s.shipState()
+	facts := &HubFacts{}
+	if err != nil || data == nil || json.Unmarshal(data, facts) != nil {
+		return nil
+	}
+	return facts
+}
+
 // shippedTo is the newest row that pruning need not keep versions for; false
 // where nothing is shipped.
 func (s *Store) shippedTo() (uint64, bool) {
-	data, err := s.shipState()
-	var state shipped
-	if err != nil || data == nil || json.Unmarshal(data, &state) != nil {
-		return 0, false
+	if f := s.shipped(); f != nil {
+		return f.Seq, true
 	}
-	return state.Seq, true
+	return 0, false
+}
+
+// hubFacts is how far a hub is behind the row head.
+func (s *Store) hubFacts(head uint64) *HubFacts {
+	f := s.shipped()
+	if f != nil {
+		f.Task, f.LostTask = asLabel(s.safeText(f.Task)), asLabel(s.safeText(f.LostTask))
+		f.Waiting = head - min(f.Seq, head)
+	}
+	return f
 }
 
 // ContentRequest names bytes that a row or a snapshot refers to.

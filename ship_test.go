@@ -160,6 +160,64 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 	}
 }
 
+// TestDescribeShowsTheHub: how far the hub is behind, from the file that the shipper
+// keeps; a file that is damaged, or none, is no error.
+func TestDescribeShowsTheHub(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	for range 3 {
+		write(t, s, "a.txt", "text\n", rw.ModeAppend)
+	}
+	hub := func() *rw.HubFacts {
+		t.Helper()
+		d, err := s.Describe(background, rw.DescribeRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Hub
+	}
+	if h := hub(); h != nil {
+		t.Errorf("nothing is shipped, and %+v", h)
+	}
+	token := "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
+	for state, want := range map[string]rw.HubFacts{
+		`{"seq":1,"task":"t","waiting":7}`:                     {Seq: 1, Waiting: 2, Task: "t"},
+		`{"seq":9,"lost_task":"t","forked":true}`:              {Seq: 9, LostTask: "t", Forked: true},
+		`{"seq":0,"task":"` + strings.Repeat("t", 1<<16) + `"}`: {Waiting: 3, Task: strings.Repeat("t", 200)},
+		`{"seq":3,"task":"` + token + `"}`:                      {Seq: 3, Task: "{GHP-REDACTED}"},
+	} {
+		if err := s.Admin().SetShipState([]byte(state)); err != nil {
+			t.Fatal(err)
+		}
+		if h := hub(); h == nil || *h != want {
+			t.Errorf("%.60s: %+v", state, h)
+		}
+	}
+}
+
+// TestNoHubCostsNothing: a write takes no more allocations in a store that nothing
+// ships than in one that is shipped, and opens no part of the hub: the goldens of file
+// operations show that.
+func TestNoHubCostsNothing(t *testing.T) {
+	allocs := func(shipped bool) float64 {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		if shipped {
+			if err := s.Admin().SetShipState([]byte(`{"seq":0}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := 1000
+		return testing.AllocsPerRun(200, func() {
+			n++
+			write(t, s, "a.txt", fmt.Sprint("text ", n), rw.ModeOverwrite)
+		})
+	}
+	none, some := allocs(false), allocs(true)
+	t.Logf("%v and %v allocations", none, some)
+	if none > some+2 { // an average
+		t.Errorf("%v allocations without a hub, %v with one", none, some)
+	}
+}
+
 // TestContent: bytes that rows refer to are found wherever they are.
 func TestContent(t *testing.T) {
 	s := open(t, workspace(t), nil)
