@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
@@ -394,9 +395,10 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 	} else if held != "" {
 		gone = append(gone, held)
 	}
-	names := len(m.Withheld)
+	names := len(m.Withheld) + len(m.Dirs)
+	m.Dirs = slices.DeleteFunc(m.Dirs, func(d rw.TreeDir) bool { return bad("", []byte(d.Path)) })
 	m.Withheld = slices.DeleteFunc(m.Withheld, func(w Withheld) bool { return bad("", []byte(w.Path)) })
-	if len(gone)+len(hit) == 0 && len(m.Withheld) == names {
+	if len(gone)+len(hit) == 0 && len(m.Withheld)+len(m.Dirs) == names {
 		return false, nil
 	}
 	gone = append(gone, h.objectKey(head.Manifest))

@@ -27,7 +27,8 @@ type Row struct {
 	Files []RowFile `json:"files,omitempty"`
 }
 
-// RowFile is one file of a row; SHA256 is empty for one that is gone.
+// RowFile is one file of a row, or a directory; SHA256 is empty for one that is gone,
+// and for a directory.
 type RowFile struct {
 	Op     string `json:"op"`
 	Path   string `json:"path"`

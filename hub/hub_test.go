@@ -56,7 +56,7 @@ func (m *machine) ship() Shipped {
 	return out
 }
 
-// tree is every file of a directory with its bytes and mode.
+// tree is everything below a directory: kinds, modes, bytes, and targets of links.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -67,16 +67,25 @@ func tree(t *testing.T, root string) map[string]string {
 		if d.Name() == ".git" {
 			return filepath.SkipDir
 		}
-		if d.IsDir() {
-			return nil
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
+		info, err := d.Info()
+		if err != nil || path == root {
 			return err
 		}
-		info, _ := d.Info()
 		rel, _ := filepath.Rel(root, path)
-		out[rel] = fmt.Sprintf("%o %s", info.Mode().Perm(), data)
+		text := ""
+		switch {
+		case info.Mode()&os.ModeSymlink != 0:
+			text, err = os.Readlink(path)
+			out[rel] = "link " + text
+			return err
+		case !d.IsDir():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text = string(data)
+		}
+		out[rel] = fmt.Sprintf("%v %s", info.Mode(), text)
 		return nil
 	})
 	if err != nil {

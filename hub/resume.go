@@ -33,6 +33,8 @@ type Resumed struct {
 	Files   int `json:"files"`
 	Written int `json:"written"`
 	Deleted int `json:"deleted"`
+	// Directories that were made or removed, or that got another mode.
+	Dirs int `json:"dirs"`
 	// Journal row of the commit that did; 0 when nothing differed.
 	Seq  uint64 `json:"seq,omitempty"`
 	Base string `json:"base,omitempty"`
@@ -109,7 +111,7 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 }
 
 func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, out *Resumed) error {
-	req := rw.MaterializeRequest{Base: m.Base}
+	req := rw.MaterializeRequest{Base: m.Base, Tree: rw.Tree{Dirs: m.Dirs}}
 	req.Caller = r.Caller
 	from := map[string]ManifestFile{}
 	for _, f := range m.Files {
@@ -160,7 +162,7 @@ func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, 
 	if errors.As(err, &e) && e.Context["head"] != nil {
 		err = needsBase(m.Base, "")
 	}
-	out.Files, out.Written, out.Deleted, out.Seq, out.Withheld = len(m.Files), res.Written, res.Deleted, res.Seq, m.Withheld
+	out.Files, out.Written, out.Deleted, out.Dirs, out.Seq, out.Withheld = len(m.Files), res.Written, res.Deleted, res.Dirs, res.Seq, m.Withheld
 	return err
 }
 

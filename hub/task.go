@@ -65,8 +65,10 @@ type Manifest struct {
 	At      string `json:"at"`
 	Base    string `json:"base,omitempty"`
 	// The files, in an order that has those of one pack together.
-	Files    []ManifestFile `json:"files"`
-	Withheld []Withheld     `json:"withheld"`
+	Files []ManifestFile `json:"files"`
+	// The directories, empty ones too.
+	Dirs     []rw.TreeDir `json:"dirs"`
+	Withheld []Withheld   `json:"withheld"`
 }
 
 // ManifestFile is a file of a manifest and where its bytes are: in a pack, an
@@ -294,7 +296,7 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 	if err != nil {
 		return nil, err
 	}
-	m := Manifest{Format: manifestFormat, Version: version, Task: r.Task, Store: st.Store, Seq: snap.Seq, At: stamp(s.clock()), Base: snap.BaseCommit, Files: []ManifestFile{}, Withheld: []Withheld{}}
+	m := Manifest{Format: manifestFormat, Version: version, Task: r.Task, Store: st.Store, Seq: snap.Seq, At: stamp(s.clock()), Base: snap.BaseCommit, Dirs: tree.Dirs, Withheld: []Withheld{}}
 	base := map[string]string{}
 	if !r.WithBase && m.Base != "" {
 		base = baseObjects(ctx, r.Root, m.Base)
@@ -305,10 +307,10 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 	}
 	pub := &Published{Task: r.Task, Withheld: []Withheld{}}
 	p := &packer{h: s.Hub}
-	m.Files = make([]ManifestFile, 0, len(tree)) // what is placed later keeps its address
-	for i, f := range tree {
+	m.Files = make([]ManifestFile, 0, len(tree.Files)) // what is placed later keeps its address
+	for i, f := range tree.Files {
 		if i%256 == 255 {
-			s.progress("files", int64(i+1), int64(len(tree)))
+			s.progress("files", int64(i+1), int64(len(tree.Files)))
 		}
 		if err := s.manifestFile(ctx, f, &m, p, was, base, pub); err != nil {
 			return nil, err

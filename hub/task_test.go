@@ -46,7 +46,7 @@ func acknowledged(t *testing.T, h *Hub, task string) (rows []string) {
 		}
 		seen[id] = true
 		for _, f := range row.Files {
-			if row.Kind == "commit" && !row.Aborted && f.Op != "restore" {
+			if row.Kind == "commit" && !row.Aborted && f.Op != "restore" && f.SHA256 != "" {
 				rows = append(rows, f.Path+" "+f.SHA256)
 			}
 		}
@@ -82,6 +82,9 @@ func TestResumeSweep(t *testing.T) {
 			a.write("dir/a.txt", "one")
 			a.write("b.txt", strings.Repeat("large ", 1<<16))
 			os.Chmod(filepath.Join(a.root, "dir/a.txt"), 0o755)
+			os.MkdirAll(filepath.Join(a.root, "empty/dir"), 0o755)
+			os.Chmod(filepath.Join(a.root, "empty"), 0o750)
+			os.Symlink("b.txt", filepath.Join(a.root, "link"))
 			a.handoff("task")
 			f.dying(a, n, how)
 			if _, err := a.Publish(t.Context(), PublishRequest{Task: "task", Root: a.root}); err == nil && f.count < n {
