@@ -81,9 +81,9 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 	case err != nil:
 		return out, err
 	case etag == "":
-		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: errors.New("the hub does not know the task"), Hint: "resilient-write hub status lists the tasks"}
+		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("the hub has no task %s", r.Task), Hint: "resilient-write hub status lists the tasks"}
 	case head.Manifest == "":
-		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: errors.New("nothing was published for the task"), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
+		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("nothing was published for task %s", r.Task), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
 	}
 	m, err := s.Hub.manifest(ctx, head.Manifest)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 		st.Task, st.Epoch, st.LostTask = r.Task, head.Lease.Epoch, ""
 		err = s.keep(st)
 	} else if now := s.clock(); now.Before(head.Lease.Until) && !r.Force {
-		return out, &Error{Code: Leased, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("store %s holds it until %s", head.Lease.Holder, head.Lease.Until.Format(time.RFC3339)),
+		return out, &Error{Code: Leased, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("store %s (%s) holds task %s until %s", head.Lease.Holder, head.Lease.Label, r.Task, head.Lease.Until.Format(time.RFC3339)),
 			Hint: "wait until then, or take it with --force if that machine is gone"}
 	} else {
 		head, err = s.take(ctx, st, head, etag)

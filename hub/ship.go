@@ -134,7 +134,7 @@ func (s *Shipper) ship(ctx context.Context, out *Shipped) error {
 }
 
 func (s *Shipper) fenced(task string) error {
-	return &Error{Code: Fenced, Key: s.Hub.taskKey(task), Err: errors.New("another machine has taken the task over"), Hint: "stop working on it here; to take it back, resume it into an empty directory or a clean checkout"}
+	return &Error{Code: Fenced, Key: s.Hub.taskKey(task), Err: fmt.Errorf("another machine has taken over task %s", task), Hint: "stop working on it here; the rows are in the log of this store, and no part of the task; to take it back, resume it into an empty directory or a clean checkout"}
 }
 
 // meetHead compares the head in the hub with the state here. A head that is ahead

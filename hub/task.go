@@ -198,7 +198,7 @@ func (s *Shipper) begin(ctx context.Context, st *state, task string) error {
 		st.Task, st.Epoch, st.LostTask = task, head.Lease.Epoch, ""
 		return s.keep(st)
 	default:
-		return &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("the task belongs to store %s, epoch %d", head.Lease.Holder, head.Lease.Epoch),
+		return &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("task %s belongs to store %s (%s), epoch %d", task, head.Lease.Holder, head.Lease.Label, head.Lease.Epoch),
 			Hint: "resume the task to continue it: resilient-write resume " + task}
 	}
 	_, err = s.take(ctx, st, TaskHead{Version: version, Task: task}, "")
@@ -223,7 +223,7 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 	}
 	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})
 	if _, err := s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
-		return head, &Error{Code: Leased, Key: s.Hub.taskKey(head.Task), Err: errors.New("another machine was faster"), Hint: "look again with resilient-write hub status"}
+		return head, &Error{Code: Leased, Key: s.Hub.taskKey(head.Task), Err: fmt.Errorf("another machine was faster to take task %s", head.Task), Hint: "look again with resilient-write hub status"}
 	} else if err != nil {
 		return head, err
 	}

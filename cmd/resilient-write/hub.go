@@ -61,7 +61,7 @@ func (a *app) passed(first []string, cmd *cobra.Command) *cobra.Command {
 
 // hubWords says where the shipper of a store stands, as far as the store knows.
 func hubWords(l *rw.HubFacts) string {
-	text := fmt.Sprintf("the hub has row %d, %d rows wait", l.Seq, l.Waiting)
+	text := fmt.Sprintf("the hub has %d of %d rows", l.Seq, l.Seq+l.Waiting)
 	switch {
 	case l.Forked:
 		text += "; it is forked, see resilient-write hub ship"

@@ -120,6 +120,14 @@ func (a *app) line(format string, args ...any) {
 	fmt.Fprintln(a.out, visible.Line(fmt.Sprintf(format, args...), '?'))
 }
 
+// count is a number of things.
+func count[N int | int64 | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // progress draws a line that the next one overwrites, on a terminal.
 func (a *app) progress(what string, done, total int64) {
 	if a.json || !isTerminal(a.errs) {
@@ -275,7 +283,7 @@ func (a *app) status() *cobra.Command {
 
 func (a *app) showStatus(out statusReply) {
 	if l := out.Local; l != nil {
-		a.line("this store %s: row %d is in the hub, %d wait; %d contents withheld, %d not shipped", l.Store, l.Seq, l.Waiting, l.Withheld, l.NotShipped)
+		a.line("this store, %s: the hub has row %d and lacks %s; %s withheld, %d lost before they were shipped", l.Store, l.Seq, count(l.Waiting, "row"), count(l.Withheld, "content"), l.NotShipped)
 		switch {
 		case l.Forked:
 			a.line("it is FORKED: see resilient-write hub ship")
@@ -286,7 +294,8 @@ func (a *app) showStatus(out statusReply) {
 		}
 	}
 	for _, s := range out.Stores {
-		a.line("store %s  %s  %d rows  %s", s.Store, s.Label, s.Seq, s.At)
+		at, _, _ := strings.Cut(s.At, ".")
+		a.line("store %s  %s  %s  %s", s.Store, s.Label, count(s.Seq, "row"), strings.TrimSuffix(at, "Z")+"Z")
 	}
 	for _, t := range out.Tasks {
 		handoff := "no handoff"
@@ -355,12 +364,16 @@ func (a *app) shipped(out hub.Shipped, err error) {
 		return
 	}
 	a.reply(out, func() {
-		a.line("%d rows, %d contents of %d bytes shipped; the hub has row %d", out.Rows, out.Contents, out.Bytes, out.Seq)
+		if out.Rows == 0 {
+			a.line("nothing new to ship; the hub has row %d", out.Seq)
+		} else {
+			a.line("shipped %s and %s of %s; the hub has row %d", count(out.Rows, "row"), count(out.Contents, "content"), count(out.Bytes, "byte"), out.Seq)
+		}
 		for _, w := range append(out.Withheld, out.NotShipped...) {
 			a.line("not shipped: %s (%s)", w.Path, strings.Join(append([]string{w.Reason}, w.Kinds...), ", "))
 		}
 		if p := out.Published; p != nil {
-			a.line("task %s, epoch %d: %d files, %d uploaded, %d in git only", p.Task, p.Epoch, p.Files, p.Uploaded, p.FromBase)
+			a.line("task %s, epoch %d, held until %s: %s, %d uploaded, %d in git only", p.Task, p.Epoch, p.Until.Format(time.RFC3339), count(p.Files, "file"), p.Uploaded, p.FromBase)
 			if p.Base != "" {
 				a.line("a resume needs a checkout of %s", p.Base)
 			}
@@ -416,7 +429,7 @@ an empty directory, or a clean checkout of the commit that the files rest on.`,
 }
 
 func (a *app) showResumed(out hub.Resumed) {
-	a.line("task %s, epoch %d: %d files, %d written, %d deleted", out.Task, out.Epoch, out.Files, out.Written, out.Deleted)
+	a.line("task %s, epoch %d, held until %s: %s, %d written, %d deleted", out.Task, out.Epoch, out.Until.Format(time.RFC3339), count(out.Files, "file"), out.Written, out.Deleted)
 	a.withheld(out.Withheld)
 	if h := out.Handoff; h != nil {
 		a.line("handoff of %s (%s): %s", h.Agent, h.Status, h.Summary)
@@ -439,7 +452,7 @@ func (a *app) verify() *cobra.Command {
 					return err
 				}
 				err = a.reply(out, func() {
-					a.line("%d stores, %d tasks, %d rows, %d objects of %d bytes; %d problems", out.Stores, out.Tasks, out.Rows, out.Objects, out.Bytes, len(out.Problems))
+					a.line("%s, %s, %s, %s of %s; %s", count(out.Stores, "store"), count(out.Tasks, "task"), count(out.Rows, "row"), count(out.Objects, "object"), count(out.Bytes, "byte"), count(len(out.Problems), "problem"))
 					for _, p := range out.Problems {
 						a.line("%s %s: %s", p.Code, p.Key, p.Text)
 					}
@@ -464,7 +477,10 @@ func (a *app) gc() *cobra.Command {
 					return err
 				}
 				return a.reply(out, func() {
-					a.line("%d referenced, %d not; %d deleted, %d bytes", out.Referenced, out.Unreferenced, out.Deleted, out.Bytes)
+					a.line("%s in use; %s deleted, %s", count(out.Referenced, "object"), count(out.Deleted, "object"), count(out.Bytes, "byte"))
+					if left := out.Unreferenced - out.Deleted; left > 0 {
+						a.line("%s not in use: a gc that runs %s after this one, or later, deletes what is still unused", count(left, "object"), grace)
+					}
 				})
 			})
 		},
@@ -525,7 +541,7 @@ content in the hub is searched for the secret, too.`,
 					return err
 				}
 				return a.reply(out, func() {
-					a.line("%d objects deleted, %d tasks rewritten", out.Deleted, len(out.Tasks))
+					a.line("%s deleted, %s rewritten", count(out.Deleted, "object"), count(len(out.Tasks), "task"))
 					for _, key := range out.Left {
 						a.line("another store's: %s", key)
 					}
