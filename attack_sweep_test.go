@@ -11,6 +11,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -184,8 +185,8 @@ func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, e
 func contents(disk *simfs.FS, staged bool) []string {
 	var list []string
 	for p, text := range disk.Tree() {
-		in := strings.HasPrefix(p, rw.StateDirName+"/")
-		if !in || strings.Contains(p, "/history/") || staged && strings.Contains(p, "/staging/") {
+		slot := strings.Contains(p, "/staging/") || strings.Contains(p, relpath.SlotsPrefix)
+		if !ofStore(p) || strings.Contains(p, "/history/") || staged && slot {
 			list = append(list, text)
 		}
 	}
