@@ -435,7 +435,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 				disk := fs.Crash(seed, simfs.Some)
 				disk.StopAt(m)
 				opts := c.opts
-				s2, oerr := rw.OpenSim(disk, &opts, rw.Sim{Nonce: "0009", Segment: c.sim.Segment, State: c.sim.State})
+				s2, oerr := rw.OpenSim(disk, &opts, rw.Sim{Nonce: "0009", Segment: c.sim.Segment, State: c.sim.State, Mount: c.sim.Mount})
 				disk.StopAt(-1)
 				if oerr == nil && s2 != nil {
 					break // recovery got through
