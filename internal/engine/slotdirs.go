@@ -390,6 +390,15 @@ func (s *Engine) eachSlotDir(fn func(*slotDir) error) error {
 	return nil
 }
 
+// SlotDirs are the directories of slots outside the state directory that are open,
+// as paths in the workspace.
+func (s *Engine) SlotDirs() (list []string) {
+	for _, d := range s.slotDirs.opened() {
+		list = append(list, d.path)
+	}
+	return list
+}
+
 // SyncSlots makes the removal of slots durable.
 func (s *Engine) SyncSlots() error {
 	return s.eachSlotDir(func(d *slotDir) error { return d.dir.Sync() })
@@ -421,6 +430,9 @@ func (s *Engine) tidySlotDirs() error {
 		}
 		if d.dir == nil && last || d.dir != nil && (last && !d.at.SameVolume(s.slotDirs.home.at) || !d.isUnused()) {
 			kept.Dirs = append(kept.Dirs, x)
+			continue
+		}
+		if d.dir == nil { // it is gone, or what is there is not ours
 			continue
 		}
 		s.dropSlotDir(d)

@@ -32,8 +32,8 @@ var mutants = []mutant{
 	{
 		Point: 4, Fault: "recovery removes slots of a writer that died while it ran",
 		File: "internal/engine/recovery.go",
-		Old:  "\treturn blocked, s.sweepSlots(names, &alive, out)",
-		New:  "\tnames, _ = s.Disk.Staging.Names()\n\treturn blocked, s.sweepSlots(names, &aliveness{s: s}, out)",
+		Old:  "\tfor _, x := range found {\n",
+		New:  "\tfor _, x := range found {\n\t\tx.names, _ = x.in.dir.Names()\n\t\talive = aliveness{s: s}\n",
 	},
 	{
 		Point: 5, Fault: "recovery infers from the content that a replacement is not published",
@@ -79,7 +79,7 @@ var mutants = []mutant{
 	{
 		Point: 11, Fault: "a slot that is gone says nothing",
 		File: "internal/engine/recovery_place.go",
-		Old:  "if p.f.witness != witnessGone {", New: "if true {",
+		Old:  "if p.witness != witnessGone {", New: "if true {",
 	},
 	{
 		Point: 13, Fault: "a write in place begins before the version before it is kept",

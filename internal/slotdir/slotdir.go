@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 
@@ -98,7 +99,8 @@ func OpenParent(root fsx.Dir, parent string) (dir fsx.Dir, done func(), err erro
 	return dir, func() { dir.Close() }, nil
 }
 
-// Remove removes the directories of a store that no process has open.
+// Remove removes the directories of a store that no process has open, those that are
+// this user's.
 func Remove(root fsx.Dir, l List) error {
 	var all error
 	for _, d := range l.Dirs {
@@ -122,6 +124,10 @@ func remove(root fsx.Dir, path string) error {
 		return unlessGone(err)
 	}
 	defer dir.Close()
+	st, err := dir.Stat()
+	if self := os.Geteuid(); err != nil || self >= 0 && st.UID != self && st.UID != 0 {
+		return err
+	}
 	names, err := dir.Names()
 	if err != nil {
 		return err
