@@ -101,7 +101,7 @@ var besideText = strings.Repeat("a line of the other process\n", 60)
 func init() {
 	for _, x := range attacks {
 		switch x.name {
-		case "replace", "delete", "move over", "tx":
+		case "create", "replace", "delete", "move over", "tx":
 			x.name, x.sim.Mount = x.name+", the state elsewhere", true
 			attacks = append(attacks, x)
 		}

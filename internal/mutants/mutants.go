@@ -144,4 +144,21 @@ var mutants = []mutant{
 		Old:  "\tif rec.Kind == journal.KindConflict {\n\t\treturn false, endedInConflict(rec)\n\t}\n",
 		New:  "\tif rec.Kind == journal.KindConflict {\n\t\trec.Kind = journal.KindCommit\n\t}\n",
 	},
+	{
+		Point: 25, Fault: "a directory of slots is used that its maker did not finish",
+		File: "internal/slotdir/slotdir.go",
+		Old:  "in == parent && d.Ready {", New: "in == parent {",
+	},
+	{
+		Point: 25, Fault: "a directory of slots is used that was emptied",
+		File: "internal/engine/slotdirs.go",
+		Old:  "err == nil && w == witnessSeen {", New: "err == nil && w <= witnessGone {",
+		Run: "TestSlotsThatAreNotOurs",
+	},
+	{
+		Point: 25, Fault: "a slot is emptied before the copy of its version is flushed",
+		File: "internal/engine/copies.go",
+		Old:  "err := s.flushFiles(files)", New: "var err error",
+		Run: "Elsewhere|NestedMount",
+	},
 }
