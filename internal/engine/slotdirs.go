@@ -88,7 +88,7 @@ func (x *slotDirs) is(st fsx.Stat) bool {
 
 // close removes the slots that were not used, where the store is not lost.
 func (x *slotDirs) close(lost bool) {
-	for _, d := range append(x.opened(), &x.home) {
+	for _, d := range append(slices.Clone(x.opened()), &x.home) {
 		if d.slots != nil && !lost {
 			d.slots.Close()
 		}
@@ -180,7 +180,11 @@ func (s *Engine) makeSlotDir(parent string, at fsx.Stat) (*slotDir, error) {
 		if first == nil {
 			first = err
 		}
-		if d != nil || err != nil && !isUnusable(err) || i == len(names) {
+		if err != nil && !isUnusable(err) {
+			s.leave(dir)
+			return nil, err
+		}
+		if d != nil || i == len(names) {
 			s.leave(dir)
 			return d, orTaken(d, first)
 		}
