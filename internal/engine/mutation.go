@@ -509,7 +509,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 	}
 	row.Base = m.Base
 	if m.Slot != nil && !m.Unchanged() {
-		row.Slot, row.Beside = m.Slot.Name, m.Slot.Mark != nil
+		row.Slot, row.SlotDir = m.Slot.Name, m.Slot.in.path
 	}
 	return row, nil
 }

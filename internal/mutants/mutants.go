@@ -32,8 +32,8 @@ var mutants = []mutant{
 	{
 		Point: 4, Fault: "recovery removes slots of a writer that died while it ran",
 		File: "internal/engine/recovery.go",
-		Old:  "\treturn blocked, s.sweepSlots(names, &alive, out)",
-		New:  "\tnames, _ = s.Disk.Staging.Names()\n\treturn blocked, s.sweepSlots(names, &aliveness{s: s}, out)",
+		Old:  "\tfor _, x := range found {\n",
+		New:  "\tfor _, x := range found {\n\t\tx.names, _ = x.in.dir.Names()\n\t\talive = aliveness{s: s}\n",
 	},
 	{
 		Point: 5, Fault: "recovery infers from the content that a replacement is not published",
@@ -79,7 +79,7 @@ var mutants = []mutant{
 	{
 		Point: 11, Fault: "a slot that is gone says nothing",
 		File: "internal/engine/recovery_place.go",
-		Old:  "if p.f.witness != witnessGone {", New: "if true {",
+		Old:  "if p.witness != witnessGone {", New: "if true {",
 	},
 	{
 		Point: 13, Fault: "a write in place begins before the version before it is kept",
@@ -143,5 +143,22 @@ var mutants = []mutant{
 		File: "internal/engine/rows.go",
 		Old:  "\tif rec.Kind == journal.KindConflict {\n\t\treturn false, endedInConflict(rec)\n\t}\n",
 		New:  "\tif rec.Kind == journal.KindConflict {\n\t\trec.Kind = journal.KindCommit\n\t}\n",
+	},
+	{
+		Point: 25, Fault: "a directory of slots is used that its maker did not finish",
+		File: "internal/slotdir/slotdir.go",
+		Old:  "in == parent && d.Ready {", New: "in == parent {",
+	},
+	{
+		Point: 25, Fault: "a directory of slots is used that was emptied",
+		File: "internal/engine/slotdirs.go",
+		Old:  "err == nil && w == witnessSeen {", New: "err == nil && w <= witnessGone {",
+		Run: "TestSlotsThatAreNotOurs",
+	},
+	{
+		Point: 25, Fault: "a slot is emptied before the copy of its version is flushed",
+		File: "internal/engine/copies.go",
+		Old:  "err := s.flushFiles(files)", New: "var err error",
+		Run: "Elsewhere|NestedMount",
 	},
 }
