@@ -26,7 +26,7 @@ type AnalyticsResult = analytics.Result
 // The journal is read twice, row by row, so the memory it takes grows only with
 // the number of names. Commits that were rolled back are not counted.
 //
-// Errors: [ErrInvalidArgument] for a time that is none, the storage details,
+// Errors: [ErrInvalidArgument] for an invalid time, the storage details,
 // [ErrStoreClosed], [ErrCanceled]. Nothing is changed on disk.
 func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsResult, error) {
 	a, err := s.begin(ctx, "analytics", "", r)

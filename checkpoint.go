@@ -106,7 +106,7 @@ type checkpointSave struct {
 	content []byte // the JSON text, or the string
 	head    checkpoint.Head
 	doc     *engine.Mutation
-	old     *checkpoint.Stored // what is there under the name; nil for nothing
+	old     *checkpoint.Stored // the checkpoint stored under the name; nil if there is none
 }
 
 // prepare judges the arguments.
@@ -204,7 +204,7 @@ func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault 
 	return nil
 }
 
-// plan looks at what is there under that name.
+// plan reads the checkpoint stored under that name.
 func (p *checkpointSave) plan(context.Context) error {
 	name := p.req.Name
 	old, err := p.s.checkpoints.Read(name, true)

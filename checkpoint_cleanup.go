@@ -144,7 +144,7 @@ func (p *cleanup) choose() error {
 	if err != nil {
 		return err
 	}
-	told := 0
+	listed := 0
 	for _, name := range names {
 		old, err := p.s.checkpoints.Read(name, false)
 		if engine.IsAbsent(err) {
@@ -158,7 +158,7 @@ func (p *cleanup) choose() error {
 			continue
 		}
 		brief, _ := json.Marshal(RemovedCheckpoint{Name: name, TTL: old.TTL, Reason: p.reason(old)}.brief())
-		if told += len(brief) + 1; len(p.due) == maxCleanup || p.c.Req.Key != "" && told > maxCleaned && len(p.due) > 0 {
+		if listed += len(brief) + 1; len(p.due) == maxCleanup || p.c.Req.Key != "" && listed > maxCleaned && len(p.due) > 0 {
 			p.more = true
 			continue
 		}

@@ -57,7 +57,7 @@ type CheckpointReadResult struct {
 //
 // Errors: [ErrCheckpointNotFound], [ErrHashDriftOnRead] for a damaged one (the
 // others are not affected; [Store.CheckpointCleanup] moves it to quarantine),
-// [ErrInvalidArgument] for a name that is none, [ErrBadStateDir], the storage
+// [ErrInvalidArgument] for an invalid name, [ErrBadStateDir], the storage
 // details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (CheckpointReadResult, error) {
 	about := []string{}

@@ -107,7 +107,7 @@ func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWrite
 	})
 }
 
-// ChunkAppend stores one piece of a session under the number behind the last
+// ChunkAppend stores one piece of a session under the number after the last
 // one. The number is given out under a lock, so pieces of any number of
 // processes get one each. With IdempotencyKey or ExpectIndex a repeated call
 // does not store the piece twice.

@@ -152,8 +152,8 @@ func (s *Store) newComposition(ctx context.Context, r ChunkComposeRequest) *comp
 	return p
 }
 
-// plan joins the pieces under the lock of the session: what is composed is
-// what is there when the commit happens.
+// plan joins the pieces under the lock of the session: it composes the
+// pieces that exist when the commit happens.
 func (p *composition) plan(ctx context.Context) error {
 	p.unspool()
 	sess, err := p.see(ctx)
@@ -278,7 +278,7 @@ func (p *composition) result(ctx context.Context, status Status) (ChunkComposeRe
 		out.CleanedUp = err == nil
 	}
 	r := p.c.receipt(p.out, status)
-	p.c.tell(r)
+	p.c.deliver(r)
 	out.OutputPath, out.SHA256, out.Bytes = r.Path, r.SHA256, r.Bytes
 	out.JournalID, out.Warnings, out.Receipt = r.JournalID, r.Warnings, r
 	if p.sess == nil { // replayed: the session knows, while it is there

@@ -171,7 +171,7 @@ type ChunkPreviewResult struct {
 // Errors: [ErrBadSession], [ErrInvalidArgument], [ErrTooLarge], [ErrSessionNotFound],
 // [ErrNoChunksFound], [ErrHashDriftOnRead] for a piece that was changed on disk,
 // naming its number, the path details for a
-// target path that is none, [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted],
+// target path that is invalid, [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted],
 // the storage details, [ErrStoreClosed], [ErrCanceled].
 func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
 	a, err := s.begin(ctx, "chunk_preview", "", sessionCall{s, r.Session, r})

@@ -84,7 +84,7 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 	}
 	rec := k.c.receipt(k.manifest, out.Status)
 	rec.SHA256, rec.Bytes = digest(""), 0 // of a session that is gone
-	k.c.tell(rec)
+	k.c.deliver(rec)
 	out.JournalID, out.Warnings, out.Receipt = rec.JournalID, rec.Warnings, rec
 	return out, nil
 }
@@ -109,7 +109,7 @@ func (k *chunkCall) planReset(ctx context.Context, out *ChunkResetResult) error 
 }
 
 // clearSession removes the pieces of a session whose reset is pending, then
-// its manifest, then its directory. Anybody may do it, also several at once:
+// its manifest, then its directory. Any process may do it, also several at once:
 // each commit looks whether there is still something to remove.
 func (s *Store) clearSession(ctx context.Context, op, caller, session string) error {
 	for done := false; !done; {
@@ -130,7 +130,7 @@ func (s *Store) clearSession(ctx context.Context, op, caller, session string) er
 			return err
 		}
 		defer chunks.Close()
-		chunks.Rmdir(session) // when it is empty; a stranger's file in it stays
+		chunks.Rmdir(session) // only when it is empty: foreign files are kept
 		return nil
 	})
 }

@@ -221,7 +221,7 @@ type ClaimedFile struct {
 }
 
 // claimedOf are those of some files that a session has claimed, unless the
-// changes are its own: those of sessions that are all the same one.
+// changes are its own, that is, unless all sessions are the claiming one.
 func (s *Store) claimedOf(files []ObservedFile, sessions ...string) (out []ClaimedFile) {
 	list, err := s.leases.List()
 	if err != nil || len(list) == 0 {

@@ -27,7 +27,7 @@ const (
 	ErrSymlinkLoop          Detail = "symlink_loop"
 )
 
-// What is there is not what the request expects: a file, a version, a key, or
+// The current state is not what the request expects: a file, a version, a key, or
 // another holder. Nothing was written unless Effect says otherwise.
 const (
 	ErrFileAlreadyExists    Detail = "file_already_exists"
@@ -124,7 +124,7 @@ const (
 )
 
 // The storage details, from DiskFull to JournalDamaged: what the file system
-// or the store's own files refuse. Behind them the states in which a store
+// or the store's own files refuse. After them, the states in which a store
 // takes no call, or none that writes. Effect says what is on disk.
 const (
 	ErrDiskFull         Detail = "disk_full"

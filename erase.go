@@ -84,7 +84,7 @@ type ErasedPlace struct {
 // else keep their size and their other bytes; only the secret is written over,
 // also in the names of files that a scan found. The stat index of the last scan
 // and snapshots lose the files that are named so.
-// Numbers of rows, cursors and the chain stay valid: notes in the journal tell
+// Numbers of rows, cursors and the chain stay valid: notes in the journal record
 // the hash of each row and file before and afterwards, and [Store.Check] accepts
 // them. Neither the secret nor a hash of it is written anywhere; hashes of
 // whole files that held it stay.
@@ -160,7 +160,7 @@ func (s *Store) whatToErase(r EraseRequest) (what admin.EraseRequest, err error)
 	default:
 		if what.Needle, err = needle.New(r.Secret); err != nil {
 			return what, fault.New(fault.InvalidArgument).With("argument", "secret").With("min_bytes", needle.MinBytes).
-				Hintf("a secret must have at least %d bytes that are not all the same; a shorter one would match by chance", needle.MinBytes)
+				Hintf("a secret must have at least %d bytes that are not all equal; a shorter one would match by chance", needle.MinBytes)
 		}
 		for name, text := range map[string]string{"caller": r.Caller, "session": r.Session, "reason": r.Reason} {
 			if what.Needle.Within([]byte(text)) {

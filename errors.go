@@ -76,8 +76,7 @@ func Actions() []Action {
 	return []Action{ActionRedact, ActionSplit, ActionEscape, ActionAskUser, ActionRetryLater, ActionAbort, ActionFixCall, ActionReadAgain}
 }
 
-// Effect says what is on disk after a failure. An error that does not
-// tell whether it happened is half an error.
+// Effect says what is on disk after a failure.
 type Effect string
 
 const (
@@ -86,7 +85,7 @@ const (
 	// EffectApplied: everything the caller asked for is on disk, although
 	// the call failed.
 	EffectApplied Effect = "applied"
-	// EffectUnknown: only the next Open, or [Store.Check], can tell.
+	// EffectUnknown: only the next Open, or [Store.Check], can determine it.
 	EffectUnknown Effect = "unknown"
 )
 
@@ -126,7 +125,7 @@ type Error struct {
 	Action      Action         // what to do next
 	Patterns    []string       // families the gate found, sorted
 	RetryBudget int            // identical attempts that are left
-	Stage       Stage          // where in the way of a write it failed
+	Stage       Stage          // the stage of the write path that failed
 	Effect      Effect         // what is on disk
 	Hint        string         // one sentence that says what to do next
 	Context     map[string]any // facts for programs, by name; of content only a few redacted lines

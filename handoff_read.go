@@ -317,7 +317,7 @@ func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *Hand
 		status = StatusUnchanged
 	}
 	rec := c.receipt(m, status)
-	c.tell(rec)
+	c.deliver(rec)
 	out.ReadBy, out.JournalID, out.Receipt = readers, rec.JournalID, &rec
 	out.Warnings = append(out.Warnings, rec.Warnings...)
 	return nil

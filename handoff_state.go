@@ -111,13 +111,13 @@ func (s *Store) hashClean(raw string) (string, error) {
 // drifted refuses to go on from a state that is not there any more. An error
 // shows no path that leads out of the workspace.
 func (s *Store) drifted(list []HandoffDrift) *fault.Fault {
-	told := append([]HandoffDrift{}, list[:min(len(list), maxTold)]...)
-	for i := range told {
-		if _, _, err := relpath.Clean(told[i].Path, s.engine.Tree.Rules); err != nil {
-			told[i].Path = ""
+	sent := append([]HandoffDrift{}, list[:min(len(list), maxTold)]...)
+	for i := range sent {
+		if _, _, err := relpath.Clean(sent[i].Path, s.engine.Tree.Rules); err != nil {
+			sent[i].Path = ""
 		}
 	}
-	e := fault.New(fault.StateDrift).With("drift_warnings", told)
+	e := fault.New(fault.StateDrift).With("drift_warnings", sent)
 	if n := len(list) - maxTold; n > 0 {
 		e.With("drift_omitted", n)
 	}

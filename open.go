@@ -111,20 +111,20 @@ func openTwice(attempt func(gave int64) (*Store, error)) (*Store, error) {
 	return s, nil
 }
 
-// openOn opens a store on a workspace that is already open: the way of tests
-// to a simulated file system.
-func openOn(ctx context.Context, root fsx.Dir, opts *Options, seam engine.Seam) (*Store, error) {
+// openOn opens a store on a workspace that is already open. Tests
+// use it with a simulated file system.
+func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.Seam) (*Store, error) {
 	o, e := opts.withDefaults()
 	if e != nil {
 		return nil, errorFrom(e)
 	}
 	return openTwice(func(gave int64) (*Store, error) {
-		s := newStore(o, seam)
+		s := newStore(o, hooks)
 		s.engine.Reserve.Gave = gave
 		s.engine.Disk.Root = root
 		s.engine.Tree = relpath.Tree{Root: root, Rules: relpath.Rules{Roots: []string{"/ws"}, Protected: []string{engine.StateDirName}}}
 		parent, name, err := root, engine.StateDirName, error(nil)
-		if at := strings.Split(seam.State, "/"); seam.State != "" {
+		if at := strings.Split(hooks.State, "/"); hooks.State != "" {
 			name = at[len(at)-1]
 			for _, up := range at[:len(at)-1] {
 				if parent, err = parent.OpenDir(up); err != nil {

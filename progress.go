@@ -24,7 +24,7 @@ const (
 	StepFiles    Stage = "files"    // files are compared with the journal
 )
 
-// WithProgress returns a context whose calls tell f how far they have come:
+// WithProgress returns a context whose calls report their progress to f:
 // writes of a stream, composing, undoing, checking, and any other call that
 // takes long. A report comes at the start of a step and while the step goes
 // on, two of them at least 100 ms apart. A call that is over sooner than that
@@ -59,10 +59,10 @@ type meter struct {
 	mu    sync.Mutex
 	last  time.Time // of the newest report, at first of the start
 	p     Progress
-	told  Progress
+	sent  Progress
 	open  bool        // long work was announced
 	items bool        // Done counts things, not bytes
-	late  *time.Timer // will tell what it was too early for
+	late  *time.Timer // sends a report that was held back
 	over  bool
 }
 
@@ -94,7 +94,7 @@ func (m *meter) at(stage Stage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.p.Stage, m.p.Message = stage, ""
-	m.tell()
+	m.update()
 }
 
 // work announces long work, which is reported at once, with what it adds to the
@@ -114,11 +114,11 @@ func (m *meter) work(stage Stage, amount int64, message string) {
 
 // announce reports at once what has not been reported. The caller holds mu.
 func (m *meter) announce() {
-	if !m.open && m.told == (Progress{}) {
+	if !m.open && m.sent == (Progress{}) {
 		m.last = time.Time{}
 	}
 	m.open = true
-	m.tell()
+	m.update()
 }
 
 // things is work whose account is in things; the bytes that are moved on the
@@ -149,12 +149,12 @@ func (m *meter) add(n int64, items bool) {
 	if m.p.Total > 0 {
 		m.p.Total = max(m.p.Total, m.p.Done) // there was more than announced
 	}
-	m.tell()
+	m.update()
 }
 
-// tell reports, now or when it is time. The caller holds mu.
-func (m *meter) tell() {
-	if m.over || m.p == m.told {
+// update reports, now or when it is time. The caller holds mu.
+func (m *meter) update() {
+	if m.over || m.p == m.sent {
 		return
 	}
 	wait := m.every - time.Since(m.last)
@@ -165,15 +165,15 @@ func (m *meter) tell() {
 	if m.late == nil {
 		// Without this a step that is one long wait, such as a flush, would
 		// never be reported.
-		m.late = time.AfterFunc(wait, m.tellLate)
+		m.late = time.AfterFunc(wait, m.updateLate)
 	}
 }
 
-func (m *meter) tellLate() {
+func (m *meter) updateLate() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.late = nil
-	m.tell()
+	m.update()
 }
 
 // report calls the listener. It holds mu all the while: that keeps the reports
@@ -183,7 +183,7 @@ func (m *meter) report() {
 		recover()
 		m.last = time.Now()
 	}()
-	m.told = m.p
+	m.sent = m.p
 	m.f(m.p)
 }
 
@@ -212,7 +212,7 @@ func (m *meter) reading(src io.Reader) {
 	if sized, ok := src.(interface{ Len() int }); ok {
 		m.p.Total = m.p.Done + int64(sized.Len())
 	}
-	m.tell()
+	m.update()
 }
 
 // long announces that what the call is at is more than a moment's work.

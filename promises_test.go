@@ -356,7 +356,7 @@ func TestStrangers(t *testing.T) {
 	disarm = at(rw.StagePublish, func() { os.WriteFile(name("a.txt"), []byte("stranger was here"), 0o644) })
 	r, err := s.SafeWrite(background, put("a.txt", "ours two", rw.ModeOverwrite))
 	disarm()
-	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnStrangerKept {
+	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnForeignWriteKept {
 		t.Fatalf("overwrite: %v %v", err, r.Warnings)
 	}
 	kept, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("stranger was here")[:2], hash("stranger was here")))

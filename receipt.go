@@ -28,7 +28,7 @@ type Receipt struct {
 	DryRun bool `json:"dry_run"`
 	// Path of the file as requested, relative to the workspace.
 	Path string `json:"path"`
-	// Resolved path behind a symbolic link, when different.
+	// Path after symbolic links are resolved, when different.
 	RealPath string `json:"real_path,omitempty"`
 	// SHA-256 of the whole final file, lower-case hexadecimal.
 	SHA256 Digest `json:"sha256,omitzero"`
@@ -82,8 +82,8 @@ const (
 	WarnStateDirVisible     = "state_dir_not_gitignored"
 	WarnHistorySkipped      = "history_skipped"
 	WarnNameNotPortable     = "name_not_portable"
-	WarnStrangerRace        = "stranger_race_possible"
-	WarnStrangerKept        = "stranger_bytes_kept"
+	WarnForeignWriteRace    = "stranger_race_possible"
+	WarnForeignWriteKept    = "stranger_bytes_kept"
 	WarnRewrittenInPlace    = "rewritten_in_place"
 	WarnDurabilityUnproven  = "durability_unverified"
 	WarnContentWasObject    = "content_was_object"
@@ -140,8 +140,8 @@ var warningHints = map[string]string{
 	WarnStateDirVisible:     "git does not ignore the state directory; its .gitignore is missing or overridden",
 	WarnHistorySkipped:      "the previous version could not be moved into history; the next open tries again",
 	WarnNameNotPortable:     "the name cannot be used on Windows",
-	WarnStrangerRace:        "this file system cannot exchange two names, so bytes that another program writes at the same moment could be lost",
-	WarnStrangerKept:        "another program changed the file during the write; its content is kept in history",
+	WarnForeignWriteRace:    "this file system cannot exchange two names, so bytes that another program writes at the same moment could be lost",
+	WarnForeignWriteKept:    "another program changed the file during the write; its content is kept in history",
 	WarnRewrittenInPlace:    "the file was rewritten in place; a reader could have seen old and new bytes mixed",
 	WarnDurabilityUnproven:  "the file system is a network or FUSE file system, whose flushes cannot be relied on",
 	WarnContentWasObject:    "content was a JSON value and was written as indented JSON",
@@ -255,7 +255,7 @@ func (c *commit) status() Status {
 func (c *commit) finished() (Receipt, Status) {
 	status := c.status()
 	r := c.receipt(c.First(), status)
-	c.tell(r)
+	c.deliver(r)
 	return r, status
 }
 
@@ -267,9 +267,9 @@ func (c *commit) wroteAt() string {
 	return c.Began.UTC().Format(engine.TimeFormat)
 }
 
-// tell hands the receipt of a commit that ended well to the sink and to the
+// deliver passes the receipt of a successful commit to the sink and to the
 // observers.
-func (c *commit) tell(r Receipt) {
+func (c *commit) deliver(r Receipt) {
 	c.s.deliver(r)
 	c.observe(r, nil)
 }
@@ -322,5 +322,5 @@ func (s *Store) deliver(r Receipt) {
 			sink(r)
 		}()
 	}
-	s.watchers.tell(r)
+	s.watchers.send(r)
 }

@@ -58,7 +58,7 @@ type RestoreResult struct {
 //
 // When the file is not what the journal last wrote, another program changed it
 // without this store, and Restore fails with [ErrChangedOutside] unless force is
-// set; then what is there goes into history. Errors besides: the path details,
+// set; then the current content goes into history. Errors besides: the path details,
 // [ErrInvalidArgument], [ErrVersionNotFound], [ErrVersionNotKept] for bytes that are no
 // longer there, [ErrHashDriftOnRead], and those of [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {

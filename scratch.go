@@ -240,7 +240,7 @@ func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) (Recei
 	if c.Replayed != nil {
 		r.PrevSHA256 = digest("")
 	}
-	c.tell(r)
+	c.deliver(r)
 	return r, status
 }
 

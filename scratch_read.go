@@ -313,8 +313,8 @@ func (s *Store) stateOfObject(object string) string {
 }
 
 // stateDirVisible reports whether git would see the state directory: its own
-// .gitignore has to ignore everything, and nothing behind that line may take
-// it back. A .gitignore of the workspace that names the directory does as
+// .gitignore has to ignore everything, and nothing after that line may
+// re-include it. A .gitignore of the workspace that names the directory does as
 // well.
 func (s *Store) stateDirVisible() (bool, error) {
 	own, err := durable.ReadFile(s.engine.Disk.State, engine.IgnoreName, engine.MetaLimit)

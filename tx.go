@@ -148,7 +148,7 @@ type TxOpResult struct {
 // all of them are there or none. All paths are locked, in sorted order, and
 // all preconditions judged, before anything is staged.
 //
-// Errors: those of the single verbs, with context.op_index telling which
+// Errors: those of the single verbs, with context.op_index naming the
 // operation; [ErrInvalidArgument] for no operation or more than 256 of them, and
 // for a move together with another operation on the same file. None of the
 // files is changed then, unless Effect says otherwise.

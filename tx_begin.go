@@ -69,7 +69,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	case c.Replayed != nil:
 		out.TxID, out.Receipt.Path = c.Replayed.Tx, c.Replayed.Muts[0].Path
 	case r.DryRun:
-		out.TxID = "" // there is none that could be named
+		out.TxID = "" // nothing was staged
 	}
 	return out, nil
 }

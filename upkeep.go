@@ -123,7 +123,7 @@ func (u *upkeep) done(status Status, warnings []Warning) Receipt {
 	if u.Seq > 0 && status == StatusSucceeded {
 		r.JournalSeq, r.JournalID = u.Seq, engine.JournalID(u.Seq, 0)
 	}
-	u.c.tell(r)
+	u.c.deliver(r)
 	return r
 }
 

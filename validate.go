@@ -64,7 +64,7 @@ type ValidateResult struct {
 // what [Options.Validators] adds. Nothing outside is called, nothing is
 // changed on disk.
 //
-// Errors: [ErrTooLarge], the path details for a target path that is none, [ErrStoreClosed].
+// Errors: [ErrTooLarge], the path details for an invalid target path, [ErrStoreClosed].
 func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult, error) {
 	a, err := s.begin(ctx, "validate", r.TargetPath, r)
 	if err != nil {

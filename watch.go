@@ -71,8 +71,8 @@ func (ws *watchers) remove(w *watcher) {
 	ws.some.Store(len(ws.list) > 0)
 }
 
-// tell hands a receipt to all. It never waits for any of them.
-func (ws *watchers) tell(r Receipt) {
+// send passes a receipt to all watchers without waiting for them.
+func (ws *watchers) send(r Receipt) {
 	if !ws.some.Load() {
 		return
 	}
@@ -129,7 +129,7 @@ type watcher struct {
 func (w *watcher) put(r Receipt) {
 	w.mu.Lock()
 	if w.missed > 0 || len(w.waiting) >= maxWaiting {
-		w.missed++ // until the watcher has been told, so that the order stays
+		w.missed++ // until the watcher has received the count, so that the order is kept
 	} else {
 		w.waiting = append(w.waiting, r)
 	}
@@ -205,6 +205,6 @@ func (w *watcher) call(r Receipt) {
 func missedReceipts(n int) Receipt {
 	return Receipt{Op: OpMissed, ToolVersion: Version, Durability: "none", Warnings: []Warning{{
 		Reason: WarnReceiptsMissed,
-		Hint:   fmt.Sprintf("%d receipts came faster than they were taken; the journal tells what happened", n),
+		Hint:   fmt.Sprintf("%d receipts were dropped because the watcher was too slow; the journal has the changes", n),
 	}}}
 }

@@ -59,7 +59,7 @@ type ticket struct {
 	reign   int // of the key that signed it
 }
 
-// office issues tickets and takes them back.
+// office issues and redeems tickets.
 type office struct {
 	now func() time.Time
 

@@ -15,7 +15,7 @@ import (
 type Dashboard struct {
 	// Open opens the store to look at it, read-only. Each look closes it again.
 	Open func(context.Context) (*rw.Store, error)
-	// Undo takes back the commit that a person has chosen and confirmed. nil:
+	// Undo undoes the commit that a person has chosen and confirmed. nil:
 	// nothing can be undone.
 	Undo *rw.Store
 	// State is the state directory of the store.

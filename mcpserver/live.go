@@ -15,7 +15,7 @@ type live struct {
 	host  *host
 	ready prepared
 	subs  *subscriptions
-	told  tellings
+	sent  onceMessages
 	roots rootsSeen
 }
 

@@ -111,7 +111,7 @@ func TestPreparedIsForOneRequest(t *testing.T) {
 // TestTellingsAreBounded: clients that call themselves something new each time
 // do not fill the memory.
 func TestTellingsAreBounded(t *testing.T) {
-	var told tellings
+	var told onceMessages
 	for i := range 10 * maxGreeted {
 		if !told.first(fmt.Sprint(i), "event") || told.first(fmt.Sprint(i), "event") {
 			t.Fatal("told twice or never")

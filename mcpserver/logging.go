@@ -23,14 +23,14 @@ const loggerName = "resilientwrite"
 // maxGreeted is how many clients without a session are remembered.
 const maxGreeted = 1000
 
-// tellings remembers which one-time messages each client has received.
-type tellings struct {
+// onceMessages remembers which one-time messages each client has received.
+type onceMessages struct {
 	mu   sync.Mutex
 	done map[string]bool // by client and event
 }
 
 // first reports whether a client has not received a message yet.
-func (t *tellings) first(client, event string) bool {
+func (t *onceMessages) first(client, event string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := client + "\x00" + event
@@ -44,7 +44,7 @@ func (t *tellings) first(client, event string) bool {
 	return true
 }
 
-func (t *tellings) forget(client string, events ...string) {
+func (t *onceMessages) forget(client string, events ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range events {
@@ -57,7 +57,7 @@ func (l *live) offerLogging(s *server.MCPServer, hooks *server.Hooks) {
 	server.WithLogging()(s)
 	hooks.AddAfterSetLevel(func(ctx context.Context, _ any, _ *mcp.SetLevelRequest, _ *mcp.EmptyResult) { l.greet(ctx) })
 	hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) {
-		l.told.forget(session.SessionID(), eventRecovery, eventRoots, eventMalformed, eventPoisoned)
+		l.sent.forget(session.SessionID(), eventRecovery, eventRoots, eventMalformed, eventPoisoned)
 	})
 }
 
@@ -81,7 +81,7 @@ func hears(ctx context.Context, level mcp.LoggingLevel) bool {
 // once reports whether a client should receive a one-time message that it has
 // not received yet.
 func (l *live) once(ctx context.Context, level mcp.LoggingLevel, event string) bool {
-	return hears(ctx, level) && l.told.first(clientOf(ctx), event)
+	return hears(ctx, level) && l.sent.first(clientOf(ctx), event)
 }
 
 // say sends a message to the client.

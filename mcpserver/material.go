@@ -124,7 +124,7 @@ func (p *page) showHandoff(path string) (found bool, changed int, err error) {
 			p.say("There is no handoff.")
 			return false, 0, nil
 		}
-		p.say("There is a handoff, but it cannot be read: %s.", p.host.told(e))
+		p.say("There is a handoff, but it cannot be read: %s.", p.host.clientError(e))
 		return false, 0, nil
 	}
 	p.show("The handoff:", envelopeText(&r), 12<<10)

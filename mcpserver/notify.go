@@ -23,7 +23,7 @@ import (
 // Subscribers hear of what changed from the journal: that way they hear of
 // every file of a commit, and of the commits of other processes as well. The
 // receipts of this process only say when to look; otherwise the journal is
-// looked at once a second, as long as anybody is subscribed.
+// polled once a second while there are subscribers.
 
 const (
 	pollEvery    = time.Second
@@ -103,7 +103,7 @@ type subscriber struct {
 	topics map[topic]string // with the address as the client wrote it
 	due    map[topic]bool   // changed, and not sent yet
 	after  time.Time        // nothing is sent before
-	tell   func(uri string) error
+	send   func(uri string) error
 }
 
 var (
@@ -223,7 +223,7 @@ func toStream(session server.ClientSession, id any) func(string) error {
 }
 
 // add subscribes a client to what is ours of some addresses.
-func (s *subscriptions) add(client any, tell func(string) error, after time.Time, uris ...string) {
+func (s *subscriptions) add(client any, send func(string) error, after time.Time, uris ...string) {
 	topics := map[topic]string{}
 	for _, uri := range uris {
 		if t, ok := topicOf(uri); ok {
@@ -237,7 +237,7 @@ func (s *subscriptions) add(client any, tell func(string) error, after time.Time
 	defer s.mu.Unlock()
 	one := s.all[client]
 	if one == nil {
-		one = &subscriber{topics: map[topic]string{}, due: map[topic]bool{}, after: after, tell: tell}
+		one = &subscriber{topics: map[topic]string{}, due: map[topic]bool{}, after: after, send: send}
 		s.all[client] = one
 	}
 	for t, uri := range topics {
@@ -386,7 +386,7 @@ func (one *subscriber) flush() error {
 		return errEarly
 	}
 	for _, t := range slices.SortedFunc(maps.Keys(one.due), topic.compare) {
-		if err := one.tell(one.topics[t]); err != nil {
+		if err := one.send(one.topics[t]); err != nil {
 			return err
 		}
 		delete(one.due, t)

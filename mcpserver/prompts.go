@@ -130,7 +130,7 @@ func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]strin
 		return "", err
 	}
 	if !l.host.box.Allow() {
-		return "", l.host.told(rw.NewError("prompt", rw.ErrRateLimited, "", nil))
+		return "", l.host.clientError(rw.NewError("prompt", rw.ErrRateLimited, "", nil))
 	}
 	out := &page{host: l.host, ctx: toolbox.ForAgents(ctx)}
 	if err := p.write(out, args); err != nil {
@@ -217,7 +217,7 @@ func handoffStates() []string {
 func recoverWrite(p *page, args map[string]string) error {
 	list, err := p.host.store.DraftList(p.ctx, rw.DraftListRequest{})
 	if err != nil {
-		return p.host.told(rw.AsError("prompt", err))
+		return p.host.clientError(rw.AsError("prompt", err))
 	}
 	i := 0
 	if ref := args["draft_ref"]; ref != "" {

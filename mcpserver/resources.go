@@ -187,7 +187,7 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 		return readOutcome{absent: scheme + " (there is no resource with this address; see resources/list and resources/templates/list)"}
 	}
 	if !l.host.box.Allow() {
-		return readOutcome{err: l.host.told(rw.NewError("read", rw.ErrRateLimited, "", nil))}
+		return readOutcome{err: l.host.clientError(rw.NewError("read", rw.ErrRateLimited, "", nil))}
 	}
 	contents, err := r.read(l.host, toolbox.ForAgents(ctx), uri, arg)
 	if err == nil {
@@ -195,9 +195,9 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 	}
 	e := rw.AsError("read", err)
 	if _, template := r.prefix(); isAbsent(e, template) {
-		return readOutcome{absent: fmt.Sprintf("%s (%s)", r.uri, l.host.told(e))}
+		return readOutcome{absent: fmt.Sprintf("%s (%s)", r.uri, l.host.clientError(e))}
 	}
-	return readOutcome{err: l.host.told(e)}
+	return readOutcome{err: l.host.clientError(e)}
 }
 
 // isAbsent reports whether there is no such resource, or none that may be
@@ -228,9 +228,9 @@ func lastDetail(e *rw.Error) rw.Detail {
 	return d
 }
 
-// told is an error as text for a client: what, where, and what to do. It
+// clientError is an error as text for a client: what, where, and what to do. It
 // contains no content and no path from outside the workspace.
-func told(e *rw.Error) error {
+func clientError(e *rw.Error) error {
 	hint := e.Hint
 	d := e.Detail
 	if last := lastDetail(e); last != "" {
@@ -247,8 +247,8 @@ func told(e *rw.Error) error {
 	return errors.New(text)
 }
 
-// told is an error as text for a client of this server.
-func (h *host) told(e *rw.Error) error { return errors.New(h.box.Words(told(e).Error())) }
+// clientError is an error as text for a client of this server.
+func (h *host) clientError(e *rw.Error) error { return errors.New(h.box.Words(clientError(e).Error())) }
 
 // jsonContents is a resource of JSON with a note in front.
 func jsonContents(uri string, v any, note string) (mcp.ResourceContents, error) {

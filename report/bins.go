@@ -63,7 +63,7 @@ func (a axis) from(i int) time.Time { return time.Unix(a.start+int64(i)*a.width,
 // that is an hour off.
 func (a axis) dayOf(i int) string { return a.from(i).Add(2 * time.Hour).Format("2006-01-02") }
 
-// span tells of a bar.
+// span is the period of a bar, in words.
 func (a axis) span(i int) string {
 	from, to := a.from(i), a.from(i+1)
 	if a.width >= day {
@@ -75,7 +75,7 @@ func (a axis) span(i int) string {
 	return from.Format("2006-01-02 15:04") + " to " + to.Format("2006-01-02 15:04")
 }
 
-// label is what stands below the beginning of a bar.
+// label is the text below the beginning of a bar.
 func (a axis) label(i int) string {
 	t := a.from(i)
 	switch {
@@ -87,7 +87,7 @@ func (a axis) label(i int) string {
 	return t.Format("15:04")
 }
 
-// labelled is every how many bars a label stands.
+// labelled is the number of bars per label.
 func (a axis) labelled() int { return max(1, (a.n+6)/7) }
 
 // length is how long a bar is, in words.

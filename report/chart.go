@@ -56,7 +56,7 @@ type mark struct {
 	Label, Anchor string
 }
 
-// bars stand above each other and have one explanation.
+// bars are charts above each other with one legend.
 type bars struct {
 	Title string
 	Rects []rect
@@ -181,7 +181,7 @@ func timeline(s *summary, x axis, refused []int) *chart {
 	return c
 }
 
-// words tells the parts of a bar.
+// words names the parts of a bar.
 func words(n []int) string {
 	var list []string
 	for k := range series {

@@ -71,7 +71,7 @@ func (c *Comparer) Spent() bool { return c.cost <= 0 || c.compare <= 0 }
 
 // Text takes in one version of a file. Its secrets are taken out here, before
 // anything is compared: a hunk may show the middle of a secret whose beginning,
-// by which it is known, lies outside.
+// by which it is recognized, is outside.
 func (c *Comparer) Text(data []byte) Text {
 	switch {
 	case c.Spent():
@@ -147,7 +147,7 @@ func lines(s string) int {
 }
 
 // show takes over the lines that fit. They are cleaned once more, together:
-// what was apart in both versions may lie side by side in the diff.
+// what was apart in both versions may be adjacent in the diff.
 func (c *Comparer) show(d *Diff, u *udiff.UnifiedDiff) {
 	var all []string
 	for _, h := range u.Hunks {
@@ -195,7 +195,7 @@ func opOf(k udiff.OpKind) string {
 	return " "
 }
 
-// digest tells two long names apart.
+// digest distinguishes two long names.
 func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:4])

@@ -37,7 +37,7 @@ type deed struct {
 	path, caller, session string
 }
 
-// noTime is the time of a row that tells none.
+// noTime is the time of a row that has none.
 const noTime = -1 << 62
 
 // NewActivity returns an Activity of at most so many rows. Rows before since
@@ -100,7 +100,7 @@ func (a *Activity) name(s string) string {
 	return kept
 }
 
-// abort takes back a commit. Its rows may come yet.
+// abort removes a commit. Its rows may follow later.
 func (a *Activity) abort(seq uint64) {
 	if len(a.aborted) < a.most {
 		a.aborted[seq] = true
@@ -121,8 +121,8 @@ func (a *Activity) event(r Row) {
 // Dropped is how many rows did not fit.
 func (a *Activity) Dropped() int { return a.dropped }
 
-// Hot returns the files that were written most often, at most n: what a report
-// shows the versions of when nobody names files.
+// Hot returns the files that were written most often, at most n: a report
+// shows their versions when no files are named.
 func (a *Activity) Hot(n int) []string {
 	var list []string
 	for _, f := range a.summary().files {
@@ -171,7 +171,7 @@ type sessionSum struct {
 	times       []int64
 }
 
-// summary counts the rows that were not taken back.
+// summary counts the rows that were not rolled back.
 func (a *Activity) summary() *summary {
 	if a.sum != nil {
 		return a.sum
@@ -273,8 +273,8 @@ func named(s string) string {
 	return s
 }
 
-// instant is the time that a row tells. One that no calendar of four digits
-// holds is none.
+// instant is the time of a row. A time whose year does not fit four
+// digits is invalid.
 func instant(ts string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339Nano, ts)
 	if err != nil || t.UTC().Year() < 1970 || t.UTC().Year() > 9999 {

@@ -13,14 +13,14 @@ import (
 type Overview struct {
 	Rows    uint64    `json:"rows"`    // number of the newest row
 	From    uint64    `json:"from"`    // rows from here on were read
-	Running []Call    `json:"running"` // calls under way that last, or hold locks, the oldest first
+	Running []Call    `json:"running"` // long calls in progress, or calls that hold locks, oldest first
 	Changes []Change  `json:"changes"` // the newest commits, newest first
 	Refused []Refusal `json:"refused"` // the newest refusals and conflicts, newest first
-	Waiting []Waiting `json:"waiting"` // what only goes on when somebody does something
+	Waiting []Waiting `json:"waiting"` // what needs action by a person to continue
 	Stopped []string  `json:"stopped"` // why nothing can be written, in sentences
 }
 
-// Call is a call under way in any process.
+// Call is a call in progress in any process.
 type Call struct {
 	Op     string   `json:"op"`
 	Paths  []string `json:"paths"` // those that are known

@@ -17,7 +17,7 @@ var styleSource string
 //go:embed page.html
 var pageSource string
 
-// style is the style sheet as it stands in the page. Its comments are for those
+// style is the style sheet as it appears in the page. Its comments are for those
 // who read the source; html/template would take them out, and then the page
 // would not match the hash in its policy.
 var style = strings.TrimSpace(regexp.MustCompile(`(?s)/\*.*?\*/\n?`).ReplaceAllString(styleSource, ""))

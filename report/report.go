@@ -17,7 +17,7 @@ import "time"
 // shown; the page says what it leaves out.
 type Input struct {
 	Title    string    // heading; empty: a general one
-	Made     time.Time // when; it stands in the page, and all times are in its zone
+	Made     time.Time // when; shown in the page, whose times are all in its zone
 	Since    time.Time // rows before it were left out; zero: none were
 	Overview *Overview // what a person asks first; nil: it is left out
 	Facts    []Fact    // of the store
@@ -88,7 +88,7 @@ type File struct {
 	Now      *Now      // nil: the file is what its newest version says
 }
 
-// Now is a file on disk that its newest version does not tell of.
+// Now is a file on disk that differs from its newest version.
 type Now struct {
 	Gone bool
 	Diff Diff // from the newest version

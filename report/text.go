@@ -72,7 +72,7 @@ func join(list []piece) []piece {
 	return out
 }
 
-// middle cuts the middle out of a text that is too long: the ends tell more.
+// middle cuts the middle out of a text that is too long: the ends are more useful.
 // One that turns between both kinds of pieces all the time takes much markup,
 // so it is cut as well.
 func middle(list []piece, most int) []piece {

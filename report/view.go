@@ -62,7 +62,7 @@ type table struct {
 	Heads       []head
 	Rows        [][]cell
 	More        string // what is not in it
-	Small       bool   // stands beside others
+	Small       bool   // is shown beside others
 }
 
 type head struct{ Text, Class string }
@@ -143,7 +143,7 @@ const stampFormat = "2006-01-02 15:04:05"
 // stamp is a time on the clock of those who read the page.
 func (p *page) stamp(t time.Time) string { return t.In(p.in.Made.Location()).Format(stampFormat) }
 
-// time is a time that a row tells.
+// time is the time of a row.
 func (p *page) time(ts string) cell {
 	t, ok := instant(ts)
 	if !ok {
@@ -281,7 +281,7 @@ func (p *page) moment() bool {
 	return ok1 && ok2 && last.Sub(first) < time.Minute
 }
 
-// rate is a number of writes per minute; of many, nobody wants the hundredths.
+// rate is a number of writes per minute; large ones are shown without hundredths.
 func rate(x float64) string {
 	if x >= 100 && x < 1e15 {
 		return count(int64(math.Round(x)))
@@ -338,7 +338,7 @@ func (p *page) covered() string {
 	}
 	text += "."
 	if untimed := p.untimed(); untimed > 0 {
-		text += " " + counted(untimed, "write tells", "writes tell") + " no time and stands in no chart."
+		text += " " + counted(untimed, "write has", "writes have") + " no time and is in no chart."
 	}
 	return text
 }

@@ -130,9 +130,9 @@ func (of *offer) answer(ctx context.Context, b *Toolbox, name string, args []byt
 		return b.failure(of.name, rw.NewError(of.name, rw.ErrRateLimited, "", nil))
 	}
 	if b.store != nil {
-		told, end := adapter.Tell(ctx, b.store, of.name, args)
+		reported, end := adapter.ReportCall(ctx, b.store, of.name, args)
 		defer end()
-		ctx = told
+		ctx = reported
 	}
 	v, err := of.call(context.WithValue(ctx, onCallKey{}, one), b, args)
 	if err != nil {
@@ -171,7 +171,7 @@ func (b *Toolbox) failure(tool string, e *rw.Error) reply {
 	rec := b.recordOf(&receipt)
 	rec.InvocationID, _ = e.Context["invocation_id"].(string)
 	rec.Code = e.Code()
-	if was, told := e.Context["journaled"].(bool); told {
+	if was, ok := e.Context["journaled"].(bool); ok {
 		rec.Journaled = was
 	}
 	if b.brief {
@@ -201,9 +201,9 @@ func (b *Toolbox) recordOf(r *rw.Receipt) *Receipt {
 	if r == nil || r.Op == "" {
 		return &Receipt{}
 	}
-	told := *r
-	told.Warnings = b.set.warnings(r.Warnings)
-	return &Receipt{Receipt: told, InvocationID: r.InvocationID, Journaled: r.JournalSeq > 0}
+	out := *r
+	out.Warnings = b.set.warnings(r.Warnings)
+	return &Receipt{Receipt: out, InvocationID: r.InvocationID, Journaled: r.JournalSeq > 0}
 }
 
 // receiptOf is the receipt of a reply, nil when it has none.

@@ -14,7 +14,7 @@ const (
 	refusals    = "Every refusal is JSON with error, suggested_action and context.hint; follow the hint. Repeating the same call is refused after a few attempts. suggested_action redact: call rw_redact with context.draft_ref and write the result. context.effect says whether the disk was changed.\n"
 	rawMaterial = "Keep raw material with rw_scratch_put and progress with rw_checkpoint."
 	handoffs    = " Call rw_handoff_read first, and rw_handoff_write when you stop."
-	briefly     = "fix_call: correct the call and send it. read_again: look at the file, then make the call anew. ask_user: only then ask a person.\n"
+	briefly     = "fix_call: correct the call and send it. read_again: look at the file, then make the call again. ask_user: only then ask a person.\n"
 )
 
 // Instructions are [Instructions] without the tools that are not listed.

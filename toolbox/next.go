@@ -167,7 +167,7 @@ var remedy = map[rw.Detail]func(e *rw.Error) []NextAction{
 // readFirst is a look at the file, where there is one.
 func readFirst(when string) func(*rw.Error) []NextAction {
 	return func(e *rw.Error) []NextAction {
-		if is, told := e.Context["actual_prev_sha256"]; told && is == "" {
+		if is, ok := e.Context["actual_prev_sha256"]; ok && is == "" {
 			return nil
 		}
 		return []NextAction{step("read", when, pathArg(e))}

@@ -112,14 +112,14 @@ func readFile(s *rw.Store, ctx context.Context, in readArgs) (readReply, error) 
 	return out, nil
 }
 
-// next sets where the file goes on behind n bytes of it.
+// next sets where the file continues after n bytes.
 func (r *readReply) next(n int) {
 	if r.Truncated {
 		r.NextOffset = r.Offset + int64(n)
 	}
 }
 
-// wholeLines leaves out the end of a text behind its last line end, if it has
+// wholeLines leaves out the end of a text after its last line end, if it has
 // one.
 func wholeLines(text string) string {
 	if end := strings.LastIndexByte(text, '\n') + 1; end > 0 {
@@ -258,7 +258,7 @@ const otherText = -1
 
 // lineNumbers remembers on which line a byte of a file is, for the pages after
 // the first. The hash of the file is part of the name, so that a file that
-// changed is counted anew.
+// changed is counted again.
 type lineNumbers struct {
 	mu sync.Mutex
 	at map[string]int64

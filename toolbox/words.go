@@ -169,8 +169,8 @@ func (set *toolset) warnings(list []rw.Warning) []rw.Warning {
 // worded is a value of the context of a refusal in the words of this server.
 func (set *toolset) worded(v any) any {
 	m, ok := v.(map[string]any)
-	hint, told := m["hint"].(string)
-	if !ok || !told {
+	hint, isText := m["hint"].(string)
+	if !ok || !isText {
 		return v
 	}
 	m = maps.Clone(m)

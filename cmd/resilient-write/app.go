@@ -28,7 +28,7 @@ type app struct {
 	env  func(string) string
 	in   io.Reader // to ask what it is; it is read as stdin
 	out  *output
-	errs io.Writer // terminal check and progress bar; messages go to told
+	errs io.Writer // terminal check and progress bar; messages go to messages()
 
 	stdin io.Reader // what in holds, until Ctrl-C
 
@@ -115,7 +115,7 @@ func (a *app) end(err error) rw.Code {
 	case errors.As(err, &r):
 		code, _ := r.env.Context["code"].(float64)
 		a.done.code = rw.Code(code)
-		fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+spoken(r.text("hint")), "; "))
+		fmt.Fprintf(a.messages(), "resilient-write: %s\n", strings.TrimSuffix(r.Error()+"; "+spoken(r.text("hint")), "; "))
 	case errors.As(err, &u):
 		a.fail(rw.NewError(a.command, rw.ErrInvalidArgument, u.hint, map[string]any{"problem": u.what}), u.what, rw.CodeUsage)
 	case errors.As(err, &no):
@@ -175,7 +175,7 @@ func (a *app) alsoFailed(err error, then string) {
 		what = "interrupted before it was read"
 	}
 	a.done.code = max(a.done.code, code)
-	fmt.Fprintf(a.told(), "resilient-write: the result could not be written: %s%s\n", what, then)
+	fmt.Fprintf(a.messages(), "resilient-write: the result could not be written: %s%s\n", what, then)
 }
 
 // fail reports an error: a sentence for people, the envelope for programs.
@@ -189,11 +189,11 @@ func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 		}
 	}
 	a.done.code = code
-	fmt.Fprintf(a.told(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+spoken(e.Hint), "; "))
+	fmt.Fprintf(a.messages(), "resilient-write: %s\n", strings.TrimSuffix(what+"; "+spoken(e.Hint), "; "))
 }
 
-// told returns the writer for messages: standard error.
-func (a *app) told() io.Writer { return plain{a.errs} }
+// messages returns the writer for messages: standard error.
+func (a *app) messages() io.Writer { return plain{a.errs} }
 
 // document prints a reply as JSON.
 func (a *app) document(doc []byte) error {
@@ -233,7 +233,7 @@ terminal, where it shows this help and the state of the directory.`,
 		},
 	}
 	root.SetOut(a.out)
-	root.SetErr(a.told())
+	root.SetErr(a.messages())
 	a.globalFlags(root.PersistentFlags())
 	complete(root, "color", "auto", "always", "never")
 	complete(root, "sync", "full", "journal", "off")

@@ -130,7 +130,7 @@ func (s *setup) advice(c clients.Client, f clients.File, text string) (notes []s
 	notes = c.Notes(approve)
 	if f.Instructions != "" {
 		if lines, _ := readConfig(s.place.Path(f.Instructions)); !strings.Contains(lines, clients.Instructions) {
-			notes = append(notes, "The agent is not told to use the tools: init "+c.Name+" writes the instructions into "+f.Instructions+".")
+			notes = append(notes, "The agent has no instructions to use the tools: init "+c.Name+" writes them into "+f.Instructions+".")
 		}
 	}
 	return notes

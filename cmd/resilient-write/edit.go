@@ -38,10 +38,10 @@ func editFlags(cmd *cobra.Command) func(*asked) error {
 	}
 }
 
-// undoFlags name the one commit that people take back, whoever made it.
+// undoFlags adds the flag that names one commit to undo, of any caller.
 func undoFlags(cmd *cobra.Command) func(*asked) error {
 	var row string
-	cmd.Flags().StringVar(&row, "row", "", "the `row` of one commit to take back, whoever made it, as in log and status")
+	cmd.Flags().StringVar(&row, "row", "", "the `row` of one commit to undo, of any caller, as shown by log and status")
 	cmd.Long += "\n\nWithout --row it takes commits of your own; name others with --caller or --session."
 	return func(call *asked) error {
 		if !cmd.Flags().Changed("row") {

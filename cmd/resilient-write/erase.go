@@ -78,7 +78,7 @@ call continues.`,
 	return cmd
 }
 
-// quietFlagError refuses a flag without telling what was given with it, which
+// quietFlagError refuses a flag without repeating its value, which
 // may be the secret.
 func quietFlagError(cmd *cobra.Command, err error) error {
 	u := &misuse{"a flag does not exist or has an invalid value", "run " + cmd.CommandPath() + " --help; no flag takes the secret itself"}
@@ -166,7 +166,7 @@ func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 		defer f.Close()
 		src = f
 	case isTerminal(a.in):
-		fmt.Fprint(a.told(), "Secret (not shown, one line): ")
+		fmt.Fprint(a.messages(), "Secret (not shown, one line): ")
 		secret, err := hidden(ctx, a.in, a.stdin)
 		fmt.Fprintln(a.errs)
 		return secret, err
@@ -246,7 +246,7 @@ func (a *app) confirmed(o eraseOptions) error {
 	if o.yes || o.request.DryRun || !isTerminal(a.in) {
 		return nil
 	}
-	fmt.Fprint(a.told(), "Erase it permanently? Versions in history that contain it cannot be restored. Type yes: ")
+	fmt.Fprint(a.messages(), "Erase it permanently? Versions in history that contain it cannot be restored. Type yes: ")
 	answer, err := lineOf(a.stdin)
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ func (a *app) runCommand(ctx context.Context, s *rw.Store, r rw.ExecRequest) err
 
 // note prints a line for people beside the output of the command.
 func (a *app) note(format string, values ...any) {
-	fmt.Fprintf(a.told(), "resilient-write: "+format+"\n", values...)
+	fmt.Fprintf(a.messages(), "resilient-write: "+format+"\n", values...)
 }
 
 // sayExec says what became of the changes.

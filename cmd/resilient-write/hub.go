@@ -59,7 +59,7 @@ func (a *app) passed(first []string, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// hubWords says where the shipper of a store stands, as far as the store knows.
+// hubWords is the progress of the shipper of a store, as recorded in the store.
 func hubWords(l *rw.HubFacts) string {
 	text := fmt.Sprintf("the hub has %d of %d rows", l.Seq, l.Seq+l.Waiting)
 	switch {

@@ -32,7 +32,7 @@ type initOptions struct {
 func (a *app) init() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
-		Use: "init CLIENT...", Short: "Configure MCP clients, and tell their agents to use the tools", GroupID: "upkeep",
+		Use: "init CLIENT...", Short: "Configure MCP clients, and instruct their agents to use the tools", GroupID: "upkeep",
 		Long: `Write the entry of this server into the configuration of MCP clients, and the
 instructions into the file that their agents read. With --hooks also write what
 makes the client report its tool calls, so that what shell commands change can be
@@ -430,7 +430,7 @@ func (f *edited) change() string {
 }
 
 // diff shows the changed lines and no others, and of a line that was there only
-// what changed in it: what stands beside it may be a secret of another server.
+// what changed in it: the rest of the line may be a secret of another server.
 func (f *edited) diff() string {
 	before, after := "a/"+f.shown, "b/"+f.shown
 	if strings.HasPrefix(f.shown, "~/") { // a path, and no part of a project
@@ -509,12 +509,12 @@ func (a *app) askMore(s *setup, list []clients.Client) (err error) {
 	return err
 }
 
-// person reports whether somebody can be asked.
+// person reports whether a user can be asked.
 func (a *app) person() bool { return isTerminal(a.in) && !a.forPrograms() }
 
 // agreed asks a question.
 func (a *app) agreed(question string) (bool, error) {
-	fmt.Fprint(a.told(), question+" [y/N] ")
+	fmt.Fprint(a.messages(), question+" [y/N] ")
 	line, err := lineOf(a.stdin)
 	answer := strings.ToLower(strings.TrimSpace(string(line)))
 	return answer == "y" || answer == "yes", err

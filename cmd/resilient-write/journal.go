@@ -171,7 +171,7 @@ func (f *follower) rows(ctx context.Context, s *rw.Store) error {
 			return err
 		}
 		if got.Gap && got.Archived != nil {
-			fmt.Fprintf(f.a.told(), "rows %d to %d are in the archive; tail and history read them\n", got.Archived.From, got.Archived.To)
+			fmt.Fprintf(f.a.messages(), "rows %d to %d are in the archive; tail and history read them\n", got.Archived.From, got.Archived.To)
 		}
 		for _, e := range got.Entries {
 			if err := f.print(e); err != nil {

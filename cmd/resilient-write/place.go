@@ -74,7 +74,7 @@ func (a *app) tellPlace(list []rw.Warning) {
 	for _, w := range list {
 		switch w.Reason {
 		case rw.WarnStateInTree, rw.WarnSeveralStateDirs, rw.WarnStateOfOtherRoot:
-			fmt.Fprintf(a.told(), "resilient-write: warning: %s: %s\n", w.Reason, w.Hint)
+			fmt.Fprintf(a.messages(), "resilient-write: warning: %s: %s\n", w.Reason, w.Hint)
 		}
 	}
 }

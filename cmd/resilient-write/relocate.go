@@ -235,7 +235,7 @@ func (a *app) removeState(dir string, yes bool) error {
 		if r, err := place.ReadRecord(dir); err == nil {
 			root = " of " + r.Root
 		}
-		fmt.Fprintf(a.told(), "Delete the state directory %s%s? Earlier versions cannot be restored. Type yes: ", printable(dir), printable(root))
+		fmt.Fprintf(a.messages(), "Delete the state directory %s%s? Earlier versions cannot be restored. Type yes: ", printable(dir), printable(root))
 		answer, err := lineOf(a.stdin)
 		if err != nil {
 			return err

@@ -252,7 +252,7 @@ func drawBar(p rw.Progress, since time.Duration) string {
 		full := int(done * barCells / p.Total)
 		line = fmt.Sprintf("[%s%s] %3d%%  %s of %s", strings.Repeat("#", full), strings.Repeat(" ", barCells-full), done*100/p.Total, amount(float64(done)), amount(float64(p.Total)))
 	}
-	if since >= time.Second { // a shorter one tells nothing
+	if since >= time.Second { // a rate over less is meaningless
 		line += "  " + amount(float64(p.Done)/since.Seconds()) + "/s"
 	}
 	return fmt.Sprintf("%s%-10s %s", wipe, p.Stage, line)

@@ -88,7 +88,7 @@ func (a *app) snapshotDiff() *cobra.Command {
 func (a *app) snapshotRestore() *cobra.Command {
 	var r rw.SnapshotRestoreRequest
 	cmd := &cobra.Command{
-		Use: "restore ID", Short: "Make the workspace what it was; undo takes it back",
+		Use: "restore ID", Short: "Restore the workspace to a snapshot; undo reverts it",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return &misuse{"restore takes one snapshot", "resilient-write snapshot list shows them"}

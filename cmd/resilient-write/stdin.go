@@ -100,7 +100,7 @@ func readNamed(ctx context.Context, name string) ([]byte, error) {
 func (a *app) open(ctx context.Context, what, name string) (io.ReadCloser, error) {
 	if name == "" || name == "-" {
 		if isTerminal(a.out.w) && name == "" && isTerminal(a.in) {
-			fmt.Fprintln(a.told(), "reading standard input; end it with Ctrl-D")
+			fmt.Fprintln(a.messages(), "reading standard input; end it with Ctrl-D")
 		}
 		return sized(io.NopCloser(a.stdin), a.in), nil
 	}
@@ -111,7 +111,7 @@ func (a *app) open(ctx context.Context, what, name string) (io.ReadCloser, error
 	return sized(f, f), nil
 }
 
-// sizedInput is an input that tells how much of it is left, for the progress.
+// sizedInput is an input that knows how much of it is left, for the progress bar.
 type sizedInput struct {
 	io.ReadCloser
 	left int64

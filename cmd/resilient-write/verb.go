@@ -212,7 +212,7 @@ type asked struct {
 	fields  map[string]json.RawMessage
 	stream  io.Reader // the body, when it may be long
 	numbers bool      // versions are 1, 2, 3
-	row     uint64    // of the commit to take back; 0: not named
+	row     uint64    // of the commit to undo; 0: not named
 }
 
 // collect makes the arguments of the call.

@@ -49,16 +49,16 @@ what changes during a call is recorded as made during that call.`,
 	return cmd
 }
 
-// watchRows is how many rows one look reads when every change is told.
+// watchRows is how many rows one poll reads when every change is printed.
 const watchRows = 1000
 
-// eventWatch tells what happens, one line per event.
+// eventWatch prints what happens, one line per event.
 type eventWatch struct {
 	a     *app
 	begun bool
 	memo  overview.Memo
-	last  uint64          // row that was told
-	open  map[string]bool // what was told to wait, to run, to stop
+	last  uint64          // last row that was printed
+	open  map[string]bool // what was printed as waiting, running or stopped
 }
 
 // event is one thing that happened, for programs.
@@ -74,10 +74,10 @@ type event struct {
 	Text    string              `json:"text,omitempty"`
 }
 
-func (w *eventWatch) run(ctx context.Context) error { return w.a.everyLook(ctx, w.tell) }
+func (w *eventWatch) run(ctx context.Context) error { return w.a.everyLook(ctx, w.poll) }
 
-// tell prints what is new, the oldest first.
-func (w *eventWatch) tell(ctx context.Context, s *rw.Store) error {
+// poll prints what is new, the oldest first.
+func (w *eventWatch) poll(ctx context.Context, s *rw.Store) error {
 	clean := overview.NewCleaner(s)
 	o, err := overview.Read(ctx, s, clean, overview.Request{Rows: watchRows, Changes: watchRows, After: w.last, State: w.a.set.stateDirectory(), Memo: &w.memo})
 	if err != nil {
@@ -186,7 +186,7 @@ type screenWatch struct {
 	diff   []string
 }
 
-// What a terminal is told at the beginning and at the end: a screen of its own,
+// Sequences sent to a terminal at the beginning and at the end: a screen of its own,
 // without a cursor, where long lines are cut.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -348,7 +348,7 @@ func (w *screenWatch) draw() {
 		if len(w.o.Changes) == 0 && len(w.o.Refused) == 0 {
 			lines = append(lines, "nothing was changed yet")
 		} else if len(w.o.Changes) > 0 {
-			lines = append(lines, w.p.paint(faint, "take it back: "+w.o.Changes[w.at()].Undo()), "")
+			lines = append(lines, w.p.paint(faint, "undo it: "+w.o.Changes[w.at()].Undo()), "")
 			lines = append(lines, w.diff...)
 		}
 	}

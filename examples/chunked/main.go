@@ -91,7 +91,7 @@ func run(out io.Writer, dir string) error {
 	}
 	fmt.Fprintf(out, "composed  %s  %d bytes of %d pieces, cleaned up: %v\n", composed.OutputPath, composed.Bytes, composed.ChunkCount, composed.CleanedUp)
 
-	// Whoever did not get that reply and asks again is told what happened.
+	// A caller that did not get that reply repeats the call and gets the outcome.
 	_, err = store.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: session, OutputPath: "report.md"})
 	var refused *rw.Error
 	if !errors.As(err, &refused) {

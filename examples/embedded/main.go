@@ -4,7 +4,7 @@
 // JSON: it gets a toolbox over the same store. Both share the locks, the
 // journal and the history, so that neither can overwrite the other unseen.
 //
-// The model here is no language model but stands where one would: it sees
+// The model here takes the place of a language model: it sees
 // nothing but the JSON that came back, and does what that says.
 //
 // Run it with go run ./examples/embedded

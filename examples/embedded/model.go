@@ -24,7 +24,7 @@ func goals() []goal {
 	}
 }
 
-// model stands for a language model: it has a goal, sees the answers, and has
+// model takes the place of a language model: it has a goal, sees the answers, and has
 // no other knowledge of the store.
 type model struct {
 	goal
@@ -70,8 +70,8 @@ func (m *model) read(answer toolbox.Answer) *call {
 	case answer.OK && m.last == m.tool:
 		return nil
 	case answer.OK && m.last == "rw_read":
-		// Now it knows what is there: it adds to that, and lets itself be
-		// stopped should somebody have written in between.
+		// Now it knows the current content: it adds to that, and expects to be
+		// refused if another process has written in between.
 		m.args["content"] = a.Content + m.text
 		m.args["mode"], m.args["expected_prev_sha256"] = "overwrite", a.SHA256
 		return m.attempt()

@@ -1,4 +1,4 @@
-// Host is somebody else's MCP server that takes our tools in: a ticket system
+// Host is an MCP server of another product that includes our tools: a ticket system
 // whose agents also write files. It leaves some of the tools out, gives one of
 // them a name of its own, puts a check of its own around all that change
 // something, and adds a tool that has nothing to do with files.
@@ -110,8 +110,8 @@ func refuse(e *rw.Error) (*mcp.CallToolResult, error) {
 	return res, nil
 }
 
-// serve answers an MCP client until it goes away. What was written then is
-// written: closing the store waits for the commits under way.
+// serve answers an MCP client until it goes away. Writes that have
+// begun are completed: closing the store waits for commits in progress.
 func serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "acme"})
 	if err != nil {

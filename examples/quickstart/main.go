@@ -63,7 +63,7 @@ func run(out io.Writer, dir string) error {
 	}
 	fmt.Fprintf(out, "appended  %s  %d bytes, %s\n", longer.Path, longer.Bytes, longer.SHA256.String()[:12])
 
-	// Somebody who still believes in the first version is stopped.
+	// A caller that expects the first version is refused.
 	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{
 		Path: "docs/plan.md", Content: []byte("# Old plan\n"), Mode: rw.ModeOverwrite,
 		Expect: rw.Exactly(created.SHA256),

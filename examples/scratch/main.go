@@ -1,8 +1,8 @@
 // Scratch shows where raw material belongs: the log of a failed deployment,
 // with a token in it, is kept in the scratchpad, outside the workspace and
 // outside git. The agent refers to it by its label, redacts it, and writes only
-// the redacted summary into the workspace. A checkpoint tells the next agent
-// where the task stands; it names the log, it does not hold it.
+// the redacted summary into the workspace. A checkpoint records for the next agent
+// how far the task is; it names the log and does not contain it.
 //
 // Run it with go run ./examples/scratch
 package main
@@ -43,7 +43,7 @@ func run(out io.Writer, workspace string) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close(ctx)) }()
 
-	// The raw log goes where nobody commits it. The same bytes are stored once.
+	// The raw log is stored outside git. The same bytes are stored once.
 	raw := "pull ghcr.io/acme/app:1.4\nGITHUB_TOKEN=" + secret() + "\nerror: quota of the registry is used up\n"
 	for _, label := range []string{"deploy-log", "incident-7"} {
 		put, err := store.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(raw), Label: label, ContentType: "text/plain", TTL: "P1W"})
@@ -67,7 +67,7 @@ func run(out io.Writer, workspace string) (err error) {
 		}
 	}
 
-	// What is passed around is the reference. Whoever needs the text asks for
+	// Only the reference is passed around. A caller that needs the text asks for
 	// it by its hash, and redacts it before it goes anywhere.
 	ref, err := store.ScratchRef(ctx, rw.ScratchRefRequest{Label: "deploy-log"})
 	if err != nil {
@@ -91,7 +91,7 @@ func run(out io.Writer, workspace string) (err error) {
 	}
 	fmt.Fprintf(out, "written   %s  %d bytes\n", done.Path, done.Bytes)
 
-	// The next agent finds where the task stands, and the way to the log.
+	// The next agent finds the state of the task and the hash of the log.
 	state := json.RawMessage(fmt.Sprintf(`{"step": "ask for a larger quota", "log": "%s", "tried": 1}`, ref.Entry.SHA256))
 	if _, err := store.Checkpoint(ctx, rw.CheckpointRequest{Name: "incident-7", Data: state, TTL: "P1W"}); err != nil {
 		return err

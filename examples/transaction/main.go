@@ -4,7 +4,7 @@
 // Then a process dies in the middle of it: three files are changed, one is not
 // moved and one not deleted yet. But the commit is recorded as a whole, and the
 // next Open does what is left of it. The lost reply comes back by its key, and
-// one call takes everything back.
+// one call undoes everything.
 //
 // Run it with go run ./examples/transaction
 package main
@@ -39,11 +39,11 @@ func main() {
 	}
 }
 
-// project is what is there before.
+// project is the initial workspace.
 var project = map[string]string{
 	"lib/area.go":   "package lib\n\n// Calc is the area of a rectangle.\nfunc Calc(w, h int) int { return w * h }\n",
 	"lib/round.go":  "package lib\n\nfunc round(x float64) int { return int(x + 0.5) }\n",
-	"lib/legacy.go": "package lib\n\n// Deprecated: nobody needs it.\nfunc legacy() {}\n",
+	"lib/legacy.go": "package lib\n\n// Deprecated: not used.\nfunc legacy() {}\n",
 	"cmd/main.go":   "package main\n\nimport \"example.org/lib\"\n\nfunc main() { println(lib.Calc(2, 3)) }\n",
 	"README.md":     "# Areas\n\n`lib.Calc(w, h)` is the area of a rectangle.\n",
 }
@@ -87,7 +87,7 @@ func run(out io.Writer, dir string) error {
 		return err
 	}
 
-	// A child process dies behind the commit point, between two files.
+	// A child process dies after the commit point, between two files.
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), "TRANSACTION_CRASH_IN="+dir)
 	if err := child.Run(); child.ProcessState.ExitCode() != crashed {
@@ -104,7 +104,7 @@ func run(out io.Writer, dir string) error {
 	}
 	show(out, "recovered", dir)
 
-	// The child never heard of it. Whoever repeats its call gets the reply.
+	// The child never got the reply. Repeating its call returns it.
 	again, err := store.Tx(ctx, rename("lib.Calc(2, 3)"))
 	if err != nil {
 		return err

@@ -40,9 +40,9 @@ func IsMalformed(ctx context.Context, argument string) bool {
 // The root package sets it; store is its *Store, the errors are its *Error.
 var CountRefusal func(store any, verb string, args []byte, refusal error) error
 
-// Tell lets other processes see a call of a tool when it lasts, for those who
-// watch the store. args are read only then. The caller calls end when the call
-// ends; the calls of the context that is returned are not told again.
+// ReportCall lets other processes see a long call of a tool, for those who
+// watch the store. args are read only if the call lasts. The caller calls end when the call
+// ends; calls under the returned context are not reported again.
 //
 // The root package sets it; store is its *Store.
-var Tell func(ctx context.Context, store any, verb string, args []byte) (told context.Context, end func())
+var ReportCall func(ctx context.Context, store any, verb string, args []byte) (reported context.Context, end func())

@@ -127,7 +127,7 @@ func asks(form map[string]any) fixture {
 	}
 }
 
-// ask asks on the first pass and tells the answer on the second one.
+// ask asks on the first pass and returns the answer on the second one.
 func ask(req mcp.CallToolRequest, message string, form map[string]any, prefix string) (*mcp.CallToolResult, error) {
 	if r := server.ElicitationResponse(req.Params.InputResponses, questionID); r != nil {
 		text, err := json.Marshal(r.Content)

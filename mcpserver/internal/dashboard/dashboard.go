@@ -1,5 +1,5 @@
 // Package dashboard is the live view of a store in a browser: one page, a
-// stream of what it shows, and undo behind a confirmation.
+// stream of what it shows, and undo after a confirmation.
 package dashboard
 
 import (
@@ -27,7 +27,7 @@ import (
 type Dashboard struct {
 	// Open opens the store read-only; it is closed after each look.
 	Open func(context.Context) (*rw.Store, error)
-	// Undo takes commits back. nil: nothing can be undone.
+	// Undo undoes commits. nil: nothing can be undone.
 	Undo *rw.Store
 	// State is the state directory of the store.
 	State string
@@ -190,7 +190,7 @@ type answer struct {
 
 var unclear = answer{Reason: "invalid_argument", Hint: "this is no question of the page"}
 
-// diff tells what a commit changed.
+// diff returns what a commit changed.
 func (b *board) diff(ctx context.Context, body []byte) (int, any) {
 	q, ok := question(body)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Pages are a page for a browser, with what it asks for, behind the checks of
+// Pages are a page for a browser and its resources, served after the checks of
 // the protocol: Host, Origin, and the token for all but the page itself, which
 // holds no data.
 type Pages struct {

@@ -74,7 +74,7 @@ func (t *sessions) leave(s *httpSession) {
 	}
 }
 
-// expire ends a session that nobody used since its timer was set.
+// expire ends a session that was not used since its timer was set.
 func (t *sessions) expire(s *httpSession) {
 	t.mu.Lock()
 	idle := s.busy == 0 && time.Since(s.used) >= t.ttl

@@ -80,7 +80,7 @@ func (s *sseStream) end() {
 	loop.close()
 }
 
-// greet tells the client the address to post to.
+// greet sends the client the address to post to.
 func (s *sseStream) greet(address string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -127,8 +127,8 @@ func (l *loop) inTurn() {
 	}
 }
 
-// letPass gives the turn away while the call waits for the user. The returned
-// function takes it back.
+// letPass releases the turn while the call waits for the user. The returned
+// function acquires it again.
 func (c *call) letPass() (resume func()) {
 	if c == nil || c.turn == nil {
 		return func() {}

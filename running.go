@@ -9,24 +9,24 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// Calls that last are told to other processes, for those who watch the store.
+// Long calls are reported to other processes, for live views of the store.
 
-type toldKey struct{}
+type reportedKey struct{}
 
 func init() {
-	adapter.Tell = func(ctx context.Context, store any, verb string, args []byte) (context.Context, func()) {
+	adapter.ReportCall = func(ctx context.Context, store any, verb string, args []byte) (context.Context, func()) {
 		s := store.(*Store)
 		of, via := labelsOf(ctx), Via{}
 		if v, ok := ctx.Value(viaKey{}).(Via); ok {
 			via = v
 		}
 		caller := cmp.Or(via.Client, of.caller, s.opts.Caller)
-		return context.WithValue(ctx, toldKey{}, true), s.tell(verb, caller, func() []string { return pathsIn(args) })
+		return context.WithValue(ctx, reportedKey{}, true), s.reportCall(verb, caller, func() []string { return pathsIn(args) })
 	}
 }
 
-// tell lets others see a call when it lasts, its names without secrets.
-func (s *Store) tell(op, caller string, paths func() []string) (end func()) {
+// reportCall lets other processes see a long call, its names without secrets.
+func (s *Store) reportCall(op, caller string, paths func() []string) (end func()) {
 	return s.engine.Tell(func() lock.Call {
 		out := lock.Call{Op: op, Caller: s.hideName(caller)}
 		list := paths()
@@ -37,16 +37,16 @@ func (s *Store) tell(op, caller string, paths func() []string) (end func()) {
 	})
 }
 
-// announce is [Store.tell] of a call that no adapter has told.
+// announce is [Store.reportCall] for a call that no adapter has reported.
 func (c *commit) announce(ctx context.Context) (end func()) {
-	if ctx.Value(toldKey{}) != nil {
+	if ctx.Value(reportedKey{}) != nil {
 		return func() {}
 	}
 	paths := make([]string, len(c.Muts))
 	for i, m := range c.Muts {
 		paths[i] = m.Path
 	}
-	return c.s.tell(c.Req.Op, c.Req.Caller, func() []string { return paths })
+	return c.s.reportCall(c.Req.Op, c.Req.Caller, func() []string { return paths })
 }
 
 // pathsIn are the paths that the arguments of a tool name.
@@ -61,7 +61,7 @@ func pathsIn(args []byte) (list []string) {
 		names
 		Ops []names `json:"ops"`
 	}
-	json.Unmarshal(args, &call) // what is no path is none
+	json.Unmarshal(args, &call) // a value of another type is ignored
 	for _, n := range append([]names{call.names}, call.Ops...) {
 		for _, path := range []string{n.Path, n.FilePath, n.OutputPath, n.To} {
 			if path != "" {
