@@ -50,7 +50,7 @@ func newChecker(s *Store, deep bool, meter Meter) *checker {
 // run looks at everything.
 func (c *checker) run(ctx context.Context) error {
 	if c.Engine.Behind != nil {
-		c.Engine.Behind.Drain() // what cannot be settled is told by what is looked at
+		c.Engine.Behind.Drain() // the checks below report what cannot be settled
 		c.Engine.FlushCopies()
 	}
 	if c.Engine.Disk.State != nil {

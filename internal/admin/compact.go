@@ -27,7 +27,7 @@ type Compacted struct {
 // Compact applies the limits, removes what has expired and archives rows that
 // are not among the newest keep ones.
 func (c *Call) Compact(ctx context.Context, keep int) (Compacted, error) {
-	p := &compaction{Call: c, spare: c.Engine.NewSpare(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
+	p := &compaction{Call: c, reserve: c.Engine.NewSpare(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
 	err := p.spend(ctx)
 	return p.out, err
 }
@@ -35,7 +35,7 @@ func (c *Call) Compact(ctx context.Context, keep int) (Compacted, error) {
 // compaction is one Compact in progress.
 type compaction struct {
 	*Call
-	spare engine.Spare // its right to the reserve
+	reserve engine.Spare // its right to use the reserve
 	keep  int
 	known map[uint64]journal.SegmentFacts // segments that were read
 	out   Compacted
@@ -48,7 +48,7 @@ func (p *compaction) spend(ctx context.Context) error {
 		return p.run(ctx)
 	}
 	err := p.run(engine.WithSpare(ctx))
-	p.spare.End()
+	p.reserve.End()
 	p.Engine.MakeReserve() // what is missing of it, later commits look for
 	return err
 }
@@ -118,7 +118,7 @@ func (p *compaction) checkpoints(ctx context.Context) error {
 	for {
 		var removed int
 		var more bool
-		err := p.spare.Try(func() (err error) { // damaged ones are copied
+		err := p.reserve.Try(func() (err error) { // damaged ones are copied
 			removed, more, err = p.CleanCheckpoints(ctx, p.Caller, p.Session, p.DryRun)
 			return err
 		})
@@ -185,7 +185,7 @@ func (p *compaction) budgets(context.Context) error {
 	if !p.DryRun {
 		err = p.Engine.Alone("budget", func() error {
 			defer p.Budgets.Lock()()
-			return p.spare.Try(p.Budgets.Rewrite)
+			return p.reserve.Try(p.Budgets.Rewrite)
 		})
 	}
 	if err == nil {

@@ -41,7 +41,7 @@ func (p *compaction) journal(ctx context.Context) error {
 	if err := p.snapshot(); err != nil {
 		return err
 	}
-	if err := p.tell(ctx, due); err != nil {
+	if err := p.noteSegments(ctx, due); err != nil {
 		return err
 	}
 	if err := p.snapshot(); err != nil {
@@ -118,9 +118,9 @@ func (p *compaction) facts(first uint64) (journal.SegmentFacts, error) {
 	return p.known[first], err
 }
 
-// tell leaves a note for every segment that has none, and one for
+// noteSegments writes a note for every segment that has none, and one for
 // the call as a whole.
-func (p *compaction) tell(ctx context.Context, due []uint64) error {
+func (p *compaction) noteSegments(ctx context.Context, due []uint64) error {
 	if len(due) > 0 {
 		known, err := p.Engine.Log.Known()
 		if err != nil {
@@ -160,7 +160,7 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 		}
 		facts = append(facts, f)
 	}
-	err := p.spare.Try(func() error { return p.Engine.Log.Park(context.WithoutCancel(ctx), due) })
+	err := p.reserve.Try(func() error { return p.Engine.Log.Park(context.WithoutCancel(ctx), due) })
 	if errors.Is(err, journal.ErrTaken) {
 		return fault.New(fault.JournalDamaged).Because(err).Hintf("archive/ contains a different segment of the same name; examine it, move it away, then call again")
 	}
@@ -189,7 +189,7 @@ func (p *compaction) finish() error {
 // snapshot writes a snapshot of the index and reads it back.
 func (p *compaction) snapshot() error {
 	return p.Engine.Alone("snapshot", func() error {
-		err := p.spare.Try(func() error { return p.Engine.Rows.Write(p.Engine.Disk.Index, p.Engine.Log) })
+		err := p.reserve.Try(func() error { return p.Engine.Rows.Write(p.Engine.Disk.Index, p.Engine.Log) })
 		if err == nil || !p.Engine.LacksSpace(err) { // without space it did not get its name
 			p.Effect = fault.EffectUnknown
 		}

@@ -173,7 +173,7 @@ func (e *eraser) round(ctx context.Context) error {
 }
 
 // journal seals the segment that is written to when it has something to erase,
-// and waits for the commits whose rows stand there: recovery needs their paths
+// and waits for the commits whose rows are in it: recovery needs their paths
 // as they are.
 func (e *eraser) journal(ctx context.Context) error {
 	if e.n == nil {
@@ -262,7 +262,7 @@ func (e *eraser) holds(dir fsx.Dir, name string) (bool, error) {
 	return sha == e.sha, err
 }
 
-// shown is a path as it may be told and journaled.
+// shown is a path as it may be returned and journaled.
 func (e *eraser) shown(path string) string {
 	if e.n == nil {
 		return path

@@ -270,7 +270,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 				list = append(list, *x)
 			}
 		}
-		// The index behind what it lists: when only it were written, an object
+		// The index after what it lists: if only it were written, an object
 		// that a power cut brings back would have lost its entry.
 		if err := e.carry(ctx, list); err != nil {
 			return err

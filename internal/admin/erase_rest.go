@@ -63,7 +63,7 @@ func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, strin
 var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|manifests/.+|observe/index|observe/snapshots/[^/]+\.index|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
 // rest writes over the secret in everything else: archived handoffs, what is
-// in quarantine, files that strangers left, the journal of the Python
+// in quarantine, foreign files, the journal of the Python
 // implementation.
 func (e *eraser) rest(ctx context.Context) error {
 	return e.under(ctx, []string{"state", handoff.Lock}, func() error {
@@ -90,7 +90,7 @@ func (e *eraser) rest(ctx context.Context) error {
 }
 
 // legacy writes over the secret in the journal of the Python implementation, in
-// place: its rows are known by where they stand, and that program may be
+// place: its rows are identified by their offset, and that program may be
 // adding to it.
 func (e *eraser) legacy(ctx context.Context, dir fsx.Dir) error {
 	if e.n == nil {

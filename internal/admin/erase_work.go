@@ -35,7 +35,7 @@ func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
 	if err != nil {
 		return err
 	}
-	seam, err := e.seams(dir, sess)
+	split, err := e.splits(dir, sess)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
 		if err != nil {
 			return err
 		}
-		if !hit && !seam[p.Index] {
+		if !hit && !split[p.Index] {
 			continue
 		}
 		x, err := e.removal("chunks", part, dir, chunks.PartName(p.Index))
@@ -62,9 +62,9 @@ func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
 	return e.carry(ctx, list)
 }
 
-// seams finds adjacent pieces that hold the secret together: the end of one and the
+// splits finds adjacent pieces that contain the secret together: the end of one and the
 // beginning of the next.
-func (e *eraser) seams(dir fsx.Dir, sess *chunks.Session) (map[int]bool, error) {
+func (e *eraser) splits(dir fsx.Dir, sess *chunks.Session) (map[int]bool, error) {
 	hit := map[int]bool{}
 	if e.n == nil {
 		return hit, nil

@@ -245,7 +245,7 @@ func (in *importing) resume(ctx context.Context, r io.Reader) error {
 		return nil
 	}
 	hole := false
-	behind := map[uint64]bool{} // rows here after the hole
+	after := map[uint64]bool{} // rows here after the hole
 	_, err := journal.ReadExport(r, func(rec *journal.Record) error {
 		for part := range in.rows(rec) {
 			at := importPlace{rec.Seq, part}
@@ -254,24 +254,24 @@ func (in *importing) resume(ctx context.Context, r io.Reader) error {
 			case !there:
 				hole = true
 			case hole:
-				behind[seq] = true
+				after[seq] = true
 			default:
 				in.upto = at
 			}
 		}
 		return Canceled(ctx)
 	})
-	if err != nil || len(behind) == 0 {
+	if err != nil || len(after) == 0 {
 		return err
 	}
-	return in.takeBack(ctx, behind)
+	return in.remove(ctx, after)
 }
 
-func (in *importing) takeBack(ctx context.Context, behind map[uint64]bool) error {
+func (in *importing) remove(ctx context.Context, after map[uint64]bool) error {
 	clear(in.last)
 	var list []*journal.Record
 	err := in.Engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
-		if behind[rec.Seq] {
+		if after[rec.Seq] {
 			list = append(list, rec)
 		} else if at, ours := in.ourPlace(rec); ours && in.there[at] == rec.Seq {
 			in.remember(rec)

@@ -254,7 +254,7 @@ func (p *repair) copyAside(part, name string) error {
 	})
 }
 
-// draft takes the name of a draft from what is none any more.
+// draft renames what is no longer a draft, so that its name is free.
 func (p *repair) draft(q Problem) error {
 	dir, err := p.Drafts.OpenDir()
 	if dir == nil || err != nil {

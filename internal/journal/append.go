@@ -45,7 +45,7 @@ type waiter struct {
 	turn  chan bool // true: lead the next group; false: written
 }
 
-// Write gives every record its seq and chain and writes them behind the newest
+// Write gives every record its seq and chain and writes them after the newest
 // row. Callers that arrive while another write runs are written together, in
 // one system call. Nothing is flushed; Flush does that. On success it returns
 // the seq of the last record.
@@ -196,7 +196,7 @@ func fit(recs []*Record) error {
 }
 
 // begin takes the journal lock and brings the log up to date: rows of other
-// processes, a new segment, bytes a killed writer left behind.
+// processes, a new segment, bytes that a killed writer left.
 func (l *Log) begin(ctx context.Context) (unlock func(), err error) {
 	if l.closed {
 		return nil, fs.ErrClosed
@@ -258,7 +258,7 @@ func (l *Log) adopt() error {
 	return l.publishHeader()
 }
 
-// stillThere makes sure that the segment in hand has a name: somebody may have
+// stillThere makes sure that the segment in hand has a name: another process may have
 // replaced it, or removed the whole state directory.
 func (l *Log) stillThere() error {
 	if l.file == nil {
@@ -285,8 +285,8 @@ func (l *Log) stillThere() error {
 	if err := l.enter(seg); err != nil {
 		return ErrGone
 	}
-	// The rows that are known already stand in the new file as well: reading
-	// goes on behind the last of them.
+	// The rows that are known are in the new file as well: reading
+	// continues after the last of them.
 	l.pos = Pos{Segment: seg, Seq: at.Seq, Chain: at.Chain}
 	_, err = lines(l.file, 0, l.alloc, func(r row) error {
 		seq, ok := seqOf(r.line)
@@ -372,7 +372,7 @@ func (l *Log) writeRows(recs []*Record) error {
 	}
 	l.preallocate(int64(len(buf)))
 	if n, err := l.file.WriteAt(buf, l.pos.Offset); err != nil {
-		return l.takeBack(n, err)
+		return l.rollback(n, err)
 	}
 	start := l.pos.Offset
 	l.alloc = max(l.alloc, start+int64(len(buf)))
@@ -389,10 +389,10 @@ func (l *Log) writeRows(recs []*Record) error {
 	return nil
 }
 
-// takeBack makes the bytes of a failed write invisible, durably: a row that is
-// taken back only in the page cache can still reach the disk, and would be a
-// commit then. If that fails, nobody knows what will be read there.
-func (l *Log) takeBack(n int, cause error) error {
+// rollback makes the bytes of a failed write invisible, durably: a row that is
+// rolled back only in the page cache can still reach the disk, and would be a
+// commit then. If that fails, what will be read there is unknown.
+func (l *Log) rollback(n int, cause error) error {
 	if n == 0 {
 		return &WriteError{EffectNone, cause}
 	}
@@ -485,11 +485,11 @@ func (l *Log) know(seq uint64) error {
 	l.stateMu.Lock()
 	l.durable, l.flushed = max(l.durable, seq), max(l.flushed, seq)
 	l.stateMu.Unlock()
-	return l.tell(seq)
+	return l.publishDurable(seq)
 }
 
-// tell raises the number up to which readers see rows.
-func (l *Log) tell(seq uint64) error {
+// publishDurable raises the number up to which readers see rows.
+func (l *Log) publishDurable(seq uint64) error {
 	if err := l.raiseDurable(seq, false); !errors.Is(err, ErrLocked) {
 		return err
 	}
@@ -509,5 +509,5 @@ func (l *Log) Show(seq uint64) error {
 	l.stateMu.Lock()
 	l.durable = max(l.durable, seq)
 	l.stateMu.Unlock()
-	return l.tell(seq)
+	return l.publishDurable(seq)
 }

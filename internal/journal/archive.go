@@ -45,7 +45,7 @@ func (l *Log) closeArchive() {
 	}
 }
 
-// reach lists the segments in which rows from seq from on stand: the live ones
+// reach lists the segments that contain rows from seq from on: the live ones
 // and, when those begin later, the parked ones as well.
 func (l *Log) reach(from uint64) ([]uint64, error) {
 	live, err := segments(l.o.Dir)
@@ -88,7 +88,7 @@ func (l *Log) openSegment(first uint64) (fsx.File, error) {
 	return dir.Open(segmentName(first), fsx.Read, 0)
 }
 
-// Roll begins a new segment, so that every row so far stands in a sealed one.
+// Roll begins a new segment, so that every row so far is in a sealed one.
 func (l *Log) Roll(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +103,7 @@ func (l *Log) Roll(ctx context.Context) error {
 	return l.roll()
 }
 
-// Sealed lists the segments that nobody writes to any more, oldest first.
+// Sealed lists the segments that are no longer written to, oldest first.
 func (l *Log) Sealed() ([]uint64, error) {
 	live, err := segments(l.o.Dir)
 	if err != nil {

@@ -16,7 +16,7 @@ type Problem struct {
 	Segment  uint64
 	Seq      uint64
 	Detail   string
-	Evidence string // what was found, so that a later look can tell whether it is the same
+	Evidence string // what was found, so that a later check can compare it
 	Name     string // of a file
 }
 
@@ -26,8 +26,8 @@ const (
 	ProblemGarbage   = "malformed_line"   // bytes that are no row and that no note names
 	ProblemChanged   = "torn_changed"     // bytes that a note names are not those it saw
 	ProblemChain     = "chain_broken"     // a row that does not carry the hash of the row before
-	ProblemMissing   = "seq_missing"      // rows that nobody explains
-	ProblemOrder     = "seq_out_of_order" // a row behind one with a higher seq
+	ProblemMissing   = "seq_missing"      // missing rows that no note explains
+	ProblemOrder     = "seq_out_of_order" // a row after one with a higher seq
 	ProblemForeign   = "unknown_file"     // a file that is no segment
 	ProblemTruncated = "tail_missing"     // the journal ends before a row that was known
 	ProblemHead      = "head_changed"     // the newest row of an earlier time is another one now
@@ -149,7 +149,7 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 	if err != nil {
 		return err
 	}
-	first, at := true, int64(0) // at: behind the last row
+	first, at := true, int64(0) // at: after the last row
 	_, err = lines(f, 0, end, func(r row) error {
 		rec, ok := l.whole(r.line)
 		if !ok {
@@ -164,7 +164,7 @@ func (a *audit) segment(l *Log, seg, limit uint64) error {
 		pos := Pos{Segment: seg, Offset: r.end, Seq: rec.Seq, Chain: chainOf(r.line)}
 		a.row(rec, pos, torn)
 		if first && rec.Seq != seg && !torn {
-			a.report(Problem{Code: ProblemName, Segment: seg, Seq: rec.Seq, Evidence: chainText(pos.Chain), Detail: "the first row is not the one the name tells"})
+			a.report(Problem{Code: ProblemName, Segment: seg, Seq: rec.Seq, Evidence: chainText(pos.Chain), Detail: "the first row is not the one that the name gives"})
 		}
 		first, at = false, r.end
 		return nil
@@ -193,10 +193,10 @@ func (a *audit) between(f fsx.File, seg uint64, from, to int64) bool {
 		a.report(Problem{Code: ProblemGarbage, Segment: seg, Seq: a.pos.Seq, Evidence: textHash(gap), Detail: "bytes that are no row"})
 		return false
 	}
-	// The newline that begins a row may have been written behind the range.
+	// The newline that begins a row may have been written after the range.
 	seen := gap[:min(int64(len(gap)), note.To-note.From)]
 	if sum := textHash(seen); !a.known.leads(Change{Segment: seg, From: from}.key(), note.SHA256, sum) {
-		a.report(Problem{Code: ProblemChanged, Segment: seg, Seq: a.pos.Seq, Evidence: sum, Detail: "torn bytes are not those the note tells of"})
+		a.report(Problem{Code: ProblemChanged, Segment: seg, Seq: a.pos.Seq, Evidence: sum, Detail: "torn bytes are not those that the note names"})
 	}
 	return true
 }
@@ -213,7 +213,7 @@ func (a *audit) row(rec *Record, pos Pos, torn bool) {
 	explained := torn || gap && a.known.explains(a.pos.Seq+1, rec.Seq-1)
 	switch {
 	case rec.Seq <= a.pos.Seq:
-		a.report(Problem{Code: ProblemOrder, Segment: pos.Segment, Seq: rec.Seq, Evidence: chainText(pos.Chain), Detail: "the row stands behind one with a higher seq"})
+		a.report(Problem{Code: ProblemOrder, Segment: pos.Segment, Seq: rec.Seq, Evidence: chainText(pos.Chain), Detail: "the row follows one with a higher seq"})
 	case gap && !explained:
 		a.report(Problem{Code: ProblemMissing, Segment: pos.Segment, Seq: a.pos.Seq + 1, Evidence: fmt.Sprint(a.pos.Seq+1, "-", rec.Seq-1), Detail: "rows are missing"})
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // CatchUp reads the rows that other processes have written and flushed, or shown.
-// It takes no lock, so it goes no further: rows behind the published end may be
-// taken back by their writer, or be lost with it.
+// It takes no lock, so it goes no further: rows after the published end may be
+// rolled back by their writer, or be lost with it.
 func (l *Log) CatchUp() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,7 +26,7 @@ func (l *Log) CatchUp() error {
 	if err := l.catchUp(until); err != nil || until == maxSeq || l.pos.Seq >= until {
 		return err
 	}
-	// The segment was written again, by an Open behind a failed flush.
+	// The segment was written again, by an Open after a failed flush.
 	if err := l.stillThere(); err != nil {
 		return err
 	}
@@ -130,8 +130,8 @@ func (l *Log) catchUpSegment(until uint64) error {
 	return l.adjudicate(nil)
 }
 
-// nextSegment returns the segment behind the current one, 0 when there is
-// none. The shared header, as the caller of catchUp has met it, tells cheaply that
+// nextSegment returns the segment after the current one, 0 when there is
+// none. The shared header, as read by the caller of catchUp, shows cheaply that
 // there is nothing to look for.
 func (l *Log) nextSegment() (uint64, error) {
 	if l.met.ok && l.met.segment == l.pos.Segment {
@@ -150,13 +150,13 @@ func (l *Log) nextSegment() (uint64, error) {
 }
 
 // readOn takes the complete rows of the current segment up to offset to and up to
-// the row until. Rows from limit on stand in the next segment again and are
+// the row until. Rows from limit on are in the next segment again and are
 // passed over.
 //
 // Another process may be writing rows meanwhile, and a read is not one moment:
-// it can see a page as it was, and the one behind it as it is now. So what
+// it can see a page as it was, and the next one as it is now. So what
 // looks like a hole in front of a good row is read once more. Rows are written
-// in order; what stands in front of one that was seen is there by then.
+// in order; those before one that was seen are there by then.
 func (l *Log) readOn(to int64, limit, until uint64, rep *OpenReport) error {
 	sure := int64(0) // in front of it nothing is missing
 	for {
@@ -169,7 +169,7 @@ func (l *Log) readOn(to int64, limit, until uint64, rep *OpenReport) error {
 
 var errLookAgain = errors.New("journal: a hole is to be looked at again")
 
-// readSure is readOn up to a hole that ends behind sure, which it moves behind
+// readSure is readOn up to a hole that ends after sure, which it moves past
 // the hole then.
 func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenReport) error {
 	bad := 0
@@ -208,7 +208,7 @@ func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenRepo
 // be further ahead is no row: it would carry all that follow away with it.
 const maxGap = 1 << 16
 
-// take moves the position behind a row.
+// take moves the position past a row.
 func (l *Log) take(rec *Record, r row) {
 	l.head.Store(rec.Seq)
 	l.pos.Offset, l.pos.Seq, l.pos.Chain = r.end, rec.Seq, chainOf(r.line)

@@ -3,10 +3,10 @@
 // spec/journal.md has the format byte by byte.
 //
 // All processes that have the store open share it, each through a Log. Write
-// puts rows behind the newest one under a lock of all of them; Flush returns
-// when they are on stable storage. Those who come while either is under way
+// puts rows after the newest one under a lock of all of them; Flush returns
+// when they are on stable storage. Callers that arrive while either is in progress
 // share the next one. Readers, from the tail or from a cursor, are shown no row
-// that is not known to be flushed, unless Show says that nobody promised it.
+// that is not known to be flushed, unless Show says that this was not promised.
 //
 // Bytes that are no row hide none: they are passed over, counted, and named by
 // a note. Rows are changed in two cases only, both on the word of the operator

@@ -20,7 +20,7 @@ type Redaction struct {
 	First   uint64
 	Changes []Change
 	Rows    int
-	out     []rewritten // the segment may stand in the journal and in the archive
+	out     []rewritten // the segment may be in the journal and in the archive
 }
 
 type rewritten struct {
@@ -97,7 +97,7 @@ type masking struct {
 }
 
 func (m *masking) run() error {
-	at := int64(0) // behind the last row
+	at := int64(0) // after the last row
 	end := int64(len(m.in))
 	_, err := lines(bytes.NewReader(m.in), 0, end, func(r row) error {
 		rec, ok := decode(r.line)
@@ -157,8 +157,8 @@ func (m *masking) between(from, to int64) {
 	m.note(Change{Segment: m.first, From: from, Was: textHash(m.in[from:upto]), Now: textHash(m.out[from:upto])})
 }
 
-// Apply puts the changed segment into the place of the old one, everywhere
-// it stands. The new bytes are written to the file name of tmp first. Doing it
+// Apply puts the changed segment into the place of the old one, wherever
+// it is stored. The new bytes are written to the file name of tmp first. Doing it
 // again, or after a crash, is harmless.
 //
 //	openat(tmp, name)  write…  fsync  renameat(tmp/name, journal/n)  fsync(journal)

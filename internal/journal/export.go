@@ -44,7 +44,7 @@ type ExportFooter struct {
 }
 
 var (
-	// ErrExport is behind the error of an export that is not whole.
+	// ErrExport is wrapped by the error of an export that is incomplete or damaged.
 	ErrExport = errors.New("the export is damaged or cut off")
 	// ErrNewerExport is returned for an export of a later version.
 	ErrNewerExport = errors.New("the export was made by a newer version")
@@ -175,9 +175,9 @@ type exportReader struct {
 // doubt is a place where the chain is interrupted.
 type doubt struct {
 	seq      uint64 // of the row before
-	was, now string // the hash that the row behind carries, and the one that is
+	was, now string // the hash that the next row carries, and the one that is
 	from, to uint64 // rows that are not there
-	torn     bool   // the row behind them says that bytes were torn
+	torn     bool   // the row after them says that bytes were torn
 }
 
 // maxDoubts bounds the memory that a hostile export takes.
@@ -275,7 +275,7 @@ func (v *exportReader) line(each func(*Record) error) (done bool, err error) {
 func (v *exportReader) footer(line []byte) error {
 	f := &v.out.Footer
 	if json.Unmarshal(bytes.TrimSpace(line), f) != nil || !f.End {
-		return damaged("a line behind row %d is no row", v.last.Seq)
+		return damaged("a line after row %d is not a row", v.last.Seq)
 	}
 	if _, err := v.in.ReadByte(); err != io.EOF {
 		if err != nil {
@@ -291,7 +291,7 @@ func (v *exportReader) footer(line []byte) error {
 	case f.SHA256 != hex.EncodeToString(v.sum.Sum(nil)):
 		return damaged("its bytes are not those that were exported")
 	case f.Rows != v.rows || f.First != v.first || f.Last != v.last.Seq || f.Chain != chain:
-		return damaged("its last line tells of other rows")
+		return damaged("its last line names other rows")
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (l *Log) Refold(fn func(*Record, Pos), done func()) error {
 	return err
 }
 
-// Jump writes a row whose seq lies behind to, in a segment of its own: rows up
+// Jump writes a row whose seq is greater than to, in a segment of its own: rows up
 // to there were known once, and none of their numbers may be given again. It
 // does nothing when the journal has come that far.
 func (l *Log) Jump(ctx context.Context, to uint64, rec *Record) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // The lock file begins with a header that the live processes share. It is
-// never flushed. Behind a crash it may be old or garbage: then it says too
-// little, never too much, because each field is written after what it tells of
+// never flushed. After a crash it may be old or garbage: then it says too
+// little, never too much, because each field is written after what it says
 // is true.
 //
 //	offset  size  field
@@ -27,7 +27,7 @@ const (
 	durableAt   = 64
 	durableSize = 12
 
-	// Bytes that are locked. They lie behind everything that is written.
+	// Bytes that are locked. They are after everything that is written.
 	lockByte        = 1 << 40
 	durableLockByte = lockByte + 1
 )

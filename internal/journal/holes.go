@@ -1,7 +1,7 @@
 package journal
 
 // A power cut may take a part of what was written but not flushed: rows in the
-// middle, while later ones survive. The rows behind such a hole were never
+// middle, while later ones survive. The rows after such a hole were never
 // acknowledged either, but they are whole, and they stay. A note names the
 // bytes and the numbers that are lost.
 
@@ -9,7 +9,7 @@ package journal
 type hole struct {
 	note    Note
 	flushed bool // the rows were on stable storage once: no crash took them
-	told    bool // a note names it
+	noted   bool // a note names it
 }
 
 // watchHole is called for every good row while the journal is opened.
@@ -18,7 +18,7 @@ func (l *Log) watchHole(rec *Record, r row, limit uint64) {
 		h := &l.holes[i]
 		h.flushed = h.flushed || rec.Settled >= h.note.Missing[0]
 		if n := rec.Note; n != nil && n.What == NoteTorn && n.Segment == h.note.Segment && n.From == h.note.From {
-			h.told = true
+			h.noted = true
 		}
 	}
 	// Only the newest segment can hold what was never flushed.
@@ -44,7 +44,7 @@ func (l *Log) tellHoles(rep *OpenReport) error {
 	var recs []*Record
 	for i := range l.holes {
 		h := &l.holes[i]
-		if h.flushed || h.told || h.note.Missing[0] <= known {
+		if h.flushed || h.noted || h.note.Missing[0] <= known {
 			continue
 		}
 		recs = append(recs, l.noteRecord(&h.note))

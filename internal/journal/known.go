@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Known is what the notes of a journal explain: it is read before anything is
-// judged, because a note stands behind what it explains.
+// Known is what the notes of a journal explain: it is built before anything is
+// judged, because a note follows what it explains.
 type Known struct {
 	torn     map[tornKey]Note
 	missing  map[uint64]uint64 // first to last
@@ -58,14 +58,14 @@ func (k *Known) Take(rec *Record) {
 	}
 }
 
-// Archived reports whether a note tells that the segment is parked, with
+// Archived reports whether a note says that the segment is parked, with
 // these bytes.
 func (k *Known) Archived(first uint64, sha string) bool {
 	n, ok := k.archived[first]
 	return ok && k.FileLeads(segmentName(first), n.SHA256, sha)
 }
 
-// explains reports whether rows that are not there stand in segments that were
+// explains reports whether missing rows are in segments that were
 // parked, or are known to be missing.
 func (k *Known) explains(from, to uint64) bool {
 	for from <= to {
@@ -111,7 +111,7 @@ func (k *Known) leads(key, was, now string) bool {
 	return false
 }
 
-// HeadTold reports whether a note tells that the row of this hash, which was
+// HeadTold reports whether a note says that the row of this hash, which was
 // the newest one once, is another one or gone.
 func (k *Known) HeadTold(sha string) bool {
 	return slices.ContainsFunc(k.heads, func(n Note) bool { return n.SHA256 == sha })
@@ -126,7 +126,7 @@ func (k *Known) RowLeads(seq uint64, was, now string) bool {
 }
 
 // FileLeads reports whether the file, which had the one hash, may have the
-// other; "" stands for no file.
+// other; "" is no file.
 func (k *Known) FileLeads(path, was, now string) bool {
 	return k.leads(Change{Path: path}.key(), was, now)
 }

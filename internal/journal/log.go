@@ -38,12 +38,12 @@ type Options struct {
 	// failed flush may have lost although it can be read, 0 for none. Those rows
 	// are written again. nil = none.
 	Lost func() (first uint64, err error)
-	// Failed is told under the journal lock that a flush failed, before the
-	// other processes hear of it: rows from first on may be lost.
+	// Failed is called under the journal lock when a flush failed, before the
+	// other processes see it: rows from first on may be lost.
 	Failed func(first uint64)
 
 	// Archive opens the directory of parked segments, and makes it when it is
-	// asked to. It is only called when rows behind the live segments are
+	// asked to. It is only called when rows older than the live segments are
 	// wanted. nil = there is none.
 	Archive func(make bool) (fsx.Dir, error)
 	// Manifests keeps the mutations of long records. nil = such a record is
@@ -57,7 +57,7 @@ const (
 	defaultLockWait = 10 * time.Second
 )
 
-// Pos is a place behind a row.
+// Pos is the place after a row.
 type Pos struct {
 	Segment uint64   `json:"segment"`
 	Offset  int64    `json:"offset"`
@@ -113,8 +113,8 @@ type Log struct {
 }
 
 // Open reads the journal from o.From, or from its first row, to its end, and
-// makes what it read durable. Bytes behind the last row that are no rows are
-// what a crash leaves: a note tells of them.
+// makes what it read durable. Bytes after the last row that are no rows are
+// what a crash leaves: a note names them.
 func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = defaultSegment
@@ -154,7 +154,7 @@ func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 	}
 	if err == nil && l.file != nil {
 		// What a killed writer left in the page cache becomes durable before
-		// anybody is shown it or builds on it.
+		// it is shown or built upon.
 		if err = l.file.Sync(); err == nil {
 			err = l.o.Dir.Sync()
 		}
@@ -179,7 +179,7 @@ func (l *Log) orClose(err error) error {
 	return err
 }
 
-// publishHeader tells the others which segment is written to. An epoch that was
+// publishHeader publishes which segment is written to. An epoch that was
 // raised meanwhile, by a process that could not wait for the lock, stays.
 func (l *Log) publishHeader() error {
 	if h, ok := l.readHeader(); ok && h.epoch != l.epoch {
@@ -190,7 +190,7 @@ func (l *Log) publishHeader() error {
 	return l.writeHeader(h)
 }
 
-// load reads everything behind From.
+// load reads everything after From.
 func (l *Log) load(rep *OpenReport) error {
 	first := uint64(1)
 	if from := l.o.From; from != nil && from.Seq > 0 && l.fits(*from) {
@@ -286,8 +286,8 @@ func (l *Log) enter(seg uint64) error {
 	return nil
 }
 
-// adjudicate decides about bytes behind the last row that are no rows: they
-// stay, a note names them, and writing goes on behind them. Without space for
+// adjudicate decides about bytes after the last row that are no rows: they
+// stay, a note names them, and writing continues after them. Without space for
 // the note they are overwritten with NULs, which needs none.
 func (l *Log) adjudicate(rep *OpenReport) error {
 	if l.file == nil {
@@ -336,7 +336,7 @@ const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
 func (l *Log) stamp() string { return l.o.Now().UTC().Format(timeFormat) }
 
 // tornNotes describes the bytes between the last row and the end of the data
-// and moves the position behind them.
+// and moves the position past them.
 func (l *Log) tornNotes() ([]Note, error) {
 	st, err := l.file.Stat()
 	if err != nil {
@@ -347,7 +347,7 @@ func (l *Log) tornNotes() ([]Note, error) {
 	if err != nil || end == l.pos.Offset {
 		return nil, err
 	}
-	// Only the newline of the last row may be missing. Whoever writes next
+	// Only the newline of the last row may be missing. The next writer
 	// begins with one, which would make it a row again, so it is taken for one
 	// now.
 	if done, err := l.endRow(end); done || err != nil {
@@ -390,7 +390,7 @@ func (l *Log) endRow(end int64) (bool, error) {
 // Head is the seq of the newest row this process knows.
 func (l *Log) Head() uint64 { return l.head.Load() }
 
-// End is the place behind the newest row this process knows.
+// End is the place after the newest row this process knows.
 func (l *Log) End() Pos {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -413,7 +413,7 @@ func (l *Log) Poison() {
 }
 
 // poisonLocked is Poison for a caller that has the journal lock. What is in
-// doubt is written down first: whoever sees the new epoch finds it.
+// doubt is recorded first, so that a process that sees the new epoch finds it.
 func (l *Log) poisonLocked() {
 	l.stateMu.Lock()
 	l.poisoned = true
@@ -448,7 +448,7 @@ func (l *Log) isPoisoned() bool {
 }
 
 // Close releases the journal. The preallocated end of the segment is cut off
-// when nobody else is writing.
+// when no other process is writing.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 
 // Mending is a sealed segment that can be put in order without inventing
 // anything: all its rows are there, and the chain from the row before them to
-// the row behind them proves it. Only their order, their number, their name or
-// what stands between them was wrong.
+// the row after them proves it. Only their order, their number, their name or
+// the bytes between them were wrong.
 type Mending struct {
 	First   uint64   // the segment by its name
 	Name    uint64   // the name it should have
@@ -22,7 +22,7 @@ type Mending struct {
 	data    []byte
 }
 
-// Dir is where the segment lies.
+// Dir is the directory of the segment.
 func (m *Mending) Dir() fsx.Dir { return m.dir }
 
 // SegmentFile is the file name of a segment.
@@ -40,7 +40,7 @@ func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
 	if err != nil {
 		return nil, err
 	}
-	if first == l.End().Segment { // only to tell what could be done
+	if first == l.End().Segment { // only to report what could be done
 		segs = append(segs, first)
 	}
 	at := slices.Index(segs, first)
@@ -61,11 +61,11 @@ func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
 	if err != nil {
 		return nil, err
 	}
-	behind, err := l.firstBehind(first)
+	after, err := l.firstAfter(first)
 	if err != nil {
 		return nil, err
 	}
-	if !m.assemble(known, old, before, behind) {
+	if !m.assemble(known, old, before, after) {
 		return nil, nil
 	}
 	m.Changes = []Change{{Path: segmentName(first), Was: textHash(old), Now: textHash(m.data)}}
@@ -111,8 +111,8 @@ func (l *Log) lastOf(segs []uint64, limit uint64) (link, error) {
 	return last, err
 }
 
-// firstBehind is the first row behind a segment.
-func (l *Log) firstBehind(first uint64) (link, error) {
+// firstAfter is the first row after a segment.
+func (l *Log) firstAfter(first uint64) (link, error) {
 	live, err := segments(l.o.Dir)
 	if err != nil {
 		return link{}, err
@@ -129,7 +129,7 @@ func (l *Log) firstBehind(first uint64) (link, error) {
 	if err == errStop {
 		err = nil
 	}
-	if !next.ok { // nothing stands behind it: it ends where the journal does
+	if !next.ok { // nothing follows it: it ends where the journal does
 		end := l.End()
 		next = link{seq: end.Seq + 1, holds: chainText(end.Chain), ok: true}
 	}
@@ -144,7 +144,7 @@ type candidate struct {
 
 // assemble puts the rows that are there in order and reports whether the
 // result is proven and differs from what was there.
-func (m *Mending) assemble(known *Known, old []byte, before, behind link) bool {
+func (m *Mending) assemble(known *Known, old []byte, before, after link) bool {
 	found := candidates(old)
 	seq, chain := before.seq, before.chain
 	if !before.ok && m.First > 1 && len(found[m.First]) > 0 && len(found[1]) == 0 {
@@ -164,7 +164,7 @@ func (m *Mending) assemble(known *Known, old []byte, before, behind link) bool {
 		m.data = append(append(append(m.data, '\n'), next...), '\n')
 		m.Rows++
 	}
-	if last == nil || !behind.ok || behind.seq != seq+1 || behind.holds != chainText(chain) && !known.RowLeads(seq, behind.holds, chainText(chain)) {
+	if last == nil || !after.ok || after.seq != seq+1 || after.holds != chainText(chain) && !known.RowLeads(seq, after.holds, chainText(chain)) {
 		return false
 	}
 	for s, list := range found {

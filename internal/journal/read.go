@@ -55,7 +55,7 @@ type tailer struct {
 	n, most   int
 	keep      func(*Record) bool
 	visible   uint64
-	below     uint64 // rows from here on stand in the next segment
+	below     uint64 // rows from here on are in the next segment
 	seen      int
 	malformed int
 	out       []*Record // newest first
@@ -93,7 +93,7 @@ func (t *tailer) segment(l *Log, seg uint64) error {
 		return err
 	}
 	const block = 32 << 10
-	var rest []byte // the beginning of a line whose end was in the block behind
+	var rest []byte // the beginning of a line whose end was in the following block
 	for end > 0 && !t.full() {
 		n := min(block, end)
 		buf := make([]byte, int(n)+len(rest))
@@ -142,9 +142,9 @@ func (t *tailer) line(l *Log, line []byte) {
 
 var errStop = errors.New("stop")
 
-// Since returns the records behind seq after, oldest first: at least one when
+// Since returns the records with a seq greater than after, oldest first: at least one when
 // there is one, and about limit. next is the cursor to go on with. gap is set
-// when rows behind the cursor are no longer there, or the cursor is ahead of
+// when rows after the cursor are no longer there, or the cursor is ahead of
 // the journal.
 func (l *Log) Since(after uint64, limit int, keep func(*Record) bool) (recs []*Record, next uint64, gap bool, malformed int, err error) {
 	if err := l.CatchUp(); err != nil {

@@ -16,7 +16,7 @@ import (
 const (
 	KindCommit   = "commit"   // mutations that happened, unless an abort row refers to it
 	KindAbort    = "abort"    // the commit Ref did not happen
-	KindConflict = "conflict" // a file of the commit Ref is somebody else's now
+	KindConflict = "conflict" // a file of the commit Ref was changed by another program
 	KindRefused  = "refused"  // a call that was refused
 	KindNote     = "note"     // something about the journal or a row
 	KindObserved = "observed" // changes that other programs made, and a scan found
@@ -29,7 +29,7 @@ type Record struct {
 	Kind       string          `json:"kind"`
 	Writer     string          `json:"writer"`  // process and start nonce
 	Chain      string          `json:"chain"`   // hex SHA-256 of the JSON of the record before
-	Settled    uint64          `json:"settled"` // up to here this writer has nothing under way
+	Settled    uint64          `json:"settled"` // up to here this writer has no commits in progress
 	Commit     string          `json:"commit,omitempty"`
 	Ref        uint64          `json:"ref,omitempty"`
 	Caller     string          `json:"caller,omitempty"`
@@ -140,7 +140,7 @@ type Note struct {
 	Accepted []Accepted `json:"accepted,omitempty"`
 }
 
-// What a note tells of.
+// What a note records.
 const (
 	NoteTorn     = "torn"        // bytes of Segment that are no rows
 	NoteMissing  = "seq_missing" // rows that a crash took
@@ -165,7 +165,7 @@ type Change struct {
 	Now     string `json:"now,omitempty"` // hash afterwards; "" when it is gone
 }
 
-// Accepted is a problem that is no news: it is told of no more as long as the
+// Accepted is a known problem: it is not reported again as long as the
 // evidence is the same.
 type Accepted struct {
 	Code     string `json:"code"`

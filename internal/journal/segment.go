@@ -60,7 +60,7 @@ func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int6
 	lent := borrow(block)
 	defer lending.Put(lent)
 	buf, kept := (*lent)[:block], 0 // the first kept bytes wait for their newline
-	pos, done := from, from         // pos: next byte to read; done: behind the last complete line
+	pos, done := from, from         // pos: next byte to read; done: after the last complete line
 	for pos < to {
 		if kept == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
@@ -105,7 +105,7 @@ func borrow(block int) *[]byte {
 	return &b
 }
 
-// dataEnd is the offset behind the last byte of f that is not NUL: a
+// dataEnd is the offset after the last byte of f that is not NUL: a
 // preallocated segment ends in NULs.
 func dataEnd(f io.ReaderAt, size, floor int64) (int64, error) {
 	buf := make([]byte, 64<<10)
@@ -150,7 +150,7 @@ func seek(f io.ReaderAt, end int64, seq uint64) (int64, error) {
 	return lo, nil
 }
 
-// firstRow finds the first whole row that starts behind from.
+// firstRow finds the first whole row that starts after from.
 func firstRow(f io.ReaderAt, from, to int64) (at int64, seq uint64, err error) {
 	at = -1
 	first := true

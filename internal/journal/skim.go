@@ -65,8 +65,8 @@ const (
 type form uint8
 
 const (
-	textForm  form = iota // a string that nobody asks for
-	numForm               // a number without a sign, that nobody asks for
+	textForm  form = iota // a string that is not needed
+	numForm               // a number without a sign that is not needed
 	smallForm             // the same, of 32 bits
 	boolForm
 	textsForm
@@ -237,7 +237,7 @@ func (k *skimmer) mutationField(m *Mutation, f form) bool {
 	return k.pass(f)
 }
 
-// pass reads a value that nobody asks for.
+// pass reads a value that is not needed.
 func (k *skimmer) pass(f form) bool {
 	var n uint64
 	switch f {
@@ -312,8 +312,8 @@ func (k *skimmer) literal(word string) bool {
 	return true
 }
 
-// number reads an integer of at most 18 digits. What goes on behind it, such
-// as a fraction, is found by whoever expects a comma there.
+// number reads an integer of at most 18 digits. What follows it, such
+// as a fraction, is found by the caller, which expects a comma there.
 func (k *skimmer) number(n *uint64) bool {
 	from := k.i
 	var sum uint64

@@ -17,9 +17,9 @@ const (
 )
 
 // Register makes the liveness file of writer in dir and locks it. release
-// removes it and ends the lock; calls are those that the file tells.
+// removes it and ends the lock; calls are those that the file lists.
 //
-// The file is locked before it gets its name, so nobody can take a writer that
+// The file is locked before it gets its name, so that no process takes a writer that
 // is just starting for a dead one.
 func Register(dir fsx.Dir, writer string) (calls *Calls, release func() error, err error) {
 	name := alivePrefix + writer

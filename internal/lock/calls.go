@@ -20,7 +20,7 @@ type Call struct {
 	Writer string   `json:"-"` // which process it is, by its liveness file
 }
 
-// notable is how long a call lasts before it is told to others.
+// notable is how long a call lasts before other processes see it.
 var notable = 200 * time.Millisecond
 
 const (
@@ -80,7 +80,7 @@ func (c *Calls) Begin(what func() Call) (end func()) {
 }
 
 // write puts the calls that have room into the file, one line each, and an empty
-// line behind the last.
+// line after the last.
 func (c *Calls) write() {
 	if c.file == nil {
 		return
@@ -95,8 +95,8 @@ func (c *Calls) write() {
 	c.file.WriteAt(append(out, '\n'), callsStart)
 }
 
-// Told lists the calls that the living processes of dir tell, in no order.
-func Told(dir fsx.Dir) ([]Call, error) {
+// Reported lists the calls that the living processes of dir report, in no order.
+func Reported(dir fsx.Dir) ([]Call, error) {
 	writers, err := Writers(dir)
 	if err != nil {
 		return nil, err

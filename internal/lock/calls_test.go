@@ -30,7 +30,7 @@ func TestTold(t *testing.T) {
 	told := func(n int) []lock.Call {
 		t.Helper()
 		for {
-			list, err := lock.Told(dir)
+			list, err := lock.Reported(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestTold(t *testing.T) {
 		}
 		f.WriteAt([]byte(text+"\n"), 64)
 		f.Close()
-		if list, err := lock.Told(dir); err != nil || len(list) > 1 {
+		if list, err := lock.Reported(dir); err != nil || len(list) > 1 {
 			t.Errorf("%q: %v %+v", text, err, list)
 		}
 	}

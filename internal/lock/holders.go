@@ -20,7 +20,7 @@ const (
 	maxWhat    = 40   // bytes
 )
 
-// place is one entry as it stands in the file: JSON, padded with blanks.
+// place is one entry as it is in the file: JSON, padded with blanks.
 type place struct {
 	Slot   int64  `json:"s"`
 	Writer string `json:"w"`

@@ -1,7 +1,7 @@
 // Package lock keeps the writers of one workspace from each other's paths:
 // goroutines by a table in memory, processes by byte ranges of one lock file.
 // The kernel gives a range back when its holder dies, so a crash leaves no
-// lock behind.
+// lock held.
 package lock
 
 import (
@@ -21,7 +21,7 @@ import (
 // ErrClosed is returned after Close.
 var ErrClosed = errors.New("lock table is closed")
 
-// Owner is told to whoever waits for one of our locks in vain.
+// Owner is reported to callers that wait for one of our locks in vain.
 type Owner struct {
 	Writer string
 	PID    int
@@ -48,7 +48,7 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("lock timeout: held by process %d (%s)", e.Holder.PID, e.Holder.What)
 }
 
-// Layout of the lock file, in bytes: the tree lock, behind it the gate in front
+// Layout of the lock file, in bytes: the tree lock, then the gate in front
 // of it, the same for history, the table of holders, then one byte per possible key.
 const (
 	treeByte    = 0
@@ -77,7 +77,7 @@ type Table struct {
 	closed  bool
 }
 
-// entry is one key that somebody in this process has or waits for.
+// entry is one key that a caller in this process has or waits for.
 type entry struct {
 	holder Holder
 	queue  []chan struct{} // waiters in order of arrival; closing a channel hands over
@@ -136,7 +136,7 @@ func slotOf(key string) int64 {
 	return firstKey + int64(h.Sum64()&keyMask)
 }
 
-// wants puts the keys into the order in which everybody locks them, so that no
+// wants puts the keys into the order in which all processes lock them, so that no
 // two callers can wait for each other. Keys with one slot are one lock.
 func wants(keys []string) []want {
 	list := make([]want, 0, len(keys))

@@ -7,7 +7,7 @@ import (
 )
 
 // The tree lock and the lock of history are shared by many or owned by one.
-// Who wants one of them for itself first closes the gate, which everybody who
+// A caller that wants one of them for itself first closes the gate, which everyone who
 // wants a share of it passes: otherwise processes that are always at work would
 // keep it out for ever.
 
@@ -22,7 +22,7 @@ type shared struct {
 	busy     bool
 	kernel   bool      // the shared kernel lock is held
 	passed   time.Time // when a sharer went through the gate last
-	asking   bool      // somebody is asking the kernel for it
+	asking   bool      // a caller is asking the kernel for it
 }
 
 // Tree takes the tree lock alone: it waits for every holder of keys in every
@@ -31,7 +31,7 @@ func (t *Table) Tree(ctx context.Context, timeout time.Duration, what string) (u
 	return t.own(ctx, timeout, what, &t.tree)
 }
 
-// History takes the lock of history alone, for a sweep: nobody adds a version
+// History takes the lock of history alone, for a sweep: no version is added
 // meanwhile.
 func (t *Table) History(ctx context.Context, timeout time.Duration, what string) (unlock func(), err error) {
 	return t.own(ctx, timeout, what, &t.history)
@@ -138,7 +138,7 @@ func (t *Table) pass(ctx context.Context, deadline time.Time, l *shared) error {
 }
 
 // ask waits for the gate to be open and takes the kernel's share of the lock,
-// if this process has none. It gives t.mu up meanwhile; nobody joins while it
+// if this process has none. It releases t.mu meanwhile; no caller joins while it
 // asks, but sharers leave.
 func (t *Table) ask(ctx context.Context, deadline time.Time, l *shared) (err error) {
 	l.asking = true

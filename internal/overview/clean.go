@@ -8,11 +8,11 @@ import (
 )
 
 // Cleaner takes the secrets out of texts that are shown: those that the policy
-// of the store knows, and those that everybody's rules know, also where the
+// of the store knows, and those that the default rules know, also where the
 // policy lets them into the workspace.
 type Cleaner struct {
 	store *rw.Store
-	any   *scan.Scanner     // with the rules of everybody and no exceptions
+	any   *scan.Scanner     // with the default rules and no exceptions
 	known map[string]string // texts that were cleaned
 	err   error
 }

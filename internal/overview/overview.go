@@ -93,7 +93,7 @@ func (f *fold) stopped(d rw.DescribeResult) {
 
 // rows takes the commits and the refusals, newest first.
 func (f *fold) rows(entries []rw.JournalEntry, drafts []rw.Draft) {
-	undone := map[string]bool{} // states of files that a later undo took back
+	undone := map[string]bool{} // states of files that a later undo reverted
 	at := -1
 	for _, e := range slices.Backward(entries) {
 		if f.early(e.TS) || e.Seq <= f.r.After {
@@ -232,8 +232,8 @@ func (f *fold) wait(kind, name, text, ts, command string) {
 }
 
 // running lists the calls in progress: those that their processes report because
-// they last, and of processes that tell none, those that hold locks. The table of
-// locks knows them by the hash of a path, so those of paths that nobody wrote
+// they last, and of processes that report none, those that hold locks. The table of
+// locks knows them by the hash of a path, so those of paths that were not written
 // lately have no name.
 func (f *fold) running(entries []rw.JournalEntry) {
 	dir, err := fsx.OpenRoot(f.r.State)
@@ -246,13 +246,13 @@ func (f *fold) running(entries []rw.JournalEntry) {
 		return
 	}
 	defer locks.Close()
-	told, err := lock.Told(locks)
+	reported, err := lock.Reported(locks)
 	if err != nil {
 		return
 	}
-	telling := map[string]bool{}
-	for _, c := range told {
-		telling[c.Writer] = true
+	reporting := map[string]bool{}
+	for _, c := range reported {
+		reporting[c.Writer] = true
 		one := report.Call{Op: f.text(c.Op), Paths: []string{}, Caller: f.text(c.Caller), PID: c.PID, Since: time.UnixMilli(c.Since).UTC().Format(time.RFC3339Nano)}
 		for _, path := range c.Paths {
 			one.Paths = append(one.Paths, f.text(path))
@@ -266,7 +266,7 @@ func (f *fold) running(entries []rw.JournalEntry) {
 	if err != nil {
 		return
 	}
-	held = slices.DeleteFunc(held, func(h lock.Held) bool { return telling[h.Writer] })
+	held = slices.DeleteFunc(held, func(h lock.Held) bool { return reporting[h.Writer] })
 	slices.SortFunc(held, func(a, b lock.Held) int { return a.Since.Compare(b.Since) })
 	paths := map[int64]string{}
 	for _, e := range entries {
