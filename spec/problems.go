@@ -51,7 +51,7 @@ func invalid(what string, found []gojsonschema.ResultError) *Invalid {
 	specific := len(found) > 1
 	for _, f := range found {
 		if specific && (f.Type() == "number_any_of" || f.Type() == "number_one_of") {
-			continue // what is wrong with the nearest alternative is told too
+			continue // what is wrong with the nearest alternative is reported too
 		}
 		e.Problems = append(e.Problems, Problem{Path: place(f), Rule: f.Type(), Text: sentence(f)})
 	}
@@ -99,7 +99,7 @@ func plain(name string) string {
 	return name
 }
 
-// quoted is a name from outside as it may stand in a message.
+// quoted is a name from outside as it may appear in a message.
 func quoted(name string) string {
 	if r := []rune(name); len(r) > 40 {
 		name = string(r[:40]) + "…"

@@ -85,7 +85,7 @@ func ValidateHandoff(doc []byte) error { return Validate("handoff", doc) }
 
 // ValidatePolicy checks a policy file, YAML, as opening a store does: each
 // mistake has a line and a column in its Path. Whether the rules that it names
-// exist only the store can tell.
+// exist is known only to the store.
 func ValidatePolicy(yaml []byte) error {
 	_, problems := policyfile.Parse(yaml)
 	if len(problems) == 0 {

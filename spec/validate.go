@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// compile prepares a schema. It may be anybody's: a reference would be
+// compile prepares a schema. It is not trusted: a reference would be
 // fetched, and a number that cannot be held would end the validator.
 func compile(data []byte) (s *gojsonschema.Schema, err error) {
 	defer func() {
@@ -74,7 +74,7 @@ func validate(what string, s *gojsonschema.Schema, doc []byte) (err error) {
 	return invalid(what, res.Errors())
 }
 
-// decode reads one JSON value strictly: nothing behind it, no name twice, only
+// decode reads one JSON value strictly: nothing after it, no name twice, only
 // Unicode, only numbers that the validator can hold.
 func decode(doc []byte) (any, error) {
 	if !utf8.Valid(doc) || schema.LoneSurrogate(doc) >= 0 {
@@ -92,7 +92,7 @@ func decode(doc []byte) (any, error) {
 	return value(dec)
 }
 
-// value reads the next value. How deep values lie has been looked at.
+// value reads the next value. The depth has been checked before.
 func value(dec *json.Decoder) (any, error) {
 	tok, err := dec.Token()
 	if err != nil {

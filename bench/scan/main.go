@@ -68,7 +68,7 @@ func (r rates) median() float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// cell is the median and how far the turns lie around it, in percent.
+// cell is the median and the spread of the runs around it, in percent.
 func (r rates) cell() string {
 	if len(r) == 0 {
 		return "–"
@@ -185,7 +185,7 @@ func (r row) String() string {
 // goals says which goals the rows of a size meet.
 func goals(rows []row, size int, slowest float64) string {
 	var out strings.Builder
-	told := func(ok bool, format string, args ...any) {
+	report := func(ok bool, format string, args ...any) {
 		word := "missed"
 		if ok {
 			word = "met"
@@ -197,23 +197,23 @@ func goals(rows []row, size int, slowest float64) string {
 		if r.class.Clean && r.size == size {
 			clean = min(clean, r.rates[0].median())
 			if r.class.Goal > 0 {
-				told(r.rates[0].median() >= r.class.Goal, "%s, %.0f MB/s: %s", r.class.Name, r.class.Goal, r.rates[0].cell())
+				report(r.rates[0].median() >= r.class.Goal, "%s, %.0f MB/s: %s", r.class.Name, r.class.Goal, r.rates[0].cell())
 			}
 		}
 		if r.class.Clean {
 			most = max(most, r.allocations)
 		}
 	}
-	told(slowest >= 20, "the slowest text, 20 MB/s: %.1f", slowest)
-	told(slowest >= clean/10, "the slowest text, a tenth of the slowest clean one (%.0f): %.1f", clean, slowest)
-	told(most <= 2, "clean text, 2 allocations: %d at most", most)
+	report(slowest >= 20, "the slowest text, 20 MB/s: %.1f", slowest)
+	report(slowest >= clean/10, "the slowest text, a tenth of the slowest clean one (%.0f): %.1f", clean, slowest)
+	report(most <= 2, "clean text, 2 allocations: %d at most", most)
 	if len(rows[0].rates) < 3 {
 		fmt.Fprint(&out, "- four times trufflehog at every text: not measured in this run.\n")
 		return out.String()
 	}
 	for _, r := range rows {
 		if ours, theirs := r.rates[0].median(), r.rates[2].median(); r.size == size && theirs > 0 {
-			told(ours >= 4*theirs, "%s, four times trufflehog: %.1f times", r.class.Name, ours/theirs)
+			report(ours >= 4*theirs, "%s, four times trufflehog: %.1f times", r.class.Name, ours/theirs)
 		}
 	}
 	return out.String()

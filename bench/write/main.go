@@ -109,7 +109,7 @@ type arm struct {
 	start func(dir string) (do func(w, i int) error, stop func() error, err error)
 }
 
-// measure runs the arms in turns and tells how fast each is relative to the
+// measure runs the arms in turns and reports how fast each is relative to the
 // first one.
 func (b *bench) measure(workers int, arms []arm) (map[string]string, error) {
 	ratios := map[string][]float64{}

@@ -176,7 +176,7 @@ const (
 	latencyPaths  = 16
 )
 
-// latency tells how long the slowest of many small writes take.
+// latency reports how long the slowest of many small writes take.
 func (b *bench) latency() error {
 	if !b.wanted("latency") {
 		return nil
@@ -209,7 +209,7 @@ func (b *bench) latency() error {
 
 const unpublished = 1000
 
-// opens tells how long Open takes behind a process that was killed between the
+// opens reports how long Open takes after a process that was killed between the
 // record and the publication of many commits.
 func (b *bench) opens() error {
 	if !b.wanted("open") {
@@ -323,7 +323,7 @@ func child(args []string) error {
 	return nil
 }
 
-// leaveUnpublished makes commits that all stop behind their rows, says so, and
+// leaveUnpublished makes commits that all stop after their rows, says so, and
 // waits to be killed.
 func leaveUnpublished(dir, kind string) error {
 	s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})

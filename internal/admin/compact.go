@@ -36,9 +36,9 @@ func (c *Call) Compact(ctx context.Context, keep int) (Compacted, error) {
 type compaction struct {
 	*Call
 	reserve engine.Spare // its right to use the reserve
-	keep  int
-	known map[uint64]journal.SegmentFacts // segments that were read
-	out   Compacted
+	keep    int
+	known   map[uint64]journal.SegmentFacts // segments that were read
+	out     Compacted
 }
 
 // spend runs the steps with the reserve to fall back on, and makes it whole

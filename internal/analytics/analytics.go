@@ -2,7 +2,7 @@
 // wrote what, how much, how often and when.
 //
 // The journal is read twice, in its order. The first time finds the commits that
-// were taken back: their aborts come later, and they do not repeat what to
+// were rolled back: their aborts come later, and they do not repeat what to
 // subtract. The second time counts the rest. The memory that it takes grows with
 // the number of paths, callers, sessions, checkpoint names, minutes and aborts,
 // not with the number of rows.
@@ -59,7 +59,7 @@ func Read(ctx context.Context, opt Options, each func(func(*journal.Record) erro
 	return f.Result, nil
 }
 
-// fold is an analysis under way.
+// fold is an analysis in progress.
 type fold struct {
 	opt     Options
 	aborted map[uint64]bool
@@ -126,7 +126,7 @@ func shown(t time.Time, format string) string {
 	return t.UTC().Format(format)
 }
 
-// look finds what was taken back.
+// look finds the commits that were rolled back.
 func (f *fold) look(r *journal.Record) {
 	if r.Kind == journal.KindAbort {
 		f.aborted[r.Ref] = true
@@ -135,7 +135,7 @@ func (f *fold) look(r *journal.Record) {
 }
 
 // add counts a row. Rows that are neither commits nor refusals count nothing: a
-// conflict tells of a commit that did happen. A row whose time is not known is
+// conflict is about a commit that did happen. A row whose time is not known is
 // not known to be too old.
 func (f *fold) add(r *journal.Record) {
 	if r.Seq > f.newest || f.aborted[r.Seq] || r.Kind != journal.KindCommit && r.Kind != journal.KindRefused {

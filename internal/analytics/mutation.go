@@ -27,7 +27,7 @@ func saves(op string, legacy bool) bool {
 }
 
 // written is how many bytes a mutation wrote: the whole file, or what an append
-// added. The Python implementation wrote the whole file anew for an append, and
+// added. The Python implementation rewrote the whole file for an append, and
 // noted only its size.
 func written(m *journal.Mutation) int64 {
 	n := m.Bytes
@@ -35,7 +35,7 @@ func written(m *journal.Mutation) int64 {
 	case m.Op != "append" || m.ImportID != "":
 	case m.PayBytes > 0 || m.PaySHA256 != "":
 		n = m.PayBytes
-	default: // the file was copied, so the row tells no more than its sizes
+	default: // the file was copied, so the row has only its sizes
 		n -= m.PrevBytes
 	}
 	return max(n, 0)
@@ -63,7 +63,7 @@ const (
 	sessionChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + digits + "_-"
 )
 
-// parseObject tells what a path in the state directory names, with the name of
+// parseObject returns what a path in the state directory names, with the name of
 // the session or of the checkpoint. The path may begin with the name of the
 // state directory.
 func parseObject(path string) (what object, name string) {

@@ -1,6 +1,6 @@
 package analytics
 
-// Result is what the journal tells of how the store is used. State objects,
+// Result is how the store is used according to the journal. State objects,
 // such as chunks and checkpoints, are no writes; they have their own figures.
 type Result struct {
 	// Number of files written, counting each file of a transaction.

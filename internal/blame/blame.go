@@ -17,7 +17,7 @@ type File struct {
 	rows    []uint64   // of each line
 	past    [][]uint64 // of each version
 	list    []Version
-	undone  []int // of each version: the one that took it back
+	undone  []int // of each version: the one that undid it
 	text    []byte
 	unknown bool
 }

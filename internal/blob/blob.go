@@ -1,7 +1,7 @@
 // Package blob keeps file contents under the name of their SHA-256:
 // <aa>/<sha256> below one directory, each content once. The directory keeps others
 // out; an object is 0600, or has the mode of the file that it was, as far as that
-// lets only its owner write and gives nobody's rights away.
+// lets only its owner write and grants no rights to others.
 //
 // A file becomes an object without a copy, by a rename (Adopt, which the caller
 // makes durable); Save copies, and is durable when it returns. A reader of an object compares it with its name;
@@ -93,7 +93,7 @@ func (s *Store) sub(sha string, make bool) (dir fsx.Dir, done func(), err error)
 	return d.Dir, func() { s.done(name, d) }, nil
 }
 
-// done closes a directory that nobody uses, where many are open.
+// done closes a directory that is not in use, where many are open.
 func (s *Store) done(name string, d *sub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *Store) Has(sha string) bool {
 
 // Adopt moves the file name of dir, which holds the content sha, into the
 // store in one step. An object that is there already is replaced, which also
-// repairs one that was damaged. The caller makes sure that nobody else can
+// repairs one that was damaged. The caller makes sure that no other process can
 // write to the file, whose mode is mode. The move is durable after dir was flushed.
 //
 //	[fchmod(dir/name, 0600)]  renameat(dir/name, aa/sha)

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrByHand is the error of a file that cannot be edited without a risk for
-// what else stands in it.
+// its other content.
 var ErrByHand = errors.New("the file is written in a way that is not edited here")
 
 // Read decodes a configuration. An empty text is an empty object. A list of
@@ -108,7 +108,7 @@ func withLF(text string) (short string, ok bool) {
 }
 
 // put makes an edit of a decoded text. done reports that it was made before; ok
-// is false where something else stands in its way.
+// is false where another value is in its place.
 func put(doc map[string]any, e Edit, value any) (done, ok bool) {
 	at, path := doc, e.At
 	if e.Key == "" {
@@ -221,7 +221,7 @@ func bare(v any) any {
 	return v
 }
 
-// The lines of an instruction file stand between these.
+// Marks around our lines in an instruction file.
 const (
 	begin = "<!-- resilient-write: begin -->\n"
 	end   = "<!-- resilient-write: end -->\n"

@@ -1,5 +1,5 @@
 // Package clients knows the MCP clients that the command configures: where
-// their files are, in which form, and what stands in them. The subcommands init
+// their files are, in which form, and what they contain. The subcommands init
 // and doctor and the blocks of docs/install.md are made from one table.
 package clients
 
@@ -88,7 +88,7 @@ func with(before Fields, more ...schema.Member) Fields {
 
 func member(key string, value any) schema.Member { return schema.Member{Key: key, Value: value} }
 
-// stdio are the members of a client that wants to be told the transport.
+// stdio are the members of a client that requires the transport to be named.
 var stdio = with(Fields{member("type", "stdio")}, command...)
 
 // Table are the clients, in the order of the documentation.
@@ -270,7 +270,7 @@ func (c Client) Notes(approved bool) (notes []string) {
 		notes = append(notes, c.Note)
 	}
 	if len(c.Approve) > 0 && !approved {
-		notes = append(notes, c.Title+" asks before each call and refuses it where nobody can be asked; init "+c.Name+" --approve lets the calls through.")
+		notes = append(notes, c.Title+" asks before each call and refuses it without a user to ask; init "+c.Name+" --approve lets the calls through.")
 	}
 	return notes
 }

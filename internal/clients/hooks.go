@@ -9,7 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// Hooks stand in JSON files: {"hooks": {event: [hook, …]}}, where a hook is a
+// Hooks are configured in JSON files: {"hooks": {event: [hook, …]}}, where a hook is a
 // command or, in most hosts, a group of them with a matcher. Only those that run
 // this program are changed, also in a group with others.
 

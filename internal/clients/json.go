@@ -123,7 +123,7 @@ func (r *reader) scalar(into any) error {
 	return nil
 }
 
-// members reads what stands between brackets.
+// members reads the text between brackets.
 func (r *reader) members(n *node, depth int) (err error) {
 	closing := byte('}')
 	if n.open == '[' {
@@ -231,7 +231,7 @@ func setJSON(text string, e Edit) (string, error) {
 // client documents.
 var errShape = errors.New("the file has another form than its client documents")
 
-// insert puts a member behind the last one.
+// insert puts a member after the last one.
 func insert(text string, n *node, key string, value any) string {
 	name := ""
 	if key != "" {
@@ -242,7 +242,7 @@ func insert(text string, n *node, key string, value any) string {
 		if n.open == '[' {
 			return text[:n.end-1] + name + renderJSON(value, "", false) + text[n.end-1:]
 		}
-		// What stands between the brackets is a comment, or nothing.
+		// The text between the brackets is a comment, or nothing.
 		between := strings.TrimRight(text[n.start+1:n.end-1], " \t\r\n")
 		return text[:n.start+1] + between + "\n" + inner + name + renderJSON(value, inner, true) + "\n" + indentAt(text, n.start) + text[n.end-1:]
 	}
@@ -287,7 +287,7 @@ func unsetJSON(text string, at []string, key string, value any) (string, error) 
 	return drop(text, trail, i), nil
 }
 
-// strip is what stands in a container beside its only member: comments.
+// strip is the rest of a container without its only member: comments.
 func strip(text string, n *node) string {
 	m := n.members[0]
 	return text[n.start+1:m.start] + text[m.end:n.end-1]

@@ -1,5 +1,5 @@
 // Package durable holds the few sequences of file operations that make
-// something survive a power cut. Above each stands the trace of system calls
+// something survive a power cut. Above each is the trace of system calls
 // it is expected to make; why each flush is needed is said beside it.
 package durable
 
@@ -72,7 +72,7 @@ func Place(dir fsx.Dir, name, tmp string, perm uint32, fill func(fsx.File) error
 var temps atomic.Uint64
 
 // TempName is a name for a file that becomes name once it is whole, and that
-// nobody else uses at the same time.
+// no other process uses at the same time.
 func TempName(name string) string {
 	return fmt.Sprintf("%s.%d-%d%s", name, os.Getpid(), temps.Add(1), TempSuffix)
 }

@@ -23,7 +23,7 @@ type Key struct{ Dev, Ino uint64 }
 // turn is one flush and those who wait for it.
 type turn struct {
 	done chan struct{}
-	over chan struct{} // closed behind done: whoever leads the next flush runs before those who are done
+	over chan struct{} // closed after done: the leader of the next flush runs before those who are done
 	err  error
 }
 
@@ -40,7 +40,7 @@ func (s *Shared) Do(key Key, flush func() error) error {
 		return next.err
 	}
 	me := &turn{done: make(chan struct{}), over: make(chan struct{})}
-	// The first to arrive leads: it waits for the run that is under way, which
+	// The first to arrive leads: it waits for the run in progress, which
 	// started too early for it, and takes along all who arrive meanwhile.
 	for {
 		before := s.running[key]

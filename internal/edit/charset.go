@@ -22,7 +22,7 @@ type charset struct {
 	name string
 	enc  encoding.Encoding // nil for UTF-8 and UTF-16
 	high int               // of UTF-16: which byte of a unit is the high one
-	// usual tells whether a character that is not ASCII is one that ordinary text
+	// usual reports whether a character that is not ASCII is one that ordinary text
 	// is made of. It is nil for a charset that is only used when it is named.
 	usual func(raw []byte, at, size int) bool
 
@@ -79,7 +79,7 @@ func charsetOf(name string) *charset {
 	return nil
 }
 
-// pairs tells whether a character has two bytes of a national standard, the
+// pairs reports whether a character has two bytes of a national standard, the
 // first of them in the rows of signs or in those of frequent characters.
 func pairs(signs, endOfSigns, first, last byte) func([]byte, int, int) bool {
 	return func(raw []byte, at, size int) bool {
@@ -97,7 +97,7 @@ func usualBig5(raw []byte, at, size int) bool {
 	return size == 2 && raw[at] >= 0xa1 && raw[at] <= 0xc6
 }
 
-// isolated tells whether a byte is one of a Latin text: alone, or one of two
+// isolated reports whether a byte is one of a Latin text: alone, or one of two
 // letters in a word of ASCII letters, and no sign amid a word.
 func isolated(raw []byte, at, _ int) bool {
 	from, to := at, at+1
@@ -116,7 +116,7 @@ func isolated(raw []byte, at, _ int) bool {
 	return to-from == 1 || to-from == 2 && (letter(from-1) || letter(to))
 }
 
-// wide tells whether the charset is one of UTF-16.
+// wide reports whether the charset is one of UTF-16.
 func (c *charset) wide() bool { return c.enc == nil && c.name != "utf-8" }
 
 // prepare makes the tables.
@@ -205,11 +205,11 @@ func (c *charset) unit(raw []byte) (rune, int) {
 	return -1, 2
 }
 
-// undecoded stands in a text for bytes that are no character. No string that is
+// undecoded replaces bytes that are no character. No string that is
 // looked for has it.
 const undecoded = 0xff
 
-// synchronous is what no byte behind the first of a character is below, in any
+// synchronous is a lower bound of the bytes after the first of a character, in any
 // of the charsets with characters of several bytes.
 const synchronous = 0x30
 
@@ -229,7 +229,7 @@ func (c *charset) decode(raw []byte, strict bool) (d decoding, ok bool) {
 	c.prepare()
 	d = decoding{text: make([]byte, 0, len(raw)+len(raw)/8), clean: true}
 	all, usual, odd := 0, 0, false
-	begin, broken := 0, false // of what is behind the last synchronous character
+	begin, broken := 0, false // of the part after the last synchronous character
 	for at := 0; at < len(raw); {
 		r, size := c.next(raw[at:])
 		if r < 0 {

@@ -72,7 +72,7 @@ func closest(body []byte, old string) *Closest {
 	return best
 }
 
-// compare tells how two texts differ that are the same without white space and
+// compare measures how two texts differ that are the same without white space and
 // case. A letter weighs more than white space, and in the other case it is three
 // quarters right.
 func compare(a, b string) Closest {

@@ -15,7 +15,7 @@ import (
 
 // An Edit replaces one string by another.
 type Edit struct {
-	Old string // what is there, exactly
+	Old string // the present text, exactly
 	New string // what takes its place
 	// Count is how often Old has to be there: 1 for exactly once, N for exactly
 	// N times, -1 for at least once. All matches are replaced.
@@ -92,7 +92,7 @@ type Result struct {
 	// when it is not known and was not needed.
 	Encoding string
 
-	clear bool // no match begins behind a character that is not ASCII
+	clear bool // no match begins after a character that is not ASCII
 }
 
 // Apply makes the edits in order, each in the result of the one before. When an

@@ -63,7 +63,7 @@ func (p *place) shrink(text, next []byte) {
 	p.start, p.newStart, p.end, p.newEnd = p.start+n, p.newStart+n, p.end-m, p.newEnd-m
 }
 
-// border tells whether no character of a text extends over a position.
+// border reports whether no character of a text extends over a position.
 func border(text []byte, at int) bool { return at == len(text) || utf8.RuneStart(text[at]) }
 
 // A walk goes through a text and the bytes that it was decoded from.
@@ -129,7 +129,7 @@ func (r *reading) isLikely() bool { return r.share >= likely }
 
 // guess makes the edits in a content that is neither UTF-8 nor UTF-16, whose
 // encoding is not named. The encoding is the one in which an Old is found that
-// is not all ASCII. Edits of ASCII that begin behind ASCII are the same in every
+// is not all ASCII. Edits of ASCII that begin after ASCII are the same in every
 // encoding; otherwise all readings that are likely, or have characters of
 // several bytes, must agree. A New that is not all ASCII must be the same bytes
 // in all that are likely. Where readings do not agree, the failure names them.
@@ -191,7 +191,7 @@ func (a *apply) try(all []*reading, edits []Edit, wanted func(*reading) bool) (l
 	return list
 }
 
-// isMiss tells whether an edit failed because Old is not there.
+// isMiss reports whether an edit failed because Old is not there.
 func isMiss(err error) bool {
 	f, ok := err.(*Failure)
 	return ok && (f.Reason == OldStringNotFound || f.Reason == NotEncodable && !f.InNew)

@@ -34,7 +34,7 @@ func newSearch(old string, crlf bool) *search {
 	return s
 }
 
-// after finds the first match that begins at or behind position i.
+// after finds the first match that begins at or after position i.
 func (s *search) after(text []byte, i int) (start, end int, ok bool) {
 	k := 0 // bytes of old that match what is before i
 	for {

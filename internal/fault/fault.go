@@ -13,7 +13,7 @@ type Effect string
 const (
 	EffectNone    Effect = "none"    // nothing the caller asked for
 	EffectApplied Effect = "applied" // everything the caller asked for
-	EffectUnknown Effect = "unknown" // only the next Open, or a check, can tell
+	EffectUnknown Effect = "unknown" // only the next Open, or a check, can determine it
 )
 
 // DefaultRetryBudget is the number of identical attempts after which a failing

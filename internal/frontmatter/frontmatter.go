@@ -18,7 +18,7 @@ import (
 )
 
 // Problem says what is wrong with a document. The errors of this package can
-// be told apart with [errors.Is].
+// be distinguished with [errors.Is].
 type Problem string
 
 // The problems.
@@ -83,7 +83,7 @@ func placed(kind error, line, column int, message string) string {
 	return fmt.Sprintf("%s: line %d, column %d: %s", kind, line, column, message)
 }
 
-// byteOrderMark may stand before the opening line.
+// byteOrderMark may precede the opening line.
 const byteOrderMark = "\ufeff"
 
 // Split cuts doc into its YAML text and its body, without reading the YAML.

@@ -34,7 +34,7 @@ func hidden(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r !=
 // something else than a string.
 var ambiguous = []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan", "infinity"}
 
-// isPlain reports whether s can stand without quotes. It begins with a letter
+// isPlain reports whether s can be written without quotes. It begins with a letter
 // or a symbol outside ASCII, or with a digit if it does not look like a number
 // or a time.
 func isPlain(s string) bool {

@@ -21,7 +21,7 @@ type index struct {
 	base   string // the shared index that this one changes, "" if there is none
 	sparse bool   // there are entries of whole directories
 
-	each func(name []byte, id int) // told of every entry and where its object's name is; may be nil
+	each func(name []byte, id int) // called for every entry with the place of its object's name; may be nil
 }
 
 const (
@@ -107,7 +107,7 @@ func (ix *index) entry(at, end int, version uint32, name *[]byte) (int, error) {
 }
 
 // offset reads a number in the form of format 4 and returns its length, 0 when
-// it is none.
+// it is invalid.
 func offset(b []byte) (value, n int) {
 	for i, c := range b {
 		if i > 4 {
@@ -152,7 +152,7 @@ func (ix *index) extensions(at, end int) error {
 	return nil
 }
 
-// matches reports whether the entry is the file, or stands for a directory in
+// matches reports whether the entry is the file, or represents a directory in
 // which it is: a submodule, or a directory of a sparse index.
 func (ix *index) matches(entry []byte) bool {
 	entry = bytes.TrimSuffix(entry, []byte("/"))

@@ -62,7 +62,7 @@ var hosts = map[string][]string{
 // Hosts are the names of the hosts, for messages.
 const Hosts = "claude, codex, gemini, copilot, qwen, cline, opencode"
 
-// own matches the name of a tool of this program behind the prefix that the
+// own matches the name of a tool of this program after the prefix that the
 // host puts in front of it.
 var own = regexp.MustCompile(`(^|[_-])rw_[a-z_]+$`)
 

@@ -3,7 +3,7 @@
 //
 // An Index is a map in memory over an immutable sorted file. All of it is a
 // cache: it can be rebuilt from the journal, so a damaged file is reported and
-// left behind, never repaired.
+// kept, never repaired.
 //
 // The file is a sequence of 4096-byte blocks of up to 113 entries, in the
 // order of their keys, each block ending in its CRC-32; then a footer with the

@@ -69,7 +69,7 @@ func (x *Index) verify() error {
 	return nil
 }
 
-// Adopt makes x what o is, and o empty. Whoever reads x meanwhile sees the one
+// Adopt makes x what o is, and o empty. A concurrent reader of x sees the one
 // or the other.
 func (x *Index) Adopt(o *Index) {
 	o.mu.Lock()

@@ -18,7 +18,7 @@ import (
 const MaxYears = 100
 
 // Duration is a duration above zero and of at most [MaxYears] years. A day or
-// a month has no fixed length, therefore the calendar parts stand beside the
+// a month has no fixed length, therefore the calendar parts are kept beside the
 // clock part. A fraction of a day or of a week is kept in the smaller fields:
 // P1.5D is one day and twelve hours, P0.5Y is six months.
 type Duration struct {
@@ -26,7 +26,7 @@ type Duration struct {
 	Clock                      time.Duration
 }
 
-// After returns the time that lies d after t. Years and months are added
+// After returns the time d after t. Years and months are added
 // first, in the calendar and time zone of t: a day that the month reached does
 // not have becomes the last day of that month, so 31 January and P1M give
 // 28 or 29 February. Then weeks and days are added, which keep the time of day

@@ -183,9 +183,9 @@ func pick(s *side, start, end int, other []int) picked {
 			return kind[i] == absent
 		}
 		before, maybeBefore := around(i, -1)
-		behind, maybeBehind := around(i, 1)
-		maybe := maybeBefore + maybeBehind
-		return before > 0 && behind > 0 && maybe*lonely < maybe+before+behind
+		after, maybeAfter := around(i, 1)
+		maybe := maybeBefore + maybeAfter
+		return before > 0 && after > 0 && maybe*lonely < maybe+before+after
 	}
 	p := picked{side: s}
 	for i := range kind {

@@ -15,7 +15,7 @@ type Result struct {
 	Conflicts []Conflict // what both sides changed, each in another way
 }
 
-// Conflict is lines that both sides changed, or that lie between such lines.
+// Conflict is lines that both sides changed, or that are between such lines.
 type Conflict struct {
 	Base, Ours, Theirs [2]int // first line from 0, and the one after the last
 }

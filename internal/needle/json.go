@@ -140,7 +140,7 @@ func (m *masker) number() error {
 }
 
 // unescape is what the inside of a string means, and for every byte of that
-// where what stands for it begins.
+// where its escaped form begins.
 func unescape(raw []byte) (plain []byte, starts []int) {
 	for i := 0; i < len(raw); {
 		from := i

@@ -1,4 +1,4 @@
-// Package needle finds one secret in files, in the forms in which it may stand
+// Package needle finds one secret in files, in the forms in which it may occur
 // there, and writes over it without moving anything else.
 //
 // The forms are the bytes themselves, escaped as JSON does (also twice), in
@@ -25,7 +25,7 @@ import (
 const MinBytes = 8
 
 // minKinds is how many different bytes a secret has at least: a run of blanks
-// is none.
+// is not a secret.
 const minKinds = 4
 
 var (
@@ -126,7 +126,7 @@ func writeEscape(b *strings.Builder, r rune) {
 	b.WriteString(hex.EncodeToString([]byte{byte(r >> 8), byte(r)}))
 }
 
-// aligned is what base64 makes of the secret behind shift other bytes, without
+// aligned is what base64 makes of the secret after shift other bytes, without
 // the characters that depend on its neighbours.
 func aligned(enc *base64.Encoding, secret []byte, shift int) string {
 	text := enc.EncodeToString(append(make([]byte, shift), secret...))

@@ -110,7 +110,7 @@ func badGlob(s string) (message, hint string) {
 	case strings.Contains(s, `\`):
 		return `a glob must not hold \`, "separate names with /, and write [*] for a star itself"
 	case strings.HasPrefix(s, "/") || len(s) > 1 && s[1] == ':':
-		return "a glob must be relative to the store", "leave out what stands before the first name"
+		return "a glob must be relative to the store", "leave out what precedes the first name"
 	case strings.HasPrefix(s, "!"):
 		return "a glob cannot be negated", "leave out the !"
 	case strings.HasSuffix(s, "/"):
@@ -145,7 +145,7 @@ func badSegment(s string) (message, hint string) {
 				return "a glob must not hold " + part, "paths of a store have no " + part
 			case strings.Contains(part, "**") && part != "**":
 				one := strings.ReplaceAll(strings.ReplaceAll(part, "***", "*"), "**", "*")
-				return "** must stand alone between slashes", "did you mean **/" + one + "?"
+				return "** must be alone between slashes", "did you mean **/" + one + "?"
 			}
 		}
 	}

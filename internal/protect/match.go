@@ -37,7 +37,7 @@ func Rules() []Rule {
 func Match(path string) (Rule, bool) { return match(path, false) }
 
 // MatchLink is Match for a symbolic link, which also falls under the rules of what
-// lies in a directory of its name.
+// is in a directory of its name.
 func MatchLink(path string) (Rule, bool) { return match(path, true) }
 
 func match(path string, link bool) (Rule, bool) {

@@ -113,8 +113,8 @@ func IsAbs(p string) bool {
 	return c >= 'a' && c <= 'z' && (len(p) == 2 || p[2] == '/' || p[2] == '\\')
 }
 
-// below makes the absolute path p relative to the root it lies in. A
-// directory that only has a root as the prefix of its name does not lie in it.
+// below makes the absolute path p relative to the root that contains it. A
+// directory that only has a root as the prefix of its name is not in it.
 func below(p string, roots []string) (string, error) {
 	for _, root := range roots {
 		if rest, ok := strings.CutPrefix(p, root); ok && (rest == "" || rest[0] == '/') {

@@ -85,7 +85,7 @@ type walk struct {
 	tree    Tree
 	dirs    []fsx.Dir // below the root, owned
 	names   []string  // their names
-	missing []string  // names behind the last directory that do not exist
+	missing []string  // names after the last directory that do not exist
 	final   string    // the last name of the path, once reached
 	todo    []string
 	links   int

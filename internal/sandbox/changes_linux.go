@@ -99,8 +99,8 @@ func (v *View) entry(rel string, each func(Change) error) error {
 	return nil
 }
 
-// replaced reports whether what was there has to go before what is there now can
-// come. A file and a symbolic link take the place of each other.
+// replaced reports whether the earlier entry has to be removed before the new one can
+// be made. A file and a symbolic link take the place of each other.
 func replaced(was, now uint32) bool {
 	single := func(mode uint32) bool {
 		kind := mode & unix.S_IFMT

@@ -23,31 +23,31 @@ const grace = 3 * time.Second
 // helper is a started helper.
 type helper struct {
 	cmd     *exec.Cmd
-	tell    *os.File // orders; when it is closed, the helper and all others end
+	orders  *os.File // when it is closed, the helper and all others end
 	reports *os.File
 }
 
 // start starts the helper in namespaces of its own, or in those of this process.
 func start(ctx context.Context, j Job, apart bool) (*helper, error) {
-	orders, tell, err := os.Pipe()
+	received, orders, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer orders.Close()
+	defer received.Close()
 	reports, answer, err := os.Pipe()
 	if err != nil {
-		tell.Close()
+		orders.Close()
 		return nil, err
 	}
 	defer answer.Close()
-	h := &helper{exec.CommandContext(ctx, cmp.Or(j.Helper, "/proc/self/exe")), tell, reports}
+	h := &helper{exec.CommandContext(ctx, cmp.Or(j.Helper, "/proc/self/exe")), orders, reports}
 	cmd := h.cmd
 	cmd.Args, cmd.Env, cmd.Dir = []string{helperName, stageView}, []string{"PATH=" + os.Getenv("PATH")}, "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = j.Stdin, j.Stdout, j.Stderr
-	cmd.ExtraFiles = []*os.File{orders, answer}
+	cmd.ExtraFiles = []*os.File{received, answer}
 	cmd.WaitDelay = 2 * grace
 	cmd.Cancel = func() error {
-		time.AfterFunc(grace, func() { tell.Close() })
+		time.AfterFunc(grace, func() { orders.Close() })
 		return cmd.Process.Signal(unix.SIGTERM)
 	}
 	if apart {
@@ -69,7 +69,7 @@ func start(ctx context.Context, j Job, apart bool) (*helper, error) {
 }
 
 func (h *helper) close() {
-	h.tell.Close()
+	h.orders.Close()
 	h.reports.Close()
 }
 
@@ -96,7 +96,7 @@ func (v *View) run(ctx context.Context, j Job) (exit Exit, started bool, err err
 	}
 	tmp := filepath.Join(v.Dir, tmpName)
 	env := append(j.Env[:len(j.Env):len(j.Env)], "TMPDIR="+tmp, "TMP="+tmp, "TEMP="+tmp)
-	send := json.NewEncoder(h.tell)
+	send := json.NewEncoder(h.orders)
 	send.Encode(order{Root: j.Root, Dir: j.Dir, View: v.Dir, Way: v.Way, Bare: v.bare, Closed: j.Closed, Writable: j.Writable})
 	var last report
 	for lines := json.NewDecoder(h.reports); lines.Decode(&last) == nil; {

@@ -36,7 +36,7 @@ const KeepFor = 7 * 24 * time.Hour
 // Job is a command and what it runs over.
 type Job struct {
 	Root     string   // absolute, without symbolic links
-	Base     string   // where views lie: absolute, outside of Root
+	Base     string   // where views are made: absolute, outside of Root
 	Dir      string   // working directory, relative to Root
 	Argv     []string // the command
 	Env      []string
@@ -87,7 +87,7 @@ const (
 	probeName = "probe" // not writable: the probe tries
 )
 
-// DefaultBase is where views lie unless another place is named: in the state
+// DefaultBase is where views are made unless another place is named: in the state
 // directory of the user.
 func DefaultBase() (string, error) {
 	dir := os.Getenv("XDG_STATE_HOME")

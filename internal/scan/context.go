@@ -54,10 +54,10 @@ func (t *text) longPiece(pos, limit int) int {
 	return limit
 }
 
-// behind looks for a secret after a keyword that only says whose it is.
+// follow looks for a secret after a keyword that only says whose it is.
 // Between the two may be the rest of a name, an assignment, a quote; a word
 // that says what the value is makes the finding sure.
-func (r *rule) behind(t *text, end int) {
+func (r *rule) follow(t *text, end int) {
 	b, seen := t.b, t.tried(r)
 	i, limit, lines := end, min(len(b), end+r.within), 0
 	if *seen > end {

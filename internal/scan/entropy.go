@@ -67,7 +67,7 @@ var logSteps = func() (t [longestShape]uint64) {
 	return t
 }()
 
-// placeholderWords are parts of what people write where a secret would stand.
+// placeholderWords are parts of what people write in place of a secret.
 // They are compared in lower case.
 var placeholderWords = []string{
 	"example", "placeholder", "redacted", "your_", "your-", "yourkey", "yourtoken", "changeme", "change_me", "change-me",

@@ -55,7 +55,7 @@ type shape struct {
 	marks                 byte // which of the marks below are in it
 }
 
-// Marks of characters that a shape tells apart.
+// Marks of characters that a shape distinguishes.
 const (
 	markVariable = 1 << iota // of variables and templates
 	markBracket              // of programs
@@ -116,7 +116,7 @@ func (s *shape) measure(v []byte, count *[256]uint16) {
 	clear(count[:])
 }
 
-// signs counts those that a shape tells apart.
+// signs counts those that a shape distinguishes.
 func (s *shape) signs(count *[256]uint16) {
 	s.dots, s.slashes, s.colons, s.bars, s.dashes = int(count['.']), int(count['/']), int(count[':']), int(count['_']), int(count['-'])
 	for n, in := range [...]string{inVariable, inBracket, inSign} {

@@ -25,7 +25,7 @@ func (t *text) addresses() {
 	}
 }
 
-// address judges one @. Addresses are information only: they stand in every
+// address judges one @. Addresses are information only: they are in every
 // licence and every changelog.
 func (t *text) address(r *rule, pos, end int) {
 	from, to := pos, end

@@ -17,22 +17,22 @@ const (
 	PlaceholdersIgnore = "ignore" // they are not looked for
 )
 
-// stand is a shape that a placeholder may have. The shapes, their names and
+// placeholderShape is a shape that a placeholder may have. The shapes, their names and
 // their families are those that the Python implementation scores by.
-type stand struct {
+type placeholderShape struct {
 	rule *rule
 	word []byte // the text is looked at only when it holds it, in lower case
 	re   *regexp.Regexp
 	weak bool // the shape alone is no format of its own: the value must be implausible too
 }
 
-// stands lists the shapes. None of them needs more than one pass over a text.
-var stands = sync.OnceValue(func() (list []stand) {
+// placeholderShapes lists the shapes. None of them needs more than one pass over a text.
+var placeholderShapes = sync.OnceValue(func() (list []placeholderShape) {
 	add := func(family, word, expr string, weak bool, ids ...string) {
 		for _, id := range ids {
 			w, x := strings.ReplaceAll(word, "ID", id), strings.ReplaceAll(expr, "ID", id)
 			r := &rule{id: id, family: family, confidence: Likely, order: 1<<20 + len(list)}
-			list = append(list, stand{r, []byte(w), regexp.MustCompile(x), weak})
+			list = append(list, placeholderShape{r, []byte(w), regexp.MustCompile(x), weak})
 		}
 	}
 	add(familyAPIKey, "sk-ant-oat", `sk-ant-oat\d+-[\w-]{40,}`, false, "anthropic_oat")
@@ -50,11 +50,11 @@ var stands = sync.OnceValue(func() (list []stand) {
 	add(familyPII, "@", `[\w.%+-]+@(?:[\w-]+\.)*(?:example\.(?:com|org|net|edu)|example|test|invalid)\b`, false, "email")
 	add(familyPII, "-", `\b\d{3}-\d{2}-\d{4}\b`, false, "ssn")
 	blob := &rule{id: "long_base64_blob", family: familyBinary, confidence: Info, order: 1<<20 + len(list)}
-	return append(list, stand{rule: blob, weak: true})
+	return append(list, placeholderShape{rule: blob, weak: true})
 })
 
 // find lists the places of a text that have the shape.
-func (p *stand) find(b []byte) (places [][]int) {
+func (p *placeholderShape) find(b []byte) (places [][]int) {
 	if p.re != nil {
 		if containsFold(b, string(p.word)) {
 			return p.re.FindAllIndex(b, -1)
@@ -74,8 +74,8 @@ func (p *stand) find(b []byte) (places [][]int) {
 	return places
 }
 
-// stand reports whether a match can be a placeholder.
-func (p *stand) stand(match []byte) bool {
+// matches reports whether a match can be a placeholder.
+func (p *placeholderShape) matches(match []byte) bool {
 	if !p.weak {
 		return true
 	}
@@ -94,14 +94,14 @@ func (s *Scanner) withPlaceholders(b []byte, found []raw, opt Options) []raw {
 		return found
 	}
 	all, n := found, len(found)
-	for i := range s.stands {
-		p := &s.stands[i]
+	for i := range s.shapes {
+		p := &s.shapes[i]
 		at := 0
 		for _, m := range p.find(b) {
 			for at < n && found[at].end <= m[0] {
 				at++
 			}
-			if at < n && found[at].start < m[1] || !p.stand(b[m[0]:m[1]]) {
+			if at < n && found[at].start < m[1] || !p.matches(b[m[0]:m[1]]) {
 				continue
 			}
 			if len(all) == n {

@@ -55,7 +55,7 @@ func newSlot(w *word, off int) slot {
 }
 
 // next has a bit for the low bits of the byte after the three; all bits where
-// that is none of the word.
+// that is not part of the word.
 func (s *slot) next() uint8 {
 	if n := s.off + 3; n < len(s.word.text) {
 		return 1 << (s.word.text[n] & 7)

@@ -7,7 +7,7 @@ import (
 )
 
 // publishedDigests are the SHA-256 of keys that a vendor prints in its manual
-// or builds into an emulator, or that a standard gives as an example: everybody
+// or builds into an emulator, or that a standard gives as an example: everyone
 // has them, and texts about the service are full of them. Of a key only its digest is here, so that no scanner
 // takes this file for a leak.
 var publishedDigests = []string{

@@ -78,7 +78,7 @@ var rulesServices = []rule{
 		hits: []string{"BEAMER_API_KEY=b_{url 44}"}, misses: []string{"beamer is a class"}},
 	{id: "linear_api_key", family: familySaaS, what: "Linear client secret", words: []string{"linear_client", "linear_secret", "linear_token", "linear_api"}, within: 24, expr: `[a-f0-9]{32}`,
 		hits: []string{"LINEAR_CLIENT_SECRET={hex 32}"}, misses: []string{"linear_client is a name"}},
-	{id: "named_service_key", family: familySaaS, what: "Key of a service, right behind its name", words: services, within: 40, expr: `[A-Za-z0-9_-]{20,128}`, confidence: Likely,
+	{id: "named_service_key", family: familySaaS, what: "Key of a service, right after its name", words: services, within: 40, expr: `[A-Za-z0-9_-]{20,128}`, confidence: Likely,
 		hits: []string{"PODIO_API_KEY={an 32}", "zenserp = '{lan 24}'"}, misses: []string{"podio is a service", "podio = 'some-longer-words-joined'"}},
 }
 

@@ -69,7 +69,7 @@ func lookKubeKey(t *text, r *rule, pos, end int) {
 	t.add(r, v.from, to, v.from, to, Confirmed)
 }
 
-// connectionWords stand in a connection string beside the password, in front
+// connectionWords occur in a connection string beside the password, in front
 // of an equals sign.
 var connectionWords = []string{"server", "data source", "host", "database", "user id", "uid", "initial catalog", "dbname", "username", "user"}
 
@@ -153,7 +153,7 @@ func lookConnection(t *text, r *rule, pos, end int) {
 	t.add(r, end, to, end, to, Confirmed)
 }
 
-// inPassword reports whether a byte may stand in the password of a connection
+// inPassword reports whether a byte may occur in the password of a connection
 // string.
 func inPassword(c byte) bool {
 	return c > ' ' && c < 0x7f && bytes.IndexByte([]byte(";\"'&`<"), c) < 0

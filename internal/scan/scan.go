@@ -146,7 +146,7 @@ type Scanner struct {
 	idle                                     sync.Pool // memory of scans that ended
 	seed                                     maphash.Seed
 	// Shapes of placeholders, and what becomes of those.
-	stands       []stand
+	shapes       []placeholderShape
 	placeholders string
 	// Classes of the code itself: what words consist of, what a value without
 	// quotes does, and a password in a connection string.

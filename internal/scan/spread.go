@@ -238,7 +238,7 @@ func (t *text) list(p int) int {
 func separates(c byte) bool { return c == ',' || isSpace(c) }
 
 // listedByte is the visible character that 0x and two digits at pos stand for; 0
-// when it is none.
+// when it is not one.
 func listedByte(b []byte, pos int) byte {
 	if pos < 0 || pos+4 > len(b) || b[pos] != '0' || b[pos+1]|0x20 != 'x' {
 		return 0

@@ -26,7 +26,7 @@ type Stream struct {
 	lines   lineMeter
 	decoded map[[16]byte][]stretch // what the last block found after its end, and where in the whole text
 	// settle, when set, gets the findings of each block instead of the report:
-	// where the buffer begins that they lie in, and up to where the text is
+	// where the buffer that contains them begins, and up to where the text is
 	// judged.
 	settle func(found []raw, offset, end int)
 }

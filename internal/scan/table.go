@@ -130,9 +130,9 @@ func compile(p *Policy) (*Scanner, error) {
 	if err := s.ownClasses(); err != nil {
 		return nil, err
 	}
-	for _, p := range stands() {
+	for _, p := range placeholderShapes() {
 		if !off["pattern "+p.rule.id] && !off["family "+p.rule.family] {
-			s.stands = append(s.stands, p)
+			s.shapes = append(s.shapes, p)
 		}
 	}
 	var words [beforeToken + 1][]word

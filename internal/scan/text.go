@@ -278,7 +278,7 @@ func (r *rule) at(t *text, word string, pos int) {
 	case r.look != nil:
 		r.look(t, r, pos, end)
 	case r.within > 0:
-		r.behind(t, end)
+		r.follow(t, end)
 	default:
 		r.around(t, pos, word)
 	}

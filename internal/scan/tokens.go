@@ -129,15 +129,15 @@ func (k *kinds) spread() bool {
 	gap, d := ^k.token, k.digit
 	other := k.token &^ d
 	three := gap & (gap >> 2) & (gap >> 4) & (k.token>>1 | k.token>>3)
-	behind := gap & (d >> 1)
+	after := gap & (d >> 1)
 	colons := d & (other >> 2)
 	return three&(three>>6) != 0 ||
-		behind&(behind>>3)&(gap>>6) != 0 ||
-		behind&(d>>3)&(gap>>5|other>>2) != 0 ||
+		after&(after>>3)&(gap>>6) != 0 ||
+		after&(d>>3)&(gap>>5|other>>2) != 0 ||
 		colons&(colons>>3)&(colons>>6)&(colons>>9) != 0
 }
 
-// octalRuns marks three digits or three blanks behind each other, which are in
+// octalRuns marks three digits or three consecutive blanks, which are in
 // all that od writes.
 func (k *kinds) octalRuns() uint64 {
 	gap, d := ^k.token, k.digit

@@ -69,7 +69,7 @@ func briefObject(t reflect.Type, inner []Arg) Object {
 	return brief(t, inner, false)
 }
 
-// below are the arguments behind "prefix.".
+// below are the arguments that begin with "prefix.".
 func below(args []Arg, prefix string) []Arg {
 	var list []Arg
 	for _, a := range args {

@@ -103,7 +103,7 @@ func bytesText(b []byte, encoding string) string {
 // Reply writes what a tool replies as JSON. encoding is that of its []byte
 // fields: utf-8 when they are text, base64, or "" for that which fits. A json.RawMessage is
 // written to the letter; encoding/json would take its blanks out and escape it
-// anew.
+// again.
 func Reply(from any, encoding string) ([]byte, error) {
 	if v := reflect.ValueOf(from); v.Kind() == reflect.Struct {
 		for _, f := range fields(v.Type()).list {

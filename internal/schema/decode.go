@@ -447,7 +447,7 @@ func decodeInt(f *field, raw json.RawMessage, into reflect.Value) error {
 	if err != nil { // 3.0 and 1e3 are whole numbers as well
 		x, ferr := strconv.ParseFloat(string(raw), 64)
 		if ferr != nil || x != math.Trunc(x) || math.Abs(x) > maxExact {
-			return &Problem{Argument: f.name, Code: Type, Want: "a whole number", Got: "a number that is none"}
+			return &Problem{Argument: f.name, Code: Type, Want: "a whole number", Got: "another number"}
 		}
 		n = int64(x)
 	}

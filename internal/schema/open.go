@@ -33,7 +33,7 @@ func keepExtra(into reflect.Value, m Member) {
 	into.Set(reflect.Append(into, one))
 }
 
-// Encode writes a struct as JSON with what it keeps of unknown members behind
+// Encode writes a struct as JSON with what it keeps of unknown members after
 // its own fields, so that what [Decode] read of an open object comes back.
 // Unknown members that have the name of a field are left out. A field that is
 // a json.RawMessage is written to the letter.

@@ -1,5 +1,5 @@
 // Package schema derives JSON Schemas from Go structs and decodes arguments
-// against the same structs, so that what is told and what is checked cannot
+// against the same structs, so that the schema and the check cannot
 // differ.
 //
 // The schemas stay in the subset that draft-07 and 2020-12 have in common:
@@ -144,7 +144,7 @@ func (s *fieldSet) names() []string {
 // objects asks for those of its items again and again.
 var fieldSets sync.Map // reflect.Type to *fieldSet
 
-// fields are the fields of a struct. The set is shared: nobody changes it.
+// fields are the fields of a struct. The set is shared and never changed.
 func fields(t reflect.Type) *fieldSet {
 	if set, ok := fieldSets.Load(t); ok {
 		return set.(*fieldSet)

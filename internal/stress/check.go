@@ -26,7 +26,7 @@ type verdict struct {
 	marked               map[string][]string // hashes that hold a marker
 	store                *rw.Store
 	objects              map[string]bool     // hashes of what the history directory holds
-	bytes                map[string]int      // size by hash, as rows and saves tell
+	bytes                map[string]int      // size by hash, as recorded by rows and saves
 	made                 map[string]made     // the row of a content
 	before               map[string][]string // hashes of what the content was appended to
 	begun                map[string]int64    // when a call began
@@ -47,7 +47,7 @@ func (v *verdict) fault(format string, args ...any) {
 	v.problems = append(v.problems, fmt.Sprintf(format, args...))
 }
 
-// check opens the store once more and compares what is there with the logs.
+// check opens the store once more and compares its state with the logs.
 func check(ws, logs string) *verdict {
 	v := &verdict{objects: map[string]bool{}, bytes: map[string]int{}, made: map[string]made{}, before: map[string][]string{}, begun: map[string]int64{}, found: map[string]string{}, marked: map[string][]string{}, verbs: map[string]int{}, reasons: map[string]int{},
 		foreign: map[string][]event{}, withdrawn: map[string]bool{}}
@@ -204,7 +204,7 @@ func (v *verdict) kept(path, hash string) bool {
 	return err == nil
 }
 
-// judge compares one event with what is there.
+// judge compares one event with the state of the store.
 func (v *verdict) judge(e event) {
 	switch e.Kind {
 	case "begin":
@@ -232,7 +232,7 @@ func (v *verdict) judge(e event) {
 			v.fault("%s %s reported the effect none (%s), and %s holds it", e.Verb, e.ID, e.Reason, v.found[at[0]])
 		}
 		if e.Reason == "changed_during_write" && len(e.Paths) > 0 && !v.disturbed(e) {
-			v.fault("%s %s says that %v changed during the write, and nobody changed it", e.Verb, e.ID, e.Paths)
+			v.fault("%s %s says that %v changed during the write, and no other program changed it", e.Verb, e.ID, e.Paths)
 		}
 	}
 }

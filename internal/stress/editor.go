@@ -27,7 +27,7 @@ func runEditor(ctx context.Context, ws, logs string, number int) {
 }
 
 // saving keeps two editors from saving one file at once: what one of them does
-// to the other is their own loss and could not be told apart.
+// to the other is their own loss and could not be distinguished.
 var saving [1000]sync.Mutex
 
 type editor struct {

@@ -151,7 +151,7 @@ func (c *crew) keep(ctx context.Context, i int) {
 		cmd := exec.Command(os.Args[0], "-worker", strconv.Itoa(i), "-round", strconv.Itoa(round), "-dir", c.ws, "-logs", *logs,
 			"-seed", strconv.FormatUint(*seed, 10), "-threads", strconv.Itoa(*threads), "-paths", strconv.Itoa(*paths), "-sync", *level)
 		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe() // its end tells the process to stop
+		in, err := cmd.StdinPipe() // the process stops at its end
 		must(err)
 		must(cmd.Start())
 		c.mu.Lock()

@@ -218,7 +218,7 @@ func (w *walk) exclude(t *token.Token) {
 		w.headers++
 	}
 	if w.ended || header && (w.content || w.headers > 1) {
-		w.r.refuse(t, "the file holds more than one YAML document", "leave out what stands from here on")
+		w.r.refuse(t, "the file holds more than one YAML document", "leave out the text from here on")
 		w.stop = true
 	}
 	w.ended = w.ended || t.Type == token.DocumentEndType

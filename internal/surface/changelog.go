@@ -101,7 +101,7 @@ func parseSection(text string) (Section, error) {
 }
 
 // covers reports whether an address of an entry speaks of the difference: it
-// is its address, or that of something it lies in. Below Breaking, * stands for
+// is its address, or that of something that contains it. Below Breaking, * stands for
 // one step.
 func (e Entry) covers(address string, d Difference) bool {
 	if e.Class < d.Class {
@@ -122,13 +122,13 @@ func (e Entry) covers(address string, d Difference) bool {
 // entries compares the entries of a section with the differences: each
 // difference has one, and none speaks of what did not happen.
 func (s Section) entries(list []Difference) (problems []string) {
-	told := make([]bool, len(list))
+	covered := make([]bool, len(list))
 	for _, e := range s.Entries {
 		for _, address := range e.Addresses {
 			own := false
 			for i, d := range list {
 				if e.covers(address, d) {
-					told[i] = true
+					covered[i] = true
 					own = own || d.Class == e.Class
 				}
 			}
@@ -138,7 +138,7 @@ func (s Section) entries(list []Difference) (problems []string) {
 		}
 	}
 	for i, d := range list {
-		if !told[i] {
+		if !covered[i] {
 			problems = append(problems, fmt.Sprintf("the changelog of %s lacks, under %s: - `%s`: %s", s.Version, title(d.Class), d.Address, d.What))
 		}
 	}

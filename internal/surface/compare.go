@@ -14,7 +14,7 @@ type Class int
 
 // The classes, the worst last.
 const (
-	Documentation Class = iota + 1 // told in other words
+	Documentation Class = iota + 1 // other wording
 	Compatible                     // what worked works
 	Breaking                       // what worked may fail
 )
@@ -286,7 +286,7 @@ func (c *collector) prompt(at string, old, now Prompt) {
 	})
 }
 
-// brief compares brief replies. Before there were any, nobody relied on them.
+// brief compares brief replies. Clients cannot rely on them before there are any.
 func (c *collector) brief(old, now *Brief) {
 	switch {
 	case now == nil && old == nil:

@@ -1,7 +1,7 @@
 // Package surface describes everything a client of the MCP server can see, as
 // one document, and judges how one version of it differs from another: what
 // breaks a client that was written for the older one, what does not, and what
-// is only told in other words. docs/governance.md says how that is used.
+// only has another wording. docs/governance.md says how that is used.
 package surface
 
 import (
@@ -61,7 +61,7 @@ type Deprecation struct {
 	RemoveIn    string `json:"remove_in"`   // the first version without the tool
 }
 
-// Preset is a list of tools that a server can be told to show.
+// Preset is a list of tools that a server can be configured to show.
 type Preset struct {
 	Name  string       `json:"name"`
 	Tools []PresetTool `json:"tools"`           // by name
@@ -90,7 +90,7 @@ type BriefAction struct {
 // PresetTool is a tool of a preset.
 type PresetTool struct {
 	Name      string   `json:"name"`
-	Arguments []string `json:"arguments,omitempty"` // those it tells of, when not all
+	Arguments []string `json:"arguments,omitempty"` // those it names, when not all
 }
 
 // Code is a numeric class of outcomes.
@@ -109,7 +109,7 @@ type Detail struct {
 	Hint   string `json:"hint"`
 }
 
-// Warning is a reason that stands in warnings.
+// Warning is a reason that appears in warnings.
 type Warning struct {
 	Name string `json:"reason"`
 	Hint string `json:"hint"`

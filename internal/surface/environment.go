@@ -18,7 +18,7 @@ func Environment() []Variable {
 		{"RW_SCRATCH_DISABLE_GET", "", "", "Anything but the empty text switches reading from the scratchpad and of refused drafts off."},
 		{"RW_STATE_DIR", "state-dir", "the one that exists, else in the git directory of the repository, in the user's state, or .resilient_write in the workspace", "The state directory."},
 		{"RW_SYNC", "sync", "full", "What a successful call has on stable storage: full, journal or off."},
-		{"RW_TOKEN", "token", "", "The bearer token of HTTP clients. Without one, and without a file that holds one, a token is made up and told once."},
+		{"RW_TOKEN", "token", "", "The bearer token of HTTP clients. Without one, and without a file that holds one, a token is generated and printed once."},
 		{"RW_WORKSPACE", "root", "the working directory", "The workspace."},
 	}
 }

@@ -83,7 +83,7 @@ func plans(released []snapshot, version Version, now Document) (problems []strin
 
 // earliest is the first version that may be without a tool that is deprecated
 // since the given one. From 1.0.0 on that is a major version; whether enough
-// minor ones came before it only history can tell.
+// minor ones came before it is visible only in history.
 func earliest(since Version, tier string) Version {
 	if since[0] == 0 {
 		return Version{0, since[1] + window(tier), 0}

@@ -14,7 +14,7 @@ import (
 // wrong, in words that say what to do; nothing when all is well.
 //
 // A released version is frozen: its golden has the hash that the changelog
-// tells. The version in the making is compared with the newest released one:
+// names. The version in the making is compared with the newest released one:
 // its number must be far enough from it, the changelog must have an entry for
 // each difference, and no tool may go before its time. Its own golden must be
 // what the code makes now, so that a review of the code shows the change.

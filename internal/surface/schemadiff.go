@@ -338,7 +338,7 @@ func (c *comparison) alternatives(at string, old, now any) bool {
 	return true
 }
 
-// marked lists alternatives by what tells them apart; false when nothing does.
+// marked lists alternatives by what distinguishes them; false when nothing does.
 func marked(v any) (map[string]node, bool) {
 	list, ok := v.([]any)
 	out := make(map[string]node, len(list))

@@ -12,7 +12,7 @@ type Version [3]int
 
 var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`)
 
-// ParseVersion reads a version: three numbers, nothing before or behind.
+// ParseVersion reads a version: three numbers, nothing before or after.
 func ParseVersion(s string) (Version, error) {
 	m := versionForm.FindStringSubmatch(s)
 	if m == nil {

@@ -41,10 +41,10 @@ type latexScanner struct {
 	command     string // the command whose arguments may follow; "" in running text
 	option      bool   // inside the square brackets after a command
 	definitions int    // arguments of a definition still to come
-	defDepth    int    // where they stand
+	defDepth    int    // where they are
 	pkg         bool   // the text is a package, where @ is a letter
-	lineStop    int    // the end of the line at hand, if it does not lie before pos
-	ink         int    // what follows the blanks at hand, if it does not lie before pos
+	lineStop    int    // the end of the line at hand, if it is not before pos
+	ink         int    // what follows the blanks at hand, if it is not before pos
 	pairs       latexPairs
 	underscore  bool // the underscore has been given another meaning
 	recoded     bool // so may have other characters

@@ -59,7 +59,7 @@ func (s *latexScanner) skipFalse() {
 }
 
 // verb reads \verb and its likes: the text between two equal characters is taken
-// as it stands.
+// literally.
 func (s *latexScanner) verb(start int, name string) {
 	end := s.lineEnd()
 	if s.pos < end && s.src[s.pos] == '*' {

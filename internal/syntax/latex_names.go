@@ -33,7 +33,7 @@ var latexLiteral = nameSet(`url href nolinkurl path`)
 var latexTypos = nameSet(`being beign bgein bengin`)
 
 // latexDefiners maps the commands that define others to the number of arguments
-// in braces they take at most. What stands in these need not be balanced, except
+// in braces they take at most. Their content need not be balanced, except
 // for its braces: a command may well expand to a \begin without its \end.
 var latexDefiners = map[string]int{
 	"def": 1, "gdef": 1, "edef": 1, "xdef": 1, "let": 0, "futurelet": 0,

@@ -55,7 +55,7 @@ type fence struct {
 	mark   byte
 	length int
 	offset int
-	quote  bool // it stands in a block quote, whose end closes it as well
+	quote  bool // it is in a block quote, whose end closes it as well
 }
 
 func checkFences(t *text, pos int) {

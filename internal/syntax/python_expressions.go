@@ -8,7 +8,7 @@ var (
 	// pyAugmented are the operators that assign.
 	pyAugmented = nameSet("+= -= *= /= //= %= @= &= |= ^= >>= <<= **=")
 	// pyDangling are the tokens that need a value to their right, in every place
-	// where they can stand.
+	// where they can occur.
 	pyDangling = nameSet(`+ - // % << >> & | ^ ~ == != < > <= >= = := -> and or not is
 		+= -= *= /= //= %= @= &= |= ^= >>= <<= **= import from as global nonlocal del assert in for`)
 	// pyNoStart are the tokens that no value starts with.
@@ -40,7 +40,7 @@ func (c *pyChecker) neighbours(line []pyToken) {
 		relative := pyBefore[tk.text] && (pyBefore[next.text] || next.text == "import" && tk.text != "from") && (tk.text == "from" || pyBefore[before.text])
 		switch {
 		case starter && (tk.depth > 0 || tk.text != ";" && tk.text != ":" && tk.text != "async"):
-			c.fail(next.start, "%q cannot stand inside a statement", next.text)
+			c.fail(next.start, "%q is not allowed inside a statement", next.text)
 		case (tk.value() || pyEnds[tk.text]) && (next.value() || pyStarts[next.text]) && (tk.kind != pyString || next.kind != pyString):
 			if i == 0 && pySoft[tk.text] {
 				continue
@@ -70,7 +70,7 @@ func (c *pyChecker) neighbours(line []pyToken) {
 
 func (c *pyChecker) shown(tk pyToken) string { return quoted(c.src[tk.start:tk.end]) }
 
-// assignment checks what stands to the left of the assignment operators of a
+// assignment checks what is to the left of the assignment operators of a
 // statement. A colon starts an annotation, which may hold anything.
 func (c *pyChecker) assignment(tokens []pyToken) {
 	start := 0
@@ -81,7 +81,7 @@ func (c *pyChecker) assignment(tokens []pyToken) {
 			return
 		case tk.text == "=" || tk.text == ":" || pyAugmented[tk.text]:
 			if i == start {
-				c.t.errorAt(tk.start, "nothing stands before %q to assign to", tk.text)
+				c.t.errorAt(tk.start, "nothing precedes %q to assign to", tk.text)
 			} else if what, at := c.unassignable(tokens[start:i]); what != "" {
 				c.t.errorAt(at, "cannot assign to %s", what)
 			}

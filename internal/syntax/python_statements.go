@@ -185,7 +185,7 @@ func (c *pyChecker) statement(line []pyToken) {
 		return
 	}
 	if c.top().match {
-		c.t.errorAt(first.start, `only "case" can stand directly inside a match statement`)
+		c.t.errorAt(first.start, `only "case" is allowed directly inside a match statement`)
 		// Once is enough for the block.
 		c.top().match = false
 	}
@@ -247,7 +247,7 @@ func (c *pyChecker) header(line []pyToken, keyword string, at int) {
 	if keyword == "case" && !c.top().match {
 		c.t.errorAt(at, `"case" outside of a match statement`)
 	} else if keyword != "case" && c.top().match {
-		c.t.errorAt(at, `only "case" can stand directly inside a match statement`)
+		c.t.errorAt(at, `only "case" is allowed directly inside a match statement`)
 		c.top().match = false
 	}
 	colon := c.colon(line)
@@ -274,7 +274,7 @@ func (c *pyChecker) header(line []pyToken, keyword string, at int) {
 		return
 	}
 	if word := body[0].text; body[0].kind == pyKeyword && (pyHeaders[word] || word == "async") {
-		c.t.errorAt(body[0].start, "%q cannot stand on the line of another header", word)
+		c.t.errorAt(body[0].start, "%q is not allowed on the line of another header", word)
 		c.opener = &pyOpener{word, at, true}
 		return
 	}
@@ -299,7 +299,7 @@ func (c *pyChecker) colon(line []pyToken) int {
 	return -1
 }
 
-// headerParts checks what stands between the keyword and the colon.
+// headerParts checks the part between the keyword and the colon.
 func (c *pyChecker) headerParts(head []pyToken, keyword string) {
 	rest := head[1:]
 	end := head[len(head)-1].end
@@ -389,7 +389,7 @@ func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
 		case (word == "break" || word == "continue") && !level.loop:
 			c.t.errorAt(first.start, "%q outside of a loop", word)
 		case pyHeaders[word]:
-			c.t.errorAt(first.start, "%q cannot stand behind a semicolon", word)
+			c.t.errorAt(first.start, "%q is not allowed after a semicolon", word)
 		case word == "raise" && !c.broken:
 			for _, tk := range tokens {
 				if tk.depth == 0 && tk.kind == pyOp && tk.text == "," {

@@ -2,7 +2,7 @@ package syntax
 
 import "strings"
 
-// maxPythonStrings is how deep f-strings may stand inside each other, which is
+// maxPythonStrings is how deep f-strings may be nested, which is
 // the limit of CPython.
 const maxPythonStrings = 150
 

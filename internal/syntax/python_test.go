@@ -67,7 +67,7 @@ func TestPythonErrors(t *testing.T) {
 		badCase{"a, 1 = c\n", 1, 4, "cannot assign"},
 		badCase{"1 += 2\n", 1, 1, "cannot assign"},
 		badCase{"def 1x():\n    pass\n", 1, 5, "invalid number"},
-		badCase{"def class():\n    pass\n", 1, 5, "\"class\" cannot stand inside a statement"},
+		badCase{"def class():\n    pass\n", 1, 5, "\"class\" is not allowed inside a statement"},
 		badCase{"class 1:\n    pass\n", 1, 7, "a name is expected"},
 		badCase{"def f:\n    pass\n", 1, 6, "'(' is expected"},
 	)
@@ -104,12 +104,12 @@ func TestPythonStatementErrors(t *testing.T) {
 		badCase{"foo:\n    a\n", 1, 4, "opens no block"},
 		badCase{"match x:\n    a = 1\n", 2, 5, "only \"case\""},
 		badCase{"case x:\n    a\n", 1, 1, "outside of a match"},
-		badCase{"if a: if b: c\n", 1, 7, "cannot stand on the line"},
+		badCase{"if a: if b: c\n", 1, 7, "is not allowed on the line"},
 	)
 }
 
 // TestPythonGrammar covers statements that are cut short or hold a token where
-// none of its kind can stand.
+// none of its kind is allowed.
 func TestPythonGrammar(t *testing.T) {
 	reject(t, "python",
 		badCase{"from a.b import\n", 1, 16, "a value is missing after \"import\""},
@@ -126,7 +126,7 @@ func TestPythonGrammar(t *testing.T) {
 		badCase{"import a as\n", 1, 12, "a value is missing after \"as\""},
 		badCase{"import a.b as c.d\n", 1, 1, "this \"import\" statement is malformed"},
 		badCase{"import a b\n", 1, 10, ""},
-		badCase{"pass pass\n", 1, 6, "\"pass\" cannot stand inside a statement"},
+		badCase{"pass pass\n", 1, 6, "\"pass\" is not allowed inside a statement"},
 		badCase{"pass a\n", 1, 1, "this \"pass\" statement is malformed"},
 		badCase{"del\n", 1, 4, "a value is missing after \"del\""},
 		badCase{"global\n", 1, 7, "a value is missing after \"global\""},

@@ -24,7 +24,7 @@ const (
 type pyToken struct {
 	kind       pyKind
 	start, end int
-	depth      int    // of the brackets around it; a bracket lies outside itself
+	depth      int    // of the brackets around it; a bracket is outside itself
 	text       string // "" for a string
 }
 

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxProblems bounds a report: whoever reads it repairs the first few problems
+// maxProblems bounds a report: its reader repairs the first few problems
 // and checks again.
 const maxProblems = 100
 
@@ -51,7 +51,7 @@ func (t *text) warnAt(offset int, format string, args ...any) {
 	t.warnings.add(offset, format, args...)
 }
 
-// looked counts work, so that a test can tell, without a clock, that what a
+// looked counts work, so that a test can check, without a clock, that what a
 // checker does grows no faster than the text. Whatever looks ahead counts what
 // it looks at.
 func (t *text) looked(n int) { t.work += n }
@@ -73,7 +73,7 @@ func (t *text) lineStarts() []int {
 	return t.starts
 }
 
-// lineOf returns the number of the line, from 1, that offset lies in.
+// lineOf returns the number of the line, from 1, that contains offset.
 func (t *text) lineOf(offset int) int {
 	starts := t.lineStarts()
 	return sort.Search(len(starts), func(i int) bool { return starts[i] > offset })

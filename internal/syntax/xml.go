@@ -171,7 +171,7 @@ func (s *xmlScanner) directive(start int, d xml.Directive) {
 	}
 	head, _, _ := bytes.Cut(d, []byte("["))
 	if bytes.Contains(head, []byte("SYSTEM")) || bytes.Contains(head, []byte("PUBLIC")) || bytes.Contains(d, []byte("%")) {
-		// The DTD lies elsewhere and may declare any entity.
+		// The DTD is external and may declare any entity.
 		s.t.looked(len(s.t.src))
 		maps.Copy(s.d.Entity, xml.HTMLEntity)
 		for _, m := range xmlEntityUse.FindAllSubmatch(s.t.src, -1) {
@@ -188,7 +188,7 @@ func xmlName(n xml.Name) string {
 }
 
 // shorten keeps a name of any length from filling a message. Two names that
-// differ only far behind count as one, which no real document notices.
+// differ only after that count as one, which does not occur in real documents.
 func shorten(name string) string {
 	const most = 200
 	if len(name) <= most {

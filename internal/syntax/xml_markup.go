@@ -74,7 +74,7 @@ func (s *xmlScanner) references(start int) {
 	}
 }
 
-// raw returns the token that starts at start as it stands in the text.
+// raw returns the token that starts at start as it is in the text.
 func (s *xmlScanner) raw(start int) []byte {
 	raw := s.t.src[start:s.d.InputOffset()]
 	s.t.looked(len(raw))

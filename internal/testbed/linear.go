@@ -64,7 +64,7 @@ func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n i
 }
 
 // least is the smaller of two measurements of the same work, unit by unit. The
-// zero Cost is none.
+// zero Cost is no measurement.
 func (c Cost) least(d Cost) Cost {
 	if c == (Cost{}) {
 		return d

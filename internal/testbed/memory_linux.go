@@ -24,7 +24,7 @@ func RAM() string {
 	return shm
 }
 
-// Memory lets the temporary directories of this process lie in memory, where
+// Memory puts the temporary directories of this process into memory, where
 // making and removing the hundreds of directories of a new store costs little,
 // and returns what removes them. What a process that dies leaves to the next
 // is the same there; tests that are about a disk name their own directory.

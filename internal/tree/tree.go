@@ -47,7 +47,7 @@ func Join(dir, name string) string {
 
 // Walk visits root and every directory that a visit enters. Visits run side by
 // side; that of a directory ends before its subdirectories are opened. failed is
-// told of a directory that could not be listed; one that is gone is not
+// called for a directory that could not be listed; one that is gone is not
 // reported. A name that is gone before it is looked at is left out. The first
 // error of a visit ends the walk, as the end of ctx does.
 func Walk[T any](ctx context.Context, root fsx.Dir, of T, visit func(*Dir[T]) error, failed func(path string, of T, err error)) error {

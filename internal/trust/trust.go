@@ -37,7 +37,7 @@ var (
 	// ErrNoHome: the system names no configuration directory.
 	ErrNoHome = errors.New("there is no configuration directory")
 	// ErrInside: the records would be in the workspace, where agents write.
-	ErrInside = errors.New("the configuration directory lies in the workspace")
+	ErrInside = errors.New("the configuration directory is in the workspace")
 	// ErrOthers: others can write where the records are.
 	ErrOthers = errors.New("others can write where trusted policies are recorded")
 )

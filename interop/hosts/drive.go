@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// result is what is told of one host.
-type result struct{ version, listed, told, asked, went, killed, restarted string }
+// result is the row of one host in the table.
+type result struct{ version, listed, informed, asked, went, killed, restarted string }
 
 // limit is how long one run of a host may take.
 const limit = 4 * time.Minute
@@ -45,12 +45,12 @@ func drive(h host, page string) (r result, err error) {
 	if err := s.perform(first); err != nil {
 		return r, err
 	}
-	r.listed, r.went, r.killed, r.told = fmt.Sprint(first.listed), "works", s.killed, "–"
+	r.listed, r.went, r.killed, r.informed = fmt.Sprint(first.listed), "works", s.killed, "–"
 	if first.listed == 0 {
 		r.listed = "found by search"
 	}
 	if s.instructed {
-		if r.told = "yes"; !s.m.told {
+		if r.informed = "yes"; !s.m.informed {
 			return r, errors.New("the model does not get the instructions")
 		}
 	}
@@ -63,7 +63,7 @@ func drive(h host, page string) (r result, err error) {
 }
 
 // unapproved is what becomes of a write when nothing lets the host call our
-// tools and nobody can be asked.
+// tools and there is no user to ask.
 func unapproved(h host, page string) (string, error) {
 	if h.approve == "" {
 		return "not needed", nil
@@ -302,7 +302,7 @@ func holds(parts ...string) func(string) error {
 	return func(result string) error {
 		for _, part := range parts {
 			if !strings.Contains(result, part) {
-				return fmt.Errorf("the model is not told %q: %.300q", part, result)
+				return fmt.Errorf("the model does not receive %q: %.300q", part, result)
 			}
 		}
 		return nil

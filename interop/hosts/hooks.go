@@ -83,8 +83,8 @@ func driveHooks(h host, k hooks, text string) error {
 	if err := s.perform(p); err != nil {
 		return err
 	}
-	if !s.m.told {
-		return errors.New("the model is not told of the secret that the command wrote")
+	if !s.m.informed {
+		return errors.New("the model does not learn of the secret that the command wrote")
 	}
 	log, err := os.ReadFile(s.log.Name())
 	for _, text := range k.shows {

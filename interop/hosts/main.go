@@ -1,4 +1,4 @@
-// Command hosts drives coding agents that nobody here wrote through the server:
+// Command hosts drives coding agents of other projects through the server:
 // each is configured as docs/install.md prints it, and its model is a script on
 // the loopback address. No request leaves the machine. See run.sh.
 package main
@@ -70,7 +70,7 @@ func run(names []string) error {
 			failed++
 			r.went = "**fails**: " + err.Error()
 		}
-		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", h.title, r.version, r.listed, r.told, r.asked, r.went, r.killed, r.restarted)
+		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", h.title, r.version, r.listed, r.informed, r.asked, r.went, r.killed, r.restarted)
 	}
 	if len(hooked) > 0 {
 		fmt.Println("\nshell commands listed and undone by hooks:", strings.Join(hooked, ", "))

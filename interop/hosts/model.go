@@ -35,14 +35,14 @@ type answer struct {
 // model answers like the four kinds of model service that hosts know. It
 // decides nothing: say does.
 type model struct {
-	mu      sync.Mutex
-	say     func(turn) answer
-	log     io.Writer // every request, for whoever looks into a failure
-	url     string
-	unknown []string // paths of requests that it cannot answer
-	calls   int
-	phrase  []byte // of the instructions
-	told    bool   // a request held it
+	mu       sync.Mutex
+	say      func(turn) answer
+	log      io.Writer // every request, for the analysis of a failure
+	url      string
+	unknown  []string // paths of requests that it cannot answer
+	calls    int
+	phrase   []byte // of the instructions
+	informed bool   // a request held it
 }
 
 // serve starts the model on the loopback address.
@@ -68,7 +68,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fmt.Fprintf(m.log, "%s %s\n%s\n", r.Method, r.URL, body)
-	m.told = m.told || bytes.Contains(body, m.phrase)
+	m.informed = m.informed || bytes.Contains(body, m.phrase)
 	var d doc
 	json.Unmarshal(body, &d.v)
 	switch path := r.URL.Path; {

@@ -29,7 +29,7 @@ const (
 	Dir           = "checkpoints"
 	FileSuffix    = ".json"
 	BlobSuffix    = ".data" // follows the name and the hash of the data
-	MaxInlineData = 1 << 20 // bytes of data that stand in the document itself
+	MaxInlineData = 1 << 20 // bytes of data stored in the document itself
 	TTLSession    = "session"
 	TTLPermanent  = "permanent"
 	Kind          = "checkpoint"
@@ -53,7 +53,7 @@ type Head struct {
 	Raw       bool   `json:"raw,omitempty"` // data is a JSON value although the format is yaml
 }
 
-// Document is the whole text; data is put in to the letter. nil data lies in a
+// Document is the whole text; data is put in to the letter. nil data is stored in a
 // file of its own.
 func (h *Head) Document(data []byte) []byte {
 	var b bytes.Buffer
@@ -108,7 +108,7 @@ func (s *Layer) Read(name string, blobs bool) (*Stored, error) {
 		if c, err = s.readDocument(dir, name); err != nil || c.Corrupt != corruptData || c.SHA256 == was {
 			break
 		}
-		// The data it names is gone: somebody may just be saving anew.
+		// The data it names is gone: another process may be saving it again.
 	}
 	if err != nil && !engine.IsAbsent(err) {
 		return nil, err

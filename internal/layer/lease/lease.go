@@ -74,7 +74,7 @@ func (l *Layer) List() ([]Claim, error) {
 }
 
 // parse reads the file. A damaged one holds no claims: they are advice among
-// those who work together, and must not keep anybody out for good. One that
+// those who work together, and must not exclude others for good. One that
 // would hold longer than any may, because the clock was set back, is over.
 func (l *Layer) parse(data []byte) (k kept) {
 	if json.Unmarshal(data, &k) != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Beside each object lies scratch/<sha256>.jsonl with the lines that the index
+// Beside each object is scratch/<sha256>.jsonl with the lines that the index
 // has of it: so the index can be lost, and every entry comes back with its
 // label, its notes and the time until which it is kept. They go with the
 // object, unlike anything that the journal would remember. Objects that were
 // put before there were such files have none until they are put again.
 
 // factsRewrite is the size in bytes from which the lines beside an object are
-// written anew when half of them are over.
+// rewritten when half of them are expired.
 const factsRewrite = 64 << 10
 
 const factsSuffix = ".jsonl"
@@ -38,7 +38,7 @@ func scratchFacts(sha string, op engine.WriteOp) *engine.Mutation {
 	return m
 }
 
-// removal takes an object away with what lies beside it.
+// removal removes an object and the files beside it.
 func (p *Pad) removal(sha string) []*engine.Mutation {
 	var muts []*engine.Mutation
 	if p.Stored[sha] {
@@ -51,7 +51,7 @@ func (p *Pad) removal(sha string) []*engine.Mutation {
 }
 
 // factsWith is the change of the lines beside an object that adds a row: an
-// append, or all of them anew where there are none yet, or too many.
+// append, or a rewrite where there are none yet, or too many.
 func (s *Layer) factsWith(c *engine.Commit, p *Pad, row Entry) (*engine.Mutation, error) {
 	var live bytes.Buffer
 	for i := range p.Rows {
@@ -105,7 +105,7 @@ func (s *Layer) factsSize(c *engine.Commit, p *Pad, sha string) (int64, error) {
 	return 0, err
 }
 
-// asLine is a row as it stands in the index.
+// asLine is a row as it is in the index.
 func (r *Row) asLine() []byte {
 	if r.text == nil {
 		return r.line()
@@ -113,11 +113,11 @@ func (r *Row) asLine() []byte {
 	return append(bytes.Clone(r.text), '\n')
 }
 
-// rebuild lists the objects of which no line of the index tells. What the
+// rebuild lists the objects that no line of the index names. What the
 // index has lost is read from the lines beside the object; one without any is
-// listed all the same, without its label.
+// still listed, without its label.
 func (p *Pad) rebuild(dir fsx.Dir, now time.Time) error {
-	known, told := map[string]bool{}, map[string]bool{}
+	known, indexed := map[string]bool{}, map[string]bool{}
 	whole := p.exists && p.Malformed == 0
 	for i := range p.Rows {
 		row := &p.Rows[i]
@@ -126,7 +126,7 @@ func (p *Pad) rebuild(dir fsx.Dir, now time.Time) error {
 			p.sizes[row.SHA256] = row.Bytes
 		}
 		if !whole {
-			told[string(row.text)] = true
+			indexed[string(row.text)] = true
 		}
 	}
 	var lost []Row
@@ -134,7 +134,7 @@ func (p *Pad) rebuild(dir fsx.Dir, now time.Time) error {
 		recalled := 0
 		if p.Facts[sha] && (!whole || !known[sha]) {
 			var err error
-			if recalled, err = p.recall(dir, sha, told, now); err != nil {
+			if recalled, err = p.recall(dir, sha, indexed, now); err != nil {
 				return err
 			}
 		}
@@ -149,7 +149,7 @@ func (p *Pad) rebuild(dir fsx.Dir, now time.Time) error {
 			lost = append(lost, *row)
 		}
 	}
-	if p.recalled > 0 { // rows of two sources stand by their times
+	if p.recalled > 0 { // rows of two sources are sorted by time
 		sort.SliceStable(p.Rows, func(i, j int) bool { return engine.ParseTime(p.Rows[i].TS).Before(engine.ParseTime(p.Rows[j].TS)) })
 	}
 	p.Rebuilt = len(lost)
@@ -175,9 +175,9 @@ func (s *Layer) weighAll(p *Pad) error {
 }
 
 // recall adds the rows beside an object that the index does not have.
-func (p *Pad) recall(dir fsx.Dir, sha string, told map[string]bool, now time.Time) (added int, err error) {
+func (p *Pad) recall(dir fsx.Dir, sha string, indexed map[string]bool, now time.Time) (added int, err error) {
 	_, err = readLines(dir, FactsName(sha), func(text []byte, tooLong bool) {
-		if tooLong || told[string(text)] {
+		if tooLong || indexed[string(text)] {
 			return
 		}
 		if row, ok := p.parse(text, now); ok && row.SHA256 == sha {
@@ -188,7 +188,7 @@ func (p *Pad) recall(dir fsx.Dir, sha string, told map[string]bool, now time.Tim
 	return added, err
 }
 
-// weigh finds the size of an object of which no row has told it. The row is
+// weigh finds the size of an object of which no row has it. The row is
 // what is known of the object by its file alone.
 func (p *Pad) weigh(dir fsx.Dir, sha string) (*Row, error) {
 	if p.sizes[sha] > 0 {

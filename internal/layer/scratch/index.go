@@ -18,7 +18,7 @@ import (
 // from the lines beside the objects.
 
 const (
-	maxIndexLine = 64 << 10 // bytes; a longer line is none of ours
+	maxIndexLine = 64 << 10 // bytes; a longer line was not written by this program
 	// compactFrom is the number of lines from which an index is rewritten when
 	// more than half of it is dead.
 	compactFrom = 64
@@ -51,7 +51,7 @@ type indexRow struct {
 	Rebuilt     bool   `json:"rebuilt,omitempty"`
 }
 
-// line is the entry as it stands in the index.
+// line is the entry as it is in the index.
 func (e Entry) line() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -64,11 +64,11 @@ func (e Entry) line() []byte {
 // Row is one line that was read.
 type Row struct {
 	Entry
-	text []byte // as it stands there, also what is unknown to us; nil for none
+	text []byte // the original text, with unknown fields; nil for none
 	Over bool   // its time is over
 }
 
-// Pad is what lies in scratch/ at one moment.
+// Pad is the content of scratch/ at one moment.
 type Pad struct {
 	Rows      []Row            // oldest first, those of lost lines before all others
 	Stored    map[string]bool  // objects that are there
@@ -79,7 +79,7 @@ type Pad struct {
 	Torn      bool             // its last line has no end
 	lines     int
 	Malformed int
-	Rebuilt   int      // objects of which nothing tells but the file
+	Rebuilt   int      // objects known by their file only
 	recalled  int      // rows that only the lines beside the objects had
 	Unlisted  []string // objects of which the index has lost rows
 }
@@ -127,7 +127,7 @@ type lineEnd int
 
 const (
 	endAbsent lineEnd = iota // there is no such file
-	endOdd                   // it is none
+	endOdd                   // it is no line end
 	endWhole
 	endTorn // its last line has no end
 )
@@ -268,7 +268,7 @@ func (p *Pad) Total(gone []string) int64 {
 	return sum
 }
 
-// drop forgets the entries of an object and tells how many there were.
+// drop forgets the entries of an object and returns how many there were.
 func (p *Pad) drop(sha string) int {
 	kept := p.Rows[:0]
 	dropped := 0
@@ -284,7 +284,7 @@ func (p *Pad) drop(sha string) int {
 }
 
 // indexWith is the change of the index that adds a row: an append, or the
-// whole index anew when it has lost lines or holds too much that is dead.
+// rewritten index when it has lost lines or holds too much that is dead.
 func (s *Layer) indexWith(c *engine.Commit, p *Pad, gone []string, row Entry) (*engine.Mutation, error) {
 	dead := p.Malformed
 	for i := range p.Rows {
@@ -314,7 +314,7 @@ func addedRow(row Entry, torn bool) *engine.Mutation {
 	return m
 }
 
-// IndexWithout is the whole index anew, without what is dead. Lines are kept
+// IndexWithout is the rewritten index, without what is dead. Lines are kept
 // to the letter. Lines that cannot be read are lost here, so the old index is
 // kept in quarantine/ when it has some; what is no file is moved there.
 func (s *Layer) IndexWithout(c *engine.Commit, p *Pad, gone []string) (*engine.Mutation, error) {

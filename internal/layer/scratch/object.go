@@ -16,7 +16,7 @@ const (
 )
 
 // inspectScratch compares a stored object with its name. One that is intact is
-// made durable: whoever put it there may not have done so.
+// made durable: its writer may not have done so.
 func (s *Layer) inspectScratch(sha string) (int, error) {
 	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {

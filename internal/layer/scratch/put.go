@@ -55,7 +55,7 @@ func Locks() []string {
 	return []string{engine.PathLock(engine.StateDirName + "/" + Index)}
 }
 
-// plan decides under the lock of the index, which everybody who changes the
+// plan decides under the lock of the index, which every writer of the
 // Pad holds.
 func (p *Put) plan(context.Context) error {
 	if done, err := p.briefly(); done || err != nil {
@@ -171,7 +171,7 @@ func (s *Layer) PlanDelete(c *engine.Commit, sha, label string) (Removal, error)
 	return out, c.Choose(muts...)
 }
 
-// Expire makes c remove objects whose time is over, with their entries, and
+// Expire makes c remove expired objects, with their entries, and
 // counts them once it is planned.
 func (s *Layer) Expire(c *engine.Commit) (removed *int) {
 	removed = new(int)

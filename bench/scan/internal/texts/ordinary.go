@@ -24,7 +24,7 @@ type Class struct {
 }
 
 // Classes are the kinds that scanners meet. What the tree of Go holds is taken
-// from there, so that it is nobody's invention; the rest is made, and the same
+// from there, and is thus real code; the rest is generated, and the same
 // in every run.
 var Classes = []Class{
 	{"Go source", goSource, true, 500},
