@@ -43,7 +43,7 @@ func TestOnlyWhatHappenedIsCounted(t *testing.T) {
 		t.Error(diff)
 	}
 	page := write(t, &report.Input{Made: made, Activity: a}, same)
-	for _, want := range []string{"Rows 2 to 10: 2 writes of files, 1 write of the store&#39;s own objects. 1 write tells no time", ">abort<"} {
+	for _, want := range []string{"Rows 2 to 10: 2 writes of files, 1 write of the store&#39;s own objects. 1 write has no time", ">abort<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
