@@ -396,6 +396,9 @@ func (x *execution) kept(err error) error {
 	x.out.KeptIn = x.view.Upper()
 	switch e.Detail {
 	case ErrHashMismatch, ErrFileAlreadyExists, ErrChangedDuringWrite, ErrChangedOutside, ErrNotFound:
+		if e.Context["files"] != nil { // in a directory that a file replaces
+			break
+		}
 		e.Hint = "another program changed the file while the command ran, so nothing of it was committed; look at the file and run the command again"
 	}
 	e.Context["kept"] = x.view.ID

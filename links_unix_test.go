@@ -90,6 +90,13 @@ var shellCalls = []struct{ name, before, run string }{
 	{"make directories", `mkdir d`, `mkdir -p x/y/z d/e; echo f > x/y/f; chmod 750 d; mkdir -m 700 own`},
 	{"only directories", `mkdir -p d/e; chmod 711 d/e`, `mkdir -p x/y; rmdir d/e; chmod 700 d`},
 	{"remove directories", `mkdir -p d/e/f empty; chmod 700 d/e; echo 1 > d/e/1; mkdir -m 2755 d/sub`, `rm -r d; rmdir empty`},
+	{"a directory for a file", `echo a > a; chmod 640 a`, `rm a; mkdir -m 700 a; echo x > a/x; mkdir -p a/y/z; echo 1 > a/y/1`},
+	{"a file for a directory", `mkdir -m 750 d; echo x > d/x; mkdir -p d/e/f d/none; ln -s ../x d/e/l; chmod 711 d/none`, `rm -r d; echo d > d; chmod 600 d`},
+	{"a link for a directory", `mkdir d y; echo x > d/x; echo y > y/x`, `rm -r d; ln -s y d`},
+	{"a directory for a link", `mkdir y; echo x > y/x; ln -s y d`, `rm d; mkdir d; echo x > d/x; echo z > d/z`},
+	{"an empty directory for a file", `printf a > a; mkdir b`, `rm a; mkdir a; rmdir b; printf b > b`},
+	{"moved in and out", `echo a > lib; mkdir d; echo d > d/index; echo 2 > d/two`, `mv lib t; mkdir lib; mv t lib/index; mv d/index t; rm -r d; mv t d`},
+	{"several, deep", `mkdir -p p/q; echo 1 > p/q/a; mkdir p/q/b; echo 2 > p/q/b/c; echo 3 > p/r`, `rm p/q/a; mkdir p/q/a; echo 1 > p/q/a/c; rm -r p/q/b; echo 2 > p/q/b; rm p/r; mkdir -p p/r/s; echo 3 > p/r/s/t`},
 	{"remove a tree", `mkdir -p d/e/f; echo 1 > d/1; echo 2 > d/e/2; ln -s ../1 d/e/l; echo 3 > d/e/f/3; chmod 600 d/e/f/3`, `rm -r d`},
 }
 
@@ -147,11 +154,12 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 func TestCheckoutIsUndone(t *testing.T) {
 	dir := t.TempDir()
 	gitIn(t, dir, "init", "-q")
-	shell(t, dir, `echo a > a; ln -s a cur; mkdir d; ln -s ../a d/l; echo f > was_file; ln -s a was_link; echo old > d/old`)
+	shell(t, dir, `echo a > a; ln -s a cur; mkdir d; ln -s ../a d/l; echo f > was_file; ln -s a was_link; echo old > d/old; echo lib > lib; mkdir -p pkg/in; echo 1 > pkg/in/one; echo 2 > pkg/two`)
 	gitIn(t, dir, "add", "-A")
 	gitIn(t, dir, "commit", "-qm", "one")
 	gitIn(t, dir, "checkout", "-qb", "other")
-	shell(t, dir, `ln -sfn d cur; rm d/l d/old; rmdir d 2>/dev/null || true; mkdir -p e/f; ln -s ../../a e/f/new; rm was_file; ln -s a was_file; rm was_link; echo l > was_link`)
+	shell(t, dir, `ln -sfn d cur; rm d/l d/old; rmdir d 2>/dev/null || true; mkdir -p e/f; ln -s ../../a e/f/new; rm was_file; ln -s a was_file; rm was_link; echo l > was_link
+		rm lib; mkdir -p lib/sub; echo lib > lib/sub/x; rm -r pkg; echo pkg > pkg`)
 	gitIn(t, dir, "add", "-A")
 	gitIn(t, dir, "commit", "-qm", "two")
 	gitIn(t, dir, "checkout", "-q", "-")

@@ -400,12 +400,13 @@ func (s *Engine) countPending() error {
 // isPending reports whether a slot of the commit shows that it is not
 // published.
 func (s *Engine) isPending(rec *journal.Record) (bool, error) {
+	turns := turnsOf(rec)
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
 		if m.Slot == "" {
 			continue
 		}
-		slot, done, err := s.slotOf(m)
+		slot, done, err := s.slotOf(turns, m)
 		if err != nil {
 			return false, err
 		}
@@ -419,12 +420,12 @@ func (s *Engine) isPending(rec *journal.Record) (bool, error) {
 }
 
 // slotOf is the slot that a row names.
-func (s *Engine) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
+func (s *Engine) slotOf(ts turns, m *journal.Mutation) (publish.Slot, func(), error) {
 	if !m.Beside {
 		_, ino, _ := publish.ParseSlot(m.Slot)
 		return publish.Slot{Dir: s.Disk.Staging, Name: m.Slot, Ino: ino}, func() {}, nil
 	}
-	target, err := s.LocateEntry(m.Identity())
+	target, err := s.LocateEntry(slotPath(ts, m))
 	if err != nil {
 		return publish.Slot{}, nil, err
 	}

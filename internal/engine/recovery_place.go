@@ -20,6 +20,9 @@ type deadCommit struct {
 	again   bool                         // its writer saw a flush fail: what it published is published again
 	dirs    map[string]bool              // that it makes; nil: not listed yet
 	taken   map[string]*journal.Mutation // that take away a name; nil: not listed yet
+
+	turnings turns // names that it turns; nil: not listed yet
+	turned   bool  // their directories were removed and made
 }
 
 // finisher completes one commit of a dead writer, or some mutations of a large one.
@@ -44,6 +47,11 @@ func (f *finisher) close() {
 func (f *finisher) place(ctx context.Context) error {
 	for i := range f.muts {
 		m := &f.muts[i]
+		if m.SHA256 != "" || !f.turns().clears(m.Identity()) {
+			if err := f.turn(); err != nil {
+				return err
+			}
+		}
 		if m.Slot == "" {
 			continue
 		}
@@ -62,7 +70,10 @@ func (f *finisher) place(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	if !f.last {
+		return nil
+	}
+	return f.turn()
 }
 
 // flush makes the names of the commit durable, whoever published them. What is
@@ -70,7 +81,7 @@ func (f *finisher) place(ctx context.Context) error {
 func (f *finisher) flush(seen map[[2]uint64]bool) error {
 	for _, p := range f.parts {
 		for _, t := range []*relpath.Target{p.target, p.source} {
-			if t == nil {
+			if t == nil || p.cleared {
 				continue
 			}
 			st, err := t.Parent.Stat()
@@ -119,6 +130,7 @@ type recovered struct {
 	m      *journal.Mutation
 	target *relpath.Target
 	source *relpath.Target // of a move
+	beside *relpath.Target // in the directory of the slot, where that is not the one of target
 	file   fsx.File        // what the slot holds, while it is the staged file
 	old    fsx.File        // of a write in place: the version before
 	// replaced is what the slot received from the workspace.
@@ -127,6 +139,7 @@ type recovered struct {
 	ch       *publish.Change
 	reason   string // why the file could not be placed
 	left     bool   // the slot holds the only copy of our version
+	cleared  bool   // the directory of target was flushed, and may be gone
 }
 
 func (p *recovered) close() {
@@ -137,6 +150,7 @@ func (p *recovered) close() {
 	}
 	p.target.Close()
 	p.source.Close()
+	p.beside.Close()
 	if p.ch != nil {
 		p.ch.Close()
 	}
@@ -151,24 +165,24 @@ func (p *recovered) open() error {
 		ch.How = publish.InPlace
 	}
 	ch.Slot = publish.Slot{Dir: s.Disk.Staging, Name: m.Slot, Copied: p.f.witness == witnessCopied, Is: p.isStaged}
-	if _, ch.Slot.Ino, _ = publish.ParseSlot(m.Slot); !m.Beside { // where the name leads nowhere, the bytes are kept
-		p.ch = ch
-		if err := p.openBytes(); err != nil {
+	if _, ch.Slot.Ino, _ = publish.ParseSlot(m.Slot); m.Beside {
+		if p.beside, err = s.LocateEntry(slotPath(p.f.turns(), m)); err != nil {
 			return err
 		}
+		ch.Slot.Dir, ch.Slot.Ino = p.beside.Parent, besideInode(m.Slot)
 	}
-	if p.target, err = s.LocateEntry(m.Identity()); err != nil {
-		if p.ch != nil && p.file == nil {
+	p.ch = ch // where the name leads nowhere, the bytes are kept
+	if err := p.openBytes(); err != nil {
+		return err
+	}
+	if p.target, err = s.LocateEntry(m.Identity()); err == nil && p.target.Linked && p.f.turns().over(m.Identity()) != nil {
+		err = publish.ErrForeign
+	}
+	if err != nil {
+		if p.file == nil {
 			return p.foundGone(err)
 		}
 		return err
-	}
-	if m.Beside {
-		p.ch = ch
-		ch.Slot.Dir, ch.Slot.Ino = p.target.Parent, besideInode(m.Slot)
-		if err := p.openBytes(); err != nil {
-			return err
-		}
 	}
 	if m.From != "" {
 		if p.source, err = s.Locate(m.From); err != nil {

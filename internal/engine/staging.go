@@ -133,6 +133,7 @@ func (x *slotted) close() {
 //
 //	write(mark)  fsync(mark)  openat(parent, .rw-mark.new)  renameat(.rw-mark.new, .rw-mark-inode)  fsync(parent)
 func (c *Commit) takeBeside(m *Mutation, target string) (*slotted, error) {
+	path, dir := c.slotPlace(m)
 	mark, err := c.takeSlot()
 	if err != nil {
 		return nil, err
@@ -142,7 +143,7 @@ func (c *Commit) takeBeside(m *Mutation, target string) (*slotted, error) {
 		mark.Drop()
 		return nil, err
 	}
-	_, err = spareWriter{mark.File, &c.spare}.Write([]byte(besideMark + m.Target.Path))
+	_, err = spareWriter{mark.File, &c.spare}.Write([]byte(besideMark + path))
 	if err == nil && c.s.Opts.Sync != SyncOff {
 		err = mark.File.Sync()
 	}
@@ -150,7 +151,6 @@ func (c *Commit) takeBeside(m *Mutation, target string) (*slotted, error) {
 		return fail(err)
 	}
 	mark.close()
-	dir := m.Target.Parent
 	err = c.spare.Try(func() (err error) {
 		x.Name, err = publish.MakeSlot(dir, besidePrefix+mark.Name, target)
 		return err

@@ -26,6 +26,9 @@ func (s *scan) explain(m *journal.Mutation) {
 	if m.Class == journal.ClassDirectory {
 		s.explained[m.Identity()] = dirState{made: m.Mode != 0, gone: m.Mode == 0, mode: m.Mode}
 	}
+	if d, ok := m.Directory(); ok && m.Class == "" {
+		s.explained[d.Path] = true
+	}
 	if m.SHA256 != "" || m.Class != "" {
 		return
 	}
@@ -98,15 +101,20 @@ func (x *Index) has(dir string) bool {
 	return ok
 }
 
-// directoryRows are what the journal does not know of the directories. A path that is
-// also one of the files has none.
+// directoryRows are what the journal does not know of the directories. Of a path that is
+// also one of the files, the row of the file says it with its modes.
 func (s *scan) directoryRows(rows *engine.Newest, files []journal.Mutation) (list []journal.Mutation, err error) {
-	named := make(map[string]bool, len(files))
+	named := make(map[string]*journal.Mutation, len(files))
 	for i := range files {
-		named[files[i].Path] = true
+		named[files[i].Path] = &files[i]
 	}
 	for _, d := range s.dirs {
-		if named[d.Path] {
+		if m := named[d.Path]; m != nil {
+			if d.Mode != 0 {
+				m.PrevMode, m.Mode = m.Mode, d.Mode
+			} else {
+				m.PrevMode = d.PrevMode
+			}
 			continue
 		}
 		last, _, known, err := rows.Of(d.Path)
