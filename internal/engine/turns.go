@@ -191,7 +191,7 @@ func (c *Commit) look(ctx context.Context, m *Mutation) error {
 		return nil
 	}
 	e := fault.New(fault.ChangedOutside).With("files", in.unknown).
-		Hintf("the directory holds entries that the call does not know, made later or ignored by git (context files), so nothing was changed; move them elsewhere or delete them, then repeat the call")
+		Hintf("the directory holds entries that the call does not know, made later or ignored by git, so nothing was changed: %s; move them elsewhere or delete them, then repeat the call", strings.Join(in.unknown[:min(len(in.unknown), shownUnknown)], ", "))
 	e.Path = t.path
 	return e
 }
@@ -217,8 +217,11 @@ func (c *Commit) going() map[string]bool {
 	return c.goes
 }
 
-// maxUnknown is how many entries a refusal names.
-const maxUnknown = 20
+// How many entries a refusal names, in its context and in its hint.
+const (
+	maxUnknown   = 20
+	shownUnknown = 3
+)
 
 // goingInto looks into a directory that is to go.
 type goingInto struct {

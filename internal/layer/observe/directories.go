@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // dirState is what commits since the last scan did to a directory.
 type dirState struct {
 	made, gone bool   // a directory whose last file was removed may be gone
-	mode       uint32 // 0 where it was made as the parent of a file
+	mode       uint32 // 0 where it is not known, as of the parent of a file
 }
 
 // explain notes the directories that a commit since the last scan made or removed.
@@ -23,11 +24,12 @@ func (s *scan) explain(m *journal.Mutation) {
 	for _, dir := range m.Dirs {
 		s.explained[dir] = dirState{made: true}
 	}
-	if m.Class == journal.ClassDirectory {
-		s.explained[m.Identity()] = dirState{made: m.Mode != 0, gone: m.Mode == 0, mode: m.Mode}
-	}
-	if d, ok := m.Directory(); ok && m.Class == "" {
-		s.explained[d.Path] = true
+	if d, ok := m.Directory(); ok {
+		state := dirState{made: d.Mode != 0, gone: d.Mode == 0, mode: d.Mode}
+		if d.Mode == fsx.ModeDir {
+			state.mode = 0
+		}
+		s.explained[d.Path] = state
 	}
 	if m.SHA256 != "" || m.Class != "" {
 		return
