@@ -78,7 +78,9 @@ type UndoResult struct {
 // are never undone. Directories that git ignores are left as they are.
 //
 // A file that another program changed since, with this store or without, is never
-// touched: the whole call fails with [ErrChangedOutside]. Errors besides:
+// touched: the whole call fails with [ErrChangedOutside]. So it does where a file
+// would replace a directory that holds anything that is not undone with it (context
+// files). Errors besides:
 // [ErrNothingToUndo], [ErrVersionNotKept], [ErrHashDriftOnRead], and those of
 // [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {

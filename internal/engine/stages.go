@@ -54,7 +54,7 @@ func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
 	}
 	tree.NoFollow = m.NoFollow
 	target, err := tree.Resolve(rel)
-	if errors.Is(err, syscall.ENOTDIR) && m.Guarded {
+	if errors.Is(err, syscall.ENOTDIR) && m.NoFollow && m.Guarded {
 		return ChangedOutside(m.Kind, *m.Expected, "")
 	}
 	if err != nil {
