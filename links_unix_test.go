@@ -298,6 +298,9 @@ func TestHistoryBelowALink(t *testing.T) {
 	shell(t, dir, "rm d")
 	if _, err = s.Restore(background, rw.RestoreRequest{Path: "d/f", Version: written}); err != nil || entries(t, dir)["d/f"] == "" {
 		t.Errorf("%v %v", entries(t, dir), err)
+	}
+}
+
 // TestKindsThatAreNotChanged: a directory that holds what a group does not know is not
 // removed for the file that was there: the undo names what is in the way, nothing is
 // changed, and without it the undo succeeds.
