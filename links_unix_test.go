@@ -421,6 +421,37 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 	}
 }
 
+// TestRestoreAfterAKind: a file that a directory had replaced is restored, when that is
+// gone, with the mode that it had.
+func TestRestoreAfterAKind(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	shell(t, dir, `echo 1 > a`)
+	_, err := s.Scan(background, rw.ScanRequest{})
+	must(t, err)
+	var seqs []uint64
+	for _, run := range []string{`echo 2 > a; chmod 600 a`, `rm a; mkdir a`, `rmdir a; echo 3 > a; chmod 640 a`, `rm a; mkdir -m 711 a; echo x > a/x`} {
+		shell(t, dir, run)
+		found, err := s.Scan(background, rw.ScanRequest{})
+		must(t, err)
+		seqs = append(seqs, found.Seq)
+	}
+	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[0]}); err == nil {
+		t.Error("a directory was replaced")
+	}
+	shell(t, dir, `rm -r a`)
+	for i, want := range map[int]string{0: "-rw-r----- 2\n", 2: "-rw-r----- 3\n"} {
+		_, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[i], Force: true})
+		must(t, err)
+		if got := entries(t, dir)["a"]; got != want {
+			t.Errorf("restored %q, want %q", got, want)
+		}
+		shell(t, dir, `rm a`)
+		_, err = s.Scan(background, rw.ScanRequest{})
+		must(t, err)
+	}
+}
+
 // TestKindsAreListed: the files and the directories of a change of kind are listed
 // with the group.
 func TestKindsAreListed(t *testing.T) {
