@@ -22,7 +22,8 @@ type deadCommit struct {
 	taken   map[string]*journal.Mutation // that take away a name; nil: not listed yet
 
 	turnings turns // names that it turns; nil: not listed yet
-	turned   bool  // their directories were removed and made
+	turned   bool  // what clears them is durable
+	goes     map[*turn][]string
 }
 
 // finisher completes one commit of a dead writer, or some mutations of a large one.
@@ -48,7 +49,7 @@ func (f *finisher) place(ctx context.Context) error {
 	for i := range f.muts {
 		m := &f.muts[i]
 		if m.SHA256 != "" || !f.turns().clears(m.Identity()) {
-			if err := f.turn(); err != nil {
+			if err := f.flushCleared(); err != nil {
 				return err
 			}
 		}
@@ -73,7 +74,10 @@ func (f *finisher) place(ctx context.Context) error {
 	if !f.last {
 		return nil
 	}
-	return f.turn()
+	if err := f.flushCleared(); err != nil {
+		return err
+	}
+	return f.makeEmpty()
 }
 
 // flush makes the names of the commit durable, whoever published them. What is
@@ -304,6 +308,9 @@ func (p *recovered) place() error {
 		if err := p.takeBack(); err != nil {
 			return err
 		}
+	}
+	if err := p.clearName(); err != nil {
+		return err
 	}
 	state, err := p.ch.Judge()
 	if err != nil || state == publish.Published {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -101,7 +102,7 @@ func (m *Mutation) leavesAbsent() bool { return m.Op == OpDelete && !m.Prev.Exis
 // findTurns finds the names that the commit turns: those of which it changes the
 // file and the directory, and files above others. What clears them comes first.
 func (c *Commit) findTurns() {
-	if c.turns != nil {
+	if c.turns != nil || !slices.ContainsFunc(c.Muts, func(m *Mutation) bool { return m.NoFollow }) {
 		return
 	}
 	c.turns = turns{}
@@ -110,9 +111,6 @@ func (c *Commit) findTurns() {
 		if m.NoFollow { // the path is that of the entry itself
 			files[m.Path] = m
 		}
-	}
-	if len(files) == 0 {
-		return
 	}
 	for _, d := range c.Dirs {
 		if m := files[d.Path]; m != nil && (d.Mode == 0) != (d.PrevMode == 0) && (m.Op == OpDelete) == (d.Mode != 0) {
@@ -434,11 +432,10 @@ func (c *Commit) relocate() {
 	}
 }
 
-// turn is the second step for a commit of a dead writer, before the first mutation
-// that clears nothing. What cannot be done is for that mutation to find out.
-func (f *finisher) turn() error {
-	ts := f.turns()
-	if f.turned || len(ts) == 0 {
+// flushCleared makes durable, for a commit of a dead writer, that what clears the names
+// is gone from there, before the first mutation that clears nothing.
+func (f *finisher) flushCleared() error {
+	if f.turned || len(f.turns()) == 0 {
 		return nil
 	}
 	f.turned = true
@@ -449,11 +446,69 @@ func (f *finisher) turn() error {
 			}
 		}
 	}
-	gone, made := f.turning()
-	for _, path := range gone {
-		f.s.inDirOf(path, func(dir fsx.Dir, name string) error { return dir.Rmdir(name) })
+	return nil
+}
+
+// clearName removes the directories that the file replaces, if it is not published
+// yet. One that is not empty stays, which is then found under the name.
+func (p *recovered) clearName() error {
+	t := p.f.turns()[p.m.Identity()]
+	if t == nil || t.into {
+		return nil
 	}
-	for _, path := range made {
+	if held, err := p.ch.Slot.Holds(); err != nil || held != publish.Staged {
+		return err
+	}
+	for _, path := range p.f.going(t) {
+		p.f.s.inDirOf(path, func(dir fsx.Dir, name string) error { return dir.Rmdir(name) })
+	}
+	return nil
+}
+
+// going are the directories that make way for a file, the innermost first.
+func (f *deadCommit) going(t *turn) []string {
+	if f.goes == nil {
+		f.goes = map[*turn][]string{}
+		seen := map[string]bool{}
+		add := func(path string) {
+			for ; f.turns().over(path) != nil && !seen[path]; path = ParentOf(path) {
+				seen[path] = true
+				over := f.turns().over(path)
+				f.goes[over] = append(f.goes[over], path)
+			}
+		}
+		for i := range f.rec.Muts {
+			if m := &f.rec.Muts[i]; m.Class == journal.ClassDirectory && m.Mode == 0 {
+				add(m.Path)
+			} else if f.turns()[m.Identity()] == nil {
+				add(ParentOf(m.Identity()))
+			} else {
+				add(m.Identity())
+			}
+		}
+	}
+	list := f.goes[t]
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) })
+	return list
+}
+
+// makeEmpty makes the directories of names that turn in which no file is. The others
+// are made for their files.
+func (f *finisher) makeEmpty() error {
+	above := map[string]bool{}
+	for i := range f.rec.Muts {
+		for dir := ParentOf(f.rec.Muts[i].Identity()); f.rec.Muts[i].SHA256 != "" && dir != "" && !above[dir]; dir = ParentOf(dir) {
+			above[dir] = true
+		}
+	}
+	for _, path := range f.rec.Muts[0].Dirs {
+		t := f.turns().over(path)
+		if t == nil || !t.into || above[path] {
+			continue
+		}
+		if last, err := f.s.LastRow(t.path); err != nil || last.Seq != f.rec.Seq {
+			continue
+		}
 		var flush error
 		f.s.inDirOf(path, func(dir fsx.Dir, name string) error {
 			if err := dir.Mkdir(name, dirPerm(path)); err == nil || IsExist(err) {
@@ -466,38 +521,6 @@ func (f *finisher) turn() error {
 		}
 	}
 	return nil
-}
-
-// turning are the directories that a row removes, the innermost first, and those that
-// it makes, the outermost first, where a name turns and the row is the newest of it.
-func (f *finisher) turning() (gone, made []string) {
-	ts := maps.Clone(f.turns())
-	maps.DeleteFunc(ts, func(path string, _ *turn) bool {
-		last, err := f.s.LastRow(path)
-		return err != nil || last.Seq != f.rec.Seq
-	})
-	going := map[string]bool{}
-	for i := range f.rec.Muts {
-		m := &f.rec.Muts[i]
-		for _, dir := range m.Dirs {
-			if t := ts.over(dir); t != nil && t.into {
-				made = append(made, dir)
-			}
-		}
-		t := ts.over(m.Identity())
-		if t == nil || t.into {
-			continue
-		}
-		if d, ok := m.Directory(); ok && d.Mode == 0 {
-			going[d.Path] = true
-		}
-		for dir := ParentOf(m.Identity()); ts.over(dir) != nil && !going[dir]; dir = ParentOf(dir) {
-			going[dir] = true
-		}
-	}
-	gone = slices.SortedFunc(maps.Keys(going), func(a, b string) int { return strings.Compare(b, a) })
-	slices.Sort(made)
-	return gone, made
 }
 
 // turns are the names that the commit turns.

@@ -165,7 +165,7 @@ var mutants = []mutant{
 	{
 		Point: 25, Fault: "a roll-back does not make the directories again",
 		File: "internal/engine/turns.go",
-		Old:  "c.spare.Try(func() error { return c.s.inDirOf(d.path, d.again(c.s)) })", New: "error(nil)",
+		Old:  "c.spare.Try(func() error { return c.s.inDirOf(d.path, d.again(c.s)) })", New: "error(nil)\n\t\t_ = d",
 		Run: kinds,
 	},
 	{
@@ -175,9 +175,9 @@ var mutants = []mutant{
 		Run: kinds,
 	},
 	{
-		Point: 25, Fault: "recovery does not remove and make the directories",
+		Point: 25, Fault: "recovery does not remove the directories that files replace",
 		File: "internal/engine/turns.go",
-		Old:  "\tif f.turned || len(ts) == 0 {", New: "\tif f.turned || len(ts) >= 0 {",
+		Old:  "\tif t == nil || t.into {\n\t\treturn nil\n\t}\n\tif held", New: "\tif t == nil || !t.into {\n\t\treturn nil\n\t}\n\tif held",
 		Run: kinds,
 	},
 	{
