@@ -11,6 +11,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -91,6 +92,21 @@ const (
 	humansText = "what the human wrote meanwhile, which nobody may lose\n"
 	humanMoved = "moved-by-the-human.txt"
 )
+
+// besideText is what a process writes beside a recovery.
+var besideText = strings.Repeat("a line of the other process\n", 60)
+
+// The state of some attacks is on a file system of its own, so that their slots are
+// in a directory of the workspace.
+func init() {
+	for _, x := range attacks {
+		switch x.name {
+		case "create", "replace", "delete", "move over", "tx":
+			x.name, x.sim.Mount = x.name+", the state elsewhere", true
+			attacks = append(attacks, x)
+		}
+	}
+}
 
 // humans are what a human does to a file, with a shell or an editor, while no
 // store is open.
@@ -184,8 +200,8 @@ func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, e
 func contents(disk *simfs.FS, staged bool) []string {
 	var list []string
 	for p, text := range disk.Tree() {
-		in := strings.HasPrefix(p, rw.StateDirName+"/")
-		if !in || strings.Contains(p, "/history/") || staged && strings.Contains(p, "/staging/") {
+		slot := strings.Contains(p, "/staging/") || strings.Contains(p, relpath.SlotsPrefix)
+		if !ofStore(p) || strings.Contains(p, "/history/") || staged && slot {
 			list = append(list, text)
 		}
 	}
@@ -338,6 +354,25 @@ var upheavals = map[string]func(disk *simfs.FS, x attack) (*simfs.FS, bool){
 		state.Rmdir("staging")
 		return disk, true
 	},
+	"the slots are removed": func(disk *simfs.FS, x attack) (*simfs.FS, bool) {
+		d := disk.Foreign()
+		names, _ := d.Names()
+		for _, name := range names {
+			if !strings.HasPrefix(name, relpath.SlotsPrefix) {
+				continue
+			}
+			slots, err := d.OpenDir(name)
+			if err != nil {
+				return disk, false
+			}
+			held, _ := slots.Names()
+			for _, name := range held {
+				slots.Remove(name)
+			}
+			d.Rmdir(name)
+		}
+		return disk, x.sim.Mount
+	},
 }
 
 // TestUpheavalSweep: between the death of a process and the next Open, a
@@ -389,7 +424,7 @@ func (x attack) upheaval(t *testing.T, what string, plain, disk *simfs.FS, level
 		if want := files(plain); !maps.Equal(files(disk), want) {
 			t.Errorf("the copy became %s, the store %s", brief(files(disk)), brief(want))
 		}
-	case "staging is removed":
+	case "staging is removed", "the slots are removed":
 		if maps.Equal(files(disk), x.new) {
 			return
 		}
@@ -460,7 +495,7 @@ func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m 
 			disk.Before(nil)
 			if beside != nil {
 				second.StopAt(9 + (n+m)%7)
-				beside.SafeWrite(background, put("beside.txt", longText, rw.ModeCreate))
+				beside.SafeWrite(background, put("beside.txt", besideText, rw.ModeCreate))
 				second.Kill()
 				return
 			}
@@ -526,7 +561,7 @@ func (x attack) explainsBeside(t *testing.T, disk *simfs.FS, level rw.SyncLevel)
 	defer s.Close(background)
 	h, err := s.History(background, rw.HistoryRequest{Path: "beside.txt"})
 	have, _ := disk.ReadFile("beside.txt")
-	if err == nil && len(h.Versions) > 0 && string(have) != longText {
+	if err == nil && len(h.Versions) > 0 && string(have) != besideText {
 		t.Errorf("the journal holds the write of beside.txt, the disk %.20q; recovery %+v", have, s.Recovery())
 	}
 }

@@ -45,6 +45,23 @@ type DescribeResult struct {
 	Recovery RecoveryReport `json:"recovery"`
 	// Numeric classes of outcomes.
 	Codes map[string]int `json:"codes"`
+	// How far a hub has the journal; absent where nothing is shipped.
+	Hub *HubFacts `json:"hub,omitempty"`
+}
+
+// HubFacts says how far a hub has the journal of a store, as its shipper left it.
+type HubFacts struct {
+	// The newest row that is in the hub.
+	Seq uint64 `json:"seq"`
+	// Rows that the hub lacks.
+	Waiting uint64 `json:"waiting"`
+	// The task that the store works on.
+	Task string `json:"task,omitempty"`
+	// The task that another machine has taken over.
+	LostTask string `json:"lost_task,omitempty"`
+	// True when the hub has another log under the name of this store; nothing is
+	// shipped until the operator repairs that.
+	Forked bool `json:"forked,omitempty"`
 }
 
 // PolicyFacts says which policy holds.
@@ -104,7 +121,7 @@ type ProtectFacts struct {
 
 // Describe returns the facts of the store: version, limits, the level of
 // durability, the policy in force, staged transactions, what Open recovered,
-// the numeric codes. Errors: [ErrStoreClosed]. Nothing is changed on disk.
+// how far a hub has the journal, the numeric codes. Errors: [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
 	if err := s.engine.EnterAny(); err != nil {
 		return DescribeResult{}, s.verbError("describe", err)
@@ -146,5 +163,6 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 	if s.engine.Log != nil {
 		out.HeadSeq = s.engine.Log.Head()
 	}
+	out.Hub = s.hubFacts(out.HeadSeq)
 	return out, nil
 }

@@ -318,6 +318,9 @@ func (x *execution) job() (j sandbox.Job, err error) {
 	if len(j.Closed) == 2 && sandbox.Within(j.Closed[1], j.Closed[0]) {
 		j.Closed = j.Closed[:1] // the state in .git is closed with that
 	}
+	for _, path := range s.engine.SlotDirs() {
+		j.Closed = append(j.Closed, filepath.Join(j.Root, filepath.FromSlash(path)))
+	}
 	j.Writable, err = sandbox.Writable(s.policy().file.Exec.AllowWrite, []string{j.Root, state, j.Base})
 	if err != nil {
 		return j, fault.New(fault.BadPolicy).With("problem", "exec.allow_write").Hintf("exec.allow_write of the policy: %s", err)

@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type Sim struct {
 	// Unrecovered leaves what dead writers left to others.
 	Unrecovered bool
 	State       string         // the state directory; "" = that in the workspace
+	Mount       bool           // the state directory is a file system of its own; the environment can ask for that too, with RW_MOUNT
 	Process     *simfs.Process // that opens it; nil: the first one since the last Kill
 }
 
@@ -41,6 +43,9 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 		sim.Nonce = "0000"
 	}
 	when := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	if sim.State == "" && (sim.Mount || os.Getenv("RW_MOUNT") != "") {
+		fs.MountAt(StateDirName)
+	}
 	root := fs.Root()
 	if sim.Process != nil {
 		root = sim.Process.Root()

@@ -199,7 +199,7 @@ func (x besideEditor) survives(t *testing.T, fs *simfs.FS, opts *rw.Options, sav
 	}
 	found := false
 	for path, content := range fs.Tree() {
-		inside := strings.HasPrefix(path, rw.StateDirName)
+		inside := ofStore(path)
 		kept := strings.Contains(content, saved)
 		found = found || kept && (!inside || !x.moves && strings.Contains(path, "/history/"))
 	}

@@ -83,11 +83,11 @@ func (c *commit) view() StagedCommit {
 // stagedPlace is where the final bytes are, for programs: of a move, the file
 // itself.
 func (s *Store) stagedPlace(m *engine.Mutation) string {
-	switch {
-	case m.Source != nil:
+	if m.Source != nil {
 		return filepath.Join(s.engine.RealRoot, filepath.FromSlash(m.Source.Target.Path))
-	case m.Slot.Mark != nil:
-		return filepath.Join(s.engine.RealRoot, filepath.Dir(filepath.FromSlash(m.Target.Path)), m.Slot.Name)
+	}
+	if in := m.SlotDir(); in != "" {
+		return filepath.Join(s.engine.RealRoot, filepath.FromSlash(in), m.Slot.Name)
 	}
 	return filepath.Join(s.engine.StatePlace, "staging", m.Slot.Name)
 }

@@ -301,6 +301,43 @@ func TestHistoryBelowALink(t *testing.T) {
 	}
 }
 
+// TestUndoOfAMoveGivesModesBack: a private file that a move replaced comes back as
+// private as it was.
+func TestUndoOfAMoveGivesModesBack(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	shell(t, dir, "echo new > x; echo key > .env; chmod 600 .env")
+	before := entries(t, dir)
+	_, err := s.Move(background, rw.MoveRequest{Path: "x", To: ".env", Overwrite: true, Force: true})
+	must(t, err)
+	after := entries(t, dir)
+	for _, want := range []map[string]string{before, after, before} {
+		_, err = s.Undo(background, rw.UndoRequest{})
+		must(t, err)
+		if list := differing(want, entries(t, dir)); len(list) > 0 {
+			t.Error(list)
+		}
+	}
+}
+
+// TestEmptyVersion: the version in which a shell emptied a file can be read.
+func TestEmptyVersion(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	for _, script := range []string{"echo 1 > f", ": > f", "echo 2 > f"} {
+		shell(t, dir, script)
+		_, err := s.Scan(background, rw.ScanRequest{})
+		must(t, err)
+	}
+	list, err := s.History(background, rw.HistoryRequest{Path: "f"})
+	must(t, err)
+	for _, v := range list.Versions {
+		if _, err := s.Read(background, rw.ReadRequest{Path: "f", Version: v.Version}); err != nil || !v.Available {
+			t.Errorf("%+v %v", v, err)
+		}
+	}
+}
+
 // TestKindsThatAreNotChanged: a directory that holds what a group does not know is not
 // removed for the file that was there: the undo names what is in the way, nothing is
 // changed, and without it the undo succeeds.

@@ -20,9 +20,9 @@ type Options struct {
 	// StateDir is the state directory, absolute or relative to the workspace.
 	// Default: the store that exists, else a new one in the common git directory
 	// of the repository that the workspace is in, in the directory of the user's
-	// state, or in the workspace (docs/state.md). It should be on the file system
-	// of the workspace: elsewhere, files are staged beside their target and history
-	// is copied instead of linked.
+	// state, or in the workspace (docs/state.md). Where it is on another file
+	// system than the workspace, the workspace has a directory .rw-slots-… for files of
+	// commits in progress, and versions are copied to history instead of moved.
 	StateDir string
 
 	// FlushVolume lets a commit of several files ask for one flush of the

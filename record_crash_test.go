@@ -300,7 +300,7 @@ func (c crashTrial) run(arm string, into *crashCounts) error {
 func (c crashTrial) strays(disk *simfs.FS) int {
 	n := 0
 	for path, content := range disk.Tree() {
-		if content != "/" && !strings.HasPrefix(path, rw.StateDirName) && path != c.path && path != "beside.txt" {
+		if content != "/" && !ofStore(path) && path != c.path && path != "beside.txt" {
 			n++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
 
@@ -25,11 +26,6 @@ const (
 	maxShip    = 1 << 20
 	maxContent = 64 << 20 // bytes of a version that Content returns
 )
-
-// shipped is what the store itself reads of the state of a shipper.
-type shipped struct {
-	Seq uint64 `json:"seq"` // up to here every row is in the hub
-}
 
 // ShipState returns what [Admin.SetShipState] kept, nil when there is nothing.
 // Errors: the storage details, [ErrStoreClosed].
@@ -60,7 +56,8 @@ func (s *Store) shipState() ([]byte, error) {
 
 // SetShipState keeps the state of a shipper in the state directory, durably and
 // in one step: a JSON object of at most 1 MiB, whose member seq is the number of
-// the newest row that needs to be shipped no more. As long as there is one,
+// the newest row that needs to be shipped no more; [Store.Describe] returns the
+// members of [HubFacts]. As long as there is one,
 // pruning keeps the versions of later rows; only the bound of bytes removes them.
 // Call it under [Admin.HoldShipping]. Errors: [ErrInvalidArgument], the storage
 // details, [ErrStoreReadOnly], [ErrStoreClosed].
@@ -69,7 +66,7 @@ func (a Admin) SetShipState(data []byte) error {
 		return a.s.verbError("set_ship_state", err)
 	}
 	defer a.s.engine.Leave()
-	var state shipped
+	var state HubFacts
 	if len(data) > maxShip || json.Unmarshal(data, &state) != nil {
 		return a.s.verbError("set_ship_state", fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", maxShip))
 	}
@@ -99,15 +96,34 @@ func (a Admin) HoldShipping(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
+// shipped is what the store itself reads of the state of a shipper; nil where
+// nothing is shipped.
+func (s *Store) shipped() *HubFacts {
+	data, err := s.shipState()
+	facts := &HubFacts{}
+	if err != nil || data == nil || json.Unmarshal(data, facts) != nil {
+		return nil
+	}
+	return facts
+}
+
 // shippedTo is the newest row that pruning need not keep versions for; false
 // where nothing is shipped.
 func (s *Store) shippedTo() (uint64, bool) {
-	data, err := s.shipState()
-	var state shipped
-	if err != nil || data == nil || json.Unmarshal(data, &state) != nil {
-		return 0, false
+	if f := s.shipped(); f != nil {
+		return f.Seq, true
 	}
-	return state.Seq, true
+	return 0, false
+}
+
+// hubFacts is how far a hub is behind the row head.
+func (s *Store) hubFacts(head uint64) *HubFacts {
+	f := s.shipped()
+	if f != nil {
+		f.Task, f.LostTask = asLabel(s.safeText(f.Task)), asLabel(s.safeText(f.LostTask))
+		f.Waiting = head - min(f.Seq, head)
+	}
+	return f
 }
 
 // ContentRequest names bytes that a row or a snapshot refers to.
@@ -221,26 +237,48 @@ type TreeFile struct {
 	NotKept bool `json:"not_kept,omitempty"`
 }
 
-// SnapshotTree lists the files of a snapshot in the order of their paths. Errors:
+// TreeDir is one directory of a state of a workspace.
+type TreeDir struct {
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// Permission bits.
+	Mode uint32 `json:"mode"`
+}
+
+// Tree is a state of a workspace, in the order of the paths.
+type Tree struct {
+	// The files, and symbolic links, whose bytes are their targets.
+	Files []TreeFile
+	// The directories, empty ones too; without the workspace itself and what git
+	// ignores as a whole.
+	Dirs []TreeDir
+}
+
+// SnapshotTree lists the files and directories of a snapshot. Errors:
 // [ErrNotFound], [ErrHashDriftOnRead], the storage details, [ErrStoreClosed].
-func (a Admin) SnapshotTree(ctx context.Context, id string) ([]TreeFile, error) {
+func (a Admin) SnapshotTree(ctx context.Context, id string) (Tree, error) {
 	if err := a.s.engine.EnterReader(); err != nil {
-		return nil, a.s.verbError("snapshot_tree", err)
+		return Tree{}, a.s.verbError("snapshot_tree", err)
 	}
 	defer a.s.engine.Leave()
 	_, x, err := a.s.observed.Load(id)
 	if err != nil {
-		return nil, a.s.verbError("snapshot_tree", err)
+		return Tree{}, a.s.verbError("snapshot_tree", err)
 	}
-	list := []TreeFile{}
+	t := Tree{Files: []TreeFile{}, Dirs: []TreeDir{}}
 	for p, f := range x.All() {
-		list = append(list, TreeFile{
+		t.Files = append(t.Files, TreeFile{
 			Path: p, SHA256: f.SHA, Bytes: f.Size, Mode: f.Mode, Git: f.GitHex(),
 			Ignored: f.Flags&observe.Ignored != 0, NotKept: f.Flags&observe.Unkept != 0,
 		})
 	}
-	slices.SortFunc(list, func(a, b TreeFile) int { return strings.Compare(a.Path, b.Path) })
-	return list, nil
+	slices.SortFunc(t.Files, func(a, b TreeFile) int { return strings.Compare(a.Path, b.Path) })
+	for _, p := range x.Directories() {
+		if mode := x.DirMode(p); p != "" && mode != 0 {
+			t.Dirs = append(t.Dirs, TreeDir{p, mode & 0o777})
+		}
+	}
+	return t, nil
 }
 
 // MaterializeRequest asks for the workspace to become a tree that another machine
@@ -250,8 +288,8 @@ type MaterializeRequest struct {
 	Caller string
 	// Name of the working session; recorded in the journal.
 	Session string
-	// The files.
-	Files []TreeFile
+	// The files and directories.
+	Tree
 	// Paths that stay as they are, whether they exist or not.
 	Keep []string
 	// Commit that must be checked out; empty: any, or none.
@@ -265,6 +303,8 @@ type MaterializeRequest struct {
 type MaterializeResult struct {
 	// Files that were written and deleted.
 	Written, Deleted int
+	// Directories that were made or removed, or that got another mode.
+	Dirs int
 	// Journal row of the commit; 0 when nothing differed.
 	Seq uint64
 }
@@ -273,8 +313,9 @@ type MaterializeResult struct {
 // touches only what differs and that [Store.Undo] takes back. The workspace must be
 // empty but for files that are in the tree with the same bytes, or that equal git's
 // own object: of these, git and history keep the bytes. Files that git ignores stay
-// unless the tree has them. The bytes are compared with the tree before the
-// commit.
+// unless the tree has them. Directories are made and get their modes; those that
+// the tree does not have are removed if they are empty. The bytes are compared with
+// the tree before the commit.
 //
 // Errors: [ErrChangedOutside] for files that only the workspace has (context
 // files), and when another commit than Base is checked out (context base and
@@ -298,7 +339,7 @@ func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (Materiali
 		c.Release()
 		return MaterializeResult{}, c.Failed(err)
 	}
-	if len(c.Muts) == 0 {
+	if len(c.Muts)+len(c.Dirs) == 0 {
 		c.Release()
 		return out, nil
 	}
@@ -341,6 +382,8 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 		e.Path = own[0]
 		return e
 	}
+	c.Dirs = s.dirsToMake(treeDirs(y, r.Dirs))
+	out.Dirs = len(c.Dirs)
 	list, turn := differences(now, then), map[string]int{}
 	for i, f := range r.Files {
 		turn[f.Path] = i
@@ -354,6 +397,32 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 		}
 	}
 	return s.changeInto(c, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
+}
+
+// treeDirs are what leads from the directories of an index to those of a tree.
+// Another machine gives no set-id bits and takes none away.
+func treeDirs(from *observe.Index, to []TreeDir) (list []journal.Mutation) {
+	known, wanted := map[string]bool{}, map[string]bool{}
+	for _, p := range from.Directories() {
+		known[p] = true
+	}
+	for _, d := range to {
+		wanted[d.Path] = true
+		was, now := from.DirMode(d.Path), fsx.ModeDir|d.Mode&0o777
+		if was != 0 {
+			now = was&^0o777 | d.Mode&0o777
+		}
+		if was != now && (was != 0 || !known[d.Path]) {
+			list = append(list, journal.Mutation{Path: d.Path, Mode: now, PrevMode: was})
+		}
+	}
+	for p := range known {
+		if was := from.DirMode(p); p != "" && was != 0 && !wanted[p] {
+			list = append(list, journal.Mutation{Path: p, PrevMode: was})
+		}
+	}
+	slices.SortFunc(list, func(a, b journal.Mutation) int { return strings.Compare(a.Path, b.Path) })
+	return list
 }
 
 // perm is the mode that the file gets. Another machine gives no set-id bits, and no

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,7 +55,7 @@ func TestMaterialize(t *testing.T) {
 			}
 			s := open(t, dir, nil)
 			var order []string
-			r, err := s.Admin().Materialize(background, rw.MaterializeRequest{Files: files, Base: c.base, Keep: c.keep, Open: func(f rw.TreeFile) (io.ReadCloser, error) {
+			r, err := s.Admin().Materialize(background, rw.MaterializeRequest{Tree: rw.Tree{Files: files}, Base: c.base, Keep: c.keep, Open: func(f rw.TreeFile) (io.ReadCloser, error) {
 				order = append(order, f.Path)
 				text, ok := c.opened[f.Path]
 				if !ok {
@@ -96,6 +97,99 @@ func TestMaterialize(t *testing.T) {
 			check(t, s, true)
 		})
 	}
+}
+
+// TestTreesOfEveryKind: empty directories, their modes, and symbolic links come with
+// a tree, directories that it does not have go, and undo takes both back.
+func TestTreesOfEveryKind(t *testing.T) {
+	from := workspace(t)
+	for _, dir := range []string{"empty/in/empty", "closed", "src"} {
+		os.MkdirAll(filepath.Join(from, dir), 0o755)
+	}
+	os.WriteFile(filepath.Join(from, "src/a.txt"), []byte("a"), 0o640)
+	os.WriteFile(filepath.Join(from, "closed/b.txt"), []byte("b"), 0o400)
+	for name, target := range map[string]string{"src/link": "a.txt", "dangling": "no/where", "dir": "src"} {
+		if err := os.Symlink(target, filepath.Join(from, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.Chmod(filepath.Join(from, "empty"), 0o700)
+	os.Chmod(filepath.Join(from, "closed"), 0o711)
+	a := open(t, from, nil)
+	snap, err := a.Snapshot(background, rw.SnapshotRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := a.Admin().SnapshotTree(background, snap.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := workspace(t)
+	os.MkdirAll(filepath.Join(to, "other/empty"), 0o755)
+	before := contentsBelow(t, to)
+	b := open(t, to, nil)
+	take := func() rw.MaterializeResult {
+		t.Helper()
+		r, err := b.Admin().Materialize(background, rw.MaterializeRequest{Tree: tree, Open: func(f rw.TreeFile) (io.ReadCloser, error) {
+			data, err := a.Admin().Content(background, rw.ContentRequest{Path: f.Path, SHA256: f.SHA256, Bytes: f.Bytes})
+			return io.NopCloser(bytes.NewReader(data)), err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := take(); r.Written != 5 || r.Dirs != 7 {
+		t.Errorf("%+v", r)
+	}
+	if x, y := contentsBelow(t, from), contentsBelow(t, to); !maps.Equal(x, y) {
+		t.Errorf("%v, and here %v", x, y)
+	}
+	if r := take(); r.Seq != 0 {
+		t.Errorf("again: %+v", r)
+	}
+	if _, err := b.Undo(background, rw.UndoRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if now := contentsBelow(t, to); !maps.Equal(before, now) {
+		t.Errorf("%v, and after undo %v", before, now)
+	}
+	check(t, b, true)
+}
+
+// contentsBelow is what is below a directory, but for the state: kinds, modes, bytes,
+// and targets of links.
+func contentsBelow(t *testing.T, root string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		if d.Name() == rw.StateDirName {
+			return filepath.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text := ""
+		switch {
+		case info.Mode()&os.ModeSymlink != 0:
+			text, err = os.Readlink(path)
+		case !d.IsDir():
+			var data []byte
+			data, err = os.ReadFile(path)
+			text = string(data)
+		}
+		rel, _ := filepath.Rel(root, path)
+		out[rel] = fmt.Sprint(info.Mode(), " ", text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // TestRowsAreTheSameBytes: rows that are exported by number are the same bytes
@@ -159,6 +253,64 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 		if n := kept(t, dir); n > c.kept || n < c.kept-10 {
 			t.Errorf("%s, %s: %d versions are kept", c.policy, c.state, n)
 		}
+	}
+}
+
+// TestDescribeShowsTheHub: how far the hub is behind, from the file that the shipper
+// keeps; a file that is damaged, or none, is no error.
+func TestDescribeShowsTheHub(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	for range 3 {
+		write(t, s, "a.txt", "text\n", rw.ModeAppend)
+	}
+	hub := func() *rw.HubFacts {
+		t.Helper()
+		d, err := s.Describe(background, rw.DescribeRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Hub
+	}
+	if h := hub(); h != nil {
+		t.Errorf("nothing is shipped, and %+v", h)
+	}
+	token := "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
+	for state, want := range map[string]rw.HubFacts{
+		`{"seq":1,"task":"t","waiting":7}`:                      {Seq: 1, Waiting: 2, Task: "t"},
+		`{"seq":9,"lost_task":"t","forked":true}`:               {Seq: 9, LostTask: "t", Forked: true},
+		`{"seq":0,"task":"` + strings.Repeat("t", 1<<16) + `"}`: {Waiting: 3, Task: strings.Repeat("t", 200)},
+		`{"seq":3,"task":"` + token + `"}`:                      {Seq: 3, Task: "{GHP-REDACTED}"},
+	} {
+		if err := s.Admin().SetShipState([]byte(state)); err != nil {
+			t.Fatal(err)
+		}
+		if h := hub(); h == nil || *h != want {
+			t.Errorf("%.60s: %+v", state, h)
+		}
+	}
+}
+
+// TestNoHubCostsNothing: a write takes no more allocations in a store that nothing
+// ships than in one that is shipped, and opens no part of the hub: the goldens of file
+// operations show that.
+func TestNoHubCostsNothing(t *testing.T) {
+	allocs := func(shipped bool) float64 {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		if shipped {
+			if err := s.Admin().SetShipState([]byte(`{"seq":0}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := 1000
+		return testing.AllocsPerRun(200, func() {
+			n++
+			write(t, s, "a.txt", fmt.Sprint("text ", n), rw.ModeOverwrite)
+		})
+	}
+	none, some := allocs(false), allocs(true)
+	t.Logf("%v and %v allocations", none, some)
+	if none > some+2 { // an average
+		t.Errorf("%v allocations without a hub, %v with one", none, some)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -28,11 +29,16 @@ type scenario struct {
 	dirs   string                // directories after it, in order; "": any
 }
 
+// ofStore reports whether a path is the store's own.
+func ofStore(p string) bool {
+	return strings.HasPrefix(p, rw.StateDirName) || strings.HasPrefix(p, "elsewhere") || strings.Contains(p, relpath.SlotsPrefix)
+}
+
 // dirsOf are the directories of the workspace on a disk.
 func dirsOf(fs *simfs.FS) string {
 	var list []string
 	for p, content := range fs.Tree() {
-		if content == "/" && !strings.HasPrefix(p, rw.StateDirName) && !strings.HasPrefix(p, ".git") && !strings.HasPrefix(p, "elsewhere") {
+		if content == "/" && !ofStore(p) && !strings.HasPrefix(p, ".git") {
 			list = append(list, p)
 		}
 	}
@@ -326,7 +332,7 @@ func (c scenario) open(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 func files(fs *simfs.FS) map[string]string {
 	out := map[string]string{}
 	for p, content := range fs.Tree() {
-		if content != "/" && !strings.HasPrefix(p, rw.StateDirName) && !strings.HasPrefix(p, ".git/") && !strings.HasPrefix(p, "elsewhere/") {
+		if content != "/" && !ofStore(p) && !strings.HasPrefix(p, ".git/") {
 			out[p] = content
 		}
 	}
@@ -478,7 +484,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 				disk := fs.Crash(seed, simfs.Some)
 				disk.StopAt(m)
 				opts := c.opts
-				s2, oerr := rw.OpenSim(disk, &opts, rw.Sim{Nonce: "0009", Segment: c.sim.Segment, State: c.sim.State})
+				s2, oerr := rw.OpenSim(disk, &opts, rw.Sim{Nonce: "0009", Segment: c.sim.Segment, State: c.sim.State, Mount: c.sim.Mount})
 				disk.StopAt(-1)
 				if oerr == nil && s2 != nil {
 					break // recovery got through

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,15 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 // may be told to the caller if the process dies right there: none, unknown –
 // from the row's write to its flush – or applied.
 func TestTraceGoldens(t *testing.T) {
+	all := slices.Clone(scenarios)
 	for _, c := range scenarios {
+		switch c.name {
+		case "create", "overwrite", "append", "delete", "move_over": // the state on another file system
+			c.name, c.sim.Mount = "elsewhere_"+c.name, true
+			all = append(all, c)
+		}
+	}
+	for _, c := range all {
 		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
 			c := c
 			c.opts.Sync = level

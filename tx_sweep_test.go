@@ -350,7 +350,7 @@ func (x txShape) newDirs() map[string]bool {
 func directories(fs *simfs.FS) map[string]bool {
 	out := map[string]bool{}
 	for p, content := range fs.Tree() {
-		if content == "/" && !strings.HasPrefix(p, rw.StateDirName) {
+		if content == "/" && !ofStore(p) {
 			out[p] = true
 		}
 	}

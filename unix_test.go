@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	statedirs "github.com/resilientwrite/resilientwrite/internal/place"
 )
 
 // needsRoot skips a test that only root can run. Where CI promises root, a
@@ -304,7 +305,7 @@ func TestBusyFile(t *testing.T) {
 }
 
 // TestOtherFileSystem: a target on another file system than the state
-// directory is staged beside itself.
+// directory is staged at the top of its own.
 func TestOtherFileSystem(t *testing.T) {
 	dir := workspace(t)
 	os.Mkdir(filepath.Join(dir, "mnt"), 0o755)
@@ -337,6 +338,50 @@ func TestOtherFileSystem(t *testing.T) {
 		}
 		check(t, s, true)
 		write(t, s, "mnt/sub/a.txt", "two+", rw.ModeOverwrite)
+	}
+}
+
+// TestBindMount: a directory in another mount is another file system, although its
+// device is the same. Removing the store removes its slots there.
+func TestBindMount(t *testing.T) {
+	dir := workspace(t)
+	state := filepath.Join(t.TempDir(), "state")
+	for _, sub := range []string{"mnt", "data"} {
+		os.Mkdir(filepath.Join(dir, sub), 0o755)
+	}
+	mount(t, filepath.Join(dir, "data"), filepath.Join(dir, "mnt"), "", unix.MS_BIND, "")
+	s := open(t, dir, &rw.Options{StateDir: state})
+	write(t, s, "mnt/a.txt", "one", rw.ModeCreate)
+	write(t, s, "mnt/a.txt", "two", rw.ModeOverwrite)
+	write(t, s, "data/b.txt", "b", rw.ModeCreate)
+	write(t, s, "mnt/b.txt", "b2", rw.ModeOverwrite)
+	if err := move("mnt/a.txt", "mnt/c.txt", false)(s); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Delete(background, rw.DeleteRequest{Path: "mnt/c.txt"}); err != nil {
+		t.Error(err)
+	}
+	if err := move("mnt/b.txt", "b.txt", false)(s); !errors.Is(err, rw.ErrCrossDevice) {
+		t.Errorf("a move to another mount: %v", err)
+	}
+	if _, err := s.Restore(background, rw.RestoreRequest{Path: "mnt/a.txt", SHA256: digest(hash("one"))}); err != nil {
+		t.Error(err)
+	}
+	fileIs(t, dir, "data/a.txt", "one")
+	fileIs(t, dir, "data/b.txt", "b2")
+	slots, _ := filepath.Glob(filepath.Join(dir, "data", ".rw-slots-*"))
+	if len(slots) != 1 {
+		t.Fatalf("directories of slots: %v", slots)
+	}
+	check(t, s, false)
+	if err := s.Close(background); err != nil {
+		t.Fatal(err)
+	}
+	if err := statedirs.Remove(state); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "data", ".rw-slots-*")); len(left) != 0 {
+		t.Errorf("the store is removed, its slots are left: %v", left)
 	}
 }
 

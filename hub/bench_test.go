@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,100 +23,201 @@ func text(n int) string {
 	return b.String()[:n]
 }
 
-// BenchmarkShip ships 1,000 commits of 4 KiB, in one call as after a pause and by the
-// batches of Follow, and puts as many packs of as many bytes into the hub beside it.
-// Reported are rows and bytes per second, the requests, and the time beside that of
-// the bare requests.
-func BenchmarkShip(b *testing.B) {
-	for _, batch := range []int{1000, followRows} {
-		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {
-			dir := b.TempDir()
-			h, err := Open(b.Context(), filepath.Join(dir, "hub"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer h.Close()
-			os.Mkdir(filepath.Join(dir, "a"), 0o755)
-			s, err := rw.Open(b.Context(), filepath.Join(dir, "a"), &rw.Options{Sync: rw.SyncOff})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close(context.Background())
-			ship := &Shipper{Hub: h, Store: s}
-			var spent, bare time.Duration
-			var rows, bytes, requests int64
-			for b.Loop() {
-				for i := range 1000 {
-					if _, err := s.SafeWrite(b.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i), Content: []byte(text(4096)), Mode: rw.ModeOverwrite}); err != nil {
-						b.Fatal(err)
-					}
-					if i%batch != batch-1 {
-						continue
-					}
-					began := time.Now()
-					out, err := ship.Ship(b.Context())
-					if err != nil {
-						b.Fatal(err)
-					}
-					spent += time.Since(began)
-					rows, bytes, requests = rows+out.Rows, bytes+out.Bytes, requests+out.Requests
-					// The same bytes, by as many writes as a shipment has: pack, slice, head.
-					began = time.Now()
-					for j := range 3 {
-						data := []byte(text(max(1, int(out.Bytes/2)*(1-min(j, 1)))))
-						if _, err := h.store.PutIfAbsent(b.Context(), fmt.Sprintf("objects/xx/%x", rand.Uint64()), data); err != nil {
-							b.Fatal(err)
-						}
-					}
-					bare += time.Since(began)
-				}
-			}
-			b.ReportMetric(float64(rows)/spent.Seconds(), "rows/s")
-			b.ReportMetric(float64(bytes)/spent.Seconds()/1e6, "MB/s")
-			b.ReportMetric(float64(requests)*1000/float64(rows), "requests/1000")
-			b.ReportMetric(float64(spent)/float64(bare), "x-bare")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-// BenchmarkResume publishes 1,000 files of 4 KiB and resumes them elsewhere.
-func BenchmarkResume(b *testing.B) {
-	dir := b.TempDir()
-	h, err := Open(b.Context(), filepath.Join(dir, "hub"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer h.Close()
-	open := func(name string) *Shipper {
-		root := filepath.Join(dir, name)
-		os.MkdirAll(root, 0o755)
-		s, err := rw.Open(b.Context(), root, nil)
+// costHub is a hub in a directory, encrypted or not.
+func costHub(b *testing.B, encrypted bool) *Hub {
+	var keys *Keys
+	if encrypted {
+		text, _, err := NewIdentity(time.Now())
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(func() { s.Close(context.Background()) })
-		return &Shipper{Hub: h, Store: s}
+		if keys, err = ParseKeys(strings.NewReader(text)); err != nil {
+			b.Fatal(err)
+		}
 	}
+	h, err := Open(b.Context(), filepath.Join(b.TempDir(), "hub"), keys)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { h.Close() })
+	return h
+}
+
+func costStore(b *testing.B, root string, sync rw.SyncLevel) *rw.Store {
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	s, err := rw.Open(b.Context(), root, &rw.Options{StateDir: root + ".state", Sync: sync})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+// benchShip ships 1,000 commits of 4 KiB in batches, and puts as many objects of as
+// many bytes into the hub beside it.
+func benchShip(b *testing.B, batch int, encrypted bool) {
+	h := costHub(b, encrypted)
+	s := costStore(b, filepath.Join(b.TempDir(), "a"), rw.SyncOff)
+	ship := &Shipper{Hub: h, Store: s}
+	var spent, bare time.Duration
+	var rows, bytes, requests int64
+	for b.Loop() {
+		for i := range 1000 {
+			if _, err := s.SafeWrite(b.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i), Content: []byte(text(4096)), Mode: rw.ModeOverwrite}); err != nil {
+				b.Fatal(err)
+			}
+			if i%batch != batch-1 {
+				continue
+			}
+			began := time.Now()
+			out, err := ship.Ship(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			spent += time.Since(began)
+			rows, bytes, requests = rows+out.Rows, bytes+out.Bytes, requests+out.Requests
+			// The same bytes, by as many writes as a shipment has: pack, slice, head.
+			for _, size := range []int{int(out.Bytes / 2), int(out.Rows * 200), 400} {
+				data := []byte(text(size))
+				began = time.Now()
+				if _, err := h.store.PutIfAbsent(b.Context(), fmt.Sprintf("objects/xx/%x", rand.Uint64()), data); err != nil {
+					b.Fatal(err)
+				}
+				bare += time.Since(began)
+			}
+		}
+	}
+	b.ReportMetric(float64(rows)/spent.Seconds(), "rows/s")
+	b.ReportMetric(float64(bytes)/spent.Seconds()/1e6, "MB/s")
+	b.ReportMetric(float64(bytes)/bare.Seconds()/1e6, "bare-MB/s")
+	b.ReportMetric(float64(requests)*1000/float64(rows), "requests/1000")
+	b.ReportMetric(0, "ns/op")
+}
+
+// benchResume publishes 1,000 files of 4 KiB and resumes them elsewhere.
+func benchResume(b *testing.B, encrypted bool) {
+	h, dir := costHub(b, encrypted), b.TempDir()
 	for i := range 1000 {
 		path := filepath.Join(dir, "a", fmt.Sprint(i%50), fmt.Sprint(i))
 		os.MkdirAll(filepath.Dir(path), 0o755)
 		os.WriteFile(path, []byte(text(4096)), 0o644)
 	}
-	if _, err := open("a").Publish(b.Context(), PublishRequest{Task: "t", Root: filepath.Join(dir, "a")}); err != nil {
+	first := &Shipper{Hub: h, Store: costStore(b, filepath.Join(dir, "a"), rw.SyncFull)}
+	if _, err := first.Publish(b.Context(), PublishRequest{Task: "t", Root: filepath.Join(dir, "a")}); err != nil {
 		b.Fatal(err)
 	}
-	n := 0
+	n, spent, requests := 0, time.Duration(0), int64(0)
 	for b.Loop() {
-		b.StopTimer()
 		n++
-		s := open(fmt.Sprint("b", n))
-		before := h.requests
-		b.StartTimer()
+		s := &Shipper{Hub: h, Store: costStore(b, filepath.Join(dir, fmt.Sprint("b", n)), rw.SyncFull)}
+		before, began := h.requests, time.Now()
 		out, err := s.Resume(b.Context(), ResumeRequest{Task: "t", Force: true})
 		if err != nil || out.Written != 1000 {
 			b.Fatal(err, out.Written)
 		}
-		b.ReportMetric(float64(h.requests-before), "requests")
+		spent, requests = spent+time.Since(began), requests+h.requests-before
+	}
+	b.ReportMetric(spent.Seconds()/float64(n), "s/1000")
+	b.ReportMetric(float64(requests)/float64(n), "requests")
+	b.ReportMetric(0, "ns/op")
+}
+
+// benchWrite writes in turn to a store that no hub knows and to one that is shipped
+// from another process now and then.
+func benchWrite(b *testing.B) {
+	h, dir := costHub(b, false), b.TempDir()
+	var stores [2]*rw.Store
+	for i := range stores {
+		stores[i] = costStore(b, filepath.Join(dir, fmt.Sprint(i)), rw.SyncFull)
+	}
+	ship := &Shipper{Hub: h, Store: stores[1]}
+	var spent [2]time.Duration
+	n := 0
+	for b.Loop() {
+		for i := range 500 {
+			for j := range stores {
+				j = (i + j) % len(stores)
+				data := []byte(text(4096))
+				began := time.Now()
+				if _, err := stores[j].SafeWrite(b.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i), Content: data, Mode: rw.ModeOverwrite}); err != nil {
+					b.Fatal(err)
+				}
+				spent[j] += time.Since(began)
+			}
+			n++
+		}
+		if _, err := ship.Ship(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n)/spent[0].Seconds(), "writes/s")
+	b.ReportMetric(float64(n)/spent[1].Seconds(), "shipped-writes/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// costs are the rows of the table in docs/hub.md.
+var costs = []struct {
+	name string
+	run  func(*testing.B)
+	show func(m map[string]float64) string
+}{
+	{"1,000 commits of 4 KiB in one shipment", func(b *testing.B) { benchShip(b, 1000, false) }, shownShip},
+	{"the same in batches of 500", func(b *testing.B) { benchShip(b, followRows, false) }, shownShip},
+	{"the same in one shipment, encrypted", func(b *testing.B) { benchShip(b, 1000, true) }, shownShip},
+	{"resuming 1,000 files of 4 KiB", func(b *testing.B) { benchResume(b, false) }, shownResume},
+	{"the same, encrypted", func(b *testing.B) { benchResume(b, true) }, shownResume},
+	{"durable writes of 4 KiB, without a hub and with one", benchWrite, func(m map[string]float64) string {
+		return fmt.Sprintf("%.0f/s and %.0f/s", m["writes/s"], m["shipped-writes/s"])
+	}},
+}
+
+func shownShip(m map[string]float64) string {
+	return fmt.Sprintf("%.0f rows/s, %.1f MB/s of contents (bare writes: %.0f MB/s), %.0f requests per 1,000 commits", m["rows/s"], m["MB/s"], m["bare-MB/s"], m["requests/1000"])
+}
+
+func shownResume(m map[string]float64) string {
+	return fmt.Sprintf("%.2f s, %.0f requests", m["s/1000"], m["requests"])
+}
+
+func BenchmarkCost(b *testing.B) {
+	for _, c := range costs {
+		b.Run(c.name, c.run)
+	}
+}
+
+var costTable = flag.Bool("cost", false, "measure, and write the table of costs into docs/hub.md")
+
+// TestCostTable: docs/hub.md has the table of what is measured, and with -cost the
+// figures of this machine.
+func TestCostTable(t *testing.T) {
+	const page, begin, end = "../docs/hub.md", "<!-- cost: begin -->\n", "<!-- cost: end -->\n"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(data), begin)
+	table, tail, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		t.Fatal("the page has no table of costs")
+	}
+	if *costTable {
+		load, _ := os.ReadFile("/proc/loadavg")
+		table = "| load " + strings.Fields(string(load) + " unknown")[0] + " | |\n|---|---|\n"
+		for _, c := range costs {
+			table += fmt.Sprintf("| %s | %s |\n", c.name, c.show(testing.Benchmark(c.run).Extra))
+		}
+		if err := os.WriteFile(page, []byte(head+begin+table+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range costs {
+		if !strings.Contains(table, "| "+c.name+" |") {
+			t.Errorf("the table lacks %q: run the test with -cost", c.name)
+		}
+	}
+	if n := strings.Count(table, "\n"); n != len(costs)+2 {
+		t.Errorf("the table has %d lines", n)
 	}
 }

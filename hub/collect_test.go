@@ -44,7 +44,7 @@ func givenUp(t *testing.T) (*besides, *Hub, *machine) {
 		t.Fatal(err)
 	}
 	b := &besides{Store: d, off: true}
-	h := New(b)
+	h := &Hub{store: b}
 	m := openMachine(t, h, t.TempDir()+"/w")
 	m.write("a.txt", "the content")
 	if _, err := m.Ship(t.Context()); err == nil {
@@ -126,7 +126,7 @@ func TestEraseInterruptedForLong(t *testing.T) {
 	restarted := 0
 	for n, ended := 1, false; !ended; n++ {
 		f := newFrail()
-		m := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+		m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 		for i := range 3 {
 			m.write("a.txt", fmt.Sprint("version ", i))
 			m.ship()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
@@ -50,7 +51,7 @@ func (s *Shipper) stillThere(ctx context.Context, st *state, last string) (bool,
 	var keys []string
 	err := s.Hub.walk(ctx, last, func(key string, head sliceHead, _ []byte) error {
 		keys = append(keys, key)
-		keys = append(keys, objectKeys(head)...)
+		keys = append(keys, s.Hub.objectKeys(head)...)
 		return nil
 	})
 	if err == nil {
@@ -68,9 +69,9 @@ func (s *Shipper) stillThere(ctx context.Context, st *state, last string) (bool,
 }
 
 // objectKeys are the keys of what a slice refers to.
-func objectKeys(head sliceHead) (keys []string) {
+func (h *Hub) objectKeys(head sliceHead) (keys []string) {
 	for _, sha := range slices.Concat(head.Packs, head.Objects) {
-		keys = append(keys, objectKey(sha))
+		keys = append(keys, h.objectKey(sha))
 	}
 	return keys
 }
@@ -289,7 +290,7 @@ func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]
 				}
 				var data []byte
 				if data, err = h.getObject(ctx, sha); err == nil && bad(data) {
-					out[head.Store] = append(out[head.Store], objectKey(sha))
+					out[head.Store] = append(out[head.Store], h.objectKey(sha))
 				}
 			}
 			return err
@@ -327,14 +328,15 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 		return err
 	}
 	return s.Hub.each(ctx, "objects/", func(info object.Info) error {
-		sha := path.Base(info.Key)
 		if used[info.Key] {
 			return nil
 		}
-		items, err := s.Hub.readPack(ctx, sha)
-		if IsCode(err, Damaged) {
-			items = map[string][]byte{}
-			items[sha], err = s.Hub.getObject(ctx, sha)
+		data, err := s.Hub.objectAt(ctx, info.Key)
+		items := map[string][]byte{}
+		if err == nil {
+			if items, err = parsePack(info.Key, data); err != nil {
+				items, err = map[string][]byte{hashOf(data): data}, nil
+			}
 		}
 		for name, data := range items {
 			if err == nil && bad(name, data) {
@@ -353,7 +355,7 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 // it has none.
 func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, data []byte) bool) (done bool, err error) {
 	var head TaskHead
-	etag, err := h.getJSON(ctx, taskKey(task), &head)
+	etag, err := h.getJSON(ctx, h.taskKey(task), &head)
 	if err != nil || etag == "" || head.Manifest == "" {
 		return false, err
 	}
@@ -366,10 +368,10 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 	for _, f := range m.Files {
 		sha := f.SHA256.String()
 		items := map[string][]byte{}
-		key := objectKey(f.Pack)
+		key := h.objectKey(f.Pack)
 		switch {
 		case f.Object:
-			key = objectKey(sha)
+			key = h.objectKey(sha)
 			items[sha], err = h.getObject(ctx, sha)
 		case f.Pack != "" && !seen[f.Pack]:
 			items, err = h.readPack(ctx, f.Pack)
@@ -393,12 +395,13 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 	} else if held != "" {
 		gone = append(gone, held)
 	}
-	names := len(m.Withheld)
+	names := len(m.Withheld) + len(m.Dirs)
+	m.Dirs = slices.DeleteFunc(m.Dirs, func(d rw.TreeDir) bool { return bad("", []byte(d.Path)) })
 	m.Withheld = slices.DeleteFunc(m.Withheld, func(w Withheld) bool { return bad("", []byte(w.Path)) })
-	if len(gone)+len(hit) == 0 && len(m.Withheld) == names {
+	if len(gone)+len(hit) == 0 && len(m.Withheld)+len(m.Dirs) == names {
 		return false, nil
 	}
-	gone = append(gone, objectKey(head.Manifest))
+	gone = append(gone, h.objectKey(head.Manifest))
 	if err := h.repack(ctx, &m, hit, gone); err != nil {
 		return false, err
 	}
@@ -410,7 +413,7 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 		return false, err
 	}
 	head.Nonce = newID()
-	_, err = h.swap(ctx, taskKey(task), etag, head)
+	_, err = h.swap(ctx, h.taskKey(task), etag, head)
 	return err == nil, err
 }
 
@@ -423,7 +426,7 @@ func (h *Hub) scrubHandoff(ctx context.Context, ref *HandoffRef, bad func(sha st
 	if err != nil || !bad(ref.SHA256, data) {
 		return "", err
 	}
-	key = objectKey(ref.SHA256)
+	key = h.objectKey(ref.SHA256)
 	ref.SHA256, ref.Withheld = "", true
 	return key, nil
 }
@@ -442,7 +445,7 @@ func (h *Hub) repack(ctx context.Context, m *Manifest, hit map[string]bool, gone
 			continue
 		}
 		files = append(files, f)
-		if f.Pack == "" || !slices.Contains(gone, objectKey(f.Pack)) {
+		if f.Pack == "" || !slices.Contains(gone, h.objectKey(f.Pack)) {
 			continue
 		}
 		if at != f.Pack {

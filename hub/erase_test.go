@@ -19,7 +19,7 @@ func TestEraseSweep(t *testing.T) {
 	for _, how := range ways {
 		for n, ended := 1, false; !ended; n++ {
 			f := newFrail()
-			m := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+			m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 			m.write("a.txt", "one")
 			m.write("a.txt", "two")
 			m.write("b.txt", word+"\n")
@@ -60,11 +60,11 @@ func TestEraseSweep(t *testing.T) {
 func TestEraseSecret(t *testing.T) {
 	word := "the name of the " + "customer"
 	f := newFrail()
-	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	a.write("b.txt", word)
 	a.publish(PublishRequest{Task: "t"})
-	b := openMachine(t, New(f), filepath.Join(t.TempDir(), "b"))
+	b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
 	if _, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -102,10 +102,10 @@ func TestEraseSecret(t *testing.T) {
 // TestGC: what uploads left behind goes at the second look, and only that.
 func TestGC(t *testing.T) {
 	f := newFrail()
-	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	a.publish(PublishRequest{Task: "t"})
-	f.data[objectKey(hashOf([]byte("left")))] = pack([]byte("left"))
+	f.data[a.Hub.objectKey(hashOf([]byte("left")))] = pack([]byte("left"))
 	f.data[sliceKey("gone", "gone", 1, 2)] = []byte("left")
 	now := time.Now()
 	for _, c := range []struct {
@@ -130,7 +130,7 @@ func TestGC(t *testing.T) {
 // TestVerifyNamesDamage: every object that is changed or lost is named.
 func TestVerifyNamesDamage(t *testing.T) {
 	f := newFrail()
-	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	a.write("b.txt", strings.Repeat("large ", 1<<16))
 	a.ship()

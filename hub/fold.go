@@ -27,7 +27,8 @@ type Row struct {
 	Files []RowFile `json:"files,omitempty"`
 }
 
-// RowFile is one file of a row; SHA256 is empty for one that is gone.
+// RowFile is one file of a row, or a directory; SHA256 is empty for one that is gone,
+// and for a directory.
 type RowFile struct {
 	Op     string `json:"op"`
 	Path   string `json:"path"`
@@ -144,9 +145,9 @@ func (l *log) read(each func(*journal.Record) error) (aborted map[uint64]bool, e
 // is not among them.
 func (h *Hub) FoldTask(ctx context.Context, task string, each func(epoch uint64, row Row) error) (TaskHead, error) {
 	var head TaskHead
-	etag, err := h.getJSON(ctx, taskKey(task), &head)
+	etag, err := h.getJSON(ctx, h.taskKey(task), &head)
 	if err == nil && etag == "" {
-		err = &Error{Code: NotFound, Key: taskKey(task), Err: object.ErrNotFound, Hint: "resilient-write hub status lists the tasks"}
+		err = &Error{Code: NotFound, Key: h.taskKey(task), Err: object.ErrNotFound, Hint: "resilient-write hub status lists the tasks"}
 	}
 	for _, e := range head.Epochs {
 		if err != nil {
@@ -221,7 +222,7 @@ type Problem struct {
 
 // Verify reads everything that heads lead to: the logs of all stores, and the
 // objects that these and the manifests of all tasks name. It goes on after a problem.
-// Errors: [Unreachable].
+// Errors: [Unreachable], [Unusable], [Locked].
 func (h *Hub) Verify(ctx context.Context, progress func(what string, done, total int64)) (Verified, error) {
 	out := Verified{Problems: []Problem{}}
 	v := &verifier{h: h, out: &out, packs: map[string]map[string]bool{}, progress: progress}
@@ -273,7 +274,7 @@ type verifier struct {
 // note notes what is wrong, and returns what keeps the verifier from going on.
 func (v *verifier) note(err error) error {
 	var e *Error
-	if err == nil || !errors.As(err, &e) || e.Code == Unreachable {
+	if err == nil || !errors.As(err, &e) || e.Code != Damaged && e.Code != NotFound {
 		return err
 	}
 	text := e.Code
@@ -342,7 +343,7 @@ func (v *verifier) task(ctx context.Context, head TaskHead) error {
 			err = v.object(ctx, sha)
 		case f.Pack != "":
 			if err = v.pack(ctx, f.Pack); err == nil && v.packs[f.Pack] != nil && !v.packs[f.Pack][sha] {
-				err = v.note(&Error{Code: Damaged, Key: objectKey(f.Pack), Err: fmt.Errorf("the pack lacks a file of task %s", head.Task)})
+				err = v.note(&Error{Code: Damaged, Key: v.h.objectKey(f.Pack), Err: fmt.Errorf("the pack lacks a file of task %s", head.Task)})
 			}
 		}
 		if err != nil {

@@ -19,19 +19,19 @@ const followRows = 500
 func (s *Shipper) Follow(ctx context.Context, every time.Duration, publish *PublishRequest, each func(Shipped, error)) error {
 	tick := time.NewTicker(min(every, time.Second))
 	defer tick.Stop()
-	last := time.Time{}
+	last, tried := time.Time{}, error(nil)
 	for {
 		waiting, err := s.Waiting(ctx)
 		idle := s.clock().Sub(last)
 		renew := publish != nil && idle >= s.until().Sub(s.clock())/3
-		if err == nil && (waiting >= followRows || idle >= every && (waiting > 0 || last.IsZero()) || renew) {
+		if err == nil && due(waiting, idle, every, last.IsZero(), renew, tried) {
 			var out Shipped
 			if publish != nil {
 				out, err = s.Publish(ctx, *publish)
 			} else {
 				out, err = s.Ship(ctx)
 			}
-			last = s.clock()
+			last, tried = s.clock(), err
 			if each != nil && ctx.Err() == nil {
 				each(out, err)
 			}
@@ -45,6 +45,15 @@ func (s *Shipper) Follow(ctx context.Context, every time.Duration, publish *Publ
 		case <-tick.C:
 		}
 	}
+}
+
+// due reports whether it is time to ship: when enough rows wait, or some have waited
+// for long enough. After a failure it is not before the interval has passed.
+func due(waiting uint64, idle, every time.Duration, first, renew bool, tried error) bool {
+	if tried != nil {
+		return idle >= every
+	}
+	return first || renew || waiting >= followRows || waiting > 0 && idle >= every
 }
 
 // Waiting is how many rows are not in the hub yet.

@@ -11,7 +11,7 @@ import (
 // unreachable hub is tried again, and the loss of the task ends it.
 func TestFollow(t *testing.T) {
 	f := newFrail()
-	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	type told struct {
 		out Shipped
@@ -43,12 +43,38 @@ func TestFollow(t *testing.T) {
 	if c.out.Rows != 1 || c.out.Published.Files != 2 {
 		t.Fatalf("%+v", c)
 	}
-	b := openMachine(t, New(f), filepath.Join(t.TempDir(), "b"))
+	b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
 	if _, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	a.write("c.txt", "late")
 	if err := <-ended; !IsCode(err, Fenced) {
 		t.Fatal(err)
+	}
+}
+
+// TestDue: an object store that does not answer is asked once in an interval, however
+// many rows wait.
+func TestDue(t *testing.T) {
+	const every = time.Minute
+	for _, c := range []struct {
+		waiting      uint64
+		idle         time.Duration
+		first, renew bool
+		tried        error
+		want         bool
+	}{
+		{0, 0, true, false, nil, true},
+		{0, every, false, false, nil, false},
+		{1, every - 1, false, false, nil, false},
+		{1, every, false, false, nil, true},
+		{followRows, 0, false, false, nil, true},
+		{0, 0, false, true, nil, true},
+		{followRows, every - 1, false, true, errDied, false},
+		{0, every, false, false, errDied, true},
+	} {
+		if got := due(c.waiting, c.idle, every, c.first, c.renew, c.tried); got != c.want {
+			t.Errorf("%+v", c)
+		}
 	}
 }

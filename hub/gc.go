@@ -90,7 +90,7 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 			next.Deleting = append(next.Deleting, info.Key)
 		}
 		if etag, err = h.swap(ctx, markKey, etag, next); err != nil {
-			return out, unreachable(markKey, err)
+			return out, failed(ctx, markKey, err)
 		}
 		next.Deleting, next.Nonce = nil, newID()
 	}
@@ -129,7 +129,7 @@ func (h *Hub) reuse(ctx context.Context, keys ...string) error {
 			return err
 		}
 	}
-	return unreachable(markKey, errLost)
+	return failed(ctx, markKey, errLost)
 }
 
 // keep are the keys of both lists.
@@ -160,21 +160,21 @@ func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 	}
 	for _, head := range st.Tasks {
 		if head.Handoff != nil {
-			used[objectKey(head.Handoff.SHA256)] = true
+			used[h.objectKey(head.Handoff.SHA256)] = true
 		}
 		if head.Manifest == "" {
 			continue
 		}
-		used[objectKey(head.Manifest)] = true
+		used[h.objectKey(head.Manifest)] = true
 		m, err := h.manifest(ctx, head.Manifest)
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range m.Files {
 			if f.Object {
-				used[objectKey(f.SHA256.String())] = true
+				used[h.objectKey(f.SHA256.String())] = true
 			} else if f.Pack != "" {
-				used[objectKey(f.Pack)] = true
+				used[h.objectKey(f.Pack)] = true
 			}
 		}
 	}
@@ -186,10 +186,10 @@ func (h *Hub) markSlices(ctx context.Context, key string, used map[string]bool) 
 	return h.walk(ctx, key, func(key string, head sliceHead, _ []byte) error {
 		used[key] = true
 		for _, sha := range head.Packs {
-			used[objectKey(sha)] = true
+			used[h.objectKey(sha)] = true
 		}
 		for _, sha := range head.Objects {
-			used[objectKey(sha)] = true
+			used[h.objectKey(sha)] = true
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ module github.com/resilientwrite/resilientwrite/hub
 go 1.25.5
 
 require (
+	filippo.io/age v1.2.1
 	github.com/aws/aws-sdk-go-v2 v1.47.8
 	github.com/klauspost/compress v1.19.2
 	github.com/resilientwrite/resilientwrite v0.0.0
@@ -18,8 +19,9 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	golang.org/x/crypto v0.24.0 // indirect
 	golang.org/x/sys v0.41.0 // indirect
-	golang.org/x/text v0.14.0 // indirect
+	golang.org/x/text v0.16.0 // indirect
 )
 
 replace github.com/resilientwrite/resilientwrite => ..

@@ -10,6 +10,7 @@
 //	objects/<aa>/<sha256>         contents, packs of small contents, manifests; compressed, named by the bytes
 //	tasks/<task>/head.json        TaskHead: lease, manifest, handoff, and the rows that belong to the task
 //	gc/marked.json                what the last GC found unreferenced
+//	keys/check.age                in an encrypted hub: which keys it has
 //
 // Slices and objects are only added, heads are compared and swapped. Each slice
 // names the one before, so that a reader follows the chain from the head and what
@@ -26,7 +27,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -55,6 +58,12 @@ const (
 	Damaged = "hub_damaged"
 	// Unreachable: the object store could not be read or written.
 	Unreachable = "hub_unreachable"
+	// Unusable: the object store lacks what the hub relies on, refuses the
+	// credentials, or is not named. Waiting does not change that.
+	Unusable = "hub_unusable"
+	// Locked: the hub is encrypted with other keys than those that were given, or
+	// is not encrypted.
+	Locked = "hub_locked"
 )
 
 // Error is the error of this package, but for those of the store ([rw.Error]).
@@ -85,6 +94,8 @@ func (e *Error) Exit() rw.Code {
 		return rw.CodeNotFound
 	case Forked, Fenced, Leased, NeedsBase:
 		return rw.CodePrecondition
+	case Locked:
+		return rw.CodePermission
 	}
 	return rw.CodeStorage
 }
@@ -151,11 +162,20 @@ func sliceKey(store, incarnation string, first, last uint64) string {
 	return fmt.Sprintf("stores/%s/%s/log/%020d-%020d.jsonl.zst", store, incarnation, first, last)
 }
 
-func objectKey(sha string) string { return "objects/" + sha[:min(2, len(sha))] + "/" + sha }
+// objectKey is the key of what has a digest.
+func (h *Hub) objectKey(sha string) string {
+	if h.keys != nil {
+		sha = h.keys.name("object", sha)
+	}
+	return "objects/" + sha[:min(2, len(sha))] + "/" + sha
+}
 
 // taskKey is the key of a task. An id that is no segment is replaced and carries a
 // piece of its hash, so that two tasks have two keys.
-func taskKey(task string) string {
+func (h *Hub) taskKey(task string) string {
+	if h.keys != nil {
+		return "tasks/" + h.keys.name("task", task) + "/head.json"
+	}
 	var b strings.Builder
 	for _, r := range task {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -200,19 +220,30 @@ func unpack(key string, data []byte) ([]byte, error) {
 // Hub is one object store.
 type Hub struct {
 	store    object.Store
+	keys     *Keys // nil: nothing is encrypted
 	requests int64 // that were made, for benchmarks
 }
 
-// New uses an object store as a hub.
-func New(s object.Store) *Hub { return &Hub{store: s} }
+// New uses an object store as a hub. With keys everything in it is encrypted; nil
+// is a hub that is not. An empty object store becomes either. Errors: [Locked] for a
+// hub with other keys, [Damaged], [Unreachable], [Unusable].
+func New(ctx context.Context, s object.Store, keys *Keys) (*Hub, error) {
+	h := &Hub{store: s, keys: keys}
+	return h, h.unlock(ctx)
+}
 
-// Open opens the object store that url names, as [object.Open] does.
-func Open(ctx context.Context, url string) (*Hub, error) {
+// Open opens the object store that url names, as [object.Open] does, and uses it as
+// [New] does. Errors: those of New.
+func Open(ctx context.Context, url string, keys *Keys) (*Hub, error) {
 	s, err := object.Open(ctx, url)
 	if err != nil {
-		return nil, &Error{Code: Unreachable, Err: err, Hint: "name a local directory or an s3:// bucket that can be written"}
+		return nil, failed(ctx, "", err)
 	}
-	return New(s), nil
+	h, err := New(ctx, s, keys)
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
 }
 
 // Close frees what the object store holds open.
@@ -223,20 +254,48 @@ func (h *Hub) Close() error {
 	return nil
 }
 
-func unreachable(key string, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+// failed is the error of a request. It says what repairs it.
+func failed(ctx context.Context, key string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return &Error{Code: Unreachable, Key: key, Err: err, Hint: "try again later; local work goes on"}
+	e := &Error{Code: Unreachable, Key: key, Err: err, Hint: "check the network and the object store, and try again; local work goes on"}
+	var own *Error
+	var answer *object.StatusError
+	switch {
+	case errors.As(err, &own):
+		return err
+	case errors.Is(err, errLost):
+		e.Hint = "another machine changed the hub at the same time; try again"
+	case errors.Is(err, object.ErrAddress):
+		e.Code, e.Hint = Unusable, "name a local directory, or s3://bucket/prefix?endpoint=https://host"
+	case errors.Is(err, object.ErrUnfit):
+		e.Code, e.Hint = Unusable, "use an object store with conditional writes, or a directory of a local file system"
+	case errors.Is(err, object.ErrKey):
+		e.Code, e.Hint = Damaged, "a head of the hub was changed; run resilient-write hub verify"
+	case errors.Is(err, object.ErrTooLarge):
+		e.Code, e.Hint = Damaged, "no object of a hub is that large; another program wrote it: delete it, and run resilient-write hub verify"
+	case errors.As(err, &answer) && answer.Hint() != "":
+		e.Code, e.Hint = Unusable, answer.Hint()
+	case errors.Is(err, fs.ErrPermission):
+		e.Code, e.Hint = Unusable, "let this user read and write the directory of the hub"
+	case errors.Is(err, syscall.ENOSPC):
+		e.Hint = "free space on the disk of the hub, and try again; local work goes on"
+	}
+	return e
 }
 
 // get returns an object; ErrNotFound of package object stays that.
 func (h *Hub) get(ctx context.Context, key string) (data []byte, etag string, err error) {
 	h.requests++
 	data, etag, err = h.store.Get(ctx, key)
-	if err != nil && !errors.Is(err, object.ErrNotFound) {
-		err = unreachable(key, err)
+	if errors.Is(err, object.ErrNotFound) {
+		return nil, "", err
 	}
+	if err != nil {
+		return nil, "", failed(ctx, key, err)
+	}
+	data, err = h.keys.open(key, data)
 	return data, etag, err
 }
 
@@ -255,24 +314,29 @@ func (h *Hub) getJSON(ctx context.Context, key string, v any) (etag string, err 
 	return etag, nil
 }
 
-// tries is how often a request is made whose outcome is not known.
+// tries is how often a head is read again that other machines change meanwhile.
+// Requests that fail are repeated by package object, within one allowance for each call.
 const tries = 5
 
 // put makes an object whose name says what it holds, unless it is there.
 func (h *Hub) put(ctx context.Context, key string, data []byte) (made bool, err error) {
-	for range tries {
+	if data, err = h.keys.seal(data); err != nil {
+		return false, err
+	}
+	within, done := object.WithAllowance(ctx, len(data))
+	defer done()
+	for {
 		h.requests++
-		_, err = h.store.PutIfAbsent(ctx, key, data)
+		_, err = h.store.PutIfAbsent(within, key, data)
 		switch {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, object.ErrExists):
 			return false, nil
-		case !errors.Is(err, object.ErrUncertain):
-			return false, unreachable(key, err)
+		case !errors.Is(err, object.ErrUncertain) || !object.Again(within):
+			return false, failed(ctx, key, err)
 		}
 	}
-	return false, unreachable(key, err)
 }
 
 // errLost is returned by swap when the object is another one by now.
@@ -285,34 +349,41 @@ func (h *Hub) swap(ctx context.Context, key, etag string, v any) (string, error)
 	if err != nil {
 		return "", err
 	}
-	for range tries {
+	text, err := h.keys.seal(data)
+	if err != nil {
+		return "", err
+	}
+	within, done := object.WithAllowance(ctx, len(text))
+	defer done()
+	for {
 		h.requests++
-		next, err := h.store.CompareAndSwap(ctx, key, etag, data)
+		next, err := h.store.CompareAndSwap(within, key, etag, text)
 		switch {
 		case err == nil:
 			return next, nil
 		case !errors.Is(err, object.ErrUncertain) && !errors.Is(err, object.ErrChanged):
-			return "", unreachable(key, err)
+			return "", failed(ctx, key, err)
 		}
 		// A request that was sent twice below this layer may have succeeded the
 		// first time.
-		have, now, gerr := h.get(ctx, key)
+		have, now, gerr := h.get(within, key)
 		switch {
 		case gerr != nil && !errors.Is(gerr, object.ErrNotFound):
-			return "", gerr
+			return "", failed(ctx, key, gerr)
 		case gerr == nil && bytes.Equal(have, data):
 			return now, nil
 		case errors.Is(err, object.ErrChanged), now != etag:
 			return "", errLost
+		case !object.Again(within):
+			return "", failed(ctx, key, err)
 		}
 	}
-	return "", unreachable(key, object.ErrUncertain)
 }
 
 // putObject makes the object of some bytes and returns its name.
 func (h *Hub) putObject(ctx context.Context, data []byte) (string, error) {
 	sha := hashOf(data)
-	return sha, h.putShared(ctx, objectKey(sha), pack(data))
+	return sha, h.putShared(ctx, h.objectKey(sha), pack(data))
 }
 
 // putShared is put for what another upload may have made before: a collection
@@ -327,7 +398,11 @@ func (h *Hub) putShared(ctx context.Context, key string, data []byte) error {
 
 // getObject returns the bytes of an object, verified.
 func (h *Hub) getObject(ctx context.Context, sha string) ([]byte, error) {
-	key := objectKey(sha)
+	return h.objectAt(ctx, h.objectKey(sha))
+}
+
+// objectAt is getObject by key.
+func (h *Hub) objectAt(ctx context.Context, key string) ([]byte, error) {
 	data, _, err := h.get(ctx, key)
 	if errors.Is(err, object.ErrNotFound) {
 		return nil, &Error{Code: NotFound, Key: key, Err: err, Hint: "the hub lost the object, or it was erased; run resilient-write hub verify"}
@@ -335,7 +410,7 @@ func (h *Hub) getObject(ctx context.Context, sha string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data, err = unpack(key, data); err == nil && hashOf(data) != sha {
+	if data, err = unpack(key, data); err == nil && h.objectKey(hashOf(data)) != key {
 		err = &Error{Code: Damaged, Key: key, Err: errors.New("it does not hold what its name says"), Hint: "run resilient-write hub verify"}
 	}
 	return data, err
@@ -347,7 +422,7 @@ func (h *Hub) each(ctx context.Context, prefix string, fn func(object.Info) erro
 		h.requests++
 		list, more, err := h.store.List(ctx, prefix, after)
 		if err != nil {
-			return unreachable(prefix, err)
+			return failed(ctx, prefix, err)
 		}
 		for _, info := range list {
 			if err := fn(info); err != nil {
@@ -367,7 +442,7 @@ func (h *Hub) below(ctx context.Context, prefix string) (names []string, err err
 		h.requests++
 		list, _, err := h.store.List(ctx, prefix, after)
 		if err != nil {
-			return nil, unreachable(prefix, err)
+			return nil, failed(ctx, prefix, err)
 		}
 		if len(list) == 0 {
 			return names, nil
@@ -382,7 +457,7 @@ func (h *Hub) below(ctx context.Context, prefix string) (names []string, err err
 func (h *Hub) remove(ctx context.Context, key string) error {
 	h.requests++
 	if err := h.store.Delete(ctx, key); err != nil {
-		return unreachable(key, err)
+		return failed(ctx, key, err)
 	}
 	return nil
 }

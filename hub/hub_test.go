@@ -56,7 +56,7 @@ func (m *machine) ship() Shipped {
 	return out
 }
 
-// tree is every file of a directory with its bytes and mode.
+// tree is everything below a directory: kinds, modes, bytes, and targets of links.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -67,16 +67,25 @@ func tree(t *testing.T, root string) map[string]string {
 		if d.Name() == ".git" {
 			return filepath.SkipDir
 		}
-		if d.IsDir() {
-			return nil
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
+		info, err := d.Info()
+		if err != nil || path == root {
 			return err
 		}
-		info, _ := d.Info()
 		rel, _ := filepath.Rel(root, path)
-		out[rel] = fmt.Sprintf("%o %s", info.Mode().Perm(), data)
+		text := ""
+		switch {
+		case info.Mode()&os.ModeSymlink != 0:
+			text, err = os.Readlink(path)
+			out[rel] = "link " + text
+			return err
+		case !d.IsDir():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text = string(data)
+		}
+		out[rel] = fmt.Sprintf("%v %s", info.Mode(), text)
 		return nil
 	})
 	if err != nil {
@@ -162,7 +171,7 @@ func contentsOf(t *testing.T, h *Hub, store string) map[string]string {
 
 func openHub(t *testing.T) *Hub {
 	t.Helper()
-	h, err := Open(t.Context(), filepath.Join(t.TempDir(), "hub"))
+	h, err := Open(t.Context(), filepath.Join(t.TempDir(), "hub"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +186,7 @@ var errDied = errors.New("the machine has died")
 // dies there: before the step is done, after it, or while its outcome is unknown.
 type frail struct {
 	mu    sync.Mutex
+	keys  *Keys
 	data  map[string][]byte
 	count int
 	die   int    // step; 0: none
@@ -184,7 +194,12 @@ type frail struct {
 	dead  bool
 }
 
-func newFrail() *frail { return &frail{data: map[string][]byte{}} }
+func newFrail() *frail { return &frail{keys: testKeys, data: map[string][]byte{}} }
+
+// testKeys are the keys of hubs in memory.
+var testKeys *Keys
+
+func (f *frail) hub() *Hub { return &Hub{store: f, keys: f.keys} }
 
 // step counts a step and says whether it is done and what the caller learns.
 func (f *frail) step(do func() error) error {

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
@@ -29,7 +31,7 @@ func TestBadNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return New(s)
+		return &Hub{store: s}
 	}
 	var ms [5]*machine
 	for i := range ms {
@@ -73,5 +75,64 @@ func TestBadNetwork(t *testing.T) {
 	}
 	if got := acknowledged(t, ms[0].Hub, "t"); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// TestListsOutOfOrder: lists whose entries come in another order, and twice, change
+// nothing that the hub finds, verifies, collects and erases.
+func TestListsOutOfOrder(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "hub-test-id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", strings.Join([]string{"not", "a", "live", "key"}, "+/"))
+	shuffled := 0
+	p := &s3test.Proxy{Next: &s3test.Server{}, Choose: func(r *http.Request) s3test.Fault {
+		if r.URL.Query().Get("list-type") == "" {
+			return s3test.Pass
+		}
+		shuffled++
+		return s3test.Shuffle
+	}}
+	web := httptest.NewServer(p)
+	t.Cleanup(web.Close)
+	s, err := object.Open(t.Context(), "s3://bucket/prefix?endpoint="+url.QueryEscape(web.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Hub{store: s}
+	word := "the name of the " + "customer"
+	var ms []*machine
+	for i := range 4 {
+		m := openMachine(t, h, filepath.Join(t.TempDir(), fmt.Sprint("m", i)))
+		m.write("a.txt", fmt.Sprint("one ", i))
+		m.write("b.txt", word)
+		m.publish(PublishRequest{Task: fmt.Sprint("t", i)})
+		m.write("a.txt", fmt.Sprint("two ", i))
+		m.publish(PublishRequest{Task: fmt.Sprint("t", i)})
+		ms = append(ms, m)
+	}
+	st, err := h.Status(t.Context())
+	if err != nil || len(st.Stores) != 4 || len(st.Tasks) != 4 {
+		t.Fatalf("%v %+v", err, st)
+	}
+	now := time.Now()
+	if g, err := h.GC(t.Context(), now, time.Hour); err != nil || g.Unreferenced == 0 || g.Deleted > 0 {
+		t.Fatalf("%v %+v", err, g)
+	}
+	if g, err := h.GC(t.Context(), now.Add(2*time.Hour), time.Hour); err != nil || g.Deleted != g.Unreferenced || g.Deleted == 0 {
+		t.Fatalf("%v %+v", err, g)
+	}
+	if _, err := ms[2].Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ms[2].Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := ms[2].Erase(t.Context(), []byte(word)); err != nil || len(e.Tasks) != 4 || len(e.Left) == 0 {
+		t.Fatalf("%v %+v", err, e)
+	}
+	for _, m := range ms {
+		m.sound(m.ship().Store)
+	}
+	if shuffled == 0 {
+		t.Error("no list was shuffled")
 	}
 }

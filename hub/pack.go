@@ -51,7 +51,7 @@ func (p *packer) add(ctx context.Context, sha string, data []byte, placed func(p
 	p.at[sha] = ""
 	p.bytes += int64(len(data))
 	if len(data) > packedBytes {
-		if err := p.h.putShared(ctx, objectKey(sha), pack(data)); err != nil {
+		if err := p.h.putShared(ctx, p.h.objectKey(sha), pack(data)); err != nil {
 			return err
 		}
 		p.objects = append(p.objects, sha)
@@ -97,7 +97,11 @@ func (h *Hub) readPack(ctx context.Context, sha string) (map[string][]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	damaged := &Error{Code: Damaged, Key: objectKey(sha), Err: errors.New("it is no pack"), Hint: "run resilient-write hub verify"}
+	return parsePack(h.objectKey(sha), data)
+}
+
+func parsePack(key string, data []byte) (map[string][]byte, error) {
+	damaged := &Error{Code: Damaged, Key: key, Err: errors.New("it is no pack"), Hint: "run resilient-write hub verify"}
 	line, rest, ok := bytes.Cut(data, []byte{'\n'})
 	var head packHead
 	if !ok || json.Unmarshal(line, &head) != nil || head.Format != packFormat {

@@ -33,6 +33,8 @@ type Resumed struct {
 	Files   int `json:"files"`
 	Written int `json:"written"`
 	Deleted int `json:"deleted"`
+	// Directories that were made or removed, or that got another mode.
+	Dirs int `json:"dirs"`
 	// Journal row of the commit that did; 0 when nothing differed.
 	Seq  uint64 `json:"seq,omitempty"`
 	Base string `json:"base,omitempty"`
@@ -79,9 +81,9 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 	case err != nil:
 		return out, err
 	case etag == "":
-		return out, &Error{Code: NotFound, Key: taskKey(r.Task), Err: errors.New("the hub does not know the task"), Hint: "resilient-write hub status lists the tasks"}
+		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("the hub has no task %s", r.Task), Hint: "resilient-write hub status lists the tasks"}
 	case head.Manifest == "":
-		return out, &Error{Code: NotFound, Key: taskKey(r.Task), Err: errors.New("nothing was published for the task"), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
+		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("nothing was published for task %s", r.Task), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
 	}
 	m, err := s.Hub.manifest(ctx, head.Manifest)
 	if err != nil {
@@ -92,7 +94,7 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 		st.Task, st.Epoch, st.LostTask = r.Task, head.Lease.Epoch, ""
 		err = s.keep(st)
 	} else if now := s.clock(); now.Before(head.Lease.Until) && !r.Force {
-		return out, &Error{Code: Leased, Key: taskKey(r.Task), Err: fmt.Errorf("store %s holds it until %s", head.Lease.Holder, head.Lease.Until.Format(time.RFC3339)),
+		return out, &Error{Code: Leased, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("store %s (%s) holds task %s until %s", head.Lease.Holder, head.Lease.Label, r.Task, head.Lease.Until.Format(time.RFC3339)),
 			Hint: "wait until then, or take it with --force if that machine is gone"}
 	} else {
 		head, err = s.take(ctx, st, head, etag)
@@ -109,7 +111,7 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 }
 
 func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, out *Resumed) error {
-	req := rw.MaterializeRequest{Base: m.Base}
+	req := rw.MaterializeRequest{Base: m.Base, Tree: rw.Tree{Dirs: m.Dirs}}
 	req.Caller = r.Caller
 	from := map[string]ManifestFile{}
 	for _, f := range m.Files {
@@ -140,7 +142,7 @@ func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, 
 			}
 			ok := false
 			if data, ok = contents[sha]; !ok {
-				err = &Error{Code: Damaged, Key: objectKey(at.Pack), Err: errors.New("the pack lacks a file of the manifest"), Hint: "run resilient-write hub verify"}
+				err = &Error{Code: Damaged, Key: s.Hub.objectKey(at.Pack), Err: errors.New("the pack lacks a file of the manifest"), Hint: "run resilient-write hub verify"}
 			}
 		}
 		if err != nil {
@@ -160,7 +162,7 @@ func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, 
 	if errors.As(err, &e) && e.Context["head"] != nil {
 		err = needsBase(m.Base, "")
 	}
-	out.Files, out.Written, out.Deleted, out.Seq, out.Withheld = len(m.Files), res.Written, res.Deleted, res.Seq, m.Withheld
+	out.Files, out.Written, out.Deleted, out.Dirs, out.Seq, out.Withheld = len(m.Files), res.Written, res.Deleted, res.Dirs, res.Seq, m.Withheld
 	return err
 }
 

@@ -128,13 +128,13 @@ func (s *Shipper) ship(ctx context.Context, out *Shipped) error {
 	out.Store, out.Incarnation, out.Seq = st.Store, st.Incarnation, st.Seq
 	if err == nil && st.LostTask != lost {
 		out.LostTask = st.LostTask
-		err = fenced(st.LostTask)
+		err = s.fenced(st.LostTask)
 	}
 	return err
 }
 
-func fenced(task string) error {
-	return &Error{Code: Fenced, Key: taskKey(task), Err: errors.New("another machine has taken the task over"), Hint: "stop working on it here; to take it back, resume it into an empty directory or a clean checkout"}
+func (s *Shipper) fenced(task string) error {
+	return &Error{Code: Fenced, Key: s.Hub.taskKey(task), Err: fmt.Errorf("another machine has taken over task %s", task), Hint: "stop working on it here; the rows are in the log of this store, and no part of the task; to take it back, resume it into an empty directory or a clean checkout"}
 }
 
 // meetHead compares the head in the hub with the state here. A head that is ahead
@@ -387,7 +387,7 @@ func (s *Shipper) putSlice(ctx context.Context, st *state, key string, head slic
 		}
 		return s.forked(st, "rows %d to %d are others in the hub", b.First, b.Last)
 	}
-	return s.Hub.reuse(ctx, slices.Concat([]string{key}, objectKeys(there))...)
+	return s.Hub.reuse(ctx, slices.Concat([]string{key}, s.Hub.objectKeys(there))...)
 }
 
 // errAgain ends a slice that must be begun again.

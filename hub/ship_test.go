@@ -45,7 +45,7 @@ var ways = []string{"before", "after", "uncertain", "dropped", "twice"}
 // run. The state is saved under the same count.
 func (f *frail) dying(m *machine, n int, how string) {
 	f.count, f.die, f.how, f.dead = 0, n, how, false
-	m.Shipper = &Shipper{Hub: New(f), Store: m.Store, Label: m.Label}
+	m.Shipper = &Shipper{Hub: f.hub(), Store: m.Store, Label: m.Label}
 	m.save = func(st *state) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -59,7 +59,7 @@ func (f *frail) dying(m *machine, n int, how string) {
 // revive starts the machine again.
 func (f *frail) revive(m *machine) {
 	f.die, f.dead = 0, false
-	m.Shipper = &Shipper{Hub: New(f), Store: m.Store, Label: m.Label}
+	m.Shipper = &Shipper{Hub: f.hub(), Store: m.Store, Label: m.Label}
 }
 
 // secret is a made-up credential.
@@ -72,7 +72,7 @@ func TestShipSweep(t *testing.T) {
 	for _, how := range ways {
 		for n, ended := 1, false; !ended; n++ {
 			f := newFrail()
-			m := openMachine(t, New(f), filepath.Join(t.TempDir(), "w"))
+			m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "w"))
 			m.write("a.txt", "one")
 			f.dying(m, 0, how)
 			m.ship()
@@ -122,6 +122,9 @@ func (f *frail) holds(text string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, data := range f.data {
+		if plain, err := f.keys.open("", data); err == nil {
+			data = plain
+		}
 		if plain, err := unpack("", data); err == nil {
 			data = plain
 		}
@@ -136,7 +139,7 @@ func (f *frail) holds(text string) bool {
 // findings stays and is listed.
 func TestWithheldAndLost(t *testing.T) {
 	f := newFrail()
-	m := openMachine(t, New(f), filepath.Join(t.TempDir(), "w"))
+	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "w"))
 	f.dead = true
 	m.write("a.txt", "one")
 	if _, err := m.Ship(t.Context()); !IsCode(err, Unreachable) {
@@ -154,14 +157,14 @@ func TestWithheldAndLost(t *testing.T) {
 // and both go on working. Restart makes it a store of its own.
 func TestForked(t *testing.T) {
 	f := newFrail()
-	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
 	store := a.ship().Store
 	state, err := a.Store.Admin().ShipState()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := openMachine(t, New(f), filepath.Join(t.TempDir(), "b"))
+	b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
 	b.write("a.txt", "one")
 	b.write("a.txt", "the copy")
 	if err := b.Store.Admin().SetShipState(state); err != nil {
@@ -192,7 +195,7 @@ func TestForked(t *testing.T) {
 // taken for ours.
 func TestSlicesAreCompared(t *testing.T) {
 	f := newFrail()
-	m := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	m.write("a.txt", "one")
 	f.dying(m, 4, "before") // bounds, pack, slice, head
 	m.Ship(t.Context())

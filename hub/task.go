@@ -65,8 +65,10 @@ type Manifest struct {
 	At      string `json:"at"`
 	Base    string `json:"base,omitempty"`
 	// The files, in an order that has those of one pack together.
-	Files    []ManifestFile `json:"files"`
-	Withheld []Withheld     `json:"withheld"`
+	Files []ManifestFile `json:"files"`
+	// The directories, empty ones too.
+	Dirs     []rw.TreeDir `json:"dirs"`
+	Withheld []Withheld   `json:"withheld"`
 }
 
 // ManifestFile is a file of a manifest and where its bytes are: in a pack, an
@@ -196,7 +198,7 @@ func (s *Shipper) begin(ctx context.Context, st *state, task string) error {
 		st.Task, st.Epoch, st.LostTask = task, head.Lease.Epoch, ""
 		return s.keep(st)
 	default:
-		return &Error{Code: Leased, Key: taskKey(task), Err: fmt.Errorf("the task belongs to store %s, epoch %d", head.Lease.Holder, head.Lease.Epoch),
+		return &Error{Code: Leased, Key: s.Hub.taskKey(task), Err: fmt.Errorf("task %s belongs to store %s (%s), epoch %d", task, head.Lease.Holder, head.Lease.Label, head.Lease.Epoch),
 			Hint: "resume the task to continue it: resilient-write resume " + task}
 	}
 	_, err = s.take(ctx, st, TaskHead{Version: version, Task: task}, "")
@@ -221,7 +223,7 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 	}
 	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})
 	if _, err := s.swapTask(ctx, etag, &head); errors.Is(err, errLost) {
-		return head, &Error{Code: Leased, Key: taskKey(head.Task), Err: errors.New("another machine was faster"), Hint: "look again with resilient-write hub status"}
+		return head, &Error{Code: Leased, Key: s.Hub.taskKey(head.Task), Err: fmt.Errorf("another machine was faster to take task %s", head.Task), Hint: "look again with resilient-write hub status"}
 	} else if err != nil {
 		return head, err
 	}
@@ -230,22 +232,22 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 }
 
 func (s *Shipper) task(ctx context.Context, task string) (head TaskHead, etag string, err error) {
-	etag, err = s.Hub.getJSON(ctx, taskKey(task), &head)
+	etag, err = s.Hub.getJSON(ctx, s.Hub.taskKey(task), &head)
 	if err == nil && etag != "" && head.Task != task {
-		err = &Error{Code: Damaged, Key: taskKey(task), Err: errors.New("it is the head of another task"), Hint: "run resilient-write hub verify"}
+		err = &Error{Code: Damaged, Key: s.Hub.taskKey(task), Err: errors.New("it is the head of another task"), Hint: "run resilient-write hub verify"}
 	}
 	return head, etag, err
 }
 
 func (s *Shipper) swapTask(ctx context.Context, etag string, head *TaskHead) (string, error) {
 	head.At, head.Nonce = stamp(s.clock()), newID()
-	return s.Hub.swap(ctx, taskKey(head.Task), etag, head)
+	return s.Hub.swap(ctx, s.Hub.taskKey(head.Task), etag, head)
 }
 
 // held returns the head of the task of this store, if the store still holds it.
 func (s *Shipper) held(ctx context.Context, st *state) (TaskHead, string, error) {
 	if st.Task == "" {
-		return TaskHead{}, "", fenced(st.LostTask)
+		return TaskHead{}, "", s.fenced(st.LostTask)
 	}
 	head, etag, err := s.task(ctx, st.Task)
 	if err == nil && (head.Lease.Holder != st.Store || head.Lease.Epoch != st.Epoch) {
@@ -260,7 +262,7 @@ func (s *Shipper) lose(st *state) error {
 	if err := s.keep(st); err != nil {
 		return err
 	}
-	return fenced(st.LostTask)
+	return s.fenced(st.LostTask)
 }
 
 // advance makes the rows up to seq part of the task, and renews the lease. A store
@@ -284,7 +286,7 @@ func (s *Shipper) advance(ctx context.Context, st *state, seq uint64) error {
 			return err
 		}
 	}
-	return unreachable(taskKey(st.Task), errLost)
+	return failed(ctx, s.Hub.taskKey(st.Task), errLost)
 }
 
 // manifest uploads the files of a snapshot and their list, and makes it that of
@@ -294,7 +296,7 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 	if err != nil {
 		return nil, err
 	}
-	m := Manifest{Format: manifestFormat, Version: version, Task: r.Task, Store: st.Store, Seq: snap.Seq, At: stamp(s.clock()), Base: snap.BaseCommit, Files: []ManifestFile{}, Withheld: []Withheld{}}
+	m := Manifest{Format: manifestFormat, Version: version, Task: r.Task, Store: st.Store, Seq: snap.Seq, At: stamp(s.clock()), Base: snap.BaseCommit, Dirs: tree.Dirs, Withheld: []Withheld{}}
 	base := map[string]string{}
 	if !r.WithBase && m.Base != "" {
 		base = baseObjects(ctx, r.Root, m.Base)
@@ -305,10 +307,10 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 	}
 	pub := &Published{Task: r.Task, Withheld: []Withheld{}}
 	p := &packer{h: s.Hub}
-	m.Files = make([]ManifestFile, 0, len(tree)) // what is placed later keeps its address
-	for i, f := range tree {
+	m.Files = make([]ManifestFile, 0, len(tree.Files)) // what is placed later keeps its address
+	for i, f := range tree.Files {
 		if i%256 == 255 {
-			s.progress("files", int64(i+1), int64(len(tree)))
+			s.progress("files", int64(i+1), int64(len(tree.Files)))
 		}
 		if err := s.manifestFile(ctx, f, &m, p, was, base, pub); err != nil {
 			return nil, err
@@ -414,7 +416,7 @@ func (h *Hub) manifest(ctx context.Context, sha string) (m Manifest, err error) 
 		return m, err
 	}
 	if json.Unmarshal(data, &m) != nil || m.Format != manifestFormat || m.Version != version {
-		err = &Error{Code: Damaged, Key: objectKey(sha), Err: errors.New("it is no manifest"), Hint: "run resilient-write hub verify"}
+		err = &Error{Code: Damaged, Key: h.objectKey(sha), Err: errors.New("it is no manifest"), Hint: "run resilient-write hub verify"}
 	}
 	return m, err
 }

@@ -46,7 +46,7 @@ func acknowledged(t *testing.T, h *Hub, task string) (rows []string) {
 		}
 		seen[id] = true
 		for _, f := range row.Files {
-			if row.Kind == "commit" && !row.Aborted && f.Op != "restore" {
+			if row.Kind == "commit" && !row.Aborted && f.Op != "restore" && f.SHA256 != "" {
 				rows = append(rows, f.Path+" "+f.SHA256)
 			}
 		}
@@ -78,10 +78,13 @@ func TestResumeSweep(t *testing.T) {
 		for n, ended := 1, 0; ended < 2; n++ {
 			ended = 0
 			f := newFrail()
-			a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+			a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 			a.write("dir/a.txt", "one")
 			a.write("b.txt", strings.Repeat("large ", 1<<16))
 			os.Chmod(filepath.Join(a.root, "dir/a.txt"), 0o755)
+			os.MkdirAll(filepath.Join(a.root, "empty/dir"), 0o755)
+			os.Chmod(filepath.Join(a.root, "empty"), 0o750)
+			os.Symlink("b.txt", filepath.Join(a.root, "link"))
 			a.handoff("task")
 			f.dying(a, n, how)
 			if _, err := a.Publish(t.Context(), PublishRequest{Task: "task", Root: a.root}); err == nil && f.count < n {
@@ -90,7 +93,7 @@ func TestResumeSweep(t *testing.T) {
 			f.revive(a)
 			a.publish(PublishRequest{Task: "task"})
 
-			b := openMachine(t, New(f), filepath.Join(t.TempDir(), "b"))
+			b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
 			f.dying(b, n, how)
 			if _, err := b.Resume(t.Context(), ResumeRequest{Task: "task"}); err == nil {
 				t.Fatal("the lease was not respected")
@@ -144,7 +147,7 @@ func TestResumeSweep(t *testing.T) {
 // checkout of the base commit, and names it. With base it needs none.
 func TestResumeOnBase(t *testing.T) {
 	f := newFrail()
-	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	gitIn(t, a.root, "init", "-q", "-b", "main")
 	for path, text := range map[string]string{"same.txt": "same", "sub/changed.txt": "before", "gone.txt": "gone", ".gitignore": "*.log\n", "key.txt": secret()} {
 		os.MkdirAll(filepath.Dir(filepath.Join(a.root, path)), 0o755)
@@ -168,7 +171,7 @@ func TestResumeOnBase(t *testing.T) {
 	resume := func(prepare func(dir string), r ResumeRequest) (*machine, Resumed, error) {
 		dir := filepath.Join(t.TempDir(), "b")
 		prepare(dir)
-		b := openMachine(t, New(f), dir)
+		b := openMachine(t, f.hub(), dir)
 		r.Task, r.Force = "t", true
 		out, err := b.Resume(t.Context(), r)
 		return b, out, err
@@ -211,7 +214,7 @@ func TestResumeOnBase(t *testing.T) {
 // and many small packs become few.
 func TestPublishUploadsWhatIsNew(t *testing.T) {
 	f := newFrail()
-	a := openMachine(t, New(f), filepath.Join(t.TempDir(), "a"))
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	for i := range 20 {
 		a.write(string(rune('a'+i))+".txt", strings.Repeat(string(rune('a'+i)), 1000))
 	}
@@ -252,7 +255,7 @@ func TestOneTakesTheTask(t *testing.T) {
 	const n = 6
 	got := make(chan error, n)
 	for i := range n {
-		b := openMachine(t, New(h.store), filepath.Join(t.TempDir(), "b"))
+		b := openMachine(t, &Hub{store: h.store}, filepath.Join(t.TempDir(), "b"))
 		b.Lease = time.Hour
 		b.now = func() time.Time { return time.Now().Add(20 * time.Minute) } // the lease of the first has expired
 		go func() {
@@ -280,7 +283,7 @@ func TestOneTakesTheTask(t *testing.T) {
 func TestTaskKeys(t *testing.T) {
 	keys := map[string]string{}
 	for _, task := range []string{"a", "A", "a.b", "a_b", "a/b", "ä", strings.Repeat("x", 200), strings.Repeat("x", 201), ".", "..", "-"} {
-		key := taskKey(task)
+		key := new(Hub).taskKey(task)
 		if err := object.CheckKey(key); err != nil || keys[key] != "" {
 			t.Errorf("%q has the key %q of %q: %v", task, key, keys[key], err)
 		}

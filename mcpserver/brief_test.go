@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +84,11 @@ func is(t testing.TB, text string, path ...string) any {
 // the table of docs/benchmark.md says. The paths have fewer than 40 bytes.
 func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 	t.Parallel()
-	s, _, dir := briefServer(t, nil)
+	s, store, dir := briefServer(t, nil)
+	state := fmt.Sprintf(`{"seq":%d,"lost_task":%q,"forked":true}`, uint64(math.MaxUint64), strings.Repeat("t", 1000))
+	if err := store.Admin().SetShipState([]byte(state)); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "long.txt"), []byte(strings.Repeat("a line of <text> & \"quotes\"\n", 4000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +121,7 @@ func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 		{"rw_chunk_append", `{"session":"s","content":"x"}`, false, 100, `"next_index":2`},
 		{"rw_chunk_compose", `{"session":"s","output_path":"o"}`, false, 200, `"chunk_count":1`},
 		{"rw_chunk_append", `{"session":"s","content":"y"}`, true, 500, `session_sealed`},
-		{"rw_describe", `{}`, false, 800, `"protect_defaults":{"version":1,"mode":"ask","exceptions":0}`},
+		{"rw_describe", `{}`, false, 800, `"protect_defaults":{"version":1,"mode":"ask","exceptions":0},"hub":{"seq":18446744073709551615,"waiting":0,"task_lost":true,"forked":true}`},
 		{"rw_read", `{"path":"long.txt"}`, false, 24<<10 + 300, `"next_offset":`},
 		{"rw_nope", `{}`, true, 500, `"unknown_tool":"rw_nope"`},
 		{"rw_move", `{"path":"o","to":"o"}`, true, 500, `"suggested_action":"fix_call"`},

@@ -73,7 +73,7 @@ func (b *Toolbox) Describe(ctx context.Context) (json.RawMessage, error) {
 
 // storeFields are the fields that showStore adds.
 var storeFields = []string{
-	"version", "sync", "tier", "gate", "read_only", "poisoned", "policy_problem", "open_transactions", "recovered", "warnings", "protect_defaults", "more",
+	"version", "sync", "tier", "gate", "read_only", "poisoned", "policy_problem", "open_transactions", "recovered", "warnings", "protect_defaults", "hub", "more",
 }
 
 // showStore adds what an agent needs to know of the store.
@@ -107,7 +107,18 @@ func (b *Toolbox) showStore(o *object, r rw.DescribeResult) {
 		o.add("warnings", reasons)
 	}
 	o.add("protect_defaults", r.Policy.ProtectDefaults)
+	if h := r.Hub; h != nil {
+		o.add("hub", hubLag{h.Seq, h.Waiting, h.LostTask != "", h.Forked})
+	}
 	o.add("more", "rw://describe")
+}
+
+// hubLag is rw.HubFacts without names.
+type hubLag struct {
+	Seq      uint64 `json:"seq"`
+	Waiting  uint64 `json:"waiting"`
+	TaskLost bool   `json:"task_lost,omitempty"`
+	Forked   bool   `json:"forked,omitempty"`
 }
 
 // facts are the tools of this server.

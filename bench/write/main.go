@@ -31,11 +31,12 @@ const (
 
 // bench is one run of the command.
 type bench struct {
-	place  string // a directory of the file system that is measured
-	rounds int
-	turn   time.Duration
-	only   string
-	out    strings.Builder
+	place     string // a directory of the file system that is measured
+	rounds    int
+	turn      time.Duration
+	only      string
+	elsewhere bool // the states are on another file system
+	out       strings.Builder
 }
 
 func main() {
@@ -52,6 +53,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "rounds of each row")
 	flag.DurationVar(&b.turn, "time", 300*time.Millisecond, "least time of a turn")
 	flag.StringVar(&b.only, "only", "", "only rows whose name has this in it, as in 1 KiB × 16")
+	flag.BoolVar(&b.elsewhere, "elsewhere", false, "put the states on another file system: an ext4 image of their own")
 	flag.Parse()
 	if err := b.run(*place, *write); err != nil {
 		log.Fatal(err)
@@ -69,6 +71,15 @@ func (b *bench) run(place string, write bool) error {
 		place, on = dir, "a loop-mounted ext4 image with a journal, made for this run"
 	}
 	b.place = place
+	if b.elsewhere {
+		dir, unmount, err := mountImage("mkfs.ext4", "-q", "-F", "-O", "has_journal")
+		if err != nil {
+			return err
+		}
+		defer unmount()
+		os.Setenv(elsewhereName, dir)
+		on += ", the states on another one"
+	}
 	b.printf("Measured %s on %s, %d cores, load %s at the start. Medians of %d rounds, with the lowest and the highest.\n\n",
 		time.Now().UTC().Format("2006-01-02"), on, runtime.NumCPU(), page.Load(), b.rounds)
 	for _, part := range []func() error{b.replaces, b.onXFS, b.transactions, b.processes, b.latency, b.opens} {

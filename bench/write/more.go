@@ -46,7 +46,7 @@ func txContent(i, f int) string { return fmt.Sprintf("%01000d %022d", i, f) }
 
 func transaction(n int, opts rw.Options) starter {
 	return func(dir string) (func(w, i int) error, func() error, error) {
-		opts.StateDir = inTree
+		opts.StateDir = stateOf(dir)
 		s, err := rw.Open(context.Background(), dir, &opts)
 		if err != nil {
 			return nil, nil, err
@@ -64,7 +64,7 @@ func transaction(n int, opts rw.Options) starter {
 
 func singles(n int) starter {
 	return func(dir string) (func(w, i int) error, func() error, error) {
-		s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: inTree})
+		s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -246,7 +246,7 @@ func (b *bench) openKilled(kind string) (ms float64, err error) {
 	}
 	c.kill()
 	began := time.Now()
-	s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: inTree})
+	s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})
 	if err != nil {
 		return 0, err
 	}
@@ -304,7 +304,7 @@ func child(args []string) error {
 	}
 	write := func(path string, data []byte) error { return minimal.Replace(filepath.Join(dir, path), data) }
 	if kind == "full" {
-		s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: inTree})
+		s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})
 		if err != nil {
 			return err
 		}
@@ -326,7 +326,7 @@ func child(args []string) error {
 // leaveUnpublished makes commits that all stop behind their rows, says so, and
 // waits to be killed.
 func leaveUnpublished(dir, kind string) error {
-	s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: inTree})
+	s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,17 @@ import (
 	"github.com/resilientwrite/resilientwrite/bench/internal/minimal"
 )
 
-// inTree keeps the state on the file system that is measured: without a repository
-// it would be in the directory of the user.
-const inTree = ".resilient_write"
+// stateOf is the state directory of a workspace: in it, so that it is on the file system
+// that is measured, or on another one where that is asked for. Processes that the
+// program starts know that from the environment.
+func stateOf(dir string) string {
+	if elsewhere := os.Getenv(elsewhereName); elsewhere != "" {
+		return filepath.Join(elsewhere, filepath.Base(dir))
+	}
+	return ".resilient_write"
+}
+
+const elsewhereName = "RW_BENCH_STATES"
 
 // cell is one size and number of writers.
 type cell struct{ size, writers int }
@@ -108,7 +116,7 @@ func (c cell) plain(write func(string, []byte) error) starter {
 func (c cell) store(level rw.SyncLevel) starter {
 	return func(dir string) (func(w, i int) error, func() error, error) {
 		// The gate looks at everything and advises, as it does by default.
-		s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level, StateDir: inTree})
+		s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level, StateDir: stateOf(dir)})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -60,30 +59,9 @@ func (a *app) passed(first []string, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// hubLag is where the shipper of a store stands, as far as the store knows.
-type hubLag struct {
-	Seq      uint64 `json:"seq"`     // up to here the hub has every row
-	Waiting  uint64 `json:"waiting"` // rows that it lacks
-	Task     string `json:"task,omitempty"`
-	LostTask string `json:"lost_task,omitempty"` // that another machine has taken over
-	Forked   bool   `json:"forked,omitempty"`
-}
-
-func lagOf(s *rw.Store, head uint64) (*hubLag, error) {
-	data, err := s.Admin().ShipState()
-	if err != nil || data == nil {
-		return nil, err
-	}
-	lag := &hubLag{}
-	if json.Unmarshal(data, lag) != nil {
-		return nil, nil
-	}
-	lag.Waiting = head - min(lag.Seq, head)
-	return lag, nil
-}
-
-func (l *hubLag) words() string {
-	text := fmt.Sprintf("row %d is in the hub, %d wait", l.Seq, l.Waiting)
+// hubWords says where the shipper of a store stands, as far as the store knows.
+func hubWords(l *rw.HubFacts) string {
+	text := fmt.Sprintf("the hub has %d of %d rows", l.Seq, l.Seq+l.Waiting)
 	switch {
 	case l.Forked:
 		text += "; it is forked, see resilient-write hub ship"

@@ -18,7 +18,8 @@ import (
 type mixed struct {
 	*sandboxed
 	r     scripts
-	store *rw.Store
+	store *rw.Store // one of two at random, as two processes have the workspace open
+	other *rw.Store
 	log   []string
 	calls int
 	// What a scan saw: every content of every path, which history has to keep.
@@ -33,10 +34,17 @@ func (m *mixed) fatal(format string, args ...any) {
 }
 
 func (m *mixed) open() {
-	var err error
-	if m.store, err = rw.Open(m.t.Context(), m.dir, &rw.Options{Sync: rw.SyncOff, Session: "s"}); err != nil {
-		m.fatal("open: %v", err)
+	for _, s := range []**rw.Store{&m.store, &m.other} {
+		var err error
+		if *s, err = rw.Open(m.t.Context(), m.dir, &rw.Options{Sync: rw.SyncOff, Session: "s"}); err != nil {
+			m.fatal("open: %v", err)
+		}
 	}
+}
+
+func (m *mixed) close() {
+	m.store.Close(context.Background())
+	m.other.Close(context.Background())
 }
 
 // scan has the store look at the tree, and notes the contents that it saw.
@@ -136,6 +144,9 @@ func withoutDirs(tree string) string {
 // step changes the workspace in one way and checks that it can be undone.
 func (m *mixed) step() {
 	ctx := m.t.Context()
+	if m.r.IntN(3) == 0 {
+		m.store, m.other = m.other, m.store
+	}
 	m.scan()
 	before := m.tree()
 	refused := func(what string, err error, was string) {
@@ -166,6 +177,9 @@ func (m *mixed) step() {
 			return
 		}
 		m.note()
+		if m.r.IntN(3) == 0 {
+			m.store, m.other = m.other, m.store
+		}
 		now := m.tree()
 		_, err := m.store.Undo(ctx, rw.UndoRequest{})
 		m.did("undo: %v", err)
@@ -193,7 +207,7 @@ func TestMixedChanges(t *testing.T) {
 	first := m.seen
 	m.seen = map[string]map[string]bool{}
 	m.open()
-	defer func() { m.store.Close(context.Background()) }()
+	defer m.close()
 	type shot struct{ id, tree string }
 	var shots []shot
 	for range 40 {
@@ -222,7 +236,7 @@ func TestMixedChanges(t *testing.T) {
 			}
 		case 2:
 			m.did("reopen")
-			m.store.Close(context.Background())
+			m.close()
 			m.open()
 		}
 	}

@@ -28,7 +28,7 @@ type statusReply struct {
 	// Hooks that are configured and of which no event has come here.
 	Silent []silentHooks `json:"hooks_without_events"`
 	// How far a hub has the journal; absent where nothing is shipped.
-	Hub *hubLag `json:"hub,omitempty"`
+	Hub *rw.HubFacts `json:"hub,omitempty"`
 	*htmlreport.Overview
 }
 
@@ -95,14 +95,11 @@ func (a *app) runStatus(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		out.Sync, out.Gate = d.Sync, d.Policy.Gate.Mode
+		out.Sync, out.Gate, out.Hub = d.Sync, d.Policy.Gate.Mode, d.Hub
 		if out.Capture, err = s.Capture(ctx); err != nil {
 			return err
 		}
 		out.Silent = a.silent(out.Capture)
-		if out.Hub, err = lagOf(s, d.HeadSeq); err != nil {
-			return err
-		}
 		out.Overview, err = overview.Read(ctx, s, overview.NewCleaner(s), overview.Request{Rows: recentRows, Changes: newest, State: a.set.stateDirectory()})
 		return err
 	})
@@ -138,7 +135,7 @@ func showStatus(p *printer, r statusReply) {
 	}
 	if h := r.Hub; h != nil {
 		p.line("%s", p.paint(cyan, "hub"))
-		p.line("  %s", h.words())
+		p.line("  %s", hubWords(h))
 	}
 	for _, h := range r.Silent {
 		p.line("  %s", p.paint(yellow, strings.TrimSpace(printable(h.Host)+"  no event has come, though "+printable(h.File)+" has hooks. "+h.Note)))

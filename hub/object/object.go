@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -44,12 +45,13 @@ var (
 	ErrKey = errors.New("not a key of an object store")
 	// ErrTooLarge: the object has more than MaxSize bytes. Nothing was written.
 	ErrTooLarge = errors.New("object is too large")
+	// ErrAddress: what [Open] was given names no object store, or credentials are absent. The text says how to name one.
+	ErrAddress = errors.New("the object store is not named")
 	// ErrUnfit: the store does not do what the hub relies on. Use another one.
 	ErrUnfit = errors.New("the object store cannot be used")
 )
 
-// Store is a set of objects. It is safe for concurrent use. Each call makes requests until it has an answer, ctx ends, or the backend's own limit of
-// time is reached. An error that is none of those named at the method left nothing written.
+// Store is a set of objects. It is safe for concurrent use. Each call makes requests until it has an answer, ctx ends, or the allowance of the call is used up ([WithAllowance]). An error that is none of those named at the method left nothing written.
 type Store interface {
 	// Get returns the content of an object, and the etag that names this content to CompareAndSwap. Equal contents may have equal etags. Errors:
 	// ErrNotFound, ErrTooLarge.
@@ -107,7 +109,8 @@ func checkWrite(key string, size int) error {
 	return CheckKey(key)
 }
 
-// Open opens the store that url names, and probes it: a store that ignores a condition is ErrUnfit, with the condition.
+// Open opens the store that url names, and probes it: a store that ignores a condition is ErrUnfit, with the condition. A malformed url, or one without credentials, is
+// ErrAddress.
 //
 //   - "dir:/path" or a plain path is a directory of the local file system. It is made if it is absent; its parent must exist. A network file system is
 //     ErrUnfit, since its locks and flushes cannot be relied on.
@@ -124,7 +127,7 @@ func Open(ctx context.Context, url string) (Store, error) {
 	case ok && scheme == "s3":
 		s, err = openS3(url)
 	case strings.Contains(url, "://"):
-		err = fmt.Errorf("%w: the scheme %q is unknown; use dir:/path or s3://bucket/prefix", ErrUnfit, scheme)
+		err = address(fmt.Sprintf("the scheme %q is unknown; use dir:/path or s3://bucket/prefix", scheme))
 	default:
 		s, err = openPath(url)
 	}
@@ -154,33 +157,43 @@ func probe(ctx context.Context, s Store) (err error) {
 		return fmt.Errorf("cannot write to the object store: %w", err)
 	}
 	if _, err = s.PutIfAbsent(ctx, key, two); !errors.Is(err, ErrExists) {
-		return unfit("it replaces an object although If-None-Match forbids it", err)
+		return ignores("it replaces an object although If-None-Match forbids it", err)
 	}
 	if _, err = s.CompareAndSwap(ctx, key, "", two); !errors.Is(err, ErrChanged) {
-		return unfit("it replaces an object although If-None-Match forbids it", err)
+		return ignores("it replaces an object although If-None-Match forbids it", err)
 	}
 	second, err := s.CompareAndSwap(ctx, key, first, two)
 	if err != nil {
-		return unfit("it does not replace an object whose etag If-Match names", err)
+		return ignores("it does not replace an object whose etag If-Match names", err)
 	}
 	if _, err = s.CompareAndSwap(ctx, key, first, three); !errors.Is(err, ErrChanged) {
-		return unfit("it replaces an object although If-Match names another one", err)
+		return ignores("it replaces an object although If-Match names another one", err)
 	}
 	data, etag, err := s.Get(ctx, key)
 	if err != nil || etag != second || !bytes.Equal(data, two) {
-		return unfit("it does not return what was written last", err)
+		return ignores("it does not return what was written last", err)
 	}
 	list, _, err := s.List(ctx, key, "")
 	if err != nil || len(list) != 1 || list[0] != (Info{key, int64(len(two))}) {
-		return unfit("it does not list what was written last", err)
+		return ignores("it does not list what was written last", err)
 	}
 	if err = s.Delete(ctx, key); err != nil {
 		return fmt.Errorf("cannot delete the object of the probe: %w", err)
 	}
 	if _, err = s.CompareAndSwap(ctx, key, second, three); !errors.Is(err, ErrChanged) {
-		return unfit("it makes an object although If-Match names an earlier one", err)
+		return ignores("it makes an object although If-Match names an earlier one", err)
 	}
 	return nil
+}
+
+// ignores is ErrUnfit, unless the probe failed for another reason: no answer, or no permission.
+func ignores(what string, err error) error {
+	var answer *StatusError
+	if err == nil || errors.Is(err, ErrUnfit) || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) ||
+		errors.As(err, &answer) && (answer.Status == http.StatusNotImplemented || answer.Status == http.StatusBadRequest) {
+		return unfit(what, err)
+	}
+	return fmt.Errorf("cannot probe the object store: %w", err)
 }
 
 func unfit(what string, err error) error {

@@ -9,11 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"regexp"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -43,20 +43,24 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string {
-	hint := ""
+	return strings.TrimSpace(fmt.Sprintf("the object store answered %d %s", e.Status, e.Code))
+}
+
+// Hint says how to repair the call; it is empty where only repeating it may help.
+func (e *StatusError) Hint() string {
 	switch {
 	case e.Code == "RequestTimeTooSkewed":
-		hint = "; set the clock of this machine"
+		return "set the clock of this machine"
 	case e.Code == "NoSuchBucket":
-		hint = "; make the bucket"
+		return "create the bucket, or name another one"
 	case e.Status/100 == 3 || e.Code == "AuthorizationHeaderMalformed":
-		hint = "; set region= and endpoint= of the bucket"
+		return "set region= and endpoint= in the address of the hub to those of the bucket"
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
-		hint = "; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and what they allow"
-	case e.Status == http.StatusNotImplemented:
-		hint = "; use a store with conditional writes"
+		return "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and that they may read, write, list and delete"
+	case e.Status == http.StatusNotImplemented || e.Status == http.StatusBadRequest || e.Status == http.StatusMethodNotAllowed:
+		return "use an object store with conditional writes (If-None-Match and If-Match on PUT)"
 	}
-	return fmt.Sprintf("the object store answered %d %s%s", e.Status, e.Code, hint)
+	return ""
 }
 
 // failed is err, or the error that the reply is.
@@ -78,9 +82,11 @@ func (r reply) again() bool {
 	return r.status >= 500 || r.code == "RequestTimeout"
 }
 
-// send makes the request until an answer is about more than an attempt. maybe reports that an attempt whose answer is not known to be an answer of the store may
-// have been applied.
+// send makes the request until an answer is about more than an attempt, or the allowance of ctx is used up. maybe reports that an attempt whose answer is not known to be an
+// answer of the store may have been applied.
 func (s *s3Store) send(ctx context.Context, q request) (r reply, maybe bool, err error) {
+	ctx, done := WithAllowance(ctx, len(q.body))
+	defer done()
 	for n := 0; ; n++ {
 		var sent bool
 		r, sent, err = s.once(ctx, q)
@@ -88,31 +94,23 @@ func (s *s3Store) send(ctx context.Context, q request) (r reply, maybe bool, err
 			return r, maybe, nil
 		}
 		maybe = maybe || err != nil && sent || err == nil && r.status >= 500
-		if err = r.failed(err); errors.Is(err, ErrTooLarge) || n+1 == s.attempts || n > 0 && errors.Is(err, errStalled) {
+		if err = r.failed(err); errors.Is(err, ErrTooLarge) || !pause(ctx, s.pause, n) {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+				err = errors.Join(cause, err)
+			}
 			return reply{}, maybe, err
-		}
-		wait := min(s.pause<<n, pauseMost)
-		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return reply{}, maybe, errors.Join(ctx.Err(), err)
 		}
 	}
 }
 
-var errStalled = errors.New("the object store did not answer in time")
-
 // once makes the request once. sent reports whether any of it may have reached the store.
 func (s *s3Store) once(ctx context.Context, q request) (r reply, sent bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return reply{}, false, err
+	if ctx.Err() != nil {
+		return reply{}, false, context.Cause(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	allow := func(size int64) time.Duration { return s.limit + time.Duration(size/slowest)*time.Second }
-	timer := time.AfterFunc(allow(int64(len(q.body))), func() { cancel(errStalled) })
+	timer := time.AfterFunc(requestTime+timeFor(int64(len(q.body))), func() { cancel(errStalled) })
 	defer timer.Stop()
 	var got atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { got.Store(true) }}
@@ -131,7 +129,8 @@ func (s *s3Store) once(ctx context.Context, q request) (r reply, sent bool, err 
 		if resp.ContentLength > most && q.method != http.MethodHead {
 			return reply{}, true, fmt.Errorf("%w: %d bytes", ErrTooLarge, resp.ContentLength)
 		}
-		timer.Reset(allow(max(resp.ContentLength, 0)))
+		extend(ctx, max(resp.ContentLength, 0))
+		timer.Reset(requestTime + timeFor(max(resp.ContentLength, 0)))
 		r.body, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
 		if err == nil && int64(len(r.body)) > most {
 			err = ErrTooLarge

@@ -30,18 +30,11 @@ type s3Store struct {
 	signer   *v4.Signer
 	client   *http.Client
 
-	attempts int           // of one call
-	pause    time.Duration // after the first one; it doubles
-	limit    time.Duration // of one request, to which the time for its bytes is added
+	pause time.Duration // before a request is repeated; it doubles
 }
 
 // markHeader is the metadata that holds the mark of a write.
 const markHeader = "X-Amz-Meta-Rw-Write"
-
-const (
-	slowest   = 64 << 10 // bytes per second of which a request is given time
-	pauseMost = 5 * time.Second
-)
 
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
@@ -49,7 +42,7 @@ var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 func openS3(text string) (*s3Store, error) {
 	u, err := url.Parse(text)
 	if err != nil { // it holds the text
-		return nil, errors.New("the address of the object store is malformed; use s3://bucket/prefix?endpoint=https://host")
+		return nil, address("the address of the object store is malformed; use s3://bucket/prefix?endpoint=https://host")
 	}
 	q := u.Query()
 	endpoint, region := q.Get("endpoint"), q.Get("region")
@@ -58,13 +51,13 @@ func openS3(text string) (*s3Store, error) {
 	prefix := strings.Trim(u.Path, "/")
 	switch {
 	case u.User != nil:
-		return nil, errors.New("the address of the object store holds credentials; put them into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		return nil, address("the address of the object store holds credentials; put them into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	case !bucketName.MatchString(u.Host):
-		return nil, errors.New("the address of the object store names no bucket; use s3://bucket/prefix?endpoint=https://host")
+		return nil, address("the address of the object store names no bucket; use s3://bucket/prefix?endpoint=https://host")
 	case len(q) > 0 || u.Fragment != "":
-		return nil, errors.New("the address of the object store may have the parameters endpoint and region only")
+		return nil, address("the address of the object store may have the parameters endpoint and region only")
 	case prefix != "" && CheckKey(prefix) != nil:
-		return nil, fmt.Errorf("the prefix in the address of the object store: %w", CheckKey(prefix))
+		return nil, fmt.Errorf("%w: the prefix in the address of the object store: %w", ErrAddress, CheckKey(prefix))
 	}
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
 		if region == "" {
@@ -75,7 +68,7 @@ func openS3(text string) (*s3Store, error) {
 		region = "us-east-1"
 	}
 	s := &s3Store{
-		region: region, attempts: 5, pause: 200 * time.Millisecond, limit: 30 * time.Second,
+		region: region, pause: 200 * time.Millisecond,
 		keys: aws.Credentials{
 			AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN"),
 		},
@@ -85,7 +78,7 @@ func openS3(text string) (*s3Store, error) {
 		s.prefix = prefix + "/"
 	}
 	if s.keys.AccessKeyID == "" || s.keys.SecretAccessKey == "" {
-		return nil, errors.New("credentials of the object store are absent; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		return nil, address("credentials of the object store are absent; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	}
 	if s.endpoint, err = bucketAt(endpoint, u.Host, region); err != nil {
 		return nil, err
@@ -97,6 +90,8 @@ func openS3(text string) (*s3Store, error) {
 	s.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return s, nil
 }
+
+func address(text string) error { return fmt.Errorf("%w: %s", ErrAddress, text) }
 
 // bucketAt is the address of a bucket: at the endpoint, in its path, unless the endpoint says with {bucket} where it goes.
 func bucketAt(endpoint, bucket, region string) (*url.URL, error) {
@@ -111,7 +106,7 @@ func bucketAt(endpoint, bucket, region string) (*url.URL, error) {
 	}
 	u, err := url.Parse(strings.ReplaceAll(endpoint, "{bucket}", bucket))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("the endpoint of the object store is malformed; use endpoint=https://host, without credentials")
+		return nil, address("the endpoint of the object store is malformed; use endpoint=https://host, without credentials")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	return u, nil
@@ -157,6 +152,8 @@ func (s *s3Store) put(ctx context.Context, key string, data []byte, condition, e
 	if err := checkWrite(key, len(data)); err != nil {
 		return "", err
 	}
+	ctx, done := WithAllowance(ctx, len(data))
+	defer done()
 	mark := rand.Text()
 	header := map[string]string{condition: etag, markHeader: mark, "Content-Type": "application/octet-stream"}
 	r, maybe, err := s.send(ctx, request{method: http.MethodPut, key: key, header: header, body: data})
@@ -202,7 +199,7 @@ func (s *s3Store) mine(ctx context.Context, key, mark string, data []byte, byCon
 // uncertain is the error of a write one of whose attempts had no answer. Of the errors afterwards only the end of ctx is wrapped: a condition that did not hold then
 // says nothing.
 func uncertain(ctx context.Context, key string, causes ...error) error {
-	return errors.Join(fmt.Errorf("%w: %s: an attempt had no answer; afterwards: %v", ErrUncertain, key, errors.Join(causes...)), ctx.Err())
+	return errors.Join(fmt.Errorf("%w: %s: an attempt had no answer; afterwards: %v", ErrUncertain, key, errors.Join(causes...)), context.Cause(ctx))
 }
 
 func (s *s3Store) Delete(ctx context.Context, key string) error {

@@ -1,7 +1,6 @@
 package object
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -260,42 +258,6 @@ func TestNoAnswerAtAll(t *testing.T) {
 	}
 	if err := s.Delete(ctx, "a"); !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, ErrUncertain) {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestStalledStore: a store that does not answer, or not to the end, holds no call longer than the limit of a request, nor after the context is over.
-func TestStalledStore(t *testing.T) {
-	for _, begin := range []bool{false, true} {
-		over := make(chan struct{})
-		arrived := make(chan struct{}, 100)
-		s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if begin {
-				w.Header().Set("Content-Length", "10")
-				w.Write([]byte("12345"))
-				w.(http.Flusher).Flush()
-			}
-			arrived <- struct{}{}
-			<-over
-		}))
-		t.Cleanup(func() { close(over) })
-		stop, cancel := context.WithCancel(ctx)
-		go func() {
-			<-arrived
-			cancel()
-		}()
-		if _, err := s.PutIfAbsent(stop, "a", nil); !errors.Is(err, ErrUncertain) || !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
-		s.limit = time.Millisecond
-		if _, err := s.PutIfAbsent(ctx, "a", nil); !errors.Is(err, ErrUncertain) && !strings.Contains(err.Error(), "in time") {
-			t.Errorf("%v", err)
-		}
-		for len(arrived) > 0 {
-			<-arrived
-		}
-		if _, _, err := s.Get(ctx, "a"); err == nil || !strings.Contains(err.Error(), "in time") || len(arrived) > 2 {
-			t.Errorf("%v after %d requests", err, len(arrived))
-		}
 	}
 }
 

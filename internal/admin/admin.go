@@ -187,7 +187,7 @@ func (c *Call) forGood() error {
 	if c.Engine.Disk.Staging == nil {
 		return nil
 	}
-	return c.Engine.Disk.Staging.Sync()
+	return c.Engine.SyncSlots()
 }
 
 // tempName is a name in staging/ for a file that takes the place of another

@@ -51,6 +51,7 @@ func newChecker(s *Store, deep bool, meter Meter) *checker {
 func (c *checker) run(ctx context.Context) error {
 	if c.Engine.Behind != nil {
 		c.Engine.Behind.Drain() // what cannot be settled is told by what is looked at
+		c.Engine.FlushCopies()
 	}
 	if c.Engine.Disk.State != nil {
 		for _, step := range []func() error{c.journal, c.meta, c.staging, c.parts, c.files} {
@@ -171,7 +172,7 @@ func (c *checker) staging() error {
 		return err
 	}
 	for _, name := range stale {
-		c.problem("stale_staging", "staging/"+name, 0, "a dead writer left it; the next open completes or removes it")
+		c.problem("stale_staging", name, 0, "a dead writer left it; the next open completes or removes it")
 	}
 	return nil
 }

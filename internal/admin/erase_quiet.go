@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -103,50 +105,50 @@ func (e *eraser) cameBetween() (came bool, err error) {
 }
 
 // left are the slots in which recovery left a version that could not reach
-// history.
-func (e *eraser) left() (names []string) {
-	e.Engine.Unkept.Range(func(name, _ any) bool {
-		names = append(names, name.(string))
+// history, by their labels.
+func (e *eraser) left() map[string]publish.Slot {
+	slots := map[string]publish.Slot{}
+	e.Engine.Unkept.Range(func(label, slot any) bool {
+		slots[label.(string)] = slot.(publish.Slot)
 		return true
 	})
-	slices.Sort(names)
-	return names
+	return slots
 }
 
 // slotsInUse lists the slots that commits use.
 func (e *eraser) slotsInUse() ([]string, error) {
 	held, err := e.Engine.HeldSlots()
 	left := e.left()
-	return slices.DeleteFunc(held, func(name string) bool { return slices.Contains(left, name) }), err
+	return slices.DeleteFunc(held, func(label string) bool { return left[label].Name != "" }), err
 }
 
 // slots erases versions that were left in slots. Only files that were made as slots are written over; another
 // file in a slot has become a version, and a commit that is in progress is waited
 // for by the next round.
 func (e *eraser) slots(ctx context.Context) error {
-	dir := e.Engine.Disk.Staging
 	var list []erasure
-	for _, name := range e.left() {
-		_, ino, _ := publish.ParseSlot(name)
-		st, err := dir.Lstat(name)
+	left := e.left()
+	for _, label := range slices.Sorted(maps.Keys(left)) {
+		slot := left[label]
+		st, err := slot.Dir.Lstat(slot.Name)
 		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		hit, err := e.holds(dir, name)
-		if err != nil || !hit || st.Ino != ino || st.Nlink > 1 {
+		hit, err := e.holds(slot.Dir, slot.Name)
+		if err != nil || !hit || st.Ino != slot.Ino || st.Nlink > 1 {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		x, err := e.removal("staging", "staging", dir, name)
+		x, err := e.removal("staging", strings.TrimSuffix(label, "/"+slot.Name), slot.Dir, slot.Name)
 		if err != nil {
 			return err
 		}
-		x.apply = func() error { return e.zero(name) }
+		x.apply = func() error { return zero(slot) }
 		list = append(list, x)
 	}
 	return e.carry(ctx, list)
@@ -155,9 +157,8 @@ func (e *eraser) slots(ctx context.Context) error {
 // zero writes over a slot before it is removed.
 //
 //	write NULs…  fsync  ftruncate(0)  fsync  unlinkat
-func (e *eraser) zero(name string) error {
-	dir := e.Engine.Disk.Staging
-	f, err := dir.Open(name, fsx.Write, 0)
+func zero(slot publish.Slot) error {
+	f, err := slot.Dir.Open(slot.Name, fsx.Write, 0)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (e *eraser) zero(name string) error {
 			return err
 		}
 	}
-	for _, step := range []func() error{f.Sync, func() error { return f.Truncate(0) }, f.Sync, func() error { return dir.Remove(name) }} {
+	for _, step := range []func() error{f.Sync, func() error { return f.Truncate(0) }, f.Sync, slot.Remove} {
 		if err := step(); err != nil {
 			return err
 		}

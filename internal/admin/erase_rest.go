@@ -60,7 +60,7 @@ func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, strin
 
 // ownPlaces are files that have an eraser of their own, or that hold nothing
 // that anyone wrote.
-var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|manifests/.+|observe/index|observe/snapshots/[^/]+\.index|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|manifests/.+|observe/index|observe/snapshots/[^/]+\.index|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
 // rest writes over the secret in everything else: archived handoffs, what is
 // in quarantine, files that strangers left, the journal of the Python
@@ -185,7 +185,7 @@ func renameAway(dir fsx.Dir, name, to string) error {
 }
 
 // untouched are files that no eraser looks into.
-var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
 // whatIsLeft looks at what no round has looked at and, when the last round
 // still found something, at everything once more.

@@ -207,6 +207,66 @@ func (s *Store) Save(r io.Reader, size int64, sha string) error {
 	return sub.Sync()
 }
 
+// Copy is an object that readers find and that may not be durable yet: it is after
+// Sync of File, then SyncDir.
+type Copy struct {
+	File fsx.File
+	of   *Store
+	sha  string
+	made bool
+}
+
+// Copy is Save without its flushes.
+//
+//	openat(aa, sha.tmp)  write…  renameat(sha.tmp, sha)
+func (s *Store) Copy(r io.Reader, size int64, sha string) (*Copy, error) {
+	c := &Copy{of: s, sha: sha}
+	sub, done, err := s.sub(sha, true)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
+		if c.File, err = sub.Open(sha, fsx.Read, 0); err == nil {
+			err = c.File.Chmod(0o600) // a new ctime: a sweep that was stopped leaves it
+		}
+		return c, err
+	}
+	d, err := s.Draft(sha)
+	if err != nil {
+		return nil, err
+	}
+	if err = copyChecked(d.File, r, sha); err == nil {
+		err = d.sub.Rename(d.tmp, d.sub, sha)
+	}
+	if err != nil {
+		d.Discard()
+		return nil, err
+	}
+	d.done()
+	c.File, c.made = d.File, true
+	return c, nil
+}
+
+// Dir names the directory of the object; copies in one share a flush.
+func (c *Copy) Dir() string { return c.sha[:2] }
+
+// SyncDir makes the name of the object durable.
+func (c *Copy) SyncDir() error { return c.of.syncDirOf(c.sha) }
+
+// Remove removes the object, unless it was there before.
+func (c *Copy) Remove() error {
+	if !c.made {
+		return nil
+	}
+	sub, done, err := c.of.sub(c.sha, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return sub.Remove(c.sha)
+}
+
 // Draft is an object that is being made, under a temporary name.
 type Draft struct {
 	File fsx.File
@@ -318,8 +378,10 @@ func (s *Store) RemoveDrafts() error {
 }
 
 // SyncDir makes the name of an object durable.
-func (d *Draft) SyncDir() error {
-	sub, done, err := d.of.sub(d.sha, false)
+func (d *Draft) SyncDir() error { return d.of.syncDirOf(d.sha) }
+
+func (s *Store) syncDirOf(sha string) error {
+	sub, done, err := s.sub(sha, false)
 	if err != nil {
 		return err
 	}

@@ -88,9 +88,6 @@ func (s *Engine) dropSlot(m *Mutation) {
 		return
 	}
 	if m.ch != nil && m.ch.Displaced && s.keep(spent{slot: m.Slot.Slot, old: m.Prev.SHA, check: true}) == nil {
-		if m.Slot.Mark != nil {
-			m.Slot.Mark.Remove()
-		}
 		return
 	}
 	m.Slot.Drop()

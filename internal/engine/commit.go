@@ -93,7 +93,7 @@ type Commit struct {
 	StageNow string
 	unlock   func()
 	sharing  func()             // keeps sweeps of history out until the row is written; nil: nobody is kept out
-	refilled func()             // waits for the slots that are made beside it; nil: none are
+	refilled []func()           // wait for the slots that are made beside it
 	newDirs  []string           // directories that the row says it makes, outermost first
 	made     []madeDir          // those that it made
 	ways     []*Mutation        // lead to directories that it makes for themselves
@@ -112,7 +112,6 @@ type Commit struct {
 	Rec      *journal.Record    // once written
 	Replayed *journal.Record    // the commit that the idempotency key had done
 	Ended    bool               // nothing is left to do
-	links    bool               // slots of staging/ hold symbolic links, which its flush makes durable
 	handed   bool               // settling was handed to the background
 	counted  bool               // counted in until release, because it has spooled
 	Diff     string             // of a dry run, or when it is asked for
@@ -249,8 +248,8 @@ func (c *Commit) Release() {
 		closeAll(c.Handles)
 		c.dirs.Close()
 	}
-	if c.refilled != nil {
-		c.refilled()
+	for _, wait := range c.refilled {
+		wait()
 	}
 	if c.unlock != nil {
 		c.unlock()

@@ -37,10 +37,10 @@ type Engine struct {
 
 	History   *blob.Store
 	lingering lingering
-	volume    VolumeFlush
+	copies    copies
 	Behind    *behind
 	Heads     *heads
-	slots     *publish.Slots
+	slotDirs  slotDirs
 	written   written
 	limit     int // of descriptors
 	limitOnce sync.Once
@@ -51,7 +51,7 @@ type Engine struct {
 	Poisoned    atomic.Bool
 	doubt       doubt         // what a failed flush had left when the store was opened
 	ways        written       // inodes of the directories that are known to be durable
-	Unkept      sync.Map      // names of slots that hold the only copy of a version
+	Unkept      sync.Map      // slots that hold the only copy of a version, by their labels
 	closed      Meta          // as it was when the store was opened
 	Sweeping    sync.Mutex    // one sweep of history at a time
 	pruned      atomic.Uint64 // counts the sweeps
@@ -100,7 +100,6 @@ type disk struct {
 	locks   fsx.Dir
 	Index   fsx.Dir
 	lockf   fsx.File // the journal's lock and shared header
-	dev     uint64   // file system of staging/
 	Size    int64    // of the file system of the state directory; 0 where unknown
 
 	stateName string

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -53,14 +54,20 @@ func (m *Mutation) holdsBytes() bool {
 // flush of a file commits the journal of the file system: side by side the two
 // would commit it twice. Or, where one flush of the whole file system may take the place of several,
 //
-//	syncfs(staging/)  [fsync of what is on another file system]
+//	syncfs(slots)
 func (c *Commit) flushStaged() error {
 	if c.s.Opts.Sync == SyncOff {
 		return nil
 	}
-	c.refilled = c.s.slots.Ahead()
+	dirs := c.slotDirs()
+	for _, d := range dirs {
+		if wait := d.slots.Ahead(); wait != nil {
+			c.refilled = append(c.refilled, wait)
+		}
+	}
 	c.writeOut()
-	var here []fsx.File // on the file system of the state directory
+	var here []fsx.File
+	linked := map[*slotDir]bool{} // directories whose slots hold new links
 	// A file must not reach a directory that a power cut may take.
 	parents := &settlement{}
 	for _, d := range c.made {
@@ -86,16 +93,16 @@ func (c *Commit) flushStaged() error {
 			flushes = append(flushes, m.Prev.File.Sync)
 		}
 		switch {
-		case !m.holdsBytes() || m.isLent() || m.Link(): // a link with its directory
-		case m.Slot.Mark != nil:
-			flushes = append(flushes, m.Slot.File.Sync)
-		default:
+		case m.Slot != nil && m.Link():
+			linked[m.Slot.in] = true
+		case m.holdsBytes() && !m.isLent():
 			here = append(here, m.Slot.File)
 		}
 	}
-	staging := c.s.Disk.Staging
-	if c.links {
-		flushes = append(flushes, func() error { return c.s.SyncDir(staging) })
+	for _, d := range dirs {
+		if linked[d] {
+			flushes = append(flushes, func() error { return c.s.SyncDir(d.dir) })
+		}
 	}
 	each := make([]func() error, 0, len(here))
 	for _, f := range here {
@@ -106,10 +113,10 @@ func (c *Commit) flushStaged() error {
 	}
 	count := len(each)
 	if len(here) >= batchFrom {
-		each = c.s.either(func() error { return staging.SyncFiles(here) }, each)
+		each = c.s.either(func() error { return c.s.Disk.Staging.SyncFiles(here) }, each)
 	}
-	if c.s.Opts.FlushVolume && count >= volumeFrom {
-		each = c.s.either(func() error { return c.s.volume.Flush(staging) }, each)
+	if c.s.Opts.FlushVolume && count >= volumeFrom && len(dirs) == 1 {
+		each = c.s.either(func() error { return dirs[0].volume.Flush(dirs[0].dir) }, each)
 	}
 	if err := c.s.Together(append(each, flushes...)...); err != nil {
 		return err
@@ -118,6 +125,16 @@ func (c *Commit) flushStaged() error {
 		return err
 	}
 	return c.flushWays()
+}
+
+// slotDirs are the directories in which the commit has slots.
+func (c *Commit) slotDirs() (list []*slotDir) {
+	for _, m := range c.Muts {
+		if m.Slot != nil && !slices.Contains(list, m.Slot.in) {
+			list = append(list, m.Slot.in)
+		}
+	}
+	return list
 }
 
 // isLent reports whether the file of the slot is flushed with others of its commit.

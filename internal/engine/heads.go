@@ -130,7 +130,7 @@ func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 		return // another program is faster, or there are no descriptors
 	}
 	if st, err := f.Stat(); err == nil && st.Size == h.size && m.How != publish.Append && m.How != publish.InPlace && m.Source == nil &&
-		st.Dev == s.Disk.dev && st.Ino == m.stageSt.Ino && st.Mtime == m.stageSt.Mtime {
+		st.Dev == s.slotDirs.home.at.Dev && st.Ino == m.stageSt.Ino && st.Mtime == m.stageSt.Mtime {
 		h.mtime = st.Mtime
 	}
 	h.file = f
@@ -249,12 +249,13 @@ func (h *heads) turn() (more bool) {
 	h.sweep, h.now = false, false
 	h.mu.Unlock()
 	h.copyAll(before)
+	h.s.FlushCopies()
 	if sweep {
 		h.s.pruneNow()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	more = len(h.waiting) > 0 || h.sweep
+	more = len(h.waiting) > 0 || h.sweep || h.s.copies.any()
 	h.running, h.turns = more, h.turns+1
 	h.cond.Broadcast()
 	return more
@@ -262,6 +263,7 @@ func (h *heads) turn() (more bool) {
 
 // Drain returns when everything that waits now was copied, or cannot be.
 func (h *heads) Drain() {
+	h.s.FlushCopies()
 	if h.s.Seam.InTurn {
 		h.copyAll(time.Now())
 		return
@@ -286,6 +288,13 @@ func (h *heads) close() {
 		h.hurry(false)
 		h.cond.Wait()
 	}
+}
+
+// flushSoon has the copies of versions flushed with the next turn.
+func (h *heads) flushSoon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.start()
 }
 
 // sweepSoon has the bounds of history applied.

@@ -25,11 +25,8 @@ type lingerer struct {
 }
 
 // linger keeps the slot where another program may still write to its file, or
-// has done so since it was copied. Nothing would lead to a slot beside a target.
+// has done so since it was copied.
 func (s *Engine) linger(x spent, f fsx.File, was fsx.Stat) bool {
-	if x.slot.Dir != s.Disk.Staging {
-		return false
-	}
 	if !f.InUse() {
 		now, err := f.Stat()
 		if err == nil && now.Size == was.Size && now.Mtime == was.Mtime {
@@ -69,7 +66,7 @@ func (s *Engine) lookAgainAt(x lingerer) {
 		return
 	}
 	defer f.Close()
-	if f.InUse() {
+	if f.InUse() && s.slotDirs.has(x.slot.Dir) { // nothing would lead to a slot elsewhere
 		s.lingering.add(x)
 		return
 	}

@@ -76,9 +76,6 @@ const (
 // directory: the group of a set-group-id directory and its default ACL. Both
 // are missing because the file was made in a slot.
 func (m *Mutation) newMetadata() error {
-	if m.Slot.Mark != nil {
-		return nil
-	}
 	if m.Private {
 		return m.Slot.File.Chmod(0o600)
 	}

@@ -492,7 +492,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.How), PrevID: m.Prev.id(),
 		PaySHA256: m.paySHA, PayBytes: m.PayBytes,
 	}
-	if m.Prev.Exists && (m.Perm != nil || m.Prev.Link()) && m.Mode != m.Prev.Stat.Mode {
+	if m.Prev.Exists && m.Mode != m.Prev.Stat.Mode {
 		row.PrevMode = m.Prev.Stat.Mode
 	}
 	if m.Target.Path != m.Path {
@@ -509,7 +509,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 	}
 	row.Base = m.Base
 	if m.Slot != nil && !m.Unchanged() {
-		row.Slot, row.Beside = m.Slot.Name, m.Slot.Mark != nil
+		row.Slot, row.SlotDir = m.Slot.Name, m.Slot.in.path
 	}
 	return row, nil
 }

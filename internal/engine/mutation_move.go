@@ -40,7 +40,7 @@ func (m *Mutation) stageMove(c *Commit) error {
 	if err != nil {
 		return err
 	}
-	if from.Dev != to.Dev {
+	if !from.SameVolume(to) {
 		return fault.New(fault.CrossDevice)
 	}
 	if !m.Prev.Exists {

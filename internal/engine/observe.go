@@ -235,8 +235,12 @@ func (s *Engine) lockPaths(ctx context.Context, wait time.Duration, what string,
 }
 
 // Own reports whether an entry of the workspace belongs to the store: the state
-// directory, also that of another store, or a slot beside its target.
+// directory, also that of another store, a directory of slots, or a slot that an
+// early version made beside its target.
 func (s *Engine) Own(name string, st fsx.Stat) bool {
+	if relpath.IsSlots(name) {
+		return true
+	}
 	if st.Kind == fsx.Directory {
 		return st.SameFile(s.Disk.stateStat) || relpath.ProtectedName(name, s.Tree.Rules.Protected)
 	}

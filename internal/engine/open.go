@@ -9,7 +9,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
-	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -51,7 +50,7 @@ func (s *Engine) openParts() error {
 	}
 	s.Disk.stateStat = id
 	s.Tree.Guard = func(st fsx.Stat) error {
-		if st.SameFile(id) {
+		if st.SameFile(id) || s.slotDirs.is(st) {
 			return relpath.ErrProtected
 		}
 		return nil
@@ -80,11 +79,11 @@ func (s *Engine) openParts() error {
 		s.History = blob.New(history)
 	}
 	if s.Disk.Staging != nil {
-		st, err := s.Disk.Staging.Stat()
-		if err != nil {
+		home := &s.slotDirs.home
+		home.dir = s.Disk.Staging
+		if home.at, err = home.dir.Stat(); err != nil {
 			return err
 		}
-		s.Disk.dev = st.Dev
 	}
 	if vol, err := s.Disk.State.Volume(); err == nil {
 		s.Disk.Size = vol.Size
@@ -199,12 +198,7 @@ func (s *Engine) startWriter() error {
 	if err := unlessTimeout(s.Alone("open", s.ignoreSelf)); err != nil {
 		return err
 	}
-	s.slots = &publish.Slots{Dir: s.Disk.Staging, Writer: s.Writer, Set: s.Seam.Slots, InTurn: s.Seam.InTurn, Sync: func(d fsx.Dir) error {
-		if s.Opts.Sync == SyncOff {
-			return nil
-		}
-		return s.SyncDir(d)
-	}}
+	s.slotDirs.home.slots = s.newSlots(s.Disk.Staging)
 	calls, unlive, err := lock.Register(s.Disk.locks, s.Writer)
 	if s.unlive = unlive; s.StatePlace != "" { // in a simulation no time passes
 		s.calls = calls
@@ -227,11 +221,13 @@ const IgnoreName = ".gitignore"
 
 // ignoreSelf keeps the state directory out of the user's repository without
 // touching the user's .gitignore.
-func (s *Engine) ignoreSelf() error {
-	if data, err := durable.ReadFile(s.Disk.State, IgnoreName, MetaLimit); err == nil && strings.Contains(string(data), "*") {
+func (s *Engine) ignoreSelf() error { return ignoreIn(s.Disk.State) }
+
+func ignoreIn(dir fsx.Dir) error {
+	if data, err := durable.ReadFile(dir, IgnoreName, MetaLimit); err == nil && strings.Contains(string(data), "*") {
 		return nil
 	}
-	return durable.WriteFile(s.Disk.State, IgnoreName, []byte("*\n"), 0o600)
+	return durable.WriteFile(dir, IgnoreName, []byte("*\n"), 0o600)
 }
 
 // openJournal reads the journal from the last snapshot of the index to its
@@ -361,6 +357,7 @@ func (s *Engine) shut() error {
 	if s.Heads != nil {
 		s.Heads.close()
 	}
+	s.copies.close()
 	var first error
 	keep := func(err error) {
 		if first == nil {
@@ -370,9 +367,7 @@ func (s *Engine) shut() error {
 	if s.Behind != nil {
 		s.Behind.stop()
 	}
-	if s.slots != nil && s.lost.Load() == nil {
-		s.slots.Close()
-	}
+	s.slotDirs.close(s.lost.Load() != nil)
 	if s.Log != nil {
 		keep(s.Log.Close())
 	}
@@ -399,6 +394,7 @@ func (s *Engine) CloseDirs() {
 	if s.Disk.above != nil && s.Disk.above != s.Disk.Root {
 		s.Disk.above.Close()
 	}
+	s.slotDirs.closeDirs()
 	for _, d := range []fsx.Dir{s.Disk.Index, s.Disk.locks, s.Disk.Staging, s.Disk.journal, s.Disk.State, s.Disk.Root} {
 		if d != nil {
 			d.Close()

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -52,10 +51,6 @@ func (r *Report) Warn(reason string) {
 // TempSuffix ends the name of a file in staging/ that no commit uses.
 const TempSuffix = ".tmp"
 
-// besideMark begins the content of a slot that says where the slot beside a
-// target is; the path of the target follows.
-const besideMark = "resilientwrite: staged beside "
-
 // recover completes what dead writers left, then removes their slots. One
 // process does so at a time; where another one takes too long, the commits are
 // completed by the next writer of their paths.
@@ -79,7 +74,10 @@ func (s *Engine) recover(ctx context.Context) error {
 		return err
 	}
 	if s.doubt.left = blocked != nil; blocked == nil {
-		s.renewWitness()
+		s.renewWitness(s.Disk.Staging)
+		if err := unlessTimeout(s.Alone("open", s.tidySlotDirs)); err != nil {
+			return err
+		}
 	}
 	return s.forgetDead()
 }
@@ -108,14 +106,19 @@ func isTimeout(err error) bool {
 // dies later may have added a row that was not seen, so its slots stay.
 func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report) (blocked, err error) {
 	alive := aliveness{s: s}
-	names, err := s.Disk.Staging.Names()
+	var found []foundSlots
+	err = s.eachSlotDir(func(d *slotDir) error {
+		names, err := d.dir.Names()
+		for _, name := range names {
+			if _, err := alive.of(writerOf(name)); err != nil {
+				return err
+			}
+		}
+		found = append(found, foundSlots{d, names})
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	for _, name := range names {
-		if _, err := alive.of(writerOf(name)); err != nil {
-			return nil, err
-		}
 	}
 	if err := s.Log.Settle(ctx); err != nil { // also rows that their writer did not live to flush
 		return nil, err
@@ -160,8 +163,22 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 			return nil, err
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return left[writerOf(name)] })
-	return blocked, s.sweepSlots(names, &alive, out)
+	for _, x := range found {
+		x.names = slices.DeleteFunc(x.names, func(name string) bool { return left[writerOf(name)] })
+		if err := s.sweepSlots(x, &alive, out); err != nil {
+			return nil, err
+		}
+	}
+	if s.FlushCopies() != nil {
+		out.Warn(warnHistorySkipped)
+	}
+	return blocked, nil
+}
+
+// foundSlots are the names in a directory of slots.
+type foundSlots struct {
+	in    *slotDir
+	names []string
 }
 
 // finishAtOnce is how many mutations recovery completes together at most. Each
@@ -220,18 +237,18 @@ func (a *aliveness) of(writer string) (bool, error) {
 // sweepSlots removes the slots of dead writers. Every row that names one was
 // judged, so what a slot holds besides the file that was made for it is a
 // previous version that has not reached history.
-func (s *Engine) sweepSlots(names []string, alive *aliveness, out *Report) error {
-	w, err := s.witness()
+func (s *Engine) sweepSlots(found foundSlots, alive *aliveness, out *Report) error {
+	w, err := witnessIn(found.in.dir)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range found.names {
 		_, ino, ok := publish.ParseSlot(name)
 		temp := strings.HasSuffix(name, TempSuffix)
 		if !ok && !temp {
 			continue // no name of ours: it stays
 		}
-		if _, left := s.Unkept.Load(name); left {
+		if _, left := s.Unkept.Load(found.in.label(name)); left {
 			continue // the only copy of a version
 		}
 		if live, err := alive.of(writerOf(name)); err != nil || live {
@@ -240,7 +257,8 @@ func (s *Engine) sweepSlots(names []string, alive *aliveness, out *Report) error
 			}
 			continue
 		}
-		slot := publish.Slot{Dir: s.Disk.Staging, Name: name, Ino: ino, Copied: w == witnessCopied, Is: isEmpty}
+		slot := found.in.slot(name)
+		slot.Copied, slot.Is = w == witnessCopied, isEmpty
 		if err := s.sweepSlot(slot, temp || ino == 0, out); err != nil {
 			return err
 		}
@@ -268,37 +286,6 @@ func (s *Engine) sweepSlot(slot publish.Slot, temp bool, out *Report) error {
 	return slot.Remove()
 }
 
-// sweepBeside removes the slot beside a target of which a slot in the state
-// directory tells, or keeps the previous version that it holds. It is gone
-// durably before the one that tells of it.
-func (s *Engine) sweepBeside(mark publish.Slot) error {
-	data, err := durable.ReadFile(mark.Dir, mark.Name, MetaLimit)
-	if err != nil || !strings.HasPrefix(string(data), besideMark) {
-		return nil
-	}
-	target, err := s.LocateEntry(strings.TrimPrefix(string(data), besideMark))
-	if err != nil {
-		return nil
-	}
-	defer target.Close()
-	names, err := target.Parent.Names()
-	if err != nil {
-		return nil
-	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, besidePrefix+mark.Name) {
-			continue
-		}
-		slot := publish.Slot{Dir: target.Parent, Name: name, Ino: besideInode(name)}
-		if held, err := slot.Holds(); err == nil && held == publish.Other && !strings.HasSuffix(name, ".new") {
-			s.keep(spent{slot: slot, old: "?", check: true})
-			continue
-		}
-		slot.Remove()
-	}
-	return s.SyncDir(target.Parent)
-}
-
 // OwnStaging reports whether a name in staging/ is one that this package makes.
 func OwnStaging(name string) bool {
 	_, _, ok := publish.ParseSlot(name)
@@ -307,57 +294,53 @@ func OwnStaging(name string) bool {
 
 // HeldSlots lists the slots that a commit uses: those that hold something.
 func (s *Engine) HeldSlots() ([]string, error) {
-	names, err := s.Disk.Staging.Names()
-	if err != nil {
-		return nil, err
-	}
-	var held []string
-	for _, name := range names {
-		_, ino, ok := publish.ParseSlot(name)
-		if !ok {
-			continue
-		}
-		st, err := s.Disk.Staging.Lstat(name)
-		if err == nil && (st.Size > 0 || st.Ino != ino) {
-			held = append(held, name)
-		}
-	}
-	return held, nil
+	return s.heldSlots(func(string) (bool, error) { return true, nil })
 }
 
 // SlotsOfDead lists the slots that commits of dead writers use.
 func (s *Engine) SlotsOfDead() ([]string, error) {
-	names, err := s.HeldSlots()
-	if err != nil {
-		return nil, err
-	}
 	alive := aliveness{s: s}
-	var dead []string
-	for _, name := range names {
-		writer, _, ok := publish.ParseSlot(name)
-		if !ok {
-			continue
-		}
+	return s.heldSlots(func(writer string) (bool, error) {
 		live, err := alive.of(writer)
-		if err != nil {
-			return nil, err
+		return !live, err
+	})
+}
+
+func (s *Engine) heldSlots(of func(writer string) (bool, error)) (held []string, err error) {
+	err = s.eachSlotDir(func(d *slotDir) error {
+		names, err := d.dir.Names()
+		for _, name := range names {
+			writer, ino, ok := publish.ParseSlot(name)
+			if !ok {
+				continue
+			}
+			st, err := d.dir.Lstat(name)
+			if err != nil || st.Size == 0 && st.Ino == ino {
+				continue
+			}
+			if ok, err = of(writer); err != nil {
+				return err
+			} else if ok {
+				held = append(held, d.label(name))
+			}
 		}
-		if !live {
-			dead = append(dead, name)
-		}
-	}
-	return dead, nil
+		return err
+	})
+	return held, err
 }
 
 // forgetDead removes the liveness files of dead writers that left nothing.
 func (s *Engine) forgetDead() error {
-	names, err := s.Disk.Staging.Names()
+	busy := map[string]bool{s.Writer: true}
+	err := s.eachSlotDir(func(d *slotDir) error {
+		names, err := d.dir.Names()
+		for _, name := range names {
+			busy[writerOf(name)] = true
+		}
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	busy := map[string]bool{s.Writer: true}
-	for _, name := range names {
-		busy[writerOf(name)] = true
 	}
 	writers, err := lock.Writers(s.Disk.locks)
 	if err != nil {
@@ -400,13 +383,12 @@ func (s *Engine) countPending() error {
 // isPending reports whether a slot of the commit shows that it is not
 // published.
 func (s *Engine) isPending(rec *journal.Record) (bool, error) {
-	turns := turnsOf(rec)
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
 		if m.Slot == "" {
 			continue
 		}
-		slot, done, err := s.slotOf(turns, m)
+		slot, done, err := s.slotOf(m)
 		if err != nil {
 			return false, err
 		}
@@ -420,16 +402,15 @@ func (s *Engine) isPending(rec *journal.Record) (bool, error) {
 }
 
 // slotOf is the slot that a row names.
-func (s *Engine) slotOf(ts turns, m *journal.Mutation) (publish.Slot, func(), error) {
-	if !m.Beside {
-		_, ino, _ := publish.ParseSlot(m.Slot)
-		return publish.Slot{Dir: s.Disk.Staging, Name: m.Slot, Ino: ino}, func() {}, nil
+func (s *Engine) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
+	if m.Beside {
+		return s.slotBeside(m)
 	}
-	target, err := s.LocateEntry(slotPath(ts, m))
+	d, err := s.slotDirAt(m.SlotDir)
 	if err != nil {
 		return publish.Slot{}, nil, err
 	}
-	return publish.Slot{Dir: target.Parent, Name: m.Slot, Ino: besideInode(m.Slot)}, func() { target.Close() }, nil
+	return d.slot(m.Slot), func() {}, nil
 }
 
 // LeftBehind returns the newest commit of one of the paths when its writer died
@@ -531,10 +512,6 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 	if err := s.Log.Settle(ctx); err != nil {
 		return err
 	}
-	witness, err := s.witness()
-	if err != nil {
-		return err
-	}
 	var all []*finisher
 	held := 0
 	settle := func() error {
@@ -549,7 +526,7 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 		if _, ok := s.Rows.doubtful(rec.Seq); !ok { // another process has done it
 			continue
 		}
-		dead := &deadCommit{rec: rec, again: s.inDoubt(rec.Writer), witness: witness}
+		dead := &deadCommit{rec: rec, again: s.inDoubt(rec.Writer)}
 		for part := range slices.Chunk(rec.Muts, s.finishAtOnce()) {
 			if held > 0 && held+len(part) > s.finishAtOnce() {
 				if err := settle(); err != nil {
@@ -578,21 +555,22 @@ func (s *Engine) settleFinished(all []*finisher) error {
 		}
 	}
 	s.flushReplaced(all)
-	marks := false
+	var marks []fsx.Dir
 	for _, f := range all {
 		mark, err := f.empty()
 		if err != nil {
 			return err
 		}
-		marks = marks || mark
+		marks = append(marks, mark...)
 		if err := s.arrange(f.rec); err != nil {
 			return err
 		}
 	}
-	if marks && s.Opts.Sync != SyncOff {
-		if err := s.SyncDir(s.Disk.Staging); err != nil {
-			return err
-		}
+	if err := s.syncMarks(marks); err != nil {
+		return err
+	}
+	if s.FlushCopies() != nil {
+		all[0].out.Warn(warnHistorySkipped)
 	}
 	for _, f := range all {
 		if f.last {

@@ -15,11 +15,10 @@ import (
 
 // deadCommit is a commit of a dead writer.
 type deadCommit struct {
-	rec     *journal.Record
-	witness witness
-	again   bool                         // its writer saw a flush fail: what it published is published again
-	dirs    map[string]bool              // that it makes; nil: not listed yet
-	taken   map[string]*journal.Mutation // that take away a name; nil: not listed yet
+	rec   *journal.Record
+	again bool                         // its writer saw a flush fail: what it published is published again
+	dirs  map[string]bool              // that it makes; nil: not listed yet
+	taken map[string]*journal.Mutation // that take away a name; nil: not listed yet
 
 	turnings turns // names that it turns; nil: not listed yet
 	turned   bool  // what clears them is durable
@@ -113,19 +112,22 @@ func (f *finisher) flush(seen map[[2]uint64]bool) error {
 	return nil
 }
 
-// empty empties the slots. It reports whether their removal is to be durable.
-func (f *finisher) empty() (marks bool, err error) {
+// empty empties the slots. It returns the directories of those whose removal is to
+// be durable.
+func (f *finisher) empty() (marks []fsx.Dir, err error) {
 	for _, p := range f.parts {
 		if m := p.m; p.reason == "" && m.Class == "" && m.SHA256 != "" {
 			f.s.Heads.add(&head{sha: m.SHA256, size: m.Bytes, path: m.Identity(), rev: m.Rev, seq: f.rec.Seq})
 		}
 		mark, err := p.empty()
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		marks = marks || mark
+		if (mark || f.again) && p.ch != nil && p.ch.Slot.Dir != nil {
+			marks = append(marks, p.ch.Slot.Dir)
+		}
 	}
-	return marks || f.again, nil
+	return marks, nil
 }
 
 // recovered is one mutation of the commit.
@@ -134,7 +136,6 @@ type recovered struct {
 	m      *journal.Mutation
 	target *relpath.Target
 	source *relpath.Target // of a move
-	beside *relpath.Target // in the directory of the slot, where that is not the one of target
 	file   fsx.File        // what the slot holds, while it is the staged file
 	old    fsx.File        // of a write in place: the version before
 	// replaced is what the slot received from the workspace.
@@ -143,7 +144,9 @@ type recovered struct {
 	ch       *publish.Change
 	reason   string // why the file could not be placed
 	left     bool   // the slot holds the only copy of our version
-	cleared  bool   // the directory of target was flushed, and may be gone
+	in       *slotDir
+	witness  witness // of in
+	cleared  bool    // the directory of target was flushed, and may be gone
 }
 
 func (p *recovered) close() {
@@ -154,7 +157,6 @@ func (p *recovered) close() {
 	}
 	p.target.Close()
 	p.source.Close()
-	p.beside.Close()
 	if p.ch != nil {
 		p.ch.Close()
 	}
@@ -168,25 +170,35 @@ func (p *recovered) open() error {
 	if ch.How == publish.Replace && s.Rows.isOver(p.f.rec.Seq, m.Identity()) {
 		ch.How = publish.InPlace
 	}
-	ch.Slot = publish.Slot{Dir: s.Disk.Staging, Name: m.Slot, Copied: p.f.witness == witnessCopied, Is: p.isStaged}
-	if _, ch.Slot.Ino, _ = publish.ParseSlot(m.Slot); m.Beside {
-		if p.beside, err = s.LocateEntry(slotPath(p.f.turns(), m)); err != nil {
+	if p.in, err = s.slotDirAt(m.SlotDir); err != nil {
+		return err
+	}
+	if p.witness, err = witnessIn(p.in.dir); err != nil {
+		return err
+	}
+	ch.Slot = p.in.slot(m.Slot)
+	ch.Slot.Copied, ch.Slot.Is = p.witness == witnessCopied, p.isStaged
+	if !m.Beside { // where the name leads nowhere, the bytes are kept
+		p.ch = ch
+		if err := p.openBytes(); err != nil {
 			return err
 		}
-		ch.Slot.Dir, ch.Slot.Ino = p.beside.Parent, besideInode(m.Slot)
-	}
-	p.ch = ch // where the name leads nowhere, the bytes are kept
-	if err := p.openBytes(); err != nil {
-		return err
 	}
 	if p.target, err = s.LocateEntry(m.Identity()); err == nil && p.target.Linked && p.f.turns().over(m.Identity()) != nil {
 		err = publish.ErrForeign
 	}
 	if err != nil {
-		if p.file == nil {
+		if p.ch != nil && p.file == nil {
 			return p.foundGone(err)
 		}
 		return err
+	}
+	if m.Beside {
+		p.ch = ch
+		ch.Slot.Dir, ch.Slot.Ino = p.target.Parent, besideInode(m.Slot)
+		if err := p.openBytes(); err != nil {
+			return err
+		}
 	}
 	if m.From != "" {
 		if p.source, err = s.Locate(m.From); err != nil {
@@ -349,9 +361,9 @@ func (p *recovered) takeBack() error {
 }
 
 // witnessed reports whether a slot that is gone says that the mutation was
-// published. Where staging/ itself was removed, only the target can say so.
+// published. Where the directory of slots itself was removed, only the target can say so.
 func (p *recovered) witnessed() (bool, error) {
-	if p.f.witness != witnessGone {
+	if p.witness != witnessGone {
 		return true, nil
 	}
 	held, err := p.ch.Slot.Holds()
@@ -463,7 +475,9 @@ func (p *recovered) conflict(ctx context.Context) error {
 	s := p.f.s
 	if err := p.keepOurs(); err != nil {
 		p.left = true
-		s.Unkept.Store(p.m.Slot, true)
+		if !p.m.Beside {
+			s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
+		}
 		p.f.out.Warn(warnHistorySkipped)
 	}
 	p.f.out.Conflicts = append(p.f.out.Conflicts, p.found())
@@ -536,10 +550,7 @@ func (p *recovered) empty() (mark bool, err error) {
 		return false, err
 	}
 	if p.m.Beside {
-		if err := p.f.s.SyncDir(slot.Dir); err != nil {
-			return false, err
-		}
-		if err := p.f.s.Disk.Staging.Remove(besideMarkName(p.m.Slot)); err != nil && !IsAbsent(err) {
+		if err := p.f.s.forgetBeside(slot); err != nil {
 			return false, err
 		}
 	}

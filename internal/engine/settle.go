@@ -19,7 +19,7 @@ type settlement struct {
 	files   []fsx.File // whose bytes were written in place
 	dirs    []fsx.Dir  // that hold new names
 	slots   []spent
-	marks   bool // the removal of a slot is to be durable too
+	marks   []fsx.Dir // of slots whose removal is to be durable too
 	closers []io.Closer
 	spare   Spare // the right of the commit to the reserve
 	home    inode // of dirs, when that is one directory and all that is to be flushed
@@ -69,7 +69,7 @@ func (c *Commit) settlement() *settlement {
 	if c.clearing == len(c.Muts) {
 		t.dirs = nil
 	}
-	if len(t.dirs) == 1 && len(t.files) == 0 && !t.marks {
+	if len(t.dirs) == 1 && len(t.files) == 0 && len(t.marks) == 0 {
 		t.home = c.Muts[0].home
 	}
 	return t
@@ -84,10 +84,7 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 	x := spent{slot: m.Slot.Slot, rev: rev, path: m.Target.Path, seq: c.Rec.Seq}
 	switch m.How {
 	case publish.Append, publish.InPlace, publish.Move:
-		t.marks = true
-	}
-	if m.mark() != nil {
-		t.slots = append(t.slots, spent{slot: *m.mark()})
+		t.marks = append(t.marks, m.Slot.Dir)
 	}
 	if m.keepsOld() {
 		x.old, x.check = m.Prev.SHA, m.ch.Foreign
@@ -99,8 +96,6 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 	}
 	t.slots = append(t.slots, x)
 }
-
-func (m *Mutation) mark() *publish.Slot { return m.Slot.Mark }
 
 // keepsOld reports whether the slot holds a version that is to be kept. What an
 // append has replaced is the beginning of the new file, and not kept unless
@@ -122,7 +117,7 @@ func (t *settlement) flush(s *Engine) error {
 	}
 	var here, elsewhere []func() error // on the file system of the state directory, or not
 	add := func(st fsx.Stat, flush func() error) {
-		if st.Dev == s.Disk.dev {
+		if st.Dev == s.slotDirs.home.at.Dev {
 			here = append(here, flush)
 		} else {
 			elsewhere = append(elsewhere, flush)
@@ -147,7 +142,7 @@ func (t *settlement) flush(s *Engine) error {
 		}
 	}
 	if s.Opts.FlushVolume && len(here) >= volumeFrom {
-		here = s.either(func() error { return s.volume.Flush(s.Disk.Staging) }, here)
+		here = s.either(func() error { return s.slotDirs.home.volume.Flush(s.Disk.Staging) }, here)
 	}
 	return s.Together(append(here, elsewhere...)...)
 }
@@ -165,13 +160,17 @@ func (t *settlement) clean(s *Engine) (left bool) {
 		}
 	}
 	t.spare.End()
+	if s.copies.many() {
+		s.FlushCopies()
+	}
 	s.lookAgain(1)
 	s.Unsettled.done(t.of)
 	closeAll(t.closers)
 	return left
 }
 
-// keep moves the previous version that a slot holds into history.
+// keep moves the previous version that a slot holds into history. From another file
+// system it is copied, and the slot stays until the copy is flushed.
 func (s *Engine) keep(x spent) error {
 	f := x.held
 	if f == nil {
@@ -197,6 +196,9 @@ func (s *Engine) keep(x spent) error {
 			return err
 		}
 		sha = d.Hex()
+	}
+	if x.slot.Dir != s.Disk.Staging {
+		return s.copyAway(x, f, st, sha)
 	}
 	// Only a file that nobody else can still write to may become an object.
 	if st.Kind == fsx.Regular && st.Nlink == 1 && f.Unshared() {
@@ -348,7 +350,7 @@ func (b *behind) run() {
 // forget notes that commits are flushed. The removal of a mark is flushed last.
 func (b *behind) forget(batch []*settlement, marks bool) {
 	for _, t := range batch {
-		if t.marks && !marks {
+		if len(t.marks) > 0 && !marks {
 			continue
 		}
 		for _, p := range t.paths {
@@ -367,7 +369,7 @@ func (b *behind) settle(todo, batch []*settlement) error {
 	for _, t := range todo {
 		all.files = append(all.files, t.files...)
 		all.dirs = append(all.dirs, t.dirs...)
-		all.marks = all.marks || t.marks
+		all.marks = append(all.marks, t.marks...)
 	}
 	if err := all.flush(b.s); err != nil {
 		return err
@@ -378,10 +380,15 @@ func (b *behind) settle(todo, batch []*settlement) error {
 	for _, t := range batch {
 		t.clean(b.s)
 	}
-	if all.marks {
-		return b.s.SyncDir(b.s.Disk.Staging)
+	return b.s.syncMarks(all.marks)
+}
+
+// syncMarks makes the removal of marks durable.
+func (s *Engine) syncMarks(dirs []fsx.Dir) error {
+	if len(dirs) == 0 {
+		return nil
 	}
-	return nil
+	return s.syncDirs(dirs...)
 }
 
 // stop ends it where there was nothing to wait for, because the store is

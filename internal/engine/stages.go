@@ -506,8 +506,8 @@ func (c *Commit) settle(ctx context.Context) error {
 	if err := c.s.arrange(c.Rec); err != nil { // no slot is in a directory any more
 		return c.s.Poison(err)
 	}
-	if todo.marks && c.s.Opts.Sync == SyncFull {
-		if err := c.s.SyncDir(c.s.Disk.Staging); err != nil {
+	if c.s.Opts.Sync == SyncFull {
+		if err := c.s.syncMarks(todo.marks); err != nil {
 			return c.s.Poison(err)
 		}
 	}

@@ -4,17 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
-
-// besidePrefix begins the name of a slot beside its target. The name of the
-// slot in the state directory that names its target follows.
-const besidePrefix = ".rw-"
 
 // howToReplace chooses the primitive for a whole new file.
 func howToReplace(m *Mutation, s *Engine) publish.How {
@@ -36,15 +30,15 @@ func howToReplace(m *Mutation, s *Engine) publish.How {
 // slotted is a mutation's slot with its file, open for reading and writing.
 type slotted struct {
 	publish.Slot
-	Mark *publish.Slot // in the state directory, of a slot beside the target
+	in   *slotDir
 	File fsx.File
 }
 
-// takeSlot takes a slot of the state directory.
-func (c *Commit) takeSlot() (*slotted, error) {
+// takeSlot takes a slot of a directory.
+func (c *Commit) takeSlot(in *slotDir) (*slotted, error) {
 	var slot publish.Slot
 	err := c.spare.Try(func() (err error) {
-		slot, err = c.s.slots.Take(max(len(c.Muts), c.Expects) - 1)
+		slot, err = in.slots.Take(max(len(c.Muts), c.Expects) - 1)
 		return err
 	})
 	if err != nil {
@@ -55,7 +49,7 @@ func (c *Commit) takeSlot() (*slotted, error) {
 		slot.Remove()
 		return nil, err
 	}
-	x := &slotted{Slot: slot, File: f}
+	x := &slotted{Slot: slot, in: in, File: f}
 	return x, c.lendSlot(x)
 }
 
@@ -76,17 +70,16 @@ func (c *Commit) lendSlot(x *slotted) error {
 	return nil
 }
 
-// takeLink makes a slot of the state directory that holds a symbolic link.
-func (c *Commit) takeLink(target string) (x *slotted, err error) {
-	x = &slotted{}
+// takeLink makes a slot that holds a symbolic link.
+func (c *Commit) takeLink(in *slotDir, target string) (x *slotted, err error) {
+	x = &slotted{in: in}
 	err = c.spare.Try(func() (err error) {
-		x.Slot, err = c.s.slots.Link(target)
+		x.Slot, err = in.slots.Link(target)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.links = true
 	if x.File, err = fsx.OpenEntry(x.Dir, x.Name); err != nil {
 		x.Drop()
 		return nil, err
@@ -107,17 +100,13 @@ func (m *Mutation) linkTarget(ctx context.Context) (string, error) {
 	return string(target), err
 }
 
-// Drop removes the slot with what it holds. The record of one beside a target
-// stays until that is gone durably.
+// Drop removes the slot with what it holds.
 func (x *slotted) Drop() {
 	if x == nil {
 		return
 	}
 	x.close()
 	x.Remove()
-	if x.Mark != nil && x.Dir.Sync() == nil {
-		x.Mark.Remove()
-	}
 }
 
 func (x *slotted) close() {
@@ -125,68 +114,6 @@ func (x *slotted) close() {
 		x.File.Close()
 		x.File = nil
 	}
-}
-
-// takeBeside makes a slot in the directory of a target that is on another file
-// system than the state directory. A slot there holds its place for a sweep,
-// durably and before it is made: nothing else would lead there.
-//
-//	write(mark)  fsync(mark)  openat(parent, .rw-mark.new)  renameat(.rw-mark.new, .rw-mark-inode)  fsync(parent)
-func (c *Commit) takeBeside(m *Mutation, target string) (*slotted, error) {
-	path, dir := c.slotPlace(m)
-	mark, err := c.takeSlot()
-	if err != nil {
-		return nil, err
-	}
-	x := &slotted{Mark: &mark.Slot}
-	fail := func(err error) (*slotted, error) {
-		mark.Drop()
-		return nil, err
-	}
-	_, err = spareWriter{mark.File, &c.spare}.Write([]byte(besideMark + path))
-	if err == nil && c.s.Opts.Sync != SyncOff {
-		err = mark.File.Sync()
-	}
-	if err != nil {
-		return fail(err)
-	}
-	mark.close()
-	err = c.spare.Try(func() (err error) {
-		x.Name, err = publish.MakeSlot(dir, besidePrefix+mark.Name, target)
-		return err
-	})
-	if err != nil {
-		return fail(err)
-	}
-	x.Dir, x.Ino = dir, besideInode(x.Name)
-	if target != "" {
-		x.File, err = fsx.OpenEntry(dir, x.Name)
-	} else {
-		x.File, err = dir.Open(x.Name, fsx.Read|fsx.Write, 0)
-	}
-	if err == nil && c.s.Opts.Sync != SyncOff {
-		err = c.s.SyncDir(dir)
-	}
-	if err != nil {
-		x.Drop()
-		return nil, err
-	}
-	return x, c.lendSlot(x)
-}
-
-// besideInode reads the inode from the name of a slot beside its target, and
-// besideMarkName the name of the slot that names its target.
-func besideInode(name string) uint64 {
-	ino, _ := strconv.ParseUint(name[strings.LastIndexByte(name, '-')+1:], 36, 64)
-	return ino
-}
-
-func besideMarkName(name string) string {
-	stem, ok := strings.CutPrefix(name, besidePrefix)
-	if i := strings.LastIndexByte(stem, '-'); ok && i >= 0 {
-		return stem[:i]
-	}
-	return ""
 }
 
 // stage writes the final bytes to the slot, with the metadata of the file they
@@ -255,44 +182,69 @@ func (m *Mutation) checkStaged(deep bool) error {
 }
 
 // place takes the slot on the file system of the target, if there is none yet.
+// What is copied from the slot may be anywhere.
 func (m *Mutation) place(ctx context.Context, c *Commit) error {
-	beside := false
-	if m.How != publish.Append && m.How != publish.InPlace {
+	in := &c.s.slotDirs.home
+	old := m.Slot
+	if m.How == publish.Append || m.How == publish.InPlace {
+		if old != nil {
+			return nil
+		}
+	} else {
 		parent, err := m.Target.Parent.Stat()
 		if err != nil {
 			return err
 		}
 		m.home = inode{parent.Dev, parent.Ino}
-		beside = parent.Dev != c.s.Disk.dev
+		if in, err = c.s.slotDirOf(m, parent); err != nil {
+			return err
+		}
+		if old != nil && old.in == in && !m.Link() {
+			return nil
+		}
 	}
-	old := m.Slot
-	if old != nil && !beside && !m.Link() {
-		return nil
-	}
-	target, err := m.linkTarget(ctx)
-	switch {
-	case err != nil:
+	if err := m.takeSlot(ctx, c, in); err != nil || old == nil {
 		return err
-	case beside:
-		m.Slot, err = c.takeBeside(m, target)
-	case target != "":
-		m.Slot, err = c.takeLink(target)
-	default:
-		m.Slot, err = c.takeSlot()
+	}
+	// What was spooled elsewhere is copied over.
+	m.Spooled = false
+	c.Handles = append(c.Handles, old.File)
+	return old.Remove()
+}
+
+// takeSlot takes a slot in a directory, or makes one that holds a link. Where
+// the directory was removed, as git clean does, another one is made.
+func (m *Mutation) takeSlot(ctx context.Context, c *Commit, in *slotDir) error {
+	target, err := m.linkTarget(ctx)
+	if err != nil {
+		return err
+	}
+	var x *slotted
+	for again := false; ; again = true {
+		if target != "" {
+			x, err = c.takeLink(in, target)
+		} else {
+			x, err = c.takeSlot(in)
+		}
+		if !IsAbsent(err) || in.path == "" || again {
+			break
+		}
+		c.s.dropSlotDir(in)
+		parent, err := m.Target.Parent.Stat()
+		if err != nil {
+			return err
+		}
+		if in, err = c.s.slotDirOf(m, parent); err != nil {
+			return err
+		}
 	}
 	if target != "" && errors.Is(err, fsx.ErrUnsupported) {
 		err = c.About(m, fault.New(fault.NotARegularFile).Because(err).Hintf("a symbolic link was here, and none can be made on this file system or by this process, so nothing was changed; restore the other files one by one"))
 	}
-	if err != nil || old == nil {
-		if m.Slot == nil {
-			m.Slot = old
-		}
-		return err
+	if err == nil {
+		m.Slot = x
 	}
-	// What was spooled in the state directory is copied over.
-	m.Spooled = false
-	c.Handles = append(c.Handles, old.File)
-	return old.Remove()
+	return err
 }
 
 // fill writes and hashes the bytes of the slot.
@@ -330,7 +282,7 @@ func (in spooled) body() Body { return FileBody(in.Slot.File, in.Size) }
 
 // Spool copies a stream of unknown length into a slot.
 func (c *Commit) Spool(r io.Reader) (spooled, error) {
-	slot, err := c.takeSlot()
+	slot, err := c.takeSlot(c.s.usualSlotDir())
 	if err != nil {
 		return spooled{}, err
 	}

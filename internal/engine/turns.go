@@ -279,15 +279,6 @@ func (in *goingInto) entry(dir fsx.Dir, dev uint64, name, path string) error {
 	return in.look(below, path)
 }
 
-// slotPlace is the directory of a slot beside its target, and a path in it. Of what is
-// below a name that turns it is that of the name.
-func (c *Commit) slotPlace(m *Mutation) (string, fsx.Dir) {
-	if t := c.turns.over(m.Target.Path); t != nil {
-		return t.path, t.of.Target.Parent
-	}
-	return m.Target.Path, m.Target.Parent
-}
-
 // makeWay makes the directories that lead to a target, early or once its names have
 // turned.
 func (c *Commit) makeWay(ctx context.Context, m *Mutation, late bool) error {
@@ -529,13 +520,4 @@ func (f *deadCommit) turns() turns {
 		f.turnings = turnsOf(f.rec)
 	}
 	return f.turnings
-}
-
-// slotPath is a path in the directory of the slot of a mutation that has it beside
-// its target.
-func slotPath(ts turns, m *journal.Mutation) string {
-	if t := ts.over(m.Identity()); t != nil {
-		return t.path
-	}
-	return m.Identity()
 }

@@ -8,15 +8,15 @@ import (
 )
 
 // A slot that is gone says that its commit is published, and the inode of one
-// that is there says whether it is. Neither holds where staging/ was removed
-// and made again, or where the state directory was copied. A file in staging/
+// that is there says whether it is. Neither holds where the directory of slots was
+// removed and made again, or was copied. A file in it
 // whose name holds its own inode, as that of a slot does, shows it: it is the
 // witness. It is made before the first slot and stays.
 
 // WitnessStem begins the name of the witness.
 const WitnessStem = "witness"
 
-// witness is what staging/ says of itself.
+// witness is what a directory of slots says of itself.
 type witness int
 
 const (
@@ -25,9 +25,12 @@ const (
 	witnessGone                  // it is another directory: a slot that is missing says nothing
 )
 
-// witness looks at staging/.
-func (s *Engine) witness() (witness, error) {
-	names, err := s.Disk.Staging.Names()
+// witnessIn looks at a directory of slots.
+func witnessIn(dir fsx.Dir) (witness, error) {
+	if dir == nil {
+		return witnessGone, nil
+	}
+	names, err := dir.Names()
 	if err != nil {
 		return witnessGone, err
 	}
@@ -36,7 +39,7 @@ func (s *Engine) witness() (witness, error) {
 		if !strings.HasPrefix(name, WitnessStem+"-") {
 			continue
 		}
-		st, err := s.Disk.Staging.Lstat(name)
+		st, err := dir.Lstat(name)
 		if err == nil && st.Ino == besideInode(name) {
 			return witnessSeen, nil
 		}
@@ -48,11 +51,10 @@ func (s *Engine) witness() (witness, error) {
 // renewWitness makes the witness where there is none that is true. Every slot of
 // a dead writer was judged. Without it, on a full disk, a slot that is missing
 // says nothing.
-func (s *Engine) renewWitness() {
-	if w, err := s.witness(); err != nil || w == witnessSeen {
+func (s *Engine) renewWitness(dir fsx.Dir) {
+	if w, err := witnessIn(dir); err != nil || w == witnessSeen {
 		return
 	}
-	dir := s.Disk.Staging
 	names, err := dir.Names()
 	if err != nil {
 		return

@@ -202,6 +202,7 @@ const (
 type Stat struct {
 	Kind  Kind
 	Dev   uint64
+	Mount uint64 // of an open directory, where the system numbers mounts; otherwise 0
 	Ino   uint64
 	Nlink uint64
 	Mode  uint32 // permission bits, setuid 04000, setgid 02000, sticky 01000; of a symlink ModeLink
@@ -232,6 +233,10 @@ func KindOf(mode uint32) Kind {
 
 // SameFile reports whether both describe one inode.
 func (s Stat) SameFile(t Stat) bool { return s.Dev == t.Dev && s.Ino == t.Ino }
+
+// SameVolume reports whether files can be renamed between two open directories.
+// The same file system in two mounts is two volumes.
+func (s Stat) SameVolume(t Stat) bool { return s.Dev == t.Dev && s.Mount == t.Mount }
 
 // ModTime is Mtime as a time.
 func (s Stat) ModTime() time.Time { return time.Unix(0, s.Mtime) }

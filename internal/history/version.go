@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"errors"
 	"io"
 
@@ -24,6 +25,9 @@ func (s *Layer) Available(v *Version) bool {
 func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
 	if v.M.SHA256 == "" {
 		return nil, 0, fault.New(fault.VersionNotKept).Hintf("the file did not exist in this version")
+	}
+	if v.M.SHA256 == engine.HashOf(nil) { // history holds no object for it
+		return io.NopCloser(bytes.NewReader(nil)), 0, nil
 	}
 	for at := v; ; {
 		r, have, err := s.heldContent(at)

@@ -87,10 +87,11 @@ type Mutation struct {
 	How        string   `json:"how,omitempty"`        // the primitive that publishes
 	PaySHA256  string   `json:"pay_sha256,omitempty"` // append: of the new bytes
 	PayBytes   int64    `json:"pay_bytes,omitempty"`
-	Slot       string   `json:"slot,omitempty"`    // that the mutation uses; its name ends with its inode
-	PrevID     string   `json:"prev_id,omitempty"` // inode.size.mtime.ctime of the file before
-	Beside     bool     `json:"beside,omitempty"`  // the slot is in the directory of the target
-	Dirs       []string `json:"dirs,omitempty"`    // directories the commit made
+	Slot       string   `json:"slot,omitempty"`     // that the mutation uses; its name ends with its inode
+	PrevID     string   `json:"prev_id,omitempty"`  // inode.size.mtime.ctime of the file before
+	SlotDir    string   `json:"slot_dir,omitempty"` // the directory of the slot, a path in the workspace; "" is staging/
+	Beside     bool     `json:"beside,omitempty"`   // the slot is in the directory of the target; written by early versions
+	Dirs       []string `json:"dirs,omitempty"`     // directories the commit made
 	Class      string   `json:"class,omitempty"`
 	Object     string   `json:"object,omitempty"`
 	ImportID   string   `json:"import_id,omitempty"`  // bytes of the legacy journal: from-to

@@ -16,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/slotdir"
 )
 
 // A store is moved by one rename, which is atomic and leaves handles valid. To
@@ -247,10 +248,36 @@ func Remove(dir string) error {
 		return errors.Join(err, up.Rename(retired, up, name))
 	}
 	failpoint.At("relocate:retired")
+	if err := removeSlots(up, retired); err != nil {
+		return err
+	}
 	if base := stateHome(); base != "" {
 		os.Remove(filepath.Join(base, app, known, digest(dir)+".json"))
 	}
 	return os.RemoveAll(filepath.Join(filepath.Dir(dir), retired))
+}
+
+// removeSlots removes the directories of slots of a store from its workspace. Those of a
+// workspace that is gone are gone with it.
+func removeSlots(up fsx.Dir, name string) error {
+	state, err := up.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	list, err := slotdir.Read(state)
+	if err != nil || list.Root == "" {
+		return err
+	}
+	root, err := fsx.OpenRoot(list.Root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return slotdir.Remove(root, list)
 }
 
 // isAside reports whether a directory is what a move or a removal that was

@@ -9,12 +9,23 @@ import (
 // they run programs by: hooks, filters, monitors.
 var repositories = []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr"}
 
-// ProtectedName reports whether name is that of a repository or one of the
-// protected names, in any spelling that some file system takes for it: another
+// SlotsPrefix begins the name of a directory of slots, which a store has on a file
+// system other than that of its state.
+const SlotsPrefix = ".rw-slots-"
+
+// IsSlots reports whether name is that of a directory of slots, of whatever
+// store, in any spelling.
+func IsSlots(name string) bool { return strings.HasPrefix(Fold(name), SlotsPrefix) }
+
+// ProtectedName reports whether name is that of a repository, of a directory of
+// slots or one of the protected names, in any spelling that some file system takes for it: another
 // letter case, ignorable Unicode characters, trailing dots and blanks, an
 // alternate data stream, the short name of a repository.
 func ProtectedName(name string, protected []string) bool {
 	plain := Fold(name)
+	if strings.HasPrefix(plain, SlotsPrefix) {
+		return true
+	}
 	for _, p := range repositories {
 		if plain == p || isShortName(plain, p[1:]) {
 			return true

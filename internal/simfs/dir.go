@@ -307,6 +307,7 @@ func (d *dir) Rmdir(name string) error {
 func (d *dir) Stat() (st fsx.Stat, err error) {
 	err = d.runTo(Op{Kind: "stat", Path: d.at(".")}, "x", func(Op) error {
 		st = d.n.stat()
+		st.Mount = d.n.dev
 		return nil
 	})
 	return st, err

@@ -81,13 +81,17 @@ func (f *FS) Mode(p string) uint32 {
 	return f.find(p).meta.mode
 }
 
-// MountAt makes the directory p another file system.
+// MountAt makes the directory p another file system, unless it is one already.
 func (f *FS) MountAt(p string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	top := f.mkdirAll(p)
+	if top.dev != f.mkdirAll(path.Dir(p)).dev {
+		return
+	}
 	f.nextDev++
 	dev := f.nextDev
-	each(f.mkdirAll(p), map[*inode]bool{}, func(n *inode) { n.dev = dev })
+	each(top, map[*inode]bool{}, func(n *inode) { n.dev = dev })
 }
 
 // ReadFile returns the visible content of a file.

@@ -39,6 +39,8 @@ type app struct {
 	root     string
 	stateDir string
 	label    string
+	identity string
+	to       []string // recipients besides
 	json     bool
 	drawn    bool
 	told     bool // the reply was printed
@@ -118,6 +120,14 @@ func (a *app) line(format string, args ...any) {
 	fmt.Fprintln(a.out, visible.Line(fmt.Sprintf(format, args...), '?'))
 }
 
+// count is a number of things.
+func count[N int | int64 | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // progress draws a line that the next one overwrites, on a terminal.
 func (a *app) progress(what string, done, total int64) {
 	if a.json || !isTerminal(a.errs) {
@@ -154,6 +164,8 @@ func (a *app) command() *cobra.Command {
 	f.StringVar(&a.url, "hub", a.env("RW_HUB"), "the object store: a local `directory`, or s3://bucket/prefix (RW_HUB)")
 	f.StringVar(&a.root, "root", or(a.env("RW_WORKSPACE"), "."), "workspace `directory` (RW_WORKSPACE)")
 	f.StringVar(&a.stateDir, "state-dir", a.env("RW_STATE_DIR"), "state `directory` (RW_STATE_DIR)")
+	f.StringVar(&a.identity, "identity", a.env("RW_HUB_IDENTITY"), "`file` with the age identities of an encrypted hub (RW_HUB_IDENTITY)")
+	f.StringSliceVar(&a.to, "recipient", strings.Fields(strings.ReplaceAll(a.env("RW_HUB_RECIPIENTS"), ",", " ")), "age `recipient` that can decrypt, too (RW_HUB_RECIPIENTS)")
 	f.StringVar(&a.label, "label", "", "what people call this store; default: the name of its directory")
 	f.BoolVar(&a.json, "json", false, "print JSON even on a terminal")
 	root.SetOut(a.out)
@@ -161,7 +173,7 @@ func (a *app) command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &misuse{err.Error(), "see " + cmd.CommandPath() + " --help"}
 	})
-	root.AddCommand(a.status(), a.ship(), a.resume(), a.verify(), a.gc(), a.erase())
+	root.AddCommand(a.status(), a.ship(), a.resume(), a.verify(), a.gc(), a.erase(), a.keygen())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }
@@ -178,11 +190,35 @@ func (a *app) withHub(ctx context.Context, work func(*hub.Hub) error) error {
 	if a.url == "" {
 		return &misuse{"no hub is named", "give --hub, or set RW_HUB: a local directory, or s3://bucket/prefix"}
 	}
-	h, err := hub.Open(ctx, a.url)
+	keys, err := a.keys()
+	if err != nil {
+		return err
+	}
+	h, err := hub.Open(ctx, a.url, keys)
 	if err != nil {
 		return err
 	}
 	return errors.Join(work(h), h.Close())
+}
+
+// keys reads the identities of an encrypted hub; nil where none are named.
+func (a *app) keys() (*hub.Keys, error) {
+	if a.identity == "" && len(a.to) > 0 {
+		return nil, &misuse{"recipients are named, and no identity", "give --identity, too: every machine reads what the others wrote"}
+	}
+	if a.identity == "" {
+		return nil, nil
+	}
+	f, err := os.Open(a.identity)
+	if err != nil {
+		return nil, &misuse{"the identity file cannot be opened", "name a file that resilient-write hub keygen or age-keygen made"}
+	}
+	defer f.Close()
+	keys, err := hub.ParseKeys(f, a.to...)
+	if err != nil {
+		return nil, &misuse{err.Error(), "name a file that resilient-write hub keygen or age-keygen made, and recipients as it prints them"}
+	}
+	return keys, nil
 }
 
 // withShipper opens the store of the workspace as well.
@@ -247,7 +283,7 @@ func (a *app) status() *cobra.Command {
 
 func (a *app) showStatus(out statusReply) {
 	if l := out.Local; l != nil {
-		a.line("this store %s: row %d is in the hub, %d wait; %d contents withheld, %d not shipped", l.Store, l.Seq, l.Waiting, l.Withheld, l.NotShipped)
+		a.line("this store, %s: the hub has row %d and lacks %s; %s withheld, %d lost before they were shipped", l.Store, l.Seq, count(l.Waiting, "row"), count(l.Withheld, "content"), l.NotShipped)
 		switch {
 		case l.Forked:
 			a.line("it is FORKED: see resilient-write hub ship")
@@ -258,7 +294,8 @@ func (a *app) showStatus(out statusReply) {
 		}
 	}
 	for _, s := range out.Stores {
-		a.line("store %s  %s  %d rows  %s", s.Store, s.Label, s.Seq, s.At)
+		at, _, _ := strings.Cut(s.At, ".")
+		a.line("store %s  %s  %s  %s", s.Store, s.Label, count(s.Seq, "row"), strings.TrimSuffix(at, "Z")+"Z")
 	}
 	for _, t := range out.Tasks {
 		handoff := "no handoff"
@@ -327,12 +364,16 @@ func (a *app) shipped(out hub.Shipped, err error) {
 		return
 	}
 	a.reply(out, func() {
-		a.line("%d rows, %d contents of %d bytes shipped; the hub has row %d", out.Rows, out.Contents, out.Bytes, out.Seq)
+		if out.Rows == 0 {
+			a.line("nothing new to ship; the hub has row %d", out.Seq)
+		} else {
+			a.line("shipped %s and %s of %s; the hub has row %d", count(out.Rows, "row"), count(out.Contents, "content"), count(out.Bytes, "byte"), out.Seq)
+		}
 		for _, w := range append(out.Withheld, out.NotShipped...) {
 			a.line("not shipped: %s (%s)", w.Path, strings.Join(append([]string{w.Reason}, w.Kinds...), ", "))
 		}
 		if p := out.Published; p != nil {
-			a.line("task %s, epoch %d: %d files, %d uploaded, %d in git only", p.Task, p.Epoch, p.Files, p.Uploaded, p.FromBase)
+			a.line("task %s, epoch %d, held until %s: %s, %d uploaded, %d in git only", p.Task, p.Epoch, p.Until.Format(time.RFC3339), count(p.Files, "file"), p.Uploaded, p.FromBase)
 			if p.Base != "" {
 				a.line("a resume needs a checkout of %s", p.Base)
 			}
@@ -388,7 +429,7 @@ an empty directory, or a clean checkout of the commit that the files rest on.`,
 }
 
 func (a *app) showResumed(out hub.Resumed) {
-	a.line("task %s, epoch %d: %d files, %d written, %d deleted", out.Task, out.Epoch, out.Files, out.Written, out.Deleted)
+	a.line("task %s, epoch %d, held until %s: %s, %d written, %d deleted", out.Task, out.Epoch, out.Until.Format(time.RFC3339), count(out.Files, "file"), out.Written, out.Deleted)
 	a.withheld(out.Withheld)
 	if h := out.Handoff; h != nil {
 		a.line("handoff of %s (%s): %s", h.Agent, h.Status, h.Summary)
@@ -411,7 +452,7 @@ func (a *app) verify() *cobra.Command {
 					return err
 				}
 				err = a.reply(out, func() {
-					a.line("%d stores, %d tasks, %d rows, %d objects of %d bytes; %d problems", out.Stores, out.Tasks, out.Rows, out.Objects, out.Bytes, len(out.Problems))
+					a.line("%s, %s, %s, %s of %s; %s", count(out.Stores, "store"), count(out.Tasks, "task"), count(out.Rows, "row"), count(out.Objects, "object"), count(out.Bytes, "byte"), count(len(out.Problems), "problem"))
 					for _, p := range out.Problems {
 						a.line("%s %s: %s", p.Code, p.Key, p.Text)
 					}
@@ -436,13 +477,43 @@ func (a *app) gc() *cobra.Command {
 					return err
 				}
 				return a.reply(out, func() {
-					a.line("%d referenced, %d not; %d deleted, %d bytes", out.Referenced, out.Unreferenced, out.Deleted, out.Bytes)
+					a.line("%s in use; %s deleted, %s", count(out.Referenced, "object"), count(out.Deleted, "object"), count(out.Bytes, "byte"))
+					if left := out.Unreferenced - out.Deleted; left > 0 {
+						a.line("%s not in use: a gc that runs %s after this one, or later, deletes what is still unused", count(left, "object"), grace)
+					}
 				})
 			})
 		},
 	}
 	cmd.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long ago the earlier gc must be")
 	return cmd
+}
+
+func (a *app) keygen() *cobra.Command {
+	return &cobra.Command{
+		Use: "keygen FILE", Short: "Make an identity for an encrypted hub; copy the file to each of its machines",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &misuse{"keygen takes one file", "name a file that does not exist, outside of every workspace"}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, recipient, err := hub.NewIdentity(time.Now())
+			if err != nil {
+				return err
+			}
+			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return &misuse{"the file cannot be created, or exists", "name a file that does not exist"}
+			}
+			_, err = f.WriteString(text)
+			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+				return err
+			}
+			return a.reply(map[string]string{"recipient": recipient}, func() { a.line("the recipient is %s", recipient) })
+		},
+	}
 }
 
 func (a *app) erase() *cobra.Command {
@@ -470,7 +541,7 @@ content in the hub is searched for the secret, too.`,
 					return err
 				}
 				return a.reply(out, func() {
-					a.line("%d objects deleted, %d tasks rewritten", out.Deleted, len(out.Tasks))
+					a.line("%s deleted, %s rewritten", count(out.Deleted, "object"), count(len(out.Tasks), "task"))
 					for _, key := range out.Left {
 						a.line("another store's: %s", key)
 					}

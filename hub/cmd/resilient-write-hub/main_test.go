@@ -16,6 +16,7 @@ import (
 func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	key := filepath.Join(dir, "hub.key")
 	os.Mkdir(one, 0o755)
 	write := func(root, path, text string) {
 		t.Helper()
@@ -56,11 +57,21 @@ func TestCommand(t *testing.T) {
 		{args: "HUB verify", want: `"problems":[]`},
 		{before: func() { os.RemoveAll(filepath.Join(dir, "hub", "objects")) }, args: "HUB verify", code: rw.CodeStorage, want: `"code":"hub_not_found"`},
 		{args: "HUB resume t --into THREE --force", code: rw.CodeNotFound, want: `"error":"hub_not_found"`},
+		{args: "keygen KEY", want: `"recipient":"age1`},
+		{args: "keygen KEY", code: rw.CodeUsage, want: `"error":"usage"`},
+		{args: "SECRET ship --root TWO --recipient nonsense", code: rw.CodeUsage, want: `"error":"usage"`},
+		{args: "--hub ENCRYPTED ship --root TWO --recipient age1", code: rw.CodeUsage, want: `"error":"usage"`},
+		{args: "HUB verify --identity KEY", code: rw.CodePermission, want: `"error":"hub_locked"`},
+		{args: "SECRET ship --root TWO --restart --task t", want: `"uploaded":2`},
+		{args: "SECRET resume t --into FOUR --force", want: `"written":2`},
+		{args: "--hub ENCRYPTED verify", code: rw.CodePermission, want: `"error":"hub_locked"`},
+		{args: "SECRET verify", want: `"problems":[]`},
+		{args: "--hub s3://no_bucket verify", code: rw.CodeStorage, want: `"error":"hub_unusable"`},
 	} {
 		if c.before != nil {
 			c.before()
 		}
-		line := strings.NewReplacer("HUB", "--hub "+filepath.Join(dir, "hub"), "ONE", one, "TWO", two, "THREE", filepath.Join(dir, "three")).Replace(c.args)
+		line := strings.NewReplacer("SECRET", "--identity "+key+" --hub "+filepath.Join(dir, "encrypted"), "ENCRYPTED", filepath.Join(dir, "encrypted"), "KEY", key, "FOUR", filepath.Join(dir, "four"), "HUB", "--hub "+filepath.Join(dir, "hub"), "ONE", one, "TWO", two, "THREE", filepath.Join(dir, "three")).Replace(c.args)
 		var out, errs bytes.Buffer
 		code := run(strings.Fields(line), env, strings.NewReader(secret+"\n"), &out, &errs)
 		if code != c.code || !strings.Contains(out.String(), c.want) || !json.Valid(out.Bytes()) || (code != 0) != (errs.Len() > 0) {

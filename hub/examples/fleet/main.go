@@ -89,7 +89,7 @@ func agent(name, root, shared string, out io.Writer, in io.Reader) error {
 		return err
 	}
 	defer store.Close(ctx)
-	h, err := hub.Open(ctx, shared)
+	h, err := hub.Open(ctx, shared, nil)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func resume(ctx context.Context, s *hub.Shipper, root string, write func(path, t
 // report prints what belongs to the task, and whether the hub is sound.
 func report(shared string, out io.Writer) error {
 	ctx := context.Background()
-	h, err := hub.Open(ctx, shared)
+	h, err := hub.Open(ctx, shared, nil)
 	if err != nil {
 		return err
 	}

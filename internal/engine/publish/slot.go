@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -12,7 +13,7 @@ import (
 // holds the inode that was made for it, so that the entry alone says whether
 // the mutation has been published.
 type Slot struct {
-	Dir  fsx.Dir
+	Dir  fsx.Dir // nil: the directory is gone, and the slot with it
 	Name string
 	Ino  uint64
 	// Copied is set where inode numbers say nothing, because the store was
@@ -32,6 +33,9 @@ const (
 
 // Holds looks at the slot.
 func (s Slot) Holds() (Held, error) {
+	if s.Dir == nil {
+		return Empty, nil
+	}
 	st, exists, err := Name{s.Dir, s.Name}.lstat()
 	switch {
 	case err != nil:
@@ -50,6 +54,9 @@ func (s Slot) Holds() (Held, error) {
 
 // Remove removes the slot.
 func (s Slot) Remove() error {
+	if s.Dir == nil {
+		return nil
+	}
 	err := s.Dir.Remove(s.Name)
 	if isAbsent(err) {
 		return nil
@@ -89,13 +96,13 @@ func ParseSlot(name string) (writer string, ino uint64, ok bool) {
 type Slots struct {
 	Dir    fsx.Dir
 	Writer string
+	Made   *atomic.Uint64      // how many this writer has made, in all directories: a name is never used again
 	Sync   func(fsx.Dir) error // makes the names durable
 	Set    int                 // size of every set; 0: 4, 8 … 64
 	InTurn bool                // a set is made only when the one before is used up
 
 	mu     sync.Mutex
 	free   []string
-	made   uint64
 	size   int
 	making chan struct{} // closed when the set that is being made is there; nil: none is
 }
@@ -161,8 +168,7 @@ func (s *Slots) nextSet() int {
 //
 //	n × openat(dir, w-n.new, O_CREAT|O_EXCL) fstat close renameat(w-n.new, w-n-ino)  fsync(dir)
 func (s *Slots) fill(n int) error {
-	from := s.made
-	s.made += uint64(n)
+	from := s.Made.Add(uint64(n)) - uint64(n)
 	s.mu.Unlock()
 	made, err := s.makeSet(from, n)
 	s.mu.Lock()
@@ -193,10 +199,7 @@ func (s *Slots) makeSet(from uint64, n int) ([]string, error) {
 // Link makes a slot that holds a symbolic link. Its name and the link are durable
 // after Sync of the directory.
 func (s *Slots) Link(target string) (Slot, error) {
-	s.mu.Lock()
-	n := s.made
-	s.made++
-	s.mu.Unlock()
+	n := s.Made.Add(1) - 1
 	name, err := MakeSlot(s.Dir, s.Writer+slotSep+strconv.FormatUint(n, 36), target)
 	_, ino, _ := ParseSlot(name)
 	return Slot{Dir: s.Dir, Name: name, Ino: ino}, err

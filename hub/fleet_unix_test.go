@@ -1,0 +1,443 @@
+//go:build unix
+
+package hub
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
+)
+
+const (
+	agentRoot = "RW_HUB_TEST_ROOT" // makes this program the agent of a workspace
+	agentHub  = "RW_HUB_TEST_URL"
+)
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv(agentRoot); root != "" {
+		if err := agent(root, os.Getenv(agentHub)); err != nil {
+			fmt.Println("err", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// agent does what its standard input says, and prints what became of it: "ack" for a
+// write that was acknowledged, "begin" before it talks to the hub, "done", or the code
+// of the error.
+func agent(root, url string) error {
+	ctx := context.Background()
+	s, err := rw.Open(ctx, root, &rw.Options{StateDir: root + ".state", Sync: rw.SyncOff})
+	if err != nil {
+		return err
+	}
+	defer s.Close(ctx)
+	var ship *Shipper
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		words := strings.Fields(in.Text())
+		if words[0] == "write" {
+			data := []byte(words[2] + strings.Repeat(" more", len(words[2])*1000))
+			r, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: words[1], Content: data, Mode: rw.ModeOverwrite})
+			if err != nil {
+				return err
+			}
+			fmt.Println("ack", words[1], r.SHA256)
+			continue
+		}
+		fmt.Println("begin")
+		if ship == nil {
+			h, err := Open(ctx, url, nil)
+			if err != nil {
+				fmt.Println(codeOf(err))
+				continue
+			}
+			ship = &Shipper{Hub: h, Store: s, Label: filepath.Base(root)}
+		}
+		switch words[0] {
+		case "publish":
+			_, err = ship.Publish(ctx, PublishRequest{Task: "t", Root: root})
+		case "ship":
+			_, err = ship.Ship(ctx)
+		case "resume":
+			_, err = ship.Resume(ctx, ResumeRequest{Task: "t", Force: true})
+		}
+		fmt.Println(codeOf(err))
+	}
+	return nil
+}
+
+func codeOf(err error) string {
+	var e *Error
+	switch {
+	case err == nil:
+		return "done"
+	case errors.As(err, &e):
+		return e.Code
+	}
+	return "err " + err.Error()
+}
+
+// process is an agent in a process of its own.
+type process struct {
+	t      *testing.T
+	root   string
+	inside []string // the command that runs it
+	url    string
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	wrote  []string // writes that were acknowledged, and not published since
+}
+
+func startAgent(t *testing.T, root, url string, inside ...string) *process {
+	t.Helper()
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, root: root, url: url, inside: inside}
+	p.start()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	args := append(append([]string{}, p.inside...), os.Args[0])
+	p.cmd = exec.Command(args[0], args[1:]...)
+	p.cmd.Env = append(os.Environ(), agentRoot+"="+p.root, agentHub+"="+p.url)
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.in, p.out = in, bufio.NewScanner(out)
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+// say sends a command.
+func (p *process) say(format string, args ...any) { fmt.Fprintf(p.in, format+"\n", args...) }
+
+// hear returns the next line; it is empty when the process has died.
+func (p *process) hear() string {
+	if !p.out.Scan() {
+		return ""
+	}
+	return p.out.Text()
+}
+
+func (p *process) write(path, text string) {
+	p.t.Helper()
+	p.say("write %s %s", path, text)
+	line := p.hear()
+	ack, ok := strings.CutPrefix(line, "ack ")
+	if !ok {
+		p.t.Fatalf("%s: %q", p.root, line)
+	}
+	p.wrote = append(p.wrote, ack)
+}
+
+// call has it talk to the hub until that is done, or waiting would not help; a
+// process that was killed is started again.
+func (p *process) call(what string) string {
+	p.t.Helper()
+	for range 200 {
+		p.say("%s", what)
+		switch line := p.after(); line {
+		case "":
+			p.cmd.Wait()
+			p.start()
+		case Unreachable:
+		default:
+			return line
+		}
+	}
+	p.t.Fatalf("%s: %s never ends", p.root, what)
+	return ""
+}
+
+// after is the reply that follows the line begin.
+func (p *process) after() string {
+	if line := p.hear(); line != "begin" {
+		return line
+	}
+	return p.hear()
+}
+
+// wire counts the requests of agents, and does something at one of them.
+type wire struct {
+	next   http.Handler
+	mu     sync.Mutex
+	count  int
+	at     int
+	before func()
+	after  func()
+}
+
+func (w *wire) arm(at int, before, after func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count, w.at, w.before, w.after = 0, at, before, after
+}
+
+func (w *wire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	w.count++
+	before, after := w.before, w.after
+	if w.count != w.at {
+		before, after = nil, nil
+	}
+	w.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	if after != nil {
+		defer after()
+	}
+	w.next.ServeHTTP(out, r.WithContext(context.WithoutCancel(r.Context()))) // also for one that has died
+}
+
+// record is what the task must have, may have, and must not have.
+type record struct {
+	must, late map[string]bool
+	stores     []string // workspaces
+	last       *process // that published last
+}
+
+func (r *record) published(p *process) {
+	for _, ack := range p.wrote {
+		r.must[ack] = true
+	}
+	p.wrote, r.last = nil, p
+}
+
+// lost has a machine that lost the lease write once more: the hub says so, and the
+// write is no part of the task.
+func (r *record) lost(p *process, n int) {
+	p.t.Helper()
+	p.write("late.txt", fmt.Sprint("late-", n))
+	if got := p.call("ship"); got != Fenced && got != "done" { // it may have been told before
+		p.t.Errorf("after the lease was lost: %s", got)
+	}
+	if got := p.call("publish"); got != Leased {
+		p.t.Errorf("after the lease was lost: %s", got)
+	}
+	r.late[p.wrote[len(p.wrote)-1]] = true
+	p.wrote = nil
+}
+
+// checkFleet folds everything: the log of each store is its journal, each row once;
+// the task has every write that was published, each once, none that was taken back, and
+// none of a machine that had lost the lease; and it resumes to the files that were
+// published last.
+func checkFleet(t *testing.T, h *Hub, r *record) {
+	t.Helper()
+	for _, root := range r.stores {
+		m := openMachine(t, h, root)
+		out, err := m.Ship(t.Context())
+		if err != nil && !IsCode(err, Fenced) {
+			t.Fatal(err)
+		}
+		m.sound(out.Store)
+	}
+	rows, writes := map[string]bool{}, map[string]int{}
+	_, err := h.FoldTask(t.Context(), "t", func(epoch uint64, row Row) error {
+		if id := fmt.Sprint(row.Store, row.Seq); rows[id] {
+			t.Errorf("row %s is there twice", id)
+		} else {
+			rows[id] = true
+		}
+		for _, f := range row.Files {
+			if row.Kind != "commit" || f.Op == "restore" {
+				continue
+			}
+			ack := f.Path + " " + f.SHA256
+			writes[ack]++
+			if r.must[ack] && row.Aborted || r.late[ack] {
+				t.Errorf("epoch %d has %s, aborted %t, late %t", epoch, ack, row.Aborted, r.late[ack])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ack := range r.must {
+		if writes[ack] != 1 {
+			t.Errorf("the task has %s %d times", ack, writes[ack])
+		}
+	}
+	b := openMachine(t, h, filepath.Join(t.TempDir(), "resumed"))
+	if _, err := b.Resume(t.Context(), ResumeRequest{Task: "t", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if x, y := tree(t, r.last.root), tree(t, b.root); !maps.Equal(x, y) {
+		t.Errorf("published were %v, resumed %v", x, y)
+	}
+	t.Logf("%d rows of %d stores, %d writes that were published, %d that came too late", len(rows), len(r.stores), len(r.must), len(r.late))
+}
+
+// TestFleet: agents in processes of their own hand a task on. At some request of each
+// publication, before the store has it or after, the agent is killed, the server is killed
+// or stopped, or the agent is stopped and another one takes the task: then the request
+// reaches the store when the lease is lost.
+func TestFleet(t *testing.T) {
+	s3Environment(t)
+	t.Run("in memory", func(t *testing.T) {
+		fleet(t, &s3test.Server{}, nil, 12)
+	})
+	t.Run("a real server", func(t *testing.T) {
+		g := s3test.StartGateway(t, "")
+		fleet(t, g.Handler(), g, 40)
+	})
+}
+
+func s3Environment(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "hub-test-id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", strings.Join([]string{"not", "a", "live", "key"}, "+/"))
+	t.Setenv("AWS_SESSION_TOKEN", "")
+	t.Setenv("AWS_REGION", "eu-test-1")
+}
+
+func fleet(t *testing.T, store http.Handler, g *s3test.Gateway, rounds int) {
+	w := &wire{next: store}
+	web := httptest.NewServer(w)
+	t.Cleanup(web.Close)
+	address := "s3://bucket/prefix?endpoint=" + url.QueryEscape(web.URL)
+	dir, r := t.TempDir(), &record{must: map[string]bool{}, late: map[string]bool{}}
+	next := func() *process {
+		p := startAgent(t, filepath.Join(dir, fmt.Sprint("m", len(r.stores))), address)
+		r.stores = append(r.stores, p.root)
+		return p
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	holder := next()
+	for round := range rounds {
+		for i := range 3 {
+			holder.write(fmt.Sprint("f", i, ".txt"), fmt.Sprintf("round-%03d-%d", round, i))
+		}
+		at, p := 1+rng.IntN(14), holder
+		restart := func() { g.Kill(); g.Start() }
+		stall := func() { g.Signal(syscall.SIGSTOP); g.Signal(syscall.SIGCONT) }
+		cmd := p.cmd
+		kill := func() { cmd.Process.Kill() }
+		kinds := 3
+		if g != nil {
+			kinds = 6
+		}
+		switch round % kinds {
+		case 0:
+			w.arm(at, kill, nil)
+		case 1:
+			w.arm(at, nil, kill)
+		case 2:
+			holder = takeover(t, w, at, p, next, r, round)
+			continue
+		case 3:
+			w.arm(at, restart, nil)
+		case 4:
+			w.arm(at, nil, restart)
+		case 5:
+			w.arm(at, stall, nil)
+		}
+		if got := p.call("publish"); got != "done" {
+			t.Fatalf("round %d: %s", round, got)
+		}
+		r.published(p)
+		w.arm(0, nil, nil)
+	}
+	holder.kill()
+	h, err := Open(t.Context(), address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	checkFleet(t, h, r)
+}
+
+// takeover stops an agent at a request that the store does not have yet, and has
+// another one take the task and publish. Then the request goes on, and the agent.
+func takeover(t *testing.T, w *wire, at int, p *process, next func() *process, r *record, round int) *process {
+	t.Helper()
+	stopped, over := make(chan bool), make(chan bool)
+	w.arm(at, func() {
+		p.cmd.Process.Signal(syscall.SIGSTOP)
+		stopped <- true
+		<-over
+	}, nil)
+	p.say("publish")
+	reply := make(chan string, 1)
+	go func() { reply <- p.after() }()
+	var got string
+	select {
+	case <-stopped:
+	case got = <-reply: // it took fewer requests
+		w.arm(0, nil, nil)
+		if got != "done" {
+			t.Fatalf("round %d: %s", round, got)
+		}
+		r.published(p)
+	}
+	b := next()
+	if said := b.call("resume"); said == NotFound && got == "" { // nothing was published before
+		close(over)
+		p.cmd.Process.Signal(syscall.SIGCONT)
+		<-reply
+		w.arm(0, nil, nil)
+		if said := p.call("publish"); said != "done" && said != Leased {
+			t.Fatalf("round %d: %s", round, said)
+		}
+		r.published(p)
+		if said := b.call("resume"); said != "done" {
+			t.Fatalf("round %d: %s", round, said)
+		}
+	} else if said != "done" {
+		t.Fatalf("round %d: %s", round, said)
+	} else if got == "" {
+		b.write("b.txt", fmt.Sprint("taken-", round))
+		if said := b.call("publish"); said != "done" {
+			t.Fatalf("round %d: %s", round, said)
+		}
+		r.published(b)
+		close(over)
+		p.cmd.Process.Signal(syscall.SIGCONT)
+		if got = <-reply; got != Fenced && got != Leased && got != "done" && got != Unreachable {
+			t.Errorf("round %d: %s", round, got)
+		}
+		if got == "done" { // only its answer was outstanding
+			r.published(p)
+		}
+	}
+	r.last = b
+	r.lost(p, round)
+	p.kill()
+	return b
+}

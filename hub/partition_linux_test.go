@@ -1,0 +1,142 @@
+package hub
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
+)
+
+// network is a network namespace with a cable to this one.
+type network struct {
+	t            *testing.T
+	name, cable  string
+	here, inside string // addresses
+}
+
+// ip runs a command of iproute2.
+func (n *network) ip(args string) error {
+	out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", args, err, out)
+	}
+	return nil
+}
+
+func newNetwork(t *testing.T) *network {
+	t.Helper()
+	if _, err := exec.LookPath("ip"); err != nil || os.Getuid() != 0 {
+		t.Skip("NOT RUN: network namespaces need root and iproute2")
+	}
+	id := os.Getpid() % 60000
+	n := &network{t: t, name: fmt.Sprint("rwhub", id), cable: fmt.Sprint("rwh", id), here: fmt.Sprintf("10.%d.%d.1", 100+id/250%100, id%250), inside: fmt.Sprintf("10.%d.%d.2", 100+id/250%100, id%250)}
+	if err := n.ip("netns add " + n.name); err != nil {
+		t.Skip("NOT RUN: ", err)
+	}
+	t.Cleanup(func() { // the cable goes with its end
+		if err := n.ip("netns delete " + n.name); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, step := range []string{
+		"link add " + n.cable + " type veth peer name eth0 netns " + n.name,
+		"addr add " + n.here + "/30 dev " + n.cable,
+		"link set " + n.cable + " up",
+		"-n " + n.name + " addr add " + n.inside + "/30 dev eth0",
+		"-n " + n.name + " link set eth0 up",
+		"-n " + n.name + " link set lo up",
+	} {
+		if err := n.ip(step); err != nil {
+			t.Skip("NOT RUN: ", err)
+		}
+	}
+	return n
+}
+
+// cut takes the cable out, or puts it in.
+func (n *network) cut(out bool) {
+	n.t.Helper()
+	state := map[bool]string{true: "down", false: "up"}[out]
+	if err := n.ip("link set " + n.cable + " " + state); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// TestPartition: the server and one agent are on the other side of a cable, which is cut
+// while an agent on this side ships rows, and while it only renews its lease. The agent
+// over there takes the task and publishes. When the cable is in again, what this side
+// had under way is refused.
+func TestPartition(t *testing.T) {
+	s3Environment(t)
+	if os.Getenv("RW_CI_FULL") != "1" {
+		t.Skip("NOT RUN: RW_CI_FULL=1 starts a server in a network namespace")
+	}
+	n := newNetwork(t)
+	over := []string{"ip", "netns", "exec", n.name}
+	g := s3test.StartGateway(t, n.inside+":7070", over...)
+	address := "s3://bucket/prefix?endpoint=" + url.QueryEscape(g.URL())
+	dir, r := t.TempDir(), &record{must: map[string]bool{}, late: map[string]bool{}}
+	next := func(inside ...string) *process {
+		p := startAgent(t, filepath.Join(dir, fmt.Sprint("m", len(r.stores))), address, inside...)
+		r.stores = append(r.stores, p.root)
+		return p
+	}
+	cuts := 0
+	for round, renewal := range []bool{false, true, false, true} {
+		a := next()
+		if round > 0 {
+			if said := a.call("resume"); said != "done" {
+				t.Fatal(said)
+			}
+		}
+		a.write("a.txt", fmt.Sprint("before-", round))
+		if said := a.call("publish"); said != "done" {
+			t.Fatal(said)
+		}
+		r.published(a)
+		for i := 0; !renewal && i < 3; i++ {
+			a.write(fmt.Sprint("large", i, ".txt"), strings.Repeat(fmt.Sprint("large-", round), 60))
+		}
+		a.say("publish")
+		if line := a.hear(); line != "begin" {
+			t.Fatal(line)
+		}
+		n.cut(true)
+		b := next(over...)
+		if said := b.call("resume"); said != "done" {
+			t.Fatal(said)
+		}
+		b.write("b.txt", fmt.Sprint("over-there-", round))
+		if said := b.call("publish"); said != "done" {
+			t.Fatal(said)
+		}
+		n.cut(false)
+		switch said := a.hear(); said {
+		case "done": // before the cable was cut
+			r.published(a)
+		case Unreachable, Fenced, Leased:
+			cuts++
+			t.Logf("round %d: %s", round, said)
+		default:
+			t.Errorf("round %d: %s", round, said)
+		}
+		r.published(b)
+		r.lost(a, round)
+		a.kill()
+		b.kill()
+	}
+	if cuts == 0 {
+		t.Error("no publication was interrupted")
+	}
+	h, err := Open(t.Context(), address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	checkFleet(t, h, r)
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// What leaves the workspace on another file system than that of history is
+// copied into it. Readers find the copy at once. It is flushed with others, after
+// the reply; until then the version is durable in its slot, where recovery finds
+// it again.
+type copies struct {
+	flush sync.Mutex // held by the one that flushes
+	mu    sync.Mutex
+	list  []copied
+}
+
+type copied struct {
+	lingerer
+	kind  fsx.Kind
+	nlink uint64
+	to    *blob.Copy
+}
+
+func (x *copies) any() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.list) > 0
+}
+
+// maxCopies is how many copies wait for their flush at most. Each holds a
+// descriptor.
+const maxCopies = 64
+
+func (x *copies) many() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.list) >= min(maxCopies, fsx.DescriptorLimit()/8)
+}
+
+// copyAway is keep from another file system. The lock of history is held.
+func (s *Engine) copyAway(x spent, f fsx.File, st fsx.Stat, sha string) error {
+	to, err := s.History.Copy(io.NewSectionReader(f, 0, st.Size), st.Size, sha)
+	if err != nil {
+		return err
+	}
+	s.countKept(x, st.Size, sha)
+	x.held = nil // its owner closes it
+	s.copies.mu.Lock()
+	s.copies.list = append(s.copies.list, copied{lingerer{x, st.Size, st.Mtime}, st.Kind, st.Nlink, to})
+	s.copies.mu.Unlock()
+	s.Heads.flushSoon()
+	return nil
+}
+
+// FlushCopies makes the copies durable that wait for it, and empties the slots. A
+// copy that cannot be flushed is removed: its slot stays, for the next Open to try
+// again.
+func (s *Engine) FlushCopies() error {
+	s.copies.flush.Lock()
+	defer s.copies.flush.Unlock()
+	s.copies.mu.Lock()
+	list := s.copies.list
+	s.copies.list = nil
+	s.copies.mu.Unlock()
+	if len(list) == 0 || s.Poisoned.Load() {
+		closeCopies(list)
+		return nil
+	}
+	files := make([]fsx.File, len(list))
+	for i, x := range list {
+		files[i] = x.to.File
+	}
+	err := s.flushFiles(files)
+	if err == nil && s.Opts.Sync != SyncOff {
+		slices.SortFunc(list, func(a, b copied) int { return cmp.Compare(a.to.Dir(), b.to.Dir()) })
+		var flushes []func() error
+		for i, x := range list {
+			if i == 0 || x.to.Dir() != list[i-1].to.Dir() {
+				flushes = append(flushes, x.to.SyncDir)
+			}
+		}
+		err = s.Together(flushes...)
+	}
+	closeCopies(list)
+	for _, x := range list {
+		switch {
+		case err != nil:
+			x.to.Remove()
+		case x.kind == fsx.Regular && x.nlink == 1:
+			s.lookAgainAt(x.lingerer)
+		default:
+			x.slot.Remove()
+		}
+	}
+	return err
+}
+
+func closeCopies(list []copied) {
+	for _, x := range list {
+		x.to.File.Close()
+	}
+}
+
+// close gives up what still waits.
+func (x *copies) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	closeCopies(x.list)
+	x.list = nil
+}

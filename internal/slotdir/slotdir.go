@@ -1,0 +1,150 @@
+// Package slotdir knows the directories of slots that a store has outside its
+// state directory, on the file systems of its files: the list of them in the
+// state directory, and how they are opened and removed.
+//
+// The name of one ends with an identifier that was made up for it, so nothing
+// that came with the files of a workspace has it, and one that is made in the
+// place of another has another name.
+package slotdir
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// ListName is the file of the state directory that lists them.
+const ListName = "slots.json"
+
+const listLimit = 16 << 20 // bytes
+
+// List is the directories of slots of one store. A directory is in the list
+// before it is made.
+type List struct {
+	Root string `json:"root,omitempty"` // the workspace, absolute
+	Dirs []Dir  `json:"dirs"`
+}
+
+// Dir is one directory of slots.
+type Dir struct {
+	Path string `json:"path"` // in the workspace
+	// Ready is set when it is durable with what it needs. One that its maker did
+	// not get that far with is not used.
+	Ready bool `json:"ready,omitempty"`
+}
+
+// Read reads the list in a state directory. It is empty where there is none, or a
+// damaged one: rows name the directories whose slots still matter.
+func Read(state fsx.Dir) (l List, err error) {
+	data, err := durable.ReadFile(state, ListName, listLimit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return l, err
+	}
+	if json.Unmarshal(data, &l) != nil {
+		return List{}, nil
+	}
+	return l, nil
+}
+
+// Write writes the list durably.
+func (l List) Write(state fsx.Dir) error {
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(state, ListName, append(data, '\n'), 0o600)
+}
+
+// In is the directory of slots that was made last in the directory parent, "" for
+// none.
+func (l List) In(parent string) (path string) {
+	for _, d := range l.Dirs {
+		if in, _ := Split(d.Path); in == parent && d.Ready {
+			path = d.Path
+		}
+	}
+	return path
+}
+
+// Split splits a path into the directory, "" for the workspace, and the name.
+func Split(path string) (parent, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 0)], path[i+1:]
+}
+
+// OpenParent opens the directory parent of the workspace, "" for root itself. It
+// follows no link. done closes it.
+func OpenParent(root fsx.Dir, parent string) (dir fsx.Dir, done func(), err error) {
+	dir = root
+	if parent == "" {
+		return dir, func() {}, nil
+	}
+	for name := range strings.SplitSeq(parent, "/") {
+		next, err := dir.OpenDir(name)
+		if dir != root {
+			dir.Close()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		dir = next
+	}
+	return dir, func() { dir.Close() }, nil
+}
+
+// Remove removes the directories of a store that no process has open, those that are
+// this user's.
+func Remove(root fsx.Dir, l List) error {
+	var all error
+	for _, d := range l.Dirs {
+		all = errors.Join(all, remove(root, d.Path))
+	}
+	return all
+}
+
+func remove(root fsx.Dir, path string) error {
+	in, name := Split(path)
+	if !relpath.IsSlots(name) {
+		return nil
+	}
+	parent, done, err := OpenParent(root, in)
+	if err != nil {
+		return unlessGone(err)
+	}
+	defer done()
+	dir, err := parent.OpenDir(name)
+	if err != nil {
+		return unlessGone(err)
+	}
+	defer dir.Close()
+	st, err := dir.Stat()
+	if self := os.Geteuid(); err != nil || self >= 0 && st.UID != self && st.UID != 0 {
+		return err
+	}
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := dir.Remove(n); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return unlessGone(parent.Rmdir(name))
+}
+
+// unlessGone is err, unless it says that what it is about is not there, or is no
+// directory.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+		return nil
+	}
+	return err
+}
