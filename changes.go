@@ -121,8 +121,8 @@ type ObservedDir struct {
 func observedDirs(rec *journal.Record) (list []ObservedDir) {
 	change := map[string]string{"mkdir": "created", "rmdir": "deleted", "chmod": "mode"}
 	for i := range rec.Muts {
-		if m := &rec.Muts[i]; m.Class == journal.ClassDirectory && len(list) < maxObserved {
-			list = append(list, ObservedDir{m.Path, change[engine.DirectoryOp(m)]})
+		if d, ok := rec.Muts[i].Directory(); ok && len(list) < maxObserved {
+			list = append(list, ObservedDir{d.Path, change[engine.DirectoryOp(&d)]})
 		}
 	}
 	return list

@@ -129,7 +129,9 @@ var execReady bool
 //
 // Errors: [ErrNoIsolation] where nothing isolates the command, which is not
 // started then; [ErrHashMismatch] and [ErrFileAlreadyExists] for a file that
-// another program changed meanwhile; [ErrNotARegularFile]; [ErrTooLarge] for more than
+// another program changed meanwhile; [ErrChangedOutside] where a file would replace a
+// directory that holds anything the command did not take away (context files);
+// [ErrNotARegularFile]; [ErrTooLarge] for more than
 // 100,000 files; those of [Store.Scan] and [Store.Tx]. Where the gate refused, the
 // changes are gone; after other refusals they are kept for seven days, and
 // context.kept names them. It works on Linux.
@@ -399,6 +401,9 @@ func (x *execution) kept(err error) error {
 	x.out.KeptIn = x.view.Upper()
 	switch e.Detail {
 	case ErrHashMismatch, ErrFileAlreadyExists, ErrChangedDuringWrite, ErrChangedOutside, ErrNotFound:
+		if e.Context["files"] != nil { // in a directory that a file replaces
+			break
+		}
 		e.Hint = "another program changed the file while the command ran, so nothing of it was committed; look at the file and run the command again"
 	}
 	e.Context["kept"] = x.view.ID

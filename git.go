@@ -348,13 +348,13 @@ func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation
 			shape[part], settled[part] = shape[part] || has, true
 		}
 	}
-	err := c.s.shapeOnDisk(dir, shape, settled)
+	err := shapeOnDisk(c.Tree(), dir, shape, settled)
 	return shape, about, err
 }
 
 // shapeOnDisk adds the entries that the commit has nothing to do with.
-func (s *Store) shapeOnDisk(dir string, shape gitdir.Shape, settled map[string]bool) error {
-	t, err := s.engine.Tree.Resolve(engine.JoinPath(dir, "x"))
+func shapeOnDisk(tree relpath.Tree, dir string, shape gitdir.Shape, settled map[string]bool) error {
+	t, err := tree.Resolve(engine.JoinPath(dir, "x"))
 	if err != nil {
 		return err
 	}

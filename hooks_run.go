@@ -129,7 +129,9 @@ func (c *commit) operationNow() HookCall {
 		}
 	}()
 	return c.operationAt(func(m *engine.Mutation) *relpath.Target {
-		t, err := c.s.engine.Tree.Resolve(m.Path)
+		tree := c.Tree()
+		tree.NoFollow = m.NoFollow
+		t, err := tree.Resolve(m.Path)
 		if err != nil {
 			return m.Target // the lock stage resolves it too, and reports the error
 		}

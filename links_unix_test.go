@@ -90,6 +90,13 @@ var shellCalls = []struct{ name, before, run string }{
 	{"make directories", `mkdir d`, `mkdir -p x/y/z d/e; echo f > x/y/f; chmod 750 d; mkdir -m 700 own`},
 	{"only directories", `mkdir -p d/e; chmod 711 d/e`, `mkdir -p x/y; rmdir d/e; chmod 700 d`},
 	{"remove directories", `mkdir -p d/e/f empty; chmod 700 d/e; echo 1 > d/e/1; mkdir -m 2755 d/sub`, `rm -r d; rmdir empty`},
+	{"a directory for a file", `echo a > a; chmod 640 a`, `rm a; mkdir -m 700 a; echo x > a/x; mkdir -p a/y/z; echo 1 > a/y/1`},
+	{"a file for a directory", `mkdir -m 750 d; echo x > d/x; mkdir -p d/e/f d/none; ln -s ../x d/e/l; chmod 711 d/none`, `rm -r d; echo d > d; chmod 600 d`},
+	{"a link for a directory", `mkdir d y; echo x > d/x; echo y > y/x`, `rm -r d; ln -s y d`},
+	{"a directory for a link", `mkdir y; echo x > y/x; ln -s y d`, `rm d; mkdir d; echo x > d/x; echo z > d/z`},
+	{"an empty directory for a file", `printf a > a; mkdir b`, `rm a; mkdir a; rmdir b; printf b > b`},
+	{"moved in and out", `echo a > lib; mkdir d; echo d > d/index; echo 2 > d/two`, `mv lib t; mkdir lib; mv t lib/index; mv d/index t; rm -r d; mv t d`},
+	{"several, deep", `mkdir -p p/q; echo 1 > p/q/a; mkdir p/q/b; echo 2 > p/q/b/c; echo 3 > p/r`, `rm p/q/a; mkdir p/q/a; echo 1 > p/q/a/c; rm -r p/q/b; echo 2 > p/q/b; rm p/r; mkdir -p p/r/s; echo 3 > p/r/s/t`},
 	{"remove a tree", `mkdir -p d/e/f; echo 1 > d/1; echo 2 > d/e/2; ln -s ../1 d/e/l; echo 3 > d/e/f/3; chmod 600 d/e/f/3`, `rm -r d`},
 }
 
@@ -147,11 +154,12 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 func TestCheckoutIsUndone(t *testing.T) {
 	dir := t.TempDir()
 	gitIn(t, dir, "init", "-q")
-	shell(t, dir, `echo a > a; ln -s a cur; mkdir d; ln -s ../a d/l; echo f > was_file; ln -s a was_link; echo old > d/old`)
+	shell(t, dir, `echo a > a; ln -s a cur; mkdir d; ln -s ../a d/l; echo f > was_file; ln -s a was_link; echo old > d/old; echo lib > lib; mkdir -p pkg/in; echo 1 > pkg/in/one; echo 2 > pkg/two`)
 	gitIn(t, dir, "add", "-A")
 	gitIn(t, dir, "commit", "-qm", "one")
 	gitIn(t, dir, "checkout", "-qb", "other")
-	shell(t, dir, `ln -sfn d cur; rm d/l d/old; rmdir d 2>/dev/null || true; mkdir -p e/f; ln -s ../../a e/f/new; rm was_file; ln -s a was_file; rm was_link; echo l > was_link`)
+	shell(t, dir, `ln -sfn d cur; rm d/l d/old; rmdir d 2>/dev/null || true; mkdir -p e/f; ln -s ../../a e/f/new; rm was_file; ln -s a was_file; rm was_link; echo l > was_link
+		rm lib; mkdir -p lib/sub; echo lib > lib/sub/x; rm -r pkg; echo pkg > pkg`)
 	gitIn(t, dir, "add", "-A")
 	gitIn(t, dir, "commit", "-qm", "two")
 	gitIn(t, dir, "checkout", "-q", "-")
@@ -327,5 +335,184 @@ func TestEmptyVersion(t *testing.T) {
 		if _, err := s.Read(background, rw.ReadRequest{Path: "f", Version: v.Version}); err != nil || !v.Available {
 			t.Errorf("%+v %v", v, err)
 		}
+	}
+}
+
+// TestKindsThatAreNotChanged: a directory that holds what a group does not know is not
+// removed for the file that was there: the undo names what is in the way, nothing is
+// changed, and without it the undo succeeds.
+func TestKindsThatAreNotChanged(t *testing.T) {
+	for _, c := range []struct{ name, since, clear, named string }{
+		{"a later file", `echo mine > lib/sub/mine`, `rm lib/sub/mine`, "lib/sub/mine"},
+		{"an ignored file", `echo big > lib/x.log`, `rm lib/x.log`, "lib/x.log"},
+		{"an ignored directory", `mkdir lib/node_modules; echo m > lib/node_modules/m`, `rm -r lib/node_modules`, "lib/node_modules"},
+		{"a later directory", `mkdir lib/empty`, `rmdir lib/empty`, "lib/empty"},
+		{"a later link", `ln -s ../other lib/l`, `rm lib/l`, "lib/l"},
+		{"a FIFO", `mkfifo lib/pipe`, `rm lib/pipe`, "lib/pipe"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			gitIn(t, dir, "init", "-q")
+			s := open(t, dir, nil)
+			shell(t, dir, `echo '*.log' > .gitignore; echo node_modules/ >> .gitignore; echo lib > lib; echo other > other`)
+			_, err := s.Scan(background, rw.ScanRequest{})
+			must(t, err)
+			want := entries(t, dir)
+			shell(t, dir, `rm lib; mkdir -p lib/sub; echo in > lib/in; echo deep > lib/sub/deep; echo changed > other`)
+			found, err := s.Scan(background, rw.ScanRequest{})
+			must(t, err)
+			shell(t, dir, c.since)
+			before := entries(t, dir)
+			_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+			e := rw.AsError("undo", err)
+			if !errors.Is(err, rw.ErrChangedOutside) || e.Path != "lib" || fmt.Sprint(e.Context["files"]) != "["+c.named+"]" || !strings.Contains(e.Hint, "move them elsewhere or delete them") {
+				t.Fatalf("%v, context %v", err, e.Context)
+			}
+			if list := differing(before, entries(t, dir)); len(list) > 0 {
+				t.Errorf("changed:\n%s", strings.Join(list, "\n"))
+			}
+			shell(t, dir, c.clear)
+			_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+			must(t, err)
+			if list := differing(want, entries(t, dir)); len(list) > 0 {
+				t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
+			}
+		})
+	}
+}
+
+// TestKindsOfSnapshots: a snapshot is restored over names that are files where it has
+// directories, and the reverse, and the restoration is undone.
+func TestKindsOfSnapshots(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	shell(t, dir, `echo a > a; mkdir -m 700 d; echo x > d/x; ln -s a l; mkdir -p e/none`)
+	snap, err := s.Snapshot(background, rw.SnapshotRequest{})
+	must(t, err)
+	want := entries(t, dir)
+	shell(t, dir, `rm a; mkdir -m 711 a; echo in > a/in; rm -r d; echo d > d; rm l; mkdir l; rm -r e; ln -s a e`)
+	call := rw.ToolCall{ID: "c", Host: "h", Event: "after"}
+	_, err = s.EndCall(background, call)
+	must(t, err)
+	after := entries(t, dir)
+	restored, err := s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID, Force: true})
+	must(t, err)
+	if list := differing(want, entries(t, dir)); len(list) > 0 {
+		t.Errorf("restored, these differ:\n%s", strings.Join(list, "\n"))
+	}
+	_, err = s.Undo(background, rw.UndoRequest{Row: restored.Seq})
+	must(t, err)
+	if list := differing(after, entries(t, dir)); len(list) > 0 {
+		t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
+	}
+	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Group != "" {
+		t.Errorf("a scan after the undo found %+v %v", again, err)
+	}
+	check(t, s, true)
+}
+
+// TestKindsOfSeveralGroups: groups of one call that changed the kind of a name back and
+// forth are undone together, also where a name is free in between or at the end.
+func TestKindsOfSeveralGroups(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		runs []string
+	}{
+		{"there and back", []string{`rm a; mkdir a; echo 1 > a/x`, `rm -r a; echo other > a`}},
+		{"twice", []string{`rm a; mkdir a; echo 1 > a/x`, `rm -r a; echo other > a`, `rm a; mkdir a; echo 2 > a/x; echo 3 > a/y`}},
+		{"made, then a directory", []string{`echo new > n`, `rm n; mkdir n; echo 1 > n/x`}},
+		{"a directory, then gone", []string{`rm a; mkdir a; echo 1 > a/x`, `rm -r a`}},
+		{"a file for a directory, then gone", []string{`rm -r d; echo d > d`, `rm d`}},
+		{"a mode, then a file", []string{`chmod 711 d`, `rm -r d; echo d > d`}},
+		{"a file, then changed", []string{`rm -r d; echo d > d`, `echo e >> d`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := open(t, dir, nil)
+			shell(t, dir, `echo a > a; mkdir -p d/e; echo x > d/x; echo y > d/e/y`)
+			_, err := s.Scan(background, rw.ScanRequest{})
+			must(t, err)
+			before := entries(t, dir)
+			for _, run := range c.runs {
+				shell(t, dir, run)
+				_, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
+				must(t, err)
+			}
+			after := entries(t, dir)
+			undone, err := s.Undo(background, rw.UndoRequest{Group: "c"})
+			if err != nil {
+				t.Fatal(err, errors.Unwrap(err))
+			}
+			if list := differing(before, entries(t, dir)); len(list) > 0 {
+				t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
+			}
+			_, err = s.Undo(background, rw.UndoRequest{Row: undone.Seq})
+			must(t, err)
+			if list := differing(after, entries(t, dir)); len(list) > 0 {
+				t.Errorf("redone, these differ:\n%s", strings.Join(list, "\n"))
+			}
+			check(t, s, true)
+		})
+	}
+}
+
+// TestRestoreAfterAKind: a file that a directory had replaced is restored, when that is
+// gone, with the mode that it had.
+func TestRestoreAfterAKind(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	shell(t, dir, `echo 1 > a`)
+	_, err := s.Scan(background, rw.ScanRequest{})
+	must(t, err)
+	var seqs []uint64
+	for _, run := range []string{`echo 2 > a; chmod 600 a`, `rm a; mkdir a`, `rmdir a; echo 3 > a; chmod 640 a`, `rm a; mkdir -m 711 a; echo x > a/x`} {
+		shell(t, dir, run)
+		found, err := s.Scan(background, rw.ScanRequest{})
+		must(t, err)
+		seqs = append(seqs, found.Seq)
+	}
+	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[0]}); err == nil {
+		t.Error("a directory was replaced")
+	}
+	shell(t, dir, `rm -r a`)
+	for i, want := range map[int]string{0: "-rw-r----- 2\n", 2: "-rw-r----- 3\n"} {
+		_, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[i], Force: true})
+		must(t, err)
+		if got := entries(t, dir)["a"]; got != want {
+			t.Errorf("restored %q, want %q", got, want)
+		}
+		shell(t, dir, `rm a`)
+		_, err = s.Scan(background, rw.ScanRequest{})
+		must(t, err)
+	}
+}
+
+// TestKindsAreListed: the files and the directories of a change of kind are listed
+// with the group.
+func TestKindsAreListed(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	shell(t, dir, `echo a > a; mkdir d; echo x > d/x`)
+	_, err := s.Scan(background, rw.ScanRequest{})
+	must(t, err)
+	shell(t, dir, `rm a; mkdir a; echo in > a/in; rm -r d; echo d > d`)
+	found, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
+	must(t, err)
+	var ops []string
+	for _, f := range found.Files {
+		ops = append(ops, f.Op+" "+f.Path)
+	}
+	for _, d := range found.Dirs {
+		ops = append(ops, d.Change+" directory "+d.Path)
+	}
+	if got := strings.Join(ops, ", "); got != "delete a, create a/in, create d, delete d/x, created directory a, deleted directory d" {
+		t.Error(got)
+	}
+	out, err := s.Changes(background, rw.ChangesRequest{})
+	must(t, err)
+	if len(out.Files) != 4 || out.Created != 2 || out.Deleted != 2 || len(out.Groups) != 1 || len(out.Groups[0].Dirs) != 2 {
+		t.Errorf("%+v", out)
 	}
 }

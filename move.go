@@ -129,7 +129,7 @@ func (c *commit) distinct(context.Context) error {
 			continue
 		}
 		for dir := engine.ParentOf(relpath.Key(m.Target.Path)); dir != ""; dir = engine.ParentOf(dir) {
-			if over := seen[dir]; over != nil {
+			if over := seen[dir]; over != nil && !c.Turns(over[0].Path) {
 				e := fault.New(fault.NotADirectory).With("same_as", over[0].Path).
 					Hintf("a call cannot contain both a file and files below it; choose another path, or use two calls")
 				return c.About(m, e)

@@ -12,7 +12,7 @@ import (
 
 // elsewhere are the scenarios that are repeated with the state elsewhere: one for
 // each primitive, and several in one commit.
-var elsewhere = []string{"create_deep", "overwrite", "append", "several", "delete", "move", "move_over", "undo_tx", "restore", "tx", "undo_links"}
+var elsewhere = []string{"create_deep", "overwrite", "append", "several", "delete", "move", "move_over", "undo_tx", "restore", "tx", "undo_links", "undo_kinds", "undo_kinds_back"}
 
 // TestCrashSweepElsewhere is TestCrashSweep, that of recovery and TestFaultSweep, with the
 // state in the git directory and on another file system.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/history"
 )
 
@@ -147,8 +148,8 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 	}
 	defer src.Close()
 	mode := v.M.Mode
-	if newest.M.SHA256 == "" { // what was to be kept from others stays so
-		mode = newest.M.Mode
+	if last := newest.M.ModeBefore(); newest.M.SHA256 == "" && fsx.KindOf(last) != fsx.Directory { // what was to be kept from others stays so
+		mode = last
 	}
 	if m.NoFollow {
 		mode = 0 // Perm is

@@ -20,8 +20,8 @@ func TestMaterialize(t *testing.T) {
 	file := func(path, text string, mode uint32) rw.TreeFile {
 		return rw.TreeFile{Path: path, SHA256: digest(hash(text)), Bytes: int64(len(text)), Mode: mode}
 	}
-	contents := map[string]string{"new.txt": "new", "run.sh": "#!/bin/sh\n", "kept.txt": "kept"}
-	files := []rw.TreeFile{file("run.sh", contents["run.sh"], 0o755), file("new.txt", "new", 0o644), file("kept.txt", "kept", 0o644)}
+	contents := map[string]string{"new.txt": "new", "run.sh": "#!/bin/sh\n", "kept.txt": "kept", "lib/x": "x"}
+	files := []rw.TreeFile{file("run.sh", contents["run.sh"], 0o755), file("new.txt", "new", 0o644), file("kept.txt", "kept", 0o644), file("lib/x", "x", 0o644)}
 	for name, c := range map[string]struct {
 		before  map[string]string
 		git     bool
@@ -32,18 +32,20 @@ func TestMaterialize(t *testing.T) {
 		want    map[string]string
 		written int
 	}{
-		"empty":              {want: contents, written: 3},
-		"what is there":      {before: map[string]string{"kept.txt": "kept"}, want: contents, written: 2},
+		"empty":              {want: contents, written: 4},
+		"what is there":      {before: map[string]string{"kept.txt": "kept"}, want: contents, written: 3},
 		"own file":           {before: map[string]string{"own.txt": "own"}, files: "[own.txt]"},
 		"own bytes":          {before: map[string]string{"new.txt": "own"}, files: "[new.txt]"},
-		"own file, kept":     {before: map[string]string{"own.txt": "own"}, keep: []string{"own.txt"}, want: map[string]string{"own.txt": "own", "new.txt": "new"}, written: 3},
-		"checkout":           {before: map[string]string{"old.txt": "old", "new.txt": "old"}, git: true, want: map[string]string{"new.txt": "new", "kept.txt": "kept"}, written: 3},
+		"own file, kept":     {before: map[string]string{"own.txt": "own"}, keep: []string{"own.txt"}, want: map[string]string{"own.txt": "own", "new.txt": "new"}, written: 4},
+		"checkout":           {before: map[string]string{"old.txt": "old", "new.txt": "old"}, git: true, want: map[string]string{"new.txt": "new", "kept.txt": "kept"}, written: 4},
+		"other kinds":        {before: map[string]string{"lib": "old", "new.txt/in/x": "old", "kept.txt/y": "y"}, git: true, want: contents, written: 4},
 		"another commit":     {before: map[string]string{"old.txt": "old"}, git: true, base: strings.Repeat("0", 40), files: "<nil>"},
 		"bytes of something": {opened: map[string]string{"new.txt": "old"}, files: "<nil>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := workspace(t)
 			for path, text := range c.before {
+				os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755)
 				os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644)
 			}
 			if c.git {

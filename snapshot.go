@@ -261,7 +261,8 @@ func differences(from, to map[string]observe.File) (list []SnapshotFile) {
 // made since are deleted; what is there now is in history. It refuses with
 // [ErrChangedOutside], and names the files, when one of those that differ was
 // changed since without a tool call, unless force is set, and always when a file
-// changes while it runs. Errors besides: [ErrNotFound], [ErrVersionNotKept] for
+// changes while it runs, and where a file would replace a directory that holds
+// anything the snapshot does not know (context files). Errors besides: [ErrNotFound], [ErrVersionNotKept] for
 // bytes that neither history nor git has any more (context base_gone: git
 // collected them), [ErrHashDriftOnRead], those of [Store.Scan] and
 // [Store.SafeWrite].

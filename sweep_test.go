@@ -241,6 +241,55 @@ func init() {
 	}
 }
 
+// turned is what a shell made of names that were files and directories: how the disk
+// was and is.
+var turned = struct{ before, after map[string]string }{
+	before: map[string]string{"f": longText, "d/x": otherText, "d/e/y": "y", "d/none": "/", "l": "-> d/x", "g/k": "k", "p": "p", "q": "/", "same/a": "a"},
+	after:  map[string]string{"f/x": otherText, "f/e/z": "z", "f/none": "/", "d": longText, "l/in": "in", "g": "-> same", "p": "/", "q": "q", "same/a": "a"},
+}
+
+func init() {
+	for name, run := range map[string]struct{ from, to map[string]string }{
+		"undo_kinds":      {turned.before, turned.after},
+		"undo_kinds_back": {turned.after, turned.before},
+	} {
+		scenarios = append(scenarios, scenario{
+			name: name, disk: func(f *simfs.FS) { putEntries(f, run.from) },
+			before: func(s *rw.Store) error {
+				_, err := s.Scan(background, rw.ScanRequest{})
+				return err
+			},
+			after: func(f *simfs.FS) {
+				for p := range run.from {
+					f.Remove(strings.SplitN(p, "/", 2)[0])
+				}
+				putEntries(f, run.to)
+			},
+			run: func(s *rw.Store) error {
+				if _, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}); err != nil {
+					return err
+				}
+				_, err := s.Undo(background, rw.UndoRequest{Group: "c"})
+				return err
+			},
+			old: filesOf(run.to), new: filesOf(run.from), dirs: dirsIn(run.from),
+		})
+	}
+}
+
+func putEntries(f *simfs.FS, all map[string]string) {
+	for p, text := range all {
+		putEntry(f, p, text)
+	}
+}
+
+// dirsIn are the directories that a disk of these entries has, as dirsOf lists them.
+func dirsIn(all map[string]string) string {
+	f := simfs.New()
+	putEntries(f, all)
+	return dirsOf(f)
+}
+
 func move(from, to string, over bool) func(*rw.Store) error {
 	return func(s *rw.Store) error {
 		_, err := s.Move(context.Background(), rw.MoveRequest{Path: from, To: to, Overwrite: over})

@@ -78,7 +78,9 @@ type UndoResult struct {
 // are never undone. Directories that git ignores are left as they are.
 //
 // A file that another program changed since, with this store or without, is never
-// touched: the whole call fails with [ErrChangedOutside]. Errors besides:
+// touched: the whole call fails with [ErrChangedOutside]. So it does where a file
+// would replace a directory that holds anything that is not undone with it (context
+// files). Errors besides:
 // [ErrNothingToUndo], [ErrVersionNotKept], [ErrHashDriftOnRead], and those of
 // [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
@@ -222,7 +224,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 	}
 	c.Dirs = s.undoDirs(recs)
-	files := undoFiles(recs)
+	files := withoutIdle(undoFiles(recs), c.Dirs)
 	c.Expects = len(files)
 	git := s.observed.Git(ctx)
 	defer git.Close()
@@ -326,23 +328,49 @@ func undoFiles(recs []*journal.Record) []*undoing {
 	return list
 }
 
+// withoutIdle leaves out files that are there neither before nor after, where their
+// names have to do with directories: they are below another file, above one, or
+// directories themselves.
+func withoutIdle(files []*undoing, dirs []journal.Mutation) []*undoing {
+	at, above := map[string]bool{}, map[string]bool{}
+	for i := range dirs {
+		above[dirs[i].Path] = true
+	}
+	for _, f := range files {
+		at[f.path] = true
+		for dir := engine.ParentOf(f.path); dir != "" && !above[dir]; dir = engine.ParentOf(dir) {
+			above[dir] = true
+		}
+	}
+	return slices.DeleteFunc(files, func(f *undoing) bool {
+		if f.newest.SHA256 != "" || f.oldest.PrevSHA256 != "" {
+			return false
+		}
+		below := false
+		for dir := engine.ParentOf(f.path); dir != "" && !below; dir = engine.ParentOf(dir) {
+			below = at[dir]
+		}
+		return below || above[f.path]
+	})
+}
+
 // undoDirs are the directories of some commits, newest commit first, as they were
 // before.
 func (s *Store) undoDirs(recs []*journal.Record) (list []journal.Mutation) {
 	at := map[string]int{}
 	for _, rec := range recs {
 		for i := range rec.Muts {
-			m := &rec.Muts[i]
-			if m.Class != journal.ClassDirectory {
+			d, ok := rec.Muts[i].Directory()
+			if !ok {
 				continue
 			}
-			j, ok := at[m.Path]
+			j, ok := at[d.Path]
 			if !ok {
 				j = len(list)
-				at[m.Path] = j
-				list = append(list, journal.Mutation{Path: m.Path, PrevMode: m.Mode})
+				at[d.Path] = j
+				list = append(list, journal.Mutation{Path: d.Path, PrevMode: d.Mode})
 			}
-			list[j].Mode = m.PrevMode
+			list[j].Mode = d.PrevMode
 		}
 	}
 	return s.dirsToMake(list)

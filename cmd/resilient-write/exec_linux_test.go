@@ -28,7 +28,7 @@ type sandboxed struct {
 func newSandboxed(t *testing.T) *sandboxed {
 	t.Helper()
 	s := &sandboxed{newAround(t), filepath.Join(t.TempDir(), "state")}
-	s.sh(`git init -q; mkdir -p src/deep; printf 'one\ntwo\n' > src/a.txt; echo b > src/b.txt; echo c > src/deep/c.txt; echo x > run.sh
+	s.sh(`git init -q; mkdir -p src/deep docs; echo i > docs/index.md; printf 'one\ntwo\n' > src/a.txt; echo b > src/b.txt; echo c > src/deep/c.txt; echo x > run.sh
 printf 'node_modules/\nout/\n' > .gitignore; ln -s src/a.txt link; ln -s a.txt src/bent; ln -s a.txt src/was; git add .; git commit -qm start`)
 	if r := s.run("true"); r.code != 0 {
 		if strings.Contains(r.errs, "no_isolation") {
@@ -137,6 +137,7 @@ chmod 755 run.sh
 mkdir -p new/dir empty
 echo n > new/dir/n.txt; chmod 600 new/dir/n.txt
 ln -s new/dir there; rm link; ln -sfn ../src/b.txt src/bent; rm src/was; echo f > src/was; rm run.sh; ln -s src/a.txt run.sh
+rm src/b.txt; mkdir -p src/b.txt/in; echo b > src/b.txt/in/f; chmod 750 src/b.txt; mkdir gone; rm -r docs; ln -s src docs
 mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bin/m; chmod 700 src`
 	before := s.tree()
 	r := s.run(script)
@@ -415,6 +416,36 @@ git status --short
 echo fine > "$TMPDIR/x"`, outside, s.state), "--json")
 	if strings.Contains(r.errs, "allowed") || r.code != 0 || !strings.Contains(r.errs, "?? nested.txt") {
 		t.Errorf("code %d: %s", r.code, r.errs)
+	}
+	s.clean()
+}
+
+// TestExecKinds: a file in place of a directory and the reverse are shown by a dry run,
+// and refused where the directory holds what the command did not see or git ignores.
+func TestExecKinds(t *testing.T) {
+	s := newSandboxed(t)
+	const script = `rm -r docs; echo d > docs; rm src/a.txt; mkdir src/a.txt; echo in > src/a.txt/f`
+	s.sh("mkdir -p docs/node_modules; echo m > docs/node_modules/m")
+	before := s.tree()
+	if r := s.run(script); r.code != 125 || !strings.Contains(r.errs, "docs/node_modules") || !strings.Contains(r.errs, "move them elsewhere") || s.tree() != before {
+		t.Fatalf("code %d: %s\n%s", r.code, r.errs, s.tree())
+	}
+	s.sh("rm -r docs/node_modules")
+	before = s.tree()
+	r := s.run(script, "--dry-run")
+	if r.code != 0 || s.tree() != before {
+		t.Fatalf("code %d: %s", r.code, r.errs)
+	}
+	for _, want := range []string{"+++ b/docs\n", "--- a/docs/index.md\n", "--- a/src/a.txt\n", "+++ b/src/a.txt/f\n"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("the diff has no %q:\n%s", want, r.out)
+		}
+	}
+	if r := s.run(script); r.code != 0 {
+		t.Fatalf("code %d: %s", r.code, r.errs)
+	}
+	if s.rw(0, "undo"); s.tree() != before {
+		t.Errorf("undone:\n%s\nbefore:\n%s", s.tree(), before)
 	}
 	s.clean()
 }

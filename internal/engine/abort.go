@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -17,11 +18,9 @@ func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
 		return fault.EffectUnknown
 	}
 	c.spare.may = true // whatever the call is
-	for i := len(c.Muts) - 1; i >= 0; i-- {
-		if err := c.Muts[i].unpublish(); err != nil {
-			c.s.Poison(err)
-			return fault.EffectUnknown
-		}
+	if err := c.unpublish(); err != nil {
+		c.s.Poison(err)
+		return fault.EffectUnknown
 	}
 	c.unmakeDirs()
 	if err := c.syncUndone(); err != nil {
@@ -39,11 +38,38 @@ func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
 	return fault.EffectNone
 }
 
+// unpublish takes back what was published.
+func (c *Commit) unpublish() error {
+	for i, m := range slices.Backward(c.Muts) {
+		if i+1 == c.clearing {
+			if err := c.unturn(); err != nil {
+				return err
+			}
+		}
+		if err := m.unpublish(); err != nil {
+			return err
+		}
+	}
+	if c.clearing == 0 {
+		return c.unturn()
+	}
+	return nil
+}
+
 // syncUndone makes durable that the names are what they were, before a row
 // says so.
 func (c *Commit) syncUndone() error {
+	muts := c.Muts
+	if c.turned { // the others are flushed
+		muts = muts[:c.clearing]
+	}
+	return c.flushUndone(muts)
+}
+
+// flushUndone makes durable that names are what they were.
+func (c *Commit) flushUndone(muts []*Mutation) error {
 	undone := &settlement{}
-	for _, m := range c.Muts {
+	for _, m := range muts {
 		if m.ch == nil || !m.ch.Done || m.ch.Opened() != nil {
 			continue
 		}

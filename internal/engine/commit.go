@@ -97,6 +97,12 @@ type Commit struct {
 	newDirs  []string           // directories that the row says it makes, outermost first
 	made     []madeDir          // those that it made
 	ways     []*Mutation        // lead to directories that it makes for themselves
+	turns    turns              // names that change between a directory and a file
+	clearing int                // mutations that make way for them, which come first
+	turned   bool               // their directories were removed and made
+	earlier  int                // of made, those that were made before
+	removed  []goingDir         // the innermost first
+	goes     map[string]bool    // what makes way for files; nil: not listed yet
 	entered  map[string]fsx.Dir // directories that were absent, by path
 	Handles  []io.Closer        // opened on the way
 	Expects  int                // mutations that it will have

@@ -298,7 +298,7 @@ func (s *Engine) OpenCurrent(path string) (io.ReadCloser, int64, error) {
 		return nil, 0, err
 	}
 	defer t.Close()
-	if !t.Exists() {
+	if !t.Exists() || t.Linked { // what a symbolic link leads to has another path
 		return nil, 0, fs.ErrNotExist
 	}
 	f, err := fsx.OpenEntry(t.Parent, t.Name)

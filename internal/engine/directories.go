@@ -24,7 +24,9 @@ func (c *Commit) directoryTargets() error {
 		if err := c.s.Host.Permitted(d.Path); err != nil {
 			return err
 		}
-		target, err := c.s.LocateEntry(d.Path + "/.rw")
+		tree := c.Tree()
+		tree.NoFollow = true
+		target, err := tree.Resolve(d.Path + "/.rw")
 		if err != nil {
 			return err
 		}
@@ -40,15 +42,15 @@ func (c *Commit) directoryTargets() error {
 // makeDirectories makes them.
 func (c *Commit) makeDirectories(ctx context.Context) error {
 	for _, m := range c.ways {
-		if err := c.spare.Try(func() error { return c.makeParents(ctx, m) }); err != nil {
+		if err := c.makeWay(ctx, m, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// directoryRows are the rows of the directories of the commit. A path that is also
-// one of its files has none.
+// directoryRows are the rows of the directories of the commit. That of a name that is
+// also one of its files says it with its modes.
 func (c *Commit) directoryRows() ([]journal.Mutation, error) {
 	files := map[string]bool{}
 	for _, m := range c.Muts {
@@ -87,10 +89,13 @@ func DirectoryOp(d *journal.Mutation) string {
 func (s *Engine) arrange(rec *journal.Record) error {
 	var dirs []*journal.Mutation
 	for i := range rec.Muts {
-		if m := &rec.Muts[i]; m.Class == journal.ClassDirectory {
-			if last, err := s.LastRow(m.Path); err == nil && last.Seq == rec.Seq {
-				dirs = append(dirs, m)
-			}
+		m := &rec.Muts[i]
+		d, ok := m.Directory()
+		if !ok || m.Class == "" && (d.Mode == 0 || d.Mode == fsx.ModeDir) { // a file is there, or the mode is not known
+			continue
+		}
+		if last, err := s.LastRow(d.Path); err == nil && last.Seq == rec.Seq {
+			dirs = append(dirs, &d)
 		}
 	}
 	slices.SortFunc(dirs, func(a, b *journal.Mutation) int { return strings.Compare(b.Path, a.Path) }) // what is inside first

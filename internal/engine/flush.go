@@ -166,7 +166,7 @@ func (c *Commit) flushWays() error {
 			}
 			m.home = inode{st.Dev, st.Ino}
 		}
-		if c.s.ways.is(dir, m.home.ino, "") {
+		if m.Target.Exists() && c.s.ways.is(dir, m.home.ino, "") {
 			continue
 		}
 		for d := dir; d != ""; d = ParentOf(d) {
@@ -178,7 +178,9 @@ func (c *Commit) flushWays() error {
 			}
 			flushed[ParentOf(d)] = true
 		}
-		c.s.ways.put(dir, m.home.ino, "")
+		if m.Target.Exists() { // else the directory is not made yet
+			c.s.ways.put(dir, m.home.ino, "")
+		}
 	}
 	return nil
 }

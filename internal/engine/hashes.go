@@ -68,13 +68,16 @@ func (h *hashCache) Put(st fsx.Stat, e HashEntry) {
 }
 
 // NoFile reports whether an error of a look at a path says that no file can be
-// there: it is a directory, or a file is where one would have to be.
+// there: it is a directory, or a file or a symbolic link is where one would have to be.
 func (s *Engine) NoFile(err error) bool {
 	if err == nil {
 		return false
 	}
-	d := s.ErrorOf(err).Code
-	return d == fault.IsADirectory || d == fault.NotADirectory
+	switch s.ErrorOf(err).Code {
+	case fault.IsADirectory, fault.NotADirectory, fault.EscapesWorkspace, fault.SymlinkLoop:
+		return true
+	}
+	return false
 }
 
 // HashEntry hashes what is under a path of the journal; "" when it is absent.

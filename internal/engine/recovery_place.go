@@ -19,6 +19,10 @@ type deadCommit struct {
 	again bool                         // its writer saw a flush fail: what it published is published again
 	dirs  map[string]bool              // that it makes; nil: not listed yet
 	taken map[string]*journal.Mutation // that take away a name; nil: not listed yet
+
+	turnings turns // names that it turns; nil: not listed yet
+	turned   bool  // what clears them is durable
+	goes     map[*turn][]string
 }
 
 // finisher completes one commit of a dead writer, or some mutations of a large one.
@@ -43,6 +47,11 @@ func (f *finisher) close() {
 func (f *finisher) place(ctx context.Context) error {
 	for i := range f.muts {
 		m := &f.muts[i]
+		if m.SHA256 != "" || !f.turns().clears(m.Identity()) {
+			if err := f.flushCleared(); err != nil {
+				return err
+			}
+		}
 		if m.Slot == "" {
 			continue
 		}
@@ -61,7 +70,13 @@ func (f *finisher) place(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	if !f.last {
+		return nil
+	}
+	if err := f.flushCleared(); err != nil {
+		return err
+	}
+	return f.makeEmpty()
 }
 
 // flush makes the names of the commit durable, whoever published them. What is
@@ -69,7 +84,7 @@ func (f *finisher) place(ctx context.Context) error {
 func (f *finisher) flush(seen map[[2]uint64]bool) error {
 	for _, p := range f.parts {
 		for _, t := range []*relpath.Target{p.target, p.source} {
-			if t == nil {
+			if t == nil || p.cleared {
 				continue
 			}
 			st, err := t.Parent.Stat()
@@ -131,6 +146,7 @@ type recovered struct {
 	left     bool   // the slot holds the only copy of our version
 	in       *slotDir
 	witness  witness // of in
+	cleared  bool    // the directory of target was flushed, and may be gone
 }
 
 func (p *recovered) close() {
@@ -168,7 +184,10 @@ func (p *recovered) open() error {
 			return err
 		}
 	}
-	if p.target, err = s.LocateEntry(m.Identity()); err != nil {
+	if p.target, err = s.LocateEntry(m.Identity()); err == nil && p.target.Linked && p.f.turns().over(m.Identity()) != nil {
+		err = publish.ErrForeign
+	}
+	if err != nil {
 		if p.ch != nil && p.file == nil {
 			return p.foundGone(err)
 		}
@@ -301,6 +320,9 @@ func (p *recovered) place() error {
 		if err := p.takeBack(); err != nil {
 			return err
 		}
+	}
+	if err := p.clearName(); err != nil {
+		return err
 	}
 	state, err := p.ch.Judge()
 	if err != nil || state == publish.Published {

@@ -49,6 +49,9 @@ type spent struct {
 func (c *Commit) settlement() *settlement {
 	t := &settlement{of: c, spare: Spare{s: c.s, may: c.spare.may}}
 	for i, m := range c.Muts {
+		if i == c.clearing {
+			t.dirs = nil // flushed before the names turned
+		}
 		t.paths = append(t.paths, m.Target.Path)
 		if m.Slot == nil {
 			if m.carried() {
@@ -62,6 +65,9 @@ func (c *Commit) settlement() *settlement {
 			continue
 		}
 		t.add(c, m, c.Rec.Muts[i].Rev)
+	}
+	if c.clearing == len(c.Muts) {
+		t.dirs = nil
 	}
 	if len(t.dirs) == 1 && len(t.files) == 0 && len(t.marks) == 0 {
 		t.home = c.Muts[0].home

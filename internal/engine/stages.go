@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -16,7 +17,8 @@ import (
 // Resolve finds where each path leads, without following anything out of the
 // workspace.
 func (c *Commit) Resolve(ctx context.Context) error {
-	tree := c.s.Tree
+	c.findTurns()
+	tree := c.Tree()
 	tree.Dirs = c.openDirs()
 	for _, m := range c.Muts {
 		if err := ctx.Err(); err != nil {
@@ -52,6 +54,9 @@ func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
 	}
 	tree.NoFollow = m.NoFollow
 	target, err := tree.Resolve(rel)
+	if errors.Is(err, syscall.ENOTDIR) && m.NoFollow && m.Guarded {
+		return ChangedOutside(m.Kind, *m.Expected, "")
+	}
 	if err != nil {
 		return err
 	}
@@ -67,7 +72,11 @@ func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
 	}
 	m.Target.Close()
 	m.Target = target
-	if most := c.s.descriptors() / 2; tree.Dirs.Len() > most {
+	most := c.s.descriptors() / 2
+	if len(c.turns) > 0 { // a roll-back opens them again
+		most /= 2
+	}
+	if tree.Dirs.Len() > most {
 		return fault.New(fault.TooLarge).With("max_directories", most).
 			Hintf("the files are in more than %d directories, and the process may have %d files and directories open; raise that limit (ulimit -n), or change fewer files together", most, 2*most)
 	}
@@ -132,7 +141,7 @@ func (c *Commit) lock(ctx context.Context) error {
 
 // takeLocks takes the locks of the commit, or the one for all of them.
 func (c *Commit) takeLocks(ctx context.Context, names []string) (unlock func(), err error) {
-	if c.Alone || c.Many() {
+	if c.Alone || c.Many() || len(c.turns) > 0 {
 		return c.s.Locks.Tree(ctx, c.s.Opts.LockTimeout, c.Req.Op)
 	}
 	return c.s.Locks.Keys(ctx, c.s.Opts.LockTimeout, c.Req.Op, c.lockKeys(names)...)
@@ -159,7 +168,7 @@ func PathLock(path string) string { return "path\x00" + relpath.Key(path) }
 // It is refused where the way leads through what git runs programs by.
 func (c *Commit) moved(ctx context.Context) (bool, error) {
 	moved := false
-	tree := c.s.Tree
+	tree := c.Tree()
 	tree.Visit, tree.Dirs = c.judge.OnTheWay(), c.openDirs()
 	for _, m := range c.Muts {
 		if err := ctx.Err(); err != nil {
@@ -193,7 +202,7 @@ func (c *Commit) precondition(ctx context.Context) error {
 		}
 	}
 	for _, m := range c.Muts {
-		if err := m.look(ctx, c.s); err != nil {
+		if err := c.look(ctx, m); err != nil {
 			return c.About(m, err)
 		}
 		c.lendPrev(m, heirs[m])
@@ -293,7 +302,7 @@ func (c *Commit) stage(ctx context.Context) error {
 		return err
 	}
 	for _, m := range c.Muts {
-		if err := c.spare.Try(func() error { return c.makeParents(ctx, m) }); err != nil {
+		if err := c.makeWay(ctx, m, false); err != nil {
 			return err
 		}
 		if err := m.stage(ctx, c); err != nil {
@@ -329,6 +338,9 @@ func (c *Commit) mostNewDirs() int {
 func (c *Commit) planDirs() error {
 	named, size := map[string]bool{}, 0
 	for _, m := range slices.Concat(c.Muts, c.ways) {
+		if m.leavesAbsent() {
+			continue
+		}
 		path := ExistingPath(m.Target)
 		for _, name := range m.Target.Missing {
 			if path = JoinPath(path, name); !named[path] {
@@ -348,7 +360,7 @@ func (c *Commit) planDirs() error {
 // makeParents makes the directories that the target needs. Targets of one commit
 // share the directories that they go through.
 func (c *Commit) makeParents(ctx context.Context, m *Mutation) error {
-	if m.Target.Exists() {
+	if m.Target.Exists() || m.leavesAbsent() {
 		return nil
 	}
 	dir, path := m.Target.Parent, ExistingPath(m.Target)
@@ -362,10 +374,11 @@ func (c *Commit) makeParents(ctx context.Context, m *Mutation) error {
 			continue
 		}
 		err := parent.Mkdir(name, dirPerm(m.Path))
-		if err == nil {
+		if !IsExist(err) { // also after another error: it may have been carried out
 			c.made = append(c.made, madeDir{parent, name, path})
-		} else if !IsExist(err) {
-			return err
+			if err != nil {
+				return err
+			}
 		}
 		if dir, err = parent.OpenDir(name); err != nil {
 			return err
@@ -431,16 +444,21 @@ func (s *Engine) appendRow(ctx context.Context, batch *journal.Batch) error {
 }
 
 // publish brings every file under its name, in order.
-func (c *Commit) publish(context.Context) error {
+func (c *Commit) publish(ctx context.Context) error {
 	for i, m := range c.Muts {
 		if i > 0 {
 			failpoint.At("publish.next") // between two files
+		}
+		if i == c.clearing {
+			if err := c.turn(ctx); err != nil {
+				return err
+			}
 		}
 		if err := c.publishOne(m); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.turn(ctx)
 }
 
 // publishOne is publish for one file. What only gives names can be tried again
@@ -515,6 +533,7 @@ func (c *Commit) row() (*journal.Record, error) {
 		if err != nil {
 			return nil, err
 		}
+		c.turns.mark(&row)
 		rec.Muts = append(rec.Muts, row)
 	}
 	dirs, err := c.directoryRows()

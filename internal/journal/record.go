@@ -121,6 +121,25 @@ func (m *Mutation) ModeBefore() uint32 { return cmp.Or(m.PrevMode, m.Mode) }
 // a mode of 0 says that it is not there.
 const ClassDirectory = "directory"
 
+// Directory is what the mutation means for a directory of its name: of a file or a
+// symbolic link, that it takes the place of one, or that one takes its place. ok is
+// false where there was and is none.
+func (m *Mutation) Directory() (d Mutation, ok bool) {
+	if m.Class == ClassDirectory {
+		return *m, true
+	}
+	d = Mutation{Path: m.Identity(), Class: ClassDirectory, Mode: dirMode(m.Mode), PrevMode: dirMode(m.PrevMode)}
+	return d, m.Class == "" && d.Mode != d.PrevMode
+}
+
+// dirMode is a mode if it is that of a directory, else 0.
+func dirMode(mode uint32) uint32 {
+	if fsx.KindOf(mode) == fsx.Directory {
+		return mode
+	}
+	return 0
+}
+
 // Note says something about the journal itself or about a row.
 type Note struct {
 	What    string     `json:"what"`

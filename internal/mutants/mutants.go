@@ -161,4 +161,55 @@ var mutants = []mutant{
 		Old:  "err := s.flushFiles(files)", New: "var err error",
 		Run: "Elsewhere|NestedMount",
 	},
+	{
+		Point: 26, Fault: "a directory is removed before what left it is durable in its slots",
+		File: "internal/engine/turns.go",
+		Old:  "\tif err := c.s.syncDirs(dirs...); err != nil {\n\t\treturn c.s.Poison(err)\n\t}\n\tfor _, t := range", New: "\tfor _, t := range",
+		Run: kinds,
+	},
+	{
+		Point: 26, Fault: "a file is published in a directory that is not durable",
+		File: "internal/engine/turns.go",
+		Old:  "\tif err := c.s.syncDirs(dirs...); err != nil {\n\t\treturn c.s.Poison(err)\n\t}\n\treturn nil", New: "\treturn nil",
+		Run: kinds,
+	},
+	{
+		Point: 26, Fault: "a roll-back removes a directory before what left it is durable in its slots",
+		File: "internal/engine/turns.go",
+		Old:  "\tif err := c.flushUndone(c.Muts[c.clearing:]); err != nil {\n\t\treturn err\n\t}\n\tmade", New: "\tmade",
+		Run: kinds,
+	},
+	{
+		Point: 26, Fault: "a roll-back does not make the directories again",
+		File: "internal/engine/turns.go",
+		Old:  "c.spare.Try(func() error { return c.s.inDirOf(d.path, d.again(c.s)) })", New: "error(nil)\n\t\t_ = d",
+		Run: kinds,
+	},
+	{
+		Point: 26, Fault: "a roll-back gives files back into the directory that is gone",
+		File: "internal/engine/turns.go",
+		Old:  "\tc.relocate()\n", New: "",
+		Run: kinds,
+	},
+	{
+		Point: 26, Fault: "recovery does not remove the directories that files replace",
+		File: "internal/engine/turns.go",
+		Old:  "\tif t == nil || t.into {\n\t\treturn nil\n\t}\n\tif held", New: "\tif t == nil || !t.into {\n\t\treturn nil\n\t}\n\tif held",
+		Run: kinds,
+	},
+	{
+		Point: 26, Fault: "recovery removes a directory before what left it is durable in its slots",
+		File: "internal/engine/turns.go",
+		Old:  "\t\tif p.cleared = p.target != nil; p.cleared {", New: "\t\tif p.cleared = p.target != nil; p.cleared && p.m == nil {",
+		Run: kinds,
+	},
+	{
+		Point: 26, Fault: "what a directory holds besides is not looked at",
+		File: "internal/engine/turns.go",
+		Old:  "\tif len(in.unknown) == 0 {", New: "\tif len(in.unknown) >= 0 {",
+		Run: kinds,
+	},
 }
+
+// kinds are the sweeps of names that change between a directory and a file.
+const kinds = "TestCrashSweep/undo_kinds|TestRecoveryCrashSweep/undo_kinds|TestFaultSweep/undo_kinds|TestKindsForeignSweep|TestCrashSweepElsewhere/.*/undo_kinds"

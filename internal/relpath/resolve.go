@@ -51,6 +51,9 @@ type Tree struct {
 	Guard func(fsx.Stat) error
 	// NoFollow has a symlink under the final name be what the path names.
 	NoFollow bool
+	// Cleared reports whether a directory that is on the way will be made where
+	// something else is now. It counts as missing. nil: none is.
+	Cleared func(path string) bool
 	// Visit is shown every directory on the way, the root as "" and first,
 	// with the path that leads there without links; an error ends the walk.
 	// nil is shown nothing.
@@ -124,6 +127,9 @@ func (w *walk) step() error {
 	}
 	if last {
 		return w.finish(name)
+	}
+	if w.tree.Cleared != nil && w.tree.Cleared(strings.Join(append(w.names[:len(w.names):len(w.names)], name), "/")) {
+		return w.beyond(name, false)
 	}
 	if d := w.tree.Dirs.find(w.names, name); d != nil {
 		w.dirs, w.names = append(w.dirs, d), append(w.names, name)

@@ -140,7 +140,11 @@ func (v *View) copied(each func(Change) error) error {
 			return nil
 		}
 		if old && replaced(was.mode, st.Mode) {
-			if err := v.goneBelow(rel, each); err != nil {
+			err := v.goneBelow(rel, func(c Change) error {
+				seen[c.Path] = true
+				return each(c)
+			})
+			if err != nil {
 				return err
 			}
 		}

@@ -125,6 +125,8 @@ func TestChanges(t *testing.T) {
 			p.write("old/x", "1")
 			p.write("old/y", "2")
 			p.write("whole/z", "3")
+			p.write("kind", "4")
+			p.write("kinds/in/z", "5")
 			v, exit := p.run(way, `set -e
 echo more >> a.txt
 mv dir/b.txt new.txt
@@ -132,6 +134,7 @@ mkdir -p made/deep; echo 1 > made/deep/f; chmod 755 made/deep/f
 rm -r old; mkdir old; echo 3 > old/w
 rm -r whole
 ln -s a.txt link
+rm kind; mkdir kind; echo 4 > kind/f; rm -r kinds; echo 5 > kinds
 mkfifo pipe
 cat dir/c.txt > /dev/null
 test "$(cat a.txt | tr -d '\n')" = alphamore`)
@@ -139,8 +142,8 @@ test "$(cat a.txt | tr -d '\n')" = alphamore`)
 				t.Fatalf("exit %+v: %s", exit, p.out.String())
 			}
 			want := []string{
-				"dir made", "dir made/deep", "file a.txt", "file made/deep/f", "file new.txt", "file old/w",
-				"gone dir/b.txt", "gone old/x", "gone old/y", "gone whole", "gone whole/z", "link link", "other pipe",
+				"dir kind", "dir made", "dir made/deep", "file a.txt", "file kind/f", "file kinds", "file made/deep/f", "file new.txt", "file old/w",
+				"gone dir/b.txt", "gone kind", "gone kinds", "gone kinds/in", "gone kinds/in/z", "gone old/x", "gone old/y", "gone whole", "gone whole/z", "link link", "other pipe",
 			}
 			if got := list(t, v); !slices.Equal(got, want) {
 				t.Errorf("got  %q\nwant %q", got, want)

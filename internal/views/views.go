@@ -261,11 +261,16 @@ func (b *Builder) content(ctx context.Context, m *engine.Mutation, c sandbox.Cha
 // pair makes a move of a file that is gone and a new one with its bytes and its
 // mode, so that history follows it.
 func (b *Builder) pair() {
-	bySHA := map[string][]*file{}
+	bySHA, turning := map[string][]*file{}, b.turning()
 	for _, f := range b.gone {
-		bySHA[f.sha] = append(bySHA[f.sha], f)
+		if !turning(f.m.Path) {
+			bySHA[f.sha] = append(bySHA[f.sha], f)
+		}
 	}
 	for _, f := range b.made {
+		if turning(f.m.Path) {
+			continue
+		}
 		i := slices.IndexFunc(bySHA[f.sha], func(g *file) bool { return g.mode == f.mode })
 		if i < 0 || f.m.Content.Size() == 0 {
 			continue
@@ -277,6 +282,29 @@ func (b *Builder) pair() {
 		*f.m = engine.Mutation{Path: f.m.Path, Op: engine.OpMove, Kind: string(engine.OpMove), Force: true, Source: from, Ungated: true, AllowShrink: true}
 	}
 	slices.SortStableFunc(b.plan.Muts, func(x, y *engine.Mutation) int { return order(x) - order(y) }) // a move before the name it takes
+}
+
+// turning reports whether a path is a directory in one of the two states and a file in
+// the other, or below such a path. There files are deleted and made, never moved.
+func (b *Builder) turning() func(path string) bool {
+	dirs := map[string]bool{}
+	for i := range b.plan.Dirs {
+		dirs[b.plan.Dirs[i].Path] = true
+	}
+	turns := map[string]bool{}
+	for _, m := range b.plan.Muts {
+		if dirs[m.Path] {
+			turns[m.Path] = true
+		}
+	}
+	return func(path string) bool {
+		for ; path != "" && len(turns) > 0; path = engine.ParentOf(path) {
+			if turns[path] {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 func order(m *engine.Mutation) int {

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // dirState is what commits since the last scan did to a directory.
 type dirState struct {
 	made, gone bool   // a directory whose last file was removed may be gone
-	mode       uint32 // 0 where it was made as the parent of a file
+	mode       uint32 // 0 where it is not known, as of the parent of a file
 }
 
 // explain notes the directories that a commit since the last scan made or removed.
@@ -23,8 +24,12 @@ func (s *scan) explain(m *journal.Mutation) {
 	for _, dir := range m.Dirs {
 		s.explained[dir] = dirState{made: true}
 	}
-	if m.Class == journal.ClassDirectory {
-		s.explained[m.Identity()] = dirState{made: m.Mode != 0, gone: m.Mode == 0, mode: m.Mode}
+	if d, ok := m.Directory(); ok {
+		state := dirState{made: d.Mode != 0, gone: d.Mode == 0, mode: d.Mode}
+		if d.Mode == fsx.ModeDir {
+			state.mode = 0
+		}
+		s.explained[d.Path] = state
 	}
 	if m.SHA256 != "" || m.Class != "" {
 		return
@@ -98,15 +103,20 @@ func (x *Index) has(dir string) bool {
 	return ok
 }
 
-// directoryRows are what the journal does not know of the directories. A path that is
-// also one of the files has none.
+// directoryRows are what the journal does not know of the directories. Of a path that is
+// also one of the files, the row of the file says it with its modes.
 func (s *scan) directoryRows(rows *engine.Newest, files []journal.Mutation) (list []journal.Mutation, err error) {
-	named := make(map[string]bool, len(files))
+	named := make(map[string]*journal.Mutation, len(files))
 	for i := range files {
-		named[files[i].Path] = true
+		named[files[i].Path] = &files[i]
 	}
 	for _, d := range s.dirs {
-		if named[d.Path] {
+		if m := named[d.Path]; m != nil {
+			if d.Mode != 0 {
+				m.PrevMode, m.Mode = m.Mode, d.Mode
+			} else {
+				m.PrevMode = d.PrevMode
+			}
 			continue
 		}
 		last, _, known, err := rows.Of(d.Path)

@@ -108,7 +108,10 @@ func (s *scan) mutation(c *change, rows *engine.Newest) (*journal.Mutation, erro
 	m := &journal.Mutation{Path: c.path, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq}
 	switch {
 	case known != nil:
-		m.PrevSHA256, m.PrevBytes, m.PrevMode = known.SHA256, known.Bytes, known.Mode
+		m.PrevSHA256, m.PrevBytes = known.SHA256, known.Bytes
+		if fsx.KindOf(known.Mode) != fsx.Directory {
+			m.PrevMode = known.Mode
+		}
 		if c.was != nil && last.Seq <= s.old.Seq {
 			m.PrevMode = c.was.Mode
 		}
