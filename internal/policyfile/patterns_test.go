@@ -17,7 +17,7 @@ func glob(s string) string { return "protect:\n  - '" + s + "'\n" }
 const (
 	re2Hint   = "expressions are those of RE2, without look-around and back-references"
 	emptyHint = "use + instead of *, or add what must be there"
-	aloneHint = "** must stand alone between slashes"
+	aloneHint = "** must be alone between slashes"
 )
 
 var badPatterns = []bad{
@@ -37,8 +37,8 @@ var badPatterns = []bad{
 	{"empty keyword", "extend_patterns:\n  a:\n    - name: b\n      regex: c\n      keywords: [x, '']\n", 5, 21, BadValue, "empty", ""},
 	{"glob", glob("a/[b"), 2, 5, BadGlob, "not valid", "close every [ and {"},
 	{"open brace", glob("a/{b,c"), 2, 5, BadGlob, "not valid", "close every [ and {"},
-	{"absolute glob", glob("/etc/**"), 2, 5, BadGlob, "relative", "leave out what stands before the first name"},
-	{"drive", glob("C:/x"), 2, 5, BadGlob, "relative", "leave out what stands before the first name"},
+	{"absolute glob", glob("/etc/**"), 2, 5, BadGlob, "relative", "leave out what precedes the first name"},
+	{"drive", glob("C:/x"), 2, 5, BadGlob, "relative", "leave out what precedes the first name"},
 	{"directory", glob("secrets/"), 2, 5, BadGlob, "ends with /", "did you mean secrets/**?"},
 	{"parent", glob("a/../b"), 2, 5, BadGlob, "hold ..", "paths of a store have no .."},
 	{"here", glob("./a"), 2, 5, BadGlob, "hold .", "paths of a store have no ."},
@@ -51,7 +51,7 @@ var badPatterns = []bad{
 	{"many braces", glob(strings.Repeat("{a,b}", 9)), 2, 5, BadGlob, "too many", "write more than one glob"},
 	{"set with a slash", glob("a[/]b"), 2, 5, BadGlob, "brackets", "write {a,b} for a choice"},
 	{"spaces", glob(" a"), 2, 5, BadGlob, "space", ""},
-	{"glob of allow", "allow:\n- path: a\n  reason: b\n- path: /a\n  reason: b\n", 4, 9, BadGlob, "relative", "leave out what stands before the first name"},
+	{"glob of allow", "allow:\n- path: a\n  reason: b\n- path: /a\n  reason: b\n", 4, 9, BadGlob, "relative", "leave out what precedes the first name"},
 }
 
 func TestGoodGlobs(t *testing.T) {
