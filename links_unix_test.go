@@ -516,3 +516,30 @@ func TestKindsAreListed(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// TestFileMadeAgain: a file that a tool removed and a person made again with the same
+// bytes is recorded, so that its next removal is undone.
+func TestFileMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	shell(t, dir, "mkdir d; echo k > d/in")
+	scan := func() rw.ScanResult {
+		t.Helper()
+		found, err := s.Scan(background, rw.ScanRequest{})
+		must(t, err)
+		return found
+	}
+	scan()
+	_, err := s.Delete(background, rw.DeleteRequest{Path: "d/in", Force: true})
+	must(t, err)
+	shell(t, dir, "mkdir -p d; echo k > d/in")
+	scan()
+	before := entries(t, dir)
+	shell(t, dir, "rm -r d")
+	found := scan()
+	_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+	must(t, err)
+	if list := differing(before, entries(t, dir)); len(list) > 0 {
+		t.Error(list)
+	}
+}

@@ -181,7 +181,11 @@ func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 		return v.baseline(p, now, data)
 	}
 	if was != nil && was.SHA == now.SHA && was.Mode == now.Mode {
-		return nil
+		last, err := v.LastRow(p)
+		if err == nil && last.Seq > v.scan.old.Seq { // a commit may have removed it since
+			v.found = append(v.found, &change{path: p, dir: v.d.Path, was: was, now: now})
+		}
+		return err
 	}
 	v.found = append(v.found, &change{path: p, dir: v.d.Path, was: was, now: now})
 	if was != nil && was.SHA == now.SHA && was.link() == now.link() {
