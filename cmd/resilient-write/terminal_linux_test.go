@@ -236,7 +236,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	w.sees("-one\n+two")
 	w.sees("resilient-write undo --row 2")
 	w.types("\x1b[B")
-	w.sees("take it back: resilient-write undo --row 1")
+	w.sees("undo it: resilient-write undo --row 1")
 	w.types("kk\x1b[A")
 	if diff := cmp.Diff(before, everyFile(t, dir)); diff != "" {
 		t.Errorf("it changed the store:\n%s", diff)
