@@ -104,7 +104,7 @@ func (l *Layer) Edit(ctx context.Context, edit func(claims []Claim, next uint64)
 		return err
 	}
 	k := l.parse(data)
-	next := max(k.Last+1, uint64(max(l.Now().UnixMilli(), 0)))
+	next := max(k.Last+1, uint64(max(l.Now().UnixMicro(), 0)))
 	if k.Claims, err = edit(k.Claims, next); err != nil {
 		return err
 	}
