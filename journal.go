@@ -91,7 +91,7 @@ type JournalEntry struct {
 	Kind string `json:"kind" enum:"commit,abort,conflict,refused,note,checkpoint"`
 	// Path relative to the workspace.
 	Path string `json:"path"`
-	// Resolved path of a symbolic link, when different.
+	// Resolved path of a symbolic link.
 	RealPath string `json:"real_path,omitempty"`
 	// SHA-256 of the file afterwards; empty when it no longer exists.
 	SHA256 Digest `json:"sha256"`

@@ -26,7 +26,7 @@ type ReadRequest struct {
 type ReadResult struct {
 	// Path of the file, relative to the workspace.
 	Path string `json:"path"`
-	// Resolved path of a symbolic link, when different.
+	// Resolved path of a symbolic link.
 	RealPath string `json:"real_path,omitempty"`
 	// The requested bytes, as text or base64.
 	Content []byte `json:"content"`

@@ -28,7 +28,7 @@ type Receipt struct {
 	DryRun bool `json:"dry_run"`
 	// Path of the file as requested, relative to the workspace.
 	Path string `json:"path"`
-	// Resolved path of a symbolic link, when different.
+	// Resolved path of a symbolic link.
 	RealPath string `json:"real_path,omitempty"`
 	// SHA-256 of the whole final file, lower-case hexadecimal.
 	SHA256 Digest `json:"sha256,omitzero"`

@@ -266,7 +266,7 @@ func TestSizesOfTheList(t *testing.T) {
 		{mcpserver.Options{Tier: mcpserver.Core}, 7, 4300, 5600},
 		{mcpserver.Options{}, 12, 6700, 9000},
 		{mcpserver.Options{Tier: mcpserver.Full, OmitOutputSchemas: true}, 46, 64000, 72000},
-		{mcpserver.Options{Tier: mcpserver.Full}, 46, 64000, 262000},
+		{mcpserver.Options{Tier: mcpserver.Full}, 46, 64000, 260000},
 	} {
 		tools := list(t, mcpserver.New(store, &row.o))
 		whole, model, most := len(ask(t, mcpserver.New(store, &row.o), "tools/list")), 0, 0
