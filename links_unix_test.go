@@ -477,11 +477,14 @@ func TestRestoreAfterAKind(t *testing.T) {
 		t.Error("a directory was replaced")
 	}
 	shell(t, dir, `rm -r a`)
-	for i, want := range map[int]string{0: "-rw-r----- 2\n", 2: "-rw-r----- 3\n"} {
-		_, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[i], Force: true})
+	for _, c := range []struct {
+		row  int
+		want string
+	}{{2, "-rw-r----- 3\n"}, {0, "-rw-r----- 2\n"}} { // the second has the mode of the file that was removed last
+		_, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[c.row], Force: true})
 		must(t, err)
-		if got := entries(t, dir)["a"]; got != want {
-			t.Errorf("restored %q, want %q", got, want)
+		if got := entries(t, dir)["a"]; got != c.want {
+			t.Errorf("restored %q, want %q", got, c.want)
 		}
 		shell(t, dir, `rm a`)
 		_, err = s.Scan(background, rw.ScanRequest{})
