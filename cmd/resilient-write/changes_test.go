@@ -245,19 +245,25 @@ func cmpOr(a, b string) string {
 }
 
 // TestFileAndDirectoryChangePlaces: a group in which a directory took the place
-// of a file cannot be undone in one commit. It is refused as a whole.
+// of a file, and a file that of a directory, is undone in one commit, and so is the undo.
 func TestFileAndDirectoryChangePlaces(t *testing.T) {
 	a := newAround(t)
 	a.sh("echo a > a.txt; mkdir deep; echo d > deep/d.txt")
 	a.rw(0, "changes")
+	before := a.files()
 	a.sh("rm a.txt; mkdir a.txt; echo x > a.txt/inner; rm -r deep; echo file > deep")
 	after := a.files()
 	if got := listed(a.rw(0, "changes", "--call", "c1")); fmt.Sprint(got) != "[a.txt a.txt/inner deep deep/d.txt]" {
 		t.Fatal(got)
 	}
-	a.rw(5, "undo", "--group", "c1")
-	if diff := differing(after, a.files()); len(diff) > 0 {
-		t.Fatal(diff)
+	for _, c := range []struct {
+		args []string
+		want map[string]string
+	}{{[]string{"undo", "--group", "c1"}, before}, {[]string{"undo"}, after}} {
+		a.rw(0, c.args...)
+		if diff := differing(c.want, a.files()); len(diff) > 0 {
+			t.Fatal(c.args, diff)
+		}
 	}
 }
 

@@ -112,9 +112,10 @@ func (s *scan) directoryRows(rows *engine.Newest, files []journal.Mutation) (lis
 	}
 	for _, d := range s.dirs {
 		if m := named[d.Path]; m != nil {
-			if d.Mode != 0 {
+			switch {
+			case d.Mode != 0:
 				m.PrevMode, m.Mode = m.Mode, d.Mode
-			} else {
+			case m.PrevSHA256 == "": // else a commit had put the file there
 				m.PrevMode = d.PrevMode
 			}
 			continue
