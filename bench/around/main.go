@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/bench/internal/page"
+	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 )
 
 func main() {
@@ -46,18 +47,7 @@ func main() {
 }
 
 func run(sizes string, rounds int, costs, write bool, only string) error {
-	temp, err := os.MkdirTemp("", "around")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temp)
-	rw := filepath.Join(temp, "resilient-write")
-	build := exec.Command("go", "build", "-o", rw, "./cmd/resilient-write")
-	build.Dir, build.Stderr = "..", os.Stderr
-	if err := build.Run(); err != nil {
-		return err
-	}
-	table, err := table(rw, temp, only)
+	table, err := shell.Table(only)
 	if err != nil {
 		return err
 	}
@@ -66,6 +56,15 @@ func run(sizes string, rounds int, costs, write bool, only string) error {
 		err = page.Replace("../docs/around.md", "<!-- Made by `cd bench && go run ./around -write`. Do not edit. -->", "<!-- end of what is made -->", table)
 	}
 	if err != nil || !costs {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "around")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	rw, err := shell.Build(temp)
+	if err != nil {
 		return err
 	}
 	fmt.Printf("load %s, %d rounds\n\n| files | first scan | before, nothing changed | after, 10 files changed | after, 1000 files changed | undo of these | first snapshot | next snapshot | git: first | git: next |\n|---|---|---|---|---|---|---|---|---|---|\n", page.Load(), rounds)

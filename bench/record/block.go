@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 )
 
 // The block is the part that both pages hold, to the byte: the plot, the table
@@ -16,6 +18,10 @@ import (
 const (
 	blockBegin = "<!-- Made by `cd bench && go run ./record`, up to the end mark. Do not edit. -->"
 	blockEnd   = "<!-- end of what is made -->"
+
+	// Around the table of shell commands in the page of record.
+	shellBegin = "<!-- Made by `cd bench && go run ./record -shell` too. Do not edit. -->"
+	shellEnd   = "<!-- end of the shell commands -->"
 )
 
 // block is that part with its marks.
@@ -115,7 +121,8 @@ func blockIn(page string) (from, to int, ok bool) {
 }
 
 // missing names the cells that a document lacks: each scenario has a section
-// with a row for each arm, and for each agent where the agents differ.
+// with a row for each arm, and for each agent where the agents differ, and each shell
+// command has a row.
 func missing(page string) []string {
 	var list []string
 	for _, id := range []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10"} {
@@ -133,6 +140,11 @@ func missing(page string) []string {
 					list = append(list, id+" "+arm+" "+who)
 				}
 			}
+		}
+	}
+	for _, row := range shell.Rows() {
+		if !strings.Contains(page, row) {
+			list = append(list, strings.Trim(row, "\n| "))
 		}
 	}
 	return list

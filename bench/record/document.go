@@ -50,6 +50,11 @@ func (b *results) markdown() string {
 		p("%s", strings.TrimSpace(b.one(s).markdown()))
 	}
 	p("")
+	p("## Shell commands")
+	p("")
+	p("%s", strings.TrimSpace(readShell))
+	p("")
+	p("%s\n\n%s\n\n%s\n", shellBegin, strings.TrimSpace(b.shell), shellEnd)
 	p("%s", strings.TrimSpace(method))
 	return out.String()
 }
@@ -61,7 +66,7 @@ func (s *scenario) remark() string {
 		out += " What is found depends on the moment, so it differs from run to run."
 	}
 	if s.timeless {
-		out += " The agents do not differ: what they see is a call without an answer, and all of them send it again. There is no time on that disk, so none is told."
+		out += " The agents do not differ: what they see is a call without an answer, and all of them send it again. There is no time on that disk, so none is given."
 	}
 	if s.caveat != "" {
 		out += " " + s.caveat
@@ -89,5 +94,5 @@ func (b *results) summary() *grid {
 }
 
 // views are the two ways to look at the arms: with the agent that does what a
-// tool tells it, and with all of them.
+// tool says, and with all of them.
 var views = []struct{ name, agent string }{{"guided agent", string(guided)}, {"mean of all agents", ""}}

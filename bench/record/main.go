@@ -14,6 +14,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -25,6 +26,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/page"
+	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 )
 
 func main() {
@@ -51,6 +55,7 @@ type settings struct {
 	out      string
 	smoke    bool
 	quiet    bool
+	shell    bool
 }
 
 func program(ctx context.Context, args []string) error {
@@ -61,6 +66,7 @@ func program(ctx context.Context, args []string) error {
 	flags.StringVar(&s.scenario, "scenario", "", "which ones, as in C1,C3; empty means all")
 	flags.StringVar(&s.out, "out", "", "directory for benchmark-record.md and .svg; empty means ../docs for a whole run, nothing for a part")
 	flags.BoolVar(&s.smoke, "smoke", false, "a few trials of everything, in seconds")
+	flags.BoolVar(&s.shell, "shell", false, "play only the shell commands, which have no times, and replace their table in the page")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -74,6 +80,13 @@ func program(ctx context.Context, args []string) error {
 		if st, err := os.Stat(s.out); err != nil || !st.IsDir() {
 			return fmt.Errorf("-out: there is no directory %s", s.out)
 		}
+	}
+	if s.shell {
+		table, err := shell.Table("")
+		if err != nil {
+			return err
+		}
+		return page.Replace(filepath.Join(cmp.Or(s.out, filepath.Join("..", "docs")), "benchmark-record.md"), shellBegin, shellEnd, table)
 	}
 	began := time.Now()
 	b, err := measureAll(ctx, s)
@@ -116,6 +129,7 @@ type results struct {
 	settings
 	cells  []*cell
 	done   []scenario
+	shell  string // the table of undone shell commands
 	took   time.Duration
 	anchor time.Duration // of one durable replace
 }
@@ -147,7 +161,14 @@ func measureAll(ctx context.Context, s settings) (*results, error) {
 		}
 		out.cells, out.done = append(out.cells, cells...), append(out.done, *sc)
 	}
-	return out, nil
+	if s.scenario == "" {
+		only := ""
+		if s.smoke {
+			only = "goes on"
+		}
+		out.shell, err = shell.Table(only)
+	}
+	return out, err
 }
 
 // scratch makes the directory of all workspaces. A smoke run measures nothing,

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 )
 
-// page reads one of the published pages.
-func page(t *testing.T, name string) string {
+// published reads one of the published pages.
+func published(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 	if err != nil {
@@ -27,7 +29,7 @@ func page(t *testing.T, name string) string {
 // every agent, tell the same, beside the figures of the literature as they were
 // published, and show a plot that can be read.
 func TestThePublishedPagesAreWhole(t *testing.T) {
-	record, overview := page(t, "benchmark-record.md"), page(t, "benchmark.md")
+	record, overview := published(t, "benchmark-record.md"), published(t, "benchmark.md")
 	if list := missing(record); len(list) > 0 {
 		t.Errorf("the page lacks %v", list)
 	}
@@ -53,24 +55,25 @@ func TestThePublishedPagesAreWhole(t *testing.T) {
 			}
 		}
 	}
-	wellFormed(t, page(t, "benchmark-record.svg"))
+	wellFormed(t, published(t, "benchmark-record.svg"))
 }
 
 // TestWhatAPageLacksIsNamed: a section, a row of an arm, an agent.
 func TestWhatAPageLacksIsNamed(t *testing.T) {
-	record := page(t, "benchmark-record.md")
+	record := published(t, "benchmark-record.md")
 	from := strings.Index(record, "\n### C6 ")
 	to := from + 1 + strings.Index(record[from+1:], "\n### ")
 	for want, less := range map[string]string{
-		"C6":                        record[:from] + record[to:],
-		"C6 naive text":             record[:from] + strings.Replace(record[from:], "\n| naive | text |", "\n| naive |", 1),
-		"C10 resilientwrite guided": record[:from] + strings.Replace(record[from:], "\n| resilientwrite | any |", "\n| gone | any |", 1),
+		"C6":                           record[:from] + record[to:],
+		"a formatter over 1,000 files": strings.ReplaceAll(record, "| a formatter over", "| over"),
+		"C6 naive text":                record[:from] + strings.Replace(record[from:], "\n| naive | text |", "\n| naive |", 1),
+		"C10 resilientwrite guided":    record[:from] + strings.Replace(record[from:], "\n| resilientwrite | any |", "\n| gone | any |", 1),
 	} {
 		if got := missing(less); !slices.Contains(got, want) {
 			t.Errorf("%s is missing, and only %v is missed", want, got)
 		}
 	}
-	if got := missing(""); len(got) != 10 {
+	if got := missing(""); len(got) != 10+len(shell.Rows()) {
 		t.Errorf("an empty page lacks %v", got)
 	}
 }

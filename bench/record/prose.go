@@ -5,34 +5,40 @@ package main
 // What is said about the figures, whatever they are.
 
 const readTotals = `
-Data loss is the probability that bytes are lost *when something goes wrong*: **every trial has a fault**, and how often faults happen to anybody is not in these figures. Recovery is the time from the first failure
+Data loss is the probability that bytes are lost *when something goes wrong*: **every trial has a fault**, and how often faults happen in practice is not in these figures. Recovery is the time from the first failure
 until the agent is where it should be: what was measured, the restart of a tool that died included, and 0.4 s for each further call, as a model takes to think, and 1 s for each wait that an agent was told to make and made. It is the
-mean of the medians of the cells in which anybody recovered at all, which flatters an arm in which few did; the column beside it takes only the cells in which somebody recovered with every arm. Every scenario weighs the same; C7 asks about secrets
+mean of the medians of the cells in which any trial recovered, which flatters an arm in which few did; the column beside it takes only the cells in which some trial recovered with every arm. Every scenario weighs the same; C7 asks about secrets
 and not about loss, C10 has no time.
 
-The *guided* agent does what the tool tells it to do next, and goes by the words of the answer where the tool tells nothing, as with the two plain arms. The mean of all agents takes in one that goes by words only, and one that reads no answer at all.
+The *guided* agent does what the tool says to do next, and goes by the words of the answer where the tool says nothing, as with the two plain arms. The mean of all agents takes in one that goes by words only, and one that reads no answer at all.
 All of them are scripts, not models.
 
 The literature is arXiv 2604.10842: the naive and the defensive way to write, and the system of its authors. Figures marked * – data loss and self-correction – are **estimates of its authors**, not measurements, and its tasks, faults and tools are not
-ours: the rows stand below each other so that the size of things can be seen, not so that one is divided by the other.
+ours: the rows are in one table to compare orders of magnitude, not to divide one by the other.
 `
 
 const readEquals = `
 Made from the same figures, by a rule: every cell in which another arm corrects itself as often (and at all), recovers faster by more than 2 %, loses no more or wastes fewer calls.
 `
 
+const readShell = `
+A shell command of an agent changes uncommitted work, another person or another session changes a file, and the command is undone. The table counts the files that are again as they were before the command, and the files of others that the undo
+changed. There is no agent in these scenarios and nothing random, so each is played once per arm and counts in no total. A shadow repository is what several hosts keep: ` + "`git add .`" + ` before the command, ` + "`git restore` and `git clean`" + ` to go back. What the
+checkpoints of the hosts themselves hold after the same commands was seen with each of them driven by a scripted model; [around.md](around.md#what-comes-back) lists it.
+`
+
 const method = `
 ## Method
 
 **Arms.** *naive* writes with open, write, close, and tries once again before it reports an error. *defensive* writes a temporary file, flushes it,
-renames it and flushes the directory, takes the temporary file away when it fails, appends by writing the file anew, and refuses paths that lead out of the workspace; it does not flush the parents of a directory that it makes, and takes no
+renames it and flushes the directory, removes the temporary file when it fails, appends by writing the file again, and refuses paths that lead out of the workspace; it does not flush the parents of a directory that it makes, and takes no
 lock. Both offer write, append and read, as most agents' tools do, and answer with a line of text that holds the error as the system words it. *resilientwrite* is a Store at its default level, full, behind the calls of its tools
 (toolbox.Toolbox), whose replies are the JSON that an MCP client gets; calls carry the arguments that the tools document for the purpose: the hash of what was read when a file is replaced, and an idempotency key. The content gate is that of agents.
 
 **Agents.** Scripts, not models. *blind* sends the same bytes again, at most 5 times. *text* acts on words of the answer by a fixed list of rules (exists, too large, no space, permission, denied, secret, changed …, bench/record/agent.go).
 *guided* follows next_actions and suggested_action where the answer has them, and is *text* where it has not: with the naive and the defensive arm the two are the same, and their rows agree but for times. What an agent wants to write is the same for all.
 
-**Faults.** A file-size limit of the running process (RLIMIT_FSIZE) cuts writes off at a byte. A filter of seccomp(2) has every system call with which the
+**Faults.** A file-size limit of the running process (RLIMIT_FSIZE) cuts writes off at a byte. A filter of seccomp(2) makes every system call with which the
 tool changes files wait for the benchmark, which lets it pass, answers an error number in its place, or kills the process (SIGKILL) in front of it; no arm is built
 or run differently for it. The tool of C2, C3, C5, C6 and C9 is a process of its own. C10 runs on the simulated file system of the project's tests. All faults, drafts and moments are picked from
 the seed and the number of the trial alone: every arm and every agent meets the same ones. The moments of C3 and C6 are shares of the way: which system call it is depends on how many the arm makes, which is counted before.
@@ -44,8 +50,8 @@ the file (C9), an edit or a note that was overwritten and is kept nowhere (C8). 
 after a refusal and refused again, and pieces sent again that were safe. *Attempts*: calls from the first failure to the end. Intervals are at 95 %: Wilson's for a cell; for a mean over scenarios their distances are added within a scenario, whose agents met the same faults, and
 as squares between scenarios.
 
-**Recovery** begins with the first answer that is no success, in C6 with the death of the session and in C8 when the next agent takes over; it ends when the agent is done or asks. It holds the start of the process and what the tool does when it opens its workspace, and leaves out
-the look of the benchmark at the disk. Of each cell the median and the quartiles are told, over the trials that ended right.
+**Recovery** begins with the first answer that is not a success, in C6 with the death of the session and in C8 when the next agent takes over; it ends when the agent is done or asks. It holds the start of the process and what the tool does when it opens its workspace, and leaves out
+the look of the benchmark at the disk. Each cell has the median and the quartiles over the trials that ended right.
 
 **What can be repeated.** With one seed everything is the same again except times, C9, and C3 at random moments, which depend on the scheduler; a test runs all of it twice and compares (go test ./record). Three cells are measured at a time, one of each arm, on the cores that the table names: times are those of a loaded machine.
 
@@ -56,15 +62,15 @@ leaves half of a change when there is no recovery, and never when there is; a st
 
 - Scripted agents show what an answer makes possible, not what a model makes of it. A model may ignore suggested_action, and may read a plain error text better than our list of words does. That every call carries an idempotency key and the hash of what was read is what the tools ask for, not what every model does.
 - The agents do not read a file before they repeat an append whose answer was lost, nor before they replace one a second time. One that did would save the plain arms most of what they lose in C3 and in the repetitions of C10.
-- A model that reads a file before it goes on may see by itself that a human was there (C8); the scripts see only what a tool tells them.
-- The faults are synthetic, and each trial has one. How often they happen to anybody is not in these figures, and the mean over scenarios gives each the same weight, which no user's life does.
+- A model that reads a file before it goes on may see by itself that a human was there (C8); the scripts see only what a tool reports.
+- The faults are synthetic, and each trial has one. How often they happen in practice is not in these figures, and the mean over scenarios gives each the same weight, which no user's life does.
 - The scenarios were chosen by the authors of resilientwrite, for the failures that it is built against, and so were the agents, whose words and steps were written beside it. A tool that is not built against them loses here by construction, most of all in C1 and C7.
 - The defensive arm is what a careful engineer writes in an afternoon, not the best that can be done without resilientwrite: a lock or a check of the hash would save it in C9, a flush of the parents in a part of C10.
-- One machine, one file system, one kernel, one run: the intervals tell how far the trials scatter, not how another machine would do.
-- Zero of n is not never: the interval beside it says how much may hide behind it.
+- One machine, one file system, one kernel, one run: the intervals say how far the trials scatter, not how another machine would do.
+- Zero of n does not mean never: the interval beside it is the bound.
 - C1: whether a draft that its agent gave up is lost depends on where one looks. Here it must be on disk; a model's context does not count.
 - C2: a limit that passes rewards whoever goes on sending the same bytes. resilientwrite counts such a refusal as one that repetition does not mend: its retry budget ends the repetition, and the agent asks. An agent that splits a file into a write and appends replaces the old file by its first piece: that is where the defensive arm loses there.
-- C5: after a failed flush a store refuses everything until it is opened anew. The benchmark does that between two trials, and counts no time for it.
+- C5: after a failed flush a store refuses everything until it is opened again. The benchmark does that between two trials, and counts no time for it.
 - C6: what the disk holds while the tool is dead is not judged, only what is found once it is back.
 - C9: every update counts as a trial, yet those of one round share a file and a moment: its intervals are narrower than they should be.
 - The corpus of C7 is our own, 20 kinds of credentials and 16 kinds of harmless lines, and was known to the authors of the gate; the scanner's benchmark on foreign examples is the better measure of its recall. A generic password without a format of its own is found but not refused by default, which is one kind of the 20, and so it is on disk, and in C1 in the sink.

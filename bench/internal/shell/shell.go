@@ -1,4 +1,7 @@
-package main
+// Package shell plays what shell commands do to the uncommitted work of a person,
+// and counts what the undo of them brings back: with git alone, with a shadow
+// repository as hosts keep one, and with the hook of resilient-write.
+package shell
 
 import (
 	"bytes"
@@ -262,8 +265,26 @@ func union(states ...map[string]string) map[string]bool {
 	return out
 }
 
-// table plays all scenarios with all arms.
-func table(rw, temp, only string) (string, error) {
+// Rows are how the rows of the whole table begin.
+func Rows() (list []string) {
+	for _, s := range scenarios {
+		list = append(list, "\n| "+s.name+" |")
+	}
+	return list
+}
+
+// Table plays the scenarios whose names contain only, with all arms and a
+// resilient-write that it builds from this tree, in a temporary directory.
+func Table(only string) (string, error) {
+	temp, err := os.MkdirTemp("", "shell-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(temp)
+	rw, err := Build(temp)
+	if err != nil {
+		return "", err
+	}
 	var out strings.Builder
 	out.WriteString("| what happens |")
 	for _, a := range arms {
@@ -286,4 +307,19 @@ func table(rw, temp, only string) (string, error) {
 		out.WriteByte('\n')
 	}
 	return out.String(), nil
+}
+
+// Build builds resilient-write into a directory and returns its path.
+func Build(dir string) (string, error) {
+	rw := filepath.Join(dir, "resilient-write")
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/resilientwrite/resilientwrite").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	build := exec.Command("go", "build", "-o", rw, "./cmd/resilient-write")
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w %s", err, out)
+	}
+	return rw, nil
 }
