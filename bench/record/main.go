@@ -105,7 +105,7 @@ func program(ctx context.Context, args []string) error {
 // the directory has that page.
 func (b *results) publish(dir string) error {
 	record := b.markdown()
-	if lacks := missing(record); b.whole() && len(lacks) > 0 {
+	if lacks := append(missing(record), missingShell(record)...); b.whole() && len(lacks) > 0 {
 		return fmt.Errorf("the page would lack %s", strings.Join(lacks, ", "))
 	}
 	overview := filepath.Join(dir, "benchmark.md")
