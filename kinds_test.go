@@ -72,6 +72,7 @@ func TestKindsForeignSweep(t *testing.T) {
 			for name := range foreignActs {
 				t.Run(fmt.Sprint(c.name, many, "/", name), func(t *testing.T) {
 					t.Parallel()
+					c := c // Many is set in each
 					c.sim.Many = many
 					step := stride(3)
 					for n := phase(step); c.besideForeign(t, name, n); n += step {
