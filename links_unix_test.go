@@ -142,7 +142,13 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Group != "" {
 		t.Errorf("a scan after the undo found %+v %v", again, err)
 	}
-	_, err = s.Undo(background, rw.UndoRequest{Row: undone.Seq})
+	redone(t, s, dir, undone, after)
+}
+
+// redone undoes an undo, and checks the store.
+func redone(t *testing.T, s *rw.Store, dir string, undone rw.UndoResult, after map[string]string) {
+	t.Helper()
+	_, err := s.Undo(background, rw.UndoRequest{Row: undone.Seq})
 	must(t, err)
 	if list := differing(after, entries(t, dir)); len(list) > 0 {
 		t.Errorf("redone, these differ:\n%s", strings.Join(list, "\n"))
@@ -448,12 +454,7 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 			if list := differing(before, entries(t, dir)); len(list) > 0 {
 				t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
 			}
-			_, err = s.Undo(background, rw.UndoRequest{Row: undone.Seq})
-			must(t, err)
-			if list := differing(after, entries(t, dir)); len(list) > 0 {
-				t.Errorf("redone, these differ:\n%s", strings.Join(list, "\n"))
-			}
-			check(t, s, true)
+			redone(t, s, dir, undone, after)
 		})
 	}
 }

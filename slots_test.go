@@ -93,7 +93,7 @@ func TestSlotsRemovedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestSlotsThatAreNotOurs: what somebody put in the place of a directory of slots is
+// TestSlotsThatAreNotOurs: what another program put in the place of a directory of slots is
 // not followed, not used and not changed.
 func TestSlotsThatAreNotOurs(t *testing.T) {
 	const other = 4711

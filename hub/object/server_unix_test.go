@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
 
-// TestRealServer runs what every backend promises on a server that nobody here wrote, and has clients contend while it is killed and started again,
+// TestRealServer runs what every backend promises on a server of another project, and has clients contend while it is killed and started again,
 // directly and through faults.
 func TestRealServer(t *testing.T) {
 	credentials(t)
