@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,8 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 // may be told to the caller if the process dies right there: none, unknown –
 // from the row's write to its flush – or applied.
 func TestTraceGoldens(t *testing.T) {
+	// A scan reads directories side by side where it has processors.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	all := slices.Clone(scenarios)
 	for _, c := range scenarios {
 		switch c.name {
