@@ -74,7 +74,7 @@ func (s *Engine) recover(ctx context.Context) error {
 		return err
 	}
 	if s.doubt.left = blocked != nil; blocked == nil {
-		s.renewWitness(s.Disk.Staging)
+		s.renewWitness()
 		if err := unlessTimeout(s.Alone("open", s.tidySlotDirs)); err != nil {
 			return err
 		}
@@ -238,7 +238,7 @@ func (a *aliveness) of(writer string) (bool, error) {
 // judged, so what a slot holds besides the file that was made for it is a
 // previous version that has not reached history.
 func (s *Engine) sweepSlots(found foundSlots, alive *aliveness, out *Report) error {
-	w, err := witnessIn(found.in.dir)
+	w, err := found.in.witnessed()
 	if err != nil {
 		return err
 	}

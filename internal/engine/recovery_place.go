@@ -173,7 +173,7 @@ func (p *recovered) open() error {
 	if p.in, err = s.slotDirAt(m.SlotDir); err != nil {
 		return err
 	}
-	if p.witness, err = witnessIn(p.in.dir); err != nil {
+	if p.witness, err = p.in.witnessed(); err != nil {
 		return err
 	}
 	ch.Slot = p.in.slot(m.Slot)

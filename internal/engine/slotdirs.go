@@ -30,6 +30,8 @@ type slotDir struct {
 	slots  *publish.Slots
 	ready  atomic.Bool // slots may be made in it
 	volume VolumeFlush
+
+	witness atomic.Pointer[string] // its name, once it was found
 }
 
 // slotDirs are those that this process has opened.
@@ -249,7 +251,7 @@ func (s *Engine) trySlotDir(dir fsx.Dir, path string, at fsx.Stat) (*slotDir, er
 		d, err := s.openSlotDir(dir, name, last)
 		if err == nil {
 			var w witness
-			if w, err = witnessIn(d.dir); err == nil && w == witnessSeen {
+			if w, err = d.witnessed(); err == nil && w == witnessSeen {
 				d.ready.Store(true)
 				return d, nil
 			}

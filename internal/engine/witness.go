@@ -25,12 +25,16 @@ const (
 	witnessGone                  // it is another directory: a slot that is missing says nothing
 )
 
-// witnessIn looks at a directory of slots.
-func witnessIn(dir fsx.Dir) (witness, error) {
-	if dir == nil {
+// witnessed looks at the directory. It lists the names only until it has found the
+// witness: recovery asks for every mutation.
+func (d *slotDir) witnessed() (witness, error) {
+	if d.dir == nil {
 		return witnessGone, nil
 	}
-	names, err := dir.Names()
+	if name := d.witness.Load(); name != nil && isWitness(d.dir, *name) {
+		return witnessSeen, nil
+	}
+	names, err := d.dir.Names()
 	if err != nil {
 		return witnessGone, err
 	}
@@ -39,8 +43,8 @@ func witnessIn(dir fsx.Dir) (witness, error) {
 		if !strings.HasPrefix(name, WitnessStem+"-") {
 			continue
 		}
-		st, err := dir.Lstat(name)
-		if err == nil && st.Ino == besideInode(name) {
+		if isWitness(d.dir, name) {
+			d.witness.Store(&name)
 			return witnessSeen, nil
 		}
 		found = witnessCopied
@@ -48,13 +52,19 @@ func witnessIn(dir fsx.Dir) (witness, error) {
 	return found, nil
 }
 
+func isWitness(dir fsx.Dir, name string) bool {
+	st, err := dir.Lstat(name)
+	return err == nil && st.Ino == besideInode(name)
+}
+
 // renewWitness makes the witness where there is none that is true. Every slot of
 // a dead writer was judged. Without it, on a full disk, a slot that is missing
 // says nothing.
-func (s *Engine) renewWitness(dir fsx.Dir) {
-	if w, err := witnessIn(dir); err != nil || w == witnessSeen {
+func (s *Engine) renewWitness() {
+	if w, err := s.slotDirs.home.witnessed(); err != nil || w == witnessSeen {
 		return
 	}
+	dir := s.Disk.Staging
 	names, err := dir.Names()
 	if err != nil {
 		return
