@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -276,6 +280,82 @@ func TestDirectoriesRemovedLater(t *testing.T) {
 	must(t, err)
 	if _, there := entries(t, dir)["d/e"]; !there {
 		t.Errorf("%v", entries(t, dir))
+	}
+}
+
+// TestUndoRemovesItsDirectories: an undo removes the directories that the calls made,
+// unless something else is in them, and its undo makes them again.
+func TestUndoRemovesItsDirectories(t *testing.T) {
+	for name, c := range map[string]struct {
+		beside string // what a shell does before the undo
+		left   []string
+	}{
+		"alone":             {"true", []string{"."}},
+		"another file":      {"touch x/other", []string{".", "x", "x/other"}},
+		"another directory": {"mkdir x/y/other", []string{".", "x", "x/y", "x/y/other"}},
+		"another mode":      {"chmod 700 x/y", []string{"."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, nil)
+			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/one", Content: []byte("one")})
+			must(t, err)
+			_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/two", Content: []byte("two")})
+			must(t, err)
+			_, err = s.Undo(background, rw.UndoRequest{})
+			must(t, err)
+			want := entries(t, dir) // the directories are the other call's
+			if _, there := want["x/y/one"]; !there {
+				t.Fatalf("%v", want)
+			}
+			_, err = s.Undo(background, rw.UndoRequest{}) // redo, so that both are there
+			must(t, err)
+			shell(t, dir, c.beside)
+			before := entries(t, dir)
+			_, err = s.Undo(background, rw.UndoRequest{N: 4})
+			must(t, err)
+			if got := slices.Sorted(maps.Keys(entries(t, dir))); !slices.Equal(got, c.left) {
+				t.Errorf("left: %v, want %v", got, c.left)
+			}
+			_, err = s.Undo(background, rw.UndoRequest{})
+			must(t, err)
+			if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
+				t.Errorf("undone and redone:\n%s", diff)
+			}
+			if found, err := s.Scan(background, rw.ScanRequest{}); err != nil || found.Group != "" && c.beside == "true" {
+				t.Errorf("a scan found %+v, %v", found, err)
+			}
+		})
+	}
+}
+
+// TestUndoBesideAWriter: an undo that removes a directory while another session
+// writes into it takes no file along. The write succeeds, or says that it is to be
+// sent again, and then it does.
+func TestUndoBesideAWriter(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir, nil), open(t, dir, nil)
+	write := func() error {
+		_, err := other.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/theirs", Content: []byte("theirs"), Call: rw.Call{Caller: "b"}})
+		return err
+	}
+	for i := range 60 {
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/mine", Content: []byte("one"), Call: rw.Call{Caller: "a"}})
+		must(t, err)
+		done := make(chan error)
+		go func() { done <- write() }()
+		_, err = s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "a"}})
+		must(t, err)
+		if err = <-done; errors.Is(err, rw.ErrChangedDuringWrite) {
+			err = write()
+		}
+		if err != nil {
+			t.Fatalf("round %d: %v %v", i, err, errors.Unwrap(err))
+		}
+		if data, err := os.ReadFile(filepath.Join(dir, "x/y/theirs")); string(data) != "theirs" {
+			t.Fatalf("round %d: %q %v", i, data, err)
+		}
+		shell(t, dir, "rm -r x")
 	}
 }
 

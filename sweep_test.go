@@ -141,6 +141,14 @@ func init() {
 		},
 		old: map[string]string{"a.txt": "changed", "new.txt": "new"}, new: map[string]string{"a.txt": longText, "b.txt": otherText},
 	}, scenario{
+		name:   "undo_deep",
+		before: do(put("k/k.txt", "k", rw.ModeCreate), put("x/y/z.txt", "deep", rw.ModeCreate)),
+		run: func(s *rw.Store) error {
+			_, err := s.Undo(context.Background(), rw.UndoRequest{})
+			return err
+		},
+		old: map[string]string{"k/k.txt": "k", "x/y/z.txt": "deep"}, new: map[string]string{"k/k.txt": "k"}, dirs: "k",
+	}, scenario{
 		name: "restore", before: do(put("a.txt", longText, rw.ModeCreate), put("a.txt", otherText, rw.ModeOverwrite)),
 		run: func(s *rw.Store) error {
 			_, err := s.Restore(context.Background(), rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash(longText))})

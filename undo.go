@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"sort"
@@ -63,8 +64,8 @@ type UndoResult struct {
 }
 
 // Undo takes the newest n commits of a caller back, all in one commit: every
-// file becomes what it was before the oldest of them. Undoing is a commit
-// itself, so undoing it again brings back what was taken away. A request that
+// file becomes what it was before the oldest of them, and a directory that they
+// made is removed where nothing else is in it. Undoing is a commit itself, so undoing it again brings back what was taken away. A request that
 // names neither caller nor session takes commits of its own session only, when
 // the call belongs to one ([WithCaller], Options.Session).
 //
@@ -223,8 +224,9 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 			out.IgnoredNotUndone = append(out.IgnoredNotUndone, rec.Group.Ignored...)
 		}
 	}
-	c.Dirs = s.undoDirs(recs)
-	files := withoutIdle(undoFiles(recs), c.Dirs)
+	files := undoFiles(recs)
+	c.Dirs = s.undoDirs(recs, files)
+	files = withoutIdle(files, c.Dirs)
 	c.Expects = len(files)
 	git := s.observed.Git(ctx)
 	defer git.Close()
@@ -355,11 +357,18 @@ func withoutIdle(files []*undoing, dirs []journal.Mutation) []*undoing {
 }
 
 // undoDirs are the directories of some commits, newest commit first, as they were
-// before.
-func (s *Store) undoDirs(recs []*journal.Record) (list []journal.Mutation) {
+// before. Those that the commits made for their files are removed where nothing
+// else is in them.
+func (s *Store) undoDirs(recs []*journal.Record, files []*undoing) (list []journal.Mutation) {
 	at := map[string]int{}
+	made := map[string]bool{}
 	for _, rec := range recs {
 		for i := range rec.Muts {
+			if rec.Muts[i].Class == "" {
+				for _, dir := range rec.Muts[i].Dirs {
+					made[dir] = true
+				}
+			}
 			d, ok := rec.Muts[i].Directory()
 			if !ok {
 				continue
@@ -373,7 +382,32 @@ func (s *Store) undoDirs(recs []*journal.Record) (list []journal.Mutation) {
 			list[j].Mode = d.PrevMode
 		}
 	}
-	return s.dirsToMake(list)
+	for path := range at {
+		delete(made, path)
+	}
+	return s.dirsToMake(append(list, s.leftEmpty(made, files)...))
+}
+
+// leftEmpty are removals of those directories that hold nothing, or only files that
+// the undo removes.
+func (s *Store) leftEmpty(made map[string]bool, files []*undoing) (list []journal.Mutation) {
+	goes := map[string]bool{}
+	for _, f := range files {
+		if f.oldest.PrevSHA256 == "" {
+			goes[f.path] = true
+		}
+	}
+	paths := slices.Sorted(maps.Keys(made))
+	slices.Reverse(paths) // what is inside first
+	for _, dir := range paths {
+		names, mode, err := s.engine.ListDirectory(dir)
+		if err != nil || slices.ContainsFunc(names, func(name string) bool { return !goes[engine.JoinPath(dir, name)] }) {
+			continue
+		}
+		goes[dir] = true
+		list = append(list, journal.Mutation{Path: dir, PrevMode: mode})
+	}
+	return list
 }
 
 // dirsToMake are the changes of directories that a commit may make: those that

@@ -189,7 +189,7 @@ func (s *Engine) runStages(ctx context.Context, c *Commit) error {
 		c.judge.At(stage.Name)
 		failpoint.At(stage.Name)
 		if err := stage.run(c, ctx); err != nil {
-			return c.judge.Failed(err)
+			return c.judge.Failed(c.besideRemoval(err))
 		}
 		if c.Ended {
 			break
@@ -199,6 +199,30 @@ func (s *Engine) runStages(ctx context.Context, c *Commit) error {
 		s.snapshot() // a cache: what goes wrong with it is no failure of the write
 	}
 	return nil
+}
+
+// besideRemoval is err, or says that a directory of the files was removed while the
+// commit was made, by an undo perhaps, where err comes from that.
+func (c *Commit) besideRemoval(err error) error {
+	if !IsAbsent(err) {
+		return err
+	}
+	e := c.s.ErrorOf(err)
+	if e.Code != fault.NotFound || !IsAbsent(e.Err) {
+		return err
+	}
+	for _, m := range c.Muts {
+		target, lerr := c.s.LocateEntry(m.Path)
+		if lerr != nil {
+			continue
+		}
+		there := target.Exists()
+		target.Close()
+		if !there {
+			return c.About(m, fault.New(fault.ChangedDuringWrite).Because(err).Hintf("the directory of the file was removed during the write; send the call again"))
+		}
+	}
+	return err
 }
 
 // paths are those of the commit.

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -146,4 +147,28 @@ func (s *Engine) arrangeOne(m *journal.Mutation) bool {
 		dir.Sync()
 	}
 	return true
+}
+
+// ListDirectory returns the names in a directory of the workspace, and its mode. It
+// follows no link.
+func (s *Engine) ListDirectory(path string) (names []string, mode uint32, err error) {
+	target, err := s.LocateEntry(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer target.Close()
+	if target.Linked || !target.Exists() {
+		return nil, 0, fs.ErrNotExist
+	}
+	dir, err := target.Parent.OpenDir(target.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer dir.Close()
+	st, err := dir.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	names, err = dir.Names()
+	return names, st.Mode | fsx.ModeDir, err
 }
