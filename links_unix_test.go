@@ -359,6 +359,29 @@ func TestUndoBesideAWriter(t *testing.T) {
 	}
 }
 
+// TestScansOfTwoStores: a store goes on from the scan of another one, also where it
+// has not read the rows of that yet.
+func TestScansOfTwoStores(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir, nil), open(t, dir, nil)
+	_, err := s.Scan(background, rw.ScanRequest{})
+	must(t, err)
+	shell(t, dir, "mkdir -p d/e; echo 1 > f")
+	_, err = s.Scan(background, rw.ScanRequest{})
+	must(t, err)
+	before := entries(t, dir)
+	shell(t, dir, "rm -r d; ln -s nowhere d")
+	found, err := other.Scan(background, rw.ScanRequest{})
+	if err != nil || found.Baseline || found.Group == "" {
+		t.Fatalf("%+v %v", found, err)
+	}
+	_, err = other.Undo(background, rw.UndoRequest{Group: found.Group})
+	must(t, err)
+	if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestHistoryBelowALink: what was in a directory keeps its history when a symbolic
 // link is in the directory's place, and is not restored through the link.
 func TestHistoryBelowALink(t *testing.T) {

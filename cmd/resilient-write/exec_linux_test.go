@@ -622,3 +622,23 @@ func TestExecInterrupted(t *testing.T) {
 		t.Errorf("left %q\n%s", s.left(), got)
 	}
 }
+
+// TestExecMakesADirectoryAgain: what was below a directory that a command removed and
+// made again is gone, at any depth.
+func TestExecMakesADirectoryAgain(t *testing.T) {
+	s := newSandboxed(t)
+	s.sh("mkdir -p src/deep/er; echo a > src/a; echo b > src/deep/b; echo c > src/deep/er/c; ln -s src link")
+	before := s.tree()
+	if run := s.run("rm -r src; mkdir -p src/deep/er; echo d > src/deep/er/d; rm link; mkdir -p link/deep"); run.code != 0 {
+		t.Fatalf("%+v", run)
+	}
+	for _, line := range strings.Split(s.tree(), "\n") {
+		if name, _, _ := strings.Cut(line, " "); !slices.Contains([]string{"", "link", "link/deep", "src", "src/deep", "src/deep/er", "src/deep/er/d"}, name) {
+			t.Errorf("left: %s", line)
+		}
+	}
+	if s.rw(0, "undo"); s.tree() != before {
+		t.Errorf("before\n%s\nundone\n%s", before, s.tree())
+	}
+	s.clean()
+}

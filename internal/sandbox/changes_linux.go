@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +15,7 @@ func (v *View) Changes(each func(Change) error) error {
 	if v.was != nil {
 		return v.copied(each)
 	}
-	return v.layer("", each)
+	return v.layer("", false, true, each)
 }
 
 // What fuse-overlayfs writes where it may not make devices.
@@ -23,33 +24,37 @@ const (
 	fuseOpaque = ".wh..wh..opq"
 )
 
-// layer lists one directory of the upper layer.
-func (v *View) layer(rel string, each func(Change) error) error {
+// layer lists one directory of the upper layer. hidden is set where a directory above
+// hides those of the workspace, and old where the workspace has this one.
+func (v *View) layer(rel string, hidden, old bool, each func(Change) error) error {
 	list, err := os.ReadDir(v.Path(rel))
 	if err != nil {
 		return err
 	}
-	here, opaque := map[string]bool{}, v.opaque(rel)
+	here := map[string]bool{}
+	opaque := hidden || v.opaque(rel) || v.Way == FuseOverlay && slices.ContainsFunc(list, func(e os.DirEntry) bool { return e.Name() == fuseOpaque })
 	for _, e := range list {
 		name := e.Name()
 		if v.Way == FuseOverlay && strings.HasPrefix(name, fuseGone) {
-			opaque = opaque || name == fuseOpaque
 			if name != fuseOpaque {
 				here[name[len(fuseGone):]] = true
 				err = v.goneBelow(path.Join(rel, name[len(fuseGone):]), each)
 			}
 		} else {
 			here[name] = true
-			err = v.entry(path.Join(rel, name), each)
+			err = v.entry(path.Join(rel, name), opaque, old, each)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if !opaque {
+	if !opaque || !old {
 		return nil
 	}
-	below, _ := os.ReadDir(filepath.Join(v.root, rel)) // none where the directory is new
+	below, err := os.ReadDir(filepath.Join(v.root, rel))
+	if err != nil {
+		return err
+	}
 	for _, e := range below {
 		if !here[e.Name()] {
 			if err := v.goneBelow(path.Join(rel, e.Name()), each); err != nil {
@@ -71,13 +76,14 @@ func (v *View) opaque(rel string) bool {
 	return false
 }
 
-// entry lists one name of the upper layer.
-func (v *View) entry(rel string, each func(Change) error) error {
+// entry lists one name of the upper layer. hidden and old are those of the directory
+// that it is in.
+func (v *View) entry(rel string, hidden, old bool, each func(Change) error) error {
 	var st, was unix.Stat_t
 	if err := unix.Lstat(v.Path(rel), &st); err != nil {
 		return &os.PathError{Op: "lstat", Path: rel, Err: err}
 	}
-	old := unix.Lstat(filepath.Join(v.root, rel), &was) == nil
+	old = old && unix.Lstat(filepath.Join(v.root, rel), &was) == nil
 	c := changeOf(rel, &st)
 	switch {
 	case c.Kind == Other && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0:
@@ -94,7 +100,7 @@ func (v *View) entry(rel string, each func(Change) error) error {
 		}
 	}
 	if c.Kind == Directory {
-		return v.layer(rel, each)
+		return v.layer(rel, hidden, old, each)
 	}
 	return nil
 }

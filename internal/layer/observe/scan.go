@@ -133,8 +133,7 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 			return s.out, err
 		}
 	}
-	s.load(dir)
-	if err := l.Log.CatchUp(); err != nil {
+	if err := s.load(dir); err != nil {
 		return s.out, err
 	}
 	s.fresh = Index{Scanned: l.Now().UnixNano(), Seq: l.Log.Head(), dirs: make(map[string][]Entry, len(s.old.dirs))}
@@ -176,15 +175,21 @@ func (l *Layer) DiskLow() bool {
 	return err == nil && vol.Size > 0 && vol.Free < vol.Size/leastFree
 }
 
-// load reads the index; one that cannot be read is none.
-func (s *scan) load(dir fsx.Dir) {
+// load reads the index, then the journal: the index may be of rows that another
+// process has just written. One that cannot be read is none, and neither is one of
+// rows that do not exist.
+func (s *scan) load(dir fsx.Dir) error {
 	data, err := durable.ReadFile(dir, indexFile, MaxIndex)
 	if err == nil {
 		s.old, err = decodeIndex(data)
 	}
+	if err := s.Log.CatchUp(); err != nil {
+		return err
+	}
 	if err != nil || s.old.Seq > s.Log.Head() {
 		s.old, s.out.Baseline = &Index{}, true
 	}
+	return nil
 }
 
 // save replaces the index that the scan began with. One that another scan saved
