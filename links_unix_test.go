@@ -382,6 +382,48 @@ func TestScansOfTwoStores(t *testing.T) {
 	}
 }
 
+// TestScanFromAnOlderIndex: where the index is older than the rows, because two scans
+// ran at once, a scan records nothing again.
+func TestScanFromAnOlderIndex(t *testing.T) {
+	for name, c := range map[string]struct{ before, change string }{
+		"a link for a directory":        {"mkdir -p d/e; echo 1 > d/f", "rm -r d; ln -s nowhere d"},
+		"a file for a directory":        {"mkdir -p d/e; echo 1 > d/f", "rm -r d; echo 2 > d"},
+		"a directory for a file":        {"echo 1 > d", "rm d; mkdir -p d/e; echo 2 > d/f"},
+		"an empty directory for a link": {"ln -s nowhere d", "rm d; mkdir d"},
+		"a directory gone":              {"mkdir -p d/e; echo 1 > d/f", "rm -r d"},
+		"a directory made":              {"echo 1 > f", "mkdir -p d/e; echo 2 > d/f"},
+		"a mode":                        {"mkdir d; echo 1 > d/f", "chmod 700 d; chmod 600 d/f"},
+		"a moved directory":             {"mkdir -p d/e; echo 1 > d/e/f", "mv d g"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, nil)
+			_, err := s.Scan(background, rw.ScanRequest{})
+			must(t, err)
+			shell(t, dir, c.before)
+			_, err = s.Scan(background, rw.ScanRequest{})
+			must(t, err)
+			before := entries(t, dir)
+			index := filepath.Join(dir, rw.StateDirName, "observe", "index")
+			older, err := os.ReadFile(index)
+			must(t, err)
+			shell(t, dir, c.change)
+			found, err := s.Scan(background, rw.ScanRequest{})
+			must(t, err)
+			must(t, os.WriteFile(index, older, 0o600))
+			again, err := s.Scan(background, rw.ScanRequest{})
+			if err != nil || again.Group != "" {
+				t.Errorf("again: %+v %v", again, err)
+			}
+			_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+			must(t, err)
+			if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // TestHistoryBelowALink: what was in a directory keeps its history when a symbolic
 // link is in the directory's place, and is not restored through the link.
 func TestHistoryBelowALink(t *testing.T) {

@@ -124,8 +124,10 @@ func (s *scan) directoryRows(rows *engine.Newest, files []journal.Mutation) (lis
 		if err != nil {
 			return nil, err
 		}
-		if known != nil && known.Class == d.Class && known.Mode == d.Mode && last.Seq > s.old.Seq {
-			continue
+		if known != nil && last.Seq > s.old.Seq {
+			if now, _ := known.Directory(); now.Mode == d.Mode || now.Mode == fsx.ModeDir && d.Mode != 0 {
+				continue
+			}
 		}
 		d.Op, d.Rev, d.PrevSeq = engine.DirectoryOp(&d), uint64(last.Rev)+1, last.Seq
 		list = append(list, d)
