@@ -48,7 +48,17 @@ func (m *mixed) close() {
 
 // scan has the store look at the tree, and notes the contents that it saw.
 func (m *mixed) scan() {
-	if _, err := m.store.Scan(m.t.Context(), rw.ScanRequest{}); err != nil {
+	beside := make(chan error, 1)
+	if m.r.IntN(4) == 0 {
+		go func() {
+			_, err := m.other.Scan(m.t.Context(), rw.ScanRequest{})
+			beside <- err
+		}()
+	} else {
+		beside <- nil
+	}
+	_, err := m.store.Scan(m.t.Context(), rw.ScanRequest{})
+	if err = errors.Join(err, <-beside); err != nil {
 		m.fatal("scan: %v", err)
 	}
 	m.note()
