@@ -84,7 +84,7 @@ func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupReques
 	}
 	out := CheckpointCleanupResult{Removed: p.removed, Kept: p.total - len(p.removed), More: p.more}
 	if c.Replayed != nil {
-		was := c.told()
+		was := c.storedOutcome()
 		out.Removed, out.Kept, out.More = []RemovedCheckpoint{}, was.Kept, was.More
 		for _, text := range was.Cleaned {
 			out.Removed = append(out.Removed, removedCheckpoint(text))

@@ -52,7 +52,7 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 			return k, k.c.Failed(err)
 		}
 		// What was refused before may be tried again when the session changed.
-		k.c.under = s.gateFor(ctx).String()
+		k.c.gateKey = s.gateFor(ctx).String()
 		asked := k.c.call()
 		asked.Hash += "\x00" + s.stateOfSession(k.session)
 		k.c.asked = &asked

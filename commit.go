@@ -57,7 +57,7 @@ type commit struct {
 	args      any             // the request of the verb, for its names
 	asked     *budget.Call    // what the caller asked for
 	session   string          // that the request named; req has the one that holds
-	under     string          // the gate that holds
+	gateKey   string          // the gate that holds
 	protect   ProtectMode     // that holds
 	consented map[string]bool // protected files that the user said yes to
 	advice    []func()        // waits for what is inspected on the side
@@ -113,7 +113,7 @@ func (c *commit) Verifies() bool { return len(c.s.opts.Hooks.Verify) > 0 }
 
 // Admit refuses a call that has used up its retry budget, before any work.
 func (c *commit) Admit(ctx context.Context) error {
-	c.under, c.protect = c.s.gateFor(ctx).String(), c.s.protectFor(ctx)
+	c.gateKey, c.protect = c.s.gateFor(ctx).String(), c.s.protectFor(ctx)
 	if e := c.s.budgets.Exhausted(c.call()); e != nil && !c.Req.DryRun {
 		return e
 	}
@@ -193,7 +193,7 @@ func (c *commit) call() budget.Call {
 	if c.asked != nil {
 		return *c.asked
 	}
-	out := budget.Call{Op: c.Req.Op, Hash: strings.Join([]string{c.Req.Hash, c.Req.Caller, c.session, c.Req.Key, c.under}, "\x00")}
+	out := budget.Call{Op: c.Req.Op, Hash: strings.Join([]string{c.Req.Hash, c.Req.Caller, c.session, c.Req.Key, c.gateKey}, "\x00")}
 	for _, m := range c.Muts {
 		out.Paths = append(out.Paths, m.Path)
 	}
@@ -221,9 +221,9 @@ type outcome struct {
 	More      bool     `json:"more,omitempty"`       // one call could not remove all
 }
 
-// told is the outcome of the commit, or of the one that its idempotency key
+// storedOutcome is the outcome of the commit, or of the one that its idempotency key
 // had done. Rows of earlier versions hold none.
-func (c *commit) told() (o outcome) {
+func (c *commit) storedOutcome() (o outcome) {
 	if c.Replayed != nil {
 		json.Unmarshal(c.Replayed.Reply, &o)
 	} else if c.Outcome != nil {

@@ -134,7 +134,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	merged, others := s.merged(ctx, c)
 	return EditResult{
 		Merged: merged, OthersDiff: others,
-		Path: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(engine.OpEdit), Replacements: c.told().Replacements, Encoding: c.told().Encoding, Diff: c.Diff,
+		Path: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(engine.OpEdit), Replacements: c.storedOutcome().Replacements, Encoding: c.storedOutcome().Encoding, Diff: c.Diff,
 		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }

@@ -11,7 +11,7 @@ import (
 // OpenSimWithReserve is OpenSim of a store that keeps a reserve.
 func OpenSimWithReserve(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 	when := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return openOn(context.Background(), fs.Root(), opts, engine.Seam{
+	return openOn(context.Background(), fs.Root(), opts, engine.TestHooks{
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
 		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096,

@@ -50,7 +50,7 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 	if sim.Process != nil {
 		root = sim.Process.Root()
 	}
-	return openOn(ctx, root, opts, engine.Seam{
+	return openOn(ctx, root, opts, engine.TestHooks{
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
 		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
@@ -58,7 +58,7 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 }
 
 // SetMany sets the number of files from which a commit holds few of them open.
-func (s *Store) SetMany(n int) { s.engine.Seam.Many = n }
+func (s *Store) SetMany(n int) { s.engine.TestHooks.Many = n }
 
 // CommitAll makes several writes as one commit.
 func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {

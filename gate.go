@@ -120,7 +120,7 @@ func (c *commit) classifyOne(ctx context.Context, g Gate, i int, m *engine.Mutat
 	if m.Unchanged() || m.Ungated || m.Final.Size() == 0 {
 		return nil
 	}
-	if g.Mode == GateAdvise && m.Final.Size() >= lookBesideFrom && !c.s.engine.Seam.InTurn && !c.Req.DryRun {
+	if g.Mode == GateAdvise && m.Final.Size() >= lookBesideFrom && !c.s.engine.TestHooks.InTurn && !c.Req.DryRun {
 		c.lookBeside(ctx, g, i, m)
 		return nil
 	}

@@ -25,7 +25,7 @@ type earlyScan struct {
 // advises and looks at all paths alike. Wait waits for it.
 func (c *commit) scanEarly(ctx context.Context, text []byte) {
 	p := c.s.policy()
-	if len(text) < scanEarlyFrom || len(text) > scanAtOnce || c.s.engine.Seam.InTurn || c.Req.DryRun || c.risk != (risk{}) ||
+	if len(text) < scanEarlyFrom || len(text) > scanAtOnce || c.s.engine.TestHooks.InTurn || c.Req.DryRun || c.risk != (risk{}) ||
 		len(p.file.Allow) > 0 || len(c.s.opts.Hooks.Transform) > 0 || c.s.gateFor(ctx).Mode != GateAdvise {
 		return
 	}

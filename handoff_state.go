@@ -195,7 +195,7 @@ func notThere(err error) bool {
 func (c *commit) handedOver() whose {
 	own := c.whose("", "")
 	switch {
-	case c.Via != nil && c.session == "" && !own.nobody:
+	case c.Via != nil && c.session == "" && !own.none:
 		return own
 	case c.Req.Session != "":
 		return whose{session: c.Req.Session}

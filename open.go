@@ -45,7 +45,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		return nil, errorFrom(e)
 	}
 	attempt := func(gave int64) (*Store, error) {
-		s := newStore(o, engine.Seam{Now: time.Now, Nonce: randomNonce})
+		s := newStore(o, engine.TestHooks{Now: time.Now, Nonce: randomNonce})
 		s.engine.Reserve.Gave = gave
 		err := s.openDirs(dir)
 		if err == nil {
@@ -61,9 +61,9 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 }
 
 // newStore makes the store that is to be opened.
-func newStore(o Options, with engine.Seam) *Store {
+func newStore(o Options, with engine.TestHooks) *Store {
 	s := &Store{opts: o}
-	s.engine = &engine.Engine{Host: engineHost{s}, Seam: with, Version: Version, Opts: engine.Options{
+	s.engine = &engine.Engine{Host: engineHost{s}, TestHooks: with, Version: Version, Opts: engine.Options{
 		Sync: engine.SyncLevel(o.Sync), HardLinks: engine.HardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
 		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
@@ -113,7 +113,7 @@ func openTwice(attempt func(gave int64) (*Store, error)) (*Store, error) {
 
 // openOn opens a store on a workspace that is already open. Tests
 // use it with a simulated file system.
-func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.Seam) (*Store, error) {
+func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestHooks) (*Store, error) {
 	o, e := opts.withDefaults()
 	if e != nil {
 		return nil, errorFrom(e)

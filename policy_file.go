@@ -199,7 +199,7 @@ func (at policyPlace) unusable(err error) *fault.Fault {
 
 // bounded is a context for the scans of one call.
 func (s *Store) bounded(ctx context.Context) context.Context {
-	return scan.Bounded(ctx, cmp.Or(s.engine.Seam.Patterns, scan.MostTime))
+	return scan.Bounded(ctx, cmp.Or(s.engine.TestHooks.Patterns, scan.MostTime))
 }
 
 // costly is the error of a call whose text a pattern of the policy takes too
@@ -358,8 +358,8 @@ func (t *policyTrouble) mend(s *Store) bool {
 			return false
 		}
 		// Half of a file may be valid too: it is taken when no one is writing.
-		if s.engine.Seam.Quiet != nil {
-			s.engine.Seam.Quiet()
+		if s.engine.TestHooks.Quiet != nil {
+			s.engine.TestHooks.Quiet()
 		} else {
 			time.Sleep(policyQuiet)
 		}

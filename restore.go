@@ -85,7 +85,7 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	}
 	rec, status := c.finished()
 	return RestoreResult{
-		Path: c.First().Path, Version: cmp.Or(c.told().Version, v.Seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.Diff, JournalID: rec.JournalID,
+		Path: c.First().Path, Version: cmp.Or(c.storedOutcome().Version, v.Seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.Diff, JournalID: rec.JournalID,
 		WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }

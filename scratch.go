@@ -217,7 +217,7 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchDeleteResult{}, err
 	}
-	was := c.told()
+	was := c.storedOutcome()
 	out := ScratchDeleteResult{
 		SHA256: digest(was.Object), Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
 	}

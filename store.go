@@ -53,10 +53,10 @@ func (s *Store) Sync(ctx context.Context) error {
 		return s.verbError("sync", err)
 	}
 	defer s.engine.Leave()
-	if s.engine.Behind == nil {
+	if s.engine.Settler == nil {
 		return nil
 	}
-	if err := s.engine.Behind.Drain(); err != nil {
+	if err := s.engine.Settler.Drain(); err != nil {
 		return s.verbError("sync", err)
 	}
 	s.engine.Heads.Drain()

@@ -63,7 +63,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	if err := s.commit(ctx, c); err != nil {
 		return TxBeginResult{}, err
 	}
-	out := TxBeginResult{TxID: id, ExpiresAt: c.told().ExpiresAt}
+	out := TxBeginResult{TxID: id, ExpiresAt: c.storedOutcome().ExpiresAt}
 	out.Receipt, _ = c.finished()
 	switch {
 	case c.Replayed != nil:

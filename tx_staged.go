@@ -212,7 +212,7 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 	}
 	out.Receipt, _ = c.finished()
 	if c.Replayed != nil { // only one that was there is dropped
-		out.Existed, out.Dropped = true, c.told().Dropped
+		out.Existed, out.Dropped = true, c.storedOutcome().Dropped
 	}
 	if !r.DryRun {
 		s.dropTx(r.TxID)

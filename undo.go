@@ -127,7 +127,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	out.Seq, out.Diff, out.WroteAt, out.Status, out.Receipt = rec.JournalSeq, c.Diff, c.wroteAt(), status, rec
 	switch status {
 	case StatusReplayed:
-		out.Results, out.Undone = replayedFiles(c.Replayed), append(out.Undone, c.told().Undone...)
+		out.Results, out.Undone = replayedFiles(c.Replayed), append(out.Undone, c.storedOutcome().Undone...)
 		return out, nil
 	case StatusUnchanged: // there is no row, and the next call finds the same commits
 		out.Undone, out.Warnings = []uint64{}, append(out.Warnings, rec.Warnings...)
@@ -194,7 +194,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		c.Muts = []*engine.Mutation{} // the key answers
 		return nil
 	}
-	if err := s.engine.Behind.Drain(); err != nil { // what is settled in the background enters history only then
+	if err := s.engine.Settler.Drain(); err != nil { // what is settled in the background enters history only then
 		return err
 	}
 	recs, err := s.lastCommits(of, n)
@@ -208,7 +208,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 			e = e.Hintf("no group of observed changes has this identifier; Store.Changes lists them")
 		case of.row != 0:
 			e = e.Hintf("no commit of the workspace has this row; Store.JournalTail lists them")
-		case of.nobody:
+		case of.none:
 			e = e.Hintf("calls over this protocol have no session, so no commit is known to be yours; pass the session or the caller whose commits to undo")
 		case of.session != c.session:
 			e = e.Hintf("this session has no commit left to undo; pass caller to undo commits of earlier or other sessions")

@@ -110,7 +110,7 @@ type whose struct {
 	session string
 	origin  *journal.Via // what the adapter must have known of it
 	client  *journal.Via // the same, of the client alone
-	nobody  bool
+	none    bool
 	row     uint64 // this commit alone; 0: any
 	group   string // this group of observed changes alone; "": any commit
 }
@@ -127,7 +127,7 @@ func (c *commit) whose(caller, session string) whose {
 	case session != "":
 		return whose{session: session, client: c.Via, caller: c.Req.Caller}
 	}
-	return whose{session: c.Req.Session, origin: c.Via, nobody: c.Via.Thread == "" && c.Via.Connection == ""}
+	return whose{session: c.Req.Session, origin: c.Via, none: c.Via.Thread == "" && c.Via.Connection == ""}
 }
 
 // made reports whether a commit is one of them.
@@ -137,7 +137,7 @@ func (w whose) made(rec *journal.Record) bool {
 		return w.observedIn(rec)
 	case w.row != 0:
 		return rec.Seq == w.row
-	case w.nobody || w.session != "" && rec.Session != w.session:
+	case w.none || w.session != "" && rec.Session != w.session:
 		return false
 	case w.origin != nil:
 		return sameOrigin(rec.Via, w.origin)

@@ -49,8 +49,8 @@ func newChecker(s *Store, deep bool, meter Meter) *checker {
 
 // run looks at everything.
 func (c *checker) run(ctx context.Context) error {
-	if c.Engine.Behind != nil {
-		c.Engine.Behind.Drain() // the checks below report what cannot be settled
+	if c.Engine.Settler != nil {
+		c.Engine.Settler.Drain() // the checks below report what cannot be settled
 		c.Engine.FlushCopies()
 	}
 	if c.Engine.Disk.State != nil {

@@ -27,7 +27,7 @@ type Compacted struct {
 // Compact applies the limits, removes what has expired and archives rows that
 // are not among the newest keep ones.
 func (c *Call) Compact(ctx context.Context, keep int) (Compacted, error) {
-	p := &compaction{Call: c, reserve: c.Engine.NewSpare(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
+	p := &compaction{Call: c, reserve: c.Engine.NewReserveGrant(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
 	err := p.spend(ctx)
 	return p.out, err
 }
@@ -35,7 +35,7 @@ func (c *Call) Compact(ctx context.Context, keep int) (Compacted, error) {
 // compaction is one Compact in progress.
 type compaction struct {
 	*Call
-	reserve engine.Spare // its right to use the reserve
+	reserve engine.ReserveGrant // its right to use the reserve
 	keep    int
 	known   map[uint64]journal.SegmentFacts // segments that were read
 	out     Compacted
@@ -57,8 +57,8 @@ func (p *compaction) run(ctx context.Context) error {
 	if p.Engine.Log == nil {
 		return nil
 	}
-	if p.Engine.Behind != nil && !p.DryRun {
-		if err := p.Engine.Behind.Drain(); err != nil {
+	if p.Engine.Settler != nil && !p.DryRun {
+		if err := p.Engine.Settler.Drain(); err != nil {
 			return err
 		}
 	}

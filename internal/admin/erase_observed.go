@@ -22,7 +22,7 @@ func (e *eraser) inEach(ctx context.Context, part string, fn func(dir fsx.Dir, p
 		return err
 	}
 	defer dir.Close()
-	return e.under(ctx, []string{"state"}, func() error {
+	return e.withLocks(ctx, []string{"state"}, func() error {
 		return walkDir(dir, part, 2, func(dir fsx.Dir, part, name string, st fsx.Stat) error {
 			if st.Kind != fsx.Regular {
 				return nil

@@ -62,8 +62,8 @@ func (e *eraser) carry(ctx context.Context, list []erasure) error {
 	return nil
 }
 
-// under runs fn with some names of the lock table held.
-func (e *eraser) under(ctx context.Context, keys []string, fn func() error) error {
+// withLocks runs fn with some names of the lock table held.
+func (e *eraser) withLocks(ctx context.Context, keys []string, fn func() error) error {
 	unlock, err := e.Engine.Locks.Names(ctx, e.LockTimeout, "erase", keys...)
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (e *eraser) scratch(ctx context.Context) error {
 		return err
 	}
 	defer dir.Close()
-	return e.under(ctx, []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}, func() error {
+	return e.withLocks(ctx, []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}, func() error {
 		names, err := dir.Names()
 		if err != nil {
 			return err
@@ -335,7 +335,7 @@ func (e *eraser) drafts(ctx context.Context) error {
 		return err
 	}
 	defer dir.Close()
-	return e.under(ctx, []string{"state"}, func() error {
+	return e.withLocks(ctx, []string{"state"}, func() error {
 		names, err := dir.Names()
 		if err != nil {
 			return err
@@ -374,12 +374,12 @@ func (e *eraser) cache(ctx context.Context, part string) error {
 		return err
 	}
 	defer dir.Close()
-	return e.under(ctx, []string{"state"}, func() error { return e.removeHits(ctx, part, dir) })
+	return e.withLocks(ctx, []string{"state"}, func() error { return e.removeHits(ctx, part, dir) })
 }
 
 // budgets erases the counts of failed calls.
 func (e *eraser) budgets(ctx context.Context) error {
-	return e.under(ctx, []string{"state"}, func() error {
+	return e.withLocks(ctx, []string{"state"}, func() error {
 		defer e.Budgets.Lock()()
 		hit, err := e.holds(e.Engine.Disk.State, budget.Name)
 		if err != nil || !hit {

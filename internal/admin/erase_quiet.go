@@ -22,7 +22,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 	if e.DryRun {
 		return nil
 	}
-	if err := e.Engine.Behind.Drain(); err != nil {
+	if err := e.Engine.Settler.Drain(); err != nil {
 		return err
 	}
 	e.Engine.Heads.Drain()

@@ -66,7 +66,7 @@ var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history
 // in quarantine, foreign files, the journal of the Python
 // implementation.
 func (e *eraser) rest(ctx context.Context) error {
-	return e.under(ctx, []string{"state", handoff.Lock}, func() error {
+	return e.withLocks(ctx, []string{"state", handoff.Lock}, func() error {
 		return e.walk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
 			path := engine.JoinPath(part, name)
 			switch {
@@ -148,7 +148,7 @@ func (e *eraser) names(ctx context.Context) error {
 	if e.n == nil {
 		return nil
 	}
-	return e.under(ctx, []string{"state", handoff.Lock}, func() error {
+	return e.withLocks(ctx, []string{"state", handoff.Lock}, func() error {
 		return e.walk(func(dir fsx.Dir, part, name string, _ fsx.Stat) error {
 			to := e.shown(name)
 			if to == name {

@@ -25,7 +25,7 @@ func (e *eraser) sessions(ctx context.Context) error {
 			return nil // not a session; the rest looks at it
 		}
 		defer dir.Close()
-		return e.under(ctx, []string{chunks.Lock(name)}, func() error { return e.session(ctx, name, dir) })
+		return e.withLocks(ctx, []string{chunks.Lock(name)}, func() error { return e.session(ctx, name, dir) })
 	})
 }
 
@@ -200,7 +200,7 @@ func (e *eraser) transactions(ctx context.Context) error {
 			return nil
 		}
 		defer dir.Close()
-		return e.under(ctx, []string{staged.Lock(id)}, func() error { return e.transaction(ctx, id, dir) })
+		return e.withLocks(ctx, []string{staged.Lock(id)}, func() error { return e.transaction(ctx, id, dir) })
 	})
 }
 
@@ -266,7 +266,7 @@ func (e *eraser) checkpoints(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		err := e.under(ctx, []string{engine.PathLock(checkpoint.Path(name))}, func() error { return e.checkpoint(ctx, name) })
+		err := e.withLocks(ctx, []string{engine.PathLock(checkpoint.Path(name))}, func() error { return e.checkpoint(ctx, name) })
 		if err != nil {
 			return err
 		}

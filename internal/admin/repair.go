@@ -73,7 +73,7 @@ func (p *repair) run(ctx context.Context) error {
 		return nil
 	}
 	if !p.DryRun {
-		if err := p.Engine.Behind.Drain(); err != nil {
+		if err := p.Engine.Settler.Drain(); err != nil {
 			return err
 		}
 		if err := p.Engine.RecoverDead(ctx, new(engine.Report)); err != nil {

@@ -17,7 +17,7 @@ func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
 		// A flush failed. What is on disk is for the next Open to find out.
 		return fault.EffectUnknown
 	}
-	c.spare.may = true // whatever the call is
+	c.grant.may = true // whatever the call is
 	if err := c.unpublish(); err != nil {
 		c.s.Poison(err)
 		return fault.EffectUnknown
@@ -118,7 +118,7 @@ func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *jour
 
 // WriteRow appends one row and, unless the level is off, flushes it.
 func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
-	own := s.NewSpare(ctx, false)
+	own := s.NewReserveGrant(ctx, false)
 	defer own.End()
 	long := rec.Kind == journal.KindAbort // as the row that it takes back
 	return own.Try(func() error { return s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Long: long}) })

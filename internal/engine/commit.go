@@ -126,9 +126,9 @@ type Commit struct {
 	// final bytes are known.
 	Outcome func() any
 
-	Also  []string // further names the commit must own
-	spare Spare    // its right to the reserve
-	Alone bool     // no other commit of any process runs beside it
+	Also  []string     // further names the commit must own
+	grant ReserveGrant // its right to the reserve
+	Alone bool         // no other commit of any process runs beside it
 
 	// indexOf tells which operation of a transaction a mutation comes from, -1
 	// for none of them.
@@ -143,7 +143,7 @@ type Commit struct {
 
 // NewCommit begins a commit.
 func (s *Engine) NewCommit(ctx context.Context, by Judge, req Request) *Commit {
-	c := &Commit{s: s, judge: by, Req: req, Began: s.Now(), ID: s.NewCommitID(), spare: s.NewSpare(ctx, req.Frees)}
+	c := &Commit{s: s, judge: by, Req: req, Began: s.Now(), ID: s.NewCommitID(), grant: s.NewReserveGrant(ctx, req.Frees)}
 	c.Inv = "inv_" + c.ID
 	return c
 }
@@ -158,7 +158,7 @@ type madeDir struct {
 // Do runs the stages.
 func (s *Engine) Do(ctx context.Context, c *Commit) error {
 	err := s.runStages(ctx, c)
-	s.takeBack()
+	s.refillReserve()
 	if err == nil && c.Rec != nil {
 		s.pruneAfter(c.Rec.Seq)
 	}
@@ -278,7 +278,7 @@ func (c *Commit) Release() {
 	if c.unlock != nil {
 		c.unlock()
 	}
-	c.spare.End()
+	c.grant.End()
 	if c.counted {
 		c.counted = false
 		c.s.Leave()

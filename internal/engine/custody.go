@@ -34,8 +34,8 @@ type Custody struct {
 
 func (s *Engine) NewCustody() (Custody, error) {
 	c := Custody{s: s, Self: os.Geteuid(), rootUID: -1}
-	if s.Seam.User != nil {
-		c.Self = s.Seam.User()
+	if s.TestHooks.User != nil {
+		c.Self = s.TestHooks.User()
 	}
 	if c.Self != 0 {
 		return c, nil
@@ -202,7 +202,7 @@ func (c *Custody) kept(what string) bool {
 		return true
 	}
 	if c.keeps == nil {
-		keeps := c.try(state, "probe-"+c.s.Seam.Nonce())
+		keeps := c.try(state, "probe-"+c.s.TestHooks.Nonce())
 		c.keeps = &keeps
 	}
 	return *c.keeps

@@ -23,22 +23,22 @@ import (
 // Engine is the storage of one workspace: files, journal, history, locks and
 // their recovery. It knows commits, and nothing of the verbs that make them.
 type Engine struct {
-	Host    Host
-	Opts    Options
-	Version string // of the library, for meta.json
-	Writer  string // process and start nonce
-	Tree    relpath.Tree
-	Disk    disk
-	Locks   *lock.Table
-	Log     *journal.Log
-	Rows    *RowIndex
-	Seam    Seam
-	Report  Report
+	Host      Host
+	Opts      Options
+	Version   string // of the library, for meta.json
+	Writer    string // process and start nonce
+	Tree      relpath.Tree
+	Disk      disk
+	Locks     *lock.Table
+	Log       *journal.Log
+	Rows      *RowIndex
+	TestHooks TestHooks
+	Report    Report
 
 	History   *blob.Store
 	lingering lingering
 	copies    copies
-	Behind    *behind
+	Settler   *settler
 	Heads     *heads
 	slotDirs  slotDirs
 	written   written
@@ -71,12 +71,12 @@ type Engine struct {
 
 	snapping sync.Mutex // one snapshot at a time
 
-	Gate    sync.Mutex
-	Open    bool
-	Ended   chan error     // the result of closing, then closed; has room for it
-	Flights sync.WaitGroup // calls in progress
-	unlive  func() error   // ends the liveness lock
-	calls   *lock.Calls    // those that others are told of
+	Gate            sync.Mutex
+	Open            bool
+	Ended           chan error     // the result of closing, then closed; has room for it
+	Flights         sync.WaitGroup // calls in progress
+	releaseLiveness func() error   // ends the liveness lock
+	calls           *lock.Calls    // those that others are told of
 }
 
 // Host is what an engine asks of the store that it works for.
@@ -106,8 +106,8 @@ type disk struct {
 	stateStat fsx.Stat // of the state directory
 }
 
-// Seam is what tests replace.
-type Seam struct {
+// TestHooks is what tests replace.
+type TestHooks struct {
 	Now    func() time.Time
 	Nonce  func() string
 	User   func() int // who this process is; nil: ask the system
@@ -128,7 +128,7 @@ type Seam struct {
 	NoReserve   bool
 }
 
-func (s *Engine) Now() time.Time { return s.Seam.Now() }
+func (s *Engine) Now() time.Time { return s.TestHooks.Now() }
 
 // Tell lets the other processes see a call when it lasts. The caller calls end
 // when the call ends.

@@ -113,10 +113,10 @@ func (c *Commit) flushStaged() error {
 	}
 	count := len(each)
 	if len(here) >= batchFrom {
-		each = c.s.either(func() error { return c.s.Disk.Staging.SyncFiles(here) }, each)
+		each = c.s.withFallback(func() error { return c.s.Disk.Staging.SyncFiles(here) }, each)
 	}
 	if c.s.Opts.FlushVolume && count >= volumeFrom && len(dirs) == 1 {
-		each = c.s.either(func() error { return dirs[0].volume.Flush(dirs[0].dir) }, each)
+		each = c.s.withFallback(func() error { return dirs[0].volume.Flush(dirs[0].dir) }, each)
 	}
 	if err := c.s.Together(append(each, flushes...)...); err != nil {
 		return err
@@ -254,9 +254,9 @@ func (w *written) is(path string, seq uint64, sha string) bool {
 	return w.rows[path] == writtenRow{seq, sha}
 }
 
-// either is the one call that takes the place of all, or these where the file
+// withFallback is the one call that takes the place of all, or these where the file
 // system does not offer it.
-func (s *Engine) either(one func() error, all []func() error) []func() error {
+func (s *Engine) withFallback(one func() error, all []func() error) []func() error {
 	return []func() error{func() error {
 		err := one()
 		if errors.Is(err, fsx.ErrUnsupported) {
@@ -306,7 +306,7 @@ func (v *VolumeFlush) Flush(dir fsx.Dir) error {
 // time with one write to the device.
 func (s *Engine) Together(all ...func() error) error {
 	errs := make([]error, len(all))
-	if s.Seam.InTurn || len(all) == 1 || s.Opts.Sync == SyncOff {
+	if s.TestHooks.InTurn || len(all) == 1 || s.Opts.Sync == SyncOff {
 		for i, f := range all {
 			if errs[i] = f(); errs[i] != nil {
 				return errs[i]

@@ -31,7 +31,7 @@ func (s *Engine) Many(n int) bool {
 }
 
 // manyFrom is the number of files from which a commit is one of many.
-func (s *Engine) manyFrom() int { return cmp.Or(s.Seam.Many, min(mostOpen, s.descriptors()/8)) }
+func (s *Engine) manyFrom() int { return cmp.Or(s.TestHooks.Many, min(mostOpen, s.descriptors()/8)) }
 
 // descriptors is how many the process may have. It is asked for once.
 func (s *Engine) descriptors() int {
@@ -113,7 +113,7 @@ type handles struct {
 }
 
 func (h *handles) most() int {
-	if h.s.Seam.Many > 0 {
+	if h.s.TestHooks.Many > 0 {
 		return 2
 	}
 	return h.s.manyFrom()

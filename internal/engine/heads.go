@@ -164,7 +164,7 @@ func (h *heads) add(x *head) {
 
 // start has the goroutine run. h.mu is held.
 func (h *heads) start() {
-	if h.running || h.s.Seam.InTurn {
+	if h.running || h.s.TestHooks.InTurn {
 		return
 	}
 	h.running = true
@@ -264,7 +264,7 @@ func (h *heads) turn() (more bool) {
 // Drain returns when everything that waits now was copied, or cannot be.
 func (h *heads) Drain() {
 	h.s.FlushCopies()
-	if h.s.Seam.InTurn {
+	if h.s.TestHooks.InTurn {
 		h.copyAll(time.Now())
 		return
 	}
@@ -453,7 +453,7 @@ func (s *Engine) flushFiles(files []fsx.File) error {
 		each = append(each, f.Sync)
 	}
 	if len(files) >= batchFrom {
-		each = s.either(func() error { return s.Disk.Staging.SyncFiles(files) }, each)
+		each = s.withFallback(func() error { return s.Disk.Staging.SyncFiles(files) }, each)
 	}
 	return s.Together(each...)
 }

@@ -356,7 +356,7 @@ func (m *Mutation) copyAppend(s *Engine) {
 	if m.How != publish.Append {
 		return
 	}
-	from := cmp.Or(s.Seam.AppendFrom, appendInPlace)
+	from := cmp.Or(s.TestHooks.AppendFrom, appendInPlace)
 	if m.Private {
 		from = privateInPlace
 	}

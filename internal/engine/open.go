@@ -189,8 +189,8 @@ func unlessTimeout(err error) error {
 
 // startWriter gives this opening of the store its identity.
 func (s *Engine) startWriter() error {
-	s.Writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.Seam.Nonce()
-	s.Behind, s.Heads = newBehind(s), newHeads(s)
+	s.Writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.TestHooks.Nonce()
+	s.Settler, s.Heads = newSettler(s), newHeads(s)
 	var err error
 	if s.Locks, err = lock.Open(s.Disk.locks, "paths", lock.Owner{Writer: s.Writer, PID: os.Getpid()}); err != nil {
 		return err
@@ -199,8 +199,8 @@ func (s *Engine) startWriter() error {
 		return err
 	}
 	s.slotDirs.home.slots = s.newSlots(s.Disk.Staging)
-	calls, unlive, err := lock.Register(s.Disk.locks, s.Writer)
-	if s.unlive = unlive; s.StatePlace != "" { // in a simulation no time passes
+	calls, releaseLiveness, err := lock.Register(s.Disk.locks, s.Writer)
+	if s.releaseLiveness = releaseLiveness; s.StatePlace != "" { // in a simulation no time passes
 		s.calls = calls
 	}
 	return err
@@ -247,10 +247,10 @@ func (s *Engine) openJournal(ctx context.Context) error {
 	for {
 		var rep journal.OpenReport
 		s.Log, rep, err = journal.Open(ctx, journal.Options{
-			Dir: s.Disk.journal, Lock: s.Disk.lockf, Writer: s.Writer, Now: s.Seam.Now,
-			SegmentBytes: s.Seam.Segment, Preallocate: s.Seam.Preallocate,
+			Dir: s.Disk.journal, Lock: s.Disk.lockf, Writer: s.Writer, Now: s.TestHooks.Now,
+			SegmentBytes: s.TestHooks.Segment, Preallocate: s.TestHooks.Preallocate,
 			ReadOnly: s.Opts.ReadOnly, Live: live, From: from, OnRecord: s.Rows.Fold, Temp: s.Disk.Staging, Lost: s.lostRows, Failed: s.markPoisoned,
-			LockWait: s.Seam.LockWait, Archive: s.openArchive, Manifests: manifests{s}, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.Present,
+			LockWait: s.TestHooks.LockWait, Archive: s.openArchive, Manifests: manifests{s}, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.Present,
 		})
 		if err != nil {
 			return err
@@ -287,7 +287,7 @@ func (s *Engine) openJournal(ctx context.Context) error {
 
 // finishOpen writes down that the store is open and well.
 func (s *Engine) finishOpen() error {
-	if !s.Seam.NoReserve {
+	if !s.TestHooks.NoReserve {
 		s.History.Prepare() // without it the directories are made one by one
 	}
 	if err := s.MakeReserve(); err != nil {
@@ -306,7 +306,7 @@ func (s *Engine) End() error {
 	var err error
 	lost := s.Present() != nil
 	if !s.Opts.ReadOnly && !s.Poisoned.Load() && !lost {
-		if err = s.Behind.Drain(); err == nil {
+		if err = s.Settler.Drain(); err == nil {
 			s.Heads.Drain()
 			s.lookAgain(-1)
 			err = s.Alone("close", s.saveCaches)
@@ -364,8 +364,8 @@ func (s *Engine) shut() error {
 			first = err
 		}
 	}
-	if s.Behind != nil {
-		s.Behind.stop()
+	if s.Settler != nil {
+		s.Settler.stop()
 	}
 	s.slotDirs.close(s.lost.Load() != nil)
 	if s.Log != nil {
@@ -374,8 +374,8 @@ func (s *Engine) shut() error {
 	if s.Rows != nil {
 		keep(s.Rows.Close())
 	}
-	if s.unlive != nil {
-		keep(s.unlive())
+	if s.releaseLiveness != nil {
+		keep(s.releaseLiveness())
 	}
 	if s.Locks != nil {
 		keep(s.Locks.Close())

@@ -42,7 +42,7 @@ func (s *Engine) pruneAfter(seq uint64) {
 	step := max(256, uint64(1)<<bits.Len64(seq)>>4)
 	grown := seq%step == 0 && seq >= s.prunedTo.Load()+step
 	switch {
-	case s.Seam.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
+	case s.TestHooks.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
 		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || grown {
 			s.pruneNow()
 		}

@@ -38,7 +38,7 @@ func (s *Engine) kept(sha string, limit int64) ([]byte, error) {
 	case HashOf(nil):
 		return []byte{}, nil
 	}
-	if err := s.Behind.Drain(); err != nil {
+	if err := s.Settler.Drain(); err != nil {
 		return nil, err
 	}
 	s.Heads.Drain()

@@ -55,7 +55,7 @@ const TempSuffix = ".tmp"
 // process does so at a time; where another one takes too long, the commits are
 // completed by the next writer of their paths.
 func (s *Engine) recover(ctx context.Context) error {
-	if s.Seam.Unrecovered {
+	if s.TestHooks.Unrecovered {
 		s.doubt.left = true
 		return nil
 	}
@@ -184,7 +184,7 @@ type foundSlots struct {
 // finishAtOnce is how many mutations recovery completes together at most. Each
 // holds a few descriptors meanwhile.
 func (s *Engine) finishAtOnce() int {
-	return cmp.Or(s.Seam.Many, min(256, max(1, fsx.DescriptorLimit()/16)))
+	return cmp.Or(s.TestHooks.Many, min(256, max(1, fsx.DescriptorLimit()/16)))
 }
 
 // unsettledRows are the rows of commits, in the order of seqs. One that is gone
@@ -445,11 +445,11 @@ func (c *Commit) settleEarlier(paths []string) error {
 		if m.home == (inode{}) {
 			continue
 		}
-		if err := s.Behind.flushIn(m.Target.Parent, m.home, paths); err != nil {
+		if err := s.Settler.flushIn(m.Target.Parent, m.home, paths); err != nil {
 			return err
 		}
 	}
-	if err := s.Behind.drainFor(paths); err != nil {
+	if err := s.Settler.drainFor(paths); err != nil {
 		return err
 	}
 	for _, path := range paths {

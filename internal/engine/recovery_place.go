@@ -317,7 +317,7 @@ func (p *recovered) place() error {
 		return err
 	}
 	if p.f.again {
-		if err := p.takeBack(); err != nil {
+		if err := p.reopen(); err != nil {
 			return err
 		}
 	}
@@ -348,11 +348,11 @@ func (p *recovered) place() error {
 	return nil
 }
 
-// takeBack makes a mutation pending again whose names may be lost although they
+// reopen makes a mutation pending again whose names may be lost although they
 // can be seen: flushing them once more would prove nothing, so this comes before
 // the judgment, which completes a move. What another program has changed since
 // stays as it is.
-func (p *recovered) takeBack() error {
+func (p *recovered) reopen() error {
 	back, err := p.ch.Reopen()
 	if err != nil || !back {
 		return err

@@ -31,8 +31,8 @@ type reserve struct {
 	short atomic.Bool
 }
 
-// Spare is a call's right to the reserve.
-type Spare struct {
+// ReserveGrant is a call's right to the reserve.
+type ReserveGrant struct {
 	s    *Engine
 	may  bool
 	uses bool
@@ -43,14 +43,14 @@ type spareKey struct{}
 
 func WithSpare(ctx context.Context) context.Context { return context.WithValue(ctx, spareKey{}, true) }
 
-// NewSpare is the right of a call that is made with ctx.
-func (s *Engine) NewSpare(ctx context.Context, may bool) Spare {
-	return Spare{s: s, may: may || ctx.Value(spareKey{}) != nil}
+// NewReserveGrant is the right of a call that is made with ctx.
+func (s *Engine) NewReserveGrant(ctx context.Context, may bool) ReserveGrant {
+	return ReserveGrant{s: s, may: may || ctx.Value(spareKey{}) != nil}
 }
 
 // Try runs op, and once more when there was no space for it and the reserve
 // makes some. op must leave nothing of itself behind when it fails.
-func (p *Spare) Try(op func() error) error {
+func (p *ReserveGrant) Try(op func() error) error {
 	err := op()
 	if err == nil || !p.may || !p.s.LacksSpace(err) || !p.take() {
 		return err
@@ -60,7 +60,7 @@ func (p *Spare) Try(op func() error) error {
 
 // take gives the reserve up for this call and reports whether a second attempt
 // is worth while.
-func (p *Spare) take() bool {
+func (p *ReserveGrant) take() bool {
 	r := &p.s.Reserve
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Spare) take() bool {
 }
 
 // End is the end of the call.
-func (p *Spare) End() {
+func (p *ReserveGrant) End() {
 	if !p.uses {
 		return
 	}
@@ -93,14 +93,14 @@ func (s *Engine) LacksSpace(err error) bool {
 	return s.ErrorOf(err).Code == fault.DiskFull
 }
 
-// spareWriter writes to a file and goes on where there was no space.
-type spareWriter struct {
+// grantWriter writes to a file and goes on where there was no space.
+type grantWriter struct {
 	file  fsx.File
-	spare *Spare
+	grant *ReserveGrant
 }
 
-func (w spareWriter) Write(b []byte) (n int, err error) {
-	err = w.spare.Try(func() error {
+func (w grantWriter) Write(b []byte) (n int, err error) {
+	err = w.grant.Try(func() error {
 		k, err := w.file.Write(b[n:])
 		n += k
 		return err
@@ -123,11 +123,11 @@ func (s *Engine) giveUp() bool {
 	return true
 }
 
-// takeBack makes the reserve again after some of it was given up, as far as
+// refillReserve makes the reserve again after some of it was given up, as far as
 // there is room. It costs nothing as long as nothing was given up.
-func (s *Engine) takeBack() {
+func (s *Engine) refillReserve() {
 	r := &s.Reserve
-	if !r.short.Load() || s.Seam.NoReserve {
+	if !r.short.Load() || s.TestHooks.NoReserve {
 		return
 	}
 	r.mu.Lock()
@@ -143,7 +143,7 @@ func (s *Engine) takeBack() {
 // MakeReserve makes the reserve whole where as much space as it takes is left
 // to others.
 func (s *Engine) MakeReserve() error {
-	if s.Seam.NoReserve {
+	if s.TestHooks.NoReserve {
 		return nil
 	}
 	s.Reserve.mu.Lock()

@@ -21,8 +21,8 @@ type settlement struct {
 	slots   []spent
 	marks   []fsx.Dir // of slots whose removal is to be durable too
 	closers []io.Closer
-	spare   Spare // the right of the commit to the reserve
-	home    inode // of dirs, when that is one directory and all that is to be flushed
+	grant   ReserveGrant // the right of the commit to the reserve
+	home    inode        // of dirs, when that is one directory and all that is to be flushed
 	flushed bool
 }
 
@@ -47,7 +47,7 @@ type spent struct {
 
 // settlement collects what remains to be done for c.
 func (c *Commit) settlement() *settlement {
-	t := &settlement{of: c, spare: Spare{s: c.s, may: c.spare.may}}
+	t := &settlement{of: c, grant: ReserveGrant{s: c.s, may: c.grant.may}}
 	for i, m := range c.Muts {
 		if i == c.clearing {
 			t.dirs = nil // flushed before the names turned
@@ -142,7 +142,7 @@ func (t *settlement) flush(s *Engine) error {
 		}
 	}
 	if s.Opts.FlushVolume && len(here) >= volumeFrom {
-		here = s.either(func() error { return s.slotDirs.home.volume.Flush(s.Disk.Staging) }, here)
+		here = s.withFallback(func() error { return s.slotDirs.home.volume.Flush(s.Disk.Staging) }, here)
 	}
 	return s.Together(append(here, elsewhere...)...)
 }
@@ -155,11 +155,11 @@ func (t *settlement) clean(s *Engine) (left bool) {
 	for _, x := range t.slots {
 		if x.old == "" {
 			x.slot.Remove()
-		} else if t.spare.Try(func() error { return s.keep(x) }) != nil {
+		} else if t.grant.Try(func() error { return s.keep(x) }) != nil {
 			left = true
 		}
 	}
-	t.spare.End()
+	t.grant.End()
 	if s.copies.many() {
 		s.FlushCopies()
 	}
@@ -252,10 +252,10 @@ func closeAll(list []io.Closer) {
 	}
 }
 
-// behind settles commits after their callers were answered, at the level
+// settler settles commits after their callers were answered, at the level
 // journal. Its goroutine runs only while there is something to do, and Close
 // waits for it.
-type behind struct {
+type settler struct {
 	s     *Engine
 	mu    sync.Mutex
 	cond  sync.Cond
@@ -278,14 +278,14 @@ const (
 	behindDelay = 250 * time.Millisecond
 )
 
-func newBehind(s *Engine) *behind {
-	b := &behind{s: s, paths: map[string]int{}}
+func newSettler(s *Engine) *settler {
+	b := &settler{s: s, paths: map[string]int{}}
 	b.cond.L = &b.mu
 	return b
 }
 
 // add hands over one settlement.
-func (b *behind) add(t *settlement) error {
+func (b *settler) add(t *settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.queue) >= maxBehind && b.err == nil {
@@ -302,7 +302,7 @@ func (b *behind) add(t *settlement) error {
 		b.paths[p]++
 	}
 	switch {
-	case b.s.Seam.Manual:
+	case b.s.TestHooks.Manual:
 	case len(b.queue) >= batchBehind:
 		b.start()
 	case !b.soon:
@@ -318,7 +318,7 @@ func (b *behind) add(t *settlement) error {
 }
 
 // start runs the goroutine if there is something to do. b.mu is held.
-func (b *behind) start() {
+func (b *settler) start() {
 	if !b.busy && len(b.queue) > 0 {
 		b.busy = true
 		go b.run()
@@ -326,7 +326,7 @@ func (b *behind) start() {
 }
 
 // run settles batches until the queue is empty. One batch shares its flushes.
-func (b *behind) run() {
+func (b *settler) run() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.queue) > 0 && b.err == nil {
@@ -348,7 +348,7 @@ func (b *behind) run() {
 }
 
 // forget notes that commits are flushed. The removal of a mark is flushed last.
-func (b *behind) forget(batch []*settlement, marks bool) {
+func (b *settler) forget(batch []*settlement, marks bool) {
 	for _, t := range batch {
 		if len(t.marks) > 0 && !marks {
 			continue
@@ -364,7 +364,7 @@ func (b *behind) forget(batch []*settlement, marks bool) {
 }
 
 // settle flushes what is to be flushed, then empties the slots of the batch.
-func (b *behind) settle(todo, batch []*settlement) error {
+func (b *settler) settle(todo, batch []*settlement) error {
 	all := &settlement{}
 	for _, t := range todo {
 		all.files = append(all.files, t.files...)
@@ -393,7 +393,7 @@ func (s *Engine) syncMarks(dirs []fsx.Dir) error {
 
 // stop ends it where there was nothing to wait for, because the store is
 // poisoned or gone.
-func (b *behind) stop() {
+func (b *settler) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
@@ -406,13 +406,13 @@ func (b *behind) stop() {
 	b.cond.Broadcast()
 }
 
-func (b *behind) holdsAny(paths []string) bool {
+func (b *settler) holdsAny(paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return b.paths[p] > 0 })
 }
 
 // flushIn flushes a directory if a commit of one of the paths waits for that, and
 // spares all who wait for this directory a flush of their own.
-func (b *behind) flushIn(dir fsx.Dir, home inode, paths []string) error {
+func (b *settler) flushIn(dir fsx.Dir, home inode, paths []string) error {
 	b.mu.Lock()
 	var served []*settlement
 	wanted := false
@@ -439,19 +439,19 @@ func (b *behind) flushIn(dir fsx.Dir, home inode, paths []string) error {
 }
 
 // drainFor waits until every commit of the paths is flushed.
-func (b *behind) drainFor(paths []string) error {
+func (b *settler) drainFor(paths []string) error {
 	return b.wait(func() bool { return !b.holdsAny(paths) })
 }
 
 // Drain waits until everything that was handed over before is settled.
-func (b *behind) Drain() error {
+func (b *settler) Drain() error {
 	b.mu.Lock()
 	added := b.added
 	b.mu.Unlock()
 	return b.wait(func() bool { return b.over >= added })
 }
 
-func (b *behind) wait(done func() bool) error {
+func (b *settler) wait(done func() bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.err == nil && !done() {

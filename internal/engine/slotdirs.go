@@ -110,7 +110,7 @@ func (x *slotDirs) closeDirs() {
 }
 
 func (s *Engine) newSlots(dir fsx.Dir) *publish.Slots {
-	return &publish.Slots{Dir: dir, Writer: s.Writer, Made: &s.slotDirs.made, Set: s.Seam.Slots, InTurn: s.Seam.InTurn,
+	return &publish.Slots{Dir: dir, Writer: s.Writer, Made: &s.slotDirs.made, Set: s.TestHooks.Slots, InTurn: s.TestHooks.InTurn,
 		Sync: func(d fsx.Dir) error { return s.syncDirs(d) }}
 }
 
@@ -260,7 +260,7 @@ func (s *Engine) trySlotDir(dir fsx.Dir, path string, at fsx.Stat) (*slotDir, er
 			return nil, err
 		}
 	}
-	name := relpath.SlotsPrefix + s.Seam.Nonce() + strconv.Itoa(len(list.Dirs))
+	name := relpath.SlotsPrefix + s.TestHooks.Nonce() + strconv.Itoa(len(list.Dirs))
 	list.Root, list.Dirs = s.RealRoot, append(list.Dirs, slotdir.Dir{Path: JoinPath(path, name)})
 	if err := list.Write(s.Disk.State); err != nil {
 		return nil, err
@@ -337,7 +337,7 @@ func (s *Engine) trustSlotDir(dir fsx.Dir, st fsx.Stat) error {
 	if err != nil || c.Fine(st) {
 		return err
 	}
-	if s.Opts.ReadOnly || c.try(dir, "probe-"+s.Seam.Nonce()) {
+	if s.Opts.ReadOnly || c.try(dir, "probe-"+s.TestHooks.Nonce()) {
 		return errNotOurs
 	}
 	return nil // no modes are kept here

@@ -410,7 +410,7 @@ func (c *Commit) record(ctx context.Context) error {
 		return err
 	}
 	c.s.Unsettled.begin(c, c.s.Log.Head)
-	err = c.spare.Try(func() error {
+	err = c.grant.Try(func() error {
 		return c.s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long})
 	})
 	c.endSharing()
@@ -464,7 +464,7 @@ func (c *Commit) publish(ctx context.Context) error {
 // publishOne is publish for one file. What only gives names can be tried again
 // as long as it did not happen.
 func (c *Commit) publishOne(m *Mutation) (err error) {
-	return c.spare.Try(func() error {
+	return c.grant.Try(func() error {
 		if err == nil || m.ch != nil && !m.ch.Done && m.ch.Opened() == nil {
 			err = m.publish(c)
 		}
@@ -492,7 +492,7 @@ func (c *Commit) settle(ctx context.Context) error {
 			m.Slot.close() // the next commit of the path finds that nobody can write to it
 			todo.closers = append(todo.closers, m.Target, m)
 		}
-		return c.s.Behind.add(todo)
+		return c.s.Settler.add(todo)
 	}
 	if err := todo.flush(c.s); err != nil {
 		return c.s.Poison(err)

@@ -37,7 +37,7 @@ type slotted struct {
 // takeSlot takes a slot of a directory.
 func (c *Commit) takeSlot(in *slotDir) (*slotted, error) {
 	var slot publish.Slot
-	err := c.spare.Try(func() (err error) {
+	err := c.grant.Try(func() (err error) {
 		slot, err = in.slots.Take(max(len(c.Muts), c.Expects) - 1)
 		return err
 	})
@@ -73,7 +73,7 @@ func (c *Commit) lendSlot(x *slotted) error {
 // takeLink makes a slot that holds a symbolic link.
 func (c *Commit) takeLink(in *slotDir, target string) (x *slotted, err error) {
 	x = &slotted{in: in}
-	err = c.spare.Try(func() (err error) {
+	err = c.grant.Try(func() (err error) {
 		x.Slot, err = in.slots.Link(target)
 		return err
 	})
@@ -249,7 +249,7 @@ func (m *Mutation) takeSlot(ctx context.Context, c *Commit, in *slotDir) error {
 
 // fill writes and hashes the bytes of the slot.
 func (m *Mutation) fill(ctx context.Context, c *Commit) error {
-	out := spareWriter{m.Slot.File, &c.spare}
+	out := grantWriter{m.Slot.File, &c.grant}
 	if whole, ok := m.Final.Whole(); ok {
 		_, err := out.Write(whole)
 		return err
@@ -291,7 +291,7 @@ func (c *Commit) Spool(r io.Reader) (spooled, error) {
 		c.s.Flights.Add(1)
 	}
 	out := spooled{Slot: slot, Got: measurement{Digest: NewDigest()}}
-	out.Size, err = Move(io.MultiWriter(spareWriter{slot.File, &c.spare}, out.Got.Digest, &out.Got.traits), r)
+	out.Size, err = Move(io.MultiWriter(grantWriter{slot.File, &c.grant}, out.Got.Digest, &out.Got.traits), r)
 	if err != nil {
 		slot.Drop()
 		return spooled{}, err
@@ -380,7 +380,7 @@ func (m *Mutation) savePrevFor(c *Commit) error {
 			c.sharing = done
 		}
 	}
-	return c.spare.Try(func() error { return m.keepPrev(c.s) })
+	return c.grant.Try(func() error { return m.keepPrev(c.s) })
 }
 
 func (m *Mutation) keepPrev(s *Engine) error {

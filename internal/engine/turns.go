@@ -285,7 +285,7 @@ func (c *Commit) makeWay(ctx context.Context, m *Mutation, late bool) error {
 	if c.turns.late(m.Target.Path) != late {
 		return nil
 	}
-	return c.spare.Try(func() error { return c.makeParents(ctx, m) })
+	return c.grant.Try(func() error { return c.makeParents(ctx, m) })
 }
 
 // turn removes and makes the directories of the names that turn, once they are clear.
@@ -375,7 +375,7 @@ func (c *Commit) unturn() error {
 	c.unmakeDirs()
 	c.made = made[:c.earlier]
 	for _, d := range slices.Backward(c.removed) {
-		err := c.spare.Try(func() error { return c.s.inDirOf(d.path, d.again(c.s)) })
+		err := c.grant.Try(func() error { return c.s.inDirOf(d.path, d.again(c.s)) })
 		if err != nil && !IsExist(err) && !IsAbsent(err) && !errors.Is(err, syscall.ENOTDIR) {
 			return err
 		}

@@ -58,8 +58,8 @@ func (s *Layer) Lineage(path string) (*Lineage, error) {
 	if s.Log == nil {
 		return l, nil
 	}
-	if s.Behind != nil { // what is settled behind goes into history only then
-		if err := s.Behind.Drain(); err != nil {
+	if s.Settler != nil { // what is settled behind goes into history only then
+		if err := s.Settler.Drain(); err != nil {
 			return nil, err
 		}
 		s.Heads.Drain()

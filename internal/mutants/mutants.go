@@ -54,7 +54,7 @@ var mutants = []mutant{
 	{
 		Point: 7, Fault: "what a process published before a failed flush is believed",
 		File: "internal/engine/recovery_place.go",
-		Old:  "\tif p.f.again {\n\t\tif err := p.takeBack()", New: "\tif p.f.again && p.m == nil {\n\t\tif err := p.takeBack()",
+		Old:  "\tif p.f.again {\n\t\tif err := p.reopen()", New: "\tif p.f.again && p.m == nil {\n\t\tif err := p.reopen()",
 	},
 	{
 		Point: 8, Fault: "commits of a poisoned process that lives are left to it",
@@ -182,7 +182,7 @@ var mutants = []mutant{
 	{
 		Point: 26, Fault: "a roll-back does not make the directories again",
 		File: "internal/engine/turns.go",
-		Old:  "c.spare.Try(func() error { return c.s.inDirOf(d.path, d.again(c.s)) })", New: "error(nil)\n\t\t_ = d",
+		Old:  "c.grant.Try(func() error { return c.s.inDirOf(d.path, d.again(c.s)) })", New: "error(nil)\n\t\t_ = d",
 		Run: kinds,
 	},
 	{
