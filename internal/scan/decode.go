@@ -48,14 +48,18 @@ func (t *text) wrapped() {
 
 // note keeps, in order, where the text itself holds confirmed findings.
 func (t *text) note() {
-	t.inOrder()
-	sure := t.runs.sure[t.depth][:0]
-	for _, f := range t.found {
-		if f.confidence == Confirmed && f.from == "" {
-			sure = append(sure, stretch{f.start, f.end})
+	m := t.runs
+	m.keys = m.keys[:0]
+	for i := range t.found {
+		if f := &t.found[i]; f.confidence == Confirmed && f.from == "" {
+			m.keys = append(m.keys, uint64(f.start)<<40|uint64(f.end))
 		}
 	}
-	t.runs.sure[t.depth], t.noted = sure, true
+	sure := m.sure[t.depth][:0]
+	for _, k := range m.sortKeys(len(t.b)) {
+		sure = append(sure, stretch{int(k >> 40), int(k & (1<<40 - 1))})
+	}
+	m.sure[t.depth], t.noted = sure, true
 }
 
 // settled reports whether the text itself holds a confirmed finding between two

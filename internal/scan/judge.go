@@ -226,7 +226,7 @@ type facts struct {
 
 // factMemory holds the facts of some values, by a part of their sums.
 type factMemory struct {
-	of    [256]facts
+	of    [64]facts
 	count [256]uint16
 	// The value that was asked for last, and in which text.
 	first *byte

@@ -41,8 +41,9 @@ func (w *word) add(r *rule) {
 
 type slot struct {
 	word  *word
-	head  uint64 // the first bytes of the word, with caseBits
+	head  uint64 // the first bytes of the word
 	mask  uint64 // of head
+	fold  uint64 // the case bits of its letters
 	off   int    // offset of the three bytes in the word; -1 for one byte before it
 	final bool   // the last of its hash
 }
@@ -50,8 +51,13 @@ type slot struct {
 func newSlot(w *word, off int) slot {
 	var head [8]byte
 	n := copy(head[:], w.text)
-	mask := uint64(1)<<(8*n-1)<<1 - 1
-	return slot{word: w, off: off, mask: mask, head: (binary.LittleEndian.Uint64(head[:]) | caseBits) & mask}
+	s := slot{word: w, off: off, mask: uint64(1)<<(8*n-1)<<1 - 1, head: binary.LittleEndian.Uint64(head[:])}
+	for i, c := range head {
+		if letter(c) {
+			s.fold |= 0x20 << (8 * i)
+		}
+	}
+	return s
 }
 
 // next has a bit for the low bits of the byte after the three; all bits where
@@ -65,10 +71,13 @@ func (s *slot) next() uint8 {
 
 // at reports whether the word is at pos of b.
 func (s *slot) at(b []byte, pos int) bool {
-	if pos >= 0 && pos+8 <= len(b) && (binary.LittleEndian.Uint64(b[pos:])|caseBits)&s.mask != s.head {
+	if pos < 0 || pos+8 > len(b) {
+		return pos >= 0 && foldedPrefix(b[pos:], s.word.text)
+	}
+	if (binary.LittleEndian.Uint64(b[pos:])|s.fold)&s.mask != s.head {
 		return false
 	}
-	return pos >= 0 && foldedPrefix(b[pos:], s.word.text)
+	return len(s.word.text) <= 8 || foldedPrefix(b[pos+8:], s.word.text[8:])
 }
 
 const hashBits = 17

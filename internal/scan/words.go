@@ -1,6 +1,10 @@
 package scan
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
 
 // wordSet finds any of some dozen words in one pass, without regard to ASCII
 // case. Values are asked about dozens of words at a time, on texts that may be
@@ -8,8 +12,7 @@ import "fmt"
 // looked at, and a word is compared only where it has those two.
 type wordSet struct {
 	step   int
-	codes  [256]uint8     // the low bits of a byte without its ASCII case
-	pairs  [1 << 12]uint8 // by the codes of two bytes: 1 + their place in places
+	pairs  [1 << pairBits]uint8 // by the hash of two bytes: 1 + their place in places
 	places [][]wordAt
 	fold   *[256]byte
 }
@@ -29,31 +32,50 @@ func newFoldedSet(fold *[256]byte, words []string) *wordSet {
 	for _, w := range words {
 		s.step = min(s.step, len(w)-1)
 	}
-	for c := range s.codes {
-		s.codes[c] = fold[c] & 0x3f
+	var read [256][]byte // as what the bytes are read that are not letters
+	for c := range 256 {
+		if !letter(byte(c)) {
+			read[fold[c]] = append(read[fold[c]], byte(c))
+		}
+	}
+	for c := byte('a'); c <= 'z'; c++ {
+		read[c] = append(read[c], c)
 	}
 	for _, w := range words {
 		for off := range s.step {
-			n := &s.pairs[s.pair(w[off], w[off+1])]
-			if *n == 0 {
-				s.places = append(s.places, nil)
-				if *n = uint8(len(s.places)); int(*n) != len(s.places) {
-					panic(fmt.Sprintf("scan: too many words with %q", w))
+			for _, a := range read[w[off]] {
+				for _, b := range read[w[off+1]] {
+					s.add(pairHash(uint16(a)|uint16(b)<<8), wordAt{w, off})
 				}
 			}
-			s.places[*n-1] = append(s.places[*n-1], wordAt{w, off})
 		}
 	}
 	return s
 }
 
-func (s *wordSet) pair(a, b byte) int { return int(s.codes[a])<<6 | int(s.codes[b]) }
+func (s *wordSet) add(hash uint32, at wordAt) {
+	n := &s.pairs[hash]
+	if *n == 0 {
+		s.places = append(s.places, nil)
+		if *n = uint8(len(s.places)); int(*n) != len(s.places) {
+			panic(fmt.Sprintf("scan: too many words with %q", at.text))
+		}
+	}
+	if !slices.Contains(s.places[*n-1], at) {
+		s.places[*n-1] = append(s.places[*n-1], at)
+	}
+}
+
+const pairBits = 12
+
+// pairHash is the hash of two bytes without their ASCII case.
+func pairHash(x uint16) uint32 { return uint32(x|0x2020) * 0x9E3779B1 >> (32 - pairBits) }
 
 // in reports whether one of the words is in b. It looks from the end, since what
 // is asked for is most often right in front of a value.
 func (s *wordSet) in(b []byte) bool {
 	for i := len(b) - 2; i >= 0; i -= s.step {
-		if n := s.pairs[s.pair(b[i], b[i+1])&0xfff]; n != 0 {
+		if n := s.pairs[pairHash(binary.LittleEndian.Uint16(b[i:]))]; n != 0 {
 			for _, w := range s.places[n-1] {
 				if s.at(b, i-w.off, w.text) {
 					return true
