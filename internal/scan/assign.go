@@ -417,16 +417,7 @@ var harmlessNames = []string{
 	"request_token", "requesttoken", "version", "changetoken", "change_token", "clienttoken", "client_token", "termtoken", "locktoken", "lock_token", "notsosecret", "authenticity",
 }
 
-// inNames are the bytes of names, in lower case and with one joint.
-var inNames = func() (t [256]byte) {
-	for c := range t {
-		t[c] = lower(byte(c))
-	}
-	t['-'], t['.'] = '_', '_'
-	return t
-}()
-
-var harmlessSet = newFoldedSet(&inNames, harmlessNames)
+var harmlessSet = newWordSet(inNames(harmlessNames))
 
 // harmless reports whether the name that begins at start says so; the word that
 // makes it one of a secret ends at end.

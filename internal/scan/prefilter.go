@@ -40,44 +40,21 @@ func (w *word) add(r *rule) {
 }
 
 type slot struct {
+	folded
 	word  *word
-	head  uint64 // the first bytes of the word
-	mask  uint64 // of head
-	fold  uint64 // the case bits of its letters
-	off   int    // offset of the three bytes in the word; -1 for one byte before it
-	final bool   // the last of its hash
+	off   int  // offset of the three bytes in the word; -1 for one byte before it
+	final bool // the last of its hash
 }
 
-func newSlot(w *word, off int) slot {
-	var head [8]byte
-	n := copy(head[:], w.text)
-	s := slot{word: w, off: off, mask: uint64(1)<<(8*n-1)<<1 - 1, head: binary.LittleEndian.Uint64(head[:])}
-	for i, c := range head {
-		if letter(c) {
-			s.fold |= 0x20 << (8 * i)
-		}
-	}
-	return s
-}
+func newSlot(w *word, off int) slot { return slot{folded: fold(w.text), word: w, off: off} }
 
 // next has a bit for the low bits of the byte after the three; all bits where
 // that is not part of the word.
 func (s *slot) next() uint8 {
-	if n := s.off + 3; n < len(s.word.text) {
-		return 1 << (s.word.text[n] & 7)
+	if n := s.off + 3; n < len(s.text) {
+		return 1 << (s.text[n] & 7)
 	}
 	return 0xff
-}
-
-// at reports whether the word is at pos of b.
-func (s *slot) at(b []byte, pos int) bool {
-	if pos < 0 || pos+8 > len(b) {
-		return pos >= 0 && foldedPrefix(b[pos:], s.word.text)
-	}
-	if (binary.LittleEndian.Uint64(b[pos:])|s.fold)&s.mask != s.head {
-		return false
-	}
-	return len(s.word.text) <= 8 || foldedPrefix(b[pos+8:], s.word.text[8:])
 }
 
 const hashBits = 17

@@ -4,99 +4,38 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// wordSet finds any of some dozen words in one pass, without regard to ASCII
-// case. Values are asked about dozens of words at a time, on texts that may be
-// made to ask often: with words of n bytes and more, two bytes of each n-1 are
-// looked at, and a word is compared only where it has those two.
-type wordSet struct {
-	step   int
-	pairs  [1 << pairBits]uint8 // by the hash of two bytes: 1 + their place in places
-	places [][]wordAt
-	fold   *[256]byte
-}
-
-// wordAt is a word, and where in it its two bytes are.
-type wordAt struct {
+// folded is a word, in lower case, that is compared without regard to ASCII case.
+type folded struct {
 	text string
-	off  int
+	head uint64 // its first bytes
+	mask uint64 // of head
+	fold uint64 // the case bits of the letters in head
 }
 
-// newWordSet prepares words of at least two bytes, which are in lower case.
-func newWordSet(words []string) *wordSet { return newFoldedSet(&lowers, words) }
-
-// newFoldedSet does the same for a text whose bytes are read as fold has them.
-func newFoldedSet(fold *[256]byte, words []string) *wordSet {
-	s := &wordSet{step: len(words[0]) - 1, fold: fold}
-	for _, w := range words {
-		s.step = min(s.step, len(w)-1)
-	}
-	var read [256][]byte // as what the bytes are read that are not letters
-	for c := range 256 {
-		if !letter(byte(c)) {
-			read[fold[c]] = append(read[fold[c]], byte(c))
+func fold(text string) folded {
+	var head [8]byte
+	n := copy(head[:], text)
+	w := folded{text: text, mask: uint64(1)<<(8*n-1)<<1 - 1, head: binary.LittleEndian.Uint64(head[:])}
+	for i, c := range head {
+		if letter(c) {
+			w.fold |= 0x20 << (8 * i)
 		}
 	}
-	for c := byte('a'); c <= 'z'; c++ {
-		read[c] = append(read[c], c)
-	}
-	for _, w := range words {
-		for off := range s.step {
-			for _, a := range read[w[off]] {
-				for _, b := range read[w[off+1]] {
-					s.add(pairHash(uint16(a)|uint16(b)<<8), wordAt{w, off})
-				}
-			}
-		}
-	}
-	return s
+	return w
 }
 
-func (s *wordSet) add(hash uint32, at wordAt) {
-	n := &s.pairs[hash]
-	if *n == 0 {
-		s.places = append(s.places, nil)
-		if *n = uint8(len(s.places)); int(*n) != len(s.places) {
-			panic(fmt.Sprintf("scan: too many words with %q", at.text))
-		}
+// at reports whether the word is at pos of b.
+func (w *folded) at(b []byte, pos int) bool {
+	if pos < 0 || pos+8 > len(b) {
+		return pos >= 0 && foldedPrefix(b[pos:], w.text)
 	}
-	if !slices.Contains(s.places[*n-1], at) {
-		s.places[*n-1] = append(s.places[*n-1], at)
-	}
-}
-
-const pairBits = 12
-
-// pairHash is the hash of two bytes without their ASCII case.
-func pairHash(x uint16) uint32 { return uint32(x|0x2020) * 0x9E3779B1 >> (32 - pairBits) }
-
-// in reports whether one of the words is in b. It looks from the end, since what
-// is asked for is most often right in front of a value.
-func (s *wordSet) in(b []byte) bool {
-	for i := len(b) - 2; i >= 0; i -= s.step {
-		if n := s.pairs[pairHash(binary.LittleEndian.Uint16(b[i:]))]; n != 0 {
-			for _, w := range s.places[n-1] {
-				if s.at(b, i-w.off, w.text) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// at reports whether a word is at pos of b.
-func (s *wordSet) at(b []byte, pos int, w string) bool {
-	if pos < 0 || len(b)-pos < len(w) {
+	if (binary.LittleEndian.Uint64(b[pos:])|w.fold)&w.mask != w.head {
 		return false
 	}
-	for i := range len(w) {
-		if s.fold[b[pos+i]] != w[i] {
-			return false
-		}
-	}
-	return true
+	return len(w.text) <= 8 || foldedPrefix(b[pos+8:], w.text[8:])
 }
 
 // foldedPrefix reports whether b begins with a word, which is in lower case,
@@ -111,4 +50,76 @@ func foldedPrefix(b []byte, w string) bool {
 		}
 	}
 	return true
+}
+
+// wordSet finds any of some dozen words in one pass, without regard to ASCII
+// case. Values are compared with dozens of words at a time, in texts that may be
+// made to ask often: of words of n bytes and more, two bytes of each n-1 are
+// looked at, and a word is compared only where it has those two.
+type wordSet struct {
+	step   int
+	pairs  [1 << pairBits]uint8 // by the hash of two bytes: 1 + their place in places
+	places [][]wordAt
+}
+
+// wordAt is a word, and where in it its two bytes are.
+type wordAt struct {
+	folded
+	off int
+}
+
+const pairBits = 12
+
+// pairHash is the hash of two bytes without their ASCII case.
+func pairHash(x uint16) uint32 { return uint32(x|0x2020) * 0x9E3779B1 >> (32 - pairBits) }
+
+// newWordSet prepares words of at least two bytes, which are in lower case.
+func newWordSet(words []string) *wordSet {
+	s := &wordSet{step: len(words[0]) - 1}
+	for _, w := range words {
+		s.step = min(s.step, len(w)-1)
+	}
+	for _, w := range words {
+		for off := range s.step {
+			n := &s.pairs[pairHash(uint16(w[off])|uint16(w[off+1])<<8)]
+			if *n == 0 {
+				s.places = append(s.places, nil)
+				if *n = uint8(len(s.places)); int(*n) != len(s.places) {
+					panic(fmt.Sprintf("scan: too many words with %q", w))
+				}
+			}
+			s.places[*n-1] = append(s.places[*n-1], wordAt{fold(w), off})
+		}
+	}
+	return s
+}
+
+// inNames adds to words those with a hyphen or a dot for each underscore: the
+// joints of names.
+func inNames(words []string) []string {
+	all := slices.Clone(words)
+	for _, w := range words {
+		for _, joint := range []string{"-", "."} {
+			if other := strings.ReplaceAll(w, "_", joint); other != w {
+				all = append(all, other)
+			}
+		}
+	}
+	return all
+}
+
+// in reports whether one of the words is in b. It looks from the end, since what
+// is asked for is most often right in front of a value.
+func (s *wordSet) in(b []byte) bool {
+	for i := len(b) - 2; i >= 0; i -= s.step {
+		if n := s.pairs[pairHash(binary.LittleEndian.Uint16(b[i:]))]; n != 0 {
+			places := s.places[n-1]
+			for k := range places {
+				if w := &places[k]; w.at(b, i-w.off) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
