@@ -31,6 +31,9 @@ type CompactResult struct {
 	VersionsRemoved int `json:"versions_removed"`
 	// Total size of those in bytes.
 	VersionBytes int64 `json:"version_bytes"`
+	// Kept versions that are now further names of those that another work tree of
+	// the repository keeps.
+	VersionsShared int `json:"versions_shared"`
 	// Expired objects of the scratchpad.
 	ScratchRemoved int `json:"scratch_removed"`
 	// Expired or damaged checkpoints; damaged ones are in quarantine.
@@ -68,7 +71,9 @@ type ArchivedSegment struct {
 // the journal that precede the older snapshot, and the newest
 // keep_rows rows, to archive/; it applies the limits of history and removes
 // what has expired: objects of the scratchpad, checkpoints, refused drafts,
-// staged transactions, counts of failed calls.
+// staged transactions, counts of failed calls. Kept versions that another work
+// tree of the same repository keeps as well become second names (hard links) of
+// those, where the file system has such names.
 //
 // No row is lost: what is in archive/ is still read by [Store.History],
 // [Store.JournalTail], [Store.Undo] and [Store.Check]. Only a cursor of
@@ -101,7 +106,7 @@ func (a Admin) Compact(ctx context.Context, r CompactRequest) (CompactResult, er
 		return CompactResult{}, u.failed(err)
 	}
 	out := CompactResult{
-		Archived: []ArchivedSegment{}, LiveFrom: done.LiveFrom, Snapshots: done.Snapshots, VersionsRemoved: done.Versions, VersionBytes: done.VersionBytes,
+		Archived: []ArchivedSegment{}, LiveFrom: done.LiveFrom, Snapshots: done.Snapshots, VersionsRemoved: done.Versions, VersionBytes: done.VersionBytes, VersionsShared: done.Shared,
 		ScratchRemoved: done.Scratch, CheckpointsGone: done.Checkpoints, DraftsRemoved: done.Drafts, TxDropped: done.Tx, BudgetsRemoved: done.Budgets,
 		Status: changedOr(done.Changed), Warnings: []Warning{},
 	}

@@ -118,11 +118,12 @@ func (s *Store) sides(l *history.Lineage, r DiffRequest) (from, to side, err err
 	if err != nil {
 		return from, to, err
 	}
+	var noFile error
 	if r.To > 0 {
 		to.v, err = l.Version(r.To)
 		to = sideOf(to.v)
 	} else if to.sha, to.size, err = s.onDisk(l.Path); newest != nil && s.engine.NoFile(err) {
-		err = nil // what was there is known, and now it is not
+		noFile, err = err, nil // what was there is known, and now it is not
 	}
 	if err != nil {
 		return from, to, err
@@ -136,7 +137,10 @@ func (s *Store) sides(l *history.Lineage, r DiffRequest) (from, to side, err err
 	} else {
 		v, err = l.Before(to.v, to.sha)
 	}
-	return sideOf(v), to, err
+	if from = sideOf(v); err == nil && noFile != nil && from.sha == "" {
+		err = noFile // a directory, before and now
+	}
+	return from, to, err
 }
 
 // onDisk is the hash and the size of a file as it is; no hash when it is not

@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -61,9 +62,10 @@ type MoveResult struct {
 // copying: the file keeps its inode, mode, owner and times, and its history
 // goes with it.
 //
-// A directory is moved as all its files (at most 4,096) in one commit, and
-// directories that become empty by that are removed. Subdirectories without
-// files do not move: they stay with the old directory. When the new path is a
+// A directory is moved as all its files (at most 4,096) in one commit.
+// Directories that become empty by that are removed, and those that are made
+// for them get their modes. Subdirectories without files do not move: they stay
+// with the old directory. When the new path is a
 // directory too, the two become one: what it holds stays, and a file in the way
 // refuses the move unless overwrite is set. A directory that holds a symbolic
 // link or a special file, at any depth, is not moved.
@@ -78,25 +80,28 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	req := r.request("move", r)
 	req.long = true
 	c := s.newCommit(ctx, req)
-	out, files, err := s.moved(ctx, c, r)
+	out, tree, err := s.moved(ctx, c, r)
 	if err != nil {
 		return MoveResult{}, c.Failed(err)
 	}
 	c.Plan = c.distinct
-	if files != nil {
+	if tree != nil {
 		c.Alone = true
-		c.Plan = func(ctx context.Context) error { return s.planMoved(ctx, c, r, &out, &files) }
+		c.Plan = func(ctx context.Context) error { return s.planMoved(ctx, c, r, out, tree) }
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return MoveResult{}, err
 	}
-	if files != nil && !r.DryRun && c.Replayed == nil {
-		s.removeEmpty(ctx, out.Path, files)
-	}
 	rec, status := c.finished()
 	out.Files = len(c.Muts) / 2
 	if c.Replayed != nil {
-		out.Files = len(c.Replayed.Muts) / 2
+		n := 0
+		for i := range c.Replayed.Muts {
+			if c.Replayed.Muts[i].Class == "" {
+				n++
+			}
+		}
+		out.Files = n / 2
 	}
 	out.SHA256, out.Bytes, out.JournalID, out.WroteAt = rec.SHA256, rec.Bytes, rec.JournalID, c.wroteAt()
 	out.Status, out.Warnings, out.Receipt = status, rec.Warnings, rec
@@ -150,8 +155,8 @@ func sameFile(a, b *relpath.Target) bool {
 }
 
 // moved fills in the mutations of a move: for each file its new name and its
-// old one. For a directory it returns the files in it.
-func (s *Store) moved(ctx context.Context, c *commit, r MoveRequest) (out MoveResult, files []string, err error) {
+// old one. For a directory it returns what is in it.
+func (s *Store) moved(ctx context.Context, c *commit, r MoveRequest) (out MoveResult, tree *movedTree, err error) {
 	if e := r.Call.check(ctx); e != nil {
 		return out, nil, e
 	}
@@ -177,14 +182,14 @@ func (s *Store) moved(ctx context.Context, c *commit, r MoveRequest) (out MoveRe
 	if s.keyKnown(r.IdempotencyKey) { // the key answers
 		return out, nil, nil
 	}
-	if files, err = s.filesBelow(from); files == nil || err != nil {
+	if tree, err = s.treeBelow(from); tree == nil || err != nil {
 		return out, nil, err
 	}
 	if r.Expect != AnyVersion {
 		return out, nil, fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("a directory has no hash; omit expected_prev_sha256")
 	}
-	c.Muts = pairs(files, out, r)
-	return out, files, nil
+	c.Muts = pairs(tree.files, out, r)
+	return out, tree, nil
 }
 
 // newName is the path to which something is to be moved. An error says that it
@@ -212,25 +217,47 @@ func pairs(files []string, out MoveResult, r MoveRequest) (list []*engine.Mutati
 
 // planMoved looks at the directory again, now that no one else writes: what was
 // put into it while the call waited moves along.
-func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out *MoveResult, files *[]string) error {
-	now, err := s.filesBelow(out.Path)
+func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out MoveResult, tree *movedTree) error {
+	now, err := s.treeBelow(out.Path)
 	if err != nil {
 		return err
 	}
 	if now == nil {
 		return fault.New(fault.ChangedDuringWrite).Hintf("the directory was removed or replaced; check the path and send the call again")
 	}
-	if !slices.Equal(now, *files) {
+	if !slices.Equal(now.files, tree.files) {
 		for _, m := range c.Muts {
 			m.Close()
 			m.Target.Close()
 		}
-		c.Muts, *files = pairs(now, *out, r), now
+		c.Muts = pairs(now.files, out, r)
 		if err := c.Resolve(ctx); err != nil {
 			return err
 		}
 	}
+	if c.Dirs, err = s.movedDirs(now, out.To); err != nil {
+		return err
+	}
 	return c.distinct(ctx)
+}
+
+// movedDirs are the directories that a move makes, with the modes of those that it
+// takes the place of, and the ones that it leaves empty.
+func (s *Store) movedDirs(tree *movedTree, to string) (list []journal.Mutation, err error) {
+	t, err := s.engine.Tree.Resolve(to)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	for _, d := range tree.dirs {
+		if dst := path.Join(t.Path, d.path); !s.engine.IsThere(dst) {
+			list = append(list, journal.Mutation{Path: dst, Mode: d.mode})
+		}
+		if d.empties {
+			list = append(list, journal.Mutation{Path: path.Join(tree.path, d.path), PrevMode: d.mode})
+		}
+	}
+	return list, nil
 }
 
 func movePair(from, to string, r MoveRequest) (dst, src *engine.Mutation) {
@@ -239,9 +266,22 @@ func movePair(from, to string, r MoveRequest) (dst, src *engine.Mutation) {
 	return dst, src
 }
 
-// filesBelow lists the regular files of a directory, by their path in it; nil
-// for what is no directory.
-func (s *Store) filesBelow(rel string) ([]string, error) {
+// movedTree is a directory that moves: its files, by their paths in it, and the
+// directories that hold them at any depth, the outer ones first.
+type movedTree struct {
+	path  string
+	files []string
+	dirs  []movedDir
+}
+
+type movedDir struct {
+	path    string
+	mode    uint32
+	empties bool // nothing stays in it
+}
+
+// treeBelow lists a directory; nil for what is none.
+func (s *Store) treeBelow(rel string) (*movedTree, error) {
 	t, err := s.engine.Tree.Resolve(rel)
 	if err != nil {
 		return nil, err
@@ -255,77 +295,58 @@ func (s *Store) filesBelow(rel string) ([]string, error) {
 		return nil, nil // what it is, the commit finds out
 	}
 	defer dir.Close()
-	files := []string{}
-	if err := listFiles(dir, "", maxMoved, &files); err != nil {
+	tree := &movedTree{path: t.Path}
+	if _, err := tree.list(dir, ""); err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
+	if len(tree.files) == 0 {
 		return nil, fault.New(fault.NotFound).Hintf("the directory contains no files, so there is nothing to move")
 	}
-	return files, nil
+	return tree, nil
 }
 
-func listFiles(dir fsx.Dir, prefix string, most int, files *[]string) error {
+// list adds the content of a directory, and reports whether all of it moves.
+func (t *movedTree) list(dir fsx.Dir, at string) (empties bool, err error) {
 	names, err := dir.Names()
 	if err != nil {
-		return err
+		return false, err
 	}
+	st, err := dir.Stat()
+	if err != nil {
+		return false, err
+	}
+	files, n := len(t.files), len(t.dirs)
+	t.dirs = append(t.dirs, movedDir{path: at, mode: st.Mode | fsx.ModeDir})
+	empties = true
 	for _, name := range names {
 		st, err := dir.Lstat(name)
 		if err != nil {
-			return err
+			return false, err
 		}
 		switch st.Kind {
 		case fsx.Directory:
 			sub, err := dir.OpenDir(name)
 			if err != nil {
-				return err
+				return false, err
 			}
-			err = listFiles(sub, path.Join(prefix, name), most, files)
+			all, err := t.list(sub, path.Join(at, name))
 			sub.Close()
 			if err != nil {
-				return err
+				return false, err
 			}
+			empties = empties && all
 		case fsx.Regular:
-			if *files = append(*files, path.Join(prefix, name)); len(*files) > most {
-				return fault.New(fault.TooLarge).With("max_files", most).Hintf("move the directory in parts of at most %d files", most)
+			if t.files = append(t.files, path.Join(at, name)); len(t.files) > maxMoved {
+				return false, fault.New(fault.TooLarge).With("max_files", maxMoved).Hintf("move the directory in parts of at most %d files", maxMoved)
 			}
 		default:
-			return fault.New(fault.NotARegularFile).Hintf("the directory contains a link or a special file; move its files one by one")
+			return false, fault.New(fault.NotARegularFile).Hintf("the directory contains a link or a special file; move its files one by one")
 		}
 	}
-	return nil
-}
-
-// removeEmpty removes the directories that a move left empty, innermost first.
-// It does so alone: who is about to put a file there has its directory open. If
-// others are at work for too long, empty directories stay.
-func (s *Store) removeEmpty(ctx context.Context, root string, files []string) {
-	unlock, err := s.engine.Locks.Tree(context.WithoutCancel(ctx), s.opts.LockTimeout, "move")
-	if err != nil {
-		return
+	if len(t.files) == files {
+		t.dirs = t.dirs[:n]
+		return false, nil
 	}
-	defer unlock()
-	seen := map[string]bool{}
-	var dirs []string
-	for _, f := range files {
-		for d := path.Dir(path.Join(root, f)); len(d) >= len(root) && !seen[d]; d = path.Dir(d) {
-			seen[d] = true
-			dirs = append(dirs, d)
-		}
-	}
-	for removed := true; removed; {
-		removed = false
-		for i, d := range dirs {
-			if d == "" {
-				continue
-			}
-			if t, err := s.engine.Tree.Resolve(d); err == nil {
-				if t.Exists() && t.Parent.Rmdir(t.Name) == nil {
-					dirs[i], removed = "", true
-				}
-				t.Close()
-			}
-		}
-	}
+	t.dirs[n].empties = empties
+	return empties, nil
 }

@@ -382,14 +382,16 @@ func (s *Store) undoDirs(recs []*journal.Record, files []*undoing) (list []journ
 			list[j].Mode = d.PrevMode
 		}
 	}
-	for path := range at {
-		delete(made, path)
+	for path, j := range at {
+		if delete(made, path); list[j].Mode == 0 {
+			made[path] = false
+		}
 	}
 	return s.dirsToMake(append(list, s.leftEmpty(made, files)...))
 }
 
-// leftEmpty are removals of those directories that hold nothing, or only files that
-// the undo removes.
+// leftEmpty are removals of those directories that hold nothing, or only what the
+// undo removes. Those that are false in made are removed anyway.
 func (s *Store) leftEmpty(made map[string]bool, files []*undoing) (list []journal.Mutation) {
 	goes := map[string]bool{}
 	for _, f := range files {
@@ -404,8 +406,9 @@ func (s *Store) leftEmpty(made map[string]bool, files []*undoing) (list []journa
 		if err != nil || slices.ContainsFunc(names, func(name string) bool { return !goes[engine.JoinPath(dir, name)] }) {
 			continue
 		}
-		goes[dir] = true
-		list = append(list, journal.Mutation{Path: dir, PrevMode: mode})
+		if goes[dir] = true; made[dir] {
+			list = append(list, journal.Mutation{Path: dir, PrevMode: mode})
+		}
 	}
 	return list
 }

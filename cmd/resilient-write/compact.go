@@ -21,7 +21,8 @@ Journal segments older than the newest --keep-rows rows move to archive/, where
 history, tail, undo and check still read them; only cursors no longer reach
 them. Limits of history are applied while no other process has the store open.
 Expired objects are removed: raw material, checkpoints, refused drafts, staged
-transactions, retry counts.
+transactions, retry counts. Kept versions that another work tree of the
+repository has too are then stored once.
 
 If it is killed, the store remains valid and the next call continues.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,6 +81,9 @@ func showCompact(p *printer, r reply) {
 			}
 			p.line("removed: %s %s%s", n, one.words, extra)
 		}
+	}
+	if n := r.text("versions_shared"); n != "" && n != "0" {
+		p.line("shared with other work trees: %s kept versions", n)
 	}
 	p.line("%s", p.paint(faint, fmt.Sprintf("cursors reach back to row %s; %s snapshots of the index", r.text("live_from"), r.text("snapshots"))))
 }

@@ -326,3 +326,59 @@ func TestRemoveAsks(t *testing.T) {
 		t.Error("it is there")
 	}
 }
+
+// TestCompactSharesVersions: what the tools of two work trees replaced is stored
+// once after compact, also where one of the two then goes, and no store loses a
+// version that it keeps.
+func TestCompactSharesVersions(t *testing.T) {
+	a, _ := newPlaced(t)
+	a.sh("git init -q; echo first > a.txt; git add .; git commit -qm x; git worktree add -q ../linked")
+	main := a.dir
+	linked := filepath.Join(filepath.Dir(main), "linked")
+	write := func(dir, text string) {
+		a.dir = dir
+		a.sh("printf '" + text + "' > ../in")
+		a.rw(0, "write", "a.txt", "--mode", "overwrite", "--from", filepath.Join(filepath.Dir(dir), "in"))
+	}
+	for _, dir := range []string{main, linked} {
+		write(dir, "both")
+		write(dir, "both again")
+		write(dir, "only in "+filepath.Base(dir))
+	}
+	object := func(store, text string) os.FileInfo {
+		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+		st, err := os.Stat(filepath.Join(main, ".git", "resilientwrite", store, "history", sum[:2], sum))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	list := stores(filepath.Join(main, ".git"))
+	id := list[slices.IndexFunc(list, func(s string) bool { return s != "main" })]
+	if os.SameFile(object("main", "both"), object(id, "both")) {
+		t.Fatal("they are shared already")
+	}
+	a.dir = linked
+	for _, args := range [][]string{{"--dry-run"}, nil} {
+		if out := a.rw(0, append([]string{"compact"}, args...)...); out["versions_shared"] != 3.0 || out["status"] != "succeeded" {
+			t.Errorf("%v: %v", args, out)
+		}
+	}
+	if out := a.rw(0, "compact"); out["versions_shared"] != 0.0 || out["status"] != "unchanged" {
+		t.Errorf("again: %v", out)
+	}
+	for _, text := range []string{"first\n", "both", "both again"} {
+		if !os.SameFile(object("main", text), object(id, text)) {
+			t.Errorf("%q is stored twice", text)
+		}
+	}
+	a.rw(0, "check", "--deep")
+	a.dir = main
+	a.sh("git worktree remove --force ../linked")
+	a.sh("rm -r .git/resilientwrite/" + id)
+	a.rw(0, "check", "--deep")
+	a.rw(0, "undo", "--n", "2")
+	if got := a.files()["a.txt"]; !strings.HasSuffix(got, "both") {
+		t.Errorf("%q", got)
+	}
+}

@@ -15,13 +15,13 @@ import (
 
 // Compacted is what Compact removed and archived.
 type Compacted struct {
-	Archived                                            []journal.SegmentFacts
-	LiveFrom                                            uint64
-	Snapshots                                           int
-	Versions, Scratch, Checkpoints, Drafts, Tx, Budgets int
-	VersionBytes                                        int64
-	Changed                                             bool
-	OtherWriter                                         bool // the limits of history could not be applied
+	Archived                                                    []journal.SegmentFacts
+	LiveFrom                                                    uint64
+	Snapshots                                                   int
+	Versions, Shared, Scratch, Checkpoints, Drafts, Tx, Budgets int
+	VersionBytes                                                int64
+	Changed                                                     bool
+	OtherWriter                                                 bool // the limits of history could not be applied
 }
 
 // Compact applies the limits, removes what has expired and archives rows that
@@ -194,7 +194,8 @@ func (p *compaction) budgets(context.Context) error {
 	return err
 }
 
-// versions applies the limits of history.
+// versions applies the limits of history, and shares what is left with the
+// other work trees of the repository.
 func (p *compaction) versions(ctx context.Context) error {
 	if p.Engine.History == nil {
 		return nil
@@ -214,6 +215,11 @@ func (p *compaction) versions(ctx context.Context) error {
 	for _, k := range gone {
 		p.out.VersionBytes += k.St.Size
 	}
+	if err != nil || p.out.OtherWriter {
+		return err
+	}
+	shared, err := p.Engine.ShareHistory(ctx, p.DryRun)
+	p.did(&p.out.Shared, shared)
 	return err
 }
 

@@ -95,6 +95,7 @@ type Commit struct {
 	sharing  func()             // keeps sweeps of history out until the row is written; nil: nobody is kept out
 	refilled []func()           // wait for the slots that are made beside it
 	newDirs  []string           // directories that the row says it makes, outermost first
+	modes    map[string]uint32  // of those among Dirs that are made
 	made     []madeDir          // those that it made
 	ways     []*Mutation        // lead to directories that it makes for themselves
 	turns    turns              // names that change between a directory and a file

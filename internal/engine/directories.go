@@ -36,8 +36,21 @@ func (c *Commit) directoryTargets() error {
 			continue
 		}
 		c.ways = append(c.ways, &Mutation{Path: d.Path, Target: target})
+		if c.modes == nil {
+			c.modes = map[string]uint32{}
+		}
+		c.modes[d.Path] = d.Mode
 	}
 	return nil
+}
+
+// dirPerm is the mode with which the commit makes a directory: no wider than the
+// one that it is to have, and with a way in for its owner.
+func (c *Commit) dirPerm(path string) uint32 {
+	if mode := c.modes[path] & 0o777; mode != 0 {
+		return mode | 0o700
+	}
+	return dirPerm(path + "/")
 }
 
 // makeDirectories makes them.

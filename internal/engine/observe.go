@@ -117,6 +117,52 @@ func (s *Engine) shared(near []*blob.Store, sha string) *blob.Draft {
 	return nil
 }
 
+// ShareHistory makes the objects of history that another work tree of the
+// repository has too further names of those, after their hashes were compared.
+// It returns how many. Objects that have another name already stay.
+func (s *Engine) ShareHistory(ctx context.Context, dryRun bool) (n int, err error) {
+	near := s.siblings()
+	defer func() {
+		for _, other := range near {
+			other.Close()
+		}
+	}()
+	if len(near) == 0 {
+		return 0, nil
+	}
+	err = s.History.Each(func(sha string, st fsx.Stat, ok bool) error {
+		if err := ctx.Err(); err != nil || !ok || st.Nlink > 1 {
+			return err
+		}
+		d := s.shared(near, sha)
+		if d == nil {
+			return nil
+		}
+		if dryRun {
+			d.Discard()
+			n++
+			return nil
+		}
+		if err := s.flushFiles([]fsx.File{d.File}); err != nil {
+			d.Discard()
+			return err
+		}
+		done, err := s.shareHistory()
+		if err != nil {
+			d.Discard()
+			return err
+		}
+		defer done()
+		if !s.History.Has(sha) { // a sweep removed it
+			d.Discard()
+			return nil
+		}
+		n++
+		return d.Place()
+	})
+	return n, err
+}
+
 // placeKept gives objects their names.
 func (s *Engine) placeKept(drafts []*blob.Draft, grown int64) error {
 	done, err := s.shareHistory()

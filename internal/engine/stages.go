@@ -373,7 +373,7 @@ func (c *Commit) makeParents(ctx context.Context, m *Mutation) error {
 		if dir = c.entered[path]; dir != nil {
 			continue
 		}
-		err := parent.Mkdir(name, dirPerm(m.Path))
+		err := parent.Mkdir(name, c.dirPerm(path))
 		if !IsExist(err) { // also after another error: it may have been carried out
 			c.made = append(c.made, madeDir{parent, name, path})
 			if err != nil {

@@ -1,0 +1,88 @@
+//go:build unix
+
+package resilientwrite_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rw "github.com/resilientwrite/resilientwrite"
+)
+
+// TestMoveKeepsModesOfDirectories: a private directory is as private under its new
+// name, after undo and after its undo; one that is there already keeps its own mode, and one
+// that keeps a directory without files stays.
+func TestMoveKeepsModesOfDirectories(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	for _, d := range []struct {
+		path string
+		mode os.FileMode
+	}{
+		{"old", 0o700}, {"old/in", 0o750}, {"old/in/deep", 0o500}, {"old/stays", 0o711}, {"old/stays/void", 0o755}, {"there", 0o755}, {"there/in", 0o711},
+	} {
+		at := filepath.Join(dir, d.path)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(d.path, "void") && !strings.HasPrefix(d.path, "there") {
+			if err := os.WriteFile(filepath.Join(at, "f"), []byte(d.path), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer os.Chmod(at, 0o755)
+		if err := os.Chmod(at, d.mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modes := func() string {
+		var list []string
+		filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+			if rel, _ := filepath.Rel(dir, p); err == nil && rel != "." && e.Name() == rw.StateDirName {
+				return fs.SkipDir
+			} else if err == nil && rel != "." {
+				info, _ := e.Info()
+				list = append(list, fmt.Sprint(info.Mode(), " ", rel))
+			}
+			return nil
+		})
+		return strings.Join(list, "\n")
+	}
+	undo := func() {
+		t.Helper()
+		if _, err := s.Undo(t.Context(), rw.UndoRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := modes()
+	for to, want := range map[string]string{
+		"new/name": "drwxr-xr-x new\ndrwx------ new/name\n-rw-r--r-- new/name/f\ndrwxr-x--- new/name/in\ndr-x------ new/name/in/deep\n-rw-r--r-- new/name/in/deep/f\n-rw-r--r-- new/name/in/f\n" +
+			"drwx--x--x new/name/stays\n-rw-r--r-- new/name/stays/f\ndrwx------ old\ndrwx--x--x old/stays\ndrwxr-xr-x old/stays/void\ndrwxr-xr-x there\ndrwx--x--x there/in",
+		"there": "drwx------ old\ndrwx--x--x old/stays\ndrwxr-xr-x old/stays/void\ndrwxr-xr-x there\n-rw-r--r-- there/f\ndrwx--x--x there/in\ndr-x------ there/in/deep\n-rw-r--r-- there/in/deep/f\n-rw-r--r-- there/in/f\n" +
+			"drwx--x--x there/stays\n-rw-r--r-- there/stays/f",
+	} {
+		out, err := s.Move(t.Context(), rw.MoveRequest{Path: "old", To: to})
+		if err != nil || out.Files != 4 {
+			t.Fatal(out, err)
+		}
+		if got := modes(); got != want {
+			t.Errorf("moved to %s:\n%s\nwant\n%s", to, got, want)
+		}
+		undo()
+		if got := modes(); got != before {
+			t.Errorf("undone:\n%s\nwant\n%s", got, before)
+		}
+		undo()
+		if got := modes(); got != want {
+			t.Errorf("redone:\n%s\nwant\n%s", got, want)
+		}
+		undo()
+		if got := modes(); got != before {
+			t.Errorf("undone again:\n%s\nwant\n%s", got, before)
+		}
+	}
+}
