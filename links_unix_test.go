@@ -692,3 +692,33 @@ func TestFileMadeAgain(t *testing.T) {
 		t.Error(list)
 	}
 }
+
+// TestUndoOfSeveralGivesModesBack: a file that was deleted and made again has, after
+// undo of both, the mode that it had; one whose mode somebody changed afterwards keeps that.
+func TestUndoOfSeveralGivesModesBack(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	file := filepath.Join(dir, "a.txt")
+	is := func(what string, mode os.FileMode) {
+		t.Helper()
+		if st, err := os.Lstat(file); err != nil || st.Mode() != mode {
+			t.Errorf("%s: %v %v, want %v", what, st.Mode(), err, mode)
+		}
+	}
+	if err := os.WriteFile(file, []byte("private"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deleted(t, s, "a.txt")
+	write(t, s, "a.txt", "new", rw.ModeCreate)
+	is("made again", 0o644)
+	undone(t, s, 2)
+	is("undone", 0o600)
+	undone(t, s, 1)
+	is("redone", 0o644)
+	write(t, s, "a.txt", "newer", rw.ModeOverwrite)
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	undone(t, s, 1)
+	is("changed by the user", 0o640)
+}

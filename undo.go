@@ -440,8 +440,8 @@ func (s *Store) undoOne(ctx context.Context, c *commit, f *undoing, git *observe
 	switch {
 	case fsx.KindOf(before) == fsx.Symlink:
 		m.Perm, mode = &before, 0
-	case f.oldest.PrevMode != 0:
-		m.Perm = &before
+	case f.oldest.PrevMode != 0, f.newest.SHA256 != "" && f.newest.Mode != 0 && f.newest.Mode != before:
+		m.Perm = &before // the commits have changed it
 	}
 	if sum, err := s.takeVersion(c, m, sha, f.oldest.Mode); err != nil || sum == sha {
 		return m, err

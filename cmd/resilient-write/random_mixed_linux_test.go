@@ -112,7 +112,7 @@ func (m *mixed) tool() bool {
 	text := []byte(fmt.Sprintf("written %d\nline\n", m.r.IntN(9)))
 	var err error
 	var receipt rw.Receipt
-	switch m.r.IntN(6) {
+	switch m.r.IntN(8) {
 	case 0:
 		var out rw.SafeWriteResult
 		out, err = m.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: a, Content: text, Mode: rw.ModeOverwrite})
@@ -138,6 +138,24 @@ func (m *mixed) tool() bool {
 		out, err = m.store.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{
 			{Op: "write", Path: a, Content: text, Mode: rw.ModeOverwrite}, {Op: "move", Path: b, To: "moved.txt", Overwrite: true, Force: true},
 		}})
+		receipt = out.Receipt
+	case 6:
+		list, failure := m.store.History(ctx, rw.HistoryRequest{Path: a, N: 1000})
+		if failure != nil {
+			return false
+		}
+		var out rw.RestoreResult
+		out, err = m.store.Restore(ctx, rw.RestoreRequest{Path: a, Version: list.Versions[m.r.IntN(len(list.Versions))].Version, Force: true})
+		receipt = out.Receipt
+	case 7:
+		session := fmt.Sprint("s", len(m.log))
+		for range 2 {
+			if _, err := m.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: session, Content: text}); err != nil {
+				m.fatal("chunk: %v", err)
+			}
+		}
+		var out rw.ChunkComposeResult
+		out, err = m.store.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: session, OutputPath: a, Cleanup: m.r.IntN(2) == 0})
 		receipt = out.Receipt
 	}
 	m.did("tool %s %s %s: %s %v", receipt.Op, a, b, receipt.Status, err)
@@ -173,23 +191,37 @@ func (m *mixed) step() {
 			m.fatal("before\n%s\nundone\n%s", before, m.tree())
 		}
 	case 2:
-		if !m.tool() || m.r.IntN(2) == 0 {
-			if m.tree() != before {
-				m.note()
+		n := 0
+		for range 1 + m.r.IntN(3) {
+			if m.tool() {
+				n++
 			}
+			m.note()
+		}
+		if n == 0 || m.r.IntN(2) == 0 {
 			return
 		}
-		m.note()
 		if m.r.IntN(3) == 0 {
 			m.store, m.other = m.other, m.store
 		}
 		now := m.tree()
-		_, err := m.store.Undo(ctx, rw.UndoRequest{})
-		m.did("undo: %v", err)
-		if err != nil {
+		_, err := m.store.Undo(ctx, rw.UndoRequest{N: n})
+		m.did("undo %d: %v", n, err)
+		switch {
+		case err != nil:
 			refused("undo", err, now)
-		} else if m.tree() != before {
+			return
+		case m.tree() != before:
 			m.fatal("before\n%s\nundone\n%s", before, m.tree())
+		case now == before || m.r.IntN(2) == 0:
+			return
+		}
+		_, err = m.store.Undo(ctx, rw.UndoRequest{})
+		m.did("undo of that: %v", err)
+		if err != nil {
+			refused("undo of that", err, before)
+		} else if m.tree() != now {
+			m.fatal("before\n%s\nmade again\n%s", now, m.tree())
 		}
 	case 3:
 		m.shell("")
