@@ -86,3 +86,40 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 		}
 	}
 }
+
+// TestGonePrivateDirectories: a directory that was removed with what was in it is as
+// private as it was when a file in it comes back.
+func TestGonePrivateDirectories(t *testing.T) {
+	for what, back := range map[string]func(t *testing.T, s *rw.Store) error{
+		"restore": func(t *testing.T, s *rw.Store) error {
+			_, err := s.Restore(t.Context(), rw.RestoreRequest{Path: "private/in/key", Version: 1})
+			return err
+		},
+		"undo": func(t *testing.T, s *rw.Store) error {
+			_, err := s.Undo(t.Context(), rw.UndoRequest{})
+			return err
+		},
+	} {
+		dir := t.TempDir()
+		s := open(t, dir, nil)
+		write(t, s, "private/in/key", "value", rw.ModeCreate)
+		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
+			if err := os.Chmod(filepath.Join(dir, d), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.Scan(t.Context(), rw.ScanRequest{})
+		must(t, err)
+		deleted(t, s, "private/in/key")
+		must(t, os.RemoveAll(filepath.Join(dir, "private")))
+		_, err = s.Scan(t.Context(), rw.ScanRequest{})
+		must(t, err)
+		must(t, back(t, s))
+		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
+			if st, err := os.Stat(filepath.Join(dir, d)); err != nil || st.Mode().Perm() != mode {
+				t.Errorf("%s: %s is %v, want %v (%v)", what, d, st.Mode(), mode, err)
+			}
+		}
+		fileIs(t, dir, "private/in/key", "value")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // RestoreRequest asks for a file to become what it was.
@@ -124,7 +125,41 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 		return v, err
 	}
 	c.Muts = []*engine.Mutation{m}
-	return v, nil
+	c.Dirs, err = s.goneDirs(c.Muts, nil)
+	return v, err
+}
+
+// goneDirs are the directories that files need which come back, where the journal
+// knows that they were removed: they get the modes that they had. Those in known are
+// left out.
+func (s *Store) goneDirs(muts []*engine.Mutation, known []journal.Mutation) (list []journal.Mutation, err error) {
+	seen := map[string]bool{}
+	for i := range known {
+		seen[known[i].Path] = true
+	}
+	for _, m := range muts {
+		if m.Op == engine.OpDelete {
+			continue
+		}
+		for dir := engine.ParentOf(m.Path); dir != "" && !seen[dir] && !s.engine.IsThere(dir); dir = engine.ParentOf(dir) {
+			seen[dir] = true
+			l, err := s.versions.Lineage(dir)
+			if err != nil {
+				return nil, err
+			}
+			last, err := l.At(0)
+			if err != nil {
+				return nil, err
+			}
+			if last == nil {
+				continue
+			}
+			if d, ok := last.M.Directory(); ok && d.Mode == 0 {
+				list = append(list, journal.Mutation{Path: dir, Mode: d.PrevMode})
+			}
+		}
+	}
+	return s.dirsToMake(list), nil
 }
 
 // restoring is the mutation that makes a file what it was in a version, when

@@ -260,6 +260,11 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 			return e
 		}
 	}
+	gone, err := s.goneDirs(c.Muts, c.Dirs)
+	if err != nil {
+		return err
+	}
+	c.Dirs = append(c.Dirs, gone...)
 	return nil
 }
 

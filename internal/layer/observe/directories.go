@@ -11,7 +11,7 @@ import (
 
 // dirState is what commits since the last scan did to a directory.
 type dirState struct {
-	made, gone bool   // a directory whose last file was removed may be gone
+	made, gone bool
 	mode       uint32 // 0 where it is not known, as of the parent of a file
 }
 
@@ -30,14 +30,6 @@ func (s *scan) explain(m *journal.Mutation) {
 			state.mode = 0
 		}
 		s.explained[d.Path] = state
-	}
-	if m.SHA256 != "" || m.Class != "" {
-		return
-	}
-	for dir := engine.ParentOf(m.Identity()); dir != "" && !s.explained[dir].gone; dir = engine.ParentOf(dir) {
-		state := s.explained[dir]
-		state.gone = true
-		s.explained[dir] = state
 	}
 }
 
