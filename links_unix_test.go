@@ -722,3 +722,49 @@ func TestUndoOfSeveralGivesModesBack(t *testing.T) {
 	undone(t, s, 1)
 	is("changed by the user", 0o640)
 }
+
+// TestDirectoriesAfterCommits: what a shell does to a directory after commits that
+// have changed it, and changed it back, is recorded and undone.
+func TestDirectoriesAfterCommits(t *testing.T) {
+	for name, c := range map[string]struct{ before, change, then string }{
+		"mode after mode":    {"mkdir d", "chmod 700 d", "chmod 711 d"},
+		"mode back":          {"mkdir d", "chmod 700 d", "chmod 755 d"},
+		"gone after mode":    {"mkdir d", "chmod 700 d", "rmdir d"},
+		"made after gone":    {"mkdir -m 700 d", "rmdir d", "mkdir d"},
+		"gone after made":    {"true", "mkdir -m 700 d", "rmdir d"},
+		"a file where it is": {"true", "mkdir -m 700 d", "rmdir d; echo 1 > d"},
+	} {
+		for undos := 1; undos <= 2; undos++ {
+			dir := t.TempDir()
+			s := open(t, dir, nil)
+			scan := func() rw.ScanResult {
+				found, err := s.Scan(background, rw.ScanRequest{})
+				must(t, err)
+				return found
+			}
+			shell(t, dir, c.before)
+			scan()
+			shell(t, dir, c.change)
+			group := scan().Group
+			_, err := s.Undo(background, rw.UndoRequest{Group: group})
+			must(t, err)
+			if undos == 2 {
+				undone(t, s, 1)
+			}
+			scan()
+			before := entries(t, dir)
+			shell(t, dir, "{ "+c.then+"; } 2>/dev/null || true")
+			after := entries(t, dir)
+			found := scan()
+			if changed := len(differing(before, after)) > 0; changed != (found.Group != "") {
+				t.Errorf("%s, %d: recorded as %q: %v", name, undos, found.Group, differing(before, after))
+			} else if changed {
+				_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+				must(t, err)
+				if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
+					t.Errorf("%s, %d: %s", name, undos, diff)
+				}
+			}
+		}
+	}
+}

@@ -40,8 +40,15 @@ func (s *scan) directories() {
 		return
 	}
 	add := func(p string, was, now uint32) {
-		state := s.explained[p]
-		if was != now && !(now == 0 && state.gone || now != 0 && state.made) {
+		switch state := s.explained[p]; {
+		case state.gone:
+			was = 0
+		case state.mode != 0:
+			was = state.mode
+		case state.made && now != 0:
+			return
+		}
+		if was != now {
 			s.dirs = append(s.dirs, journal.Mutation{Path: p, Class: journal.ClassDirectory, Mode: now, PrevMode: was})
 		}
 	}
