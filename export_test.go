@@ -53,6 +53,7 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 	return openOn(ctx, root, opts, engine.TestHooks{
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
+		User:   func() int { return 0 }, // of the files of a simulated disk
 		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
 	})
 }

@@ -23,7 +23,7 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 		path string
 		mode os.FileMode
 	}{
-		{"old", 0o700}, {"old/in", 0o750}, {"old/in/deep", 0o500}, {"old/stays", 0o711}, {"old/stays/void", 0o755}, {"there", 0o755}, {"there/in", 0o711},
+		{"old", 0o700}, {"old/in", 0o750}, {"old/in/deep", 0o770}, {"old/stays", 0o711}, {"old/stays/void", 0o755}, {"there", 0o755}, {"there/in", 0o711},
 	} {
 		at := filepath.Join(dir, d.path)
 		if err := os.MkdirAll(at, 0o755); err != nil {
@@ -60,9 +60,9 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 	}
 	before := modes()
 	for to, want := range map[string]string{
-		"new/name": "drwxr-xr-x new\ndrwx------ new/name\n-rw-r--r-- new/name/f\ndrwxr-x--- new/name/in\ndr-x------ new/name/in/deep\n-rw-r--r-- new/name/in/deep/f\n-rw-r--r-- new/name/in/f\n" +
+		"new/name": "drwxr-xr-x new\ndrwx------ new/name\n-rw-r--r-- new/name/f\ndrwxr-x--- new/name/in\ndrwxrwx--- new/name/in/deep\n-rw-r--r-- new/name/in/deep/f\n-rw-r--r-- new/name/in/f\n" +
 			"drwx--x--x new/name/stays\n-rw-r--r-- new/name/stays/f\ndrwx------ old\ndrwx--x--x old/stays\ndrwxr-xr-x old/stays/void\ndrwxr-xr-x there\ndrwx--x--x there/in",
-		"there": "drwx------ old\ndrwx--x--x old/stays\ndrwxr-xr-x old/stays/void\ndrwxr-xr-x there\n-rw-r--r-- there/f\ndrwx--x--x there/in\ndr-x------ there/in/deep\n-rw-r--r-- there/in/deep/f\n-rw-r--r-- there/in/f\n" +
+		"there": "drwx------ old\ndrwx--x--x old/stays\ndrwxr-xr-x old/stays/void\ndrwxr-xr-x there\n-rw-r--r-- there/f\ndrwx--x--x there/in\ndrwxrwx--- there/in/deep\n-rw-r--r-- there/in/deep/f\n-rw-r--r-- there/in/f\n" +
 			"drwx--x--x there/stays\n-rw-r--r-- there/stays/f",
 	} {
 		out, err := s.Move(t.Context(), rw.MoveRequest{Path: "old", To: to})
