@@ -14,7 +14,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// text is text of n bytes that does not compress to nothing.
+// text returns n bytes of text that does not compress to almost nothing.
 func text(n int) string {
 	var b strings.Builder
 	for b.Len() < n {
@@ -23,7 +23,7 @@ func text(n int) string {
 	return b.String()[:n]
 }
 
-// costHub is a hub in a directory, encrypted or not.
+// costHub returns a hub in a directory, encrypted or not.
 func costHub(b *testing.B, encrypted bool) *Hub {
 	var keys *Keys
 	if encrypted {
@@ -55,8 +55,8 @@ func costStore(b *testing.B, root string, sync rw.SyncLevel) *rw.Store {
 	return s
 }
 
-// benchShip ships 1,000 commits of 4 KiB in batches, and puts as many objects of as
-// many bytes into the hub beside it.
+// benchShip ships 1,000 commits of 4 KiB in batches, and for comparison writes the
+// same number of objects and bytes into the hub.
 func benchShip(b *testing.B, batch int, encrypted bool) {
 	h := costHub(b, encrypted)
 	s := costStore(b, filepath.Join(b.TempDir(), "a"), rw.SyncOff)
@@ -78,7 +78,7 @@ func benchShip(b *testing.B, batch int, encrypted bool) {
 			}
 			spent += time.Since(began)
 			rows, bytes, requests = rows+out.Rows, bytes+out.Bytes, requests+out.Requests
-			// The same bytes, by as many writes as a shipment has: pack, slice, head.
+			// The same bytes, with as many writes as a shipment has: pack, slice, head.
 			for _, size := range []int{int(out.Bytes / 2), int(out.Rows * 200), 400} {
 				data := []byte(text(size))
 				began = time.Now()
@@ -124,8 +124,8 @@ func benchResume(b *testing.B, encrypted bool) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// benchWrite writes in turn to a store that no hub knows and to one that is shipped
-// from another process now and then.
+// benchWrite writes in turn to a store without a hub and to one that another
+// process ships from time to time.
 func benchWrite(b *testing.B) {
 	h, dir := costHub(b, false), b.TempDir()
 	var stores [2]*rw.Store
@@ -189,8 +189,8 @@ func BenchmarkCost(b *testing.B) {
 
 var costTable = flag.Bool("cost", false, "measure, and write the table of costs into docs/hub.md")
 
-// TestCostTable: docs/hub.md has the table of what is measured, and with -cost the
-// figures of this machine.
+// TestCostTable checks that docs/hub.md has the table of what is measured. With
+// -cost it measures and writes the figures of this machine.
 func TestCostTable(t *testing.T) {
 	const page, begin, end = "../docs/hub.md", "<!-- cost: begin -->\n", "<!-- cost: end -->\n"
 	data, err := os.ReadFile(page)

@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
-// besides does something once before it deletes an object, and refuses slices
+// besides calls a function once before it deletes an object, and refuses slices
 // while it is off.
 type besides struct {
 	object.Store
@@ -36,7 +36,7 @@ func (b *besides) Delete(ctx context.Context, key string) error {
 	return b.Store.Delete(ctx, key)
 }
 
-// givenUp is a machine whose pack is in the hub and whose slice is not.
+// givenUp returns a machine whose pack is in the hub but whose slice is not.
 func givenUp(t *testing.T) (*besides, *Hub, *machine) {
 	t.Helper()
 	d, err := object.Open(t.Context(), t.TempDir())
@@ -61,7 +61,8 @@ func whole(t *testing.T, h *Hub) {
 	}
 }
 
-// TestSliceAfterAFailure: contents of a slice that was not made are in the next one.
+// TestSliceAfterAFailure: contents of a slice that was not written are in the next
+// one.
 func TestSliceAfterAFailure(t *testing.T) {
 	_, h, m := givenUp(t)
 	out := m.ship()
@@ -71,8 +72,8 @@ func TestSliceAfterAFailure(t *testing.T) {
 	whole(t, h)
 }
 
-// TestShipBesideCollection: what a collection is about to delete, or deletes, is not
-// relied on.
+// TestShipBesideCollection: a shipment does not rely on objects that a collection is
+// about to delete or is deleting.
 func TestShipBesideCollection(t *testing.T) {
 	now := time.Now()
 	t.Run("marked", func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestShipBesideCollection(t *testing.T) {
 }
 
 // TestEraseInterruptedForLong: collections between an erasure that died, at any step,
-// and the next shipment take slices that no head names; nothing is lost with them.
+// and the next shipment delete slices that no head names; no row or content is lost.
 func TestEraseInterruptedForLong(t *testing.T) {
 	word := "the name of the " + "customer"
 	restarted := 0

@@ -14,13 +14,13 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
 
-// An erasure in a store ([rw.Admin.Erase]) changes rows and removes versions. Its
-// note in the journal has the shipper write the log anew, as another incarnation:
-// from the rows as they are now, with the contents that the store still has, or else the
-// hub, but for those that were erased. The head moves when the new log is as long as
-// the old one was; then the old slices, packs and objects are deleted.
+// An erasure in a store ([rw.Admin.Erase]) changes rows and removes versions. Its note
+// in the journal makes the shipper write the log again, as a new incarnation. The new
+// log has the current rows, and the contents that are still in the store or, if not
+// there, in the hub, except those that were erased. The head moves when the new log is
+// as long as the old one was. Then the old slices, packs and objects are deleted.
 
-// rewrite begins a new incarnation. Before anything was shipped there is nothing
+// rewrite starts a new incarnation. If nothing was shipped yet, there is nothing
 // to rewrite.
 func (s *Shipper) rewrite(ctx context.Context, st *state) error {
 	newest, err := s.erasure(ctx, st)
@@ -33,7 +33,7 @@ func (s *Shipper) rewrite(ctx context.Context, st *state) error {
 	case st.Slice == "" && st.Old == "":
 		st.Pending = nil
 		return s.keep(st)
-	case st.Old == "": // else the new incarnation, which no head names, is given up
+	case st.Old == "": // otherwise the new incarnation, which no head names, is abandoned
 		st.Old, st.OldSlice, st.Hold = st.Incarnation, st.Slice, st.Seq
 	}
 	st.Incarnation, st.Seq, st.Chain, st.Slice, st.Pending = newID(), 0, "", "", nil
@@ -41,9 +41,9 @@ func (s *Shipper) rewrite(ctx context.Context, st *state) error {
 	return s.keep(st)
 }
 
-// stillThere reports whether a new incarnation is whole. No head named its slices
-// so far: where the erasure was interrupted for long, a collection may have deleted
-// some of them.
+// stillThere reports whether a new incarnation is complete. No head has named its
+// slices yet, so a collection may have deleted some of them if the erasure was
+// interrupted for a long time.
 func (s *Shipper) stillThere(ctx context.Context, st *state, last string) (bool, error) {
 	if st.Old == "" {
 		return true, nil
@@ -68,7 +68,7 @@ func (s *Shipper) stillThere(ctx context.Context, st *state, last string) (bool,
 	return err == nil, err
 }
 
-// objectKeys are the keys of what a slice refers to.
+// objectKeys returns the keys of the objects that a slice refers to.
 func (h *Hub) objectKeys(head sliceHead) (keys []string) {
 	for _, sha := range slices.Concat(head.Packs, head.Objects) {
 		keys = append(keys, h.objectKey(sha))
@@ -77,7 +77,7 @@ func (h *Hub) objectKeys(head sliceHead) (keys []string) {
 }
 
 // finishRewrite deletes the old incarnation when the head has moved to the new one.
-// It may be repeated: what names the rest goes last.
+// It may be repeated: the object that names the others is deleted last.
 func (s *Shipper) finishRewrite(ctx context.Context, st *state) error {
 	if st.Old == "" || st.Seq < st.Hold {
 		return nil
@@ -106,7 +106,7 @@ func (s *Shipper) finishRewrite(ctx context.Context, st *state) error {
 	return nil
 }
 
-// erasedHere are the versions that erasures have removed from the store.
+// erasedHere returns the versions that erasures have removed from the store.
 func (s *Shipper) erasedHere(ctx context.Context) (map[string]bool, error) {
 	gone := map[string]bool{}
 	err := s.scanRows(ctx, 0, func(rec *journal.Record) {
@@ -122,8 +122,8 @@ func (s *Shipper) erasedHere(ctx context.Context) (map[string]bool, error) {
 	return gone, err
 }
 
-// oldObjects finds contents of the incarnation that is replaced, which the store
-// does not have any more.
+// oldObjects finds contents of the replaced incarnation that the store no longer
+// has.
 type oldObjects struct {
 	h      *Hub
 	packs  []string
@@ -134,7 +134,7 @@ type oldObjects struct {
 	erased map[string]bool
 }
 
-// openOld reads what the replaced incarnation lists, once.
+// openOld reads the list of contents of the replaced incarnation, once.
 func (s *Shipper) openOld(ctx context.Context, st *state) error {
 	if st.Old == "" || s.old != nil {
 		return nil
@@ -167,7 +167,8 @@ func (s *Shipper) openOld(ctx context.Context, st *state) error {
 	return err
 }
 
-// content is nil for one that the old incarnation does not have or that was erased.
+// content returns nil for a content that the old incarnation does not have or that
+// was erased.
 func (o *oldObjects) content(ctx context.Context, sha string) (data []byte, err error) {
 	switch {
 	case o == nil || o.erased[sha]:
@@ -197,13 +198,13 @@ type Erased struct {
 	Left []string `json:"left"`
 }
 
-// Erase carries the erasures of this store to the hub, as every [Shipper.Ship] does.
+// Erase applies the erasures of this store to the hub, as every [Shipper.Ship] does.
 // With a secret it also searches the contents in the hub for it, in the encodings that
 // [rw.Admin.Erase] knows, and deletes those that hold it from the log of this store and
-// from the manifests of all tasks. Erase the secret from the store first: rows
-// are shipped as the journal has them. Logs of other stores that hold it are
-// reported, and copies that other machines have fetched are out of reach. Errors:
-// those of [Shipper.Ship]; [ErrSecret].
+// from the manifests of all tasks. Erase the secret from the store first: rows are
+// shipped as the journal has them. Logs of other stores that hold it are reported, and
+// copies that other machines have fetched are out of reach. Errors: those of
+// [Shipper.Ship]; [ErrSecret].
 func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	out := Erased{Tasks: []string{}, Left: []string{}}
 	s.removed, s.anew = 0, nil
@@ -227,7 +228,7 @@ func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	return out, nil
 }
 
-// eraseContents has the log of this store rewritten if it holds the secret.
+// eraseContents rewrites the log of this store if it holds the secret.
 func (s *Shipper) eraseContents(ctx context.Context, out *Erased) error {
 	st, err := loadState(s.Store)
 	if err != nil {
@@ -271,7 +272,8 @@ func (s *Shipper) rewriteFor(ctx context.Context, st *state) error {
 // searched for.
 var ErrSecret = errors.New("the secret is too short or too uniform to be searched for")
 
-// holders are the slices, packs and objects of logs that hold something bad, by store.
+// holders returns the slices, packs and objects of logs that hold bad content, by
+// store.
 func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]string, error) {
 	out := map[string][]string{}
 	status, err := h.Status(ctx)
@@ -302,7 +304,7 @@ func (h *Hub) holders(ctx context.Context, bad func([]byte) bool) (map[string][]
 	return out, nil
 }
 
-// scrub takes bad contents out of the manifests of all tasks.
+// scrub removes bad contents from the manifests of all tasks.
 func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) bool) error {
 	status, err := s.Hub.Status(ctx)
 	if err != nil {
@@ -322,7 +324,7 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 			return err
 		}
 	}
-	// What is bad and referenced no more goes now, not at the next GC.
+	// Bad objects that are no longer referenced are deleted now, not by the next GC.
 	used, err := s.Hub.referenced(ctx)
 	if err != nil {
 		return err
@@ -351,7 +353,7 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 	})
 }
 
-// scrubTask writes the manifest of a task without bad contents. done is false when
+// scrubTask writes the manifest of a task without bad contents. done is false if
 // it has none.
 func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, data []byte) bool) (done bool, err error) {
 	var head TaskHead
@@ -417,7 +419,7 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 	return err == nil, err
 }
 
-// scrubHandoff withholds a handoff that is bad, and returns its key then.
+// scrubHandoff withholds a bad handoff, and returns its key in that case.
 func (h *Hub) scrubHandoff(ctx context.Context, ref *HandoffRef, bad func(sha string, data []byte) bool) (key string, err error) {
 	if ref == nil || ref.SHA256 == "" {
 		return "", nil
@@ -431,7 +433,8 @@ func (h *Hub) scrubHandoff(ctx context.Context, ref *HandoffRef, bad func(sha st
 	return key, nil
 }
 
-// repack moves the files of a manifest that are not bad out of the packs that go.
+// repack moves the files of a manifest that are not bad out of the packs that
+// will be deleted.
 func (h *Hub) repack(ctx context.Context, m *Manifest, hit map[string]bool, gone []string) error {
 	p, at, items := &packer{h: h}, "", map[string][]byte{}
 	files := make([]ManifestFile, 0, len(m.Files))

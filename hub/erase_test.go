@@ -11,10 +11,11 @@ import (
 )
 
 // TestEraseSweep: an erasure in the store reaches the hub with the next shipment,
-// which dies at every step: neither rows nor contents hold the secret then, what else
-// there was stays, and the log is sound. A version that only the hub had is kept.
+// which dies at every step. Afterwards neither rows nor contents hold the secret,
+// everything else is kept, and the log is sound. A version that only the hub had is
+// kept.
 func TestEraseSweep(t *testing.T) {
-	// It passes the gate, as what is erased must have.
+	// It passes the gate, as an erased secret must have.
 	word := "the name of the " + "customer"
 	for _, how := range ways {
 		for n, ended := 1, false; !ended; n++ {
@@ -99,7 +100,8 @@ func TestEraseSecret(t *testing.T) {
 	}
 }
 
-// TestGC: what uploads left behind goes at the second look, and only that.
+// TestGC: objects that uploads left behind are deleted by the second call, and
+// only those.
 func TestGC(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
@@ -127,7 +129,7 @@ func TestGC(t *testing.T) {
 	a.sound(a.ship().Store)
 }
 
-// TestVerifyNamesDamage: every object that is changed or lost is named.
+// TestVerifyNamesDamage: every changed or lost object is reported.
 func TestVerifyNamesDamage(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))

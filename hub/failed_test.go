@@ -14,8 +14,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
-// stalled is an object store that does not answer; the methods that are missing are
-// not called.
+// stalled is an object store that does not answer. The missing methods are not
+// called.
 type stalled struct {
 	object.Store
 	calls int
@@ -41,8 +41,9 @@ func (s *stalled) CompareAndSwap(ctx context.Context, _, _ string, _ []byte) (st
 	return "", s.wait(ctx)
 }
 
-// TestStalledHub: what the hub does to learn the outcome of a write is within the one
-// allowance of the call, and the end of a context is reported as it is.
+// TestStalledHub: the requests that the hub makes to learn the outcome of a write are
+// within the one allowance of the call, and the end of a context is reported
+// unchanged.
 func TestStalledHub(t *testing.T) {
 	for name, run := range map[string]func(context.Context, *Hub) error{
 		"put":   func(ctx context.Context, h *Hub) error { _, err := h.put(ctx, "a", nil); return err },
@@ -66,7 +67,7 @@ func TestStalledHub(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatToDo: only what waiting may repair says so.
+// TestErrorsSayWhatToDo: only errors that waiting may resolve say so.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		err        error

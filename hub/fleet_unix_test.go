@@ -41,9 +41,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// agent does what its standard input says, and prints what became of it: "ack" for a
-// write that was acknowledged, "begin" before it talks to the hub, "done", or the code
-// of the error.
+// agent runs the commands on its standard input, and prints the outcome: "ack" for an
+// acknowledged write, "begin" before it makes a request to the hub, "done", or the
+// code of the error.
 func agent(root, url string) error {
 	ctx := context.Background()
 	s, err := rw.Open(ctx, root, &rw.Options{StateDir: root + ".state", Sync: rw.SyncOff})
@@ -96,7 +96,7 @@ func codeOf(err error) string {
 	return "err " + err.Error()
 }
 
-// process is an agent in a process of its own.
+// process is an agent in its own process.
 type process struct {
 	t      *testing.T
 	root   string
@@ -105,7 +105,7 @@ type process struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Scanner
-	wrote  []string // writes that were acknowledged, and not published since
+	wrote  []string // acknowledged writes that were not published since
 }
 
 func startAgent(t *testing.T, root, url string, inside ...string) *process {
@@ -146,7 +146,7 @@ func (p *process) kill() {
 // say sends a command.
 func (p *process) say(format string, args ...any) { fmt.Fprintf(p.in, format+"\n", args...) }
 
-// hear returns the next line; it is empty when the process has died.
+// hear returns the next line; it is empty if the process has died.
 func (p *process) hear() string {
 	if !p.out.Scan() {
 		return ""
@@ -165,8 +165,8 @@ func (p *process) write(path, text string) {
 	p.wrote = append(p.wrote, ack)
 }
 
-// call has it talk to the hub until that is done, or waiting would not help; a
-// process that was killed is started again.
+// call makes the agent work on the hub until the command is done, or waiting
+// would not help. A process that was killed is started again.
 func (p *process) call(what string) string {
 	p.t.Helper()
 	for range 200 {
@@ -184,7 +184,7 @@ func (p *process) call(what string) string {
 	return ""
 }
 
-// after is the reply that follows the line begin.
+// after returns the reply that follows the line begin.
 func (p *process) after() string {
 	if line := p.hear(); line != "begin" {
 		return line
@@ -192,7 +192,7 @@ func (p *process) after() string {
 	return p.hear()
 }
 
-// wire counts the requests of agents, and does something at one of them.
+// wire counts the requests of agents, and acts at one of them.
 type wire struct {
 	next   http.Handler
 	mu     sync.Mutex
@@ -222,14 +222,14 @@ func (w *wire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	if after != nil {
 		defer after()
 	}
-	w.next.ServeHTTP(out, r.WithContext(context.WithoutCancel(r.Context()))) // also for one that has died
+	w.next.ServeHTTP(out, r.WithContext(context.WithoutCancel(r.Context()))) // also if the client has died
 }
 
-// record is what the task must have, may have, and must not have.
+// record lists what the task must contain, may contain, and must not contain.
 type record struct {
 	must, late map[string]bool
 	stores     []string // workspaces
-	last       *process // that published last
+	last       *process // the last that published
 }
 
 func (r *record) published(p *process) {
@@ -239,12 +239,12 @@ func (r *record) published(p *process) {
 	p.wrote, r.last = nil, p
 }
 
-// lost has a machine that lost the lease write once more: the hub says so, and the
-// write is no part of the task.
+// lost makes a machine that lost the lease write once more: the hub reports the
+// loss, and the write is not part of the task.
 func (r *record) lost(p *process, n int) {
 	p.t.Helper()
 	p.write("late.txt", fmt.Sprint("late-", n))
-	if got := p.call("ship"); got != Fenced && got != "done" { // it may have been told before
+	if got := p.call("ship"); got != Fenced && got != "done" { // the loss may have been reported before
 		p.t.Errorf("after the lease was lost: %s", got)
 	}
 	if got := p.call("publish"); got != Leased {
@@ -254,10 +254,10 @@ func (r *record) lost(p *process, n int) {
 	p.wrote = nil
 }
 
-// checkFleet folds everything: the log of each store is its journal, each row once;
-// the task has every write that was published, each once, none that was taken back, and
-// none of a machine that had lost the lease; and it resumes to the files that were
-// published last.
+// checkFleet folds everything. The log of each store is its journal, each row once. The
+// task has every published write, each once, none that was rolled back, and none of a
+// machine that had lost the lease. And it resumes to the files that were published
+// last.
 func checkFleet(t *testing.T, h *Hub, r *record) {
 	t.Helper()
 	for _, root := range r.stores {
@@ -305,10 +305,10 @@ func checkFleet(t *testing.T, h *Hub, r *record) {
 	t.Logf("%d rows of %d stores, %d writes that were published, %d that came too late", len(rows), len(r.stores), len(r.must), len(r.late))
 }
 
-// TestFleet: agents in processes of their own hand a task on. At some request of each
-// publication, before the store has it or after, the agent is killed, the server is killed
-// or stopped, or the agent is stopped and another one takes the task: then the request
-// reaches the store when the lease is lost.
+// TestFleet: agents in separate processes hand a task on. At some request of each
+// publication, before or after the store has received it, the agent is killed, the server
+// is killed or stopped, or the agent is stopped and another one takes the task. In the
+// last case the request reaches the store after the lease was lost.
 func TestFleet(t *testing.T) {
 	s3Environment(t)
 	t.Run("in memory", func(t *testing.T) {
@@ -383,8 +383,9 @@ func fleet(t *testing.T, store http.Handler, g *s3test.Gateway, rounds int) {
 	checkFleet(t, h, r)
 }
 
-// takeover stops an agent at a request that the store does not have yet, and has
-// another one take the task and publish. Then the request goes on, and the agent.
+// takeover stops an agent at a request that the store does not have yet, and
+// makes another one take the task and publish. Then the request and the agent
+// continue.
 func takeover(t *testing.T, w *wire, at int, p *process, next func() *process, r *record, round int) *process {
 	t.Helper()
 	stopped, over := make(chan bool), make(chan bool)
@@ -399,7 +400,7 @@ func takeover(t *testing.T, w *wire, at int, p *process, next func() *process, r
 	var got string
 	select {
 	case <-stopped:
-	case got = <-reply: // it took fewer requests
+	case got = <-reply: // it needed fewer requests
 		w.arm(0, nil, nil)
 		if got != "done" {
 			t.Fatalf("round %d: %s", round, got)
@@ -432,7 +433,7 @@ func takeover(t *testing.T, w *wire, at int, p *process, next func() *process, r
 		if got = <-reply; got != Fenced && got != Leased && got != "done" && got != Unreachable {
 			t.Errorf("round %d: %s", round, got)
 		}
-		if got == "done" { // only its answer was outstanding
+		if got == "done" { // only the answer was outstanding
 			r.published(p)
 		}
 	}

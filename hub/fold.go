@@ -17,17 +17,17 @@ type Row struct {
 	Seq   uint64 `json:"seq"`
 	TS    string `json:"ts"`
 	Kind  string `json:"kind"`
-	// Whether the commit did not happen: a later row takes it back.
+	// Whether the commit did not happen: a later row rolled it back.
 	Aborted bool   `json:"aborted,omitempty"`
 	Ref     uint64 `json:"ref,omitempty"`
 	Caller  string `json:"caller,omitempty"`
 	Session string `json:"session,omitempty"`
 	Key     string `json:"key,omitempty"`
-	// What the files are after it.
+	// The files after the commit.
 	Files []RowFile `json:"files,omitempty"`
 }
 
-// RowFile is one file of a row, or a directory; SHA256 is empty for one that is gone,
+// RowFile is one file of a row, or a directory. SHA256 is empty for a deleted file
 // and for a directory.
 type RowFile struct {
 	Op     string `json:"op"`
@@ -36,16 +36,16 @@ type RowFile struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// log is what a head leads to.
+// log is the log that a head leads to.
 type log struct {
 	head   Head
 	keys   []string // of the slices, oldest first
 	heads  []sliceHead
-	slices [][]byte // as they are in the hub
+	slices [][]byte // as stored in the hub
 }
 
 // log reads the slices of a store, from its head back to the first. A store
-// whose head is absent has none.
+// without a head has none.
 func (h *Hub) log(ctx context.Context, store string) (*log, error) {
 	l := &log{}
 	etag, err := h.getJSON(ctx, headKey(store), &l.head)
@@ -65,7 +65,8 @@ func (h *Hub) log(ctx context.Context, store string) (*log, error) {
 	return l, err
 }
 
-// walk follows the slices from the last to the first. raw is as it is in the hub.
+// walk follows the slices from the last to the first. raw is the slice as stored
+// in the hub.
 func (h *Hub) walk(ctx context.Context, key string, fn func(key string, head sliceHead, raw []byte) error) error {
 	for before := uint64(0); key != ""; {
 		head, _, raw, err := h.getSlice(ctx, key)
@@ -83,10 +84,10 @@ func (h *Hub) walk(ctx context.Context, key string, fn func(key string, head sli
 	return nil
 }
 
-// Fold passes every row of a store's log, oldest first, each once, after the whole
-// log was verified: that slices continue each other, every hash of the chain, and
-// that the last row is that of the head. Commits that were taken back are marked.
-// Errors: [NotFound], [Damaged], [Unreachable], that of each.
+// Fold passes every row of a store's log to each, once, oldest first, after it
+// verified the whole log: that slices continue each other, every hash of the
+// chain, and that the last row is that of the head. Commits that were rolled back
+// are marked. Errors: [NotFound], [Damaged], [Unreachable], that of each.
 func (h *Hub) Fold(ctx context.Context, store string, each func(Row) error) (Head, error) {
 	l, err := h.log(ctx, store)
 	if err != nil {
@@ -107,7 +108,7 @@ func (h *Hub) Fold(ctx context.Context, store string, each func(Row) error) (Hea
 	return l.head, err
 }
 
-// read verifies the rows and passes them.
+// read verifies the rows and passes them to each.
 func (l *log) read(each func(*journal.Record) error) (aborted map[uint64]bool, err error) {
 	s := journal.NewSlices()
 	damaged := func(key string, err error) error {
@@ -140,9 +141,9 @@ func (l *log) read(each func(*journal.Record) error) (aborted map[uint64]bool, e
 	return aborted, nil
 }
 
-// FoldTask passes the rows that belong to a task, epoch by epoch: those that each
-// holder shipped while it had the lease. What a machine wrote after it lost the lease
-// is not among them.
+// FoldTask passes the rows that belong to a task to each, epoch by epoch: those that
+// each holder shipped while it had the lease. Rows that a machine wrote after it lost
+// the lease are not included.
 func (h *Hub) FoldTask(ctx context.Context, task string, each func(epoch uint64, row Row) error) (TaskHead, error) {
 	var head TaskHead
 	etag, err := h.getJSON(ctx, h.taskKey(task), &head)
@@ -208,20 +209,20 @@ type Verified struct {
 	Tasks   int   `json:"tasks"`
 	Rows    int64 `json:"rows"`
 	Objects int64 `json:"objects"`
-	Bytes   int64 `json:"bytes"` // of contents
-	// What is wrong: at most 1000.
+	Bytes   int64 `json:"bytes"` // of the contents
+	// The problems, at most 1000.
 	Problems []Problem `json:"problems"`
 }
 
-// Problem is one thing that is wrong in a hub.
+// Problem is one problem of a hub.
 type Problem struct {
 	Code string `json:"code"`
 	Key  string `json:"key"`
 	Text string `json:"text"`
 }
 
-// Verify reads everything that heads lead to: the logs of all stores, and the
-// objects that these and the manifests of all tasks name. It goes on after a problem.
+// Verify reads everything that heads lead to: the logs of all stores, and the objects
+// that these and the manifests of all tasks name. It continues after a problem.
 // Errors: [Unreachable], [Unusable], [Locked].
 func (h *Hub) Verify(ctx context.Context, progress func(what string, done, total int64)) (Verified, error) {
 	out := Verified{Problems: []Problem{}}
@@ -267,11 +268,12 @@ func (h *Hub) Verify(ctx context.Context, progress func(what string, done, total
 type verifier struct {
 	h        *Hub
 	out      *Verified
-	packs    map[string]map[string]bool // their contents; nil for objects and what is damaged
+	packs    map[string]map[string]bool // their contents; nil for objects and damaged packs
 	progress func(what string, done, total int64)
 }
 
-// note notes what is wrong, and returns what keeps the verifier from going on.
+// note records a problem. It returns errors that prevent the verifier from
+// continuing.
 func (v *verifier) note(err error) error {
 	var e *Error
 	if err == nil || !errors.As(err, &e) || e.Code != Damaged && e.Code != NotFound {

@@ -11,11 +11,11 @@ import (
 // five requests a slice, a thousand commits take at most 20.
 const followRows = 500
 
-// Follow ships whenever 500 rows wait, or some wait and every has passed, until ctx
-// ends. With a request it publishes instead each time something was shipped, and
-// renews the lease while nothing is. each, when set, is called after every shipment, also
-// one that failed: an unreachable hub is tried again. It returns nil when ctx ends,
-// else [Forked], [Fenced] or [Leased], which waiting does not change.
+// Follow ships when 500 rows wait, or when fewer wait and every has passed, until ctx
+// ends. With a publish request it publishes instead each time something was shipped, and
+// renews the lease while nothing is. each, if set, is called after every shipment,
+// including failed ones: an unreachable hub is tried again. Follow returns nil when ctx
+// ends, otherwise [Forked], [Fenced] or [Leased], which waiting does not resolve.
 func (s *Shipper) Follow(ctx context.Context, every time.Duration, publish *PublishRequest, each func(Shipped, error)) error {
 	tick := time.NewTicker(min(every, time.Second))
 	defer tick.Stop()
@@ -47,8 +47,8 @@ func (s *Shipper) Follow(ctx context.Context, every time.Duration, publish *Publ
 	}
 }
 
-// due reports whether it is time to ship: when enough rows wait, or some have waited
-// for long enough. After a failure it is not before the interval has passed.
+// due reports whether it is time to ship: enough rows wait, or some have waited long
+// enough. After a failure it is not before the interval has passed.
 func due(waiting uint64, idle, every time.Duration, first, renew bool, tried error) bool {
 	if tried != nil {
 		return idle >= every
@@ -56,7 +56,7 @@ func due(waiting uint64, idle, every time.Duration, first, renew bool, tried err
 	return first || renew || waiting >= followRows || waiting > 0 && idle >= every
 }
 
-// Waiting is how many rows are not in the hub yet.
+// Waiting returns the number of rows that are not in the hub yet.
 func (s *Shipper) Waiting(ctx context.Context) (uint64, error) {
 	st, err := loadState(s.Store)
 	if err != nil {
@@ -66,17 +66,18 @@ func (s *Shipper) Waiting(ctx context.Context) (uint64, error) {
 	return r.NextSeq - min(st.Seq, r.NextSeq), err
 }
 
-// Local is where a store stands, as far as its own state says.
+// Local is the shipping state of a store, as recorded in its own state
+// directory.
 type Local struct {
 	Store       string `json:"store"`
 	Incarnation string `json:"incarnation"`
-	// The newest row that is in the hub, when it came there, and the rows that wait:
-	// at most 500 are counted.
+	// The newest row in the hub, when it was shipped, and the number of rows that wait,
+	// of which at most 500 are counted.
 	Seq     uint64 `json:"seq"`
 	At      string `json:"at,omitempty"`
 	Waiting uint64 `json:"waiting"`
-	// Contents that stayed here because of findings, and that were gone before they
-	// could be shipped.
+	// Contents that were withheld because of findings, and contents that were gone
+	// before they could be shipped.
 	Withheld   int64 `json:"withheld"`
 	NotShipped int64 `json:"not_shipped"`
 	// The task that the store works on, and the one that it has lost.
@@ -86,8 +87,8 @@ type Local struct {
 	Forked   bool   `json:"forked,omitempty"`
 }
 
-// Local reports where the store stands. It makes no request to the hub. The
-// identity is empty when the store was never shipped.
+// Local reports the shipping state of the store. It makes no request to the
+// hub. The identity is empty if the store was never shipped.
 func (s *Shipper) Local(ctx context.Context) (Local, error) {
 	st, err := loadState(s.Store)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestFollow: what is written reaches the hub without being asked for, an
-// unreachable hub is tried again, and the loss of the task ends it.
+// TestFollow: Follow ships writes by itself, tries an unreachable hub again,
+// and ends when the task is lost.
 func TestFollow(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
@@ -53,8 +53,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestDue: an object store that does not answer is asked once in an interval, however
-// many rows wait.
+// TestDue: an object store that does not answer gets one attempt per interval,
+// however many rows wait.
 func TestDue(t *testing.T) {
 	const every = time.Minute
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 
 const markKey = "gc/marked.json"
 
-// marked is what a collection found unreferenced.
+// marked lists what a collection found unreferenced.
 type marked struct {
 	At   string   `json:"at"`
 	Keys []string `json:"keys"`
@@ -24,22 +24,22 @@ type marked struct {
 // Collected reports what [Hub.GC] did.
 type Collected struct {
 	Referenced int64 `json:"referenced"`
-	// Objects and slices that no head leads to: how many there are, and how many
-	// of them were deleted because an earlier call had found them too.
+	// Objects and slices that no head leads to: how many exist, and how many of them
+	// were deleted because an earlier call had found them too.
 	Unreferenced int64 `json:"unreferenced"`
 	Deleted      int64 `json:"deleted"`
-	Bytes        int64 `json:"bytes"` // of what was deleted
+	Bytes        int64 `json:"bytes"` // deleted
 }
 
-// GC deletes what no head leads to: slices and objects of uploads that were given
-// up, packs of replaced manifests. It deletes what an earlier call, at least grace
-// ago, found unreferenced, and what still is; the first call only takes notes. An
-// upload that meets an object which is there takes it from the notes first, and
-// fails with [Unreachable] while it is being deleted. grace must be longer than any
-// upload: the slice or manifest that names an object has to follow within that time.
-// One GC at a time; one that died is finished by the next. Errors: [Damaged],
-// [Unreachable], also where an upload changed the notes meanwhile; nothing is deleted
-// then.
+// GC deletes slices and objects that no head leads to: those of abandoned uploads,
+// and packs of replaced manifests. It deletes those that an earlier call, at least
+// grace ago, found unreferenced and that still are; the first call only records them.
+// An upload that needs an existing object first removes it from that record, and
+// fails with [Unreachable] while the object is being deleted. grace must be longer
+// than any upload: the slice or manifest that names an object must follow within that
+// time. Only one GC may run at a time; one that died is completed by the next.
+// Errors: [Damaged], [Unreachable], also if an upload changed the record meanwhile;
+// nothing is deleted then.
 func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Collected, error) {
 	out := Collected{}
 	var before marked
@@ -81,7 +81,7 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 			return out, err
 		}
 	}
-	if now.Sub(at) < grace && len(before.Keys) > 0 { // the time of the first look counts
+	if now.Sub(at) < grace && len(before.Keys) > 0 { // the time of the first find counts
 		next.At = before.At
 		next.Keys = keep(before.Keys, next.Keys)
 	}
@@ -107,8 +107,8 @@ func (h *Hub) GC(ctx context.Context, now time.Time, grace time.Duration) (Colle
 	return out, nil
 }
 
-// reuse keeps objects that are there from being deleted by a collection that found
-// them unreferenced.
+// reuse prevents a collection that found existing objects unreferenced from
+// deleting them.
 func (h *Hub) reuse(ctx context.Context, keys ...string) error {
 	for range tries {
 		var m marked
@@ -132,7 +132,7 @@ func (h *Hub) reuse(ctx context.Context, keys ...string) error {
 	return failed(ctx, markKey, errLost)
 }
 
-// keep are the keys of both lists.
+// keep returns the keys that are in both lists.
 func keep(a, b []string) []string {
 	in, out := map[string]bool{}, []string{}
 	for _, key := range b {
@@ -146,7 +146,7 @@ func keep(a, b []string) []string {
 	return out
 }
 
-// referenced are the keys that heads lead to.
+// referenced returns the keys that heads lead to.
 func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	st, err := h.Status(ctx)
@@ -181,7 +181,8 @@ func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 	return used, nil
 }
 
-// markSlices marks slices, from one back to the first, and what they name.
+// markSlices marks slices, from the given one back to the first, and the
+// objects that they name.
 func (h *Hub) markSlices(ctx context.Context, key string, used map[string]bool) error {
 	return h.walk(ctx, key, func(key string, head sliceHead, _ []byte) error {
 		used[key] = true

@@ -1,20 +1,20 @@
-// Package hub carries the journal, the versions and the state of tasks of stores
-// on many machines to one object store, exactly once, and lets another machine
-// resume a task there with the same files. docs/hub.md describes it for operators.
+// Package hub ships the journal, the versions and the state of tasks of stores on many machines to
+// one object store, exactly once, and lets another machine resume a task with the same files.
+// docs/hub.md describes it for operators.
 //
-// The object store, with its conditional writes, is the only thing that machines
-// share (package object). Below it the hub has these keys:
+// The object store, with its conditional writes, is the only thing that machines share (package
+// object). In it the hub has these keys:
 //
-//	stores/<store>/<incarnation>/log/<first>-<last>.jsonl.zst  a slice: rows of the journal, to the letter
+//	stores/<store>/<incarnation>/log/<first>-<last>.jsonl.zst  a slice: journal rows, byte for byte
 //	stores/<store>/head.json      Head: how far the log of a store reaches, and its last slice
 //	objects/<aa>/<sha256>         contents, packs of small contents, manifests; compressed, named by the bytes
 //	tasks/<task>/head.json        TaskHead: lease, manifest, handoff, and the rows that belong to the task
 //	gc/marked.json                what the last GC found unreferenced
 //	keys/check.age                in an encrypted hub: which keys it has
 //
-// Slices and objects are only added, heads are compared and swapped. Each slice
-// names the one before, so that a reader follows the chain from the head and what
-// lies beside it, left by a crash or a copy of the store, does not count.
+// Slices and objects are only added; heads are compared and swapped. Each slice names the previous
+// one, so a reader follows the chain from the head. Slices outside the chain, left by a crash or a
+// copy of the store, are ignored.
 package hub
 
 import (
@@ -40,12 +40,12 @@ import (
 
 // The codes of an [Error].
 const (
-	// Forked: the log in the hub and the journal do not continue each other. A
-	// copy of the store has shipped, the store came back from a backup, or the hub
-	// did. Nothing was shipped; the store itself goes on working.
+	// Forked: the log in the hub and the journal do not continue each other. A copy of
+	// the store has shipped, or the store or the hub was restored from a backup.
+	// Nothing was shipped; the store itself remains usable.
 	Forked = "hub_forked"
-	// Fenced: another machine has taken the task over. Rows after that do not
-	// belong to it.
+	// Fenced: another machine has taken over the task. Rows after that do not belong to
+	// it.
 	Fenced = "hub_fenced"
 	// Leased: another machine works on the task.
 	Leased = "hub_leased"
@@ -54,22 +54,22 @@ const (
 	// NeedsBase: the bytes of some files are in git only; the directory must be a
 	// checkout of the commit that the hint names.
 	NeedsBase = "hub_needs_base"
-	// Damaged: an object is not what its name or its reader says.
+	// Damaged: an object does not match its name or cannot be decoded.
 	Damaged = "hub_damaged"
 	// Unreachable: the object store could not be read or written.
 	Unreachable = "hub_unreachable"
-	// Unusable: the object store lacks what the hub relies on, refuses the
-	// credentials, or is not named. Waiting does not change that.
+	// Unusable: the object store lacks what the hub relies on, refuses the credentials,
+	// or is not named. Waiting does not help.
 	Unusable = "hub_unusable"
-	// Locked: the hub is encrypted with other keys than those that were given, or
-	// is not encrypted.
+	// Locked: the hub is encrypted with keys other than those that were given, or is
+	// not encrypted although keys were given.
 	Locked = "hub_locked"
 )
 
-// Error is the error of this package, but for those of the store ([rw.Error]).
+// Error is the error type of this package. Errors of the store are [rw.Error].
 type Error struct {
 	Code string // one of the constants
-	Key  string // key in the hub, where it is about one
+	Key  string // key in the hub, if the error is about one
 	Hint string // what to do
 	Err  error
 }
@@ -111,7 +111,7 @@ type Head struct {
 	Version     int    `json:"version"`
 	Store       string `json:"store"`
 	Incarnation string `json:"incarnation"`
-	Label       string `json:"label,omitempty"` // what people call the store
+	Label       string `json:"label,omitempty"` // name of the store for people
 	Seq         uint64 `json:"seq"`             // the newest row
 	Chain       string `json:"chain"`           // its hash
 	Slice       string `json:"slice"`           // key of the slice that ends with it
@@ -124,7 +124,7 @@ type Withheld struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256,omitempty"`
 	Reason string `json:"reason"` // findings, ignored, too_large, not_kept, erased
-	// Families of what the gate found.
+	// Families of the gate's findings.
 	Kinds []string `json:"kinds,omitempty"`
 }
 
@@ -136,13 +136,13 @@ type sliceHead struct {
 	Incarnation string     `json:"incarnation"`
 	First       uint64     `json:"first"`
 	Last        uint64     `json:"last"`
-	Prev        string     `json:"prev,omitempty"` // key of the slice before
-	Task        string     `json:"task,omitempty"` // that the store worked on
+	Prev        string     `json:"prev,omitempty"` // key of the previous slice
+	Task        string     `json:"task,omitempty"` // task of the store
 	Epoch       uint64     `json:"epoch,omitempty"`
 	Packs       []string   `json:"packs,omitempty"`
 	Objects     []string   `json:"objects,omitempty"`
 	Withheld    []Withheld `json:"withheld,omitempty"`
-	NotShipped  []Withheld `json:"not_shipped,omitempty"` // bytes that were gone before they could be shipped
+	NotShipped  []Withheld `json:"not_shipped,omitempty"` // bytes that no longer existed when they were to be shipped
 }
 
 const (
@@ -162,7 +162,7 @@ func sliceKey(store, incarnation string, first, last uint64) string {
 	return fmt.Sprintf("stores/%s/%s/log/%020d-%020d.jsonl.zst", store, incarnation, first, last)
 }
 
-// objectKey is the key of what has a digest.
+// objectKey returns the key of the content with a digest.
 func (h *Hub) objectKey(sha string) string {
 	if h.keys != nil {
 		sha = h.keys.name("object", sha)
@@ -170,8 +170,8 @@ func (h *Hub) objectKey(sha string) string {
 	return "objects/" + sha[:min(2, len(sha))] + "/" + sha
 }
 
-// taskKey is the key of a task. An id that is no segment is replaced and carries a
-// piece of its hash, so that two tasks have two keys.
+// taskKey returns the key of a task. An id that is not a valid segment is replaced
+// and carries a part of its hash, so that two tasks have two keys.
 func (h *Hub) taskKey(task string) string {
 	if h.keys != nil {
 		return "tasks/" + h.keys.name("task", task) + "/head.json"
@@ -200,8 +200,8 @@ func newID() string { return strings.ToLower(rand.Text())[:16] }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// Codecs are safe for concurrent use. The fastest level is used: a slice of rows
-// becomes about a sixth, and the object store is slower than that.
+// Codecs are safe for concurrent use. The fastest level is used: it compresses a
+// slice of rows to about a sixth, and the object store is slower than that.
 var (
 	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
 	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxDecoded), zstd.WithDecoderConcurrency(1))
@@ -221,12 +221,12 @@ func unpack(key string, data []byte) ([]byte, error) {
 type Hub struct {
 	store    object.Store
 	keys     *Keys // nil: nothing is encrypted
-	requests int64 // that were made, for benchmarks
+	requests int64 // number of requests made, for benchmarks
 }
 
-// New uses an object store as a hub. With keys everything in it is encrypted; nil
-// is a hub that is not. An empty object store becomes either. Errors: [Locked] for a
-// hub with other keys, [Damaged], [Unreachable], [Unusable].
+// New uses an object store as a hub. With keys everything in it is encrypted; with
+// nil nothing is. An empty object store becomes either. Errors: [Locked] for a hub
+// with other keys, [Damaged], [Unreachable], [Unusable].
 func New(ctx context.Context, s object.Store, keys *Keys) (*Hub, error) {
 	h := &Hub{store: s, keys: keys}
 	return h, h.unlock(ctx)
@@ -246,7 +246,7 @@ func Open(ctx context.Context, url string, keys *Keys) (*Hub, error) {
 	return h, nil
 }
 
-// Close frees what the object store holds open.
+// Close closes the object store.
 func (h *Hub) Close() error {
 	if c, ok := h.store.(io.Closer); ok {
 		return c.Close()
@@ -254,7 +254,7 @@ func (h *Hub) Close() error {
 	return nil
 }
 
-// failed is the error of a request. It says what repairs it.
+// failed returns the error of a failed request, with a hint how to repair it.
 func failed(ctx context.Context, key string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -285,7 +285,7 @@ func failed(ctx context.Context, key string, err error) error {
 	return e
 }
 
-// get returns an object; ErrNotFound of package object stays that.
+// get returns an object. ErrNotFound of package object is returned unchanged.
 func (h *Hub) get(ctx context.Context, key string) (data []byte, etag string, err error) {
 	h.requests++
 	data, etag, err = h.store.Get(ctx, key)
@@ -299,7 +299,7 @@ func (h *Hub) get(ctx context.Context, key string) (data []byte, etag string, er
 	return data, etag, err
 }
 
-// getJSON reads a head. One that is absent has the etag "".
+// getJSON reads a head. The etag of an absent head is "".
 func (h *Hub) getJSON(ctx context.Context, key string, v any) (etag string, err error) {
 	data, etag, err := h.get(ctx, key)
 	if errors.Is(err, object.ErrNotFound) {
@@ -314,11 +314,11 @@ func (h *Hub) getJSON(ctx context.Context, key string, v any) (etag string, err 
 	return etag, nil
 }
 
-// tries is how often a head is read again that other machines change meanwhile.
-// Requests that fail are repeated by package object, within one allowance for each call.
+// tries is how often a head that other machines change is read again. Failed requests
+// are repeated by package object, within one allowance for each call.
 const tries = 5
 
-// put makes an object whose name says what it holds, unless it is there.
+// put creates an object whose name identifies its content, unless it exists.
 func (h *Hub) put(ctx context.Context, key string, data []byte) (made bool, err error) {
 	if data, err = h.keys.seal(data); err != nil {
 		return false, err
@@ -339,11 +339,11 @@ func (h *Hub) put(ctx context.Context, key string, data []byte) (made bool, err 
 	}
 }
 
-// errLost is returned by swap when the object is another one by now.
+// errLost is returned by swap if the object has changed.
 var errLost = errors.New("the object was changed meanwhile")
 
-// swap replaces a head. Where the outcome is not known it reads what is there: no
-// two contents of a head are equal.
+// swap replaces a head. If the outcome is not known, it reads the current
+// content: no two contents of a head are equal.
 func (h *Hub) swap(ctx context.Context, key, etag string, v any) (string, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -364,8 +364,7 @@ func (h *Hub) swap(ctx context.Context, key, etag string, v any) (string, error)
 		case !errors.Is(err, object.ErrUncertain) && !errors.Is(err, object.ErrChanged):
 			return "", failed(ctx, key, err)
 		}
-		// A request that was sent twice below this layer may have succeeded the
-		// first time.
+		// A request that a lower layer sent twice may have succeeded the first time.
 		have, now, gerr := h.get(within, key)
 		switch {
 		case gerr != nil && !errors.Is(gerr, object.ErrNotFound):
@@ -380,14 +379,14 @@ func (h *Hub) swap(ctx context.Context, key, etag string, v any) (string, error)
 	}
 }
 
-// putObject makes the object of some bytes and returns its name.
+// putObject stores some bytes as an object and returns its name.
 func (h *Hub) putObject(ctx context.Context, data []byte) (string, error) {
 	sha := hashOf(data)
 	return sha, h.putShared(ctx, h.objectKey(sha), pack(data))
 }
 
-// putShared is put for what another upload may have made before: a collection
-// will not delete it.
+// putShared is put for an object that another upload may have created before: a
+// collection will not delete it.
 func (h *Hub) putShared(ctx context.Context, key string, data []byte) error {
 	made, err := h.put(ctx, key, data)
 	if made || err != nil {
@@ -401,7 +400,7 @@ func (h *Hub) getObject(ctx context.Context, sha string) ([]byte, error) {
 	return h.objectAt(ctx, h.objectKey(sha))
 }
 
-// objectAt is getObject by key.
+// objectAt is like getObject, but takes the key.
 func (h *Hub) objectAt(ctx context.Context, key string) ([]byte, error) {
 	data, _, err := h.get(ctx, key)
 	if errors.Is(err, object.ErrNotFound) {
@@ -449,7 +448,7 @@ func (h *Hub) below(ctx context.Context, prefix string) (names []string, err err
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(list[0].Key, prefix), "/")
 		names = append(names, name)
-		after = prefix + name + "/~" // behind every key below it
+		after = prefix + name + "/~" // after every key below it
 	}
 }
 

@@ -56,7 +56,8 @@ func (m *machine) ship() Shipped {
 	return out
 }
 
-// tree is everything below a directory: kinds, modes, bytes, and targets of links.
+// tree returns everything below a directory: kinds, modes, bytes, and targets of
+// links.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -94,7 +95,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// journalOf are the rows of a store, as its own export has them.
+// journalOf returns the rows of a store, as its own export has them.
 func (m *machine) journalOf() string {
 	m.t.Helper()
 	var b bytes.Buffer
@@ -105,7 +106,8 @@ func (m *machine) journalOf() string {
 	return rows[:strings.LastIndex(strings.TrimSpace(rows), "\n")+1]
 }
 
-// inHub are the rows of a store as the hub has them, to the letter, verified.
+// inHub returns the rows of a store as the hub has them, byte for byte,
+// verified.
 func inHub(t *testing.T, h *Hub, store string) string {
 	t.Helper()
 	if _, err := h.Fold(t.Context(), store, nil); err != nil {
@@ -127,7 +129,7 @@ func inHub(t *testing.T, h *Hub, store string) string {
 	return all
 }
 
-// sound makes sure that the log of a machine in the hub is its journal, each row
+// sound checks that the log of a machine in the hub equals its journal, each row
 // once, and that the hub has no fault.
 func (m *machine) sound(store string) {
 	m.t.Helper()
@@ -140,7 +142,7 @@ func (m *machine) sound(store string) {
 	}
 }
 
-// contentsOf are the contents that a log in the hub has, by their hashes.
+// contentsOf returns the contents of a log in the hub, by their hashes.
 func contentsOf(t *testing.T, h *Hub, store string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -182,7 +184,7 @@ func openHub(t *testing.T) *Hub {
 // errDied is the error of every request of a machine that has died.
 var errDied = errors.New("the machine has died")
 
-// frail is an object store in memory that fails at one step, and a machine that
+// frail is an in-memory object store that fails at one step, and a machine that
 // dies there: before the step is done, after it, or while its outcome is unknown.
 type frail struct {
 	mu    sync.Mutex
@@ -201,7 +203,7 @@ var testKeys *Keys
 
 func (f *frail) hub() *Hub { return &Hub{store: f, keys: f.keys} }
 
-// step counts a step and says whether it is done and what the caller learns.
+// step counts a step, and decides whether it is done and what the caller gets.
 func (f *frail) step(do func() error) error {
 	f.count++
 	if f.dead {
@@ -221,7 +223,7 @@ func (f *frail) step(do func() error) error {
 	case "uncertain": // applied, and the answer is lost
 		do()
 		return object.ErrUncertain
-	case "dropped": // not applied, and nobody knows
+	case "dropped": // not applied, and the caller cannot know
 		return object.ErrUncertain
 	case "twice": // sent twice: the second one is answered
 		do()

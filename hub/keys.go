@@ -18,30 +18,30 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
-// Keys encrypts what a hub holds, and the names that say something about contents
-// and tasks. All machines of a hub have the same identities, since each reads what
-// the others wrote.
+// Keys encrypts the content of a hub, and the names that reveal something about
+// contents and tasks. All machines of a hub have the same identities, because each
+// reads what the others wrote.
 //
-// Every object is encrypted with age to the first identity and to the recipients.
-// All identities decrypt. The name of an object is the HMAC-SHA256 of its digest, and
-// that of a task the one of its name, under a key derived from the last identity. So
-// a new identity goes to the top, and the last one stays as long as the hub does.
+// Every object is encrypted with age to the first identity and to the recipients. All
+// identities decrypt. The name of an object is the HMAC-SHA256 of its digest, and the
+// name of a task that of its id, under a key derived from the last identity. So a new
+// identity is added at the top, and the last one is kept as long as the hub exists.
 type Keys struct {
 	identities []age.Identity
 	recipients []age.Recipient
 	names      []byte
 }
 
-// ErrKeys is returned for identities or recipients that are malformed. The text holds
-// none of them.
+// ErrKeys is returned for malformed identities or recipients. The text contains none
+// of them.
 var ErrKeys = errors.New("malformed keys")
 
-// ParseKeys reads identities in the format of age-keygen, one in a line; comments
-// begin with #. Only X25519 identities (AGE-SECRET-KEY-1…) are read, and recipients of
+// ParseKeys reads identities in the format of age-keygen, one per line; comments begin
+// with #. It accepts only X25519 identities (AGE-SECRET-KEY-1…), and recipients of
 // that kind (age1…), which can decrypt what is written, too. Errors: [ErrKeys].
 func ParseKeys(identities io.Reader, recipients ...string) (*Keys, error) {
 	list, err := age.ParseIdentities(io.LimitReader(identities, 1<<20))
-	if err != nil { // it may hold a part of a line
+	if err != nil { // the error may contain a part of a line
 		return nil, fmt.Errorf("%w: the file holds no age identities, or something else besides", ErrKeys)
 	}
 	k := &Keys{identities: list}
@@ -67,8 +67,8 @@ func ParseKeys(identities io.Reader, recipients ...string) (*Keys, error) {
 	return k, nil
 }
 
-// NewIdentity is the text of a file with a new identity, which [ParseKeys] reads, and
-// its recipient.
+// NewIdentity returns the text of a file with a new identity, which [ParseKeys]
+// reads, and its recipient.
 func NewIdentity(now time.Time) (file, recipient string, err error) {
 	x, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -78,14 +78,15 @@ func NewIdentity(now time.Time) (file, recipient string, err error) {
 	return fmt.Sprintf("# created: %s\n# public key: %s\n%s\n", now.UTC().Format(time.RFC3339), recipient, x), recipient, nil
 }
 
-// name is a keyed name, in hex.
+// name returns a keyed name, in hex.
 func (k *Keys) name(kind, text string) string {
 	m := hmac.New(sha256.New, k.names)
 	io.WriteString(m, kind+"\x00"+text)
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// seal encrypts what is about to be written; without keys it stays as it is.
+// seal encrypts data before it is written. Without keys it returns data
+// unchanged.
 func (k *Keys) seal(data []byte) ([]byte, error) {
 	if k == nil {
 		return data, nil
@@ -104,8 +105,8 @@ func (k *Keys) seal(data []byte) ([]byte, error) {
 
 var sealed = []byte("age-encryption.org/v1\n")
 
-// open decrypts what was read. Something that is not encrypted is refused where
-// there are keys.
+// open decrypts data that was read. If there are keys, data that is not
+// encrypted is refused.
 func (k *Keys) open(key string, data []byte) ([]byte, error) {
 	switch is := bytes.HasPrefix(data, sealed); {
 	case k == nil && !is:
@@ -133,7 +134,8 @@ func locked(key, what, hint string) error {
 	return &Error{Code: Locked, Key: key, Err: errors.New(what), Hint: hint}
 }
 
-// checkKey says that a hub is encrypted, and with which names.
+// checkKey is the key of the object that marks a hub as encrypted, with a name
+// to check the keys.
 const checkKey = "keys/check.age"
 
 type keyCheck struct {
@@ -144,8 +146,8 @@ type keyCheck struct {
 
 const keyFormat = "resilientwrite.hub-keys"
 
-// unlock makes sure that the keys are those of the hub. An empty hub becomes an
-// encrypted one where there are keys.
+// unlock checks that the keys are those of the hub. If there are keys, an empty
+// hub becomes encrypted.
 func (h *Hub) unlock(ctx context.Context) error {
 	for range 2 {
 		data, _, err := h.get(ctx, checkKey)
@@ -156,7 +158,7 @@ func (h *Hub) unlock(ctx context.Context) error {
 			if err := h.encrypt(ctx); err != nil {
 				return err
 			}
-			continue // another machine may have been faster
+			continue // another machine may have done it first
 		case err != nil:
 			return err
 		}
@@ -172,7 +174,7 @@ func (h *Hub) unlock(ctx context.Context) error {
 	return failed(ctx, checkKey, errLost)
 }
 
-// encrypt makes an empty hub an encrypted one.
+// encrypt makes an empty hub encrypted.
 func (h *Hub) encrypt(ctx context.Context) error {
 	for _, prefix := range []string{"objects/", "stores/", "tasks/"} {
 		h.requests++

@@ -33,7 +33,7 @@ func keysOf(t *testing.T, text string, recipients ...string) *Keys {
 	return k
 }
 
-// TestEncrypted runs what a hub promises on an encrypted one.
+// TestEncrypted checks the promises of a hub on an encrypted one.
 func TestEncrypted(t *testing.T) {
 	all := ways
 	testKeys, ways = keysOf(t, identity(t)), []string{"after"}
@@ -49,8 +49,8 @@ func TestEncrypted(t *testing.T) {
 	t.Run("collect", TestGC)
 }
 
-// found are the texts that names and bytes below a directory hold, also compressed
-// ones.
+// found returns the texts that occur in names and bytes below a directory, also in
+// compressed ones.
 func found(t *testing.T, dir string, texts map[string]string) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -80,9 +80,9 @@ func found(t *testing.T, dir string, texts map[string]string) map[string]bool {
 	return out
 }
 
-// TestStoreLearnsNothing: in an encrypted hub neither names nor bytes hold a content,
-// its digest, a path, a task, a label or a caller; in one that is not all of them are
-// there.
+// TestStoreLearnsNothing: in an encrypted hub neither names nor bytes contain a
+// content, its digest, a path, a task, a label or a caller. In one that is not
+// encrypted all of them are found.
 func TestStoreLearnsNothing(t *testing.T) {
 	small, big := "a sentence of the workspace", strings.Repeat("a large content ", 1<<15)
 	raw, err := hex.DecodeString(hashOf([]byte(small)))
@@ -184,9 +184,9 @@ func TestWrongKeys(t *testing.T) {
 	}
 }
 
-// TestRotation: with a new identity on top what is there stays readable, and names
-// stay the same. A machine with the old file cannot read what is new, reports it, and
-// loses nothing. A recipient besides can decrypt.
+// TestRotation: with a new identity at the top, existing objects stay readable, and
+// names stay the same. A machine with the old file cannot read new objects, reports
+// it, and loses nothing. An additional recipient can decrypt.
 func TestRotation(t *testing.T) {
 	f := newFrail()
 	old, new := identity(t), identity(t)
@@ -235,8 +235,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestForeignObjects: in an encrypted hub what is not encrypted does not count, and
-// what was changed is damaged.
+// TestForeignObjects: an encrypted hub ignores objects that are not encrypted, and
+// reports changed ones as damaged.
 func TestForeignObjects(t *testing.T) {
 	f := newFrail()
 	f.keys = keysOf(t, identity(t))

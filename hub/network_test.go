@@ -15,10 +15,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
 
-// TestBadNetwork: machines hand a task on through a bucket, over a
-// network that drops, delays, doubles, cuts and shuffles one of eight requests.
-// Whatever calls fail and are repeated, each log has every row once, and the task
-// has what its holders wrote, in order.
+// TestBadNetwork: machines hand a task on through a bucket, over a network that
+// drops, delays, duplicates, cuts and reorders one of eight requests. Whatever
+// calls fail and are repeated, each log has every row once, and the task has what
+// its holders wrote, in order.
 func TestBadNetwork(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "hub-test-id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", strings.Join([]string{"not", "a", "live", "key"}, "+/"))
@@ -78,8 +78,8 @@ func TestBadNetwork(t *testing.T) {
 	}
 }
 
-// TestListsOutOfOrder: lists whose entries come in another order, and twice, change
-// nothing that the hub finds, verifies, collects and erases.
+// TestListsOutOfOrder: lists whose entries come in another order, and twice, do not
+// change what the hub finds, verifies, collects and erases.
 func TestListsOutOfOrder(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "hub-test-id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", strings.Join([]string{"not", "a", "live", "key"}, "+/"))

@@ -7,8 +7,8 @@ import (
 	"errors"
 )
 
-// A pack holds small contents in one object: a line that lists them, then their
-// bytes, one after the other.
+// A pack holds small contents in one object: a line that lists them, followed
+// by their bytes.
 type packHead struct {
 	Format  string     `json:"format"`
 	Version int        `json:"version"`
@@ -20,21 +20,22 @@ type packItem struct {
 	Bytes  int    `json:"bytes"`
 }
 
-// packer uploads contents: small ones in packs, the others by themselves.
+// packer uploads contents: small ones in packs, each of the others as its own
+// object.
 type packer struct {
 	h     *Hub
 	items []packItem
 	data  []byte
 	wait  []func(pack string)
-	at    map[string]string // packs of what was added, "" for the one that is begun and for objects of their own
+	at    map[string]string // pack of each added content; "" for the open pack and for separate objects
 
 	packs   []string
 	objects []string
 	bytes   int64
 }
 
-// add takes a content. placed is called when its place is known, "" being an
-// object of its own.
+// add adds a content. placed is called when its place is known, with "" for a
+// separate object.
 func (p *packer) add(ctx context.Context, sha string, data []byte, placed func(pack string)) error {
 	if p.at == nil {
 		p.at = map[string]string{}
@@ -67,7 +68,7 @@ func (p *packer) add(ctx context.Context, sha string, data []byte, placed func(p
 	return nil
 }
 
-// flush uploads the pack that is begun.
+// flush uploads the open pack.
 func (p *packer) flush(ctx context.Context) error {
 	if len(p.items) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
 
-// network is a network namespace with a cable to this one.
+// network is a network namespace connected to this one by a virtual cable.
 type network struct {
 	t            *testing.T
 	name, cable  string
@@ -38,7 +38,7 @@ func newNetwork(t *testing.T) *network {
 	if err := n.ip("netns add " + n.name); err != nil {
 		t.Skip("NOT RUN: ", err)
 	}
-	t.Cleanup(func() { // the cable goes with its end
+	t.Cleanup(func() { // the cable is removed with its end
 		if err := n.ip("netns delete " + n.name); err != nil {
 			t.Error(err)
 		}
@@ -58,7 +58,7 @@ func newNetwork(t *testing.T) *network {
 	return n
 }
 
-// cut takes the cable out, or puts it in.
+// cut disconnects the cable, or connects it again.
 func (n *network) cut(out bool) {
 	n.t.Helper()
 	state := map[bool]string{true: "down", false: "up"}[out]
@@ -69,8 +69,8 @@ func (n *network) cut(out bool) {
 
 // TestPartition: the server and one agent are on the other side of a cable, which is cut
 // while an agent on this side ships rows, and while it only renews its lease. The agent
-// over there takes the task and publishes. When the cable is in again, what this side
-// had under way is refused.
+// on the other side takes the task and publishes. When the cable is connected again,
+// requests of this side that were in flight are refused.
 func TestPartition(t *testing.T) {
 	s3Environment(t)
 	if os.Getenv("RW_CI_FULL") != "1" {

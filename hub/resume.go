@@ -14,8 +14,8 @@ import (
 // ResumeRequest asks for a task to be continued in the workspace of the shipper.
 type ResumeRequest struct {
 	Task string
-	// Force takes a task whose lease has not expired. What its holder writes from
-	// then on is no part of the task.
+	// Force takes a task whose lease has not expired. What its holder writes from then
+	// on is not part of the task.
 	Force bool
 	// Caller is recorded with the commit.
 	Caller string
@@ -26,25 +26,25 @@ type Resumed struct {
 	Task  string    `json:"task"`
 	Epoch uint64    `json:"epoch"`
 	Until time.Time `json:"until"`
-	// The store that had the task before, and its newest row then.
+	// The store that held the task before, and its newest row at that time.
 	FromStore string `json:"from_store,omitempty"`
 	FromSeq   uint64 `json:"from_seq,omitempty"`
-	// Files of the task, and how many had to be written and deleted here.
+	// Number of files of the task, and of those that were written and deleted here.
 	Files   int `json:"files"`
 	Written int `json:"written"`
 	Deleted int `json:"deleted"`
-	// Directories that were made or removed, or that got another mode.
+	// Number of directories that were created or removed, or whose mode was changed.
 	Dirs int `json:"dirs"`
-	// Journal row of the commit that did; 0 when nothing differed.
+	// Journal row of the commit; 0 if nothing differed.
 	Seq  uint64 `json:"seq,omitempty"`
 	Base string `json:"base,omitempty"`
-	// Files of the other machine that are not here.
+	// Files of the other machine that are missing here.
 	Withheld []Withheld `json:"withheld"`
-	// The handoff, as it is here; nil when there is none.
+	// The handoff in this workspace; nil if there is none.
 	Handoff *HandoffFacts `json:"handoff,omitempty"`
 }
 
-// HandoffFacts is what a handoff says, and which files are not as it says.
+// HandoffFacts is the content of a handoff, and which files differ from it.
 type HandoffFacts struct {
 	Path      string            `json:"path"`
 	Status    string            `json:"status"`
@@ -54,16 +54,16 @@ type HandoffFacts struct {
 	Drift     []rw.HandoffDrift `json:"drift"`
 }
 
-// Resume takes the lease of a task and makes the workspace what the task's last
-// holder published, in one commit of the journal, which [rw.Store.Undo] takes back.
-// The workspace must be an empty directory, or a clean checkout of the base
-// commit if the manifest names one. Everything is verified before the commit. From
-// then on the rows of this store belong to the task.
+// Resume takes the lease of a task and makes the workspace equal to what the task's
+// last holder published, in one commit of the journal, which [rw.Store.Undo] reverts.
+// The workspace must be an empty directory, or a clean checkout of the base commit if
+// the manifest names one. Everything is verified before the commit. From then on the
+// rows of this store belong to the task.
 //
-// A call that was interrupted anywhere is completed by the next one. Errors:
-// [NotFound] for a task that the hub does not know or that nothing was published
-// for, [Leased] while another machine holds it, [NeedsBase], [Damaged], [Unreachable],
-// those of [rw.Admin.Materialize]. After an error that is not [Leased] or [NotFound]
+// If a call was interrupted at any point, the next one completes it. Errors:
+// [NotFound] for a task that the hub does not know or for which nothing was published,
+// [Leased] while another machine holds it, [NeedsBase], [Damaged], [Unreachable],
+// those of [rw.Admin.Materialize]. After an error other than [Leased] or [NotFound]
 // the lease may be held; calling again continues.
 func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
 	out := Resumed{Task: r.Task, Withheld: []Withheld{}}

@@ -18,16 +18,17 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Shipper carries one store to a hub. Of several shippers of a store, in whatever
-// process, one works at a time. It is not safe for concurrent use.
+// Shipper ships one store to a hub. Of several shippers of a store, in any
+// process, only one works at a time. It is not safe for concurrent use.
 type Shipper struct {
 	Hub   *Hub
 	Store *rw.Store
-	// Label is what people call the store; it need not be unique.
+	// Label is the name of the store for people; it need not be unique.
 	Label string
 	// Lease is how long a task is held without being renewed. Default: 15 minutes.
 	Lease time.Duration
-	// Progress, when set, is called during long work: what is done, how much, of how much.
+	// Progress, if set, is called during long work: with the kind of work, the amount
+	// done, and the total.
 	Progress func(what string, done, total int64)
 
 	// now, save and most are replaced by tests.
@@ -35,35 +36,37 @@ type Shipper struct {
 	most uint64 // rows of a slice; 0: sliceRows
 	save func(*state) error
 
-	etag string          // of the head, as far as it is known
-	seen map[string]bool // contents that this process has shipped
+	etag string          // of the head, if known
+	seen map[string]bool // contents shipped by this process
 
 	old     *oldObjects       // while the log is rewritten
 	bad     func([]byte) bool // contents that are being erased
 	removed int               // objects that were deleted for an erasure
-	anew    []string          // tasks whose manifest was rewritten for it
+	anew    []string          // tasks whose manifest was rewritten for an erasure
 }
 
-// Shipped reports what a call of [Shipper.Ship] did, and where the store stands.
+// Shipped reports what a call of [Shipper.Ship] did, and the resulting state.
 type Shipped struct {
 	Store       string `json:"store"`
 	Incarnation string `json:"incarnation"`
-	// Rows, slices and contents that were shipped, and the size of these in bytes.
+	// Number of rows, slices and contents that were shipped, and the size of the
+	// contents in bytes.
 	Rows     int64 `json:"rows"`
 	Slices   int   `json:"slices"`
 	Contents int   `json:"contents"`
 	Bytes    int64 `json:"bytes"`
 	// The newest row that is in the hub.
 	Seq uint64 `json:"seq"`
-	// Contents of this call that did not leave the machine, at most 1000.
+	// Contents of this call that were withheld, at most 1000.
 	Withheld []Withheld `json:"withheld"`
-	// Contents of this call that were gone before they could be shipped, at most 1000.
+	// Contents of this call that no longer existed when they were to be shipped, at
+	// most 1000.
 	NotShipped []Withheld `json:"not_shipped"`
-	// The task that another machine has taken over meanwhile.
+	// The task, if another machine has taken it over.
 	LostTask string `json:"lost_task,omitempty"`
 	// What was published for the task.
 	Published *Published `json:"published,omitempty"`
-	// Requests that were made to the object store.
+	// Number of requests to the object store.
 	Requests int64 `json:"requests"`
 }
 
@@ -94,13 +97,13 @@ func (s *Shipper) progress(what string, done, total int64) {
 	}
 }
 
-// Ship carries every row that is on stable storage to the hub, and the contents
-// that these rows refer to. A call that was interrupted anywhere is completed by the
-// next one; each row is in the hub once. Calls on the store do not wait for it.
+// Ship ships every row that is on stable storage to the hub, and the contents that these
+// rows refer to. If a call was interrupted at any point, the next one completes it; each
+// row is in the hub once. Calls on the store do not wait for it.
 //
-// Contents in which the gate finds something, scratchpad, drafts, checkpoints and
-// chunks stay here. Errors: [Forked], [Fenced] when another machine has taken over the task
-// of this store (the rows were shipped, without the task), [Unreachable], those of
+// Contents in which the gate finds something, scratchpad, drafts, checkpoints and chunks
+// are not shipped. Errors: [Forked], [Fenced] if another machine has taken over the task of
+// this store (the rows were shipped, but not added to the task), [Unreachable], those of
 // the store. What was shipped before an error counts.
 func (s *Shipper) Ship(ctx context.Context) (Shipped, error) {
 	out := Shipped{Withheld: []Withheld{}, NotShipped: []Withheld{}}
@@ -137,8 +140,8 @@ func (s *Shipper) fenced(task string) error {
 	return &Error{Code: Fenced, Key: s.Hub.taskKey(task), Err: fmt.Errorf("another machine has taken over task %s", task), Hint: "stop working on it here; the rows are in the log of this store, and no part of the task; to take it back, resume it into an empty directory or a clean checkout"}
 }
 
-// meetHead compares the head in the hub with the state here. A head that is ahead
-// is ours when the journal has its row: the state was not saved in time.
+// meetHead compares the head in the hub with the local state. A head that is
+// ahead is ours if the journal has its row: the state was not saved in time.
 func (s *Shipper) meetHead(ctx context.Context, st *state) error {
 	var head Head
 	etag, err := s.Hub.getJSON(ctx, headKey(st.Store), &head)
@@ -203,7 +206,7 @@ func (s *Shipper) Restart(ctx context.Context) error {
 	return s.keep(&state{Store: newID(), Incarnation: newID()})
 }
 
-// chainAt is the hash of a row; "" when there is none.
+// chainAt returns the hash of a row, or "" if there is none.
 func (s *Shipper) chainAt(ctx context.Context, seq uint64) (string, error) {
 	x, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: io.Discard, After: seq - 1, Upto: seq, Same: true})
 	if err != nil || x.Last != seq {
@@ -212,8 +215,8 @@ func (s *Shipper) chainAt(ctx context.Context, seq uint64) (string, error) {
 	return x.Chain.String(), nil
 }
 
-// erasure is the newest erasure that the hub does not have yet; 0 when there is
-// none.
+// erasure returns the newest erasure that the hub does not have yet, or 0 if
+// there is none.
 func (s *Shipper) erasure(ctx context.Context, st *state) (newest uint64, err error) {
 	err = s.scanRows(ctx, st.Erased, func(rec *journal.Record) {
 		if rec.Note != nil && rec.Note.What == journal.NoteErased {
@@ -223,7 +226,7 @@ func (s *Shipper) erasure(ctx context.Context, st *state) (newest uint64, err er
 	return newest, err
 }
 
-// scanRows passes the rows after one.
+// scanRows passes the rows after a given one to each.
 func (s *Shipper) scanRows(ctx context.Context, after uint64, each func(*journal.Record)) error {
 	in, out := io.Pipe()
 	done := make(chan error, 1)
@@ -249,7 +252,7 @@ type body struct {
 	aborted map[uint64]bool
 }
 
-// limited is a buffer that refuses what is too much.
+// limited is a buffer that refuses to grow beyond a limit.
 type limited struct{ bytes.Buffer }
 
 var errFull = errors.New("too much for one slice")
@@ -261,8 +264,8 @@ func (b *limited) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// rows reads the rows of the next slice; nil when there are none. The bounds are
-// those that were fixed before, if there are any.
+// rows reads the rows of the next slice; nil if there are none. If bounds were
+// fixed by an earlier attempt, they are used.
 func (s *Shipper) rows(ctx context.Context, st *state) (*body, error) {
 	for n := cmp.Or(s.most, sliceRows); ; n /= 2 {
 		upto := st.Seq + n
@@ -299,8 +302,8 @@ func (s *Shipper) rows(ctx context.Context, st *state) (*body, error) {
 	}
 }
 
-// slice ships the next slice: contents, then rows, then the head. more is false
-// when there was none.
+// slice ships the next slice: contents, then rows, then the head. more is false if there
+// was none.
 //
 //	[ship.json: bounds]  objects…  log/first-last  head.json  [task head]  [ship.json: seq]
 func (s *Shipper) slice(ctx context.Context, st *state, out *Shipped) (more bool, err error) {
@@ -363,8 +366,9 @@ func (s *Shipper) slice(ctx context.Context, st *state, out *Shipped) (more bool
 	return true, nil
 }
 
-// putSlice makes the slice. One that is there must have the same rows, byte for
-// byte; its list of contents counts then, because these were uploaded before it.
+// putSlice creates the slice. An existing one must have the same rows, byte for
+// byte. Then its list of contents is used, because these were uploaded before
+// it.
 func (s *Shipper) putSlice(ctx context.Context, st *state, key string, head sliceHead, b *body) error {
 	line, err := json.Marshal(head)
 	if err != nil {
@@ -390,10 +394,10 @@ func (s *Shipper) putSlice(ctx context.Context, st *state, key string, head slic
 	return s.Hub.reuse(ctx, slices.Concat([]string{key}, s.Hub.objectKeys(there))...)
 }
 
-// errAgain ends a slice that must be begun again.
+// errAgain ends a slice that must be started again.
 var errAgain = errors.New("the log is rewritten")
 
-// getSlice reads a slice; raw is as it is in the hub.
+// getSlice reads a slice; raw is the slice as stored in the hub.
 func (h *Hub) getSlice(ctx context.Context, key string) (head sliceHead, rows, raw []byte, err error) {
 	raw, _, err = h.get(ctx, key)
 	if errors.Is(err, object.ErrNotFound) {
@@ -417,7 +421,7 @@ func parseSlice(key string, raw []byte) (head sliceHead, rows []byte, err error)
 	return head, rows, nil
 }
 
-// setHead moves the head on.
+// setHead advances the head.
 func (s *Shipper) setHead(ctx context.Context, st *state, head Head) error {
 	head.Version, head.Store, head.Incarnation, head.Label, head.At = version, st.Store, st.Incarnation, s.Label, stamp(s.clock())
 	if st.Old != "" || st.Erased > 0 {
@@ -442,7 +446,8 @@ type wanted struct {
 	git  string
 }
 
-// contents uploads what the rows of a slice refer to, and returns it.
+// contents uploads the contents that the rows of a slice refer to, and returns
+// them.
 func (s *Shipper) contents(ctx context.Context, b *body, head *sliceHead, out *Shipped) ([]wanted, error) {
 	list, err := s.wantedOf(ctx, b)
 	if err != nil {
@@ -477,7 +482,7 @@ func (s *Shipper) contents(ctx context.Context, b *body, head *sliceHead, out *S
 	return list, nil
 }
 
-// remember notes contents that a slice in the hub has.
+// remember records contents that a slice in the hub has.
 func (s *Shipper) remember(list []wanted) {
 	if s.seen == nil || len(s.seen) > maxSeen {
 		s.seen = map[string]bool{}
@@ -487,7 +492,8 @@ func (s *Shipper) remember(list []wanted) {
 	}
 }
 
-// content reads one content and decides whether it may leave; why is nil then.
+// content reads one content and decides whether it may leave. If so, why is
+// nil.
 func (s *Shipper) content(ctx context.Context, w wanted) (data []byte, why *Withheld, err error) {
 	sha, _ := rw.ParseDigest(w.sha)
 	data, err = s.Store.Admin().Content(ctx, rw.ContentRequest{Path: w.path, SHA256: sha, Bytes: w.size, Seq: w.seq, Git: w.git})
@@ -514,8 +520,9 @@ func (s *Shipper) content(ctx context.Context, w wanted) (data []byte, why *With
 	return data, nil, nil
 }
 
-// findings are the families of what the gate finds in a content, but for
-// information and placeholders. One that the scan cannot finish is withheld, too.
+// findings returns the families of the gate's findings in a content, except
+// information and placeholders. A content that the scan cannot finish is
+// withheld, too.
 func (s *Shipper) findings(ctx context.Context, path string, data []byte) (kinds []string, err error) {
 	if strings.HasPrefix(path, engine.StateDirName+"/") {
 		path = ""
@@ -538,9 +545,9 @@ func (s *Shipper) findings(ctx context.Context, path string, data []byte) (kinds
 	return kinds, nil
 }
 
-// wantedOf lists the contents of a slice, each once: what its commits wrote, and
-// what was there before where no earlier row has it. A version that a later one of
-// the slice begins with is left out.
+// wantedOf lists the contents of a slice, each once: those that its commits wrote,
+// and those that were replaced, unless an earlier row has them. A version that is
+// the beginning of a later one of the slice is left out.
 func (s *Shipper) wantedOf(ctx context.Context, b *body) (list []wanted, err error) {
 	type version struct {
 		path, sha string
@@ -596,8 +603,8 @@ func (s *Shipper) wantedOf(ctx context.Context, b *body) (list []wanted, err err
 	return list, nil
 }
 
-// wroteBefore reports whether the row that a mutation names as the one before it
-// wrote what was there: then its slice has the content.
+// wroteBefore reports whether the previous row that a mutation names wrote the
+// replaced content: then the slice of that row has it.
 func (s *Shipper) wroteBefore(ctx context.Context, rows map[uint64]*journal.Record, m *journal.Mutation) (bool, error) {
 	if m.PrevSeq == 0 {
 		return false, nil
@@ -614,7 +621,7 @@ func (s *Shipper) wroteBefore(ctx context.Context, rows map[uint64]*journal.Reco
 	return rec != nil && slices.ContainsFunc(rec.Muts, func(x journal.Mutation) bool { return x.SHA256 == m.PrevSHA256 }), nil
 }
 
-// newErasure reports whether rows tell of an erasure that the hub does not know.
+// newErasure reports whether rows record an erasure that the hub does not know.
 func newErasure(recs []*journal.Record, known uint64) bool {
 	return slices.ContainsFunc(recs, func(rec *journal.Record) bool {
 		return rec.Seq > known && rec.Note != nil && rec.Note.What == journal.NoteErased

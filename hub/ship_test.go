@@ -8,8 +8,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestShipOnce: every row is in the hub once and to the letter, whatever slices it
-// came in, with the contents that commits wrote and found.
+// TestShipOnce: every row is in the hub once and byte for byte, in whatever slice
+// it came, with the contents that commits wrote and replaced.
 func TestShipOnce(t *testing.T) {
 	h := openHub(t)
 	m := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
@@ -41,8 +41,8 @@ func TestShipOnce(t *testing.T) {
 // ways are how a step fails.
 var ways = []string{"before", "after", "uncertain", "dropped", "twice"}
 
-// dying has the shipper's machine die, or its requests fail, at the step n of a
-// run. The state is saved under the same count.
+// dying makes the shipper's machine die, or its requests fail, at step n of a
+// run. Saving the state counts as a step too.
 func (f *frail) dying(m *machine, n int, how string) {
 	f.count, f.die, f.how, f.dead = 0, n, how, false
 	m.Shipper = &Shipper{Hub: f.hub(), Store: m.Store, Label: m.Label}
@@ -50,7 +50,7 @@ func (f *frail) dying(m *machine, n int, how string) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.count+1 == f.die && f.how != "before" && f.how != "after" {
-			return st.save(m.Store) // a file is there or not
+			return st.save(m.Store) // a file exists or not
 		}
 		return f.step(func() error { return st.save(m.Store) })
 	}
@@ -65,9 +65,9 @@ func (f *frail) revive(m *machine) {
 // secret is a made-up credential.
 func secret() string { return "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36] }
 
-// TestShipSweep: the machine dies at every step of a shipment, on both sides of
-// the request, and requests fail in every way. The next shipment completes it: each
-// row is in the hub once, and all contents but those with findings.
+// TestShipSweep: the machine dies at every step of a shipment, before and after the
+// request, and requests fail in every way. The next shipment completes it: each row
+// is in the hub once, and all contents except those with findings.
 func TestShipSweep(t *testing.T) {
 	for _, how := range ways {
 		for n, ended := 1, false; !ended; n++ {
@@ -105,7 +105,8 @@ func TestShipSweep(t *testing.T) {
 	}
 }
 
-// slices is how many slices there are: the bounds of one that was interrupted stay.
+// slices returns the number of slices: the bounds of an interrupted one do not
+// change.
 func (f *frail) slices() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,8 +136,8 @@ func (f *frail) holds(text string) bool {
 	return false
 }
 
-// TestWithheldAndLost: a hub that cannot be reached keeps no write, and what has
-// findings stays and is listed.
+// TestWithheldAndLost: an unreachable hub prevents no write, and contents with
+// findings are not shipped and are listed.
 func TestWithheldAndLost(t *testing.T) {
 	f := newFrail()
 	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "w"))
@@ -153,8 +154,8 @@ func TestWithheldAndLost(t *testing.T) {
 	}
 }
 
-// TestForked: a copy of a store that ships as well is found, on whichever side,
-// and both go on working. Restart makes it a store of its own.
+// TestForked: a copy of a store that ships as well is detected, on whichever
+// side, and both stores remain usable. Restart makes it a separate store.
 func TestForked(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
@@ -191,8 +192,8 @@ func TestForked(t *testing.T) {
 	a.sound(store)
 }
 
-// TestSlicesAreCompared: a slice that another shipper made of other rows is not
-// taken for ours.
+// TestSlicesAreCompared: a slice that another shipper made from other rows is
+// not mistaken for ours.
 func TestSlicesAreCompared(t *testing.T) {
 	f := newFrail()
 	m := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))

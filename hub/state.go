@@ -6,10 +6,10 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// state is what a shipper keeps in the state directory of its store. It is saved
-// before the first request that relies on it.
+// state is what a shipper stores in the state directory of its store. It is
+// saved before the first request that relies on it.
 type state struct {
-	Seq         uint64 `json:"seq"`             // up to here every row is in the hub
+	Seq         uint64 `json:"seq"`             // every row up to this one is in the hub
 	Chain       string `json:"chain,omitempty"` // hash of that row
 	Store       string `json:"store"`
 	Incarnation string `json:"incarnation"`
@@ -23,7 +23,8 @@ type state struct {
 	Epoch uint64 `json:"epoch,omitempty"`
 	// The task that another machine has taken over.
 	LostTask string `json:"lost_task,omitempty"`
-	// Contents that did not leave, and that were gone before they could.
+	// Contents that were withheld, and that no longer existed when they were to be
+	// shipped.
 	Withheld   int64 `json:"withheld,omitempty"`
 	NotShipped int64 `json:"not_shipped,omitempty"`
 	Forked     bool  `json:"forked,omitempty"`
@@ -37,13 +38,13 @@ type state struct {
 	Hold     uint64 `json:"hold,omitempty"`
 }
 
-// span is rows by number, both included.
+// span is a range of rows, both ends included.
 type span struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
 }
 
-// loadState reads the state; a store that has none gets an identity.
+// loadState reads the state. A store without one gets an identity.
 func loadState(s *rw.Store) (*state, error) {
 	data, err := s.Admin().ShipState()
 	if err != nil {

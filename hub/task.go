@@ -15,7 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
 )
 
-// TaskHead is what tasks/<task>/head.json holds. Every change of it is a
+// TaskHead is the content of tasks/<task>/head.json. It is changed only by
 // compare-and-swap, and the epoch of the lease is the fencing number: a machine
 // that does not hold the current one can change nothing.
 type TaskHead struct {
@@ -23,14 +23,14 @@ type TaskHead struct {
 	Task     string      `json:"task"`
 	Lease    Lease       `json:"lease"`
 	Manifest string      `json:"manifest,omitempty"` // object of the newest Manifest
-	Base     string      `json:"base,omitempty"`     // commit that the manifest rests on
+	Base     string      `json:"base,omitempty"`     // commit that the manifest is based on
 	Handoff  *HandoffRef `json:"handoff,omitempty"`
 	Epochs   []Epoch     `json:"epochs"` // oldest first
 	At       string      `json:"at"`
 	Nonce    string      `json:"nonce"` // no two contents are equal
 }
 
-// Lease says which machine works on a task.
+// Lease records which machine works on a task.
 type Lease struct {
 	Holder string    `json:"holder"` // store
 	Label  string    `json:"label,omitempty"`
@@ -38,7 +38,8 @@ type Lease struct {
 	Until  time.Time `json:"until"`
 }
 
-// Epoch is the rows that one holder added to a task: those after From, up to Seq.
+// Epoch is the range of rows that one holder added to a task: those after From,
+// up to Seq.
 type Epoch struct {
 	Epoch uint64 `json:"epoch"`
 	Store string `json:"store"`
@@ -46,7 +47,7 @@ type Epoch struct {
 	Seq   uint64 `json:"seq"`
 }
 
-// HandoffRef is the handoff of a task: a signal for people and other agents.
+// HandoffRef is the handoff of a task, for people and other agents.
 type HandoffRef struct {
 	Path     string `json:"path"`
 	SHA256   string `json:"sha256,omitempty"` // object; empty when it was withheld
@@ -61,18 +62,18 @@ type Manifest struct {
 	Version int    `json:"version"`
 	Task    string `json:"task"`
 	Store   string `json:"store"`
-	Seq     uint64 `json:"seq"` // newest row of the store then
+	Seq     uint64 `json:"seq"` // newest row of the store at that time
 	At      string `json:"at"`
 	Base    string `json:"base,omitempty"`
-	// The files, in an order that has those of one pack together.
+	// The files, ordered so that those of one pack are adjacent.
 	Files []ManifestFile `json:"files"`
 	// The directories, empty ones too.
 	Dirs     []rw.TreeDir `json:"dirs"`
 	Withheld []Withheld   `json:"withheld"`
 }
 
-// ManifestFile is a file of a manifest and where its bytes are: in a pack, an
-// object of their own, or, if neither is said, in the base commit only.
+// ManifestFile is a file of a manifest and the place of its bytes: in a pack,
+// in a separate object, or, if neither is given, only in the base commit.
 type ManifestFile struct {
 	rw.TreeFile
 	Pack   string `json:"pack,omitempty"`
@@ -85,12 +86,12 @@ type Published struct {
 	Epoch    uint64    `json:"epoch"`
 	Until    time.Time `json:"until"`
 	Manifest string    `json:"manifest"`
-	// Files of the workspace, those whose bytes only the base commit has, and those
-	// that had to be uploaded.
+	// Number of files of the workspace, of those whose bytes only the base commit has,
+	// and of those that had to be uploaded.
 	Files    int `json:"files"`
 	FromBase int `json:"from_base"`
 	Uploaded int `json:"uploaded"`
-	// Commit that a resume needs for the files that only it has.
+	// Commit that a resume needs for the files whose bytes only the commit has.
 	Base     string      `json:"base,omitempty"`
 	Withheld []Withheld  `json:"withheld"`
 	Handoff  *HandoffRef `json:"handoff,omitempty"`
@@ -102,30 +103,30 @@ type PublishRequest struct {
 	Task string
 	// Root is the directory of the workspace.
 	Root string
-	// WithBase uploads also bytes that git has, so that a resume needs no checkout.
+	// WithBase also uploads bytes that git has, so that a resume needs no checkout.
 	WithBase bool
-	// Path of the handoff. Default: HANDOFF.md; one that is absent is left out.
+	// Path of the handoff. Default: HANDOFF.md. An absent file is left out.
 	Handoff string
 }
 
 const (
 	defaultLease = 15 * time.Minute
-	maxPacks     = 32 // that a manifest refers to; then everything is packed again
+	maxPacks     = 32 // that a manifest refers to; beyond that, everything is packed again
 )
 
 func (s *Shipper) until() time.Time {
 	return s.clock().Add(cmp.Or(s.Lease, defaultLease)).UTC().Truncate(time.Second)
 }
 
-// Publish ships, records a snapshot of the workspace, and makes it, with the
-// handoff, the state of the task in the hub. A task that the hub does not know begins, with a
-// lease of this store. Contents that the hub has are not uploaded again. Files that
-// git ignores, files with findings and files whose bytes are not kept stay here and are
+// Publish ships, records a snapshot of the workspace, and makes it, with the handoff, the
+// state of the task in the hub. If the hub does not know the task, it is created, with the
+// lease of this store. Contents that the hub has are not uploaded again. Files that git
+// ignores, files with findings and files whose bytes are not kept are not uploaded and are
 // listed.
 //
-// Errors: [Leased] for a task of another store, whether its lease has expired or
-// not: resume it first. [Fenced] when another machine has taken the task over.
-// Otherwise those of [Shipper.Ship] and of the store.
+// Errors: [Leased] for a task of another store, whether its lease has expired or not: resume
+// it first. [Fenced] if another machine has taken the task over. Otherwise those of
+// [Shipper.Ship] and of the store.
 func (s *Shipper) Publish(ctx context.Context, r PublishRequest) (Shipped, error) {
 	out := Shipped{Withheld: []Withheld{}, NotShipped: []Withheld{}}
 	release, err := s.Store.Admin().HoldShipping(ctx)
@@ -182,7 +183,7 @@ func (s *Shipper) publish(ctx context.Context, r PublishRequest, out *Shipped) (
 }
 
 // begin makes the task that of the store, if the hub does not know it or the
-// store has it.
+// store already holds it.
 func (s *Shipper) begin(ctx context.Context, st *state, task string) error {
 	if st.Task == task {
 		_, _, err := s.held(ctx, st)
@@ -206,8 +207,8 @@ func (s *Shipper) begin(ctx context.Context, st *state, task string) error {
 }
 
 // take makes this store the holder of a task, under the next epoch. The state,
-// which names the holder, is durable before the request, and another holder can
-// only be ahead of it.
+// which names the holder, is durable before the request, so another holder can
+// only have a higher epoch.
 func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag string) (TaskHead, error) {
 	if err := s.keep(st); err != nil {
 		return head, err
@@ -218,7 +219,7 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 	}
 	head.Lease = Lease{Holder: st.Store, Label: s.Label, Epoch: head.Lease.Epoch + 1, Until: s.until()}
 	from := facts.HeadSeq
-	if etag == "" { // what waits to be shipped belongs to the task that begins
+	if etag == "" { // rows that wait to be shipped belong to the new task
 		from = st.Seq
 	}
 	head.Epochs = append(head.Epochs, Epoch{Epoch: head.Lease.Epoch, Store: st.Store, From: from, Seq: from})
@@ -256,7 +257,7 @@ func (s *Shipper) held(ctx context.Context, st *state) (TaskHead, string, error)
 	return head, etag, err
 }
 
-// lose notes that another machine has taken the task over.
+// lose records that another machine has taken the task over.
 func (s *Shipper) lose(st *state) error {
 	st.LostTask, st.Task, st.Epoch = st.Task, "", 0
 	if err := s.keep(st); err != nil {
@@ -265,8 +266,8 @@ func (s *Shipper) lose(st *state) error {
 	return s.fenced(st.LostTask)
 }
 
-// advance makes the rows up to seq part of the task, and renews the lease. A store
-// that has lost the task goes on without it; the caller reports it.
+// advance adds the rows up to seq to the task, and renews the lease. A store that
+// has lost the task continues without it; the caller reports the loss.
 func (s *Shipper) advance(ctx context.Context, st *state, seq uint64) error {
 	for range tries {
 		if st.Task == "" {
@@ -289,8 +290,8 @@ func (s *Shipper) advance(ctx context.Context, st *state, seq uint64) error {
 	return failed(ctx, s.Hub.taskKey(st.Task), errLost)
 }
 
-// manifest uploads the files of a snapshot and their list, and makes it that of
-// the task.
+// manifest uploads the files of a snapshot and their list, and makes the list
+// the manifest of the task.
 func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, snap rw.Snapshot, head *TaskHead) (*Published, error) {
 	tree, err := s.Store.Admin().SnapshotTree(ctx, snap.ID)
 	if err != nil {
@@ -307,7 +308,7 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 	}
 	pub := &Published{Task: r.Task, Withheld: []Withheld{}}
 	p := &packer{h: s.Hub}
-	m.Files = make([]ManifestFile, 0, len(tree.Files)) // what is placed later keeps its address
+	m.Files = make([]ManifestFile, 0, len(tree.Files)) // a file that is placed later must keep its address
 	for i, f := range tree.Files {
 		if i%256 == 255 {
 			s.progress("files", int64(i+1), int64(len(tree.Files)))
@@ -335,8 +336,8 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 	return pub, nil
 }
 
-// manifestFile decides where the bytes of one file are, and uploads them if the
-// hub does not have them.
+// manifestFile decides where the bytes of one file are stored, and uploads them
+// if the hub does not have them.
 func (s *Shipper) manifestFile(ctx context.Context, f rw.TreeFile, m *Manifest, p *packer, was places, base map[string]string, pub *Published) error {
 	sha := f.SHA256.String()
 	withhold := func(reason string, kinds ...string) {
@@ -376,7 +377,7 @@ func (s *Shipper) manifestFile(ctx context.Context, f rw.TreeFile, m *Manifest, 
 	return p.add(ctx, sha, data, func(pack string) { at.Pack, at.Object = pack, pack == "" })
 }
 
-// places is where the hub has the contents of an earlier manifest.
+// places records where the hub has the contents of an earlier manifest.
 type places struct {
 	files    map[string]ManifestFile // by hash
 	withheld map[string]Withheld
@@ -438,10 +439,10 @@ func baseObjects(ctx context.Context, root, commit string) map[string]string {
 	return list
 }
 
-// handoff uploads the handoff; nil when there is none.
+// handoff uploads the handoff. It returns nil if there is none.
 func (s *Shipper) handoff(ctx context.Context, path string) (*HandoffRef, error) {
 	h, err := s.Store.HandoffRead(ctx, rw.HandoffReadRequest{Path: path, Optional: true})
-	if err != nil || h.HandoffPath == "" { // one that cannot be read travels as a file
+	if err != nil || h.HandoffPath == "" { // a handoff that cannot be parsed is shipped as a file
 		return nil, ctx.Err()
 	}
 	ref := &HandoffRef{Path: h.HandoffPath, Status: string(h.Envelope.Status), Agent: h.Envelope.Agent}

@@ -34,8 +34,8 @@ func (m *machine) publish(r PublishRequest) *Published {
 	return out.Published
 }
 
-// acknowledged are the commits of a task in the hub: the file and hash of each
-// row that was not taken back.
+// acknowledged returns the commits of a task in the hub: the file and hash of
+// each row that was not rolled back.
 func acknowledged(t *testing.T, h *Hub, task string) (rows []string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -58,7 +58,7 @@ func acknowledged(t *testing.T, h *Hub, task string) (rows []string) {
 	return rows
 }
 
-// handoff leaves a handoff for a task.
+// handoff writes a handoff for a task.
 func (m *machine) handoff(task string) {
 	m.t.Helper()
 	_, err := m.Store.HandoffWrite(m.t.Context(), rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
@@ -69,10 +69,10 @@ func (m *machine) handoff(task string) {
 	}
 }
 
-// TestResumeSweep: the machine that publishes dies at every step, and then the one
-// that resumes; calls that follow complete both. The resumed files are the same, byte
-// for byte, what the first machine wrote is in the task once, and what it writes after it
-// lost the lease is not.
+// TestResumeSweep: the machine that publishes dies at every step, and then the one that
+// resumes; later calls complete both. The resumed files are the same, byte for byte. What
+// the first machine wrote is in the task once, and what it writes after it lost the lease
+// is not.
 func TestResumeSweep(t *testing.T) {
 	for _, how := range ways {
 		for n, ended := 1, 0; ended < 2; n++ {
@@ -144,7 +144,7 @@ func TestResumeSweep(t *testing.T) {
 }
 
 // TestResumeOnBase: bytes that git has are not uploaded; a resume needs a clean
-// checkout of the base commit, and names it. With base it needs none.
+// checkout of the base commit, and names it. With WithBase it needs none.
 func TestResumeOnBase(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
@@ -211,7 +211,7 @@ func TestResumeOnBase(t *testing.T) {
 }
 
 // TestPublishUploadsWhatIsNew: contents that the hub has are not uploaded again,
-// and many small packs become few.
+// and many small packs are merged into few.
 func TestPublishUploadsWhatIsNew(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
@@ -245,8 +245,8 @@ func TestPublishUploadsWhatIsNew(t *testing.T) {
 	a.sound(a.ship().Store)
 }
 
-// TestOneTakesTheTask: of many machines that resume a task at the same moment one
-// has it, with every file; the others learn who.
+// TestOneTakesTheTask: of many machines that resume a task at the same moment
+// exactly one gets it, with every file; the others learn which one.
 func TestOneTakesTheTask(t *testing.T) {
 	h := openHub(t)
 	a := openMachine(t, h, filepath.Join(t.TempDir(), "a"))
@@ -279,7 +279,7 @@ func TestOneTakesTheTask(t *testing.T) {
 	}
 }
 
-// TestTaskKeys: every task has a key of its own, whatever its name.
+// TestTaskKeys: every task has its own key, whatever its name.
 func TestTaskKeys(t *testing.T) {
 	keys := map[string]string{}
 	for _, task := range []string{"a", "A", "a.b", "a_b", "a/b", "ä", strings.Repeat("x", 200), strings.Repeat("x", 201), ".", "..", "-"} {

@@ -19,18 +19,18 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// operator is who writes where --caller does not say.
+// operator is the caller if --caller is not given.
 const operator = "operator"
 
 // app is one run of the command.
 type app struct {
 	args []string
 	env  func(string) string
-	in   io.Reader // to ask what it is; it is read as stdin
+	in   io.Reader // to find out its kind; it is read through stdin
 	out  *output
 	errs io.Writer // terminal check and progress bar; messages go to messages()
 
-	stdin io.Reader // what in holds, until Ctrl-C
+	stdin io.Reader // content of in, until Ctrl-C
 
 	set     settings
 	json    bool
@@ -39,22 +39,22 @@ type app struct {
 
 	resultOut string
 	resultFD  descriptor
-	results   *resultPlaces // nil until they were tried
+	results   *resultPlaces // nil until they were checked
 	progress  *progressLog
 	progFD    descriptor
-	wipeBar   func() // removes the progress bar; nil when there is none
+	wipeBar   func() // removes the progress bar; nil if there is none
 
 	command string // what is being run, for the result
 	done    outcome
 
-	streams bool    // standard output is that of a command, unless json is set
+	streams bool    // standard output belongs to a command that is run, unless json is set
 	failing rw.Code // of every error; 0: its own
 }
 
-// outcome is how a run ended: the reply, if there is one, and the code.
+// outcome is the result of a run: the reply, if there is one, and the code.
 type outcome struct {
 	code  rw.Code
-	reply json.RawMessage // what an MCP client would have got
+	reply json.RawMessage // reply that an MCP client would have received
 }
 
 // misuse is an error of the command line: code 2.
@@ -69,11 +69,11 @@ func (*declined) Error() string { return "nothing was changed, because it was no
 
 // operate runs a subcommand other than serve.
 func operate(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
-	log.SetOutput(io.Discard) // what libraries print may hold content
+	log.SetOutput(io.Discard) // libraries may print content
 	a := &app{args: args, env: env, in: in, out: &output{w: out}, errs: errs}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer atEnd(stop)
-	context.AfterFunc(ctx, stop) // who asks twice does not want to wait
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	a.out.ctx = ctx
 	a.stdin = &interruptible{ctx: ctx, src: in}
 	ignoreSizeSignal()
@@ -84,8 +84,8 @@ func operate(args []string, env func(string) string, in io.Reader, out, errs io.
 	return a.end(root.ExecuteContext(ctx))
 }
 
-// early finds the value of a flag before the flags are read: it holds also when
-// another flag is wrong.
+// early finds the value of a flag before the flags are parsed, so that it
+// applies even if another flag is wrong.
 func early(args []string, name string) string {
 	value := ""
 	for i, arg := range args {
@@ -101,14 +101,14 @@ func early(args []string, name string) string {
 	return value
 }
 
-// end is the one place where a run ends: it reports errors, writes the result
+// end is the only place where a run ends: it reports errors, writes the result
 // where the caller wants it, and returns the code.
 func (a *app) end(err error) rw.Code {
 	var u *misuse
 	var r *refusal
 	var no *declined
 	if lost := a.out.failed(); lost != nil && !errors.Is(lost, context.Canceled) && errors.Is(err, lost) && !errors.As(err, new(*rw.Error)) {
-		err = nil // it says that standard output failed, which is reported below
+		err = nil // standard output failed, which is reported below
 	}
 	switch {
 	case err == nil:
@@ -122,7 +122,7 @@ func (a *app) end(err error) rw.Code {
 		a.fail(no.of, no.Error(), no.of.Code())
 	default:
 		var e *rw.Error
-		if errors.Is(err, context.Canceled) && !errors.As(err, &e) { // while the input was read
+		if errors.Is(err, context.Canceled) && !errors.As(err, &e) { // while reading the input
 			err = rw.NewError(a.command, rw.ErrCanceled, "", nil)
 		}
 		e = rw.AsError(a.command, err)
@@ -147,7 +147,7 @@ func (a *app) end(err error) rw.Code {
 // call nor the result of --result-out is affected.
 func (a *app) resultLost(err error) {
 	if errors.Is(err, context.Canceled) && a.done.code != rw.CodeOK {
-		return // that was reported
+		return // already reported
 	}
 	if a.done.reply == nil {
 		detail := rw.ErrIO
@@ -160,7 +160,7 @@ func (a *app) resultLost(err error) {
 	a.alsoFailed(err, "; completed changes remain")
 }
 
-// alsoFailed reports that a result could not be written, when the outcome was
+// alsoFailed reports that a result could not be written after the outcome was
 // already known.
 func (a *app) alsoFailed(err error, then string) {
 	code, what := rw.CodeStorage, plainError(err)
@@ -207,7 +207,7 @@ func (a *app) document(doc []byte) error {
 // forPrograms reports whether the reply is for a program: JSON.
 func (a *app) forPrograms() bool { return a.json || !a.streams && !isTerminal(a.out.w) }
 
-// isTerminal reports whether a stream is a person. Tests play one.
+// isTerminal reports whether a stream is a terminal. Tests replace it.
 var isTerminal = func(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -238,7 +238,7 @@ terminal, where it shows this help and the state of the directory.`,
 	complete(root, "color", "auto", "always", "never")
 	complete(root, "sync", "full", "journal", "off")
 	complete(root, "gate", "block", "advise", "off")
-	root.Flags().Bool("version", false, "print the version") // run makes it that
+	root.Flags().Bool("version", false, "print the version") // run replaces it with the subcommand
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
 		&cobra.Group{ID: "files", Title: "Files:"},
@@ -250,13 +250,13 @@ terminal, where it shows this help and the state of the directory.`,
 	root.AddCommand(a.commands()...)
 	root.AddCommand(&cobra.Command{
 		Use: "serve", Short: "Serve MCP over standard input and output, or HTTP (see serve -h)", GroupID: "work",
-		DisableFlagParsing: true, ValidArgsFunction: completeServe, Run: func(*cobra.Command, []string) {}, // run leads it past here
+		DisableFlagParsing: true, ValidArgsFunction: completeServe, Run: func(*cobra.Command, []string) {}, // run handles it before cobra
 	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
-		case "help": // whose own says of a wrong name that all is well
+		case "help": // cobra's own help succeeds for a wrong name
 			cmd.Run, cmd.RunE = nil, helpTopic
 		case "completion":
 			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, unknownCommand
@@ -270,7 +270,8 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 	cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// globalFlags are the flags of every subcommand but serve. They may precede it.
+// globalFlags adds the flags of every subcommand except serve. They may precede
+// it.
 func (a *app) globalFlags(f *pflag.FlagSet) {
 	a.storeFlags(f)
 	f.BoolVar(&a.json, "json", false, "print JSON even on a terminal")
@@ -280,7 +281,8 @@ func (a *app) globalFlags(f *pflag.FlagSet) {
 	f.Var(&a.progFD, "progress-fd", "write progress as JSON lines to this open file `descriptor`")
 }
 
-// storeFlags are the flags that say which store and how: those of serve.
+// storeFlags adds the flags that select the store and how it is opened: those
+// of serve.
 func (a *app) storeFlags(f *pflag.FlagSet) {
 	root := a.env("RW_WORKSPACE")
 	if root == "" {
@@ -297,7 +299,7 @@ func (a *app) storeFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.session, "session", "", "name of the session, recorded in the journal")
 }
 
-// begin looks at the flags that every subcommand has.
+// begin evaluates the flags that every subcommand has.
 func (a *app) begin(cmd *cobra.Command) error {
 	a.command = strings.TrimPrefix(cmd.CommandPath(), "resilient-write ")
 	switch a.color {
@@ -338,7 +340,7 @@ func (a *app) withStore(ctx context.Context, looks bool, work func(context.Conte
 	return errors.Join(err, store.Close(context.WithoutCancel(ctx)))
 }
 
-// plainError is an error without the paths in it.
+// plainError returns the text of an error without the paths in it.
 func plainError(err error) string {
 	var p *os.PathError
 	var l *os.LinkError

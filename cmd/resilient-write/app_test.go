@@ -66,8 +66,8 @@ func asPerson(t *testing.T) {
 	t.Cleanup(func() { isTerminal = before })
 }
 
-// TestEveryToolHasACommand: what an agent can do an operator can do by name,
-// with every argument.
+// TestEveryToolHasACommand: an operator can call every tool of an agent by
+// name, with every argument.
 func TestEveryToolHasACommand(t *testing.T) {
 	reached := map[string]verb{"check": {tool: "check"}, "exec": {tool: "exec", use: "exec", args: []string{"argv"}},
 		"claim": {tool: "claim", use: "claim", args: []string{"action", "paths", "fence", "ttl_seconds", "session"}}} // one has subcommands
@@ -105,7 +105,7 @@ func TestEveryToolHasACommand(t *testing.T) {
 	}
 }
 
-// built is the command of a verb.
+// built returns the command of a verb.
 func built(t *testing.T, v verb) *cobra.Command {
 	a := &app{args: append(strings.Fields(v.use), "check"), env: func(string) string { return "" }}
 	if v.use == "" {
@@ -117,7 +117,8 @@ func built(t *testing.T, v verb) *cobra.Command {
 	return a.build(v)
 }
 
-// TestWriteAndReadBytes: any bytes come back as they went in, of any length.
+// TestWriteAndReadBytes: bytes of any value and length are read as they were
+// written.
 func TestWriteAndReadBytes(t *testing.T) {
 	s := newShell(t)
 	for name, content := range map[string]string{
@@ -143,7 +144,7 @@ func TestWriteAndReadBytes(t *testing.T) {
 }
 
 // TestInterrupt: Ctrl-C in the middle of a long write leaves nothing half done,
-// also where the command waits for input that does not come.
+// also if the command waits for input that does not arrive.
 func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
@@ -152,7 +153,7 @@ func TestInterrupt(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		args  []string
-		dries bool // it has read all there was
+		dries bool // it has read all of its input
 	}{
 		{"reading", []string{"write", "a.txt", "--mode", "overwrite", "--gate", "off"}, false},
 		{"waiting", []string{"write", "a.txt", "--mode", "overwrite", "--gate", "off"}, true},
@@ -173,7 +174,7 @@ func TestInterrupt(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprint(in, strings.Repeat("new\n", 1<<18)) // read, so it is under way
+			fmt.Fprint(in, strings.Repeat("new\n", 1<<18)) // read, so the write is in progress
 			if row.dries {
 				time.Sleep(200 * time.Millisecond)
 			}

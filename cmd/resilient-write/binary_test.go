@@ -10,7 +10,7 @@ import (
 )
 
 // Binary builds the command, once for all tests of both packages, and returns
-// its path; RemoveBinary takes it away.
+// its path; RemoveBinary removes it.
 var Binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rwbin")
 	if err != nil {
@@ -33,7 +33,7 @@ func RemoveBinary() {
 	}
 }
 
-// build is the path of the built command.
+// build returns the path of the built command.
 func build(t testing.TB) string {
 	t.Helper()
 	path, err := Binary()

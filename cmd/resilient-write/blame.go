@@ -11,7 +11,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// blame says who wrote the lines of a file.
+// blame reports who wrote the lines of a file.
 func (a *app) blame() *cobra.Command {
 	x := &exporting{app: a}
 	cmd := &cobra.Command{
@@ -83,7 +83,8 @@ func showBlame(p *printer, r rw.BlameResult) {
 	}
 }
 
-// callOf names the call, or those during which another program made a change.
+// callOf names the call, or the calls during which another program made a
+// change.
 func callOf(c rw.BlameCall) string {
 	if c.Via != nil && c.Via.Call != "" {
 		return c.Via.Call

@@ -38,7 +38,7 @@ type exporting struct {
 	skipped []skippedBlame
 }
 
-// skippedBlame is a file of which the format says nothing.
+// skippedBlame is a file that the output does not cover.
 type skippedBlame struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
@@ -61,7 +61,8 @@ func (x *exporting) misused(paths []string) error {
 	return nil
 }
 
-// run exports some files; none: those that the commit changed.
+// run exports the given files. If there are none, it exports those that the
+// commit changed.
 func (x *exporting) run(paths []string) error {
 	var err error
 	if x.root, err = x.realRoot(); err != nil {
@@ -95,7 +96,7 @@ func (x *exporting) run(paths []string) error {
 	return x.print()
 }
 
-// git runs a command of git in the workspace.
+// git runs a git command in the workspace.
 func (x *exporting) git(in io.Reader, args ...string) (string, error) {
 	cmd := gitcmd.New(x.ctx, x.root, args...)
 	cmd.Stdin = in
@@ -184,9 +185,9 @@ func (x *exporting) add(path string, r rw.BlameRequest, in func(int) bool) error
 	return nil
 }
 
-// authorOf is who made a call. An agent did for certain what an adapter or a host
-// reported of it; of other changes, and of those during several calls, nothing is
-// certain.
+// authorOf returns the author of a call. An agent is certain to have made the
+// changes that an adapter or a host reported. For other changes, and those during
+// several calls, the author is unknown.
 func authorOf(c rw.BlameCall) aitrace.Author {
 	if c.Via == nil || c.Caller == rw.CallerOutside && len(c.During) != 1 {
 		return aitrace.Author{}
@@ -198,7 +199,7 @@ func authorOf(c rw.BlameCall) aitrace.Author {
 	return aitrace.Author{AI: true, Tool: tool, Session: c.Session, Model: c.Via.Model, Call: fmt.Sprint(c.Row, " ", c.TS)}
 }
 
-// print prints the document, and writes the note where that was asked for.
+// print prints the document, and writes the note if requested.
 func (x *exporting) print() error {
 	var text []byte
 	var err error

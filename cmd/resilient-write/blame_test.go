@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestBlameExports: the lines that a commit brought are attributed in both public
-// formats, those of a person to nobody; a note is written when that is asked for,
-// once, and nothing else is in the repository.
+// TestBlameExports: both public formats attribute the lines of a commit, and
+// attribute those of a person to no agent. A note is written only on request,
+// once, and the repository is not changed otherwise.
 func TestBlameExports(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; git config user.name x; git config user.email x@example.org; mkdir sub 'sub/a dir'; printf '1\\n2\\n3\\n' > sub/f.txt; printf '1\\n' > top.txt; git add .; git commit -qm one")
@@ -77,7 +77,7 @@ func TestBlameExports(t *testing.T) {
 		t.Errorf("%s", after)
 	}
 	a.rw(6, "blame", "--format", "git-ai", "--write-note")
-	a.rw(5, "blame", "--format", "git-ai", "--write-note", "--commit", "HEAD^") // no agent is known to have written any of it
+	a.rw(5, "blame", "--format", "git-ai", "--write-note", "--commit", "HEAD^") // no agent is known to have written any of its lines
 	a.rw(5, "blame", "--format", "git-ai", "--commit", "none")
 	for _, args := range [][]string{{"--format", "gitai"}, {"--commit", "HEAD", "f.txt"}, {"--format", "agent-trace"}, {"--format", "agent-trace", "--write-note", "f.txt"}, {"f.txt", "p.txt"}} {
 		a.rw(2, append([]string{"blame"}, args...)...)

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	captureQuiet   = 250 * time.Millisecond // without a change, before a scan
+	captureQuiet   = 250 * time.Millisecond // quiet time before a scan
 	captureLongest = 2 * time.Second        // after the first change
-	captureBlind   = 30 * time.Second       // between scans where not all directories are watched
-	captureAgain   = time.Second            // before a scan that is made again
+	captureBlind   = 30 * time.Second       // between scans if not all directories are watched
+	captureAgain   = time.Second            // before a scan is repeated
 	captureEnd     = 5 * time.Second        // for the last scan
 )
 
-// capturing records what other programs change, until it is stopped.
+// capturing records changes of other programs until it is stopped.
 type capturing struct {
 	a     *app
 	s     *rw.Store
 	d     *dirwatch.Watcher
 	begun bool // all directories have been watched once
-	blind bool // not all of them are
+	blind bool // not all of them are watched
 }
 
 // capture scans whenever something changes below the root.
@@ -52,14 +52,14 @@ func (a *app) capture(ctx context.Context) error {
 }
 
 // run scans until the context ends. Directories that a scan finds are watched
-// only after it, so it is repeated until there are none.
+// only after it, so the scan is repeated until it finds no new ones.
 func (c *capturing) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		r, seen, err := c.scan(ctx)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
-		every := captureAgain // a file that is being written, or a long commit: soon
+		every := captureAgain // a file is being written, or a commit takes long: scan again soon
 		if seen {
 			added, unwatched := c.d.Watch(r.Directories())
 			if err := c.announce(len(r.Directories()), unwatched); err != nil {
@@ -85,7 +85,7 @@ func (c *capturing) run(ctx context.Context) error {
 	return nil
 }
 
-// announce says what is watched, once.
+// announce prints what is watched, once.
 func (c *capturing) announce(all, unwatched int) error {
 	begun, blind := c.begun, c.blind
 	c.begun, c.blind = true, unwatched > 0
@@ -98,8 +98,8 @@ func (c *capturing) announce(all, unwatched int) error {
 	return nil
 }
 
-// scan records what changed, during the tool calls that are open. It reports
-// false when it has to be made again.
+// scan records what changed, during the open tool calls. It reports false if it
+// must be repeated.
 func (c *capturing) scan(ctx context.Context) (r rw.ScanResult, seen bool, err error) {
 	r, err = c.s.BeginCall(ctx, rw.ToolCall{Host: "watch", Event: "scan"})
 	var e *rw.Error
@@ -121,7 +121,7 @@ func (c *capturing) scan(ctx context.Context) (r rw.ScanResult, seen bool, err e
 	return r, true, nil
 }
 
-// say prints an event, with --json or for a program as an object.
+// say prints an event, as an object with --json or for a program.
 func (c *capturing) say(name, text string, r *rw.ScanResult) error {
 	ts := now().UTC()
 	if c.a.json {

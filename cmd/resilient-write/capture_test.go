@@ -48,8 +48,9 @@ func TestCaptureRecordsWhatHappens(t *testing.T) {
 	a.rw(0, "check")
 }
 
-// TestCaptureBesideHooks: beside hooks and a second one, each change has one
-// row, and what changes during a call is recorded under it.
+// TestCaptureBesideHooks: with hooks and a second capture running at the same
+// time, each change has one row, and a change during a call is recorded under
+// it.
 func TestCaptureBesideHooks(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'x\n' > a.txt")

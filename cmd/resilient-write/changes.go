@@ -13,7 +13,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// changesReply is what a scan found and what was changed.
+// changesReply is the result of a scan, and the changes.
 type changesReply struct {
 	Scan *rw.ScanResult `json:"scan,omitempty"`
 	rw.ChangesResult
@@ -112,7 +112,7 @@ func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, 
 	return a.reply(out, func(p *printer, _ reply) { showChanges(p, out) })
 }
 
-// stageChanges scans, and puts changes into the index of git.
+// stageChanges scans, and adds changes to git's index.
 func (a *app) stageChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest) error {
 	var out rw.StageResult
 	err := a.withStore(ctx, noScan, func(ctx context.Context, s *rw.Store) (err error) {
@@ -200,7 +200,7 @@ func showScan(p *printer, r *rw.ScanResult) {
 	}
 }
 
-// changed says in words how many files were changed in which way.
+// changed describes in words how many files were changed in which way.
 func changed(r rw.ChangesResult) string {
 	var words []string
 	for _, n := range []struct {

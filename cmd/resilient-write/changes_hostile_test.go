@@ -14,9 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestScanOfHostileTree: what is no regular file and no link, cannot be read or
-// cannot be named is passed over without waiting, links are recorded without
-// following anything, and what is beside it is recorded.
+// TestScanOfHostileTree: entries that are neither regular files nor links,
+// cannot be read or cannot be named are skipped without waiting. Links are
+// recorded without following anything, and the entries next to them are
+// recorded.
 func TestScanOfHostileTree(t *testing.T) {
 	a := newAround(t)
 	outside := t.TempDir()
@@ -52,8 +53,8 @@ func TestScanOfHostileTree(t *testing.T) {
 	}
 }
 
-// TestUnreadableIsNotDeleted: a directory that cannot be read for a while holds
-// what it held.
+// TestUnreadableIsNotDeleted: files in a directory that cannot be read for a
+// while are not recorded as deleted.
 func TestUnreadableIsNotDeleted(t *testing.T) {
 	if os.Getuid() == 0 {
 		if _, err := exec.LookPath("setpriv"); err != nil {
@@ -89,8 +90,8 @@ func TestUnreadableIsNotDeleted(t *testing.T) {
 	}
 }
 
-// TestScanRunsNothing: a repository that configures programs for everything that
-// git can run, and a filter, runs none of them, neither in a scan nor when an
+// TestScanRunsNothing: if a repository configures programs for everything that
+// git can run, and a filter, none of them runs, neither in a scan nor when an
 // undo reads from git.
 func TestScanRunsNothing(t *testing.T) {
 	a := newAround(t)
@@ -112,8 +113,9 @@ func TestScanRunsNothing(t *testing.T) {
 	}
 }
 
-// TestIgnoredAsGitSaysIt: of a tree with patterns of all kinds, nested
-// repositories and tracked files that are ignored, a scan records what git lists.
+// TestIgnoredAsGitSaysIt: in a tree with patterns of all kinds, nested
+// repositories and tracked files that are ignored, a scan records the files that
+// git lists.
 func TestIgnoredAsGitSaysIt(t *testing.T) {
 	a := newAround(t)
 	a.sh(`git init -q; mkdir -p src/deep build/keep vendor/a node_modules/p docs logs a/b/c
@@ -156,7 +158,7 @@ func TestIgnoredAsGitSaysIt(t *testing.T) {
 	}
 }
 
-// ignoredFiles are the files that git ignores outside of ignored directories.
+// ignoredFiles returns the files that git ignores outside ignored directories.
 func (a *around) ignoredFiles() string {
 	var list []string
 	for _, dir := range []string{"", "vendor/a/"} {

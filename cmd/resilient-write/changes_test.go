@@ -70,7 +70,7 @@ func (a *around) rw(code int, args ...string) map[string]any {
 	return reply
 }
 
-// twice is the name of a member that the next value of d has twice, or is "".
+// twice returns the name of a member that the next value of d has twice, or "".
 func twice(d *json.Decoder) string {
 	open, _ := d.Token()
 	seen := map[json.Token]bool{}
@@ -92,8 +92,8 @@ func twice(d *json.Decoder) string {
 	return ""
 }
 
-// TestVersionsOfOtherPrograms: the numbers that history lists name the versions
-// that a shell made as well.
+// TestVersionsOfOtherPrograms: the numbers in the output of history also name
+// versions that a shell made.
 func TestVersionsOfOtherPrograms(t *testing.T) {
 	a := newAround(t)
 	a.sh("echo one > a.txt")
@@ -123,8 +123,8 @@ func (a *around) fails(args ...string) string {
 	return string(out)
 }
 
-// files are the regular files of the workspace with modes and bytes, without
-// what belongs to git and the store.
+// files returns the regular files of the workspace with modes and bytes,
+// without those of git and the store.
 func (a *around) files() map[string]string {
 	a.t.Helper()
 	list := map[string]string{}
@@ -153,7 +153,7 @@ func (a *around) files() map[string]string {
 	return list
 }
 
-// differing are the paths that are not the same in both.
+// differing returns the paths that are not equal in both.
 func differing(a, b map[string]string) (list []string) {
 	for p := range a {
 		if v, ok := b[p]; !ok || v != a[p] {
@@ -169,7 +169,7 @@ func differing(a, b map[string]string) (list []string) {
 	return list
 }
 
-// listed are the paths in the reply of changes.
+// listed returns the paths in the reply of changes.
 func listed(reply map[string]any) (list []string) {
 	for _, f := range reply["files"].([]any) {
 		list = append(list, f.(map[string]any)["path"].(string))
@@ -177,9 +177,9 @@ func listed(reply map[string]any) (list []string) {
 	return list
 }
 
-// TestShellCommandsAreListedAndUndone: whatever a shell command did is listed,
-// file by file, under its call, and undone and redone byte for byte, in a
-// repository and without one.
+// TestShellCommandsAreListedAndUndone: the changes of a shell command are
+// listed, file by file, under its call, and undone and redone byte for byte, in
+// a repository and without one.
 func TestShellCommandsAreListedAndUndone(t *testing.T) {
 	for _, row := range []struct{ name, before, command string }{
 		{"sed", "", "sed -i s/alpha/ALPHA/ a.txt dir/b.txt"},
@@ -244,8 +244,8 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-// TestFileAndDirectoryChangePlaces: a group in which a directory took the place
-// of a file, and a file that of a directory, is undone in one commit, and so is the undo.
+// TestFileAndDirectoryChangePlaces: a group in which a directory replaced a file, and a
+// file replaced a directory, is undone in one commit, and so is the undo.
 func TestFileAndDirectoryChangePlaces(t *testing.T) {
 	a := newAround(t)
 	a.sh("echo a > a.txt; mkdir deep; echo d > deep/d.txt")
@@ -268,7 +268,7 @@ func TestFileAndDirectoryChangePlaces(t *testing.T) {
 }
 
 // TestBranchSwitchIsUndone: a checkout of another branch is one group. Undoing
-// it brings back the files; git keeps the branch that was switched to.
+// it restores the files; git stays on the branch that was switched to.
 func TestBranchSwitchIsUndone(t *testing.T) {
 	a := newAround(t)
 	a.sh(`git init -q -b main; i=0; while [ $i -lt 200 ]; do echo $i > f$i; i=$((i+1)); done; git add .; git commit -qm one
@@ -288,9 +288,9 @@ func TestBranchSwitchIsUndone(t *testing.T) {
 	a.rw(0, "changes")
 }
 
-// TestLaterEditIsNeverLost: undoing a group refuses, and names the file, when a
-// person changed, deleted or made executable one of its files since, or made one
-// that the group had deleted. Nothing is changed then.
+// TestLaterEditIsNeverLost: undoing a group is refused, and names the file, if a
+// person has since changed, deleted or made executable one of its files, or
+// created one that the group had deleted. Nothing is changed then.
 func TestLaterEditIsNeverLost(t *testing.T) {
 	for _, edit := range []string{"echo mine >> a.txt", "rm a.txt", "echo mine > gone.txt", "rm a.txt; mkdir a.txt", "rm a.txt; ln -s keep.txt a.txt", "ln -s keep.txt gone.txt"} {
 		for _, scanned := range []bool{false, true} {
@@ -317,7 +317,7 @@ func TestLaterEditIsNeverLost(t *testing.T) {
 }
 
 // TestAmbiguousGroup: changes that were made while two calls were open belong to
-// both, and are undone by the group alone.
+// both, and can be undone only by the group.
 func TestAmbiguousGroup(t *testing.T) {
 	a := newAround(t)
 	a.sh("echo one > a.txt")
@@ -362,7 +362,7 @@ func TestPolicyDecidesWhatIsCaptured(t *testing.T) {
 		want []string
 	}{
 		{"version: 1\n", []string{"data/d.sqlite", "f.log", "src/e.go"}},
-		{"capture: {include: [build/gen], exclude: ['**/*.sqlite']}\n", nil}, // the first scan takes what is included for known or created
+		{"capture: {include: [build/gen], exclude: ['**/*.sqlite']}\n", nil}, // the first scan counts included files as known or created
 		{"capture: {include: [build/gen], exclude: ['**/*.sqlite']}\n", []string{"build/gen/a.go", "build/gen/deep/b.go", "f.log", "src/e.go"}},
 		{"capture: {include: ['build/gen/*.go'], exclude: [src]}\n", nil},
 		{"capture: {include: ['build/gen/*.go'], exclude: [src]}\n", []string{"build/gen/a.go", "data/d.sqlite", "f.log"}},

@@ -11,7 +11,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// check is the public fsck. With --repair it also puts right what it finds.
+// check verifies the store. With --repair it also repairs what it finds.
 func (a *app) check() *cobra.Command {
 	var mend bool
 	var r rw.RepairRequest
@@ -49,8 +49,8 @@ problems remain.`
 	return cmd
 }
 
-// leftUnclean ends a run with the code of storage when the store is not clean,
-// for scripts.
+// leftUnclean sets the exit code to storage if the store is not clean, for
+// scripts.
 func (a *app) leftUnclean() {
 	var r struct{ Clean bool }
 	a.left(rw.CodeStorage, json.Unmarshal(a.done.reply, &r) != nil || !r.Clean)
@@ -82,7 +82,7 @@ func showCheck(p *printer, r reply) {
 	}
 }
 
-// several is a number of things.
+// several formats a number with the noun of what is counted.
 func several(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -90,7 +90,7 @@ func several(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// problems prints one row for each problem, with what the field says of it.
+// problems prints one row for each problem, with the text of the given field.
 func (p *printer) problems(head string, list []reply, field string) {
 	var rows [][]string
 	for _, one := range list {

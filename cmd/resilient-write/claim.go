@@ -13,12 +13,12 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// claimsReply is in the form of the tool's.
+// claimsReply has the form of the tool's reply.
 type claimsReply struct {
 	Claims []rw.Claim `json:"claims"`
 }
 
-// claim keeps paths for one session, as the tool does.
+// claim claims paths for one session, as the tool does.
 func (a *app) claim() *cobra.Command {
 	var ttl time.Duration
 	cmd := &cobra.Command{

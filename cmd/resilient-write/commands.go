@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
-// files and the other tables are every subcommand that calls a tool: one line
+// files and the other tables list every subcommand that calls a tool, one line
 // each. The flags come from the schema of the tool.
 var files = []verb{
 	{"safe_write", "write PATH", "Write one file, from standard input or --from", "files", []string{"path"}, "content", showChange},
@@ -78,7 +78,7 @@ var drafts = []verb{
 	{"draft_delete", "delete REF", "Delete a refused draft", "", []string{"draft_ref"}, "", nil},
 }
 
-// commands are all subcommands but serve.
+// commands returns all subcommands except serve.
 func (a *app) commands() []*cobra.Command {
 	var list []*cobra.Command
 	for _, v := range files {
@@ -153,11 +153,11 @@ func showVersion(p *printer, r reply) {
 	p.line("%s", line)
 }
 
-// commit is that of the sources, set when a release is built.
+// commit is the commit of the sources, set when a release is built.
 var commit string
 
-// revision is the commit of the sources, as the release or the compiler has
-// written it into the program; empty when none has.
+// revision returns the commit of the sources that the release or the compiler
+// has recorded in the program, or "" if there is none.
 func revision() string {
 	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
 		for _, s := range info.Settings {
@@ -206,7 +206,7 @@ func (a *app) tool() *cobra.Command {
 	}
 }
 
-// toolNames are those of all tools, for the shell's completion.
+// toolNames returns the names of all tools, for shell completion.
 func toolNames() (list []string) {
 	for _, t := range mcpserver.Table() {
 		list = append(list, "rw_"+t.Name)
@@ -214,7 +214,7 @@ func toolNames() (list []string) {
 	return list
 }
 
-// plainTool is the name of a tool without its prefix.
+// plainTool returns the name of a tool without its prefix.
 func plainTool(name string) string {
 	for _, prefix := range []string{"rw_", "rw."} {
 		if len(name) > len(prefix) && name[:len(prefix)] == prefix {

@@ -9,7 +9,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// compact puts the state directory in order.
+// compact compacts the state directory.
 func (a *app) compact() *cobra.Command {
 	var r rw.CompactRequest
 	var keep int

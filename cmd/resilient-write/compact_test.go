@@ -15,8 +15,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// init lets the test binary be the command, for tests that need a process of
-// its own: building one takes longer than most of them.
+// init lets the test binary act as the command, for tests that need a separate
+// process: building one takes longer than most of them.
 func init() {
 	if args := os.Getenv("RW_TEST_COMMAND"); args != "" {
 		if os.Getenv("RW_TEST_PERSON") != "" {
@@ -27,12 +27,13 @@ func init() {
 	}
 }
 
-// testEnv is the environment of the command in a process of a test.
+// testEnv returns an environment variable of the command in a process of a
+// test.
 func testEnv(name string) string {
 	return map[string]string{"NO_COLOR": os.Getenv("NO_COLOR"), "RW_SYNC": "off", "RW_WORKSPACE": os.Getenv("RW_WORKSPACE"), "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
 }
 
-// process is the command in a process of its own.
+// process returns the command in a separate process.
 func (s shell) process(args ...string) *exec.Cmd {
 	s.t.Helper()
 	self, err := os.Executable()
@@ -44,7 +45,7 @@ func (s shell) process(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// clean says that check finds nothing wrong.
+// clean checks that check finds no problem.
 func (s shell) clean() {
 	s.t.Helper()
 	if r := s.ok("check", "--deep"); r.doc["clean"] != true {
@@ -52,7 +53,7 @@ func (s shell) clean() {
 	}
 }
 
-// resultOf is what a run left in the file of --result-out.
+// resultOf returns what a run wrote to the file of --result-out.
 func (s shell) resultOf(args ...string) (ran, result) {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "result")
@@ -65,14 +66,14 @@ func (s shell) resultOf(args ...string) (ran, result) {
 	return r, got
 }
 
-// status is that of the receipt.
+// status returns the status in the receipt.
 func (r result) status() string {
 	var receipt struct{ Status string }
 	json.Unmarshal(r.Receipt, &receipt)
 	return receipt.Status
 }
 
-// grown is a store with so many rows that looking after it takes a moment.
+// grown creates a store with so many rows that maintenance takes a moment.
 func grown(t *testing.T, dir string, n int) {
 	t.Helper()
 	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write"})
@@ -95,8 +96,8 @@ func grown(t *testing.T, dir string, n int) {
 	}
 }
 
-// TestUpkeepInterrupted: Ctrl-C at several moments of every call leaves a store
-// that is clean, and calling again finishes.
+// TestUpkeepInterrupted: Ctrl-C at several moments of every call leaves a clean
+// store, and calling again completes the call.
 func TestUpkeepInterrupted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
@@ -157,8 +158,8 @@ func TestUpkeepInterrupted(t *testing.T) {
 	}
 }
 
-// TestUpkeepInTwoProcesses: all calls at once, of several processes, beside a
-// writer, wait for each other, and the store stays sound.
+// TestUpkeepInTwoProcesses: all calls at once, in several processes,
+// concurrently with a writer, wait for each other, and the store stays sound.
 func TestUpkeepInTwoProcesses(t *testing.T) {
 	s := newShell(t)
 	grown(t, s.dir, 20)
@@ -199,8 +200,8 @@ func TestUpkeepInTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestProgressIsDrawnAndWiped: a bar stands on a line of its own, is gone
-// before the reply is told, and is never drawn into what a program reads.
+// TestProgressIsDrawnAndWiped: a bar is on its own line, is removed before the
+// reply is printed, and is never drawn into output for a program.
 func TestProgressIsDrawnAndWiped(t *testing.T) {
 	s := newShell(t)
 	grown(t, s.dir, 3)

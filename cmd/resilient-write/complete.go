@@ -13,8 +13,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 )
 
-// candidates are values that a shell may complete, each with what it is, by the
-// argument that takes them. before are the arguments in front.
+// candidates are values that a shell may complete, each with a description, by
+// the argument that takes them. before holds the preceding arguments.
 var candidates = map[string]func(ctx context.Context, s *rw.Store, before []string) ([]string, error){
 	"draft_ref": func(ctx context.Context, s *rw.Store, _ []string) (list []string, err error) {
 		r, err := s.DraftList(ctx, rw.DraftListRequest{})
@@ -70,22 +70,22 @@ var candidates = map[string]func(ctx context.Context, s *rw.Store, before []stri
 	},
 }
 
-// completes is what completes an argument: from the store where it is known
-// there, else as the shell does.
+// completes returns the completion of an argument: from the store if the store
+// knows its values, otherwise the shell's default.
 func (a *app) completes(name string) cobra.CompletionFunc {
 	find := candidates[name]
 	return func(cmd *cobra.Command, before []string, start string) (list []string, _ cobra.ShellCompDirective) {
 		if find == nil || !a.hasStore() {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		a.withStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) (err error) { // a shell shows no error
+		a.withStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) (err error) { // completion reports no errors
 			list, err = find(ctx, s, before)
 			return err
 		})
 		list = slices.DeleteFunc(list, func(one string) bool { return !strings.HasPrefix(one, start) })
 		for i := range list {
 			value, about, _ := strings.Cut(list[i], "\t")
-			if printable(value) != value { // no shell may type it
+			if printable(value) != value { // not to be typed by a shell
 				value, about = "", ""
 			}
 			list[i] = strings.TrimSuffix(value+"\t"+printable(about), "\t")
@@ -133,7 +133,7 @@ func completeServe(_ *cobra.Command, before []string, start string) (list []stri
 			if values := serveValues[last]; values != nil {
 				return values, cobra.ShellCompDirectiveNoFileComp
 			}
-			return nil, cobra.ShellCompDirectiveDefault // a file, most often
+			return nil, cobra.ShellCompDirectiveDefault // usually a file
 		}
 	}
 	flags.VisitAll(func(f *flag.Flag) {

@@ -14,9 +14,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestServeWithADashboard: beside a server over stdio there is a page, whose
-// address with its token is printed once. It shows the calls of that server and
-// of other processes, and ends with it.
+// TestServeWithADashboard: a server over stdio also serves a page, whose
+// address with its token is printed once. The page shows the calls of that
+// server and of other processes, and ends with the server.
 func TestServeWithADashboard(t *testing.T) {
 	s := newShell(t)
 	cmd := exec.Command(build(t), "serve", "--root", s.dir, "--dashboard", "127.0.0.1:0")
@@ -81,7 +81,8 @@ func TestServeWithADashboard(t *testing.T) {
 	}
 }
 
-// TestDashboardAddresses that are refused, before a store is made.
+// TestDashboardAddresses checks addresses that are refused before a store is
+// created.
 func TestDashboardAddresses(t *testing.T) {
 	s := newShell(t)
 	for address, want := range map[string]string{

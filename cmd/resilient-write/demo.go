@@ -14,16 +14,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// demoReply is what the demonstration did.
+// demoReply describes what the demonstration did.
 type demoReply struct {
 	Refused  string   `json:"refused"`  // the reason
 	Patterns []string `json:"patterns"` // what was found
 	Hint     string   `json:"hint"`
 	DraftRef string   `json:"draft_ref"`
-	Written  string   `json:"written"` // what was written after the repair
+	Written  string   `json:"written"` // content written after the repair
 }
 
-// demo shows a refusal of the gate and its repair, in a workspace of its own
+// demo shows a refusal of the gate and its repair, in a temporary workspace
 // that is removed afterwards.
 func (a *app) demo() *cobra.Command {
 	return &cobra.Command{
@@ -71,8 +71,8 @@ func demonstrate(ctx context.Context) (out demoReply, err error) {
 	return out, err
 }
 
-// madeUpToken returns a token that was never issued, in the form of a GitHub
-// one: 30 random characters and their CRC-32 in base 62.
+// madeUpToken returns a token that was never issued, in the format of a GitHub
+// token: 30 random characters and their CRC-32 in base 62.
 func madeUpToken() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	body := (rand.Text() + rand.Text())[:30]

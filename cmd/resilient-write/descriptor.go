@@ -30,7 +30,7 @@ func (d *descriptor) Set(text string) error {
 	return nil
 }
 
-// open takes the descriptor over from the caller, who must have opened it for
+// open takes over the descriptor from the caller, who must have opened it for
 // writing.
 func (d descriptor) open(flag string) (*os.File, error) {
 	if !handedOver(int(d)) {

@@ -5,8 +5,8 @@ package main
 import "golang.org/x/sys/unix"
 
 // handedOver reports whether the caller left a descriptor open for writing.
-// What the process has opened itself is closed on exec, and cannot have come
-// through one.
+// Descriptors that the process opened itself are close-on-exec, so they cannot
+// be inherited ones.
 func handedOver(fd int) bool {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || own&unix.FD_CLOEXEC != 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
-// documents are the texts for readers, by their path in the repository.
+// documents returns the texts for readers, by their path in the repository.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -38,11 +38,11 @@ func documents(t *testing.T) map[string]string {
 	return out
 }
 
-// toolName is a tool in a text, in either form.
+// toolName matches the name of a tool in a text, in either form.
 var toolName = regexp.MustCompile(`\brw[_.]([a-z][a-z0-9_]*)`)
 
-// TestDocumentsNameToolsThatExist: a tool that is renamed or taken away goes
-// from the documents too.
+// TestDocumentsNameToolsThatExist: a tool that is renamed or removed must be
+// removed from the documents too.
 func TestDocumentsNameToolsThatExist(t *testing.T) {
 	var known []string
 	for _, tool := range mcpserver.Table() {
@@ -105,7 +105,7 @@ func TestSnippetsAgree(t *testing.T) {
 }
 
 // TestSnippetsUseWordsThatExist: an argument, a field of a reply, a value or a
-// reason that an agent is told of must be one that it meets.
+// reason in the instructions for an agent must exist.
 func TestSnippetsUseWordsThatExist(t *testing.T) {
 	known := map[string]bool{"rw_": true, "resilientwrite": true, "ok": true, "next_actions": true, "hint": true, "draft_ref": true, "suggested_action": true}
 	for _, tool := range mcpserver.Table() {
@@ -144,8 +144,8 @@ func TestSnippetsUseWordsThatExist(t *testing.T) {
 	}
 }
 
-// TestPermissionsNameToolsThatOnlyRead: what the page lets through without a
-// question changes nothing in the workspace.
+// TestPermissionsNameToolsThatOnlyRead: the tools that the page allows without
+// a question change nothing in the workspace.
 func TestPermissionsNameToolsThatOnlyRead(t *testing.T) {
 	read := 0
 	for _, f := range fences(t, page(t, "docs/agents.md")) {
@@ -166,8 +166,8 @@ func TestPermissionsNameToolsThatOnlyRead(t *testing.T) {
 	}
 }
 
-// TestEmbedShowsCodeThatRuns: every block of Go on the page stands in an
-// example, in one piece.
+// TestEmbedShowsCodeThatRuns: every Go block on the page occurs, in one piece,
+// in an example.
 func TestEmbedShowsCodeThatRuns(t *testing.T) {
 	var sources []string
 	for _, name := range []string{"embedded/main.go", "embedded/model.go", "host/main.go"} {

@@ -23,7 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 )
 
-// doctor tries the entries of all clients.
+// doctor tests the entries of all clients.
 func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor [CLIENT...]", Short: "Try the configuration of MCP clients: start each entry and call it", GroupID: "upkeep",
@@ -37,7 +37,7 @@ The exit code is 5 when an entry does not work, and 4 when there is none.`,
 	}
 }
 
-// doctorReply is what was found.
+// doctorReply lists what was found.
 type doctorReply struct {
 	Entries []finding `json:"entries"`
 	Others  []string  `json:"not_configured"` // clients that are found on the machine
@@ -89,7 +89,7 @@ func (a *app) runDoctor(ctx context.Context, names []string) error {
 	return nil
 }
 
-// examine tries our entries in one file: those under our name, and those that
+// examine tests our entries in one file: those under our name, and those that
 // start our program.
 func (a *app) examine(ctx context.Context, s *setup, c clients.Client, f clients.File) (list []finding) {
 	path := s.place.Find(f)
@@ -117,7 +117,7 @@ func (a *app) examine(ctx context.Context, s *setup, c clients.Client, f clients
 	return list
 }
 
-// advice is what a working entry lacks.
+// advice returns notes about what a working entry lacks.
 func (s *setup) advice(c clients.Client, f clients.File, text string) (notes []string) {
 	approve := false
 	for _, e := range c.Edits(f, clients.Setup{Approve: true}) {
@@ -136,7 +136,7 @@ func (s *setup) advice(c clients.Client, f clients.File, text string) (notes []s
 	return notes
 }
 
-// doctorTime is how long one entry may take.
+// doctorTime is the time limit of one entry.
 const doctorTime = 30 * time.Second
 
 // try starts one entry, or calls its address.
@@ -174,7 +174,7 @@ func (a *app) try(ctx context.Context, s *setup, e clients.Entry, f *finding) {
 // exchange sends one message and returns the result of its reply.
 type exchange func(method string, params any) (json.RawMessage, error)
 
-// converse does what a client does first, and calls one tool.
+// converse does the handshake of a client, and calls one tool.
 func converse(send exchange, f *finding) error {
 	var hello struct {
 		ServerInfo struct{ Name, Version string }
@@ -232,7 +232,7 @@ func request(id int, method string, params any) []byte {
 	return append(data, '\n')
 }
 
-// answerOf is the result in a message, if it is a reply.
+// answerOf returns the result in a message, if it is a reply.
 func answerOf(line []byte) (result json.RawMessage, isReply bool, err error) {
 	var m struct {
 		ID     *int
@@ -248,8 +248,8 @@ func answerOf(line []byte) (result json.RawMessage, isReply bool, err error) {
 	return m.Result, m.ID != nil, nil
 }
 
-// reach makes the connection of an entry. stop ends it, and returns what the
-// program said last.
+// reach connects to the server of an entry. stop ends the connection, and
+// returns the last error of the program.
 func (a *app) reach(ctx context.Context, s *setup, e clients.Entry) (exchange, func() string, error) {
 	if e.URL != "" {
 		return overHTTP(ctx, e, a.env), nil, nil
@@ -265,7 +265,7 @@ func (a *app) reach(ctx context.Context, s *setup, e clients.Entry) (exchange, f
 		}
 	}
 	for _, name := range []string{"PATH", "HOME", "USERPROFILE", "APPDATA", "SystemRoot", "TMPDIR", "TEMP", "TMP"} {
-		if v := os.Getenv(name); v != "" { // a client hands over these and few others
+		if v := os.Getenv(name); v != "" { // a client passes these variables and few others
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
 	}
@@ -291,8 +291,8 @@ func (a *app) reach(ctx context.Context, s *setup, e clients.Entry) (exchange, f
 	return overPipe(in, bufio.NewReader(out)), stop, nil
 }
 
-// lastWord is the error that our program ended with. Another program may print
-// anything, so it is not shown.
+// lastWord returns the error with which our program ended. Another program may
+// print anything, so its output is not shown.
 func lastWord(text string) (word string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(line, "resilient-write: ") {

@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/place"
 )
 
-// entriesOf are the findings of a run of doctor, by client.
+// entriesOf returns the findings of a run of doctor, by client.
 func entriesOf(t *testing.T, reply map[string]any) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
@@ -51,7 +51,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: %s", name, notes)
 		}
 	}
-	t.Setenv("XDG_STATE_HOME", "") // which clients do not pass on
+	t.Setenv("XDG_STATE_HOME", "") // clients do not pass it on
 	t.Setenv("HOME", d.home)
 	if _, err := os.Stat(filepath.Join(place.At(d.project), "journal")); err != nil {
 		t.Errorf("another directory is served: %v", err)
@@ -66,7 +66,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorFinds: what is wrong with an entry, in words that say what to do.
+// TestDoctorFinds: doctor reports what is wrong with an entry, and what to do.
 func TestDoctorFinds(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the programs of this test are shell scripts")
@@ -103,7 +103,7 @@ func TestDoctorFinds(t *testing.T) {
 }
 
 // TestDoctorOverHTTP: an entry with an address is called there, with the token
-// of the variable that it names.
+// from the variable that it names.
 func TestDoctorOverHTTP(t *testing.T) {
 	d := newDesk(t)
 	token := strings.Repeat("t", 20)

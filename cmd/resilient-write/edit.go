@@ -11,7 +11,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// editFlags are for the one edit that people make by hand.
+// editFlags adds the flags for the single edit that people make by hand.
 func editFlags(cmd *cobra.Command) func(*asked) error {
 	var old, becomes string
 	var all bool
@@ -60,7 +60,7 @@ func undoFlags(cmd *cobra.Command) func(*asked) error {
 	}
 }
 
-// undoRow takes one commit back.
+// undoRow undoes one commit.
 func (a *app) undoRow(ctx context.Context, v verb, call asked) error {
 	args, err := json.Marshal(call.fields)
 	if err != nil {

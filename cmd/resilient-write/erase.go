@@ -19,7 +19,7 @@ import (
 // line is recorded in the history of the shell and visible in the process list.
 type eraseOptions struct {
 	request  rw.EraseRequest
-	sha      string // of what is erased, as given
+	sha      string // hash of the content to erase, as given
 	file     string
 	fd       int
 	fdGiven  bool
@@ -27,7 +27,7 @@ type eraseOptions struct {
 	byNumber bool // --sha256 or --draft-ref
 }
 
-// maxSecret bounds what is read as a secret: more is a mix-up.
+// maxSecret limits the size of a secret: anything larger is a mistake.
 const maxSecret = 1 << 20
 
 // erase erases a leaked secret.
@@ -53,7 +53,7 @@ and 6 when only files of the workspace do, or some could not be read. It is the
 same with --dry-run. If erase is killed, the store remains valid and the next
 call continues.`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // which may be the secret, so it is not printed
+			if len(args) > 0 { // an argument may be the secret, so it is not printed
 				return &misuse{"erase takes no arguments", "other users can see a secret on the command line; give it on standard input, or with --secret-file"}
 			}
 			return nil
@@ -123,8 +123,8 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	if err := a.confirmed(o); err != nil {
 		return err
 	}
-	// The name of the session is judged with the request: nothing may have
-	// been written under it before.
+	// The name of the session is checked with the request: nothing may have been
+	// written under it before.
 	r.Session, a.session = a.session, ""
 	return a.withOldStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
 		out, err := s.Admin().Erase(ctx, r)
@@ -184,7 +184,7 @@ func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 	return secret, nil
 }
 
-// withoutNewline takes away one newline at the end.
+// withoutNewline removes one newline at the end.
 func withoutNewline(text []byte) []byte {
 	if rest, ok := bytes.CutSuffix(text, []byte("\n")); ok {
 		return bytes.TrimSuffix(rest, []byte("\r"))
@@ -192,11 +192,11 @@ func withoutNewline(text []byte) []byte {
 	return text
 }
 
-// hidden reads a line that is typed and not shown. Ctrl-C ends the wait, and
-// leaves the terminal as it was.
+// hidden reads a line without echo. Ctrl-C ends the wait and restores the
+// terminal.
 func hidden(ctx context.Context, in, stdin io.Reader) ([]byte, error) {
 	f, ok := in.(*os.File)
-	if !ok { // a test plays the terminal
+	if !ok { // a test replaces the terminal
 		return lineOf(stdin)
 	}
 	fd := int(f.Fd())
@@ -225,7 +225,7 @@ func hidden(ctx context.Context, in, stdin io.Reader) ([]byte, error) {
 	}
 }
 
-// lineOf reads one line, and nothing after it.
+// lineOf reads one line, and no byte after it.
 func lineOf(r io.Reader) ([]byte, error) {
 	var line []byte
 	for b := make([]byte, 1); len(line) < maxSecret; {
@@ -241,7 +241,7 @@ func lineOf(r io.Reader) ([]byte, error) {
 	return line, nil
 }
 
-// confirmed asks a person whether it is meant.
+// confirmed asks a person for confirmation.
 func (a *app) confirmed(o eraseOptions) error {
 	if o.yes || o.request.DryRun || !isTerminal(a.in) {
 		return nil

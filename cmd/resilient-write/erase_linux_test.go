@@ -14,7 +14,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// terminal is a real one: what is typed, and what is seen.
+// terminal returns a real terminal: what is typed, and what is shown.
 func terminal(t *testing.T) (keys, screen *os.File) {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -56,8 +56,8 @@ func onScreen(t *testing.T, keys *os.File, seen *strings.Builder, want string) {
 	}
 }
 
-// TestEraseOnATerminal: what is typed as the secret is never on the screen, the
-// question is, and Ctrl-C leaves a terminal that shows what is typed again.
+// TestEraseOnATerminal: the typed secret is never on the screen, the question
+// is, and Ctrl-C restores the echo of the terminal.
 func TestEraseOnATerminal(t *testing.T) {
 	s := leaky(t)
 	for _, row := range []struct {
@@ -103,7 +103,7 @@ func TestEraseOnATerminal(t *testing.T) {
 	}
 }
 
-// waitForEcho waits until a terminal does or does not show what is typed.
+// waitForEcho waits until a terminal echoes, or does not echo, what is typed.
 func waitForEcho(t *testing.T, screen *os.File, want bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

@@ -17,10 +17,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-// leakedSecret is what is erased here.
+// leakedSecret is the secret to erase.
 var leakedSecret = "correct-" + "horse-battery\"<é"
 
-// leaky is a store into whose history a secret leaked, twice.
+// leaky returns a store into whose history a secret leaked, twice.
 func leaky(t *testing.T) shell {
 	t.Helper()
 	s := newShell(t)
@@ -31,7 +31,7 @@ func leaky(t *testing.T) shell {
 	return s
 }
 
-// holders are the files below a directory that hold a text.
+// holders returns the files below a directory that contain a text.
 func holders(t *testing.T, dir, text string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -50,7 +50,8 @@ func holders(t *testing.T, dir, text string) (names []string) {
 	return names
 }
 
-// silentAbout says that nothing of a run, nor its result, holds the secret.
+// silentAbout checks that neither the output of a run nor its result contains
+// the secret.
 func silentAbout(t *testing.T, what string, r ran, secret string, more ...string) {
 	t.Helper()
 	for _, text := range append(more, r.out, r.errs) {
@@ -61,8 +62,9 @@ func silentAbout(t *testing.T, what string, r ran, secret string, more ...string
 }
 
 // TestEraseByEveryWayIn: the secret comes from a file, a descriptor or standard
-// input, with or without a newline behind it, and is gone from the state
-// directory; a dry run counts and changes nothing. Nobody is told the secret.
+// input, with or without a final newline, and is removed from the state
+// directory; a dry run counts and changes nothing. No output contains the
+// secret.
 func TestEraseByEveryWayIn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	for name, row := range map[string]struct {
@@ -104,7 +106,7 @@ func TestEraseByEveryWayIn(t *testing.T) {
 	}
 }
 
-// TestEraseStripsOneNewline and no more: the rest of it belongs to the secret.
+// TestEraseStripsOneNewline and no more: other newlines belong to the secret.
 func TestEraseStripsOneNewline(t *testing.T) {
 	for given, want := range map[string]string{
 		"s\n": "s", "s\r\n": "s", "s\n\n": "s\n", "s": "s", "s\r": "s\r", " s \n": " s ", "\n": "", "": "", "a\nb\n": "a\nb",
@@ -120,7 +122,7 @@ func TestEraseStripsOneNewline(t *testing.T) {
 }
 
 // TestEraseTellsWhatIsLeft by its code: 6 for files of the workspace, 7 for
-// those of the state directory that are not for it to change.
+// files of the state directory that erase must not change.
 func TestEraseTellsWhatIsLeft(t *testing.T) {
 	s := leaky(t).with(leakedSecret)
 	if err := os.WriteFile(filepath.Join(s.dir, "notes.txt"), []byte(leakedSecret), 0o600); err != nil {
@@ -155,8 +157,8 @@ func leakedFile(t *testing.T) string {
 	return file
 }
 
-// TestEraseMisuse: whatever stands on the command line by mistake may be the
-// secret, so it is not told again; and nothing is changed.
+// TestEraseMisuse: a misplaced word on the command line may be the secret, so
+// it is not printed; and nothing is changed.
 func TestEraseMisuse(t *testing.T) {
 	s := leaky(t)
 	file := leakedFile(t)
@@ -214,8 +216,8 @@ func TestEraseMisuse(t *testing.T) {
 	}
 }
 
-// TestEraseAsksAPerson: on a terminal the secret is asked for, then whether it
-// is meant; anything but yes changes nothing.
+// TestEraseAsksAPerson: on a terminal erase prompts for the secret, then for
+// confirmation; anything but yes changes nothing.
 func TestEraseAsksAPerson(t *testing.T) {
 	s := leaky(t)
 	asPerson(t)
@@ -239,8 +241,8 @@ func TestEraseAsksAPerson(t *testing.T) {
 	}
 }
 
-// TestEraseOfADraft: by the reference of a refused draft, or by the hash of a
-// whole content, nobody has to hold the secret.
+// TestEraseOfADraft: erasing by the reference of a refused draft, or by the
+// hash of a whole content, does not require the secret.
 func TestEraseOfADraft(t *testing.T) {
 	s := newShell(t)
 	s.with("x\n").ok("write", "a.txt")
@@ -276,7 +278,7 @@ func TestEraseWhileWaitingForTheSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	events.w.Close()
-	events.r.Read(make([]byte, 1)) // it listens to signals
+	events.r.Read(make([]byte, 1)) // it handles signals now
 	held.w.WriteString(leakedSecret[:5])
 	cmd.Process.Signal(os.Interrupt)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)

@@ -15,8 +15,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// execFailed is the code of every failure of exec itself, so that no code of the
-// command is taken for one.
+// execFailed is the code of every failure of exec itself, so that it cannot be
+// mistaken for a code of the command.
 const execFailed rw.Code = 125
 
 // exec runs a command as a transaction.
@@ -64,8 +64,8 @@ that exec itself failed or refused.`,
 	return cmd
 }
 
-// inWorkspace is the working directory relative to the workspace, "" if it is not
-// inside of it.
+// inWorkspace returns the working directory relative to the workspace, or "" if
+// it is outside.
 func (a *app) inWorkspace() string {
 	root, err1 := filepath.Abs(a.set.root)
 	here, err2 := os.Getwd()
@@ -114,12 +114,12 @@ func (a *app) runCommand(ctx context.Context, s *rw.Store, r rw.ExecRequest) err
 	return nil
 }
 
-// note prints a line for people beside the output of the command.
+// note prints a line for people, next to the output of the command.
 func (a *app) note(format string, values ...any) {
 	fmt.Fprintf(a.messages(), "resilient-write: "+format+"\n", values...)
 }
 
-// sayExec says what became of the changes.
+// sayExec reports what happened to the changes.
 func (a *app) sayExec(out *rw.ExecResult) {
 	switch {
 	case out.TimedOut:

@@ -66,7 +66,8 @@ func (s *sandboxed) run(script string, flags ...string) execRun {
 	return s.exec(append(flags, "--", "sh", "-ec", script)...)
 }
 
-// tree is everything in the workspace but the store and git's directory, as text.
+// tree returns everything in the workspace except the store and git's directory,
+// as text.
 func (s *sandboxed) tree() string {
 	s.t.Helper()
 	var b strings.Builder
@@ -102,7 +103,7 @@ func (s *sandboxed) tree() string {
 	return b.String()
 }
 
-// left are the views that remain.
+// left returns the views that remain.
 func (s *sandboxed) left() []string {
 	names, _ := filepath.Glob(filepath.Join(s.state, "resilientwrite", "exec", "exec_*"))
 	return names
@@ -122,8 +123,8 @@ func (s *sandboxed) clean() {
 	}
 }
 
-// TestExecCommits: what a shell does all day is one commit, byte for byte and
-// mode for mode what it does without exec, and undo takes it back.
+// TestExecCommits: typical changes by a shell are one commit, equal byte for
+// byte and mode for mode to those without exec, and undo reverts it.
 func TestExecCommits(t *testing.T) {
 	s, plain := newSandboxed(t), newSandboxed(t)
 	const script = `umask 022
@@ -158,15 +159,15 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 		t.Errorf("history does not follow the move: %v", doc)
 	}
 	s.rw(0, "undo")
-	s.sh(`rm -r node_modules`) // what has no versions
+	s.sh(`rm -r node_modules`) // files without versions
 	if got := s.tree(); got != before {
 		t.Errorf("undone:\n%s\nbefore:\n%s", got, before)
 	}
 	s.clean()
 }
 
-// TestExecIsNamed: what was run is known where its changes are, without secrets, as a
-// shell takes it.
+// TestExecIsNamed: the changes name the command that made them, without secrets,
+// quoted for a shell.
 func TestExecIsNamed(t *testing.T) {
 	s := newSandboxed(t)
 	token := madeUpToken()
@@ -234,7 +235,7 @@ func TestExecIsPrivate(t *testing.T) {
 	}
 }
 
-// until reads until the text ends with what is waited for.
+// until reads until the text ends with the expected end.
 func until(t *testing.T, r interface{ Read([]byte) (int, error) }, end string) string {
 	t.Helper()
 	var got []byte
@@ -249,7 +250,7 @@ func until(t *testing.T, r interface{ Read([]byte) (int, error) }, end string) s
 }
 
 // TestExecCodes: the code of the command is passed through, 125 is exec's own,
-// and none of them leaves anything.
+// and none of the runs leaves anything behind.
 func TestExecCodes(t *testing.T) {
 	s := newSandboxed(t)
 	before := s.tree()
@@ -291,8 +292,8 @@ func TestExecCodes(t *testing.T) {
 	}
 }
 
-// TestExecRefusesSecret: a file that the gate refuses takes the whole commit with
-// it, and nothing of it is left but the draft in quarantine.
+// TestExecRefusesSecret: a file that the gate refuses makes the whole commit
+// fail, and nothing is left of it but the draft in quarantine.
 func TestExecRefusesSecret(t *testing.T) {
 	s := newSandboxed(t)
 	before := s.tree()
@@ -310,7 +311,8 @@ func TestExecRefusesSecret(t *testing.T) {
 		}
 	}
 	for _, script := range []string{"mkdir -p out/.vscode; echo '{}' > out/.vscode/tasks.json", "git init -q node_modules/x"} {
-		// A file that executes by lying there, and one of git's, are judged in ignored directories too.
+		// A file that is executed because of its name, and one of git's, are checked in ignored
+		// directories too.
 		r := s.run(script, "--json")
 		if guarded := strings.Contains(r.out, "changes_") || r.code == 125; !guarded {
 			t.Errorf("%s: code %d: %s %s", script, r.code, r.out, r.errs)
@@ -319,8 +321,8 @@ func TestExecRefusesSecret(t *testing.T) {
 	s.clean()
 }
 
-// TestExecConflict: what an editor saves while the command runs is not lost, and
-// neither is what the command did.
+// TestExecConflict: neither a file that an editor saves while the command runs
+// nor the changes of the command are lost.
 func TestExecConflict(t *testing.T) {
 	for name, c := range map[string]struct{ script, file string }{
 		"changed":      {"echo command > src/b.txt; echo fine > fine.txt", "src/b.txt"},
@@ -356,8 +358,8 @@ func TestExecConflict(t *testing.T) {
 	}
 }
 
-// TestExecConflictKeeps: after a conflict the differences are where the refusal
-// says, until the next one is a week older.
+// TestExecConflictKeeps: after a conflict the changes are in the directory that
+// the refusal names, until an exec more than a week later.
 func TestExecConflictKeeps(t *testing.T) {
 	s := newSandboxed(t)
 	// The command itself reaches the workspace through a helper outside: this test.
@@ -392,10 +394,10 @@ func TestExecConflictKeeps(t *testing.T) {
 	}
 }
 
-// TestExecConfines: the command changes nothing outside of its view, not even in
+// TestExecConfines: the command changes nothing outside its view, not even in
 // .git and in the state directory.
 func TestExecConfines(t *testing.T) {
-	t.Setenv("RW_STATE_DIR", ".resilient_write") // elsewhere it is in .git, or outside
+	t.Setenv("RW_STATE_DIR", ".resilient_write") // otherwise it is in .git, or outside
 	s := newSandboxed(t)
 	outside := t.TempDir()
 	os.WriteFile(filepath.Join(outside, "f"), []byte("x"), 0o644)
@@ -420,8 +422,9 @@ echo fine > "$TMPDIR/x"`, outside, s.state), "--json")
 	s.clean()
 }
 
-// TestExecKinds: a file in place of a directory and the reverse are shown by a dry run,
-// and refused where the directory holds what the command did not see or git ignores.
+// TestExecKinds: a file that replaced a directory and the reverse are shown by a dry
+// run, and refused if the directory holds files that the command did not see or git
+// ignores.
 func TestExecKinds(t *testing.T) {
 	s := newSandboxed(t)
 	const script = `rm -r docs; echo d > docs; rm src/a.txt; mkdir src/a.txt; echo in > src/a.txt/f`
@@ -450,8 +453,8 @@ func TestExecKinds(t *testing.T) {
 	s.clean()
 }
 
-// TestExecRefusesWhatHasNoVersion: a device of any kind takes the whole commit with
-// it, and is kept.
+// TestExecRefusesWhatHasNoVersion: a FIFO, or a name that is not valid UTF-8,
+// makes the whole commit fail, and the view is kept.
 func TestExecRefusesWhatHasNoVersion(t *testing.T) {
 	s := newSandboxed(t)
 	before := s.tree()
@@ -464,7 +467,7 @@ func TestExecRefusesWhatHasNoVersion(t *testing.T) {
 }
 
 // TestExecMany: a formatter over a thousand files is one commit, and so are several
-// thousand new ones, which one undo takes back.
+// thousand new ones, which one undo reverts.
 func TestExecMany(t *testing.T) {
 	s := newSandboxed(t)
 	if r := s.run(`mkdir many; for i in $(seq 1000); do echo $i > many/$i; done`); r.code != 0 {
@@ -510,9 +513,9 @@ func TestExecKilled(t *testing.T) {
 	s.clean()
 }
 
-// TestExecKilledOnItsWay: killed when its view is there, when the first file is
-// staged, when the row is written, when the first file is published, exec has made
-// the whole commit or nothing of it after the next open.
+// TestExecKilledOnItsWay: exec is killed when its view exists, when the first file
+// is staged, when the row is written, or when the first file is published. After
+// the next open the whole commit is applied, or none of it.
 func TestExecKilledOnItsWay(t *testing.T) {
 	t.Setenv("RW_STATE_DIR", ".resilient_write")
 	s := newSandboxed(t)
@@ -600,8 +603,8 @@ func TestExecEndsBackground(t *testing.T) {
 	}
 }
 
-// TestExecInterrupted: who presses Ctrl-C gets the code of the command, and
-// nothing is committed.
+// TestExecInterrupted: after Ctrl-C exec exits with the code of the command,
+// and nothing is committed.
 func TestExecInterrupted(t *testing.T) {
 	s := newSandboxed(t)
 	before := s.tree()
@@ -623,8 +626,8 @@ func TestExecInterrupted(t *testing.T) {
 	}
 }
 
-// TestExecMakesADirectoryAgain: what was below a directory that a command removed and
-// made again is gone, at any depth.
+// TestExecMakesADirectoryAgain: everything below a directory that a command removed
+// and created again is gone, at any depth.
 func TestExecMakesADirectoryAgain(t *testing.T) {
 	s := newSandboxed(t)
 	s.sh("mkdir -p top/deep/er; echo a > top/a; echo b > top/deep/b; echo c > top/deep/er/c; ln -s top alias")

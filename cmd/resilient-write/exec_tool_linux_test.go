@@ -9,7 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// TestExecTool: an agent runs a command in tier full, and nowhere else.
+// TestExecTool: an agent can run a command in tier full, and in no other.
 func TestExecTool(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -17,7 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
-// resultIn is what a run left in a file.
+// resultIn returns what a run wrote to a result file.
 func (s shell) resultIn(file string) (got result) {
 	s.t.Helper()
 	data, err := os.ReadFile(file)
@@ -28,7 +28,7 @@ func (s shell) resultIn(file string) (got result) {
 }
 
 // TestFlagsInFrontOfTheSubcommand: every flag that all subcommands have means
-// the same in front of them, with one hyphen and with two, with = and without.
+// the same before them, with one hyphen and with two, with = and without.
 func TestFlagsInFrontOfTheSubcommand(t *testing.T) {
 	s := newShell(t)
 	s.with("x\n").ok("write", "a.txt")
@@ -80,8 +80,8 @@ func TestFlagsInFrontOfTheSubcommand(t *testing.T) {
 	}
 }
 
-// TestPlacesOfTheResultAreTriedFirst: a place that cannot be used is code 2,
-// and nothing was done; standard output and input are none, whatever else is
+// TestPlacesOfTheResultAreTriedFirst: an unusable destination is code 2, and
+// nothing was done. Standard output and input cannot be used, whatever else is
 // wrong with the command line.
 func TestPlacesOfTheResultAreTriedFirst(t *testing.T) {
 	s := newShell(t)
@@ -127,9 +127,9 @@ func TestPlacesOfTheResultAreTriedFirst(t *testing.T) {
 	}
 }
 
-// TestDescriptorsOfTheCaller: one that is open for reading only is refused, a
-// device that is full is told, and a wrong flag in front of a good descriptor
-// keeps the result from nobody. Standard output under another name is refused.
+// TestDescriptorsOfTheCaller: a descriptor that is open only for reading is
+// refused, a full device is reported, and a wrong flag before a good descriptor
+// does not prevent the result. Standard output under another name is refused.
 func TestDescriptorsOfTheCaller(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("descriptors cannot be passed on")
@@ -146,7 +146,7 @@ func TestDescriptorsOfTheCaller(t *testing.T) {
 		cmd.Run()
 		return cmd.ProcessState.ExitCode(), b.String()
 	}
-	for _, fd := range []string{"4", "5"} { // which the process itself opens, if anybody does
+	for _, fd := range []string{"4", "5"} { // only the process itself could have opened them
 		if code, errs := try(nil, "--result-fd", fd); code != int(rw.CodeUsage) || !strings.Contains(errs, fd+" is not open for writing") {
 			t.Errorf("%s: code %d: %s", fd, code, errs)
 		}
@@ -186,8 +186,8 @@ func TestDescriptorsOfTheCaller(t *testing.T) {
 	}
 }
 
-// TestErrorsHoldNoContent: what stands where something else belongs is not
-// repeated, in any place of any command line that is not the name of a file.
+// TestErrorsHoldNoContent: a misplaced argument is not repeated in an error, in
+// any place of any command line that is not the name of a file.
 func TestErrorsHoldNoContent(t *testing.T) {
 	const secret = "horse battery"
 	s := newShell(t)
@@ -238,7 +238,7 @@ func TestErrorsHoldNoContent(t *testing.T) {
 	}
 }
 
-// commandOf is the command line of a verb, without its arguments.
+// commandOf returns the command line of a verb, without its arguments.
 func commandOf(v verb) []string {
 	name := strings.Fields(v.use)[:1]
 	group, _, _ := strings.Cut(v.tool, "_")
@@ -248,7 +248,7 @@ func commandOf(v verb) []string {
 	return name
 }
 
-// sample are arguments that a verb takes.
+// sample returns arguments that a verb accepts.
 func sample(v verb) (list []string) {
 	for range v.args {
 		list = append(list, "1")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTheBinaryWritesWhatOnlyInforms: a text that scores high from mail
-// addresses, blobs and its size is written by the server with its default gate.
+// TestTheBinaryWritesWhatOnlyInforms: the server with its default gate writes a
+// text that scores high only because of mail addresses, blobs and its size.
 func TestTheBinaryWritesWhatOnlyInforms(t *testing.T) {
 	dir := t.TempDir()
 	c := connect(t, dir)

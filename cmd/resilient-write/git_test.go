@@ -11,7 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// gitIn runs git as a user does who knows nothing of what is in dir.
+// gitIn runs git as a user who does not know what is in dir.
 func gitIn(t *testing.T, dir, home string, args ...string) error {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -47,13 +47,13 @@ func runs(t *testing.T, dir, mark string) bool {
 	return err == nil
 }
 
-// attack is a workspace and what an agent does in it so that git runs a
-// command there.
+// attack is a workspace and what an agent does in it to make git run a command
+// there.
 type attack struct {
-	git   []string          // arguments of git that prepare the workspace; none: nothing is there
-	there map[string]string // files that are there before
-	write map[string]string // what is to be there in the end
-	steps []step            // how the agent tries, nil: one write for each file, and one transaction
+	git   []string          // git arguments that prepare the workspace; none: it is empty
+	there map[string]string // files that exist before
+	write map[string]string // files that are to exist in the end
+	steps []step            // attempts of the agent; nil: one write for each file, and one transaction
 }
 
 type step struct {
@@ -104,8 +104,8 @@ func attacks(monitor, hook string) map[string]attack {
 }
 
 // TestNoCallMakesGitRunAProgram: whatever an agent tries through the binary,
-// the user's git commands run nothing of it in any directory; made by hand, the
-// same files make git run the command.
+// the user's git commands run none of it in any directory. If the same files
+// are created by hand, git runs the command.
 func TestNoCallMakesGitRunAProgram(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -158,8 +158,8 @@ func TestNoCallMakesGitRunAProgram(t *testing.T) {
 	}
 }
 
-// TestNoResultIsAHook: a result is not put where core.hooksPath makes git run
-// it, nor into a file that the configuration includes.
+// TestNoResultIsAHook: a result is not written where core.hooksPath makes git
+// run it, nor into a file that the configuration includes.
 func TestNoResultIsAHook(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,16 +27,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// What a hook may take, from the start of the process. A host waits for it.
+// Limits of a hook, from the start of the process. A host waits for it.
 const (
 	beforeDeadline = 150 * time.Millisecond
 	afterDeadline  = 1200 * time.Millisecond
 	maxEvent       = 16 << 20 // bytes
-	toldFindings   = 5        // of one answer
+	toldFindings   = 5        // per answer
 )
 
-// hook answers one event of a host of agents. Whatever happens, the exit code
-// is 0: hosts take others for a refusal of the tool.
+// hook answers one event of an agent host. The exit code is always 0: hosts
+// treat others as a refusal of the tool.
 func (a *app) hook() *cobra.Command {
 	return &cobra.Command{
 		Use: "hook --host HOST [EVENT]", Short: "Answer an event of a coding agent's host", GroupID: "upkeep", DisableFlagParsing: true,
@@ -62,7 +62,7 @@ happens. The exit code is always 0.`,
 			started := time.Now()
 			signal.Ignore(syscall.SIGPIPE) // the host may not read the answer
 			defer func() {
-				if v := recover(); v != nil { // what it panicked with may hold content
+				if v := recover(); v != nil { // the panic value may hold content
 					fmt.Fprintln(os.Stderr, "resilient-write hook: internal error")
 				}
 			}()
@@ -85,7 +85,7 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 	} else if err != nil {
 		return err
 	}
-	if c, ok := clients.Find(*host); ok && c.Hooks != "" { // init's name for it
+	if c, ok := clients.Find(*host); ok && c.Hooks != "" { // the name that init uses
 		*host = c.Hooks
 	}
 	if *show {
@@ -139,7 +139,7 @@ func printHooks(host string) error {
 	return nil
 }
 
-// hooked is one event that is answered.
+// hooked is one event being answered.
 type hooked struct {
 	hostevent.Event
 	until time.Time
@@ -148,8 +148,8 @@ type hooked struct {
 	mu sync.Mutex // held while the answer is written
 }
 
-// giveUp ends the process when the time is over. A store survives that at any
-// moment, and what a scan did not record the next one finds.
+// giveUp ends the process when its time has expired. A store survives that at
+// any moment, and the next scan finds what this one did not record.
 func (h *hooked) giveUp() {
 	h.mu.Lock()
 	os.Exit(0)
@@ -175,7 +175,7 @@ func (h *hooked) run(ctx context.Context, a *app, root string) error {
 	return errors.Join(err, s.Close(ctx))
 }
 
-// answer does what the event asks for.
+// answer handles the event.
 func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 	c := rw.ToolCall{ID: h.Call, Host: h.Host, Session: h.Session, Event: h.Name, Command: h.Command, Alike: h.Alike, Within: time.Until(h.until) * 2 / 3}
 	same := c
@@ -215,8 +215,8 @@ func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 	return err
 }
 
-// refused says why a write or an edit of files in the workspace is refused, ""
-// when it is not.
+// refused returns why a write or an edit of files in the workspace is refused,
+// or "" if it is not.
 func (h *hooked) refused(ctx context.Context, s *rw.Store, root string) string {
 	if h.Shell {
 		return ""
@@ -229,7 +229,8 @@ func (h *hooked) refused(ctx context.Context, s *rw.Store, root string) string {
 	return ""
 }
 
-// denied are the refusals of our own tools that hold for those of a host too.
+// denied lists the refusals of our own tools that also apply to those of a
+// host.
 var denied = []rw.Detail{rw.ErrRiskBlocked, rw.ErrProtectedPath, rw.ErrProtectedDefault, rw.ErrPathClaimed}
 
 func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w hostevent.Write) string {
@@ -255,7 +256,7 @@ func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w ho
 	return why
 }
 
-// findingsText says what the gate found in the changes of a call.
+// findingsText describes what the gate found in the changes of a call.
 func findingsText(r rw.ScanResult) string {
 	var lines []string
 	more := 0
@@ -281,8 +282,8 @@ func findingsText(r rw.ScanResult) string {
 	return text
 }
 
-// claimedText says which files the calls changed although another session has
-// claimed them.
+// claimedText describes which files the calls changed although another session
+// has claimed them.
 func claimedText(r rw.ScanResult) string {
 	var lines []string
 	for i, f := range r.Claimed {
@@ -303,7 +304,7 @@ func claimedText(r rw.ScanResult) string {
 	return text
 }
 
-// checkpoint keeps what the session has changed, for what comes after the
+// checkpoint records what the session has changed, for use after the
 // conversation is shortened.
 func (h *hooked) checkpoint(ctx context.Context, s *rw.Store) error {
 	r, err := s.Changes(ctx, rw.ChangesRequest{Session: h.Session})
@@ -318,8 +319,8 @@ func (h *hooked) checkpoint(ctx context.Context, s *rw.Store) error {
 	return err
 }
 
-// resolved is a path with the links of its directories followed, as far as these
-// are there.
+// resolved returns a path with the links of its directories followed, as far as
+// they exist.
 func resolved(file string) string {
 	rest := ""
 	for dir := filepath.Clean(file); ; dir = filepath.Dir(dir) {
@@ -333,8 +334,8 @@ func resolved(file string) string {
 	}
 }
 
-// hookRoot is the workspace of a directory, "" for none: the nearest directory
-// that has a store or is that of a git repository.
+// hookRoot returns the workspace of a directory, or "" if there is none: the
+// nearest directory that has a store or is that of a git repository.
 func hookRoot(dir string) string {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil || !filepath.IsAbs(dir) {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// hook gives an event to the built command, as a host does, and returns what it
-// answers. The exit code must be 0.
+// hook passes an event to the built command, as a host does, and returns its
+// answer. The exit code must be 0.
 func (a *around) hook(host string, event any, args ...string) string {
 	a.t.Helper()
 	data, ok := event.(string)
@@ -40,7 +40,7 @@ func (a *around) hook(host string, event any, args ...string) string {
 	return out.String()
 }
 
-// claude is an event in the form of Claude Code.
+// claude returns an event in the form of Claude Code.
 func (a *around) claude(name, tool, call string, input map[string]any) map[string]any {
 	return map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": name, "tool_name": tool, "tool_input": input, "tool_use_id": call}
 }
@@ -55,7 +55,7 @@ func (a *around) shell(call, line string) {
 	}
 }
 
-// groups are the groups of observed changes.
+// groups returns the groups of observed changes.
 func (a *around) groups() (list []map[string]any) {
 	a.t.Helper()
 	for _, g := range a.rw(0, "changes", "--no-scan")["groups"].([]any) {
@@ -130,8 +130,8 @@ func TestHookRecordsShellCommands(t *testing.T) {
 	}
 }
 
-// TestHookReportsSecretsOnce: the model reads of a secret that a command
-// wrote, never the secret, once, and nothing is reverted.
+// TestHookReportsSecretsOnce: a secret that a command wrote is reported to the
+// model once, without the secret itself, and nothing is reverted.
 func TestHookReportsSecretsOnce(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'x\\n' > a.txt")
@@ -160,8 +160,8 @@ func TestHookReportsSecretsOnce(t *testing.T) {
 	}
 }
 
-// TestHookDeniesWrites: an edit tool of the host is refused where our own would
-// be, with a reason for the model; any other is let through.
+// TestHookDeniesWrites: an edit tool of the host is denied if our own would be
+// refused, with a reason for the model; any other is allowed.
 func TestHookDeniesWrites(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'x\\n' > a.txt")
@@ -200,9 +200,9 @@ func TestHookDeniesWrites(t *testing.T) {
 	}
 }
 
-// TestHookKeepsClaims: edit tools of a host do not change what another session has
-// claimed, and what a shell command changed anyway is reported once, to
-// others than the session that has it. An operator is not bound.
+// TestHookKeepsClaims: edit tools of a host cannot change what another session has
+// claimed. Claimed files that a shell command changed anyway are reported once, to
+// sessions other than the owner. An operator is not bound.
 func TestHookKeepsClaims(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; mkdir src; printf 'x\\n' > src/a.txt; printf 'x\\n' > src/b.txt; printf 'x\\n' > free.txt")
@@ -272,7 +272,7 @@ func TestHookNeverBreaksAHost(t *testing.T) {
 	for _, args := range [][]string{{"--host", "nobody"}, {"--nonsense"}, {"--deadline", "soon"}, {"--deadline", "1ns"}} {
 		a.hook("claude", pre, args...)
 	}
-	slow := exec.Command(a.bin, "hook", "--host", "claude", "--deadline", "100ms") // and standard input that does not end
+	slow := exec.Command(a.bin, "hook", "--host", "claude", "--deadline", "100ms") // with standard input that does not end
 	in, err := slow.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -296,9 +296,9 @@ func TestHookNeverBreaksAHost(t *testing.T) {
 	}
 }
 
-// TestHookTwice: a host that has the hooks of a plugin and of init gets one answer to
-// each event, and the second of two equal ones records nothing. An identifier that
-// a provider uses again in a later turn is another call.
+// TestHookTwice: a host with the hooks of a plugin and of init gets one answer to
+// each event, and the second of two equal ones records nothing. An identifier that a
+// provider uses again in a later turn is another call.
 func TestHookTwice(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'x\\n' > a.txt")
@@ -341,7 +341,7 @@ func TestHookTwice(t *testing.T) {
 }
 
 // TestHookOverlappingCalls: a change while two calls are open belongs to both,
-// and says so.
+// and undoing one of the calls alone is refused.
 func TestHookOverlappingCalls(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'x\\n' > a.txt")
@@ -356,10 +356,10 @@ func TestHookOverlappingCalls(t *testing.T) {
 	if len(groups) != 2 || !slices.Equal(groups[1]["calls"].([]any), []any{"t1", "t2"}) && !slices.Equal(groups[0]["calls"].([]any), []any{"t1", "t2"}) {
 		t.Fatalf("%v", groups)
 	}
-	a.rw(5, "undo", "--group", "t1") // not its changes alone
+	a.rw(5, "undo", "--group", "t1") // the changes are not only its own
 }
 
-// TestHookClosesCallsWithoutEnd: a call of which no end is reported is closed by
+// TestHookClosesCallsWithoutEnd: a call whose end is not reported is closed by
 // the end of the turn, and a call of our own tools opens none.
 func TestHookClosesCallsWithoutEnd(t *testing.T) {
 	a := newAround(t)
@@ -385,8 +385,9 @@ func TestHookClosesCallsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestHookWhereNothingIsDenied: a refused write of a host that cannot be denied
-// begins a call like any other, so earlier changes are not its own.
+// TestHookWhereNothingIsDenied: if a host does not support denial, a refused
+// write begins a call like any other, so earlier changes are not attributed to
+// it.
 func TestHookWhereNothingIsDenied(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'x\\n' > a.txt")
@@ -406,8 +407,8 @@ func TestHookWhereNothingIsDenied(t *testing.T) {
 	}
 }
 
-// TestHookInAWorktree: a worktree within an ignored directory of a checkout that
-// has a store is a workspace of its own.
+// TestHookInAWorktree: a worktree in an ignored directory of a checkout that has
+// a store is a separate workspace.
 func TestHookInAWorktree(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'x\\n' > a.txt; printf 'trees/\\n' > .gitignore; git add .; git commit -qm x")
@@ -432,8 +433,8 @@ func TestHookKeepsACheckpointBeforeCompaction(t *testing.T) {
 	}
 }
 
-// TestHookJudgesPatches: a patch is refused before it is applied when a line that
-// it adds, or a path that it writes, deletes or moves to, would be.
+// TestHookJudgesPatches: a patch is refused before it is applied if a line that
+// it adds, or a path that it writes, deletes or moves to, would be refused.
 func TestHookJudgesPatches(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'x\\n' > a.txt")
@@ -454,7 +455,7 @@ func TestHookJudgesPatches(t *testing.T) {
 }
 
 // TestHookKilledAtAnyMoment: a hook that is killed while it records loses no
-// version, makes no wrong row, and leaves what it found to the next one.
+// version, writes no wrong row, and leaves its findings to the next one.
 func TestHookKilledAtAnyMoment(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q .; printf 'version 0\\n' > a.txt; mkdir sub")
@@ -485,7 +486,7 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 			killed++
 		}
 		late.Stop()
-		a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "Stop"}) // which ends the call if nothing else has
+		a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "Stop"}) // ends the call if nothing else has
 		post["tool_use_id"] = fmt.Sprint("next", i)
 		reported += out.String() + a.hook("claude", post)
 	}

@@ -17,16 +17,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// wire is the built server, spoken to in lines.
+// wire is a connection to the built server, line by line.
 type wire struct {
 	t       *testing.T
 	in      io.WriteCloser
 	replies chan map[string]any
-	early   map[any]map[string]any // replies that came before they were asked for
+	early   map[any]map[string]any // replies that arrived before they were requested
 }
 
 // startStdio starts the command over stdio for a workspace. stop closes its input
-// and waits for its end; what it still sends has to be read by then.
+// and waits for its end; output must be read by then.
 func startStdio(t *testing.T, dir string) (in io.WriteCloser, out io.Reader, stop func()) {
 	t.Helper()
 	cmd := exec.Command(build(t), "serve", "-root", dir, "-sync", "off")
@@ -91,7 +91,7 @@ func (w *wire) call(id, tool, args string) {
 	w.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, args))
 }
 
-// reply is the structured reply to a call.
+// reply returns the structured reply to a call.
 func (w *wire) reply(id string, hang time.Duration) map[string]any {
 	w.t.Helper()
 	late := time.After(hang)
@@ -124,14 +124,14 @@ func many(n int, item func(i int) string) string {
 	return b.String()
 }
 
-// repeated is a list of one text, about size bytes.
+// repeated returns a list of one text, about size bytes.
 func repeated(size int, text string) string {
 	return strings.TrimSuffix(strings.Repeat(text+",", size/(len(text)+1)), ",")
 }
 
-// hostileCalls are calls of about size bytes that a careless server takes long
-// to decode, and the reasons for which they may be refused; "" means that the
-// call may also succeed.
+// hostileCalls returns calls of about size bytes that a careless server takes
+// long to decode, and the reasons for which they may be refused; "" means that
+// the call may also succeed.
 func hostileCalls(size int) []struct{ name, tool, args, reasons string } {
 	member := func(i int) string { return fmt.Sprintf(`"k%07d":%d`, i, i%10) }
 	members := many(size/12, member)
@@ -168,9 +168,9 @@ func hostileCalls(size int) []struct{ name, tool, args, reasons string } {
 	}
 }
 
-// TestHostileArgumentsHoldNobodyUp: ordinary mutations that come after a call of
-// the size limit, of any shape, are answered, and what the call ordered is
-// refused by name or done.
+// TestHostileArgumentsHoldNobodyUp: ordinary mutations that follow a call of the
+// size limit, of any shape, are answered, and the large call is either refused
+// by name or carried out.
 func TestHostileArgumentsHoldNobodyUp(t *testing.T) {
 	size := 1 << 20
 	if testbed.Long() {
@@ -207,9 +207,10 @@ func TestCanceledHostileCallsFreeTheLane(t *testing.T) {
 	}
 }
 
-// TestHostileArgumentsOverHTTP: the same calls over HTTP, beside an ordinary
-// mutation of another session, and with the connection closed in the middle.
-// No session waits for another one, and each reply is that of stdio.
+// TestHostileArgumentsOverHTTP: the same calls over HTTP, concurrently with an
+// ordinary mutation of another session, and with the connection closed in the
+// middle. No session waits for another one, and each reply equals that over
+// stdio.
 func TestHostileArgumentsOverHTTP(t *testing.T) {
 	const size = 1 << 20
 	web := startHTTP(t, nil, "-transport", "http", "-token", identityToken)
@@ -238,14 +239,14 @@ func TestHostileArgumentsOverHTTP(t *testing.T) {
 	}
 }
 
-// hangLimit is ten times what a call of this size takes.
+// hangLimit returns ten times the usual duration of a call of this size.
 func hangLimit(size int) time.Duration {
 	return 10*time.Second + time.Duration(size)*10*time.Microsecond
 }
 
-// TestASlowPatternOfAShippedPolicyIsCanceled: a repository ships a policy whose
-// expression makes the scan of a write take minutes. The call can be canceled,
-// and the next write does not wait for it.
+// TestASlowPatternOfAShippedPolicyIsCanceled: a repository contains a policy
+// whose expression makes the scan of a write take minutes. The call can be
+// canceled, and the next write does not wait for it.
 func TestASlowPatternOfAShippedPolicyIsCanceled(t *testing.T) {
 	dir := policyWorkspace(t, "extend_patterns: {own: [{name: slow, regex: '(?s)a.{0,480}a.{0,480}z|a'}]}\n", true)
 	w := dial(t, dir)

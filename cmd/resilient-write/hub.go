@@ -16,11 +16,12 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// hubProgram is a program of its own, so that this one reaches no network code but
-// its server.
+// hubProgram is a separate program, so that this one contains no network code
+// except its server.
 const hubProgram = "resilient-write-hub"
 
-// hub and resume run it: from the directory of this program, or from the path.
+// hub and resume run hubProgram, from the directory of this program or from the
+// path.
 func (a *app) hub() *cobra.Command {
 	return a.passed(nil, &cobra.Command{
 		Use: "hub [status|ship|verify|gc|erase]", Short: "Ship journal and versions to an object store that machines share", GroupID: "upkeep",
@@ -33,7 +34,7 @@ func (a *app) resume() *cobra.Command {
 	})
 }
 
-// passed has a command passed to that program with all of its arguments.
+// passed makes a command pass all of its arguments to that program.
 func (a *app) passed(first []string, cmd *cobra.Command) *cobra.Command {
 	cmd.DisableFlagParsing = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -59,7 +60,8 @@ func (a *app) passed(first []string, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// hubWords is the progress of the shipper of a store, as recorded in the store.
+// hubWords describes the progress of the shipper of a store, as recorded in the
+// store.
 func hubWords(l *rw.HubFacts) string {
 	text := fmt.Sprintf("the hub has %d of %d rows", l.Seq, l.Seq+l.Waiting)
 	switch {

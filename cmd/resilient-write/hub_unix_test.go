@@ -12,8 +12,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestHubIsAProgramOfItsOwn: both subcommands run it with all arguments, and end
-// as it does; without it they say how to get it.
+// TestHubIsAProgramOfItsOwn: both subcommands run the hub program with all
+// arguments, and exit with its code; if it is missing, they say how to get it.
 func TestHubIsAProgramOfItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -41,8 +41,8 @@ func TestHubIsAProgramOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestStatusShowsTheLag: status says how many rows a hub lacks, and what became
-// of the task.
+// TestStatusShowsTheLag: status reports how many rows a hub lacks, and whether
+// the task was lost.
 func TestStatusShowsTheLag(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, ".resilient_write")

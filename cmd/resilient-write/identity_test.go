@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// agent is one connection to the built command, as a client of some name that
-// says in every call what it likes.
+// agent is one connection to the built command, as a client with some name that
+// sends arbitrary claims in every call.
 type agent struct {
 	t    *testing.T
-	send func(message string) string // and the reply
+	send func(message string) string // returns the reply
 	stop func()
 	last int
 }
@@ -67,15 +67,15 @@ func (a *agent) tool(name, args, meta string) map[string]any {
 	return out
 }
 
-// reply calls a tool and returns the structured reply, nil when there is none.
-// Other goroutines may call it.
+// reply calls a tool and returns the structured reply, or nil if there is none.
+// It may be called from other goroutines.
 func (a *agent) reply(name, args string) map[string]any {
 	var doc map[string]any
 	json.Unmarshal([]byte(a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args))), &doc)
 	return structured(doc)
 }
 
-// structured is the structured reply of a message.
+// structured returns the structured reply of a message.
 func structured(doc map[string]any) map[string]any {
 	result, _ := doc["result"].(map[string]any)
 	out, _ := result["structuredContent"].(map[string]any)
@@ -89,8 +89,8 @@ func (a *agent) write(path, more, meta string) {
 	}
 }
 
-// undo calls rw_undo and returns the paths that it took back, or the reason
-// why it did not.
+// undo calls rw_undo and returns the paths that it reverted, or the reason why
+// it did not.
 func (a *agent) undo(args, meta string) string {
 	a.t.Helper()
 	doc := a.tool("rw_undo", args, meta)
@@ -104,7 +104,7 @@ func (a *agent) undo(args, meta string) string {
 	return strings.Join(paths, ",")
 }
 
-// row is the newest row.
+// row returns the newest row.
 func (a *agent) row(more string) map[string]any {
 	a.t.Helper()
 	list := a.tool("rw_journal_tail", `{"n":1`+more+`}`, "")["entries"].([]any)
@@ -156,8 +156,8 @@ func connectHTTP(t *testing.T, s *served, client string) *agent {
 }
 
 // TestUndoNeverCrosses: two clients of one name, on two connections, one of
-// which claims to be the other in every argument. Neither undoes what the
-// other wrote, and rows keep what the server knew beside what was claimed.
+// which claims to be the other in every argument. Neither undoes what the other
+// wrote, and rows keep what the server knew in addition to the claims.
 func TestUndoNeverCrosses(t *testing.T) {
 	for _, over := range transports(t) {
 		t.Run(over.name, func(t *testing.T) {
@@ -190,8 +190,8 @@ func TestUndoNeverCrosses(t *testing.T) {
 				}
 			}
 			for step, got := range []string{
-				honest.undo(`{}`, ""), // although the liar wrote after it, in its name
-				honest.undo(`{}`, ""), // and back
+				honest.undo(`{}`, ""), // although the liar wrote later, under its name
+				honest.undo(`{}`, ""), // and again
 				honest.undo(`{"session":"work"}`, ""),
 				over.connect(t, "agent").undo(`{}`, ""),
 			} {
@@ -206,8 +206,8 @@ func TestUndoNeverCrosses(t *testing.T) {
 	}
 }
 
-// TestAClaimSteersNobody: an agent whose rows name another caller as their
-// caller takes its own back, and who is named there does not.
+// TestAClaimSteersNobody: an agent whose rows name another caller can undo its
+// own rows, and the named caller cannot.
 func TestAClaimSteersNobody(t *testing.T) {
 	for _, over := range transports(t) {
 		t.Run(over.name, func(t *testing.T) {
@@ -228,9 +228,9 @@ func TestAClaimSteersNobody(t *testing.T) {
 }
 
 // TestAThreadContinues: the thread of the client's host is the session,
-// whatever the arguments say; a client that connects again goes on in it; and
-// neither another client that names the thread nor one that claims it in an
-// argument comes in.
+// whatever the arguments say, and a client that reconnects continues in it.
+// Neither another client that names the thread nor one that claims it in an
+// argument gets into the session.
 func TestAThreadContinues(t *testing.T) {
 	const thread = `{"threadId":"01a2-thread","callId":"call_7"}`
 	for _, over := range transports(t) {
@@ -258,8 +258,9 @@ func TestAThreadContinues(t *testing.T) {
 	}
 }
 
-// TestSessionOfClaudeCode: calls over stdio are in the session that the host names
-// to its server, which is that of its hooks, unless a call names another one.
+// TestSessionOfClaudeCode: calls over stdio are in the session that the host
+// passes to its server, which is that of its hooks, unless a call names another
+// one.
 func TestSessionOfClaudeCode(t *testing.T) {
 	t.Setenv("CLAUDE_CODE_SESSION_ID", "6f14-session")
 	a := connectStdio(t, t.TempDir(), "claude-code")
@@ -271,8 +272,8 @@ func TestSessionOfClaudeCode(t *testing.T) {
 	}
 }
 
-// TestMetaOfAnyType: what a host sends may be anything; a thread that is no
-// text, or one that would be taken for a connection, counts as absent.
+// TestMetaOfAnyType: a host may send values of any type; a thread that is not
+// text, or that would look like a connection, counts as absent.
 func TestMetaOfAnyType(t *testing.T) {
 	long, _ := json.Marshal(strings.Repeat("t", 1<<17))
 	for _, over := range transports(t) {
@@ -301,9 +302,9 @@ func TestMetaOfAnyType(t *testing.T) {
 	}
 }
 
-// TestHostileClientNames: whatever a client calls itself, its rows hold at most
-// 200 bytes of it, nothing that drives a terminal, and no secret; refusals have
-// the same.
+// TestHostileClientNames: whatever name a client gives, its rows contain at
+// most 200 bytes of it, no control sequence for a terminal, and no secret. The
+// same is true of refusals.
 func TestHostileClientNames(t *testing.T) {
 	secret := "xoxb-" + strings.Repeat("4815162342", 2)[:12] + "-" + strings.Repeat("7238109456", 2)[:12] + "-" + strings.Repeat("aB3dE6gH9j", 3)[:24]
 	for _, over := range transports(t) {
@@ -331,8 +332,9 @@ func TestHostileClientNames(t *testing.T) {
 	}
 }
 
-// TestSinceHidesOnlyOwnRows: an agent that reads on from its cursor is spared the
-// rows that it wrote itself, and not those that another one wrote in its name.
+// TestSinceHidesOnlyOwnRows: an agent that continues from its cursor does not get
+// the rows that it wrote itself, but does get those that another one wrote under
+// its name.
 func TestSinceHidesOnlyOwnRows(t *testing.T) {
 	for _, over := range transports(t) {
 		t.Run(over.name, func(t *testing.T) {
@@ -353,7 +355,7 @@ func TestSinceHidesOnlyOwnRows(t *testing.T) {
 	}
 }
 
-// TestHistoryShowsVia: history shows what the server knew as well.
+// TestHistoryShowsVia: history also shows what the server knew.
 func TestHistoryShowsVia(t *testing.T) {
 	a := transports(t)[0].connect(t, "agent")
 	a.write("h.txt", `,"caller":"somebody else"`, "")
@@ -363,8 +365,8 @@ func TestHistoryShowsVia(t *testing.T) {
 	}
 }
 
-// TestNoSessionIsFixed: a client cannot choose the id of its session, nor come
-// into one by naming it when it begins.
+// TestNoSessionIsFixed: a client can neither choose the id of its session nor
+// get into one by naming it at the start.
 func TestNoSessionIsFixed(t *testing.T) {
 	web := startHTTP(t, nil, "-transport", "http", "-token", identityToken)
 	begin := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`

@@ -71,12 +71,12 @@ type setup struct {
 	reply initReply
 }
 
-// edited is one file, as it is and as it shall be.
+// edited is one file, with its current and its intended content.
 type edited struct {
 	path, shown   string
 	before, after string
 	there         bool
-	exec          bool // it is run
+	exec          bool // it is executable
 }
 
 // initReply reports what init did.
@@ -133,7 +133,7 @@ func (a *app) runInit(names []string, o initOptions) error {
 	return nil
 }
 
-// machine is this machine and the project, for the table of clients.
+// machine describes this machine and the project, for the table of clients.
 func (a *app) machine() (clients.Place, error) {
 	root, err := a.realRoot()
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *app) machine() (clients.Place, error) {
 	return clients.Place{OS: runtime.GOOS, Home: home, Config: config, Project: root}, err
 }
 
-// chosen are the clients that are named, or found.
+// chosen returns the clients that are named, or found.
 func (s *setup) chosen(names []string) (list []clients.Client, err error) {
 	if s.scope != "" && s.scope != string(clients.Project) && s.scope != string(clients.User) {
 		return nil, &misuse{"unknown scope", "use --scope project or --scope user"}
@@ -180,7 +180,7 @@ func (s *setup) chosen(names []string) (list []clients.Client, err error) {
 }
 
 // found reports whether a client seems to be installed: its program is in PATH,
-// or its file for the user, or the directory of that, is there.
+// or its file for the user, or the directory of that file, exists.
 func (s *setup) found(c clients.Client) bool {
 	if c.Program != "" {
 		if _, err := exec.LookPath(c.Program); err == nil {
@@ -199,7 +199,7 @@ func (s *setup) found(c clients.Client) bool {
 	return err == nil
 }
 
-// plan makes the changes of one client, in memory.
+// plan makes the changes for one client, in memory.
 func (s *setup) plan(c clients.Client) (status string, notes []string) {
 	kept := len(s.files)
 	saved := make([]string, kept)
@@ -221,7 +221,7 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 			one = one || hooks
 		}
 		if err != nil {
-			s.files = s.files[:kept] // of a client all is done, or nothing
+			s.files = s.files[:kept] // a client is configured completely or not at all
 			for i, text := range saved {
 				s.files[i].after = text
 			}
@@ -247,7 +247,7 @@ func (s *setup) plan(c clients.Client) (status string, notes []string) {
 	return status, notes
 }
 
-// planFile makes the changes that one file of a client brings with it.
+// planFile makes the changes that belong to one file of a client.
 func (s *setup) planFile(c clients.Client, f clients.File) (changed bool, err error) {
 	edits := map[string][]clients.Edit{}
 	command, err := ownCommand(c.Whole)
@@ -370,7 +370,8 @@ func (s *setup) edit(path string, change func(string) (string, error)) (changed 
 	return changed, nil
 }
 
-// maxConfig bounds a configuration: a larger file is something else.
+// maxConfig limits the size of a configuration: a larger file is something
+// else.
 const maxConfig = 8 << 20
 
 // file is a file of the run, read at its first use. A link is followed, so that
@@ -406,7 +407,7 @@ func readConfig(path string) (string, error) {
 	return string(data), err
 }
 
-// shown is a path as people write it.
+// shown returns a path as people write it.
 func (s *setup) shown(path string) string { return shownPath(s.place, path) }
 
 func shownPath(p clients.Place, path string) string {
@@ -429,11 +430,11 @@ func (f *edited) change() string {
 	return "changed"
 }
 
-// diff shows the changed lines and no others, and of a line that was there only
+// diff shows only the changed lines, and of a line that existed before only
 // what changed in it: the rest of the line may be a secret of another server.
 func (f *edited) diff() string {
 	before, after := "a/"+f.shown, "b/"+f.shown
-	if strings.HasPrefix(f.shown, "~/") { // a path, and no part of a project
+	if strings.HasPrefix(f.shown, "~/") { // a path outside the project
 		before, after = f.shown, f.shown
 	}
 	text, err := udiff.ToUnified(before, after, f.before, udiff.Lines(f.before, f.after), 0)
@@ -458,8 +459,8 @@ func (f *edited) diff() string {
 	return strings.Join(lines, "")
 }
 
-// middles are the parts of two lines between what they have in common, if that
-// is much.
+// middles returns the parts of two lines between their common prefix and
+// suffix, if these are long enough.
 func middles(a, b string) (string, string, bool) {
 	front, back := 0, 0
 	for front < min(len(a), len(b)) && a[front] == b[front] {
@@ -477,8 +478,8 @@ func middles(a, b string) (string, string, bool) {
 	return cut(a), cut(b), true
 }
 
-// ownCommand is how a client starts this program: by its name, if PATH leads to
-// it, else by its path.
+// ownCommand returns how a client starts this program: by its name, if PATH
+// leads to it, otherwise by its path.
 func ownCommand(whole bool) (string, error) {
 	own, err := os.Executable()
 	if err != nil {
@@ -560,7 +561,7 @@ func (f *edited) write(p clients.Place) error {
 	if info, err := os.Stat(f.path); err == nil {
 		perm = info.Mode().Perm()
 	}
-	if f.exec { // by who may read it
+	if f.exec { // for those who may read it
 		perm |= perm >> 2 & 0o111
 	}
 	if f.after == "" {
@@ -579,12 +580,12 @@ func (f *edited) write(p clients.Place) error {
 		return err
 	})
 	if err == nil && f.there {
-		err = os.Chmod(f.path, perm) // whatever the umask is
+		err = os.Chmod(f.path, perm) // independent of the umask
 	}
 	return errors.Join(err, d.Sync())
 }
 
-// showInit prints what was done, and what a person must do.
+// showInit prints what was done, and what the user must do.
 func (a *app) showInit(p *printer, r reply) {
 	if r.text("dry_run") == "true" || !a.person() {
 		for _, f := range r.list("files") {

@@ -42,8 +42,8 @@ func (d *desk) run(args ...string) (reply map[string]any, code int) {
 	return reply, cmd.ProcessState.ExitCode()
 }
 
-// withoutRoots is a reply without the arguments of entries that need the whole
-// path of the project.
+// withoutRoots returns a reply without the arguments of entries that need the
+// whole path of the project.
 func withoutRoots(text string) string {
 	var kept []string
 	for line := range strings.SplitSeq(text, `\n`) {
@@ -71,7 +71,7 @@ func (d *desk) write(name, text string, perm fs.FileMode) {
 	}
 }
 
-// tree is every file of both directories, with its mode.
+// tree returns every file of both directories, with its mode.
 func (d *desk) tree() map[string]string {
 	out := map[string]string{}
 	for _, dir := range []string{d.home, d.project} {
@@ -91,8 +91,9 @@ func (d *desk) tree() map[string]string {
 // have added ours to.
 const foreignHooks = "{\n  // mine\n  \"hooks\": {\n    \"PreToolUse\": [\n      {\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"mine\"}]}\n    ]\n  }\n}\n"
 
-// TestInit configures every client, again, and removes it all: the second run
-// changes nothing, and after the last one every byte and mode is as before.
+// TestInit configures every client, repeats it, and removes everything: the
+// second run changes nothing, and after the last one every byte and mode is as
+// before.
 func TestInit(t *testing.T) {
 	d := newDesk(t)
 	d.write("~/.codex/config.toml", "model = \"x\" # mine\n", 0o640)
@@ -159,7 +160,7 @@ func TestInit(t *testing.T) {
 }
 
 // TestInitLeavesWhatItCannotRead: a client whose file is broken is refused and
-// nothing of it is written; the others are configured.
+// none of its files is written; the others are configured.
 func TestInitLeavesWhatItCannotRead(t *testing.T) {
 	secret := "token = " + strings.Repeat("x", 20)
 	d := newDesk(t)
@@ -197,8 +198,8 @@ func TestInitLeavesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// TestInitLeavesOtherHooks: an executable of another program is not replaced and
-// not removed.
+// TestInitLeavesOtherHooks: an executable of another program is neither replaced
+// nor removed.
 func TestInitLeavesOtherHooks(t *testing.T) {
 	d := newDesk(t)
 	d.write("~/.cline/hooks/PreToolUse", "#!/bin/sh\necho mine\n", 0o755)
@@ -212,8 +213,8 @@ func TestInitLeavesOtherHooks(t *testing.T) {
 	}
 }
 
-// TestStatusNamesSilentHooks: hooks that are configured and have reported nothing
-// are named, with what to do, until they do.
+// TestStatusNamesSilentHooks: status names configured hooks that have reported
+// nothing, with what to do, until they report something.
 func TestStatusNamesSilentHooks(t *testing.T) {
 	d := newDesk(t)
 	d.write("a.txt", "x\n", 0o644)
@@ -240,8 +241,8 @@ func TestStatusNamesSilentHooks(t *testing.T) {
 	}
 }
 
-// TestInitNamesFilesOfTheUser: the diff of a file in the home directory has its
-// path, not one below a or b.
+// TestInitNamesFilesOfTheUser: the diff of a file in the home directory shows
+// its path, not one below a or b.
 func TestInitNamesFilesOfTheUser(t *testing.T) {
 	d := newDesk(t)
 	reply, _ := d.run("init", "codex", "--dry-run")
@@ -250,7 +251,7 @@ func TestInitNamesFilesOfTheUser(t *testing.T) {
 	}
 }
 
-// TestInitRefusesWrongWords: codes and hints of the command line.
+// TestInitRefusesWrongWords checks codes and hints for wrong command lines.
 func TestInitRefusesWrongWords(t *testing.T) {
 	d := newDesk(t)
 	for _, args := range [][]string{{}, {"codexx"}, {"codex", "--scope", "world"}, {"codex", "--tier", "all"}, {"--all", "--no"}} {
@@ -263,8 +264,8 @@ func TestInitRefusesWrongWords(t *testing.T) {
 	}
 }
 
-// TestInitInstructionsAreShared: who removes one of two clients that read the
-// same file leaves the lines to the other.
+// TestInitInstructionsAreShared: removing one of two clients that read the same
+// file keeps the lines for the other.
 func TestInitInstructionsAreShared(t *testing.T) {
 	d := newDesk(t)
 	d.run("init", "opencode", "vscode")
@@ -278,8 +279,8 @@ func TestInitInstructionsAreShared(t *testing.T) {
 	}
 }
 
-// TestInitShowsNoSecretsOfOthers: a file on one line is changed in that line,
-// which may hold the keys of other servers.
+// TestInitShowsNoSecretsOfOthers: the diff of a one-line file does not show the
+// rest of the line, which may hold the keys of other servers.
 func TestInitShowsNoSecretsOfOthers(t *testing.T) {
 	d := newDesk(t)
 	secret := "key-" + strings.Repeat("q", 12)
@@ -294,7 +295,8 @@ func TestInitShowsNoSecretsOfOthers(t *testing.T) {
 	}
 }
 
-// TestInitInTheHomeDirectory: it is no project, and the server would refuse it.
+// TestInitInTheHomeDirectory: the home directory is not a project, and the
+// server would refuse it.
 func TestInitInTheHomeDirectory(t *testing.T) {
 	d := newDesk(t)
 	d.project = d.home

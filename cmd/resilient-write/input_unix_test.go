@@ -19,7 +19,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// fifo is a pipe with a name.
+// fifo creates a named pipe.
 func fifo(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "fifo")
@@ -29,7 +29,8 @@ func fifo(t *testing.T) string {
 	return name
 }
 
-// writerOf waits until somebody wants to read a pipe, and holds its other end.
+// writerOf waits until a process opens a pipe for reading, and holds its other
+// end.
 func writerOf(t *testing.T, name string) *os.File {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -43,8 +44,8 @@ func writerOf(t *testing.T, name string) *os.File {
 	}
 }
 
-// TestInterruptWhileANamedInputWaits: Ctrl-C is heard wherever a name stands
-// for a pipe whose writer takes its time.
+// TestInterruptWhileANamedInputWaits: Ctrl-C ends the command wherever a name
+// is that of a pipe whose writer has not written yet.
 func TestInterruptWhileANamedInputWaits(t *testing.T) {
 	s := newShell(t)
 	s.with("old\n").ok("write", "a.txt")
@@ -79,8 +80,9 @@ func TestInterruptWhileANamedInputWaits(t *testing.T) {
 	s.clean()
 }
 
-// TestInterruptWhileNobodyReads: Ctrl-C is heard also when standard output is
-// a pipe that is full. What happened before stands, and the account tells it.
+// TestInterruptWhileNobodyReads: Ctrl-C also ends the command when standard
+// output is a full pipe. Changes made before are kept, and the result reports
+// them.
 func TestInterruptWhileNobodyReads(t *testing.T) {
 	s := newShell(t)
 	s.with(strings.Repeat("long\n", 1<<16)).ok("write", "a.txt")
@@ -96,7 +98,7 @@ func TestInterruptWhileNobodyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-		held.r.Read(make([]byte, 1)) // it writes, and this is all that is taken
+		held.r.Read(make([]byte, 1)) // the command writes, and only this byte is read
 		cmd.Process.Signal(os.Interrupt)
 		cmd.Wait()
 		late.Stop()
@@ -108,9 +110,9 @@ func TestInterruptWhileNobodyReads(t *testing.T) {
 	}
 }
 
-// TestOpeningAPipeCanBeCalledOff: a pipe that nobody writes to keeps nobody
-// waiting, before the call and during it; one whose writer comes late is read
-// to its end, which an opening that does not wait would miss.
+// TestOpeningAPipeCanBeCalledOff: opening a pipe without a writer can be
+// canceled, before the call and during it. A pipe whose writer arrives late is
+// read to its end, which a non-blocking open would miss.
 func TestOpeningAPipeCanBeCalledOff(t *testing.T) {
 	for _, wait := range []time.Duration{0, 20 * time.Millisecond} {
 		name := fifo(t)
@@ -150,8 +152,9 @@ func TestOpeningAPipeCanBeCalledOff(t *testing.T) {
 	}
 }
 
-// TestOwnDescriptorsAreNotHandedOver: what the process opened itself, such as
-// a file of the journal, is no place for a result, although it can be written.
+// TestOwnDescriptorsAreNotHandedOver: a descriptor that the process opened
+// itself, such as a file of the journal, is refused as a place for a result,
+// although it is writable.
 func TestOwnDescriptorsAreNotHandedOver(t *testing.T) {
 	own := pipe(t)
 	defer own.all()
@@ -170,7 +173,7 @@ func TestOwnDescriptorsAreNotHandedOver(t *testing.T) {
 	}
 }
 
-// inherit makes a descriptor one that an exec leaves open.
+// inherit clears the close-on-exec flag of a descriptor.
 func inherit(t *testing.T, fd int) {
 	t.Helper()
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {

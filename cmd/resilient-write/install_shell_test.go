@@ -22,15 +22,15 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// shellLine is one command of the page, with the variables that stand before
-// it.
+// shellLine is one command of the page, with the preceding variable
+// assignments.
 type shellLine struct {
 	from  string
 	env   []string
 	words []string
 }
 
-// shellLines are the commands of the page.
+// shellLines returns the commands of the page.
 func shellLines(t *testing.T) []shellLine {
 	t.Helper()
 	var out []shellLine
@@ -55,7 +55,7 @@ func shellLines(t *testing.T) []shellLine {
 }
 
 // TestInstallCommandsWork runs every command of the page that is ours, and
-// looks at the others: what they hand to a client must start the program.
+// checks that the commands that the others pass to a client start the program.
 func TestInstallCommandsWork(t *testing.T) {
 	build(t) // which may take long, and counts for nothing here
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -94,9 +94,9 @@ func TestInstallCommandsWork(t *testing.T) {
 				t.Errorf("%s: %q %v", l.from, out, err)
 			}
 		case ours[1] == "doctor":
-			ran["doctor"]++ // TestDoctor runs it
+			ran["doctor"]++ // covered by TestDoctor
 		case slices.Contains(ours, "http"):
-			ran["http"]++ // TestInstallOverHTTP runs it
+			ran["http"]++ // covered by TestInstallOverHTTP
 		default:
 			ran["serve"]++
 			dir := t.TempDir()
@@ -114,8 +114,8 @@ func TestInstallCommandsWork(t *testing.T) {
 	}
 }
 
-// silent is the first remedy of the page: the program waits without a word,
-// and ends well when its input does.
+// silent checks the first step of the page's troubleshooting: the program waits
+// silently, and exits with 0 when its input ends.
 func silent(t *testing.T, dir string, args []string) {
 	t.Helper()
 	cmd := exec.Command(build(t), args...)
@@ -126,8 +126,8 @@ func silent(t *testing.T, dir string, args []string) {
 	}
 }
 
-// checkGo looks at commands that need a network or write into the checkout:
-// the packages that they name must be there.
+// checkGo checks commands that need a network or write into the checkout: the
+// packages that they name must exist.
 func checkGo(t *testing.T, l shellLine) {
 	t.Helper()
 	module, _, _ := strings.Cut(strings.TrimPrefix(page(t, "go.mod"), "module "), "\n")
@@ -165,7 +165,7 @@ func TestInstallOverHTTP(t *testing.T) {
 	if at < 0 || args[at+1] != "8765" {
 		t.Fatalf("%s: %q", l.from, args)
 	}
-	args[at+1] = "0" // a free one, which it tells
+	args[at+1] = "0" // a free port, which the program prints
 	token := strings.TrimPrefix(l.env[0], "RW_TOKEN=")
 	url := strings.Replace(address, "127.0.0.1:8765", serveHTTP(t, dir, args, append(env, l.env...)), 1)
 
@@ -199,7 +199,7 @@ func TestInstallOverHTTP(t *testing.T) {
 	}
 }
 
-// post sends one request and returns the status, 0 when nobody listens.
+// post sends one request and returns the status, or 0 if no server listens.
 func post(url, authorization string) int {
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	if err != nil {

@@ -28,14 +28,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// configuration is what a client takes, by the section of docs/install.md.
+// configuration describes the configuration of a client, by the section of
+// docs/install.md.
 type configuration struct {
 	servers []string // the keys from the top of the file to the map of servers
 	local   string   // the fields of a server that is started
 	remote  string   // the fields of a server that runs
 	token   string   // how the client writes the token of a remote server
 	replace []string // what the client replaces in arguments
-	whole   bool     // paths are whole: there is no working directory and no PATH
+	whole   bool     // paths must be absolute: there is no working directory and no PATH
 }
 
 var configurations = map[string]configuration{
@@ -56,10 +57,10 @@ var configurations = map[string]configuration{
 	"Coming from the Python implementation": {servers: []string{"mcpServers"}, local: "command args env"},
 }
 
-// entry is one server of a configuration, whatever the client calls its
-// parts.
+// entry is one server of a configuration, independent of the client's names for
+// its parts.
 type entry struct {
-	from    string // where it stands
+	from    string // where it is on the page
 	command []string
 	env     map[string]string
 	url     string
@@ -79,7 +80,7 @@ func entries(t *testing.T) []entry {
 			t.Fatalf("%v: nothing checks a block of %q", f, f.lang)
 		}
 		if decode(t, f)["permissions"] != nil {
-			continue // TestInstallBlocksAreTheTable knows it
+			continue // covered by TestInstallBlocksAreTheTable
 		}
 		form, ok := configurations[f.heading]
 		if !ok {
@@ -97,7 +98,7 @@ func entries(t *testing.T) []entry {
 }
 
 // TestInstallBlocksAreTheTable: the page shows what init writes, for every
-// client; go generate ./... puts it there.
+// client; go generate ./... writes it there.
 func TestInstallBlocksAreTheTable(t *testing.T) {
 	text := page(t, "docs/install.md")
 	filled, err := clients.Fill(text)
@@ -124,7 +125,7 @@ func TestInstallBlocksAreTheTable(t *testing.T) {
 	}
 }
 
-// read takes the only server out of a configuration.
+// read returns the only server of a configuration.
 func (c configuration) read(t *testing.T, f fence) entry {
 	t.Helper()
 	doc := decode(t, f)
@@ -207,10 +208,10 @@ func (c configuration) entry(t *testing.T, f fence, fields map[string]any) entry
 	return e
 }
 
-// members are those of an object, none when it is not there.
+// members returns the members of an object, or none if it is absent.
 func members(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-// placeholder says what a path of the page stands for: "program", "project",
+// placeholder returns what a path of the page stands for: "program", "project",
 // or nothing.
 func placeholder(word string) string {
 	switch strings.ReplaceAll(strings.TrimPrefix(word, "C:"), `\`, "/") {
@@ -222,8 +223,8 @@ func placeholder(word string) string {
 	return ""
 }
 
-// here makes the arguments of the page work: what stands for the project, as
-// path or by what a client replaces, becomes dir.
+// here makes the arguments of the page usable: a placeholder for the project,
+// as path or as a variable that a client replaces, becomes dir.
 func (e entry) here(t *testing.T, dir string) (args, env []string) {
 	t.Helper()
 	if name := path.Base(strings.ReplaceAll(e.command[0], `\`, "/")); strings.TrimSuffix(name, ".exe") != "resilient-write" {
@@ -252,7 +253,8 @@ func (e entry) here(t *testing.T, dir string) (args, env []string) {
 	return args, append(env, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "XDG_STATE_HOME="+os.Getenv("XDG_STATE_HOME"))
 }
 
-// wantTools is how many tools a server with these arguments lists.
+// wantTools returns the number of tools that a server with these arguments
+// lists.
 func wantTools(t *testing.T, args []string) int {
 	t.Helper()
 	tier := "standard"
@@ -266,7 +268,7 @@ func wantTools(t *testing.T, args []string) int {
 	return len(toolbox.New(nil, &toolbox.Options{Tier: preset}).Tools())
 }
 
-// greet does what a client does first, and returns the names of the tools.
+// greet does the handshake of a client, and returns the names of the tools.
 func greet(ctx context.Context, c *client.Client) ([]string, error) {
 	var req mcp.InitializeRequest
 	req.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
@@ -286,7 +288,7 @@ func greet(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 // started runs the built program over standard input and output, in a
-// directory, with the variables given and no others.
+// directory, with only the given variables.
 func started(t *testing.T, dir string, args, env []string) *client.Client {
 	t.Helper()
 	c, err := client.NewStdioMCPClientWithOptions(build(t), env, args, transport.WithCommandFunc(
@@ -303,14 +305,14 @@ func started(t *testing.T, dir string, args, env []string) *client.Client {
 }
 
 // TestInstallConfigurationsServe starts the program as every configuration of
-// the page says, and lists its tools: in the tier that it names, with names
-// that every client takes, with the state where it says.
+// the page does, and lists its tools: in the tier that it names, with names
+// that every client accepts, with the state where it says.
 func TestInstallConfigurationsServe(t *testing.T) {
 	build(t) // which may take long, and counts for nothing here
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	simple := regexp.MustCompile(`^[a-zA-Z0-9_]{1,40}$`)
-	ran := map[string]bool{} // many clients want the same
+	ran := map[string]bool{} // many clients use the same arguments
 	for _, e := range entries(t) {
 		if e.url != "" {
 			continue
@@ -343,8 +345,8 @@ func TestInstallConfigurationsServe(t *testing.T) {
 	}
 }
 
-// TestInstallTiers: the numbers of the table are about right. They are there
-// to choose by, so they need not move with each tool.
+// TestInstallTiers: the numbers of the table are approximately right. They help
+// to choose a tier, so they need not change with each tool.
 func TestInstallTiers(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| ([0-9]+) \\| ([0-9]+) \\|").FindAllStringSubmatch(page(t, "docs/install.md"), -1)
 	if len(rows) != len(mcpserver.Presets()) {
@@ -364,8 +366,7 @@ func TestInstallTiers(t *testing.T) {
 	}
 }
 
-// list asks the program for its tools: how many there are, and how many bytes
-// they take.
+// list returns how many tools the program lists, and how many bytes they take.
 func list(t *testing.T, tier string) (tools, size int) {
 	t.Helper()
 	cmd := exec.Command(build(t), "--root", t.TempDir(), "--tier", tier)
@@ -386,8 +387,9 @@ func list(t *testing.T, tier string) (tools, size int) {
 	return 0, 0
 }
 
-// TestTwoClientsOfOneDirectory: the page says that they may. Of two that
-// create one file one wins, and each sees what the other wrote.
+// TestTwoClientsOfOneDirectory: as the page says, two clients can share a
+// directory. Of two that create one file one succeeds, and each sees what the
+// other wrote.
 func TestTwoClientsOfOneDirectory(t *testing.T) {
 	dir := t.TempDir()
 	clients := []*client.Client{connect(t, dir), connect(t, dir)}
@@ -410,8 +412,8 @@ func TestTwoClientsOfOneDirectory(t *testing.T) {
 	}
 }
 
-// TestInstallVariablesAreRead: each variable and flag of the table is one that
-// the program knows.
+// TestInstallVariablesAreRead: the program knows each variable and flag of the
+// table.
 func TestInstallVariablesAreRead(t *testing.T) {
 	help, err := exec.Command(build(t), "serve", "-h").CombinedOutput()
 	if err != nil {
@@ -441,8 +443,8 @@ func TestInstallVariablesAreRead(t *testing.T) {
 	}
 }
 
-// TestInstallReasonsExist: the reasons in the table of troubles are ones that
-// the program gives.
+// TestInstallReasonsExist: the program can return each reason in the
+// troubleshooting table.
 func TestInstallReasonsExist(t *testing.T) {
 	_, table, ok := strings.Cut(page(t, "docs/install.md"), "| what you see |")
 	if !ok {

@@ -22,7 +22,8 @@ var journals = []verb{
 	{"journal_since", "since [SEQ]", "Rows after a number, or after the cursor of an agent", "", []string{"after_seq?"}, "", showRows},
 }
 
-// journal is what happened: to look at, to follow, to take elsewhere.
+// journal is the parent of the subcommands that show, follow, export and import
+// the journal.
 func (a *app) journal() *cobra.Command {
 	cmd := a.parent("journal", "The journal: what happened; export and import", "look", journals)
 	for _, one := range cmd.Commands() {
@@ -34,8 +35,8 @@ func (a *app) journal() *cobra.Command {
 	return cmd
 }
 
-// fromTheStart lets a reader who names neither a row nor an agent begin at the
-// first row.
+// fromTheStart makes a reader that names neither a row nor an agent begin at
+// the first row.
 func fromTheStart(cmd *cobra.Command) {
 	inner := cmd.RunE
 	cmd.Long += "\n\nWithout SEQ and --agent it starts at the first row."
@@ -78,8 +79,8 @@ func rowOf(e reply) []string {
 	return []string{e.text("journal_id"), when(e.text("ts")), e.text("op"), path, e.bytes(e.text("bytes")), e.text("caller"), short(e.text("sha256"))}
 }
 
-// bytes is the size after a row, in the words that are given: of a file that is
-// gone, and of one that a refused call would have written, there is none.
+// bytes returns the size after a row, with the given words. There is none for a
+// file that is gone, and for one that a refused call would have written.
 func (r reply) bytes(words string) string {
 	switch kind := r.text("kind"); {
 	case r.text("sha256") != "":
@@ -119,30 +120,30 @@ no store yet, it waits for one.`,
 	return cmd
 }
 
-// followBatch is how many rows one reading takes.
+// followBatch is the maximum number of rows per read.
 const followBatch = 100
 
-// follower reads the journal again whenever its directory changes. A row may
-// become readable a moment after that, when it is flushed, so the journal is
-// read from time to time as well.
+// follower reads the journal again when its directory changes. A row may become
+// readable a moment later, when it is flushed, so the journal is also read at
+// intervals.
 type follower struct {
 	a      *app
 	p      *printer
 	after  uint64
-	known  bool // after says where to begin
+	known  bool // after is the starting row
 	headed bool
 }
 
 func (f *follower) run(ctx context.Context) error { return f.a.everyLook(ctx, f.rows) }
 
-// everyLook reads the store whenever there may be news, until ctx ends.
+// everyLook reads the store when there may be new rows, until ctx ends.
 func (a *app) everyLook(ctx context.Context, read func(context.Context, *rw.Store) error) error {
 	look := overview.Looker{State: a.set.stateDirectory()}
 	for {
 		if look.Due() {
 			err := a.withStore(ctx, true, read)
 			if ctx.Err() != nil {
-				return nil // Ctrl-C is how this ends
+				return nil // ended by Ctrl-C
 			}
 			if err != nil {
 				return err
@@ -208,10 +209,10 @@ func (f *follower) print(e rw.JournalEntry) error {
 	cells := rowOf(r)
 	path := printable(cells[3])
 	f.p.line(line, cells[0], cells[1], cells[2], r.bytes(size(r.fields["bytes"])), printable(cells[5]), path)
-	return f.a.out.failed() // the rows to come would be lost
+	return f.a.out.failed() // later rows would be lost
 }
 
-// exportReply is the account of an export.
+// exportReply describes an export.
 type exportReply struct {
 	rw.ExportResult
 	Bytes int64 `json:"bytes"`
@@ -286,7 +287,7 @@ func (c *countedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// untilCanceled lets write write to a stream whose reader may have stopped
+// untilCanceled calls write with a stream whose reader may have stopped
 // reading: Ctrl-C ends the wait for it.
 func untilCanceled(ctx context.Context, to io.Writer, write func(io.Writer) error) error {
 	out, in := io.Pipe()
@@ -318,7 +319,7 @@ func showExport(p *printer, r reply) {
 	}
 }
 
-// imports takes the rows of an export over.
+// imports adds the rows of an export to the store.
 func (a *app) imports() *cobra.Command {
 	var r rw.ImportRequest
 	cmd := &cobra.Command{
@@ -354,7 +355,7 @@ func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) er
 	}
 	defer src.Close()
 	r.R = src
-	if r.DryRun && !a.hasStore() { // which it must not make; a fresh one is like any other
+	if r.DryRun && !a.hasStore() { // a dry run must not create one, so it uses a new temporary store
 		dir, err := os.MkdirTemp("", "resilient-write-")
 		if err != nil {
 			return streamError(a.command, "a temporary workspace could not be created", err)

@@ -18,8 +18,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 )
 
-// TestExportIsWholeOrNotAtAll: what broke off leaves the older file as it was,
-// and no other one beside it; a place where it would do harm is refused.
+// TestExportIsWholeOrNotAtAll: an interrupted export leaves the older file
+// unchanged, and no other file next to it; a place where it would do harm is
+// refused.
 func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	s := newShell(t)
 	s.with("one\n").ok("write", "a.txt")
@@ -72,8 +73,8 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestExportToAReaderThatStopped: Ctrl-C ends it, although nobody takes the
-// bytes.
+// TestExportToAReaderThatStopped: Ctrl-C ends the export, although no process
+// reads the bytes.
 func TestExportToAReaderThatStopped(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
@@ -100,7 +101,8 @@ func TestExportToAReaderThatStopped(t *testing.T) {
 	s.clean()
 }
 
-// TestRowsInTheArchive: a person is told which rows a cursor no longer reaches.
+// TestRowsInTheArchive: the output names the rows that a cursor no longer
+// reaches.
 func TestRowsInTheArchive(t *testing.T) {
 	var b bytes.Buffer
 	showRows(&printer{w: &b}, reply{fields: map[string]any{"gap": true, "reason": "archived", "archived": map[string]any{"from": 3.0, "to": 8.0}}})
@@ -109,8 +111,8 @@ func TestRowsInTheArchive(t *testing.T) {
 	}
 }
 
-// TestFollowOnlyReads: following makes no store where there is none, waits for
-// one, shows its rows, and keeps nobody from applying the limits of history.
+// TestFollowOnlyReads: follow creates no store, waits for one, shows its rows,
+// and prevents no process from applying the limits of history.
 func TestFollowOnlyReads(t *testing.T) {
 	s := newShell(t)
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -158,7 +160,8 @@ func TestFollowOnlyReads(t *testing.T) {
 	}
 }
 
-// TestServeHelpTellsTheEnvironment, all of it, as describe does.
+// TestServeHelpTellsTheEnvironment checks that the help lists all environment
+// variables, as describe does.
 func TestServeHelpTellsTheEnvironment(t *testing.T) {
 	r := newShell(t).ok("serve", "-h")
 	for _, v := range surface.Environment() {

@@ -28,8 +28,8 @@ func main() {
 	process(os.Args[1:], os.Getenv)
 }
 
-// collectLate has the first garbage collection when the heap has 64 MiB, and
-// those after it as ever: most commands end before.
+// collectLate delays the first garbage collection until the heap has 64 MiB;
+// later ones are as usual. Most commands end before the first.
 func collectLate() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -38,8 +38,8 @@ func collectLate() {
 	runtime.AddCleanup(new([16]byte), func(percent int) { debug.SetGCPercent(percent) }, usual)
 }
 
-// process runs the command and ends the process with its code. A first signal
-// that arrives after the outcome was reported does not change the code.
+// process runs the command and exits with its code. A first signal that arrives
+// after the outcome was reported does not change the code.
 func process(args []string, env func(string) string) {
 	atEnd = func(func()) {}
 	os.Exit(int(run(args, env, os.Stdin, os.Stdout, os.Stderr)))
@@ -56,7 +56,7 @@ usage: resilient-write [serve] [flags]
 
 `
 
-// run is main without the process around it.
+// run is main without process-wide effects.
 func run(args []string, env func(string) string, in io.Reader, out, errs io.Writer) rw.Code {
 	flags, command, rest := parted(args, env)
 	switch command {
@@ -64,7 +64,7 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 		if onTerminal := isTerminal(in) && isTerminal(out); onTerminal && (len(args) == 0 || flags != nil) {
 			return operate(flags, env, in, out, errs)
 		}
-		if len(rest) > 0 { // a flag that no subcommand has is named, not one before it
+		if len(rest) > 0 { // report the flag that no subcommand has, not one before it
 			args = rest
 		}
 		return serve(args, env, in, out, errs, false)
@@ -110,7 +110,7 @@ func parted(args []string, env func(string) string) (flags []string, command str
 	return flags, "", nil
 }
 
-// globalNames are the names of these flags.
+// globalNames returns the names of these flags.
 func globalNames(env func(string) string) (names []string) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&app{env: env}).globalFlags(known)

@@ -25,11 +25,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-// TestMain has the binary reply in full where a test says nothing of it: most
-// look at receipts and structured content. What the binary replies without the
-// variable is tested in replies_test.go. And it keeps the state in the workspace,
-// where many tests look for what must not be left; where it is without the
-// variable is tested in relocate_test.go.
+// TestMain makes the binary reply in full unless a test says otherwise: most
+// tests check receipts and structured content. The replies of the binary without
+// the variable are tested in replies_test.go. It also keeps the state in the
+// workspace, where many tests look for what must not be left; its place without
+// the variable is tested in relocate_test.go.
 func TestMain(m *testing.M) {
 	os.Setenv("RW_REPLIES", "full")
 	os.Unsetenv("CLAUDE_CODE_SESSION_ID")
@@ -103,7 +103,8 @@ func call(t *testing.T, c *client.Client, name string, args map[string]any) map[
 	return out
 }
 
-// tools is the table of tools, made once: its schemas are long.
+// tools returns the table of tools. It is made once, because its schemas are
+// long.
 var tools = sync.OnceValue(mcpserver.Table)
 
 func reason(out map[string]any) string {
@@ -221,8 +222,8 @@ func TestPipelinedCreatesOneWins(t *testing.T) {
 	}
 }
 
-// TestEndOfInputLosesNothing closes the input right behind 60 appends: each is
-// answered and done, in order, and the process ends well.
+// TestEndOfInputLosesNothing closes the input directly after 60 appends: each
+// is answered and done, in order, and the process exits cleanly.
 func TestEndOfInputLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	replies := pipeline(t, dir, 60, func(i int) string {
@@ -241,8 +242,8 @@ func TestEndOfInputLosesNothing(t *testing.T) {
 	}
 }
 
-// pipeline writes n calls at once, closes the input, and returns the replies
-// to them. It fails when anything but protocol comes out.
+// pipeline writes n calls at once, closes the input, and returns their replies.
+// It fails if anything but protocol messages is printed.
 func pipeline(t *testing.T, dir string, n int, message func(int) string) []string {
 	t.Helper()
 	var in strings.Builder
@@ -281,7 +282,7 @@ func pipeline(t *testing.T, dir string, n int, message func(int) string) []strin
 }
 
 // TestKilledServerComesBack kills the server while it writes and starts it
-// again: what was answered is there.
+// again: every answered write is present.
 func TestKilledServerComesBack(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 3 {
@@ -312,7 +313,7 @@ func TestKilledServerComesBack(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, fmt.Sprint("r", round), m.ID)); err != nil {
 				t.Fatalf("answered but not there: %v", err)
 			}
-			if answered++; answered == 10+20*round { // the others behind it are on their way
+			if answered++; answered == 10+20*round { // the later ones are in flight
 				cmd.Process.Kill()
 			}
 		}
@@ -329,15 +330,16 @@ func TestKilledServerComesBack(t *testing.T) {
 	}
 }
 
-// TestAClientThatHangsUpEndsTheServer: a client that closes what the server
-// writes to, in the middle of its calls, makes it end by itself and in order.
+// TestAClientThatHangsUpEndsTheServer: if a client closes the output of the
+// server in the middle of its calls, the server ends by itself and cleanly.
 func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(build(t))
-	// It does what it has taken, which at full durability is up to the disk.
+	// It completes the calls that it has accepted; at full durability the time depends
+	// on the disk.
 	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off")
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()

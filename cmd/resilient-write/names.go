@@ -24,7 +24,7 @@ func likeName(word string) bool {
 	return word != "" && len(word) <= 32
 }
 
-// didYouMean is the hint about a wrong name: the closest one that there is, or
+// didYouMean returns the hint for a wrong name: the closest existing one, or
 // where to look for it.
 func didYouMean(word, prefix string, names []string, otherwise string) string {
 	if near := schema.Closest(word, names); near != "" {
@@ -106,13 +106,13 @@ func unknownFlag(name, letters string, names []string, otherwise string) (what, 
 	return what, hint
 }
 
-// serveFlagError is flagError for the flags of serve. more are names that may
-// be meant although they are those of other subcommands.
+// serveFlagError is flagError for the flags of serve. more are names of flags
+// of other subcommands that may be meant.
 func serveFlagError(flags *flag.FlagSet, err error, more []string) (what, hint string) {
 	hint = "run resilient-write serve -h"
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		names := slices.DeleteFunc(more, func(other string) bool { return other == name }) // which does not go with serve
+		names := slices.DeleteFunc(more, func(other string) bool { return other == name }) // this flag does not apply to serve
 		flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 		return unknownFlag(name, "", names, hint)
 	}

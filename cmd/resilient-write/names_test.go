@@ -33,13 +33,14 @@ func token(seed int) string {
 	return "gh" + "p_" + body + string(tail)
 }
 
-// argument is the way to one argument of a tool: names of members, and 0 for
+// argument is the path to one argument of a tool: names of members, and 0 for
 // the first item of a list.
 type argument []any
 
 func (a argument) String() string { return fmt.Sprint([]any(a)...) }
 
-// textArguments are the arguments of a schema that may be text, nested ones too.
+// textArguments returns the arguments of a schema that may be text, including
+// nested ones.
 func textArguments(t *testing.T, schema json.RawMessage) (list []argument) {
 	t.Helper()
 	var root map[string]any
@@ -70,8 +71,8 @@ func textArguments(t *testing.T, schema json.RawMessage) (list []argument) {
 	return list
 }
 
-// set is a copy of arguments with one of them replaced; what is missing on the
-// way is made.
+// set returns a copy of arguments with one of them replaced; missing parents
+// are created.
 func set(node any, at argument, value any) any {
 	if len(at) == 0 {
 		return value
@@ -93,8 +94,8 @@ func set(node any, at argument, value any) any {
 	return items
 }
 
-// holding lists the files below a directory whose name or content holds one of
-// the secrets, but for the quarantine.
+// holding lists the files below a directory whose name or content contains one
+// of the secrets, except those in the quarantine.
 func holding(t *testing.T, dir string, secrets map[string]string) []string {
 	t.Helper()
 	var found []string
@@ -138,18 +139,18 @@ func tellers(data []byte, where string, secrets map[string]string) (found []stri
 	return found
 }
 
-// formsOf remembers the forms of secrets.
+// formsOf caches the forms of secrets.
 var formsOf = map[string][][]byte{}
 
 // mayKeep are the arguments whose text is kept on purpose: the scratchpad is
 // where raw material belongs.
 var mayKeep = map[string]bool{"scratch_put content": true}
 
-// TestNoArgumentLeavesACredential puts a credential of its own into every
-// argument of every tool that takes text, as the schemas list them, and calls
-// the tool in the binary. Whatever becomes of the call: neither its reply, nor
-// the log, nor a file or its name holds the credential afterwards; only the
-// quarantine may. A new argument is covered by its schema.
+// TestNoArgumentLeavesACredential puts a different credential into every
+// argument of every tool that accepts text, as the schemas list them, and calls
+// the tool in the binary. Whatever the outcome of the call, neither its reply,
+// nor the log, nor a file or its name contains the credential afterwards; only
+// the quarantine may. A new argument is covered by its schema.
 func TestNoArgumentLeavesACredential(t *testing.T) {
 	s := openSurface(t)
 	log, _ := client.GetStderr(s.c)
@@ -168,12 +169,12 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 		}
 		times := 1
 		if len(at) == 1 && at[0] == "path" {
-			times = 4 // the last one is refused by its budget
+			times = 4 // the last one is refused by the retry budget
 		}
 		for range times {
 			out := call(t, s.c, "rw_"+tool, set(a, at, secret).(args))
 			if out["ok"] == true && s.tools[tool].ReadOnly && tool != "validate" {
-				continue // the caller's own word, kept nowhere
+				continue // the caller's own text, stored nowhere
 			}
 			doc, _ := json.Marshal(out)
 			for _, where := range tellers(doc, "its reply", map[string]string{key: secret}) {

@@ -21,7 +21,7 @@ import (
 
 const operatingPage = "../../docs/operating.md"
 
-// consoleBlock is what the page shows of a terminal.
+// consoleBlock matches the terminal sessions of the page.
 var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```\n")
 
 // shownCommand is a command of the page with what it printed.
@@ -40,8 +40,8 @@ func shownCommands(page string) (list []shownCommand) {
 	return list
 }
 
-// changing is what differs from run to run: times, names of calls, hashes of
-// what holds them, and sizes that follow from these.
+// changing matches what differs from run to run: times, names of calls, hashes
+// of data that contains them, and sizes that depend on these.
 var changing = []struct {
 	what *regexp.Regexp
 	mask string
@@ -61,8 +61,8 @@ func unchanging(text string) string {
 }
 
 // TestOperatingPageShowsWhatHappens runs every command of the page, in order,
-// in a shell and an empty directory, and compares what it prints.
-// RW_UPDATE_DOCS=1 writes the page anew.
+// in a shell and an empty directory, and compares the output. With
+// RW_UPDATE_DOCS=1 it rewrites the page.
 func TestOperatingPageShowsWhatHappens(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil || runtime.GOOS == "windows" {
@@ -97,8 +97,8 @@ func TestOperatingPageShowsWhatHappens(t *testing.T) {
 	}
 }
 
-// played runs commands in one shell, in a workspace of their own, as a person
-// who sees standard output. What each printed begins with its number.
+// played runs commands in one shell, in a separate workspace, with standard
+// output as a terminal. The output of each begins with its number.
 func played(t *testing.T, sh string, list []shownCommand) (text, dir string) {
 	t.Helper()
 	var script strings.Builder
@@ -123,7 +123,7 @@ func played(t *testing.T, sh string, list []shownCommand) (text, dir string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(sh, "-c", script.String())
-	cmd.Dir, cmd.ExtraFiles = filepath.Join(dir, "shop"), make([]*os.File, 7) // descriptors 3 to 9 are closed, whatever this process has there
+	cmd.Dir, cmd.ExtraFiles = filepath.Join(dir, "shop"), make([]*os.File, 7) // descriptors 3 to 9 are closed, whatever this process has open there
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C",
 		"HOME="+dir, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	var out bytes.Buffer
@@ -135,7 +135,7 @@ func played(t *testing.T, sh string, list []shownCommand) (text, dir string) {
 	return wiped.ReplaceAllString(out.String(), ""), dir
 }
 
-// rewritePage puts what was printed into the page.
+// rewritePage puts the output into the page.
 func rewritePage(t *testing.T, page string, list []shownCommand) {
 	page = consoleBlock.ReplaceAllStringFunc(page, func(block string) string {
 		var b strings.Builder
@@ -152,7 +152,7 @@ func rewritePage(t *testing.T, page string, list []shownCommand) {
 }
 
 // TestOperatingPageNamesWhatExists: every flag and every subcommand that the
-// page names is one of the command, and every exit code stands on it.
+// page names exists, and every exit code is on the page.
 func TestOperatingPageNamesWhatExists(t *testing.T) {
 	data, err := os.ReadFile(operatingPage)
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 )
 
 // output is standard output. It keeps the first error, because its callers do
-// not check for one, and writes nothing after it: half a reply followed by
-// something else could be taken for a whole one.
+// not check for errors, and writes nothing after it: half a reply followed by
+// something else could be mistaken for a complete one.
 type output struct {
-	w   io.Writer       // to ask what it is
+	w   io.Writer       // to find out its kind
 	ctx context.Context // nil: never interrupted
 
 	mu   sync.Mutex
 	lost error
 }
 
-// lastWords is how long, after Ctrl-C, a reader is waited for that takes
-// nothing. One who reads gets the reply also then.
+// lastWords is how long to wait, after Ctrl-C, for a reader that accepts
+// nothing. A reader that does read still gets the reply.
 const lastWords = time.Second
 
 func (o *output) Write(p []byte) (int, error) {
@@ -39,7 +39,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// write writes on the side, because a write to a pipe cannot be called off.
+// write writes in a goroutine, because a write to a pipe cannot be canceled.
 func (o *output) write(p []byte) (int, error) {
 	if o.ctx == nil {
 		return o.w.Write(p)
@@ -49,7 +49,7 @@ func (o *output) write(p []byte) (int, error) {
 		err error
 	}
 	done := make(chan written, 1)
-	kept := bytes.Clone(p) // the caller may reuse p after the wait was given up
+	kept := bytes.Clone(p) // the caller may reuse p after the wait was abandoned
 	go func() {
 		n, err := o.w.Write(kept)
 		done <- written{n, err}
@@ -67,7 +67,7 @@ func (o *output) write(p []byte) (int, error) {
 	}
 }
 
-// failed is the first error, or nil.
+// failed returns the first error, or nil.
 func (o *output) failed() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// narrow is an output with room for so many bytes. What does not fit fails as
-// on a full disk; behind that there is room again, as when somebody cleans up.
+// narrow is an output with room for a number of bytes. A write that does not
+// fit fails as on a full disk; later writes succeed again, as after space was
+// freed.
 type narrow struct {
 	room  int
 	taken bytes.Buffer
@@ -32,8 +33,8 @@ func (n *narrow) Write(p []byte) (int, error) {
 	return n.room, &os.PathError{Op: "write", Path: "/somewhere/stdout", Err: syscall.ENOSPC}
 }
 
-// into runs the command with standard output of the caller's choice. A command
-// that does not end by itself fails the test.
+// into runs the command with the given standard output. A command that does not
+// end by itself fails the test.
 func (s shell) into(out io.Writer, args ...string) (code rw.Code, errs string) {
 	s.t.Helper()
 	type ending struct {
@@ -64,9 +65,9 @@ var everyKindOfReply = []string{
 	"compact --dry-run", "undo --dry-run", "delete a.txt --dry-run", "check --repair --dry-run", "journal import --dry-run --allow-non-empty",
 }
 
-// TestALostResultIsNotSuccess: whatever the reply is, for programs and for
-// people, an output that does not take all of it is told once, with the code
-// of storage and no path, and nothing comes behind the gap.
+// TestALostResultIsNotSuccess: for any reply, for programs and for people, an
+// output that does not accept all of it is reported once, with the code of
+// storage and no path, and nothing is written after the gap.
 func TestALostResultIsNotSuccess(t *testing.T) {
 	s := newShell(t)
 	s.with("one\n").ok("write", "a.txt")
@@ -125,8 +126,8 @@ func TestALostResultLeavesWhatWasDone(t *testing.T) {
 	}
 }
 
-// TestTheResultOutlivesTheReader: who asked for the result gets it also when
-// the reader of standard output went away, which otherwise ends the process.
+// TestTheResultOutlivesTheReader: the result is written even if the reader of
+// standard output has closed it, which otherwise ends the process.
 func TestTheResultOutlivesTheReader(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")

@@ -15,11 +15,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// now is the clock of what people read. Tests set it.
+// now is the clock of output for people. Tests replace it.
 var now = time.Now
 
-// when is a time as people read it: how long ago, or after a day the date, in
-// their own zone.
+// when formats a time for people: how long ago, or after a day the date, in the
+// local time zone.
 func when(ts string) string {
 	t, err := time.Parse(time.RFC3339Nano, ts)
 	if err != nil {
@@ -39,7 +39,7 @@ func when(ts string) string {
 	}
 }
 
-// sinceWords is for how long something has been going on.
+// sinceWords formats how long something has lasted.
 func sinceWords(ts string) string {
 	t, err := time.Parse(time.RFC3339Nano, ts)
 	if err != nil {
@@ -55,7 +55,7 @@ var (
 	passFlag = regexp.MustCompile(`\b(pass|without|omit|with) (force|strict|validate|encoding)\b`)
 )
 
-// spoken is a hint for agents in the words of the command line: subcommands for
+// spoken translates a hint for agents to the command line: subcommands for
 // tools, flags for arguments.
 func spoken(hint string) string {
 	hint = wireTool.ReplaceAllStringFunc(toolbox.NameTools(hint), func(name string) string {
@@ -82,13 +82,13 @@ func isArgument(name string) bool {
 	})
 }
 
-// groups are the tables of subcommands, with the words before them.
+// groups are the tables of subcommands, with the preceding words.
 var groups = []struct {
 	before string
 	verbs  []verb
 }{{"", files}, {"tx ", txs}, {"chunk ", chunks}, {"handoff ", handoffs}, {"checkpoint ", checkpoints}, {"scratch ", scratches}, {"draft ", drafts}, {"journal ", journals}}
 
-// subcommandOf is the subcommand that calls a tool.
+// subcommandOf returns the subcommand that calls a tool.
 func subcommandOf(tool string) string {
 	for _, g := range groups {
 		for _, v := range g.verbs {
@@ -106,10 +106,11 @@ func subcommandOf(tool string) string {
 // versionFields are the arguments that name a version, by tool.
 var versionFields = map[string][]string{"read": {"version"}, "diff": {"from", "to"}, "restore": {"version"}}
 
-// seqPrefix begins the other name of a version: the row that made it.
+// seqPrefix is the prefix of the other name of a version: the row that made it.
 const seqPrefix = "seq:"
 
-// revisions finds the rows that made the newest versions of a path, by number.
+// revisions returns the rows that made the newest versions of a path, by
+// number.
 func revisions(ctx context.Context, s *rw.Store, path string) (map[uint64]uint64, error) {
 	h, err := s.History(ctx, rw.HistoryRequest{Path: path, N: 1000})
 	rows := map[uint64]uint64{}
@@ -121,8 +122,8 @@ func revisions(ctx context.Context, s *rw.Store, path string) (map[uint64]uint64
 	return rows, err
 }
 
-// rowsOf replaces the numbers of versions, 1, 2, 3, by the rows that made them,
-// which is how the tools name them.
+// rowsOf replaces the numbers of versions, 1, 2, 3, with the rows that made
+// them, which is how the tools name them.
 func rowsOf(ctx context.Context, s *rw.Store, tool string, fields map[string]json.RawMessage) error {
 	var byRev map[uint64]uint64
 	for _, name := range versionFields[tool] {
@@ -151,8 +152,8 @@ func rowsOf(ctx context.Context, s *rw.Store, tool string, fields map[string]jso
 	return nil
 }
 
-// versionNumber accepts seq:N beside a number, for the arguments that name a
-// version.
+// versionNumber accepts seq:N in addition to a number, for the arguments that
+// name a version.
 func versionNumber(tool, name, text string) (json.RawMessage, bool) {
 	seq, ok := strings.CutPrefix(text, seqPrefix)
 	if _, err := strconv.ParseUint(seq, 10, 64); !ok || err != nil || !slices.Contains(versionFields[tool], name) {

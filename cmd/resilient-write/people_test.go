@@ -27,7 +27,7 @@ func TestWhen(t *testing.T) {
 }
 
 // TestSpokenHintsNameNoTool: no hint of a refusal names a tool or an argument
-// in the words of the wire.
+// as on the wire.
 func TestSpokenHintsNameNoTool(t *testing.T) {
 	flags := 0
 	for _, d := range rw.Details() {
@@ -121,8 +121,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestOneFlagDialect: no help shows a long flag with one hyphen, which serve
-// still takes.
+// TestOneFlagDialect: no help shows a long flag with one hyphen, although serve
+// still accepts it.
 func TestOneFlagDialect(t *testing.T) {
 	s := newShell(t)
 	single := regexp.MustCompile(`(?:^|[\s(;])-[a-z]{2,}[a-z-]*`)

@@ -57,7 +57,7 @@ func (s *settings) place(flag, name string) error {
 	return nil
 }
 
-// stateDirectory is where the state of the workspace is.
+// stateDirectory returns the state directory of the workspace.
 func (s *settings) stateDirectory() string {
 	switch dir := s.stateDir; {
 	case dir == "":
@@ -69,7 +69,7 @@ func (s *settings) stateDirectory() string {
 	}
 }
 
-// tellPlace says what a person has to know of where the state is.
+// tellPlace reports to a person what is special about the place of the state.
 func (a *app) tellPlace(list []rw.Warning) {
 	for _, w := range list {
 		switch w.Reason {

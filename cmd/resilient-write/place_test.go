@@ -11,10 +11,10 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestNoOutputIsMisplaced: no option that names an output puts a file into the
-// state directory, wherever that is, or into what belongs to a version control
-// system, or that git reads or runs, by whatever name or link it is reached, and
-// also when the rest of the command line is wrong.
+// TestNoOutputIsMisplaced: no option that names an output writes a file into the
+// state directory, wherever that is, into the files of a version control system,
+// or to a file that git reads or runs, by whatever name or link it is reached,
+// even if the rest of the command line is wrong.
 func TestNoOutputIsMisplaced(t *testing.T) {
 	s := newShell(t)
 	s.with("x").ok("write", "a.txt")

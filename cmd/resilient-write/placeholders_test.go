@@ -11,8 +11,8 @@ import (
 )
 
 // TestReportedPlaceholdersDoNotShowInWrites: under placeholders: report, the
-// default, every call that writes placeholders gets the reply, byte for byte as
-// long, that it gets where the policy ignores them; only rw_risk_score differs.
+// default, every call that writes placeholders gets the same reply, byte for
+// byte, as under a policy that ignores them; only rw_risk_score differs.
 func TestReportedPlaceholdersDoNotShowInWrites(t *testing.T) {
 	t.Parallel()
 	text := "id AKIA" + "IOSFODNN7" + "EXAMPLE\ntok ghp_" + strings.Repeat("E", 36) + "\nkey sk-proj-" + strings.Repeat("Z", 40) + "\nmail user@example.com\nssn 123-45-" + "6789\n-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEvQ...\n"
@@ -42,7 +42,7 @@ func TestReportedPlaceholdersDoNotShowInWrites(t *testing.T) {
 		for _, s := range steps {
 			out := call(t, c, s.tool, s.args)
 			if receipt, ok := out["receipt"].(map[string]any); ok {
-				delete(receipt, "duration_ms") // has more digits or fewer
+				delete(receipt, "duration_ms") // its number of digits varies
 			}
 			replies[policy] = append(replies[policy], out)
 		}

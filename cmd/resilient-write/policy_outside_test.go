@@ -14,7 +14,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// policyWorkspace has a policy file in its state directory, which git tracks.
+// policyWorkspace returns a workspace with a policy file in its state
+// directory, which git may track.
 func policyWorkspace(t *testing.T, policy string, tracked bool) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -45,7 +46,8 @@ func policyAt(t *testing.T, place, text string) {
 	}
 }
 
-// outsideCredential is made at run time, and different each time.
+// outsideCredential returns a credential that is generated at run time, a
+// different one each time.
 func outsideCredential(n int) string {
 	const letters = "QZRX4VNK7MWTJ5HB2LGD"
 	key := ""
@@ -64,8 +66,8 @@ func becomes(t *testing.T, c *client.Client, path, content string) string {
 	return reason(out)
 }
 
-// TestShippedPolicyCannotWeaken: what a repository ships, against flags and
-// defaults, tracked, untracked, vouched for, and named.
+// TestShippedPolicyCannotWeaken checks the policy file of a repository against
+// flags and defaults: tracked, untracked, trusted, and named.
 func TestShippedPolicyCannotWeaken(t *testing.T) {
 	config := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", config)
@@ -99,8 +101,8 @@ func TestShippedPolicyCannotWeaken(t *testing.T) {
 	}
 }
 
-// TestTrustCommand: what it records holds for these bytes and this workspace,
-// is outside the workspace, and can be revoked.
+// TestTrustCommand: the record applies to these bytes and this workspace, is
+// outside the workspace, and can be revoked.
 func TestTrustCommand(t *testing.T) {
 	config := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", config)
@@ -141,7 +143,7 @@ func TestTrustCommand(t *testing.T) {
 		t.Errorf("other bytes: %s", got)
 	}
 	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), "gate: {mode: off}\n")
-	if runtime.GOOS != "windows" { // a record that others can write is none
+	if runtime.GOOS != "windows" { // a record that others can write does not count
 		os.Chmod(records[0], 0o666)
 		if got := state(); got != "risk_blocked" {
 			t.Errorf("a record that others can write: %s", got)
@@ -163,8 +165,8 @@ func TestTrustCommand(t *testing.T) {
 	run(3, "trust")
 }
 
-// TestBrokenPolicyIsServed: the server answers, says what is wrong, and takes
-// writes once the file is valid, without a restart.
+// TestBrokenPolicyIsServed: the server answers, reports what is wrong, and
+// accepts writes once the file is valid, without a restart.
 func TestBrokenPolicyIsServed(t *testing.T) {
 	dir := t.TempDir()
 	place := filepath.Join(dir, ".resilient_write", "policy.yaml")
@@ -215,8 +217,9 @@ func TestBrokenPolicyIsServed(t *testing.T) {
 	}
 }
 
-// TestMissingPolicyFileFromOutside: of the flag it refuses every change, of the
-// variable it is a warning; no tool makes anything on the way to it.
+// TestMissingPolicyFileFromOutside: if the flag names a missing file, every
+// change is refused; if the variable does, it is a warning. No tool creates
+// anything on the path to it.
 func TestMissingPolicyFileFromOutside(t *testing.T) {
 	dir := t.TempDir()
 	c := connect(t, dir, "-policy-file", "rules/deep/rw.yaml")
@@ -243,8 +246,8 @@ func TestMissingPolicyFileFromOutside(t *testing.T) {
 	}
 }
 
-// TestStateOfOthersFromOutside: a state directory or policy file of another
-// user, or one that others can write.
+// TestStateOfOthersFromOutside checks a state directory or policy file that
+// belongs to another user, or that others can write.
 func TestStateOfOthersFromOutside(t *testing.T) {
 	if runtime.GOOS == "windows" || os.Getuid() != 0 {
 		t.Skip("only root can give files away")
@@ -303,7 +306,7 @@ func TestStateOfOthersFromOutside(t *testing.T) {
 			t.Errorf("directory of the policy file, %s: exit %d: %s", name, code, out)
 		}
 	}
-	// Ours and writable by others: narrowed, and reported.
+	// Ours but writable by others: the mode is narrowed, and reported.
 	dir := t.TempDir()
 	state := filepath.Join(dir, ".resilient_write")
 	policyAt(t, filepath.Join(state, "policy.yaml"), "version: 1\n")

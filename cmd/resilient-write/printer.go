@@ -30,13 +30,13 @@ type reply struct {
 	fields map[string]any
 }
 
-// text is a field as a word, on one line.
+// text returns a field as text on one line.
 func (r reply) text(name string) string { return printable(word(r.fields[name])) }
 
-// long is a field that may have several lines.
+// long returns a field that may have several lines.
 func (r reply) long(name string) string { return visible.Text(word(r.fields[name]), '?') }
 
-// list is a field that holds objects.
+// list returns a field that holds objects.
 func (r reply) list(name string) []reply {
 	items, _ := r.fields[name].([]any)
 	var out []reply
@@ -53,7 +53,7 @@ func (r reply) object(name string) reply {
 	return reply{fields: m}
 }
 
-// word is a value as people write it.
+// word formats a value for people.
 func word(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -85,14 +85,14 @@ func (p *printer) paint(color, text string) string {
 
 func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
 
-// warnings prints what the caller should know although the call succeeded.
+// warnings prints the warnings of a successful call.
 func (p *printer) warnings(r reply) {
 	for _, w := range r.list("warnings") {
 		p.line("%s %s %s", p.paint(yellow, "warning"), w.text("reason"), p.paint(faint, spoken(w.text("hint"))))
 	}
 }
 
-// table prints rows under their heads, in columns.
+// table prints rows in columns with headings.
 func (p *printer) table(heads []string, rows [][]string) {
 	t := tabwriter.NewWriter(p.w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, strings.ToUpper(strings.Join(heads, "\t")))
@@ -105,12 +105,12 @@ func (p *printer) table(heads []string, rows [][]string) {
 	t.Flush()
 }
 
-// printable is a text from outside as one line that a terminal may get: a path,
-// a name, a reason, an error.
+// printable returns a text from outside as one line that is safe for a
+// terminal: a path, a name, a reason, an error.
 func printable(s string) string { return visible.Line(s, '?') }
 
-// plain is a writer of text for people, standard error above all: what a
-// terminal must not get is replaced.
+// plain is a writer of text for people, mainly standard error. It replaces
+// characters that a terminal must not get.
 type plain struct{ w io.Writer }
 
 func (p plain) Write(text []byte) (int, error) {
@@ -118,8 +118,8 @@ func (p plain) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-// escaped is JSON for a terminal: what may not be shown is written by number,
-// which means the same.
+// escaped returns JSON for a terminal: characters that may not be shown are
+// written as escapes, which have the same meaning.
 func escaped(doc []byte) []byte {
 	var out []byte
 	for _, r := range string(doc) {
@@ -138,7 +138,7 @@ func escaped(doc []byte) []byte {
 
 func short(sha string) string { return sha[:min(12, len(sha))] }
 
-// size is a number of bytes as people read it.
+// size formats a number of bytes for people.
 func size(v any) string {
 	n, _ := v.(float64)
 	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
@@ -274,7 +274,7 @@ func (p *printer) tree(v any, indent string) {
 	}
 }
 
-// branch prints a name, and what it holds beside it or below it.
+// branch prints a name, and its value next to it or below it.
 func (p *printer) branch(head string, v any, indent string) {
 	switch v := v.(type) {
 	case map[string]any:

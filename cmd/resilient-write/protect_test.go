@@ -18,8 +18,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// dangerous are paths that execute, launch or grant, with what becomes of a
-// write by an agent: ask, or the warning.
+// dangerous are paths that execute code, launch programs or grant access, with
+// the result of a write by an agent: ask, or the warning.
 var dangerous = map[string]string{
 	".mcp.json": "ask", "mcp.json": "ask", "opencode.json": "ask", "opencode.jsonc": "ask", ".opencode/plugin/x.js": "ask", ".claude.json": "ask",
 	".claude/settings.json": "ask", ".claude/settings.local.json": "ask", ".claude/hooks/pre.sh": "ask", ".claude-plugin/plugin.json": "ask",
@@ -83,8 +83,8 @@ func (p *person) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.Elici
 	return &mcp.ElicitationResult{ElicitationResponse: out}, nil
 }
 
-// asked returns how often the user was asked since the last call, and has them
-// say something else from now on.
+// asked returns how often the user was asked since the last call, and sets the
+// answer for later questions.
 func (p *person) asked(say map[string]any) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func connectAsking(t *testing.T, dir string, user *person, args ...string) *clie
 	return c
 }
 
-// contentFor is a text that makes the path dangerous.
+// contentFor returns a text that makes the path dangerous.
 func contentFor(path string) string {
 	if strings.HasSuffix(path, "package.json") {
 		return `{"name":"x","scripts":{"postinstall":"run"}}`
@@ -115,8 +115,8 @@ func contentFor(path string) string {
 	return "x\n"
 }
 
-// saying is what a reply says: ok with its warnings, or the reason of the
-// refusal.
+// saying returns the meaning of a reply: ok with its warnings, or the reason of
+// the refusal.
 func saying(r map[string]any) string {
 	if r["ok"] != true {
 		return r["context"].(map[string]any)["reason"].(string)
@@ -134,9 +134,9 @@ func createArgs(path string) map[string]any {
 	return map[string]any{"path": path, "content": contentFor(path), "mode": "create"}
 }
 
-// TestProtectedDefaultsFromOutside drives the built server: where nobody can be
-// asked, with a user who declines, with one who allows, and with the list
-// switched down by the policy.
+// TestProtectedDefaultsFromOutside drives the built server: without a user to
+// ask, with a user who declines, with one who allows, and with the list relaxed
+// by the policy.
 func TestProtectedDefaultsFromOutside(t *testing.T) {
 	t.Parallel()
 	asks := 0
@@ -186,8 +186,8 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 	t.Logf("%d paths, %d asked about, %d near misses", len(dangerous), asks, len(harmless))
 }
 
-// TestProtectedDefaultsOfEveryVerb: both ends of a move, a directory, a
-// transaction, compose, undo and restore, a link, the handoff.
+// TestProtectedDefaultsOfEveryVerb checks both ends of a move, a directory, a
+// transaction, compose, undo and restore, a link, and the handoff.
 func TestProtectedDefaultsOfEveryVerb(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -238,7 +238,7 @@ func TestProtectedDefaultsOfEveryVerb(t *testing.T) {
 			t.Errorf("%s %v: asked %d times", step.tool, step.args, n)
 		}
 	}
-	// What was allowed once is asked about again when it is taken back.
+	// A change that was allowed once needs consent again when it is undone.
 	user.asked(map[string]any{"allow": true})
 	call(t, c, "rw_safe_write", createArgs(".envrc"))
 	user.asked(nil)
@@ -249,8 +249,9 @@ func TestProtectedDefaultsOfEveryVerb(t *testing.T) {
 	}
 }
 
-// TestAlwaysCoversThatPathForThatSession: a yes from now on holds for every
-// change of the file, not for another file, another session, or another server.
+// TestAlwaysCoversThatPathForThatSession: the answer "from now on" applies to
+// every change of the file, not to another file, another session, or another
+// server.
 func TestAlwaysCoversThatPathForThatSession(t *testing.T) {
 	t.Parallel()
 	dir, user := t.TempDir(), &person{}
@@ -281,7 +282,7 @@ func TestAlwaysCoversThatPathForThatSession(t *testing.T) {
 
 // TestNoNameSpeaksInAQuestion: a path or a caller that reads like a part of the
 // question is quoted, nothing in it reorders or hides text, and a question about
-// many files says how many there are.
+// many files gives their number.
 func TestNoNameSpeaksInAQuestion(t *testing.T) {
 	t.Parallel()
 	user := &person{}
@@ -308,8 +309,8 @@ func TestNoNameSpeaksInAQuestion(t *testing.T) {
 	}
 }
 
-// TestThePolicyRelaxesTheDefaults: the switch, and exceptions by path, from a
-// policy file that the user names; describe and rw://policy show it.
+// TestThePolicyRelaxesTheDefaults checks the switch, and exceptions by path,
+// from a policy file that the user names; describe and rw://policy show it.
 func TestThePolicyRelaxesTheDefaults(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string][3]string{ // .envrc, sub/.envrc, AGENTS.md
@@ -354,8 +355,8 @@ func TestThePolicyRelaxesTheDefaults(t *testing.T) {
 	}
 }
 
-// TestOperatorsAreWarned: the operator's own commands warn and do as they are
-// told.
+// TestOperatorsAreWarned: the operator's own commands warn, but are carried
+// out.
 func TestOperatorsAreWarned(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

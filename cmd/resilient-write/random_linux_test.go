@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// scripts makes up what commands do to a workspace: files, links and directories are
-// written, moved, removed and put in place of each other.
+// scripts generates what commands do to a workspace: files, links and directories
+// are written, moved, removed and put in place of each other.
 type scripts struct{ *rand.Rand }
 
 func newScripts(t *testing.T) scripts {
@@ -55,8 +55,8 @@ func (r scripts) script() string {
 	return strings.Join(append(lines, "true"), "; ")
 }
 
-// TestExecAsWithoutIt: what a command does in exec is what it does without it, or
-// nothing, and undo takes it back.
+// TestExecAsWithoutIt: a command has the same effect in exec as without it, or
+// none, and undo reverts it.
 func TestExecAsWithoutIt(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
@@ -94,8 +94,9 @@ func TestExecAsWithoutIt(t *testing.T) {
 	s.clean()
 }
 
-// TestUndoOfRandomCalls: what a shell did in a call of a host is undone, and the undo
-// too, byte for byte; a file that a person changed afterwards is never replaced.
+// TestUndoOfRandomCalls: the changes of a shell in a call of a host are undone, and
+// the undo is too, byte for byte; a file that a person changed afterwards is never
+// replaced.
 func TestUndoOfRandomCalls(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")

@@ -13,7 +13,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// mixed is a workspace that tools, shells and people change by turns.
+// mixed is a workspace that tools, shells and people change in turns.
 type mixed struct {
 	*sandboxed
 	r     scripts
@@ -21,7 +21,7 @@ type mixed struct {
 	other *rw.Store
 	log   []string
 	calls int
-	// What a scan saw: every content of every path, which history has to keep.
+	// The contents that scans saw, by path. History must keep them.
 	seen map[string]map[string]bool
 }
 
@@ -46,7 +46,7 @@ func (m *mixed) close() {
 	m.other.Close(context.Background())
 }
 
-// scan has the store look at the tree, and notes the contents that it saw.
+// scan scans the workspace, and records the contents that the scan saw.
 func (m *mixed) scan() {
 	beside := make(chan error, 1)
 	if m.r.IntN(4) == 0 {
@@ -228,9 +228,9 @@ func (m *mixed) step() {
 	}
 }
 
-// TestMixedChanges: tools, shells and people change a workspace by turns; a call that
-// was just made is undone to the byte, a snapshot is restored to the byte, a refusal
-// changes nothing, and what a scan has seen is in history.
+// TestMixedChanges: tools, shells and people change a workspace in turns. Undoing the
+// latest call and restoring a snapshot restore every byte, a refusal changes nothing,
+// and history has what a scan has seen.
 func TestMixedChanges(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
@@ -238,7 +238,7 @@ func TestMixedChanges(t *testing.T) {
 	a := newAround(t)
 	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
 	m := &mixed{sandboxed: &sandboxed{around: a}, r: newScripts(t), seen: map[string]map[string]bool{}}
-	m.note() // what no scan has seen yet is not a version
+	m.note() // content that no scan has seen yet is not a version
 	first := m.seen
 	m.seen = map[string]map[string]bool{}
 	m.open()
@@ -289,11 +289,11 @@ func TestMixedChanges(t *testing.T) {
 	}
 }
 
-// kept fails if no version of a path holds a text.
+// kept returns an error if no version of a path contains a text.
 func (m *mixed) kept(path, text string) error {
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
 		if st, err := os.Lstat(filepath.Join(m.dir, dir)); err == nil && st.Mode().Type() == os.ModeSymlink {
-			return nil // a link leads to another name, whose history this is
+			return nil // a link leads to another name, which has the history
 		}
 	}
 	list, err := m.store.History(m.t.Context(), rw.HistoryRequest{Path: path, N: 1000})

@@ -14,8 +14,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// refusals are calls with a text that holds a credential, by the reason for
-// which they are refused. Where a flag is named, the server has it.
+// refusals returns calls with a text that contains a credential, by the reason
+// for which they are refused. If a flag is named, the server gets it.
 func refusals(text, gone string) map[string][]struct {
 	flag string
 	step
@@ -67,8 +67,8 @@ func refusals(text, gone string) map[string][]struct {
 }
 
 // TestNoRefusalLeavesASecretFromOutside: after a refusal of each kind neither
-// the reply, nor the log, nor a file below the workspace holds what was sent;
-// only the quarantine may.
+// the reply, nor the log, nor a file below the workspace contains the sent
+// text; only the quarantine may.
 func TestNoRefusalLeavesASecretFromOutside(t *testing.T) {
 	t.Parallel()
 	gone := shaOf("gone")
@@ -86,7 +86,7 @@ func TestNoRefusalLeavesASecretFromOutside(t *testing.T) {
 		s := &server{dir: t.TempDir(), log: make(chan []byte, 1)}
 		testbed.Plant(t, s.dir, 0o644, map[string]string{"old.txt": "old\n", "old.json": "[1]\n"})
 		if flag == "-read-only" {
-			connect(t, s.dir).Close() // makes the store
+			connect(t, s.dir).Close() // creates the store
 		}
 		s.c = connect(t, s.dir, strings.Fields(flag)...)
 		log, _ := client.GetStderr(s.c)

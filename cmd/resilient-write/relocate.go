@@ -63,7 +63,7 @@ they are; earlier versions of them and what was undone are gone.`,
 	return cmd
 }
 
-// movedReply says where the state is now.
+// movedReply reports the new place of the state.
 type movedReply struct {
 	From   string     `json:"from"`
 	To     string     `json:"to"`
@@ -94,7 +94,7 @@ func (a *app) moveState(ctx context.Context, to string) error {
 	defer target.Parent.Close()
 	out := movedReply{From: from, To: target.Path, Place: target.Kind, Status: "unchanged"}
 	if target.Path != from {
-		// What dead writers left is completed first: a copy has other inodes.
+		// What dead writers left is completed first, because a copy has other inodes.
 		if err := a.withStore(ctx, false, func(context.Context, *rw.Store) error { return nil }); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (a *app) moveState(ctx context.Context, to string) error {
 	return a.saidMoved(out)
 }
 
-// moveTo moves a store to the place that it has from now on.
+// moveTo moves a store to its new place.
 func (a *app) moveTo(w *place.Workspace, from string, target place.Opened) error {
 	if err := place.Move(from, target); err != nil {
 		return a.stateError(err)
@@ -118,7 +118,7 @@ func (a *app) moveTo(w *place.Workspace, from string, target place.Opened) error
 	return nil
 }
 
-// takeState makes the store of a workspace that is gone that of this one.
+// takeState gives the store of a workspace that no longer exists to this one.
 func (a *app) takeState(from, to string) error {
 	root, err := a.realRoot()
 	if err != nil {
@@ -163,7 +163,7 @@ func (a *app) saidMoved(out movedReply) error {
 	})
 }
 
-// targetOf opens the place that --to means.
+// targetOf opens the place that --to names.
 func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error) {
 	kinds := place.Kinds()
 	switch {
@@ -255,7 +255,7 @@ func (a *app) removeState(dir string, yes bool) error {
 // listedStore is one state directory in a list.
 type listedStore struct {
 	State string    `json:"state"`
-	Root  string    `json:"root"` // the workspace when it was opened last
+	Root  string    `json:"root"` // the workspace when the store was last opened
 	Gone  bool      `json:"root_gone"`
 	Bytes int64     `json:"bytes"`
 	Used  time.Time `json:"used"`

@@ -13,8 +13,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// newPlaced is newAround with the state where it is by default, and a directory
-// of the user's state.
+// newPlaced is newAround with the state in its default place, and a separate
+// state home.
 func newPlaced(t *testing.T) (a *around, state string) {
 	a = newAround(t)
 	state = filepath.Join(t.TempDir(), "state")
@@ -40,8 +40,8 @@ func stores(dir string) (list []string) {
 }
 
 // TestStateIsOutOfHarmsWay: by default the state is in the common git directory,
-// where what cleans up a work tree leaves it, and a root without a repository has
-// it in the user's state. The workspace holds nothing of it.
+// where commands that clean a work tree do not remove it. For a root without a
+// repository it is in the state home. The workspace contains none of it.
 func TestStateIsOutOfHarmsWay(t *testing.T) {
 	a, state := newPlaced(t)
 	a.sh("git init -q; echo one > a.txt; git add .; git commit -qm x")
@@ -58,7 +58,7 @@ func TestStateIsOutOfHarmsWay(t *testing.T) {
 	if got := stores(filepath.Join(a.dir, ".git")); !slices.Equal(got, []string{"main"}) || len(stores(state)) > 0 {
 		t.Errorf("%v %v", got, stores(state))
 	}
-	// A worktree has a store of its own, which is there when it is gone.
+	// A worktree has its own store, which remains when the worktree is removed.
 	main := a.dir
 	a.sh("git worktree add -q ../linked; ")
 	a.dir = filepath.Join(filepath.Dir(main), "linked")
@@ -72,7 +72,7 @@ func TestStateIsOutOfHarmsWay(t *testing.T) {
 	linked := a.dir
 	a.dir = main
 	a.sh("git worktree remove --force ../linked; git worktree add -q ../second")
-	// What it kept comes back into a new one.
+	// A new worktree can restore what the store kept.
 	a.dir = filepath.Join(filepath.Dir(linked), "second")
 	old := filepath.Join(main, ".git", "resilientwrite", id)
 	a.rw(0, "restore", "a.txt", "--version", "1", "--force", "--state-dir", old)
@@ -91,9 +91,9 @@ func TestStateIsOutOfHarmsWay(t *testing.T) {
 	}
 }
 
-// TestRelocateFrom: a new worktree gets the state of one that git removed, with it
-// back what was not committed there, and versions and undo go on. The state of a
-// workspace that is there is not taken, and none is replaced.
+// TestRelocateFrom: a new worktree takes over the state of one that git removed.
+// Its uncommitted files are restored, and versions and undo continue to work. The
+// state of an existing workspace is not taken, and no existing state is replaced.
 func TestRelocateFrom(t *testing.T) {
 	a, _ := newPlaced(t)
 	a.sh("git init -q; printf 'one\\n' > a.txt; git add .; git commit -qm x; git worktree add -q ../linked")
@@ -136,14 +136,14 @@ func TestRelocateFrom(t *testing.T) {
 		if out := a.fails("relocate", "--from", from); !strings.Contains(out, why) {
 			t.Error(out)
 		}
-		a.rw(0, "changes") // which makes a store
+		a.rw(0, "changes") // creates a store
 	}
 	a.rw(2, "relocate", "--from", from, "--remove")
 }
 
-// TestWorktreesShareObjects: what a scan keeps in several worktrees is on the disk
-// once, unless the object is damaged, and an erasure in one of them takes it from
-// that one alone.
+// TestWorktreesShareObjects: content that scans keep in several worktrees is on
+// the disk once, unless the object is damaged, and an erasure in one of them
+// removes it from that one alone.
 func TestWorktreesShareObjects(t *testing.T) {
 	a, _ := newPlaced(t)
 	a.sh("git init -q; git commit -q --allow-empty -m x; git worktree add -q ../linked; git worktree add -q ../third")
@@ -224,8 +224,8 @@ func TestPolicyInTheTreeApplies(t *testing.T) {
 	}
 }
 
-// TestRelocate moves a store to every place and back; what it kept is there. A
-// process that has it open prevents that.
+// TestRelocate moves a store to every place and back, with its content. A
+// process that has it open prevents the move.
 func TestRelocate(t *testing.T) {
 	a, state := newPlaced(t)
 	in := filepath.Join(filepath.Dir(a.dir), "in")
@@ -270,8 +270,8 @@ func TestRelocate(t *testing.T) {
 }
 
 // TestStatusAllAndRemove: every state directory is listed with its root, size and
-// last use, also one whose root is gone, which nothing removes but --remove with an
-// answer.
+// last use, also one whose root is gone, which only --remove with a confirmation
+// removes.
 func TestStatusAllAndRemove(t *testing.T) {
 	a, _ := newPlaced(t)
 	in := filepath.Join(filepath.Dir(a.dir), "in")

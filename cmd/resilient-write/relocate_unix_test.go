@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestStateThatCannotBeWritten is an error, and no second one is made.
+// TestStateThatCannotBeWritten checks that this is an error, and that no second
+// store is created.
 func TestStateThatCannotBeWritten(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to run as another user")

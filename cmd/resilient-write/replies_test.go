@@ -11,8 +11,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// TestFormsOfReplies: what the binary lists and replies by default, and what
-// its flags and its variable change.
+// TestFormsOfReplies checks what the binary lists and replies by default, and
+// what its flags and its variable change.
 func TestFormsOfReplies(t *testing.T) {
 	for _, row := range []struct {
 		args, env string

@@ -27,20 +27,20 @@ type reportOptions struct {
 	deep  bool
 }
 
-// reportReply is the account of a report that went to a file.
+// reportReply describes a report that was written to a file.
 type reportReply struct {
 	Bytes    int      `json:"bytes"`
 	SHA256   string   `json:"sha256"`
-	Rows     int      `json:"rows"`     // that the charts are of
-	Files    int      `json:"files"`    // whose versions are shown
-	Problems int      `json:"problems"` // that the check found
+	Rows     int      `json:"rows"`     // covered by the charts
+	Files    int      `json:"files"`    // with versions shown
+	Problems int      `json:"problems"` // found by the check
 	LeftOut  []string `json:"left_out"`
 }
 
-// reportPaths is how many files a report shows the versions of, at most.
+// reportPaths is the maximum number of files whose versions a report shows.
 const reportPaths = 50
 
-// report makes one page of HTML about the store.
+// report writes an HTML page about the store.
 func (a *app) report() *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
@@ -61,8 +61,8 @@ network nor scripts. Secrets are redacted. Nothing is changed in the store.`,
 	return cmd
 }
 
-// makeReport reads the store, makes the page and puts it where it is wanted:
-// whole or not at all.
+// makeReport reads the store, makes the page and writes it to its destination:
+// completely or not at all.
 func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) error {
 	since, err := sinceWhen(o.since, now)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 		in.Title, in.Made = o.title, now
 		var page bytes.Buffer
 		left, err := htmlreport.Write(&page, in, c.clean.Clean)
-		if err = errors.Join(err, c.clean.Err()); err != nil { // what could not be cleaned is not shown
+		if err = errors.Join(err, c.clean.Err()); err != nil { // content that could not be redacted is not shown
 			return err
 		}
 		sum := sha256.Sum256(page.Bytes())
@@ -106,7 +106,7 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil { // a day begins where the user is
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil { // a day begins in the user's time zone
 			return t.UTC(), nil
 		}
 	}
@@ -135,7 +135,7 @@ func (a *app) putReport(out string, page []byte, r reportReply) error {
 	return err
 }
 
-// reportError says why the page could not be written, without the path.
+// reportError returns why the page could not be written, without the path.
 func reportError(err error) error {
 	detail := rw.ErrIO
 	switch {

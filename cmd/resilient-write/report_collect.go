@@ -13,7 +13,7 @@ import (
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
-// What a report reads at most.
+// Limits of what a report reads.
 const (
 	reportRows     = 100_000  // of the journal, the newest
 	reportTail     = 1000     // newest rows, with the refusals
@@ -21,10 +21,10 @@ const (
 	reportHot      = 10       // files, when none are named
 	reportVersions = 20       // of each file
 	reportPage     = 10_000   // rows at a time
-	reportHashed   = 64 << 20 // bytes of a file that are hashed to see whether it is its newest version
+	reportHashed   = 64 << 20 // bytes of a file that is hashed to find out whether it is its newest version
 )
 
-// collector reads a store for a report. It only looks.
+// collector reads a store for a report. It changes nothing.
 type collector struct {
 	store *rw.Store
 	since time.Time
@@ -66,7 +66,7 @@ func (c *collector) collect(ctx context.Context, o reportOptions) (*htmlreport.I
 	return c.in, nil
 }
 
-// storeFacts are the facts of Describe, for people.
+// storeFacts returns the facts of Describe, for people.
 func storeFacts(d rw.DescribeResult) []htmlreport.Fact {
 	policy := "the default one"
 	if d.Policy.Hash != "" {
@@ -134,7 +134,7 @@ func (c *collector) activity(ctx context.Context, head uint64) error {
 	return ctx.Err()
 }
 
-// rowOfEntry is a row as the report takes it.
+// rowOfEntry converts a row to the form of the report.
 func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
 	return htmlreport.Row{
 		ID: e.JournalID, Seq: e.Seq, TS: e.TS, Kind: e.Kind, Op: e.Op, Path: e.Path, Caller: e.Caller, Session: e.Session,
@@ -142,7 +142,7 @@ func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
 	}
 }
 
-// totals takes the figures of the whole period.
+// totals reads the figures of the whole period.
 func (c *collector) totals(ctx context.Context) error {
 	r := rw.AnalyticsRequest{}
 	if !c.since.IsZero() {
@@ -169,7 +169,7 @@ func (c *collector) totals(ctx context.Context) error {
 	return nil
 }
 
-// tail takes the newest rows, and the refusals among them.
+// tail reads the newest rows, and the refusals among them.
 func (c *collector) tail(ctx context.Context) error {
 	page, err := c.store.JournalTail(ctx, rw.JournalTailRequest{N: reportTail, IncludeRefused: true})
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *collector) tail(ctx context.Context) error {
 	return nil
 }
 
-// check checks the store. That it could not be checked is worth a report too.
+// check checks the store. If it cannot be checked, the report says so.
 func (c *collector) check(ctx context.Context, deep bool) error {
 	r, err := c.store.Check(ctx, rw.CheckRequest{Deep: deep})
 	if ctx.Err() != nil {
@@ -220,10 +220,10 @@ func (c *collector) check(ctx context.Context, deep bool) error {
 	return nil
 }
 
-// reasonOf is an error in a word that holds no path.
+// reasonOf returns an error as a word that holds no path.
 func reasonOf(err error) string { return string(rw.AsError("report", err).Detail) }
 
-// files takes the versions of the files that were asked for, or of the busiest.
+// files reads the versions of the requested files, or of the busiest.
 func (c *collector) files(ctx context.Context, paths []string) error {
 	asked := len(paths) > 0
 	if !asked {
@@ -245,7 +245,7 @@ func (c *collector) files(ctx context.Context, paths []string) error {
 			f = htmlreport.File{Path: path, Problem: "The versions cannot be read: " + reasonOf(err) + "."}
 		}
 		if slices.ContainsFunc(c.in.Files, func(have htmlreport.File) bool { return have.Path == f.Path }) {
-			continue // asked for twice, or through a link
+			continue // requested twice, or through a link
 		}
 		c.in.Files = append(c.in.Files, f)
 	}

@@ -10,7 +10,8 @@ import (
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
-// file takes the versions of one file, each with its diff from the one before.
+// file reads the versions of one file, each with its diff from the previous
+// one.
 func (c *collector) file(ctx context.Context, path string) (htmlreport.File, error) {
 	h, err := c.store.History(ctx, rw.HistoryRequest{Path: path, N: reportVersions + 1})
 	if err != nil {
@@ -46,7 +47,7 @@ func (c *collector) file(ctx context.Context, path string) (htmlreport.File, err
 	return f, ctx.Err()
 }
 
-// first is what was there before the oldest version that the journal knows.
+// first returns the content before the oldest version that the journal knows.
 func (c *collector) first(ctx context.Context, v rw.FileVersion) htmlreport.Text {
 	after := v.Version - 1
 	page, err := c.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 1})
@@ -60,8 +61,8 @@ func (c *collector) first(ctx context.Context, v rw.FileVersion) htmlreport.Text
 	return htmlreport.Unread("The previous content is not recorded in any version.")
 }
 
-// now compares the file on disk with its newest version; nil when it is as the
-// version says.
+// now compares the file on disk with its newest version. It returns nil if they
+// are equal.
 func (c *collector) now(ctx context.Context, h rw.HistoryResult, texts []htmlreport.Text) (*htmlreport.Now, error) {
 	newest := h.Versions[0]
 	data, sha, err := overview.Content(ctx, c.store, rw.ReadRequest{Path: h.Path})
@@ -73,7 +74,7 @@ func (c *collector) now(ctx context.Context, h rw.HistoryResult, texts []htmlrep
 			return nil, nil
 		}
 		return &htmlreport.Now{Gone: true}, nil
-	case err != nil: // a directory in its place, or no right to read it
+	case err != nil: // a directory in its place, or no permission to read it
 		return &htmlreport.Now{Diff: htmlreport.Diff{Why: "The file on disk cannot be read: " + reasonOf(err) + "."}}, nil
 	case sha == newest.SHA256.String():
 		return nil, nil

@@ -20,7 +20,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// reportKey is a credential that its shape alone confirms, put together here.
+// reportKey is a credential that its form alone confirms, assembled here.
 var reportKey = strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 
 // reportOf makes a report of the store and returns the page.
@@ -35,7 +35,7 @@ func (s shell) reportOf(args ...string) string {
 	return string(page)
 }
 
-// everyFile is what lies in a directory, with its hash and its time.
+// everyFile returns the files of a directory, with their hashes and times.
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found, err := filesBelow(dir)
@@ -87,8 +87,8 @@ func without(t *testing.T, page string, all ...string) {
 	}
 }
 
-// TestReportTellsOfTheStore: a report of a store in which everything happened
-// once tells of all of it, and of no secret, no place on the machine, and
+// TestReportTellsOfTheStore: the report of a store in which everything happened
+// once shows all of it, contains no secret and no path on the machine, and
 // changes nothing.
 func TestReportTellsOfTheStore(t *testing.T) {
 	s := newShell(t)
@@ -116,8 +116,8 @@ func TestReportTellsOfTheStore(t *testing.T) {
 	without(t, page, reportKey, reportKey[4:14], s.dir, "<img", "<script", "Nothing was written", `id="rate"`)
 }
 
-// TestReportReply: what is told of the page is true, and only its owner may
-// read it. On standard output there is the page and nothing else.
+// TestReportReply: the reply describes the page correctly, and only its owner
+// may read the page. Standard output contains only the page.
 func TestReportReply(t *testing.T) {
 	s := newShell(t)
 	s.with("x\n").ok("write", "a.txt", "--sync", "off")
@@ -154,9 +154,9 @@ func TestReportReply(t *testing.T) {
 	}
 }
 
-// TestReportOfPaths: files that are unknown, moved, removed, changed or taken
-// away behind the store's back, that were there before it, or stand there in
-// several spellings.
+// TestReportOfPaths covers files that are unknown, moved, removed, changed or
+// removed by other programs, that existed before the store, or that are named
+// in several spellings.
 func TestReportOfPaths(t *testing.T) {
 	s := newShell(t)
 	write := func(path, text string, more ...string) {
@@ -172,7 +172,7 @@ func TestReportOfPaths(t *testing.T) {
 	write("lost.txt", "only here\n")
 	sha := fmt.Sprintf("%x", sha256.Sum256([]byte("only here\n")))
 	lost := filepath.Join(s.dir, ".resilient_write", "history", sha[:2], sha)
-	if err := os.Remove(lost); err != nil { // the copy of the newest version
+	if err := os.Remove(lost); err != nil { // removes the copy of the newest version
 		t.Fatal(err)
 	}
 	write("taken.txt", "ours\n")
@@ -209,7 +209,7 @@ func TestReportOfPaths(t *testing.T) {
 }
 
 // TestReportBesideAWriter: a report is made while another program writes, and waits
-// for nobody.
+// for no process.
 func TestReportBesideAWriter(t *testing.T) {
 	s := newShell(t)
 	store, err := rw.Open(context.Background(), s.dir, &rw.Options{StateDir: ".resilient_write"})
@@ -225,7 +225,7 @@ func TestReportBesideAWriter(t *testing.T) {
 	}
 }
 
-// TestReportSince: what happened before is in no part of the page.
+// TestReportSince: earlier events are in no part of the page.
 func TestReportSince(t *testing.T) {
 	s := newShell(t)
 	s.with("x\n").ok("write", "early.txt", "--sync", "off")
@@ -241,8 +241,9 @@ func TestReportSince(t *testing.T) {
 	wants(t, s.reportOf("--since", "2001-01-01"), "early.txt")
 }
 
-// TestReportIsNoWayRoundThePolicy: an exception that lets a secret into the
-// workspace lets it into no report, and the store's own rules hold for it.
+// TestReportIsNoWayRoundThePolicy: an exception that allows a secret in the
+// workspace does not allow it in a report, and the store's own rules apply to
+// the report.
 func TestReportIsNoWayRoundThePolicy(t *testing.T) {
 	s := newShell(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
@@ -269,8 +270,8 @@ disable_patterns: [aws_access_key_id]
 	without(t, page, reportKey, "BADGE-1", "BADGE-6")
 }
 
-// TestReportOfADamagedStore: rows that cannot be read and a torn end are
-// problems in the page, and hide nothing else.
+// TestReportOfADamagedStore: unreadable rows and a torn end are reported as
+// problems, and hide nothing else.
 func TestReportOfADamagedStore(t *testing.T) {
 	s := newShell(t)
 	for i := range 3 {
@@ -294,8 +295,7 @@ func TestReportOfADamagedStore(t *testing.T) {
 	without(t, page, "<script", "</b>{")
 }
 
-// TestReportForAClock: the clock is all that two reports of one store differ
-// in.
+// TestReportForAClock: two reports of one store differ only in the clock.
 func TestReportForAClock(t *testing.T) {
 	s := newShell(t)
 	s.with("one\n").ok("write", "a.txt", "--sync", "off")
@@ -319,8 +319,8 @@ func TestReportForAClock(t *testing.T) {
 	}
 }
 
-// TestReportThatCannotBeWritten: a reader that went away, or a full disk, is an
-// error of storage that tells no path.
+// TestReportThatCannotBeWritten: a closed output, or a full disk, is an error
+// of storage that contains no path.
 func TestReportThatCannotBeWritten(t *testing.T) {
 	s := newShell(t)
 	s.with("x\n").ok("write", "a.txt", "--sync", "off")

@@ -16,23 +16,23 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// result is what --result-out and --result-fd get: the account of the run, for
+// result is the record of the run that --result-out and --result-fd get, for
 // programs that must not read standard output.
 type result struct {
 	Command string          `json:"command"`
 	Code    rw.Code         `json:"code"`
-	Receipt json.RawMessage `json:"receipt"` // null where the call has none
-	Reply   json.RawMessage `json:"reply"`   // what an MCP client would have got
+	Receipt json.RawMessage `json:"receipt"` // null if the call has none
+	Reply   json.RawMessage `json:"reply"`   // reply that an MCP client would have received
 }
 
-// resultPlaces are where the result goes; each may be missing.
+// resultPlaces are the destinations of the result; each may be missing.
 type resultPlaces struct {
 	file string
 	open *os.File
 }
 
-// tryResults makes sure, before any work, that the result can be left where
-// the caller wants it. A place that cannot be used gets nothing later.
+// tryResults checks, before any work, that the result can be written where the
+// caller wants it. A destination that cannot be used gets nothing later.
 func (a *app) tryResults() error {
 	if a.results != nil {
 		return nil
@@ -43,7 +43,7 @@ func (a *app) tryResults() error {
 		a.results.open, wrong = a.resultFD.open("--result-fd")
 	}
 	if a.resultFD != 0 || a.resultOut != "" {
-		ignorePipeSignal() // the reader of standard output may go away: the result is written anyway
+		ignorePipeSignal() // the reader of standard output may close it: the result is written anyway
 	}
 	if a.resultOut == "" {
 		return wrong
@@ -84,7 +84,7 @@ func (a *app) tryReplacing(name string) error {
 
 // leaveResult writes the result where the caller asked for it.
 func (a *app) leaveResult() error {
-	wrong := a.tryResults() // when the command line was wrong, they were not tried yet
+	wrong := a.tryResults() // if the command line was wrong, they were not checked yet
 	if a.results.file == "" && a.results.open == nil {
 		return wrong
 	}
@@ -108,7 +108,7 @@ func (a *app) leaveResult() error {
 	return wrong
 }
 
-// receiptOf finds the receipt of a reply: beside the facts of a success, in
+// receiptOf finds the receipt of a reply: next to the facts of a success, in
 // the context of a refusal.
 func receiptOf(reply json.RawMessage) json.RawMessage {
 	var r struct {
@@ -124,10 +124,10 @@ func receiptOf(reply json.RawMessage) json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// tempPattern names a file that will take the place of another one.
+// tempPattern names a temporary file that will replace another one.
 const tempPattern = ".result-*.tmp"
 
-// replace puts a small file in the place of another one, in one step.
+// replace replaces a file with a small one, in one step.
 func replace(name string, data []byte) error {
 	return replaceWith(name, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -135,8 +135,8 @@ func replace(name string, data []byte) error {
 	})
 }
 
-// replaceWith puts what write writes in the place of another file, in one step:
-// whole and on stable storage, or not at all. Only its owner may read it.
+// replaceWith replaces a file with what write writes, in one step: completely
+// and on stable storage, or not at all. Only its owner may read it.
 //
 //	write(temp)  fsync  rename(temp, name)  fsync(directory)
 func replaceWith(name string, write func(io.Writer) error) error {
@@ -217,7 +217,7 @@ func (a *app) withProgress(ctx context.Context) (_ context.Context, done func())
 			fmt.Fprint(a.errs, drawBar(p, now().Sub(began)))
 		}
 	})
-	a.wipeBar = func() { // nothing draws any more: the call is over
+	a.wipeBar = func() { // nothing draws any more: the call has ended
 		if drawn {
 			drawn = false
 			fmt.Fprint(a.errs, wipe)
@@ -226,19 +226,19 @@ func (a *app) withProgress(ctx context.Context) (_ context.Context, done func())
 	return ctx, a.wipeBar
 }
 
-// wipe takes a bar away.
+// wipe removes a bar.
 const wipe = "\r\x1b[K"
 
 const barCells = 24
 
-// unitOf is what a step counts.
+// unitOf is the unit that a step counts.
 var unitOf = map[rw.Stage]string{
 	rw.StepVersions: "versions", rw.StepJournal: "rows", rw.StepHistory: "versions", rw.StepFiles: "files",
 	rw.StepExport: "rows", rw.StepImport: "rows", rw.StepErase: "places", rw.StepSweep: "things", rw.StepRepair: "things",
 }
 
-// drawBar is a line that the next one overwrites: how much is done, of what,
-// and after the first second how fast.
+// drawBar returns a line that the next one overwrites: how much is done, of
+// what, and after the first second how fast.
 func drawBar(p rw.Progress, since time.Duration) string {
 	amount := func(n float64) string {
 		if unit := unitOf[p.Stage]; unit != "" {

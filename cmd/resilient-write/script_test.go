@@ -66,7 +66,7 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	args, input := cutAt(args, "<")
 	result := ts.MkAbs(filepath.Join(ts.Getenv("WORK"), "result", "r.json"))
 	os.Remove(result)
-	serves := slices.Contains(args, "serve") || strings.HasPrefix(args[1], "-") // it leaves no result
+	serves := slices.Contains(args, "serve") || strings.HasPrefix(args[1], "-") // serve writes no result
 	if !serves {
 		args = slices.Insert(args, 1, "--result-out="+result)
 	}
@@ -111,8 +111,8 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// checkOutputs checks what holds for every run: a refusal is an envelope and
-// one line that names no directory.
+// checkOutputs checks rules for every run: a refusal is an envelope and one
+// line that names no directory.
 func checkOutputs(ts *testscript.TestScript, refused bool, out, errs string) {
 	if !refused || strings.HasPrefix(out, `{"ok":true`) || ts.Getenv("RW_TEST_PERSON") != "" {
 		return
@@ -188,8 +188,8 @@ func scriptUnchanged(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptFiles are the modes and contents of the files of a directory, but for
-// those of locks.
+// scriptFiles returns the modes and contents of the files of a directory,
+// except those of locks.
 func scriptFiles(ts *testscript.TestScript, dir string) map[string]string {
 	files, err := filesBelow(dir)
 	ts.Check(err)

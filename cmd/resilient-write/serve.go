@@ -22,7 +22,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// settings are what flags and environment say; flags win.
+// settings holds the flags and the environment; flags take precedence.
 type settings struct {
 	root, stateDir, sync, transport string
 	policyFile, gate, tier          string
@@ -67,15 +67,16 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	return f, s
 }
 
-// The flags that serve and the subcommands describe alike.
+// The flags with the same description in serve and the subcommands.
 const (
 	policyUsage = "policy `file`, which takes precedence over all flags; default policy.yaml in the state directory (RW_POLICY_FILE)"
 	gateUsage   = "content gate: block, advise or off; default block. A policy file in the state directory can only make it stricter"
 	trustUsage  = "let the policy file in the state directory weaken defaults even if git tracks it"
 )
 
-// options are those of the store, for a caller. A file that only the variable
-// names need not exist, and a file that is wrong refuses calls, not the start.
+// options returns the options of the store for a caller. A policy file that
+// only the variable names need not exist, and an invalid file makes calls fail,
+// not the start.
 func (s *settings) options(env func(string) string, caller string) *rw.Options {
 	o := &rw.Options{
 		Sync: rw.SyncLevel(s.sync), StateDir: s.stateDir, ReadOnly: s.readOnly,
@@ -113,8 +114,8 @@ func printEnvironment(w io.Writer) {
 	}
 }
 
-// serve answers clients until the input ends or a signal comes. What is under
-// way then is finished. asked says that it was called by its name.
+// serve answers clients until the input ends or a signal arrives. Calls in
+// progress are then finished. asked reports whether it was called by its name.
 func serve(args []string, env func(string) string, in io.Reader, out, errs io.Writer, asked bool) rw.Code {
 	errs = plain{errs}
 	flags, set := newFlags(env)
@@ -135,7 +136,7 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	if what, hint := set.checkList(); what != "" {
 		return usageError(errs, what, hint)
 	}
-	// What libraries print may hold what clients sent.
+	// Libraries may print what clients sent.
 	log.SetOutput(io.Discard)
 	logs := slog.New(slog.NewJSONHandler(errs, nil))
 	ignoreSizeSignal()
@@ -153,8 +154,8 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 			fmt.Fprintln(errs, "resilient-write: serving MCP on this terminal until Ctrl-D; run resilient-write --help for the subcommands")
 		}
 		return withStore(ctx, set, env, logs, errs, func(store *rw.Store, o *mcpserver.Options) error {
-			// Claude Code names the session of its hooks to its servers here, and
-			// in no call. Empty is nothing.
+			// Claude Code passes the session of its hooks to its servers in this
+			// variable, and in no call. An empty value is ignored.
 			of := toolbox.WithCallOpts(ctx, toolbox.CallOpts{Session: env("CLAUDE_CODE_SESSION_ID")})
 			return mcpserver.ServeStdio(of, mcpserver.New(store, o), in, out)
 		})
@@ -165,13 +166,13 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	return usageError(errs, "unknown transport", didYouMean(set.transport, "", transports, "the transports are stdio, http and sse"))
 }
 
-// added are the tools that are listed besides those of the tier.
+// added returns the tools that are listed in addition to those of the tier.
 func (s *settings) added() []string {
 	return strings.FieldsFunc(s.tools, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
-// checkList says what is wrong with the settings of the list and of replies,
-// "" when nothing is.
+// checkList describes what is wrong with the settings of the list and of
+// replies, or returns "" if nothing is.
 func (s *settings) checkList() (what, hint string) {
 	if s.tier != "" {
 		if _, err := mcpserver.ParsePreset(s.tier); err != nil {
@@ -225,7 +226,7 @@ func withStore(ctx context.Context, set *settings, env func(string) string, logs
 	return rw.CodeOK
 }
 
-// workspaces are the roots besides --root, nil where there are none.
+// workspaces returns the roots in addition to --root, or nil if there are none.
 func (s *settings) workspaces(env func(string) string, logs *slog.Logger) *mcpserver.Workspaces {
 	if len(s.allowRoots) == 0 && !s.worktrees {
 		return nil
@@ -236,7 +237,7 @@ func (s *settings) workspaces(env func(string) string, logs *slog.Logger) *mcpse
 	}
 	w.Open = func(ctx context.Context, root string) (*rw.Store, error) {
 		o := s.options(env, "mcp")
-		if filepath.IsAbs(o.StateDir) { // that of one workspace
+		if filepath.IsAbs(o.StateDir) { // belongs to one workspace
 			o.StateDir = ""
 		}
 		store, err := rw.Open(rw.WithGate(ctx, rw.GateOfAgents), root, o)
@@ -248,7 +249,7 @@ func (s *settings) workspaces(env func(string) string, logs *slog.Logger) *mcpse
 	return w
 }
 
-// absolute is a path without links, as far as it is there.
+// absolute returns an absolute path, with links resolved as far as it exists.
 func absolute(dir string) string {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
-// listenDashboard takes the address of --dashboard, before the store is opened.
+// listenDashboard listens on the address of --dashboard, before the store is
+// opened.
 func (s *settings) listenDashboard() error {
 	if s.dashboard == "" {
 		return nil
@@ -30,8 +31,8 @@ func (s *settings) listenDashboard() error {
 	return nil
 }
 
-// besideDashboard does the work, with the dashboard beside it when there is to be
-// one.
+// besideDashboard does the work, and serves the dashboard at the same time if
+// there is one.
 func (s *settings) besideDashboard(ctx context.Context, env func(string) string, logs *slog.Logger, errs io.Writer, store *rw.Store, work func() error) error {
 	if s.board == nil {
 		return work()

@@ -27,7 +27,7 @@ type httpSettings struct {
 	noAuth, plain    bool
 	tlsCert, tlsKey  string
 	origins, hosts   []string
-	names            []string // of these flags
+	names            []string // names of these flags
 }
 
 func (s *httpSettings) flags(f *flag.FlagSet) {
@@ -60,7 +60,7 @@ func appendTo(list *[]string) func(string) error {
 	}
 }
 
-// given names a flag of these that was used, or "".
+// given returns the name of one of these flags that was used, or "".
 func (s *httpSettings) given(f *flag.FlagSet) (name string) {
 	f.Visit(func(g *flag.Flag) {
 		for _, n := range s.names {
@@ -77,7 +77,7 @@ type badUsage struct{ what, hint string }
 
 func (b *badUsage) Error() string { return b.what }
 
-// options are the settings of the server, without what has to be done first:
+// options returns the settings of the server, without those that require
 // reading files.
 func (s *httpSettings) options(env func(string) string, sse bool, logs *slog.Logger) (*mcpserver.HTTPOptions, error) {
 	token, from := s.token, "--token"
@@ -158,8 +158,7 @@ func serveHTTP(ctx context.Context, set *settings, env func(string) string, logs
 	})
 }
 
-// certificate reads the certificate and its key. Either may come through a
-// pipe.
+// certificate reads the certificate and its key. Either may be a pipe.
 func (s *httpSettings) certificate(ctx context.Context) (tls.Certificate, error) {
 	cert, err := readNamed(ctx, s.tlsCert)
 	if err != nil {
@@ -172,8 +171,7 @@ func (s *httpSettings) certificate(ctx context.Context) (tls.Certificate, error)
 	return tls.X509KeyPair(cert, key)
 }
 
-// listen opens the listener, after a look at whether its address may be
-// served.
+// listen opens the listener, after checking that its address may be served.
 func (s *httpSettings) listen(o *mcpserver.HTTPOptions) (net.Listener, error) {
 	if s.socket != "" {
 		l, err := listenUnix(s.socket)
@@ -214,7 +212,7 @@ func reportHTTP(errs io.Writer, err error) rw.Code {
 	return rw.CodeUsage
 }
 
-// pathless is an error without the path or address it names.
+// pathless returns an error without the path or address that it names.
 func pathless(err error) error {
 	var path *fs.PathError
 	var op *net.OpError

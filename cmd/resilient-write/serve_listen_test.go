@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// TestServeHTTPSocket: a unix socket that only its owner can use, which is
-// taken away at the end, and taken over from a process that died.
+// TestServeHTTPSocket: a unix socket that only its owner can use. It is removed
+// at the end, and the socket of a process that died is replaced.
 func TestServeHTTPSocket(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no sockets with modes on Windows")
@@ -56,7 +56,7 @@ func TestServeHTTPSocket(t *testing.T) {
 		t.Errorf("a second server on the socket: %s", out)
 	}
 	s.end(os.Kill)
-	s = start() // over what the dead one left
+	s = start() // replaces what the dead one left
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d", code)
 	}

@@ -90,7 +90,7 @@ func (s *served) stderr() string {
 	return strings.Join(s.lines, "\n")
 }
 
-// printedToken is the token that was printed, or "".
+// printedToken returns the printed token, or "".
 func (s *served) printedToken() string {
 	for _, line := range strings.Split(s.stderr(), "\n") {
 		if token, ok := strings.CutPrefix(line, "resilient-write token: "); ok {
@@ -155,8 +155,9 @@ func (s *served) end(sig os.Signal) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// TestServeHTTP: a generated token is printed once, on a line of its own, and
-// nowhere else; a write over HTTP is on the disk; a signal ends it well.
+// TestServeHTTP: a generated token is printed once, on its own line, and
+// nowhere else; a write over HTTP is on the disk; a signal ends the server
+// cleanly.
 func TestServeHTTP(t *testing.T) {
 	s := startHTTP(t, nil, "-transport", "http")
 	token := s.printedToken()
@@ -193,7 +194,7 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
-// TestServeHTTPGivenTokens: a token that the user gave is told nowhere.
+// TestServeHTTPGivenTokens: a token that the user supplies is never printed.
 func TestServeHTTPGivenTokens(t *testing.T) {
 	token := "synthetic-" + strings.Repeat("0123456789", 3)
 	dir := t.TempDir()
@@ -231,8 +232,8 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 	startHTTP(t, nil, "-transport", "http", "-token-file", made).begin(fresh) // the same after a restart
 }
 
-// strictCases are flags, with RW_TOKEN, that are refused: with which exit code
-// and which words. DIR, TOKEN and TAKEN stand for what the test has.
+// strictCases are flags, with RW_TOKEN, that are refused, with the exit code
+// and words of the error. DIR, TOKEN and TAKEN are placeholders.
 var strictCases = []struct {
 	args string
 	env  string
@@ -267,8 +268,8 @@ var strictCases = []struct {
 	{"-tier ful", "", 2, "did you mean full"},
 }
 
-// TestServeHTTPStrict: what contradicts itself or is not safe is refused with
-// one line that says what to do, before anything is made.
+// TestServeHTTPStrict: contradictory and unsafe settings are refused with one
+// line that says what to do, before anything is created.
 func TestServeHTTPStrict(t *testing.T) {
 	dir, token := t.TempDir(), "synthetic-"+strings.Repeat("0123456789", 3)
 	for name, mode := range map[string]os.FileMode{"open": 0o644, "empty": 0o600, "plain": 0o600} {
@@ -304,9 +305,9 @@ func TestServeHTTPStrict(t *testing.T) {
 	}
 }
 
-// TestServeHTTPSignalDuringWrites: writers work on it while it is told to end.
-// What was answered is there, what is there was answered, the exit code is 0,
-// and the store is clean.
+// TestServeHTTPSignalDuringWrites: the server gets a signal while writers use
+// it. Every answered write is on the disk, every write on the disk was
+// answered, the exit code is 0, and the store is clean.
 func TestServeHTTPSignalDuringWrites(t *testing.T) {
 	s := startHTTP(t, []string{"RW_SYNC=full"}, "-transport", "http", "-no-auth")
 	session := s.begin("")
@@ -355,7 +356,7 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 			t.Errorf("%s was answered and holds %q", name, data)
 		}
 	}
-	// And the other way round: what was done was also told.
+	// And the reverse: every completed write was answered.
 	done, _ := filepath.Glob(filepath.Join(s.dir, "w*", "*.txt"))
 	for _, path := range done {
 		if name, _ := filepath.Rel(s.dir, path); !answered[filepath.ToSlash(name)] {
@@ -368,7 +369,7 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 }
 
 // TestServeHTTPTwoServersOneWorkspace: two processes serve one workspace, and
-// of two clients that replace a file only one wins.
+// of two clients that replace a file only one succeeds.
 func TestServeHTTPTwoServersOneWorkspace(t *testing.T) {
 	a := startHTTP(t, nil, "-transport", "http", "-no-auth")
 	b := startHTTP(t, []string{"RW_WORKSPACE=" + a.dir}, "-transport", "http", "-no-auth")
@@ -394,8 +395,8 @@ func TestServeHTTPTwoServersOneWorkspace(t *testing.T) {
 	}
 }
 
-// TestServeSSE: the older transport is there, and the log says that it should
-// not be used.
+// TestServeSSE: the older transport works, and the log says that it is
+// deprecated.
 func TestServeSSE(t *testing.T) {
 	s := startHTTP(t, nil, "-transport", "sse", "-no-auth")
 	res, err := s.http.Get(s.url + "/sse")
@@ -413,11 +414,11 @@ func TestServeSSE(t *testing.T) {
 	if !strings.HasPrefix(data, "data: /messages/?session_id=") {
 		t.Errorf("the endpoint is %q", data)
 	}
-	s.begin("") // and /mcp is there as well
+	s.begin("") // /mcp is served as well
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d with an open stream: %s", code, s.stderr())
 	}
-	if !strings.Contains(s.stderr(), "deprecated") { // all that it said is here now
+	if !strings.Contains(s.stderr(), "deprecated") { // the log is complete now
 		t.Errorf("no warning: %s", s.stderr())
 	}
 	if _, err := io.ReadAll(stream); err != nil {

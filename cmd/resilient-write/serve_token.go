@@ -12,7 +12,7 @@ import (
 
 const tokenFileBytes = 4096
 
-// tokenOf reads the token from a file that only its owner can read, or makes
+// tokenOf reads the token from a file that only its owner can read, or creates
 // the file with a new one.
 func tokenOf(name string) (string, error) {
 	token := rand.Text() + rand.Text()
@@ -31,13 +31,13 @@ func tokenOf(name string) (string, error) {
 		err = cerr
 	}
 	if err != nil {
-		os.Remove(name) // half a token would be taken for one
+		os.Remove(name) // a partial token could be mistaken for a complete one
 	}
 	return token, err
 }
 
 func readToken(name string) (string, error) {
-	// What it is comes first: opening a pipe would wait for its other end.
+	// Check the kind first: opening a pipe would wait for its other end.
 	info, err := os.Stat(name)
 	if err != nil {
 		return "", err

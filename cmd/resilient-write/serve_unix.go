@@ -30,9 +30,9 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // that would be its first name
+	l.SetUnlinkOnClose(false) // that would remove its first name
 	if err = os.Chmod(hidden, 0o600); err == nil {
-		err = os.Link(hidden, path) // unlike a rename it replaces nothing
+		err = os.Link(hidden, path) // unlike a rename, a link replaces nothing
 	}
 	if err != nil {
 		l.Close()
@@ -41,10 +41,10 @@ func listenUnix(path string) (net.Listener, error) {
 	return &socket{l, path}, nil
 }
 
-// maxSocketPath is what every system takes.
+// maxSocketPath is the path length that every system accepts.
 const maxSocketPath = 100
 
-// clearSocket takes a socket away that a dead process left.
+// clearSocket removes a socket that a dead process left.
 func clearSocket(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -62,7 +62,7 @@ func clearSocket(path string) error {
 	return os.Remove(path)
 }
 
-// socket takes its file away when it is closed.
+// socket removes its file when it is closed.
 type socket struct {
 	*net.UnixListener
 	path string

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// ignoreSizeSignal: a file size limit must come back as an error of the write,
-// not end the process.
+// ignoreSizeSignal makes a file size limit an error of the write instead of
+// ending the process.
 func ignoreSizeSignal() { signal.Ignore(syscall.SIGXFSZ) }
 
-// ignorePipeSignal: so must an output that the client has closed.
+// ignorePipeSignal does the same for an output that the client has closed.
 func ignorePipeSignal() { signal.Ignore(syscall.SIGPIPE) }

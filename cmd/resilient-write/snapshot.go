@@ -9,7 +9,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// snapshot is states of the whole workspace: made, listed, compared, restored.
+// snapshot is the parent of the subcommands that make, list, compare and
+// restore states of the whole workspace.
 func (a *app) snapshot() *cobra.Command {
 	var r rw.SnapshotRequest
 	cmd := &cobra.Command{

@@ -9,8 +9,9 @@ import (
 )
 
 // TestSnapshotRoundTrip: a snapshot is compared and restored byte for byte and
-// mode for mode, whoever changed the files since, with and without a repository;
-// the restore is undone as one commit, and touches only what differs.
+// mode for mode, whichever program changed the files since, with and without a
+// repository. The restore is undone as one commit, and changes only what
+// differs.
 func TestSnapshotRoundTrip(t *testing.T) {
 	for _, git := range []bool{true, false} {
 		t.Run(fmt.Sprint("git=", git), func(t *testing.T) {
@@ -61,8 +62,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSnapshotKeepsLaterEdits: what a person changed since is named and not
-// replaced unless the call says so; history keeps it then.
+// TestSnapshotKeepsLaterEdits: a file that a person changed since is named and
+// not replaced unless the call forces it; then history keeps it.
 func TestSnapshotKeepsLaterEdits(t *testing.T) {
 	a := newAround(t)
 	a.sh("echo one > a.txt; echo one > b.txt")

@@ -14,7 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 )
 
-// repository is the way from this package to the root.
+// repository is the path from this package to the root.
 const repository = "../.."
 
 // page reads a document by its path in the repository.
@@ -30,13 +30,13 @@ func page(t testing.TB, name string) string {
 // fence is one code block of a page.
 type fence struct {
 	lang, text, heading string
-	line                int // of its first line of text
+	line                int // number of its first line of text
 }
 
 func (f fence) String() string { return fmt.Sprintf("line %d, %s", f.line, f.heading) }
 
-// fences are the code blocks of a page, each under the heading of the second
-// level that stands over it.
+// fences returns the code blocks of a page, each with the preceding
+// second-level heading.
 func fences(t testing.TB, text string) []fence {
 	t.Helper()
 	var list []fence
@@ -64,8 +64,8 @@ func fences(t testing.TB, text string) []fence {
 	return list
 }
 
-// decode reads a configuration file strictly: what a lenient reader would pass
-// over (a key given twice, a comma at the end, a comment) is an error.
+// decode reads a configuration file strictly: what a lenient reader would
+// ignore (a key given twice, a comma at the end, a comment) is an error.
 func decode(t testing.TB, f fence) map[string]any {
 	t.Helper()
 	ctx := context.Background()
@@ -136,8 +136,8 @@ func readTOML(text string) (map[string]any, error) {
 	return doc, nil
 }
 
-// words splits a line of a shell block. It knows quotes and nothing else of a
-// shell, and says so rather than guess.
+// words splits a line of a shell block. It supports only quotes, and fails for
+// anything else.
 func words(line string) ([]string, error) {
 	var list []string
 	word, quoted, begun := "", false, false
@@ -165,8 +165,8 @@ func words(line string) ([]string, error) {
 	return list, nil
 }
 
-// TestReadersRefuseWhatTheyDoNotKnow: a reader that passes over what it does
-// not understand would make the tests of the pages worth nothing.
+// TestReadersRefuseWhatTheyDoNotKnow: a reader that ignores what it does not
+// understand would make the tests of the pages worthless.
 func TestReadersRefuseWhatTheyDoNotKnow(t *testing.T) {
 	for _, text := range []string{"[a", "a = [1,\n2]", "a = 2026-11-21", "a.b = 1", "a = 'x'", "# a", "[[a]]", "a = 1 # b", "\n", "a=1"} {
 		if doc, err := readTOML(text); err == nil {

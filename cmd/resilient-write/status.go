@@ -17,30 +17,30 @@ import (
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
-// statusReply is what a person asks first, and whether the store is well.
+// statusReply is the overview for a person, and whether the store is sound.
 type statusReply struct {
 	Version string       `json:"version"`
-	Store   bool         `json:"store"` // there is one
+	Store   bool         `json:"store"` // a store exists
 	Sync    rw.SyncLevel `json:"sync"`
 	Gate    rw.GateMode  `json:"gate"`
 	// Programs that report the calls of their tools.
 	Capture rw.CaptureStatus `json:"capture"`
-	// Hooks that are configured and of which no event has come here.
+	// Configured hooks that have reported no event to this store.
 	Silent []silentHooks `json:"hooks_without_events"`
-	// How far a hub has the journal; absent where nothing is shipped.
+	// How far a hub has the journal; absent if nothing is shipped.
 	Hub *rw.HubFacts `json:"hub,omitempty"`
 	*htmlreport.Overview
 }
 
-// silentHooks are the hooks of a host that has not reported anything.
+// silentHooks describes the hooks of a host that has reported nothing.
 type silentHooks struct {
 	Host string `json:"host"`
 	File string `json:"file"`
 	Note string `json:"note,omitempty"`
 }
 
-// silent are the hosts whose hooks are configured, for the project or for the
-// user, and that have not reported anything to this store: they were not used
+// silent returns the hosts whose hooks are configured, for the project or for
+// the user, and that have reported nothing to this store: they were not used
 // since, or do not trust the hooks.
 func (a *app) silent(c rw.CaptureStatus) []silentHooks {
 	list := []silentHooks{}
@@ -67,10 +67,11 @@ func (a *app) silent(c rw.CaptureStatus) []silentHooks {
 	return list
 }
 
-// newest is how many changes and refusals status shows.
+// newest is the number of changes and refusals that status shows.
 const newest = 5
 
-// recentRows are the rows of the journal that a view of the present looks at.
+// recentRows is the number of journal rows that a view of the current state
+// reads.
 const recentRows = 200
 
 func (a *app) status() *cobra.Command {
@@ -109,7 +110,7 @@ func (a *app) runStatus(ctx context.Context) error {
 	return a.reply(out, func(p *printer, _ reply) { showStatus(p, out) })
 }
 
-// showStatus prints it, with what to do.
+// showStatus prints the status, with what to do.
 func showStatus(p *printer, r statusReply) {
 	if !r.Store {
 		p.line("no agent has written here yet; %s puts the server into a client", p.paint(cyan, "resilient-write init CLIENT"))
@@ -145,7 +146,7 @@ func showStatus(p *printer, r statusReply) {
 	}
 }
 
-// captured says which programs report the calls of their tools.
+// captured describes which programs report the calls of their tools.
 func captured(c rw.CaptureStatus) (lines []string) {
 	for _, h := range c.Hosts {
 		line := fmt.Sprintf("%s  %s  last event %s", when(h.At.Format(time.RFC3339Nano)), printable(h.Host), printable(h.Event))
@@ -160,16 +161,16 @@ func captured(c rw.CaptureStatus) (lines []string) {
 	return lines
 }
 
-// part is one question of a person, and its answers, one per line.
+// part is one section of the overview, with one entry per line.
 type part struct {
 	title string
 	lines []string
 }
 
-// partChanged is the place of the changes in parts.
+// partChanged is the index of the changes in parts.
 const partChanged = 4
 
-// parts are an overview in words.
+// parts returns an overview in words.
 func parts(p *printer, o *htmlreport.Overview) []part {
 	list := []part{{title: "stopped"}, {title: "running"}, {title: "waits for you"}, {title: "refused"}, {title: "changed last"}}
 	say := func(i int, words ...string) {
@@ -202,7 +203,7 @@ func parts(p *printer, o *htmlreport.Overview) []part {
 	return list
 }
 
-// caller says who makes a call that runs.
+// caller describes who made a running call.
 func caller(c htmlreport.Call) string {
 	who := fmt.Sprint("process ", c.PID)
 	if c.Caller != "" {
@@ -211,7 +212,7 @@ func caller(c htmlreport.Call) string {
 	return who
 }
 
-// welcome is what the bare command shows a person.
+// welcome prints what the bare command shows to a person.
 func (a *app) welcome(cmd *cobra.Command) error {
 	if err := cmd.Help(); err != nil {
 		return err
@@ -224,7 +225,7 @@ func (a *app) welcome(cmd *cobra.Command) error {
 // lsReply lists the files that changed.
 type lsReply struct {
 	Files []lsFile `json:"files"`
-	Rows  int      `json:"rows"` // how many of the newest rows were looked at
+	Rows  int      `json:"rows"` // how many of the newest rows were read
 }
 
 type lsFile struct {
@@ -237,7 +238,7 @@ type lsFile struct {
 	Caller   string `json:"caller"`
 }
 
-// lsRows is how far ls looks back.
+// lsRows is the number of rows that ls reads.
 const lsRows = 1000
 
 // ls lists the files that agents changed.
@@ -262,7 +263,7 @@ func (a *app) ls() *cobra.Command {
 	}
 }
 
-// changedFiles are the files of rows, by their newest one.
+// changedFiles returns the files of rows, each by its newest row.
 func changedFiles(rows []rw.JournalEntry, below string) []lsFile {
 	list, seen := []lsFile{}, map[string]bool{}
 	for _, e := range slices.Backward(rows) {

@@ -12,8 +12,8 @@ import (
 )
 
 // interruptible is a stream whose reading ends when ctx does. A read of a
-// terminal or a pipe cannot be called off, so it happens on the side; it starts
-// with the first Read, because most commands leave standard input alone.
+// terminal or a pipe cannot be canceled, so it happens in a goroutine, which
+// starts with the first Read, because most commands do not read standard input.
 type interruptible struct {
 	ctx   context.Context
 	src   io.Reader
@@ -34,7 +34,7 @@ func (r *interruptible) Read(p []byte) (int, error) {
 	return r.out.Read(p)
 }
 
-// named is a file that may make its reader wait.
+// named is a file whose reader may have to wait.
 type named struct {
 	interruptible
 	file *os.File
@@ -42,10 +42,10 @@ type named struct {
 
 func (n *named) Close() error { return n.file.Close() }
 
-// openNamed opens a file that the user names. A name may be that of a pipe,
-// whose opening waits for a writer and whose reading waits for bytes; both end
-// when ctx does. The opening happens on the side, because an opening that does
-// not wait takes a pipe without a writer for an empty file.
+// openNamed opens a file that the user names. It may be a pipe: opening it
+// waits for a writer, and reading it waits for bytes; both end when ctx does.
+// The file is opened in a goroutine, because a non-blocking open treats a pipe
+// without a writer as an empty file.
 func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
 	type opened struct {
 		file *os.File
@@ -111,7 +111,7 @@ func (a *app) open(ctx context.Context, what, name string) (io.ReadCloser, error
 	return sized(f, f), nil
 }
 
-// sizedInput is an input that knows how much of it is left, for the progress bar.
+// sizedInput is an input with a known remaining length, for the progress bar.
 type sizedInput struct {
 	io.ReadCloser
 	left int64
@@ -123,10 +123,10 @@ func (s *sizedInput) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Len is how much is left, unless the file changes.
+// Len returns how much is left, unless the file changes.
 func (s *sizedInput) Len() int { return int(max(0, s.left)) }
 
-// sized is src with the length of the regular file from which it comes.
+// sized returns src with the length of the regular file from which it comes.
 func sized(src io.ReadCloser, from any) io.ReadCloser {
 	f, ok := from.(interface {
 		io.Seeker
@@ -146,7 +146,7 @@ func sized(src io.ReadCloser, from any) io.ReadCloser {
 	return &sizedInput{src, info.Size() - at}
 }
 
-// readAll reads what the user names, as open does.
+// readAll reads the input that the user names, as open does.
 func (a *app) readAll(ctx context.Context, what, name string) ([]byte, error) {
 	src, err := a.open(ctx, what, name)
 	if err != nil {
@@ -160,7 +160,7 @@ func (a *app) readAll(ctx context.Context, what, name string) ([]byte, error) {
 	return data, nil
 }
 
-// unreadable is the error of an input that cannot be read.
+// unreadable returns the error of an input that cannot be read.
 func unreadable(what, name string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err

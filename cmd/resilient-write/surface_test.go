@@ -26,8 +26,8 @@ import (
 type args = map[string]any
 
 // surfaceCase is one call of a tool that succeeds and one that is refused. They
-// run in the order of the list, so a case may build on those before it: what
-// they replied is asked for with [surface.got].
+// run in list order, so a case may use the replies of those before it, with
+// [surface.got].
 type surfaceCase struct {
 	tool   string
 	good   func(s *surface) args
@@ -38,8 +38,8 @@ type surfaceCase struct {
 
 func given(a args) func(*surface) args { return func(*surface) args { return a } }
 
-// awsID is a credential that its shape alone confirms. It is put together
-// here, so that no file of ours holds one.
+// awsID is a credential that its form alone confirms. It is assembled here, so
+// that no file of ours contains one.
 var awsID = strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 
 var surplus = args{"zzz": 1}
@@ -162,7 +162,7 @@ type surface struct {
 	draft   string // draft_ref of a write the gate refused
 }
 
-// got is a field of the reply to the good call of a tool.
+// got returns a field of the reply to the successful call of a tool.
 func (s *surface) got(tool, field string) any {
 	v, ok := s.replies[tool][field]
 	if !ok {
@@ -176,7 +176,7 @@ func openSurface(t *testing.T) *surface {
 	s := &surface{t: t, dir: t.TempDir(), tools: map[string]mcpserver.ToolInfo{}, replies: map[string]args{}}
 	s.c = connect(t, s.dir)
 	for _, tool := range mcpserver.Table() {
-		if tool.Name != "exec" && tool.Name != "claim" { // which cannot be called where they are not listed; they have tests of their own
+		if tool.Name != "exec" && tool.Name != "claim" { // cannot be called unless listed; they have separate tests
 			s.tools[tool.Name] = tool
 		}
 	}
@@ -188,7 +188,7 @@ func openSurface(t *testing.T) *surface {
 	return s
 }
 
-// files are the files of the workspace with their bytes, but for the state.
+// files returns the files of the workspace with their bytes, except the state.
 func (s *surface) files() map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
@@ -212,7 +212,7 @@ func (s *surface) files() map[string]string {
 	return out
 }
 
-// untouched runs do and demands that it changes no file of the workspace.
+// untouched runs do and checks that it changes no file of the workspace.
 func (s *surface) untouched(what string, do func()) {
 	s.t.Helper()
 	before := s.files()
@@ -222,8 +222,8 @@ func (s *surface) untouched(what string, do func()) {
 	}
 }
 
-// refused calls a tool and demands the envelope with that reason. [call] has
-// compared it with both schemas.
+// refused calls a tool and checks that it returns the envelope with that
+// reason. [call] has compared it with both schemas.
 func (s *surface) refused(wire string, a args, want string) args {
 	s.t.Helper()
 	var out args
@@ -246,7 +246,7 @@ func (s *surface) refused(wire string, a args, want string) args {
 	return out
 }
 
-// accepted calls a tool and demands success with those fields.
+// accepted calls a tool and checks that it succeeds with those fields.
 func (s *surface) accepted(tool string, a, want args) args {
 	s.t.Helper()
 	doc, err := json.Marshal(a)
@@ -298,7 +298,7 @@ func TestEverySurfaceCase(t *testing.T) {
 		t.Fatalf("the cases are not the tools (-tool +case): %s", diff)
 	}
 	for _, c := range surfaceCases {
-		// Refusals go by the dotted name, which works on call for every tool.
+		// Refusals use the dotted name, which works on call for every tool.
 		out := s.accepted(c.tool, c.good(s), c.want)
 		s.replies[c.tool] = out
 		s.refused("rw."+c.tool, c.bad, c.reason)
@@ -331,8 +331,8 @@ func TestDescriptionIsIgnored(t *testing.T) {
 	}
 }
 
-// TestMisspeltArgument: a slip of the pen in an argument's name is refused by
-// every tool, and the envelope says what was meant.
+// TestMisspeltArgument: a misspelled argument name is refused by every tool,
+// and the envelope suggests the right one.
 func TestMisspeltArgument(t *testing.T) {
 	s := openSurface(t)
 	tried := 0
@@ -347,13 +347,13 @@ func TestMisspeltArgument(t *testing.T) {
 		if in.AdditionalProperties == nil || *in.AdditionalProperties {
 			t.Errorf("%s: the arguments are open", tool.Name)
 		}
-		name := "" // the longest one: it looks least like another
+		name := "" // the longest: it is least similar to others
 		for _, p := range slices.Sorted(maps.Keys(in.Properties)) {
 			if len(p) > len(name) {
 				name = p
 			}
 		}
-		if name == "" { // nothing that could be meant
+		if name == "" { // no argument to suggest
 			if c, _ := s.refused("rw_"+tool.Name, surplus, "unknown_argument")["context"].(args); c["did_you_mean"] != nil {
 				t.Errorf("%s: %v", tool.Name, c)
 			}

@@ -21,7 +21,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
-// tty is the command in a session of its own, under a pseudo-terminal.
+// tty is the command in a separate session, under a pseudo-terminal.
 type tty struct {
 	t    *testing.T
 	keys *os.File
@@ -62,7 +62,7 @@ func onTerminal(t *testing.T, dir string, args ...string) *tty {
 			default:
 			}
 			if err != nil {
-				return // the last one has closed it
+				return // the last process has closed it
 			}
 		}
 	}()
@@ -78,7 +78,7 @@ func (s *tty) screen() string {
 	return control.ReplaceAllString(s.seen.String(), "")
 }
 
-// sees waits until a text is on the screen.
+// sees waits until a text appears on the screen.
 func (s *tty) sees(text string) {
 	s.t.Helper()
 	late := time.After(time.Minute)
@@ -98,7 +98,7 @@ func (s *tty) types(keys string) {
 	}
 }
 
-// ends waits for the end, and returns the code and everything that was shown.
+// ends waits for the end, and returns the code and everything that was printed.
 func (s *tty) ends() (code int, screen string) {
 	s.t.Helper()
 	late := time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() })
@@ -146,8 +146,9 @@ func TestBareCommandOnATerminal(t *testing.T) {
 	server.ends()
 }
 
-// TestTerminalSession is an hour of a person: two versions, a refusal whose hint
-// speaks flags, the log, one version shown and restored, and the state.
+// TestTerminalSession is a typical session of a person: two versions, a refusal
+// whose hint names flags, the log, one version shown and restored, and the
+// state.
 func TestTerminalSession(t *testing.T) {
 	dir := t.TempDir()
 	for i, one := range []struct {
@@ -213,9 +214,9 @@ func TestFollowShowsRefusals(t *testing.T) {
 	}
 }
 
-// TestWatchOnATerminal shows what other processes do: changes with the diff of
-// the chosen one, refusals with their reasons, what waits, and what runs. It
-// changes nothing, and no name drives the terminal.
+// TestWatchOnATerminal: watch shows what other processes do: changes with the
+// diff of the chosen one, refusals with their reasons, what waits, and what
+// runs. It changes nothing, and no name can control the terminal.
 func TestWatchOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	s := shell{t: t, dir: dir}
@@ -295,8 +296,8 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 }
 
-// TestProgressOnATerminal: how much of it is done, in percent and in its unit,
-// where the length is known; nothing of it stays on the screen.
+// TestProgressOnATerminal: the bar shows how much is done, in percent and in
+// its unit, if the length is known; nothing of it stays on the screen.
 func TestProgressOnATerminal(t *testing.T) {
 	dir, from := t.TempDir(), filepath.Join(t.TempDir(), "big.txt")
 	if err := os.WriteFile(from, bytes.Repeat([]byte("a line of plain text\n"), 1<<20), 0o600); err != nil {
@@ -310,7 +311,7 @@ func TestProgressOnATerminal(t *testing.T) {
 }
 
 // TestInitAsksOnATerminal: nothing is written before a yes, approval and hooks
-// are questions of their own, and a refusal is reported as one.
+// are separate questions, and a refusal is reported as one.
 func TestInitAsksOnATerminal(t *testing.T) {
 	for keys, written := range map[string]bool{"nnn": false, "nny": true, "yny": true, "nyy": true} {
 		dir := t.TempDir()

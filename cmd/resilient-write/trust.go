@@ -18,8 +18,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/trust"
 )
 
-// trust vouches for the policy file in the state directory. It opens no store:
-// what it does must be possible before anything in the workspace is believed.
+// trust records that the policy file in the state directory is trusted. It
+// opens no store: it must work before anything in the workspace is trusted.
 func (a *app) trust() *cobra.Command {
 	var list, remove bool
 	cmd := &cobra.Command{
@@ -112,7 +112,7 @@ func (a *app) workspacePolicy() ([]byte, error) {
 	if err != nil {
 		return nil, streamError(a.command, "the policy file", err)
 	}
-	return data, nil // one that is too large does not parse
+	return data, nil // a file that is too large does not parse
 }
 
 func (a *app) trustList() error {
@@ -146,7 +146,7 @@ func (a *app) trustRemove() error {
 	}{n}, func(p *printer, r reply) { p.line("removed %d", n) })
 }
 
-// realRoot is the workspace as a store knows it.
+// realRoot returns the path of the workspace as a store knows it.
 func (a *app) realRoot() (string, error) {
 	root, err := filepath.Abs(a.set.root)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// TestOtherRepositoriesFromOutside: what Mercurial, Jujutsu, Subversion,
-// Sapling and Bazaar keep is as protected as .git, at any depth, in any
+// TestOtherRepositoriesFromOutside: the directories of Mercurial, Jujutsu,
+// Subversion, Sapling and Bazaar are protected like .git, at any depth, in any
 // spelling, from every verb.
 func TestOtherRepositoriesFromOutside(t *testing.T) {
 	t.Parallel()
@@ -51,8 +51,8 @@ func TestOtherRepositoriesFromOutside(t *testing.T) {
 	}
 }
 
-// TestNoRootInARepositoryFromOutside: the command does not work inside of what a
-// version control system keeps.
+// TestNoRootInARepositoryFromOutside: the command does not work inside the
+// directory of a version control system.
 func TestNoRootInARepositoryFromOutside(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -68,8 +68,8 @@ func TestNoRootInARepositoryFromOutside(t *testing.T) {
 	}
 }
 
-// TestRepositoriesAsTestDataFromOutside: only a policy that the user names lets
-// a repository be written as test data, and nowhere else.
+// TestRepositoriesAsTestDataFromOutside: only a policy that the user names
+// allows a repository to be written as test data, and nowhere else.
 func TestRepositoriesAsTestDataFromOutside(t *testing.T) {
 	t.Parallel()
 	const exception = "protect_exceptions: [testdata/repo]\n"
@@ -102,8 +102,8 @@ func TestRepositoriesAsTestDataFromOutside(t *testing.T) {
 	}
 }
 
-// TestWeakPoliciesAreToldFromOutside: a policy that weakens the defaults, and
-// one that git tracks and that is not taken, are in what the server tells.
+// TestWeakPoliciesAreToldFromOutside: the server reports a policy that weakens
+// the defaults, and one that git tracks and that does not apply.
 func TestWeakPoliciesAreToldFromOutside(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for _, row := range []struct {
@@ -131,8 +131,8 @@ func TestWeakPoliciesAreToldFromOutside(t *testing.T) {
 	}
 }
 
-// TestAProtectedRefusalAsksTheUser: its class, its action, and the line of the
-// policy that allows the path, with no hint to try again.
+// TestAProtectedRefusalAsksTheUser checks its class, its action, and the line
+// of the policy that allows the path, without a hint to try again.
 func TestAProtectedRefusalAsksTheUser(t *testing.T) {
 	t.Parallel()
 	c := connect(t, t.TempDir())
@@ -145,9 +145,9 @@ func TestAProtectedRefusalAsksTheUser(t *testing.T) {
 	}
 }
 
-// TestMovesDoNotLaunderFromOutside: what a path of the policy may hold does not
-// leave it by a move, alone, with its directory, or in a transaction; a move
-// into the sight of git is told.
+// TestMovesDoNotLaunderFromOutside: content that the policy allows at one path
+// cannot leave it by a move, alone, with its directory, or in a transaction; a
+// move to a path that git does not ignore is reported.
 func TestMovesDoNotLaunderFromOutside(t *testing.T) {
 	t.Parallel()
 	dir := policyWorkspace(t, "allow: [{path: 'fixtures/**', reason: tests}]\n", false)

@@ -12,7 +12,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// callerFlag is the flag of the calls that leave a note in the journal.
+// callerFlag adds the flag of the calls that leave a note in the journal.
 func callerFlag(f *pflag.FlagSet, caller *string) {
 	f.StringVar(caller, "caller", "", "who asks, recorded in the journal; default "+operator)
 }
@@ -31,7 +31,8 @@ func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Co
 	return a.withStore(ctx, looks, work)
 }
 
-// streamError says why a file or stream of the caller failed, without its path.
+// streamError returns why a file or stream of the caller failed, without its
+// path.
 func streamError(command, what string, err error) error {
 	var own *rw.Error
 	if errors.As(err, &own) || errors.Is(err, context.Canceled) {
@@ -51,7 +52,7 @@ func streamError(command, what string, err error) error {
 	return e
 }
 
-// left is the code of a call that completed what it could, when something is
+// left sets the code of a call that completed what it could, if something is
 // left that needs attention.
 func (a *app) left(code rw.Code, is bool) {
 	if is {

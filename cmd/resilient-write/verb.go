@@ -27,16 +27,16 @@ type verb struct {
 	use   string // the name, then a placeholder for each argument of args
 	short string
 	group string
-	args  []string // arguments that have no flag: name, name? where it may be missing, name@ for JSON from a file
+	args  []string // arguments without a flag: name, name? if optional, name@ for JSON from a file
 	body  string   // the argument that comes from --from or standard input
 	show  func(*printer, reply)
 }
 
-// extras makes flags that are no arguments of a tool, and what they do to the
-// call.
+// extras adds flags that are not arguments of a tool, and returns what they do
+// to the call.
 var extras = map[string]func(*cobra.Command) func(*asked) error{"edit": editFlags, "undo": undoFlags}
 
-// argument is what the schema of a tool says of one argument.
+// argument is one argument in the schema of a tool.
 type argument struct {
 	Name        string
 	Type        any
@@ -46,7 +46,7 @@ type argument struct {
 	Description string
 }
 
-// kind is the JSON type of the argument, "" for any.
+// kind returns the JSON type of the argument, or "" for any.
 func (a argument) kind() string {
 	switch t := a.Type.(type) {
 	case string:
@@ -94,8 +94,8 @@ func arguments(tool mcpserver.ToolInfo) ([]argument, error) {
 
 func flagName(argument string) string { return strings.ReplaceAll(argument, "_", "-") }
 
-// build makes the subcommand. One that the command line does not name gets no
-// flags: making all of them takes longer than most calls.
+// build makes the subcommand. A subcommand that is not on the command line gets
+// no flags: making all of them takes longer than most calls.
 func (a *app) build(v verb) *cobra.Command {
 	name, _, _ := strings.Cut(v.use, " ")
 	if !slices.Contains(a.args, name) {
@@ -104,7 +104,7 @@ func (a *app) build(v verb) *cobra.Command {
 	tool, ok := mcpserver.Tool(v.tool)
 	list, err := arguments(tool)
 	if err != nil || !ok {
-		panic("no tool " + v.tool) // the tables are ours
+		panic("no tool " + v.tool) // the tables are part of the program
 	}
 	least, most := 0, len(v.args)
 	for _, name := range v.args {
@@ -192,7 +192,7 @@ func (v verb) flag(cmd *cobra.Command, one argument) {
 			}
 		}
 		text += " (" + strings.Join(words, ", ") + ")"
-		defer complete(cmd, name, words...) // when the flag is there
+		defer complete(cmd, name, words...) // after the flag is defined
 	}
 	if one.Default != nil && one.Default != "" {
 		text += fmt.Sprintf("; default %v", one.Default)
@@ -207,15 +207,15 @@ func (v verb) flag(cmd *cobra.Command, one argument) {
 	}
 }
 
-// asked is a call as the command line gives it.
+// asked is a call as given on the command line.
 type asked struct {
 	fields  map[string]json.RawMessage
-	stream  io.Reader // the body, when it may be long
+	stream  io.Reader // the body, if it may be long
 	numbers bool      // versions are 1, 2, 3
 	row     uint64    // of the commit to undo; 0: not named
 }
 
-// collect makes the arguments of the call.
+// collect builds the arguments of the call.
 func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string, from string) (asked, error) {
 	call := asked{fields: map[string]json.RawMessage{}}
 	kinds := map[string]string{}
@@ -252,7 +252,7 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 		call.fields[one.Name] = value
 	}
 	if f := cmd.Flags().Lookup("include-refused"); f != nil && !f.Changed {
-		call.fields["include_refused"] = json.RawMessage("true") // people ask what was refused, and why
+		call.fields["include_refused"] = json.RawMessage("true") // people want to see what was refused, and why
 	}
 	if v.body == "" || call.fields[v.body] != nil || v.tool == "redact" && call.fields["draft_ref"] != nil {
 		return call, nil
@@ -269,7 +269,7 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 	return call, call.setBody(v.body, data)
 }
 
-// setBody gives the bytes to the call, as base64 when they are no text.
+// setBody sets the bytes of the call, as base64 if they are not text.
 func (c *asked) setBody(name string, data []byte) error {
 	text := string(data)
 	if !utf8.Valid(data) {
@@ -281,9 +281,9 @@ func (c *asked) setBody(name string, data []byte) error {
 	return err
 }
 
-// value is an argument as JSON. @file is replaced by the content of the file,
-// @- by standard input. what is the position of the argument on the command
-// line.
+// value returns an argument as JSON. @file is replaced by the content of the
+// file, @- by standard input. what is the position of the argument on the
+// command line.
 func (a *app) value(ctx context.Context, what, kind, text string) (json.RawMessage, error) {
 	switch kind {
 	case "boolean", "integer", "number":
@@ -330,7 +330,7 @@ func (a *app) call(ctx context.Context, tool string, looks bool, call asked, sho
 
 // writeFrom writes a file from a stream, of any length.
 func (a *app) writeFrom(ctx context.Context, v verb, call asked) error {
-	call.fields["content"] = json.RawMessage(`""`) // it comes from the stream
+	call.fields["content"] = json.RawMessage(`""`) // the content comes from the stream
 	args, err := json.Marshal(call.fields)
 	if err != nil {
 		return err
@@ -348,7 +348,7 @@ func (a *app) writeFrom(ctx context.Context, v verb, call asked) error {
 	})
 }
 
-// reply answers with the result of a method.
+// reply prints the result of a method.
 func (a *app) reply(v any, show func(*printer, reply)) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -385,7 +385,7 @@ func (a *app) answer(doc json.RawMessage, ok bool, show func(*printer, reply)) e
 	return nil
 }
 
-// refusal is the envelope of a call that did not succeed.
+// refusal is the envelope of a call that failed.
 type refusal struct{ env rw.Envelope }
 
 func (r *refusal) Error() string {
@@ -404,7 +404,7 @@ func (r *refusal) text(key string) string {
 	return s
 }
 
-// refused is the error of an envelope.
+// refused returns the error of an envelope.
 func refused(doc json.RawMessage) error {
 	r := &refusal{}
 	if err := json.Unmarshal(doc, &r.env); err != nil {

@@ -14,12 +14,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
-// hostileText drives a terminal in every way that a text can: control
-// sequences of 7 and of 8 bits, bidirectional controls, characters without a
-// shape.
+// hostileText controls a terminal in every way that a text can: control
+// sequences of 7 and of 8 bits, bidirectional controls, invisible characters.
 const hostileText = "a\x1b]0;t\x07\x1b[2Jb\u009bc\u202ed\u2066e\u200bf\u2028g\u3164h\ufe0fi\U000e0041j"
 
-// shownSafely finds what a terminal must not get.
+// shownSafely fails if the output contains what a terminal must not get.
 func shownSafely(t *testing.T, what, out string) {
 	t.Helper()
 	for _, r := range out {
@@ -30,8 +29,8 @@ func shownSafely(t *testing.T, what, out string) {
 	}
 }
 
-// hostileStore is a workspace in which every name and text that a reply could
-// show is hostile.
+// hostileStore returns a workspace in which every name and text that a reply
+// could show is hostile.
 func hostileStore(t *testing.T) (shell, []string) {
 	s := newShell(t)
 	who := []string{"--caller", hostileText, "--session", hostileText}
@@ -45,7 +44,7 @@ func hostileStore(t *testing.T) (shell, []string) {
 	return s, []string{hostileText, "s", "c", "1", "2"}
 }
 
-// leaves are the subcommands that do something.
+// leaves calls each for the subcommands that do something.
 func leaves(cmd *cobra.Command, path []string, each func(path []string, cmd *cobra.Command)) {
 	for _, one := range cmd.Commands() {
 		here := append(append([]string{}, path...), one.Name())
@@ -59,7 +58,7 @@ func leaves(cmd *cobra.Command, path []string, each func(path []string, cmd *cob
 
 // TestNothingHostileReachesATerminal runs every subcommand as a person would,
 // with a hostile text in every argument and every flag, in a workspace full of
-// them; in words and as JSON.
+// them, with output as text and as JSON.
 func TestNothingHostileReachesATerminal(t *testing.T) {
 	s, values := hostileStore(t)
 	asPerson(t)
@@ -69,7 +68,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 	leaves(a.root(), nil, func(path []string, cmd *cobra.Command) {
 		name := strings.Join(path, " ")
 		switch path[0] + path[len(path)-1] {
-		case "serveserve", "journalfollow", "watchwatch", "completionbash": // the second and the third have tests of their own
+		case "serveserve", "journalfollow", "watchwatch", "completionbash": // the second and the third have separate tests
 			return
 		}
 		try := func(args ...string) {
@@ -101,7 +100,8 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 	}
 }
 
-// TestTrustListShowsNoHostileName: the directory of a workspace has a name, too.
+// TestTrustListShowsNoHostileName: the name of a workspace directory can be
+// hostile, too.
 func TestTrustListShowsNoHostileName(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
@@ -116,14 +116,16 @@ func TestTrustListShowsNoHostileName(t *testing.T) {
 	}
 }
 
-// everyName are the names of all subcommands, which makes all their flags.
+// everyName returns the names of all subcommands. Naming them all makes all
+// their flags.
 func everyName(t *testing.T) (names []string) {
 	a := &app{env: func(string) string { return "" }}
 	leaves(a.root(), nil, func(path []string, _ *cobra.Command) { names = append(names, path...) })
 	return names
 }
 
-// TestJSONOnATerminalMeansTheSame: what is written by number reads as it was.
+// TestJSONOnATerminalMeansTheSame: an escaped character decodes to the
+// original.
 func TestJSONOnATerminalMeansTheSame(t *testing.T) {
 	s, _ := hostileStore(t)
 	asPerson(t)

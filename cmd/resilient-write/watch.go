@@ -19,7 +19,7 @@ import (
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
-// watch shows what happens in the store, in whatever process.
+// watch shows what happens in the store, in any process.
 func (a *app) watch() *cobra.Command {
 	capture := false
 	cmd := &cobra.Command{
@@ -57,8 +57,8 @@ type eventWatch struct {
 	a     *app
 	begun bool
 	memo  overview.Memo
-	last  uint64          // last row that was printed
-	open  map[string]bool // what was printed as waiting, running or stopped
+	last  uint64          // last printed row
+	open  map[string]bool // entries printed as waiting, running or stopped
 }
 
 // event is one thing that happened, for programs.
@@ -76,7 +76,7 @@ type event struct {
 
 func (w *eventWatch) run(ctx context.Context) error { return w.a.everyLook(ctx, w.poll) }
 
-// poll prints what is new, the oldest first.
+// poll prints new events, the oldest first.
 func (w *eventWatch) poll(ctx context.Context, s *rw.Store) error {
 	clean := overview.NewCleaner(s)
 	o, err := overview.Read(ctx, s, clean, overview.Request{Rows: watchRows, Changes: watchRows, After: w.last, State: w.a.set.stateDirectory(), Memo: &w.memo})
@@ -84,7 +84,7 @@ func (w *eventWatch) poll(ctx context.Context, s *rw.Store) error {
 		return err
 	}
 	list := w.states(o)
-	if !w.begun { // what happened before is in the journal
+	if !w.begun { // earlier events are in the journal
 		w.begun, w.last, o.Changes, o.Refused = true, o.Rows, nil, nil
 		list = append([]event{{Event: "watching", Text: fmt.Sprintf("from row %d on", o.Rows+1)}}, list...)
 	}
@@ -114,7 +114,8 @@ func (w *eventWatch) poll(ctx context.Context, s *rw.Store) error {
 	return nil
 }
 
-// states are the events of what goes on for some time: it began, or it ended.
+// states returns the events of entries that last for some time: began, or
+// ended.
 func (w *eventWatch) states(o *htmlreport.Overview) (list []event) {
 	open, was := map[string]bool{}, w.open
 	state := func(name string, e event) {
@@ -175,7 +176,7 @@ func (w *eventWatch) print(e event) error {
 	return w.a.out.failed()
 }
 
-// screenWatch shows the present on a terminal.
+// screenWatch shows the current state on a terminal.
 type screenWatch struct {
 	a      *app
 	p      *printer
@@ -186,8 +187,8 @@ type screenWatch struct {
 	diff   []string
 }
 
-// Sequences sent to a terminal at the beginning and at the end: a screen of its own,
-// without a cursor, where long lines are cut.
+// Escape sequences sent to a terminal at the beginning and at the end: the alternate
+// screen, without a cursor, where long lines are cut.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -206,7 +207,7 @@ func (w *screenWatch) run(ctx context.Context) error {
 		go readKeys(ctx, in, keys)
 	}
 	io.WriteString(w.a.out, enterScreen)
-	defer io.WriteString(w.a.out.w, leaveScreen) // also when a signal ended it
+	defer io.WriteString(w.a.out.w, leaveScreen) // also if a signal ended it
 	l := &overview.Looker{State: w.a.set.stateDirectory()}
 	for {
 		if l.Due() {
@@ -231,7 +232,7 @@ func (w *screenWatch) run(ctx context.Context) error {
 	}
 }
 
-// readKeys sends what is typed.
+// readKeys sends the keys that are typed.
 func readKeys(ctx context.Context, in io.Reader, keys chan<- string) {
 	part := make([]byte, 64)
 	for {
@@ -247,7 +248,7 @@ func readKeys(ctx context.Context, in io.Reader, keys chan<- string) {
 	}
 }
 
-// press handles a key; false ends it.
+// press handles a key. It returns false to end.
 func (w *screenWatch) press(key string) bool {
 	switch key {
 	case "q", "\x03", "\x04":
@@ -260,7 +261,7 @@ func (w *screenWatch) press(key string) bool {
 	return true
 }
 
-// at is the place of the chosen change in the list.
+// at returns the index of the chosen change in the list.
 func (w *screenWatch) at() int {
 	return max(0, slices.IndexFunc(w.o.Changes, func(c htmlreport.Change) bool { return c.Row == w.chosen }))
 }
@@ -303,7 +304,7 @@ func (w *screenWatch) read(ctx context.Context) error {
 	})
 }
 
-// lines are those of a diff, in color.
+// lines returns the lines of a diff, in color.
 func (w *screenWatch) lines(d htmlreport.Diff) (list []string) {
 	if d.Why != "" {
 		return []string{w.p.paint(faint, d.Why)}

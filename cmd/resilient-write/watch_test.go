@@ -17,8 +17,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// watching starts the built command with its output in a pipe, and returns
-// what reads its lines up to one that holds a text.
+// watching starts the built command with its output in a pipe, and returns a
+// function that reads its lines up to one that contains a text.
 func watching(t *testing.T, dir string, args ...string) (sees func(text string) string, end func()) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -54,8 +54,8 @@ func watching(t *testing.T, dir string, args ...string) (sees func(text string) 
 	}
 }
 
-// TestWatchPrintsLines where standard output is no terminal: an event each,
-// from now on, without secrets, and what waits already.
+// TestWatchPrintsLines: if standard output is not a terminal, watch prints a
+// line for each new event, without secrets, and for entries that already wait.
 func TestWatchPrintsLines(t *testing.T) {
 	s := newShell(t)
 	s.with("x\n").ok("write", "before.txt")
@@ -82,8 +82,7 @@ func TestWatchPrintsLines(t *testing.T) {
 	end()
 }
 
-// TestWatchIsReadByPrograms: with --json each event is an object, which has the
-// diff.
+// TestWatchIsReadByPrograms: with --json each event is an object with the diff.
 func TestWatchIsReadByPrograms(t *testing.T) {
 	s := newShell(t)
 	s.with("one\n").ok("write", "a.txt")
@@ -101,7 +100,7 @@ func TestWatchIsReadByPrograms(t *testing.T) {
 	end()
 }
 
-// waits keeps calls from going on: it is a host whose user is asked.
+// waits makes calls wait: it is a host whose user is asked.
 type waits struct{ begun, on chan struct{} }
 
 func (w waits) Authorize(ctx context.Context, _ rw.HookCall) (rw.Decision, error) {
@@ -110,10 +109,10 @@ func (w waits) Authorize(ctx context.Context, _ rw.HookCall) (rw.Decision, error
 	return rw.Decision{}, nil
 }
 
-// TestCallsThatWaitAreSeen: a call that has taken no lock yet, on files that
-// nobody wrote before, is seen from another process as long as it lasts, with its
-// files and its caller and without the secret in a name. Afterwards nothing of it
-// is left.
+// TestCallsThatWaitAreSeen: a call that has taken no lock yet, on files that were
+// never written before, is visible to another process as long as it lasts, with
+// its files and its caller and without the secret in a name. Afterwards no trace
+// of it is left.
 func TestCallsThatWaitAreSeen(t *testing.T) {
 	dir := t.TempDir()
 	ctx := context.Background()

@@ -23,7 +23,7 @@ func shellIn(t *testing.T, dir, line string) {
 	}
 }
 
-// namesIn lists what is directly in a directory, but for .git.
+// namesIn lists the entries of a directory, except .git.
 func namesIn(dir string) (list []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -35,9 +35,9 @@ func namesIn(dir string) (list []string) {
 }
 
 // TestWorktreesAreKeptApart: one server serves the work trees of a repository.
-// Each call goes to one of them, by its absolute path or its argument; a call
-// that names none is refused, so that an agent in a worktree of its own never
-// writes into the checkout of another one.
+// Each call goes to one of them, by its absolute path or its argument. A call
+// that names none is refused, so that an agent in its own worktree never writes
+// into the checkout of another one.
 func TestWorktreesAreKeptApart(t *testing.T) {
 	t.Setenv("RW_STATE_DIR", "")
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -96,7 +96,7 @@ func TestWorktreesAreKeptApart(t *testing.T) {
 	if r, l := namesIn(repo), namesIn(linked); !slices.Equal(r, []string{"m.txt"}) || !slices.Equal(l, []string{"a.txt", "b.txt", "c.txt", "link"}) {
 		t.Errorf("%v %v", r, l)
 	}
-	// One that is made inside the checkout, while the server runs.
+	// A worktree that is created inside the checkout, while the server runs.
 	shellIn(t, repo, "git worktree add -q .claude/worktrees/later")
 	is(write(map[string]any{"path": filepath.Join(later, "n.txt")}), "")
 	if list, _ := os.ReadDir(filepath.Join(repo, ".git", "resilientwrite")); len(list) != 3 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestStageAndBlameOfOneSession: two sessions and a person change one file; the
-// command stages the lines of one of them, and says whose the lines are.
+// TestStageAndBlameOfOneSession: two sessions and a person change one file. The
+// command stages the lines of one of them, and reports who wrote each line.
 func TestStageAndBlameOfOneSession(t *testing.T) {
 	a := newAround(t)
 	a.sh(`git init -q; printf 'a\n1\n2\nb\n3\n4\nc\n5\n6\nd\n' > f.txt; git add .; git commit -qm x`)
@@ -21,7 +21,7 @@ func TestStageAndBlameOfOneSession(t *testing.T) {
 	edit("two", "b", "B")
 	a.sh(`sed -i s/c/C/ f.txt`)
 	a.rw(0, "changes", "--call", "toolu_7", "--session", "one", "--command", "sed")
-	a.sh(`sed -i s/d/D/ f.txt`) // a person: looking at the session does not make it the session's
+	a.sh(`sed -i s/d/D/ f.txt`) // by a person: querying the session does not attribute the change to it
 	cmd := exec.Command(a.bin, "changes", "--session", "one", "--patch")
 	cmd.Dir, cmd.Env = a.dir, append(os.Environ(), "RW_WORKSPACE="+a.dir)
 	patch, err := cmd.Output()

@@ -10,8 +10,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
 
-// BenchmarkStore measures puts and swaps of small and large objects. The directory is below TMPDIR, so that says which disk is measured; of the bucket it
-// is what the client and the protocol cost, without a disk and a network.
+// BenchmarkStore measures puts and swaps of small and large objects. The directory is below TMPDIR,
+// which selects the disk. For the bucket it measures the client and the protocol, without a disk
+// and a network.
 func BenchmarkStore(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) Store{
 		"directory": func(b *testing.B) Store {

@@ -15,8 +15,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
 
-// A chain is the contents that one key had, one after the other. Each content names the one that it replaced, so the last content and the attempts are
-// enough to tell the whole chain, and what each call should have returned.
+// A chain is the sequence of contents of one key. Each content names the one that it replaced, so
+// the last content and the attempts determine the whole chain, and what each call should have
+// returned.
 
 type outcome int
 
@@ -34,7 +35,7 @@ type attempt struct {
 	start, end      int64 // by a clock of the test
 }
 
-// history is the attempts of concurrent clients.
+// history records the attempts of concurrent clients.
 type history struct {
 	mu    sync.Mutex
 	clock atomic.Int64
@@ -48,7 +49,8 @@ func (h *history) add(a attempt) {
 	h.list = append(h.list, a)
 }
 
-// contend has a client replace the contents of the keys, again and again. Errors that are none of those of the interface must have left nothing written.
+// contend makes a client replace the contents of the keys, again and again. After an error that the
+// interface does not list, nothing may have been written.
 func (h *history) contend(s Store, name string, keys, rounds int) {
 	rng := rand.New(rand.NewPCG(uint64(len(name)), uint64(name[0])))
 	for i := range rounds {
@@ -61,7 +63,7 @@ func (h *history) contend(s Store, name string, keys, rounds int) {
 			continue
 		}
 		h.add(a)
-		runtime.Gosched() // another one may come between
+		runtime.Gosched() // let another client run in between
 		a = attempt{key: a.key, id: fmt.Sprintf("%s-%d", name, i), parent: a.id, start: h.clock.Add(1)}
 		content := []byte(a.id + "<" + a.parent)
 		if a.parent == "" && i%2 == 0 {
@@ -80,7 +82,8 @@ func (h *history) contend(s Store, name string, keys, rounds int) {
 	}
 }
 
-// check compares what the calls returned with the chains that end with what is there now. It says what is wrong, and how many attempts had each outcome.
+// check compares the results of the calls with the chains that end with the current contents. It
+// returns what is wrong, and how many attempts had each outcome.
 func (h *history) check(s Store, keys int) (wrong []string, count [4]int) {
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	parent := map[string]string{}
@@ -134,7 +137,8 @@ func (h *history) check(s Store, keys int) (wrong []string, count [4]int) {
 	return wrong, count
 }
 
-// race has clients contend, and checks their history with one that has no faults.
+// race makes clients contend, and checks their history with a client that has no
+// faults.
 func race(t *testing.T, clients []Store, last func() Store, keys, rounds int) {
 	t.Helper()
 	var h history
@@ -156,7 +160,7 @@ func race(t *testing.T, clients []Store, last func() Store, keys, rounds int) {
 func TestDirectoryIsLinear(t *testing.T) {
 	root := t.TempDir()
 	var clients []Store
-	for range 4 { // kernel locks tell them apart as they tell processes apart
+	for range 4 { // kernel locks treat them like separate processes
 		s, err := Open(ctx, root)
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +186,8 @@ func TestS3IsLinear(t *testing.T) {
 	}
 }
 
-// TestChainsShowFaults: stores that are not linear are found out.
+// TestChainsShowFaults checks that stores that are not linearizable are
+// detected.
 func TestChainsShowFaults(t *testing.T) {
 	inner, err := Open(ctx, t.TempDir())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 var ctx = context.Background()
 
-// conform runs what every backend promises, on an empty store.
+// conform checks the promises of every backend, on an empty store.
 func conform(t *testing.T, s Store) {
 	put := func(key, data string, want error) (etag string) {
 		t.Helper()
@@ -84,7 +84,7 @@ func conform(t *testing.T, s Store) {
 		remove(key)
 	}
 
-	// Names that are none, in every call.
+	// Invalid names, in every call.
 	for _, key := range []string{"", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "A", "a b", "a\x00b", "a\nb", "ü", "a\\b", "a:b", "a*", "+locks", "+writing/a", "a?x=1", "a%2fb", "#",
 		"a.", "a./b", strings.Repeat("a", 256), strings.Repeat("a/", 256) + "a", "c:/a", "~"} {
 		_, _, gerr := s.Get(ctx, key)
@@ -101,7 +101,7 @@ func conform(t *testing.T, s Store) {
 	get(long, "x", put(long, "x", nil))
 	remove(long)
 
-	// A context that is over.
+	// A context that has ended.
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := s.PutIfAbsent(over, "late", nil); !errors.Is(err, context.Canceled) {
@@ -115,7 +115,8 @@ func conform(t *testing.T, s Store) {
 	conformList(t, s)
 }
 
-// conformList compares every list with the sorted keys. Some sort around a slash, where the order of keys is not that of a walk.
+// conformList compares every list with the sorted keys. Some names sort around a slash, where key
+// order differs from the order of a walk.
 func conformList(t *testing.T, s Store) {
 	keys := []string{"l/a", "l/a-b/c", "l/a.b", "l/a0", "l/b-/x", "l/b/y/z", "l/b/y0", "l/b0", "m", "l-", "l0/x", "l/.hidden", "l/_"}
 	for i := range 1500 {
@@ -179,7 +180,7 @@ func all(t testing.TB, s Store, prefix string) (keys []string) {
 	return keys
 }
 
-// faulty is a store that breaks what a test says.
+// faulty is a store with faults that a test selects.
 type faulty struct {
 	Store
 	put  func(key string, data []byte) (string, error)

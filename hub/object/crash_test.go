@@ -15,7 +15,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// step is one call of a script. The contents that it leads to are those before it with key set to data, or absent for "".
+// step is one call of a script. It leads to the contents before it with key set to data, or absent
+// for "".
 type step struct {
 	name      string
 	key, data string
@@ -66,7 +67,7 @@ func play(root fsx.Dir) (before, after map[string]string, err error) {
 	return before, before, nil
 }
 
-// contents is what a store holds, by every way of reading it.
+// contents returns what a store holds, read in every way.
 func contents(t *testing.T, s Store) map[string]string {
 	t.Helper()
 	list, _, err := s.List(ctx, "", "")
@@ -93,7 +94,7 @@ func mustOpen(t *testing.T, root fsx.Dir) *dirStore {
 	return s
 }
 
-// losses is what crashes take: all, nothing, and parts.
+// losses tries what crashes lose: everything unsynced, nothing, and parts.
 func losses(disk *simfs.FS, do func(after *simfs.FS)) {
 	do(disk.Crash(0, simfs.All))
 	do(disk.Crash(0, simfs.None))
@@ -103,8 +104,9 @@ func losses(disk *simfs.FS, do func(after *simfs.FS)) {
 	}
 }
 
-// TestCrashSweep: a power cut at any operation leaves every call that returned, and the one that did not, whole or not at all. The next process goes on,
-// and nothing of a file being written stays.
+// TestCrashSweep: a power cut at any operation leaves every call that returned applied, and the one
+// that did not applied completely or not at all. The next process continues, and no temporary file
+// stays.
 func TestCrashSweep(t *testing.T) {
 	for n := 0; ; n++ {
 		disk := simfs.New()
@@ -141,7 +143,8 @@ func TestCrashSweep(t *testing.T) {
 	}
 }
 
-// TestSeenIsDurable: what a store returned, or said of a key, after another process was killed at any operation, is there after a power cut.
+// TestSeenIsDurable: after another process was killed at any operation, everything that a store
+// returned or reported about a key survives a power cut.
 func TestSeenIsDurable(t *testing.T) {
 	for name, look := range map[string]func(s *dirStore, seen map[string]bool){
 		"get": func(s *dirStore, seen map[string]bool) {
@@ -192,7 +195,8 @@ func TestSeenIsDurable(t *testing.T) {
 	}
 }
 
-// TestFaultSweep: an operation that fails leaves the calls before it; a call that failed is applied only if it says that it may be.
+// TestFaultSweep: an operation that fails does not affect the calls before it; a call that failed
+// is applied only if its error says that it may be.
 func TestFaultSweep(t *testing.T) {
 	for _, errno := range []error{syscall.EIO, syscall.ENOSPC} {
 		for n := 0; ; n++ {
@@ -225,7 +229,8 @@ func TestFaultSweep(t *testing.T) {
 	}
 }
 
-// TestNothingAfterAFailedFlush: a handle whose flush failed answers no more, because what it sees may be gone after a power cut.
+// TestNothingAfterAFailedFlush: a handle whose flush failed returns only errors, because what it
+// sees may be lost in a power cut.
 func TestNothingAfterAFailedFlush(t *testing.T) {
 	disk := simfs.New()
 	s := mustOpen(t, disk.Root())
@@ -254,8 +259,9 @@ func TestNothingAfterAFailedFlush(t *testing.T) {
 	}
 }
 
-// TestStoppedHolder: a process is stopped before any operation of a swap, another one swaps meanwhile, and the first goes on or is killed. Of the two
-// swaps one succeeds, or none if the first was killed; and the content is that of the one that did, also after a power cut.
+// TestStoppedHolder: a process is stopped before any operation of a swap, another one swaps
+// meanwhile, and the first continues or is killed. One of the two swaps succeeds, or none if the
+// first was killed. The content is that of the successful one, also after a power cut.
 func TestStoppedHolder(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		waited, lost, n := 0, 0, 0
@@ -282,7 +288,7 @@ func TestStoppedHolder(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
 			_, berr := b.CompareAndSwap(short, "k", tag, []byte("b"))
 			cancel()
-			b.sweep() // takes nothing away from the first
+			b.sweep() // removes nothing of the first
 			if errors.Is(berr, context.DeadlineExceeded) {
 				waited++
 			}

@@ -20,9 +20,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// The layout of a directory: the segments of a key are directories and a file. Two names that are no segments belong to the store: a directory of files that are being
-// written, and the lock file. A file being written keeps its name there until the one under its key is durable, so an object with two names may be lost in
-// a power cut, and whoever returns or reports it flushes its directory first.
+// The layout of a directory: the segments of a key are directories and a file. Two names that are
+// not valid segments belong to the store: the directory of files that are being written, and the
+// lock file. A file being written keeps its name there until the name under its key is durable. So
+// an object with two names may be lost in a power cut, and a call that returns or reports such an
+// object first flushes its directory.
 const (
 	writing   = "+writing"
 	locksName = "+locks"
@@ -30,8 +32,8 @@ const (
 
 const (
 	lockWait = 30 * time.Second // for the lock of a key
-	leftover = time.Hour        // age of a file being written that nobody has open any more
-	lockAt   = MaxSize + 1      // byte that the writer of a file locks: where a lock keeps readers out, none reads it
+	leftover = time.Hour        // age of a temporary file that no process has open any more
+	lockAt   = MaxSize + 1      // byte that the writer of a file locks: past the content, so that a mandatory lock blocks no reader
 )
 
 // dirStore is the backend in a directory. The etag of a content is its SHA-256.
@@ -41,7 +43,7 @@ type dirStore struct {
 	locks   *lock.Table
 
 	mu    sync.Mutex
-	made  map[string]bool // directories that are known to be durable
+	made  map[string]bool // directories known to be durable
 	fault error           // a flush failed: what is visible may not be durable
 }
 
@@ -99,12 +101,13 @@ func openDir(root fsx.Dir) (*dirStore, error) {
 	return s, nil
 }
 
-// Close frees the descriptors.
+// Close closes the descriptors.
 func (s *dirStore) Close() error {
 	return errors.Join(s.locks.Close(), s.writing.Close(), s.root.Close())
 }
 
-// sweep removes what processes that died were writing. A living one has a lock on its file, whatever the clocks say.
+// sweep removes temporary files of processes that died. A live process holds a lock on its file,
+// whatever the clocks show.
 func (s *dirStore) sweep() {
 	names, _ := s.writing.Names()
 	for _, name := range names {
@@ -117,7 +120,7 @@ func (s *dirStore) sweep() {
 			continue
 		}
 		if free, err := f.TryLock(lockAt, 1, true); err == nil && free {
-			// Where a volume cannot be flushed, the system has done it since.
+			// If a volume cannot be flushed, the system has done it since.
 			if err := s.root.SyncVolume(); err == nil || errors.Is(err, fsx.ErrUnsupported) {
 				s.writing.Remove(name)
 			}
@@ -126,7 +129,7 @@ func (s *dirStore) sweep() {
 	}
 }
 
-// ok fails once a flush has failed.
+// ok returns an error once a flush has failed.
 func (s *dirStore) ok(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -139,8 +142,8 @@ func (s *dirStore) ok(ctx context.Context) error {
 	return nil
 }
 
-// flush makes the names in dir durable. After a failure nothing in the store can be relied on: the system reports it once, and a later flush may
-// succeed without effect.
+// flush makes the names in dir durable. After a failure nothing in the store can be relied on: the
+// system reports the failure once, and a later flush may succeed without effect.
 func (s *dirStore) flush(dir fsx.Dir) error {
 	err := dir.Sync()
 	if err != nil {
@@ -151,7 +154,8 @@ func (s *dirStore) flush(dir fsx.Dir) error {
 	return err
 }
 
-// in opens the directory of a key, and returns the last segment beside it. With make, directories that are absent are made, and all are durable.
+// in opens the directory of a key, and returns it with the last segment. With make, absent
+// directories are created, and all of them are durable.
 func (s *dirStore) in(key string, make bool) (dir fsx.Dir, leaf string, err error) {
 	dir = s.root
 	for at := 0; ; {
@@ -199,7 +203,7 @@ func (s *dirStore) done(dir fsx.Dir) {
 	}
 }
 
-// absent reports whether an error says that there is no such object.
+// absent reports whether an error means that there is no such object.
 func absent(err error) bool {
 	var kind *fsx.TypeError
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.As(err, &kind) && kind.Kind == fsx.Directory
@@ -289,7 +293,8 @@ func (s *dirStore) taken(dir fsx.Dir, key string, st fsx.Stat) error {
 	return fmt.Errorf("%w: %s", ErrExists, key)
 }
 
-// write writes data into a new file, has publish give it a name in dir, and makes that durable.
+// write writes data into a new file, calls publish to give it a name in dir, and makes that name
+// durable.
 //
 //	openat(+writing, name, O_CREAT|O_EXCL)  fcntl(lock)  write  fsync  publish…  fsync(dir)  unlinkat(name)  close
 func (s *dirStore) write(dir fsx.Dir, data []byte, publish func(name string) error) error {

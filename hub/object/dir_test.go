@@ -17,7 +17,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// countIn is the variable that makes this program one of the processes of TestProcesses.
+// countIn is the environment variable that makes this program one of the processes of
+// TestProcesses.
 const countIn = "RW_HUB_COUNT"
 
 func TestMain(m *testing.M) {
@@ -83,7 +84,8 @@ func TestDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsPrivate: nobody else reads what is in it, and symbolic links in it are not followed.
+// TestDirectoryIsPrivate: no other user can read the directory, and symbolic links in it are not
+// followed.
 func TestDirectoryIsPrivate(t *testing.T) {
 	root := t.TempDir() + "/hub"
 	s, err := Open(ctx, root)
@@ -128,7 +130,7 @@ func TestDirectoryIsPrivate(t *testing.T) {
 	}
 }
 
-// TestOneKeyAboveAnother is an error, and no damage.
+// TestOneKeyAboveAnother checks that such a key is an error and does no damage.
 func TestOneKeyAboveAnother(t *testing.T) {
 	s, err := Open(ctx, t.TempDir())
 	if err != nil {
@@ -151,7 +153,8 @@ func TestOneKeyAboveAnother(t *testing.T) {
 	}
 }
 
-// TestLeftovers: what a process that died was writing is removed after an hour, and nothing that is being written, whatever the clocks say.
+// TestLeftovers: a temporary file of a process that died is removed after an hour, and no file that
+// is being written, whatever the clocks show.
 func TestLeftovers(t *testing.T) {
 	root := t.TempDir()
 	s, err := openPath(root)

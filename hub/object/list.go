@@ -8,8 +8,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// walk appends the keys below dir, whose own path is at, until there is one more than a list has. In the order of keys a directory is where its name
-// with a slash is, so it is put there once it is known to be one.
+// walk appends the keys below dir, whose own path is at, until there is one more than a list may
+// have. In key order a directory sorts as its name with a slash, so it is inserted there once it is
+// known to be a directory.
 func (s *dirStore) walk(ctx context.Context, dir fsx.Dir, at, prefix, after string, list *[]Info) error {
 	names, err := dir.Names()
 	if err != nil {

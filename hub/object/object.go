@@ -1,14 +1,18 @@
-// Package object stores named sequences of bytes with conditional writes: what the hub needs of a store that many machines share. The backends are a
-// directory of the local file system and a bucket of a store that speaks S3.
+// Package object stores named sequences of bytes with conditional writes: what the hub needs from a
+// store that many machines share. The backends are a directory of the local file system and a
+// bucket of an S3-compatible store.
 //
-// All conditions hold between any number of processes and machines that use one store, and a write that returned without an error is durable. A
-// store that ignores a condition is refused by [Open]. A proxy before a bucket must not repeat a PUT that it has no answer to: a write that was applied, repeated, and
-// replaced by another client before this one looks, would be taken for one that was refused.
+// All conditions hold between any number of processes and machines that use one store, and a write
+// that returned without an error is durable. [Open] refuses a store that ignores a condition. A
+// proxy before a bucket must not repeat a PUT that was not answered. Otherwise a write that was
+// applied, repeated by the proxy, and replaced by another client before this one looks, would be
+// mistaken for a refused one.
 //
 // # Keys
 //
-// A key consists of segments of the characters a to z, 0 to 9, ".", "_" and "-", separated by slashes. A segment has 1 to 255 bytes and does not end with a dot;
-// a key has at most 512 bytes ([CheckKey]). No key may be a directory of another: of "a" and "a/b" a store need not hold both.
+// A key consists of segments of the characters a to z, 0 to 9, ".", "_" and "-", separated by
+// slashes. A segment has 1 to 255 bytes and does not end with a dot; a key has at most 512 bytes
+// ([CheckKey]). No key may be a directory of another: a store need not hold both "a" and "a/b".
 package object
 
 import (
@@ -28,7 +32,7 @@ const (
 	MaxKey     = 512     // bytes of a key
 	MaxSegment = 255     // bytes of one segment of a key
 	MaxSize    = 1 << 30 // bytes of an object
-	MaxList    = 1000    // keys that one List returns
+	MaxList    = 1000    // keys that one List call returns
 )
 
 // Errors of a [Store]. They are wrapped: use [errors.Is].
@@ -39,39 +43,49 @@ var (
 	ErrExists = errors.New("object exists")
 	// ErrChanged: the object is not the one that the etag names, or is absent. Nothing was written.
 	ErrChanged = errors.New("object has changed")
-	// ErrUncertain: the request may or may not have been applied, or been applied and replaced since. Read to find out.
+	// ErrUncertain: the request may or may not have been applied, or may have been applied and
+	// replaced since. Read the object to find out.
 	ErrUncertain = errors.New("it is unknown whether the object was written")
-	// ErrKey: the key is none; see [CheckKey].
+	// ErrKey: the key is invalid; see [CheckKey].
 	ErrKey = errors.New("not a key of an object store")
 	// ErrTooLarge: the object has more than MaxSize bytes. Nothing was written.
 	ErrTooLarge = errors.New("object is too large")
-	// ErrAddress: what [Open] was given names no object store, or credentials are absent. The text says how to name one.
+	// ErrAddress: the argument of [Open] names no object store, or credentials are absent. The text
+	// says how to name one.
 	ErrAddress = errors.New("the object store is not named")
-	// ErrUnfit: the store does not do what the hub relies on. Use another one.
+	// ErrUnfit: the store lacks what the hub relies on. Use another one.
 	ErrUnfit = errors.New("the object store cannot be used")
 )
 
-// Store is a set of objects. It is safe for concurrent use. Each call makes requests until it has an answer, ctx ends, or the allowance of the call is used up ([WithAllowance]). An error that is none of those named at the method left nothing written.
+// Store is a set of objects. It is safe for concurrent use. Each call makes requests until it has
+// an answer, ctx ends, or the allowance of the call is used up ([WithAllowance]). If a call fails
+// with an error other than those listed at the method, nothing was written.
 type Store interface {
 	// Get returns the content of an object, and the etag that names this content to CompareAndSwap. Equal contents may have equal etags. Errors:
 	// ErrNotFound, ErrTooLarge.
 	Get(ctx context.Context, key string) (data []byte, etag string, err error)
 
-	// PutIfAbsent makes an object, unless the key is taken: then it is ErrExists, also if the content is equal. Of concurrent calls with different contents exactly one
-	// succeeds. Errors: ErrExists, ErrUncertain, ErrTooLarge.
+	// PutIfAbsent creates an object, unless the key is taken: then the error is ErrExists, even if
+	// the content is equal. Of concurrent calls with different contents exactly one succeeds.
+	// Errors: ErrExists, ErrUncertain, ErrTooLarge.
 	PutIfAbsent(ctx context.Context, key string, data []byte) (etag string, err error)
 
-	// CompareAndSwap replaces the content of the object, if etag still names it; "" stands for an absent object. Of concurrent calls with one etag
-	// exactly one succeeds, if their contents differ from each other and from all earlier ones of the object. With equal contents several may succeed, or the result
-	// be ErrUncertain. Errors: ErrChanged, ErrUncertain, ErrTooLarge.
+	// CompareAndSwap replaces the content of the object, if etag still names it; "" stands for an
+	// absent object. Of concurrent calls with one etag exactly one succeeds, if their contents
+	// differ from each other and from all earlier ones of the object. With equal contents several
+	// may succeed, or the result may be ErrUncertain. Errors: ErrChanged, ErrUncertain,
+	// ErrTooLarge.
 	CompareAndSwap(ctx context.Context, key, etag string, data []byte) (newEtag string, err error)
 
-	// List returns up to MaxList keys that begin with prefix and follow after, in the order of their bytes, and whether more may follow: then there is at least one, and the
-	// next list may be empty. Prefix need not end at a segment; "" is every key. A key that is made or deleted meanwhile may be missing or present; all others are there once.
+	// List returns up to MaxList keys that begin with prefix and follow after, in byte order, and
+	// whether more may follow. If so, the list has at least one key, and the next list may be
+	// empty. Prefix need not end at a segment; "" is every key. A key that is created or deleted
+	// during the call may be missing or present; every other key is listed once.
 	List(ctx context.Context, prefix, after string) ([]Info, bool, error)
 
-	// Delete removes an object. It is no error when there is none. A request that the network delayed may be applied until 15 minutes later, also to an object
-	// that was made under the key meanwhile. Errors: ErrUncertain.
+	// Delete removes an object. It is not an error if there is none. A request that the network
+	// delayed may be applied until 15 minutes later, also to an object that was created under the
+	// key meanwhile. Errors: ErrUncertain.
 	Delete(ctx context.Context, key string) error
 }
 
@@ -81,7 +95,8 @@ type Info struct {
 	Size int64 // bytes
 }
 
-// CheckKey reports whether every backend takes the key: the error is nil or ErrKey.
+// CheckKey reports whether every backend accepts the key: the error is nil or
+// ErrKey.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrKey, len(key), MaxKey)
@@ -101,7 +116,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// checkWrite is what every write begins with.
+// checkWrite checks the arguments of every write.
 func checkWrite(key string, size int) error {
 	if size > MaxSize {
 		return fmt.Errorf("%w: %d bytes, more than %d", ErrTooLarge, size, MaxSize)
@@ -109,14 +124,17 @@ func checkWrite(key string, size int) error {
 	return CheckKey(key)
 }
 
-// Open opens the store that url names, and probes it: a store that ignores a condition is ErrUnfit, with the condition. A malformed url, or one without credentials, is
-// ErrAddress.
+// Open opens the store that url names, and probes it: a store that ignores a condition is ErrUnfit,
+// with the condition. A malformed url, or one without credentials, is ErrAddress.
 //
-//   - "dir:/path" or a plain path is a directory of the local file system. It is made if it is absent; its parent must exist. A network file system is
-//     ErrUnfit, since its locks and flushes cannot be relied on.
-//   - "s3://bucket/prefix?endpoint=https://host&region=name" is a bucket, or what is below prefix there. Without endpoint it is one of AWS; an
-//     endpoint that takes the bucket in the name of the host has {bucket} there. Without region it is that of AWS_REGION, AWS_DEFAULT_REGION, or us-east-1. Credentials come
-//     from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN only.
+//   - "dir:/path" or a plain path is a directory of the local file system. It is created if it
+//     is absent; its parent must exist. A network file system is ErrUnfit, because its locks
+//     and flushes cannot be relied on.
+//   - "s3://bucket/prefix?endpoint=https://host&region=name" is a bucket, or the part of it
+//     below prefix. Without endpoint it is a bucket of AWS; an endpoint that takes the bucket in
+//     its host name contains {bucket} there. Without region it is that of AWS_REGION,
+//     AWS_DEFAULT_REGION, or us-east-1. Credentials come from AWS_ACCESS_KEY_ID,
+//     AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN only.
 func Open(ctx context.Context, url string) (Store, error) {
 	var s Store
 	var err error
@@ -141,7 +159,7 @@ func Open(ctx context.Context, url string) (Store, error) {
 	return s, nil
 }
 
-// probe makes sure that the store keeps the conditions, with an object of its own.
+// probe checks that the store honors the conditions, with an object of its own.
 func probe(ctx context.Context, s Store) (err error) {
 	key := "probe/" + strings.ToLower(rand.Text())
 	one, two, three := []byte("1"), []byte("22"), []byte("333")
@@ -186,7 +204,8 @@ func probe(ctx context.Context, s Store) (err error) {
 	return nil
 }
 
-// ignores is ErrUnfit, unless the probe failed for another reason: no answer, or no permission.
+// ignores returns ErrUnfit, unless the probe failed for another reason: no answer, or no
+// permission.
 func ignores(what string, err error) error {
 	var answer *StatusError
 	if err == nil || errors.Is(err, ErrUnfit) || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) ||

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// TestProcesses: four processes add to one number. Two of them are stopped and continued all the time, one is killed in the middle. No two wrote the same number,
-// and none is missing but what the killed one had not printed.
+// TestProcesses: four processes add to one number. Two of them are stopped and continued all the
+// time, and one is killed in the middle. No two wrote the same number, and none is missing except
+// numbers that the killed one had not printed.
 func TestProcesses(t *testing.T) {
 	root := t.TempDir()
 	seen := map[int]int{}
@@ -50,7 +51,7 @@ func TestProcesses(t *testing.T) {
 				case i < 3 && lines%10 == 0:
 					cmd.Process.Signal(syscall.SIGSTOP)
 					for at, end := total.Load(), time.Now().Add(100*time.Millisecond); total.Load() < at+5 && time.Now().Before(end); {
-						time.Sleep(time.Millisecond) // the others go on, unless it was stopped with the lock
+						time.Sleep(time.Millisecond) // the others continue, unless it was stopped with the lock
 					}
 					cmd.Process.Signal(syscall.SIGCONT)
 				}

@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// request is one request, which is made again until it has an answer.
+// request is one request, which is repeated until it has an answer.
 type request struct {
 	method string
 	key    string // "" for the bucket
 	query  url.Values
 	header map[string]string
 	body   []byte
-	most   int64 // bytes of the answer
+	most   int64 // maximum bytes of the answer
 }
 
 // reply is an answer of the store.
@@ -36,7 +36,7 @@ type reply struct {
 	code   string // of an error
 }
 
-// StatusError is an answer of the object store that is no success.
+// StatusError is an error answer of the object store.
 type StatusError struct {
 	Status int    // of HTTP
 	Code   string // of S3, "" if there is none
@@ -46,7 +46,7 @@ func (e *StatusError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("the object store answered %d %s", e.Status, e.Code))
 }
 
-// Hint says how to repair the call; it is empty where only repeating it may help.
+// Hint says how to repair the call. It is empty if only repeating may help.
 func (e *StatusError) Hint() string {
 	switch {
 	case e.Code == "RequestTimeTooSkewed":
@@ -63,7 +63,7 @@ func (e *StatusError) Hint() string {
 	return ""
 }
 
-// failed is err, or the error that the reply is.
+// failed returns err, or the error that the reply represents.
 func (r reply) failed(err error) error {
 	if err != nil || r.status/100 == 2 {
 		return err
@@ -71,7 +71,7 @@ func (r reply) failed(err error) error {
 	return &StatusError{r.status, r.code}
 }
 
-// again reports whether an answer is only about this attempt.
+// again reports whether the request should be repeated after this answer.
 func (r reply) again() bool {
 	switch r.status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
@@ -82,8 +82,8 @@ func (r reply) again() bool {
 	return r.status >= 500 || r.code == "RequestTimeout"
 }
 
-// send makes the request until an answer is about more than an attempt, or the allowance of ctx is used up. maybe reports that an attempt whose answer is not known to be an
-// answer of the store may have been applied.
+// send repeats the request until an answer is final, or the allowance of ctx is used up. maybe
+// reports that an attempt without a definite answer from the store may have been applied.
 func (s *s3Store) send(ctx context.Context, q request) (r reply, maybe bool, err error) {
 	ctx, done := WithAllowance(ctx, len(q.body))
 	defer done()
@@ -103,7 +103,8 @@ func (s *s3Store) send(ctx context.Context, q request) (r reply, maybe bool, err
 	}
 }
 
-// once makes the request once. sent reports whether any of it may have reached the store.
+// once makes the request once. sent reports whether any part of it may have reached the
+// store.
 func (s *s3Store) once(ctx context.Context, q request) (r reply, sent bool, err error) {
 	if ctx.Err() != nil {
 		return reply{}, false, context.Cause(ctx)
@@ -152,7 +153,7 @@ func (s *s3Store) once(ctx context.Context, q request) (r reply, sent bool, err 
 	return r, true, nil
 }
 
-// signed is the request for HTTP.
+// signed returns the signed HTTP request.
 func (s *s3Store) signed(ctx context.Context, q request) (*http.Request, error) {
 	u := *s.endpoint
 	u.RawQuery = q.query.Encode()
@@ -177,7 +178,7 @@ func (s *s3Store) signed(ctx context.Context, q request) (*http.Request, error) 
 
 var errorCode = regexp.MustCompile(`^[A-Za-z0-9.]{1,64}$`)
 
-// codeOf is the code in the body of an error, "" if it has none.
+// codeOf returns the code in the body of an error, or "" if it has none.
 func codeOf(body []byte) string {
 	var e struct{ Code string }
 	if decode(body, "Error", &e) != nil || !errorCode.MatchString(e.Code) {

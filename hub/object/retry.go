@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Every call has an allowance of time and of repeated requests, which its context carries: all that is done for the call, to send a request again and to learn its outcome,
-// takes from one allowance, however many layers do it.
+// Every call has an allowance of time and of repeated requests, which its context carries. All
+// attempts to send a request again and to learn its outcome share this allowance, however many
+// layers make them.
 const (
-	callTime    = time.Minute      // of one call, to which the time for its bytes is added
+	callTime    = time.Minute      // of one call, plus the time for its bytes
 	requestTime = 20 * time.Second // of one request, likewise
 	repeated    = 5                // requests of one call
-	slowest     = 64 << 10         // bytes per second of which a call is given time
+	slowest     = 64 << 10         // bytes per second; determines the time for the bytes of a call
 	pauseMost   = 5 * time.Second
 )
 
@@ -29,11 +30,13 @@ type allowance struct {
 	timer *time.Timer
 }
 
-// timeFor is the time that a number of bytes may take.
+// timeFor returns the time that a number of bytes may take.
 func timeFor(size int64) time.Duration { return time.Duration(size/slowest) * time.Second }
 
-// WithAllowance returns a context that ends when the time is over that a call with size bytes is given, one minute and 16 seconds for each MiB, and that counts repeated requests.
-// A context that has an allowance is returned as it is. The methods of a [Store] call it; a caller that combines some of them into one call does so first.
+// WithAllowance returns a context with the allowance of a call with size bytes: the context ends
+// after one minute and 16 seconds for each MiB, and it counts repeated requests. A context that
+// already has an allowance is returned unchanged. The methods of a [Store] call WithAllowance; a
+// caller that combines several of them into one call does so first.
 func WithAllowance(ctx context.Context, size int) (context.Context, context.CancelFunc) {
 	if ctx.Value(allowanceKey{}) != nil {
 		return ctx, func() {}
@@ -48,7 +51,8 @@ func WithAllowance(ctx context.Context, size int) (context.Context, context.Canc
 	}
 }
 
-// Again takes one repeated request from the allowance of a context. It reports false when there is none left, or the context has ended.
+// Again takes one repeated request from the allowance of a context. It reports false if none is
+// left or the context has ended.
 func Again(ctx context.Context) bool {
 	a, ok := ctx.Value(allowanceKey{}).(*allowance)
 	if !ok || ctx.Err() != nil {
@@ -60,7 +64,7 @@ func Again(ctx context.Context) bool {
 	return a.left >= 0
 }
 
-// extend gives the call time for an answer of some bytes.
+// extend adds time to the call for an answer of some bytes.
 func extend(ctx context.Context, size int64) {
 	if a, ok := ctx.Value(allowanceKey{}).(*allowance); ok {
 		a.mu.Lock()
@@ -70,7 +74,8 @@ func extend(ctx context.Context, size int64) {
 	}
 }
 
-// pause is Again, and waits before the request is repeated for the nth time.
+// pause is like Again, but also waits before the request is repeated for the
+// nth time.
 func pause(ctx context.Context, first time.Duration, n int) bool {
 	if !Again(ctx) {
 		return false

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// transport answers requests without a network, so that the clock of a test can be
-// another one.
+// transport answers requests without a network, so that a test can replace the
+// clock.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -27,9 +27,9 @@ func (s stuck) Read([]byte) (int, error) {
 
 func (s stuck) Close() error { return nil }
 
-// TestAllowance: a store that does not answer, or not to the end, or always with an
-// error, holds a call for one minute and few requests, with all that it does to learn
-// what became of a write. A context that ends does so at once.
+// TestAllowance: a store that does not answer, or not completely, or always with an
+// error, holds a call for one minute and few requests, including those that determine
+// the outcome of a write. The end of a context ends the call at once.
 func TestAllowance(t *testing.T) {
 	credentials(t)
 	answer := func(status int, body io.ReadCloser) *http.Response {
@@ -82,8 +82,8 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// TestAllowanceIsShared: calls in one context have one allowance, and time for their
-// bytes.
+// TestAllowanceIsShared: calls in one context share one allowance, and get time for
+// their bytes.
 func TestAllowanceIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, done := WithAllowance(t.Context(), 1<<20)

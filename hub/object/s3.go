@@ -19,12 +19,14 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// s3Store is the backend in a bucket of a store that speaks S3. It makes each request itself instead of through a client of S3, because what becomes of a
-// conditional write depends on all attempts: one that is answered with an error, or not at all, may have been applied, and the next one then fails its own condition. Every
-// write has a mark of its own in the metadata of the object, which tells the two apart.
+// s3Store is the backend in a bucket of an S3-compatible store. It makes each request itself
+// instead of using an S3 client, because the outcome of a conditional write depends on all
+// attempts: an attempt that fails or has no answer may have been applied, and then the next one
+// fails its own condition. Every write has its own mark in the metadata of the object, which
+// distinguishes the two cases.
 type s3Store struct {
 	endpoint *url.URL // with the bucket
-	prefix   string   // "" or with a slash at its end
+	prefix   string   // "" or ends with a slash
 	region   string
 	keys     aws.Credentials
 	signer   *v4.Signer
@@ -38,10 +40,11 @@ const markHeader = "X-Amz-Meta-Rw-Write"
 
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// openS3 takes s3://bucket/prefix?endpoint=…&region=…, and credentials from the environment.
+// openS3 parses s3://bucket/prefix?endpoint=…&region=…, and reads credentials from the
+// environment.
 func openS3(text string) (*s3Store, error) {
 	u, err := url.Parse(text)
-	if err != nil { // it holds the text
+	if err != nil { // the error contains the text
 		return nil, address("the address of the object store is malformed; use s3://bucket/prefix?endpoint=https://host")
 	}
 	q := u.Query()
@@ -84,16 +87,17 @@ func openS3(text string) (*s3Store, error) {
 		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DisableCompression = true // it would hide the length
+	transport.DisableCompression = true // compression would hide the length
 	transport.MaxIdleConnsPerHost = 32
-	// A signature holds for one host: a redirect is an error.
+	// A signature is valid for one host, so a redirect is an error.
 	s.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return s, nil
 }
 
 func address(text string) error { return fmt.Errorf("%w: %s", ErrAddress, text) }
 
-// bucketAt is the address of a bucket: at the endpoint, in its path, unless the endpoint says with {bucket} where it goes.
+// bucketAt returns the address of a bucket. The bucket is in the path, unless the endpoint says
+// with {bucket} where it goes.
 func bucketAt(endpoint, bucket, region string) (*url.URL, error) {
 	if endpoint == "" {
 		endpoint = "https://{bucket}.s3." + region + ".amazonaws.com"
@@ -112,7 +116,7 @@ func bucketAt(endpoint, bucket, region string) (*url.URL, error) {
 	return u, nil
 }
 
-// Close frees idle connections.
+// Close closes idle connections.
 func (s *s3Store) Close() error {
 	s.client.CloseIdleConnections()
 	return nil
@@ -147,7 +151,8 @@ func (s *s3Store) CompareAndSwap(ctx context.Context, key, etag string, data []b
 	return s.put(ctx, key, data, "If-Match", etag, ErrChanged)
 }
 
-// put writes an object under a condition; otherwise is the error if it does not hold.
+// put writes an object under a condition. It returns otherwise if the condition does
+// not hold.
 func (s *s3Store) put(ctx context.Context, key string, data []byte, condition, etag string, otherwise error) (string, error) {
 	if err := checkWrite(key, len(data)); err != nil {
 		return "", err
@@ -178,8 +183,9 @@ func (s *s3Store) put(ctx context.Context, key string, data []byte, condition, e
 	return "", uncertain(ctx, key, err, rerr)
 }
 
-// mine reports whether the object was written by the call that has this mark. Where another one is found, that call may have written it, too, and another have replaced it since.
-// A store may keep no metadata: byContent has the content decide then.
+// mine reports whether the object was written by the call with this mark. If the object has another
+// mark, this call may still have written it, and another one replaced it since. A store may keep no
+// metadata: with byContent, the content decides then.
 func (s *s3Store) mine(ctx context.Context, key, mark string, data []byte, byContent bool) (etag string, found bool, err error) {
 	r, _, err := s.send(ctx, request{method: http.MethodHead, key: key})
 	if err == nil && r.status == http.StatusNotFound {
@@ -196,8 +202,8 @@ func (s *s3Store) mine(ctx context.Context, key, mark string, data []byte, byCon
 	return r.header.Get("Etag"), had == mark, nil
 }
 
-// uncertain is the error of a write one of whose attempts had no answer. Of the errors afterwards only the end of ctx is wrapped: a condition that did not hold then
-// says nothing.
+// uncertain returns the error of a write with an attempt that had no answer. Of the later errors it
+// wraps only the end of ctx: a condition that did not hold later proves nothing.
 func uncertain(ctx context.Context, key string, causes ...error) error {
 	return errors.Join(fmt.Errorf("%w: %s: an attempt had no answer; afterwards: %v", ErrUncertain, key, errors.Join(causes...)), context.Cause(ctx))
 }
@@ -216,7 +222,7 @@ func (s *s3Store) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// page is what the store returns of a list.
+// page is one page of a list, as the store returns it.
 type page struct {
 	IsTruncated           bool
 	NextContinuationToken string
@@ -246,7 +252,7 @@ func (s *s3Store) List(ctx context.Context, prefix, after string) ([]Info, bool,
 		if err != nil || len(list) > 0 || !more {
 			return list, more, err
 		}
-		// All of the page were names that are no keys.
+		// All names of the page were invalid keys.
 		if p.NextContinuationToken == "" || p.NextContinuationToken == query.Get("continuation-token") {
 			return nil, false, unfit("its list ends without saying where it goes on", nil)
 		}
@@ -254,8 +260,8 @@ func (s *s3Store) List(ctx context.Context, prefix, after string) ([]Info, bool,
 	}
 }
 
-// add appends the keys of a page. The last page holds all that is left, whatever its order. One that more follow must be in order, and after what
-// was asked for: otherwise keys would be missed.
+// add appends the keys of a page. The last page holds all remaining keys, in any order. A page that
+// is not the last must be in order, and after the requested key; otherwise keys would be missed.
 func (s *s3Store) add(list *[]Info, p page, prefix, after string) (more bool, err error) {
 	last := s.prefix + after
 	for _, c := range p.Contents {

@@ -17,7 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
 
-// credentials puts credentials of a test into the environment.
+// credentials sets test credentials in the environment.
 func credentials(t testing.TB) aws.Credentials {
 	keys := aws.Credentials{AccessKeyID: "hub-test-id", SecretAccessKey: strings.Join([]string{"not", "a", "live", "key"}, "+/"), SessionToken: "token/of+test="}
 	t.Setenv("AWS_ACCESS_KEY_ID", keys.AccessKeyID)
@@ -104,7 +104,7 @@ func first(method string, fault s3test.Fault, then func()) func(*http.Request) s
 	}
 }
 
-// TestOneFault: a call whose first request meets a fault has the result that it would have had without it.
+// TestOneFault: a call whose first request meets a fault returns the same result as without it.
 func TestOneFault(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		for fault := range s3test.Faults {
@@ -117,7 +117,7 @@ func TestOneFault(t *testing.T) {
 				if !errors.Is(err, want) {
 					t.Errorf("fault %d, %s: %v, want %v", fault, what, err, want)
 				}
-				p.Flush() // what was delayed
+				p.Flush() // apply delayed requests
 			}
 			holds := func(key, want, etag string) {
 				t.Helper()
@@ -126,7 +126,7 @@ func TestOneFault(t *testing.T) {
 					t.Errorf("fault %d: %q %q %v, want %q %q", fault, data, tag, err, want, etag)
 				}
 			}
-			if bare && fault == s3test.Twice { // nothing tells this from an object that was there
+			if bare && fault == s3test.Twice { // cannot be distinguished from an existing object
 				continue
 			}
 			arm("PUT")
@@ -156,7 +156,7 @@ func TestOneFault(t *testing.T) {
 			s.PutIfAbsent(ctx, "taken", []byte("x"))
 			arm("PUT")
 			_, err = s.PutIfAbsent(ctx, "taken", []byte("y"))
-			if !errors.Is(err, ErrUncertain) { // said after a fault only: it may have been written, and replaced
+			if !errors.Is(err, ErrUncertain) { // only after a fault: it may have been written and replaced
 				check("put on another", err, ErrExists)
 			} else if fault == s3test.Pass || fault == s3test.Twice || fault == s3test.Shuffle || fault == s3test.Replay {
 				t.Errorf("fault %d: %v", fault, err)
@@ -176,7 +176,8 @@ func mustTag(t *testing.T, s Store, key string) string {
 	return tag
 }
 
-// TestReplacedBeforeTheNextAttempt: a write that was applied without an answer, and replaced before it was repeated, is not said to have failed.
+// TestReplacedBeforeTheNextAttempt: a write that was applied without an answer, and replaced before
+// it was repeated, is not reported as failed.
 func TestReplacedBeforeTheNextAttempt(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		p := &s3test.Proxy{Next: &s3test.Server{NoMetadata: bare}}
@@ -207,7 +208,8 @@ func TestReplacedBeforeTheNextAttempt(t *testing.T) {
 	}
 }
 
-// TestNoAnswerAtAll: what a call returns when every request of a kind fails. Only what may have been applied is uncertain.
+// TestNoAnswerAtAll checks what a call returns when every request of a kind fails. Only requests
+// that may have been applied are uncertain.
 func TestNoAnswerAtAll(t *testing.T) {
 	for fault, want := range map[s3test.Fault]error{s3test.DropBefore: ErrUncertain, s3test.DropAfter: ErrUncertain, s3test.FailBefore: ErrUncertain, s3test.Delay: ErrUncertain} {
 		p := &s3test.Proxy{Next: &s3test.Server{}, Choose: func(*http.Request) s3test.Fault { return fault }}
@@ -226,7 +228,7 @@ func TestNoAnswerAtAll(t *testing.T) {
 			t.Errorf("fault %d: no error", fault)
 		}
 	}
-	// Answers that are definite are not repeated.
+	// Definite answers are not repeated.
 	for status, code := range map[int]string{403: "AccessDenied", 404: "NoSuchBucket", 501: "NotImplemented", 400: "EntityTooLarge", 301: "PermanentRedirect"} {
 		n := 0
 		s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -249,7 +251,7 @@ func TestNoAnswerAtAll(t *testing.T) {
 			t.Errorf("%d: %d requests for 5 calls", status, n)
 		}
 	}
-	// Nobody listens: nothing was sent.
+	// No server listens: nothing was sent.
 	web := httptest.NewServer(nil)
 	web.Close()
 	s := client(t, web.URL)
@@ -261,7 +263,8 @@ func TestNoAnswerAtAll(t *testing.T) {
 	}
 }
 
-// TestS3Addresses: what an address may be, and that no error shows a credential in one.
+// TestS3Addresses checks which addresses are valid, and that no error shows a
+// credential in one.
 func TestS3Addresses(t *testing.T) {
 	keys := credentials(t)
 	for address, want := range map[string]string{
@@ -303,7 +306,8 @@ func TestS3Addresses(t *testing.T) {
 	}
 }
 
-// TestListsOfForeignNames: names that are no keys are not in a list, and do not end it.
+// TestListsOfForeignNames: names that are not valid keys are not in a list, and do not
+// end it.
 func TestListsOfForeignNames(t *testing.T) {
 	server := &s3test.Server{PageSize: 3}
 	s := serve(t, server)
@@ -316,7 +320,7 @@ func TestListsOfForeignNames(t *testing.T) {
 	if list := all(t, s, ""); fmt.Sprint(list) != "[b]" {
 		t.Errorf("%q", list)
 	}
-	// Pages that are not in order would lose keys.
+	// Pages out of order would lose keys.
 	for _, body := range []string{
 		"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>some/prefix/b</Key></Contents><Contents><Key>some/prefix/a</Key></Contents></ListBucketResult>",
 		"<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>some/prefix/0</Key></Contents><Contents><Key>some/prefix/1</Key></Contents></ListBucketResult>",

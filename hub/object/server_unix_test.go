@@ -12,8 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
 
-// TestRealServer runs what every backend promises on a server of another project, and has clients contend while it is killed and started again,
-// directly and through faults.
+// TestRealServer checks the promises of every backend on a server of another project, and makes
+// clients contend while it is killed and started again, directly and through faults.
 func TestRealServer(t *testing.T) {
 	credentials(t)
 	s := s3test.StartGateway(t, "")

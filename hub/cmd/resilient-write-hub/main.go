@@ -1,6 +1,6 @@
-// Command resilient-write-hub carries the journal and the versions of a store to an
-// object store that machines share, and resumes tasks of other machines.
-// docs/hub.md describes it; "resilient-write hub" and "resilient-write resume" run it.
+// Command resilient-write-hub ships the journal and the versions of a store to an
+// object store that machines share, and resumes tasks of other machines. docs/hub.md
+// describes it; "resilient-write hub" and "resilient-write resume" run it.
 package main
 
 import (
@@ -40,7 +40,7 @@ type app struct {
 	stateDir string
 	label    string
 	identity string
-	to       []string // recipients besides
+	to       []string // additional recipients
 	json     bool
 	drawn    bool
 	told     bool // the reply was printed
@@ -62,7 +62,8 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 	return a.end(err, !a.told)
 }
 
-// end reports an error: a sentence for people, and with doc an object for programs.
+// end reports an error: as a sentence for people, and, if doc is set, as an object
+// for programs.
 func (a *app) end(err error, doc bool) rw.Code {
 	if err == nil {
 		return rw.CodeOK
@@ -105,7 +106,8 @@ func (a *app) document(v any) error {
 	return err
 }
 
-// reply prints what a program gets, or what show says to a person.
+// reply prints v as JSON for a program, or calls show to print text for a
+// person.
 func (a *app) reply(v any, show func()) error {
 	a.wipe()
 	a.told = true
@@ -120,7 +122,7 @@ func (a *app) line(format string, args ...any) {
 	fmt.Fprintln(a.out, visible.Line(fmt.Sprintf(format, args...), '?'))
 }
 
-// count is a number of things.
+// count formats a number with the noun of what is counted.
 func count[N int | int64 | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -201,7 +203,8 @@ func (a *app) withHub(ctx context.Context, work func(*hub.Hub) error) error {
 	return errors.Join(work(h), h.Close())
 }
 
-// keys reads the identities of an encrypted hub; nil where none are named.
+// keys reads the identities of an encrypted hub. It returns nil if none are
+// named.
 func (a *app) keys() (*hub.Keys, error) {
 	if a.identity == "" && len(a.to) > 0 {
 		return nil, &misuse{"recipients are named, and no identity", "give --identity, too: every machine reads what the others wrote"}
@@ -250,7 +253,7 @@ func none(cmd *cobra.Command, args []string) error {
 }
 
 type statusReply struct {
-	Local *hub.Local `json:"local"` // null where there is no store
+	Local *hub.Local `json:"local"` // null if there is no store
 	hub.Status
 }
 
@@ -357,7 +360,7 @@ func (a *app) ship() *cobra.Command {
 	return cmd
 }
 
-// shipped prints one shipment; of those that follow, failures too.
+// shipped prints one shipment. With --follow it also prints failures.
 func (a *app) shipped(out hub.Shipped, err error) {
 	if err != nil {
 		a.end(err, true)

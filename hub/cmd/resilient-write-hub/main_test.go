@@ -11,8 +11,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestCommand: two directories and a hub, by the command alone: what each call
-// prints, and its code.
+// TestCommand runs two directories and a hub with the command alone, and checks
+// what each call prints, and its code.
 func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")

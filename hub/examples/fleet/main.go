@@ -1,9 +1,9 @@
-// Command fleet shows a task that moves from one machine to another: two agents,
-// each with a workspace and a process of its own, share a hub in a directory.
+// Command fleet shows a task that moves from one machine to another: two agents, each with its
+// own workspace and process, share a hub in a directory.
 //
 // The first agent is killed in the middle of its task. The second one takes the task over, with
-// the same files and the handoff, and goes on. Then the first one is started again and
-// is fenced off: what it writes stays in its workspace and is no part of the task.
+// the same files and the handoff, and continues. Then the first one is started again and is
+// fenced off: what it writes stays in its workspace and is not part of the task.
 package main
 
 import (
@@ -154,7 +154,7 @@ func resume(ctx context.Context, s *hub.Shipper, root string, write func(path, t
 	return nil
 }
 
-// report prints what belongs to the task, and whether the hub is sound.
+// report prints the rows of the task, and whether the hub is sound.
 func report(shared string, out io.Writer) error {
 	ctx := context.Background()
 	h, err := hub.Open(ctx, shared, nil)

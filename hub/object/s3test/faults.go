@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// Fault is what happens to a request on its way.
+// Fault is what happens to a request in transit.
 type Fault int
 
 const (
@@ -21,26 +21,26 @@ const (
 	DropAfter        // the connection ends, the request is applied
 	FailBefore       // the answer is 503, nothing is applied
 	FailAfter        // the answer is 500, the request is applied
-	Replay           // the request is answered, and applied once more later, as one that is delayed
-	Delay            // the connection ends, the request is applied later: before a following one, or in Flush
+	Replay           // the request is answered, and applied again later, like a delayed one
+	Delay            // the connection ends, the request is applied later: before another one, or in Flush
 	Cut              // the answer ends in its middle
-	Shuffle          // the entries of a list change places and are doubled, if it is the last page
+	Shuffle          // the entries of a list are reordered and duplicated, if it is the last page
 	Twice            // the request is applied twice, and answered by the second one
-	Faults           // their number
+	Faults           // number of faults
 )
 
-// Proxy is a proxy before a store. It is safe for concurrent use.
+// Proxy is a proxy in front of a store. It is safe for concurrent use.
 type Proxy struct {
 	Next http.Handler
-	// Choose says what happens to a request; nil is Pass.
+	// Choose selects the fault of a request; nil means Pass.
 	Choose func(r *http.Request) Fault
 
 	mu      sync.Mutex
 	delayed []func()
 }
 
-// Random chooses a fault for one of every n requests. Twice is none of them: a client cannot tell it from a refusal if another one replaces the object
-// before the client looks at it.
+// Random chooses a fault for one of every n requests. It never chooses Twice: a client cannot
+// distinguish it from a refusal if another one replaces the object before the client looks.
 func Random(seed uint64, n int) func(*http.Request) Fault {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -54,7 +54,7 @@ func Random(seed uint64, n int) func(*http.Request) Fault {
 	}
 }
 
-// Flush applies the requests that are delayed.
+// Flush applies the delayed requests.
 func (p *Proxy) Flush() {
 	p.mu.Lock()
 	list := p.delayed
@@ -90,7 +90,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		later()
 		panic(http.ErrAbortHandler)
 	}
-	if p.Choose != nil && len(body)%3 == 0 { // some requests overtake those that are delayed
+	if p.Choose != nil && len(body)%3 == 0 { // some requests overtake the delayed ones
 		p.Flush()
 	}
 	switch fault {

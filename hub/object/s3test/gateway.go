@@ -16,21 +16,23 @@ import (
 	"time"
 )
 
-// gatewayModule is a server that speaks S3 and keeps objects in files.
+// gatewayModule is an S3-compatible server that keeps objects in files.
 const gatewayModule = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 
-// Gateway is a real S3 server, in a process of its own that can be killed, stopped and started again. It has one bucket, "bucket".
+// Gateway is a real S3 server, in its own process, which can be killed, stopped and started again.
+// It has one bucket, "bucket".
 type Gateway struct {
 	t       testing.TB
 	program string
 	dir     string
 	address string
-	inside  []string // the command that runs it, as in a network of its own
+	inside  []string // the command that runs it, for example in its own network namespace
 	cmd     *exec.Cmd
 }
 
-// StartGateway installs the server and starts it, with the credentials of the environment. With an address it listens there, through a command that inside names;
-// else at a free port. The test is skipped unless RW_CI_FULL=1 asks for it.
+// StartGateway installs the server and starts it, with the credentials of the environment. With an
+// address it listens there, run by the command inside; otherwise on a free port. The test is
+// skipped unless RW_CI_FULL=1 is set.
 func StartGateway(t testing.TB, address string, inside ...string) *Gateway {
 	if os.Getenv("RW_CI_FULL") != "1" {
 		t.Skip("NOT RUN: RW_CI_FULL=1 installs " + gatewayModule)
@@ -41,7 +43,7 @@ func StartGateway(t testing.TB, address string, inside ...string) *Gateway {
 	g := &Gateway{t: t, dir: t.TempDir(), address: address, inside: inside}
 	bin := t.TempDir()
 	install := exec.Command("go", "install", gatewayModule)
-	install.Dir = bin // outside of every module
+	install.Dir = bin // outside any module
 	install.Env = append(os.Environ(), "GOBIN="+bin, "GOWORK=off", "GOFLAGS=")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("go install %s: %v\n%s", gatewayModule, err, out)
@@ -88,7 +90,7 @@ func (g *Gateway) Start() {
 	}
 }
 
-// Kill ends the process without a warning.
+// Kill kills the process.
 func (g *Gateway) Kill() {
 	g.cmd.Process.Kill()
 	g.cmd.Wait()
@@ -97,10 +99,11 @@ func (g *Gateway) Kill() {
 // Signal sends SIGSTOP or SIGCONT.
 func (g *Gateway) Signal(s syscall.Signal) { g.cmd.Process.Signal(s) }
 
-// URL is its address.
+// URL returns the address of the server.
 func (g *Gateway) URL() string { return "http://" + g.address }
 
-// Handler passes requests to the server. One that has no answer ends the connection.
+// Handler passes requests to the server. If a request has no answer, the connection
+// is closed.
 func (g *Gateway) Handler() http.Handler {
 	to, err := url.Parse(g.URL())
 	if err != nil {
@@ -111,7 +114,7 @@ func (g *Gateway) Handler() http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
-			r.Out.Host = r.In.Host // it is signed
+			r.Out.Host = r.In.Host // the signature covers it
 		},
 		Transport:    patient,
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },

@@ -1,4 +1,5 @@
-// Package s3test is a store that speaks S3, in memory, and a proxy with faults, for tests of what uses such a store. It is no part of the promises of module hub.
+// Package s3test provides an in-memory S3-compatible store, and a proxy that injects faults, for
+// tests of code that uses such a store. It is not covered by the promises of module hub.
 package s3test
 
 import (
@@ -21,13 +22,15 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// Server is a store with one bucket for each first segment of a path. The zero value is ready to use. Its switches are set before it serves.
+// Server is a store with one bucket for each first path segment. The zero value is ready to use.
+// Its switches must be set before it serves.
 type Server struct {
-	IgnoreNoneMatch, IgnoreMatch bool // what a PUT may be asked for
-	MatchMakes                   bool // If-Match holds for an absent object
-	NoMetadata                   bool // it is not kept
-	PageSize                     int  // keys of a list; 0 is what is asked for
-	// Keys are the credentials that signatures are checked with, unless they are absent.
+	IgnoreNoneMatch, IgnoreMatch bool // ignore these conditions of a PUT
+	MatchMakes                   bool // If-Match succeeds for an absent object
+	NoMetadata                   bool // metadata is not kept
+	PageSize                     int  // keys of a list page; 0: as requested
+	// Keys are the credentials that signatures are checked with. If absent, signatures
+	// are not checked.
 	Keys aws.Credentials
 
 	mu      sync.Mutex
@@ -37,7 +40,7 @@ type Server struct {
 type object struct {
 	data []byte
 	etag string
-	mark string // the metadata that the client sends
+	mark string // the metadata sent by the client
 }
 
 const metadata = "X-Amz-Meta-Rw-Write"
@@ -113,7 +116,7 @@ func sum(h interface {
 	return h.Sum(nil)
 }
 
-// Set makes or replaces an object, whatever its name is.
+// Set creates or replaces an object, whatever its name is.
 func (s *Server) Set(bucket, key string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +126,7 @@ func (s *Server) Set(bucket, key string, data []byte) {
 	s.objects[bucket+"/"+key] = object{data: data, etag: fmt.Sprintf("%q", hex.EncodeToString(sum(md5.New(), data)))}
 }
 
-// Len is the number of objects.
+// Len returns the number of objects.
 func (s *Server) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +169,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// queryEscape escapes what a path may not have, as S3 does for encoding-type=url.
+// queryEscape escapes characters as S3 does for encoding-type=url.
 func queryEscape(key string) string {
 	var b strings.Builder
 	for i := range len(key) {
