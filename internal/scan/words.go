@@ -55,10 +55,12 @@ func foldedPrefix(b []byte, w string) bool {
 // wordSet finds any of some dozen words in one pass, without regard to ASCII
 // case. Values are compared with dozens of words at a time, in texts that may be
 // made to ask often: of words of n bytes and more, two bytes of each n-1 are
-// looked at, and a word is compared only where it has those two.
+// looked at, and a word is compared only where it has those two. It is known by
+// n-1 of its pairs in a row, the rarest ones.
 type wordSet struct {
 	step   int
 	pairs  [1 << pairBits]uint8 // by the hash of two bytes: 1 + their place in places
+	next   [256]uint8           // by that number, a bit for the low bits of each byte that may follow
 	places [][]wordAt
 }
 
@@ -79,9 +81,26 @@ func newWordSet(words []string) *wordSet {
 	for _, w := range words {
 		s.step = min(s.step, len(w)-1)
 	}
+	pair := func(w string, off int) uint32 { return pairHash(uint16(w[off]) | uint16(w[off+1])<<8) }
+	known := map[uint32]int{} // in how many places of words
 	for _, w := range words {
-		for off := range s.step {
-			n := &s.pairs[pairHash(uint16(w[off])|uint16(w[off+1])<<8)]
+		for off := range len(w) - 1 {
+			known[pair(w, off)]++
+		}
+	}
+	for _, w := range words {
+		first, least := 0, 1<<30 // those of a row of step pairs that are rarest
+		for from := range len(w) - s.step {
+			n := 0
+			for off := from; off < from+s.step; off++ {
+				n += known[pair(w, off)]
+			}
+			if n < least {
+				first, least = from, n
+			}
+		}
+		for off := first; off < first+s.step; off++ {
+			n := &s.pairs[pair(w, off)]
 			if *n == 0 {
 				s.places = append(s.places, nil)
 				if *n = uint8(len(s.places)); int(*n) != len(s.places) {
@@ -89,6 +108,11 @@ func newWordSet(words []string) *wordSet {
 				}
 			}
 			s.places[*n-1] = append(s.places[*n-1], wordAt{fold(w), off})
+			if off+2 < len(w) {
+				s.next[*n] |= 1 << (w[off+2] & 7)
+			} else {
+				s.next[*n] = 0xff
+			}
 		}
 	}
 	return s
@@ -112,7 +136,7 @@ func inNames(words []string) []string {
 // is asked for is most often right in front of a value.
 func (s *wordSet) in(b []byte) bool {
 	for i := len(b) - 2; i >= 0; i -= s.step {
-		if n := s.pairs[pairHash(binary.LittleEndian.Uint16(b[i:]))]; n != 0 {
+		if n := s.pairs[pairHash(binary.LittleEndian.Uint16(b[i:]))]; n != 0 && (i+2 >= len(b) || s.next[n]>>(b[i+2]&7)&1 != 0) {
 			places := s.places[n-1]
 			for k := range places {
 				if w := &places[k]; w.at(b, i-w.off) {
