@@ -97,8 +97,8 @@ var spoilers = map[string]func(dir string) error{
 	},
 }
 
-// forget returns a workspace from a crash without its files, with one file too
-// many and with a modified journal.
+// forget makes a workspace look as if a crash had lost its files, with one file
+// too many and a modified journal.
 func forget(dir string) error {
 	old, err := filepath.Glob(filepath.Join(dir, "c3", "*-before.txt"))
 	if err != nil || len(old) == 0 {
