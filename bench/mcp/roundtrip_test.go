@@ -26,8 +26,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// The round trips of one call, from the method of the Store to HTTP, compared with a
-// bare server of the protocol library that does nothing but call the Store, and with the
+// The round trips of one call, from the method of the Store to HTTP. They are compared
+// with a bare server of the protocol library that only calls the Store, and with the
 // official file system server. All use level off: the path of the call is measured, not
 // the flushes.
 //

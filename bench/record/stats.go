@@ -164,11 +164,11 @@ func sum(cells []*cell, shared func(*cell) bool) total {
 	return out
 }
 
-// lossInterval is the interval, at 95 %, of the mean loss of the scenarios: the
-// distances from each cell's share to the ends of its Wilson interval are added
-// within a scenario, whose cells met the same faults, and squared and added
-// between scenarios, which are independent (Newcombe's method of recovering
-// variances).
+// lossInterval returns the interval, at 95 %, of the mean loss of the
+// scenarios. It combines the distances from each cell's share to the ends of
+// its Wilson interval. They are added within a scenario, whose cells met the
+// same faults, and squared and added between scenarios, which are independent
+// (Newcombe's method of recovering variances).
 func lossInterval(cells []*cell) (low, high float64) {
 	of := map[string]int{}
 	for _, c := range cells {

@@ -31,7 +31,7 @@ var ownCheckpoints = map[string]checkpoints{
 }
 
 // driveCheckpoints makes the model of a host, whose own checkpoints are on,
-// replace one file with the tool of the host and others by shell, and reports
+// replace one file with the tool of the host and others by shell. It reports
 // for which of them the earlier bytes still exist outside the project.
 func driveCheckpoints(h host, ways []hooks, text string) (string, error) {
 	if len(ways) == 0 {
