@@ -200,11 +200,11 @@ type Erased struct {
 
 // Erase applies the erasures of this store to the hub, as every [Shipper.Ship] does.
 // With a secret it also searches the contents in the hub for it, in the encodings that
-// [rw.Admin.Erase] knows, and deletes those that hold it from the log of this store and
-// from the manifests of all tasks. Erase the secret from the store first: rows are
-// shipped as the journal has them. Logs of other stores that hold it are reported, and
-// copies that other machines have fetched are out of reach. Errors: those of
-// [Shipper.Ship]; [ErrSecret].
+// [rw.Admin.Erase] knows. It deletes those that hold the secret from the log of this
+// store and from the manifests of all tasks. Erase the secret from the store first:
+// rows are shipped as the journal has them. Logs of other stores that hold it are
+// reported, and copies that other machines have fetched are out of reach. Errors: those
+// of [Shipper.Ship]; [ErrSecret].
 func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	out := Erased{Tasks: []string{}, Left: []string{}}
 	s.removed, s.anew = 0, nil

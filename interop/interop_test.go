@@ -1,6 +1,6 @@
-// Package interop talks to the built command with a client that nobody here
-// wrote: the official Go SDK. It is a module of its own, so that the SDK is no
-// dependency of resilientwrite.
+// Package interop tests the built command with an independent client: the
+// official Go SDK. It is a separate module, so that the SDK is not a dependency
+// of resilientwrite.
 package interop
 
 import (
@@ -111,7 +111,7 @@ func TestOfficialSDK(t *testing.T) {
 	}
 }
 
-// surface goes once through the tools.
+// surface calls the tools once.
 func surface(t *testing.T, dir string, s *mcp.ClientSession) {
 	tools, err := s.ListTools(context.Background(), nil)
 	if err != nil || len(tools.Tools) == 0 {

@@ -14,7 +14,7 @@ import (
 func Tools(box *toolbox.Toolbox) (list []anthropic.ToolUnionParam) {
 	for _, t := range box.Tools() {
 		schema := anthropic.ToolInputSchemaParam{ExtraFields: t.InputMap()}
-		delete(schema.ExtraFields, "type") // which the API adds
+		delete(schema.ExtraFields, "type") // the API adds it
 		list = append(list, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{
 			Name: t.Name, Description: anthropic.String(t.Description), InputSchema: schema,
 		}})

@@ -13,7 +13,7 @@ import (
 
 // AddTools adds the tools of the box to the server.
 func AddTools(s *mcp.Server, box *toolbox.Toolbox) {
-	server := rand.Text() // keeps connections of several servers apart, whose ids may be equal
+	server := rand.Text() // distinguishes connections of several servers, whose ids may be equal
 	for _, t := range box.Tools() {
 		s.AddTool(&mcp.Tool{
 			Name: t.Name, Description: t.Description, InputSchema: t.Input,

@@ -1,18 +1,18 @@
-// Command around measures what it costs to know what a shell command did: the
-// command resilient-write of this tree, started anew for each scan as a hook of a
-// host does, before a command (nothing changed) and after one (some files did),
-// and snapshots beside `git add . && git write-tree` in a repository of its own:
+// Command around measures the cost of finding out what a shell command did. It starts the
+// command resilient-write of this tree as a new process for each scan, as a hook of a
+// host does, before a command (nothing changed) and after one (some files changed). It
+// compares snapshots with `git add . && git write-tree` in a separate repository:
 //
 //	cd bench && go run ./around
 //
-// First it plays what shells do to the uncommitted work of a person, and counts the files
-// that undo brings back: with git alone, with a shadow repository as hosts keep
-// one, and with the hook of resilient-write. That table is written into docs/around.md
-// with -write, and needs no quiet machine.
+// First it runs typical shell commands on the uncommitted work of a person, and counts
+// the files that undo restores: with git alone, with a shadow repository as hosts keep
+// one, and with the hook of resilient-write. With -write that table is written into
+// docs/around.md; it needs no quiet machine.
 //
-// Times are medians over the rounds: of the clock, and of the processors in
-// parentheses. The bars are those of the project: 150 and 300 ms for 15,000 files,
-// 600 and 1,200 ms for 100,000.
+// Times are medians over the rounds: wall time, and processor time in parentheses. The
+// goals are those of the project: 150 and 300 ms for 15,000 files, 600 and 1,200 ms for
+// 100,000.
 package main
 
 import (
@@ -34,7 +34,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	os.Setenv("RW_STATE_DIR", ".resilient_write") // whose size is measured
+	os.Setenv("RW_STATE_DIR", ".resilient_write") // its size is measured
 	sizes := flag.String("files", "15000,100000", "numbers of files")
 	rounds := flag.Int("rounds", 5, "rounds")
 	costs := flag.Bool("costs", true, "measure costs")
@@ -112,7 +112,7 @@ func (w *workspace) make(n int) error {
 			return err
 		}
 	}
-	time.Sleep(3 * time.Second) // the files are older than the scan, as files mostly are
+	time.Sleep(3 * time.Second) // make the files older than the scan, as most files are
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (w *workspace) cost(program string, args ...string) (cost, error) {
 	return cost{time.Since(start), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, nil
 }
 
-// shadow is git with a directory of its own, as hosts keep their checkpoints.
+// shadow runs git with a separate directory, as hosts keep their checkpoints.
 func (w *workspace) shadow() (cost, error) {
 	dir := "--git-dir=" + w.dir + ".shadow"
 	if _, err := os.Lstat(w.dir + ".shadow"); err != nil {
@@ -227,7 +227,8 @@ func median(list []cost) cost {
 	return list[len(list)/2]
 }
 
-// size is that of the files below a directory, in MiB as blocks of 4 KiB.
+// size returns the size of the files below a directory, in MiB as blocks of 4
+// KiB.
 func size(dir string) float64 {
 	blocks := int64(0)
 	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -1,4 +1,4 @@
-// Package mcp measures the way of a call: from a method of the Store, over the
+// Package mcp measures the path of a call: from a method of the Store, over the
 // protocol in process, to standard input and output and HTTP.
 package mcp
 
@@ -26,21 +26,21 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// The round trips of one call, from the method of the Store to HTTP, beside a
-// bare server of the protocol library that does nothing but call the Store,
-// and beside the file system server that everybody knows. All at level off:
-// what is measured is the way of the call, not the flushes.
+// The round trips of one call, from the method of the Store to HTTP. They are compared
+// with a bare server of the protocol library that only calls the Store, and with the
+// official file system server. All use level off: the path of the call is measured, not
+// the flushes.
 //
 //	cd bench && go test -bench RoundTrip -benchtime 300x ./mcp
 //	RW_FILESYSTEM_SERVER=…/server-filesystem/dist/index.js go test -bench RoundTrip ./mcp
 
 // caller makes one call and waits for the reply; n calls are sent before the
-// first reply is read where the way allows it.
+// first reply is read if the transport allows it.
 type caller interface {
 	call(b *testing.B, tool string, args any, n int)
 }
 
-// work is what a call does.
+// work is the task of a call.
 type work struct {
 	name string
 	tool string
@@ -98,8 +98,8 @@ func BenchmarkPipelined(b *testing.B) {
 	}
 }
 
-// BenchmarkHugeArgument sends arguments that are over the limits: what counts
-// is how soon and at what price the refusal comes.
+// BenchmarkHugeArgument sends arguments that are over the limits, and measures
+// how soon and at what cost they are refused.
 func BenchmarkHugeArgument(b *testing.B) {
 	for _, size := range []int{10 << 20, 100 << 20} {
 		body := strings.Repeat("0123456789abcde\n", size/16)
@@ -210,8 +210,8 @@ func message(id int, tool string, args any) []byte {
 	return data
 }
 
-// succeeded looks at the outside of a reply only: a client's own decoding is
-// not what is measured.
+// succeeded checks only the outside of a reply: decoding by a client is not
+// measured.
 func succeeded(reply []byte) bool {
 	return bytes.Contains(reply, []byte(`"result"`)) && !bytes.Contains(reply, []byte(`"isError":true`))
 }
@@ -304,8 +304,8 @@ func command(b *testing.B) string {
 	return bin
 }
 
-// TestMain is also the bare server: one tool of the protocol library that calls
-// the Store, served by the library's own loop.
+// TestMain also acts as the bare server: one tool of the protocol library that
+// calls the Store, served by the library's own loop.
 func TestMain(m *testing.M) {
 	if os.Getenv("RW_BENCH_BARE") == "" {
 		code := m.Run()
@@ -346,7 +346,7 @@ func bareChild() *exec.Cmd {
 	return cmd
 }
 
-// web is a server over HTTP in this process, with a connection that is kept.
+// web is a server over HTTP in this process, with a persistent connection.
 type web struct {
 	url, session string
 	client       *http.Client

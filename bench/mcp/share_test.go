@@ -14,12 +14,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// BenchmarkShare measures what a call costs above the method of the Store that
-// it calls: for the tools, which decode the arguments and make the reply; for the
-// protocol library, in a bare server of it whose only tool calls ours and returns
-// the text; and for what our server does besides that. The four take turns on one
-// Store, and medians are compared, so that what the disk and the machine do from
-// call to call is in all of them.
+// BenchmarkShare measures what a call costs in addition to the method of the
+// Store that it calls: for the tools, which decode the arguments and make the
+// reply; for the protocol library, in a bare server whose only tool calls ours
+// and returns the text; and for our server. The four take turns on one Store, and
+// medians are compared, so that variations of the disk and the machine affect all
+// of them.
 func BenchmarkShare(b *testing.B) {
 	for _, w := range works() {
 		if w.name == "write_1MiB" {
@@ -73,7 +73,8 @@ func BenchmarkShare(b *testing.B) {
 	}
 }
 
-// bareOf is a server of the protocol library with our tools and nothing else.
+// bareOf returns a server of the protocol library with our tools and nothing
+// else.
 func bareOf(box *toolbox.Toolbox) *server.MCPServer {
 	s := server.NewMCPServer("bare", "1")
 	for _, t := range box.Tools() {
@@ -87,7 +88,7 @@ func bareOf(box *toolbox.Toolbox) *server.MCPServer {
 	return s
 }
 
-// replied makes the bytes of a reply, as every transport does.
+// replied encodes a reply, as every transport does.
 func replied(b *testing.B, reply wire.JSONRPCMessage) {
 	if doc, err := json.Marshal(reply); err != nil || !succeeded(doc) {
 		b.Fatalf("%v %.300s", err, doc)

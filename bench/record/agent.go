@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// agent is how a script reacts to what a tool answers. What it wants to write
-// is the same for all of them.
+// agent is how a script reacts to the reply of a tool. All agents want to write
+// the same.
 type agent string
 
 const (
-	blind  agent = "blind"  // sends the same bytes again, at most mostSame times
+	blind  agent = "blind"  // sends the same bytes again, at most mostSame times in total
 	worded agent = "text"   // acts on words of the answer, by the list below
 	guided agent = "guided" // acts on next_actions and suggested_action, else as text does
 )
@@ -22,7 +22,7 @@ const (
 var agents = []agent{blind, worded, guided}
 
 const (
-	mostSame  = 5   // times that one call is sent
+	mostSame  = 5   // times that the same call is sent
 	mostCalls = 300 // in one task, whatever happens
 )
 
@@ -32,16 +32,16 @@ type step string
 const (
 	again  step = "again"  // the same bytes at once
 	wait   step = "wait"   // the same bytes after a while
-	split  step = "split"  // in pieces
+	split  step = "split"  // send in pieces
 	censor step = "censor" // have the secrets taken out
-	look   step = "look"   // read what is there, go on from that
+	look   step = "look"   // read the file, continue from its content
 	repair step = "repair" // correct the arguments
 	ask    step = "ask"    // stop and ask the user
 )
 
-// words are the rules of the agent that reads text: the first rule that has a
-// word in the answer decides. They are what one can expect of somebody who
-// knows how programs word their errors.
+// words are the rules of the agent that reads text: the first rule with a word
+// in the reply decides. They are what can be expected of a reader who knows how
+// programs usually word their errors.
 var words = []struct {
 	do   step
 	when []string
@@ -93,13 +93,13 @@ var byNext = map[string]step{
 	"rw_read": look, "rw_redact": censor, "rw_chunk_append": split,
 }
 
-// byAction are the suggested actions. abort is not among them: nothing helps
-// but other arguments, or, where they are not at fault, the user.
+// byAction maps suggested actions to steps. abort is not among them: the only
+// remedy is other arguments or, if the arguments are right, the user.
 var byAction = map[string]step{
 	"redact": censor, "split": split, "escape": repair, "retry_later": wait, "ask_user": ask,
 }
 
-// codeInvalid is the numeric class of input that is wrong.
+// codeInvalid is the numeric class of invalid input.
 const codeInvalid = 5
 
 func byGuidance(text string) (step, bool) {
@@ -121,7 +121,7 @@ func byGuidance(text string) (step, bool) {
 	return ask, true
 }
 
-// next is what the agent does after a refusal.
+// next returns what the agent does after a refusal.
 func (a agent) next(r reply) step {
 	switch a {
 	case blind:
@@ -151,20 +151,20 @@ type run struct {
 	log   []entry
 	waits int
 	asked bool
-	first step // what it did after the first refusal
+	first step // step after the first refusal
 
-	before func(call)        // the harness, in front of every call
-	after  func(call, reply) // and behind it
-	revive func()            // brings a tool back that died
+	before func(call)        // called by the harness before every call
+	after  func(call, reply) // and after it
+	revive func()            // restarts a tool that died
 
-	began  time.Time     // of the first answer that was no success
-	paused time.Duration // time since then that was the harness's own
+	began  time.Time     // time of the first reply that was not a success
+	paused time.Duration // time since then that the harness used
 	refail int           // calls since then
-	ended  time.Time     // when it was at its end
+	ended  time.Time     // when the run ended
 }
 
-// start begins the clock at once: the agent comes into a world in which
-// something went wrong already.
+// start starts the clock at once: in the initial state something is already
+// wrong.
 func (r *run) start() { r.began, r.refail = time.Now(), -1 }
 
 // end stops the clock: what follows is the oracle's time.
@@ -198,7 +198,7 @@ func (r *run) send(c call) reply {
 	return rep
 }
 
-// harness runs what is no part of the agent's time.
+// harness runs fn without counting its time as the agent's.
 func (r *run) harness(fn func()) {
 	t := time.Now()
 	fn()
@@ -207,7 +207,7 @@ func (r *run) harness(fn func()) {
 	}
 }
 
-// times is how often the call was sent.
+// times returns how often the call was sent.
 func (r *run) times(c call) int {
 	n := 0
 	for i := range r.log {
@@ -218,7 +218,7 @@ func (r *run) times(c call) int {
 	return n
 }
 
-// waste marks the calls that pick chooses as such that could not help.
+// waste marks the calls chosen by pick as calls that could not help.
 func (r *run) waste(pick func(call) bool) {
 	for i := range r.log {
 		r.log[i].wasted = r.log[i].wasted || pick(r.log[i].call)

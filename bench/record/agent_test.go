@@ -11,8 +11,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestWordsDecide: what the agent that reads text does about the errors of
-// common tools.
+// TestWordsDecide checks what the agent that reads text does about the errors
+// of common tools.
 func TestWordsDecide(t *testing.T) {
 	for text, want := range map[string]step{
 		"Error: open a/b: permission denied":                 ask,
@@ -48,8 +48,8 @@ func TestWordsDecide(t *testing.T) {
 	}
 }
 
-// TestGuidedFollowsEveryDetail: there is no refusal of the library after which
-// the guided agent sends the same bytes at once.
+// TestGuidedFollowsEveryDetail: after no refusal of the library does the guided
+// agent send the same bytes at once.
 func TestGuidedFollowsEveryDetail(t *testing.T) {
 	want := map[rw.Action]step{rw.ActionRedact: censor, rw.ActionSplit: split, rw.ActionRetryLater: wait, rw.ActionAskUser: ask}
 	for _, d := range rw.Details() {
@@ -79,9 +79,9 @@ func TestGuidedFollowsEveryDetail(t *testing.T) {
 	}
 }
 
-// script is a tool that answers as it is told.
+// script is a tool with scripted replies.
 type script struct {
-	answers []reply // the last one for ever
+	answers []reply // the last one is repeated
 	calls   []call
 	verbs   map[verb]bool
 }
@@ -97,7 +97,8 @@ var yes, no = reply{OK: true}, reply{Text: "Error: tool execution failed"}
 
 func at(who agent, s *script) *run { return &run{ctx: context.Background(), who: who, tool: s} }
 
-// TestBlindSendsTheSameAtMostFiveTimes, and all but the first are wasted.
+// TestBlindSendsTheSameAtMostFiveTimes also checks that all calls but the first
+// are wasted.
 func TestBlindSendsTheSameAtMostFiveTimes(t *testing.T) {
 	s := &script{answers: []reply{no}}
 	w := at(blind, s)
@@ -110,7 +111,8 @@ func TestBlindSendsTheSameAtMostFiveTimes(t *testing.T) {
 	}
 }
 
-// TestRepetitionThatHelpsIsNotWasted, nor is one after a lost reply.
+// TestRepetitionThatHelpsIsNotWasted also checks that a call after a lost reply
+// is not wasted.
 func TestRepetitionThatHelpsIsNotWasted(t *testing.T) {
 	for _, first := range []reply{no, lost} {
 		s := &script{answers: []reply{first, yes}}
@@ -131,8 +133,8 @@ func TestNothingWrongIsNoFault(t *testing.T) {
 	}
 }
 
-// TestSplitSendsEverythingOnce, in smaller and smaller pieces while the tool
-// asks for that, to tools of both kinds.
+// TestSplitSendsEverythingOnce sends in smaller and smaller pieces while the
+// tool asks for that, with tools of both kinds.
 func TestSplitSendsEverythingOnce(t *testing.T) {
 	text := prose(dice(1, "split", 0), 50_000)
 	big := reply{Text: "Error: write a: file too large"}
@@ -162,8 +164,8 @@ func TestSplitSendsEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestAskingEndsIt: an agent that is told that only the user can help makes no
-// further call.
+// TestAskingEndsIt: an agent makes no further call after a reply that says that
+// only the user can help.
 func TestAskingEndsIt(t *testing.T) {
 	s := &script{answers: []reply{{Text: "Error: open a: permission denied"}}}
 	w := at(worded, s)
@@ -172,8 +174,8 @@ func TestAskingEndsIt(t *testing.T) {
 	}
 }
 
-// TestLookingMergesInsteadOfOverwriting: what is there is read, and the change
-// is applied to that.
+// TestLookingMergesInsteadOfOverwriting: the agent reads the current content,
+// and applies the change to it.
 func TestLookingMergesInsteadOfOverwriting(t *testing.T) {
 	stale := reply{Text: "Error: the file changed since you read it"}
 	s := &script{answers: []reply{stale, {OK: true, Body: "theirs ", Hash: "h2"}, yes}}

@@ -12,8 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/bench/internal/shell"
 )
 
-// The block is the part that both pages hold, to the byte: the plot, the table
-// and how to read them.
+// The block is the part that both pages contain, byte for byte: the plot, the
+// table and how to read them.
 
 const (
 	blockBegin = "<!-- Made by `cd bench && go run ./record`, up to the end mark. Do not edit. -->"
@@ -24,7 +24,7 @@ const (
 	shellEnd   = "<!-- end of the shell commands -->"
 )
 
-// block is that part with its marks.
+// block returns that part with its marks.
 func (b *results) block() string {
 	parts := []string{
 		blockBegin,
@@ -38,7 +38,8 @@ func (b *results) block() string {
 	return strings.Join(parts, "\n\n")
 }
 
-// provenance says when, on what and with how many trials.
+// provenance describes when, on what and with how many trials the figures were
+// measured.
 func (b *results) provenance() string {
 	trials := 0
 	for _, c := range b.cells {
@@ -55,11 +56,12 @@ func (b *results) provenance() string {
 	return out
 }
 
-// whole reports whether a run is all of the benchmark.
+// whole reports whether a run is the complete benchmark.
 func (s *settings) whole() bool { return s.scenario == "" && s.trials == 0 && !s.smoke }
 
-// verdict says, from the figures, where resilientwrite is better than the
-// literature's own system and where it is not, and in which cells it lost.
+// verdict describes, from the figures, where resilientwrite is better than the
+// system of the literature and where it is not, and in which cells it lost
+// data.
 func (b *results) verdict() string {
 	t, theirs := b.sum("resilientwrite", string(guided)), literature[2]
 	var better, worse []string
@@ -84,7 +86,7 @@ func (b *results) verdict() string {
 		list(better), list(worse), list(b.losses()), b.leaks())
 }
 
-// losses are the cells in which resilientwrite lost.
+// losses returns the cells in which resilientwrite lost data.
 func (b *results) losses() []string {
 	var list []string
 	for _, c := range b.cells {
@@ -105,7 +107,7 @@ func (b *results) leaks() string {
 	return fmt.Sprintf("%d of %d", leaked, of)
 }
 
-// embed puts a block into a page that has one.
+// embed replaces the block of a page.
 func embed(page, block string) (string, error) {
 	from, to, ok := blockIn(page)
 	if !ok {
@@ -120,8 +122,8 @@ func blockIn(page string) (from, to int, ok bool) {
 	return from, to + len(blockEnd), from >= 0 && to > from && strings.Count(page, blockBegin) == 1
 }
 
-// missing names the cells that a document lacks: each scenario has a section
-// with a row for each arm, and for each agent where the agents differ.
+// missing returns the cells that a document lacks: each scenario has a section
+// with a row for each arm, and for each agent if the agents differ.
 func missing(page string) []string {
 	var list []string
 	for _, id := range []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10"} {
@@ -144,7 +146,7 @@ func missing(page string) []string {
 	return list
 }
 
-// missingShell names the shell commands that have no row in a document.
+// missingShell returns the shell commands that have no row in a document.
 func missingShell(page string) (list []string) {
 	for _, row := range shell.Rows() {
 		if !strings.Contains(page, row) {

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// Behind the tool is a sink that takes nothing that holds a credential: a
+// The tool writes to a sink that accepts nothing that contains a credential: a
 // mirror, a hook of the repository, a filter of the platform. What it refuses
-// is not on disk afterwards. In half of the trials it says nothing at all, in
-// the other half the call fails with words that tell nothing.
+// is not on disk afterwards. In half of the trials it fails silently; in the
+// other half the call fails with an uninformative message.
 var contentFilter = scenario{
 	id: "C1", name: "content filter", level: "full", trials: 200, smoke: 6,
 	extra:  []extra{{"dropped in silence, per trial", "silent", ""}},
@@ -39,7 +39,7 @@ var contentFilter = scenario{
 	},
 }
 
-// sink lets a call through and takes back what it must not hold.
+// sink lets a call through, and removes what it must not hold.
 type sink struct {
 	tool
 	r      *ring
@@ -100,20 +100,20 @@ func (r *ring) filtered(t tool, n int) (trial, error) {
 		lost = !kept
 	}
 	out := w.finish(done && clean, lost, there && !clean)
-	out.Fault = out.Fault || s.drops > 0 // also when nobody told the agent
+	out.Fault = out.Fault || s.drops > 0 // even if the agent got no error
 	out.Counts["silent"] = btoi(s.drops > 0 && !s.opaque)
 	return out, nil
 }
 
-// redactedOnly reports whether got is the draft with nothing but the part
-// between from and to changed, and without the secret.
+// redactedOnly reports whether got is the draft with only the part between from
+// and to changed, and without the secret.
 func redactedOnly(draft, got, secret string, from, to int) bool {
 	return !strings.Contains(got, secret) && len(got) >= from+len(draft)-to &&
 		strings.HasPrefix(got, draft[:from]) && strings.HasSuffix(got, draft[to:])
 }
 
-// keptDraft reports whether the draft is still there, to the byte: in any file
-// below the workspace, whatever made it, or where the tool hands it out.
+// keptDraft reports whether the draft still exists, byte for byte: in any file
+// below the workspace, whatever created it, or in a reply of the tool.
 func (r *ring) keptDraft(t tool, draft string) (bool, error) {
 	if t.Has(drafts) {
 		ref := t.Call(r.ctx, call{Verb: drafts}).Ref
@@ -128,7 +128,7 @@ func (r *ring) keptDraft(t tool, draft string) (bool, error) {
 // workspace, the tool's own files included.
 func (r *ring) onDisk(dir, text string) (found bool, err error) {
 	err = filepath.WalkDir(filepath.Join(r.dir, dir), func(p string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // taken away meanwhile, or the arm has no such directory
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, or the arm has no such directory
 			return nil
 		}
 		if err != nil || !d.Type().IsRegular() {

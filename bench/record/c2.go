@@ -37,7 +37,7 @@ func (r *ring) truncated(p *proc, n int) (trial, error) {
 	path, text := fmt.Sprintf("c2/%03d.txt", n), prose(d, size)
 	cutAt, attempts := between(d, 1, size-1), between(d, 1, 6)
 	old := ""
-	if n%4 != 0 { // there was a file before
+	if n%4 != 0 { // the file existed before
 		old = prose(d, between(d, 4<<10, 64<<10))
 		if err := r.put(path, old); err != nil {
 			return trial{}, err
@@ -84,8 +84,8 @@ func (r *ring) truncated(p *proc, n int) (trial, error) {
 	return out, errors.Join(fault, p.err)
 }
 
-// oldOrNew reports whether a file holds one of two texts; the old one "" means
-// that there was none.
+// oldOrNew reports whether a file holds one of two texts. An old text of ""
+// means that the file did not exist.
 func (r *ring) oldOrNew(path, old, text string) bool {
 	got, there, err := r.content(path)
 	switch {

@@ -37,7 +37,7 @@ type deed struct {
 	size int
 }
 
-// extent is what a deed takes when nothing goes wrong.
+// extent is the time and the number of calls of a deed when nothing goes wrong.
 type extent struct {
 	calls int // that change the disk
 	took  time.Duration
@@ -127,7 +127,7 @@ func (r *ring) killed(p *proc, n int, all map[deed]extent, anywhere bool) (trial
 	return out, errors.Join(broke, p.err)
 }
 
-// condemn sets the moment at which the process dies.
+// condemn sets the moment at which the process is killed.
 func (r *ring) condemn(p *proc, ext extent, at float64, anywhere bool) error {
 	p.doomed = true
 	if anywhere {
@@ -143,12 +143,12 @@ func (r *ring) condemn(p *proc, ext extent, at float64, anywhere bool) error {
 	if point == ext.calls {
 		point = -1
 	}
-	p.drop = true // also when it makes fewer calls than before
+	p.drop = true // even if it makes fewer calls than before
 	w.observe(point)
 	return nil
 }
 
-// call is the call of a deed, and what the file holds after it.
+// call returns the call of a deed, and the content of the file after it.
 func (how deed) call(path, old, text string) (c call, wanted string) {
 	c = call{Verb: write, Path: path, Text: text, Key: path}
 	switch how.do {
@@ -161,7 +161,7 @@ func (how deed) call(path, old, text string) (c call, wanted string) {
 	return c, text
 }
 
-// apply is what the agent wants of a file that is there.
+// apply returns the change that the agent makes to an existing file.
 func (how deed) apply(text string) func(string) string {
 	if how.do != "append" {
 		return nil
@@ -174,7 +174,7 @@ func (how deed) apply(text string) func(string) string {
 	}
 }
 
-// setUp are the calls that write what is there before.
+// setUp returns the calls that write the initial files.
 func (how deed) setUp(path, near, old string) []call {
 	list := []call{{Verb: write, Path: near, Text: old, Key: near}}
 	if how.do != "create" {
@@ -183,7 +183,7 @@ func (how deed) setUp(path, near, old string) []call {
 	return list
 }
 
-// before is the file as the deed finds it, "" where there is none.
+// before returns the initial content of the file, or "" if there is none.
 func (how deed) before(old string) string {
 	if how.do == "create" {
 		return ""
@@ -193,7 +193,7 @@ func (how deed) before(old string) string {
 
 var deeds = []string{"overwrite", "append", "create"}
 
-// sizes are those of the files, as often as they are to come.
+// sizes returns the sizes of the files, each as often as it occurs.
 func (r *ring) sizes() []int {
 	if r.small {
 		return []int{64 << 10}
@@ -201,7 +201,7 @@ func (r *ring) sizes() []int {
 	return []int{64 << 10, 64 << 10, 64 << 10, 64 << 10, 256 << 10, 256 << 10, 256 << 10, 1 << 20, 1 << 20, 4 << 20}
 }
 
-// extents tells what every deed takes in this arm.
+// extents returns the extent of every deed in this arm.
 func (r *ring) extents() (map[deed]extent, error) {
 	got, _ := measured.LoadOrStore(fmt.Sprint(r.arm, r.small), &extents{})
 	all := got.(*extents)
@@ -209,7 +209,7 @@ func (r *ring) extents() (map[deed]extent, error) {
 	return all.known, all.err
 }
 
-// measure does every deed twice in a workspace of its own: once for the time,
+// measure does every deed twice in a separate workspace: once for the time, and
 // once with its system calls counted.
 func (r *ring) measure() (map[deed]extent, error) {
 	dir, err := os.MkdirTemp(r.base, "measure-")
@@ -267,16 +267,16 @@ func (r *ring) measureOne(p *proc, how deed, count bool) (ext extent, err error)
 	return ext, nil
 }
 
-// aftermath is what is found when the tool is back.
+// aftermath is what is found after the tool was restarted.
 type aftermath struct {
 	broken      bool // neither old nor new
-	forgotten   bool // what was acknowledged before is not there
-	leftOver    int  // files that nobody asked for
-	unexplained int  // problems that the store's own check names
+	forgotten   bool // content that was acknowledged before is missing
+	leftOver    int  // unexpected files
+	unexplained int  // problems reported by the store's own check
 }
 
-// aftermath looks at the file that was being written (path, old, new) and at
-// one that was acknowledged before (path, text).
+// aftermath examines the file that was being written (path, old, new) and one
+// that was acknowledged before (path, text).
 func (r *ring) aftermath(p *proc, file, near []string) (aftermath, error) {
 	out := aftermath{broken: !r.oldOrNew(file[0], file[1], file[2]), forgotten: !r.is(near[0], near[1])}
 	list, err := r.strays()

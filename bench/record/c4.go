@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// budget is how often an identical call may be worked on: the default of
-// resilientwrite, and what the other arms are measured against.
+// budget is how often an identical call may be attempted: the default of
+// resilientwrite, against which the other arms are measured.
 const budget = 3
 
 var thrash = scenario{
@@ -33,8 +33,8 @@ var thrash = scenario{
 	},
 }
 
-// impossible are paths at which nothing can be written. Each gets the path of
-// a directory of its own.
+// impossible are paths at which nothing can be written. Each gets the path of a
+// separate directory.
 var impossible = []func(r *ring, dir string) (path string, err error){
 	func(r *ring, dir string) (string, error) { return dir + "/d", r.put(dir+"/d/f.txt", "in a directory") },
 	func(r *ring, dir string) (string, error) { return dir + "/f/g.txt", r.put(dir+"/f", "a file") },

@@ -28,7 +28,7 @@ var opaque = scenario{
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
 			add(got)
-			if c.errno == unix.EIO && !p.dead { // a store stops after a failed flush until it is opened anew
+			if c.errno == unix.EIO && !p.dead { // a store stops after a failed flush until it is opened again
 				if err := p.restart(); err != nil {
 					return err
 				}
@@ -42,13 +42,13 @@ var opaque = scenario{
 type trouble struct {
 	name    string
 	errno   unix.Errno // 0: nothing is injected
-	calls   []uint32   // that answer it
+	calls   []uint32   // system calls that fail with it
 	passing bool       // it ends after some attempts
 	set     func(r *ring, dir string) (path string, err error)
 	raw     func(path, text string) string
-	fixable bool     // the agent has what it needs to correct the call
-	helps   []step   // what can lead to the goal, or ends the matter well
-	actions []string // what the rules of resilientwrite allow as suggestion
+	fixable bool     // the agent has the information to correct the call
+	helps   []step   // steps that can lead to the goal or to a proper end
+	actions []string // suggestions that the rules of resilientwrite allow
 }
 
 var (
@@ -73,8 +73,8 @@ var troubles = []trouble{
 	{name: "EISDIR", set: impossible[0], helps: []step{ask, repair}, actions: []string{"abort"}},
 }
 
-// mistakes of the caller. What a model sends for wrong is written down as the
-// JSON that arrives.
+// mistakes of the caller. Wrong arguments of a model are written as the JSON
+// that the tool receives.
 var mistakes = []trouble{
 	{name: "content missing", raw: func(p, _ string) string { return object("path", p) }, fixable: true, helps: []step{repair, split}, actions: []string{"split", "abort"}},
 	{name: "content of the wrong type", raw: func(p, _ string) string { return object("path", p, "content", 17) }, fixable: true, helps: []step{repair}, actions: []string{"abort"}},
@@ -88,7 +88,7 @@ var mistakes = []trouble{
 	{name: "NUL in the path", raw: func(p, t string) string { return object("path", p+"\x00", "content", t) }, fixable: true, helps: []step{repair, ask}, actions: []string{"abort"}},
 }
 
-// outside is a name beside the workspace.
+// outside is a name outside the workspace.
 const outside = "outside.txt"
 
 func object(pairs ...any) string {
@@ -103,7 +103,7 @@ func object(pairs ...any) string {
 	return string(doc)
 }
 
-// plight is the trouble of one trial.
+// plight returns the trouble of one trial.
 func plight(n int) trouble {
 	all := len(troubles) + len(mistakes)
 	if i := n % all; i < len(troubles) {
@@ -153,7 +153,7 @@ func (r *ring) suffer(p *proc, tr trouble, n int) (trial, error) {
 	return r.judge(p, w, s, done, [3]string{path, old, text})
 }
 
-// suffering is what is seen during one trial.
+// suffering is what is observed during one trial.
 type suffering struct {
 	trouble
 	first, broken    bool
@@ -162,7 +162,7 @@ type suffering struct {
 	rest             func()
 }
 
-// after looks at an answer.
+// after records a reply.
 func (s *suffering) after(rep reply) {
 	if rep.OK || rep.Gone {
 		return
@@ -181,7 +181,7 @@ func (s *suffering) after(rep reply) {
 }
 
 // inject makes the system calls of the tool fail, for the given number of
-// refusals where the trouble passes.
+// refusals if the trouble is temporary.
 func (r *ring) inject(p *proc, w *run, s *suffering, attempts int) error {
 	watch, err := p.watched()
 	if err != nil {
@@ -207,10 +207,10 @@ func (r *ring) judge(p *proc, w *run, s *suffering, done bool, f [3]string) (tri
 	}
 	good := done && r.is(path, text)
 	if s.set != nil || s.errno != 0 && !s.passing {
-		good = !done && w.asked && w.most() <= budget // nobody else can help
+		good = !done && w.asked && w.most() <= budget // only the user can help
 	}
 	out := w.finish(good && !harmed && !escaped, harmed, s.broken || escaped)
-	out.Fault = out.Fault || escaped // nobody told the agent
+	out.Fault = out.Fault || escaped // the agent got no error
 	out.Counts["refused"], out.Counts["untyped"], out.Counts["wrong_action"] = s.refused, s.untyped, s.wrong
 	out.Counts["escaped"], out.Counts["suggestions"] = btoi(escaped), s.judged
 	if w.first != "" {
@@ -220,7 +220,7 @@ func (r *ring) judge(p *proc, w *run, s *suffering, done bool, f [3]string) (tri
 	return out, p.err
 }
 
-// most is how often the call that was sent most often was sent.
+// most returns how often the most frequent call was sent.
 func (r *run) most() int {
 	n := 0
 	for i := range r.log {

@@ -56,14 +56,14 @@ const (
 
 // fate is the moment at which a session ends.
 type fate struct {
-	step int // in which it ends
-	call int // system call of the step in front of which it ends; -1: behind all of them, with the answer unsent
+	step int // the step in which it ends
+	call int // system call of the step before which it ends; -1: after all of them, with the reply unsent
 }
 
 // fateOf picks a moment: half of the time in the last step, which makes the
-// work visible where a tool has such a one, else in one of those before; in
-// front of any of the system calls there, which calls counts for each step, or
-// behind the last one of a step, all with the same chance.
+// work visible if the tool has such a step, otherwise in one of the earlier
+// steps. The moment is before any of the system calls there, which calls counts
+// for each step, or after the last one of a step, all with equal probability.
 func fateOf(calls []int, d *rand.Rand) fate {
 	last := len(calls) - 1
 	first, steps := 0, calls[:last]
@@ -87,7 +87,7 @@ func fateOf(calls []int, d *rand.Rand) fate {
 	return fate{last, -1}
 }
 
-// paces is how many system calls each step of a job takes when nothing goes
+// paces is the number of system calls of each step of a job when nothing goes
 // wrong, measured once for each arm.
 type paces struct {
 	once   sync.Once
@@ -103,8 +103,8 @@ func (r *ring) paces() (*paces, error) {
 	return all, all.err
 }
 
-// measureSteps does both jobs in a workspace of their own. Each is done twice:
-// the first time directories are made that are there later.
+// measureSteps does both jobs in a separate workspace, each twice: the first
+// time directories are created that exist later.
 func (r *ring) measureSteps(into *paces) error {
 	own := *r
 	own.dir, own.known = "", map[string]bool{}
@@ -153,9 +153,9 @@ func (r *ring) measureSteps(into *paces) error {
 	return nil
 }
 
-// dying makes steps until its fate is met, and tells how many were made. The
-// step that was under way when the process died was sent and not answered. The
-// process is dead then.
+// dying makes steps until its fate, and returns how many were made. The step in
+// progress when the process died was sent and not answered. The process is dead
+// then.
 func (r *ring) dying(p *proc, steps []call, f fate) (sent int, err error) {
 	for i, c := range steps {
 		if i == f.step {
@@ -221,7 +221,7 @@ func (r *ring) piecesLost(p *proc, n int) (trial, error) {
 	return out, p.err
 }
 
-// pieceSteps are the calls that make a large file with this tool.
+// pieceSteps returns the calls that write a large file with this tool.
 func (r *ring) pieceSteps(t tool, path string, parts []string) []call {
 	var steps []call
 	for i, part := range parts {
@@ -240,8 +240,9 @@ func (r *ring) pieceSteps(t tool, path string, parts []string) []call {
 	return steps
 }
 
-// storedPieces are the pieces that are safe when the tool is back: those that
-// were answered, and the last one where it can be seen to be whole.
+// storedPieces returns the pieces that are safe after the tool was restarted:
+// those that were acknowledged, and the last one if it can be seen to be
+// complete.
 func (r *ring) storedPieces(t tool, path string, steps []call, sent int) map[string]bool {
 	had := map[string]bool{}
 	for _, c := range steps[:sent-1] {
@@ -261,7 +262,7 @@ func (r *ring) storedPieces(t tool, path string, steps []call, sent int) map[str
 	return had
 }
 
-// resume is what a new agent does with a large file that may have been begun.
+// resume is what a new agent does with a large file that may have been started.
 func (r *run) resume(path string, steps []call, text string) bool {
 	from := 0
 	switch {
@@ -279,7 +280,7 @@ func (r *run) resume(path string, steps []call, text string) bool {
 			}
 		}
 		if rep.OK && from > 0 && len(rep.Body) != textLen(steps[:from]) {
-			from = 0 // it ends within a piece: begin anew
+			from = 0 // it ends within a piece: start again
 		}
 	}
 	for _, c := range steps[from:] {

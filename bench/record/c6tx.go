@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 )
 
-// A change of several files: a tool with transactions stages them and makes
-// them appear at once, another one writes one after the other.
+// A change of several files. A tool with transactions stages them and makes
+// them appear at once; another one writes one after the other.
 
 func (r *ring) changeLost(p *proc, n int) (trial, error) {
 	pace, err := r.paces()
@@ -19,8 +19,8 @@ func (r *ring) changeLost(p *proc, n int) (trial, error) {
 	return r.changeDies(p, n, fateOf(pace.change, r.dice(n+1_000_000)))
 }
 
-// changeDies makes the nth change up to the moment of its fate, and has a new
-// agent go on.
+// changeDies makes the nth change up to the moment of its fate, and lets a new
+// agent continue.
 func (r *ring) changeDies(p *proc, n int, f fate) (trial, error) {
 	names, olds, news, err := r.changeFiles(r.dice(n), n)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *ring) changeDies(p *proc, n int, f fate) (trial, error) {
 	return out, errors.Join(p.err, r.forget(p, w, steps))
 }
 
-// changeFiles lays the old files of a change into the workspace.
+// changeFiles writes the old files of a change into the workspace.
 func (r *ring) changeFiles(d *rand.Rand, n int) (names []string, olds, news map[string]string, err error) {
 	olds, news = map[string]string{}, map[string]string{}
 	for i := range members {
@@ -73,7 +73,7 @@ func (r *ring) changeFiles(d *rand.Rand, n int) (names []string, olds, news map[
 	return names, olds, news, nil
 }
 
-// changeSteps are the calls that make the change with this tool.
+// changeSteps returns the calls that make the change with this tool.
 func (r *ring) changeSteps(t tool, names []string, news map[string]string) ([]call, error) {
 	var steps []call
 	tx := ""
@@ -96,8 +96,8 @@ func (r *ring) changeSteps(t tool, names []string, news map[string]string) ([]ca
 	return steps, nil
 }
 
-// changed tells whether some of the files, and all of them, are new; a file
-// that is neither old nor new counts as some.
+// changed reports whether some of the files, and whether all of them, are new.
+// A file that is neither old nor new counts as some.
 func (r *ring) changed(names []string, olds, news map[string]string) (some, all bool) {
 	all = true
 	for _, name := range names {
@@ -107,7 +107,7 @@ func (r *ring) changed(names []string, olds, news map[string]string) (some, all 
 	return some, all
 }
 
-// storedFiles are the texts that need not be sent again.
+// storedFiles returns the texts that need not be sent again.
 func (r *ring) storedFiles(t tool, steps []call, sent int) map[string]bool {
 	had := map[string]bool{}
 	for _, c := range steps[:sent] {
@@ -120,7 +120,7 @@ func (r *ring) storedFiles(t tool, steps []call, sent int) map[string]bool {
 	return had
 }
 
-// change is what a new agent does with a change that may have been begun.
+// change is what a new agent does with a change that may have been started.
 func (r *run) change(names []string, news map[string]string, steps []call) bool {
 	tx := ""
 	if r.tool.Has(begin) {
@@ -140,7 +140,7 @@ func (r *run) change(names []string, news map[string]string, steps []call) bool 
 		case tx != "":
 			c.Verb, c.Session = stage, tx
 			if tx != steps[i].Session {
-				c.Key = keyed(tx, i) // another transaction is another thing to do
+				c.Key = keyed(tx, i) // another transaction needs another key
 			} else if r.send(call{Verb: staged, Key: c.Key}).Known {
 				continue
 			}
@@ -160,8 +160,8 @@ func (r *run) change(names []string, news map[string]string, steps []call) bool 
 	return done
 }
 
-// openChange is the transaction that was begun before, if the agent asks for
-// it.
+// openChange returns the transaction that was begun before, if the agent asks
+// for it.
 func (r *run) openChange() string {
 	if r.who != guided {
 		return ""
@@ -179,8 +179,8 @@ func (r *run) isMade(names []string, news map[string]string) bool {
 	return true
 }
 
-// forget drops the transaction that a new agent did not go on with, so that
-// the next trial does not find it.
+// forget drops the transaction that a new agent did not continue, so that the
+// next trial does not find it.
 func (r *ring) forget(t tool, w *run, steps []call) error {
 	if !t.Has(begin) || w.who == guided || t.Call(r.ctx, call{Verb: pending}).Ref == "" {
 		return nil

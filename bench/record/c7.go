@@ -39,13 +39,13 @@ var leakage = scenario{
 	},
 }
 
-// exposure is one text on its way to the disk.
+// exposure is one text that is to be written.
 type exposure struct {
 	trial
 	secret  string // "": there is none
 	refused bool
 	leaked  bool
-	written bool // as it should be
+	written bool // the text was written as expected
 }
 
 func (r *ring) expose(t tool, n int) (*exposure, error) {
@@ -74,17 +74,17 @@ func (r *ring) expose(t tool, n int) (*exposure, error) {
 	return x, nil
 }
 
-// What is searched for: the last bytes of a credential are random in every
-// family, the first ones may be those of its kind. A leak may be cut or escaped,
-// so any run of so many of them counts; twelve hexadecimal digits do not come
-// about by chance in files of this size.
+// The search looks for parts of secrets. The last bytes of a credential are
+// random in every family, while the first ones may be those of its kind. A leak
+// may be cut or escaped, so any run of that many of them counts; twelve matching
+// hexadecimal digits are very unlikely by chance in files of this size.
 const (
 	tailBytes = 16
 	leakBytes = 12
 )
 
-// search looks for every secret in every file of the workspace, the state
-// directory included, but for the quarantine.
+// search looks for every secret in every file of the workspace, including the
+// state directory but not the quarantine.
 func (r *ring) search(list []*exposure) error {
 	marks := map[string]*exposure{}
 	for _, x := range list {
@@ -115,12 +115,12 @@ func (r *ring) search(list []*exposure) error {
 	})
 }
 
-// judge makes the trial of an exposure.
+// judge returns the trial of an exposure.
 func (x *exposure) judge() trial {
 	t := x.trial
 	t.Broken = x.leaked
 	if x.secret != "" {
-		t.Fault = true // whether or not anybody told the agent
+		t.Fault = true // whether or not the agent got an error
 		t.Counts["secrets"], t.Counts["caught"], t.Counts["leaked"] = 1, btoi(x.refused), btoi(x.leaked)
 		return t
 	}

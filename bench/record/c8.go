@@ -46,7 +46,7 @@ const (
 	humanLine  = "a line that only a human knows\n"
 )
 
-// start has the first agent write its files and leave a handoff.
+// start makes the first agent write its files and a handoff.
 func (r *ring) start(t tool, n int) (*relay, error) {
 	d := r.dice(n)
 	v := &relay{dir: fmt.Sprintf("c8/%03d", n), texts: map[string]string{}, added: fmt.Sprintf("next step of task %d\n", n)}
@@ -67,8 +67,8 @@ func (r *ring) start(t tool, n int) (*relay, error) {
 	return v, nil
 }
 
-// note is the call that leaves a handoff: with a tool for it, or as the
-// Markdown that an agent writes by itself. It cannot compute hashes.
+// note returns the call that writes a handoff: with a tool for it, or as
+// Markdown that an agent writes by itself. An agent cannot compute hashes.
 func note(t tool, path, who, summary string, files []file) call {
 	if t.Has(handoff) {
 		return call{Verb: handoff, Path: path, Task: who, Text: summary, Files: files, Key: path + who}
@@ -104,8 +104,8 @@ func (r *ring) handedOff(t tool, n int) (trial, error) {
 	return r.bothWrite(t, v, n)
 }
 
-// takesOver lets the second agent read the handoff and go on with every file
-// that it names. edited is the file that a human touched.
+// takesOver lets the second agent read the handoff and extend every file that
+// it names. edited is the file that a human changed.
 func (r *ring) takesOver(t tool, v *relay, fault error, edited string) (trial, error) {
 	if fault != nil {
 		return trial{}, fault
@@ -135,8 +135,8 @@ func (r *ring) takesOver(t tool, v *relay, fault error, edited string) (trial, e
 	return out, nil
 }
 
-// goOn reads the handoff, and adds to each file that it names. found says
-// whether anything told the agent that something is wrong.
+// goOn reads the handoff, and adds to each file that it names. found reports
+// whether the agent noticed that something is wrong.
 func (r *run) goOn(v *relay) (found, done bool) {
 	c := call{Verb: read, Path: v.note}
 	if r.tool.Has(takeover) {
@@ -169,10 +169,10 @@ func (r *run) goOn(v *relay) (found, done bool) {
 	return len(drift) > 0 || slices.ContainsFunc(r.log, func(e entry) bool { return !e.ok }), done
 }
 
-// extend reads a file and adds to it. Where the handoff tells the hash, the
-// write replaces what was handed over and nothing else, unless the agent was
-// told that the file is another by now. What is not there cannot be gone on
-// with: only the user knows what became of it.
+// extend reads a file and adds to it. If the handoff has the hash, the write
+// expects that hash, unless the agent was informed that the file has changed.
+// An agent cannot continue a missing file: only the user knows what happened to
+// it.
 func (r *run) extend(f file, added string, drifted bool) bool {
 	t := task{
 		call:  call{Verb: write, Path: f.Path, Replace: true, Prev: f.Hash, Key: f.Path + "/b"},
@@ -196,7 +196,7 @@ func (r *run) extend(f file, added string, drifted bool) bool {
 	return r.pursue(t)
 }
 
-// listed are the files of a handoff in Markdown.
+// listed returns the files of a handoff in Markdown.
 func listed(text string) []file {
 	var files []file
 	_, list, _ := strings.Cut(text, "## Files")
@@ -208,8 +208,8 @@ func listed(text string) []file {
 	return files
 }
 
-// bothWrite lets a third agent leave a handoff between the moment at which
-// the second one read the note and the one at which it writes its own.
+// bothWrite lets a third agent write a handoff after the second one read the
+// note and before it writes its own.
 func (r *ring) bothWrite(t tool, v *relay, n int) (trial, error) {
 	w := r.agent(t)
 	c := call{Verb: read, Path: v.note}
@@ -245,7 +245,7 @@ func (r *ring) bothWrite(t tool, v *relay, n int) (trial, error) {
 }
 
 // anywhere reports whether a text is in a file of the task, or in what the tool
-// keeps.
+// stores.
 func (r *ring) anywhere(dir, text string) (bool, error) {
 	for _, place := range []string{dir, stateName} {
 		if found, err := r.onDisk(place, text); found || err != nil {

@@ -41,11 +41,11 @@ var concurrency = scenario{
 // tally is what one writer did with one line.
 type tally struct {
 	Line  string `json:"line"`
-	Done  bool   `json:"done"` // the tool said so
+	Done  bool   `json:"done"` // the tool reported success
 	Trial trial  `json:"trial"`
 }
 
-// racer is what a writer is told.
+// racer is the order for one writer.
 type racer struct {
 	Seed    uint64 `json:"seed"`
 	ID      int    `json:"id"`
@@ -56,7 +56,7 @@ type racer struct {
 
 const board = "board.txt"
 
-// race runs the writers of one round and counts what is left of their lines.
+// race runs the writers of one round and counts which of their lines remain.
 func (r *ring) race(n int, add func(trial)) error {
 	count := updates
 	if r.small {
@@ -95,7 +95,7 @@ func (r *ring) race(n int, add func(trial)) error {
 	return r.countBoard(outs, add)
 }
 
-// countBoard compares the file with what was acknowledged.
+// countBoard compares the file with the acknowledged updates.
 func (r *ring) countBoard(outs []*bytes.Buffer, add func(trial)) error {
 	text, _, err := r.content(board)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *ring) countBoard(outs []*bytes.Buffer, add func(trial)) error {
 }
 
 // explained reports whether the tool's own check is clean: the journal has no
-// gap, and the files are as it says.
+// gap, and the files match it.
 func (r *ring) explained() (bool, error) {
 	t, err := r.tool()
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *ring) explained() (bool, error) {
 	return inspect(t).Clean, nil
 }
 
-// countUp is the life of one writer.
+// countUp is the main function of one writer.
 func countUp(arg string) error {
 	var me racer
 	if err := json.Unmarshal([]byte(arg), &me); err != nil {
@@ -161,7 +161,7 @@ func countUp(arg string) error {
 	return closeTool(t)
 }
 
-// update is one read, one thought and one write, until it is done.
+// update does one read, one pause and one write, until the write succeeds.
 func update(t tool, who agent, line string, think time.Duration) tally {
 	w := &run{ctx: context.Background(), who: who, tool: t}
 	got := w.send(call{Verb: read, Path: board})

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// verb is what an agent can ask a tool for. Every arm has write, append and
-// read; the others are a matter of the arm.
+// verb is what an agent can ask of a tool. Every arm has write, append and
+// read; the others depend on the arm.
 type verb string
 
 const (
@@ -17,7 +17,7 @@ const (
 	read     verb = "read"     // a file
 	piece    verb = "piece"    // one numbered piece of a large file
 	join     verb = "join"     // the pieces, into one file
-	progress verb = "progress" // which pieces are there
+	progress verb = "progress" // which pieces exist
 	begin    verb = "begin"    // a change of several files
 	stage    verb = "stage"    // one file of it
 	staged   verb = "staged"   // did the stage of that key happen?
@@ -26,12 +26,12 @@ const (
 	rollback verb = "rollback" // drop it
 	redact   verb = "redact"   // a text, or a refused draft
 	drafts   verb = "drafts"   // refused drafts that are kept
-	handoff  verb = "handoff"  // leave a note to the next agent
-	takeover verb = "takeover" // read the note of the agent before
+	handoff  verb = "handoff"  // write a note for the next agent
+	takeover verb = "takeover" // read the note of the previous agent
 )
 
-// call is one call of a tool, with what an agent has in mind for it. An arm
-// makes arguments of it as its tool documents them.
+// call is one call of a tool, with the intentions of the agent. An arm converts
+// it to arguments as its tool documents them.
 type call struct {
 	Verb    verb   `json:"verb"`
 	Path    string `json:"path,omitempty"`
@@ -42,8 +42,8 @@ type call struct {
 	Index   int    `json:"index,omitempty"`
 	Total   int    `json:"total,omitempty"`
 	Ref     string `json:"ref,omitempty"` // of a kept draft
-	Key     string `json:"key,omitempty"` // names what is to be done, the same in every repetition
-	// Files and Body are what a handoff tells of.
+	Key     string `json:"key,omitempty"` // identifies the intended operation, the same in every repetition
+	// Files and Body are the content of a handoff.
 	Files []file `json:"files,omitempty"`
 	Task  string `json:"task,omitempty"`
 	// Raw, when set, is sent as the arguments of a write, whatever they are.
@@ -57,29 +57,29 @@ type file struct {
 	Size int    `json:"size,omitempty"`
 }
 
-// reply is what comes back. Text is what a model would see, to the byte. The
-// other fields are what any agent takes out of a success of that tool.
+// reply is the reply to a call. Text is what a model would see, byte for byte.
+// The other fields are what any agent takes from a success of that tool.
 type reply struct {
 	OK    bool   `json:"ok"`
 	Text  string `json:"text"`
 	Body  string `json:"body,omitempty"` // content of a read, a redacted text
-	Hash  string `json:"hash,omitempty"` // of the file, where the tool tells it
-	Ref   string `json:"ref,omitempty"`  // a transaction that was begun
-	List  []int  `json:"list,omitempty"` // pieces that are missing
+	Hash  string `json:"hash,omitempty"` // of the file, if the tool reports it
+	Ref   string `json:"ref,omitempty"`  // the new transaction
+	List  []int  `json:"list,omitempty"` // missing pieces
 	Known bool   `json:"known,omitempty"`
-	Drift []file `json:"drift,omitempty"` // files that are not as the handoff says
-	Files []file `json:"files,omitempty"` // files that the handoff tells of
+	Drift []file `json:"drift,omitempty"` // files that differ from the handoff
+	Files []file `json:"files,omitempty"` // files that the handoff names
 	Gone  bool   `json:"gone,omitempty"`  // no reply: the tool died
 }
 
 // tool is a tool in the hands of an agent.
 type tool interface {
 	Call(ctx context.Context, c call) reply
-	// Has tells whether the tool offers the verb at all.
+	// Has reports whether the tool offers the verb at all.
 	Has(v verb) bool
 }
 
-// failed is a refusal as a plain tool words it.
+// failed returns a refusal as a plain tool words it.
 func failed(err error) reply { return reply{Text: "Error: " + err.Error()} }
 
 // same reports whether two calls send the same bytes for the same thing.
@@ -88,7 +88,7 @@ func (c call) same(d call) bool {
 		c.Session == d.Session && c.Index == d.Index && c.Ref == d.Ref && c.Raw == d.Raw && c.Task == d.Task
 }
 
-// lost is the reply of a tool that is not there any more.
+// lost is the reply of a tool whose process has died.
 var lost = reply{Gone: true, Text: "Error: connection closed before a reply came"}
 
 // has reports whether any of the words is in a text.

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// The corpus is made when the benchmark runs: no file of ours holds anything
-// that looks like a live credential. Shapes are those that the vendors
-// publish; values are random.
+// The corpus is generated when the benchmark runs: no file of ours contains
+// anything that looks like a live credential. The formats are those that the
+// vendors publish; the values are random.
 const (
 	digits   = "0123456789"
 	hexes    = digits + "abcdef"
@@ -31,8 +31,8 @@ func some(rng *rand.Rand, from string, n int) string {
 	return string(b)
 }
 
-// checked is a token whose last six characters are the CRC-32 of the thirty
-// before them in base 62.
+// checked returns a token whose last six characters are the CRC-32, in base 62,
+// of the thirty before them.
 func checked(rng *rand.Rand, prefix string) string {
 	body := some(rng, alnum, 30)
 	sum := crc32.ChecksumIEEE([]byte(body))
@@ -46,8 +46,8 @@ func checked(rng *rand.Rand, prefix string) string {
 
 const alnum62 = digits + uppers + lowers
 
-// secret is one synthetic credential: what must not get out, and a line of a
-// file as people have it there.
+// secret is one synthetic credential: the value that must not leak, and a line
+// of a file as it typically contains the value.
 type secret struct{ family, value, line string }
 
 var families = []struct {
@@ -128,7 +128,7 @@ func makeSecret(rng *rand.Rand, n int) secret {
 	return secret{f.name, value, line}
 }
 
-// harmless are lines that look a little like credentials and are none.
+// harmless generate lines that resemble credentials but are not.
 var harmless = []func(r *rand.Rand) string{
 	func(r *rand.Rand) string { return "commit " + some(r, hexes, 40) },
 	func(r *rand.Rand) string { return "sha256:" + some(r, hexes, 64) + "  release.tar.gz" },

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// markdown is docs/benchmark-record.md.
+// markdown returns docs/benchmark-record.md.
 func (b *results) markdown() string {
 	var out strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
@@ -59,7 +59,7 @@ func (b *results) markdown() string {
 	return out.String()
 }
 
-// remark says what is to be known of the figures of a scenario.
+// remark returns what a reader must know about the figures of a scenario.
 func (s *scenario) remark() string {
 	out := ""
 	if s.unsteady {
@@ -77,7 +77,7 @@ func (s *scenario) remark() string {
 	return out
 }
 
-// summary sets the arms beside the literature.
+// summary compares the arms with the literature.
 func (b *results) summary() *grid {
 	g := &grid{head: []string{"", "", "recovery", "where every arm recovers", "data loss", "95 % interval", "self-correction", "wasted calls"}}
 	for _, view := range views {
@@ -93,6 +93,6 @@ func (b *results) summary() *grid {
 	return g
 }
 
-// views are the two ways to look at the arms: with the agent that does what a
-// tool says, and with all of them.
+// views are the two views of the arms: with the agent that does what a tool
+// says, and with all of them.
 var views = []struct{ name, agent string }{{"guided agent", string(guided)}, {"mean of all agents", ""}}

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// anchor is what one durable replace costs where the workspaces are: the median
-// of fifty files of 4 KiB by the way of the defensive arm. The times of the
-// tables are to be seen against it.
+// anchor measures one durable replace in the directory of the workspaces: the
+// median of fifty files of 4 KiB, written as the defensive arm does. The times
+// of the tables are to be compared with it.
 func anchor(dir string) (time.Duration, error) {
 	var list []time.Duration
 	text := make([]byte, 4<<10)
@@ -29,7 +29,7 @@ func anchor(dir string) (time.Duration, error) {
 	return median(list), nil
 }
 
-// host is what it was measured on.
+// host describes the machine of the measurement.
 func host() string {
 	var u unix.Utsname
 	release := "unknown"
@@ -46,7 +46,7 @@ func host() string {
 	return fmt.Sprintf("%d cores (%s, Linux %s, %s, %s%s)", runtime.NumCPU(), runtime.GOARCH, release, volume(os.TempDir()), runtime.Version(), load)
 }
 
-// volume names the file system of a directory.
+// volume returns the file system of a directory.
 func volume(dir string) string {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {

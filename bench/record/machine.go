@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// A power cut needs a file system that forgets what was not flushed. The
-// project has one, for its tests, and only they can open a store on it: the
-// trials are those of TestRecordMachineCrash in the root package.
+// A power cut needs a file system that loses what was not flushed. The project
+// has one for its tests, and only they can open a store on it: the trials are
+// those of TestRecordMachineCrash in the root package.
 var machineCrash = scenario{
 	id: "C10", name: "machine crash", level: "full", trials: 1200, smoke: 150, timeless: true,
 	extra:  []extra{{"answered and lost", "answer_lost", "answered"}, {"not answered, neither old nor new", "torn", "unanswered"}, {"files left over, per trial", "left_over", ""}, {"stores the check finds fault with, per trial", "unexplained", ""}},
@@ -45,14 +45,14 @@ func machine(ctx context.Context, s settings, sc *scenario) ([]*cell, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go test: %w\n%s", errors.Join(failure, err), said)
 	}
-	if failure != nil { // a store that loses is a result, not an end of the benchmark
+	if failure != nil { // a store that loses data is a result, not an error of the benchmark
 		fmt.Fprintf(os.Stderr, "C10: the test of the root package fails; its counts stand in the tables:\n%s\n", said)
 	}
 	return machineCells(sc, data)
 }
 
-// machineCells makes cells of the counts. Agents do not differ here: what they
-// see is a call without an answer, and all of them send it again.
+// machineCells converts the counts to cells. Agents do not differ here: they
+// see a call without a reply, and all of them send it again.
 func machineCells(sc *scenario, data []byte) ([]*cell, error) {
 	var counts []struct {
 		Arm         string `json:"arm"`

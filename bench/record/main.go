@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// settings are the flags.
+// settings holds the flags.
 type settings struct {
 	seed     uint64
 	trials   int
@@ -101,8 +101,8 @@ func program(ctx context.Context, args []string) error {
 	return b.publish(s.out)
 }
 
-// publish writes the page and the plot, and the block of benchmark.md, where
-// the directory has that page.
+// publish writes the page and the plot, and the block of benchmark.md if the
+// directory has that page.
 func (b *results) publish(dir string) error {
 	record := b.markdown()
 	if lacks := append(missing(record), missingShell(record)...); b.whole() && len(lacks) > 0 {
@@ -124,17 +124,17 @@ func (b *results) publish(dir string) error {
 	)
 }
 
-// results are everything that was found.
+// results holds everything that was measured.
 type results struct {
 	settings
 	cells  []*cell
 	done   []scenario
-	shell  string // the table of undone shell commands
+	shell  string // the table of the undo of shell commands
 	took   time.Duration
 	anchor time.Duration // of one durable replace
 }
 
-// measureAll runs the scenarios that are asked for.
+// measureAll runs the requested scenarios.
 func measureAll(ctx context.Context, s settings) (*results, error) {
 	wanted, err := chosen(s)
 	if err != nil {
@@ -171,8 +171,8 @@ func measureAll(ctx context.Context, s settings) (*results, error) {
 	return out, err
 }
 
-// scratch makes the directory of all workspaces. A smoke run measures nothing,
-// so it may live in memory.
+// scratch creates the directory of all workspaces. A smoke run measures
+// nothing, so the directory may be in memory.
 func scratch(smoke bool) (string, error) {
 	if smoke && os.Getenv("TMPDIR") == "" {
 		if dir, err := os.MkdirTemp("/dev/shm", "record-"); err == nil {
@@ -202,7 +202,7 @@ func chosen(s settings) ([]scenario, error) {
 	return list, nil
 }
 
-// measureOne makes the cells of one scenario. The arms run side by side, so
+// measureOne makes the cells of one scenario. The arms run concurrently, so
 // that each is measured under the load of the two others.
 func measureOne(ctx context.Context, s settings, sc *scenario, base string) ([]*cell, error) {
 	if sc.whole != nil {
@@ -249,7 +249,7 @@ func measureCell(ctx context.Context, s settings, sc *scenario, base, arm string
 	return c, err
 }
 
-// count is how many trials a cell gets.
+// count returns the number of trials of a cell.
 func (sc *scenario) count(s settings) int {
 	switch {
 	case s.trials > 0:

@@ -17,9 +17,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// vices break what one oracle watches over.
+// vices break what one oracle checks.
 var vices = map[string]func(ctx context.Context, r *resilient, dir string, c call) reply{
-	// says that it wrote, and did not
+	// reports a write that it did not make
 	"forgets": func(ctx context.Context, r *resilient, dir string, c call) reply {
 		if !odd(c) || c.Verb != write && c.Verb != appendTo {
 			return r.Call(ctx, c)
@@ -28,14 +28,14 @@ var vices = map[string]func(ctx context.Context, r *resilient, dir string, c cal
 		rep.OK = true
 		return rep
 	},
-	// says that the pieces are joined, and that the change is made
+	// reports that the pieces are joined, and that the change is made, but does neither
 	"pretends": func(ctx context.Context, r *resilient, dir string, c call) reply {
 		if c.Verb == join || c.Verb == commit {
 			return yes
 		}
 		return r.Call(ctx, c)
 	},
-	// leaves the beginning of the text there when it fails
+	// leaves the beginning of the text when it fails
 	"tears": func(ctx context.Context, r *resilient, dir string, c call) reply {
 		rep := r.Call(ctx, c)
 		if !rep.OK && c.Verb == write && len(c.Text) > 8 {
@@ -43,7 +43,7 @@ var vices = map[string]func(ctx context.Context, r *resilient, dir string, c cal
 		}
 		return rep
 	},
-	// answers what no program can read, or gives wrong advice
+	// replies with text that no program can read, or gives wrong advice
 	"mumbles": func(ctx context.Context, r *resilient, dir string, c call) reply {
 		rep := r.Call(ctx, c)
 		if rep.OK {
@@ -69,7 +69,7 @@ var vices = map[string]func(ctx context.Context, r *resilient, dir string, c cal
 		}
 		return rep
 	},
-	// makes a file at every refusal
+	// creates a file at every refusal
 	"litters": func(ctx context.Context, r *resilient, dir string, c call) reply {
 		rep := r.Call(ctx, c)
 		if !rep.OK {
@@ -77,7 +77,7 @@ var vices = map[string]func(ctx context.Context, r *resilient, dir string, c cal
 		}
 		return rep
 	},
-	// writes over whatever is there
+	// overwrites the current content
 	"tramples": func(ctx context.Context, r *resilient, dir string, c call) reply {
 		if c.Verb == handoff {
 			for _, place := range []string{filepath.Join(dir, c.Path), filepath.Join(dir, stateName, "handoffs")} {
@@ -93,8 +93,8 @@ var vices = map[string]func(ctx context.Context, r *resilient, dir string, c cal
 }
 
 // meet waits until all writers of a race have something to write. On a machine
-// that is slow to start processes they would else take turns, and nobody would
-// write over anybody.
+// that is slow to start processes they would otherwise take turns, and no
+// writer would overwrite another.
 func meet(dir string) {
 	place := dir + "-met"
 	os.MkdirAll(place, 0o755)
@@ -106,8 +106,8 @@ func meet(dir string) {
 	}
 }
 
-// wicked is the best arm with one vice, so that nothing else can be what an
-// oracle finds.
+// wicked is the best arm with one vice, so that an oracle can find nothing
+// else.
 type wicked struct {
 	*resilient
 	dir  string
@@ -123,7 +123,7 @@ func odd(c call) bool {
 	return h.Sum32()%2 == 1
 }
 
-// fights are the cells that were made, by what they were asked for.
+// fights caches the cells, by their parameters.
 type fights map[string]*cell
 
 // cell makes the trials of one cell, once.
@@ -149,7 +149,8 @@ func (f fights) cell(t *testing.T, s scenario, arm string, who agent, trials int
 	return c
 }
 
-// sights are what each oracle must be able to see, with an arm that shows it.
+// sights lists what each oracle must be able to detect, with an arm that shows
+// it.
 var sights = []struct {
 	s      scenario
 	arm    string
@@ -187,11 +188,11 @@ var sights = []struct {
 	{concurrency, "resilient-forgets", guided, 1, "an acknowledged line that is not there", func(c *cell) int { return c.Lost }},
 }
 
-// TestEveryOracleCanFail plants a vice for each thing that an oracle watches
-// over; in the same trials the arm without it is clean.
+// TestEveryOracleCanFail adds a vice for everything that an oracle checks; in
+// the same trials the arm without it is clean.
 func TestEveryOracleCanFail(t *testing.T) {
 	done := fights{}
-	child(t, "naive") // skips where processes cannot be watched
+	child(t, "naive") // skips if processes cannot be watched
 	for _, c := range sights {
 		if n := c.got(done.cell(t, c.s, c.arm, c.who, c.trials)); n <= 0 {
 			t.Errorf("%s does not see %s of %s", c.s.id, c.what, c.arm)

@@ -1,8 +1,8 @@
 //go:build !linux
 
-// Command record is the benchmark of record. It breaks tools off inside
-// system calls and limits files of running processes, which it knows how to
-// do on Linux only.
+// Command record is the benchmark of record. It kills tools within system calls
+// and limits the file size of running processes, which is implemented only for
+// Linux.
 package main
 
 import (

@@ -23,9 +23,9 @@ func published(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestThePublishedPagesAreWhole: they hold every scenario with every arm and
-// every agent, tell the same, beside the figures of the literature as they were
-// published, and show a plot that can be read.
+// TestThePublishedPagesAreWhole: the pages contain every scenario with every
+// arm and every agent, agree with each other, show the figures of the
+// literature as they were published, and show a plot that can be parsed.
 func TestThePublishedPagesAreWhole(t *testing.T) {
 	record, overview := published(t, "benchmark-record.md"), published(t, "benchmark.md")
 	if list := append(missing(record), missingShell(record)...); len(list) > 0 {
@@ -56,7 +56,7 @@ func TestThePublishedPagesAreWhole(t *testing.T) {
 	wellFormed(t, published(t, "benchmark-record.svg"))
 }
 
-// TestWhatAPageLacksIsNamed: a section, a row of an arm, an agent.
+// TestWhatAPageLacksIsNamed covers a section, a row of an arm, and an agent.
 func TestWhatAPageLacksIsNamed(t *testing.T) {
 	record := published(t, "benchmark-record.md")
 	from := strings.Index(record, "\n### C6 ")
@@ -78,7 +78,8 @@ func TestWhatAPageLacksIsNamed(t *testing.T) {
 	}
 }
 
-// TestTheSummaryTakesTheOldOnesPlace, and nothing else of the page.
+// TestTheSummaryTakesTheOldOnesPlace checks that nothing else of the page
+// changes.
 func TestTheSummaryTakesTheOldOnesPlace(t *testing.T) {
 	block := blockBegin + "\nnew\n" + blockEnd
 	got, err := embed("before\n"+blockBegin+"\nold\n"+blockEnd+"\nafter", block)

@@ -12,16 +12,16 @@ import (
 )
 
 // plain is the tool that most agents have: it writes, appends and reads, and
-// answers with a line of text. The two arms differ in how bytes reach a file.
+// replies with a line of text. The two arms differ in how they write a file.
 type plain struct {
 	dir     string
 	replace func(path string, data []byte) error
 	extend  func(path string, data []byte) error
-	inside  bool // refuses paths that lead out of the workspace
+	inside  bool // refuses paths outside the workspace
 }
 
-// naiveTool opens, writes, closes, and when that fails tries once again before
-// it answers.
+// naiveTool opens, writes and closes, and if that fails tries once more before
+// it replies.
 func naiveTool(dir string) *plain {
 	twice := func(op func() error) error {
 		if op() == nil {
@@ -47,11 +47,11 @@ func extendFile(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// defensiveTool writes a temporary file beside the file, flushes it, renames it
-// and flushes the directory; it appends by writing the file anew. It is what a
-// careful engineer writes without a journal, and what most such code leaves
-// out, it leaves out too: the parents of a directory that it makes are not
-// flushed.
+// defensiveTool writes a temporary file in the same directory, flushes it,
+// renames it and flushes the directory; it appends by writing the whole file
+// again. It is what a careful engineer writes without a journal, with the
+// omission that is common in such code: the parents of a directory that it
+// creates are not flushed.
 func defensiveTool(dir string) *plain {
 	return &plain{
 		dir: dir, inside: true, replace: renameOver,
@@ -139,8 +139,8 @@ func (p *plain) Call(_ context.Context, c call) reply {
 	return failed(fmt.Errorf("unknown tool: %s", c.Verb))
 }
 
-// plainArguments reads the arguments of a write as a tool does that declares
-// two required strings and has its framework check them.
+// plainArguments reads the arguments of a write like a tool that declares two
+// required strings and lets its framework check them.
 func plainArguments(raw string) (path, text string, err error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(raw), &args); err != nil {

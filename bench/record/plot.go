@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// plot is docs/benchmark-record.svg: one panel for each metric, in it for each
-// arm a bar with the guided agent, one with all agents, and one for the figure
-// of the literature. Colors follow the reader's preference.
+// plot returns docs/benchmark-record.svg: one panel for each metric, with, for
+// each arm, a bar for the guided agent, one for all agents, and one for the
+// figure of the literature. Colors follow the reader's preference.
 func (b *results) plot() string {
 	var out strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
@@ -38,7 +38,7 @@ const style = `<style>
 @media (prefers-color-scheme: dark){.paper{fill:#0d1117} text{fill:#e6edf3} .bar0{fill:#58a6ff} .bar1{fill:#2f5f96} .bar2{stroke:#8b949e} .axis{stroke:#6e7681}}
 </style>`
 
-// metric is one panel: for each arm the bars side by side.
+// metric is one panel, with adjacent bars for each arm.
 type metric struct {
 	title string
 	show  func(v float64) string
@@ -46,7 +46,7 @@ type metric struct {
 }
 
 func (b *results) panels() []metric {
-	share := func(v float64) string { // short, as two of them stand side by side
+	share := func(v float64) string { // short, because two of them are adjacent
 		if v >= 20 {
 			return fmt.Sprintf("%.0f%%", v)
 		}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proc is a tool in a process of its own, which can be killed.
+// proc is a tool in a separate process, which can be killed.
 type proc struct {
 	arm, dir, level string
 
@@ -28,12 +28,12 @@ type proc struct {
 	sock   int
 	w      *watcher
 	dead   bool
-	drop   bool  // the process dies before the next reply is seen
+	drop   bool  // the process is killed before the next reply is seen
 	doomed bool  // it may die at any moment
-	err    error // it died without being meant to
+	err    error // it died unexpectedly
 }
 
-// patience is how long a call may take before the benchmark gives up.
+// patience is the time limit of a call.
 const patience = 2 * time.Minute
 
 func startProc(arm, dir, level string) (*proc, error) {
@@ -91,7 +91,7 @@ func (p *proc) receive(into any) error {
 	return json.Unmarshal(line, into)
 }
 
-// ask sends an order and reads what comes of it.
+// ask sends an order and reads its result.
 func (p *proc) ask(o order, into any) error {
 	if p.dead {
 		return errors.New("the process is dead")
@@ -107,8 +107,7 @@ func (p *proc) ask(o order, into any) error {
 	return p.receive(into)
 }
 
-// Call is a call of the tool. When the process dies under it, its reply is
-// lost.
+// Call calls the tool. If the process dies during the call, the reply is lost.
 func (p *proc) Call(_ context.Context, c call) reply {
 	var rep reply
 	err := p.ask(order{Do: "call", Call: c}, &rep)
@@ -123,7 +122,7 @@ func (p *proc) Call(_ context.Context, c call) reply {
 	return rep
 }
 
-// Has asks the arm, which need not be open for it.
+// Has reports whether the arm has the verb. The arm need not be open.
 func (p *proc) Has(v verb) bool {
 	return !isPlain(p.arm) || (*plain)(nil).Has(v)
 }
@@ -140,7 +139,7 @@ func (p *proc) kill() {
 	unix.Close(p.sock)
 }
 
-// stop ends the process in peace.
+// stop ends the process cleanly.
 func (p *proc) stop() {
 	if p.dead {
 		return
@@ -153,13 +152,13 @@ func (p *proc) stop() {
 	unix.Close(p.sock)
 }
 
-// restart starts the tool anew on the same workspace.
+// restart starts the tool again on the same workspace.
 func (p *proc) restart() error {
 	p.kill()
 	return p.start()
 }
 
-// watched returns what decides about the system calls of the process.
+// watched returns the watcher of the system calls of the process.
 func (p *proc) watched() (*watcher, error) {
 	if p.w != nil {
 		return p.w, nil
@@ -167,7 +166,7 @@ func (p *proc) watched() (*watcher, error) {
 	process, sock := p.cmd.Process, p.sock
 	w := &watcher{dir: p.dir, killAt: -1, kill: func() { process.Kill() }}
 	got := make(chan error, 1)
-	go func() { // from now on the answer of the child needs leave, too
+	go func() { // from now on the reply of the child needs permission, too
 		var err error
 		if w.fd, err = receive(sock); err == nil {
 			go w.loop()
@@ -195,7 +194,7 @@ func (p *proc) limit(bytes int) error {
 	return unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &lim, nil)
 }
 
-// inspect checks what the tool keeps.
+// inspect checks the files that the tool stores.
 func (p *proc) inspect() (findings, error) {
 	var f findings
 	err := p.ask(order{Do: "inspect"}, &f)

@@ -4,18 +4,18 @@ package main
 
 import "fmt"
 
-// task is one call that is to succeed, and what its agent knows beyond it.
+// task is one call that is to succeed, and what its agent knows in addition.
 type task struct {
 	call
-	// apply makes the new content of what is there. nil: Text replaces it.
+	// apply makes the new content from the current one. nil: Text replaces it.
 	apply func(old string) string
 	// fixed is the call with its arguments corrected. nil: there is nothing
 	// that the agent could correct.
 	fixed *call
 }
 
-// pursue makes the call and does what the answers ask for, until it is done,
-// the user is asked, or nothing is left to try.
+// pursue makes the call and follows the replies until the call succeeds, the
+// user is asked, or no step is left.
 func (r *run) pursue(t task) bool {
 	c, before := t.call, map[step]int{}
 	for len(r.log) < mostCalls {
@@ -72,15 +72,15 @@ func (r *run) stop() bool {
 	return false
 }
 
-// looked reads the file and says what to send now; done when the file holds
-// what it should.
+// looked reads the file and returns what to send now. done is true if the file
+// holds what it should.
 func (r *run) looked(t task, c call) (next call, done, ok bool) {
 	rep := r.send(call{Verb: read, Path: c.Path})
 	if !rep.OK {
 		if r.times(call{Verb: read, Path: c.Path}) > 2 {
 			return c, false, r.stop()
 		}
-		c.Replace, c.Prev = false, "" // there is none: create it
+		c.Replace, c.Prev = false, "" // the file does not exist: create it
 		return c, false, true
 	}
 	want := t.Text
@@ -94,8 +94,8 @@ func (r *run) looked(t task, c call) (next call, done, ok bool) {
 	return c, false, true
 }
 
-// censored returns the text without its secrets: of the draft that the tool
-// keeps when the agent follows the answer, else of its own.
+// censored returns the text without its secrets: the draft that the tool keeps
+// if the agent follows the reply, otherwise its own text.
 func (r *run) censored(c call, rep reply) (string, bool) {
 	if !r.tool.Has(redact) {
 		return "", false
@@ -108,8 +108,8 @@ func (r *run) censored(c call, rep reply) (string, bool) {
 	return got.Body, got.OK
 }
 
-// pieceSizes are how much an agent sends at once when it splits: less and
-// less, while the tool goes on to say that it is too much.
+// pieceSizes are the sizes that an agent sends at once when it splits: smaller
+// each time the tool still reports that it is too much.
 var pieceSizes = []int{16 << 10, 4 << 10, 1 << 10}
 
 // inPieces sends a text in pieces.
@@ -126,8 +126,8 @@ func (r *run) inPieces(c call) bool {
 	return r.stop()
 }
 
-// piecesOf sends the pieces to the tool for that, where there is one, else as
-// a write and appends.
+// piecesOf sends the pieces with the tool for that, if there is one, otherwise
+// as a write and appends.
 func (r *run) piecesOf(c call, size int) (done, smaller bool) {
 	parts := cut(c.Text, size)
 	session := fmt.Sprintf("%s-%d", sessionOf(c), size)
@@ -150,8 +150,8 @@ func (r *run) piecesOf(c call, size int) (done, smaller bool) {
 	return done, false
 }
 
-// persist repeats a call for as long as its agent sees a point in it. smaller
-// says that the agent would rather send less.
+// persist repeats a call as long as its agent considers that useful. smaller
+// reports that the agent would rather send less.
 func (r *run) persist(c call) (done, smaller bool) {
 	for {
 		rep := r.send(c)

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// smoke runs scenarios: everything, but for the power cuts, which are a test of
-// their own.
+// smoke runs all scenarios except the power cuts, which have a separate test.
 func smoke(t *testing.T, seed uint64, which string) *results {
 	t.Helper()
 	measured.Clear() // as in a new process
@@ -24,9 +23,9 @@ func smoke(t *testing.T, seed uint64, which string) *results {
 	return b
 }
 
-// TestSameSeedSameFigures: two smoke runs with one seed differ in their times
-// only, where the scheduler has no part in what is found. Another seed means
-// other faults.
+// TestSameSeedSameFigures: two smoke runs with one seed differ only in their
+// times, unless the results depend on the scheduler. Another seed means other
+// faults.
 func TestSameSeedSameFigures(t *testing.T) {
 	child(t, "naive")
 	const same = "C1,C2,C3,C4,C5,C6,C7,C8"
@@ -102,7 +101,7 @@ func documented(t *testing.T, b *results) {
 	wellFormed(t, b.plot())
 }
 
-// TestEqualsAreTold: where another arm does better, the page says so.
+// TestEqualsAreTold: if another arm does better, the page says so.
 func TestEqualsAreTold(t *testing.T) {
 	b := &results{done: []scenario{{id: "C1"}}, cells: []*cell{
 		{Scenario: "C1", Arm: "naive", Agent: "text", Trials: 10, Faults: 10, Right: 9, Calls: 20, modeled: []time.Duration{time.Second}},
@@ -117,8 +116,8 @@ func TestEqualsAreTold(t *testing.T) {
 	}
 }
 
-// TestScenariosAreDescribed: each has what the page needs, and a smoke run of
-// its own.
+// TestScenariosAreDescribed: each scenario has what the page needs, and a smoke
+// run.
 func TestScenariosAreDescribed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range scenarios() {
@@ -148,8 +147,8 @@ func TestScenariosAreDescribed(t *testing.T) {
 	}
 }
 
-// TestCorpusIsWhatItSays: every text with a credential holds it once, no
-// harmless one holds any, and the same dice make the same corpus.
+// TestCorpusIsWhatItSays: every text with a credential contains it once, no
+// harmless one contains any, and the same random numbers make the same corpus.
 func TestCorpusIsWhatItSays(t *testing.T) {
 	values := map[string]bool{}
 	for n := range 10 * len(families) {
@@ -169,7 +168,8 @@ func TestCorpusIsWhatItSays(t *testing.T) {
 	}
 }
 
-// TestOrdersSurviveThePipe: what an agent sends arrives to the byte.
+// TestOrdersSurviveThePipe: a call of an agent arrives unchanged, byte for
+// byte.
 func TestOrdersSurviveThePipe(t *testing.T) {
 	p, _ := child(t, "naive")
 	for _, text := range []string{"", "\n", "a\nb\n", "\x00\xff\n\"", strings.Repeat("long\n", 500_000)} {

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// percent is a share as the tables show it. What is not zero does not look
-// like it.
+// percent formats a share for the tables. A share above zero is never shown as
+// zero.
 func percent(v float64) string {
 	switch {
 	case v > 0 && v < 0.0005:
@@ -33,7 +33,7 @@ func seconds(d time.Duration) string {
 	}
 }
 
-// spreadOf is the median with the quartiles.
+// spreadOf returns the median with the quartiles.
 func spreadOf(list []time.Duration) string {
 	return fmt.Sprintf("%s (%s–%s)", seconds(median(list)), strings.TrimSuffix(seconds(quantile(list, 0.25)), " s"), strings.TrimSuffix(seconds(quantile(list, 0.75)), " s"))
 }
@@ -52,7 +52,7 @@ type grid struct {
 
 func (g *grid) add(row ...string) { g.rows = append(g.rows, row) }
 
-// markdown is the table as a page has it.
+// markdown returns the table as Markdown.
 func (g *grid) markdown() string {
 	var b strings.Builder
 	line := func(row []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | ")) }
@@ -64,7 +64,7 @@ func (g *grid) markdown() string {
 	return b.String()
 }
 
-// text is the table for a terminal.
+// text returns the table for a terminal.
 func (g *grid) text() string {
 	width := make([]int, len(g.head))
 	for _, row := range append([][]string{g.head}, g.rows...) {
@@ -82,7 +82,7 @@ func (g *grid) text() string {
 	return b.String()
 }
 
-// of are the cells of an arm that count in totals; who "" means all agents.
+// of returns the cells of an arm that count in totals; who "" means all agents.
 func (b *results) of(arm, who string) []*cell {
 	var list []*cell
 	for _, c := range b.cells {
@@ -94,8 +94,8 @@ func (b *results) of(arm, who string) []*cell {
 	return list
 }
 
-// shared tells of which cells of all agents, or of one, somebody recovered with
-// every arm: times of others cannot be compared.
+// shared returns a function that reports whether a cell's scenario and agent
+// recovered with every arm: times of other cells cannot be compared.
 func (b *results) shared() func(*cell) bool {
 	arms := map[string]int{}
 	for _, c := range b.cells {
@@ -106,7 +106,7 @@ func (b *results) shared() func(*cell) bool {
 	return func(c *cell) bool { return arms[c.Scenario+c.Agent] == len(armNames) }
 }
 
-// sum are the totals of an arm with one agent, or "" for all.
+// sum returns the totals of an arm with one agent, or "" for all.
 func (b *results) sum(arm, who string) total { return sum(b.of(arm, who), b.shared()) }
 
 func (b *results) scenario(id string) *scenario {
@@ -127,7 +127,7 @@ func totalRow(name string, t total) []string {
 		percent(t.Broken), percent(t.Right), fmt.Sprintf("%d of %d", t.Hopeless, t.Cells), percent(t.Wasted), fmt.Sprintf("%.1f", t.Tries)}
 }
 
-// totals is one row for each arm, over all agents and scenarios.
+// totals returns one row for each arm, over all agents and scenarios.
 func (b *results) totals() *grid {
 	g := &grid{head: totalHead}
 	for _, arm := range armNames {
@@ -146,7 +146,7 @@ func (b *results) byAgent() *grid {
 	return g
 }
 
-// one is the table of one scenario.
+// one returns the table of one scenario.
 func (b *results) one(s *scenario) *grid {
 	g := &grid{head: []string{"", "agent", "n", "recovery, measured: median (quartiles)", "with 0.4 s a call", "data loss", "95 % (Wilson)", "broken on disk", "self-correction", "wasted calls", "attempts"}}
 	for _, e := range s.extra {
@@ -190,7 +190,7 @@ func (c *cell) row(s *scenario) []string {
 	return row
 }
 
-// text is everything for a terminal.
+// text returns everything for a terminal.
 func (b *results) text() string {
 	var out strings.Builder
 	if len(b.done) > 1 {
@@ -204,7 +204,8 @@ func (b *results) text() string {
 	return out.String()
 }
 
-// equals lists where another arm does as well as resilientwrite or better.
+// equals lists the cells where another arm does as well as resilientwrite or
+// better.
 func (b *results) equals() *grid {
 	g := &grid{head: []string{"scenario", "agent", "figure", "resilientwrite", "as good or better"}}
 	for _, ours := range b.cells {
@@ -238,7 +239,7 @@ func (b *results) equals() *grid {
 type figure struct {
 	name   string
 	of     func(c *cell, s *scenario) (v float64, ok bool)
-	better func(theirs, mine float64) bool // or as good, where it is worth telling
+	better func(theirs, mine float64) bool // or as good, if that is worth reporting
 	show   func(v float64) string
 }
 

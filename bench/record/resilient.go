@@ -10,19 +10,19 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// resilient is a Store behind its tools, without a protocol: the replies are
-// the JSON that a client of the server sees. Calls carry the arguments that
-// the tools document for their purpose: the hash of what was read when a file
-// is replaced, and an idempotency key.
+// resilient is a Store with its tools, without a protocol: the replies are the
+// JSON that a client of the server sees. Calls have the arguments that the
+// tools document for their purpose: the hash of the content that was read if a
+// file is replaced, and an idempotency key.
 type resilient struct {
 	store *rw.Store
 	box   *toolbox.Toolbox
 }
 
-// openResilient opens the workspace. Without options of its own the gate is
-// that of agents, as over MCP.
+// openResilient opens the workspace. Unless the options say otherwise, the gate
+// is that of agents, as over MCP.
 func openResilient(dir string, opts rw.Options) (*resilient, error) {
-	opts.StateDir = stateName // whose files are looked at
+	opts.StateDir = stateName // its files are examined
 	store, err := rw.Open(context.Background(), dir, &opts)
 	if err != nil {
 		return nil, err
@@ -32,12 +32,12 @@ func openResilient(dir string, opts rw.Options) (*resilient, error) {
 
 func (r *resilient) Close() error { return r.store.Close(context.Background()) }
 
-// checked is what an inspection looks at.
+// checked returns the store for an inspection.
 func (r *resilient) checked() *resilient { return r }
 
 func (r *resilient) Has(verb) bool { return true }
 
-// answer is what an agent takes out of a success.
+// answer is what an agent uses of a success.
 type answer struct {
 	OK       bool     `json:"ok"`
 	Content  string   `json:"content"`
@@ -99,7 +99,7 @@ func (r *resilient) Call(ctx context.Context, c call) reply {
 	return out
 }
 
-// arguments are the name of the tool for a call and what it is called with.
+// arguments returns the name of the tool for a call and its arguments.
 func arguments(c call) (name string, args map[string]any) {
 	args = map[string]any{}
 	if c.Key != "" {

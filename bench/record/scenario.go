@@ -21,13 +21,13 @@ import (
 type scenario struct {
 	id, name string
 	fault    string // what goes wrong
-	oracle   string // what must be so in spite of it
-	level    string // at which resilientwrite is open
-	noLoss   bool   // loss is not what it asks for
-	unsteady bool   // what it finds depends on the scheduler
-	timeless bool   // its times mean nothing
-	caveat   string // what is to be known of the figures beyond that
-	repeats  bool   // another scenario asks the same: it counts in no total
+	oracle   string // what must hold in spite of it
+	level    string // durability level of resilientwrite
+	noLoss   bool   // the scenario does not measure loss
+	unsteady bool   // its results depend on the scheduler
+	timeless bool   // its times are meaningless
+	caveat   string // what else a reader must know about the figures
+	repeats  bool   // another scenario measures the same: it counts in no total
 	extra    []extra
 	trials   int // of a full run, in each cell
 	smoke    int // of a smoke run
@@ -42,15 +42,14 @@ func scenarios() []scenario {
 	return []scenario{contentFilter, truncation, killAtCall, killAnywhere, thrash, opaque, sessionLoss, leakage, handoffs, concurrency, machineCrash}
 }
 
-// extra is a figure of one scenario alone: a share of something, or so many in
-// each trial.
+// extra is a figure of one scenario only: a share, or a number per trial.
 type extra struct {
 	title string
 	count string
 	of    string // "": of the trials, and not as a percentage
 }
 
-// ring is where one cell is fought out.
+// ring is the environment in which one cell is measured.
 type ring struct {
 	ctx   context.Context
 	seed  uint64
@@ -58,22 +57,22 @@ type ring struct {
 	arm   string
 	who   agent
 	n     int             // trials
-	base  string          // where its workspaces are
+	base  string          // directory of its workspaces
 	dir   string          // the workspace
-	known map[string]bool // its files that somebody asked for
-	small bool            // a smoke run: cheap sizes
+	known map[string]bool // its expected files
+	small bool            // a smoke run: small sizes
 }
 
-// dice are the numbers of one trial.
+// dice returns the random numbers of one trial.
 func (r *ring) dice(n int) *rand.Rand { return dice(r.seed, r.s.id, n) }
 
 // tool opens the arm in this process.
 func (r *ring) tool() (tool, error) { return openArm(r.arm, r.dir, r.s.level) }
 
-// agent is the agent at work with a tool.
+// agent returns the agent with a tool.
 func (r *ring) agent(t tool) *run { return &run{ctx: r.ctx, who: r.who, tool: t} }
 
-// put lays a file into the workspace that was there before.
+// put writes an initial file of the workspace.
 func (r *ring) put(path, text string) error {
 	full := filepath.Join(r.dir, path)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
@@ -82,7 +81,8 @@ func (r *ring) put(path, text string) error {
 	return os.WriteFile(full, []byte(text), 0o644)
 }
 
-// content is a file of the workspace as it is; there says whether it exists.
+// content returns the current content of a file of the workspace; there reports
+// whether it exists.
 func (r *ring) content(path string) (text string, there bool, err error) {
 	data, err := os.ReadFile(filepath.Join(r.dir, path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,8 +106,8 @@ func (r *ring) link(path, to string) error {
 	return os.Symlink(to, full)
 }
 
-// tree is a hash of every name and content of the workspace below dir, less
-// what is resilientwrite's own.
+// tree returns a hash of every name and content of the workspace below dir,
+// except resilientwrite's own files.
 func (r *ring) tree(dir string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(filepath.Join(r.dir, dir), func(p string, d fs.DirEntry, err error) error {
@@ -130,8 +130,8 @@ func (r *ring) tree(dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// escaped reports whether something was written beside the workspace, and
-// takes it away.
+// escaped reports whether something was written outside the workspace, and
+// removes it.
 func (r *ring) escaped() (bool, error) {
 	switch err := os.Remove(filepath.Join(filepath.Dir(r.dir), outside)); {
 	case err == nil:
@@ -143,10 +143,10 @@ func (r *ring) escaped() (bool, error) {
 	}
 }
 
-// stateName is where resilientwrite keeps its own files.
+// stateName is the directory in which resilientwrite keeps its own files.
 const stateName = ".resilient_write"
 
-// strays are the files of the workspace that nobody asked for.
+// strays returns the unexpected files of the workspace.
 func (r *ring) strays() ([]string, error) {
 	var list []string
 	err := filepath.WalkDir(r.dir, func(p string, d fs.DirEntry, err error) error {
@@ -172,7 +172,7 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// spreadText puts a text into the middle of another and tells where it is.
+// spreadText puts a text into the middle of another and returns its position.
 func spreadText(d *rand.Rand, around int, what string) (text string, at int) {
 	head := prose(d, between(d, around/4, around))
 	tail := prose(d, between(d, around/4, around))
@@ -180,8 +180,8 @@ func spreadText(d *rand.Rand, around int, what string) (text string, at int) {
 	return head + what + "\n" + tail, len(head)
 }
 
-// renew begins a new workspace, so that what is looked at as a whole stays
-// small.
+// renew starts a new workspace, so that checks of the whole workspace stay
+// fast.
 func (r *ring) renew() error {
 	if r.dir != "" {
 		if err := os.RemoveAll(r.dir); err != nil {
@@ -193,13 +193,13 @@ func (r *ring) renew() error {
 	return err
 }
 
-// topDir is FS_TOPDIR_FL of <linux/fs.h>: what is made in the directory is
-// unrelated, and belongs far apart on the disk.
+// topDir is FS_TOPDIR_FL of <linux/fs.h>: directories created in this directory
+// are unrelated, and are placed far apart on the disk.
 const topDir = 0x00020000
 
-// spread gives every workspace made in dir inodes of its own, where the file
-// system can. ext4 passes over inodes that were freed lately whenever it looks
-// for a free one: without this the workspaces of one trial slow down the next.
+// spread gives every workspace created in dir separate inodes, if the file
+// system can. ext4 skips recently freed inodes whenever it looks for a free
+// one: without this the workspaces of one trial slow down the next.
 func spread(dir string) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tool that is to die lives in a process of its own: this program again,
-// with jobEnv set. It reads orders from stdin and writes what comes of them to
-// stdout, one line of JSON each.
+// A tool that is to be killed runs in a separate process: this program again,
+// with jobEnv set. It reads orders from stdin and writes the results to stdout,
+// one line of JSON each.
 const (
 	jobEnv   = "RECORD_JOB" // serve or count
 	armEnv   = "RECORD_ARM"
@@ -35,10 +35,10 @@ const (
 type order struct {
 	Do   string `json:"do"` // call, watch, inspect
 	Call call   `json:"call"`
-	Size int    `json:"size"` // of the text of the call, which follows as it is
+	Size int    `json:"size"` // of the text of the call, which follows unencoded
 }
 
-// findings are what an inspection of a store found.
+// findings are the results of an inspection of a store.
 type findings struct {
 	Clean    bool     `json:"clean"`
 	Problems []string `json:"problems"`
@@ -47,7 +47,7 @@ type findings struct {
 	Aborted  int      `json:"aborted"`
 }
 
-// job runs this process as a child, when it is one.
+// job runs this process as a child, if it is one.
 func job() (ran bool, err error) {
 	switch os.Getenv(jobEnv) {
 	case "":
@@ -55,7 +55,7 @@ func job() (ran bool, err error) {
 	case "count":
 		return true, countUp(os.Getenv(argEnv))
 	}
-	signal.Ignore(unix.SIGXFSZ) // a write over the limit is an error, not the end
+	signal.Ignore(unix.SIGXFSZ) // a write over the limit is an error and does not end the process
 	t, err := openArm(os.Getenv(armEnv), os.Getenv(dirEnv), os.Getenv(levelEnv))
 	if err != nil {
 		return true, err
@@ -115,8 +115,8 @@ func closeTool(t tool) error {
 	return nil
 }
 
-// inspect checks a store, deep, once everything is settled. Other tools have
-// nothing to be checked.
+// inspect checks a store, deep, once everything is settled. For other tools
+// there is nothing to check.
 func inspect(t tool) findings {
 	owner, ok := t.(interface{ checked() *resilient })
 	if !ok {
@@ -124,7 +124,7 @@ func inspect(t tool) findings {
 	}
 	r := owner.checked()
 	got, err := r.store.Check(context.Background(), rw.CheckRequest{Deep: true})
-	for range 1000 { // commits at level off settle behind
+	for range 1000 { // commits at level off settle later
 		if err != nil || got.Counters.Staged == 0 {
 			break
 		}
@@ -159,8 +159,8 @@ var arms = map[string]func(dir, level string) (tool, error){
 	},
 }
 
-// isPlain tells whether an arm offers the verbs of plain alone. The arms of the
-// tests that are no store are named after the plain one that they spoil.
+// isPlain reports whether an arm offers only the verbs of plain. The arms of
+// the tests that are not stores are named after the plain arm that they modify.
 func isPlain(arm string) bool {
 	return strings.HasPrefix(arm, "naive") || strings.HasPrefix(arm, "defensive")
 }
@@ -168,9 +168,9 @@ func isPlain(arm string) bool {
 // armNames are the arms in the order of the tables.
 var armNames = []string{"naive", "defensive", "resilientwrite"}
 
-// watchMe has every system call of this process that changes files wait for
-// the benchmark's leave: a filter of seccomp(2) whose listener is sent over
-// descriptor 3.
+// watchMe makes every system call of this process that changes files wait for
+// the permission of the benchmark: it installs a seccomp(2) filter and sends
+// its listener over descriptor 3.
 func watchMe() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -188,8 +188,8 @@ func watchMe() error {
 	return unix.Sendmsg(3, []byte{1}, unix.UnixRights(int(fd)), nil, 0)
 }
 
-// filter asks the listener about the system calls of onFile and onPath, and of
-// openat(2) about what makes or empties a file.
+// filter consults the listener about the system calls of onFile and onPath, and
+// about openat(2) calls that create or truncate a file.
 func filter() []unix.SockFilter {
 	const (
 		number = 0  // offset of the number in struct seccomp_data

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// wilson is the Wilson score interval of hits in n trials, at 95 %. Nothing is
-// known of nothing: n = 0 gives 0 to 1.
+// wilson returns the Wilson score interval of hits in n trials, at 95 %. For n
+// = 0 it is 0 to 1.
 func wilson(hits, n int) (low, high float64) {
 	if n == 0 {
 		return 0, 1
@@ -21,7 +21,7 @@ func wilson(hits, n int) (low, high float64) {
 	return max(0, middle-half), min(1, middle+half)
 }
 
-// share is hits of n; 0 of nothing.
+// share returns hits divided by n, and 0 for n = 0.
 func share(hits, n int) float64 {
 	if n == 0 {
 		return 0
@@ -31,8 +31,8 @@ func share(hits, n int) float64 {
 
 func median(list []time.Duration) time.Duration { return quantile(list, 0.5) }
 
-// quantile is that of a sorted list at the given share, between two values in
-// proportion; 0 of nothing.
+// quantile returns the quantile of a sorted list at the given share,
+// interpolated between two values; 0 for an empty list.
 func quantile(list []time.Duration, q float64) time.Duration {
 	if len(list) == 0 {
 		return 0
@@ -47,25 +47,25 @@ func quantile(list []time.Duration, q float64) time.Duration {
 	return sorted[low] + time.Duration((at-float64(low))*float64(sorted[low+1]-sorted[low]))
 }
 
-// cell is everything that was found for one scenario, arm and agent.
+// cell holds all results for one scenario, arm and agent.
 type cell struct {
 	Scenario string `json:"scenario"`
 	Arm      string `json:"arm"`
 	Agent    string `json:"agent"`
 	Trials   int    `json:"trials"`
-	Faults   int    `json:"faults"` // trials in which something went wrong for the agent
+	Faults   int    `json:"faults"` // trials in which the agent met a fault
 	Right    int    `json:"right"`  // of those
 	Lost     int    `json:"lost"`   // trials
 	Broken   int    `json:"broken"` // trials
 	Calls    int    `json:"calls"`
 	Wasted   int    `json:"wasted"`
-	Tries    int    `json:"tries"` // calls from the first one that failed
+	Tries    int    `json:"tries"` // calls since the first failed one
 	Waits    int    `json:"waits"`
-	NoLoss   bool   `json:"no_loss"` // the scenario does not ask for loss
+	NoLoss   bool   `json:"no_loss"` // the scenario does not measure loss
 	// Counts are what one scenario counts beyond that.
 	Counts map[string]int `json:"counts,omitempty"`
 
-	wall, modeled []time.Duration // of the trials that ended right
+	wall, modeled []time.Duration // of the trials with the right result
 }
 
 // add counts one trial.
@@ -97,12 +97,12 @@ func (c *cell) add(t trial) {
 	}
 }
 
-// total are the figures of several cells. Every scenario has the same weight,
+// total holds the figures of several cells. Every scenario has the same weight,
 // however many of the cells are its own.
 type total struct {
-	Wall, Modeled         time.Duration // mean of the cells' medians, over cells in which somebody recovered
-	Shared                time.Duration // as Modeled, over cells in which somebody recovered with every arm
-	Hopeless              int           // cells in which nobody recovered
+	Wall, Modeled         time.Duration // mean of the cells' medians, over cells with a recovery
+	Shared                time.Duration // as Modeled, over cells with a recovery in every arm
+	Hopeless              int           // cells without a recovery
 	Loss, LossLow, LossHi float64       // mean of the cells, and its interval
 	Broken                float64
 	Right, Wasted, Tries  float64
@@ -110,7 +110,7 @@ type total struct {
 	Cells                 int
 }
 
-// weighed is a mean under way.
+// weighed accumulates a weighted mean.
 type weighed struct{ sum, weight float64 }
 
 func (m *weighed) add(v, weight float64) { m.sum, m.weight = m.sum+v*weight, m.weight+weight }
@@ -124,8 +124,8 @@ func (m *weighed) mean() float64 {
 
 func (m *weighed) seconds() time.Duration { return time.Duration(m.mean() * float64(time.Second)) }
 
-// sum adds cells up. shared tells of which of them somebody recovered with
-// every arm.
+// sum adds up cells. shared reports whether a cell had a recovery with every
+// arm.
 func sum(cells []*cell, shared func(*cell) bool) total {
 	var out total
 	var wall, modeled, common, loss, broken, right, wasted, tries weighed
@@ -164,11 +164,11 @@ func sum(cells []*cell, shared func(*cell) bool) total {
 	return out
 }
 
-// lossInterval is the interval, at 95 %, of the mean loss of the scenarios: the
-// distances from each cell's share to the ends of its Wilson interval are added
-// within a scenario, whose cells met the same faults, and squared and added
-// between scenarios, which are independent (Newcombe's method of recovering
-// variances).
+// lossInterval returns the interval, at 95 %, of the mean loss of the
+// scenarios. It combines the distances from each cell's share to the ends of
+// its Wilson interval. They are added within a scenario, whose cells met the
+// same faults, and squared and added between scenarios, which are independent
+// (Newcombe's method of recovering variances).
 func lossInterval(cells []*cell) (low, high float64) {
 	of := map[string]int{}
 	for _, c := range cells {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestWilsonAgainstPublishedValues: the examples of Newcombe (1998), method 3,
-// and the ends of the scale.
+// TestWilsonAgainstPublishedValues checks the examples of Newcombe (1998),
+// method 3, and the ends of the scale.
 func TestWilsonAgainstPublishedValues(t *testing.T) {
 	for _, c := range []struct {
 		hits, n   int
@@ -53,13 +53,13 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestCellCounts: what counts as a fault, and whose times count.
+// TestCellCounts checks what counts as a fault, and which times count.
 func TestCellCounts(t *testing.T) {
 	c := &cell{}
 	c.add(trial{Calls: 1}) // nothing went wrong
 	c.add(trial{Fault: true, Right: true, Calls: 3, Wasted: 1, Tries: 2, Waits: 1, Wall: 10 * time.Millisecond, Counts: map[string]int{"x": 2}})
 	c.add(trial{Fault: true, Lost: true, Broken: true, Calls: 5, Wasted: 4, Tries: 5, Wall: time.Hour, Counts: map[string]int{"x": 1}})
-	c.add(trial{Right: true, Calls: 1}) // right, but no credit for it
+	c.add(trial{Right: true, Calls: 1}) // right, but not a recovery
 	if c.Trials != 4 || c.Faults != 2 || c.Right != 1 || c.Lost != 1 || c.Broken != 1 || c.Calls != 10 || c.Wasted != 5 || c.Tries != 7 || c.Counts["x"] != 3 {
 		t.Errorf("%+v", *c)
 	}
@@ -69,7 +69,7 @@ func TestCellCounts(t *testing.T) {
 }
 
 // TestTotalsWeighCellsAlike: a cell of a thousand trials weighs no more than
-// one of ten; what does not ask for loss is left out of it.
+// one of ten. Scenarios that do not measure loss are left out of it.
 func TestTotalsWeighCellsAlike(t *testing.T) {
 	total := sum([]*cell{
 		{Trials: 1000, Faults: 1000, Right: 1000, Calls: 1000, wall: []time.Duration{time.Second}, modeled: []time.Duration{2 * time.Second}},
@@ -91,10 +91,10 @@ func TestTotalsWeighCellsAlike(t *testing.T) {
 	}
 }
 
-// TestTheIntervalOfTotalsAgainstPublishedValues: 56 of 70 less 48 of 80 lies
-// between 0.0524 and 0.3339 (Newcombe 1998, method 10); 48 of 80 the other way
-// round are 32 of 80, and a mean is half of a sum. Within a scenario nothing
-// is gained by asking three times.
+// TestTheIntervalOfTotalsAgainstPublishedValues: the difference of 56 of 70 and
+// 48 of 80 is between 0.0524 and 0.3339 (Newcombe 1998, method 10). The
+// complement of 48 of 80 is 32 of 80, and a mean is half of a sum. Within a
+// scenario, measuring three times does not narrow the interval.
 func TestTheIntervalOfTotalsAgainstPublishedValues(t *testing.T) {
 	one, two := &cell{Scenario: "a", Trials: 70, Lost: 56}, &cell{Scenario: "b", Trials: 80, Lost: 32}
 	low, high := lossInterval([]*cell{one, two})

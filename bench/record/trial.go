@@ -14,9 +14,9 @@ import (
 // trial is one task with one fault, from the first call to the end.
 type trial struct {
 	Fault  bool // the agent saw something go wrong
-	Right  bool // it got where it should on its own
-	Lost   bool // in the end bytes are gone that should be there
-	Broken bool // at some moment the disk held what it must never hold
+	Right  bool // it reached the goal by itself
+	Lost   bool // in the end bytes are missing
+	Broken bool // at some moment the disk held forbidden content
 	Calls  int
 	Wasted int
 	Tries  int // calls from the first one that failed
@@ -26,16 +26,16 @@ type trial struct {
 }
 
 const (
-	callTime = 400 * time.Millisecond // what a call costs an agent that thinks
-	waitTime = time.Second            // how long one waits that was told to
+	callTime = 400 * time.Millisecond // time of a model call
+	waitTime = time.Second            // time to wait when asked to
 )
 
-// modeled is the time to recover with the time that a model takes.
+// modeled returns the time to recover, including the time that a model takes.
 func (t trial) modeled() time.Duration {
 	return t.Wall + time.Duration(max(0, t.Tries-1))*callTime + time.Duration(t.Waits)*waitTime
 }
 
-// finish makes the trial of a run; right, lost and broken come from the
+// finish returns the trial of a run; right, lost and broken come from the
 // oracle.
 func (r *run) finish(right, lost, broken bool) trial {
 	t := trial{Fault: !r.began.IsZero(), Right: right, Lost: lost, Broken: broken, Calls: len(r.log), Waits: r.waits, Counts: map[string]int{}}
@@ -54,20 +54,20 @@ func (r *run) finish(right, lost, broken bool) trial {
 	return t
 }
 
-// dice are the numbers of one trial. They depend on the seed, the scenario and
-// the number of the trial only, so that every arm and every agent meets the
-// same faults.
+// dice returns the random numbers of one trial. They depend only on the seed,
+// the scenario and the number of the trial, so that every arm and every agent
+// meets the same faults.
 func dice(seed uint64, scenario string, n int) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, scenario)
 	return rand.New(rand.NewPCG(seed^h.Sum64(), uint64(n)))
 }
 
-// between picks one of low to high.
+// between returns a random number from low to high.
 func between(rng *rand.Rand, low, high int) int { return low + rng.IntN(high-low+1) }
 
-// prose is text of that many bytes that no gate minds. Two of them differ from
-// their first line on.
+// prose returns text of that many bytes in which no gate finds anything. Two
+// such texts differ from their first line on.
 func prose(rng *rand.Rand, size int) string {
 	first := fmt.Sprintf("Draft %016x.\n", rng.Uint64())
 	text := library()
@@ -75,7 +75,7 @@ func prose(rng *rand.Rand, size int) string {
 	return (first + text[at:] + strings.Repeat(text, size/len(text)) + text[:at])[:size]
 }
 
-// library is what prose is taken from.
+// library is the source of prose.
 var library = sync.OnceValue(func() string {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder

@@ -15,7 +15,7 @@ import (
 )
 
 // onFile are the system calls that change a file by its descriptor, which is
-// their first argument. Those on files outside of the workspace pass.
+// their first argument. Those on files outside the workspace are allowed.
 var onFile = []uint32{
 	unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_WRITEV, unix.SYS_PWRITEV, unix.SYS_PWRITEV2,
 	unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE,
@@ -36,15 +36,15 @@ type watcher struct {
 	dir string
 
 	mu     sync.Mutex
-	count  int                  // calls since it was told to count
-	killAt int                  // the call in front of which the process ends; -1 never
-	fail   map[int32]unix.Errno // what these calls answer instead
+	count  int                  // calls since counting began
+	killAt int                  // the call before which the process is killed; -1: never
+	fail   map[int32]unix.Errno // error numbers with which these calls fail
 	hits   int                  // calls that were made to fail
 	kill   func()
 	active bool
 }
 
-// What SECCOMP_IOCTL_NOTIF_RECV and _SEND carry: struct seccomp_notif and
+// The arguments of SECCOMP_IOCTL_NOTIF_RECV and _SEND: struct seccomp_notif and
 // struct seccomp_notif_resp of <linux/seccomp.h>.
 type notice struct {
 	ID    uint64
@@ -63,7 +63,7 @@ type verdict struct {
 	Flags uint32
 }
 
-// receive takes the listener of a process from a socket.
+// receive receives the listener of a process from a socket.
 func receive(sock int) (int, error) {
 	b, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(sock, b, oob, unix.MSG_CMSG_CLOEXEC)
@@ -81,7 +81,7 @@ func receive(sock int) (int, error) {
 	return fds[0], nil
 }
 
-// loop answers until the process is gone.
+// loop answers notifications until the process has ended.
 func (w *watcher) loop() {
 	defer unix.Close(w.fd)
 	for {
@@ -101,13 +101,13 @@ func (w *watcher) loop() {
 		}
 		v, ended := w.judge(n)
 		if ended {
-			continue // its caller never comes back
+			continue // its caller never continues
 		}
 		unix.Syscall(unix.SYS_IOCTL, uintptr(w.fd), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&v)))
 	}
 }
 
-// judge lets a call pass, fails it, or ends the process in front of it.
+// judge allows a call, fails it, or ends the process before it.
 func (w *watcher) judge(n notice) (v verdict, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (w *watcher) judge(n notice) (v verdict, ended bool) {
 	return v, false
 }
 
-// ours reports whether a call is about the workspace.
+// ours reports whether a call concerns the workspace.
 func (w *watcher) ours(n notice) bool {
 	if !slices.Contains(onFile, uint32(n.NR)) {
 		return true
@@ -137,7 +137,7 @@ func (w *watcher) ours(n notice) bool {
 	return err == nil && strings.HasPrefix(name, w.dir)
 }
 
-// observe begins to count; the process ends in front of call killAt.
+// observe starts counting; the process is killed before call killAt.
 func (w *watcher) observe(killAt int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *watcher) refuse(calls []uint32, errno unix.Errno) {
 	}
 }
 
-// rest lets everything pass and tells what was seen.
+// rest allows all calls and returns what was counted.
 func (w *watcher) rest() (count, hits int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

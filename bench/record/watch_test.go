@@ -66,7 +66,7 @@ func TestKillsInFrontOfTheCallThatIsAsked(t *testing.T) {
 	}
 }
 
-// TestErrorsTakeThePlaceOfCalls, for as long as they are asked for.
+// TestErrorsTakeThePlaceOfCalls checks that calls fail as long as requested.
 func TestErrorsTakeThePlaceOfCalls(t *testing.T) {
 	for _, arm := range armNames {
 		p, w := child(t, arm)
@@ -88,7 +88,7 @@ func TestErrorsTakeThePlaceOfCalls(t *testing.T) {
 	}
 }
 
-// TestTheLimitIsThatOfTheChild: the kernel cuts a write off at the byte.
+// TestTheLimitIsThatOfTheChild: the kernel cuts a write at that byte.
 func TestTheLimitIsThatOfTheChild(t *testing.T) {
 	p, _ := child(t, "naive")
 	if err := p.limit(1000); err != nil {
@@ -109,7 +109,8 @@ func TestTheLimitIsThatOfTheChild(t *testing.T) {
 	}
 }
 
-// TestADeathNobodyAskedForIsAnError, not a lost reply among others.
+// TestADeathNobodyAskedForIsAnError checks that it is not counted as a lost
+// reply.
 func TestADeathNobodyAskedForIsAnError(t *testing.T) {
 	p, _ := child(t, "naive")
 	p.cmd.Process.Kill()

@@ -39,10 +39,10 @@ func plant() {
 	}
 }
 
-// TestACommitIsBrokenOffAnywhere: a kill in front of each system call of a
-// commit. Without recovery the disk is found with some files new and others
-// old, so the moments that matter are among those that the benchmark picks; with
-// it never.
+// TestACommitIsBrokenOffAnywhere kills the process before each system call of a
+// commit. Without recovery the disk is sometimes found with some files new and
+// others old, so the critical moments are among those that the benchmark picks.
+// With recovery it never is.
 func TestACommitIsBrokenOffAnywhere(t *testing.T) {
 	child(t, "naive")
 	for arm, want := range map[string]bool{"resilientwrite": false, "resilient-unrecovered": true} {
@@ -66,9 +66,9 @@ func TestACommitIsBrokenOffAnywhere(t *testing.T) {
 		}
 		defer p.kill()
 		broken, kills, points := 0, 0, pace.change[members]
-		// A set of slots that is made on the way takes two calls for each of 64.
+		// A set of slots that is created in between takes two calls for each of 64.
 		points += 2 * 64
-		for at := 0; at < points; at += members - 3 { // the renames follow each other: one is met
+		for at := 0; at < points; at += members - 3 { // the renames are consecutive, so one is hit
 			got, err := r.changeDies(p, at, fate{members, at})
 			if err != nil || got.Lost || !got.Right {
 				t.Fatalf("%s, killed in front of call %d: %+v, %v", arm, at, got, err)
@@ -82,13 +82,13 @@ func TestACommitIsBrokenOffAnywhere(t *testing.T) {
 	}
 }
 
-// spoilers do something to a workspace before the store is opened on it.
+// spoilers modify a workspace before the store is opened on it.
 var spoilers = map[string]func(dir string) error{
-	// no recovery: what the store knew is gone, what it had begun stays as it is
+	// no recovery: the store's state is gone, its unfinished commit stays as it is
 	"unrecovered": func(dir string) error { return os.RemoveAll(filepath.Join(dir, stateName)) },
-	// comes back from a crash with other files than it had
+	// has other files after a crash than before
 	"amnesia": forget,
-	// the journal is touched once the writers are done
+	// the journal is modified once the writers are done
 	"edited": func(dir string) error {
 		if _, err := os.Stat(filepath.Join(dir, board)); err != nil || os.Getenv(jobEnv) != "" {
 			return nil
@@ -97,8 +97,8 @@ var spoilers = map[string]func(dir string) error{
 	},
 }
 
-// forget has a workspace come back from a crash without what was there, with a
-// file too many and with a journal that somebody touched.
+// forget makes a workspace look as if a crash had lost its files, with one file
+// too many and a modified journal.
 func forget(dir string) error {
 	old, err := filepath.Glob(filepath.Join(dir, "c3", "*-before.txt"))
 	if err != nil || len(old) == 0 {

@@ -11,16 +11,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
-// An arm scans a text, and says what CPU time that took and how many secrets
+// An arm scans a text, and returns the CPU time and the number of secrets that
 // it found.
 type arm struct {
 	name string
-	most int // bytes of the longest text it is given
+	most int // length of the longest text that it gets
 	scan func(text []byte) (cpu time.Duration, found int, err error)
 	stop func()
 }
 
-// inside is an arm of this process.
+// inside returns an arm that runs in this process.
 func inside(name string, most int, find func([]byte) int) arm {
 	return arm{name: name, most: most, stop: func() {}, scan: func(text []byte) (time.Duration, int, error) {
 		from := texts.CPU()
@@ -29,8 +29,8 @@ func inside(name string, most int, find func([]byte) int) arm {
 	}}
 }
 
-// start starts the arms, ours first. Where trufflehog is not among them,
-// skipped says why.
+// start starts the arms, ours first. If trufflehog is not among them, skipped
+// says why.
 func start(peer bool) (arms []arm, skipped string) {
 	ours, err := scan.New(nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func start(peer bool) (arms []arm, skipped string) {
 			r := ours.Score(text, scan.Options{})
 			return len(r.Findings) + r.Omitted
 		}),
-		// Of base64 and go.sum its time grows with the square of the length.
+		// On base64 and go.sum its time grows with the square of the length.
 		inside("gitleaks", 100<<10, func(text []byte) int { return len(theirs.DetectBytes(text)) }),
 	}
 	if !peer {

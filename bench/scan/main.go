@@ -1,6 +1,6 @@
-// Command scan measures the scanner beside gitleaks, as a library, and
-// trufflehog, as a child process built for the run, on the same texts, the
-// arms taking turns, in CPU time.
+// Command scan compares the scanner with gitleaks, as a library, and
+// trufflehog, as a child process built for the run, on the same texts. The arms
+// take turns, and CPU time is measured.
 //
 //	cd bench && go run ./scan [-write] [-rounds 5] [-smoke] [-trufflehog=false]
 //
@@ -57,7 +57,7 @@ const (
 	end   = "<!-- End of the scanner's tables. -->"
 )
 
-// rates are the MB/s of an arm at one text, one for each turn.
+// rates are the MB/s of an arm on one text, one for each turn.
 type rates []float64
 
 func (r rates) median() float64 {
@@ -68,7 +68,7 @@ func (r rates) median() float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// cell is the median and the spread of the runs around it, in percent.
+// cell returns the median and the spread of the runs around it, in percent.
 func (r rates) cell() string {
 	if len(r) == 0 {
 		return "–"
@@ -88,14 +88,15 @@ func (r rates) cell() string {
 }
 
 const (
-	// long is the CPU time of one scan from which an arm has only one turn.
+	// long is the CPU time of one scan above which an arm gets only one turn.
 	long = time.Second
-	// tooLong is that from which, by its rate at the size before, an arm has none.
+	// tooLong is the CPU time, estimated from the rate at the previous size, above
+	// which an arm gets none.
 	tooLong = 8 * time.Second
 )
 
-// turns measures all arms at a text, one after the other in each round; before
-// is what they did at a shorter one.
+// turns measures all arms on a text, one after the other in each round; before
+// holds their rates on a shorter one.
 func turns(arms []arm, text []byte, rounds int, before []rates) ([]rates, error) {
 	all := make([]rates, len(arms))
 	mb := float64(len(text)) / 1e6
@@ -119,15 +120,15 @@ func turns(arms []arm, text []byte, rounds int, before []rates) ([]rates, error)
 	return all, nil
 }
 
-// row is what was measured at one text.
+// row holds the measurements of one text.
 type row struct {
 	class       texts.Class
 	size        int
 	rates       []rates // one for each arm
-	allocations int     // of ours; -1 where it was not counted
+	allocations int     // of ours; -1 if not counted
 }
 
-// report measures everything and is the part of the page.
+// report measures everything and returns the section of the page.
 func report(arms []arm, skipped string, sizes []int, rounds int) (string, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "Measured %s on one of %d cores (%s, %s), MB/s of CPU time, median of %d turns and the farthest of them; one turn where a scan takes more than %v, none where it would take more than %v.\n",
@@ -182,7 +183,7 @@ func (r row) String() string {
 	return out.String() + " " + count + " |\n"
 }
 
-// goals says which goals the rows of a size meet.
+// goals reports which goals the rows of a size meet.
 func goals(rows []row, size int, slowest float64) string {
 	var out strings.Builder
 	report := func(ok bool, format string, args ...any) {
@@ -219,15 +220,15 @@ func goals(rows []row, size int, slowest float64) string {
 	return out.String()
 }
 
-// allocations is how many one scan makes, after another that filled the pools;
-// -1 where a scan takes too long.
+// allocations returns the number of allocations of one scan, after another that
+// filled the pools; -1 if a scan takes too long.
 func allocations(a arm, text []byte, r rates) int {
 	if len(r) < 2 {
 		return -1
 	}
 	var before, after runtime.MemStats
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pools
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))  // each processor has its own
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))  // each processor has its own pools
 	a.scan(text)
 	runtime.ReadMemStats(&before)
 	a.scan(text)

@@ -11,8 +11,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/bench/scan/internal/texts"
 )
 
-// What is measured is a scan: each arm finds one more secret in a text of any
-// class when a token is put into it, and ours finds none in clean text.
+// TestArmsFindAToken checks that what is measured is a scan: each arm finds one
+// more secret in a text of any class when a token is inserted, and ours finds
+// none in clean text.
 func TestArmsFindAToken(t *testing.T) {
 	arms, _ := start(false)
 	for _, a := range arms {
@@ -31,8 +32,8 @@ func TestArmsFindAToken(t *testing.T) {
 	}
 }
 
-// The texts are as long as they are to be, and no class repeats itself within
-// 100 KiB.
+// TestTextsAreOrdinary checks that texts have the requested length, and that no
+// class repeats itself within 100 KiB.
 func TestTextsAreOrdinary(t *testing.T) {
 	for _, c := range texts.Classes {
 		text := c.Text(100 << 10)
@@ -71,8 +72,8 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// The child is driven through its pipe. Packages that stand in for
-// trufflehog's have the same names and find the word "secret".
+// TestChild drives the child through its pipe. Substitutes for trufflehog's
+// packages have the same names and find the word "secret".
 func TestChild(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range standIn {
@@ -96,7 +97,8 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// Where it cannot be built, the run says so and goes on without it.
+// TestWithoutTrufflehog: if trufflehog cannot be built, the run reports that
+// and continues without it.
 func TestWithoutTrufflehog(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOMODCACHE", t.TempDir())
@@ -116,7 +118,7 @@ func TestWithoutTrufflehog(t *testing.T) {
 	}
 }
 
-// What is said of the goals follows from the figures.
+// TestGoals checks that the statements about the goals follow from the figures.
 func TestGoals(t *testing.T) {
 	one := func(name string, clean bool, rate float64, allocations int) row {
 		return row{texts.Class{Name: name, Clean: clean, Goal: 500}, 1 << 10, []rates{{rate}, {1}, {rate / 5}}, allocations}
@@ -159,7 +161,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// standIn has what child.go.txt uses of trufflehog.
+// standIn provides what child.go.txt uses of trufflehog.
 var standIn = map[string]string{
 	"go.mod":                  "module github.com/trufflesecurity/trufflehog/v3\n\ngo 1.25.0\n",
 	"pkg/sources/sources.go":  "package sources\n\ntype Chunk struct{ Data []byte }\n",

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// trufflehog has a license of its own (AGPL-3.0) and is in no go.mod of this
+// trufflehog has its own license (AGPL-3.0) and is in no go.mod of this
 // repository. It is built in a temporary directory, from a pinned version, and
 // driven through a pipe.
 
@@ -67,7 +67,7 @@ func build(dir, mod string) (string, error) {
 	bin := filepath.Join(dir, "child")
 	cmd := exec.Command("go", "build", "-o", bin, ".")
 	cmd.Dir = dir
-	// What its go.mod requires is taken from there: nothing is left to the day of the run.
+	// The versions are taken from its go.mod, so the build does not depend on the date.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		last := strings.Split(strings.TrimSpace(string(bytes.ReplaceAll(said, []byte(dir), nil))), "\n")

@@ -55,7 +55,7 @@ func (t *tables) latency(temp string, all []contestant) error {
 	return t.share()
 }
 
-// ms is a time in milliseconds, to three digits.
+// ms formats a time in milliseconds, to three digits.
 func ms(d time.Duration) string {
 	text := strconv.FormatFloat(float64(d.Microseconds())/1000, 'g', 3, 64)
 	v, _ := strconv.ParseFloat(text, 64)
@@ -102,7 +102,7 @@ func oneTurn(c contestant, temp string) (turn [3][]time.Duration, err error) {
 	return turn, nil
 }
 
-// share has the benchmark of our own share run.
+// share runs the benchmark of our own share.
 func (t *tables) share() error {
 	out, err := exec.Command("go", "test", "-run", "xxx", "-bench", "Share", "-benchtime", "3000x", "./mcp").CombinedOutput()
 	if err != nil {

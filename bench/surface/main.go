@@ -1,7 +1,8 @@
-// Command surface measures what a client of an MCP server pays: in bytes for the
-// list of tools and the replies to the same tasks, in bytes and tokens for a
-// session of 23 calls, and in time. It drives the server of this tree beside the
-// official filesystem server and Desktop Commander, which it installs with npm:
+// Command surface measures the cost of an MCP server for its client: in bytes,
+// for the list of tools and the replies to the same tasks; in bytes and tokens,
+// for a session of 23 calls; and in time. It compares the server of this tree
+// with the official filesystem server and Desktop Commander, which it installs
+// with npm:
 //
 //	cd bench && go run ./surface -write
 //
@@ -29,7 +30,7 @@ import (
 )
 
 // task is one line of the table: the calls that do it on each server. An empty
-// call says that the server has nothing of the kind.
+// call means that the server has no such function.
 type task struct{ name, ours, theirs, commander string }
 
 // In calls, DIR is the workspace: the filesystem server takes absolute paths.
@@ -65,7 +66,7 @@ func main() {
 }
 
 // A contestant is a server with its arguments, in which DIR is the workspace,
-// and the way in which it is asked.
+// and the form of its calls.
 type contestant struct {
 	title   string
 	program string
@@ -121,7 +122,7 @@ func run(packages string, write bool) error {
 	return page.Replace("../docs/benchmark.md", begin, end, t.String())
 }
 
-// install has npm install the other servers, without running their scripts.
+// install installs the other servers with npm, without running their scripts.
 func install(dir string) error {
 	args := []string{"install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--prefix", dir}
 	for _, name := range peers {
@@ -136,7 +137,7 @@ func install(dir string) error {
 	return nil
 }
 
-// tables is what the command prints and writes.
+// tables is the text that the command prints and writes.
 type tables struct{ strings.Builder }
 
 func (t *tables) printf(format string, args ...any) {
@@ -181,8 +182,8 @@ func (t *tables) tasks(temp string, all []contestant) error {
 	return nil
 }
 
-// workspace makes a directory for one server, and a home beside it in which
-// Desktop Commander finds its settings.
+// workspace makes a directory for one server, and next to it a home directory
+// in which Desktop Commander finds its settings.
 func workspace(temp string) (string, error) {
 	top, err := os.MkdirTemp(temp, "work")
 	if err != nil {
@@ -207,7 +208,7 @@ type server struct {
 	last int
 }
 
-// ask sends a request and returns the result as it came.
+// ask sends a request and returns the raw result.
 func (s *server) ask(method string, params any) (json.RawMessage, error) {
 	s.last++
 	msg, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.last, "method": method, "params": params})
@@ -235,7 +236,7 @@ func (s *server) ask(method string, params any) (json.RawMessage, error) {
 	}
 }
 
-// start runs a server and says hello.
+// start runs a server and performs the handshake.
 func start(c contestant, dir string) (*server, error) {
 	fill := strings.NewReplacer("DIR", dir)
 	cmd := exec.Command(c.program)
@@ -259,7 +260,7 @@ func start(c contestant, dir string) (*server, error) {
 	}
 	s := &server{in: in, out: bufio.NewReader(out), stop: func() {
 		in.Close()
-		if c.env != nil { // Desktop Commander stays when its input ends
+		if c.env != nil { // Desktop Commander does not exit when its input ends
 			cmd.Process.Kill()
 		}
 		cmd.Wait()
@@ -302,7 +303,7 @@ func measure(c contestant, dir string) ([]string, error) {
 	return column, err
 }
 
-// listed is the list of tools, and what of it a model pays for.
+// listed is the list of tools, and the part of it that a model pays for.
 type listed struct {
 	tools, bytes int
 	paid         string
@@ -362,7 +363,8 @@ func (s *server) call(name string, args any) (r reply, err error) {
 	return r, nil
 }
 
-// show measures a reply: content, and structured content in parentheses.
+// show returns the size of a reply: content, and structured content in
+// parentheses.
 func (s *server) show(call string) (string, error) {
 	name, args, _ := strings.Cut(call, " ")
 	r, err := s.call(name, json.RawMessage(args))

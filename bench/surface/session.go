@@ -13,7 +13,7 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// An op is one call of the session, in no server's words.
+// An op is one call of the session, independent of the servers' tools.
 type op struct {
 	kind, path string // read, tail, create, replace, append, edit, move
 	text       string // of create, replace, append; the new text of an edit; the new name of a move
@@ -21,7 +21,7 @@ type op struct {
 	refused    bool
 }
 
-// lines is a made-up program of about size bytes.
+// lines returns a made-up program of about size bytes.
 func lines(name string, size int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -30,7 +30,7 @@ func lines(name string, size int) string {
 	return b.String()
 }
 
-// guide is prose, one line for each number.
+// guide returns prose, one line for each number.
 func guide(from, to int) string {
 	var b strings.Builder
 	for i := from; i <= to; i++ {
@@ -49,7 +49,7 @@ var before = map[string]string{
 }
 
 // script is the session: an agent that adds a file of settings to a program,
-// slips twice, and corrects itself.
+// makes two mistakes, and corrects itself.
 var script = []op{
 	{kind: "read", path: "README.md"},
 	{kind: "read", path: "app.py"},
@@ -132,8 +132,8 @@ func speakCommander(o op) (string, map[string]any) {
 	return "write_file", map[string]any{"path": path, "content": o.text}
 }
 
-// a model has no absolute paths of this machine: all servers get one of this
-// length.
+// A model sees no absolute paths of this machine: all servers get a path of
+// this length.
 const shownDir = "/home/user/project"
 
 // session measures all calls of the script.
@@ -172,7 +172,7 @@ func (t *tables) session(temp string, all []contestant) error {
 	return nil
 }
 
-// played is what passed in a session, and a hash of what is left.
+// played is the traffic of a session, and a hash of the resulting files.
 type played struct{ list, calls, replies, structured, left string }
 
 // play plays the session.
@@ -202,7 +202,7 @@ func play(c contestant, dir string) (p played, err error) {
 		if err != nil {
 			return p, err
 		}
-		if r.refused && !o.refused { // not every server says that it refused; what is left is compared
+		if r.refused && !o.refused { // not every server reports a refusal; the resulting files are compared
 			return p, fmt.Errorf("call %d, %s %s: %.300s", i+1, tool, o.path, r.text)
 		}
 		p.calls += tool + strings.ReplaceAll(string(doc), "DIR", shownDir)
@@ -213,7 +213,7 @@ func play(c contestant, dir string) (p played, err error) {
 	return p, err
 }
 
-// leftIn is a hash of the files of a workspace.
+// leftIn returns a hash of the files of a workspace.
 func leftIn(dir string) (string, error) {
 	var all []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

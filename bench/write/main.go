@@ -1,12 +1,11 @@
-// Write measures writing files beside other ways to do it, and makes the
-// tables of docs/benchmark.md, in at most five minutes.
+// Write compares writing files with other ways to do it, and makes the tables of
+// docs/benchmark.md, in at most five minutes.
 //
 //	cd bench && go run ./write [-write] [-dir DIR] [-rounds 5] [-time 300ms] [-only TEXT]
 //
-// The arms of a row take turns, a different one first in each round, so that a
-// machine whose speed changes treats all alike. The figure of an arm is the
-// median over the rounds of its throughput relative to the first arm of the same
-// round.
+// The arms of a row take turns, a different one first in each round, so that a machine
+// whose speed changes affects all equally. The figure of an arm is the median over the
+// rounds of its throughput relative to the first arm of the same round.
 package main
 
 import (
@@ -31,7 +30,7 @@ const (
 
 // bench is one run of the command.
 type bench struct {
-	place     string // a directory of the file system that is measured
+	place     string // a directory on the measured file system
 	rounds    int
 	turn      time.Duration
 	only      string
@@ -94,7 +93,7 @@ func (b *bench) run(place string, write bool) error {
 	return page.Replace("../docs/benchmark.md", begin, end, b.out.String())
 }
 
-// printf adds to the tables, and shows it.
+// printf adds to the tables, and prints the text.
 func (b *bench) printf(format string, args ...any) {
 	fmt.Printf(format, args...)
 	fmt.Fprintf(&b.out, format, args...)
@@ -102,8 +101,8 @@ func (b *bench) printf(format string, args ...any) {
 
 func (b *bench) wanted(name string) bool { return strings.Contains(name, b.only) }
 
-// arm is one way to do something in a directory of its own: start returns what
-// worker w does the i-th time, and what is done at the end.
+// arm is one way to do something in a separate directory: start returns the
+// operation that worker w does the i-th time, and what is done at the end.
 type arm struct {
 	name  string
 	start func(dir string) (do func(w, i int) error, stop func() error, err error)
@@ -136,7 +135,7 @@ func (b *bench) measure(workers int, arms []arm) (map[string]string, error) {
 	return out, nil
 }
 
-// one is a turn of an arm: operations per second.
+// one runs one turn of an arm and returns operations per second.
 func (b *bench) one(a arm, workers int) (float64, error) {
 	dir, err := os.MkdirTemp(b.place, "arm")
 	if err != nil {
@@ -156,7 +155,7 @@ func (b *bench) one(a arm, workers int) (float64, error) {
 	return float64(n) / took.Seconds(), errors.Join(err, stop())
 }
 
-// during has every worker do its operation again and again for a while.
+// during makes every worker repeat its operation for a while.
 func during(turn time.Duration, workers int, do func(w, i int) error) (n int, took time.Duration, err error) {
 	began := time.Now()
 	counts, errs := make([]int, workers), make([]error, workers)
@@ -177,7 +176,7 @@ func during(turn time.Duration, workers int, do func(w, i int) error) (n int, to
 	return n, took, errors.Join(errs...)
 }
 
-// spreadOf is the median of a list, with its lowest and highest.
+// spreadOf returns the median of a list, with its lowest and highest value.
 func spreadOf(list []float64) string {
 	slices.Sort(list)
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", list[len(list)/2], list[0], list[len(list)-1])

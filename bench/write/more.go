@@ -18,10 +18,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
-// transactions sets one transaction of n files of 1 KiB beside n single writes,
-// and beside what a careful program does without a library: each file written,
-// flushed, renamed and its directory flushed, between two flushed lines of a
-// journal of its own, with no guarantee that all happens or nothing.
+// transactions compares one transaction of n files of 1 KiB with n single
+// writes, and with what a careful program does without a library: each file
+// written, flushed, renamed and its directory flushed, between two flushed
+// lines of its own journal, without atomicity over the files.
 func (b *bench) transactions() error {
 	b.printf("| files of 1 KiB | careful program | single writes | one transaction | goal | with `FlushVolume` |\n|---|---|---|---|---|---|\n")
 	for _, n := range []int{10, 100} {
@@ -41,7 +41,7 @@ func (b *bench) transactions() error {
 	return nil
 }
 
-// txContent is 1 KiB that differs for every file and every time.
+// txContent returns 1 KiB that differs for every file and every time.
 func txContent(i, f int) string { return fmt.Sprintf("%01000d %022d", i, f) }
 
 func transaction(n int, opts rw.Options) starter {
@@ -107,7 +107,7 @@ func careful(n int) starter {
 
 const processes, writersEach = 8, 8
 
-// processes sets eight processes of eight writers on one workspace beside as
+// processes compares eight processes of eight writers on one workspace with as
 // many that make minimal durable replaces.
 func (b *bench) processes() error {
 	if !b.wanted("processes") {
@@ -131,8 +131,8 @@ func (b *bench) processes() error {
 	return nil
 }
 
-// manyProcesses is a turn of children that begin together: operations per
-// second of all.
+// manyProcesses runs one turn of children that start together and returns the
+// operations per second of all.
 func (b *bench) manyProcesses(kind string) (float64, error) {
 	dir, err := os.MkdirTemp(b.place, "processes")
 	if err != nil {
@@ -150,7 +150,7 @@ func (b *bench) manyProcesses(kind string) (float64, error) {
 		children = append(children, c)
 	}
 	for _, c := range children {
-		if _, err := c.line(); err != nil { // it is ready
+		if _, err := c.line(); err != nil { // the child is ready
 			return 0, err
 		}
 	}
@@ -176,7 +176,7 @@ const (
 	latencyPaths  = 16
 )
 
-// latency reports how long the slowest of many small writes take.
+// latency reports how long the slowest of many small writes takes.
 func (b *bench) latency() error {
 	if !b.wanted("latency") {
 		return nil
@@ -323,8 +323,8 @@ func child(args []string) error {
 	return nil
 }
 
-// leaveUnpublished makes commits that all stop after their rows, says so, and
-// waits to be killed.
+// leaveUnpublished makes commits that all stop after their rows, reports that,
+// and waits to be killed.
 func leaveUnpublished(dir, kind string) error {
 	s, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: stateOf(dir)})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/bench/internal/minimal"
 )
 
-// stateOf is the state directory of a workspace: in it, so that it is on the file system
-// that is measured, or on another one where that is asked for. Processes that the
-// program starts know that from the environment.
+// stateOf returns the state directory of a workspace: inside it, so that it is on the
+// measured file system, or on another one if requested. Child processes learn the place
+// from the environment.
 func stateOf(dir string) string {
 	if elsewhere := os.Getenv(elsewhereName); elsewhere != "" {
 		return filepath.Join(elsewhere, filepath.Base(dir))
@@ -38,7 +38,7 @@ var goals = map[string]map[cell]float64{
 	"journal": {{1 << 10, 1}: 1.3, {1 << 10, 16}: 1.0, {64 << 10, 1}: 1.2, {64 << 10, 16}: .8, {1 << 20, 1}: .8},
 }
 
-// replaces sets the levels beside the minimal durable replace.
+// replaces compares the levels with the minimal durable replace.
 func (b *bench) replaces() error {
 	return b.replacing(cells, "size × writers")
 }
@@ -63,7 +63,7 @@ func (b *bench) replacing(cells []cell, title string) error {
 	return nil
 }
 
-// onXFS is a part of replaces on another file system.
+// onXFS measures a part of replaces on another file system.
 func (b *bench) onXFS() error {
 	dir, unmount, err := mountImage("mkfs.xfs", "-q", "-f")
 	if err != nil {
@@ -94,7 +94,7 @@ func (c cell) String() string {
 
 type starter = func(dir string) (func(w, i int) error, func() error, error)
 
-// texts are what the writers of a cell write: each time something else.
+// texts returns what the writers of a cell write, different each time.
 func (c cell) texts() func(w, i int) []byte {
 	texts := make([][]byte, c.writers)
 	for w := range texts {
@@ -115,7 +115,7 @@ func (c cell) plain(write func(string, []byte) error) starter {
 
 func (c cell) store(level rw.SyncLevel) starter {
 	return func(dir string) (func(w, i int) error, func() error, error) {
-		// The gate looks at everything and advises, as it does by default.
+		// The gate scans everything and advises, as it does by default.
 		s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level, StateDir: stateOf(dir)})
 		if err != nil {
 			return nil, nil, err
@@ -132,11 +132,11 @@ func replace(s *rw.Store, path string, data []byte) error {
 
 func name(w int) string { return fmt.Sprintf("f%d.txt", w) }
 
-// words are those of the texts that are written: ordinary English.
+// words are the words of the written texts: ordinary English.
 var words = strings.Fields(`the store keeps a version of every file that is replaced so that a call can be taken back later and
 the journal says what was written when and by whom while readers see the old bytes or the new ones but never a mixture of both`)
 
-// text is ordinary prose that differs for every n.
+// text returns ordinary prose that differs for every n.
 func text(size, n int) []byte {
 	var b bytes.Buffer
 	x := uint32(n)*2654435761 + 1

@@ -13,8 +13,8 @@ import (
 
 // TestNoOutputIsMisplaced: no option that names an output writes a file into the
 // state directory, wherever that is, into the files of a version control system,
-// or to a file that git reads or runs, by whatever name or link it is reached,
-// even if the rest of the command line is wrong.
+// or to a file that git reads or runs. This holds for every name and link of the
+// place, and even if the rest of the command line is wrong.
 func TestNoOutputIsMisplaced(t *testing.T) {
 	s := newShell(t)
 	s.with("x").ok("write", "a.txt")

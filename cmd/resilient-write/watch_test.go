@@ -110,9 +110,9 @@ func (w waits) Authorize(ctx context.Context, _ rw.HookCall) (rw.Decision, error
 }
 
 // TestCallsThatWaitAreSeen: a call that has taken no lock yet, on files that were
-// never written before, is visible to another process as long as it lasts, with
-// its files and its caller and without the secret in a name. Afterwards no trace
-// of it is left.
+// never written before, is visible to another process as long as it lasts. It is
+// shown with its files and its caller, without the secret in a name. Afterwards
+// no trace of it is left.
 func TestCallsThatWaitAreSeen(t *testing.T) {
 	dir := t.TempDir()
 	ctx := context.Background()

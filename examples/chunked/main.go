@@ -1,6 +1,6 @@
-// Chunked shows how a large file survives the process that writes it: a report
-// is sent in pieces, the process dies half way, a second one asks which pieces
-// are there, sends only what is missing, and composes the file.
+// Chunked shows how a large file survives the process that writes it. A report
+// is sent in chunks, and the process dies half way. A second process asks which
+// chunks exist, sends only the missing ones, and composes the file.
 //
 // Run it with go run ./examples/chunked
 package main
@@ -20,7 +20,7 @@ import (
 
 const session = "quarterly-report"
 
-// report is what both processes can make, piece by piece.
+// report is the text that both processes can produce, chunk by chunk.
 var report = []string{
 	"# Quarterly report\n",
 	"\n## Sales\n\nMore than before.\n",
@@ -45,7 +45,7 @@ func main() {
 }
 
 func run(out io.Writer, dir string) error {
-	// The first process sends the pieces and dies within the third.
+	// The first process sends the chunks and dies within the third.
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), "CHUNKED_DIE_IN="+dir)
 	if err := child.Run(); err == nil {
@@ -112,8 +112,8 @@ func run(out io.Writer, dir string) error {
 	return store.Close(ctx)
 }
 
-// die sends the pieces in order and dies at once, without any cleaning up,
-// when the third one is recorded and not yet in its place.
+// die sends the chunks in order and exits at once, without any cleanup, when
+// the third one is recorded but not yet published.
 func die(dir string) {
 	ctx := context.Background()
 	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "first"})

@@ -1,11 +1,11 @@
 // Embedded is an agent in one Go program, without a server and without a
 // protocol. The host writes with the methods of the store, which are typed. The
-// model knows tools only, by name, description and schema, and calls them with
+// model knows only tools, by name, description and schema, and calls them with
 // JSON: it gets a toolbox over the same store. Both share the locks, the
-// journal and the history, so that neither can overwrite the other unseen.
+// journal and the history, so that neither can overwrite the other unnoticed.
 //
-// The model here takes the place of a language model: it sees
-// nothing but the JSON that came back, and does what that says.
+// The model here replaces a language model: it sees only the JSON of the
+// answers, and does what they say.
 //
 // Run it with go run ./examples/embedded
 package main
@@ -69,10 +69,10 @@ func play(ctx context.Context, out io.Writer, store *rw.Store) error {
 	return review(ctx, out, store)
 }
 
-// prepare leaves the file that the model is to extend. The host handles errors
-// as Go programs do.
+// prepare writes the file that the model is to extend. The host handles errors
+// like any Go program.
 func prepare(ctx context.Context, out io.Writer, store *rw.Store) error {
-	for range 2 { // a host that is started again
+	for range 2 { // as if the host were started again
 		done, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "CHANGES.md", Content: []byte("# Changes\n")})
 		switch {
 		case errors.Is(err, rw.ErrFileAlreadyExists):
@@ -86,8 +86,8 @@ func prepare(ctx context.Context, out io.Writer, store *rw.Store) error {
 	return nil
 }
 
-// tools is the surface of the model: of the standard tools, those that this
-// agent needs. What the filter drops cannot be called.
+// tools returns the surface of the model: of the standard tools, those that
+// this agent needs. Tools that the filter removes cannot be called.
 func tools(store *rw.Store) *toolbox.Toolbox {
 	return toolbox.New(store, &toolbox.Options{
 		Caller:  "model",
@@ -98,15 +98,14 @@ func tools(store *rw.Store) *toolbox.Toolbox {
 	})
 }
 
-// function is a tool in the form in which the interfaces of language models
-// take it.
+// function is a tool in the form that the interfaces of language models take.
 type function struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"` // a JSON Schema
 }
 
-// functions are the tools as they go into a request to a model.
+// functions returns the tools as they go into a request to a model.
 func functions(box *toolbox.Toolbox) ([]function, error) {
 	var list []function
 	for _, t := range box.Tools() {
@@ -116,7 +115,7 @@ func functions(box *toolbox.Toolbox) ([]function, error) {
 	return list, err
 }
 
-// required are the arguments without which the function does nothing.
+// required returns the required arguments of the function.
 func (f function) required() string {
 	var schema struct{ Required []string }
 	json.Unmarshal(f.Parameters, &schema) // made by the library
@@ -126,15 +125,15 @@ func (f function) required() string {
 	return strings.Join(schema.Required, ", ")
 }
 
-// call is what a model answers when it wants a function called.
+// call is what a model answers to call a function.
 type call struct {
 	Name      string
 	Arguments json.RawMessage
 }
 
-// loop is an agent loop: ask the model, call the tool, show it the answer, and
-// so on until it wants nothing more. There is no error to handle: what goes
-// wrong is an answer too, and the model reads it.
+// loop is an agent loop: it asks the model, calls the tool, and shows the
+// answer to the model, until the model makes no more calls. There is no error
+// to handle: a failure is an answer too, and the model reads it.
 func loop(ctx context.Context, out io.Writer, box *toolbox.Toolbox, m *model) error {
 	next := m.start()
 	for steps := 0; next != nil; steps++ {
@@ -148,7 +147,7 @@ func loop(ctx context.Context, out io.Writer, box *toolbox.Toolbox, m *model) er
 	return nil
 }
 
-// gist is one line of an answer.
+// gist returns one line about an answer.
 func gist(answer toolbox.Answer) string {
 	var a struct {
 		Path, Status, Verdict string
@@ -171,7 +170,8 @@ func gist(answer toolbox.Answer) string {
 	return fmt.Sprintf("%d bytes of %s", a.Bytes, a.Path)
 }
 
-// review is what the host sees: who wrote what, and what the files hold.
+// review prints what the host sees: who wrote what, and the content of the
+// files.
 func review(ctx context.Context, out io.Writer, store *rw.Store) error {
 	tail, err := store.JournalTail(ctx, rw.JournalTailRequest{})
 	if err != nil {

@@ -51,8 +51,8 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestHostMayWriteBetween: the host writes the file while the model thinks.
-// The write of the model is refused, and what the host wrote stays.
+// TestHostMayWriteBetween: the host writes the file while the model thinks. The
+// write of the model is refused, and the host's content stays.
 func TestHostMayWriteBetween(t *testing.T) {
 	ctx := context.Background()
 	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Caller: "host", Sync: rw.SyncOff})
@@ -85,8 +85,8 @@ func TestHostMayWriteBetween(t *testing.T) {
 	}
 }
 
-// TestFilteredToolCannotBeCalled: what the toolbox leaves out is not there
-// under any of its names.
+// TestFilteredToolCannotBeCalled: a tool that the toolbox leaves out does not
+// exist under any of its names.
 func TestFilteredToolCannotBeCalled(t *testing.T) {
 	ctx := context.Background()
 	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff})

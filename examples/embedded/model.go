@@ -10,12 +10,12 @@ import (
 // goal is a text that the model wants in a file.
 type goal struct {
 	title string
-	tool  string // as the model remembers its name
+	tool  string // the name that the model remembers
 	path  string
 	text  string
 }
 
-// goals are three that do not work at the first attempt.
+// goals returns three goals that are not reached at the first attempt.
 func goals() []goal {
 	return []goal{
 		{"to add a line to a file that it has not read", "rw_safe_write", "CHANGES.md", "- the parser takes comments\n"},
@@ -24,15 +24,15 @@ func goals() []goal {
 	}
 }
 
-// model takes the place of a language model: it has a goal, sees the answers, and has
-// no other knowledge of the store.
+// model replaces a language model: it has a goal, sees the answers, and has no other
+// knowledge of the store.
 type model struct {
 	goal
 	args map[string]any // of the call that reaches the goal
 	last string         // the tool that was called
 }
 
-// refusal is what a model reads of the context of an error envelope.
+// refusal is the part of an error envelope's context that the model reads.
 type refusal struct {
 	Reason      string
 	Effect      string
@@ -43,7 +43,7 @@ type refusal struct {
 	} `json:"next_actions"`
 }
 
-// start calls the tool that reaches the goal, if nothing is in the way.
+// start returns the call that reaches the goal if nothing goes wrong.
 func (m *model) start() *call {
 	m.args = map[string]any{"path": m.path, "content": m.text}
 	return m.attempt()
@@ -55,8 +55,8 @@ func (m *model) attempt() *call {
 	return &call{m.tool, args}
 }
 
-// read looks at an answer and says what to call next; nil when the goal is
-// reached, or out of reach.
+// read reads an answer and returns the next call. It returns nil if the goal is
+// reached or cannot be reached.
 func (m *model) read(answer toolbox.Answer) *call {
 	var a struct {
 		Content string

@@ -1,8 +1,7 @@
-// Guard shows a host that keeps its own rules around every write: it asks
-// before anything outside docs/ is changed, and before anything is replaced
-// anywhere; a compiler looks at a file before it is there; an agent that goes
-// in circles is stopped until a human begins a new task. One observer sees it
-// all.
+// Guard shows a host with its own rules for every write. It asks before
+// anything outside docs/ is changed, and before anything is replaced anywhere.
+// A compiler checks a file before it is published. An agent that repeats itself
+// is stopped until a human begins a new task. One observer sees all calls.
 //
 // Run it with go run ./examples/guard
 package main
@@ -31,14 +30,14 @@ func main() {
 	}
 }
 
-// host is the program around the agent: it answers for the user and counts
+// host is the program that runs the agent: it answers for the user and counts
 // how calls end.
 type host struct {
 	out   io.Writer
 	ended map[rw.Status]int
 }
 
-// answer is the user: everything in cmd/ is fine, and go.mod is not.
+// answer plays the user, who allows everything in cmd/ but not go.mod.
 func (h *host) answer(_ context.Context, op rw.HookCall, question string) (rw.Answer, error) {
 	a := rw.Answer{Allow: !strings.Contains(question, "go.mod"), Always: strings.Contains(question, "cmd/")}
 	fmt.Fprintf(h.out, "  asked     %s — %s\n", question, map[rw.Answer]string{
@@ -47,7 +46,7 @@ func (h *host) answer(_ context.Context, op rw.HookCall, question string) (rw.An
 	return a, nil
 }
 
-// Observe makes the host a hook of its own.
+// Observe makes the host itself a hook.
 func (h *host) Observe(_ context.Context, _ rw.HookCall, r rw.Receipt, _ error) { h.ended[r.Status]++ }
 
 func run(out io.Writer, dir string) error {
@@ -84,14 +83,14 @@ func run(out io.Writer, dir string) error {
 	return store.Close(ctx)
 }
 
-// agent writes what it likes and prints what became of it.
+// agent writes files and prints the outcome.
 type agent struct {
 	out   io.Writer
 	store *rw.Store
 }
 
-// write reports whether the write happened. A refusal by a hook is part of the
-// play; every other error is not.
+// write reports whether the write happened. A refusal by a hook is expected;
+// every other error is returned.
 func (a agent) write(ctx context.Context, path, content string, mode rw.WriteMode) (bool, error) {
 	done, err := a.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode})
 	if err == nil {
@@ -120,7 +119,7 @@ func permission(ctx context.Context, a agent) error {
 		{"docs/plan.md", "1. write\n", rw.ModeAppend},
 		{"docs/plan.md", "# Plan B\n", rw.ModeOverwrite}, // replaces something
 		{"cmd/log.txt", "begun\n", rw.ModeAppend},
-		{"cmd/log.txt", "going on\n", rw.ModeAppend}, // "always" holds for this
+		{"cmd/log.txt", "going on\n", rw.ModeAppend}, // "always" covers this
 		{"go.mod", "module evil\n", rw.ModeCreate},
 		{"deploy/prod.yaml", "replicas: 0\n", rw.ModeCreate},
 	} {
@@ -141,7 +140,7 @@ func check(ctx context.Context, a agent) error {
 	return nil
 }
 
-// loop goes back and forth between two ideas until it is stopped.
+// loop alternates between two contents until it is stopped.
 func loop(ctx context.Context, a agent) error {
 	for i := range 10 {
 		ok, err := a.write(ctx, "cmd/config.txt", []string{"retries: 3\n", "retries: 5\n"}[i%2], rw.ModeOverwrite)

@@ -1,7 +1,7 @@
-// Guarded shows the content gate at work: an agent that would write a
-// credential is refused, and the refusal says what to do. One agent reads it,
-// redacts the draft that was kept and goes on; another one sends the same
-// bytes until its retry budget is used up; a human takes a risk and says why.
+// Guarded shows the content gate: an agent that tries to write a credential is
+// refused, and the refusal says what to do. One agent follows it, redacts the
+// kept draft and continues; another one sends the same bytes until its retry
+// budget is used up; a human accepts the risk and gives a reason.
 //
 // Run it with go run ./examples/guarded
 package main
@@ -60,8 +60,8 @@ func run(out io.Writer, dir string) error {
 	return nil
 }
 
-// reads is an agent loop that knows nothing of secrets: it writes, and when
-// that is refused it does what the envelope suggests.
+// reads is an agent loop without any knowledge of secrets: it writes, and after
+// a refusal it does what the envelope suggests.
 func reads(ctx context.Context, out io.Writer, store *rw.Store, req rw.SafeWriteRequest, workspace string) error {
 	for {
 		done, err := store.SafeWrite(ctx, req)
@@ -106,7 +106,7 @@ func insists(ctx context.Context, out io.Writer, store *rw.Store, req rw.SafeWri
 	return nil
 }
 
-// accepts takes the risk, for a reason that stays in the journal.
+// accepts accepts the risk, with a reason that is recorded in the journal.
 func accepts(ctx context.Context, out io.Writer, store *rw.Store, req rw.SafeWriteRequest, _ string) error {
 	req.AcceptRisk = "synthetic token for the tests of the scanner"
 	done, err := store.SafeWrite(ctx, req)
@@ -124,7 +124,7 @@ func accepts(ctx context.Context, out io.Writer, store *rw.Store, req rw.SafeWri
 	return nil
 }
 
-// report prints what a refusal says; the findings in it are masked.
+// report prints a refusal; the findings in it are masked.
 func report(out io.Writer, err error) rw.Envelope {
 	e := rw.AsError("agent", err).Envelope()
 	fmt.Fprintf(out, "  refused   %s, suggested action %s, retry budget %d", e.Context["reason"], e.SuggestedAction, e.RetryBudget)
@@ -136,7 +136,7 @@ func report(out io.Writer, err error) rw.Envelope {
 	return e
 }
 
-// find prints in which directories of a workspace a file holds text.
+// find prints the directories of a workspace in which a file contains text.
 func find(out io.Writer, what, workspace, text string) error {
 	root := os.DirFS(workspace)
 	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -151,8 +151,8 @@ func find(out io.Writer, what, workspace, text string) error {
 	})
 }
 
-// secret makes a token that was never issued but is as well formed as a real
-// one, so that this file holds none: 30 characters and their checksum.
+// secret returns a token that was never issued but has the correct format, so
+// that this file contains none: 30 characters and their checksum.
 func secret() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	random, sum := make([]byte, 30), make([]byte, 6)

@@ -37,7 +37,7 @@ func TestGuarded(t *testing.T) {
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
-	// Neither the token nor its part behind the prefix, which nobody may see.
+	// Neither the token nor the part after its prefix may be shown.
 	if strings.Contains(out.String(), secret()[len("ghp_"):]) {
 		t.Error("the output holds the secret")
 	}

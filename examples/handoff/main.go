@@ -1,7 +1,7 @@
-// Handoff shows two agents and a human at one task: the first agent stops in
-// the middle and leaves a handoff; a human changes a file meanwhile; the second
-// agent picks up, sees which file it must not trust, works through the steps
-// and hands over in its turn.
+// Handoff shows two agents and a human at one task. The first agent stops in
+// the middle and writes a handoff. A human changes a file meanwhile. The second
+// agent takes over, sees which file has changed, works through the steps and
+// writes a handoff in turn.
 //
 // Run it with go run ./examples/handoff
 package main
@@ -52,7 +52,7 @@ func run(out io.Writer, dir string) error {
 	return nil
 }
 
-// stops writes two of three files and runs out of time.
+// stops writes two of three files and then stops.
 func stops(ctx context.Context, out io.Writer, store *rw.Store) error {
 	for path, content := range map[string]string{"lexer.go": "package calc // the lexer\n", "parser.go": "package calc // the parser\n"} {
 		if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(content)}); err != nil {
@@ -81,13 +81,13 @@ func stops(ctx context.Context, out io.Writer, store *rw.Store) error {
 	return nil
 }
 
-// interferes is what people do.
+// interferes changes a file, as a person might.
 func interferes(out io.Writer, dir string) error {
 	fmt.Fprintln(out, "  edits     parser.go in an editor")
 	return os.WriteFile(filepath.Join(dir, "parser.go"), []byte("package calc // the parser, with units\n"), 0o644)
 }
 
-// picksUp goes on where the first agent stopped.
+// picksUp continues where the first agent stopped.
 func picksUp(ctx context.Context, out io.Writer, store *rw.Store) error {
 	found, err := store.HandoffRead(ctx, rw.HandoffReadRequest{AcknowledgeAs: "second agent"})
 	if err != nil {

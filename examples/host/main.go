@@ -1,7 +1,7 @@
 // Host is an MCP server of another product that includes our tools: a ticket system
-// whose agents also write files. It leaves some of the tools out, gives one of
-// them a name of its own, puts a check of its own around all that change
-// something, and adds a tool that has nothing to do with files.
+// whose agents also write files. It leaves out some of the tools, renames one,
+// wraps all tools that change something with its own check, and adds a tool that
+// has nothing to do with files.
 //
 // Run it with go run ./examples/host to see it called in process, or serve a
 // directory to an MCP client with go run ./examples/host -serve DIR
@@ -48,13 +48,13 @@ func main() {
 	}
 }
 
-// tickets is what the host is about: one ticket may be open.
+// tickets is the domain of the host: at most one ticket is open.
 type tickets struct {
 	open atomic.Pointer[string]
 }
 
-// newServer is the server of the host. Its name, its version and what else it
-// offers are its own.
+// newServer returns the server of the host, with its own name, version and
+// additional tools.
 func newServer(store *rw.Store, t *tickets) *server.MCPServer {
 	s := server.NewMCPServer("acme-tickets", "2.3.0", server.WithToolCapabilities(false), server.WithInstructions(mcpserver.Instructions))
 	s.AddTool(mcp.NewTool("ticket_open",
@@ -75,7 +75,7 @@ func newServer(store *rw.Store, t *tickets) *server.MCPServer {
 	return s
 }
 
-// handleOpen is the tool of the host.
+// handleOpen implements the tool of the host.
 func (t *tickets) handleOpen(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	id, err := req.RequireString("id")
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *tickets) handleOpen(_ context.Context, req mcp.CallToolRequest) (*mcp.C
 }
 
 // whileOpen lets tools change something only while a ticket is open. Its
-// refusal has the form of all refusals, so that an agent reads one language.
+// refusal has the form of all refusals, so that an agent sees one format.
 func (t *tickets) whileOpen(tool mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	if tool.ReadOnly {
 		return next
@@ -99,7 +99,7 @@ func (t *tickets) whileOpen(tool mcpserver.ToolInfo, next server.ToolHandlerFunc
 	}
 }
 
-// refuse is an error as a reply.
+// refuse returns an error as a reply.
 func refuse(e *rw.Error) (*mcp.CallToolResult, error) {
 	doc, err := json.Marshal(e)
 	if err != nil {
@@ -110,8 +110,8 @@ func refuse(e *rw.Error) (*mcp.CallToolResult, error) {
 	return res, nil
 }
 
-// serve answers an MCP client until it goes away. Writes that have
-// begun are completed: closing the store waits for commits in progress.
+// serve answers an MCP client until it disconnects. Writes that have begun are
+// completed: closing the store waits for commits in progress.
 func serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "acme"})
 	if err != nil {
@@ -169,7 +169,7 @@ func run(ctx context.Context, out io.Writer, dir string) error {
 	return nil
 }
 
-// answer calls a tool and says on one line what came back.
+// answer calls a tool and returns one line about the reply.
 func answer(ctx context.Context, c *client.Client, tool string, args map[string]any) string {
 	var req mcp.CallToolRequest
 	req.Params.Name, req.Params.Arguments = tool, args

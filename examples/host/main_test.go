@@ -43,7 +43,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestRefusalOfTheHostIsAnEnvelope: what the host refuses has the form of all
+// TestRefusalOfTheHostIsAnEnvelope: a refusal by the host has the form of all
 // refusals.
 func TestRefusalOfTheHostIsAnEnvelope(t *testing.T) {
 	res, err := refuse(rw.NewError("safe_write", rw.ErrDenied, "no ticket is open", nil))
@@ -59,7 +59,7 @@ func TestRefusalOfTheHostIsAnEnvelope(t *testing.T) {
 	}
 }
 
-// TestServedOverStdio is a client of the server as it would be started.
+// TestServedOverStdio uses the server as a client that starts it.
 func TestServedOverStdio(t *testing.T) {
 	dir := t.TempDir()
 	requests, in := io.Pipe()

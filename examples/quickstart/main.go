@@ -1,7 +1,7 @@
-// Quickstart shows a Store at work: files are created, replaced under a hash
-// guard and extended; a stale write is refused with an error that says what to
-// do; a process dies between the commit point and the publishing of a file,
-// and the next Open finishes what it began.
+// Quickstart shows the basic use of a Store. Files are created, replaced with a
+// hash check and extended. A stale write is refused with an error that says
+// what to do. A process dies between the commit point and the publication of a
+// file, and the next Open completes the commit.
 //
 // Run it with go run ./examples/quickstart
 package main
@@ -78,7 +78,8 @@ func run(out io.Writer, dir string) error {
 		return err
 	}
 
-	// A child process dies with its commit recorded and its file not in place.
+	// A child process dies after its commit is recorded and before its file is
+	// published.
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), "QUICKSTART_CRASH_IN="+dir)
 	if err := child.Run(); err == nil {
@@ -113,8 +114,8 @@ func run(out io.Writer, dir string) error {
 	return store.Close(ctx)
 }
 
-// crash writes and dies at once, without any cleaning up, in front of the
-// stage that would put the new file in place.
+// crash writes a file and exits at once, without any cleanup, before the stage
+// that would publish it.
 func crash(dir string) {
 	ctx := context.Background()
 	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "child"})

@@ -1,8 +1,8 @@
-// Scratch shows where raw material belongs: the log of a failed deployment,
-// with a token in it, is kept in the scratchpad, outside the workspace and
-// outside git. The agent refers to it by its label, redacts it, and writes only
-// the redacted summary into the workspace. A checkpoint records for the next agent
-// how far the task is; it names the log and does not contain it.
+// Scratch shows where raw material belongs. The log of a failed deployment, with a
+// token in it, is kept in the scratchpad, outside the workspace and outside git.
+// The agent refers to it by its label, redacts it, and writes only the redacted
+// summary into the workspace. A checkpoint records the progress of the task for
+// the next agent; it names the log but does not contain it.
 //
 // Run it with go run ./examples/scratch
 package main
@@ -53,8 +53,8 @@ func run(out io.Writer, workspace string) (err error) {
 		fmt.Fprintf(out, "kept      %s  %d bytes, deduped %v\n", label, put.Bytes, put.Deduped)
 	}
 
-	// Written into the workspace as it is, the gate refuses it and keeps the
-	// draft, which is not needed: the log is in the scratchpad.
+	// If the log is written into the workspace unchanged, the gate refuses it and keeps
+	// the draft, which is not needed: the log is in the scratchpad.
 	_, err = store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "incident.md", Content: []byte(raw)})
 	if !errors.Is(err, rw.ErrRiskBlocked) {
 		return fmt.Errorf("the gate let the log pass: %v", err)
@@ -67,8 +67,8 @@ func run(out io.Writer, workspace string) (err error) {
 		}
 	}
 
-	// Only the reference is passed around. A caller that needs the text asks for
-	// it by its hash, and redacts it before it goes anywhere.
+	// Only the reference is passed around. A caller that needs the text gets it by its
+	// hash, and redacts it before passing it on.
 	ref, err := store.ScratchRef(ctx, rw.ScratchRefRequest{Label: "deploy-log"})
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func run(out io.Writer, workspace string) (err error) {
 	return find(out, workspace, secret())
 }
 
-// find prints in which directories of a workspace a file holds text.
+// find prints the directories of a workspace in which a file contains text.
 func find(out io.Writer, workspace, text string) error {
 	root := os.DirFS(workspace)
 	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -119,8 +119,8 @@ func find(out io.Writer, workspace, text string) error {
 	})
 }
 
-// secret makes a token that was never issued but is as well formed as a real
-// one, so that this file holds none: 30 characters and their checksum.
+// secret returns a token that was never issued but has the correct format, so
+// that this file contains none: 30 characters and their checksum.
 func secret() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	random, sum := make([]byte, 30), make([]byte, 6)

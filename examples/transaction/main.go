@@ -1,10 +1,10 @@
-// Transaction shows a refactoring over several files that happens as one
-// commit: a function is renamed in three files, a file is moved, another one
-// deleted. A version of it in which one file does not fit is refused as a whole.
-// Then a process dies in the middle of it: three files are changed, one is not
-// moved and one not deleted yet. But the commit is recorded as a whole, and the
-// next Open does what is left of it. The lost reply comes back by its key, and
-// one call undoes everything.
+// Transaction shows a refactoring over several files that happens as one commit:
+// a function is renamed in three files, a file is moved, another one deleted. A
+// version in which one file does not match is refused as a whole. Then a process
+// dies in the middle: three files are changed, but one is not yet moved and one
+// not yet deleted. The commit is recorded as a whole, so the next Open completes
+// it. Repeating the call with its key returns the lost reply, and one call
+// undoes everything.
 //
 // Run it with go run ./examples/transaction
 package main
@@ -74,7 +74,7 @@ func run(out io.Writer, dir string) error {
 	}
 	show(out, "the project", dir)
 
-	// One of five operations does not fit: none of them happens.
+	// One of five operations does not match: none of them happens.
 	_, err = store.Tx(ctx, rename("lib.Calc(3, 2)"))
 	if !errors.Is(err, rw.ErrOldStringNotFound) {
 		return fmt.Errorf("the wrong edit was not refused: %w", err)
@@ -104,7 +104,7 @@ func run(out io.Writer, dir string) error {
 	}
 	show(out, "recovered", dir)
 
-	// The child never got the reply. Repeating its call returns it.
+	// The child did not get the reply. Repeating its call returns it.
 	again, err := store.Tx(ctx, rename("lib.Calc(2, 3)"))
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func run(out io.Writer, dir string) error {
 	return store.Close(ctx)
 }
 
-// show prints which files there are and which name of the function they use.
+// show prints which files exist and which name of the function they use.
 func show(out io.Writer, title, dir string) {
 	fmt.Fprintln(out, title)
 	root := os.DirFS(dir)
@@ -146,11 +146,11 @@ func show(out io.Writer, title, dir string) {
 	})
 }
 
-// crashed is how the child ends.
+// crashed is the exit code of the child.
 const crashed = 3
 
-// crash makes the transaction and dies at once, without any cleaning up, when
-// three of its files are in place.
+// crash runs the transaction and exits at once, without any cleanup, when three
+// of its files are published.
 func crash(dir string) {
 	ctx := context.Background()
 	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "child"})

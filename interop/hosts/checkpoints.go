@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// checkpoints is how a host is configured to keep checkpoints of its own, and how its
-// file tools are called.
+// checkpoints describes how a host is configured to keep its own checkpoints, and how
+// its file tools are called.
 type checkpoints struct {
 	env   []string
 	file  string // of a setting: name, and text
@@ -22,16 +22,17 @@ type checkpoints struct {
 	path  string // the argument
 }
 
-// ownCheckpoints maps hosts to their checkpoints; others have none to turn on.
+// ownCheckpoints maps hosts to their checkpoints. Other hosts have none to turn
+// on.
 var ownCheckpoints = map[string]checkpoints{
 	"claude-code": {env: []string{"CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING=1"}, read: "Read", write: "Write", path: "file_path"},
 	"gemini":      {file: ".gemini/settings.json", text: `{"general": {"checkpointing": {"enabled": true}}}`, read: "read_file", write: "write_file", path: "file_path"},
 	"qwen":        {file: ".qwen/settings.json", text: `{"general": {"checkpointing": {"enabled": true}}}`, read: "read_file", write: "write_file", path: "file_path"},
 }
 
-// driveCheckpoints has the model of a host, whose own checkpoints are on,
-// replace one file with the tool of the host and others by shell, and says of
-// which of them something outside the project still holds the earlier bytes.
+// driveCheckpoints makes the model of a host, whose own checkpoints are on,
+// replace one file with the tool of the host and others by shell. It reports
+// for which of them the earlier bytes still exist outside the project.
 func driveCheckpoints(h host, ways []hooks, text string) (string, error) {
 	if len(ways) == 0 {
 		return "its shell is not driven", nil
@@ -95,7 +96,7 @@ func driveCheckpoints(h host, ways []hooks, text string) (string, error) {
 }
 
 // holds reports whether a file of the host, or an object of a git directory
-// below its home or of the project, is these bytes.
+// below its home or of the project, has these bytes.
 func (s *session) holds(text string) (found bool) {
 	hash := exec.Command("git", "hash-object", "--stdin")
 	hash.Stdin = strings.NewReader(text)

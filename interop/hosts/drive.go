@@ -23,7 +23,7 @@ import (
 // result is the row of one host in the table.
 type result struct{ version, listed, informed, asked, went, killed, restarted string }
 
-// limit is how long one run of a host may take.
+// limit is the time limit of one run of a host.
 const limit = 4 * time.Minute
 
 // drive runs one host: without approval, through the scenario until its server
@@ -62,7 +62,7 @@ func drive(h host, page string) (r result, err error) {
 	return r, s.verify()
 }
 
-// unapproved is what becomes of a write when nothing lets the host call our
+// unapproved returns the outcome of a write if nothing lets the host call our
 // tools and there is no user to ask.
 func unapproved(h host, page string) (string, error) {
 	if h.approve == "" {
@@ -93,7 +93,7 @@ func unapproved(h host, page string) (string, error) {
 	return "refused", nil
 }
 
-// begin makes the directories and the files of a host, and its model.
+// begin creates the directories and the files of a host, and its model.
 func begin(h host, page string) (*session, error) {
 	tmp, err := os.MkdirTemp("", "host-"+h.name)
 	if err != nil {
@@ -121,8 +121,8 @@ func begin(h host, page string) (*session, error) {
 	return s, err
 }
 
-// init runs init, which finds the entry that the page prints as it would write
-// it, and adds the instructions.
+// init runs init, which finds the entry of the page equal to its own, and adds
+// the instructions.
 func (s *session) init() error {
 	args := []string{"init", s.h.name, "--json"}
 	if s.h.approve != "" {
@@ -165,9 +165,9 @@ type session struct {
 	token  string
 	draft  string
 	clean  string
-	killed string // what the host made of it
+	killed string // the reaction of the host
 
-	instructed bool // there is a file of instructions
+	instructed bool // there is an instruction file
 }
 
 // run runs a command of the host until it ends.
@@ -214,7 +214,7 @@ func (s *session) perform(p *play) error {
 	return err
 }
 
-// step is one call of the script and what its result must be.
+// step is one call of the script and the condition on its result.
 type step struct {
 	what   string
 	tool   string
@@ -258,7 +258,8 @@ func (p *play) say(t turn) answer {
 	return p.call(t)
 }
 
-// call calls the tool of the step, or looks for it where the host wants that.
+// call calls the tool of the step, or searches for it if the host requires
+// that.
 func (p *play) call(t turn) answer {
 	s := p.steps[p.at]
 	one, listed := t.find(s.tool)
@@ -297,7 +298,7 @@ const (
 
 func sum(text string) string { h := sha256.Sum256([]byte(text)); return hex.EncodeToString(h[:]) }
 
-// holds is the check that a result contains some text.
+// holds returns a check that a result contains some texts.
 func holds(parts ...string) func(string) error {
 	return func(result string) error {
 		for _, part := range parts {
@@ -323,8 +324,8 @@ func (s *session) firstRun() []step {
 	}
 }
 
-// secondRun is a new process of the host, which goes on where the first one
-// was.
+// secondRun is a new process of the host, which continues where the first one
+// stopped.
 func (s *session) secondRun() []step {
 	return []step{
 		{what: "read", tool: "rw_read", args: func() map[string]any { return obj{"path": "notes.md"} }, check: holds("three", sum(edited))},
@@ -363,7 +364,7 @@ func (s *session) redacted(result string) error {
 	return nil
 }
 
-// after looks at the call that found no server.
+// after examines the call that found no server.
 func (s *session) after(result string) error {
 	s.killed = "the model reads an error"
 	if strings.Contains(result, sum(edited)) {
@@ -372,8 +373,8 @@ func (s *session) after(result string) error {
 	return nil
 }
 
-// kill ends the server that the host has started, without warning. It is found
-// among the descendants of the host.
+// kill kills the server that the host has started. It is found among the
+// descendants of the host.
 func (s *session) kill() error {
 	killed := 0
 	entries, _ := os.ReadDir("/proc")
@@ -397,8 +398,8 @@ func (s *session) kill() error {
 	return nil
 }
 
-// sweep ends what the host left running, such as a daemon. It has the home
-// directory of this run, which nothing else has.
+// sweep ends processes that the host left running, such as a daemon. They are
+// recognized by the home directory of this run, which no other process has.
 func (s *session) sweep() {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -434,8 +435,8 @@ func (s *session) descends(pid int) bool {
 	return false
 }
 
-// verify looks at the disk: the files as they were acknowledged, no secret in
-// the project, and a store that is whole.
+// verify checks the disk: the files are as acknowledged, the project contains
+// no secret, and the store is sound.
 func (s *session) verify() error {
 	for name, want := range map[string]string{"notes.md": resumed, "config.env": s.clean} {
 		if got, err := os.ReadFile(s.d.place(name)); err != nil || string(got) != want {
@@ -454,8 +455,8 @@ func (s *session) verify() error {
 	return nil
 }
 
-// madeUpToken returns a token that was never issued, in the form of a GitHub
-// one: 30 random characters and their CRC-32 in base 62.
+// madeUpToken returns a token that was never issued, in the format of a GitHub
+// token: 30 random characters and their CRC-32 in base 62.
 func madeUpToken() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	body := (rand.Text() + rand.Text())[:30]

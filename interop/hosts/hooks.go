@@ -12,21 +12,21 @@ import (
 	"strings"
 )
 
-// hooks is how the shell of a host is called.
+// hooks describes how the shell of a host is called.
 type hooks struct {
 	shell   string // the tool
 	args    func(line string) map[string]any
 	command []string
 	install [][]string // instead of init --hooks: commands of the host
-	shows   []string   // what the model reads of them
+	shows   []string   // what the model reads about them
 }
 
-// of is the argument that holds the command line.
+// of returns a function that makes the argument with the command line.
 func of(name string) func(string) map[string]any {
 	return func(line string) map[string]any { return obj{name: line} }
 }
 
-// onShell maps hosts to the ways they are given hooks.
+// onShell maps hosts to the ways in which they get hooks.
 var onShell = map[string][]hooks{
 	"claude-code": {
 		{shell: "Bash", args: of("command"), command: []string{"claude", "-p", "go on", "--allowedTools", "Bash"}},
@@ -44,7 +44,7 @@ var onShell = map[string][]hooks{
 	"cline": {{shell: "run_commands", args: func(line string) map[string]any { return obj{"commands": []string{line}} }, command: []string{"cline", "go on"}}},
 }
 
-// driveHooks has the model of a host edit by shell, and takes every change back
+// driveHooks makes the model of a host edit by shell, and undoes every change
 // by the call that made it.
 func driveHooks(h host, k hooks, text string) error {
 	h.approve, h.command = "", k.command
@@ -123,7 +123,7 @@ func (s *session) giveHooks(k hooks) error {
 	return nil
 }
 
-// undoCalls takes the calls back, the newest first.
+// undoCalls undoes the calls, the newest first.
 func (s *session) undoCalls(lines []string, states []map[string]string, token string) error {
 	var r struct {
 		Groups []struct {
@@ -162,8 +162,8 @@ func (s *session) undoCalls(lines []string, states []map[string]string, token st
 	return nil
 }
 
-// command runs our command in the project, with the home directory of the host:
-// the state may be there.
+// command runs our command in the project, with the home directory of the host,
+// because the state may be there.
 func (s *session) command(args ...string) ([]byte, error) {
 	cmd := exec.Command(*server, append(args, "--root", s.d.project, "--json")...)
 	cmd.Env = []string{"HOME=" + s.d.home, "PATH=" + os.Getenv("PATH")}
@@ -172,8 +172,8 @@ func (s *session) command(args ...string) ([]byte, error) {
 	return out, err
 }
 
-// files are the files of the project that the commands may change, with modes
-// and bytes.
+// files returns the files of the project that the commands may change, with
+// modes and bytes.
 func (s *session) files() map[string]string {
 	list := map[string]string{}
 	entries, _ := os.ReadDir(s.d.project)

@@ -7,7 +7,7 @@ type host struct {
 	name, title string
 	pkg         string   // of npm, with its version
 	approve     string   // the file of the block that approves calls, - for that of the entry; or the last flag of command
-	extra       string   // what its own file needs besides: the model
+	extra       string   // additional content of its own file: the model
 	files       []string // other files: name, text
 	before      []string // a command that runs first
 	env         []string
@@ -66,7 +66,8 @@ var hosts = []host{
 	},
 }
 
-// configure writes the files of a host: what the page prints, and its model.
+// configure writes the files of a host: those that the page prints, and its
+// model.
 func (h host) configure(d desk, page, model string) error {
 	file, err := fileOf(page, h.name)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command hosts drives coding agents of other projects through the server:
-// each is configured as docs/install.md prints it, and its model is a script on
-// the loopback address. No request leaves the machine. See run.sh.
+// Command hosts tests the server with coding agents of other projects: each is
+// configured as docs/install.md prints it, and its model is a script on the
+// loopback address. No request leaves the machine. See run.sh.
 package main
 
 import (
@@ -84,7 +84,7 @@ func run(names []string) error {
 	return nil
 }
 
-// block is the configuration that the page prints for a call of init.
+// block returns the configuration that the page prints for a call of init.
 func block(page, call string) (string, error) {
 	m := regexp.MustCompile("(?s)<!-- resilient-write init " + regexp.QuoteMeta(call) + " -->\n```[a-z]+\n(.*?)```\n").FindStringSubmatch(page)
 	if m == nil {
@@ -93,7 +93,7 @@ func block(page, call string) (string, error) {
 	return m[1], nil
 }
 
-// fileOf is the default file of a client, by the table of the page.
+// fileOf returns the default file of a client, from the table of the page.
 func fileOf(page, name string) (string, error) {
 	m := regexp.MustCompile("(?m)^\\|[^|]*\\| `" + regexp.QuoteMeta(name) + "` \\|.*?\\*\\*`([^`]+)`").FindStringSubmatch(page)
 	if m == nil {
@@ -102,7 +102,7 @@ func fileOf(page, name string) (string, error) {
 	return m[1], nil
 }
 
-// versionOf is the version of the package that npm installed.
+// versionOf returns the version of the package that npm installed.
 func versionOf(dir, name string) string {
 	var p struct{ Version string }
 	data, _ := os.ReadFile(filepath.Join(dir, "node_modules", filepath.FromSlash(name), "package.json"))
@@ -110,7 +110,7 @@ func versionOf(dir, name string) string {
 	return p.Version
 }
 
-// place is where a path of the page is for this run.
+// place returns the location of a path of the page in this run.
 func (d desk) place(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		return filepath.Join(d.home, rest)

@@ -13,26 +13,27 @@ import (
 	"sync"
 )
 
-// turn is what a host sends to its model, whatever its protocol: the tools that
-// are offered, and the results of the calls that the model made so far.
+// turn is a request of a host to its model, independent of the protocol: the
+// tools that are offered, and the results of the calls that the model has made
+// so far.
 type turn struct {
 	tools   []tool
 	results []string
 	stream  bool
 }
 
-// tool is one tool of a request. Codex puts the tools of a server below a
+// tool is one tool of a request. Codex puts the tools of a server in a
 // namespace.
 type tool struct{ namespace, name string }
 
-// answer is what the model says: a call, or the end.
+// answer is the reply of the model: a call, or the end.
 type answer struct {
 	tool tool
 	args map[string]any // nil: no call
 	text string
 }
 
-// model answers like the four kinds of model service that hosts know. It
+// model answers like the four kinds of model service that hosts support. It
 // decides nothing: say does.
 type model struct {
 	mu       sync.Mutex
@@ -42,7 +43,7 @@ type model struct {
 	unknown  []string // paths of requests that it cannot answer
 	calls    int
 	phrase   []byte // of the instructions
-	informed bool   // a request held it
+	informed bool   // a request contained it
 }
 
 // serve starts the model on the loopback address.
@@ -56,7 +57,7 @@ func serve(log io.Writer) (*model, error) {
 	return m, nil
 }
 
-// script changes what the model says.
+// script changes the replies of the model.
 func (m *model) script(say func(turn) answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,8 +91,8 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next is what the model says now. A request that offers no tools wants a title
-// or a summary.
+// next returns the next reply of the model. A request that offers no tools
+// wants a title or a summary.
 func (m *model) next(t turn) (answer, string) {
 	if len(t.tools) == 0 || m.say == nil {
 		return answer{text: "ok"}, ""
@@ -119,7 +120,7 @@ func event(w http.ResponseWriter, name string, v any) {
 	fmt.Fprintf(w, "data: %s\n\n", data)
 }
 
-// doc is any JSON, read without a type for each protocol.
+// doc is any JSON, decoded without a type for each protocol.
 type doc struct{ v any }
 
 func (d doc) get(key string) doc { m, _ := d.v.(obj); return doc{m[key]} }
@@ -132,7 +133,8 @@ func (d doc) list() (out []doc) {
 	return out
 }
 
-// words is all the text below a value: what a model would read of a result.
+// words returns all the text below a value: what a model would read of a
+// result.
 func (d doc) words() string {
 	switch v := d.v.(type) {
 	case string:
@@ -155,7 +157,7 @@ func (d doc) words() string {
 	return ""
 }
 
-// anthropic is POST /v1/messages.
+// anthropic serves POST /v1/messages.
 func (m *model) anthropic(w http.ResponseWriter, d doc) {
 	var t turn
 	for _, one := range d.get("tools").list() {
@@ -195,7 +197,7 @@ func (m *model) anthropic(w http.ResponseWriter, d doc) {
 	}
 }
 
-// completions is POST /v1/chat/completions.
+// completions serves POST /v1/chat/completions.
 func (m *model) completions(w http.ResponseWriter, d doc) {
 	var t turn
 	for _, one := range d.get("tools").list() {
@@ -232,7 +234,7 @@ func (m *model) completions(w http.ResponseWriter, d doc) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// responses is POST /v1/responses.
+// responses serves POST /v1/responses.
 func (m *model) responses(w http.ResponseWriter, d doc) {
 	var t turn
 	for _, one := range d.get("tools").list() {
@@ -277,7 +279,8 @@ func (m *model) responses(w http.ResponseWriter, d doc) {
 	}
 }
 
-// gemini is POST /v1beta/models/MODEL:generateContent, or streamGenerateContent.
+// gemini serves POST /v1beta/models/MODEL:generateContent, and
+// streamGenerateContent.
 func (m *model) gemini(w http.ResponseWriter, d doc, stream bool) {
 	var t turn
 	for _, group := range d.get("tools").list() {
@@ -308,8 +311,8 @@ func (m *model) gemini(w http.ResponseWriter, d doc, stream bool) {
 	send(w, out)
 }
 
-// find looks for one of our tools among those that a host offers: hosts put
-// something before the name.
+// find looks for one of our tools among those that a host offers: hosts put a
+// prefix before the name.
 func (t turn) find(name string) (tool, bool) {
 	i := slices.IndexFunc(t.tools, func(one tool) bool { return strings.HasSuffix(one.name, name) })
 	if i < 0 {

@@ -23,7 +23,7 @@ type entry struct {
 }
 
 // epoch is the time of every file in an archive: the earliest that all formats
-// can say.
+// can represent.
 var epoch = time.Date(1985, 10, 26, 8, 15, 0, 0, time.UTC)
 
 // tarball makes a .tar.gz. With a prefix of "./" it has the directories too, as
@@ -59,7 +59,7 @@ func tarball(prefix string, files []entry) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// parents are the directories of files, each before what is in it.
+// parents returns the directories of files, each before its content.
 func parents(files []entry) []string {
 	var dirs []string
 	for _, f := range files {
@@ -90,7 +90,7 @@ func zipped(prefix string, files []entry) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// texts are the licenses, which go wherever the program goes.
+// texts returns the licenses, which accompany the program everywhere.
 func (r *release) texts(dir string) []entry {
 	return []entry{{dir + "LICENSE", 0o644, r.license}, {dir + "LICENSES.txt", 0o644, r.licenses}}
 }
@@ -116,7 +116,7 @@ func (r *release) debian(to target, program []byte) error {
 	files := append([]entry{{"usr/bin/resilient-write", 0o755, program}}, r.texts("usr/share/doc/resilient-write/")...)
 	files[1].name = "usr/share/doc/resilient-write/copyright"
 	control, err := fill("control", map[string]any{
-		// What follows a tilde comes before the release.
+		// A version with a tilde suffix sorts before the release.
 		"Debian": strings.Replace(rw.Version, "-", "~", 1), "Machine": to.machine, "Home": home, "KiB": (len(program) + len(r.licenses)) / 1024,
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *release) debian(to target, program []byte) error {
 	return r.write(to.name()+".deb", b.Bytes(), 0o644)
 }
 
-// container puts the program where the container file takes it from.
+// container puts the program where the container file expects it.
 func (r *release) container(to target, program []byte) error {
 	if to.system != "linux" {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// platform is the name of the system in a manifest and in Node.
+// platform returns the name of the system in a manifest and in Node.
 func (t target) platform() string {
 	if t.system == "windows" {
 		return "win32"
@@ -21,9 +21,9 @@ func (t target) platform() string {
 	return t.system
 }
 
-// bundleName is the name of the bundle. The format knows the system but not the
-// machine, so there is one bundle for each pair; the registry wants "mcp" in its
-// address.
+// bundleName returns the name of the bundle. The format distinguishes systems
+// but not machines, so there is one bundle for each pair; the registry requires
+// "mcp" in its address.
 func (t target) bundleName() string {
 	return strings.Replace(t.name(), "resilient-write_", "resilient-write-mcp_", 1) + ".mcpb"
 }
@@ -41,7 +41,7 @@ func (r *release) bundle(to target, program []byte) error {
 	return r.write(to.bundleName(), packed, 0o644)
 }
 
-// manifest is that of data/mcpb.json made fit for one system: the name of its
+// manifest returns data/mcpb.json adapted to one system: the name of its
 // program, and the tools of the default tier.
 func manifest(to target) ([]byte, error) {
 	text, err := data.ReadFile("data/mcpb.json")
@@ -66,8 +66,8 @@ func manifest(to target) ([]byte, error) {
 	return encode(doc)
 }
 
-// registry is server.json with the bundles of the release and the npm package
-// filled in.
+// registry returns server.json with the bundles of the release and the npm
+// package filled in.
 func (r *release) registry() ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(r.root, "server.json"))
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *release) registry() ([]byte, error) {
 	return encode(doc)
 }
 
-// encode writes JSON for readers, with its members in order of their names.
+// encode returns JSON for readers, with its members in order of their names.
 func encode(doc any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -22,11 +22,11 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// full reports whether everything must be tried, for all systems.
+// full reports whether everything must be tested, for all systems.
 func full() bool { return os.Getenv("RW_RELEASE") == "all" }
 
-// notRun says that a part of the release was not tried, which is an error where
-// everything must be.
+// notRun reports that a part of the release was not tested, which is an error
+// if everything must be.
 func notRun(t *testing.T, why string) {
 	t.Helper()
 	if full() {
@@ -92,7 +92,7 @@ func untar(t *testing.T, archive, to string) (names []string) {
 }
 
 // TestNpmPackageRuns installs the packages from their files, without a registry,
-// and runs the command that npm makes.
+// and runs the command that npm creates.
 func TestNpmPackageRuns(t *testing.T) {
 	npm := need(t, "npm")
 	m, dir := aRelease(t), t.TempDir()
@@ -174,7 +174,7 @@ func TestDebianPackageRuns(t *testing.T) {
 }
 
 // TestContainer does what the container file says, without a builder: in a root
-// directory that holds only what is copied, as a user without rights.
+// directory that holds only what is copied, as an unprivileged user.
 func TestContainer(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		notRun(t, "only root on linux can change the root directory")
@@ -278,8 +278,8 @@ func TestImage(t *testing.T) {
 	build("rm", container)
 }
 
-// TestModulesAreListed holds the list of modules against the rules of the format
-// and against what go list says is compiled in.
+// TestModulesAreListed checks the list of modules against the rules of the
+// format and against the modules that go list reports.
 func TestModulesAreListed(t *testing.T) {
 	m := aRelease(t)
 	text, err := os.ReadFile(m.file(m.to.name() + ".cdx.json"))
@@ -340,8 +340,8 @@ func TestModulesAreListed(t *testing.T) {
 }
 
 // TestReproducible makes the release in two directories. With RW_RELEASE=all it
-// makes it for all systems both times, the second time with nothing compiled
-// before.
+// makes it for all systems both times, the second time with an empty build
+// cache.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("RW_CI") == "" && !full() {
 		t.Skip("NOT RUN: it compiles everything again; RW_CI=1 runs it for one system, RW_RELEASE=all for all")
@@ -355,7 +355,7 @@ func TestReproducible(t *testing.T) {
 		for _, name := range list {
 			content, err := os.ReadFile(filepath.Join(root, name))
 			if errors.Is(err, os.ErrNotExist) {
-				continue // removed and not committed
+				continue // removed but not committed
 			}
 			to := filepath.Join(dir, name)
 			if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, 0o644)); err != nil {

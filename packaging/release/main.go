@@ -1,14 +1,14 @@
-// Command release makes what a release needs besides its tag, for linux, macOS
-// and Windows on amd64 and arm64: archives, bundles that Claude Desktop and
-// others open (.mcpb), npm packages, Debian packages, a Homebrew formula, the
-// context of a container image, a list of the modules in each program
-// (CycloneDX), the server.json of the public registry, and SHA256SUMS. Run it in
-// the root of the repository:
+// Command release makes the files of a release, for linux, macOS and Windows on
+// amd64 and arm64: archives, bundles that Claude Desktop and others open
+// (.mcpb), npm packages, Debian packages, a Homebrew formula, the context of a
+// container image, a list of the modules in each program (CycloneDX), the
+// server.json of the public registry, and SHA256SUMS. Run it in the root of the
+// repository:
 //
 //	go run ./packaging/release -out dist
 //
-// The same sources and the same version of Go make the same bytes, in whatever
-// directory. It needs nothing but Go. See docs/release.md.
+// The same sources and the same version of Go produce the same bytes, in any
+// directory. It needs only Go. See docs/release.md.
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// A target is a system to make the program for.
+// A target is a system for which the program is built.
 type target struct{ system, machine string }
 
 var targets = []target{
@@ -55,7 +55,7 @@ var targets = []target{
 
 func (t target) String() string { return t.system + "/" + t.machine }
 
-// program is the name of the compiled program.
+// program returns the name of the compiled program.
 func (t target) program() string {
 	if t.system == "windows" {
 		return "resilient-write.exe"
@@ -63,12 +63,12 @@ func (t target) program() string {
 	return "resilient-write"
 }
 
-// name begins the name of every file for the target.
+// name returns the prefix of the name of every file for the target.
 func (t target) name() string {
 	return fmt.Sprintf("resilient-write_%s_%s_%s", rw.Version, t.system, t.machine)
 }
 
-// choose reads a list of targets, empty for all.
+// choose parses a list of targets; an empty list means all.
 func choose(list string) ([]target, error) {
 	if list == "" {
 		return targets, nil
@@ -84,14 +84,14 @@ func choose(list string) ([]target, error) {
 	return out, nil
 }
 
-// A release is what one run makes.
+// A release is the result of one run.
 type release struct {
 	log       io.Writer
 	root, out string
-	commit    string            // of the sources, empty when it is not known
+	commit    string            // of the sources, empty if not known
 	license   []byte            // of the program
-	licenses  []byte            // of the modules in the program of the target at hand
-	sums      map[string]string // SHA-256 of each file that was made
+	licenses  []byte            // of the modules in the program of the current target
+	sums      map[string]string // SHA-256 of each file
 }
 
 // run makes the release of the repository in root.
@@ -137,7 +137,7 @@ func (r *release) steps() []func(target, []byte) error {
 	return []func(target, []byte) error{r.archive, r.bundle, r.npm, r.modules, r.debian, r.container}
 }
 
-// compile builds the program. Nothing of the machine gets into it.
+// compile builds the program. The result does not depend on the machine.
 func (r *release) compile(to target) ([]byte, error) {
 	temp, err := os.MkdirTemp("", "release")
 	if err != nil {
@@ -154,7 +154,7 @@ func (r *release) compile(to target) ([]byte, error) {
 	return os.ReadFile(program)
 }
 
-// commitOf is the commit of a checkout without changes, otherwise empty.
+// commitOf returns the commit of a checkout without changes, otherwise "".
 func commitOf(root string) string {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", args...)
@@ -180,7 +180,7 @@ func (r *release) write(name string, content []byte, mode os.FileMode) error {
 	return os.WriteFile(path, content, mode)
 }
 
-// finish makes what names the files of several targets.
+// finish makes the files that name the files of several targets.
 func (r *release) finish(chosen []target) error {
 	if err := r.npmMain(); err != nil {
 		return err
@@ -225,22 +225,22 @@ func (r *release) list() error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), b.Bytes(), 0o644)
 }
 
-// What templates ask for.
+// Methods called by templates.
 
 func (r *release) Home() string    { return home }
 func (r *release) Version() string { return rw.Version }
 
-// URL is where the archive of a target is after the release.
+// URL returns the address of the archive of a target after the release.
 func (r *release) URL(system, machine string) string {
 	return address(target{system, machine}.name() + ".tar.gz")
 }
 
-// Sum is the hash of the archive of a target.
+// Sum returns the hash of the archive of a target.
 func (r *release) Sum(system, machine string) string {
 	return r.sums[target{system, machine}.name()+".tar.gz"]
 }
 
-// address is where a file of the release is, once it is uploaded.
+// address returns the address of a file of the release once it is uploaded.
 func address(name string) string { return home + "/releases/download/v" + rw.Version + "/" + name }
 
 // fill fills in a template.

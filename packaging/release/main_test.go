@@ -29,7 +29,7 @@ import (
 
 const root = "../.."
 
-// read decodes a file into v; a member that v does not know is an error.
+// read decodes a file into v; an unknown member is an error.
 func read(t *testing.T, data []byte, v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -51,7 +51,7 @@ func file(t *testing.T, name string) []byte {
 	return data
 }
 
-// serverDoc is what the schema of the registry (2025-12-11) allows and we use.
+// serverDoc is the part of the schema of the registry (2025-12-11) that we use.
 type serverDoc struct {
 	Schema      string `json:"$schema"`
 	Name        string
@@ -67,7 +67,7 @@ type serverDoc struct {
 	}
 }
 
-// check holds a server.json against the rules of the registry.
+// check checks a server.json against the rules of the registry.
 func (d serverDoc) check(t *testing.T) {
 	t.Helper()
 	module, _, _ := strings.Cut(strings.TrimPrefix(string(file(t, "go.mod")), "module "), "\n")
@@ -109,8 +109,8 @@ func (d serverDoc) check(t *testing.T) {
 	}
 }
 
-// TestServerJSON: the committed file is right, and promises no package as long
-// as there is none.
+// TestServerJSON: the committed file is valid, and names no package as long as
+// there is none.
 func TestServerJSON(t *testing.T) {
 	var d serverDoc
 	read(t, file(t, "server.json"), &d)
@@ -122,7 +122,7 @@ func TestServerJSON(t *testing.T) {
 }
 
 // TestFilesOfARelease: server.json and the formula name every archive and bundle
-// with the hash of its bytes, and SHA256SUMS all files.
+// with the hash of its bytes, and SHA256SUMS names all files.
 func TestFilesOfARelease(t *testing.T) {
 	r := &release{log: io.Discard, root: root, out: t.TempDir(), license: []byte("l"), licenses: []byte("m"), sums: map[string]string{}}
 	for _, to := range targets {
@@ -186,10 +186,10 @@ func TestFilesOfARelease(t *testing.T) {
 	}
 }
 
-// digest is the hash of bytes, hexadecimal.
+// digest returns the hash of bytes in hexadecimal.
 func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
-// manifestDoc is what the format (0.3) allows and we use.
+// manifestDoc is the part of the format (0.3) that we use.
 type manifestDoc struct {
 	ManifestVersion string `json:"manifest_version"`
 	Name            string
@@ -221,7 +221,7 @@ type manifestDoc struct {
 	} `json:"user_config"`
 }
 
-// TestManifest: the committed manifest and those made of it are right for
+// TestManifest: the committed manifest and those made from it are valid for
 // every system.
 func TestManifest(t *testing.T) {
 	var committed manifestDoc
@@ -259,7 +259,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// validate runs the tool of the format's authors over a manifest.
+// validate runs the validator of the format's authors on a manifest.
 func validate(t *testing.T, doc []byte) {
 	t.Helper()
 	if !full() {
@@ -273,7 +273,7 @@ func validate(t *testing.T, doc []byte) {
 	must(t, filepath.Dir(name), npx, "--yes", "@anthropic-ai/mcpb@2.1.2", "validate", name)
 }
 
-// TestTargets: a slip in the name of a system is an error, not a smaller
+// TestTargets: a misspelled name of a system is an error, not a smaller
 // release.
 func TestTargets(t *testing.T) {
 	if all, err := choose(""); err != nil || len(all) != len(targets) {
@@ -288,15 +288,16 @@ func TestTargets(t *testing.T) {
 
 const aCommit = "0123456789abcdef0123456789abcdef01234567"
 
-// made is a release of the program for this system.
+// made is a release for this system.
 type made struct {
 	*release
 	to      target
 	program []byte
 }
 
-// make the release once for all tests, with a program that was compiled as in
-// daily work: that a release compiles it otherwise is for [TestReproducible].
+// makeOnce makes the release once for all tests, with a program that was
+// compiled as in daily work: [TestReproducible] covers the way a release
+// compiles it.
 var makeOnce = sync.OnceValues(func() (*made, error) {
 	dir, err := os.MkdirTemp("", "release")
 	if err != nil {
@@ -348,10 +349,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// file is a file of the release.
+// file returns the path of a file of the release.
 func (m *made) file(name string) string { return filepath.Join(m.out, name) }
 
-// runs checks that a program is the one of the release, and that it writes and
+// runs checks that a program is that of the release, and that it writes and
 // serves.
 func runs(t *testing.T, name string, args ...string) {
 	t.Helper()
@@ -393,9 +394,9 @@ func TestArchiveRuns(t *testing.T) {
 	}
 }
 
-// TestBundleRuns installs the bundle of this system as a client does: it takes
-// the archive apart, fills in what it asks the user, starts the program, and
-// finds the tools that the manifest promises.
+// TestBundleRuns installs the bundle of this system as a client does: it
+// unpacks the archive, fills in the user's settings, starts the program, and
+// finds the tools that the manifest lists.
 func TestBundleRuns(t *testing.T) {
 	m, home := aRelease(t), t.TempDir()
 	unpack(t, m.file(m.to.bundleName()), home)
@@ -419,7 +420,7 @@ func TestBundleRuns(t *testing.T) {
 	}
 }
 
-// unpack takes an archive apart, with the modes that it holds.
+// unpack unpacks an archive, with the modes that it holds.
 func unpack(t *testing.T, archive, to string) {
 	t.Helper()
 	z, err := zip.OpenReader(archive)

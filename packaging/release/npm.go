@@ -6,8 +6,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// npmName is the package with the program of a target. npm installs the one
-// that fits the system; process.platform and process.arch make up its name.
+// npmName returns the name of the package with the program of a target. npm
+// installs the one that fits the system; the name consists of process.platform
+// and process.arch.
 func (t target) npmName() string {
 	machine := t.machine
 	if machine == "amd64" {
@@ -44,7 +45,7 @@ func (r *release) npm(to target, program []byte) error {
 	return r.write("npm/resilientwrite-"+name+"-"+rw.Version+".tgz", packed, 0o644)
 }
 
-// npmMain makes the package that people name.
+// npmMain makes the package that users install by name.
 func (r *release) npmMain() error {
 	programs := map[string]string{}
 	for _, to := range targets {

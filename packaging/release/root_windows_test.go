@@ -2,5 +2,5 @@ package main
 
 import "os/exec"
 
-// inRoot is not reached on Windows.
+// inRoot is never called on Windows.
 func inRoot(string, uint32, string, ...string) *exec.Cmd { return nil }

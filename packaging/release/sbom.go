@@ -60,11 +60,11 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn"`
 }
 
-// purl is the address of a package in the form that all such lists use.
+// purl returns the package URL of a module.
 func purl(path, version string) string { return "pkg:golang/" + path + "@" + version }
 
-// modules makes the list of what is in a program, from what the compiler wrote
-// into it.
+// modules writes the list of the modules in a program, from what the compiler
+// recorded in it.
 func (r *release) modules(to target, program []byte) error {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *release) modules(to target, program []byte) error {
 		if m.Replace != nil {
 			return fmt.Errorf("%s is replaced; a release has no replaced modules", m.Path)
 		}
-		// The hash is of a directory, in Go's own form.
+		// The hash is that of a directory, in Go's own form.
 		doc.Components = append(doc.Components, component{Type: "library", Name: m.Path, Version: m.Version, PURL: purl(m.Path, m.Version),
 			Properties: []property{{"golang:sum", m.Sum}}})
 	}
@@ -103,8 +103,8 @@ func (r *release) modules(to target, program []byte) error {
 	return r.write(to.name()+".cdx.json", text, 0o644)
 }
 
-// notices are the licenses of the modules in a program, whose texts must go with
-// it.
+// notices returns the licenses of the modules in a program, whose texts must
+// accompany it.
 func (r *release) notices(program []byte) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// published holds a document against a schema as its authors publish it: a file
-// of a Go module, with those that it refers to beside it.
+// published validates a document against a schema as its authors publish it: a
+// file of a Go module, next to those that it refers to.
 func published(t *testing.T, module, schema string, text []byte) {
 	t.Helper()
 	if !full() {
@@ -66,13 +66,13 @@ func published(t *testing.T, module, schema string, text []byte) {
 	}
 }
 
-// registrySchema holds a server.json against the schema of the registry.
+// registrySchema validates a server.json against the schema of the registry.
 func registrySchema(t *testing.T, text []byte) {
 	t.Helper()
 	published(t, "github.com/modelcontextprotocol/registry@v1.8.8", "internal/validators/schemas/2025-12-11.json", text)
 }
 
-// bomSchema holds a list of modules against the schema of the format.
+// bomSchema validates a list of modules against the schema of the format.
 func bomSchema(t *testing.T, text []byte) {
 	t.Helper()
 	published(t, "github.com/CycloneDX/cyclonedx-go@v0.12.0", "schema/bom-1.6.schema.json", text)

@@ -28,7 +28,7 @@ func main() {
 	fmt.Println(text)
 }
 
-// run returns what the model says when it calls no more tools.
+// run returns the text of the model when it makes no more tool calls.
 func run(ctx context.Context, client anthropic.Client, workspace, model, task string) (text string, err error) {
 	store, err := rw.Open(ctx, workspace, nil)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scripted"
 )
 
-// serve is the API with a scripted model.
+// serve returns the API with a scripted model.
 func serve(t *testing.T) http.HandlerFunc {
 	var m scripted.Model
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,7 @@ func serve(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// TestScriptedModel: the model is refused, repairs, and writes.
+// TestScriptedModel: the model is refused, repairs its call, and writes.
 func TestScriptedModel(t *testing.T) {
 	s := httptest.NewServer(serve(t))
 	defer s.Close()

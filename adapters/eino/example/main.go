@@ -1,6 +1,6 @@
-// Command example is a ReAct agent of eino that works on a directory. run takes
-// any chat model of eino; this command has one that follows a script, so that
-// it needs no key:
+// Command example is a ReAct agent of eino that works on a directory. run
+// accepts any chat model of eino; this command uses one that follows a script,
+// so it needs no key:
 //
 //	go run ./example WORKSPACE
 package main
@@ -33,7 +33,7 @@ func main() {
 	fmt.Println(text)
 }
 
-// run returns what the model says when it calls no more tools.
+// run returns the text of the model when it makes no more tool calls.
 func run(ctx context.Context, m model.ToolCallingChatModel, workspace, task string) (text string, err error) {
 	store, err := rw.Open(ctx, workspace, nil)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scripted"
 )
 
-// TestScriptedModel: the model is refused, repairs, and writes.
+// TestScriptedModel: the model is refused, repairs its call, and writes.
 func TestScriptedModel(t *testing.T) {
 	dir := t.TempDir()
 	text, err := run(t.Context(), &chatModel{}, dir, "write deploy.env")

@@ -1,5 +1,5 @@
-// Command example lets a model of genkit work on a directory. run takes any
-// model that genkit knows; this command has one that follows a script, so that
+// Command example lets a model of genkit work on a directory. run accepts any
+// model that genkit supports; this command uses one that follows a script, so
 // it needs no key:
 //
 //	go run ./example WORKSPACE
@@ -33,7 +33,7 @@ func main() {
 	fmt.Println(text)
 }
 
-// run returns what the model says when it calls no more tools.
+// run returns the text of the model when it makes no more tool calls.
 func run(ctx context.Context, g *genkit.Genkit, m ai.ModelArg, workspace, task string) (text string, err error) {
 	store, err := rw.Open(ctx, workspace, nil)
 	if err != nil {

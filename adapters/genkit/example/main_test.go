@@ -8,7 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scripted"
 )
 
-// TestScriptedModel: the model is refused, repairs, and writes.
+// TestScriptedModel: the model is refused, repairs its call, and writes.
 func TestScriptedModel(t *testing.T) {
 	dir, g := t.TempDir(), genkit.Init(t.Context())
 	text, err := run(t.Context(), g, scriptedModel(g), dir, "write deploy.env")

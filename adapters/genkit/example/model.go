@@ -10,7 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scripted"
 )
 
-// scriptedModel is a model that follows a script.
+// scriptedModel returns a model that follows a script.
 func scriptedModel(g *genkit.Genkit) ai.Model {
 	var script scripted.Model
 	about := &ai.ModelOptions{Supports: &ai.ModelSupports{Multiturn: true, Tools: true, SystemRole: true}}

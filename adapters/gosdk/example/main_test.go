@@ -11,8 +11,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scripted"
 )
 
-// TestScriptedModel: a client lists the tools, is refused, repairs, and writes;
-// its name is in the journal, and each connection undoes its own.
+// TestScriptedModel: a client lists the tools, is refused, repairs its call,
+// and writes; its name is in the journal, and each connection undoes its own
+// writes.
 func TestScriptedModel(t *testing.T) {
 	dir := t.TempDir()
 	connect := func() *mcp.ClientSession {

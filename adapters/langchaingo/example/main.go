@@ -1,5 +1,5 @@
-// Command example lets a model of langchaingo work on a directory. Here it is
-// one of the OpenAI API, or of a server that speaks it:
+// Command example lets a model of langchaingo work on a directory. Here it is a
+// model of the OpenAI API, or of a compatible server:
 //
 //	OPENAI_API_KEY=… OPENAI_BASE_URL=… go run ./example WORKSPACE MODEL "a task"
 package main
@@ -34,7 +34,7 @@ func main() {
 	fmt.Println(text)
 }
 
-// run returns what the model says when it calls no more tools.
+// run returns the text of the model when it makes no more tool calls.
 func run(ctx context.Context, model llms.Model, workspace, task string) (text string, err error) {
 	store, err := rw.Open(ctx, workspace, nil)
 	if err != nil {

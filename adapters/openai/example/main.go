@@ -1,4 +1,4 @@
-// Command example lets a model of the OpenAI API, or of a server that speaks it,
+// Command example lets a model of the OpenAI API, or of a compatible server,
 // work on a directory:
 //
 //	OPENAI_API_KEY=… OPENAI_BASE_URL=… go run ./example WORKSPACE MODEL "a task"
@@ -29,7 +29,7 @@ func main() {
 	fmt.Println(text)
 }
 
-// run returns what the model says when it calls no more tools.
+// run returns the text of the model when it makes no more tool calls.
 func run(ctx context.Context, client openai.Client, workspace, model, task string) (text string, err error) {
 	store, err := rw.Open(ctx, workspace, nil)
 	if err != nil {

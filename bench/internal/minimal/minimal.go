@@ -1,5 +1,5 @@
-// Package minimal is the least that replaces a file durably. Every ratio is to
-// it.
+// Package minimal implements the least that replaces a file durably. Every
+// ratio is relative to it.
 package minimal
 
 import (

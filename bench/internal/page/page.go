@@ -22,7 +22,7 @@ func Replace(doc, begin, end, text string) error {
 	return os.WriteFile(doc, []byte(before+begin+"\n\n"+text+"\n"+end+after), 0o644)
 }
 
-// Load is how many processes wanted to run in the last minute.
+// Load returns the load average of the last minute.
 func Load() string {
 	data, err := os.ReadFile("/proc/loadavg")
 	first, _, ok := strings.Cut(string(data), " ")

@@ -1,6 +1,6 @@
-// Package shell plays what shell commands do to the uncommitted work of a person,
-// and counts what the undo of them brings back: with git alone, with a shadow
-// repository as hosts keep one, and with the hook of resilient-write.
+// Package shell runs typical shell commands on the uncommitted work of a person,
+// and counts what their undo restores: with git alone, with a shadow repository
+// as hosts keep one, and with the hook of resilient-write.
 package shell
 
 import (
@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// scenario is a shell command of an agent, and what is expected of its undo: all
-// files as they were before it, except what others changed since.
+// scenario is a shell command of an agent, and the expected result of its undo:
+// all files as they were before it, except those that others changed since.
 type scenario struct {
 	name    string
 	command string
 	since   string // what another person changes after the command
 	after   string // a command of another session, between the events of the first one
-	removes bool   // the command removes the workspace, which is made again before the undo
+	removes bool   // the command removes the workspace, which is created again before the undo
 }
 
 var scenarios = []scenario{
@@ -34,7 +34,7 @@ var scenarios = []scenario{
 	{name: "`git worktree remove --force`", command: "git worktree remove --force $PWD", removes: true},
 }
 
-// arm is a way to keep what a command changes.
+// arm is a way to record what a command changes.
 type arm struct {
 	name   string
 	before func(t *trial) error // the command is about to run
@@ -50,8 +50,8 @@ var arms = []arm{
 
 func nothing(*trial) error { return nil }
 
-// shadowBefore records the tree in a repository of its own, and shadowUndo goes
-// back to it, with the commands that hosts with such checkpoints run.
+// shadowBefore records the tree in a separate repository, and shadowUndo
+// restores it, with the commands that hosts with such checkpoints run.
 func shadowBefore(t *trial) error {
 	return t.sh("git init -q --bare $SHADOW && git --git-dir=$SHADOW --work-tree=. add . && git --git-dir=$SHADOW write-tree > $SHADOW/before")
 }
@@ -102,7 +102,7 @@ func (t *trial) run(program string, args ...string) error {
 
 func (t *trial) sh(line string) error { return t.run("sh", "-ec", line) }
 
-// event sends one to the hook, as Claude Code does.
+// event sends an event to the hook, as Claude Code does.
 func (t *trial) event(name, session, call, command string) error {
 	text, err := json.Marshal(map[string]any{"session_id": session, "cwd": t.dir, "hook_event_name": name, "tool_name": "Bash", "tool_use_id": call,
 		"tool_input": map[string]string{"command": command}})
@@ -146,7 +146,7 @@ echo theirs > d1.txt && git rm -q d3.txt && echo new > new.txt && git add . && g
 echo "an untracked line" > u1.txt && echo "a line" > u2.txt && echo KEY=value > .env && chmod +x u2.txt`)
 }
 
-// files are the regular files of the workspace, with modes and bytes.
+// files returns the regular files of the workspace, with modes and bytes.
 func (t *trial) files() (map[string]string, error) {
 	out := map[string]string{}
 	return out, filepath.WalkDir(t.dir, func(name string, d fs.DirEntry, err error) error {
@@ -170,7 +170,7 @@ func (t *trial) files() (map[string]string, error) {
 	})
 }
 
-// play runs the scenario and says what its undo brought back.
+// play runs the scenario and describes what its undo restored.
 func (t *trial) play(a arm) (string, error) {
 	if err := t.prepare(); err != nil {
 		return "", err
@@ -185,7 +185,7 @@ func (t *trial) play(a arm) (string, error) {
 	if err := t.sh(t.s.command); err != nil {
 		return "", err
 	}
-	if t.s.removes { // it is made again
+	if t.s.removes { // it is created again
 		clone := *t
 		clone.dir = filepath.Join(t.temp, "clone")
 		if err := clone.sh("git worktree add -q ../tree work"); err != nil {
@@ -254,7 +254,7 @@ func (t *trial) judge(a arm, before, ran map[string]string) (string, error) {
 	return said, nil
 }
 
-// union has the paths of several states.
+// union returns the paths of several states.
 func union(states ...map[string]string) map[string]bool {
 	out := map[string]bool{}
 	for _, files := range states {
@@ -265,7 +265,7 @@ func union(states ...map[string]string) map[string]bool {
 	return out
 }
 
-// Rows are how the rows of the whole table begin.
+// Rows returns the beginnings of the rows of the whole table.
 func Rows() (list []string) {
 	for _, s := range scenarios {
 		list = append(list, "\n| "+s.name+" |")
@@ -273,7 +273,7 @@ func Rows() (list []string) {
 	return list
 }
 
-// Table plays the scenarios whose names contain only, with all arms and a
+// Table runs the scenarios whose names contain only, with all arms and a
 // resilient-write that it builds from this tree, in a temporary directory.
 func Table(only string) (string, error) {
 	temp, err := os.MkdirTemp("", "shell-")

@@ -36,14 +36,14 @@ type row struct {
 	Usable              bool
 }
 
-// seen is what the scanner says about one text.
+// seen is the result of the scanner for one text.
 type seen struct {
 	credentials, refused bool
-	blocking             int // findings that alone or in sum refuse
+	blocking             int // findings that alone or together cause a refusal
 	findings             []scan.Finding
 }
 
-// notCredentials are the families that name no credential.
+// notCredentials are the families that are not credentials.
 var notCredentials = []string{"pii", "binary_hint", "invisible_unicode", "filter_trigger"}
 
 func look(s *scan.Scanner, text []byte) seen {
@@ -142,7 +142,8 @@ func measureRows(s *scan.Scanner, out io.Writer, name, missed string) error {
 	return writeMissed(missed, sources, lost)
 }
 
-// bySource is the mean over the sources, so that one with many rows counts once.
+// bySource prints the mean over the sources, so that one with many rows counts
+// once.
 func bySource(out io.Writer, label string, sources map[string]*share) {
 	var n int
 	var found, refused float64
@@ -174,8 +175,8 @@ func readRows(name string) ([]row, error) {
 	}
 }
 
-// writeMissed lists the usable rows that were not found, those of the source
-// with the most of them first.
+// writeMissed lists the usable rows that were not found, starting with the
+// source that has the most.
 func writeMissed(name string, sources map[string]*share, lost []row) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -200,7 +201,7 @@ func writeMissed(name string, sources map[string]*share, lost []row) error {
 	return w.Flush()
 }
 
-// ordinary is what was found in one ordinary file.
+// ordinary is the result for one ordinary file.
 type ordinary struct {
 	name  string
 	bytes int
@@ -242,8 +243,8 @@ func measureFiles(s *scan.Scanner, out io.Writer, list, noise string, workers in
 	return writeNoise(noise, files)
 }
 
-// onlyKeys reports whether nothing but private keys, which are what they look
-// like also where they serve a test, causes the refusal.
+// onlyKeys reports whether the refusal is caused only by private keys, which
+// are genuine keys even in a test.
 func onlyKeys(x seen) bool {
 	for _, f := range x.findings {
 		if f.Family != "pem_block" && f.Family != "private_key" && f.Confidence != scan.Info {

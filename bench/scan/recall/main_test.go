@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
-// A corpus of known rows and files gives known figures.
+// TestFigures checks the figures of a known corpus.
 func TestFigures(t *testing.T) {
 	dir := t.TempDir()
 	var rows bytes.Buffer
@@ -81,7 +81,7 @@ func contains(t *testing.T, name string, wants ...string) {
 	}
 }
 
-// pem looks like a private key: random bytes between the marks.
+// pem returns what looks like a private key: random bytes between the marks.
 func pem() string {
 	body := texts.Recipe{Unit: []string{"{b64 64}\n"}}
 	return "-----BEGIN RSA PRIVATE KEY-----\nMII" + string(body.Text(12*65)) + "-----END RSA PRIVATE KEY-----\n"

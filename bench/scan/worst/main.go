@@ -1,11 +1,11 @@
-// Command worst searches for the text that the scanner is slowest on, per byte
-// and in CPU time.
+// Command worst searches for the text on which the scanner is slowest, per byte and in CPU
+// time.
 //
 //	cd bench && go run ./scan/worst [-for 10m] [-of score,redact,stream] [-seed 1] [-keep DIR]
 //
-// It begins with the rules' examples, the keywords they wait for and every
-// kind of encoding, mutates what was slow, and prints each record as a recipe,
-// which -recipe makes into a text again:
+// It starts with the rules' examples, the keywords that they depend on and every kind of
+// encoding, mutates slow texts, and prints each record as a recipe, which -recipe makes into
+// a text again:
 //
 //	go run ./scan/worst -recipe '{"unit":["\\x41"]}' -size 10485760 >text
 package main
@@ -78,7 +78,7 @@ func write(name string, best []find) error {
 	return os.WriteFile(name, []byte(out.String()), 0o644)
 }
 
-// works are what may be slow.
+// works are the operations that are measured.
 var works = map[string]func(s *scan.Scanner, text []byte){
 	"score":  func(s *scan.Scanner, text []byte) { s.Score(text, scan.Options{}) },
 	"redact": func(s *scan.Scanner, text []byte) { s.Redact(text, scan.Options{}) },
@@ -93,7 +93,7 @@ var works = map[string]func(s *scan.Scanner, text []byte){
 	},
 }
 
-// find is a recipe and what it costs.
+// find is a recipe and its cost.
 type find struct {
 	recipe texts.Recipe
 	cost   float64 // ns of CPU for each byte
@@ -106,7 +106,7 @@ func (f find) String() string {
 
 // hunt is one search: a population of the slowest texts so far.
 type hunt struct {
-	price func(text []byte, runs int) float64 // what a text costs
+	price func(text []byte, runs int) float64 // the cost of a text
 	rng   *rand.Rand
 	words []string
 	best  []find // slowest first
@@ -116,7 +116,7 @@ type hunt struct {
 const (
 	population = 48
 	trySize    = 64 << 10
-	againEvery = 256 // texts, after which those that are kept are measured again
+	againEvery = 256 // number of texts after which the kept ones are measured again
 )
 
 func newHunt(s *scan.Scanner, run func(*scan.Scanner, []byte), seed uint64) *hunt {
@@ -124,7 +124,7 @@ func newHunt(s *scan.Scanner, run func(*scan.Scanner, []byte), seed uint64) *hun
 	return &hunt{price: price, rng: rand.New(rand.NewPCG(seed, 1)), words: vocabulary()}
 }
 
-// vocabulary is what texts are made of.
+// vocabulary returns the words of which texts are made.
 func vocabulary() []string {
 	words := []string{
 		"{an 1}", "{an 4}", "{an 12}", "{an 24}", "{an 40}", "{hex 2}", "{hex 32}", "{num 4}", "{b64 76}\n", "{b64 38}\n", "{let 16}",
@@ -146,7 +146,7 @@ func vocabulary() []string {
 	return words
 }
 
-// search mutates until the time is over.
+// search mutates texts until the deadline.
 func (h *hunt) search(until time.Time, record func(find)) {
 	for _, r := range texts.Hostile {
 		h.try(r.Recipe, record)
@@ -191,8 +191,8 @@ func (h *hunt) try(r texts.Recipe, record func(find)) {
 	h.best = h.best[:min(len(h.best), population)]
 }
 
-// again measures what is kept once more: the machine may have been slower than
-// now.
+// again measures the kept texts once more: the machine may have been slower
+// before.
 func (h *hunt) again() {
 	for i := range h.best {
 		h.best[i].cost = min(h.best[i].cost, h.price(h.best[i].recipe.Text(trySize), 1))
@@ -200,7 +200,7 @@ func (h *hunt) again() {
 	slices.SortStableFunc(h.best, func(a, b find) int { return cmp.Compare(b.cost, a.cost) })
 }
 
-// cost is the least ns of CPU for each of the bytes, of some runs.
+// cost returns the lowest ns of CPU time per byte, over several runs.
 func cost(run func(), bytes, runs int) float64 {
 	least := 0.0
 	for i := range runs {
@@ -213,8 +213,8 @@ func cost(run func(), bytes, runs int) float64 {
 	return least
 }
 
-// finish takes from the slowest what does not make them slow, and measures them
-// again at another size.
+// finish removes from the slowest texts the parts that do not make them slow,
+// and measures them again at another size.
 func (h *hunt) finish() []find {
 	h.again()
 	best := slices.Clone(h.best[:min(len(h.best), 6)])
@@ -226,7 +226,7 @@ func (h *hunt) finish() []find {
 	return best
 }
 
-// shorter leaves out each word and wrapping without which the text is nearly as
+// shorter removes each word and wrapping without which the text is nearly as
 // slow.
 func (h *hunt) shorter(f find) texts.Recipe {
 	for _, list := range []*[]string{&f.recipe.Unit, &f.recipe.Wrap} {
@@ -245,7 +245,7 @@ func (h *hunt) shorter(f find) texts.Recipe {
 
 func (h *hunt) word() string { return h.words[h.rng.IntN(len(h.words))] }
 
-// mutated is a neighbour of a recipe.
+// mutated returns a neighbor of a recipe.
 func (h *hunt) mutated(r texts.Recipe) texts.Recipe {
 	r.Unit, r.Wrap = slices.Clone(r.Unit), slices.Clone(r.Wrap)
 	for range 1 + h.rng.IntN(3) {
@@ -263,7 +263,7 @@ func (h *hunt) mutated(r texts.Recipe) texts.Recipe {
 			}
 		case 5:
 			r.Unit = slices.Insert(r.Unit, at, r.Unit[h.rng.IntN(len(r.Unit))])
-		case 6: // words of another one that is slow
+		case 6: // words of another slow one
 			other := h.best[h.rng.IntN(len(h.best))].recipe.Unit
 			r.Unit = append(r.Unit, other[h.rng.IntN(len(other)):]...)
 		case 7:
@@ -289,7 +289,7 @@ func (h *hunt) mutated(r texts.Recipe) texts.Recipe {
 	return r
 }
 
-// cut takes something off a word, or a character out of it.
+// cut shortens a word, or removes a character from it.
 func (h *hunt) cut(w string) string {
 	if len(w) < 2 || strings.ContainsAny(w, "{}") {
 		return w

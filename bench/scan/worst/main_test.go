@@ -8,15 +8,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
-// The search finds the text that costs most, here the one with most of one
-// word, and takes away what does not make it so.
+// TestSearch checks that the search finds the most expensive text, here the one
+// with most of one word, and removes the parts that do not make it so.
 func TestSearch(t *testing.T) {
 	s, err := scan.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, run := range works {
-		run(s, []byte(name+": "+texts.Token()+"\n")) // each runs
+		run(s, []byte(name+": "+texts.Token()+"\n")) // each operation runs
 	}
 	h := newHunt(s, works["score"], 1)
 	h.price = func(text []byte, _ int) float64 {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPU is the CPU time of this process.
+// CPU returns the CPU time of this process.
 func CPU() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) != nil {

@@ -4,6 +4,6 @@ package texts
 
 import "time"
 
-// CPU is the time of the wall, where the CPU time of the process is not to be
-// had as exactly.
+// CPU returns the wall time, on systems where the CPU time of the process is
+// not available as precisely.
 func CPU() time.Duration { return time.Duration(time.Now().UnixNano()) }

@@ -23,9 +23,9 @@ type Class struct {
 	Goal  float64 // MB/s at 100 KiB; 0 for none
 }
 
-// Classes are the kinds that scanners meet. What the tree of Go holds is taken
-// from there, and is thus real code; the rest is generated, and the same
-// in every run.
+// Classes are the kinds of text that scanners meet. Those that the Go tree
+// contains are taken from there, and are thus real code; the rest is generated,
+// and the same in every run.
 var Classes = []Class{
 	{"Go source", goSource, true, 500},
 	{"English", english, true, 500},
@@ -39,7 +39,7 @@ var Classes = []Class{
 // Slowest is the slowest text known: the first of Hostile.
 var Slowest = Class{"the slowest text found", func(n int) []byte { return Hostile[0].Text(n) }, false, 0}
 
-// fill repeats what piece returns up to size bytes; piece gets the number of
+// fill concatenates results of piece up to size bytes; piece gets the number of
 // its call.
 func fill(size int, piece func(i int) []byte) []byte {
 	var b bytes.Buffer
@@ -71,7 +71,7 @@ func goFiles(f func(text []byte) bool) {
 	})
 }
 
-// collect joins what part takes from the standard library.
+// collect joins what part extracts from the standard library.
 func collect(size int, part func(text []byte) []byte) []byte {
 	var b bytes.Buffer
 	goFiles(func(text []byte) bool {
@@ -93,8 +93,8 @@ var (
 	comment = regexp.MustCompile(`(?m)^// ([A-Z].*(?:\n// .+)*)$`)
 )
 
-// english is the specification of the language, without its tags, and then the
-// doc comments of the library, without their marks.
+// english returns the specification of the language, without its tags, followed
+// by the doc comments of the library, without comment marks.
 func english(size int) []byte {
 	spec, _ := os.ReadFile(filepath.Join(build.Default.GOROOT, "doc", "go_spec.html"))
 	spec = tag.ReplaceAll(spec, nil)
@@ -111,7 +111,7 @@ func english(size int) []byte {
 	})...)
 }
 
-// minified is what the trace viewer of the toolchain loads.
+// minified returns the JavaScript that the trace viewer of the toolchain loads.
 func minified(size int) []byte {
 	text, err := os.ReadFile(filepath.Join(build.Default.GOROOT, "src", "internal", "trace", "traceviewer", "static", "webcomponents.min.js"))
 	if err != nil {
@@ -136,7 +136,7 @@ func digest(rng *rand.Rand, n int) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// packageLock is a lock file of npm, with the members that npm writes.
+// packageLock returns a lock file of npm, with the members that npm writes.
 func packageLock(size int) []byte {
 	rng := random()
 	words := strings.Fields("array async babel buffer cache call chalk code color core css debug dom error esbuild fast fs glob has html http is json lib linux map node object parse path plugin regex runtime string style token type url util webpack x64")
@@ -169,7 +169,7 @@ func packageLock(size int) []byte {
 	})
 }
 
-// goSum has the lines of a go.sum.
+// goSum returns the lines of a go.sum.
 func goSum(size int) []byte {
 	rng := random()
 	owners := strings.Fields("acme bmatcuk cespare davecgh fatih google hashicorp klauspost mattn pelletier pkg rogpeppe spf13 stretchr uber yuin")
@@ -183,13 +183,14 @@ func goSum(size int) []byte {
 	})
 }
 
-// base64Lines is base64 as mail and PEM files have it, of bytes without order.
+// base64Lines returns random bytes in base64, in lines as in mail and PEM
+// files.
 func base64Lines(size int) []byte {
 	rng := random()
 	return fill(size, func(int) []byte { return []byte(digest(rng, 57) + "\n") })
 }
 
-// secrets is one credential after another, each in a line as it is in
+// secrets returns one credential after another, each in a line as in
 // configuration.
 func secrets(size int) []byte {
 	rng := random()
@@ -215,7 +216,7 @@ func secrets(size int) []byte {
 	return fill(size, func(int) []byte { return []byte(kinds[rng.IntN(len(kinds))]() + "\n") })
 }
 
-// Token is a personal access token of GitHub with a correct checksum.
+// Token returns a GitHub personal access token with a correct checksum.
 func Token() string { return token(random()) }
 
 func token(rng *rand.Rand) string {

@@ -1,4 +1,4 @@
-// Package texts holds what the benchmarks of the scanner read: ordinary texts,
+// Package texts provides the input of the scanner's benchmarks: ordinary texts,
 // recipes of hostile ones, and a clock of CPU time.
 package texts
 
@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Recipe makes a text of any length: the words of the unit one after the
-// other, wrapped from the first to the last of Wrap, again and again. In a word
-// {an 20} stands for 20 random letters and digits, others in each repetition.
+// Recipe makes a text of any length: the words of the unit one after the other,
+// wrapped from the first to the last of Wrap, repeated. In a word {an 20}
+// stands for 20 random letters and digits, different in each repetition.
 type Recipe struct {
 	Unit []string `json:"unit"`
 	Wrap []string `json:"wrap,omitempty"`
@@ -24,8 +24,8 @@ type Recipe struct {
 // Wraps are the names that Wrap may have.
 var Wraps = []string{"base64", "base64 lines", "base64 url", "hex", "hex lines", "percent", "backslash x", "backslash u", "entity", "quoted-printable", "concat", "zero width", "spaced", "gzip", "json", "utf-16"}
 
-// Text is the first n bytes of the recipe's text. The same recipe always gives
-// the same text.
+// Text returns the first n bytes of the recipe's text. The same recipe always
+// gives the same text.
 func (r Recipe) Text(n int) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var out bytes.Buffer
@@ -104,7 +104,7 @@ func wrap(how string, b []byte) []byte {
 	return out.Bytes()
 }
 
-// inLines is one text in lines of n characters.
+// inLines returns a text in lines of n characters.
 func inLines(s string, n int) []byte {
 	var out bytes.Buffer
 	for len(s) > n {
@@ -115,7 +115,7 @@ func inLines(s string, n int) []byte {
 	return out.Bytes()
 }
 
-// Hostile are texts that were slow once: what a search begins with.
+// Hostile are texts that were slow once. A search starts with them.
 var Hostile = []struct {
 	Name string
 	Recipe
