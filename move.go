@@ -235,29 +235,32 @@ func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out Mov
 			return err
 		}
 	}
-	if c.Dirs, err = s.movedDirs(now, out.To); err != nil {
+	if err := s.moveDirs(c, now, out.To); err != nil {
 		return err
 	}
 	return c.distinct(ctx)
 }
 
-// movedDirs are the directories that a move makes, with the modes of those that it
-// takes the place of, and the ones that it leaves empty.
-func (s *Store) movedDirs(tree *movedTree, to string) (list []journal.Mutation, err error) {
+// moveDirs has the commit make the directories that a move needs, with the modes and
+// owners of those whose places they take, and remove the ones that it leaves empty.
+func (s *Store) moveDirs(c *commit, tree *movedTree, to string) error {
 	t, err := s.engine.Tree.Resolve(to)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer t.Close()
+	c.Dirs, c.Owners = nil, map[string]fsx.Stat{}
 	for _, d := range tree.dirs {
+		mode := d.st.Mode | fsx.ModeDir
 		if dst := path.Join(t.Path, d.path); !s.engine.IsThere(dst) {
-			list = append(list, journal.Mutation{Path: dst, Mode: d.mode})
+			c.Dirs = append(c.Dirs, journal.Mutation{Path: dst, Mode: mode})
+			c.Owners[dst] = d.st
 		}
 		if d.empties {
-			list = append(list, journal.Mutation{Path: path.Join(tree.path, d.path), PrevMode: d.mode})
+			c.Dirs = append(c.Dirs, journal.Mutation{Path: path.Join(tree.path, d.path), PrevMode: mode})
 		}
 	}
-	return list, nil
+	return nil
 }
 
 func movePair(from, to string, r MoveRequest) (dst, src *engine.Mutation) {
@@ -276,7 +279,7 @@ type movedTree struct {
 
 type movedDir struct {
 	path    string
-	mode    uint32
+	st      fsx.Stat
 	empties bool // nothing stays in it
 }
 
@@ -316,7 +319,7 @@ func (t *movedTree) list(dir fsx.Dir, at string) (empties bool, err error) {
 		return false, err
 	}
 	files, n := len(t.files), len(t.dirs)
-	t.dirs = append(t.dirs, movedDir{path: at, mode: st.Mode | fsx.ModeDir})
+	t.dirs = append(t.dirs, movedDir{path: at, st: st})
 	empties = true
 	for _, name := range names {
 		st, err := dir.Lstat(name)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -121,5 +122,30 @@ func TestGonePrivateDirectories(t *testing.T) {
 			}
 		}
 		fileIs(t, dir, "private/in/key", "value")
+	}
+}
+
+// TestMoveKeepsOwnersOfDirectories: a process that may set owners does not take a
+// directory from its user.
+func TestMoveKeepsOwnersOfDirectories(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory to another user")
+	}
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	write(t, s, "old/in/f", "text", rw.ModeCreate)
+	for d, id := range map[string]int{"old": 1234, "old/in": 1235} {
+		must(t, os.Chown(filepath.Join(dir, d), id, id+1))
+		must(t, os.Chmod(filepath.Join(dir, d), os.ModeSetgid|0o700))
+	}
+	_, err := s.Move(t.Context(), rw.MoveRequest{Path: "old", To: "new/name"})
+	must(t, err)
+	for d, id := range map[string]int{"new": 0, "new/name": 1234, "new/name/in": 1235} {
+		st, err := os.Stat(filepath.Join(dir, d))
+		must(t, err)
+		owner := st.Sys().(*syscall.Stat_t)
+		if id != 0 && (int(owner.Uid) != id || int(owner.Gid) != id+1 || owner.Mode&0o7777 != 0o2700) || id == 0 && owner.Uid != 0 {
+			t.Errorf("%s: owner %d, group %d, mode %o", d, owner.Uid, owner.Gid, owner.Mode)
+		}
 	}
 }

@@ -92,30 +92,31 @@ type Commit struct {
 	ID       string
 	StageNow string
 	unlock   func()
-	sharing  func()             // keeps sweeps of history out until the row is written; nil: nobody is kept out
-	refilled []func()           // wait for the slots that are made beside it
-	newDirs  []string           // directories that the row says it makes, outermost first
-	modes    map[string]uint32  // of those among Dirs that are made
-	made     []madeDir          // those that it made
-	ways     []*Mutation        // lead to directories that it makes for themselves
-	turns    turns              // names that change between a directory and a file
-	clearing int                // mutations that make way for them, which come first
-	turned   bool               // their directories were removed and made
-	earlier  int                // of made, those that were made before
-	removed  []goingDir         // the innermost first
-	goes     map[string]bool    // what makes way for files; nil: not listed yet
-	entered  map[string]fsx.Dir // directories that were absent, by path
-	Handles  []io.Closer        // opened on the way
-	Expects  int                // mutations that it will have
-	files    *handles           // of a commit of many
-	dirs     *relpath.Dirs      // that hold its targets, where they share them
-	head     uint64             // newest row that was known when the locks were taken
-	Rec      *journal.Record    // once written
-	Replayed *journal.Record    // the commit that the idempotency key had done
-	Ended    bool               // nothing is left to do
-	handed   bool               // settling was handed to the background
-	counted  bool               // counted in until release, because it has spooled
-	Diff     string             // of a dry run, or when it is asked for
+	sharing  func()              // keeps sweeps of history out until the row is written; nil: nobody is kept out
+	refilled []func()            // wait for the slots that are made beside it
+	newDirs  []string            // directories that the row says it makes, outermost first
+	modes    map[string]uint32   // of those among Dirs that are made
+	Owners   map[string]fsx.Stat // of some of these, if this process may set them
+	made     []madeDir           // those that it made
+	ways     []*Mutation         // lead to directories that it makes for themselves
+	turns    turns               // names that change between a directory and a file
+	clearing int                 // mutations that make way for them, which come first
+	turned   bool                // their directories were removed and made
+	earlier  int                 // of made, those that were made before
+	removed  []goingDir          // the innermost first
+	goes     map[string]bool     // what makes way for files; nil: not listed yet
+	entered  map[string]fsx.Dir  // directories that were absent, by path
+	Handles  []io.Closer         // opened on the way
+	Expects  int                 // mutations that it will have
+	files    *handles            // of a commit of many
+	dirs     *relpath.Dirs       // that hold its targets, where they share them
+	head     uint64              // newest row that was known when the locks were taken
+	Rec      *journal.Record     // once written
+	Replayed *journal.Record     // the commit that the idempotency key had done
+	Ended    bool                // nothing is left to do
+	handed   bool                // settling was handed to the background
+	counted  bool                // counted in until release, because it has spooled
+	Diff     string              // of a dry run, or when it is asked for
 	ShowDiff bool
 	Accepted string       // the reason why a risk was taken
 	Via      *journal.Via // what an adapter knows of the call; nil without one

@@ -53,6 +53,19 @@ func (c *Commit) dirPerm(path string) uint32 {
 	return dirPerm(path + "/")
 }
 
+// giveOwner sets the owner and the group that a new directory is to have, or the group
+// alone where the process may not set the owner.
+func (c *Commit) giveOwner(m *Mutation, path string, dir fsx.Dir) {
+	owner, ok := c.Owners[path]
+	if st, err := dir.Stat(); !ok || err == nil && st.UID == owner.UID && st.GID == owner.GID {
+		return
+	}
+	if dir.Chown(owner.UID, owner.GID) != nil {
+		m.Warn(warnMetadataNotKept)
+		dir.Chown(-1, owner.GID)
+	}
+}
+
 // makeDirectories makes them.
 func (c *Commit) makeDirectories(ctx context.Context) error {
 	for _, m := range c.ways {

@@ -374,6 +374,7 @@ func (c *Commit) makeParents(ctx context.Context, m *Mutation) error {
 			continue
 		}
 		err := parent.Mkdir(name, c.dirPerm(path))
+		made := err == nil
 		if !IsExist(err) { // also after another error: it may have been carried out
 			c.made = append(c.made, madeDir{parent, name, path})
 			if err != nil {
@@ -384,6 +385,9 @@ func (c *Commit) makeParents(ctx context.Context, m *Mutation) error {
 			return err
 		}
 		c.Handles = append(c.Handles, dir)
+		if made {
+			c.giveOwner(m, path, dir)
+		}
 		if c.entered == nil {
 			c.entered = map[string]fsx.Dir{}
 		}

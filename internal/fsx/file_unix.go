@@ -146,8 +146,8 @@ func (f *file) Truncate(size int64) error {
 	return bare("truncate", f.name, retry(func() error { return unix.Ftruncate(f.fd(), size) }))
 }
 
-func (f *file) Chown(uid, gid int) error {
-	return bare("chown", f.name, retry(func() error { return unix.Fchown(f.fd(), uid, gid) }))
+func (h *handle) Chown(uid, gid int) error {
+	return bare("chown", h.name, retry(func() error { return unix.Fchown(h.fd(), uid, gid) }))
 }
 
 func (f *file) Xattrs() (map[string][]byte, error) {

@@ -86,6 +86,10 @@ type Dir interface {
 	// Chmod sets the permission bits of the directory itself (07777).
 	Chmod(mode uint32) error
 
+	// Chown sets the owner and the group of the directory itself; an id of -1 is
+	// left unchanged.
+	Chown(uid, gid int) error
+
 	// Volume tells what the directory lies on.
 	Volume() (Volume, error)
 

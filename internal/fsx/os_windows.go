@@ -226,6 +226,8 @@ func (d *dir) Stat() (Stat, error) {
 // list, which is inherited.
 func (d *dir) Chmod(uint32) error { return nil }
 
+func (d *dir) Chown(uid, gid int) error { return nil }
+
 func (d *dir) Volume() (Volume, error) {
 	path, err := windows.UTF16PtrFromString(d.root.Name())
 	if err != nil {

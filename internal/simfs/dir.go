@@ -322,6 +322,14 @@ func (d *dir) Chmod(mode uint32) error {
 	})
 }
 
+func (d *dir) Chown(uid, gid int) error {
+	return d.runTo(Op{Kind: "chown", Path: d.at(".")}, "x", func(Op) error {
+		d.n.meta.chown(uid, gid)
+		d.n.ctime = d.f.clock
+		return nil
+	})
+}
+
 func (d *dir) Volume() (v fsx.Volume, err error) {
 	err = d.runTo(Op{Kind: "statfs", Path: d.at(".")}, "x", func(Op) error {
 		v = fsx.Volume{Type: "simfs", Free: 1 << 40}

@@ -203,15 +203,20 @@ func (x *file) Chmod(mode uint32) error {
 
 func (x *file) Chown(uid, gid int) error {
 	return x.run(Op{Kind: "chown"}, func(Op) error {
-		if uid >= 0 {
-			x.n.meta.uid = uid
-		}
-		if gid >= 0 {
-			x.n.meta.gid = gid
-		}
+		x.n.meta.chown(uid, gid)
 		x.n.ctime = x.f.clock
 		return nil
 	})
+}
+
+// chown sets the ids that are not -1.
+func (m *meta) chown(uid, gid int) {
+	if uid >= 0 {
+		m.uid = uid
+	}
+	if gid >= 0 {
+		m.gid = gid
+	}
 }
 
 func (x *file) Xattrs() (map[string][]byte, error) {
