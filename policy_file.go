@@ -48,7 +48,7 @@ const (
 type policyPlace struct {
 	root  string // the workspace
 	place string // absolute, of the file that the options name; "" = the one in the state directory
-	name  string // as errors tell it, without what is outside the workspace
+	name  string // as errors show it, without what is outside the workspace
 }
 
 func (s *Store) policyPlace(root string) policyPlace {

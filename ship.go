@@ -17,7 +17,7 @@ import (
 )
 
 // What a hub (docs/hub.md) needs of a store besides [Admin.Export]: where its
-// shipper stands, the bytes of versions and snapshots, and one commit that
+// shipper is, the bytes of versions and snapshots, and one commit that
 // makes the workspace what another one was.
 
 const (

@@ -8,9 +8,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Abort takes back a commit whose row is written: what was published is
+// Abort rolls back a commit whose row is written: what was published is
 // undone in reverse, then an abort row is made durable, and only then may the
-// caller be told that nothing happened. If any of it fails nobody knows, and
+// caller get the reply that nothing happened. If any of it fails the result is unknown, and
 // the store takes no more writes.
 func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
 	if c.s.Poisoned.Load() {
@@ -38,7 +38,7 @@ func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
 	return fault.EffectNone
 }
 
-// unpublish takes back what was published.
+// unpublish rolls back what was published.
 func (c *Commit) unpublish() error {
 	for i, m := range slices.Backward(c.Muts) {
 		if i+1 == c.clearing {
@@ -81,7 +81,7 @@ func (c *Commit) flushUndone(muts []*Mutation) error {
 	return undone.flush(c.s)
 }
 
-// dropSlot removes the slot of a mutation that was taken back. A file that could
+// dropSlot removes the slot of a mutation that was rolled back. A file that could
 // not get its name back is kept as a version.
 func (s *Engine) dropSlot(m *Mutation) {
 	if m.Slot == nil {
@@ -120,11 +120,11 @@ func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *jour
 func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
 	own := s.NewReserveGrant(ctx, false)
 	defer own.End()
-	long := rec.Kind == journal.KindAbort // as the row that it takes back
+	long := rec.Kind == journal.KindAbort // as the row that it rolls back
 	return own.Try(func() error { return s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Long: long}) })
 }
 
-// RecordRefusal leaves a row that tells of a refused call and reports whether
+// RecordRefusal leaves a row about a refused call and reports whether
 // it could.
 func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 	if len(c.Muts) == 0 || c.s.Poisoned.Load() || e.Code == fault.StoreClosed || e.Code == fault.BadPolicy {
@@ -152,7 +152,7 @@ func (c *Commit) noteStranger(m *Mutation, sha string, size int64) error {
 	return c.s.WriteRow(WithSpare(context.Background()), note)
 }
 
-// noteInPlace is what a note of that intent tells of.
+// noteInPlace is what a note of that intent describes.
 const noteInPlace = "in_place"
 
 // noteOver records the intent to write over a file, so that recovery knows

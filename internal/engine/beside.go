@@ -60,9 +60,9 @@ func (s *Engine) forgetBeside(slot publish.Slot) error {
 	return err
 }
 
-// sweepBeside removes the slot beside a target of which a slot of staging/ tells,
+// sweepBeside removes the slot beside a target that a slot of staging/ names,
 // or keeps the previous version that it holds. It is gone durably before the one
-// that tells of it.
+// that names it.
 func (s *Engine) sweepBeside(mark publish.Slot) error {
 	data, err := durable.ReadFile(mark.Dir, mark.Name, MetaLimit)
 	if err != nil || !strings.HasPrefix(string(data), besideMark) {

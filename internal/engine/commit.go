@@ -92,7 +92,7 @@ type Commit struct {
 	ID       string
 	StageNow string
 	unlock   func()
-	sharing  func()              // keeps sweeps of history out until the row is written; nil: nobody is kept out
+	sharing  func()              // keeps sweeps of history out until the row is written; nil: none is kept out
 	refilled []func()            // wait for the slots that are made beside it
 	newDirs  []string            // directories that the row says it makes, outermost first
 	modes    map[string]uint32   // of those among Dirs that are made
@@ -124,7 +124,7 @@ type Commit struct {
 	Unasked  bool         // the user was not asked, because the idempotency key answers
 	Complete bool         // it is verified even if nothing changes
 
-	// outcome is what the call tells besides the facts of its files, once the
+	// outcome is what the call returns besides the facts of its files, once the
 	// final bytes are known.
 	Outcome func() any
 
@@ -132,7 +132,7 @@ type Commit struct {
 	grant ReserveGrant // its right to the reserve
 	Alone bool         // no other commit of any process runs beside it
 
-	// indexOf tells which operation of a transaction a mutation comes from, -1
+	// indexOf returns which operation of a transaction a mutation comes from, -1
 	// for none of them.
 	IndexOf func(*Mutation) int
 

@@ -12,7 +12,7 @@ import (
 )
 
 // What the state directory holds is believed: it says which writes are to be
-// finished, what a file was before, what the gate refuses. So nobody else may
+// finished, what a file was before, what the gate refuses. So no other user may
 // write there. Whoever can has made the store's files their own.
 
 const writableByOthers = 0o022

@@ -111,7 +111,7 @@ func DirectoryOp(d *journal.Mutation) string {
 }
 
 // arrange removes the directories that the row takes away, if they are empty, and
-// sets the modes of the others, if nobody else has changed them. A path with a later
+// sets the modes of the others, if no other program has changed them. A path with a later
 // row is left. What cannot be done stays as it is.
 func (s *Engine) arrange(rec *journal.Record) error {
 	var dirs []*journal.Mutation

@@ -76,7 +76,7 @@ type Engine struct {
 	Ended           chan error     // the result of closing, then closed; has room for it
 	Flights         sync.WaitGroup // calls in progress
 	releaseLiveness func() error   // ends the liveness lock
-	calls           *lock.Calls    // those that others are told of
+	calls           *lock.Calls    // those that others wait for
 }
 
 // Host is what an engine asks of the store that it works for.
@@ -232,14 +232,14 @@ func (s *Engine) whileBusy(op func() error) error {
 	return err
 }
 
-// unsettled tracks which commits of this process are under way.
+// unsettled tracks which commits of this process are in progress.
 type unsettled struct {
 	mu   sync.Mutex
 	from map[*Commit]uint64 // no commit's row is before this
 }
 
 // begin notes a commit before its row is written. A row that is written beside
-// it would otherwise tell that this one is settled.
+// it would otherwise say that this one is settled.
 func (u *unsettled) begin(c *Commit, head func() uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -256,7 +256,7 @@ func (u *unsettled) done(c *Commit) {
 }
 
 // Floor is the highest seq up to which every commit of this process is
-// settled; head when nothing is under way.
+// settled; head when nothing is in progress.
 func (u *unsettled) Floor(head uint64) uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -120,7 +120,7 @@ func isErrno(err error) bool {
 	return errors.As(err, &n)
 }
 
-// lockTimeout tells a waiter who holds the path.
+// lockTimeout names the holder of the path to a waiter.
 func lockTimeout(t *lock.TimeoutError) *fault.Fault {
 	e := fault.New(fault.LockTimeout)
 	if t.Holder.Writer == "" {

@@ -15,12 +15,12 @@ import (
 // A commit of n files has n files to flush, and none of the flushes may be left
 // out. What they cost together depends on how they are asked for. A file with
 // new blocks is durable when the file system has committed its own journal, and
-// one commit serves all who wait for it; whoever comes when it is over makes
+// one commit serves all callers that wait for it; a caller that comes after it makes
 // the device flush once more. So the bytes of all files are sent to the device
 // first, which puts their blocks into the commit that comes, and then all
 // flushes are asked for at once.
 
-// FlushWidth bounds how many flushes of one commit are under way at a time
+// FlushWidth bounds how many flushes of one commit are in progress at a time
 // where each takes a goroutine, and with it a thread of the system while it
 // waits. Eight to one hundred measured alike.
 const FlushWidth = 16
@@ -191,7 +191,7 @@ func (m *Mutation) prevUnflushed(s *Engine, rows *Newest) (bool, error) {
 	if m.Prev.File == nil || m.Private {
 		return false, nil
 	}
-	if m.Unchanged() { // acknowledged like the others, whoever wrote it
+	if m.Unchanged() { // acknowledged like the others, whatever process wrote it
 		return true, nil
 	}
 	last, err := s.LastRow(m.Target.Path)
@@ -285,9 +285,9 @@ type VolumeFlush struct {
 // storage. Calls that run at the same time share a flush that starts after the
 // last of them.
 //
-// The system tells of lost bytes once for each open directory. Whoever asks
+// The system reports lost bytes once for each open directory. A process that asks
 // later would hear of success, and the bytes may be theirs: so the first
-// failure is told for ever.
+// failure is reported for ever.
 func (v *VolumeFlush) Flush(dir fsx.Dir) error {
 	return v.shared.Do(durable.Key{}, func() error {
 		if v.lost != nil {

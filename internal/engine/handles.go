@@ -154,7 +154,7 @@ func (h *handles) opened(r *reopened) {
 	h.close(rest, true)
 }
 
-// flush makes everything durable that was written, and tells of what failed
+// flush makes everything durable that was written, and returns what failed
 // before.
 func (h *handles) flush() error {
 	h.mu.Lock()

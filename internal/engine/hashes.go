@@ -17,7 +17,7 @@ type hashCache struct {
 	list map[fileID]HashEntry
 }
 
-// fileID is an identity of content as far as the file system tells it.
+// fileID is an identity of content as far as the file system reports it.
 type fileID struct {
 	dev, ino     uint64
 	size         int64

@@ -180,7 +180,7 @@ func (h *heads) hurry(now bool) {
 	}
 }
 
-// drop takes back one file that became a version: history has its bytes, or
+// drop removes one file that became a version: history has its bytes, or
 // needs none of its own.
 func (h *heads) drop(sha string) {
 	h.mu.Lock()
@@ -270,7 +270,7 @@ func (h *heads) Drain() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// The turn that is under way may have begun before.
+	// The turn that is in progress may have begun before.
 	for last := h.turns + 2; h.running && len(h.waiting) > 0 && h.turns < last; {
 		h.hurry(true)
 		h.cond.Wait()

@@ -74,7 +74,7 @@ func (s *Engine) importLegacy(ctx context.Context) error {
 	return in.end()
 }
 
-// legacyImport is an import under way.
+// legacyImport is an import in progress.
 type legacyImport struct {
 	s       *Engine
 	ctx     context.Context
@@ -158,7 +158,7 @@ func (in *legacyImport) link(head uint64) error {
 	return nil
 }
 
-// end writes what is left and a note that tells of the import.
+// end writes what is left and a note about the import.
 func (in *legacyImport) end() error {
 	if err := in.flush(); err != nil {
 		return err

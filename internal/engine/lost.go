@@ -9,7 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// An open store works in directories, not under names: somebody can take the
+// An open store works in directories, not under names: another program can take the
 // state directory away, or put another one in its place, and every handle goes
 // on to work. Whoever opens the workspace then finds another journal and other
 // locks. So before a call is let in, and before a row is written, the name of
@@ -45,20 +45,20 @@ func (s *Engine) Present() error {
 		return nil
 	}
 	if s.Disk.above != s.Disk.Root && s.rootIsRemoved() {
-		return s.lose(rootGone) // the state directory lies elsewhere and is well
+		return s.lose(rootGone) // the state directory is elsewhere and is intact
 	}
 	st, err := s.Disk.above.Lstat(s.Disk.stateName)
 	switch {
 	case err == nil && isDir(st, s.Disk.stateStat):
 		return nil
 	case err == nil:
-		// Some file systems number a directory anew; the handle tells.
+		// Some file systems number a directory again; the handle shows that.
 		if own, serr := s.Disk.State.Stat(); serr != nil || isDir(st, own) {
 			return nil
 		}
 		return s.lose(stateReplaced)
 	case !IsAbsent(err):
-		return nil // nobody knows; what needs it will say what is wrong
+		return nil // not known; what needs it will say what is wrong
 	}
 	if s.rootIsGone() {
 		return s.lose(rootGone)
@@ -67,7 +67,7 @@ func (s *Engine) Present() error {
 }
 
 // isDir reports whether what a name leads to is the directory own. Where names
-// do not tell the identity of a directory, an open one cannot be replaced.
+// do not report the identity of a directory, an open one cannot be replaced.
 func isDir(st, own fsx.Stat) bool { return st.SameFile(own) || st.Kind == fsx.Directory && st.Ino == 0 }
 
 // rootIsRemoved reports whether the workspace is a directory without a name. One
@@ -133,7 +133,7 @@ func (s *Engine) partsPresent() error {
 	return nil
 }
 
-// explain turns an error that tells of something that is not there into the
+// explain turns an error about something that does not exist into the
 // true one when the store itself is lost.
 func (s *Engine) explain(e *fault.Fault) *fault.Fault {
 	gone := errors.Is(e.Err, journal.ErrGone)

@@ -48,7 +48,7 @@ func (m *Mutation) applyMetadata() error {
 }
 
 // copyXattrs gives the staged file the extended attributes of the previous one.
-// It tells how many there are, and whether all were kept.
+// It returns how many there are, and whether all were kept.
 func (m *Mutation) copyXattrs() (copied int, kept bool) {
 	attrs, err := m.Prev.File.Xattrs()
 	if err != nil {

@@ -110,7 +110,7 @@ func (m *Mutation) Warn(reason string) {
 func (m *Mutation) Link() bool { return m.Perm != nil && *m.Perm == fsx.ModeLink }
 
 // HidePath makes sure that a path that was never looked at, or that is none of
-// the workspace, is told to nobody.
+// the workspace, is not reported.
 func (m *Mutation) HidePath(s *Engine) {
 	if m.Target != nil || m.Private {
 		return
@@ -433,7 +433,7 @@ func (m *Mutation) convert(ctx context.Context, c *Commit) error {
 	return nil
 }
 
-// compareTexts warns of changes of the text's form that nobody asked for.
+// compareTexts warns of changes of the text's form that the caller did not ask for.
 func (m *Mutation) compareTexts(t Traits) {
 	if !m.Prev.Exists {
 		return
@@ -480,7 +480,7 @@ func (m *Mutation) preview() string {
 	return UnifiedDiff(m.Path, before, after)
 }
 
-// row tells the journal the facts of the final file.
+// row returns the facts of the final file for the journal.
 func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 	last, err := s.LastRow(m.Target.Path)
 	if err != nil {

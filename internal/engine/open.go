@@ -412,7 +412,7 @@ func (s *Engine) openArchive(make bool) (fsx.Dir, error) {
 
 // noteHead leaves a note when the journal is not the one that the last Close
 // saw: rows were cut off, or the newest one was changed. meta.json, which shows
-// it, is written anew by the next Close; the note stays, and [Store.Check] names
+// it, is written again by the next Close; the note stays, and [Store.Check] names
 // it until the operator acknowledges it. Numbers of rows that are gone are not
 // given again: a receipt or a cursor may know them.
 func (s *Engine) noteHead(ctx context.Context) error {

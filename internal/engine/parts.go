@@ -29,9 +29,9 @@ func (s *Engine) StatePart(name string) (fsx.Dir, error) {
 }
 
 // QuarantineObject copies a damaged object of the state directory to
-// quarantine/. The name of the copy tells what it was, and the hash of what it
+// quarantine/. The name of the copy says what it was, and the hash of what it
 // holds, so that doing it twice leaves one. What is no file, or cannot be read,
-// is moved there instead; moved tells.
+// is moved there instead; moved reports that.
 func (s *Engine) QuarantineObject(part, name string) (moved bool, err error) {
 	dir, err := s.StatePart(part)
 	if dir == nil || err != nil {

@@ -18,7 +18,7 @@ func ExistingPath(t *relpath.Target) string {
 // copies nothing, where a path may have thousands of names.
 func ParentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
-// Locate finds where a path that stands in the journal leads: in the
+// Locate finds where a path of the journal leads: in the
 // workspace, or in the state directory for the objects that are kept there.
 func (s *Engine) Locate(path string) (*relpath.Target, error) {
 	if object, ok := strings.CutPrefix(path, StateDirName+"/"); ok {
@@ -38,7 +38,7 @@ func (s *Engine) LocateEntry(path string) (*relpath.Target, error) {
 }
 
 // LocateObject finds an object of the state directory. Its path in the
-// journal begins with the default name of that directory, wherever it lies.
+// journal begins with the default name of that directory, wherever it is.
 func (s *Engine) LocateObject(object string) (*relpath.Target, error) {
 	t, err := relpath.Tree{Root: s.Disk.State}.Resolve(object)
 	if err != nil {

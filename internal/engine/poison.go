@@ -32,13 +32,13 @@ type doubt struct {
 	left bool   // something of it could not be put in order
 }
 
-// Poison ends the store's taking of mutations: after a failed flush nobody
+// Poison ends the store's taking of mutations: after a failed flush no process
 // knows which pages are on disk, whatever the next flush says. Every process
 // that has the store open learns of it; the next Open writes what is in doubt
 // again.
 func (s *Engine) Poison(cause error) error {
 	s.Poisoned.Store(true)
-	var known *journal.WriteError // the journal has told the others
+	var known *journal.WriteError // the journal has reported the others
 	if !errors.As(cause, &known) && !errors.Is(cause, journal.ErrPoisoned) {
 		s.Log.Poison()
 	}

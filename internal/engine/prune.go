@@ -16,7 +16,7 @@ import (
 // History is bounded by the policy: bytes of all kept versions, age, versions
 // of one path with the one that its file holds, size of one. What is over a
 // bound goes, the oldest first, but never the newest prior version of a path: the
-// last change of every file can always be taken back.
+// last change of every file can always be undone.
 
 const (
 	DefaultHistoryBytes    = 1 << 30 // or
@@ -71,7 +71,7 @@ func (s *Engine) pruneNow() {
 	s.Prune(context.Background(), SweepWait) // what cannot be removed now is over the bound for longer
 }
 
-// The lock of history is shared by whoever adds a version and owned by a sweep,
+// The lock of history is shared by those that add a version and owned by a sweep,
 // in every process. Nobody waits long for it: a process may have been stopped
 // with it. A sweep is then left for later, and who adds a version tries again
 // later.
@@ -109,7 +109,7 @@ type Kept struct {
 }
 
 // Prune removes what is over a bound, beside other processes. What is over is
-// found without the lock. Under it, only what nobody has kept again since goes: a
+// found without the lock. Under it, only what no process has kept again since is removed: a
 // commit that does so has written its row before.
 func (s *Engine) Prune(ctx context.Context, wait time.Duration) (gone []*Kept, err error) {
 	if s.Opts.ReadOnly || s.History == nil || s.Log == nil || s.Poisoned.Load() {
@@ -226,7 +226,7 @@ func (s *Engine) OverBounds() (due []*Kept, upto uint64, err error) {
 	return append(due, addedTo(objects, goes)...), upto, nil
 }
 
-// rankKept tells from the journal when each version was replaced, how many
+// rankKept finds in the journal when each version was replaced, how many
 // versions of its path came since, and which one of a file that was only added
 // to has its bytes. The rows come oldest first, so the order in which each path
 // had its versions is collected and read backward. It returns the newest row.

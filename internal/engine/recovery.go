@@ -581,7 +581,7 @@ func (s *Engine) settleFinished(all []*finisher) error {
 }
 
 // flushReplaced makes the files that the slots have received durable, all at once,
-// since nobody knows who wrote them. They are versions soon. Where that fails, each
+// since it is not known what wrote them. They are versions soon. Where that fails, each
 // is flushed by itself.
 func (s *Engine) flushReplaced(all []*finisher) {
 	var parts []*recovered

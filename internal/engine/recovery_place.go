@@ -79,7 +79,7 @@ func (f *finisher) place(ctx context.Context) error {
 	return f.makeEmpty()
 }
 
-// flush makes the names of the commit durable, whoever published them. What is
+// flush makes the names of the commit durable, whatever process published them. What is
 // in seen is flushed already.
 func (f *finisher) flush(seen map[[2]uint64]bool) error {
 	for _, p := range f.parts {
@@ -494,7 +494,7 @@ func (p *recovered) conflict(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if last.Seq == p.f.rec.Seq { // otherwise the path has moved on, and the row only tells
+		if last.Seq == p.f.rec.Seq { // otherwise the path has moved on, and the row only says
 			m.Rev, m.PrevSeq = uint64(last.Rev)+1, p.f.rec.Seq
 		}
 		row.Muts = append(row.Muts, m)

@@ -14,7 +14,7 @@ import (
 
 // The reserve is a file of the state directory that only takes up space. When
 // the disk is full it is given up for the rows that bring the store back to
-// order, and for the calls by which somebody gets out of the corner: Delete,
+// order, and for the calls that make room: Delete,
 // Undo, Compact. When such a call is over, what it did not need of it is taken
 // back at once, before other writes use it up; the rest follows when there is
 // room, behind a later commit or with the next Open.

@@ -42,7 +42,7 @@ type spent struct {
 	// check says that another program may have changed the previous version, so
 	// its hash is taken again.
 	check   bool
-	flushed bool // the previous version is durable, whoever wrote it
+	flushed bool // the previous version is durable, whatever process wrote it
 }
 
 // settlement collects what remains to be done for c.
@@ -200,7 +200,7 @@ func (s *Engine) keep(x spent) error {
 	if x.slot.Dir != s.Disk.Staging {
 		return s.copyAway(x, f, st, sha)
 	}
-	// Only a file that nobody else can still write to may become an object.
+	// Only a file that no other process can still write to may become an object.
 	if st.Kind == fsx.Regular && st.Nlink == 1 && f.Unshared() {
 		if x.check && !x.flushed && s.Opts.Sync != SyncOff {
 			if err := f.Sync(); err != nil {

@@ -294,7 +294,7 @@ func (s *Engine) trySlotDir(dir fsx.Dir, path string, at fsx.Stat) (*slotDir, er
 }
 
 // openSlotDir opens the directory of slots name of dir. What is another user's,
-// or can be written by others, is not used: whoever can write there decides
+// or can be written by others, is not used: a process that can write there decides
 // what is published.
 func (s *Engine) openSlotDir(dir fsx.Dir, name, path string) (*slotDir, error) {
 	sub, err := dir.OpenDir(name)

@@ -45,7 +45,7 @@ func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
 	}
 	rel, portable, err := relpath.Clean(m.Path, c.s.Tree.Rules)
 	if err != nil {
-		m.Path = "" // not a path of the workspace: it is told to nobody
+		m.Path = "" // not a path of the workspace: it is not reported
 		return err
 	}
 	m.Path = rel
@@ -493,7 +493,7 @@ func (c *Commit) settle(ctx context.Context) error {
 		c.handed = true
 		todo.closers = append(c.Handles, c.dirs)
 		for _, m := range c.Muts {
-			m.Slot.close() // the next commit of the path finds that nobody can write to it
+			m.Slot.close() // the next commit of the path finds that no process can write to it
 			todo.closers = append(todo.closers, m.Target, m)
 		}
 		return c.s.Settler.add(todo)

@@ -373,7 +373,7 @@ func (m *Mutation) savePrev(s *Engine) error {
 }
 
 // savePrevFor is savePrev before the row of the commit is written. Sweeps are kept
-// out until it names the version: only a row tells them that it is needed.
+// out until it names the version: only a row says that it is needed.
 func (m *Mutation) savePrevFor(c *Commit) error {
 	if c.sharing == nil {
 		if done, err := c.s.shareHistory(); err == nil {

@@ -90,7 +90,7 @@ type Dir interface {
 	// left unchanged.
 	Chown(uid, gid int) error
 
-	// Volume tells what the directory lies on.
+	// Volume describes the file system of the directory.
 	Volume() (Volume, error)
 
 	// Xattr returns one extended attribute of the directory, ErrUnsupported or
@@ -126,7 +126,7 @@ type File interface {
 	io.Closer
 
 	// Append writes b in one call at the end of a file opened with [Append]
-	// and tells the offset at which it landed.
+	// and returns the offset at which it landed.
 	Append(b []byte) (off int64, err error)
 
 	Stat() (Stat, error)
@@ -151,7 +151,7 @@ type File interface {
 	Xattrs() (map[string][]byte, error)
 	SetXattr(name string, value []byte) error
 
-	// Unshared reports whether the system can vouch that nobody else has the
+	// Unshared reports whether the system can vouch that no other process has the
 	// file open for writing at this moment. false means "another program has, or it
 	// cannot be known".
 	Unshared() bool
@@ -162,10 +162,10 @@ type File interface {
 
 	// WriteOut starts to send the content to the device, so that a Sync that
 	// follows has less to wait for. It waits for nothing itself and promises
-	// nothing; an error that it meets is told by that Sync.
+	// nothing; an error that it meets is returned by that Sync.
 	WriteOut()
 
-	// Forget tells the system that the content will not be read soon, so that
+	// Forget advises the system that the content will not be read soon, so that
 	// the memory it takes can be used for something else. It is only a hint.
 	Forget()
 
@@ -245,14 +245,14 @@ func (s Stat) SameVolume(t Stat) bool { return s.Dev == t.Dev && s.Mount == t.Mo
 // ModTime is Mtime as a time.
 func (s Stat) ModTime() time.Time { return time.Unix(0, s.Mtime) }
 
-// Volume describes the file system a directory lies on.
+// Volume describes the file system of a directory.
 type Volume struct {
 	Free     int64  // bytes an unprivileged process may still use
 	Size     int64  // bytes in all; 0 where unknown
 	Type     string // "ext4", "tmpfs", "nfs" …, "" where unknown
 	Remote   bool   // network or FUSE: durability and locks are not to be trusted
 	ReadOnly bool
-	// CaseInsensitive is only set where it can be told without writing.
+	// CaseInsensitive is only set where it can be found without writing.
 	CaseInsensitive bool
 }
 

@@ -20,7 +20,7 @@ const noAttribute = unix.ENODATA
 
 func syncFile(fd int) error { return unix.Fsync(fd) }
 
-// Stat also tells the mount that the directory is in, from Linux 5.8 on.
+// Stat also reports the mount that the directory is in, from Linux 5.8 on.
 func (d *dir) Stat() (Stat, error) {
 	var x unix.Statx_t
 	if err := retry(func() error {
@@ -42,12 +42,12 @@ func (d *dir) Stat() (Stat, error) {
 func datasync(fd int) error { return unix.Fdatasync(fd) }
 
 // tellsOfLostBytes are the file systems whose flush as a whole is known to
-// write everything and to tell of what could not be written. A file system on
+// write everything and to report what could not be written. A file system on
 // top of another, or in another process, is none of them: its own record of
 // errors does not hold those below it.
 var tellsOfLostBytes = map[string]bool{"ext4": true, "xfs": true, "btrfs": true}
 
-// SyncVolume is syncfs(2), which tells of bytes that could not be written from
+// SyncVolume is syncfs(2), which reports bytes that could not be written from
 // Linux 5.8 on.
 func (d *dir) SyncVolume() error {
 	vol, err := d.Volume()
@@ -74,7 +74,7 @@ func atLeast(release string, major, minor int) bool {
 	return have[0] > major || have[0] == major && have[1] >= minor
 }
 
-// Unshared asks for a read lease, which the kernel grants only when nobody
+// Unshared asks for a read lease, which the kernel grants only when no process
 // has the file open for writing, and gives it back (fcntl(2), F_SETLEASE).
 func (f *file) Unshared() bool {
 	if f.write {

@@ -16,7 +16,7 @@ import (
 
 // OpenRoot opens the directory path of the real file system. os.Root is the
 // entry; from there every operation is a call on an open directory with one
-// name, which leaves no path for anybody to swap.
+// name, which leaves no path for another process to swap.
 func OpenRoot(path string) (Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {

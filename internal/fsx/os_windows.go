@@ -14,7 +14,7 @@ import (
 
 // OpenRoot opens the directory path of the real file system. A Dir is an
 // os.Root here, whose names cannot lead out of it. What this system cannot do
-// is told by ErrUnsupported; docs/durability.md says what that costs.
+// is reported by ErrUnsupported; docs/durability.md says what that costs.
 func OpenRoot(path string) (Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d *dir) Readlink(name string) (string, error) {
 	return target, bare("readlink", name, err)
 }
 
-// Symlink is not offered: a link has no identity here that would tell whether it
+// Symlink is not offered: a link has no identity here that would say whether it
 // was published, and most users must not make any.
 func (d *dir) Symlink(_, name string) error {
 	return &fs.PathError{Op: "symlink", Path: name, Err: ErrUnsupported}
@@ -278,7 +278,7 @@ func statOf(info os.FileInfo) Stat {
 	return st
 }
 
-// identify fills in what only an open file tells.
+// identify fills in what only an open file reports.
 func identify(f *os.File, st *Stat) {
 	var info windows.ByHandleFileInformation
 	if windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info) != nil {

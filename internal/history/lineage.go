@@ -37,7 +37,7 @@ type Version struct {
 // reads one row for each version that is asked for.
 //
 // Behind a move to the path two lives go on, that of the file which came and
-// that of the one which was there before. They are told apart by their paths.
+// that of the one which was there before. They are distinguished by their paths.
 type Lineage struct {
 	s     *Layer
 	Path  string
@@ -171,7 +171,7 @@ func (l *Lineage) next() (*Version, error) {
 }
 
 // wentOn reports whether a row only says that the file got another name, and
-// nothing is to be told of that: because the lineage has the file under that
+// nothing is to be reported about that: because the lineage has the file under that
 // name, or because what was at an earlier name before is another file.
 func (l *Lineage) wentOn(rec *journal.Record, v *Version) bool {
 	if v.M.SHA256 != "" {

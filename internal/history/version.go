@@ -66,7 +66,7 @@ func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
 
 // heir is the later version that begins with the bytes of v: one that was left
 // as it was, moved, or appended to. Where the bytes went on under a name that
-// is none of the lineage, it is the one that tells of the move.
+// is none of the lineage, it is the one that records the move.
 func (v *Version) heir() (heir *Version, moved bool) {
 	for _, next := range v.Later {
 		if next.M.SHA256 == v.M.SHA256 || next.M.PaySHA256 != "" && next.M.PrevSHA256 == v.M.SHA256 {
@@ -81,7 +81,7 @@ func (v *Version) heir() (heir *Version, moved bool) {
 	return nil, false
 }
 
-// NotKept is the error of a version whose bytes are gone; it tells when they
+// NotKept is the error of a version whose bytes are gone; it says when they
 // were erased.
 func (s *Layer) NotKept(sha string) *fault.Fault {
 	e := fault.New(fault.VersionNotKept)

@@ -154,7 +154,7 @@ func Has(root string) bool {
 	return err == nil && len(w.Found()) > 0
 }
 
-// exists reports whether there is a store. In the workspace, where anybody may
+// exists reports whether there is a store. In the workspace, where any program may
 // have put a directory of that name, it must have a part of one; what is no
 // directory counts, so that it is refused rather than passed over.
 func (p Place) exists() bool {
@@ -185,7 +185,7 @@ var (
 
 // git is the place in the common git directory of the repository that the
 // workspace is in. A .git that leads elsewhere counts only if git's own side
-// confirms it: anybody can put a file of that name anywhere.
+// confirms it: any program can put a file of that name anywhere.
 func (w *Workspace) git() Place {
 	for top := w.Root; ; top = filepath.Dir(top) {
 		dot := filepath.Join(top, ".git")

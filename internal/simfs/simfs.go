@@ -255,7 +255,7 @@ func (o Op) String() string {
 // Fault is what an injector answers. The zero Fault lets the operation be.
 type Fault struct {
 	Err     error
-	Applied bool // it happens all the same
+	Applied bool // it happens anyway
 	Short   int  // of a write: so many bytes happen; negative for none
 }
 

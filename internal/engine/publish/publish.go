@@ -165,7 +165,7 @@ func (c *Change) Judge() (State, error) {
 	return primitives[c.How].judge(c, held)
 }
 
-// Reopen takes back what is published, so that it can be published again. It reports false, and does nothing, where the target is not
+// Reopen rolls back what is published, so that it can be published again. It reports false, and does nothing, where the target is not
 // as the change has left it, or is written in place.
 func (c *Change) Reopen() (bool, error) {
 	held, err := c.Slot.Holds()

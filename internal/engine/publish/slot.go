@@ -125,7 +125,7 @@ func (s *Slots) Take(more int) (Slot, error) {
 
 // Ahead makes slots beside the caller, who has something else to wait for, when
 // few are left. wait returns when they are there; it is nil where none are made.
-// What goes wrong is told by the call of Take that finds no slot.
+// What goes wrong is returned by the call of Take that finds no slot.
 func (s *Slots) Ahead() (wait func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -76,8 +76,8 @@ func (m Manifest) sum() string {
 	return d.Hex()
 }
 
-// possible reports whether the manifest can be of a session: its hash tells
-// only that nobody changed it by accident, and numbers without bounds would
+// possible reports whether the manifest can be of a session: its hash says
+// only that it was not changed by accident, and numbers without bounds would
 // cost without bounds.
 func (m *Manifest) possible() bool {
 	last := 0
@@ -111,7 +111,7 @@ func DecodeManifest(data []byte, session string) (Manifest, ManifestState) {
 }
 
 // readManifest takes the manifest as far as it can be believed. What is wrong
-// with it never keeps anybody from the pieces.
+// with it never keeps a caller from the pieces.
 func (sess *Session) readManifest(dir fsx.Dir) error {
 	data, err := durable.ReadFile(dir, ManifestName, ManifestLimit)
 	var kind *fsx.TypeError
@@ -131,7 +131,7 @@ func (sess *Session) readManifest(dir fsx.Dir) error {
 }
 
 // recallSession asks the journal what a lost manifest said about the session
-// as a whole: its newest row tells whether it was composed or reset.
+// as a whole: its newest row says whether it was composed or reset.
 func (s *Layer) recallSession(sess *Session) {
 	rec := s.NewestRow(ManifestObject(sess.Name))
 	if rec == nil {

@@ -28,7 +28,7 @@ const (
 	OpReset      = "reset" // what the journal calls the end of a session's pieces
 )
 
-// Session is a session as it lies on disk.
+// Session is a session as it is stored.
 type Session struct {
 	Name     string
 	Found    bool // there is a piece or a manifest
@@ -186,7 +186,7 @@ func (sess *Session) Next() int {
 	return sess.Parts[len(sess.Parts)-1].Index + 1
 }
 
-// Total is how many pieces are expected, nil when nobody said.
+// Total is how many pieces are expected, nil when no caller said.
 func (sess *Session) Total() *int {
 	if n := sess.Manifest.TotalExpected; n > 0 {
 		return &n
@@ -251,7 +251,7 @@ func (sess *Session) Writable() error {
 
 func Lock(session string) string { return "chunks\x00" + relpath.Key(session) }
 
-// MaxAgain is how often a call is made anew because of what others left.
+// MaxAgain is how often a call is repeated because of what others left.
 const MaxAgain = 16
 
 // SettleSession finishes what a dead writer left of a session, so that what is
@@ -279,7 +279,7 @@ func (s *Layer) SettleSession(ctx context.Context, session string) error {
 	return nil
 }
 
-// WithSession runs fn while nobody else changes the session.
+// WithSession runs fn while no other call changes the session.
 func (s *Layer) WithSession(ctx context.Context, session, what string, fn func() error) error {
 	if err := s.Enter(); err != nil {
 		return err
@@ -295,7 +295,7 @@ func (s *Layer) WithSession(ctx context.Context, session, what string, fn func()
 }
 
 // SetAside moves what has a name of ours and is no file of ours into
-// quarantine: it may not keep anybody from the pieces.
+// quarantine: it may not keep a caller from the pieces.
 func (s *Layer) SetAside(ctx context.Context, session string, names []string) error {
 	return s.WithSession(ctx, session, "quarantine", func() error {
 		dir, err := s.OpenDir(session)
