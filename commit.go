@@ -215,7 +215,7 @@ type outcome struct {
 	Object    string   `json:"object,omitempty"`     // SHA-256 of what left the scratchpad
 	Entries   int      `json:"entries,omitempty"`    // that named it
 	Freed     int64    `json:"freed,omitempty"`      // bytes of it
-	Expired   int      `json:"expired,omitempty"`    // other objects whose time was over
+	Expired   int      `json:"expired,omitempty"`    // other objects that had expired
 	Cleaned   []string `json:"cleaned,omitempty"`    // checkpoints that were removed, see [RemovedCheckpoint.brief]
 	Kept      int      `json:"kept,omitempty"`       // checkpoints that were left
 	More      bool     `json:"more,omitempty"`       // one call could not remove all

@@ -151,6 +151,6 @@ func (s *Store) shownLines(ctx context.Context, text string) string {
 	return engine.FirstLines(text, engine.ErrorLines)
 }
 
-// absolutePath finds what looks like an absolute path, behind what may stand
-// in front of one. A comment, a lone slash and the address of a site are none.
+// absolutePath finds what looks like an absolute path, after what may precede
+// one. A comment, a lone slash and the address of a site are none.
 var absolutePath = regexp.MustCompile("(?m)(^|[\\s\"'`(=<\\[,;:|])((?:[A-Za-z]:[\\\\/]|\\\\\\\\|/)[^\\s/\\\\\"'`()<>,;:|\\[\\]][^\\s\"'`()<>,;:|\\[\\]]*)")

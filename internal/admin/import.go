@@ -288,7 +288,7 @@ func (in *importing) remove(ctx context.Context, after map[uint64]bool) error {
 		if kind := list[i].Kind; kind == journal.KindNote || kind == journal.KindRefused {
 			changed = nil // it is only a record: the history of its paths is not undone
 		}
-		for _, m := range changed { // the rows in front of it may be lost
+		for _, m := range changed { // the rows before it may be lost
 			was := in.last[m.Identity()]
 			row.Muts = append(row.Muts, journal.Mutation{
 				Op: m.Op, Path: m.Path, Real: m.Real, SHA256: m.PrevSHA256, Bytes: m.PrevBytes, Rev: was.Rev, PrevSeq: was.Seq,

@@ -1,6 +1,6 @@
 // Package durable holds the few sequences of file operations that make
 // something survive a power cut. Above each is the trace of system calls
-// it is expected to make; why each flush is needed is said beside it.
+// it is expected to make; a comment says why each flush is needed.
 package durable
 
 import (

@@ -93,7 +93,7 @@ type Commit struct {
 	StageNow string
 	unlock   func()
 	sharing  func()              // keeps sweeps of history out until the row is written; nil: none is kept out
-	refilled []func()            // wait for the slots that are made beside it
+	refilled []func()            // wait for the slots that are made concurrently
 	newDirs  []string            // directories that the row says it makes, outermost first
 	modes    map[string]uint32   // of those among Dirs that are made
 	Owners   map[string]fsx.Stat // of some of these, if this process may set them
@@ -130,7 +130,7 @@ type Commit struct {
 
 	Also  []string     // further names the commit must own
 	grant ReserveGrant // its right to the reserve
-	Alone bool         // no other commit of any process runs beside it
+	Alone bool         // no other commit of any process runs at the same time
 
 	// indexOf returns which operation of a transaction a mutation comes from, -1
 	// for none of them.

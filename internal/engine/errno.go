@@ -113,7 +113,7 @@ func classify(err error) *fault.Fault {
 	return fault.New(fault.Internal).Because(err)
 }
 
-// isErrno reports whether an error number is behind err: numbers are more
+// isErrno reports whether err wraps an error number: numbers are more
 // exact than the classes of package fs.
 func isErrno(err error) bool {
 	var n syscall.Errno

@@ -27,7 +27,7 @@ func CutDiff(text string, limit int) string {
 	return text[:cut] + "… cut off\n"
 }
 
-// FirstLines cuts a text off behind n lines, and long lines behind 200 bytes.
+// FirstLines cuts a text off after n lines, and long lines after 200 bytes.
 func FirstLines(text string, n int) string {
 	lines := strings.SplitAfterN(text, "\n", n+1)
 	if len(lines) > n {

@@ -50,7 +50,7 @@ func (m *Mutation) holdsBytes() bool {
 //	fsync(slot) …  [fsync(parent of a new directory) …]
 //	[fsync(directory of an earlier commit of the path)]
 //
-// The second line comes behind the first, which leaves it little to do where the
+// The second line comes after the first, which leaves it little to do where the
 // flush of a file commits the journal of the file system: side by side the two
 // would commit it twice. Or, where one flush of the whole file system may take the place of several,
 //

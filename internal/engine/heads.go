@@ -15,7 +15,7 @@ import (
 )
 
 // The newest version of a file is in the workspace, where other programs may
-// remove or change it. So history gets a copy of it, behind the reply. A file
+// remove or change it. So history gets a copy of it, after the reply. A file
 // that is replaced before that goes into history itself, and needs no copy.
 
 const (
@@ -45,7 +45,7 @@ type head struct {
 	mtime int64     // of file, when it held exactly these bytes
 	at    time.Time // when it was handed over
 	tries int
-	busy  bool // it is being copied, and closed behind that
+	busy  bool // it is being copied, and closed after that
 }
 
 func (h *head) close() {

@@ -78,8 +78,8 @@ func (s *Engine) importLegacy(ctx context.Context) error {
 type legacyImport struct {
 	s       *Engine
 	ctx     context.Context
-	at      int64 // behind the current line
-	rowFrom int64 // behind the last row
+	at      int64 // after the current line
+	rowFrom int64 // after the last row
 	batch   []*journal.Record
 	seen    map[string]LastVersion // of paths in the batch
 	rows    int64

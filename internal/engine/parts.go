@@ -108,7 +108,7 @@ func (c *Commit) Choose(muts ...*Mutation) error {
 	return nil
 }
 
-// ParseTime reads a time in RFC 3339; the zero time when it is none.
+// ParseTime reads a time in RFC 3339; the zero time when it is invalid.
 func ParseTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {

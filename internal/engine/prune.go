@@ -32,7 +32,7 @@ type HistoryCaps struct {
 	Versions      int
 }
 
-// pruneAfter prunes behind a commit when enough was kept since the last look that
+// pruneAfter prunes after a commit when enough was kept since the last look that
 // a bound may be exceeded: an eighth of the bytes, or a number of versions that
 // grows with what a look has to read, all of the journal and all of history.
 // Processes that make one commit each look when the journal has grown by an

@@ -17,7 +17,7 @@ import (
 // order, and for the calls that make room: Delete,
 // Undo, Compact. When such a call is over, what it did not need of it is taken
 // back at once, before other writes use it up; the rest follows when there is
-// room, behind a later commit or with the next Open.
+// room, after a later commit or with the next Open.
 const (
 	reserveName = "reserve"
 	ReserveSize = 256 << 10 // bytes

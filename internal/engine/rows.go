@@ -18,7 +18,7 @@ import (
 )
 
 // RowIndex knows the newest row of every path and the row of every
-// idempotency key. It is a fold over the journal: the part behind the last
+// idempotency key. It is a fold over the journal: the part after the last
 // snapshot is in memory, the rest in a sorted file. All of it can be rebuilt.
 type RowIndex struct {
 	mu       sync.Mutex
@@ -28,7 +28,7 @@ type RowIndex struct {
 	over     []overNote        // notes about them
 	settled  map[string]uint64 // what each writer has said last of what is settled
 	imported int64             // bytes of the legacy journal that are taken over
-	ahead    map[int64]int64   // imported lines behind a gap: start to end
+	ahead    map[int64]int64   // imported lines after a gap: start to end
 	own      string            // this writer
 	off      uint64            // newest commit that was made at the level off
 	since    int               // rows folded since the last snapshot
@@ -162,7 +162,7 @@ func (r *RowIndex) isOver(seq uint64, path string) bool {
 }
 
 // foldImport notes which bytes of the legacy journal a row came from. Rows
-// behind a gap, which a torn batch leaves, are remembered one by one.
+// after a gap, which a torn batch leaves, are remembered one by one.
 func (r *RowIndex) foldImport(id string) {
 	from, to, ok := strings.Cut(id, "-")
 	start, err1 := strconv.ParseInt(from, 10, 64)
@@ -347,7 +347,7 @@ func (r *RowIndex) Close() error {
 	return r.table.Close()
 }
 
-// LastRow is the newest row of a path. A damaged snapshot is left behind: the
+// LastRow is the newest row of a path. A damaged snapshot is not used: the
 // rows are read again from the journal.
 func (s *Engine) LastRow(path string) (index.Entry, error) {
 	e, err := s.Rows.Last(path)

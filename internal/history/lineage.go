@@ -27,7 +27,7 @@ type Version struct {
 	Caller string
 	Via    *journal.Via
 	Group  *journal.Group
-	// later are the versions that came right behind this one: at its path, and
+	// later are the versions that came right after this one: at its path, and
 	// under the name it was moved to. The newest one of a path has none.
 	Later []*Version
 }
@@ -58,7 +58,7 @@ func (s *Layer) Lineage(path string) (*Lineage, error) {
 	if s.Log == nil {
 		return l, nil
 	}
-	if s.Settler != nil { // what is settled behind goes into history only then
+	if s.Settler != nil { // what is settled later goes into history only then
 		if err := s.Settler.Drain(); err != nil {
 			return nil, err
 		}

@@ -63,7 +63,7 @@ var hosts = map[string][]string{
 const Hosts = "claude, codex, gemini, copilot, qwen, cline, opencode"
 
 // own matches the name of a tool of this program after the prefix that the
-// host puts in front of it.
+// host puts before it.
 var own = regexp.MustCompile(`(^|[_-])rw_[a-z_]+$`)
 
 // call is a call of a tool as Cline writes it.

@@ -106,7 +106,7 @@ func (s *stager) git(in io.Reader, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// copyOf makes the copy of the index, beside it: it may refer to a shared one.
+// copyOf makes the copy of the index, in its directory: it may refer to a shared one.
 func (s *stager) copyOf(index string) error {
 	f, err := os.CreateTemp(filepath.Dir(index), "resilientwrite-index-")
 	if err != nil {

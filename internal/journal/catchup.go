@@ -155,10 +155,10 @@ func (l *Log) nextSegment() (uint64, error) {
 //
 // Another process may be writing rows meanwhile, and a read is not one moment:
 // it can see a page as it was, and the next one as it is now. So what
-// looks like a hole in front of a good row is read once more. Rows are written
+// looks like a hole before a good row is read once more. Rows are written
 // in order; those before one that was seen are there by then.
 func (l *Log) readOn(to int64, limit, until uint64, rep *OpenReport) error {
-	sure := int64(0) // in front of it nothing is missing
+	sure := int64(0) // before it nothing is missing
 	for {
 		err := l.readSure(to, limit, until, &sure, rep)
 		if err != errLookAgain {

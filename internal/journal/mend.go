@@ -148,7 +148,7 @@ func (m *Mending) assemble(known *Known, old []byte, before, after link) bool {
 	found := candidates(old)
 	seq, chain := before.seq, before.chain
 	if !before.ok && m.First > 1 && len(found[m.First]) > 0 && len(found[1]) == 0 {
-		seq = m.First - 1 // what stood in front of it is gone
+		seq = m.First - 1 // what preceded it is gone
 		chain = chainBytes(found[m.First][0].rec.Chain)
 	}
 	m.Name = seq + 1

@@ -178,7 +178,7 @@ func (sess *Session) Put(p Part) {
 	sess.Parts[i] = p
 }
 
-// Next is the number behind the last piece.
+// Next is the number after the last piece.
 func (sess *Session) Next() int {
 	if len(sess.Parts) == 0 {
 		return 1
@@ -338,7 +338,7 @@ func (s *Layer) FinishLeft(ctx context.Context, rec *journal.Record) error {
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\z`)
 
-// CheckName refuses a name that is none.
+// CheckName refuses an invalid name.
 func CheckName(name string) *fault.Fault {
 	if !sessionName.MatchString(name) {
 		return fault.New(fault.BadSession).With("argument", "session")

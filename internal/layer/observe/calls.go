@@ -100,7 +100,7 @@ func (l *Layer) Calls() (Watched, error) {
 	return l.calls(dir), nil
 }
 
-// calls reads the file; one that is damaged is none.
+// calls reads the file; one that is damaged counts as absent.
 func (l *Layer) calls(dir fsx.Dir) (w Watched) {
 	if data, err := durable.ReadFile(dir, callsFile, maxCalls); err == nil && json.Unmarshal(data, &w) != nil {
 		w = Watched{}
