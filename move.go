@@ -182,14 +182,32 @@ func (s *Store) moved(ctx context.Context, c *commit, r MoveRequest) (out MoveRe
 	if s.keyKnown(r.IdempotencyKey) { // the key answers
 		return out, nil, nil
 	}
-	if tree, err = s.treeBelow(from); tree == nil || err != nil {
+	if tree, err = s.treeBelow(from); err != nil {
 		return out, nil, err
+	}
+	if tree == nil {
+		return out, nil, s.ontoDirectory(from, to)
 	}
 	if r.Expect != AnyVersion {
 		return out, nil, fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("a directory has no hash; omit expected_prev_sha256")
 	}
 	c.Muts = pairs(tree.files, out, r)
 	return out, tree, nil
+}
+
+// ontoDirectory refuses the move of a file to the name of a directory.
+func (s *Store) ontoDirectory(from, to string) error {
+	if _, _, err := s.engine.ListDirectory(to); err != nil {
+		return nil
+	}
+	e := fault.New(fault.IsADirectory).With("argument", "to").
+		Hintf("to is a directory; to move the file into it, give the new path as %s", engine.JoinPath(to, path.Base(from)))
+	e.Path = to
+	if !s.engine.IsThere(from) {
+		e = fault.New(fault.NotFound).Hintf("there is no file at path")
+		e.Path = from
+	}
+	return e
 }
 
 // newName is the path to which something is to be moved. An error says that it

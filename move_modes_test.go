@@ -3,6 +3,7 @@
 package resilientwrite_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -148,4 +149,22 @@ func TestMoveKeepsOwnersOfDirectories(t *testing.T) {
 			t.Errorf("%s: owner %d, group %d, mode %o", d, owner.Uid, owner.Gid, owner.Mode)
 		}
 	}
+}
+
+// TestMoveOntoADirectorySaysHow: a file that is moved onto a directory is refused with
+// the path that would move it there.
+func TestMoveOntoADirectorySaysHow(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "text", rw.ModeCreate)
+	write(t, s, "d/b.txt", "text", rw.ModeCreate)
+	_, err := s.Move(t.Context(), rw.MoveRequest{Path: "a.txt", To: "d"})
+	if e := rw.AsError("move", err); e == nil || e.Detail != rw.ErrIsADirectory || !strings.Contains(e.Hint, "d/a.txt") {
+		t.Errorf("%v", err)
+	}
+	if _, err = s.Move(t.Context(), rw.MoveRequest{Path: "none", To: "d"}); !errors.Is(err, rw.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	_, err = s.Move(t.Context(), rw.MoveRequest{Path: "a.txt", To: "d/a.txt"})
+	must(t, err)
 }

@@ -310,7 +310,7 @@ type MaterializeResult struct {
 }
 
 // Materialize makes the workspace the tree of another one, in one commit that
-// touches only what differs and that [Store.Undo] takes back. The workspace must be
+// touches only what differs and that [Store.Undo] undoes. The workspace must be
 // empty but for files that are in the tree with the same bytes, or that equal git's
 // own object: of these, git and history keep the bytes. Files that git ignores stay
 // unless the tree has them. Directories are made and get their modes; those that

@@ -257,7 +257,7 @@ func differences(from, to map[string]observe.File) (list []SnapshotFile) {
 }
 
 // SnapshotRestore makes the workspace what it was in a snapshot, in one commit
-// that touches only what differs and that [Store.Undo] takes back. Files that were
+// that touches only what differs and that [Store.Undo] undoes. Files that were
 // made since are deleted; what is there now is in history. It refuses with
 // [ErrChangedOutside], and names the files, when one of those that differ was
 // changed since without a tool call, unless force is set, and always when a file

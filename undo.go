@@ -74,7 +74,7 @@ type UndoResult struct {
 // [WarnCommitsCancelOut], undone and results are empty and nothing is written,
 // so that the next call begins with the same commits.
 //
-// With a group it takes back the changes that other programs made and a
+// With a group it undoes the changes that other programs made and a
 // [Store.Scan] found, all in one commit, and no others; without one such changes
 // are never undone. Directories that git ignores are left as they are.
 //

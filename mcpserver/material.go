@@ -275,7 +275,7 @@ func (p *page) showChanged() {
 		}
 		seen[e.Path] = true
 		state := e.Mode
-		if e.SHA256.String() == "" {
+		if e.SHA256.IsZero() && e.Op != "mkdir" && e.Op != "chmod" {
 			state = "gone"
 		}
 		l.add("%s: %s", inLine(e.Path), inLine(state))

@@ -80,11 +80,14 @@ func rowOf(e reply) []string {
 }
 
 // bytes returns the size after a row, with the given words. There is none for a
-// file that is gone, and for one that a refused call would have written.
+// directory, for a file that is gone, and for one that a refused call would have
+// written.
 func (r reply) bytes(words string) string {
 	switch kind := r.text("kind"); {
 	case r.text("sha256") != "":
 		return words
+	case r.text("op") == "mkdir", r.text("op") == "chmod":
+		return "directory"
 	case kind == "" || kind == "commit":
 		return "gone"
 	}

@@ -268,7 +268,7 @@ func changedFiles(rows []rw.JournalEntry, below string) []lsFile {
 	list, seen := []lsFile{}, map[string]bool{}
 	for _, e := range slices.Backward(rows) {
 		in := below == "." || e.Path == below || strings.HasPrefix(e.Path, below+"/")
-		if e.Kind != "commit" || overview.OfStore(e.Path) || seen[e.Path] || !in {
+		if e.Kind != "commit" || overview.OfStore(e.Path) || overview.OfDirectory(e) || seen[e.Path] || !in {
 			continue
 		}
 		seen[e.Path] = true

@@ -145,7 +145,17 @@ func who(e rw.JournalEntry) string {
 // workspace.
 func OfStore(path string) bool { return strings.HasPrefix(path, ".resilient_write/") }
 
+// OfDirectory reports whether a row is about a directory, which has no content.
+func OfDirectory(e rw.JournalEntry) bool {
+	return e.Op == "mkdir" || e.Op == "rmdir" || e.Op == "chmod" && e.SHA256.IsZero()
+}
+
+// addFile adds a file of a change. Directories are only named where nothing else is.
 func (f *fold) addFile(c *report.Change, e rw.JournalEntry) {
+	dir := OfDirectory(e)
+	if dir && len(c.Files) > 0 {
+		return
+	}
 	if e.Op != c.Op {
 		c.Op = "tx"
 	}
@@ -153,7 +163,7 @@ func (f *fold) addFile(c *report.Change, e rw.JournalEntry) {
 		c.More++
 		return
 	}
-	c.Files = append(c.Files, report.ChangedFile{Path: f.text(e.Path), Op: e.Op, Bytes: e.Bytes, Gone: e.SHA256.String() == ""})
+	c.Files = append(c.Files, report.ChangedFile{Path: f.text(e.Path), Op: e.Op, Bytes: e.Bytes, Gone: e.SHA256.IsZero() && (!dir || e.Op == "rmdir")})
 }
 
 // refusal says why a call was refused: in words, and for content with what the
