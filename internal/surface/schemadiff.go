@@ -90,7 +90,8 @@ func (c *comparison) nodes(at string, old, now node) {
 		was, had := old[key]
 		is, has := now[key]
 		nested := key == "items" || key == "properties" || key == "additionalProperties"
-		if had == has && !nested && text(was) == text(is) {
+		same := had == has && text(was) == text(is)
+		if same && !nested {
 			continue
 		}
 		understood := true
@@ -121,7 +122,7 @@ func (c *comparison) nodes(at string, old, now node) {
 		default:
 			understood = false
 		}
-		if !understood {
+		if !understood && !same {
 			c.add(Breaking, below(at, key), "the comparison does not understand the keyword, and it changed")
 		}
 	}

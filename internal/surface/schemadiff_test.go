@@ -124,6 +124,7 @@ func FuzzCompareSchemas(f *testing.F) {
 	for _, s := range steps {
 		f.Add(s.old, s.now)
 	}
+	f.Add(`{"properties":"{a{:"}`, `{"items":"{a{:"}`)
 	f.Fuzz(func(t *testing.T, old, now string) {
 		compareInput(old, now)
 		if list := compareOutput(old, old+" "); len(list) > 0 && json.Valid([]byte(old)) {
