@@ -15,7 +15,7 @@ func FuzzRedactLinear(f *testing.F) {
 		f.Fatal(err)
 	}
 	key := expand("AKIA{up 16}", 1)
-	seeds := []string{key + " ", key + "\n", "a@b.de ", "{EMAIL-REDACTED}", "password=abc# ", "\u200b", "Bearer ", "-----BEGIN "}
+	seeds := []string{key + " ", key + "\n", key + "\n … !\x16", "a@b.de ", "{EMAIL-REDACTED}", "password=abc# ", "\u200b", "Bearer ", "-----BEGIN "}
 	testbed.FuzzLinear(f, 32<<10, 40*time.Microsecond, seeds, func(text []byte) int {
 		_, spans := s.Redact(text, Options{})
 		s.RedactName(string(text), Options{})

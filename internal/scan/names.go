@@ -9,7 +9,7 @@ import "slices"
 
 // NamedSecret returns the first credential in a name, false when there is none.
 func (s *Scanner) NamedSecret(name string, opt Options) (family, pattern string, found bool) {
-	s.named(name, opt, func(f *raw) {
+	s.named([]byte(name), opt, func(f *raw) {
 		if !found {
 			family, pattern, found = f.rule.family, f.rule.id, true
 		}
@@ -21,20 +21,20 @@ func (s *Scanner) NamedSecret(name string, opt Options) (family, pattern string,
 func (s *Scanner) RedactName(name string, opt Options) string {
 	for range maxRedactions {
 		var out []byte
-		last := 0
-		s.named(name, opt, func(f *raw) {
+		old, last := []byte(name), 0
+		s.named(old, opt, func(f *raw) {
 			if f.start < last {
 				return
 			}
 			c := cut{rule: f.rule, start: f.start, end: f.end}
-			out = append(out, name[last:f.start]...)
-			out = c.mark(out, []byte(name))
+			out = append(out, old[last:f.start]...)
+			out = c.mark(out, old)
 			last = f.end
 		})
 		if last == 0 {
 			break
 		}
-		name = string(append(out, name[last:]...))
+		name = string(append(out, old[last:]...))
 	}
 	return name
 }
@@ -50,11 +50,11 @@ var onWords = map[string]bool{
 const shortestName = 12
 
 // named calls fn for each credential in a name, in order of place.
-func (s *Scanner) named(name string, opt Options, fn func(*raw)) {
+func (s *Scanner) named(name []byte, opt Options, fn func(*raw)) {
 	if len(name) < shortestName {
 		return
 	}
-	t := s.newText([]byte(name))
+	t := s.newText(name)
 	defer t.free()
 	t.own = true
 	found := slices.DeleteFunc(t.findings(), func(f raw) bool {
