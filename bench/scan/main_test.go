@@ -123,9 +123,9 @@ func TestGoals(t *testing.T) {
 	one := func(name string, clean bool, rate float64, allocations int) row {
 		return row{texts.Class{Name: name, Clean: clean, Goal: 500}, 1 << 10, []rates{{rate}, {1}, {rate / 5}}, allocations}
 	}
-	rows := []row{one("source", true, 600, 1), one("prose", true, 400, 3), one("hostile", false, 30, 900)}
+	rows := []row{one("source", true, 600, 1), one("prose", true, 400, 3), one("hostile", false, 30, 900), one(texts.Slowest.Name, false, 25, 900)}
 	page := goals(rows, 1<<10, 30)
-	for _, want := range []string{"source, 500 MB/s: 600: **met**", "prose, 500 MB/s: 400: **missed**", "20 MB/s: 30.0: **met**", "clean one (400): 30.0: **missed**", "3 at most: **missed**", "hostile, four times trufflehog: 5.0 times: **met**"} {
+	for _, want := range []string{"source, 500 MB/s: 600: **met**", "prose, 500 MB/s: 400: **missed**", "20 MB/s: 30.0: **met**", "clean one (400): 30.0: **missed**", "3 at most: **missed**", "hostile, four times trufflehog: 5.0 times: **met**", "\n- " + texts.Slowest.Name + ": 5.0 times trufflehog, which has no goal.\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
