@@ -69,7 +69,7 @@ func (s *settings) stateDirectory() string {
 	}
 }
 
-// tellPlace reports to a person what is special about the place of the state.
+// tellPlace prints the warnings about the location of the state directory.
 func (a *app) tellPlace(list []rw.Warning) {
 	for _, w := range list {
 		switch w.Reason {

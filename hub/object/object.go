@@ -70,7 +70,7 @@ type Store interface {
 	// Errors: ErrExists, ErrUncertain, ErrTooLarge.
 	PutIfAbsent(ctx context.Context, key string, data []byte) (etag string, err error)
 
-	// CompareAndSwap replaces the content of the object, if etag still names it; "" stands for an
+	// CompareAndSwap replaces the content of the object, if etag still names it; "" means an
 	// absent object. Of concurrent calls with one etag exactly one succeeds, if their contents
 	// differ from each other and from all earlier ones of the object. With equal contents several
 	// may succeed, or the result may be ErrUncertain. Errors: ErrChanged, ErrUncertain,

@@ -146,8 +146,8 @@ func (c *Call) note(ctx context.Context, n journal.Note) error {
 	return nil
 }
 
-// journalFailed judges a journal that did not take a row: where no one knows
-// what it holds, the store takes nothing more.
+// journalFailed judges a journal that did not take a row: if its content is unknown,
+// the store accepts no more writes.
 func (c *Call) journalFailed(err error) error {
 	var we *journal.WriteError
 	if errors.As(err, &we) && we.Effect == journal.EffectUnknown || c.Engine.Log.Poisoned() {
@@ -159,8 +159,8 @@ func (c *Call) journalFailed(err error) error {
 // noteBytes bounds one note: a row of the journal has at most 256 KiB.
 const noteBytes = 128 << 10
 
-// noteChanges writes down what is about to be changed on purpose, in as many
-// notes as it takes.
+// noteChanges records the intended changes before they are made, in as many notes as it
+// takes.
 func (c *Call) noteChanges(ctx context.Context, what, text string, list []journal.Change) error {
 	for len(list) > 0 {
 		n, size := 0, 0
@@ -190,8 +190,8 @@ func (c *Call) forGood() error {
 	return c.Engine.SyncSlots()
 }
 
-// tempName is a name in staging/ for a file that takes the place of another
-// one. What a crash leaves of it is swept by the next Open.
+// tempName returns a name in staging/ for a file that replaces another one. The next
+// Open removes files that a crash left there.
 func (c *Call) tempName() string {
 	name := c.Engine.NewCommitID() + engine.TempSuffix
 	c.temps = append(c.temps, name)

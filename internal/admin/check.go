@@ -21,14 +21,14 @@ type Problem struct {
 	Detail     string
 }
 
-// Counters says how much was looked at.
+// Counters counts what was checked.
 type Counters struct {
 	Segments, Parked, Accepted, Rows, Malformed, Objects int
 	Bytes                                                int64
 	Staged, Paths                                        int
 }
 
-// Found is what a check found.
+// Found is the result of a check.
 type Found struct {
 	Problems []Problem
 	Counters Counters
@@ -47,7 +47,7 @@ func newChecker(s *Store, deep bool, meter Meter) *checker {
 	return &checker{Store: s, Meter: meter, deep: deep, newest: map[string]newestRow{}}
 }
 
-// run looks at everything.
+// run checks everything.
 func (c *checker) run(ctx context.Context) error {
 	if c.Engine.Settler != nil {
 		c.Engine.Settler.Drain() // the checks below report what cannot be settled
@@ -78,7 +78,7 @@ type checker struct {
 	known  *journal.Known
 	closed engine.Meta // as meta.json was when the check began
 	heads  map[uint64][32]byte
-	last   uint64      // newest row that was looked at
+	last   uint64      // newest row that was checked
 	gaps   [][2]uint64 // rows that are not there
 }
 
@@ -156,8 +156,8 @@ func (c *checker) meta() error {
 	return c.head()
 }
 
-// staging counts the entries of commits in progress; one of a dead writer that
-// is still there after Open was missed.
+// staging counts the entries of commits in progress. An entry of a dead writer that
+// still exists after Open was missed.
 func (c *checker) staging() error {
 	if c.Engine.Disk.Staging == nil {
 		return nil
@@ -177,7 +177,7 @@ func (c *checker) staging() error {
 	return nil
 }
 
-// history looks at every kept version.
+// history checks every kept version.
 func (c *checker) history() error {
 	if c.Engine.History == nil {
 		return nil
@@ -225,7 +225,7 @@ func (c *checker) files() error {
 		}
 		have, err := c.Engine.HashEntry(path)
 		if want.sha == "" && c.Engine.NoFile(err) {
-			continue // gone it is, whatever has its name or that of its directory now
+			continue // it is gone, whatever has its name or the name of its directory now
 		}
 		if err != nil {
 			c.problem("file_unreadable", path, want.seq, string(c.Engine.ErrorOf(err).Code))

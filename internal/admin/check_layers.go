@@ -21,8 +21,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
-// What Check finds in the parts beside the journal and the kept versions. Most
-// of it is caches; a damaged one costs time or a label, never a row.
+// The problems that Check finds outside the journal and the kept versions. Most of them
+// are in caches: a damaged cache costs time or a label, never a row.
 const (
 	problemSnapshot     = "snapshot_damaged"
 	problemScratch      = "scratch_damaged"
@@ -123,9 +123,8 @@ func (c *checker) scratchpad() error {
 	return nil
 }
 
-// unlisted reports what the index has lost. A put that is in progress may have its
-// object in place and its entry not yet, so what is missing is looked for
-// again.
+// unlisted reports what the index has lost. A put in progress may have its object in
+// place but not yet its entry, so missing entries are looked up again.
 func (c *checker) unlisted(pad *scratch.Pad) (said string, err error) {
 	lost := pad.Unlisted
 	for range 3 {
@@ -216,7 +215,7 @@ func (c *checker) sessions() error {
 	})
 }
 
-// session looks at the names in one session, and at its list.
+// session checks the names in one session, and its list.
 func (c *checker) session(name string) error {
 	sess, err := c.Chunks.Read(name)
 	if err != nil {
@@ -235,7 +234,7 @@ func (c *checker) session(name string) error {
 			c.problem(problemForeign, chunks.SessionObject(name)+"/"+odd, 0, "this is not the name of a chunk")
 		}
 	}
-	for _, part := range sess.Parts { // one that the list knows was not looked at
+	for _, part := range sess.Parts { // chunks.Read did not check those that the manifest lists
 		if notAFile(dir, chunks.PartName(part.Index)) {
 			c.problem(problemForeign, chunks.PartObject(name, part.Index), 0, "the chunk is not a regular file")
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// auditor is what the check wants to hear of the journal.
+// auditor returns the callbacks that the check needs from an audit of the journal.
 func (c *checker) auditor() journal.Auditor {
 	if data, err := durable.ReadFile(c.Engine.Disk.State, engine.MetaName, engine.MetaLimit); err == nil {
 		if json.Unmarshal(data, &c.closed) != nil {
@@ -97,8 +97,8 @@ func (c *checker) linkBroken(path string, seq, prev, was uint64) {
 	c.rowProblem(p)
 }
 
-// manifestMissing names a row whose mutations cannot be read. The rows of its
-// paths do not refer to what is not there.
+// manifestMissing reports a row whose mutations cannot be read. The row counts as a
+// gap, so that other rows of its paths may refer to it.
 func (c *checker) manifestMissing(rec *journal.Record) {
 	c.gaps = append(c.gaps, [2]uint64{rec.Seq, rec.Seq})
 	p := journal.Problem{

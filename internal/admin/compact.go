@@ -41,15 +41,15 @@ type compaction struct {
 	out     Compacted
 }
 
-// spend runs the steps with the reserve to fall back on, and makes it whole
-// again with the room that they have made.
+// spend runs the steps with the reserve as a fallback, and restores the reserve with
+// the space that they have freed.
 func (p *compaction) spend(ctx context.Context) error {
 	if p.DryRun || p.Engine.Log == nil {
 		return p.run(ctx)
 	}
 	err := p.run(engine.WithSpare(ctx))
 	p.reserve.End()
-	p.Engine.MakeReserve() // what is missing of it, later commits look for
+	p.Engine.MakeReserve() // later commits try again to allocate what is missing
 	return err
 }
 
@@ -80,7 +80,7 @@ func (p *compaction) run(ctx context.Context) error {
 	return nil
 }
 
-// did counts things that are gone.
+// did counts removed items.
 func (p *compaction) did(into *int, n int) {
 	*into += n
 	p.out.Changed = p.out.Changed || n > 0
@@ -194,7 +194,7 @@ func (p *compaction) budgets(context.Context) error {
 	return err
 }
 
-// versions applies the limits of history, and shares what is left with the
+// versions applies the limits of history, and shares the remaining versions with the
 // other work trees of the repository.
 func (p *compaction) versions(ctx context.Context) error {
 	if p.Engine.History == nil {
@@ -206,7 +206,7 @@ func (p *compaction) versions(ctx context.Context) error {
 	var err error
 	if p.DryRun {
 		read := p.Engine.PruneRead.Load()
-		defer p.Engine.PruneRead.Store(read) // no one has pruned
+		defer p.Engine.PruneRead.Store(read) // nothing was pruned
 		gone, _, err = p.Engine.OverBounds()
 	} else {
 		gone, err = p.sweep(ctx)
@@ -223,12 +223,12 @@ func (p *compaction) versions(ctx context.Context) error {
 	return err
 }
 
-// compactTries is how often Compact asks for the lock of history. Each time it
-// waits less than they do who add a version.
+// compactTries is how often Compact tries to take the lock of history. Each attempt
+// waits for less time than a writer that adds a version does.
 const compactTries = 20
 
-// sweep removes what is over a limit of history. Where the lock cannot be had,
-// because a process was stopped with it, a warning says so.
+// sweep removes the versions over a limit of history. If the lock cannot be taken
+// because its holder is stopped, it adds a warning.
 func (p *compaction) sweep(ctx context.Context) (gone []*engine.Kept, err error) {
 	for range compactTries {
 		var some []*engine.Kept

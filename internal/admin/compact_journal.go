@@ -93,7 +93,7 @@ func (p *compaction) due(limit uint64) ([]uint64, error) {
 	return list, nil
 }
 
-// describe fills in what is known of the segments.
+// describe fills in the known facts about the segments.
 func (p *compaction) describe(due []uint64) error {
 	for _, first := range due {
 		f, err := p.facts(first)
@@ -106,7 +106,7 @@ func (p *compaction) describe(due []uint64) error {
 	return p.finish()
 }
 
-// facts is what is known of a segment; it is read once.
+// facts returns the facts about a segment, which are read once.
 func (p *compaction) facts(first uint64) (journal.SegmentFacts, error) {
 	if f, ok := p.known[first]; ok {
 		return f, nil
@@ -210,8 +210,8 @@ func (p *compaction) snapshot() error {
 	})
 }
 
-// snapshotsFresh reports whether two snapshots are sound and the newer one
-// knows every row.
+// snapshotsFresh reports whether two snapshots are sound and the newer one covers every
+// row.
 func (p *compaction) snapshotsFresh() (bool, error) {
 	list, err := p.snapshots()
 	if err != nil || len(list) < 2 {

@@ -23,8 +23,8 @@ type Erased struct {
 	Left          []string
 }
 
-// EraseRequest says what is erased: the bytes that Needle finds, or contents
-// whose hash is SHA256.
+// EraseRequest selects what is erased: the bytes that Needle finds, or contents whose
+// hash is SHA256.
 type EraseRequest struct {
 	Needle    *needle.Needle
 	SHA256    string
@@ -53,8 +53,8 @@ type eraser struct {
 	out    Erased
 }
 
-// maxRounds is how often the state directory is gone through: a writer beside
-// us may have written the secret again meanwhile.
+// maxRounds is the maximum number of passes over the state directory: a concurrent
+// writer may have written the secret again.
 const maxRounds = 4
 
 func (e *eraser) run(ctx context.Context, workspace bool) error {
@@ -95,8 +95,8 @@ func (e *eraser) run(ctx context.Context, workspace bool) error {
 	return nil
 }
 
-// foresee refuses a secret that is a part of what the journal is made of,
-// before anything is changed.
+// foresee refuses a secret that is part of the structure of the journal, before
+// anything is changed.
 func (e *eraser) foresee() error {
 	if e.n == nil {
 		return nil
@@ -172,9 +172,8 @@ func (e *eraser) round(ctx context.Context) error {
 	return nil
 }
 
-// journal seals the segment that is written to when it has something to erase,
-// and waits for the commits whose rows are in it: recovery needs their paths
-// as they are.
+// journal seals the segment in use if it contains something to erase, and waits for the
+// commits whose rows are in it: recovery needs their paths unchanged.
 func (e *eraser) journal(ctx context.Context) error {
 	if e.n == nil {
 		return nil

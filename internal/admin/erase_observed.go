@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
 
-// What is known of changes that other programs made names files, too.
+// The records of changes by other programs contain file names, too.
 
 // inEach calls fn for the names of a directory of the state directory, and for
 // those of directories in it.
@@ -32,8 +32,8 @@ func (e *eraser) inEach(ctx context.Context, part string, fn func(dir fsx.Dir, p
 	})
 }
 
-// manifests writes over the secret in the mutations of long rows, as in those of
-// others. A manifest keeps its name, and a file beside it holds its hash.
+// manifests overwrites the secret in the mutations of long rows, as in those of other
+// rows. A manifest keeps its name; the file next to it contains its hash.
 func (e *eraser) manifests(ctx context.Context) error {
 	if e.n == nil {
 		return nil
@@ -74,7 +74,7 @@ func (e *eraser) manifests(ctx context.Context) error {
 	return err
 }
 
-// observed takes files whose paths hold the secret out of the stat index and the
+// observed removes the files whose paths contain the secret from the stat index and the
 // snapshots.
 func (e *eraser) observed(ctx context.Context) error {
 	if e.n == nil {

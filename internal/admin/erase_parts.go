@@ -26,8 +26,8 @@ type erasure struct {
 	apply func() error
 }
 
-// carry writes the note and does it. What is in one directory is flushed
-// together.
+// carry writes the note and then applies the erasures. Erasures in one directory are
+// flushed together.
 func (e *eraser) carry(ctx context.Context, list []erasure) error {
 	if len(list) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (e *eraser) rewriting(place, part string, dir fsx.Dir, name string, asJSON 
 	return x, nil
 }
 
-// maskInMem is the size up to which a file is looked at as JSON.
+// maskInMem is the maximum size of a file that is read as JSON.
 const maskInMem = 64 << 20
 
 // writeMasked writes a copy without the secret to staging/ and returns its
@@ -283,9 +283,9 @@ func (e *eraser) scratch(ctx context.Context) error {
 	})
 }
 
-// scratchLines is the change of the index, or of the lines beside an object: no
-// entries of what is gone, and no secret in those of others. What is beside
-// an object goes with it.
+// scratchLines returns the change to the index or to the facts file of an object. It
+// drops the entries of erased objects and masks the secret in the other ones. The facts
+// file of an erased object is removed.
 func (e *eraser) scratchLines(dir fsx.Dir, name string, gone map[string]bool, goes bool) (*erasure, error) {
 	if goes {
 		x, err := e.removal("scratch", scratch.Dir, dir, name)

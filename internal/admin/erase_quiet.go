@@ -59,8 +59,8 @@ func (e *eraser) quiet(ctx context.Context) error {
 	}
 }
 
-// haltCopies makes all processes give up the copies of newest versions that they
-// have not made yet, and removes what was left of some.
+// haltCopies makes all processes give up the copies of newest versions that they have
+// not made yet, and removes the remains of interrupted ones.
 func (e *eraser) haltCopies(ctx context.Context) error {
 	unlock, err := e.aloneInHistory(ctx)
 	if err != nil {

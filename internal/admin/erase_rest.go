@@ -62,9 +62,8 @@ func walkDir(dir fsx.Dir, part string, depth int, fn func(fsx.Dir, string, strin
 // that anyone wrote.
 var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|manifests/.+|observe/index|observe/snapshots/[^/]+\.index|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
-// rest writes over the secret in everything else: archived handoffs, what is
-// in quarantine, foreign files, the journal of the Python
-// implementation.
+// rest overwrites the secret in everything else: archived handoffs, quarantined files,
+// foreign files, the journal of the Python implementation.
 func (e *eraser) rest(ctx context.Context) error {
 	return e.withLocks(ctx, []string{"state", handoff.Lock}, func() error {
 		return e.walk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
@@ -141,9 +140,8 @@ func (e *eraser) legacy(ctx context.Context, dir fsx.Dir) error {
 	}}})
 }
 
-// names gives files and directories another name that are named by the secret.
-// What is in the journal was written over in the same way, so it still
-// leads to them.
+// names renames files and directories whose names contain the secret. The paths in the
+// journal were overwritten in the same way, so they still refer to these files.
 func (e *eraser) names(ctx context.Context) error {
 	if e.n == nil {
 		return nil
@@ -187,8 +185,8 @@ func renameAway(dir fsx.Dir, name, to string) error {
 // untouched are files that no eraser looks into.
 var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
-// whatIsLeft looks at what no round has looked at and, when the last round
-// still found something, at everything once more.
+// whatIsLeft searches the files that no round has searched and, if the last round still
+// found something, all files again.
 func (e *eraser) whatIsLeft() error {
 	return e.walk(func(dir fsx.Dir, part, name string, st fsx.Stat) error {
 		path := engine.JoinPath(part, name)

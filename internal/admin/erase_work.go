@@ -16,8 +16,8 @@ import (
 // What agents have in progress: chunk sessions, staged transactions,
 // checkpoints.
 
-// sessions erases pieces. A piece that lacks a part would be composed into a
-// file that no one wrote, so it goes as a whole and has to be sent again.
+// sessions erases chunks. A chunk with a part removed would be composed into a file
+// that no caller wrote, so the whole chunk is removed and has to be sent again.
 func (e *eraser) sessions(ctx context.Context) error {
 	return e.each(chunks.Dir, func(all fsx.Dir, name string) error {
 		dir, err := all.OpenDir(name)
@@ -120,8 +120,8 @@ func bothEnds(f fsx.File, size int64, n int) (head, end []byte, err error) {
 	return head, end, err
 }
 
-// manifest writes over the secret in what the session says of itself, with its
-// own check repeated.
+// manifest overwrites the secret in the description of the session, and computes its
+// checksum again.
 func (e *eraser) manifest(part string, dir fsx.Dir, name string) (*erasure, error) {
 	text, err := durable.ReadFile(dir, chunks.ManifestName, chunks.ManifestLimit)
 	if err != nil || e.n == nil || !e.n.Within(text) && !e.n.Within(e.plain(text)) {
@@ -143,8 +143,8 @@ func (e *eraser) manifest(part string, dir fsx.Dir, name string) (*erasure, erro
 	return e.replaced("chunks", part, dir, chunks.ManifestName, text, out)
 }
 
-// plain is what a JSON text says, without its escapes: enough to find a secret
-// that escapes hide.
+// plain returns the text of a JSON document without its escapes: enough to find a
+// secret that escapes hide.
 func (e *eraser) plain(text []byte) []byte {
 	var v any
 	if json.Unmarshal(text, &v) != nil {
@@ -191,8 +191,9 @@ func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, dat
 	return x, nil
 }
 
-// transactions drops the staged ones that hold the secret: committed with
-// something else in its place, they would write what no one asked for.
+// transactions drops the staged transactions that contain the secret. If they were
+// committed with a mask in its place, they would write content that no caller
+// requested.
 func (e *eraser) transactions(ctx context.Context) error {
 	return e.each(staged.Dir, func(all fsx.Dir, id string) error {
 		dir, err := all.OpenDir(id)
@@ -258,8 +259,8 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 	return e.n.Within(op.Content) || e.n.Within(e.plain(text)), nil
 }
 
-// checkpoints writes over the secret in what was saved, and makes the hashes
-// again, so that the state of a task is not lost with it.
+// checkpoints overwrites the secret in the saved data and computes the hashes again, so
+// that the state of a task is not lost.
 func (e *eraser) checkpoints(ctx context.Context) error {
 	names, err := e.Checkpoints.List()
 	if err != nil {

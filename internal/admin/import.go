@@ -119,8 +119,8 @@ func (in *importing) spool(ctx context.Context) (exportCopy, error) {
 	return exportCopy{file: f, name: name, size: copied.n}, nil
 }
 
-// countingWriter keeps the error of our own disk apart from that of the
-// caller's reader.
+// countingWriter distinguishes errors of the local disk from those of the caller's
+// reader.
 type countingWriter struct {
 	f   fsx.File
 	n   int64
@@ -136,8 +136,8 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// plan counts what would be taken over. The export is read once, and a commit
-// precedes the row that undoes it, so it is taken out at the end.
+// plan counts the rows that would be imported. The export is read once. A commit
+// precedes the row that undoes it, so such a commit is subtracted at the end.
 func (in *importing) plan(ctx context.Context) error {
 	become := map[uint64]int{} // rows here, by those of the export
 	err := in.verify(ctx, in.from, func(rec *journal.Record) {
@@ -184,8 +184,8 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 	return nil
 }
 
-// survey looks at what the store has: nothing, a part of this export, or rows
-// of its own.
+// survey determines what the store contains: nothing, a part of this export, or rows of
+// its own.
 func (in *importing) survey() error {
 	aborted := map[uint64]bool{}
 	if err := in.Engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
@@ -362,9 +362,9 @@ func (in *importing) flush(ctx context.Context) error {
 	return nil
 }
 
-// link gives every row the row of its path before it. A path whose newest row
-// is not one of this import has another origin: then the row becomes a
-// note, which is a record and changes nothing.
+// link sets, for every row, the previous row of its path. If the newest row of a path
+// is not from this import, the path has another origin: the row then becomes a note,
+// which is a record and changes nothing.
 func (in *importing) link(head uint64) error {
 	for i, rec := range in.batch {
 		if rec.Kind == journal.KindRefused {

@@ -10,8 +10,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// rows are what a row of the old store becomes: nothing when it refers to that
-// store itself, several when it would be too long.
+// rows returns what a row of the old store becomes: nothing if it refers to that store
+// itself, several rows if one would be too long.
 func (in *importing) rows(rec *journal.Record) []*journal.Record {
 	switch rec.Kind {
 	case journal.KindCommit:

@@ -46,8 +46,8 @@ type Repaired struct {
 	Left    []Left
 }
 
-// Repair puts right what a deep check names. With acknowledge it accepts the
-// damage of the journal that is left.
+// Repair fixes the problems that a deep check reports. With acknowledge it accepts the
+// remaining damage of the journal.
 func (c *Call) Repair(ctx context.Context, acknowledge string) (Repaired, error) {
 	p := &repair{Call: c, reason: acknowledge, seen: map[string]bool{}}
 	err := p.run(ctx)
@@ -157,10 +157,10 @@ func (p *repair) one(ctx context.Context, q Problem) error {
 		return p.aside(ctx, q)
 	case "file_differs":
 		if object, ok := strings.CutPrefix(q.Path, engine.StateDirName+"/"+chunks.Dir+"/"); ok && chunks.IndexOf(object) > 0 {
-			return p.aside(ctx, q) // a piece that is not what was sent has to be sent again
+			return p.aside(ctx, q) // a chunk that differs from what was sent has to be sent again
 		}
 	case problemScratchIndex:
-		if q.Path != scratch.Index { // lines beside an object, which the index has as well
+		if q.Path != scratch.Index { // a facts file, whose lines the index also has
 			return p.aside(ctx, q)
 		}
 		return p.scratchIndex(ctx, q)
@@ -299,7 +299,7 @@ func (p *repair) acknowledge(ctx context.Context, c *checker) error {
 	return nil
 }
 
-// rest lists what a check still names.
+// rest lists the problems that a check still reports.
 func (p *repair) rest(ctx context.Context, c *checker) error {
 	var err error
 	if !p.DryRun {

@@ -45,8 +45,7 @@ func (p *repair) aside(ctx context.Context, q Problem) error {
 	return p.Engine.Alone("quarantine", func() error { return p.moveAside(dir, part, name) })
 }
 
-// goes notes that an object is moved away of which its row says that it is
-// there.
+// goes records that an object is moved away although its row says that it exists.
 func (p *repair) goes(ctx context.Context, object string) error {
 	sha := p.recordedObject(object)
 	if sha == "" {
@@ -74,8 +73,8 @@ func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
 	return dir, done, nil
 }
 
-// recordedObject is the hash that the journal last gave an object of the state
-// directory, "" when it knows of none.
+// recordedObject returns the hash that the journal last recorded for an object of the
+// state directory, or "" if it has none.
 func (s *Store) recordedObject(object string) string {
 	rec := s.Chunks.NewestRow(object)
 	if rec == nil {
@@ -179,8 +178,8 @@ func (p *repair) checkpoint(ctx context.Context, q Problem) error {
 	})
 }
 
-// oddFiles notes which files of a checkpoint are none: those are moved, and no
-// row of a deletion says that they are gone.
+// oddFiles records which entries of a checkpoint are not regular files. They are moved,
+// and no deletion row says that they are gone.
 func (p *repair) oddFiles(ctx context.Context, name string) error {
 	saved, err := p.Checkpoints.Read(name, true)
 	if engine.IsAbsent(err) {
@@ -254,7 +253,7 @@ func (p *repair) copyAside(part, name string) error {
 	})
 }
 
-// draft renames what is no longer a draft, so that its name is free.
+// draft renames a file that is no longer a draft, so that its name is free.
 func (p *repair) draft(q Problem) error {
 	dir, err := p.Drafts.OpenDir()
 	if dir == nil || err != nil {

@@ -117,9 +117,9 @@ const Extra = "io.github.resilientwrite"
 // maxModel is how long the name of a model may be in a record.
 const maxModel = 250
 
-// AgentTrace is a record for files at a commit, "" for files as they are.
-// Lines of which nothing is known for certain have the contributor unknown. The
-// identifier follows from what the record says but for the time.
+// AgentTrace is a record for files at a commit, "" for files as they are. Lines without
+// certain origin have the contributor unknown. The identifier depends on the content of
+// the record except the time.
 func AgentTrace(files []File, commit, version string, now time.Time) ([]byte, error) {
 	r := record{Version: "0.1", Tool: tool{"resilient-write", version}, Files: []tracedFile{}, Metadata: map[string]any{}}
 	if commit != "" {
@@ -180,9 +180,9 @@ type (
 	}
 )
 
-// GitAI is the authorship log of a commit. Only lines that agents wrote for
-// certain are in it: the format takes others for untracked. Files whose paths it
-// cannot hold are left out and returned.
+// GitAI is the authorship log of a commit. It contains only lines that were certainly
+// written by agents; the format treats the others as untracked. Files whose paths it
+// cannot represent are left out and returned.
 func GitAI(files []File, commit string) (note []byte, left []string, err error) {
 	var b bytes.Buffer
 	m := metadata{Schema: "authorship/3.0.0", Commit: commit, Sessions: map[string]agent{}}

@@ -1,11 +1,10 @@
 // Package analytics folds the rows of the journal into figures of usage: who
 // wrote what, how much, how often and when.
 //
-// The journal is read twice, in its order. The first time finds the commits that
-// were rolled back: their aborts come later, and they do not repeat what to
-// subtract. The second time counts the rest. The memory that it takes grows with
-// the number of paths, callers, sessions, checkpoint names, minutes and aborts,
-// not with the number of rows.
+// The journal is read twice, in order. The first pass finds the commits that were
+// rolled back: their aborts come later, and do not repeat what to subtract. The second
+// pass counts the rest. Memory use grows with the number of paths, callers, sessions,
+// checkpoint names, minutes and aborts, not with the number of rows.
 package analytics
 
 import (
@@ -36,8 +35,8 @@ const (
 	minuteFormat = "2006-01-02T15:04Z07:00"
 )
 
-// Read returns the figures of a journal, whose rows each gives in their order.
-// No map or slice of the result is nil.
+// Read returns the figures of a journal, whose rows each passes in order. No map or
+// slice of the result is nil.
 func Read(ctx context.Context, opt Options, each func(func(*journal.Record) error) error) (Result, error) {
 	f := &fold{
 		opt: opt, aborted: map[uint64]bool{}, paths: map[string]*pathCount{}, minutes: map[int64]int{}, sessions: map[string]*sessionCount{},
@@ -63,7 +62,7 @@ func Read(ctx context.Context, opt Options, each func(func(*journal.Record) erro
 type fold struct {
 	opt     Options
 	aborted map[uint64]bool
-	newest  uint64 // the last row that was looked at
+	newest  uint64 // the last row that was read
 
 	Result
 	paths    map[string]*pathCount
@@ -73,13 +72,13 @@ type fold struct {
 	period   span
 }
 
-// pathCount is what was written to one path.
+// pathCount counts the writes to one path.
 type pathCount struct {
 	HotPath
 	span
 }
 
-// sessionCount is what was done in one chunk session.
+// sessionCount counts the operations of one chunk session.
 type sessionCount struct {
 	Session
 	span
@@ -134,9 +133,8 @@ func (f *fold) look(r *journal.Record) {
 	f.newest = max(f.newest, r.Seq)
 }
 
-// add counts a row. Rows that are neither commits nor refusals count nothing: a
-// conflict is about a commit that did happen. A row whose time is not known is
-// not known to be too old.
+// add counts a row. Rows that are neither commits nor refusals are ignored: a conflict
+// refers to a commit that took place. A row without a known time is never too old.
 func (f *fold) add(r *journal.Record) {
 	if r.Seq > f.newest || f.aborted[r.Seq] || r.Kind != journal.KindCommit && r.Kind != journal.KindRefused {
 		return

@@ -45,7 +45,7 @@ func written(m *journal.Mutation) int64 {
 // state objects by such paths.
 const statePrefix = ".resilient_write/"
 
-// object is what a path in the state directory names.
+// object is the kind of object that a path in the state directory names.
 type object uint8
 
 const (
@@ -63,8 +63,8 @@ const (
 	sessionChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + digits + "_-"
 )
 
-// parseObject returns what a path in the state directory names, with the name of
-// the session or of the checkpoint. The path may begin with the name of the
+// parseObject returns the kind of object that a path in the state directory names, and
+// the name of the session or of the checkpoint. The path may begin with the name of the
 // state directory.
 func parseObject(path string) (what object, name string) {
 	path = strings.TrimPrefix(path, statePrefix)

@@ -12,7 +12,7 @@ type Version struct {
 	Text   []byte
 }
 
-// File is what is known of the lines of a file.
+// File is the origin of the lines of a file, as far as it is known.
 type File struct {
 	rows    []uint64   // of each line
 	past    [][]uint64 // of each version
@@ -88,8 +88,8 @@ func (f *File) wentBack(i int) {
 	}
 }
 
-// Rows are what the lines of the newest version are attributed to; complete is
-// false when the content of a version could not be had.
+// Rows returns the row to which each line of the newest version is attributed. complete
+// is false if the content of a version was not available.
 func (f *File) Rows() (rows []uint64, complete bool) { return f.rows, !f.unknown }
 
 // UndoneBy is the row that undid another one; 0 when none did.

@@ -1,11 +1,11 @@
-// Package blob keeps file contents under the name of their SHA-256:
-// <aa>/<sha256> below one directory, each content once. The directory keeps others
-// out; an object is 0600, or has the mode of the file that it was, as far as that
-// lets only its owner write and grants no rights to others.
+// Package blob keeps file contents under the name of their SHA-256: <aa>/<sha256> below
+// one directory, each content once. Other users have no access to the directory. An
+// object has mode 0600, or the mode of the original file as long as that mode lets only
+// the owner write and grants no rights to others.
 //
-// A file becomes an object without a copy, by a rename (Adopt, which the caller
-// makes durable); Save copies, and is durable when it returns. A reader of an object compares it with its name;
-// Verify does only that. One that the operator erased leaves an empty mark,
+// A file becomes an object without a copy, by a rename (Adopt, which the caller makes durable).
+// Save copies, and is durable when it returns. A reader of an object compares its content with its
+// name; Verify does only that. An object that the operator erased leaves an empty mark,
 // <sha256>.erased.
 package blob
 
@@ -58,13 +58,13 @@ func (s *Store) Close() error {
 	return s.dir.Close()
 }
 
-// sub opens the directory of the objects whose hash begins like sha.
+// sub opens the directory of the objects whose hashes have the same first byte as sha.
 //
 //	mkdirat(dir, aa)  fsync(dir)
 //
-// Only the first object of a directory pays for the flush. It has to be done
-// before the directory is used: an object whose directory is lost is lost.
-// done gives the directory back.
+// Only the first object of a directory pays for the flush. The flush must precede any
+// use of the directory: an object is lost with its directory. done releases the
+// directory.
 func (s *Store) sub(sha string, make bool) (dir fsx.Dir, done func(), err error) {
 	if len(sha) != 2*sha256.Size {
 		return nil, nil, fs.ErrInvalid
@@ -155,10 +155,10 @@ func (s *Store) Has(sha string) bool {
 	return err == nil
 }
 
-// Adopt moves the file name of dir, which holds the content sha, into the
-// store in one step. An object that is there already is replaced, which also
-// repairs one that was damaged. The caller makes sure that no other process can
-// write to the file, whose mode is mode. The move is durable after dir was flushed.
+// Adopt moves the file name of dir, which holds the content sha, into the store in one
+// step. An existing object is replaced, which also repairs a damaged one. The caller
+// makes sure that no other process can write to the file, whose mode is mode. The move
+// is durable once dir is flushed.
 //
 //	[fchmod(dir/name, 0600)]  renameat(dir/name, aa/sha)
 func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, mode uint32, sha string) error {
@@ -351,7 +351,7 @@ func (d *Draft) Place() error {
 	return err
 }
 
-// Discard removes what was made.
+// Discard removes the draft.
 func (d *Draft) Discard() {
 	defer d.done()
 	d.File.Close()
@@ -419,8 +419,8 @@ func copyChecked(f fsx.File, r io.Reader, sha string) error {
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// Verify reads the object and compares it with its name: fs.ErrNotExist when
-// there is none, ErrDamaged when it differs.
+// Verify reads the object and compares it with its name. Errors: fs.ErrNotExist if
+// there is none, ErrDamaged if it differs.
 func (s *Store) Verify(sha string) error {
 	f, err := s.Open(sha)
 	if err != nil {

@@ -54,9 +54,8 @@ func canonical(v any) (out any, err error) {
 	return out, err
 }
 
-// Set makes edits of one text and keeps every other byte. The values of the new
-// text are compared with what is wanted: one that differs otherwise is
-// [ErrByHand].
+// Set applies edits to a text and keeps every other byte. The values of the new text
+// are compared with the requested ones: any other difference is [ErrByHand].
 func Set(format Format, text string, edits []Edit) (string, error) {
 	if short, ok := withLF(text); ok {
 		out, err := Set(format, short, edits)
@@ -100,7 +99,8 @@ func Set(format Format, text string, edits []Edit) (string, error) {
 	return out, verify(format, out, want)
 }
 
-// withLF is a text whose lines all end in CRLF with LF instead.
+// withLF returns the text with LF instead of CRLF. ok is false unless all of its lines
+// end in CRLF.
 func withLF(text string) (short string, ok bool) {
 	n := strings.Count(text, "\r\n")
 	ok = n > 0 && n == strings.Count(text, "\n") && n == strings.Count(text, "\r")
@@ -189,8 +189,8 @@ func take(at map[string]any, path []string, e Edit) bool {
 	return ok && take(inner, path[1:], e)
 }
 
-// verify compares the values of a text with what is wanted. Empty containers
-// are like none.
+// verify compares the values of a text with the requested ones. Empty containers are
+// treated as absent.
 func verify(format Format, text string, want map[string]any) error {
 	got, err := Read(format, text)
 	if err != nil || !reflect.DeepEqual(bare(got), bare(want)) {

@@ -1,6 +1,6 @@
-// Package clients knows the MCP clients that the command configures: where
-// their files are, in which form, and what they contain. The subcommands init
-// and doctor and the blocks of docs/install.md are made from one table.
+// Package clients describes the MCP clients that the command configures: the location,
+// the format and the content of their files. The subcommands init and doctor and the
+// blocks of docs/install.md are generated from one table.
 package clients
 
 import (
@@ -52,15 +52,15 @@ type Client struct {
 	Entry   Fields   // {command}, {args} and {root} are replaced
 	Approve []Edit   // what lets it call the tools without asking
 	Hooks   string   // the name of its host to the subcommand hook, if it has hooks
-	Trust   string   // what a person must do for the hooks
+	Trust   string   // the manual steps for the hooks
 	Whole   bool     // it starts with neither PATH nor working directory
-	Note    string   // what a person must do besides
+	Note    string   // other manual steps
 }
 
 // File is one configuration file of a client.
 type File struct {
 	Scope        Scope
-	Path         string // ~ is the home directory, %config% that of applications
+	Path         string // ~ is the home directory, %config% the one of applications
 	Windows      string // where it differs
 	Root         string // how the directory to serve is written
 	Instructions string // the file that the agent reads, if it is known
@@ -264,7 +264,7 @@ func (c Client) Remote(text string) bool {
 	return entryOf(entry).URL != ""
 }
 
-// Notes are what a person must know after the client was configured.
+// Notes returns the manual steps after the client was configured.
 func (c Client) Notes(approved bool) (notes []string) {
 	if c.Note != "" {
 		notes = append(notes, c.Note)

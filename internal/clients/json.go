@@ -227,8 +227,8 @@ func setJSON(text string, e Edit) (string, error) {
 	return insert(text, at, "", e.Value), nil
 }
 
-// errShape is the error of a text whose values are not of the kinds that the
-// client documents.
+// errShape is returned for a text whose values have other types than the client
+// documents.
 var errShape = errors.New("the file has another form than its client documents")
 
 // insert puts a member after the last one.

@@ -28,8 +28,8 @@ var (
 	tableOf = regexp.MustCompile("(?s)<!-- clients -->\n.*?\n\n")
 )
 
-// Fill puts what the table of clients says into a page: the block after each
-// comment that holds a call of init, and the list after the comment clients.
+// Fill inserts the content of the table of clients into a page: the block after each
+// comment that contains a call of init, and the list after the comment clients.
 func Fill(page string) (out string, err error) {
 	out = blockOf.ReplaceAllStringFunc(page, func(old string) string {
 		m := blockOf.FindStringSubmatch(old)

@@ -49,7 +49,7 @@ func readYAML(text string) (map[string]any, error) {
 	return doc, nil
 }
 
-// newYAML is what a new file of Continue needs beside the servers.
+// newYAML is the content of a new file of Continue, without the servers.
 const newYAML = "name: Local Config\nversion: 1.0.0\nschema: v1\n"
 
 // servers are the lines of the list of servers below a key of the first level,

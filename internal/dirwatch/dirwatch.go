@@ -78,10 +78,10 @@ func (d *Watcher) signal() {
 	}
 }
 
-// Watch makes these the directories that are watched, by their paths from the
-// root, "" for the root itself. It returns how many were not watched before, and
-// how many the system does not watch; what changed in the former since they were
-// looked at may be missed. It may not be called side by side.
+// Watch sets the directories that are watched, by their paths from the root, "" for the
+// root itself. It returns how many were not watched before, and how many the system
+// does not watch. Changes in the former since they were last read may be missed. Watch
+// must not be called concurrently.
 func (d *Watcher) Watch(dirs []string) (added, unwatched int) {
 	d.mu.Lock()
 	gone := d.gone

@@ -13,11 +13,11 @@ import (
 // callers that arrive wait together for the next one.
 type Shared struct {
 	mu      sync.Mutex
-	pending map[Key]*turn // started neither yet nor over; at most one per key
+	pending map[Key]*turn // neither started nor finished; at most one per key
 	running map[Key]*turn
 }
 
-// Key names what is flushed: device and inode, for example.
+// Key identifies what is flushed: device and inode, for example.
 type Key struct{ Dev, Ino uint64 }
 
 // turn is one flush and those who wait for it.

@@ -27,8 +27,8 @@ type charset struct {
 	usual func(raw []byte, at, size int) bool
 
 	tables sync.Once
-	single [256]rune // what one byte stands for, -1 when for nothing
-	double []rune    // what two bytes stand for
+	single [256]rune // character of each single byte, -1 if none
+	double []rune    // character of each pair of bytes
 }
 
 // charsets are all of them; those that are tried come in the order in which they
@@ -71,7 +71,7 @@ func Encodings() []string {
 	return names
 }
 
-// charsetOf is the charset of a name, nil when there is none.
+// charsetOf returns the charset of a name, or nil if there is none.
 func charsetOf(name string) *charset {
 	if i := slices.IndexFunc(charsets, func(c *charset) bool { return c.name == name }); i >= 0 {
 		return charsets[i]
@@ -142,7 +142,7 @@ func (c *charset) prepare() {
 	})
 }
 
-// character is the character that the bytes stand for, -1 when it is not one.
+// character returns the character that the bytes encode, or -1 if they encode none.
 func character(dec *encoding.Decoder, raw []byte) rune {
 	var dst [4 * utf8.UTFMax]byte
 	dec.Reset()
@@ -157,7 +157,7 @@ func character(dec *encoding.Decoder, raw []byte) rune {
 	return r
 }
 
-// next reads one character of raw bytes, -1 for bytes that are none.
+// next reads one character of raw bytes; r is -1 for invalid bytes.
 func (c *charset) next(raw []byte) (r rune, size int) {
 	switch {
 	case c.wide():
@@ -221,10 +221,10 @@ type decoding struct {
 	share float64 // of the characters that are not ASCII, how many are usual; 0 with one that no text has
 }
 
-// decode decodes a file. Between two synchronous characters, bytes that are none
-// leave open where the characters around them begin, so that all of these are
-// undecoded. A strict decoding ends with ok false at the first byte that is no
-// character, or that alone is one that no text has.
+// decode decodes a file. Between two synchronous characters, invalid bytes make the
+// boundaries of the characters around them ambiguous, so all of these are left
+// undecoded. A strict decoding ends with ok false at the first invalid byte, or, in a
+// single-byte charset, at a character that no text has.
 func (c *charset) decode(raw []byte, strict bool) (d decoding, ok bool) {
 	c.prepare()
 	d = decoding{text: make([]byte, 0, len(raw)+len(raw)/8), clean: true}

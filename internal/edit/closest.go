@@ -21,17 +21,17 @@ const (
 	SimilarText         = "similar_text"         // anything else, or more than one of these
 )
 
-// maxSame bounds how many stretches that differ in white space and case alone
-// are looked at.
+// maxSame bounds the number of stretches that differ only in white space and case and
+// are compared.
 const maxSame = 32
 
 // preference orders the ways in which stretches differ, the best first.
 var preference = map[string]int{DiffersInLineEnds: 1, DiffersInWhitespace: 2, DiffersInCase: 2, SimilarText: 3}
 
-// closest finds the stretch of body that is most like old, nil when there is
-// none that is more than half similar. Stretches that differ in line ends,
-// white space or case alone come first, in this order of preference. The time
-// is linear in the sizes of both.
+// closest finds the stretch of body that is most similar to old, or returns nil if none
+// is more than half similar. Stretches that differ only in line ends, white space or
+// case come first, in this order of preference. The time is linear in the sizes of
+// both.
 func closest(body []byte, old string) *Closest {
 	want, have := newFolded([]byte(old)), newFolded(body)
 	if len(want.text) == 0 || len(have.text) == 0 {

@@ -26,13 +26,13 @@ type Edit struct {
 const (
 	NoEdits             = "no_edits"             // the list is empty
 	EmptyOldString      = "empty_old_string"     // Old is empty
-	OldStringNotFound   = "old_string_not_found" // no match at all
+	OldStringNotFound   = "old_string_not_found" // no match
 	AmbiguousMatch      = "ambiguous_match"      // Count is 1 and there are more
 	InsufficientMatches = "insufficient_matches" // some matches, but fewer than Count
 	TooManyMatches      = "too_many_matches"     // more than a Count above 1
 	NotUTF8             = "not_utf8"             // Old or New of an edit, or the content and its encoding is not known
 	NotEncodable        = "not_encodable"        // Old or New has a character that the encoding of the file lacks
-	BadEncoding         = "bad_encoding"         // the encoding that was named is none of Encodings
+	BadEncoding         = "bad_encoding"         // the named encoding is not one of Encodings
 	BadCount            = "bad_count"            // Count is 0 or less than -1
 	NoChange            = "no_change"            // the bytes would stay as they are
 	TooMuchWork         = "too_much_work"        // more than MaxEdits, or MaxWork
@@ -52,8 +52,8 @@ const (
 
 var maxWork int64 = MaxWork // tests make it smaller
 
-// maxClosest is the length of the longest text in which a failure looks for what
-// is most like Old.
+// maxClosest is the length of the longest text in which a failure searches for the
+// stretch most similar to Old.
 const maxClosest = 32 << 20
 
 // maxLines is how many line numbers a failure lists.
@@ -69,8 +69,8 @@ type Failure struct {
 	Lines   []int    // the lines on which the first 20 matches begin
 	Closest *Closest // for OldStringNotFound, when something is like Old
 
-	Encodings []string // for NotUTF8, what the content can be; for NotEncodable, what it is
-	Char      rune     // for NotEncodable, the first such character, 0 when it is what is beside the match
+	Encodings []string // for NotUTF8, the possible encodings of the content; for NotEncodable, its encoding
+	Char      rune     // for NotEncodable, the first such character; 0 if the bytes next to the match are the cause
 	InNew     bool     // for NotEncodable, that it is not in Old
 }
 
@@ -88,16 +88,16 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 type Result struct {
 	Content      []byte // shares no memory with the content before
 	Replacements int
-	// Encoding is that of the content, empty when all of it is UTF-8, and "ascii"
-	// when it is not known and was not needed.
+	// Encoding is the encoding of the content: empty if all of it is UTF-8, and "ascii"
+	// if it is unknown and was not needed.
 	Encoding string
 
 	clear bool // no match begins after a character that is not ASCII
 }
 
-// Apply makes the edits in order, each in the result of the one before. When an
-// edit cannot be made, none is: the error is then a *Failure. The content is
-// never written to.
+// Apply makes the edits in order, each in the result of the previous one. If an edit
+// cannot be made, none is made: the error is then a *Failure. The content is never
+// modified.
 //
 // Matches are found from left to right and do not overlap. In a text without
 // CRLF everything is taken byte for byte. In a text with CRLF, a line feed of
@@ -106,12 +106,12 @@ type Result struct {
 // most lines of the text when the match has no line end. A byte order mark at
 // the start of the content stays there and is not part of what is matched.
 //
-// A content in another encoding is edited in that encoding: characters are
-// matched, New is encoded, and bytes outside of what changes are copied. The
-// encoding is the one that is named, or found as [guess] does.
+// A content in another encoding is edited in that encoding: characters are matched, New
+// is encoded, and bytes outside of what changes are copied. The encoding is the named
+// one, or the one that [guess] finds.
 //
-// The time is linear in the content for each edit; [MaxEdits] and [MaxWork]
-// bound both together. When ctx is done, Apply ends with its error.
+// The time is linear in the content for each edit; [MaxEdits] and [MaxWork] bound both
+// together. When ctx is done, Apply returns its error.
 func Apply(ctx context.Context, content []byte, edits []Edit, encoding string) (Result, error) {
 	if f := check(edits); f != nil {
 		return Result{}, f
@@ -189,7 +189,7 @@ func (a *apply) decoded(c *charset, d decoding, edits []Edit) (Result, error) {
 	return out, nil
 }
 
-// check finds what is wrong with the edits whatever the content is.
+// check validates the edits independently of the content.
 func check(edits []Edit) *Failure {
 	if len(edits) == 0 {
 		return &Failure{Reason: NoEdits}

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// replace makes in the raw bytes of a text what was made in the text. Bytes are
-// copied that stand for the same characters as before.
+// replace applies to the raw bytes of a text the changes that were made in the text. It
+// copies the bytes of unchanged characters.
 func (c *charset) replace(raw, text, next []byte, places []place, limit int) ([]byte, *Failure) {
 	w := walk{c: c, raw: raw, text: text}
 	out := make([]byte, 0, len(raw)+max(0, len(next)-len(text)))
@@ -113,7 +113,7 @@ func wideOf(content []byte) *charset {
 	return nil
 }
 
-// A reading is a content read in one encoding, and what the edits make of it.
+// A reading is a content read in one encoding, and the result of the edits in it.
 type reading struct {
 	charset *charset
 	decoding
@@ -127,12 +127,12 @@ const likely = 0.9
 
 func (r *reading) isLikely() bool { return r.share >= likely }
 
-// guess makes the edits in a content that is neither UTF-8 nor UTF-16, whose
-// encoding is not named. The encoding is the one in which an Old is found that
-// is not all ASCII. Edits of ASCII that begin after ASCII are the same in every
-// encoding; otherwise all readings that are likely, or have characters of
-// several bytes, must agree. A New that is not all ASCII must be the same bytes
-// in all that are likely. Where readings do not agree, the failure names them.
+// guess makes the edits in a content that is neither UTF-8 nor UTF-16 and whose
+// encoding is not named. If an Old that is not all ASCII is found in one encoding, that
+// is the encoding. Edits of ASCII that begin after ASCII are the same in every
+// encoding; otherwise all readings that are likely, or have characters of several
+// bytes, must agree. A New that is not all ASCII must have the same bytes in all likely
+// encodings. If the readings do not agree, the failure names them.
 func (a *apply) guess(edits []Edit) (Result, error) {
 	if bytes.IndexByte(a.content, 0) >= 0 {
 		return Result{}, &Failure{Reason: NotUTF8}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// isSpace reports whether a character is white space, to which a byte order
-// mark inside a text counts.
+// isSpace reports whether a character is white space. A byte order mark inside a text
+// counts as white space.
 func isSpace(r rune) bool { return r == '\ufeff' || unicode.IsSpace(r) }
 
 // asciiFold is what each byte below 0x80 folds to, 0 for white space.
@@ -79,8 +79,8 @@ func (f *folded) chunkAt(i int) int {
 	return p
 }
 
-// source is where in the source the character begins of which the byte at off
-// of the text is part, and how many bytes it has there.
+// source returns the position in the source of the character that contains the byte at
+// off of the text, and its size there in bytes.
 func (f *folded) source(off int) (at, size int) {
 	i := sort.Search(len(f.marks), func(i int) bool { return f.marks[i] > off }) - 1
 	w, p := f.marks[i], f.chunkAt(i)

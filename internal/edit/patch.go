@@ -31,8 +31,8 @@ func newPatch(e *Edit, body []byte, crlf bool) *patch {
 // lineFeeds is a text with its CRLF replaced by line feeds.
 func lineFeeds(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
-// commonTailEnds counts the line ends in what both texts end with, leaving out
-// what they begin with in common.
+// commonTailEnds counts the line ends in the common suffix of both texts, without their
+// common prefix.
 func commonTailEnds(a, b string) int {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

@@ -15,10 +15,10 @@ type Reading struct {
 	raw     []byte
 }
 
-// Read reads a content as text. The encoding is the one that is named, that of
-// the byte order mark, or the only one that the content is likely to have. The
-// text is the whole content: encoded again it is the same bytes. Where there is
-// no such text, the failure names the encodings that the content could have.
+// Read reads a content as text. The encoding is the named one, that of the byte order
+// mark, or the only one that the content is likely to have. Encoding the text again
+// yields the whole content byte for byte. If there is no such text, the failure names
+// the possible encodings.
 func Read(content []byte, name string) (Reading, error) {
 	c := wideOf(content)
 	if name != "" {
@@ -46,7 +46,7 @@ func Read(content []byte, name string) (Reading, error) {
 	return whole(list[0].charset, content)
 }
 
-// whole is a content all of whose bytes are characters of one encoding.
+// whole reads a content that is valid in one encoding from the first byte to the last.
 func whole(c *charset, content []byte) (Reading, error) {
 	d, _ := c.decode(content, false)
 	if d.clean {

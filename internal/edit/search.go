@@ -36,7 +36,7 @@ func newSearch(old string, crlf bool) *search {
 
 // after finds the first match that begins at or after position i.
 func (s *search) after(text []byte, i int) (start, end int, ok bool) {
-	k := 0 // bytes of old that match what is before i
+	k := 0 // bytes of old that match the bytes before i
 	for {
 		if k == 0 {
 			j := bytes.Index(text[i:], s.lead)
@@ -56,7 +56,7 @@ func (s *search) after(text []byte, i int) (start, end int, ok bool) {
 		case i == len(text):
 			return 0, 0, false
 		case s.loose && text[i] == '\r' && i+1 < len(text) && text[i+1] == '\n':
-			i++ // the line feed that follows stands for both
+			i++ // the line feed that follows represents both
 		default:
 			if s.borders == nil {
 				s.borders = borders(s.old)

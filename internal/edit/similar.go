@@ -10,8 +10,8 @@ const (
 	gramPrime = 0x9e3779b97f4a7c15
 )
 
-// similar finds the stretch of have most like want, nil when there is none that
-// is more than half similar. Of a long want, only the beginning is compared.
+// similar finds the stretch of have that is most similar to want, or returns nil if
+// none is more than half similar. Of a long want, only the beginning is compared.
 //
 // Texts are compared by their grams, which are the runs of a few bytes in them:
 // a window of the length of the string slides over the text. Where the stretch
@@ -94,9 +94,9 @@ func (w *window) slot(text []byte, i int) *int32 {
 	return &w.left[g*gramPrime>>w.shift]
 }
 
-// slide finds the window with most grams in common among those that begin in a
-// part of the text, the last one of equals that follow each other, and counts
-// these grams.
+// slide finds the window with the most grams in common among the windows that begin in
+// a part of the text, and counts these grams. Of consecutive equal windows it returns
+// the last one.
 func (w *window) slide(from, to int) (at, common int) {
 	from = max(0, from)
 	to = min(to, len(w.text)) + w.width
