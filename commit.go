@@ -160,7 +160,7 @@ func (c *commit) Failed(cause error) error {
 	e.Context["invocation_id"] = c.Inv
 	if !c.Req.DryRun && !c.s.opts.ReadOnly {
 		// A caller in a loop must not fill the journal: only the attempts that
-		// were looked at have a row.
+		// were evaluated have a row.
 		e.Context["journaled"] = c.Rec != nil || e.Code != fault.RetryExhausted && c.RecordRefusal(e)
 	}
 	if e.RetryBudget = c.s.budget(); e.Code == fault.RetryExhausted {

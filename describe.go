@@ -57,7 +57,7 @@ type HubFacts struct {
 	Waiting uint64 `json:"waiting"`
 	// The task that the store works on.
 	Task string `json:"task,omitempty"`
-	// The task that another machine has taken over.
+	// A task of this store that another machine works on now.
 	LostTask string `json:"lost_task,omitempty"`
 	// True when the hub has another log under the name of this store; nothing is
 	// shipped until the operator repairs that.

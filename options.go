@@ -21,22 +21,22 @@ type Options struct {
 	// Default: the store that exists, else a new one in the common git directory
 	// of the repository that the workspace is in, in the directory of the user's
 	// state, or in the workspace (docs/state.md). Where it is on another file
-	// system than the workspace, the workspace has a directory .rw-slots-… for files of
-	// commits in progress, and versions are copied to history instead of moved.
+	// system than the workspace, the workspace contains a directory .rw-slots-… for the
+	// files of commits in progress, and versions are copied to history instead of moved.
 	StateDir string
 
 	// FlushVolume lets a commit of several files ask for one flush of the
-	// whole file system (syncfs(2)) where it would ask for one of each file
-	// and directory. That makes large transactions several times faster, and
-	// what other programs have written and not flushed is waited for as well:
-	// a store beside a busy download or build gets slower instead. Bytes of
-	// another program that cannot be written stop the store as its own would,
-	// because their owner is unknown. It is used on ext4, XFS and Btrfs
-	// from Linux 5.8 on; elsewhere, and for single files, nothing changes.
+	// whole file system (syncfs(2)) instead of one flush of each file and
+	// directory. Large transactions are several times faster. The flush also
+	// waits for the unflushed data of other programs, so the store is slower
+	// during a busy download or build. A write error of another program stops
+	// the store as one of its own does, because the owner of the lost bytes is
+	// unknown. FlushVolume has an effect on ext4, XFS and Btrfs from Linux 5.8
+	// on, and never for single files.
 	FlushVolume bool
 
 	// ReadOnly opens the store for reading only: nothing is written, locked or
-	// recovered, so it works beside a live writer and on read-only media. Every
+	// recovered, so it works concurrently with a writer and on read-only media. Every
 	// mutating call fails with [ErrStoreReadOnly].
 	ReadOnly bool
 
@@ -69,9 +69,9 @@ type Options struct {
 	InPlaceOnBusy bool
 
 	// PolicyFile names the policy file, absolute or relative to the workspace.
-	// What it says goes before the options. One that is wrong or does not exist
-	// fails Open with [ErrBadPolicy]. Default: policy.yaml in the state directory,
-	// which need not exist, and never weakens what the options say.
+	// It takes precedence over the options. If it is invalid or does not exist,
+	// Open fails with [ErrBadPolicy]. Default: policy.yaml in the state directory,
+	// which may be absent and never weakens the options.
 	PolicyFile string
 
 	// PolicyFileOptional makes a PolicyFile that does not exist a warning of
@@ -90,18 +90,18 @@ type Options struct {
 
 	// Gate sets the content gate where PolicyFile does not. The policy file in
 	// the state directory can make it stricter. Default: advise at high, with
-	// any override: what is risky is written, and the result warns.
+	// any override: risky content is written, and the result has a warning.
 	Gate Gate
 
-	// ProtectDefaults says what becomes of a change of a file that executes,
-	// launches or grants by lying in the project; [ProtectedFiles] lists
-	// them. The policy file can make it weaker. Default: what
-	// [WithProtectDefaults] says for the call, else [ProtectOff].
+	// ProtectDefaults says how to answer a change of a file that runs code or
+	// grants access because of its place in the project; [ProtectedFiles]
+	// lists these files. The policy file can make it weaker. Default: the mode
+	// that [WithProtectDefaults] sets for the call, else [ProtectOff].
 	ProtectDefaults ProtectMode
 
 	// Validators adds syntax checkers to [Store.Validate], by the name of a
-	// format or by an extension with its dot, in lower case. They go before
-	// the built-in ones.
+	// format or by an extension with its dot, in lower case. They take precedence
+	// over the built-in ones.
 	Validators map[string]Validator
 
 	// Hooks are the host's own rules. [Open] refuses a nil entry.

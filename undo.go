@@ -28,7 +28,7 @@ type UndoRequest struct {
 	// Number of commits, newest first. A transaction counts as one.
 	N int `json:"n,omitempty" default:"1" min:"1" max:"50"`
 
-	// Row is the journal row of the one commit to undo, whoever made it
+	// Row is the journal row of the one commit to undo, by any caller
 	// and whatever was committed since to other files. 0: the newest. It is for
 	// people; no tool has it.
 	Row uint64 `json:"-"`
