@@ -1,5 +1,5 @@
-// Package adapter is what the adapters of this module ask of a Store besides
-// its methods: it is not for callers of the library.
+// Package adapter contains what the adapters of this module need from a Store besides
+// its methods. It is not for callers of the library.
 package adapter
 
 import (
@@ -9,9 +9,8 @@ import (
 
 type malformedKey struct{}
 
-// WithMalformed is ctx for a call of which these arguments arrived as text that
-// cannot be decoded, base64 or a digest: the verb refuses them when it comes to
-// them.
+// WithMalformed returns ctx for a call in which these arguments arrived as text that
+// cannot be decoded, base64 or a digest. The verb refuses them when it reaches them.
 func WithMalformed(ctx context.Context, arguments []string) context.Context {
 	return context.WithValue(ctx, malformedKey{}, arguments)
 }
@@ -27,15 +26,14 @@ func IsMalformed(ctx context.Context, argument string) bool {
 	return slices.Contains(Malformed(ctx), argument)
 }
 
-// CountRefusal counts a call whose arguments an adapter refused, so that no
-// verb has run, in the retry budget of the verb, and returns the refusal with
-// what is left of the budget. args identify the call: any change of a byte is
-// another call. When the budget is used up, the answer is retry_exhausted, which
-// keeps the context of the refusal. There is no row in the journal, and no
-// observer hears of it.
+// CountRefusal counts a call whose arguments an adapter refused, so that no verb has
+// run, in the retry budget of the verb, and returns the refusal with the rest of the
+// budget. args identify the call: any change of a byte is another call. When the budget
+// is used up, the answer is retry_exhausted, which keeps the context of the refusal.
+// There is no row in the journal, and no observer is notified.
 //
-// Like all counts it is forgotten after a day, or for a thousand newer ones,
-// and when the task is reset. Of a closed store the answer is store_closed.
+// Like all counts it is discarded after a day, when a thousand newer ones exist, and
+// when the task is reset. For a closed store the answer is store_closed.
 //
 // The root package sets it; store is its *Store, the errors are its *Error.
 var CountRefusal func(store any, verb string, args []byte, refusal error) error

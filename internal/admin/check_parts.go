@@ -98,7 +98,7 @@ func (c *checker) linkBroken(path string, seq, prev, was uint64) {
 }
 
 // manifestMissing reports a row whose mutations cannot be read. The row counts as a
-// gap, so that other rows of its paths may refer to it.
+// gap, so links to it are not checked.
 func (c *checker) manifestMissing(rec *journal.Record) {
 	c.gaps = append(c.gaps, [2]uint64{rec.Seq, rec.Seq})
 	p := journal.Problem{

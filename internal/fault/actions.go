@@ -7,8 +7,8 @@ const (
 	ActionReadAgain Action = "read_again"
 )
 
-// Action returns what the caller does next: one of eight values. Class.Action is
-// that of version 1 of the envelope, which has six.
+// Action returns what the caller does next: one of eight values. Class.Action is the
+// action of version 1 of the envelope, which has six.
 func (c Code) Action() Action {
 	if a, ok := repairs[c]; ok {
 		return a
@@ -16,7 +16,7 @@ func (c Code) Action() Action {
 	return c.Class().Action
 }
 
-// repairs are the codes whose action is one of the two.
+// repairs lists the codes whose action is one of the two.
 var repairs = map[Code]Action{
 	HashMismatch: ActionReadAgain, ChangedOutside: ActionReadAgain, ChangedDuringWrite: ActionReadAgain, FileAlreadyExists: ActionReadAgain,
 	OldStringNotFound: ActionReadAgain, AmbiguousMatch: ActionReadAgain, InsufficientMatches: ActionReadAgain,

@@ -63,7 +63,7 @@ type Class struct {
 	Hint   string // what to do next, unless the fault says it better
 }
 
-// Class returns the class of c, that of [Internal] for an unknown code.
+// Class returns the class of c, or the class of [Internal] if the code is unknown.
 func (c Code) Class() Class {
 	if class, ok := classes[c]; ok {
 		return class

@@ -7,7 +7,7 @@ type Code string
 // Error returns the code itself.
 func (c Code) Error() string { return string(c) }
 
-// What is wrong with a path.
+// Problems with a path.
 const (
 	EmptyPath            Code = "empty_path"
 	InvalidPath          Code = "invalid_path"
@@ -58,7 +58,7 @@ const (
 	NotEncodable        Code = "not_encodable"
 )
 
-// What is wrong with the arguments of a call.
+// Problems with the arguments of a call.
 const (
 	InvalidArgument     Code = "invalid_argument"
 	UnknownArgument     Code = "unknown_argument"
@@ -91,7 +91,7 @@ const (
 	TxNotFound         Code = "tx_not_found"
 )
 
-// What is wrong with a handoff.
+// Problems with a handoff.
 const (
 	MissingFields           Code = "missing_fields"
 	BadEnvelope             Code = "bad_envelope"
@@ -105,7 +105,7 @@ const (
 	YAMLError               Code = "yaml_error"
 )
 
-// What is wrong with a session of chunks.
+// Problems with a session of chunks.
 const (
 	BadSession         Code = "session_must_match_[A-Za-z0-9_-]{1,64}"
 	BadIndex           Code = "index_must_be_int_in_1..999999"

@@ -34,11 +34,10 @@ const (
 // such as 2026-11-21T10:00:00Z and forms like 0x1F, 007, 1_000 and .inf. Keys
 // are always strings, as written. Line breaks become line feeds.
 //
-// Aliases are replaced by copies of what they stand for. The tags !!str,
-// !!int, !!float, !!bool, !!null, !!seq and !!map are understood. Refused are
-// all other tags, duplicate keys, merge keys, keys that are not scalars,
-// directives, several documents, control characters, and what the parser
-// is known to misread.
+// Aliases are replaced by copies of their anchored values. The tags !!str, !!int,
+// !!float, !!bool, !!null, !!seq and !!map are understood. Refused are all other tags,
+// duplicate keys, merge keys, keys that are not scalars, directives, several documents,
+// control characters, and what the parser is known to misread.
 //
 // The error is [NotMapping], a [LimitError] or a [SyntaxError]. Time and memory
 // are bounded by the limits of this package.
@@ -81,7 +80,7 @@ type converter struct {
 	anchors map[string]anchored
 }
 
-// anchored is what an alias stands for.
+// anchored is the value of an anchor.
 type anchored struct {
 	value any
 	nodes int

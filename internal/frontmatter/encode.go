@@ -45,8 +45,8 @@ type encoder struct {
 	literals bool // write block literals
 }
 
-// collection writes a mapping or a list whose lines are indented by indent
-// spaces; the first line is already indented. Every line is ended.
+// collection writes a mapping or a list whose lines are indented by indent spaces; the
+// first line is already indented. Every line ends with a line feed.
 func (e *encoder) collection(v any, indent int) {
 	switch v := v.(type) {
 	case *Map:

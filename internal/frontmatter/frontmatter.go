@@ -7,9 +7,9 @@
 //	---
 //	The body, kept to the byte.
 //
-// Unknown fields, their order and the text of numbers survive reading and
-// writing. Documents may come from anyone: the work done for one is bounded,
-// and what is not understood exactly is refused.
+// Unknown fields, their order and the text of numbers survive reading and writing.
+// Documents are untrusted: the work for each is bounded, and anything that is not
+// understood exactly is refused.
 package frontmatter
 
 import (

@@ -107,7 +107,7 @@ func equal(a, b any) bool {
 	return check(a, 1) == nil && check(b, 1) == nil && !isCollection(a) && !isCollection(b) && scalarText(a) == scalarText(b)
 }
 
-// check refuses what cannot be written; depth is that of a collection.
+// check refuses values that cannot be written; depth is that of a collection.
 func check(v any, depth int) error {
 	if depth > MaxDepth && isCollection(v) {
 		return notEncodable("nested deeper than %d", MaxDepth)

@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// isLiteral reports whether s is written as a block literal: it has several
-// lines, all its characters show, and neither its first line nor its end has
-// blanks that the reader could take for indentation or drop.
+// isLiteral reports whether s is written as a block literal: it has several lines, all
+// its characters are visible, and neither its first line nor its end has blanks that a
+// reader could drop or take for indentation.
 func isLiteral(s string) bool {
 	if strings.Trim(s, "\n") == "" || !strings.Contains(s, "\n") {
 		return false

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is a descriptor of the process. It is no os.File, which asks the kernel
-// for the flags of each descriptor that it is made of, and has a finalizer: whoever
-// opens one closes it.
+// handle is a descriptor of the process. It is not an os.File, which queries the kernel
+// for the flags of each descriptor and has a finalizer. The code that opens a handle
+// must close it.
 type handle struct {
 	n    atomic.Int64 // -1 once it is closed
 	name string
@@ -120,7 +120,7 @@ func (f *file) Append(b []byte) (int64, error) {
 		n, err = unix.Write(f.fd(), b)
 		return err
 	})
-	// With O_APPEND the position afterwards is the end of what was written.
+	// With O_APPEND the position afterwards is the end of the written bytes.
 	end, serr := unix.Seek(f.fd(), 0, io.SeekCurrent)
 	switch {
 	case err != nil:
@@ -128,7 +128,8 @@ func (f *file) Append(b []byte) (int64, error) {
 	case serr != nil:
 		return 0, bare("append", f.name, serr)
 	case n < len(b):
-		// What a full disk or a limit cuts off shows its reason on the rest.
+		// A write that a full disk or a limit cut short fails with the reason when it
+		// is continued.
 		_, err := unix.Write(f.fd(), b[n:])
 		if err == nil {
 			err = io.ErrShortWrite

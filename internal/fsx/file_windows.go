@@ -43,9 +43,8 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	return n, f.io("write", err)
 }
 
-// Append writes at the end as it is now. The system has no append that tells
-// where it landed, so another program that appends at the same moment is not
-// noticed here.
+// Append writes at the current end. The system has no append that returns the offset of
+// the write, so a concurrent append by another program is not detected here.
 func (f *file) Append(b []byte) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,10 +7,9 @@
 // of OpenDir calls, and a component that is swapped for a symlink between two
 // of them is an error instead of an escape.
 //
-// [OpenRoot] gives the real file system. Package simfs implements the same
-// interfaces in memory, with faults and crashes. Each method says what it
-// promises about stable storage; what a method does not promise, a power cut
-// may undo.
+// [OpenRoot] gives the real file system. Package simfs implements the same interfaces
+// in memory, with faults and crashes. Each method says what it promises about stable
+// storage; what a method does not promise, a power failure may undo.
 //
 // Errors carry the errno of the platform, so that errors.Is works against
 // fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and syscall.Errno values. They
@@ -35,9 +34,9 @@ type Dir interface {
 	// an error (ENOTDIR or ELOOP).
 	OpenDir(name string) (Dir, error)
 
-	// Open opens the regular file name. It never blocks on a FIFO or device:
-	// the file is opened without blocking, and what is not a regular file is
-	// refused with a [*TypeError], a symlink too.
+	// Open opens the regular file name. It never blocks on a FIFO or device: the file
+	// is opened without blocking, and anything but a regular file, including a symlink,
+	// is refused with a [*TypeError].
 	Open(name string, flag Flag, perm uint32) (File, error)
 
 	// Mkdir makes the directory name with perm less the umask. It is durable
@@ -63,8 +62,8 @@ type Dir interface {
 	// after Sync of to.
 	Link(name string, to Dir, newName string) error
 
-	// Rename moves name to newName in to and replaces what was there, in one
-	// step. It is durable after Sync of either directory.
+	// Rename moves name to newName in to and replaces an existing entry, in one step.
+	// It is durable after Sync of either directory.
 	Rename(name string, to Dir, newName string) error
 
 	// RenameNoReplace is Rename that fails with fs.ErrExist when newName is
@@ -93,8 +92,8 @@ type Dir interface {
 	// Volume describes the file system of the directory.
 	Volume() (Volume, error)
 
-	// Xattr returns one extended attribute of the directory, ErrUnsupported or
-	// fs.ErrNotExist where there is none.
+	// Xattr returns one extended attribute of the directory. The error is
+	// ErrUnsupported or fs.ErrNotExist if there is none.
 	Xattr(name string) ([]byte, error)
 
 	// Sync makes the entries of the directory durable, not their files.
@@ -106,11 +105,10 @@ type Dir interface {
 	// [ErrUnsupported], and nothing is done.
 	SyncFiles(files []File) error
 
-	// SyncVolume makes everything on the file system of the directory durable
-	// – names, bytes, metadata – whichever program wrote it. Bytes that could
-	// not be written are an error, once for each open directory, whoever's
-	// they were. Where the system would keep such an error to itself it is
-	// [ErrUnsupported], and nothing is done.
+	// SyncVolume makes everything on the file system of the directory durable: names,
+	// bytes and metadata, no matter which program wrote them. Bytes of any program that
+	// could not be written are an error, once for each open directory. If the system
+	// does not report such errors, the result is [ErrUnsupported], and nothing is done.
 	SyncVolume() error
 
 	Close() error
@@ -156,8 +154,8 @@ type File interface {
 	// cannot be known".
 	Unshared() bool
 
-	// InUse reports whether the system knows that another program has the file
-	// open for writing at this moment. Where it cannot be known it is false.
+	// InUse reports whether the system knows that another program has the file open for
+	// writing at this moment. If this cannot be determined, InUse returns false.
 	InUse() bool
 
 	// WriteOut starts to send the content to the device, so that a Sync that
@@ -173,10 +171,10 @@ type File interface {
 	// blocks until one of them is written to.
 	Clone(src File) error
 
-	// TryLock tries to take the byte range [off, off+n) without waiting. The
-	// lock belongs to this open file: another one of the same process
-	// conflicts with it, and it ends when the file is closed or the process
-	// dies. Locking a range again converts it.
+	// TryLock tries to take the byte range [off, off+n) without waiting. The lock
+	// belongs to this open file: another open file of the same process conflicts with
+	// it. It ends when the file is closed or the process dies. Locking a range again
+	// converts the lock.
 	TryLock(off, n int64, exclusive bool) (ok bool, err error)
 	Unlock(off, n int64) error
 }
@@ -256,7 +254,7 @@ type Volume struct {
 	CaseInsensitive bool
 }
 
-// TypeError reports that a name is not the kind of file that was asked for.
+// TypeError reports that a name is not of the requested kind.
 type TypeError struct{ Kind Kind }
 
 func (e *TypeError) Error() string {

@@ -41,10 +41,10 @@ func (d *dir) Stat() (Stat, error) {
 
 func datasync(fd int) error { return unix.Fdatasync(fd) }
 
-// tellsOfLostBytes are the file systems whose flush as a whole is known to
-// write everything and to report what could not be written. A file system on
-// top of another, or in another process, is none of them: its own record of
-// errors does not hold those below it.
+// tellsOfLostBytes lists the file systems on which a flush of the whole file system is
+// known to write everything and to report the bytes that could not be written. A file
+// system on top of another one, or in another process, is not listed: its own error
+// record does not contain the errors below it.
 var tellsOfLostBytes = map[string]bool{"ext4": true, "xfs": true, "btrfs": true}
 
 // SyncVolume is syncfs(2), which reports bytes that could not be written from
@@ -74,8 +74,8 @@ func atLeast(release string, major, minor int) bool {
 	return have[0] > major || have[0] == major && have[1] >= minor
 }
 
-// Unshared asks for a read lease, which the kernel grants only when no process
-// has the file open for writing, and gives it back (fcntl(2), F_SETLEASE).
+// Unshared requests a read lease, which the kernel grants only if no process has the
+// file open for writing, and releases it (fcntl(2), F_SETLEASE).
 func (f *file) Unshared() bool {
 	if f.write {
 		return false
@@ -87,7 +87,7 @@ func (f *file) Unshared() bool {
 	return err == nil
 }
 
-// InUse asks for the same lease: EAGAIN says that the file is open for writing.
+// InUse requests the same lease: EAGAIN means that the file is open for writing.
 func (f *file) InUse() bool {
 	if f.write {
 		return false
@@ -99,10 +99,9 @@ func (f *file) InUse() bool {
 	return err == unix.EAGAIN
 }
 
-// WriteOut has the dirty pages written (sync_file_range(2)). Blocks are
-// allocated for them now, in the transaction of the file system that is under
-// way: flushes of many files then find one transaction to commit, not one
-// each.
+// WriteOut starts writing the dirty pages (sync_file_range(2)). It allocates their
+// blocks now, in the current transaction of the file system. Flushes of many files then
+// have one transaction to commit, instead of one each.
 func (f *file) WriteOut() { unix.SyncFileRange(f.fd(), 0, 0, unix.SYNC_FILE_RANGE_WRITE) }
 
 // Forget drops the clean pages of the file from the page cache.

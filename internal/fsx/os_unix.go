@@ -246,7 +246,7 @@ func (d *dir) Link(name string, to Dir, newName string) error {
 	return bare("link", name, err)
 }
 
-// unsupported keeps the error number beside ErrUnsupported.
+// unsupported returns ErrUnsupported with the error number.
 func unsupported(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: errors.Join(ErrUnsupported, err)}
 }
@@ -258,7 +258,7 @@ func (d *dir) Rename(name string, to Dir, newName string) error {
 	return bare("rename", name, retry(func() error { return unix.Renameat(d.fd(), name, to.(*dir).fd(), newName) }))
 }
 
-// renameWith is Rename with flags that not every file system knows.
+// renameWith is Rename with flags that not every file system supports.
 func (d *dir) renameWith(op, name string, to Dir, newName string, call func(from int, name string, to int, newName string) error) error {
 	if err := checkName(op, name, newName); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// OpenRoot opens the directory path of the real file system. A Dir is an
-// os.Root here, whose names cannot lead out of it. What this system cannot do
-// is reported by ErrUnsupported; docs/durability.md says what that costs.
+// OpenRoot opens the directory path of the real file system. A Dir is an os.Root here,
+// whose names cannot lead outside of it. Operations that this system does not support
+// return ErrUnsupported; docs/durability.md describes the consequences.
 func OpenRoot(path string) (Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -288,5 +288,6 @@ func identify(f *os.File, st *Stat) {
 	st.Ino = uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow)
 }
 
-// DescriptorLimit is how many files the process may have open; there is none.
+// DescriptorLimit returns the maximum number of open files of the process. Windows has
+// no such limit.
 func DescriptorLimit() int { return 1 << 20 }

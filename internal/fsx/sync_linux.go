@@ -33,7 +33,7 @@ func (d *dir) SyncFiles(files []File) error {
 	}
 	begun, err := q.run(all)
 	if err != nil {
-		return bare("syncfiles", ".", err) // what is in progress there is not known: it is not used again
+		return bare("syncfiles", ".", err) // it is unknown which of its flushes are in progress, so the queue is not used again
 	}
 	queues.giveBack(q)
 	runtime.KeepAlive(files)
@@ -120,9 +120,9 @@ type event struct {
 
 const opFsync = 2 // IOCB_CMD_FSYNC
 
-// run makes all flushes and notes what became of each. It returns how many the
-// kernel took; the others were made one by one, unless it took none. An error
-// means that flushes are in progress of which nothing is known.
+// run makes all flushes and records the result of each. It returns how many the kernel
+// accepted; the others were made one by one, unless it accepted none. After an error,
+// flushes are in progress whose state is unknown.
 func (q syncQueue) run(all []syncing) (begun int, err error) {
 	for i := 0; i < len(all); {
 		part := all[i:min(i+queueDepth, len(all))]

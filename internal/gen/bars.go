@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// bars prints how large a tree is, beside the sizes that it is to have.
+// bars prints the size of a tree, next to the target sizes.
 func bars(w io.Writer, dir string) error {
 	var production, tests, root, files int
 	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {

@@ -17,7 +17,7 @@ import (
 // other files are made by a program that holds it.
 const descriptionsFile = "internal/schema/descriptions.txt"
 
-// described are the packages whose structs are arguments or replies.
+// described are the packages whose structs describe arguments or replies.
 var described = []string{".", "internal/analytics", "toolbox"}
 
 // descriptions lists the doc comments of the fields that have a name in JSON,

@@ -6,8 +6,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 )
 
-// installDoc is the page about clients: written by hand, but for what the
-// table of clients says.
+// installDoc returns the page about clients. It is written by hand, except for the
+// content of the table of clients.
 func installDoc() []byte {
 	page := written("docs/install.md")
 	filled, err := clients.Fill(string(page))

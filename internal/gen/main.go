@@ -103,7 +103,7 @@ func shown(p surface.Preset, tool string) string {
 	return ""
 }
 
-// policyTables is what the page about policies shows of the code.
+// policyTables returns the data that the page about policies shows.
 func policyTables() any {
 	rules := scan.Rules()
 	families := slices.CompactFunc(slices.Clone(rules), func(a, b scan.RuleInfo) bool { return a.Family == b.Family })
@@ -177,7 +177,7 @@ func toolsSchema() []byte {
 	return indented(must(data, err))
 }
 
-// property is what a table row shows of a field.
+// property is a field as a table row shows it.
 type property struct {
 	Type        any // a string, or a list of them
 	AnyOf       []property
@@ -229,7 +229,7 @@ func joined(list []any, by string) string {
 	return strings.Join(words, by)
 }
 
-// fields is the table of the arguments or of the reply of a tool, "" when there
+// fields returns the table of the arguments or of the reply of a tool, or "" if there
 // are none.
 func fields(title string, raw json.RawMessage) string {
 	var b strings.Builder

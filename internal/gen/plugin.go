@@ -8,8 +8,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 )
 
-// pluginDir is the plugin for Claude Code. What is not made here is written by
-// hand.
+// pluginDir is the plugin for Claude Code. Its files that are not generated here are
+// written by hand.
 const pluginDir = "packaging/claude-plugin/"
 
 const pluginSkill = pluginDir + "skills/resilient-write/SKILL.md"

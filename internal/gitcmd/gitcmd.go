@@ -1,5 +1,5 @@
-// Package gitcmd runs git so that neither the environment nor the configuration
-// of a repository directs it elsewhere or has it run programs.
+// Package gitcmd runs git so that neither the environment nor the configuration of a
+// repository can redirect it or make it run programs.
 package gitcmd
 
 import (

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What is read of one repository.
+// Limits of what is read from one repository.
 const (
 	MaxPointer = 64 << 10 // bytes of a .git file
 	maxConfig  = 4 << 20  // bytes of a configuration file
@@ -38,8 +38,9 @@ type User struct {
 	Named []string // the files that the environment names
 }
 
-// ThisUser is the user of the process. Git commands may be run with another
-// environment, so what is read with and without it is read.
+// ThisUser returns the user of the process. Git commands may run in another
+// environment, so the files that git reads with the environment variables of the
+// process and those that it reads without them are both read.
 func ThisUser() User {
 	var u User
 	if home, err := os.UserHomeDir(); err == nil {
@@ -56,8 +57,8 @@ func ThisUser() User {
 	return u
 }
 
-// Find reads the repository whose work tree is top, an absolute path. It
-// returns nil where no .git is.
+// Find reads the repository whose work tree is top, an absolute path. It returns nil if
+// there is no .git.
 func Find(top string, user User) *Repository {
 	r := &Repository{read: map[string]stamp{}}
 	dot := filepath.Join(top, ".git")

@@ -1,6 +1,6 @@
-// Package gitdir recognizes the directories that git takes for repositories,
-// whatever they are called, and finds what a repository's configuration makes
-// git execute. It runs nothing: it looks at names and reads files.
+// Package gitdir recognizes the directories that git treats as repositories, whatever
+// their names, and finds the programs that the configuration of a repository makes git
+// execute. It runs nothing: it only reads names and files.
 package gitdir
 
 import (
@@ -65,12 +65,12 @@ func ValidHead(data []byte) bool {
 	return true
 }
 
-// Shape is which of the entries a directory has, by name. HEAD counts if it is
+// Shape records which of the entries a directory has, by name. HEAD counts if it is
 // valid, objects and refs if they can be entered.
 type Shape map[string]bool
 
-// Repository reports whether git takes a directory of that shape for a
-// repository, or for what the HEAD of a linked work tree elsewhere makes one.
+// Repository reports whether git treats a directory of that shape as a repository, or
+// as one together with the HEAD of a linked work tree elsewhere.
 func (s Shape) Repository() bool {
 	database := s[Objects] && s[Refs]
 	return s[Head] && (s[Common] || database) || database && s[Config]
@@ -88,13 +88,13 @@ func Has(dir fsx.Dir, part string) (bool, error) {
 	switch part {
 	case Head:
 		return hasHead(dir, st)
-	case Objects, Refs: // git asks for the right to execute, not for the kind
+	case Objects, Refs: // git checks the right to execute, not the kind
 		return st.Kind != fsx.Regular || st.Mode&0o111 != 0, nil
 	}
 	return st.Kind != fsx.Directory, nil
 }
 
-// hasHead is Has for HEAD. One that cannot be read counts.
+// hasHead is Has for HEAD. An unreadable HEAD counts.
 func hasHead(dir fsx.Dir, st fsx.Stat) (bool, error) {
 	switch st.Kind {
 	case fsx.Symlink:

@@ -147,9 +147,9 @@ func bracket(p string) (class string, n int) {
 	return "", 0
 }
 
-// Ignored reports whether the files hide a path, which is relative to the top
-// and names a file. files holds the patterns of the directories on the way, the
-// top first. What is in a hidden directory cannot be re-included.
+// Ignored reports whether the files hide a path, which is relative to the top and names
+// a file. files holds the patterns of the directories from the top to the file, the top
+// first. The content of a hidden directory cannot be re-included.
 func Ignored(files []File, name string) bool {
 	for i := range len(name) {
 		if name[i] == '/' && hidden(files, name[:i], true) {

@@ -1,11 +1,10 @@
 // Package gitindex reports whether git tracks a file. It reads the index itself,
-// because every git command may run what the repository configures (a file
-// system monitor, hooks, filters), and this is asked before anything in the
+// because every git command may run programs that the repository configures (a file
+// system monitor, hooks, filters), and the answer is needed before anything in the
 // repository is trusted.
 //
-// Where something cannot be understood the answer is that the file is tracked:
-// a damaged index, a format that is not known, a work tree of another version
-// control system.
+// A file counts as tracked if anything cannot be understood: a damaged index, an
+// unknown format, a work tree of another version control system.
 package gitindex
 
 import (
@@ -18,18 +17,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 )
 
-// maxIndex bounds the bytes of an index that is read; the index of a larger
-// one counts as not understood.
+// maxIndex is the maximum size in bytes of an index that is read. A larger index is
+// treated as not understood.
 const maxIndex = 1 << 30
 
 // others are the directories of version control systems whose lists of files
 // are not read.
 var others = []string{".hg", ".svn", ".jj", ".sl", ".bzr"}
 
-// Tracked reports whether a repository that contains the file lists it in its
-// index. file is absolute and without symbolic links. Every directory above it
-// is asked, since repositories can be nested, and names are compared as
-// same says (nil: byte by byte).
+// Tracked reports whether a repository that contains the file lists it in its index.
+// file is absolute and without symbolic links. Every directory above it is searched for
+// a repository, since repositories can be nested. Names are compared by same (nil: byte
+// by byte).
 func Tracked(file string, same func(tracked, name string) bool) bool {
 	if same == nil {
 		same = func(a, b string) bool { return a == b }
@@ -46,7 +45,7 @@ func Tracked(file string, same func(tracked, name string) bool) bool {
 	}
 }
 
-// trackedIn asks the repository whose work tree begins at dir, if there is one.
+// trackedIn searches the repository whose work tree begins at dir, if there is one.
 func trackedIn(dir string, names []string, same func(a, b string) bool) bool {
 	place := filepath.Join(dir, ".git")
 	st, err := os.Stat(place)

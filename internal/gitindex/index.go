@@ -18,7 +18,7 @@ type index struct {
 	same  func(a, b string) bool
 
 	found  bool
-	base   string // the shared index that this one changes, "" if there is none
+	base   string // the shared index that this one modifies, "" if there is none
 	sparse bool   // there are entries of whole directories
 
 	each func(name []byte, id int) // called for every entry with the place of its object's name; may be nil
@@ -60,8 +60,8 @@ func (ix *index) parse() error {
 	return ix.extensions(at, end)
 }
 
-// entry reads one entry and returns where the next one begins. name is that of
-// the entry before, and becomes that of this one.
+// entry reads one entry and returns the offset of the next one. name is the name of the
+// previous entry, and becomes the name of this one.
 func (ix *index) entry(at, end int, version uint32, name *[]byte) (int, error) {
 	start, fixed := at, statBytes+ix.hash+2
 	if end-at < fixed {
@@ -122,7 +122,7 @@ func offset(b []byte) (value, n int) {
 	return 0, 0
 }
 
-// extensions reads what is between the entries and the checksum.
+// extensions reads the bytes between the entries and the checksum.
 func (ix *index) extensions(at, end int) error {
 	for at < end {
 		if end-at < 8 {
@@ -143,7 +143,7 @@ func (ix *index) extensions(at, end int) error {
 			if base := body[:ix.hash]; len(bytes.Trim(base, "\x00")) > 0 {
 				ix.base = hex.EncodeToString(base)
 			}
-		case what == "sdir": // matches knows them
+		case what == "sdir": // matches handles them
 			ix.sparse = true
 		case what[0] < 'A' || what[0] > 'Z': // one that a reader has to know
 			return errBad

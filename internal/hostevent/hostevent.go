@@ -38,8 +38,8 @@ type Event struct {
 	Tool    string
 	Shell   bool   // the tool runs a command
 	Own     bool   // the tool is one of this program
-	Alike   bool   // Call is that of equal calls of the session, because the host gives none
-	Command string // that the shell runs
+	Alike   bool   // equal calls of the session share Call, because the host gives no identifier
+	Command string // the command line for the shell
 	Writes  []Write
 }
 
@@ -148,7 +148,7 @@ func Parse(host, name string, data []byte) (Event, error) {
 	return e, nil
 }
 
-// arguments reads what the tool is called with.
+// arguments reads the arguments of the tool.
 func (e *Event) arguments(args json.RawMessage) {
 	var text string
 	if json.Unmarshal(args, &text) == nil { // JSON in a string
@@ -211,8 +211,8 @@ func (e Event) Deny(reason string) []byte {
 	return nil
 }
 
-// Context is the answer that shows the model a text beside the result of the
-// tool, which it keeps.
+// Context returns the answer that shows the model a text in addition to the result of
+// the tool, which stays unchanged.
 func (e Event) Context(text string) []byte {
 	switch e.Host {
 	case "claude", "codex", "qwen", "gemini":

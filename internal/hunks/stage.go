@@ -41,9 +41,9 @@ type stager struct {
 	input bytes.Buffer
 }
 
-// Stage puts the changes of files into the index of git, all or none of those
-// that can be, and nothing else: what the index has besides stays, and so does the
-// work tree. It returns why the others cannot be, by path.
+// Stage adds the changes of files to the index of git: of all files that can be staged
+// or of none, and nothing else. Other entries of the index and the work tree stay
+// unchanged. It returns, by path, why the other files cannot be staged.
 func Stage(ctx context.Context, dir string, files []*Net) (staged []string, refused map[string]error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
@@ -145,7 +145,7 @@ func (s *stager) place(lock *os.File, index string) error {
 	return err
 }
 
-// add notes what the index is to have of a file.
+// add records the new index entry of a file.
 func (s *stager) add(n *Net) (changed bool, err error) {
 	was, err := s.entry(n.Path)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *stager) add(n *Net) (changed bool, err error) {
 	return true, nil
 }
 
-// in is a file with the changes: what the index has becomes this.
+// in returns the file with the changes applied to the version in the index.
 func (n *Net) in(have Version) (Version, error) {
 	same := func(v Version) bool { return have.Exists == v.Exists && bytes.Equal(have.Text, v.Text) }
 	switch {
@@ -202,7 +202,7 @@ func (n *Net) in(have Version) (Version, error) {
 	return have, ErrOverlap
 }
 
-// entry is what the index has under a name.
+// entry returns the index entry of a name.
 func (s *stager) entry(path string) (entry, error) {
 	out, err := s.git(nil, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", path)
 	if err != nil {
@@ -222,8 +222,8 @@ func (s *stager) entry(path string) (entry, error) {
 	return entry{fields[0], fields[1]}, nil
 }
 
-// converted refuses a file whose bytes git changes on the way to the index: with
-// a filter it would be a program, and the index would have other bytes.
+// converted refuses a file whose bytes git converts when it adds them to the index: a
+// filter would run a program, and the index would contain other bytes.
 func (s *stager) converted(path string, text []byte) error {
 	out, err := s.git(nil, "check-attr", "-z", "filter", "working-tree-encoding", "text", "eol", "--", path)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// ErrDamaged is returned when a part of the file is not what was written.
+// ErrDamaged is returned if a part of the file differs from what was written.
 var ErrDamaged = errors.New("index is damaged")
 
 // Key is the identity of a path or of an idempotency key.
@@ -46,7 +46,7 @@ func keyOf(domain, name string) Key {
 	return Key(sum[:16])
 }
 
-// Entry is what is known of a key.
+// Entry is the information about a key.
 type Entry struct {
 	Seq  uint64
 	Rev  uint32
@@ -178,8 +178,8 @@ func snapshots(dir fsx.Dir) ([]string, error) {
 	return list, nil
 }
 
-// Load opens the newest snapshot whose footer is whole and returns the state
-// it was saved with. Without one it returns an empty index.
+// Load opens the newest snapshot with a complete footer and returns the state that was
+// saved with it. Without one it returns an empty index.
 func Load(dir fsx.Dir) (*Index, []byte, error) {
 	list, err := snapshots(dir)
 	if err != nil {
@@ -247,8 +247,8 @@ func (x *Index) readFooter(f fsx.File) ([]byte, error) {
 	return footer[blocks*16:], nil
 }
 
-// Save writes everything to a new snapshot, named by seq, and goes on with it.
-// drop leaves entries out. Of the older snapshots one stays.
+// Save writes everything to a new snapshot, named by seq, and continues with it. drop
+// reports the entries to leave out. One older snapshot is kept.
 //
 //	openat(dir, name.tmp)  write…  fsync  renameat  fsync(dir)
 func (x *Index) Save(dir fsx.Dir, seq uint64, state []byte, drop func(Key, Entry) bool) error {

@@ -11,8 +11,8 @@ import (
 // Snapshot is one snapshot file as it was found.
 type Snapshot struct {
 	Name  string
-	State []byte // what the caller saved with it
-	Err   error  // ErrDamaged when a part of it is not what was written
+	State []byte // the state that the caller saved with it
+	Err   error  // ErrDamaged if a part of it differs from what was written
 }
 
 // Snapshots reads every snapshot as a whole, newest first.

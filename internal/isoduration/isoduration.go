@@ -1,8 +1,8 @@
 // Package isoduration reads durations written in ISO 8601, such as P1W, P2Y6M
 // or PT1.5H, and adds them to a point in time.
 //
-// The reading is strict: what is not exactly a duration of the standard is
-// refused, so that a mistyped deadline is noticed when it is written.
+// Parsing is strict: anything but a duration of the standard is refused, so that a
+// mistyped deadline is noticed when it is written.
 package isoduration
 
 import (
@@ -17,10 +17,10 @@ import (
 // MaxYears is the longest duration that is accepted, in years.
 const MaxYears = 100
 
-// Duration is a duration above zero and of at most [MaxYears] years. A day or
-// a month has no fixed length, therefore the calendar parts are kept beside the
-// clock part. A fraction of a day or of a week is kept in the smaller fields:
-// P1.5D is one day and twelve hours, P0.5Y is six months.
+// Duration is a duration above zero and of at most [MaxYears] years. A day or a month
+// has no fixed length, so the calendar parts are kept apart from the clock part. A
+// fraction of a day or of a week is kept in the smaller fields: P1.5D is one day and
+// twelve hours, P0.5Y is six months.
 type Duration struct {
 	Years, Months, Weeks, Days int
 	Clock                      time.Duration
@@ -57,14 +57,14 @@ var (
 	most       = new(big.Rat).SetInt64(int64(maxDays * day))
 )
 
-// Parse reads a duration of the form PnYnMnDTnHnMnS or PnW. Components may be
-// left out, but one must be there, and one after the T if there is a T. The
-// last component may have a fraction, after a point or a comma, as long as it
-// comes to whole months (for years) or whole nanoseconds; a fraction of a
-// month is refused, because months differ in length.
+// Parse reads a duration of the form PnYnMnDTnHnMnS or PnW. Components may be left out,
+// but at least one is required, and at least one after a T. The last component may have
+// a fraction, after a point or a comma, if the result is a whole number of months (for
+// years) or of nanoseconds. A fraction of a month is refused, because months differ in
+// length.
 //
-// Everything else is refused: signs, spaces, lower case, weeks beside other
-// components, a total of zero, and more than [MaxYears] years.
+// Everything else is refused: signs, spaces, lower case, weeks with other components, a
+// total of zero, and more than [MaxYears] years.
 func Parse(s string) (Duration, error) {
 	d, err := parse(s)
 	if err != nil {
@@ -86,7 +86,7 @@ func parse(s string) (Duration, error) {
 		return Duration{}, errors.New("only the last component may have a fraction")
 	}
 	var wrong error
-	// amount is a component in a smaller unit, of which it must be a whole number.
+	// amount returns a component in a smaller unit, of which it must be a whole number.
 	amount := func(text string, unit int64, name string) int64 {
 		n, ok := new(big.Rat).SetString("0" + strings.Replace(text[:min(len(text), 40)], ",", ".", 1))
 		n.Mul(n, new(big.Rat).SetInt64(unit))

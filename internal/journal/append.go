@@ -478,9 +478,9 @@ func (l *Log) flushNow() error {
 	return l.know(head)
 }
 
-// know notes that this process has flushed the rows up to seq. Where a process that
-// was stopped holds the lock of the shared number, the rows are durable all the
-// same: the number is raised by the next flush or by Close.
+// know records that this process has flushed the rows up to seq. If a stopped process
+// holds the lock of the shared number, the rows are durable anyway: the next flush or
+// Close raises the number.
 func (l *Log) know(seq uint64) error {
 	l.stateMu.Lock()
 	l.durable, l.flushed = max(l.durable, seq), max(l.flushed, seq)

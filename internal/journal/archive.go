@@ -13,12 +13,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Segments whose rows are old may be parked in another directory, the archive.
-// They keep their names and their bytes, and are read from there: only a
-// cursor does not reach them. A segment that is in both places, which a crash
-// leaves, counts once.
+// Segments with old rows may be parked in another directory, the archive. They keep
+// their names and bytes, and are read from there, except by a cursor. A segment that is
+// in both places, after a crash, counts once.
 
-// archive opens the directory of parked segments, nil when there is none.
+// archive opens the directory of parked segments; nil if there is none.
 func (l *Log) archive(make bool) (fsx.Dir, error) {
 	if l.o.Archive == nil {
 		return nil, nil
@@ -125,7 +124,7 @@ func (l *Log) Parked() ([]uint64, error) {
 	return segments(dir)
 }
 
-// Oldest is the first seq of the oldest live segment, 0 when there is none.
+// Oldest returns the first seq of the oldest live segment, or 0 if there is none.
 func (l *Log) Oldest() (uint64, error) {
 	live, err := segments(l.o.Dir)
 	if err != nil || len(live) == 0 {
@@ -134,10 +133,10 @@ func (l *Log) Oldest() (uint64, error) {
 	return live[0], nil
 }
 
-// SegmentFacts is what is known of one segment.
+// SegmentFacts describes one segment.
 type SegmentFacts struct {
 	First  uint64
-	Last   uint64 // the newest row that counts; 0 when there is none
+	Last   uint64 // the newest valid row; 0 if there is none
 	Rows   int64
 	Bytes  int64
 	SHA256 string
@@ -291,8 +290,7 @@ func sameBytes(a, b fsx.Dir, name string) (bool, error) {
 	return bytes.Equal(sums[0], sums[1]), nil
 }
 
-// leaveArchive lets go of a parked segment: what is written next begins a new
-// one.
+// leaveArchive closes a parked segment: the next write begins a new segment.
 func (l *Log) leaveArchive() error {
 	live, err := segments(l.o.Dir)
 	if err != nil || len(live) > 0 || l.file == nil {

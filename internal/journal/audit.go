@@ -16,14 +16,14 @@ type Problem struct {
 	Segment  uint64
 	Seq      uint64
 	Detail   string
-	Evidence string // what was found, so that a later check can compare it
+	Evidence string // the damage that was found, so that a later check can compare it
 	Name     string // of a file
 }
 
 // The codes of problems.
 const (
-	ProblemName      = "segment_name"     // a segment whose first row is not the one it is named by
-	ProblemGarbage   = "malformed_line"   // bytes that are no row and that no note names
+	ProblemName      = "segment_name"     // a segment whose name does not match its first row
+	ProblemGarbage   = "malformed_line"   // bytes that are neither a row nor named by a note
 	ProblemChanged   = "torn_changed"     // bytes that a note names are not those it saw
 	ProblemChain     = "chain_broken"     // a row that does not carry the hash of the row before
 	ProblemMissing   = "seq_missing"      // missing rows that no note explains
@@ -32,20 +32,20 @@ const (
 	ProblemTruncated = "tail_missing"     // the journal ends before a row that was known
 	ProblemHead      = "head_changed"     // the newest row of an earlier time is another one now
 	ProblemArchive   = "archive_missing"  // a parked segment is gone
-	ProblemParked    = "archive_changed"  // a parked segment is not what was parked
+	ProblemParked    = "archive_changed"  // a parked segment differs from what was parked
 )
 
-// Counts is what Audit looked at.
+// Counts lists what Audit checked.
 type Counts struct {
 	Segments  int
 	Parked    int // of these, in the archive
 	Rows      int
 	Malformed int
-	Accepted  int // problems that the operator knows of
+	Accepted  int // problems that the operator has accepted
 	Pos       Pos // of the last row
 }
 
-// Auditor says what a caller of Audit wants to hear.
+// Auditor has the callbacks of a caller of Audit.
 type Auditor struct {
 	Problem func(Problem)
 	Start   func(*Known)        // once, before the first row

@@ -57,9 +57,9 @@ func (l *Log) Certain(ctx context.Context, seq uint64) error {
 	return l.Flush(ctx, seq)
 }
 
-// catchUp reads on from the position, up to the row until. Under the journal
-// lock, where there is no such limit, what is not a row cannot be a row that is
-// just being written: it is adjudicated.
+// catchUp continues reading at the position, up to the row until. Under the journal
+// lock, and without such a limit, no write is in progress, so bytes that are not a row
+// are adjudicated.
 func (l *Log) catchUp(until uint64) error {
 	for {
 		if l.file == nil {
@@ -130,9 +130,9 @@ func (l *Log) catchUpSegment(until uint64) error {
 	return l.adjudicate(nil)
 }
 
-// nextSegment returns the segment after the current one, 0 when there is
-// none. The shared header, as read by the caller of catchUp, shows cheaply that
-// there is nothing to look for.
+// nextSegment returns the segment after the current one, or 0 if there is none. The
+// shared header, as read by the caller of catchUp, shows without a directory read that
+// there is none.
 func (l *Log) nextSegment() (uint64, error) {
 	if l.met.ok && l.met.segment == l.pos.Segment {
 		return 0, nil

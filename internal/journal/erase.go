@@ -39,8 +39,8 @@ func Fixed(field string) bool {
 	return false
 }
 
-// PlanRedaction finds what a mask changes in a sealed segment. Nothing is
-// written.
+// PlanRedaction finds the changes that a mask makes in a sealed segment. It writes
+// nothing.
 func (l *Log) PlanRedaction(known *Known, first uint64, mask Mask) (*Redaction, error) {
 	r := &Redaction{First: first}
 	park, err := l.archive(false)

@@ -117,9 +117,9 @@ type Imported struct {
 	Aborted map[uint64]bool // commits that did not happen
 }
 
-// ReadExport reads an export and verifies it: header and footer, the order of
-// the rows, the chain, the number of rows and the final hash. each gets every
-// row before the whole is known to be sound. What is wrong is an ErrExport.
+// ReadExport reads an export and verifies it: header and footer, the order of the rows,
+// the chain, the number of rows and the final hash. It passes every row to each before
+// the whole is known to be sound. A defect is an ErrExport.
 func ReadExport(r io.Reader, each func(*Record) error) (Imported, error) {
 	s := NewSlices()
 	out, err := s.Add(r, each)
@@ -129,7 +129,7 @@ func ReadExport(r io.Reader, each func(*Record) error) (Imported, error) {
 	return out, err
 }
 
-// Slices reads exports of which each begins where the one before ended.
+// Slices reads consecutive exports: each begins after the end of the previous one.
 type Slices struct{ v exportReader }
 
 // NewSlices begins with the first one.
@@ -309,8 +309,8 @@ func (v *exportReader) settle() error {
 	return nil
 }
 
-// explainsExport is explains for rows whose place on disk is not known: the
-// operator may know that they are gone.
+// explainsExport is explains for rows whose place on disk is unknown: the operator may
+// have accepted their loss.
 func (k *Known) explainsExport(from, to uint64) bool {
 	return k.explains(from, to) || k.acceptsRow(ProblemMissing, from, fmt.Sprint(from, "-", to))
 }

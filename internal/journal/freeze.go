@@ -48,9 +48,9 @@ func (l *Log) Refold(fn func(*Record, Pos), done func()) error {
 	return err
 }
 
-// Jump writes a row whose seq is greater than to, in a segment of its own: rows up
-// to there were known once, and none of their numbers may be given again. It
-// does nothing when the journal has come that far.
+// Jump writes a row whose seq is greater than to, in a segment of its own: the rows up
+// to to existed once, and none of their numbers may be assigned again. It does nothing
+// if the journal has passed to.
 func (l *Log) Jump(ctx context.Context, to uint64, rec *Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,9 +1,8 @@
 package journal
 
-// A power cut may take a part of what was written but not flushed: rows in the
-// middle, while later ones survive. The rows after such a hole were never
-// acknowledged either, but they are whole, and they stay. A note names the
-// bytes and the numbers that are lost.
+// A power failure may lose a part of the unflushed bytes: rows in the middle, while
+// later ones survive. The rows after such a hole were never acknowledged either, but
+// they are complete, and they stay. A note names the lost bytes and numbers.
 
 // hole is a place where rows are missing.
 type hole struct {
@@ -21,7 +20,7 @@ func (l *Log) watchHole(rec *Record, r row, limit uint64) {
 			h.noted = true
 		}
 	}
-	// Only the newest segment can hold what was never flushed.
+	// Only the newest segment can contain unflushed rows.
 	if limit > 0 || rec.Seq <= l.pos.Seq+1 || r.start-1 <= l.pos.Offset {
 		return
 	}

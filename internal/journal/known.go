@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Known is what the notes of a journal explain: it is built before anything is
-// judged, because a note follows what it explains.
+// Known is what the notes of a journal explain. It is built before anything is judged,
+// because a note follows the rows that it explains.
 type Known struct {
 	torn     map[tornKey]Note
 	missing  map[uint64]uint64 // first to last
@@ -83,7 +83,7 @@ func (k *Known) explains(from, to uint64) bool {
 	return true
 }
 
-// key names what was changed.
+// key identifies the object of the change.
 func (c Change) key() string {
 	switch {
 	case c.Seq > 0:

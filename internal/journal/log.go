@@ -14,7 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Options say what a Log works on.
+// Options configure a Log.
 type Options struct {
 	Dir          fsx.Dir  // of the segments
 	Lock         fsx.File // lock and shared header; may be nil when ReadOnly
@@ -28,23 +28,22 @@ type Options struct {
 	LockWait     time.Duration      // how long a lock is waited for; 0 = 10 seconds
 	Flushed      uint64             // rows up to here are known to have been on stable storage
 	OnRecord     func(*Record, Pos) // called once for every row, in the order of seq
-	// Present is asked under the journal lock before anything is written; its
-	// error keeps the rows out. nil = nothing can be wrong.
+	// Present is called under the journal lock before anything is written; its error
+	// prevents the write. nil = nothing can be wrong.
 	Present func() error
 	// Temp is where a segment that is written again has its name until it is
 	// whole.
 	Temp fsx.Dir
-	// Lost is asked under the journal lock by Open for the first row that a
-	// failed flush may have lost although it can be read, 0 for none. Those rows
-	// are written again. nil = none.
+	// Lost is called under the journal lock by Open. It returns the first row that a
+	// failed flush may have lost although it can be read, 0 for none. These rows are
+	// written again. nil = none.
 	Lost func() (first uint64, err error)
 	// Failed is called under the journal lock when a flush failed, before the
 	// other processes see it: rows from first on may be lost.
 	Failed func(first uint64)
 
-	// Archive opens the directory of parked segments, and makes it when it is
-	// asked to. It is only called when rows older than the live segments are
-	// wanted. nil = there is none.
+	// Archive opens the directory of parked segments, and creates it if make is set. It
+	// is only called for rows older than the live segments. nil = there is none.
 	Archive func(make bool) (fsx.Dir, error)
 	// Manifests keeps the mutations of long records. nil = such a record is
 	// refused.
@@ -84,7 +83,7 @@ type Log struct {
 	pos    Pos
 	head   atomic.Uint64
 	met    shared // the shared header, as it was read last
-	alloc  int64  // size of the file as far as known
+	alloc  int64  // last known size of the file
 	epoch  uint64 // poison epoch at Open
 	closed bool
 
@@ -98,7 +97,7 @@ type Log struct {
 	flushes  durable.Shared
 	raiseMu  sync.Mutex // kernel locks do not keep goroutines apart
 	stateMu  sync.Mutex
-	durable  uint64 // as far as this process knows
+	durable  uint64 // the newest row that this process knows to be durable
 	flushed  uint64 // by this process: rows that others did not flush are among those up to durable
 	taken    uint64 // of others, by locked; they may not have flushed it
 	poisoned bool
@@ -112,9 +111,9 @@ type Log struct {
 	park   fsx.Dir // the archive, once it was needed
 }
 
-// Open reads the journal from o.From, or from its first row, to its end, and
-// makes what it read durable. Bytes after the last row that are no rows are
-// what a crash leaves: a note names them.
+// Open reads the journal from o.From, or from its first row, to its end, and makes what
+// it read durable. Bytes after the last row that are not rows were left by a crash: a
+// note names them.
 func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = defaultSegment
@@ -153,8 +152,8 @@ func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 		err = l.tellHoles(&rep)
 	}
 	if err == nil && l.file != nil {
-		// What a killed writer left in the page cache becomes durable before
-		// it is shown or built upon.
+		// Rows that a killed writer left in the page cache become durable before they
+		// are shown or built upon.
 		if err = l.file.Sync(); err == nil {
 			err = l.o.Dir.Sync()
 		}
@@ -313,7 +312,7 @@ func (l *Log) adjudicate(rep *OpenReport) error {
 	return l.blank(notes[0])
 }
 
-// blank overwrites torn bytes in place, and writing goes on where they began.
+// blank overwrites torn bytes in place; the next write begins at their start.
 func (l *Log) blank(torn Note) error {
 	buf := make([]byte, min(torn.To-torn.From, 64<<10))
 	for at := torn.From; at < torn.To; at += int64(len(buf)) {
@@ -387,19 +386,19 @@ func (l *Log) endRow(end int64) (bool, error) {
 	return true, l.readOn(end+1, 0, locked, &rep)
 }
 
-// Head is the seq of the newest row this process knows.
+// Head returns the seq of the newest row that this process knows.
 func (l *Log) Head() uint64 { return l.head.Load() }
 
-// End is the place after the newest row this process knows.
+// End returns the position after the newest row that this process knows.
 func (l *Log) End() Pos {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pos
 }
 
-// Poison ends writing for every process that has the journal open, because a
-// flush of the caller failed. Where the journal lock is not to be had, because
-// its holder was stopped, it goes on without.
+// Poison ends writing for every process that has the journal open, because a flush of
+// the caller failed. If the journal lock is not available, because its holder is
+// stopped, Poison continues without it.
 func (l *Log) Poison() {
 	if l.o.ReadOnly {
 		return
@@ -412,8 +411,8 @@ func (l *Log) Poison() {
 	l.poisonLocked()
 }
 
-// poisonLocked is Poison for a caller that has the journal lock. What is in
-// doubt is recorded first, so that a process that sees the new epoch finds it.
+// poisonLocked is Poison for a caller that has the journal lock. The rows in doubt are
+// recorded first, so that a process that sees the new epoch finds it.
 func (l *Log) poisonLocked() {
 	l.stateMu.Lock()
 	l.poisoned = true
@@ -461,7 +460,7 @@ func (l *Log) Close() error {
 	if !l.o.ReadOnly && !l.isPoisoned() {
 		if ok, err := l.o.Lock.TryLock(lockByte, 1, true); err == nil && ok {
 			l.met = l.readShared()
-			// Only what was read to its end is known to end there.
+			// A segment must be read to its end before the end is known.
 			if l.catchUp(locked) == nil && l.alloc > l.pos.Offset {
 				l.file.Truncate(l.pos.Offset)
 			}

@@ -67,7 +67,7 @@ func encodeManifest(w io.Writer, muts []Mutation) error {
 	return nil
 }
 
-// counting counts what is written.
+// counting counts the written bytes.
 type counting struct {
 	io.Writer
 	n *int

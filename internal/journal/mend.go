@@ -33,7 +33,7 @@ func SegmentFile(first uint64) string { return segmentName(first) }
 func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
 	for key := range known.torn {
 		if key.segment == first {
-			return nil, nil // what the note names must stay where it is
+			return nil, nil // the bytes that the note names must keep their position
 		}
 	}
 	segs, err := l.Sealed()
@@ -95,8 +95,8 @@ type link struct {
 	ok    bool
 }
 
-// lastOf is the last row that counts in some segments, which end where the
-// segment limit begins.
+// lastOf returns the last valid row of some segments, which end at the first row of the
+// segment limit.
 func (l *Log) lastOf(segs []uint64, limit uint64) (link, error) {
 	var last link
 	if len(segs) == 0 {
@@ -142,8 +142,8 @@ type candidate struct {
 	line []byte
 }
 
-// assemble puts the rows that are there in order and reports whether the
-// result is proven and differs from what was there.
+// assemble puts the existing rows in order and reports whether the result is proven and
+// differs from the old bytes.
 func (m *Mending) assemble(known *Known, old []byte, before, after link) bool {
 	found := candidates(old)
 	seq, chain := before.seq, before.chain

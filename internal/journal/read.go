@@ -19,9 +19,9 @@ func (l *Log) visible() uint64 {
 	return own
 }
 
-// Tail returns the newest n records that keep accepts, oldest first. It reads
-// backward, so its cost is that of the rows it passes. most bounds how many
-// rows it looks at; 0 is no bound.
+// Tail returns the newest n records that keep accepts, oldest first. It reads backward,
+// so its cost depends only on the rows it passes. most bounds the number of rows it
+// reads; 0 is no bound.
 func (l *Log) Tail(n int, keep func(*Record) bool, most int) ([]*Record, int, error) {
 	if err := l.CatchUp(); err != nil {
 		return nil, 0, err
@@ -93,7 +93,7 @@ func (t *tailer) segment(l *Log, seg uint64) error {
 		return err
 	}
 	const block = 32 << 10
-	var rest []byte // the beginning of a line whose end was in the following block
+	var rest []byte // the beginning of a line that ends in the following block
 	for end > 0 && !t.full() {
 		n := min(block, end)
 		buf := make([]byte, int(n)+len(rest))
@@ -197,7 +197,7 @@ func (l *Log) Find(seq uint64) (*Record, error) {
 	return found, nil
 }
 
-// FindAll returns the records with these seqs, as far as they are there.
+// FindAll returns the records with these seqs that exist.
 func (l *Log) FindAll(seqs []uint64) (map[uint64]*Record, error) {
 	found := make(map[uint64]*Record, len(seqs))
 	if len(seqs) == 0 {

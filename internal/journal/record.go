@@ -58,7 +58,7 @@ type Group struct {
 	Ignored []string `json:"ignored,omitempty"` // ignored directories that changed too, and are not kept
 }
 
-// Via is what an adapter knew of a call, beside what the call said of itself.
+// Via is what an adapter knew of a call, in addition to the arguments of the call.
 type Via struct {
 	Client     string `json:"client,omitempty"`
 	Version    string `json:"version,omitempty"`
@@ -73,8 +73,8 @@ type Via struct {
 // Mutation is what one path is after a commit: facts, never content.
 type Mutation struct {
 	Op         string   `json:"op"`
-	Path       string   `json:"path"`           // as it was asked for
-	Real       string   `json:"real,omitempty"` // where a symlink led
+	Path       string   `json:"path"`           // as requested
+	Real       string   `json:"real,omitempty"` // the target of a symlink
 	From       string   `json:"from,omitempty"`
 	SHA256     string   `json:"sha256"` // "" for absent
 	Bytes      int64    `json:"bytes"`
@@ -114,16 +114,16 @@ func (m *Mutation) Link() bool {
 	return m.SHA256 != "" && fsx.KindOf(m.Mode) == fsx.Symlink
 }
 
-// ModeBefore is the mode of what was there.
+// ModeBefore returns the previous mode of the path.
 func (m *Mutation) ModeBefore() uint32 { return cmp.Or(m.PrevMode, m.Mode) }
 
 // ClassDirectory marks a mutation of a directory, which has modes and no content:
 // a mode of 0 says that it is not there.
 const ClassDirectory = "directory"
 
-// Directory is what the mutation means for a directory of its name: of a file or a
-// symbolic link, that it takes the place of one, or that one takes its place. ok is
-// false where there was and is none.
+// Directory returns the effect of the mutation on a directory of the same name: a file
+// or a symbolic link may replace a directory, or be replaced by one. ok is false if no
+// directory was or is involved.
 func (m *Mutation) Directory() (d Mutation, ok bool) {
 	if m.Class == ClassDirectory {
 		return *m, true
@@ -132,7 +132,7 @@ func (m *Mutation) Directory() (d Mutation, ok bool) {
 	return d, m.Class == "" && d.Mode != d.PrevMode
 }
 
-// dirMode is a mode if it is that of a directory, else 0.
+// dirMode returns the mode if it is that of a directory, else 0.
 func dirMode(mode uint32) uint32 {
 	if fsx.KindOf(mode) == fsx.Directory {
 		return mode
@@ -169,11 +169,11 @@ const (
 	NoteMended   = "mended"      // segments were put in order
 	NoteHead     = "head_lost"   // the journal is not the one that was closed
 	NoteImport   = "import"      // rows came from elsewhere
-	NoteAccepted = "accepted"    // problems that the operator knows of
+	NoteAccepted = "accepted"    // problems that the operator has accepted
 )
 
-// Change is something whose bytes were replaced on purpose: a row, by its Seq;
-// bytes that are no row, by Segment and From; else the file Path, of the state
+// Change is something whose bytes were replaced on purpose: a row, by its Seq; bytes
+// that are not a row, by Segment and From; otherwise the file Path, in the state
 // directory or a segment by its name.
 type Change struct {
 	Seq     uint64 `json:"seq,omitempty"`
@@ -222,7 +222,7 @@ func encode(r *Record) ([]byte, error) {
 	return line, err
 }
 
-// decode parses a line. ok is false for what is no record.
+// decode parses a line. ok is false if it is not a record.
 func decode(line []byte) (*Record, bool) {
 	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, false

@@ -37,10 +37,9 @@ func (l *Log) skimWith(k *skimmer, fn func(*Record) error) error {
 	return err
 }
 
-// skimmer reads rows in the form in which encode writes them: no blanks, the
-// fields in the order of the struct, no escapes. It validates every byte of a
-// row, and leaves each one that is anything else to decode, which has the last
-// word on what is a record.
+// skimmer reads rows in the form in which encode writes them: no blanks, the fields in
+// the order of the struct, no escapes. It validates every byte of a row. It leaves rows
+// of any other form to decode, which decides what is a record.
 type skimmer struct {
 	rec  Record
 	b    []byte // the line
@@ -118,7 +117,7 @@ var mutationFields = []field{
 	{"import_id", importField}, {"journal_id", textForm}, {"prev_git", textForm}, {"base", textForm},
 }
 
-// read is decode as far as Skim promises.
+// read is decode, limited to the fields that Skim promises.
 func (k *skimmer) read(line []byte) (*Record, bool) {
 	if k.skim(line) {
 		return &k.rec, true
@@ -338,8 +337,8 @@ func (k *skimmer) signed(n *int64) bool {
 	return true
 }
 
-// string reads a string that is wanted. What is not UTF-8 is left to decode,
-// which replaces it.
+// string reads a string that is needed. Invalid UTF-8 is left to decode, which replaces
+// it.
 func (k *skimmer) string(s *string) bool {
 	text, ok := k.text()
 	if !ok || !utf8.Valid(text) {
@@ -362,7 +361,7 @@ func (k *skimmer) word(slot int, s *string) bool {
 	return true
 }
 
-// presence reads a hash of which only is asked whether it is there.
+// presence reads a hash if only its presence matters.
 func (k *skimmer) presence(s *string) bool {
 	text, ok := k.text()
 	if *s = ""; len(text) > 0 {

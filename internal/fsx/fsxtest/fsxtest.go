@@ -1,6 +1,6 @@
-// Package fsxtest holds what every implementation of package fsx must do: the
-// real file systems and the simulated one run the same tests, so that what is
-// proved on the one means something on the other.
+// Package fsxtest tests the behavior that every implementation of package fsx must
+// have. The real file systems and the simulated one run the same tests, so that a
+// result proved on the simulated one applies to the real ones.
 package fsxtest
 
 import (
@@ -298,8 +298,8 @@ func badNames(t *testing.T, d fsx.Dir) {
 	put(t, d, strings.Repeat("n", 255), "long")
 }
 
-// flushes: what cannot be asked for is told, what can be changes nothing that
-// is seen.
+// flushes checks the flushes: an unsupported one reports it, a supported one has no
+// visible effect.
 func flushes(t *testing.T, d fsx.Dir) {
 	sub := mkdir(t, d, "sub")
 	files := []fsx.File{put(t, d, "a", "1"), put(t, sub, "b", "2")}
