@@ -17,14 +17,14 @@ import (
 // AskFunc puts a question to the user and returns the answer. An error refuses
 // the operation.
 //
-// One that cannot wait for the user returns [ErrInputRequired] as its error. The
-// call then ends with that detail and leaves no trace: no row, no receipt, no
-// count, no draft, and observers hear nothing of it. When the user has
-// answered, the caller sends the same call again, and ask returns the answer;
-// [Operation.Request] says that it is the same.
+// A function that cannot wait for the user returns [ErrInputRequired] as its
+// error. The call then ends with that detail and leaves no trace: no row, no
+// receipt, no count, no draft, and no observer is called. After the user has
+// answered, the caller sends the same call again, and the function returns the
+// answer; equal values of [HookCall.Request] identify the same call.
 //
-// Several authorizers may have a question each. All are put, unless the user
-// says no to one. Ask is called before anything is locked.
+// Several authorizers may each have a question. All questions are put, unless the
+// user answers no to one. The function is called before anything is locked.
 type AskFunc func(ctx context.Context, op HookCall, question string) (Answer, error)
 
 // Answer is what a user says to a question.
@@ -44,14 +44,15 @@ type Answer struct {
 
 type askKey struct{}
 
-// WithAsk returns a context whose calls put the questions of authorizers to
-// ask where [Options.Ask] is not set: the channel to the user that an adapter
-// has.
+// WithAsk returns a context whose calls put the questions of authorizers to ask
+// where [Options.Ask] is not set. An adapter uses it to provide its channel to
+// the user.
 func WithAsk(ctx context.Context, ask AskFunc) context.Context {
 	return context.WithValue(ctx, askKey{}, ask)
 }
 
-// channelTo is the way to the user for one call, nil when there is none.
+// channelTo returns the function that asks the user for one call, nil if there is
+// none.
 func (s *Store) channelTo(ctx context.Context) AskFunc {
 	if s.opts.Ask != nil {
 		return s.opts.Ask
@@ -60,18 +61,18 @@ func (s *Store) channelTo(ctx context.Context) AskFunc {
 	return ask
 }
 
-// question is what an authorizer wants the user to be asked.
+// question is a question of an authorizer for the user.
 type question struct {
 	hook int // which of the hooks asks, defaultsAsk for none
 	text string
 }
 
-// maxQuestion is the limit of a question in bytes. What is cut off is marked:
-// a user must not consent to what only seems to be all.
+// maxQuestion is the limit of a question in bytes. Truncation is marked, so that
+// a user does not consent to a question that only seems complete.
 const maxQuestion = 4000
 
-// questionText is a question as a user may see it: without secrets, and without
-// characters that reorder or hide text.
+// questionText returns a question as it may be shown to a user: without secrets,
+// and without characters that reorder or hide text.
 func (s *Store) questionText(text string) string {
 	if text == "" {
 		return "this call needs the user's consent"
@@ -87,7 +88,7 @@ func (s *Store) questionText(text string) string {
 	return string(clean) + " … (the question is longer than can be shown)"
 }
 
-// answers remembers what a user allowed for good.
+// answers holds the answers that apply to later calls too.
 type answers struct {
 	mu       sync.Mutex
 	exact    map[string]bool
@@ -95,7 +96,7 @@ type answers struct {
 	patterns []standing
 }
 
-// standing is an answer that holds for all files that a glob matches.
+// standing is an answer that applies to all files that a glob matches.
 type standing struct {
 	hook int
 	verb string
@@ -103,7 +104,7 @@ type standing struct {
 	glob string
 }
 
-// covers reports whether a question has its answer already.
+// covers reports whether a question has been answered already.
 func (a *answers) covers(op HookCall, q question) bool {
 	if q.hook == defaultsAsk { // whose answers are by path
 		return false
@@ -116,7 +117,7 @@ func (a *answers) covers(op HookCall, q question) bool {
 	return slices.ContainsFunc(a.patterns, func(p standing) bool { return p.hook == q.hook && p.covers(op) })
 }
 
-// remember keeps an answer that is to hold for good.
+// remember keeps an answer that applies to later calls too.
 func (a *answers) remember(op HookCall, q question, answer Answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +134,7 @@ func (a *answers) remember(op HookCall, q question, answer Answer) {
 	}
 }
 
-// covers reports whether the operation is one that the answer was given for.
+// covers reports whether the answer applies to the operation.
 func (p standing) covers(op HookCall) bool {
 	if op.Verb != p.verb || op.Destructive() {
 		return false
@@ -146,13 +147,13 @@ func (p standing) covers(op HookCall) bool {
 	return true
 }
 
-// answerKey is what a user is asked: the question, the verb, and what is done
-// to which paths.
+// answerKey identifies a question: its text, the verb, and the changes with their
+// paths.
 func answerKey(op HookCall, q question, destructive bool) string {
 	return strings.Join([]string{strconv.Itoa(q.hook), q.text, strconv.FormatBool(destructive), subject(op)}, "\x01")
 }
 
-// subject is what an operation does to which paths.
+// subject describes the changes of an operation and their paths.
 func subject(op HookCall) string {
 	key := op.Verb
 	for _, ch := range op.Changes {
@@ -161,8 +162,8 @@ func subject(op HookCall) string {
 	return key
 }
 
-// ask puts the questions to the user. A dry run changes nothing that anyone
-// would have to be asked about, nor does a call that was done before under its
+// ask puts the questions to the user. A dry run needs no consent because it
+// changes nothing, nor does a call that was completed before under its
 // idempotency key.
 func (c *commit) ask(ctx context.Context, op HookCall, questions []question, files []guarded) error {
 	questions = slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return c.s.answers.covers(op, q) })
@@ -213,8 +214,8 @@ func (c *commit) ask(ctx context.Context, op HookCall, questions []question, fil
 	return nil
 }
 
-// unanswered is the error of a question that was not answered with yes; err is
-// nil for a no.
+// unanswered returns the error of a question that was not answered with yes; err
+// is nil for a no.
 func (c *commit) unanswered(ctx context.Context, q question, err error, files []guarded) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -230,7 +231,7 @@ func (c *commit) unanswered(ctx context.Context, q question, err error, files []
 	return fault.New(fault.Denied).With("question", q.text).Hintf("the user said no; do something else, or ask the user what to do instead")
 }
 
-// putQuestion puts one question; a panic is an error.
+// putQuestion puts one question. A panic becomes an error.
 func putQuestion(ctx context.Context, channel AskFunc, op HookCall, text string) (a Answer, err error) {
 	defer func() {
 		if recover() != nil {
@@ -242,8 +243,8 @@ func putQuestion(ctx context.Context, channel AskFunc, op HookCall, text string)
 }
 
 // postponed ends a commit that waits for an answer of the user. Nothing has
-// happened and no observer is called: the same call comes again when the answer is
-// there.
+// changed and no observer is called: the same call is repeated after the user has
+// answered.
 func (c *commit) postponed(e *fault.Fault) error {
 	e.Op, e.Stage = c.Req.Op, c.StageNow
 	if e.Path == "" && len(c.Muts) == 1 {

@@ -19,8 +19,8 @@ type attempt struct {
 	req  any
 }
 
-// begin counts a call in, unless its budget is used up. The caller ends it
-// with leave, or with failed.
+// begin counts a call in, unless its retry budget is used up. The caller ends it
+// with leave or failed.
 func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, error) {
 	enter := s.engine.EnterReader
 	if engine.Stateless[op] {
@@ -83,8 +83,8 @@ func (a *attempt) failed(err error) *Error {
 	return errorFrom(e)
 }
 
-// requestHash is the identity of a request. Go's syntax distinguishes texts that
-// JSON, which replaces what is no UTF-8, does not.
+// requestHash returns the identity of a request. It uses Go syntax, which
+// distinguishes texts that JSON does not, because JSON replaces invalid UTF-8.
 func requestHash(req any) string {
 	data, err := json.Marshal(req)
 	if err != nil { // a json.RawMessage that is not JSON

@@ -79,12 +79,12 @@ type BlameCall struct {
 
 const maxBlamed = 1000 // versions
 
-// Blame says for each line of a file which call wrote it, who made the call and
-// when. Lines that an undo or a restoration brought back belong to the call
-// that wrote them first. Under earlier names of the file too. Errors: the path
-// details, [ErrFileNotFound], [ErrVersionNotFound] and [ErrVersionNotKept] for a
-// content, [ErrTooLarge] for a file over 8 MiB, [ErrNotUTF8] for a binary one, the
-// storage details, [ErrStoreClosed].
+// Blame reports for each line of a file which call wrote it, who made the call
+// and when. It follows the file through earlier names. Lines that an undo or a
+// restoration brought back belong to the call that wrote them first. Errors: the
+// path details, [ErrFileNotFound], [ErrVersionNotFound] and [ErrVersionNotKept]
+// for a content, [ErrTooLarge] for a file over 8 MiB, [ErrNotUTF8] for a binary
+// one, the storage details, [ErrStoreClosed].
 func (s *Store) Blame(ctx context.Context, r BlameRequest) (BlameResult, error) {
 	if err := s.engine.EnterReader(); err != nil {
 		return BlameResult{}, s.verbError("blame", err)
@@ -175,7 +175,8 @@ func trimEnd(line []byte) string {
 	return string(line[:n])
 }
 
-// until is a chain as far as its newest version with a content, and that text.
+// until returns a chain up to its newest version with the given content, and that
+// text.
 func (s *Store) until(chain []*history.Version, sha string) ([]*history.Version, []byte, error) {
 	i := len(chain) - 1
 	for i >= 0 && chain[i].M.SHA256 != sha {
@@ -198,7 +199,7 @@ func textOnly(text []byte) error {
 	return nil
 }
 
-// currentText reads a file as it is.
+// currentText reads the current file.
 func (s *Store) currentText(path string) ([]byte, error) {
 	src, size, err := s.engine.OpenCurrent(path)
 	if engine.IsAbsent(err) {
@@ -218,8 +219,8 @@ func (s *Store) currentText(path string) ([]byte, error) {
 	return text, err
 }
 
-// chainOf are the versions that led to the newest one, oldest first; all is false
-// when there are more.
+// chainOf returns the versions that led to the newest one, oldest first; all is
+// false if there are more.
 func chainOf(l *history.Lineage) (chain []*history.Version, all bool, err error) {
 	for i := 0; ; i++ {
 		v, err := l.At(i)
@@ -249,7 +250,7 @@ func chainOf(l *history.Lineage) (chain []*history.Version, all bool, err error)
 	return chain, true, nil
 }
 
-// blamed is a version with its text.
+// blamed returns a version with its text.
 func (s *Store) blamed(v *history.Version) blame.Version {
 	b := blame.Version{Row: v.Seq, SHA: v.M.SHA256, Back: v.M.Op == "undo" || v.M.Op == "restore"}
 	if v.M.SHA256 == "" {
@@ -263,7 +264,7 @@ func (s *Store) blamed(v *history.Version) blame.Version {
 	return b
 }
 
-// blamedBefore is the content that a version replaced, where no row records it.
+// blamedBefore returns the content that a version replaced, if no row records it.
 func (s *Store) blamedBefore(v *history.Version) blame.Version {
 	b := blame.Version{SHA: v.M.PrevSHA256}
 	src, err := s.keptContent(v.M.PrevSHA256, v.M.PrevBytes)
@@ -279,7 +280,7 @@ func (s *Store) blamedBefore(v *history.Version) blame.Version {
 	return b
 }
 
-// blamedCall is what is known of the call that made a version.
+// blamedCall returns the facts about the call that made a version.
 func (s *Store) blamedCall(v *history.Version, lines int, undoneBy uint64) BlameCall {
 	c := BlameCall{Row: v.Seq, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via), Lines: lines, UndoneBy: undoneBy}
 	if rec, err := s.engine.Log.Find(v.Seq); err == nil {

@@ -31,7 +31,7 @@ type Call struct {
 	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
 }
 
-// request is what a commit of the verb op knows of its call. args is the
+// request returns what a commit of the verb op knows of its call. args is the
 // request of the verb.
 func (c Call) request(op string, args any) request {
 	return request{
@@ -40,8 +40,8 @@ func (c Call) request(op string, args any) request {
 	}
 }
 
-// check judges what every mutating request may give: names, and digests that
-// did not arrive as one.
+// check validates the arguments common to all mutating requests: names, and
+// digests that did not arrive as one.
 func (c Call) check(ctx context.Context) *fault.Fault {
 	if e := badDigest(ctx, ""); e != nil {
 		return e
@@ -49,9 +49,9 @@ func (c Call) check(ctx context.Context) *fault.Fault {
 	return cmp.Or(checkLabels(c.Caller, c.Session, c.IdempotencyKey), risk{accept: c.AcceptRisk}.check())
 }
 
-// identity is the hash of what a request asks for: two calls with one
-// idempotency key must have the same, and calls that fail in the same way are
-// counted by it. Who asks, and whether it is a dry run, is no part of it.
+// identity returns the hash of what a request asks for. Two calls with one
+// idempotency key must have the same hash, and failures are counted by it. The
+// caller and the dry-run flag are not part of it.
 func identity(op string, args any) string {
 	if args == nil {
 		return "" // the verb makes its own
@@ -66,8 +66,8 @@ func identity(op string, args any) string {
 	return requestHash([]any{op, args})
 }
 
-// badDigest refuses a digest that arrived as another text, among the arguments
-// whose names have the prefix.
+// badDigest refuses an argument that is not a digest, among those whose names
+// have the prefix.
 func badDigest(ctx context.Context, prefix string) *fault.Fault {
 	for _, name := range adapter.Malformed(ctx) {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasSuffix(rest, "sha256") && !strings.Contains(rest, ".") {

@@ -117,7 +117,7 @@ type ObservedDir struct {
 	Change string `json:"change" enum:"created,deleted,mode"`
 }
 
-// observedDirs are the directories of a row.
+// observedDirs returns the directories of a row.
 func observedDirs(rec *journal.Record) (list []ObservedDir) {
 	change := map[string]string{"mkdir": "created", "rmdir": "deleted", "chmod": "mode"}
 	for i := range rec.Muts {
@@ -150,16 +150,18 @@ const (
 	maxCalls    = observe.MaxCalls
 )
 
-// Scan compares every file of the workspace with what the last scan found, and
-// records what changed without this store: as one row of the journal, of kind
-// observed, whose group [Store.Undo] undoes as a whole. New bytes become versions,
-// which [Store.History], [Store.Diff] and [Store.Restore] know like any other. What
-// git ignores is not recorded, except single files of at most 1 MiB outside of
-// ignored directories; of files above 8 MiB only the hash is. A symbolic link is recorded
-// as what it is, with its target as its content; special files are not. The first scan counts the current files as known.
+// Scan compares every file of the workspace with the state found by the last
+// scan, and records what other programs changed: as one row of the journal, of
+// kind observed, whose group [Store.Undo] undoes as a whole. New bytes become
+// versions, which [Store.History], [Store.Diff] and [Store.Restore] handle like
+// any other. Files that git ignores are not recorded, except single files of at
+// most 1 MiB outside ignored directories; of files above 8 MiB only the hash is
+// recorded. A symbolic link is recorded as such, with its target as its content;
+// special files are not recorded. The first scan records the current files as
+// known.
 //
-// The files are known by size, time stamps, inode and mode, so that only what
-// differs is read. Nothing in the workspace is changed. Errors: the storage
+// Files are identified by size, time stamps, inode and mode, so that only those
+// that differ are read. Nothing in the workspace is changed. Errors: the storage
 // details, [ErrCanceled], [ErrLockTimeout], [ErrStoreReadOnly], [ErrStoreClosed].
 func (s *Store) Scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
 	out, _, err := s.scan(ctx, r, nil)
@@ -169,8 +171,8 @@ func (s *Store) Scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
 	return out, nil
 }
 
-// scan is [Store.Scan]. pend, if not nil, is given the findings before the row is
-// written.
+// scan is [Store.Scan]. If pend is not nil, it is called with the findings before
+// the row is written.
 func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]ObservedFinding) error) (ScanResult, *observe.Index, error) {
 	if err := s.engine.Enter(); err != nil {
 		return ScanResult{}, nil, err
@@ -206,7 +208,7 @@ func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]ObservedFin
 	return out, res.Index, nil
 }
 
-// observing is what the layer gets of a scan. No secret is.
+// observing returns the scan request for package observe, without secrets.
 func (s *Store) observing(r ScanRequest) observe.Request {
 	req := observe.Request{Session: r.Session, Via: &journal.Via{Client: asLabel(s.safeText(r.Host)), Thread: r.Session}}
 	req.Capture = observe.Capture(s.policy().file.Capture)
@@ -226,7 +228,7 @@ func (s *Store) observing(r ScanRequest) observe.Request {
 	return req
 }
 
-// groupPrefix begins the identifier of a group; the row follows.
+// groupPrefix begins the identifier of a group. The number of the row follows.
 const groupPrefix = "obs_"
 
 func groupID(seq uint64) string { return fmt.Sprint(groupPrefix, seq) }
@@ -273,7 +275,7 @@ func scanResult(res observe.Result, found *inspection) ScanResult {
 	return out
 }
 
-// inspection is what the gate finds in the files of a scan.
+// inspection collects what the gate finds in the files of a scan.
 type inspection struct {
 	s    *Store
 	ctx  context.Context
@@ -285,8 +287,8 @@ func (in *inspection) sort() {
 	slices.SortFunc(in.list, func(a, b ObservedFinding) int { return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line) })
 }
 
-// look scans the bytes of one file and leaves out what the version before held,
-// if history has it.
+// look scans the bytes of one file and omits findings that the version before
+// had, if history has that version.
 func (in *inspection) look(path string, data []byte, prev string) {
 	p := in.s.policy()
 	opt := p.options(path)
@@ -319,7 +321,7 @@ func (in *inspection) look(path string, data []byte, prev string) {
 	}
 }
 
-// observedIn reports whether a row is of the group that an identifier names:
+// observedIn reports whether a row belongs to the group that an identifier names:
 // that of the row, or that of a tool call.
 func (w whose) observedIn(rec *journal.Record) bool {
 	if rec.Kind != journal.KindObserved {
@@ -328,8 +330,8 @@ func (w whose) observedIn(rec *journal.Record) bool {
 	return groupID(rec.Seq) == w.group || rec.Group != nil && slices.Contains(rec.Group.Calls, w.group)
 }
 
-// checkGroup refuses a group that belongs to several calls, when it is named by
-// one of them.
+// checkGroup refuses a group that belongs to several calls if it is named by one
+// of them.
 func (w whose) checkGroup(recs []*journal.Record) error {
 	for _, rec := range recs {
 		if rec.Group != nil && len(rec.Group.Calls) > 1 && groupID(rec.Seq) != w.group {
@@ -340,8 +342,8 @@ func (w whose) checkGroup(recs []*journal.Record) error {
 	return nil
 }
 
-// gitContent opens the bytes of a git object that a scan found to be those of
-// the file; nil when git does not have it.
+// gitContent opens the git object that has the bytes of the file according to a
+// scan; nil if git does not have it.
 func gitContent(git *observe.Git, path, object string) (io.ReadCloser, error) {
 	if object == "" {
 		return nil, nil

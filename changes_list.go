@@ -132,10 +132,10 @@ const (
 	maxGroups       = 1000
 )
 
-// Changes lists the files that were changed and what the changes together made
-// of each, those included that other programs made and a [Store.Scan] found. It
-// reads the journal alone: for what happened since the last scan, scan first.
-// Errors: [ErrInvalidArgument], the storage details, [ErrStoreClosed].
+// Changes lists the files that were changed, with the net change of each,
+// including changes that other programs made and a [Store.Scan] found. It reads
+// only the journal; scan first to include changes since the last scan. Errors:
+// [ErrInvalidArgument], the storage details, [ErrStoreClosed].
 func (s *Store) Changes(ctx context.Context, r ChangesRequest) (ChangesResult, error) {
 	out := ChangesResult{Files: []ChangedFile{}, Groups: []ObservedGroup{}}
 	if err := s.engine.EnterReader(); err != nil {
@@ -202,7 +202,7 @@ func (s *Store) listChanges(ctx context.Context, r ChangesRequest, out *ChangesR
 	return nil
 }
 
-// wants reports whether a row is among those that are asked for.
+// wants reports whether a row matches the request.
 func (r ChangesRequest) wants(rec *journal.Record) bool {
 	via := journal.Via{}
 	if rec.Via != nil {

@@ -63,16 +63,17 @@ type CheckpointResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// Checkpoint keeps a named state of an agent's work. A checkpoint of the same
-// name is replaced; its created_at survives.
+// Checkpoint saves a named state of an agent's work. It replaces a checkpoint of
+// the same name; created_at is kept.
 //
-// When it returns nil at [SyncFull], the checkpoint is on stable storage; a
-// crash leaves the old one or the new one, also when its data is over 1 MiB
-// and is in a file of its own. Data comes back exactly as it was given: the
-// text of numbers, the order of keys, every character of a string. Blanks
-// around the value are cut off. The content gate looks at it like at any write.
+// When it returns nil at [SyncFull], the checkpoint is on stable storage. A crash
+// leaves the old one or the new one, also when its data is over 1 MiB and is in a
+// file of its own. Data is returned exactly as it was given: the text of numbers,
+// the order of keys, every character of a string. White space around the value is
+// removed. The content gate inspects it like any write.
 //
-// There is no history of checkpoints. One that is damaged and replaced is
+// Checkpoints have no history. A damaged one that is replaced is first copied to
+// quarantine/.
 // copied to quarantine/ first.
 //
 // Errors: [ErrInvalidArgument] for a bad name, format or ttl, [ErrSyntaxInvalid] for
@@ -109,7 +110,7 @@ type checkpointSave struct {
 	old     *checkpoint.Stored // the checkpoint stored under the name; nil if there is none
 }
 
-// prepare judges the arguments.
+// prepare validates the arguments.
 func (p *checkpointSave) prepare(ctx context.Context) error {
 	r := &p.req
 	if r.Format == "" {
@@ -145,9 +146,9 @@ func (p *checkpointSave) prepare(ctx context.Context) error {
 	return nil
 }
 
-// checkpointContent are the bytes to keep, once they are known to be what the
-// format says. raw reports that they are a JSON value although the format is
-// yaml, which JSON is a part of.
+// checkpointContent returns the bytes to keep, once their format is verified. raw
+// reports that they are a JSON value although the format is yaml, which includes
+// JSON.
 func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, format string) (content []byte, raw bool, e *fault.Fault) {
 	if len(data) == 0 {
 		return nil, false, fault.New(fault.MissingContent).With("argument", "data").Hintf("data is required")
@@ -185,8 +186,8 @@ func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, for
 	return []byte(plain), false, nil
 }
 
-// wellFormedAs refuses a text that is not of its format, with the place of
-// the first problem.
+// wellFormedAs refuses a text that is not of its format, with the position of the
+// first problem.
 func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault {
 	rep, err := aside(ctx, len(text), func() syntax.Report { return syntax.Check(format, text) })
 	if err != nil {
@@ -228,8 +229,9 @@ func (p *checkpointSave) plan(context.Context) error {
 	return p.c.Choose(p.mutations(obsolete)...)
 }
 
-// mutations are the document and, in one commit with it, the file of its data
-// when that is long. The data comes first: what is named is there.
+// mutations returns the document and, in the same commit, the file of its data if
+// that is long. The data comes first, so that the document never names a missing
+// file.
 func (p *checkpointSave) mutations(obsolete []string) []*engine.Mutation {
 	p.doc = checkpoint.Object(p.req.Name+checkpoint.FileSuffix, engine.OpOverwrite)
 	if !relpath.Portable(p.req.Name + checkpoint.FileSuffix) {
@@ -255,7 +257,7 @@ func (p *checkpointSave) mutations(obsolete []string) []*engine.Mutation {
 	return muts
 }
 
-// result makes the reply of a commit that ended well.
+// result returns the reply of a successful commit.
 func (p *checkpointSave) result() CheckpointResult {
 	r, status := p.c.finishedWith(p.doc, p.doc.SHA, p.doc.Size)
 	h := &p.head
@@ -270,8 +272,8 @@ func (p *checkpointSave) result() CheckpointResult {
 	}
 }
 
-// asItWas makes the times those of the first reply, as far as they are known:
-// a later save of the name has taken its place.
+// asItWas sets the times to those of the first reply, if they are known: a later
+// save may have replaced the checkpoint.
 func (p *checkpointSave) asItWas() {
 	h, at := &p.head, engine.ParseTime(p.c.Replayed.TS)
 	if p.old != nil && p.old.SHA256 == h.SHA256 && p.old.TTL == h.TTL && !engine.ParseTime(p.old.UpdatedAt).IsZero() {

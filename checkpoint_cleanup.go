@@ -57,12 +57,12 @@ const (
 // maxCleanup is how many checkpoints one commit removes.
 const maxCleanup = 100
 
-// CheckpointCleanup removes expired checkpoints, those of ttl
-// session unless they are left out, and the damaged ones, which are copied to
-// quarantine/ first. All of it is one commit: a crash leaves all of them or
-// none. One call removes at most 100, or fewer with an idempotency key and long
-// names, because the journal keeps the reply; More says that there are others.
-// A repeated key gives the first reply and removes nothing more.
+// CheckpointCleanup removes expired checkpoints, those with ttl session unless
+// they are left out, and damaged ones, which are first copied to quarantine/. All
+// removals are one commit: a crash leaves all of them or none. One call removes
+// at most 100, or fewer with an idempotency key and long names, because the
+// journal keeps the reply; More reports that others remain. A repeated key
+// returns the first reply and removes nothing more.
 //
 // Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir],
 // [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
@@ -95,7 +95,7 @@ func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupReques
 	return out, nil
 }
 
-// outcome is what the journal keeps of the reply, for a repeated key.
+// outcome returns what the journal keeps of the reply, for a repeated key.
 func (p *cleanup) outcome() any {
 	o := outcome{Kept: p.total - len(p.removed), More: p.more}
 	for _, r := range p.removed {
@@ -104,8 +104,8 @@ func (p *cleanup) outcome() any {
 	return o
 }
 
-// brief is a removed checkpoint in one word each: the first letter of the
-// reason, the name, what its time was. A name holds no space.
+// brief returns a removed checkpoint in one word per field: the first letter of
+// the reason, the name, the TTL. A name holds no space.
 func (r RemovedCheckpoint) brief() string { return r.Reason[:1] + " " + r.Name + " " + r.TTL }
 
 func removedCheckpoint(brief string) (r RemovedCheckpoint) {
@@ -119,8 +119,8 @@ func removedCheckpoint(brief string) (r RemovedCheckpoint) {
 	return r
 }
 
-// maxCleaned is how many bytes of a reply the journal keeps, with room for its
-// numbers.
+// maxCleaned limits the bytes of a reply that the journal keeps, with room for
+// its numbers.
 const maxCleaned = 3900
 
 // cleanup is one cleanup in progress.
@@ -128,13 +128,13 @@ type cleanup struct {
 	s       *Store
 	c       *commit
 	session bool
-	due     []string // checkpoints that were to go when they were looked at first
+	due     []string // checkpoints that qualified for removal in the first pass
 	total   int
 	more    bool
 	removed []RemovedCheckpoint
 }
 
-// choose looks for the checkpoints that are to go and asks for their locks.
+// choose finds the checkpoints to remove and requests their locks.
 func (p *cleanup) choose() error {
 	if err := p.s.engine.Enter(); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (p *cleanup) choose() error {
 	return nil
 }
 
-// reason says why a checkpoint is to go; "" when it stays.
+// reason returns why a checkpoint is removed; "" if it stays.
 func (p *cleanup) reason(c *checkpoint.Stored) string {
 	switch {
 	case c.Corrupt != "":
@@ -181,7 +181,7 @@ func (p *cleanup) reason(c *checkpoint.Stored) string {
 	return ""
 }
 
-// plan judges them again under their locks: one that was saved since stays.
+// plan checks them again under their locks: one that was saved since stays.
 func (p *cleanup) plan(ctx context.Context) error {
 	if done, err := p.c.Answered(); done || err != nil {
 		return err

@@ -46,14 +46,14 @@ type CheckpointReadResult struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// CheckpointRead returns a checkpoint with its data, which is compared with
-// its recorded hash first: what was changed on disk is never returned. A
-// checkpoint that another program wrote without a hash is returned as it is.
-// An expired one can be read until it is removed.
+// CheckpointRead returns a checkpoint with its data, after comparing the data
+// with its recorded hash: data that was changed on disk is never returned. A
+// checkpoint that another program wrote without a hash is returned as it is. An
+// expired one can be read until it is removed.
 //
-// Data is what was saved to the letter. So it is in the text of a tool's
-// reply; encoding/json and the structured content of a reply take out blanks
-// between tokens and may escape characters again.
+// Data is exactly what was saved. The text of a tool's reply has it unchanged
+// too; encoding/json and the structured content of a reply remove blanks between
+// tokens and may escape characters differently.
 //
 // Errors: [ErrCheckpointNotFound], [ErrHashDriftOnRead] for a damaged one (the
 // others are not affected; [Store.CheckpointCleanup] moves it to quarantine),
@@ -141,8 +141,8 @@ type CheckpointInfo struct {
 	Corrupt bool `json:"corrupt"`
 }
 
-// CheckpointList lists all checkpoints by name, without their data but
-// compared with it: damaged ones are marked and affect no others.
+// CheckpointList lists all checkpoints by name, without their data. The data of
+// each is verified: damaged ones are marked and do not affect the others.
 //
 // Errors: [ErrBadStateDir], the storage details, [ErrStoreClosed]. Nothing is
 // changed on disk.
@@ -182,7 +182,7 @@ func (s *Store) checkpointList(ctx context.Context) (CheckpointListResult, error
 	return out, nil
 }
 
-// checkpointInfo is a checkpoint in the form of the wire.
+// checkpointInfo returns a checkpoint in its wire form.
 func (s *Store) checkpointInfo(c *checkpoint.Stored) CheckpointInfo {
 	name := c.Name
 	if name == "" || c.Corrupt != "" {

@@ -11,9 +11,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// A session collects the pieces of one large file. Each piece is a file of
-// its own, so that one that fails does not take the others with it, and a
-// process that dies leaves everything that was acknowledged to the next one.
+// A session collects the pieces of one large file. Each piece is a file of its
+// own, so that a failed piece does not affect the others, and a process that
+// takes over from a dead one finds every acknowledged piece.
 
 // ChunkWriteRequest asks for one piece to be stored under its number.
 type ChunkWriteRequest struct {
@@ -85,13 +85,13 @@ type ChunkWriteResult struct {
 // ChunkAppendResult reports the number of a stored chunk.
 type ChunkAppendResult = ChunkWriteResult
 
-// ChunkWrite stores one piece of a session under its number. The same bytes
-// under the same number again change nothing; other bytes replace the piece.
-// Pieces may come in any order and from any number of processes.
+// ChunkWrite stores one piece of a session under its number. Writing the same
+// bytes under the same number again changes nothing; other bytes replace the
+// piece. Pieces may come in any order and from any number of processes.
 //
-// When it returns nil at [SyncFull], the piece, the list of the session and
-// the journal row are on stable storage: all of them or, after a crash, none.
-// The content gate looks at each piece by itself, and at the whole text when
+// When it returns nil at [SyncFull], the piece, the list of the session and the
+// journal row are on stable storage; after a crash, either all of them exist or
+// none. The content gate inspects each piece by itself, and the whole text when
 // it is composed. One piece is at most [Options.MaxContentBytes].
 //
 // Errors: [ErrBadSession], [ErrBadIndex], [ErrIndexExceedsTotal], [ErrSessionSealed] once
@@ -107,14 +107,14 @@ func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWrite
 	})
 }
 
-// ChunkAppend stores one piece of a session under the number after the last
-// one. The number is given out under a lock, so pieces of any number of
-// processes get one each. With IdempotencyKey or ExpectIndex a repeated call
-// does not store the piece twice.
+// ChunkAppend stores one piece of a session under the number after the last one.
+// The number is assigned under a lock, so each piece gets its own, also with
+// several processes. With IdempotencyKey or ExpectIndex a repeated call does not
+// store the piece twice.
 //
-// It promises what [Store.ChunkWrite] promises and fails as that does, and
-// with [ErrIndexMismatch] when another piece has the expected number or the next
-// number is another one.
+// It makes the promises of [Store.ChunkWrite] and returns the same errors, and
+// [ErrIndexMismatch] when another piece has the expected number or the next
+// number is a different one.
 func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkAppendResult, error) {
 	out, err := s.storeChunk(ctx, chunkPiece{
 		args: r, op: "chunk_append", session: r.Session, total: r.TotalExpected, expect: r.ExpectIndex,
@@ -123,7 +123,7 @@ func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkApp
 	return ChunkAppendResult(out), err
 }
 
-// chunkPiece is one piece to be stored, as both verbs ask for it.
+// chunkPiece is one piece to store, as both verbs request it.
 type chunkPiece struct {
 	args     any // the request of the verb
 	op       string
@@ -136,8 +136,8 @@ type chunkPiece struct {
 	call     Call
 }
 
-// checkIndex refuses a number that no piece can have. 0 means that
-// none was given.
+// checkIndex refuses a number that no piece can have. 0 means that none was
+// given.
 func checkIndex(argument string, n int, needed bool) *fault.Fault {
 	if n < 0 || n > chunks.MaxIndex || n == 0 && needed {
 		return fault.New(fault.BadIndex).With("argument", argument)
@@ -145,7 +145,7 @@ func checkIndex(argument string, n int, needed bool) *fault.Fault {
 	return nil
 }
 
-// check judges the arguments that need no look at the disk.
+// check validates the arguments that need no access to the disk.
 func (p *chunkPiece) check(ctx context.Context) *fault.Fault {
 	for _, e := range []*fault.Fault{
 		chunks.CheckName(p.session), checkIndex("index", p.index, p.numbered),
@@ -162,14 +162,14 @@ func (p *chunkPiece) check(ctx context.Context) *fault.Fault {
 	return nil
 }
 
-// hash is the identity of what was asked for.
+// hash returns the identity of the request.
 func (p *chunkPiece) hash(content string) string {
 	return engine.HashOf([]byte(strings.Join([]string{
 		p.op, p.session, strconv.Itoa(p.index), strconv.Itoa(p.total), strconv.Itoa(p.expect), content, p.call.AcceptRisk,
 	}, "\x00")))
 }
 
-// storeChunk takes one piece to its place and makes the reply.
+// storeChunk stores one piece and makes the reply.
 func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult, error) {
 	e := p.check(ctx)
 	if e == nil {
@@ -194,8 +194,8 @@ func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult,
 	return out, nil
 }
 
-// refusedObject is what the row of a refusal names when there is no more to
-// name than the session.
+// refusedObject is the object in the row of a refusal that concerns only the
+// session.
 func refusedObject(session string) *engine.Mutation {
 	if chunks.CheckName(session) != nil {
 		return engine.NewObject(chunks.Dir, "", engine.OpOverwrite)
@@ -210,7 +210,7 @@ func (p *chunkPiece) request() request {
 }
 
 // newPieceCall makes the commit of one piece: the piece and the list of the
-// session, both or none.
+// session, both or neither.
 func (s *Store) newPieceCall(ctx context.Context, p chunkPiece) *chunkCall {
 	part := engine.NewObject(chunks.PartObject(p.session, max(p.index, p.expect, 1)), "chunk", engine.OpOverwrite)
 	sum := part.Hold(p.content)
@@ -220,8 +220,8 @@ func (s *Store) newPieceCall(ctx context.Context, p chunkPiece) *chunkCall {
 	return k
 }
 
-// planPiece decides, under the lock of the session, which number the piece
-// gets, and makes the list that holds it.
+// planPiece decides, under the lock of the session, which number the piece gets,
+// and makes the list that contains it.
 func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *engine.Mutation, sum string) error {
 	sess, err := k.see(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
-// chunkCall is one commit of a session. Each holds the manifest, so a commit
-// that a dead writer left is handled by the next call on the session.
+// chunkCall is one commit of a session. Each call holds the manifest, so a commit
+// that a dead writer left is completed by the next call on the session.
 type chunkCall struct {
 	s        *Store
 	c        *commit
@@ -27,7 +27,7 @@ type chunkCall struct {
 	total *int
 
 	// again is what must be done, without the locks, before the call can be
-	// decided. The commit then ends without having done anything.
+	// decided. The commit then ends without a change.
 	again func(context.Context) error
 }
 
@@ -42,8 +42,8 @@ func (s *Store) newChunkCall(ctx context.Context, req request, session string, f
 	return k
 }
 
-// runChunk takes a call to its end. What a crash left of an earlier one is
-// dealt with on the way.
+// runChunk completes a call. It also completes what a crash left of an earlier
+// one.
 func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCall, error) {
 	var k *chunkCall
 	for range chunks.MaxAgain {
@@ -69,10 +69,10 @@ func (s *Store) runChunk(ctx context.Context, build func() *chunkCall) (*chunkCa
 	return k, k.c.Failed(fault.New(fault.IOBusy).Hintf("the session keeps changing; try again later"))
 }
 
-// see looks at the session, under its lock. nil means that the plan is over:
-// the idempotency key had done the call before, or something must be done
-// first. What a plan sees may be the work of a dead writer, half done, so that
-// is looked for before anything is judged.
+// see reads the session, under its lock. nil means that the plan is finished: the
+// idempotency key answers the call, or something must be done first. A dead
+// writer may have left the session half changed, so that is checked before
+// anything is judged.
 func (k *chunkCall) see(context.Context) (*chunks.Session, error) {
 	s, c := k.s, k.c
 	if err := s.engine.Log.CatchUp(); err != nil {
@@ -104,7 +104,7 @@ func (k *chunkCall) see(context.Context) (*chunks.Session, error) {
 	return k.clean(sess)
 }
 
-// clean sees to it that nothing stale is in a session before it is used.
+// clean completes or removes stale work in a session before it is used.
 func (k *chunkCall) clean(sess *chunks.Session) (*chunks.Session, error) {
 	s, c := k.s, k.c
 	switch {
@@ -122,8 +122,8 @@ func (k *chunkCall) clean(sess *chunks.Session) (*chunks.Session, error) {
 	return sess, nil
 }
 
-// clearWay sees to it that the names the call begins with lead nowhere else:
-// they are resolved before the session can be looked at under its lock.
+// clearWay resolves the names that the call begins with, so that none leads
+// elsewhere, before the session is read under its lock.
 func (k *chunkCall) clearWay(ctx context.Context) error {
 	if k.c.Req.DryRun || k.s.opts.ReadOnly {
 		return nil
@@ -146,8 +146,8 @@ func (k *chunkCall) clearWay(ctx context.Context) error {
 	return k.s.chunks.SetAside(ctx, k.session, odd)
 }
 
-// occupied looks whether something other than a file is where a piece is to
-// be written. It is then moved out of the way first.
+// occupied reports whether something other than a file is at the path of a piece.
+// It is then moved away first.
 func (k *chunkCall) occupied(index int) (bool, error) {
 	dir, err := k.s.chunks.OpenDir(k.session)
 	if dir == nil || err != nil {
@@ -169,7 +169,7 @@ func (k *chunkCall) later(f func(context.Context) error) error {
 	return nil
 }
 
-// drop leaves the commit with nothing to do.
+// drop leaves the commit without mutations.
 func (k *chunkCall) drop() {
 	for _, m := range k.c.Muts {
 		m.Target.Close()
@@ -177,7 +177,7 @@ func (k *chunkCall) drop() {
 	k.c.Muts = nil
 }
 
-// stateOfSession summarises the present state of a session.
+// stateOfSession summarizes the current state of a session.
 func (s *Store) stateOfSession(session string) string {
 	if chunks.CheckName(session) != nil {
 		return "none"

@@ -73,16 +73,15 @@ type ChunkComposeResult struct {
 const maxSeparator = 4096 // bytes
 
 // ChunkCompose makes one file of the pieces of a session, byte for byte and in
-// constant memory, and seals the session: both in one commit, so that after a
-// crash both are done or neither. The file is written as [Store.SafeWrite]
-// writes one, with all that it promises; the content gate looks at the whole.
-// Every piece is compared with the hash it was stored with.
+// constant memory, and seals the session. Both are one commit: after a crash both
+// are done or neither. The file is written like [Store.SafeWrite] does, with the
+// same promises; the content gate inspects the whole file. Every piece is
+// compared with the hash that was recorded when it was stored.
 //
-// Composing a sealed session again makes the same file again, or leaves it
-// alone when it is still there. With Cleanup the session is removed once the
-// file is in place, seal and all; its name can then be used again. A removal
-// that a crash cuts off is completed by the next call that writes to the
-// session.
+// Composing a sealed session again makes the same file again, or leaves it alone
+// if it is unchanged. With Cleanup the session, seal included, is removed once
+// the file is in place; its name can then be used again. A removal that a crash
+// interrupts is completed by the next call that writes to the session.
 //
 // Errors: [ErrBadSession], [ErrInvalidArgument], [ErrBadSHA256], [ErrSessionNotFound],
 // [ErrNoChunksFound], [ErrNonContiguous] and [ErrChunkCountMismatch] when pieces are
@@ -119,7 +118,7 @@ func (r *ChunkComposeRequest) request() request {
 	return r.Call.request("chunk_compose", *r)
 }
 
-// check judges the arguments that need no look at the disk.
+// check validates the arguments that need no access to the disk.
 func (r *ChunkComposeRequest) check(ctx context.Context) *fault.Fault {
 	if e := chunks.CheckName(r.Session); e != nil {
 		return e
@@ -133,7 +132,7 @@ func (r *ChunkComposeRequest) check(ctx context.Context) *fault.Fault {
 	return r.Call.check(ctx)
 }
 
-// composition is a compose on its way.
+// composition is a compose in progress.
 type composition struct {
 	*chunkCall
 	r    ChunkComposeRequest
@@ -152,8 +151,8 @@ func (s *Store) newComposition(ctx context.Context, r ChunkComposeRequest) *comp
 	return p
 }
 
-// plan joins the pieces under the lock of the session: it composes the
-// pieces that exist when the commit happens.
+// plan joins the pieces under the lock of the session. It composes the pieces
+// that exist when the commit happens.
 func (p *composition) plan(ctx context.Context) error {
 	p.unspool()
 	sess, err := p.see(ctx)
@@ -204,7 +203,7 @@ func (p *composition) spool(ctx context.Context, sess *chunks.Session, sep strin
 	return p.s.take(ctx, p.c, p.out, src)
 }
 
-// unspool gives back what an earlier plan of this commit has read.
+// unspool releases what an earlier plan of this commit has read.
 func (p *composition) unspool() {
 	m := p.out
 	m.DropSpooled()
@@ -237,8 +236,8 @@ func (p *composition) complete(sess *chunks.Session) error {
 	return nil
 }
 
-// notFound refuses a session that does not exist. When it was composed and
-// cleaned up a moment ago, the journal knows what became of it.
+// notFound refuses a session that does not exist. If it was composed and cleaned
+// up recently, the journal has the outcome.
 func (p *composition) notFound() error {
 	e := fault.New(fault.SessionNotFound).With("session", p.session)
 	rec := p.s.chunks.NewestRow(chunks.ManifestObject(p.session))
@@ -267,7 +266,7 @@ func (p *composition) notFound() error {
 	return e
 }
 
-// result removes the session when that was asked for, and makes the reply.
+// result removes the session if requested, and makes the reply.
 func (p *composition) result(ctx context.Context, status Status) (ChunkComposeResult, error) {
 	out := ChunkComposeResult{Session: p.session, ChunkHashes: digests([]string{}), Status: status, Diff: p.c.Diff}
 	if p.r.Cleanup && !p.r.DryRun {

@@ -52,10 +52,10 @@ type ChunkStatusResult struct {
 	OutputSHA256 Digest `json:"output_sha256,omitzero"`
 }
 
-// ChunkStatus reports which pieces of a session are there and which are missing:
-// what a second process needs to go on where a first one died. The pieces are
-// not read. What a dead writer left half done is finished first; a session
-// whose reset was cut off does not exist any more.
+// ChunkStatus reports which pieces of a session exist and which are missing. A
+// second process needs this to continue where a first one died. The pieces are
+// not read. Work that a dead writer left half done is completed first; a session
+// whose reset was interrupted no longer exists.
 //
 // Errors: [ErrBadSession], [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted], the
 // storage details, [ErrStoreClosed], [ErrCanceled].
@@ -83,8 +83,8 @@ func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkSta
 	return out, nil
 }
 
-// sessionCall is a request as the retry budget sees it: when the session
-// changes, the count starts again.
+// sessionCall is a request for the retry budget: when the session changes, the
+// count starts again.
 type sessionCall struct {
 	s       *Store
 	session string
@@ -95,7 +95,7 @@ func (c sessionCall) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{c.req, c.s.stateOfSession(c.session)})
 }
 
-// session looks at a session for a reader.
+// session returns a session for a reader.
 func (s *Store) session(ctx context.Context, name string) (*chunks.Session, error) {
 	if e := chunks.CheckName(name); e != nil {
 		return nil, e
@@ -164,9 +164,9 @@ type ChunkPreviewResult struct {
 	Validation *ValidateResult `json:"validation,omitempty"`
 }
 
-// ChunkPreview reads what a compose of the pieces that are there would write,
-// or a part of it, with the hash of each piece and of the whole; nothing is
-// written. Every piece is compared with the hash it was stored with.
+// ChunkPreview reads what a compose of the stored pieces would write, or a part
+// of it, with the hash of each piece and of the whole. Nothing is written. Every
+// piece is compared with the hash that was recorded when it was stored.
 //
 // Errors: [ErrBadSession], [ErrInvalidArgument], [ErrTooLarge], [ErrSessionNotFound],
 // [ErrNoChunksFound], [ErrHashDriftOnRead] for a piece that was changed on disk,
@@ -251,7 +251,7 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (ChunkPrevie
 	return out, nil
 }
 
-// readPreview reads the whole once, through everything that wants to see it.
+// readPreview reads the whole once and passes it to everything that needs it.
 func (s *Store) readPreview(ctx context.Context, out *ChunkPreviewResult, w *window, src *chunks.Joined, r ChunkPreviewRequest) error {
 	defer src.Close()
 	sum := engine.NewDigest()
@@ -336,9 +336,9 @@ type ChunkSession struct {
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// ChunkList lists the sessions that are kept, those that were composed and not
-// cleaned up among them. One that cannot be read is marked and hides no other.
-// The pieces are not read and nothing is changed on disk. Errors:
+// ChunkList lists the kept sessions, including those that were composed and not
+// cleaned up. One that cannot be read is marked and does not hide the others. The
+// pieces are not read and nothing is changed on disk. Errors:
 // [ErrBadStateDir], [ErrRetryExhausted], the storage details, [ErrStoreClosed],
 // [ErrCanceled].
 func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListResult, error) {

@@ -39,14 +39,14 @@ const (
 	clearAtOnce = 255
 )
 
-// ChunkReset forgets a session and its pieces, composed or not, for good: they
-// have no history. The name can be used again at once. What the session was
-// composed into stays. A session that does not exist is no error.
+// ChunkReset removes a session and its pieces, composed or not, for good: pieces
+// have no history. The name can be used again at once. The file that the session
+// was composed into stays. A session that does not exist is no error.
 //
-// The first commit says that the pieces count no more; from it on no piece of
-// the old session gets into a new one, and a reset that a crash cuts off is
-// completed by the next call that writes to the session. What cannot be
-// removed now is the warning chunks_left.
+// The first commit records that the pieces are invalid. From then on no piece of
+// the old session gets into a new one, and a reset that a crash interrupts is
+// completed by the next call that writes to the session. The warning chunks_left
+// reports pieces that cannot be removed now.
 //
 // Errors: [ErrBadSession], [ErrInvalidArgument], [ErrIdempotencyKeyReused],
 // [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], [ErrRetryExhausted], the storage
@@ -89,7 +89,7 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 	return out, nil
 }
 
-// planReset makes the manifest that says that the pieces count no more.
+// planReset makes the manifest that records that the pieces are invalid.
 func (k *chunkCall) planReset(ctx context.Context, out *ChunkResetResult) error {
 	out.Existed, out.Removed = false, 0
 	k.resetting = true
@@ -108,9 +108,9 @@ func (k *chunkCall) planReset(ctx context.Context, out *ChunkResetResult) error 
 	return chunks.HoldManifest(k.manifest, fresh)
 }
 
-// clearSession removes the pieces of a session whose reset is pending, then
-// its manifest, then its directory. Any process may do it, also several at once:
-// each commit looks whether there is still something to remove.
+// clearSession removes the pieces of a session whose reset is pending, then its
+// manifest, then its directory. Any process may do it, and several may at once:
+// each commit checks whether something is left to remove.
 func (s *Store) clearSession(ctx context.Context, op, caller, session string) error {
 	for done := false; !done; {
 		_, err := s.runChunk(ctx, func() *chunkCall {
@@ -135,8 +135,8 @@ func (s *Store) clearSession(ctx context.Context, op, caller, session string) er
 	})
 }
 
-// planClear takes as many pieces as one commit can, and with the last of them
-// the manifest.
+// planClear removes as many pieces as one commit can, and the manifest with the
+// last of them.
 func (k *chunkCall) planClear(ctx context.Context, done *bool) error {
 	*done = false
 	sess, err := k.see(ctx)

@@ -33,15 +33,15 @@ type (
 	operatorKey struct{}
 )
 
-// WithFence returns a context whose calls change something only as long as the
-// claim with this number holds; otherwise they fail with [ErrClaimLost]. It
-// stops a caller that was suspended until its claim was over.
+// WithFence returns a context whose calls change something only while the claim
+// with this number holds; otherwise they fail with [ErrClaimLost]. This stops a
+// caller that was suspended until its claim expired.
 func WithFence(ctx context.Context, fence uint64) context.Context {
 	return context.WithValue(ctx, fenceKey{}, fence)
 }
 
-// WithOperator returns a context whose calls are those of a person. No claim
-// binds them.
+// WithOperator returns a context whose calls are made by a person. Claims do not
+// bind them.
 func WithOperator(ctx context.Context) context.Context {
 	return context.WithValue(ctx, operatorKey{}, true)
 }
@@ -86,8 +86,8 @@ func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (C
 	})
 }
 
-// Renew makes a claim hold for ttl from now on. One that is over cannot be
-// renewed: [ErrClaimLost]. Other errors: those of [Store.Claim].
+// Renew extends a claim to ttl from now. An expired claim cannot be renewed:
+// [ErrClaimLost]. Other errors: those of [Store.Claim].
 func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (Claim, error) {
 	session, _ := s.sessionOf(ctx)
 	return s.editClaims(ctx, func(now time.Time, list []lease.Claim, _ uint64) (*lease.Claim, []lease.Claim, error) {
@@ -103,8 +103,9 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (Cla
 	})
 }
 
-// Release ends a claim of the session, or of any in the context of an operator
-// ([WithOperator]). One that is over is no error. Errors: those of [Store.Claim].
+// Release ends a claim of the session, or any claim in the context of an operator
+// ([WithOperator]). Releasing an expired claim is no error. Errors: those of
+// [Store.Claim].
 func (s *Store) Release(ctx context.Context, fence uint64) error {
 	session, _ := s.sessionOf(ctx)
 	_, err := s.editClaims(ctx, func(_ time.Time, list []lease.Claim, _ uint64) (*lease.Claim, []lease.Claim, error) {
@@ -144,7 +145,7 @@ func (s *Store) checkClaim(session string, paths []string, ttl time.Duration) er
 	return nil
 }
 
-// editClaims changes the claims and returns the one that the change is about.
+// editClaims changes the claims and returns the one that was changed.
 func (s *Store) editClaims(ctx context.Context, edit func(time.Time, []lease.Claim, uint64) (*lease.Claim, []lease.Claim, error)) (out Claim, err error) {
 	if err := s.engine.Enter(); err != nil {
 		return out, s.verbError("claim", err)
@@ -163,7 +164,7 @@ func (s *Store) editClaims(ctx context.Context, edit func(time.Time, []lease.Cla
 	return out, nil
 }
 
-// sessionOf is the session and the caller of a call that names neither.
+// sessionOf returns the session and the caller of a call that names neither.
 func (s *Store) sessionOf(ctx context.Context) (session, caller string) {
 	of, via := labelsOf(ctx), journal.Via{}
 	if known := s.via(ctx); known != nil {
@@ -175,7 +176,8 @@ func (s *Store) sessionOf(ctx context.Context) (session, caller string) {
 func isOperator(ctx context.Context) bool { return ctx.Value(operatorKey{}) != nil }
 
 // unclaimed refuses a commit of files that another session has claimed, and one
-// whose own claim is over. The paths are locked, so no claim can come between.
+// whose own claim has expired. The paths are locked, so no claim can be made in
+// between.
 func (c *commit) unclaimed() error {
 	if c.operator {
 		return nil
@@ -220,8 +222,8 @@ type ClaimedFile struct {
 	fence uint64
 }
 
-// claimedOf are those of some files that a session has claimed, unless the
-// changes are its own, that is, unless all sessions are the claiming one.
+// claimedOf returns the files that a session has claimed. Files are omitted if
+// all sessions that changed them are the claiming one.
 func (s *Store) claimedOf(files []ObservedFile, sessions ...string) (out []ClaimedFile) {
 	list, err := s.leases.List()
 	if err != nil || len(list) == 0 {

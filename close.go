@@ -4,13 +4,13 @@ import (
 	"context"
 )
 
-// Close waits for the calls in flight, completes what was left to be done after
-// their replies, saves the caches and releases everything. Later calls fail with
-// [ErrStoreClosed]. When ctx ends first, Close fails with [ErrCanceled] and the store
-// stays closed for new calls; everything is released when the last call ends,
-// and what is not settled is completed by the next Open. Closing again waits for
-// the same, as long as its own ctx allows. Errors besides: the storage details.
-// What was acknowledged before is not affected by any of them.
+// Close waits for the calls in flight, completes the work that was deferred until
+// after their replies, saves the caches and releases everything. Later calls fail
+// with [ErrStoreClosed]. When ctx ends first, Close fails with [ErrCanceled] and
+// the store stays closed for new calls; everything is released when the last call
+// ends, and what is not settled is completed by the next Open. A second Close
+// waits for the same, as long as its own ctx allows. Other errors: the storage
+// details. None of them affects what was acknowledged before.
 func (s *Store) Close(ctx context.Context) error {
 	s.engine.Gate.Lock()
 	first := s.engine.Open

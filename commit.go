@@ -24,13 +24,13 @@ const (
 	StagePrecondition Stage = "precondition" // is the file as the request expects
 	StageCompose      Stage = "compose"      // the final bytes
 	StageClassify     Stage = "classify"     // the gate, on the final bytes
-	StageStage        Stage = "stage"        // the final bytes beside the workspace
+	StageStage        Stage = "stage"        // the final bytes, outside the workspace
 	StageRecord       Stage = "record"       // the commit point
 	StagePublish      Stage = "publish"      // the bytes under their name
 	StageSettle       Stage = "settle"       // the name on stable storage
 )
 
-// request is what every mutating call says about itself.
+// request is what a mutating call declares about itself.
 type request struct {
 	op      string // the verb
 	caller  string
@@ -47,8 +47,8 @@ type request struct {
 	long     bool // it may change more files than a call can name
 }
 
-// commit is a call that changes files: the commit of the engine and what the
-// gate, the hooks, the retry budget and the receipts know of it.
+// commit is a call that changes files: the commit of the engine and the state of
+// the gate, the hooks, the retry budget and the receipts.
 type commit struct {
 	*engine.Commit
 	s *Store
@@ -56,16 +56,16 @@ type commit struct {
 	risk      risk
 	args      any             // the request of the verb, for its names
 	asked     *budget.Call    // what the caller asked for
-	session   string          // that the request named; req has the one that holds
-	gateKey   string          // the gate that holds
-	protect   ProtectMode     // that holds
+	session   string          // the session in the request; req has the effective one
+	gateKey   string          // the effective gate
+	protect   ProtectMode     // the effective mode
 	consented map[string]bool // protected files that the user said yes to
-	advice    []func()        // waits for what is inspected on the side
+	advice    []func()        // wait for the concurrent inspections
 	early     *earlyScan      // of the content
 	refused   int             // files that the gate refuses
 	operator  bool            // no claim binds it
 	fence     uint64          // of the claim without which it fails; 0: none
-	seen      *sighting       // what was met on the way to the files
+	seen      *sighting       // what was found on the way to the files
 	account   *meter
 	lent      *bytes.Buffer // the content, as long as the call runs
 	kept      int64         // bytes of earlier versions that are in memory
@@ -89,14 +89,13 @@ func (s *Store) newCommit(ctx context.Context, req request) *commit {
 	return c
 }
 
-// request is what another commit of the same call says about itself.
+// request returns the request for another commit of the same call.
 func (c *commit) request() request {
 	r := c.Req
 	return request{op: r.Op, caller: r.Caller, session: r.Session, key: r.Key, hash: r.Hash, dryRun: r.DryRun, tx: r.Tx, risk: c.risk, args: c.args, complete: c.Complete, frees: r.Frees}
 }
 
-// commit runs the stages. It is the one path by which bytes reach the
-// workspace.
+// commit runs the stages. It is the only path by which bytes reach the workspace.
 func (s *Store) commit(ctx context.Context, c *commit) error {
 	ctx, account, end := metered(ctx)
 	defer end()
@@ -105,10 +104,10 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 	return s.engine.Do(ctx, c.Commit)
 }
 
-// At notes the stage for the progress that the caller sees.
+// At reports the stage as progress to the caller.
 func (c *commit) At(stage string) { c.account.at(Stage(stage)) }
 
-// Verifies reports whether verifiers look at the staged files.
+// Verifies reports whether verifiers inspect the staged files.
 func (c *commit) Verifies() bool { return len(c.s.opts.Hooks.Verify) > 0 }
 
 // Admit refuses a call that has used up its retry budget, before any work.
@@ -120,9 +119,8 @@ func (c *commit) Admit(ctx context.Context) error {
 	return nil
 }
 
-// Failed finishes a commit that did not succeed: it undoes what can be
-// undone, says what is on disk, and leaves a row that describes the
-// refusal.
+// Failed finishes a commit that did not succeed: it undoes what can be undone,
+// reports what is on disk, and writes a row that describes the refusal.
 func (c *commit) Failed(cause error) error {
 	asked := c.call()
 	for _, m := range c.Muts {
@@ -180,15 +178,15 @@ func (c *commit) Failed(cause error) error {
 	return out
 }
 
-// storageFailed reports whether a call was not refused but failed.
+// storageFailed reports whether a call failed rather than being refused.
 func storageFailed(e *fault.Fault) bool {
 	exit := e.Code.Class().Exit
 	return exit == fault.CodeStorage || exit == fault.CodeInternal
 }
 
-// call is what makes this call the same as another one: what was asked for,
-// before any stage made something of it. The session belongs to it only where
-// the request names one: an agent that connects again asks for the same.
+// call identifies the call: what was asked for, before any stage changed it. The
+// session is part of it only if the request names one: an agent that reconnects
+// asks for the same.
 func (c *commit) call() budget.Call {
 	if c.asked != nil {
 		return *c.asked
@@ -201,8 +199,8 @@ func (c *commit) call() budget.Call {
 	return out
 }
 
-// outcome is what a call says besides the facts of its files. It is in
-// the row of a call with an idempotency key, so that a repeated call says it
+// outcome is what a call reports besides the facts of its files. It is stored in
+// the row of a call with an idempotency key, so that a repeated call reports it
 // again: numbers, never content, and at most 4 KiB.
 type outcome struct {
 	Replacements int      `json:"replacements,omitempty"` // places that an edit replaced
@@ -211,7 +209,7 @@ type outcome struct {
 	Version      uint64   `json:"version,omitempty"`      // that a restoration brought back
 
 	ExpiresAt string   `json:"expires_at,omitempty"` // of a transaction that was begun
-	Dropped   int      `json:"dropped,omitempty"`    // operations that went with a transaction
+	Dropped   int      `json:"dropped,omitempty"`    // operations dropped with a transaction
 	Object    string   `json:"object,omitempty"`     // SHA-256 of what left the scratchpad
 	Entries   int      `json:"entries,omitempty"`    // that named it
 	Freed     int64    `json:"freed,omitempty"`      // bytes of it
@@ -221,8 +219,8 @@ type outcome struct {
 	More      bool     `json:"more,omitempty"`       // one call could not remove all
 }
 
-// storedOutcome is the outcome of the commit, or of the one that its idempotency key
-// had done. Rows of earlier versions hold none.
+// storedOutcome returns the outcome of the commit, or of the commit that its
+// idempotency key completed. Rows of earlier versions hold none.
 func (c *commit) storedOutcome() (o outcome) {
 	if c.Replayed != nil {
 		json.Unmarshal(c.Replayed.Reply, &o)

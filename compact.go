@@ -6,8 +6,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// defaultKeepRows is how many of the newest rows stay where cursors reach
-// them.
+// defaultKeepRows is how many of the newest rows remain reachable by cursors.
 const defaultKeepRows = 10_000
 
 // CompactRequest asks for the state directory to be put in order.
@@ -66,28 +65,29 @@ type ArchivedSegment struct {
 	SHA256 Digest `json:"sha256"`
 }
 
-// Compact puts the state directory in order, beside running writers. It writes
-// fresh snapshots of the index and reads them back; it moves the segments of
-// the journal that precede the older snapshot, and the newest
-// keep_rows rows, to archive/; it applies the limits of history and removes
-// what has expired: objects of the scratchpad, checkpoints, refused drafts,
-// staged transactions, counts of failed calls. Kept versions that another work
-// tree of the same repository keeps as well become second names (hard links) of
+// Compact puts the state directory in order, concurrently with writers. It writes
+// fresh snapshots of the index and reads them back. It moves the segments of the
+// journal that precede both the older snapshot and the newest keep_rows rows to
+// archive/. It applies the limits of history and removes what has expired:
+// objects of the scratchpad, checkpoints, refused drafts, staged transactions,
+// counts of failed calls. Kept versions that another work tree of the same
+// repository also keeps become hard links to those, if the file system supports
+// them.
 // those, where the file system has such names.
 //
-// No row is lost: what is in archive/ is still read by [Store.History],
-// [Store.JournalTail], [Store.Undo] and [Store.Check]. Only a cursor of
-// [Store.JournalSince] does not reach it and gets a gap. For each segment
-// a note in the journal holds its rows, size and hash before it moves. Killed
-// at any point it leaves a sound store, and the next call finishes. A second
-// call with nothing to do changes nothing and says unchanged.
+// No row is lost: [Store.History], [Store.JournalTail], [Store.Undo] and
+// [Store.Check] still read archive/. Only a cursor of [Store.JournalSince] does
+// not reach it and gets a gap. Before a segment moves, a note in the journal
+// records its rows, size and hash. If Compact is killed at any point, the store
+// is sound, and the next call finishes the work. A second call with nothing to do
+// changes nothing and returns unchanged.
 //
-// Limits of history are applied beside other processes. Where one of them was
-// stopped while it added a version, they are not, and the warning
-// other_writer_live says so. Errors:
-// [ErrInvalidArgument], [ErrLockTimeout], [ErrJournalDamaged] when archive/ holds another
-// segment of the same name, the storage details, [ErrStorePoisoned],
-// [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
+// Limits of history are applied while other processes run. If one of them was
+// stopped while it added a version, the limits are not applied, and the warning
+// other_writer_live reports it. Errors: [ErrInvalidArgument], [ErrLockTimeout],
+// [ErrJournalDamaged] when archive/ holds another segment of the same name, the
+// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
+// [ErrCanceled].
 func (a Admin) Compact(ctx context.Context, r CompactRequest) (CompactResult, error) {
 	s := a.s
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "compact", caller: r.Caller, session: r.Session, dryRun: r.DryRun})

@@ -49,7 +49,8 @@ const (
 	ErrIOBusy               Detail = "io_busy"
 )
 
-// Why an edit fits nowhere, or not there alone. Nothing was written.
+// The reasons why an edit does not apply, or not to exactly one place. Nothing
+// was written.
 const (
 	ErrNoEdits             Detail = "no_edits"
 	ErrEmptyOldString      Detail = "empty_old_string"
@@ -76,8 +77,8 @@ const (
 	ErrRateLimited         Detail = "rate_limited"
 )
 
-// Refusals of the gate, of hooks and of limits, and what is not there that a
-// call names. Nothing was written.
+// Refusals of the gate, of hooks and of limits, and names in a call that refer to
+// nothing. Nothing was written.
 const (
 	ErrRiskBlocked        Detail = "risk_blocked"
 	ErrSecretInName       Detail = "secret_in_name"
@@ -123,9 +124,9 @@ const (
 	ErrChunkCountMismatch Detail = "chunk_count_mismatch"
 )
 
-// The storage details, from DiskFull to JournalDamaged: what the file system
-// or the store's own files refuse. After them, the states in which a store
-// takes no call, or none that writes. Effect says what is on disk.
+// The storage details, from DiskFull to JournalDamaged: failures of the file
+// system or of the store's own files. They are followed by the states in which a
+// store accepts no call, or no call that writes. Effect reports what is on disk.
 const (
 	ErrDiskFull         Detail = "disk_full"
 	ErrTooManyFiles     Detail = "too_many_open_files"

@@ -49,12 +49,12 @@ type DiffResult struct {
 }
 
 // Diff returns the unified diff between two versions of a file, or between a
-// version and the file as it is. The versions are those of [Store.History], also
-// of a file that another one replaced. Two files that hold a NUL, or more than 1 MiB
-// together, are compared by their hashes alone. Errors: the path details,
-// [ErrNotFound] for a path that neither the disk nor the journal knows,
-// [ErrVersionNotFound], [ErrVersionNotKept], [ErrHashDriftOnRead], the storage details,
-// [ErrStoreClosed]. Nothing is changed on disk.
+// version and the current file. The versions are those of [Store.History],
+// including those of a file that another one replaced. Files that contain a NUL,
+// or that together exceed 1 MiB, are compared only by their hashes. Errors: the
+// path details, [ErrNotFound] for a path that is neither on disk nor in the
+// journal, [ErrVersionNotFound], [ErrVersionNotKept], [ErrHashDriftOnRead], the
+// storage details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
 	a, err := s.begin(ctx, "diff", r.Path, r)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
 	return out, nil
 }
 
-// side is one of two things that are compared.
+// side is one of the two versions that are compared.
 type side struct {
 	v    *history.Version // nil: the file as it is, or absence
 	sha  string           // empty: the file was absent
@@ -82,7 +82,7 @@ func sideOf(v *history.Version) side {
 	return side{v, v.M.SHA256, v.M.Bytes}
 }
 
-// seq names the version; 0 for the file as it is.
+// seq returns the number of the version; 0 for the current file.
 func (of side) seq() uint64 {
 	if of.v == nil {
 		return 0
@@ -112,7 +112,7 @@ func (s *Store) diff(r DiffRequest) (DiffResult, error) {
 	return out, s.compare(&out, from, to)
 }
 
-// sides finds what is to be compared.
+// sides finds the two versions to compare.
 func (s *Store) sides(l *history.Lineage, r DiffRequest) (from, to side, err error) {
 	newest, err := l.At(0)
 	if err != nil {
@@ -143,8 +143,8 @@ func (s *Store) sides(l *history.Lineage, r DiffRequest) (from, to side, err err
 	return from, to, err
 }
 
-// onDisk is the hash and the size of a file as it is; no hash when it is not
-// there.
+// onDisk returns the hash and the size of the current file; no hash if it does
+// not exist.
 func (s *Store) onDisk(path string) (sha string, size int64, err error) {
 	f, size, err := s.engine.OpenCurrent(path)
 	if err != nil {
@@ -181,8 +181,8 @@ func (s *Store) compare(out *DiffResult, from, to side) error {
 	return nil
 }
 
-// diffOf is the diff of what an earlier commit did to its file, as far as the
-// bytes before and after it are still to be had; else it is empty.
+// diffOf returns the diff of what an earlier commit did to its file, if the bytes
+// before and after it are still available; otherwise it is empty.
 func (s *Store) diffOf(rec *journal.Record) string {
 	m := &rec.Muts[0]
 	if m.SHA256 == "" || m.PrevBytes+m.Bytes > engine.DiffLimit || s.engine.History == nil || s.engine.EnterReader() != nil {
@@ -225,7 +225,7 @@ func (s *Store) bytesOf(path string, of side) ([]byte, error) {
 	return readKept(src, of.sha)
 }
 
-// readKept reads what a version held, to the end, and compares it with its
+// readKept reads the content of a version to the end and compares it with its
 // hash.
 func readKept(src io.ReadCloser, sha string) ([]byte, error) {
 	defer src.Close()

@@ -57,7 +57,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// digest is the digest of which the engine has the text.
+// digest returns the digest whose text the engine has.
 func digest(text string) Digest {
 	d, _ := ParseDigest(text)
 	return d

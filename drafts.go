@@ -95,8 +95,8 @@ type DraftGetResult struct {
 	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
 }
 
-// DraftGet returns a refused draft as it was sent, secrets included. The rule
-// of the scratchpad holds: [Options.DisableScratchGet] forbids it.
+// DraftGet returns a refused draft as it was sent, secrets included.
+// [Options.DisableScratchGet] forbids it, as for the scratchpad.
 //
 // Errors: [ErrDraftNotFound], [ErrScratchGetDisabled], [ErrHashDriftOnRead] for a draft
 // that was changed on disk, the storage
@@ -114,7 +114,7 @@ func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult
 	return DraftGetResult{Draft: draftOf(d), Content: content}, nil
 }
 
-// readDraft reads a draft, unless options forbid it.
+// readDraft reads a draft, unless the options forbid it.
 func (s *Store) readDraft(ref string) (drafts.Facts, []byte, error) {
 	if s.opts.DisableScratchGet {
 		return drafts.Facts{}, nil, fault.New(fault.ScratchGetDisabled)
@@ -138,13 +138,14 @@ type DraftDeleteResult struct {
 	Removed bool `json:"removed"`
 }
 
-// DraftDelete removes a refused draft for good. A draft that is not there is
-// no error: the call can be repeated after a lost reply without an idempotency
-// key, and only removed distinguishes the second call from the first. It is no commit
-// and has no row in the journal.
+// DraftDelete removes a refused draft for good. A draft that does not exist is no
+// error: the call can be repeated after a lost reply without an idempotency key,
+// and only removed distinguishes the second call from the first. It is not a
+// commit and has no row in the journal.
 //
-// Errors: the storage details, [ErrStoreClosed], [ErrStoreReadOnly]. What is left of
-// a draft then is swept by the next Open, or can be removed again.
+// Errors: the storage details, [ErrStoreClosed], [ErrStoreReadOnly]. After an
+// error, what is left of the draft is removed by the next Open, or can be removed
+// again.
 func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDeleteResult, error) {
 	t, err := s.begin(ctx, "draft_delete", "", r)
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDel
 	return out, nil
 }
 
-// stateOfDraft changes when a refused draft does.
+// stateOfDraft returns a value that changes when a refused draft changes.
 func (s *Store) stateOfDraft(ref string) string {
 	dir, err := s.drafts.OpenDir()
 	if err != nil || dir == nil || !drafts.ValidRef(ref) {

@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// opEdit changes parts of a file that must be there.
+// opEdit changes parts of an existing file.
 
 // EditOp replaces one string of a file.
 type EditOp struct {
@@ -94,16 +94,16 @@ type EditResult struct {
 }
 
 // Edit replaces exact strings of a file, all or none, with the promises of
-// [Store.SafeWrite]. Bytes outside of what is replaced are never changed. In a
-// file with CRLF, a newline of old matches CRLF, and new takes the style of
-// what it replaces. A file that is not UTF-8 is matched in its encoding: the
-// one of its byte order mark, of the request, or the only one that fits the
-// file and the strings. A repeated idempotency key gets the first reply; its diff
-// is made from history and is empty when the bytes are no longer kept.
+// [Store.SafeWrite]. Bytes outside the replaced strings are never changed. In a
+// file with CRLF, a newline of old matches CRLF, and new takes the style of what
+// it replaces. A file that is not UTF-8 is matched in its encoding: that of its
+// byte order mark, that of the request, or the only one that fits the file and
+// the strings. A repeated idempotency key gets the first reply; its diff is made
+// from history and is empty when the bytes are no longer kept.
 //
-// With [MergeClean] a request whose expected version is not there any more is
-// made on that version, as long as history keeps it, and merged with what
-// others made of it; see [MergeMode].
+// With [MergeClean], a request whose expected version is no longer current is
+// applied to that version, if history keeps it, and merged with the changes that
+// others made since; see [MergeMode].
 //
 // Errors: [ErrFileNotFound], [ErrNoEdits], [ErrEmptyOldString], [ErrOldStringNotFound]
 // (with the closest line), [ErrAmbiguousMatch], [ErrTooManyMatches] and
@@ -158,7 +158,7 @@ func revision(ops []EditOp, encoding string, done *edit.Result) engine.Reviser {
 	}
 }
 
-// editFailures gives each way in which an edit fails its detail.
+// editFailures maps each way in which an edit fails to its detail.
 var editFailures = map[string]fault.Code{
 	edit.NoEdits: fault.NoEdits, edit.EmptyOldString: fault.EmptyOldString, edit.OldStringNotFound: fault.OldStringNotFound,
 	edit.AmbiguousMatch: fault.AmbiguousMatch, edit.InsufficientMatches: fault.InsufficientMatches, edit.TooManyMatches: fault.TooManyMatches,
@@ -166,7 +166,7 @@ var editFailures = map[string]fault.Code{
 	edit.TooMuchWork: fault.TooLarge,
 }
 
-// editFailure reports which edit could not be made and what to do about it.
+// editFailure reports which edit failed and what to do about it.
 func editFailure(err error) error {
 	var f *edit.Failure
 	if !errors.As(err, &f) {

@@ -81,23 +81,23 @@ type ErasedPlace struct {
 // sessions and staged transactions that hold it are removed; the session then
 // lacks the piece, and the version is [ErrVersionNotKept] with erased set in the
 // context. Checkpoints, archived handoffs, rows of the journal and everything
-// else keep their size and their other bytes; only the secret is written over,
-// also in the names of files that a scan found. The stat index of the last scan
-// and snapshots lose the files that are named so.
+// else keep their size and their other bytes; only the secret is overwritten,
+// also in the names of files that a scan found. Files with such names are removed
+// from the stat index of the last scan and from snapshots.
 // Numbers of rows, cursors and the chain stay valid: notes in the journal record
 // the hash of each row and file before and afterwards, and [Store.Check] accepts
 // them. Neither the secret nor a hash of it is written anywhere; hashes of
 // whole files that held it stay.
 //
-// Files of the workspace are not touched; Workspace lists those that still
-// hold it, but for those in .git. Clean them first: a write that replaces such
-// a file keeps its old bytes in history. What the disk itself keeps of bytes
-// that were removed, and copies elsewhere, are out of reach.
+// Files of the workspace are not changed; Workspace lists those that still hold
+// it, except those in .git. Clean them first: a write that replaces such a file
+// keeps its old bytes in history. Removed bytes that the disk itself retains, and
+// copies elsewhere, are out of reach.
 //
-// It works beside running writers and may be killed at any point: the store is
-// sound, and calling again finishes. Errors: [ErrInvalidArgument] for a secret that
-// is shorter than 8 bytes, too uniform, or a part of what the journal itself is
-// made of, and for a reason or label that holds it; [ErrBadSHA256],
+// Erase works concurrently with writers and may be killed at any point: the store
+// is sound, and calling again finishes. Errors: [ErrInvalidArgument] for a secret
+// that is shorter than 8 bytes, too uniform, or a part of what the journal itself
+// is made of, and for a reason or label that holds it; [ErrBadSHA256],
 // [ErrDraftNotFound], [ErrLockTimeout], the storage details, [ErrStorePoisoned],
 // [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (a Admin) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {
@@ -132,8 +132,8 @@ func (a Admin) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {
 	return out, nil
 }
 
-// whatToErase judges the arguments. Whatever goes into the journal is judged too:
-// the secret must not come back through it.
+// whatToErase validates the arguments. It also checks everything that goes into
+// the journal: the secret must not be stored there again.
 func (s *Store) whatToErase(r EraseRequest) (what admin.EraseRequest, err error) {
 	given := 0
 	for _, is := range []bool{len(r.Secret) > 0, !r.SHA256.IsZero(), r.DraftRef != ""} {
@@ -172,7 +172,7 @@ func (s *Store) whatToErase(r EraseRequest) (what admin.EraseRequest, err error)
 	return what, nil
 }
 
-// draftDigest is the hash of a refused draft.
+// draftDigest returns the hash of a refused draft.
 func (s *Store) draftDigest(ref string) (string, error) {
 	dir, err := s.drafts.OpenDir()
 	if err != nil {

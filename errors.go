@@ -225,8 +225,8 @@ func (e *Error) Envelope() Envelope {
 // MarshalJSON encodes the envelope.
 func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Envelope()) }
 
-// AsError returns err as an *Error. What is not one becomes an internal error
-// that keeps err as its cause and shows nothing of it; nil stays nil.
+// AsError returns err as an *Error. Any other error becomes an internal error
+// that keeps err as its cause and reveals nothing of it; nil stays nil.
 func AsError(op string, err error) *Error {
 	if err == nil {
 		return nil
@@ -243,7 +243,7 @@ func AsError(op string, err error) *Error {
 	return errorFrom(f)
 }
 
-// errorFrom is the one place where a fault becomes the error of a caller.
+// errorFrom is the only place where a fault becomes the error of a caller.
 func errorFrom(f *fault.Fault) *Error {
 	class := f.Code.Class()
 	return &Error{
@@ -253,8 +253,8 @@ func errorFrom(f *fault.Fault) *Error {
 	}
 }
 
-// fault is e as the packages inside see it: an error that a hook or an adapter
-// gives back to the store.
+// fault returns e as the internal packages use it, for an error that a hook or an
+// adapter returns to the store.
 func (e *Error) fault() *fault.Fault {
 	return &fault.Fault{
 		Code: fault.Code(e.Detail), Op: e.Op, Path: e.Path, Stage: string(e.Stage), Effect: fault.Effect(e.Effect),
@@ -262,5 +262,5 @@ func (e *Error) fault() *fault.Fault {
 	}
 }
 
-// verbError is the error of a call that does not go through commit.
+// verbError returns the error of a call that does not go through commit.
 func (s *Store) verbError(op string, err error) *Error { return errorFrom(s.engine.VerbFault(op, err)) }

@@ -99,42 +99,46 @@ const (
 )
 
 // ExecMain is called first of all by the main of a program that calls
-// [Store.Exec], which starts the program again as the helper that makes the view:
-// then it does not return. In every other case it does at once.
+// ExecMain must be called first by the main function of a program that calls
+// [Store.Exec]. Exec starts the program again as the helper that makes the view;
+// in that helper ExecMain does not return. In every other case it returns at
+// once.
 func ExecMain() {
 	sandbox.Main()
 	execReady = true
 }
 
-// execReady says that main calls ExecMain, so that this program can be its own
+// execReady reports that main calls ExecMain, so that this program can be its own
 // helper.
 var execReady bool
 
-// Exec runs a command over a private view of the workspace, and commits what it
-// changed as one commit: through the policy, the gate, the verifiers and the
-// journal, each file against the hash that it had when the command began. Until
-// then nothing of it is in the workspace, and nothing ever is where the commit is
-// refused, the process dies, or the command fails (unless KeepFailed is set). The
-// result is returned also with an error, for its exit code and its output.
+// Exec runs a command over a private view of the workspace, and commits its
+// changes as one commit: through the policy, the gate, the verifiers and the
+// journal, each file against the hash that it had when the command began. Before
+// the commit, no change is in the workspace. No change ever gets there if the
+// commit is refused, the process dies, or the command fails (unless KeepFailed is
+// set). The result is returned also with an error, for its exit code and its
+// output.
 //
 // The command can write to the view, to a temporary directory of its own and to
 // the caches of tools (exec.allow_write of the policy), and nowhere else: this is
-// tried out before it starts. It cannot write to .git and to the state directory.
-// It can read what this process can, and its network is not limited. All its
-// processes end with it. What it does not change it sees as it is at that moment.
+// verified before it starts. It cannot write to .git or to the state directory.
+// It can read what this process can, and its network access is not limited. All
+// its processes end with it. Files that it does not change it sees in their
+// current state.
 //
-// Symbolic links and directories are part of the commit. Files that git ignores get
-// no versions: they are brought into the workspace after the commit, with their
-// directories, and are not undone. Special files elsewhere are refused.
+// Symbolic links and directories are part of the commit. Files that git ignores
+// get no versions: they are copied into the workspace after the commit, with
+// their directories, and are not undone. Special files elsewhere are refused.
 //
-// Errors: [ErrNoIsolation] where nothing isolates the command, which is not
-// started then; [ErrHashMismatch] and [ErrFileAlreadyExists] for a file that
-// another program changed meanwhile; [ErrChangedOutside] where a file would replace a
-// directory that holds anything the command did not take away (context files);
-// [ErrNotARegularFile]; [ErrTooLarge] for more than
-// 100,000 files; those of [Store.Scan] and [Store.Tx]. Where the gate refused, the
-// changes are gone; after other refusals they are kept for seven days, and
-// context.kept names them. It works on Linux.
+// Errors: [ErrNoIsolation] if nothing isolates the command, which is then not
+// started; [ErrHashMismatch] and [ErrFileAlreadyExists] for a file that another
+// program changed meanwhile; [ErrChangedOutside] if a file would replace a
+// directory that holds anything the command did not remove (context files);
+// [ErrNotARegularFile]; [ErrTooLarge] for more than 100,000 files; those of
+// [Store.Scan] and [Store.Tx]. If the gate refused, the changes are discarded;
+// after other refusals they are kept for seven days, and context.kept names them.
+// Exec works on Linux.
 func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 	req := r.request("exec", r)
 	named := r // what is stored as it is; the arguments are redacted, environment and output are not stored
@@ -151,7 +155,7 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 	return x.out, x.do(ctx)
 }
 
-// commandLine is a command as a shell takes it.
+// commandLine returns a command in shell syntax.
 func commandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, w := range argv {
@@ -199,7 +203,7 @@ func (x *execution) check() (e *fault.Fault) {
 	return nil
 }
 
-// do runs the command and commits.
+// do runs the command and commits its changes.
 func (x *execution) do(ctx context.Context) error {
 	c := x.c
 	if x.s.keyKnown(c.Req.Key) {
@@ -291,7 +295,7 @@ func (x *execution) run(ctx context.Context) (*observe.Index, error) {
 	return start, err
 }
 
-// job is the command and where it may write.
+// job returns the command and the paths to which it may write.
 func (x *execution) job() (j sandbox.Job, err error) {
 	s, r := x.s, x.r
 	j = sandbox.Job{
@@ -328,7 +332,7 @@ func (x *execution) job() (j sandbox.Job, err error) {
 	return j, nil
 }
 
-// careful reports whether a path may be changed by a commit only.
+// careful reports whether a path may be changed only by a commit.
 func (x *execution) careful(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		if relpath.ProtectedName(part, x.s.engine.Tree.Rules.Protected) {
@@ -340,7 +344,7 @@ func (x *execution) careful(path string) bool {
 	return guarded || capture.Includes(path) || x.s.permitted(path) != nil
 }
 
-// commit makes the changes, and the result of them.
+// commit commits the changes and makes the result.
 func (x *execution) commit(ctx context.Context) error {
 	c := x.c
 	c.Plan = c.distinct
@@ -391,7 +395,7 @@ func (x *execution) fail(err error) error {
 }
 
 // kept keeps what the command wrote, unless it holds what the gate refused, and
-// says where.
+// adds the place to the error.
 func (x *execution) kept(err error) error {
 	e := AsError("exec", err)
 	if e.Kind == ErrBlocked || x.r.DryRun || e.Effect != EffectNone || x.view.Keep() != nil {
@@ -411,7 +415,7 @@ func (x *execution) kept(err error) error {
 	return e
 }
 
-// text is captured output for the result.
+// text returns captured output for the result.
 func (x *execution) text(ctx context.Context, t *tail) string {
 	return strings.ToValidUTF8(string(engineHost{x.s}.Redacted(context.WithoutCancel(ctx), "", t.data)), "\uFFFD")
 }

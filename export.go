@@ -40,15 +40,16 @@ type ExportResult struct {
 	Chain Digest `json:"-"`
 }
 
-// Export writes the journal to W, archived rows too, as JSON lines: a
-// header, every row to the letter, and a last line with the number of rows and
-// the hash of everything before it. What it writes is the journal as it was
-// when the call began; writers go on meanwhile. It takes constant memory.
+// Export writes the journal to W, archived rows too, as JSON lines: a header,
+// every row unchanged, and a last line with the number of rows and the hash of
+// everything before it. It writes the journal as it was when the call began;
+// writers are not blocked. It takes constant memory.
 //
-// [Admin.Import] reads an export. It holds facts and no content, but paths,
-// callers and reasons are in it. Errors: [ErrInvalidArgument] without a writer,
+// [Admin.Import] reads an export. It holds no content, but paths, callers and
+// reasons are in it. Errors: [ErrInvalidArgument] without a writer,
 // [ErrLockTimeout] while another call of the operator runs, the storage details –
-// also those of W –, [ErrStoreClosed], [ErrCanceled]. What W has got then is not
+// also those of W –, [ErrStoreClosed], [ErrCanceled]. After an error the output
+// is incomplete, and Import refuses it. Nothing is changed on disk.
 // whole, and Import refuses it. Nothing is changed on disk.
 func (a Admin) Export(ctx context.Context, r ExportRequest) (ExportResult, error) {
 	s := a.s
@@ -82,7 +83,8 @@ func (a Admin) Export(ctx context.Context, r ExportRequest) (ExportResult, error
 	return ExportResult{Rows: foot.Rows, First: foot.First, Last: foot.Last, Malformed: foot.Malformed, SHA256: digest(foot.SHA256), Chain: digest(foot.Chain)}, nil
 }
 
-// failingWriter keeps the error of the caller's writer apart from ours.
+// failingWriter distinguishes errors of the caller's writer from those of the
+// store.
 type failingWriter struct {
 	w   io.Writer
 	err error

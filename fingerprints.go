@@ -7,13 +7,12 @@ import (
 )
 
 // fingerprints is a set of findings in bounded memory, each with a mark. A
-// finding beyond the bound is not in it and is never marked: what cannot be
-// shown to be old counts as new. Its zero value is empty.
+// finding beyond the bound is not in the set and is never marked: a finding that
+// is not known to be old counts as new. Its zero value is empty.
 type fingerprints struct{ marks map[uint64]bool }
 
-// maxFingerprints bounds the set, at some 20 MiB. What is for information only
-// may fill half of it, so that a list of addresses leaves room for the keys in
-// it.
+// maxFingerprints bounds the set, at some 20 MiB. Findings of confidence info may
+// fill half of it, so that a list of addresses leaves room for the keys in it.
 const maxFingerprints = 786_432
 
 // add takes a finding into the set, as long as there is room.
@@ -41,6 +40,6 @@ func (p *fingerprints) mark(x scan.Finding) {
 // marked reports whether a finding is in the set and marked.
 func (p *fingerprints) marked(x scan.Finding) bool { return p.marks[printOf(x)] }
 
-// printOf is the part of a fingerprint that is kept: 64 bits, of which a
-// million have one chance in ten million to hold two that are the same.
+// printOf returns the part of a fingerprint that is kept: 64 bits. Among a
+// million of them, the chance that two are equal is one in ten million.
 func printOf(x scan.Finding) uint64 { return binary.LittleEndian.Uint64(x.Fingerprint[:]) }

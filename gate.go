@@ -15,14 +15,14 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
-// risk is what a request says about the gate.
+// risk is the part of a request that concerns the gate.
 type risk struct {
 	classify *bool   // nil: as the policy says
 	rejectAt Verdict // "": as the policy says
-	accept   string  // the reason why the risk is taken
+	accept   string  // the reason for accepting the risk
 }
 
-// check judges the arguments that need no look at the disk.
+// check validates the arguments that need no access to the disk.
 func (r risk) check() *fault.Fault {
 	switch r.rejectAt {
 	case "", VerdictLow, VerdictMedium, VerdictHigh:
@@ -38,8 +38,8 @@ func (r risk) check() *fault.Fault {
 	return nil
 }
 
-// gateOf is the gate for one call: what is set, as far as the caller may
-// change it. A caller may always make it stricter.
+// gateOf returns the gate for one call: its settings, with the changes that the
+// caller may make. A caller may always make it stricter.
 func (c *commit) gateOf(ctx context.Context) Gate {
 	g, r := c.s.gateFor(ctx), c.risk
 	if r.classify != nil {
@@ -69,12 +69,12 @@ func (c *commit) warn(reason string) {
 	}
 }
 
-// Classify asks the content gate, on the final bytes, and checks the syntax of
-// what is to be well formed. At this one point no new bytes get around it; what
-// only changes its name or comes back from history is not judged again, and the
-// scratchpad is where raw material belongs. It refuses what this commit introduces;
-// what was in the file before is a warning, because one must be able to take
-// out one of two secrets.
+// Classify runs the content gate on the final bytes, and checks the syntax of
+// files that must be well formed. All new bytes pass here. Bytes that only change
+// their name or come back from history are not judged again, and the scratchpad
+// is exempt because it is for raw material. It refuses what this commit
+// introduces; what was in the file before is a warning, because it must be
+// possible to remove one of two secrets.
 func (c *commit) Classify(ctx context.Context) error {
 	for _, m := range c.Muts {
 		if err := c.wellFormed(ctx, m); err != nil {
@@ -131,8 +131,8 @@ func (c *commit) classifyOne(ctx context.Context, g Gate, i int, m *engine.Mutat
 	return c.decide(g, i, m, found)
 }
 
-// withRefused adds another refused file of the commit to the refusal of the
-// first one: the families of all files, and the facts of each of them.
+// withRefused adds another refused file of the commit to the refusal of the first
+// one: the families of all files, and the facts of each.
 func withRefused(e, other *fault.Fault) *fault.Fault {
 	if e == nil {
 		return other
@@ -156,12 +156,12 @@ func withRefused(e, other *fault.Fault) *fault.Fault {
 	return e.With("also_refused", append(also, facts))
 }
 
-// lookBesideFrom is the size in bytes from which advice is sought while the
-// file is written: looking at a long text takes as long as writing it.
+// lookBesideFrom is the size in bytes from which advice is computed while the
+// file is written: scanning a long text takes as long as writing it.
 const lookBesideFrom = 16 << 10
 
-// lookBeside inspects a file on the side. It is only for advice: what may be
-// refused is inspected before it touches the disk.
+// lookBeside inspects a file concurrently. It is only for advice: a file that may
+// be refused is inspected before it is written to disk.
 func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *engine.Mutation) {
 	still, target := *m, *m.Target // as they are now: the stages go on with m
 	still.Target = &target
@@ -183,7 +183,7 @@ func (c *commit) lookBeside(ctx context.Context, g Gate, i int, m *engine.Mutati
 	})
 }
 
-// Wait waits for what is inspected on the side.
+// Wait waits for the concurrent inspections.
 func (c *commit) Wait() {
 	for _, wait := range c.advice {
 		wait()
@@ -200,8 +200,9 @@ type findings struct {
 	worth   Verdict // what is fresh deserves this warning
 }
 
-// introduced is what a commit brings in: counted in full, and as much of it
-// kept as a refusal lists, for a text may hold millions of findings.
+// introduced holds the findings that a commit introduces. All are counted, but
+// only as many are kept as a refusal lists, because a text may hold millions of
+// findings.
 type introduced struct {
 	scan.Tally
 	first []scan.Finding
@@ -214,7 +215,7 @@ func (in *introduced) add(x scan.Finding) {
 	}
 }
 
-// inspect scans the final bytes and leaves out what was there before.
+// inspect scans the final bytes and omits the findings that were there before.
 func (c *commit) inspect(ctx context.Context, m *engine.Mutation) (f findings, err error) {
 	opt := c.s.policy().options(m.Target.Path)
 	switch {
@@ -230,8 +231,9 @@ func (c *commit) inspect(ctx context.Context, m *engine.Mutation) (f findings, e
 	return f, err
 }
 
-// judge decides what is fresh. Findings of confidence info never refuse: they
-// are in no verdict of the gate, and alone they deserve the mildest warning.
+// judge decides which findings are fresh. Findings of confidence info never
+// refuse: they are not part of the verdict of the gate, and alone they only cause
+// the mildest warning.
 func (f *findings) judge(s *scan.Scanner) {
 	score, verdict := s.GateVerdict(&f.fresh.Tally)
 	f.score, f.verdict, f.worth = score, Verdict(verdict), Verdict(verdict)
@@ -240,9 +242,9 @@ func (f *findings) judge(s *scan.Scanner) {
 	}
 }
 
-// inspectReplaced separates what is new in the final bytes from what the file held
-// before: of what is found now it remembers the fingerprints, marks those that
-// the file holds too, and counts what is left.
+// inspectReplaced separates the new findings in the final bytes from those that
+// the file had before. It records the fingerprints of the current findings, marks
+// those that the old file has too, and counts the others.
 func (c *commit) inspectReplaced(ctx context.Context, m *engine.Mutation, opt scan.Options, f *findings) (err error) {
 	s := c.s.policy().scanner
 	seen, err := c.scanFinal(ctx, m, opt, f)
@@ -268,8 +270,9 @@ func (c *commit) inspectReplaced(ctx context.Context, m *engine.Mutation, opt sc
 	return nil
 }
 
-// inspectAppended scans the appended bytes together with as much of the file
-// as one secret can reach over: a secret that is completed here is found.
+// inspectAppended scans the appended bytes together with as much of the end of
+// the file as one secret can span, so that a secret that is completed here is
+// found.
 func (c *commit) inspectAppended(ctx context.Context, m *engine.Mutation, opt scan.Options, f *findings) (err error) {
 	from := max(0, m.Prev.Stat.Size-scan.Window)
 	tail := io.NewSectionReader(m.Prev.File, from, m.Prev.Stat.Size-from)
@@ -288,8 +291,8 @@ func (c *commit) inspectAppended(ctx context.Context, m *engine.Mutation, opt sc
 	return err
 }
 
-// placeInFile turns places in the end of a file, from an offset on, into
-// places in the whole file.
+// placeInFile converts positions in the end of a file, from an offset on, to
+// positions in the whole file.
 func placeInFile(m *engine.Mutation, found []scan.Finding, from int64) error {
 	lines, err := countLines(io.NewSectionReader(m.Prev.File, from, m.Prev.Stat.Size-from))
 	if err != nil {
@@ -365,7 +368,7 @@ func isCostly(err error) bool {
 	return errors.As(err, &costly)
 }
 
-// decide refuses, warns, or lets pass.
+// decide refuses, warns, or accepts.
 func (c *commit) decide(g Gate, i int, m *engine.Mutation, f findings) error {
 	if f.fresh.Total < f.report.Tally().Total {
 		m.Warn(WarnRiskPreexisting)
@@ -389,8 +392,8 @@ func (c *commit) decide(g Gate, i int, m *engine.Mutation, f findings) error {
 	return c.refuse(g, i, m, f, why)
 }
 
-// mayAccept reports whether the caller takes the risk and is allowed to; the
-// answer is "" or the reason why not.
+// mayAccept reports whether the caller accepts the risk and is allowed to. It
+// returns "" or the reason why not.
 func (c *commit) mayAccept(g Gate, f findings) string {
 	switch {
 	case c.risk.accept == "":
@@ -408,8 +411,8 @@ func (c *commit) mayAccept(g Gate, f findings) string {
 // maxListed is how many findings a refusal lists.
 const maxListed = 20
 
-// refuse makes the error of the gate. The draft is kept, so that the caller
-// can have it redacted without sending it again.
+// refuse makes the error of the gate. The draft is kept, so that the caller can
+// redact it without sending it again.
 func (c *commit) refuse(g Gate, i int, m *engine.Mutation, f findings, why string) error {
 	e := fault.New(fault.RiskBlocked)
 	e.Patterns = f.fresh.Families()

@@ -8,10 +8,10 @@ import (
 )
 
 // scanEarlyFrom is the size in bytes from which content is scanned while it is
-// hashed. Smaller content waits until it is known that it is to be written.
+// hashed. Smaller content is scanned once it is known that it will be written.
 const scanEarlyFrom = 256 << 10
 
-// earlyScan is a scan of the content of a call that began before its stages.
+// earlyScan is a scan of the content of a call, started before the stages.
 type earlyScan struct {
 	text   []byte
 	policy *Policy
@@ -21,8 +21,8 @@ type earlyScan struct {
 	err    error
 }
 
-// scanEarly begins to scan content that is in memory, where the gate only
-// advises and looks at all paths alike. Wait waits for it.
+// scanEarly starts a scan of content that is in memory, if the gate only advises
+// and treats all paths alike. Wait waits for it.
 func (c *commit) scanEarly(ctx context.Context, text []byte) {
 	p := c.s.policy()
 	if len(text) < scanEarlyFrom || len(text) > scanAtOnce || c.s.engine.TestHooks.InTurn || c.Req.DryRun || c.risk != (risk{}) ||

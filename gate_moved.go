@@ -13,14 +13,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
-// maxMovedScan is the size in bytes up to which a file that gets another path
-// is scanned.
+// maxMovedScan is the size in bytes up to which a file is scanned when it gets
+// another path.
 const maxMovedScan = 8 << 20
 
 // inspectMoved judges bytes that come from another path: of a move, or of a
-// version that a restore or an undo brings back under another name. What an
-// exception of the policy lets pass there and not here is brought in by the
-// call. What git now sees and did not see before is a warning.
+// version that a restore or an undo brings back under another name. A finding
+// that an exception of the policy allows there but not here counts as introduced
+// by the call. A warning reports bytes that git ignored at the old path and does
+// not ignore at the new one.
 func (c *commit) inspectMoved(ctx context.Context, g Gate, i int, m *engine.Mutation) error {
 	p, to := c.s.policy(), m.Target.Path
 	was, is := p.options(m.Origin).Allow, p.options(to).Allow
@@ -55,8 +56,8 @@ func (c *commit) scanMoved(ctx context.Context, m *engine.Mutation, opt scan.Opt
 	return f, err
 }
 
-// cameFrom is the path that the bytes of a mutation had before, "" when that is
-// its own or when they are new.
+// cameFrom returns the previous path of the bytes of a mutation, "" if that is
+// its own path or the bytes are new.
 func cameFrom(m *engine.Mutation) string {
 	if m.Source != nil && m.Source.Target != nil {
 		m.Origin = m.Source.Target.Path
@@ -67,11 +68,11 @@ func cameFrom(m *engine.Mutation) string {
 	return m.Origin
 }
 
-// gitSees reports whether .gitignore files hide one path of the workspace from
-// git and not the other: those of the workspace and of the directories above
-// it, up to the top of the repository. It does not read .git/info/exclude and
-// the files that git's configuration names, and does not know which files are
-// tracked. Outside of a repository git sees nothing.
+// gitSees reports whether .gitignore files ignore one path of the workspace and
+// not the other: those of the workspace and of the directories above it, up to
+// the top of the repository. It does not read .git/info/exclude or the files that
+// git's configuration names, and does not know which files are tracked. Outside a
+// repository git sees nothing.
 func (s *Store) gitSees(seen, hidden string) bool {
 	above, inside, ok := s.ignoredAbove()
 	if !ok {
@@ -98,7 +99,7 @@ func (s *Store) ignored(above []gitignore.File, inside, name string) bool {
 // maxIgnore is how much of a .gitignore file is read, in bytes.
 const maxIgnore = 256 << 10
 
-// parents are the directories on the way to a path, the workspace first.
+// parents returns the directories that lead to a path, the workspace first.
 func parents(name string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		if !yield("") {

@@ -19,23 +19,23 @@ import (
 )
 
 // A file in a repository's own directory can make the next git command run a
-// program. Directories called .git are refused by their name (package relpath).
-// Here are those that are called something else: recognized by identity when a
+// program. Directories named .git are refused by name (package relpath). This
+// file handles those with other names. They are recognized by identity when a
 // .git file or a configuration names them, and by shape, which a commit must
 // neither complete nor change. A configuration file that another one includes is
 // recognized by its path.
 
-// repositories is what is known of the repositories of the workspace.
+// repositories describes the repositories of the workspace.
 type repositories struct {
 	user  gitdir.User
-	folds bool // the file system takes two spellings of a name for one
+	folds bool // the file system treats two spellings of a name as one
 
 	mu    sync.Mutex
 	known map[string]*repository // by work tree, absolute
 	above string                 // the work tree that the workspace is in, when that is another directory
 }
 
-// repository is one of them, as far as it matters in the workspace.
+// repository is one of them, as far as it concerns the workspace.
 type repository struct {
 	*gitdir.Repository
 	ids   []fsx.Stat // its directories and those of its hooks
@@ -81,7 +81,7 @@ func insideRepository(real string) bool {
 	return gitdir.Inside(real)
 }
 
-// repositoryAt is the repository of a work tree, nil where there is none.
+// repositoryAt returns the repository of a work tree, nil if there is none.
 func (s *Store) repositoryAt(top string) *repository {
 	r := &s.repositories
 	r.mu.Lock()
@@ -110,7 +110,8 @@ func (s *Store) repositoryAt(top string) *repository {
 }
 
 // keep adds a directory or a file to those that no tool may change. A directory
-// that the workspace is in is left out: what may be there was decided by Open.
+// that contains the workspace is omitted: Open has already decided whether the
+// workspace may be there.
 func (r *repository) keep(root, name string) {
 	for _, name := range []string{name, realDir(name)} {
 		rel, err := filepath.Rel(root, name)
@@ -129,8 +130,8 @@ func (r *repository) keep(root, name string) {
 	}
 }
 
-// sighting is what a commit sees on the way to its paths, once for each
-// directory.
+// sighting is what a commit finds in the directories that lead to its paths, once
+// for each directory.
 type sighting struct {
 	s      *Store
 	ids    map[string]fsx.Stat // of directories, by path
@@ -138,7 +139,8 @@ type sighting struct {
 	near   []*repository
 }
 
-// newSighting begins a look at the workspace, which is made under the locks.
+// newSighting starts an inspection of the workspace, which is made under the
+// locks.
 func (s *Store) newSighting() *sighting {
 	v := &sighting{s: s, ids: map[string]fsx.Stat{}, shaped: map[string]bool{}}
 	if above := s.repositories.above; above != "" {
@@ -153,8 +155,8 @@ func (v *sighting) add(top string) {
 	}
 }
 
-// visit looks at one directory on the way. In an ordinary one that is two
-// lookups, HEAD and .git.
+// visit inspects one directory on the path. In an ordinary directory that costs
+// two lookups, HEAD and .git.
 func (v *sighting) visit(dir fsx.Dir, at string) error {
 	if _, ok := v.ids[at]; ok {
 		return nil
@@ -177,7 +179,7 @@ func (v *sighting) visit(dir fsx.Dir, at string) error {
 	return nil
 }
 
-// judge refuses a path that is in what git runs programs by.
+// judge refuses a path in a directory or file from which git runs programs.
 func (v *sighting) judge(m *engine.Mutation) error {
 	if m.Private {
 		return nil
@@ -206,19 +208,19 @@ func inRepository() *fault.Fault {
 		Hintf("the directory would look like a git repository, and a file there can make git run programs; choose another path, or ask the user, who can list it under protect_exceptions of the policy")
 }
 
-// names reports whether a path, folded, is one of the repository's own files or
-// is in one of its directories, by their paths.
+// names reports whether a folded path is one of the repository's own files or is
+// in one of its directories.
 func (r *repository) names(key string) bool {
 	return r.hooks && gitdir.IsHook(key) ||
 		slices.ContainsFunc(r.paths, func(p string) bool { return key == p || strings.HasPrefix(key, p) && key[len(p)] == '/' })
 }
 
 // maxShaped is how many directories one call may reach through names of entries
-// by which git recognizes its own.
+// by which git recognizes a repository.
 const maxShaped = 1024
 
 // shapedBy lists the directories whose shape the commit may change: those in
-// which it has to do with an entry by which git recognizes its own.
+// which it changes an entry by which git recognizes a repository.
 func (c *commit) shapedBy(folds bool) []string {
 	var dirs []string
 	seen := map[string]bool{}
@@ -238,8 +240,8 @@ func (c *commit) shapedBy(folds bool) []string {
 	return dirs
 }
 
-// checkShaped refuses a call with too many such directories, each of which has a
-// lock and is looked at.
+// checkShaped refuses a call with too many such directories, each of which is
+// locked and inspected.
 func (c *commit) checkShaped() error {
 	if len(c.shapedBy(true)) <= maxShaped {
 		return nil
@@ -248,8 +250,8 @@ func (c *commit) checkShaped() error {
 		Hintf("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
 }
 
-// LockNames are the locks of the shapes that the commit may change: each is
-// judged by one commit at a time. It is refused with too many of them.
+// LockNames returns the locks of the shapes that the commit may change: each is
+// judged by one commit at a time. It fails if there are too many.
 func (c *commit) LockNames() ([]string, error) {
 	if err := c.checkShaped(); err != nil {
 		return nil, err
@@ -261,14 +263,14 @@ func (c *commit) LockNames() ([]string, error) {
 	return names, nil
 }
 
-// OnTheWay begins a look at the directories that lead to the files.
+// OnTheWay starts an inspection of the directories that lead to the files.
 func (c *commit) OnTheWay() func(fsx.Dir, string) error {
 	c.seen = c.s.newSighting()
 	return c.seen.visit
 }
 
-// Located refuses files that are in what git runs programs by, and protected
-// files that the user was not asked about.
+// Located refuses files from which git runs programs, and protected files that
+// the user was not asked about.
 func (c *commit) Located() error {
 	for _, m := range c.Muts {
 		if err := c.seen.judge(m); err != nil {
@@ -281,7 +283,7 @@ func (c *commit) Located() error {
 	return c.unclaimed()
 }
 
-// Composed judges the commit as a whole, once its bytes are known.
+// Composed judges the commit as a whole, once its final bytes are known.
 func (c *commit) Composed() error {
 	if err := c.judgeShapes(); err != nil {
 		return err
@@ -289,7 +291,7 @@ func (c *commit) Composed() error {
 	return c.warnProtected()
 }
 
-// Touches are the parts of a repository that the commit may complete.
+// Touches returns the parts of a repository that the commit may complete.
 func (c *commit) Touches() []string {
 	var paths []string
 	for _, dir := range c.shapedBy(c.s.repositories.folds) {
@@ -300,9 +302,9 @@ func (c *commit) Touches() []string {
 	return paths
 }
 
-// judgeShapes refuses a commit after which git would take a directory for a
+// judgeShapes refuses a commit after which git would treat a directory as a
 // repository. The final bytes are known, and the locks of all directories in
-// question are held, so no two commits make one together.
+// question are held, so no two commits make a repository together.
 func (c *commit) judgeShapes() error {
 	folds := c.s.repositories.folds
 	for _, dir := range c.shapedBy(folds) {
@@ -317,8 +319,8 @@ func (c *commit) judgeShapes() error {
 	return nil
 }
 
-// shapeOf is the shape that a directory will have, and the mutation that has
-// to do with it and is not excepted.
+// shapeOf returns the shape that a directory will have, and the mutation that
+// contributes to it and is not excepted.
 func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation, error) {
 	shape, settled := gitdir.Shape{}, map[string]bool{}
 	var about *engine.Mutation
@@ -352,7 +354,7 @@ func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation
 	return shape, about, err
 }
 
-// shapeOnDisk adds the entries that the commit has nothing to do with.
+// shapeOnDisk adds the entries that the commit does not change.
 func shapeOnDisk(tree relpath.Tree, dir string, shape gitdir.Shape, settled map[string]bool) error {
 	t, err := tree.Resolve(engine.JoinPath(dir, "x"))
 	if err != nil {
@@ -373,7 +375,7 @@ func shapeOnDisk(tree relpath.Tree, dir string, shape gitdir.Shape, settled map[
 	return nil
 }
 
-// makes reports whether the mutation of an entry makes it count.
+// makes reports whether the entry counts for the shape after its mutation.
 func makes(m *engine.Mutation, part string) (bool, error) {
 	if m.Op == engine.OpDelete {
 		return false, nil
@@ -406,7 +408,7 @@ func executable(m *engine.Mutation) (bool, error) {
 	return m.Mode&0o111 != 0, nil
 }
 
-// below cuts the path of a directory off a path in it.
+// below returns a path relative to a directory above it.
 func below(p, dir string, folds bool) (rest string, ok bool) {
 	if dir == "" {
 		return p, true
@@ -418,7 +420,7 @@ func below(p, dir string, folds bool) (rest string, ok bool) {
 	return p[len(dir)+1:], same
 }
 
-// realDir is a directory without symbolic links, as far as it exists.
+// realDir returns a directory with symbolic links resolved, as far as it exists.
 func realDir(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		return real

@@ -71,18 +71,18 @@ type HandoffWriteResult struct {
 }
 
 // HandoffWrite writes what one agent leaves for the next: a Markdown file with
-// the envelope as YAML front matter and a body that is kept to the byte. The
-// envelope is judged (required fields, hashes, a dependency graph that can be
-// worked through), updated_at is filled in, and every file of last_good_state
-// is compared with the current content.
+// the envelope as YAML front matter and a body that is preserved byte for byte.
+// The envelope is validated (required fields, hashes, a dependency graph without
+// cycles), updated_at is filled in, and every file of last_good_state is compared
+// with the current content.
 //
 // When it returns nil at [SyncFull], the handoff and its journal row are on
-// stable storage. With Archive the handoff that was there moves to the state
-// directory in the same commit, under a name that no other archive has and
-// that begins with its task_id; so does, without Archive, one that no one has
-// acknowledged by [Store.HandoffRead] since it was written, and a file that is
-// no handoff. What was there goes into history as well, like with any write.
-// The content gate judges the whole file.
+// stable storage. With Archive the previous handoff moves to the state directory
+// in the same commit, under a unique name that begins with its task_id. Without
+// Archive, the same happens to a handoff that no one has acknowledged by
+// [Store.HandoffRead] since it was written, and to a file that is not a handoff.
+// The previous content goes into history as well, as with any write. The content
+// gate judges the whole file.
 //
 // The front matter has at most 1 MiB, the file 64 MiB. Errors: [ErrMissingFields],
 // [ErrInvalidArgument], [ErrBadSHA256], [ErrDuplicateStep], [ErrUnknownStep],
@@ -109,7 +109,7 @@ func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (Handof
 	return h.result(), nil
 }
 
-// handoffWrite is the writing of a handoff in progress.
+// handoffWrite is a handoff write in progress.
 type handoffWrite struct {
 	s *Store
 	r *HandoffWriteRequest
@@ -133,7 +133,7 @@ func (s *Store) newHandoff(ctx context.Context, r *HandoffWriteRequest) *handoff
 	return &handoffWrite{s: s, r: r, c: c, drift: []HandoffDrift{}, refs: []string{}}
 }
 
-// check judges the arguments that need no look at the disk.
+// check validates the arguments that need no access to the disk.
 func (r *HandoffWriteRequest) check(ctx context.Context) *fault.Fault {
 	if e := r.Call.check(ctx); e != nil {
 		return e
@@ -144,9 +144,8 @@ func (r *HandoffWriteRequest) check(ctx context.Context) *fault.Fault {
 	return r.Envelope.check(r.AutoState)
 }
 
-// plan makes the content, and decides under the locks what becomes of the
-// handoff that is there. A repeated call is answered before anything can
-// refuse it.
+// plan makes the content, and decides under the locks whether the existing
+// handoff is archived. A repeated call is answered before anything can refuse it.
 func (h *handoffWrite) plan(ctx context.Context) error {
 	if h.c.Req.Key != "" {
 		if err := h.s.engine.Log.CatchUp(); err != nil {
@@ -164,8 +163,8 @@ func (h *handoffWrite) plan(ctx context.Context) error {
 	return h.keepOld()
 }
 
-// compose makes the content of the file. It looks at files that are not
-// locked, so that once is enough.
+// compose makes the content of the file. It reads files that are not locked, so
+// once is enough.
 func (h *handoffWrite) compose(ctx context.Context) error {
 	if h.composed {
 		return nil
@@ -211,7 +210,7 @@ func (h *handoffWrite) compose(ctx context.Context) error {
 	return nil
 }
 
-// look finds what the reply says about the workspace.
+// look collects what the reply reports about the workspace.
 func (h *handoffWrite) look(ctx context.Context, files []HandoffFile, sure map[string]string) error {
 	drift, err := h.s.driftOf(ctx, files, sure)
 	if err != nil {
@@ -221,7 +220,7 @@ func (h *handoffWrite) look(ctx context.Context, files []HandoffFile, sure map[s
 	return nil
 }
 
-// again fills in what the reply to a repeated call says.
+// again fills in the reply to a repeated call.
 func (h *handoffWrite) again(ctx context.Context) error {
 	for i := range h.c.Replayed.Muts {
 		if m := &h.c.Replayed.Muts[i]; m.Op == handoff.KindArchive {

@@ -19,8 +19,8 @@ type HandoffReader struct {
 	At string `json:"at"`
 }
 
-// keepOld adds the handoff that is there to the commit, as an archive, when it
-// was asked for or when no one has acknowledged it.
+// keepOld adds the existing handoff to the commit, as an archive, if requested or
+// if no one has acknowledged it.
 func (h *handoffWrite) keepOld() error {
 	h.archived = ""
 	for _, m := range h.c.Muts[1:] {
@@ -58,8 +58,8 @@ func (h *handoffWrite) keepOld() error {
 	return h.archive(f, st.Size)
 }
 
-// archive adds the mutation that keeps a handoff. It goes to the disk as it
-// is: what is in it is there already, so the gate is not asked.
+// archive adds the mutation that keeps a handoff. The gate is not run, because
+// its bytes are already on disk.
 func (h *handoffWrite) archive(f fsx.File, size int64) error {
 	head := make([]byte, min(size, frontmatter.MaxSize+4096))
 	if n, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
@@ -90,7 +90,7 @@ func (h *handoffWrite) archive(f fsx.File, size int64) error {
 	return nil
 }
 
-// readersOf are the readers that the state directory knows.
+// readersOf converts the readers that the state directory records.
 func readersOf(list []handoff.Reader) []HandoffReader {
 	readers := []HandoffReader{}
 	for _, r := range list {
@@ -99,7 +99,7 @@ func readersOf(list []handoff.Reader) []HandoffReader {
 	return readers
 }
 
-// stepsOf is the graph of an envelope.
+// stepsOf converts the dependency graph of an envelope.
 func stepsOf(list []HandoffStep) (steps []handoff.Step) {
 	for _, st := range list {
 		steps = append(steps, handoff.Step{ID: st.ID, Status: st.Status, DependsOn: st.DependsOn})

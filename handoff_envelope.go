@@ -131,7 +131,7 @@ func (e *HandoffEnvelope) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// missing lists the required fields that are not there.
+// missing lists the required fields that are absent.
 func (e *HandoffEnvelope) missing() []string {
 	list := []string{}
 	for _, f := range []struct {
@@ -148,7 +148,7 @@ func (e *HandoffEnvelope) missing() []string {
 	return list
 }
 
-// check judges an envelope that is to be written.
+// check validates an envelope before it is written.
 func (e *HandoffEnvelope) check(auto AutoState) *fault.Fault {
 	missing := e.missing()
 	if n := len(missing); n > 0 && auto != "" && missing[n-1] == "last_good_state" {
@@ -212,8 +212,8 @@ func (e HandoffEnvelope) document(body string, at time.Time) ([]byte, *fault.Fau
 	return doc, nil
 }
 
-// invalidText names the first text of an envelope made in Go that is not
-// UTF-8: JSON would replace its bytes without a word.
+// invalidText names the first text of an envelope made in Go that is not UTF-8,
+// because JSON would silently replace its bytes.
 func (e *HandoffEnvelope) invalidText() string {
 	type text struct {
 		name   string

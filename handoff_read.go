@@ -81,15 +81,15 @@ const (
 	listedHandoff = 20       // archives that a reply lists
 )
 
-// HandoffRead returns a handoff: its envelope, its body, which files are not
-// as last_good_state says, which steps can be worked on, which checkpoints and
-// archives there are, and who has read it. It reads what people write by hand:
-// unquoted timestamps and numbers, comments, CRLF, a byte order mark, one text
-// where a list is meant. A required field that is missing is reported, not refused.
+// HandoffRead returns a handoff: its envelope, its body, the files that differ
+// from last_good_state, the steps that can be worked on, the existing checkpoints
+// and archives, and who has read it. It accepts what people write by hand:
+// unquoted timestamps and numbers, comments, CRLF, a byte order mark, a single
+// text in place of a list. A missing required field is reported, not refused.
 //
-// With AcknowledgeAs it leaves a durable note that this version was read; the
-// handoff itself is not changed by reading. An archive whose bytes are not
-// those that were written goes to quarantine/.
+// With AcknowledgeAs it durably records that this version was read; reading does
+// not change the handoff itself. An archive whose bytes were changed goes to
+// quarantine/.
 //
 // A handoff has at most 64 MiB. Errors: the path details, [ErrNotFound],
 // [ErrMissingDelimiter], [ErrUnterminatedFrontMatter], [ErrFrontMatterNotMapping],
@@ -175,8 +175,8 @@ func (r *HandoffReadRequest) check() *fault.Fault {
 	return nil
 }
 
-// handoffRecords fills in what the state directory knows. Damage there does
-// not keep anyone from reading a handoff.
+// handoffRecords fills in what the state directory records. Damage there does not
+// prevent reading a handoff.
 func (s *Store) handoffRecords(out *HandoffReadResult) {
 	records, whole, err := s.handoffs.Records()
 	if err != nil || !whole {
@@ -232,8 +232,8 @@ func noHandoff() *fault.Fault {
 	return fault.New(fault.NotFound).Hintf("there is no handoff at that path; read the journal to see what was done, or ask the user")
 }
 
-// readArchive returns the bytes of an archive. They must be those that were
-// written; one that was changed goes to quarantine.
+// readArchive returns the bytes of an archive. An archive that was changed goes
+// to quarantine.
 func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error) {
 	if name == "" || strings.ContainsAny(name, "/\\\x00") || !strings.HasSuffix(name, ".md") || !utf8.ValidString(name) {
 		return nil, noHandoff()
@@ -277,7 +277,7 @@ func (s *Store) readArchive(name string, out *HandoffReadResult) ([]byte, error)
 	return data, nil
 }
 
-// acknowledge leaves a note that an agent has read a handoff.
+// acknowledge records that an agent has read a handoff.
 func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, out *HandoffReadResult) error {
 	c := s.newCommit(ctx, request{args: r, op: "handoff_read", caller: r.Caller, session: r.Session})
 	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", out.realPath, out.SHA256.String(), r.AcknowledgeAs}, "\x00")))
@@ -349,8 +349,7 @@ func (e *HandoffEnvelope) parse(doc []byte) ([]byte, *fault.Fault) {
 	return body, nil
 }
 
-// fillMissing gives the required fields that are not there a value, and
-// returns their names.
+// fillMissing gives the absent required fields a value, and returns their names.
 func (e *HandoffEnvelope) fillMissing() []string {
 	missing := e.missing()
 	if e.Status == "" {

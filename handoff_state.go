@@ -67,8 +67,8 @@ const (
 	driftHashMismatch = "hash_mismatch"
 )
 
-// driftOf compares files with the current content. sure holds the hashes of
-// files that were looked at a moment ago.
+// driftOf compares files with the current content. sure holds the hashes of files
+// that were hashed a moment ago.
 func (s *Store) driftOf(ctx context.Context, files []HandoffFile, sure map[string]string) ([]HandoffDrift, error) {
 	list := []HandoffDrift{}
 	for i, f := range files {
@@ -98,8 +98,8 @@ func (s *Store) driftOf(ctx context.Context, files []HandoffFile, sure map[strin
 	return list, nil
 }
 
-// hashClean hashes the file of a path that anyone may have written down; ""
-// when it is absent.
+// hashClean hashes the file of a path that any user may have written; "" when it
+// is absent.
 func (s *Store) hashClean(raw string) (string, error) {
 	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *Store) hashClean(raw string) (string, error) {
 	return s.engine.HashPath(rel)
 }
 
-// drifted refuses to go on from a state that is not there any more. An error
-// shows no path that leads out of the workspace.
+// drifted refuses to continue from a state that no longer exists. The error shows
+// no path that leads out of the workspace.
 func (s *Store) drifted(list []HandoffDrift) *fault.Fault {
 	sent := append([]HandoffDrift{}, list[:min(len(list), maxTold)]...)
 	for i := range sent {
@@ -130,8 +130,8 @@ const (
 	maxWalked    = 200_000 // entries that a glob, and journal rows that true, looks at
 )
 
-// autoState returns the files that a handoff takes by itself, by path, and the
-// hashes of those that were looked at.
+// autoState returns the files that a handoff adds automatically, by path, and the
+// hashes of those that were read.
 func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]HandoffFile, error) {
 	if auto == AutoStateSession {
 		return s.writtenBy(c.handedOver(), c.First().Path)
@@ -163,7 +163,7 @@ func (s *Store) autoState(ctx context.Context, auto AutoState, c *commit) ([]Han
 }
 
 // openBelow opens a directory of the workspace by the names that lead to it,
-// following no link.
+// without following links.
 func (s *Store) openBelow(base string) (fsx.Dir, error) {
 	dir := s.engine.Disk.Root
 	for _, name := range strings.Split(base, "/") {
@@ -185,13 +185,14 @@ func (s *Store) openBelow(base string) (fsx.Dir, error) {
 	return dir, nil
 }
 
-// notThere reports whether a name leads to no directory, whatever else it is.
+// notThere reports whether an error says that a name does not lead to a
+// directory.
 func notThere(err error) bool {
 	return engine.IsAbsent(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }
 
-// handedOver are the commits that a handoff refers to: the call's own, those of
-// the session that it names, or of the caller where there is no session.
+// handedOver selects the commits that a handoff refers to: the call's own, those
+// of the session that it names, or those of the caller if there is no session.
 func (c *commit) handedOver() whose {
 	own := c.whose("", "")
 	switch {
@@ -203,8 +204,8 @@ func (c *commit) handedOver() whose {
 	return whose{caller: c.Req.Caller}
 }
 
-// writtenBy returns the files that the journal last saw written, as they
-// were written.
+// writtenBy returns the files that the journal last recorded as written, with the
+// recorded hashes.
 func (s *Store) writtenBy(of whose, without string) ([]HandoffFile, error) {
 	out, seen, aborted := []HandoffFile{}, map[string]bool{without: true}, map[uint64]bool{}
 	keep := func(rec *journal.Record) bool {
@@ -309,8 +310,8 @@ func (w *globWalk) entry(dir fsx.Dir, name, at string, st fsx.Stat) error {
 	return nil
 }
 
-// mayHold reports whether something below a directory can match: a glob
-// without ** matches only as many names as it has.
+// mayHold reports whether something below a directory can match: a glob without
+// ** only matches paths with as many names as it has.
 func (w *globWalk) mayHold(at string) bool {
 	if strings.Contains(w.glob, "**") || strings.Contains(w.glob, "{") {
 		return true

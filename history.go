@@ -69,19 +69,19 @@ type FileVersion struct {
 	Erased bool `json:"erased,omitempty"`
 }
 
-// History lists the versions of a file, newest first, over deletions and
-// moves: everything that was at the path, and of a file that was moved there
-// also its versions under earlier names. Where a move replaced a file, or was
-// made to where one had been, the versions of both are listed, in the order in
-// which they were made, and path says whose each is. A file that went from
+// History lists the versions of a file, newest first, across deletions and moves:
+// every file that was at the path and, for a file that was moved there, its
+// versions under earlier names. If a move replaced a file, or was made to a path
+// that had one before, the versions of both are listed, in the order in which
+// they were made, and path names the file of each. A file that was moved from
 // here to another path is listed there as well.
 //
-// Every version that is listed can be named to [Store.Read], [Store.Diff] and
-// [Store.Restore]; one number that occurs twice means the version at the
-// path asked for. They know the newest 10 000. The cost is that of the
-// versions asked for. Errors: the path details, [ErrInvalidArgument], [ErrNotFound]
-// for a path the journal does not know, the storage details, [ErrStoreClosed].
-// Nothing is changed on disk.
+// Every listed version can be passed to [Store.Read], [Store.Diff] and
+// [Store.Restore]. If a number occurs twice, it refers to the version at the
+// requested path. They know the newest 10 000. The cost is proportional to the
+// versions requested. Errors: the path details, [ErrInvalidArgument],
+// [ErrNotFound] for a path the journal does not know, the storage details,
+// [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryResult, error) {
 	a, err := s.begin(ctx, "history", r.Path, r)
 	if err != nil {
@@ -134,9 +134,10 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	return out, nil
 }
 
-// versioned is the path whose versions a request means: that of a symbolic link
-// itself, if the journal knows it, and otherwise where the path leads; the path
-// itself where only that is known, because a directory of it is now a symbolic link.
+// versioned returns the path whose versions a request means: that of a symbolic
+// link itself, if the journal knows it, and otherwise the resolved path. If a
+// directory of the path is now a symbolic link and only the path itself is known,
+// it returns the path itself.
 func (s *Store) versioned(raw string) (string, error) {
 	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
 	if err != nil {
@@ -172,8 +173,8 @@ func (s *Store) isKnown(path string) (bool, error) {
 	return last.Seq > 0, err
 }
 
-// identity is the path without links that a path of a request has in the
-// journal. One whose directory is a file by now is known there as well.
+// identity returns the path without links that a requested path has in the
+// journal. A path whose directory is now a file is found there as well.
 func (s *Store) identity(raw string) (string, error) {
 	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
 	if err != nil {
