@@ -8,8 +8,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Each writer holds a kernel lock on a file of its own for as long as it
-// lives. No process number is ever looked at: they are used again.
+// Each writer holds a kernel lock on a file of its own during its lifetime. Process
+// numbers are never used, because the system reuses them.
 
 const (
 	alivePrefix = "w-"

@@ -44,7 +44,7 @@ type timed struct {
 	ended bool
 }
 
-// Begin notes a call that begins. What it is is asked for only when it lasts, in
+// Begin records the start of a call. It calls what only if the call takes long, in
 // another goroutine. end is called once.
 func (c *Calls) Begin(what func() Call) (end func()) {
 	if c == nil {

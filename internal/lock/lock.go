@@ -48,8 +48,8 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("lock timeout: held by process %d (%s)", e.Holder.PID, e.Holder.What)
 }
 
-// Layout of the lock file, in bytes: the tree lock, then the gate in front
-// of it, the same for history, the table of holders, then one byte per possible key.
+// Layout of the lock file, in bytes: the tree lock, then its gate, the same for
+// history, the table of holders, then one byte per possible key.
 const (
 	treeByte    = 0
 	treeGate    = 1
@@ -136,8 +136,8 @@ func slotOf(key string) int64 {
 	return firstKey + int64(h.Sum64()&keyMask)
 }
 
-// wants puts the keys into the order in which all processes lock them, so that no
-// two callers can wait for each other. Keys with one slot are one lock.
+// wants sorts the keys into the order in which all processes lock them, so that no two
+// callers can wait for each other. Keys with the same slot are one lock.
 func wants(keys []string) []want {
 	list := make([]want, 0, len(keys))
 	for _, k := range keys {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// The tree lock and the lock of history are shared by many or owned by one.
-// A caller that wants one of them for itself first closes the gate, which everyone who
-// wants a share of it passes: otherwise processes that are always at work would
-// keep it out for ever.
+// The tree lock and the lock of history are each shared by many holders or owned by
+// one. A caller that wants exclusive ownership first closes the gate, through which
+// every caller passes that requests a share. Otherwise processes that are always at
+// work could keep it waiting for ever.
 
 // shared is one of these locks within this process: many sharers or one owner.
 // The kernel lock is held once for all sharers.
@@ -37,7 +37,8 @@ func (t *Table) History(ctx context.Context, timeout time.Duration, what string)
 	return t.own(ctx, timeout, what, &t.history)
 }
 
-// ShareHistory keeps sweeps of history out, beside others who do.
+// ShareHistory keeps sweeps of history out. Several callers may hold a share at the
+// same time.
 func (t *Table) ShareHistory(ctx context.Context, timeout time.Duration) (unlock func(), err error) {
 	if err := t.share(ctx, time.Now().Add(timeout), &t.history); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (t *Table) disown(l *shared, had []int64) {
 	t.mu.Unlock()
 }
 
-// share joins the sharers of a lock. The first one asks the kernel.
+// share joins the sharers of a lock. The first one takes the kernel lock.
 func (t *Table) share(ctx context.Context, deadline time.Time, l *shared) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,9 +138,9 @@ func (t *Table) pass(ctx context.Context, deadline time.Time, l *shared) error {
 	return t.file.Unlock(l.gate, 1)
 }
 
-// ask waits for the gate to be open and takes the kernel's share of the lock,
-// if this process has none. It releases t.mu meanwhile; no caller joins while it
-// asks, but sharers leave.
+// ask waits for the gate to be open and takes the kernel's share of the lock, if this
+// process has none. It releases t.mu during the wait; no caller can join then, but
+// sharers can leave.
 func (t *Table) ask(ctx context.Context, deadline time.Time, l *shared) (err error) {
 	l.asking = true
 	defer func() {
@@ -179,7 +180,7 @@ func (t *Table) waitFor(ctx context.Context, deadline time.Time, l *shared, free
 	if free() {
 		return nil
 	}
-	// A condition variable knows no time, so the end of the wait wakes it up.
+	// A condition variable has no timeout, so a timer wakes it up at the deadline.
 	wake := func() {
 		t.mu.Lock()
 		l.cond.Broadcast()

@@ -132,7 +132,7 @@ type picked struct {
 
 const (
 	maxFrequent = 1024 // a line that is in the other text so often may be set aside
-	window      = 100  // lines around it that are looked at
+	window      = 100  // lines around it that are examined
 	lonely      = 4    // how many of them must be set aside for sure, for one that may be
 )
 
@@ -163,7 +163,7 @@ func pick(s *side, start, end int, other []int) picked {
 			kind[i] = some
 		}
 	}
-	// around counts the lines in one direction up to the first that stays.
+	// around counts the lines in one direction up to the first line that stays.
 	around := func(i, step int) (gone, doubtful int) {
 		for r := 1; r <= window; r++ {
 			at := i + r*step

@@ -20,9 +20,9 @@ type Conflict struct {
 	Base, Ours, Theirs [2]int // first line from 0, and the one after the last
 }
 
-// Three merges what was made of base on both sides. Changes that touch, with no
-// line of base between them, are a conflict unless they are equal. It takes time
-// in proportion to the size of the texts and returns [ErrTooMuchWork] otherwise.
+// Three merges the changes of both sides to base. Changes that touch, with no line of
+// base between them, are a conflict unless they are equal. The time is linear in the
+// size of the texts; if more is needed, Three returns [ErrTooMuchWork].
 func Three(base, ours, theirs []byte) (Result, error) {
 	out, _, err := three(base, ours, theirs)
 	return out, err
@@ -100,7 +100,7 @@ func overlap(mine, others []Hunk, o, t *side) (list []region) {
 		}
 		list = append(list, r)
 	}
-	shift := 0 // from a line of base to that of ours
+	shift := 0 // offset from a line of base to the same line of ours
 	for len(mine) > 0 || len(others) > 0 {
 		switch {
 		case len(others) == 0 || len(mine) > 0 && mine[0].To < others[0].From:

@@ -6,8 +6,8 @@ import (
 )
 
 // comparison is a run of Myers' algorithm in linear space, "An O(ND) Difference
-// Algorithm and Its Variations", with the limits by which git gives up looking
-// for the shortest result.
+// Algorithm and Its Variations", with the limits at which git stops searching for the
+// shortest result.
 type comparison struct {
 	a, b      picked
 	fwd, back []int // how far each diagonal was reached; diagonal 0 is at shift

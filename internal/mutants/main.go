@@ -34,7 +34,7 @@ type mutant struct {
 	Fault    string // in one line
 	File     string // from the root of the module
 	Old, New string
-	Dir      string // of the package whose tests are run; "" is the root
+	Dir      string // the package whose tests are run; "" is the root
 	Run      string // pattern of the tests; "" is every sweep
 	Race     bool   // the race detector finds it
 }

@@ -7,14 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaskJSON is Mask for a valid JSON text, which stays valid: what is looked at
-// is what the strings mean, and an escape is written over whole or not at all.
-// Digits of a number become ones.
+// MaskJSON is Mask for a valid JSON text, which stays valid: it compares the unescaped
+// strings, and overwrites an escape completely or not at all. Digits of a number become
+// ones.
 //
-// fixed names the fields that must not change; with it, neither names of
-// fields nor numbers may change either. nil means that everything may. A match
-// in what must not change, or one that is more than the inside of a string, is
-// ErrStructure.
+// fixed names the fields that must not change; with it, neither names of fields nor
+// numbers may change either. nil means that everything may. A match in a part that must
+// not change, or one that extends beyond the inside of a string, is ErrStructure.
 func (n *Needle) MaskJSON(text []byte, fixed func(field string) bool) ([]byte, bool, error) {
 	m := masker{n: n, in: text, fixed: fixed}
 	for m.at < len(text) {
@@ -42,9 +41,9 @@ type masker struct {
 	at    int
 	fixed func(string) bool
 
-	nest  []byte // '{' or '[' of what is open
+	nest  []byte // '{' or '[' of each open object or array
 	names bool   // the next string is the name of a field
-	field string // whose value comes
+	field string // the field whose value follows
 }
 
 func (m *masker) token() error {
@@ -139,8 +138,8 @@ func (m *masker) number() error {
 	return nil
 }
 
-// unescape is what the inside of a string means, and for every byte of that
-// where its escaped form begins.
+// unescape returns the unescaped inside of a string and, for each of its bytes, the
+// offset at which the escaped form begins.
 func unescape(raw []byte) (plain []byte, starts []int) {
 	for i := 0; i < len(raw); {
 		from := i

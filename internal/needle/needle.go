@@ -29,7 +29,7 @@ const MinBytes = 8
 const minKinds = 4
 
 var (
-	// ErrShort is returned for what is too short or too uniform.
+	// ErrShort is returned for a secret that is too short or too uniform.
 	ErrShort = errors.New("too short or too uniform to be looked for")
 	// ErrStructure is returned when a match is not inside a text that may be
 	// changed: writing over it would break what holds it.
@@ -175,8 +175,8 @@ func (n *Needle) Within(text []byte) bool {
 	return false
 }
 
-// Overlap is how many bytes of one piece have to be looked at together with
-// the next one, so that no match between them is missed.
+// Overlap returns how many bytes of one piece must be searched together with the next
+// one, so that no match across the boundary is missed.
 func (n *Needle) Overlap() int { return n.longest - 1 }
 
 // In reports whether there is a match in a stream. It takes constant memory.

@@ -7,9 +7,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
-// Cleaner takes the secrets out of texts that are shown: those that the policy
-// of the store knows, and those that the default rules know, also where the
-// policy lets them into the workspace.
+// Cleaner removes secrets from texts that are shown: those that the policy of the store
+// defines, and those that the default rules detect, even where the policy allows them
+// in the workspace.
 type Cleaner struct {
 	store *rw.Store
 	any   *scan.Scanner     // with the default rules and no exceptions
@@ -24,8 +24,8 @@ func NewCleaner(s *rw.Store) *Cleaner {
 	return c
 }
 
-// Err is the first text's error that could not be cleaned. What was shown since
-// is incomplete.
+// Err returns the error of the first text that could not be cleaned. The texts shown
+// since then are incomplete.
 func (c *Cleaner) Err() error { return c.err }
 
 const (

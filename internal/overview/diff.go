@@ -13,14 +13,14 @@ import (
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
-// FileDiff is what a commit changed in one file.
+// FileDiff is the change of a commit to one file.
 type FileDiff struct {
 	Path string      `json:"path"`
 	Diff report.Diff `json:"diff"`
 }
 
-// Diffs are what a commit changed in its files, without secrets: of the first
-// files, when there are many.
+// Diffs returns the changes of a commit to its files, without secrets. If there are
+// many files, only the first ones are included.
 func Diffs(ctx context.Context, s *rw.Store, clean *Cleaner, row uint64) ([]FileDiff, error) {
 	after := row - min(row, 1)
 	page, err := s.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 1})
@@ -78,8 +78,8 @@ func Content(ctx context.Context, s *rw.Store, r rw.ReadRequest) (data []byte, s
 	return out.Content, out.SHA256.String(), err
 }
 
-// A view looks at the journal's directory this often, and reads everything again
-// when it changed, or after a second: not everything leaves a row.
+// A view checks the journal's directory at this interval, and reads everything again if
+// it has changed, or after a second, because some changes leave no row.
 const (
 	Every = 300 * time.Millisecond
 	stale = time.Second

@@ -28,8 +28,8 @@ type Request struct {
 	Memo    *Memo     // of the reader before; nil: everything is read
 }
 
-// Memo keeps what is costly to read again and again: reading a handoff hashes
-// the files that it lists.
+// Memo caches results that are costly to read repeatedly: reading a handoff hashes the
+// files that it lists.
 type Memo struct {
 	handoff string // hash of the handoff that was read
 	items   []report.Waiting
@@ -72,7 +72,7 @@ func Read(ctx context.Context, s *rw.Store, clean *Cleaner, r Request) (*report.
 	return f.out, errors.Join(clean.Err(), ctx.Err())
 }
 
-// fold makes an overview of what was read.
+// fold builds an overview from the data that was read.
 type fold struct {
 	clean *Cleaner
 	r     Request
@@ -166,8 +166,8 @@ func (f *fold) addFile(c *report.Change, e rw.JournalEntry) {
 	c.Files = append(c.Files, report.ChangedFile{Path: f.text(e.Path), Op: e.Op, Bytes: e.Bytes, Gone: e.SHA256.IsZero() && (!dir || e.Op == "rmdir")})
 }
 
-// refusal says why a call was refused: in words, and for content with what the
-// gate found in the draft that it keeps.
+// refusal describes why a call was refused: in words, and for content with the findings
+// of the gate in its draft.
 func (f *fold) refusal(e rw.JournalEntry, drafts []rw.Draft) report.Refusal {
 	r := report.Refusal{Row: e.Seq, TS: e.TS, Op: e.Op, Path: f.text(e.Path), Caller: f.text(who(e)), Reason: f.text(e.Reason)}
 	if e.Kind == "conflict" {
@@ -182,8 +182,7 @@ func (f *fold) refusal(e rw.JournalEntry, drafts []rw.Draft) report.Refusal {
 	return r
 }
 
-// waiting lists what was begun and not ended, each with the command that looks
-// at it.
+// waiting lists work that was begun and not ended, each with the command that shows it.
 func (f *fold) waiting(ctx context.Context, s *rw.Store, d rw.DescribeResult, drafts []rw.Draft) error {
 	for _, one := range drafts[:min(len(drafts), itemsWaiting)] {
 		f.wait("draft", one.DraftRef, "a refused draft of "+one.Path, one.CreatedAt, "draft get "+one.DraftRef)
@@ -241,10 +240,10 @@ func (f *fold) wait(kind, name, text, ts, command string) {
 	f.out.Waiting = append(f.out.Waiting, report.Waiting{Kind: kind, Name: f.text(name), Text: f.text(text), TS: f.text(ts), Command: "resilient-write " + f.text(command)})
 }
 
-// running lists the calls in progress: those that their processes report because
-// they last, and of processes that report none, those that hold locks. The table of
-// locks knows them by the hash of a path, so those of paths that were not written
-// lately have no name.
+// running lists the calls in progress: those that their processes report because they
+// take long and, for processes that report none, those that hold locks. The table of
+// locks identifies them by the hash of a path, so calls on paths that were not written
+// recently have no name.
 func (f *fold) running(entries []rw.JournalEntry) {
 	dir, err := fsx.OpenRoot(f.r.State)
 	if err != nil {

@@ -17,6 +17,6 @@ func born(dir string) int64 {
 	return 0
 }
 
-// Writable fails where this process may not write; on this system the write
-// itself tells.
+// Writable fails if this process may not write. On this system only the write itself
+// shows it, so Writable returns nil.
 func Writable(string) error { return nil }

@@ -19,11 +19,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/slotdir"
 )
 
-// A store is moved by one rename, which is atomic and leaves handles valid. To
-// another file system it is copied under its new name, with a mark that says
-// what it waits for: as long as there is a directory under the old name, the
-// copy is no store. Renaming the old one ends its use and begins that of the
-// copy, in one step.
+// A store is moved by one rename, which is atomic and leaves handles valid. To another
+// file system it is copied under its new name, with a mark that names the old location:
+// as long as a directory with the old name exists, the copy is not a store. Renaming
+// the old directory ends its use and activates the copy in one step.
 
 const (
 	waitMark = "waits.json"
@@ -129,7 +128,7 @@ func carry(old fsx.Dir, name, from string, to Opened) error {
 		return err
 	}
 	failpoint.At("relocate:retired")
-	if err := idle(old, retired); err != nil { // it was opened meanwhile: it goes on being the store
+	if err := idle(old, retired); err != nil { // it was opened in the meantime and stays the store
 		return errors.Join(err, old.Rename(retired, old, name), os.RemoveAll(to.Path))
 	}
 	if err := dst.Remove(waitMark); err != nil {
@@ -280,6 +279,5 @@ func removeSlots(up fsx.Dir, name string) error {
 	return slotdir.Remove(root, list)
 }
 
-// isAside reports whether a directory is what a move or a removal that was
-// interrupted left.
+// isAside reports whether a directory was left by an interrupted move or removal.
 func isAside(dir string) bool { return strings.Contains(filepath.Base(dir), aside) }

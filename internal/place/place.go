@@ -1,11 +1,11 @@
-// Package place decides where the state of a workspace is: in the common git
+// Package place decides where the state of a workspace is stored: in the common git
 // directory of its repository, in the directory of the user's state, or in the
-// workspace. A store that exists is used where it is.
+// workspace. An existing store is used where it is.
 //
-// A root is recognized by what is stored with it, never by its path alone: one
-// in a repository by the git directory that it belongs to, a linked worktree by
-// an identifier in its own part of that directory, any other one by inode and
-// time of creation, which the store records.
+// A root is recognized by data that is stored with it, never by its path alone: one in
+// a repository by the git directory that it belongs to, a linked worktree by an
+// identifier in its own part of that directory, any other one by inode and time of
+// creation, which the store records.
 package place
 
 import (
@@ -51,7 +51,7 @@ const (
 const (
 	// TreeName is the state directory in a workspace.
 	TreeName = ".resilient_write"
-	// RecordName is the file of a store that says whose it is.
+	// RecordName is the file of a store that identifies its root.
 	RecordName = "root.json"
 
 	app      = "resilientwrite" // holds the stores in a git or state directory
@@ -70,7 +70,7 @@ type Place struct {
 	sub   string // what follows it
 }
 
-// Record says whose a store is.
+// Record identifies the root of a store.
 type Record struct {
 	Root  string `json:"root"`
 	Inode uint64 `json:"inode,omitempty"`
@@ -81,7 +81,7 @@ type Record struct {
 type Workspace struct {
 	Record
 	stray       bool // a worktree with a store that git does not confirm
-	self, owner int  // this user and that of the root; negative where there are none
+	self, owner int  // the user ids of this process and of the root's owner; negative if there are none
 }
 
 // Look describes the workspace root, which is absolute and without links.
@@ -103,7 +103,7 @@ func Look(root string) (*Workspace, error) {
 	return w, nil
 }
 
-// ours reports whether we believe what the user has written.
+// ours reports whether files written by the user uid are trusted.
 func (w *Workspace) ours(uid int) bool {
 	return w.self < 0 || uid == w.self || uid == 0 || w.self == 0 && uid == w.owner
 }
@@ -131,7 +131,7 @@ func (w *Workspace) Found() (list []Place) {
 	return list
 }
 
-// At is the state directory of a workspace; where there is none, the one that it
+// At returns the state directory of a workspace; if there is none, the one that it
 // would have in the tree.
 func At(root string) string {
 	if abs, err := filepath.Abs(root); err == nil {
@@ -154,9 +154,9 @@ func Has(root string) bool {
 	return err == nil && len(w.Found()) > 0
 }
 
-// exists reports whether there is a store. In the workspace, where any program may
-// have put a directory of that name, it must have a part of one; what is no
-// directory counts, so that it is refused rather than passed over.
+// exists reports whether there is a store. In the workspace, where any program may have
+// created a directory of that name, it must contain a part of a store. Anything but a
+// directory counts, so that it is refused rather than ignored.
 func (p Place) exists() bool {
 	st, err := os.Lstat(p.Path)
 	if err != nil || !st.IsDir() {
@@ -183,9 +183,9 @@ var (
 	errNone    = errors.New("the workspace has no such place")
 )
 
-// git is the place in the common git directory of the repository that the
-// workspace is in. A .git that leads elsewhere counts only if git's own side
-// confirms it: any program can put a file of that name anywhere.
+// git returns the place in the common git directory of the repository that contains the
+// workspace. A .git that refers to another directory counts only if git's own side
+// confirms it: any program can create a file of that name anywhere.
 func (w *Workspace) git() Place {
 	for top := w.Root; ; top = filepath.Dir(top) {
 		dot := filepath.Join(top, ".git")
@@ -251,8 +251,8 @@ func led(top, dot string) (common, admin string) {
 	return common, admin
 }
 
-// Worktrees lists the other work trees of the repository whose work tree begins
-// at root, as far as they are there.
+// Worktrees lists the other existing work trees of the repository whose work tree
+// begins at root.
 func Worktrees(root string) (list []string) {
 	w, err := Look(root)
 	if err != nil {
@@ -393,8 +393,8 @@ func (w *Workspace) Open(readOnly bool) (Opened, error) {
 	return o, err
 }
 
-// OpenAt opens what holds the store of a place, and makes it where asked to.
-// It belongs to this user, and no other user can write there.
+// OpenAt opens the directory of the store of a place, and creates it if make is set.
+// The directory belongs to this user, and no other user can write to it.
 func (w *Workspace) OpenAt(p Place, make bool) (o Opened, err error) {
 	if p.Path == "" {
 		return o, errNone
@@ -511,8 +511,8 @@ func isRemote(dir string) bool {
 	return err == nil && vol.Remote
 }
 
-// Note records in an open store whose it is, and where it is for [All]. What
-// cannot be recorded is found anyway, but for the list.
+// Note records in an open store which root it belongs to, and records its location for
+// [All]. A store that cannot be recorded is still found, except in the list.
 func (w *Workspace) Note(p Place, state fsx.Dir) error {
 	have, err := durable.ReadFile(state, RecordName, limit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -536,7 +536,7 @@ func (w *Workspace) Note(p Place, state fsx.Dir) error {
 	return nil
 }
 
-// ReadRecord reads whose a store is.
+// ReadRecord reads which root a store belongs to.
 func ReadRecord(dir string) (r Record, err error) {
 	d, err := fsx.OpenRoot(dir)
 	if err != nil {
@@ -583,8 +583,8 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// readSmall is the text of a small regular file without the end of its line, ""
-// where there is none.
+// readSmall returns the text of a small regular file without the final line end, or ""
+// if there is none.
 func readSmall(name string) string {
 	dir, err := fsx.OpenRoot(filepath.Dir(name))
 	if err != nil {

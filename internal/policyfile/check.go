@@ -10,7 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
-// profile is what a policy may use of YAML.
+// profile is the subset of YAML that a policy may use.
 var profile = strictyaml.Profile{MaxDepth: MaxDepth, MaxTokens: 100_000, MaxMembers: 1000}
 
 // checker compares a document with the table of keys, puts the values in the
@@ -22,7 +22,7 @@ type checker struct {
 	names    map[string]int // the rules that the file adds, with their lines
 }
 
-// maxCollected bounds what is collected before it is sorted and cut.
+// maxCollected bounds what is collected before it is sorted and truncated.
 const maxCollected = 1000
 
 // add reports a problem at a node.
@@ -158,8 +158,7 @@ func (c *checker) list(n *node, s *spec) {
 	}
 }
 
-// count adds to what is limited in the whole file, and reports the value with
-// which it is too much.
+// count adds to a limit of the whole file, and reports the value that exceeds it.
 func (c *checker) count(n *node, l *limit, by int) {
 	if l == nil || c.used[l] > l.most {
 		return
@@ -169,8 +168,8 @@ func (c *checker) count(n *node, l *limit, by int) {
 	}
 }
 
-// thresholds compares the thresholds with each other; what is not given has its
-// default. The problem is at the later one of the two in the file.
+// thresholds compares the thresholds with each other; a missing one has its default.
+// The problem is at the later one of the two in the file.
 func (c *checker) thresholds(n *node) {
 	t := c.file.Thresholds
 	c.inOrder("low", "medium", at(n, "low"), at(n, "medium"), t.Low, t.Medium)
@@ -193,8 +192,7 @@ func (c *checker) inOrder(low, high string, small, large *node, a, b float64) {
 	c.add(place, BadThresholds, fmt.Sprintf("%s (%g) must be below %s (%g)", low, a, high, b), hint)
 }
 
-// store puts a value where it belongs: at the end of a list, else in place of
-// the default.
+// store stores a value: it is appended to a list, and replaces a default.
 func store(into, value any) {
 	switch p := into.(type) {
 	case *[]string:

@@ -23,8 +23,8 @@ const (
 	age
 )
 
-// spec says what a value must be and where it goes. spec/policy.schema.json
-// says the same; a test compares them.
+// spec defines the valid form of a value and its destination. spec/policy.schema.json
+// contains the same rules; a test compares them.
 type spec struct {
 	form     form
 	into     func(*File) any
@@ -36,7 +36,7 @@ type spec struct {
 	min, max float64
 	above    bool     // min itself is not allowed
 	reason   string   // for a number out of range; bad_value when ""
-	anyOf    []string // keys of which one must be given
+	anyOf    []string // keys, one of which is required
 	limit    *limit   // counts in the whole file
 	use      nameKind // of a name
 }
@@ -64,7 +64,7 @@ var (
 	largeRegexes = &limit{maxRegexCost, "the expressions up to this one have more than %d instructions together when their repeats are written out", smallerRepeats + ", or fewer patterns"}
 )
 
-// The defaults of what a file does not give.
+// The defaults of missing values.
 const (
 	defaultHigh, defaultMedium, defaultLow = 0.70, 0.40, 0.10
 	defaultBudget                          = 3
@@ -149,7 +149,7 @@ var history = &spec{form: object, keys: []key{
 	{"keep_head_max", &spec{form: bytesSize, into: func(f *File) any { return &f.History.KeepHeadMax }}, ""},
 }}
 
-// find returns the spec of a key, nil if there is none of that name.
+// find returns the spec of a key, or nil if there is none.
 func (s *spec) find(name string) *spec {
 	for _, k := range s.keys {
 		if k.name == name {

@@ -8,7 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// nameKind says what a name of the file must be.
+// nameKind is the required form of a name in the file.
 type nameKind int
 
 const (

@@ -10,7 +10,7 @@ import (
 
 const (
 	maxGlob         = 1000 // bytes
-	maxAlternatives = 256  // that the braces of one glob can stand for
+	maxAlternatives = 256  // globs that the braces of one glob can expand to
 	maxGlobs        = 2000 // of a file, braces written out: each path of a call may meet all of them
 	maxRegexCost    = 2000 // instructions of all expressions, roughly: each byte of a text may meet all of them
 )
@@ -87,8 +87,8 @@ func canBeEmpty(prog *syntax.Prog) bool {
 	return false
 }
 
-// GlobTooLarge reports whether matching a glob could take long: with braces, it
-// is as many globs as they stand for.
+// GlobTooLarge reports whether matching a glob could take long: a glob with braces
+// counts as all globs that they expand to.
 func GlobTooLarge(s string) bool { return len(s) > maxGlob || alternatives(s) > maxAlternatives }
 
 // checkGlob checks a glob of paths. Forms that are legal but can match no path
@@ -123,7 +123,7 @@ func badGlob(s string) (message, hint string) {
 	return badSegment(s)
 }
 
-// badSegment looks at the names of a glob between the slashes.
+// badSegment checks the names of a glob between the slashes.
 func badSegment(s string) (message, hint string) {
 	for rest := s; ; {
 		_, after, found := strings.Cut(rest, "[")
@@ -179,7 +179,7 @@ func expand(s string) []string {
 	return []string{s}
 }
 
-// alternatives bounds how many globs the braces of a glob stand for.
+// alternatives bounds the number of globs that the braces of a glob expand to.
 func alternatives(s string) int {
 	total := 1
 	var open []int

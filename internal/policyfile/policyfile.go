@@ -2,12 +2,11 @@
 // refuses, which rules are added or left out, which paths are protected and
 // how much history is kept.
 //
-// The reading is strict, because a mistake in this file must never weaken the
-// gate in silence: every key that is not known, every value that is not
-// exactly of its form and everything of YAML that could hide something
-// (anchors, aliases, tags, merge keys, a second document, a key given twice)
-// is a problem with a line and a column. A file with a problem yields no
-// policy at all.
+// Parsing is strict, because a mistake in this file must never weaken the gate
+// silently. Every unknown key, every value that does not have exactly the required
+// form, and every YAML feature that could hide something (anchors, aliases, tags, merge
+// keys, a second document, a duplicate key) is a problem with a line and a column. A
+// file with a problem yields no policy.
 package policyfile
 
 import (
@@ -34,7 +33,7 @@ const (
 	TooLarge           = "too_large"
 )
 
-// What is refused because it is too much.
+// Limits beyond which a file is refused.
 const (
 	MaxBytes    = 1 << 20 // of a file
 	MaxDepth    = 32      // of mappings and lists inside each other
@@ -62,8 +61,7 @@ func (p *Problem) Error() string {
 	return s
 }
 
-// File is a policy file that has no problem. What the file does not give has
-// its default.
+// File is a policy file without problems. Missing values have their defaults.
 type File struct {
 	Version         int // always 1
 	ExtendPatterns  []Family
@@ -85,7 +83,7 @@ type File struct {
 	Capture Capture
 	Exec    Exec
 
-	names []nameUse // the names that CheckNames looks at
+	names []nameUse // the names that CheckNames checks
 }
 
 // Family is a family of patterns that the file adds, or adds to.
@@ -126,13 +124,12 @@ type Allow struct {
 	Line    int
 }
 
-// Capture says which files that other programs change are recorded, by globs of
-// paths: some although git ignores them, some not at all.
+// Capture selects, by globs of paths, which files changed by other programs are
+// recorded: some although git ignores them, some not at all.
 type Capture struct{ Include, Exclude []string }
 
-// Exec says what a command that Store.Exec runs may do. AllowWrite lists
-// directories outside of the workspace: absolute ones, ~/NAME and $NAME. Nil means
-// not given.
+// Exec defines what a command that Store.Exec runs may do. AllowWrite lists directories
+// outside of the workspace: absolute paths, ~/NAME and $NAME. Nil means not given.
 type Exec struct{ AllowWrite []string }
 
 // History bounds what is kept of earlier versions. Zero means not given.
@@ -168,7 +165,7 @@ func Default() *File {
 	return &File{Version: 1, Thresholds: Thresholds{defaultHigh, defaultMedium, defaultLow}, RetryBudget: RetryBudget{defaultBudget}}
 }
 
-// sorted orders problems by position and leaves out what is too much.
+// sorted orders problems by position and truncates the list to its limit.
 func sorted(problems []*Problem) []*Problem {
 	slices.SortStableFunc(problems, func(a, b *Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return problems[:min(len(problems), MaxProblems)]

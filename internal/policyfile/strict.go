@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Strictness says for one key what makes a policy stricter. The table of them
-// decides what a policy file may do that is not trusted, and docs/policy.md
-// shows it.
+// Strictness defines for one key what makes a policy stricter. The table of all keys
+// decides what an untrusted policy file may do, and docs/policy.md shows it.
 type Strictness struct {
 	Key  string // as in the file, with dots
 	Rule string // for readers
@@ -25,7 +24,7 @@ type Strictness struct {
 	hold func(f, base *File) bool
 }
 
-// weaken is the rule of the keys whose every use counts as weaker.
+// weaken is the rule of the keys whose use always weakens the policy.
 const weaken = "every use weakens"
 
 // Strictnesses has a row for every key of the file.
@@ -68,8 +67,8 @@ var Strictnesses = []Strictness{
 
 func never(_, _ *File) bool { return false }
 
-// ordered is a key whose values are listed from the weakest to the strictest. What
-// one of the two files does not give is not compared.
+// ordered returns the rule for a key whose values are listed from the weakest to the
+// strictest. A value that one of the two files lacks is not compared.
 func ordered(key string, field func(*File) *string, values ...string) Strictness {
 	rule := values[0]
 	for _, v := range values[1:] {

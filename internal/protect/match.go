@@ -21,7 +21,7 @@ type Rule struct {
 // Reason says what files of the rule do.
 func (r Rule) Reason() string { return Reasons[r.Class] }
 
-// Rules lists the table in its order, which is that of precedence.
+// Rules returns the table in its order, which is the order of precedence.
 func Rules() []Rule {
 	var list []Rule
 	for _, g := range table {
@@ -32,12 +32,12 @@ func Rules() []Rule {
 	return list
 }
 
-// Match returns the first rule that a path falls under. A commit asks for
-// every path, so the rules are found by the names in it.
+// Match returns the first rule that applies to a path. A commit matches every path, so
+// the rules are looked up by the names in it.
 func Match(path string) (Rule, bool) { return match(path, false) }
 
-// MatchLink is Match for a symbolic link, which also falls under the rules of what
-// is in a directory of its name.
+// MatchLink is Match for a symbolic link, to which the rules for the content of a
+// directory of its name also apply.
 func MatchLink(path string) (Rule, bool) { return match(path, true) }
 
 func match(path string, link bool) (Rule, bool) {

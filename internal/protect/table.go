@@ -1,17 +1,17 @@
-// Package protect is the list of files that execute, launch or grant by lying
-// in a project: the protected defaults. Documents, the server's description
-// and the check of every commit are made from its table.
+// Package protect contains the protected defaults: the list of files in a project that
+// are executed, launch programs or grant rights by their presence alone. The
+// documentation, the server's description and the check of every commit use its table.
 package protect
 
-// Version is that of the table; a row says since which one it is there.
+// Version is the version of the table; each row has the version that added it.
 const Version = 1
 
-// Answer is what becomes of a change of a file.
+// Answer is the consequence of a change to a file.
 type Answer string
 
 const (
-	Ask  Answer = "ask"  // the user is asked; without a user it is refused
-	Warn Answer = "warn" // the receipt says it
+	Ask  Answer = "ask"  // the user is asked; without a user the change is refused
+	Warn Answer = "warn" // the receipt contains a warning
 )
 
 // Class is why files are protected. Its name is stable.

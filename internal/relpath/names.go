@@ -9,18 +9,18 @@ import (
 // they run programs by: hooks, filters, monitors.
 var repositories = []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr"}
 
-// SlotsPrefix begins the name of a directory of slots, which a store has on a file
-// system other than that of its state.
+// SlotsPrefix is the prefix of the name of a directory of slots, which a store has on a
+// file system other than that of its state.
 const SlotsPrefix = ".rw-slots-"
 
-// IsSlots reports whether name is that of a directory of slots, of whatever
-// store, in any spelling.
+// IsSlots reports whether name is that of a directory of slots of any store, in any
+// spelling.
 func IsSlots(name string) bool { return strings.HasPrefix(Fold(name), SlotsPrefix) }
 
-// ProtectedName reports whether name is that of a repository, of a directory of
-// slots or one of the protected names, in any spelling that some file system takes for it: another
-// letter case, ignorable Unicode characters, trailing dots and blanks, an
-// alternate data stream, the short name of a repository.
+// ProtectedName reports whether name is that of a repository, of a directory of slots, or one of
+// the protected names. It recognizes any spelling that some file system treats as equal: another
+// letter case, ignorable Unicode characters, trailing dots and blanks, an alternate data stream,
+// the short name of a repository.
 func ProtectedName(name string, protected []string) bool {
 	plain := Fold(name)
 	if strings.HasPrefix(plain, SlotsPrefix) {
@@ -49,7 +49,7 @@ func isShortName(plain, stem string) bool {
 	return ok && (stem == "git" || digits != "" && strings.Trim(digits, "0123456789") == "")
 }
 
-// Fold reduces a name to what the most forgiving file systems compare.
+// Fold reduces a name to the form that the most tolerant file systems compare.
 func Fold(name string) string {
 	if i := strings.IndexByte(name, ':'); i > 0 {
 		name = name[:i]

@@ -77,8 +77,8 @@ func Clean(raw string, rules Rules) (rel string, portable bool, err error) {
 	case rel == ".." || strings.HasPrefix(rel, "../"):
 		return "", false, ErrEscapes
 	case IsAbs(rel):
-		// "./C:/x" or a name that begins with a backslash: what is left reads
-		// as absolute again, so the next reader of it would refuse it.
+		// "./C:/x" or a name that begins with a backslash: the rest is absolute again,
+		// so the next reader of it would refuse it.
 		return "", false, ErrAbsolute
 	case len(rel) > MaxPath:
 		return "", false, ErrTooLong

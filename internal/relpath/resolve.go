@@ -15,8 +15,8 @@ const maxLinks = 40
 
 // Target is where a path leads.
 type Target struct {
-	Parent  fsx.Dir  // the deepest directory on the way that exists; Close releases it
-	Missing []string // directories that must be made below Parent
+	Parent  fsx.Dir  // the deepest existing directory of the path; Close releases it
+	Missing []string // directories that must be created below Parent
 	Name    string   // final name, in Parent when nothing is missing
 	Path    string   // the way without symlinks, slash-separated, relative to the workspace
 	Linked  bool     // a symlink was followed
@@ -45,18 +45,17 @@ func (t *Target) Close() error {
 type Tree struct {
 	Root  fsx.Dir
 	Rules Rules
-	// Guard is asked for every directory on the way; an error ends the walk.
-	// It recognizes protected directories by identity, whatever they are
-	// called. nil asks for nothing.
+	// Guard is called for every directory of the path; an error ends the walk. It
+	// recognizes protected directories by identity, not by name. nil checks nothing.
 	Guard func(fsx.Stat) error
-	// NoFollow has a symlink under the final name be what the path names.
+	// NoFollow makes the path name a symlink itself, if its final name is one.
 	NoFollow bool
-	// Cleared reports whether a directory that is on the way will be made where
-	// something else is now. It counts as missing. nil: none is.
+	// Cleared reports whether something else now has the name of a directory of the
+	// path and will be replaced by a directory. It counts as missing. nil: there is
+	// none.
 	Cleared func(path string) bool
-	// Visit is shown every directory on the way, the root as "" and first,
-	// with the path that leads there without links; an error ends the walk.
-	// nil is shown nothing.
+	// Visit is called for every directory of the path, first for the root as "", with
+	// the resolved path; an error ends the walk. nil does nothing.
 	Visit func(dir fsx.Dir, path string) error
 	// Dirs keeps the directories open for the next path, which is not shown those
 	// again that Guard and Visit have seen. nil: each path has its own.
@@ -172,8 +171,8 @@ func (w *walk) visit() error {
 	return w.tree.Visit(w.top(), strings.Join(w.names, "/"))
 }
 
-// up leaves the innermost directory by the way it was entered, which cannot
-// lead out of the tree even when directories are moved meanwhile.
+// up returns to the parent through which the innermost directory was entered, which
+// cannot lead out of the tree even if directories are moved concurrently.
 func (w *walk) up() error {
 	switch {
 	case len(w.missing) > 0:
@@ -230,7 +229,7 @@ func (w *walk) follow(name string, cause error) error {
 	return cause
 }
 
-// expand puts the target of the symlink name in front of what is still to go.
+// expand inserts the target of the symlink name before the rest of the path.
 func (w *walk) expand(name string) error {
 	if w.links++; w.links > maxLinks {
 		return ErrLoop

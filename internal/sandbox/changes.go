@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Kind is what a path of a view is afterwards.
+// Kind is the final state of a path of a view.
 type Kind int
 
 // The kinds.
@@ -23,7 +23,7 @@ const (
 type Change struct {
 	Path string // relative to the workspace
 	Kind Kind
-	Dir  bool   // of Gone: it was a directory; what was in it is listed after it
+	Dir  bool   // of Gone: it was a directory; its content is listed after it
 	Link bool   // of Gone: it was a symbolic link
 	Mode uint32 // permission bits
 	Size int64
@@ -35,7 +35,7 @@ func (v *View) Open(rel string) (*os.File, error) { return os.Open(v.Path(rel)) 
 // Path is the place of a file of the view.
 func (v *View) Path(rel string) string { return filepath.Join(v.Upper(), filepath.FromSlash(rel)) }
 
-// goneBelow lists what is below a path of the workspace, and the path itself.
+// goneBelow lists everything below a path of the workspace, and the path itself.
 func (v *View) goneBelow(rel string, each func(Change) error) error {
 	st, err := os.Lstat(filepath.Join(v.root, rel))
 	if err != nil {

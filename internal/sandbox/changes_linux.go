@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Changes lists what the command left, directories before what is in them.
+// Changes lists the changes that the command made, directories before their content.
 func (v *View) Changes(each func(Change) error) error {
 	if v.was != nil {
 		return v.copied(each)

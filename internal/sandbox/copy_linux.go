@@ -28,9 +28,8 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{st.Mode, st.Ino, st.Ctim}
 }
 
-// copyTree copies the workspace, sharing its blocks unless the way is a plain
-// copy. Of what is closed it makes empty places to mount on; special files are
-// left out.
+// copyTree copies the workspace, sharing its blocks unless a plain copy is made. For
+// closed paths it creates empty mount points; special files are left out.
 func (v *View) copyTree(j Job) error {
 	v.was = map[string]stamp{}
 	total := int64(0)

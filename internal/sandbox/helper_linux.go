@@ -40,7 +40,7 @@ type order struct {
 	view string // where the command sees it
 }
 
-// command is what the helper runs then.
+// command is the command that the helper runs.
 type command struct{ Argv, Env []string }
 
 // report is one line of the helper.
@@ -50,12 +50,13 @@ type report struct {
 	Exit    *Exit  `json:"exit,omitempty"`
 }
 
-// Main is the helper, if this process was started as that: it never returns
-// then. A program whose Store runs commands calls it first of all.
+// Main is the entry point of the helper. If this process was not started as the helper,
+// Main returns immediately; otherwise it never returns. A program whose Store runs
+// commands must call it first.
 //
-// The helper makes the view, confines the one thread that it does so with, and
-// starts itself again from that: whatever runs the command has the rights of the
-// command in all its threads.
+// The helper makes the view, confines the single thread that does so, and executes
+// itself again from that thread. The process that runs the command thus has the rights
+// of the command in all its threads.
 func Main() {
 	if len(os.Args) != 2 || os.Args[0] != helperName {
 		return
@@ -96,7 +97,7 @@ func Main() {
 // and tries whether that is so.
 func (o *order) isolate() error {
 	runtime.LockOSThread()                       // Landlock holds for a thread and what it starts
-	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // /proc/self is that of this user
+	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // gives /proc/self to this user
 	o.view = o.Root
 	if o.Bare {
 		o.view = filepath.Join(o.View, upperName)
@@ -133,12 +134,11 @@ const shared = "/dev/shm"
 
 func belowShared(p string) bool { return Within(p, shared) }
 
-// noMounts is what is missing where nothing may be mounted: of all mounts this is
-// the first.
+// noMounts is what is missing if nothing may be mounted: it is the first of all mounts.
 const noMounts = "private mounts"
 
-// mounts puts the view over the workspace and makes everything else read-only but
-// what is open.
+// mounts mounts the view over the workspace and makes everything else read-only except
+// the open paths.
 func (o *order) mounts(lower int, open []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("%s: %w", noMounts, err)
@@ -320,7 +320,7 @@ func (c *command) run() Exit {
 }
 
 // killAll ends all processes below this one: those whose parents end become its
-// own. The first process of a namespace only has to end itself.
+// children. The first process of a namespace only has to end itself.
 func killAll() {
 	for own := os.Getpid(); own != 1; {
 		found := false

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is what a command has to end after it was asked to.
+// grace is the time that a command has to end after the first signal.
 const grace = 3 * time.Second
 
 // helper is a started helper.
@@ -119,8 +119,8 @@ func (v *View) run(ctx context.Context, j Job) (exit Exit, started bool, err err
 	return exit, true, errors.New("the process that ran the command was killed")
 }
 
-// identity maps every id to itself: of root all that this process knows, of others
-// their own, since more is not allowed.
+// identity maps every id to itself: for root all ids that this process can map, for
+// other users only their own, because more is not allowed.
 func identity(file string, own int) (list []syscall.SysProcIDMap) {
 	data, err := os.ReadFile(file)
 	if os.Getuid() != 0 || err != nil {

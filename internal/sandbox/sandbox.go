@@ -44,7 +44,7 @@ type Job struct {
 	Writable []string // absolute paths outside of Root that the command may write to
 	Copy     bool     // a plain copy is allowed
 	Only     string   // the one way to be tried; "": all
-	Helper   string   // program whose main calls Main; "": this one
+	Helper   string   // program whose main function calls Main; "": this one
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -64,7 +64,7 @@ type Unavailable struct {
 
 func (u *Unavailable) Error() string { return "no isolation: " + strings.Join(u.Tried, "; ") }
 
-// View is the directory with what a command left.
+// View is the directory with the results of a command.
 type View struct {
 	ID    string
 	Dir   string // absolute

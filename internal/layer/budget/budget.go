@@ -1,8 +1,8 @@
-// Package budget counts failed calls: a call that fails the same way again and
-// again is answered without doing any work. What makes calls the same is the
-// verb, the paths, the whole request, the policy and the state of the target;
-// when any of it changes, the count starts again. Failures that time may mend
-// are not counted.
+// Package budget counts failed calls: a call that repeatedly fails the same way is
+// answered without doing any work. Two calls are the same if the verb, the paths, the
+// whole request, the policy and the state of the target are equal; when any of them
+// changes, the count starts again. Failures that may disappear with time are not
+// counted.
 package budget
 
 import (
@@ -37,19 +37,18 @@ type strike struct {
 	Draft  string     `json:"draft,omitempty"` // where the refused draft is
 }
 
-// tally is what the file holds. Its generation grows with every new task, so
-// that no one brings back the counts of an old one.
+// tally is the content of the file. Its generation grows with every new task, so that
+// no process restores the counts of an old one.
 type tally struct {
 	Task    int64             `json:"task"`
 	Strikes map[string]strike `json:"strikes"`
 }
 
-// Layer is the memory of failed calls. The file is shared by all processes
-// and read again before each change; a process that only succeeds never looks
-// at it.
+// Layer is the memory of failed calls. The file is shared by all processes and read
+// again before each change; a process whose calls all succeed never reads it.
 type Layer struct {
 	*engine.Engine
-	// Draft is the state of a refused draft, Absent when there is none.
+	// Draft returns the state of a refused draft, or Absent if there is none.
 	Draft  func(ref string) string
 	Budget func() int    // how often a call may fail
 	Policy func() string // identifies the policy in force
@@ -63,7 +62,7 @@ type Layer struct {
 	written int64    // when it was written last by this process, seconds since 1970
 }
 
-// get returns what is known of a call, in this process.
+// get returns the count of a call, as this process knows it.
 func (g *Layer) get(key string) (strike, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,7 +91,7 @@ func (g *Layer) follow() {
 	}
 }
 
-// take takes over what the file holds.
+// take replaces the counts with the content of the file.
 func (g *Layer) take(t tally) {
 	if t.Task > g.task {
 		g.task, g.strikes = t.Task, map[string]strike{}
@@ -102,7 +101,7 @@ func (g *Layer) take(t tally) {
 	}
 }
 
-// merge takes over counts that are newer or higher.
+// merge adopts counts that are newer or higher.
 func (g *Layer) merge(strikes map[string]strike) {
 	for k, v := range strikes {
 		if have, ok := g.strikes[k]; !ok || v.At > have.At || v.At == have.At && v.N > have.N {
@@ -111,8 +110,8 @@ func (g *Layer) merge(strikes map[string]strike) {
 	}
 }
 
-// Load reads the counts of earlier processes. A damaged file is a lost
-// count, not a failed Open.
+// Load reads the counts of earlier processes. A damaged file loses counts, but Open
+// does not fail.
 func (g *Layer) Load() {
 	t := g.readTally()
 	g.task, g.strikes = t.Task, t.Strikes
@@ -135,21 +134,21 @@ func (g *Layer) readTally() tally {
 	return t
 }
 
-// Lock keeps other calls of this process from the counts.
+// Lock blocks access to the counts by other calls of this process.
 func (g *Layer) Lock() (unlock func()) {
 	g.mu.Lock()
 	return g.mu.Unlock
 }
 
-// Decode reports how many counts the bytes of the file have, and whether they
-// can be read.
+// Decode reports how many counts the bytes of the file contain, and whether they can be
+// read.
 func (g *Layer) Decode(data []byte) (counts int, ok bool) {
 	var t tally
 	ok = json.Unmarshal(data, &t) == nil
 	return len(t.Strikes), ok
 }
 
-// Live is how many counts of the file have not expired.
+// Live returns the number of counts of the file that have not expired.
 func (g *Layer) Live() int { return len(g.readTally().Strikes) }
 
 // Rewrite drops those that have. The caller holds Lock.
@@ -207,7 +206,7 @@ func (g *Layer) StateOfPath(path string) string {
 	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Ctime, st.Mode, st.Nlink)
 }
 
-// DraftState begins the name under which the state of a draft is asked for.
+// DraftState is the prefix of the names of drafts when their state is queried.
 const DraftState = "\x00draft/"
 
 // Exhausted refuses a call that has used up its budget, before any work is
@@ -230,7 +229,7 @@ func (g *Layer) Exhausted(c Call) *fault.Fault {
 	return e.Hintf("this call failed %d times with %s and was not tried again; %s. Change the call, or ask the user", k.N, k.Detail, class.Hint)
 }
 
-// Strike counts a failure and returns how many identical attempts are left.
+// Strike counts a failure and returns how many identical attempts remain.
 func (g *Layer) Strike(c Call, e *fault.Fault) int {
 	key, budget := g.key(c), g.Budget()
 	if !Countable(e) {
@@ -264,10 +263,10 @@ func (g *Layer) Strike(c Call, e *fault.Fault) int {
 	return max(0, budget-now.N)
 }
 
-// mayWait reports whether a count may wait in memory until the next one is
-// written: the first failure of a call that reads, when the file was written
-// less than a second ago. Who reads a thousand files that are not there does
-// not wait for a thousand flushes, and what a crash loses is one attempt.
+// mayWait reports whether a count may stay in memory until the next one is written: it
+// is the first failure of a call that reads, and the file was written less than a
+// second ago. A caller that reads a thousand missing files does not wait for a thousand
+// flushes. A crash loses at most one attempt.
 func (g *Layer) mayWait(c Call, key string, now int64) bool {
 	if !c.Reads || g.Budget() < 2 {
 		return false

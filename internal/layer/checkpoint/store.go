@@ -72,9 +72,9 @@ func (h *Head) Document(data []byte) []byte {
 type Stored struct {
 	Head
 	Stem    string          // its name by its file
-	Data    json.RawMessage // when it was asked for
-	Corrupt string          // what is wrong with it; "" when it is sound
-	Blobs   []string        // files that hold data of it, also of earlier saves
+	Data    json.RawMessage // if requested
+	Corrupt string          // the defect; "" when it is sound
+	Blobs   []string        // files that contain its data, including earlier saves
 	file    bool            // the document is there, whatever it is
 	size    int64           // of the document
 }
@@ -90,9 +90,9 @@ func (c *Stored) Expired(now time.Time) bool {
 	return !until.IsZero() && !until.After(now)
 }
 
-// Read reads one checkpoint and its data. What is damaged is no
-// error; what is not there is fs.ErrNotExist. Its blobs are looked for only
-// when they are asked for, or when the document is not there or damaged.
+// Read reads one checkpoint and its data. Damage is not an error; a missing checkpoint
+// is fs.ErrNotExist. Its blobs are listed only on request, or when the document is
+// missing or damaged.
 func (s *Layer) Read(name string, blobs bool) (*Stored, error) {
 	dir, err := s.StatePart(Dir)
 	if err != nil {
@@ -126,7 +126,8 @@ func (s *Layer) Read(name string, blobs bool) (*Stored, error) {
 	return c, err
 }
 
-// readTries is how often a document whose data is gone is read again.
+// readTries is the number of times that a document is read again if its data is
+// missing.
 const readTries = 4
 
 const corruptData = "its data is missing or damaged"

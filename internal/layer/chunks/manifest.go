@@ -11,8 +11,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Manifest is the list of a session. It is a cache: what is lost of it is
-// rebuilt from the chunks and the journal.
+// Manifest is the list of a session. It is a cache: lost entries are rebuilt from the
+// chunks and the journal.
 type Manifest struct {
 	Format        string `json:"format"`
 	Session       string `json:"session"`
@@ -32,7 +32,7 @@ type Part struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// Seal says what the session was composed into.
+// Seal describes the composed file of a session.
 type Seal struct {
 	OutputPath string `json:"output_path"`
 	SHA256     string `json:"sha256"`
@@ -100,7 +100,7 @@ func DecodeManifest(data []byte, session string) (Manifest, ManifestState) {
 	}
 	var any map[string]json.RawMessage
 	if json.Unmarshal(data, &any) == nil && any != nil && any["format"] == nil {
-		// How many pieces there will be is the one thing only it knows.
+		// The total number of chunks is stored only in the manifest.
 		if n := 0; json.Unmarshal(any["total_expected"], &n) == nil && n > 0 && n <= MaxIndex {
 			m = Manifest{TotalExpected: n}
 			return m, manifestForeign
@@ -110,8 +110,8 @@ func DecodeManifest(data []byte, session string) (Manifest, ManifestState) {
 	return Manifest{}, ManifestLost
 }
 
-// readManifest takes the manifest as far as it can be believed. What is wrong
-// with it never keeps a caller from the pieces.
+// readManifest reads the valid parts of the manifest. A damaged manifest never makes
+// the chunks inaccessible.
 func (sess *Session) readManifest(dir fsx.Dir) error {
 	data, err := durable.ReadFile(dir, ManifestName, ManifestLimit)
 	var kind *fsx.TypeError
@@ -130,8 +130,8 @@ func (sess *Session) readManifest(dir fsx.Dir) error {
 	return nil
 }
 
-// recallSession asks the journal what a lost manifest said about the session
-// as a whole: its newest row says whether it was composed or reset.
+// recallSession restores from the journal what a lost manifest recorded about the whole
+// session: its newest row says whether it was composed or reset.
 func (s *Layer) recallSession(sess *Session) {
 	rec := s.NewestRow(ManifestObject(sess.Name))
 	if rec == nil {
@@ -147,7 +147,7 @@ func (s *Layer) recallSession(sess *Session) {
 	}
 }
 
-// NewestRow is the newest commit of an object, nil when there is none or it
+// NewestRow returns the newest commit of an object, or nil if there is none or it
 // cannot be read. Rows of the Python implementation do not count.
 func (s *Layer) NewestRow(object string) *journal.Record {
 	if s.Rows == nil || s.Log == nil {
@@ -164,8 +164,8 @@ func (s *Layer) NewestRow(object string) *journal.Record {
 	return rec
 }
 
-// recordedSHA is the hash that the journal last gave a piece, "" when it knows
-// of none.
+// recordedSHA returns the hash that the journal last recorded for a chunk, or "" if
+// there is none.
 func (s *Layer) recordedSHA(session string, index int) string {
 	object := PartObject(session, index)
 	rec := s.NewestRow(object)

@@ -121,9 +121,9 @@ func (j *Joined) open() error {
 	return nil
 }
 
-// finish compares the piece that was read with what is known of it. The
-// journal is asked before anything is called changed: it knows of a piece
-// whose writer died before the manifest was in place.
+// finish compares the chunk that was read with the recorded facts. It consults the
+// journal before it reports a change: the journal has a row of a chunk whose writer
+// died before it replaced the manifest.
 func (j *Joined) finish() error {
 	part := &j.sess.Parts[j.at]
 	j.file.Close()

@@ -25,7 +25,7 @@ const (
 	Dir          = "chunks"
 	ManifestName = "manifest.json"
 	MaxIndex     = 999_999
-	OpReset      = "reset" // what the journal calls the end of a session's pieces
+	OpReset      = "reset" // the operation in the journal that ends a session
 )
 
 // Session is a session as it is stored.
@@ -68,7 +68,7 @@ func ManifestObject(session string) string { return SessionObject(session) + "/"
 // IndexOf is the number of the piece that an object is.
 func IndexOf(object string) int { return partIndex(object[strings.LastIndexByte(object, '/')+1:]) }
 
-// OpenDir opens the directory of a session, nil when there is none.
+// OpenDir opens the directory of a session; nil if there is none.
 func (s *Layer) OpenDir(name string) (fsx.Dir, error) {
 	chunks, err := s.OpenAll()
 	if chunks == nil || err != nil {
@@ -78,7 +78,7 @@ func (s *Layer) OpenDir(name string) (fsx.Dir, error) {
 	return openPlain(chunks, name)
 }
 
-// OpenAll opens the directory of all sessions, nil when there is none.
+// OpenAll opens the directory of all sessions; nil if there is none.
 func (s *Layer) OpenAll() (fsx.Dir, error) {
 	if s.Disk.State == nil {
 		return nil, nil
@@ -102,7 +102,7 @@ func openPlain(dir fsx.Dir, name string) (fsx.Dir, error) {
 	return nil, err
 }
 
-// Read looks at a session. It reads no piece.
+// Read reads a session without its chunks.
 func (s *Layer) Read(name string) (*Session, error) {
 	sess := &Session{Name: name}
 	sess.Manifest.Session = name
@@ -254,8 +254,8 @@ func Lock(session string) string { return "chunks\x00" + relpath.Key(session) }
 // MaxAgain is how often a call is repeated because of what others left.
 const MaxAgain = 16
 
-// SettleSession finishes what a dead writer left of a session, so that what is
-// read next is what will stay.
+// SettleSession completes the interrupted work of a dead writer in a session, so that
+// the next read returns the final state.
 func (s *Layer) SettleSession(ctx context.Context, session string) error {
 	if s.Log == nil {
 		return nil

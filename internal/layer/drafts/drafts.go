@@ -32,7 +32,7 @@ const (
 	factsLimit  = 64 << 10
 )
 
-// Facts are what is known of a draft, as its .json file holds them.
+// Facts describe a draft, as its .json file stores them.
 type Facts struct {
 	DraftRef  string   `json:"draft_ref"`
 	Path      string   `json:"path"`
@@ -79,7 +79,7 @@ func (l *Layer) write(d Facts, src io.Reader) error {
 		return err
 	}
 	defer dir.Close()
-	// Bytes that are there already may be what a crash left of them.
+	// A crash may have left a part of these bytes.
 	if err := durable.WriteStream(dir, d.DraftRef+BytesSuffix, src); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (l *Layer) List() ([]Facts, error) {
 	return list, nil
 }
 
-// OpenDir opens quarantine/; nil when there is none.
+// OpenDir opens quarantine/; nil if there is none.
 func (l *Layer) OpenDir() (fsx.Dir, error) {
 	if l.Disk.State == nil {
 		return nil, nil
@@ -143,8 +143,8 @@ func ReadFacts(dir fsx.Dir, ref string) (Facts, error) {
 	return d, nil
 }
 
-// trim removes what is too old, and the oldest until there is room for
-// the draft incoming; "" for none.
+// trim removes expired drafts, and then the oldest ones until there is space for the
+// draft incoming; "" for none.
 func (l *Layer) trim(incoming string, room int64) error {
 	list, err := l.List()
 	if err != nil || len(list) == 0 {
@@ -189,7 +189,7 @@ func Remove(dir fsx.Dir, ref string) error {
 	return dir.Sync()
 }
 
-// Sweep removes what expired and what a crash left half.
+// Sweep removes expired drafts and those that a crash left incomplete.
 func (l *Layer) Sweep() error {
 	dir, err := l.OpenDir()
 	if dir == nil || err != nil {

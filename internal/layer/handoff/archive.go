@@ -1,6 +1,6 @@
-// Package handoff keeps what the state directory knows of handoffs: handoffs/,
-// with those that were replaced, each as it was, and read.json, which says who
-// has acknowledged which one.
+// Package handoff maintains the records of handoffs in the state directory: handoffs/,
+// with a copy of each replaced handoff, and read.json, which records who has
+// acknowledged which one.
 package handoff
 
 import (
@@ -28,7 +28,7 @@ const (
 	KindRead    = "handoff_read"
 
 	readLimit  = 1 << 20 // bytes of read.json
-	maxKnown   = 200     // handoffs it knows
+	maxKnown   = 200     // handoffs that it records
 	maxReaders = 100     // readers of one of them
 )
 
@@ -38,9 +38,9 @@ type Reader struct {
 	At   string `json:"at"`
 }
 
-// record says who has acknowledged one handoff. It is known by its path,
-// with links resolved, and its bytes: one that was changed since has been read by
-// no one.
+// record lists who has acknowledged one handoff. A handoff is identified by its path,
+// with links resolved, and its bytes: a handoff that was changed since counts as
+// unread.
 type record struct {
 	Path   string   `json:"path"`
 	SHA256 string   `json:"sha256"`
@@ -109,8 +109,8 @@ func (r *Records) Encode() ([]byte, error) {
 	}
 }
 
-// Records reads read.json. whole is false when there is one that
-// cannot be understood: then no one is known to have read anything.
+// Records reads read.json. whole is false if there is one that cannot be understood:
+// then no handoff counts as read.
 func (l *Layer) Records() (rec Records, whole bool, err error) {
 	dir, err := l.Open()
 	if dir == nil || err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 )
 
-// Loosen turns what people write by hand into what the fields hold, where only
-// one thing can be meant: a number or true where a text is expected, one text
-// where a list is, "step: more" of a list item that YAML took for a mapping.
-// Unknown fields stay as they are.
+// Loosen converts values that people write by hand to the types of the fields, if the
+// meaning is unambiguous: a number or true where a text is expected, one text where a
+// list is expected, or a list item "step: more" that YAML took for a mapping. Unknown
+// fields stay unchanged.
 func Loosen(m *frontmatter.Map) {
 	loosenTexts(m, "task_id", "status", "agent", "summary", "started_at", "updated_at")
 	loosenLists(m, "next_steps", "context_hints", "open_questions", "blockers", "verified", "requirements")

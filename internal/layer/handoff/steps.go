@@ -51,8 +51,7 @@ func Check(steps []Step) *fault.Fault {
 // maxCycle is how many names of a cycle are reported.
 const maxCycle = 20
 
-// findCycle returns the names on a way through the graph that ends where it
-// began, nil when there is none.
+// findCycle returns the names on a cycle of the graph, or nil if there is none.
 func findCycle(steps []Step, index map[string]int) []string {
 	const (
 		untouched = iota
@@ -114,8 +113,8 @@ func shortName(s string) string {
 	return s
 }
 
-// Ready are the steps that can be worked on now: not done, and all that
-// they depend on is. A step whose dependency is not in the graph waits.
+// Ready returns the steps that can be worked on now: a step that is not done and whose
+// dependencies are all done. A step whose dependency is not in the graph waits.
 func Ready(steps []Step) []string {
 	done := map[string]bool{}
 	for i := range steps {

@@ -26,7 +26,7 @@ const (
 	MaxPaths = 256 // of one claim
 )
 
-// Claim is paths that only one session may change. A path covers what is below
+// Claim lists paths that only one session may change. A path covers everything below
 // it.
 type Claim struct {
 	Fence   uint64    `json:"fence"`

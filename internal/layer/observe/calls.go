@@ -31,8 +31,8 @@ type HostSeen struct {
 	At    time.Time `json:"at"`
 }
 
-// Watched is what is known of the calls of other programs. It is advice: a
-// loss of it costs the attribution of some changes, never the changes.
+// Watched is the information about the calls of other programs. It is advisory: if it
+// is lost, some changes are not attributed, but no changes are lost.
 type Watched struct {
 	Open  []OpenCall `json:"open"`
 	Hosts []HostSeen `json:"hosts"`
@@ -43,8 +43,8 @@ type Watched struct {
 	Reported []string  `json:"reported,omitempty"`
 }
 
-// Finding is what the gate found in bytes that another program wrote, or a file
-// that was changed although Session has claimed it.
+// Finding is a finding of the gate in bytes that another program wrote, or a file that
+// was changed although Session has claimed it.
 type Finding struct {
 	Path        string    `json:"path"`
 	Kind        string    `json:"kind,omitempty"`
@@ -66,8 +66,8 @@ func (w *Watched) Add(list ...Finding) {
 	}
 }
 
-// Report returns the pending findings for a session, and notes that they were
-// reported. What the session itself has claimed waits for another one.
+// Report returns the pending findings for a session, and marks them as reported.
+// Findings that the session itself has claimed wait for another session.
 func (w *Watched) Report(session string) (list []Finding) {
 	w.Pending = slices.DeleteFunc(w.Pending, func(f Finding) bool {
 		if f.Session != "" && f.Session == session {
@@ -90,7 +90,7 @@ const (
 	callAge     = time.Hour // after which a call that did not end is forgotten
 )
 
-// Calls returns what is known of the calls of other programs.
+// Calls returns the information about the calls of other programs.
 func (l *Layer) Calls() (Watched, error) {
 	dir, err := l.StatePart(Dir)
 	if err != nil || dir == nil {
@@ -100,7 +100,7 @@ func (l *Layer) Calls() (Watched, error) {
 	return l.calls(dir), nil
 }
 
-// calls reads the file; one that is damaged counts as absent.
+// calls reads the file; a damaged file counts as absent.
 func (l *Layer) calls(dir fsx.Dir) (w Watched) {
 	if data, err := durable.ReadFile(dir, callsFile, maxCalls); err == nil && json.Unmarshal(data, &w) != nil {
 		w = Watched{}
@@ -110,8 +110,8 @@ func (l *Layer) calls(dir fsx.Dir) (w Watched) {
 	return w
 }
 
-// EditCalls changes what is known of the calls of other programs, alone among
-// all processes.
+// EditCalls changes the information about the calls of other programs. No other process
+// changes it at the same time.
 func (l *Layer) EditCalls(edit func(*Watched)) error {
 	dir, err := l.OpenPart(Dir)
 	if err != nil {

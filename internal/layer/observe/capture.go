@@ -8,8 +8,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Capture says for which files the policy decides instead of git. Globs are of
-// paths from the workspace; one of a directory covers what is in it.
+// Capture selects the files for which the policy decides instead of git. The globs
+// match paths relative to the workspace; a glob of a directory covers its content.
 type Capture struct {
 	Include []string // recorded although git ignores them
 	Exclude []string // not recorded at all

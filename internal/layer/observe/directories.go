@@ -33,8 +33,8 @@ func (s *scan) explain(m *journal.Mutation) {
 	}
 }
 
-// directories finds those that came or went since the last scan, and those whose
-// mode is another one.
+// directories finds directories that were added or removed since the last scan, and
+// those whose mode was changed.
 func (s *scan) directories() {
 	if s.out.Baseline || s.old.Growing || !s.old.Links {
 		return
@@ -102,8 +102,8 @@ func (x *Index) has(dir string) bool {
 	return ok
 }
 
-// directoryRows are what the journal does not know of the directories. Of a path that is
-// also one of the files, the row of the file says it with its modes.
+// directoryRows returns the changes of directories that the journal does not have. If a
+// path is also one of the files, the row of the file records the change with its modes.
 func (s *scan) directoryRows(rows *engine.Newest, files []journal.Mutation) (list []journal.Mutation, err error) {
 	named := make(map[string]*journal.Mutation, len(files))
 	for i := range files {

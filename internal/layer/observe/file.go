@@ -14,15 +14,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/tree"
 )
 
-// What is flushed together: versions, where the process may have eight times as
-// many descriptors, and their bytes.
+// Limits of a batch that is flushed together: versions, for a process that may have
+// eight times as many descriptors, and their bytes.
 const (
 	batchFiles = 512
 	batchBytes = 16 << 20
 	readTries  = 4 // of a file that changes while it is read
 )
 
-// file reads a file that is new or not what the index says.
+// file reads a file that is new or differs from its index entry.
 func (v *visit) file(p string, e *tree.Entry, was *Entry, ignored bool) error {
 	v.touched = true
 	now := Entry{Name: e.Name}
@@ -69,8 +69,8 @@ func (v *visit) file(p string, e *tree.Entry, was *Entry, ignored bool) error {
 	return v.compare(p, &now, was, data)
 }
 
-// keepOld leaves what the index says of a file, so that the next scan looks
-// again.
+// keepOld keeps the index entry of a file unchanged, so that the next scan reads the
+// file again.
 func (v *visit) keepOld(was *Entry) {
 	if was != nil {
 		v.now = append(v.now, *was)
@@ -168,7 +168,7 @@ func (v *visit) gitHash(p string, size int64) *gitHash {
 	return g
 }
 
-// compare decides what a file that was read is.
+// compare classifies a file that was read.
 func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 	if was != nil && !was.kept() {
 		was = nil
@@ -201,8 +201,8 @@ func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 	return v.keep(p, now, data)
 }
 
-// baseline takes a file that no scan has seen for known, unless the journal
-// knows it: then it may have changed since. Git has the bytes of most files.
+// baseline treats a file that no scan has seen as known, unless the journal has a row
+// of it: then it may have changed since. Git has the bytes of most files.
 func (v *visit) baseline(p string, now *Entry, data []byte) error {
 	last, err := v.LastRow(p)
 	if err != nil {

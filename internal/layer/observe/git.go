@@ -23,10 +23,10 @@ const gitLimit = 60 * time.Second
 // errGit is returned for an object that git does not have, or cannot give.
 var errGit = errors.New("git does not have the object")
 
-// Git reads objects of the repositories in and around the workspace. It runs
-// one git cat-file for each, with nothing that could run a program: cat-file
-// knows no filters without being asked for them, the configuration of monitors
-// and hooks is overruled, and nothing is fetched.
+// Git reads objects of the repositories in and around the workspace. It runs one git
+// cat-file for each, with nothing that could run a program: cat-file applies no filters
+// unless requested, the configuration of monitors and hooks is overruled, and nothing
+// is fetched.
 type Git struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -112,8 +112,8 @@ func (g *Git) start(top string) *gitRun {
 	return &gitRun{cmd, in, bufio.NewReader(out)}
 }
 
-// read asks for one object: a line with its name, type and size, its bytes, and
-// a newline.
+// read requests one object: a line with its name, type and size, its bytes, and a
+// newline.
 func (r *gitRun) read(object string) ([]byte, error) {
 	if _, err := fmt.Fprintln(r.in, object); err != nil {
 		return nil, err

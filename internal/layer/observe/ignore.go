@@ -20,12 +20,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/tree"
 )
 
-// What git ignores is read from its files, because every git command may run
-// what the repository configures. A tracked file is not ignored.
+// The ignore rules are read from the files of git, because every git command may run
+// programs that the repository configures. A tracked file is not ignored.
 
 const maxIgnore = 256 << 10 // bytes of a file with patterns
 
-// repo is the repository that some directories are in; its zero value is none.
+// repo is the repository that contains some directories; its zero value is none.
 type repo struct {
 	dir     string   // its top relative to the workspace, if the workspace holds it
 	inside  string   // the workspace relative to the top, if the repository holds that
@@ -47,7 +47,7 @@ func (r *repo) name(p string) string {
 	return r.inside + "/" + p
 }
 
-// newRepo reads the repository whose top is an absolute directory.
+// newRepo reads the repository at top, which is an absolute directory.
 func newRepo(top string) *repo {
 	r := &repo{}
 	r.listing = sync.OnceValue(func() *gitindex.Listing {
@@ -143,8 +143,8 @@ func (p *place) tracks(name string, dir bool) bool {
 	return ok
 }
 
-// outermost is the place of the workspace as far as what is outside of it
-// says: the repository that holds it, and the patterns on the way.
+// outermost returns the place of the workspace as the directories above it define it:
+// the repository that contains it, and the patterns from there down to it.
 func outermost(root string) *place {
 	none := &place{repo: newRepo(root)}
 	if root == "" {

@@ -15,8 +15,7 @@ import (
 // Digest is a SHA-256.
 type Digest = [32]byte
 
-// Entry is what is known of one file: its stat and the hash of its content, or
-// that git ignores it.
+// Entry records one file: its stat and the hash of its content, or that git ignores it.
 type Entry struct {
 	Name         string
 	Size         int64
@@ -36,7 +35,7 @@ const (
 	hasGit
 )
 
-// kept reports whether the entry is a file whose changes are recorded.
+// kept reports whether changes of the file are recorded.
 func (e *Entry) kept() bool {
 	return e.Flags&Directory == 0 && (e.Flags&Ignored == 0 || e.SHA != Digest{})
 }
@@ -44,12 +43,12 @@ func (e *Entry) kept() bool {
 // link reports whether the entry is a symbolic link.
 func (e *Entry) link() bool { return e.Mode == fsx.ModeLink }
 
-// same reports whether a file is as it was, as far as its stat says.
+// same reports whether a file is unchanged according to its stat.
 func (e *Entry) same(st *fsx.Stat) bool {
 	return e.Ino == st.Ino && e.Size == st.Size && e.Mtime == st.Mtime && e.Ctime == st.Ctime && e.Mode == st.Mode
 }
 
-// take makes the stat of a file that of the entry.
+// take copies the stat of a file to the entry.
 func (e *Entry) take(st *fsx.Stat) {
 	e.Size, e.Mtime, e.Ctime, e.Ino, e.Mode = st.Size, st.Mtime, st.Ctime, st.Ino, st.Mode
 }
@@ -63,8 +62,8 @@ const (
 	fineSlack   = 1e8
 )
 
-// racy reports whether the file may have been changed after it was looked at
-// without a change of its time stamps. local says that this system sets them.
+// racy reports whether the file may have been changed after it was read without a
+// change of its time stamps. local is set if this system sets them.
 func (e *Entry) racy(scanned int64, local bool) bool {
 	slack := int64(coarseSlack)
 	if local && e.Ctime%1e6 != 0 {
@@ -73,20 +72,21 @@ func (e *Entry) racy(scanned int64, local bool) bool {
 	return max(e.Mtime, e.Ctime) >= scanned-slack
 }
 
-// Index is what the last scan found. It is a cache beside the journal: of a path
-// that has rows the newest row says what it held; of any other the index does.
+// Index is the result of the last scan. It is a cache in addition to the journal: for a
+// path that has rows the newest row records its content; for any other path the index
+// does.
 type Index struct {
 	Scanned int64             // when the scan began, nanoseconds
 	Seq     uint64            // newest row then
 	Rules   uint64            // hash of the patterns that are not in the workspace, and of the policy's globs
 	Tracked uint64            // stamp of git's own index
-	Growing bool              // no scan has seen everything yet: what is not in it counts as known
-	Links   bool              // it knows symbolic links and modes of directories; one of an earlier form does not
+	Growing bool              // no scan has seen everything yet: a file that is not in it counts as known
+	Links   bool              // it includes symbolic links and modes of directories; an index of an earlier form does not
 	modes   map[string]uint32 // of the directories, with fsx.ModeDir
 	dirs    map[string][]Entry
 }
 
-// Files is the number of files whose changes are recorded.
+// Files returns the number of files whose changes are recorded.
 func (x *Index) Files() (n int) {
 	for _, list := range x.dirs {
 		for i := range list {
@@ -227,7 +227,7 @@ func isIndex(data []byte) bool {
 	return len(data) >= len(magic) && (string(data[:len(magic)]) == magic || string(data[:len(magic)]) == magic2)
 }
 
-// Without is an index without the files and directories whose paths are hit.
+// Without returns the index without the files and directories for which hit is true.
 func Without(data []byte, hit func(path string) bool) ([]byte, error) {
 	x, err := decodeIndex(data)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// What a group says of the calls during which it was made.
+// Limits of what a group records of the calls during which it was made.
 const (
-	MaxCommand = 64 << 10 // bytes of a command line that are looked at
+	MaxCommand = 64 << 10 // bytes of a command line that are examined
 	MaxCalls   = 64
 )
 
-// record writes the row of what was found, under the locks of its paths.
+// record writes the row of the changes that were found, under the locks of their paths.
 func (s *scan) record() error {
 	if len(s.found)+len(s.dirs) == 0 {
 		return nil
@@ -76,7 +76,8 @@ func (s *scan) settle() {
 	}
 }
 
-// judge makes the mutations of what was found, as it is under the locks.
+// judge makes the mutations of the changes that were found, from their state under the
+// locks.
 func (s *scan) judge() ([]journal.Mutation, error) {
 	look := looker{root: s.Disk.Root}
 	defer look.close()
@@ -99,7 +100,8 @@ func (s *scan) judge() ([]journal.Mutation, error) {
 	return append(muts, dirs...), err
 }
 
-// mutation is what the journal records of a change; nil when it knows.
+// mutation returns what the journal records of a change; nil if the journal has it
+// already.
 func (s *scan) mutation(c *change, rows *engine.Newest) (*journal.Mutation, error) {
 	last, _, known, err := rows.Of(c.path)
 	if err != nil {
@@ -165,8 +167,8 @@ func pairMoves(muts []journal.Mutation, of []*change) {
 	}
 }
 
-// looker looks at files again, in the order of their paths. It keeps the
-// directory of the last one open.
+// looker reads files again, in the order of their paths. It keeps the directory of the
+// last file open.
 type looker struct {
 	root fsx.Dir
 	path string

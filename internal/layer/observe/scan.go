@@ -30,7 +30,7 @@ const (
 	MaxIndex  = 1 << 30 // bytes
 )
 
-// The bounds of what is kept of one file, in bytes.
+// Limits of what is kept of one file, in bytes.
 const (
 	MaxFile    = 8 << 20
 	MaxIgnored = 1 << 20 // of one that git ignores, outside of ignored directories
@@ -47,28 +47,27 @@ type Layer struct {
 	*engine.Engine
 }
 
-// Request says what a scan is for.
+// Request configures a scan.
 type Request struct {
 	Session string
 	Via     *journal.Via
 	Group   journal.Group
 	Until   time.Time // no file is read after it; zero: no limit
-	// Inspect is shown the bytes of a file that changed, before they are
-	// recorded; nil for what is not to be looked at. It may be called side by
-	// side.
+	// Inspect is called with the bytes of a file that changed, before they are
+	// recorded; nil if they must not be inspected. It may be called concurrently.
 	Inspect func(path string, data []byte, prev string)
 	Capture Capture
 	// Recording is called before the row is written; nil for nothing.
 	Recording func() error
 }
 
-// Result is what a scan found.
+// Result is the result of a scan.
 type Result struct {
 	Rec      *journal.Record // the row that was written; nil for none
 	Index    *Index          // of the current files
 	Baseline bool            // there was no index, so the current files count as known
 	Partial  bool            // the scan ended before it had seen everything
-	Files    int             // whose changes are recorded
+	Files    int             // those whose changes are recorded
 	Read     int             // files that were read
 	Kept     int             // versions that history got
 	Unkept   []string        // changed files whose bytes are not kept
@@ -100,7 +99,7 @@ type scan struct {
 	out       Result
 	fresh     Index
 	found     []*change
-	unseen    []string // directories, with what is below them
+	unseen    []string // directories, including everything below them
 	left      []string // directories that were entered by the last scan and are not recorded any more
 	pending   []engine.Bytes
 	batch     int // of them
@@ -110,7 +109,7 @@ type scan struct {
 	dirs      []journal.Mutation // directories that came, went, or have another mode
 }
 
-// change is a file that is not what the index says.
+// change is a file that differs from its index entry.
 type change struct {
 	path  string
 	dir   string
@@ -119,7 +118,7 @@ type change struct {
 	fresh bool   // not recorded: the index keeps what it had
 }
 
-// Scan looks at the whole workspace and records what changed.
+// Scan scans the whole workspace and records the changes.
 func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 	s := &scan{Layer: l, ctx: ctx, req: req, root: l.RealRoot, batch: min(batchFiles, max(1, fsx.DescriptorLimit()/8))}
 	dir, err := l.OpenPart(Dir)
@@ -175,9 +174,9 @@ func (l *Layer) DiskLow() bool {
 	return err == nil && vol.Size > 0 && vol.Free < vol.Size/leastFree
 }
 
-// load reads the index, then the journal: the index may be of rows that another
-// process has just written. One that cannot be read is none, and neither is one of
-// rows that do not exist.
+// load reads the index, then the journal: the index may refer to rows that another
+// process has just written. An index that cannot be read, or that refers to rows that
+// do not exist, is ignored.
 func (s *scan) load(dir fsx.Dir) error {
 	data, err := durable.ReadFile(dir, indexFile, MaxIndex)
 	if err == nil {
@@ -221,7 +220,7 @@ func scannedAt(dir fsx.Dir) (int64, bool) {
 // late reports whether no more files are to be read.
 func (s *scan) late() bool { return !s.req.Until.IsZero() && time.Now().After(s.req.Until) }
 
-// notSeen keeps what is known of a directory that cannot be looked at.
+// notSeen keeps the entries of a directory that cannot be read.
 func (s *scan) notSeen(p string, _ *place, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,14 +325,14 @@ func (v *visit) entry(e *tree.Entry, was *Entry) error {
 	return v.file(p, e, was, ignored)
 }
 
-// racy reports whether what the index says of a file may be older than the file,
-// although its stat is the same.
+// racy reports whether the index entry of a file may be older than the file, although
+// its stat is the same.
 func (s *scan) racy(was *Entry, st *fsx.Stat) bool {
 	return was.racy(s.old.Scanned, st.Dev == s.home.Dev)
 }
 
-// recorded reports whether the content of an entry is recorded: that of a symbolic
-// link is its target.
+// recorded reports whether the content of an entry is recorded. The content of a
+// symbolic link is its target.
 func recorded(kind fsx.Kind) bool { return kind == fsx.Regular || kind == fsx.Symlink }
 
 // ignored reports whether git ignores a name, which for most the index says.

@@ -52,7 +52,7 @@ type File struct {
 // Hex is the hash of a file as the journal has it.
 func (f File) Hex() string { return hex.EncodeToString(f.SHA[:]) }
 
-// Link reports whether it is a symbolic link; no file is none.
+// Link reports whether the file is a symbolic link; a missing file is not.
 func (f File) Link() bool { return f.Entry != nil && f.link() }
 
 // GitHex is the name of the git object with its bytes, "" for none.
@@ -72,8 +72,8 @@ func (x *Index) All() map[string]File {
 	return all
 }
 
-// Save makes a snapshot of what a scan found. Versions that history does not
-// have any more are read again.
+// Save makes a snapshot of the result of a scan. Versions that history no longer has
+// are read again.
 func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, error) {
 	for p, f := range x.All() {
 		snap.Files++
@@ -125,7 +125,7 @@ func (l *Layer) keepAgain(ctx context.Context, p string, f File) error {
 	return err
 }
 
-// snapshots opens the directory of the snapshots; nil when there is none.
+// snapshots opens the directory of the snapshots; nil if there is none.
 func (l *Layer) snapshots(make bool) (fsx.Dir, error) {
 	if !make {
 		dir, err := l.StatePart(Dir)
@@ -147,8 +147,8 @@ func (l *Layer) snapshots(make bool) (fsx.Dir, error) {
 	return durable.Mkdir(dir, snapshotDir, 0o700)
 }
 
-// List returns the snapshots, newest first. One whose description cannot be
-// read is left out.
+// List returns the snapshots, newest first. A snapshot with an unreadable description
+// is left out.
 func (l *Layer) List() ([]Snapshot, error) {
 	dir, err := l.snapshots(false)
 	if dir == nil || err != nil {
@@ -177,8 +177,7 @@ func listSnapshots(dir fsx.Dir) (list []Snapshot, err error) {
 	return list, nil
 }
 
-// expire removes the snapshots that are over the bounds, and what a crash left
-// of others.
+// expire removes the snapshots over the limits, and incomplete ones that a crash left.
 func (l *Layer) expire(dir fsx.Dir) error {
 	list, err := listSnapshots(dir)
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Beside each object is scratch/<sha256>.jsonl with the lines that the index
-// has of it: so the index can be lost, and every entry comes back with its
-// label, its notes and the time until which it is kept. They go with the
-// object, unlike anything that the journal would remember. Objects that were
-// put before there were such files have none until they are put again.
+// Each object has a facts file, scratch/<sha256>.jsonl, with the lines of the index for
+// this object. If the index is lost, every entry is restored with its label, its notes
+// and its expiry time. The facts file is removed with the object, unlike anything that
+// the journal would remember. Objects that were put before facts files existed have
+// none until they are put again.
 
-// factsRewrite is the size in bytes from which the lines beside an object are
-// rewritten when half of them are expired.
+// factsRewrite is the size in bytes from which a facts file is rewritten when half of
+// its lines are expired.
 const factsRewrite = 64 << 10
 
 const factsSuffix = ".jsonl"
 
 func FactsName(sha string) string { return sha + factsSuffix }
 
-// FactsOf is the hash in the name of the lines beside an object.
+// FactsOf returns the hash in the name of a facts file.
 func FactsOf(name string) (sha string, ok bool) {
 	sha, ok = strings.CutSuffix(name, factsSuffix)
 	return sha, ok && engine.ValidSHA256(sha)
@@ -38,7 +38,7 @@ func scratchFacts(sha string, op engine.WriteOp) *engine.Mutation {
 	return m
 }
 
-// removal removes an object and the files beside it.
+// removal removes an object and its facts file.
 func (p *Pad) removal(sha string) []*engine.Mutation {
 	var muts []*engine.Mutation
 	if p.Stored[sha] {
@@ -50,8 +50,8 @@ func (p *Pad) removal(sha string) []*engine.Mutation {
 	return muts
 }
 
-// factsWith is the change of the lines beside an object that adds a row: an
-// append, or a rewrite where there are none yet, or too many.
+// factsWith returns the change to the facts file of an object that adds a row: an
+// append, or a rewrite if there is no file yet, or it has too many lines.
 func (s *Layer) factsWith(c *engine.Commit, p *Pad, row Entry) (*engine.Mutation, error) {
 	var live bytes.Buffer
 	for i := range p.Rows {
@@ -71,15 +71,15 @@ func (s *Layer) factsWith(c *engine.Commit, p *Pad, row Entry) (*engine.Mutation
 	return addedFacts(row), nil
 }
 
-// addedFacts adds a row to the lines beside an object.
+// addedFacts adds a row to the facts file of an object.
 func addedFacts(row Entry) *engine.Mutation {
 	m := scratchFacts(row.SHA256, engine.OpAppend)
 	m.Hold(append([]byte{'\n'}, row.line()...)) // after a line that was cut off
 	return m
 }
 
-// factsSize is the size of the lines beside an object, 0 when there are none.
-// What bears their name and is no file is moved to quarantine/.
+// factsSize returns the size of the facts file of an object, or 0 if there is none.
+// Anything with its name that is not a file is moved to quarantine/.
 func (s *Layer) factsSize(c *engine.Commit, p *Pad, sha string) (int64, error) {
 	if !p.Facts[sha] {
 		return 0, nil
@@ -113,9 +113,9 @@ func (r *Row) asLine() []byte {
 	return append(bytes.Clone(r.text), '\n')
 }
 
-// rebuild lists the objects that no line of the index names. What the
-// index has lost is read from the lines beside the object; one without any is
-// still listed, without its label.
+// rebuild lists the objects that no line of the index names. Lost lines of the index
+// are read from the facts file of the object; an object without one is still listed,
+// without its label.
 func (p *Pad) rebuild(dir fsx.Dir, now time.Time) error {
 	known, indexed := map[string]bool{}, map[string]bool{}
 	whole := p.exists && p.Malformed == 0
@@ -174,7 +174,7 @@ func (s *Layer) weighAll(p *Pad) error {
 	return nil
 }
 
-// recall adds the rows beside an object that the index does not have.
+// recall adds the rows of a facts file that the index does not have.
 func (p *Pad) recall(dir fsx.Dir, sha string, indexed map[string]bool, now time.Time) (added int, err error) {
 	_, err = readLines(dir, FactsName(sha), func(text []byte, tooLong bool) {
 		if tooLong || indexed[string(text)] {
@@ -188,8 +188,8 @@ func (p *Pad) recall(dir fsx.Dir, sha string, indexed map[string]bool, now time.
 	return added, err
 }
 
-// weigh finds the size of an object of which no row has it. The row is
-// what is known of the object by its file alone.
+// weigh determines the size of an object that has no row. The row contains what the
+// file alone shows about the object.
 func (p *Pad) weigh(dir fsx.Dir, sha string) (*Row, error) {
 	if p.sizes[sha] > 0 {
 		return nil, nil

@@ -13,9 +13,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// The index is one JSON object a line, one line a put, oldest first. It is a
-// cache: a line that cannot be read is passed over, and what is lost comes back
-// from the lines beside the objects.
+// The index has one JSON object per line and one line per put, oldest first. It is a
+// cache: a line that cannot be read is skipped, and lost lines are restored from the
+// facts files of the objects.
 
 const (
 	maxIndexLine = 64 << 10 // bytes; a longer line was not written by this program
@@ -35,7 +35,7 @@ type Entry struct {
 	TS          string
 	ExpiresAt   string
 	BinExists   bool // its bytes are stored
-	Rebuilt     bool // the index had lost it: label, notes and caller are unknown, ts is that of the file
+	Rebuilt     bool // the index had lost it: label, notes and caller are unknown, ts is the time of the file
 }
 
 // indexRow is an entry as a line of the index.
@@ -65,22 +65,22 @@ func (e Entry) line() []byte {
 type Row struct {
 	Entry
 	text []byte // the original text, with unknown fields; nil for none
-	Over bool   // its time is over
+	Over bool   // it has expired
 }
 
 // Pad is the content of scratch/ at one moment.
 type Pad struct {
 	Rows      []Row            // oldest first, those of lost lines before all others
-	Stored    map[string]bool  // objects that are there
-	Facts     map[string]bool  // objects with lines beside them
+	Stored    map[string]bool  // objects that exist
+	Facts     map[string]bool  // objects with a facts file
 	sizes     map[string]int64 // of them
-	exists    bool             // the index does
-	Odd       bool             // its name is that of something else
+	exists    bool             // the index exists
+	Odd       bool             // another object has its name
 	Torn      bool             // its last line has no end
 	lines     int
 	Malformed int
-	Rebuilt   int      // objects known by their file only
-	recalled  int      // rows that only the lines beside the objects had
+	Rebuilt   int      // objects known only by their file
+	recalled  int      // rows that only the facts files had
 	Unlisted  []string // objects of which the index has lost rows
 }
 
@@ -196,8 +196,7 @@ func (p *Pad) parse(text []byte, now time.Time) (Row, bool) {
 	return row, true
 }
 
-// Find returns the newest entry that has the hash and the label, as far as
-// they are given.
+// Find returns the newest entry with the given hash and label; empty values match any.
 func (p *Pad) Find(sha, label string) (Entry, bool) {
 	for i := len(p.Rows) - 1; i >= 0; i-- {
 		row := &p.Rows[i]
@@ -314,9 +313,9 @@ func addedRow(row Entry, torn bool) *engine.Mutation {
 	return m
 }
 
-// IndexWithout is the rewritten index, without what is dead. Lines are kept
-// to the letter. Lines that cannot be read are lost here, so the old index is
-// kept in quarantine/ when it has some; what is no file is moved there.
+// IndexWithout returns the rewritten index without dead entries. Lines are copied
+// unchanged. Lines that cannot be read are dropped, so the old index is moved to
+// quarantine/ if it has some; anything that is not a file is moved there too.
 func (s *Layer) IndexWithout(c *engine.Commit, p *Pad, gone []string) (*engine.Mutation, error) {
 	if (p.Malformed > 0 || p.Odd) && !c.Req.DryRun {
 		if _, err := s.QuarantineObject(Dir, IndexFile); err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// A put reads the whole index and the names of all objects only where it has
-// to. What it found is kept, as long as nothing in it is over, unreadable or
-// missing; the next put then reads only the lines that were added since. An
-// index that was rewritten is another file, so that all of it is read again.
-// What was changed in its middle by another program is noticed by whatever
-// reads the whole: listing, deleting, check, and the first put of a store.
+// A put reads the whole index and the names of all objects only if it must. It keeps
+// the result as long as nothing in it is expired, unreadable or missing; the next put
+// then reads only the lines that were added since. A rewritten index is another file,
+// so it is read completely. A change in its middle by another program is noticed by the
+// operations that read the whole index: listing, deleting, check, and the first put of
+// a store.
 
 const (
 	memoObjects = 1 << 20   // of more objects nothing is kept
@@ -22,11 +22,11 @@ const (
 	memoAdded   = 256 << 10 // of more added lines the whole index is read
 )
 
-// padMemo is what a put found in the scratchpad.
+// padMemo is the content of the scratchpad as a put has read it.
 type padMemo struct {
 	mu      sync.Mutex
 	valid   bool
-	file    fsx.Stat // the index, of which size bytes are taken in
+	file    fsx.Stat // the index, of which size bytes were read
 	size    int64
 	tail    []byte // the last of these bytes
 	known   map[string]bool
@@ -34,7 +34,7 @@ type padMemo struct {
 	soonest time.Time // when the first entry is over; zero for never
 }
 
-// indexStat is the index as a file; ok is false when there is none.
+// indexStat returns the stat of the index file; ok is false if there is none.
 func (s *Layer) indexStat() (st fsx.Stat, ok bool) {
 	dir, err := s.StatePart(Dir)
 	if dir == nil || err != nil {
@@ -45,7 +45,7 @@ func (s *Layer) indexStat() (st fsx.Stat, ok bool) {
 	return st, err == nil && st.Kind == fsx.Regular
 }
 
-// learn keeps what a put has read, if the index was the same before and after.
+// learn keeps the result of a put, if the index was the same before and after.
 func (m *padMemo) learn(s *Layer, before fsx.Stat, pad *Pad) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,8 +100,8 @@ func (s *Layer) indexBytes(from, to int64) ([]byte, error) {
 	return part, nil
 }
 
-// current takes in the lines that were added and reports whether what is kept
-// holds now. The caller has m.mu.
+// current reads the lines that were added and reports whether the memo is valid now.
+// The caller holds m.mu.
 func (m *padMemo) current(s *Layer, now time.Time) bool {
 	st, ok := s.indexStat()
 	if !m.valid || !ok || !st.SameFile(m.file) || st.Size < m.size || st.Size-m.size > memoAdded || st.Size == m.size && st != m.file {
@@ -171,8 +171,8 @@ func (p *Put) briefly() (done bool, err error) {
 	return true, p.c.Choose(muts...)
 }
 
-// factsBriefly is the change of the lines beside the object; nil when all of
-// them have to be looked at.
+// factsBriefly returns the change to the facts file of the object, or nil if all of its
+// lines must be read.
 func (p *Put) factsBriefly(known bool) (*engine.Mutation, error) {
 	dir, err := p.l.StatePart(Dir)
 	if dir == nil || err != nil {

@@ -43,7 +43,7 @@ func (s *Layer) inspectScratch(sha string) (int, error) {
 		return scratchAbsent, err
 	}
 	if d.Hex() != sha {
-		// What was remembered of the file does not hold.
+		// The remembered hash of the file is not valid.
 		s.Hashes.Put(st, engine.HashEntry{SHA: d.Hex(), State: d.State(), Traits: t})
 		return scratchDamaged, nil
 	}

@@ -1,7 +1,7 @@
-// package scratch keeps raw material out of the workspace: logs, dumps, replies
-// that may hold secrets. Each object is scratch/<sha256>.bin, which is
-// authoritative. scratch/index.jsonl holds the labels of objects. It can be
-// lost, because scratch/<sha256>.jsonl beside each object holds them as well.
+// package scratch keeps raw material out of the workspace: logs, dumps, replies that
+// may hold secrets. Each object is scratch/<sha256>.bin, which is authoritative.
+// scratch/index.jsonl holds the labels of objects. It can be lost, because the facts
+// file of each object, scratch/<sha256>.jsonl, contains them as well.
 package scratch
 
 import (
@@ -39,7 +39,7 @@ type Put struct {
 	Before   string // when the newest entry of these bytes and this label expires
 }
 
-// NewPut prepares a put of content, whose hash and size the row gets.
+// NewPut prepares a put of content and sets its hash and size in the row.
 func (s *Layer) NewPut(c *engine.Commit, row Entry, content []byte) *Put {
 	p := &Put{l: s, c: c, Row: row, Expires: row.ExpiresAt != ""}
 	var m engine.Mutation
@@ -127,7 +127,7 @@ func (p *Put) fits(pad *Pad, gone []string) error {
 	return nil
 }
 
-// Removal is what a deletion removes.
+// Removal lists the objects that a deletion removes.
 type Removal struct {
 	SHA     string // "" when nothing matched
 	Rows    int    // entries, under all labels
@@ -171,8 +171,8 @@ func (s *Layer) PlanDelete(c *engine.Commit, sha, label string) (Removal, error)
 	return out, c.Choose(muts...)
 }
 
-// Expire makes c remove expired objects, with their entries, and
-// counts them once it is planned.
+// Expire makes c remove expired objectsand their entries, and counts them once c is
+// planned.
 func (s *Layer) Expire(c *engine.Commit) (removed *int) {
 	removed = new(int)
 	c.Also = Locks()

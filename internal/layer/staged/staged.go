@@ -1,5 +1,5 @@
-// Package staged knows the directories in which transactions are built in
-// several calls.
+// Package staged describes the directories in which transactions are built by several
+// calls.
 package staged
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Dir has a directory for each transaction. It exists exactly as long as Begin
-// does; the operations are in files of their own beside it.
+// Dir has a directory for each transaction. The directory exists exactly as long as its
+// file Begin does; each operation has a file of its own next to it.
 const (
 	Dir   = "tx"
 	Begin = "begin.json"
