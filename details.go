@@ -162,8 +162,8 @@ func Details() []Detail {
 	return list
 }
 
-// Describe returns what a Detail means: its kind, reason, suggested action,
-// code and the sentence that says what to do next.
+// Describe returns the meaning of a Detail: its kind, reason, suggested action,
+// code and a sentence with the next step.
 func (d Detail) Describe() (Kind, Reason, Action, Code, string) {
 	c := fault.Code(d).Class()
 	return Kind(c.Kind), Reason(c.Reason), Action(fault.Code(d).Action()), Code(c.Exit), c.Hint

@@ -100,7 +100,7 @@ func (e *Expect) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// hash is the text that the file must have, nil for any.
+// hash returns the expected hash as text, nil for any version.
 func (e Expect) hash() *string {
 	if !e.given {
 		return nil

@@ -239,15 +239,15 @@ type DeleteResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// Delete removes one file. What it held is kept in history and can be
-// restored. A symbolic link inside the workspace is followed: the target
-// it goes, the link stays. Directories are not removed.
+// Delete removes one file. Its content is kept in history and can be restored. A
+// symbolic link inside the workspace is followed: the target is removed, the link
+// stays. Directories are not removed.
 //
 // Errors: the path details, [ErrNotFound], [ErrIsADirectory], [ErrHashMismatch],
 // [ErrReadOnlyFile], [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy],
-// [ErrChangedDuringWrite], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
-// [ErrStoreReadOnly], [ErrCanceled]. The file is still there then, unless Effect says
-// otherwise.
+// [ErrChangedDuringWrite], the storage details, [ErrStorePoisoned],
+// [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. After an error the file
+// still exists, unless Effect reports otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force}
 	req := r.request("delete", r)

@@ -12,11 +12,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// Hooks are the host's own rules, called in the order of each list. A value
-// with several roles, such as a [TaskBudget], is in several lists. [Open]
-// refuses a nil entry. A hook must not call the Store.
+// Hooks are the host's own rules, called in the order of each list. A value with
+// several roles, such as a [TaskBudget], appears in several lists. [Open] refuses
+// a nil entry. A hook must not call the Store.
 //
-// A hook that has a method ResetTask() is called by [Store.ResetTask].
+// [Store.ResetTask] calls the method ResetTask() of each hook that has one.
 type Hooks struct {
 	Authorize []Authorizer  // may a call happen
 	Transform []Transformer // what a call writes
@@ -40,8 +40,8 @@ type HookCall struct {
 	Complete bool
 }
 
-// Change is what an operation does to one file of the workspace. Objects of
-// the state directory, such as chunks, are no changes.
+// Change is what an operation does to one file of the workspace. Changes of
+// objects in the state directory, such as chunks, are not included.
 type Change struct {
 	Op       string // create, overwrite, append, edit, delete, move
 	Path     string // as it was asked for, relative to the workspace
@@ -56,9 +56,8 @@ type Change struct {
 	Bytes      int64  // that are written: the whole file, of an append what is added
 }
 
-// Destructive reports whether the operation takes something away or replaces
-// it. What an edit replaces may be the whole file, so edits are destructive
-// too.
+// Destructive reports whether the operation removes or replaces content. An edit
+// may replace the whole file, so edits are destructive too.
 func (o HookCall) Destructive() bool {
 	for _, c := range o.Changes {
 		switch engine.WriteOp(c.Op) {
@@ -73,7 +72,7 @@ func (o HookCall) Destructive() bool {
 	return false
 }
 
-// Decision is what an authorizer says. The zero value denies.
+// Decision is the answer of an authorizer. The zero value denies.
 type Decision struct {
 	verdict int
 	reason  string
@@ -87,16 +86,17 @@ const (
 	verdictAsk
 )
 
-// Allow lets an operation pass, as far as this authorizer is concerned.
+// Allow returns a decision that lets an operation pass; other authorizers may
+// still refuse it.
 func Allow() Decision { return Decision{verdict: verdictAllow} }
 
 // Deny refuses an operation. The reason is returned to the caller; it should say
 // what to do instead.
 func Deny(reason string) Decision { return Decision{verdict: verdictDeny, reason: reason} }
 
-// AskUser lets the user decide, by [Options.Ask] or [WithAsk], and refuses
-// where there is neither. The reason is the question. Nobody is asked about a
-// dry run.
+// AskUser lets the user decide, by [Options.Ask] or [WithAsk], and refuses if
+// neither is set. The reason is the question. The user is not asked about a dry
+// run.
 func AskUser(reason string) Decision { return Decision{verdict: verdictAsk, reason: reason} }
 
 // Rule names the rule of a refusal, for programs: context.rule of the
@@ -107,56 +107,58 @@ func (d Decision) Rule(name string) Decision {
 }
 
 // About names the file that a refusal is about, by [Change.Path], so that the
-// caller of a transaction learns which operation it was.
+// caller of a transaction can identify the operation.
 func (d Decision) About(path string) Decision {
 	d.path = path
 	return d
 }
 
-// Authorizer decides whether an operation may happen, before anything is
-// locked. The first refusal counts, but every authorizer sees every operation.
-// An error or a panic refuses. When a path leads somewhere else by the time it
-// is locked, or a file is there that was not, the authorizers are asked again:
-// the invocation id is the same.
+// Authorizer decides whether an operation may happen, before anything is locked.
+// The first refusal counts, but every authorizer is called for every operation.
+// An error or a panic refuses. If a path leads somewhere else once it is locked,
+// or a file exists that did not, the authorizers are called again with the same
+// invocation id.
 type Authorizer interface {
 	Authorize(ctx context.Context, op HookCall) (Decision, error)
 }
 
-// Withdrawer is an authorizer that keeps something for a call until it ended:
-// it is called when that call will not be continued, because a user has to
-// be asked first (see [AskFunc]). What comes instead is a new call.
+// Withdrawer is an authorizer that holds something for a call until the call
+// ends. It is called when that call will not be continued, because a user must be
+// asked first (see [AskFunc]). The repeated call is a new one.
 type Withdrawer interface {
 	Withdraw(ctx context.Context, op HookCall)
 }
 
-// Observer is called for every operation that ended, well or not, dry runs too,
-// but not of one that waits for a user. A panic in it is contained.
+// Observer is called for every operation that ended, successfully or not,
+// including dry runs, but not for one that waits for a user. A panic in it is
+// contained.
 type Observer interface {
 	Observe(ctx context.Context, op HookCall, r Receipt, err error)
 }
 
-// Transformer may change the content of a write before it is composed with
-// what is there: formatting, redaction. Several are chained. It returns a
-// reader of all that is to be written, also when it changes nothing. The hash
-// that the caller promises and the identity of the request are those of what
-// was sent. Edits and what is restored or moved are not transformed. An error
-// or a panic, also while the reader is read, refuses the write.
+// Transformer may change the content of a write before it is combined with the
+// existing file, for formatting or redaction. Several are chained. It returns a
+// reader of the whole content, even if it changes nothing. The hash that the
+// caller promises and the identity of the request are those of the content that
+// was sent. Edits, restorations and moves are not transformed. An error or a
+// panic, also while the reader is read, refuses the write.
 type Transformer interface {
 	Transform(ctx context.Context, op HookCall, path string, content io.Reader) (io.Reader, error)
 }
 
-// Verifier looks at the staged files before the commit point: a compiler, a
-// linter, a test. An error or a panic refuses the whole commit; nothing has
-// happened then. It runs while the paths are locked, for at most
-// [Options.VerifyTimeout]; one that goes on after its context ended is soon
-// left alone and refuses. It must take no offence then at staged files that are
-// gone. It only looks: a staged file that it changes makes the commit fail with
-// [ErrReadBackMismatch]. A [FileError] reports which of several files it is about.
+// Verifier inspects the staged files before the commit point: a compiler, a
+// linter, a test. An error or a panic refuses the whole commit, and nothing has
+// happened. It runs while the paths are locked, for at most
+// [Options.VerifyTimeout]. One that does not stop soon after its context ended is
+// abandoned, and the commit is refused; the verifier must then tolerate that
+// staged files are gone. It only reads: a staged file that it changes makes the
+// commit fail with [ErrReadBackMismatch]. A [FileError] reports which of several
+// files it is about.
 type Verifier interface {
 	Verify(ctx context.Context, c StagedCommit) error
 }
 
-// StagedCommit is what a verifier sees.
+// StagedCommit is the commit as passed to a verifier.
 type StagedCommit struct {
 	HookCall
 	Root  string       // the workspace, absolute
@@ -172,7 +174,7 @@ type StagedFile struct {
 	Append bool
 }
 
-// FileError is what a [Verifier] says about one file of a commit.
+// FileError is the error of a [Verifier] about one file of a commit.
 type FileError struct {
 	Path string // as [StagedFile] has it
 	Err  error
@@ -186,12 +188,12 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 const defaultVerifyTimeout = time.Minute
 
-// operation is the commit as hooks see it.
+// operation returns the commit as passed to hooks.
 func (c *commit) operation() HookCall {
 	return c.operationAt(func(m *engine.Mutation) *relpath.Target { return m.Target })
 }
 
-// operationAt is operation for other targets than those that were resolved.
+// operationAt is operation for other targets than the resolved ones.
 func (c *commit) operationAt(target func(*engine.Mutation) *relpath.Target) HookCall {
 	o := HookCall{
 		Verb: c.Req.Op, Caller: c.Req.Caller, Session: c.Req.Session, InvocationID: c.Inv, DryRun: c.Req.DryRun,
@@ -234,7 +236,7 @@ func (c *commit) operationAt(target func(*engine.Mutation) *relpath.Target) Hook
 	return o
 }
 
-// check refuses nil entries: a rule that is not there would hold for nothing.
+// check refuses nil entries, because a missing rule would protect nothing.
 func (h Hooks) check() *fault.Fault {
 	for name, missing := range map[string]int{
 		"authorize": slices.IndexFunc(h.Authorize, func(a Authorizer) bool { return a == nil }),
@@ -250,13 +252,13 @@ func (h Hooks) check() *fault.Fault {
 	return nil
 }
 
-// clone is h with lists of its own: what the host does to its lists later does
-// not change the rules of an open store.
+// clone returns h with its own lists, so that later changes of the host to its
+// lists do not change the rules of an open store.
 func (h Hooks) clone() Hooks {
 	return Hooks{slices.Clone(h.Authorize), slices.Clone(h.Transform), slices.Clone(h.Verify), slices.Clone(h.Observe)}
 }
 
-// resetters returns the hooks that count, each once.
+// resetters returns the hooks that keep counts, each once.
 func (h Hooks) resetters() (list []interface{ ResetTask() }) {
 	add := func(v any) {
 		r, ok := v.(interface{ ResetTask() })

@@ -19,19 +19,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 )
 
-// CommandOracle is a hook that runs a command before a commit: it sees the
-// files as they would be, and when it ends with another exit code than 0, or
-// not in time, the commit is refused with its output. The command runs without
-// a shell, in a private directory, and in its arguments these words stand for
-// paths:
+// CommandOracle is a hook that runs a command before a commit, on the files as
+// they would be. If the command exits with another code than 0, or not in time,
+// the commit is refused with its output. The command runs without a shell, in a
+// private directory. These words in its arguments are replaced by paths:
 //
 //	{}         the file as it would be; the command runs once for each file
 //	{root}     the workspace, or its copy
 //	{overlay}  a file for go's -overlay flag that names all files of the commit
 //
-// Without {} the command runs once for a commit. RW_ROOT, RW_OVERLAY, and, of
-// the file it runs for or the first one, RW_PATH and RW_STAGED hold the same;
-// RW_STAGED is empty for a file that is to go.
+// Without {} the command runs once for a commit. RW_ROOT, RW_OVERLAY, and, for
+// the file it runs for or the first one, RW_PATH and RW_STAGED hold the same
+// paths; RW_STAGED is empty for a file that is removed.
 //
 //	CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}
 //	build := []string{"go", "-C", "{root}", "build", "-overlay={overlay}", "./..."}
@@ -96,16 +95,16 @@ func (o CommandOracle) Verify(ctx context.Context, c StagedCommit) error {
 	return nil
 }
 
-// trial is the files of one commit as they would be.
+// trial holds the files of one commit as they would be.
 type trial struct {
 	CommandOracle
 	dir     string   // private
 	root    string   // of the workspace or its copy
 	overlay string   // the file that names them all
-	files   []string // where each one is; "" for one that is to go
+	files   []string // where each one is; "" for one that is removed
 }
 
-// prepare copies the files under their own names, which a compiler wants.
+// prepare copies the files under their own names, as compilers require.
 func (t *trial) prepare(ctx context.Context, c StagedCommit) error {
 	if t.Tree {
 		t.root = filepath.Join(t.dir, "tree")
@@ -143,7 +142,7 @@ func (t *trial) prepare(ctx context.Context, c StagedCommit) error {
 	return os.WriteFile(t.overlay, data, 0o600)
 }
 
-// copyFinal makes the file that a staged one represents.
+// copyFinal makes the final file that a staged one represents.
 func copyFinal(c StagedCommit, f StagedFile, place string) error {
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return err
@@ -175,7 +174,7 @@ func appendFile(to, from string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// copyTree copies the regular files and links of a workspace, without the
+// copyTree copies the regular files and links of a workspace, except the
 // repository and the state directory.
 func copyTree(ctx context.Context, from, to string) error {
 	return filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
@@ -239,7 +238,7 @@ func (t *trial) run(ctx context.Context, name, staged string) error {
 	return nil
 }
 
-// named puts the paths of the workspace in the place of those of the trial.
+// named replaces the paths of the trial with those of the workspace.
 func (t *trial) named(text, name, staged string) string {
 	if staged != "" {
 		text = strings.ReplaceAll(text, staged, name)
@@ -255,8 +254,8 @@ type capped struct {
 	cut  bool
 }
 
-// whole is what is kept, without a last line that was cut: the rest of a secret
-// would not be recognized.
+// whole returns the kept output without a truncated last line: the rest of a
+// secret in it would not be recognized.
 func (c *capped) whole() string {
 	text := c.text.String()
 	if end := strings.LastIndexByte(text, '\n'); c.cut && end >= 0 {

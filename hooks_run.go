@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// Authorize judges the names of the call, then asks the host whether the caller
+// Authorize checks the names of the call, then asks the hooks whether the caller
 // may do this, and the user about protected files.
 func (c *commit) Authorize(ctx context.Context) error {
 	if err := c.checkNames(ctx); err != nil {
@@ -40,8 +40,8 @@ func (c *commit) Authorize(ctx context.Context) error {
 	return c.ask(ctx, op, questions, files)
 }
 
-// decideAll shows the operation to every authorizer. It returns what the user
-// is to be asked, if anything.
+// decideAll passes the operation to every authorizer. It returns the question for
+// the user, if any.
 func (c *commit) decideAll(ctx context.Context, op HookCall) (questions []question, err error) {
 	var refusal error
 	for i, a := range c.s.opts.Hooks.Authorize {
@@ -61,7 +61,7 @@ func (c *commit) decideAll(ctx context.Context, op HookCall) (questions []questi
 	return questions, refusal
 }
 
-// denied is the error of a refusal.
+// denied returns the error of a refusal.
 func (c *commit) denied(d Decision) error {
 	e := fault.New(fault.Denied)
 	if d.reason != "" {
@@ -78,7 +78,7 @@ func (c *commit) denied(d Decision) error {
 	return e
 }
 
-// decide asks one authorizer; a panic is an error.
+// decide asks one authorizer. A panic becomes an error.
 func decide(ctx context.Context, a Authorizer, op HookCall) (d Decision, err error) {
 	defer func() {
 		if recover() != nil {
@@ -89,9 +89,10 @@ func decide(ctx context.Context, a Authorizer, op HookCall) (d Decision, err err
 	return a.Authorize(ctx, op)
 }
 
-// stayAuthorized has the operation judged again under the locks, when it is no
-// longer the one that was judged: a link may have been bent, a file made,
-// while the call waited. answered is what the user said yes to.
+// stayAuthorized has the operation authorized again under the locks if it is no
+// longer the one that was authorized: a link may have been changed, or a file
+// created, while the call waited. answered holds the questions that the user
+// answered with yes.
 func (c *commit) stayAuthorized(seen HookCall, answered []question) {
 	plan := c.Plan
 	c.Plan = func(ctx context.Context) error {
@@ -120,7 +121,8 @@ func (c *commit) stayAuthorized(seen HookCall, answered []question) {
 	}
 }
 
-// operationNow is the operation as it would be if the paths were resolved now.
+// operationNow returns the operation as it would be if the paths were resolved
+// now.
 func (c *commit) operationNow() HookCall {
 	var opened []*relpath.Target
 	defer func() {
@@ -140,7 +142,7 @@ func (c *commit) operationNow() HookCall {
 	})
 }
 
-// observe calls every observer with how a call ended.
+// observe calls every observer with the outcome of a call.
 func (c *commit) observe(r Receipt, err error) {
 	for _, o := range c.s.opts.Hooks.Observe {
 		func() {
@@ -150,7 +152,7 @@ func (c *commit) observe(r Receipt, err error) {
 	}
 }
 
-// Transform lets the host change what the caller sent.
+// Transform lets the hooks change the content that the caller sent.
 func (c *commit) Transform(ctx context.Context, m *engine.Mutation) error {
 	list := c.s.opts.Hooks.Transform
 	if len(list) == 0 || m.Private || m.Source != nil || m.Op == engine.OpDelete || m.Op == engine.OpEdit || m.Ungated {
@@ -177,8 +179,8 @@ func (c *commit) Transform(ctx context.Context, m *engine.Mutation) error {
 	return c.takeTransformed(m, src)
 }
 
-// takeTransformed puts what the transformers made in the place of what was
-// sent. Memory does not depend on its size.
+// takeTransformed replaces the content that was sent with the output of the
+// transformers. The memory used does not depend on its size.
 func (c *commit) takeTransformed(m *engine.Mutation, src *transformed) error {
 	var head bytes.Buffer
 	n, err := head.ReadFrom(io.LimitReader(src, engine.InMemory+1))
@@ -207,9 +209,9 @@ func (c *commit) takeTransformed(m *engine.Mutation, src *transformed) error {
 	return nil
 }
 
-// transformRevision transforms what several operations of a transaction write
-// to one file, as far as it is the caller's alone: the whole file, or what is
-// added to its end. What is left are edits.
+// transformRevision transforms the part of several operations of a transaction on
+// one file that the caller alone wrote: the whole file, or what is appended to
+// it. The other operations are edits.
 func (c *commit) transformRevision(revise engine.Reviser, chain func(io.Reader) (*transformed, error)) engine.Reviser {
 	return func(ctx context.Context, before []byte) ([]byte, error) {
 		after, err := revise(ctx, before)
@@ -253,8 +255,8 @@ func runTransform(ctx context.Context, t Transformer, op HookCall, path string, 
 	return out, err
 }
 
-// transformed reads what transformers made. A panic in them is an error, and
-// errors that are theirs can be distinguished from those of the disk.
+// transformed reads the output of transformers. A panic in them becomes an error,
+// and their errors can be distinguished from those of the disk.
 type transformed struct {
 	ctx context.Context
 	src io.Reader
@@ -273,7 +275,7 @@ func (t *transformed) Read(p []byte) (n int, err error) {
 	return t.src.Read(p)
 }
 
-// failure is the error of a copy from t.
+// failure returns the error of a copy from t.
 func (t *transformed) failure(err error) error {
 	switch {
 	case t.err == nil:

@@ -27,17 +27,17 @@ func (DenyWrites) Authorize(context.Context, HookCall) (Decision, error) {
 	return Deny("this workspace is read-only now; ask the user").Rule("read_only"), nil
 }
 
-// PathRules is a hook that decides by path. Globs are those of the policy
-// file: ** spans directories, a glob of a directory covers what is in it,
-// letter case does not count.
+// PathRules is a hook that decides by path. Globs are those of the policy file:
+// ** spans directories, a glob of a directory covers what is in it, letter case
+// is ignored.
 type PathRules struct {
 	Allow []string // when not empty, only paths that one of them matches may be changed
 	Deny  []string // paths that may not be changed; Deny goes before Allow
 }
 
-// Authorize decides by the paths of the operation, as they were asked for and
-// as they are after symbolic links are resolved. A glob in Deny that cannot be read, or
-// whose braces stand for too many globs, refuses everything.
+// Authorize decides by the paths of the operation, as requested and after
+// symbolic links are resolved. A glob in Deny that is invalid, or whose braces
+// expand to too many globs, refuses everything.
 func (r PathRules) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	for _, g := range r.Deny {
 		if policyfile.GlobTooLarge(g) || !doublestar.ValidatePattern(g) {
@@ -70,13 +70,13 @@ func matchesAny(globs []string, path string) bool {
 }
 
 // Permission is a hook that asks the user before anything is changed, except
-// where AutoApprove matches. What takes away or replaces something
-// ([Operation.Destructive]) is always asked about.
+// where AutoApprove matches. It always asks about a destructive operation
+// ([HookCall.Destructive]).
 type Permission struct {
 	AutoApprove []string // globs of paths that need no question
 }
 
-// Authorize asks, or lets pass what needs no question.
+// Authorize asks, or allows what needs no question.
 func (p Permission) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	if op.DryRun {
 		return Allow(), nil
@@ -115,7 +115,7 @@ const maxAsked = 20
 
 const harmless = 2
 
-// harm orders changes by what they take away.
+// harm orders changes by how much they destroy.
 func harm(ch Change) int {
 	switch {
 	case engine.WriteOp(ch.Op) == engine.OpDelete:
@@ -126,7 +126,7 @@ func harm(ch Change) int {
 	return harmless
 }
 
-// sentence is a change as a user reads it.
+// sentence describes a change to a user.
 func sentence(ch Change) string {
 	if ch.RealFrom != "" {
 		return ch.Op + " " + shownPath(ch.RealFrom) + " to " + shownPath(ch.RealPath)
@@ -134,8 +134,9 @@ func sentence(ch Change) string {
 	return ch.Op + " " + shownPath(ch.RealPath)
 }
 
-// shownPath is a path, or another name that a caller chooses, within a sentence:
-// it must not read as part of the sentence, nor push the rest out of sight.
+// shownPath returns a path, or another name that a caller chooses, for use in a
+// sentence: it must not read as part of the sentence, nor push the rest out of
+// view.
 func shownPath(path string) string {
 	if r := []rune(path); len(r) > 120 {
 		path = string(r[:50]) + "…" + string(r[len(r)-60:])
@@ -148,10 +149,10 @@ func shownPath(path string) string {
 	return path
 }
 
-// TaskBudget is a hook that bounds what one task may do in the workspace; 0 is no
-// bound. A new task begins with [Store.ResetTask]. Calls at the same time do
-// not go over the number of writes; the call that goes over the bytes or the
-// failures is the last one. Pass a pointer.
+// TaskBudget is a hook that limits what one task may do in the workspace; 0 means
+// no limit. A new task begins with [Store.ResetTask]. Concurrent calls do not
+// exceed the number of writes; the call that exceeds the bytes or the failures is
+// the last one. Pass a pointer.
 type TaskBudget struct {
 	Bytes    int64 // written
 	Writes   int   // files changed
@@ -164,7 +165,7 @@ type TaskBudget struct {
 	underway map[string]int // files of calls that did not end yet
 }
 
-// Authorize refuses when a bound is reached.
+// Authorize refuses when a limit is reached.
 func (b *TaskBudget) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,14 +191,15 @@ func (b *TaskBudget) Authorize(_ context.Context, op HookCall) (Decision, error)
 	return Allow(), nil
 }
 
-// Withdraw gives back what a call was to take that waits for a user.
+// Withdraw releases what was reserved for a call that waits for a user.
 func (b *TaskBudget) Withdraw(_ context.Context, op HookCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.underway, op.InvocationID)
 }
 
-// Observe counts what a call has written, and calls that failed.
+// Observe counts the bytes and files that a call has written, and calls that
+// failed.
 func (b *TaskBudget) Observe(_ context.Context, op HookCall, r Receipt, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,7 +216,7 @@ func (b *TaskBudget) Observe(_ context.Context, op HookCall, r Receipt, err erro
 	}
 }
 
-// ResetTask begins a new task: everything counts from nothing again.
+// ResetTask begins a new task: all counts start at zero.
 func (b *TaskBudget) ResetTask() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -222,10 +224,10 @@ func (b *TaskBudget) ResetTask() {
 }
 
 // LoopGuard is a hook that stops a caller who makes no progress with a file:
-// whose writes bring back, again and again, the content that the file has or
-// one that it had before, or whose calls fail one after the other, each in
-// another way. Identical calls that fail are stopped by the retry budget of
-// the store. Pass a pointer.
+// whose writes repeatedly restore the current content of the file or an earlier
+// one, or whose calls fail one after the other, each in a different way.
+// Identical calls that fail are stopped by the retry budget of the store. Pass a
+// pointer.
 type LoopGuard struct {
 	Repeats int // times that it lets pass, of either kind; 0 means 6
 
@@ -233,7 +235,7 @@ type LoopGuard struct {
 	past map[string]*circle
 }
 
-// circle is the way of one file.
+// circle is the recent history of one file.
 type circle struct {
 	seen    map[string]bool
 	repeats int
@@ -241,7 +243,7 @@ type circle struct {
 	why     fault.Code // of the last one
 }
 
-// maxGuarded is how many files and contents of a file are remembered.
+// maxGuarded is how many files, and contents of a file, are remembered.
 const maxGuarded = 1000
 
 func (g *LoopGuard) limit() int {
@@ -251,8 +253,7 @@ func (g *LoopGuard) limit() int {
 	return 6
 }
 
-// Authorize refuses a file whose content goes in a circle, or whose calls keep
-// failing.
+// Authorize refuses a file whose contents repeat, or whose calls keep failing.
 func (g *LoopGuard) Authorize(_ context.Context, op HookCall) (Decision, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -271,7 +272,7 @@ func (g *LoopGuard) Authorize(_ context.Context, op HookCall) (Decision, error) 
 	return Allow(), nil
 }
 
-// Observe follows the contents of each file, and its calls that fail.
+// Observe records the contents of each file, and its failed calls.
 func (g *LoopGuard) Observe(_ context.Context, op HookCall, r Receipt, err error) {
 	if op.DryRun || err == nil && r.Status != StatusSucceeded && r.Status != StatusUnchanged {
 		return
@@ -290,8 +291,8 @@ func (g *LoopGuard) Observe(_ context.Context, op HookCall, r Receipt, err error
 	}
 }
 
-// count keeps a failed call. Those that time may mend, that a rule of the host
-// refused, or that the disk made fail are no fault of the caller.
+// count records a failed call. Failures that may be temporary, that a rule of the
+// host caused, or that the disk caused are not counted against the caller.
 func (g *LoopGuard) count(op HookCall, e *fault.Fault) {
 	if !budget.Countable(e) || e.Code == fault.Denied || storageFailed(e) {
 		return
@@ -331,7 +332,7 @@ func (g *LoopGuard) follow(ch Change) {
 	c.seen[ch.SHA256], c.seen[ch.PrevSHA256] = true, true
 }
 
-// ResetTask begins a new task: what was seen of every file is forgotten.
+// ResetTask begins a new task: everything recorded about files is forgotten.
 func (g *LoopGuard) ResetTask() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// VerifyStaged shows the staged files to the verifiers.
+// VerifyStaged passes the staged files to the verifiers.
 func (c *commit) VerifyStaged(ctx context.Context) error {
 	list := c.s.opts.Hooks.Verify
 	if len(list) == 0 || c.s.engine.RealRoot == "" {
@@ -64,7 +64,7 @@ func (c *commit) VerifyStaged(ctx context.Context) error {
 	return nil
 }
 
-// view is the commit as a verifier sees it.
+// view returns the commit as passed to a verifier.
 func (c *commit) view() StagedCommit {
 	view := StagedCommit{HookCall: c.operation(), Root: c.s.engine.RealRoot}
 	for _, m := range c.Muts {
@@ -80,8 +80,8 @@ func (c *commit) view() StagedCommit {
 	return view
 }
 
-// stagedPlace is where the final bytes are, for programs: of a move, the file
-// itself.
+// stagedPlace returns the path of the final bytes, for programs; for a move, that
+// of the file itself.
 func (s *Store) stagedPlace(m *engine.Mutation) string {
 	if m.Source != nil {
 		return filepath.Join(s.engine.RealRoot, filepath.FromSlash(m.Source.Target.Path))
@@ -92,15 +92,15 @@ func (s *Store) stagedPlace(m *engine.Mutation) string {
 	return filepath.Join(s.engine.StatePlace, "staging", m.Slot.Name)
 }
 
-// grace is how long a verifier may take to end after its context did. What a
-// killed command still says is worth a moment, and no more than that: others
-// wait for the locks.
+// grace returns how long a verifier may take to end after its context did. The
+// last output of a killed command is worth a short wait, but not a long one:
+// other writers wait for the locks.
 func grace(limit time.Duration) time.Duration {
 	return min(max(limit/4, 100*time.Millisecond), 2*time.Second)
 }
 
-// runVerify asks one verifier, and does not wait for one that never ends: the
-// locks are held meanwhile.
+// runVerify runs one verifier, and does not wait for one that never ends, because
+// the locks are held.
 func runVerify(ctx context.Context, v Verifier, view StagedCommit, grace time.Duration) error {
 	done := make(chan error, 1)
 	go func() {
@@ -131,7 +131,7 @@ func runVerify(ctx context.Context, v Verifier, view StagedCommit, grace time.Du
 	}
 }
 
-// shownLines is the start of a verifier's output as an error may show it:
+// shownLines returns the start of a verifier's output as an error may show it:
 // redacted, and without paths outside the workspace.
 func (s *Store) shownLines(ctx context.Context, text string) string {
 	text = strings.ToValidUTF8(text, "?")
@@ -151,6 +151,6 @@ func (s *Store) shownLines(ctx context.Context, text string) string {
 	return engine.FirstLines(text, engine.ErrorLines)
 }
 
-// absolutePath finds what looks like an absolute path, after what may precede
-// one. A comment, a lone slash and the address of a site are none.
+// absolutePath matches what looks like an absolute path, after what may precede
+// one. A comment, a lone slash and a URL do not match.
 var absolutePath = regexp.MustCompile("(?m)(^|[\\s\"'`(=<\\[,;:|])((?:[A-Za-z]:[\\\\/]|\\\\\\\\|/)[^\\s/\\\\\"'`()<>,;:|\\[\\]][^\\s\"'`()<>,;:|\\[\\]]*)")

@@ -24,7 +24,7 @@ type ChangedHunk struct {
 	NewLines int `json:"new_lines"`
 }
 
-// Why a file has no hunks, or is not staged.
+// The reasons why a file has no hunks, or is not staged.
 const (
 	HunksOverlap  = "overlap"   // others changed the same lines, or the index has others
 	HunksBinary   = "binary"    // it is no UTF-8 text
@@ -59,12 +59,12 @@ type SkippedFile struct {
 	Reason string `json:"reason" enum:"overlap,binary,too_large,not_kept,filtered,ignored,unmerged"`
 }
 
-// StageChanges puts the changes that r asks for into the index of the git
-// repository of the workspace, and nothing else: changes that others made to
-// the same files are left out, what the index has besides stays, and neither
-// the work tree nor a ref is touched. Files whose changes cannot be separated from
-// those of others, or not be merged with what the index has, are skipped. It reads
-// the journal alone: for what happened since the last scan, scan first.
+// StageChanges puts the changes that r selects into the index of the git
+// repository of the workspace, and nothing else. Changes that others made to the
+// same files are omitted, other entries of the index stay, and neither the work
+// tree nor a ref is changed. A file is skipped if its changes cannot be separated
+// from those of others, or cannot be merged with the index. It reads only the
+// journal; scan first to include changes since the last scan.
 //
 // Errors: [ErrInvalidArgument] where there is no repository, [ErrIOBusy] while
 // another program has locked the index, the storage details, [ErrStoreClosed].
@@ -116,10 +116,10 @@ func (s *Store) StageChanges(ctx context.Context, r ChangesRequest) (StageResult
 	return out, nil
 }
 
-// maxHunkBytes bounds the texts that one call compares.
+// maxHunkBytes limits the texts that one call compares.
 const maxHunkBytes = 256 << 20
 
-// netting separates the changes that are asked for from others, row by row.
+// netting separates the requested changes from others, row by row.
 type netting struct {
 	s     *Store
 	git   *observe.Git
@@ -132,7 +132,7 @@ func (s *Store) newNetting(ctx context.Context) *netting {
 	return &netting{s: s, git: s.observed.Git(ctx), files: map[string]*hunks.Net{}, fails: map[string]string{}, left: maxHunkBytes}
 }
 
-// take adds a row; mine says whether it is asked for.
+// take adds a row; mine reports whether the row is requested.
 func (n *netting) take(rec *journal.Record, mine bool) {
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
@@ -164,7 +164,8 @@ func (n *netting) take(rec *journal.Record, mine bool) {
 	}
 }
 
-// version reads what a row says of a file before or after it.
+// version reads the content that a row records for a file, before or after the
+// change.
 func (n *netting) version(rec *journal.Record, m *journal.Mutation, before bool) (v hunks.Version, err error) {
 	sha, size, mode := m.SHA256, m.Bytes, m.Mode
 	if before {

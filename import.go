@@ -38,22 +38,21 @@ type ImportResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// Import takes the rows of an export over into a fresh store, where tail,
-// history and analytics show them with the ids they had. The export is read to
-// its end and verified before anything is written: header, order, chain, number
-// of rows, final hash. No content comes with it: versions of imported rows are
-// available only where history has their bytes.
+// Import adds the rows of an export to a fresh store, where tail, history and
+// analytics show them with their original ids. The export is read to its end and
+// verified before anything is written: header, order, chain, number of rows,
+// final hash. An export has no content: versions of imported rows are available
+// only if history has their bytes.
 //
-// Rows are written in batches. Killed in the middle, it leaves a store with a
-// part of them, and importing the same export again goes on where it stopped;
-// when everything is there the call is unchanged. Idempotency keys are not
-// taken over.
+// Rows are written in batches. If Import is killed, the store has a part of them,
+// and importing the same export again continues where it stopped; when all rows
+// are present the call is unchanged. Idempotency keys are not imported.
 //
-// Errors: [ErrExportDamaged] for an export that is cut off or changed, with nothing
-// left on disk; [ErrNewerFormat]; [ErrStoreNotEmpty] for a store with rows of its own
-// unless it is asked for; [ErrInvalidArgument] without a reader; [ErrLockTimeout]; the
-// storage details – also those of R –; [ErrStorePoisoned], [ErrStoreClosed],
-// [ErrStoreReadOnly], [ErrCanceled].
+// Errors: [ErrExportDamaged] for an export that is truncated or changed, with
+// nothing left on disk; [ErrNewerFormat]; [ErrStoreNotEmpty] for a store with
+// rows of its own unless the request allows it; [ErrInvalidArgument] without a
+// reader; [ErrLockTimeout]; the storage details – also those of R –;
+// [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (a Admin) Import(ctx context.Context, r ImportRequest) (ImportResult, error) {
 	s := a.s
 	u, ctx, err := s.beginUpkeep(ctx, upkeepCall{op: "import", caller: r.Caller, session: r.Session, dryRun: r.DryRun})

@@ -127,10 +127,10 @@ type JournalEntry struct {
 	AcceptRisk string `json:"accept_risk,omitempty"`
 }
 
-// JournalTail returns the newest rows, oldest first, one per file. It reads
-// from the end, so its cost is that of the rows asked for. Only rows that are
-// known to be on stable storage are shown. Lines that cannot be read are
-// counted and passed over. Errors: [ErrInvalidArgument], the storage details,
+// JournalTail returns the newest rows, oldest first, one per file. It reads from
+// the end, so its cost depends only on the rows requested. Only rows that are
+// known to be on stable storage are returned. Lines that cannot be read are
+// counted and skipped. Errors: [ErrInvalidArgument], the storage details,
 // [ErrStoreClosed].
 func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalTailResult, error) {
 	out := JournalTailResult{Entries: []JournalEntry{}}
@@ -168,7 +168,7 @@ const (
 	maxSince = 10_000
 )
 
-// rowFilter says which rows a reader wants.
+// rowFilter selects the rows that a reader wants.
 type rowFilter struct {
 	path, mode, caller string
 	without            func(*journal.Record) bool // records that are left out; nil: none
@@ -176,8 +176,8 @@ type rowFilter struct {
 	all                bool // also aborts, conflicts and notes
 }
 
-// keep judges a whole record. The reader comes from the end, so it meets an
-// abort before the commit that did not happen.
+// keep filters whole records. The reader starts at the end, so it reads an abort
+// before the commit that was rolled back.
 func (f rowFilter) keep() func(*journal.Record) bool {
 	aborted := map[uint64]bool{}
 	return func(rec *journal.Record) bool {
@@ -191,7 +191,7 @@ func (f rowFilter) keep() func(*journal.Record) bool {
 	}
 }
 
-// entries are the rows of a record that the filter wants.
+// entries returns the rows of a record that the filter selects.
 func (f rowFilter) entries(rec *journal.Record) []JournalEntry {
 	switch rec.Kind {
 	case journal.KindCommit, journal.KindConflict:
@@ -222,7 +222,7 @@ func (f rowFilter) entries(rec *journal.Record) []JournalEntry {
 	return list
 }
 
-// entryOf is one mutation of a record as readers see it.
+// entryOf returns one mutation of a record in the form for readers.
 func entryOf(rec *journal.Record, i int) JournalEntry {
 	m := &rec.Muts[i]
 	e := JournalEntry{
@@ -238,15 +238,14 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 	return e
 }
 
-// JournalSince returns the rows after a cursor, oldest first, never half a
+// JournalSince returns the rows after a cursor, oldest first, never part of a
 // commit. With an agent the cursor is kept in the state directory: passing
-// after_seq acknowledges everything up to it, and a reply alone moves nothing.
-// Rows of the agent itself are left out: those that name it as caller and, as
-// far as an adapter knows ([WithVia]), came from the client, thread and
-// connection of this call.
-// Gap is set when the cursor is outside the journal: ahead of it, or at rows
-// that [Admin.Compact] moved to the archive, which [Store.JournalTail] and
-// [Store.History] still read. Errors:
+// after_seq acknowledges everything up to it, and a reply alone does not move the
+// cursor. Rows of the agent itself are omitted: those that name it as caller and,
+// if an adapter knows them ([WithVia]), came from the client, thread and
+// connection of this call. Gap is set when the cursor is outside the journal:
+// ahead of it, or at rows that [Admin.Compact] moved to the archive, which
+// [Store.JournalTail] and [Store.History] still read. Errors:
 // [ErrInvalidArgument], the storage details, [ErrStoreClosed]; [ErrStoreReadOnly] and
 // [ErrBadPolicy] when a cursor would have to be stored.
 func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
@@ -353,8 +352,8 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	return *r.AfterSeq, durable.WriteFile(dir, name, append(data, '\n'), 0o600)
 }
 
-// loadCursor reads a cursor; one that cannot be read starts again at 0, which
-// repeats rows and loses none.
+// loadCursor reads a cursor. One that cannot be read starts again at 0, which
+// repeats rows but loses none.
 func (s *Store) loadCursor(name, agent string) (uint64, error) {
 	if s.engine.Disk.State == nil {
 		return 0, nil

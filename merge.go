@@ -37,9 +37,9 @@ func (m MergeMode) check() *fault.Fault {
 	return badChoice("merge", string(MergeOff), string(MergeClean))
 }
 
-// merger is how a stale call that asks for a mode is merged; nil: it is
-// refused. The key merge of the policy file holds for calls that ask for
-// none, and off holds for all.
+// merger returns how a stale call with the given mode is merged; nil: it is
+// refused. The key merge of the policy file applies to calls that name no mode,
+// and off applies to all.
 func (s *Store) merger(asked MergeMode, m *engine.Mutation) engine.Merger {
 	set := MergeMode(s.policy().file.Merge)
 	if asked == "" {
@@ -72,7 +72,7 @@ func (s *Store) merger(asked MergeMode, m *engine.Mutation) engine.Merger {
 }
 
 // merged reports whether a commit of one file was merged, and what others had
-// done to it.
+// changed.
 func (s *Store) merged(ctx context.Context, c *commit) (merged bool, others string) {
 	if c.Replayed == nil {
 		return c.First().Base != "", c.First().Others

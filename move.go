@@ -58,24 +58,24 @@ type MoveResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// Move gives a file, or the files of a directory, another name, without
-// copying: the file keeps its inode, mode, owner and times, and its history
-// goes with it.
+// Move gives a file, or the files of a directory, another name, without copying:
+// the file keeps its inode, mode, owner and times, and its history.
 //
 // A directory is moved as all its files (at most 4,096) in one commit.
-// Directories that become empty by that are removed, and those that are made
-// for them get their modes. Subdirectories without files do not move: they stay
-// with the old directory. When the new path is a
-// directory too, the two become one: what it holds stays, and a file in the way
-// refuses the move unless overwrite is set. A directory that holds a symbolic
-// link or a special file, at any depth, is not moved.
+// Directories that become empty are removed, and new directories get the modes of
+// the old ones. Subdirectories without files do not move: they stay with the old
+// directory. If the new path is an existing directory, the two are merged: its
+// entries stay, and a file at a target path refuses the move unless overwrite is
+// set. A directory that contains a symbolic link or a special file, at any depth,
+// is not moved.
 //
 // Errors: those of [Store.Delete] for path, [ErrFileAlreadyExists] for a target
-// that is there without overwrite, [ErrInvalidArgument] for a path and itself,
-// [ErrNotFound] for a directory without files, [ErrNotARegularFile] for one with a
-// link or a special file, [ErrTooLarge] for one with more than 4,096 files,
-// [ErrCrossDevice] where the two paths are on different file systems. Nothing is
-// moved then, unless Effect says otherwise; never a part of a directory.
+// that exists without overwrite, [ErrInvalidArgument] for a path moved to itself,
+// [ErrNotFound] for a directory without files, [ErrNotARegularFile] for one with
+// a link or a special file, [ErrTooLarge] for one with more than 4,096 files,
+// [ErrCrossDevice] if the two paths are on different file systems. After an error
+// nothing is moved, unless Effect reports otherwise; a directory is never moved
+// in part.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	req := r.request("move", r)
 	req.long = true
@@ -144,7 +144,7 @@ func (c *commit) distinct(context.Context) error {
 	return nil
 }
 
-// sameFile reports whether two names are spellings of one.
+// sameFile reports whether two names are spellings of the same name.
 func sameFile(a, b *relpath.Target) bool {
 	if !a.Exists() || !b.Exists() {
 		return false
@@ -154,8 +154,8 @@ func sameFile(a, b *relpath.Target) bool {
 	return err1 == nil && err2 == nil && x.Nlink == 1 && x.SameFile(y)
 }
 
-// moved fills in the mutations of a move: for each file its new name and its
-// old one. For a directory it returns what is in it.
+// moved fills in the mutations of a move: for each file its new name and its old
+// one. For a directory it returns the contents.
 func (s *Store) moved(ctx context.Context, c *commit, r MoveRequest) (out MoveResult, tree *movedTree, err error) {
 	if e := r.Call.check(ctx); e != nil {
 		return out, nil, e
@@ -195,7 +195,7 @@ func (s *Store) moved(ctx context.Context, c *commit, r MoveRequest) (out MoveRe
 	return out, tree, nil
 }
 
-// ontoDirectory refuses the move of a file to the name of a directory.
+// ontoDirectory refuses to move a file to the name of a directory.
 func (s *Store) ontoDirectory(from, to string) error {
 	if _, _, err := s.engine.ListDirectory(to); err != nil {
 		return nil
@@ -210,8 +210,8 @@ func (s *Store) ontoDirectory(from, to string) error {
 	return e
 }
 
-// newName is the path to which something is to be moved. An error says that it
-// is about that one: the old path is the first that one would look at.
+// newName returns the path to which something is moved. An error names that path,
+// because a reader would first suspect the old one.
 func (s *Store) newName(to string) (string, error) {
 	rel, _, err := relpath.Clean(to, s.engine.Tree.Rules)
 	if err == nil {
@@ -224,7 +224,7 @@ func (s *Store) newName(to string) (string, error) {
 	return "", e.Hintf("to is not a valid path of the workspace; %s", e.Hint)
 }
 
-// pairs are the mutations by which the files of a directory move.
+// pairs returns the mutations by which the files of a directory move.
 func pairs(files []string, out MoveResult, r MoveRequest) (list []*engine.Mutation) {
 	for _, f := range files {
 		dst, src := movePair(engine.JoinPath(out.Path, f), engine.JoinPath(out.To, f), r)
@@ -233,8 +233,8 @@ func pairs(files []string, out MoveResult, r MoveRequest) (list []*engine.Mutati
 	return list
 }
 
-// planMoved looks at the directory again, now that no one else writes: what was
-// put into it while the call waited moves along.
+// planMoved reads the directory again under the locks: files that were added
+// while the call waited move along.
 func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out MoveResult, tree *movedTree) error {
 	now, err := s.treeBelow(out.Path)
 	if err != nil {
@@ -259,8 +259,9 @@ func (s *Store) planMoved(ctx context.Context, c *commit, r MoveRequest, out Mov
 	return c.distinct(ctx)
 }
 
-// moveDirs has the commit make the directories that a move needs, with the modes and
-// owners of those whose places they take, and remove the ones that it leaves empty.
+// moveDirs has the commit make the directories that a move needs, with the modes
+// and owners of those that they replace, and remove the ones that it leaves
+// empty.
 func (s *Store) moveDirs(c *commit, tree *movedTree, to string) error {
 	t, err := s.engine.Tree.Resolve(to)
 	if err != nil {
@@ -288,7 +289,7 @@ func movePair(from, to string, r MoveRequest) (dst, src *engine.Mutation) {
 }
 
 // movedTree is a directory that moves: its files, by their paths in it, and the
-// directories that hold them at any depth, the outer ones first.
+// directories that hold them at any depth, outermost first.
 type movedTree struct {
 	path  string
 	files []string
@@ -301,7 +302,7 @@ type movedDir struct {
 	empties bool // nothing stays in it
 }
 
-// treeBelow lists a directory; nil for what is none.
+// treeBelow lists a directory; it returns nil if there is none.
 func (s *Store) treeBelow(rel string) (*movedTree, error) {
 	t, err := s.engine.Tree.Resolve(rel)
 	if err != nil {
@@ -326,7 +327,7 @@ func (s *Store) treeBelow(rel string) (*movedTree, error) {
 	return tree, nil
 }
 
-// list adds the content of a directory, and reports whether all of it moves.
+// list adds the contents of a directory, and reports whether all of it moves.
 func (t *movedTree) list(dir fsx.Dir, at string) (empties bool, err error) {
 	names, err := dir.Names()
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 // Names are the arguments of a call that are not content: paths, labels, keys.
-// They are stored in the clear, in the workspace and in the journal, and shown
-// to every reader of it, so that a credential in one of them cannot be taken
-// back. The gate refuses a confirmed one, and what is reported of a refused
-// call shows its names redacted.
+// They are stored in the clear, in the workspace and in the journal, and are
+// shown to every reader of the journal, so a credential in one of them cannot be
+// withdrawn. The gate refuses a confirmed one, and reports about a refused call
+// show its names redacted.
 
-// contents are the fields of requests that hold content. The gate judges them
-// as such, or, as a reason given by the caller, they are stored redacted.
+// contents are the fields of requests that hold content. The gate judges them as
+// content; a reason given by the caller is stored redacted.
 var contents = map[string]bool{
 	"Content": true, "Old": true, "New": true, "Body": true, "Data": true, "Envelope": true, "AcceptRisk": true,
 }
@@ -26,8 +26,8 @@ type name struct {
 	text     string
 }
 
-// names lists the names of a commit: those of its request, and those that came
-// with the context or the options.
+// names returns the names of a commit: those of its request, and those from the
+// context or the options.
 func (c *commit) names() []name {
 	list := namesIn(nil, "", reflect.ValueOf(c.args))
 	list = append(list, name{"caller", c.Req.Caller}, name{"session", c.Req.Session}, name{"idempotency_key", c.Req.Key})
@@ -37,7 +37,7 @@ func (c *commit) names() []name {
 	return list
 }
 
-// namesIn appends the texts of a value that are no content.
+// namesIn appends the texts of a value that are not content.
 func namesIn(list []name, argument string, v reflect.Value) []name {
 	switch v.Kind() {
 	case reflect.String:
@@ -65,7 +65,7 @@ func namesIn(list []name, argument string, v reflect.Value) []name {
 	return list
 }
 
-// argumentOf is the name of a field on the wire.
+// argumentOf returns the name of a field on the wire.
 func argumentOf(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
@@ -101,7 +101,7 @@ func (c *commit) checkNames(ctx context.Context) error {
 }
 
 // secretIn looks for a credential in a name. An exception of the policy for a
-// path holds for the name of that path.
+// path also applies to that path as a name.
 func (s *Store) secretIn(n name) (family, pattern string, found bool) {
 	p := s.policy()
 	path := ""
@@ -111,7 +111,7 @@ func (s *Store) secretIn(n name) (family, pattern string, found bool) {
 	return p.scanner.NamedSecret(n.text, p.options(path))
 }
 
-// isPath are the arguments that name a file of the workspace.
+// isPath are the arguments that name files of the workspace.
 var isPath = map[string]bool{"path": true, "to": true, "output_path": true}
 
 func secretInName(argument, family, pattern string) *fault.Fault {
@@ -120,7 +120,7 @@ func secretInName(argument, family, pattern string) *fault.Fault {
 	return e.Hintf("%s contains what looks like a credential (%s); names are stored and shown in clear text, so choose another one", argument, pattern)
 }
 
-// hideName is a name as it may appear in an error, a receipt or a row of a
+// hideName returns a name as it may appear in an error, a receipt or a row of a
 // refused call.
 func (s *Store) hideName(text string) string {
 	p := s.policy()
@@ -130,8 +130,8 @@ func (s *Store) hideName(text string) string {
 	return p.scanner.RedactName(text, p.options(""))
 }
 
-// hideNames redacts the names of a call that is refused: from here on no one
-// learns them from it.
+// hideNames redacts the names of a refused call: from here on, no reader can
+// learn them from it.
 func (c *commit) hideNames() {
 	for _, text := range []*string{&c.Req.Caller, &c.Req.Session, &c.Req.Key, &c.Req.Tx} {
 		*text = c.s.hideName(*text)
@@ -152,7 +152,7 @@ func (s *Store) hideIn(e *fault.Fault) {
 	}
 }
 
-// hidden is a copy of a value with the names in it redacted.
+// hidden returns a copy of a value with the names in it redacted.
 func (s *Store) hidden(v reflect.Value) reflect.Value {
 	if v.Kind() == reflect.Invalid || isNil(v) {
 		return v

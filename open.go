@@ -60,7 +60,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	return openTwice(attempt)
 }
 
-// newStore makes the store that is to be opened.
+// newStore makes a store that is not open yet.
 func newStore(o Options, with engine.TestHooks) *Store {
 	s := &Store{opts: o}
 	s.engine = &engine.Engine{Host: engineHost{s}, TestHooks: with, Version: Version, Opts: engine.Options{
@@ -79,7 +79,7 @@ func newStore(o Options, with engine.TestHooks) *Store {
 	return s
 }
 
-// start brings the opened directories to life.
+// start starts the opened store.
 func (s *Store) start(ctx context.Context) error {
 	s.budgets = &budget.Layer{Engine: s.engine, Draft: s.stateOfDraft, Budget: s.budget, Policy: func() string { return s.policy().identity() }, Describe: describeCode}
 	s.budgets.Load()
@@ -98,8 +98,8 @@ func (s *Store) start(ctx context.Context) error {
 	return nil
 }
 
-// openTwice opens a store, and once more when there was no space for what
-// opening writes and the reserve was given up for it.
+// openTwice opens a store, and tries again if there was no space for what opening
+// writes and the reserve was released for it.
 func openTwice(attempt func(gave int64) (*Store, error)) (*Store, error) {
 	s, err := attempt(0)
 	if err != nil && s.engine.Reserve.Gave > 0 {
@@ -148,8 +148,8 @@ func randomNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// unsafeRoots are directories no one means as a workspace. What is below
-// them is fine.
+// unsafeRoots are directories that are not accepted as a workspace. Directories
+// below them are accepted.
 var unsafeRoots = []string{"/", "/bin", "/sbin", "/usr", "/etc", "/var", "/tmp"}
 
 // openDirs opens the workspace and the directory of the state.
@@ -281,7 +281,7 @@ func recoveredPaths(list []engine.RecoveredPath) []RecoveredPath {
 	return out
 }
 
-// engineHost is the store as its engine sees it.
+// engineHost presents the store to its engine.
 type engineHost struct{ s *Store }
 
 func (h engineHost) Holds() error                    { return h.s.policyHolds() }
@@ -291,7 +291,7 @@ func (h engineHost) HideIn(f *fault.Fault)           { h.s.hideIn(f) }
 func (h engineHost) Translate(err error) error       { return h.s.translate(err) }
 func (h engineHost) HistoryCaps() engine.HistoryCaps { return h.s.historyCaps() }
 
-// Redacted takes the secrets out of an excerpt of a file.
+// Redacted removes the secrets from an excerpt of a file.
 func (h engineHost) Redacted(ctx context.Context, path string, text []byte) []byte {
 	p := h.s.policy()
 	opt := p.options(path)

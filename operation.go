@@ -27,15 +27,15 @@ type OperationResult struct {
 	Entries []JournalEntry `json:"entries"`
 }
 
-// Operation reports to a caller who lost a reply whether its call happened: by the
-// idempotency key, or by the invocation id of its receipt. Keys are known for
-// at least 24 hours, and longer while fewer than 100 000 rows follow
-// theirs; an invocation is looked for among the newest 100 000 rows.
+// Operation reports to a caller who lost a reply whether its call happened: by
+// the idempotency key, or by the invocation id of its receipt. Keys are known for
+// at least 24 hours, and longer while fewer than 100 000 rows follow theirs; an
+// invocation is searched for in the newest 100 000 rows.
 //
-// Only a call that was committed binds its key. One that was refused, was a
-// dry run, was undone, or ended as unchanged, because the disk held what it
-// asked for, leaves the key free: the key is then not known here, the same call
-// runs again, and another request may use it.
+// Only a call that was committed binds its key. A call that was refused, was a
+// dry run, was undone, or ended as unchanged, because the disk already had the
+// requested state, leaves the key free: the key is then not known here, the same
+// call runs again, and another request may use it.
 //
 // Errors: [ErrInvalidArgument] for both or neither, the storage details,
 // [ErrStoreClosed]. Nothing is changed on disk.
@@ -99,8 +99,8 @@ func (s *Store) operation(r OperationRequest) (*journal.Record, error) {
 	return recs[0], nil
 }
 
-// keyKnown reports whether an idempotency key was used: then the key answers
-// the call, whatever became of the files since.
+// keyKnown reports whether an idempotency key was used. The key then answers the
+// call, regardless of later changes of the files.
 func (s *Store) keyKnown(key string) bool {
 	if key == "" || s.engine.Log == nil {
 		return false

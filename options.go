@@ -137,21 +137,21 @@ type labels struct{ caller, session string }
 type labelsKey struct{}
 
 // WithCaller returns a context whose calls are made by caller, in the working
-// session of that name, where their requests name none: what an adapter knows
-// of the connection that a call came in. Both go before those of the options;
-// "" leaves what ctx says already. They are in rows and receipts, and select
-// the commits of [Store.Undo] and the files of a handoff. The session is no part of
-// what is asked for: the same call in another one has the same retry budget and
-// the same idempotency key.
+// session of that name, if their requests name none. An adapter uses it to pass
+// what it knows of the connection. Both take precedence over those of the
+// options; "" keeps the value in ctx. They appear in rows and receipts, and
+// select the commits of [Store.Undo] and the files of a handoff. The session is
+// not part of the identity of a call: the same call in another session has the
+// same retry budget and the same idempotency key.
 //
-// A name of more than 200 bytes is cut, and what is not UTF-8 is replaced.
+// A name of more than 200 bytes is truncated, and invalid UTF-8 is replaced.
 func WithCaller(ctx context.Context, caller, session string) context.Context {
 	l := labelsOf(ctx)
 	l.caller, l.session = cmp.Or(asLabel(caller), l.caller), cmp.Or(asLabel(session), l.session)
 	return context.WithValue(ctx, labelsKey{}, l)
 }
 
-// asLabel makes a name that every request could give.
+// asLabel makes a name valid for every request.
 func asLabel(name string) string {
 	name = strings.ToValidUTF8(name, "\uFFFD")
 	for len(name) > maxLabel {
@@ -161,7 +161,7 @@ func asLabel(name string) string {
 	return name
 }
 
-// labelsOf are the names that a context gives.
+// labelsOf returns the names that a context sets.
 func labelsOf(ctx context.Context) labels {
 	l, _ := ctx.Value(labelsKey{}).(labels)
 	return l

@@ -2,5 +2,6 @@ package resilientwrite
 
 import "os/exec"
 
-// killGroup leaves it at the command itself: what it started is not known.
+// killGroup does nothing: only the command itself is ended, because the processes
+// that it started are not known.
 func killGroup(*exec.Cmd) {}

@@ -12,8 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/place"
 )
 
-// openPlaced opens the state directory of the workspace real where package place
-// says it is.
+// openPlaced opens the state directory of the workspace real at the place that
+// package place determines.
 func (s *Store) openPlaced(real string) error {
 	w, err := place.Look(real)
 	if err != nil {
@@ -46,8 +46,8 @@ func (s *Store) openPlaced(real string) error {
 // placeFor chooses the place. Tests replace it.
 var placeFor = func(w *place.Workspace, readOnly bool) (place.Opened, error) { return w.Open(readOnly) }
 
-// unwritable is the error of a state directory that exists and cannot be used: no
-// other one is made in its stead.
+// unwritable returns the error of a state directory that exists and cannot be
+// used. No other one is made in its place.
 func (s *Store) unwritable(dir string, err error) error {
 	forbidden := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 	if !forbidden || s.opts.ReadOnly || place.Writable(dir) == nil {
@@ -56,16 +56,16 @@ func (s *Store) unwritable(dir string, err error) error {
 	return fault.New(fault.StateNotWritable).Because(err)
 }
 
-// noteRoot records in the state directory whose it is. What fails is tried again
-// by the next open.
+// noteRoot records in the state directory to which workspace it belongs. If that
+// fails, the next open tries again.
 func (s *Store) noteRoot() {
 	if s.workspace != nil {
 		s.engine.Alone("open", func() error { return s.workspace.Note(s.placed, s.engine.Disk.State) })
 	}
 }
 
-// policyOfTree opens the policy file that the workspace holds although its state
-// is elsewhere.
+// policyOfTree opens the policy file in the workspace if the state directory is
+// elsewhere.
 func (s *Store) policyOfTree() (fsx.File, error) {
 	d, err := s.engine.Disk.Root.OpenDir(engine.StateDirName)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) policyOfTree() (fsx.File, error) {
 	return d.Open(policyName, fsx.Read, 0)
 }
 
-// policyFiles are the places of the policy file that no option names.
+// policyFiles returns the places of the policy file when no option names one.
 func (s *Store) policyFiles() (list []string) {
 	if s.engine.StatePlace == "" {
 		return nil

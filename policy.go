@@ -85,7 +85,7 @@ func (g Gate) or(next Gate) Gate {
 	return g
 }
 
-// check refuses values that are none.
+// check refuses invalid values.
 func (g Gate) check() *fault.Fault {
 	switch g.Mode {
 	case "", GateBlock, GateAdvise, GateOff:
@@ -107,17 +107,17 @@ func (g Gate) check() *fault.Fault {
 
 type gateKey struct{}
 
-// WithGate returns a context whose calls have g as the setting of the gate
-// where neither the policy file nor the options say anything: what an adapter
-// thinks right for its callers.
+// WithGate returns a context whose calls use g as the setting of the gate if
+// neither the policy file nor the options set it. It is the default that an
+// adapter chooses for its callers.
 func WithGate(ctx context.Context, g Gate) context.Context {
 	return context.WithValue(ctx, gateKey{}, g)
 }
 
-// Policy is the rules of a workspace: what the gate looks for and refuses,
-// what it lets pass, which paths are protected. It does not change.
+// Policy is the rules of a workspace: what the gate looks for and refuses, what
+// it allows, which paths are protected. It is immutable.
 type Policy struct {
-	file    *policyfile.File // as far as it holds
+	file    *policyfile.File // as far as it applies
 	scanner *scan.Scanner
 	hash    string // of the file; "" for the default
 
@@ -130,7 +130,7 @@ type Policy struct {
 // Hash identifies the policy in the journal; "" is the default one.
 func (p *Policy) Hash() string { return p.hash }
 
-// identity is another one when other keys of the same file hold.
+// identity differs when other keys of the same file apply.
 func (p *Policy) identity() string {
 	if len(p.ignored) == 0 {
 		return p.hash
@@ -159,7 +159,7 @@ func ParsePolicy(data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// parsePolicy is ParsePolicy for a file that restrict may take something from.
+// parsePolicy is ParsePolicy for a file from which restrict may remove rules.
 func parsePolicy(data []byte, restrict func(*Policy)) (*Policy, error) {
 	file, problems := policyfile.Parse(data)
 	if len(problems) == 0 {
@@ -199,8 +199,8 @@ func parsePolicy(data []byte, restrict func(*Policy)) (*Policy, error) {
 	return p, nil
 }
 
-// ruleNames lists the built-in families and patterns. Nobody may change the
-// lists, which are made once, for every Open asks for them; who appends, copies.
+// ruleNames lists the built-in families and patterns. The lists are made once,
+// because every Open needs them. Callers must not change them: append to a copy.
 func ruleNames() (families, patterns []string) {
 	names := ruleLists()
 	return slices.Clip(names[0]), slices.Clip(names[1])
@@ -231,10 +231,10 @@ func badPolicy(problems []*policyfile.Problem) *fault.Fault {
 	return e
 }
 
-// options are what a scan of one path lets pass. The path is "" where there
-// is none: rules for paths do not hold then. Letter case counts here: on most
-// disks TESTDATA is not the testdata that the owner trusts, and where it is, a
-// write that is refused can be made under the name as the rule spells it.
+// options returns what a scan of one path allows. The path is "" if there is
+// none; rules for paths then do not apply. Letter case counts here: on most disks
+// TESTDATA is not the testdata that the owner trusts, and where it is, a refused
+// write can be made under the name as the rule spells it.
 func (p *Policy) options(path string) scan.Options {
 	if len(p.file.Allow) == 0 {
 		return scan.Options{}
@@ -252,9 +252,9 @@ func (p *Policy) options(path string) scan.Options {
 	}}
 }
 
-// protects reports whether the policy keeps a path from being changed, in any
-// letter case: what a file system may fold must not get past a rule. A glob of
-// a directory covers what is in it.
+// protects reports whether the policy protects a path from changes, in any letter
+// case, because the file system may fold names. A glob of a directory covers its
+// contents.
 func (p *Policy) protects(path string) bool {
 	key := relpath.Key(path)
 	return slices.ContainsFunc(p.file.Protect, func(glob string) bool {
@@ -263,9 +263,9 @@ func (p *Policy) protects(path string) bool {
 	})
 }
 
-// excepts reports whether a path is one of those that the policy takes out of
-// the rules for repositories by shape and out of the protected defaults. Letter
-// case counts, as for allow. A glob of a directory covers what is in it.
+// excepts reports whether the policy exempts a path from the rules for
+// repositories by shape and from the protected defaults. Letter case counts, as
+// for allow. A glob of a directory covers its contents.
 func (p *Policy) excepts(path string) bool {
 	return slices.ContainsFunc(p.file.ProtectExceptions, func(glob string) bool {
 		return doublestar.MatchUnvalidated(glob, path) || doublestar.MatchUnvalidated(glob+"/**", path)
@@ -277,8 +277,8 @@ func matches(glob, path string) bool {
 	return doublestar.MatchUnvalidated(relpath.Key(glob), relpath.Key(path))
 }
 
-// policy is the policy that holds. A call that commits sees only one: while
-// the file is wrong there is none of these calls, and afterwards it is pinned.
+// policy returns the policy in force. A call that commits sees only one: such
+// calls are refused while the file is wrong, and afterwards the policy is pinned.
 func (s *Store) policy() *Policy {
 	if p := s.rules.Load(); p != nil {
 		return p
@@ -288,8 +288,8 @@ func (s *Store) policy() *Policy {
 
 var noPolicy = sync.OnceValue(DefaultPolicy)
 
-// defaultGate is the setting where neither a policy file nor an option says
-// anything.
+// defaultGate returns the setting if neither a policy file nor an option sets
+// one.
 func (s *Store) defaultGate(ctx context.Context) Gate {
 	of, _ := ctx.Value(gateKey{}).(Gate)
 	if of.check() != nil { // a slip of the pen must not open the gate
@@ -298,7 +298,7 @@ func (s *Store) defaultGate(ctx context.Context) Gate {
 	return of.or(gateOfLibrary)
 }
 
-// gateFor is the setting that holds for a call.
+// gateFor returns the setting that applies to a call.
 func (s *Store) gateFor(ctx context.Context) Gate {
 	p, least := s.policy(), s.opts.Gate.or(s.defaultGate(ctx))
 	g := gateOf(p.file).or(least)
@@ -310,12 +310,12 @@ func (s *Store) gateFor(ctx context.Context) Gate {
 	return g
 }
 
-// gateOf is what a policy file says of the gate.
+// gateOf returns the gate settings of a policy file.
 func gateOf(f *policyfile.File) Gate {
 	return Gate{Mode: GateMode(f.Gate.Mode), RejectAt: Verdict(f.Gate.RejectAt), Overrides: Overrides(f.Gate.Overrides)}
 }
 
-// inFile is the gate as a policy file says it.
+// inFile returns the gate settings as a policy file has them.
 func (g Gate) inFile() policyfile.Gate {
 	return policyfile.Gate{Mode: string(g.Mode), RejectAt: string(g.RejectAt), Overrides: string(g.Overrides)}
 }

@@ -34,7 +34,7 @@ const (
 	policyLimit = policyfile.MaxBytes
 )
 
-// Problems of a policy file that is not there or cannot be read. Those of its
+// Problems of a policy file that does not exist or cannot be read. Those of its
 // text are the reasons of package policyfile.
 const (
 	policyMissing    = "missing"
@@ -66,9 +66,9 @@ func (s *Store) policyPlace(root string) policyPlace {
 	return at
 }
 
-// openPolicy reads the policy once, for as long as the store is open: what
-// changes the file later changes nothing. One that is wrong is read again,
-// where the options ask for that, until it is valid.
+// openPolicy reads the policy once, for as long as the store is open: later
+// changes of the file have no effect. A wrong file is read again, if the options
+// ask for that, until it is valid.
 func (s *Store) openPolicy(ctx context.Context, root string) error {
 	at := s.policyPlace(root)
 	if at.place != "" {
@@ -95,8 +95,8 @@ func (s *Store) openPolicy(ctx context.Context, root string) error {
 	return nil
 }
 
-// openPolicyFile opens the policy file. A symbolic link is followed only where
-// the options name it: its owner made it.
+// openPolicyFile opens the policy file. A symbolic link is followed only if the
+// options name it, because its owner made it.
 func (s *Store) openPolicyFile(at policyPlace) (fsx.File, error) {
 	if at.place == "" {
 		if s.engine.Disk.State == nil {
@@ -120,8 +120,8 @@ func (s *Store) openPolicyFile(at policyPlace) (fsx.File, error) {
 	return dir.Open(filepath.Base(real), fsx.Read, 0)
 }
 
-// loadPolicy reads the policy file and takes from it what it may not say. seen
-// is the file that was read.
+// loadPolicy reads the policy file and removes the settings that it may not make.
+// seen identifies the file that was read.
 func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, err error) {
 	f, err := s.openPolicyFile(at)
 	if engine.IsAbsent(err) {
@@ -170,8 +170,8 @@ func (s *Store) loadPolicy(at policyPlace, def Gate) (p *Policy, seen fsx.Stat, 
 	return p, seen, nil
 }
 
-// noPolicyFile is the policy where there is no file: the default one, unless
-// the operator has asked for that file.
+// noPolicyFile returns the policy without a file: the default policy, unless the
+// operator asked for that file.
 func (s *Store) noPolicyFile(at policyPlace) (*Policy, fsx.Stat, error) {
 	if at.place != "" && !s.opts.PolicyFileOptional {
 		return nil, fsx.Stat{}, at.bad(policyMissing, "it does not exist")
@@ -184,7 +184,7 @@ func (s *Store) noPolicyFile(at policyPlace) (*Policy, fsx.Stat, error) {
 	return p, fsx.Stat{}, nil
 }
 
-// bad says what is wrong with the file as a whole.
+// bad returns an error about the file as a whole.
 func (at policyPlace) bad(problem, format string, args ...any) *fault.Fault {
 	return fault.New(fault.BadPolicy).With("file", at.name).With("problem", problem).Hintf("policy file "+strings.ReplaceAll(at.name, "%", "%%")+": "+format, args...)
 }
@@ -197,13 +197,13 @@ func (at policyPlace) unusable(err error) *fault.Fault {
 	return at.bad(policyUnreadable, "it cannot be read; check the permissions of the file and its directories").Because(err)
 }
 
-// bounded is a context for the scans of one call.
+// bounded returns a context for the scans of one call.
 func (s *Store) bounded(ctx context.Context) context.Context {
 	return scan.Bounded(ctx, cmp.Or(s.engine.TestHooks.Patterns, scan.MostTime))
 }
 
-// costly is the error of a call whose text a pattern of the policy takes too
-// long on. The gate does not let pass what it could not judge.
+// costly returns the error of a call on whose text a pattern of the policy takes
+// too long. The gate refuses what it could not judge.
 func (s *Store) costly(err *scan.CostlyError) *fault.Fault {
 	at := s.policyPlace(s.engine.RealRoot)
 	e := at.bad(policyCostly, "the pattern %s takes too long on this text; begin its expression with fixed characters, give it keywords, or shorten its repeats", err.Pattern)
@@ -218,11 +218,11 @@ func (s *Store) costly(err *scan.CostlyError) *fault.Fault {
 	return e.Because(err)
 }
 
-// restrict takes from a policy file of the workspace what it may not say: it
-// never weakens what the options say, and weakens a default only if the operator
-// has vouched for it, or git does not track it. Keys that need a vouched file
-// hold in no other. def is the gate where neither
-// a file nor an option says anything.
+// restrict removes from a policy file of the workspace the settings that it may
+// not make. The file never weakens the options, and weakens a default only if the
+// operator has vouched for it, or git does not track it. Keys that need a vouched
+// file apply in no other. def is the gate if neither a file nor an option sets
+// one.
 func (s *Store) restrict(p *Policy, at policyPlace, def Gate) {
 	p.source = policyOfOptions
 	if at.place != "" {
@@ -273,7 +273,7 @@ func (s *Store) trackedByGit() bool {
 	return false
 }
 
-// policyTrouble is a policy file that is wrong. Nothing is changed until it is
+// policyTrouble is a policy file that is wrong. Changes are refused until it is
 // valid; it is read again when it has changed.
 type policyTrouble struct {
 	at   policyPlace
@@ -284,12 +284,12 @@ type policyTrouble struct {
 	seen fsx.Stat // the file that was read; the zero value is none, or one that may still be written to
 }
 
-// policyQuiet is how long a file has not been changed when it is taken for
-// whole.
+// policyQuiet is how long a file must be unchanged before it is considered
+// complete.
 const policyQuiet = 50 * time.Millisecond
 
-// failed keeps why the file is wrong. A file that was changed only just now may
-// change again without another time stamp, so it is not recognized.
+// failed records why the file is wrong. A file that was changed very recently may
+// change again without another time stamp, so its identity is not recorded.
 func (t *policyTrouble) failed(e *fault.Fault, seen fsx.Stat, now time.Time) {
 	t.err = e
 	if t.seen = seen; now.Sub(time.Unix(0, max(seen.Mtime, seen.Ctime))) < time.Second {
@@ -297,7 +297,7 @@ func (t *policyTrouble) failed(e *fault.Fault, seen fsx.Stat, now time.Time) {
 	}
 }
 
-// failure is the error of a call that is refused.
+// failure returns the error of a refused call.
 func (t *policyTrouble) failure() *fault.Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -309,7 +309,7 @@ func (t *policyTrouble) failure() *fault.Fault {
 	return e
 }
 
-// policyProblem is what is wrong with the policy file, nil when it is valid.
+// policyProblem returns what is wrong with the policy file, nil when it is valid.
 func (s *Store) policyProblem() *PolicyProblem {
 	t := s.trouble.Load()
 	if t == nil {
@@ -323,8 +323,8 @@ func (s *Store) policyProblem() *PolicyProblem {
 	return p
 }
 
-// policyHolds reads a policy file that was wrong again, if it has changed, and
-// fails for as long as it is wrong.
+// policyHolds reads a wrong policy file again, if it has changed, and fails for
+// as long as it is wrong.
 func (s *Store) policyHolds() error {
 	t := s.trouble.Load()
 	if t == nil {
@@ -372,8 +372,8 @@ func (t *policyTrouble) mend(s *Store) bool {
 	return false
 }
 
-// lookAtPolicy describes the policy file, the zero value when there is none
-// that can be opened.
+// lookAtPolicy returns the stat of the policy file, the zero value if none can be
+// opened.
 func (s *Store) lookAtPolicy(at policyPlace) (st fsx.Stat) {
 	if f, err := s.openPolicyFile(at); err == nil {
 		st, _ = f.Stat()
@@ -385,10 +385,10 @@ func (s *Store) lookAtPolicy(at policyPlace) (st fsx.Stat) {
 // maxLinks bounds the symbolic links on the way to a policy file.
 const maxLinks = 40
 
-// wayTo lists the names in the workspace that lead to a policy file, relative
-// to the root: the file, the directories above it, and what symbolic links
-// make of them, whether they exist or not. Who could make one of them could
-// keep the file from being read, or put another one in its place.
+// wayTo lists the names in the workspace that lead to a policy file, relative to
+// the root: the file, the directories above it, and the paths that symbolic links
+// resolve to, whether they exist or not. A user who can create one of them could
+// prevent the file from being read, or put another one in its place.
 func wayTo(root, place string) (names []string) {
 	if rel, err := filepath.Rel(root, place); err == nil && filepath.IsLocal(rel) {
 		names = append(names, filepath.ToSlash(rel))
@@ -426,8 +426,8 @@ func wayTo(root, place string) (names []string) {
 	return names
 }
 
-// onPolicyWay reports whether a path is one of the names that lead to the
-// policy file, or making it would make one of them.
+// onPolicyWay reports whether a path is one of the names that lead to the policy
+// file, or creating it would create one of them.
 func (s *Store) onPolicyWay(path string) bool {
 	key := relpath.Key(path)
 	for _, name := range s.policyWay {
@@ -444,10 +444,10 @@ func (s *Store) onPolicyWay(path string) bool {
 	return false
 }
 
-// guarded checks the directories of the policy file that the options name,
-// and of a link to it: who can write there can put another file in its place.
-// They are not narrowed, since they hold more than that file. Where the file
-// has shown that modes are not kept, theirs say nothing.
+// guarded checks the directories of the policy file that the options name, and of
+// a link to it: a user who can write there can replace the file. Their modes are
+// not narrowed, since they hold more than that file. If the file has shown that
+// modes are not kept, the modes of the directories are ignored.
 func (at policyPlace) guarded(c engine.Custody) error {
 	if at.place == "" || c.Self < 0 || c.Loose {
 		return nil
@@ -472,7 +472,7 @@ func (at policyPlace) guarded(c engine.Custody) error {
 	return nil
 }
 
-// translate gives errors of the scanner their meaning.
+// translate maps errors of the scanner to details.
 func (s *Store) translate(err error) error {
 	var costly *scan.CostlyError
 	if errors.As(err, &costly) {

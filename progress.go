@@ -24,14 +24,14 @@ const (
 	StepFiles    Stage = "files"    // files are compared with the journal
 )
 
-// WithProgress returns a context whose calls report their progress to f:
-// writes of a stream, composing, undoing, checking, and any other call that
-// takes long. A report comes at the start of a step and while the step goes
-// on, two of them at least 100 ms apart. A call that is over sooner than that
-// mostly reports nothing.
+// WithProgress returns a context whose calls report their progress to f: writes
+// of a stream, composing, undoing, checking, and any other long call. A report is
+// made at the start of a step and while the step runs, at most one every 100 ms.
+// A call that ends sooner usually reports nothing.
 //
-// One call reports in order, never two reports at a time, and never after it
-// has returned. It waits for f, so f should only take note. f must not call
+// One call reports in order, never two reports at a time, and never after it has
+// returned. It waits for f, so f should return quickly. f must not call the Store
+// with this context. A panic in f is contained.
 // the Store with this context. A panic in f is contained.
 func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	if f == nil {
@@ -40,18 +40,18 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, f)
 }
 
-// progressKey leads to the function of WithProgress and, inside a call, to the
-// meter of that call.
+// progressKey is the key of the function of WithProgress and, inside a call, of
+// the meter of that call.
 type progressKey struct{}
 
-// progressEvery is the least time between two reports.
+// progressEvery is the minimum time between two reports.
 const progressEvery = 100 * time.Millisecond
 
 // manyFiles is how many files one call handles without an account of its own.
 const manyFiles = 10
 
-// meter is the account of one call. All its methods do nothing when no one
-// listens, which is when it is nil.
+// meter tracks the progress of one call. All its methods do nothing on a nil
+// meter, which means that no function is set.
 type meter struct {
 	f     func(Progress)
 	every time.Duration
@@ -66,8 +66,8 @@ type meter struct {
 	over  bool
 }
 
-// metered begins the account of a call, and end ends it. A call inside another
-// one goes on with the account of that one.
+// metered starts the meter of a call; end ends it. A call inside another one
+// continues with the meter of the outer call.
 func metered(ctx context.Context) (_ context.Context, m *meter, end func()) {
 	switch v := ctx.Value(progressKey{}).(type) {
 	case func(Progress):
@@ -79,14 +79,14 @@ func metered(ctx context.Context) (_ context.Context, m *meter, end func()) {
 	return ctx, nil, func() {}
 }
 
-// meterOf is the account of the call that ctx belongs to.
+// meterOf returns the meter of the call that ctx belongs to.
 func meterOf(ctx context.Context) *meter {
 	m, _ := ctx.Value(progressKey{}).(*meter)
 	return m
 }
 
-// at notes the stage that the call has reached. It is reported when the call has
-// been in progress for a while.
+// at records the stage that the call has reached. It is reported when the call
+// has been in progress for a while.
 func (m *meter) at(stage Stage) {
 	if m == nil {
 		return
@@ -97,8 +97,8 @@ func (m *meter) at(stage Stage) {
 	m.update()
 }
 
-// work announces long work, which is reported at once, with what it adds to the
-// account; 0 when that is not known.
+// work announces long work, which is reported at once, and adds amount to the
+// total; 0 means that it is not known.
 func (m *meter) work(stage Stage, amount int64, message string) {
 	if m == nil {
 		return
@@ -121,8 +121,8 @@ func (m *meter) announce() {
 	m.update()
 }
 
-// things is work whose account is in things; the bytes that are moved on the
-// way no longer count.
+// things announces work that is counted in things; the bytes moved during it are
+// not counted.
 func (m *meter) things(stage Stage, amount int64, message string) {
 	if m == nil {
 		return
@@ -133,7 +133,7 @@ func (m *meter) things(stage Stage, amount int64, message string) {
 	m.work(stage, amount, message)
 }
 
-// one counts a thing that is done.
+// one counts a completed thing.
 func (m *meter) one() { m.add(1, true) }
 
 func (m *meter) add(n int64, items bool) {
@@ -152,7 +152,7 @@ func (m *meter) add(n int64, items bool) {
 	m.update()
 }
 
-// update reports, now or when it is time. The caller holds mu.
+// update reports now or later. The caller holds mu.
 func (m *meter) update() {
 	if m.over || m.p == m.sent {
 		return
@@ -176,8 +176,8 @@ func (m *meter) updateLate() {
 	m.update()
 }
 
-// report calls the listener. It holds mu all the while: that keeps the reports
-// in order, and end from returning before the last one is over.
+// report calls the listener. It holds mu throughout: that keeps the reports in
+// order, and keeps end from returning before the last one has finished.
 func (m *meter) report() {
 	defer func() {
 		recover()
@@ -187,7 +187,7 @@ func (m *meter) report() {
 	m.f(m.p)
 }
 
-// end is when the call returns: nothing is reported afterwards.
+// end is called when the call returns: nothing is reported afterwards.
 func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,8 +197,8 @@ func (m *meter) end() {
 	}
 }
 
-// reading notes that content is read, unless the call has said already what
-// it does. Like a stage it is reported when it takes a while.
+// reading records that content is read, unless the call has already announced
+// what it does. Like a stage it is reported after a while.
 func (m *meter) reading(src io.Reader) {
 	if m == nil {
 		return
@@ -215,7 +215,7 @@ func (m *meter) reading(src io.Reader) {
 	m.update()
 }
 
-// long announces that what the call is at is more than a moment's work.
+// long announces that the current step takes more than a moment.
 func (m *meter) long() {
 	if m == nil {
 		return
@@ -225,7 +225,7 @@ func (m *meter) long() {
 	m.announce()
 }
 
-// counting is src with its bytes counted.
+// counting returns src with its bytes counted.
 func (m *meter) counting(src io.Reader) io.Reader {
 	if m == nil {
 		return src
