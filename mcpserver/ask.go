@@ -17,11 +17,11 @@ import (
 // client, where the protocol has no requests of the server (2026-07-28),
 // otherwise by this package, after an elicitation.
 
-// maxRounds is how often one call of an older client may ask again, because
-// what it would change is not what the user was asked about.
+// maxRounds is how often one call of an older client may ask again, because its change
+// differs from the one that the user was asked about.
 const maxRounds = 3
 
-// converse answers a call, whatever has to be asked on the way.
+// converse answers a call, including all questions to the user.
 func (h *host) converse(ctx context.Context, t ToolInfo, req mcp.CallToolRequest, args json.RawMessage) *mcp.CallToolResult {
 	name, opts := t.Name, origin(ctx, req.Params.Meta)
 	if called := metaText(req.Params.Meta, calledAs); called != "" {
@@ -72,9 +72,9 @@ func hasForms(c *mcp.ElicitationCapability) bool {
 	return c != nil && (c.Form != nil || c.URL == nil)
 }
 
-// dialog is the questions of one call, and what the user said to them.
+// dialog is the questions of one call and the user's answers.
 type dialog struct {
-	ticket *ticket // on which the client was asked; nil when it was not
+	ticket *ticket // with which the client was asked; nil if it was not
 	valid  bool    // the ticket, once it is used
 	said   map[subject]said
 	open   []asked
@@ -123,8 +123,7 @@ func (d *dialog) ask(_ context.Context, op rw.HookCall, text string) (rw.Answer,
 	return rw.Answer{}, rw.ErrInputRequired
 }
 
-// counts reports whether the answers may be used. A ticket is good for one
-// call.
+// counts reports whether the answers may be used. A ticket is valid for one call.
 func (d *dialog) counts() bool {
 	if d.ticket != nil && !d.valid {
 		d.valid = tickets.redeem(d.ticket)
@@ -189,7 +188,7 @@ func (q asked) form() mcp.ElicitationParams {
 	}
 }
 
-// read reads what a user filled in. Only a clear yes counts as consent.
+// read reads the user's answer. Only a clear yes counts as consent.
 func read(res *mcp.ElicitationResult) (rw.Answer, error) {
 	unclear := errors.New("the answer cannot be read")
 	switch {

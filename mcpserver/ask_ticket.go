@@ -14,22 +14,22 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// When the client asks for the server, it holds the questions between the two
-// calls. The request state that goes with them is a ticket: it proves that this
-// server asked exactly these questions recently, and can be used once. An
-// answer without it, or with that of another question, is ignored, and the user
-// is asked again. The ticket contains no decision and nothing secret.
+// When the client puts the questions to the user, it holds them between the two calls.
+// Their request state is a ticket: it proves that this server asked exactly these
+// questions recently, and can be used once. An answer without a ticket, or with that of
+// another question, is ignored, and the user is asked again. The ticket contains no
+// decision and no secret.
 
 const (
 	ticketAge   = time.Hour
 	ticketSpent = 4096 // used tickets that are remembered
 	ticketForm  = "rw1."
 	nonceBytes  = 16
-	maxTicket   = 16 << 10 // bytes of a request state that is looked at
+	maxTicket   = 16 << 10 // bytes of a request state that are read
 )
 
-// subject is what a question is about: the call with all its arguments, what
-// it would do to which files, and the words.
+// subject identifies the content of a question: the call with all its arguments, the
+// changes that it would make to which files, and the text.
 type subject [sha256.Size]byte
 
 func subjectOf(op rw.HookCall, text string) subject {
@@ -73,7 +73,7 @@ type office struct {
 // connection, and the second call may come over another one.
 var tickets = &office{now: time.Now}
 
-// sign is the proof of the bytes in front of it. The caller holds the lock.
+// sign returns the proof of data. The caller holds the lock.
 func (o *office) sign(data []byte) []byte {
 	if o.key == nil {
 		o.key = make([]byte, 32)
@@ -138,7 +138,7 @@ func (o *office) redeem(t *ticket) bool {
 		}
 	}
 	if len(o.spent) >= ticketSpent {
-		// What cannot be remembered must not be valid: with another key,
+		// A ticket that cannot be remembered must not be valid: with another key,
 		// pending questions are asked again.
 		o.key, o.spent = nil, nil
 		o.reign++

@@ -41,8 +41,8 @@ func (c completions) CompleteResourceArgument(ctx context.Context, uri string, a
 	return c.complete(ctx, resources[i].choices, arg.Value), nil
 }
 
-// complete returns the choices that fit what was typed: those that begin with
-// it first, then those that hold it. Their order is that of the source.
+// complete returns the choices that match the typed text: first those that begin with
+// it, then those that contain it, each in the order of the source.
 func (c completions) complete(ctx context.Context, choices func(*host, context.Context) []string, typed string) (out *mcp.Completion) {
 	out = &mcp.Completion{Values: []string{}}
 	defer func() {

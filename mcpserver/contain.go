@@ -71,8 +71,8 @@ func refused(s *server.MCPServer, e *rw.Error) *mcp.CallToolResult {
 	return res
 }
 
-// contained is the handler of a tool of ours inside what the host puts around
-// it, whose panics are envelopes that name the tool.
+// contained is the handler of one of our tools inside the wrapper of the host. Its
+// panics become envelopes that name the tool.
 func (h *host) contained(t ToolInfo, handler server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
 		defer func() {

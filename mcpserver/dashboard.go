@@ -25,11 +25,10 @@ type Dashboard struct {
 // dashboardStreams is how many pages may be open at a time.
 const dashboardStreams = 16
 
-// NewDashboard serves a dashboard: the page at /, whose address needs the token
-// as its fragment, and what the page asks for, with the token in a header. The
-// checks of Host, Origin and token are those of [NewHTTP], and the token is
-// needed: [HTTPOptions.NoAuth] is refused. [HTTPServer.Serve] accepts loopback
-// addresses only.
+// NewDashboard serves a dashboard: the page at /, whose address needs the token as its
+// fragment, and the requests of the page, with the token in a header. The checks of
+// Host, Origin and token are those of [NewHTTP], and the token is required:
+// [HTTPOptions.NoAuth] is refused. [HTTPServer.Serve] accepts loopback addresses only.
 func NewDashboard(d Dashboard, opts *HTTPOptions) (*HTTPServer, error) {
 	o := HTTPOptions{}
 	if opts != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// live is what a server offers besides its tools: resources, prompts,
-// completions, and notifications.
+// live is the features of a server besides its tools: resources, prompts, completions,
+// and notifications.
 type live struct {
 	host  *host
 	ready prepared
@@ -32,9 +32,8 @@ func (h *host) accompany(s *server.MCPServer, hooks *server.Hooks) {
 	s.Use(l.aroundTools)
 }
 
-// prepared hands what a hook has found out to the handler of the same request,
-// by a key in the header of the request. A header of that name that comes from
-// outside is replaced.
+// prepared passes the results of a hook to the handler of the same request, by a key in
+// the header of the request. A header of that name from outside is replaced.
 type prepared struct {
 	mu   sync.Mutex
 	last uint64
@@ -65,7 +64,7 @@ func (p *prepared) put(ctx context.Context, header http.Header, v any) http.Head
 	return header
 }
 
-// take returns what was put, once; nil when there is nothing.
+// take returns and removes a value; nil if there is none.
 func (p *prepared) take(header http.Header) any {
 	one := p.remove(header.Get(preparedHeader))
 	if one.keep != nil {

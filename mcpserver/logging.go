@@ -12,11 +12,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
-// Clients hear of what they should know besides replies: what opening the
-// store found, rows that cannot be read, tools that go away, a store that
-// takes no more writes. Each message has an event, a hint in words and
-// numbers, never content. The records of the operator go to the logger of the
-// options, whatever the client wants to hear.
+// Clients receive messages about events outside of replies: what opening the store
+// found, rows that cannot be read, tools that go away, a store that accepts no more
+// writes. Each message has an event, a hint in words and numbers, never content. The
+// records of the operator go to the logger of the options, independently of the level
+// that the client has set.
 
 const loggerName = "resilientwrite"
 
@@ -151,7 +151,7 @@ func notable(r rw.RecoveryReport) map[string]any {
 	return facts
 }
 
-// remark sends what is in a reply and easily overlooked there.
+// remark sends messages about parts of a reply that are easily overlooked.
 func (l *live) remark(ctx context.Context, tool string, res *mcp.CallToolResult) {
 	of, ours := l.host.tool(tool)
 	if !ours || res == nil || !hears(ctx, mcp.LoggingLevelError) {

@@ -23,7 +23,7 @@ type page struct {
 
 const (
 	mark      = "| "      // begins each line of material
-	redactMax = 256 << 10 // bytes of a text that are looked at
+	redactMax = 256 << 10 // bytes of a text that are searched
 	cutMax    = 16 << 10  // bytes of the longest secret that could be cut in two
 	shownList = 20        // entries of a list
 )
@@ -87,8 +87,8 @@ func (p *page) show(title, text string, limit int) {
 	}
 }
 
-// plainText is a text whose only line breaks are newlines, without characters
-// that do not show.
+// plainText returns a text whose only line breaks are newlines, without invisible
+// characters.
 func plainText(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
@@ -147,7 +147,7 @@ func (p *page) showHandoff(path string) (found bool, changed int, err error) {
 	return true, len(r.DriftWarnings), nil
 }
 
-// envelopeText is what the front matter of a handoff says.
+// envelopeText formats the front matter of a handoff.
 func envelopeText(r *rw.HandoffReadResult) string {
 	var b strings.Builder
 	e := &r.Envelope
@@ -175,7 +175,7 @@ func envelopeText(r *rw.HandoffReadResult) string {
 	return b.String()
 }
 
-// list is lines of which only the first are shown.
+// list is a list of lines, of which only the first are shown.
 type list struct {
 	lines []string
 	more  int
@@ -197,7 +197,7 @@ func (l *list) text() string {
 	return text
 }
 
-// open counts what is not finished.
+// open counts unfinished work.
 type open struct{ checkpoints, sessions, transactions int }
 
 // showOpen adds checkpoints and unfinished work. What cannot be listed now is
@@ -305,8 +305,8 @@ func (p *page) showRefused() {
 	}
 }
 
-// showDraft adds what is known of a refused draft, and its beginning without
-// the secrets.
+// showDraft adds the facts about a refused draft, and its beginning without the
+// secrets.
 func (p *page) showDraft(d rw.Draft) {
 	p.show("The draft:", fmt.Sprintf("draft_ref: %s\npath: %s\nmode: %s\nbytes: %d\nrefused_at: %s\nkept_until: %s\ncaller: %s\nfound: %s",
 		d.DraftRef, inLine(d.Path), inLine(d.Mode), d.Bytes, d.CreatedAt, d.ExpiresAt, inLine(d.Caller), strings.Join(d.Patterns, ", ")), 4<<10)

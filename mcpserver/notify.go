@@ -222,7 +222,7 @@ func toStream(session server.ClientSession, id any) func(string) error {
 	}
 }
 
-// add subscribes a client to what is ours of some addresses.
+// add subscribes a client to those of the addresses that are ours.
 func (s *subscriptions) add(client any, send func(string) error, after time.Time, uris ...string) {
 	topics := map[topic]string{}
 	for _, uri := range uris {
@@ -371,7 +371,7 @@ func (s *subscriptions) spread(changed map[topic]bool, all bool, err error) bool
 	return s.feeding
 }
 
-// note takes down what of it the subscriber wants to know.
+// note records the changes that the subscriber is interested in.
 func (one *subscriber) note(changed map[topic]bool, all bool) {
 	for t := range one.topics {
 		if all || changed[t] {
@@ -380,7 +380,8 @@ func (one *subscriber) note(changed map[topic]bool, all bool) {
 	}
 }
 
-// flush sends what is due. What the client does not accept now stays due.
+// flush sends the notifications that are due. A notification that the client does not
+// accept now stays due.
 func (one *subscriber) flush() error {
 	if len(one.due) > 0 && time.Now().Before(one.after) {
 		return errEarly

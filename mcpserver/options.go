@@ -60,7 +60,7 @@ type Options struct {
 	CallsPerSecond int
 }
 
-// orDefaults fills in what is not set.
+// orDefaults sets missing options to their defaults.
 func (o *Options) orDefaults() Options {
 	var out Options
 	if o != nil {

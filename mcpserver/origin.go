@@ -16,9 +16,9 @@ import (
 // thisProcess distinguishes sessions that have the same id in every process.
 var thisProcess = rand.Text()
 
-// origin is where a call comes from: what the client calls itself, the
-// connection, "" where the protocol has none, and what the client's host says of
-// the call. Nothing of it is an argument of the tool.
+// origin describes where a call comes from: the name of the client, the connection, ""
+// if the protocol has none, and the metadata of the client's host about the call. None
+// of it is an argument of the tool.
 func origin(ctx context.Context, meta *mcp.Meta) *toolbox.CallOpts {
 	session := server.ClientSessionFromContext(ctx)
 	o := &toolbox.CallOpts{Session: metaText(meta, "threadId"), CallID: metaText(meta, "callId", "claudecode/toolUseId")}
@@ -44,8 +44,8 @@ func origin(ctx context.Context, meta *mcp.Meta) *toolbox.CallOpts {
 	return o
 }
 
-// metaText is the first text that a host sent under one of these names. What
-// is no text counts as absent.
+// metaText returns the first text that a host sent under one of these names. A value
+// that is not a text counts as absent.
 func metaText(meta *mcp.Meta, names ...string) string {
 	if meta == nil {
 		return ""

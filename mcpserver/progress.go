@@ -11,8 +11,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// aroundTools wraps every call of a tool: it reports progress when the call
-// asks for it, and sends what the client should know besides the reply.
+// aroundTools wraps every call of a tool: it reports progress when the call asks for
+// it, and sends notes for the client in addition to the reply.
 func (l *live) aroundTools(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		defer settled(ctx)
@@ -42,7 +42,7 @@ func reporter(ctx context.Context, token mcp.ProgressToken) func(rw.Progress) {
 		if p.Total > 0 {
 			params["total"] = max(p.Total, last)
 		}
-		// A client that does not take it misses a report, and the call goes on.
+		// A client that does not take it misses a report, and the call continues.
 		s.SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), params)
 	}
 }
@@ -59,8 +59,8 @@ const (
 	deliverMost = 100 // steps
 )
 
-// rest gives what was taken off the channel the time to be written. A test
-// knows how long that takes.
+// rest waits until messages taken off the channel are written. A test knows how long
+// that takes.
 var rest = func() { time.Sleep(2 * deliverStep) }
 
 // settled waits until the messages of a call are sent. The sessions of this
@@ -78,5 +78,5 @@ func settled(ctx context.Context) {
 			break
 		}
 	}
-	rest() // what was taken off the channel is not written yet
+	rest() // messages taken off the channel may not be written yet
 }

@@ -53,8 +53,8 @@ type resource struct {
 	description            string
 }
 
-// resources are by name, as clients list them. The part in front of a variable
-// is different in each, so that no address fits two of them.
+// resources lists the resources by name, as clients list them. The part before a
+// variable differs in each, so that no address matches two of them.
 var resources = []resource{
 	{"rw://checkpoint/{name}", "checkpoint", "A checkpoint", jsonType, (*host).readCheckpoint, (*host).checkpointNames, true,
 		"A saved state of the work with its data, verified against its hash."},
@@ -125,9 +125,9 @@ func findResource(uri string) (r *resource, arg string, ok bool) {
 	return nil, "", false
 }
 
-// offerResources adds the resources to the server. A resource is read before
-// the protocol library looks for its handler: only a resource that it does not
-// find gets the protocol's own error for what is not there.
+// offerResources adds the resources to the server. A resource is read before the
+// protocol library looks for its handler: only a missing resource gets the protocol's
+// own error.
 func (l *live) offerResources(s *server.MCPServer, hooks *server.Hooks) {
 	server.WithResourceCapabilities(true, false)(s)
 	answer := func(_ context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
@@ -160,7 +160,7 @@ func (l *live) offerResources(s *server.MCPServer, hooks *server.Hooks) {
 	})
 }
 
-// readOutcome is what came of reading a resource.
+// readOutcome is the result of reading a resource.
 type readOutcome struct {
 	contents mcp.ResourceContents
 	absent   string // says that there is no such thing, in the place of its address
@@ -204,7 +204,7 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 // read.
 func isAbsent(e *rw.Error, template bool) bool {
 	d := e.Detail
-	if d == rw.ErrRetryExhausted { // who looks again and again learns what is so
+	if d == rw.ErrRetryExhausted { // repeated reads of a missing resource report why they fail
 		d = lastDetail(e)
 	}
 	_, _, _, code, _ := d.Describe()
@@ -221,7 +221,7 @@ func isAbsent(e *rw.Error, template bool) bool {
 	return false
 }
 
-// lastDetail is why a call failed whose budget is used up.
+// lastDetail returns the reason of the last failure of a call whose budget is used up.
 func lastDetail(e *rw.Error) rw.Detail {
 	last, _ := e.Context["last_error"].(map[string]any)
 	d, _ := last["reason"].(rw.Detail)
@@ -371,8 +371,8 @@ func (h *host) readFile(ctx context.Context, uri, arg string) (mcp.ResourceConte
 	return mcp.TextResourceContents{URI: uri, MIMEType: textType(r.Path), Text: string(r.Content)}, nil
 }
 
-// textType is what the text of a file is, by its name. It does not ask the
-// system, whose answer would differ from machine to machine.
+// textType returns the media type of a text file by its name. It does not query the
+// system, whose answer would differ between machines.
 func textType(name string) string {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".json":

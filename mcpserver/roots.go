@@ -24,7 +24,7 @@ import (
 
 const (
 	rootsTime = 10 * time.Second // for the client to answer
-	maxRoots  = 100              // that are looked at
+	maxRoots  = 100              // of a client that are used
 )
 
 // rootsSeen is what clients said about their roots.
@@ -83,7 +83,7 @@ func (r *rootsSeen) any() bool {
 	return false
 }
 
-// offerRoots asks each client for its roots once, and again when they change.
+// offerRoots requests the roots of each client once, and again when they change.
 func (l *live) offerRoots(s *server.MCPServer, hooks *server.Hooks) {
 	s.AddNotificationHandler("notifications/initialized", func(ctx context.Context, _ mcp.JSONRPCNotification) { l.askRoots(ctx, false) })
 	s.AddNotificationHandler(mcp.MethodNotificationRootsListChanged, func(ctx context.Context, _ mcp.JSONRPCNotification) { l.askRoots(ctx, true) })
@@ -93,7 +93,7 @@ func (l *live) offerRoots(s *server.MCPServer, hooks *server.Hooks) {
 	})
 }
 
-// askRoots asks the client in the background.
+// askRoots requests the roots of the client in the background.
 func (l *live) askRoots(ctx context.Context, again bool) {
 	s, session := server.ServerFromContext(ctx), server.ClientSessionFromContext(ctx)
 	info, ok := session.(server.SessionWithClientInfo)

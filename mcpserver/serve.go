@@ -58,17 +58,17 @@ func writes(s *server.MCPServer, tool string) bool {
 			return t.Tool.Annotations.ReadOnlyHint == nil || !*t.Tool.Annotations.ReadOnlyHint
 		}
 	}
-	return true // what is not known by this name waits its turn
+	return true // an unknown name counts as a write and waits its turn
 }
 
-// Handle answers one message. It differs from s.HandleMessage for calls of
-// tools: their arguments go to the tool as the bytes that came, and past the
-// decoders of the protocol, which read them several times and make a number
-// they cannot hold an error of the protocol. Tools that the host added get
-// their arguments as the protocol's decoders make them.
+// Handle answers one message. It differs from s.HandleMessage for calls of tools: their
+// arguments go to the tool as the bytes that were received. They bypass the decoders of
+// the protocol, which read them several times and report a number that they cannot
+// represent as an error of the protocol. Tools that the host added get their arguments
+// as the protocol's decoders produce them.
 //
-// A panic on the way, also in what the host added, is answered as an internal
-// error and logged without its value, which may hold content.
+// A panic during the call, including code that the host added, is answered as an
+// internal error and logged without its value, which may contain content.
 func Handle(ctx context.Context, s *server.MCPServer, raw json.RawMessage) mcp.JSONRPCMessage {
 	return carried(s).Handle(ctx, raw)
 }

@@ -48,7 +48,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// host is what the handlers share.
+// host is the state that the handlers share.
 type host struct {
 	store *rw.Store
 	box   *toolbox.Toolbox
@@ -149,8 +149,8 @@ const unknownTool = "rw_unknown"
 // tool is listed under another one.
 const calledAs = "io.github.resilientwrite/called"
 
-// redirect leads a call to the tool that its name means, under any of its
-// names; what neither we nor the host have goes to the tool that says so.
+// redirect sends a call to the tool that its name refers to, under any of its names. A
+// name that neither we nor the host have goes to the tool that reports it.
 func (h *host) redirect(ctx context.Context, s *server.MCPServer, call *mcp.CallToolParams) {
 	if name, ok := h.box.Resolve(call.Name); ok {
 		if call.Name != name {

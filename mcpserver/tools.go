@@ -33,7 +33,7 @@ func (h *host) definition(t ToolInfo) mcp.Tool {
 		IdempotentHint: &t.Idempotent, OpenWorldHint: &no,
 	}
 	d.Annotations.Title = d.Title // where older clients look for it
-	if t.Search != "" {           // what hosts that defer tools go by
+	if t.Search != "" {           // used by hosts that defer tools
 		m := map[string]any{"anthropic/searchHint": t.Search}
 		if t.Load {
 			m["anthropic/alwaysLoad"] = true
@@ -46,8 +46,8 @@ func (h *host) definition(t ToolInfo) mcp.Tool {
 	return d
 }
 
-// serverTool is the tool with its handler, inside what the host puts around
-// it. The handler never fails: what goes wrong is an envelope.
+// serverTool returns the tool with its handler, inside the wrapper of the host. The
+// handler never fails: errors are envelopes.
 func (h *host) serverTool(t ToolInfo) server.ServerTool {
 	handler := func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return h.converse(ctx, t, req, arguments(ctx, req)), nil

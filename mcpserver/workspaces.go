@@ -55,7 +55,7 @@ func (w *Workspaces) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// declare keeps what a client named as its roots; nil forgets it.
+// declare keeps the directories that a client named as its roots; nil forgets them.
 func (w *Workspaces) declare(session string, dirs []string) {
 	if w == nil {
 		return
@@ -121,8 +121,8 @@ func contains(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// names are short names of roots, by which a call can name them: that of the
-// directory, with those above it as far as needed.
+// names returns short names of roots, by which a call can name them: the name of the
+// directory, preceded by as many parent directories as needed.
 func names(roots []string) []string {
 	list := make([]string, len(roots))
 	for i, root := range roots {
@@ -152,12 +152,12 @@ func (h *host) target(ctx context.Context, t ToolInfo, args json.RawMessage) (*t
 		session = s.SessionID()
 	}
 	roots := w.roots(session)
-	if len(roots) == 0 { // that of the server is gone, which its store says
+	if len(roots) == 0 { // the root of the server is gone, which its store reports
 		return h.box, args, nil
 	}
 	var all map[string]json.RawMessage
 	if len(args) > 0 && json.Unmarshal(args, &all) != nil {
-		return h.box, args, nil // whose decoder says what is wrong
+		return h.box, args, nil // the decoder of the tool reports the error
 	}
 	at, err := chosen(t, roots, all)
 	if err != nil {
@@ -240,8 +240,8 @@ func innermost(roots []string, p string) (in string) {
 	return ""
 }
 
-// resolvedPath is a path with the links of its directories followed, as far as
-// these are there. A link at its end is what the call is about.
+// resolvedPath returns a path with the links of its existing directories followed. A
+// link at its end is the subject of the call itself.
 func resolvedPath(p string) string {
 	rest := ""
 	for dir := filepath.Clean(p); ; dir = filepath.Dir(dir) {

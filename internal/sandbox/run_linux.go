@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is the time that a command has to end after the first signal.
+// grace is the time that a command has to end after SIGTERM.
 const grace = 3 * time.Second
 
 // helper is a started helper.

@@ -12,9 +12,9 @@ import (
 // fields of objects in a list have no description but this.
 type Arg struct{ Name, Text string }
 
-// BriefInput is Input for callers that pay for each byte: the named arguments
-// alone, without defaults and bounds. The objects are open, so that a client
-// that validates does not reject what the server takes.
+// BriefInput is Input for callers that pay for each byte: only the named arguments,
+// without defaults and bounds. The objects are open, so that a client that validates
+// does not reject arguments that the server accepts.
 func BriefInput(t reflect.Type, args []Arg) json.RawMessage {
 	return marshal(brief(t, args, true))
 }
@@ -60,7 +60,7 @@ func brief(t reflect.Type, args []Arg, prose bool) Object {
 	return out
 }
 
-// briefObject is the schema of an object, or of a list of objects, of which
+// briefObject returns the schema of an object, or of a list of objects, of which only
 // some fields are listed.
 func briefObject(t reflect.Type, inner []Arg) Object {
 	if t.Kind() == reflect.Slice {

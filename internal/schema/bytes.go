@@ -26,8 +26,8 @@ var (
 	encodingType = reflect.TypeFor[Encoding]()
 )
 
-// wants reports whether a field counts, which some do only when another one has
-// a value.
+// wants reports whether a field counts: some fields count only if another one has a
+// given value.
 func (o *members) wants(f *field) bool {
 	name, value, when := strings.Cut(f.needed, "=")
 	return !when || o.text(name) == value
@@ -100,10 +100,9 @@ func bytesText(b []byte, encoding string) string {
 	return string(b)
 }
 
-// Reply writes what a tool replies as JSON. encoding is that of its []byte
-// fields: utf-8 when they are text, base64, or "" for that which fits. A json.RawMessage is
-// written to the letter; encoding/json would take its blanks out and escape it
-// again.
+// Reply encodes the reply of a tool as JSON. encoding applies to its []byte fields: utf-8
+// if they are text, base64, or "" for the one that fits. A json.RawMessage is copied
+// unchanged; encoding/json would remove its blanks and escape it again.
 func Reply(from any, encoding string) ([]byte, error) {
 	if v := reflect.ValueOf(from); v.Kind() == reflect.Struct {
 		for _, f := range fields(v.Type()).list {

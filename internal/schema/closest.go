@@ -2,8 +2,8 @@ package schema
 
 import "strings"
 
-// Closest returns the choice that word most likely was meant to be, "" when
-// none is near.
+// Closest returns the choice that is most similar to word, or "" if none is similar
+// enough.
 func Closest(word string, choices []string) string {
 	if len(word) > 60 {
 		return ""

@@ -41,7 +41,7 @@ const (
 // shownUnknown is how many unknown names an error lists.
 const shownUnknown = 3
 
-// Problem says what is wrong with one argument. It never holds its value.
+// Problem describes what is wrong with one argument. It never contains its value.
 type Problem struct {
 	Argument   string
 	Code       string
@@ -96,18 +96,16 @@ func (p *Problem) unknown() string {
 // ContentWasObject is the note that a JSON value was taken for text.
 const ContentWasObject = "content_was_object"
 
-// Decode reads one JSON object of arguments into the struct that into points
-// to. It is strict: no unknown names but "description", no wrong types, no
-// value outside its enum or range, no half of a surrogate pair, no more than
-// [MaxMembers] members and [MaxItems] items. null stands for an argument that
-// is not given, but for a json.RawMessage: that takes any value, null among
-// them, as the bytes that were sent.
+// Decode reads one JSON object of arguments into the struct that into points to. It is
+// strict: no unknown names but "description", no wrong types, no value outside its enum
+// or range, no half of a surrogate pair, no more than [MaxMembers] members and
+// [MaxItems] items. null means that an argument is not given, except for a
+// json.RawMessage, which takes any value including null, as the bytes that were sent.
 //
 // A content argument that is a JSON object or array is taken as indented JSON
 // text when the path argument ends in .json; the notes say so.
 //
-// The time is linear in the length of args. When ctx is done, Decode ends with
-// its error.
+// The time is linear in the length of args. When ctx is done, Decode returns its error.
 func Decode(ctx context.Context, args []byte, into any) (Wire, error) {
 	v := reflect.ValueOf(into).Elem()
 	d := decoder{ctx: ctx}
@@ -119,7 +117,7 @@ func Decode(ctx context.Context, args []byte, into any) (Wire, error) {
 
 // Wire is what [Decode] read that the struct does not hold.
 type Wire struct {
-	Notes     []string // what was taken for something else
+	Notes     []string // arguments that were converted to another type
 	Encoding  string   // that the arguments name, see [Encoding]
 	Malformed []string // arguments that are not what their type takes: base64, which stays as sent, or a text
 }
@@ -132,7 +130,7 @@ type decoder struct {
 	steps int    // members and items so far
 }
 
-// step counts a member or an item, and now and then looks at the context.
+// step counts a member or an item, and checks the context at intervals.
 func (d *decoder) step() error {
 	if d.steps++; d.steps%256 == 1 {
 		return d.ctx.Err()
@@ -176,7 +174,7 @@ func (d *decoder) object(args []byte, v reflect.Value) error {
 	return nil
 }
 
-// member reads the member that stands for the field f.
+// member reads the member of the field f.
 func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
 	value := raw.value(f.name)
 	switch {
@@ -196,7 +194,7 @@ func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
 	return d.value(f, value, v.FieldByIndex(f.index))
 }
 
-// unknown is the problem of members of which the first has no field.
+// unknown returns the problem of members, the first of which has no field.
 func unknown(known *fieldSet, rest Object) *Problem {
 	p := &Problem{Argument: clip(rest[0].Key), Code: Unknown, DidYouMean: Closest(rest[0].Key, known.names())}
 	for _, m := range rest[1:] {
@@ -268,7 +266,7 @@ func (d *decoder) split(args []byte) (*members, error) {
 	return out, nil
 }
 
-// value is the value of a member, nil when there is none of this name.
+// value returns the value of a member, or nil if there is none of this name.
 func (o *members) value(name string) json.RawMessage {
 	if i, ok := o.at[name]; ok {
 		return o.list[i].Value.(json.RawMessage)
@@ -289,7 +287,7 @@ func (o *members) text(name string) string {
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
 
-// isGiven reports whether a value stands for the argument f.
+// isGiven reports whether a value sets the argument f.
 func isGiven(f *field, raw json.RawMessage) bool {
 	if f.takesAll() {
 		return len(raw) > 0

@@ -28,7 +28,7 @@ var descriptions = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// description is the text of a field: that of its tag desc, else its doc
+// description returns the description of a field: its tag desc, or else its doc
 // comment.
 func description(t reflect.Type, f reflect.StructField) string {
 	if text := f.Tag.Get("desc"); text != "" {

@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// A struct with a field tagged extra:"true" is open: members of an object that
-// no field stands for are kept there, in their order. The field has json:"-"
-// and is a slice of structs of a string and a json.RawMessage, a name and its
-// value.
+// A struct with a field tagged extra:"true" is open: the field keeps the members of an
+// object that have no other field, in their order. It has json:"-" and is a slice of
+// structs of a string and a json.RawMessage, a name and its value.
 
-// extraField is the index of the field that takes what is unknown, -1 when
-// the struct is closed.
+// extraField returns the index of the field that keeps unknown members, or -1 if the
+// struct is closed.
 func extraField(t reflect.Type) int {
 	for i := range t.NumField() {
 		if t.Field(i).Tag.Get("extra") == "true" {
@@ -25,7 +24,7 @@ func extraField(t reflect.Type) int {
 	return -1
 }
 
-// keepExtra adds a member that no field stands for.
+// keepExtra adds a member without a field.
 func keepExtra(into reflect.Value, m Member) {
 	one := reflect.New(into.Type().Elem()).Elem()
 	one.Field(0).SetString(m.Key)

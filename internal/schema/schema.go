@@ -124,7 +124,7 @@ type fieldSet struct {
 	at   map[string]int
 }
 
-// named is the field of a name, nil when there is none.
+// named returns the field with a name, or nil if there is none.
 func (s *fieldSet) named(name string) *field {
 	if i, ok := s.at[name]; ok {
 		return &s.list[i]
@@ -140,8 +140,8 @@ func (s *fieldSet) names() []string {
 	return list
 }
 
-// fieldSets holds the fields of each struct that was asked for: an array of
-// objects asks for those of its items again and again.
+// fieldSets caches the fields of each struct: an array of objects needs the fields of
+// its items repeatedly.
 var fieldSets sync.Map // reflect.Type to *fieldSet
 
 // fields are the fields of a struct. The set is shared and never changed.
@@ -167,7 +167,7 @@ func readFields(t reflect.Type) []field {
 		f := t.Field(i)
 		if f.Anonymous && f.Type.Kind() == reflect.Struct && f.Tag.Get("json") == "" {
 			omit := strings.Split(f.Tag.Get("omit"), ",")
-			for _, inner := range readFields(f.Type) { // a field beside it hides one of the same name
+			for _, inner := range readFields(f.Type) { // an outer field hides an embedded one of the same name
 				if !hides(t, inner.name) && !slices.Contains(omit, inner.name) {
 					inner.index = append([]int{i}, inner.index...)
 					last = append(last, inner)

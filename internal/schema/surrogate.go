@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// LoneSurrogate returns the offset of the first escaped half of a surrogate
-// pair in a JSON text, which encoding/json would turn into U+FFFD; -1 when there
-// is none.
+// LoneSurrogate returns the offset of the first escaped half of a surrogate pair in a
+// JSON text, or -1 if there is none; encoding/json would replace it with U+FFFD.
 func LoneSurrogate(text []byte) int {
 	for at := 0; ; {
 		i := bytes.IndexByte(text[at:], '\\')

@@ -14,7 +14,7 @@ import (
 // Path is the file that the model wants to write.
 const Path = "deploy.env"
 
-// Done is what the model says when the file is written.
+// Done is the last message of the model, after the file is written.
 const Done = "deploy.env is written, without the credential."
 
 // credential looks like one, and is made at run time.
@@ -30,9 +30,9 @@ type Call struct {
 	Arguments string // a JSON object
 }
 
-// Next returns the call that follows the answer to the last one, which is "" at
-// first; nil when the file is written. An answer that is not what the script
-// expects is an error.
+// Next returns the call that follows the answer to the previous one, which is "" at
+// first, or nil if the file is written. An answer that the script does not expect is an
+// error.
 func (m *Model) Next(answer string) (*Call, error) {
 	var a struct {
 		OK      bool
@@ -70,8 +70,8 @@ func (m *Model) call(name string, args map[string]any) *Call {
 	return &Call{ID: fmt.Sprintf("call_%020d", m.step), Name: name, Arguments: string(doc)}
 }
 
-// Tools reports what is wrong with the list of tools that the model was given:
-// names, descriptions and JSON Schemas.
+// Tools checks the list of tools that the model was given: names, descriptions and JSON
+// Schemas.
 func Tools(list map[string]json.RawMessage) error {
 	for _, name := range []string{"rw_safe_write", "rw_redact", "rw_tx"} {
 		var schema struct {
@@ -89,7 +89,7 @@ func Tools(list map[string]json.RawMessage) error {
 	return nil
 }
 
-// Check reports what is wrong with the workspace at the end.
+// Check checks the workspace at the end.
 func Check(dir string) error {
 	data, err := os.ReadFile(filepath.Join(dir, Path))
 	if err != nil {

@@ -7,18 +7,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Loss says how much of what was not synced a crash takes.
+// Loss is how much of the unsynced data a crash loses.
 type Loss int
 
 const (
 	All   Loss = iota // everything that was not synced
 	None              // nothing
 	Some              // a part of it, picked by the seed
-	Older             // as Some, and what is kept may be older than what was visible
+	Older             // as Some, and the kept part may be older than the visible content
 )
 
-// Crash returns a disk that a power cut at this moment could leave. f stays as
-// it is, so that other outcomes can be looked at.
+// Crash returns a disk that a power failure at this moment could leave. f stays
+// unchanged, so that other outcomes can be examined.
 func (f *FS) Crash(seed uint64, loss Loss) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *FS) Crash(seed uint64, loss Loss) *FS {
 	return out
 }
 
-// crash builds the disk behind a power cut.
+// crash builds the disk after a power failure.
 type crash struct {
 	loss   Loss
 	rng    *rand.Rand
@@ -79,7 +79,7 @@ func (c *crash) set(a assign) {
 	}
 }
 
-// copy returns the inode as it is found behind the crash.
+// copy returns the inode as it is after the crash.
 func (c *crash) copy(n *inode) *inode {
 	if m := c.copies[n]; m != nil {
 		m.nlink++
@@ -140,8 +140,8 @@ func (c *crash) content(n *inode) []byte {
 	return out
 }
 
-// past is what a file held between two syncs, for [Older]. Of a sector and of
-// the size it keeps the newest few, so that a long append costs little.
+// past records the contents of a file between two syncs, for [Older]. Of a sector and
+// of the size it keeps the newest few, so that a long append costs little.
 type past struct {
 	sectors map[int64][][]byte
 	sizes   []int

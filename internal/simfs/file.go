@@ -12,7 +12,7 @@ import (
 type file struct {
 	f       *FS
 	n       *inode
-	path    string // a name it has; the last one it had when there is none
+	path    string // a current name; the last one if it has none
 	flag    fsx.Flag
 	process *Process
 	pos     int64
@@ -166,7 +166,7 @@ func (x *file) Datasync() error {
 	})
 }
 
-// persist makes data and size durable, but for what a failed sync lost.
+// persist makes data and size durable, except the sectors that a failed sync lost.
 func (n *inode) persist() {
 	disk := make([]byte, len(n.data))
 	copy(disk, n.disk)
@@ -285,7 +285,7 @@ func (x *file) Unlock(off, n int64) error {
 	})
 }
 
-// unlock gives up what this file holds of a range.
+// unlock releases the locks of this file in a range.
 func (x *file) unlock(off, n int64) {
 	var left []held
 	for _, h := range x.n.locks {

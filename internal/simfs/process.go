@@ -9,7 +9,7 @@ type Process struct {
 	foreign bool
 	dead    bool
 	files   map[*file]bool
-	paused  chan struct{} // closed when the process goes on; nil while it runs
+	paused  chan struct{} // closed when the process resumes; nil while it runs
 	reached chan struct{} // closed when PauseAt has stopped it
 	ops     int
 	muts    int
@@ -96,8 +96,8 @@ func (p *Process) resume() {
 	}
 }
 
-// wait counts an operation and returns when the process is not stopped. f.mu
-// is held by the caller, and released meanwhile.
+// wait counts an operation and returns when the process is not stopped. The caller
+// holds f.mu, which is released during the wait.
 func (p *Process) wait() {
 	if p.pauseAt >= 0 && p.ops >= p.pauseAt && !p.dead {
 		p.pauseAt, p.paused = -1, make(chan struct{})

@@ -65,7 +65,7 @@ func (f *FS) MkdirAll(p string) {
 	f.mkdirAll(p)
 }
 
-// Own gives what is at p an owner and a mode.
+// Own sets the owner and the mode of the file at p.
 func (f *FS) Own(p string, uid int, mode uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *FS) Own(p string, uid int, mode uint32) {
 	n.dmeta = n.meta.clone()
 }
 
-// Mode returns the permission bits of what is at p.
+// Mode returns the permission bits of the file at p.
 func (f *FS) Mode(p string) uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package simfs is a file system in memory that can crash. It implements the
-// interfaces of package fsx, records every operation, fails the ones a test
-// picks, and yields the disks that a power cut could leave.
+// Package simfs is a file system in memory that can crash. It implements the interfaces
+// of package fsx, records every operation, fails the ones a test picks, and yields the
+// disks that a power failure could leave.
 //
 // # What is on stable storage
 //
@@ -48,14 +48,13 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// ErrDead is behind the error of every operation of a process that was
-// killed, or that stopped at [FS.StopAt].
+// ErrDead is wrapped by the error of every operation of a process that was killed, or
+// that stopped at [FS.StopAt].
 var ErrDead = errors.New("process is dead")
 
 const sector = 512 // bytes
 
-// FS is a disk together with what the kernel has in memory of it. It is safe
-// for concurrent use.
+// FS is a disk and the kernel's in-memory state of it. It is safe for concurrent use.
 type FS struct {
 	// NoExchange, NoLink, NoSymlink, NoSyncFiles and NoSyncVolume make the
 	// operations fail with [fsx.ErrUnsupported].
@@ -74,7 +73,7 @@ type FS struct {
 	root    *inode
 	nextIno uint64
 	clock   int64
-	current *Process // whose view Root is
+	current *Process // the process that Root uses
 	started []*Process
 	pending []*step
 	inject  func(Op) Fault
@@ -95,7 +94,7 @@ type inode struct {
 	data, disk   []byte
 	dirty        map[int64]bool // sectors that differ from the disk
 	lost         map[int64]bool // sectors whose sync failed
-	past         past           // what they held since the last sync
+	past         past           // their contents since the last sync
 	meta, dmeta  meta
 	names, dskns map[string]*inode // of a directory: visible and durable
 	nlink        int
@@ -141,7 +140,7 @@ func New() *FS {
 	return f
 }
 
-// start begins the process whose view Root is.
+// start begins the process that Root uses.
 func (f *FS) start() {
 	f.current = &Process{f: f, stopAt: -1, pauseAt: -1}
 	f.started = []*Process{f.current}
@@ -349,7 +348,7 @@ func fail(op Op, err error) error {
 	return &fs.PathError{Op: op.Kind, Path: path.Base(op.Path), Err: err}
 }
 
-// syncFailed makes what a failed sync should have written clean.
+// syncFailed marks the data of a failed sync as clean.
 func (f *FS) syncFailed(op Op) {
 	n := f.find(op.Path)
 	if n == nil {
@@ -384,7 +383,7 @@ func (f *FS) loseNames(of func(*inode) bool) {
 	}
 }
 
-// find returns the inode of a path, nil when there is none.
+// find returns the inode of a path, or nil if there is none.
 func (f *FS) find(p string) *inode {
 	n := f.root
 	for _, name := range strings.Split(p, "/") {
@@ -464,7 +463,7 @@ func setDurable(a assign) {
 	}
 }
 
-// drop takes out what a later durable assignment replaced.
+// drop removes the assignments that a later durable one replaced.
 func (s *step) drop(a assign) {
 	kept := s.sets[:0]
 	for _, b := range s.sets {

@@ -1,10 +1,9 @@
-// Package slotdir knows the directories of slots that a store has outside its
-// state directory, on the file systems of its files: the list of them in the
-// state directory, and how they are opened and removed.
+// Package slotdir manages the directories of slots that a store has outside its state
+// directory, on the file systems of its files: the list of them in the state directory,
+// and how they are opened and removed.
 //
-// The name of one ends with an identifier that was made up for it, so nothing
-// that came with the files of a workspace has it, and one that is made in the
-// place of another has another name.
+// The name of each ends with a random identifier. A directory that came with the files
+// of a workspace cannot have that name, and a replacement has another name.
 package slotdir
 
 import (
@@ -40,8 +39,8 @@ type Dir struct {
 	Ready bool `json:"ready,omitempty"`
 }
 
-// Read reads the list in a state directory. It is empty where there is none, or a
-// damaged one: rows name the directories whose slots still matter.
+// Read reads the list in a state directory. The list is empty if it is absent or
+// damaged: rows name the directories whose slots still matter.
 func Read(state fsx.Dir) (l List, err error) {
 	data, err := durable.ReadFile(state, ListName, listLimit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

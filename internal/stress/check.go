@@ -16,7 +16,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// verdict is what the check counted and found.
+// verdict is the counts and findings of the check.
 type verdict struct {
 	writes, saves, calls int
 	kills, stops, fills  int
@@ -25,13 +25,13 @@ type verdict struct {
 	found                map[string]string   // where a content is, by hash
 	marked               map[string][]string // hashes that hold a marker
 	store                *rw.Store
-	objects              map[string]bool     // hashes of what the history directory holds
+	objects              map[string]bool     // hashes of the objects in the history directory
 	bytes                map[string]int      // size by hash, as recorded by rows and saves
 	made                 map[string]made     // the row of a content
-	before               map[string][]string // hashes of what the content was appended to
+	before               map[string][]string // hashes of the contents that a content was appended to
 	begun                map[string]int64    // when a call began
-	along                int                 // contents that the editor took with what was appended to them
-	asked                int                 // contents that had to be asked for by name
+	along                int                 // contents that the editor replaced together with a content that was appended to them
+	asked                int                 // contents that had to be requested by name
 	verbs, reasons       map[string]int
 	foreign              map[string][]event // saves by path
 	withdrawn            map[string]bool    // hashes that the editor replaced itself
@@ -118,8 +118,8 @@ func (v *verdict) rows(ctx context.Context) {
 			delete(v.made, h)
 		}
 	}
-	// What was appended to is kept as the beginning of what it became, so the
-	// editor that replaces that takes it along.
+	// The old content of an append is the beginning of the new one, so an editor that
+	// replaces the new content replaces the old one too.
 	var along func(string)
 	along = func(h string) {
 		for _, b := range v.before[h] {
@@ -161,7 +161,7 @@ func (v *verdict) collect(ws string) {
 	}))
 }
 
-// sample asks the store for some of the contents by their hash.
+// sample requests some of the contents from the store by their hash.
 func (v *verdict) sample(ctx context.Context) {
 	left := 500
 	for h := range v.objects {

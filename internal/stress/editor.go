@@ -37,7 +37,7 @@ type editor struct {
 	n        int
 }
 
-// save makes one save, whole or not at all, and notes it.
+// save makes one save, completely or not at all, and records it.
 func (e *editor) save() {
 	e.n++
 	file := e.rng.IntN(*paths)
@@ -70,8 +70,8 @@ func (e *editor) save() {
 	e.j.add(ev)
 }
 
-// byRename writes a file beside the workspace and swaps it in; what comes out
-// is what the save replaced.
+// byRename writes a file next to the workspace and swaps it in. The file that it gets
+// back is the one that the save replaced.
 func (e *editor) byRename(at string, content []byte) (gone []byte, err error) {
 	tmp := filepath.Join(e.ws, "..", e.name+".swp")
 	defer os.Remove(tmp)

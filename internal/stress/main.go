@@ -1,8 +1,8 @@
 //go:build linux
 
-// Stress runs several processes on one workspace, beside an editor that knows
-// nothing of them, kills and stops them at random, fills the disk, and then
-// checks what is left against what each call returned:
+// Stress runs several processes on one workspace, and an editor that does not use the
+// store. It kills and stops the processes at random, fills the disk, and then checks
+// the remaining files against the result of each call:
 //
 //   - the result of every acknowledged write is the content of a file or a
 //     version that can be restored;
@@ -109,7 +109,7 @@ func writePolicy(ws string) error {
 	return os.WriteFile(filepath.Join(state, "policy.yaml"), []byte(text), 0o600)
 }
 
-// crew is the processes and what is done to them.
+// crew is the processes and the disturbances of them.
 type crew struct {
 	ws                  string
 	rng                 *rand.Rand

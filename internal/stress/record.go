@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// event is one line of a log: a call that begins or ended, or a save of the
-// editor. The line is written before what it speaks of may be relied upon.
+// event is one line of a log: the start or end of a call, or a save of the editor. The
+// line is written before its event may be relied upon.
 type event struct {
 	Kind   string            `json:"kind"` // begin, end, save
 	ID     string            `json:"id"`   // marks the content of the call, or of the save
@@ -26,8 +26,8 @@ type event struct {
 	Paths  []string          `json:"paths,omitempty"`
 	Key    string            `json:"key,omitempty"`
 	OK     bool              `json:"ok,omitempty"`
-	Files  map[string]string `json:"files,omitempty"` // hash by path: what the call says is there now
-	Prev   []string          `json:"prev,omitempty"`  // hashes of what it says was there before
+	Files  map[string]string `json:"files,omitempty"` // hash by path, as the call reports the result
+	Prev   []string          `json:"prev,omitempty"`  // hashes of the previous content, as the call reports it
 	Effect string            `json:"effect,omitempty"`
 	Reason string            `json:"reason,omitempty"`
 	Gone   []string          `json:"gone,omitempty"`  // hashes that the editor replaced

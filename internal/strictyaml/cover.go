@@ -49,7 +49,7 @@ func (r *reader) cover(tokens token.Tokens) {
 	}
 }
 
-// cursor is what is left of a text, and where that begins.
+// cursor is the rest of a text, and its position.
 type cursor struct {
 	text string
 	at   place
@@ -94,8 +94,8 @@ func (c *cursor) take(origin string) bool {
 	return true
 }
 
-// takeQuoted goes over a text in double quotes and checks its escapes, of which
-// the scanner takes \xZZ and half a surrogate pair as they come.
+// takeQuoted skips a text in double quotes and checks its escapes. The scanner accepts
+// \xZZ and half a surrogate pair unchecked.
 func (c *cursor) takeQuoted() (problem string, ok bool) {
 	if !strings.HasPrefix(c.text, `"`) {
 		return "not valid YAML: this cannot be read", false

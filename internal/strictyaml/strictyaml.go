@@ -1,9 +1,9 @@
 // Package strictyaml reads one document of YAML with goccy/go-yaml.
 //
-// The text may come from anyone. What the library would read for a time that
-// grows faster than the text is bounded or given to it in pieces, and what the
-// library leaves out or misreads is refused: every character of the text is in
-// the tree that Parse returns, in a comment, or the subject of a problem.
+// The text is untrusted. If the library would need time that grows faster than the
+// text, the input is bounded or split into pieces. If the library omits or misreads
+// something, it is refused: every character of the text is in the tree that Parse
+// returns, in a comment, or the subject of a problem.
 package strictyaml
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Profile selects what of YAML a document may use. The zero limits are none.
+// Profile selects the features of YAML that a document may use. A limit of zero means
+// no limit.
 type Profile struct {
 	MaxDepth   int // mappings and lists inside each other
 	MaxTokens  int
@@ -39,7 +40,7 @@ const (
 	Duplicate             // a key that is defined twice
 	TooDeep
 	TooLarge
-	Unread // valid as far as it was read, but too large to be read in full
+	Unread // valid in the part that was read, but too large to be read in full
 )
 
 // Problem is one mistake in a document.
@@ -50,7 +51,7 @@ type Problem struct {
 	Hint         string // what to do about it, "" when there is nothing to say
 }
 
-// NodeKind is what a value is.
+// NodeKind is the kind of a value.
 type NodeKind int
 
 const (
@@ -93,8 +94,8 @@ const (
 	// maxProperties bounds the tags and anchors of a profile with References,
 	// and those in a row of any: they nest without indentation.
 	maxProperties = 1000
-	// maxAngles bounds the < in a row; for each of them the scanner counts
-	// those after it.
+	// maxAngles bounds consecutive < characters; for each of them the scanner counts
+	// the following ones.
 	maxAngles = 1000
 	// maxTabs bounds the tabs of a line; for each of them in double quotes the
 	// scanner copies the text before it.
@@ -263,8 +264,8 @@ func (p place) after(c rune) place {
 	return place{p.line, p.column + 1}
 }
 
-// at returns where a token begins. Of one that the parser made, or after which
-// reading stopped, that is what the library says.
+// at returns the position of a token. For a token that the parser made, or after which
+// reading stopped, it is the position that the library reports.
 func (r *reader) at(t *token.Token) place {
 	if t == nil || t.Position == nil {
 		return place{1, 1}
@@ -309,7 +310,7 @@ func (r *reader) syntax(err error) {
 	r.wrong(problem.GetToken(), problem.GetMessage())
 }
 
-// wrong reports what the library says of a token.
+// wrong reports the library's error for a token.
 func (r *reader) wrong(t *token.Token, message string) {
 	message = strings.ToValidUTF8(message, "")
 	if message == "found an invalid key for this map" && r.profile.Any {

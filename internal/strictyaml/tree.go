@@ -73,8 +73,8 @@ func (t *treeMaker) unreadable(tk *token.Token) *Node {
 	return nil
 }
 
-// node makes the tree of one value; key is the key or the dash it belongs to,
-// if any. It returns nil after reporting what cannot be read.
+// node makes the tree of one value; key is the key or the dash it belongs to, if any.
+// It returns nil after reporting a value that cannot be read.
 func (t *treeMaker) node(n ast.Node, key *Node) *Node {
 	if n == nil || n.GetToken() == nil {
 		t.r.add(place{1, 1}, Syntax, "not valid YAML: a value is missing", "")

@@ -8,9 +8,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// walk goes over the tokens before the parser does. It refuses what the profile
-// excludes and what the library misreads, bounds what the parser will do, and
-// cuts long mappings into runs.
+// walk examines the tokens before the parser does. It refuses what the profile excludes
+// and what the library misreads, bounds the work of the parser, and splits long
+// mappings into runs.
 type walk struct {
 	r        *reader
 	blocks   []level // block mappings and lists that are open
@@ -22,7 +22,7 @@ type walk struct {
 	aside    int  // the line of the last directive
 	last     *token.Token
 	plainKey bool // the last colon follows a text without quotes
-	stop     bool // what follows need not be looked at
+	stop     bool // the rest need not be examined
 	anchors  map[string]bool
 
 	paths, empty, marked int // see maxPaths, maxMoves, maxMarked
@@ -61,11 +61,11 @@ type run struct {
 // maxRun is how many keys of one block mapping the parser sees at a time.
 var maxRun = 128
 
-// leadingQuote finds a line of a single-quoted text after whose first quotes
-// the scanner drops blanks.
+// leadingQuote matches a line of a single-quoted text where the scanner drops blanks
+// after the leading quotes.
 var leadingQuote = regexp.MustCompile(`\n[ \t]*('')+[ \t]`)
 
-// all looks at the tokens.
+// all examines the tokens.
 func (w *walk) all(tokens token.Tokens) {
 	for _, t := range tokens {
 		if t.Type == token.MappingKeyType {
@@ -102,7 +102,7 @@ func (w *walk) all(tokens token.Tokens) {
 			w.token(t)
 			w.last = t
 		}
-		assign() // of a colon: now it is known which mapping the key belongs to
+		assign() // of a colon: the mapping of the key is now known
 		pending = t
 	}
 	assign()
@@ -111,7 +111,7 @@ func (w *walk) all(tokens token.Tokens) {
 	}
 }
 
-// tooLarge reports what is too much and ends the walk.
+// tooLarge reports an exceeded limit and ends the walk.
 func (w *walk) tooLarge(t *token.Token, kind Kind, format string, args ...any) {
 	if !w.stop {
 		w.r.add(w.r.at(t), kind, fmt.Sprintf(format, args...), "")
@@ -119,8 +119,8 @@ func (w *walk) tooLarge(t *token.Token, kind Kind, format string, args ...any) {
 	w.stop = true
 }
 
-// refusals are what a profile without references does not have. Of those with
-// no hint, only Any has them.
+// refusals lists the features that a profile without references excludes. Only the
+// profile Any allows those without a hint.
 var refusals = map[token.Type][2]string{
 	token.AnchorType:     {"anchors are not allowed", "put a text that begins with & in quotes"},
 	token.AliasType:      {"aliases are not allowed", `put a text that begins with * in quotes, such as "**/*.md"`},
@@ -135,7 +135,7 @@ var coreTags = map[string]bool{
 	"!!str": true, "!!int": true, "!!float": true, "!!bool": true, "!!null": true, "!!seq": true, "!!map": true,
 }
 
-// token looks at one token that is not a comment.
+// token examines one token that is not a comment.
 func (w *walk) token(t *token.Token) {
 	if !w.r.profile.Any {
 		w.exclude(t)
@@ -200,7 +200,7 @@ func (w *walk) limits(t *token.Token) {
 	}
 }
 
-// exclude refuses what the profile does not have and a second document.
+// exclude refuses a second document and the features that the profile excludes.
 func (w *walk) exclude(t *token.Token) {
 	refused, special := refusals[t.Type]
 	refs := w.r.profile.References
@@ -229,9 +229,9 @@ func (w *walk) exclude(t *token.Token) {
 	w.exact(t)
 }
 
-// exact refuses what the scanner reads otherwise than YAML does: a tab inside a
-// text, which it leaves out; blanks after leading quotes; and a plain key in
-// brackets without a space after its colon, which is no key.
+// exact refuses text that the scanner reads differently from YAML: a tab inside a text,
+// which it drops; blanks after leading quotes; and a plain key in brackets without a
+// space after its colon, which is not a key.
 func (w *walk) exact(t *token.Token) {
 	p := w.last
 	if strings.Contains(strings.Trim(t.Origin, space), "\t") && !(w.r.profile.References && blockText(p)) {
@@ -257,7 +257,7 @@ func (w *walk) exact(t *token.Token) {
 
 const badPlain = "a text without quotes must not be a ?, begin with a comma, or hold such a bracket"
 
-// shape refuses what is not YAML and what the library lets pass.
+// shape refuses invalid YAML that the library accepts.
 func (w *walk) shape(t *token.Token) {
 	p := w.last
 	if t.Type == token.StringType && t.Value != "" && !blockText(p) &&
@@ -318,7 +318,7 @@ func blockText(t *token.Token) bool {
 	return t != nil && (t.Type == token.LiteralType || t.Type == token.FoldedType)
 }
 
-// key looks at the token before a colon.
+// key examines the token before a colon.
 func (w *walk) key(key, colon *token.Token) {
 	if blockText(key.Prev) && w.split {
 		w.r.refuse(colon, "a block of text cannot be a key", "")
@@ -351,8 +351,8 @@ func (w *walk) key(key, colon *token.Token) {
 	w.enter(false, first, key, len(key.Value)+1)
 }
 
-// countEmpty counts a token that a value should follow, if what follows is
-// outside of the collection at the column.
+// countEmpty counts a token that a value should follow, if the next token is outside of
+// the collection at the column.
 func (w *walk) countEmpty(t *token.Token, column int) {
 	if t.Next == nil || t.Next.Position.Line > t.Position.Line && t.Next.Position.Column <= column {
 		w.empty++
@@ -377,9 +377,9 @@ func (w *walk) entryEnds() {
 	w.flows[n-1].value = false
 }
 
-// enter opens a block mapping or list at the column of a token, or goes on with
-// the one that is open there. The run of a mapping ends before a key that is
-// one too many for it, if that key begins its line.
+// enter opens a block mapping or list at the column of a token, or continues the one
+// that is open there. The run of a mapping ends before the key that exceeds its limit,
+// if that key begins its line.
 func (w *walk) enter(list bool, t, key *token.Token, name int) {
 	s := w.r.places[t]
 	from := s.offset - s.begin.column + 1

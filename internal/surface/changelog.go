@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Section is what the changelog says of one version.
+// Section is the changelog entry of one version.
 type Section struct {
 	Version  Version
 	Released string // the day, "" while the version is in the making
@@ -100,9 +100,9 @@ func parseSection(text string) (Section, error) {
 	return s, err
 }
 
-// covers reports whether an address of an entry speaks of the difference: it
-// is its address, or that of something that contains it. Below Breaking, * stands for
-// one step.
+// covers reports whether an address of an entry includes the difference: it is the
+// address of the difference, or of something that contains it. Below Breaking, *
+// matches one step.
 func (e Entry) covers(address string, d Difference) bool {
 	if e.Class < d.Class {
 		return false
@@ -119,8 +119,8 @@ func (e Entry) covers(address string, d Difference) bool {
 	return true
 }
 
-// entries compares the entries of a section with the differences: each
-// difference has one, and none speaks of what did not happen.
+// entries compares the entries of a section with the differences: each difference has
+// an entry, and no entry describes a change that did not happen.
 func (s Section) entries(list []Difference) (problems []string) {
 	covered := make([]bool, len(list))
 	for _, e := range s.Entries {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Class says what a difference means to a client that was written for the
-// older surface.
+// Class is the effect of a difference on a client that was written for the older
+// surface.
 type Class int
 
 // The classes, the worst last.
@@ -42,7 +42,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s: %s", d.Class, d.Address, d.What)
 }
 
-// Worst is the class of the worst difference, 0 when there is none.
+// Worst returns the class of the worst difference, or 0 if there is none.
 func Worst(list []Difference) Class {
 	var worst Class
 	for _, d := range list {
@@ -115,8 +115,8 @@ func below(at, name string) string {
 	return at + "/" + name
 }
 
-// byName compares two lists of things that have names: what is gone breaks,
-// what is new does not, what is in both is compared.
+// byName compares two lists of named things: a removed one is breaking, a new one is
+// not, and those in both lists are compared.
 func byName[T any](c *collector, at string, old, now []T, name func(T) string, compare func(at string, old, now T)) {
 	index := make(map[string]T, len(now))
 	for _, n := range now {
@@ -155,8 +155,8 @@ func (c *collector) closed(at string, old, now []string) {
 	}
 }
 
-// visibility ranks the tiers: the more agents see a tool, the higher. A tier
-// that is not known counts as the least.
+// visibility ranks the tiers: the more agents see a tool, the higher. An unknown tier
+// has the lowest rank.
 var visibility = map[string]int{"internal": 1, "advanced": 2, "standard": 3, "facade": 4}
 
 // tool compares one tool with what it was.
@@ -208,7 +208,7 @@ func (c *collector) deprecation(at string, old, now *Deprecation) {
 	}
 }
 
-// shown compares which arguments a preset lists: none named stands for all.
+// shown compares which arguments a preset lists: an empty list means all.
 func (c *collector) shown(at string, old, now PresetTool) {
 	switch {
 	case len(old.Arguments) == 0 && len(now.Arguments) > 0:

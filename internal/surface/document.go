@@ -121,7 +121,7 @@ type Resource struct {
 	Name        string `json:"name"`
 	Title       string `json:"title"`
 	Description string `json:"description"`
-	MIMEType    string `json:"mime_type"` // "" when it depends on what is read
+	MIMEType    string `json:"mime_type"` // "" if it depends on the resource
 	Template    bool   `json:"template,omitempty"`
 	Updates     bool   `json:"updates,omitempty"` // subscribers hear of changes
 }
@@ -153,8 +153,8 @@ func (d Document) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode reads what [Document.Encode] wrote. It refuses members that it does
-// not know: what is not read would not be compared.
+// Decode reads the output of [Document.Encode]. It refuses unknown members, because
+// they would not be compared.
 func Decode(data []byte) (Document, error) {
 	var d Document
 	dec := json.NewDecoder(bytes.NewReader(data))

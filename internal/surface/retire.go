@@ -19,7 +19,7 @@ func (d Document) find(tool string) *Tool {
 	return nil
 }
 
-// retirement is what the released versions promised of a tool.
+// retirement is what the released versions announced about the removal of a tool.
 type retirement struct {
 	first Version // the first version that calls it deprecated, without a break until now
 	lived int     // minor versions released since

@@ -9,17 +9,16 @@ import (
 	"slices"
 )
 
-// Review judges a surface by its history: goldens are the kept documents by
-// version, changelog is docs/mcp-schema-changelog.md. It returns what is
-// wrong, in words that say what to do; nothing when all is well.
+// Review checks a surface against its history: goldens are the kept documents by
+// version, changelog is docs/mcp-schema-changelog.md. It returns the problems, in words
+// that say how to fix them, or nil if there are none.
 //
-// A released version is frozen: its golden has the hash that the changelog
-// names. The version in the making is compared with the newest released one:
-// its number must be far enough from it, the changelog must have an entry for
-// each difference, and no tool may go before its time. Its own golden must be
-// what the code makes now, so that a review of the code shows the change.
-// While nothing has been released, there is nothing to break: only the golden
-// and the changelog must be there.
+// A released version is frozen: its golden has the hash that the changelog names. The
+// version in development is compared with the newest released one: its number must be
+// far enough from it, the changelog must have an entry for each difference, and no tool
+// may be removed before its announced version. Its own golden must equal the document
+// that the code generates now, so that a review of the code shows the change. Before
+// the first release nothing can break: only the golden and the changelog must be there.
 func Review(goldens map[string][]byte, changelog []byte, now Document) (problems []string) {
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	sections, wrong := ParseChangelog(changelog)
@@ -118,7 +117,8 @@ func history(goldens map[string][]byte, sections []Section) (list []snapshot, pr
 	return list, problems
 }
 
-// fresh checks that a golden is what the code makes now, and says how not.
+// fresh checks that a golden equals the document that the code generates now, and
+// describes the difference.
 func fresh(golden []byte, now Document, released bool) (problems []string) {
 	data, err := now.Encode()
 	if err != nil {

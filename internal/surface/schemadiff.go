@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// way says who writes what a schema describes. What a caller sends may be
-// accepted in more forms than before, what a server replies may come in fewer.
+// way is the side that writes the data that a schema describes. A caller's data may be
+// accepted in more forms than before; a server's reply may have fewer forms.
 type way int
 
 const (
@@ -18,9 +18,9 @@ const (
 	output
 )
 
-// comparison compares two schemas keyword by keyword, in the form that
-// internal/schema writes. It knows no other spelling of the same meaning: what
-// it does not understand breaks when it changes.
+// comparison compares two schemas keyword by keyword, in the form that internal/schema
+// writes. It does not recognize other spellings of the same meaning: a change of
+// anything else counts as breaking.
 type comparison struct {
 	*collector
 	way
@@ -195,7 +195,7 @@ func (n node) choices() set {
 	return setOf(list, there, func(v any) []string { return []string{text(v)} })
 }
 
-// sets compares what is admitted; false says that a set is not understood.
+// sets compares the admitted values; false means that a set is not understood.
 func (c *comparison) sets(at string, old, now set) bool {
 	switch {
 	case !old.valid || !now.valid:
@@ -217,8 +217,8 @@ func (c *comparison) sets(at string, old, now set) bool {
 	return true
 }
 
-// limit compares a bound that admits what is below it, or above it with the
-// sign -1.
+// limit compares a bound that admits the values below it or, with the sign -1, above
+// it.
 func (c *comparison) limit(at string, old, now any, sign float64) bool {
 	was, ok := bound(old, sign)
 	is, ok2 := bound(now, sign)

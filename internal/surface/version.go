@@ -42,10 +42,10 @@ func (v Version) next() [3]Version {
 	return [3]Version{{v[0], v[1], v[2] + 1}, {v[0], v[1] + 1, 0}, {v[0] + 1, 0, 0}}
 }
 
-// After is the least version that may follow v when the worst difference is of
-// the class c. From 1.0.0 on that is a major version for what breaks, a minor
-// one for what is new, a patch for words; before 1.0.0 a minor version for
-// what breaks, a patch for the rest.
+// After returns the least version that may follow v if the worst difference is of the
+// class c. From 1.0.0 on that is a major version for a breaking difference, a minor
+// version for an addition, and a patch for wording. Before 1.0.0 it is a minor version
+// for a breaking difference, and a patch for the rest.
 func (v Version) After(c Class) Version {
 	step := map[Class]int{Breaking: 2, Compatible: 1}[c]
 	if v[0] == 0 && step > 0 {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// formatNames maps the names and file extensions people use to formats. A name
-// that is mapped to Unknown is the extension of text whose first character says
-// nothing: a note may well start with "[".
+// formatNames maps the names and file extensions people use to formats. A name that is
+// mapped to Unknown is the extension of text whose first character is not significant:
+// a note may start with "[".
 var formatNames = map[string]string{
 	"json": "json", "geojson": "json", "webmanifest": "json", "ipynb": "json", "jsonld": "json",
 	"jsonl": "jsonl", "ndjson": "jsonl", "jsonlines": "jsonl",
@@ -25,9 +25,9 @@ var formatNames = map[string]string{
 	"css": Unknown, "html": Unknown, "htm": Unknown, "sql": Unknown, "patch": Unknown, "diff": Unknown, "bib": Unknown,
 }
 
-// Detect returns the format of a text: what hint says if there is one, else
-// what the extension of path says, else what the text starts with. A hint that
-// names no format of this package means text of another format, so it is not
+// Detect returns the format of a text: the one that hint names, otherwise that of the
+// extension of path, otherwise the one that the beginning of the text suggests. A hint
+// that names no format of this package means text of another format, so it is not
 // overruled by the extension.
 func Detect(hint, file string, content []byte) string {
 	hint = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(hint), "."))

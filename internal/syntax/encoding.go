@@ -33,8 +33,8 @@ func decode(format string, content []byte) (t *text, readable bool) {
 	}
 	if name := declaredEncoding(format, src); name != "" && len(src) == len(content) {
 		if singleByte(name) {
-			// Which letters the upper half stands for makes no difference
-			// to the syntax, so Latin-1 does for all of them.
+			// The meaning of the upper 128 bytes does not affect the syntax, so Latin-1
+			// serves for all of these encodings.
 			return &text{src: fromLatin1(src)}, true
 		}
 		t.warnAt(0, "the text declares the encoding %s, so its syntax was not checked", name)

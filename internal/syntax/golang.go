@@ -32,8 +32,8 @@ func inspectGo(t *text) {
 	}
 }
 
-// goTooDeep looks for brackets and chains of prefix operators, for both of which
-// the parser calls itself.
+// goTooDeep searches for brackets and chains of prefix operators, for which the parser
+// recurses.
 func goTooDeep(t *text) bool {
 	set := token.NewFileSet()
 	file := set.AddFile("", set.Base(), len(t.src))

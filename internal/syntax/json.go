@@ -102,8 +102,8 @@ func inspectJSONValue(t *text, from, to int) {
 	}
 }
 
-// jsonMistake reports what the decoder stopped at, in its words with a hint. The
-// token before ends at last. Only Unmarshal says the exact place.
+// jsonMistake reports the error that stopped the decoder, in its words with a hint. The
+// previous token ends at last. Only Unmarshal reports the exact position.
 func jsonMistake(t *text, from, last, to int, stack []jsonFrame) {
 	src := t.src[from:to]
 	var raw json.RawMessage
@@ -138,7 +138,7 @@ func jsonMistake(t *text, from, last, to int, stack []jsonFrame) {
 	t.errorAt(from+at, "%s%s", bad.Error(), hint)
 }
 
-// jsonHints are for the first character of what is no value.
+// jsonHints are the hints by the first character of an invalid value.
 var jsonHints = map[byte]string{
 	'\'': "; strings and keys are in double quotes", '/': "; JSON has no comments", 'N': "; JSON has no NaN", 'I': "; JSON has no Infinity",
 	'T': "; JSON has true", 'F': "; JSON has false", '.': "; a digit is before the point", '+': "; a number has no plus sign",

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxLaTeXDepth is the number of groups after which TeX itself gives up.
+// maxLaTeXDepth is the number of nested groups at which TeX itself stops.
 const maxLaTeXDepth = 255
 
-// latexKind says what is open.
+// latexKind is the kind of an open construct.
 type latexKind int
 
 const (
@@ -276,7 +276,7 @@ func (s *latexScanner) bareUnderscore() {
 	s.t.warnAt(s.pos, `'_' outside of mathematics; as a character it is written \_`)
 }
 
-// control reads a backslash with what belongs to it.
+// control reads a backslash and the rest of its command.
 func (s *latexScanner) control() {
 	start := s.pos
 	s.pos++

@@ -2,7 +2,7 @@ package syntax
 
 import "bytes"
 
-// known does what a command means for reading on.
+// known applies the effect of a command on the rest of the scan.
 func (s *latexScanner) known(start int, name string) {
 	defined := s.command == "let" || latexDefiners[s.command] > 0
 	if n, ok := latexDefiners[name]; ok {
@@ -98,9 +98,9 @@ type latexPairs struct {
 	braces  map[int]int
 }
 
-// skipBetween skips a pair of brackets with what is in it, if one starts here
-// and is closed before the end of the line. The pairs of a line are looked for
-// once: a line may hold any number of brackets that are never closed.
+// skipBetween skips a pair of brackets and its content, if one starts here and is
+// closed before the end of the line. The pairs of a line are looked for once: a line
+// may hold any number of brackets that are never closed.
 func (s *latexScanner) skipBetween(open, closing byte, end int) bool {
 	if s.pos >= end || s.src[s.pos] != open {
 		return false
@@ -133,9 +133,9 @@ func (s *latexScanner) skipBetween(open, closing byte, end int) bool {
 	return closed
 }
 
-// address reads the argument of \url and its likes, in which most characters
-// stand for themselves. A percent sign does so only as long as the command is
-// not inside the argument of another one, hence the warning.
+// address reads the argument of \url and similar commands, in which most characters are
+// literal. A percent sign is literal only if the command is not inside the argument of
+// another one, hence the warning.
 func (s *latexScanner) address(start int, name string) {
 	s.skipBetween('[', ']', s.lineEnd())
 	if s.pos >= len(s.src) || s.src[s.pos] != '{' {

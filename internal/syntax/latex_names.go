@@ -2,18 +2,18 @@ package syntax
 
 import "strings"
 
-// latexMath holds the environments whose inside is mathematics.
+// latexMath lists the environments that contain mathematics.
 var latexMath = nameSet(`math displaymath equation align gather multline flalign alignat xalignat
 	xxalignat eqnarray split aligned alignedat gathered cases array matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix
 	smallmatrix subarray dmath dgroup dseries darray IEEEeqnarray dcases rcases multlined empheq`)
 
-// latexText holds the environments whose inside is known to be text, the only
-// ones where a bare underscore is surely a mistake.
+// latexText lists the environments that are known to contain text, the only ones where
+// a bare underscore is certainly a mistake.
 var latexText = nameSet(`document abstract itemize enumerate description center flushleft flushright
 	quote quotation verse figure table tabular tabularx longtable minipage titlepage theorem lemma proof corollary
 	definition proposition remark example frame block letter thebibliography appendix multicols`)
 
-// latexVerbatim holds the environments whose inside is not read as LaTeX.
+// latexVerbatim lists the environments whose content is not read as LaTeX.
 var latexVerbatim = nameSet(`verbatim Verbatim BVerbatim LVerbatim SaveVerbatim VerbatimOut lstlisting minted comment
 	filecontents alltt tcblisting luacode pycode sageblock asy semiverbatim`)
 

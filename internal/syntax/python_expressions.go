@@ -20,7 +20,8 @@ var (
 	pyBefore    = nameSet("from . ...") // the name of a module in a relative import
 	pySoft      = nameSet("match case type")
 	pyOpen      = nameSet("( [ {")
-	// pyInTarget are the tokens besides names that what is assigned to may have.
+	// pyInTarget lists the tokens other than names that an assignment target may
+	// contain.
 	pyInTarget = nameSet(". ) ] } , None True False ... ( [ {")
 )
 
@@ -70,8 +71,8 @@ func (c *pyChecker) neighbours(line []pyToken) {
 
 func (c *pyChecker) shown(tk pyToken) string { return quoted(c.src[tk.start:tk.end]) }
 
-// assignment checks what is to the left of the assignment operators of a
-// statement. A colon starts an annotation, which may hold anything.
+// assignment checks the targets of the assignment operators of a statement. A colon
+// starts an annotation, which may hold anything.
 func (c *pyChecker) assignment(tokens []pyToken) {
 	start := 0
 	for i, tk := range tokens {

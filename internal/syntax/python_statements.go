@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxPythonIndent is the number of indentation levels at which CPython gives up.
+// maxPythonIndent is the number of indentation levels at which CPython stops.
 const maxPythonIndent = 100
 
 // pyOpener is a header whose block is still to come.

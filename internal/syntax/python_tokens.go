@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxPythonDepth is the number of open brackets at which CPython gives up.
+// maxPythonDepth is the number of open brackets at which CPython stops.
 const maxPythonDepth = 200
 
 type pyKind uint8

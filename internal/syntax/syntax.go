@@ -37,7 +37,7 @@ type Report struct {
 	NotChecked string `json:"not_checked,omitempty"`
 }
 
-// language is what the package knows about one format.
+// language describes one format.
 type language struct {
 	name       string
 	inspect    func(*text)

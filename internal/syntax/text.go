@@ -17,18 +17,18 @@ type finding struct {
 	message string
 }
 
-// text is the text under check together with what was found in it so far. The
-// bytes are valid UTF-8 and do not start with a byte order mark.
+// text is the text under check and its problems so far. The bytes are valid UTF-8 and
+// do not start with a byte order mark.
 type text struct {
 	src      []byte
 	starts   []int // byte offset of the start of every line; nil until lineOf needs it
 	errors   findings
 	warnings findings
-	work     int // the bytes and tokens looked at; the tests bound it
+	work     int // the bytes and tokens examined; the tests bound it
 }
 
-// findings keeps the first maxProblems problems of one severity and counts the
-// rest, so that a text full of mistakes costs no memory.
+// findings keeps the first maxProblems problems of one severity and counts the rest, so
+// that a text with many mistakes needs no more memory.
 type findings struct {
 	kept  []finding
 	total int
@@ -51,9 +51,9 @@ func (t *text) warnAt(offset int, format string, args ...any) {
 	t.warnings.add(offset, format, args...)
 }
 
-// looked counts work, so that a test can check, without a clock, that what a
-// checker does grows no faster than the text. Whatever looks ahead counts what
-// it looks at.
+// looked counts work, so that a test can check, without a clock, that the work of a
+// checker grows no faster than the text. Code that reads ahead counts the bytes it
+// reads.
 func (t *text) looked(n int) { t.work += n }
 
 // full reports whether more errors would only be counted.
@@ -96,8 +96,8 @@ func (t *text) offsetOf(line, col int) int {
 	return offset
 }
 
-// problems returns what was found in the order of the text. Errors go before
-// warnings where there is no room for both.
+// problems returns the problems in the order of the text. If there are too many, errors
+// take precedence over warnings.
 func (t *text) problems() []Problem {
 	type entry struct {
 		finding

@@ -14,7 +14,7 @@ import (
 // parser calls itself.
 const maxTOMLDepth = 200
 
-// tomlKind says what a name stands for, which decides what may be added to it.
+// tomlKind is the kind of value that a name has, which decides what may be added to it.
 type tomlKind int
 
 const (
@@ -53,8 +53,9 @@ type tomlKey struct {
 	offset int
 }
 
-// tomlReader checks what the parser of go-toml leaves to its decoder. That one
-// looks for each key among all keys of its table, which takes quadratic time.
+// tomlReader checks the rules that the parser of go-toml leaves to its decoder. The
+// decoder searches for each key among all keys of its table, which takes quadratic
+// time.
 type tomlReader struct {
 	t       *text
 	p       unstable.Parser

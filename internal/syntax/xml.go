@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxXMLDepth is above the 256 levels where libxml2 gives up by default.
+// maxXMLDepth is above the 256 levels at which libxml2 stops by default.
 const maxXMLDepth = 1000
 
 var (
@@ -54,8 +54,8 @@ func inspectXML(t *text) {
 	}
 }
 
-// atEnd reports the syntax error that ended the scan, or what is still missing
-// at the end of the text.
+// atEnd reports the syntax error that ended the scan, or the elements that are not
+// closed at the end of the text.
 func (s *xmlScanner) atEnd(start int, err error) {
 	if !errors.Is(err, io.EOF) {
 		offset := int(s.d.InputOffset())
@@ -88,7 +88,7 @@ func (s *xmlScanner) token(start int, token xml.Token) bool {
 	case xml.EndElement:
 		return s.close(start, xmlName(token.Name))
 	case xml.CharData:
-		// Outside the root not even a section or reference may stand for blanks.
+		// Outside the root not even a section or reference may replace blanks.
 		if rest := bytes.TrimLeft(s.raw(start), xmlBlanks); len(s.stack) == 0 && !s.outside && len(rest) > 0 {
 			s.outside = true
 			s.t.errorAt(int(s.d.InputOffset())-len(rest), "text outside the root element")
@@ -141,8 +141,8 @@ func (s *xmlScanner) close(start int, name string) bool {
 		return true
 	}
 	s.t.errorAt(start, "</%s> does not match <%s> opened at line %d", name, top.name, s.t.lineOf(top.offset))
-	// If the tag belongs to the element around, the inner one was left open;
-	// going on from there keeps one mistake from being reported many times.
+	// If the tag belongs to the enclosing element, the inner one was left open;
+	// continuing from there keeps one mistake from being reported many times.
 	if n > 1 && s.stack[n-2].name == name {
 		s.stack = s.stack[:n-2]
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
-// yamlProfile is what a YAML file may hold: everything. Aliases are not
+// yamlProfile allows every feature of YAML. Aliases are not
 // followed, so an alias bomb costs no more than its text.
 var yamlProfile = strictyaml.Profile{MaxDepth: 200, Any: true}
 
@@ -57,7 +57,7 @@ func yamlDocuments(src []byte) []int {
 	return starts
 }
 
-// yamlMarker reports whether a line starts with a marker that stands for itself.
+// yamlMarker reports whether a line starts with a complete marker.
 func yamlMarker(line []byte, marker string) bool {
 	return bytes.HasPrefix(line, []byte(marker)) && (len(line) == len(marker) || bytes.IndexByte([]byte(" \t\r"), line[len(marker)]) >= 0)
 }

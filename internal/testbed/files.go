@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Plant makes files by hand, with the directories on the way.
+// Plant creates files and their parent directories directly.
 func Plant(t testing.TB, dir string, mode fs.FileMode, files map[string]string) {
 	t.Helper()
 	for name, text := range files {

@@ -11,7 +11,7 @@ import (
 
 // Cost is the work that one run did.
 type Cost struct {
-	Steps   uint64 // that the code counted itself, 0 where it counts none
+	Steps   uint64 // counted by the code itself, 0 if it counts none
 	Objects uint64 // allocated
 	Bytes   uint64 // allocated
 }
@@ -20,16 +20,15 @@ type Cost struct {
 // not depend on the input.
 var floor = Cost{Steps: 2000, Objects: 2000, Bytes: 512 << 10}
 
-// Linear fails the test when the work of do grows faster than its input: by
-// more than 2.5 for each of two doublings of n. do gets the size of its input
-// and returns the steps that the code counted, 0 where it counts none;
-// allocations are counted here. What looks too much is tried once more with
-// inputs of twice the size, as a limit that one of the sizes goes beyond makes
-// one step, not a curve.
+// Linear fails the test if the work of do grows faster than its input: by more than 2.5
+// for each of two doublings of n. do gets the size of its input and returns the steps
+// that the code counted, 0 if it counts none; allocations are counted here. A result
+// that is too large is measured again with inputs of twice the size, because a limit
+// that only one of the sizes exceeds makes one step, not a curve.
 //
-// For loops that neither count nor allocate there is a limit of processor time:
-// perByte is what a byte costs at most, and the largest input may take ten
-// times as long. Under the race detector, which changes the counts, do runs once.
+// Loops that neither count nor allocate have a limit of processor time: perByte is the
+// maximum time per byte, and the largest input may take ten times as long. Under the
+// race detector, which changes the counts, do runs once.
 func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n int) (steps int)) {
 	t.Helper()
 	do(n) // tables that are made once
@@ -48,8 +47,8 @@ func Linear(t testing.TB, what string, n int, perByte time.Duration, do func(n i
 			}
 			return tooMuch(runs)
 		}
-		// Another goroutine that allocates meanwhile only adds to a count, so
-		// of several runs the least counts.
+		// Other goroutines that allocate can only increase a count, so the minimum of
+		// several runs is used.
 		unit := measure(1)
 		if unit != "" {
 			unit = measure(4)
@@ -72,7 +71,7 @@ func (c Cost) least(d Cost) Cost {
 	return Cost{min(c.Steps, d.Steps), min(c.Objects, d.Objects), min(c.Bytes, d.Bytes)}
 }
 
-// costOf runs do and counts.
+// costOf runs do and measures its work.
 func costOf(do func() int) Cost {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -99,9 +98,9 @@ func tooMuch(runs [3]Cost) string {
 	return ""
 }
 
-// Text is an input of about n bytes for [Linear]: open as often as it fits,
-// then shut as often. So what repeats, what nests and what has many members can
-// all be written; # stands for a number that is another one each time.
+// Text returns an input of about n bytes for [Linear]: open as often as it fits, then
+// shut as often. It can thus express repetition, nesting and many members; each # is
+// replaced with a different number.
 func Text(open, shut string, n int) []byte {
 	if len(open)+len(shut) == 0 {
 		return nil
@@ -122,10 +121,10 @@ func numbered(piece string, i int) []byte {
 	return bytes.ReplaceAll([]byte(piece), []byte("#"), strconv.AppendInt(nil, int64(100_000+i), 10))
 }
 
-// FuzzLinear makes a fuzz target of [Linear]: what is fuzzed is two pieces, and
-// do gets texts of them as [Text] writes them, from n bytes on. Seeds are of
-// the form "open" or "open … shut"; those that all targets have are added, a
-// share of them in a short run.
+// FuzzLinear makes a fuzz target of [Linear]: the fuzzed input is two pieces, and do
+// gets texts that [Text] makes of them, from n bytes on. Seeds have the form "open" or
+// "open … shut". The seeds that all targets share are added, in a short run only a part
+// of them.
 func FuzzLinear(f *testing.F, n int, perByte time.Duration, seeds []string, do func(text []byte) (steps int)) {
 	for _, seed := range append(Share(f, pieces, 7, nil), seeds...) {
 		open, shut, _ := strings.Cut(seed, " … ")

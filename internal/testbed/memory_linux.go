@@ -9,9 +9,9 @@ import (
 // room is the free memory that a memory file system must have.
 const room = 2 << 30
 
-// RAM is the directory of a memory file system that has room for the
-// directories of tests and can run programs, "" when there is none. In a
-// container it is often there and far too small.
+// RAM returns the directory of a memory file system that has space for the directories
+// of tests and can run programs, or "" if there is none. In a container it often exists
+// and is far too small.
 func RAM() string {
 	const shm = "/dev/shm"
 	var fs unix.Statfs_t
@@ -24,12 +24,12 @@ func RAM() string {
 	return shm
 }
 
-// Memory puts the temporary directories of this process into memory, where
-// making and removing the hundreds of directories of a new store costs little,
-// and returns what removes them. What a process that dies leaves to the next
-// is the same there; tests that are about a disk name their own directory.
-// Nothing happens in a long run, when TMPDIR is set, or when /dev/shm is not a
-// memory file system with room for them that can run programs.
+// Memory puts the temporary directories of this process into memory, where making and
+// removing the hundreds of directories of a new store costs little, and returns the
+// function that removes them. The files that a dead process leaves are the same there;
+// tests of a disk use a directory of their own. Nothing happens in a long run, when
+// TMPDIR is set, or when /dev/shm is not a memory file system with room for them that
+// can run programs.
 func Memory() (remove func()) {
 	shm := RAM()
 	if shm == "" || Long() || os.Getenv("TMPDIR") != "" {

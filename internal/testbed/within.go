@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Within begins to measure, and end fails the test when more processor time
-// than limit was used since. It is for work that costs far more than the limit
-// when it is done the wrong way. Time in which the process did not run does not
-// count, and on a machine that runs Go code slower than usual, or under the
-// race detector, the limit grows by as much. What other goroutines use counts.
+// Within starts a measurement, and end fails the test if more processor time than limit
+// was used since. It is for work that costs far more than the limit when it is done the
+// wrong way. Time in which the process did not run does not count. On a machine that
+// runs Go code slower than usual, or under the race detector, the limit grows
+// accordingly. The time of other goroutines counts.
 func Within(t testing.TB, limit time.Duration, what string) (end func()) {
 	t.Helper()
 	limit = time.Duration(float64(limit) * slowness())
@@ -23,7 +23,7 @@ func Within(t testing.TB, limit time.Duration, what string) (end func()) {
 	}
 }
 
-// usual is what the yardstick takes on a machine of 2024.
+// usual is the time of the reference work on a machine of 2024.
 const usual = time.Millisecond
 
 // slowness is how many times as long as usual Go code takes here, at least 1.

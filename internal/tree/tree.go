@@ -1,6 +1,6 @@
-// Package tree walks a directory tree by open directories and single names, so
-// that a directory which becomes a symbolic link on the way is an error and
-// never followed. Directories are visited side by side.
+// Package tree walks a directory tree by open directories and single names, so that a
+// directory that becomes a symbolic link during the walk is an error and never
+// followed. Directories are visited concurrently.
 package tree
 
 import (
@@ -20,7 +20,8 @@ type Entry struct {
 	fsx.Stat
 }
 
-// Dir is a directory in a walk. Of is what the visit of its parent passed on.
+// Dir is a directory in a walk. Of is the value that the visit of its parent passed to
+// Enter.
 type Dir[T any] struct {
 	fsx.Dir
 	Path    string // relative to the root, "" for the root itself
@@ -45,11 +46,11 @@ func Join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// Walk visits root and every directory that a visit enters. Visits run side by
-// side; that of a directory ends before its subdirectories are opened. failed is
-// called for a directory that could not be listed; one that is gone is not
-// reported. A name that is gone before it is looked at is left out. The first
-// error of a visit ends the walk, as the end of ctx does.
+// Walk visits root and every directory that a visit enters. Visits run concurrently;
+// the visit of a directory ends before its subdirectories are opened. failed is called
+// for a directory that could not be listed; a directory that no longer exists is not
+// reported. A name that disappears before its stat is read is left out. The first error
+// of a visit ends the walk, as does the end of ctx.
 func Walk[T any](ctx context.Context, root fsx.Dir, of T, visit func(*Dir[T]) error, failed func(path string, of T, err error)) error {
 	w := &walk[T]{ctx: ctx, visit: visit, failed: failed, idle: make(chan struct{}, max(0, runtime.GOMAXPROCS(0)-1))}
 	w.dir(&Dir[T]{Dir: root, Of: of})
@@ -63,7 +64,7 @@ type walk[T any] struct {
 	ctx    context.Context
 	visit  func(*Dir[T]) error
 	failed func(path string, of T, err error)
-	idle   chan struct{} // one for each goroutine beside the caller's
+	idle   chan struct{} // one for each goroutine in addition to the caller's
 	lists  sync.Pool     // of entries
 	mu     sync.Mutex
 	err    error
@@ -75,7 +76,7 @@ func (w *walk[T]) over() bool {
 	return w.err != nil || w.ctx.Err() != nil
 }
 
-// dir visits a directory and what is below it. It does not close it.
+// dir visits a directory and everything below it. It does not close it.
 func (w *walk[T]) dir(d *Dir[T]) {
 	if w.over() {
 		return
@@ -130,7 +131,7 @@ func (w *walk[T]) fail(d *Dir[T], err error) {
 	}
 }
 
-// list reads the names and looks at each.
+// list reads the names and the stat of each.
 func (d *Dir[T]) list() error {
 	names, err := d.Names()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package views turns what a command left in a view of the workspace into the
-// mutations of one commit, and applies what no commit can express.
+// Package views turns the changes that a command made in a view of the workspace into
+// the mutations of one commit, and applies those that no commit can express.
 package views
 
 import (
@@ -51,7 +51,7 @@ type file struct {
 	mode uint32
 }
 
-// Plan is what is to become of the differences.
+// Plan lists what happens to each difference.
 type Plan struct {
 	Muts    []*engine.Mutation
 	Dirs    []journal.Mutation // of the commit

@@ -1,5 +1,5 @@
-// Package visible makes text from outside safe to show to a person: nothing in
-// it drives a terminal, reorders what is beside it, or hides.
+// Package visible makes untrusted text safe to display: nothing in it controls a
+// terminal, reorders the adjacent text, or is hidden.
 package visible
 
 import (

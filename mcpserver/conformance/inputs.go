@@ -54,7 +54,7 @@ func question(text string, tokens int) mcp.CreateMessageParams {
 	return mcp.CreateMessageParams{MaxTokens: tokens, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.NewTextContent(text)}}}
 }
 
-// once asks for one thing and says what came.
+// once asks one question and reports the answer.
 func once(id, message, field, kind string) fixture {
 	return func(_ context.Context, _ *server.MCPServer, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if a := server.ElicitationResponse(req.Params.InputResponses, id); a != nil {
@@ -145,7 +145,7 @@ func capabilities(ctx context.Context) mcp.ClientCapabilities {
 	return mcp.ClientCapabilities{}
 }
 
-// able asks only for what the client can do.
+// able asks only questions that the client supports.
 func able(ctx context.Context, _ *server.MCPServer, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if len(req.Params.InputResponses) > 0 {
 		return mcp.NewToolResultText("answered"), nil

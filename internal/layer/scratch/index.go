@@ -75,7 +75,7 @@ type Pad struct {
 	Facts     map[string]bool  // objects with a facts file
 	sizes     map[string]int64 // of them
 	exists    bool             // the index exists
-	Odd       bool             // another object has its name
+	Odd       bool             // something other than a file has its name
 	Torn      bool             // its last line has no end
 	lines     int
 	Malformed int

@@ -56,7 +56,7 @@ type Page struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan reply
-	said    []string // on the console, and what the policy blocked
+	said    []string // console messages and violations of the policy
 }
 
 type reply struct {
@@ -239,7 +239,7 @@ func (p *Page) Key(name string) {
 	}
 }
 
-// Shot is a picture of what is seen, as PNG.
+// Shot returns a screenshot of the visible page as PNG.
 func (p *Page) Shot() []byte {
 	p.t.Helper()
 	var out struct{ Data string }
@@ -251,7 +251,7 @@ func (p *Page) Shot() []byte {
 	return data
 }
 
-// Console is what the page complained of.
+// Console returns the complaints of the page.
 func (p *Page) Console() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
-// Dashboard is what the view needs.
+// Dashboard is the data source and the settings of the view.
 type Dashboard struct {
 	// Open opens the store read-only; it is closed after each look.
 	Open func(context.Context) (*rw.Store, error)
@@ -100,8 +100,8 @@ type shown struct {
 	Undo bool `json:"undo"` // it can undo
 }
 
-// events sends what the page shows whenever it changes. A reader that is slow
-// gets the present when it is ready for it, and nothing in between.
+// events sends the state of the page whenever it changes. A slow reader gets the
+// current state when it is ready for it, and no states in between.
 func (b *board) events(ctx context.Context, send func([]byte) error) error {
 	look, memo := overview.Looker{State: b.State}, &overview.Memo{}
 	var last []byte
@@ -166,7 +166,7 @@ func plain(v reflect.Value) {
 	}
 }
 
-// asked is what the page asks.
+// asked is a request of the page.
 type asked struct {
 	Row    uint64 `json:"row"`
 	Ticket string `json:"ticket"`
@@ -179,7 +179,7 @@ func question(body []byte) (q asked, ok bool) {
 	return q, err == nil && q.Row > 0 && !dec.More()
 }
 
-// answer is what the page gets.
+// answer is a reply to the page.
 type answer struct {
 	OK     bool                `json:"ok"`
 	Files  []overview.FileDiff `json:"files,omitempty"`
@@ -190,7 +190,7 @@ type answer struct {
 
 var unclear = answer{Reason: "invalid_argument", Hint: "this is no question of the page"}
 
-// diff returns what a commit changed.
+// diff returns the changes of a commit.
 func (b *board) diff(ctx context.Context, body []byte) (int, any) {
 	q, ok := question(body)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// What a client sends ahead of the replies is held in memory, and what it does
-// not read holds up the calls that answer it. Both have bounds.
+// Messages that a client sends ahead of the replies are held in memory, and replies
+// that it does not read block the calls that write them. Both have bounds.
 
 const (
 	maxWaiting      = 1024     // calls that came and are not answered
@@ -22,10 +22,10 @@ const (
 	giveUpTime      = 10 * time.Second
 )
 
-// waiting counts the calls that came and are not answered. At its bound the
-// reader stops, as long as calls are answered meanwhile. When none is for
-// stallTime, calls are refused until one is: they may wait for a message that
-// is still to be read.
+// waiting counts the calls that were received and are not answered. At its bound the
+// reader stops, as long as calls are answered. If no call is answered for stallTime,
+// calls are refused until one is: they may wait for a message that has not been read
+// yet.
 type waiting struct {
 	patience time.Duration
 
@@ -136,8 +136,8 @@ func (o *output) stuck() time.Duration {
 
 var errUnread = errors.New("the client does not read its replies")
 
-// lost says why replies did not reach the client, as an error of the store.
-// What the calls did is recorded in the journal.
+// lost reports, as an error of the store, that replies did not reach the client. The
+// effects of the calls are recorded in the journal.
 func lost(err error) error {
 	if err == nil {
 		return nil

@@ -90,8 +90,8 @@ func (w *guardWriter) refuse(no *refusal) {
 	w.Write(append(body, '\n'))
 }
 
-// admit refuses what a page in a browser could send without its user: other
-// origins, and names that an attacker points at this machine.
+// admit refuses requests that a page in a browser could send without its user: from
+// other origins, or to names that an attacker points at this machine.
 func (h *HTTP) admit(w *guardWriter, r *http.Request) *refusal {
 	if !h.knowsHost(r) {
 		return badHost
@@ -123,8 +123,8 @@ func (h *HTTP) admit(w *guardWriter, r *http.Request) *refusal {
 	return nil
 }
 
-// knowsHost judges the Host header. A page whose name was pointed at this
-// machine sends its own name there.
+// knowsHost checks the Host header. A page whose name was pointed at this machine sends
+// its own name there.
 func (h *HTTP) knowsHost(r *http.Request) bool {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if _, ok := local.(*net.UnixAddr); ok {
@@ -188,8 +188,8 @@ func normalOrigin(origin string) (string, bool) {
 	return scheme + "://" + joinHost(name, port), true
 }
 
-// preflight answers a browser that asks whether a page of an allowed origin
-// may send a request. It asks without the token.
+// preflight answers a browser that checks whether a page of an allowed origin may send
+// a request. Such a check has no token.
 func preflight(w *guardWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" || w.origin == "" {
 		return false

@@ -165,7 +165,7 @@ func (o *HTTPOptions) Check() error {
 
 var goodToken = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,}$`)
 
-// orDefaults fills in what is not set.
+// orDefaults sets missing options to their defaults.
 func (o *HTTPOptions) orDefaults() HTTPOptions {
 	var out HTTPOptions
 	if o != nil {
@@ -233,7 +233,7 @@ func (h *HTTP) serveMCP(w *guardWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost:
 		h.post(w, r)
-	case modern: // it has neither streams of their own nor sessions
+	case modern: // it has neither separate streams nor sessions
 		h.refuse(w, onlyMethods("POST"))
 	case r.Method == http.MethodGet:
 		h.listen(w, r)

@@ -13,7 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// message is what a transport has to know of a message.
+// message is the part of a message that a transport needs.
 type message struct {
 	JSONRPC json.RawMessage `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"` // as it was written; nil for none
@@ -55,9 +55,9 @@ func decode(doc []byte) (m message, err error) {
 	return m, nil
 }
 
-// parse reads a line. What is no message is answered with an error of the
-// protocol under the id of the line, as far as it has one: a client that waits
-// for a reply to it should not wait for ever.
+// parse reads a line. An invalid message is answered with an error of the protocol
+// under the id of the line, if it has one: a client that waits for a reply to it should
+// not wait for ever.
 func parse(line []byte) (m message, wrong *mcp.JSONRPCError) {
 	m, err := decode(line)
 	switch {

@@ -67,7 +67,7 @@ func (h *HTTP) servePages(w *guardWriter, r *http.Request, path string) {
 	}
 }
 
-// pageBody is the most that a page asks with.
+// pageBody is the maximum size of a request of a page.
 const pageBody = 4 << 10
 
 func (h *HTTP) answerPage(w *guardWriter, r *http.Request, post func(context.Context, []byte) (int, any)) {
@@ -99,7 +99,7 @@ func (h *HTTP) answerPage(w *guardWriter, r *http.Request, post func(context.Con
 	w.Write(data)
 }
 
-// sendEvents keeps a stream of events open. What a reader is too slow for is not
+// sendEvents keeps a stream of events open. Events that a slow reader misses are not
 // kept for it.
 func (h *HTTP) sendEvents(w *guardWriter, r *http.Request) {
 	if !h.streams.take(1) {

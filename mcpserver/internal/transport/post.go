@@ -17,7 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// gauge counts what may exist only so many times.
+// gauge counts things whose number is bounded.
 type gauge struct {
 	n   atomic.Int64
 	max int64
@@ -43,8 +43,8 @@ type posted struct {
 	size   int64           // held of the budget of bodies
 }
 
-// slimBytes is what a message may hold beside the arguments of a call, which
-// the protocol library decodes several times.
+// slimBytes is the maximum size of a message without the arguments of a call, which the
+// protocol library decodes several times.
 const slimBytes = 1 << 20
 
 // receive reads one message. The caller calls release when it is done with it.
@@ -115,7 +115,7 @@ func (h *HTTP) tooLarge(limit int64) *refusal {
 	return because(http.StatusRequestEntityTooLarge, h.server.TooLarge(limit))
 }
 
-// parse finds out what a message is.
+// parse determines the kind of a message.
 func (h *HTTP) parse(r *http.Request, m *posted) *refusal {
 	m.slim = m.raw
 	if slim, args, ok := h.server.split(m.raw); ok {
@@ -238,7 +238,7 @@ func (h *HTTP) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) {
 	defer finish() // also when it panics
 	r = r.WithContext(context.WithValue(ctx, exchangeKey{}, ex))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.slim)), int64(len(m.slim))
-	m.raw = nil // the tool has its own copy of what is long
+	m.raw = nil // the tool has its own copy of long arguments
 	h.library.ServeHTTP(out, r)
 	if !finish() && h.callsDone.Err() != nil {
 		h.refuse(w, because(http.StatusServiceUnavailable, h.server.Interrupted))
@@ -252,7 +252,7 @@ func bounded(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// listen is the stream of a session, for what belongs to no call.
+// listen serves the stream of a session, for messages that belong to no call.
 func (h *HTTP) listen(w *guardWriter, r *http.Request) {
 	session, no := h.session(r)
 	if no != nil {
@@ -297,7 +297,7 @@ func (h *HTTP) listen(w *guardWriter, r *http.Request) {
 func sendEvent(w *guardWriter, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil // nothing of ours fails to marshal; the stream goes on
+		return nil // our messages never fail to marshal; the stream continues
 	}
 	return w.event(data)
 }

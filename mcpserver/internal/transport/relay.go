@@ -56,8 +56,7 @@ func (c callSession) RequestElicitation(ctx context.Context, req mcp.Elicitation
 	return c.elicit(ctx, req, c.relay.ask)
 }
 
-// requestSession is what the library makes for a request that belongs to no
-// session.
+// requestSession is the session that the library makes for a request without one.
 type requestSession interface {
 	server.SessionWithLogging
 	server.SessionWithClientInfo

@@ -42,8 +42,8 @@ func Arguments(ctx context.Context) (args json.RawMessage, ok bool) {
 	return args, ok
 }
 
-// Handle answers one message. A panic on the way is answered as an internal
-// error and logged without its value, which may hold content.
+// Handle answers one message. A panic during the call is answered as an internal error
+// and logged without its value, which may contain content.
 func (s *Server) Handle(ctx context.Context, raw json.RawMessage) (reply mcp.JSONRPCMessage) {
 	defer func() {
 		if recover() != nil {
@@ -56,7 +56,7 @@ func (s *Server) Handle(ctx context.Context, raw json.RawMessage) (reply mcp.JSO
 	return s.HandleMessage(ctx, raw)
 }
 
-// panicked answers a message whose handling panicked. What awaits no reply
+// panicked answers a message whose handling panicked. A message that expects no reply
 // gets none.
 func (s *Server) panicked(raw json.RawMessage) mcp.JSONRPCMessage {
 	m, err := decode(raw)
@@ -67,7 +67,7 @@ func (s *Server) panicked(raw json.RawMessage) mcp.JSONRPCMessage {
 	return *problem(goodID(m.ID), mcp.INTERNAL_ERROR, "internal error")
 }
 
-// knownMethod is a method as it may be logged: what a client makes up is not
+// knownMethod returns a method name for the log: names that a client invents are not
 // repeated.
 func knownMethod(method string) string {
 	switch mcp.MCPMethod(method) {

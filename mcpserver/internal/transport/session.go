@@ -36,7 +36,7 @@ type session struct {
 	questions map[string]chan answer // that wait, by id
 }
 
-// answer is what a client sends back to a question.
+// answer is the reply of a client to a question.
 type answer struct{ result, err json.RawMessage }
 
 func newSession() *session {
@@ -106,7 +106,7 @@ func (s *session) elicit(ctx context.Context, req mcp.ElicitationRequest, send f
 	return ask[mcp.ElicitationResult](ctx, s, mcp.MethodElicitationCreate, req.Params, send)
 }
 
-// listRoots asks for the roots of the client.
+// listRoots requests the roots of the client.
 func (s *session) listRoots(ctx context.Context, send func(any) bool) (*mcp.ListRootsResult, error) {
 	return ask[mcp.ListRootsResult](ctx, s, mcp.MethodListRoots, nil, send)
 }

@@ -156,8 +156,8 @@ func (s *httpSession) RequestElicitation(ctx context.Context, req mcp.Elicitatio
 	})
 }
 
-// ListRoots asks for the roots of the client, as soon as there is a stream on
-// which it can be asked.
+// ListRoots requests the roots of the client, as soon as there is a stream for the
+// request.
 func (s *httpSession) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
 	return s.listRoots(ctx, s.askLater)
 }

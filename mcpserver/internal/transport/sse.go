@@ -102,7 +102,7 @@ func (s *sseStream) Write(line []byte) (int, error) {
 
 var streamEnded = &refusal{status: http.StatusNotFound, message: "there is no such stream, or it has ended; open /sse again"}
 
-// serveMessages takes what the client of a stream posts.
+// serveMessages receives the messages that the client of a stream posts.
 func (h *HTTP) serveMessages(w *guardWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		h.refuse(w, onlyMethods("POST"))

@@ -256,8 +256,7 @@ func readsMuch(method string) bool {
 	return false
 }
 
-// beside runs a call that others need not wait for, when there is capacity for
-// it.
+// beside runs a call concurrently with later ones, once there is capacity for it.
 func (l *loop) beside(c *call) {
 	l.calls.Add(1)
 	go func() {

@@ -12,9 +12,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// guardWriter is the way out of every request: it sets the headers of all
-// replies, gives each piece of a reply its own deadline, and says in our words
-// what a handler below would say in plain text.
+// guardWriter is the response writer of every request: it sets the headers of all
+// replies, gives each piece of a reply its own deadline, and replaces the plain-text
+// errors of the handlers below with ours.
 type guardWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -75,8 +75,8 @@ func (w *guardWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// inOurWords replaces a refusal of the protocol library, whose text may contain
-// what the client sent.
+// inOurWords replaces a refusal of the protocol library, whose text may contain input
+// of the client.
 func inOurWords(status int, allow string) *refusal {
 	switch status {
 	case http.StatusNotFound:
@@ -123,7 +123,7 @@ func (w *guardWriter) flush() error {
 	return err
 }
 
-// close leaves a deadline for what the server flushes after the handler.
+// close sets a deadline for the data that the server flushes after the handler.
 func (w *guardWriter) close() { w.control.SetWriteDeadline(time.Now().Add(w.timeout)) }
 
 // startEvents begins a stream of events.
@@ -159,7 +159,7 @@ func (w *guardWriter) comment() error {
 type callWriter struct {
 	to     *guardWriter
 	relay  *relay
-	header http.Header // what the handler sets, which holds for plain JSON only
+	header http.Header // the headers that the handler sets, which apply to plain JSON only
 	status int
 
 	mu        sync.Mutex
