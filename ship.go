@@ -116,7 +116,8 @@ func (s *Store) shippedTo() (uint64, bool) {
 	return 0, false
 }
 
-// hubFacts returns how many rows before head the hub has.
+// hubFacts returns the state of the hub, with the number of rows up to head that
+// it lacks.
 func (s *Store) hubFacts(head uint64) *HubFacts {
 	f := s.shipped()
 	if f != nil {
