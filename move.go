@@ -108,10 +108,10 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	return out, nil
 }
 
-// distinct refuses two mutations of one file, which a link or another letter
-// case can bring about: each would take the other's file for its own. And it
-// refuses a file that is to be a directory on the way to another one: that
-// would be found out after the commit point. It runs under the locks.
+// distinct refuses two mutations of one file, which can result from a link or
+// from letter case: each would treat the other's file as its own. It also refuses
+// a file at a path that must be a directory above another file, which would
+// otherwise be detected only after the commit point. It runs under the locks.
 func (c *commit) distinct(context.Context) error {
 	seen := map[string][]*engine.Mutation{}
 	for _, m := range c.Muts {

@@ -127,7 +127,7 @@ type Policy struct {
 	warnings []Warning
 }
 
-// Hash identifies the policy in the journal; "" is the default one.
+// Hash identifies the policy in the journal; "" is the default policy.
 func (p *Policy) Hash() string { return p.hash }
 
 // identity differs when other keys of the same file apply.

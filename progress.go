@@ -47,7 +47,8 @@ type progressKey struct{}
 // progressEvery is the minimum time between two reports.
 const progressEvery = 100 * time.Millisecond
 
-// manyFiles is how many files one call handles without an account of its own.
+// manyFiles is how many files one call handles without a progress account of its
+// own.
 const manyFiles = 10
 
 // meter tracks the progress of one call. All its methods do nothing on a nil

@@ -46,9 +46,9 @@ func (m ProtectMode) check() *fault.Fault {
 
 type protectKey struct{}
 
-// WithProtectDefaults returns a context whose calls have mode for the protected
-// defaults where the options say nothing: what an adapter thinks right for its
-// callers. An invalid value is [ProtectAsk].
+// WithProtectDefaults returns a context whose calls use mode for the protected
+// defaults if the options do not set one. It is the default that an adapter
+// chooses for its callers. An invalid value is [ProtectAsk].
 func WithProtectDefaults(ctx context.Context, mode ProtectMode) context.Context {
 	if mode.rank() < 0 {
 		mode = ProtectAsk
@@ -56,8 +56,8 @@ func WithProtectDefaults(ctx context.Context, mode ProtectMode) context.Context 
 	return context.WithValue(ctx, protectKey{}, mode)
 }
 
-// protectFor is the mode that holds for a call: what the host says, and less if
-// the policy says less.
+// protectFor returns the mode that applies to a call: that of the host, or a
+// weaker one if the policy sets it.
 func (s *Store) protectFor(ctx context.Context) ProtectMode {
 	mode := s.opts.ProtectDefaults
 	if of, ok := ctx.Value(protectKey{}).(ProtectMode); ok && mode == "" {
@@ -87,8 +87,9 @@ type ProtectedFile struct {
 	Since int `json:"since"`
 }
 
-// ProtectedFiles lists the files that execute, launch or grant by lying in
-// a project. The first row that a path falls under counts.
+// ProtectedFiles lists the files that take effect just by being in a project:
+// they are executed, launch something or grant access. The first row that matches
+// a path counts.
 func ProtectedFiles() []ProtectedFile {
 	var list []ProtectedFile
 	for _, r := range protect.Rules() {
@@ -108,10 +109,10 @@ type guarded struct {
 	rule protect.Rule
 }
 
-// name is the file that an answer is about.
+// name returns the path of the file that an answer is about.
 func (g guarded) name() string { return g.m.Target.Path }
 
-// ruleFor is the rule that a mutation falls under, by either of its names.
+// ruleFor returns the rule that applies to a mutation, by either of its names.
 func (c *commit) ruleFor(m *engine.Mutation) (guarded, bool) {
 	found := guarded{m: m}
 	if m.Private || m.Target == nil {
@@ -151,10 +152,10 @@ func (c *commit) toAsk() []guarded {
 	return list
 }
 
-// defaultsAsk is the hook of the questions that no hook asks.
+// defaultsAsk is the hook number of questions that no hook asks.
 const defaultsAsk = -1
 
-// protectQuestion is what the user is asked about protected files.
+// protectQuestion returns the question to the user about protected files.
 func (c *commit) protectQuestion(list []guarded) question {
 	var names []string
 	for i, g := range list {
@@ -172,7 +173,7 @@ func (c *commit) protectQuestion(list []guarded) question {
 	return question{hook: defaultsAsk, text: c.s.questionText(text)}
 }
 
-// refuseProtected is the refusal of a change without permission.
+// refuseProtected returns the error of a change without permission.
 func (c *commit) refuseProtected(list []guarded, why string) error {
 	g := list[0]
 	var paths []string
@@ -185,7 +186,7 @@ func (c *commit) refuseProtected(list []guarded, why string) error {
 	return c.About(g.m, e)
 }
 
-// consent keeps what the user said yes to.
+// consent records what the user answered with yes.
 func (c *commit) consent(list []guarded, always bool) {
 	if c.consented == nil {
 		c.consented = map[string]bool{}
@@ -198,9 +199,9 @@ func (c *commit) consent(list []guarded, always bool) {
 	}
 }
 
-// answersKey is for whom a yes from now on holds: the session, of the same
-// client over the same connection, since a session can be claimed. "" is
-// no one, where an adapter knows neither a session nor a connection.
+// answersKey returns the scope of a lasting yes: the session, of the same client
+// over the same connection, because a session name can be claimed. "" is no
+// scope, when an adapter knows neither a session nor a connection.
 func (c *commit) answersKey() string {
 	if c.Via == nil {
 		return "\x00" + c.Req.Session
@@ -211,9 +212,9 @@ func (c *commit) answersKey() string {
 	return strings.Join([]string{c.Via.Client, c.Via.Connection, c.Req.Session}, "\x00")
 }
 
-// stayConsented refuses a commit that leads to a protected file by now, about
-// which the user was not asked: a link may have been bent while the call
-// waited, or its plan takes more files along.
+// stayConsented refuses a commit that now leads to a protected file about which
+// the user was not asked: a link may have been changed while the call waited, or
+// its plan may move more files along.
 func (c *commit) stayConsented() error {
 	if c.Unasked { // the idempotency key answers, or no one can be asked
 		return nil
@@ -226,14 +227,14 @@ func (c *commit) stayConsented() error {
 		Hintf("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files"))
 }
 
-// coversPath reports whether the user allowed the changes of a file for good.
+// coversPath reports whether the user allowed all later changes of a file.
 func (a *answers) coversPath(key, path string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return key != "" && a.paths[key+"\x00"+path]
 }
 
-// rememberPath keeps a yes for all changes of a file.
+// rememberPath records a yes for all later changes of a file.
 func (a *answers) rememberPath(key, path string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -269,8 +270,8 @@ func (c *commit) warnProtected() error {
 	return nil
 }
 
-// warnAbout puts the warnings about one end of a change on the mutation that
-// the receipt shows.
+// warnAbout adds the warnings about one end of a change to the mutation that the
+// receipt shows.
 func (c *commit) warnAbout(shown, m *engine.Mutation) error {
 	g, ok := c.ruleFor(m)
 	if ok && g.rule.Scripts {
@@ -289,14 +290,14 @@ func (c *commit) warnAbout(shown, m *engine.Mutation) error {
 	return nil
 }
 
-// warnOf is the warning of a class.
+// warnOf returns the warning of a class.
 func warnOf(class protect.Class) string { return "changes_" + string(class) }
 
 // maxScripts is the size in bytes up to which scripts are compared.
 const maxScripts = 4 << 20
 
-// changesScripts reports whether the member scripts of the JSON is another one
-// than before. What cannot be compared counts as changed.
+// changesScripts reports whether the member scripts of the JSON differs from
+// before. What cannot be compared counts as changed.
 func changesScripts(m *engine.Mutation) (bool, error) {
 	if m.Prev.Stat.Size > maxScripts || m.Size > maxScripts {
 		return true, nil
@@ -321,7 +322,7 @@ func changesScripts(m *engine.Mutation) (bool, error) {
 	return !ok1 || !ok2 || !reflect.DeepEqual(was, is), nil
 }
 
-// scriptsOf is the member scripts of a JSON object; no text has none.
+// scriptsOf returns the member scripts of a JSON object, nil for an empty text.
 func scriptsOf(text []byte) (scripts any, ok bool) {
 	if len(text) == 0 {
 		return nil, true

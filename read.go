@@ -52,12 +52,13 @@ const (
 	maxRead     = 64 << 20 // bytes
 )
 
-// Read returns a file, or a part of it, with its hash: what the next write
-// needs as expected_prev_sha256. Symbolic links inside the workspace are
+// Read returns a file, or a part of it, with its hash, which the next write
+// passes as expected_prev_sha256. Symbolic links inside the workspace are
 // followed.
 //
-// Errors: the path details,
-// [ErrNotFound], [ErrVersionNotFound], [ErrVersionNotKept], [ErrIsADirectory], [ErrNotARegularFile], the storage details, [ErrStoreClosed]. Nothing is changed on disk.
+// Errors: the path details, [ErrNotFound], [ErrVersionNotFound],
+// [ErrVersionNotKept], [ErrIsADirectory], [ErrNotARegularFile], the storage
+// details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	a, err := s.begin(ctx, "read", r.Path, r)
 	if err != nil {
@@ -75,8 +76,8 @@ func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	return out, nil
 }
 
-// relPathShown reports whether the path of a request may be in the error:
-// one that was refused for what it is may name something outside.
+// relPathShown reports whether the path of a request may appear in the error: a
+// path that was itself refused may name something outside.
 func relPathShown(e *Error) bool {
 	switch e.Detail {
 	case ErrAbsolutePathRejected, ErrEscapesWorkspace, ErrInvalidPath, ErrPathTooLong:
@@ -124,7 +125,7 @@ func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	return out, s.readInto(&out, f, r, limit)
 }
 
-// readInto fills in what is read from the open file.
+// readInto fills in the result from the open file.
 func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64
 	return nil
 }
 
-// show puts the part of the file that was asked for into the reply.
+// show puts the requested part of the file into the reply.
 func (out *ReadResult) show(part []byte) {
 	out.Content, out.Truncated = part, out.Offset+int64(len(part)) < out.Bytes
 }

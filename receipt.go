@@ -201,7 +201,7 @@ func Warnings() []Warning {
 
 func warning(reason string) Warning { return Warning{Reason: reason, Hint: warningHints[reason]} }
 
-// warningsOf are the warnings of these reasons.
+// warningsOf returns the warnings for the given reasons.
 func warningsOf(reasons []string) []Warning {
 	list := make([]Warning, len(reasons))
 	for i, reason := range reasons {
@@ -210,7 +210,7 @@ func warningsOf(reasons []string) []Warning {
 	return list
 }
 
-// warnings are the notes of the engine as warnings.
+// warnings converts the notes of the engine to warnings.
 func warnings(notes []engine.Note) []Warning {
 	list := make([]Warning, len(notes))
 	for i, n := range notes {
@@ -239,7 +239,7 @@ func NewError(op string, d Detail, hint string, context map[string]any) *Error {
 	return errorFrom(e)
 }
 
-// status says how a call that did not fail ended.
+// status returns how a successful call ended.
 func (c *commit) status() Status {
 	switch {
 	case c.Replayed != nil:
@@ -250,7 +250,7 @@ func (c *commit) status() Status {
 	return StatusSucceeded
 }
 
-// finished makes the receipt of a commit that ended well, and hands it to the
+// finished makes the receipt of a commit that succeeded, and passes it to the
 // sink.
 func (c *commit) finished() (Receipt, Status) {
 	status := c.status()
@@ -259,7 +259,7 @@ func (c *commit) finished() (Receipt, Status) {
 	return r, status
 }
 
-// wroteAt is when the call was made that did it.
+// wroteAt returns the time of the call that made the change.
 func (c *commit) wroteAt() string {
 	if c.Replayed != nil {
 		return c.Replayed.TS
@@ -274,7 +274,7 @@ func (c *commit) deliver(r Receipt) {
 	c.observe(r, nil)
 }
 
-// receipt makes the account of c as seen from one of its mutations.
+// receipt makes the receipt of c for one of its mutations.
 func (c *commit) receipt(m *engine.Mutation, status Status) Receipt {
 	r := Receipt{
 		InvocationID: c.Inv, ToolVersion: Version, Caller: c.Req.Caller, Session: c.Req.Session, Op: c.Req.Op,
@@ -302,7 +302,7 @@ func (c *commit) receipt(m *engine.Mutation, status Status) Receipt {
 	return r
 }
 
-// durability says what held when the call returned.
+// durability returns the durability level reached when the call returned.
 func (c *commit) durability(status Status) string {
 	switch {
 	case c.Req.DryRun || status == StatusFailed || status == StatusRefused:
@@ -313,8 +313,8 @@ func (c *commit) durability(status Status) string {
 	return string(c.s.opts.Sync)
 }
 
-// deliver hands a receipt to the host. A sink that panics must not make what
-// has happened look as if it had not.
+// deliver passes a receipt to the host. A sink that panics must not make a
+// completed call look failed.
 func (s *Store) deliver(r Receipt) {
 	if sink := s.opts.ReceiptSink; sink != nil {
 		func() {

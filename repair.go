@@ -66,23 +66,23 @@ type LeftProblem struct {
 	Why string `json:"why"`
 }
 
-// Repair puts right what a deep [Store.Check] names, as far as that is possible
-// without inventing anything. Caches – meta.json, snapshots of the index, lists
-// of sessions, the index of the scratchpad – are made again from what they are
-// caches of. What is damaged or has no place here is moved to quarantine/, where
-// it keeps its bytes. Segments of the journal whose rows are all there, as the
-// chain proves, are put in order: rows that were swapped, doubled or run
-// together, garbage between them, a wrong name; the old segment is kept in
-// quarantine/. Nothing is deleted, and no row is made up.
+// Repair repairs the problems that a deep [Store.Check] finds, as far as that is
+// possible without inventing data. Caches – meta.json, snapshots of the index,
+// lists of sessions, the index of the scratchpad – are rebuilt from their
+// sources. Files that are damaged or do not belong here are moved to quarantine/,
+// where they keep their bytes. Segments of the journal whose rows are all
+// present, as the chain proves, are put in order: rows that were swapped,
+// duplicated or run together, garbage between them, a wrong name; the old segment
+// is kept in quarantine/. Nothing is deleted, and no row is invented.
 //
-// A journal from which rows are missing or in which they were changed cannot be
-// repaired. Left says so, and with Acknowledge a note in the journal accepts
-// exactly that damage, with the reason: Check does not name it again, but any
-// other. Files of the workspace are never touched: one that differs from its
-// newest row was changed by another program, which is no damage.
+// A journal with missing or changed rows cannot be repaired. Left reports this,
+// and with Acknowledge a note in the journal accepts exactly that damage, with
+// the reason: Check does not report it again, but still reports any other. Files
+// of the workspace are never changed: one that differs from its newest row was
+// changed by another program, which is no damage.
 //
-// Doing it again changes nothing. Killed at any point it leaves a store that is
-// no worse, and the next call goes on. Errors: [ErrInvalidArgument],
+// Repeating it changes nothing. If Repair is killed at any point, the store is no
+// worse, and the next call continues. Errors: [ErrInvalidArgument],
 // [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
 // [ErrStoreReadOnly], [ErrCanceled].
 func (a Admin) Repair(ctx context.Context, r RepairRequest) (RepairResult, error) {

@@ -53,16 +53,17 @@ type RestoreResult struct {
 }
 
 // Restore makes a file what it was after an earlier commit: one of the versions
-// that [Store.History] lists for its path, also those of a file that another
-// one replaced. That is a new version itself, so it can be undone. A
-// version in which the file was gone removes it. The bytes come from history
-// as a copy.
+// that [Store.History] lists for its path, including those of a file that another
+// one replaced. The result is a new version itself, so it can be undone.
+// Restoring a version in which the file did not exist removes it. The bytes are
+// copied from history.
 //
-// When the file is not what the journal last wrote, another program changed it
-// without this store, and Restore fails with [ErrChangedOutside] unless force is
-// set; then the current content goes into history. Errors besides: the path details,
-// [ErrInvalidArgument], [ErrVersionNotFound], [ErrVersionNotKept] for bytes that are no
-// longer there, [ErrHashDriftOnRead], and those of [Store.SafeWrite].
+// If the content differs from the one that the journal recorded last, another
+// program changed the file, and Restore fails with [ErrChangedOutside] unless
+// force is set; the current content then goes into history. Other errors: the
+// path details, [ErrInvalidArgument], [ErrVersionNotFound], [ErrVersionNotKept]
+// for bytes that are no longer kept, [ErrHashDriftOnRead], and those of
+// [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
 	c := s.newCommit(ctx, r.request("restore", r))
 	e := r.Call.check(ctx)
@@ -129,9 +130,8 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 	return v, err
 }
 
-// goneDirs are the directories that files need which come back, where the journal
-// knows that they were removed: they get the modes that they had. Those in known are
-// left out.
+// goneDirs returns the directories that restored files need and that the journal
+// records as removed: they get their previous modes. Those in known are omitted.
 func (s *Store) goneDirs(muts []*engine.Mutation, known []journal.Mutation) (list []journal.Mutation, err error) {
 	seen := map[string]bool{}
 	for i := range known {
@@ -162,8 +162,8 @@ func (s *Store) goneDirs(muts []*engine.Mutation, known []journal.Mutation) (lis
 	return s.dirsToMake(list), nil
 }
 
-// restoring is the mutation that makes a file what it was in a version, when
-// it is what it was in the newest one.
+// restoring returns the mutation that brings a file back to a version, if the
+// file is still what it was in the newest one.
 func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v, newest *history.Version, force bool) (*engine.Mutation, error) {
 	believed := newest.M.SHA256
 	m := &engine.Mutation{Path: path, Origin: v.Path, Op: engine.OpOverwrite, Kind: c.Req.Op, Force: true, AllowShrink: true, Ungated: true}
@@ -200,12 +200,12 @@ func (s *Store) restoring(ctx context.Context, c *commit, i int, path string, v,
 	return m, nil
 }
 
-// mostKept is how many bytes of earlier versions a commit of many files has in
+// mostKept is how many bytes of earlier versions a commit of many files holds in
 // memory.
 const mostKept = 64 << 20
 
-// takeKept takes the bytes of an earlier version. Where no file is whose mode
-// is kept, the one that is made has the mode the journal knows.
+// takeKept takes the bytes of an earlier version. If there is no file whose mode
+// is kept, the new file gets the mode that the journal records.
 func (s *Store) takeKept(ctx context.Context, c *commit, m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
 	there := mode == 0 || m.Link() || s.engine.IsThere(m.Path)
 	if there && (!c.Many() || c.kept < mostKept) {

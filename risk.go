@@ -87,9 +87,9 @@ type RiskAction struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// ScoreContent returns how risky content is by a policy; nil means the default one.
-// It looks at nothing but its arguments, in time linear to the content and in
-// memory that does not grow with it.
+// ScoreContent returns how risky content is by a policy; nil means the default
+// policy. It depends only on its arguments, and takes time linear in the content
+// and constant memory.
 func ScoreContent(content []byte, p *Policy) RiskScoreResult {
 	if p == nil {
 		p = DefaultPolicy()
@@ -98,7 +98,7 @@ func ScoreContent(content []byte, p *Policy) RiskScoreResult {
 	return out
 }
 
-// score is the report on a text that would go to a path.
+// score returns the report on a text that would be written to a path.
 func (p *Policy) score(ctx context.Context, content []byte, path string) (RiskScoreResult, error) {
 	opt := p.options(path)
 	opt.Placeholders = true
@@ -110,11 +110,11 @@ func (p *Policy) score(ctx context.Context, content []byte, path string) (RiskSc
 }
 
 // RiskScore returns how risky a text is by the policy of the store: its score,
-// what was found where, and what to do. Nothing is changed on disk and the
-// text is kept nowhere.
+// the findings with their positions, and suggested actions. Nothing is changed on
+// disk, and the text is not stored.
 //
-// Errors: [ErrTooLarge], [ErrStoreClosed], and the path
-// details for a target path that is none.
+// Errors: [ErrTooLarge], [ErrStoreClosed], and the path details for an invalid
+// target path.
 func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreResult, error) {
 	t, err := s.begin(ctx, "risk_score", r.TargetPath, r)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 	return out, nil
 }
 
-// scanned judges the arguments that the scanning verbs share.
+// scanned validates the arguments that the scanning verbs share.
 func (s *Store) scanned(ctx context.Context, content []byte, target string) (path string, err error) {
 	if e := s.takes(ctx, content); e != nil {
 		return "", e
@@ -143,7 +143,7 @@ func (s *Store) scanned(ctx context.Context, content []byte, target string) (pat
 	return path, err
 }
 
-// riskOf is a report in the form of the wire.
+// riskOf converts a report to its wire form.
 func riskOf(r scan.Report) RiskScoreResult {
 	out := RiskScoreResult{
 		Score: r.Score, Verdict: Verdict(r.Verdict), Bytes: r.Bytes, LineCount: r.LineCount, MaxLineLen: r.MaxLineLen,
@@ -289,8 +289,8 @@ func (r *RedactResult) list(x scan.Span) {
 	r.Spans = append(r.Spans, RedactSpan{Kind: x.Family, Pattern: x.Pattern, Line: x.Line, Column: x.Column, Length: x.Length})
 }
 
-// safeText is a text of the caller's that goes into the journal: secrets in
-// it are replaced.
+// safeText returns a text of the caller for the journal, with secrets in it
+// replaced.
 func (s *Store) safeText(text string) string {
 	clean, _ := s.policy().scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
 	for len(clean) > maxReason {

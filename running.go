@@ -9,7 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// Long calls are reported to other processes, for live views of the store.
+// Long calls are shown to other processes, for live views of the store.
 
 type reportedKey struct{}
 
@@ -25,7 +25,8 @@ func init() {
 	}
 }
 
-// reportCall lets other processes see a long call, its names without secrets.
+// reportCall shows a long call to other processes, with secrets in its names
+// removed.
 func (s *Store) reportCall(op, caller string, paths func() []string) (end func()) {
 	return s.engine.Tell(func() lock.Call {
 		out := lock.Call{Op: op, Caller: s.hideName(caller)}
@@ -49,7 +50,7 @@ func (c *commit) announce(ctx context.Context) (end func()) {
 	return c.s.reportCall(c.Req.Op, c.Req.Caller, func() []string { return paths })
 }
 
-// pathsIn are the paths that the arguments of a tool name.
+// pathsIn returns the paths that the arguments of a tool name.
 func pathsIn(args []byte) (list []string) {
 	type names struct {
 		Path       string `json:"path"`

@@ -142,10 +142,10 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 }
 
 // SafeWriteFrom is [Store.SafeWrite] with the content read from src, of any
-// length and in constant memory: it passes through the state directory and is
+// length and in constant memory: the content is copied to the state directory and
 // read to its end before the path is locked. Content of the request must be
-// empty. An error of src is returned as the cause of the
-// error, with nothing written.
+// empty. An error of src is returned as the cause of the error, with nothing
+// written.
 func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Reader) (SafeWriteResult, error) {
 	c, m := s.newWrite(ctx, "safe_write", &r)
 	e := r.check(ctx)
@@ -190,7 +190,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 	return c, m
 }
 
-// check judges the arguments that need no look at the disk.
+// check validates the arguments that need no access to the disk.
 func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
 	switch r.Mode {
 	case ModeCreate, ModeOverwrite, ModeAppend:
@@ -213,7 +213,7 @@ func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
 	return r.Call.check(ctx)
 }
 
-// checkLabels judges the names that every mutating request may give.
+// checkLabels validates the names that every mutating request may set.
 func checkLabels(caller, session, key string) *fault.Fault {
 	for _, arg := range []struct{ name, value string }{
 		{"caller", caller}, {"session", session}, {"idempotency_key", key},
@@ -237,13 +237,13 @@ func badChoice(argument string, choices ...string) *fault.Fault {
 		Hintf("%s must be one of %s", argument, strings.Join(choices, ", "))
 }
 
-// hash is the identity of a write of content with the given SHA-256.
+// hash returns the identity of a write of content with the given SHA-256.
 func (r SafeWriteRequest) hash(sum string) string {
 	r.Content, r.ContentSHA256 = []byte(sum), Digest{}
 	return identity("safe_write", r)
 }
 
-// compareContent catches content that was cut off on its way here.
+// compareContent detects content that was truncated on its way here.
 func compareContent(promised Digest, arrived string) *fault.Fault {
 	if promised.IsZero() || promised.String() == arrived {
 		return nil
@@ -251,7 +251,7 @@ func compareContent(promised Digest, arrived string) *fault.Fault {
 	return fault.New(fault.ContentHashMismatch).With("content_sha256", promised.String()).With("arrived_sha256", arrived)
 }
 
-// takes refuses content that did not arrive whole, or is too large.
+// takes refuses content that was truncated or is too large.
 func (s *Store) takes(ctx context.Context, content []byte) *fault.Fault {
 	switch {
 	case adapter.IsMalformed(ctx, "content"):
@@ -262,8 +262,8 @@ func (s *Store) takes(ctx context.Context, content []byte) *fault.Fault {
 	return nil
 }
 
-// take reads the content of a stream: a short one into memory, a long one
-// into a slot. It returns the hash of it.
+// take reads the content of a stream, a short one into memory, a long one into a
+// slot, and returns its hash.
 func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.Reader) (string, error) {
 	if err := s.engine.Enter(); err != nil {
 		return "", err
@@ -297,8 +297,8 @@ func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.
 	return in.Got.Digest.Hex(), nil
 }
 
-// lending has the buffers for writes from a stream. New memory for each would cost more
-// than what it is copied for.
+// lending holds the buffers for writes from a stream. Allocating memory for each
+// write would cost more than copying.
 var lending sync.Pool
 
 func borrow(room int) []byte {
@@ -309,7 +309,8 @@ func borrow(room int) []byte {
 	return make([]byte, 0, room)
 }
 
-// giveBack ends the use of what was borrowed, unless it waits to become a version.
+// giveBack releases the borrowed buffer, unless it is waiting to become a
+// version.
 func (c *commit) giveBack() {
 	if c.lent != nil && c.lent.Len() > engine.HeadInline {
 		lending.Put(c.lent)
@@ -317,7 +318,7 @@ func (c *commit) giveBack() {
 	c.lent = nil
 }
 
-// runWrite takes a write through the stages and makes its reply.
+// runWrite runs the stages of a write and makes its reply.
 func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error) {
 	err := s.commit(ctx, c)
 	c.giveBack()

@@ -63,16 +63,15 @@ type ScratchPutResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// ScratchPut keeps bytes in the scratchpad, under their SHA-256 and a label.
-// The content gate does not look at them: this is where raw material belongs.
+// ScratchPut keeps bytes in the scratchpad, under their SHA-256 and a label. The
+// content gate does not inspect them: the scratchpad is for raw material.
 //
-// When it returns nil at [SyncFull], the bytes and their row of the index are
-// on stable storage; both appear in one commit or neither does. The same bytes
-// are stored once: a second put verifies the stored ones, replaces them when
-// they are damaged (the damaged ones are copied to quarantine/ first), and adds
-// its row, so that one object may have several labels. Things whose time is
-// over are removed on the way, at most 100 in one call. One object has at most
-// 64 MiB, all together 512 MiB.
+// When it returns nil at [SyncFull], the bytes and their row of the index are on
+// stable storage; both appear in one commit or neither does. The same bytes are
+// stored once: a second put verifies the stored ones, replaces them if they are
+// damaged (the damaged ones are first copied to quarantine/), and adds its row,
+// so that one object may have several labels. Each call also removes expired
+// objects, at most 100. One object has at most 64 MiB, all together 512 MiB.
 //
 // Errors: [ErrTooLarge], [ErrScratchFull],
 // [ErrInvalidArgument] for a ttl that is no duration, [ErrIdempotencyKeyReused],
@@ -92,7 +91,7 @@ func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPut
 	return c.scratchPut(p), nil
 }
 
-// scratchRow judges the arguments.
+// scratchRow validates the arguments.
 func (s *Store) scratchRow(ctx context.Context, c *commit, r *ScratchPutRequest) (row scratch.Entry, err error) {
 	if e := r.Call.check(ctx); e != nil {
 		return row, e
@@ -121,7 +120,7 @@ func (s *Store) scratchRow(ctx context.Context, c *commit, r *ScratchPutRequest)
 	return row, nil
 }
 
-// scratchPut makes the reply of a commit that ended well.
+// scratchPut makes the reply of a successful commit.
 func (c *commit) scratchPut(p *scratch.Put) ScratchPutResult {
 	visible, err := c.s.stateDirVisible()
 	if err == nil && visible {
@@ -184,10 +183,10 @@ type ScratchDeleteResult struct {
 }
 
 // ScratchDelete removes an object of the scratchpad for good, with all its
-// entries, under whatever labels. There is no history of the scratchpad. What
-// is not there is no error. Object and entries go in one commit; other things
-// that have expired are removed too. A repeated idempotency key gives the first
-// reply and removes nothing more.
+// entries, under all labels. The scratchpad has no history. Deleting an object
+// that does not exist is no error. Object and entries are removed in one commit;
+// other expired objects are removed too. A repeated idempotency key gets the
+// first reply and removes nothing more.
 //
 // Errors: [ErrMustProvideRef] for neither sha256 nor label, [ErrBadSHA256],
 // [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the
@@ -226,8 +225,8 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 	return out, nil
 }
 
-// finishedWith makes the receipt of a commit that ended well, as seen from one
-// object that need not be a part of it.
+// finishedWith makes the receipt of a successful commit for one object that need
+// not be part of it.
 func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) (Receipt, Status) {
 	status := c.status()
 	for _, other := range c.Muts {
@@ -266,8 +265,8 @@ func badTTL(examples string) *fault.Fault {
 	return fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be a positive ISO 8601 duration, such as %s", examples)
 }
 
-// checkRef judges the two ways to name a thing in the scratchpad, and returns
-// the text of the hash.
+// checkRef validates the two ways to name an object in the scratchpad, and
+// returns the text of the hash.
 func checkRef(ctx context.Context, sha Digest, label string) (string, *fault.Fault) {
 	if e := badDigest(ctx, ""); e != nil {
 		return "", e

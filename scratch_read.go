@@ -36,8 +36,8 @@ type ScratchRefResult struct {
 }
 
 // ScratchRef finds an entry of the scratchpad by hash or label, without its
-// bytes: what one agent passes to another instead of the raw material. The newest
-// entry wins. The lines of the index are not trusted about the bytes; only
+// bytes. Agents pass such a reference to each other instead of the raw material.
+// The newest entry is returned. The index does not prove the bytes; only
 // [Store.ScratchGet] hashes them.
 //
 // Errors: [ErrMustProvideRef] for neither hash nor label, [ErrBadSHA256],
@@ -109,10 +109,10 @@ type ScratchGetResult struct {
 	Label string `json:"label"`
 }
 
-// ScratchGet returns the bytes of an object, hashed again on the way:
-// what was changed on disk is never returned. [Options.DisableScratchGet]
-// forbids it for the whole store, so that an agent can keep raw material and
-// refer to it without being able to read it back.
+// ScratchGet returns the bytes of an object after hashing them: bytes that were
+// changed on disk are never returned. [Options.DisableScratchGet] forbids it for
+// the whole store, so that an agent can keep raw material and refer to it without
+// being able to read it back.
 //
 // Errors: [ErrScratchGetDisabled], [ErrBadSHA256], [ErrNotFound], [ErrHashDriftOnRead] for
 // bytes that were changed on disk (putting the right ones again repairs them),
@@ -173,7 +173,8 @@ func (s *Store) scratchGet(r ScratchGetRequest) (ScratchGetResult, error) {
 	return ScratchGetResult{SHA256: digest(sha), Content: content, Bytes: int64(len(content)), ContentType: entry.ContentType, Label: entry.Label}, nil
 }
 
-// maxScratchRead is more than a put allows: another program may have put it.
+// maxScratchRead exceeds the limit of a put, because another program may have
+// stored the object.
 const maxScratchRead = 4 * scratch.MaxObject
 
 // ScratchListRequest asks what is in the scratchpad.
@@ -208,10 +209,10 @@ type ScratchListResult struct {
 
 const defaultScratchList = 100
 
-// ScratchList lists the scratchpad, newest entry first. Entries whose time is
-// over are not listed, and the objects that nothing else keeps are removed in
-// a commit of its own, at most 100 in one call; when that is not possible now,
-// or the store is read-only, they stay until the next call.
+// ScratchList lists the scratchpad, newest entry first. Expired entries are not
+// listed, and objects without other entries are removed in a separate commit, at
+// most 100 in one call. If that is not possible now, or the store is read-only,
+// they stay until the next call.
 //
 // Errors: [ErrInvalidArgument], [ErrBadStateDir], the storage details,
 // [ErrStoreClosed].
@@ -264,8 +265,8 @@ func (s *Store) scratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 	return out, nil
 }
 
-// sweepScratch removes what expired and returns how many objects that were. A
-// commit that fails is reported by its receipt; the next call tries again.
+// sweepScratch removes expired objects and returns their number. A failed commit
+// is reported by its receipt; the next call tries again.
 func (s *Store) sweepScratch(ctx context.Context) int {
 	c := s.newCommit(ctx, request{op: "scratch_list"})
 	removed := s.scratch.Expire(c.Commit)
@@ -276,8 +277,9 @@ func (s *Store) sweepScratch(ctx context.Context) int {
 	return *removed
 }
 
-// asked is a request together with the state of the objects it asks about: a
-// call that failed because something was not there is another call once it is.
+// asked combines a request with the state of the objects that it refers to: a
+// call that failed because an object did not exist counts as another call once it
+// exists.
 func (s *Store) asked(req any, objects ...string) any { return askedAbout{s, req, objects} }
 
 type askedAbout struct {
@@ -286,7 +288,7 @@ type askedAbout struct {
 	objects []string
 }
 
-// MarshalJSON looks at the objects when the budget of the call is judged.
+// MarshalJSON reads the objects when the budget of the call is checked.
 func (a askedAbout) MarshalJSON() ([]byte, error) {
 	var states []string
 	for _, object := range a.objects {
@@ -312,10 +314,10 @@ func (s *Store) stateOfObject(object string) string {
 	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Mode)
 }
 
-// stateDirVisible reports whether git would see the state directory: its own
-// .gitignore has to ignore everything, and nothing after that line may
-// re-include it. A .gitignore of the workspace that names the directory does as
-// well.
+// stateDirVisible reports whether git would see the state directory. The
+// directory's own .gitignore must ignore everything, and nothing after that line
+// may re-include it. A .gitignore of the workspace that names the directory also
+// suffices.
 func (s *Store) stateDirVisible() (bool, error) {
 	own, err := durable.ReadFile(s.engine.Disk.State, engine.IgnoreName, engine.MetaLimit)
 	if err != nil && !engine.IsAbsent(err) {

@@ -16,9 +16,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
 
-// What a hub (docs/hub.md) needs of a store besides [Admin.Export]: where its
-// shipper is, the bytes of versions and snapshots, and one commit that
-// makes the workspace what another one was.
+// This file has what a hub (docs/hub.md) needs of a store besides [Admin.Export]:
+// the position of its shipper, the bytes of versions and snapshots, and one
+// commit that makes the workspace equal to another one.
 
 const (
 	hubDir     = "hub" // of the state directory
@@ -55,12 +55,12 @@ func (s *Store) shipState() ([]byte, error) {
 }
 
 // SetShipState keeps the state of a shipper in the state directory, durably and
-// in one step: a JSON object of at most 1 MiB, whose member seq is the number of
-// the newest row that needs to be shipped no more; [Store.Describe] returns the
-// members of [HubFacts]. As long as there is one,
-// pruning keeps the versions of later rows; only the bound of bytes removes them.
-// Call it under [Admin.HoldShipping]. Errors: [ErrInvalidArgument], the storage
-// details, [ErrStoreReadOnly], [ErrStoreClosed].
+// atomically: a JSON object of at most 1 MiB, whose member seq is the number of
+// the newest row that no longer needs to be shipped; [Store.Describe] returns the
+// members of [HubFacts]. While there is one, pruning keeps the versions of later
+// rows; only the limit of bytes removes them. Call it under [Admin.HoldShipping].
+// Errors: [ErrInvalidArgument], the storage details, [ErrStoreReadOnly],
+// [ErrStoreClosed].
 func (a Admin) SetShipState(data []byte) error {
 	if err := a.s.engine.Enter(); err != nil {
 		return a.s.verbError("set_ship_state", err)
@@ -81,7 +81,7 @@ func (a Admin) SetShipState(data []byte) error {
 	return nil
 }
 
-// HoldShipping keeps other shippers of this store out, in every process, until
+// HoldShipping excludes other shippers of this store, in every process, until
 // release is called. Errors: [ErrLockTimeout] while there is one,
 // [ErrStoreReadOnly], [ErrStoreClosed], [ErrCanceled].
 func (a Admin) HoldShipping(ctx context.Context) (release func(), err error) {
@@ -96,8 +96,8 @@ func (a Admin) HoldShipping(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// shipped is what the store itself reads of the state of a shipper; nil where
-// nothing is shipped.
+// shipped returns the part of a shipper's state that the store itself uses; nil
+// if nothing is shipped.
 func (s *Store) shipped() *HubFacts {
 	data, err := s.shipState()
 	facts := &HubFacts{}
@@ -107,8 +107,8 @@ func (s *Store) shipped() *HubFacts {
 	return facts
 }
 
-// shippedTo is the newest row that pruning need not keep versions for; false
-// where nothing is shipped.
+// shippedTo returns the newest row for which pruning need not keep versions;
+// false if nothing is shipped.
 func (s *Store) shippedTo() (uint64, bool) {
 	if f := s.shipped(); f != nil {
 		return f.Seq, true
@@ -116,7 +116,8 @@ func (s *Store) shippedTo() (uint64, bool) {
 	return 0, false
 }
 
-// hubFacts is how far a hub is behind the row head.
+// hubFacts returns the state of the hub, with the number of rows up to head that
+// it lacks.
 func (s *Store) hubFacts(head uint64) *HubFacts {
 	f := s.shipped()
 	if f != nil {
@@ -139,9 +140,9 @@ type ContentRequest struct {
 	Git string
 }
 
-// Content returns bytes that a row or a snapshot refers to: from history, git, the
-// file itself, or a later version that begins with them. They have the hash that
-// was asked for. Errors: [ErrVersionNotKept] when none of these has them,
+// Content returns bytes that a row or a snapshot refers to: from history, git,
+// the file itself, or a later version that begins with them. They have the
+// requested hash. Errors: [ErrVersionNotKept] when none of these has them,
 // [ErrTooLarge] above 64 MiB, the path and storage details, [ErrStoreClosed].
 func (a Admin) Content(ctx context.Context, r ContentRequest) ([]byte, error) {
 	s := a.s
@@ -209,7 +210,7 @@ func (s *Store) objectContent(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// laterContent opens what a commit wrote where a later version begins with it.
+// laterContent opens what a commit wrote if a later version begins with it.
 func (s *Store) laterContent(r ContentRequest) (io.ReadCloser, error) {
 	if r.Seq == 0 {
 		return nil, nil
@@ -309,19 +310,20 @@ type MaterializeResult struct {
 	Seq uint64
 }
 
-// Materialize makes the workspace the tree of another one, in one commit that
-// touches only what differs and that [Store.Undo] undoes. The workspace must be
-// empty but for files that are in the tree with the same bytes, or that equal git's
-// own object: of these, git and history keep the bytes. Files that git ignores stay
-// unless the tree has them. Directories are made and get their modes; those that
-// the tree does not have are removed if they are empty. The bytes are compared with
-// the tree before the commit.
+// Materialize makes the workspace equal to the tree of another one, in one commit
+// that changes only what differs and that [Store.Undo] undoes. The workspace must
+// be empty except for files that are in the tree with the same bytes, or that
+// equal git's own object: git and history keep the bytes of these. Files that git
+// ignores stay unless the tree has them. Directories are created and get their
+// modes; those that the tree does not have are removed if they are empty. The
+// bytes are compared with the tree before the commit.
 //
 // Errors: [ErrChangedOutside] for files that only the workspace has (context
 // files), and when another commit than Base is checked out (context base and
 // head), [ErrHashDriftOnRead] for bytes that are not those of the tree,
 // [ErrTooLarge] for more files than the process may open, those of Open as their
-// cause, and those of [Store.Scan] and [Store.SafeWrite]. Nothing is changed then.
+// cause, and those of [Store.Scan] and [Store.SafeWrite]. After an error nothing
+// has changed.
 func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (MaterializeResult, error) {
 	s := a.s
 	// Each call is one of its own: what fails in it is most often not the request.
@@ -399,8 +401,8 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 	return s.changeInto(c, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
 }
 
-// treeDirs are what leads from the directories of an index to those of a tree.
-// Another machine gives no set-id bits and takes none away.
+// treeDirs returns the changes from the directories of an index to those of a
+// tree. Another machine neither sets nor clears set-id bits.
 func treeDirs(from *observe.Index, to []TreeDir) (list []journal.Mutation) {
 	known, wanted := map[string]bool{}, map[string]bool{}
 	for _, p := range from.Directories() {
@@ -425,8 +427,8 @@ func treeDirs(from *observe.Index, to []TreeDir) (list []journal.Mutation) {
 	return list
 }
 
-// perm is the mode that the file gets. Another machine gives no set-id bits, and no
-// kind of entry besides a symbolic link.
+// perm returns the mode that the file gets. Another machine sets no set-id bits,
+// and no file type except symbolic link.
 func (f TreeFile) perm() uint32 {
 	if f.Mode == fsx.ModeLink {
 		return f.Mode
@@ -434,8 +436,8 @@ func (f TreeFile) perm() uint32 {
 	return f.Mode & 0o777
 }
 
-// takeTreeFile takes the bytes and the mode of a file of a tree: its own where
-// only the mode differs.
+// takeTreeFile takes the bytes and the mode of a file of a tree; if only the mode
+// differs, the file keeps its bytes.
 func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation, f TreeFile, open func(TreeFile) (io.ReadCloser, error)) error {
 	perm := f.perm()
 	m.Perm = &perm

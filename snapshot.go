@@ -114,11 +114,12 @@ type SnapshotRestoreResult struct {
 
 // Snapshot records the state of the workspace: every file whose changes a
 // [Store.Scan] records, with its hash and mode. It scans first, and only reads
-// what changed since the last scan. The bytes are in history, or in git where its
+// what changed since the last scan. The bytes are in history, or in git if its
 // object equals the file; those of files above 8 MiB are not kept. The 50 newest
-// snapshots of the last 30 days stay, and the newest one; history keeps what they
-// need as long as its bound of bytes allows. Errors: those of [Store.Scan], and
-// [ErrChangedDuringWrite] for a file that was changed meanwhile.
+// snapshots of the last 30 days are kept, and always the newest one; history
+// keeps the bytes that they need as far as its limit of bytes allows. Errors:
+// those of [Store.Scan], and [ErrChangedDuringWrite] for a file that was changed
+// meanwhile.
 func (s *Store) Snapshot(ctx context.Context, r SnapshotRequest) (Snapshot, error) {
 	out, err := s.snapshot(ctx, r)
 	if err != nil {
@@ -171,9 +172,10 @@ func (s *Store) SnapshotList(_ context.Context, _ SnapshotListRequest) (Snapshot
 	return out, nil
 }
 
-// SnapshotDiff lists what differs between two snapshots, or between one and the
-// workspace, which is scanned for that. Errors: [ErrNotFound] for a snapshot that
-// is not there, [ErrHashDriftOnRead] for a damaged one, those of [Store.Scan].
+// SnapshotDiff lists the differences between two snapshots, or between one and
+// the workspace, which is scanned first. Errors: [ErrNotFound] for a snapshot
+// that does not exist, [ErrHashDriftOnRead] for a damaged one, those of
+// [Store.Scan].
 func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (SnapshotDiffResult, error) {
 	out := SnapshotDiffResult{Files: []SnapshotFile{}}
 	from, to, err := s.twoStates(ctx, r.From, r.To)
@@ -198,7 +200,7 @@ func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (Snapsh
 	return out, nil
 }
 
-// twoStates are the files of two snapshots; those of the workspace where the
+// twoStates returns the files of two snapshots, or those of the workspace if the
 // second has no name.
 func (s *Store) twoStates(ctx context.Context, from, to string) (a, b map[string]observe.File, err error) {
 	_, x, err := s.observed.Load(from)
@@ -218,8 +220,8 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (a, b map[string
 	return a, b, nil
 }
 
-// statesOf are the files of two indexes. Symbolic links that the earlier form of one
-// does not know are left out of the other.
+// statesOf returns the files of two indexes. Symbolic links that the earlier
+// format of one does not record are omitted from the other.
 func statesOf(x, y *observe.Index) (a, b map[string]observe.File) {
 	a, b = x.All(), y.All()
 	unknown := func(of map[string]observe.File) func(string, observe.File) bool {
@@ -234,7 +236,8 @@ func statesOf(x, y *observe.Index) (a, b map[string]observe.File) {
 	return a, b
 }
 
-// differences are what leads from one state to another, in the order of paths.
+// differences returns the changes from one state to another, in the order of
+// paths.
 func differences(from, to map[string]observe.File) (list []SnapshotFile) {
 	for p, now := range to {
 		was, ok := from[p]
@@ -257,15 +260,15 @@ func differences(from, to map[string]observe.File) (list []SnapshotFile) {
 }
 
 // SnapshotRestore makes the workspace what it was in a snapshot, in one commit
-// that touches only what differs and that [Store.Undo] undoes. Files that were
-// made since are deleted; what is there now is in history. It refuses with
-// [ErrChangedOutside], and names the files, when one of those that differ was
-// changed since without a tool call, unless force is set, and always when a file
-// changes while it runs, and where a file would replace a directory that holds
-// anything the snapshot does not know (context files). Errors besides: [ErrNotFound], [ErrVersionNotKept] for
-// bytes that neither history nor git has any more (context base_gone: git
-// collected them), [ErrHashDriftOnRead], those of [Store.Scan] and
-// [Store.SafeWrite].
+// that changes only what differs and that [Store.Undo] undoes. Files that were
+// created since are deleted; the current content is kept in history. It fails
+// with [ErrChangedOutside], and names the files, when one of those that differ
+// was changed since without a tool call, unless force is set. It always fails so
+// when a file changes while it runs, or when a file would replace a directory
+// that holds anything the snapshot does not have (context files). Other errors:
+// [ErrNotFound], [ErrVersionNotKept] for bytes that neither history nor git has
+// any more (context base_gone: git collected them), [ErrHashDriftOnRead], those
+// of [Store.Scan] and [Store.SafeWrite].
 func (s *Store) SnapshotRestore(ctx context.Context, r SnapshotRestoreRequest) (SnapshotRestoreResult, error) {
 	req := r.request("snapshot_restore", r)
 	req.long = true
@@ -356,8 +359,8 @@ func (s *Store) changeInto(c *commit, list []SnapshotFile, take func(m *engine.M
 	return nil
 }
 
-// unattributed refuses to replace what was changed after a row outside of every
-// tool call.
+// unattributed refuses to replace changes that were made after a row outside
+// every tool call.
 func (s *Store) unattributed(list []SnapshotFile, after uint64, force bool) error {
 	if force {
 		return nil

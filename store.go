@@ -44,10 +44,10 @@ type Store struct {
 }
 
 // Sync returns when everything that calls have done so far is at the level
-// [SyncFull]. It does nothing at that level, and cannot help at [SyncOff]. It
-// does not end before that when ctx does. Errors: the storage details,
-// [ErrStorePoisoned], [ErrStoreClosed]; what was acknowledged then keeps the level at
-// which it was.
+// [SyncFull]. It does nothing at that level, and has no effect at [SyncOff]. It
+// does not return early when ctx ends. Errors: the storage details,
+// [ErrStorePoisoned], [ErrStoreClosed]; after an error, what was acknowledged
+// keeps its previous level.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError("sync", err)

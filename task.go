@@ -6,9 +6,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// ResetTask begins a new task: every call has its whole retry budget again,
-// and hooks with a method ResetTask start again. A panic in one is contained:
-// the others and the budgets are reset, and the error records it.
+// ResetTask begins a new task: every call gets its full retry budget again, and
+// hooks with a method ResetTask are reset. A panic in one is contained: the
+// others and the budgets are reset, and the error reports it.
 func (s *Store) ResetTask(ctx context.Context) error {
 	if err := s.engine.EnterReader(); err != nil {
 		return s.verbError("reset_task", err)
@@ -22,7 +22,7 @@ func (s *Store) ResetTask(ctx context.Context) error {
 }
 
 // resetHooks begins a new task for the hooks that count. One that panics keeps
-// the counts of the old task, which the caller has to know.
+// the counts of the old task, which the error reports.
 func (s *Store) resetHooks() (failed error) {
 	for i, t := range s.opts.Hooks.resetters() {
 		func() {
@@ -38,10 +38,10 @@ func (s *Store) resetHooks() (failed error) {
 	return failed
 }
 
-// budget is how often the policy lets a call fail.
+// budget returns how many times the policy lets a call fail.
 func (s *Store) budget() int { return s.policy().file.RetryBudget.Default }
 
-// describeCode is a failure as last_error has it.
+// describeCode returns a failure in the form of last_error.
 func describeCode(code fault.Code) map[string]any {
 	class := code.Class()
 	return map[string]any{

@@ -30,12 +30,12 @@ type ToolCall struct {
 	Report func(ScanResult)
 }
 
-// BeginCall notes that a tool call has begun. Before, it records what changed
-// until now, as [Store.Scan] does: during the calls that are open, or, without
-// any, outside of all of them.
+// BeginCall records that a tool call has begun. First it records the changes
+// until now, as [Store.Scan] does: during the calls that are open or, without
+// any, outside all calls.
 //
-// A call that does not end within an hour is forgotten. The note is no part of
-// the journal; a crash may lose it, and then the changes of the call are
+// A call that does not end within an hour is forgotten. The record is not part of
+// the journal; a crash may lose it, and the changes of the call are then
 // attributed to none. Errors: those of Scan.
 func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 	c = s.cleanCall(c)
@@ -54,16 +54,16 @@ func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 	})
 }
 
-// EndCall notes that a tool call has ended, and records what changed since it
+// EndCall records that a tool call has ended, and records the changes since it
 // began, as one group that [Store.Undo] undoes. Changes that were made while
-// other calls were open belong to all of these. When the time does not suffice
-// for all changes, the rest is recorded by the next call of BeginCall or EndCall,
+// other calls were open belong to all of these. If there is not enough time for
+// all changes, the rest is recorded by the next call of BeginCall or EndCall,
 // under the same identifier.
 //
 // With an identifier it returns each finding that no earlier EndCall has
-// returned, also those of changes that other calls recorded. The same holds for
-// the files that another session had claimed. Errors: those of Scan; the call
-// stays open then.
+// returned, including those of changes that other calls recorded. The same
+// applies to files that another session had claimed. Errors: those of Scan; the
+// call then stays open.
 func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 	c = s.cleanCall(c)
 	if c.Alike && c.ID != "" {
@@ -104,10 +104,10 @@ func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 }
 
 // SeenCall reports whether the same event of the same call (host, session, ID,
-// Event) was given to it before, with no other event of the call since and less
-// than a minute ago: a host that is configured twice reports everything twice. A
-// call without an identifier of its own has no events that are the same. Errors:
-// the storage details, [ErrStoreClosed].
+// Event) was passed to it before, less than a minute ago and with no other event
+// of the call since: a host that is configured twice reports everything twice. A
+// call without an identifier of its own has no repeated events. Errors: the
+// storage details, [ErrStoreClosed].
 func (s *Store) SeenCall(ctx context.Context, c ToolCall) (bool, error) {
 	if c.ID == "" || c.Alike {
 		return false, nil
@@ -123,13 +123,13 @@ func (s *Store) SeenCall(ctx context.Context, c ToolCall) (bool, error) {
 	return !first, nil
 }
 
-// distinct is an identifier that no other call has.
+// distinct returns an identifier that no other call has.
 func (s *Store) distinct(id string) string {
 	return asLabel(id + "-" + strconv.FormatInt(s.engine.Now().UnixNano(), 36))
 }
 
-// oldestAlike is the identifier of the oldest open call that was begun like this
-// one.
+// oldestAlike returns the identifier of the oldest open call that was begun like
+// this one.
 func (s *Store) oldestAlike(c ToolCall) (string, error) {
 	if err := s.engine.Enter(); err != nil {
 		return "", s.verbError("scan", err)
@@ -147,8 +147,8 @@ func (s *Store) oldestAlike(c ToolCall) (string, error) {
 	return s.distinct(c.ID), nil
 }
 
-// cleanCall makes what a host says fit for the journal: bounded, and without
-// secrets.
+// cleanCall makes what a host reports suitable for the journal: bounded, and
+// without secrets.
 func (s *Store) cleanCall(c ToolCall) ToolCall {
 	for _, text := range []*string{&c.ID, &c.Host, &c.Session, &c.Event} {
 		*text = asLabel(s.safeText(*text))
@@ -160,7 +160,7 @@ func (s *Store) cleanCall(c ToolCall) ToolCall {
 	return c
 }
 
-// scanCalls scans for the calls that are open, and the one that ends.
+// scanCalls scans for the open calls and the call that ends.
 func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanResult, error) {
 	if err := s.engine.Enter(); err != nil {
 		return ScanResult{}, s.verbError("scan", err)
@@ -202,7 +202,7 @@ func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanRes
 	return out, nil
 }
 
-// editCalls changes what is known of open calls after a scan for c.
+// editCalls changes the state of open calls after a scan for c.
 func (s *Store) editCalls(c ToolCall, out *ScanResult, edit func(*observe.Watched)) error {
 	if err := s.engine.Enter(); err != nil {
 		return s.verbError("scan", err)
@@ -231,7 +231,7 @@ func (s *Store) editCalls(c ToolCall, out *ScanResult, edit func(*observe.Watche
 	return nil
 }
 
-// commandText is a command line for the journal: its beginning, redacted.
+// commandText returns a command line for the journal: its beginning, redacted.
 func (s *Store) commandText(command string) string {
 	return s.safeText(strings.ToValidUTF8(command[:min(len(command), maxCommand)], "\uFFFD"))
 }

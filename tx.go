@@ -18,8 +18,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// maxTxOps is how many operations one call of Tx takes; maxStagedOps how many
-// a staged transaction does.
+// maxTxOps is how many operations one call of Tx accepts; maxStagedOps how many a
+// staged transaction may have.
 const (
 	maxTxOps     = 256
 	maxStagedOps = 500
@@ -57,14 +57,14 @@ type TxOp struct {
 type plainOp TxOp
 
 // wireOp is a TxOp as JSON: content that is not UTF-8 is base64, and encoding
-// says so.
+// records that.
 type wireOp struct {
 	plainOp
 	Content  string `json:"content,omitempty"`
 	Encoding string `json:"encoding,omitempty"`
 }
 
-// MarshalJSON writes the operation as the tools take it.
+// MarshalJSON writes the operation in the form that the tools accept.
 func (op TxOp) MarshalJSON() ([]byte, error) {
 	out := wireOp{plainOp(op), string(op.Content), op.Encoding}
 	if !utf8.Valid(op.Content) || bytes.ContainsFunc(op.Content, func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' }) {
@@ -143,15 +143,15 @@ type TxOpResult struct {
 	JournalID string `json:"journal_id,omitempty"`
 }
 
-// Tx makes several writes, edits, deletions and moves as one commit: one
-// journal row is the one moment at which they all happen. After a crash either
-// all of them are there or none. All paths are locked, in sorted order, and
-// all preconditions judged, before anything is staged.
+// Tx makes several writes, edits, deletions and moves as one commit: a single
+// journal row commits all of them. After a crash either all of them have happened
+// or none. All paths are locked, in sorted order, and all preconditions are
+// checked, before anything is staged.
 //
-// Errors: those of the single verbs, with context.op_index naming the
-// operation; [ErrInvalidArgument] for no operation or more than 256 of them, and
-// for a move together with another operation on the same file. None of the
-// files is changed then, unless Effect says otherwise.
+// Errors: those of the single verbs, with context.op_index naming the operation;
+// [ErrInvalidArgument] for no operation or more than 256 of them, and for a move
+// together with another operation on the same file. After an error none of the
+// files is changed, unless Effect reports otherwise.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c := s.newCommit(ctx, r.request("tx", r))
 	c.risk.classify, c.risk.rejectAt = r.Classify, r.ClassifyRejectAt
@@ -171,8 +171,8 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	return t.run(ctx)
 }
 
-// txn is a transaction on its way: the commit, and which mutation each
-// operation ended in.
+// txn is a transaction in progress: the commit, and the mutation that each
+// operation became part of.
 type txn struct {
 	c    *commit
 	ops  []TxOp
@@ -209,7 +209,7 @@ func (s *Store) newTx(ctx context.Context, c *commit, ops []TxOp, validate bool)
 	return t, nil
 }
 
-// add takes one operation.
+// add adds one operation.
 func (t *txn) add(ctx context.Context, s *Store, i int) (*engine.Mutation, error) {
 	op := &t.ops[i]
 	rel, _, err := relpath.Clean(op.Path, s.engine.Tree.Rules)
@@ -250,7 +250,7 @@ func (t *txn) add(ctx context.Context, s *Store, i int) (*engine.Mutation, error
 	return m, nil
 }
 
-// numbered has the errors of a step name its operation.
+// numbered makes the errors of a step name its operation.
 func (t *txn) numbered(i int, step engine.Reviser) engine.Reviser {
 	return func(ctx context.Context, before []byte) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
@@ -264,12 +264,12 @@ func (t *txn) numbered(i int, step engine.Reviser) engine.Reviser {
 	}
 }
 
-// indexOf is the first operation on the file of a mutation.
+// indexOf returns the first operation on the file of a mutation.
 func (t *txn) indexOf(m *engine.Mutation) int {
 	return slices.IndexFunc(t.of, func(of *engine.Mutation) bool { return of == m || of.Source == m })
 }
 
-// stepOf is an operation as a function of the file's content.
+// stepOf returns an operation as a function of the file's content.
 func stepOf(op *TxOp) (engine.Reviser, engine.WriteOp, error) {
 	switch op.Op {
 	case "write":
@@ -298,7 +298,7 @@ func stepOf(op *TxOp) (engine.Reviser, engine.WriteOp, error) {
 	return nil, "", badChoice("op", "write", "edit", "delete", "move")
 }
 
-// then makes another operation on a file of the transaction.
+// then adds another operation on a file of the transaction.
 func (f *txFile) then(op *TxOp, mode engine.WriteOp, step engine.Reviser) error {
 	m := f.m
 	switch {

@@ -13,10 +13,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 )
 
-// A staged transaction is a directory tx/<id>/ in the state directory: the
-// file begin.json, and one file for each operation. It exists exactly as long
-// as begin.json does, which the commit of the transaction takes away together
-// with everything it does: it can never happen twice.
+// A staged transaction is a directory tx/<id>/ in the state directory: the file
+// begin.json, and one file for each operation. It exists exactly as long as
+// begin.json does. The commit of the transaction removes begin.json together with
+// its changes, so a transaction cannot be committed twice.
 
 // TxBeginRequest asks for a transaction to be begun.
 type TxBeginRequest struct {
@@ -33,14 +33,15 @@ type TxBeginResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// TxBegin begins a transaction that is built in several calls. What is staged
-// survives a restart; a transaction that no one commits is dropped after 24
-// hours. A repeated idempotency key names the transaction that its first call
-// began, also when that one is over.
+// TxBegin begins a transaction that is built in several calls. Staged operations
+// survive a restart; a transaction that is not committed is dropped after 24
+// hours. A repeated idempotency key returns the transaction that its first call
+// began, even if that has ended.
 //
-// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage
-// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. There
-// is no transaction then, unless Effect says otherwise.
+// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the
+// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
+// [ErrCanceled]. After an error there is no transaction, unless Effect reports
+// otherwise.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
 	c := s.newCommit(ctx, r.request("tx_begin", r))
 	c.Req.Hash = requestHash([]string{"tx_begin", r.Caller, r.Session})
@@ -94,16 +95,17 @@ type TxStageResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// TxStage adds an operation to a transaction. When it returns nil at
-// [SyncFull], the operation is on stable storage. It is checked now as far as
-// that is possible without the files; they are looked at when the transaction
-// is committed. The gate judges what is staged, and then the whole files.
+// TxStage adds an operation to a transaction. When it returns nil at [SyncFull],
+// the operation is on stable storage. It is checked now as far as possible
+// without the files, which are read when the transaction is committed. The gate
+// judges the staged content, and later the whole files.
 //
-// Errors: [ErrTxNotFound], those of [Store.Tx] for the arguments, [ErrTooLarge] for
-// more than 500 operations, [ErrRiskBlocked] (the draft is kept),
-// [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage details, [ErrStorePoisoned],
-// [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. The operation is not in the
-// transaction then, unless Effect says otherwise.
+// Errors: [ErrTxNotFound], those of [Store.Tx] for the arguments, [ErrTooLarge]
+// for more than 500 operations, [ErrRiskBlocked] (the draft is kept),
+// [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage details,
+// [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. After
+// an error the operation is not in the transaction, unless Effect reports
+// otherwise.
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
 	req := r.request("tx_stage", r)
 	req.tx = r.TxID
@@ -147,7 +149,7 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	return TxStageResult{TxID: r.TxID, Index: index, Receipt: rec}, nil
 }
 
-// safeTxID is an id that may be part of a path.
+// safeTxID returns an id that can be part of a path.
 func safeTxID(id string) string {
 	if !validTxID(id) {
 		return "tx_none"

@@ -34,7 +34,7 @@ func (s *Store) txDir(id string) (fsx.Dir, error) {
 	return dir, err
 }
 
-// stagedOps reads what is staged, in order.
+// stagedOps reads the staged operations, in order.
 func (s *Store) stagedOps(id string) ([]TxOp, error) {
 	dir, err := s.txDir(id)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) stagedOps(id string) ([]TxOp, error) {
 	return ops, nil
 }
 
-// stagedCount is the number of operations that are staged.
+// stagedCount returns the number of staged operations.
 func (s *Store) stagedCount(id string) (int, error) {
 	dir, err := s.txDir(id)
 	if err != nil {
@@ -104,8 +104,8 @@ type TxCommitRequest struct {
 	Validate bool `json:"validate,omitempty"`
 }
 
-// TxCommit makes a staged transaction happen, with the promises of [Store.Tx].
-// It can happen only once: a call that is repeated after a lost reply gets the
+// TxCommit commits a staged transaction, with the promises of [Store.Tx]. It can
+// be committed only once: a call that is repeated after a lost reply gets the
 // first outcome. A refused transaction stays staged.
 //
 // Errors: [ErrTxNotFound] for one that was never begun, was dropped or has
@@ -183,13 +183,13 @@ type TxRollbackResult struct {
 }
 
 // TxRollback drops a staged transaction with its operations; files of the
-// workspace are not touched. One that is not there is no error, so that the
+// workspace are not changed. Dropping one that does not exist is no error, so the
 // call can be repeated after a lost reply; with an idempotency key the first
-// reply comes back.
+// reply is returned again.
 //
-// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage
-// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. It
-// stays staged then, unless Effect says otherwise.
+// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the
+// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
+// [ErrCanceled]. After an error it stays staged, unless Effect reports otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
 	req := r.request("tx_rollback", r)
 	req.tx = r.TxID
@@ -220,8 +220,8 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 	return out, nil
 }
 
-// dropTx removes what is left of a transaction that no longer exists. What
-// cannot be removed now, the next Open removes.
+// dropTx removes the remains of a transaction that no longer exists. The next
+// Open removes what cannot be removed now.
 func (s *Store) dropTx(id string) {
 	s.engine.Alone("transactions", func() error {
 		dir, err := s.txDir(id)
@@ -244,8 +244,8 @@ func (s *Store) dropTx(id string) {
 	})
 }
 
-// sweepTxs drops transactions that expired, and what is left of those that are
-// over.
+// sweepTxs drops expired transactions, and removes the remains of those that have
+// ended.
 func (s *Store) sweepTxs(ctx context.Context) error {
 	all, err := s.engine.Disk.State.OpenDir("tx")
 	if engine.IsAbsent(err) {

@@ -63,27 +63,27 @@ type UndoResult struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-// Undo takes the newest n commits of a caller back, all in one commit: every
-// file becomes what it was before the oldest of them, and a directory that they
-// made is removed where nothing else is in it. Undoing is a commit itself, so undoing it again brings back what was taken away. A request that
-// names neither caller nor session takes commits of its own session only, when
-// the call belongs to one ([WithCaller], Options.Session).
+// Undo undoes the newest n commits of a caller, all in one commit: every file
+// becomes what it was before the oldest of them, and a directory that they made
+// is removed if nothing else is in it. Undoing is a commit itself, so undoing it
+// again restores the changes. A request that names neither caller nor session
+// undoes commits of its own session only, when the call belongs to one
+// ([WithCaller], Options.Session).
 //
-// Commits that cancel each other out, such as one and its own undoing, leave
+// If the commits cancel each other out, such as a commit and its undo, there is
 // nothing to do: the call ends as unchanged with the warning
-// [WarnCommitsCancelOut], undone and results are empty and nothing is written,
-// so that the next call begins with the same commits.
+// [WarnCommitsCancelOut], undone and results are empty and nothing is written, so
+// the next call begins with the same commits.
 //
 // With a group it undoes the changes that other programs made and a
 // [Store.Scan] found, all in one commit, and no others; without one such changes
 // are never undone. Directories that git ignores are left as they are.
 //
-// A file that another program changed since, with this store or without, is never
-// touched: the whole call fails with [ErrChangedOutside]. So it does where a file
-// would replace a directory that holds anything that is not undone with it (context
-// files). Errors besides:
-// [ErrNothingToUndo], [ErrVersionNotKept], [ErrHashDriftOnRead], and those of
-// [Store.SafeWrite].
+// A file that another program changed since, through this store or not, is never
+// touched: the whole call fails with [ErrChangedOutside]. The same error is
+// returned if a file would replace a directory that holds anything that is not
+// undone with it (context files). Other errors: [ErrNothingToUndo],
+// [ErrVersionNotKept], [ErrHashDriftOnRead], and those of [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	req := r.request("undo", r)
 	req.frees, req.long, req.hash = true, true, requestHash([]string{req.hash, r.Caller, r.Session}) // whose commits
@@ -147,7 +147,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	return out, nil
 }
 
-// replayedFiles are the files of the workspace that a commit changed.
+// replayedFiles returns the files of the workspace that a commit changed.
 func replayedFiles(rec *journal.Record) []TxOpResult {
 	list := []TxOpResult{}
 	for i := range rec.Muts {
@@ -174,7 +174,7 @@ func (s *Store) headSeq() uint64 {
 	return s.engine.Log.Head()
 }
 
-// undoing is a file that an undo brings back.
+// undoing is a file that an undo restores.
 type undoing struct {
 	path   string
 	newest *journal.Mutation // of the commits that are undone
@@ -184,7 +184,7 @@ type undoing struct {
 	broken bool   // another program changed it between two of them
 }
 
-// prepareUndo finds the commits and takes the bytes of what was before them.
+// prepareUndo finds the commits and takes the bytes from before them.
 func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out *UndoResult) error {
 	if err := s.engine.Enter(); err != nil {
 		return err
@@ -268,8 +268,8 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 	return nil
 }
 
-// whatIsAmiss explains why earlier bytes cannot be had: when another program changed
-// the file that held them, that is what the caller has to know.
+// whatIsAmiss explains why earlier bytes are unavailable. If another program
+// changed the file that held them, the error reports that instead.
 func (s *Store) whatIsAmiss(e *fault.Fault, files []*undoing) *fault.Fault {
 	for _, f := range files {
 		if have, err := s.engine.HashEntry(f.path); err == nil && have != f.newest.SHA256 {
@@ -281,8 +281,8 @@ func (s *Store) whatIsAmiss(e *fault.Fault, files []*undoing) *fault.Fault {
 	return e
 }
 
-// lastCommits are the newest n commits that changed the
-// workspace, newest first.
+// lastCommits returns the newest n commits that changed the workspace, newest
+// first.
 func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
 	if err := s.engine.Log.CatchUp(); err != nil {
 		return nil, err
@@ -309,7 +309,7 @@ func (s *Store) lastCommits(of whose, n int) ([]*journal.Record, error) {
 	return recs, nil
 }
 
-// undoFiles are the files of some commits, newest commit first, sorted by
+// undoFiles returns the files of some commits, newest commit first, sorted by
 // path.
 func undoFiles(recs []*journal.Record) []*undoing {
 	byPath := map[string]*undoing{}
@@ -335,8 +335,8 @@ func undoFiles(recs []*journal.Record) []*undoing {
 	return list
 }
 
-// withoutIdle leaves out files that are there neither before nor after, where their
-// names have to do with directories: they are below another file, above one, or
+// withoutIdle omits files that exist neither before nor after, if their names
+// conflict with directories: they are below another file, above one, or
 // directories themselves.
 func withoutIdle(files []*undoing, dirs []journal.Mutation) []*undoing {
 	at, above := map[string]bool{}, map[string]bool{}
@@ -361,8 +361,8 @@ func withoutIdle(files []*undoing, dirs []journal.Mutation) []*undoing {
 	})
 }
 
-// undoDirs are the directories of some commits, newest commit first, as they were
-// before. Those that the commits made for their files are removed where nothing
+// undoDirs returns the directories of some commits, newest commit first, as they
+// were before. Those that the commits made for their files are removed if nothing
 // else is in them.
 func (s *Store) undoDirs(recs []*journal.Record, files []*undoing) (list []journal.Mutation) {
 	at := map[string]int{}
@@ -395,8 +395,8 @@ func (s *Store) undoDirs(recs []*journal.Record, files []*undoing) (list []journ
 	return s.dirsToMake(append(list, s.leftEmpty(made, files)...))
 }
 
-// leftEmpty are removals of those directories that hold nothing, or only what the
-// undo removes. Those that are false in made are removed anyway.
+// leftEmpty returns removals of those directories that are empty, or contain only
+// what the undo removes. Those that are false in made are removed anyway.
 func (s *Store) leftEmpty(made map[string]bool, files []*undoing) (list []journal.Mutation) {
 	goes := map[string]bool{}
 	for _, f := range files {
@@ -418,8 +418,8 @@ func (s *Store) leftEmpty(made map[string]bool, files []*undoing) (list []journa
 	return list
 }
 
-// dirsToMake are the changes of directories that a commit may make: those that
-// change something, and not the empty ones that git would take for parts of a
+// dirsToMake returns the changes of directories that a commit may make: those
+// with an effect, except empty directories that git would treat as parts of a
 // repository.
 func (s *Store) dirsToMake(list []journal.Mutation) []journal.Mutation {
 	return slices.DeleteFunc(list, func(d journal.Mutation) bool {
@@ -428,7 +428,7 @@ func (s *Store) dirsToMake(list []journal.Mutation) []journal.Mutation {
 	})
 }
 
-// undoOne is the mutation that brings one file back.
+// undoOne returns the mutation that restores one file.
 func (s *Store) undoOne(ctx context.Context, c *commit, f *undoing, git *observe.Git) (*engine.Mutation, error) {
 	believed := f.newest.SHA256
 	m := &engine.Mutation{
@@ -477,9 +477,9 @@ func (s *Store) undoOne(ctx context.Context, c *commit, f *undoing, git *observe
 	return nil, s.versions.NotKept(sha)
 }
 
-// takeVersion has a commit of many files read a version in history where it is. It
-// returns the hash of what was taken, "" where nothing was. mode is that of the file if it is
-// made.
+// takeVersion has a commit of many files read a version directly from history. It
+// returns the hash of what was taken, "" if nothing was. mode is the mode of the
+// file if it is created.
 func (s *Store) takeVersion(c *commit, m *engine.Mutation, sha string, mode uint32) (string, error) {
 	sum, ok, err := c.TakeFile(m, func() (fsx.File, error) { return s.engine.History.Open(sha) })
 	if err != nil || !ok {
@@ -491,7 +491,7 @@ func (s *Store) takeVersion(c *commit, m *engine.Mutation, sha string, mode uint
 	return sum, nil
 }
 
-// keptContent opens a version in history; nil when it is not there.
+// keptContent opens a version in history; nil if it is not there.
 func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 	if sha == engine.HashOf(nil) { // an empty file needs no object to come back
 		return io.NopCloser(bytes.NewReader(nil)), nil
@@ -503,9 +503,9 @@ func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
 	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}, nil
 }
 
-// contentBefore opens what a file held before the oldest of the commits that
-// are undone, where a later version holds it: one that was left as it was or
-// appended to, or one under the name it was moved to; nil when there is none.
+// contentBefore opens what a file held before the oldest of the undone commits,
+// if a later version holds it: one that was left unchanged or appended to, or one
+// under the name it was moved to; nil if there is none.
 func (s *Store) contentBefore(f *undoing) (io.ReadCloser, error) {
 	var src io.ReadCloser
 	err := error(fault.New(fault.VersionNotKept))
@@ -521,8 +521,8 @@ func (s *Store) contentBefore(f *undoing) (io.ReadCloser, error) {
 	return src, nil
 }
 
-// startOf opens the first bytes of a file: what it was before something was
-// appended; nil when there is no such file.
+// startOf opens the first bytes of a file: its content before an append; nil if
+// there is no such file.
 func (s *Store) startOf(path string, size int64) (io.ReadCloser, error) {
 	t, err := s.engine.LocateEntry(path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // Admin has the calls of an operator. They are not tools, and do not go through
-// commit: they change segments, kept versions and caches, on which a commit
-// relies. One of them runs at a time in all processes, concurrently with
+// commit: they change segments, kept versions and caches, which a commit relies
+// on. Only one of them runs at a time across all processes, concurrently with
 // writers.
 type Admin struct{ s *Store }
 
@@ -36,14 +36,14 @@ type upkeep struct {
 	end     []func()
 }
 
-// upkeepCall says what kind of call it is.
+// upkeepCall describes the call.
 type upkeepCall struct {
 	op, caller, session string
 	dryRun              bool
 	reads               bool // it changes nothing, so a read-only store will do
 }
 
-// beginUpkeep counts a call in and keeps others of its kind out.
+// beginUpkeep starts a call and excludes others of its kind.
 func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, context.Context, error) {
 	u := &upkeep{s: s}
 	u.c = s.newCommit(ctx, request{op: call.op, caller: call.caller, session: call.session, dryRun: call.dryRun})
@@ -127,13 +127,13 @@ func (u *upkeep) done(status Status, warnings []Warning) Receipt {
 	return r
 }
 
-// calls says who calls.
+// calls records the caller and the session.
 func (u *upkeep) calls(caller, session string) {
 	u.c.Req.Caller, u.c.Req.Session = cmp.Or(caller, u.c.Req.Caller), cmp.Or(session, u.c.Req.Session)
 	u.Caller, u.Session = u.c.Req.Caller, u.c.Req.Session
 }
 
-// admin is the store as the verbs of the operator see it.
+// admin returns the store as the operator's verbs use it.
 func (s *Store) admin() *admin.Store {
 	return &admin.Store{
 		Engine: s.engine, Scratch: s.scratch, Chunks: s.chunks, Checkpoints: s.checkpoints, Handoffs: s.handoffs, Drafts: s.drafts,
@@ -153,7 +153,7 @@ func changedOr(changed bool) Status {
 	return StatusUnchanged
 }
 
-// counted is the account of a call, which may be nil.
+// counted is the progress account of a call, which may be nil.
 type counted struct{ m *meter }
 
 func (c counted) Things(step string, total int64, message string) {

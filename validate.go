@@ -26,8 +26,8 @@ type SyntaxProblem struct {
 	Severity string `json:"severity" enum:"error,warning"`
 }
 
-// Validator checks a text of one format. It must not keep the content and must
-// end in time linear to it.
+// Validator checks a text of one format. It must not keep the content, and must
+// run in time linear in its size.
 type Validator func(content []byte) []SyntaxProblem
 
 // ValidateRequest asks whether a text is well formed.
@@ -59,9 +59,9 @@ type ValidateResult struct {
 	NotChecked string `json:"not_checked,omitempty"`
 }
 
-// Validate checks the syntax of a text before it goes to the disk: JSON, JSON
-// lines, YAML, TOML, XML, Go, Python, LaTeX, the front matter of Markdown, and
-// what [Options.Validators] adds. Nothing outside is called, nothing is
+// Validate checks the syntax of a text before it is written: JSON, JSON lines,
+// YAML, TOML, XML, Go, Python, LaTeX, the front matter of Markdown, and what
+// [Options.Validators] adds. No external program is called, and nothing is
 // changed on disk.
 //
 // Errors: [ErrTooLarge], the path details for an invalid target path, [ErrStoreClosed].
@@ -82,17 +82,17 @@ func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult
 	return out, nil
 }
 
-// asideFrom is the size in bytes of a text from which what cannot be interrupted
-// runs aside.
+// asideFrom is the size in bytes from which a parser that cannot be interrupted
+// runs in its own goroutine.
 const asideFrom = 1 << 20
 
-// asides holds a place for each f that runs, those included whose caller has gone
-// any longer.
+// asides holds a slot for each running f, including those whose caller has
+// stopped waiting.
 var asides = make(chan struct{}, 4)
 
-// aside runs f, a parser that cannot be interrupted and takes time linear to
-// size, and waits for it no longer than until ctx is done: f then ends by itself,
-// and what it reads must not be changed.
+// aside runs f, a parser that cannot be interrupted and takes time linear in
+// size, and waits for it until ctx is done at the latest: f then ends by itself,
+// and the data that it reads must not be changed.
 func aside[T any](ctx context.Context, size int, f func() T) (out T, err error) {
 	if size <= asideFrom {
 		return f(), nil
@@ -141,7 +141,7 @@ func (s *Store) checkNow(hint, target string, content []byte) ValidateResult {
 	return s.quiet(validation(rep.Format, problems, rep.NotChecked))
 }
 
-// quiet redacts what problems quote of the text.
+// quiet redacts the text that problems quote.
 func (s *Store) quiet(v ValidateResult) ValidateResult {
 	for i := range v.Errors {
 		v.Errors[i].Message = s.hideName(v.Errors[i].Message)
@@ -179,8 +179,8 @@ const maxValidated = 16 << 20
 // maxSyntaxShown is how many problems a refusal lists.
 const maxSyntaxShown = 5
 
-// wellFormed refuses a final file whose syntax is wrong, when the request
-// asks for that.
+// wellFormed refuses a final file with invalid syntax, if the request asks for
+// that.
 func (c *commit) wellFormed(ctx context.Context, m *engine.Mutation) error {
 	if !m.Validate || m.Op == engine.OpDelete || m.Unchanged() {
 		return nil

@@ -34,16 +34,16 @@ type Via struct {
 
 type viaKey struct{}
 
-// WithVia returns a context whose calls came over an adapter, which knows via
-// of them. It is recorded with every row beside the caller and the session that
-// the request names, and decides what [Store.Undo] takes when the request
-// names neither. A thread is the session of the call whatever the request
-// says.
+// WithVia returns a context whose calls came through the adapter that via
+// describes. via is recorded with every row in addition to the caller and the
+// session in the request, and selects the commits of [Store.Undo] when the
+// request names neither. A thread is the session of the call whatever the request
+// names.
 //
-// A text of more than 200 bytes is cut, invisible and control characters are
-// replaced, and so are secrets when it is recorded. A thread that is too long,
-// holds such characters, or begins with mcp- counts as absent: what was made
-// of it could be the name of another one.
+// A text of more than 200 bytes is truncated, invisible and control characters
+// are replaced, and so are secrets when it is recorded. A thread that is too
+// long, contains such characters, or begins with mcp- counts as absent: after the
+// change it could be equal to the name of another one.
 func WithVia(ctx context.Context, via Via) context.Context {
 	if !clean(via.Thread) || ofAdapter(via.Thread) {
 		via.Thread = ""
@@ -54,8 +54,8 @@ func WithVia(ctx context.Context, via Via) context.Context {
 	return context.WithValue(ctx, viaKey{}, via)
 }
 
-// via is what is recorded of where the call came from; nil when no adapter
-// carried it.
+// via returns what is recorded about the origin of the call; nil if no adapter
+// was used.
 func (s *Store) via(ctx context.Context) *journal.Via {
 	via, ok := ctx.Value(viaKey{}).(Via)
 	if !ok {
@@ -73,15 +73,15 @@ func (s *Store) via(ctx context.Context) *journal.Via {
 	return &out
 }
 
-// holdsSecret reports whether a text holds what is a secret for certain. A
-// rule that guesses would take identifiers for one.
+// holdsSecret reports whether a text certainly contains a secret. Rules that
+// guess would match identifiers.
 func (s *Store) holdsSecret(text string) bool {
 	found := false
 	s.policy().scanner.Score([]byte(text), scan.Options{Each: func(f scan.Finding) { found = found || f.Confidence == scan.Confirmed }})
 	return found
 }
 
-// viaOf is what readers see of a row's origin.
+// viaOf returns a row's origin in the form for readers.
 func viaOf(v *journal.Via) *Via {
 	if v == nil {
 		return nil
@@ -90,21 +90,21 @@ func viaOf(v *journal.Via) *Via {
 	return &via
 }
 
-// adapterPrefix begins the sessions that an adapter names.
+// adapterPrefix begins the session names that an adapter assigns.
 const adapterPrefix = "mcp-"
 
-// ofAdapter reports whether a session is one that only an adapter names. In
-// other letter case it would look like one.
+// ofAdapter reports whether a session name is reserved for adapters, in any
+// letter case, because other spellings would look alike.
 func ofAdapter(session string) bool {
 	return len(session) >= len(adapterPrefix) && strings.EqualFold(session[:len(adapterPrefix)], adapterPrefix)
 }
 
-// clean reports whether a name can be kept as it is.
+// clean reports whether a name can be kept unchanged.
 func clean(name string) bool {
 	return len(name) <= maxLabel && utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError) && visible.Line(name, utf8.RuneError) == name
 }
 
-// whose says which commits are meant. What is empty excludes nothing.
+// whose selects commits. An empty field excludes nothing.
 type whose struct {
 	caller  string // as the commit claims
 	session string
@@ -115,9 +115,9 @@ type whose struct {
 	group   string // this group of observed changes alone; "": any commit
 }
 
-// whose are the commits that a call means which names this caller and this
-// session: its own when it names neither. What the adapter knows of a commit
-// cannot be claimed by another client; what the commit says of itself can.
+// whose returns the commits that a call with this caller and this session refers
+// to: its own when both are empty. What the adapter knows of a commit cannot be
+// claimed by another client; what the commit itself declares can.
 func (c *commit) whose(caller, session string) whose {
 	switch {
 	case caller != "" || c.Via == nil && session != "":
@@ -130,7 +130,7 @@ func (c *commit) whose(caller, session string) whose {
 	return whose{session: c.Req.Session, origin: c.Via, none: c.Via.Thread == "" && c.Via.Connection == ""}
 }
 
-// made reports whether a commit is one of them.
+// made reports whether a commit is selected.
 func (w whose) made(rec *journal.Record) bool {
 	switch {
 	case w.group != "":
@@ -147,17 +147,18 @@ func (w whose) made(rec *journal.Record) bool {
 	return w.caller == "" || rec.Caller == w.caller
 }
 
-// sameOrigin reports whether what an adapter knew of a commit is what it knows
-// of a call: the same client in the same thread, or, where the host names none,
-// over the same connection.
+// sameOrigin reports whether an adapter recorded the same origin for a commit and
+// a call: the same client in the same thread or, if the host names none, over the
+// same connection.
 func sameOrigin(commit, call *journal.Via) bool {
 	return commit != nil && commit.Client == call.Client && commit.Thread == call.Thread &&
 		(call.Thread != "" || commit.Connection == call.Connection)
 }
 
-// wroteItself returns whether a commit is one that the caller of this call made
-// under a name. Without an adapter the name is all there is; with one that knows
-// neither thread nor connection nothing is.
+// wroteItself returns a function that reports whether a commit was made by the
+// caller of this call, under the given name. Without an adapter only the name is
+// compared. With an adapter that knows neither thread nor connection, no commit
+// matches.
 func (s *Store) wroteItself(ctx context.Context, caller string) func(*journal.Record) bool {
 	via := s.via(ctx)
 	return func(rec *journal.Record) bool {

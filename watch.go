@@ -9,25 +9,24 @@ import (
 	"time"
 )
 
-// OpMissed is the Op of the receipt that represents all those that a watcher
-// was too slow to take. It describes no call: what happened meanwhile is in
-// the journal.
+// OpMissed is the Op of the receipt that replaces all those that a watcher was
+// too slow to receive. It describes no call: the missed calls are in the journal.
 const OpMissed = "missed"
 
-// Watch calls f with the receipt of every mutating call of this Store, also of
-// one that was refused or changed nothing, once its outcome is known. Calls of
-// other processes are not seen here; [Store.JournalSince] describes them.
+// Watch calls f with the receipt of every mutating call of this Store, including
+// refused calls and calls that changed nothing, once the outcome is known. Calls
+// of other processes are not included; [Store.JournalSince] reports them.
 //
-// Receipts come in the order in which the calls ended, one at a time, in a
-// goroutine of their own: f may take its time and may call the Store, and no
-// writer waits for it. At most 256 receipts wait for a slow f. What comes on
-// top of that is dropped, and one receipt whose Op is [OpMissed] takes its
-// place. A panic in f is contained.
+// Receipts arrive in the order in which the calls ended, one at a time, in a
+// separate goroutine: f may take its time and may call the Store, and no writer
+// waits for it. At most 256 receipts wait for a slow f. Further receipts are
+// dropped, and one receipt whose Op is [OpMissed] replaces them. A panic in f is
+// contained.
 //
-// stop ends it, as does [Store.Close], which lets f take what is waiting, for
-// at most a second. After stop no further call of f begins; one that has begun
-// may still be in progress. Stopping twice is harmless. Watching a closed store
-// does nothing.
+// stop ends the watch, as does [Store.Close], which lets f receive the waiting
+// receipts for at most a second. After stop no further call of f begins; one that
+// has begun may still be in progress. Stopping twice is harmless. Watching a
+// closed store does nothing.
 func (s *Store) Watch(f func(Receipt)) (stop func()) {
 	w := &watcher{f: f, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	if !s.watchers.add(w) {
@@ -45,7 +44,7 @@ const (
 	lastReceipt = time.Second // how long Close waits for a watcher
 )
 
-// watchers are those who watch a store.
+// watchers holds the watchers of a store.
 type watchers struct {
 	mu     sync.Mutex
 	list   []*watcher
@@ -83,7 +82,7 @@ func (ws *watchers) send(r Receipt) {
 	}
 }
 
-// close ends all watching when every watcher has taken what waits for it, or
+// close ends all watching when every watcher has received what waits for it, or
 // when that takes too long.
 func (ws *watchers) close(ctx context.Context) {
 	ws.mu.Lock()
@@ -113,7 +112,7 @@ func (ws *watchers) close(ctx context.Context) {
 	}
 }
 
-// watcher is one who watches.
+// watcher receives the receipts for one call of Watch.
 type watcher struct {
 	f     func(Receipt)
 	wake  chan struct{} // there is something to do
@@ -144,7 +143,7 @@ func (w *watcher) rouse() {
 	}
 }
 
-// finish lets the watcher end once nothing waits.
+// finish lets the watcher end once nothing is waiting.
 func (w *watcher) finish() {
 	w.mu.Lock()
 	w.last = true
@@ -176,7 +175,7 @@ func (w *watcher) run() {
 	}
 }
 
-// next takes what waits longest.
+// next returns the receipt that has waited longest.
 func (w *watcher) next() (r Receipt, more, end bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Within reports whether the workspace is the directory dir or is below it,
-// symbolic links followed. It is for a host that knows which directories its
-// user means; a directory that is not absolute or not there is never one of
-// them.
+// Within reports whether the workspace is the directory dir or is below it, after
+// resolving symbolic links. A host can use it to check whether the workspace is
+// in a directory that its user chose. It returns false for a directory that is
+// not absolute or does not exist.
 func (s *Store) Within(dir string) bool {
 	if s.engine.RealRoot == "" || !filepath.IsAbs(dir) {
 		return false

@@ -8,10 +8,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Abort rolls back a commit whose row is written: what was published is
-// undone in reverse, then an abort row is made durable, and only then may the
-// caller get the reply that nothing happened. If any of it fails the result is unknown, and
-// the store takes no more writes.
+// Abort rolls back a commit whose row is written: published mutations are undone
+// in reverse order, then an abort row is made durable, and only then may the
+// caller get the reply that nothing happened. If any step fails the result is
+// unknown, and the store accepts no more writes.
 func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
 	if c.s.Poisoned.Load() {
 		// A flush failed. What is on disk is for the next Open to find out.
@@ -38,7 +38,7 @@ func (c *Commit) Abort(cause *fault.Fault) fault.Effect {
 	return fault.EffectNone
 }
 
-// unpublish rolls back what was published.
+// unpublish rolls back the published mutations.
 func (c *Commit) unpublish() error {
 	for i, m := range slices.Backward(c.Muts) {
 		if i+1 == c.clearing {
@@ -56,8 +56,7 @@ func (c *Commit) unpublish() error {
 	return nil
 }
 
-// syncUndone makes durable that the names are what they were, before a row
-// says so.
+// syncUndone makes the restored names durable before a row records the abort.
 func (c *Commit) syncUndone() error {
 	muts := c.Muts
 	if c.turned { // the others are flushed
@@ -66,7 +65,7 @@ func (c *Commit) syncUndone() error {
 	return c.flushUndone(muts)
 }
 
-// flushUndone makes durable that names are what they were.
+// flushUndone makes restored names durable.
 func (c *Commit) flushUndone(muts []*Mutation) error {
 	undone := &settlement{}
 	for _, m := range muts {
@@ -81,8 +80,8 @@ func (c *Commit) flushUndone(muts []*Mutation) error {
 	return undone.flush(c.s)
 }
 
-// dropSlot removes the slot of a mutation that was rolled back. A file that could
-// not get its name back is kept as a version.
+// dropSlot removes the slot of a mutation that was rolled back. A file whose name
+// could not be restored is kept as a version.
 func (s *Engine) dropSlot(m *Mutation) {
 	if m.Slot == nil {
 		return
@@ -93,8 +92,8 @@ func (s *Engine) dropSlot(m *Mutation) {
 	m.Slot.Drop()
 }
 
-// writeAbort makes durable that the commit rec did not happen. The row repeats
-// what each path was before, so that reading it is enough to know.
+// writeAbort durably records that the commit rec was rolled back. The row repeats
+// what each path was before, so that readers need no other row.
 func (s *Engine) writeAbort(ctx context.Context, rec *journal.Record, reason string) error {
 	abort := s.RowAbout(journal.KindAbort, rec, reason)
 	for _, m := range rec.Muts {
@@ -106,7 +105,7 @@ func (s *Engine) writeAbort(ctx context.Context, rec *journal.Record, reason str
 	return s.WriteRow(ctx, abort)
 }
 
-// RowAbout is a row that refers to another one.
+// RowAbout returns a row that refers to another one.
 func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *journal.Record {
 	return &journal.Record{
 		TS: s.Now().UTC().Format(TimeFormat), Kind: kind, Writer: s.Writer,
@@ -124,8 +123,8 @@ func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
 	return own.Try(func() error { return s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Long: long}) })
 }
 
-// RecordRefusal leaves a row about a refused call and reports whether
-// it could.
+// RecordRefusal writes a row about a refused call and reports whether it
+// succeeded.
 func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 	if len(c.Muts) == 0 || c.s.Poisoned.Load() || e.Code == fault.StoreClosed || e.Code == fault.BadPolicy {
 		return false
@@ -144,19 +143,19 @@ func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 	return c.s.WriteRow(context.Background(), rec) == nil
 }
 
-// noteStranger records that a file ended up with other bytes than the row of
-// its commit says, because another program wrote to it at the same moment.
+// noteStranger records that a file has other bytes than the row of its commit
+// records, because another program wrote to it at the same moment.
 func (c *Commit) noteStranger(m *Mutation, sha string, size int64) error {
 	note := c.s.RowAbout(journal.KindNote, c.Rec, "stranger")
 	note.Note = &journal.Note{What: "stranger", Path: m.Target.Path, SHA256: sha, Bytes: size}
 	return c.s.WriteRow(WithSpare(context.Background()), note)
 }
 
-// noteInPlace is what a note of that intent describes.
+// noteInPlace is the subject of a note that records the intent to write in place.
 const noteInPlace = "in_place"
 
-// noteOver records the intent to write over a file, so that recovery knows
-// a half-written one.
+// noteOver records the intent to overwrite a file in place, so that recovery
+// recognizes a partly written one.
 func (c *Commit) noteOver(m *Mutation) error {
 	note := c.s.RowAbout(journal.KindNote, c.Rec, noteInPlace)
 	note.Note = &journal.Note{What: noteInPlace, Path: m.Target.Path, SHA256: m.SHA, Bytes: m.Size}

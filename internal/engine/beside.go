@@ -9,9 +9,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Early versions made the slot of a file on another file system in the directory
-// of its target, and a slot of staging/ held its place. What they left is
-// completed.
+// Early versions created the slot of a file on another file system in the
+// directory of its target, and a slot of staging/ that referred to it. Recovery
+// completes what they left.
 
 const (
 	// besidePrefix begins the name of such a slot. The name of the slot of
@@ -37,7 +37,7 @@ func besideMarkName(name string) string {
 	return ""
 }
 
-// slotBeside is the slot that a row of an early version names.
+// slotBeside returns the slot that a row of an early version names.
 func (s *Engine) slotBeside(m *journal.Mutation) (publish.Slot, func(), error) {
 	target, err := s.LocateEntry(m.Identity())
 	if err != nil {
@@ -46,8 +46,8 @@ func (s *Engine) slotBeside(m *journal.Mutation) (publish.Slot, func(), error) {
 	return publish.Slot{Dir: target.Parent, Name: m.Slot, Ino: besideInode(m.Slot)}, func() { target.Close() }, nil
 }
 
-// forgetBeside removes the slot of staging/ after that beside the target is gone
-// durably.
+// forgetBeside removes the slot of staging/ once the removal of the slot in the
+// target's directory is durable.
 func (s *Engine) forgetBeside(slot publish.Slot) error {
 	s.FlushCopies()
 	if err := s.SyncDir(slot.Dir); err != nil {
@@ -60,9 +60,9 @@ func (s *Engine) forgetBeside(slot publish.Slot) error {
 	return err
 }
 
-// sweepBeside removes the slot beside a target that a slot of staging/ names,
-// or keeps the previous version that it holds. It is gone durably before the one
-// that names it.
+// sweepBeside removes the slot in a target's directory that a slot of staging/
+// names, or keeps the previous version that it holds. Its removal is durable
+// before that of the slot that names it.
 func (s *Engine) sweepBeside(mark publish.Slot) error {
 	data, err := durable.ReadFile(mark.Dir, mark.Name, MetaLimit)
 	if err != nil || !strings.HasPrefix(string(data), besideMark) {

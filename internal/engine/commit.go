@@ -21,15 +21,15 @@ const (
 	StagePrecondition = "precondition" // is the file as the request expects
 	StageCompose      = "compose"      // the final bytes
 	StageClassify     = "classify"     // the gate, on the final bytes
-	StageStage        = "stage"        // the final bytes beside the workspace
+	StageStage        = "stage"        // the final bytes, outside the workspace
 	StageRecord       = "record"       // the commit point
 	StagePublish      = "publish"      // the bytes under their name
 	StageSettle       = "settle"       // the name on stable storage
 )
 
-// Stages is the write path: one value, one direction. Up to the record stage
-// nothing has happened that another process could see; after it the commit is
-// completed, by this process or by the next one that opens the store.
+// Stages is the write path. The stages run in this order. Up to the record stage
+// no change is visible to other processes; after it the commit is completed, by
+// this process or by the next one that opens the store.
 var Stages = []struct {
 	Name string
 	run  func(*Commit, context.Context) error
@@ -46,7 +46,7 @@ var Stages = []struct {
 	{StageSettle, (*Commit).settle},
 }
 
-// Request is what the engine needs to know of a call.
+// Request is what the engine needs to know about a call.
 type Request struct {
 	Op      string // the verb
 	Caller  string
@@ -59,27 +59,27 @@ type Request struct {
 	Long    bool // it may change more files than a call can name
 }
 
-// Judge is what decides about a commit beside the engine: the budget, the gate,
-// the hooks and the policy of the call. The engine asks it at fixed places.
+// Judge makes the decisions about a commit that the engine does not make: the
+// budget, the gate, the hooks and the policy of the call. The engine calls it at
+// fixed places.
 type Judge interface {
 	Admit(context.Context) error                  // before any stage
 	At(stage string)                              // a stage begins
 	Authorize(context.Context) error              // the stage
-	LockNames() ([]string, error)                 // names that must be owned besides the paths
+	LockNames() ([]string, error)                 // names that must be locked in addition to the paths
 	Touches() []string                            // further paths whose unfinished commits are completed first
-	OnTheWay() func(dir fsx.Dir, at string) error // sees each directory on the way to the files
+	OnTheWay() func(dir fsx.Dir, at string) error // is called with each directory on the way to the files
 	Located() error                               // the files are located, under the locks
 	Transform(context.Context, *Mutation) error   // may change the content
 	Composed() error                              // the final bytes are known
 	Classify(context.Context) error               // the stage
 	Verifies() bool                               // there are verifiers
 	VerifyStaged(context.Context) error           // the staged files are complete
-	Wait()                                        // for what runs beside the commit
+	Wait()                                        // waits for what runs concurrently with the commit
 	Failed(error) error                           // the commit ends with this error
 }
 
-// Commit is a set of mutations on its way to the disk. All of it happens
-// or nothing.
+// Commit is a set of mutations in progress. All of them happen or none.
 type Commit struct {
 	s     *Engine
 	judge Judge
@@ -100,7 +100,7 @@ type Commit struct {
 	made     []madeDir           // those that it made
 	ways     []*Mutation         // lead to directories that it makes for themselves
 	turns    turns               // names that change between a directory and a file
-	clearing int                 // mutations that make way for them, which come first
+	clearing int                 // mutations that clear these names; they come first
 	turned   bool                // their directories were removed and made
 	earlier  int                 // of made, those that were made before
 	removed  []goingDir          // the innermost first
@@ -116,7 +116,7 @@ type Commit struct {
 	Ended    bool                // nothing is left to do
 	handed   bool                // settling was handed to the background
 	counted  bool                // counted in until release, because it has spooled
-	Diff     string              // of a dry run, or when it is asked for
+	Diff     string              // of a dry run, or if requested
 	ShowDiff bool
 	Accepted string       // the reason why a risk was taken
 	Via      *journal.Via // what an adapter knows of the call; nil without one
@@ -124,8 +124,8 @@ type Commit struct {
 	Unasked  bool         // the user was not asked, because the idempotency key answers
 	Complete bool         // it is verified even if nothing changes
 
-	// outcome is what the call returns besides the facts of its files, once the
-	// final bytes are known.
+	// Outcome returns what the call reports besides the facts of its files, once
+	// the final bytes are known.
 	Outcome func() any
 
 	Also  []string     // further names the commit must own
@@ -136,10 +136,10 @@ type Commit struct {
 	// for none of them.
 	IndexOf func(*Mutation) int
 
-	// plan decides what can be decided only when the locks are held: the
-	// next free number, the content that depends on what is there. It may run
-	// more than once, and may change what the mutations write; what it makes
-	// them write to must be covered by also.
+	// Plan makes the decisions that need the locks: the next free number, the
+	// content that depends on the current state. It may run more than once, and
+	// may change what the mutations write; the targets that it sets must be
+	// covered by Also.
 	Plan func(context.Context) error
 }
 
@@ -203,8 +203,9 @@ func (s *Engine) runStages(ctx context.Context, c *Commit) error {
 	return nil
 }
 
-// besideRemoval is err, or says that a directory of the files was removed while the
-// commit was made, by an undo perhaps, where err comes from that.
+// besideRemoval returns err, or an error that reports that a directory of the
+// files was removed during the commit, for example by an undo, if that caused
+// err.
 func (c *Commit) besideRemoval(err error) error {
 	if !IsAbsent(err) {
 		return err
@@ -227,7 +228,7 @@ func (c *Commit) besideRemoval(err error) error {
 	return err
 }
 
-// paths are those of the commit.
+// paths returns the paths of the commit.
 func (c *Commit) paths() []string {
 	var paths []string
 	for _, m := range c.Muts {
@@ -239,7 +240,8 @@ func (c *Commit) paths() []string {
 func (c *Commit) authorize(ctx context.Context) error { return c.judge.Authorize(ctx) }
 func (c *Commit) classify(ctx context.Context) error  { return c.judge.Classify(ctx) }
 
-// First is the mutation a receipt refers to when there is only room for one.
+// First returns the mutation that a receipt describes if it can describe only
+// one.
 func (c *Commit) First() *Mutation {
 	if len(c.Muts) == 0 {
 		return &Mutation{}
@@ -247,8 +249,8 @@ func (c *Commit) First() *Mutation {
 	return c.Muts[0]
 }
 
-// Release gives back what the commit holds. What it staged and did not use is
-// removed; what belongs to a recorded commit is evidence and stays until that
+// Release releases what the commit holds. Staged files that were not used are
+// removed. What belongs to a recorded commit is evidence and stays until that
 // commit is settled.
 func (c *Commit) Release() {
 	c.judge.Wait()
@@ -287,8 +289,8 @@ func (c *Commit) Release() {
 	}
 }
 
-// NewCommitID names a commit: the writer, the head of the journal before it and
-// a number.
+// NewCommitID returns a name for a commit: the writer, the head of the journal
+// before it and a number.
 func (s *Engine) NewCommitID() string {
 	var head uint64
 	if s.Log != nil {

@@ -19,7 +19,7 @@ const (
 	InMemory   = 1 << 20   // content up to this size is kept in memory
 )
 
-// Traits are what a write has to know of a text besides its bytes.
+// Traits is what a write must know of a text besides its bytes.
 type Traits struct {
 	CRLF, LF int64 // line ends of each style; lf counts the bare ones
 	BOM      bool
@@ -51,7 +51,7 @@ func (t *Traits) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// followedBy is the traits of this text with more at its end.
+// followedBy returns the traits of this text with more appended.
 func (t Traits) followedBy(more Traits) Traits {
 	if t.Size == 0 {
 		return more
@@ -62,7 +62,7 @@ func (t Traits) followedBy(more Traits) Traits {
 	}
 }
 
-// EOL names the line endings of the text.
+// EOL returns the name of the line endings of the text.
 func (t *Traits) EOL() string {
 	switch {
 	case t.CRLF == 0 && t.LF == 0:
@@ -75,7 +75,7 @@ func (t *Traits) EOL() string {
 	return "mixed"
 }
 
-// dominant is the style most lines have, "" when there are no lines.
+// dominant returns the style of most lines, "" if there are no lines.
 func (t *Traits) dominant() string {
 	switch {
 	case t.CRLF == 0 && t.LF == 0:
@@ -86,7 +86,7 @@ func (t *Traits) dominant() string {
 	return "lf"
 }
 
-// measurement is what one pass over a content finds.
+// measurement is the result of one pass over a content.
 type measurement struct {
 	Digest Digest
 	traits Traits
@@ -99,8 +99,8 @@ func measureBytes(b []byte) *measurement {
 	return m
 }
 
-// Digest hashes content and can be copied in the middle, so that the hash of
-// "these bytes and some more" costs only the more.
+// Digest hashes content and can be copied at any point, so that the hash of these
+// bytes and some more only costs hashing the additional ones.
 type Digest struct{ hash.Hash }
 
 func NewDigest() Digest { return Digest{sha256.New()} }
@@ -171,7 +171,7 @@ func (b Body) Reader() io.Reader {
 // Whole returns the content when it is in memory.
 func (b Body) Whole() ([]byte, bool) { return b.Mem, b.before == nil && b.file == nil }
 
-// buffers are lent to everything that moves bytes.
+// buffers are shared by everything that copies bytes.
 var buffers = sync.Pool{New: func() any { return new([CopyBuffer]byte) }}
 
 // Move copies r to w through a borrowed buffer.
@@ -189,7 +189,7 @@ func Measure(r io.Reader) (d Digest, t Traits, err error) {
 	return d, t, err
 }
 
-// convert rewrites line endings and the byte order mark of a text on its way.
+// convert rewrites line endings and the byte order mark of a text as it is read.
 type convert struct {
 	eol  string // "lf", "crlf" or "" for as it is
 	bom  bool   // begin with a byte order mark, whatever the text has
@@ -290,8 +290,8 @@ func ShaOf(f fsx.File, size int64) (string, error) {
 	return d.Hex(), nil
 }
 
-// OpenCurrent opens a file as it is, by the path that it has in the journal. The
-// content of a symbolic link is its target.
+// OpenCurrent opens the current file by its journal path. The content of a
+// symbolic link is its target.
 func (s *Engine) OpenCurrent(path string) (io.ReadCloser, int64, error) {
 	t, err := s.LocateEntry(path)
 	if err != nil {
@@ -324,7 +324,7 @@ type stoppable struct {
 	src io.Reader
 }
 
-// NewStoppable is src, which ends when ctx does.
+// NewStoppable returns src as a stream that ends when ctx does.
 func NewStoppable(ctx context.Context, src io.Reader) io.Reader { return stoppable{ctx, src} }
 
 func (r stoppable) Read(p []byte) (int, error) {

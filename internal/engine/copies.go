@@ -10,10 +10,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// What leaves the workspace on another file system than that of history is
-// copied into it. Readers find the copy at once. It is flushed with others, after
-// the reply; until then the version is durable in its slot, where recovery finds
-// it again.
+// A file that leaves the workspace on another file system than that of history is
+// copied into history. Readers find the copy at once. Copies are flushed in
+// batches, after the reply; until then the version is durable in its slot, where
+// recovery finds it.
 type copies struct {
 	flush sync.Mutex // held by the one that flushes
 	mu    sync.Mutex
@@ -33,7 +33,7 @@ func (x *copies) any() bool {
 	return len(x.list) > 0
 }
 
-// maxCopies is how many copies wait for their flush at most. Each holds a
+// maxCopies is how many copies wait for their flush at most. Each holds a file
 // descriptor.
 const maxCopies = 64
 
@@ -58,8 +58,8 @@ func (s *Engine) copyAway(x spent, f fsx.File, st fsx.Stat, sha string) error {
 	return nil
 }
 
-// FlushCopies makes the copies durable that wait for it, and empties the slots. A
-// copy that cannot be flushed is removed: its slot stays, for the next Open to try
+// FlushCopies makes the waiting copies durable, and empties their slots. A copy
+// that cannot be flushed is removed: its slot stays, and the next Open tries
 // again.
 func (s *Engine) FlushCopies() error {
 	s.copies.flush.Lock()
@@ -107,7 +107,7 @@ func closeCopies(list []copied) {
 	}
 }
 
-// close gives up what still waits.
+// close drops the copies that are still waiting.
 func (x *copies) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -11,18 +11,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// What the state directory holds is believed: it says which writes are to be
-// finished, what a file was before, what the gate refuses. So no other user may
-// write there. Whoever can has made the store's files their own.
+// The store trusts its state directory: it records which writes must be
+// completed, what a file was before, what the gate refuses. So no other user may
+// write there. A user who can has effectively made the store's files their own.
 
 const writableByOthers = 0o022
 
 // openedParts are the parts without which no store is opened.
 var openedParts = []string{"journal", "staging", "locks", "index", "history"}
 
-// Custody looks at who owns the state directory and the policy file, and who
-// can write them. Systems without owners and modes (Windows) are not asked:
-// there the directory has the access control list that it inherits.
+// Custody checks who owns the state directory and the policy file, and who can
+// write them. Systems without owners and modes (Windows) are not checked: there
+// the directory has the access control list that it inherits.
 type Custody struct {
 	s        *Engine
 	Self     int   // this user; negative where there are no owners
@@ -45,8 +45,8 @@ func (s *Engine) NewCustody() (Custody, error) {
 	return c, err
 }
 
-// takeCustody checks the state directory and what is directly in it. What is
-// ours and can be written by others is narrowed.
+// takeCustody checks the state directory and its direct entries. Permissions of
+// our own entries that others can write are narrowed.
 func (s *Engine) takeCustody() error {
 	if s.Disk.State == nil {
 		return nil
@@ -116,8 +116,8 @@ func (c *Custody) dir(what string, d fsx.Dir) error {
 	return c.check(what, st, st.Mode&^0o077, d)
 }
 
-// File checks a file of the state directory, or the policy file that the
-// options name, which others may go on to read.
+// File checks a file of the state directory, or the policy file that the options
+// name, which others may still read.
 func (c *Custody) File(what string, f fsx.File, state bool) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -134,17 +134,17 @@ func (c *Custody) File(what string, f fsx.File, state bool) error {
 // replace it.
 const Sticky = 0o1000
 
-// Ours reports whether we believe what a user has written.
+// Ours reports whether files of a user are trusted.
 func (c *Custody) Ours(uid int) bool {
 	return uid == c.Self || uid == 0 || c.Self == 0 && uid == c.rootUID
 }
 
-// Fine reports whether what is described belongs to us alone.
+// Fine reports whether only this user can change the described file.
 func (c *Custody) Fine(st fsx.Stat) bool {
 	return c.Self < 0 || c.Ours(st.UID) && st.Mode&writableByOthers == 0
 }
 
-// check refuses what others own or can write, unless that can be mended.
+// check refuses what others own or can write, unless the mode can be corrected.
 func (c *Custody) check(what string, st fsx.Stat, narrow uint32, f interface {
 	Chmod(uint32) error
 	Stat() (fsx.Stat, error)
@@ -174,8 +174,8 @@ func (c *Custody) check(what string, st fsx.Stat, narrow uint32, f interface {
 	return c.refuse(what, st)
 }
 
-// refuse is the answer to what others own or can write, where the file system
-// keeps owners and modes at all.
+// refuse returns the error for a file that others own or can write, if the file
+// system keeps owners and modes at all.
 func (c *Custody) refuse(what string, st fsx.Stat) error {
 	if !c.kept(what) {
 		c.Loose = true
@@ -194,8 +194,8 @@ func (c *Custody) refuse(what string, st fsx.Stat) error {
 		Hintf("%s is owned by %s with mode %s, so other users can change what this store relies on; check its content, then remove it, or run in its parent directory: %s", what, owner, mode, command)
 }
 
-// kept tries, once, whether a new file in the state directory is ours alone. On
-// some mounts all files have one owner and mode, whatever is asked for.
+// kept tests, once, whether a new file in the state directory belongs only to
+// this user. On some mounts all files have one owner and mode, whatever was set.
 func (c *Custody) kept(what string) bool {
 	state := c.s.Disk.State
 	if c.s.Opts.ReadOnly || state == nil || what != StateDirName && !strings.HasPrefix(what, StateDirName+"/") {

@@ -11,12 +11,13 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// A commit can make directories, remove empty ones and change modes of directories.
-// It makes them before its row is written, like those that its files need, and
-// does the rest once the names of its files are durable: a directory that is lost
-// takes with it what is in it. Recovery does that part again.
+// A commit can make directories, remove empty ones and change modes of
+// directories. It makes them before its row is written, like those that its files
+// need. It does the rest once the names of its files are durable, because a lost
+// directory loses its entries too. Recovery repeats that part.
 
-// directoryTargets has the directories that are to be made be the way to a file.
+// directoryTargets adds a target inside each directory that the commit makes, so
+// that it is made like the parent of a file.
 func (c *Commit) directoryTargets() error {
 	for _, d := range c.Dirs {
 		if d.Mode == 0 || d.PrevMode != 0 {
@@ -44,8 +45,8 @@ func (c *Commit) directoryTargets() error {
 	return nil
 }
 
-// dirPerm is the mode with which the commit makes a directory: no wider than the
-// one that it is to have, and with a way in for its owner.
+// dirPerm returns the mode with which the commit makes a directory: no wider than
+// the final mode, and accessible to its owner.
 func (c *Commit) dirPerm(path string) uint32 {
 	if mode := c.modes[path] & 0o777; mode != 0 {
 		return mode | 0o700
@@ -53,8 +54,8 @@ func (c *Commit) dirPerm(path string) uint32 {
 	return dirPerm(path + "/")
 }
 
-// giveOwner sets the owner and the group that a new directory is to have, or the group
-// alone where the process may not set the owner.
+// giveOwner sets the intended owner and group of a new directory, or only the
+// group if the process may not set the owner.
 func (c *Commit) giveOwner(m *Mutation, path string, dir fsx.Dir) {
 	owner, ok := c.Owners[path]
 	if st, err := dir.Stat(); !ok || err == nil && st.UID == owner.UID && st.GID == owner.GID {
@@ -66,7 +67,7 @@ func (c *Commit) giveOwner(m *Mutation, path string, dir fsx.Dir) {
 	}
 }
 
-// makeDirectories makes them.
+// makeDirectories makes the directories of the commit.
 func (c *Commit) makeDirectories(ctx context.Context) error {
 	for _, m := range c.ways {
 		if err := c.makeWay(ctx, m, false); err != nil {
@@ -76,8 +77,8 @@ func (c *Commit) makeDirectories(ctx context.Context) error {
 	return nil
 }
 
-// directoryRows are the rows of the directories of the commit. That of a name that is
-// also one of its files says it with its modes.
+// directoryRows returns the rows of the directories of the commit. A name that is
+// also one of its files records the change in the modes of that row.
 func (c *Commit) directoryRows() ([]journal.Mutation, error) {
 	files := map[string]bool{}
 	for _, m := range c.Muts {
@@ -110,9 +111,9 @@ func DirectoryOp(d *journal.Mutation) string {
 	return "chmod"
 }
 
-// arrange removes the directories that the row takes away, if they are empty, and
-// sets the modes of the others, if no other program has changed them. A path with a later
-// row is left. What cannot be done stays as it is.
+// arrange removes the directories that the row removes, if they are empty, and
+// sets the modes of the others, if no other program has changed them. A path with
+// a later row is left alone. What cannot be done is left as it is.
 func (s *Engine) arrange(rec *journal.Record) error {
 	var dirs []*journal.Mutation
 	for i := range rec.Muts {
@@ -147,7 +148,7 @@ func (s *Engine) arrange(rec *journal.Record) error {
 	return nil
 }
 
-// arrangeOne reports whether it has changed the directory.
+// arrangeOne reports whether it changed the directory.
 func (s *Engine) arrangeOne(m *journal.Mutation) bool {
 	target, err := s.LocateEntry(m.Path)
 	if err != nil {
@@ -175,8 +176,8 @@ func (s *Engine) arrangeOne(m *journal.Mutation) bool {
 	return true
 }
 
-// ListDirectory returns the names in a directory of the workspace, and its mode. It
-// follows no link.
+// ListDirectory returns the names in a directory of the workspace, and its mode.
+// It follows no links.
 func (s *Engine) ListDirectory(path string) (names []string, mode uint32, err error) {
 	target, err := s.LocateEntry(path)
 	if err != nil {

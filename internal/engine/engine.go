@@ -1,8 +1,8 @@
-// Package engine keeps the files of one workspace: it takes a commit through
-// its stages, writes its row, publishes its files, and completes what dead
-// writers left. It knows nothing of the verbs that make commits; what decides
-// about a commit besides it, a Judge, and the store that it works for, its
-// Host, are two small interfaces.
+// Package engine keeps the files of one workspace: it takes a commit through its
+// stages, writes its row, publishes its files, and completes what dead writers
+// left. It is independent of the verbs that make commits. Two small interfaces
+// connect it to the rest: a Judge makes the other decisions about a commit, and
+// the Host is the store that it works for.
 package engine
 
 import (
@@ -21,7 +21,7 @@ import (
 )
 
 // Engine is the storage of one workspace: files, journal, history, locks and
-// their recovery. It knows commits, and nothing of the verbs that make them.
+// their recovery. It handles commits, independently of the verbs that make them.
 type Engine struct {
 	Host      Host
 	Opts      Options
@@ -79,7 +79,7 @@ type Engine struct {
 	calls           *lock.Calls    // those that others wait for
 }
 
-// Host is what an engine asks of the store that it works for.
+// Host is the interface of an engine to its store.
 type Host interface {
 	Holds() error                                                  // nil while mutations may run
 	PolicyHash() string                                            // for rows
@@ -106,7 +106,7 @@ type disk struct {
 	stateStat fsx.Stat // of the state directory
 }
 
-// TestHooks is what tests replace.
+// TestHooks holds what tests replace.
 type TestHooks struct {
 	Now    func() time.Time
 	Nonce  func() string
@@ -130,11 +130,11 @@ type TestHooks struct {
 
 func (s *Engine) Now() time.Time { return s.TestHooks.Now() }
 
-// Tell lets the other processes see a call when it lasts. The caller calls end
-// when the call ends.
+// Tell reports a call to the other processes if it takes long. The caller calls
+// end when the call ends.
 func (s *Engine) Tell(what func() lock.Call) (end func()) { return s.calls.Begin(what) }
 
-// Enter counts a call in; leave counts it out. Close waits for those inside.
+// Enter counts a call in; Leave counts it out. Close waits for the calls inside.
 func (s *Engine) Enter() error {
 	if err := s.countIn(); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (s *Engine) Enter() error {
 	return err
 }
 
-// EnterReader is enter for calls that change nothing.
+// EnterReader is Enter for calls that change nothing.
 func (s *Engine) EnterReader() error {
 	if err := s.EnterAny(); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *Engine) EnterReader() error {
 	return err
 }
 
-// EnterAny is enter for calls that do not need the state directory.
+// EnterAny is Enter for calls that do not need the state directory.
 func (s *Engine) EnterAny() error {
 	err := s.countIn()
 	if err == nil {
@@ -187,13 +187,12 @@ func (s *Engine) countIn() error {
 
 func (s *Engine) Leave() { s.Flights.Done() }
 
-// SyncDir makes the entries of d durable. Concurrent commits do not queue for
-// one flush here: the file system lets flushes that run at the same time share
-// one journal commit, which measured at more than twice the throughput of
-// sharing them above it.
+// SyncDir makes the entries of d durable. Concurrent commits do not queue for one
+// flush here: the file system lets concurrent flushes share one journal commit,
+// which measured at more than twice the throughput of sharing them above it.
 //
-// A failure poisons the store: a commit that was published before may have had
-// its name in d, and the next flush would report success without it.
+// A failure poisons the store: a commit that was published before may have its
+// name in d, and the next flush would report success without it.
 func (s *Engine) SyncDir(d fsx.Dir) error {
 	err := d.Sync()
 	if err != nil {
@@ -212,15 +211,15 @@ func (s *Engine) syncDirs(dirs ...fsx.Dir) error {
 	return todo.flush(s)
 }
 
-// busyTries and busyWait bound how long a name that cannot be replaced is
-// tried again.
+// busyTries and busyWait limit how often and at what interval the replacement of
+// a busy name is retried.
 const (
 	busyTries = 6
 	busyWait  = 2 * time.Millisecond
 )
 
-// whileBusy repeats op for as long as another program keeps the file busy, but not
-// for long.
+// whileBusy retries op while another program keeps the file busy, but not for
+// long.
 func (s *Engine) whileBusy(op func() error) error {
 	var err error
 	for try := range busyTries {
@@ -238,8 +237,8 @@ type unsettled struct {
 	from map[*Commit]uint64 // no commit's row is before this
 }
 
-// begin notes a commit before its row is written. A row that is written beside
-// it would otherwise say that this one is settled.
+// begin registers a commit before its row is written. Otherwise a row that is
+// written concurrently could record this one as settled.
 func (u *unsettled) begin(c *Commit, head func() uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -255,8 +254,8 @@ func (u *unsettled) done(c *Commit) {
 	delete(u.from, c)
 }
 
-// Floor is the highest seq up to which every commit of this process is
-// settled; head when nothing is in progress.
+// Floor returns the highest seq up to which every commit of this process is
+// settled; head if none is in progress.
 func (u *unsettled) Floor(head uint64) uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -68,9 +68,9 @@ var causes = []struct {
 	{fs.ErrPermission, fault.PermissionError},
 }
 
-// ErrorOf gives any error of the layers below a kind, a detail and a next
-// step. An *Error is returned as a copy, so that its fields can be set. That
-// something is not there is not told of a file when the store itself is gone.
+// ErrorOf gives any error of the lower layers a kind, a detail and a next step.
+// An *Error is returned as a copy, so that its fields can be set. If the store
+// itself is gone, a missing file is reported as that.
 func (s *Engine) ErrorOf(err error) *fault.Fault {
 	return s.explain(classify(s.Host.Translate(err)))
 }
@@ -120,7 +120,7 @@ func isErrno(err error) bool {
 	return errors.As(err, &n)
 }
 
-// lockTimeout names the holder of the path to a waiter.
+// lockTimeout returns an error for a waiter that names the holder of the path.
 func lockTimeout(t *lock.TimeoutError) *fault.Fault {
 	e := fault.New(fault.LockTimeout)
 	if t.Holder.Writer == "" {

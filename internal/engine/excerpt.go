@@ -14,7 +14,7 @@ const (
 // ErrorLines is how many lines of a file an error may show.
 const ErrorLines = 20
 
-// UnifiedDiff is the change of one file, cut off at a line when it is long.
+// UnifiedDiff returns the change of one file, truncated at a line if it is long.
 func UnifiedDiff(path string, before, after []byte) string {
 	return CutDiff(udiff.Unified("a/"+path, "b/"+path, string(before), string(after)), DiffCap)
 }
@@ -27,7 +27,7 @@ func CutDiff(text string, limit int) string {
 	return text[:cut] + "… cut off\n"
 }
 
-// FirstLines cuts a text off after n lines, and long lines after 200 bytes.
+// FirstLines truncates a text after n lines, and long lines after 200 bytes.
 func FirstLines(text string, n int) string {
 	lines := strings.SplitAfterN(text, "\n", n+1)
 	if len(lines) > n {

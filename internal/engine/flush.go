@@ -12,21 +12,21 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// A commit of n files has n files to flush, and none of the flushes may be left
-// out. What they cost together depends on how they are asked for. A file with
-// new blocks is durable when the file system has committed its own journal, and
-// one commit serves all callers that wait for it; a caller that comes after it makes
-// the device flush once more. So the bytes of all files are sent to the device
-// first, which puts their blocks into the commit that comes, and then all
-// flushes are asked for at once.
+// A commit of n files has n files to flush, and none of the flushes may be
+// omitted. Their total cost depends on how they are requested. A file with new
+// blocks is durable when the file system has committed its own journal, and one
+// commit serves all callers that wait for it; a later caller makes the device
+// flush once more. So the bytes of all files are sent to the device first, which
+// puts their blocks into the next commit, and then all flushes are requested at
+// once.
 
-// FlushWidth bounds how many flushes of one commit are in progress at a time
-// where each takes a goroutine, and with it a thread of the system while it
-// waits. Eight to one hundred measured alike.
+// FlushWidth limits how many flushes of one commit are in progress at a time if
+// each takes a goroutine, and with it a thread of the system while it waits.
+// Eight to one hundred measured alike.
 const FlushWidth = 16
 
-// writeOut starts to send the staged bytes to the device. The flush of a single
-// file does that just as well itself, and so does that of a file system.
+// writeOut starts to send the staged bytes to the device. For a single file its
+// flush does that just as well, and so does the flush of a file system.
 func (c *Commit) writeOut() {
 	if len(c.Muts) < 2 || c.s.Opts.FlushVolume {
 		return
@@ -38,21 +38,24 @@ func (c *Commit) writeOut() {
 	}
 }
 
-// holdsBytes reports whether the slot holds the new bytes, and is no mere mark.
+// holdsBytes reports whether the slot holds the new bytes, and is not just a
+// mark.
 func (m *Mutation) holdsBytes() bool {
 	return m.Slot != nil && m.Source == nil && m.How != publish.Delete
 }
 
 // flushStaged makes the slots and the new directories durable, before the row
-// names them. The names of slots are durable already. A previous file that this store did not write is flushed
-// beside them: it is to be a version.
+// names them. The names of slots are durable already. A previous file that this
+// store did not write is flushed concurrently with them, because it will become a
+// version.
 //
 //	fsync(slot) …  [fsync(parent of a new directory) …]
 //	[fsync(directory of an earlier commit of the path)]
 //
-// The second line comes after the first, which leaves it little to do where the
-// flush of a file commits the journal of the file system: side by side the two
-// would commit it twice. Or, where one flush of the whole file system may take the place of several,
+// The second line comes after the first, which leaves it little to do if the
+// flush of a file commits the journal of the file system: run concurrently, the
+// two would commit it twice. If one flush of the whole file system may replace
+// several, it is used instead:
 //
 //	syncfs(slots)
 func (c *Commit) flushStaged() error {
@@ -127,7 +130,7 @@ func (c *Commit) flushStaged() error {
 	return c.flushWays()
 }
 
-// slotDirs are the directories in which the commit has slots.
+// slotDirs returns the directories in which the commit has slots.
 func (c *Commit) slotDirs() (list []*slotDir) {
 	for _, m := range c.Muts {
 		if m.Slot != nil && !slices.Contains(list, m.Slot.in) {
@@ -143,9 +146,9 @@ func (m *Mutation) isLent() bool {
 	return is
 }
 
-// flushWays makes durable that the directories of the targets are there, once
-// for each: another program may have made them a moment ago, and a power cut
-// that takes a directory takes what is in it.
+// flushWays makes the existence of the targets' directories durable, once for
+// each: another program may have made them a moment ago, and a power cut that
+// loses a directory loses its entries.
 //
 //	[fsync(parent of the directory) …]
 func (c *Commit) flushWays() error {
@@ -185,7 +188,7 @@ func (c *Commit) flushWays() error {
 	return nil
 }
 
-// prevUnflushed reports whether the file before may not be on stable storage,
+// prevUnflushed reports whether the previous file may not be on stable storage,
 // because another program wrote it.
 func (m *Mutation) prevUnflushed(s *Engine, rows *Newest) (bool, error) {
 	if m.Prev.File == nil || m.Private {
@@ -222,7 +225,7 @@ func (s *Engine) madeAtOff(path string) (bool, error) {
 	return err == nil && rec.Level == string(SyncOff), err
 }
 
-// written remembers what the newest rows of this process say of their paths.
+// written caches what the newest rows of this process record for their paths.
 type written struct {
 	mu   sync.Mutex
 	rows map[string]writtenRow
@@ -233,7 +236,7 @@ type writtenRow struct {
 	sha string
 }
 
-// maxWritten bounds how many paths are remembered.
+// maxWritten limits how many paths are cached.
 const maxWritten = 4096
 
 func (w *written) put(path string, seq uint64, sha string) {
@@ -254,8 +257,8 @@ func (w *written) is(path string, seq uint64, sha string) bool {
 	return w.rows[path] == writtenRow{seq, sha}
 }
 
-// withFallback is the one call that takes the place of all, or these where the file
-// system does not offer it.
+// withFallback returns one, which replaces all, or all if the file system does
+// not support it.
 func (s *Engine) withFallback(one func() error, all []func() error) []func() error {
 	return []func() error{func() error {
 		err := one()
@@ -281,13 +284,12 @@ type VolumeFlush struct {
 	lost   error          // of the first one that failed
 }
 
-// Flush returns when everything that its callers did before is on stable
-// storage. Calls that run at the same time share a flush that starts after the
-// last of them.
+// Flush returns when everything that its callers did before is on stable storage.
+// Concurrent calls share a flush that starts after the last of them.
 //
 // The system reports lost bytes once for each open directory. A process that asks
-// later would hear of success, and the bytes may be theirs: so the first
-// failure is reported for ever.
+// later would see success, although the bytes may be its own. So the first
+// failure is reported by every later call.
 func (v *VolumeFlush) Flush(dir fsx.Dir) error {
 	return v.shared.Do(durable.Key{}, func() error {
 		if v.lost != nil {
@@ -301,9 +303,9 @@ func (v *VolumeFlush) Flush(dir fsx.Dir) error {
 	})
 }
 
-// Together runs all, side by side, and returns the first error in list order
-// when every one is over. File systems answer flushes that run at the same
-// time with one write to the device.
+// Together runs all functions concurrently, and returns the first error in list
+// order when all have returned. File systems handle concurrent flushes with one
+// write to the device.
 func (s *Engine) Together(all ...func() error) error {
 	errs := make([]error, len(all))
 	if s.TestHooks.InTurn || len(all) == 1 || s.Opts.Sync == SyncOff {
@@ -345,7 +347,8 @@ func (s *Engine) Together(all ...func() error) error {
 	return nil
 }
 
-// MutationOf is the index of the mutation of a path in a record, -1 for none.
+// MutationOf returns the index of the mutation of a path in a record, -1 if there
+// is none.
 func MutationOf(rec *journal.Record, path string) int {
 	for i := range rec.Muts {
 		if rec.Muts[i].Identity() == path {

@@ -13,19 +13,19 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// A commit of many files cannot have each of them open until it ends. It holds
-// their directories, each once, and a few files: one that is needed again is opened
-// again by its name, and must be the same inode. A file that was written is
-// flushed before it is closed, so that no error of its bytes is lost; those that
-// are closed together are flushed together.
+// A commit of many files cannot keep each of them open until it ends. It holds
+// their directories, each once, and a few files: one that is needed again is
+// reopened by its name, and must be the same inode. A file that was written is
+// flushed before it is closed, so that no write error is lost; files that are
+// closed together are flushed together.
 
-// mostOpen is how many files it has open, and the number of files from which a
-// commit is one of many, where the process may have eight times as many
+// mostOpen is how many files such a commit has open, and the number of files from which a
+// commit counts as one of many, if the process may have eight times as many
 // descriptors. The calls of agents name fewer.
 const mostOpen = 512
 
-// Many reports whether a commit of n files holds few of them open, and takes the
-// lock of the whole tree instead of theirs.
+// Many reports whether a commit of n files keeps only a few of them open, and
+// takes the lock of the whole tree instead of theirs.
 func (s *Engine) Many(n int) bool {
 	return n >= s.manyFrom()
 }
@@ -33,7 +33,8 @@ func (s *Engine) Many(n int) bool {
 // manyFrom is the number of files from which a commit is one of many.
 func (s *Engine) manyFrom() int { return cmp.Or(s.TestHooks.Many, min(mostOpen, s.descriptors()/8)) }
 
-// descriptors is how many the process may have. It is asked for once.
+// descriptors returns how many file descriptors the process may have. It queries
+// the system once.
 func (s *Engine) descriptors() int {
 	s.limitOnce.Do(func() { s.limit = max(8, fsx.DescriptorLimit()) })
 	return s.limit
@@ -50,8 +51,8 @@ func (c *Commit) lending() *handles {
 	return c.files
 }
 
-// openDirs are the directories of a commit of many, nil for any other. Those that
-// it had are closed.
+// openDirs returns the directories of a commit of many, nil for any other. Those
+// that it had before are closed.
 func (c *Commit) openDirs() *relpath.Dirs {
 	c.dirs.Close()
 	if c.dirs = nil; c.Many() {
@@ -60,9 +61,10 @@ func (c *Commit) openDirs() *relpath.Dirs {
 	return c.dirs
 }
 
-// lendPrev has the file before opened again when it is needed: under its name, in the slot
-// once it was replaced, or under the name to which it was moved. From the history, which holds
-// its bytes by then, where names cannot be exchanged.
+// lendPrev lets the previous file be reopened when it is needed: under its name,
+// in the slot once it was replaced, or under the name to which it was moved. If
+// names cannot be exchanged, it is opened from history, which holds its bytes by
+// then.
 func (c *Commit) lendPrev(m, heir *Mutation) {
 	h := c.lending()
 	if h == nil || m.Prev.File == nil || m.Prev.Link() { // the target of a link is in memory
@@ -85,7 +87,7 @@ func (c *Commit) lendPrev(m, heir *Mutation) {
 	})
 }
 
-// openSame opens a file by the first of some names under which it is.
+// openSame opens a file by the first of several names that leads to it.
 func openSame(id inode, how fsx.Flag, names ...publish.Name) (fsx.File, error) {
 	for _, n := range names {
 		f, err := n.Dir.Open(n.Name, how, 0)
@@ -104,7 +106,7 @@ func openSame(id inode, how fsx.Flag, names ...publish.Name) (fsx.File, error) {
 	return nil, fault.New(fault.ChangedDuringWrite)
 }
 
-// handles are the files of one commit.
+// handles holds the files of one commit.
 type handles struct {
 	s    *Engine
 	mu   sync.Mutex
@@ -119,8 +121,8 @@ func (h *handles) most() int {
 	return h.s.manyFrom()
 }
 
-// reopened is a regular file that is open only when it is used. Its methods are those
-// of [fsx.File].
+// reopened is a regular file that is open only while it is used. Its methods are
+// those of [fsx.File].
 type reopened struct {
 	of   *handles
 	find func() (fsx.File, error) // opens it by its name
@@ -141,8 +143,8 @@ func (h *handles) lend(f fsx.File, find func() (fsx.File, error)) *reopened {
 	return r
 }
 
-// opened notes an open file, whose lock is held, and closes others if there are
-// too many.
+// opened records an open file, whose lock is held, and closes others if too many
+// are open.
 func (h *handles) opened(r *reopened) {
 	h.mu.Lock()
 	h.open = append(h.open, r)
@@ -154,8 +156,7 @@ func (h *handles) opened(r *reopened) {
 	h.close(rest, true)
 }
 
-// flush makes everything durable that was written, and returns what failed
-// before.
+// flush makes all written data durable, and returns earlier failures.
 func (h *handles) flush() error {
 	h.mu.Lock()
 	all := slices.Clone(h.open)
@@ -166,8 +167,8 @@ func (h *handles) flush() error {
 	return h.lost
 }
 
-// close flushes files and closes them. One that is in use now stays open, when they
-// are only to make room.
+// close flushes and closes files. If it only makes room, a file that is in use
+// stays open.
 func (h *handles) close(list []*reopened, room bool) {
 	var files []fsx.File
 	var mine []*reopened
@@ -222,7 +223,7 @@ func (r *reopened) use(fn func(f fsx.File) error) error {
 	return fn(r.file)
 }
 
-// change is use for what has to be flushed.
+// change is use for operations after which the file must be flushed.
 func (r *reopened) change(fn func(f fsx.File) error) error {
 	return r.use(func(f fsx.File) error {
 		r.dirty = true
@@ -298,7 +299,7 @@ func (r *reopened) Stat() (st fsx.Stat, err error) {
 	return st, err
 }
 
-// Sync has the file flushed with the others.
+// Sync marks the file to be flushed with the others.
 func (r *reopened) Sync() error {
 	if err := r.change(func(fsx.File) error { return nil }); err != nil {
 		return err

@@ -7,17 +7,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// hashCache remembers the hash of large files that were read or written, so
-// that appending to one, or replacing it, does not read it again. An entry
-// counts only while inode, size, modification and change time of the file are
-// those that were seen. Small files are always read: that is cheap, and it
-// does not rest on time stamps.
+// hashCache caches the hash of large files that were read or written, so that
+// appending to one, or replacing it, does not read it again. An entry is valid
+// only while inode, size, modification and change time of the file are unchanged.
+// Small files are always read: that is cheap, and does not rely on time stamps.
 type hashCache struct {
 	mu   sync.Mutex
 	list map[fileID]HashEntry
 }
 
-// fileID is an identity of content as far as the file system reports it.
+// fileID identifies content as far as the file system reports it.
 type fileID struct {
 	dev, ino     uint64
 	size         int64
@@ -49,7 +48,7 @@ func (h *hashCache) Get(st fsx.Stat) (HashEntry, bool) {
 	return e, ok
 }
 
-// Put remembers the hash of the file that st describes now.
+// Put records the hash of the file that st describes now.
 func (h *hashCache) Put(st fsx.Stat, e HashEntry) {
 	if st.Size < cacheFrom {
 		return
@@ -67,8 +66,9 @@ func (h *hashCache) Put(st fsx.Stat, e HashEntry) {
 	h.list[IDOf(st)] = e
 }
 
-// NoFile reports whether an error of a look at a path says that no file can be
-// there: it is a directory, or a file or a symbolic link is where one would have to be.
+// NoFile reports whether an error for a path means that no file can exist there:
+// the path is a directory, or a file or a symbolic link is in place of one of its
+// directories.
 func (s *Engine) NoFile(err error) bool {
 	if err == nil {
 		return false
@@ -80,7 +80,7 @@ func (s *Engine) NoFile(err error) bool {
 	return false
 }
 
-// HashEntry hashes what is under a path of the journal; "" when it is absent.
+// HashEntry hashes the entry at a path of the journal; "" when it is absent.
 func (s *Engine) HashEntry(path string) (string, error) {
 	f, _, err := s.OpenCurrent(path)
 	if IsAbsent(err) {

@@ -15,8 +15,8 @@ import (
 )
 
 // The newest version of a file is in the workspace, where other programs may
-// remove or change it. So history gets a copy of it, after the reply. A file
-// that is replaced before that goes into history itself, and needs no copy.
+// remove or change it. So history gets a copy of it, after the reply. A file that
+// is replaced before that goes into history itself, and needs no copy.
 
 const (
 	headDelay   = 500 * time.Millisecond // that a version waits at least, unless there is no room
@@ -55,8 +55,8 @@ func (h *head) close() {
 	h.file, h.data = nil, nil
 }
 
-// heads are the newest versions that wait for their copy. The goroutine that
-// makes them runs only while there are some, and Close waits for it.
+// heads holds the newest versions that wait for their copy. The goroutine that
+// copies them runs only while there are some, and Close waits for it.
 type heads struct {
 	s       *Engine
 	mu      sync.Mutex
@@ -68,7 +68,7 @@ type heads struct {
 	files   int              // open
 	running bool
 	turns   int           // of the goroutine
-	sweep   bool          // the bounds of history are to be looked at
+	sweep   bool          // the limits of history are to be checked
 	now     bool          // the copies are wanted now
 	kick    chan struct{} // ends the pause between two turns
 	whole   atomic.Bool   // the file system cannot clone
@@ -80,8 +80,8 @@ func newHeads(s *Engine) *heads {
 	return h
 }
 
-// keepHeads hands over the newest versions that a commit made. Its files are
-// published.
+// keepHeads hands over the newest versions that a commit made, after its files
+// are published.
 func (c *Commit) keepHeads() {
 	caps := c.s.Host.HistoryCaps()
 	if caps.Versions < 2 { // the version before is the one
@@ -106,8 +106,7 @@ func (c *Commit) keepHeads() {
 	}
 }
 
-// bytesOfHead takes hold of the bytes that the mutation wrote, as far as there is
-// room for them.
+// bytesOfHead keeps the bytes that the mutation wrote, if there is room for them.
 func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 	written := m.How == publish.Create || m.How == publish.Replace || m.How == publish.InPlace
 	src := m.Slot.File
@@ -136,7 +135,8 @@ func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 	h.file = f
 }
 
-// add has a version copied. What there is no room for waits without its bytes.
+// add queues a version for copying. If there is no room, its bytes are not kept
+// while it waits.
 func (h *heads) add(x *head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,7 +162,7 @@ func (h *heads) add(x *head) {
 	h.start()
 }
 
-// start has the goroutine run. h.mu is held.
+// start runs the goroutine. h.mu is held.
 func (h *heads) start() {
 	if h.running || h.s.TestHooks.InTurn {
 		return
@@ -180,8 +180,8 @@ func (h *heads) hurry(now bool) {
 	}
 }
 
-// drop removes one file that became a version: history has its bytes, or
-// needs none of its own.
+// drop removes one file that became a version: history has its bytes, or needs no
+// copy of them.
 func (h *heads) drop(sha string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +192,8 @@ func (h *heads) drop(sha string) {
 	}
 }
 
-// keptAs notes that history holds a version, and reports whether that is news.
+// keptAs records that history holds a version, and reports whether it was not
+// recorded before.
 func (h *heads) keptAs(sha string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,7 +205,7 @@ func (h *heads) keptAs(sha string) bool {
 	return !known
 }
 
-// remove takes a version from those that wait. h.mu is held.
+// remove removes a version from the queue. h.mu is held.
 func (h *heads) remove(x *head) {
 	if h.waiting[x.sha] != x {
 		return
@@ -237,8 +238,8 @@ func (h *heads) run() {
 	}
 }
 
-// turn copies what has waited long enough and applies the bounds of history, if that is due. It
-// reports whether there is more to do.
+// turn copies the versions that have waited long enough and applies the limits of
+// history, if that is due. It reports whether there is more to do.
 func (h *heads) turn() (more bool) {
 	h.mu.Lock()
 	before := time.Now().Add(-headDelay)
@@ -261,7 +262,7 @@ func (h *heads) turn() (more bool) {
 	return more
 }
 
-// Drain returns when everything that waits now was copied, or cannot be.
+// Drain returns when every version that is waiting now was copied, or cannot be.
 func (h *heads) Drain() {
 	h.s.FlushCopies()
 	if h.s.TestHooks.InTurn {
@@ -277,7 +278,7 @@ func (h *heads) Drain() {
 	}
 }
 
-// close gives up what still waits.
+// close drops the versions that are still waiting.
 func (h *heads) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -290,14 +291,14 @@ func (h *heads) close() {
 	}
 }
 
-// flushSoon has the copies of versions flushed with the next turn.
+// flushSoon flushes the copies of versions in the next turn.
 func (h *heads) flushSoon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.start()
 }
 
-// sweepSoon has the bounds of history applied.
+// sweepSoon applies the limits of history in the next turn.
 func (h *heads) sweepSoon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -308,7 +309,7 @@ func (h *heads) sweepSoon() {
 
 var errNoHead = errors.New("the bytes of this version are gone")
 
-// copyAll copies what was handed over up to a time, in batches.
+// copyAll copies the versions that were handed over up to a time, in batches.
 func (h *heads) copyAll(upto time.Time) {
 	for {
 		h.mu.Lock()
@@ -345,8 +346,8 @@ func (h *heads) copyAll(upto time.Time) {
 	}
 }
 
-// copyHeads makes versions objects of history, durably unless the level is off,
-// and returns those that are to be tried again.
+// copyHeads adds versions to history as objects, durably unless the level is off,
+// and returns those that must be tried again.
 //
 //	n × openat(aa, sha.tmp) write…   n × fsync(sha.tmp)   n × renameat(sha.tmp, sha)   fsync(aa) …
 func (s *Engine) copyHeads(batch []*head) (left map[*head]bool) {
@@ -363,7 +364,7 @@ func (s *Engine) copyHeads(batch []*head) (left map[*head]bool) {
 		}
 		d, err := s.copyHead(x)
 		if err != nil {
-			continue // it is in the workspace only, which History tells
+			continue // it is in the workspace only, which History reports
 		}
 		drafts, made, files = append(drafts, d), append(made, x), append(files, d.File)
 	}
@@ -377,8 +378,8 @@ func (s *Engine) copyHeads(batch []*head) (left map[*head]bool) {
 }
 
 // placeHeads gives objects their names, unless an Erase has come since their
-// commits: it has not seen them. Those that were there are looked for again,
-// since a sweep may have removed them that did not know of the commit.
+// commits: it has not seen them. Objects that already existed are checked again,
+// since a sweep that did not know of the commit may have removed them.
 func (s *Engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map[*head]bool) {
 	left = map[*head]bool{}
 	done, err := s.shareHistory()
@@ -422,8 +423,8 @@ func (s *Engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map
 	return left
 }
 
-// erasedTo is the newest row when Erase began last: copies of versions up to it
-// are not made any more.
+// erasedTo returns the newest row when Erase last began: versions up to it are no
+// longer copied.
 func (s *Engine) erasedTo() uint64 {
 	if mark := s.Locks.Mark(); mark <= s.Log.Head() {
 		return mark
@@ -431,7 +432,7 @@ func (s *Engine) erasedTo() uint64 {
 	return 0 // of another journal
 }
 
-// note notes a copy that was made.
+// note records a copy that was made.
 func (h *heads) note(x *head) {
 	h.s.countGrown(x.rev, x.size)
 	h.mu.Lock()
@@ -442,7 +443,7 @@ func (h *heads) note(x *head) {
 	h.made[x.sha] = true
 }
 
-// flushFiles makes files durable, all at once.
+// flushFiles makes files durable, all concurrently.
 func (s *Engine) flushFiles(files []fsx.File) error {
 	if s.Opts.Sync == SyncOff || len(files) == 0 {
 		return nil
@@ -489,7 +490,7 @@ func (s *Engine) copyHead(x *head) (*blob.Draft, error) {
 	return d, s.fillDraft(d, io.NewSectionReader(file, 0, size), size)
 }
 
-// fillDraft copies a version that is not too large for that.
+// fillDraft copies a version that is not too large.
 func (s *Engine) fillDraft(d *blob.Draft, r io.Reader, size int64) error {
 	err := errNoHead
 	if size <= s.Host.HistoryCaps().Head {
@@ -501,7 +502,7 @@ func (s *Engine) fillDraft(d *blob.Draft, r io.Reader, size int64) error {
 	return err
 }
 
-// cloneHead lets the object share the blocks of the file, where that can be done
+// cloneHead lets the object share the blocks of the file, if that is supported
 // and the file is known to hold what was written to it.
 func (s *Engine) cloneHead(d *blob.Draft, x *head) (bool, error) {
 	if x.mtime == 0 || s.Heads.whole.Load() {

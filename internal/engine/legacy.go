@@ -13,9 +13,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// LegacyName is the journal of the Python implementation: one JSON object a
-// line, in the state directory itself. It is read, never changed, and what is
-// added to it later is taken over by the next Open.
+// LegacyName is the journal of the Python implementation: one JSON object per
+// line, in the state directory itself. It is read, never changed. Lines that are
+// added later are imported by the next Open.
 const LegacyName = "journal.jsonl"
 
 // legacyRow is one line of it.
@@ -34,9 +34,9 @@ const (
 	legacyMaxLine = 1 << 20 // bytes
 )
 
-// importLegacy takes over the lines that are not in our journal yet. Each row
-// carries the bytes it came from, so an import that was cut off goes on where
-// it stopped.
+// importLegacy imports the lines that are not in our journal yet. Each row
+// records the bytes it came from, so an interrupted import continues where it
+// stopped.
 func (s *Engine) importLegacy(ctx context.Context) error {
 	f, err := s.Disk.State.Open(LegacyName, fsx.Read, 0)
 	if IsAbsent(err) {
@@ -91,7 +91,7 @@ type LastVersion struct {
 	sha      string
 }
 
-// line takes over one line; one that is no row is counted.
+// line imports one line; an invalid line is counted.
 func (in *legacyImport) line(text string) error {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -125,8 +125,8 @@ func (in *legacyImport) record(row legacyRow, id string) *journal.Record {
 	}
 }
 
-// flush writes the batch. Revisions are counted under the journal lock, when
-// the seqs are known.
+// flush writes the batch. Revisions are counted under the journal lock, when the
+// sequence numbers are known.
 func (in *legacyImport) flush() error {
 	if len(in.batch) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (in *legacyImport) flush() error {
 	return err
 }
 
-// link gives every row the row of its path before it.
+// link sets in every row the previous row of its path.
 func (in *legacyImport) link(head uint64) error {
 	for i, rec := range in.batch {
 		m := &rec.Muts[0]
@@ -158,7 +158,7 @@ func (in *legacyImport) link(head uint64) error {
 	return nil
 }
 
-// end writes what is left and a note about the import.
+// end writes the remaining rows and a note about the import.
 func (in *legacyImport) end() error {
 	if err := in.flush(); err != nil {
 		return err

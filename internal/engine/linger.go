@@ -9,23 +9,23 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// A previous version that another program has open for writing may still
-// change after it left the workspace. It was copied into history; its file stays
-// in the slot for as long as it is open, and is looked at again before it goes.
-// What a process leaves so, the next Open takes over with its slots.
+// A previous version that another program has open for writing may still change
+// after it was replaced in the workspace. It was copied into history; its file
+// stays in the slot while it is open, and is checked again before it is removed.
+// If a process leaves such files, the next Open takes them over with its slots.
 type lingering struct {
 	mu   sync.Mutex
 	list []lingerer
 }
 
-// lingerer is such a file, as it was when it was copied.
+// lingerer is such a file, with its state when it was copied.
 type lingerer struct {
 	spent
 	size, mtime int64
 }
 
-// linger keeps the slot where another program may still write to its file, or
-// has done so since it was copied.
+// linger keeps the slot if another program may still write to its file, or has
+// written to it since it was copied.
 func (s *Engine) linger(x spent, f fsx.File, was fsx.Stat) bool {
 	if !f.InUse() {
 		now, err := f.Stat()
@@ -44,7 +44,7 @@ func (l *lingering) add(x lingerer) {
 	l.list = append(l.list, x)
 }
 
-// lookAgain looks at the first n files that linger, at all when n is negative.
+// lookAgain checks the first n files that linger, or all when n is negative.
 // Those that are still open stay.
 func (s *Engine) lookAgain(n int) {
 	l := &s.lingering
@@ -79,7 +79,7 @@ func (s *Engine) lookAgainAt(x lingerer) {
 }
 
 // keepChanged makes a version of what another program wrote to a file after it
-// was replaced, and leaves a row that says so.
+// was replaced, and writes a row that records it.
 func (s *Engine) keepChanged(x spent, f fsx.File) {
 	st, err := f.Stat()
 	if err != nil {

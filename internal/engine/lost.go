@@ -9,13 +9,13 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// An open store works in directories, not under names: another program can take the
-// state directory away, or put another one in its place, and every handle goes
-// on to work. Whoever opens the workspace then finds another journal and other
-// locks. So before a call is let in, and before a row is written, the name of
-// the state directory must still lead to the one that is open. Once it did not,
-// the store stays closed to everything that needs the state, also when the
-// directory comes back: others may have written meanwhile.
+// An open store uses directory handles, not names: another program can remove the
+// state directory, or replace it, and every handle continues to work. A process
+// that opens the workspace then finds another journal and other locks. So before
+// a call is admitted, and before a row is written, the name of the state
+// directory must still lead to the open one. Once it did not, the store stays
+// closed to everything that needs the state, even if the directory comes back:
+// another process may have written meanwhile.
 
 // loss is what happened to the state directory.
 type loss struct{ what, hint string }
@@ -29,12 +29,12 @@ var (
 	rootGone      = &loss{"workspace_gone", "the workspace directory was removed or replaced while the store was open; create or restore it, " + openAgain}
 )
 
-// Stateless are the verbs that read nothing of the state directory, or can do
-// without it. They go on when it is lost.
+// Stateless are the verbs that need nothing from the state directory. They
+// continue to work when it is lost.
 var Stateless = map[string]bool{"read": true, "diff": true, "validate": true, "risk_score": true, "redact": true}
 
 // Present fails when the state directory of the open store is no longer where
-// others find it. It costs one look at a name.
+// others find it. It costs one lookup of a name.
 //
 //	fstatat(parent, .resilient_write)
 func (s *Engine) Present() error {
@@ -66,12 +66,13 @@ func (s *Engine) Present() error {
 	return s.lose(stateGone)
 }
 
-// isDir reports whether what a name leads to is the directory own. Where names
-// do not report the identity of a directory, an open one cannot be replaced.
+// isDir reports whether the entry that a name leads to is the directory own. If
+// names do not report the identity of a directory, an open directory cannot be
+// replaced.
 func isDir(st, own fsx.Stat) bool { return st.SameFile(own) || st.Kind == fsx.Directory && st.Ino == 0 }
 
-// rootIsRemoved reports whether the workspace is a directory without a name. One
-// that was moved goes on being the workspace.
+// rootIsRemoved reports whether the workspace directory no longer has a name. One
+// that was moved remains the workspace.
 func (s *Engine) rootIsRemoved() bool {
 	if s.Disk.Root == nil {
 		return false
@@ -99,7 +100,7 @@ func (s *Engine) rootIsGone() bool {
 	return err == nil && oerr == nil && !there.SameFile(own)
 }
 
-// lose ends the taking of calls that need the state.
+// lose stops admitting calls that need the state.
 func (s *Engine) lose(l *loss) *fault.Fault {
 	s.lost.CompareAndSwap(nil, l)
 	return s.lost.Load().failure()
@@ -133,8 +134,8 @@ func (s *Engine) partsPresent() error {
 	return nil
 }
 
-// explain turns an error about something that does not exist into the
-// true one when the store itself is lost.
+// explain replaces a not-found error by the actual error when the store itself is
+// lost.
 func (s *Engine) explain(e *fault.Fault) *fault.Fault {
 	gone := errors.Is(e.Err, journal.ErrGone)
 	if e.Code.Class().Exit != fault.CodeNotFound && e.Code != fault.JournalDamaged && !gone {

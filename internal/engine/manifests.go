@@ -12,11 +12,11 @@ import (
 )
 
 // ManifestDir holds the mutations of rows that are too long for a line of the
-// journal. A manifest is as durable as its row, and stays as long.
+// journal. A manifest is as durable as its row, and is kept as long.
 const ManifestDir = "manifests"
 
-// ManifestMasked ends the name of a file beside a manifest in which a secret was
-// written over. It holds the hash that the manifest has since.
+// ManifestMasked is the suffix of a file next to a manifest in which a secret was
+// overwritten. The file holds the new hash of the manifest.
 const ManifestMasked = ".masked"
 
 // manifests is the manifests as the journal uses them.
@@ -74,8 +74,8 @@ func (m manifests) Load(sha string) ([]byte, error) {
 	return data, err
 }
 
-// masked is the hash of a manifest in which something was written over, "" for
-// none.
+// masked returns the hash of a manifest in which something was overwritten, "" if
+// there is none.
 func (m manifests) masked(dir fsx.Dir, sha string) string {
 	sub, err := dir.OpenDir(sha[:2])
 	if err != nil {

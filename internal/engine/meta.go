@@ -17,8 +17,8 @@ type Meta struct {
 	Version string `json:"version"`
 	NextSeq uint64 `json:"next_seq,omitempty"`
 	Head    string `json:"head,omitempty"`
-	// Settled is up to where every commit is settled, so that an Open does not
-	// look at those of writers that are long gone.
+	// Settled is the row up to which every commit is settled, so that Open does
+	// not check commits of writers that ended long ago.
 	Settled uint64 `json:"settled,omitempty"`
 }
 
@@ -27,8 +27,8 @@ const (
 	MetaLimit = 1 << 20 // bytes
 )
 
-// checkFormat refuses a state directory of a newer version. A damaged
-// meta.json is no reason to refuse: it is a cache.
+// checkFormat refuses a state directory of a newer version. A damaged meta.json
+// is not refused, because it is a cache.
 func (s *Engine) checkFormat() error {
 	data, err := durable.ReadFile(s.Disk.State, MetaName, MetaLimit)
 	if IsAbsent(err) {
@@ -49,13 +49,14 @@ func (s *Engine) checkFormat() error {
 	return nil
 }
 
-// stagedBefore is the form of what a commit had in staging/ in format 1.
+// stagedBefore matches the names that a commit used in staging/ in format 1.
 var stagedBefore = regexp.MustCompile(`^[0-9a-z]+-[0-9a-z]+-[0-9a-z]+\.[0-9]+$`)
 
-// migrate takes over a store of format 1, whose rows this version reads as they
-// are. It is refused while that format has unfinished work, which only its own
-// version can finish. The new format is written first and the writers are
-// looked for again, so that an opener of the old version cannot slip in.
+// migrate converts a store of format 1, whose rows this version reads unchanged.
+// It fails while that format has unfinished work, which only its own version can
+// finish. The new format is written first and the writers are checked again
+// afterwards, so that a process of the old version cannot open the store in
+// between.
 func (s *Engine) migrate() error {
 	names, err := s.Disk.Staging.Names()
 	if err != nil {

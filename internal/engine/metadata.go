@@ -47,8 +47,8 @@ func (m *Mutation) applyMetadata() error {
 	return m.Slot.File.Chmod(was.Mode)
 }
 
-// copyXattrs gives the staged file the extended attributes of the previous one.
-// It returns how many there are, and whether all were kept.
+// copyXattrs copies the extended attributes of the previous file to the staged
+// file. It returns how many there are, and whether all were kept.
 func (m *Mutation) copyXattrs() (copied int, kept bool) {
 	attrs, err := m.Prev.File.Xattrs()
 	if err != nil {
@@ -73,8 +73,8 @@ const (
 )
 
 // newMetadata gives a new file what the kernel would have given it in its
-// directory: the group of a set-group-id directory and its default ACL. Both
-// are missing because the file was made in a slot.
+// directory: the group of a set-group-id directory and its default ACL. Both are
+// missing because the file was created in a slot.
 func (m *Mutation) newMetadata() error {
 	if m.Private {
 		return m.Slot.File.Chmod(0o600)

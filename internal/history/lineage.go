@@ -12,7 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// maxLineage is how many rows are gone through, at most, to find one version.
+// maxLineage is how many rows are read, at most, to find one version.
 const maxLineage = 10_000
 
 // Layer reads the versions of files.
@@ -27,17 +27,18 @@ type Version struct {
 	Caller string
 	Via    *journal.Via
 	Group  *journal.Group
-	// later are the versions that came right after this one: at its path, and
-	// under the name it was moved to. The newest one of a path has none.
+	// later are the versions that directly follow this one: at its path, and
+	// under the name it was moved to. The newest version of a path has none.
 	Later []*Version
 }
 
-// Lineage is the versions of a path, newest first: of everything that was ever
-// at the path, and of what was moved to it also those under earlier names. It
-// reads one row for each version that is asked for.
+// Lineage is the versions of a path, newest first: of every file that was ever at
+// the path and, for a file that was moved to it, also those under earlier names.
+// It reads one row for each requested version.
 //
-// Behind a move to the path two lives go on, that of the file which came and
-// that of the one which was there before. They are distinguished by their paths.
+// Before a move to the path there are two sequences of versions: those of the
+// file that was moved, and those of the file that was there before. Their paths
+// distinguish them.
 type Lineage struct {
 	s     *Layer
 	Path  string
@@ -90,7 +91,7 @@ func (l *Lineage) At(i int) (*Version, error) {
 	return l.Got[i], nil
 }
 
-// First is the newest n versions.
+// First returns the newest n versions.
 func (l *Lineage) First(n int) ([]*Version, error) {
 	if _, err := l.At(n - 1); err != nil {
 		return nil, err
@@ -98,13 +99,14 @@ func (l *Lineage) First(n int) ([]*Version, error) {
 	return l.Got[:min(n, len(l.Got))], nil
 }
 
-// Version finds the one that the commit seq made. Where that commit made two
-// files of the lineage what they were then, it is the one at the path itself.
+// Version finds the version that the commit seq made. If that commit made
+// versions of two files of the lineage, it returns the one at the path itself.
 func (l *Lineage) Version(seq uint64) (*Version, error) {
 	return l.Find(seq, func(v *Version) bool { return v.Seq == seq })
 }
 
-// Find is the newest version that is wanted, none older than the commit down.
+// Find returns the newest version that is wanted, none older than the commit
+// down.
 func (l *Lineage) Find(down uint64, wanted func(*Version) bool) (*Version, error) {
 	for i := 0; ; i++ {
 		v, err := l.At(i)
@@ -120,9 +122,9 @@ func (l *Lineage) Find(down uint64, wanted func(*Version) bool) (*Version, error
 	}
 }
 
-// Before is the newest of the versions that led to v whose bytes are others;
-// nil when there is none. Without v it is the newest of all that differs from
-// the hash.
+// Before returns the newest of the versions that led to v and whose bytes differ
+// from it; nil when there is none. Without v it returns the newest of all that
+// differs from the hash.
 func (l *Lineage) Before(v *Version, sha string) (*Version, error) {
 	led := map[*Version]bool{v: v != nil}
 	for i := slices.Index(l.Got, v) + 1; ; i++ {
@@ -139,7 +141,8 @@ func (l *Lineage) Before(v *Version, sha string) (*Version, error) {
 	}
 }
 
-// next reads the newest row that waits. Rows that are gone end their life.
+// next reads the newest row that waits. A missing row ends its sequence of
+// versions.
 func (l *Lineage) next() (*Version, error) {
 	for len(l.wait) > 0 {
 		v := l.wait[0]
@@ -170,9 +173,9 @@ func (l *Lineage) next() (*Version, error) {
 	return nil, nil
 }
 
-// wentOn reports whether a row only says that the file got another name, and
-// nothing is to be reported about that: because the lineage has the file under that
-// name, or because what was at an earlier name before is another file.
+// wentOn reports whether a row only records that the file got another name and
+// need not be listed: the lineage has the file under that name, or a different
+// file was at an earlier name before.
 func (l *Lineage) wentOn(rec *journal.Record, v *Version) bool {
 	if v.M.SHA256 != "" {
 		return false
@@ -185,7 +188,7 @@ func (l *Lineage) wentOn(rec *journal.Record, v *Version) bool {
 	return false
 }
 
-// follow notes which versions come before one.
+// follow records which versions precede one.
 func (l *Lineage) follow(rec *journal.Record, v *Version) {
 	from := -1
 	if v.M.From != "" {
@@ -199,8 +202,8 @@ func (l *Lineage) follow(rec *journal.Record, v *Version) {
 	}
 }
 
-// expect notes that a version comes before another one, in its order: by row,
-// and of one row first the path itself.
+// expect records that a version precedes another one. The order is by row, and
+// for one row the path itself comes first.
 func (l *Lineage) expect(seq uint64, path string, later *Version) {
 	if seq == 0 || later != nil && seq >= later.Seq { // a row that says so is damaged
 		return

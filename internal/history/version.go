@@ -10,7 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// Available reports whether the bytes of a version can be had.
+// Available reports whether the bytes of a version can be read.
 func (s *Layer) Available(v *Version) bool {
 	r, _, err := s.VersionContent(v)
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *Layer) VersionContent(v *Version) (io.ReadCloser, int64, error) {
 	}
 }
 
-// heldContent opens what history holds of a version, or the file itself when
-// the version is the newest one; nil when the bytes are in neither.
+// heldContent opens the content of a version in history, or the file itself if
+// the version is the newest one; nil if neither has the bytes.
 func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
 	if s.History != nil {
 		if f, err := s.History.Open(v.M.SHA256); err == nil {
@@ -64,9 +64,9 @@ func (s *Layer) heldContent(v *Version) (io.ReadCloser, int64, error) {
 	return nil, 0, nil
 }
 
-// heir is the later version that begins with the bytes of v: one that was left
-// as it was, moved, or appended to. Where the bytes went on under a name that
-// is none of the lineage, it is the one that records the move.
+// heir returns the later version that begins with the bytes of v: one that was
+// left unchanged, moved, or appended to. If the bytes continued under a name
+// outside the lineage, it returns the version that records the move.
 func (v *Version) heir() (heir *Version, moved bool) {
 	for _, next := range v.Later {
 		if next.M.SHA256 == v.M.SHA256 || next.M.PaySHA256 != "" && next.M.PrevSHA256 == v.M.SHA256 {
@@ -81,8 +81,8 @@ func (v *Version) heir() (heir *Version, moved bool) {
 	return nil, false
 }
 
-// NotKept is the error of a version whose bytes are gone; it says when they
-// were erased.
+// NotKept returns the error of a version whose bytes are gone. If they were
+// erased, it reports when.
 func (s *Layer) NotKept(sha string) *fault.Fault {
 	e := fault.New(fault.VersionNotKept)
 	if s.History == nil || !s.History.Erased(sha) {
@@ -91,8 +91,8 @@ func (s *Layer) NotKept(sha string) *fault.Fault {
 	return e.With("erased", true).Hintf("the operator erased the content of this version because it contained a secret")
 }
 
-// IsErased reports whether a version cannot be had because it, or the one whose
-// beginning it is, was erased.
+// IsErased reports whether a version is unavailable because it, or the version
+// that begins with it, was erased.
 func (s *Layer) IsErased(v *Version) bool {
 	r, _, err := s.VersionContent(v)
 	if err == nil {
@@ -102,7 +102,7 @@ func (s *Layer) IsErased(v *Version) bool {
 	return errors.As(err, &e) && e.Context["erased"] == true
 }
 
-// firstBytes are the first size bytes of the have bytes of r.
+// firstBytes returns the first size bytes of the have bytes of r.
 func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error) {
 	switch {
 	case have < size:
@@ -115,7 +115,7 @@ func firstBytes(r io.ReadCloser, have, size int64) (io.ReadCloser, int64, error)
 }
 
 // MovedContent opens what a file held when the commit seq moved it away: the
-// bytes went on under the new name, and history may not have them.
+// bytes continued under the new name, and history may not have them.
 func (s *Layer) MovedContent(seq uint64, path string, size int64) (io.ReadCloser, int64, error) {
 	rec, err := s.Log.Find(seq)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Layer) ContentAt(path string, seq uint64, size int64) (io.ReadCloser, i
 	return firstBytes(r, have, size)
 }
 
-// currentContent opens the file itself, when it still is what the version was.
+// currentContent opens the file itself, if it still is what the version was.
 func (s *Layer) currentContent(v *Version) (io.ReadCloser, int64, error) {
 	f, size, err := s.OpenCurrent(v.Path)
 	if engine.IsAbsent(err) {
