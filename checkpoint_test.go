@@ -88,8 +88,8 @@ func TestCheckpointComesBackToTheLetter(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestCheckpointOfAnyValue makes up values and texts; each comes back, over
-// the border of a mebibyte too.
+// TestCheckpointOfAnyValue generates random values and texts; each is returned
+// unchanged, also above a mebibyte.
 func TestCheckpointOfAnyValue(t *testing.T) {
 	const seed = 20261121
 	rng := rand.New(rand.NewPCG(seed, 1))

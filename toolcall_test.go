@@ -159,8 +159,8 @@ func TestFindingsWaitForAModel(t *testing.T) {
 	}
 }
 
-// TestCallsOfStrangeHosts: names that a host makes up do not stop the recording
-// of others, and hold no secret.
+// TestCallsOfStrangeHosts: names that a host invents do not prevent the recording of
+// others, and contain no secret.
 func TestCallsOfStrangeHosts(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
