@@ -9,11 +9,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// TestAppendRecoverySweep: a process appends to a file, goes on with it in
-// several ways, and is killed, or the power is cut, at each operation; at the
-// level journal what follows its replies is then not done yet. The next Open leaves the file as the last
-// acknowledged call left it, or as the call in progress would have: an
-// append is not added once more to what came after it.
+// TestAppendRecoverySweep: a process appends to a file, continues with it in several ways, and is
+// killed, or the power fails, at each operation. At the level journal the work after its replies is
+// then not done yet. The next Open leaves the file as the last acknowledged call left it, or as the
+// call in progress would have: an append is not repeated after later content.
 func TestAppendRecoverySweep(t *testing.T) {
 	const base = "one\n"
 	write := func(content string) func(*rw.Store) error {

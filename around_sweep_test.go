@@ -11,8 +11,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// around is a workspace that another program changes: what was there, and what
-// it makes of it.
+// around is a workspace that another program changes: its content before and after the
+// change.
 var around = struct{ old, new map[string]string }{
 	old: map[string]string{
 		"a.txt": longText, "b.txt": "b", "gone/c.txt": otherText, "from.txt": "moved", "same.txt": "same",
@@ -37,8 +37,8 @@ func putEntry(disk *simfs.FS, p, text string) {
 	}
 }
 
-// changedOutside makes a disk with a store that knows what was there, and has
-// another program change it.
+// changedOutside makes a disk with a store that knows the old content, and has another
+// program change it.
 func changedOutside(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	disk := simfs.New()

@@ -93,7 +93,7 @@ const (
 	humanMoved = "moved-by-the-human.txt"
 )
 
-// besideText is what a process writes beside a recovery.
+// besideText is the content that a process writes during a recovery.
 var besideText = strings.Repeat("a line of the other process\n", 60)
 
 // The state of some attacks is on a file system of its own, so that their slots are
@@ -108,8 +108,8 @@ func init() {
 	}
 }
 
-// humans are what a human does to a file, with a shell or an editor, while no
-// store is open.
+// humans are the changes that a user makes to a file, with a shell or an editor, while
+// no store is open.
 var humans = map[string]func(d fsx.Dir, name string, before string){
 	"nothing": func(fsx.Dir, string, string) {},
 	"reverts": func(d fsx.Dir, name, before string) { replaceBy(d, name, before) },
@@ -195,8 +195,7 @@ func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, e
 	return fs, err
 }
 
-// contents are the texts that are on a disk, outside of what the store keeps
-// for itself.
+// contents returns the texts on a disk, outside of the store's own files.
 func contents(disk *simfs.FS, staged bool) []string {
 	var list []string
 	for p, text := range disk.Tree() {
@@ -375,10 +374,10 @@ var upheavals = map[string]func(disk *simfs.FS, x attack) (*simfs.FS, bool){
 	},
 }
 
-// TestUpheavalSweep: between the death of a process and the next Open, a
-// directory becomes a file, the state directory is copied, or its slots are
-// removed. What was acknowledged is there, or a conflict says why it is not;
-// what the copy of a store does is what the store itself would do.
+// TestUpheavalSweep: between the death of a process and the next Open, a directory
+// becomes a file, the state directory is copied, or its slots are removed. Acknowledged
+// writes are present, or a conflict says why they are not; a copy of a store behaves
+// like the store itself.
 func TestUpheavalSweep(t *testing.T) {
 	step := attackStep(4)
 	for what, change := range upheavals {
@@ -439,9 +438,9 @@ func (x attack) upheaval(t *testing.T, what string, plain, disk *simfs.FS, level
 	}
 }
 
-// TestTwoOpenersSweep: while a process recovers, before each of its operations,
-// another one opens the store, or one that has it open writes and dies. Then the
-// first one is killed, or goes on, or the power is cut.
+// TestTwoOpenersSweep: while a process recovers, before each of its operations, another
+// one opens the store, or one that has it open writes and dies. Then the first one is
+// killed, or continues, or the power fails.
 func TestTwoOpenersSweep(t *testing.T) {
 	step := attackStep(13)
 	for i, x := range attacks {
@@ -461,8 +460,8 @@ func TestTwoOpenersSweep(t *testing.T) {
 	}
 }
 
-// openBeside opens what is left behind operation n, and lets another process
-// act at operation m of that; false when there are fewer.
+// openBeside opens the disk after operation n, and lets another process act at
+// operation m of that; false if there are fewer.
 func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m int, acked bool) (reached bool) {
 	t.Helper()
 	x.opts.LockTimeout, x.sim.LockWait = time.Millisecond, time.Millisecond
@@ -550,8 +549,8 @@ func withoutBeside(m map[string]string) map[string]string {
 	return m
 }
 
-// explainsBeside: where the journal holds the write beside the recovery, its
-// file is there.
+// explainsBeside: if the journal contains the write made during the recovery, its file
+// exists.
 func (x attack) explainsBeside(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	t.Helper()
 	s, err := x.open(disk, level, "0005")
@@ -566,9 +565,9 @@ func (x attack) explainsBeside(t *testing.T, disk *simfs.FS, level rw.SyncLevel)
 	}
 }
 
-// takenBack are attacks whose last file another program makes at the last
-// moment, so that the commit is taken back. Nothing of it may be left, unless a
-// stranger's bytes stand on it.
+// takenBack are attacks in which another program makes the last file at the last
+// moment, so that the commit is rolled back. Nothing of it may be left, unless the
+// bytes of another program were written over it.
 var takenBack = []attack{
 	{name: "replace", run: keyedTx(txWrite("a.txt", otherText, rw.ModeOverwrite), txWrite("bad.txt", "new one\n", "")), paths: []string{"a.txt"}},
 	{name: "create", run: keyedTx(txWrite("new.txt", otherText, ""), txWrite("bad.txt", "new one\n", "")), paths: []string{"new.txt"}},
@@ -601,10 +600,10 @@ func attackStep(short int) int {
 
 const inTheWay = "in the way\n"
 
-// TestTakenBackSweep: a commit is taken back because of what another program
-// made, a human saves or edits a file of it before each operation, and the
-// process dies at a later one. What the human wrote survives; where he wrote
-// nothing, everything is as before.
+// TestTakenBackSweep: a commit is rolled back because of a file that another program
+// made, a user saves or edits a file of it before each operation, and the process dies
+// at a later one. The user's content survives; if the user wrote nothing, everything is
+// as before.
 func TestTakenBackSweep(t *testing.T) {
 	step := attackStep(9)
 	for i, x := range takenBack {
@@ -650,8 +649,8 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 		}
 		if count++; blocked && count > n && !acted {
 			acted = true
-			// What is written into a file between the look at it and the next step
-			// is not seen: there is no such step on any file system.
+			// A change to a file between its comparison and the next step is not
+			// detected: no file system has such a step.
 			unseen = x.inside && how == "edits" && (op.Kind == "read" || strings.HasSuffix(op.Path, name) && strings.Contains("write append truncate sync stat open", op.Kind))
 			act(fs, how, name, longText)
 			wrote = haveText(contents(fs, false), humansText)
@@ -699,8 +698,8 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 	return acted && (m < 0 || died)
 }
 
-// TestDirectoryOfAnotherSweep: another program makes a directory and does not
-// flush it; what is written into it and acknowledged survives a power cut.
+// TestDirectoryOfAnotherSweep: another program makes a directory and does not flush it;
+// a write into it that is acknowledged survives a power failure.
 func TestDirectoryOfAnotherSweep(t *testing.T) {
 	fs := simfs.New()
 	s, err := attack{}.open(fs, rw.SyncFull, "0001")

@@ -11,7 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 )
 
-// misread reads a file that is not there and returns what is left.
+// misread reads a missing file and returns the remaining attempts.
 func misread(t *testing.T, s *rw.Store, path string) int {
 	t.Helper()
 	_, err := s.Read(background, rw.ReadRequest{Path: path})

@@ -9,9 +9,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestTheEndOfTheJournalIsNotForgotten: when rows were cut off, or the newest
-// one was changed, while nobody had the store open, Check names it for ever,
-// whatever is written afterwards, and no number of a lost row is given again.
+// TestTheEndOfTheJournalIsNotForgotten: if rows were cut off, or the newest one was
+// changed, while no process had the store open, Check reports it permanently, whatever
+// is written afterwards, and no number of a lost row is assigned again.
 func TestTheEndOfTheJournalIsNotForgotten(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func([]string) []string

@@ -9,7 +9,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// deepProblems is what a deep check finds in the workspace.
+// deepProblems returns the problems that a deep check finds in the workspace.
 func deepProblems(t *testing.T, s *rw.Store) string {
 	t.Helper()
 	r, err := s.Check(background, rw.CheckRequest{Deep: true})
@@ -28,8 +28,8 @@ func deepProblems(t *testing.T, s *rw.Store) string {
 	return text
 }
 
-// TestCheckTakesNoDirectoryForAFile: what the store itself makes of a path,
-// a directory of a file or a file of a directory, is no problem.
+// TestCheckTakesNoDirectoryForAFile: if the store itself replaces a file with a
+// directory, or a directory with a file, that is not a problem.
 func TestCheckTakesNoDirectoryForAFile(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "fd", "file", rw.ModeCreate)

@@ -13,7 +13,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// misplacing is something that stands where a layer keeps what is its own.
+// misplacing is a foreign entry in the place of an object of a layer.
 type misplacing struct {
 	name  string
 	plant func(t *testing.T, at string)
@@ -35,21 +35,20 @@ var misplacings = []misplacing{
 	{"a directory", func(t *testing.T, at string) { os.Mkdir(at, 0o700) }},
 }
 
-// TestCheckGoesOnPastWhatIsMisplaced: what stands in the place of a part of
-// the state directory, of a session, a piece, an object, a checkpoint or the
-// index is one named problem of a quick check and of a deep one, and no reason
-// to look at nothing else; Repair moves it to quarantine/, and afterwards the
-// layer takes new things.
+// TestCheckGoesOnPastWhatIsMisplaced: a foreign entry in the place of a part of the
+// state directory, of a session, a chunk, an object, a checkpoint or the index is one
+// named problem of a quick check and of a deep one, and both checks continue. Repair
+// moves it to quarantine/, and afterwards the layer accepts new objects.
 func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 	sha := hash("kept apart")
 	for _, at := range []struct {
 		path, code string
 		directory  bool // is what belongs there
-		lost       bool // what was there is gone: deep checks go on to tell that
+		lost       bool // the old content is lost: deep checks continue to report that
 	}{
 		{path: "chunks/loose", code: "unknown_file", directory: true},
 		{path: "cursors", code: "unknown_file", directory: true},
-		{path: "tmp-unused", directory: true}, // nothing of ours: not looked at
+		{path: "tmp-unused", directory: true}, // foreign: not checked
 		{path: "chunks/up/part-001.txt", code: "unknown_file", lost: true},
 		{path: "scratch/" + sha + ".bin", code: "scratch_damaged"},
 		{path: "scratch/" + hash("never put") + ".bin", code: "scratch_damaged"},
@@ -68,7 +67,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 				os.Remove(statePath(dir, at.path))
 				os.RemoveAll(statePath(dir, at.path))
 				plant.plant(t, statePath(dir, at.path))
-				os.WriteFile(statePath(dir, "chunks", "manifest garbage"), nil, 0o600) // behind it in every order
+				os.WriteFile(statePath(dir, "chunks", "manifest garbage"), nil, 0o600) // after it in every order
 				s := open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
 				for _, deep := range []bool{false, true} {
 					got, err := s.Check(background, rw.CheckRequest{Deep: deep})
@@ -127,8 +126,8 @@ func takesNewThings(t *testing.T, s *rw.Store) {
 	}
 }
 
-// TestScratchPutReplacesAnIndexThatIsNoFile without a repair: the index is a
-// cache, and what is in its place goes to quarantine/.
+// TestScratchPutReplacesAnIndexThatIsNoFile without a repair: the index is a cache, and
+// an entry in its place is moved to quarantine/.
 func TestScratchPutReplacesAnIndexThatIsNoFile(t *testing.T) {
 	for _, plant := range misplacings[1:] {
 		t.Run(plant.name, func(t *testing.T) {
@@ -152,8 +151,8 @@ func TestScratchPutReplacesAnIndexThatIsNoFile(t *testing.T) {
 	}
 }
 
-// TestCheckWithoutQuarantine: what stands in the place of quarantine/ itself
-// is named by Check, and left by Repair with a reason.
+// TestCheckWithoutQuarantine: an entry in the place of quarantine/ itself is reported
+// by Check, and left by Repair with a reason.
 func TestCheckWithoutQuarantine(t *testing.T) {
 	dir := ramspace(t)
 	damageable(t, dir)

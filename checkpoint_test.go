@@ -88,8 +88,8 @@ func TestCheckpointComesBackToTheLetter(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestCheckpointOfAnyValue makes up values and texts; each comes back, over
-// the border of a mebibyte too.
+// TestCheckpointOfAnyValue generates random values and texts; each is returned
+// unchanged, also above a mebibyte.
 func TestCheckpointOfAnyValue(t *testing.T) {
 	const seed = 20261121
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -262,8 +262,8 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestCheckpointIsGated: a secret in the data is refused wherever it stands,
-// with a draft; a reason lets pass what the policy allows.
+// TestCheckpointIsGated: a secret anywhere in the data is refused, with a draft; a
+// reason overrides if the policy allows it.
 func TestCheckpointIsGated(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
@@ -472,8 +472,8 @@ func TestCheckpointCleanup(t *testing.T) {
 	s.Close(background)
 }
 
-// TestCheckpointsOfPython: documents with fewer fields read, keep their birth
-// when they are saved anew, and expire.
+// TestCheckpointsOfPython: documents with fewer fields can be read, keep their creation
+// time when they are saved again, and expire.
 func TestCheckpointsOfPython(t *testing.T) {
 	dir := ramspace(t)
 	os.MkdirAll(inState(dir, "checkpoints"), 0o755)
@@ -507,8 +507,8 @@ func TestCheckpointsOfPython(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestCheckpointOverTheWire: what the arguments carry reaches the disk to the
-// letter, and the schemas admit any value.
+// TestCheckpointOverTheWire: the values of the arguments reach the disk unchanged, and
+// the schemas admit any value.
 func TestCheckpointOverTheWire(t *testing.T) {
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
 	for _, text := range []string{`{"z":1e400,"a":-0,"big":12345678901234567890.5}`, `[1, 2]`, `"text <&>"`, `0.10`, `false`, `null`, "{\n  \"b\" : 1\n}"} {
@@ -543,8 +543,8 @@ func TestCheckpointOverTheWire(t *testing.T) {
 	}
 }
 
-// TestCheckpointTwoStores: two openings save and clean at once; nothing is
-// mixed, and what is saved after a cleanup is there.
+// TestCheckpointTwoStores: two open stores save and clean at the same time; nothing is
+// mixed, and data saved after a cleanup exists.
 func TestCheckpointTwoStores(t *testing.T) {
 	dir := ramspace(t)
 	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
@@ -659,8 +659,8 @@ func TestCheckpointCrashSweep(t *testing.T) {
 	}
 }
 
-// TestCheckpointNamesThatDifferInCase are two checkpoints where the file
-// system tells them apart.
+// TestCheckpointNamesThatDifferInCase are two checkpoints where the file system
+// distinguishes them.
 func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

@@ -10,9 +10,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestComposeInConstantMemory: 100 MB of pieces become one file without ever
-// being in memory together. What is allocated is counted, not what is in use:
-// that depends on when the collector finds the time.
+// TestComposeInConstantMemory: 100 MB of chunks become one file without ever being in
+// memory together. The test counts the allocations, not the memory in use, which
+// depends on the garbage collector.
 func TestComposeInConstantMemory(t *testing.T) {
 	size := 10 << 20
 	if !short() {

@@ -15,7 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
-// TestChunkChild is no test: it is what the children of the tests below do.
+// TestChunkChild is not a test: it is the program of the child processes below.
 func TestChunkChild(t *testing.T) {
 	dir := os.Getenv("RW_CHUNK_DIR")
 	if dir == "" {
@@ -33,7 +33,7 @@ func chunkChild(dir, job, arg string) error {
 		return err
 	}
 	if stage, ok := strings.CutPrefix(job, "die-"); ok {
-		// Dies without any cleaning up in front of a stage.
+		// Dies without any cleanup before a stage.
 		failpoint.Arm(func(point string) {
 			if point == arg {
 				os.Exit(9)
@@ -104,12 +104,12 @@ func TestChunksOfFourProcesses(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestNextCallFinishesForTheDead: another process dies within each verb in
-// front of each stage, and a store that stays open meets what it left, reading
-// or writing: before the record nothing happened, behind it everything did.
+// TestNextCallFinishesForTheDead: another process dies within each verb before each
+// stage, and a store that stays open encounters its state, reading or writing: before
+// the record nothing happened, after it everything did.
 func TestNextCallFinishesForTheDead(t *testing.T) {
 	t.Parallel()
-	states := map[string][2]string{ // before and behind the verb
+	states := map[string][2]string{ // before and after the verb
 		"append": {"first second", "first second third"}, "replace": {"first second", "first SECOND"},
 		"compose": {"first second", ""}, "reset": {"first second", ""},
 	}
@@ -142,7 +142,7 @@ func TestNextCallFinishesForTheDead(t *testing.T) {
 	}
 }
 
-// meetTheDead looks at what a dead process left, then goes on.
+// meetTheDead checks the state that a dead process left, and then continues.
 func meetTheDead(t *testing.T, s *rw.Store, dir, verb string, stage rw.Stage, text string) {
 	t.Helper()
 	if stage == rw.StagePublish { // a reader meets it first

@@ -13,14 +13,14 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestComposeTellsWhatIsMissing: each refusal names its reason, changes
-// nothing, and does not stand in the way once the piece is there.
+// TestComposeTellsWhatIsMissing: each refusal names its reason, changes nothing, and is
+// not repeated once the chunk exists.
 func TestComposeTellsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
 	refuse := func(session string, want rw.Detail, about map[string]any) {
 		t.Helper()
-		for range 4 { // also when the budget is used up, a changed session is looked at again
+		for range 4 { // a changed session is examined again even if the budget is used up
 			e := rw.AsError("", func() error {
 				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deep/out.txt"})
 				return err
@@ -59,7 +59,7 @@ func TestComposeTellsWhatIsMissing(t *testing.T) {
 	refuse("t", rw.ErrNonContiguous, map[string]any{"have": []int{1, 5}, "missing": []int{2, 3}, "unexpected": []int{5}})
 	put("s", 1, 3)
 	composed(t, s, "s", "deep/out.txt")
-	// A session whose pieces somebody removed.
+	// A session whose chunks were removed by another program.
 	put("u", 1, 0)
 	os.Remove(chunkDir(dir, "u", "part-001.txt"))
 	refuse("u", rw.ErrNoChunksFound, nil)

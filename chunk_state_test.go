@@ -14,7 +14,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// wreckedManifests are manifests nobody can use, and ways to put them there.
+// wreckedManifests are unusable manifests, and ways to create them.
 var wreckedManifests = map[string]func(path string) error{
 	"deleted":  os.Remove,
 	"empty":    func(p string) error { return os.Truncate(p, 0) },
@@ -39,8 +39,8 @@ func editFile(path, old, new string) error {
 	return os.WriteFile(path, []byte(strings.Replace(string(data), old, new, 1)), 0o600)
 }
 
-// TestManifestIsACache: whatever happens to it, the pieces are there and the
-// session goes on.
+// TestManifestIsACache: whatever happens to the manifest, the chunks exist and the
+// session continues.
 func TestManifestIsACache(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
@@ -106,7 +106,7 @@ func TestPartChangedOnDisk(t *testing.T) {
 				switch {
 				case name == "python's": // then its pieces are its own
 					continue
-				case what == "link" && name != "edited": // then it is no piece at all
+				case what == "link" && name != "edited": // then it is not a chunk at all
 					continue
 				case what == "link":
 					wreck = func(string) error { return nil }
@@ -152,8 +152,8 @@ func driftIsRefused(t *testing.T, s *rw.Store, dir, session string) {
 	}
 }
 
-// TestPiecesOfAnotherProgram: a session the Python implementation began goes
-// on, and what it adds in between is taken over.
+// TestPiecesOfAnotherProgram: a session begun by the Python implementation continues,
+// and chunks that it adds in between are adopted.
 func TestPiecesOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
@@ -172,7 +172,7 @@ func TestPiecesOfAnotherProgram(t *testing.T) {
 	if r := addChunk(t, s, "py", "five"); r.Index != 5 {
 		t.Errorf("index %d", r.Index)
 	}
-	// It replaces a piece, and writes its manifest anew.
+	// It replaces a chunk, and rewrites its manifest.
 	os.WriteFile(chunkDir(dir, "py", "part-003.txt"), []byte("THREE"), 0o600)
 	os.WriteFile(chunkDir(dir, "py", "manifest.json"), []byte(`{"session": "py"}`), 0o600)
 	composed(t, s, "py", "out.txt")
@@ -195,8 +195,8 @@ func TestPiecesOfAnotherProgram(t *testing.T) {
 	check(t, s, false)
 }
 
-// TestResetBeginsAnew: all pieces go, also more than one commit can take, and
-// none of them gets into what comes after.
+// TestResetBeginsAnew: all chunks are removed, even more than one commit can remove,
+// and none of them is part of a later session.
 func TestResetBeginsAnew(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
@@ -341,8 +341,8 @@ func TestLinkedSessionDirectories(t *testing.T) {
 	}
 }
 
-// TestOddThingsInTheWay: what has the name of a piece and is none goes into
-// quarantine when the piece is sent.
+// TestOddThingsInTheWay: an entry with the name of a chunk that is not a chunk is moved
+// to quarantine when the chunk is sent.
 func TestOddThingsInTheWay(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
@@ -361,8 +361,8 @@ func TestOddThingsInTheWay(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestResetWhileOthersAppend: nobody is refused, and what is there in the end
-// was sent after the last reset.
+// TestResetWhileOthersAppend: no call is refused, and the chunks that remain were sent
+// after the last reset.
 func TestResetWhileOthersAppend(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
@@ -405,8 +405,8 @@ func TestResetWhileOthersAppend(t *testing.T) {
 	check(t, stores[0], true)
 }
 
-// TestRefusedSessionMayChange: calls that were refused too often are looked at
-// again once the session is another one.
+// TestRefusedSessionMayChange: calls that were refused too often are executed again
+// once the session has changed.
 func TestRefusedSessionMayChange(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)

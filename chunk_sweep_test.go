@@ -12,10 +12,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// chunkScript is a sequence of calls that is broken off everywhere. After each
-// call the session and the file are in one known state; a crash within a call
-// leaves the state before it or behind it, and the rest of the calls then lead
-// to the same end as if nothing had happened.
+// chunkScript is a sequence of calls that is interrupted at every operation. After each
+// call the session and the file are in one known state. A crash within a call leaves
+// the state before it or after it, and the remaining calls then lead to the same result
+// as without the crash.
 type chunkScript struct {
 	name  string
 	disk  func(*simfs.FS)
@@ -228,8 +228,8 @@ func TestChunkCrashSweep(t *testing.T) {
 	}
 }
 
-// TestChunkFaultSweep makes operation i fail, applied and not applied, for
-// every i until a run succeeds. What the error says of the disk must be true.
+// TestChunkFaultSweep makes operation i fail, applied and not applied, for every i
+// until a run succeeds. What the error reports about the disk must be true.
 func TestChunkFaultSweep(t *testing.T) {
 	for _, c := range chunkScripts {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {

@@ -19,8 +19,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// chunkStore opens a fresh store whose flushes are left out: what is tested
-// here does not depend on them.
+// chunkStore opens a fresh store without flushes: these tests do not depend on them.
 func chunkStore(t *testing.T) (*rw.Store, string) {
 	t.Helper()
 	dir := workspace(t)
@@ -300,7 +299,8 @@ func TestSealedSession(t *testing.T) {
 			t.Errorf("%s: %v", name, e.Context)
 		}
 	}
-	// A file somebody edited is made again; what was there is in history.
+	// A file that was edited in the meantime is made again; the edited content is in
+	// history.
 	os.WriteFile(filepath.Join(dir, "a", "out.txt"), []byte("edited by hand"), 0o644)
 	if r := composed(t, s, "s", "a/out.txt"); r.Status != rw.StatusSucceeded || r.Receipt.PrevSHA256.String() != hash("edited by hand") {
 		t.Errorf("%+v", r)
@@ -331,8 +331,8 @@ func TestSealedSession(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestPreviewShowsWhatComposeWrites: in windows of any size, with what the
-// classifier and the validator say of the whole.
+// TestPreviewShowsWhatComposeWrites: in windows of any size, with the results of the
+// classifier and the validator for the whole.
 func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)

@@ -24,7 +24,7 @@ func overwriteIn(ctx context.Context, s *rw.Store, path string) error {
 	return err
 }
 
-// TestClaims: who may change what is claimed, through every way to change it.
+// TestClaims checks who may change claimed paths, through every way to change them.
 func TestClaims(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)

@@ -45,8 +45,8 @@ func manyRows(t *testing.T, s *rw.Store, rounds int) {
 
 var manyPaths = []string{"a.txt", "d/b.txt", "c.txt", "moved.txt"}
 
-// TestCompactParksAndLosesNothing: rows in the archive are still in history and
-// tail, can be undone to and are checked; only cursors are told of a gap.
+// TestCompactParksAndLosesNothing: rows in the archive are still in history and tail,
+// can be undone to and are checked; only cursors report a gap.
 func TestCompactParksAndLosesNothing(t *testing.T) {
 	fs := simfs.New()
 	s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200})
@@ -126,8 +126,8 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestArchiveMayBeTakenAway: then the store works on, and Check says what is
-// gone.
+// TestArchiveMayBeTakenAway: without the archive the store continues to work, and Check
+// reports the missing rows.
 func TestArchiveMayBeTakenAway(t *testing.T) {
 	fs := simfs.New()
 	s, _ := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200})
@@ -258,8 +258,8 @@ func TestCompactBesideWriters(t *testing.T) {
 	}
 }
 
-// TestSnapshotsBesideWriters: writing a snapshot and taking rows never wait for
-// each other for ever, and folding anew hides no row meanwhile.
+// TestSnapshotsBesideWriters: writing a snapshot and adding rows never wait for each
+// other for ever, and folding again hides no row in the meantime.
 func TestSnapshotsBesideWriters(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -329,7 +329,7 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 	}
 }
 
-// TestCompactAppliesTheLimitsOfHistory when nobody else writes.
+// TestCompactAppliesTheLimitsOfHistory when no other process writes.
 func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
 	dir := workspace(t)
 	os.Mkdir(statePath(dir), 0o700)

@@ -90,7 +90,7 @@ func compatStore(t *testing.T, name string) string {
 	return dir
 }
 
-// holdLiveness is a live writer, as far as others see.
+// holdLiveness looks to others like a live writer.
 func holdLiveness(t *testing.T, dir, writer string) (release func()) {
 	t.Helper()
 	d, err := fsx.OpenRoot(statePath(dir, "locks"))

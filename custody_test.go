@@ -11,7 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// TestCustody: who may own and write the state directory and what is in it.
+// TestCustody checks who may own and write the state directory and its content.
 func TestCustody(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -11,8 +11,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestDiffBetweenVersions: any two versions of a file compare, over deletion
-// and move, with what is on disk as the newest side.
+// TestDiffBetweenVersions: any two versions of a file compare, across deletion and
+// move, with the file on disk as the newest side.
 func TestDiffBetweenVersions(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)

@@ -55,7 +55,7 @@ func draftFails(t *testing.T, s *rw.Store, ref string, want rw.Detail) {
 	}
 }
 
-// rewriteFacts changes what is known of a draft, on disk.
+// rewriteFacts changes the facts of a draft on disk.
 func rewriteFacts(t *testing.T, dir, ref string, change func(*rw.Draft)) {
 	t.Helper()
 	name := statePath(dir, "quarantine", ref+".json")
@@ -180,7 +180,7 @@ func TestDisabledScratchGetHidesDrafts(t *testing.T) {
 	s := openGated(t, dir, &rw.Options{DisableScratchGet: true})
 	ref := refuse(t, s, "a.txt", awsID(107))
 	draftFails(t, s, ref, rw.ErrScratchGetDisabled)
-	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ErrScratchGetDisabled) // nor tells which there are
+	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ErrScratchGetDisabled) // nor reveals which ones exist
 	if _, err := s.Redact(background, rw.RedactRequest{Content: []byte(awsID(107))}); err != nil {
 		t.Errorf("redacting a text: %v", err)
 	}
@@ -519,7 +519,8 @@ func TestRefusalsOfTwoStores(t *testing.T) {
 	check(t, stores[0], true)
 }
 
-// TestRefusalWhenTheDraftCannotBeKept still refuses and says that there is none.
+// TestRefusalWhenTheDraftCannotBeKept: the write is still refused, and the reply says
+// that there is no draft.
 func TestRefusalWhenTheDraftCannotBeKept(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -534,8 +535,7 @@ func TestRefusalWhenTheDraftCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestQuarantineThatIsALink: a quarantine that somebody replaced by a link is
-// not followed.
+// TestQuarantineThatIsALink: a quarantine that was replaced by a link is not followed.
 func TestQuarantineThatIsALink(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

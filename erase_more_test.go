@@ -19,8 +19,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// TestEraseByHash: an object, or everything that has the content of a draft,
-// goes without anybody naming the secret.
+// TestEraseByHash: an object, or everything with the content of a draft, is erased
+// without naming the secret.
 func TestEraseByHash(t *testing.T) {
 	dir := workspace(t)
 	secret := "key = " + ghToken(4) + "\n"
@@ -115,8 +115,8 @@ func TestEraseNamesWhatItDoesNotTouch(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestEraseBesideWriters: writers in two stores go on, their rows and versions
-// are all there, and what they wrote before is rid of the secret.
+// TestEraseBesideWriters: writers in two stores continue, all of their rows and
+// versions exist, and their earlier content no longer contains the secret.
 func TestEraseBesideWriters(t *testing.T) {
 	fs := simfs.New()
 	secret := leaked()
@@ -238,8 +238,8 @@ func TestEraseSweep(t *testing.T) {
 	}.sweeps(t, 61)
 }
 
-// TestEraseInLargeData: data of a checkpoint that lies in a file of its own, and
-// a large object, are found and written over as well.
+// TestEraseInLargeData: checkpoint data in a separate file, and a large object, are
+// found and overwritten as well.
 func TestEraseInLargeData(t *testing.T) {
 	dir := workspace(t)
 	secret := "correct-horse-battery"
@@ -264,9 +264,9 @@ func TestEraseInLargeData(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestEraseBesideAnotherProcess: a process that writes all the time, under paths
-// that hold the secret, goes on through erasures and parking by this one;
-// nothing it was told is lost.
+// TestEraseBesideAnotherProcess: a process that writes all the time, under paths that
+// contain the secret, continues through erasures and parking by this one; nothing that
+// was acknowledged to it is lost.
 func TestEraseBesideAnotherProcess(t *testing.T) {
 	dir := workspace(t)
 	secret := "correct-horse-battery"
@@ -284,7 +284,7 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 	}
 	lines := bufio.NewScanner(out)
 	rows := 0
-	for lines.Scan() { // told of one round of two writes
+	for lines.Scan() { // one round of two writes was acknowledged
 		if n, _ := strconv.Atoi(lines.Text()); n%20 != 3 {
 			continue
 		}
@@ -292,7 +292,7 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 		write(t, s, "mine.txt", mine, rw.ModeOverwrite)
 		write(t, s, "mine.txt", fmt.Sprintf("nothing to be seen here %s", lines.Text()), rw.ModeOverwrite)
 		r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
-		for _, left := range r.Left { // the child goes on writing it, as name and as content
+		for _, left := range r.Left { // the child continues to write it, as name and as content
 			of, name := filepath.Base(filepath.Dir(filepath.Dir(left))), filepath.Base(left)
 			if !strings.HasPrefix(left, "journal/") && !strings.HasPrefix(left, "staging/") && (of != "history" || name == hash(mine)) {
 				t.Errorf("left %s", left)

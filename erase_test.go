@@ -78,7 +78,7 @@ func spread(t *testing.T, s *rw.Store, secret string) {
 	}
 }
 
-// forms are the ways in which nobody may find the secret afterwards.
+// forms are the encodings in which the secret must not be found afterwards.
 func forms(secret string) map[string]string {
 	once, _ := json.Marshal(secret)
 	out := map[string]string{"raw": secret, "hex": hex.EncodeToString([]byte(secret)), "json": string(once[1 : len(once)-1]), "a part": secret[4:min(36, len(secret))]}
@@ -89,7 +89,7 @@ func forms(secret string) map[string]string {
 	return out
 }
 
-// legacyFiles are what the journal of the Python implementation speaks of.
+// legacyFiles are the files that the journal of the Python implementation names.
 func legacyFiles(fs *simfs.FS, secret string) {
 	fs.WriteFile(secret+"/x.md", []byte("x"), 0o644)
 	fs.WriteFile("py.md", []byte("y"), 0o644)

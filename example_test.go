@@ -28,8 +28,8 @@ func example() (store *rw.Store, dir string, done func()) {
 	}
 }
 
-// A write, a second one under a guard, and a third by somebody who has not seen
-// the second: it is refused and says what to do.
+// A write, a second one under a guard, and a third by a caller that has not seen the
+// second: it is refused and says what to do.
 func Example() {
 	ctx := context.Background()
 	store, dir, done := example()
@@ -105,7 +105,7 @@ func ExampleStore_Edit() {
 	data, _ := os.ReadFile(filepath.Join(dir, "main.go"))
 	fmt.Print(string(data))
 
-	// What is not there is told with the line that comes closest.
+	// A missing text is reported with the most similar line.
 	_, err = store.Edit(ctx, rw.EditRequest{Path: "main.go", Edits: []rw.EditOp{{Old: "fmt.Print(", New: "print("}}})
 	fmt.Println(errors.Is(err, rw.ErrOldStringNotFound))
 	// Output:
@@ -200,7 +200,7 @@ func ExampleStore_ChunkCompose() {
 			return
 		}
 	}
-	// Whoever goes on, this process or another one, asks what is missing.
+	// This process or another one asks which chunks are missing.
 	status, err := store.ChunkStatus(ctx, rw.ChunkStatusRequest{Session: "report"})
 	fmt.Println(status.PresentIndices, status.Missing, err)
 	_, err = store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "report", Content: []byte("third\n")})
@@ -240,7 +240,7 @@ func ExampleStore_HandoffWrite() {
 		fmt.Println(err)
 		return
 	}
-	// Somebody edits the file before the next agent comes.
+	// A user edits the file before the next agent starts.
 	if err := os.WriteFile(filepath.Join(dir, "lexer.go"), []byte("package other\n"), 0o644); err != nil {
 		fmt.Println(err)
 		return

@@ -50,9 +50,9 @@ func isolated(t *testing.T, err error) {
 	}
 }
 
-// TestExecDiesAtEveryStage: killed in front of any stage of its commit, a command
-// has changed everything after the next Open or nothing, never a part, and the
-// next call removes its view.
+// TestExecDiesAtEveryStage: killed before any stage of its commit, a command has
+// changed everything after the next Open or nothing, never a part, and the next call
+// removes its view.
 func TestExecDiesAtEveryStage(t *testing.T) {
 	recorded := false
 	for _, stage := range append([]string{"publish.next"}, stageNames()...) {
@@ -105,8 +105,8 @@ type verifyFunc func(rw.StagedCommit) error
 
 func (f verifyFunc) Verify(_ context.Context, c rw.StagedCommit) error { return f(c) }
 
-// TestExecVerified: verifiers see the staged files of a command, and what they
-// refuse is not in the workspace.
+// TestExecVerified: verifiers see the staged files of a command, and files that they
+// refuse are not in the workspace.
 func TestExecVerified(t *testing.T) {
 	dir, base := execPlace(t)
 	var seen []string
@@ -127,8 +127,8 @@ func TestExecVerified(t *testing.T) {
 	}
 }
 
-// TestExecResult: the result says what was changed and what was written, without
-// secrets; a key answers for a command, which does not run again.
+// TestExecResult: the result lists the changes and the output, without secrets; a
+// repeated key returns the result of the command, which does not run again.
 func TestExecResult(t *testing.T) {
 	dir, base := execPlace(t)
 	s := openExec(t, dir, nil)
@@ -169,8 +169,8 @@ func TestExecPolicy(t *testing.T) {
 }
 
 // TestExecOfWhatIsNotCaptured: files that the policy does not capture are committed
-// too, each against what it was; those that it captures although git ignores them
-// have versions.
+// too, each compared with its old content; files that it captures although git ignores
+// them have versions.
 func TestExecOfWhatIsNotCaptured(t *testing.T) {
 	dir, base := execPlace(t)
 	os.Mkdir(filepath.Join(dir, "out"), 0o755)

@@ -57,7 +57,7 @@ func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
 	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("object")}); err != nil {
 		t.Fatal(err)
 	}
-	fs.Inject(func(op simfs.Op) simfs.Fault { // a commit that is taken back
+	fs.Inject(func(op simfs.Op) simfs.Fault { // a commit that is rolled back
 		if op.Kind == "rename" && strings.HasSuffix(op.To, "aborted.txt") {
 			return simfs.Fault{Err: syscall.ENOSPC}
 		}
@@ -77,9 +77,8 @@ func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
 	return fs, s
 }
 
-// TestExportComesBack: a fresh store that takes an export over shows the same
-// rows under the same ids, in tail and history, once, however often it is
-// asked to.
+// TestExportComesBack: a fresh store that imports an export shows the same rows under
+// the same ids, in tail and history, once, however often the export is imported.
 func TestExportComesBack(t *testing.T) {
 	_, s := richStore(t)
 	data := exported(t, s)
@@ -207,9 +206,8 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 	importInto(t, s, data) // the sound one still works
 }
 
-// TestForgedExportsHarmNothing: an export that somebody made by hand, with
-// hashes that fit, brings no path out of the workspace and no row that a
-// reader cannot bear.
+// TestForgedExportsHarmNothing: an export that was made by hand, with matching hashes,
+// adds no path outside of the workspace and no row that a reader cannot handle.
 func TestForgedExportsHarmNothing(t *testing.T) {
 	var rows []string
 	for i, m := range []string{
@@ -247,8 +245,8 @@ func forgeExport(rows []string) []byte {
 	return b.Bytes()
 }
 
-// TestImportIntoAStoreWithRows is refused unless it is asked for, and then
-// changes no history of its own.
+// TestImportIntoAStoreWithRows is refused unless it is requested, and then changes no
+// history of the store.
 func TestImportIntoAStoreWithRows(t *testing.T) {
 	_, old := richStore(t)
 	data := exported(t, old)
@@ -278,8 +276,8 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 	}
 }
 
-// TestExportIsOneMoment: what is written while an export runs is not in it, and
-// each export is sound by itself.
+// TestExportIsOneMoment: rows written while an export runs are not in it, and each
+// export is sound by itself.
 func TestExportIsOneMoment(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -314,7 +312,7 @@ func TestExportIsOneMoment(t *testing.T) {
 	wg.Wait()
 }
 
-// TestExportStreams: a slow or broken reader costs no memory and is told of.
+// TestExportStreams: a slow or broken reader costs no memory and is reported.
 func TestExportStreams(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

@@ -52,7 +52,7 @@ func (x *KeyIndex) Knows(key, path string) (ofKey, ofPath uint64, err error) {
 // Close releases the snapshot.
 func (x *KeyIndex) Close() error { return x.rows.Close() }
 
-// ReplyOf is what the row of a commit holds of its reply.
+// ReplyOf returns the reply that the row of a commit contains.
 func (s *Store) ReplyOf(seq uint64) (json.RawMessage, error) {
 	rec, err := s.engine.Log.Find(seq)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *Store) ReplyOf(seq uint64) (json.RawMessage, error) {
 	return rec.Reply, nil
 }
 
-// KeepWithoutReply writes the row of an edit as versions before did that told
-// the journal nothing of their replies.
+// KeepWithoutReply writes the row of an edit as earlier versions did, without its
+// reply.
 func (s *Store) KeepWithoutReply(r EditRequest, sha string) error {
 	_, err := s.engine.Log.Write(context.Background(), &journal.Batch{Recs: []*journal.Record{{
 		Kind: journal.KindCommit, Writer: s.engine.Writer, Key: r.IdempotencyKey, KeyHash: identity("edit", r), TS: s.engine.Now().UTC().Format(engine.TimeFormat),

@@ -18,7 +18,7 @@ import (
 type Sim struct {
 	Segment int64 // bytes of a journal segment
 	Nonce   string
-	Manual  bool // leave settling behind undone
+	Manual  bool // leave background settling undone
 	// AppendFrom is the size from which a file is appended to in place; 0: the default.
 	AppendFrom int64
 	LockWait   time.Duration // for the lock of the journal
@@ -30,9 +30,8 @@ type Sim struct {
 	Process     *simfs.Process // that opens it; nil: the first one since the last Kill
 }
 
-// OpenSim opens a store on a simulated file system: time stands still, what
-// may run side by side runs in a fixed order, so that every run makes the same
-// operations.
+// OpenSim opens a store on a simulated file system: time is frozen, and concurrent work
+// runs in a fixed order, so that every run makes the same operations.
 func OpenSim(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
 	return OpenSimWithin(context.Background(), fs, opts, sim)
 }

@@ -49,8 +49,8 @@ func TestFingerprintsAreExactWithinTheBound(t *testing.T) {
 	}
 }
 
-// TestFingerprintsAreBounded: what is beyond the bound is never taken for old,
-// and however many addresses come first, keys have room behind them.
+// TestFingerprintsAreBounded: a secret beyond the bound is never taken for an old one,
+// and after any number of addresses there is space for keys.
 func TestFingerprintsAreBounded(t *testing.T) {
 	t.Parallel()
 	var p fingerprints

@@ -39,8 +39,8 @@ func init() {
 	})
 }
 
-// many is a transaction that does one operation to n files, content telling
-// one time from another.
+// many returns a transaction with the same operation on n files; content distinguishes
+// the calls.
 func many(n int, op rw.TxOp, path func(int) string, content string) rw.TxRequest {
 	var r rw.TxRequest
 	for i := range n {
@@ -155,7 +155,7 @@ func TestFlushesOfALargeCommit(t *testing.T) {
 	}
 }
 
-// TestFlushesOfACommitThatIsTakenBack: undoing what was published flushes each
+// TestFlushesOfACommitThatIsTakenBack: rolling back published files flushes each
 // directory once, not once for each file.
 func TestFlushesOfACommitThatIsTakenBack(t *testing.T) {
 	const n = 64
@@ -227,9 +227,8 @@ func TestFlushesFallBack(t *testing.T) {
 	}
 }
 
-// TestTogether: everything runs once, also beside what fails; the first error
-// in order is the one that is told; and a thousand flushes do not take a
-// thousand threads.
+// TestTogether: everything runs once, even if some of it fails; the first error in
+// order is reported; and a thousand flushes do not use a thousand threads.
 func TestTogether(t *testing.T) {
 	var running, most, ran atomic.Int64
 	list := make([]func() error, 1000)
@@ -258,7 +257,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// forgetful tells of lost bytes once, as the system does.
+// forgetful reports lost bytes once, as the system does.
 type forgetful struct {
 	fsx.Dir
 	errs  []error
@@ -282,9 +281,9 @@ func (d *forgetful) SyncVolume() error {
 	return err
 }
 
-// TestLostBytesAreToldToEverybody: the system reports bytes that could not be
-// written to one caller. They may be those of any commit that was under way, or
-// of one that asks later: nobody hears of success again.
+// TestLostBytesAreToldToEverybody: the system reports bytes that could not be written
+// to one caller. They may belong to any commit in progress, or to one that flushes
+// later: no call reports success after that.
 func TestLostBytesAreToldToEverybody(t *testing.T) {
 	disk := &forgetful{errs: []error{nil, syscall.EIO}}
 	flush := rw.VolumeFlusher(disk)
@@ -303,7 +302,7 @@ func TestLostBytesAreToldToEverybody(t *testing.T) {
 	if err := flush(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a later commit heard %v", err)
 	}
-	// What is not offered lost nothing.
+	// A flush that is not supported has lost nothing.
 	flush = rw.VolumeFlusher(&forgetful{errs: []error{fsx.ErrUnsupported}})
 	if err := flush(); !errors.Is(err, fsx.ErrUnsupported) {
 		t.Error(err)
@@ -346,9 +345,9 @@ func TestVolumeFlushesAreShared(t *testing.T) {
 	})
 }
 
-// TestLargeCommitsOnTheRealDisk: with and without the flush of the file system,
-// from several goroutines, what is acknowledged is there after a reopen, and
-// its earlier versions too.
+// TestLargeCommitsOnTheRealDisk: with and without the flush of the file system, from
+// several goroutines, acknowledged files exist after a reopen, and so do their earlier
+// versions.
 func TestLargeCommitsOnTheRealDisk(t *testing.T) {
 	for _, volume := range []bool{false, true} {
 		t.Run(fmt.Sprintf("volume=%v", volume), func(t *testing.T) {
@@ -406,8 +405,8 @@ func TestPreviousVersionThatIsStillWrittenTo(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestTransactionsDoNotReadHistory: what a commit costs does not grow with the
-// versions and rows that are there, as long as no bound can be exceeded.
+// TestTransactionsDoNotReadHistory: the cost of a commit does not grow with the
+// existing versions and rows, as long as no bound can be exceeded.
 func TestTransactionsDoNotReadHistory(t *testing.T) {
 	fs := simfs.New()
 	s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{})
@@ -442,9 +441,9 @@ func TestBusyPathsAreBounded(t *testing.T) {
 		tx(t, s, many(10, overwriteOp, flat, fmt.Sprint("version ", i)))
 	}
 	must(t, s.Sync(background))
-	// Two of each of the 50 quiet ones, 5 of each busy one, and what was kept
-	// since the last look: a quarter of the 1 250 rows and versions that a look
-	// reads at most, and one transaction.
+	// Two of each of the 50 quiet ones, 5 of each busy one, and the versions kept since
+	// the last scan: a quarter of the 1 250 rows and versions that a scan reads at
+	// most, and one transaction.
 	if n := kept(t, dir); n > 100+50+1250/4+10 {
 		t.Errorf("%d versions are kept", n)
 	}

@@ -40,7 +40,7 @@ var editorSaves = map[string]func(d fsx.Dir, name string) string{
 	},
 }
 
-// besideEditor is a call that an editor saves a file beside.
+// besideEditor is a call during which an editor saves a file.
 type besideEditor struct {
 	name string
 	call func(s *rw.Store) error
@@ -48,7 +48,7 @@ type besideEditor struct {
 	// fails, when set, is where another program creates bad.txt so that the
 	// call fails after its commit: at the first operation on this path.
 	fails string
-	moves bool // what the editor saves must stay in the workspace
+	moves bool // the saved file must stay in the workspace
 }
 
 var besideEditors = []besideEditor{
@@ -107,9 +107,9 @@ func txBeside(op rw.TxOp) func(s *rw.Store) error {
 	}
 }
 
-// TestEditorSweep: an editor saves a file in each way before
-// each operation of each verb. What it saved is under its name afterwards, or
-// it is kept as a version; of a move, it is a file of the workspace.
+// TestEditorSweep: an editor saves a file in each way before each operation of each
+// verb. The saved content is under its name afterwards, or it is kept as a version;
+// after a move, it is a file of the workspace.
 func TestEditorSweep(t *testing.T) {
 	step := txStep()
 	for i, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
@@ -166,13 +166,14 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	mu.Lock()
 	defer mu.Unlock()
 	if n == 0 && callErr == nil && level == rw.SyncFull && saved != "" {
-		// What the call replaced was not flushed by the editor. Now it is a version.
+		// The editor did not flush the content that the call replaced. Now it is a
+		// version.
 		for seed := range uint64(4) {
 			x.survives(t, fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2]), opts, saved, "a power cut")
 		}
 	}
 	if x.moves && callErr == nil && saved != "" {
-		// What is under the new name is what the row says. The editor cannot have
+		// The content under the new name is the one in the row. The editor cannot have
 		// saved there.
 		found, err := s.Check(background, rw.CheckRequest{Deep: true})
 		if err != nil || slices.ContainsFunc(found.Problems, func(p rw.CheckProblem) bool { return p.Code == "file_differs" }) {
@@ -187,7 +188,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	return reached
 }
 
-// survives opens the store again and looks for what the editor saved.
+// survives opens the store again and looks for the content that the editor saved.
 func (x besideEditor) survives(t *testing.T, fs *simfs.FS, opts *rw.Options, saved, when string) {
 	t.Helper()
 	after, err := rw.OpenSim(fs, opts, rw.Sim{Nonce: "0002"})
@@ -299,8 +300,8 @@ func TestUnchangedInATransactionIsDurable(t *testing.T) {
 }
 
 // TestPreviousHashIsOfOneContent: an editor rewrites the file while its hash is
-// taken. The receipt names the hash of a content that the file had, and never
-// that of two halves.
+// computed. The receipt contains the hash of a content that the file had, and never
+// that of a mixture of two.
 func TestPreviousHashIsOfOneContent(t *testing.T) {
 	old, saved := strings.Repeat("a", 300<<10), strings.Repeat("b", 300<<10)
 	for at := range 6 {

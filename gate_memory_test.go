@@ -15,8 +15,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// mostLive is how many bytes of the heap were in use at once, more than
-// before, while work ran. What the collector has yet to free is not in it.
+// mostLive returns the maximum number of bytes of the heap in use during work, in
+// excess of the number before it. Garbage that is not yet collected is not included.
 func mostLive(work func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	runtime.GC()
@@ -49,7 +49,7 @@ type crowd struct {
 	name string
 	text func(from int) io.Reader
 	most int64  // bytes that judging it may take, however long it is
-	only string // what is tried when the tests are to be short
+	only string // the only case in short tests
 }
 
 func crowds() []crowd {
@@ -76,8 +76,8 @@ func (c *customers) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// crowdBytes is how long the texts are. What is kept of every finding would be
-// several times the limits.
+// crowdBytes is the length of the texts. If every finding were kept, the memory would
+// be several times the limits.
 func crowdBytes() int64 {
 	if *long {
 		return 64 << 20
@@ -87,9 +87,9 @@ func crowdBytes() int64 {
 
 func (c *crowd) tries(step string) bool { return *long || strings.Contains(c.only, step) }
 
-// TestJudgingNeedsConstantMemory (promise 15): the gate, whether a file is
-// new, replaced or appended to, and rw_risk_score take memory that does not
-// grow with what they find.
+// TestJudgingNeedsConstantMemory (promise 15): the gate, whether a file is new,
+// replaced or appended to, and rw_risk_score use memory that does not grow with their
+// findings.
 func TestJudgingNeedsConstantMemory(t *testing.T) {
 	size := crowdBytes()
 	for _, c := range crowds() {
@@ -143,8 +143,9 @@ func TestJudgingNeedsConstantMemory(t *testing.T) {
 	}
 }
 
-// TestRedactingNeedsMemoryForTheTextOnly: a text full of findings is redacted
-// in a small multiple of what comes out, and the reply lists so many places.
+// TestRedactingNeedsMemoryForTheTextOnly: a text full of findings is redacted with
+// memory of a small multiple of the result, and the reply lists a limited number of
+// places.
 func TestRedactingNeedsMemoryForTheTextOnly(t *testing.T) {
 	size := crowdBytes()
 	s := openGated(t, ramspace(t), nil)

@@ -54,8 +54,8 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 	}
 }
 
-// TestAWrongChecksumSaysWhyItPassed: the token that everybody tries first is
-// written, and the warning says why and where a refusal can be seen.
+// TestAWrongChecksumSaysWhyItPassed: the token that most users try first is written,
+// and the warning says why and how to see a refusal.
 func TestAWrongChecksumSaysWhyItPassed(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

@@ -46,7 +46,7 @@ func random(alphabet string, n int, seed uint64) string {
 	return string(b)
 }
 
-// awsID is an access key id: what is confirmed by its shape alone.
+// awsID returns an access key id: its shape alone confirms it.
 func awsID(seed uint64) string { return "AK" + "IA" + random(alphaUpper, 16, seed) }
 
 // ghToken is a token with a correct checksum.
@@ -245,7 +245,7 @@ func refOf(t *testing.T, e *rw.Error) string {
 	return ref
 }
 
-// rawRows are the records of the journal as they stand on disk.
+// rawRows returns the records of the journal as stored on disk.
 func rawRows(t *testing.T, dir string) []map[string]any {
 	t.Helper()
 	names, _ := filepath.Glob(statePath(dir, "journal", "*.jsonl"))
@@ -635,8 +635,8 @@ func TestDiffInAnErrorIsRedacted(t *testing.T) {
 	}
 }
 
-// TestSecretOverTwoAppends (promise 25): the second half completes it and is
-// refused; the line is that of the whole file.
+// TestSecretOverTwoAppends (promise 25): the second half completes the secret and is
+// refused; the reported line is that of the whole file.
 func TestSecretOverTwoAppends(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -650,7 +650,7 @@ func TestSecretOverTwoAppends(t *testing.T) {
 				t.Errorf("%s: lines %v", path, got)
 			}
 			fileIs(t, dir, path, "one\ntwo\nthree "+secret[:cut])
-			passes(t, s, put(path, "\n", rw.ModeAppend)) // harmless goes on
+			passes(t, s, put(path, "\n", rw.ModeAppend)) // harmless text can still be appended
 		}
 	}
 	check(t, s, true)
@@ -671,8 +671,8 @@ func TestPrivateKeyOverTwoAppends(t *testing.T) {
 	}
 }
 
-// TestAppendTellsLinesOfTheWholeFile, also of a file that is far larger than
-// what is scanned again.
+// TestAppendTellsLinesOfTheWholeFile, even for a file that is far larger than the part
+// that is scanned again.
 func TestAppendTellsLinesOfTheWholeFile(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -697,7 +697,7 @@ func TestAppendTellsLinesOfTheWholeFile(t *testing.T) {
 	check(t, s, false)
 }
 
-// TestAppendTellsTheColumnOfALongLine: the line began before what is scanned
+// TestAppendTellsTheColumnOfALongLine: the line began before the part that is scanned
 // again.
 func TestAppendTellsTheColumnOfALongLine(t *testing.T) {
 	t.Parallel()
@@ -710,14 +710,14 @@ func TestAppendTellsTheColumnOfALongLine(t *testing.T) {
 	}
 }
 
-// TestAppendToAFileWithManyFindings: what was there before must not hide what
-// is added.
+// TestAppendToAFileWithManyFindings: findings in the old content must not hide those in
+// the appended text.
 func TestAppendToAFileWithManyFindings(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	var list strings.Builder
-	for i := range 1800 { // each is a finding, and all lie within scan.Window
+	for i := range 1800 { // each is a finding, and all are within scan.Window
 		fmt.Fprintf(&list, "u%d@acme.org\n", i)
 	}
 	passes(t, s, put("users.txt", list.String(), rw.ModeCreate))
@@ -725,9 +725,9 @@ func TestAppendToAFileWithManyFindings(t *testing.T) {
 	wants(t, passes(t, s, put("users.txt", "harmless\n", rw.ModeAppend)), rw.WarnRiskPreexisting)
 }
 
-// TestManyFindingsDoNotHideTheWorst: a text with more findings than are listed
-// names the family of a credential at its end, and a credential cannot be
-// accepted by hiding it behind them.
+// TestManyFindingsDoNotHideTheWorst: a text with more findings than are listed names
+// the family of a credential at its end, and a credential cannot be accepted by hiding
+// it after them.
 func TestManyFindingsDoNotHideTheWorst(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -756,8 +756,8 @@ func TestAcceptRiskBehindManyFindings(t *testing.T) {
 	gated(t, s, dir, r)
 }
 
-// TestAppendThroughAnotherName: a file with several names is copied, and the
-// gate looks at it all the same.
+// TestAppendThroughAnotherName: a file with several names is copied, and the gate scans
+// it anyway.
 func TestAppendThroughAnotherName(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -773,8 +773,8 @@ func TestAppendThroughAnotherName(t *testing.T) {
 	}
 }
 
-// TestGateSeesTheFinalBytes: lines are those of the file, the draft is what was
-// sent.
+// TestGateSeesTheFinalBytes: lines are those of the file, the draft is the text that
+// was sent.
 func TestGateSeesTheFinalBytes(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -786,15 +786,15 @@ func TestGateSeesTheFinalBytes(t *testing.T) {
 	if got := linesOf(t, e); !slices.Equal(got, []int{4}) {
 		t.Errorf("lines %v", got)
 	}
-	// The draft is what was sent, not what became of it.
+	// The draft is the text that was sent, not the resulting file.
 	d, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: refOf(t, e)})
 	if err != nil || string(d.Content) != string(r.Content) {
 		t.Errorf("%v %q", err, d.Content)
 	}
 }
 
-// TestLargeStreamWithSecretsIsRefused: wherever the secret lies, and without
-// the memory for it.
+// TestLargeStreamWithSecretsIsRefused, wherever the secret is, and without memory for
+// the whole stream.
 func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -879,8 +879,8 @@ func TestDraftTooLargeToKeep(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoSecretsCanBeRemoved (ruling 18): what was in the file before is
-// a warning; what the commit introduces is refused.
+// TestOneOfTwoSecretsCanBeRemoved (ruling 18): a secret that was in the file before is
+// a warning; a secret that the commit introduces is refused.
 func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -907,15 +907,15 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestAppendBehindAnOldSecret: also when the file is larger than what is
-// scanned again, and when the secret is the last thing in it.
+// TestAppendBehindAnOldSecret, also if the file is larger than the part that is scanned
+// again, and if the secret is at its end.
 func TestAppendBehindAnOldSecret(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	filler := strings.Repeat("text without interest\n", 4000)
 	for i, row := range []struct{ old, warn string }{
-		{awsID(44) + "\n" + filler, ""}, // far away, and not looked at again
+		{awsID(44) + "\n" + filler, ""}, // far away, and not scanned again
 		{filler + awsID(44) + "\n", rw.WarnRiskPreexisting},
 		{"key " + awsID(44), rw.WarnRiskPreexisting},
 	} {
@@ -944,8 +944,7 @@ func TestRewritingManyOldSecrets(t *testing.T) {
 	wants(t, r, rw.WarnRiskPreexisting)
 }
 
-// TestUnchangedIsNotJudged: who writes what is there already introduces
-// nothing.
+// TestUnchangedIsNotJudged: a write of the existing content introduces nothing.
 func TestUnchangedIsNotJudged(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -1061,8 +1060,8 @@ func TestPrivateKeyLineByLine(t *testing.T) {
 	t.Error("all of it was written")
 }
 
-// TestWrappedSecretOverTwoAppends (promise 25): also what is wrapped is found
-// when its second half comes.
+// TestWrappedSecretOverTwoAppends (promise 25): a wrapped secret is also found when its
+// second half is appended.
 func TestWrappedSecretOverTwoAppends(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -1109,8 +1108,8 @@ func TestAppendBehindAThousandKeys(t *testing.T) {
 	gated(t, s, dir, put("keys.txt", ghToken(9)+"\n", rw.ModeAppend))
 }
 
-// TestAppendedTextIsJudgedAsAlone: what was there does not make the verdict of
-// what is added milder.
+// TestAppendedTextIsJudgedAsAlone: the old content does not make the verdict on the
+// appended text milder.
 func TestAppendedTextIsJudgedAsAlone(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

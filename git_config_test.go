@@ -9,9 +9,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestRepositoriesByIdentity: what a .git file and commondir lead to is
-// protected whatever it is called and whatever is in it, also when it is made
-// while the store is open; so is what core.hooksPath names.
+// TestRepositoriesByIdentity: the directories that a .git file and commondir refer to
+// are protected independently of their names and content, even if they are created
+// while the store is open. So is the directory of core.hooksPath.
 func TestRepositoriesByIdentity(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -74,8 +74,8 @@ func TestRepositoriesByIdentity(t *testing.T) {
 	}
 }
 
-// TestSettingsAreReadAsGitReadsThem compares what the configuration says about
-// hooks with what git says.
+// TestSettingsAreReadAsGitReadsThem compares our reading of the hook settings in the
+// configuration with git's.
 func TestSettingsAreReadAsGitReadsThem(t *testing.T) {
 	t.Parallel()
 	needGit(t)

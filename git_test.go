@@ -23,8 +23,8 @@ func planted(mark string) map[string]string {
 	}
 }
 
-// git runs a git command in dir, as a user does who knows nothing of what is
-// there, and reports whether mark was made.
+// git runs a git command in dir, as an unsuspecting user does, and reports whether mark
+// was made.
 func git(t testing.TB, dir, mark string, args ...string) bool {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -196,9 +196,9 @@ func TestNoTransactionMakesARepository(t *testing.T) {
 	}
 }
 
-// TestRepositoriesOfOtherShapes: a linked work tree's directory, a HEAD that is
-// an object id, a directory of objects that is a link or a program, and what
-// may lie in the root of the workspace.
+// TestRepositoriesOfOtherShapes: a linked work tree's directory, a HEAD that is an
+// object id, a directory of objects that is a link or a program, and entries that may
+// be in the root of the workspace.
 func TestRepositoriesOfOtherShapes(t *testing.T) {
 	t.Parallel()
 	needGit(t)
@@ -209,7 +209,7 @@ func TestRepositoriesOfOtherShapes(t *testing.T) {
 		links map[string]string
 		tools [][2]string // in order; the last one completes
 		at    string
-		args  []string // of git; status when there are none
+		args  []string // of git; status if empty
 	}{
 		"work tree":         {tools: [][2]string{{"c/objects/x", "x"}, {"c/refs/x", "x"}, {"c/config", base["config"]}, {"w/commondir", "../c\n"}, {"w/HEAD", base["HEAD"]}}, at: "w", args: []string{"st"}},
 		"work tree, HEAD 1": {tools: [][2]string{{"w/HEAD", base["HEAD"]}, {"c/objects/x", "x"}, {"c/refs/x", "x"}, {"w/commondir", "../c\n"}, {"c/config", base["config"]}}, at: "w", args: []string{"st"}},
@@ -356,8 +356,8 @@ func TestOrdinaryDirectoriesPass(t *testing.T) {
 	}
 }
 
-// TestAWriteLooksTwiceInEachDirectory pins what the search for repositories
-// costs: two lookups in each directory on the way, once for a commit.
+// TestAWriteLooksTwiceInEachDirectory pins the cost of the search for repositories: two
+// lookups in each directory of the path, once for a commit.
 func TestAWriteLooksTwiceInEachDirectory(t *testing.T) {
 	t.Parallel()
 	fs, s := scenario{before: do(put("a/b/x.txt", "x", rw.ModeCreate))}.prepare(t)

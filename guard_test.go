@@ -29,7 +29,7 @@ func stateFiles(t *testing.T, dir string) string {
 		}
 		data, err := os.ReadFile(p)
 		if p == statePath(dir, "locks", "paths") {
-			data = bytes.TrimRight(data, "\x00") // places of locks that nobody holds
+			data = bytes.TrimRight(data, "\x00") // slots of locks that are not held
 		}
 		fmt.Fprintf(&b, "%s %d %.12s\n", strings.TrimPrefix(p, statePath(dir)), len(data), hash(string(data)))
 		return err
@@ -49,7 +49,8 @@ func isFreeSlot(p string) bool {
 
 func budgetsFile(dir string) string { return statePath(dir, "budgets.json") }
 
-// attempt makes a write and returns the detail of its failure and what is left.
+// attempt makes a write and returns the detail of its failure and the remaining
+// attempts.
 func attempt(t *testing.T, s *rw.Store, r rw.SafeWriteRequest) (rw.Detail, int) {
 	t.Helper()
 	_, err := s.SafeWrite(background, r)
@@ -151,7 +152,8 @@ func TestEveryFailureHasABudget(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestBudgetFileTellsNothing: neither what was written nor where.
+// TestBudgetFileTellsNothing: the file reveals neither the content nor the path of a
+// write.
 func TestBudgetFileTellsNothing(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -205,7 +207,7 @@ func TestTwoStoresCountTogether(t *testing.T) {
 		t.Errorf("%d left", n)
 	}
 	isExhausted(t, a, dir, r)
-	// The count of another call does not take back what the first store wrote.
+	// The count of another call does not undo the write of the first store.
 	spend(t, b, put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 	c := openGated(t, dir, nil)
 	isExhausted(t, c, dir, r)
@@ -250,7 +252,7 @@ func TestChangedInputIsFresh(t *testing.T) {
 	isExhausted(t, s, dir, r)
 }
 
-// TestNewIdempotencyKeyIsFresh: a new key is what the refusal asks for.
+// TestNewIdempotencyKeyIsFresh: the refusal asks for a new key.
 func TestNewIdempotencyKeyIsFresh(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -264,7 +266,7 @@ func TestNewIdempotencyKeyIsFresh(t *testing.T) {
 	}
 }
 
-// TestChangedTargetIsFresh: somebody did something about it.
+// TestChangedTargetIsFresh: a change of the target starts a new count.
 func TestChangedTargetIsFresh(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -293,7 +295,7 @@ func TestChangedTargetIsFresh(t *testing.T) {
 	}
 	os.Remove(name)
 	passes(t, s, r)
-	// And a directory that was in the way.
+	// And a directory in place of the file.
 	os.WriteFile(filepath.Join(dir, "d"), nil, 0o644)
 	r = put("d/x.txt", "x", rw.ModeCreate)
 	spend(t, s, r, rw.ErrNotADirectory)
@@ -440,7 +442,7 @@ func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	// Between two failures that count, what is left is told.
+	// Between two failures that count, the remaining attempts are reported.
 	risk := put("b.txt", risky.high, rw.ModeCreate)
 	if _, n := attempt(t, s, risk); n != 2 {
 		t.Errorf("%d left", n)
@@ -533,7 +535,7 @@ func TestResetTaskReachesOtherStores(t *testing.T) {
 	}
 }
 
-// TestResetIsNotUndoneByAnotherStore, which writes what it remembers.
+// TestResetIsNotUndoneByAnotherStore, which writes the counts that it remembers.
 func TestResetIsNotUndoneByAnotherStore(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -541,7 +543,7 @@ func TestResetIsNotUndoneByAnotherStore(t *testing.T) {
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, server, r, rw.ErrRiskBlocked)
 	operator.ResetTask(background)
-	attempt(t, server, put("b.txt", risky.high, rw.ModeCreate)) // writes what it remembers
+	attempt(t, server, put("b.txt", risky.high, rw.ModeCreate)) // writes the counts that it remembers
 	s := openGated(t, dir, nil)
 	if d, n := attempt(t, s, r); d != rw.ErrRiskBlocked || n != 2 {
 		t.Errorf("%s with %d left", d, n)
@@ -572,7 +574,7 @@ func strikesIn(t *testing.T, dir string) map[string]any {
 	return held.Strikes
 }
 
-// forge writes counts as somebody else might.
+// forge writes counts as another program might.
 func forge(t *testing.T, dir string, strikes any) {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"task": 0, "strikes": strikes})
@@ -728,8 +730,8 @@ func TestReadHasABudget(t *testing.T) {
 	}
 }
 
-// TestDraftThatAppearsIsFresh: the name of a draft is that of its content, so
-// a draft that was asked for in vain can come to be.
+// TestDraftThatAppearsIsFresh: the name of a draft is derived from its content, so a
+// draft that was requested in vain can be created later.
 func TestDraftThatAppearsIsFresh(t *testing.T) {
 	t.Parallel()
 	s := openGated(t, ramspace(t), nil)
@@ -750,8 +752,8 @@ func TestDraftThatAppearsIsFresh(t *testing.T) {
 	}
 }
 
-// TestManyFailAtOnce: 64 goroutines with one call; three attempts are made,
-// and told with 2, 1 and 0.
+// TestManyFailAtOnce: 64 goroutines make one call; three attempts are made, which
+// report 2, 1 and 0 remaining attempts.
 func TestManyFailAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -914,8 +916,8 @@ func TestExhaustedNamesNoDraftThatIsGone(t *testing.T) {
 	}
 }
 
-// TestResetHoldsWhenOthersCountOn: the counts that another process made since
-// the reset do not bring back what was cleared.
+// TestResetHoldsWhenOthersCountOn: the counts that another process made since the reset
+// do not restore cleared ones.
 func TestResetHoldsWhenOthersCountOn(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

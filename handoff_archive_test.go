@@ -62,8 +62,8 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestHostileTaskIDs harm nothing: the archive lies in its directory under a
-// name of its own.
+// TestHostileTaskIDs harm nothing: the archive is in its directory under a name of its
+// own.
 func TestHostileTaskIDs(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -319,8 +319,8 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 	check(t, stores[0], true)
 }
 
-// TestRepeatedHandoffIsWrittenOnce, also when the first call changed what the
-// second one is judged by.
+// TestRepeatedHandoffIsWrittenOnce, even if the first call changed the state that the
+// second one is checked against.
 func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

@@ -26,14 +26,14 @@ func acknowledgeAs(name string) func(*rw.Store) error {
 	}
 }
 
-// handoffScenario is a call that is broken off everywhere, with what the state
-// directory may hold then.
+// handoffScenario is a call that is interrupted at every operation, with the possible
+// content of the state directory.
 type handoffScenario struct {
 	scenario
 	oldState, newState map[string]string // contents of handoffs/ before and after
 }
 
-// handoffState is what lies in handoffs/ on a disk.
+// handoffState returns the content of handoffs/ on a disk.
 func handoffState(fs *simfs.FS) map[string]string {
 	out := map[string]string{}
 	for p, content := range fs.Tree() {
@@ -73,7 +73,7 @@ func handoffScenarios(t *testing.T) []handoffScenario {
 func (c handoffScenario) judge(t *testing.T, disk *simfs.FS, want outcome) {
 	t.Helper()
 	visible := want
-	if same(c.old, c.new) { // only the state directory tells
+	if same(c.old, c.new) { // only the state directory shows the difference
 		visible = either
 	}
 	c.verify(t, disk, visible)
@@ -131,8 +131,8 @@ func TestHandoffRecoveryMayBeKilled(t *testing.T) {
 	}
 }
 
-// TestHandoffFaultsAreTold: an operation fails, applied or not; what the error
-// says of the disk is true, and the store goes on or says that it does not.
+// TestHandoffFaultsAreTold: an operation fails, applied or not; what the error reports
+// about the disk is true, and the store continues or says that it does not.
 func TestHandoffFaultsAreTold(t *testing.T) {
 	for _, c := range handoffScenarios(t) {
 		for _, happened := range []bool{false, true} {
@@ -166,7 +166,7 @@ func TestHandoffFaultsAreTold(t *testing.T) {
 						if err == nil {
 							c.judge(t, fs.Crash(0, simfs.None), applied)
 							if !hit {
-								return // behind the last operation
+								return // after the last operation
 							}
 							continue
 						}
@@ -187,8 +187,9 @@ func TestHandoffFaultsAreTold(t *testing.T) {
 	}
 }
 
-// TestHandoffOfKilledWriter: what a writer acknowledged before it was killed is
-// the handoff or one of its archives, whole, and the next writer goes on.
+// TestHandoffOfKilledWriter: the handoff that a writer acknowledged before it was
+// killed is the current one or an archived one, complete, and the next writer
+// continues.
 func TestHandoffOfKilledWriter(t *testing.T) {
 	if dir := os.Getenv("RW_HANDOFF_CHILD"); dir != "" {
 		s, err := rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff})

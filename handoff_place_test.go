@@ -8,15 +8,14 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestHandoffErrorsSayWhereAndWhat: the place of a problem is one of the file,
-// not of its front matter, and a limit is told by its own name and not by that
-// of others.
+// TestHandoffErrorsSayWhereAndWhat: the place of a problem is one of the file, not of
+// its front matter, and a limit is reported by its own name and not by that of others.
 func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	text := documentedTemplate(t)
 	for name, c := range map[string]struct {
-		line         string // put behind the opening line
+		line         string // inserted after the opening line
 		detail       rw.Detail
 		column       int
 		says, silent string

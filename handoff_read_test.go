@@ -39,8 +39,8 @@ func readByHand(t testing.TB, s *rw.Store, dir, text string) (rw.HandoffReadResu
 	return s.HandoffRead(background, rw.HandoffReadRequest{})
 }
 
-// TestDocumentedTemplateReads as it stands, and in the shapes that editors give
-// it; what is read can be written.
+// TestDocumentedTemplateReads: the template can be read unchanged, and in the forms
+// that editors give it; the result of a read can be written.
 func TestDocumentedTemplateReads(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -118,8 +118,8 @@ func TestDocumentNamesEveryField(t *testing.T) {
 	}
 }
 
-// olderHandoffs are files as agents of the Python implementation left them, and
-// as people wrote them beside it.
+// olderHandoffs are files as agents of the Python implementation left them, and as
+// people wrote them at that time.
 var olderHandoffs = map[string]string{
 	"yaml.safe_dump": `---
 task_id: telemetry-report
@@ -235,8 +235,8 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 	}
 }
 
-// TestIncompleteHandoffIsStillRead: what is missing is named; a broken graph is
-// a warning; a body in another encoding comes back.
+// TestIncompleteHandoffIsStillRead: missing fields are named; a broken graph is a
+// warning; a body in another encoding is returned.
 func TestIncompleteHandoffIsStillRead(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -259,8 +259,8 @@ func TestIncompleteHandoffIsStillRead(t *testing.T) {
 	}
 }
 
-// FuzzHandoffRead: no file makes a read panic or answer with something that is
-// no reply; what is read can be written, and reads the same then.
+// FuzzHandoffRead: no file makes a read panic or return an invalid reply; the result of
+// a read can be written, and reads the same again.
 func FuzzHandoffRead(f *testing.F) {
 	f.Add([]byte(documentedTemplate(f)))
 	for _, text := range olderHandoffs {

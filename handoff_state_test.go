@@ -10,8 +10,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestHandoffDriftIsTold: every way in which a file can differ from what the
-// handoff says, when it is written and when it is read; strict refuses both.
+// TestHandoffDriftIsTold: every way in which a file can differ from its entry in the
+// handoff is reported, when it is written and when it is read; strict refuses both.
 func TestHandoffDriftIsTold(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

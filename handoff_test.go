@@ -182,7 +182,7 @@ func TestHandoffKeepsUnknownFieldsInOrder(t *testing.T) {
 			t.Errorf("%s\nis not in %s", want, data)
 		}
 	}
-	// What was read can be written again, and nothing is lost on the way.
+	// The result of a read can be written again, and nothing is lost.
 	again := handOff(t, s, rw.HandoffWriteRequest{Envelope: got.Envelope})
 	next := takeOver(t, s, rw.HandoffReadRequest{})
 	next.Envelope.UpdatedAt = got.Envelope.UpdatedAt
@@ -212,8 +212,8 @@ func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
 	}
 }
 
-// TestHandoffEnvelopeIsChecked: what is missing is listed, what is wrong is
-// named, and nothing is written.
+// TestHandoffEnvelopeIsChecked: missing fields are listed, errors are named, and
+// nothing is written.
 func TestHandoffEnvelopeIsChecked(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -352,7 +352,7 @@ func TestHandoffRefusals(t *testing.T) {
 	if r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "agent one"}); len(r.Warnings) != 0 {
 		t.Errorf("%+v", r.Warnings)
 	}
-	// What lies in an old handoff does not keep it from being archived.
+	// The content of an old handoff does not prevent its archiving.
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("---\ntask_id: old\n---\n"+secret+"\n"), 0o644)
 	if out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}); !strings.Contains(out.ArchivedPath, "/old-") {
 		t.Errorf("%+v", out)
@@ -380,8 +380,8 @@ func TestHandoffRefusals(t *testing.T) {
 	}
 }
 
-// unissuedToken makes the part behind the prefix of a token that was never
-// issued, with the checksum of a real one.
+// unissuedToken returns the part after the prefix of a token that was never issued,
+// with the checksum of a real one.
 func unissuedToken() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	random, sum := make([]byte, 30), make([]byte, 6)

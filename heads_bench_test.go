@@ -8,8 +8,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// BenchmarkNewestVersion writes one file again and again, and new files, at the
-// level full: what the copy of the newest version costs.
+// BenchmarkNewestVersion repeatedly writes one file, and new files, at the level full:
+// it measures the cost of the copy of the newest version.
 func BenchmarkNewestVersion(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10} {
 		for _, fresh := range []bool{false, true} {

@@ -54,9 +54,9 @@ var headCases = []struct {
 	}, strings.Repeat("large\n", 200_000) + "more\n"},
 }
 
-// TestTheNewestVersionIsKept: what was written last can be restored after a
-// shell has removed or changed the file, at every level, before a Sync and
-// after it, and by the next process.
+// TestTheNewestVersionIsKept: the last written content can be restored after a shell
+// has removed or changed the file, at every level, before a Sync and after it, and by
+// the next process.
 func TestTheNewestVersionIsKept(t *testing.T) {
 	shell := map[string]string{"removed": "rm a.md", "changed": "sed -i '1s/.*/changed/' a.md", "truncated": ": > a.md"}
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
@@ -200,8 +200,8 @@ func TestNewestVersionsNeverShareAnInode(t *testing.T) {
 	}
 }
 
-// TestEraseStopsCopiesOfOthers: what another process has written but not yet
-// copied does not come into history behind an Erase.
+// TestEraseStopsCopiesOfOthers: content that another process has written but not yet
+// copied is not added to history after an Erase.
 func TestEraseStopsCopiesOfOthers(t *testing.T) {
 	secret := leaked()
 	fs := simfs.New()
@@ -228,9 +228,8 @@ func TestEraseStopsCopiesOfOthers(t *testing.T) {
 	must(t, b.Close(background))
 }
 
-// TestEraseWritesOverSlots: a version that could not reach history lies in the
-// slot of a dead writer. Erase writes over it before it removes it, and over
-// no other file.
+// TestEraseWritesOverSlots: a version that could not reach history is in the slot of a
+// dead writer. Erase overwrites it before it removes it, and overwrites no other file.
 func TestEraseWritesOverSlots(t *testing.T) {
 	secret := leaked()
 	fs := simfs.New()

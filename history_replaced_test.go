@@ -8,15 +8,15 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// moveOver moves a file or a directory over what is there.
+// moveOver moves a file or a directory over an existing one.
 func moveOver(t *testing.T, s *rw.Store, path, to string) {
 	t.Helper()
 	_, err := s.Move(background, rw.MoveRequest{Path: path, To: to, Overwrite: true})
 	must(t, err)
 }
 
-// replacing are ways in which a path comes to have had more than one file. The
-// history is that of real: row, path, where it came from, content.
+// replacing are ways in which several files have the same path over time. The history
+// is the expected one: row, path, origin, content.
 var replacing = []struct {
 	name string
 	run  func(t *testing.T, s *rw.Store)
@@ -98,8 +98,8 @@ var replacing = []struct {
 	}, "4 real same+, 3 real<tmp same, 2 tmp same, 1 real same"},
 }
 
-// TestReplacedFilesKeepTheirVersions: whatever was at a path is listed, newest
-// first, and what is listed can be read, compared and restored by its number.
+// TestReplacedFilesKeepTheirVersions: all files that were at a path are listed, newest
+// first, and every listed version can be read, compared and restored by its number.
 func TestReplacedFilesKeepTheirVersions(t *testing.T) {
 	for _, c := range replacing {
 		t.Run(c.name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestReplacedByADirectory(t *testing.T) {
 	check(t, s, true)
 }
 
-// everyVersion compares the history of a path, and reads, compares and
-// restores each version of it; each restoration is taken back.
+// everyVersion compares the history of a path, and reads, compares and restores each
+// version of it; each restoration is undone.
 func everyVersion(t *testing.T, s *rw.Store, dir, path, want string) {
 	t.Helper()
 	list := versionsOf(t, s, path)
@@ -190,7 +190,7 @@ func everyVersion(t *testing.T, s *rw.Store, dir, path, want string) {
 	}
 }
 
-// contentOf finds what a version of the test is by its hash; "-" for absent.
+// contentOf finds the name of a version in the test by its hash; "-" for absent.
 func contentOf(t *testing.T, s *rw.Store, v rw.FileVersion) string {
 	t.Helper()
 	if v.SHA256.String() == "" {
@@ -203,9 +203,9 @@ func contentOf(t *testing.T, s *rw.Store, v rw.FileVersion) string {
 	return string(r.Content)
 }
 
-// TestDiffFindsWhatAMoveReplaced: without versions the change that a move over
-// a file made is that of the bytes at the path; what led to a version never
-// comes from the other life.
+// TestDiffFindsWhatAMoveReplaced: without version arguments, the diff of a move over a
+// file is that of the bytes at the path; the origin of a version is never from the
+// other file.
 func TestDiffFindsWhatAMoveReplaced(t *testing.T) {
 	s, _ := quick(t, nil)
 	write(t, s, "tmp", "t1\n", rw.ModeCreate)
@@ -255,14 +255,14 @@ func TestVersionsOfPathsThatCannotBeNow(t *testing.T) {
 			return err
 		})
 	}
-	// A path without a history is refused for what it is.
+	// A path without a history is refused with the reason.
 	for path, want := range map[string]rw.Detail{"e": rw.ErrIsADirectory, "d/y": rw.ErrNotADirectory} {
 		deny(t, s, dir, path, want, func() error { _, err := s.Diff(background, rw.DiffRequest{Path: path}); return err })
 	}
 }
 
-// TestUndoOfWhatWasLeftAsItWas: a commit that also names a file whose bytes do
-// not change is taken back, although they went on under another name since.
+// TestUndoOfWhatWasLeftAsItWas: a commit that also names a file with unchanged bytes is
+// undone, although the file was moved since.
 func TestUndoOfWhatWasLeftAsItWas(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "kept", rw.ModeCreate)

@@ -196,7 +196,7 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 	if h, err = s.History(background, rw.HistoryRequest{Path: "d/b.txt", N: 10}); err != nil || len(h.Versions) != 10 || h.More {
 		t.Errorf("all of them: %v %v", err, h.More)
 	}
-	// The old name tells where the file went, and its bytes can still be had.
+	// The history of the old name shows the new one, and its bytes are still available.
 	old := versionsOf(t, s, "a.txt")
 	if old[0].SHA256.String() != "" || old[0].Op != "move" || len(old) != 9 {
 		t.Errorf("old name: %+v", old)
@@ -288,8 +288,8 @@ func TestRestoreByHashAndUndoOfIt(t *testing.T) {
 	}
 }
 
-// TestRestoreGuardsHumanEdits: a file that somebody changed is not touched
-// without force, and with it history keeps what was there.
+// TestRestoreGuardsHumanEdits: a file that was changed by another program is not
+// touched without force, and with force history keeps its content.
 func TestRestoreGuardsHumanEdits(t *testing.T) {
 	s, dir := quick(t, nil)
 	a := write(t, s, "a.txt", "one\n", rw.ModeCreate)
@@ -446,7 +446,7 @@ func TestUndoOfEveryVerb(t *testing.T) {
 	}
 }
 
-// tree is the files of a workspace and what they hold.
+// tree returns the files of a workspace and their content.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -516,8 +516,8 @@ func TestUndoOfSeveralCommits(t *testing.T) {
 	}
 }
 
-// TestUndoNeverEatsOthersWork: a later human edit, another caller's later
-// commit, and what either did between two commits that are taken back.
+// TestUndoNeverEatsOthersWork: a later human edit, another caller's later commit, and
+// the changes of either between two commits that are undone.
 func TestUndoNeverEatsOthersWork(t *testing.T) {
 	by := func(s *rw.Store, caller, content string) {
 		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller}})
@@ -586,7 +586,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err })
 }
 
-// TestDeletedFileComesBackWithItsMode: what was kept from others stays so.
+// TestDeletedFileComesBackWithItsMode: a file that was private stays private.
 func TestDeletedFileComesBackWithItsMode(t *testing.T) {
 	s, dir := quick(t, nil)
 	mode := func(path string, want os.FileMode) {
@@ -669,8 +669,8 @@ func TestOperationTellsWhatBecameOfACall(t *testing.T) {
 	}
 }
 
-// TestLinksAreFollowedAndStay: edit, delete, move, restore and undo through a
-// link change the file behind it.
+// TestLinksAreFollowedAndStay: edit, delete, move, restore and undo through a link
+// change its target.
 func TestLinksAreFollowedAndStay(t *testing.T) {
 	s, dir := quick(t, nil)
 	outside := filepath.Join(filepath.Dir(dir), "outside.txt")
@@ -882,8 +882,8 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestSecretOverTwoStepsIsFound: the gate judges what a transaction leaves,
-// not its pieces.
+// TestSecretOverTwoStepsIsFound: the gate judges the result of a transaction, not its
+// parts.
 func TestSecretOverTwoStepsIsFound(t *testing.T) {
 	dir := ramspace(t)
 	s := quickAt(t, dir, nil)
@@ -1074,8 +1074,8 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 	}
 }
 
-// TestDryRunsChangeNothing, not even a time, in the workspace or in what the
-// store knows.
+// TestDryRunsChangeNothing, not even a time, in the workspace or in the state of the
+// store.
 func TestDryRunsChangeNothing(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
@@ -1131,7 +1131,7 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestClosedAndReadOnlyStores refuse every verb as what they are.
+// TestClosedAndReadOnlyStores refuse every verb with their own reason.
 func TestClosedAndReadOnlyStores(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one", rw.ModeCreate)
@@ -1189,8 +1189,8 @@ func TestClosedAndReadOnlyStores(t *testing.T) {
 	}
 }
 
-// TestTwoStoresAtOnce: edits, moves, transactions and undos of two stores over
-// the same files; every one is whole, and the journal knows what is there.
+// TestTwoStoresAtOnce: edits, moves, transactions and undos of two stores over the same
+// files; every one is complete, and the journal matches the files.
 func TestTwoStoresAtOnce(t *testing.T) {
 	dir := ramspace(t)
 	stores := []*rw.Store{quickAt(t, dir, nil), quickAt(t, dir, nil)}
@@ -1211,7 +1211,7 @@ func TestTwoStoresAtOnce(t *testing.T) {
 				if err != nil {
 					t.Errorf("edit: %v (%v)", err, errors.Unwrap(err))
 				}
-				for p := range 4 { // whoever finds the ball throws it
+				for p := range 4 { // the store that finds the ball throws it
 					_, err := s.Move(background, rw.MoveRequest{Path: fmt.Sprint("p", p), To: fmt.Sprint("p", (p+w+1)%4), Call: rw.Call{Caller: fmt.Sprint(caller, ".", i)}})
 					if err == nil {
 						break
@@ -1307,8 +1307,8 @@ func TestRowTooLargeIsATypedRefusal(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestStrangeTransactions: what comes one after the other on one file, and
-// arguments of every kind.
+// TestStrangeTransactions: sequences of operations on one file, and arguments of every
+// kind.
 func TestStrangeTransactions(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
@@ -1361,8 +1361,8 @@ func TestStrangeTransactions(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestEditsWithNULsAreNotMixedUp: two requests that differ only in where a NUL
-// stands are two requests.
+// TestEditsWithNULsAreNotMixedUp: two requests that differ only in the position of a
+// NUL are two requests.
 func TestEditsWithNULsAreNotMixedUp(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "a\x00b", rw.ModeCreate)
@@ -1400,8 +1400,8 @@ func TestCanceledCallsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestRevisionsAreNumbered checks that rev counts the versions of a path from 1
-// and that what Undo adds goes on from there.
+// TestRevisionsAreNumbered checks that rev counts the versions of a path from 1 and
+// that versions added by Undo continue the numbering.
 func TestRevisionsAreNumbered(t *testing.T) {
 	s := open(t, workspace(t), nil)
 	write(t, s, "a.txt", "1", rw.ModeCreate)

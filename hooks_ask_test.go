@@ -14,11 +14,11 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// desk is a user who is asked by mail: a question waits until it is answered.
+// desk is a user who is asked by mail: a question stays open until it is answered.
 type desk struct {
 	asked   []string
 	answers map[string]rw.Answer // by question
-	later   bool                 // nobody answers yet
+	later   bool                 // no answer yet
 }
 
 func (d *desk) ask(_ context.Context, _ rw.HookCall, q string) (rw.Answer, error) {
@@ -37,7 +37,7 @@ func asks(q string) any {
 	return authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser(q), nil })
 }
 
-// everything is all that lies in a workspace, the state too, with its content.
+// everything returns all files of a workspace, including the state, with their content.
 func everything(t *testing.T, dir string) string {
 	t.Helper()
 	quiesce(dir)
@@ -56,7 +56,7 @@ func everything(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// withdrawn counts the calls it is asked about and those that are taken back.
+// withdrawn counts the calls that it is asked about and those that are withdrawn.
 type withdrawn struct{ asked, back []string }
 
 func (w *withdrawn) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
@@ -68,10 +68,9 @@ func (w *withdrawn) Withdraw(_ context.Context, op rw.HookCall) {
 	panic("nobody minds")
 }
 
-// TestACallThatWaitsForTheUserLeavesNoTrace: each verb of the workspace, when
-// the question has no answer yet, ends with nothing written anywhere, nobody
-// told and nothing counted, however often it comes; with the answer the same
-// call does its work.
+// TestACallThatWaitsForTheUserLeavesNoTrace: each verb of the workspace, while the
+// question has no answer, ends with nothing written, nothing reported and nothing
+// counted, however often it is repeated; with the answer the same call does its work.
 func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -186,9 +185,9 @@ func TestABudgetIsNotSpentByCallsThatWait(t *testing.T) {
 	}
 }
 
-// TestEveryQuestionIsPut: two authorizers ask; a yes to one is none to the
-// other, what is open is told, and an answer for good counts only when the
-// operation happens.
+// TestEveryQuestionIsPut: two authorizers ask; a yes to one is not a yes to the other,
+// open questions are reported, and a permanent answer counts only if the operation
+// happens.
 func TestEveryQuestionIsPut(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -225,7 +224,7 @@ func TestEveryQuestionIsPut(t *testing.T) {
 	}
 	fileIsAbsent(t, dir, "a.txt")
 	user.answers["second?"], user.answers[third] = rw.Answer{Allow: true}, rw.Answer{Allow: true}
-	try(all, "") // what was answered for good did not count while the others were open
+	try(all, "") // a permanent answer did not count while the others were open
 	if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
 		t.Fatal(err)
 	}
@@ -240,9 +239,9 @@ func fileIsAbsent(t *testing.T, dir, path string) {
 	}
 }
 
-// TestAlwaysIsNoMoreThanWhatWasAsked: an answer for good covers the verb and
-// the paths it was given for, with a glob those it matches, and never what
-// destroys more than was asked about.
+// TestAlwaysIsNoMoreThanWhatWasAsked: a permanent answer covers the verb and the paths
+// that it was given for, with a glob the matching ones, and never an operation that
+// destroys more than the question named.
 func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -303,7 +302,7 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	answer("safe_write, really?", rw.Answer{})
 	passes(1, "another question about the same file", puts("a", rw.ModeOverwrite))
 	why = ""
-	// A glob for what is destroyed, for other files, or that is none.
+	// A glob for destroyed files, for other files, or an invalid one.
 	os.WriteFile(filepath.Join(dir, "x"), nil, 0o644)
 	os.WriteFile(filepath.Join(dir, "y"), nil, 0o644)
 	answer("delete?", rw.Answer{Always: true, Pattern: "**"})
@@ -352,8 +351,8 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestAQuestionHidesNothing: what a caller can choose does not shape the
-// question, the worst comes first, and what is left out is told.
+// TestAQuestionHidesNothing: the caller's input does not change the form of the
+// question, the worst item comes first, and omitted items are counted.
 func TestAQuestionHidesNothing(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

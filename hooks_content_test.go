@@ -53,7 +53,7 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 		t.Errorf("replay: %v %+v", err, again)
 	}
 	r.Content, r.ContentSHA256 = []byte("ONE!"), rw.Digest{}
-	turnedDown(t, s, dir, r, rw.ErrIdempotencyKeyReused) // what was written is not what was sent
+	turnedDown(t, s, dir, r, rw.ErrIdempotencyKeyReused) // the written content is not the sent one
 	if dry, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("two"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || dry.SHA256.String() != hash("TWO!") || !strings.Contains(dry.Diff, "+TWO!") {
 		t.Errorf("dry run: %v %+v", err, dry)
 	}
@@ -285,7 +285,7 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 		if _, err := s.SafeWrite(ctx, put("a", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrCanceled) {
 			t.Errorf("a caller who left: %v", err)
 		}
-		// One that changes what it should look at.
+		// One that changes its input.
 		dir := ramspace(t)
 		s = hooked(t, dir, verifier(func(_ context.Context, c rw.StagedCommit) error {
 			return os.WriteFile(c.Files[0].Staged, []byte("mine"), 0o600)

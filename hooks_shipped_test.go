@@ -72,7 +72,7 @@ func TestABudgetEndsATask(t *testing.T) {
 		}
 	}
 	write(t, s, "log", strings.Repeat("x", 60), rw.ModeCreate)
-	write(t, s, "log", strings.Repeat("x", 30), rw.ModeAppend) // what is added counts, not the file
+	write(t, s, "log", strings.Repeat("x", 30), rw.ModeAppend) // the appended part counts, not the file
 	write(t, s, "log", "", rw.ModeAppend)
 	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "dry", Content: []byte(strings.Repeat("x", 90)), Call: rw.Call{DryRun: true}}); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestACommandJudgesTheFilesAsTheyWouldBe(t *testing.T) {
 	if text, _ := e.Context["output"].(string); !strings.HasPrefix(text, "the check of p/only.go failed: exit status 2\np/only.go:3:9: ") || strings.Contains(text, "oracle") || strings.Contains(text, "…/") {
 		t.Errorf("output %q", text)
 	}
-	write(t, s, "p/only.go", "\nfunc B() int { return 2 }\n", rw.ModeAppend) // only with what is there is it a file
+	write(t, s, "p/only.go", "\nfunc B() int { return 2 }\n", rw.ModeAppend) // only together with the old content is it a file
 	turnedDown(t, s, dir, put("p/only.go", "func {\n", rw.ModeAppend), rw.ErrVerifyFailed)
 	write(t, s, "p/a.txt", "func {\n", rw.ModeCreate)
 	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: []byte(good)}, {Op: "write", Path: "p/d.go", Content: []byte("x")}}}); !errors.Is(err, rw.ErrVerifyFailed) {

@@ -40,7 +40,7 @@ func TestOpenRefusesNilHooks(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	// What the host does to its list later is its own affair.
+	// Later changes of the host to its list have no effect.
 	hooks := rw.Hooks{Authorize: []rw.Authorizer{rw.DenyWrites{}}}
 	s := open(t, dir, &rw.Options{Hooks: hooks})
 	hooks.Authorize[0] = rw.Permission{AutoApprove: []string{"**"}}
@@ -96,7 +96,7 @@ func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
 			}
 		}
 	}
-	// The retry budgets are reset all the same.
+	// The retry budgets are reset anyway.
 	dir := ramspace(t)
 	s := hooked(t, dir, sore{})
 	write(t, s, "a.txt", "x", rw.ModeCreate)
@@ -112,8 +112,8 @@ func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfATransactionNamesItsOperation: whichever stage refuses, the
-// caller is told which of its operations it was about.
+// TestAnErrorOfATransactionNamesItsOperation: whichever stage refuses, the error names
+// the operation that caused it.
 func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 	t.Parallel()
 	good := rw.TxOp{Op: "write", Path: "good.txt", Content: []byte("good")}
@@ -216,9 +216,9 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 // simple makes a file.
 func simple(path string) rw.TxOp { return rw.TxOp{Op: "write", Path: path, Content: []byte("x")} }
 
-// TestAFailingFileIsGivenUp: calls that fail to change a file, each in another
-// way, are no progress. Failures of others do not count, and a change that
-// works begins anew.
+// TestAFailingFileIsGivenUp: calls that fail to change a file, each in another way, are
+// no progress. Failures on other files do not count, and a successful change starts a
+// new count.
 func TestAFailingFileIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -266,7 +266,7 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 		}
 	}
 	turnedDown(t, s, dir, put("v.go", "7", rw.ModeCreate), rw.ErrDenied)
-	// What is not the caller's doing does not count.
+	// Failures that the caller did not cause do not count.
 	for range 10 {
 		ctx, stop := context.WithCancel(background)
 		stop()
@@ -281,8 +281,8 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo: programs tell the rules
-// apart by context.rule, agents are told whom to turn to.
+// TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo: programs distinguish the rules by
+// context.rule, and the hint says whom an agent can ask.
 func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	write := func(path string) rw.SafeWriteRequest { return put(path, path, rw.ModeOverwrite) }
@@ -315,9 +315,9 @@ func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestNobodyDeclaresATaskCompleteWhoseCheckFails: the check of the whole
-// workspace runs once more, with what is there after the last change, also
-// where the change did not go through this store.
+// TestNobodyDeclaresATaskCompleteWhoseCheckFails: the check of the whole workspace runs
+// again on the content after the last change, even if the change was not made through
+// this store.
 func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("sh"); err != nil {
@@ -355,7 +355,7 @@ func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.ErrVerifyFailed) {
 		t.Errorf("after another change: %v", err)
 	}
-	// A check of single files cannot stand for the workspace.
+	// A check of single files cannot replace a check of the workspace.
 	s = hooked(t, dir, rw.CommandOracle{Match: []string{"**/*.go"}, OnComplete: true, Command: []string{"true", "{}"}})
 	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.ErrVerifyFailed) {
 		t.Errorf("with {}: %v", err)

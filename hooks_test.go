@@ -44,7 +44,7 @@ func changes(op rw.HookCall) string {
 	return out
 }
 
-// witness allows everything and keeps what it is shown.
+// witness allows everything and records its arguments.
 type witness struct {
 	asked, told []string
 	ops         []rw.HookCall
@@ -244,7 +244,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 		_, err := s.Delete(background, rw.DeleteRequest{Path: "docs/a.md", Call: rw.Call{DryRun: true}})
 		return err
 	})
-	// Nobody to ask.
+	// There is no user to ask.
 	s = open(t, dir, &rw.Options{Hooks: roles(perm)})
 	e := turnedDown(t, s, dir, rw.SafeWriteRequest{Path: "docs/a.md", Content: []byte("x"), Mode: rw.ModeOverwrite}, rw.ErrDenied)
 	if e.Context["question"] != "may safe_write do this: overwrite docs/a.md?" {

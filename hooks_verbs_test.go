@@ -194,7 +194,7 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 		if now := committed(t, s); now != rows {
 			t.Errorf("%d rows of refused calls", now-rows)
 		}
-		s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}) // is none of theirs
+		s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}) // is not subject to them
 		check(t, s, true)
 		s.Close(background)
 	}

@@ -87,7 +87,7 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		if _, err := s.Scan(background, rw.ScanRequest{Session: "one", Calls: []string{"call"}}); err != nil {
 			t.Fatal(err)
 		}
-		// The user goes on.
+		// The user continues.
 		put("f.txt", "user\n"+read(t, dir, "f.txt"))
 		if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
 			t.Fatal(err)
@@ -167,8 +167,8 @@ func snapshotOf(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestStageLeavesWhatItCannotTell: what is skipped, and why; the index is as it
-// was then, also while another program has locked it.
+// TestStageLeavesWhatItCannotTell: it reports the skipped files and the reasons; the
+// index of these files stays unchanged, also while another program has locked it.
 func TestStageLeavesWhatItCannotTell(t *testing.T) {
 	dir := workspace(t)
 	gitIn(t, dir, "init", "-q")

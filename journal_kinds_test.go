@@ -10,8 +10,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// TestTailFiltersEveryKind: what stands in the rows can be asked for, and what
-// can be asked for is told in the schema.
+// TestTailFiltersEveryKind: every value in the rows can be used as a filter, and every
+// filter is in the schema.
 func TestTailFiltersEveryKind(t *testing.T) {
 	s := open(t, t.TempDir(), nil)
 	w := func(_ any, err error) {

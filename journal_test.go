@@ -141,7 +141,7 @@ func TestDamageIsNamed(t *testing.T) {
 			check(t, s, true)
 			s.Close(background)
 			row.damage(t, dir)
-			// Opened read-only: nothing is mended before it is looked at.
+			// Opened read-only: nothing is repaired before the check.
 			r := open(t, dir, &rw.Options{ReadOnly: true})
 			got, err := r.Check(background, rw.CheckRequest{Deep: true})
 			if err != nil {
@@ -158,8 +158,8 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 }
 
-// TestBadLinesNeverHideOthers: whatever stands in the journal, the store opens
-// and writes on, tail shows the other rows, and the bad ones are counted.
+// TestBadLinesNeverHideOthers: whatever the journal contains, the store opens and
+// writes, tail shows the other rows, and the bad ones are counted.
 func TestBadLinesNeverHideOthers(t *testing.T) {
 	for name, tail := range map[string]string{
 		"torn": "\n{\"seq\":4,\"ts\":\"2026", "garbage": "\nxxxxxxxx", "fused": "\n{}{}\n", "nul": "\x00\x00\x00x", "newlines": "\n\n\n",

@@ -13,15 +13,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// keyedCall is a call on the state directory with an idempotency key. Its
-// reply is what a repeated call must tell again.
+// keyedCall is a call on the state directory with an idempotency key. A repeated call
+// must return the same reply.
 type keyedCall struct {
 	name   string
 	part   string
 	before func(*rw.Store) error
 	call   func(s *rw.Store, key string, dry bool) (reply any, r rw.Receipt, err error)
 	other  func(s *rw.Store, key string) error // another request
-	undo   func(*rw.Store) error               // brings back what a second run would take again
+	undo   func(*rw.Store) error               // restores the objects that a second run would remove again
 }
 
 const stagedID = "tx_staged"
@@ -123,9 +123,9 @@ func keyedCalls() []keyedCall {
 	}
 }
 
-// TestAKeyedCallOnTheStateIsRepeated: a dry run changes nothing and binds no
-// key; the call then happens once, and the same key tells the same again, also
-// to another process and after a restart, and leaves alone what came since.
+// TestAKeyedCallOnTheStateIsRepeated: a dry run changes nothing and binds no key; the
+// call then happens once, and the same key returns the same reply again, also in
+// another process and after a restart, and does not touch later changes.
 func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 	for _, c := range keyedCalls() {
 		s, dir := quick(t, nil)
@@ -176,8 +176,8 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 	}
 }
 
-// TestAKeyedCallOnTheStateHappensOnceOverCrashes: broken off at every
-// operation, the repeated call tells what the first would have told.
+// TestAKeyedCallOnTheStateHappensOnceOverCrashes: interrupted at every operation, the
+// repeated call returns the reply that the first call would have returned.
 func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 	for _, c := range keyedCalls() {
 		sweep := stateSweep{name: c.name, part: c.part, before: c.before}
@@ -222,8 +222,8 @@ func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 	}
 }
 
-// TestAKeyedCleanupFitsIntoItsRow: names as long as they may be, also damaged
-// ones; one call tells all that it removed and the next key goes on.
+// TestAKeyedCleanupFitsIntoItsRow: names have the maximum length, including damaged
+// ones; one call lists everything that it removed and the next key continues.
 func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
 	s, dir := quick(t, nil)
 	for i := range 40 {

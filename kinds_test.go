@@ -60,9 +60,9 @@ func saveIn(dir fsx.Dir, names ...string) string {
 }
 
 // TestKindsForeignSweep: another program acts before each operation of an undo that
-// turns files into directories and directories into files. What it saves is there
-// afterwards, under its name or as a version. Every other file is as the call says: as
-// it was before, or after it. Where a name was taken, history holds the file.
+// turns files into directories and directories into files. Its content exists
+// afterwards, under its name or as a version. Every other file is as the call reports:
+// as before the call, or as after it. If a name was taken, history contains the file.
 func TestKindsForeignSweep(t *testing.T) {
 	for _, c := range scenarios {
 		if !strings.HasPrefix(c.name, "undo_kinds") {

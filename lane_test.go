@@ -14,8 +14,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// lookedAt is a context that counts the looks at it and is canceled at the one
-// with the number end.
+// lookedAt is a context that counts how often it is checked and is canceled at check
+// number end.
 type lookedAt struct {
 	context.Context
 	cancel context.CancelFunc
@@ -43,8 +43,8 @@ type laneCall struct {
 	call  func(ctx context.Context) error
 }
 
-// laneCalls are calls of every tool that takes content, with as much of it that
-// none of them is done before the context is looked at.
+// laneCalls are calls of every tool that takes content, with so much content that none
+// of them is done before the context is checked.
 func laneCalls(s *rw.Store) map[string]laneCall {
 	text := strings.Repeat("some ordinary words of a line\r\n", laneBytes/31)
 	list := "[" + strings.TrimSuffix(strings.Repeat(`"word",`, laneBytes/7), ",") + "]"
@@ -108,7 +108,7 @@ func laneCalls(s *rw.Store) map[string]laneCall {
 	}
 }
 
-// laneVerbs are calls that work on what is there, which is large.
+// laneVerbs are calls that work on existing content, which is large.
 func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	text := strings.Repeat("some ordinary words of a line\n", laneBytes/90)
 	first := map[string]uint64{}
@@ -202,9 +202,9 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	}
 }
 
-// TestCancelInTheMiddle: a call that is canceled at any of its looks at the
-// context ends as canceled, looks a few times more at most, has changed
-// nothing, and the next call goes ahead.
+// TestCancelInTheMiddle: a call that is canceled at any check of its context ends as
+// canceled, makes at most a few more checks, has changed nothing, and does not block
+// the next call.
 func TestCancelInTheMiddle(t *testing.T) {
 	s, dir := quick(t, nil)
 	old := strings.Repeat("some ordinary words of a line\n", laneBytes/30)
@@ -247,8 +247,8 @@ func TestCancelInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestCancelInTheSearchOfAPattern: the expression of a policy that reads the
-// same text again and again looks at the context while it does.
+// TestCancelInTheSearchOfAPattern: an expression of a policy that reads the same text
+// repeatedly checks the context while it does.
 func TestCancelInTheSearchOfAPattern(t *testing.T) {
 	dir := ramspace(t)
 	writePolicy(t, dir, "extend_patterns: {own: [{name: slow, regex: '(?s)a.*z|a'}]}\n")

@@ -12,8 +12,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestAPanickingReceiptSinkChangesNothing: what has happened is told as
-// happened, what was refused as refused, and whoever else is told hears of it.
+// TestAPanickingReceiptSinkChangesNothing: a completed call is reported as completed, a
+// refused one as refused, and all other observers are notified.
 func TestAPanickingReceiptSinkChangesNothing(t *testing.T) {
 	var told []rw.Status
 	s, dir := quick(t, &rw.Options{ReceiptSink: func(r rw.Receipt) {
@@ -47,9 +47,9 @@ func TestAPanickingReceiptSinkChangesNothing(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestALateVerifierHoldsNoLocks: it has its time and a quarter of it, in bounds;
-// then the commit is refused and others write, while it still goes on. What it
-// does to its staged files afterwards harms nobody.
+// TestALateVerifierHoldsNoLocks: it has its time and a quarter of it, within bounds;
+// then the commit is refused and others write while it is still running. Its later
+// changes to its staged files have no effect.
 func TestALateVerifierHoldsNoLocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

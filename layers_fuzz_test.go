@@ -23,9 +23,9 @@ func fuzzed(f *testing.F) (*rw.Store, string) {
 	return s, dir
 }
 
-// FuzzManifest: whatever stands in the list of a session, with or without the
-// hash that makes it one of ours, the pieces are those on disk, they are read
-// as they were sent or not at all, and the session can be forgotten.
+// FuzzManifest: whatever the list of a session contains, with or without the hash that
+// makes it ours, the chunks are those on disk, each is read as it was sent or not at
+// all, and the session can be removed.
 func FuzzManifest(f *testing.F) {
 	for _, text := range []string{
 		`{"format":"resilientwrite.chunks/1","session":"s","total_expected":2,"separator":"\n","parts":[{"index":1,"sha256":"` + hash("one") + `","bytes":3}],"check":"00"}`,
@@ -76,9 +76,9 @@ func manifestIs(t *testing.T, s *rw.Store, dir string, list []byte) {
 	}
 }
 
-// FuzzScratchIndex: whatever stands in the index or beside an object, the
-// objects are there until somebody says that their time is over, the bytes are
-// theirs, and the next put is found again.
+// FuzzScratchIndex: whatever the index or a facts file contains, the objects exist
+// until a valid entry expires them, their bytes are unchanged, and the next put is
+// found again.
 func FuzzScratchIndex(f *testing.F) {
 	row := func(content, rest string) string { return `{"sha256":"` + hash(content) + `"` + rest + "}\n" }
 	for _, text := range []string{

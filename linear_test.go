@@ -45,9 +45,9 @@ func FuzzEnvelopeLinear(f *testing.F) {
 	})
 }
 
-// FuzzStateLinear: what a neighbor may have put into the state directory – the
-// list of a session of pieces, the index of the scratchpad, a checkpoint, a
-// handoff – is read with work in proportion to its length.
+// FuzzStateLinear: data that another program may have put into the state directory –
+// the list of a session of chunks, the index of the scratchpad, a checkpoint, a handoff
+// – is read with work in proportion to its length.
 func FuzzStateLinear(f *testing.F) {
 	row := `{"sha256":"` + hash("a") + `","label":"l#"}` + "\n"
 	seeds := []string{`{"index":#,"sha256":"` + hash("one") + `","bytes":3},`, row, `{"parts":[`, "k#: v\n", `"k#":1,`, "\n"}
@@ -92,7 +92,7 @@ func FuzzGlobLinear(f *testing.F) {
 	})
 }
 
-// TestHostileGlobs: a glob whose braces stand for more than a call can match is
+// TestHostileGlobs: a glob whose braces expand to more globs than a call can match is
 // refused by name before anything is matched.
 func TestHostileGlobs(t *testing.T) {
 	bomb := strings.Repeat("{a,b}", 40)
@@ -113,8 +113,8 @@ func TestHostileGlobs(t *testing.T) {
 	}
 }
 
-// TestManyEdits: edits are bounded by their number and by what they go through
-// together; what is beyond is refused with what to do, at once.
+// TestManyEdits: edits are bounded by their number and by the total size that they
+// process; more are refused at once, with a hint.
 func TestManyEdits(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", strings.Repeat("line\n", 1<<20), rw.ModeCreate)
@@ -161,8 +161,8 @@ func TestLongPathsLinear(t *testing.T) {
 	}
 }
 
-// TestManyDirectoriesOfGitsNames: paths that go through very many directories
-// with the names of git's own are refused before one of them is looked at.
+// TestManyDirectoriesOfGitsNames: paths through very many directories with the names of
+// git's own are refused before one of them is read.
 func TestManyDirectoriesOfGitsNames(t *testing.T) {
 	s, dir := quick(t, nil)
 	var ops []rw.TxOp

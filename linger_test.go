@@ -8,17 +8,17 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// TestLateSaves: another program has a file open for writing while a call
-// replaces or removes it, and writes to it afterwards. What it writes is a
-// version, whether the store is closed or its process dies, and the slot goes
-// when the program has closed the file.
+// TestLateSaves: another program has a file open for writing while a call replaces or
+// removes it, and writes to it afterwards. The content that it writes is a version,
+// whether the store is closed or its process dies, and the slot is removed when the
+// program has closed the file.
 func TestLateSaves(t *testing.T) {
 	for _, x := range attacks {
 		if x.inside || x.before == nil && x.disk == nil {
 			continue
 		}
 		if strings.HasPrefix(x.name, "move") {
-			continue // the file itself is moved; what it replaces is kept before
+			continue // the file itself is moved; the replaced one is kept before
 		}
 		for _, level := range allLevels {
 			for _, dies := range []bool{false, true} {

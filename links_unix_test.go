@@ -19,8 +19,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// entries are what is in a workspace, byte for byte, by path: kind, mode, and the
-// content of a file or the target of a link.
+// entries returns the entries of a workspace, byte for byte, by path: kind, mode, and
+// the content of a file or the target of a link.
 func entries(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -75,7 +75,7 @@ func shell(t *testing.T, dir, script string) {
 	}
 }
 
-// shellCalls are what a shell does to a tree besides writing files.
+// shellCalls are operations of a shell on a tree other than writing files.
 var shellCalls = []struct{ name, before, run string }{
 	{"install", `echo '{}' > package.json`, `
 		for p in left right; do
@@ -104,8 +104,8 @@ var shellCalls = []struct{ name, before, run string }{
 	{"remove a tree", `mkdir -p d/e/f; echo 1 > d/1; echo 2 > d/e/2; ln -s ../1 d/e/l; echo 3 > d/e/f/3; chmod 600 d/e/f/3`, `rm -r d`},
 }
 
-// TestShellCallsAreUndone: what a shell did in a call is listed under it, and
-// undone byte for byte, with links and modes, and so is the undoing.
+// TestShellCallsAreUndone: the changes of a shell in a call are listed under the call,
+// and undone byte for byte, with links and modes, and so is the undo.
 func TestShellCallsAreUndone(t *testing.T) {
 	for _, c := range shellCalls {
 		t.Run(c.name, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestDirectoriesRemovedLater(t *testing.T) {
 // unless something else is in them, and its undo makes them again.
 func TestUndoRemovesItsDirectories(t *testing.T) {
 	for name, c := range map[string]struct {
-		beside string // what a shell does before the undo
+		beside string // the operation of a shell before the undo
 		left   []string
 	}{
 		"alone":             {"true", []string{"."}},
@@ -359,8 +359,8 @@ func TestUndoBesideAWriter(t *testing.T) {
 	}
 }
 
-// TestScansOfTwoStores: a store goes on from the scan of another one, also where it
-// has not read the rows of that yet.
+// TestScansOfTwoStores: a store continues from the scan of another one, even if it has
+// not yet read the rows of that scan.
 func TestScansOfTwoStores(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir, nil), open(t, dir, nil)
@@ -424,8 +424,8 @@ func TestScanFromAnOlderIndex(t *testing.T) {
 	}
 }
 
-// TestHistoryBelowALink: what was in a directory keeps its history when a symbolic
-// link is in the directory's place, and is not restored through the link.
+// TestHistoryBelowALink: the files of a directory keep their history when a symbolic
+// link replaces the directory, and are not restored through the link.
 func TestHistoryBelowALink(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
@@ -489,9 +489,9 @@ func TestEmptyVersion(t *testing.T) {
 	}
 }
 
-// TestKindsThatAreNotChanged: a directory that holds what a group does not know is not
-// removed for the file that was there: the undo names what is in the way, nothing is
-// changed, and without it the undo succeeds.
+// TestKindsThatAreNotChanged: a directory that contains entries unknown to a group is
+// not removed to restore the file that it replaced: the undo names them and changes
+// nothing; without them the undo succeeds.
 func TestKindsThatAreNotChanged(t *testing.T) {
 	for _, c := range []struct{ name, since, clear, named string }{
 		{"a later file", `echo mine > lib/sub/mine`, `rm lib/sub/mine`, "lib/sub/mine"},
@@ -693,8 +693,8 @@ func TestFileMadeAgain(t *testing.T) {
 	}
 }
 
-// TestUndoOfSeveralGivesModesBack: a file that was deleted and made again has, after
-// undo of both, the mode that it had; one whose mode somebody changed afterwards keeps that.
+// TestUndoOfSeveralGivesModesBack: a file that was deleted and made again has its old mode
+// after an undo of both; a file whose mode was changed afterwards keeps the new mode.
 func TestUndoOfSeveralGivesModesBack(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
@@ -723,8 +723,8 @@ func TestUndoOfSeveralGivesModesBack(t *testing.T) {
 	is("changed by the user", 0o640)
 }
 
-// TestDirectoriesAfterCommits: what a shell does to a directory after commits that
-// have changed it, and changed it back, is recorded and undone.
+// TestDirectoriesAfterCommits: the changes of a shell to a directory after commits that
+// have changed it, and changed it back, are recorded and undone.
 func TestDirectoriesAfterCommits(t *testing.T) {
 	for name, c := range map[string]struct{ before, change, then string }{
 		"mode after mode":    {"mkdir d", "chmod 700 d", "chmod 711 d"},

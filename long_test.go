@@ -29,9 +29,9 @@ func scale(full int) int {
 // short reports whether the sweeps take turns.
 func short() bool { return !*long && !testbed.Long() }
 
-// turn is a number that changes from run to run, by which the sweeps of a
-// short run take turns: what one of them leaves out, others visit. RW_SEED
-// repeats a run; a run that fails tells it.
+// turn is a number that changes from run to run, by which the sweeps of a short run
+// alternate: different runs visit different operations. RW_SEED repeats a run; a failed
+// run prints it.
 var turn = sync.OnceValue(func() uint64 {
 	if seed, err := strconv.ParseUint(os.Getenv("RW_SEED"), 10, 64); err == nil {
 		return seed
@@ -69,9 +69,9 @@ func phase(step int) int {
 	return int(turn() % uint64(step))
 }
 
-// someLosses are the seeds of the disks that a sweep looks at behind operation
-// n: the first of full in a long run, else a thirtieth of them, others for each
-// operation and in each run.
+// someLosses are the seeds of the disks that a sweep checks after operation n: the
+// first of full in a long run, else a thirtieth of them, others for each operation and
+// in each run.
 func someLosses(full, n int) iter.Seq[uint64] {
 	count, first := scale(full), uint64(0)
 	if short() {

@@ -13,11 +13,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
-// losses are the ways in which a running store loses what it stands on, with
-// what the error must call it.
+// losses are the ways in which a running store loses its directories, with the reason
+// that the error must give.
 var losses = []struct {
 	name, want string
-	stateDir   bool // the state directory lies elsewhere
+	stateDir   bool // the state directory is elsewhere
 	lose       func(t *testing.T, dir, state string)
 }{
 	{"state removed", "state_dir_gone", false, func(t *testing.T, _, state string) { must(t, os.RemoveAll(state)) }},
@@ -90,10 +90,10 @@ func lostCalls(s *rw.Store) (writes, reads map[string]func() error) {
 	return writes, reads
 }
 
-// TestALostStoreSaysSo: when the state directory or the workspace of a running
-// store is removed, moved, emptied or replaced, every call that needs it says
-// what is wrong and what to do, changes nothing, and goes on to say so; a second
-// store that has begun in its place is not disturbed.
+// TestALostStoreSaysSo: when the state directory or the workspace of a running store is
+// removed, moved, emptied or replaced, every call that needs it reports the problem and
+// the remedy, changes nothing, and so do all later calls; a second store created in its
+// place is not disturbed.
 func TestALostStoreSaysSo(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("directories that are open cannot be removed or renamed here")
@@ -143,8 +143,8 @@ func TestALostStoreSaysSo(t *testing.T) {
 	}
 }
 
-// whatLies is what lies in a workspace, with the state directory but without
-// the locks in it and what a refusal may write.
+// whatLies returns the content of a workspace, including the state directory, but
+// without its locks and without the files that a refusal may write.
 func whatLies(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -171,9 +171,9 @@ func whatLies(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestLossInTheMiddle: a state directory that goes while a write is under way
-// takes no row with it into another one's time: up to the commit point nothing
-// happened, behind it nobody is told that it did.
+// TestLossInTheMiddle: if the state directory disappears during a write, no row is
+// written to its replacement. Up to the commit point nothing happened; after it no call
+// reports success.
 func TestLossInTheMiddle(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("directories that are open cannot be removed or renamed here")
@@ -227,16 +227,16 @@ func TestReadingGoesOnWithoutState(t *testing.T) {
 	if r, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); err != nil || string(r.Content) != "one\n" {
 		t.Errorf("read: %q %v", r.Content, err)
 	}
-	// The next store begins anew.
+	// The next store starts from scratch.
 	must(t, s.Close(background))
 	next := open(t, dir, nil)
 	write(t, next, "a.txt", "two\n", rw.ModeOverwrite)
 	check(t, next, true)
 }
 
-// TestAStateThatComesBackIsNotTrusted: what was written under another state
-// directory meanwhile is not known to this one, so the store stays closed until
-// it is opened again.
+// TestAStateThatComesBackIsNotTrusted: writes made in the meantime under another state
+// directory are unknown to this one, so the store stays closed until it is opened
+// again.
 func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("directories that are open cannot be removed or renamed here")
@@ -253,7 +253,7 @@ func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
 	s = open(t, dir, nil)
 	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
 	check(t, s, true)
-	// A workspace that is moved with its state goes on to be one.
+	// A workspace that is moved with its state stays a workspace.
 	must(t, os.Rename(dir, dir+".moved"))
 	write(t, s, "a.txt", "three\n", rw.ModeOverwrite)
 	fileIs(t, dir+".moved", "a.txt", "three\n")

@@ -126,8 +126,8 @@ func TestMergeRefused(t *testing.T) {
 	}
 }
 
-// TestGateAndVerifierSeeMergedBytes: the verifier is shown the merged bytes, and
-// what the gate refuses does not come in by a merge.
+// TestGateAndVerifierSeeMergedBytes: the verifier gets the merged bytes, and content
+// that the gate refuses is not added by a merge.
 func TestGateAndVerifierSeeMergedBytes(t *testing.T) {
 	seen := ""
 	opts := &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}, Hooks: rw.Hooks{Verify: []rw.Verifier{verifier(func(_ context.Context, c rw.StagedCommit) error {

@@ -37,14 +37,14 @@ type modelCommit struct {
 	files map[string]change
 }
 
-// past is one version of a path, as rw_history tells it for that path alone.
+// past is one version of a path, as rw_history reports it for that path alone.
 type past struct {
 	version uint64
 	content string
 	there   bool
 }
 
-// model is what the store should be, in plain memory.
+// model is the expected state of the store, in plain memory.
 type model struct {
 	files   world
 	commits []modelCommit
@@ -136,7 +136,7 @@ func (w *walker) fail(format string, args ...any) {
 	w.t.Fatalf("%s\nlast steps:\n  %s", fmt.Sprintf(format, args...), strings.Join(w.told[max(0, len(w.told)-12):], "\n  "))
 }
 
-// compare looks at every file of the workspace.
+// compare compares every file of the workspace.
 func (w *walker) compare() {
 	w.t.Helper()
 	got := world{}
@@ -351,8 +351,8 @@ func (w *walker) restore() {
 		return
 	}
 	v := list[w.rng.IntN(len(list))]
-	// A move is a version of both its names; what it replaced is one still. Of
-	// two versions that one commit made, the first in the list is meant.
+	// A move is a version of both of its names; the replaced file stays one version. Of
+	// two versions by the same commit, the first in the list is used.
 	h, err := w.s.History(background, rw.HistoryRequest{Path: p, N: 1000})
 	must(w.t, err)
 	found := false

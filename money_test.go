@@ -57,9 +57,9 @@ func moneyIn(content string) int {
 	return n
 }
 
-// TestMoneyIsNeverLost: a child that moves money between files, two in one
-// transaction, is killed at a random moment, two hundred times. After each
-// reopening the sum is what it was.
+// TestMoneyIsNeverLost: a child that moves money between files, two in one transaction,
+// is killed at a random moment, two hundred times. After each reopening the sum is
+// unchanged.
 func TestMoneyIsNeverLost(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -71,7 +71,7 @@ func TestMoneyIsNeverLost(t *testing.T) {
 	for round := range scale(200) {
 		level := []rw.SyncLevel{rw.SyncOff, rw.SyncJournal, rw.SyncFull}[round%3]
 		cmd, out := spawn(t, "money", dir, fmt.Sprint(round), level)
-		waitFor(t, func() bool { return len(out.lines()) > 0 }) // until it is under way
+		waitFor(t, func() bool { return len(out.lines()) > 0 }) // until it has started
 		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()

@@ -12,9 +12,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// TestMoveOfADirectoryTakesAllAlong: while files are made in a directory, by
-// this store and by another one on the same workspace, it is moved again and
-// again. A file whose row stands before that of the move went along with it.
+// TestMoveOfADirectoryTakesAllAlong: while files are made in a directory, by this store
+// and by another one on the same workspace, it is moved repeatedly. A file whose row
+// precedes that of the move was moved with it.
 func TestMoveOfADirectoryTakesAllAlong(t *testing.T) {
 	dir := ramspace(t)
 	opts := &rw.Options{Sync: rw.SyncOff}
@@ -102,8 +102,8 @@ func TestMoveOfADirectoryThatFails(t *testing.T) {
 	}
 }
 
-// TestTxWriteWithoutContent: over the wire an operation without what it needs
-// is refused, and the file is what it was.
+// TestTxWriteWithoutContent: over the wire an operation without a required argument is
+// refused, and the file is unchanged.
 func TestTxWriteWithoutContent(t *testing.T) {
 	for _, args := range []string{
 		`{"ops":[{"op":"write","path":"a.txt","mode":"overwrite"}]}`,

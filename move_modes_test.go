@@ -89,8 +89,8 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 	}
 }
 
-// TestGonePrivateDirectories: a directory that was removed with what was in it is as
-// private as it was when a file in it comes back.
+// TestGonePrivateDirectories: a directory that was removed with its content is as
+// private as before when a file in it is restored.
 func TestGonePrivateDirectories(t *testing.T) {
 	for what, back := range map[string]func(t *testing.T, s *rw.Store) error{
 		"restore": func(t *testing.T, s *rw.Store) error {

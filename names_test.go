@@ -35,9 +35,9 @@ func TestNamesOfOrdinaryKindsPass(t *testing.T) {
 	}
 }
 
-// TestACredentialInANameIsRefused: as file name, directory name, label and key,
-// wrapped or among other characters; the refusal names the argument, and what
-// is told of the call shows the name redacted.
+// TestACredentialInANameIsRefused: as file name, directory name, label and key, wrapped
+// or among other characters; the refusal names the argument, and reports of the call
+// show the name redacted.
 func TestACredentialInANameIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -121,8 +121,8 @@ func TestNamesFollowTheGate(t *testing.T) {
 	}
 }
 
-// TestWhatHasASecretNameCanBeRead: a file that got such a name from somebody
-// else is read, and the error about one shows the name redacted.
+// TestWhatHasASecretNameCanBeRead: a file to which another program gave such a name can
+// be read, and the error about one shows the name redacted.
 func TestWhatHasASecretNameCanBeRead(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

@@ -10,10 +10,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// TestNextWriterSweep: a process dies at each operation of a call, and one that
-// has the store open makes the same call with the same key. It hears of a change
-// at most once, before it finishes what the dead one began or does it itself. What
-// it was told then outlives a power cut, and happened once.
+// TestNextWriterSweep: a process dies at each operation of a call, and another process
+// that has the store open makes the same call with the same key. A change is reported
+// to it at most once, before it completes the work of the dead process or does it
+// itself. The result reported to it survives a power failure, and happened once.
 func TestNextWriterSweep(t *testing.T) {
 	step := attackStep(3)
 	for i, x := range attacks {

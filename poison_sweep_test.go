@@ -92,9 +92,9 @@ func TestPoisonSweep(t *testing.T) {
 	}
 }
 
-// TestPoisonMoveOverSweep is TestPoisonSweep at each operation for a replacing
-// move whose directories could not be flushed: completing such a move before it
-// is taken back would rely on names that the disk does not have.
+// TestPoisonMoveOverSweep is TestPoisonSweep at each operation for a replacing move
+// whose directories could not be flushed: completing such a move before it is rolled
+// back would rely on names that the disk does not have.
 func TestPoisonMoveOverSweep(t *testing.T) {
 	for _, x := range attacks {
 		if x.name != "move over" {
@@ -115,8 +115,8 @@ func TestPoisonMoveOverSweep(t *testing.T) {
 	}
 }
 
-// heal lets flush n of the call fail and opens the store beside the process
-// that saw it. At operation m of that, something happens.
+// heal makes flush n of the call fail and opens the store while the process that saw
+// the failure is still running. At operation m of that, something happens.
 func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (reached bool) {
 	t.Helper()
 	fs, a, b, failed, callErr := x.poisoned(t, level, n)
@@ -183,7 +183,8 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 	if poisoned && how == "" && !c.Recovery().Poisoned {
 		t.Error("the report says nothing of the failed flush")
 	}
-	// What was there must outlive a power cut at once, and the write that follows as well.
+	// The old content must survive a power failure at once, and so must the following
+	// write.
 	shown := files(fs)
 	cut := fs.Crash(uint64(n), simfs.All)
 	x.settled(t, cut, level, false)
@@ -242,8 +243,8 @@ func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live b
 	}
 }
 
-// TestPoisonMarkStaysSweep: the mark of a failed flush stays while an opener
-// could not recover what it names, so that the next one publishes it again.
+// TestPoisonMarkStaysSweep: the mark of a failed flush stays while an opener could not
+// recover the files that it names, so that the next one publishes it again.
 func TestPoisonMarkStaysSweep(t *testing.T) {
 	mark := rw.StateDirName + "/poisoned"
 	for _, x := range attacks {

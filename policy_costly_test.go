@@ -72,7 +72,7 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 
 	advised := openWith(t, ramspace(t), strings.Replace(policy, "block", "advise", 1), nil)
 	advised.LetPatternsTake(1)
-	for _, n := range []int{len(text), 200 << 10} { // judged before, and beside the write
+	for _, n := range []int{len(text), 200 << 10} { // judged before and during the write
 		r, err := advised.SafeWrite(context.Background(), put("a.txt", strings.Repeat("ab", n/2), rw.ModeOverwrite))
 		if err != nil || reasons(r.Warnings) != rw.WarnNotScanned {
 			t.Errorf("%d bytes under advise: %v %v", n, err, r.Warnings)

@@ -85,7 +85,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	if got := became(r, err); got != "ok" {
 		t.Errorf("trusted: %s", got)
 	}
-	// Trusted or not, it does not weaken what the options say.
+	// Trusted or not, it does not weaken the options.
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff, TrustWorkspacePolicy: true, Gate: rw.Gate{Mode: rw.GateBlock, RejectAt: rw.VerdictLow, Overrides: rw.OverrideNone}})
 	facts, err = s.Describe(background, rw.DescribeRequest{})
@@ -142,8 +142,8 @@ func TestUntrackedPolicyAndTheOptions(t *testing.T) {
 	}
 }
 
-// TestExplicitPolicyGoesFirst: what the options name holds in full, tracked or
-// not, and before the other options.
+// TestExplicitPolicyGoesFirst: the policy that the options name applies in full,
+// tracked or not, and precedes the other options.
 func TestExplicitPolicyGoesFirst(t *testing.T) {
 	t.Parallel()
 	dir := gitWorkspace(t, weakPolicy)

@@ -43,9 +43,8 @@ func TestRiskyTextsAreWhatTheyAreCalled(t *testing.T) {
 
 func yes(b bool) *bool { return &b }
 
-// TestGateModes is the table of what the policy says against what the caller
-// asks for. All calls are dry runs on one path, which decide as the real ones
-// would.
+// TestGateModes is the table of the policy's rules against the caller's requests. All
+// calls are dry runs on one path, which have the same result as real ones.
 func TestGateModes(t *testing.T) {
 	t.Parallel()
 	const block, advise, off = "gate: {mode: block}\n", "gate: {mode: advise}\n", "gate: {mode: off}\n"
@@ -162,7 +161,7 @@ func TestOverridesHavePrecedenceToo(t *testing.T) {
 	}
 }
 
-// TestBadGateInTheContextWeakensNothing: a misspelt override is none.
+// TestBadGateInTheContextWeakensNothing: a misspelt override has no effect.
 func TestBadGateInTheContextWeakensNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
@@ -183,7 +182,7 @@ func TestBadGateOptionsFailOpen(t *testing.T) {
 	}
 }
 
-// TestBadRiskArguments are refused before anything is looked at.
+// TestBadRiskArguments are refused before anything is read.
 func TestBadRiskArguments(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -269,7 +268,7 @@ allow:
 	os.Symlink("../elsewhere.txt", filepath.Join(dir, "fixtures/out.txt"))
 	for _, row := range []struct{ path, text, want string }{
 		{"fixtures/a.txt", aws + gh, "ok"}, {"fixtures/deep/er/a.txt", aws, "ok"}, {"fixtures.txt", aws, "risk_blocked"}, {"x/fixtures/a.txt", aws, "risk_blocked"},
-		{"alias/a.txt", aws, "ok"},                // the file lies in fixtures
+		{"alias/a.txt", aws, "ok"},                // the file is in fixtures
 		{"fixtures/out.txt", aws, "risk_blocked"}, // the file does not
 		{"key.pem.md", aws, "ok"}, {"x/key.pem.md", aws, "risk_blocked"},
 		{"tokens.txt", gh, "ok"}, {"tokens.txt", gh + aws, "risk_blocked"}, {"tokens.txt", aws, "risk_blocked"},
@@ -296,9 +295,9 @@ allow:
 	passes(t, s, put("fixtures/log.txt", gh, rw.ModeAppend))
 }
 
-// TestLetterCaseOfThePolicy: what a rule lets pass it names letter by letter,
-// because another spelling is another directory; what a rule protects is
-// protected in every spelling, because on some disks it is the same one.
+// TestLetterCaseOfThePolicy: a rule that allows matches the exact spelling, because
+// another spelling is another directory; a rule that protects matches every spelling,
+// because on some disks it is the same file.
 func TestLetterCaseOfThePolicy(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -344,8 +343,8 @@ func TestInlineMarkers(t *testing.T) {
 	}
 }
 
-// TestProtectedPaths: by glob, in any letter case, with what lies in a
-// directory, and through symbolic links, for every mode.
+// TestProtectedPaths: by glob, in any letter case, with the content of a directory, and
+// through symbolic links, for every mode.
 func TestProtectedPaths(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -386,7 +385,7 @@ func TestProtectedPaths(t *testing.T) {
 	for _, path := range []string{"secrets.txt", "infra/readme.md", "open/a.txt", "x/LICENSE", "open/secrets2/x"} {
 		passes(t, s, put(path, "fine\n", rw.ModeAppend))
 	}
-	// What is protected can still be read.
+	// A protected file can still be read.
 	if r, err := s.Read(background, rw.ReadRequest{Path: "secrets/a.txt"}); err != nil || string(r.Content) != "old\n" {
 		t.Errorf("%v %q", err, r.Content)
 	}
@@ -445,8 +444,8 @@ func TestPolicyOfTheScanner(t *testing.T) {
 	}
 }
 
-// TestPolicyIsPinned: what is done to the file while the store is open changes
-// nothing, and each row names the policy that held.
+// TestPolicyIsPinned: changes to the file while the store is open have no effect, and
+// each row names the policy that applied.
 func TestPolicyIsPinned(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -520,8 +519,8 @@ func TestPolicyFileIsProtected(t *testing.T) {
 	}
 }
 
-// TestPolicyFileBehindADanglingLink: what the link points at is protected even
-// before it exists.
+// TestPolicyFileBehindADanglingLink: the target of the link is protected even before it
+// exists.
 func TestPolicyFileBehindADanglingLink(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -667,8 +666,8 @@ func TestOversizePolicyIsBadPolicy(t *testing.T) {
 	}
 }
 
-// TestStrangePolicyFiles: what is no plain file in the state directory must
-// not be taken for no policy.
+// TestStrangePolicyFiles: an entry that is not a plain file in the state directory must
+// not count as a missing policy.
 func TestStrangePolicyFiles(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -712,8 +711,7 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 	}
 }
 
-// TestRetryBudgetOfThePolicy is what the first reply counts down from, on dry
-// runs as well.
+// TestRetryBudgetOfThePolicy: the first reply counts down from it, in dry runs as well.
 func TestRetryBudgetOfThePolicy(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

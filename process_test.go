@@ -20,7 +20,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// The test binary is its own child process: RW_CHILD names what it does.
+// The test binary is its own child process: RW_CHILD selects its task.
 func TestMain(m *testing.M) {
 	if os.Getenv("RW_NO_HELPER") == "" {
 		rw.ExecMain()
@@ -61,7 +61,7 @@ func child(job, dir, arg string) error {
 			}
 			fmt.Println(i) // acknowledged
 		}
-	case "versions": // overwrites until it is killed, telling what was acknowledged
+	case "versions": // overwrites until it is killed, and prints each acknowledged write
 		for i := 0; ; i++ {
 			r := put("file.txt", version(i), rw.ModeOverwrite)
 			r.AllowShrink = true // the first version replaces the last one of the child before
@@ -84,7 +84,7 @@ func child(job, dir, arg string) error {
 		} else if !errors.Is(err, rw.ErrFileAlreadyExists) {
 			return err
 		}
-	case "die": // dies in front of the stage arg
+	case "die": // dies before the stage arg
 		failpoint.Arm(func(point string) {
 			if point == arg {
 				os.Exit(9)
@@ -162,7 +162,7 @@ func spawnTest(t *testing.T, name string, env ...string) (*exec.Cmd, *lineLog) {
 	return cmd, out
 }
 
-// lineLog collects what a child prints.
+// lineLog collects the output of a child.
 type lineLog struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -243,8 +243,8 @@ func TestProcessesShareOneJournal(t *testing.T) {
 }
 
 // TestKillNine kills a child at random moments, many times over on one store:
-// what it acknowledged is there, everything else is the version before or
-// behind it, and the journal explains the disk.
+// acknowledged writes exist, everything else is the version before or after the call,
+// and the journal explains the disk.
 func TestKillNine(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -288,8 +288,8 @@ func TestKillNine(t *testing.T) {
 	}
 }
 
-// TestEveryStageSurvivesDeath lets a process die in front of each stage of the
-// table: before the record nothing happened, behind it the next Open finishes.
+// TestEveryStageSurvivesDeath makes a process die before each stage of the table:
+// before the record nothing happened, after it the next Open completes the call.
 func TestEveryStageSurvivesDeath(t *testing.T) {
 	recorded := false
 	for _, stage := range rw.StageNames() {
@@ -315,8 +315,8 @@ func TestEveryStageSurvivesDeath(t *testing.T) {
 	}
 }
 
-// TestNextWriterFinishesForTheDead: a store that stays open while another
-// process dies behind its commit point finishes that commit before it writes.
+// TestNextWriterFinishesForTheDead: a store that stays open while another process dies
+// after its commit point completes that commit before it writes.
 func TestNextWriterFinishesForTheDead(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
@@ -324,8 +324,8 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 	cmd, _ := spawn(t, "die", dir, string(rw.StagePublish), rw.SyncFull)
 	cmd.Wait()
 	fileIs(t, dir, "deep/er/file.txt", "old")
-	// The report is that of Open: what a later call finishes is not in it, and
-	// nothing is written to it while others read it.
+	// The report is that of Open: it does not include commits that a later call
+	// completes, and nothing is written to it while others read it.
 	stop, reading := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(reading)
@@ -350,9 +350,9 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestLocksDieWithTheirHolder: a waiter is told who holds the path, and once
-// the holder is killed nobody has to wait: a call that waits for a tenth of a
-// second at most succeeds.
+// TestLocksDieWithTheirHolder: a waiting call reports who holds the path, and once the
+// holder is killed no call has to wait: a call that waits for at most a tenth of a
+// second succeeds.
 func TestLocksDieWithTheirHolder(t *testing.T) {
 	dir := workspace(t)
 	cmd, out := spawn(t, "hold", dir, "h", rw.SyncFull)

@@ -15,10 +15,10 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// The tests below run where time stands still unless everybody waits for it,
-// so that a call is as quick on a slow machine as on a fast one.
+// The tests below run with a clock that advances only if all goroutines wait for it, so
+// that a call is as quick on a slow machine as on a fast one.
 
-// reports collects what calls tell of their progress.
+// reports collects the progress reports of calls.
 type reports struct {
 	mu   sync.Mutex
 	list []rw.Progress
@@ -33,7 +33,7 @@ func (r *reports) take(p rw.Progress) {
 	r.both = r.both || r.now > 1
 	r.list, r.at = append(r.list, p), append(r.at, time.Now())
 	r.mu.Unlock()
-	for range 100 { // no sleep: while somebody waits for a mutex, time stands still
+	for range 100 { // no sleep: while a goroutine waits for a mutex, the clock does not advance
 		runtime.Gosched()
 	}
 	r.mu.Lock()
@@ -60,7 +60,7 @@ func (r *reports) wait(t *testing.T, what string, ok func(rw.Progress) bool) {
 	t.Fatalf("no report of %s: %+v", what, r.all())
 }
 
-// sound checks what is promised of the reports of one call.
+// sound checks the guarantees for the reports of one call.
 func (r *reports) sound(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
@@ -84,7 +84,7 @@ func (r *reports) sound(t *testing.T) {
 	}
 }
 
-// slowed is a stream that goes on each time it was told of.
+// slowed is a stream that continues each time it was reported.
 type slowed struct {
 	io.Reader
 	t     *testing.T
@@ -104,8 +104,8 @@ func (g *slowed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// patient is an authorizer that waits, in calls of one verb, until its stage
-// was told of.
+// patient is an authorizer that waits, in calls of one verb, until its stage was
+// reported.
 type patient struct {
 	t    *testing.T
 	r    *reports
@@ -175,8 +175,8 @@ func TestProgressKnowsTheTotal(t *testing.T) {
 	})
 }
 
-// TestProgressOfASlowBeginning: a stream whose first bytes do not come is told
-// of as what it is.
+// TestProgressOfASlowBeginning: a stream whose first bytes are late is reported as
+// such.
 func TestProgressOfASlowBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
@@ -202,7 +202,7 @@ type sizedReader struct {
 
 func (r sizedReader) Len() int { return r.size }
 
-// TestProgressTellsAStepThatOnlyWaits: no byte moves, and still the client
+// TestProgressTellsAStepThatOnlyWaits: no byte is transferred, and the client still
 // learns what the call is doing.
 func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestProgressOfAQuickCall(t *testing.T) {
 	})
 }
 
-// TestProgressListenerBreaksNothing: one that panics, and none at all.
+// TestProgressListenerBreaksNothing: a listener that panics, and no listener.
 func TestProgressListenerBreaksNothing(t *testing.T) {
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	for i, f := range []func(rw.Progress){nil, func(rw.Progress) { panic("listener") }} {
@@ -346,8 +346,8 @@ func TestProgressOfCallsSideBySide(t *testing.T) {
 	})
 }
 
-// BenchmarkProgressAccount is the price of the account itself, of a write of
-// ten stages: what a call pays when nobody listens, and when somebody does.
+// BenchmarkProgressAccount measures the cost of the accounting itself, for a write of
+// ten stages: with and without a listener.
 func BenchmarkProgressAccount(b *testing.B) {
 	for _, listened := range []bool{false, true} {
 		b.Run(fmt.Sprintf("listened=%v", listened), func(b *testing.B) {

@@ -119,7 +119,7 @@ func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
 	} {
 		refused(t, s, dir, put(path, "evil", rw.ModeOverwrite), want)
 	}
-	// What is refused before its path was looked at does not tell it either.
+	// A refusal before the path was checked does not reveal the path either.
 	_, err := s.SafeWrite(adapter.WithMalformed(background, []string{"content"}), rw.SafeWriteRequest{Path: "/etc/passwd"})
 	if text, _ := json.Marshal(rw.AsError("", err)); !errors.Is(err, rw.ErrBadBase64) || strings.Contains(string(text), "etc") {
 		t.Errorf("%v: %s", err, text)
@@ -330,8 +330,7 @@ func TestOneWinner(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestStrangers: somebody who does not use the store writes between the check
-// and the publishing.
+// TestStrangers: another program writes between the check and the publishing.
 func TestStrangers(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
@@ -468,8 +467,8 @@ type failingReader struct{}
 
 func (failingReader) Read([]byte) (int, error) { return 0, errReader }
 
-// TestCancel: a call that is canceled before its commit point changes nothing;
-// behind it the commit finishes.
+// TestCancel: a call that is canceled before its commit point changes nothing; after it
+// the commit is completed.
 func TestCancel(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)

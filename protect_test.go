@@ -56,8 +56,8 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 	}
 }
 
-// TestAQuestionAboutDefaults: each answer, no answer, an answer later, a panic;
-// a hook asks besides; nobody is asked about a dry run or a replay.
+// TestAQuestionAboutDefaults: each answer, no answer, a late answer, a panic; a hook
+// asks in addition; no question is asked about a dry run or a replay.
 func TestAQuestionAboutDefaults(t *testing.T) {
 	t.Parallel()
 	var questions []string
@@ -88,7 +88,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 		if got != c.want || len(questions) != 1 || !strings.Contains(questions[0], ".envrc (it runs when") || !strings.Contains(questions[0], "a/.mcp.json (it launches") {
 			t.Errorf("%+v: %q, asked %q", c, got, questions)
 		}
-		if c.want == "" { // the key answers, nobody is asked
+		if c.want == "" { // the key returns the result, no question is asked
 			if r, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || r.Status != rw.StatusReplayed || len(questions) != 1 {
 				t.Errorf("%v %v", r.Status, err)
 			}

@@ -84,9 +84,9 @@ func simKept(fs *simfs.FS) (n int) {
 	return n
 }
 
-// TestSweepBesideACreator: wherever a process is stopped that applies the
-// bounds, another one goes on, and a version that it has kept again meanwhile is
-// not removed.
+// TestSweepBesideACreator: a process that applies the limits is stopped at any point,
+// another one continues, and a version that it has kept again in the meantime is not
+// removed.
 func TestSweepBesideACreator(t *testing.T) {
 	step := 1
 	if short() {
@@ -161,10 +161,10 @@ func TestSweepBesideACreator(t *testing.T) {
 	}
 }
 
-// TestSweepBesideAWriteInPlace: a process that writes over a file, or moves one
-// over another, keeps the version before first. Wherever it is stopped, another
-// one applies the bounds, which take that version for one too many. It is there
-// when the call goes on, and behind it.
+// TestSweepBesideAWriteInPlace: a process that overwrites a file, or moves one over
+// another, keeps the previous version first. It is stopped at any point, and another
+// process applies the limits, under which that version is one too many. The version
+// exists when the call continues, and after it.
 func TestSweepBesideAWriteInPlace(t *testing.T) {
 	calls := map[string]func(*rw.Store) error{
 		"in place":  do(rw.SafeWriteRequest{Path: "a.txt", Content: []byte("new"), Mode: rw.ModeOverwrite}),

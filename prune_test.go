@@ -10,9 +10,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestHistoryStaysWithinItsCaps: ten thousand alternating overwrites of three
-// files; the bound holds all the time, and the last change of every file can be
-// taken back.
+// TestHistoryStaysWithinItsCaps: ten thousand alternating overwrites of three files;
+// the bound always holds, and the last change of every file can be undone.
 func TestHistoryStaysWithinItsCaps(t *testing.T) {
 	dir := workspace(t)
 	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
@@ -34,7 +33,7 @@ func TestHistoryStaysWithinItsCaps(t *testing.T) {
 			}
 		}
 	}
-	// The bound may be exceeded by what is written between two looks.
+	// The versions written between two scans may exceed the bound.
 	if most > 64+200+40 {
 		t.Errorf("%d versions were kept at a time", most)
 	}

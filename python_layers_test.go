@@ -14,7 +14,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestPythonSessionContinues: what was begun there is finished here.
+// TestPythonSessionContinues: a session begun there is completed here.
 func TestPythonSessionContinues(t *testing.T) {
 	s, dir := openPython(t)
 	st := chunkStatus(t, s, "deck")

@@ -12,8 +12,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// pythonFixture is a workspace as the Python implementation leaves it, made
-// from facts of its format; its README says what is in it.
+// pythonFixture is a workspace as the Python implementation leaves it, made from facts
+// of its format; its README describes the content.
 const pythonFixture = "testdata/compat_python"
 
 // pythonRows is how many whole rows its journal has, pythonTorn how many torn
@@ -41,9 +41,8 @@ func pythonWorkspace(t *testing.T) string {
 
 func pythonPolicy(t *testing.T) string { return pythonFile(t, "policy.yaml") + "placeholders: score\n" }
 
-// openPython opens it; at the end of the test the old journal must be byte for
-// byte what it was, and the store sound but for the file that was changed by
-// hand.
+// openPython opens it; at the end of the test the old journal must be unchanged byte
+// for byte, and the store sound except for the file that was changed by hand.
 func openPython(t *testing.T) (*rw.Store, string) {
 	t.Helper()
 	dir := pythonWorkspace(t)
@@ -127,8 +126,8 @@ func pythonIDs() []string {
 	return list
 }
 
-// TestPythonJournalComesFirst: the rows stand in front of all that follow, with
-// what they said; torn lines are counted and hide no neighbour.
+// TestPythonJournalComesFirst: the rows precede all others, with their original
+// content; torn lines are counted and hide no adjacent row.
 func TestPythonJournalComesFirst(t *testing.T) {
 	s, dir := openPython(t)
 	if r := s.Recovery(); r.Imported != pythonRows || r.ImportSkipped != pythonTorn {
@@ -224,7 +223,7 @@ func TestPythonIsImportedOnce(t *testing.T) {
 	os.Remove(inState(dir, "meta.json"))
 	reopened(0, pythonIDs())
 
-	// The old program begins a new line behind the torn one.
+	// The old program begins a new line after the torn one.
 	if err := os.WriteFile(filepath.Join(dir, "late.md"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ import (
 type crashCounts struct {
 	Arm         string `json:"arm"`
 	Trials      int    `json:"trials"`
-	Faults      int    `json:"faults"` // the agent saw its call fail, or what it was told was done is not there
+	Faults      int    `json:"faults"` // the agent saw its call fail, or an acknowledged result does not exist
 	Right       int    `json:"right"`  // of those: the file is as it should be in the end
 	Lost        int    `json:"lost"`
 	Broken      int    `json:"broken"` // right after the restart
@@ -37,7 +37,7 @@ type crashCounts struct {
 	Answered    int    `json:"answered"`    // trials in which the power went after the answer
 	AnswerLost  int    `json:"answer_lost"` // of those
 	Torn        int    `json:"torn"`        // of the others: neither old nor new
-	LeftOver    int    `json:"left_over"`   // files that nobody asked for
+	LeftOver    int    `json:"left_over"`   // files that no call requested
 	Unexplained int    `json:"unexplained"` // stores in which Check found a problem
 	Points      int    `json:"points"`      // operations of the longest call
 	FlushesDir  bool   `json:"flushes_dir"` // the arm flushes directories
@@ -47,7 +47,7 @@ type crashCounts struct {
 type crashArm interface {
 	// put makes a call; false when it was not answered with success.
 	put(deed, path, text string) bool
-	// problems are what the tool itself finds wrong.
+	// problems returns the problems that the tool itself reports.
 	problems() int
 }
 
@@ -146,7 +146,7 @@ func readSim(dir fsx.Dir, name string) (string, error) {
 	return b.String(), err
 }
 
-// storeArm is a Store behind its tools.
+// storeArm is a Store, used through its tools.
 type storeArm struct {
 	store *rw.Store
 	box   *toolbox.Toolbox
@@ -168,8 +168,8 @@ func (a storeArm) problems() int {
 	return len(found.Problems) + found.Counters.Staged
 }
 
-// carelessArm is the store without flushes. It stands in no table: it shows that
-// the store can lose here, too.
+// carelessArm is the store without flushes. It is in no table: it shows that the store
+// can lose data here, too.
 const carelessArm = "resilientwrite at off"
 
 var crashArms = []string{"naive", "defensive", "resilientwrite"}
@@ -193,16 +193,16 @@ func openCrashArm(arm string, disk *simfs.FS, boot int) (crashArm, error) {
 // crashTrial is one call, one power cut and one repetition.
 type crashTrial struct {
 	deed, path, old, text, wanted string
-	op                            int // in front of which the power goes; behind the last one the answer is lost; -1: after the answer
+	op                            int // before which the power fails; after the last one the answer is lost; -1: after the answer
 	loss                          simfs.Loss
 	seed                          uint64
 }
 
 var crashDeeds = []string{"create", "overwrite", "append"}
 
-// crashTrialOf picks the nth trial: deeds and losses take turns, every other
-// one is cut after the answer, the others in front of each operation in turn,
-// or behind the last one and before the answer.
+// crashTrialOf picks the nth trial: deeds and losses alternate, every other trial fails
+// after the answer, the others before each operation in turn, or after the last one and
+// before the answer.
 func crashTrialOf(seed uint64, n int, operations map[string]int) crashTrial {
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	text := func() string {
@@ -223,7 +223,7 @@ func crashTrialOf(seed uint64, n int, operations map[string]int) crashTrial {
 	return c
 }
 
-// disk is one that holds what was written long ago, with the tool on it.
+// disk returns a disk with content that was written long ago, and the tool on it.
 func (c crashTrial) disk(arm string) (*simfs.FS, crashArm, error) {
 	disk := simfs.New()
 	disk.WriteFile("beside.txt", []byte("not touched\n"), 0o644)
@@ -234,7 +234,7 @@ func (c crashTrial) disk(arm string) (*simfs.FS, crashArm, error) {
 	return disk, a, err
 }
 
-// countOperations tells how many operations each deed takes.
+// countOperations returns the number of operations of each deed.
 func countOperations(arm string) (map[string]int, error) {
 	out := map[string]int{}
 	for n, deed := range crashDeeds {
@@ -252,7 +252,7 @@ func countOperations(arm string) (map[string]int, error) {
 	return out, nil
 }
 
-// run makes the trial and adds what it came to.
+// run makes the trial and adds its result.
 func (c crashTrial) run(arm string, into *crashCounts) error {
 	disk, a, err := c.disk(arm)
 	if err != nil {
@@ -291,7 +291,7 @@ func (c crashTrial) run(arm string, into *crashCounts) error {
 		lost = string(found) != c.wanted && (done || string(found) != c.old)
 		into.Right += count(done && !lost)
 	} else if lost {
-		into.Faults++ // and nobody tells the agent
+		into.Faults++ // and the agent does not learn of it
 	}
 	into.Lost += count(lost)
 	return nil
@@ -321,10 +321,10 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-// TestRecordMachineCrash cuts the power in front of every operation of a
-// write, and after its answer: what was acknowledged survives, everything else
-// is old or new, and a repeated call brings the file to where it should be.
-// The other two ways to write show that the oracle can fail.
+// TestRecordMachineCrash makes the power fail before every operation of a write, and
+// after its answer: acknowledged content survives, everything else is old or new, and a
+// repeated call completes the file. The other two ways to write show that the oracle
+// can fail.
 func TestRecordMachineCrash(t *testing.T) {
 	trials, seed := number("RW_RECORD_TRIALS", 150), uint64(number("RW_RECORD_SEED", 1))
 	var all []*crashCounts

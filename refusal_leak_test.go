@@ -189,7 +189,7 @@ type refusalKind struct {
 	nowhere bool // the quarantine keeps nothing either
 }
 
-// said gives back, in an error of a hook, what it was shown.
+// said returns its argument in an error of a hook.
 func said(text []byte) error {
 	return fmt.Errorf("line 1: %s\nbase64 %s\nhex %s", text, base64.StdEncoding.EncodeToString(text), hex.EncodeToString(text))
 }
@@ -333,7 +333,7 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 				k.change(&x)
 			}
 			if k.only != nil && (!slices.Contains(k.only, place) || rw.ScoreContent([]byte(x.text), nil).Verdict != rw.VerdictHigh) {
-				continue // no credential without what stood around it
+				continue // no credential without its surrounding text
 			}
 			var err error
 			for range max(k.times, 1) {
@@ -344,7 +344,7 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 			if errors.Is(err, k.want) {
 				refusals++
 			}
-			if err == nil { // what was let pass is where it was asked to go
+			if err == nil { // the accepted content is at its destination
 				restore()
 			} else {
 				secrets[fmt.Sprint(place, " ", i)] = testbed.Forms(c.secret)
@@ -355,7 +355,7 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 		t.Errorf("only %d calls were refused with %s", refusals, k.want)
 	}
 	secrets["of the host"] = testbed.Forms(host)
-	os.Remove(filepath.Join(dir, "old.txt")) // may hold what it held before
+	os.Remove(filepath.Join(dir, "old.txt")) // may have its previous content
 	look := func(when string, files map[string][]byte) {
 		for where, data := range files {
 			for what, list := range secrets {
@@ -371,8 +371,8 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 	look("reported", map[string][]byte{"an error, receipt or operation": told.Bytes()})
 }
 
-// openRefusing opens a store in which calls are refused; restore makes the
-// files of the workspace what they were.
+// openRefusing opens a store in which calls are refused; restore resets the files of
+// the workspace.
 func openRefusing(t *testing.T, dir, host string, k refusalKind, note func(...any)) (*rw.Store, func()) {
 	o := rw.Options{Gate: rw.GateOfAgents, Sync: rw.SyncOff, ReceiptSink: func(r rw.Receipt) { note(r) }}
 	fill := func() {

@@ -100,7 +100,7 @@ func init() {
 	for argument, do := range namePlaces {
 		places["name: "+argument] = func(s *rw.Store, x shot) error {
 			if !strings.HasPrefix(x.secret, "gh") {
-				return nil // no format shows it where nothing stands around it
+				return nil // no format shows it without surrounding text
 			}
 			return do(s, x)
 		}

@@ -11,12 +11,11 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// nextStep finds what a hint tells one to do: a verb at the start of one of its
-// parts.
+// nextStep finds the instruction in a hint: a verb at the start of one of its parts.
 var nextStep = regexp.MustCompile(`(^|[;:,] |\band |\bthen |\bto continue |\belse |\bor )(add|allow|append|ask|begin|call|change|check|choose|copy|correct|create|do|export|free|give|import|leave|look|move|name|open|pass|put|read|redact|remove|replace|report|restore|run|say|send|split|stay|to have|to replace|try|use|wait|write|Store\.[A-Za-z]+)\b`)
 
-// TestEveryHintSaysWhatToDoNext: a refusal that only says what is wrong leaves
-// its reader where they were.
+// TestEveryHintSaysWhatToDoNext: a refusal that only states the problem does not help
+// its reader.
 func TestEveryHintSaysWhatToDoNext(t *testing.T) {
 	says := map[rw.Detail]string{ // these say so in other words
 		rw.ErrMissingFields:  "context.missing_fields names them",
@@ -74,8 +73,8 @@ func TestUndoAdvisesNothingItDoesNotHave(t *testing.T) {
 	}
 }
 
-// TestAMoveWithoutItsNewPathSaysSo: the old path is right, and nobody should
-// look for the mistake there.
+// TestAMoveWithoutItsNewPathSaysSo: the old path is right, and the hint should not
+// point at it.
 func TestAMoveWithoutItsNewPathSaysSo(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "x", rw.ModeCreate)
@@ -171,8 +170,8 @@ func TestStagedTransactionsNameNoPathOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestAMovedDirectoryLeavesWhatItDoesNotTake: links and special files refuse
-// the move, empty directories stay, and what is at the new path stays too.
+// TestAMovedDirectoryLeavesWhatItDoesNotTake: links and special files refuse the move,
+// empty directories stay, and the content of the new path stays too.
 func TestAMovedDirectoryLeavesWhatItDoesNotTake(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "d/a.txt", "a", rw.ModeCreate)

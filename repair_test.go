@@ -200,8 +200,8 @@ func TestRepairOfEveryPlantedDamage(t *testing.T) {
 	}
 }
 
-// acknowledged accepts what is left, and looks whether other damage is still
-// named, for ever.
+// acknowledged accepts the remaining damage, and checks that other damage is still
+// reported, permanently.
 func acknowledged(t *testing.T, dir string, s *rw.Store, row repairable) {
 	t.Helper()
 	if row.left != "" && row.left != "file_differs" {
@@ -210,7 +210,7 @@ func acknowledged(t *testing.T, dir string, s *rw.Store, row repairable) {
 			t.Errorf("acknowledged: %+v", a)
 		}
 	}
-	differs := row.left == "file_differs" || row.left == "tail_missing" // the rows that told of the file as it is are gone
+	differs := row.left == "file_differs" || row.left == "tail_missing" // the rows with the current content of the file are lost
 	for round := range 2 {
 		got, err := s.Check(background, rw.CheckRequest{Deep: true})
 		if err != nil || !got.Clean && (!differs || len(got.Problems) > 1 || got.Problems[0].Code != "file_differs") {
@@ -250,7 +250,7 @@ func nothingIsGone(t *testing.T, before, after map[string]string) {
 	}
 }
 
-// TestRepairKeepsWhatWorks: after a repair every layer goes on.
+// TestRepairKeepsWhatWorks: after a repair every layer works.
 func TestRepairKeepsWhatWorks(t *testing.T) {
 	dir := workspace(t)
 	damageable(t, dir)

@@ -63,8 +63,8 @@ func TestReplayedRowsWithoutAReply(t *testing.T) {
 	}
 }
 
-// TestReplayedUndoAndRestoreTellWhatTheFirstTold: which commits were taken
-// back, the most that one call takes, and which version came back.
+// TestReplayedUndoAndRestoreTellWhatTheFirstTold: which commits were undone, the
+// maximum that one call undoes, and which version was restored.
 func TestReplayedUndoAndRestoreTellWhatTheFirstTold(t *testing.T) {
 	s, dir := quick(t, nil)
 	for i := range 51 {
@@ -100,8 +100,8 @@ func TestReplayedUndoAndRestoreTellWhatTheFirstTold(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestUndoOfACommitAndItsUndoing claims nothing: no row, no file, and the
-// commits can still be taken back.
+// TestUndoOfACommitAndItsUndoing reports nothing: no row, no file, and the commits can
+// still be undone.
 func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "b.txt", "before", rw.ModeCreate)
@@ -120,14 +120,14 @@ func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 			t.Errorf("%+v changed something", r)
 		}
 	}
-	// More commits than cancel out are taken back, and told.
+	// More commits than cancel out are undone, and reported.
 	if got := undone(t, s, 3); got.Status != rw.StatusSucceeded || len(got.Undone) != 3 || len(got.Warnings) != 0 {
 		t.Errorf("three: %+v", got)
 	}
 	gone(t, dir, "b.txt")
 	undone(t, s, 1)
 	fileIs(t, dir, "b.txt", "before")
-	// Two files, of which one cancels out: the commits are taken back.
+	// Two files, one of which cancels out: the commits are undone.
 	write(t, s, "c.txt", "c", rw.ModeCreate)
 	must(t, transact(s, rw.TxOp{Op: "delete", Path: "c.txt"}, rw.TxOp{Op: "write", Path: "d.txt", Content: []byte("d")}))
 	if got := undone(t, s, 2); got.Status != rw.StatusSucceeded || len(got.Undone) != 2 || got.Seq == 0 {
@@ -139,7 +139,7 @@ func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestUnchangedLeavesTheKeyFree: only what was committed binds a key.
+// TestUnchangedLeavesTheKeyFree: only a commit binds a key.
 func TestUnchangedLeavesTheKeyFree(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "same", rw.ModeCreate)
@@ -160,8 +160,8 @@ func TestUnchangedLeavesTheKeyFree(t *testing.T) {
 	deny(t, s, dir, "bound by now", rw.ErrIdempotencyKeyReused, func() error { _, err := s.SafeWrite(background, r); return err })
 }
 
-// TestIdempotencyKeysAreBounded: a snapshot leaves out keys that are both old
-// and far behind, those alone; paths stay whatever their age.
+// TestIdempotencyKeysAreBounded: a snapshot leaves out keys that are both old and far
+// back, and no others; paths stay at any age.
 func TestIdempotencyKeysAreBounded(t *testing.T) {
 	const head = 3*rw.KeyCount + 7
 	day, young := rw.KeyAge+time.Hour, rw.KeyAge-time.Hour
@@ -203,15 +203,15 @@ func TestIdempotencyKeysAreBounded(t *testing.T) {
 	x, err = rw.OpenKeyIndex(fs.Root())
 	must(t, err)
 	judge("loaded")
-	// What the file holds already is judged again when the next one is written.
+	// The entries already in the file are judged again when the next one is written.
 	rows[2].kept, rows[3].kept = false, true
 	must(t, x.Save(fs.Root(), head+1))
 	judge("saved again")
 	must(t, x.Close())
 }
 
-// TestOperationOfACommitThatWasTakenBack: neither its invocation nor its key
-// says that it happened, and what came of the second try does not change that.
+// TestOperationOfACommitThatWasTakenBack: neither its invocation nor its key reports
+// that it happened, and the result of the second attempt does not change that.
 func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 	fs := simfs.New()
 	s, err := rw.OpenSim(fs, nil, rw.Sim{})
@@ -245,7 +245,7 @@ func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 	judge(rw.OperationRequest{InvocationID: again.Receipt.InvocationID}, true)
 	judge(rw.OperationRequest{IdempotencyKey: "k"}, true)
 	judge(rw.OperationRequest{InvocationID: inv}, false)
-	// The row itself stands in the journal: it is passed over, not missing.
+	// The row itself is in the journal: it is skipped, not missing.
 	all, err := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64)})
 	must(t, err)
 	rows := 0

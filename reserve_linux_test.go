@@ -22,7 +22,7 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// fillDisk leaves no byte of the file system to anybody.
+// fillDisk leaves no free byte on the file system.
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -60,10 +60,10 @@ func reserveBytes(dir string) int64 {
 	return st.Size()
 }
 
-// TestFullDiskHasAWayOut: on a disk without a free byte everything can be
-// deleted, what was deleted can be undone, and Compact works, while ordinary
-// writes go on being refused and do not use up what keeps the way open. When
-// there is room again the reserve is whole again.
+// TestFullDiskHasAWayOut: on a disk without a free byte everything can be deleted,
+// deletions can be undone, and Compact works, while ordinary writes are still refused
+// and do not use up the reserve. When there is space again the reserve is complete
+// again.
 func TestFullDiskHasAWayOut(t *testing.T) {
 	dir := smallDisk(t, "1536k")
 	s := open(t, dir, nil)
@@ -164,8 +164,8 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.ErrDiskFull)
 }
 
-// TestFullDiskOpens: a store whose process died opens on a disk without a free
-// byte, finishes what was left and has the way out.
+// TestFullDiskOpens: a store whose process died opens on a disk without a free byte,
+// completes the interrupted work and has its reserve.
 func TestFullDiskOpens(t *testing.T) {
 	dir := smallDisk(t, "1536k")
 	s := open(t, dir, nil)

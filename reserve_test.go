@@ -261,9 +261,9 @@ func TestCompactTellsTheTruthOnAFullDisk(t *testing.T) {
 	must(t, s.Close(background))
 }
 
-// TestHalfARowIsNotTriedAgain: when the bytes of a row that did not fit cannot
-// be taken back, nobody knows whether the commit will be found, and a second
-// attempt would not change that.
+// TestHalfARowIsNotTriedAgain: if the bytes of a row that did not fit cannot be
+// removed, it is unknown whether the commit will be found, and a second attempt would
+// not change that.
 func TestHalfARowIsNotTriedAgain(t *testing.T) {
 	fs, s := storeWithReserve(t, rw.SyncFull)
 	given, wrote := false, false

@@ -39,7 +39,7 @@ func BenchmarkScratchPutAmong(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer s.Close(background)
-				for i := range 3 { // the first calls learn what is there
+				for i := range 3 { // the first calls read the existing content
 					if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprintf("warm %d", i)), Label: "bench"}); err != nil {
 						b.Fatal(err)
 					}

@@ -24,9 +24,9 @@ func besideObject(dir, content string) string {
 	return inState(dir, "scratch", hash(content)+".jsonl")
 }
 
-// TestNothingIsLostWithTheScratchIndex: whoever deletes or damages the index,
-// every entry comes back with its label, notes, type, caller, times and order;
-// what was to expire expires; and the next put writes a whole index.
+// TestNothingIsLostWithTheScratchIndex: after any deletion or damage of the index,
+// every entry is restored with its label, notes, type, caller, times and order; expiry
+// times still apply; and the next put writes a complete index.
 func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 	for name, damage := range map[string]func(string){
 		"lost":      func(p string) { os.Remove(p) },
@@ -73,8 +73,8 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 	}
 }
 
-// TestRepairMakesTheScratchIndexAgain from what lies beside the objects, and
-// tells what of an older scratchpad cannot come back.
+// TestRepairMakesTheScratchIndexAgain from the facts files of the objects, and reports
+// the entries of an older scratchpad that cannot be restored.
 func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -102,8 +102,8 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	}
 }
 
-// TestScratchLinesGoWithTheObject: what the caller said of an object is nowhere
-// any more once it is deleted, expired or erased.
+// TestScratchLinesGoWithTheObject: the caller's text about an object exists nowhere
+// once the object is deleted, expired or erased.
 func TestScratchLinesGoWithTheObject(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -129,8 +129,8 @@ func TestScratchLinesGoWithTheObject(t *testing.T) {
 	}
 }
 
-// TestScratchLinesOfStrangers: whatever stands beside an object, it tells of no
-// other object, keeps nobody from a put, and loses no byte without a copy.
+// TestScratchLinesOfStrangers: a foreign facts file, whatever it contains, describes no
+// other object, prevents no put, and no byte of it is lost without a copy.
 func TestScratchLinesOfStrangers(t *testing.T) {
 	row := func(content, label string) string {
 		line, _ := json.Marshal(map[string]any{"sha256": hash(content), "label": label, "bytes": 1, "ts": "2026-11-21T10:00:00Z"})
@@ -201,9 +201,8 @@ func TestScratchLinesDoNotGrow(t *testing.T) {
 	}
 }
 
-// TestScratchSizesAreThoseOfTheFiles before a put is refused for them: an index
-// that tells too much, or the sum of which is beyond every number, blocks
-// nothing and hides nothing.
+// TestScratchSizesAreThoseOfTheFiles before a put is refused for them: an index with
+// sizes that are too large, or whose sum overflows, blocks nothing and hides nothing.
 func TestScratchSizesAreThoseOfTheFiles(t *testing.T) {
 	for _, size := range []int64{1 << 26, 1 << 40, 1<<63 - 1} {
 		dir := ramspace(t)

@@ -15,9 +15,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// stateSweep is a call on objects of the state directory that is broken off
-// everywhere: what is found after a reopen is what was there before, or all of
-// what the call makes.
+// stateSweep is a call on objects of the state directory that is interrupted at every
+// operation: after a reopen the state is the one before the call, or the complete
+// result of the call.
 type stateSweep struct {
 	name   string
 	part   string
@@ -115,8 +115,8 @@ func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
 	}
 }
 
-// faults makes every operation fail once, done and not done: what the error
-// says of the disk must be true.
+// faults makes every operation fail once, done and not done: what the error reports
+// about the disk must be true.
 func (c stateSweep) faults(t *testing.T) {
 	fsys, s := c.prepare(t, rw.SyncFull)
 	old := c.view(fsys)
@@ -209,8 +209,8 @@ func TestScratchCrashSweep(t *testing.T) {
 	}
 }
 
-// TestScratchSurvivesKill: a process that is killed while it puts leaves every
-// put that it told of.
+// TestScratchSurvivesKill: after a process is killed while it puts, every acknowledged
+// put exists.
 func TestScratchSurvivesKill(t *testing.T) {
 	if dir := os.Getenv("RW_SCRATCH_DIR"); dir != "" {
 		s, err := rw.Open(background, dir, nil)

@@ -138,7 +138,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 					t.Errorf("%+v: %+v %v", c.req, got, err)
 				}
 			}
-			if err := s.Sync(background); err != nil { // what is settled behind changes files, too
+			if err := s.Sync(background); err != nil { // background settling changes files, too
 				t.Fatal(err)
 			}
 			refusedState(t, dir, "both must hold", rw.ErrNotFound, func() error {
@@ -278,8 +278,8 @@ func TestScratchGetCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestScratchIndexIsACache: whatever happens to the index, the objects are
-// there, the next put works, and what was lost is told.
+// TestScratchIndexIsACache: whatever happens to the index, the objects exist, the next
+// put works, and losses are reported.
 func TestScratchIndexIsACache(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -321,7 +321,7 @@ func TestScratchIndexIsACache(t *testing.T) {
 			}
 			gotBack(t, s, hash("one"), "one")
 			gotBack(t, s, hash("two"), "two")
-			// The next put is not swallowed by what is there, and lists all.
+			// The next put is not lost among the existing entries, and lists all.
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("three"), Label: "three"})
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "again"})
 			l = listed(t, s)
@@ -339,13 +339,13 @@ func TestScratchIndexIsACache(t *testing.T) {
 				t.Errorf("in quarantine: %v", kept)
 			}
 			check(t, s, false)
-			os.RemoveAll(inState(dir, "scratch")) // the next case begins anew
+			os.RemoveAll(inState(dir, "scratch")) // the next case starts from scratch
 			os.RemoveAll(inState(dir, "quarantine"))
 		})
 	}
 }
 
-// forgetFacts makes a scratchpad as it was before lines lay beside its objects.
+// forgetFacts makes a scratchpad as it was before facts files existed.
 func forgetFacts(index string) {
 	beside, _ := filepath.Glob(filepath.Join(filepath.Dir(index), strings.Repeat("[0-9a-f]", 64)+".jsonl"))
 	for _, p := range beside {
@@ -362,8 +362,8 @@ func appendTo(path, text string) {
 	f.WriteString(text)
 }
 
-// TestScratchDamageIsRepairedByPut: what was changed on disk is never returned,
-// harms no neighbour, and is replaced by the next put of the right bytes.
+// TestScratchDamageIsRepairedByPut: content that was changed on disk is never returned,
+// harms no other object, and is replaced by the next put of the right bytes.
 func TestScratchDamageIsRepairedByPut(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 1<<17) // over the size from which hashes are remembered
 	dir := ramspace(t)
@@ -484,7 +484,7 @@ func TestScratchTTL(t *testing.T) {
 	if l = listed(t, s); l.Count != 1 || l.Entries[0].Label != "ever" || l.Objects != 1 {
 		t.Errorf("%+v", l)
 	}
-	// Putting again what is over gives it a new time.
+	// A new put of an expired object gives it a new expiry time.
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("back"), TTL: "PT1H"})
 	s.SetNow(start.AddDate(0, 0, 9))
 	if p := keep(t, s, rw.ScratchPutRequest{Content: []byte("back")}); !p.Deduped || p.ExpiredRemoved != 0 {
@@ -495,8 +495,8 @@ func TestScratchTTL(t *testing.T) {
 	s.Close(background)
 }
 
-// TestScratchObjectThatIsNoFile: what bears the name of an object and is none
-// keeps nobody from working, and makes room for the right one.
+// TestScratchObjectThatIsNoFile: an entry with the name of an object that is not a file
+// blocks no call, and is replaced by the right one.
 func TestScratchObjectThatIsNoFile(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -533,7 +533,7 @@ func TestScratchHasCaps(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("small"), Label: "small"})
-	// A hole stands for hundreds of megabytes.
+	// A sparse file takes the place of hundreds of megabytes.
 	big := hash("big")
 	bin := inState(dir, "scratch", big+".bin")
 	os.WriteFile(bin, nil, 0o600)
@@ -544,7 +544,7 @@ func TestScratchHasCaps(t *testing.T) {
 	if l := listed(t, s); l.TotalBytes > 100 {
 		t.Errorf("%+v", l)
 	}
-	os.Remove(inState(dir, "scratch", "index.jsonl")) // now the files alone tell
+	os.Remove(inState(dir, "scratch", "index.jsonl")) // now only the files describe the objects
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("small"), Label: "small"})
 	stands := func() (list []string) {
 		filepath.WalkDir(inState(dir, "scratch"), func(p string, d fs.DirEntry, _ error) error {
@@ -764,7 +764,7 @@ func TestScratchBehindASymlink(t *testing.T) {
 // refuses the rest.
 func TestScratchReadOnlyStore(t *testing.T) {
 	dir := ramspace(t)
-	r := open(t, dir, &rw.Options{ReadOnly: true}) // no state directory at all
+	r := open(t, dir, &rw.Options{ReadOnly: true}) // there is no state directory
 	if l := listed(t, r); l.Count != 0 || l.Entries == nil {
 		t.Errorf("%+v", l)
 	}
@@ -803,7 +803,7 @@ func TestScratchIsNotGated(t *testing.T) {
 	if found := leaks(t, dir, secret); len(found) != 1 || !strings.Contains(found[0], "scratch/") {
 		t.Errorf("the secret is in %v", found)
 	}
-	want := []string{"scratch", "scratch_index", "scratch_index"} // what lies beside the object, and the index
+	want := []string{"scratch", "scratch_index", "scratch_index"} // the object, its facts file and the index
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{})
 	var ops []string
 	for _, e := range tail.Entries {

@@ -10,8 +10,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestSessionOfAContext: a host that knows which connection a call came in says
-// so once, for every verb; what the request names goes before it.
+// TestSessionOfAContext: a host that knows the connection of a call sets it once, for
+// every verb; the value in the request takes precedence.
 func TestSessionOfAContext(t *testing.T) {
 	s, _ := quick(t, &rw.Options{Session: "of the store"})
 	first, second := rw.WithCaller(background, "", "first"), rw.WithCaller(background, "", "second")

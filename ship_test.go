@@ -157,8 +157,8 @@ func TestTreesOfEveryKind(t *testing.T) {
 	check(t, b, true)
 }
 
-// contentsBelow is what is below a directory, but for the state: kinds, modes, bytes,
-// and targets of links.
+// contentsBelow returns everything below a directory except the state: kinds, modes,
+// bytes, and targets of links.
 func contentsBelow(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -256,8 +256,8 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 	}
 }
 
-// TestDescribeShowsTheHub: how far the hub is behind, from the file that the shipper
-// keeps; a file that is damaged, or none, is no error.
+// TestDescribeShowsTheHub: how far the hub lags, from the file that the shipper writes;
+// a damaged or missing file is not an error.
 func TestDescribeShowsTheHub(t *testing.T) {
 	s := open(t, workspace(t), nil)
 	for range 3 {

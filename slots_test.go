@@ -135,7 +135,7 @@ func TestSlotsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// below is what is on a disk under one of some names.
+// below returns the files of a disk under one of some names.
 func below(fs *simfs.FS, names ...string) map[string]string {
 	all := fs.Tree()
 	maps.DeleteFunc(all, func(p, _ string) bool {

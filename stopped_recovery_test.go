@@ -10,11 +10,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// TestOpenBesideAStoppedRecovery: a process is stopped at each operation of an
-// Open that completes what a dead writer left. Another one opens meanwhile: it
-// does not fail and does not wait for long. A path that the stopped one holds is
-// busy, with the process that keeps it so; others can be written. When that one
-// goes on, everything that was committed is there.
+// TestOpenBesideAStoppedRecovery: a process is stopped at each operation of an Open
+// that completes the work of a dead writer. Another process then opens the store: it
+// does not fail and does not wait for long. A path that the stopped process holds is
+// busy, and the error names that process; other paths can be written. When the stopped
+// process continues, everything that was committed exists.
 func TestOpenBesideAStoppedRecovery(t *testing.T) {
 	at, step := 0, stride(3)
 	for at = phase(step); besideStoppedRecovery(t, at); at += step {
@@ -69,7 +69,7 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("stopped at %d: Open took %s", at, took)
 	}
-	if errors.Is(err, rw.ErrLockTimeout) && holderOf(err) == 0 { // the lock of the journal, which names nobody
+	if errors.Is(err, rw.ErrLockTimeout) && holderOf(err) == 0 { // the lock of the journal, which names no process
 		first.Continue()
 		must(t, <-ended)
 		return stopped

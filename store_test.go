@@ -13,9 +13,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// open opens a store and closes it at the end of the test. Unless the options
-// say otherwise a call waits for others longer than by default: how long they
-// take on a busy machine is not what the tests are about.
+// open opens a store and closes it at the end of the test. Unless the options say
+// otherwise a call waits for others longer than by default, because the tests do not
+// check how long they take on a busy machine.
 func open(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	t.Helper()
 	var o rw.Options
@@ -42,8 +42,8 @@ func open(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 // stores are the open ones, with their directories.
 var stores sync.Map
 
-// quiesce waits until nothing is left to be done behind earlier calls in dir, so
-// that what is on disk changes only by what a test does.
+// quiesce waits until no background work of earlier calls in dir remains, so that only
+// the test changes the disk.
 func quiesce(dir string) {
 	stores.Range(func(s, at any) bool {
 		if at == dir || filepath.Dir(dir) == at {

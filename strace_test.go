@@ -13,10 +13,10 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestSystemCallsOfTheRealProcess compares what a real process asks of the
-// kernel with the order that the trace goldens pin on the simulator: nothing is
-// published before the slot and the journal are flushed, and
-// nothing is acknowledged before the directory is.
+// TestSystemCallsOfTheRealProcess compares the system calls of a real process with the
+// order that the trace goldens pin on the simulator: nothing is published before the
+// slot and the journal are flushed, and nothing is acknowledged before the directory
+// is.
 func TestSystemCallsOfTheRealProcess(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -78,7 +78,7 @@ func finished(log string) []string {
 	return list
 }
 
-// named says what a call was for.
+// named returns the purpose of a call.
 func named(call, args string) string {
 	switch {
 	case call == "write" && strings.Contains(args, "MARK "):

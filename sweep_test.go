@@ -20,8 +20,8 @@ type scenario struct {
 	name   string
 	sim    rw.Sim
 	opts   rw.Options
-	disk   func(*simfs.FS)       // what is there before the store is opened
-	before func(*rw.Store) error // what was acknowledged before
+	disk   func(*simfs.FS)       // the content before the store is opened
+	before func(*rw.Store) error // acknowledged calls before
 	after  func(*simfs.FS)       // what another program did then
 	run    func(*rw.Store) error // the call
 	old    map[string]string     // files before the call; absent ones are missing
@@ -200,7 +200,7 @@ func init() {
 	}
 }
 
-// linked is what a shell made of symbolic links: how the disk was and is.
+// linked is the changes that a shell made to symbolic links: the disk before and after.
 var linked = struct{ before, after map[string]string }{
 	before: map[string]string{"a.txt": longText, "bent": "-> a.txt", "rm/d/gone": "-> none", "rm/empty": "/", "was_link": "-> /outside/of/it", "was_file": "text", "same": "-> a.txt"},
 	after:  map[string]string{"a.txt": otherText, "bent": "-> ../b", "mk/d/fresh": "-> a.txt", "mk/empty": "/", "was_link": "/outside/of/it", "was_file": "-> x", "same": "-> a.txt"},
@@ -249,8 +249,8 @@ func init() {
 	}
 }
 
-// turned is what a shell made of names that were files and directories: how the disk
-// was and is.
+// turned is the changes that a shell made to names, from file to directory and back:
+// the disk before and after.
 var turned = struct{ before, after map[string]string }{
 	before: map[string]string{"f": longText, "d/x": otherText, "d/e/y": "y", "d/none": "/", "l": "-> d/x", "g/k": "k", "p": "p", "q": "/", "same/a": "a"},
 	after:  map[string]string{"f/x": otherText, "f/e/z": "z", "f/none": "/", "d": longText, "l/in": "in", "g": "-> same", "p": "/", "q": "q", "same/a": "a"},
@@ -305,8 +305,8 @@ func move(from, to string, over bool) func(*rw.Store) error {
 	}
 }
 
-// prepare makes a disk with a store that has everything up to the call behind
-// it, all of it settled.
+// prepare makes a disk with a store after all calls before the tested one, all of them
+// settled.
 func (c scenario) prepare(t *testing.T) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	fs := simfs.New()
@@ -368,7 +368,7 @@ func brief(m map[string]string) string {
 	return strings.Join(list, " ")
 }
 
-// outcome is what is allowed to be found after a reopen.
+// outcome is the set of allowed states after a reopen.
 type outcome int
 
 const (
@@ -377,7 +377,7 @@ const (
 	untouched
 )
 
-// verify reopens the disk and judges what is there.
+// verify reopens the disk and checks its content.
 func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	t.Helper()
 	s := c.open(t, fs, "0002")
@@ -406,15 +406,15 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
 		t.Fatalf("a second open recovered again: %+v", r)
 	}
-	// The store goes on working.
+	// The store continues to work.
 	if _, err := s.SafeWrite(context.Background(), put("after.txt", "after", rw.ModeCreate)); err != nil {
 		t.Fatalf("write after recovery: %v (%v)", err, errors.Unwrap(err))
 	}
 	s.Close(context.Background())
 }
 
-// TestCrashSweep kills the process at every mutating operation of every
-// scenario, with and without a power cut, and reopens what is left.
+// TestCrashSweep kills the process at every mutating operation of every scenario, with
+// and without a power failure, and reopens the disk.
 func TestCrashSweep(t *testing.T) {
 	for _, c := range scenarios {
 		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
@@ -449,7 +449,7 @@ func (c scenario) crashSweep(t *testing.T) {
 	}
 }
 
-// losses looks at the disks that are possible after the process died.
+// losses checks the disks that are possible after the process died.
 func (c scenario) losses(t *testing.T, fs *simfs.FS, want outcome, n int) {
 	killed := fs.Crash(0, simfs.None) // the process died, the machine did not
 	c.verify(t, killed, want)
@@ -506,9 +506,9 @@ func (c scenario) recoverySweep(t *testing.T) {
 	}
 }
 
-// TestFaultSweep makes operation i fail, applied and not applied, for every i
-// until a run succeeds. What the error says of the disk must be true. A short
-// run gives every operation one of the two errors, in the next run the other.
+// TestFaultSweep makes operation i fail, applied and not applied, for every i until a
+// run succeeds. What the error reports about the disk must be true. A short run gives
+// every operation one of the two errors, and the next run the other.
 func TestFaultSweep(t *testing.T) {
 	for _, c := range scenarios {
 		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncOff} {

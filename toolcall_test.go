@@ -77,8 +77,8 @@ func TestToolCallsOfASessionEndTogether(t *testing.T) {
 	}
 }
 
-// TestAFirstScanInParts: what a first scan had no time for is known when the next
-// one sees it, not created by the call that is open then.
+// TestAFirstScanInParts: a file that a first scan had no time for counts as known when
+// the next scan sees it, not as created by the call that is open then.
 func TestAFirstScanInParts(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 40 {
@@ -139,7 +139,7 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// TestFindingsWaitForAModel: what the scan of another event found is returned by
+// TestFindingsWaitForAModel: the findings of the scan of another event are returned by
 // the next end of a call, once.
 func TestFindingsWaitForAModel(t *testing.T) {
 	dir := t.TempDir()
@@ -159,8 +159,8 @@ func TestFindingsWaitForAModel(t *testing.T) {
 	}
 }
 
-// TestCallsOfStrangeHosts: names that a host makes up do not stop the recording
-// of others, and hold no secret.
+// TestCallsOfStrangeHosts: names that a host invents do not prevent the recording of
+// others, and contain no secret.
 func TestCallsOfStrangeHosts(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
@@ -183,8 +183,8 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 	}
 }
 
-// TestFindingsAreReturnedAgain: a process that ends after the row and before it
-// has reported what was found loses nothing: the next end of a call returns it.
+// TestFindingsAreReturnedAgain: a process that ends after the row and before it has
+// reported its findings loses nothing: the next end of a call returns them.
 func TestFindingsAreReturnedAgain(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
@@ -249,9 +249,9 @@ func TestCallsThatAreAlike(t *testing.T) {
 	}
 }
 
-// TestScansSideBySide: however scans of several processes overlap with each
-// other and with what they look at, and whichever saves its index last, each
-// version has one row, in order, and none is lost.
+// TestScansSideBySide: however the scans of several processes overlap with each other
+// and with the changes, and whichever saves its index last, each version has one row,
+// in order, and none is lost.
 func TestScansSideBySide(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, nil)

@@ -21,10 +21,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the goldens")
 
-// TestTraceGoldens pins the operations of each verb, in their order: a flush
-// that moves or disappears shows in review. Behind each operation stands what
-// may be told to the caller if the process dies right there: none, unknown –
-// from the row's write to its flush – or applied.
+// TestTraceGoldens pins the operations of each verb, in their order: a flush that moves
+// or disappears shows in review. Each operation is followed by the effect that may be
+// reported to the caller if the process dies right there: none, unknown – from the
+// row's write to its flush – or applied.
 func TestTraceGoldens(t *testing.T) {
 	// A scan reads directories side by side where it has processors.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -99,7 +99,7 @@ func traceText(ops []simfs.Op, level rw.SyncLevel) string {
 	return strings.ReplaceAll(b.String(), rw.StateDirName, "S")
 }
 
-// importsOf returns what the files of a package import, its tests left out.
+// importsOf returns the imports of the files of a package, without its tests.
 func importsOf(t *testing.T, dir string) []string {
 	t.Helper()
 	pkg, err := build.ImportDir(dir, 0)
@@ -130,7 +130,8 @@ func TestRootStaysSmall(t *testing.T) {
 			t.Errorf("report imports %s", imp)
 		}
 	}
-	// internal never imports the root, except for commands and what they show.
+	// internal never imports the root, except for commands and packages that show its
+	// data.
 	dirs, _ := filepath.Glob("internal/*")
 	for _, dir := range dirs {
 		pkg, err := build.ImportDir(dir, 0)
@@ -145,8 +146,7 @@ func TestRootStaysSmall(t *testing.T) {
 	}
 }
 
-// TestReadmeProgramRuns builds and runs the first program of the README as it
-// stands there.
+// TestReadmeProgramRuns builds and runs the first program of the README unchanged.
 func TestReadmeProgramRuns(t *testing.T) {
 	data, err := os.ReadFile("README.md")
 	if err != nil {
@@ -157,7 +157,7 @@ func TestReadmeProgramRuns(t *testing.T) {
 	if !ok || strings.Count(string(data[:strings.Index(string(data), program)+len(program)]), "\n") > 26 {
 		t.Fatal("the README has no program in its first 25 lines")
 	}
-	// The overlay puts it beside the tree: other tests read what is in it.
+	// The overlay puts it outside of the tree: other tests read the files in it.
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// Transactions are measured in bench/, beside other ways to write several files.
+// Transactions are measured in bench/, together with other ways to write several files.
 
 // BenchmarkUndo takes one overwrite of 1 KiB back, and the taking back, and so
 // on.

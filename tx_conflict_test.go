@@ -10,8 +10,8 @@ import (
 
 const strangersText = "a stranger's work of an afternoon\n"
 
-// strangerActs are what somebody without this store may do to a file while
-// nobody has the store open.
+// strangerActs are the changes that another program may make to a file while no process
+// has the store open.
 var strangerActs = map[string]func(fs *simfs.FS, path string){
 	"rewrites": func(fs *simfs.FS, path string) { fs.WriteFile(path, []byte(strangersText), 0o644) },
 	"replaces": func(fs *simfs.FS, path string) { // as editors do: a new file gets the name
@@ -35,11 +35,11 @@ var conflictDraft = txDraft{
 	},
 }
 
-// TestStrangersEditBetweenCrashAndRecovery: a transaction of five files is
-// recorded and the machine dies while they get their names; before the store is
-// opened again, somebody changes one of them, each in its turn. What they made
-// is never touched, our version of that file is in history and the conflict in
-// the journal and in the report, and the other files are rolled forward.
+// TestStrangersEditBetweenCrashAndRecovery: a transaction of five files is recorded and
+// the machine dies while they get their names. Before the store is opened again,
+// another program changes one of them, each in its turn. Its content is never touched,
+// our version of that file is in history and the conflict in the journal and in the
+// report, and the other files are rolled forward.
 func TestStrangersEditBetweenCrashAndRecovery(t *testing.T) {
 	for _, draft := range []txDraft{conflictDraft} {
 		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
@@ -100,8 +100,8 @@ func at(files map[string]string, path string) fileNow {
 	return fileNow{content, there}
 }
 
-// judgeStranger opens a disk on which a stranger has changed path, which was
-// as was tells before. It returns how often our version had to stand back.
+// judgeStranger opens a disk on which another program has changed path; was is the
+// content before. It returns how often our version was not published.
 func (x txShape) judgeStranger(t *testing.T, disk *simfs.FS, was map[string]string, path string) int {
 	t.Helper()
 	theirs, mine := at(files(disk), path), at(x.new, path)
@@ -111,10 +111,10 @@ func (x txShape) judgeStranger(t *testing.T, disk *simfs.FS, was map[string]stri
 	s := x.open(t, disk, "0002")
 	r, got := s.Recovery(), files(disk)
 	if x.appended(path) && at(got, path).content == mine.content+strangersText {
-		want, conflict = at(got, path), never // theirs stands behind ours, which was torn
+		want, conflict = at(got, path), never // the foreign content follows ours, which was torn
 	}
 	if published && theirs == at(x.old, path) && at(got, path) == theirs {
-		want, conflict = theirs, may // the trace was gone, and so is what they took away
+		want, conflict = theirs, may // the trace was lost, and so is the removed content
 	}
 	if at(got, path) != want {
 		t.Errorf("published %v: found %.40v, want %.40v", published, at(got, path), want)
@@ -148,7 +148,7 @@ func (x txShape) judgeStranger(t *testing.T, disk *simfs.FS, was map[string]stri
 	c, err := s.Check(background, rw.CheckRequest{Deep: true})
 	must(t, err)
 	for _, p := range c.Problems {
-		// An edit of a file that was in place already is for the deep check to tell.
+		// An edit of a file that was already in place is reported by the deep check.
 		if p.Code != "file_differs" || p.Path != path && p.Path != pair || n > 0 && p.Path == path {
 			t.Errorf("check: %+v", p)
 		}
@@ -167,15 +167,15 @@ const (
 	always = "always"
 )
 
-// behindStranger is what has to be under path once the store was opened, and
-// whether a conflict is reported.
+// behindStranger returns the content that path must have after the store was opened,
+// and whether a conflict is reported.
 func (x txShape) behindStranger(published bool, theirs fileNow, path string) (fileNow, string) {
 	old, mine := at(x.old, path), at(x.new, path)
 	switch {
-	case theirs == mine, theirs == old: // the second as if nobody had been there
+	case theirs == mine, theirs == old: // the second as without a foreign change
 		return mine, never
 	case x.appended(path):
-		// An append leaves no trace of having been made: only the bytes tell.
+		// An append leaves no trace: only the bytes show it.
 		if strings.HasPrefix(theirs.content, mine.content) {
 			return theirs, never
 		}
@@ -186,8 +186,8 @@ func (x txShape) behindStranger(published bool, theirs fileNow, path string) (fi
 	case !published:
 		return theirs, always
 	case !old.there, !mine.there:
-		// Nothing tells a name that was given and taken by somebody else from
-		// one that was never given.
+		// A name that was set and then removed by another program cannot be
+		// distinguished from one that was never set.
 		return theirs, may
 	}
 	return theirs, never
@@ -211,13 +211,13 @@ func (x txShape) movedWith(path string) string {
 	return ""
 }
 
-// keepsOurs looks for our version of a file that a stranger changed, and for
-// the row that tells of it.
+// keepsOurs looks for our version of a file that another program changed, and for its
+// row.
 func (x txShape) keepsOurs(t *testing.T, s *rw.Store, disk *simfs.FS, path string) {
 	t.Helper()
 	if ours := at(x.new, path); ours.there {
 		if old := at(x.old, path); old.there {
-			ours.content = strings.TrimPrefix(ours.content, old.content) // of an append, what was to be added
+			ours.content = strings.TrimPrefix(ours.content, old.content) // of an append, the bytes to be added
 		}
 		if kept, _ := disk.ReadFile(rw.StateDirName + "/history/" + hash(ours.content)[:2] + "/" + hash(ours.content)); string(kept) != ours.content {
 			t.Errorf("our version of %s is not in history", path)

@@ -19,7 +19,7 @@ const (
 	stagedOps = 500 // of a staged transaction
 )
 
-// manyFiles are n operations on n files, a third of which are there.
+// manyFiles returns n operations on n files, a third of which exist.
 func manyFiles(n int, text string) (before, ops []rw.TxOp) {
 	for i := range n {
 		path := fmt.Sprintf("d%d/file%03d.txt", i%7, i)
@@ -104,9 +104,9 @@ func staged(t *testing.T, s *rw.Store, ops []rw.TxOp) string {
 	return b.TxID
 }
 
-// TestStagedTransactionAtItsLimit: 500 operations happen together and are taken
-// back together; one more is refused when it is staged, and costs nothing of
-// what was staged before.
+// TestStagedTransactionAtItsLimit: 500 operations are committed together and undone
+// together; one more is refused when it is staged, and the operations staged before are
+// kept.
 func TestStagedTransactionAtItsLimit(t *testing.T) {
 	s, dir := quick(t, nil)
 	before, ops := manyFiles(stagedOps, strings.Repeat("text ", 200))
@@ -149,9 +149,9 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestStagedTransactionThatNoRowHolds: names so long that the row of the commit
+// TestStagedTransactionThatNoRowHolds: the names are so long that the row of the commit
 // would be too large. It is refused as a whole and leaves neither files nor
-// directories; what is staged stays, and can be dropped.
+// directories; the staged operations stay, and can be dropped.
 func TestStagedTransactionThatNoRowHolds(t *testing.T) {
 	s, dir := quick(t, nil)
 	deep := strings.Repeat(strings.Repeat("n", 100)+"/", 8)

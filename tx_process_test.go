@@ -58,8 +58,8 @@ func txProcess(t *testing.T, dir, arg string, level rw.SyncLevel) (*exec.Cmd, *l
 	return cmd, out
 }
 
-// crossTogether waits until every process has come as far as this one. Without
-// it a process that is held up for long would find the others gone.
+// crossTogether waits until every process has reached the same round as this one.
+// Otherwise a process that is delayed for long would find that the others have ended.
 func crossTogether(arg string, i int) error {
 	mark := func(process string) string {
 		return filepath.Join(filepath.Dir(os.Getenv("RW_TX_DIR")), fmt.Sprintf("at-%s-%d", process, i))
@@ -80,9 +80,9 @@ func crossTogether(arg string, i int) error {
 	return nil
 }
 
-// cross makes transactions that add one line to several lists, named in any
-// order, and move the ball from where it lies to the other place. Whoever looks
-// in the wrong place is refused, and then nothing of the transaction happened.
+// cross makes transactions that add one line to several lists, named in any order, and
+// move the ball from its place to the other one. A process that looks in the wrong
+// place is refused, and then nothing of the transaction happened.
 func cross(s *rw.Store, arg string) error {
 	n, _ := strconv.Atoi(arg)
 	rng := rand.New(rand.NewPCG(uint64(n), 41))
@@ -114,9 +114,9 @@ func cross(s *rw.Store, arg string) error {
 	return nil
 }
 
-// TestProcessesCrossingTransactions: four processes make transactions over the
-// same files in every order. None waits for ever, each happens once and as a
-// whole, and all lists tell one order of them, which is that of the journal.
+// TestProcessesCrossingTransactions: four processes make transactions over the same
+// files in every order. None waits for ever, each happens once and as a whole, and all
+// lists show the same order of them, which is that of the journal.
 func TestProcessesCrossingTransactions(t *testing.T) {
 	if txChild(t, cross) {
 		return
@@ -216,8 +216,8 @@ func linesInOneOrder(t *testing.T, dir string) map[string]int {
 	return count
 }
 
-// holdHalfway stands still between two files of a transaction, holding the
-// locks of all of them, until it is killed.
+// holdHalfway stops between two files of a transaction, holding the locks of all of
+// them, until it is killed.
 func holdHalfway(s *rw.Store, _ string) error {
 	files := 0
 	failpoint.Arm(func(point string) {
@@ -233,9 +233,9 @@ func holdHalfway(s *rw.Store, _ string) error {
 		txWrite("c.txt", "new c", rw.ModeOverwrite), txMove("d.txt", "e/d.txt", false))
 }
 
-// TestProcessesWaitForATransactionAndFinishItForTheDead: who needs one of its
-// files is told which process holds it; when that is killed, the next call
-// first brings the transaction to its end, all of it, and then does its own.
+// TestProcessesWaitForATransactionAndFinishItForTheDead: a process that needs one of
+// its files is told which process holds it. When that process is killed, the next call
+// first completes the whole transaction, and then does its own work.
 func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	if txChild(t, holdHalfway) {
 		return
@@ -259,7 +259,7 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	if !strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) || holder["pid"] != cmd.Process.Pid || holder["op"] != "tx" {
 		t.Errorf("the holder is not told: %s %v", e.Hint, holder)
 	}
-	must(t, transact(s, txWrite("other.txt", "free", ""))) // nobody waits who need not
+	must(t, transact(s, txWrite("other.txt", "free", ""))) // no other path has to wait
 	cmd.Process.Kill()
 	cmd.Wait()
 	fileIs(t, dir, "c.txt", "old c")

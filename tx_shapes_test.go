@@ -27,14 +27,14 @@ type txDraft struct {
 	segment   int64 // bytes of a journal segment
 }
 
-// txShape is a draft with what a model in plain memory makes of it.
+// txShape is a draft with its result according to a model in plain memory.
 type txShape struct {
 	scenario
 	ops    []rw.TxOp
 	plain  bool
 	start  int                 // the first operation at which a sweep breaks off
 	dirs   map[string]bool     // directories before
-	past   map[string][]string // what rw_history tells of each path before
+	past   map[string][]string // the history of each path before, as rw_history reports it
 	future map[string][]string // and after
 }
 
@@ -52,11 +52,11 @@ func txMove(path, to string, over bool) rw.TxOp {
 	return rw.TxOp{Op: "move", Path: path, To: to, Overwrite: over}
 }
 
-// txCaller makes the transaction; nobody else has this name, so that an undo
-// finds it whatever was written besides.
+// txCaller makes the transaction; no other caller has this name, so that an undo finds
+// it among any other writes.
 const txCaller = "transaction"
 
-// shape works out what the transaction has to lead to.
+// shape computes the expected result of the transaction.
 func (d txDraft) shape() txShape {
 	x := txShape{ops: d.ops, plain: d.plain, dirs: map[string]bool{}}
 	x.name, x.sim.Segment = d.name, d.segment
@@ -94,7 +94,7 @@ func (d txDraft) shape() txShape {
 	return x
 }
 
-// stage builds the transaction behind what was made before.
+// stage builds the transaction after the previous calls.
 func (d txDraft) stage(before func(*rw.Store) error) func(*rw.Store) error {
 	return func(s *rw.Store) error {
 		if err := before(s); err != nil {
@@ -133,8 +133,8 @@ type txWorld struct {
 	n     int                    // commits so far
 }
 
-// txVersion is what a commit made of a path: the hash of the file, "" for gone,
-// and where it was moved from.
+// txVersion is the result of a commit for a path: the hash of the file, "" for gone,
+// and its origin if it was moved.
 type txVersion struct {
 	n               int
 	path, sha, from string
@@ -186,17 +186,17 @@ func (w *txWorld) pasts(ops []rw.TxOp) map[string][]string {
 	return all
 }
 
-// past is the hashes of the versions of a path, newest first: of all that was
-// ever there, and of what was moved there also those under its earlier names.
-// That a file went on to another name is told at the path itself only, where
-// it did not come back from there.
+// past returns the hashes of the versions of a path, newest first: of all files that
+// were at the path, and for files moved there also those under their earlier names. A
+// move to another name is reported at the path itself only if the file did not come
+// back from there.
 func (w *txWorld) past(path string) (hashes []string) {
 	var all []txVersion
 	has := func(n int, p string) bool {
 		return slices.ContainsFunc(all, func(v txVersion) bool { return v.n == n && v.path == p })
 	}
 	var follow func(p string, before int)
-	follow = func(p string, before int) { // what led to what was at p then
+	follow = func(p string, before int) { // the history of the file that was at p then
 		for _, v := range w.made[p] {
 			if v.n >= before {
 				continue
@@ -437,7 +437,7 @@ func (g *txMaker) add(room int) {
 	}
 }
 
-// seedOf is the seed of a test, told so that a failure can be repeated.
+// seedOf returns the seed of a test and logs it so that a failure can be repeated.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano()) % 1_000_000_000
@@ -465,10 +465,10 @@ func txShapes(t *testing.T, random int) []txShape {
 	return list
 }
 
-// pastOf are the hashes of a path's versions, newest first. Their bytes can be
-// had, but for one case: at level journal the bytes of an append are flushed in
-// staging/ only, and when the file is replaced before that is settled, a power
-// cut may tear the version that nobody sees any more, and what it began with.
+// pastOf returns the hashes of a path's versions, newest first. Their bytes are
+// available, with one exception: at level journal the bytes of an append are flushed in
+// staging/ only. If the file is replaced before that is settled, a power failure may
+// tear the version that is no longer visible, and the one that it was appended to.
 func (x txShape) pastOf(t *testing.T, s *rw.Store, path string) []string {
 	t.Helper()
 	h, err := s.History(background, rw.HistoryRequest{Path: path, N: 1000})

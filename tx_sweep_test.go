@@ -26,7 +26,7 @@ func (x txShape) levels() []rw.SyncLevel {
 	return [][]rw.SyncLevel{{rw.SyncFull}, {rw.SyncJournal}, {rw.SyncFull}, {rw.SyncOff}}[x.start%4]
 }
 
-// sweepTx runs a sweep of every shape beside the others.
+// sweepTx runs a sweep of every shape in parallel.
 func sweepTx(t *testing.T, random int, sweep func(*testing.T, txShape)) {
 	for _, x := range txShapes(t, random) {
 		for _, level := range x.levels() {
@@ -54,8 +54,8 @@ func TestCrashSweepTx(t *testing.T) {
 	})
 }
 
-// TestCrashSweepTxOff: the level off promises nothing about the bytes after a
-// power cut, but the store opens and goes on.
+// TestCrashSweepTxOff: the level off promises nothing about the bytes after a power
+// cut, but the store opens and works.
 func TestCrashSweepTxOff(t *testing.T) {
 	for _, x := range txShapes(t, scale(30)) {
 		x.opts.Sync = rw.SyncOff
@@ -76,8 +76,8 @@ func TestCrashSweepTxOff(t *testing.T) {
 	}
 }
 
-// TestRecoveryCrashSweepTx kills recovery at its operations, then the recovery
-// from that, and looks at what the third one makes of it.
+// TestRecoveryCrashSweepTx kills recovery at its operations, then the recovery from
+// that, and checks the result of the third one.
 func TestRecoveryCrashSweepTx(t *testing.T) {
 	sweepTx(t, scale(20), func(t *testing.T, x txShape) {
 		if x.opts.Sync == rw.SyncOff {
@@ -108,8 +108,8 @@ func TestRecoveryCrashSweepTx(t *testing.T) {
 // txFault is one way in which an operation goes wrong.
 type txFault struct {
 	errno    syscall.Errno
-	happened bool // the operation is made all the same
-	stays    bool // and everything that needs room on the disk goes wrong from then on
+	happened bool // the operation is made anyway
+	stays    bool // and all later operations that need disk space fail
 }
 
 var txFaults = []txFault{
@@ -119,8 +119,8 @@ var txFaults = []txFault{
 // grows are the operations that need room on the disk.
 var grows = map[string]bool{"create": true, "write": true, "append": true, "mkdir": true, "link": true, "setxattr": true}
 
-// TestFaultSweepTx makes operations of transactions fail: what the error says
-// of the disk is true, and opening again gives all or nothing.
+// TestFaultSweepTx makes operations of transactions fail: what the error reports about
+// the disk is true, and opening again gives all or nothing.
 func TestFaultSweepTx(t *testing.T) {
 	sweepTx(t, scale(20), func(t *testing.T, x txShape) {
 		for k, f := range txFaults {
@@ -134,8 +134,8 @@ func TestFaultSweepTx(t *testing.T) {
 	})
 }
 
-// TestCrashSweepTxTakenBack makes an operation fail and kills the process while
-// it takes back what was published before.
+// TestCrashSweepTxTakenBack makes an operation fail and kills the process while it
+// rolls back the files published before.
 func TestCrashSweepTxTakenBack(t *testing.T) {
 	sweepTx(t, scale(20), func(t *testing.T, x txShape) {
 		for i := x.start % (5 * txStep()); ; i += 5 * txStep() {
@@ -202,9 +202,8 @@ func (x txShape) brokenWhileTakenBack(t *testing.T, i, n int) (fs *simfs.FS, wan
 	return fs, want, fs.Muts()-base < n
 }
 
-// broken runs the transaction until the process dies at operation n, also
-// while it tidies up what nobody waits for. over says that it did not come to
-// that operation.
+// broken runs the transaction until the process dies at operation n, including
+// background cleanup. over reports that it did not reach that operation.
 func (x txShape) broken(t *testing.T, n int) (fs *simfs.FS, want outcome, over bool) {
 	t.Helper()
 	fs, s := x.prepare(t)
@@ -232,8 +231,8 @@ func (x txShape) dies(disk *simfs.FS, m int) bool {
 	return err != nil
 }
 
-// fails makes operation i fail and judges what was told. It reports true when
-// the transaction has fewer operations.
+// fails makes operation i fail and checks the reported error. It returns true if the
+// transaction has fewer operations.
 func (x txShape) fails(t *testing.T, i int, f txFault) bool {
 	t.Helper()
 	fs, s := x.prepare(t)
@@ -244,7 +243,7 @@ func (x txShape) fails(t *testing.T, i int, f txFault) bool {
 				hit = op.String()
 			}
 			if x.opts.Sync == rw.SyncOff && strings.Contains(op.Kind, "sync") {
-				return simfs.Fault{} // what a flush is worth, this level does not say
+				return simfs.Fault{} // this level promises nothing about flushes
 			}
 			if strings.HasPrefix(op.Path, rw.StateDirName+"/history") && (op.Kind == "mkdir" || op.Kind == "syncdir") {
 				return simfs.Fault{} // history takes a flush for good that comes after one that failed
@@ -265,7 +264,7 @@ func (x txShape) fails(t *testing.T, i int, f txFault) bool {
 		want = applied
 	} else if e := rw.AsError("", err); e.Effect == rw.EffectNone {
 		want = untouched
-		// A mkdir that fails and happens all the same leaves its directory.
+		// A mkdir that fails and happens anyway leaves its directory.
 		if diff := cmp.Diff(x.dirs, directories(fs)); diff != "" && !strings.HasPrefix(hit, "mkdir") {
 			t.Errorf("effect none, but directories:\n%s", diff)
 		}
@@ -278,7 +277,7 @@ func (x txShape) fails(t *testing.T, i int, f txFault) bool {
 	return hit == ""
 }
 
-// allOrNothing looks at the disks that are possible after the process died.
+// allOrNothing checks the disks that are possible after the process died.
 func (x txShape) allOrNothing(t *testing.T, fs *simfs.FS, n int, want outcome) {
 	t.Helper()
 	x.verify(t, fs.Crash(0, simfs.None), want)
@@ -293,9 +292,9 @@ func (x txShape) allOrNothing(t *testing.T, fs *simfs.FS, n int, want outcome) {
 	}
 }
 
-// aftermath opens what a crash left and goes on: nothing else is there than
-// what the files need, the history tells what happened, the caller repeats its
-// call and gets all of it, and an undo brings back what was there before.
+// aftermath opens the disk after a crash and continues: it contains only the needed
+// files, the history records what happened, the caller repeats its call and gets the
+// complete result, and an undo restores the previous state.
 func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 	t.Helper()
 	s := x.open(t, disk, "0004")
@@ -337,7 +336,7 @@ func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 	}
 }
 
-// newDirs are the directories behind the transaction: none goes away.
+// newDirs returns the directories after the transaction: none is removed.
 func (x txShape) newDirs() map[string]bool {
 	dirs := parents(x.new)
 	for d := range x.dirs {

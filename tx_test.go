@@ -200,8 +200,8 @@ func TestTxIsAllOrNothing(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestStagedTxSurvivesARestart: what was staged is there after a reopening, and
-// happens once.
+// TestStagedTxSurvivesARestart: staged operations exist after a reopening, and are
+// committed once.
 func TestStagedTxSurvivesARestart(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)

@@ -99,8 +99,8 @@ func TestMetadataSurvives(t *testing.T) {
 			}
 		}
 	}
-	// New files: 0666 less the umask; a set-group-id directory and a default
-	// ACL give what they give to any new file there.
+	// New files: 0666 less the umask; a set-group-id directory and a default ACL have
+	// the same effect as on any new file there.
 	for _, mask := range []int{0o022, 0o077, 0o002} {
 		old := unix.Umask(mask)
 		s := open(t, dir, nil) // staging files are made with the umask of their time
@@ -192,7 +192,7 @@ func TestHardLinks(t *testing.T) {
 	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.ErrHardLinkRefused)
 }
 
-// TestHistoryIsNobodysToWrite: a file that somebody still has open for writing
+// TestHistoryIsNobodysToWrite: a file that another program still has open for writing
 // is copied into history, so that the kept version cannot change.
 func TestHistoryIsNobodysToWrite(t *testing.T) {
 	dir := workspace(t)
@@ -454,11 +454,11 @@ func TestErrnosHaveMeanings(t *testing.T) {
 	}
 }
 
-// TestPoisonIsLeftByTheNextOpen: the mark of a failed flush is seen, told and
-// taken away.
+// TestPoisonIsLeftByTheNextOpen: the mark of a failed flush is seen, reported and
+// removed.
 func TestPoisonIsLeftByTheNextOpen(t *testing.T) {
-	// A flush cannot be made to fail here; TestFaultSweep does it. What is
-	// looked at is the mark and the way back.
+	// A flush cannot be made to fail here; TestFaultSweep does it. This test checks the
+	// mark and the recovery.
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	write(t, s, "a", "one", rw.ModeCreate)

@@ -13,9 +13,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// operatorCall is a call of the operator that is broken off everywhere, also by
-// who made it. The plain forms of Compact, Erase, Repair and Import are swept
-// beside their other tests; here are the forms that take another way.
+// operatorCall is a call of the operator that is interrupted at every operation, also
+// by its caller. The plain forms of Compact, Erase, Repair and Import are swept in
+// their own tests; these are the forms with other code paths.
 type operatorCall struct {
 	upkeepSweep
 	call func(context.Context, *rw.Store) error
@@ -175,10 +175,9 @@ func TestOperatorCallsSweep(t *testing.T) {
 	}
 }
 
-// TestImportTakesBackOnlyItsOwn: of the batch that a power cut tore, some rows
-// survived behind others that did not. They are taken back and come again, and
-// those that only tell of a path that has rows of its own take nothing of it
-// along.
+// TestImportTakesBackOnlyItsOwn: of the batch that a power failure tore, some rows
+// survived after others that did not. They are rolled back and imported again. Rows
+// that only describe a path with rows of its own do not roll back any of those rows.
 func TestImportTakesBackOnlyItsOwn(t *testing.T) {
 	c := importBesideRows(t)
 	c.run = func(s *rw.Store) error { return c.call(background, s) }
@@ -187,7 +186,7 @@ func TestImportTakesBackOnlyItsOwn(t *testing.T) {
 	base, flush := fs.Muts(), -1
 	fs.Inject(func(op simfs.Op) simfs.Fault {
 		if flush < 0 && op.Kind == "datasync" && strings.Contains(op.Path, "/journal/") {
-			flush = op.Mut - base // that of the first batch
+			flush = op.Mut - base // of the first batch
 		}
 		return simfs.Fault{}
 	})
@@ -222,9 +221,9 @@ func aborts(fs *simfs.FS) (n int) {
 	return n
 }
 
-// TestOperatorCallsCanceledAnywhere: whoever made the call gives up while any
-// operation is under way. The error says so, what it says of the disk is true,
-// the store is sound without being opened again, and calling again finishes.
+// TestOperatorCallsCanceledAnywhere: the caller cancels while any operation is in
+// progress. The error reports it, what it reports about the disk is true, the store is
+// sound without being opened again, and a repeated call completes the work.
 func TestOperatorCallsCanceledAnywhere(t *testing.T) {
 	for _, c := range operatorCalls(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -289,9 +288,9 @@ func (c operatorCall) cancels(t *testing.T) {
 	}
 }
 
-// TestOneOperatorCallAfterAnother: one call dies anywhere, and another one is
-// the next to come. It neither minds what the first left, nor keeps it from
-// being finished afterwards.
+// TestOneOperatorCallAfterAnother: one call dies anywhere, and another one is next. It
+// is not disturbed by the remains of the first call, and does not prevent its
+// completion afterwards.
 func TestOneOperatorCallAfterAnother(t *testing.T) {
 	secret := leaked()
 	calls := map[string]func(*rw.Store) error{
@@ -378,8 +377,8 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 	return err != nil
 }
 
-// TestExportAtABrokenSink: a sink that fails at any byte is told of, the export
-// it has got is refused, and nothing was changed.
+// TestExportAtABrokenSink: a sink that fails at any byte is reported, the incomplete
+// export is refused, and nothing was changed.
 func TestExportAtABrokenSink(t *testing.T) {
 	fs, s := richStore(t)
 	whole := exported(t, s)

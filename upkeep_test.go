@@ -19,17 +19,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-// upkeepSweep is a call of the operator that is broken off everywhere. Unlike a
-// write it need not happen as a whole: what has to hold is that the store is
-// sound afterwards, that nothing but what was asked for is lost, and that
-// calling again finishes.
+// upkeepSweep is a call of the operator that is interrupted at every operation. Unlike
+// a write it need not be atomic: the store must be sound afterwards, nothing but the
+// requested data may be lost, and a repeated call must complete the work.
 type upkeepSweep struct {
 	name   string
 	sim    rw.Sim
 	before func(*testing.T, *rw.Store)
 	disk   func(*simfs.FS) // what happens to the disk before the call
 	run    func(*rw.Store) error
-	rows   bool                                      // it makes commits, whose rows stay when they are refused or taken back
+	rows   bool                                      // it makes commits, whose rows stay when they are refused or rolled back
 	damage bool                                      // Check need not be clean before the call has ended well
 	then   func(*testing.T, *rw.Store, *simfs.FS)    // holds at any time
 	after  func(*testing.T, *rw.Store, *simfs.FS)    // holds when the call has ended well
@@ -69,8 +68,8 @@ func (c upkeepSweep) view(t *testing.T, s *rw.Store) string {
 	return c.same(t, s)
 }
 
-// settle looks at a disk that a broken call left, lets the call run again, and
-// looks once more.
+// settle checks a disk that an interrupted call left, lets the call run again, and
+// checks the disk again.
 func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, want string, ended bool, where string) {
 	t.Helper()
 	defer func() {
@@ -106,8 +105,8 @@ func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, wa
 	write(t, s, "after.txt", "after", rw.ModeOverwrite)
 }
 
-// crashes kills the process at every operation of the call, in steps in short
-// runs, and looks at what a power cut could leave.
+// crashes kills the process at every operation of the call, in steps in short runs, and
+// checks the disks that a power failure could leave.
 func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 	_, s := c.prepare(t, level)
 	want := c.view(t, s)
@@ -139,8 +138,8 @@ func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 	}
 }
 
-// faults makes every operation fail once, done and not done. What the error
-// says must be true, and the call must work when it is made again.
+// faults makes every operation fail once, done and not done. The reported effect must
+// be true, and the call must work when it is made again.
 func (c upkeepSweep) faults(t *testing.T, step int) {
 	_, s := c.prepare(t, rw.SyncFull)
 	want := c.view(t, s)
@@ -186,8 +185,8 @@ func (c upkeepSweep) faults(t *testing.T, step int) {
 	}
 }
 
-// treeOf is what lies on a disk, but for what every call touches: locks, and
-// the counts of failed calls.
+// treeOf returns the content of a disk, without the files that every call touches:
+// locks, and the counts of failed calls.
 func treeOf(fs *simfs.FS) string {
 	var list []string
 	for p, content := range fs.Tree() {
@@ -203,9 +202,8 @@ func treeOf(fs *simfs.FS) string {
 	return strings.Join(list, "\n")
 }
 
-// tree is treeOf, but for what a commit leaves that did not happen: its rows,
-// and a staged file whose making failed and happened all the same, which the
-// next open sweeps.
+// tree is treeOf without the remains of a commit that did not happen: its rows, and a
+// staged file whose creation failed and happened anyway, which the next open sweeps.
 func (c upkeepSweep) tree(fs *simfs.FS) string {
 	var list []string
 	for _, line := range strings.Split(treeOf(fs), "\n") {
@@ -259,9 +257,9 @@ func simFiles(fs *simfs.FS, part string) []string {
 	return names
 }
 
-// TestOperatorCallsAreAccountedFor: each leaves a receipt with the sink, the
-// observers and the watchers, also when it is refused, tells its progress, and
-// an envelope that conforms.
+// TestOperatorCallsAreAccountedFor: each leaves a receipt with the sink, the observers
+// and the watchers, also when it is refused, reports its progress, and returns an
+// envelope that conforms.
 func TestOperatorCallsAreAccountedFor(t *testing.T) {
 	dir := workspace(t)
 	var receipts []rw.Receipt
@@ -313,7 +311,7 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 			t.Errorf("%s: %v: %s", c.op, err, doc)
 		}
 	}
-	// One at a time: whoever comes second is told who holds the lock.
+	// One at a time: the second caller gets the holder of the lock.
 	pr, pw := io.Pipe()
 	slow := make(chan error, 1)
 	go func() {
@@ -322,7 +320,7 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		slow <- err
 	}()
 	one := make([]byte, 1)
-	pr.Read(one) // it is under way
+	pr.Read(one) // it has started
 	other := open(t, dir, &rw.Options{Sync: rw.SyncOff, LockTimeout: 50 * time.Millisecond})
 	if _, err := other.Admin().Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrLockTimeout) {
 		t.Errorf("%v", err)

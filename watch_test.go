@@ -44,8 +44,8 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestWatchHearsOfEveryCall: what succeeded, what changed nothing, what was
-// refused, what was only tried; in the order of the calls.
+// TestWatchHearsOfEveryCall: successful calls, calls without a change, refused calls
+// and dry runs, in the order of the calls.
 func TestWatchHearsOfEveryCall(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
@@ -145,8 +145,8 @@ func TestWatchNeverHoldsAWriterUp(t *testing.T) {
 	}
 }
 
-// TestWatchKeepsTheOrder: what comes after something was dropped waits until
-// the watcher knows of it, also when there is room again.
+// TestWatchKeepsTheOrder: events after a dropped one wait until the watcher knows of
+// the loss, even if there is space again.
 func TestWatchKeepsTheOrder(t *testing.T) {
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	got, entered, next := &seen{}, make(chan struct{}), make(chan struct{})
@@ -203,9 +203,9 @@ func TestWatchRunsWithoutLocks(t *testing.T) {
 	until(t, "the one that panics hears of all", func() bool { return panics.Load() == 4 })
 }
 
-// TestWatchEndsWithTheStore: Close lets a watcher take what waits, waits a
-// second for one that hangs, and nothing comes afterwards. Time passes only
-// while everybody waits for it, so the machine may be as slow as it likes.
+// TestWatchEndsWithTheStore: Close lets a watcher take what waits, waits a second for
+// one that hangs, and nothing comes afterwards. The clock advances only while all
+// goroutines wait for it, so the speed of the machine does not matter.
 func TestWatchEndsWithTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -275,7 +275,7 @@ func TestWatchFromInside(t *testing.T) {
 	}
 }
 
-// TestWatchersComeAndGo: beside writers, without a data race.
+// TestWatchersComeAndGo during writes, without a data race.
 func TestWatchersComeAndGo(t *testing.T) {
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	var wg sync.WaitGroup

@@ -167,7 +167,7 @@ func (h *Hub) FoldTask(ctx context.Context, task string, each func(epoch uint64,
 	return head, err
 }
 
-// Status is what a hub holds.
+// Status is the content of a hub.
 type Status struct {
 	Stores []Head     `json:"stores"`
 	Tasks  []TaskHead `json:"tasks"`

@@ -44,7 +44,7 @@ type dirStore struct {
 
 	mu    sync.Mutex
 	made  map[string]bool // directories known to be durable
-	fault error           // a flush failed: what is visible may not be durable
+	fault error           // a flush failed: visible objects may not be durable
 }
 
 // openPath opens a directory by its path.

@@ -39,7 +39,7 @@ const (
 var (
 	// ErrNotFound: there is no object under the key.
 	ErrNotFound = errors.New("no such object")
-	// ErrExists: the key is taken. What is there is durable.
+	// ErrExists: the key is taken. The existing object is durable.
 	ErrExists = errors.New("object exists")
 	// ErrChanged: the object is not the one that the etag names, or is absent. Nothing was written.
 	ErrChanged = errors.New("object has changed")

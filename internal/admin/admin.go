@@ -1,6 +1,6 @@
-// Package admin has what an operator does to a store: checking, repairing,
-// compacting and erasing it, and taking over the rows of another one. What a
-// part of the state directory adds to these verbs is in the table of parts.
+// Package admin implements the operator's calls on a store: checking, repairing,
+// compacting and erasing it, and importing the rows of another one. The table of parts
+// contains the work of each part of the state directory in these verbs.
 package admin
 
 import (
@@ -37,7 +37,8 @@ type Store struct {
 	SafeText func(string) string
 	// DropStaged drops the staged transactions that have expired.
 	DropStaged func(context.Context) error
-	// CleanCheckpoints removes some expired checkpoints, and says whether there may be more.
+	// CleanCheckpoints removes some expired checkpoints, and reports whether there may be
+	// more.
 	CleanCheckpoints func(ctx context.Context, caller, session string, dryRun bool) (removed int, more bool, err error)
 }
 
@@ -52,12 +53,12 @@ type Call struct {
 	// Commit makes a commit that prepare completes; what identifies it.
 	Commit func(ctx context.Context, what string, prepare func(*engine.Commit)) error
 
-	Effect fault.Effect // what is on disk if the call fails now
+	Effect fault.Effect // the effect on disk if the call fails now
 	Seq    uint64       // the newest row it wrote
 	temps  []string     // files in staging/ that were made to take the place of others
 }
 
-// Meter counts what a long call has done.
+// Meter counts the progress of a long call.
 type Meter interface {
 	Things(step string, total int64, message string)
 	One()
@@ -79,8 +80,8 @@ const (
 	StepFiles   = "files"
 )
 
-// Part is one part of the state directory: a directory with what a layer keeps,
-// or a file. Each verb calls the function that a part has for it.
+// Part is one part of the state directory: a directory with the files of a layer, or a
+// file. Each verb calls the function that a part has for it.
 type Part struct {
 	name   string
 	isFile bool
@@ -126,8 +127,8 @@ func (s *Store) each(part string, fn func(dir fsx.Dir, name string) error) error
 	return nil
 }
 
-// note writes a note about the journal or the state directory, and makes it
-// durable whatever the level: what follows relies on it.
+// note writes a note about the journal or the state directory, and makes it durable at
+// every level: the following steps rely on it.
 func (c *Call) note(ctx context.Context, n journal.Note) error {
 	rec := &journal.Record{
 		TS: c.Engine.Now().UTC().Format(engine.TimeFormat), Kind: journal.KindNote, Writer: c.Engine.Writer,
@@ -180,9 +181,9 @@ func (c *Call) noteChanges(ctx context.Context, what, text string, list []journa
 	return nil
 }
 
-// forGood flushes the removal of the entries of commits that are settled. One
-// that came back with a power cut would have recovery do the commit again, and
-// with it what this call is about to take away.
+// forGood flushes the removal of the entries of settled commits. If a power failure
+// restored such an entry, recovery would repeat the commit, and with it the content
+// that this call is about to remove.
 func (c *Call) forGood() error {
 	if c.Engine.Disk.Staging == nil {
 		return nil

@@ -129,7 +129,7 @@ func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 				c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq}
 			}
 		case journal.KindAbort:
-			if m.PrevSeq == 0 { // whatever is there, the journal never wrote it
+			if m.PrevSeq == 0 { // the journal never wrote the current content
 				delete(c.newest, path)
 				continue
 			}
@@ -225,7 +225,7 @@ func (c *checker) files() error {
 		}
 		have, err := c.Engine.HashEntry(path)
 		if want.sha == "" && c.Engine.NoFile(err) {
-			continue // it is gone, whatever has its name or the name of its directory now
+			continue // it is gone, even if its name or that of its directory is used again
 		}
 		if err != nil {
 			c.problem("file_unreadable", path, want.seq, string(c.Engine.ErrorOf(err).Code))

@@ -52,8 +52,8 @@ func (c *checker) parts() error {
 // quarantineName is where damaged things are moved to.
 const quarantineName = "quarantine"
 
-// misplaced names what bears the name of a part of the state directory and is
-// no directory. It must not keep the check from the other parts.
+// misplaced reports an entry that has the name of a part of the state directory and is
+// not a directory. It must not keep the check from the other parts.
 func (c *checker) misplaced(part string) bool {
 	st, err := c.Engine.Disk.State.Lstat(part)
 	if err != nil || st.Kind == fsx.Directory {

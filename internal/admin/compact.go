@@ -24,8 +24,8 @@ type Compacted struct {
 	OtherWriter                                                 bool // the limits of history could not be applied
 }
 
-// Compact applies the limits, removes what has expired and archives rows that
-// are not among the newest keep ones.
+// Compact applies the limits, removes expired objects and archives rows that are not
+// among the newest keep ones.
 func (c *Call) Compact(ctx context.Context, keep int) (Compacted, error) {
 	p := &compaction{Call: c, reserve: c.Engine.NewReserveGrant(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
 	err := p.spend(ctx)

@@ -15,8 +15,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
-// erasure is one file of the state directory that is removed or written over.
-// A note records it before it happens.
+// erasure is one file of the state directory that is removed or overwritten. A note
+// records it before.
 type erasure struct {
 	place string
 	path  string // below the state directory
@@ -149,7 +149,7 @@ func (e *eraser) writeMasked(tmp string, dir fsx.Dir, name string, mode uint32) 
 	return d.Hex(), err
 }
 
-// multiWriter writes to a file and hashes what it writes.
+// multiWriter writes to a file and hashes the written bytes.
 type multiWriter struct {
 	f fsx.File
 	d engine.Digest
@@ -270,8 +270,8 @@ func (e *eraser) scratch(ctx context.Context) error {
 				list = append(list, *x)
 			}
 		}
-		// The index after what it lists: if only it were written, an object
-		// that a power cut brings back would have lost its entry.
+		// The index follows the objects that it lists: if only the index were written,
+		// an object that a power failure restores would have lost its entry.
 		if err := e.carry(ctx, list); err != nil {
 			return err
 		}

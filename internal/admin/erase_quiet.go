@@ -79,8 +79,8 @@ func (e *eraser) haltCopies(ctx context.Context) error {
 	return e.Engine.History.RemoveDrafts()
 }
 
-// aloneInHistory takes the lock of history. Each time it waits less than they do
-// who add a version.
+// aloneInHistory takes the lock of history. Each attempt waits for less time than a
+// writer that adds a version does.
 func (e *eraser) aloneInHistory(ctx context.Context) (unlock func(), err error) {
 	for end := time.Now().Add(e.LockTimeout); ; {
 		unlock, err = e.Engine.Locks.History(ctx, 4*engine.SweepWait, "erase")
@@ -122,9 +122,9 @@ func (e *eraser) slotsInUse() ([]string, error) {
 	return slices.DeleteFunc(held, func(label string) bool { return left[label].Name != "" }), err
 }
 
-// slots erases versions that were left in slots. Only files that were made as slots are written over; another
-// file in a slot has become a version, and a commit that is in progress is waited
-// for by the next round.
+// slots erases versions that were left in slots. Only files that were made as slots are
+// overwritten. Another file in a slot has become a version, and the next round waits for a commit
+// in progress.
 func (e *eraser) slots(ctx context.Context) error {
 	var list []erasure
 	left := e.left()
@@ -154,7 +154,7 @@ func (e *eraser) slots(ctx context.Context) error {
 	return e.carry(ctx, list)
 }
 
-// zero writes over a slot before it is removed.
+// zero overwrites a slot before it is removed.
 //
 //	write NULs…  fsync  ftruncate(0)  fsync  unlinkat
 func zero(slot publish.Slot) error {

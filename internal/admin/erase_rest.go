@@ -88,9 +88,8 @@ func (e *eraser) rest(ctx context.Context) error {
 	})
 }
 
-// legacy writes over the secret in the journal of the Python implementation, in
-// place: its rows are identified by their offset, and that program may be
-// adding to it.
+// legacy overwrites the secret in the journal of the Python implementation, in place:
+// its rows are identified by their offset, and that program may be adding rows.
 func (e *eraser) legacy(ctx context.Context, dir fsx.Dir) error {
 	if e.n == nil {
 		return nil

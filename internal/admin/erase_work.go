@@ -69,8 +69,8 @@ func (e *eraser) splits(dir fsx.Dir, sess *chunks.Session) (map[int]bool, error)
 	if e.n == nil {
 		return hit, nil
 	}
-	var tail []byte // the last bytes of what was read
-	var from []int  // the piece that each of them belongs to
+	var tail []byte // the last bytes that were read
+	var from []int  // the chunk that each of them belongs to
 	for _, p := range sess.Parts {
 		f, st, err := engine.OpenIfThere(dir, chunks.PartName(p.Index))
 		if err != nil || f == nil {

@@ -237,9 +237,9 @@ func (in *importing) remember(rec *journal.Record) {
 	}
 }
 
-// resume finds how far an earlier import has come. A power cut may have taken
-// rows of its last batch while later ones survived: those are undone, so
-// that all come again, in order.
+// resume finds how far an earlier import has progressed. A power failure may have
+// removed rows of its last batch while later ones survived: those are rolled back, so
+// that all of them are imported again, in order.
 func (in *importing) resume(ctx context.Context, r io.Reader) error {
 	if len(in.there) == 0 {
 		return nil

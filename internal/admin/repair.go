@@ -272,7 +272,7 @@ func (p *repair) acknowledge(ctx context.Context, c *checker) error {
 		return nil
 	}
 	var err error
-	if !p.DryRun { // as it is now
+	if !p.DryRun { // the current state
 		if c, err = p.check(ctx); err != nil {
 			return err
 		}
@@ -331,7 +331,7 @@ func (p *repair) rest(ctx context.Context, c *checker) error {
 
 const needsWord = "lost rows cannot be restored; find out what happened, then acknowledge the damage with a reason"
 
-// whyLeft says why a problem is not repaired.
+// whyLeft lists the reasons why a problem is not repaired.
 var whyLeft = map[string]string{
 	"file_differs":           "the file was changed outside this store, which is not damage; write it again, or restore the version you want",
 	problemForeign:           "quarantine/ is not a directory; move it away by hand",

@@ -88,8 +88,7 @@ func (s *Store) recordedObject(object string) string {
 	return ""
 }
 
-// moveAside gives a file its place in quarantine/, under a free name that says
-// where it was.
+// moveAside moves a file to quarantine/, under a free name that contains its old path.
 func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 	to, err := s.Engine.OpenPart("quarantine")
 	if err != nil {

@@ -101,8 +101,7 @@ type (
 		Type  string `json:"type"`
 		Model string `json:"model_id,omitempty"`
 	}
-	// session is what the format has no place for: hosts give conversations no
-	// address.
+	// session is a field that the format lacks: hosts give conversations no address.
 	session struct {
 		Path         string `json:"path"`
 		Conversation int    `json:"conversation"` // its index in the file

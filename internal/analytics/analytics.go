@@ -18,7 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Options says which rows are wanted.
+// Options selects rows.
 type Options struct {
 	Since   time.Time // rows before it are left out; the zero time leaves out none
 	Session string    // narrows the sessions of the result, and nothing else; "" is all
@@ -84,8 +84,8 @@ type sessionCount struct {
 	span
 }
 
-// span goes from the earliest to the latest time that was added, in whatever
-// order they came; a time that is not known is the zero time.
+// span is the range from the earliest to the latest time that was added, in any order;
+// an unknown time is the zero time.
 type span struct {
 	first, last     time.Time
 	firstTS, lastTS string // as the rows have them

@@ -3,9 +3,9 @@ package blame
 
 import "github.com/resilientwrite/resilientwrite/internal/merge"
 
-// Version is what a file held at one time. Versions are given oldest first.
+// Version is the content of a file at one time. Versions are given oldest first.
 type Version struct {
-	Row    uint64 // what the lines that come with it are attributed to; 0: unknown
+	Row    uint64 // the row to which its new lines are attributed; 0: unknown
 	SHA    string // "" for absent
 	Back   bool   // it may be an earlier version that was brought back
 	Opaque bool   // its content cannot be had
@@ -75,8 +75,8 @@ func (f *File) attribute(v Version) ([]uint64, error) {
 	return rows, nil
 }
 
-// wentBack notes that the next version brings version i back: what came after
-// it is undone, and what had been undone after it is not any more.
+// wentBack records that the next version restores version i: the changes after it are
+// undone, and changes that had been undone after it are no longer undone.
 func (f *File) wentBack(i int) {
 	for j := range f.list {
 		if f.undone[j] > i {

@@ -23,7 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// ErrDamaged is returned when an object does not hold what its name says.
+// ErrDamaged is returned when the content of an object does not match its name.
 var ErrDamaged = errors.New("object does not match its name")
 
 // Store is a directory of objects. It is safe for concurrent use by goroutines
@@ -133,8 +133,8 @@ func (s *Store) Prepare() error {
 	return s.dir.Sync()
 }
 
-// Open opens the object sha for reading. The caller checks what it reads, as
-// [Verify] does.
+// Open opens the object sha for reading. The caller checks the content, as [Verify]
+// does.
 func (s *Store) Open(sha string) (fsx.File, error) {
 	d, done, err := s.sub(sha, false)
 	if err != nil {
@@ -292,10 +292,10 @@ func (s *Store) Draft(sha string) (*Draft, error) {
 	return &Draft{f, s, sub, done, tmp, sha}, nil
 }
 
-// DraftOf begins the object sha as another name of the one in another store on
-// the same file system: fs.ErrNotExist when that has none, ErrDamaged when it does
-// not hold what its name says, and other errors where there are no second names.
-// Each store removes its own name only.
+// DraftOf begins the object sha as a second name of the object in another store on the
+// same file system. The error is fs.ErrNotExist if the other store has none, ErrDamaged
+// if its content does not match its name, and another one if the file system has no
+// hard links. Each store removes only its own name.
 //
 //	linkat(other/aa/sha, aa/sha.tmp)  openat(aa, sha.tmp)  read…
 func (s *Store) DraftOf(other *Store, sha string) (*Draft, error) {
@@ -392,7 +392,7 @@ func (s *Store) syncDirOf(sha string) error {
 // Dir names the directory of the object; drafts in one share a flush.
 func (d *Draft) Dir() string { return d.sha[:2] }
 
-// syncObject makes an object that is there durable.
+// syncObject makes an existing object durable.
 func (s *Store) syncObject(sub fsx.Dir, sha string) error {
 	f, err := sub.Open(sha, fsx.Read, 0)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// An object that was erased leaves an empty file in its place, <sha256>.erased,
-// which says why it is not there.
+// An erased object leaves an empty file in its place, <sha256>.erased, which explains
+// its absence.
 
 // ErasedSuffix ends the name of such a mark.
 const ErasedSuffix = ".erased"

@@ -14,7 +14,7 @@ import (
 // Server is the key of our entry.
 const Server = "resilientwrite"
 
-// Program is the command of our entry, as it is found in PATH.
+// Program is the command of our entry, as found in PATH.
 const Program = "resilient-write"
 
 // Format is how a file is written.
@@ -296,7 +296,7 @@ func (c Client) entry(f File, command, root, tier string) Fields {
 	return out
 }
 
-// Setup is what one configuration shall say.
+// Setup is the content of one configuration.
 type Setup struct {
 	Command string // how the program is started
 	Root    string // the whole path of the directory to serve

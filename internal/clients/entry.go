@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Entry is a server of a configuration, whatever the client calls its parts.
+// Entry is a server of a configuration, independent of the client's names for its
+// parts.
 type Entry struct {
 	Command []string
 	Env     map[string]string
@@ -86,8 +87,8 @@ func pairs(v any) map[string]string {
 	return out
 }
 
-// In is how the client starts an entry in a project: what it replaces by the
-// directory of the project is replaced.
+// In returns how the client starts an entry in a project: placeholders for the
+// directory of the project are replaced.
 func (e Entry) In(project string) (command string, args, env []string) {
 	swap := strings.NewReplacer(claudeRoot, project, folder, project)
 	for _, word := range e.Command {

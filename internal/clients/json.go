@@ -287,7 +287,7 @@ func unsetJSON(text string, at []string, key string, value any) (string, error) 
 	return drop(text, trail, i), nil
 }
 
-// strip is the rest of a container without its only member: comments.
+// strip returns the rest of a container without its only member: comments.
 func strip(text string, n *node) string {
 	m := n.members[0]
 	return text[n.start+1:m.start] + text[m.end:n.end-1]

@@ -9,8 +9,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// The edits of TOML and YAML work by line. What they do not understand they
-// get wrong, and [Change] finds that and refuses.
+// The edits of TOML and YAML work by line. Constructs that they do not understand are
+// edited wrongly, which [Change] detects and refuses.
 
 func readTOML(text string) (map[string]any, error) {
 	doc := map[string]any{}

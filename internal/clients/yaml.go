@@ -11,8 +11,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
-// mostDeep is how many mappings and lists may be inside each other: what goes
-// deeper takes the library a time that grows faster than the text.
+// mostDeep is the maximum nesting of mappings and lists: for deeper ones the library
+// needs time that grows faster than the text.
 const mostDeep = 100
 
 func readYAML(text string) (map[string]any, error) {

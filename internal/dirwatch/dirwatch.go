@@ -1,5 +1,5 @@
-// Package dirwatch reports that something changed in one of many directories. What
-// changed is for a scan to find: the system may lose events, and then says so.
+// Package dirwatch reports that something changed in one of many directories. A scan
+// has to find the changes: the system may lose events, and then reports it.
 package dirwatch
 
 import (

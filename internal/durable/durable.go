@@ -1,6 +1,6 @@
-// Package durable holds the few sequences of file operations that make
-// something survive a power cut. Above each is the trace of system calls
-// it is expected to make; a comment says why each flush is needed.
+// Package durable holds the few sequences of file operations that make files survive a
+// power failure. Above each is the trace of system calls it is expected to make; a
+// comment explains why each flush is needed.
 package durable
 
 import (
@@ -15,8 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// TempSuffix marks a file that is not yet what its name says. A sweep may
-// remove such names.
+// TempSuffix marks a file whose content is not complete. A sweep may remove such files.
 const TempSuffix = ".tmp"
 
 // WriteFile replaces name in dir by data, so that a crash leaves the old file

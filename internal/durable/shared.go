@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Shared lets concurrent callers share flushes of one thing. The zero value is
-// ready to use.
+// Shared lets concurrent callers share flushes of one object. The zero value is ready
+// to use.
 //
 // A caller's result always comes from a flush that started after its call of
 // [Shared.Do], so everything it did before is covered. While a flush runs, the

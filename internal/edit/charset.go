@@ -22,8 +22,8 @@ type charset struct {
 	name string
 	enc  encoding.Encoding // nil for UTF-8 and UTF-16
 	high int               // of UTF-16: which byte of a unit is the high one
-	// usual reports whether a character that is not ASCII is one that ordinary text
-	// is made of. It is nil for a charset that is only used when it is named.
+	// usual reports whether a character that is not ASCII is common in ordinary text.
+	// It is nil for a charset that is only used when it is named.
 	usual func(raw []byte, at, size int) bool
 
 	tables sync.Once

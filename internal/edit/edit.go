@@ -34,7 +34,7 @@ const (
 	NotEncodable        = "not_encodable"        // Old or New has a character that the encoding of the file lacks
 	BadEncoding         = "bad_encoding"         // the named encoding is not one of Encodings
 	BadCount            = "bad_count"            // Count is 0 or less than -1
-	NoChange            = "no_change"            // the bytes would stay as they are
+	NoChange            = "no_change"            // the bytes would stay unchanged
 	TooMuchWork         = "too_much_work"        // more than MaxEdits, or MaxWork
 	ResultTooLarge      = "result_too_large"     // the text would grow by more than 256 MiB
 )

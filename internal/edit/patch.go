@@ -9,7 +9,7 @@ import (
 // the file has CRLF, its line ends depend on those of the match.
 type patch struct {
 	text string // New; with plain line feeds when there are ends
-	ends int    // line ends that take a style, 0 when text goes in as it is
+	ends int    // line ends that take a style, 0 when text is inserted unchanged
 	tail int    // of these, the last ones that belong to what Old ends with too
 	crlf bool   // most lines of the file end with CRLF
 

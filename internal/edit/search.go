@@ -9,8 +9,7 @@ import (
 // help little, and the cost of a hostile text grows with it.
 const leadSize = 32
 
-// A search looks for one string. Its time is linear in the text and the
-// string, whatever they are.
+// A search searches for one string. Its time is linear in the text and the string.
 type search struct {
 	old   string
 	loose bool   // a line feed of old matches a CRLF too

@@ -198,8 +198,8 @@ func resolve(text string) any {
 	return text
 }
 
-// resolveAs returns the value of a scalar with a core tag, quoted or not. It
-// reports whether the text is of the kind that the tag says.
+// resolveAs returns the value of a scalar with a core tag, quoted or not. It reports
+// whether the text has the type of the tag.
 func resolveAs(tag, text string) (v any, ok bool) {
 	v = resolve(text)
 	switch tag {

@@ -17,8 +17,8 @@ import (
 	"fmt"
 )
 
-// Problem says what is wrong with a document. The errors of this package can
-// be distinguished with [errors.Is].
+// Problem is a defect of a document. The errors of this package can be distinguished
+// with [errors.Is].
 type Problem string
 
 // The problems.

@@ -61,10 +61,9 @@ func writeJSON(out *bytes.Buffer, v any) {
 	out.WriteString(scalarText(v))
 }
 
-// UnmarshalJSON replaces the content of m by a JSON object, keeping the order
-// of its keys and the text of its numbers. Duplicate keys, lone surrogates,
-// text that is not UTF-8 and nesting deeper than [MaxDepth] are refused. A
-// null leaves m as it is.
+// UnmarshalJSON replaces the content of m by a JSON object, keeping the order of its
+// keys and the text of its numbers. Duplicate keys, lone surrogates, text that is not
+// UTF-8 and nesting deeper than [MaxDepth] are refused. A null leaves m unchanged.
 func (m *Map) UnmarshalJSON(data []byte) error {
 	if !utf8.Valid(data) {
 		return errors.New("the JSON text is not UTF-8")

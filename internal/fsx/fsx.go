@@ -49,9 +49,9 @@ type Dir interface {
 	// Readlink returns the target of the symlink name.
 	Readlink(name string) (string, error)
 
-	// Symlink makes the symlink name, which leads to target. It fails with
-	// fs.ErrExist when name is taken, and with ErrUnsupported where links cannot
-	// be made. The link and its target are durable after Sync of this directory.
+	// Symlink makes the symlink name with the given target. It fails with fs.ErrExist
+	// if name is taken, and with ErrUnsupported if links cannot be made. The link and
+	// its target are durable after Sync of this directory.
 	Symlink(target, name string) error
 
 	// Names returns the names in the directory, sorted.
@@ -99,10 +99,10 @@ type Dir interface {
 	// Sync makes the entries of the directory durable, not their files.
 	Sync() error
 
-	// SyncFiles is Sync of every one of the files, wherever they are, all asked
-	// for at once, so that the file system can answer them together. It returns when all are over, with the error of the first
-	// that failed. Where that cannot be asked for, or not now, it is
-	// [ErrUnsupported], and nothing is done.
+	// SyncFiles is Sync of each of the files, in any directory, all requested at once, so that the
+	// file system can combine them. It returns when all are done, with the error of the first that
+	// failed. If the system does not support this, or not now, the error is [ErrUnsupported], and
+	// nothing is done.
 	SyncFiles(files []File) error
 
 	// SyncVolume makes everything on the file system of the directory durable: names,

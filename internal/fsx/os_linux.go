@@ -64,8 +64,8 @@ func (d *dir) SyncVolume() error {
 	return bare("syncvolume", ".", retry(func() error { return unix.Syncfs(d.fd()) }))
 }
 
-// atLeast reports whether a release like "6.1.0-13-amd64" is major.minor or
-// newer. What it cannot read is older.
+// atLeast reports whether a release like "6.1.0-13-amd64" is major.minor or newer. A
+// release that it cannot parse is older.
 func atLeast(release string, major, minor int) bool {
 	var have [2]int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &have[0], &have[1]); n < 2 {

@@ -144,8 +144,8 @@ func (d *dir) Readlink(name string) (string, error) {
 	return target, bare("readlink", name, err)
 }
 
-// Symlink is not offered: a link has no identity here that would say whether it
-// was published, and most users must not make any.
+// Symlink is not supported: a link has no identity here that would show whether it was
+// published, and most users are not allowed to create any.
 func (d *dir) Symlink(_, name string) error {
 	return &fs.PathError{Op: "symlink", Path: name, Err: ErrUnsupported}
 }
@@ -244,9 +244,9 @@ func (d *dir) Xattr(name string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "getxattr", Path: name, Err: ErrUnsupported}
 }
 
-// Sync does nothing that could fail: a directory cannot be flushed here. NTFS
-// journals its names, which keeps them consistent, but says not when they are
-// on the disk.
+// Sync does nothing that could fail: a directory cannot be flushed here. NTFS journals
+// its names, which keeps them consistent, but does not report when they are on the
+// disk.
 func (d *dir) Sync() error { return nil }
 
 // SyncFiles has no counterpart here.

@@ -159,7 +159,7 @@ func (q syncQueue) submit(part []syncing) int {
 	return int(n)
 }
 
-// wait returns when all of part are over.
+// wait returns when all of part are done.
 func (q syncQueue) wait(part []syncing) error {
 	events := make([]event, len(part))
 	for left := len(part); left > 0; {

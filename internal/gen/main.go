@@ -88,8 +88,7 @@ func filled(name string, data any) []byte {
 // cell is a text within a cell of a table.
 func cell(s string) string { return strings.NewReplacer("\n", "⏎", "|", "\\|").Replace(s) }
 
-// shown says whether a preset lists a tool, and which of its arguments when not
-// all.
+// shown describes whether a preset lists a tool, and which of its arguments if not all.
 func shown(p surface.Preset, tool string) string {
 	for _, t := range p.Tools {
 		switch {
@@ -186,7 +185,7 @@ type property struct {
 	Description string
 }
 
-// kind says what values a field takes.
+// kind describes the values of a field.
 func (p property) kind() string {
 	switch {
 	case len(p.Enum) > 0:

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// config collects what configuration files say about hooks.
+// config collects the hook settings of configuration files.
 type config struct {
 	repo      *Repository
 	top, home string
 }
 
-// file reads one configuration file and what it includes. Conditions of an
-// inclusion are taken as met: a directory too much is protected rather than
-// one too few.
+// file reads one configuration file and the files that it includes. Conditions of an
+// inclusion are taken as met: protecting one directory too many is better than one too
+// few.
 func (c *config) file(name string, depth int) {
 	if depth > maxDepth || len(c.repo.read) > maxFiles {
 		return
@@ -68,8 +68,8 @@ func (c *config) path(dir, value string) string {
 	return within(dir, value)
 }
 
-// setting is the key of a setting: its section and its name, which are in lower
-// case, and a subsection as it is.
+// setting is the key of a setting: its section and its name, which are in lower case,
+// and a subsection unchanged.
 type setting struct{ section, name string }
 
 // settings yields the keys of a configuration file with their values.

@@ -139,8 +139,8 @@ func (r *Repository) text(name string, limit int64) string {
 	return string(data)
 }
 
-// Pointed is the directory that a .git file in dir leads to, by its text; ""
-// when it leads to none.
+// Pointed returns the directory that the text of a .git file in dir refers to, or "" if
+// it refers to none.
 func Pointed(text, dir string) string {
 	to, ok := strings.CutPrefix(text, "gitdir:")
 	to = strings.TrimRight(strings.TrimLeft(to, " "), "\r\n")

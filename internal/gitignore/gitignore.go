@@ -1,7 +1,6 @@
-// Package gitignore decides whether .gitignore files hide a path from git. It
-// reads patterns as gitignore(5) describes them and runs nothing. It does not
-// know which files git tracks: a tracked file is seen whatever the patterns
-// say.
+// Package gitignore decides whether .gitignore files hide a path from git. It reads
+// patterns as gitignore(5) describes them and runs nothing. It does not know which
+// files git tracks: git sees a tracked file regardless of the patterns.
 package gitignore
 
 import (

@@ -33,8 +33,8 @@ const (
 	maxName     = 255      // and of one name in it
 )
 
-// parse reads the whole index, in one pass and linear time. It fails when
-// anything is not as the format says, up to the last byte.
+// parse reads the whole index, in one pass and linear time. It fails if anything up to
+// the last byte violates the format.
 func (ix *index) parse() error {
 	if len(ix.data) < headerBytes+ix.hash || string(ix.data[:4]) != "DIRC" {
 		return errBad

@@ -112,7 +112,7 @@ type input struct {
 }
 
 // Parse reads the event that a host wrote to a hook. name is the event as the
-// configuration names it, "" when the host says it itself.
+// configuration names it, "" if the host includes it in data.
 func Parse(host, name string, data []byte) (Event, error) {
 	shells, ok := hosts[host]
 	if !ok {

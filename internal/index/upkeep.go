@@ -45,8 +45,8 @@ func Snapshots(dir fsx.Dir) ([]Snapshot, error) {
 	return list, nil
 }
 
-// verify reads every block: its checksum, the order of its keys, and that it
-// begins as the footer says.
+// verify reads every block: its checksum, the order of its keys, and its first key as
+// recorded in the footer.
 func (x *Index) verify() error {
 	var buf [blockSize]byte
 	var last Key

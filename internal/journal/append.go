@@ -20,7 +20,7 @@ type Batch struct {
 	Long bool
 }
 
-// Effect says whether a failed write may have happened.
+// Effect is whether a failed write may have happened.
 type Effect int
 
 const (
@@ -69,8 +69,8 @@ func (l *Log) Write(ctx context.Context, b *Batch) (uint64, error) {
 	return w.head, w.err
 }
 
-// leadGroup writes everything that waits, the leader's own batch among it,
-// and passes the lead on when more has come.
+// leadGroup writes all waiting batches, including the leader's own, and passes the lead
+// on if more have arrived.
 func (l *Log) leadGroup(ctx context.Context) {
 	l.queueMu.Lock()
 	group := l.queue
@@ -244,8 +244,7 @@ func (l *Log) writable() error {
 	return nil
 }
 
-// adopt makes a segment durable that a roller made and died before it could
-// say so.
+// adopt makes a segment durable whose maker died before it could record it.
 func (l *Log) adopt() error {
 	err := l.file.Sync()
 	if err == nil {
@@ -304,9 +303,9 @@ func (l *Log) stillThere() error {
 	return err
 }
 
-// roll begins a new segment. The old one is flushed first: flushing the new
-// one later says nothing about it. The directory entry of the new one is
-// durable before the first row goes there.
+// roll begins a new segment. The old one is flushed first, because a later flush of the
+// new one does not cover it. The directory entry of the new one is durable before the
+// first row is written to it.
 //
 //	[ftruncate(old)  fsync(old)]  openat(new, O_EXCL)  [write NULs]  fsync(new)  fsync(dir)
 func (l *Log) roll() error {

@@ -235,8 +235,8 @@ func (l *Log) Park(ctx context.Context, firsts []uint64) error {
 	return nil
 }
 
-// parkOne gives a segment its name in the archive. gone says that it has lost
-// the other one already, where there are no links.
+// parkOne moves a segment to the archive. gone reports that it has already lost its
+// other name, on a file system without links.
 func (l *Log) parkOne(dir fsx.Dir, name string) (gone bool, err error) {
 	err = l.o.Dir.Link(name, dir, name)
 	switch {

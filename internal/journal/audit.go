@@ -60,7 +60,7 @@ func (l *Log) Audit(report func(Problem), each func(*Record, Pos)) (Counts, erro
 	return l.AuditWith(Auditor{Problem: report, Row: each})
 }
 
-// AuditWith is Audit with more to say.
+// AuditWith is Audit with more callbacks.
 func (l *Log) AuditWith(o Auditor) (Counts, error) {
 	a := &audit{o: o}
 	live, err := segments(l.o.Dir)

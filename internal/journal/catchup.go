@@ -149,14 +149,13 @@ func (l *Log) nextSegment() (uint64, error) {
 	return 0, nil
 }
 
-// readOn takes the complete rows of the current segment up to offset to and up to
-// the row until. Rows from limit on are in the next segment again and are
-// passed over.
+// readOn reads the complete rows of the current segment up to offset to and up to the
+// row until. Rows from limit on are repeated in the next segment and are skipped.
 //
-// Another process may be writing rows meanwhile, and a read is not one moment:
-// it can see a page as it was, and the next one as it is now. So what
-// looks like a hole before a good row is read once more. Rows are written
-// in order; those before one that was seen are there by then.
+// Another process may be writing rows at the same time, and a read is not atomic: it
+// can see an old version of one page and the current version of the next one. So an
+// apparent hole before a good row is read again. Rows are written in order, so the rows
+// before one that was seen exist by then.
 func (l *Log) readOn(to int64, limit, until uint64, rep *OpenReport) error {
 	sure := int64(0) // before it nothing is missing
 	for {
@@ -198,7 +197,7 @@ func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenRepo
 	if err == errStop {
 		return nil
 	}
-	if limit > 0 && err == nil { // the segment is over, so nothing will explain them
+	if limit > 0 && err == nil { // the segment has ended, so nothing will explain them
 		rep.Malformed += bad
 	}
 	return err

@@ -7,15 +7,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Mask says what of a segment has to go. Both functions return a text of the
-// same length, so that no row and no range that a note names moves.
+// Mask selects the parts of a segment that are erased. Both functions return a text of
+// the same length, so that no row and no range that a note names moves.
 type Mask struct {
 	In   func(text []byte) bool                                  // a quick look: false spares the others
 	Line func(line []byte) (out []byte, changed bool, err error) // the JSON of a row
 	Raw  func(text []byte) (out []byte, changed bool)            // bytes that are no row
 }
 
-// Redaction is what has to change in one segment.
+// Redaction is the changes to one segment.
 type Redaction struct {
 	First   uint64
 	Changes []Change

@@ -35,7 +35,7 @@ type ExportHeader struct {
 // ExportFooter is the last line of an export.
 type ExportFooter struct {
 	End       bool   `json:"end"`
-	First     uint64 `json:"first"` // seq of the first row; 0 when there is none
+	First     uint64 `json:"first"` // seq of the first row; 0 if there is none
 	Last      uint64 `json:"last"`
 	Rows      int64  `json:"rows"`
 	Malformed int64  `json:"malformed"` // lines that were left out because they are no rows
@@ -177,7 +177,7 @@ type doubt struct {
 	seq      uint64 // of the row before
 	was, now string // the hash that the next row carries, and the one that is
 	from, to uint64 // rows that are not there
-	torn     bool   // the row after them says that bytes were torn
+	torn     bool   // the row after them records that bytes were torn
 }
 
 // maxDoubts bounds the memory that a hostile export takes.

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// The lock file begins with a header that the live processes share. It is
-// never flushed. After a crash it may be old or garbage: then it says too
-// little, never too much, because each field is written after what it says
-// is true.
+// The lock file begins with a header that the live processes share. It is never
+// flushed. After a crash it may be old or garbage: then its values are too low, never
+// too high, because each field is written after its value is true.
 //
 //	offset  size  field
 //	0       8     magic "rwjhead1"

@@ -56,9 +56,9 @@ func (l *Log) tellHoles(rep *OpenReport) error {
 	return l.writeRows(recs)
 }
 
-// tooFar reports whether a row claims to be further ahead than it can be. The
-// first row of a segment is where the name of the segment says, whatever of
-// the segments before is gone.
+// tooFar reports whether the seq of a row is further ahead than possible. The first row
+// of a segment has the seq in the name of the segment, even if earlier segments are
+// lost.
 func (l *Log) tooFar(seq uint64) bool {
 	return seq-l.pos.Seq > maxGap && l.pos.Seq > 0 && seq != l.pos.Segment
 }

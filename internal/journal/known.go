@@ -58,8 +58,7 @@ func (k *Known) Take(rec *Record) {
 	}
 }
 
-// Archived reports whether a note says that the segment is parked, with
-// these bytes.
+// Archived reports whether a note records that the segment is parked, with these bytes.
 func (k *Known) Archived(first uint64, sha string) bool {
 	n, ok := k.archived[first]
 	return ok && k.FileLeads(segmentName(first), n.SHA256, sha)
@@ -94,8 +93,8 @@ func (c Change) key() string {
 	return fmt.Sprint("bytes ", c.Segment, " ", c.From)
 }
 
-// leads reports whether the changes that are known of one thing lead from one
-// hash to another, in any number of steps.
+// leads reports whether the known changes of one object lead from one hash to another,
+// in any number of steps.
 func (k *Known) leads(key, was, now string) bool {
 	reached := []string{was}
 	for i := 0; i < len(reached); i++ {
@@ -111,8 +110,8 @@ func (k *Known) leads(key, was, now string) bool {
 	return false
 }
 
-// HeadTold reports whether a note says that the row of this hash, which was
-// the newest one once, is another one or gone.
+// HeadTold reports whether a note records that the row of this hash, which was once the
+// newest one, was replaced or lost.
 func (k *Known) HeadTold(sha string) bool {
 	return slices.ContainsFunc(k.heads, func(n Note) bool { return n.SHA256 == sha })
 }

@@ -23,7 +23,7 @@ type Options struct {
 	Preallocate  int64              // bytes written ahead; 0 = 256 KiB, negative = none
 	Now          func() time.Time   // nil = time.Now
 	ReadOnly     bool               // no lock, no write, no note about a torn tail
-	Live         bool               // of a ReadOnly one: others write, so it reads what they have published
+	Live         bool               // of a ReadOnly one: others write, so it reads the rows that they have published
 	From         *Pos               // where a snapshot ends; nil = the first row
 	LockWait     time.Duration      // how long a lock is waited for; 0 = 10 seconds
 	Flushed      uint64             // rows up to here are known to have been on stable storage
@@ -64,7 +64,7 @@ type Pos struct {
 	Chain   [32]byte `json:"chain"`
 }
 
-// OpenReport says what Open found.
+// OpenReport is the findings of Open.
 type OpenReport struct {
 	Rows         int    // rows that were read
 	Malformed    int    // lines that are no rows

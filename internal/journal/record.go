@@ -50,7 +50,7 @@ type Record struct {
 	Group      *Group          `json:"group,omitempty"` // of an observed row; of a commit only its command
 }
 
-// Group says during what observed changes were made.
+// Group describes during which calls observed changes were made.
 type Group struct {
 	Calls   []string `json:"calls,omitempty"`   // tool calls that were open; more than one: it is not known which
 	Command string   `json:"command,omitempty"` // redacted
@@ -117,8 +117,8 @@ func (m *Mutation) Link() bool {
 // ModeBefore returns the previous mode of the path.
 func (m *Mutation) ModeBefore() uint32 { return cmp.Or(m.PrevMode, m.Mode) }
 
-// ClassDirectory marks a mutation of a directory, which has modes and no content:
-// a mode of 0 says that it is not there.
+// ClassDirectory marks a mutation of a directory, which has modes and no content: a
+// mode of 0 means that it is absent.
 const ClassDirectory = "directory"
 
 // Directory returns the effect of the mutation on a directory of the same name: a file
@@ -140,7 +140,7 @@ func dirMode(mode uint32) uint32 {
 	return 0
 }
 
-// Note says something about the journal itself or about a row.
+// Note records something about the journal itself or about a row.
 type Note struct {
 	What    string     `json:"what"`
 	Segment uint64     `json:"segment,omitempty"`
@@ -159,13 +159,13 @@ type Note struct {
 	Accepted []Accepted `json:"accepted,omitempty"`
 }
 
-// What a note records.
+// The kinds of notes.
 const (
 	NoteTorn     = "torn"        // bytes of Segment that are no rows
 	NoteMissing  = "seq_missing" // rows that a crash took
 	NoteArchived = "archived"    // Segment is in the archive
 	NoteCompact  = "compacted"   // Compact ran
-	NoteErased   = "erased"      // bytes were written over on purpose
+	NoteErased   = "erased"      // bytes were overwritten on purpose
 	NoteMended   = "mended"      // segments were put in order
 	NoteHead     = "head_lost"   // the journal is not the one that was closed
 	NoteImport   = "import"      // rows came from elsewhere

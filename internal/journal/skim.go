@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Skim calls fn for every record there is, in order and flushed or not, as
-// Range does from the first row on. It fills in only what figures of usage are
-// made from: Seq, TS, Kind, Writer, Settled, Ref, Caller and Reason, and of the
-// mutations Op, Path, Real, Bytes, PrevBytes, PayBytes, Class, Object and
-// ImportID; PrevSHA256 and PaySHA256 are empty or not as they are in the row,
-// and the other fields may be set or not. That takes a fraction of the time.
-// Record and mutations are used again for the next row, their strings are not.
+// Skim calls fn for every record, in order and flushed or not, as Range does from the
+// first row on. It sets only the fields that usage figures need: Seq, TS, Kind, Writer,
+// Settled, Ref, Caller and Reason, and of the mutations Op, Path, Real, Bytes,
+// PrevBytes, PayBytes, Class, Object and ImportID. PrevSHA256 and PaySHA256 are only
+// empty or not as in the row, and the other fields may be set or not. Skim takes a
+// fraction of the time. Record and mutations are reused for the next row, their strings
+// are not.
 func (l *Log) Skim(fn func(*Record) error) error { return l.skimWith(new(skimmer), fn) }
 
-// SkimPrevious is Skim with SHA256 and PrevSHA256 as they are in the row.
+// SkimPrevious is Skim with the values of SHA256 and PrevSHA256 in the row.
 func (l *Log) SkimPrevious(fn func(*Record) error) error {
 	return l.skimWith(&skimmer{previous: true}, fn)
 }
@@ -125,7 +125,8 @@ func (k *skimmer) read(line []byte) (*Record, bool) {
 	return decode(line)
 }
 
-// skim reads a line of the usual form. false says nothing about the line.
+// skim reads a line of the usual form. false means nothing about the validity of the
+// line.
 func (k *skimmer) skim(line []byte) bool {
 	k.rec = Record{Muts: k.rec.Muts[:0]}
 	k.b, k.i = line, 0

@@ -8,9 +8,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// holders is a small table in the lock file that says who took a lock last.
-// It is only there for the message to a waiter: two keys may share a place,
-// it is never flushed, and nothing depends on it.
+// holders is a small table in the lock file that records who took a lock last. It is
+// used only for the message to a waiter: two keys may share a place, it is never
+// flushed, and nothing depends on it.
 type holders struct{ file fsx.File }
 
 const (
@@ -20,7 +20,7 @@ const (
 	maxWhat    = 40   // bytes
 )
 
-// place is one entry as it is in the file: JSON, padded with blanks.
+// place is one entry in the file: JSON, padded with blanks.
 type place struct {
 	Slot   int64  `json:"s"`
 	Writer string `json:"w"`

@@ -283,7 +283,7 @@ func (t *Table) unlockOne(w want) {
 	t.handOver(w)
 }
 
-// poll tries the kernel lock until it is had, the time is over or ctx ends.
+// poll tries the kernel lock until it is acquired, the deadline passes or ctx ends.
 func (t *Table) poll(ctx context.Context, deadline time.Time, slot int64, exclusive bool) (bool, error) {
 	wait := waitFirst
 	for {

@@ -1,7 +1,7 @@
-// Command mutants checks that the sweeps find what they are there for. Each
-// mutant is a change of one place of the code that brings back a fault which
-// the store once had. The command compiles the tests of a package with one
-// mutant at a time and runs its sweeps, which must fail.
+// Command mutants checks that the sweeps detect faults. Each mutant is a change of one
+// place of the code that reintroduces a fault which the store once had. The command
+// compiles the tests of a package with one mutant at a time and runs its sweeps, which
+// must fail.
 //
 //	go run ./internal/mutants            # every mutant, about a minute each
 //	go run ./internal/mutants -run 2,9   # those of points 2 and 9

@@ -1,9 +1,9 @@
-// Package needle finds one secret in files, in the forms in which it may occur
-// there, and writes over it without moving anything else.
+// Package needle finds one secret in files, in the forms in which it may occur there,
+// and overwrites it without moving anything else.
 //
-// The forms are the bytes themselves, escaped as JSON does (also twice), in
-// base64 at each of its three alignments, in hexadecimal, and percent-encoded.
-// What takes a match's place is as long as the match.
+// The forms are the bytes themselves, escaped as JSON does (also twice), in base64 at
+// each of its three alignments, in hexadecimal, and percent-encoded. A replacement is
+// as long as its match.
 package needle
 
 import (
@@ -189,7 +189,7 @@ func fill(text []byte) {
 	}
 }
 
-// Mask writes over every match and reports whether there was one. The text
+// Mask overwrites every match in a copy and reports whether there was one. The text
 // itself is not changed.
 func (n *Needle) Mask(text []byte) ([]byte, bool) {
 	spans := n.Find(text)
@@ -203,8 +203,7 @@ func (n *Needle) Mask(text []byte) ([]byte, bool) {
 	return out, true
 }
 
-// MaskStream copies r to w with every match written over. It takes constant
-// memory.
+// MaskStream copies r to w with every match overwritten. It takes constant memory.
 func (n *Needle) MaskStream(w io.Writer, r io.Reader) (changed bool, err error) {
 	buf := make([]byte, max(256<<10, 4*n.longest))
 	kept := 0

@@ -17,7 +17,7 @@ type Cleaner struct {
 	err   error
 }
 
-// NewCleaner returns a Cleaner for what comes from a store.
+// NewCleaner returns a Cleaner for texts from a store.
 func NewCleaner(s *rw.Store) *Cleaner {
 	c := &Cleaner{store: s, known: map[string]string{}}
 	c.any, c.err = scan.New(nil)

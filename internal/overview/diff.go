@@ -85,7 +85,7 @@ const (
 	stale = time.Second
 )
 
-// Looker says when a view of the store in a state directory is to be read again.
+// Looker decides when a view of the store in a state directory must be read again.
 type Looker struct {
 	State string
 	seen  string

@@ -18,7 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/report"
 )
 
-// Request says how much is read.
+// Request limits what is read.
 type Request struct {
 	Rows    int       // of the journal, the newest
 	Changes int       // commits that are listed, and as many refusals
@@ -81,7 +81,7 @@ type fold struct {
 
 func (f *fold) text(s string) string { return f.clean.Clean(s) }
 
-// stopped says why nothing can be written.
+// stopped reports why nothing can be written.
 func (f *fold) stopped(d rw.DescribeResult) {
 	if d.Poisoned {
 		f.out.Stopped = append(f.out.Stopped, "A flush failed: nothing can be written until the store is opened again.")

@@ -28,7 +28,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 )
 
-// Kind says where a state directory is.
+// Kind is the kind of location of a state directory.
 type Kind string
 
 const (
@@ -77,7 +77,7 @@ type Record struct {
 	Born  int64  `json:"born,omitempty"` // nanoseconds since the epoch
 }
 
-// Workspace is a root, and what it is recognized by.
+// Workspace is a root and the data by which it is recognized.
 type Workspace struct {
 	Record
 	stray       bool // a worktree with a store that git does not confirm
@@ -525,7 +525,7 @@ func (w *Workspace) Note(p Place, state fsx.Dir) error {
 			return err
 		}
 	}
-	if _, err := state.Lstat(waitMark); err == nil { // what it waited for is over
+	if _, err := state.Lstat(waitMark); err == nil { // it no longer waits
 		if err := state.Remove(waitMark); err != nil {
 			return err
 		}
@@ -598,7 +598,7 @@ func readSmall(name string) string {
 	return strings.TrimRight(string(data), "\r\n")
 }
 
-// real is a path without links, "" where it leads to nothing.
+// real returns a path without links, or "" if it leads to nothing.
 func real(name string) string {
 	if !filepath.IsAbs(name) {
 		return ""

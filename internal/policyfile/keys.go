@@ -51,7 +51,7 @@ type key struct {
 	missing string // the hint when a required key is missing, "" when it may be
 }
 
-// limit bounds what all values of a kind come to together.
+// limit bounds the total of all values of a kind.
 type limit struct {
 	most          int
 	message, hint string

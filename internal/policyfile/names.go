@@ -72,8 +72,8 @@ func (f *File) CheckNames(families, patterns []string) []*Problem {
 	return sorted(problems)
 }
 
-// didYouMean returns a hint for a misspelt word: the nearest of the choices,
-// else one that the word begins or that begins the word, else what is given.
+// didYouMean returns a hint for a misspelt word: the nearest of the choices, otherwise
+// one that the word begins or that begins the word, otherwise the given text.
 func didYouMean(word string, choices []string, otherwise string) string {
 	best, lower := schema.Closest(word, choices), strings.ToLower(word)
 	for _, c := range choices {

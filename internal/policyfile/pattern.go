@@ -91,9 +91,9 @@ func canBeEmpty(prog *syntax.Prog) bool {
 // counts as all globs that they expand to.
 func GlobTooLarge(s string) bool { return len(s) > maxGlob || alternatives(s) > maxAlternatives }
 
-// checkGlob checks a glob of paths. Forms that are legal but can match no path
-// of a store, or not what they seem to, are refused as well: they would leave
-// a path unprotected in silence.
+// checkGlob checks a glob of paths. Forms that are legal but can match no path of a
+// store, or not what they seem to, are refused as well: they would silently leave a
+// path unprotected.
 func checkGlob(s string) *problem {
 	if message, hint := badGlob(s); message != "" {
 		return &problem{BadGlob, message, hint}

@@ -105,10 +105,10 @@ type Pattern struct {
 // Thresholds are the least scores of the verdicts.
 type Thresholds struct{ High, Medium, Low float64 }
 
-// RetryBudget says how often a refused write may be tried again.
+// RetryBudget limits how often a refused write may be tried again.
 type RetryBudget struct{ Default int }
 
-// Gate says what becomes of a risky write. A text is "" when it is not given.
+// Gate defines how risky writes are handled. A text is "" when it is not given.
 type Gate struct {
 	Mode          string // block, advise or off
 	RejectAt      string // low, medium or high
@@ -132,7 +132,7 @@ type Capture struct{ Include, Exclude []string }
 // outside of the workspace: absolute paths, ~/NAME and $NAME. Nil means not given.
 type Exec struct{ AllowWrite []string }
 
-// History bounds what is kept of earlier versions. Zero means not given.
+// History limits the kept earlier versions. Zero means not given.
 type History struct {
 	MaxBytes       int64
 	MaxObjectBytes int64

@@ -46,8 +46,8 @@ func badValue(hint, format string, a ...any) *problem {
 
 const sizeHint = "write bytes, or a size such as 512MiB"
 
-// written says which kinds a value may be written as, and how to write one that
-// is of another kind.
+// written lists the forms in which a value may be written, and how to correct a value
+// of another form.
 type written struct {
 	kinds  []strictyaml.NodeKind
 	wanted string

@@ -18,7 +18,7 @@ type Rule struct {
 	Scripts bool // only when the member scripts of the JSON changed
 }
 
-// Reason says what files of the rule do.
+// Reason describes the effect of the files of the rule.
 func (r Rule) Reason() string { return Reasons[r.Class] }
 
 // Rules returns the table in its order, which is the order of precedence.

@@ -29,7 +29,7 @@ const (
 	Executable   Class = "executable" // by its mode, not by its name
 )
 
-// Reasons says of each class what its files do.
+// Reasons describes the effect of the files of each class.
 var Reasons = map[Class]string{
 	AgentConfig:  "it launches programs for an agent or an editor, or grants them rights",
 	Entry:        "it runs when the directory is entered or opened",

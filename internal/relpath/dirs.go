@@ -48,7 +48,7 @@ func (d *Dirs) Len() int {
 	return len(d.open)
 }
 
-// Close closes them. Targets that lead there are not to be used any more.
+// Close closes them. Targets with these directories must not be used afterwards.
 func (d *Dirs) Close() error {
 	if d == nil {
 		return nil

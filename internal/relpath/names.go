@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// repositories are the names under which version control systems keep what
-// they run programs by: hooks, filters, monitors.
+// repositories are the directories in which version control systems keep the files that
+// make them run programs: hooks, filters, monitors.
 var repositories = []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr"}
 
 // SlotsPrefix is the prefix of the name of a directory of slots, which a store has on a

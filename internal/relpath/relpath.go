@@ -99,9 +99,9 @@ func Clean(raw string, rules Rules) (rel string, portable bool, err error) {
 	return rel, portable, nil
 }
 
-// IsAbs reports whether p is absolute on any system: a Unix path, a Windows
-// drive or a UNC name. A request that means one of these never means a name
-// in the workspace, whatever system this is.
+// IsAbs reports whether p is absolute on any system: a Unix path, a Windows drive or a
+// UNC name. A request that means one of these never means a name in the workspace, on
+// any system.
 func IsAbs(p string) bool {
 	if strings.HasPrefix(p, "/") || strings.HasPrefix(p, `\`) {
 		return true

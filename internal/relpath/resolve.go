@@ -13,7 +13,7 @@ import (
 // maxLinks is how many symlinks one path may go through, as on Linux.
 const maxLinks = 40
 
-// Target is where a path leads.
+// Target is the result of resolving a path.
 type Target struct {
 	Parent  fsx.Dir  // the deepest existing directory of the path; Close releases it
 	Missing []string // directories that must be created below Parent
@@ -62,9 +62,9 @@ type Tree struct {
 	Dirs *Dirs
 }
 
-// Resolve walks rel, which Clean returned, and follows symlinks that stay
-// inside. The final name need not exist; a dangling link inside the tree leads
-// to the name it points at.
+// Resolve walks rel, which Clean returned, and follows symlinks that stay inside. The
+// final name need not exist; a dangling link inside the tree resolves to the name it
+// points at.
 func (t Tree) Resolve(rel string) (*Target, error) {
 	w := walk{tree: t, todo: strings.Split(rel, "/")}
 	defer w.release()

@@ -10,9 +10,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Apply makes one change in the workspace as it is in the view, without a version
-// and without a row. No symbolic link is followed. A file is renamed, or copied
-// where the view is on another file system.
+// Apply copies one change from the view to the workspace, without a version and without
+// a row. No symbolic link is followed. A file is renamed, or copied if the view is on
+// another file system.
 func (v *View) Apply(root fsx.Dir, c Change) error {
 	return inside(root, path.Dir(c.Path), func(dir fsx.Dir) error {
 		name := path.Base(c.Path)

@@ -171,7 +171,7 @@ func (o *order) mount(lower int) error {
 	if o.Way == Reflink || o.Way == Copy {
 		return bind(upper, o.Root)
 	}
-	// Descriptors need no quotes, whatever the paths are.
+	// Descriptors need no quotes, whatever characters the paths contain.
 	args := fmt.Sprintf("lowerdir=/proc/self/fd/%d", lower)
 	for _, dir := range []struct{ option, path string }{{"upperdir", upper}, {"workdir", work}} {
 		fd, err := unix.Open(dir.path, unix.O_PATH|unix.O_DIRECTORY, 0)
@@ -198,7 +198,8 @@ func (o *order) mount(lower int) error {
 	return nil
 }
 
-// clones are the mounts of some paths as they are now, to be put over the view.
+// clones returns the mounts of some paths in their current state, to be mounted over
+// the view.
 func clones(paths []string) (fds []int, err error) {
 	for _, p := range paths {
 		fd, err := unix.OpenTree(unix.AT_FDCWD, p, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)

@@ -33,7 +33,7 @@ const CopyLimit = 1 << 30
 // KeepFor is how long a view that was kept stays.
 const KeepFor = 7 * 24 * time.Hour
 
-// Job is a command and what it runs over.
+// Job is a command and the workspace that it runs in.
 type Job struct {
 	Root     string   // absolute, without symbolic links
 	Base     string   // where views are made: absolute, outside of Root
@@ -57,7 +57,7 @@ type Exit struct {
 	Error string
 }
 
-// Unavailable says that no isolation could be proved, so nothing was started.
+// Unavailable reports that no isolation could be proved, so nothing was started.
 type Unavailable struct {
 	Tried []string // "WAY: what is missing"
 }
@@ -73,7 +73,7 @@ type View struct {
 	lock  *os.File
 	began int64
 	bare  bool             // it is a copy that the command sees where it is stored
-	was   map[string]stamp // of a copy: what it was made with
+	was   map[string]stamp // of a copy: the stamps at its creation
 }
 
 // The entries of a view's directory.
@@ -247,7 +247,7 @@ func Run(ctx context.Context, j Job) (*View, Exit, error) {
 	return nil, Exit{}, tried
 }
 
-// missingError says why one way to make a view does not work here.
+// missingError reports why one way to make a view does not work here.
 type missingError struct {
 	what   string
 	always bool // another way would not either

@@ -19,8 +19,8 @@ func BriefInput(t reflect.Type, args []Arg) json.RawMessage {
 	return marshal(brief(t, args, true))
 }
 
-// listedValues is how many values an argument may have that are listed: a longer
-// list costs more than it says.
+// listedValues is how many values an argument may have that are listed: a longer list
+// costs more than it is worth.
 const listedValues = 12
 
 func brief(t reflect.Type, args []Arg, prose bool) Object {

@@ -8,11 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Encoding is the type of a blank field with the tag wire:"encoding": an
-// argument or reply field that only the wire has, because JSON has no bytes.
-// Its value, utf-8 or base64, says how the []byte fields of the struct are
-// written. Where a struct has a field of its own named encoding, base64 says it
-// there.
+// Encoding is the type of a blank field with the tag wire:"encoding": an argument or
+// reply field that only the wire has, because JSON has no bytes. Its value, utf-8 or
+// base64, is the form in which the []byte fields of the struct are written. If a struct
+// has a field of its own named encoding, the field base64 is used instead.
 type Encoding struct{}
 
 const (

@@ -32,10 +32,9 @@ func keepExtra(into reflect.Value, m Member) {
 	into.Set(reflect.Append(into, one))
 }
 
-// Encode writes a struct as JSON with what it keeps of unknown members after
-// its own fields, so that what [Decode] read of an open object comes back.
-// Unknown members that have the name of a field are left out. A field that is
-// a json.RawMessage is written to the letter.
+// Encode writes a struct as JSON, with its unknown members after its own fields, so
+// that it restores an open object that [Decode] read. Unknown members that have the
+// name of a field are left out. A field that is a json.RawMessage is copied unchanged.
 //
 // []byte fields are text, or base64 where one of them is not UTF-8.
 func Encode(from any) ([]byte, error) { return encode(reflect.ValueOf(from), "") }

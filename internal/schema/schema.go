@@ -418,8 +418,7 @@ func base(t reflect.Type) reflect.Type {
 // anyJSON is the type that holds any JSON value.
 var anyJSON = reflect.TypeFor[json.RawMessage]()
 
-// anything lists the JSON types one by one: some clients do not accept a
-// schema that says nothing.
+// anything lists the JSON types one by one: some clients do not accept an empty schema.
 var anything = Object{{"anyOf", []Object{
 	{{"type", "string"}}, {{"type", "number"}}, {{"type", "boolean"}}, {{"type", "null"}},
 	{{"type", "object"}, {"additionalProperties", true}}, {{"type", "array"}, {"items", Object{}}},

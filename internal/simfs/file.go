@@ -246,7 +246,7 @@ func (x *file) Unshared() bool {
 
 func (x *file) InUse() bool { return !x.Unshared() }
 
-// WriteOut changes nothing: whatever it would write may be lost anyway.
+// WriteOut changes nothing: everything it would write may be lost anyway.
 func (x *file) WriteOut() {}
 
 // Forget has nothing to forget.

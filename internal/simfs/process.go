@@ -43,8 +43,8 @@ func (p *Process) Root() fsx.Dir {
 	return &dir{f: p.f, n: p.f.root, process: p}
 }
 
-// Kill ends the process: its handles are dead and its locks free. What it
-// wrote stays.
+// Kill ends the process: its handles are invalid and its locks are released. Its writes
+// stay.
 func (p *Process) Kill() {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()

@@ -86,7 +86,7 @@ type FS struct {
 	nextDev uint64
 }
 
-// inode is a file or directory, whatever its names are.
+// inode is a file or directory, independent of its names.
 type inode struct {
 	id, dev      uint64
 	kind         fsx.Kind
@@ -166,8 +166,8 @@ func (f *FS) Root() fsx.Dir {
 	return &dir{f: f, n: f.root, process: f.current}
 }
 
-// Kill ends every process: their handles are dead and their locks free. What
-// they wrote stays.
+// Kill ends every process: their handles are invalid and their locks are released.
+// Their writes stay.
 func (f *FS) Kill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -34,8 +34,8 @@ type List struct {
 // Dir is one directory of slots.
 type Dir struct {
 	Path string `json:"path"` // in the workspace
-	// Ready is set when it is durable with what it needs. One that its maker did
-	// not get that far with is not used.
+	// Ready is set when the directory and its dependencies are durable. A directory
+	// whose maker did not get that far is not used.
 	Ready bool `json:"ready,omitempty"`
 }
 
@@ -139,7 +139,7 @@ func remove(root fsx.Dir, path string) error {
 	return unlessGone(parent.Rmdir(name))
 }
 
-// unlessGone is err, unless it says that what it is about is not there, or is no
+// unlessGone returns err, unless it reports that the object does not exist or is not a
 // directory.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {

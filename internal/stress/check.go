@@ -37,7 +37,7 @@ type verdict struct {
 	withdrawn            map[string]bool    // hashes that the editor replaced itself
 }
 
-// made is the row that says that a path had a content.
+// made is the row that records the content of a path.
 type made struct {
 	path string
 	seq  uint64
@@ -47,7 +47,7 @@ func (v *verdict) fault(format string, args ...any) {
 	v.problems = append(v.problems, fmt.Sprintf(format, args...))
 }
 
-// check opens the store once more and compares its state with the logs.
+// check opens the store again and compares its state with the logs.
 func check(ws, logs string) *verdict {
 	v := &verdict{objects: map[string]bool{}, bytes: map[string]int{}, made: map[string]made{}, before: map[string][]string{}, begun: map[string]int64{}, found: map[string]string{}, marked: map[string][]string{}, verbs: map[string]int{}, reasons: map[string]int{},
 		foreign: map[string][]event{}, withdrawn: map[string]bool{}}
@@ -186,7 +186,7 @@ func (v *verdict) take(where string, content []byte) {
 	for _, m := range marker.FindAllString(string(content), -1) {
 		v.marked[m] = append(v.marked[m], h)
 	}
-	// What it was appended to is its beginning.
+	// The old content of an append is its beginning.
 	for _, b := range v.before[h] {
 		if n, ok := v.bytes[b]; ok && n < len(content) && sum(content[:n]) == b {
 			v.take("the beginning of "+where, content[:n])

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runEditor saves files as editors do. It notes the content that each save
-// replaced, because what it replaces itself is its own loss.
+// runEditor saves files as editors do. It notes the content that each save replaced,
+// because the editor itself causes that loss.
 func runEditor(ctx context.Context, ws, logs string, number int) {
 	e := &editor{ws: ws, j: openJournal(logs, fmt.Sprintf("editor-%d.log", number)), name: fmt.Sprintf("e%d", number),
 		rng: rand.New(rand.NewPCG(*seed, uint64(number)<<32))}
@@ -112,7 +112,7 @@ func inPlace(at string, content []byte) (gone []byte, err error) {
 	return gone, err
 }
 
-// discard removes a file by moving it away first, to see what it was.
+// discard removes a file by moving it away first, to read its content.
 func (e *editor) discard(at string) (gone []byte, err error) {
 	tmp := filepath.Join(e.ws, "..", e.name+".trash")
 	defer os.Remove(tmp)

@@ -118,8 +118,8 @@ type crew struct {
 	kills, stops, fills int
 }
 
-// run keeps the processes running, kills and stops them until the time is
-// over, and then ends them in order.
+// run keeps the processes running, kills and stops them until the time has elapsed, and
+// then ends them in order.
 func (c *crew) run() {
 	ctx, cancel := context.WithTimeout(context.Background(), *length)
 	defer cancel()

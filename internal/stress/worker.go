@@ -79,8 +79,8 @@ type writer struct {
 
 func (w *writer) path() string { return pathOf(w.rng.IntN(*paths)) }
 
-// call makes one call and notes what it returned. Every third write is sent
-// again with its key, as after a lost reply.
+// call makes one call and records its result. Every third write is sent again with its
+// key, as after a lost reply.
 func (w *writer) call(ctx context.Context) {
 	w.n++
 	e := event{Kind: "begin", ID: fmt.Sprintf("%s-%d", w.name, w.n)}
@@ -114,7 +114,7 @@ func (w *writer) note(e event, run func() (map[string]string, []string, error)) 
 
 type outcome = func() (files map[string]string, prev []string, err error)
 
-// verbs are the calls, as often as they are in the list.
+// verbs are the calls; a repeated one is chosen more often.
 var verbs = []struct {
 	name string
 	make func(w *writer, e *event) outcome

@@ -15,9 +15,9 @@ type span struct {
 	end    int
 }
 
-// cover goes over the text and the tokens side by side. It notes where every
-// token begins, and it reports the first place of the text that is in no
-// token: the scanner passes over some things that it does not understand.
+// cover walks through the text and the tokens together. It records where every token
+// begins, and it reports the first place of the text that is in no token: the scanner
+// skips some things that it does not understand.
 func (r *reader) cover(tokens token.Tokens) {
 	c := cursor{text: r.text, at: place{1, 1}, any: r.profile.Any}
 	r.places = make(map[*token.Token]span, len(tokens))
@@ -71,8 +71,8 @@ func (c *cursor) skipSpace() {
 	c.advance(len(c.text) - len(strings.TrimLeft(c.text, space)))
 }
 
-// take goes over the same text as origin, whatever the space in both. It
-// reports whether the text is the same.
+// take skips the same text as origin, ignoring differences in white space. It reports
+// whether the text is the same.
 func (c *cursor) take(origin string) bool {
 	for part := range strings.FieldsFuncSeq(origin, func(r rune) bool { return strings.ContainsRune(space, r) }) {
 		c.skipSpace()

@@ -137,9 +137,9 @@ func (t *treeMaker) property(n ast.Node, key *Node, start *token.Token, set func
 	return v
 }
 
-// misplaced reports a value after a tag or an anchor that is not indented: the
-// parser takes the next keys, whatever their column. With Any, these are left
-// to it: the value is empty.
+// misplaced reports a value after a tag or an anchor that is not indented: the parser
+// takes the next keys at any column. With Any, these are left to it: the value is
+// empty.
 func (t *treeMaker) misplaced(key, v *Node) bool {
 	bad := v.Line > key.Line && (v.Column < key.Column || v.Column == key.Column && v.Kind != List) && !(t.r.profile.Any && v.Kind == Map)
 	if bad {

@@ -11,7 +11,7 @@ import (
 // Section is the changelog entry of one version.
 type Section struct {
 	Version  Version
-	Released string // the day, "" while the version is in the making
+	Released string // the day, "" while the version is in development
 	Hash     string // SHA-256 of the released golden, "" when none is given
 	Entries  []Entry
 }

@@ -159,7 +159,7 @@ func (c *collector) closed(at string, old, now []string) {
 // has the lowest rank.
 var visibility = map[string]int{"internal": 1, "advanced": 2, "standard": 3, "facade": 4}
 
-// tool compares one tool with what it was.
+// tool compares one tool with its older version.
 func (c *collector) tool(at string, old, now Tool) {
 	c.words(below(at, "title"), old.Title, now.Title)
 	c.words(below(at, "description"), old.Description, now.Description)

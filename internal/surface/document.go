@@ -1,7 +1,7 @@
-// Package surface describes everything a client of the MCP server can see, as
-// one document, and judges how one version of it differs from another: what
-// breaks a client that was written for the older one, what does not, and what
-// only has another wording. docs/governance.md says how that is used.
+// Package surface describes everything a client of the MCP server can see, as one
+// document, and classifies the differences between two versions: those that break a
+// client that was written for the older one, those that do not, and those of wording
+// only. docs/governance.md describes the use of these classes.
 package surface
 
 import (
@@ -53,8 +53,7 @@ type Annotations struct {
 	OpenWorld   bool `json:"open_world"`
 }
 
-// Deprecation says that a tool is going away. Versions are those of the
-// surface.
+// Deprecation announces the removal of a tool. Versions are those of the surface.
 type Deprecation struct {
 	Since       string `json:"since"`       // the version that first said so
 	Replacement string `json:"replacement"` // the tool to use instead
@@ -65,7 +64,7 @@ type Deprecation struct {
 type Preset struct {
 	Name  string       `json:"name"`
 	Tools []PresetTool `json:"tools"`           // by name
-	Brief bool         `json:"brief,omitempty"` // replies are brief unless the operator says otherwise
+	Brief bool         `json:"brief,omitempty"` // replies are brief unless the operator configures otherwise
 }
 
 // Brief is what brief replies hold.
@@ -99,7 +98,7 @@ type Code struct {
 	Number int    `json:"number"`
 }
 
-// Detail is one exact failure and what it means to the caller.
+// Detail is one exact failure and its meaning for the caller.
 type Detail struct {
 	Name   string `json:"name"`
 	Kind   string `json:"error"`
@@ -141,7 +140,7 @@ type Argument struct {
 	Required    bool   `json:"required"`
 }
 
-// Encode writes the document as it is kept in testdata/surface.
+// Encode writes the document in the form that testdata/surface stores.
 func (d Document) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -45,8 +45,8 @@ func retirementOf(released []snapshot, version Version, tool string) retirement 
 	return r
 }
 
-// plans checks what deprecated tools say of their end: when it was first said,
-// what to use instead, and that the end is far enough away and has not passed.
+// plans checks the announced end of deprecated tools: when it was first announced, what
+// to use instead, and that the end is far enough away and has not passed.
 func plans(released []snapshot, version Version, now Document) (problems []string) {
 	for _, t := range now.Tools {
 		if t.Deprecated == nil {

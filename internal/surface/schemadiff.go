@@ -76,7 +76,7 @@ func compareSchema(old, now json.RawMessage, w way) []Difference {
 	return c.sorted()
 }
 
-// less says that fewer values are admitted than before, more that more are.
+// less reports that fewer values are admitted than before, more that more are.
 func (c *comparison) less(at, format string, args ...any) {
 	c.add([]Class{input: Breaking, output: Compatible}[c.way], at, format, args...)
 }

@@ -1,8 +1,8 @@
 // Package syntax checks the syntax of text before it is written to disk.
 //
-// It reads nothing and writes nothing: every function works on the bytes it is
-// given. Every check takes time in proportion to the length of the text, also
-// for text made to be slow, because the text comes from outside.
+// It reads nothing and writes nothing: every function works on the bytes passed to it.
+// Every check takes time in proportion to the length of the text, even for malicious
+// text, because the text is untrusted.
 package syntax
 
 import "slices"

@@ -19,8 +19,8 @@ var (
 	xmlEntityDecl = regexp.MustCompile(`<!ENTITY\s+([\pL_:][\pL\pN_:.\-]*)\s`)
 )
 
-// xmlScanner matches the tags by itself: the decoder of the standard library
-// would stop at the first mismatch and does not say where the tag was opened.
+// xmlScanner matches the tags by itself: the decoder of the standard library would stop
+// at the first mismatch and does not report where the tag was opened.
 type xmlScanner struct {
 	t       *text
 	d       *xml.Decoder

@@ -25,9 +25,9 @@ func Plant(t testing.TB, dir string, mode fs.FileMode, files map[string]string) 
 	}
 }
 
-// Forms are the forms in which a secret could be stored or shown: as it is, in
-// hexadecimal, in escapes of JSON, in base64 at any place of a text, and two
-// thirds of it.
+// Forms returns the forms in which a secret could be stored or shown: unchanged, in
+// hexadecimal, in escapes of JSON, in base64 at any place of a text, and two thirds of
+// it.
 func Forms(secret string) []string {
 	escaped := ""
 	for _, c := range secret {

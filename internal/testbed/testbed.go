@@ -16,8 +16,8 @@ import (
 // Long reports whether the tests run at their full size: RW_LONG is set.
 func Long() bool { return os.Getenv("RW_LONG") != "" }
 
-// NotRun skips a test that cannot run here and says why. Where everything is to
-// be run (RW_CI_FULL is 1) that is a failure.
+// NotRun skips a test that cannot run here and logs the reason. If everything must run
+// (RW_CI_FULL is 1) that is a failure.
 func NotRun(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("RW_CI_FULL") == "1" {
@@ -61,9 +61,9 @@ func State() (remove func()) {
 	return func() { os.RemoveAll(dir) }
 }
 
-// Main runs the tests of a package with [Memory] and [State], and after when they are over.
-// Garbage is collected less often, also in the commands that the tests run:
-// the heaps of small stores are collected all the time otherwise.
+// Main runs the tests of a package with [Memory] and [State], and calls after when they are
+// done. The garbage collector runs less often, also in the commands that the tests run,
+// because it would run all the time with the small heaps of small stores.
 func Main(m *testing.M, after ...func()) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

@@ -19,8 +19,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// Record says that the policy file with a hash may weaken the rules of a
-// workspace.
+// Record states that the policy file with a hash may weaken the rules of a workspace.
 type Record struct {
 	Root   string    `json:"root"` // absolute, without symbolic links
 	SHA256 string    `json:"sha256"`

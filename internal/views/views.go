@@ -24,7 +24,7 @@ const held = 64 << 20
 // maxNamed is how many paths an error lists.
 const maxNamed = 20
 
-// Builder makes a plan. Its fields say from what.
+// Builder makes a plan. Its fields are its input.
 type Builder struct {
 	Layer   *observe.Layer
 	Commit  *engine.Commit
@@ -38,8 +38,8 @@ type Builder struct {
 	start   map[string]observe.File
 	ignored func(string, bool) (bool, bool)
 	memory  int64
-	special []string // what no commit can express
-	bad     []string // names that no commit can hold
+	special []string // changes that no commit can express
+	bad     []string // names that no commit can contain
 	made    []*file
 	gone    []*file
 }
@@ -135,8 +135,8 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 	return nil
 }
 
-// unlisted is a file that the index does not list, because the policy says so or
-// because git ignores it, and that has not changed since the command began.
+// unlisted is a file that the index does not list, because of the policy or because git
+// ignores it, and that has not changed since the command began.
 func (b *Builder) unlisted(p string) (was file, known bool) {
 	t, err := b.Layer.LocateEntry(p)
 	if err != nil {
@@ -190,7 +190,7 @@ func (b *Builder) delete(c sandbox.Change, was file, known bool) {
 	b.gone = append(b.gone, &file{m, was.sha, was.mode & 0o777})
 }
 
-// write takes the bytes of a file, unless they are what they were.
+// write adds the bytes of a file, unless they are unchanged.
 func (b *Builder) write(ctx context.Context, c sandbox.Change, was file, known bool) error {
 	about := func(f *fault.Fault) error {
 		f.Path = c.Path
@@ -314,7 +314,8 @@ func order(m *engine.Mutation) int {
 	return 1
 }
 
-// Apply does what no commit does: what git ignores. It returns the paths for which that failed.
+// Apply applies the changes that no commit contains: those of files that git ignores. It
+// returns the paths for which this failed.
 func (p *Plan) Apply(l *observe.Layer, v *sandbox.View) (failed []string) {
 	apply := func(c sandbox.Change) {
 		if v.Apply(l.Disk.Root, c) != nil && !(c.Kind == sandbox.Gone && c.Dir) { // one that others put something into stays

@@ -70,8 +70,8 @@ func (g *Layer) get(key string) (strike, bool) {
 	return k, ok
 }
 
-// Known takes over what other processes counted, when the file changed,
-// and reports whether anything is counted.
+// Known adopts the counts of other processes, if the file changed, and reports whether
+// there are any counts.
 func (g *Layer) Known() (known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

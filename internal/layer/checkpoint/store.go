@@ -75,7 +75,7 @@ type Stored struct {
 	Data    json.RawMessage // if requested
 	Corrupt string          // the defect; "" when it is sound
 	Blobs   []string        // files that contain its data, including earlier saves
-	file    bool            // the document is there, whatever it is
+	file    bool            // the document exists, of any kind
 	size    int64           // of the document
 }
 

@@ -76,9 +76,8 @@ func (m Manifest) sum() string {
 	return d.Hex()
 }
 
-// possible reports whether the manifest can be of a session: its hash says
-// only that it was not changed by accident, and numbers without bounds would
-// cost without bounds.
+// possible reports whether a session can have the manifest: its hash only shows that it
+// was not changed by accident, and numbers without bounds would have unbounded cost.
 func (m *Manifest) possible() bool {
 	last := 0
 	for _, p := range m.Parts {

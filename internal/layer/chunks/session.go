@@ -28,7 +28,7 @@ const (
 	OpReset      = "reset" // the operation in the journal that ends a session
 )
 
-// Session is a session as it is stored.
+// Session is the stored form of a session.
 type Session struct {
 	Name     string
 	Found    bool // there is a piece or a manifest
@@ -294,8 +294,8 @@ func (s *Layer) WithSession(ctx context.Context, session, what string, fn func()
 	return fn()
 }
 
-// SetAside moves what has a name of ours and is no file of ours into
-// quarantine: it may not keep a caller from the pieces.
+// SetAside moves entries that have our names but are not our files into quarantine:
+// they must not keep a caller from the chunks.
 func (s *Layer) SetAside(ctx context.Context, session string, names []string) error {
 	return s.WithSession(ctx, session, "quarantine", func() error {
 		dir, err := s.OpenDir(session)

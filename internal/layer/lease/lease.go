@@ -1,4 +1,4 @@
-// Package lease keeps which session has claimed which paths for a while.
+// Package lease records temporary claims of sessions on paths.
 package lease
 
 import (
@@ -73,9 +73,9 @@ func (l *Layer) List() ([]Claim, error) {
 	return l.parse(data).Claims, nil
 }
 
-// parse reads the file. A damaged one holds no claims: they are advice among
-// those who work together, and must not exclude others for good. One that
-// would hold longer than any may, because the clock was set back, is over.
+// parse reads the file. A damaged file holds no claims: they are advisory among
+// cooperating sessions, and must not exclude others permanently. A claim that would
+// last longer than the maximum, because the clock was set back, has expired.
 func (l *Layer) parse(data []byte) (k kept) {
 	if json.Unmarshal(data, &k) != nil {
 		k = kept{}

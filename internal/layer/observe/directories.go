@@ -74,8 +74,8 @@ func (s *scan) directories() {
 	slices.SortFunc(s.dirs, func(a, b journal.Mutation) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// Directories are what leads from the directories of one index to those of another;
-// nothing where one does not know them.
+// Directories returns the changes from the directories of one index to those of
+// another; nil if one of them does not record directories.
 func Directories(from, to *Index) (list []journal.Mutation) {
 	if !from.Links || !to.Links {
 		return nil

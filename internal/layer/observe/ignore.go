@@ -25,7 +25,7 @@ import (
 
 const maxIgnore = 256 << 10 // bytes of a file with patterns
 
-// repo is the repository that contains some directories; its zero value is none.
+// repo is the repository that contains some directories; its zero value means none.
 type repo struct {
 	dir     string   // its top relative to the workspace, if the workspace holds it
 	inside  string   // the workspace relative to the top, if the repository holds that
@@ -107,11 +107,11 @@ type place struct {
 	repo *repo
 	up   *place
 	file func() gitignore.File // the patterns of the directory itself; nil for none
-	// rulesKnown says that the patterns are those of the last scan, and
-	// filesKnown that git tracks the same files.
+	// rulesKnown means that the patterns are those of the last scan, and filesKnown
+	// that git tracks the same files.
 	rulesKnown, filesKnown bool
-	// hidden says that git ignores the directory: of its files only those are
-	// recorded that the policy includes.
+	// hidden means that git ignores the directory: only those of its files are recorded
+	// that the policy includes.
 	hidden bool
 }
 
@@ -231,7 +231,7 @@ func (l *Layer) Ignored() func(p string, dir bool) (ignored, below bool) {
 	}
 }
 
-// ignorer remembers what it found out about directories.
+// ignorer caches its results about directories.
 type ignorer struct {
 	root   string
 	places map[string]*place

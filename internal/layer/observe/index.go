@@ -250,7 +250,7 @@ func Without(data []byte, hit func(path string) bool) ([]byte, error) {
 	return x.encode(), nil
 }
 
-// reader reads the parts of an index; bad says that one was not whole.
+// reader reads the parts of an index; bad means that one was incomplete.
 type reader struct {
 	s   string
 	i   int

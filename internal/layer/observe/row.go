@@ -54,8 +54,8 @@ func (s *scan) record() error {
 
 func (c *change) name() string { return strings.TrimPrefix(c.path[len(c.dir):], "/") }
 
-// settle leaves in the index what it had of the changes that were not recorded
-// because the file was changed again.
+// settle keeps the old index entries of changes that were not recorded because the file
+// was changed again.
 func (s *scan) settle() {
 	for _, c := range s.found {
 		if !c.fresh {

@@ -115,7 +115,7 @@ type change struct {
 	dir   string
 	was   *Entry // nil: not known
 	now   *Entry // nil: gone
-	fresh bool   // not recorded: the index keeps what it had
+	fresh bool   // not recorded: the index keeps the old entry
 }
 
 // Scan scans the whole workspace and records the changes.
@@ -274,7 +274,7 @@ type visit struct {
 	*scan
 	d       *tree.Dir[*place]
 	at      *place
-	repo    *Entry // says that a repository is here, for the next scan
+	repo    *Entry // marks a repository for the next scan
 	files   func() []gitignore.File
 	old     []Entry
 	now     []Entry
@@ -335,7 +335,7 @@ func (s *scan) racy(was *Entry, st *fsx.Stat) bool {
 // symbolic link is its target.
 func recorded(kind fsx.Kind) bool { return kind == fsx.Regular || kind == fsx.Symlink }
 
-// ignored reports whether git ignores a name, which for most the index says.
+// ignored reports whether git ignores a name; for most names the index has the answer.
 func (v *visit) ignored(p string, was *Entry, dir bool) bool {
 	if was != nil && v.at.rulesKnown && (v.at.filesKnown || was.Flags&Ignored == 0) {
 		return was.Flags&Ignored != 0

@@ -111,7 +111,7 @@ func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, er
 	})
 }
 
-// keepAgain keeps the bytes of a file that is as the index says.
+// keepAgain keeps the bytes of a file that matches its index entry.
 func (l *Layer) keepAgain(ctx context.Context, p string, f File) error {
 	r, size, err := l.OpenCurrent(p)
 	if err != nil {

@@ -105,7 +105,7 @@ func (s *Layer) factsSize(c *engine.Commit, p *Pad, sha string) (int64, error) {
 	return 0, err
 }
 
-// asLine is a row as it is in the index.
+// asLine returns the line of a row in the index.
 func (r *Row) asLine() []byte {
 	if r.text == nil {
 		return r.line()

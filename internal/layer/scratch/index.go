@@ -51,7 +51,7 @@ type indexRow struct {
 	Rebuilt     bool   `json:"rebuilt,omitempty"`
 }
 
-// line is the entry as it is in the index.
+// line returns the line of the entry in the index.
 func (e Entry) line() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -168,8 +168,8 @@ func readLines(dir fsx.Dir, name string, fn func(text []byte, tooLong bool)) (li
 	}
 }
 
-// parse reads one line. It is lenient: another program may have written it, and
-// of what it says only the hash is needed.
+// parse reads one line. It is lenient: another program may have written it, and only
+// its hash is required.
 func (p *Pad) parse(text []byte, now time.Time) (Row, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil {
@@ -234,8 +234,8 @@ func (p *Pad) Over(but string) []string {
 	return list
 }
 
-// Expired lists objects that can go because their time is over. What
-// bears such a name and is no file stays: it must not keep the others.
+// Expired lists objects that can be removed because they have expired. Entries with
+// such a name that are not files stay: they must not block the others.
 func (s *Layer) Expired(p *Pad, but string) ([]string, error) {
 	list := p.Over(but)
 	if len(list) == 0 {
@@ -329,8 +329,8 @@ func (s *Layer) IndexWithout(c *engine.Commit, p *Pad, gone []string) (*engine.M
 	var b bytes.Buffer
 	for i := range p.Rows {
 		row := &p.Rows[i]
-		// The rows of an object that expired but cannot go yet must stay: they
-		// are what says that it may go.
+		// The rows of an object that expired but cannot be removed yet must stay: they
+		// show that it may be removed.
 		if going[row.SHA256] || row.Over && (p.lives(row.SHA256) || !row.BinExists) {
 			continue
 		}

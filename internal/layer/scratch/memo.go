@@ -31,7 +31,7 @@ type padMemo struct {
 	tail    []byte // the last of these bytes
 	known   map[string]bool
 	total   int64     // bytes of all objects
-	soonest time.Time // when the first entry is over; zero for never
+	soonest time.Time // when the first entry expires; zero for never
 }
 
 // indexStat returns the stat of the index file; ok is false if there is none.
@@ -123,7 +123,7 @@ func (m *padMemo) current(s *Layer, now time.Time) bool {
 	return m.soonest.IsZero() || m.soonest.After(now)
 }
 
-// add takes in one line; false when what it says does not do without the rest.
+// add reads one line; it returns false if the line requires the whole index.
 func (m *padMemo) add(line []byte, now time.Time) bool {
 	if len(line) == 0 {
 		return true

@@ -28,7 +28,7 @@ func (s *Layer) inspectScratch(sha string) (int, error) {
 	switch {
 	case engine.IsAbsent(err):
 		return scratchAbsent, nil
-	case errors.As(err, &kind): // something else bears its name
+	case errors.As(err, &kind): // something else has its name
 		return scratchDamaged, nil
 	case err != nil:
 		return scratchAbsent, err

@@ -17,7 +17,7 @@ const (
 	Index      = Dir + "/" + IndexFile
 	MaxObject  = 64 << 20  // bytes of one object
 	MaxTotal   = 512 << 20 // bytes of all objects
-	maxExpired = 100       // objects that one commit removes because their time is over
+	maxExpired = 100       // expired objects that one commit removes
 )
 
 // Layer keeps the scratchpad of a store.
@@ -32,7 +32,7 @@ type Put struct {
 	c        *engine.Commit
 	Row      Entry
 	Object   *engine.Mutation // not a part of the commit when the bytes are stored
-	Expires  bool             // the put says until when the entry is kept
+	Expires  bool             // the put sets the expiry time of the entry
 	Deduped  bool
 	Repaired bool
 	Expired  int

@@ -26,7 +26,7 @@ func Lock(id string) string { return "tx\x00" + id }
 // OpName is the file of an operation, counted from 1.
 func OpName(i int) string { return fmt.Sprintf("op-%05d.json", i) }
 
-// Head is what Begin says.
+// Head is the content of Begin.
 type Head struct {
 	TxID      string `json:"tx_id"`
 	Caller    string `json:"caller"`
