@@ -11,8 +11,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// longGroup is a store with a snapshot and a group that is too long for a line,
-// one of whose files is named by a secret.
+// longGroup is a store with a snapshot and a group that is too long for a line, with a
+// secret in the name of one of its files.
 func longGroup(t *testing.T, secret string) (*simfs.FS, *rw.Store, rw.ScanResult) {
 	t.Helper()
 	disk := simfs.New()

@@ -84,9 +84,9 @@ func theDisks(disk *simfs.FS, level rw.SyncLevel, n int) []*simfs.FS {
 	return list
 }
 
-// TestScanCrashSweep kills a scan at every operation. Whatever is left, the next
-// scan completes it: every change is recorded, none twice, and undoing the rows
-// brings back every byte.
+// TestScanCrashSweep kills a scan at every operation. The next scan completes it from
+// any state: every change is recorded, none twice, and undoing the rows restores every
+// byte.
 func TestScanCrashSweep(t *testing.T) {
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
 		t.Run(string(level), func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestScanFaultSweep(t *testing.T) {
 }
 
 // TestLowDiskKeepsHashesOnly: with less than a twentieth of the disk free a scan
-// records what changed and keeps no bytes, and undo says so.
+// records the changes and keeps no bytes, and undo reports that.
 func TestLowDiskKeepsHashesOnly(t *testing.T) {
 	disk, s := changedOutside(t, rw.SyncFull)
 	disk.WriteFile("ballast", []byte(strings.Repeat("x", 1<<20)), 0o600)
@@ -307,7 +307,7 @@ func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 	}
 }
 
-// TestNoLinksCanBeMade: an undo that would make a link where none can be made is
+// TestNoLinksCanBeMade: an undo that would create a link on a system without links is
 // refused before anything is done.
 func TestNoLinksCanBeMade(t *testing.T) {
 	disk, s := changedOutside(t, rw.SyncFull)

@@ -144,7 +144,7 @@ func replaceBy(d fsx.Dir, name, content string) {
 	d.Rename(".human", d, name)
 }
 
-// act lets the human work on one file; one whose directory is not there is left.
+// act applies the human's change to one file; a file in a missing directory is skipped.
 func act(disk *simfs.FS, how, name, before string) {
 	d := disk.Foreign()
 	dir, base := path.Split(name)
@@ -532,8 +532,8 @@ func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m 
 	return reached
 }
 
-// openUnrecovered opens a store as another process while a third one holds the
-// lock of the recovery, so that it leaves everything as it is.
+// openUnrecovered opens a store as another process while a third one holds the lock of
+// the recovery, so that it leaves everything unchanged.
 func (x attack) openUnrecovered(t *testing.T, disk *simfs.FS, level rw.SyncLevel) *rw.Store {
 	t.Helper()
 	x.sim.Unrecovered = true

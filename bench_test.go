@@ -58,7 +58,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// journalOf makes a workspace whose journal has n rows, over n/10 paths.
+// journalOf makes a workspace with a journal of n rows, over n/10 paths.
 func journalOf(b *testing.B, n int) string {
 	b.Helper()
 	dir := b.TempDir()

@@ -61,7 +61,7 @@ func TestTheEndOfTheJournalIsNotForgotten(t *testing.T) {
 				if named != 1 {
 					t.Errorf("round %d: found %+v, want %s once", round, got.Problems, row.code)
 				}
-				if round == 1 { // the process dies: meta.json stays as it was
+				if round == 1 { // the process dies: meta.json stays unchanged
 					continue
 				}
 				s.Close(background)

@@ -686,8 +686,8 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	}
 }
 
-// TestYAMLCheckpointOfAnObject checks that a value of format yaml comes back as
-// it was given, inline and in a file of its own, also from another opening.
+// TestYAMLCheckpointOfAnObject checks that a value of format yaml is returned
+// unchanged, inline and in a separate file, also by another open store.
 func TestYAMLCheckpointOfAnObject(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)

@@ -95,8 +95,8 @@ var tampers = map[string]func(p string) error{
 	"link":   func(p string) error { return errors.Join(os.Remove(p), os.Symlink("part-001.txt", p)) },
 }
 
-// TestPartChangedOnDisk: it is found whatever became of the manifest, named by
-// its number, and can be sent again.
+// TestPartChangedOnDisk: a changed chunk is detected in any state of the manifest,
+// named by its number, and can be sent again.
 func TestPartChangedOnDisk(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)

@@ -93,7 +93,7 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What another program does is reported.
+	// The changes of another program are reported.
 	if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +134,8 @@ func TestClaims(t *testing.T) {
 	check(t, s, false)
 }
 
-// TestClaimsEnd: a claim ends by itself, sooner or later than ten minutes as it
-// was renewed; its number is never given again, also when the file is lost.
+// TestClaimsEnd: a claim expires, sooner or later than after ten minutes depending on
+// its renewals; its number is never assigned again, even if the file is lost.
 func TestClaimsEnd(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
@@ -238,7 +238,8 @@ func TestClaimRace(t *testing.T) {
 	}
 }
 
-// TestClaimCrash: a process that dies while it claims leaves the claim or none.
+// TestClaimCrash: a process that dies while it claims leaves the complete claim or
+// none.
 func TestClaimCrash(t *testing.T) {
 	for n := 0; ; n++ {
 		fs := simfs.New()

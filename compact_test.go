@@ -208,8 +208,7 @@ func TestCompactBesideALaggingStore(t *testing.T) {
 	}
 }
 
-// TestCompactBesideWriters: writers in two stores go on while segments move
-// away under them.
+// TestCompactBesideWriters: writers in two stores continue while segments are moved.
 func TestCompactBesideWriters(t *testing.T) {
 	fs := simfs.New()
 	var stores [2]*rw.Store

@@ -50,8 +50,8 @@ func TestCompatStores(t *testing.T) {
 			t.Errorf("%s", meta)
 		}
 	})
-	// A commit whose writer did not live to publish it is for the version that
-	// made it.
+	// A commit whose writer died before it published it is completed only by the
+	// version that made it.
 	t.Run("format1", func(t *testing.T) {
 		dir := compatStore(t, "format1")
 		before := snapshot(t, dir)

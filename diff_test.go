@@ -72,7 +72,7 @@ func TestDiffBetweenVersions(t *testing.T) {
 	}
 }
 
-// TestDiffRefuses: what cannot be compared says so.
+// TestDiffRefuses: contents that cannot be compared are refused with the reason.
 func TestDiffRefuses(t *testing.T) {
 	s := open(t, t.TempDir(), nil)
 	for _, content := range []string{"a\x00b", "c\x00d"} {

@@ -38,8 +38,8 @@ func TestDigestText(t *testing.T) {
 	}
 }
 
-// TestMalformedArguments: what an adapter could not decode is refused by the
-// verb, and nothing is written.
+// TestMalformedArguments: the verb refuses arguments that an adapter could not decode,
+// and nothing is written.
 func TestMalformedArguments(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, nil)

@@ -119,7 +119,7 @@ func TestDraftComesBackAsItWasSent(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestBinaryDraft comes back as it was sent.
+// TestBinaryDraft is returned unchanged.
 func TestBinaryDraft(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -400,7 +400,7 @@ func TestDraftsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
-	refs := fakeDrafts(t, dir, 5, 64<<20) // as their facts say
+	refs := fakeDrafts(t, dir, 5, 64<<20) // according to their facts
 	a := refuse(t, s, "a.txt", awsID(123))
 	list := drafts(t, s)
 	if len(list) != 4 || list[0].DraftRef != a || list[3].DraftRef != refs[2] {

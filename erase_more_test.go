@@ -106,8 +106,8 @@ func TestEraseNamesWhatItDoesNotTouch(t *testing.T) {
 	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true}); len(r.Workspace) != 0 {
 		t.Errorf("%+v", r)
 	}
-	// As the warning says: replacing the file keeps its old bytes, until the
-	// next call.
+	// According to the warning, replacing the file keeps its old bytes, until the next
+	// call.
 	write(t, s, "a.txt", "it is no more, for ever and ever", rw.ModeOverwrite)
 	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)}); fmt.Sprint(r.Places) != "[{history 1}]" {
 		t.Errorf("%+v", r)
@@ -171,8 +171,8 @@ func TestEraseBesideWriters(t *testing.T) {
 	}
 }
 
-// TestEraseWaitsForWhatIsUnderWay: the row of a commit whose writer died keeps
-// its path until the commit is finished.
+// TestEraseWaitsForWhatIsUnderWay: the row of a commit whose writer died keeps its path
+// until the commit is completed.
 func TestEraseWaitsForWhatIsUnderWay(t *testing.T) {
 	secret := "correct-horse-battery"
 	for n := 0; ; n++ {

@@ -142,8 +142,8 @@ func strangers(fs *simfs.FS, secret string) {
 	fs.WriteFile(state+"deep/er/still.json", []byte(`{"a":["\u0067`+string(once[2:])+`]}`), 0o600)
 }
 
-// TestEraseLeavesNothing: every part of the state directory is rid of the
-// secret, and everything else is as it was.
+// TestEraseLeavesNothing: no part of the state directory contains the secret, and
+// everything else is unchanged.
 func TestEraseLeavesNothing(t *testing.T) {
 	secret := leaked()
 	fs := simfs.New()

@@ -6,8 +6,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 )
 
-// ResealManifest gives a manifest the hash that makes it one of ours, whatever
-// it says; ok is false for what cannot be one.
+// ResealManifest gives a manifest the hash that makes it ours, whatever its content; ok
+// is false for data that cannot be a manifest.
 func ResealManifest(data []byte, session string) (sealed []byte, ok bool) {
 	var m chunks.Manifest
 	if json.Unmarshal(data, &m) != nil {

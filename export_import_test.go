@@ -149,8 +149,8 @@ func TestExportComesBack(t *testing.T) {
 	}
 }
 
-// TestDamagedExportsLeaveNothing: wherever a byte is changed, a line lost or
-// the end cut off, the import is refused and the disk is as it was.
+// TestDamagedExportsLeaveNothing: if any byte is changed, a line lost or the end cut
+// off, the import is refused and the disk is unchanged.
 func TestDamagedExportsLeaveNothing(t *testing.T) {
 	_, old := richStore(t)
 	data := exported(t, old)

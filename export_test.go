@@ -14,7 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// Sim says how a store is opened on a simulated file system.
+// Sim configures the opening of a store on a simulated file system.
 type Sim struct {
 	Segment int64 // bytes of a journal segment
 	Nonce   string
@@ -151,8 +151,8 @@ func (s *Store) LastRows(path string, n int) (int, error) {
 	return count, nil
 }
 
-// The tests of this package keep the state in the workspace, where many of them
-// look at it, but for those that ask for the default.
+// The tests of this package keep the state in the workspace, where many of them read
+// it, except those that request the default.
 func init() { placeFor = placeInTree }
 
 func placeInTree(w *place.Workspace, readOnly bool) (place.Opened, error) {

@@ -6,8 +6,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// SnapshotNow writes a snapshot of the index whatever has come since the last
-// one.
+// SnapshotNow writes a snapshot of the index even if the last one is recent.
 func (s *Store) SnapshotNow() error { return s.engine.Rows.Write(s.engine.Disk.Index, s.engine.Log) }
 
 // RollJournal begins a new segment.

@@ -91,9 +91,9 @@ var (
 	deleteOp    = rw.TxOp{Op: "delete"}
 )
 
-// TestFlushesOfALargeCommit: besides the one flush that each staged file needs,
-// a commit costs as many as a commit of one file, and where the whole file
-// system may be flushed, no more than a few whatever the number of files.
+// TestFlushesOfALargeCommit: besides the one flush that each staged file needs, a
+// commit costs as many as a commit of one file. If the whole file system may be
+// flushed, it costs no more than a few for any number of files.
 func TestFlushesOfALargeCommit(t *testing.T) {
 	for _, c := range []struct {
 		name    string

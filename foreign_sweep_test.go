@@ -275,8 +275,8 @@ func saveOfTheSameSize(t *testing.T, inPlace bool, n int) bool {
 	return reached
 }
 
-// TestUnchangedInATransactionIsDurable: a transaction that finds one of its
-// files as it is to be acknowledges it like the others.
+// TestUnchangedInATransactionIsDurable: a transaction acknowledges a file that already
+// has the new content like the others.
 func TestUnchangedInATransactionIsDurable(t *testing.T) {
 	for how, save := range editorSaves {
 		fs := simfs.New()

@@ -18,8 +18,8 @@ func information() string {
 	return b.String() + strings.Repeat("long line ", 300) + "\n"
 }
 
-// TestInformationNeverRefuses: rw_risk_score says high, and the gate writes the
-// text at every setting, because it decides on a sum of its own.
+// TestInformationNeverRefuses: rw_risk_score reports high, and the gate writes the text
+// at every setting, because it decides on a sum of its own.
 func TestInformationNeverRefuses(t *testing.T) {
 	t.Parallel()
 	text := information()
@@ -42,9 +42,9 @@ func TestInformationNeverRefuses(t *testing.T) {
 	}
 }
 
-// TestABlobDoesNotTipTheGate: two likely values are not refused; with a long
-// base64 text, mail addresses and whatever else informs, the score grows to
-// high and they still are not. One more likely value of another family is.
+// TestABlobDoesNotTipTheGate: two likely values are not refused; with a long base64
+// text, mail addresses and other informative findings, the score grows to high and they
+// are still not refused. One more likely value of another family is.
 func TestABlobDoesNotTipTheGate(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

@@ -7,9 +7,9 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestPlaceholdersOfThePolicy: by default rw_risk_score lists them with weight 0
-// and a write says nothing of them; under score they count in both; under
-// ignore they are nowhere.
+// TestPlaceholdersOfThePolicy: by default rw_risk_score lists them with weight 0 and a
+// write does not mention them; under score they count in both; under ignore neither
+// lists them.
 func TestPlaceholdersOfThePolicy(t *testing.T) {
 	t.Parallel()
 	text := "id AKIA" + "IOSFODNN7" + "EXAMPLE\ntok ghp_" + strings.Repeat("E", 36) + "\nkey sk-proj-" + strings.Repeat("Z", 40) + "\nmail user@example.com\nssn 123-45-" + "6789\n-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEvQ...\n"

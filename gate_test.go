@@ -25,8 +25,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-// The secrets of these tests are made up while they run, so that no file of
-// ours holds anything that looks like a live one.
+// The secrets of these tests are generated at run time, so that no file of ours
+// contains anything that looks like a live one.
 const (
 	alphaUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	alphaBase  = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -117,7 +117,7 @@ func credentials() []credential {
 // agents is the context of a call that came from an agent.
 func agents() context.Context { return rw.WithGate(background, rw.GateOfAgents) }
 
-// openGated opens a store whose gate is set as for agents.
+// openGated opens a store with the gate settings for agents.
 func openGated(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	t.Helper()
 	var o rw.Options
@@ -205,7 +205,7 @@ func reasons(ws []rw.Warning) string {
 	return strings.Join(list, " ")
 }
 
-// wants fails unless the warnings of a result are these.
+// wants fails unless the warnings of a result match.
 func wants(t *testing.T, r rw.SafeWriteResult, want string) {
 	t.Helper()
 	if got := reasons(r.Warnings); got != want {
@@ -285,8 +285,8 @@ func draftFiles(dir string) []string {
 	return names
 }
 
-// TestLibraryAdvisesByDefault: a host that says nothing gets its file and a
-// warning, and no draft is kept.
+// TestLibraryAdvisesByDefault: a host without gate options gets its file and a warning,
+// and no draft is kept.
 func TestLibraryAdvisesByDefault(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -470,8 +470,8 @@ func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []st
 	return found
 }
 
-// readTree reads the files below dir, without the quarantine or with it: by
-// their paths the name and the content of each, and the name of each directory.
+// readTree reads the files below dir, with or without the quarantine: the name and the
+// content of each by its path, and the name of each directory.
 func readTree(t *testing.T, dir string, quarantine bool) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -499,8 +499,8 @@ func readTree(t *testing.T, dir string, quarantine bool) map[string][]byte {
 	return files
 }
 
-// TestRefusedSecretIsOnlyInQuarantine (promise 24): nothing that a refusal
-// leaves or says holds the secret.
+// TestRefusedSecretIsOnlyInQuarantine (promise 24): no other file and no message of a
+// refusal contains the secret.
 func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -859,7 +859,7 @@ func (r *repeat) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestDraftTooLargeToKeep is still refused and says that it was not kept.
+// TestDraftTooLargeToKeep is still refused, and the refusal says that it was not kept.
 func TestDraftTooLargeToKeep(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -899,7 +899,7 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	}
 	gated(t, s, dir, put("conf.txt", "a "+c+"\nb "+b+"\n", rw.ModeOverwrite)) // exchanged for another one of its kind
 	wants(t, passes(t, s, put("conf.txt", "# moved\n\nb "+b+"\nmore\n", rw.ModeOverwrite)), rw.WarnRiskPreexisting)
-	gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\n", rw.ModeOverwrite)) // the removed one comes back
+	gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\n", rw.ModeOverwrite)) // the removed one is added again
 	wants(t, passes(t, s, put("conf.txt", "harmless\n", rw.ModeAppend)), rw.WarnRiskPreexisting)
 	gated(t, s, dir, put("conf.txt", "c "+c+"\n", rw.ModeAppend))
 	wants(t, passes(t, s, put("conf.txt", "# clean now, and of a fair length\n", rw.ModeOverwrite)), "")

@@ -124,9 +124,9 @@ var ways = map[string]func(t *testing.T, s *rw.Store, path, text string) error{
 	},
 }
 
-// TestNoOrderMakesARepository: a repository that runs a command is built in
-// every order of its files, cut into commits at every place, by every verb:
-// whatever was refused on the way, git runs nothing there afterwards.
+// TestNoOrderMakesARepository: a repository that runs a command is built in every order
+// of its files, cut into commits at every place, by every verb: whichever commits were
+// refused, git runs nothing there afterwards.
 func TestNoOrderMakesARepository(t *testing.T) {
 	t.Parallel()
 	needGit(t)

@@ -121,7 +121,7 @@ func TestBudgetCountsDownAndEnds(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestEveryFailureHasABudget, whatever stage it comes from.
+// TestEveryFailureHasABudget, at every stage.
 func TestEveryFailureHasABudget(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
@@ -456,8 +456,8 @@ func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 	passes(t, s, r)
 }
 
-// TestFailingSourcesAreToldEachTime: a stream whose source breaks has no
-// content to compare; its own error comes back each time.
+// TestFailingSourcesAreToldEachTime: a stream with a failing source has no content to
+// compare; its own error is returned each time.
 func TestFailingSourcesAreToldEachTime(t *testing.T) {
 	t.Parallel()
 	s := openGated(t, ramspace(t), nil)
@@ -469,7 +469,7 @@ func TestFailingSourcesAreToldEachTime(t *testing.T) {
 	}
 }
 
-// TestStreamsHaveABudget: the same stream again and again.
+// TestStreamsHaveABudget: the same stream repeatedly.
 func TestStreamsHaveABudget(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

@@ -138,8 +138,8 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestReadingIsRemembered: over a restart, once per reader, by the bytes that
-// were read; the handoff itself stays as it is.
+// TestReadingIsRemembered: across a restart, once per reader, by the bytes that were
+// read; the handoff itself stays unchanged.
 func TestReadingIsRemembered(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
@@ -259,8 +259,8 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	envelopeOf(t, dir, err, rw.ErrBadStateDir)
 }
 
-// TestOneOfManyHandoffsWins when all of them name the version they replace; no
-// handoff is lost when none of them does.
+// TestOneOfManyHandoffsWins if all of them name the version they replace; no handoff is
+// lost if none of them does.
 func TestOneOfManyHandoffsWins(t *testing.T) {
 	dir := workspace(t)
 	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
@@ -347,7 +347,7 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestHandoffDryRunChangesNothing but says what would happen.
+// TestHandoffDryRunChangesNothing but reports what would happen.
 func TestHandoffDryRunChangesNothing(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

@@ -44,8 +44,8 @@ func handoffState(fs *simfs.FS) map[string]string {
 	return out
 }
 
-// handoffScenarios: the first handoff, one that replaces another which is
-// archived with it, and a reading that is noted.
+// handoffScenarios: the first handoff, one that replaces and archives another one, and
+// an acknowledged read.
 func handoffScenarios(t *testing.T) []handoffScenario {
 	first := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("first"), Body: []byte(longText)})
 	second := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("second"), Body: []byte(otherText), Archive: true})
@@ -86,8 +86,8 @@ func (c handoffScenario) judge(t *testing.T, disk *simfs.FS, want outcome) {
 	}
 }
 
-// TestHandoffSurvivesACrash at every operation of the call, with and without a
-// power cut: handoff and archive are there both or neither.
+// TestHandoffSurvivesACrash at every operation of the call, with and without a power
+// failure: handoff and archive either both exist or both do not.
 func TestHandoffSurvivesACrash(t *testing.T) {
 	for _, c := range handoffScenarios(t) {
 		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {

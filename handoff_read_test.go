@@ -182,8 +182,8 @@ func TestOlderHandoffsRead(t *testing.T) {
 	}
 }
 
-// TestHandoffThatCannotBeReadSaysWhere: each way of being none has its detail,
-// mistakes in the YAML have line and column of the file.
+// TestHandoffThatCannotBeReadSaysWhere: each kind of invalid handoff has its detail,
+// and errors in the YAML have the line and column of the file.
 func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

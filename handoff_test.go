@@ -262,8 +262,8 @@ func TestHandoffEnvelopeIsChecked(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestHandoffArgumentsAreStrict: on the wire a known field of another type is
-// refused by name, whatever it is.
+// TestHandoffArgumentsAreStrict: on the wire every known field with a wrong type is
+// refused by name.
 func TestHandoffArgumentsAreStrict(t *testing.T) {
 	for args, argument := range map[string]string{
 		`{}`: "envelope", `{"envelope":null}`: "envelope", `{"envelope":[]}`: "envelope", `{"envelope":"x"}`: "envelope",

@@ -11,8 +11,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-// TestHandoffOverTheWire: what an agent sends and gets, each reply as its
-// schema says.
+// TestHandoffOverTheWire: the requests and replies of an agent, each reply conforming
+// to its schema.
 func TestHandoffOverTheWire(t *testing.T) {
 	store := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	server := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies})

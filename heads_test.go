@@ -16,7 +16,7 @@ import (
 // headCases are ways in which a file gets its newest version.
 var headCases = []struct {
 	name string
-	make func(t *testing.T, s *rw.Store) // makes a.md what want says
+	make func(t *testing.T, s *rw.Store) // gives a.md the content want
 	want string
 }{
 	{"create", func(t *testing.T, s *rw.Store) { write(t, s, "a.md", "created\n", rw.ModeCreate) }, "created\n"},
@@ -96,8 +96,8 @@ func TestTheNewestVersionIsKept(t *testing.T) {
 	}
 }
 
-// TestHeadNotKept: above keep_head_max the newest version is not copied, and
-// History says so until it is replaced. Where files can be cloned it is kept.
+// TestHeadNotKept: above keep_head_max the newest version is not copied, and History
+// reports that until it is replaced. If files can be cloned it is kept.
 func TestHeadNotKept(t *testing.T) {
 	for _, clones := range []bool{false, true} {
 		fs := simfs.New()

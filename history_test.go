@@ -246,8 +246,8 @@ func TestHistoryRefusals(t *testing.T) {
 	})
 }
 
-// TestEveryVersionRestores: each version of a file comes back, whatever verb
-// made it and whatever was restored before it.
+// TestEveryVersionRestores: each version of a file can be restored, whichever verb made
+// it and whichever version was restored before.
 func TestEveryVersionRestores(t *testing.T) {
 	s, dir := quick(t, nil)
 	want := lived(t, s)
@@ -320,7 +320,7 @@ func TestRestoreGuardsHumanEdits(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestRestoreAfterMoves: the versions of both names come back.
+// TestRestoreAfterMoves: the versions of both names can be restored.
 func TestRestoreAfterMoves(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
@@ -335,7 +335,7 @@ func TestRestoreAfterMoves(t *testing.T) {
 	write(t, s, "c/c.txt", "two\n", rw.ModeAppend)
 	restored(t, s, "c/c.txt", first)
 	fileIs(t, dir, "c/c.txt", "one\n")
-	// Moved over another file: that one comes back too.
+	// Moved over another file: that one can be restored too.
 	write(t, s, "d.txt", "in the way\n", rw.ModeCreate)
 	_, err := s.Move(background, rw.MoveRequest{Path: "c/c.txt", To: "d.txt", Overwrite: true})
 	must(t, err)
@@ -351,8 +351,8 @@ func TestRestoreAfterMoves(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestAppendedVersionBehindAHumanEditOfTheSameLength is not said to be there,
-// when history had no copy of it.
+// TestAppendedVersionBehindAHumanEditOfTheSameLength is not reported as available, if
+// history had no copy of it.
 func TestAppendedVersionBehindAHumanEditOfTheSameLength(t *testing.T) {
 	dir := withHistoryPolicy(t, "{keep_head_max: 1}")
 	s := open(t, dir, nil)
@@ -790,7 +790,7 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 	} {
 		deny(t, s, dir, fmt.Sprint("tx ", i), rw.ErrInvalidArgument, func() error { return transact(s, ops...) })
 	}
-	// Names that differ in letter case are two files where the system says so.
+	// Names that differ in letter case are two files if the system distinguishes them.
 	must(t, transact(s, rw.TxOp{Op: "write", Path: "Up.txt", Content: []byte("1")}, rw.TxOp{Op: "write", Path: "up.txt", Content: []byte("2")}))
 	fileIs(t, dir, "Up.txt", "1")
 	fileIs(t, dir, "up.txt", "2")
@@ -1017,9 +1017,9 @@ func keyedVerbs(s *rw.Store, txID string, version uint64) map[string]func(key st
 	}
 }
 
-// TestRepeatedCallsHappenOnce: the same key gives the first outcome, whatever
-// became of the files since, in the same store, in another one, and after a
-// restart; another request under the key is refused.
+// TestRepeatedCallsHappenOnce: the same key returns the first result, whatever happened
+// to the files since, in the same store, in another one, and after a restart; another
+// request under the key is refused.
 func TestRepeatedCallsHappenOnce(t *testing.T) {
 	s, dir := quick(t, nil)
 	for path, content := range map[string]string{"e.txt": "one\n", "x.txt": "x", "m.txt": "m", "d/1.txt": "1", "d/s/2.txt": "2", "td.txt": "td", "r.txt": "r1", "u.txt": "before"} {
@@ -1046,7 +1046,7 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 			t.Errorf("%s in another store: %v %s %+v", name, err, status, rec)
 		}
 	}
-	// The files go on.
+	// The files change further.
 	human(t, dir, "e.txt", "human")
 	human(t, dir, "u.txt", "human")
 	human(t, dir, "r.txt", "human")
@@ -1250,7 +1250,7 @@ func TestTwoStoresAtOnce(t *testing.T) {
 	}
 }
 
-// TestTransactionOf256Files happens, is undone, and comes back after a restart.
+// TestTransactionOf256Files is committed, undone, and restored after a restart.
 func TestTransactionOf256Files(t *testing.T) {
 	s, dir := quick(t, nil)
 	var ops []rw.TxOp

@@ -398,7 +398,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	if q := loud.asked[0]; strings.Contains(q, token) || len(q) > 4100 || !strings.HasSuffix(q, "longer than can be shown)") || strings.Contains(e.Hint, token) {
 		t.Errorf("%.80q, %d bytes", q, len(q))
 	}
-	// Without a way to the user the refusal says what to do.
+	// Without a connection to the user the refusal says what to do.
 	s = open(t, dir, &rw.Options{Hooks: roles(rw.Permission{})})
 	e = turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.ErrDenied)
 	if !strings.Contains(e.Hint, "may safe_write do this: create z?; this connection cannot ask the user") || !strings.Contains(e.Hint, "ask the user yourself") {

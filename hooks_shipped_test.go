@@ -137,7 +137,7 @@ func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 		}
 		return nil
 	}
-	if err := flip("a", 5); err != nil { // two that are new, three that come back
+	if err := flip("a", 5); err != nil { // two new ones, three that are restored
 		t.Fatal(err)
 	}
 	e := turnedDown(t, s, dir, put("a", "something else", rw.ModeOverwrite), rw.ErrDenied)

@@ -78,8 +78,8 @@ func committed(t *testing.T, s *rw.Store) int {
 	return len(tail.Entries)
 }
 
-// turnedDown makes a write that the hooks must refuse: nothing has changed,
-// nothing is left, and the envelope says what to do.
+// turnedDown makes a write that the hooks must refuse: nothing has changed, nothing is
+// left, and the envelope names the next step.
 func turnedDown(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest, want rw.Detail) *rw.Error {
 	t.Helper()
 	before := committed(t, s)
@@ -230,7 +230,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 		_, err := s.Delete(background, rw.DeleteRequest{Path: "docs/d.md"})
 		return err
 	})
-	do("", func() error { // the file comes back where nothing is
+	do("", func() error { // the file is restored at a free path
 		_, err := s.Undo(background, rw.UndoRequest{})
 		return err
 	})

@@ -259,8 +259,8 @@ func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestDryRunsOfStagingAndDrafts: they decide as the call would, say so, and
-// leave no trace.
+// TestDryRunsOfStagingAndDrafts: they return the same result as the call, report that
+// they are dry runs, and leave no trace.
 func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, &rw.Options{Sync: rw.SyncOff})

@@ -11,8 +11,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// foreignActs are what another program does to names that an undo turns from files into
-// directories, and the reverse. Each returns the name that it took, "" for none.
+// foreignActs are the changes of another program to names that an undo turns from files
+// into directories, and the reverse. Each returns the name that it took, "" for none.
 var foreignActs = map[string]func(root fsx.Dir) string{
 	"saves into a directory": func(root fsx.Dir) string { return saveIn(root, "d", "late") },
 	"saves below it":         func(root fsx.Dir) string { return saveIn(root, "d", "e", "late") },

@@ -62,7 +62,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 				if c.Files[0].Path != "a.txt" {
 					return nil
 				}
-				<-goOn // whatever its context says
+				<-goOn // independent of its context
 				_, err := os.ReadFile(c.Files[0].Staged)
 				os.WriteFile(c.Files[0].Staged, []byte("late"), 0o600)
 				ended <- err

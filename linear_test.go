@@ -12,8 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// FuzzDiffLinear: the diff of two texts takes work in proportion to their
-// length, whatever they have in common.
+// FuzzDiffLinear: the diff of two texts takes work in proportion to their length, for
+// any common parts.
 func FuzzDiffLinear(f *testing.F) {
 	seeds := []string{"#\n", "a\n … b\n", "a\nb\n", "x#\ny\n", "\n … #\n", "a#", "a\n#\n … #\na\n"}
 	testbed.FuzzLinear(f, 32<<10, 10*time.Microsecond, seeds, func(text []byte) int {
@@ -78,8 +78,8 @@ func FuzzStateLinear(f *testing.F) {
 	})
 }
 
-// FuzzGlobLinear: matching a path against a glob takes a bounded time for each
-// byte of the path, whatever glob is let through.
+// FuzzGlobLinear: matching a path against any accepted glob takes a bounded time for
+// each byte of the path.
 func FuzzGlobLinear(f *testing.F) {
 	seeds := []string{"**/*a", "*a", "a/**/", "{a,b}", "{*a,**/b}", "[a-z]", "a/ … **/", "{a,{b, … }}"}
 	testbed.FuzzLinear(f, 500, 100*time.Microsecond, seeds, func(text []byte) int {

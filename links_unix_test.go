@@ -329,9 +329,9 @@ func TestUndoRemovesItsDirectories(t *testing.T) {
 	}
 }
 
-// TestUndoBesideAWriter: an undo that removes a directory while another session
-// writes into it takes no file along. The write succeeds, or says that it is to be
-// sent again, and then it does.
+// TestUndoBesideAWriter: an undo that removes a directory while another session writes
+// into it removes no file of that session. The write succeeds, or asks to be sent
+// again, and then succeeds.
 func TestUndoBesideAWriter(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir, nil), open(t, dir, nil)
@@ -452,8 +452,8 @@ func TestHistoryBelowALink(t *testing.T) {
 	}
 }
 
-// TestUndoOfAMoveGivesModesBack: a private file that a move replaced comes back as
-// private as it was.
+// TestUndoOfAMoveGivesModesBack: a private file that a move replaced is restored with
+// its old mode.
 func TestUndoOfAMoveGivesModesBack(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)

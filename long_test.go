@@ -39,9 +39,9 @@ var turn = sync.OnceValue(func() uint64 {
 	return uint64(time.Now().UnixNano())
 })
 
-// stride is how far apart the operations are at which a sweep stops, of those
-// that are short apart in a short run. Under the race detector, which looks for
-// something else and makes everything ten times slower, it is three times that.
+// stride is the distance between the operations at which a sweep stops, for a distance
+// of short in a short run. Under the race detector, which checks something else and
+// makes everything ten times slower, it is three times that.
 func stride(short int) int {
 	switch {
 	case *long:

@@ -263,7 +263,7 @@ func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestOpenSaysWhatIsMissing: the hint speaks of the workspace, not of a file.
+// TestOpenSaysWhatIsMissing: the hint names the workspace, not a file.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))

@@ -17,8 +17,8 @@ const (
 	mergeOthers = "one\nTWO\nthree\nfour\nfive\n"
 )
 
-// stale is a store whose file was changed by another program since the version
-// that is returned.
+// stale returns a store with a file that another program changed after the returned
+// version.
 func stale(t *testing.T, path, base, others string, opts *rw.Options) (string, *rw.Store, rw.Expect) {
 	t.Helper()
 	dir := workspace(t)

@@ -93,7 +93,7 @@ var modelPaths = []string{"a.txt", "b.txt", "c.txt", "d/a.txt", "d/b.txt", "d/e/
 
 func (w *walker) path() string { return modelPaths[w.rng.IntN(len(modelPaths))] }
 
-// text is some lines, now and then none or very many.
+// text returns some lines, sometimes none or very many.
 func (w *walker) text() string {
 	switch w.rng.IntN(14) {
 	case 0:

@@ -82,8 +82,8 @@ func TestMoveOfADirectoryTakesAllAlong(t *testing.T) {
 	check(t, stores[0], true)
 }
 
-// TestMoveOfADirectoryThatFails: what fails under the lock of the whole tree
-// ends at once, with its row, and others go on.
+// TestMoveOfADirectoryThatFails: a move that fails under the lock of the whole tree
+// ends at once, with its row, and other calls continue.
 func TestMoveOfADirectoryThatFails(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "d/a.txt", "a", rw.ModeCreate)

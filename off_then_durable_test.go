@@ -7,11 +7,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// TestDurableWriteOverOneAtOff: a write at a durable level over a file that was
-// made at the level off flushes the name and the bytes of that one first. A power
-// cut then takes at most its own name, which Open gives it again, and the version
-// before is whole. The slots of the writer are made before: making them would
-// flush those names as well.
+// TestDurableWriteOverOneAtOff: a write at a durable level over a file that was written
+// at the level off flushes the name and the bytes of that file first. A power failure
+// then removes at most its own name, which Open restores, and the version before is
+// complete. The slots of the writer are made before: making them would flush those
+// names as well.
 func TestDurableWriteOverOneAtOff(t *testing.T) {
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
 		for _, off := range []string{"living", "closed"} {

@@ -65,11 +65,11 @@ func (x attack) poisoned(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS,
 	return fs, a, b, failed, err
 }
 
-// TestPoisonSweep: each flush of a call fails, and the process that saw it
-// lives on. Another process opens the store; before each of its operations a
-// third one opens it, too, or it dies, or the power is cut. What an opener
-// shows is durable, although the pages of the failed flush are lost, and the
-// processes that were there before take no more writes.
+// TestPoisonSweep: each flush of a call fails, and the process that saw it continues to
+// run. Another process opens the store; before each of its operations a third one opens
+// it, too, or it dies, or the power fails. The content that an opener shows is durable,
+// although the pages of the failed flush are lost, and the processes that were there
+// before accept no more writes.
 func TestPoisonSweep(t *testing.T) {
 	step := attackStep(43)
 	for i, x := range attacks {

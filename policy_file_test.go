@@ -25,7 +25,7 @@ protect: [LICENSE]
 extend_patterns: {acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.8}]}
 `
 
-// gitWorkspace is a workspace in a repository whose index lists the policy file.
+// gitWorkspace makes a workspace in a repository whose index lists the policy file.
 func gitWorkspace(t *testing.T, policy string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -43,8 +43,8 @@ func gitWorkspace(t *testing.T, policy string) string {
 	return dir
 }
 
-// TestTrackedPolicyOnlyTightens: of a policy file that git tracks, what makes
-// the rules stricter holds and nothing else, whatever the gate of the call.
+// TestTrackedPolicyOnlyTightens: of a policy file that git tracks, only the settings
+// that make the rules stricter apply, whatever the gate of the call.
 func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	dir := gitWorkspace(t, weakPolicy)
@@ -330,8 +330,8 @@ func TestBadPolicyOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestHalfAPolicyIsNotTaken: what an editor has written so far may be valid,
-// and would hold until the store is closed.
+// TestHalfAPolicyIsNotTaken: a file that an editor has partly written may be valid, and
+// would apply until the store is closed.
 func TestHalfAPolicyIsNotTaken(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

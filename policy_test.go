@@ -320,7 +320,7 @@ func TestLetterCaseOfThePolicy(t *testing.T) {
 	}
 }
 
-// TestInlineMarkers allow their line only, and only where the policy says so.
+// TestInlineMarkers allow their line only, and only if the policy permits it.
 func TestInlineMarkers(t *testing.T) {
 	t.Parallel()
 	text := "id " + awsID(93) + " # resilientwrite:allow\n"
@@ -416,7 +416,7 @@ func TestPolicyOfTheScanner(t *testing.T) {
 	for i, row := range []struct{ policy, text, want string }{
 		{"gate: {mode: block}\nthresholds: {low: 0.01, medium: 0.02, high: 0.05}\n", risky.low, "risk_blocked"},
 		{"gate: {mode: block}\nthresholds: {high: 1, medium: 0.9}\n", risky.highUnsure, "ok risk_low"},
-		{"gate: {mode: block}\nthresholds: {high: 1, medium: 0.9}\n", risky.high, "risk_blocked"}, // confirmed is high whatever the score
+		{"gate: {mode: block}\nthresholds: {high: 1, medium: 0.9}\n", risky.high, "risk_blocked"}, // confirmed is high at any score
 		{"gate: {mode: block}\nextend_patterns:\n  acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.8, keywords: [acme-]}]\n", own, "risk_blocked"},
 		{"gate: {mode: block}\nextend_patterns:\n  acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.2}]\n", own, "ok risk_low"},
 		{"gate: {mode: block}\nextend_patterns:\n  acme: [{name: acme_ticket, regex: 'ACME-[0-9]{9}', weight: 0.8}]\nallow: [{pattern: acme_ticket, reason: public}]\n", own, "ok"},
@@ -480,8 +480,8 @@ func TestPolicyIsPinned(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestPolicyFileIsProtected (promise 12): no tool writes it, whatever it is
-// called and however it is reached, whether it exists or not.
+// TestPolicyFileIsProtected (promise 12): no tool writes it, by any name or path,
+// whether it exists or not.
 func TestPolicyFileIsProtected(t *testing.T) {
 	t.Parallel()
 	const weak = "gate: {mode: off}\n"
@@ -558,8 +558,8 @@ func TestStatePolicyIsProtected(t *testing.T) {
 	}
 }
 
-// TestMissingPolicyFileIsAWarning where the options say so; the default policy
-// holds then. Elsewhere Open fails.
+// TestMissingPolicyFileIsAWarning if the options allow it; the default policy applies
+// then. Otherwise Open fails.
 func TestMissingPolicyFileIsAWarning(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)

@@ -122,7 +122,7 @@ func (p patient) Authorize(ctx context.Context, op rw.HookCall) (rw.Decision, er
 	return rw.Allow(), nil
 }
 
-// TestProgressOfAStream: reports while the bytes come, in order and apart, and
+// TestProgressOfAStream: reports while the bytes arrive, in order and at intervals, and
 // none after the call.
 func TestProgressOfAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestProgressOfUndoingMany(t *testing.T) {
 	})
 }
 
-// TestProgressOfAQuickCall: a call that is over at once says nothing.
+// TestProgressOfAQuickCall: a call that ends at once reports nothing.
 func TestProgressOfAQuickCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})

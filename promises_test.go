@@ -36,7 +36,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// snapshot is everything a refusal must leave as it is.
+// snapshot returns everything that a refusal must leave unchanged.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -412,7 +412,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "b.log", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k2"}}); err != nil {
 		t.Fatal(err)
 	}
-	// Eight at once: one happens, all hear the same.
+	// Eight at once: one is executed, all get the same result.
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Add(1)

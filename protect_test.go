@@ -11,8 +11,8 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// TestWhereTheDefaultsHold: off in the library, as the options or the context
-// say, and never more than the policy says.
+// TestWhereTheDefaultsHold: off in the library, as set by the options or the context,
+// and never beyond the policy.
 func TestWhereTheDefaultsHold(t *testing.T) {
 	t.Parallel()
 	ask := rw.WithProtectDefaults(background, rw.ProtectAsk)

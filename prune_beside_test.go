@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// withHistoryPolicy makes a workspace whose policy bounds history.
+// withHistoryPolicy makes a workspace with a policy that limits history.
 func withHistoryPolicy(t *testing.T, text string) string {
 	t.Helper()
 	dir := workspace(t)
@@ -192,7 +192,7 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 	must(t, err)
 	sweeper, err := rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: time.Millisecond})
 	must(t, err)
-	for i := range 6 { // the first of these is over the bound
+	for i := range 6 { // the first of these is over the limit
 		write(t, sweeper, "b.txt", fmt.Sprintf("b%d", i), rw.ModeOverwrite)
 	}
 	write(t, sweeper, "c.txt", "c", rw.ModeCreate)

@@ -224,7 +224,7 @@ func TestPythonScores(t *testing.T) {
 	}
 }
 
-// TestPythonPolicyIsInForce: its family, thresholds, exception and protected
+// TestPythonPolicyIsInForce checks its family, thresholds, exception and protected
 // directory; none of its refusals leaves anything.
 func TestPythonPolicyIsInForce(t *testing.T) {
 	s, dir := openPython(t)

@@ -242,7 +242,7 @@ func TestPythonIsImportedOnce(t *testing.T) {
 }
 
 // TestPythonWorkspaceReadOnly: a store that may write nothing leaves every file
-// as it is, and still reads what needs no journal of ours.
+// unchanged, and can still read the data that needs no journal of ours.
 func TestPythonWorkspaceReadOnly(t *testing.T) {
 	dir := pythonWorkspace(t)
 	before := everyFile(t, dir)

@@ -174,7 +174,7 @@ const carelessArm = "resilientwrite at off"
 
 var crashArms = []string{"naive", "defensive", "resilientwrite"}
 
-// openCrashArm opens the tool on a disk, as it is started after a boot.
+// openCrashArm opens the tool on a disk, in the state after a boot.
 func openCrashArm(arm string, disk *simfs.FS, boot int) (crashArm, error) {
 	level := rw.SyncFull
 	switch arm {
@@ -190,7 +190,7 @@ func openCrashArm(arm string, disk *simfs.FS, boot int) (crashArm, error) {
 	return storeArm{s, toolbox.New(s, &toolbox.Options{Caller: "agent", Replies: toolbox.FullReplies, CallsPerSecond: -1})}, nil
 }
 
-// crashTrial is one call, one power cut and one repetition.
+// crashTrial is one call, one power failure and one repetition.
 type crashTrial struct {
 	deed, path, old, text, wanted string
 	op                            int // before which the power fails; after the last one the answer is lost; -1: after the answer

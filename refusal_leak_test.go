@@ -25,7 +25,7 @@ type shot struct {
 	dir, ext string // of the file
 	secret   string
 	text     string // holds the secret
-	old      string // what an edit replaces
+	old      string // the text that an edit replaces
 	expected rw.Expect
 	accept   string
 	key      string
@@ -194,8 +194,8 @@ func said(text []byte) error {
 	return fmt.Errorf("line 1: %s\nbase64 %s\nhex %s", text, base64.StdEncoding.EncodeToString(text), hex.EncodeToString(text))
 }
 
-// refusalKinds: host is a credential of the host's own, which was in the
-// workspace before or which a hook says.
+// refusalKinds: host is a credential of the host's own, which was in the workspace
+// before or which a hook returns.
 var refusalKinds = map[string]refusalKind{
 	"gate":            {want: rw.ErrRiskBlocked, least: 20},
 	"gate, by reason": {want: rw.ErrRiskBlocked, least: 20, change: func(x *shot) { x.accept = "because " + x.text[:min(len(x.text), 450)] }},
@@ -259,7 +259,7 @@ func contains(format string) func(*testing.T, *rw.Store, string, string) {
 	}
 }
 
-// malformed are texts whose syntax is wrong where the secret is, by extension.
+// malformed are texts with a syntax error at the secret, by extension.
 var malformed = map[string][]string{
 	".json": {`{"a": %s}`, `{"%[1]s": 1, "%[1]s": 2}`, `{"a": "%s`},
 	".yaml": {"a: 1\n\t%s: 2\n", "%[1]s: 1\n%[1]s: 2\n", "a: *%s\n", "a: !<%s\n", "password: \"%s\n"},

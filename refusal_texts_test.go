@@ -17,7 +17,7 @@ var nextStep = regexp.MustCompile(`(^|[;:,] |\band |\bthen |\bto continue |\bels
 // TestEveryHintSaysWhatToDoNext: a refusal that only states the problem does not help
 // its reader.
 func TestEveryHintSaysWhatToDoNext(t *testing.T) {
-	says := map[rw.Detail]string{ // these say so in other words
+	says := map[rw.Detail]string{ // these name the next step in other words
 		rw.ErrMissingFields:  "context.missing_fields names them",
 		rw.ErrNotADirectory:  "choose another path",
 		rw.ErrNothingToUndo:  "Store.Restore",

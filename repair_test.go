@@ -141,9 +141,9 @@ func damageable(t *testing.T, dir string) {
 	}
 }
 
-// TestRepairOfEveryPlantedDamage: what can be put right is, without losing a
-// row or a byte; what cannot is named with a reason, and is accepted once the
-// operator says why. A second call changes nothing.
+// TestRepairOfEveryPlantedDamage: damage that can be repaired is repaired, without
+// losing a row or a byte; other damage is reported with a reason, and is accepted once
+// the operator gives one. A second call changes nothing.
 func TestRepairOfEveryPlantedDamage(t *testing.T) {
 	for _, row := range plantedDamages() {
 		t.Run(row.name, func(t *testing.T) {

@@ -22,8 +22,8 @@ type fullFrom struct {
 	given bool // the reserve was given up
 }
 
-// takesSpace are the operations that a file system may refuse for want of
-// space. The lock files are left out: their blocks are there since Open.
+// takesSpace reports the operations that a file system may refuse for lack of space.
+// The lock files are excluded: their blocks exist since Open.
 func takesSpace(op simfs.Op) bool {
 	switch op.Kind {
 	case "create", "write", "append", "mkdir", "link", "rename", "exchange":
@@ -114,9 +114,9 @@ var waysOut = []struct {
 	}, ""},
 }
 
-// TestReserveIsForTheWayOut: wherever a disk gets full during Delete, Undo or
-// Compact, the call gives the reserve up and succeeds, and the reserve is whole
-// again when it is over.
+// TestReserveIsForTheWayOut: if a disk gets full at any point during Delete, Undo or
+// Compact, the call releases the reserve and succeeds, and the reserve is complete
+// again when it ends.
 func TestReserveIsForTheWayOut(t *testing.T) {
 	for _, way := range waysOut {
 		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
@@ -231,8 +231,8 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 	}
 }
 
-// TestCompactTellsTheTruthOnAFullDisk: a Compact for which even the reserve is
-// too little fails with nothing changed and says so.
+// TestCompactTellsTheTruthOnAFullDisk: a Compact for which even the reserve is too
+// little fails with nothing changed and reports it.
 func TestCompactTellsTheTruthOnAFullDisk(t *testing.T) {
 	fs, s := storeWithReserve(t, rw.SyncFull)
 	before := fs.Tree()

@@ -26,8 +26,8 @@ func BenchmarkScratchPut(b *testing.B) {
 	}
 }
 
-// BenchmarkScratchPutAmong puts a new object, and one that is there, among as
-// many others as the name says.
+// BenchmarkScratchPutAmong puts a new object, and an existing one, among as many others
+// as its name indicates.
 func BenchmarkScratchPutAmong(b *testing.B) {
 	for _, n := range []int{10, 1000, 20_000} {
 		for _, again := range []bool{false, true} {

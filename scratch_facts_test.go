@@ -60,7 +60,7 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 			if err != nil || !tellsOf(found, "scratch_index_damaged", "scratch/index.jsonl") || len(found.Problems) != 1 {
 				t.Errorf("%v %+v", err, found.Problems)
 			}
-			at(5000) // c is over
+			at(5000) // c has expired
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("d"), Label: "new"})
 			if l := listed(t, s); l.Objects != 3 || l.Entries[0].Label != "new" || l.Malformed != 0 || l.Entries[len(l.Entries)-1].Label != "log" {
 				t.Errorf("%+v", l)
@@ -90,7 +90,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	if l := listed(t, s); l.Count != 3 || l.Entries[0].Label != "label 2" || l.Entries[0].ExpiresAt == "" {
 		t.Errorf("%+v", l)
 	}
-	keep(t, s, rw.ScratchPutRequest{Content: []byte("1"), Label: "again"}) // brings the lines back with it
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("1"), Label: "again"}) // also restores the lines
 	os.Remove(index)
 	found, _ := s.Check(background, rw.CheckRequest{})
 	if len(found.Problems) == 0 || !strings.Contains(found.Problems[0].Detail, "of 3 objects") || !strings.Contains(found.Problems[0].Detail, "of 2 of them are lost") {
@@ -177,8 +177,8 @@ func TestScratchLinesOfStrangers(t *testing.T) {
 	}
 }
 
-// TestScratchLinesDoNotGrow without end when the same bytes are put again and
-// again for a short time.
+// TestScratchLinesDoNotGrow without limit when the same bytes are put repeatedly for a
+// short time.
 func TestScratchLinesDoNotGrow(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

@@ -47,8 +47,8 @@ func TestScratchPutDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestScratchPutSeesOthers: what one store keeps of the scratchpad does not
-// hide what another one does to it, nor what happens to its files.
+// TestScratchPutSeesOthers: the memo of one store does not hide changes by another one,
+// nor changes of its files.
 func TestScratchPutSeesOthers(t *testing.T) {
 	dir := t.TempDir()
 	pad := filepath.Join(dir, ".resilient_write", "scratch")

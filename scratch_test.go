@@ -452,7 +452,7 @@ func TestScratchTTL(t *testing.T) {
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("week"), Label: "week", TTL: "P1W"})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("ever"), Label: "ever"})
 
-	s.SetNow(start.Add(2 * time.Hour)) // "short" and the second label of "day" are over
+	s.SetNow(start.Add(2 * time.Hour)) // "short" and the second label of "day" have expired
 	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "hour"}); !errors.Is(err, rw.ErrNotFound) {
 		t.Error(err)
 	}
@@ -506,7 +506,7 @@ func TestScratchObjectThatIsNoFile(t *testing.T) {
 	os.Mkdir(filepath.Join(dir, a.ScratchPath), 0o700)
 	os.Remove(filepath.Join(dir, b.ScratchPath))
 	os.Symlink("/etc/passwd", filepath.Join(dir, b.ScratchPath))
-	s.SetNow(time.Now().Add(2 * time.Hour)) // a is over, and cannot be removed
+	s.SetNow(time.Now().Add(2 * time.Hour)) // a has expired, and cannot be removed
 	for _, sha := range []string{a.SHA256.String(), b.SHA256.String()} {
 		if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(sha)}); err == nil {
 			t.Error("it was read")
@@ -718,8 +718,8 @@ func TestScratchOfPython(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestScratchBehindASymlink: a state directory whose parts lead elsewhere is
-// refused, and nothing appears there.
+// TestScratchBehindASymlink: a state directory with parts that are links is refused,
+// and nothing appears at their targets.
 func TestScratchBehindASymlink(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

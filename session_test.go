@@ -56,8 +56,8 @@ func TestSessionOfAContext(t *testing.T) {
 	}
 }
 
-// TestUndoTakesItsOwnSession: without caller and session, nothing of another
-// session is touched; one who names the caller takes whatever is newest.
+// TestUndoTakesItsOwnSession: without caller and session, nothing of another session is
+// touched; a call that names the caller undoes the newest commit.
 func TestUndoTakesItsOwnSession(t *testing.T) {
 	s, dir := quick(t, nil)
 	for _, name := range []string{"first", "second", "third"} {

@@ -13,10 +13,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-// TestSettledSweep: settled has one meaning. Whatever a power cut leaves before
-// any operation, no row says of a commit that it is settled whose files are not
-// under their names: recovery does not look at such a commit. Other commits write
-// their rows between the row of a commit and its publication.
+// TestSettledSweep: settled has one meaning. After a power failure before any
+// operation, no row reports a commit as settled whose files are not under their names:
+// recovery does not examine such a commit. Other commits write their rows between the
+// row of a commit and its publication.
 func TestSettledSweep(t *testing.T) {
 	for _, level := range allLevels[:2] {
 		t.Run(string(level), func(t *testing.T) {

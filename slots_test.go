@@ -46,7 +46,8 @@ func removeSlots(t *testing.T, fs *simfs.FS, name string) {
 	}
 }
 
-// elsewhereStore is a store whose state is on another file system, with the file a.txt.
+// elsewhereStore makes a store whose state is on another file system, with the file
+// a.txt.
 func elsewhereStore(t *testing.T) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	fs := simfs.New()
@@ -93,8 +94,8 @@ func TestSlotsRemovedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestSlotsThatAreNotOurs: what another program put in the place of a directory of slots is
-// not followed, not used and not changed.
+// TestSlotsThatAreNotOurs: an entry of another program in the place of a directory of slots
+// is not followed, not used and not changed.
 func TestSlotsThatAreNotOurs(t *testing.T) {
 	const other = 4711
 	for what, plant := range map[string]func(fs *simfs.FS, name string){
@@ -145,8 +146,8 @@ func below(fs *simfs.FS, names ...string) map[string]string {
 	return all
 }
 
-// TestSlotsAreProtected: no path of a call leads into a directory of slots, in
-// whatever spelling, and a scan does not see it.
+// TestSlotsAreProtected: no path of a call leads into a directory of slots, in any
+// spelling, and a scan does not see it.
 func TestSlotsAreProtected(t *testing.T) {
 	fs, s := elsewhereStore(t)
 	name := slotDirs(t, fs)[0]

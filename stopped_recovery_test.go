@@ -109,7 +109,7 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	return stopped
 }
 
-// holderOf is the process that an error names, 0 for none.
+// holderOf returns the process that an error names, or 0 for none.
 func holderOf(err error) int {
 	var e *rw.Error
 	if !errors.As(err, &e) {

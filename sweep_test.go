@@ -22,7 +22,7 @@ type scenario struct {
 	opts   rw.Options
 	disk   func(*simfs.FS)       // the content before the store is opened
 	before func(*rw.Store) error // acknowledged calls before
-	after  func(*simfs.FS)       // what another program did then
+	after  func(*simfs.FS)       // the changes of another program then
 	run    func(*rw.Store) error // the call
 	old    map[string]string     // files before the call; absent ones are missing
 	new    map[string]string     // files after it

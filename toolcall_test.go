@@ -113,8 +113,8 @@ func TestAFirstScanInParts(t *testing.T) {
 	t.Logf("%d partial scans", partial)
 }
 
-// TestLag: how long changes may be missing is known, and is over with the next scan
-// that sees everything.
+// TestLag: it is known how long changes may be missing, and the lag ends with the next
+// scan that sees everything.
 func TestLag(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)

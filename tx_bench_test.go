@@ -13,8 +13,7 @@ import (
 
 // Transactions are measured in bench/, together with other ways to write several files.
 
-// BenchmarkUndo takes one overwrite of 1 KiB back, and the taking back, and so
-// on.
+// BenchmarkUndo undoes one overwrite of 1 KiB, then undoes the undo, and so on.
 func BenchmarkUndo(b *testing.B) {
 	s := openBench(b, rw.SyncFull)
 	for i := range 2 {

@@ -89,7 +89,7 @@ func (x txShape) goesForward(t *testing.T, disk *simfs.FS) bool {
 	return same(files(disk), x.new)
 }
 
-// version is a file as it is, was or should be.
+// fileNow is a file as it is, was or should be.
 type fileNow struct {
 	content string
 	there   bool

@@ -135,7 +135,7 @@ func TestProcessesCrossingTransactions(t *testing.T) {
 			t.Errorf("child %d: %v\n%s", i, err, outs[i].text.String())
 		}
 	}
-	// The rows of the journal say which lists each transaction grew, and when.
+	// The rows of the journal record which lists each transaction extended, and when.
 	expected := map[string][]string{}
 	balls, switches, last, transactions := 0, 0, "", map[uint64]bool{}
 	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})

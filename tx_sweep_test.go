@@ -40,9 +40,9 @@ func sweepTx(t *testing.T, random int, sweep func(*testing.T, txShape)) {
 	}
 }
 
-// TestCrashSweepTx kills the process at the operations of transactions of every
-// kind, with and without a power cut: all of it is there or nothing, and after
-// an acknowledged one all.
+// TestCrashSweepTx kills the process at the operations of transactions of every kind,
+// with and without a power failure: the whole transaction or nothing exists, and after
+// an acknowledged one all of it.
 func TestCrashSweepTx(t *testing.T) {
 	sweepTx(t, scale(30), func(t *testing.T, x txShape) {
 		for n := x.start % txStep(); ; n += txStep() {
@@ -179,8 +179,8 @@ func TestTakenBackWithoutExchange(t *testing.T) {
 	}
 }
 
-// brokenWhileTakenBack runs the transaction, makes operation i fail, and kills
-// the process at operation n. over says that it did not come to that.
+// brokenWhileTakenBack runs the transaction, makes operation i fail, and kills the
+// process at operation n. over reports that it did not reach that operation.
 func (x txShape) brokenWhileTakenBack(t *testing.T, i, n int) (fs *simfs.FS, want outcome, over bool) {
 	t.Helper()
 	fs, s := x.prepare(t)

@@ -257,8 +257,8 @@ func TestFullDisk(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestFileSizeLimit: a write over RLIMIT_FSIZE is a typed error, and an append
-// that is cut off by it leaves the file as it was.
+// TestFileSizeLimit: a write over RLIMIT_FSIZE is a typed error, and an append that is
+// cut off by it leaves the file unchanged.
 func TestFileSizeLimit(t *testing.T) {
 	if os.Getenv("RW_FSIZE") == "" {
 		cmd, out := spawnTest(t, "TestFileSizeLimit", "RW_FSIZE=1")
@@ -409,8 +409,8 @@ func TestSymlinkSwapRace(t *testing.T) {
 	if short() {
 		rounds = 600
 	}
-	// On one slow core the two may have their turns one after the other, so
-	// the rounds go on until both outcomes were seen.
+	// On one slow core the two may run one after the other, so the rounds continue
+	// until both outcomes were seen.
 	limit := time.Now().Add(2 * time.Minute)
 	for i := 0; i < rounds || (done == 0 || fenced == 0) && time.Now().Before(limit); i++ {
 		_, err := s.SafeWrite(background, put(fmt.Sprintf("d/f%d", i%50), fmt.Sprint(i), rw.ModeOverwrite))

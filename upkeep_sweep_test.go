@@ -75,8 +75,8 @@ func compactExpired() operatorCall {
 					t.Errorf("%s is still there", rest)
 				}
 			}
-			// A version over a limit may come back with a power cut: its
-			// removal is not flushed, and the next call removes it again.
+			// A power failure may restore a version over a limit: its removal is not
+			// flushed, and the next call removes it again.
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
 		s.SetNow(later)

@@ -176,8 +176,8 @@ func TestWatchKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestWatchRunsWithoutLocks: a watcher may write to the very file that it
-// hears of, also when the call was refused; one that panics hears on.
+// TestWatchRunsWithoutLocks: a watcher may write to the file of the event, also if the
+// call was refused; a watcher that panics still gets later events.
 func TestWatchRunsWithoutLocks(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})

@@ -9,7 +9,7 @@ import (
 )
 
 // TestWithinIsJudgedByPlace: a directory contains the workspace or it does not,
-// whatever its name looks like.
+// independently of its name.
 func TestWithinIsJudgedByPlace(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})

@@ -16,7 +16,7 @@ import (
 // bad handler of a host ends neither the connection of others nor the process.
 // Its value may contain content and is never reported.
 
-// errPanicked is all that a client hears of a panic outside of tools.
+// errPanicked is the only error that a client gets for a panic outside of tools.
 var errPanicked = errors.New("internal error")
 
 // contain keeps the panics of handlers from leaving the server. It has to come

@@ -9,9 +9,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver/internal/transport"
 )
 
-// Dashboard is a live view of a store in a browser: which calls run in any
-// process, what waits, what was refused and why, and what changed, with diffs.
-// It shows no secrets and no absolute paths.
+// Dashboard is a live view of a store in a browser: the running calls of all processes,
+// unfinished work, refusals with their reasons, and changes with diffs. It shows no
+// secrets and no absolute paths.
 type Dashboard struct {
 	// Open opens the store to look at it, read-only. Each look closes it again.
 	Open func(context.Context) (*rw.Store, error)

@@ -69,7 +69,7 @@ const (
 	eventRoots     = rw.WarnOutsideRoots
 )
 
-// hears reports whether the client wants messages of a level now.
+// hears reports whether the client has requested messages of a level.
 func hears(ctx context.Context, level mcp.LoggingLevel) bool {
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
 		return info.LogLevel != "" && level.ShouldSendTo(info.LogLevel)
@@ -97,8 +97,8 @@ func (l *live) say(ctx context.Context, level mcp.LoggingLevel, event, hint stri
 	s.SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(level, loggerName, data))
 }
 
-// clientOf names the client of a request: its session or, where the protocol
-// has none, what it calls itself.
+// clientOf identifies the client of a request: by its session or, if the protocol has
+// none, by the name it gives itself.
 func clientOf(ctx context.Context) string {
 	if session := server.ClientSessionFromContext(ctx); session != nil && session.SessionID() != "" {
 		return session.SessionID()
@@ -109,7 +109,7 @@ func clientOf(ctx context.Context) string {
 	return ""
 }
 
-// greet sends a client, once, what it should know from the start.
+// greet sends a client, once, the messages that it needs at the start.
 func (l *live) greet(ctx context.Context) {
 	if !hears(ctx, mcp.LoggingLevelWarning) {
 		return

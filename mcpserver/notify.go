@@ -39,7 +39,7 @@ const stateDir = ".resilient_write/"
 
 func inWorkspace(path string) bool { return path != "" && !strings.HasPrefix(path, stateDir) }
 
-// topic is a resource whatever way its address is written.
+// topic is a resource, independent of the spelling of its address.
 type topic struct{ name, arg string }
 
 func (t topic) compare(other topic) int {

@@ -26,7 +26,7 @@ func origin(ctx context.Context, meta *mcp.Meta) *toolbox.CallOpts {
 	if parts := strings.Split(metaText(meta, "traceparent"), "-"); o.Trace == "" && len(parts) >= 4 { // of W3C Trace Context
 		o.Trace = parts[1]
 	}
-	if meta != nil { // Codex says it there
+	if meta != nil { // Codex puts it there
 		of, _ := meta.AdditionalFields["x-codex-turn-metadata"].(map[string]any)
 		model, _ := of["model"].(string)
 		turn, _ := of["turn_id"].(string)

@@ -163,7 +163,7 @@ func (l *live) offerResources(s *server.MCPServer, hooks *server.Hooks) {
 // readOutcome is the result of reading a resource.
 type readOutcome struct {
 	contents mcp.ResourceContents
-	absent   string // says that there is no such thing, in the place of its address
+	absent   string // the message for a missing resource, in place of its address
 	err      error
 }
 

@@ -152,7 +152,7 @@ func directoryOf(uri string) (string, bool) {
 	return dir, filepath.IsAbs(dir)
 }
 
-// outsideWarning says what it means.
+// outsideWarning returns the warning that the workspace is outside the client's roots.
 func outsideWarning() rw.Warning {
 	list := rw.Warnings()
 	return list[slices.IndexFunc(list, func(w rw.Warning) bool { return w.Reason == rw.WarnOutsideRoots })]

@@ -154,7 +154,7 @@ type HTTPOptions struct {
 // Check validates the options.
 func (o *HTTPOptions) Check() error { return (*transport.HTTPOptions)(o).Check() }
 
-// CheckAddr says why the server must not listen on an address.
+// CheckAddr returns the reason why the server must not listen on an address.
 func (o *HTTPOptions) CheckAddr(addr net.Addr) error {
 	return (*transport.HTTPOptions)(o).CheckAddr(addr)
 }
@@ -192,10 +192,10 @@ func NewHTTP(s *server.MCPServer, opts *HTTPOptions) (*HTTPServer, error) {
 // Token is the token that was generated because none was given, else "".
 func (h *HTTPServer) Token() string { return h.http.Token() }
 
-// ServeHTTP answers one request. Every request passes the checks of Host,
-// Origin and token first; what is refused is answered with a JSON-RPC error
-// that holds neither content nor paths. It sets the deadlines of the connection
-// request by request, so that those of a server around it do not apply.
+// ServeHTTP answers one request. Every request passes the checks of Host, Origin and
+// token first; a refused request is answered with a JSON-RPC error that contains
+// neither content nor paths. It sets the deadlines of the connection request by
+// request, so that those of a server around it do not apply.
 func (h *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.http.ServeHTTP(w, r) }
 
 // Serve answers on the listener until ctx ends, and closes it. It then accepts

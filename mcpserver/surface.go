@@ -6,12 +6,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// Surface is everything that a client can see, as one JSON document: tools
-// with their schemas, tiers and annotations, presets, closed sets, details,
-// warnings, the schema of a refusal, environment variables, resources and
-// prompts. The same code always gives the same bytes. testdata/surface keeps
-// one such document for each released [SchemaVersion], and docs/governance.md
-// says how a change of it is judged.
+// Surface is everything that a client can see, as one JSON document: tools with their
+// schemas, tiers and annotations, presets, closed sets, details, warnings, the schema
+// of a refusal, environment variables, resources and prompts. The same code always
+// gives the same bytes. testdata/surface keeps one such document for each released
+// [SchemaVersion], and docs/governance.md describes how changes are reviewed.
 func Surface() ([]byte, error) {
 	doc, err := surfaceDocument()
 	if err != nil {

@@ -140,7 +140,7 @@ func names(roots []string) []string {
 // workspaceArg is the argument that names a root.
 const workspaceArg = "workspace"
 
-// target is the tools that a call goes to, and its arguments without the name of
+// target returns the toolbox that a call goes to, and its arguments without the name of
 // the root.
 func (h *host) target(ctx context.Context, t ToolInfo, args json.RawMessage) (*toolbox.Toolbox, json.RawMessage, *rw.Error) {
 	w := h.opts.Workspaces
@@ -177,7 +177,7 @@ func (h *host) target(ctx context.Context, t ToolInfo, args json.RawMessage) (*t
 	return box, args, nil
 }
 
-// chosen is the root that a call goes to.
+// chosen returns the root that a call goes to.
 func chosen(t ToolInfo, roots []string, args map[string]json.RawMessage) (string, *rw.Error) {
 	list := names(roots)
 	refuse := func(why string) *rw.Error {

@@ -101,7 +101,8 @@ type (
 		Type  string `json:"type"`
 		Model string `json:"model_id,omitempty"`
 	}
-	// session is a field that the format lacks: hosts give conversations no address.
+	// session contains data without a field in the format: hosts give conversations no
+	// address.
 	session struct {
 		Path         string `json:"path"`
 		Conversation int    `json:"conversation"` // its index in the file

@@ -1,5 +1,5 @@
-// Package dashboard is the live view of a store in a browser: one page, a
-// stream of what it shows, and undo after a confirmation.
+// Package dashboard is the live view of a store in a browser: one page, a stream of its
+// data, and undo after a confirmation.
 package dashboard
 
 import (
@@ -216,9 +216,9 @@ func failed(err error) (int, any) {
 	return http.StatusConflict, answer{Reason: string(e.Detail), Hint: report.Plain(e.Hint)}
 }
 
-// undo takes a commit back in two steps: the first one tries it, changes nothing
-// and hands out a ticket; the second one, with the ticket, does it, once. It is
-// that commit and no other, whatever was written in between.
+// undo undoes a commit in two steps: the first one is a dry run that issues a ticket;
+// the second one, with the ticket, undoes it, once. It undoes exactly that commit,
+// whatever was written in between.
 func (b *board) undo(ctx context.Context, body []byte) (int, any) {
 	q, ok := question(body)
 	switch {

@@ -75,8 +75,8 @@ func (w *waiting) leave(size int) {
 	w.left = make(chan struct{})
 }
 
-// busy refuses a request for which there is no place: a call of a tool with
-// the envelope that says to try later, which has not happened then.
+// busy refuses a request for which there is no capacity. A refused call of a tool is
+// answered with the envelope that asks to try later, and was not executed.
 func (l *loop) busy(m *message) {
 	e := rw.NewError("call", rw.ErrRateLimited, "too many calls wait for their replies; read those first, then send this one again", nil)
 	if m.Method == string(mcp.MethodToolsCall) {

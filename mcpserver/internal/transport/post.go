@@ -73,9 +73,8 @@ func (h *HTTP) receive(w *guardWriter, r *http.Request) (*posted, *refusal) {
 
 func (h *HTTP) release(m *posted) { h.held.give(m.size) }
 
-// readBody reads a body that is bounded in size and in time, and takes what it
-// needs of the budget that all bodies share while it grows, so that announcing
-// much costs nothing.
+// readBody reads a body that is bounded in size and in time, and takes its share of the
+// budget of all bodies while it grows, so that announcing a large body costs nothing.
 func (h *HTTP) readBody(w *guardWriter, r *http.Request, m *posted) *refusal {
 	if r.ContentLength > h.opts.MaxBody {
 		return h.tooLarge(h.opts.MaxBody)

@@ -17,10 +17,10 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// enter puts our session in the place of the one that the library makes for
-// each request, and a call's own way to the client into it. The library would
-// let every request of a session take notifications off one channel, and a
-// request that is just ending would lose what it took.
+// enter replaces the session that the library makes for each request with ours,
+// including the call's own channel to the client. The library would let every request
+// of a session take notifications off one channel, and a request that is just ending
+// would lose the ones it took.
 func (h *HTTP) enter(ctx context.Context, r *http.Request) context.Context {
 	ex, _ := r.Context().Value(exchangeKey{}).(*exchange)
 	switch {

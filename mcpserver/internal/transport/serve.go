@@ -94,7 +94,7 @@ func (h *HTTP) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// CheckAddr says why the server must not listen on an address.
+// CheckAddr returns the reason why the server must not listen on an address.
 func (o *HTTPOptions) CheckAddr(addr net.Addr) error {
 	switch a := addr.(type) {
 	case *net.UnixAddr:

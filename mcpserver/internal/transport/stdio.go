@@ -224,7 +224,7 @@ func (l *loop) take(line []byte, done func()) {
 	case wrong != nil:
 		l.write(wrong)
 	case m.isAnswer():
-		l.session.answered(&m) // one that comes too late is dropped
+		l.session.answered(&m) // a late answer is dropped
 	case !m.wantsReply() && m.Method == string(mcp.MethodNotificationCancelled):
 		l.cancel(m.Params.RequestID)
 	case !m.wantsReply():
