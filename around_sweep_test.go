@@ -163,7 +163,7 @@ func TestUndoGroupCrashSweep(t *testing.T) {
 func undoGroupCrashSweep(t *testing.T, level rw.SyncLevel, many int) {
 	t.Parallel()
 	c := scenario{opts: rw.Options{Sync: level}, sim: rw.Sim{Many: many}, old: around.new, new: around.old}
-	step := turns(3)
+	step := turns(7)
 	for n := phase(step); ; n += step {
 		disk, s := changedOutside(t, level)
 		found, err := s.Scan(background, rw.ScanRequest{})

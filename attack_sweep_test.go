@@ -585,17 +585,17 @@ var takenBack = []attack{
 }
 
 // attackStep is the stride of these sweeps, which go through pairs of
-// operations: short in a short run, half of it in a longer one, 1 in a full one.
+// operations: twice short in a short run, half of it in a longer one, 1 in a full one.
 func attackStep(short int) int {
 	switch {
 	case *long:
 		return 1
-	case raceDetector:
-		return 3 * short
 	case testbed.Long():
 		return max(1, short/2)
+	case raceDetector:
+		return 5 * short
 	}
-	return short
+	return 2*short + 1
 }
 
 const inTheWay = "in the way\n"

@@ -39,21 +39,23 @@ var turn = sync.OnceValue(func() uint64 {
 	return uint64(time.Now().UnixNano())
 })
 
-// stride is the distance between the operations at which a sweep stops, for a distance
-// of short in a short run. Under the race detector, which checks something else and
-// makes everything ten times slower, it is three times that.
+// stride is the distance between the operations at which a sweep stops, short in a
+// longer run, twice that in a short one. Under the race detector, which checks something
+// else and makes everything ten times slower, it is four times that.
 func stride(short int) int {
 	switch {
 	case *long:
 		return 1
+	case testbed.Long():
+		return short
 	case raceDetector:
-		return 3 * short
+		return 4 * short
 	}
-	return short
+	return 2*short + 1 // odd, so that sweeps with two kinds of operations visit both
 }
 
 // turns is the stride of a sweep that takes every operation in a long run, and
-// every nth of them in a short one.
+// every nth of them in a short one. It has no divisor in common with the errors.
 func turns(n int) int {
 	if !short() {
 		return 1
@@ -70,12 +72,12 @@ func phase(step int) int {
 }
 
 // someLosses are the seeds of the disks that a sweep checks after operation n: the
-// first of full in a long run, else a thirtieth of them, others for each operation and
+// first of full in a long run, else a sixtieth of them, others for each operation and
 // in each run.
 func someLosses(full, n int) iter.Seq[uint64] {
 	count, first := scale(full), uint64(0)
 	if short() {
-		count = max(1, full/30)
+		count = max(1, full/60)
 		first = turn() + uint64(n*count)
 	}
 	return func(yield func(uint64) bool) {

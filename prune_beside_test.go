@@ -64,7 +64,7 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 func TestPruneByShortProcesses(t *testing.T) {
 	fs := simfs.New()
 	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 5}\n"), 0o600)
-	for i := range 600 {
+	for i := range 320 {
 		s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: fmt.Sprint(i)})
 		must(t, err)
 		write(t, s, "a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
@@ -90,7 +90,7 @@ func simKept(fs *simfs.FS) (n int) {
 func TestSweepBesideACreator(t *testing.T) {
 	step := 1
 	if short() {
-		step = 7
+		step = 13
 	}
 	ran := 0
 	for at := phase(step); ; at += step {

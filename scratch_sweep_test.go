@@ -75,7 +75,7 @@ func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
 	if old == want {
 		t.Fatal("the call changes nothing")
 	}
-	step := turns(3)
+	step := turns(7)
 	for n := phase(step); ; n += step {
 		fsys, s := c.prepare(t, level)
 		fsys.StopAt(n)
@@ -125,7 +125,7 @@ func (c stateSweep) faults(t *testing.T) {
 	}
 	want := c.view(fsys)
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-		step := turns(3)
+		step := turns(7)
 		for i := phase(step); ; i += step {
 			fsys, s := c.prepare(t, rw.SyncFull)
 			base, hit := fsys.Muts(), ""

@@ -531,7 +531,7 @@ func TestFaultSweep(t *testing.T) {
 
 func (c scenario) faultSweep(t *testing.T, happened bool, errnos []syscall.Errno) {
 	c.dirs = ""      // one that cannot be removed stays
-	step := turns(3) // no divisor of the two errors
+	step := turns(7) // no divisor of the two errors
 	for i := phase(step); ; i += step {
 		errno := errnos[i%len(errnos)]
 		fs, s := c.prepare(t)

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // hook passes an event to the built command, as a host does, and returns its
@@ -461,7 +463,10 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 	a.sh("git init -q .; printf 'version 0\\n' > a.txt; mkdir sub")
 	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "SessionStart"})
 	reported := ""
-	rounds, killed := 24, 0
+	rounds, killed := 8, 0
+	if testbed.Long() {
+		rounds = 24
+	}
 	for i := 1; i <= rounds; i++ {
 		in := map[string]any{"command": fmt.Sprint("step ", i)}
 		a.hook("claude", a.claude("PreToolUse", "Bash", fmt.Sprint("t", i), in))

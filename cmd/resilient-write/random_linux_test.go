@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // scripts generates what commands do to a workspace: files, links and directories
@@ -63,7 +65,7 @@ func TestExecAsWithoutIt(t *testing.T) {
 	}
 	s, r := newSandboxed(t), newScripts(t)
 	done := 0
-	for range 25 {
+	for range rounds() {
 		script := r.script()
 		copied := &sandboxed{around: &around{t, filepath.Join(t.TempDir(), "w"), s.bin}}
 		s.sh("cp -a . " + copied.dir)
@@ -106,7 +108,7 @@ func TestUndoOfRandomCalls(t *testing.T) {
 	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
 	a.rw(0, "changes")
 	undone := 0
-	for i := range 25 {
+	for i := range rounds() {
 		call, script := fmt.Sprintf("call-%d", i), r.script()
 		a.rw(0, "changes")
 		before := s.tree()
@@ -148,4 +150,12 @@ func TestUndoOfRandomCalls(t *testing.T) {
 	if undone < 8 {
 		t.Errorf("%d calls were undone", undone)
 	}
+}
+
+// rounds is how often a test with random calls repeats them.
+func rounds() int {
+	if testbed.Long() {
+		return 25
+	}
+	return 10
 }

@@ -140,7 +140,7 @@ func try(m mutant, root, dir string, limit time.Duration) (string, error) {
 	for _, seed := range seeds {
 		test := exec.CommandContext(ctx, bin, "-test.failfast", "-test.run", pattern)
 		test.Dir = pkg
-		test.Env = append(os.Environ(), "RW_SEED="+seed)
+		test.Env = append(os.Environ(), "RW_SEED="+seed, "RW_LONG=10")
 		out, err := test.CombinedOutput()
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return "caught: the tests do not end", nil

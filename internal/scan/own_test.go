@@ -184,7 +184,7 @@ func TestOwnPatternsFailClosed(t *testing.T) {
 			t.Errorf("%s in %d bytes: what is at %d is not redacted", s.custom[0].re, size, at)
 		}
 	}
-	for _, c := range someCostly(3) {
+	for _, c := range someCostly(2) {
 		s := ownScanner(t, c.expr+"|"+secret)
 		for _, at := range []int{2*Window - 3, Window / 2, Window - 4, Window + 10, 4 * Window} {
 			if try(s, c.piece, 5*Window, Window, at); testbed.RaceDetector {
