@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/merge"
 )
-
-// opEdit changes parts of an existing file.
 
 // EditOp replaces one string of a file.
 type EditOp struct {
@@ -143,131 +140,83 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 func revision(ops []EditOp, encoding string, done *edit.Result) engine.Reviser {
 	list := make([]edit.Edit, len(ops))
 	for i, op := range ops {
-		list[i] = edit.Edit{Old: op.Old, New: op.New, Count: op.Count}
+		list[i] = edit.Edit(op)
 		if op.Count == 0 {
 			list[i].Count = 1
 		}
 	}
 	return func(ctx context.Context, before []byte) ([]byte, error) {
-		out, err := edit.Apply(ctx, before, list, encoding)
-		if err != nil {
-			return nil, editFailure(err)
+		var f *edit.Failure
+		var err error
+		if *done, err = edit.Apply(ctx, before, list, encoding); errors.As(err, &f) {
+			err = f.Fault()
 		}
-		*done = out
-		return out.Content, nil
+		return done.Content, err
 	}
 }
 
-// editFailures maps each way in which an edit fails to its detail.
-var editFailures = map[string]fault.Code{
-	edit.NoEdits: fault.NoEdits, edit.EmptyOldString: fault.EmptyOldString, edit.OldStringNotFound: fault.OldStringNotFound,
-	edit.AmbiguousMatch: fault.AmbiguousMatch, edit.InsufficientMatches: fault.InsufficientMatches, edit.TooManyMatches: fault.TooManyMatches,
-	edit.NotUTF8: fault.NotUTF8, edit.NotEncodable: fault.NotEncodable, edit.BadEncoding: fault.InvalidArgument, edit.BadCount: fault.InvalidArgument, edit.NoChange: fault.NoChange, edit.ResultTooLarge: fault.TooLarge,
-	edit.TooMuchWork: fault.TooLarge,
-}
-
-// editFailure reports which edit failed and what to do about it.
-func editFailure(err error) error {
-	var f *edit.Failure
-	if !errors.As(err, &f) {
-		return err
-	}
-	e := fault.New(editFailures[f.Reason])
-	if f.Edit > 0 {
-		e.With("edit", f.Edit)
-	}
-	if f.Matches > 0 {
-		e.With("matches", f.Matches).With("lines", f.Lines)
-	}
-	switch {
-	case f.Closest != nil:
-		e.With("closest", map[string]any{"line": f.Closest.Line, "similarity": f.Closest.Similarity, "why": f.Closest.Why})
-		e.Hintf("old is not in the file; line %d is closest (%s): read the file and copy the text exactly", f.Closest.Line, strings.ReplaceAll(f.Closest.Why, "_", " "))
-	case f.Reason == edit.AmbiguousMatch:
-		e.Hintf("old occurs %d times, on lines %s; include more context to make it unique, or pass count", f.Matches, numbers(f.Lines))
-	case f.Reason == edit.InsufficientMatches, f.Reason == edit.TooManyMatches:
-		e.Hintf("old occurs %d times, on lines %s; correct count", f.Matches, numbers(f.Lines))
-	case f.Reason == edit.TooMuchWork:
-		e.Hintf("a call has at most %d edits, and the number of edits times the size of the file is at most %d; send them in several calls", edit.MaxEdits, int64(edit.MaxWork))
-	case f.Reason == edit.NotUTF8 && len(f.Encodings) > 0:
-		e.Hintf("the file is not UTF-8 and could be %s; name its encoding with encoding", strings.Join(f.Encodings, " or ")).With("choices", f.Encodings)
-	case f.Reason == edit.NotEncodable && f.Char != 0:
-		e.Hintf("U+%04X of %s is not in %s, the encoding of the file; use other characters, or name another encoding with encoding", f.Char, map[bool]string{true: "new", false: "old"}[f.InNew], f.Encodings[0])
-	case f.Reason == edit.BadEncoding:
-		return badChoice("encoding", edit.Encodings()...)
-	case f.Reason == edit.BadCount:
-		e.Hintf("count must be 1 or more, or -1 for all").With("argument", "count")
-	}
-	return e
-}
-
-func numbers(list []int) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
-}
-
-// DeleteRequest asks for one file to be removed.
-type DeleteRequest struct {
-	Call `omit:"accept_risk"`
-
-	// Path of the file, relative to the workspace.
-	Path string `json:"path" required:"true"`
-	// SHA-256 the file must have now.
-	Expect Expect `json:"expected_prev_sha256,omitzero"`
-	// Allow a read-only file to be removed.
-	Force bool `json:"force,omitempty"`
-}
-
-// DeleteResult is what a deletion did.
-type DeleteResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
-	// SHA-256 of the deleted file; its content is kept in history.
-	PrevSHA256 Digest `json:"prev_sha256"`
-	// Size of the deleted file in bytes.
-	PrevBytes int64 `json:"prev_bytes"`
-	// Identifier of the journal row.
-	JournalID string `json:"journal_id,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
-	// What would be deleted, as a diff, truncated when long; dry run only.
-	Diff string `json:"diff,omitempty"`
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
-}
-
-// Delete removes one file. Its content is kept in history and can be restored. A
-// symbolic link inside the workspace is followed: the target is removed, the link
-// stays. Directories are not removed.
+// MergeMode says what becomes of a write or an edit whose expected version is
+// not there any more.
 //
-// Errors: the path details, [ErrNotFound], [ErrIsADirectory], [ErrHashMismatch],
-// [ErrReadOnlyFile], [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy],
-// [ErrChangedDuringWrite], the storage details, [ErrStorePoisoned],
-// [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. After an error the file
-// still exists, unless Effect reports otherwise.
-func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
-	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force}
-	req := r.request("delete", r)
-	req.frees = true
-	c := s.newCommit(ctx, req)
-	c.Muts = []*engine.Mutation{m}
-	m.Expected = r.Expect.hash()
-	if e := r.Call.check(ctx); e != nil {
-		return DeleteResult{}, c.Failed(e)
+// A merge takes three texts: the version that the call expects, which history
+// must still keep, what others made of it, and what the call makes of it. Changes
+// with at least one unchanged line between them are both applied; equal ones
+// count once. It decides as git merge-file does. The texts must be UTF-8 of at
+// most 8 MiB, and the result must pass the syntax check of its format. Everything
+// else is refused with [ErrHashMismatch], as without a merge; the refusal
+// shows both sides. The gate, the verifiers and the journal see the merged bytes.
+type MergeMode string
+
+const (
+	// MergeOff refuses it, with ErrHashMismatch.
+	MergeOff MergeMode = "off"
+	// MergeClean merges it where that is possible without a conflict. The policy
+	// file can forbid it.
+	MergeClean MergeMode = "clean"
+)
+
+func (m MergeMode) check() *fault.Fault {
+	switch m {
+	case "", MergeOff, MergeClean:
+		return nil
 	}
-	if err := s.commit(ctx, c); err != nil {
-		return DeleteResult{}, err
+	return badChoice("merge", string(MergeOff), string(MergeClean))
+}
+
+// merger returns how a stale call with the given mode is merged; nil: it is
+// refused. The key merge of the policy file applies to calls that name no mode,
+// and off applies to all.
+func (s *Store) merger(asked MergeMode, m *engine.Mutation) engine.Merger {
+	set := MergeMode(s.policy().file.Merge)
+	if asked == "" {
+		asked = set
 	}
-	rec, status := c.finished()
-	out := DeleteResult{
-		Path: m.Path, PrevSHA256: rec.PrevSHA256, PrevBytes: m.Prev.Stat.Size, JournalID: rec.JournalID,
-		WroteAt: c.wroteAt(), Status: status, Diff: c.Diff, Warnings: rec.Warnings, Receipt: rec,
+	if asked != MergeClean || set == MergeOff {
+		return nil
 	}
-	if c.Replayed != nil {
-		out.PrevBytes = c.Replayed.Muts[0].PrevBytes
+	return func(ctx context.Context, base, theirs, mine []byte) ([]byte, []int, error) {
+		content, lines, err := merge.Clean(base, theirs, mine)
+		if err != nil || content == nil {
+			return nil, lines, err
+		}
+		rep, err := s.checkSyntax(ctx, "", m.Target.Path, content)
+		if err != nil || !rep.Valid {
+			return nil, nil, err
+		}
+		return content, nil, nil
 	}
-	return out, nil
+}
+
+// merged reports whether a commit of one file was merged, and what others had
+// changed.
+func (s *Store) merged(ctx context.Context, c *commit) (merged bool, others string) {
+	if c.Replayed == nil {
+		return c.First().Base != "", c.First().Others
+	}
+	m := c.Replayed.Muts[0]
+	if m.Base == "" || s.engine.EnterReader() != nil {
+		return m.Base != "", ""
+	}
+	defer s.engine.Leave()
+	return true, s.engine.KeptDiff(ctx, m.Identity(), m.Base, m.PrevSHA256)
 }

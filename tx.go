@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/move"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -344,7 +345,7 @@ func (f *txFile) then(op *TxOp, mode engine.WriteOp, step engine.Reviser) error 
 
 // move adds the two mutations of a move.
 func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*engine.Mutation, error) {
-	to, err := s.newName(op.To)
+	to, err := move.NewName(s.engine, op.To)
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +355,7 @@ func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*engine.Mutati
 	if rel == to {
 		return nil, fault.New(fault.InvalidArgument).With("argument", "to").Hintf("a path cannot be moved to itself")
 	}
-	dst, src := movePair(rel, to, MoveRequest{Force: op.Force, Overwrite: op.Overwrite})
+	dst, src := move.Pair(rel, to, op.Overwrite, op.Force)
 	src.Expected = op.Expect.hash()
 	t.byID[rel] = &txFile{m: src, moved: true}
 	t.byID[to] = &txFile{m: dst, moved: true}

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // An Edit replaces one string by another.
@@ -80,6 +82,46 @@ func (f *Failure) Error() string {
 		return "edits: " + f.Reason
 	}
 	return fmt.Sprintf("edit %d: %s", f.Edit, f.Reason)
+}
+
+// Fault reports which edit failed and what to do about it.
+func (f *Failure) Fault() *fault.Fault {
+	code := fault.Code(f.Reason)
+	switch f.Reason {
+	case BadEncoding:
+		names := Encodings()
+		return fault.New(fault.InvalidArgument).With("argument", "encoding").With("choices", names).Hintf("encoding must be one of %s", strings.Join(names, ", "))
+	case BadCount:
+		code = fault.InvalidArgument
+	case TooMuchWork, ResultTooLarge:
+		code = fault.TooLarge
+	}
+	e := fault.New(code)
+	if f.Edit > 0 {
+		e.With("edit", f.Edit)
+	}
+	if f.Matches > 0 {
+		e.With("matches", f.Matches).With("lines", f.Lines)
+	}
+	lines := strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Lines), " ", ", "), "[]")
+	switch {
+	case f.Closest != nil:
+		e.With("closest", map[string]any{"line": f.Closest.Line, "similarity": f.Closest.Similarity, "why": f.Closest.Why})
+		e.Hintf("old is not in the file; line %d is closest (%s): read the file and copy the text exactly", f.Closest.Line, strings.ReplaceAll(f.Closest.Why, "_", " "))
+	case f.Reason == AmbiguousMatch:
+		e.Hintf("old occurs %d times, on lines %s; include more context to make it unique, or pass count", f.Matches, lines)
+	case f.Reason == InsufficientMatches, f.Reason == TooManyMatches:
+		e.Hintf("old occurs %d times, on lines %s; correct count", f.Matches, lines)
+	case f.Reason == TooMuchWork:
+		e.Hintf("a call has at most %d edits, and the number of edits times the size of the file is at most %d; send them in several calls", MaxEdits, int64(MaxWork))
+	case f.Reason == NotUTF8 && len(f.Encodings) > 0:
+		e.Hintf("the file is not UTF-8 and could be %s; name its encoding with encoding", strings.Join(f.Encodings, " or ")).With("choices", f.Encodings)
+	case f.Reason == NotEncodable && f.Char != 0:
+		e.Hintf("U+%04X of %s is not in %s, the encoding of the file; use other characters, or name another encoding with encoding", f.Char, map[bool]string{true: "new", false: "old"}[f.InNew], f.Encodings[0])
+	case f.Reason == BadCount:
+		e.Hintf("count must be 1 or more, or -1 for all").With("argument", "count")
+	}
+	return e
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")

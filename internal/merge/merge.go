@@ -5,6 +5,7 @@ package merge
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/aymanbagabas/go-udiff"
 )
@@ -26,6 +27,23 @@ type Conflict struct {
 func Three(base, ours, theirs []byte) (Result, error) {
 	out, _, err := three(base, ours, theirs)
 	return out, err
+}
+
+// maxLines is how many conflicts [Clean] reports.
+const maxLines = 20
+
+// Clean merges the changes of both sides to base. Where that is not possible without a
+// conflict, it returns no content, and the lines of ours, from 1, on which the first
+// conflicts begin.
+func Clean(base, ours, theirs []byte) (content []byte, lines []int, err error) {
+	got, err := Three(base, ours, theirs)
+	if errors.Is(err, ErrTooMuchWork) {
+		return nil, nil, nil
+	}
+	for _, c := range got.Conflicts[:min(len(got.Conflicts), maxLines)] {
+		lines = append(lines, c.Ours[0]+1)
+	}
+	return got.Content, lines, err
 }
 
 // three returns the steps of both comparisons too.
