@@ -45,6 +45,21 @@ func (s *Store) begin(ctx context.Context, op, path string, req any) (*attempt, 
 	return a, nil
 }
 
+// reading runs f as a call of a verb that changes nothing in the workspace.
+func reading[T any](ctx context.Context, s *Store, op, path string, req any, f func() (T, error)) (T, error) {
+	var none T
+	a, err := s.begin(ctx, op, path, req)
+	if err != nil {
+		return none, err
+	}
+	out, err := f()
+	if err != nil {
+		return none, a.failed(err)
+	}
+	s.engine.Leave()
+	return out, nil
+}
+
 func init() {
 	adapter.CountRefusal = func(store any, verb string, args []byte, refusal error) error {
 		return store.(*Store).countRefusal(verb, args, refusal.(*Error))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/aside"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
@@ -189,7 +190,7 @@ func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, for
 // wellFormedAs refuses a text that is not of its format, with the position of the
 // first problem.
 func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault {
-	rep, err := aside(ctx, len(text), func() syntax.Report { return syntax.Check(format, text) })
+	rep, err := aside.Run(ctx, len(text), func() syntax.Report { return syntax.Check(format, text) })
 	if err != nil {
 		return fault.New(fault.Canceled).Because(err)
 	}

@@ -64,7 +64,7 @@ func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (Ch
 	if checkpoint.CheckName(r.Name) == nil {
 		about = append(about, checkpoint.Path(r.Name))
 	}
-	a, err := s.begin(ctx, "checkpoint_read", "", s.asked(r, about...))
+	a, err := s.begin(ctx, "checkpoint_read", "", s.budgets.About(r, about...))
 	if err != nil {
 		return CheckpointReadResult{}, err
 	}
@@ -147,7 +147,7 @@ type CheckpointInfo struct {
 // Errors: [ErrBadStateDir], the storage details, [ErrStoreClosed]. Nothing is
 // changed on disk.
 func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (CheckpointListResult, error) {
-	a, err := s.begin(ctx, "checkpoint_list", "", s.asked(r, checkpoint.Dir))
+	a, err := s.begin(ctx, "checkpoint_list", "", s.budgets.About(r, checkpoint.Dir))
 	if err != nil {
 		return CheckpointListResult{}, err
 	}

@@ -147,7 +147,7 @@ func (s *Store) whatToErase(r EraseRequest) (what admin.EraseRequest, err error)
 	if bad := checkLabels(r.Caller, r.Session, ""); bad != nil {
 		return what, bad
 	}
-	if bad := checkTexts(boundedText{"reason", r.Reason, maxReason}); bad != nil {
+	if bad := fault.CheckText("reason", r.Reason, maxReason); bad != nil {
 		return what, bad
 	}
 	switch {

@@ -2,6 +2,8 @@ package resilientwrite
 
 import (
 	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
 // RepairRequest asks for what Check finds to be put right.
@@ -91,7 +93,7 @@ func (a Admin) Repair(ctx context.Context, r RepairRequest) (RepairResult, error
 	if err != nil {
 		return RepairResult{}, err
 	}
-	if e := checkTexts(boundedText{"acknowledge", r.Acknowledge, maxReason}); e != nil {
+	if e := fault.CheckText("acknowledge", r.Acknowledge, maxReason); e != nil {
 		return RepairResult{}, u.failed(e)
 	}
 	done, err := u.Repair(ctx, r.Acknowledge)

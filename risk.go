@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/aside"
+
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
@@ -263,7 +265,7 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	opt.Context = ctx
 	out := RedactResult{Spans: []RedactSpan{}}
 	opt.Span = out.list
-	clean, err := aside(ctx, len(content), func() []byte {
+	clean, err := aside.Run(ctx, len(content), func() []byte {
 		clean, _ := s.policy().scanner.Redact(content, opt)
 		return clean
 	})

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -233,8 +232,7 @@ func checkLabels(caller, session, key string) *fault.Fault {
 const maxLabel = 200
 
 func badChoice(argument string, choices ...string) *fault.Fault {
-	return fault.New(fault.InvalidArgument).With("argument", argument).With("choices", choices).
-		Hintf("%s must be one of %s", argument, strings.Join(choices, ", "))
+	return fault.BadChoice(argument, choices...)
 }
 
 // hash returns the identity of a write of content with the given SHA-256.

@@ -1,19 +1,15 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
-
-const maxNotes = 2000 // characters
 
 // ScratchPutRequest asks for something to be kept apart.
 type ScratchPutRequest struct {
@@ -80,73 +76,23 @@ type ScratchPutResult struct {
 // [ErrStoreReadOnly], [ErrCanceled]. Nothing is kept then.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
 	c := s.newCommit(ctx, r.request("scratch_put", r))
-	row, err := s.scratchRow(ctx, c, &r)
-	if err != nil {
-		return ScratchPutResult{}, c.Failed(err)
+	p, e := s.scratch.NewPut(c.Commit, scratch.Facts{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, TTL: r.TTL}, r.Content)
+	if e = cmp.Or(r.Call.check(ctx), e); e == nil && adapter.IsMalformed(ctx, "content") {
+		e = fault.New(fault.BadBase64)
 	}
-	p := s.scratch.NewPut(c.Commit, row, r.Content)
+	if e != nil {
+		return ScratchPutResult{}, c.Failed(e)
+	}
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchPutResult{}, err
 	}
-	return c.scratchPut(p), nil
-}
-
-// scratchRow validates the arguments.
-func (s *Store) scratchRow(ctx context.Context, c *commit, r *ScratchPutRequest) (row scratch.Entry, err error) {
-	if e := r.Call.check(ctx); e != nil {
-		return row, e
-	}
-	if e := checkTexts(
-		boundedText{"label", r.Label, maxLabel}, boundedText{"content_type", r.ContentType, maxLabel}, boundedText{"notes", r.Notes, maxNotes},
-	); e != nil {
-		return row, e
-	}
-	now := c.Began.UTC()
-	row = scratch.Entry{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, Caller: c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
-	if r.TTL != "" {
-		d, err := isoduration.Parse(r.TTL)
-		if err != nil {
-			return row, badTTL("PT12H or P1W")
-		}
-		row.ExpiresAt = d.After(now).Format(engine.TimeFormat)
-	}
-	if adapter.IsMalformed(ctx, "content") {
-		return row, fault.New(fault.BadBase64)
-	}
-	if limit := min(scratch.MaxObject, s.opts.MaxContentBytes); int64(len(r.Content)) > limit {
-		return row, fault.New(fault.TooLarge).With("bytes", len(r.Content)).With("max_bytes", limit).
-			Hintf("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
-	}
-	return row, nil
-}
-
-// scratchPut makes the reply of a successful commit.
-func (c *commit) scratchPut(p *scratch.Put) ScratchPutResult {
-	visible, err := c.s.stateDirVisible()
-	if err == nil && visible {
-		p.Object.Warn(WarnStateDirVisible)
-	}
-	r, status := c.finishedWith(p.Object, p.Row.SHA256, p.Row.Bytes)
-	out := ScratchPutResult{
+	p.Finish()
+	rec, status := c.finishedWith(p.Object, p.Row.SHA256, p.Row.Bytes)
+	return ScratchPutResult{
 		SHA256: digest(p.Row.SHA256), ScratchPath: p.Object.Path, Bytes: p.Row.Bytes, Deduped: p.Deduped, Repaired: p.Repaired,
-		ExpiresAt: p.Row.ExpiresAt, ExpiredRemoved: p.Expired, JournalID: r.JournalID,
-		Status: status, Warnings: r.Warnings, Receipt: r,
-	}
-	if rec := c.Replayed; rec != nil { // as in the first reply
-		out.Deduped, out.Repaired, out.ExpiredRemoved = true, false, 0
-		for _, m := range rec.Muts {
-			switch {
-			case m.Path == p.Object.Path:
-				out.Deduped, out.Repaired = false, m.PrevSHA256 != ""
-			case m.SHA256 == "" && strings.HasSuffix(m.Path, scratch.BinSuffix):
-				out.ExpiredRemoved++
-			}
-		}
-		if p.Before != "" && p.Expires {
-			out.ExpiresAt = p.Before
-		}
-	}
-	return out
+		ExpiresAt: p.Row.ExpiresAt, ExpiredRemoved: p.Expired, JournalID: rec.JournalID,
+		Status: status, Warnings: rec.Warnings, Receipt: rec,
+	}, nil
 }
 
 // ScratchDeleteRequest asks for something to be removed from the scratchpad.
@@ -193,22 +139,9 @@ type ScratchDeleteResult struct {
 // storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
 	c := s.newCommit(ctx, r.request("scratch_delete", r))
-	sha, e := checkRef(ctx, r.SHA256, r.Label)
-	if e == nil {
-		e = r.Call.check(ctx)
-	}
-	if e != nil {
+	gone, e := s.scratch.NewDelete(c.Commit, r.SHA256.String(), r.Label)
+	if e = cmp.Or(badDigest(ctx, ""), e, r.Call.check(ctx)); e != nil {
 		return ScratchDeleteResult{}, c.Failed(e)
-	}
-	gone := scratch.Removal{Object: &engine.Mutation{Private: true}}
-	c.Also = scratch.Locks()
-	c.Plan = func(context.Context) error {
-		if done, err := c.Answered(); done || err != nil {
-			return err
-		}
-		var err error
-		gone, err = s.scratch.PlanDelete(c.Commit, sha, r.Label)
-		return err
 	}
 	c.Outcome = func() any {
 		return outcome{Object: gone.SHA, Entries: gone.Rows, Freed: gone.Freed, Expired: gone.Expired}
@@ -217,12 +150,197 @@ func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (Scra
 		return ScratchDeleteResult{}, err
 	}
 	was := c.storedOutcome()
-	out := ScratchDeleteResult{
-		SHA256: digest(was.Object), Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
-	}
 	rec, status := c.finishedWith(gone.Object, "", 0)
-	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
-	return out, nil
+	return ScratchDeleteResult{
+		SHA256: digest(was.Object), Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
+		JournalID: rec.JournalID, Status: status, Warnings: rec.Warnings, Receipt: rec,
+	}, nil
+}
+
+// ScratchRefRequest asks what is known of a thing in the scratchpad.
+type ScratchRefRequest struct {
+	// SHA-256 of the bytes. Give this or label; if both are given, both must
+	// match.
+	SHA256 Digest `json:"sha256,omitzero" maxlen:"200"`
+	// Label; the newest entry with it is used.
+	Label string `json:"label,omitempty" maxlen:"200"`
+}
+
+// ScratchRefResult is what is known of a thing in the scratchpad.
+type ScratchRefResult struct {
+	// The newest matching entry.
+	Entry ScratchEntry `json:"entry"`
+	// Path of the bytes in the state directory.
+	ScratchPath string `json:"scratch_path"`
+	// False when the index names the object but its bytes are gone.
+	BinExists bool `json:"bin_exists"`
+	// Number of entries that match the sha256 and the label that were given.
+	AliasCount int `json:"alias_count"`
+}
+
+// ScratchRef finds an entry of the scratchpad by hash or label, without its
+// bytes. Agents pass such a reference to each other instead of the raw material.
+// The newest entry is returned. The index does not prove the bytes; only
+// [Store.ScratchGet] hashes them.
+//
+// Errors: [ErrMustProvideRef] for neither hash nor label, [ErrBadSHA256],
+// [ErrInvalidArgument], [ErrNotFound], [ErrBadStateDir], the storage details,
+// [ErrStoreClosed]. Nothing is changed on disk.
+func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRefResult, error) {
+	return reading(ctx, s, "scratch_ref", "", s.budgets.About(r, scratch.Dir, scratch.Index), func() (ScratchRefResult, error) {
+		if e := badDigest(ctx, ""); e != nil {
+			return ScratchRefResult{}, e
+		}
+		e, aliases, err := s.scratch.Ref(r.SHA256.String(), r.Label)
+		return ScratchRefResult{Entry: scratchEntry(e), ScratchPath: scratch.Path(e.SHA256), BinExists: e.BinExists, AliasCount: aliases}, err
+	})
+}
+
+// ScratchGetRequest asks for the bytes of a thing in the scratchpad.
+type ScratchGetRequest struct {
+	// SHA-256 of the bytes, from Store.ScratchPut, Store.ScratchRef or
+	// Store.ScratchList.
+	SHA256 Digest `json:"sha256" required:"true" maxlen:"200"`
+	// How content is returned. Use base64 for bytes that are not UTF-8 text.
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+}
+
+// ScratchGetResult holds the bytes of a thing in the scratchpad, with what is
+// known of them.
+type ScratchGetResult struct {
+	// SHA-256 of the bytes, computed again while reading.
+	SHA256 Digest `json:"sha256"`
+	// The bytes, as text or base64. They may contain secrets.
+	Content []byte `json:"content"`
+	// How content is encoded.
+	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
+	// Size in bytes.
+	Bytes int64 `json:"bytes"`
+	// Media type of the newest entry.
+	ContentType string `json:"content_type"`
+	// Label of the newest entry.
+	Label string `json:"label"`
+}
+
+// ScratchGet returns the bytes of an object after hashing them: bytes that were
+// changed on disk are never returned. [Options.DisableScratchGet] forbids it for
+// the whole store, so that an agent can keep raw material and refer to it without
+// being able to read it back.
+//
+// Errors: [ErrScratchGetDisabled], [ErrBadSHA256], [ErrNotFound], [ErrHashDriftOnRead] for
+// bytes that were changed on disk (putting the right ones again repairs them),
+// [ErrBadStateDir], the storage details,
+// [ErrStoreClosed]. Nothing is changed on disk.
+func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGetResult, error) {
+	about, sha := []string{scratch.Dir}, r.SHA256.String()
+	if sha != "" {
+		about = append(about, scratch.Path(sha))
+	}
+	return reading(ctx, s, "scratch_get", "", s.budgets.About(r, about...), func() (ScratchGetResult, error) {
+		if s.opts.DisableScratchGet {
+			return ScratchGetResult{}, fault.New(fault.ScratchGetDisabled)
+		}
+		e, content, err := s.scratch.Get(sha)
+		return ScratchGetResult{SHA256: r.SHA256, Content: content, Bytes: int64(len(content)), ContentType: e.ContentType, Label: e.Label}, err
+	})
+}
+
+// ScratchListRequest asks what is in the scratchpad.
+type ScratchListRequest struct {
+	// Only entries with this label.
+	Label string `json:"label,omitempty" maxlen:"200"`
+	// Maximum number of entries; 0 means 100.
+	Limit int `json:"limit,omitempty" min:"0" max:"1000"`
+	// Number of entries to skip, from the newest.
+	Offset int `json:"offset,omitempty" min:"0"`
+}
+
+// ScratchListResult lists the scratchpad.
+type ScratchListResult struct {
+	// The entries, newest first, without the bytes.
+	Entries []ScratchEntry `json:"entries"`
+	// Number of matching entries, including those not returned.
+	Count int `json:"count"`
+	// Number of stored objects.
+	Objects int `json:"objects"`
+	// Total size of the objects in bytes.
+	TotalBytes int64 `json:"total_bytes"`
+	// Maximum total size of the scratchpad in bytes.
+	MaxTotalBytes int64 `json:"max_total_bytes"`
+	// Unreadable index lines that were skipped.
+	Malformed int `json:"malformed"`
+	// Objects whose index entry was lost; their labels and notes are unknown.
+	Rebuilt int `json:"rebuilt"`
+	// Number of expired objects removed during the call.
+	ExpiredRemoved int `json:"expired_removed"`
+}
+
+// ScratchEntry is one entry of the scratchpad.
+type ScratchEntry struct {
+	// SHA-256 of the bytes.
+	SHA256 Digest `json:"sha256"`
+	// Size in bytes.
+	Bytes int64 `json:"bytes"`
+	// Its label; empty when it has none.
+	Label string `json:"label"`
+	// Media type given by the caller.
+	ContentType string `json:"content_type"`
+	// Remarks of the caller.
+	Notes string `json:"notes"`
+	// Who stored it.
+	Caller string `json:"caller"`
+	// When, RFC 3339 UTC.
+	TS string `json:"ts"`
+	// When it expires, RFC 3339 UTC; absent when it does not.
+	ExpiresAt string `json:"expires_at,omitempty"`
+	// False when the index names the object but its bytes are gone.
+	BinExists bool `json:"bin_exists"`
+	// True when the index had lost the entry: label, notes and caller are
+	// unknown, ts is that of the file.
+	Rebuilt bool `json:"rebuilt"`
+}
+
+// ScratchList lists the scratchpad, newest entry first. Expired entries are not
+// listed, and objects without other entries are removed in a separate commit, at
+// most 100 in one call. If that is not possible now, or the store is read-only,
+// they stay until the next call.
+//
+// Errors: [ErrInvalidArgument], [ErrBadStateDir], the storage details,
+// [ErrStoreClosed].
+func (s *Store) ScratchList(ctx context.Context, r ScratchListRequest) (ScratchListResult, error) {
+	return reading(ctx, s, "scratch_list", "", s.budgets.About(r, scratch.Dir, scratch.Index), func() (ScratchListResult, error) {
+		l, err := s.scratch.List(r.Label, r.Limit, r.Offset, func() int { return s.expireScratch(ctx) })
+		if err != nil {
+			return ScratchListResult{}, err
+		}
+		out := ScratchListResult{
+			Entries: []ScratchEntry{}, Count: l.Count, Objects: len(l.Stored), TotalBytes: l.Total(nil), MaxTotalBytes: scratch.MaxTotal,
+			Malformed: l.Malformed, Rebuilt: l.Rebuilt, ExpiredRemoved: l.Removed,
+		}
+		for _, e := range l.Entries {
+			out.Entries = append(out.Entries, scratchEntry(e))
+		}
+		return out, nil
+	})
+}
+
+// expireScratch removes expired objects and returns their number. A failed commit
+// is reported by its receipt; the next call tries again.
+func (s *Store) expireScratch(ctx context.Context) int {
+	c := s.newCommit(ctx, request{op: "scratch_list"})
+	removed := s.scratch.Expire(c.Commit)
+	if s.commit(ctx, c) != nil {
+		return 0
+	}
+	c.finished()
+	return *removed
+}
+
+func scratchEntry(e scratch.Entry) ScratchEntry {
+	return ScratchEntry{
+		SHA256: digest(e.SHA256), Bytes: e.Bytes, Label: e.Label, ContentType: e.ContentType, Notes: e.Notes,
+		Caller: e.Caller, TS: e.TS, ExpiresAt: e.ExpiresAt, BinExists: e.BinExists, Rebuilt: e.Rebuilt,
+	}
 }
 
 // finishedWith makes the receipt of a successful commit for one object that need
@@ -241,41 +359,4 @@ func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) (Recei
 	}
 	c.deliver(r)
 	return r, status
-}
-
-// boundedText is an argument that people read.
-type boundedText struct {
-	name, value string
-	max         int // characters
-}
-
-func checkTexts(args ...boundedText) *fault.Fault {
-	for _, a := range args {
-		if !utf8.ValidString(a.value) {
-			return fault.New(fault.NotValidUTF8).With("argument", a.name).Hintf("%s is not valid UTF-8", a.name)
-		}
-		if utf8.RuneCountInString(a.value) > a.max {
-			return fault.New(fault.InvalidArgument).With("argument", a.name).Hintf("%s has at most %d characters", a.name, a.max)
-		}
-	}
-	return nil
-}
-
-func badTTL(examples string) *fault.Fault {
-	return fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be a positive ISO 8601 duration, such as %s", examples)
-}
-
-// checkRef validates the two ways to name an object in the scratchpad, and
-// returns the text of the hash.
-func checkRef(ctx context.Context, sha Digest, label string) (string, *fault.Fault) {
-	if e := badDigest(ctx, ""); e != nil {
-		return "", e
-	}
-	if sha.IsZero() && label == "" {
-		return "", fault.New(fault.MustProvideRef)
-	}
-	if e := checkTexts(boundedText{"label", label, maxLabel}); e != nil {
-		return "", e
-	}
-	return sha.String(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/aside"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -82,48 +83,9 @@ func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult
 	return out, nil
 }
 
-// asideFrom is the size in bytes from which a parser that cannot be interrupted
-// runs in its own goroutine.
-const asideFrom = 1 << 20
-
-// asides holds a slot for each running f, including those whose caller has
-// stopped waiting.
-var asides = make(chan struct{}, 4)
-
-// aside runs f, a parser that cannot be interrupted and takes time linear in
-// size, and waits for it until ctx is done at the latest: f then ends by itself,
-// and the data that it reads must not be changed.
-func aside[T any](ctx context.Context, size int, f func() T) (out T, err error) {
-	if size <= asideFrom {
-		return f(), nil
-	}
-	select {
-	case asides <- struct{}{}:
-	case <-ctx.Done():
-		return out, ctx.Err()
-	}
-	done := make(chan func() T, 1)
-	go func() {
-		defer func() { <-asides }()
-		defer func() {
-			if v := recover(); v != nil {
-				done <- func() T { panic(v) } // as if it had been called there
-			}
-		}()
-		made := f()
-		done <- func() T { return made }
-	}()
-	select {
-	case made := <-done:
-		return made(), nil
-	case <-ctx.Done():
-		return out, ctx.Err()
-	}
-}
-
 // checkSyntax runs the checker of a text's format.
 func (s *Store) checkSyntax(ctx context.Context, hint, target string, content []byte) (ValidateResult, error) {
-	return aside(ctx, len(content), func() ValidateResult { return s.checkNow(hint, target, content) })
+	return aside.Run(ctx, len(content), func() ValidateResult { return s.checkNow(hint, target, content) })
 }
 
 func (s *Store) checkNow(hint, target string, content []byte) ValidateResult {

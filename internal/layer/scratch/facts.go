@@ -38,14 +38,15 @@ func scratchFacts(sha string, op engine.WriteOp) *engine.Mutation {
 	return m
 }
 
-// removal removes an object and its facts file.
-func (p *Pad) removal(sha string) []*engine.Mutation {
-	var muts []*engine.Mutation
-	if p.Stored[sha] {
-		muts = append(muts, scratchObject(sha, engine.OpDelete))
-	}
-	if p.Facts[sha] {
-		muts = append(muts, scratchFacts(sha, engine.OpDelete))
+// removal removes objects and their facts files.
+func (p *Pad) removal(gone ...string) (muts []*engine.Mutation) {
+	for _, sha := range gone {
+		if p.Stored[sha] {
+			muts = append(muts, scratchObject(sha, engine.OpDelete))
+		}
+		if p.Facts[sha] {
+			muts = append(muts, scratchFacts(sha, engine.OpDelete))
+		}
 	}
 	return muts
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -196,13 +197,23 @@ func (p *Pad) parse(text []byte, now time.Time) (Row, bool) {
 	return row, true
 }
 
+// matching passes the entries with the given hash and label, newest first; empty
+// values match any.
+func (p *Pad) matching(sha, label string) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for i := len(p.Rows) - 1; i >= 0; i-- {
+			row := &p.Rows[i]
+			if !row.Over && (sha == "" || row.SHA256 == sha) && (label == "" || row.Label == label) && !yield(row.Entry) {
+				return
+			}
+		}
+	}
+}
+
 // Find returns the newest entry with the given hash and label; empty values match any.
 func (p *Pad) Find(sha, label string) (Entry, bool) {
-	for i := len(p.Rows) - 1; i >= 0; i-- {
-		row := &p.Rows[i]
-		if !row.Over && (sha == "" || row.SHA256 == sha) && (label == "" || row.Label == label) {
-			return row.Entry, true
-		}
+	for e := range p.matching(sha, label) {
+		return e, true
 	}
 	return Entry{}, false
 }
@@ -265,21 +276,6 @@ func (p *Pad) Total(gone []string) int64 {
 		sum -= p.sizes[sha]
 	}
 	return sum
-}
-
-// drop forgets the entries of an object and returns how many there were.
-func (p *Pad) drop(sha string) int {
-	kept := p.Rows[:0]
-	dropped := 0
-	for _, row := range p.Rows {
-		if row.SHA256 == sha {
-			dropped++
-			continue
-		}
-		kept = append(kept, row)
-	}
-	p.Rows = kept
-	return dropped
 }
 
 // indexWith is the change of the index that adds a row: an append, or the

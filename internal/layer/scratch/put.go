@@ -5,13 +5,21 @@
 package scratch
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 )
 
 const (
+	maxLabel = 200  // characters of a label or a media type
+	maxNotes = 2000 // characters
+
 	Dir        = "scratch"
 	IndexFile  = "index.jsonl"
 	Index      = Dir + "/" + IndexFile
@@ -39,19 +47,96 @@ type Put struct {
 	Before   string // when the newest entry of these bytes and this label expires
 }
 
-// NewPut prepares a put of content and sets its hash and size in the row.
-func (s *Layer) NewPut(c *engine.Commit, row Entry, content []byte) *Put {
+// Facts are what a caller says about an object. TTL is an ISO 8601 duration; "" is
+// no limit.
+type Facts struct{ Label, ContentType, Notes, TTL string }
+
+// NewPut makes c a put of content.
+func (s *Layer) NewPut(c *engine.Commit, f Facts, content []byte) (*Put, *fault.Fault) {
+	if e := cmp.Or(
+		fault.CheckText("label", f.Label, maxLabel), fault.CheckText("content_type", f.ContentType, maxLabel), fault.CheckText("notes", f.Notes, maxNotes),
+	); e != nil {
+		return nil, e
+	}
+	now := c.Began.UTC()
+	row := Entry{Label: f.Label, ContentType: f.ContentType, Notes: f.Notes, Caller: c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
+	if f.TTL != "" {
+		d, err := isoduration.Parse(f.TTL)
+		if err != nil {
+			return nil, fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be a positive ISO 8601 duration, such as PT12H or P1W")
+		}
+		row.ExpiresAt = d.After(now).Format(engine.TimeFormat)
+	}
+	if limit := min(MaxObject, s.Opts.MaxContentBytes); int64(len(content)) > limit {
+		return nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", limit).
+			Hintf("an object of the scratchpad has at most %d bytes; store it in several parts, each with its own label", limit)
+	}
 	p := &Put{l: s, c: c, Row: row, Expires: row.ExpiresAt != ""}
 	var m engine.Mutation
 	p.Row.SHA256, p.Row.Bytes = m.Hold(content), int64(len(content))
 	p.Object = scratchObject(p.Row.SHA256, engine.OpOverwrite)
 	p.Object.Content, p.Object.Measured = m.Content, m.Measured
-	c.Also, c.Plan = Locks(), p.plan
-	return p
+	c.Also, c.Plan = locks(), p.plan
+	return p, nil
 }
 
-// Locks are the names that a change of the scratchpad must own.
-func Locks() []string {
+// Finish completes the facts of a put that succeeded. Those of a repeated call are
+// those of the first one.
+func (p *Put) Finish() {
+	if visible, err := p.l.visible(); err == nil && visible {
+		p.Object.Warn("state_dir_not_gitignored")
+	}
+	if p.c.Replayed == nil {
+		return
+	}
+	p.Deduped, p.Repaired, p.Expired = true, false, 0
+	for _, m := range p.c.Replayed.Muts {
+		switch {
+		case m.Path == p.Object.Path:
+			p.Deduped, p.Repaired = false, m.PrevSHA256 != ""
+		case m.SHA256 == "" && strings.HasSuffix(m.Path, BinSuffix):
+			p.Expired++
+		}
+	}
+	if p.Before != "" && p.Expires {
+		p.Row.ExpiresAt = p.Before
+	}
+}
+
+// visible reports whether git would see the state directory. The directory's own
+// .gitignore must ignore everything, and nothing after that line may re-include
+// it. A .gitignore of the workspace that names the directory also suffices.
+func (s *Layer) visible() (bool, error) {
+	own, err := durable.ReadFile(s.Disk.State, engine.IgnoreName, engine.MetaLimit)
+	if err != nil && !engine.IsAbsent(err) {
+		return false, err
+	}
+	hidden := false
+	for line := range strings.Lines(string(own)) {
+		switch line = strings.TrimSpace(line); {
+		case line == "*" || line == "/*" || line == "**" || line == "/**":
+			hidden = true
+		case strings.HasPrefix(line, "!"):
+			hidden = false
+		}
+	}
+	if hidden {
+		return false, nil
+	}
+	root, err := durable.ReadFile(s.Disk.Root, engine.IgnoreName, engine.MetaLimit)
+	if err != nil {
+		return true, nil
+	}
+	for line := range strings.Lines(string(root)) {
+		if strings.Trim(strings.TrimSpace(line), "/") == engine.StateDirName {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// locks are the names that a change of the scratchpad must own.
+func locks() []string {
 	return []string{engine.PathLock(engine.StateDirName + "/" + Index)}
 }
 
@@ -100,11 +185,7 @@ func (p *Put) plan(context.Context) error {
 	if err != nil {
 		return err
 	}
-	muts = append(muts, facts, index)
-	for _, sha := range gone {
-		muts = append(muts, pad.removal(sha)...)
-	}
-	return p.c.Choose(muts...)
+	return p.c.Choose(slices.Concat(muts, []*engine.Mutation{facts, index}, pad.removal(gone...))...)
 }
 
 // fits refuses an object for which there is no room.
@@ -127,7 +208,7 @@ func (p *Put) fits(pad *Pad, gone []string) error {
 	return nil
 }
 
-// Removal lists the objects that a deletion removes.
+// Removal is what a deletion removes.
 type Removal struct {
 	SHA     string // "" when nothing matched
 	Rows    int    // entries, under all labels
@@ -136,21 +217,32 @@ type Removal struct {
 	Object  *engine.Mutation
 }
 
-// PlanDelete plans the removal of an object and of those that are expired.
-func (s *Layer) PlanDelete(c *engine.Commit, sha, label string) (Removal, error) {
-	out := Removal{Object: &engine.Mutation{Private: true}}
-	pad, err := s.Open()
-	if err != nil {
-		return out, err
+// NewDelete makes c remove an object and those that are expired.
+func (s *Layer) NewDelete(c *engine.Commit, sha, label string) (*Removal, *fault.Fault) {
+	out := &Removal{Object: &engine.Mutation{Private: true}}
+	c.Also = locks()
+	c.Plan = func(context.Context) error {
+		done, err := c.Answered()
+		if !done && err == nil {
+			*out, err = s.planDelete(c, sha, label)
+		}
+		return err
 	}
-	gone, err := s.Expired(pad, "")
+	return out, checkRef(sha, label)
+}
+
+func (s *Layer) planDelete(c *engine.Commit, sha, label string) (Removal, error) {
+	out := Removal{Object: &engine.Mutation{Private: true}}
+	pad, gone, err := s.openExpired()
 	if err != nil {
 		return out, err
 	}
 	var muts []*engine.Mutation
 	if entry, ok := pad.Find(sha, label); ok {
 		out.SHA, out.Object = entry.SHA256, scratchObject(entry.SHA256, engine.OpDelete)
-		out.Rows = pad.drop(entry.SHA256)
+		rows := len(pad.Rows)
+		pad.Rows = slices.DeleteFunc(pad.Rows, func(row Row) bool { return row.SHA256 == entry.SHA256 })
+		out.Rows = rows - len(pad.Rows)
 		if muts = pad.removal(entry.SHA256); pad.Stored[entry.SHA256] {
 			out.Freed, out.Object = pad.sizes[entry.SHA256], muts[0]
 		}
@@ -171,17 +263,23 @@ func (s *Layer) PlanDelete(c *engine.Commit, sha, label string) (Removal, error)
 	return out, c.Choose(muts...)
 }
 
-// Expire makes c remove expired objectsand their entries, and counts them once c is
+// openExpired reads the scratchpad and lists the objects that have expired.
+func (s *Layer) openExpired() (*Pad, []string, error) {
+	pad, err := s.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	gone, err := s.Expired(pad, "")
+	return pad, gone, err
+}
+
+// Expire makes c remove expired objects and their entries, and counts them once c is
 // planned.
 func (s *Layer) Expire(c *engine.Commit) (removed *int) {
 	removed = new(int)
-	c.Also = Locks()
+	c.Also = locks()
 	c.Plan = func(context.Context) error {
-		pad, err := s.Open()
-		if err != nil {
-			return err
-		}
-		gone, err := s.Expired(pad, "")
+		pad, gone, err := s.openExpired()
 		if err != nil {
 			return err
 		}
@@ -192,11 +290,7 @@ func (s *Layer) Expire(c *engine.Commit) (removed *int) {
 		if err != nil {
 			return err
 		}
-		muts := []*engine.Mutation{index}
-		for _, sha := range gone {
-			muts = append(muts, pad.removal(sha)...)
-		}
-		return c.Choose(muts...)
+		return c.Choose(append([]*engine.Mutation{index}, pad.removal(gone...)...)...)
 	}
 	return removed
 }
