@@ -1,13 +1,16 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
-	"strconv"
-	"strings"
+	"encoding/json"
+	"fmt"
+	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -101,10 +104,8 @@ type ChunkAppendResult = ChunkWriteResult
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 // Nothing is changed on disk unless Effect says otherwise.
 func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWriteResult, error) {
-	return s.storeChunk(ctx, chunkPiece{
-		args: r, op: "chunk_write", session: r.Session, index: r.Index, numbered: true, total: r.TotalExpected,
-		content: r.Content, call: r.Call,
-	})
+	p := chunks.Piece{Session: r.Session, Index: r.Index, Numbered: true, TotalExpected: r.TotalExpected, Content: r.Content}
+	return s.storeChunk(ctx, p, r.Call, r.request("chunk_write", r))
 }
 
 // ChunkAppend stores one piece of a session under the number after the last one.
@@ -116,165 +117,561 @@ func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWrite
 // [ErrIndexMismatch] when another piece has the expected number or the next
 // number is a different one.
 func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkAppendResult, error) {
-	out, err := s.storeChunk(ctx, chunkPiece{
-		args: r, op: "chunk_append", session: r.Session, total: r.TotalExpected, expect: r.ExpectIndex,
-		content: r.Content, call: r.Call,
-	})
-	return ChunkAppendResult(out), err
-}
-
-// chunkPiece is one piece to store, as both verbs request it.
-type chunkPiece struct {
-	args     any // the request of the verb
-	op       string
-	session  string
-	index    int // 0: the next one
-	numbered bool
-	total    int
-	expect   int
-	content  []byte
-	call     Call
-}
-
-// checkIndex refuses a number that no piece can have. 0 means that none was
-// given.
-func checkIndex(argument string, n int, needed bool) *fault.Fault {
-	if n < 0 || n > chunks.MaxIndex || n == 0 && needed {
-		return fault.New(fault.BadIndex).With("argument", argument)
-	}
-	return nil
-}
-
-// check validates the arguments that need no access to the disk.
-func (p *chunkPiece) check(ctx context.Context) *fault.Fault {
-	for _, e := range []*fault.Fault{
-		chunks.CheckName(p.session), checkIndex("index", p.index, p.numbered),
-		checkIndex("total_expected", p.total, false), checkIndex("expect_index", p.expect, false),
-		p.call.check(ctx),
-	} {
-		if e != nil {
-			return e
-		}
-	}
-	if p.total > 0 && p.index > p.total {
-		return fault.New(fault.IndexExceedsTotal).With("index", p.index).With("total_expected", p.total)
-	}
-	return nil
-}
-
-// hash returns the identity of the request.
-func (p *chunkPiece) hash(content string) string {
-	return engine.HashOf([]byte(strings.Join([]string{
-		p.op, p.session, strconv.Itoa(p.index), strconv.Itoa(p.total), strconv.Itoa(p.expect), content, p.call.AcceptRisk,
-	}, "\x00")))
+	p := chunks.Piece{Session: r.Session, TotalExpected: r.TotalExpected, Expect: r.ExpectIndex, Content: r.Content}
+	return s.storeChunk(ctx, p, r.Call, r.request("chunk_append", r))
 }
 
 // storeChunk stores one piece and makes the reply.
-func (s *Store) storeChunk(ctx context.Context, p chunkPiece) (ChunkWriteResult, error) {
-	e := p.check(ctx)
-	if e == nil {
-		e = s.takes(ctx, p.content)
+func (s *Store) storeChunk(ctx context.Context, p chunks.Piece, call Call, req request) (ChunkWriteResult, error) {
+	if e := cmp.Or(p.Check(), call.check(ctx), s.takes(ctx, p.Content)); e != nil {
+		return ChunkWriteResult{}, s.refuseChunks(ctx, req, p.Session, e)
 	}
-	if e != nil {
-		c := s.newCommit(ctx, p.request())
-		c.Muts = []*engine.Mutation{refusedObject(p.session)}
-		c.Req.Hash = p.hash("raw " + engine.HashOf(p.content))
-		return ChunkWriteResult{}, c.Failed(e)
-	}
-	k, err := s.runChunk(ctx, func() *chunkCall { return s.newPieceCall(ctx, p) })
+	var c *commit
+	at, err := s.chunks.Put(ctx, p, s.chunkCommits(ctx, req, &c))
 	if err != nil {
 		return ChunkWriteResult{}, err
 	}
-	r, status := k.c.finished()
-	out := ChunkWriteResult{
-		Session: p.session, Index: k.index, ChunkPath: r.Path, SHA256: r.SHA256, Bytes: r.Bytes,
-		JournalID: r.JournalID, NextIndex: k.next, TotalExpected: k.total,
-		Status: status, Warnings: r.Warnings, Receipt: r,
+	r, status := c.finished()
+	return ChunkWriteResult{
+		Session: p.Session, Index: at.Index, ChunkPath: r.Path, SHA256: r.SHA256, Bytes: r.Bytes, JournalID: r.JournalID,
+		NextIndex: at.Next, TotalExpected: at.Total, Status: status, Warnings: r.Warnings, Receipt: r,
+	}, nil
+}
+
+// refuseChunks ends a call that concerns only the session.
+func (s *Store) refuseChunks(ctx context.Context, req request, session string, e *fault.Fault) error {
+	object := chunks.Dir
+	if chunks.CheckName(session) == nil {
+		object = chunks.SessionObject(session)
+	}
+	c := s.newCommit(ctx, req)
+	c.Muts = []*engine.Mutation{engine.NewObject(object, "", engine.OpOverwrite)}
+	return c.Failed(e)
+}
+
+// chunkCommits makes the commits of a call on a session; c is the last that does what
+// was asked for.
+func (s *Store) chunkCommits(ctx context.Context, req request, c **commit) chunks.Begin {
+	return func(clears bool) chunks.Commit {
+		of := req
+		if clears {
+			of = request{op: req.op, caller: req.caller}
+		}
+		this := s.newCommit(ctx, of)
+		if !clears {
+			*c = this
+		}
+		return chunks.Commit{Commit: this.Commit, Fail: this.Failed, Do: func(ctx context.Context, state string) error {
+			this.gateKey = s.gateFor(ctx).String()
+			asked := this.call()
+			asked.Hash += "\x00" + state
+			this.asked = &asked
+			return s.commit(ctx, this)
+		}}
+	}
+}
+
+// ChunkComposeRequest asks for the pieces of a session to become one file.
+type ChunkComposeRequest struct {
+	Call
+
+	// Name of the session.
+	Session string `json:"session" required:"true"`
+	// Path of the file, relative to the workspace.
+	OutputPath string `json:"output_path" required:"true"`
+	// Text inserted between chunks, at most 4096 bytes. Default: none or, for a
+	// session that was composed before, the separator used then.
+	Separator *string `json:"separator,omitempty"`
+	// Remove the session once the file is in place. Otherwise the session
+	// remains, sealed.
+	Cleanup bool `json:"cleanup,omitempty"`
+	// overwrite replaces an existing file; create refuses to.
+	Mode WriteMode `json:"mode,omitempty" enum:"overwrite,create" default:"overwrite"`
+	// SHA-256 the file must have now; the empty string means that it must not
+	// exist.
+	Expect Expect `json:"expected_prev_sha256,omitzero"`
+	// SHA-256 the composed file must have, as returned by Store.ChunkPreview.
+	ExpectedSHA256 Digest `json:"expected_sha256,omitzero"`
+	// Refuse a file with invalid syntax, judged by the extension of the path; see
+	// Store.Validate.
+	Validate bool `json:"validate,omitempty"`
+	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
+	AllowShrink bool `json:"allow_shrink,omitempty"`
+	// Allow a read-only file to be replaced.
+	Force bool `json:"force,omitempty"`
+}
+
+// ChunkComposeResult reports what was composed.
+type ChunkComposeResult struct {
+	// Name of the session.
+	Session string `json:"session"`
+	// Path of the file, relative to the workspace.
+	OutputPath string `json:"output_path"`
+	// SHA-256 of the file.
+	SHA256 Digest `json:"sha256"`
+	// Size of the file in bytes.
+	Bytes int64 `json:"bytes"`
+	// Number of chunks composed; 0 in the reply to a repeated idempotency key
+	// once the session is gone.
+	ChunkCount int `json:"chunk_count"`
+	// SHA-256 of each chunk, in order; empty in the reply to a repeated
+	// idempotency key once the session is gone.
+	ChunkHashes []Digest `json:"chunk_hashes"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// True when the session was removed.
+	CleanedUp bool `json:"cleaned_up"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
+}
+
+// ChunkCompose makes one file of the pieces of a session, byte for byte and in
+// constant memory, and seals the session. Both are one commit: after a crash both
+// are done or neither. The file is written like [Store.SafeWrite] does, with the
+// same promises; the content gate inspects the whole file. Every piece is
+// compared with the hash that was recorded when it was stored.
+//
+// Composing a sealed session again makes the same file again, or leaves it alone
+// if it is unchanged. With Cleanup the session, seal included, is removed once
+// the file is in place; its name can then be used again. A removal that a crash
+// interrupts is completed by the next call that writes to the session.
+//
+// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrBadSHA256], [ErrSessionNotFound],
+// [ErrNoChunksFound], [ErrNonContiguous] and [ErrChunkCountMismatch] when pieces are
+// missing, [ErrHashDriftOnRead] for a piece that was changed on disk, naming its
+// number, [ErrHashMismatch] for either expected hash, [ErrFileAlreadyExists],
+// [ErrDestructiveShrink], [ErrReadOnlyFile], [ErrSyntaxInvalid], [ErrRiskBlocked] (the
+// draft is kept), the path details, [ErrIdempotencyKeyReused], [ErrLockTimeout],
+// [ErrIOBusy], [ErrChangedDuringWrite], [ErrBadStateDir], [ErrRetryExhausted], the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
+// The pieces stay as they are; the file does unless Effect says otherwise.
+func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkComposeResult, error) {
+	r.Mode = cmp.Or(r.Mode, ModeOverwrite)
+	var c *commit
+	var m *engine.Mutation
+	file := func() *engine.Mutation {
+		m = &engine.Mutation{
+			Path: r.OutputPath, Op: engine.WriteOp(r.Mode), Kind: "compose", Object: chunks.SessionObject(r.Session),
+			AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
+		}
+		return m
+	}
+	req := r.request("chunk_compose", r)
+	if e := cmp.Or(chunks.CheckName(r.Session), r.checkMode(), chunks.CheckSeparator(r.Separator), r.Call.check(ctx)); e != nil {
+		c = s.newCommit(ctx, req)
+		c.Muts = []*engine.Mutation{file()}
+		return ChunkComposeResult{}, c.Failed(e)
+	}
+	ctx, account, end := metered(ctx)
+	defer end()
+	sess, left, err := s.chunks.Compose(ctx, chunks.Compose{
+		Session: r.Session, File: file, Separator: r.Separator, SHA256: r.ExpectedSHA256.String(), Cleanup: r.Cleanup,
+		Take: func(ctx context.Context, m *engine.Mutation, sess *chunks.Session, src io.Reader) (string, error) {
+			account.work(StageCompose, sess.Bytes(), fmt.Sprintf("joining %d chunks", len(sess.Parts)))
+			return s.take(ctx, c, m, src)
+		},
+	}, s.chunkCommits(ctx, req, &c))
+	if err != nil {
+		return ChunkComposeResult{}, err
+	}
+	out := ChunkComposeResult{
+		Session: r.Session, ChunkHashes: []Digest{}, CleanedUp: r.Cleanup && !r.DryRun && left == nil, Diff: c.Diff, Status: c.status(),
+	}
+	if left != nil {
+		m.Warn(WarnChunksLeft)
+	}
+	out.Receipt = c.receipt(m, out.Status)
+	c.deliver(out.Receipt)
+	out.OutputPath, out.SHA256, out.Bytes = out.Receipt.Path, out.Receipt.SHA256, out.Receipt.Bytes
+	out.JournalID, out.Warnings = out.Receipt.JournalID, out.Receipt.Warnings
+	if sess != nil {
+		out.ChunkCount, out.ChunkHashes = len(sess.Parts), pieceHashes(sess)
 	}
 	return out, nil
 }
 
-// refusedObject is the object in the row of a refusal that concerns only the
-// session.
-func refusedObject(session string) *engine.Mutation {
-	if chunks.CheckName(session) != nil {
-		return engine.NewObject(chunks.Dir, "", engine.OpOverwrite)
+func (r *ChunkComposeRequest) checkMode() *fault.Fault {
+	if r.Mode != ModeOverwrite && r.Mode != ModeCreate {
+		return badChoice("mode", "overwrite", "create")
 	}
-	return engine.NewObject(chunks.SessionObject(session), "", engine.OpOverwrite)
+	return nil
 }
 
-func (p *chunkPiece) request() request {
-	req := p.call.request(p.op, nil)
-	req.args = p.args
-	return req
+func pieceHashes(sess *chunks.Session) []Digest {
+	list := make([]Digest, len(sess.Parts))
+	for i, p := range sess.Parts {
+		list[i] = digest(p.SHA256)
+	}
+	return list
 }
 
-// newPieceCall makes the commit of one piece: the piece and the list of the
-// session, both or neither.
-func (s *Store) newPieceCall(ctx context.Context, p chunkPiece) *chunkCall {
-	part := engine.NewObject(chunks.PartObject(p.session, max(p.index, p.expect, 1)), "chunk", engine.OpOverwrite)
-	sum := part.Hold(p.content)
-	k := s.newChunkCall(ctx, p.request(), p.session, part)
-	k.c.Req.Hash = p.hash(sum)
-	k.c.Plan = func(ctx context.Context) error { return k.planPiece(ctx, p, part, sum) }
-	return k
+// ChunkStatusRequest asks how far a session is.
+type ChunkStatusRequest struct {
+	// Name of the session.
+	Session string `json:"session" required:"true"`
 }
 
-// planPiece decides, under the lock of the session, which number the piece gets,
-// and makes the list that contains it.
-func (k *chunkCall) planPiece(ctx context.Context, p chunkPiece, part *engine.Mutation, sum string) error {
-	sess, err := k.see(ctx)
+// ChunkStatusResult reports how far a session is.
+type ChunkStatusResult struct {
+	// Name of the session.
+	Session string `json:"session"`
+	// False when the session does not exist.
+	Exists bool `json:"exists"`
+	// When the session began, RFC 3339 UTC; absent when that is not known.
+	CreatedAt string `json:"created_at,omitempty"`
+	// Total number of chunks expected; absent when not given.
+	TotalExpected *int `json:"total_expected,omitempty"`
+	// Numbers of the stored chunks.
+	PresentIndices []int `json:"present_indices"`
+	// Missing numbers up to total_expected or below the last chunk; at most 1000.
+	Missing []int `json:"missing"`
+	// Number of missing chunks.
+	MissingCount int `json:"missing_count"`
+	// Number following the last chunk; the next append gets it.
+	NextIndex int `json:"next_index"`
+	// Total size of the chunks in bytes.
+	Bytes int64 `json:"bytes"`
+	// Path of the chunks in the state directory.
+	ChunkDir string `json:"chunk_dir,omitempty"`
+	// True once the session was composed; it accepts no more chunks.
+	Sealed bool `json:"sealed"`
+	// The separator it was composed with.
+	Separator string `json:"separator"`
+	// The file it was composed into.
+	OutputPath string `json:"output_path,omitempty"`
+	// SHA-256 of that file when it was composed.
+	OutputSHA256 Digest `json:"output_sha256,omitzero"`
+}
+
+// ChunkStatus reports which pieces of a session exist and which are missing. A
+// second process needs this to continue where a first one died. The pieces are
+// not read. Work that a dead writer left half done is completed first; a session
+// whose reset was interrupted no longer exists.
+//
+// Errors: [ErrBadSession], [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted], the
+// storage details, [ErrStoreClosed], [ErrCanceled].
+func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkStatusResult, error) {
+	a, err := s.begin(ctx, "chunk_status", "", sessionCall{s, r.Session, r})
 	if err != nil {
-		return err
+		return ChunkStatusResult{}, err
 	}
-	if sess == nil {
-		if done := k.c.Replayed; done != nil && len(done.Muts) > 0 {
-			part.SetObject(done.Muts[0].Object)
-			k.index = chunks.IndexOf(done.Muts[0].Object)
-		}
-		return nil
+	sess, err := s.chunks.Look(ctx, r.Session)
+	if err != nil {
+		return ChunkStatusResult{}, a.failed(err)
 	}
-	if err := sess.Writable(); err != nil {
-		return err
+	defer s.engine.Leave()
+	out := ChunkStatusResult{
+		Session: r.Session, Exists: sess.Found, CreatedAt: sess.Manifest.CreatedAt, TotalExpected: sess.Total(), PresentIndices: sess.Indices(),
+		NextIndex: sess.Next(), Bytes: sess.Bytes(), Separator: sess.Manifest.Separator,
 	}
-	if len(sess.Parts) == 0 && sess.Manifest.CreatedAt == "" {
-		sess.Manifest.CreatedAt = k.c.Began.UTC().Format(engine.TimeFormat)
+	out.Missing, out.MissingCount = sess.Missing()
+	if sess.Found {
+		out.ChunkDir = engine.StateDirName + "/" + chunks.SessionObject(r.Session)
 	}
-	if p.total > 0 {
-		sess.Manifest.TotalExpected = p.total
+	if seal := sess.Manifest.Sealed; seal != nil {
+		out.Sealed, out.OutputPath, out.OutputSHA256 = true, seal.OutputPath, digest(seal.SHA256)
 	}
-	if k.index, err = p.choose(sess, sum); err != nil {
-		return err
-	}
-	if total := sess.Manifest.TotalExpected; total > 0 && k.index > total {
-		return fault.New(fault.IndexExceedsTotal).With("index", k.index).With("total_expected", total)
-	}
-	if busy, err := k.occupied(k.index); busy || err != nil {
-		return err
-	}
-	part.SetObject(chunks.PartObject(p.session, k.index))
-	if err := k.s.chunks.FillHashes(sess); err != nil {
-		return err
-	}
-	sess.Put(chunks.Part{Index: k.index, SHA256: sum, Bytes: part.Content.Size()})
-	k.next, k.total = sess.Next(), sess.Total()
-	return chunks.HoldManifest(k.manifest, sess)
+	return out, nil
 }
 
-// choose returns the number of a piece.
-func (p chunkPiece) choose(sess *chunks.Session, sum string) (int, error) {
-	if p.numbered {
-		return p.index, nil
+// sessionCall is a request for the retry budget: when the session changes, the
+// count starts again.
+type sessionCall struct {
+	s       *Store
+	session string
+	req     any
+}
+
+func (c sessionCall) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{c.req, c.s.chunks.State(c.session)})
+}
+
+// ChunkPreviewRequest asks for what a compose would write.
+type ChunkPreviewRequest struct {
+	// Name of the session.
+	Session string `json:"session" required:"true"`
+	// Text inserted between chunks. Default: none or, for a session that was
+	// composed before, the separator used then.
+	Separator *string `json:"separator,omitempty"`
+	// Maximum bytes of content to return; 0 means 1 MiB.
+	MaxBytes int64 `json:"max_bytes,omitempty" min:"0"`
+	// Offset of the first byte to return.
+	Offset int64 `json:"offset,omitempty" min:"0"`
+	// How content is returned. Use base64 for bytes that are not UTF-8 text.
+	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
+	// Also return the risk score of the whole file, as Store.RiskScore would.
+	Classify bool `json:"classify,omitempty"`
+	// Also check the syntax of the whole file, as Store.Validate would.
+	Validate bool `json:"validate,omitempty"`
+	// Intended path of the file. Policy exceptions for that path apply, and its
+	// extension selects the format.
+	TargetPath string `json:"target_path,omitempty"`
+}
+
+// ChunkPreviewResult is what a compose would write.
+type ChunkPreviewResult struct {
+	// Name of the session.
+	Session string `json:"session"`
+	// Always true: nothing was written.
+	Preview bool `json:"preview"`
+	// The requested bytes, as text or base64.
+	Content []byte `json:"content"`
+	// How content is encoded.
+	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
+	// Offset of the first byte returned.
+	Offset int64 `json:"offset"`
+	// True when the file continues after the returned bytes.
+	Truncated bool `json:"truncated"`
+	// Number of stored chunks.
+	ChunkCount int `json:"chunk_count"`
+	// SHA-256 of each piece, in order.
+	ChunkHashes []Digest `json:"chunk_hashes"`
+	// Size of the composed file in bytes.
+	TotalBytes int64 `json:"total_bytes"`
+	// SHA-256 of the composed file; pass it as expected_sha256 of
+	// Store.ChunkCompose.
+	SHA256 Digest `json:"sha256"`
+	// Missing numbers; a compose would be refused. At most 1000.
+	Missing []int `json:"missing"`
+	// With classify: the risk of the composed file.
+	Risk *RiskScoreResult `json:"risk,omitempty"`
+	// With validate: whether the composed file is well formed; absent when it is
+	// too large to check.
+	Validation *ValidateResult `json:"validation,omitempty"`
+}
+
+// ChunkPreview reads what a compose of the stored pieces would write, or a part
+// of it, with the hash of each piece and of the whole. Nothing is written. Every
+// piece is compared with the hash that was recorded when it was stored.
+//
+// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrTooLarge], [ErrSessionNotFound],
+// [ErrNoChunksFound], [ErrHashDriftOnRead] for a piece that was changed on disk,
+// naming its number, the path details for a
+// target path that is invalid, [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted],
+// the storage details, [ErrStoreClosed], [ErrCanceled].
+func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
+	a, err := s.begin(ctx, "chunk_preview", "", sessionCall{s, r.Session, r})
+	if err != nil {
+		return ChunkPreviewResult{}, err
 	}
-	next := sess.Next()
-	if p.expect > 0 && p.expect != next {
-		if have := sess.Part(p.expect); have == nil || have.SHA256 != sum {
-			return 0, fault.New(fault.IndexMismatch).With("expect_index", p.expect).With("next_index", next)
+	if e := cmp.Or(checkWindow(r.Offset, &r.MaxBytes), chunks.CheckSeparator(r.Separator)); e != nil {
+		return ChunkPreviewResult{}, a.failed(e)
+	}
+	if r.TargetPath != "" {
+		if r.TargetPath, _, err = relpath.Clean(r.TargetPath, s.engine.Tree.Rules); err != nil {
+			return ChunkPreviewResult{}, a.failed(err)
 		}
-		return p.expect, nil // the call whose reply was lost
 	}
-	if next > chunks.MaxIndex {
-		return 0, fault.New(fault.BadIndex).With("argument", "index").Hintf("the session already has its last chunk; compose it")
+	var out ChunkPreviewResult
+	for range chunks.MaxAgain { // pieces may be taken away while they are read
+		if out, err = s.preview(ctx, r); !engine.IsAbsent(err) {
+			break
+		}
 	}
-	return next, nil
+	if err != nil {
+		return ChunkPreviewResult{}, a.failed(err)
+	}
+	s.engine.Leave()
+	return out, nil
+}
+
+// checkWindow refuses a window that no reply shows.
+func checkWindow(offset int64, maxBytes *int64) *fault.Fault {
+	*maxBytes = cmp.Or(*maxBytes, defaultRead)
+	switch {
+	case *maxBytes < 0 || offset < 0:
+		return fault.New(fault.InvalidArgument).Hintf("offset and max_bytes must not be negative")
+	case *maxBytes > maxRead:
+		return fault.New(fault.TooLarge).Hintf("read the preview in parts of at most %d bytes, with offset", maxRead)
+	}
+	return nil
+}
+
+// preview reads the whole once and passes it to everything that needs it.
+func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (out ChunkPreviewResult, err error) {
+	sum, part, whole := engine.NewDigest(), &window{from: r.Offset, left: r.MaxBytes}, &window{left: maxValidated}
+	sinks := []io.Writer{sum, part}
+	opt := s.policy().options(r.TargetPath)
+	ctx = s.bounded(ctx)
+	opt.Context = ctx
+	stream := s.policy().scanner.NewStream(opt)
+	if r.Classify {
+		sinks = append(sinks, stream)
+	}
+	if r.Validate {
+		sinks = append(sinks, whole)
+	}
+	sess, err := s.chunks.Copy(ctx, r.Session, r.Separator, io.MultiWriter(sinks...))
+	if err != nil {
+		return out, err
+	}
+	out = ChunkPreviewResult{
+		Session: r.Session, Preview: true, Content: part.got, Offset: min(r.Offset, part.at), ChunkCount: len(sess.Parts),
+		ChunkHashes: pieceHashes(sess), TotalBytes: part.at, SHA256: digest(sum.Hex()),
+	}
+	out.Missing, _ = sess.Missing()
+	out.Truncated = out.Offset+int64(len(part.got)) < part.at
+	if r.Classify {
+		risk := riskOf(stream.Report())
+		if out.Risk = &risk; ctx.Err() != nil {
+			return out, ctx.Err()
+		}
+	}
+	if r.Validate && whole.at == int64(len(whole.got)) {
+		v, err := s.checkSyntax(ctx, "", r.TargetPath, whole.got)
+		out.Validation = &v
+		return out, err
+	}
+	return out, nil
+}
+
+// window keeps a part of what is written to it.
+type window struct {
+	from, left int64
+	at         int64
+	got        []byte
+}
+
+func (w *window) Write(p []byte) (int, error) {
+	begin := min(max(w.from-w.at, 0), int64(len(p)))
+	end := min(begin+w.left, int64(len(p)))
+	w.got = append(w.got, p[begin:end]...)
+	w.left -= end - begin
+	w.at += int64(len(p))
+	return len(p), nil
+}
+
+// ChunkListRequest asks which sessions there are.
+type ChunkListRequest struct{}
+
+// ChunkListResult lists the sessions.
+type ChunkListResult struct {
+	// The sessions, sorted by name.
+	Sessions []ChunkSession `json:"sessions"`
+	// Number of sessions.
+	Count int `json:"count"`
+}
+
+// ChunkSession is one session of the list.
+type ChunkSession struct {
+	// Name of the session.
+	Session string `json:"session"`
+	// Total number of chunks expected; absent when not given.
+	TotalExpected *int `json:"total_expected,omitempty"`
+	// Number of stored chunks.
+	ChunkCount int `json:"chunk_count"`
+	// Number of missing chunks.
+	MissingCount int `json:"missing_count"`
+	// Number following the last chunk.
+	NextIndex int `json:"next_index"`
+	// Total size of the chunks in bytes.
+	Bytes int64 `json:"bytes"`
+	// True once the session was composed; it accepts no more chunks.
+	Sealed bool `json:"sealed"`
+	// True when the session cannot be read; Store.ChunkStatus says why.
+	Unreadable bool `json:"unreadable,omitempty"`
+}
+
+// ChunkList lists the kept sessions, including those that were composed and not
+// cleaned up. One that cannot be read is marked and does not hide the others. The
+// pieces are not read and nothing is changed on disk. Errors:
+// [ErrBadStateDir], [ErrRetryExhausted], the storage details, [ErrStoreClosed],
+// [ErrCanceled].
+func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListResult, error) {
+	a, err := s.begin(ctx, "chunk_list", "", r)
+	if err != nil {
+		return ChunkListResult{}, err
+	}
+	out := ChunkListResult{Sessions: []ChunkSession{}}
+	err = s.chunks.List(ctx, func(sess *chunks.Session) {
+		entry := ChunkSession{Session: sess.Name, Unreadable: !sess.Found}
+		if sess.Found {
+			_, entry.MissingCount = sess.Missing()
+			entry.TotalExpected, entry.ChunkCount, entry.NextIndex = sess.Total(), len(sess.Parts), sess.Next()
+			entry.Bytes, entry.Sealed = sess.Bytes(), sess.Manifest.Sealed != nil
+		}
+		out.Sessions = append(out.Sessions, entry)
+	})
+	if err != nil {
+		return ChunkListResult{}, a.failed(err)
+	}
+	s.engine.Leave()
+	out.Count = len(out.Sessions)
+	return out, nil
+}
+
+// ChunkResetRequest asks for a session to be forgotten.
+type ChunkResetRequest struct {
+	Call `omit:"accept_risk"`
+
+	// Name of the session.
+	Session string `json:"session" required:"true"`
+}
+
+// ChunkResetResult reports what was removed.
+type ChunkResetResult struct {
+	// Name of the session.
+	Session string `json:"session"`
+	// Number of chunks removed; 0 in the reply to a repeated idempotency key.
+	Removed int `json:"removed"`
+	// False when the session did not exist.
+	Existed bool `json:"existed"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
+}
+
+// ChunkReset removes a session and its pieces, composed or not, for good: pieces
+// have no history. The name can be used again at once. The file that the session
+// was composed into stays. A session that does not exist is no error.
+//
+// The first commit records that the pieces are invalid. From then on no piece of
+// the old session gets into a new one, and a reset that a crash interrupts is
+// completed by the next call that writes to the session. The warning chunks_left
+// reports pieces that cannot be removed now.
+//
+// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrIdempotencyKeyReused],
+// [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], [ErrRetryExhausted], the storage
+// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
+func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
+	req := r.request("chunk_reset", r)
+	if e := cmp.Or(chunks.CheckName(r.Session), r.Call.check(ctx)); e != nil {
+		return ChunkResetResult{}, s.refuseChunks(ctx, req, r.Session, e)
+	}
+	var c *commit
+	begin := s.chunkCommits(ctx, req, &c)
+	k, existed, removed, err := s.chunks.Reset(ctx, r.Session, begin)
+	if err != nil {
+		return ChunkResetResult{}, err
+	}
+	out := ChunkResetResult{Session: r.Session, Removed: removed, Existed: existed, Status: c.status()}
+	if existed && !r.DryRun {
+		if out.Status == StatusUnchanged {
+			out.Status = StatusSucceeded // the rest of an earlier reset is removed now
+		}
+		if err := s.chunks.Clear(ctx, r.Session, req.op, begin); err != nil {
+			if s.engine.Poisoned.Load() {
+				e := s.verbError(req.op, err)
+				e.Effect = EffectUnknown // the chunks count no more, but the next Open decides
+				return ChunkResetResult{}, e
+			}
+			k.Manifest.Warn(WarnChunksLeft)
+		}
+	}
+	rec := c.receipt(k.Manifest, out.Status)
+	rec.SHA256, rec.Bytes = digest(""), 0 // of a session that is gone
+	c.deliver(rec)
+	out.JournalID, out.Warnings, out.Receipt = rec.JournalID, rec.Warnings, rec
+	return out, nil
 }

@@ -48,13 +48,12 @@ func (s *Layer) FillHashes(sess *Session) error {
 	return nil
 }
 
-// Joined reads the pieces of a session one after the other, with a separator
+// joined reads the pieces of a session one after the other, with a separator
 // between them, and compares each with its hash.
-type Joined struct {
+type joined struct {
 	s    *Layer
 	dir  fsx.Dir
 	sess *Session
-	sep  string
 	at   int // the current piece
 	file fsx.File
 	sum  engine.Digest
@@ -62,19 +61,30 @@ type Joined struct {
 	gap  io.Reader // the separator, while it is being read
 }
 
-func (s *Layer) Join(dir fsx.Dir, sess *Session, sep string) *Joined {
-	return &Joined{s: s, dir: dir, sess: sess, sep: sep}
+// join opens the pieces of a session. A nil separator is that of the session.
+func (s *Layer) join(sess *Session, separator *string) (*joined, error) {
+	dir, err := s.OpenDir(sess.Name)
+	if err != nil {
+		return nil, err
+	}
+	if dir == nil { // removed since
+		return nil, fault.New(fault.SessionNotFound).With("session", sess.Name)
+	}
+	if separator != nil {
+		sess.Manifest.Separator = *separator
+	}
+	return &joined{s: s, dir: dir, sess: sess}, nil
 }
 
-func (j *Joined) Close() error {
+func (j *joined) Close() error {
 	if j.file != nil {
 		j.file.Close()
 		j.file = nil
 	}
-	return nil
+	return j.dir.Close()
 }
 
-func (j *Joined) Read(p []byte) (int, error) {
+func (j *joined) Read(p []byte) (int, error) {
 	for {
 		if j.gap != nil {
 			if n, err := j.gap.Read(p); err == nil {
@@ -107,7 +117,7 @@ func (j *Joined) Read(p []byte) (int, error) {
 	}
 }
 
-func (j *Joined) open() error {
+func (j *joined) open() error {
 	part := j.sess.Parts[j.at]
 	f, err := j.dir.Open(PartName(part.Index), fsx.Read, 0)
 	var kind *fsx.TypeError
@@ -124,7 +134,7 @@ func (j *Joined) open() error {
 // finish compares the chunk that was read with the recorded facts. It consults the
 // journal before it reports a change: the journal has a row of a chunk whose writer
 // died before it replaced the manifest.
-func (j *Joined) finish() error {
+func (j *joined) finish() error {
 	part := &j.sess.Parts[j.at]
 	j.file.Close()
 	j.file = nil
@@ -139,13 +149,13 @@ func (j *Joined) finish() error {
 		}
 	}
 	part.SHA256, part.Bytes = got, j.read
-	if j.at++; j.at < len(j.sess.Parts) && j.sep != "" {
-		j.gap = strings.NewReader(j.sep)
+	if j.at++; j.at < len(j.sess.Parts) && j.sess.Manifest.Separator != "" {
+		j.gap = strings.NewReader(j.sess.Manifest.Separator)
 	}
 	return nil
 }
 
-func (j *Joined) drift(part Part) error {
+func (j *joined) drift(part Part) error {
 	return fault.New(fault.HashDriftOnRead).With("session", j.sess.Name).With("index", part.Index).
 		Hintf("chunk %d was changed on disk; send it again with Store.ChunkWrite", part.Index)
 }

@@ -6,6 +6,7 @@ package chunks
 import (
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"sort"
 	"strconv"
@@ -157,8 +158,8 @@ func (s *Layer) Read(name string) (*Session, error) {
 	return sess, nil
 }
 
-// Part returns a piece by its number, nil when it is not there.
-func (sess *Session) Part(index int) *Part {
+// part returns a piece by its number, nil when it is not there.
+func (sess *Session) part(index int) *Part {
 	i := sort.Search(len(sess.Parts), func(i int) bool { return sess.Parts[i].Index >= index })
 	if i < len(sess.Parts) && sess.Parts[i].Index == index {
 		return &sess.Parts[i]
@@ -166,9 +167,9 @@ func (sess *Session) Part(index int) *Part {
 	return nil
 }
 
-// Put adds a piece or replaces it.
-func (sess *Session) Put(p Part) {
-	if have := sess.Part(p.Index); have != nil {
+// put adds a piece or replaces it.
+func (sess *Session) put(p Part) {
+	if have := sess.part(p.Index); have != nil {
 		*have = p
 		return
 	}
@@ -209,8 +210,8 @@ func (sess *Session) Indices() []int {
 	return list
 }
 
-// MaxMissing is how many missing numbers are listed; all are counted.
-const MaxMissing = 1000
+// maxMissing is how many missing numbers are listed; all are counted.
+const maxMissing = 1000
 
 // Missing lists the numbers up to the expected total, or to the last piece,
 // that no piece has.
@@ -226,7 +227,7 @@ func (sess *Session) Missing() (list []int, count int) {
 			at++
 			continue
 		}
-		if count++; len(list) < MaxMissing {
+		if count++; len(list) < maxMissing {
 			list = append(list, i)
 		}
 	}
@@ -240,8 +241,8 @@ func (sess *Session) Gone() *Session {
 	return out
 }
 
-// Writable refuses pieces for a session that was composed.
-func (sess *Session) Writable() error {
+// writable refuses pieces for a session that was composed.
+func (sess *Session) writable() error {
 	seal := sess.Manifest.Sealed
 	if seal == nil {
 		return nil
@@ -254,33 +255,8 @@ func Lock(session string) string { return "chunks\x00" + relpath.Key(session) }
 // MaxAgain is how often a call is repeated because of what others left.
 const MaxAgain = 16
 
-// SettleSession completes the interrupted work of a dead writer in a session, so that
-// the next read returns the final state.
-func (s *Layer) SettleSession(ctx context.Context, session string) error {
-	if s.Log == nil {
-		return nil
-	}
-	if err := s.Log.CatchUp(); err != nil {
-		return err
-	}
-	if s.Opts.ReadOnly || s.Poisoned.Load() {
-		return nil
-	}
-	manifest := engine.StateDirName + "/" + ManifestObject(session)
-	for range MaxAgain {
-		left, err := s.LeftBehind([]string{manifest})
-		if left == nil || err != nil {
-			return err
-		}
-		if err := s.FinishDead(ctx, left, new(engine.Report)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// WithSession runs fn while no other call changes the session.
-func (s *Layer) WithSession(ctx context.Context, session, what string, fn func() error) error {
+// withSession runs fn while no other call changes the session.
+func (s *Layer) withSession(ctx context.Context, session, what string, fn func() error) error {
 	if err := s.Enter(); err != nil {
 		return err
 	}
@@ -294,10 +270,10 @@ func (s *Layer) WithSession(ctx context.Context, session, what string, fn func()
 	return fn()
 }
 
-// SetAside moves entries that have our names but are not our files into quarantine:
+// setAside moves entries that have our names but are not our files into quarantine:
 // they must not keep a caller from the chunks.
-func (s *Layer) SetAside(ctx context.Context, session string, names []string) error {
-	return s.WithSession(ctx, session, "quarantine", func() error {
+func (s *Layer) setAside(ctx context.Context, session string, names []string) error {
+	return s.withSession(ctx, session, "quarantine", func() error {
 		dir, err := s.OpenDir(session)
 		if dir == nil || err != nil {
 			return err
@@ -327,8 +303,8 @@ func (s *Layer) SetAside(ctx context.Context, session string, names []string) er
 	})
 }
 
-// FinishLeft brings the commit of a dead writer to its end.
-func (s *Layer) FinishLeft(ctx context.Context, rec *journal.Record) error {
+// finishLeft brings the commit of a dead writer to its end.
+func (s *Layer) finishLeft(ctx context.Context, rec *journal.Record) error {
 	if err := s.Enter(); err != nil {
 		return err
 	}
@@ -344,4 +320,95 @@ func CheckName(name string) *fault.Fault {
 		return fault.New(fault.BadSession).With("argument", "session")
 	}
 	return nil
+}
+
+// Look returns a session for a reader: one whose reset was interrupted is gone. Work that
+// a dead writer left half done is completed first.
+func (s *Layer) Look(ctx context.Context, name string) (*Session, error) {
+	if e := CheckName(name); e != nil {
+		return nil, e
+	}
+	if err := s.settle(ctx, name); err != nil {
+		return nil, err
+	}
+	sess, err := s.Read(name)
+	if err == nil && sess.Manifest.ResetPending {
+		return sess.Gone(), nil
+	}
+	return sess, err
+}
+
+// settle completes the interrupted work of a dead writer in a session, so that
+// the next read returns the final state.
+func (s *Layer) settle(ctx context.Context, session string) error {
+	if s.Log == nil {
+		return nil
+	}
+	if err := s.Log.CatchUp(); err != nil {
+		return err
+	}
+	if s.Opts.ReadOnly || s.Poisoned.Load() {
+		return nil
+	}
+	manifest := engine.StateDirName + "/" + ManifestObject(session)
+	for range MaxAgain {
+		left, err := s.LeftBehind([]string{manifest})
+		if left == nil || err != nil {
+			return err
+		}
+		if err := s.FinishDead(ctx, left, new(engine.Report)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List calls fn for every session, in the order of their names. One that cannot be read
+// has only its name and is not found.
+func (s *Layer) List(ctx context.Context, fn func(*Session)) error {
+	dir, err := s.OpenAll()
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if st, err := dir.Lstat(name); CheckName(name) != nil || err == nil && st.Kind != fsx.Directory {
+			continue
+		}
+		sess, err := s.Read(name)
+		if err != nil {
+			fn(&Session{Name: name})
+		} else if sess.Found && !sess.Manifest.ResetPending {
+			fn(sess)
+		}
+	}
+	return nil
+}
+
+// Copy writes the file that a compose would make to w. Every piece is compared with the
+// hash that was recorded when it was stored. A nil separator is that of the session.
+func (s *Layer) Copy(ctx context.Context, name string, separator *string, w io.Writer) (*Session, error) {
+	sess, err := s.Look(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !sess.Found:
+		return nil, fault.New(fault.SessionNotFound).With("session", name)
+	case len(sess.Parts) == 0:
+		return nil, fault.New(fault.NoChunksFound).With("session", name)
+	}
+	src, err := s.join(sess, separator)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	_, err = engine.Move(w, engine.NewStoppable(ctx, src))
+	return sess, err
 }
