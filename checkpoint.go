@@ -2,16 +2,11 @@ package resilientwrite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"unicode/utf8"
 
-	"github.com/resilientwrite/resilientwrite/internal/aside"
-	"github.com/resilientwrite/resilientwrite/internal/engine"
-	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
-	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
 // CheckpointRequest asks for a named state to be kept. Text, for yaml and
@@ -75,7 +70,6 @@ type CheckpointResult struct {
 //
 // Checkpoints have no history. A damaged one that is replaced is first copied to
 // quarantine/.
-// copied to quarantine/ first.
 //
 // Errors: [ErrInvalidArgument] for a bad name, format or ttl, [ErrSyntaxInvalid] for
 // data that is not JSON (or holds a key twice) or not YAML, with its line,
@@ -83,13 +77,15 @@ type CheckpointResult struct {
 // draft), [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the storage
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
+	r.Format, r.TTL, r.Data = cmp.Or(r.Format, "json"), cmp.Or(r.TTL, checkpoint.TTLSession), bytes.Trim(r.Data, " \t\r\n")
 	c := s.newCommit(ctx, r.request("checkpoint", r))
-	p := &checkpointSave{s: s, c: c, req: r}
-	if err := p.prepare(ctx); err != nil {
-		return CheckpointResult{}, c.Failed(err)
+	if e := r.Call.check(ctx); e != nil {
+		return CheckpointResult{}, c.Failed(e)
 	}
-	c.Also = []string{engine.PathLock(checkpoint.Path(r.Name))}
-	c.Plan = p.plan
+	p, e := s.checkpoints.NewSave(ctx, c.Commit, checkpoint.Request{Name: r.Name, Data: r.Data, Format: r.Format, TTL: r.TTL})
+	if e != nil {
+		return CheckpointResult{}, c.Failed(e)
+	}
 	if err := s.commit(ctx, c); err != nil {
 		e := AsError("checkpoint", err)
 		if e.Detail == ErrRiskBlocked && e.Context["draft_ref"] != nil {
@@ -97,192 +93,225 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 		}
 		return CheckpointResult{}, e
 	}
-	return p.result(), nil
-}
-
-// checkpointSave is one save in progress.
-type checkpointSave struct {
-	s       *Store
-	c       *commit
-	req     CheckpointRequest
-	content []byte // the JSON text, or the string
-	head    checkpoint.Head
-	doc     *engine.Mutation
-	old     *checkpoint.Stored // the checkpoint stored under the name; nil if there is none
-}
-
-// prepare validates the arguments.
-func (p *checkpointSave) prepare(ctx context.Context) error {
-	r := &p.req
-	if r.Format == "" {
-		r.Format = "json"
-	}
-	if r.TTL == "" {
-		r.TTL = checkpoint.TTLSession
-	}
-	r.Data = bytes.Trim(r.Data, " \t\r\n")
-	p.c.Req.Hash = identity("checkpoint", *r)
-	if e := r.Call.check(ctx); e != nil {
-		return e
-	}
-	if e := checkpoint.CheckName(r.Name); e != nil {
-		return e
-	}
-	now := p.c.Began.UTC()
-	expires, e := checkpoint.Expiry(r.TTL, now)
-	if e != nil {
-		return e
-	}
-	var raw bool
-	if p.content, raw, e = p.s.checkpointContent(ctx, r.Data, r.Format); e != nil {
-		return e
-	}
-	p.doc = &engine.Mutation{Private: true}
-	p.head = checkpoint.Head{
-		Version: checkpoint.Version, Name: r.Name, Format: r.Format, TTL: r.TTL,
-		CreatedAt: now.Format(engine.TimeFormat), UpdatedAt: now.Format(engine.TimeFormat), ExpiresAt: expires,
-		Session: p.c.Req.Session, Caller: p.c.Req.Caller,
-		SHA256: engine.HashOf(p.content), Bytes: int64(len(p.content)), Chunked: len(p.content) > checkpoint.MaxInlineData, Raw: raw,
-	}
-	return nil
-}
-
-// checkpointContent returns the bytes to keep, once their format is verified. raw
-// reports that they are a JSON value although the format is yaml, which includes
-// JSON.
-func (s *Store) checkpointContent(ctx context.Context, data json.RawMessage, format string) (content []byte, raw bool, e *fault.Fault) {
-	if len(data) == 0 {
-		return nil, false, fault.New(fault.MissingContent).With("argument", "data").Hintf("data is required")
-	}
-	if limit := s.opts.MaxContentBytes; int64(len(data)) > limit {
-		return nil, false, fault.New(fault.TooLarge).With("bytes", len(data)).With("max_bytes", limit)
-	}
-	if !utf8.Valid(data) {
-		return nil, false, fault.New(fault.NotValidUTF8).With("argument", "data")
-	}
-	if e := wellFormedAs(ctx, "json", data); e != nil {
-		return nil, false, e
-	}
-	if !json.Valid(data) {
-		return nil, false, fault.New(fault.SyntaxInvalid).With("format", "json").Hintf("data must be a single JSON value")
-	}
-	if format == "json" {
-		return bytes.Clone(data), false, nil
-	}
-	if format != "yaml" && format != "markdown" {
-		return nil, false, badChoice("format", "json", "yaml", "markdown")
-	}
-	plain, ok := checkpoint.StringIn(data)
-	if !ok && format == "yaml" {
-		return bytes.Clone(data), true, nil
-	}
-	if !ok {
-		return nil, false, fault.New(fault.InvalidArgument).With("argument", "data").Hintf("data of format %s must be a string; for an object use format json", format)
-	}
-	if format == "yaml" {
-		if e := wellFormedAs(ctx, "yaml", []byte(plain)); e != nil {
-			return nil, false, e
-		}
-	}
-	return []byte(plain), false, nil
-}
-
-// wellFormedAs refuses a text that is not of its format, with the position of the
-// first problem.
-func wellFormedAs(ctx context.Context, format string, text []byte) *fault.Fault {
-	rep, err := aside.Run(ctx, len(text), func() syntax.Report { return syntax.Check(format, text) })
-	if err != nil {
-		return fault.New(fault.Canceled).Because(err)
-	}
-	if rep.Valid {
-		return nil
-	}
-	for _, p := range rep.Problems {
-		if p.Severity == syntax.Error {
-			return fault.New(fault.SyntaxInvalid).With("format", format).With("argument", "data").With("line", p.Line).With("col", p.Col).
-				Hintf("data is not valid %s: line %d, column %d: %s", format, p.Line, p.Col, p.Message)
-		}
-	}
-	return nil
-}
-
-// plan reads the checkpoint stored under that name.
-func (p *checkpointSave) plan(context.Context) error {
-	name := p.req.Name
-	old, err := p.s.checkpoints.Read(name, true)
-	if err != nil && !engine.IsAbsent(err) {
-		return err
-	}
-	p.head.CreatedAt, p.old = p.head.UpdatedAt, nil
-	var obsolete []string
-	if err == nil {
-		p.old = old
-		if old.Corrupt == "" && old.OtherName(name) {
-			return fault.New(fault.InvalidArgument).With("argument", "name").Hintf("a checkpoint exists whose name differs only in letter case, which this file system ignores; choose another name")
-		}
-		if !engine.ParseTime(old.CreatedAt).IsZero() {
-			p.head.CreatedAt = old.CreatedAt
-		}
-		if obsolete, err = p.s.checkpoints.Quarantine(old, p.c.Req.DryRun); err != nil {
-			return err
-		}
-	}
-	return p.c.Choose(p.mutations(obsolete)...)
-}
-
-// mutations returns the document and, in the same commit, the file of its data if
-// that is long. The data comes first, so that the document never names a missing
-// file.
-func (p *checkpointSave) mutations(obsolete []string) []*engine.Mutation {
-	p.doc = checkpoint.Object(p.req.Name+checkpoint.FileSuffix, engine.OpOverwrite)
-	if !relpath.Portable(p.req.Name + checkpoint.FileSuffix) {
-		p.doc.Warn(WarnNameNotPortable)
-	}
-	var muts []*engine.Mutation
-	data, blob := p.content, ""
-	if p.head.Chunked {
-		blob = checkpoint.BlobName(p.req.Name, p.head.SHA256)
-		m := checkpoint.Object(blob, engine.OpOverwrite)
-		m.Hold(p.content)
-		muts, data = append(muts, m), nil
-	} else if p.req.Format != "json" {
-		data = p.req.Data
-	}
-	p.doc.Hold(p.head.Document(data))
-	muts = append(muts, p.doc)
-	for _, name := range obsolete {
-		if name != blob && name != p.req.Name+checkpoint.FileSuffix {
-			muts = append(muts, checkpoint.Object(name, engine.OpDelete))
-		}
-	}
-	return muts
-}
-
-// result returns the reply of a successful commit.
-func (p *checkpointSave) result() CheckpointResult {
-	r, status := p.c.finishedWith(p.doc, p.doc.SHA, p.doc.Size)
-	h := &p.head
-	if p.c.Replayed != nil {
-		p.asItWas()
-	}
+	p.Finish()
+	rec, status := c.finishedWith(p.Doc, p.Doc.SHA, p.Doc.Size)
 	return CheckpointResult{
-		Name: h.Name, Format: h.Format, TTL: h.TTL, CheckpointPath: checkpoint.Path(h.Name),
-		SHA256: digest(h.SHA256), Bytes: h.Bytes, JournalID: r.JournalID,
-		CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ExpiresAt: h.ExpiresAt, Chunked: h.Chunked,
-		Status: status, Warnings: r.Warnings, Receipt: r,
+		Name: p.Name, Format: p.Format, TTL: p.TTL, CheckpointPath: checkpoint.Path(p.Name),
+		SHA256: digest(p.SHA256), Bytes: p.Bytes, JournalID: rec.JournalID,
+		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, ExpiresAt: p.ExpiresAt, Chunked: p.Chunked,
+		Status: status, Warnings: rec.Warnings, Receipt: rec,
+	}, nil
+}
+
+// CheckpointReadRequest asks for a checkpoint.
+type CheckpointReadRequest struct {
+	// Name of the checkpoint.
+	Name string `json:"name" required:"true" maxlen:"128"`
+}
+
+// CheckpointReadResult is a checkpoint with its data.
+type CheckpointReadResult struct {
+	// Name of the checkpoint.
+	Name string `json:"name"`
+	// Format of data.
+	Format string `json:"format" enum:"json,yaml,markdown"`
+	// How long it is kept: session, permanent or an ISO 8601 duration.
+	TTL string `json:"ttl"`
+	// Path of the document in the state directory.
+	CheckpointPath string `json:"checkpoint_path"`
+	// SHA-256 of data: of the JSON text, or of the string.
+	SHA256 Digest `json:"sha256"`
+	// Size of data in bytes.
+	Bytes int64 `json:"bytes"`
+	// When a checkpoint of this name was first saved.
+	CreatedAt string `json:"created_at"`
+	// When it was last saved.
+	UpdatedAt string `json:"updated_at"`
+	// When it expires; absent for session and permanent.
+	ExpiresAt string `json:"expires_at,omitempty"`
+	// Session that saved it; empty when unknown.
+	Session string `json:"session"`
+	// True when data is stored in a file of its own.
+	Chunked bool `json:"chunked"`
+	// True when it has expired; it can be read until Store.CheckpointCleanup
+	// removes it.
+	Expired bool `json:"expired"`
+	// The data, exactly as saved.
+	Data json.RawMessage `json:"data"`
+}
+
+// CheckpointRead returns a checkpoint with its data, after comparing the data
+// with its recorded hash: data that was changed on disk is never returned. A
+// checkpoint that another program wrote without a hash is returned as it is. An
+// expired one can be read until it is removed.
+//
+// Data is exactly what was saved. The text of a tool's reply has it unchanged
+// too; encoding/json and the structured content of a reply remove blanks between
+// tokens and may escape characters differently.
+//
+// Errors: [ErrCheckpointNotFound], [ErrHashDriftOnRead] for a damaged one (the
+// others are not affected; [Store.CheckpointCleanup] moves it to quarantine),
+// [ErrInvalidArgument] for an invalid name, [ErrBadStateDir], the storage
+// details, [ErrStoreClosed]. Nothing is changed on disk.
+func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (CheckpointReadResult, error) {
+	about := []string{}
+	if checkpoint.CheckName(r.Name) == nil {
+		about = append(about, checkpoint.Path(r.Name))
+	}
+	return reading(ctx, s, "checkpoint_read", "", s.budgets.About(r, about...), func() (CheckpointReadResult, error) {
+		c, err := s.checkpoints.Get(r.Name)
+		if err != nil {
+			return CheckpointReadResult{}, err
+		}
+		i := s.checkpointInfo(c)
+		return CheckpointReadResult{
+			Name: i.Name, Format: i.Format, TTL: i.TTL, CheckpointPath: i.CheckpointPath, SHA256: i.SHA256, Bytes: i.Bytes,
+			CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, ExpiresAt: i.ExpiresAt, Session: i.Session,
+			Chunked: i.Chunked, Expired: i.Expired, Data: c.Data,
+		}, nil
+	})
+}
+
+// CheckpointListRequest asks which checkpoints there are.
+type CheckpointListRequest struct{}
+
+// CheckpointListResult lists the checkpoints.
+type CheckpointListResult struct {
+	// The checkpoints, sorted by name, without their data.
+	Checkpoints []CheckpointInfo `json:"checkpoints"`
+	// Number of checkpoints.
+	Count int `json:"count"`
+}
+
+// CheckpointInfo is what is known of a checkpoint without its data.
+type CheckpointInfo struct {
+	// Name of the checkpoint.
+	Name string `json:"name"`
+	// Format of data: json, yaml or markdown; empty when unknown.
+	Format string `json:"format"`
+	// How long it is kept: session, permanent or an ISO 8601 duration.
+	TTL string `json:"ttl"`
+	// Path of the document in the state directory.
+	CheckpointPath string `json:"checkpoint_path"`
+	// SHA-256 of data: of the JSON text, or of the string.
+	SHA256 Digest `json:"sha256"`
+	// Size of data in bytes.
+	Bytes int64 `json:"bytes"`
+	// When a checkpoint of this name was first saved.
+	CreatedAt string `json:"created_at"`
+	// When it was last saved.
+	UpdatedAt string `json:"updated_at"`
+	// When it expires; absent for session and permanent.
+	ExpiresAt string `json:"expires_at,omitempty"`
+	// Session that saved it; empty when unknown.
+	Session string `json:"session"`
+	// True when data is stored in a file of its own.
+	Chunked bool `json:"chunked"`
+	// True when it has expired; Store.CheckpointCleanup removes it.
+	Expired bool `json:"expired"`
+	// True when it is damaged and cannot be read; Store.CheckpointCleanup moves it
+	// to quarantine.
+	Corrupt bool `json:"corrupt"`
+}
+
+// CheckpointList lists all checkpoints by name, without their data. The data of
+// each is verified: damaged ones are marked and do not affect the others.
+//
+// Errors: [ErrBadStateDir], the storage details, [ErrStoreClosed]. Nothing is
+// changed on disk.
+func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (CheckpointListResult, error) {
+	return reading(ctx, s, "checkpoint_list", "", s.budgets.About(r, checkpoint.Dir), func() (CheckpointListResult, error) {
+		all, err := s.checkpoints.All(ctx)
+		out := CheckpointListResult{Checkpoints: make([]CheckpointInfo, len(all)), Count: len(all)}
+		for i, c := range all {
+			out.Checkpoints[i] = s.checkpointInfo(c)
+		}
+		return out, err
+	})
+}
+
+// checkpointInfo returns a checkpoint in its wire form.
+func (s *Store) checkpointInfo(c *checkpoint.Stored) CheckpointInfo {
+	name := c.Name
+	if name == "" || c.Corrupt != "" {
+		name = c.Stem
+	}
+	return CheckpointInfo{
+		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpoint.Path(c.Stem), SHA256: digest(c.SHA256), Bytes: c.Bytes,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, ExpiresAt: c.ExpiresAt, Session: c.Session,
+		Chunked: c.Chunked, Expired: c.Corrupt == "" && c.Expired(s.engine.Now()), Corrupt: c.Corrupt != "",
 	}
 }
 
-// asItWas sets the times to those of the first reply, if they are known: a later
-// save may have replaced the checkpoint.
-func (p *checkpointSave) asItWas() {
-	h, at := &p.head, engine.ParseTime(p.c.Replayed.TS)
-	if p.old != nil && p.old.SHA256 == h.SHA256 && p.old.TTL == h.TTL && !engine.ParseTime(p.old.UpdatedAt).IsZero() {
-		at = engine.ParseTime(p.old.UpdatedAt)
+// CheckpointCleanupRequest asks for checkpoints to be removed.
+type CheckpointCleanupRequest struct {
+	Call `omit:"accept_risk"`
+
+	// Also remove checkpoints with ttl session, whichever session saved them.
+	// Pass false while other agents are working.
+	IncludeSession *bool `json:"include_session,omitempty" default:"true"`
+}
+
+// CheckpointCleanupResult reports what was removed.
+type CheckpointCleanupResult struct {
+	// The checkpoints that were removed, by name.
+	Removed []RemovedCheckpoint `json:"removed"`
+	// How many checkpoints remain.
+	Kept int `json:"kept"`
+	// True when one call could not remove all of them; call again, with another
+	// idempotency key.
+	More bool `json:"more"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
+}
+
+// RemovedCheckpoint is one checkpoint that was removed.
+type RemovedCheckpoint struct {
+	// Name of the checkpoint.
+	Name string `json:"name"`
+	// Its TTL; empty when unknown.
+	TTL string `json:"ttl"`
+	// Why it was removed. A corrupt checkpoint is kept in quarantine.
+	Reason string `json:"reason" enum:"session_cleanup,expired,corrupt"`
+}
+
+// CheckpointCleanup removes expired checkpoints, those with ttl session unless
+// they are left out, and damaged ones, which are first copied to quarantine/. All
+// removals are one commit: a crash leaves all of them or none. One call removes
+// at most 100, or fewer with an idempotency key and long names, because the
+// journal keeps the reply; More reports that others remain. A repeated key
+// returns the first reply and removes nothing more.
+//
+// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir],
+// [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
+// [ErrStoreReadOnly], [ErrCanceled].
+func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupRequest) (CheckpointCleanupResult, error) {
+	session := r.IncludeSession == nil || *r.IncludeSession
+	r.IncludeSession = &session
+	c := s.newCommit(ctx, r.request("checkpoint_cleanup", r))
+	if e := r.Call.check(ctx); e != nil {
+		return CheckpointCleanupResult{}, c.Failed(e)
 	}
-	h.UpdatedAt = at.Format(engine.TimeFormat)
-	if at.Before(engine.ParseTime(h.CreatedAt)) || p.old == nil {
-		h.CreatedAt = h.UpdatedAt
+	p, err := s.checkpoints.NewCleanup(c.Commit, session)
+	if err != nil {
+		return CheckpointCleanupResult{}, c.Failed(err)
 	}
-	h.ExpiresAt, _ = checkpoint.Expiry(h.TTL, at)
+	c.Outcome = func() any { return outcome{Cleaned: p.Briefs(), Kept: p.Kept(), More: p.More} }
+	if err := s.commit(ctx, c); err != nil {
+		return CheckpointCleanupResult{}, err
+	}
+	was := c.storedOutcome()
+	out := CheckpointCleanupResult{Removed: []RemovedCheckpoint{}, Kept: was.Kept, More: was.More}
+	for _, removed := range checkpoint.Unbrief(was.Cleaned) {
+		out.Removed = append(out.Removed, RemovedCheckpoint(removed))
+	}
+	rec, status := c.finished()
+	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
+	return out, nil
 }

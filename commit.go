@@ -214,7 +214,7 @@ type outcome struct {
 	Entries   int      `json:"entries,omitempty"`    // that named it
 	Freed     int64    `json:"freed,omitempty"`      // bytes of it
 	Expired   int      `json:"expired,omitempty"`    // other objects that had expired
-	Cleaned   []string `json:"cleaned,omitempty"`    // checkpoints that were removed, see [RemovedCheckpoint.brief]
+	Cleaned   []string `json:"cleaned,omitempty"`    // checkpoints that were removed, see [checkpoint.Cleanup.Briefs]
 	Kept      int      `json:"kept,omitempty"`       // checkpoints that were left
 	More      bool     `json:"more,omitempty"`       // one call could not remove all
 }

@@ -2,7 +2,6 @@ package resilientwrite
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"path"
 	"strings"
@@ -67,71 +66,41 @@ type ValidateResult struct {
 //
 // Errors: [ErrTooLarge], the path details for an invalid target path, [ErrStoreClosed].
 func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult, error) {
-	a, err := s.begin(ctx, "validate", r.TargetPath, r)
-	if err != nil {
-		return ValidateResult{}, err
-	}
-	target, err := s.scanned(ctx, r.Content, r.TargetPath)
-	if err != nil {
-		return ValidateResult{}, a.failed(err)
-	}
-	out, err := s.checkSyntax(ctx, r.FormatHint, target, r.Content)
-	if err != nil {
-		return ValidateResult{}, a.failed(err)
-	}
-	s.engine.Leave()
-	return out, nil
+	return reading(ctx, s, "validate", r.TargetPath, r, func() (ValidateResult, error) {
+		target, err := s.scanned(ctx, r.Content, r.TargetPath)
+		if err != nil {
+			return ValidateResult{}, err
+		}
+		return s.checkSyntax(ctx, r.FormatHint, target, r.Content)
+	})
 }
 
-// checkSyntax runs the checker of a text's format.
+// checkSyntax runs the checker of a text's format. Secrets in what it quotes are
+// redacted.
 func (s *Store) checkSyntax(ctx context.Context, hint, target string, content []byte) (ValidateResult, error) {
-	return aside.Run(ctx, len(content), func() ValidateResult { return s.checkNow(hint, target, content) })
+	return aside.Run(ctx, len(content), func() ValidateResult {
+		rep := s.checkNow(hint, target, content)
+		out := ValidateResult{Valid: rep.Valid, Format: rep.Format, Errors: make([]SyntaxProblem, len(rep.Problems)), Summary: rep.Summary(), NotChecked: rep.NotChecked}
+		for i, p := range rep.Problems {
+			out.Errors[i] = SyntaxProblem(p)
+			out.Errors[i].Message = s.hideName(p.Message)
+		}
+		return out
+	})
 }
 
-func (s *Store) checkNow(hint, target string, content []byte) ValidateResult {
+func (s *Store) checkNow(hint, target string, content []byte) syntax.Report {
 	hint = strings.ToLower(hint)
 	for _, name := range []string{hint, strings.ToLower(path.Ext(target))} {
 		if own, ok := s.opts.Validators[name]; ok && name != "" {
-			return s.quiet(validation(name, own(content), ""))
+			var problems []syntax.Problem
+			for _, p := range own(content) {
+				problems = append(problems, syntax.Problem(p))
+			}
+			return syntax.NewReport(name, problems, "")
 		}
 	}
-	rep := syntax.Check(syntax.Detect(hint, target, content), content)
-	problems := make([]SyntaxProblem, 0, len(rep.Problems))
-	for _, p := range rep.Problems {
-		problems = append(problems, SyntaxProblem(p))
-	}
-	return s.quiet(validation(rep.Format, problems, rep.NotChecked))
-}
-
-// quiet redacts the text that problems quote.
-func (s *Store) quiet(v ValidateResult) ValidateResult {
-	for i := range v.Errors {
-		v.Errors[i].Message = s.hideName(v.Errors[i].Message)
-	}
-	return v
-}
-
-func validation(format string, problems []SyntaxProblem, notChecked string) ValidateResult {
-	out := ValidateResult{Valid: true, Format: format, Errors: []SyntaxProblem{}, NotChecked: notChecked}
-	errors, warnings := 0, 0
-	for _, p := range problems {
-		out.Errors = append(out.Errors, p)
-		if p.Severity == syntax.Error {
-			errors++
-		} else {
-			warnings++
-		}
-	}
-	out.Valid = errors == 0
-	switch {
-	case format == syntax.Unknown:
-		out.Summary = "the format is unknown, so nothing was checked"
-	case errors+warnings == 0:
-		out.Summary = "valid " + format
-	default:
-		out.Summary = fmt.Sprintf("%s: %d errors, %d warnings", format, errors, warnings)
-	}
-	return out
+	return syntax.Check(syntax.Detect(hint, target, content), content)
 }
 
 // maxValidated is the size in bytes up to which a write checks the syntax of

@@ -5,7 +5,10 @@
 // text, because the text is untrusted.
 package syntax
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Severities of a problem.
 const (
@@ -75,12 +78,33 @@ func Formats() []string {
 func Check(format string, content []byte) Report {
 	for _, l := range languages() {
 		if l.name == format {
-			problems := inspect(l, content)
-			broken := slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Error })
-			return Report{Format: format, Valid: !broken, Problems: problems, NotChecked: l.notChecked}
+			return NewReport(format, inspect(l, content), l.notChecked)
 		}
 	}
-	return Report{Format: Unknown, Valid: true, Problems: []Problem{}}
+	return NewReport(Unknown, []Problem{}, "")
+}
+
+// NewReport returns the report of a check that found these problems.
+func NewReport(format string, problems []Problem, notChecked string) Report {
+	broken := slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Error })
+	return Report{Format: format, Valid: !broken, Problems: problems, NotChecked: notChecked}
+}
+
+// Summary describes the report in one sentence.
+func (r Report) Summary() string {
+	errors := 0
+	for _, p := range r.Problems {
+		if p.Severity == Error {
+			errors++
+		}
+	}
+	switch {
+	case r.Format == Unknown:
+		return "the format is unknown, so nothing was checked"
+	case len(r.Problems) == 0:
+		return "valid " + r.Format
+	}
+	return fmt.Sprintf("%s: %d errors, %d warnings", r.Format, errors, len(r.Problems)-errors)
 }
 
 // inspect runs one checker over content, once its encoding is known to be one

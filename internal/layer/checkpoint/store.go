@@ -7,6 +7,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -124,6 +125,52 @@ func (s *Layer) Read(name string, blobs bool) (*Stored, error) {
 		c.Corrupt, err = "its document is missing", nil
 	}
 	return c, err
+}
+
+// each reads checkpoints. Those that were removed meanwhile are left out.
+func (s *Layer) each(names []string, blobs bool, fn func(name string, c *Stored) error) error {
+	for _, name := range names {
+		c, err := s.Read(name, blobs)
+		if engine.IsAbsent(err) {
+			continue
+		}
+		if err == nil {
+			err = fn(name, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get reads one checkpoint, which must be sound, with its data.
+func (s *Layer) Get(name string) (*Stored, error) {
+	if e := CheckName(name); e != nil {
+		return nil, e
+	}
+	c, err := s.Read(name, false)
+	if engine.IsAbsent(err) || err == nil && c.OtherName(name) {
+		return nil, fault.New(fault.CheckpointNotFound).With("name", name)
+	}
+	if err == nil && c.Corrupt != "" {
+		err = fault.New(fault.HashDriftOnRead).With("name", name).With("problem", c.Corrupt).
+			Hintf("the stored checkpoint is damaged: %s; save it again, or let Store.CheckpointCleanup move it to quarantine", c.Corrupt)
+	}
+	return c, err
+}
+
+// All reads all checkpoints, sorted by name.
+func (s *Layer) All(ctx context.Context) (list []*Stored, err error) {
+	names, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	err = s.each(names, false, func(_ string, c *Stored) error {
+		list = append(list, c)
+		return ctx.Err()
+	})
+	return list, err
 }
 
 // readTries is the number of times that a document is read again if its data is

@@ -1,0 +1,178 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/aside"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/syntax"
+)
+
+// Request is what a save keeps.
+type Request struct {
+	Name        string
+	Data        json.RawMessage
+	Format, TTL string
+}
+
+// Save is one save in progress.
+type Save struct {
+	Head
+	Doc     *engine.Mutation
+	l       *Layer
+	c       *engine.Commit
+	data    json.RawMessage // as the request has it
+	content []byte          // the JSON text, or the string
+	old     *Stored         // the checkpoint stored under the name; nil if there is none
+}
+
+// NewSave makes c a save.
+func (l *Layer) NewSave(ctx context.Context, c *engine.Commit, r Request) (*Save, *fault.Fault) {
+	if e := CheckName(r.Name); e != nil {
+		return nil, e
+	}
+	now := c.Began.UTC()
+	expires, e := Expiry(r.TTL, now)
+	if e != nil {
+		return nil, e
+	}
+	content, raw, e := l.content(ctx, r.Data, r.Format)
+	if e != nil {
+		return nil, e
+	}
+	p := &Save{l: l, c: c, Doc: &engine.Mutation{Private: true}, data: r.Data, content: content, Head: Head{
+		Version: Version, Name: r.Name, Format: r.Format, TTL: r.TTL,
+		CreatedAt: now.Format(engine.TimeFormat), UpdatedAt: now.Format(engine.TimeFormat), ExpiresAt: expires,
+		Session: c.Req.Session, Caller: c.Req.Caller,
+		SHA256: engine.HashOf(content), Bytes: int64(len(content)), Chunked: len(content) > MaxInlineData, Raw: raw,
+	}}
+	c.Also, c.Plan = []string{engine.PathLock(Path(r.Name))}, p.plan
+	return p, nil
+}
+
+// content returns the bytes to keep, once their format is verified. raw reports
+// that they are a JSON value although the format is yaml, which includes JSON.
+func (l *Layer) content(ctx context.Context, data json.RawMessage, format string) (content []byte, raw bool, e *fault.Fault) {
+	if len(data) == 0 {
+		return nil, false, fault.New(fault.MissingContent).With("argument", "data").Hintf("data is required")
+	}
+	if limit := l.Opts.MaxContentBytes; int64(len(data)) > limit {
+		return nil, false, fault.New(fault.TooLarge).With("bytes", len(data)).With("max_bytes", limit)
+	}
+	if !utf8.Valid(data) {
+		return nil, false, fault.New(fault.NotValidUTF8).With("argument", "data")
+	}
+	if e := wellFormed(ctx, "json", data); e != nil {
+		return nil, false, e
+	}
+	if !json.Valid(data) {
+		return nil, false, fault.New(fault.SyntaxInvalid).With("format", "json").Hintf("data must be a single JSON value")
+	}
+	if format == "json" {
+		return bytes.Clone(data), false, nil
+	}
+	if format != "yaml" && format != "markdown" {
+		return nil, false, fault.BadChoice("format", "json", "yaml", "markdown")
+	}
+	plain, ok := StringIn(data)
+	if !ok && format == "yaml" {
+		return bytes.Clone(data), true, nil
+	}
+	if !ok {
+		return nil, false, fault.New(fault.InvalidArgument).With("argument", "data").Hintf("data of format %s must be a string; for an object use format json", format)
+	}
+	if format == "yaml" {
+		e = wellFormed(ctx, "yaml", []byte(plain))
+	}
+	return []byte(plain), false, e
+}
+
+// wellFormed refuses a text that is not of its format, with the position of the
+// first problem.
+func wellFormed(ctx context.Context, format string, text []byte) *fault.Fault {
+	rep, err := aside.Run(ctx, len(text), func() syntax.Report { return syntax.Check(format, text) })
+	if err != nil {
+		return fault.New(fault.Canceled).Because(err)
+	}
+	for _, p := range rep.Problems {
+		if p.Severity == syntax.Error {
+			return fault.New(fault.SyntaxInvalid).With("format", format).With("argument", "data").With("line", p.Line).With("col", p.Col).
+				Hintf("data is not valid %s: line %d, column %d: %s", format, p.Line, p.Col, p.Message)
+		}
+	}
+	return nil
+}
+
+// plan reads the checkpoint stored under that name.
+func (p *Save) plan(context.Context) error {
+	old, err := p.l.Read(p.Name, true)
+	if err != nil && !engine.IsAbsent(err) {
+		return err
+	}
+	p.CreatedAt, p.old = p.UpdatedAt, nil
+	var obsolete []string
+	if err == nil {
+		p.old = old
+		if old.Corrupt == "" && old.OtherName(p.Name) {
+			return fault.New(fault.InvalidArgument).With("argument", "name").Hintf("a checkpoint exists whose name differs only in letter case, which this file system ignores; choose another name")
+		}
+		if !engine.ParseTime(old.CreatedAt).IsZero() {
+			p.CreatedAt = old.CreatedAt
+		}
+		if obsolete, err = p.l.Quarantine(old, p.c.Req.DryRun); err != nil {
+			return err
+		}
+	}
+	return p.c.Choose(p.mutations(obsolete)...)
+}
+
+// mutations returns the document and, in the same commit, the file of its data if
+// that is long. The data comes first, so that the document never names a missing
+// file.
+func (p *Save) mutations(obsolete []string) []*engine.Mutation {
+	p.Doc = Object(p.Name+FileSuffix, engine.OpOverwrite)
+	if !relpath.Portable(p.Name + FileSuffix) {
+		p.Doc.Warn("name_not_portable")
+	}
+	var muts []*engine.Mutation
+	data, blob := p.content, ""
+	if p.Chunked {
+		blob = BlobName(p.Name, p.SHA256)
+		m := Object(blob, engine.OpOverwrite)
+		m.Hold(p.content)
+		muts, data = append(muts, m), nil
+	} else if p.Format != "json" {
+		data = p.data
+	}
+	p.Doc.Hold(p.Document(data))
+	muts = append(muts, p.Doc)
+	for _, name := range obsolete {
+		if name != blob && name != p.Name+FileSuffix {
+			muts = append(muts, Object(name, engine.OpDelete))
+		}
+	}
+	return muts
+}
+
+// Finish completes the facts of a save that succeeded. The times of a repeated call
+// are those of the first reply, if they are known: a later save may have replaced
+// the checkpoint.
+func (p *Save) Finish() {
+	if p.c.Replayed == nil {
+		return
+	}
+	at := engine.ParseTime(p.c.Replayed.TS)
+	if p.old != nil && p.old.SHA256 == p.SHA256 && p.old.TTL == p.TTL && !engine.ParseTime(p.old.UpdatedAt).IsZero() {
+		at = engine.ParseTime(p.old.UpdatedAt)
+	}
+	p.UpdatedAt = at.Format(engine.TimeFormat)
+	if at.Before(engine.ParseTime(p.CreatedAt)) || p.old == nil {
+		p.CreatedAt = p.UpdatedAt
+	}
+	p.ExpiresAt, _ = Expiry(p.TTL, at)
+}
