@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -67,6 +69,9 @@ type question struct {
 	text string
 }
 
+// defaultsAsk is the hook number of questions that no hook asks.
+const defaultsAsk = -1
+
 // maxQuestion is the limit of a question in bytes. Truncation is marked, so that
 // a user does not consent to a question that only seems complete.
 const maxQuestion = 4000
@@ -77,22 +82,17 @@ func (s *Store) questionText(text string) string {
 	if text == "" {
 		return "this call needs the user's consent"
 	}
-	clean, _ := s.policy().scanner.Redact([]byte(visible.Text(text, utf8.RuneError)), scan.Options{})
+	clean, _ := s.policy().Scanner.Redact([]byte(visible.Text(text, utf8.RuneError)), scan.Options{})
 	if len(clean) <= maxQuestion {
 		return string(clean)
 	}
-	for len(clean) > maxQuestion {
-		_, n := utf8.DecodeLastRune(clean)
-		clean = clean[:len(clean)-n]
-	}
-	return string(clean) + " … (the question is longer than can be shown)"
+	return visible.Prefix(string(clean), maxQuestion) + " … (the question is longer than can be shown)"
 }
 
 // answers holds the answers that apply to later calls too.
 type answers struct {
 	mu       sync.Mutex
 	exact    map[string]bool
-	paths    map[string]bool // protected files, with the session
 	patterns []standing
 }
 
@@ -140,7 +140,7 @@ func (p standing) covers(op HookCall) bool {
 		return false
 	}
 	for _, ch := range op.Changes {
-		if !slices.Contains(p.ops, ch.Op) || !matchesAny([]string{p.glob}, ch.RealPath) {
+		if !slices.Contains(p.ops, ch.Op) || !policyfile.Covers([]string{p.glob}, ch.RealPath) {
 			return false
 		}
 	}
@@ -165,7 +165,7 @@ func subject(op HookCall) string {
 // ask puts the questions to the user. A dry run needs no consent because it
 // changes nothing, nor does a call that was completed before under its
 // idempotency key.
-func (c *commit) ask(ctx context.Context, op HookCall, questions []question, files []guarded) error {
+func (c *commit) ask(ctx context.Context, op HookCall, questions []question, files []gate.Guarded) error {
 	questions = slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return c.s.answers.covers(op, q) })
 	if len(questions) == 0 {
 		return nil
@@ -176,7 +176,7 @@ func (c *commit) ask(ctx context.Context, op HookCall, questions []question, fil
 	}
 	channel := c.s.channelTo(ctx)
 	if channel == nil && len(files) > 0 { // a dry run reports it too
-		return c.refuseProtected(files, "this connection cannot ask the user, so the call was refused")
+		return c.RefuseProtected(files, "this connection cannot ask the user, so the call was refused")
 	}
 	if op.DryRun {
 		return nil
@@ -206,7 +206,7 @@ func (c *commit) ask(ctx context.Context, op HookCall, questions []question, fil
 	for i, q := range questions {
 		switch {
 		case q.hook == defaultsAsk:
-			c.consent(files, given[i].Always)
+			c.Consent(files, given[i].Always)
 		case given[i].Always:
 			c.s.answers.remember(op, q, given[i])
 		}
@@ -216,14 +216,14 @@ func (c *commit) ask(ctx context.Context, op HookCall, questions []question, fil
 
 // unanswered returns the error of a question that was not answered with yes; err
 // is nil for a no.
-func (c *commit) unanswered(ctx context.Context, q question, err error, files []guarded) error {
+func (c *commit) unanswered(ctx context.Context, q question, err error, files []gate.Guarded) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return fault.New(fault.Canceled).Because(err)
 	case q.hook == defaultsAsk && err != nil:
-		return c.refuseProtected(files, "the user was asked and did not answer, so the call was refused")
+		return c.RefuseProtected(files, "the user was asked and did not answer, so the call was refused")
 	case q.hook == defaultsAsk:
-		return c.refuseProtected(files, "the user was asked and said no")
+		return c.RefuseProtected(files, "the user was asked and said no")
 	case err != nil:
 		return fault.New(fault.Denied).With("question", q.text).Because(err).
 			Hintf("the question was not answered, so the call is refused; talk to the user, then send the call again")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 )
 
 // Call is what a call that changes something says about itself. A call that
@@ -36,7 +37,7 @@ type Call struct {
 func (c Call) request(op string, args any) request {
 	return request{
 		op: op, caller: c.Caller, session: c.Session, key: c.IdempotencyKey, dryRun: c.DryRun,
-		risk: risk{accept: c.AcceptRisk}, args: args, hash: identity(op, args),
+		risk: gate.Risk{Accept: c.AcceptRisk}, args: args, hash: identity(op, args),
 	}
 }
 
@@ -46,7 +47,7 @@ func (c Call) check(ctx context.Context) *fault.Fault {
 	if e := badDigest(ctx, ""); e != nil {
 		return e
 	}
-	return cmp.Or(checkLabels(c.Caller, c.Session, c.IdempotencyKey), risk{accept: c.AcceptRisk}.check())
+	return cmp.Or(checkLabels(c.Caller, c.Session, c.IdempotencyKey), gate.Risk{Accept: c.AcceptRisk}.Check())
 }
 
 // identity returns the hash of what a request asks for. Two calls with one

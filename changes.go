@@ -13,6 +13,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -211,7 +212,7 @@ func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]ObservedFin
 // observing returns the scan request for package observe, without secrets.
 func (s *Store) observing(r ScanRequest) observe.Request {
 	req := observe.Request{Session: r.Session, Via: &journal.Via{Client: asLabel(s.safeText(r.Host)), Thread: r.Session}}
-	req.Capture = observe.Capture(s.policy().file.Capture)
+	req.Capture = observe.Capture(s.policy().File.Capture)
 	if r.Within > 0 {
 		req.Until = time.Now().Add(r.Within)
 	}
@@ -291,31 +292,31 @@ func (in *inspection) sort() {
 // had, if history has that version.
 func (in *inspection) look(path string, data []byte, prev string) {
 	p := in.s.policy()
-	opt := p.options(path)
+	opt := p.Options(path)
 	opt.Context = in.ctx
 	var now []scan.Finding
-	var seen fingerprints
+	var seen gate.Fingerprints
 	opt.Each = func(x scan.Finding) {
-		seen.add(x)
-		if len(now) < maxListed {
+		seen.Add(x)
+		if len(now) < gate.MaxListed {
 			now = append(now, x)
 		}
 	}
-	p.scanner.Score(data, opt)
+	p.Scanner.Score(data, opt)
 	if len(now) == 0 {
 		return
 	}
 	if f, err := in.s.keptContent(prev, observe.MaxFile); err == nil && f != nil {
 		if before, err := io.ReadAll(f); err == nil {
-			opt.Each = seen.mark
-			p.scanner.Score(before, opt)
+			opt.Each = seen.Mark
+			p.Scanner.Score(before, opt)
 		}
 		f.Close()
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, x := range now {
-		if !seen.marked(x) && !x.Placeholder && len(in.list) < 10*maxObserved {
+		if !seen.Marked(x) && !x.Placeholder && len(in.list) < 10*maxObserved {
 			in.list = append(in.list, ObservedFinding{path, x.Family, x.Pattern, x.Line, string(x.Confidence), fmt.Sprintf("%x", x.Fingerprint[:8])})
 		}
 	}

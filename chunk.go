@@ -497,10 +497,10 @@ func checkWindow(offset int64, maxBytes *int64) *fault.Fault {
 func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (out ChunkPreviewResult, err error) {
 	sum, part, whole := engine.NewDigest(), &window{from: r.Offset, left: r.MaxBytes}, &window{left: maxValidated}
 	sinks := []io.Writer{sum, part}
-	opt := s.policy().options(r.TargetPath)
+	opt := s.policy().Options(r.TargetPath)
 	ctx = s.bounded(ctx)
 	opt.Context = ctx
-	stream := s.policy().scanner.NewStream(opt)
+	stream := s.policy().Scanner.NewStream(opt)
 	if r.Classify {
 		sinks = append(sinks, stream)
 	}

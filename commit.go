@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 )
@@ -39,7 +40,7 @@ type request struct {
 	hash    string // of everything the caller asked for
 	dryRun  bool
 	tx      string
-	risk    risk
+	risk    gate.Risk
 	args    any // the request of the verb, for its names
 
 	complete bool // a handoff that says that the task is done
@@ -51,29 +52,22 @@ type request struct {
 // the gate, the hooks, the retry budget and the receipts.
 type commit struct {
 	*engine.Commit
+	gate.Check
 	s *Store
 
-	risk      risk
-	args      any             // the request of the verb, for its names
-	asked     *budget.Call    // what the caller asked for
-	session   string          // the session in the request; req has the effective one
-	gateKey   string          // the effective gate
-	protect   ProtectMode     // the effective mode
-	consented map[string]bool // protected files that the user said yes to
-	advice    []func()        // wait for the concurrent inspections
-	early     *earlyScan      // of the content
-	refused   int             // files that the gate refuses
-	operator  bool            // no claim binds it
-	fence     uint64          // of the claim without which it fails; 0: none
-	seen      *sighting       // what was found on the way to the files
-	account   *meter
-	lent      *bytes.Buffer // the content, as long as the call runs
-	kept      int64         // bytes of earlier versions that are in memory
+	asked    *budget.Call // what the caller asked for
+	session  string       // the session in the request; req has the effective one
+	gateKey  string       // the effective gate
+	operator bool         // no claim binds it
+	fence    uint64       // of the claim without which it fails; 0: none
+	account  *meter
+	lent     *bytes.Buffer // the content, as long as the call runs
+	kept     int64         // bytes of earlier versions that are in memory
 }
 
 // newCommit begins a call.
 func (s *Store) newCommit(ctx context.Context, req request) *commit {
-	c := &commit{s: s, session: req.session, risk: req.risk, args: req.args, operator: isOperator(ctx)}
+	c := &commit{s: s, session: req.session, operator: isOperator(ctx)}
 	c.fence, _ = ctx.Value(fenceKey{}).(uint64)
 	of, via := labelsOf(ctx), journal.Via{}
 	known := s.via(ctx)
@@ -86,13 +80,14 @@ func (s *Store) newCommit(ctx context.Context, req request) *commit {
 		Session: cmp.Or(via.Thread, req.session, via.Connection, of.session, s.opts.Session),
 	})
 	c.Complete, c.Via = req.complete, known
+	c.Check = gate.Check{Layer: s.gate, Commit: c.Commit, Args: req.args, Default: defaultGate(ctx), Risk: req.risk}
 	return c
 }
 
 // request returns the request for another commit of the same call.
 func (c *commit) request() request {
 	r := c.Req
-	return request{op: r.Op, caller: r.Caller, session: r.Session, key: r.Key, hash: r.Hash, dryRun: r.DryRun, tx: r.Tx, risk: c.risk, args: c.args, complete: c.Complete, frees: r.Frees}
+	return request{op: r.Op, caller: r.Caller, session: r.Session, key: r.Key, hash: r.Hash, dryRun: r.DryRun, tx: r.Tx, risk: c.Risk, args: c.Args, complete: c.Complete, frees: r.Frees}
 }
 
 // commit runs the stages. It is the only path by which bytes reach the workspace.
@@ -112,7 +107,7 @@ func (c *commit) Verifies() bool { return len(c.s.opts.Hooks.Verify) > 0 }
 
 // Admit refuses a call that has used up its retry budget, before any work.
 func (c *commit) Admit(ctx context.Context) error {
-	c.gateKey, c.protect = c.s.gateFor(ctx).String(), c.s.protectFor(ctx)
+	c.gateKey, c.Protect = c.s.gateFor(ctx).String(), string(c.s.protectFor(ctx))
 	if e := c.s.budgets.Exhausted(c.call()); e != nil && !c.Req.DryRun {
 		return e
 	}
@@ -149,9 +144,9 @@ func (c *commit) Failed(cause error) error {
 		e.Effect = c.Abort(e)
 	}
 	if c.Rec == nil {
-		c.hideNames()
+		c.HideNames()
 	}
-	c.s.hideIn(e)
+	c.s.gate.HideIn(e)
 	if e.Context == nil {
 		e.Context = map[string]any{}
 	}

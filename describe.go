@@ -131,10 +131,10 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
 		ReadOnly: s.opts.ReadOnly, Poisoned: s.engine.Poisoned.Load() || s.engine.Present() != nil, Recovery: s.Recovery(),
 		Policy: PolicyFacts{
-			Hash: s.policy().hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
-			Protected: append([]string{}, s.policy().file.Protect...), Exceptions: len(s.policy().file.Allow),
-			Source: s.policy().source, Ignored: s.policy().ignored, Problem: s.policyProblem(),
-			ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(s.policy().file.ProtectExceptions)},
+			Hash: s.policy().Hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
+			Protected: append([]string{}, s.policy().File.Protect...), Exceptions: len(s.policy().File.Allow),
+			Source: s.policy().Source, Ignored: s.policy().Ignored, Problem: s.policyProblem(),
+			ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(s.policy().File.ProtectExceptions)},
 		},
 		Limits: map[string]int64{
 			"content_bytes": s.opts.MaxContentBytes, "path_bytes": relpath.MaxPath, "name_bytes": relpath.MaxName,

@@ -113,9 +113,9 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 		Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
 	}
 	c := s.newCommit(ctx, r.request("edit", r))
-	c.risk.classify, c.risk.rejectAt = r.Classify, r.ClassifyRejectAt
+	c.Risk.Classify, c.Risk.RejectAt = r.Classify, string(r.ClassifyRejectAt)
 	c.Muts, c.ShowDiff = []*engine.Mutation{m}, true
-	if e := cmp.Or(r.Call.check(ctx), c.risk.check(), r.Merge.check()); e != nil {
+	if e := cmp.Or(r.Call.check(ctx), c.Risk.Check(), r.Merge.check()); e != nil {
 		return EditResult{}, c.Failed(e)
 	}
 	var done edit.Result
@@ -187,7 +187,7 @@ func (m MergeMode) check() *fault.Fault {
 // refused. The key merge of the policy file applies to calls that name no mode,
 // and off applies to all.
 func (s *Store) merger(asked MergeMode, m *engine.Mutation) engine.Merger {
-	set := MergeMode(s.policy().file.Merge)
+	set := MergeMode(s.policy().File.Merge)
 	if asked == "" {
 		asked = set
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
@@ -147,7 +148,7 @@ func (s *Store) whatToErase(r EraseRequest) (what admin.EraseRequest, err error)
 	if bad := checkLabels(r.Caller, r.Session, ""); bad != nil {
 		return what, bad
 	}
-	if bad := fault.CheckText("reason", r.Reason, maxReason); bad != nil {
+	if bad := fault.CheckText("reason", r.Reason, gate.MaxReason); bad != nil {
 		return what, bad
 	}
 	switch {

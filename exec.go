@@ -325,7 +325,7 @@ func (x *execution) job() (j sandbox.Job, err error) {
 	for _, path := range s.engine.SlotDirs() {
 		j.Closed = append(j.Closed, filepath.Join(j.Root, filepath.FromSlash(path)))
 	}
-	j.Writable, err = sandbox.Writable(s.policy().file.Exec.AllowWrite, []string{j.Root, state, j.Base})
+	j.Writable, err = sandbox.Writable(s.policy().File.Exec.AllowWrite, []string{j.Root, state, j.Base})
 	if err != nil {
 		return j, fault.New(fault.BadPolicy).With("problem", "exec.allow_write").Hintf("exec.allow_write of the policy: %s", err)
 	}
@@ -340,8 +340,8 @@ func (x *execution) careful(path string) bool {
 		}
 	}
 	_, guarded := protect.Match(path)
-	capture := observe.Capture(x.s.policy().file.Capture)
-	return guarded || capture.Includes(path) || x.s.permitted(path) != nil
+	capture := observe.Capture(x.s.policy().File.Capture)
+	return guarded || capture.Includes(path) || x.s.gate.Permitted(path) != nil
 }
 
 // commit commits the changes and makes the result.
@@ -417,7 +417,7 @@ func (x *execution) kept(err error) error {
 
 // text returns captured output for the result.
 func (x *execution) text(ctx context.Context, t *tail) string {
-	return strings.ToValidUTF8(string(engineHost{x.s}.Redacted(context.WithoutCancel(ctx), "", t.data)), "\uFFFD")
+	return strings.ToValidUTF8(string(x.s.gate.Redacted(context.WithoutCancel(ctx), "", t.data)), "\uFFFD")
 }
 
 // tail keeps the end of what is written to it.

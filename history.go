@@ -192,7 +192,7 @@ func (s *Store) identity(raw string) (string, error) {
 }
 
 func (s *Store) historyCaps() engine.HistoryCaps {
-	h := s.policy().file.History
+	h := s.policy().File.History
 	caps := engine.HistoryCaps{Bytes: h.MaxBytes, Object: h.MaxObjectBytes, Age: h.MaxAge, Versions: h.MaxVersions, Head: cmp.Or(h.KeepHeadMax, engine.DefaultKeepHeadMax)}
 	if caps.Bytes == 0 {
 		caps.Bytes = engine.DefaultHistoryBytes

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 )
 
 // CommandOracle is a hook that runs a command before a commit, on the files as
@@ -65,7 +66,7 @@ func (o CommandOracle) Verify(ctx context.Context, c StagedCommit) error {
 	}
 	var looked []int
 	for i, f := range c.Files {
-		if atEnd || len(o.Match) == 0 || matchesAny(o.Match, f.Path) {
+		if atEnd || len(o.Match) == 0 || policyfile.Covers(o.Match, f.Path) {
 			looked = append(looked, i)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 // Authorize checks the names of the call, then asks the hooks whether the caller
 // may do this, and the user about protected files.
 func (c *commit) Authorize(ctx context.Context) error {
-	if err := c.checkNames(ctx); err != nil {
+	if err := c.CheckNames(); err != nil {
 		return err
 	}
-	hooked, files := len(c.s.opts.Hooks.Authorize) > 0, c.toAsk()
+	hooked, files := len(c.s.opts.Hooks.Authorize) > 0, c.ToAsk()
 	if !hooked && len(files) == 0 {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (c *commit) Authorize(ctx context.Context) error {
 		c.stayAuthorized(op, questions)
 	}
 	if len(files) > 0 {
-		questions = append(slices.Clip(questions), c.protectQuestion(files))
+		questions = append(slices.Clip(questions), question{defaultsAsk, c.s.questionText(c.Question(files))})
 	}
 	return c.ask(ctx, op, questions, files)
 }

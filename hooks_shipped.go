@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -49,24 +47,15 @@ func (r PathRules) Authorize(_ context.Context, op HookCall) (Decision, error) {
 			if p == "" {
 				continue
 			}
-			if matchesAny(r.Deny, p) {
+			if policyfile.Covers(r.Deny, p) {
 				return Deny("the path " + p + " must not be changed; choose another path or ask the user").Rule("path_denied").About(ch.Path), nil
 			}
-			if len(r.Allow) > 0 && !matchesAny(r.Allow, p) {
+			if len(r.Allow) > 0 && !policyfile.Covers(r.Allow, p) {
 				return Deny("only " + strings.Join(r.Allow, ", ") + " may be changed; " + p + " is not among them").Rule("path_not_allowed").About(ch.Path), nil
 			}
 		}
 	}
 	return Allow(), nil
-}
-
-func matchesAny(globs []string, path string) bool {
-	for _, g := range globs {
-		if !policyfile.GlobTooLarge(g) && (matches(g, path) || matches(g+"/**", path)) {
-			return true
-		}
-	}
-	return false
 }
 
 // Permission is a hook that asks the user before anything is changed, except
@@ -83,7 +72,7 @@ func (p Permission) Authorize(_ context.Context, op HookCall) (Decision, error) 
 	}
 	var changes []Change
 	for _, ch := range op.Changes {
-		if op.Destructive() || !matchesAny(p.AutoApprove, ch.RealPath) {
+		if op.Destructive() || !policyfile.Covers(p.AutoApprove, ch.RealPath) {
 			changes = append(changes, ch)
 		}
 	}
@@ -129,24 +118,9 @@ func harm(ch Change) int {
 // sentence describes a change to a user.
 func sentence(ch Change) string {
 	if ch.RealFrom != "" {
-		return ch.Op + " " + shownPath(ch.RealFrom) + " to " + shownPath(ch.RealPath)
+		return ch.Op + " " + visible.Name(ch.RealFrom) + " to " + visible.Name(ch.RealPath)
 	}
-	return ch.Op + " " + shownPath(ch.RealPath)
-}
-
-// shownPath returns a path, or another name that a caller chooses, for use in a
-// sentence: it must not read as part of the sentence, nor push the rest out of
-// view.
-func shownPath(path string) string {
-	if r := []rune(path); len(r) > 120 {
-		path = string(r[:50]) + "…" + string(r[len(r)-60:])
-	}
-	if strings.ContainsFunc(path, func(r rune) bool {
-		return !visible.Rune(r) || !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/+@~#…", r))
-	}) {
-		return strconv.QuoteToGraphic(path)
-	}
-	return path
+	return ch.Op + " " + visible.Name(ch.RealPath)
 }
 
 // TaskBudget is a hook that limits what one task may do in the workspace; 0 means

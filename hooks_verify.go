@@ -141,9 +141,9 @@ func (s *Store) shownLines(ctx context.Context, text string) string {
 			text = strings.ReplaceAll(text, s.engine.RealRoot+sep, "")
 		}
 	}
-	opt := s.policy().options("")
+	opt := s.policy().Options("")
 	opt.Context = ctx
-	clean, _ := s.policy().scanner.Redact([]byte(text), opt) // first: a line of a key may look like a path
+	clean, _ := s.policy().Scanner.Redact([]byte(text), opt) // first: a line of a key may look like a path
 	text = absolutePath.ReplaceAllStringFunc(string(clean), func(found string) string {
 		from := absolutePath.FindStringSubmatchIndex(found)[4]
 		return found[:from] + "…/" + path.Base(strings.ReplaceAll(found[from:], `\`, "/"))

@@ -8,6 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
@@ -273,8 +274,8 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 	case len(r.Agent) > maxLabel:
 		return fault.New(fault.InvalidArgument).Hintf("agent must be at most %d bytes", maxLabel).With("argument", "agent")
 	}
-	if family, pattern, found := s.secretIn(name{"agent", r.Agent}); found && s.gateFor(ctx).Mode == GateBlock { // its cursor is stored under it
-		return secretInName("agent", family, pattern)
+	if family, pattern, found := s.gate.SecretIn("agent", r.Agent); found && s.gateFor(ctx).Mode == GateBlock { // its cursor is stored under it
+		return gate.SecretInName("agent", family, pattern)
 	}
 	after, err := s.cursor(r)
 	if err != nil {
@@ -332,7 +333,7 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	if s.opts.ReadOnly {
 		return 0, fault.New(fault.StoreReadOnly).Hintf("a read-only store keeps no cursors; omit agent")
 	}
-	if err := s.policyHolds(); err != nil {
+	if err := s.gate.Holds(); err != nil {
 		return 0, err
 	}
 	dir, err := durable.Mkdir(s.engine.Disk.State, "cursors", 0o700)

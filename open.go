@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
@@ -49,7 +50,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		s.engine.Reserve.Gave = gave
 		err := s.openDirs(dir)
 		if err == nil {
-			err = s.openPolicy(ctx, s.engine.RealRoot)
+			err = s.gate.OpenPolicy(s.engine.RealRoot, defaultGate(ctx))
 		}
 		if err != nil {
 			s.engine.CloseDirs()
@@ -63,7 +64,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 // newStore makes a store that is not open yet.
 func newStore(o Options, with engine.TestHooks) *Store {
 	s := &Store{opts: o}
-	s.engine = &engine.Engine{Host: engineHost{s}, TestHooks: with, Version: Version, Opts: engine.Options{
+	s.engine = &engine.Engine{TestHooks: with, Version: Version, Opts: engine.Options{
 		Sync: engine.SyncLevel(o.Sync), HardLinks: engine.HardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
 		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
@@ -73,17 +74,22 @@ func newStore(o Options, with engine.TestHooks) *Store {
 	s.checkpoints = &checkpoint.Layer{Engine: s.engine}
 	s.handoffs = &handoff.Layer{Engine: s.engine}
 	s.drafts = &drafts.Layer{Engine: s.engine}
+	s.gate = &gate.Layer{Engine: s.engine, Keep: s.drafts.Keep, Options: gate.Options{
+		Setting: o.Gate.setting(), PolicyFile: o.PolicyFile, Optional: o.PolicyFileOptional, ServeWithBad: o.ServeWithBadPolicy,
+		Trust: o.TrustWorkspacePolicy, Transforms: len(o.Hooks.Transform) > 0,
+	}}
 	s.observed = &observe.Layer{Engine: s.engine}
 	s.leases = &lease.Layer{Engine: s.engine}
+	s.engine.Host = engineHost{s.gate, s}
 	s.engine.Pinned, s.engine.Shipped = s.observed.Pinned, s.shippedTo
 	return s
 }
 
 // start starts the opened store.
 func (s *Store) start(ctx context.Context) error {
-	s.budgets = &budget.Layer{Engine: s.engine, Draft: s.stateOfDraft, Budget: s.budget, Policy: func() string { return s.policy().identity() }, Describe: describeCode}
+	s.budgets = &budget.Layer{Engine: s.engine, Draft: s.stateOfDraft, Budget: s.budget, Policy: func() string { return s.policy().Identity() }, Describe: describeCode}
 	s.budgets.Load()
-	s.openRepositories()
+	s.gate.OpenRepositories()
 	if err := s.engine.Start(ctx); err != nil {
 		return s.verbError("open", err)
 	}
@@ -133,7 +139,7 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestH
 			}
 		}
 		if err = s.engine.OpenState(parent, name); err == nil {
-			err = s.openPolicy(ctx, "/ws")
+			err = s.gate.OpenPolicy("/ws", defaultGate(ctx))
 		}
 		if err != nil {
 			return s, s.verbError("open", err)
@@ -169,7 +175,7 @@ func (s *Store) openDirs(dir string) error {
 	if !s.opts.AllowUnsafeRoot && isUnsafeRoot(real) {
 		return fault.New(fault.UnsafeRoot)
 	}
-	if !s.opts.AllowUnsafeRoot && insideRepository(real) {
+	if !s.opts.AllowUnsafeRoot && gate.InsideRepository(real) {
 		return fault.New(fault.UnsafeRoot).Hintf("this directory is inside a repository's own directory, where files can make git or another program run code; open the work tree, or allow it explicitly")
 	}
 	if st, err := os.Stat(real); err == nil && !st.IsDir() {
@@ -269,7 +275,7 @@ func (s *Store) Recovery() RecoveryReport {
 		Finished: recoveredPaths(r.Finished), Aborted: recoveredPaths(r.Aborted), Conflicts: recoveredPaths(r.Conflicts),
 		Swept: r.Swept, Pending: r.Pending, TornBytes: r.TornBytes, Malformed: r.Malformed,
 		Imported: r.Imported, ImportSkipped: r.ImportSkipped, Rebuilt: r.Rebuilt, Poisoned: r.Poisoned,
-		Warnings: append(warnings(r.Warnings), s.policy().warnings...),
+		Warnings: append(warnings(r.Warnings), warnings(s.policy().Warnings)...),
 	}
 }
 
@@ -282,20 +288,10 @@ func recoveredPaths(list []engine.RecoveredPath) []RecoveredPath {
 }
 
 // engineHost presents the store to its engine.
-type engineHost struct{ s *Store }
+type engineHost struct {
+	*gate.Layer
+	s *Store
+}
 
-func (h engineHost) Holds() error                    { return h.s.policyHolds() }
-func (h engineHost) PolicyHash() string              { return h.s.policy().hash }
-func (h engineHost) Permitted(path string) error     { return h.s.permitted(path) }
-func (h engineHost) HideIn(f *fault.Fault)           { h.s.hideIn(f) }
 func (h engineHost) Translate(err error) error       { return h.s.translate(err) }
 func (h engineHost) HistoryCaps() engine.HistoryCaps { return h.s.historyCaps() }
-
-// Redacted removes the secrets from an excerpt of a file.
-func (h engineHost) Redacted(ctx context.Context, path string, text []byte) []byte {
-	p := h.s.policy()
-	opt := p.options(path)
-	opt.Context = h.s.bounded(ctx)
-	text, _ = p.scanner.Redact(text, opt)
-	return text
-}

@@ -6,9 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 )
 
@@ -23,7 +21,7 @@ func (s *Store) openPlaced(real string) error {
 	if err != nil {
 		return s.unwritable(at.Path, err)
 	}
-	s.workspace, s.placed, s.engine.StatePlace = w, at.Place, at.Path
+	s.workspace, s.placed, s.engine.StatePlace, s.gate.Placed = w, at.Place, at.Path, true
 	if at.Kind == place.Git {
 		s.engine.Beside = filepath.Dir(at.Path)
 	}
@@ -62,35 +60,4 @@ func (s *Store) noteRoot() {
 	if s.workspace != nil {
 		s.engine.Alone("open", func() error { return s.workspace.Note(s.placed, s.engine.Disk.State) })
 	}
-}
-
-// policyOfTree opens the policy file in the workspace if the state directory is
-// elsewhere.
-func (s *Store) policyOfTree() (fsx.File, error) {
-	d, err := s.engine.Disk.Root.OpenDir(engine.StateDirName)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	c, err := s.engine.NewCustody()
-	if err != nil {
-		return nil, err
-	}
-	if st, err := d.Stat(); err != nil || !c.Fine(st) {
-		return nil, fault.New(fault.BadStateDir).Because(err).With("part", engine.StateDirName).
-			Hintf("other users own or can write %s in the workspace, whose policy applies; check its content, then run: chmod go-w %[1]s", engine.StateDirName)
-	}
-	return d.Open(policyName, fsx.Read, 0)
-}
-
-// policyFiles returns the places of the policy file when no option names one.
-func (s *Store) policyFiles() (list []string) {
-	if s.engine.StatePlace == "" {
-		return nil
-	}
-	list = []string{filepath.Join(s.engine.StatePlace, policyName)}
-	if s.workspace != nil {
-		list = append(list, filepath.Join(s.engine.RealRoot, engine.StateDirName, policyName))
-	}
-	return list
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 )
 
 // RepairRequest asks for what Check finds to be put right.
@@ -93,7 +94,7 @@ func (a Admin) Repair(ctx context.Context, r RepairRequest) (RepairResult, error
 	if err != nil {
 		return RepairResult{}, err
 	}
-	if e := fault.CheckText("acknowledge", r.Acknowledge, maxReason); e != nil {
+	if e := fault.CheckText("acknowledge", r.Acknowledge, gate.MaxReason); e != nil {
 		return RepairResult{}, u.failed(e)
 	}
 	done, err := u.Repair(ctx, r.Acknowledge)

@@ -2,13 +2,11 @@ package resilientwrite
 
 import (
 	"context"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/aside"
-
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -96,15 +94,15 @@ func ScoreContent(content []byte, p *Policy) RiskScoreResult {
 	if p == nil {
 		p = DefaultPolicy()
 	}
-	out, _ := p.score(context.Background(), content, "") // which is never done
+	out, _ := score(context.Background(), p.p, content, "") // which is never done
 	return out
 }
 
 // score returns the report on a text that would be written to a path.
-func (p *Policy) score(ctx context.Context, content []byte, path string) (RiskScoreResult, error) {
-	opt := p.options(path)
+func score(ctx context.Context, p *gate.Policy, content []byte, path string) (RiskScoreResult, error) {
+	opt := p.Options(path)
 	opt.Placeholders = true
-	rep, err := scanBody(ctx, p.scanner, engine.MemBody(content), opt)
+	rep, err := gate.Scan(ctx, p.Scanner, engine.MemBody(content), opt)
 	if err != nil {
 		return RiskScoreResult{}, err
 	}
@@ -126,7 +124,7 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 	if err != nil {
 		return RiskScoreResult{}, t.failed(err)
 	}
-	out, err := s.policy().score(s.bounded(ctx), r.Content, path)
+	out, err := score(s.bounded(ctx), s.policy(), r.Content, path)
 	if err != nil {
 		return RiskScoreResult{}, t.failed(err)
 	}
@@ -261,22 +259,22 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 		}
 	}
 	ctx = s.bounded(ctx)
-	opt := s.policy().options(path)
+	opt := s.policy().Options(path)
 	opt.Context = ctx
 	out := RedactResult{Spans: []RedactSpan{}}
 	opt.Span = out.list
 	clean, err := aside.Run(ctx, len(content), func() []byte {
-		clean, _ := s.policy().scanner.Redact(content, opt)
+		clean, _ := s.policy().Scanner.Redact(content, opt)
 		return clean
 	})
 	if err != nil {
 		return RedactResult{}, err
 	}
-	left, err := scanBody(ctx, s.policy().scanner, engine.MemBody(clean), opt)
+	left, err := gate.Scan(ctx, s.policy().Scanner, engine.MemBody(clean), opt)
 	if err != nil {
 		return RedactResult{}, err
 	}
-	out.Content, out.SHA256, out.Verdict = clean, digest(engine.HashOf(clean)), Verdict(s.policy().scanner.ContentVerdict(&left))
+	out.Content, out.SHA256, out.Verdict = clean, digest(engine.HashOf(clean)), Verdict(s.policy().Scanner.ContentVerdict(&left))
 	return out, nil
 }
 
@@ -290,17 +288,3 @@ func (r *RedactResult) list(x scan.Span) {
 	}
 	r.Spans = append(r.Spans, RedactSpan{Kind: x.Family, Pattern: x.Pattern, Line: x.Line, Column: x.Column, Length: x.Length})
 }
-
-// safeText returns a text of the caller for the journal, with secrets in it
-// replaced.
-func (s *Store) safeText(text string) string {
-	clean, _ := s.policy().scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
-	for len(clean) > maxReason {
-		_, n := utf8.DecodeLastRune(clean)
-		clean = clean[:len(clean)-n]
-	}
-	return string(clean)
-}
-
-// maxReason is the limit of a reason that a caller gives, in bytes.
-const maxReason = 500

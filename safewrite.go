@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -125,7 +126,7 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 	}
 	sum := ""
 	if e == nil {
-		c.scanEarly(ctx, r.Content)
+		c.ScanEarly(ctx, r.Content)
 		defer c.Wait()
 		sum = m.Hold(r.Content)
 	}
@@ -183,7 +184,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
 	}
 	req := r.request(op, nil)
-	req.args, req.risk.classify, req.risk.rejectAt = r, r.Classify, r.ClassifyRejectAt
+	req.args, req.risk.Classify, req.risk.RejectAt = r, r.Classify, string(r.ClassifyRejectAt)
 	c := s.newCommit(ctx, req)
 	c.Muts, m.Merge = []*engine.Mutation{m}, s.merger(r.Merge, m)
 	return c, m
@@ -206,7 +207,7 @@ func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
 	default:
 		return badChoice("bom", "as_is", "preserve")
 	}
-	if e := cmp.Or((risk{rejectAt: r.ClassifyRejectAt}).check(), r.Merge.check()); e != nil {
+	if e := cmp.Or(gate.Risk{RejectAt: string(r.ClassifyRejectAt)}.Check(), r.Merge.check()); e != nil {
 		return e
 	}
 	return r.Call.check(ctx)
@@ -231,9 +232,7 @@ func checkLabels(caller, session, key string) *fault.Fault {
 // maxLabel is the limit of the names a caller gives, in bytes.
 const maxLabel = 200
 
-func badChoice(argument string, choices ...string) *fault.Fault {
-	return fault.BadChoice(argument, choices...)
-}
+var badChoice = fault.BadChoice
 
 // hash returns the identity of a write of content with the given SHA-256.
 func (r SafeWriteRequest) hash(sum string) string {
@@ -283,7 +282,7 @@ func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.
 		return "", err
 	}
 	if n <= engine.InMemory {
-		c.scanEarly(ctx, head.Bytes())
+		c.ScanEarly(ctx, head.Bytes())
 		return m.Hold(head.Bytes()), nil
 	}
 	account.long()

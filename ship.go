@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
@@ -379,7 +380,7 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 	}
 	if len(own) > 0 {
 		slices.Sort(own)
-		e := fault.New(fault.ChangedOutside).With("files", own[:min(len(own), maxListed)]).With("count", len(own)).
+		e := fault.New(fault.ChangedOutside).With("files", own[:min(len(own), gate.MaxListed)]).With("count", len(own)).
 			Hintf("the directory has files of its own, which git does not have; use an empty directory or a clean checkout")
 		e.Path = own[0]
 		return e

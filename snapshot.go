@@ -10,6 +10,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
@@ -386,7 +387,7 @@ func (s *Store) unattributed(list []SnapshotFile, after uint64, force bool) erro
 	if len(names) == 0 {
 		return nil
 	}
-	e := fault.New(fault.ChangedOutside).With("files", names[:min(len(names), maxListed)]).With("count", len(names)).
+	e := fault.New(fault.ChangedOutside).With("files", names[:min(len(names), gate.MaxListed)]).With("count", len(names)).
 		Hintf("files were changed since without a tool call, most likely by a person; nothing was restored; pass force if they may be replaced (history keeps them)")
 	e.Path = names[0]
 	return e

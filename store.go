@@ -2,9 +2,9 @@ package resilientwrite
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
@@ -24,23 +24,20 @@ type Store struct {
 	engine *engine.Engine
 	opts   Options
 
-	versions     *history.Layer
-	scratch      *scratch.Layer
-	chunks       *chunks.Layer
-	checkpoints  *checkpoint.Layer
-	handoffs     *handoff.Layer
-	drafts       *drafts.Layer
-	observed     *observe.Layer
-	leases       *lease.Layer
-	rules        atomic.Pointer[Policy] // see policy
-	answers      answers
-	policyWay    []string                      // names in the workspace that lead to the policy file
-	trouble      atomic.Pointer[policyTrouble] // a policy file that is wrong; nil = none
-	budgets      *budget.Layer
-	repositories repositories
-	watchers     watchers
-	workspace    *place.Workspace // nil where the caller says where the state is
-	placed       place.Place
+	versions    *history.Layer
+	scratch     *scratch.Layer
+	chunks      *chunks.Layer
+	checkpoints *checkpoint.Layer
+	handoffs    *handoff.Layer
+	drafts      *drafts.Layer
+	observed    *observe.Layer
+	leases      *lease.Layer
+	gate        *gate.Layer
+	answers     answers
+	budgets     *budget.Layer
+	watchers    watchers
+	workspace   *place.Workspace // nil where the caller says where the state is
+	placed      place.Place
 }
 
 // Sync returns when everything that calls have done so far is at the level

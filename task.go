@@ -39,7 +39,7 @@ func (s *Store) resetHooks() (failed error) {
 }
 
 // budget returns how many times the policy lets a call fail.
-func (s *Store) budget() int { return s.policy().file.RetryBudget.Default }
+func (s *Store) budget() int { return s.policy().File.RetryBudget.Default }
 
 // describeCode returns a failure in the form of last_error.
 func describeCode(code fault.Code) map[string]any {

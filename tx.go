@@ -155,9 +155,9 @@ type TxOpResult struct {
 // files is changed, unless Effect reports otherwise.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c := s.newCommit(ctx, r.request("tx", r))
-	c.risk.classify, c.risk.rejectAt = r.Classify, r.ClassifyRejectAt
+	c.Risk.Classify, c.Risk.RejectAt = r.Classify, string(r.ClassifyRejectAt)
 	c.Req.Tx = "tx_" + c.ID
-	e := cmp.Or(r.Call.check(ctx), c.risk.check())
+	e := cmp.Or(r.Call.check(ctx), c.Risk.Check())
 	if e == nil && (len(r.Ops) == 0 || len(r.Ops) > maxTxOps) {
 		e = fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
 			Hintf("a transaction has 1 to %d operations; stage a larger one with Store.TxBegin", maxTxOps)

@@ -423,7 +423,7 @@ func (s *Store) leftEmpty(made map[string]bool, files []*undoing) (list []journa
 // repository.
 func (s *Store) dirsToMake(list []journal.Mutation) []journal.Mutation {
 	return slices.DeleteFunc(list, func(d journal.Mutation) bool {
-		part := gitdir.Part(path.Base(d.Path), s.repositories.folds)
+		part := gitdir.Part(path.Base(d.Path), s.gate.Folds)
 		return d.Mode == d.PrevMode || d.PrevMode == 0 && part != "" && s.engine.IsThere(engine.JoinPath(engine.ParentOf(d.Path), gitdir.Head))
 	})
 }

@@ -54,7 +54,7 @@ func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, cont
 	if e := checkLabels(call.caller, call.session, ""); e != nil {
 		return nil, ctx, u.failed(e)
 	}
-	if err := u.c.checkNames(ctx); err != nil {
+	if err := u.c.CheckNames(); err != nil {
 		return nil, ctx, u.failed(err)
 	}
 	if err := enter(); err != nil {
@@ -96,8 +96,8 @@ func (u *upkeep) failed(err error) *Error {
 	u.DropTemps()
 	u.close()
 	e := u.s.engine.ErrorOf(err)
-	u.c.hideNames()
-	u.s.hideIn(e)
+	u.c.HideNames()
+	u.s.gate.HideIn(e)
 	e.Op = u.c.Req.Op
 	if u.Effect != "" && u.Effect != fault.EffectNone {
 		e.Effect = u.Effect

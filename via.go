@@ -77,7 +77,7 @@ func (s *Store) via(ctx context.Context) *journal.Via {
 // guess would match identifiers.
 func (s *Store) holdsSecret(text string) bool {
 	found := false
-	s.policy().scanner.Score([]byte(text), scan.Options{Each: func(f scan.Finding) { found = found || f.Confidence == scan.Confirmed }})
+	s.policy().Scanner.Score([]byte(text), scan.Options{Each: func(f scan.Finding) { found = found || f.Confidence == scan.Confirmed }})
 	return found
 }
 

@@ -3,9 +3,12 @@ package policyfile
 import (
 	"fmt"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 const (
@@ -90,6 +93,16 @@ func canBeEmpty(prog *syntax.Prog) bool {
 // GlobTooLarge reports whether matching a glob could take long: a glob with braces
 // counts as all globs that they expand to.
 func GlobTooLarge(s string) bool { return len(s) > maxGlob || alternatives(s) > maxAlternatives }
+
+// Covers reports whether one of the globs matches a path or a directory above it,
+// in any letter case, because the file system may fold names.
+func Covers(globs []string, path string) bool {
+	key := relpath.Key(path)
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		glob = relpath.Key(glob)
+		return !GlobTooLarge(glob) && (doublestar.MatchUnvalidated(glob, key) || doublestar.MatchUnvalidated(glob+"/**", key))
+	})
+}
 
 // checkGlob checks a glob of paths. Forms that are legal but can match no path of a
 // store, or not what they seem to, are refused as well: they would silently leave a

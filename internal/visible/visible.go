@@ -3,6 +3,7 @@
 package visible
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -49,4 +50,18 @@ func Prefix(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// Name is a path, or another name that a caller chooses, for use in a sentence: it
+// must not read as part of the sentence, nor push the rest out of view.
+func Name(path string) string {
+	if r := []rune(path); len(r) > 120 {
+		path = string(r[:50]) + "…" + string(r[len(r)-60:])
+	}
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return !Rune(r) || !(unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/+@~#…", r))
+	}) {
+		return strconv.QuoteToGraphic(path)
+	}
+	return path
 }

@@ -1,11 +1,12 @@
-package resilientwrite
+package gate
 
 import (
-	"context"
 	"reflect"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // Names are the arguments of a call that are not content: paths, labels, keys.
@@ -28,10 +29,10 @@ type name struct {
 
 // names returns the names of a commit: those of its request, and those from the
 // context or the options.
-func (c *commit) names() []name {
-	list := namesIn(nil, "", reflect.ValueOf(c.args))
-	list = append(list, name{"caller", c.Req.Caller}, name{"session", c.Req.Session}, name{"idempotency_key", c.Req.Key})
-	for _, m := range c.Muts {
+func (c *Check) names() []name {
+	list := namesIn(nil, "", reflect.ValueOf(c.Args))
+	list = append(list, name{"caller", c.Commit.Req.Caller}, name{"session", c.Commit.Req.Session}, name{"idempotency_key", c.Commit.Req.Key})
+	for _, m := range c.Commit.Muts {
 		list = append(list, name{"path", m.Path})
 	}
 	return list
@@ -71,10 +72,10 @@ func argumentOf(f reflect.StructField) string {
 	return name
 }
 
-// checkNames is the gate for names.
-func (c *commit) checkNames(ctx context.Context) error {
-	g := c.gateOf(ctx)
-	if g.Mode == GateOff {
+// CheckNames is the gate for names.
+func (c *Check) CheckNames() error {
+	g := c.setting()
+	if g.Mode == Off {
 		return nil
 	}
 	seen := map[string]bool{}
@@ -83,77 +84,84 @@ func (c *commit) checkNames(ctx context.Context) error {
 			continue
 		}
 		seen[n.text] = true
-		family, pattern, found := c.s.secretIn(n)
+		family, pattern, found := c.Layer.SecretIn(n.argument, n.text)
 		if !found {
 			continue
 		}
 		switch {
-		case g.Mode == GateAdvise:
-			c.warn(WarnSecretInName)
-		case c.risk.accept != "" && g.Overrides == OverrideAny:
-			c.Accepted = c.s.safeText(c.risk.accept)
-			c.warn(WarnRiskAccepted)
+		case g.Mode == Advise:
+			c.warn(warnSecretInName)
+		case c.Risk.Accept != "" && g.Overrides == OverrideAny:
+			c.Commit.Accepted = c.Layer.SafeText(c.Risk.Accept)
+			c.warn(warnRiskAccepted)
 		default:
-			return secretInName(n.argument, family, pattern)
+			return SecretInName(n.argument, family, pattern)
 		}
 	}
 	return nil
 }
 
-// secretIn looks for a credential in a name. An exception of the policy for a
-// path also applies to that path as a name.
-func (s *Store) secretIn(n name) (family, pattern string, found bool) {
-	p := s.policy()
-	path := ""
-	if isPath[n.argument] {
-		path = n.text
+// SecretIn looks for a credential in a name, the value of an argument. An
+// exception of the policy for a path also applies to that path as a name.
+func (l *Layer) SecretIn(argument, text string) (family, pattern string, found bool) {
+	p, path := l.Policy(), ""
+	if isPath[argument] {
+		path = text
 	}
-	return p.scanner.NamedSecret(n.text, p.options(path))
+	return p.Scanner.NamedSecret(text, p.Options(path))
 }
 
 // isPath are the arguments that name files of the workspace.
 var isPath = map[string]bool{"path": true, "to": true, "output_path": true}
 
-func secretInName(argument, family, pattern string) *fault.Fault {
+// SecretInName returns the error of a name that contains a credential.
+func SecretInName(argument, family, pattern string) *fault.Fault {
 	e := fault.New(fault.SecretInName).With("argument", argument).With("pattern", pattern)
 	e.Patterns = []string{family}
 	return e.Hintf("%s contains what looks like a credential (%s); names are stored and shown in clear text, so choose another one", argument, pattern)
 }
 
-// hideName returns a name as it may appear in an error, a receipt or a row of a
+// HideName returns a name as it may appear in an error, a receipt or a row of a
 // refused call.
-func (s *Store) hideName(text string) string {
-	p := s.policy()
-	if p == nil {
-		return text // Open failed before there was a policy: no call came in
-	}
-	return p.scanner.RedactName(text, p.options(""))
+func (l *Layer) HideName(text string) string {
+	p := l.Policy()
+	return p.Scanner.RedactName(text, p.Options(""))
 }
 
-// hideNames redacts the names of a refused call: from here on, no reader can
+// HideNames redacts the names of a refused call: from here on, no reader can
 // learn them from it.
-func (c *commit) hideNames() {
-	for _, text := range []*string{&c.Req.Caller, &c.Req.Session, &c.Req.Key, &c.Req.Tx} {
-		*text = c.s.hideName(*text)
+func (c *Check) HideNames() {
+	for _, text := range []*string{&c.Commit.Req.Caller, &c.Commit.Req.Session, &c.Commit.Req.Key, &c.Commit.Req.Tx} {
+		*text = c.Layer.HideName(*text)
 	}
-	for _, m := range c.Muts {
-		m.Path = c.s.hideName(m.Path)
+	for _, m := range c.Commit.Muts {
+		m.Path = c.Layer.HideName(m.Path)
 		if m.Target != nil {
-			m.Target.Path = c.s.hideName(m.Target.Path)
+			m.Target.Path = c.Layer.HideName(m.Target.Path)
 		}
 	}
 }
 
-// hideIn redacts the names in an error.
-func (s *Store) hideIn(e *fault.Fault) {
-	e.Path, e.Hint = s.hideName(e.Path), s.hideName(e.Hint)
+// HideIn redacts the names in an error.
+func (l *Layer) HideIn(e *fault.Fault) {
+	e.Path, e.Hint = l.HideName(e.Path), l.HideName(e.Hint)
 	if len(e.Context) > 0 {
-		e.Context = s.hidden(reflect.ValueOf(e.Context)).Interface().(map[string]any)
+		e.Context = l.hidden(reflect.ValueOf(e.Context)).Interface().(map[string]any)
 	}
 }
 
+// MaxReason is the limit of a reason that a caller gives, in bytes.
+const MaxReason = 500
+
+// SafeText returns a text of the caller for the journal, with secrets in it
+// replaced.
+func (l *Layer) SafeText(text string) string {
+	clean, _ := l.Policy().Scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
+	return visible.Prefix(string(clean), MaxReason)
+}
+
 // hidden returns a copy of a value with the names in it redacted.
-func (s *Store) hidden(v reflect.Value) reflect.Value {
+func (l *Layer) hidden(v reflect.Value) reflect.Value {
 	if v.Kind() == reflect.Invalid || isNil(v) {
 		return v
 	}
@@ -161,26 +169,26 @@ func (s *Store) hidden(v reflect.Value) reflect.Value {
 	out.Set(v)
 	switch v.Kind() {
 	case reflect.String:
-		out.SetString(s.hideName(v.String()))
+		out.SetString(l.HideName(v.String()))
 	case reflect.Interface:
-		out.Set(s.hidden(v.Elem()))
+		out.Set(l.hidden(v.Elem()))
 	case reflect.Pointer:
 		out.Set(reflect.New(v.Type().Elem()))
-		out.Elem().Set(s.hidden(v.Elem()))
+		out.Elem().Set(l.hidden(v.Elem()))
 	case reflect.Slice:
 		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
 		for i := range v.Len() {
-			out.Index(i).Set(s.hidden(v.Index(i)))
+			out.Index(i).Set(l.hidden(v.Index(i)))
 		}
 	case reflect.Map:
 		out.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
 		for _, key := range v.MapKeys() {
-			out.SetMapIndex(s.hidden(key), s.hidden(v.MapIndex(key)))
+			out.SetMapIndex(l.hidden(key), l.hidden(v.MapIndex(key)))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				out.Field(i).Set(s.hidden(v.Field(i)))
+				out.Field(i).Set(l.hidden(v.Field(i)))
 			}
 		}
 	}

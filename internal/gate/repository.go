@@ -1,4 +1,4 @@
-package resilientwrite
+package gate
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ import (
 // repositories describes the repositories of the workspace.
 type repositories struct {
 	user  gitdir.User
-	folds bool // the file system treats two spellings of a name as one
+	Folds bool // the file system treats two spellings of a name as one
 
 	mu    sync.Mutex
 	known map[string]*repository // by work tree, absolute
@@ -43,36 +43,36 @@ type repository struct {
 	hooks bool       // hooks are run in the workspace directory itself
 }
 
-// openRepositories finds the repository that the workspace is in, and
+// OpenRepositories finds the repository that the workspace is in, and
 // whether names are folded.
-func (s *Store) openRepositories() {
-	r := &s.repositories
+func (l *Layer) OpenRepositories() {
+	r := &l.repositories
 	r.known = map[string]*repository{}
-	if upper, err := s.engine.Disk.Root.Lstat(strings.ToUpper(engine.StateDirName)); err == nil {
-		own, err := s.engine.Disk.Root.Lstat(engine.StateDirName)
-		r.folds = err == nil && own.SameFile(upper)
+	if upper, err := l.Disk.Root.Lstat(strings.ToUpper(engine.StateDirName)); err == nil {
+		own, err := l.Disk.Root.Lstat(engine.StateDirName)
+		r.Folds = err == nil && own.SameFile(upper)
 	}
-	if vol, err := s.engine.Disk.Root.Volume(); err == nil && vol.CaseInsensitive {
-		r.folds = true
+	if vol, err := l.Disk.Root.Volume(); err == nil && vol.CaseInsensitive {
+		r.Folds = true
 	}
-	if s.engine.RealRoot == "" {
+	if l.RealRoot == "" {
 		return
 	}
 	r.user = gitdir.ThisUser()
-	for dir := s.engine.RealRoot; filepath.Dir(dir) != dir; {
+	for dir := l.RealRoot; filepath.Dir(dir) != dir; {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 			break
 		}
-		if dir = filepath.Dir(dir); s.repositoryAt(dir) != nil {
+		if dir = filepath.Dir(dir); l.repositoryAt(dir) != nil {
 			r.above = dir
 			break
 		}
 	}
 }
 
-// insideRepository reports whether a directory without links is in a
+// InsideRepository reports whether a directory without links is in a
 // repository's own directory.
-func insideRepository(real string) bool {
+func InsideRepository(real string) bool {
 	for _, name := range strings.Split(filepath.ToSlash(real), "/") {
 		if relpath.ProtectedName(name, nil) {
 			return true
@@ -82,8 +82,8 @@ func insideRepository(real string) bool {
 }
 
 // repositoryAt returns the repository of a work tree, nil if there is none.
-func (s *Store) repositoryAt(top string) *repository {
-	r := &s.repositories
+func (l *Layer) repositoryAt(top string) *repository {
+	r := &l.repositories
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.known[top]; known != nil && known.Fresh() {
@@ -96,14 +96,14 @@ func (s *Store) repositoryAt(top string) *repository {
 	}
 	known := &repository{Repository: found}
 	for _, name := range slices.Concat(found.Dirs, found.Configs) {
-		known.keep(s.engine.RealRoot, name)
+		known.keep(l.RealRoot, name)
 	}
 	for _, dir := range found.Hooks {
-		if realDir(dir) == s.engine.RealRoot {
+		if realDir(dir) == l.RealRoot {
 			known.hooks = true
 			continue
 		}
-		known.keep(s.engine.RealRoot, dir)
+		known.keep(l.RealRoot, dir)
 	}
 	r.known[top] = known
 	return known
@@ -133,7 +133,7 @@ func (r *repository) keep(root, name string) {
 // sighting is what a commit finds in the directories that lead to its paths, once
 // for each directory.
 type sighting struct {
-	s      *Store
+	layer  *Layer
 	ids    map[string]fsx.Stat // of directories, by path
 	shaped map[string]bool     // git takes them for repositories
 	near   []*repository
@@ -141,16 +141,16 @@ type sighting struct {
 
 // newSighting starts an inspection of the workspace, which is made under the
 // locks.
-func (s *Store) newSighting() *sighting {
-	v := &sighting{s: s, ids: map[string]fsx.Stat{}, shaped: map[string]bool{}}
-	if above := s.repositories.above; above != "" {
+func (l *Layer) newSighting() *sighting {
+	v := &sighting{layer: l, ids: map[string]fsx.Stat{}, shaped: map[string]bool{}}
+	if above := l.repositories.above; above != "" {
 		v.add(above)
 	}
 	return v
 }
 
 func (v *sighting) add(top string) {
-	if r := v.s.repositoryAt(top); r != nil {
+	if r := v.layer.repositoryAt(top); r != nil {
 		v.near = append(v.near, r)
 	}
 }
@@ -171,8 +171,8 @@ func (v *sighting) visit(dir fsx.Dir, at string) error {
 	}
 	_, err = dir.Lstat(".git")
 	switch {
-	case err == nil && v.s.engine.RealRoot != "":
-		v.add(filepath.Join(v.s.engine.RealRoot, filepath.FromSlash(at)))
+	case err == nil && v.layer.RealRoot != "":
+		v.add(filepath.Join(v.layer.RealRoot, filepath.FromSlash(at)))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -187,7 +187,7 @@ func (v *sighting) judge(m *engine.Mutation) error {
 	key := relpath.Key(m.Target.Path)
 	own := slices.ContainsFunc(v.near, func(r *repository) bool { return r.names(key) })
 	for dir := engine.ExistingPath(m.Target); ; dir = engine.ParentOf(dir) {
-		if v.shaped[dir] && !v.s.policy().excepts(m.Target.Path) {
+		if v.shaped[dir] && !v.layer.Policy().Excepts(m.Target.Path) {
 			return inRepository()
 		}
 		if st, ok := v.ids[dir]; ok && dir != "" {
@@ -221,10 +221,10 @@ const maxShaped = 1024
 
 // shapedBy lists the directories whose shape the commit may change: those in
 // which it changes an entry by which git recognizes a repository.
-func (c *commit) shapedBy(folds bool) []string {
+func (c *Check) shapedBy(folds bool) []string {
 	var dirs []string
 	seen := map[string]bool{}
-	for _, m := range c.Muts {
+	for _, m := range c.Commit.Muts {
 		if m.Private || m.Target == nil {
 			continue
 		}
@@ -242,7 +242,7 @@ func (c *commit) shapedBy(folds bool) []string {
 
 // checkShaped refuses a call with too many such directories, each of which is
 // locked and inspected.
-func (c *commit) checkShaped() error {
+func (c *Check) checkShaped() error {
 	if len(c.shapedBy(true)) <= maxShaped {
 		return nil
 	}
@@ -252,7 +252,7 @@ func (c *commit) checkShaped() error {
 
 // LockNames returns the locks of the shapes that the commit may change: each is
 // judged by one commit at a time. It fails if there are too many.
-func (c *commit) LockNames() ([]string, error) {
+func (c *Check) LockNames() ([]string, error) {
 	if err := c.checkShaped(); err != nil {
 		return nil, err
 	}
@@ -264,27 +264,24 @@ func (c *commit) LockNames() ([]string, error) {
 }
 
 // OnTheWay starts an inspection of the directories that lead to the files.
-func (c *commit) OnTheWay() func(fsx.Dir, string) error {
-	c.seen = c.s.newSighting()
+func (c *Check) OnTheWay() func(fsx.Dir, string) error {
+	c.seen = c.Layer.newSighting()
 	return c.seen.visit
 }
 
 // Located refuses files from which git runs programs, and protected files that
 // the user was not asked about.
-func (c *commit) Located() error {
-	for _, m := range c.Muts {
+func (c *Check) Located() error {
+	for _, m := range c.Commit.Muts {
 		if err := c.seen.judge(m); err != nil {
-			return c.About(m, err)
+			return c.Commit.About(m, err)
 		}
 	}
-	if err := c.stayConsented(); err != nil {
-		return err
-	}
-	return c.unclaimed()
+	return c.stayConsented()
 }
 
 // Composed judges the commit as a whole, once its final bytes are known.
-func (c *commit) Composed() error {
+func (c *Check) Composed() error {
 	if err := c.judgeShapes(); err != nil {
 		return err
 	}
@@ -292,9 +289,9 @@ func (c *commit) Composed() error {
 }
 
 // Touches returns the parts of a repository that the commit may complete.
-func (c *commit) Touches() []string {
+func (c *Check) Touches() []string {
 	var paths []string
-	for _, dir := range c.shapedBy(c.s.repositories.folds) {
+	for _, dir := range c.shapedBy(c.Layer.Folds) {
 		for _, part := range []string{gitdir.Head, gitdir.Common, gitdir.Config} {
 			paths = append(paths, engine.JoinPath(dir, part))
 		}
@@ -305,15 +302,15 @@ func (c *commit) Touches() []string {
 // judgeShapes refuses a commit after which git would treat a directory as a
 // repository. The final bytes are known, and the locks of all directories in
 // question are held, so no two commits make a repository together.
-func (c *commit) judgeShapes() error {
-	folds := c.s.repositories.folds
+func (c *Check) judgeShapes() error {
+	folds := c.Layer.Folds
 	for _, dir := range c.shapedBy(folds) {
 		shape, about, err := c.shapeOf(dir, folds)
 		if err != nil {
 			return err
 		}
-		if about != nil && shape.Repository() && !c.s.policy().excepts(about.Target.Path) {
-			return c.About(about, inRepository())
+		if about != nil && shape.Repository() && !c.Layer.Policy().Excepts(about.Target.Path) {
+			return c.Commit.About(about, inRepository())
 		}
 	}
 	return nil
@@ -321,10 +318,10 @@ func (c *commit) judgeShapes() error {
 
 // shapeOf returns the shape that a directory will have, and the mutation that
 // contributes to it and is not excepted.
-func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation, error) {
+func (c *Check) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation, error) {
 	shape, settled := gitdir.Shape{}, map[string]bool{}
 	var about *engine.Mutation
-	for _, m := range c.Muts {
+	for _, m := range c.Commit.Muts {
 		if m.Private {
 			continue
 		}
@@ -334,7 +331,7 @@ func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation
 		if !ok || part == "" {
 			continue
 		}
-		if about == nil || c.s.policy().excepts(about.Target.Path) {
+		if about == nil || c.Layer.Policy().Excepts(about.Target.Path) {
 			about = m
 		}
 		switch {
@@ -350,7 +347,7 @@ func (c *commit) shapeOf(dir string, folds bool) (gitdir.Shape, *engine.Mutation
 			shape[part], settled[part] = shape[part] || has, true
 		}
 	}
-	err := shapeOnDisk(c.Tree(), dir, shape, settled)
+	err := shapeOnDisk(c.Commit.Tree(), dir, shape, settled)
 	return shape, about, err
 }
 

@@ -1,4 +1,4 @@
-package resilientwrite
+package gate
 
 import (
 	"context"
@@ -22,14 +22,14 @@ const maxMovedScan = 8 << 20
 // that an exception of the policy allows there but not here counts as introduced
 // by the call. A warning reports bytes that git ignored at the old path and does
 // not ignore at the new one.
-func (c *commit) inspectMoved(ctx context.Context, g Gate, i int, m *engine.Mutation) error {
-	p, to := c.s.policy(), m.Target.Path
-	was, is := p.options(m.Origin).Allow, p.options(to).Allow
-	if was == nil && !c.s.gitSees(to, m.Origin) {
+func (c *Check) inspectMoved(ctx context.Context, g Setting, i int, m *engine.Mutation) error {
+	p, to := c.Layer.Policy(), m.Target.Path
+	was, is := p.Options(m.Origin).Allow, p.Options(to).Allow
+	if was == nil && !c.Layer.gitSees(to, m.Origin) {
 		return nil
 	}
 	if m.Final.Size() > maxMovedScan {
-		m.Warn(WarnNotScanned)
+		m.Warn(warnNotScanned)
 		return nil
 	}
 	if was != nil {
@@ -37,21 +37,21 @@ func (c *commit) inspectMoved(ctx context.Context, g Gate, i int, m *engine.Muta
 		if err == nil {
 			err = c.decide(g, i, m, f)
 		}
-		if err != nil || !c.s.gitSees(to, m.Origin) {
+		if err != nil || !c.Layer.gitSees(to, m.Origin) {
 			return err
 		}
 	}
 	f, err := c.scanMoved(ctx, m, scan.Options{Allow: is})
-	if err == nil && f.verdict != VerdictSafe {
-		m.Warn(WarnSecretUnignored)
+	if err == nil && f.verdict != scan.VerdictSafe {
+		m.Warn(warnSecretUnignored)
 	}
 	return err
 }
 
-func (c *commit) scanMoved(ctx context.Context, m *engine.Mutation, opt scan.Options) (f findings, err error) {
-	s := c.s.policy().scanner
-	f.report, err = scanBody(ctx, s, m.Final, opt)
-	f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), maxListed)]}
+func (c *Check) scanMoved(ctx context.Context, m *engine.Mutation, opt scan.Options) (f findings, err error) {
+	s := c.Layer.Policy().Scanner
+	f.report, err = Scan(ctx, s, m.Final, opt)
+	f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), MaxListed)]}
 	f.judge(s)
 	return f, err
 }
@@ -73,18 +73,18 @@ func cameFrom(m *engine.Mutation) string {
 // the top of the repository. It does not read .git/info/exclude or the files that
 // git's configuration names, and does not know which files are tracked. Outside a
 // repository git sees nothing.
-func (s *Store) gitSees(seen, hidden string) bool {
-	above, inside, ok := s.ignoredAbove()
+func (l *Layer) gitSees(seen, hidden string) bool {
+	above, inside, ok := l.ignoredAbove()
 	if !ok {
 		return false
 	}
-	return s.ignored(above, inside, hidden) && !s.ignored(above, inside, seen)
+	return l.ignores(above, inside, hidden) && !l.ignores(above, inside, seen)
 }
 
-func (s *Store) ignored(above []gitignore.File, inside, name string) bool {
+func (l *Layer) ignores(above []gitignore.File, inside, name string) bool {
 	files := append([]gitignore.File{}, above...)
 	for dir := range parents(name) {
-		target, err := s.engine.Tree.Resolve(path.Join(dir, engine.IgnoreName))
+		target, err := l.Tree.Resolve(path.Join(dir, engine.IgnoreName))
 		if err != nil {
 			continue
 		}
@@ -115,8 +115,8 @@ func parents(name string) func(yield func(string) bool) {
 
 // ignoredAbove reads the .gitignore files above the workspace, up to the top of
 // the repository. inside is the workspace relative to that top.
-func (s *Store) ignoredAbove() (files []gitignore.File, inside string, ok bool) {
-	top := s.engine.RealRoot
+func (l *Layer) ignoredAbove() (files []gitignore.File, inside string, ok bool) {
+	top := l.RealRoot
 	for top != "" {
 		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
 			break
@@ -127,7 +127,7 @@ func (s *Store) ignoredAbove() (files []gitignore.File, inside string, ok bool) 
 		}
 		top = up
 	}
-	rel, err := filepath.Rel(top, s.engine.RealRoot)
+	rel, err := filepath.Rel(top, l.RealRoot)
 	if top == "" || err != nil {
 		return nil, "", false
 	}

@@ -1,4 +1,4 @@
-package resilientwrite
+package gate
 
 import (
 	"encoding/binary"
@@ -19,8 +19,8 @@ func found(n uint64, c scan.Confidence) (x scan.Finding) {
 func TestFingerprintsAreExactWithinTheBound(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 8))
-	var p fingerprints
-	if p.mark(found(1, scan.Likely)); p.marked(found(1, scan.Likely)) {
+	var p Fingerprints
+	if p.Mark(found(1, scan.Likely)); p.Marked(found(1, scan.Likely)) {
 		t.Fatal("an empty set holds something")
 	}
 	model := map[uint64]bool{}
@@ -31,16 +31,16 @@ func TestFingerprintsAreExactWithinTheBound(t *testing.T) {
 		}
 		switch rng.IntN(3) {
 		case 0:
-			p.add(found(n, scan.Likely))
+			p.Add(found(n, scan.Likely))
 			known := model[n]
 			model[n] = known
 		case 1:
-			p.mark(found(n, scan.Likely))
+			p.Mark(found(n, scan.Likely))
 			if _, in := model[n]; in {
 				model[n] = true
 			}
 		}
-		if got := p.marked(found(n, scan.Likely)); got != model[n] {
+		if got := p.Marked(found(n, scan.Likely)); got != model[n] {
 			t.Fatalf("step %d: %d is marked: %v, want %v", i, n, got, model[n])
 		}
 	}
@@ -53,27 +53,27 @@ func TestFingerprintsAreExactWithinTheBound(t *testing.T) {
 // and after any number of addresses there is space for keys.
 func TestFingerprintsAreBounded(t *testing.T) {
 	t.Parallel()
-	var p fingerprints
+	var p Fingerprints
 	for i := range uint64(2 * maxFingerprints) {
-		p.add(found(i, scan.Info))
+		p.Add(found(i, scan.Info))
 	}
 	if len(p.marks) != maxFingerprints/2 {
 		t.Errorf("addresses fill %d places", len(p.marks))
 	}
 	key := found(1<<40, scan.Confirmed)
-	p.add(key)
-	p.mark(key)
-	if !p.marked(key) {
+	p.Add(key)
+	p.Mark(key)
+	if !p.Marked(key) {
 		t.Error("a key is hidden behind addresses")
 	}
 	for i := range uint64(2 * maxFingerprints) {
-		p.add(found(1<<41+i, scan.Confirmed))
+		p.Add(found(1<<41+i, scan.Confirmed))
 	}
 	if len(p.marks) != maxFingerprints {
 		t.Errorf("%d are held", len(p.marks))
 	}
 	beyond := found(1<<41+2*maxFingerprints-1, scan.Confirmed)
-	if p.mark(beyond); p.marked(beyond) {
+	if p.Mark(beyond); p.Marked(beyond) {
 		t.Error("what is beyond the bound counts as old")
 	}
 }
