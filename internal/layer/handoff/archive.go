@@ -69,9 +69,8 @@ func (r *Records) ReadBy(path, sha string) []Reader {
 	return []Reader{}
 }
 
-// Add notes a reader and reports whether it is new. The oldest records and
-// readers make room.
-func (r *Records) Add(path, sha, name, at string) bool {
+// add notes a reader, unless it is known. The oldest records and readers make room.
+func (r *Records) add(path, sha, name, at string) {
 	rec := r.of(path, sha)
 	if rec == nil {
 		r.Handoffs = append(r.Handoffs, record{Path: path, SHA256: sha})
@@ -82,14 +81,13 @@ func (r *Records) Add(path, sha, name, at string) bool {
 	}
 	for _, reader := range rec.ReadBy {
 		if reader.Name == name {
-			return false
+			return
 		}
 	}
 	rec.ReadBy = append(rec.ReadBy, Reader{Name: name, At: at})
 	if extra := len(rec.ReadBy) - maxReaders; extra > 0 {
 		rec.ReadBy = rec.ReadBy[extra:]
 	}
-	return true
 }
 
 // Encode writes read.json. The oldest records make room when it would become
@@ -130,9 +128,9 @@ func (l *Layer) Records() (rec Records, whole bool, err error) {
 // Open opens handoffs/; nil when it does not exist.
 func (l *Layer) Open() (fsx.Dir, error) { return l.StatePart(Dir) }
 
-// Quarantine moves a file of handoffs/ that cannot be used to
+// quarantine moves a file of handoffs/ that cannot be used to
 // quarantine/, where it keeps its bytes, and returns its name there.
-func (l *Layer) Quarantine(name string) (string, error) {
+func (l *Layer) quarantine(name string) (string, error) {
 	dir, err := l.Open()
 	if dir == nil || err != nil {
 		return "", err
@@ -175,8 +173,8 @@ func (l *Layer) Quarantine(name string) (string, error) {
 	return "quarantine/" + to, err
 }
 
-// TaskOf is the task_id of a handoff, "" when it cannot be read.
-func TaskOf(doc []byte) string {
+// taskOf is the task_id of a handoff, "" when it cannot be read.
+func taskOf(doc []byte) string {
 	yaml, _, err := frontmatter.Split(doc)
 	if err != nil {
 		return ""
@@ -186,11 +184,11 @@ func TaskOf(doc []byte) string {
 		return ""
 	}
 	v, _ := m.Get("task_id")
-	return Text(v)
+	return text(v)
 }
 
-// ArchiveName is a free name for the archive of a task's handoff.
-func (l *Layer) ArchiveName(task, at string) (string, error) {
+// archiveName is a free name for the archive of a task's handoff.
+func (l *Layer) archiveName(task, at string) (string, error) {
 	dir, err := l.Open()
 	if err != nil {
 		return "", err
@@ -242,9 +240,9 @@ func taskName(task string) string {
 	return b.String() + "." + engine.HashOf([]byte(task))[:8]
 }
 
-// Archives lists the paths of the archives, newest first, at most n, and how
+// archives lists the paths of the archives, newest first, at most n, and how
 // many there are.
-func (l *Layer) Archives(n int) ([]string, int, error) {
+func (l *Layer) archives(n int) ([]string, int, error) {
 	list := []string{}
 	dir, err := l.Open()
 	if dir == nil || err != nil {

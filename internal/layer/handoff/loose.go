@@ -8,20 +8,20 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 )
 
-// Loosen converts values that people write by hand to the types of the fields, if the
+// loosen converts values that people write by hand to the types of the fields, if the
 // meaning is unambiguous: a number or true where a text is expected, one text where a
 // list is expected, or a list item "step: more" that YAML took for a mapping. Unknown
 // fields stay unchanged.
-func Loosen(m *frontmatter.Map) {
+func loosen(m *frontmatter.Map) {
 	loosenTexts(m, "task_id", "status", "agent", "summary", "started_at", "updated_at")
 	loosenLists(m, "next_steps", "context_hints", "open_questions", "blockers", "verified", "requirements")
 	loosenRecords(m, "last_good_state", "path", "sha256")
 	loosenRecords(m, "artifacts", "path", "kind", "sha256")
 	loosenRecords(m, "dependency_graph", "id", "description", "status")
 	if v, ok := m.Get("status"); ok {
-		if text, ok := v.(string); ok {
-			text = strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(text)))
-			if m.Set("status", text); text == "" {
+		if status, ok := v.(string); ok {
+			status = strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(status)))
+			if m.Set("status", status); status == "" {
 				m.Delete("status") // an empty one is a missing one
 			}
 		}
@@ -38,7 +38,7 @@ func Loosen(m *frontmatter.Map) {
 func loosenTexts(m *frontmatter.Map, names ...string) {
 	for _, name := range names {
 		if v, ok := m.Get(name); ok && v != nil {
-			m.Set(name, Text(v))
+			m.Set(name, text(v))
 		}
 	}
 }
@@ -56,11 +56,11 @@ func loosenLists(m *frontmatter.Map, names ...string) {
 		case []any:
 			for _, item := range v {
 				if item != nil {
-					texts = append(texts, Text(item))
+					texts = append(texts, text(item))
 				}
 			}
 		default:
-			texts = append(texts, Text(v))
+			texts = append(texts, text(v))
 		}
 		m.Set(name, texts)
 	}
@@ -102,8 +102,8 @@ func loosenRecords(m *frontmatter.Map, name, first string, texts ...string) {
 	m.Set(name, list)
 }
 
-// Text is a value as the text that its writer saw.
-func Text(v any) string {
+// text is a value as the text that its writer saw.
+func text(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -119,7 +119,7 @@ func Text(v any) string {
 			switch inner.(type) {
 			case []any, *frontmatter.Map:
 			default:
-				return strings.TrimRight(keys[0]+": "+Text(inner), " ")
+				return strings.TrimRight(keys[0]+": "+text(inner), " ")
 			}
 		}
 	}

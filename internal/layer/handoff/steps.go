@@ -21,9 +21,9 @@ func (st *Step) done() bool {
 	return false
 }
 
-// Check refuses a graph that cannot be worked through: two steps with one
+// checkSteps refuses a graph that cannot be worked through: two steps with one
 // name, a step that depends on none there is, steps that wait for each other.
-func Check(steps []Step) *fault.Fault {
+func checkSteps(steps []Step) *fault.Fault {
 	index := make(map[string]int, len(steps))
 	for i, st := range steps {
 		if st.ID == "" {
@@ -113,24 +113,24 @@ func shortName(s string) string {
 	return s
 }
 
-// Ready returns the steps that can be worked on now: a step that is not done and whose
+// ready returns the steps that can be worked on now: a step that is not done and whose
 // dependencies are all done. A step whose dependency is not in the graph waits.
-func Ready(steps []Step) []string {
+func ready(steps []Step) []string {
 	done := map[string]bool{}
 	for i := range steps {
 		if steps[i].done() {
 			done[steps[i].ID] = true
 		}
 	}
-	ready := []string{}
+	list := []string{}
 	for i := range steps {
 		free := !steps[i].done()
 		for _, on := range steps[i].DependsOn {
 			free = free && done[on]
 		}
 		if free {
-			ready = append(ready, steps[i].ID)
+			list = append(list, steps[i].ID)
 		}
 	}
-	return ready
+	return list
 }

@@ -1,0 +1,200 @@
+package handoff
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+)
+
+// Envelope is what the layer needs to know of the envelope of a handoff.
+type Envelope struct {
+	TaskID, Status, Agent, Summary string
+
+	NextSteps []string // nil when absent
+	Files     []File   // last_good_state; nil when absent
+	Steps     []Step
+}
+
+// File is a file of last_good_state.
+type File struct {
+	Path, SHA256 string
+	Bytes        int64
+}
+
+// Statuses are the choices of the field status.
+var Statuses = []string{"complete", "partial", "blocked", "handed_off"}
+
+// Missing lists the required fields that are absent.
+func (e *Envelope) Missing() []string {
+	list := []string{}
+	for _, f := range []struct {
+		name   string
+		absent bool
+	}{
+		{"task_id", e.TaskID == ""}, {"status", e.Status == ""}, {"agent", e.Agent == ""}, {"summary", e.Summary == ""},
+		{"next_steps", e.NextSteps == nil}, {"last_good_state", e.Files == nil},
+	} {
+		if f.absent {
+			list = append(list, f.name)
+		}
+	}
+	return list
+}
+
+// check validates an envelope before it is written. auto says that last_good_state
+// is filled in.
+func (e *Envelope) check(auto bool) *fault.Fault {
+	missing := e.Missing()
+	if n := len(missing); n > 0 && auto && missing[n-1] == "last_good_state" {
+		missing = missing[:n-1]
+	}
+	if len(missing) > 0 {
+		return fault.New(fault.MissingFields).With("missing_fields", missing).
+			Hintf("the envelope needs %s; a list may be empty but must be present", strings.Join(missing, ", "))
+	}
+	if !slices.Contains(Statuses, e.Status) {
+		return fault.BadChoice("envelope.status", Statuses...)
+	}
+	for i, f := range e.Files {
+		at := fmt.Sprintf("envelope.last_good_state[%d]", i)
+		if f.Path == "" {
+			return fault.New(fault.InvalidArgument).With("argument", at+".path").Hintf("%s.path is required", at)
+		}
+		if !engine.ValidSHA256(strings.ToLower(f.SHA256)) {
+			return fault.New(fault.BadSHA256).With("argument", at+".sha256")
+		}
+	}
+	return checkSteps(e.Steps)
+}
+
+// maxBytes is the size of a handoff that can be written and read.
+const maxBytes = 64 << 20
+
+// Document makes the file of a handoff.
+func Document(envelope json.Marshaler, body []byte) ([]byte, *fault.Fault) {
+	if name := invalidText(reflect.ValueOf(envelope), ""); name != "" {
+		return nil, fault.New(fault.NotValidUTF8).With("argument", "envelope."+name).Hintf("envelope.%s is not valid UTF-8", name)
+	}
+	data, err := envelope.MarshalJSON()
+	if err != nil {
+		return nil, badEnvelope(err)
+	}
+	var m frontmatter.Map
+	if err := m.UnmarshalJSON(data); err != nil {
+		return nil, badEnvelope(err)
+	}
+	doc, err := frontmatter.Join(&m, body)
+	if err != nil {
+		return nil, badEnvelope(err)
+	}
+	if len(doc) > maxBytes {
+		return nil, fault.New(fault.TooLarge).With("bytes", len(doc)).With("max_bytes", maxBytes).Hintf("a handoff has at most %d bytes; put long text into a file and refer to it", maxBytes)
+	}
+	return doc, nil
+}
+
+// invalidText returns the field of the first text that is not UTF-8, because JSON
+// would silently replace its bytes; "" if all are.
+func invalidText(v reflect.Value, field string) (bad string) {
+	switch v.Kind() {
+	case reflect.String:
+		if !utf8.ValidString(v.String()) {
+			return field
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return invalidText(reflect.ValueOf(string(v.Bytes())), field)
+		}
+		for i := 0; i < v.Len() && bad == ""; i++ {
+			bad = invalidText(v.Index(i), field)
+		}
+	case reflect.Struct:
+		for i := 0; i < v.NumField() && bad == ""; i++ {
+			name, tag := field, v.Type().Field(i).Tag
+			if tag.Get("extra") != "" {
+				name = "extra"
+			} else if name == "" {
+				name, _, _ = strings.Cut(tag.Get("json"), ",")
+			}
+			bad = invalidText(v.Field(i), name)
+		}
+	}
+	return bad
+}
+
+// badEnvelope says why an envelope cannot be written as front matter.
+func badEnvelope(err error) *fault.Fault {
+	var limit *frontmatter.LimitError
+	if errors.As(err, &limit) {
+		return fault.New(fault.TooLarge).With("argument", "envelope").With("limit", limit.Message).Because(err).
+			Hintf("the envelope exceeds a limit of front matter: %s; put long text into the body", limit.Message)
+	}
+	return fault.New(fault.InvalidArgument).With("argument", "envelope").Because(err).
+		Hintf("the envelope cannot be written as YAML: keys must be unique, and nesting is limited to %d levels", frontmatter.MaxDepth)
+}
+
+// Parse reads the front matter of a document into envelope, which points to a
+// struct, and returns its body.
+func Parse(doc []byte, envelope any) (body []byte, e *fault.Fault) {
+	yaml, body, err := frontmatter.Split(doc)
+	if err != nil {
+		return nil, frontMatterError(err)
+	}
+	m, err := frontmatter.Decode(yaml)
+	if err != nil {
+		return nil, frontMatterError(err)
+	}
+	loosen(m)
+	data, err := m.MarshalJSON()
+	if err == nil {
+		_, err = schema.Decode(context.Background(), data, envelope)
+	}
+	var p *schema.Problem
+	if errors.As(err, &p) {
+		return nil, fault.New(fault.BadEnvelope).With("field", p.Argument).With("problem", p.Code).
+			Hintf("the front matter is invalid: %s; correct it in the file", p.Error())
+	}
+	if err != nil {
+		return nil, fault.New(fault.BadEnvelope).Because(err)
+	}
+	return body, nil
+}
+
+// frontMatterError reports what is wrong with a document, and where in it.
+func frontMatterError(err error) *fault.Fault {
+	var at *frontmatter.SyntaxError
+	var limit *frontmatter.LimitError
+	switch {
+	case errors.Is(err, frontmatter.MissingDelimiter):
+		return fault.New(fault.MissingDelimiter)
+	case errors.Is(err, frontmatter.Unterminated):
+		return fault.New(fault.UnterminatedFrontMatter)
+	case errors.Is(err, frontmatter.NotMapping):
+		return fault.New(fault.FrontMatterNotMapping)
+	case errors.As(err, &limit):
+		e := fault.New(fault.TooLarge).With("limit", limit.Message).Because(err)
+		if limit.Line > 0 {
+			return e.With("line", limit.Line+1).With("column", limit.Column).
+				Hintf("the front matter exceeds a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", limit.Line+1, limit.Column, limit.Message)
+		}
+		return e.Hintf("the front matter exceeds a limit: %s; move text into the body", limit.Message)
+	case errors.As(err, &at):
+		e := fault.New(fault.YAMLError).Because(err)
+		if at.Line > 0 { // the line that opens the front matter is the first one
+			return e.With("line", at.Line+1).With("column", at.Column).
+				Hintf("the front matter is not valid YAML at line %d, column %d of the file; correct it there", at.Line+1, at.Column)
+		}
+		return e
+	}
+	return fault.New(fault.Internal).Because(err)
+}

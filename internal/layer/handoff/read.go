@@ -1,0 +1,188 @@
+package handoff
+
+import (
+	"context"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// Doc is the bytes of a handoff of the workspace, or of an archive.
+type Doc struct {
+	Path   string
+	Real   string // after symbolic links are resolved
+	SHA256 string
+	Data   []byte
+}
+
+// Load reads a handoff. The path is known even if that fails.
+func (l *Layer) Load(raw string) (d Doc, err error) {
+	if name, ok := strings.CutPrefix(raw, engine.StateDirName+"/"+Dir+"/"); ok {
+		err = l.loadArchive(name, &d)
+	} else {
+		err = l.loadFile(raw, &d)
+	}
+	d.SHA256 = engine.HashOf(d.Data)
+	return d, err
+}
+
+func (l *Layer) loadFile(raw string, d *Doc) error {
+	rel, _, err := relpath.Clean(raw, l.Tree.Rules)
+	if err != nil {
+		return err
+	}
+	d.Path = rel
+	target, err := l.Tree.Resolve(rel)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	return d.read(target)
+}
+
+func (d *Doc) read(target *relpath.Target) error {
+	if d.Real = target.Path; !target.Exists() {
+		return notFound()
+	}
+	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
+	if engine.IsAbsent(err) {
+		return notFound()
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	d.Data, err = io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && len(d.Data) > maxBytes {
+		return fault.New(fault.TooLarge).Hintf("a handoff has at most %d bytes", maxBytes)
+	}
+	return err
+}
+
+func notFound() *fault.Fault {
+	return fault.New(fault.NotFound).Hintf("there is no handoff at that path; read the journal to see what was done, or ask the user")
+}
+
+// loadArchive reads an archive. An archive that was changed goes to quarantine.
+func (l *Layer) loadArchive(name string, d *Doc) error {
+	if name == "" || strings.ContainsAny(name, "/\\\x00") || !strings.HasSuffix(name, ".md") || !utf8.ValidString(name) {
+		return notFound()
+	}
+	d.Path = engine.StateDirName + "/" + Dir + "/" + name
+	if l.Disk.State == nil {
+		return notFound()
+	}
+	target, err := l.LocateObject(Dir + "/" + name)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	if err := d.read(target); err != nil || l.Log == nil {
+		return err
+	}
+	last, err := l.LastRow(d.Path)
+	if err != nil || last.Seq == 0 { // of the Python implementation: nothing is known of it
+		return err
+	}
+	rec, err := l.Log.Find(last.Seq)
+	if err != nil {
+		return err
+	}
+	for i := range rec.Muts {
+		if m := &rec.Muts[i]; m.Identity() != d.Path || m.SHA256 == engine.HashOf(d.Data) {
+			continue
+		}
+		if l.Opts.ReadOnly {
+			return fault.New(fault.HashDriftOnRead).Hintf("the archive was changed since it was written")
+		}
+		to, err := l.quarantine(name)
+		if err != nil {
+			return err
+		}
+		return fault.New(fault.HashDriftOnRead).With("quarantined", to).Hintf("the archive was changed since it was written; it is kept in quarantine")
+	}
+	return nil
+}
+
+// State is what has become of a handoff.
+type State struct {
+	Drift        []Drift
+	Ready        []string     // steps that can be worked on
+	Graph        *fault.Fault // of the steps; nil when they are sound
+	ReadBy       []Reader
+	Archives     []string // at most maxListed
+	ArchiveCount int
+	Unreadable   bool // the records of readers are damaged, wholly or in part
+}
+
+// maxListed is how many archives a reply lists.
+const maxListed = 20
+
+// StateOf compares a handoff with the workspace and the records. Damage of the
+// records does not prevent reading a handoff. Drift is an error if strict.
+func (l *Layer) StateOf(ctx context.Context, d Doc, e Envelope, strict bool) (State, error) {
+	out := State{Ready: ready(e.Steps), Graph: checkSteps(e.Steps)}
+	var err error
+	if out.Drift, err = l.drift(ctx, e.Files, nil); err != nil {
+		return out, err
+	}
+	if strict && len(out.Drift) > 0 {
+		return out, l.drifted(out.Drift)
+	}
+	records, whole, err := l.Records()
+	out.Unreadable = err != nil || !whole
+	out.ReadBy = records.ReadBy(d.Real, d.SHA256)
+	if out.Archives, out.ArchiveCount, err = l.archives(maxListed); err != nil {
+		out.Archives, out.ArchiveCount = []string{}, 0
+	}
+	return out, nil
+}
+
+// Acknowledgment is the recording of a reader in progress.
+type Acknowledgment struct {
+	Readers []Reader // once it is recorded
+
+	l    *Layer
+	c    *engine.Commit
+	doc  Doc
+	name string
+}
+
+// NewAcknowledgment makes c record that an agent has read a handoff.
+func (l *Layer) NewAcknowledgment(c *engine.Commit, d Doc, name string) (*Acknowledgment, error) {
+	a := &Acknowledgment{l: l, c: c, doc: d, name: name}
+	m := engine.NewObject(Dir+"/"+ReadName, KindRead, engine.OpOverwrite)
+	m.Hold(nil)
+	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", d.Real, d.SHA256, name}, "\x00")))
+	c.Muts, c.Also, c.Plan = []*engine.Mutation{m}, []string{Lock}, a.plan
+	dir, err := l.Open()
+	if dir != nil && err == nil {
+		dir.Close()
+	}
+	return a, err
+}
+
+func (a *Acknowledgment) plan(context.Context) error {
+	records, whole, err := a.l.Records()
+	if err != nil {
+		return err
+	}
+	if !whole {
+		if _, err := a.l.quarantine(ReadName); err != nil {
+			return err
+		}
+	}
+	records.add(a.doc.Real, a.doc.SHA256, a.name, a.c.Began.UTC().Format(engine.TimeFormat))
+	a.Readers = records.ReadBy(a.doc.Real, a.doc.SHA256)
+	data, err := records.Encode()
+	if err != nil {
+		return err
+	}
+	a.c.First().Hold(data)
+	return nil
+}
