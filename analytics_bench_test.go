@@ -14,10 +14,7 @@ import (
 // Analytics reads it, and with every row decoded in full.
 func BenchmarkAnalytics(b *testing.B) {
 	dir := journalOf(b, 1_000_000)
-	s, err := rw.Open(background, dir, &rw.Options{ReadOnly: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must(rw.Open(background, dir, &rw.Options{ReadOnly: true}))(b)
 	defer s.Close(background)
 	for _, way := range []struct {
 		name    string

@@ -33,12 +33,8 @@ func TestAnalyticsReadsEveryRow(t *testing.T) {
 	_, err5 := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "z.txt"})
 	_, err6 := s.Delete(background, rw.DeleteRequest{Path: "z.txt"})
 	_, err7 := s.Undo(background, rw.UndoRequest{})
-	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.FillJournal(2000); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, errors.Join(err1, err2, err3, err4, err5, err6, err7))
+	noErr(t, s.FillJournal(2000))
 	fast, err1 := s.Analytics(background, rw.AnalyticsRequest{})
 	slow, err2 := s.AnalyticsDecoded()
 	if err1 != nil || err2 != nil {

@@ -54,13 +54,8 @@ func TestAppendRecoverySweep(t *testing.T) {
 				for n := phase(stride(1)); ; n += stride(1) {
 					fs := simfs.New()
 					opts := &rw.Options{Sync: level}
-					s, err := rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001", Manual: true})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := write(base)(s); err != nil {
-						t.Fatal(err)
-					}
+					s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001", Manual: true}))(t)
+					noErr(t, write(base)(s))
 					fs.StopAt(n)
 					allowed, died := []string{base}, false
 					for _, x := range steps {
@@ -76,10 +71,7 @@ func TestAppendRecoverySweep(t *testing.T) {
 					}
 					for _, loss := range losses {
 						disk := fs.Crash(uint64(n), loss)
-						after, err := rw.OpenSim(disk, opts, rw.Sim{Nonce: "0002"})
-						if err != nil {
-							t.Fatalf("operation %d, loss %v: open: %v", n, loss, err)
-						}
+						after := must(rw.OpenSim(disk, opts, rw.Sim{Nonce: "0002"}))(t, "operation ", n, ", loss ", loss, ": open")
 						if have, _ := disk.ReadFile("a.log"); !slices.Contains(allowed, string(have)) {
 							t.Fatalf("operation %d, loss %v: %q, want one of %q", n, loss, have, allowed)
 						}

@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,15 +25,13 @@ func longGroup(t *testing.T, secret string) (*simfs.FS, *rw.Store, rw.ScanResult
 		disk.WriteFile(name(i), fmt.Appendf(nil, "before %d\n", i), 0o644)
 	}
 	s := openAround(t, disk, rw.SyncFull, "a")
-	_, err := s.Scan(background, rw.ScanRequest{})
-	must(t, err)
-	_, err = s.Snapshot(background, rw.SnapshotRequest{Label: "of " + secret})
-	must(t, err)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Snapshot(background, rw.SnapshotRequest{Label: "of " + secret}))(t)
 	for i := range 1500 {
 		disk.WriteFile(name(i), fmt.Appendf(nil, "after %d\n", i), 0o644)
 	}
 	r, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c1"}, Host: "h", Command: "fmt ./..."})
-	if must(t, err); r.Changed != 1500 {
+	if noErr(t, err); r.Changed != 1500 {
 		t.Fatal(r.Changed)
 	}
 	return disk, s, r
@@ -58,17 +55,15 @@ func TestEraseInLongGroups(t *testing.T) {
 	secret := "hunter-" + strings.Repeat("q7", 6)
 	disk, s, found := longGroup(t, secret)
 	disk.Remove("keys/" + secret + ".txt")
-	_, err := s.Scan(background, rw.ScanRequest{})
-	must(t, err)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	if n := len(holdersOf(disk, secret)); n < 3 {
 		t.Fatalf("only %d files hold it", n)
 	}
 	dry, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret), Call: rw.Call{DryRun: true}})
-	if must(t, err); !strings.Contains(fmt.Sprint(dry.Places), "manifests") || !strings.Contains(fmt.Sprint(dry.Places), "observe") {
+	if noErr(t, err); !strings.Contains(fmt.Sprint(dry.Places), "manifests") || !strings.Contains(fmt.Sprint(dry.Places), "observe") {
 		t.Errorf("%+v", dry.Places)
 	}
-	r, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)})
-	must(t, err)
+	r := must(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t)
 	if list := holdersOf(disk, secret); len(list) > 0 || len(r.Left) > 0 {
 		t.Errorf("%q hold it; %+v", list, r)
 	}
@@ -78,7 +73,7 @@ func TestEraseInLongGroups(t *testing.T) {
 			t.Fatalf("%+v %v", h, err)
 		}
 		check(t, s, true)
-		must(t, s.Close(background))
+		noErr(t, s.Close(background))
 		s = openAround(t, disk, rw.SyncFull, "b")
 	}
 	if list, err := s.SnapshotList(background, rw.SnapshotListRequest{}); err != nil || len(list.Snapshots) != 1 {
@@ -87,8 +82,7 @@ func TestEraseInLongGroups(t *testing.T) {
 	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Baseline || again.Created+again.Changed > 0 {
 		t.Errorf("%+v %v", again, err)
 	}
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "dir1/a file with a name of some length 11", Version: found.Seq})
-	must(t, err)
+	must(s.Restore(background, rw.RestoreRequest{Path: "dir1/a file with a name of some length 11", Version: found.Seq}))(t)
 	if list := holdersOf(disk, secret); len(list) > 0 {
 		t.Errorf("%q hold it again", list)
 	}
@@ -118,10 +112,7 @@ func TestLongGroupsTravel(t *testing.T) {
 	for i, line := range lines {
 		if bytes.HasPrefix(line, []byte(`{"of":`)) {
 			cut := bytes.Join(append(append([][]byte{}, lines[:i]...), lines[i+1:]...), nil)
-			_, err := openAround(t, simfs.New(), rw.SyncFull, "d").Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(cut)})
-			if !errors.Is(err, rw.ErrExportDamaged) {
-				t.Error(err)
-			}
+			fails(openAround(t, simfs.New(), rw.SyncFull, "d").Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(cut)}))(t, rw.ErrExportDamaged)
 			break
 		}
 	}
@@ -130,7 +121,7 @@ func TestLongGroupsTravel(t *testing.T) {
 // TestMissingManifestIsReported: check names the row, once, and nothing else.
 func TestMissingManifestIsReported(t *testing.T) {
 	disk, s, found := longGroup(t, "nothing-secret")
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	for name := range disk.Tree() {
 		if strings.HasPrefix(name, rw.StateDirName+"/manifests/") {
 			disk.Remove(name)

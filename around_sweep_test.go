@@ -64,10 +64,7 @@ func changedOutside(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 
 func openAround(t *testing.T, disk *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
 	t.Helper()
-	s, err := rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true})
-	if err != nil {
-		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
-	}
+	s := must(rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true}))(t)
 	return s
 }
 
@@ -117,13 +114,8 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	if got := files(disk); !same(got, around.new) {
 		t.Fatalf("the scan changed the workspace: %s", brief(got))
 	}
-	if _, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}); err != nil {
-		t.Fatal(err, errors.Unwrap(err))
-	}
-	out, err := s.Changes(background, rw.ChangesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
+	out := must(s.Changes(background, rw.ChangesRequest{}))(t)
 	got := map[string]string{}
 	for _, f := range out.Files {
 		if f.Changes != 1 || f.Conflict {
@@ -141,9 +133,7 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 		t.Fatal(again, err)
 	}
 	check(t, s, true)
-	if _, err := s.Undo(background, rw.UndoRequest{Group: "c"}); err != nil {
-		t.Fatal(err, errors.Unwrap(err))
-	}
+	must(s.Undo(background, rw.UndoRequest{Group: "c"}))(t)
 	if got := files(disk); !same(got, around.old) {
 		t.Fatalf("undone: %s", brief(got))
 	}
@@ -166,13 +156,10 @@ func undoGroupCrashSweep(t *testing.T, level rw.SyncLevel, many int) {
 	step := turns(7)
 	for n := phase(step); ; n += step {
 		disk, s := changedOutside(t, level)
-		found, err := s.Scan(background, rw.ScanRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must(s.Scan(background, rw.ScanRequest{}))(t)
 		s.SetMany(many)
 		disk.StopAt(n)
-		_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+		_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
 		disk.StopAt(-1)
 		want := either
 		if err == nil {
@@ -236,9 +223,7 @@ func TestLowDiskKeepsHashesOnly(t *testing.T) {
 		t.Errorf("%+v %v", c, err)
 	}
 	disk.Remove("b.txt") // the bytes of the others were there before
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: found.Seq, Force: true}); !errors.Is(err, rw.ErrVersionNotKept) {
-		t.Fatal(err)
-	}
+	fails(s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: found.Seq, Force: true}))(t, rw.ErrVersionNotKept)
 }
 
 // TestHistoryTakesATwentiethOfTheDisk: where that is less than the default, the
@@ -250,19 +235,13 @@ func TestHistoryTakesATwentiethOfTheDisk(t *testing.T) {
 	text := strings.Repeat("some text that is kept\n", 8<<10)
 	for i := range 30 {
 		disk.WriteFile("a.txt", fmt.Appendf(nil, "%d %s", i, text), 0o644)
-		if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Scan(background, rw.ScanRequest{}))(t)
 	}
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 	s = openAround(t, disk, rw.SyncFull, "b")
-	r, err := s.Admin().Compact(background, rw.CompactRequest{})
-	must(t, err)
+	r := must(s.Admin().Compact(background, rw.CompactRequest{}))(t)
 	kept := int64(0)
-	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 50})
-	must(t, err)
+	h := must(s.History(background, rw.HistoryRequest{Path: "a.txt", N: 50}))(t)
 	for _, v := range h.Versions {
 		if v.Available {
 			kept += v.Bytes
@@ -277,9 +256,7 @@ func TestHistoryTakesATwentiethOfTheDisk(t *testing.T) {
 // bare undo, but in history.
 func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 	_, s := changedOutside(t, rw.SyncFull)
-	if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	for _, asked := range []bool{false, true} {
 		tail, err := s.JournalTail(background, rw.JournalTailRequest{IncludeObserved: asked})
 		zero := uint64(0)
@@ -294,27 +271,21 @@ func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 	if out, err := s.Analytics(background, rw.AnalyticsRequest{}); err != nil || out.TotalWrites != 0 {
 		t.Fatal(out, err)
 	}
-	if _, err := s.Undo(background, rw.UndoRequest{}); !errors.Is(err, rw.ErrNothingToUndo) {
-		t.Fatal(err)
-	}
+	fails(s.Undo(background, rw.UndoRequest{}))(t, rw.ErrNothingToUndo)
 	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
 	if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != rw.CallerOutside || !h.Versions[0].Available {
 		t.Fatal(h, err)
 	}
-	d, err := s.Diff(background, rw.DiffRequest{Path: "fresh/new.txt"})
-	if err != nil {
-		t.Fatal(d, err)
-	}
+	must(s.Diff(background, rw.DiffRequest{Path: "fresh/new.txt"}))(t)
 }
 
 // TestNoLinksCanBeMade: an undo that would create a link on a system without links is
 // refused before anything is done.
 func TestNoLinksCanBeMade(t *testing.T) {
 	disk, s := changedOutside(t, rw.SyncFull)
-	found, err := s.Scan(background, rw.ScanRequest{})
-	must(t, err)
+	found := must(s.Scan(background, rw.ScanRequest{}))(t)
 	disk.NoSymlink = true
-	_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+	_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
 	if !errors.Is(err, rw.ErrNotARegularFile) || !same(files(disk), around.new) {
 		t.Fatalf("%v %s", err, brief(files(disk)))
 	}

@@ -175,16 +175,10 @@ func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, e
 		x.disk(fs)
 	}
 	s, err := x.open(fs, level, "0001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	if x.before != nil {
-		if err := x.before(s); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(background); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, x.before(s))
+		noErr(t, s.Close(background))
 		if s, err = x.open(fs, level, "0002"); err != nil {
 			t.Fatal(err)
 		}
@@ -217,20 +211,14 @@ func haveText(list []string, text string) bool {
 func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bool) rw.RecoveryReport {
 	t.Helper()
 	kept, staged, left := contents(disk, false), contents(disk, true), files(disk)
-	s, err := x.open(disk, level, "0003")
-	if err != nil {
-		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
-	}
+	s := must(x.open(disk, level, "0003"))(t)
 	now := contents(disk, false)
 	defer func() {
 		if t.Failed() {
 			t.Logf("before the open %s\nafter it %s\nrecovery %+v", brief(left), brief(files(disk)), s.Recovery())
 		}
 	}()
-	op, err := s.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey})
-	if err != nil {
-		t.Fatalf("operation: %v", err)
-	}
+	op := must(s.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey}))(t, "operation")
 	known := len(op.Entries) > 0
 	if acked && !known {
 		t.Fatal("an acknowledged call is not in the journal")
@@ -245,7 +233,7 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 		}
 	}
 	before := files(disk)
-	err = x.run(s)
+	err := x.run(s)
 	if known {
 		if op.Entries[0].Kind == "conflict" && err == nil {
 			t.Fatal("the key of a commit that ended in a conflict replays a success")
@@ -257,9 +245,7 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 			t.Fatalf("the call with the same key ran again: %s, before %s", brief(after), brief(before))
 		}
 	}
-	if err := s.Close(background); err != nil {
-		t.Fatalf("close: %v", err)
-	}
+	noErr(t, s.Close(background))
 	return s.Recovery()
 }
 
@@ -537,10 +523,7 @@ func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m 
 func (x attack) openUnrecovered(t *testing.T, disk *simfs.FS, level rw.SyncLevel) *rw.Store {
 	t.Helper()
 	x.sim.Unrecovered = true
-	s, err := x.open(disk, level, "0007")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(x.open(disk, level, "0007"))(t)
 	return s
 }
 
@@ -553,10 +536,7 @@ func withoutBeside(m map[string]string) map[string]string {
 // exists.
 func (x attack) explainsBeside(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	t.Helper()
-	s, err := x.open(disk, level, "0005")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(x.open(disk, level, "0005"))(t)
 	defer s.Close(background)
 	h, err := s.History(background, rw.HistoryRequest{Path: "beside.txt"})
 	have, _ := disk.ReadFile("beside.txt")
@@ -638,9 +618,7 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 	fs := simfs.New()
 	x.disk(fs)
 	s, err := x.open(fs, level, "0002")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	count, blocked, acted, wrote, unseen := 0, false, false, false, false
 	fs.Before(func(op simfs.Op) {
 		if !blocked && strings.Contains("link rename exchange append write", op.Kind) && strings.HasSuffix(op.Path+op.To, x.paths[len(x.paths)-1]) {
@@ -702,14 +680,9 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 // a write into it that is acknowledged survives a power failure.
 func TestDirectoryOfAnotherSweep(t *testing.T) {
 	fs := simfs.New()
-	s, err := attack{}.open(fs, rw.SyncFull, "0001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(attack{}.open(fs, rw.SyncFull, "0001"))(t)
 	fs.Foreign().Mkdir("d", 0o755)
-	if err := do(put("d/a.txt", longText, rw.ModeCreate))(s); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, do(put("d/a.txt", longText, rw.ModeCreate))(s))
 	if have, _ := fs.Crash(0, simfs.All).ReadFile("d/a.txt"); string(have) != longText {
 		t.Error("an acknowledged write is lost with the directory that another program made")
 	}

@@ -57,9 +57,7 @@ func TestManyDifferentFailingReadsAreCheap(t *testing.T) {
 		t.Errorf("another store has %d left", left)
 	}
 	for _, at := range []*rw.Store{s, other} {
-		if _, err := at.Read(background, rw.ReadRequest{Path: "none1199"}); !errors.Is(err, rw.ErrRetryExhausted) {
-			t.Errorf("%v", err)
-		}
+		fails(at.Read(background, rw.ReadRequest{Path: "none1199"}))(t, rw.ErrRetryExhausted)
 	}
 	if n := len(strikesIn(t, dir)); n != 1000 {
 		t.Errorf("%d counts", n)
@@ -114,9 +112,7 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 	if n := refusalsIn(t, dir); n != 0 {
 		t.Errorf("%d rows for calls that no verb saw", n)
 	}
-	if err := other.ResetTask(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, other.ResetTask(background))
 	if e := count(s, "safe_write", "{}"); e.RetryBudget != 2 {
 		t.Errorf("after the reset: %d left", e.RetryBudget)
 	}
@@ -130,10 +126,7 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 // BenchmarkDifferentFailingReads is one of many reads of files that are not
 // there, when a thousand failures are remembered.
 func BenchmarkDifferentFailingReads(b *testing.B) {
-	s, err := rw.Open(background, b.TempDir(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must(rw.Open(background, b.TempDir(), nil))(b)
 	defer s.Close(background)
 	n := 0
 	miss := func() {

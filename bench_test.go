@@ -11,10 +11,7 @@ import (
 
 func openBench(b *testing.B, level rw.SyncLevel) *rw.Store {
 	b.Helper()
-	s, err := rw.Open(context.Background(), b.TempDir(), &rw.Options{Sync: level})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must(rw.Open(context.Background(), b.TempDir(), &rw.Options{Sync: level}))(b)
 	b.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
@@ -27,9 +24,7 @@ func BenchmarkOverwrite(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				if _, err := s.SafeWrite(context.Background(), put("a.txt", fmt.Sprintf("%01024d", i), rw.ModeOverwrite)); err != nil {
-					b.Fatal(err)
-				}
+				must(s.SafeWrite(context.Background(), put("a.txt", fmt.Sprintf("%01024d", i), rw.ModeOverwrite)))(b)
 			}
 		})
 	}
@@ -41,18 +36,12 @@ func BenchmarkAppend(b *testing.B) {
 		b.Run(fmt.Sprintf("file=%d", size), func(b *testing.B) {
 			s := openBench(b, rw.SyncFull)
 			ctx := context.Background()
-			if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "a.log"}, &endless{left: size}); err != nil {
-				b.Fatal(err)
-			}
+			must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "a.log"}, &endless{left: size}))(b)
 			line := string(bytes.Repeat([]byte("x"), 1023)) + "\n"
-			if _, err := s.SafeWrite(ctx, put("a.log", line, rw.ModeAppend)); err != nil {
-				b.Fatal(err)
-			}
+			must(s.SafeWrite(ctx, put("a.log", line, rw.ModeAppend)))(b)
 			b.ResetTimer()
 			for range b.N {
-				if _, err := s.SafeWrite(ctx, put("a.log", line, rw.ModeAppend)); err != nil {
-					b.Fatal(err)
-				}
+				must(s.SafeWrite(ctx, put("a.log", line, rw.ModeAppend)))(b)
 			}
 		})
 	}
@@ -62,16 +51,9 @@ func BenchmarkAppend(b *testing.B) {
 func journalOf(b *testing.B, n int) string {
 	b.Helper()
 	dir := b.TempDir()
-	s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := s.FillJournal(n); err != nil {
-		b.Fatal(err)
-	}
-	if err := s.Close(context.Background()); err != nil {
-		b.Fatal(err)
-	}
+	s := must(rw.Open(context.Background(), dir, &rw.Options{Sync: rw.SyncOff}))(b)
+	noErr(b, s.FillJournal(n))
+	noErr(b, s.Close(context.Background()))
 	return dir
 }
 
@@ -82,17 +64,11 @@ func BenchmarkReaders(b *testing.B) {
 		ctx := context.Background()
 		b.Run(fmt.Sprintf("rows=%d/open", n), func(b *testing.B) {
 			for range b.N {
-				s, err := rw.Open(ctx, dir, &rw.Options{ReadOnly: true})
-				if err != nil {
-					b.Fatal(err)
-				}
+				s := must(rw.Open(ctx, dir, &rw.Options{ReadOnly: true}))(b)
 				s.Close(ctx)
 			}
 		})
-		s, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff})
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(b)
 		b.Run(fmt.Sprintf("rows=%d/tail20", n), func(b *testing.B) {
 			for range b.N {
 				if r, err := s.JournalTail(ctx, rw.JournalTailRequest{}); err != nil || len(r.Entries) != 20 {

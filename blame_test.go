@@ -16,40 +16,25 @@ func TestBlame(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	ctx := rw.WithVia(background, rw.Via{Client: "host", Thread: "t", Call: "call_1", Model: "m-1", Turn: "turn_1", Trace: "trace_1"})
-	first, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte("a\nb\nc\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	first := must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte("a\nb\nc\n")}))(t)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	seq := func(r rw.Receipt) uint64 { return r.JournalSeq }
 	one := seq(first.Receipt)
 	edit := func(session, path, old, now string) uint64 {
 		t.Helper()
-		r, err := s.Edit(background, rw.EditRequest{Call: rw.Call{Session: session}, Path: path, Edits: []rw.EditOp{{Old: old, New: now}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.Edit(background, rw.EditRequest{Call: rw.Call{Session: session}, Path: path, Edits: []rw.EditOp{{Old: old, New: now}}}))(t)
 		return seq(r.Receipt)
 	}
 	two := edit("s2", "old.txt", "b\n", "B\nB2\n")
-	if _, err := s.Move(background, rw.MoveRequest{Path: "old.txt", To: "f.txt"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "f.txt"), []byte("a\nB\nB2\nc\nshell\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Move(background, rw.MoveRequest{Path: "old.txt", To: "f.txt"}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "f.txt"), []byte("a\nB\nB2\nc\nshell\n"), 0o644))
 	scan, err := s.Scan(background, rw.ScanRequest{Session: "s3", Calls: []string{"call_9"}, Command: "echo shell >> f.txt"})
 	if err != nil || scan.Seq == 0 {
 		t.Fatal(scan, err)
 	}
 	check := func(when, want string, undone map[uint64]bool) rw.BlameResult {
 		t.Helper()
-		got, err := s.Blame(background, rw.BlameRequest{Path: "f.txt"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(s.Blame(background, rw.BlameRequest{Path: "f.txt"}))(t)
 		have := ""
 		for i, l := range got.Lines {
 			if l.Line != i+1 {
@@ -84,25 +69,17 @@ func TestBlame(t *testing.T) {
 	three := edit("s4", "f.txt", "shell\n", "SHELL\nmore\n")
 	undo := func() {
 		t.Helper()
-		if _, err := s.Undo(background, rw.UndoRequest{Row: func() uint64 { // the newest commit of any caller
-			h, err := s.History(background, rw.HistoryRequest{Path: "f.txt"})
-			if err != nil {
-				t.Fatal(err)
-			}
+		must(s.Undo(background, rw.UndoRequest{Row: func() uint64 { // the newest commit of any caller
+			h := must(s.History(background, rw.HistoryRequest{Path: "f.txt"}))(t)
 			return h.Versions[0].Version
-		}()}); err != nil {
-			t.Fatal(err)
-		}
+		}()}))(t)
 	}
 	undo()
 	check("undone", text(""), map[uint64]bool{three: true})
 	undo()
 	redone := strings.Replace(text(""), fmt.Sprintf("shell:%d:false", scan.Seq), fmt.Sprintf("SHELL:%d:false more:%d:false", three, three), 1)
 	check("redone", redone, map[uint64]bool{three + 1: true})
-	f, err := os.OpenFile(filepath.Join(dir, "f.txt"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(os.OpenFile(filepath.Join(dir, "f.txt"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	f.WriteString("unseen")
 	f.Close()
 	check("changed outside", redone+"unseen:0:true ", map[uint64]bool{three + 1: true})

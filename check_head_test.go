@@ -38,18 +38,12 @@ func TestTheEndOfTheJournalIsNotForgotten(t *testing.T) {
 			os.WriteFile(path, []byte("\n"+strings.Join(list, "\n\n")+"\n"), 0o600)
 			os.RemoveAll(statePath(dir, "index"))
 			for round := range 3 {
-				s, err := rw.Open(background, dir, &rw.Options{Caller: "tester"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must(rw.Open(background, dir, &rw.Options{Caller: "tester"}))(t)
 				r := write(t, s, "b.txt", fmt.Sprint("on ", round), rw.ModeOverwrite)
 				if want := row.next + uint64(round); r.Receipt.JournalSeq != want {
 					t.Errorf("round %d: row %d, want %d", round, r.Receipt.JournalSeq, want)
 				}
-				got, err := s.Check(background, rw.CheckRequest{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := must(s.Check(background, rw.CheckRequest{}))(t)
 				named := 0
 				for _, p := range got.Problems {
 					if p.Code == row.code {

@@ -12,8 +12,7 @@ import (
 // deepProblems returns the problems that a deep check finds in the workspace.
 func deepProblems(t *testing.T, s *rw.Store) string {
 	t.Helper()
-	r, err := s.Check(background, rw.CheckRequest{Deep: true})
-	must(t, err)
+	r := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
 	text := ""
 	for _, p := range r.Problems {
 		detail := p.Detail
@@ -45,7 +44,7 @@ func TestCheckTakesNoDirectoryForAFile(t *testing.T) {
 	}
 	// To and fro.
 	deleted(t, s, "fd/inner")
-	must(t, os.RemoveAll(filepath.Join(dir, "fd")))
+	noErr(t, os.RemoveAll(filepath.Join(dir, "fd")))
 	write(t, s, "fd", "file again", rw.ModeCreate)
 	if got := deepProblems(t, s); got != "" {
 		t.Errorf("back again: %s", got)
@@ -60,9 +59,9 @@ func TestCheckStillNamesWhatStrangersDid(t *testing.T) {
 	}
 	deleted(t, s, "gone")
 	human(t, dir, "gone", "a stranger's")
-	must(t, os.Remove(filepath.Join(dir, "file")))
-	must(t, os.Mkdir(filepath.Join(dir, "file"), 0o755))
-	must(t, os.RemoveAll(filepath.Join(dir, "d")))
+	noErr(t, os.Remove(filepath.Join(dir, "file")))
+	noErr(t, os.Mkdir(filepath.Join(dir, "file"), 0o755))
+	noErr(t, os.RemoveAll(filepath.Join(dir, "d")))
 	human(t, dir, "d", "a stranger's")
 	want := "file_unreadable d/x not_a_directory;file_unreadable file is_a_directory;file_differs gone ;"
 	if got := deepProblems(t, s); got != want {

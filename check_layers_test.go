@@ -22,15 +22,11 @@ type misplacing struct {
 var misplacings = []misplacing{
 	{"a file", func(t *testing.T, at string) { os.WriteFile(at, []byte("x\n"), 0o600) }},
 	{"a symlink", func(t *testing.T, at string) {
-		if err := os.Symlink(t.TempDir(), at); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Symlink(t.TempDir(), at))
 	}},
 	{"a dead symlink", func(t *testing.T, at string) { os.Symlink("nowhere", at) }},
 	{"a FIFO", func(t *testing.T, at string) {
-		if err := syscall.Mkfifo(at, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, syscall.Mkfifo(at, 0o600))
 	}},
 	{"a directory", func(t *testing.T, at string) { os.Mkdir(at, 0o700) }},
 }
@@ -70,10 +66,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 				os.WriteFile(statePath(dir, "chunks", "manifest garbage"), nil, 0o600) // after it in every order
 				s := open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
 				for _, deep := range []bool{false, true} {
-					got, err := s.Check(background, rw.CheckRequest{Deep: deep})
-					if err != nil {
-						t.Fatalf("deep %v: %v", deep, err)
-					}
+					got := must(s.Check(background, rw.CheckRequest{Deep: deep}))(t, "deep ", deep)
 					if at.code != "" && !tellsOf(got, at.code, at.path) {
 						t.Errorf("deep %v: %s is not named at %s: %+v", deep, at.code, at.path, got.Problems)
 					}
@@ -112,18 +105,12 @@ func takesNewThings(t *testing.T, s *rw.Store) {
 	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "again"}); err != nil || r.Entry.SHA256.String() != hash("kept apart") {
 		t.Errorf("%+v %v", r, err)
 	}
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`2`)}); err != nil {
-		t.Error(err)
-	}
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`2`)}))(t)
 	if got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"}); err != nil || string(got.Data) != "2" {
 		t.Errorf("%s %v", got.Data, err)
 	}
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "loose", Content: []byte("piece")}); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.JournalSince(background, rw.JournalSinceRequest{Agent: "reader", Limit: 1}); err != nil {
-		t.Error(err)
-	}
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "loose", Content: []byte("piece")}))(t)
+	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: "reader", Limit: 1}))(t)
 }
 
 // TestScratchPutReplacesAnIndexThatIsNoFile without a repair: the index is a cache, and

@@ -23,10 +23,7 @@ import (
 
 func save(t *testing.T, s *rw.Store, r rw.CheckpointRequest) rw.CheckpointResult {
 	t.Helper()
-	out, err := s.Checkpoint(background, r)
-	if err != nil {
-		t.Fatalf("checkpoint %s: %v (%v)", r.Name, err, errors.Unwrap(err))
-	}
+	out := must(s.Checkpoint(background, r))(t, "checkpoint ", r.Name)
 	return out
 }
 
@@ -52,10 +49,7 @@ func stringIn(raw json.RawMessage) (string, bool) {
 
 func saved(t *testing.T, s *rw.Store, name, want string) rw.CheckpointReadResult {
 	t.Helper()
-	out, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
-	if err != nil {
-		t.Fatalf("read %s: %v (%v)", name, err, errors.Unwrap(err))
-	}
+	out := must(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name}))(t, "read ", name)
 	if string(out.Data) != want {
 		t.Fatalf("%s holds %.200s\nwant %.200s", name, out.Data, want)
 	}
@@ -159,10 +153,7 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 }
 
 func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
-	s, err := rw.OpenSim(simfs.New(), nil, rw.Sim{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(simfs.New(), nil, rw.Sim{}))(t)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	a := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("1"), Call: rw.Call{Session: "s1"}})
 	s.SetNow(start.Add(time.Hour))
@@ -175,9 +166,7 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 	if r.Status != rw.StatusReplayed || r.CreatedAt != b.CreatedAt || r.UpdatedAt != b.UpdatedAt || r.ExpiresAt != b.ExpiresAt || r.JournalID != b.JournalID || r.SHA256 != b.SHA256 {
 		t.Errorf("%+v\n%+v", b, r)
 	}
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("3"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}}); !errors.Is(err, rw.ErrIdempotencyKeyReused) {
-		t.Error(err)
-	}
+	fails(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("3"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}}))(t, rw.ErrIdempotencyKeyReused)
 	c := saved(t, s, "c", "2")
 	if c.CreatedAt != a.CreatedAt || c.TTL != "P1W" || c.Expired {
 		t.Errorf("%+v", c)
@@ -389,9 +378,7 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := save(t, s, rw.CheckpointRequest{Name: "c", Data: long, TTL: "P1D"})
 			damage(filepath.Join(dir, r.CheckpointPath), inState(dir, "checkpoints", "c."+r.SHA256.String()+".data"))
-			if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}); !errors.Is(err, rw.ErrHashDriftOnRead) {
-				t.Errorf("%v", err)
-			}
+			fails(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}))(t, rw.ErrHashDriftOnRead)
 			if l, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || l.Count != 1 || !l.Checkpoints[0].Corrupt {
 				t.Errorf("%+v %v", l, err)
 			}
@@ -414,20 +401,14 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 }
 
 func TestCheckpointCleanup(t *testing.T) {
-	s, err := rw.OpenSim(simfs.New(), nil, rw.Sim{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(simfs.New(), nil, rw.Sim{}))(t)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, ttl := range map[string]string{"session": "session", "ever": "permanent", "day": "P1D", "week": "P1W", "hour": "PT1.5H"} {
 		save(t, s, rw.CheckpointRequest{Name: name, TTL: ttl, Data: json.RawMessage(`"` + name + `"`)})
 	}
 	clean := func(r rw.CheckpointCleanupRequest) (list []string, kept int) {
 		t.Helper()
-		out, err := s.CheckpointCleanup(background, r)
-		if err != nil {
-			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
-		}
+		out := must(s.CheckpointCleanup(background, r))(t)
 		list = []string{}
 		for _, c := range out.Removed {
 			list = append(list, c.Name+" "+c.TTL+" "+c.Reason)
@@ -513,15 +494,10 @@ func TestCheckpointOverTheWire(t *testing.T) {
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
 	for _, text := range []string{`{"z":1e400,"a":-0,"big":12345678901234567890.5}`, `[1, 2]`, `"text <&>"`, `0.10`, `false`, `null`, "{\n  \"b\" : 1\n}"} {
 		var r rw.CheckpointRequest
-		if _, err := schema.Decode(background, []byte(`{"name":"w","data":`+text+`}`), &r); err != nil {
-			t.Fatal(err)
-		}
+		must(schema.Decode(background, []byte(`{"name":"w","data":`+text+`}`), &r))(t)
 		save(t, s, r)
 		got := saved(t, s, "w", text)
-		reply, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reply := must(json.Marshal(got))(t)
 		var back struct{ Data json.RawMessage }
 		json.Unmarshal(reply, &back)
 		var want, have bytes.Buffer
@@ -628,10 +604,7 @@ func TestCheckpointCrashSweep(t *testing.T) {
 	} {
 		c.part = "checkpoints"
 		c.then = func(t *testing.T, s *rw.Store) {
-			l, err := s.CheckpointList(background, rw.CheckpointListRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t)
 			for _, i := range l.Checkpoints {
 				if i.Corrupt && i.Name != "b" {
 					t.Errorf("%+v", i)
@@ -713,10 +686,6 @@ func TestYAMLCheckpointOfAnObject(t *testing.T) {
 		}
 	}
 	check(t, s, true)
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "markdown", Data: json.RawMessage(`{}`)}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("an object as markdown: %v", err)
-	}
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "yaml", Data: json.RawMessage(`"a: b: c"`)}); !errors.Is(err, rw.ErrSyntaxInvalid) {
-		t.Errorf("a string that is not YAML: %v", err)
-	}
+	fails(s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "markdown", Data: json.RawMessage(`{}`)}))(t, rw.ErrInvalidArgument, "an object as markdown")
+	fails(s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "yaml", Data: json.RawMessage(`"a: b: c"`)}))(t, rw.ErrSyntaxInvalid, "a string that is not YAML")
 }

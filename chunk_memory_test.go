@@ -22,10 +22,7 @@ func TestComposeInConstantMemory(t *testing.T) {
 	s, dir := chunkStore(t)
 	addChunk(t, s, "big", "")
 	for i := range pieces {
-		f, err := os.Create(chunkDir(dir, "big", fmt.Sprintf("part-%03d.txt", i+2)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(os.Create(chunkDir(dir, "big", fmt.Sprintf("part-%03d.txt", i+2))))(t)
 		io.Copy(f, &endless{left: int64(size / pieces)})
 		f.Close()
 	}

@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,9 +20,7 @@ func TestChunkChild(t *testing.T) {
 	if dir == "" {
 		return
 	}
-	if err := chunkChild(dir, os.Getenv("RW_CHUNK_JOB"), os.Getenv("RW_CHUNK_ARG")); err != nil {
-		t.Fatal(err, errors.Unwrap(err))
-	}
+	noErr(t, chunkChild(dir, os.Getenv("RW_CHUNK_JOB"), os.Getenv("RW_CHUNK_ARG")))
 }
 
 func chunkChild(dir, job, arg string) error {
@@ -62,9 +59,7 @@ func chunkChild(dir, job, arg string) error {
 func chunkProcess(t *testing.T, dir, job, arg string) (*exec.Cmd, *lineLog) {
 	t.Helper()
 	cmd, out := spawnTest(t, "TestChunkChild", "RW_CHUNK_DIR="+dir, "RW_CHUNK_JOB="+job, "RW_CHUNK_ARG="+arg)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	return cmd, out
 }
 
@@ -156,9 +151,7 @@ func meetTheDead(t *testing.T, s *rw.Store, dir, verb string, stage rw.Stage, te
 		t.Errorf("index %d, want %d", r.Index, before+1)
 	}
 	sep := " "
-	if _, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "after.txt", Separator: &sep}); err != nil {
-		t.Fatal(err, errors.Unwrap(err))
-	}
+	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "after.txt", Separator: &sep}))(t)
 	fileIs(t, dir, "after.txt", strings.TrimSpace(text+" fresh"))
 	if verb == "compose" && text == "" {
 		fileIs(t, dir, "out.txt", "firstsecond")

@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,9 +40,7 @@ func TestComposeTellsWhatIsMissing(t *testing.T) {
 	}
 	put := func(session string, index, total int) {
 		t.Helper()
-		if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: index, Content: []byte("x"), TotalExpected: total}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: index, Content: []byte("x"), TotalExpected: total}))(t)
 	}
 	refuse("s", rw.ErrSessionNotFound, nil)
 	put("s", 1, 4)
@@ -63,9 +60,7 @@ func TestComposeTellsWhatIsMissing(t *testing.T) {
 	put("u", 1, 0)
 	os.Remove(chunkDir(dir, "u", "part-001.txt"))
 	refuse("u", rw.ErrNoChunksFound, nil)
-	if _, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "u"}); !errors.Is(err, rw.ErrNoChunksFound) {
-		t.Error(err)
-	}
+	fails(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "u"}))(t, rw.ErrNoChunksFound)
 	if st := chunkStatus(t, s, "none"); st.Exists || st.NextIndex != 1 {
 		t.Errorf("%+v", st)
 	}
@@ -122,9 +117,7 @@ func TestComposeGuards(t *testing.T) {
 	if err != nil || r.Receipt.PrevSHA256.String() != hash(big) {
 		t.Fatalf("%v %+v", err, r)
 	}
-	if _, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "readonly.txt", Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "readonly.txt", Force: true}))(t)
 	check(t, s, true)
 }
 

@@ -49,9 +49,7 @@ func TestManifestIsACache(t *testing.T) {
 			for _, piece := range []string{"one", "two", ""} {
 				addChunk(t, s, "s", piece)
 			}
-			if err := wreck(chunkDir(dir, "s", "manifest.json")); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, wreck(chunkDir(dir, "s", "manifest.json")))
 			st := chunkStatus(t, s, "s")
 			if diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices); diff != "" || st.Bytes != 6 || st.Sealed {
 				t.Errorf("%s %+v", diff, st)
@@ -67,9 +65,7 @@ func TestManifestIsACache(t *testing.T) {
 			}
 			composed(t, s, "s", "out.txt")
 			fileIs(t, dir, "out.txt", "onetwofour")
-			if err := wreck(chunkDir(dir, "s", "manifest.json")); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, wreck(chunkDir(dir, "s", "manifest.json")))
 			// The journal still knows that it was composed – unless the other
 			// implementation has taken the session over since.
 			if st := chunkStatus(t, s, "s"); st.Sealed != (name != "python's") {
@@ -114,19 +110,13 @@ func TestPartChangedOnDisk(t *testing.T) {
 				for _, piece := range []string{"one", "two", "three"} {
 					addChunk(t, s, what, piece)
 				}
-				if err := errors.Join(wreck(chunkDir(dir, what, "manifest.json")), tamper(chunkDir(dir, what, "part-002.txt"))); err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, errors.Join(wreck(chunkDir(dir, what, "manifest.json")), tamper(chunkDir(dir, what, "part-002.txt"))))
 				addChunk(t, s, what, "four") // a write in between takes nothing over
 				driftIsRefused(t, s, dir, what)
-				if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: what, Index: 2, Content: []byte("two")}); err != nil {
-					t.Fatal(what, err, errors.Unwrap(err))
-				}
+				must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: what, Index: 2, Content: []byte("two")}))(t, what)
 				composed(t, s, what, "deep/"+what)
 				fileIs(t, dir, "deep/"+what, "onetwothreefour")
-				if _, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: what}); err != nil {
-					t.Fatal(err)
-				}
+				must(s.ChunkReset(background, rw.ChunkResetRequest{Session: what}))(t)
 			}
 			check(t, s, false)
 		})
@@ -227,10 +217,7 @@ func TestResetBeginsAnew(t *testing.T) {
 	if st := chunkStatus(t, s, "neighbour"); st.NextIndex != 2 {
 		t.Errorf("%+v", st)
 	}
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
 	gone := 0
 	for _, e := range tail.Entries {
 		if e.Op == "delete" {
@@ -336,9 +323,7 @@ func TestLinkedSessionDirectories(t *testing.T) {
 	s, dir = chunkStore(t)
 	os.Symlink(outside, chunkDir(dir))
 	tryAll(t, s, dir, "s")
-	if _, err := s.ChunkList(background, rw.ChunkListRequest{}); !errors.Is(err, rw.ErrBadStateDir) {
-		t.Error(err)
-	}
+	fails(s.ChunkList(background, rw.ChunkListRequest{}))(t, rw.ErrBadStateDir)
 }
 
 // TestOddThingsInTheWay: an entry with the name of a chunk that is not a chunk is moved
@@ -425,7 +410,5 @@ func TestRefusedSessionMayChange(t *testing.T) {
 	chunkRefused(t, s, dir, rw.ErrRetryExhausted, preview)
 	chunkRefused(t, s, dir, rw.ErrRetryExhausted, appendTo)
 	addChunk(t, s, "s", "one")
-	if err := errors.Join(preview(), appendTo()); err != nil {
-		t.Error(err)
-	}
+	noErr(t, errors.Join(preview(), appendTo()))
 }

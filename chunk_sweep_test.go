@@ -73,16 +73,10 @@ var chunkScripts = []chunkScript{
 // chunkState is the session and the file as a caller sees them.
 func chunkState(t *testing.T, s *rw.Store) string {
 	t.Helper()
-	st, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"})
-	if err != nil {
-		t.Fatalf("status: %v (%v)", err, errors.Unwrap(err))
-	}
+	st := must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"}))(t, "status")
 	state := fmt.Sprint(st.Exists, st.PresentIndices, st.Sealed)
 	if len(st.PresentIndices) > 0 {
-		p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})
-		if err != nil {
-			t.Fatalf("preview: %v (%v)", err, errors.Unwrap(err))
-		}
+		p := must(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}))(t, "preview")
 		state += p.SHA256.String()
 	}
 	if r, err := s.Read(background, rw.ReadRequest{Path: "out/file.txt"}); err == nil {
@@ -105,10 +99,7 @@ func chunkFiles(fs *simfs.FS) string {
 
 func (c chunkScript) open(t *testing.T, fs *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
 	t.Helper()
-	s, err := rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true})
-	if err != nil {
-		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
-	}
+	s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true}))(t)
 	return s
 }
 
@@ -121,9 +112,7 @@ func (c chunkScript) start(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Sto
 	}
 	s := c.open(t, fs, level, "0001")
 	for _, step := range c.steps[:c.from] {
-		if err := step(s); err != nil {
-			t.Fatal(err, errors.Unwrap(err))
-		}
+		noErr(t, step(s))
 	}
 	return fs, s
 }
@@ -135,9 +124,7 @@ func (c chunkScript) states(t *testing.T, level rw.SyncLevel) (list []string, le
 	fs, s := c.start(t, level)
 	list = append(list, chunkState(t, s))
 	for i, step := range c.steps[c.from:] {
-		if err := step(s); err != nil {
-			t.Fatalf("step %d: %v (%v)", c.from+i, err, errors.Unwrap(err))
-		}
+		noErr(t, step(s), "step ", c.from+i)
 		list = append(list, chunkState(t, s))
 	}
 	check(t, s, true)
@@ -170,17 +157,13 @@ func (c chunkScript) resume(t *testing.T, fs *simfs.FS, level rw.SyncLevel, done
 	}
 	check(t, s, true)
 	for i, step := range c.steps[c.from+at:] {
-		if err := step(s); err != nil {
-			t.Fatalf("step %d after the crash: %v (%v)", at+i, err, errors.Unwrap(err))
-		}
+		noErr(t, step(s), "step ", at+i, " after the crash")
 	}
 	if end := chunkState(t, s); end != states[len(states)-1] {
 		t.Fatalf("the end is %s, not %s", end, states[len(states)-1])
 	}
 	check(t, s, true)
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 	if files := chunkFiles(fs); at < len(states)-1 && files != left {
 		t.Fatalf("left behind\n%s\nnot\n%s", files, left)
 	}

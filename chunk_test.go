@@ -29,28 +29,19 @@ func chunkStore(t *testing.T) (*rw.Store, string) {
 // addChunk stores the next piece.
 func addChunk(t *testing.T, s *rw.Store, session, content string) rw.ChunkAppendResult {
 	t.Helper()
-	r, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(content)})
-	if err != nil {
-		t.Fatalf("append to %s: %v (%v)", session, err, errors.Unwrap(err))
-	}
+	r := must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(content)}))(t, "append to ", session)
 	return r
 }
 
 func composed(t *testing.T, s *rw.Store, session, path string) rw.ChunkComposeResult {
 	t.Helper()
-	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: path})
-	if err != nil {
-		t.Fatalf("compose %s: %v (%v)", session, err, errors.Unwrap(err))
-	}
+	r := must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: path}))(t, "compose ", session)
 	return r
 }
 
 func chunkStatus(t *testing.T, s *rw.Store, session string) rw.ChunkStatusResult {
 	t.Helper()
-	r, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: session})
-	if err != nil {
-		t.Fatalf("status of %s: %v (%v)", session, err, errors.Unwrap(err))
-	}
+	r := must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: session}))(t, "status of ", session)
 	return r
 }
 
@@ -86,9 +77,7 @@ func chunkRefused(t *testing.T, s *rw.Store, dir string, want rw.Detail, call fu
 	t.Helper()
 	before := chunkTree(t, dir)
 	err := call()
-	if !errors.Is(err, want) {
-		t.Fatalf("%v (%v), want %s", err, errors.Unwrap(err), want)
-	}
+	isErr(t, err, want)
 	if after := chunkTree(t, dir); after != before {
 		t.Fatalf("the refusal changed something: %s", cmp.Diff(before, after))
 	}
@@ -130,9 +119,7 @@ func TestChunksComeBackByteForByte(t *testing.T) {
 			pieces = append(pieces, string(piece))
 		}
 		for _, i := range rng.Perm(len(pieces)) { // in any order
-			if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: i + 1, Content: []byte(pieces[i]), TotalExpected: len(pieces)}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: i + 1, Content: []byte(pieces[i]), TotalExpected: len(pieces)}))(t)
 		}
 		sep := []string{"", "\n", "\n---\n", "分"}[rng.IntN(4)]
 		want := strings.Join(pieces, sep)
@@ -140,10 +127,7 @@ func TestChunksComeBackByteForByte(t *testing.T) {
 		if err != nil || p.SHA256.String() != hash(want) || string(p.Content) != want || p.TotalBytes != int64(len(want)) {
 			t.Fatalf("preview: %v %+v", err, p)
 		}
-		r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: path, Separator: &sep, ExpectedSHA256: digest(strings.ToUpper(p.SHA256.String()))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: path, Separator: &sep, ExpectedSHA256: digest(strings.ToUpper(p.SHA256.String()))}))(t)
 		if r.SHA256.String() != hash(want) || r.Bytes != int64(len(want)) || r.ChunkCount != len(pieces) || len(r.ChunkHashes) != len(pieces) {
 			t.Errorf("reply %+v", r)
 		}
@@ -256,9 +240,7 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 	if r, err := s.ChunkAppend(background, keyed); err != nil || r.Status != rw.StatusReplayed || r.Index != 2 {
 		t.Fatalf("%v %+v", err, r)
 	}
-	if _, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t)
 	if r, err := s.ChunkAppend(background, keyed); err != nil || r.Status != rw.StatusReplayed || chunkStatus(t, s, "s").Exists {
 		t.Fatalf("%v %+v", err, r)
 	}
@@ -405,9 +387,7 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 				whole = c.text // of a key it is the first line that the cut goes through
 			}
 			for _, piece := range []string{c.text[:at], c.text[at:]} {
-				if _, err := s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: []byte(piece)}); err != nil {
-					t.Fatal(err)
-				}
+				must(s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: []byte(piece)}))(t)
 			}
 			for _, r := range []rw.ChunkComposeRequest{{}, {Call: rw.Call{DryRun: true}}, {Call: rw.Call{AcceptRisk: "I say so"}}} {
 				r.Session, r.OutputPath = session, "out/config.txt"
@@ -521,28 +501,19 @@ func TestSessionsTellWhenTheyBegan(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	began := func() string {
 		t.Helper()
-		r, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"}))(t)
 		return r.CreatedAt
 	}
 	for range 2 {
 		s.SetNow(now)
-		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}))(t)
 		now = now.Add(time.Hour)
 	}
 	if got := began(); got != "2026-01-02T03:04:05.000000Z" {
 		t.Errorf("began at %q", got)
 	}
-	if _, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t)
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}))(t)
 	if got := began(); got == "" || got == "2026-01-02T03:04:05.000000Z" {
 		t.Errorf("after a reset began at %q", got)
 	}

@@ -89,44 +89,28 @@ func TestClaims(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		noErr(t, call(), name)
 	}
 	// The changes of another program are reported.
-	if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("shell\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Scan(background, rw.ScanRequest{}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("shell\n"), 0o644))
 	if r, err := s.Scan(background, rw.ScanRequest{Session: "two"}); err != nil || len(r.Claimed) != 1 || r.Claimed[0].Path != "d/b.txt" || r.Claimed[0].Session != "one" || !r.Claimed[0].Until.Equal(c.Until) {
 		t.Errorf("%+v %v", r, err)
 	}
 	if err := s.Release(other, c.Fence); err != nil || overwriteIn(other, s, "a.txt") == nil {
 		t.Error("another session released the claim", err)
 	}
-	if err := s.Release(mine, c.Fence); err != nil {
-		t.Fatal(err)
-	}
-	if err := overwriteIn(other, s, "a.txt"); err != nil {
-		t.Error(err)
-	}
-	if err := overwriteIn(rw.WithFence(mine, c.Fence), s, "a.txt"); !errors.Is(err, rw.ErrClaimLost) {
-		t.Error(err)
-	}
-	if _, err := s.Renew(mine, c.Fence, time.Minute); !errors.Is(err, rw.ErrClaimLost) {
-		t.Error(err)
-	}
+	noErr(t, s.Release(mine, c.Fence))
+	noErr(t, overwriteIn(other, s, "a.txt"))
+	isErr(t, overwriteIn(rw.WithFence(mine, c.Fence), s, "a.txt"), rw.ErrClaimLost)
+	fails(s.Renew(mine, c.Fence, time.Minute))(t, rw.ErrClaimLost)
 	for _, bad := range []func() (rw.Claim, error){
 		func() (rw.Claim, error) { return s.Claim(background, []string{"a.txt"}, time.Minute) },
 		func() (rw.Claim, error) { return s.Claim(mine, []string{"a.txt"}, rw.MaxClaim+1) },
 		func() (rw.Claim, error) { return s.Claim(mine, []string{"a.txt"}, 0) },
 		func() (rw.Claim, error) { return s.Claim(mine, nil, time.Minute) },
 	} {
-		if _, err := bad(); !errors.Is(err, rw.ErrInvalidArgument) {
-			t.Error(err)
-		}
+		fails(bad())(t, rw.ErrInvalidArgument)
 	}
 	if _, err := s.Claim(mine, []string{"../x"}, time.Minute); err == nil {
 		t.Error("a path outside")
@@ -140,19 +124,13 @@ func TestClaimsEnd(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	mine, other := inSession("one"), inSession("two")
-	c, err := s.Claim(mine, []string{"a.txt"}, time.Hour/100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(s.Claim(mine, []string{"a.txt"}, time.Hour/100))(t)
 	again, err := s.Renew(mine, c.Fence, rw.MaxClaim)
 	if err != nil || again.Fence != c.Fence || !again.Until.After(c.Until) {
 		t.Fatal(again, err)
 	}
 	file := statePath(dir, "claims/claims.json")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(file))(t)
 	until := again.Until.Format(time.RFC3339Nano)
 	for name, now := range map[string]string{
 		"over":      time.Now().Add(-time.Second).UTC().Format(time.RFC3339Nano),
@@ -167,20 +145,14 @@ func TestClaimsEnd(t *testing.T) {
 		if text == string(data) {
 			t.Fatalf("%s is not in %s", until, data)
 		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := overwriteIn(other, s, "a.txt"); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		noErr(t, os.WriteFile(file, []byte(text), 0o600))
+		noErr(t, overwriteIn(other, s, "a.txt"), name)
 	}
 	next, err := s.Claim(other, []string{"a.txt"}, time.Minute)
 	if err != nil || next.Fence <= c.Fence {
 		t.Error(next, err)
 	}
-	if err := overwriteIn(mine, s, "a.txt"); !errors.Is(err, rw.ErrPathClaimed) {
-		t.Error(err)
-	}
+	isErr(t, overwriteIn(mine, s, "a.txt"), rw.ErrPathClaimed)
 }
 
 // TestClaimRace: of many claims of one path at a time one is granted, and no write of
@@ -223,10 +195,7 @@ func TestClaimRace(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatalf("%d claims were granted", len(got))
 		}
-		rows, err := stores[0].JournalTail(background, rw.JournalTailRequest{N: 100, FilterPath: path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must(stores[0].JournalTail(background, rw.JournalTailRequest{N: 100, FilterPath: path}))(t)
 		claimed := false
 		for _, e := range rows.Entries {
 			if e.Session == got[0].Session {
@@ -243,16 +212,10 @@ func TestClaimRace(t *testing.T) {
 func TestClaimCrash(t *testing.T) {
 	for n := 0; ; n++ {
 		fs := simfs.New()
-		s, err := rw.OpenSim(fs, &rw.Options{}, rw.Sim{Nonce: "0001", Manual: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, err := s.Claim(inSession("one"), []string{"a.txt"}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.OpenSim(fs, &rw.Options{}, rw.Sim{Nonce: "0001", Manual: true}))(t)
+		first := must(s.Claim(inSession("one"), []string{"a.txt"}, time.Minute))(t)
 		fs.StopAt(n)
-		_, err = s.Claim(inSession("two"), []string{"b.txt"}, time.Minute)
+		_, err := s.Claim(inSession("two"), []string{"b.txt"}, time.Minute)
 		fs.StopAt(-1)
 		for _, loss := range []func() *simfs.FS{func() *simfs.FS { return fs.Crash(0, simfs.None) }, func() *simfs.FS { return fs.Crash(0, simfs.All) }, func() *simfs.FS { return fs.Crash(uint64(n)*7919, simfs.Some) }} {
 			after, oerr := rw.OpenSim(loss(), &rw.Options{}, rw.Sim{Nonce: "0002", Manual: true})
@@ -283,9 +246,7 @@ func TestClaimsOfProcesses(t *testing.T) {
 		children = append(children, cmd)
 	}
 	for _, cmd := range children {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		noErr(t, cmd.Wait())
 	}
 	fileIs(t, dir, "n.txt", fmt.Sprint(3*claimSteps))
 	check(t, s, false)

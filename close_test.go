@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -15,10 +14,7 @@ import (
 // lasts; when the call ends, the locks of the store are released.
 func TestCloseThatTimedOut(t *testing.T) {
 	fs := simfs.New()
-	s, err := attack{}.open(fs, rw.SyncFull, "0001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(attack{}.open(fs, rw.SyncFull, "0001"))(t)
 	held, release := make(chan struct{}), make(chan struct{})
 	fs.Before(func(op simfs.Op) {
 		if op.Kind == "datasync" {
@@ -32,13 +28,9 @@ func TestCloseThatTimedOut(t *testing.T) {
 	<-held
 	over, cancel := context.WithCancel(background)
 	cancel()
-	if err := s.Close(over); !errors.Is(err, rw.ErrCanceled) {
-		t.Errorf("close: %v", err)
-	}
+	isErr(t, s.Close(over), rw.ErrCanceled)
 	close(release)
-	if err := <-late; err != nil {
-		t.Errorf("the call that was under way: %v", err)
-	}
+	noErr(t, <-late, "the call that was under way")
 	alive := func() bool {
 		for p := range fs.Tree() {
 			if strings.Contains(p, "/locks/w-") {

@@ -18,10 +18,7 @@ func none() *int { n := 0; return &n }
 
 func compact(t *testing.T, s *rw.Store, r rw.CompactRequest) rw.CompactResult {
 	t.Helper()
-	out, err := s.Admin().Compact(background, r)
-	if err != nil {
-		t.Fatalf("compact: %v (%v)", err, errors.Unwrap(err))
-	}
+	out := must(s.Admin().Compact(background, r))(t, "compact")
 	return out
 }
 
@@ -35,12 +32,8 @@ func manyRows(t *testing.T, s *rw.Store, rounds int) {
 		}
 	}
 	s.SafeWrite(background, put("a.txt", "x", rw.ModeCreate))
-	if err := move("c.txt", "moved.txt", false)(s); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/b.txt"}); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, move("c.txt", "moved.txt", false)(s))
+	must(s.Delete(background, rw.DeleteRequest{Path: "d/b.txt"}))(t)
 }
 
 var manyPaths = []string{"a.txt", "d/b.txt", "c.txt", "moved.txt"}
@@ -50,9 +43,7 @@ var manyPaths = []string{"a.txt", "d/b.txt", "c.txt", "moved.txt"}
 func TestCompactParksAndLosesNothing(t *testing.T) {
 	fs := simfs.New()
 	s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	manyRows(t, s, 8)
 	history := allHistory(t, s, manyPaths...)
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
@@ -105,9 +96,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 	s.Close(background)
 	for _, name := range append(simFiles(fs, "index"), "") {
 		s, err = rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: "9" + name[max(0, len(name)-7):max(0, len(name)-5)]})
-		if err != nil {
-			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
-		}
+		noErr(t, err)
 		look(s)
 		s.Close(background)
 		fs.Remove(rw.StateDirName + "/index/" + name)
@@ -117,12 +106,8 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 		t.Errorf("%+v", s.Recovery())
 	}
 	look(s)
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("version 0 of a.txt\n"))}); err != nil {
-		t.Errorf("restore of an archived version: %v", err)
-	}
-	if _, err := s.Undo(background, rw.UndoRequest{N: 4}); err != nil {
-		t.Errorf("undo: %v", err)
-	}
+	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("version 0 of a.txt\n"))}))(t, "restore of an archived version")
+	must(s.Undo(background, rw.UndoRequest{N: 4}))(t, "undo")
 	check(t, s, true)
 }
 
@@ -139,19 +124,13 @@ func TestArchiveMayBeTakenAway(t *testing.T) {
 			fs.Remove(rw.StateDirName + "/archive/" + name)
 			fs.Remove(rw.StateDirName + "/index/" + name)
 		}
-		s, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: fmt.Sprint("000", i+2)})
-		if err != nil {
-			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
-		}
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: fmt.Sprint("000", i+2)}))(t)
 		write(t, s, "a.txt", fmt.Sprint("on and on ", i), rw.ModeOverwrite)
 		h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 1000})
 		if err != nil || len(h.Versions) == 0 || h.Versions[0].SHA256.String() != hash(fmt.Sprint("on and on ", i)) {
 			t.Errorf("%v %+v", err, h)
 		}
-		got, err := s.Check(background, rw.CheckRequest{Deep: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
 		missing := 0
 		for _, p := range got.Problems {
 			if p.Code != "archive_missing" {
@@ -172,14 +151,8 @@ func TestCompactBesideALaggingStore(t *testing.T) {
 	fs := simfs.New()
 	a, _ := rw.OpenSim(fs, nil, rw.Sim{Segment: 2000, Nonce: "000a"})
 	write(t, a, "first.txt", "1", rw.ModeCreate)
-	b, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 2000, Nonce: "000b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ro, err := rw.OpenSim(fs, &rw.Options{ReadOnly: true}, rw.Sim{Segment: 2000, Nonce: "000c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(rw.OpenSim(fs, nil, rw.Sim{Segment: 2000, Nonce: "000b"}))(t)
+	ro := must(rw.OpenSim(fs, &rw.Options{ReadOnly: true}, rw.Sim{Segment: 2000, Nonce: "000c"}))(t)
 	manyRows(t, a, 8)
 	r := compact(t, a, rw.CompactRequest{KeepRows: none()})
 	if len(r.Archived) < 3 || len(r.Warnings) > 0 {
@@ -202,9 +175,7 @@ func TestCompactBesideALaggingStore(t *testing.T) {
 	}
 	check(t, b, true)
 	for _, s := range []*rw.Store{a, b, ro} {
-		if err := s.Close(background); err != nil {
-			t.Error(err)
-		}
+		noErr(t, s.Close(background))
 	}
 }
 
@@ -213,10 +184,7 @@ func TestCompactBesideWriters(t *testing.T) {
 	fs := simfs.New()
 	var stores [2]*rw.Store
 	for i := range stores {
-		s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff, LockTimeout: time.Minute}, rw.Sim{Segment: 2000, Nonce: fmt.Sprint("00", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff, LockTimeout: time.Minute}, rw.Sim{Segment: 2000, Nonce: fmt.Sprint("00", i)}))(t)
 		stores[i] = s
 	}
 	var wg sync.WaitGroup
@@ -298,15 +266,11 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}})
 	for i, ttl := range []string{"", "P1D", "PT1H"} {
-		if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("object ", i)), Label: fmt.Sprint(i), TTL: ttl}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("object ", i)), Label: fmt.Sprint(i), TTL: ttl}))(t)
 		if ttl == "" {
 			ttl = "session"
 		}
-		if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: fmt.Sprint("c", i), Data: []byte(`{"n":1}`), TTL: ttl}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Checkpoint(background, rw.CheckpointRequest{Name: fmt.Sprint("c", i), Data: []byte(`{"n":1}`), TTL: ttl}))(t)
 	}
 	s.SetNow(time.Now().Add(2 * time.Hour))
 	plan := compact(t, s, rw.CompactRequest{Call: rw.Call{DryRun: true}})
@@ -337,7 +301,7 @@ func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
 	for i := range 10 {
 		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
 	}
-	must(t, s.Sync(background)) // three are the newest one and two before
+	noErr(t, s.Sync(background)) // three are the newest one and two before
 	if plan := compact(t, s, rw.CompactRequest{Call: rw.Call{DryRun: true}}); plan.VersionsRemoved != 7 || plan.VersionBytes != 7*int64(len("version 0")) {
 		t.Errorf("dry run: %+v", plan)
 	}
@@ -349,9 +313,7 @@ func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	check(t, s, true)
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Errorf("the newest prior version is gone: %v", err)
-	}
+	must(s.Undo(background, rw.UndoRequest{}))(t, "the newest prior version is gone")
 }
 
 // TestCompactRefusals change nothing.
@@ -360,16 +322,10 @@ func TestCompactRefusals(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	minus := -1
-	if _, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: &minus}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{Caller: strings.Repeat("x", 300)}}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("%v", err)
-	}
+	fails(s.Admin().Compact(background, rw.CompactRequest{KeepRows: &minus}))(t, rw.ErrInvalidArgument)
+	fails(s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{Caller: strings.Repeat("x", 300)}}))(t, rw.ErrInvalidArgument)
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Admin().Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrStoreReadOnly) {
-		t.Errorf("%v", err)
-	}
+	fails(ro.Admin().Compact(background, rw.CompactRequest{}))(t, rw.ErrStoreReadOnly)
 	if _, err := os.Stat(filepath.Join(statePath(dir), "archive")); err == nil {
 		t.Error("an archive was made")
 	}

@@ -25,20 +25,14 @@ func TestCompatStores(t *testing.T) {
 			t.Errorf("%v %+v", err, tail)
 		}
 		check(t, s, true)
-		if _, err := s.Undo(background, rw.UndoRequest{N: 2}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Undo(background, rw.UndoRequest{N: 2}))(t)
 		fileIs(t, dir, "log.txt", "one\ntwo\n")
 		fileIs(t, dir, "deep/er/file.txt", "old")
 		for path, want := range map[string]string{"log.txt": "one\n", "deep/er/file.txt": "first"} {
-			h, err := s.History(background, rw.HistoryRequest{Path: path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := must(s.History(background, rw.HistoryRequest{Path: path}))(t)
 			for _, v := range h.Versions {
 				if v.SHA256.String() == hash(want) {
-					_, err := s.Restore(background, rw.RestoreRequest{Path: path, Version: v.Version})
-					must(t, err)
+					must(s.Restore(background, rw.RestoreRequest{Path: path, Version: v.Version}))(t)
 					break
 				}
 			}
@@ -69,9 +63,7 @@ func TestCompatStores(t *testing.T) {
 	t.Run("format1 in use", func(t *testing.T) {
 		dir := compatStore(t, "format1-closed")
 		release := holdLiveness(t, dir, "old")
-		if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.ErrIOBusy) {
-			t.Fatal(err)
-		}
+		fails(rw.Open(background, dir, nil))(t, rw.ErrIOBusy)
 		release()
 		open(t, dir, nil)
 	})
@@ -81,25 +73,16 @@ func TestCompatStores(t *testing.T) {
 func compatStore(t *testing.T, name string) string {
 	t.Helper()
 	store, dir := filepath.Join("testdata", "compat", name), workspace(t)
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(store, "workspace"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(dir, rw.StateDirName), os.DirFS(filepath.Join(store, "state"))); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.CopyFS(dir, os.DirFS(filepath.Join(store, "workspace"))))
+	noErr(t, os.CopyFS(filepath.Join(dir, rw.StateDirName), os.DirFS(filepath.Join(store, "state"))))
 	return dir
 }
 
 // holdLiveness looks to others like a live writer.
 func holdLiveness(t *testing.T, dir, writer string) (release func()) {
 	t.Helper()
-	d, err := fsx.OpenRoot(statePath(dir, "locks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(fsx.OpenRoot(statePath(dir, "locks")))(t)
 	_, end, err := lock.Register(d, writer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return func() { end(); d.Close() }
 }

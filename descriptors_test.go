@@ -3,7 +3,6 @@
 package resilientwrite_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -27,9 +26,7 @@ func TestFewDescriptors(t *testing.T) {
 	}
 	var old unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}))
 	dir := workspace(t)
 	for range 2 {
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -39,20 +36,13 @@ func TestFewDescriptors(t *testing.T) {
 				s.Delete(background, rw.DeleteRequest{Path: "a"})
 				mode = rw.ModeCreate
 			}
-			if _, err := s.SafeWrite(background, put("a", fmt.Sprint("text ", i+1000), mode)); err != nil {
-				t.Fatalf("write %d: %v", i, err)
-			}
+			must(s.SafeWrite(background, put("a", fmt.Sprint("text ", i+1000), mode)))(t, "write ", i)
 		}
-		h, err := s.History(background, rw.HistoryRequest{Path: "a", N: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must(s.History(background, rw.HistoryRequest{Path: "a", N: 1000}))(t)
 		kept := 0
 		for i, v := range h.Versions {
 			if v.Available && v.SHA256.String() != "" && i%5 == 0 {
-				if _, err := s.Read(background, rw.ReadRequest{Path: "a", Version: v.Version}); err != nil {
-					t.Fatal(err)
-				}
+				must(s.Read(background, rw.ReadRequest{Path: "a", Version: v.Version}))(t)
 				kept++
 			}
 		}
@@ -60,9 +50,7 @@ func TestFewDescriptors(t *testing.T) {
 			t.Errorf("%d versions are kept", kept)
 		}
 		check(t, s, true)
-		if err := s.Close(background); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.Close(background))
 	}
 }
 
@@ -79,16 +67,12 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 	}
 	var old unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}))
 	dir := workspace(t)
 	write := func(i int, text string) {
 		name := filepath.Join(dir, fmt.Sprintf("d%d/f%d.txt", i%60, i))
 		os.MkdirAll(filepath.Dir(name), 0o755)
-		if err := os.WriteFile(name, []byte(fmt.Sprint(text, i)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(name, []byte(fmt.Sprint(text, i)), 0o644))
 	}
 	for i := range 2500 {
 		write(i, "before ")
@@ -96,10 +80,7 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	scan := func() string {
 		t.Helper()
-		r, err := s.Scan(background, rw.ScanRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.Scan(background, rw.ScanRequest{}))(t)
 		return r.Group
 	}
 	scan()
@@ -118,10 +99,7 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 		if i > 0 {
 			req = rw.UndoRequest{} // of the undo
 		}
-		r, err := s.Undo(background, req)
-		if err != nil {
-			t.Fatal(i, err, errors.Unwrap(err))
-		}
+		r := must(s.Undo(background, req))(t, i)
 		if len(r.Results) < 2500 || len(r.Undone) != 1 {
 			t.Fatal(len(r.Results), r.Undone)
 		}
@@ -131,9 +109,7 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 		scan()
 	}
 	check(t, s, true)
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 }
 
 // diskOf are the files below a directory with their modes, without the state of
@@ -141,7 +117,7 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 func diskOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -157,9 +133,6 @@ func diskOf(t *testing.T, dir string) map[string]string {
 		text, err := os.ReadFile(name)
 		out[name] = fmt.Sprint(info.Mode(), " ", string(text))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }

@@ -15,19 +15,13 @@ import (
 // TestEveryDetailHasItsRow: a reason without a row would reach a caller as an
 // error of no kind, with no advice.
 func TestEveryDetailHasItsRow(t *testing.T) {
-	names, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(os.ReadDir("."))(t)
 	var declared []string
 	for _, name := range names {
 		if !strings.HasSuffix(name.Name(), ".go") || strings.HasSuffix(name.Name(), "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name.Name(), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(parser.ParseFile(token.NewFileSet(), name.Name(), nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(f, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok {

@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,18 +17,12 @@ func TestDiffBetweenVersions(t *testing.T) {
 	s := open(t, dir, nil)
 	write := func(content string) uint64 {
 		t.Helper()
-		r, err := s.SafeWrite(context.Background(), put("a.txt", content, rw.ModeOverwrite))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.SafeWrite(context.Background(), put("a.txt", content, rw.ModeOverwrite)))(t)
 		return r.Receipt.JournalSeq
 	}
 	diff := func(r rw.DiffRequest) rw.DiffResult {
 		t.Helper()
-		out, err := s.Diff(context.Background(), r)
-		if err != nil {
-			t.Fatalf("%+v: %v", r, err)
-		}
+		out := must(s.Diff(context.Background(), r))(t, r)
 		return out
 	}
 	one := write("one\nsame\n")
@@ -40,9 +33,7 @@ func TestDiffBetweenVersions(t *testing.T) {
 	if d := diff(rw.DiffRequest{Path: "a.txt"}); d.From != one || d.To != 0 || !strings.Contains(d.Diff, "-one\n+two\n same\n") {
 		t.Errorf("the newest change: %+v", d)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("stranger\nsame\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("stranger\nsame\n"), 0o644))
 	// What he wrote over is in history, although it was the newest version.
 	if d := diff(rw.DiffRequest{Path: "a.txt"}); !strings.Contains(d.Diff, "-two\n+stranger\n") {
 		t.Errorf("against the newest version: %+v", d)
@@ -58,15 +49,11 @@ func TestDiffBetweenVersions(t *testing.T) {
 		t.Errorf("a version and itself: %+v", d)
 	}
 	write("four\nsame\n")
-	if _, err := s.Move(context.Background(), rw.MoveRequest{Path: "a.txt", To: "b.txt"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Move(context.Background(), rw.MoveRequest{Path: "a.txt", To: "b.txt"}))(t)
 	if d := diff(rw.DiffRequest{Path: "b.txt"}); !strings.Contains(d.Diff, "-three\n+four\n") {
 		t.Errorf("behind a move: %+v", d)
 	}
-	if _, err := s.Delete(context.Background(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Delete(context.Background(), rw.DeleteRequest{Path: "b.txt"}))(t)
 	if d := diff(rw.DiffRequest{Path: "b.txt"}); !strings.Contains(d.Diff, "-four\n-same\n") || d.ToSHA256.String() != "" {
 		t.Errorf("behind a deletion: %+v", d)
 	}
@@ -76,22 +63,16 @@ func TestDiffBetweenVersions(t *testing.T) {
 func TestDiffRefuses(t *testing.T) {
 	s := open(t, t.TempDir(), nil)
 	for _, content := range []string{"a\x00b", "c\x00d"} {
-		if _, err := s.SafeWrite(context.Background(), put("bin", content, rw.ModeOverwrite)); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWrite(context.Background(), put("bin", content, rw.ModeOverwrite)))(t)
 	}
 	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "bin"}); err != nil || d.Omitted != "binary" || d.Diff != "" || d.Identical {
 		t.Errorf("%+v %v", d, err)
 	}
-	if _, err := s.SafeWrite(context.Background(), put("big", strings.Repeat("x\n", 1<<20), rw.ModeOverwrite)); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(context.Background(), put("big", strings.Repeat("x\n", 1<<20), rw.ModeOverwrite)))(t)
 	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "big"}); err != nil || d.Omitted != "too_large" {
 		t.Errorf("%+v %v", d, err)
 	}
-	if _, err := s.SafeWrite(context.Background(), put("long", strings.Repeat("line\n", 20000), rw.ModeOverwrite)); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(context.Background(), put("long", strings.Repeat("line\n", 20000), rw.ModeOverwrite)))(t)
 	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "long"}); err != nil || !d.Truncated || len(d.Diff) > 33<<10 {
 		t.Errorf("truncated %v, %d bytes, %v", d.Truncated, len(d.Diff), err)
 	}
@@ -104,8 +85,6 @@ func TestDiffRefuses(t *testing.T) {
 		{rw.DiffRequest{Path: "bin", From: 999}, rw.ErrVersionNotFound},
 		{rw.DiffRequest{Path: "bin", To: 999}, rw.ErrVersionNotFound},
 	} {
-		if _, err := s.Diff(context.Background(), row.r); !errors.Is(err, row.want) {
-			t.Errorf("%+v: %v", row.r, err)
-		}
+		fails(s.Diff(context.Background(), row.r))(t, row.want, row.r)
 	}
 }

@@ -3,7 +3,6 @@ package resilientwrite_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -45,10 +44,7 @@ func TestMalformedArguments(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	put := keep(t, s, rw.ScratchPutRequest{Content: []byte("kept"), Label: "l"})
-	begun, err := s.TxBegin(background, rw.TxBeginRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	begun := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	op := rw.TxOp{Op: "write", Path: "n.txt", Content: []byte("n")}
 	for i, c := range []struct {
 		argument string
@@ -129,9 +125,7 @@ func TestMalformedArguments(t *testing.T) {
 			want = rw.ErrBadSHA256
 		}
 		err := c.call(adapter.WithMalformed(background, []string{c.argument}))
-		if !errors.Is(err, want) {
-			t.Errorf("%d: %s: %v", i, c.argument, err)
-		}
+		isErr(t, err, want, i, ": ", c.argument)
 		if strings.Contains(c.argument, "ops") && rw.AsError("", err).Context["op_index"] != 1 {
 			t.Errorf("%s: %v", c.argument, rw.AsError("", err).Context)
 		}

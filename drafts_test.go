@@ -22,18 +22,13 @@ import (
 func refuse(t *testing.T, s *rw.Store, path, content string) string {
 	t.Helper()
 	_, err := s.SafeWrite(agents(), put(path, content, rw.ModeCreate))
-	if !errors.Is(err, rw.ErrRiskBlocked) {
-		t.Fatalf("%s: %v", path, err)
-	}
+	isErr(t, err, rw.ErrRiskBlocked, path)
 	return refOf(t, rw.AsError("", err))
 }
 
 func drafts(t *testing.T, s *rw.Store) []rw.Draft {
 	t.Helper()
-	r, err := s.DraftList(background, rw.DraftListRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.DraftList(background, rw.DraftListRequest{}))(t)
 	if r.Count != len(r.Drafts) {
 		t.Errorf("count %d of %d", r.Count, len(r.Drafts))
 	}
@@ -44,9 +39,7 @@ func drafts(t *testing.T, s *rw.Store) []rw.Draft {
 func draftFails(t *testing.T, s *rw.Store, ref string, want rw.Detail) {
 	t.Helper()
 	_, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
-	if !errors.Is(err, want) {
-		t.Errorf("get %s: %v, want %s", ref, err, want)
-	}
+	isErr(t, err, want, "get ", ref)
 	if err != nil {
 		conformsEnvelope(t, rw.AsError("", err))
 	}
@@ -59,19 +52,12 @@ func draftFails(t *testing.T, s *rw.Store, ref string, want rw.Detail) {
 func rewriteFacts(t *testing.T, dir, ref string, change func(*rw.Draft)) {
 	t.Helper()
 	name := statePath(dir, "quarantine", ref+".json")
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(name))(t)
 	var d rw.Draft
-	if err := json.Unmarshal(data, &d); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(data, &d))
 	change(&d)
 	data, _ = json.Marshal(d)
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(name, data, 0o600))
 }
 
 const stamp = "2006-01-02T15:04:05.000000Z07:00"
@@ -143,9 +129,7 @@ func TestRedactWantsOneSource(t *testing.T) {
 	s := openGated(t, ramspace(t), nil)
 	ref := refuse(t, s, "a.txt", awsID(105))
 	for _, r := range []rw.RedactRequest{{}, {Content: []byte("x"), DraftRef: ref}} {
-		if _, err := s.Redact(background, r); !errors.Is(err, rw.ErrInvalidArgument) {
-			t.Errorf("%+v: %v", r, err)
-		}
+		fails(s.Redact(background, r))(t, rw.ErrInvalidArgument, r)
 	}
 }
 
@@ -181,9 +165,7 @@ func TestDisabledScratchGetHidesDrafts(t *testing.T) {
 	ref := refuse(t, s, "a.txt", awsID(107))
 	draftFails(t, s, ref, rw.ErrScratchGetDisabled)
 	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ErrScratchGetDisabled) // nor reveals which ones exist
-	if _, err := s.Redact(background, rw.RedactRequest{Content: []byte(awsID(107))}); err != nil {
-		t.Errorf("redacting a text: %v", err)
-	}
+	must(s.Redact(background, rw.RedactRequest{Content: []byte(awsID(107))}))(t, "redacting a text")
 	if list := drafts(t, s); len(list) != 1 {
 		t.Errorf("%+v", list)
 	}
@@ -245,9 +227,7 @@ func TestLeftoverOfACrashDoesNotSpoilADraft(t *testing.T) {
 	s := openGated(t, dir, nil)
 	text := awsID(114) + "\n"
 	ref := refuse(t, s, "a.txt", text)
-	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
 	for _, suffix := range []string{".bin.tmp", ".json.tmp"} {
 		os.WriteFile(statePath(dir, "quarantine", ref+suffix), []byte(strings.Repeat("left by a crash ", 100)), 0o600)
 	}
@@ -467,9 +447,7 @@ func TestCrashLeftoversAreSwept(t *testing.T) {
 	if want := []string{"corrupt_checkpoint.json", ref + ".bin", ref + ".json", "notes.tmp"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
-	if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil {
-		t.Error(err)
-	}
+	must(s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}))(t)
 }
 
 // TestRefusalsOfTwoStores on one workspace at the same time: every draft can
@@ -575,9 +553,7 @@ func TestReadOnlyStoreReadsDrafts(t *testing.T) {
 	if got, err := r.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || string(got.Content) != awsID(128) {
 		t.Errorf("%v", err)
 	}
-	if _, err := r.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.ErrStoreReadOnly) {
-		t.Errorf("%v", err)
-	}
+	fails(r.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t, rw.ErrStoreReadOnly)
 }
 
 // TestClosedStoreGivesNoDrafts.
@@ -588,12 +564,8 @@ func TestClosedStoreGivesNoDrafts(t *testing.T) {
 	ref := refuse(t, s, "a.txt", awsID(129))
 	s.Close(background)
 	draftFails(t, s, ref, rw.ErrStoreClosed)
-	if _, err := s.DraftList(background, rw.DraftListRequest{}); !errors.Is(err, rw.ErrStoreClosed) {
-		t.Error(err)
-	}
-	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); !errors.Is(err, rw.ErrStoreClosed) {
-		t.Error(err)
-	}
+	fails(s.DraftList(background, rw.DraftListRequest{}))(t, rw.ErrStoreClosed)
+	fails(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t, rw.ErrStoreClosed)
 	if len(draftFiles(dir)) != 2 {
 		t.Error("it was removed")
 	}
@@ -602,15 +574,9 @@ func TestClosedStoreGivesNoDrafts(t *testing.T) {
 // toolCall sends one tools/call to a server in this process.
 func toolCall(t *testing.T, s *server.MCPServer, name string, args map[string]any) (map[string]any, bool) {
 	t.Helper()
-	a, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must(json.Marshal(args))(t)
 	msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, a)
-	out, err := json.Marshal(mcpserver.Handle(background, s, json.RawMessage(msg)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(json.Marshal(mcpserver.Handle(background, s, json.RawMessage(msg))))(t)
 	var m struct {
 		Result struct {
 			StructuredContent map[string]any `json:"structuredContent"`

@@ -27,17 +27,13 @@ func TestEraseByHash(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", secret, rw.ModeCreate)
 	write(t, s, "a.txt", strings.Repeat("clean ", 20), rw.ModeOverwrite)
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(secret)}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(secret)}))(t)
 	_, err := s.SafeWrite(agents(), put("b.txt", secret, rw.ModeCreate))
 	ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
 	if ref == "" {
 		t.Fatalf("no draft: %v", err)
 	}
-	if _, err := s.Admin().Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}); !errors.Is(err, rw.ErrDraftNotFound) {
-		t.Errorf("%v", err)
-	}
+	fails(s.Admin().Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}))(t, rw.ErrDraftNotFound)
 	r := erase(t, s, rw.EraseRequest{DraftRef: ref})
 	if fmt.Sprint(r.Places) != "[{history 1} {quarantine 1} {scratch 3}]" || fmt.Sprint(r.Versions) != "["+hash(secret)+"]" {
 		t.Errorf("%+v", r)
@@ -79,9 +75,7 @@ func TestEraseRefusals(t *testing.T) {
 		t.Error("a refusal changed something")
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}); !errors.Is(err, rw.ErrStoreReadOnly) {
-		t.Errorf("%v", err)
-	}
+	fails(ro.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t, rw.ErrStoreReadOnly)
 }
 
 // TestEraseNamesWhatItDoesNotTouch: files of the workspace and the policy file
@@ -122,19 +116,14 @@ func TestEraseBesideWriters(t *testing.T) {
 	secret := leaked()
 	var stores [2]*rw.Store
 	for i, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
-		s, err := rw.OpenSim(fs, &rw.Options{Sync: level, LockTimeout: time.Minute}, rw.Sim{Segment: 3000, Nonce: fmt.Sprint("00", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.OpenSim(fs, &rw.Options{Sync: level, LockTimeout: time.Minute}, rw.Sim{Segment: 3000, Nonce: fmt.Sprint("00", i)}))(t)
 		stores[i] = s
 	}
 	spread(t, stores[0], secret)
 	for i := range 4 {
 		r := put(fmt.Sprintf("%d.txt", i), "holds "+secret, rw.ModeCreate)
 		r.Session = secret
-		if _, err := stores[i%2].SafeWrite(background, r); err != nil {
-			t.Fatal(err)
-		}
+		must(stores[i%2].SafeWrite(background, r))(t)
 	}
 	var wg sync.WaitGroup
 	for w := range 4 {
@@ -153,9 +142,7 @@ func TestEraseBesideWriters(t *testing.T) {
 	}
 	wg.Wait()
 	for _, s := range stores {
-		if err := s.Sync(background); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.Sync(background))
 	}
 	erase(t, stores[0], rw.EraseRequest{Secret: []byte(secret)})
 	nowhere(t, fs.Tree(), secret)
@@ -222,10 +209,7 @@ func TestEraseSweep(t *testing.T) {
 			return err
 		},
 		same: func(t *testing.T, s *rw.Store) string {
-			all, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
 			text := allHistory(t, s, "clean.txt", "b.txt")
 			for _, e := range all.Entries {
 				if e.Path != "after.txt" {
@@ -246,9 +230,7 @@ func TestEraseInLargeData(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	filler := strings.Repeat("0123456789abcdef", 80<<10)
 	data, _ := json.Marshal(map[string]string{"a": filler, "key": secret, "b": filler})
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "large", Data: data}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "large", Data: data}))(t)
 	write(t, s, "large.txt", filler+secret+filler, rw.ModeCreate)
 	write(t, s, "large.txt", filler+filler+filler, rw.ModeOverwrite)
 	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
@@ -275,13 +257,8 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 	cmd.Env = append(os.Environ(), "RW_CHILD=rows", "RW_DIR="+dir, "RW_LEVEL=journal", "RW_ARG="+secret)
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must(cmd.StdoutPipe())(t)
+	noErr(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	rows := 0
 	for lines.Scan() { // one round of two writes was acknowledged

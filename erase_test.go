@@ -18,10 +18,7 @@ import (
 
 func erase(t *testing.T, s *rw.Store, r rw.EraseRequest) rw.EraseResult {
 	t.Helper()
-	out, err := s.Admin().Erase(background, r)
-	if err != nil {
-		t.Fatalf("erase: %v (%v)", err, errors.Unwrap(err))
-	}
+	out := must(s.Admin().Erase(background, r))(t, "erase")
 	return out
 }
 
@@ -31,13 +28,6 @@ func leaked() string { return ghToken(2) + `"<é` }
 // spread puts a secret into every part of the state directory. The gate only advises, but for one draft.
 func spread(t *testing.T, s *rw.Store, secret string) {
 	t.Helper()
-	fatal := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
-		}
-	}
-	must := func(_ any, err error) { t.Helper(); fatal(err) }
 	write(t, s, "clean.txt", "clean 1\n", rw.ModeCreate)
 	write(t, s, "clean.txt", "clean 2\n", rw.ModeOverwrite)
 	write(t, s, "a.txt", "before\n", rw.ModeCreate)
@@ -47,35 +37,32 @@ func spread(t *testing.T, s *rw.Store, secret string) {
 	write(t, s, "a.txt", "after, without the key, and as long as the shrink guard wants it to be\n", rw.ModeOverwrite)
 	name := "dir/" + secret + ".txt"
 	write(t, s, name, "named by it", rw.ModeCreate)
-	must(s.Delete(background, rw.DeleteRequest{Path: name}))
+	must(s.Delete(background, rw.DeleteRequest{Path: name}))(t)
 	r := put("b.txt", "b", rw.ModeCreate)
 	r.Caller = secret
-	must(s.SafeWrite(background, r))
-	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("dump " + secret), Label: "dump"}))
-	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("innocent"), Label: secret, Notes: "about " + secret}))
-	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("other"), Label: "other"}))
+	must(s.SafeWrite(background, r))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("dump " + secret), Label: "dump"}))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("innocent"), Label: secret, Notes: "about " + secret}))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("other"), Label: "other"}))(t)
 	for i, piece := range []string{"one ", "two " + secret + " ", "three " + secret[:11], secret[11:] + " four", " five"} {
-		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i + 1, Content: []byte(piece), TotalExpected: 5}))
+		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i + 1, Content: []byte(piece), TotalExpected: 5}))(t)
 	}
-	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "fine", Content: []byte("fine")}))
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "fine", Content: []byte("fine")}))(t)
 	data, _ := json.Marshal(map[string]any{"token": secret, "n": 7, secret: "as a name"})
-	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: data, TTL: "permanent"}))
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: data, TTL: "permanent"}))(t)
 	text, _ := json.Marshal("some notes\n" + secret + "\nmore notes")
-	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "notes", Data: text, Format: "markdown", TTL: "permanent"}))
-	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "sound", Data: []byte(`{"n":1}`), TTL: "permanent"}))
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "notes", Data: text, Format: "markdown", TTL: "permanent"}))(t)
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "sound", Data: []byte(`{"n":1}`), TTL: "permanent"}))(t)
 	for i := range 2 {
-		must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Body: []byte("# Notes\nthe key is " + secret + "\n")}))
+		must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Body: []byte("# Notes\nthe key is " + secret + "\n")}))(t)
 	}
-	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Body: []byte("# Notes\nnothing, but enough of it to be no shrinking\n")}))
-	tx, err := s.TxBegin(background, rw.TxBeginRequest{})
-	fatal(err)
-	must(s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: []byte("\xff" + secret)}}))
+	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Body: []byte("# Notes\nnothing, but enough of it to be no shrinking\n")}))(t)
+	tx := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+	must(s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: []byte("\xff" + secret)}}))(t)
 	zero := uint64(0)
-	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: secret, AfterSeq: &zero}))
+	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: secret, AfterSeq: &zero}))(t)
 	refused := put("refused.txt", "key = "+secret+"\n", rw.ModeCreate)
-	if _, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused); !errors.Is(err, rw.ErrRiskBlocked) {
-		t.Fatalf("not refused: %v", err)
-	}
+	fails(s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused))(t, rw.ErrRiskBlocked, "not refused")
 }
 
 // forms are the encodings in which the secret must not be found afterwards.
@@ -119,10 +106,7 @@ func realTree(t *testing.T, dir string) map[string]string {
 		rel, _ := filepath.Rel(dir, path)
 		tree[filepath.ToSlash(rel)] = "/"
 		if d.Type().IsRegular() {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(os.ReadFile(path))(t)
 			tree[filepath.ToSlash(rel)] = string(data)
 		}
 		return err
@@ -152,10 +136,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 	openIt := func(nonce string) *rw.Store {
 		t.Helper()
 		sim.Nonce = nonce
-		s, err := rw.OpenSim(fs, &rw.Options{Caller: "tester"}, sim)
-		if err != nil {
-			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
-		}
+		s := must(rw.OpenSim(fs, &rw.Options{Caller: "tester"}, sim))(t)
 		return s
 	}
 	s := openIt("0001")
@@ -244,9 +225,7 @@ func workGoesOn(t *testing.T, s *rw.Store, secret string) {
 		t.Errorf("%v %+v", err, status)
 	}
 	for i := 2; i <= 4; i++ {
-		if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i, Content: []byte(fmt.Sprint(i, " "))}); err != nil {
-			t.Error(err)
-		}
+		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i, Content: []byte(fmt.Sprint(i, " "))}))(t)
 	}
 	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256.String() != hash("one 2 3 4  five") {
 		t.Errorf("%v %+v", err, out)
@@ -264,20 +243,14 @@ func workGoesOn(t *testing.T, s *rw.Store, secret string) {
 	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("innocent"))}); err != nil || string(got.Content) != "innocent" {
 		t.Errorf("%v %+v", err, got)
 	}
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("new"), Label: "new"}); err != nil {
-		t.Error(err)
-	}
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("new"), Label: "new"}))(t)
 	if d, _ := s.DraftList(background, rw.DraftListRequest{}); d.Count != 0 {
 		t.Errorf("%+v", d)
 	}
 	if d, _ := s.Describe(background, rw.DescribeRequest{}); len(d.Transactions) != 0 {
 		t.Errorf("%+v", d.Transactions)
 	}
-	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"}); err != nil {
-		t.Error(err)
-	}
+	must(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"}))(t)
 	write(t, s, "a.txt", "a new version, after everything, that is as long as it has to be, and more\n", rw.ModeOverwrite)
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Error(err)
-	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 }

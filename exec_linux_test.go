@@ -19,26 +19,18 @@ import (
 // execPlace is a workspace with three files, and a place for views.
 func execPlace(t *testing.T) (dir, base string) {
 	t.Helper()
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must(filepath.EvalSymlinks(t.TempDir()))(t)
 	dir = filepath.Join(top, "ws")
 	os.Mkdir(dir, 0o755)
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("old "+name+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte("old "+name+"\n"), 0o644))
 	}
 	return dir, filepath.Join(top, "views")
 }
 
 func openExec(t *testing.T, dir string, o *rw.Options) *rw.Store {
 	t.Helper()
-	s, err := rw.Open(t.Context(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.Open(t.Context(), dir, o))(t)
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
@@ -82,9 +74,7 @@ func TestExecDiesAtEveryStage(t *testing.T) {
 		if stage == engine.StagePublish && after == before || stage == engine.StageRecord && after != before {
 			t.Errorf("%s: not at the commit point:\n%s", stage, after)
 		}
-		if _, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base}))(t)
 		if left, _ := filepath.Glob(filepath.Join(base, "exec_*")); len(left) > 0 {
 			t.Errorf("%s: views remain: %q", stage, left)
 		}

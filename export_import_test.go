@@ -22,10 +22,7 @@ import (
 func exported(t *testing.T, s *rw.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	r, err := s.Admin().Export(background, rw.ExportRequest{W: &b})
-	if err != nil {
-		t.Fatalf("export: %v (%v)", err, errors.Unwrap(err))
-	}
+	r := must(s.Admin().Export(background, rw.ExportRequest{W: &b}))(t)
 	if lines := bytes.Count(b.Bytes(), []byte("\n")) - bytes.Count(b.Bytes(), []byte("\n{\"of\":")); int64(lines) != r.Rows+2 {
 		t.Fatalf("%d lines, %d rows", lines, r.Rows)
 	}
@@ -34,10 +31,7 @@ func exported(t *testing.T, s *rw.Store) []byte {
 
 func importInto(t *testing.T, s *rw.Store, data []byte) rw.ImportResult {
 	t.Helper()
-	r, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)})
-	if err != nil {
-		t.Fatalf("import: %v %v (%v)", err, rw.AsError("", err).Hint, errors.Unwrap(err))
-	}
+	r := must(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))(t)
 	return r
 }
 
@@ -46,17 +40,10 @@ func importInto(t *testing.T, s *rw.Store, data []byte) rw.ImportResult {
 func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	fs := simfs.New()
-	s, err := rw.OpenSim(fs, &rw.Options{Caller: "tester"}, rw.Sim{Segment: 3000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(fs, &rw.Options{Caller: "tester"}, rw.Sim{Segment: 3000}))(t)
 	manyRows(t, s, 5)
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t1.txt", Content: []byte("1")}, {Op: "write", Path: "t2.txt", Content: []byte("2")}}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("object")}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "t1.txt", Content: []byte("1")}, {Op: "write", Path: "t2.txt", Content: []byte("2")}}}))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("object")}))(t)
 	fs.Inject(func(op simfs.Op) simfs.Fault { // a commit that is rolled back
 		if op.Kind == "rename" && strings.HasSuffix(op.To, "aborted.txt") {
 			return simfs.Fault{Err: syscall.ENOSPC}
@@ -68,9 +55,7 @@ func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
 	}
 	fs.Inject(nil)
 	r := put("secret-of-the-caller.txt", "x", rw.ModeCreate)
-	if _, err := s.SafeWrite(background, r); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(background, r))(t)
 	compact(t, s, rw.CompactRequest{KeepRows: none()})
 	erase(t, s, rw.EraseRequest{Secret: []byte("secret-of-the-caller")})
 	check(t, s, false)
@@ -84,10 +69,7 @@ func TestExportComesBack(t *testing.T) {
 	data := exported(t, s)
 	want, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
 	fs := simfs.New()
-	fresh, err := rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0fff"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh := must(rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0fff"}))(t)
 	plan, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), Call: rw.Call{DryRun: true}})
 	if n, _ := fresh.CountRows(); err != nil || n != 0 || plan.Rows == 0 {
 		t.Fatalf("dry run: %v %+v, %d rows", err, plan, n)
@@ -98,10 +80,7 @@ func TestExportComesBack(t *testing.T) {
 	}
 	look := func(s *rw.Store) {
 		t.Helper()
-		got, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true}))(t)
 		i := 0
 		for _, w := range want.Entries {
 			if strings.HasPrefix(w.Path, rw.StateDirName) {
@@ -131,22 +110,13 @@ func TestExportComesBack(t *testing.T) {
 		t.Errorf("again: %+v", again)
 	}
 	fresh.Close(background)
-	fresh, err = rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0eee"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh = must(rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0eee"}))(t)
 	look(fresh)
 	write(t, fresh, "a.txt", "goes on here", rw.ModeCreate)
-	if _, err := fresh.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Error(err)
-	}
-	if _, err := fresh.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "tester"}, N: 1}); !errors.Is(err, rw.ErrNothingToUndo) {
-		t.Errorf("an imported commit was undone: %v", err)
-	}
+	must(fresh.Undo(background, rw.UndoRequest{}))(t)
+	fails(fresh.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "tester"}, N: 1}))(t, rw.ErrNothingToUndo, "an imported commit was undone")
 	// An export of an import is an export.
-	if _, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(exported(t, fresh)), Call: rw.Call{DryRun: true}, AllowNonEmpty: true}); err != nil {
-		t.Error(err)
-	}
+	must(fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(exported(t, fresh)), Call: rw.Call{DryRun: true}, AllowNonEmpty: true}))(t)
 }
 
 // TestDamagedExportsLeaveNothing: if any byte is changed, a line lost or the end cut
@@ -191,15 +161,9 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 		}
 	}
 	newer := strings.Replace(string(data), `"version":1`, `"version":9`, 1)
-	if _, err := s.Admin().Import(background, rw.ImportRequest{R: strings.NewReader(newer)}); !errors.Is(err, rw.ErrNewerFormat) {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Admin().Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}); !errors.Is(err, rw.ErrIO) {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Admin().Import(background, rw.ImportRequest{}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("%v", err)
-	}
+	fails(s.Admin().Import(background, rw.ImportRequest{R: strings.NewReader(newer)}))(t, rw.ErrNewerFormat)
+	fails(s.Admin().Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}))(t, rw.ErrIO)
+	fails(s.Admin().Import(background, rw.ImportRequest{}))(t, rw.ErrInvalidArgument)
 	if after := treeOf(fs); after != before {
 		t.Errorf("left\n%s\nthere was\n%s", after, before)
 	}
@@ -253,9 +217,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "mine", rw.ModeCreate)
-	if _, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}); !errors.Is(err, rw.ErrStoreNotEmpty) {
-		t.Errorf("%v", err)
-	}
+	fails(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))(t, rw.ErrStoreNotEmpty)
 	mine := allHistory(t, s, "a.txt")
 	r, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
 	if err != nil || r.Imported == 0 {
@@ -271,9 +233,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 	if again, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}); err != nil || again.Imported != 0 {
 		t.Errorf("%v %+v", err, again)
 	}
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Error(err)
-	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 }
 
 // TestExportIsOneMoment: rows written while an export runs are not in it, and each
@@ -281,9 +241,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 func TestExportIsOneMoment(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	if err := s.FillJournal(3000); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.FillJournal(3000))
 	var wg sync.WaitGroup
 	for w := range 2 {
 		wg.Add(1)
@@ -316,9 +274,7 @@ func TestExportIsOneMoment(t *testing.T) {
 func TestExportStreams(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	if err := s.FillJournal(2000); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.FillJournal(2000))
 	pr, pw := io.Pipe()
 	go func() {
 		_, err := s.Admin().Export(background, rw.ExportRequest{W: pw})
@@ -336,12 +292,8 @@ func TestExportStreams(t *testing.T) {
 		}
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Admin().Export(background, rw.ExportRequest{W: io.Discard}); err != nil {
-		t.Errorf("from a read-only store: %v", err)
-	}
-	if _, err := os.Stat(statePath(dir, "staging")); err != nil {
-		t.Error(err)
-	}
+	must(ro.Admin().Export(background, rw.ExportRequest{W: io.Discard}))(t, "from a read-only store")
+	must(os.Stat(statePath(dir, "staging")))(t)
 }
 
 type brokenWriter struct{ err error }

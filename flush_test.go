@@ -59,9 +59,7 @@ func nested(i int) string { return fmt.Sprintf("d%02d/f%03d.txt", i%16, i) }
 
 func tx(t *testing.T, s *rw.Store, r rw.TxRequest) {
 	t.Helper()
-	if _, err := s.Tx(context.Background(), r); err != nil {
-		t.Fatalf("tx: %v (%v)", err, errors.Unwrap(err))
-	}
+	must(s.Tx(context.Background(), r))(t, "tx")
 }
 
 // flushesOf counts the flushes since the trace was reset, and fails the test
@@ -114,9 +112,7 @@ func TestFlushesOfALargeCommit(t *testing.T) {
 			tx(t, s, many(n, createOp, flat, "first"))
 			tx(t, s, many(n, overwriteOp, flat, "second"))
 		}, func(t *testing.T, s *rw.Store, n int) {
-			if _, err := s.Undo(context.Background(), rw.UndoRequest{}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.Undo(context.Background(), rw.UndoRequest{}))(t)
 		}, 1, 1},
 	} {
 		for _, n := range []int{16, 256} {
@@ -124,14 +120,9 @@ func TestFlushesOfALargeCommit(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%d/volume=%v", c.name, n, volume), func(t *testing.T) {
 					t.Parallel()
 					fs := simfs.New()
-					s, err := rw.OpenSim(fs, &rw.Options{FlushVolume: volume}, rw.Sim{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					s := must(rw.OpenSim(fs, &rw.Options{FlushVolume: volume}, rw.Sim{}))(t)
 					defer s.Close(context.Background())
-					if err := s.PrepareHistory(); err != nil {
-						t.Fatal(err)
-					}
+					noErr(t, s.PrepareHistory())
 					write(t, s, "seed.txt", "the journal has a segment", rw.ModeCreate)
 					if c.before != nil {
 						c.before(t, s, n)
@@ -160,10 +151,7 @@ func TestFlushesOfALargeCommit(t *testing.T) {
 func TestFlushesOfACommitThatIsTakenBack(t *testing.T) {
 	const n = 64
 	fs := simfs.New()
-	s, err := rw.OpenSim(fs, nil, rw.Sim{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
 	defer s.Close(context.Background())
 	tx(t, s, many(n, createOp, flat, "first"))
 	before := files(fs)
@@ -174,7 +162,7 @@ func TestFlushesOfACommitThatIsTakenBack(t *testing.T) {
 		}
 		return simfs.Fault{}
 	})
-	_, err = s.Tx(context.Background(), many(n, overwriteOp, flat, "second"))
+	_, err := s.Tx(context.Background(), many(n, overwriteOp, flat, "second"))
 	fs.Inject(nil)
 	if e := rw.AsError("", err); e == nil || e.Effect != rw.EffectNone {
 		t.Fatalf("%v", err)
@@ -207,10 +195,7 @@ func TestFlushesFallBack(t *testing.T) {
 	} {
 		fs := simfs.New()
 		fs.NoSyncFiles, fs.NoSyncVolume = c.noFiles, c.noVolume
-		s, err := rw.OpenSim(fs, &rw.Options{FlushVolume: c.volume}, rw.Sim{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.OpenSim(fs, &rw.Options{FlushVolume: c.volume}, rw.Sim{}))(t)
 		fs.ResetTrace()
 		tx(t, s, many(5, createOp, nested, "first"))
 		s.Close(context.Background())
@@ -252,9 +237,7 @@ func TestTogether(t *testing.T) {
 	if ran.Load() != int64(len(list)) || most.Load() > rw.FlushWidth {
 		t.Errorf("%d of %d ran, %d at a time", ran.Load(), len(list), most.Load())
 	}
-	if err := rw.Together(); err != nil {
-		t.Error(err)
-	}
+	noErr(t, rw.Together())
 }
 
 // forgetful reports lost bytes once, as the system does.
@@ -287,29 +270,19 @@ func (d *forgetful) SyncVolume() error {
 func TestLostBytesAreToldToEverybody(t *testing.T) {
 	disk := &forgetful{errs: []error{nil, syscall.EIO}}
 	flush := rw.VolumeFlusher(disk)
-	if err := flush(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, flush())
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if err := flush(); !errors.Is(err, syscall.EIO) {
-				t.Errorf("a commit beside the one that failed heard %v", err)
-			}
+			isErr(t, flush(), syscall.EIO, "a commit beside the one that failed heard")
 		})
 	}
 	wg.Wait()
-	if err := flush(); !errors.Is(err, syscall.EIO) {
-		t.Errorf("a later commit heard %v", err)
-	}
+	isErr(t, flush(), syscall.EIO, "a later commit heard")
 	// A flush that is not supported has lost nothing.
 	flush = rw.VolumeFlusher(&forgetful{errs: []error{fsx.ErrUnsupported}})
-	if err := flush(); !errors.Is(err, fsx.ErrUnsupported) {
-		t.Error(err)
-	}
-	if err := flush(); err != nil {
-		t.Error(err)
-	}
+	isErr(t, flush(), fsx.ErrUnsupported)
+	noErr(t, flush())
 }
 
 // TestVolumeFlushesAreShared: commits that flush at the same time share
@@ -387,10 +360,7 @@ func TestPreviousVersionThatIsStillWrittenTo(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	tx(t, s, many(3, createOp, flat, "first"))
-	stranger, err := os.OpenFile(filepath.Join(dir, flat(1)), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stranger := must(os.OpenFile(filepath.Join(dir, flat(1)), os.O_WRONLY, 0))(t)
 	defer stranger.Close()
 	tx(t, s, many(3, overwriteOp, flat, "second"))
 	stranger.WriteAt([]byte("LATE"), 0)
@@ -409,10 +379,7 @@ func TestPreviousVersionThatIsStillWrittenTo(t *testing.T) {
 // existing versions and rows, as long as no bound can be exceeded.
 func TestTransactionsDoNotReadHistory(t *testing.T) {
 	fs := simfs.New()
-	s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{}))(t)
 	defer s.Close(context.Background())
 	fs.ResetTrace()
 	for i := range 6 {
@@ -430,9 +397,7 @@ func TestTransactionsDoNotReadHistory(t *testing.T) {
 func TestBusyPathsAreBounded(t *testing.T) {
 	dir := workspace(t)
 	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
-	if err := os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: {max_versions: 5}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: {max_versions: 5}\n"), 0o600))
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	quiet := func(i int) string { return fmt.Sprintf("quiet%d.txt", i) }
 	tx(t, s, many(50, createOp, quiet, "first"))
@@ -440,7 +405,7 @@ func TestBusyPathsAreBounded(t *testing.T) {
 	for i := range 60 {
 		tx(t, s, many(10, overwriteOp, flat, fmt.Sprint("version ", i)))
 	}
-	must(t, s.Sync(background))
+	noErr(t, s.Sync(background))
 	// Two of each of the 50 quiet ones, 5 of each busy one, and the versions kept since
 	// the last scan: a quarter of the 1 250 rows and versions that a scan reads at
 	// most, and one transaction.
@@ -448,9 +413,7 @@ func TestBusyPathsAreBounded(t *testing.T) {
 		t.Errorf("%d versions are kept", n)
 	}
 	for i := range 50 {
-		if _, err := s.Restore(background, rw.RestoreRequest{Path: quiet(i), SHA256: digest(hash(fmt.Sprintf("first of file %d\n", i)))}); err != nil {
-			t.Fatalf("the newest prior version of a quiet file is gone: %v", err)
-		}
+		must(s.Restore(background, rw.RestoreRequest{Path: quiet(i), SHA256: digest(hash(fmt.Sprintf("first of file %d\n", i)))}))(t, "the newest prior version of a quiet file is gone")
 	}
 	check(t, s, true)
 }

@@ -132,14 +132,9 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	t.Helper()
 	fs := simfs.New()
 	opts := &rw.Options{Sync: level}
-	s, err := rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001"}))(t)
 	for _, name := range []string{"a.txt", "c.txt"} {
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(longText + name)}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(longText + name)}))(t)
 	}
 	editor := fs.Foreign()
 	var mu sync.Mutex // a store also works after its replies
@@ -191,13 +186,8 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 // survives opens the store again and looks for the content that the editor saved.
 func (x besideEditor) survives(t *testing.T, fs *simfs.FS, opts *rw.Options, saved, when string) {
 	t.Helper()
-	after, err := rw.OpenSim(fs, opts, rw.Sim{Nonce: "0002"})
-	if err != nil {
-		t.Fatalf("%s: open: %v", when, err)
-	}
-	if err := after.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	after := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0002"}))(t, when, ": open")
+	noErr(t, after.Close(background))
 	found := false
 	for path, content := range fs.Tree() {
 		inside := ofStore(path)
@@ -233,10 +223,7 @@ func saveOfTheSameSize(t *testing.T, inPlace bool, n int) bool {
 	const size = 1 << 20 // from which hashes are kept
 	ours, theirs := strings.Repeat("our line\n", size/9+1), strings.Repeat("their row", size/9+1)
 	fs := simfs.New()
-	s, err := rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{}))(t)
 	defer s.Close(background)
 	editor, count, reached := fs.Foreign(), 0, false
 	save := func() {
@@ -280,19 +267,13 @@ func saveOfTheSameSize(t *testing.T, inPlace bool, n int) bool {
 func TestUnchangedInATransactionIsDurable(t *testing.T) {
 	for how, save := range editorSaves {
 		fs := simfs.New()
-		s, err := rw.OpenSim(fs, &rw.Options{}, rw.Sim{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		must(t, do(put("d/x.txt", longText, rw.ModeCreate))(s))
-		editor, err := fs.Foreign().OpenDir("d")
-		must(t, err)
+		s := must(rw.OpenSim(fs, &rw.Options{}, rw.Sim{}))(t)
+		noErr(t, do(put("d/x.txt", longText, rw.ModeCreate))(s))
+		editor := must(fs.Foreign().OpenDir("d"))(t)
 		f, _ := editor.Open("a.txt", fsx.Write|fsx.Create, 0o644)
 		f.Close()
 		save(editor, "a.txt")
-		if err := together(put("d/a.txt", strangersText, rw.ModeOverwrite), put("b.txt", longText, rw.ModeCreate))(s); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, together(put("d/a.txt", strangersText, rw.ModeOverwrite), put("b.txt", longText, rw.ModeCreate))(s))
 		if have, _ := fs.Crash(0, simfs.All).ReadFile("d/a.txt"); string(have) != strangersText {
 			t.Errorf("the editor %s: an acknowledged file is lost: %q", how, have)
 		}
@@ -307,10 +288,7 @@ func TestPreviousHashIsOfOneContent(t *testing.T) {
 	for at := range 6 {
 		fs := simfs.New()
 		fs.WriteFile("a.txt", []byte(old), 0o644)
-		s, err := rw.OpenSim(fs, nil, rw.Sim{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
 		reads := 0
 		fs.Before(func(op simfs.Op) {
 			if op.Kind != "read" || op.Path != "a.txt" {

@@ -186,9 +186,7 @@ func TestWhatIsNewIsCountedExactly(t *testing.T) {
 		}
 		both.WriteString(key)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "keys.txt"), []byte(old.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "keys.txt"), []byte(old.String()), 0o644))
 	for _, r := range []rw.SafeWriteRequest{put("keys.txt", both.String(), rw.ModeOverwrite), put("new.txt", old.String(), rw.ModeCreate)} {
 		e := gated(t, s, dir, r)
 		list := detectedOf(t, e)
@@ -209,10 +207,7 @@ func BenchmarkGateOfACrowdedFile(b *testing.B) {
 	for _, c := range crowds() {
 		for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeOverwrite} {
 			b.Run(c.name+"/"+string(mode), func(b *testing.B) {
-				s, err := rw.Open(background, b.TempDir(), &rw.Options{Sync: rw.SyncOff})
-				if err != nil {
-					b.Fatal(err)
-				}
+				s := must(rw.Open(background, b.TempDir(), &rw.Options{Sync: rw.SyncOff}))(b)
 				defer s.Close(background)
 				b.SetBytes(size)
 				b.ReportAllocs()
@@ -223,9 +218,7 @@ func BenchmarkGateOfACrowdedFile(b *testing.B) {
 						path = fmt.Sprintf("list%d.txt", n)
 					}
 					text := io.LimitReader(c.text(1000*n), size-int64(n)) // another one each time
-					if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: path, Mode: mode}, text); err != nil {
-						b.Fatal(err)
-					}
+					must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: path, Mode: mode}, text))(b)
 				}
 				judge()
 				for b.Loop() {

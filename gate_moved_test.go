@@ -16,12 +16,8 @@ const allowSamples = "gate: {mode: block, overrides: any}\nallow: [{path: 'testd
 func place(t *testing.T, dir, name, text string) {
 	t.Helper()
 	full := filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.MkdirAll(filepath.Dir(full), 0o755))
+	noErr(t, os.WriteFile(full, []byte(text), 0o644))
 }
 
 func holds(t *testing.T, dir, name, want string) {
@@ -66,9 +62,7 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 		t.Error("a refused move left a directory")
 	}
 	// Another path that allows it, and one where the caller takes the risk.
-	if _, err := s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "more/key.txt"}); err != nil {
-		t.Error(err)
-	}
+	must(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "more/key.txt"}))(t)
 	r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "more/key.txt", To: "src/key.txt"}}, Call: rw.Call{AcceptRisk: "a sample"}})
 	if err != nil || !strings.Contains(reasons(r.Warnings), rw.WarnRiskAccepted) {
 		t.Errorf("%v %v", err, r.Warnings)
@@ -84,12 +78,8 @@ func TestAVersionOfAnAllowedPathIsJudgedWhereItComesBack(t *testing.T) {
 	s := openWith(t, dir, allowSamples, nil)
 	first := passes(t, s, put("testdata/key.txt", "id "+awsID(501)+"\n", rw.ModeCreate))
 	passes(t, s, put("testdata/key.txt", "id none\n", rw.ModeOverwrite))
-	if _, err := s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "src/key.txt"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "src/key.txt", SHA256: first.SHA256}); !errors.Is(err, rw.ErrRiskBlocked) {
-		t.Errorf("%v", err)
-	}
+	must(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "src/key.txt"}))(t)
+	fails(s.Restore(background, rw.RestoreRequest{Path: "src/key.txt", SHA256: first.SHA256}))(t, rw.ErrRiskBlocked)
 	holds(t, dir, "src/key.txt", "id none\n")
 	if _, err := s.Undo(background, rw.UndoRequest{N: 2}); err != nil { // back to where it was allowed
 		t.Error(err)
@@ -120,9 +110,7 @@ func TestAMoveIntoTheSightOfGitIsTold(t *testing.T) {
 	t.Parallel()
 	for _, inside := range []string{"", "sub/workspace"} {
 		top := ramspace(t)
-		if err := os.MkdirAll(filepath.Join(top, ".git"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.MkdirAll(filepath.Join(top, ".git"), 0o755))
 		dir := filepath.Join(top, inside)
 		place(t, top, ".gitignore", "*.env\n/"+strings.TrimPrefix(inside+"/private/", "/")+"\n")
 		place(t, dir, "conf/.gitignore", "!kept.env\n")

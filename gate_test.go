@@ -91,9 +91,7 @@ func ramspace(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(parent) })
 	dir := filepath.Join(parent, "ws")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Mkdir(dir, 0o755))
 	return dir
 }
 
@@ -149,12 +147,8 @@ func openWith(t *testing.T, dir, policy string, opts *rw.Options) *rw.Store {
 
 func writePolicy(t *testing.T, dir, policy string) {
 	t.Helper()
-	if err := os.MkdirAll(statePath(dir), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(statePath(dir, "policy.yaml"), []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.MkdirAll(statePath(dir), 0o700))
+	noErr(t, os.WriteFile(statePath(dir, "policy.yaml"), []byte(policy), 0o600))
 }
 
 // gated makes a call that the gate must refuse: nothing changes, the envelope
@@ -176,10 +170,7 @@ func isGateRefusal(t *testing.T, e *rw.Error) {
 
 func conformsEnvelope(t *testing.T, e *rw.Error) []byte {
 	t.Helper()
-	doc, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must(json.Marshal(e))(t)
 	if err := spec.Validate("errors", doc); err != nil {
 		t.Errorf("the envelope does not conform: %v: %s", err, doc)
 	}
@@ -189,10 +180,7 @@ func conformsEnvelope(t *testing.T, e *rw.Error) []byte {
 // passes makes a call that the gate must let pass.
 func passes(t *testing.T, s *rw.Store, r rw.SafeWriteRequest) rw.SafeWriteResult {
 	t.Helper()
-	out, err := s.SafeWrite(background, r)
-	if err != nil {
-		t.Fatalf("%s: %v", r.Path, err)
-	}
+	out := must(s.SafeWrite(background, r))(t, r.Path)
 	return out
 }
 
@@ -216,14 +204,9 @@ func wants(t *testing.T, r rw.SafeWriteResult, want string) {
 // detectedOf are the findings in the context of a refusal, as on the wire.
 func detectedOf(t *testing.T, e *rw.Error) []rw.RiskFinding {
 	t.Helper()
-	data, err := json.Marshal(e.Context["detected"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(json.Marshal(e.Context["detected"]))(t)
 	var list []rw.RiskFinding
-	if err := json.Unmarshal(data, &list); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(data, &list))
 	return list
 }
 
@@ -251,10 +234,7 @@ func rawRows(t *testing.T, dir string) []map[string]any {
 	names, _ := filepath.Glob(statePath(dir, "journal", "*.jsonl"))
 	var rows []map[string]any
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(os.ReadFile(name))(t)
 		for _, line := range bytes.Split(data, []byte{'\n'}) {
 			var row map[string]any
 			if line = bytes.Trim(line, "\x00"); len(line) == 0 {
@@ -475,7 +455,7 @@ func leaksBut(t *testing.T, dir string, quarantine bool, needles ...string) []st
 func readTree(t *testing.T, dir string, quarantine bool) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || quarantine && d.IsDir() && p == statePath(dir, "quarantine") {
 			if err == nil {
 				err = filepath.SkipDir
@@ -492,10 +472,7 @@ func readTree(t *testing.T, dir string, quarantine bool) map[string][]byte {
 		}
 		files[p] = data
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
@@ -506,10 +483,7 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 	dir := ramspace(t)
 	var said bytes.Buffer
 	note := func(v any) {
-		data, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(json.Marshal(v))(t)
 		said.Write(data)
 		fmt.Fprintf(&said, " %+v %v\n", v, v)
 	}
@@ -577,9 +551,7 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 		t.Errorf("left in staging: %v", left)
 	}
 	check(t, s, true)
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 	open(t, dir, nil)
 	if found := leaks(t, dir, needles...); len(found) > 0 {
 		t.Errorf("found after the next open in %v", found)
@@ -818,9 +790,7 @@ func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
 	} {
 		was := snapshot(t, dir)
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: fmt.Sprintf("big%d.txt", i), Mode: rw.ModeOverwrite}, stream(at...))
-		if !errors.Is(err, rw.ErrRiskBlocked) {
-			t.Fatalf("%v: %v", at, err)
-		}
+		isErr(t, err, rw.ErrRiskBlocked, at)
 		e := rw.AsError("", err)
 		isGateRefusal(t, e)
 		if n := len(detectedOf(t, e)); n != len(at) {
@@ -829,9 +799,7 @@ func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
 		if now := snapshot(t, dir); now != was {
 			t.Errorf("the refusal changed\n%s\nto\n%s", was, now)
 		}
-		if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: refOf(t, e)}); err != nil {
-			t.Error(err)
-		}
+		must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: refOf(t, e)}))(t)
 	}
 	runtime.ReadMemStats(&after)
 	if used := (after.TotalAlloc - before.TotalAlloc) / 2; used > 24<<20 {
@@ -869,9 +837,7 @@ func TestDraftTooLargeToKeep(t *testing.T) {
 	s := openGated(t, dir, nil)
 	line := []byte(strings.Repeat("lorem ipsum dolor sit amet ", 30) + "\n")
 	_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.txt"}, io.MultiReader(strings.NewReader(awsID(24)+"\n"), io.LimitReader(&repeat{line: line}, 65<<20)))
-	if !errors.Is(err, rw.ErrRiskBlocked) {
-		t.Fatal(err)
-	}
+	isErr(t, err, rw.ErrRiskBlocked)
 	e := rw.AsError("", err)
 	isGateRefusal(t, e)
 	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || e.Context["draft_problem"] != rw.ErrTooLarge || len(draftFiles(dir)) > 0 {
@@ -1017,10 +983,7 @@ func TestScoreAgreesWithTheVerb(t *testing.T) {
 	s := open(t, ramspace(t), nil)
 	for _, c := range credentials() {
 		want := rw.ScoreContent([]byte(c.text), nil)
-		got, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(c.text)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(c.text)}))(t)
 		a, _ := json.Marshal(want)
 		b, _ := json.Marshal(got)
 		if !bytes.Equal(a, b) {
@@ -1034,9 +997,7 @@ func TestScoreAgreesWithTheVerb(t *testing.T) {
 		{rw.RiskScoreRequest{Content: []byte("x"), TargetPath: "../x"}, rw.ErrEscapesWorkspace},
 	} {
 		_, err := s.RiskScore(background, r.req)
-		if !errors.Is(err, r.want) {
-			t.Errorf("%+v: %v", r.req, err)
-		}
+		isErr(t, err, r.want, r.req)
 		conformsEnvelope(t, rw.AsError("", err))
 	}
 }

@@ -43,9 +43,7 @@ func TestRepositoriesByIdentity(t *testing.T) {
 				prepare := func() {
 					plant(t, dir, c.there)
 					for link, to := range c.links {
-						if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-							t.Fatal(err)
-						}
+						noErr(t, os.Symlink(to, filepath.Join(dir, link)))
 					}
 				}
 				if !late {
@@ -65,9 +63,7 @@ func TestRepositoriesByIdentity(t *testing.T) {
 					}
 				}
 				for _, p := range c.written {
-					if _, err := s.SafeWrite(background, put(p, "x", rw.ModeCreate)); err != nil {
-						t.Errorf("%s: %v", p, err)
-					}
+					must(s.SafeWrite(background, put(p, "x", rw.ModeCreate)))(t, p)
 				}
 			})
 		}
@@ -111,9 +107,7 @@ func TestARootInsideARepository(t *testing.T) {
 		"bare.git/HEAD": "ref: refs/heads/x\n", "bare.git/objects/x": "", "bare.git/refs/x": "", "bare.git/hooks/x": "", "bare.git/main/.git": "gitdir: ../worktrees/main\n",
 		"w/.git/hooks/x": "", "w/.git/modules/m/hooks/x": "", "w/src/x": "", "hg/.hg/x": "", "not/HEAD": "x", "not/objects/x": "", "not/refs/x": "",
 	})
-	if err := os.Symlink("bare.git/hooks", filepath.Join(base, "alias")); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Symlink("bare.git/hooks", filepath.Join(base, "alias")))
 	for dir, want := range map[string]rw.Detail{
 		"bare.git": rw.ErrUnsafeRoot, "bare.git/hooks": rw.ErrUnsafeRoot, "alias": rw.ErrUnsafeRoot, "w/.git": rw.ErrUnsafeRoot, "w/.git/hooks": rw.ErrUnsafeRoot,
 		"w/.git/modules/m/hooks": rw.ErrUnsafeRoot, "hg/.hg": rw.ErrUnsafeRoot, "w": "", "w/src": "", "hg": "", "not": "", "bare.git/main": "",

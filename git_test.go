@@ -227,9 +227,7 @@ func TestRepositoriesOfOtherShapes(t *testing.T) {
 			tools := func(dir string, write func(path, text string) error) (refused int) {
 				plant(t, dir, c.there)
 				for link, to := range c.links {
-					if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-						t.Fatal(err)
-					}
+					noErr(t, os.Symlink(to, filepath.Join(dir, link)))
 				}
 				for _, step := range c.tools {
 					if write(step[0], step[1]) != nil {
@@ -330,9 +328,7 @@ func TestOrdinaryDirectoriesPass(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
 	policy := filepath.Join(t.TempDir(), "p.yaml")
-	if err := os.WriteFile(policy, []byte("protect_exceptions: [\"testdata/repos\"]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(policy, []byte("protect_exceptions: [\"testdata/repos\"]\n"), 0o600))
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, PolicyFile: policy})
 	for path, text := range map[string]string{
 		"a/HEAD": "# the head of the page", "a/objects/x": "x", "a/refs/x": "x", "a/b/c": "x",
@@ -342,14 +338,10 @@ func TestOrdinaryDirectoriesPass(t *testing.T) {
 		"e/commondir": "x", "e/config": "x", "e/hooks/pre-commit": "x", "f/head": "ref: refs/heads/x", "f/Objects/x": "x", "f/REFS/x": "x",
 		"HEAD": "ref: refs/heads/x", "g/HEADER": "ref: x", "config": "x", "hooks/x": "x",
 	} {
-		if _, err := s.SafeWrite(background, put(path, text, rw.ModeCreate)); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		must(s.SafeWrite(background, put(path, text, rw.ModeCreate)))(t, path)
 	}
 	for _, part := range []string{"HEAD", "config", "objects/x", "refs/x", "hooks/pre-commit"} {
-		if _, err := s.SafeWrite(background, put("testdata/repos/one.git/"+part, "ref: x", rw.ModeCreate)); err != nil {
-			t.Errorf("%s: %v", part, err)
-		}
+		must(s.SafeWrite(background, put("testdata/repos/one.git/"+part, "ref: x", rw.ModeCreate)))(t, part)
 	}
 	if got, _ := attempt(t, s, put("testdata/.git/config", "x", rw.ModeCreate)); got != rw.ErrProtectedPath {
 		t.Errorf("a repository called .git: %s", got)
@@ -366,9 +358,7 @@ func TestAWriteLooksTwiceInEachDirectory(t *testing.T) {
 	for _, name := range []string{"a/b/1", "a/b/2", "a/b/3", "a/4"} {
 		ops = append(ops, rw.TxOp{Op: "write", Path: name, Content: []byte("x")})
 	}
-	if _, err := s.Tx(background, rw.TxRequest{Ops: ops}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Tx(background, rw.TxRequest{Ops: ops}))(t)
 	got := map[string]int{}
 	for _, op := range fs.Trace() {
 		if name := filepath.Base(op.Path); op.Kind == "lstat" && slices.Contains([]string{"HEAD", ".git", "objects", "refs", "commondir", "config"}, name) {

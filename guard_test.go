@@ -34,9 +34,7 @@ func stateFiles(t *testing.T, dir string) string {
 		fmt.Fprintf(&b, "%s %d %.12s\n", strings.TrimPrefix(p, statePath(dir)), len(data), hash(string(data)))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return b.String()
 }
 
@@ -286,9 +284,7 @@ func TestChangedTargetIsFresh(t *testing.T) {
 			return os.Rename(name+"2", name)
 		},
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, change())
 		spend(t, s, r, rw.ErrFileAlreadyExists)
 		isExhausted(t, s, dir, r)
 		_ = step
@@ -342,13 +338,9 @@ func TestChangedGateOfTheContextIsFresh(t *testing.T) {
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	for range 3 {
-		if _, err := s.SafeWrite(agents(), r); !errors.Is(err, rw.ErrRiskBlocked) {
-			t.Fatal(err)
-		}
+		fails(s.SafeWrite(agents(), r))(t, rw.ErrRiskBlocked)
 	}
-	if _, err := s.SafeWrite(background, r); err != nil {
-		t.Errorf("the host itself, which the gate only advises: %v", err)
-	}
+	must(s.SafeWrite(background, r))(t, "the host itself, which the gate only advises")
 }
 
 // TestChangedPolicyIsFresh.
@@ -372,10 +364,7 @@ func TestBudgetExpires(t *testing.T) {
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
 	s.Close(background)
-	data, err := os.ReadFile(budgetsFile(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(budgetsFile(dir)))(t)
 	for _, row := range []struct {
 		age  time.Duration
 		left int
@@ -463,9 +452,7 @@ func TestFailingSourcesAreToldEachTime(t *testing.T) {
 	s := openGated(t, ramspace(t), nil)
 	for i := range 6 {
 		src := io.MultiReader(strings.NewReader(fmt.Sprint("text ", i)), failingReader{})
-		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, src); !errors.Is(err, errReader) {
-			t.Errorf("source %d: %v", i, err)
-		}
+		fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, src))(t, errReader, "source ", i)
 	}
 }
 
@@ -475,10 +462,7 @@ func TestStreamsHaveABudget(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	for i, want := range []rw.Detail{rw.ErrRiskBlocked, rw.ErrRiskBlocked, rw.ErrRiskBlocked, rw.ErrRetryExhausted} {
-		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, io.MultiReader(&endless{left: 2 << 20}, strings.NewReader("\n"+risky.high)))
-		if !errors.Is(err, want) {
-			t.Errorf("%d: %v", i, err)
-		}
+		fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, io.MultiReader(&endless{left: 2 << 20}, strings.NewReader("\n"+risky.high))))(t, want, i)
 	}
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		t.Errorf("left in staging: %v", left)
@@ -496,9 +480,7 @@ func TestResetTaskClears(t *testing.T) {
 	a, b := put("a.txt", risky.high, rw.ModeCreate), put(".git/x", "x", rw.ModeCreate)
 	spend(t, s, a, rw.ErrRiskBlocked)
 	spend(t, s, b, rw.ErrProtectedPath)
-	if err := s.ResetTask(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.ResetTask(background))
 	if n := len(strikesIn(t, dir)); n != 0 {
 		t.Errorf("%d counts are still there", n)
 	}
@@ -514,9 +496,7 @@ func TestResetTaskClears(t *testing.T) {
 		t.Errorf("%s with %d left", d, n)
 	}
 	s.Close(background)
-	if err := s.ResetTask(background); !errors.Is(err, rw.ErrStoreClosed) {
-		t.Error(err)
-	}
+	isErr(t, s.ResetTask(background), rw.ErrStoreClosed)
 }
 
 // TestResetTaskReachesOtherStores: the operator clears the counts in a process
@@ -527,9 +507,7 @@ func TestResetTaskReachesOtherStores(t *testing.T) {
 	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, server, r, rw.ErrRiskBlocked)
-	if err := operator.ResetTask(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, operator.ResetTask(background))
 	if d, n := attempt(t, server, r); d != rw.ErrRiskBlocked || n != 2 {
 		t.Errorf("%s with %d left", d, n)
 	}
@@ -563,24 +541,16 @@ func fakeStrikes(t *testing.T, dir string, n int, newest time.Duration) {
 
 func strikesIn(t *testing.T, dir string) map[string]any {
 	t.Helper()
-	data, err := os.ReadFile(budgetsFile(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(budgetsFile(dir)))(t)
 	var held struct{ Strikes map[string]any }
-	if err := json.Unmarshal(data, &held); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(data, &held))
 	return held.Strikes
 }
 
 // forge writes counts as another program might.
 func forge(t *testing.T, dir string, strikes any) {
 	t.Helper()
-	data, err := json.Marshal(map[string]any{"task": 0, "strikes": strikes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(json.Marshal(map[string]any{"task": 0, "strikes": strikes}))(t)
 	os.WriteFile(budgetsFile(dir), data, 0o600)
 }
 
@@ -704,9 +674,7 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 		t.Errorf("%d rows of verbs that change nothing", len(rows))
 	}
 	// Another request of the same verb is fresh.
-	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("fine")}); err != nil {
-		t.Error(err)
-	}
+	must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("fine")}))(t)
 }
 
 // TestReadHasABudget.
@@ -721,13 +689,9 @@ func TestReadHasABudget(t *testing.T) {
 			t.Errorf("%v with %d left, want %d", err, e.RetryBudget, left)
 		}
 	}
-	if _, err := s.Read(background, r); !errors.Is(err, rw.ErrRetryExhausted) {
-		t.Errorf("%v", err)
-	}
+	fails(s.Read(background, r))(t, rw.ErrRetryExhausted)
 	os.WriteFile(filepath.Join(dir, "none.txt"), []byte("now"), 0o644)
-	if _, err := s.Read(background, r); err != nil {
-		t.Errorf("the file is there now: %v", err)
-	}
+	must(s.Read(background, r))(t, "the file is there now")
 }
 
 // TestDraftThatAppearsIsFresh: the name of a draft is derived from its content, so a
@@ -744,12 +708,8 @@ func TestDraftThatAppearsIsFresh(t *testing.T) {
 	if refuse(t, s, "a.txt", risky.high) != ref {
 		t.Fatal("another draft")
 	}
-	if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil {
-		t.Errorf("get: %v", err)
-	}
-	if _, err := s.Redact(background, rw.RedactRequest{DraftRef: ref}); err != nil {
-		t.Errorf("redact: %v", err)
-	}
+	must(s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}))(t, "get")
+	must(s.Redact(background, rw.RedactRequest{DraftRef: ref}))(t, "redact")
 }
 
 // TestManyFailAtOnce: 64 goroutines make one call; three attempts are made, which
@@ -837,9 +797,7 @@ func TestClosedStoreCountsNothing(t *testing.T) {
 			conformsEnvelope(t, rw.AsError("", err))
 		}
 	}
-	if _, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x")}); !errors.Is(err, rw.ErrStoreClosed) {
-		t.Error(err)
-	}
+	fails(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x")}))(t, rw.ErrStoreClosed)
 	if after := stateFiles(t, dir); after != before {
 		t.Errorf("a closed store changed\n%s\nto\n%s", before, after)
 	}
@@ -851,21 +809,13 @@ func TestReadOnlyStoreCountsInMemory(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{ReadOnly: true})
 	for _, want := range []rw.Detail{rw.ErrEscapesWorkspace, rw.ErrEscapesWorkspace, rw.ErrEscapesWorkspace, rw.ErrRetryExhausted} {
-		if _, err := s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"}); !errors.Is(err, want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		fails(s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"}))(t, want)
 	}
 	for range 5 { // not its failure to count
-		if _, err := s.SafeWrite(background, put("a.txt", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreReadOnly) {
-			t.Error(err)
-		}
+		fails(s.SafeWrite(background, put("a.txt", "x", rw.ModeCreate)))(t, rw.ErrStoreReadOnly)
 	}
-	if err := s.ResetTask(background); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"}); !errors.Is(err, rw.ErrEscapesWorkspace) {
-		t.Error(err)
-	}
+	noErr(t, s.ResetTask(background))
+	fails(s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"}))(t, rw.ErrEscapesWorkspace)
 	if _, err := os.Stat(statePath(dir)); err == nil {
 		t.Error("something was written")
 	}
@@ -908,9 +858,7 @@ func TestExhaustedNamesNoDraftThatIsGone(t *testing.T) {
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
 	ref := isExhausted(t, s, dir, r).Context["draft_ref"].(string)
-	if _, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
 	if e := isExhausted(t, s, dir, r); e.Context["draft_ref"] != nil {
 		t.Errorf("the draft %v is gone", e.Context["draft_ref"])
 	}
@@ -924,9 +872,7 @@ func TestResetHoldsWhenOthersCountOn(t *testing.T) {
 	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, server, r, rw.ErrRiskBlocked)
-	if err := operator.ResetTask(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, operator.ResetTask(background))
 	attempt(t, operator, put("b.txt", risky.high, rw.ModeCreate))
 	if d, n := attempt(t, server, r); d != rw.ErrRiskBlocked || n != 2 {
 		t.Errorf("%s with %d left", d, n)

@@ -293,9 +293,7 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 		t.Errorf("%d won", won)
 	}
 	for _, err := range errs {
-		if !errors.Is(err, rw.ErrHashMismatch) {
-			t.Errorf("%v", err)
-		}
+		isErr(t, err, rw.ErrHashMismatch)
 	}
 	won, errs = race(func(i int) rw.HandoffWriteRequest {
 		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("free ", i))}

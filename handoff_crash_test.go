@@ -59,9 +59,7 @@ func handoffScenarios(t *testing.T) []handoffScenario {
 		c := &list[i]
 		fs, s := c.prepare(t)
 		c.old, c.oldState = files(fs), handoffState(fs)
-		if err := c.run(s); err != nil {
-			t.Fatalf("%s: %v (%v)", c.name, err, errors.Unwrap(err))
-		}
+		noErr(t, c.run(s), c.name)
 		c.new, c.newState = files(fs), handoffState(fs)
 		s.Close(background)
 	}
@@ -192,15 +190,10 @@ func TestHandoffFaultsAreTold(t *testing.T) {
 // continues.
 func TestHandoffOfKilledWriter(t *testing.T) {
 	if dir := os.Getenv("RW_HANDOFF_CHILD"); dir != "" {
-		s, err := rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 		for i := 0; ; i++ {
 			body := fmt.Sprintf("%d-%d\n", os.Getpid(), i)
-			if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Archive: true}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Archive: true}))(t)
 			fmt.Print("acknowledged " + body)
 		}
 	}
@@ -208,9 +201,7 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 	promised := map[string]bool{}
 	for range 3 {
 		cmd, out := spawnTest(t, "TestHandoffOfKilledWriter", "RW_HANDOFF_CHILD="+dir)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, cmd.Start())
 		acknowledged := func() []string {
 			var list []string
 			for _, line := range out.lines() {

@@ -18,10 +18,7 @@ import (
 // documentedTemplate is the handoff in docs/handoff.md, as people copy it.
 func documentedTemplate(t testing.TB) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("docs", "handoff.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join("docs", "handoff.md")))(t)
 	_, rest, ok := strings.Cut(string(data), "```markdown\n")
 	text, _, closed := strings.Cut(rest, "\n```")
 	if !ok || !closed {
@@ -33,9 +30,7 @@ func documentedTemplate(t testing.TB) string {
 // readByHand puts a file where the handoff belongs and reads it.
 func readByHand(t testing.TB, s *rw.Store, dir, text string) (rw.HandoffReadResult, error) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(text), 0o644))
 	return s.HandoffRead(background, rw.HandoffReadRequest{})
 }
 
@@ -70,27 +65,16 @@ func TestDocumentedTemplateReads(t *testing.T) {
 		} else if diff := cmp.Diff(first, e); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		doc, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := spec.Validate("handoff", doc); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		doc := must(json.Marshal(e))(t)
+		noErr(t, spec.Validate("handoff", doc), name)
 	}
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: first, Strict: true})
 }
 
 // TestDocumentNamesEveryField of the envelope, and the schema has them.
 func TestDocumentNamesEveryField(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("docs", "handoff.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	schemaDoc, err := spec.Schema("handoff")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join("docs", "handoff.md")))(t)
+	schemaDoc := must(spec.Schema("handoff"))(t)
 	typ := reflect.TypeFor[rw.HandoffEnvelope]()
 	for i := range typ.NumField() {
 		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
@@ -240,20 +224,14 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 func TestIncompleteHandoffIsStillRead(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	r, err := readByHand(t, s, dir, "---\nsummary: only this\nnext_steps:\n---\nLatin-1: \xe4\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(readByHand(t, s, dir, "---\nsummary: only this\nnext_steps:\n---\nLatin-1: \xe4\n"))(t)
 	if diff := cmp.Diff([]string{"task_id", "status", "agent", "last_good_state"}, r.MissingFields); diff != "" || r.Envelope.Status != rw.HandoffPartial {
 		t.Errorf("%s %+v", diff, r.Envelope)
 	}
 	if string(r.Body) != "Latin-1: \xe4\n" {
 		t.Errorf("%q", r.Body)
 	}
-	r, err = readByHand(t, s, dir, "---\nsummary: x\ndependency_graph:\n  - id: a\n    depends_on: b\n  - id: b\n    depends_on: [a]\n  - c\n  - {id: d, depends_on: [zz]}\n  - {id: e, depends_on: [f]}\n  - {id: f, status: COMPLETE}\n---\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = must(readByHand(t, s, dir, "---\nsummary: x\ndependency_graph:\n  - id: a\n    depends_on: b\n  - id: b\n    depends_on: [a]\n  - c\n  - {id: d, depends_on: [zz]}\n  - {id: e, depends_on: [f]}\n  - {id: f, status: COMPLETE}\n---\n"))(t)
 	if diff := cmp.Diff([]string{"c", "e"}, r.ReadySteps); diff != "" || len(r.Warnings) != 1 || r.Warnings[0].Reason != string(rw.ErrUnknownStep) {
 		t.Errorf("%s %+v", diff, r.Warnings)
 	}
@@ -273,15 +251,10 @@ func FuzzHandoffRead(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	dir := f.TempDir()
-	s, err := rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		f.Fatal(err)
-	}
+	s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(f)
 	f.Cleanup(func() { s.Close(background) })
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := s.ResetTask(background); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.ResetTask(background))
 		r, err := readByHand(t, s, dir, string(text))
 		if err != nil {
 			doc, jerr := json.Marshal(rw.AsError("", err))

@@ -71,9 +71,7 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	put := func(path, content, caller, session string) {
 		t.Helper()
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller, Session: session}}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller, Session: session}}))(t)
 	}
 	put("mine/a.txt", "1", "one", "s1")
 	put("mine/a.txt", "2", "one", "s1")

@@ -53,9 +53,7 @@ func takeOver(t *testing.T, s *rw.Store, r rw.HandoffReadRequest) rw.HandoffRead
 // paths.
 func envelopeOf(t *testing.T, dir string, err error, want rw.Detail) *rw.Error {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("%v (%v), want %s", err, errors.Unwrap(err), want)
-	}
+	isErr(t, err, want)
 	e := rw.AsError("", err)
 	text, jerr := json.Marshal(e)
 	if jerr != nil {
@@ -95,15 +93,9 @@ func handoffRefused(t *testing.T, s *rw.Store, dir string, r rw.HandoffWriteRequ
 func archivesIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	names, err := filepath.Glob(statePath(dir, "handoffs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(filepath.Glob(statePath(dir, "handoffs", "*.md")))(t)
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(os.ReadFile(name))(t)
 		out[filepath.Base(name)] = string(data)
 	}
 	return out
@@ -111,10 +103,7 @@ func archivesIn(t *testing.T, dir string) map[string]string {
 
 func handoffRows(t *testing.T, s *rw.Store) []rw.JournalEntry {
 	t.Helper()
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
 	return tail.Entries
 }
 
@@ -165,15 +154,10 @@ func TestHandoffKeepsUnknownFieldsInOrder(t *testing.T) {
 		"last_good_state":[{"path":"x","sha256":"` + zeroSHA + `","why":{"b":1,"a":[null,true,1e2]},"at":"now"}],
 		"aa":{"y":[{"q":""}],"x":"2026-11-21T10:00:00Z"},"dependency_graph":[{"id":"1","zeta":0,"alpha":-0.0}],"artifacts":[{"kind":"k","Kind":"other"}],"mm":[]}}`
 	var r rw.HandoffWriteRequest
-	if _, err := schema.Decode(background, []byte(args), &r); err != nil {
-		t.Fatal(err)
-	}
+	must(schema.Decode(background, []byte(args), &r))(t)
 	handOff(t, s, r)
 	got := takeOver(t, s, rw.HandoffReadRequest{})
-	data, err := json.Marshal(got.Envelope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(json.Marshal(got.Envelope))(t)
 	for _, want := range []string{
 		`"zz":1.10,"description":"kept too","aa":{"y":[{"q":""}],"x":"2026-11-21T10:00:00Z"},"mm":[]}`,
 		`{"path":"x","sha256":"` + zeroSHA + `","why":{"b":1,"a":[null,true,1e2]},"at":"now"}`, `{"id":"1","zeta":0,"alpha":-0.0}`, `{"kind":"k","Kind":"other"}`,
@@ -361,23 +345,14 @@ func TestHandoffRefusals(t *testing.T) {
 	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t2")}, rw.ErrReadOnlyFile)
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Force: true})
 
-	ro, err := rw.Open(background, dir, &rw.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ro.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}); !errors.Is(err, rw.ErrStoreReadOnly) {
-		t.Errorf("%v", err)
-	}
+	ro := must(rw.Open(background, dir, &rw.Options{ReadOnly: true}))(t)
+	fails(ro.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))(t, rw.ErrStoreReadOnly)
 	if r, err := ro.HandoffRead(background, rw.HandoffReadRequest{}); err != nil || r.Envelope.TaskID != "t2" {
 		t.Errorf("%v", err)
 	}
-	if _, err := ro.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "x"}); !errors.Is(err, rw.ErrStoreReadOnly) {
-		t.Errorf("%v", err)
-	}
+	fails(ro.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "x"}))(t, rw.ErrStoreReadOnly)
 	ro.Close(background)
-	if _, err := ro.HandoffRead(background, rw.HandoffReadRequest{}); !errors.Is(err, rw.ErrStoreClosed) {
-		t.Errorf("%v", err)
-	}
+	fails(ro.HandoffRead(background, rw.HandoffReadRequest{}))(t, rw.ErrStoreClosed)
 }
 
 // unissuedToken returns the part after the prefix of a token that was never issued,

@@ -23,25 +23,18 @@ func TestHandoffOverTheWire(t *testing.T) {
 	call := func(tool, args string) map[string]any {
 		t.Helper()
 		msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_%s","arguments":%s}}`, tool, args)
-		data, err := json.Marshal(mcpserver.Handle(background, server, json.RawMessage(msg)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(json.Marshal(mcpserver.Handle(background, server, json.RawMessage(msg))))(t)
 		var reply struct {
 			Result struct {
 				StructuredContent json.RawMessage `json:"structuredContent"`
 			} `json:"result"`
 		}
-		if err := json.Unmarshal(data, &reply); err != nil {
-			t.Fatalf("%s: %v", data, err)
-		}
+		noErr(t, json.Unmarshal(data, &reply), data)
 		if err := spec.ValidateWith(outputs[tool], reply.Result.StructuredContent); err != nil {
 			t.Fatalf("%s: %v: %s", tool, err, reply.Result.StructuredContent)
 		}
 		var doc map[string]any
-		if err := json.Unmarshal(reply.Result.StructuredContent, &doc); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal(reply.Result.StructuredContent, &doc))
 		return doc
 	}
 	reason := func(doc map[string]any) any {

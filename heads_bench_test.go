@@ -24,9 +24,7 @@ func BenchmarkNewestVersion(b *testing.B) {
 						path = fmt.Sprintf("%d/%d.txt", i%100, i)
 					}
 					r := put(path, fmt.Sprintf("%08d", i)+string(text[8:]), rw.ModeOverwrite)
-					if _, err := s.SafeWrite(background, r); err != nil {
-						b.Fatal(err)
-					}
+					must(s.SafeWrite(background, r))(b)
 				}
 			})
 		}

@@ -31,16 +31,14 @@ var headCases = []struct {
 	}, "created\nappended\n"},
 	{"edit", func(t *testing.T, s *rw.Store) {
 		write(t, s, "a.md", "created\n", rw.ModeCreate)
-		_, err := s.Edit(background, rw.EditRequest{Path: "a.md", Edits: []rw.EditOp{{Old: "created", New: "edited"}}})
-		must(t, err)
+		must(s.Edit(background, rw.EditRequest{Path: "a.md", Edits: []rw.EditOp{{Old: "created", New: "edited"}}}))(t)
 	}, "edited\n"},
 	{"move", func(t *testing.T, s *rw.Store) {
 		write(t, s, "b.md", "moved\n", rw.ModeCreate)
-		_, err := s.Move(background, rw.MoveRequest{Path: "b.md", To: "a.md"})
-		must(t, err)
+		must(s.Move(background, rw.MoveRequest{Path: "b.md", To: "a.md"}))(t)
 	}, "moved\n"},
 	{"transaction", func(t *testing.T, s *rw.Store) {
-		must(t, s.CommitAll(background, put("a.md", "one of two\n", rw.ModeCreate), put("c.md", "two\n", rw.ModeCreate)))
+		noErr(t, s.CommitAll(background, put("a.md", "one of two\n", rw.ModeCreate), put("c.md", "two\n", rw.ModeCreate)))
 	}, "one of two\n"},
 	{"64 KiB", func(t *testing.T, s *rw.Store) {
 		write(t, s, "a.md", strings.Repeat("y", 64<<10), rw.ModeCreate)
@@ -75,21 +73,21 @@ func TestTheNewestVersionIsKept(t *testing.T) {
 					c.make(t, s)
 					switch then {
 					case "synced":
-						must(t, s.Sync(background))
+						noErr(t, s.Sync(background))
 					case "reopened":
-						must(t, s.Close(background))
+						noErr(t, s.Close(background))
 						s = open(t, dir, &rw.Options{Sync: level})
 					}
 					sh := exec.Command("sh", "-c", command)
 					sh.Dir = dir
-					must(t, sh.Run())
+					noErr(t, sh.Run())
 					r, err := s.Restore(background, rw.RestoreRequest{Path: "a.md", SHA256: digest(hash(c.want)), Force: true})
 					if err != nil {
 						t.Errorf("%s: %v", name, err)
 					} else if got, _ := os.ReadFile(filepath.Join(dir, "a.md")); string(got) != c.want {
 						t.Errorf("%s: the file holds %.20q (%s)", name, got, r.Status)
 					}
-					must(t, s.Close(background))
+					noErr(t, s.Close(background))
 				}
 			}
 		}
@@ -103,28 +101,25 @@ func TestHeadNotKept(t *testing.T) {
 		fs := simfs.New()
 		fs.Clones = clones
 		fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {keep_head_max: 100KiB}\n"), 0o600)
-		s, err := rw.OpenSim(fs, nil, rw.Sim{})
-		must(t, err)
+		s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
 		text := map[string]string{"small.md": strings.Repeat("s", 100<<10), "large.md": strings.Repeat("l", 100<<10+1)}
 		for _, path := range []string{"small.md", "large.md"} {
 			write(t, s, path, text[path], rw.ModeCreate)
 		}
 		for path, kept := range map[string]bool{"small.md": true, "large.md": clones} {
-			h, err := s.History(background, rw.HistoryRequest{Path: path})
-			must(t, err)
+			h := must(s.History(background, rw.HistoryRequest{Path: path}))(t)
 			if v := h.Versions[0]; v.HeadNotKept == kept || !v.Available {
 				t.Errorf("clones %v, %s: %+v", clones, path, v)
 			}
 			check(t, s, true)
 			fs.Remove(path)
-			h, err = s.History(background, rw.HistoryRequest{Path: path})
-			must(t, err)
+			h = must(s.History(background, rw.HistoryRequest{Path: path}))(t)
 			if v := h.Versions[0]; v.Available != kept {
 				t.Errorf("clones %v, %s removed: %+v", clones, path, v)
 			}
 			write(t, s, path, text[path], rw.ModeCreate)
 		}
-		must(t, s.Close(background))
+		noErr(t, s.Close(background))
 	}
 }
 
@@ -137,15 +132,14 @@ func TestHotPathKeepsFewVersions(t *testing.T) {
 		for i := range 100 {
 			write(t, s, "a.md", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
 		}
-		must(t, s.Sync(background))
+		noErr(t, s.Sync(background))
 		compact(t, s, rw.CompactRequest{})
 		if n := kept(t, dir); n > most || n < min(most, 2) {
 			t.Errorf("max_versions %d: %d objects", most, n)
 		}
 		check(t, s, true)
-		must(t, os.Remove(filepath.Join(dir, "a.md")))
-		h, err := s.History(background, rw.HistoryRequest{Path: "a.md", N: 3})
-		must(t, err)
+		noErr(t, os.Remove(filepath.Join(dir, "a.md")))
+		h := must(s.History(background, rw.HistoryRequest{Path: "a.md", N: 3}))(t)
 		if !h.Versions[1].Available || h.Versions[0].Available != (most > 1) {
 			t.Errorf("max_versions %d: %+v", most, h.Versions)
 		}
@@ -162,15 +156,14 @@ func TestAddedVersionsAreNotKeptTwice(t *testing.T) {
 		line := fmt.Sprintf("line %d\n", i)
 		write(t, s, "log.md", line, rw.ModeAppend)
 		text += line
-		must(t, s.Sync(background))
+		noErr(t, s.Sync(background))
 	}
 	compact(t, s, rw.CompactRequest{})
 	if n := kept(t, dir); n != 1 {
 		t.Errorf("%d objects", n)
 	}
-	must(t, os.Remove(filepath.Join(dir, "log.md")))
-	h, err := s.History(background, rw.HistoryRequest{Path: "log.md", N: 20})
-	must(t, err)
+	noErr(t, os.Remove(filepath.Join(dir, "log.md")))
+	h := must(s.History(background, rw.HistoryRequest{Path: "log.md", N: 20}))(t)
 	for i, v := range h.Versions {
 		r, err := s.Read(background, rw.ReadRequest{Path: "log.md", Version: v.Version})
 		if err != nil || !strings.HasPrefix(text, string(r.Content)) || strings.Count(string(r.Content), "\n") != 20-i {
@@ -185,15 +178,12 @@ func TestNewestVersionsNeverShareAnInode(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "small.md", "small", rw.ModeCreate)
 	write(t, s, "large.md", strings.Repeat("l", 200_000), rw.ModeCreate)
-	must(t, s.Sync(background))
+	noErr(t, s.Sync(background))
 	for _, name := range []string{"small.md", "large.md"} {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		must(t, err)
+		text := must(os.ReadFile(filepath.Join(dir, name)))(t)
 		sha := hash(string(text))
-		a, err := os.Stat(filepath.Join(dir, name))
-		must(t, err)
-		b, err := os.Stat(filepath.Join(dir, rw.StateDirName, "history", sha[:2], sha))
-		must(t, err)
+		a := must(os.Stat(filepath.Join(dir, name)))(t)
+		b := must(os.Stat(filepath.Join(dir, rw.StateDirName, "history", sha[:2], sha)))(t)
 		if os.SameFile(a, b) || b.Size() != a.Size() {
 			t.Errorf("%s: one file", name)
 		}
@@ -205,27 +195,23 @@ func TestNewestVersionsNeverShareAnInode(t *testing.T) {
 func TestEraseStopsCopiesOfOthers(t *testing.T) {
 	secret := leaked()
 	fs := simfs.New()
-	a, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: fs.NewProcess()})
-	must(t, err)
-	b, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"})
-	must(t, err)
+	a := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: fs.NewProcess()}))(t)
+	b := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
 	write(t, a, "a.txt", "key = "+secret+"\n", rw.ModeCreate)
 	fs.Remove("a.txt") // by a person, to be rid of it
 	r := erase(t, b, rw.EraseRequest{Secret: []byte(secret)})
 	if len(r.Left) > 0 || len(r.Workspace) > 0 {
 		t.Errorf("%+v", r)
 	}
-	must(t, a.Sync(background))
+	noErr(t, a.Sync(background))
 	nowhere(t, fs.Tree(), secret)
 	// Versions that are written later are copied as ever.
 	write(t, a, "b.txt", "later\n", rw.ModeCreate)
-	must(t, a.Sync(background))
+	noErr(t, a.Sync(background))
 	fs.Remove("b.txt")
-	if _, err := b.Restore(background, rw.RestoreRequest{Path: "b.txt", SHA256: digest(hash("later\n")), Force: true}); err != nil {
-		t.Error(err)
-	}
-	must(t, a.Close(background))
-	must(t, b.Close(background))
+	must(b.Restore(background, rw.RestoreRequest{Path: "b.txt", SHA256: digest(hash("later\n")), Force: true}))(t)
+	noErr(t, a.Close(background))
+	noErr(t, b.Close(background))
 }
 
 // TestEraseWritesOverSlots: a version that could not reach history is in the slot of a
@@ -234,8 +220,7 @@ func TestEraseWritesOverSlots(t *testing.T) {
 	secret := leaked()
 	fs := simfs.New()
 	victim := fs.NewProcess()
-	s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: victim})
-	must(t, err)
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: victim}))(t)
 	write(t, s, "a.txt", "before\n", rw.ModeCreate)
 	fs.Before(func(op simfs.Op) { // it dies between the row and the file
 		if op.Kind == "exchange" {
@@ -253,8 +238,7 @@ func TestEraseWritesOverSlots(t *testing.T) {
 		}
 		return simfs.Fault{}
 	})
-	s, err = rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"})
-	must(t, err)
+	s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
 	if len(s.Recovery().Conflicts) != 1 || !strings.Contains(fmt.Sprint(fs.Tree()), secret) {
 		t.Fatalf("%+v", s.Recovery())
 	}
@@ -278,5 +262,5 @@ func TestEraseWritesOverSlots(t *testing.T) {
 	}
 	full = false
 	check(t, s, true)
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 }

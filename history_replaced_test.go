@@ -11,8 +11,7 @@ import (
 // moveOver moves a file or a directory over an existing one.
 func moveOver(t *testing.T, s *rw.Store, path, to string) {
 	t.Helper()
-	_, err := s.Move(background, rw.MoveRequest{Path: path, To: to, Overwrite: true})
-	must(t, err)
+	must(s.Move(background, rw.MoveRequest{Path: path, To: to, Overwrite: true}))(t)
 }
 
 // replacing are ways in which several files have the same path over time. The history
@@ -75,12 +74,12 @@ var replacing = []struct {
 	}, "4 real<tmp t1, 3 tmp t1, 1 tmp t1"},
 	{"two files that one commit wrote", func(t *testing.T, s *rw.Store) {
 		write(t, s, "tmp", "t1", rw.ModeCreate)
-		must(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: []byte("t2"), Mode: rw.ModeOverwrite}, rw.TxOp{Op: "write", Path: "real", Content: []byte("r2")}))
+		noErr(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: []byte("t2"), Mode: rw.ModeOverwrite}, rw.TxOp{Op: "write", Path: "real", Content: []byte("r2")}))
 		moveOver(t, s, "tmp", "real")
 	}, "3 real<tmp t2, 2 real r2, 2 tmp t2, 1 tmp t1"},
 	{"a deletion in the commit that wrote what came", func(t *testing.T, s *rw.Store) {
 		write(t, s, "real", "r1", rw.ModeCreate)
-		must(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: []byte("t2")}, rw.TxOp{Op: "delete", Path: "real"}))
+		noErr(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: []byte("t2")}, rw.TxOp{Op: "delete", Path: "real"}))
 		renamed(t, s, "tmp", "real")
 	}, "3 real<tmp t2, 2 real -, 2 tmp t2, 1 real r1"},
 	{"what came had replaced another file where it was", func(t *testing.T, s *rw.Store) {
@@ -267,7 +266,7 @@ func TestUndoOfWhatWasLeftAsItWas(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "kept", rw.ModeCreate)
 	write(t, s, "b.txt", "old", rw.ModeCreate)
-	must(t, transact(s,
+	noErr(t, transact(s,
 		rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("kept"), Mode: rw.ModeOverwrite},
 		rw.TxOp{Op: "write", Path: "b.txt", Content: []byte("new"), Mode: rw.ModeOverwrite},
 	))

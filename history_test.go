@@ -35,12 +35,8 @@ func quickAt(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 func human(t *testing.T, dir, path, content string) {
 	t.Helper()
 	full := filepath.Join(dir, path)
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.MkdirAll(filepath.Dir(full), 0o755))
+	noErr(t, os.WriteFile(full, []byte(content), 0o644))
 }
 
 func gone(t *testing.T, dir, path string) {
@@ -50,54 +46,39 @@ func gone(t *testing.T, dir, path string) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("%v (%v)", err, errors.Unwrap(err))
-	}
-}
-
 func edited(t *testing.T, s *rw.Store, path, old, new string) rw.EditResult {
 	t.Helper()
-	r, err := s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: old, New: new}}})
-	must(t, err)
+	r := must(s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: old, New: new}}}))(t)
 	return r
 }
 
 func deleted(t *testing.T, s *rw.Store, path string) rw.DeleteResult {
 	t.Helper()
-	r, err := s.Delete(background, rw.DeleteRequest{Path: path})
-	must(t, err)
+	r := must(s.Delete(background, rw.DeleteRequest{Path: path}))(t)
 	return r
 }
 
 func renamed(t *testing.T, s *rw.Store, path, to string) rw.MoveResult {
 	t.Helper()
-	r, err := s.Move(background, rw.MoveRequest{Path: path, To: to})
-	must(t, err)
+	r := must(s.Move(background, rw.MoveRequest{Path: path, To: to}))(t)
 	return r
 }
 
 func undone(t *testing.T, s *rw.Store, n int) rw.UndoResult {
 	t.Helper()
-	r, err := s.Undo(background, rw.UndoRequest{N: n})
-	must(t, err)
+	r := must(s.Undo(background, rw.UndoRequest{N: n}))(t)
 	return r
 }
 
 func restored(t *testing.T, s *rw.Store, path string, version uint64) rw.RestoreResult {
 	t.Helper()
-	r, err := s.Restore(background, rw.RestoreRequest{Path: path, Version: version})
-	if err != nil {
-		t.Fatalf("restore %s to %d: %v (%v)", path, version, err, errors.Unwrap(err))
-	}
+	r := must(s.Restore(background, rw.RestoreRequest{Path: path, Version: version}))(t, "restore ", path, " to ", version)
 	return r
 }
 
 func versionsOf(t *testing.T, s *rw.Store, path string) []rw.FileVersion {
 	t.Helper()
-	h, err := s.History(background, rw.HistoryRequest{Path: path, N: 1000})
-	must(t, err)
+	h := must(s.History(background, rw.HistoryRequest{Path: path, N: 1000}))(t)
 	return h.Versions
 }
 
@@ -278,8 +259,7 @@ func TestRestoreByHashAndUndoOfIt(t *testing.T) {
 		t.Errorf("dry run: %v %+v", err, dry)
 	}
 	fileIs(t, dir, "a.txt", "two\n")
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(strings.ToUpper(a.SHA256.String()))})
-	must(t, err)
+	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(strings.ToUpper(a.SHA256.String()))}))(t)
 	fileIs(t, dir, "a.txt", "one\n")
 	undone(t, s, 1)
 	fileIs(t, dir, "a.txt", "two\n")
@@ -303,8 +283,7 @@ func TestRestoreGuardsHumanEdits(t *testing.T) {
 		})
 	}
 	human(t, dir, "a.txt", "human\n")
-	_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version, Force: true})
-	must(t, err)
+	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version, Force: true}))(t)
 	fileIs(t, dir, "a.txt", "one\n")
 	if data, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("human\n")[:2], hash("human\n"))); err != nil || string(data) != "human\n" {
 		t.Errorf("history does not keep the human's work: %v", err)
@@ -314,8 +293,7 @@ func TestRestoreGuardsHumanEdits(t *testing.T) {
 		_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version})
 		return err
 	})
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: a.SHA256, Force: true})
-	must(t, err)
+	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: a.SHA256, Force: true}))(t)
 	fileIs(t, dir, "a.txt", "one\n")
 	check(t, s, true)
 }
@@ -337,16 +315,13 @@ func TestRestoreAfterMoves(t *testing.T) {
 	fileIs(t, dir, "c/c.txt", "one\n")
 	// Moved over another file: that one can be restored too.
 	write(t, s, "d.txt", "in the way\n", rw.ModeCreate)
-	_, err := s.Move(background, rw.MoveRequest{Path: "c/c.txt", To: "d.txt", Overwrite: true})
-	must(t, err)
+	must(s.Move(background, rw.MoveRequest{Path: "c/c.txt", To: "d.txt", Overwrite: true}))(t)
 	undone(t, s, 1)
 	fileIs(t, dir, "d.txt", "in the way\n")
 	fileIs(t, dir, "c/c.txt", "one\n")
 	inTheWay := versionsOf(t, s, "d.txt")[0].SHA256
-	_, err = s.Move(background, rw.MoveRequest{Path: "c/c.txt", To: "d.txt", Overwrite: true})
-	must(t, err)
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "d.txt", SHA256: inTheWay})
-	must(t, err)
+	must(s.Move(background, rw.MoveRequest{Path: "c/c.txt", To: "d.txt", Overwrite: true}))(t)
+	must(s.Restore(background, rw.RestoreRequest{Path: "d.txt", SHA256: inTheWay}))(t)
 	fileIs(t, dir, "d.txt", "in the way\n")
 	check(t, s, true)
 }
@@ -407,16 +382,13 @@ func TestUndoOfEveryVerb(t *testing.T) {
 			write(t, s, "b.txt", "b", rw.ModeCreate)
 			write(t, s, "c.txt", "c", rw.ModeCreate)
 		}, func(s *rw.Store) {
-			must(t, transact(s, rw.TxOp{Op: "write", Path: "n/new.txt", Content: []byte("n")}, rw.TxOp{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "1"}}},
+			noErr(t, transact(s, rw.TxOp{Op: "write", Path: "n/new.txt", Content: []byte("n")}, rw.TxOp{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "1"}}},
 				rw.TxOp{Op: "move", Path: "b.txt", To: "m.txt"}, rw.TxOp{Op: "delete", Path: "c.txt"}))
 		}},
 		{"staged transaction", one, func(s *rw.Store) {
-			b, err := s.TxBegin(background, rw.TxBeginRequest{})
-			must(t, err)
-			_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "delete", Path: "a.txt"}})
-			must(t, err)
-			_, err = s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID})
-			must(t, err)
+			b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+			must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "delete", Path: "a.txt"}}))(t)
+			must(s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}))(t)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -520,8 +492,7 @@ func TestUndoOfSeveralCommits(t *testing.T) {
 // the changes of either between two commits that are undone.
 func TestUndoNeverEatsOthersWork(t *testing.T) {
 	by := func(s *rw.Store, caller, content string) {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller}})
-		must(t, err)
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller}}))(t)
 	}
 	for _, c := range []struct {
 		name string
@@ -537,28 +508,24 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 		}, 1},
 		{"human creation after a delete", func(s *rw.Store, dir string) {
 			by(s, "A", "1")
-			_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{Caller: "A"}})
-			must(t, err)
+			must(s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{Caller: "A"}}))(t)
 			human(t, dir, "a.txt", "h")
 		}, 1},
 		{"later commit of another", func(s *rw.Store, dir string) { by(s, "A", "1"); by(s, "B", "2") }, 1},
 		{"commit of another between", func(s *rw.Store, dir string) { by(s, "A", "1"); by(s, "B", "2"); by(s, "A", "3") }, 2},
 		{"human edit between", func(s *rw.Store, dir string) { by(s, "A", "1"); human(t, dir, "a.txt", "h"); by(s, "A", "3") }, 2},
 		{"one file of a transaction", func(s *rw.Store, dir string) {
-			_, err := s.Tx(background, rw.TxRequest{Call: rw.Call{Caller: "A"}, Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: []byte("x")}, {Op: "write", Path: "y.txt", Content: []byte("y")}}})
-			must(t, err)
+			must(s.Tx(background, rw.TxRequest{Call: rw.Call{Caller: "A"}, Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: []byte("x")}, {Op: "write", Path: "y.txt", Content: []byte("y")}}}))(t)
 			human(t, dir, "y.txt", "h")
 		}, 1},
 		{"human edit under the new name", func(s *rw.Store, dir string) {
 			by(s, "A", "1")
-			_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Call: rw.Call{Caller: "A"}})
-			must(t, err)
+			must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Call: rw.Call{Caller: "A"}}))(t)
 			human(t, dir, "b.txt", "h")
 		}, 1},
 		{"human creation under the old name", func(s *rw.Store, dir string) {
 			by(s, "A", "1")
-			_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Call: rw.Call{Caller: "A"}})
-			must(t, err)
+			must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Call: rw.Call{Caller: "A"}}))(t)
 			human(t, dir, "a.txt", "h")
 		}, 1},
 	} {
@@ -580,8 +547,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 	by(s, "A", "1")
 	by(s, "B", "2")
 	by(s, "A", "3")
-	_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "A"}})
-	must(t, err)
+	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "A"}}))(t)
 	fileIs(t, dir, "a.txt", "2")
 	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err })
 }
@@ -624,8 +590,7 @@ func TestMovedOverAnIdenticalFileKeepsItsMode(t *testing.T) {
 	write(t, s, "a.txt", "same", rw.ModeCreate)
 	write(t, s, "b.txt", "same", rw.ModeCreate)
 	os.Chmod(filepath.Join(dir, "a.txt"), 0o700)
-	_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Overwrite: true})
-	must(t, err)
+	must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Overwrite: true}))(t)
 	gone(t, dir, "a.txt")
 	fileIs(t, dir, "b.txt", "same")
 	if st, _ := os.Stat(filepath.Join(dir, "b.txt")); st.Mode().Perm() != 0o700 {
@@ -636,15 +601,12 @@ func TestMovedOverAnIdenticalFileKeepsItsMode(t *testing.T) {
 
 func TestOperationTellsWhatBecameOfACall(t *testing.T) {
 	s, dir := quick(t, nil)
-	w, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}})
-	must(t, err)
-	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "free"}})
+	w := must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}}))(t)
+	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "free"}})
 	refusal := rw.AsError("", err).Context["invocation_id"].(string)
-	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "d.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "dry", DryRun: true}})
-	must(t, err)
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "d.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "dry", DryRun: true}}))(t)
 	other := quickAt(t, dir, nil)
-	tx, err := other.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{{Op: "write", Path: "b.txt", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}})
-	must(t, err)
+	tx := must(other.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{{Op: "write", Path: "b.txt", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}}))(t)
 	for _, c := range []struct {
 		r                rw.OperationRequest
 		happened, refuse bool
@@ -678,7 +640,7 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 	os.Mkdir(filepath.Join(dir, ".git"), 0o755)
 	os.WriteFile(filepath.Join(dir, ".git/config"), []byte("[core]\n"), 0o644)
 	for link, to := range map[string]string{"l": "real/a.txt", "out": outside, "g": ".git", "st": rw.StateDirName, "ld": "real", "ext": filepath.Dir(dir)} {
-		must(t, os.Symlink(to, filepath.Join(dir, link)))
+		noErr(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	write(t, s, "real/a.txt", "one\n", rw.ModeCreate)
 	if r := edited(t, s, "l", "one", "two"); r.Receipt.RealPath != "real/a.txt" || r.Path != "l" {
@@ -791,15 +753,15 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 		deny(t, s, dir, fmt.Sprint("tx ", i), rw.ErrInvalidArgument, func() error { return transact(s, ops...) })
 	}
 	// Names that differ in letter case are two files if the system distinguishes them.
-	must(t, transact(s, rw.TxOp{Op: "write", Path: "Up.txt", Content: []byte("1")}, rw.TxOp{Op: "write", Path: "up.txt", Content: []byte("2")}))
+	noErr(t, transact(s, rw.TxOp{Op: "write", Path: "Up.txt", Content: []byte("1")}, rw.TxOp{Op: "write", Path: "up.txt", Content: []byte("2")}))
 	fileIs(t, dir, "Up.txt", "1")
 	fileIs(t, dir, "up.txt", "2")
-	must(t, transact(s, rw.TxOp{Op: "move", Path: "Up.txt", To: "UP.txt"}, rw.TxOp{Op: "edit", Path: "up.txt", Edits: []rw.EditOp{{Old: "2", New: "3"}}}))
+	noErr(t, transact(s, rw.TxOp{Op: "move", Path: "Up.txt", To: "UP.txt"}, rw.TxOp{Op: "edit", Path: "up.txt", Edits: []rw.EditOp{{Old: "2", New: "3"}}}))
 	fileIs(t, dir, "UP.txt", "1")
 	fileIs(t, dir, "up.txt", "3")
 	// Hard links are two names that go their own ways.
-	must(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "h.txt")))
-	must(t, transact(s, rw.TxOp{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "A"}}}, rw.TxOp{Op: "edit", Path: "h.txt", Edits: []rw.EditOp{{Old: "one", New: "H"}}}))
+	noErr(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "h.txt")))
+	noErr(t, transact(s, rw.TxOp{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "A"}}}, rw.TxOp{Op: "edit", Path: "h.txt", Edits: []rw.EditOp{{Old: "one", New: "H"}}}))
 	fileIs(t, dir, "a.txt", "A\n")
 	fileIs(t, dir, "h.txt", "H\n")
 	check(t, s, true)
@@ -808,12 +770,12 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
-	must(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "h.txt")))
+	noErr(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "h.txt")))
 	if r := edited(t, s, "a.txt", "one", "two"); !strings.Contains(reasons(r.Warnings), rw.WarnHardLinkBroken) {
 		t.Errorf("warnings %v", r.Warnings)
 	}
 	fileIs(t, dir, "h.txt", "one\n")
-	must(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "g.txt")))
+	noErr(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "g.txt")))
 	renamed(t, s, "a.txt", "m.txt")
 	fileIs(t, dir, "g.txt", "two\n")
 	fileIs(t, dir, "m.txt", "two\n")
@@ -823,9 +785,8 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 	undone(t, s, 1)
 	fileIs(t, dir, "m.txt", "two\n") // what history keeps shares nothing with a file
 	// One file moved over another name of it: the name that stays is the new one.
-	must(t, os.Link(filepath.Join(dir, "m.txt"), filepath.Join(dir, "m2.txt")))
-	_, err := s.Move(background, rw.MoveRequest{Path: "m.txt", To: "m2.txt", Overwrite: true})
-	must(t, err)
+	noErr(t, os.Link(filepath.Join(dir, "m.txt"), filepath.Join(dir, "m2.txt")))
+	must(s.Move(background, rw.MoveRequest{Path: "m.txt", To: "m2.txt", Overwrite: true}))(t)
 	fileIs(t, dir, "m2.txt", "two\n")
 	gone(t, dir, "m.txt")
 
@@ -855,7 +816,7 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 	}
 	for _, name := range []string{"edit", "tx edit", "move over", "move", "delete"} {
 		if name == "tx edit" {
-			must(t, transact(s, rw.TxOp{Op: "write", Path: "ro2", Content: []byte("x")}))
+			noErr(t, transact(s, rw.TxOp{Op: "write", Path: "ro2", Content: []byte("x")}))
 		}
 		deny(t, s, dir, name, rw.ErrReadOnlyFile, func() error {
 			if name == "tx edit" {
@@ -863,7 +824,7 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 			}
 			return calls[name](false)
 		})
-		must(t, calls[name](true))
+		noErr(t, calls[name](true))
 		if st, err := os.Stat(filepath.Join(dir, "ro.txt")); err == nil && st.Mode().Perm() != 0o444 && name != "move over" {
 			t.Errorf("%s: mode %v", name, st.Mode())
 		}
@@ -873,7 +834,7 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 		}
 		os.Chmod(filepath.Join(dir, "ro.txt"), 0o444)
 		if name == "edit" {
-			must(t, calls[name](true))
+			noErr(t, calls[name](true))
 		}
 		if name == "tx edit" {
 			fileIs(t, dir, "ro.txt", "write only\n")
@@ -918,14 +879,13 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 			return err
 		},
 		"staged": func() error {
-			b, err := s.TxBegin(agents(), rw.TxBeginRequest{})
-			must(t, err)
+			b := must(s.TxBegin(agents(), rw.TxBeginRequest{}))(t)
 			for _, op := range split {
 				if _, err := s.TxStage(agents(), rw.TxStageRequest{TxID: b.TxID, Op: op}); err != nil {
 					return err
 				}
 			}
-			_, err = s.TxCommit(agents(), rw.TxCommitRequest{TxID: b.TxID})
+			_, err := s.TxCommit(agents(), rw.TxCommitRequest{TxID: b.TxID})
 			return err
 		},
 	}
@@ -1028,10 +988,8 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 	os.MkdirAll(filepath.Join(dir, "d/empty"), 0o755)
 	version := versionsOf(t, s, "r.txt")[0].Version
 	write(t, s, "r.txt", "r2", rw.ModeOverwrite)
-	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "u.txt", Content: []byte("after"), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: "U"}})
-	must(t, err)
-	b, err := s.TxBegin(background, rw.TxBeginRequest{})
-	must(t, err)
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "u.txt", Content: []byte("after"), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: "U"}}))(t)
+	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	other := quickAt(t, dir, nil)
 	again := keyedVerbs(other, b.TxID, version)
 	first := map[string]rw.Receipt{}
@@ -1051,10 +1009,9 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 	human(t, dir, "u.txt", "human")
 	human(t, dir, "r.txt", "human")
 	human(t, dir, "m.txt", "human")
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	s = quickAt(t, dir, nil)
-	_, err = s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID})
-	must(t, err)
+	must(s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}))(t)
 	before := snapshot(t, dir)
 	for name, call := range keyedVerbs(s, b.TxID, version) {
 		if status, rec, err := call("key of " + name); err != nil || status != rw.StatusReplayed || rec.JournalSeq != first[name].JournalSeq {
@@ -1083,28 +1040,18 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	write(t, s, "b.txt", "short", rw.ModeAppend)
 	write(t, s, "d/e/f.txt", "f", rw.ModeCreate)
 	long := versionsOf(t, s, "b.txt")[1].Version
-	b, err := s.TxBegin(background, rw.TxBeginRequest{})
-	must(t, err)
-	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: "q/w.txt", Content: []byte("w")}})
-	must(t, err)
-	must(t, s.Sync(background))
+	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+	must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: "q/w.txt", Content: []byte("w")}}))(t)
+	noErr(t, s.Sync(background))
 	before, state := snapshot(t, dir), stateFiles(t, dir)
-	_, err = s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{DryRun: true}})
-	must(t, err)
-	_, err = s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{DryRun: true}})
-	must(t, err)
-	_, err = s.Move(background, rw.MoveRequest{Path: "a.txt", To: "new/c.txt", Call: rw.Call{DryRun: true}})
-	must(t, err)
-	m, err := s.Move(background, rw.MoveRequest{Path: "d", To: "g", Call: rw.Call{DryRun: true}})
-	must(t, err)
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: long, Call: rw.Call{DryRun: true}})
-	must(t, err)
-	_, err = s.Undo(background, rw.UndoRequest{N: 3, Call: rw.Call{DryRun: true}})
-	must(t, err)
-	tx, err := s.Tx(background, rw.TxRequest{Call: rw.Call{DryRun: true}, Ops: []rw.TxOp{{Op: "write", Path: "n/n.txt", Content: []byte("n")}, {Op: "move", Path: "a.txt", To: "z.txt"}, {Op: "delete", Path: "b.txt"}}})
-	must(t, err)
-	cm, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, Call: rw.Call{DryRun: true}})
-	must(t, err)
+	must(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{DryRun: true}}))(t)
+	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{DryRun: true}}))(t)
+	must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "new/c.txt", Call: rw.Call{DryRun: true}}))(t)
+	m := must(s.Move(background, rw.MoveRequest{Path: "d", To: "g", Call: rw.Call{DryRun: true}}))(t)
+	must(s.Restore(background, rw.RestoreRequest{Path: "b.txt", Version: long, Call: rw.Call{DryRun: true}}))(t)
+	must(s.Undo(background, rw.UndoRequest{N: 3, Call: rw.Call{DryRun: true}}))(t)
+	tx := must(s.Tx(background, rw.TxRequest{Call: rw.Call{DryRun: true}, Ops: []rw.TxOp{{Op: "write", Path: "n/n.txt", Content: []byte("n")}, {Op: "move", Path: "a.txt", To: "z.txt"}, {Op: "delete", Path: "b.txt"}}}))(t)
+	cm := must(s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, Call: rw.Call{DryRun: true}}))(t)
 	if m.Files != 1 || tx.Seq != 0 || tx.Results[0].SHA256.String() != hash("n") || !strings.Contains(tx.Diff, "+n") || cm.Seq != 0 || len(cm.Results) != 1 {
 		t.Errorf("%+v\n%+v\n%+v", m, tx, cm)
 	}
@@ -1136,15 +1083,13 @@ func TestClosedAndReadOnlyStores(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one", rw.ModeCreate)
 	write(t, s, "d/b.txt", "b", rw.ModeCreate)
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	ro := quickAt(t, dir, &rw.Options{ReadOnly: true})
 	if h := versionsOf(t, ro, "a.txt"); len(h) != 1 || !h[0].Available {
 		t.Errorf("read only: %+v", h)
 	}
-	_, err := ro.Operation(background, rw.OperationRequest{InvocationID: "x"})
-	must(t, err)
-	_, err = ro.Operation(background, rw.OperationRequest{IdempotencyKey: "x"})
-	must(t, err)
+	must(ro.Operation(background, rw.OperationRequest{InvocationID: "x"}))(t)
+	must(ro.Operation(background, rw.OperationRequest{IdempotencyKey: "x"}))(t)
 	before := snapshot(t, dir)
 	for _, c := range []struct {
 		s    *rw.Store
@@ -1171,18 +1116,14 @@ func TestClosedAndReadOnlyStores(t *testing.T) {
 			},
 			"undo": func() error { _, err := c.s.Undo(background, rw.UndoRequest{}); return err },
 		} {
-			if err := call(); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v, want %s", name, err, c.want)
-			}
+			isErr(t, call(), c.want, name)
 		}
 	}
 	for name, call := range map[string]func() error{
 		"history":   func() error { _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); return err },
 		"operation": func() error { _, err := s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"}); return err },
 	} {
-		if err := call(); !errors.Is(err, rw.ErrStoreClosed) {
-			t.Errorf("%s: %v", name, err)
-		}
+		isErr(t, call(), rw.ErrStoreClosed, name)
 	}
 	if snapshot(t, dir) != before {
 		t.Error("something changed")
@@ -1258,7 +1199,7 @@ func TestTransactionOf256Files(t *testing.T) {
 		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%s/%03d.txt", strings.Repeat("directory/", 5), i), Content: []byte(fmt.Sprint(i))})
 	}
 	empty := tree(t, dir)
-	must(t, transact(s, ops...))
+	noErr(t, transact(s, ops...))
 	full := tree(t, dir)
 	if strings.Count(full, "\n") != 256 {
 		t.Fatal(full)
@@ -1273,7 +1214,7 @@ func TestTransactionOf256Files(t *testing.T) {
 		t.Errorf("%d files", r.Files)
 	}
 	gone(t, dir, "directory")
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	s = quickAt(t, dir, nil)
 	undone(t, s, 1)
 	if tree(t, dir) != full {
@@ -1348,12 +1289,12 @@ func TestStrangeTransactions(t *testing.T) {
 	} {
 		deny(t, s, dir, fmt.Sprint(i), c.want, func() error { return transact(s, c.ops...) })
 	}
-	must(t, transact(s, del("a.txt"), w("a.txt", "new\n", ""), e("a.txt", "new", "newer"), w("a.txt", "end\n", rw.ModeAppend)))
+	noErr(t, transact(s, del("a.txt"), w("a.txt", "new\n", ""), e("a.txt", "new", "newer"), w("a.txt", "end\n", rw.ModeAppend)))
 	fileIs(t, dir, "a.txt", "newer\nend\n")
-	must(t, transact(s, w("a.txt", "", rw.ModeOverwrite), w("a.txt", "x", rw.ModeAppend), w("a.txt", "y", rw.ModeAppend), w("b.txt", "b", rw.ModeAppend), e("b.txt", "b", "c")))
+	noErr(t, transact(s, w("a.txt", "", rw.ModeOverwrite), w("a.txt", "x", rw.ModeAppend), w("a.txt", "y", rw.ModeAppend), w("b.txt", "b", rw.ModeAppend), e("b.txt", "b", "c")))
 	fileIs(t, dir, "a.txt", "xy")
 	fileIs(t, dir, "b.txt", "c")
-	must(t, transact(s, e("a.txt", "x", "X"), del("a.txt"), w("c.txt", "c", "")))
+	noErr(t, transact(s, e("a.txt", "x", "X"), del("a.txt"), w("c.txt", "c", "")))
 	gone(t, dir, "a.txt")
 	undone(t, s, 3)
 	fileIs(t, dir, "a.txt", "one\n")
@@ -1367,8 +1308,7 @@ func TestEditsWithNULsAreNotMixedUp(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "a\x00b", rw.ModeCreate)
 	first := rw.EditRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: "k"}, Edits: []rw.EditOp{{Old: "a", New: "c\x001\x00d", Count: 1}, {Old: "b", New: "e", Count: 1}}}
-	_, err := s.Edit(background, first)
-	must(t, err)
+	must(s.Edit(background, first))(t)
 	fileIs(t, dir, "a.txt", "c\x001\x00d\x00e")
 	second := rw.EditRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: "k"}, Edits: []rw.EditOp{{Old: "a", New: "c", Count: 1}, {Old: "d\x001\x00b", New: "e", Count: 1}}}
 	deny(t, s, dir, "another request", rw.ErrIdempotencyKeyReused, func() error { _, err := s.Edit(background, second); return err })
@@ -1407,9 +1347,7 @@ func TestRevisionsAreNumbered(t *testing.T) {
 	write(t, s, "a.txt", "1", rw.ModeCreate)
 	write(t, s, "b.txt", "1", rw.ModeCreate)
 	write(t, s, "a.txt", "2", rw.ModeOverwrite)
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
 	if err != nil || len(h.Versions) != 3 {
 		t.Fatalf("%v %+v", err, h)

@@ -42,17 +42,14 @@ func everything(t *testing.T, dir string) string {
 	t.Helper()
 	quiesce(dir)
 	var b strings.Builder
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || isFreeSlot(p) {
 			return err
 		}
 		data, _ := os.ReadFile(p)
 		fmt.Fprintf(&b, "%s %v %d %.12s\n", strings.TrimPrefix(p, dir), d.Type(), len(data), hash(string(data)))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.String()
 }
 
@@ -84,10 +81,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 	write(t, quiet, "a.txt", "one\n", rw.ModeCreate)
 	write(t, quiet, "a.txt", "two\n", rw.ModeOverwrite)
 	quiet.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")})
-	begun, err := quiet.TxBegin(background, rw.TxBeginRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	begun := must(quiet.TxBegin(background, rw.TxBeginRequest{}))(t)
 	quiet.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: rw.TxOp{Op: "write", Path: "staged.txt", Content: []byte("s")}})
 	quiet.Close(background)
 	s := open(t, dir, opts)
@@ -151,9 +145,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 			t.Errorf("%s: told %v, %d receipts", c.name, w.told, receipts)
 		}
 		user.answers = map[string]rw.Answer{"may I?": {Allow: true}}
-		if err := c.do(); err != nil {
-			t.Fatalf("%s with the answer: %v (%v)", c.name, err, errors.Unwrap(err))
-		}
+		noErr(t, c.do(), c.name, " with the answer")
 		if len(w.told) != 1 || receipts != 1 || everything(t, dir) == before {
 			t.Errorf("%s with the answer: told %v, %d receipts", c.name, w.told, receipts)
 		}
@@ -172,9 +164,7 @@ func TestABudgetIsNotSpentByCallsThatWait(t *testing.T) {
 	user := &desk{later: true}
 	s := open(t, dir, &rw.Options{Hooks: roles(&rw.TaskBudget{Writes: 2, Failures: 1}, asks("may I?")), Ask: user.ask})
 	for i := range 10 {
-		if _, err := s.SafeWrite(background, put(fmt.Sprint(i), "x", rw.ModeCreate)); !errors.Is(err, rw.ErrInputRequired) {
-			t.Fatalf("call %d: %v", i, err)
-		}
+		fails(s.SafeWrite(background, put(fmt.Sprint(i), "x", rw.ModeCreate)))(t, rw.ErrInputRequired, "call ", i)
 	}
 	user.answers = map[string]rw.Answer{"may I?": {Allow: true}}
 	write(t, s, "0", "x", rw.ModeCreate)
@@ -225,18 +215,14 @@ func TestEveryQuestionIsPut(t *testing.T) {
 	fileIsAbsent(t, dir, "a.txt")
 	user.answers["second?"], user.answers[third] = rw.Answer{Allow: true}, rw.Answer{Allow: true}
 	try(all, "") // a permanent answer did not count while the others were open
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t)
 	try("second? "+third, "") // now it does
 	check(t, s, true)
 }
 
 func fileIsAbsent(t *testing.T, dir, path string) {
 	t.Helper()
-	if _, err := os.Lstat(filepath.Join(dir, path)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s is there: %v", path, err)
-	}
+	fails(os.Lstat(filepath.Join(dir, path)))(t, fs.ErrNotExist, path, " is there")
 }
 
 // TestAlwaysIsNoMoreThanWhatWasAsked: a permanent answer covers the verb and the paths
@@ -259,9 +245,7 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	passes := func(asked int, what string, call func() error) {
 		t.Helper()
 		user.asked = nil
-		if err := call(); err != nil {
-			t.Fatalf("%s: %v (%v)", what, err, errors.Unwrap(err))
-		}
+		noErr(t, call(), what)
 		if len(user.asked) != asked {
 			t.Errorf("%s: asked %q", what, user.asked)
 		}
@@ -326,10 +310,7 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 	user := &desk{answers: map[string]rw.Answer{"may I?": {Allow: true}}}
 	s := open(t, dir, &rw.Options{Hooks: roles(asks("may I?")), Ask: user.ask})
 	r := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}}
-	first, err := s.SafeWrite(background, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(s.SafeWrite(background, r))(t)
 	user.answers, user.asked = nil, nil
 	if again, err := s.SafeWrite(background, r); err != nil || again.Status != rw.StatusReplayed || again.JournalID != first.JournalID {
 		t.Errorf("%v %+v", err, again)
@@ -345,9 +326,7 @@ func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 		t.Errorf("a key that is gone: %v", err)
 	}
 	r.Content = []byte("x")
-	if err := quiet.WriteUnasked(background, r); err != nil {
-		t.Errorf("a key that answers: %v", err)
-	}
+	noErr(t, quiet.WriteUnasked(background, r), "a key that answers")
 	check(t, s, true)
 }
 

@@ -62,23 +62,17 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 	}
 	write(t, s, "a.txt", "more", rw.ModeAppend)
 	fileIs(t, dir, "a.txt", "ONE!MORE!")
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
+	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
 		{Op: "write", Path: "new", Content: []byte("x")}, {Op: "write", Path: "new", Content: []byte("y"), Mode: rw.ModeAppend},
 		{Op: "write", Path: "a.txt", Content: []byte("p"), Mode: rw.ModeAppend}, {Op: "write", Path: "a.txt", Content: []byte("q"), Mode: rw.ModeAppend},
 		{Op: "write", Path: "b", Content: []byte("b")}, {Op: "edit", Path: "b", Edits: []rw.EditOp{{Old: "b", New: "c"}}},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	fileIs(t, dir, "new", "XY!")
 	fileIs(t, dir, "a.txt", "ONE!MORE!PQ!")
 	fileIs(t, dir, "b", "C!")
-	if _, err := s.Edit(background, rw.EditRequest{Path: "b", Edits: []rw.EditOp{{Old: "C", New: "d"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Edit(background, rw.EditRequest{Path: "b", Edits: []rw.EditOp{{Old: "C", New: "d"}}}))(t)
 	fileIs(t, dir, "b", "d!")
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 	fileIs(t, dir, "b", "C!")
 	s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("pie")})
 	s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: []byte("ce")})
@@ -119,17 +113,11 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		t.Errorf("left in staging: %v", left)
 	}
-	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}, &endless{size - 1}); err != nil {
-		t.Errorf("a dry run: %v", err)
-	}
-	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeAppend}, &endless{size}); err != nil {
-		t.Errorf("an append: %v", err)
-	}
+	must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}, &endless{size - 1}))(t, "a dry run")
+	must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeAppend}, &endless{size}))(t, "an append")
 	fileIs(t, dir, "big", want+want)
 	bad = "nothing"
-	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "empty"}, &endless{size}); err != nil {
-		t.Errorf("%v", err)
-	}
+	must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "empty"}, &endless{size}))(t)
 	fileIs(t, dir, "empty", "")
 	bad = "longer"
 	turnedDown(t, s, dir, put("small", "x", rw.ModeCreate), rw.ErrTooLarge)
@@ -138,9 +126,7 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 	}
 	bad = "late error"
 	before := snapshot(t, dir)
-	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "late"}, &endless{size}); !errors.Is(err, rw.ErrTransformFailed) {
-		t.Errorf("a late error: %v", err)
-	}
+	fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "late"}, &endless{size}))(t, rw.ErrTransformFailed, "a late error")
 	if left, _ := s.Unfinished(); len(left) > 0 || snapshot(t, dir) != before {
 		t.Errorf("left in staging: %v", left)
 	}
@@ -174,12 +160,8 @@ func TestATransformerThatFailsRefuses(t *testing.T) {
 		if e.Stage != rw.StageCompose || strings.Contains(string(conformsEnvelope(t, e)), "broken") {
 			t.Errorf("%s: %+v", name, e)
 		}
-		if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b"}, &endless{2 << 20}); !errors.Is(err, rw.ErrTransformFailed) {
-			t.Errorf("%s: streamed: %v", name, err)
-		}
-		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c", Content: []byte("x")}, {Op: "write", Path: "c", Content: []byte("x"), Mode: rw.ModeAppend}}}); !errors.Is(err, rw.ErrTransformFailed) {
-			t.Errorf("%s: two writes: %v", name, err)
-		}
+		fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b"}, &endless{2 << 20}))(t, rw.ErrTransformFailed, name, ": streamed")
+		fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c", Content: []byte("x")}, {Op: "write", Path: "c", Content: []byte("x"), Mode: rw.ModeAppend}}}))(t, rw.ErrTransformFailed, name, ": two writes")
 		if left, _ := s.Unfinished(); len(left) > 0 || committed(t, s) > 0 {
 			t.Errorf("%s: left in staging: %v", name, left)
 		}
@@ -282,17 +264,13 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 		// A caller who leaves is no failed check.
 		ctx, stop := context.WithCancel(background)
 		s := hooked(t, ramspace(t), verifier(func(ctx context.Context, _ rw.StagedCommit) error { stop(); <-ctx.Done(); return ctx.Err() }))
-		if _, err := s.SafeWrite(ctx, put("a", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrCanceled) {
-			t.Errorf("a caller who left: %v", err)
-		}
+		fails(s.SafeWrite(ctx, put("a", "x", rw.ModeCreate)))(t, rw.ErrCanceled, "a caller who left")
 		// One that changes its input.
 		dir := ramspace(t)
 		s = hooked(t, dir, verifier(func(_ context.Context, c rw.StagedCommit) error {
 			return os.WriteFile(c.Files[0].Staged, []byte("mine"), 0o600)
 		}))
-		if _, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrReadBackMismatch) {
-			t.Errorf("a changed staged file: %v", err)
-		}
+		fails(s.SafeWrite(background, put("a", "x", rw.ModeCreate)))(t, rw.ErrReadBackMismatch, "a changed staged file")
 		if snapshot(t, dir) != snapshot(t, ramspace(t)) {
 			t.Error("it was published")
 		}
@@ -325,9 +303,7 @@ func TestLocksAreHeldWhileVerifiersRun(t *testing.T) {
 		}
 		close(goOn)
 		for range 2 {
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, <-done)
 		}
 		wrote.Wait()
 		fileIs(t, dir, "a.txt", "12")

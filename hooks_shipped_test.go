@@ -35,13 +35,9 @@ func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
 		}
 	}
 	for _, m := range []rw.MoveRequest{{Path: "secrets/old", To: "src/mine"}, {Path: "src/inner/old", To: "src/mine"}, {Path: "src/old", To: "infra/mine"}, {Path: "secrets", To: "src/s"}} {
-		if _, err := s.Move(background, m); !errors.Is(err, rw.ErrDenied) {
-			t.Errorf("move %s to %s: %v", m.Path, m.To, err)
-		}
+		fails(s.Move(background, m))(t, rw.ErrDenied, "move ", m.Path, " to ", m.To)
 	}
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a", Content: []byte("x")}, {Op: "delete", Path: "infra/old"}}}); !errors.Is(err, rw.ErrDenied) {
-		t.Errorf("one of two: %v", err)
-	}
+	fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a", Content: []byte("x")}, {Op: "delete", Path: "infra/old"}}}))(t, rw.ErrDenied, "one of two")
 	for _, path := range []string{"src/x", "SRC/y", "docs/a/b", "readme.MD", "secret_src/z"} {
 		_, err := s.SafeWrite(background, put(path, "x", rw.ModeCreate))
 		if (err != nil) != (path == "secret_src/z") { // its own name is not allowed
@@ -60,9 +56,7 @@ func TestABudgetEndsATask(t *testing.T) {
 	s := hooked(t, dir, b)
 	reset := func() {
 		t.Helper()
-		if err := s.ResetTask(background); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.ResetTask(background))
 	}
 	short := func(what string) {
 		t.Helper()
@@ -74,9 +68,7 @@ func TestABudgetEndsATask(t *testing.T) {
 	write(t, s, "log", strings.Repeat("x", 60), rw.ModeCreate)
 	write(t, s, "log", strings.Repeat("x", 30), rw.ModeAppend) // the appended part counts, not the file
 	write(t, s, "log", "", rw.ModeAppend)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "dry", Content: []byte(strings.Repeat("x", 90)), Call: rw.Call{DryRun: true}}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "dry", Content: []byte(strings.Repeat("x", 90)), Call: rw.Call{DryRun: true}}))(t)
 	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a"}, {Op: "write", Path: "b", Content: []byte(strings.Repeat("x", 20))}}}); err != nil {
 		t.Fatal(err) // the second file counts, too
 	}
@@ -86,9 +78,7 @@ func TestABudgetEndsATask(t *testing.T) {
 		write(t, s, fmt.Sprint("n", i), "x", rw.ModeCreate)
 	}
 	two := rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "c"}, {Op: "write", Path: "d"}}}
-	if _, err := s.Tx(background, two); !errors.Is(err, rw.ErrDenied) {
-		t.Errorf("six of five: %v", err)
-	}
+	fails(s.Tx(background, two))(t, rw.ErrDenied, "six of five")
 	write(t, s, "n4", "x", rw.ModeCreate)
 	short("5 files")
 	reset()
@@ -148,25 +138,15 @@ func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 	for range 3 {
 		write(t, s, "b", "x", rw.ModeOverwrite) // the same again
 	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "b"}); !errors.Is(err, rw.ErrDenied) {
-		t.Errorf("the same again: %v", err)
-	}
+	fails(s.Delete(background, rw.DeleteRequest{Path: "b"}))(t, rw.ErrDenied, "the same again")
 	for i := range 5 { // two files at once are no way around it
-		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
+		must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
 			{Op: "write", Path: "c", Mode: rw.ModeOverwrite, Content: []byte(fmt.Sprint(i % 2))}, {Op: "write", Path: fmt.Sprint("d", i), Content: []byte("x")},
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 	}
-	if err := flip("c", 1); !errors.Is(err, rw.ErrDenied) {
-		t.Errorf("in transactions: %v", err)
-	}
-	if err := s.ResetTask(background); err != nil {
-		t.Fatal(err)
-	}
-	if err := flip("a", 3); err != nil {
-		t.Error(err)
-	}
+	isErr(t, flip("c", 1), rw.ErrDenied, "in transactions")
+	noErr(t, s.ResetTask(background))
+	noErr(t, flip("a", 3))
 	check(t, s, true)
 }
 
@@ -184,12 +164,8 @@ func TestACommandJudgesTheFilesAsTheyWouldBe(t *testing.T) {
 	write(t, s, "p/only.go", "\nfunc B() int { return 2 }\n", rw.ModeAppend) // only together with the old content is it a file
 	turnedDown(t, s, dir, put("p/only.go", "func {\n", rw.ModeAppend), rw.ErrVerifyFailed)
 	write(t, s, "p/a.txt", "func {\n", rw.ModeCreate)
-	if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: []byte(good)}, {Op: "write", Path: "p/d.go", Content: []byte("x")}}}); !errors.Is(err, rw.ErrVerifyFailed) {
-		t.Errorf("the second of two: %v", err)
-	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "p/only.go"}); err != nil {
-		t.Errorf("a file that goes: %v", err)
-	}
+	fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: []byte(good)}, {Op: "write", Path: "p/d.go", Content: []byte("x")}}}))(t, rw.ErrVerifyFailed, "the second of two")
+	must(s.Delete(background, rw.DeleteRequest{Path: "p/only.go"}))(t, "a file that goes")
 	check(t, s, true)
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "oracle*", "*", "only.go")); len(left) > 0 {
 		t.Errorf("left %v", left)
@@ -222,9 +198,7 @@ func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 		if text, _ := e.Context["output"].(string); !strings.Contains(text, "sub/b.go:5:") || !strings.Contains(text, "Old") || strings.Contains(text, dir) {
 			t.Errorf("%s: output %q", name, text)
 		}
-		if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.go"}); !errors.Is(err, rw.ErrVerifyFailed) {
-			t.Errorf("%s: a file that others need goes: %v", name, err)
-		}
+		fails(s.Delete(background, rw.DeleteRequest{Path: "a.go"}))(t, rw.ErrVerifyFailed, name, ": a file that others need goes")
 		if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go"), rename("sub/b.go"), {Op: "write", Path: "c.go", Content: []byte("package m\n\nvar C = New()\n")}}}); err != nil {
 			t.Errorf("%s: %v %v", name, err, rw.AsError("", err).Context["output"])
 		}

@@ -174,10 +174,7 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 			hooks = []any{c.hook}
 		}
 		s := open(t, dir, &rw.Options{Hooks: roles(hooks...), Gate: rw.Gate{Mode: c.gate, RejectAt: "high"}})
-		staged, err := s.TxBegin(background, rw.TxBeginRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		staged := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 		before := snapshot(t, dir)
 		calls := map[string]func() error{"tx": func() error {
 			_, err := s.Tx(background, rw.TxRequest{Ops: c.ops, Validate: c.validate})
@@ -185,9 +182,7 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 		}}
 		if name != "classify" { // the gate refuses it when it is staged
 			for _, op := range c.ops {
-				if _, err := s.TxStage(background, rw.TxStageRequest{TxID: staged.TxID, Op: op}); err != nil {
-					t.Fatalf("%s: %v (%v)", name, err, errors.Unwrap(err))
-				}
+				must(s.TxStage(background, rw.TxStageRequest{TxID: staged.TxID, Op: op}))(t, name)
 			}
 			calls["tx_commit"] = func() error {
 				_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: staged.TxID, Validate: c.validate})
@@ -240,9 +235,7 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 	}
 	write(t, s, "a.go", "new", rw.ModeOverwrite) // progress
 	for i := range 6 {
-		if err := guess("a.go"); !errors.Is(err, rw.ErrOldStringNotFound) {
-			t.Fatalf("guess %d: %v", i, err)
-		}
+		isErr(t, guess("a.go"), rw.ErrOldStringNotFound, "guess ", i)
 		write(t, s, "b.go", fmt.Sprint(i), rw.ModeOverwrite) // another file is no progress with this one
 	}
 	e := turnedDown(t, s, dir, put("a.go", "z", rw.ModeOverwrite), rw.ErrDenied)
@@ -250,20 +243,15 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 		t.Errorf("%s %v", e.Hint, e.Context)
 	}
 	for i := range 6 { // a transaction blames the file that it failed for
-		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
+		fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
 			{Op: "write", Path: "b.go", Content: []byte(fmt.Sprint("tx", i)), Mode: rw.ModeOverwrite}, {Op: "delete", Path: "none.go"},
 			{Op: "write", Path: fmt.Sprint("c", i), Content: []byte("x")},
-		}})
-		if !errors.Is(err, rw.ErrNotFound) {
-			t.Fatal(err)
-		}
+		}}))(t, rw.ErrNotFound)
 	}
 	write(t, s, "b.go", "fine", rw.ModeOverwrite)
 	turnedDown(t, s, dir, put("none.go", "x", rw.ModeCreate), rw.ErrDenied)
 	for i := range 6 {
-		if _, err := s.SafeWrite(background, put("v.go", fmt.Sprint(i), rw.ModeCreate)); !errors.Is(err, rw.ErrVerifyFailed) {
-			t.Fatal(err)
-		}
+		fails(s.SafeWrite(background, put("v.go", fmt.Sprint(i), rw.ModeCreate)))(t, rw.ErrVerifyFailed)
 	}
 	turnedDown(t, s, dir, put("v.go", "7", rw.ModeCreate), rw.ErrDenied)
 	// Failures that the caller did not cause do not count.
@@ -274,9 +262,7 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 		s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.go", Content: []byte("x"), Call: rw.Call{DryRun: true}, Mode: rw.ModeCreate})
 	}
 	write(t, s, "q.go", "x", rw.ModeCreate)
-	if err := s.ResetTask(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.ResetTask(background))
 	write(t, s, "a.go", "z", rw.ModeOverwrite)
 	check(t, s, true)
 }
@@ -334,9 +320,7 @@ func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 		return err
 	}
 	for _, status := range []rw.HandoffStatus{rw.HandoffPartial, rw.HandoffBlocked, rw.HandoffHandedOff} {
-		if err := handoff(status, ""); err != nil {
-			t.Errorf("%s: %v", status, err)
-		}
+		noErr(t, handoff(status, ""), status)
 	}
 	before := snapshot(t, dir)
 	for _, path := range []string{"", "deep/er/handoff.md"} {
@@ -352,17 +336,11 @@ func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 		t.Errorf("%v %v", err, rw.AsError("", err).Context["output"])
 	}
 	os.Remove(filepath.Join(dir, "built")) // a change after the check passed
-	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.ErrVerifyFailed) {
-		t.Errorf("after another change: %v", err)
-	}
+	isErr(t, handoff(rw.HandoffComplete, ""), rw.ErrVerifyFailed, "after another change")
 	// A check of single files cannot replace a check of the workspace.
 	s = hooked(t, dir, rw.CommandOracle{Match: []string{"**/*.go"}, OnComplete: true, Command: []string{"true", "{}"}})
-	if err := handoff(rw.HandoffComplete, ""); !errors.Is(err, rw.ErrVerifyFailed) {
-		t.Errorf("with {}: %v", err)
-	}
-	if err := handoff(rw.HandoffPartial, ""); err != nil {
-		t.Error(err)
-	}
+	isErr(t, handoff(rw.HandoffComplete, ""), rw.ErrVerifyFailed, "with {}")
+	noErr(t, handoff(rw.HandoffPartial, ""))
 	check(t, s, true)
 }
 

@@ -71,10 +71,7 @@ func hooked(t *testing.T, dir string, hooks ...any) *rw.Store {
 // committed is how many commits the journal knows.
 func committed(t *testing.T, s *rw.Store) int {
 	t.Helper()
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
 	return len(tail.Entries)
 }
 
@@ -156,14 +153,10 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	answer.Always = false
 	write(t, s, "A.txt", "1", rw.ModeOverwrite)
 	write(t, s, "a.txt", "4", rw.ModeAppend)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "z.txt", Content: []byte("x"), Call: rw.Call{DryRun: true}}); err != nil {
-		t.Errorf("a dry run: %v", err)
-	}
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "z.txt", Content: []byte("x"), Call: rw.Call{DryRun: true}}))(t, "a dry run")
 	answer.Always = true
 	for _, from := range []string{"a.txt", "A.txt"} { // one answer is not one for another file
-		if _, err := s.Move(background, rw.MoveRequest{Path: from, To: "c.txt", Overwrite: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Move(background, rw.MoveRequest{Path: from, To: "c.txt", Overwrite: true}))(t)
 	}
 	want := []string{
 		"safe_write: create a.txt may I?", "safe_write: overwrite a.txt may I?", "safe_write: overwrite A.txt may I?",
@@ -179,9 +172,7 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 		stop()
 		return rw.Answer{}, ctx.Err()
 	}})
-	if _, err := s2.SafeWrite(ctx, put("a.txt", "1", rw.ModeCreate)); !errors.Is(err, rw.ErrCanceled) {
-		t.Errorf("a caller who left while the user was asked: %v", err)
-	}
+	fails(s2.SafeWrite(ctx, put("a.txt", "1", rw.ModeCreate)))(t, rw.ErrCanceled, "a caller who left while the user was asked")
 }
 
 func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
@@ -197,9 +188,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	do := func(want string, call func() error) {
 		t.Helper()
 		asked = nil
-		if err := call(); err != nil {
-			t.Fatalf("%s: %v", want, err)
-		}
+		noErr(t, call(), want)
 		if got := strings.Join(asked, ";"); got != want {
 			t.Errorf("asked %q, want %q", got, want)
 		}
@@ -250,9 +239,7 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	if e.Context["question"] != "may safe_write do this: overwrite docs/a.md?" {
 		t.Errorf("%+v", e)
 	}
-	if _, err := s.SafeWrite(rw.WithAsk(background, opts.Ask), rw.SafeWriteRequest{Path: "docs/a.md", Content: []byte("x"), Mode: rw.ModeOverwrite}); err != nil {
-		t.Errorf("asked through the context: %v", err)
-	}
+	must(s.SafeWrite(rw.WithAsk(background, opts.Ask), rw.SafeWriteRequest{Path: "docs/a.md", Content: []byte("x"), Mode: rw.ModeOverwrite}))(t, "asked through the context")
 }
 
 // TestWhatWasAllowedIsWhatHappens: between the answer and the lock a link is

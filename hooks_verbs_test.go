@@ -68,48 +68,28 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 		verified = append(verified, line)
 		return nil
 	}))
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%v (%v)", err, errors.Unwrap(err))
-		}
-	}
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	write(t, s, "a.txt", "two\n", rw.ModeAppend)
-	_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}})
-	must(err)
-	_, err = s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
+	must(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}}))(t)
+	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
 		{Op: "write", Path: "b.txt", Content: []byte("b")}, {Op: "move", Path: "a.txt", To: "c.txt"},
-	}})
-	must(err)
-	_, err = s.Undo(background, rw.UndoRequest{})
-	must(err)
-	_, err = s.Move(background, rw.MoveRequest{Path: "a.txt", To: "d.txt"})
-	must(err)
-	hist, err := s.History(background, rw.HistoryRequest{Path: "d.txt"})
-	must(err)
-	_, err = s.Restore(background, rw.RestoreRequest{Path: "d.txt", SHA256: digest(hash("one\n"))})
+	}}))(t)
+	must(s.Undo(background, rw.UndoRequest{}))(t)
+	must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "d.txt"}))(t)
+	hist := must(s.History(background, rw.HistoryRequest{Path: "d.txt"}))(t)
+	_, err := s.Restore(background, rw.RestoreRequest{Path: "d.txt", SHA256: digest(hash("one\n"))})
 	if err != nil {
 		t.Fatalf("%v of %+v", err, hist)
 	}
-	_, err = s.Delete(background, rw.DeleteRequest{Path: "d.txt"})
-	must(err)
-	_, err = s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")})
-	must(err)
-	_, err = s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "e.txt"})
-	must(err)
-	_, err = s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-	must(err)
-	_, err = s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("scratch")})
-	must(err)
-	_, err = s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: []byte("1")})
-	must(err)
-	begun, err := s.TxBegin(background, rw.TxBeginRequest{})
-	must(err)
-	_, err = s.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: rw.TxOp{Op: "write", Path: "f.txt", Content: []byte("f")}})
-	must(err)
-	_, err = s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID})
-	must(err)
+	must(s.Delete(background, rw.DeleteRequest{Path: "d.txt"}))(t)
+	must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}))(t)
+	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "e.txt"}))(t)
+	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("scratch")}))(t)
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: []byte("1")}))(t)
+	begun := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+	must(s.TxStage(background, rw.TxStageRequest{TxID: begun.TxID, Op: rw.TxOp{Op: "write", Path: "f.txt", Content: []byte("f")}}))(t)
+	must(s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID}))(t)
 	asked := []string{
 		"safe_write: create a.txt", "safe_write: append a.txt", "edit: edit a.txt", "tx: create b.txt move a.txt>c.txt",
 		"undo: overwrite a.txt delete b.txt delete c.txt", "move: move a.txt>d.txt", "restore: overwrite d.txt", "delete: delete d.txt",
@@ -143,9 +123,7 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
-	if _, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}))(t)
 	s.Close(background)
 	for want, hook := range map[rw.Detail]any{
 		rw.ErrDenied:       rw.DenyWrites{},

@@ -29,9 +29,7 @@ func gitIn(t *testing.T, dir string, args ...string) string {
 // editAs replaces a string in a session.
 func editAs(t *testing.T, s *rw.Store, session, path, old, now string) {
 	t.Helper()
-	if _, err := s.Edit(background, rw.EditRequest{Call: rw.Call{Session: session}, Path: path, Edits: []rw.EditOp{{Old: old, New: now}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Edit(background, rw.EditRequest{Call: rw.Call{Session: session}, Path: path, Edits: []rw.EditOp{{Old: old, New: now}}}))(t)
 }
 
 // lettered is a file of lines that are far enough from each other.
@@ -43,13 +41,9 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 	for _, below := range []string{"", "sub/dir"} {
 		top := workspace(t)
 		dir := filepath.Join(top, below)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.MkdirAll(dir, 0o755))
 		put := func(name, text string) {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
 		gitIn(t, top, "init", "-q")
 		put("f.txt", lettered)
@@ -63,40 +57,25 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		gitIn(t, top, "add", "-A")
 		put("f.txt", strings.NewReplacer("a\n", "A by user\n", "e\n", "E later\n").Replace(lettered))
 		s := open(t, dir, nil)
-		if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Scan(background, rw.ScanRequest{}))(t)
 		editAs(t, s, "one", "f.txt", "b\n", "B one\n")
 		editAs(t, s, "two", "f.txt", "c\n", "C two\n")
 		editAs(t, s, "one", "f.txt", "d\n", "D one\n")
 		editAs(t, s, "one", "f.txt", "B one\n", "B one, again\n")
 		for _, name := range []string{"new one.txt", "new\ttwo.txt"} {
 			session := strings.TrimSuffix(name[4:], ".txt")
-			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: session}, Path: name, Content: []byte("new\n")}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: session}, Path: name, Content: []byte("new\n")}))(t)
 		}
-		if _, err := s.Delete(background, rw.DeleteRequest{Call: rw.Call{Session: "one"}, Path: "gone.txt"}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Delete(background, rw.DeleteRequest{Call: rw.Call{Session: "one"}, Path: "gone.txt"}))(t)
 		// A shell command of the session, seen by a scan.
 		put("kept.txt", "kept\nby a command\n")
-		if err := os.Chmod(filepath.Join(dir, "run.sh"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Scan(background, rw.ScanRequest{Session: "one", Calls: []string{"call"}}); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o755))
+		must(s.Scan(background, rw.ScanRequest{Session: "one", Calls: []string{"call"}}))(t)
 		// The user continues.
 		put("f.txt", "user\n"+read(t, dir, "f.txt"))
-		if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Scan(background, rw.ScanRequest{}))(t)
 		tree, refs := snapshotOf(t, dir), gitIn(t, top, "for-each-ref")
-		got, err := s.StageChanges(background, rw.ChangesRequest{Session: "one"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(s.StageChanges(background, rw.ChangesRequest{Session: "one"}))(t)
 		if want := []string{"f.txt", "gone.txt", "kept.txt", "new one.txt", "run.sh"}; !slices.Equal(got.Staged, want) || len(got.Skipped) > 0 {
 			t.Errorf("%+v", got)
 		}
@@ -121,10 +100,7 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 			t.Errorf("%+v %v", again, err)
 		}
 		// The patch is the same change for git.
-		ch, err := s.Changes(background, rw.ChangesRequest{Session: "one", Hunks: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ch := must(s.Changes(background, rw.ChangesRequest{Session: "one", Hunks: true}))(t)
 		patch := ""
 		for _, f := range ch.Files {
 			patch += f.Patch
@@ -133,9 +109,7 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 			t.Errorf("%s", patch)
 		}
 		file := filepath.Join(t.TempDir(), "patch")
-		if err := os.WriteFile(file, []byte(patch), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(file, []byte(patch), 0o600))
 		gitIn(t, dir, "apply", "--reverse", "--check", file)
 	}
 }
@@ -144,20 +118,14 @@ func join(below, name string) string { return strings.TrimPrefix(below+"/"+name,
 
 func read(t *testing.T, dir, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join(dir, name)))(t)
 	return string(data)
 }
 
 // snapshotOf is the files of a work tree with their modes and times.
 func snapshotOf(t *testing.T, dir string) string {
 	t.Helper()
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(os.ReadDir(dir))(t)
 	var b strings.Builder
 	for _, e := range list {
 		if st, err := e.Info(); err == nil && e.Type().IsRegular() {
@@ -178,9 +146,7 @@ func TestStageLeavesWhatItCannotTell(t *testing.T) {
 		".gitattributes": "*.dat filter=evil\n",
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	gitIn(t, dir, "add", "-A")
 	gitIn(t, dir, "commit", "-qm", "first")
@@ -192,21 +158,14 @@ func TestStageLeavesWhatItCannotTell(t *testing.T) {
 		editAs(t, s, "one", name, "b\n", "B\n")
 	}
 	editAs(t, s, "two", "overlap.txt", "B\n", "Bee\n")
-	if err := os.WriteFile(filepath.Join(dir, "index.txt"), []byte(strings.Replace(lettered, "b\n", "other\n", 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "index.txt"), []byte(strings.Replace(lettered, "b\n", "other\n", 1)), 0o644))
 	gitIn(t, dir, "-c", "core.fsmonitor=false", "add", "index.txt")
 	for name, text := range map[string]string{"filtered.dat": "y\n", "binary": "y\x00\n", "ignored.txt": "new\n"} {
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: "one"}, Path: name, Content: []byte(text), Mode: rw.ModeOverwrite}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: "one"}, Path: name, Content: []byte(text), Mode: rw.ModeOverwrite}))(t)
 	}
 	os.Remove(marker)
 	index := read(t, dir, ".git/index")
-	got, err := s.StageChanges(background, rw.ChangesRequest{Session: "one"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(s.StageChanges(background, rw.ChangesRequest{Session: "one"}))(t)
 	want := map[string]string{"overlap.txt": rw.HunksOverlap, "index.txt": rw.HunksOverlap, "filtered.dat": rw.HunksFiltered, "binary": rw.HunksBinary, "ignored.txt": rw.HunksIgnored}
 	for _, f := range got.Skipped {
 		if want[f.Path] != f.Reason {
@@ -221,9 +180,7 @@ func TestStageLeavesWhatItCannotTell(t *testing.T) {
 		t.Error("git ran a program")
 	}
 	editAs(t, s, "three", "index.txt", "other\n", "mine\n")
-	if err := os.WriteFile(filepath.Join(dir, ".git/index.lock"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, ".git/index.lock"), nil, 0o600))
 	if _, err := s.StageChanges(background, rw.ChangesRequest{Session: "three"}); err == nil || read(t, dir, ".git/index") != index || read(t, dir, ".git/index.lock") != "" {
 		t.Errorf("%v", err)
 	}

@@ -14,28 +14,14 @@ import (
 // filter is in the schema.
 func TestTailFiltersEveryKind(t *testing.T) {
 	s := open(t, t.TempDir(), nil)
-	w := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	r1, err := s.SafeWrite(background, put("a.txt", "1", rw.ModeCreate))
-	w(r1, err)
-	r2, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("piece")})
-	w(r2, err)
-	r3, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "b.txt"})
-	w(r3, err)
-	r4, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw"), Label: "l"})
-	w(r4, err)
-	r5, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`1`)})
-	w(r5, err)
-	r6, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "a.txt", To: "m.txt"}, {Op: "delete", Path: "b.txt"}}})
-	w(r6, err)
-	r7, err := s.Undo(background, rw.UndoRequest{})
-	w(r7, err)
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 100})
-	w(tail, err)
+	must(s.SafeWrite(background, put("a.txt", "1", rw.ModeCreate)))(t)
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("piece")}))(t)
+	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "b.txt"}))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw"), Label: "l"}))(t)
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`1`)}))(t)
+	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "a.txt", To: "m.txt"}, {Op: "delete", Path: "b.txt"}}}))(t)
+	must(s.Undo(background, rw.UndoRequest{}))(t)
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 100}))(t)
 	f, _ := reflect.TypeFor[rw.JournalTailRequest]().FieldByName("FilterMode")
 	offered := schema.Words(f.Tag.Get("enum"))
 	for _, e := range tail.Entries {

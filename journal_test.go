@@ -3,7 +3,6 @@ package resilientwrite_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,10 +37,7 @@ func TestDamageIsNamed(t *testing.T) {
 	lines := func(t *testing.T, dir string, change func([]string) []string) {
 		t.Helper()
 		path := statePath(dir, "journal", firstSegment)
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(os.ReadFile(path))(t)
 		list := strings.Split(strings.Trim(string(data), "\n\x00"), "\n\n")
 		os.WriteFile(path, []byte("\n"+strings.Join(change(list), "\n\n")+"\n"), 0o600)
 	}
@@ -129,24 +125,16 @@ func TestDamageIsNamed(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := workspace(t)
-			s, err := rw.Open(background, dir, &rw.Options{Caller: "tester"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must(rw.Open(background, dir, &rw.Options{Caller: "tester"}))(t)
 			for i := range 6 {
-				if _, err := s.SafeWrite(background, put("a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)); err != nil {
-					t.Fatal(err)
-				}
+				must(s.SafeWrite(background, put("a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)))(t)
 			}
 			check(t, s, true)
 			s.Close(background)
 			row.damage(t, dir)
 			// Opened read-only: nothing is repaired before the check.
 			r := open(t, dir, &rw.Options{ReadOnly: true})
-			got, err := r.Check(background, rw.CheckRequest{Deep: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must(r.Check(background, rw.CheckRequest{Deep: true}))(t)
 			var codes []string
 			for _, p := range got.Problems {
 				codes = append(codes, p.Code)
@@ -192,16 +180,11 @@ func TestCursors(t *testing.T) {
 	s := open(t, dir, nil)
 	for i := range 10 {
 		caller := []string{"me", "you"}[i%2]
-		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: fmt.Sprintf("%d.txt", i), Content: []byte("x"), Call: rw.Call{Caller: caller}}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: fmt.Sprintf("%d.txt", i), Content: []byte("x"), Call: rw.Call{Caller: caller}}))(t)
 	}
 	since := func(r rw.JournalSinceRequest) rw.JournalSinceResult {
 		t.Helper()
-		out, err := s.JournalSince(background, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(s.JournalSince(background, r))(t)
 		return out
 	}
 	at := func(n uint64) *uint64 { return &n }
@@ -226,13 +209,9 @@ func TestCursors(t *testing.T) {
 	if r := since(rw.JournalSinceRequest{Agent: "me"}); len(r.Entries) != 1 {
 		t.Errorf("the cursor is lost: %+v", r)
 	}
-	if _, err := s.JournalSince(background, rw.JournalSinceRequest{}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("%v", err)
-	}
+	fails(s.JournalSince(background, rw.JournalSinceRequest{}))(t, rw.ErrInvalidArgument)
 	// A refusal has a row, which is returned on request.
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: []byte("y"), Call: rw.Call{Caller: "you"}}); !errors.Is(err, rw.ErrFileAlreadyExists) {
-		t.Fatal(err)
-	}
+	fails(s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: []byte("y"), Call: rw.Call{Caller: "you"}}))(t, rw.ErrFileAlreadyExists)
 	for refused, want := range map[bool]int{false: 0, true: 1} {
 		r := since(rw.JournalSinceRequest{AfterSeq: at(10), IncludeRefused: refused})
 		if len(r.Entries) != want || r.NextSeq != 11 || want == 1 && (r.Entries[0].Kind != "refused" || r.Entries[0].Reason != "file_already_exists") {
@@ -287,18 +266,12 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	s, _ := rw.Open(background, dir, nil)
 	s.Close(background)
 	os.WriteFile(statePath(dir, "meta.json"), []byte(`{"format":99}`), 0o600)
-	if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.ErrNewerFormat) {
-		t.Errorf("%v", err)
-	}
+	fails(rw.Open(background, dir, nil))(t, rw.ErrNewerFormat)
 	os.RemoveAll(statePath(dir))
 	os.Symlink(t.TempDir(), statePath(dir))
-	if _, err := rw.Open(background, dir, nil); !errors.Is(err, rw.ErrBadStateDir) {
-		t.Errorf("%v", err)
-	}
+	fails(rw.Open(background, dir, nil))(t, rw.ErrBadStateDir)
 	for _, root := range []string{"/", "/etc", "/tmp", "/usr", "/var"} {
-		if _, err := rw.Open(background, root, nil); !errors.Is(err, rw.ErrUnsafeRoot) {
-			t.Errorf("%s: %v", root, err)
-		}
+		fails(rw.Open(background, root, nil))(t, rw.ErrUnsafeRoot, root)
 	}
 }
 
@@ -346,10 +319,7 @@ func TestSnapshotsAreOnlyCaches(t *testing.T) {
 // nothing.
 func cachesAside(t *testing.T, s *rw.Store) {
 	t.Helper()
-	r, err := s.Check(background, rw.CheckRequest{Deep: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
 	for _, p := range r.Problems {
 		if p.Code != "snapshot_damaged" {
 			t.Errorf("check: %s %s: %s", p.Code, p.Path, p.Detail)
@@ -360,9 +330,7 @@ func cachesAside(t *testing.T, s *rw.Store) {
 func TestSnapshotsWhileOpen(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	if err := s.FillJournal(60_000); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.FillJournal(60_000))
 	write(t, s, "a.txt", "x", rw.ModeCreate)
 	if snaps, _ := filepath.Glob(statePath(dir, "index", "*.snap")); len(snaps) != 1 {
 		t.Errorf("snapshots: %v", snaps)

@@ -130,7 +130,7 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 	for _, c := range keyedCalls() {
 		s, dir := quick(t, nil)
 		if c.before != nil {
-			must(t, c.before(s))
+			noErr(t, c.before(s))
 		}
 		before := stateSnapshot(t, dir)
 		would, r, err := c.call(s, "key", true)
@@ -145,7 +145,7 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 			t.Errorf("%s: a dry run tells %v, the call %v", c.name, would, first)
 		}
 		if c.undo != nil {
-			must(t, c.undo(s))
+			noErr(t, c.undo(s))
 		}
 		after := stateSnapshot(t, dir)
 		again := func(where string, s *rw.Store) {
@@ -162,13 +162,10 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 		if stateSnapshot(t, dir) != after {
 			t.Errorf("%s: a repeated call changed something", c.name)
 		}
-		must(t, s.Close(background))
+		noErr(t, s.Close(background))
 		s = quickAt(t, dir, nil)
 		again("after a restart", s)
-		err = c.other(s, "key")
-		if !errors.Is(err, rw.ErrIdempotencyKeyReused) {
-			t.Errorf("%s: the key for another request: %v", c.name, err)
-		}
+		isErr(t, c.other(s, "key"), rw.ErrIdempotencyKeyReused, c.name, ": the key for another request")
 		if _, g, err := c.call(s, strings.Repeat("k", 201), false); !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%s: a long key: %v %+v", c.name, err, g)
 		}
@@ -183,7 +180,7 @@ func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 		sweep := stateSweep{name: c.name, part: c.part, before: c.before}
 		_, s := sweep.prepare(t, rw.SyncFull)
 		want, _, err := c.call(s, "key", false)
-		must(t, err)
+		noErr(t, err)
 		replayed, ran := 0, 0
 		for n := 0; ; n++ {
 			fsys, s := sweep.prepare(t, rw.SyncFull)
@@ -210,7 +207,7 @@ func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 					}
 				}
 				check(t, s, true)
-				must(t, s.Close(background))
+				noErr(t, s.Close(background))
 			}
 			if err == nil {
 				break
@@ -230,7 +227,7 @@ func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
 		name := strings.Repeat("n", 125) + fmt.Sprintf("%03d", i)
 		save(t, s, rw.CheckpointRequest{Name: name, Data: jsonString("x"), TTL: "session"})
 		if i%3 == 0 {
-			must(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "checkpoints", name+".json"), []byte("damaged"), 0o600))
+			noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "checkpoints", name+".json"), []byte("damaged"), 0o600))
 		}
 	}
 	left := 40
@@ -264,12 +261,10 @@ func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
 func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, &rw.Options{Sync: rw.SyncOff})
-	b, err := s.TxBegin(background, rw.TxBeginRequest{})
-	must(t, err)
+	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	op := rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("x")}
-	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op})
-	must(t, err)
-	_, err = s.SafeWrite(background, put("secret.txt", "key AKIA"+strings.ToUpper("qwertyuiopas2345"), rw.ModeCreate))
+	must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op}))(t)
+	_, err := s.SafeWrite(background, put("secret.txt", "key AKIA"+strings.ToUpper("qwertyuiopas2345"), rw.ModeCreate))
 	ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
 	if ref == "" {
 		t.Fatalf("no draft: %v", err)
@@ -278,9 +273,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{DryRun: true, IdempotencyKey: "k"}}); err != nil || out.Index != 2 || !out.Receipt.DryRun {
 		t.Errorf("stage: %v %+v", err, out)
 	}
-	if _, err := s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, Call: rw.Call{DryRun: true}}); !errors.Is(err, rw.ErrTxNotFound) {
-		t.Errorf("stage in none: %v", err)
-	}
+	fails(s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, Call: rw.Call{DryRun: true}}))(t, rw.ErrTxNotFound, "stage in none")
 	if out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{DryRun: true}}); err != nil || out.TxID != "" || out.ExpiresAt == "" {
 		t.Errorf("begin: %v %+v", err, out)
 	}

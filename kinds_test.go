@@ -88,9 +88,7 @@ func TestKindsForeignSweep(t *testing.T) {
 func (c scenario) besideForeign(t *testing.T, act string, n int) bool {
 	t.Helper()
 	disk, s := c.prepare(t)
-	if _, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
 	count, taken, root := 0, "", disk.Foreign()
 	disk.Before(func(simfs.Op) {
 		if count == n {

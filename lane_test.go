@@ -3,7 +3,6 @@ package resilientwrite_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -113,25 +112,18 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	text := strings.Repeat("some ordinary words of a line\n", laneBytes/90)
 	first := map[string]uint64{}
 	for _, name := range []string{"deleted.txt", "moved.txt", "restored.txt", "undone.txt", "left.txt"} {
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(text + name), Call: rw.Call{Session: name}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(text + name), Call: rw.Call{Session: name}}))(t)
 		first[name] = r.Receipt.JournalSeq
 		write(t, s, name, "another version of "+text, rw.ModeOverwrite)
 	}
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "undone.txt", Content: []byte(text), Mode: rw.ModeOverwrite, Call: rw.Call{Session: "undone"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "undone.txt", Content: []byte(text), Mode: rw.ModeOverwrite, Call: rw.Call{Session: "undone"}}))(t)
 	var drafts [2]string
 	for i := range drafts {
 		_, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), rw.SafeWriteRequest{Path: "refused.txt", Content: []byte(fmt.Sprint(text, i, "\nid ", awsID(uint64(i)), "\n"))})
 		drafts[i], _ = rw.AsError("", err).Context["draft_ref"].(string)
 	}
 	for _, session := range []string{"seen", "reset"} {
-		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(text)}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(text)}))(t)
 	}
 	tx, err := s.TxBegin(background, rw.TxBeginRequest{})
 	if err == nil {
@@ -141,9 +133,7 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 		t.Fatal(drafts, err)
 	}
 	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
-	if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: env}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: env}))(t)
 	return map[string]laneCall{
 		"delete": {5, func(ctx context.Context) error {
 			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})
@@ -209,9 +199,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 	s, dir := quick(t, nil)
 	old := strings.Repeat("some ordinary words of a line\n", laneBytes/30)
 	write(t, s, "old.txt", old, rw.ModeCreate)
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "old", Content: []byte(old)}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "old", Content: []byte(old)}))(t)
 	calls := laneCalls(s)
 	maps.Copy(calls, laneVerbs(t, s))
 	for _, name := range testbed.Share(t, sortedKeys(calls), 3, nil) {
@@ -224,21 +212,15 @@ func TestCancelInTheMiddle(t *testing.T) {
 				whole = ctx.looks.Load()
 				break // canceled after the commit point, or not any more
 			}
-			if !errors.Is(err, rw.ErrCanceled) {
-				t.Fatalf("%s, canceled at look %d: %v", name, end, err)
-			}
+			isErr(t, err, rw.ErrCanceled, name, ", canceled at look ", end)
 			if more := ctx.looks.Load() - end; more > 8 {
 				t.Errorf("%s, canceled at look %d: %d looks after it", name, end, more)
 			}
 			if after := snapshot(t, dir); after != before {
 				t.Errorf("%s, canceled at look %d: the files changed", name, end)
 			}
-			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "next.txt", Content: []byte(name), Mode: rw.ModeOverwrite}); err != nil {
-				t.Fatalf("%s, canceled at look %d: the next write: %v", name, end, err)
-			}
-			if err := s.ResetTask(background); err != nil {
-				t.Fatal(err)
-			}
+			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "next.txt", Content: []byte(name), Mode: rw.ModeOverwrite}))(t, name, ", canceled at look ", end, ": the next write")
+			noErr(t, s.ResetTask(background))
 		}
 		t.Logf("%s: %d looks", name, whole)
 		if whole < row.least {
@@ -254,9 +236,7 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 	writePolicy(t, dir, "extend_patterns: {own: [{name: slow, regex: '(?s)a.*z|a'}]}\n")
 	s := quickAt(t, dir, nil)
 	text := strings.Repeat("a", 1<<20)
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "c", Content: []byte(text)}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "c", Content: []byte(text)}))(t)
 	for name, call := range map[string]func(ctx context.Context) error{
 		"write": func(ctx context.Context) error {
 			_, err := s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text)})
@@ -280,9 +260,7 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 		},
 	} {
 		ctx := newLookedAt(500)
-		if err := call(ctx); !errors.Is(err, rw.ErrCanceled) {
-			t.Errorf("%s: %v", name, err)
-		}
+		isErr(t, call(ctx), rw.ErrCanceled, name)
 		if more := ctx.looks.Load() - 500; more < 0 || more > 16 {
 			t.Errorf("%s: %d looks at the context after it was done", name, more)
 		}

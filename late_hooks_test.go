@@ -31,9 +31,7 @@ func TestAPanickingReceiptSinkChangesNothing(t *testing.T) {
 	if e := rw.AsError("", err); !errors.Is(err, rw.ErrFileAlreadyExists) || e.Effect != rw.EffectNone || strings.Contains(e.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
-	if err := transact(s, rw.TxOp{Op: "delete", Path: "a.txt"}); err != nil {
-		t.Error(err)
-	}
+	noErr(t, transact(s, rw.TxOp{Op: "delete", Path: "a.txt"}))
 	gone(t, dir, "a.txt")
 	if len(told) != 3 || told[0] != rw.StatusSucceeded || told[1] != rw.StatusRefused || told[2] != rw.StatusSucceeded {
 		t.Errorf("told %v", told)
@@ -86,13 +84,11 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 				t.Errorf("left in staging: %v %v", left, err)
 			}
 			close(goOn)
-			if err := <-ended; !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("what was staged is still there: %v", err)
-			}
+			isErr(t, <-ended, os.ErrNotExist, "what was staged is still there")
 			synctest.Wait()
 			write(t, s, "b.txt", "the store goes on", rw.ModeCreate)
-			must(t, other.Close(background))
-			must(t, s.Close(background))
+			noErr(t, other.Close(background))
+			noErr(t, s.Close(background))
 			s = open(t, dir, nil)
 			if r := s.Recovery(); len(r.Finished)+len(r.Conflicts) > 0 {
 				t.Errorf("%+v", r)

@@ -15,10 +15,7 @@ import (
 func fuzzed(f *testing.F) (*rw.Store, string) {
 	f.Helper()
 	dir := f.TempDir()
-	s, err := rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		f.Fatal(err)
-	}
+	s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(f)
 	f.Cleanup(func() { s.Close(background) })
 	return s, dir
 }
@@ -45,15 +42,11 @@ func FuzzManifest(f *testing.F) {
 }
 
 func manifestIs(t *testing.T, s *rw.Store, dir string, list []byte) {
-	if err := s.ResetTask(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.ResetTask(background))
 	for _, piece := range []string{"one", "two"} {
 		addChunk(t, s, "s", piece)
 	}
-	if err := os.WriteFile(chunkDir(dir, "s", "manifest.json"), list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(chunkDir(dir, "s", "manifest.json"), list, 0o600))
 	st := chunkStatus(t, s, "s")
 	if there := fmt.Sprint(st.PresentIndices); there != "[1 2]" && there != "[]" || st.MissingCount > 999_999 {
 		t.Fatalf("%q: %+v", list, st)
@@ -94,9 +87,7 @@ func FuzzScratchIndex(f *testing.F) {
 	s, dir := fuzzed(f)
 	f.Fuzz(func(t *testing.T, text []byte, beside bool) {
 		os.RemoveAll(inState(dir, "scratch"))
-		if err := s.ResetTask(background); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.ResetTask(background))
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "a"})
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "b"})
 		path := inState(dir, "scratch", "index.jsonl")
@@ -104,9 +95,7 @@ func FuzzScratchIndex(f *testing.F) {
 			os.Remove(path)
 			path = besideObject(dir, "a")
 		}
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(path, text, 0o600))
 		if l := listed(t, s); l.ExpiredRemoved == 0 && !bytes.Contains(text, []byte("expires_at")) {
 			if l.Objects != 2 || l.Count < 2 {
 				t.Fatalf("%q: %+v", text, l)
@@ -116,9 +105,7 @@ func FuzzScratchIndex(f *testing.F) {
 		}
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("c"), Label: "a fresh label"})
 		l := listed(t, s)
-		if _, err := json.Marshal(l); err != nil {
-			t.Fatal(err)
-		}
+		must(json.Marshal(l))(t)
 		if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "a fresh label"}); err != nil || r.Entry.SHA256.String() != hash("c") || !r.BinExists {
 			t.Fatalf("%q: %+v %v", text, r, err)
 		}

@@ -29,9 +29,7 @@ func TestLateSaves(t *testing.T) {
 					p := fs.NewProcess()
 					x.sim.Process = p
 					s, err := x.open(fs, level, "0003")
-					if err != nil {
-						t.Fatal(err)
-					}
+					noErr(t, err)
 					before := files(fs)
 					dir, name := fs.Foreign(), ""
 					for path := range before {
@@ -49,12 +47,8 @@ func TestLateSaves(t *testing.T) {
 						name = base
 					}
 					f, err := dir.Open(name, fsx.Read|fsx.Write, 0)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := x.run(s); err != nil {
-						t.Fatal(err)
-					}
+					noErr(t, err)
+					noErr(t, x.run(s))
 					s.Sync(background)
 					f.WriteAt([]byte(humansText), 7)
 					if dies {
@@ -67,9 +61,7 @@ func TestLateSaves(t *testing.T) {
 					f.WriteAt([]byte("once more, "+humansText), 7)
 					f.Close()
 					do(put("later.txt", longText, rw.ModeCreate))(s)
-					if err := s.Close(background); err != nil {
-						t.Fatal(err)
-					}
+					noErr(t, s.Close(background))
 					if s, err = x.open(fs, level, "0005"); err != nil {
 						t.Fatal(err)
 					}

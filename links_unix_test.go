@@ -24,7 +24,7 @@ import (
 func entries(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	must(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -122,24 +122,19 @@ func TestShellCallsAreUndone(t *testing.T) {
 func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 	t.Helper()
 	call := rw.ToolCall{ID: "c1", Host: "loop", Event: "before", Command: "sh"}
-	_, err := s.BeginCall(background, call)
-	must(t, err)
+	must(s.BeginCall(background, call))(t)
 	before := entries(t, dir)
 	run()
 	after := entries(t, dir)
 	call.Event = "after"
-	ended, err := s.EndCall(background, call)
-	must(t, err)
+	ended := must(s.EndCall(background, call))(t)
 	if len(ended.Skipped)+len(ended.Busy)+len(ended.NotKept) > 0 {
 		t.Fatalf("%+v", ended)
 	}
 	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Group != "" {
 		t.Fatalf("a second scan found %+v %v", again, err)
 	}
-	undone, err := s.Undo(background, rw.UndoRequest{Group: "c1"})
-	if err != nil {
-		t.Fatal(err, errors.Unwrap(err))
-	}
+	undone := must(s.Undo(background, rw.UndoRequest{Group: "c1"}))(t)
 	if list := differing(before, entries(t, dir)); len(list) > 0 {
 		t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
 	}
@@ -152,8 +147,7 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 // redone undoes an undo, and checks the store.
 func redone(t *testing.T, s *rw.Store, dir string, undone rw.UndoResult, after map[string]string) {
 	t.Helper()
-	_, err := s.Undo(background, rw.UndoRequest{Row: undone.Seq})
-	must(t, err)
+	must(s.Undo(background, rw.UndoRequest{Row: undone.Seq}))(t)
 	if list := differing(after, entries(t, dir)); len(list) > 0 {
 		t.Errorf("redone, these differ:\n%s", strings.Join(list, "\n"))
 	}
@@ -183,45 +177,38 @@ func TestCheckoutIsUndone(t *testing.T) {
 func TestLinksHaveVersions(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
-	must(t, os.WriteFile(outside, []byte("outside"), 0o644))
+	noErr(t, os.WriteFile(outside, []byte("outside"), 0o644))
 	s := open(t, dir, nil)
 	shell(t, dir, `echo a > a; echo file > cur`)
-	snap, err := s.Snapshot(background, rw.SnapshotRequest{})
-	must(t, err)
+	snap := must(s.Snapshot(background, rw.SnapshotRequest{}))(t)
 	var seqs []uint64
 	for _, script := range []string{"rm cur; ln -s a cur", "ln -sfn none cur", "ln -sfn " + outside + " cur", "rm cur"} {
 		shell(t, dir, script)
-		found, err := s.Scan(background, rw.ScanRequest{})
-		must(t, err)
+		found := must(s.Scan(background, rw.ScanRequest{}))(t)
 		if len(found.Files) != 1 || found.Files[0].Link != (script != "rm cur") {
 			t.Fatalf("%s: %+v", script, found)
 		}
 		seqs = append(seqs, found.Seq)
 	}
-	h, err := s.History(background, rw.HistoryRequest{Path: "cur"})
-	must(t, err)
+	h := must(s.History(background, rw.HistoryRequest{Path: "cur"}))(t)
 	if len(h.Versions) != 4 || !h.Versions[1].Link || h.Versions[0].Link || !h.Versions[3].Link {
 		t.Fatalf("%+v", h)
 	}
 	for i, want := range []string{"link a", "link none", "link " + outside} {
-		_, err := s.Restore(background, rw.RestoreRequest{Path: "cur", Version: seqs[i]})
-		must(t, err)
+		must(s.Restore(background, rw.RestoreRequest{Path: "cur", Version: seqs[i]}))(t)
 		if got := entries(t, dir)["cur"]; got != want {
 			t.Errorf("restored %q, want %q", got, want)
 		}
-		h, err := s.History(background, rw.HistoryRequest{Path: "cur"})
-		must(t, err)
+		h := must(s.History(background, rw.HistoryRequest{Path: "cur"}))(t)
 		if h.Path != "cur" || !h.Versions[0].Link || !h.Versions[0].Available {
 			t.Errorf("%+v", h.Versions[0])
 		}
 	}
-	diff, err := s.SnapshotDiff(background, rw.SnapshotDiffRequest{From: snap.ID})
-	must(t, err)
+	diff := must(s.SnapshotDiff(background, rw.SnapshotDiffRequest{From: snap.ID}))(t)
 	if len(diff.Files) != 1 || diff.Files[0].Change != "changed" || !diff.Files[0].Link {
 		t.Errorf("%+v", diff)
 	}
-	_, err = s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID})
-	must(t, err)
+	must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID}))(t)
 	if got := entries(t, dir)["cur"]; !strings.HasSuffix(got, " file\n") {
 		t.Errorf("the snapshot has %q", got)
 	}
@@ -248,16 +235,12 @@ func TestLinksThatAreNotMade(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, &rw.Options{ProtectDefaults: rw.ProtectAsk})
 			shell(t, dir, c.before)
-			_, err := s.Scan(background, rw.ScanRequest{})
-			must(t, err)
+			must(s.Scan(background, rw.ScanRequest{}))(t)
 			shell(t, dir, c.run)
-			found, err := s.Scan(background, rw.ScanRequest{})
-			must(t, err)
+			found := must(s.Scan(background, rw.ScanRequest{}))(t)
 			shell(t, dir, c.since)
 			before := entries(t, dir)
-			if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
-			}
+			fails(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t, c.want)
 			if list := differing(before, entries(t, dir)); len(list) > 0 {
 				t.Errorf("changed:\n%s", strings.Join(list, "\n"))
 			}
@@ -276,8 +259,7 @@ func TestDirectoriesRemovedLater(t *testing.T) {
 	if err != nil || found.Group == "" {
 		t.Fatalf("%+v %v", found, err)
 	}
-	_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
-	must(t, err)
+	must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
 	if _, there := entries(t, dir)["d/e"]; !there {
 		t.Errorf("%v", entries(t, dir))
 	}
@@ -298,27 +280,22 @@ func TestUndoRemovesItsDirectories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, nil)
-			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/one", Content: []byte("one")})
-			must(t, err)
-			_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/two", Content: []byte("two")})
-			must(t, err)
-			_, err = s.Undo(background, rw.UndoRequest{})
-			must(t, err)
+			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/one", Content: []byte("one")}))(t)
+			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/two", Content: []byte("two")}))(t)
+			must(s.Undo(background, rw.UndoRequest{}))(t)
 			want := entries(t, dir) // the directories are the other call's
 			if _, there := want["x/y/one"]; !there {
 				t.Fatalf("%v", want)
 			}
-			_, err = s.Undo(background, rw.UndoRequest{}) // redo, so that both are there
-			must(t, err)
+			_, err := s.Undo(background, rw.UndoRequest{}) // redo, so that both are there
+			noErr(t, err)
 			shell(t, dir, c.beside)
 			before := entries(t, dir)
-			_, err = s.Undo(background, rw.UndoRequest{N: 4})
-			must(t, err)
+			must(s.Undo(background, rw.UndoRequest{N: 4}))(t)
 			if got := slices.Sorted(maps.Keys(entries(t, dir))); !slices.Equal(got, c.left) {
 				t.Errorf("left: %v, want %v", got, c.left)
 			}
-			_, err = s.Undo(background, rw.UndoRequest{})
-			must(t, err)
+			must(s.Undo(background, rw.UndoRequest{}))(t)
 			if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
 				t.Errorf("undone and redone:\n%s", diff)
 			}
@@ -340,18 +317,15 @@ func TestUndoBesideAWriter(t *testing.T) {
 		return err
 	}
 	for i := range 60 {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/mine", Content: []byte("one"), Call: rw.Call{Caller: "a"}})
-		must(t, err)
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/mine", Content: []byte("one"), Call: rw.Call{Caller: "a"}}))(t)
 		done := make(chan error)
 		go func() { done <- write() }()
-		_, err = s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "a"}})
-		must(t, err)
+		_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "a"}})
+		noErr(t, err)
 		if err = <-done; errors.Is(err, rw.ErrChangedDuringWrite) {
 			err = write()
 		}
-		if err != nil {
-			t.Fatalf("round %d: %v %v", i, err, errors.Unwrap(err))
-		}
+		noErr(t, err, "round ", i)
 		if data, err := os.ReadFile(filepath.Join(dir, "x/y/theirs")); string(data) != "theirs" {
 			t.Fatalf("round %d: %q %v", i, data, err)
 		}
@@ -364,19 +338,16 @@ func TestUndoBesideAWriter(t *testing.T) {
 func TestScansOfTwoStores(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir, nil), open(t, dir, nil)
-	_, err := s.Scan(background, rw.ScanRequest{})
-	must(t, err)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	shell(t, dir, "mkdir -p d/e; echo 1 > f")
-	_, err = s.Scan(background, rw.ScanRequest{})
-	must(t, err)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	before := entries(t, dir)
 	shell(t, dir, "rm -r d; ln -s nowhere d")
 	found, err := other.Scan(background, rw.ScanRequest{})
 	if err != nil || found.Baseline || found.Group == "" {
 		t.Fatalf("%+v %v", found, err)
 	}
-	_, err = other.Undo(background, rw.UndoRequest{Group: found.Group})
-	must(t, err)
+	must(other.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
 	if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
 		t.Error(diff)
 	}
@@ -398,25 +369,20 @@ func TestScanFromAnOlderIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, nil)
-			_, err := s.Scan(background, rw.ScanRequest{})
-			must(t, err)
+			must(s.Scan(background, rw.ScanRequest{}))(t)
 			shell(t, dir, c.before)
-			_, err = s.Scan(background, rw.ScanRequest{})
-			must(t, err)
+			must(s.Scan(background, rw.ScanRequest{}))(t)
 			before := entries(t, dir)
 			index := filepath.Join(dir, rw.StateDirName, "observe", "index")
-			older, err := os.ReadFile(index)
-			must(t, err)
+			older := must(os.ReadFile(index))(t)
 			shell(t, dir, c.change)
-			found, err := s.Scan(background, rw.ScanRequest{})
-			must(t, err)
-			must(t, os.WriteFile(index, older, 0o600))
+			found := must(s.Scan(background, rw.ScanRequest{}))(t)
+			noErr(t, os.WriteFile(index, older, 0o600))
 			again, err := s.Scan(background, rw.ScanRequest{})
 			if err != nil || again.Group != "" {
 				t.Errorf("again: %+v %v", again, err)
 			}
-			_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
-			must(t, err)
+			must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
 			if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
 				t.Error(diff)
 			}
@@ -430,11 +396,9 @@ func TestHistoryBelowALink(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
 	shell(t, dir, "mkdir d other")
-	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "d/f", Content: []byte("one")})
-	must(t, err)
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "d/f", Content: []byte("one")}))(t)
 	shell(t, dir, "rm -r d; ln -s other d")
-	_, err = s.Scan(background, rw.ScanRequest{})
-	must(t, err)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	list, err := s.History(background, rw.HistoryRequest{Path: "d/f"})
 	if err != nil || len(list.Versions) != 2 {
 		t.Fatalf("%+v %v", list, err)
@@ -460,11 +424,11 @@ func TestUndoOfAMoveGivesModesBack(t *testing.T) {
 	shell(t, dir, "echo new > x; echo key > .env; chmod 600 .env")
 	before := entries(t, dir)
 	_, err := s.Move(background, rw.MoveRequest{Path: "x", To: ".env", Overwrite: true, Force: true})
-	must(t, err)
+	noErr(t, err)
 	after := entries(t, dir)
 	for _, want := range []map[string]string{before, after, before} {
 		_, err = s.Undo(background, rw.UndoRequest{})
-		must(t, err)
+		noErr(t, err)
 		if list := differing(want, entries(t, dir)); len(list) > 0 {
 			t.Error(list)
 		}
@@ -477,11 +441,9 @@ func TestEmptyVersion(t *testing.T) {
 	s := open(t, dir, nil)
 	for _, script := range []string{"echo 1 > f", ": > f", "echo 2 > f"} {
 		shell(t, dir, script)
-		_, err := s.Scan(background, rw.ScanRequest{})
-		must(t, err)
+		must(s.Scan(background, rw.ScanRequest{}))(t)
 	}
-	list, err := s.History(background, rw.HistoryRequest{Path: "f"})
-	must(t, err)
+	list := must(s.History(background, rw.HistoryRequest{Path: "f"}))(t)
 	for _, v := range list.Versions {
 		if _, err := s.Read(background, rw.ReadRequest{Path: "f", Version: v.Version}); err != nil || !v.Available {
 			t.Errorf("%+v %v", v, err)
@@ -507,15 +469,13 @@ func TestKindsThatAreNotChanged(t *testing.T) {
 			gitIn(t, dir, "init", "-q")
 			s := open(t, dir, nil)
 			shell(t, dir, `echo '*.log' > .gitignore; echo node_modules/ >> .gitignore; echo lib > lib; echo other > other`)
-			_, err := s.Scan(background, rw.ScanRequest{})
-			must(t, err)
+			must(s.Scan(background, rw.ScanRequest{}))(t)
 			want := entries(t, dir)
 			shell(t, dir, `rm lib; mkdir -p lib/sub; echo in > lib/in; echo deep > lib/sub/deep; echo changed > other`)
-			found, err := s.Scan(background, rw.ScanRequest{})
-			must(t, err)
+			found := must(s.Scan(background, rw.ScanRequest{}))(t)
 			shell(t, dir, c.since)
 			before := entries(t, dir)
-			_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
+			_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
 			e := rw.AsError("undo", err)
 			if !errors.Is(err, rw.ErrChangedOutside) || e.Path != "lib" || fmt.Sprint(e.Context["files"]) != "["+c.named+"]" || !strings.Contains(e.Hint, "move them elsewhere or delete them") {
 				t.Fatalf("%v, context %v", err, e.Context)
@@ -524,8 +484,7 @@ func TestKindsThatAreNotChanged(t *testing.T) {
 				t.Errorf("changed:\n%s", strings.Join(list, "\n"))
 			}
 			shell(t, dir, c.clear)
-			_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
-			must(t, err)
+			must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
 			if list := differing(want, entries(t, dir)); len(list) > 0 {
 				t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
 			}
@@ -539,21 +498,17 @@ func TestKindsOfSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
 	shell(t, dir, `echo a > a; mkdir -m 700 d; echo x > d/x; ln -s a l; mkdir -p e/none`)
-	snap, err := s.Snapshot(background, rw.SnapshotRequest{})
-	must(t, err)
+	snap := must(s.Snapshot(background, rw.SnapshotRequest{}))(t)
 	want := entries(t, dir)
 	shell(t, dir, `rm a; mkdir -m 711 a; echo in > a/in; rm -r d; echo d > d; rm l; mkdir l; rm -r e; ln -s a e`)
 	call := rw.ToolCall{ID: "c", Host: "h", Event: "after"}
-	_, err = s.EndCall(background, call)
-	must(t, err)
+	must(s.EndCall(background, call))(t)
 	after := entries(t, dir)
-	restored, err := s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID, Force: true})
-	must(t, err)
+	restored := must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID, Force: true}))(t)
 	if list := differing(want, entries(t, dir)); len(list) > 0 {
 		t.Errorf("restored, these differ:\n%s", strings.Join(list, "\n"))
 	}
-	_, err = s.Undo(background, rw.UndoRequest{Row: restored.Seq})
-	must(t, err)
+	must(s.Undo(background, rw.UndoRequest{Row: restored.Seq}))(t)
 	if list := differing(after, entries(t, dir)); len(list) > 0 {
 		t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
 	}
@@ -583,19 +538,14 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, nil)
 			shell(t, dir, `echo a > a; mkdir -p d/e; echo x > d/x; echo y > d/e/y`)
-			_, err := s.Scan(background, rw.ScanRequest{})
-			must(t, err)
+			must(s.Scan(background, rw.ScanRequest{}))(t)
 			before := entries(t, dir)
 			for _, run := range c.runs {
 				shell(t, dir, run)
-				_, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
-				must(t, err)
+				must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
 			}
 			after := entries(t, dir)
-			undone, err := s.Undo(background, rw.UndoRequest{Group: "c"})
-			if err != nil {
-				t.Fatal(err, errors.Unwrap(err))
-			}
+			undone := must(s.Undo(background, rw.UndoRequest{Group: "c"}))(t)
 			if list := differing(before, entries(t, dir)); len(list) > 0 {
 				t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
 			}
@@ -610,13 +560,11 @@ func TestRestoreAfterAKind(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
 	shell(t, dir, `echo 1 > a`)
-	_, err := s.Scan(background, rw.ScanRequest{})
-	must(t, err)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	var seqs []uint64
 	for _, run := range []string{`echo 2 > a; chmod 600 a`, `rm a; mkdir a`, `rmdir a; echo 3 > a; chmod 640 a`, `rm a; mkdir -m 711 a; echo x > a/x`} {
 		shell(t, dir, run)
-		found, err := s.Scan(background, rw.ScanRequest{})
-		must(t, err)
+		found := must(s.Scan(background, rw.ScanRequest{}))(t)
 		seqs = append(seqs, found.Seq)
 	}
 	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[0]}); err == nil {
@@ -627,14 +575,12 @@ func TestRestoreAfterAKind(t *testing.T) {
 		row  int
 		want string
 	}{{2, "-rw-r----- 3\n"}, {0, "-rw-r----- 2\n"}} { // the second has the mode of the file that was removed last
-		_, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[c.row], Force: true})
-		must(t, err)
+		must(s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[c.row], Force: true}))(t)
 		if got := entries(t, dir)["a"]; got != c.want {
 			t.Errorf("restored %q, want %q", got, c.want)
 		}
 		shell(t, dir, `rm a`)
-		_, err = s.Scan(background, rw.ScanRequest{})
-		must(t, err)
+		must(s.Scan(background, rw.ScanRequest{}))(t)
 	}
 }
 
@@ -644,11 +590,9 @@ func TestKindsAreListed(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
 	shell(t, dir, `echo a > a; mkdir d; echo x > d/x`)
-	_, err := s.Scan(background, rw.ScanRequest{})
-	must(t, err)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	shell(t, dir, `rm a; mkdir a; echo in > a/in; rm -r d; echo d > d`)
-	found, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
-	must(t, err)
+	found := must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
 	var ops []string
 	for _, f := range found.Files {
 		ops = append(ops, f.Op+" "+f.Path)
@@ -659,8 +603,7 @@ func TestKindsAreListed(t *testing.T) {
 	if got := strings.Join(ops, ", "); got != "delete a, create a/in, create d, delete d/x, created directory a, deleted directory d" {
 		t.Error(got)
 	}
-	out, err := s.Changes(background, rw.ChangesRequest{})
-	must(t, err)
+	out := must(s.Changes(background, rw.ChangesRequest{}))(t)
 	if len(out.Files) != 4 || out.Created != 2 || out.Deleted != 2 || len(out.Groups) != 1 || len(out.Groups[0].Dirs) != 2 {
 		t.Errorf("%+v", out)
 	}
@@ -674,20 +617,17 @@ func TestFileMadeAgain(t *testing.T) {
 	shell(t, dir, "mkdir d; echo k > d/in")
 	scan := func() rw.ScanResult {
 		t.Helper()
-		found, err := s.Scan(background, rw.ScanRequest{})
-		must(t, err)
+		found := must(s.Scan(background, rw.ScanRequest{}))(t)
 		return found
 	}
 	scan()
-	_, err := s.Delete(background, rw.DeleteRequest{Path: "d/in", Force: true})
-	must(t, err)
+	must(s.Delete(background, rw.DeleteRequest{Path: "d/in", Force: true}))(t)
 	shell(t, dir, "mkdir -p d; echo k > d/in")
 	scan()
 	before := entries(t, dir)
 	shell(t, dir, "rm -r d")
 	found := scan()
-	_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
-	must(t, err)
+	must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
 	if list := differing(before, entries(t, dir)); len(list) > 0 {
 		t.Error(list)
 	}
@@ -705,9 +645,7 @@ func TestUndoOfSeveralGivesModesBack(t *testing.T) {
 			t.Errorf("%s: %v %v, want %v", what, st.Mode(), err, mode)
 		}
 	}
-	if err := os.WriteFile(file, []byte("private"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(file, []byte("private"), 0o600))
 	deleted(t, s, "a.txt")
 	write(t, s, "a.txt", "new", rw.ModeCreate)
 	is("made again", 0o644)
@@ -716,9 +654,7 @@ func TestUndoOfSeveralGivesModesBack(t *testing.T) {
 	undone(t, s, 1)
 	is("redone", 0o644)
 	write(t, s, "a.txt", "newer", rw.ModeOverwrite)
-	if err := os.Chmod(file, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Chmod(file, 0o640))
 	undone(t, s, 1)
 	is("changed by the user", 0o640)
 }
@@ -738,8 +674,7 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, nil)
 			scan := func() rw.ScanResult {
-				found, err := s.Scan(background, rw.ScanRequest{})
-				must(t, err)
+				found := must(s.Scan(background, rw.ScanRequest{}))(t)
 				return found
 			}
 			shell(t, dir, c.before)
@@ -747,7 +682,7 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 			shell(t, dir, c.change)
 			group := scan().Group
 			_, err := s.Undo(background, rw.UndoRequest{Group: group})
-			must(t, err)
+			noErr(t, err)
 			if undos == 2 {
 				undone(t, s, 1)
 			}
@@ -760,7 +695,7 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 				t.Errorf("%s, %d: recorded as %q: %v", name, undos, found.Group, differing(before, after))
 			} else if changed {
 				_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
-				must(t, err)
+				noErr(t, err)
 				if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
 					t.Errorf("%s, %d: %s", name, undos, diff)
 				}

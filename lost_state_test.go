@@ -20,15 +20,15 @@ var losses = []struct {
 	stateDir   bool // the state directory is elsewhere
 	lose       func(t *testing.T, dir, state string)
 }{
-	{"state removed", "state_dir_gone", false, func(t *testing.T, _, state string) { must(t, os.RemoveAll(state)) }},
-	{"state elsewhere removed", "state_dir_gone", true, func(t *testing.T, _, state string) { must(t, os.RemoveAll(state)) }},
-	{"state moved", "state_dir_gone", false, func(t *testing.T, dir, state string) { must(t, os.Rename(state, dir+".moved")) }},
+	{"state removed", "state_dir_gone", false, func(t *testing.T, _, state string) { noErr(t, os.RemoveAll(state)) }},
+	{"state elsewhere removed", "state_dir_gone", true, func(t *testing.T, _, state string) { noErr(t, os.RemoveAll(state)) }},
+	{"state moved", "state_dir_gone", false, func(t *testing.T, dir, state string) { noErr(t, os.Rename(state, dir+".moved")) }},
 	{"state a file now", "state_dir_replaced", false, func(t *testing.T, dir, state string) {
-		must(t, os.Rename(state, dir+".moved"))
-		must(t, os.WriteFile(state, nil, 0o600))
+		noErr(t, os.Rename(state, dir+".moved"))
+		noErr(t, os.WriteFile(state, nil, 0o600))
 	}},
 	{"state replaced", "state_dir_replaced", false, func(t *testing.T, dir, state string) {
-		must(t, os.Rename(state, dir+".moved"))
+		noErr(t, os.Rename(state, dir+".moved"))
 		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
 	}},
 	{"state emptied", "state_dir_emptied", false, func(t *testing.T, _, state string) { emptyDir(t, state) }},
@@ -36,20 +36,19 @@ var losses = []struct {
 		emptyDir(t, state)
 		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
 	}},
-	{"workspace removed", "workspace_gone", false, func(t *testing.T, dir, _ string) { must(t, os.RemoveAll(dir)) }},
-	{"workspace removed, state elsewhere", "workspace_gone", true, func(t *testing.T, dir, _ string) { must(t, os.RemoveAll(dir)) }},
+	{"workspace removed", "workspace_gone", false, func(t *testing.T, dir, _ string) { noErr(t, os.RemoveAll(dir)) }},
+	{"workspace removed, state elsewhere", "workspace_gone", true, func(t *testing.T, dir, _ string) { noErr(t, os.RemoveAll(dir)) }},
 	{"workspace made anew", "workspace_gone", false, func(t *testing.T, dir, _ string) {
-		must(t, os.RemoveAll(dir))
-		must(t, os.Mkdir(dir, 0o755))
+		noErr(t, os.RemoveAll(dir))
+		noErr(t, os.Mkdir(dir, 0o755))
 	}},
 }
 
 func emptyDir(t *testing.T, dir string) {
 	t.Helper()
-	names, err := os.ReadDir(dir)
-	must(t, err)
+	names := must(os.ReadDir(dir))(t)
 	for _, n := range names {
-		must(t, os.RemoveAll(filepath.Join(dir, n.Name())))
+		noErr(t, os.RemoveAll(filepath.Join(dir, n.Name())))
 	}
 }
 
@@ -136,9 +135,7 @@ func TestALostStoreSaysSo(t *testing.T) {
 			if after := whatLies(t, dir); after != before {
 				t.Errorf("the lost store changed\n%s\nto\n%s", before, after)
 			}
-			if err := s.Close(background); err != nil {
-				t.Errorf("close: %v", err)
-			}
+			noErr(t, s.Close(background))
 		})
 	}
 }
@@ -161,8 +158,7 @@ func whatLies(t *testing.T, dir string) string {
 		for _, n := range names {
 			b.WriteString(part + "/" + n.Name())
 			if n.Type().IsRegular() {
-				data, err := os.ReadFile(filepath.Join(at, n.Name()))
-				must(t, err)
+				data := must(os.ReadFile(filepath.Join(at, n.Name())))(t)
 				b.WriteString(" " + hash(string(data)))
 			}
 			b.WriteByte('\n')
@@ -197,10 +193,10 @@ func TestLossInTheMiddle(t *testing.T) {
 			}
 			done = true
 			if c.moved {
-				must(t, os.Rename(state, dir+".moved"))
-				must(t, os.Mkdir(state, 0o700))
+				noErr(t, os.Rename(state, dir+".moved"))
+				noErr(t, os.Mkdir(state, 0o700))
 			} else {
-				must(t, os.RemoveAll(state))
+				noErr(t, os.RemoveAll(state))
 			}
 		})
 		_, err := s.SafeWrite(background, put("a.txt", "two\n", rw.ModeOverwrite))
@@ -210,7 +206,7 @@ func TestLossInTheMiddle(t *testing.T) {
 		}
 		fileIs(t, dir, "a.txt", "one\n")
 		refused(t, s, dir, put("a.txt", "three\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
-		must(t, s.Close(background))
+		noErr(t, s.Close(background))
 	}
 }
 
@@ -223,12 +219,12 @@ func TestReadingGoesOnWithoutState(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
-	must(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName)))
+	noErr(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName)))
 	if r, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); err != nil || string(r.Content) != "one\n" {
 		t.Errorf("read: %q %v", r.Content, err)
 	}
 	// The next store starts from scratch.
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	next := open(t, dir, nil)
 	write(t, next, "a.txt", "two\n", rw.ModeOverwrite)
 	check(t, next, true)
@@ -245,29 +241,27 @@ func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
 	state := filepath.Join(dir, rw.StateDirName)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
-	must(t, os.Rename(state, dir+".moved"))
+	noErr(t, os.Rename(state, dir+".moved"))
 	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
-	must(t, os.Rename(dir+".moved", state))
+	noErr(t, os.Rename(dir+".moved", state))
 	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	s = open(t, dir, nil)
 	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
 	check(t, s, true)
 	// A workspace that is moved with its state stays a workspace.
-	must(t, os.Rename(dir, dir+".moved"))
+	noErr(t, os.Rename(dir, dir+".moved"))
 	write(t, s, "a.txt", "three\n", rw.ModeOverwrite)
 	fileIs(t, dir+".moved", "a.txt", "three\n")
-	if _, err := s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}); !errors.Is(err, rw.ErrNotFound) {
-		t.Errorf("read of nothing: %v", err)
-	}
+	fails(s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}))(t, rw.ErrNotFound, "read of nothing")
 	check(t, s, true)
 }
 
 // TestOpenSaysWhatIsMissing: the hint names the workspace, not a file.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	must(t, os.Mkdir(filepath.Join(dir, "ws"), 0o755))
+	noErr(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	noErr(t, os.Mkdir(filepath.Join(dir, "ws"), 0o755))
 	for _, c := range []struct {
 		at, state string
 		want      rw.Detail

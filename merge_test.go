@@ -24,12 +24,8 @@ func stale(t *testing.T, path, base, others string, opts *rw.Options) (string, *
 	dir := workspace(t)
 	s := open(t, dir, opts)
 	r := write(t, s, path, base, rw.ModeCreate)
-	if err := s.Sync(background); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, path), []byte(others), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Sync(background))
+	noErr(t, os.WriteFile(filepath.Join(dir, path), []byte(others), 0o644))
 	return dir, s, rw.Exactly(r.SHA256)
 }
 
@@ -43,10 +39,7 @@ func TestStaleEditIsMerged(t *testing.T) {
 	dry := req
 	dry.DryRun = true
 	for _, r := range []rw.EditRequest{dry, req, req} { // the last one is answered from the journal
-		got, err := s.Edit(background, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(s.Edit(background, r))(t)
 		if !got.Merged || !strings.Contains(got.OthersDiff, "-two\n+TWO\n") || strings.Contains(got.OthersDiff, "vier") || !strings.Contains(got.Diff, "+vier") {
 			t.Errorf("%+v", got)
 		}
@@ -57,9 +50,7 @@ func TestStaleEditIsMerged(t *testing.T) {
 		}
 	}
 	// It is one commit, which undo reverts to what others had written.
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 	fileIs(t, dir, "a.txt", mergeOthers)
 	check(t, s, true)
 }
@@ -80,9 +71,7 @@ func TestStaleWriteIsMergedOnlyWhenAsked(t *testing.T) {
 	}
 	fileIs(t, dir, "a.txt", mergeOthers+"six\n")
 	req.Merge = "always"
-	if _, err := s.SafeWrite(background, req); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Error(err)
-	}
+	fails(s.SafeWrite(background, req))(t, rw.ErrInvalidArgument)
 }
 
 // TestMergeRefused: what cannot be merged is refused as without a merge.
@@ -137,14 +126,10 @@ func TestGateAndVerifierSeeMergedBytes(t *testing.T) {
 	})}}}
 	dir, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, opts)
 	edit := rw.EditRequest{Path: "a.txt", Expect: expect, Merge: rw.MergeClean, Edits: []rw.EditOp{{Old: "five", New: credentials()[0].text}}}
-	if _, err := s.Edit(background, edit); !errors.Is(err, rw.ErrRiskBlocked) {
-		t.Fatal(err)
-	}
+	fails(s.Edit(background, edit))(t, rw.ErrRiskBlocked)
 	fileIs(t, dir, "a.txt", mergeOthers)
 	edit.Edits[0].New = "5"
-	if _, err := s.Edit(background, edit); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Edit(background, edit))(t)
 	if want := "one\nTWO\nthree\nfour\n5\n"; seen != want {
 		t.Errorf("the verifier saw %q", seen)
 	}
@@ -158,9 +143,7 @@ func TestMergeByPolicy(t *testing.T) {
 	} {
 		for asked, merged := range want {
 			file := filepath.Join(t.TempDir(), "policy.yaml")
-			if err := os.WriteFile(file, []byte("version: 1\n"+policy), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(file, []byte("version: 1\n"+policy), 0o600))
 			_, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, &rw.Options{PolicyFile: file})
 			got, err := s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Expect: expect, Merge: asked, Edits: []rw.EditOp{{Old: "five", New: "5"}}})
 			if got.Merged != merged || merged != (err == nil) {

@@ -76,16 +76,10 @@ func TestMoneyIsNeverLost(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 		moved += len(out.lines())
-		s, err := rw.Open(background, dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.Open(background, dir, nil))(t)
 		sum := 0
 		for i := range accounts {
-			data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("acc%d.txt", i)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(os.ReadFile(filepath.Join(dir, fmt.Sprintf("acc%d.txt", i))))(t)
 			sum += moneyIn(string(data))
 		}
 		if sum != 1000*accounts {

@@ -93,8 +93,7 @@ func TestMoveOfADirectoryThatFails(t *testing.T) {
 		return err
 	})
 	write(t, s, "d/c.txt", "c", rw.ModeCreate)
-	_, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e", Overwrite: true})
-	must(t, err)
+	must(s.Move(background, rw.MoveRequest{Path: "d", To: "e", Overwrite: true}))(t)
 	fileIs(t, dir, "e/a.txt", "a")
 	fileIs(t, dir, "e/c.txt", "c")
 	if _, err := os.Stat(filepath.Join(dir, "d")); err == nil {
@@ -117,7 +116,5 @@ func TestTxWriteWithoutContent(t *testing.T) {
 		}
 	}
 	var r rw.TxRequest
-	if _, err := schema.Decode(background, []byte(`{"ops":[{"op":"write","path":"a.txt","content":""},{"op":"delete","path":"b"}]}`), &r); err != nil {
-		t.Errorf("an empty content: %v", err)
-	}
+	must(schema.Decode(background, []byte(`{"ops":[{"op":"write","path":"a.txt","content":""},{"op":"delete","path":"b"}]}`), &r))(t, "an empty content")
 }

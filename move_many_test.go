@@ -21,30 +21,28 @@ func TestMoveOfManyFiles(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	for i := range most {
 		name := filepath.Join(dir, fmt.Sprintf("old/d%d/file %d.txt", i%7, i))
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		must(t, os.WriteFile(name, []byte(fmt.Sprint("content of ", i)), 0o644))
+		noErr(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		noErr(t, os.WriteFile(name, []byte(fmt.Sprint("content of ", i)), 0o644))
 	}
 	count := func(below string) (n int) {
 		list, _ := filepath.Glob(filepath.Join(dir, below, "*/*.txt"))
 		return len(list)
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "old/d0/more.txt"), nil, 0o644))
+	noErr(t, os.WriteFile(filepath.Join(dir, "old/d0/more.txt"), nil, 0o644))
 	_, err := s.Move(background, rw.MoveRequest{Path: "old", To: "new"})
 	var e *rw.Error
 	if !errors.As(err, &e) || e.Detail != rw.ErrTooLarge || e.Context["max_files"] != most || count("old") != most+1 {
 		t.Fatalf("%v, %d files left", err, count("old"))
 	}
-	must(t, os.Remove(filepath.Join(dir, "old/d0/more.txt")))
-	r, err := s.Move(background, rw.MoveRequest{Path: "old", To: "new"})
-	must(t, err)
+	noErr(t, os.Remove(filepath.Join(dir, "old/d0/more.txt")))
+	r := must(s.Move(background, rw.MoveRequest{Path: "old", To: "new"}))(t)
 	if r.Files != most || count("new") != most || count("old") != 0 {
 		t.Errorf("%d files moved, %d are there, %d were left", r.Files, count("new"), count("old"))
 	}
 	if short() {
 		return
 	}
-	_, err = s.Undo(background, rw.UndoRequest{})
-	must(t, err)
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 	if count("new") != 0 || count("old") != most {
 		t.Errorf("%d files back, %d left", count("old"), count("new"))
 	}
@@ -65,25 +63,21 @@ func TestMoveOfManyFilesSweep(t *testing.T) {
 		for i := range files {
 			fs.WriteFile(name("old", i), []byte{byte(i)}, 0o644)
 		}
-		s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"})
-		must(t, err)
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
 		return fs, s
 	}
 	fs, s := start()
 	before := fs.Muts()
-	must(t, move("old", "new", false)(s))
+	noErr(t, move("old", "new", false)(s))
 	all := fs.Muts() - before
 	const places = 8
 	for i := range places {
 		n := (all*i + phase(all)) / places
 		fs, s := start()
 		fs.StopAt(n)
-		if err := move("old", "new", false)(s); !errors.Is(err, simfs.ErrDead) {
-			t.Fatalf("stopped at %d: %v", n, err)
-		}
+		isErr(t, move("old", "new", false)(s), simfs.ErrDead, "stopped at ", n)
 		cut := fs.Crash(uint64(n), []simfs.Loss{simfs.None, simfs.Some}[i%2])
-		s, err := rw.OpenSim(cut, nil, rw.Sim{Nonce: "0002"})
-		must(t, err)
+		s = must(rw.OpenSim(cut, nil, rw.Sim{Nonce: "0002"}))(t)
 		tree, old, new := cut.Tree(), 0, 0
 		for i := range files {
 			if _, ok := tree[name("old", i)]; ok {
@@ -96,6 +90,6 @@ func TestMoveOfManyFilesSweep(t *testing.T) {
 		if !(old == files && new == 0 || old == 0 && new == files) || len(s.Recovery().Conflicts) > 0 {
 			t.Errorf("stopped at %d of %d: %d files have the old name, %d the new one; conflicts %v", n, all, old, new, len(s.Recovery().Conflicts))
 		}
-		must(t, s.Close(background))
+		noErr(t, s.Close(background))
 	}
 }

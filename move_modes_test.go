@@ -28,18 +28,12 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 		{"old", 0o700}, {"old/in", 0o750}, {"old/in/deep", 0o770}, {"old/stays", 0o711}, {"old/stays/void", 0o755}, {"there", 0o755}, {"there/in", 0o711},
 	} {
 		at := filepath.Join(dir, d.path)
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.MkdirAll(at, 0o755))
 		if !strings.HasSuffix(d.path, "void") && !strings.HasPrefix(d.path, "there") {
-			if err := os.WriteFile(filepath.Join(at, "f"), []byte(d.path), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(filepath.Join(at, "f"), []byte(d.path), 0o644))
 		}
 		defer os.Chmod(at, 0o755)
-		if err := os.Chmod(at, d.mode); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Chmod(at, d.mode))
 	}
 	modes := func() string {
 		var list []string
@@ -56,9 +50,7 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 	}
 	undo := func() {
 		t.Helper()
-		if _, err := s.Undo(t.Context(), rw.UndoRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Undo(t.Context(), rw.UndoRequest{}))(t)
 	}
 	before := modes()
 	for to, want := range map[string]string{
@@ -106,17 +98,13 @@ func TestGonePrivateDirectories(t *testing.T) {
 		s := open(t, dir, nil)
 		write(t, s, "private/in/key", "value", rw.ModeCreate)
 		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
-			if err := os.Chmod(filepath.Join(dir, d), mode); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.Chmod(filepath.Join(dir, d), mode))
 		}
-		_, err := s.Scan(t.Context(), rw.ScanRequest{})
-		must(t, err)
+		must(s.Scan(t.Context(), rw.ScanRequest{}))(t)
 		deleted(t, s, "private/in/key")
-		must(t, os.RemoveAll(filepath.Join(dir, "private")))
-		_, err = s.Scan(t.Context(), rw.ScanRequest{})
-		must(t, err)
-		must(t, back(t, s))
+		noErr(t, os.RemoveAll(filepath.Join(dir, "private")))
+		must(s.Scan(t.Context(), rw.ScanRequest{}))(t)
+		noErr(t, back(t, s))
 		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
 			if st, err := os.Stat(filepath.Join(dir, d)); err != nil || st.Mode().Perm() != mode {
 				t.Errorf("%s: %s is %v, want %v (%v)", what, d, st.Mode(), mode, err)
@@ -136,14 +124,12 @@ func TestMoveKeepsOwnersOfDirectories(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "old/in/f", "text", rw.ModeCreate)
 	for d, id := range map[string]int{"old": 1234, "old/in": 1235} {
-		must(t, os.Chown(filepath.Join(dir, d), id, id+1))
-		must(t, os.Chmod(filepath.Join(dir, d), os.ModeSetgid|0o700))
+		noErr(t, os.Chown(filepath.Join(dir, d), id, id+1))
+		noErr(t, os.Chmod(filepath.Join(dir, d), os.ModeSetgid|0o700))
 	}
-	_, err := s.Move(t.Context(), rw.MoveRequest{Path: "old", To: "new/name"})
-	must(t, err)
+	must(s.Move(t.Context(), rw.MoveRequest{Path: "old", To: "new/name"}))(t)
 	for d, id := range map[string]int{"new": 0, "new/name": 1234, "new/name/in": 1235} {
-		st, err := os.Stat(filepath.Join(dir, d))
-		must(t, err)
+		st := must(os.Stat(filepath.Join(dir, d)))(t)
 		owner := st.Sys().(*syscall.Stat_t)
 		if id != 0 && (int(owner.Uid) != id || int(owner.Gid) != id+1 || owner.Mode&0o7777 != 0o2700) || id == 0 && owner.Uid != 0 {
 			t.Errorf("%s: owner %d, group %d, mode %o", d, owner.Uid, owner.Gid, owner.Mode)
@@ -165,6 +151,5 @@ func TestMoveOntoADirectorySaysHow(t *testing.T) {
 	if _, err = s.Move(t.Context(), rw.MoveRequest{Path: "none", To: "d"}); !errors.Is(err, rw.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	_, err = s.Move(t.Context(), rw.MoveRequest{Path: "a.txt", To: "d/a.txt"})
-	must(t, err)
+	must(s.Move(t.Context(), rw.MoveRequest{Path: "a.txt", To: "d/a.txt"}))(t)
 }

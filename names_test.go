@@ -25,13 +25,10 @@ func TestNamesOfOrdinaryKindsPass(t *testing.T) {
 		"api_key=" + random(alphaBase, 32, 406), "password: " + random(alphaBase, 20, 407), "Bearer " + random(alphaBase, 20, 408),
 		"sha256-" + base64.StdEncoding.EncodeToString([]byte(random(alphaBase, 32, 409))), "msg_" + random(alphaBase, 24, 410), "thread/" + random(alphaUpper, 26, 411),
 	} {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{
+		must(s.SafeWrite(background, rw.SafeWriteRequest{
 			Path: "d/" + strings.Trim(strings.NewReplacer("/", "_", ":", "_", " ", "_").Replace(name), "="), Content: []byte("x\n"),
 			Call: rw.Call{Caller: name, Session: name, IdempotencyKey: name},
-		})
-		if err != nil {
-			t.Errorf("%d %s: %v", i, name, err)
-		}
+		}))(t, i, " ", name)
 	}
 }
 
@@ -74,10 +71,7 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 			fmt.Fprintf(&said, "%v %+v\n", e, e)
 		}
 	}
-	rows, err := s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must(s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true}))(t)
 	doc, _ := json.Marshal(rows)
 	if said.Write(doc); !bytes.Contains(doc, []byte("{AWS-ACCESS-KEY-ID-REDACTED}")) {
 		t.Errorf("the rows of the refusals do not show a redacted name: %s", doc)
@@ -128,9 +122,7 @@ func TestWhatHasASecretNameCanBeRead(t *testing.T) {
 	dir := ramspace(t)
 	s := openGated(t, dir, nil)
 	name := ghToken(440) + ".txt"
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o644))
 	if r, err := s.Read(background, rw.ReadRequest{Path: name}); err != nil || string(r.Content) != "x\n" {
 		t.Errorf("%v %+v", err, r)
 	}

@@ -38,17 +38,12 @@ func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	open := func(p *simfs.Process, nonce string) *rw.Store {
 		y := x
 		y.sim.Process = p
-		s, err := y.open(fs, level, nonce)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(y.open(fs, level, nonce))(t)
 		return s
 	}
 	if x.before != nil {
 		s := open(fs.NewProcess(), "0001")
-		if err := errors.Join(x.before(s), s.Close(background)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, errors.Join(x.before(s), s.Close(background)))
 	}
 	next := open(fs.NewProcess(), "0003")
 	first := fs.NewProcess()
@@ -66,10 +61,7 @@ func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	}
 	y := x
 	y.sim.Process = cut.NewProcess()
-	after, err := y.open(cut, level, "0004")
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must(y.open(cut, level, "0004"))(t)
 	op, err := after.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey})
 	if err != nil || len(op.Entries) == 0 {
 		t.Errorf("the call is not in the journal: %v", err)

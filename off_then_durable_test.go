@@ -17,32 +17,27 @@ func TestDurableWriteOverOneAtOff(t *testing.T) {
 		for _, off := range []string{"living", "closed"} {
 			for seed := range uint64(8) {
 				fs := simfs.New()
-				s, err := rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001"})
-				must(t, err)
+				s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001"}))(t)
 				write(t, s, "first.txt", "makes the slots", rw.ModeCreate)
-				must(t, s.Sync(background))
-				o, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: "0002"})
-				must(t, err)
+				noErr(t, s.Sync(background))
+				o := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: "0002"}))(t)
 				write(t, o, "a.txt", "one", rw.ModeCreate)
 				write(t, o, "a.txt", "two", rw.ModeOverwrite)
 				write(t, o, "b.txt", "its row tells that a.txt is settled", rw.ModeCreate)
 				if off == "closed" {
-					must(t, o.Close(background))
+					noErr(t, o.Close(background))
 				}
 				write(t, s, "a.txt", "three", rw.ModeOverwrite)
 				disk := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2])
-				s, err = rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: "0003"})
-				must(t, err)
+				s = must(rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: "0003"}))(t)
 				if r := s.Recovery(); len(r.Conflicts) > 0 {
 					t.Errorf("%s, %s, %d: %+v", level, off, seed, r.Conflicts)
 				}
 				if got, _ := disk.ReadFile("a.txt"); string(got) != "three" {
 					t.Errorf("%s, %s, %d: the file holds %q", level, off, seed, got)
 				}
-				if _, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("two"))}); err != nil {
-					t.Errorf("%s, %s, %d: %v", level, off, seed, err)
-				}
-				must(t, s.Close(background))
+				must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("two"))}))(t, level, ", ", off, ", ", seed)
+				noErr(t, s.Close(background))
 			}
 		}
 	}

@@ -44,16 +44,11 @@ func (x attack) poisoned(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS,
 	if err == nil {
 		err = s.Close(background)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	open := func(nonce string) *rw.Store {
 		y := x
 		y.sim.Process = fs.NewProcess()
-		s, err := y.open(fs, level, nonce)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(y.open(fs, level, nonce))(t)
 		return s
 	}
 	a, b = open("0002"), open("0004")
@@ -195,12 +190,8 @@ func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (re
 	if _, there := shown[x.paths[0]]; there {
 		mode = rw.ModeOverwrite
 	}
-	if err := do(put("later.txt", otherText, rw.ModeCreate), put(x.paths[0], longText+humansText, mode))(c); err != nil {
-		t.Errorf("a write of the opener: %v", err)
-	}
-	if err := c.Close(background); err != nil {
-		t.Error(err)
-	}
+	noErr(t, do(put("later.txt", otherText, rw.ModeCreate), put(x.paths[0], longText+humansText, mode))(c), "a write of the opener")
+	noErr(t, c.Close(background))
 	for _, s := range []*rw.Store{a, b} {
 		s.Close(background)
 	}
@@ -238,9 +229,7 @@ func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live b
 	if c := s.Recovery().Conflicts; len(c) > 0 {
 		t.Errorf("conflicts %v", c)
 	}
-	if err := s.Close(background); err != nil {
-		t.Error(err)
-	}
+	noErr(t, s.Close(background))
 }
 
 // TestPoisonMarkStaysSweep: the mark of a failed flush stays while an opener could not

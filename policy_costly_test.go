@@ -18,9 +18,7 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	dir := ramspace(t)
 	s := openWith(t, dir, policy, nil)
 	passes(t, s, put("old.txt", "an old text\n", rw.ModeCreate))
-	if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat("ab", 20<<10))}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat("ab", 20<<10))}))(t)
 	s.LetPatternsTake(1)
 	text := strings.Repeat("ab", 20<<10)
 	before := everyFile(t, dir)

@@ -122,10 +122,7 @@ func TestUntrackedPolicyAndTheOptions(t *testing.T) {
 		dir := ramspace(t)
 		row.opts.Sync = rw.SyncOff
 		writePolicy(t, dir, row.policy)
-		s, err := rw.Open(agents(), dir, &row.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.Open(agents(), dir, &row.opts))(t)
 		name := fmt.Sprintf("%.40q %+v", row.policy, row.opts.Gate)
 		if got := reasons(s.Recovery().Warnings); got != row.warnings {
 			t.Errorf("%s: warnings %q, want %q", name, got, row.warnings)
@@ -175,9 +172,7 @@ func TestTrustChangesTheBudget(t *testing.T) {
 	}
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff, TrustWorkspacePolicy: true})
-	if _, err := s.SafeWrite(agents(), r); err != nil {
-		t.Error(err)
-	}
+	must(s.SafeWrite(agents(), r))(t)
 }
 
 // TestServeWithBadPolicy: reads work, every call that changes something is
@@ -202,9 +197,7 @@ func TestServeWithBadPolicy(t *testing.T) {
 		conformsEnvelope(t, e)
 	}
 	for name, call := range mutations(s) {
-		if err := call(); !errors.Is(err, rw.ErrBadPolicy) {
-			t.Errorf("%s: %v", name, err)
-		}
+		isErr(t, call(), rw.ErrBadPolicy, name)
 	}
 	if after := snapshot(t, dir); after != before {
 		t.Errorf("changed\n%s\nto\n%s", before, after)
@@ -212,9 +205,7 @@ func TestServeWithBadPolicy(t *testing.T) {
 	if r, err := s.Read(background, rw.ReadRequest{Path: "old.txt"}); err != nil || string(r.Content) != "old\n" {
 		t.Errorf("%v %+v", err, r)
 	}
-	if _, err := s.Check(background, rw.CheckRequest{}); err != nil {
-		t.Error(err)
-	}
+	must(s.Check(background, rw.CheckRequest{}))(t)
 	if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(risky.high)}); err != nil || r.Verdict != rw.VerdictHigh {
 		t.Errorf("%v %+v", err, r)
 	}
@@ -307,9 +298,7 @@ func TestBadPolicyOfEveryKind(t *testing.T) {
 			dir := ramspace(t)
 			p := filepath.Join(dir, filepath.FromSlash(place))
 			os.Mkdir(filepath.Dir(p), 0o755)
-			if err := row.make(p); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, row.make(p))
 			if s, err := rw.Open(background, dir, &rw.Options{PolicyFile: place}); !errors.Is(err, rw.ErrBadPolicy) {
 				s.Close(background)
 				t.Fatalf("Open: %v", err)
@@ -343,10 +332,7 @@ func TestHalfAPolicyIsNotTaken(t *testing.T) {
 		if len(lines) == 0 {
 			return
 		}
-		f, err := os.OpenFile(statePath(dir, "policy.yaml"), os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(os.OpenFile(statePath(dir, "policy.yaml"), os.O_WRONLY|os.O_APPEND, 0))(t)
 		defer f.Close()
 		f.WriteString(lines[0])
 		lines = lines[1:]
@@ -377,18 +363,14 @@ func TestWhatLeadsToThePolicyFile(t *testing.T) {
 			for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeAppend, rw.ModeOverwrite} {
 				refused(t, s, dir, put(path, "x", mode), rw.ErrProtectedPath)
 			}
-			if _, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "fine.txt", Content: []byte("x")}, {Op: "write", Path: path, Content: []byte("x")}}}); !errors.Is(err, rw.ErrProtectedPath) {
-				t.Errorf("tx %s: %v", path, err)
-			}
+			fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "fine.txt", Content: []byte("x")}, {Op: "write", Path: path, Content: []byte("x")}}}))(t, rw.ErrProtectedPath, "tx ", path)
 		}
 		for _, path := range row.yes {
 			passes(t, s, put(path, "x", rw.ModeAppend))
 			if _, err := s.Move(background, rw.MoveRequest{Path: path, To: row.no[0]}); err == nil {
 				t.Errorf("%s was moved to %s", path, row.no[0])
 			}
-			if _, err := s.Delete(background, rw.DeleteRequest{Path: path}); err != nil {
-				t.Error(err)
-			}
+			must(s.Delete(background, rw.DeleteRequest{Path: path}))(t)
 		}
 		s.Close(background)
 	}

@@ -176,9 +176,7 @@ func TestBadGateInTheContextWeakensNothing(t *testing.T) {
 func TestBadGateOptionsFailOpen(t *testing.T) {
 	t.Parallel()
 	for _, g := range []rw.Gate{{Mode: "blok"}, {RejectAt: rw.VerdictSafe}, {Overrides: "some"}} {
-		if _, err := rw.Open(background, ramspace(t), &rw.Options{Gate: g}); !errors.Is(err, rw.ErrInvalidArgument) {
-			t.Errorf("%+v: %v", g, err)
-		}
+		fails(rw.Open(background, ramspace(t), &rw.Options{Gate: g}))(t, rw.ErrInvalidArgument, g)
 	}
 }
 
@@ -644,9 +642,7 @@ func TestBadExplicitPolicyFile(t *testing.T) {
 	}
 	os.Remove(name)
 	os.Mkdir(name, 0o755)
-	if _, err := rw.Open(background, dir, &rw.Options{PolicyFile: name}); !errors.Is(err, rw.ErrBadPolicy) {
-		t.Errorf("a directory: %v", err)
-	}
+	fails(rw.Open(background, dir, &rw.Options{PolicyFile: name}))(t, rw.ErrBadPolicy, "a directory")
 	open(t, dir, nil)
 }
 
@@ -657,9 +653,7 @@ func TestOversizePolicyIsBadPolicy(t *testing.T) {
 	for _, size := range []int{1<<20 + 1, 1<<20 + 2, 3 << 20} {
 		writePolicy(t, dir, "#"+strings.Repeat("x", size-2)+"\n")
 		s, err := rw.Open(background, dir, nil)
-		if !errors.Is(err, rw.ErrBadPolicy) {
-			t.Errorf("%d bytes: %v", size, err)
-		}
+		isErr(t, err, rw.ErrBadPolicy, size, " bytes")
 		if s != nil {
 			s.Close(background)
 		}
@@ -677,9 +671,7 @@ func TestStrangePolicyFiles(t *testing.T) {
 		"dangling link": func(p string) error { return os.Symlink("nowhere", p) },
 		"link":          func(p string) error { return os.Symlink("/dev/null", p) },
 	} {
-		if err := mk(statePath(dir, "policy.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, mk(statePath(dir, "policy.yaml")))
 		if s, err := rw.Open(background, dir, nil); err == nil {
 			t.Errorf("%s: opened without a policy", name)
 			s.Close(background)
@@ -706,9 +698,7 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 	if rw.DefaultPolicy().Hash() != "" {
 		t.Error("the default has a hash")
 	}
-	if _, err := rw.ParsePolicy([]byte("x: 1\n")); !errors.Is(err, rw.ErrBadPolicy) {
-		t.Error(err)
-	}
+	fails(rw.ParsePolicy([]byte("x: 1\n")))(t, rw.ErrBadPolicy)
 }
 
 // TestRetryBudgetOfThePolicy: the first reply counts down from it, in dry runs as well.

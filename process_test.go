@@ -142,9 +142,7 @@ func spawn(t *testing.T, job, dir, arg string, level rw.SyncLevel) (*exec.Cmd, *
 	cmd.Env = append(os.Environ(), "RW_CHILD="+job, "RW_DIR="+dir, "RW_ARG="+arg, "RW_LEVEL="+string(level))
 	out := &lineLog{}
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	return cmd, out
 }
 
@@ -214,10 +212,7 @@ func TestProcessesShareOneJournal(t *testing.T) {
 	}
 	s := open(t, dir, nil)
 	check(t, s, true)
-	data, err := os.ReadFile(filepath.Join(dir, "shared.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join(dir, "shared.log")))(t)
 	seen := map[string]int{}
 	for _, line := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
 		seen[line]++
@@ -263,10 +258,7 @@ func TestKillNine(t *testing.T) {
 			acknowledged := len(out.lines())
 			told += acknowledged
 
-			s, err := rw.Open(context.Background(), dir, &rw.Options{Sync: level})
-			if err != nil {
-				t.Fatalf("round %d: %v (%v)", round, err, errors.Unwrap(err))
-			}
+			s := must(rw.Open(context.Background(), dir, &rw.Options{Sync: level}))(t, "round ", round)
 			check(t, s, true)
 			got, _ := os.ReadFile(filepath.Join(dir, "file.txt"))
 			if acknowledged > 0 && string(got) != version(acknowledged-1) && string(got) != version(acknowledged) {
@@ -278,9 +270,7 @@ func TestKillNine(t *testing.T) {
 				t.Fatalf("%s round %d: %d lines, want %d or one more", level, round, lines, logged+acknowledged)
 			}
 			logged = lines
-			if err := s.Close(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, s.Close(context.Background()))
 		}
 		if told == 0 {
 			t.Errorf("%s: nothing was acknowledged", level)
@@ -296,9 +286,7 @@ func TestEveryStageSurvivesDeath(t *testing.T) {
 		dir := workspace(t)
 		s := open(t, dir, nil)
 		write(t, s, "deep/er/file.txt", "old", rw.ModeCreate)
-		if err := s.Close(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.Close(context.Background()))
 		cmd, _ := spawn(t, "die", dir, string(stage), rw.SyncFull)
 		cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != 9 {
@@ -359,9 +347,7 @@ func TestLocksDieWithTheirHolder(t *testing.T) {
 	waitFor(t, func() bool { return len(out.lines()) > 0 })
 	s := open(t, dir, &rw.Options{LockTimeout: 100 * time.Millisecond})
 	_, err := s.SafeWrite(context.Background(), put("held.txt", "y", rw.ModeOverwrite))
-	if !errors.Is(err, rw.ErrLockTimeout) {
-		t.Fatalf("%v", err)
-	}
+	isErr(t, err, rw.ErrLockTimeout)
 	e := rw.AsError("", err)
 	if !strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) {
 		t.Errorf("the hint does not name the holder: %s", e.Hint)

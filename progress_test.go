@@ -130,9 +130,7 @@ func TestProgressOfAStream(t *testing.T) {
 		r := &reports{}
 		ctx := rw.WithProgress(context.Background(), r.take)
 		src := &slowed{Reader: bytes.NewReader(bytes.Repeat([]byte("progress\n"), 1<<19)), t: t, r: r, pause: []int64{2 << 20, 3 << 20, 4 << 20}}
-		if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, src); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, src))(t)
 		n := len(r.all())
 		r.sound(t)
 		if first := r.all()[0]; first.Stage != rw.StepRead || n < 3 {
@@ -153,21 +151,15 @@ func TestProgressKnowsTheTotal(t *testing.T) {
 		r := &reports{}
 		ctx := rw.WithProgress(context.Background(), r.take)
 		const size = 3 << 20
-		if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, strings.NewReader(strings.Repeat("x", size))); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, strings.NewReader(strings.Repeat("x", size))))(t)
 		if got := r.all(); len(got) == 0 || got[0].Total != size {
 			t.Errorf("a stream of %d bytes: %+v", size, got)
 		}
 		for i := range 3 {
-			if _, err := s.ChunkAppend(context.Background(), rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.ChunkAppend(context.Background(), rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}))(t)
 		}
 		c := &reports{}
-		if _, err := s.ChunkCompose(rw.WithProgress(context.Background(), c.take), rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkCompose(rw.WithProgress(context.Background(), c.take), rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true}))(t)
 		c.sound(t)
 		if got := c.all(); len(got) == 0 || got[0] != (rw.Progress{Stage: rw.StageCompose, Total: 3 << 20, Message: "joining 3 chunks"}) {
 			t.Errorf("composing: %+v", got)
@@ -184,9 +176,7 @@ func TestProgressOfASlowBeginning(t *testing.T) {
 		ctx := rw.WithProgress(context.Background(), r.take)
 		const size = 2 << 20
 		src := &slowed{Reader: strings.NewReader(strings.Repeat("x", size)), t: t, r: r, pause: []int64{0, 1 << 10}}
-		if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, sizedReader{src, size}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, sizedReader{src, size}))(t)
 		r.sound(t)
 		if first := r.all()[0]; first != (rw.Progress{Stage: rw.StepRead, Total: size}) {
 			t.Errorf("the first report %+v", first)
@@ -210,9 +200,7 @@ func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {
 		var held context.Context
 		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: roles(patient{t, r, "safe_write", &held})})
 		ctx := rw.WithProgress(context.Background(), r.take)
-		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x")}))(t)
 		r.sound(t)
 		// A rule that keeps the context of a call does not make the call report
 		// after its end.
@@ -266,13 +254,9 @@ func TestProgressOfUndoingMany(t *testing.T) {
 			for i := range files {
 				ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: []byte(strings.Repeat(content, 1000)), Mode: rw.ModeOverwrite})
 			}
-			if _, err := s.Tx(context.Background(), rw.TxRequest{Ops: ops}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.Tx(context.Background(), rw.TxRequest{Ops: ops}))(t)
 		}
-		if _, err := s.Undo(rw.WithProgress(context.Background(), r.take), rw.UndoRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Undo(rw.WithProgress(context.Background(), r.take), rw.UndoRequest{}))(t)
 		r.sound(t)
 		got := r.all()
 		if len(got) == 0 || got[0].Stage != rw.StepVersions || got[0].Total != files {
@@ -290,9 +274,7 @@ func TestProgressOfAQuickCall(t *testing.T) {
 		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 		for i := range 20 {
 			r := &reports{}
-			if _, err := s.SafeWrite(rw.WithProgress(context.Background(), r.take), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: []byte("x")}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.SafeWrite(rw.WithProgress(context.Background(), r.take), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: []byte("x")}))(t)
 			if len(r.all()) > 0 {
 				t.Errorf("%+v", r.all())
 			}
@@ -305,9 +287,7 @@ func TestProgressListenerBreaksNothing(t *testing.T) {
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	for i, f := range []func(rw.Progress){nil, func(rw.Progress) { panic("listener") }} {
 		ctx := rw.WithProgress(context.Background(), f)
-		if _, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: fmt.Sprint(i)}, strings.NewReader(strings.Repeat("x", 2<<20))); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: fmt.Sprint(i)}, strings.NewReader(strings.Repeat("x", 2<<20))))(t)
 	}
 	check(t, s, true)
 }
@@ -370,19 +350,14 @@ func BenchmarkProgressAccount(b *testing.B) {
 func BenchmarkProgressWrite(b *testing.B) {
 	for _, listened := range []bool{false, true} {
 		b.Run(fmt.Sprintf("listened=%v", listened), func(b *testing.B) {
-			s, err := rw.Open(context.Background(), b.TempDir(), &rw.Options{Sync: rw.SyncOff})
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := must(rw.Open(context.Background(), b.TempDir(), &rw.Options{Sync: rw.SyncOff}))(b)
 			defer s.Close(context.Background())
 			ctx := context.Background()
 			if listened {
 				ctx = rw.WithProgress(ctx, func(rw.Progress) {})
 			}
 			for i := 0; b.Loop(); i++ {
-				if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite}); err != nil {
-					b.Fatal(err)
-				}
+				must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite}))(b)
 			}
 		})
 	}

@@ -98,9 +98,7 @@ func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
 		"out": outside, "dangling": filepath.Join(outside, "new"), "up": "..", "loop": "loop", "chain": "out",
 		"state": rw.StateDirName, "git": ".git",
 	} {
-		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	os.Mkdir(filepath.Join(dir, ".git"), 0o755)
 	os.Mkdir(filepath.Join(dir, "adir"), 0o755)
@@ -189,10 +187,7 @@ func TestPreconditions(t *testing.T) {
 	if st, _ := os.Stat(filepath.Join(dir, "a.txt")); st.Mode().Perm() != 0o444 {
 		t.Errorf("mode %v", st.Mode())
 	}
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true}))(t)
 	refusals := 0
 	for _, e := range tail.Entries {
 		if e.Kind == "refused" {
@@ -222,9 +217,7 @@ func TestUnchangedAndDryRunTouchNothing(t *testing.T) {
 	if err != nil || d.Bytes != 2 {
 		t.Fatalf("%v %+v", err, d)
 	}
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("b\n"), Call: rw.Call{DryRun: true}}); !errors.Is(err, rw.ErrFileAlreadyExists) {
-		t.Fatalf("%v", err)
-	}
+	fails(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("b\n"), Call: rw.Call{DryRun: true}}))(t, rw.ErrFileAlreadyExists)
 	if after := snapshot(t, dir); after != before {
 		t.Errorf("changed\n%s\nto\n%s", before, after)
 	}
@@ -251,10 +244,7 @@ func TestLineEndingsAndBOM(t *testing.T) {
 	} {
 		path := fmt.Sprintf("f%d.txt", i)
 		os.WriteFile(filepath.Join(dir, path), []byte(row.old), 0o644)
-		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(row.sent), Mode: rw.ModeOverwrite, EOL: row.eol, BOM: row.bom})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(row.sent), Mode: rw.ModeOverwrite, EOL: row.eol, BOM: row.bom}))(t)
 		fileIs(t, dir, path, row.want)
 		var warns []string
 		for _, w := range r.Warnings {
@@ -265,9 +255,7 @@ func TestLineEndingsAndBOM(t *testing.T) {
 		}
 	}
 	os.WriteFile(filepath.Join(dir, "crlf.txt"), []byte("a\r\n"), 0o644)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "crlf.txt", Content: []byte("b\n"), Mode: rw.ModeAppend, EOL: "preserve"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "crlf.txt", Content: []byte("b\n"), Mode: rw.ModeAppend, EOL: "preserve"}))(t)
 	fileIs(t, dir, "crlf.txt", "a\r\nb\r\n")
 }
 
@@ -376,9 +364,7 @@ func TestStrangers(t *testing.T) {
 	disarm = at(rw.StagePublish, func() { os.Remove(name("a.txt")) })
 	_, err = s.SafeWrite(background, put("a.txt", "ours four", rw.ModeOverwrite))
 	disarm()
-	if err != nil {
-		t.Errorf("overwrite of a removed file: %v", err)
-	}
+	noErr(t, err, "overwrite of a removed file")
 	fileIs(t, dir, "a.txt", "ours four")
 	_ = a
 	check(t, s, true)
@@ -390,10 +376,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	r := rw.SafeWriteRequest{Path: "a.log", Content: []byte("line\n"), Mode: rw.ModeAppend, Call: rw.Call{IdempotencyKey: "k1"}}
-	first, err := s.SafeWrite(background, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(s.SafeWrite(background, r))(t)
 	for range 2 {
 		again, err := s.SafeWrite(background, r)
 		if err != nil || again.Status != rw.StatusReplayed || again.JournalID != first.JournalID || again.SHA256 != first.SHA256 {
@@ -409,9 +392,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	// A refusal leaves the key free.
 	stale := strings.Repeat("0", 64)
 	refused(t, s, dir, rw.SafeWriteRequest{Path: "a.log", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(stale)), Call: rw.Call{IdempotencyKey: "k2"}}, rw.ErrHashMismatch)
-	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "b.log", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k2"}}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "b.log", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k2"}}))(t)
 	// Eight at once: one is executed, all get the same result.
 	var wg sync.WaitGroup
 	for range 8 {
@@ -451,10 +432,7 @@ func TestStreamingNeedsConstantMemory(t *testing.T) {
 		t.Errorf("%d MiB were allocated", used>>20)
 	}
 	failing := io.MultiReader(&endless{left: 3 << 20}, failingReader{})
-	_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "never.bin"}, failing)
-	if !errors.Is(err, errReader) {
-		t.Errorf("%v", err)
-	}
+	fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "never.bin"}, failing))(t, errReader)
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		t.Errorf("left in staging: %v", left)
 	}
@@ -509,22 +487,12 @@ func TestCloseWaitsAndRefuses(t *testing.T) {
 		done <- err
 	}()
 	<-started
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 	fileIs(t, dir, "a.txt", "a") // Close has waited until the call had done its work
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(background); err != nil {
-		t.Error("closing twice:", err)
-	}
-	if _, err := s.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreClosed) {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); !errors.Is(err, rw.ErrStoreClosed) {
-		t.Errorf("%v", err)
-	}
+	noErr(t, <-done)
+	noErr(t, s.Close(background), "closing twice:")
+	fails(s.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)))(t, rw.ErrStoreClosed)
+	fails(s.Read(background, rw.ReadRequest{Path: "a.txt"}))(t, rw.ErrStoreClosed)
 }
 
 // TestCloseUnderAStream: the store is closed while a long stream is still
@@ -541,9 +509,7 @@ func TestCloseUnderAStream(t *testing.T) {
 	io.CopyN(w, &endless{left: 4 << 20}, 4<<20)
 	short, cancel := context.WithTimeout(background, 20*time.Millisecond)
 	defer cancel()
-	if err := s.Close(short); !errors.Is(err, rw.ErrCanceled) {
-		t.Errorf("close: %v", err)
-	}
+	isErr(t, s.Close(short), rw.ErrCanceled)
 	w.Close()
 	if err := <-done; !errors.Is(err, rw.ErrStoreClosed) || rw.AsError("", err).Effect != rw.EffectNone {
 		t.Errorf("%v", err)
@@ -551,10 +517,7 @@ func TestCloseUnderAStream(t *testing.T) {
 	if err := s.Close(background); err != nil { // waits for the first one
 		t.Error(err)
 	}
-	left, err := os.ReadDir(filepath.Join(dir, rw.StateDirName, "staging"))
-	if err != nil {
-		t.Error(err)
-	}
+	left := must(os.ReadDir(filepath.Join(dir, rw.StateDirName, "staging")))(t)
 	for _, e := range left {
 		if info, err := e.Info(); err == nil && info.Size() > 0 {
 			t.Errorf("left in staging: %s", e.Name())
@@ -580,8 +543,6 @@ func TestReadOnlyStoreWritesNothing(t *testing.T) {
 	if tail, err := r.JournalTail(background, rw.JournalTailRequest{}); err != nil || len(tail.Entries) != 1 {
 		t.Errorf("%v %v", tail, err)
 	}
-	if _, err := r.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreReadOnly) {
-		t.Errorf("%v", err)
-	}
+	fails(r.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)))(t, rw.ErrStoreReadOnly)
 	check(t, r, true)
 }

@@ -32,9 +32,7 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 		opts := &rw.Options{Sync: rw.SyncOff, ProtectDefaults: c.option}
 		if c.policy != "" {
 			opts.PolicyFile = filepath.Join(t.TempDir(), "p.yaml")
-			if err := os.WriteFile(opts.PolicyFile, []byte(c.policy+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(opts.PolicyFile, []byte(c.policy+"\n"), 0o600))
 		}
 		s := open(t, workspace(t), opts)
 		r, err := s.SafeWrite(c.ctx, put(".envrc", "x", rw.ModeCreate))
@@ -51,9 +49,7 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 			t.Errorf("%+v: the dry run says %v %v", c, err, dry.Warnings)
 		}
 	}
-	if _, err := rw.Open(background, workspace(t), &rw.Options{ProtectDefaults: "loud"}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("%v", err)
-	}
+	fails(rw.Open(background, workspace(t), &rw.Options{ProtectDefaults: "loud"}))(t, rw.ErrInvalidArgument)
 }
 
 // TestAQuestionAboutDefaults: each answer, no answer, a late answer, a panic; a hook
@@ -95,9 +91,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 		}
 	}
 	questions, answer = nil, func(rw.HookCall) (rw.Answer, error) { panic("x") }
-	if _, err := s.SafeWrite(background, put(".envrc", "y", rw.ModeOverwrite)); !errors.Is(err, rw.ErrProtectedDefault) {
-		t.Errorf("%v", err)
-	}
+	fails(s.SafeWrite(background, put(".envrc", "y", rw.ModeOverwrite)))(t, rw.ErrProtectedDefault)
 	questions = nil
 	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: ".envrc", Content: []byte("z"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || len(questions) > 0 {
 		t.Errorf("a dry run: %v, asked %q", err, questions)
@@ -112,9 +106,7 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 	dir := workspace(t)
 	plant(t, dir, map[string]string{"a.txt": "x", ".mcp.json": "x", "d/x.txt": "x", "d/.envrc": "x"})
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink("a.txt", link); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Symlink("a.txt", link))
 	bend := func() {}
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
 		bend()
@@ -125,9 +117,7 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 		os.Symlink(".mcp.json", link)
 	}
 	_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: ".envrc", Content: []byte("x")}, {Op: "write", Path: "link", Content: []byte("y"), Mode: rw.ModeOverwrite}}})
-	if !errors.Is(err, rw.ErrChangedDuringWrite) {
-		t.Errorf("a bent link: %v", err)
-	}
+	isErr(t, err, rw.ErrChangedDuringWrite, "a bent link")
 	bend = func() { plant(t, dir, map[string]string{"d/.mcp.json": "x"}) }
 	if _, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrChangedDuringWrite) {
 		t.Errorf("a file that was put into the directory: %v", err)

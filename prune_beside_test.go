@@ -17,8 +17,8 @@ import (
 func withHistoryPolicy(t *testing.T, text string) string {
 	t.Helper()
 	dir := workspace(t)
-	must(t, os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700))
-	must(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: "+text+"\n"), 0o600))
+	noErr(t, os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700))
+	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: "+text+"\n"), 0o600))
 	return dir
 }
 
@@ -54,9 +54,7 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 	if got := kept(t, dir); got > 4*10 || len(r.Warnings) > 0 {
 		t.Errorf("%d versions are kept; %+v", got, r.Warnings)
 	}
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Error(err)
-	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 }
 
 // TestPruneByShortProcesses: processes that make one write each apply the bounds
@@ -65,10 +63,9 @@ func TestPruneByShortProcesses(t *testing.T) {
 	fs := simfs.New()
 	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 5}\n"), 0o600)
 	for i := range 320 {
-		s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: fmt.Sprint(i)})
-		must(t, err)
+		s := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: fmt.Sprint(i)}))(t)
 		write(t, s, "a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
-		must(t, s.Close(background))
+		noErr(t, s.Close(background))
 	}
 	if n := simKept(fs); n > 5+256 {
 		t.Errorf("%d versions are kept", n)
@@ -97,10 +94,8 @@ func TestSweepBesideACreator(t *testing.T) {
 		fs := simfs.New()
 		fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 2}\n"), 0o600)
 		process := fs.NewProcess()
-		sweeper, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: process})
-		must(t, err)
-		creator, err := rw.OpenSim(fs, &rw.Options{LockTimeout: 20 * time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: 20 * time.Millisecond})
-		must(t, err)
+		sweeper := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: process}))(t)
+		creator := must(rw.OpenSim(fs, &rw.Options{LockTimeout: 20 * time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: 20 * time.Millisecond}))(t)
 		for i := range 6 {
 			write(t, sweeper, "a.txt", fmt.Sprintf("a%d", i), rw.ModeOverwrite)
 		}
@@ -113,7 +108,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		select {
 		case <-reached:
 		case err := <-done:
-			must(t, err)
+			noErr(t, err)
 			over = true
 		}
 		began := time.Now()
@@ -125,10 +120,10 @@ func TestSweepBesideACreator(t *testing.T) {
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("stopped at %d: the other process took %s", at, took)
 		}
-		must(t, creator.Sync(background))
+		noErr(t, creator.Sync(background))
 		process.Continue()
 		if !over {
-			must(t, <-done)
+			noErr(t, <-done)
 		}
 		look := func(s *rw.Store) {
 			for _, path := range []string{"a.txt", "b.txt"} {
@@ -136,7 +131,7 @@ func TestSweepBesideACreator(t *testing.T) {
 				if errors.Is(err, rw.ErrNotFound) && path == "b.txt" {
 					continue
 				}
-				must(t, err)
+				noErr(t, err)
 				for i, v := range h.Versions[:min(2, len(h.Versions))] {
 					if !v.Available || v.HeadNotKept && path == "b.txt" {
 						t.Errorf("stopped at %d: version %d of %s (%s) is gone", at, i, path, v.SHA256.String()[:12])
@@ -145,13 +140,12 @@ func TestSweepBesideACreator(t *testing.T) {
 			}
 		}
 		look(creator)
-		must(t, creator.Close(background))
-		must(t, sweeper.Close(background))
-		s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"})
-		must(t, err)
+		noErr(t, creator.Close(background))
+		noErr(t, sweeper.Close(background))
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"}))(t)
 		look(s)
 		check(t, s, true)
-		must(t, s.Close(background))
+		noErr(t, s.Close(background))
 		if ran++; over {
 			break
 		}
@@ -188,23 +182,21 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 	fs := simfs.New()
 	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 2}\n"), 0o600)
 	process := fs.NewProcess()
-	writer, err := rw.OpenSim(fs, &rw.Options{HardLinks: rw.HardLinksInPlace}, rw.Sim{Nonce: "0001", Process: process})
-	must(t, err)
-	sweeper, err := rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: time.Millisecond})
-	must(t, err)
+	writer := must(rw.OpenSim(fs, &rw.Options{HardLinks: rw.HardLinksInPlace}, rw.Sim{Nonce: "0001", Process: process}))(t)
+	sweeper := must(rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: time.Millisecond}))(t)
 	for i := range 6 { // the first of these is over the limit
 		write(t, sweeper, "b.txt", fmt.Sprintf("b%d", i), rw.ModeOverwrite)
 	}
 	write(t, sweeper, "c.txt", "c", rw.ModeCreate)
-	must(t, sweeper.Sync(background))
+	noErr(t, sweeper.Sync(background))
 	fs.WriteFile("a.txt", []byte("b0"), 0o644) // by another program
-	must(t, fs.Foreign().Link("a.txt", fs.Foreign(), "link.txt"))
+	noErr(t, fs.Foreign().Link("a.txt", fs.Foreign(), "link.txt"))
 	reached, ended := process.PauseAt(at), make(chan error, 1)
 	go func() { ended <- call(writer) }()
 	select {
 	case <-reached:
 	case err := <-ended:
-		must(t, err)
+		noErr(t, err)
 		over = true
 	}
 	if _, err := sweeper.Admin().Compact(background, rw.CompactRequest{}); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
@@ -212,12 +204,9 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 	}
 	process.Continue()
 	if !over {
-		if err := <-ended; err != nil {
-			t.Fatalf("stopped at %d: %v", at, err)
-		}
+		noErr(t, <-ended, "stopped at ", at)
 	}
-	h, err := writer.History(background, rw.HistoryRequest{Path: "a.txt"})
-	must(t, err)
+	h := must(writer.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
 	for _, v := range h.Versions {
 		if v.SHA256.String() == hash("b0") && !v.Available {
 			t.Errorf("stopped at %d: the version before is gone", at)

@@ -16,9 +16,7 @@ func TestHistoryStaysWithinItsCaps(t *testing.T) {
 	dir := workspace(t)
 	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
 	policy := "history: {max_bytes: 64KiB, max_versions: 10}\n"
-	if err := os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte(policy), 0o600))
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	rounds := scale(10_000)
 	write(t, s, "once.txt", "the first and only\n", rw.ModeCreate)
@@ -37,12 +35,8 @@ func TestHistoryStaysWithinItsCaps(t *testing.T) {
 	if most > 64+200+40 {
 		t.Errorf("%d versions were kept at a time", most)
 	}
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "once.txt", SHA256: digest(hash("the first and only\n"))}); err != nil {
-		t.Errorf("the newest prior version of a quiet file is gone: %v", err)
-	}
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Errorf("undo: %v", err)
-	}
+	must(s.Restore(background, rw.RestoreRequest{Path: "once.txt", SHA256: digest(hash("the first and only\n"))}))(t, "the newest prior version of a quiet file is gone")
+	must(s.Undo(background, rw.UndoRequest{}))(t, "undo")
 	h, err := s.History(background, rw.HistoryRequest{Path: "f1.txt", N: 5})
 	if err != nil || len(h.Versions) != 5 || !h.Versions[0].Available || !h.Versions[1].Available {
 		t.Errorf("%v %+v", err, h)

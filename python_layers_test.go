@@ -76,10 +76,7 @@ func TestPythonScratchIsThere(t *testing.T) {
 		}
 	}
 	gotBack(t, s, hash(text), text)
-	shot, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "screenshot"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	shot := must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "screenshot"}))(t)
 	b, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256})
 	if err != nil || b.Bytes != 12 || string(b.Content) != "\x89PNG\r\n\x1a\n\x00\xff\xfe\x00" {
 		t.Errorf("%v %+v", err, b)
@@ -116,9 +113,7 @@ func TestPythonCheckpointsAreThere(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	saved(t, s, "reading", `"# Read\n\n- spec\n"`)
-	if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "broken"}); !errors.Is(err, rw.ErrHashDriftOnRead) {
-		t.Errorf("%v", err)
-	}
+	fails(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "broken"}))(t, rw.ErrHashDriftOnRead)
 	if r, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "plan", Data: []byte(`{"step":3}`), TTL: "permanent"}); err != nil || r.CreatedAt != "2026-04-11T10:02:00Z" {
 		t.Errorf("%v %+v", err, r)
 	}
@@ -140,10 +135,7 @@ func TestPythonCheckpointsAreThere(t *testing.T) {
 // that it replaced.
 func TestPythonHandoffReads(t *testing.T) {
 	s, _ := openPython(t)
-	r, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "the next"})
-	if err != nil {
-		t.Fatal(err, errors.Unwrap(err))
-	}
+	r := must(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "the next"}))(t)
 	if e := r.Envelope; e.TaskID != "telemetry-report" || e.Status != rw.HandoffPartial || e.Agent != "claude" || e.Summary != "Report written.\nDeck is next." ||
 		e.UpdatedAt != "2026-04-11T10:05:00Z" || len(e.NextSteps) != 2 || e.NextSteps[1] != "Translate the notes …" || len(e.LastGoodState) != 3 {
 		t.Errorf("%+v", e)
@@ -165,9 +157,7 @@ func TestPythonHandoffReads(t *testing.T) {
 	if err != nil || old.Envelope.Summary != "Nothing written yet." {
 		t.Errorf("%v %+v", err, old.Envelope)
 	}
-	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{Strict: true}); !errors.Is(err, rw.ErrStateDrift) {
-		t.Errorf("%v", err)
-	}
+	fails(s.HandoffRead(background, rw.HandoffReadRequest{Strict: true}))(t, rw.ErrStateDrift)
 }
 
 // TestPythonScores: under placeholders: score, what its users test with is named
@@ -207,10 +197,7 @@ func TestPythonScores(t *testing.T) {
 		key + akia + " ghp_" + long:               {"pem_block/pem_private_key api_key/aws_access_key_id github_pat/ghp", 1},
 		"nothing of the kind, and sk-learn too\n": {"", 0},
 	} {
-		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)}))(t)
 		var got []string
 		for _, p := range r.DetectedPatterns {
 			got = append(got, p.Kind+"/"+p.Pattern)
@@ -250,9 +237,7 @@ func TestPythonPolicyIsInForce(t *testing.T) {
 			content = "a: 1\n"
 		}
 		_, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite})
-		if !errors.Is(err, want) {
-			t.Errorf("%s: %v", path, err)
-		}
+		isErr(t, err, want, path)
 		if e := rw.AsError("", err); want == rw.ErrRiskBlocked && !slices.Contains(e.Patterns, "internal") {
 			t.Errorf("%+v", e.Patterns)
 		}
@@ -267,7 +252,5 @@ func TestPythonPolicyIsInForce(t *testing.T) {
 	if after[inState(dir, "policy.yaml")] != pythonPolicy(t) {
 		t.Error("the policy was changed")
 	}
-	if _, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: "fixtures/badges.txt", Content: []byte(badge)}); err != nil {
-		t.Errorf("the exception does not hold: %v", err)
-	}
+	must(s.SafeWrite(agent, rw.SafeWriteRequest{Path: "fixtures/badges.txt", Content: []byte(badge)}))(t, "the exception does not hold")
 }

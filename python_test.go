@@ -29,13 +29,9 @@ func pythonWorkspace(t *testing.T) string {
 	t.Helper()
 	dir := ramspace(t)
 	for from, to := range map[string]string{"workspace": dir, "state": inState(dir)} {
-		if err := os.CopyFS(to, os.DirFS(filepath.Join(pythonFixture, from))); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.CopyFS(to, os.DirFS(filepath.Join(pythonFixture, from))))
 	}
-	if err := os.WriteFile(inState(dir, "policy.yaml"), []byte(pythonPolicy(t)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(inState(dir, "policy.yaml"), []byte(pythonPolicy(t)), 0o600))
 	return dir
 }
 
@@ -57,19 +53,13 @@ func openPython(t *testing.T) (*rw.Store, string) {
 // pythonFile is a file of the state directory as the fixture has it.
 func pythonFile(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(pythonFixture, "state", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join(pythonFixture, "state", name)))(t)
 	return string(data)
 }
 
 func pythonJournalIs(t *testing.T, dir, want string) {
 	t.Helper()
-	got, err := os.ReadFile(inState(dir, "journal.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(os.ReadFile(inState(dir, "journal.jsonl")))(t)
 	if string(got) != want {
 		t.Error("the journal of the Python implementation was changed")
 	}
@@ -80,10 +70,7 @@ func pythonJournalIs(t *testing.T, dir, want string) {
 // are all that Check names.
 func pythonSound(t *testing.T, s *rw.Store) {
 	t.Helper()
-	r, err := s.Check(background, rw.CheckRequest{Deep: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
 	differs := 0
 	for _, p := range r.Problems {
 		switch p.Code + " " + p.Path {
@@ -101,10 +88,7 @@ func pythonSound(t *testing.T, s *rw.Store) {
 
 func tailOf(t *testing.T, s *rw.Store) []rw.JournalEntry {
 	t.Helper()
-	r, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
 	return r.Entries
 }
 
@@ -173,10 +157,7 @@ func TestPythonJournalComesFirst(t *testing.T) {
 func TestPythonJournalIsCounted(t *testing.T) {
 	s, _ := openPython(t)
 	write(t, s, "new.md", "new\n", rw.ModeCreate)
-	a, err := s.Analytics(background, rw.AnalyticsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must(s.Analytics(background, rw.AnalyticsRequest{}))(t)
 	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry != "2026-04-11T10:00:00Z" || a.Timeline[6].Path != "new.md" {
 		t.Errorf("%+v", a)
 	}
@@ -202,10 +183,7 @@ func TestPythonIsImportedOnce(t *testing.T) {
 	old := pythonFile(t, "journal.jsonl")
 	reopened := func(imported int64, want []string) {
 		t.Helper()
-		s, err := rw.Open(background, dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.Open(background, dir, nil))(t)
 		if r := s.Recovery(); r.Imported != imported || len(r.Conflicts)+len(r.Aborted) != 0 {
 			t.Errorf("%+v", r)
 		}
@@ -224,17 +202,10 @@ func TestPythonIsImportedOnce(t *testing.T) {
 	reopened(0, pythonIDs())
 
 	// The old program begins a new line after the torn one.
-	if err := os.WriteFile(filepath.Join(dir, "late.md"), []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "late.md"), []byte("x"), 0o644))
 	row := `{"bytes":1,"caller":"claude","journal_id":"wj_0000000fffff","mode":"create","path":"late.md","sha256":"` + hash("x") + `","ts":"2026-04-12T10:00:00Z"}` + "\n"
-	f, err := os.OpenFile(inState(dir, "journal.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteString("\n" + row); err != nil {
-		t.Fatal(err)
-	}
+	f := must(os.OpenFile(inState(dir, "journal.jsonl"), os.O_APPEND|os.O_WRONLY, 0))(t)
+	must(f.WriteString("\n" + row))(t)
 	f.Close()
 	old += "\n" + row
 	reopened(1, append(pythonIDs(), "wj_0000000fffff"))
@@ -253,9 +224,7 @@ func TestPythonWorkspaceReadOnly(t *testing.T) {
 	if st := chunkStatus(t, s, "deck"); st.NextIndex != 4 {
 		t.Errorf("%+v", st)
 	}
-	if _, err := s.HandoffRead(background, rw.HandoffReadRequest{}); err != nil {
-		t.Error(err)
-	}
+	must(s.HandoffRead(background, rw.HandoffReadRequest{}))(t)
 	gotBack(t, s, listed(t, s).Entries[0].SHA256.String(), "warning: 3 rows without a device id\n")
 	if diff := cmp.Diff(before, everyFile(t, dir)); diff != "" {
 		t.Error(diff)
@@ -265,16 +234,13 @@ func TestPythonWorkspaceReadOnly(t *testing.T) {
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)
 		all[path] = string(data)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }

@@ -329,19 +329,14 @@ func TestRecordMachineCrash(t *testing.T) {
 	trials, seed := number("RW_RECORD_TRIALS", 150), uint64(number("RW_RECORD_SEED", 1))
 	var all []*crashCounts
 	for _, arm := range append(crashArms[:len(crashArms):len(crashArms)], carelessArm) {
-		operations, err := countOperations(arm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		operations := must(countOperations(arm))(t)
 		got := &crashCounts{Arm: arm, FlushesDir: arm != "naive"}
 		for _, n := range operations {
 			got.Points = max(got.Points, n)
 		}
 		for n := range trials {
 			c := crashTrialOf(seed, n, operations)
-			if err := c.run(arm, got); err != nil {
-				t.Fatalf("%s, trial %d (%+v): %v", arm, n, c.deed, err)
-			}
+			noErr(t, c.run(arm, got), arm, ", trial ", n, " (", c.deed, ")")
 		}
 		t.Logf("%+v", *got)
 		if arm == carelessArm {
@@ -369,8 +364,6 @@ func TestRecordMachineCrash(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(name, data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 	}
 }

@@ -14,14 +14,8 @@ import (
 func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
 	fs := simfs.New()
 	first := fs.NewProcess()
-	s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: first})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: fs.NewProcess()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: first}))(t)
+	other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: fs.NewProcess()}))(t)
 	const files = 40
 	version := func(content string, mode rw.WriteMode) (list []rw.SafeWriteRequest) {
 		for i := range files {
@@ -29,7 +23,7 @@ func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
 		}
 		return list
 	}
-	must(t, s.CommitAll(background, version("old", rw.ModeCreate)...))
+	noErr(t, s.CommitAll(background, version("old", rw.ModeCreate)...))
 	fs.Before(func(op simfs.Op) {
 		if op.Kind == "exchange" {
 			first.Kill()
@@ -44,10 +38,7 @@ func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
 	}
 	fs.Kill()
 	fs.ResetTrace()
-	s, err = rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"}))(t)
 	var read, size int64
 	for _, op := range fs.Trace() {
 		if op.Kind == "read" && strings.Contains(op.Path, "/journal/") {

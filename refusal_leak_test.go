@@ -233,11 +233,10 @@ var refusalKinds = map[string]refusalKind{
 	"protected by policy": {want: rw.ErrProtectedPath, least: 14, policy: "protect: ['infra/**']\n", change: func(x *shot) { x.dir = "infra/" }},
 	"stale": {want: rw.ErrHashMismatch, least: 9, before: func(t *testing.T, s *rw.Store, dir, host string) {
 		write(t, s, "old.txt", "one\n", rw.ModeOverwrite)
-		must(t, os.WriteFile(filepath.Join(dir, "old.txt"), []byte("one\nkey = "+host+"\n"), 0o644))
+		noErr(t, os.WriteFile(filepath.Join(dir, "old.txt"), []byte("one\nkey = "+host+"\n"), 0o644))
 	}, change: func(x *shot) { x.expected = rw.Exactly(digest(hash("one\n"))) }},
 	"key reused": {want: rw.ErrIdempotencyKeyReused, least: 20, before: func(t *testing.T, s *rw.Store, _, _ string) {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "keyed.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "used"}})
-		must(t, err)
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "keyed.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "used"}}))(t)
 	}, change: func(x *shot) { x.key = "used" }},
 	"no match":  {want: rw.ErrOldStringNotFound, least: 3, before: contains("key = %s and more\n"), change: func(x *shot) { x.old = "key is and more" }},
 	"ambiguous": {want: rw.ErrAmbiguousMatch, least: 1, before: contains("key = %[1]s\nkey = %[1]s\n"), change: func(x *shot) { x.old = "key = " }},
@@ -255,7 +254,7 @@ func (b broken) Read([]byte) (int, error) { return 0, b.err }
 // contains puts a text with the credential of the host into the file of the sweep.
 func contains(format string) func(*testing.T, *rw.Store, string, string) {
 	return func(t *testing.T, _ *rw.Store, dir, host string) {
-		must(t, os.WriteFile(filepath.Join(dir, "old.txt"), fmt.Appendf(nil, format, host), 0o644))
+		noErr(t, os.WriteFile(filepath.Join(dir, "old.txt"), fmt.Appendf(nil, format, host), 0o644))
 	}
 }
 
@@ -366,7 +365,7 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 		}
 	}
 	look("left", readTree(t, dir, !k.nowhere))
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	look("left after the end", readTree(t, dir, !k.nowhere))
 	look("reported", map[string][]byte{"an error, receipt or operation": told.Bytes()})
 }
@@ -377,9 +376,9 @@ func openRefusing(t *testing.T, dir, host string, k refusalKind, note func(...an
 	o := rw.Options{Gate: rw.GateOfAgents, Sync: rw.SyncOff, ReceiptSink: func(r rw.Receipt) { note(r) }}
 	fill := func() {
 		for _, sub := range []string{"", "infra", ".git/hooks"} {
-			must(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
+			noErr(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
 			for _, ext := range append(sortedKeys(malformed), ".txt") {
-				must(t, os.WriteFile(filepath.Join(dir, sub, "old"+ext), []byte("one\nline two\n"), 0o644))
+				noErr(t, os.WriteFile(filepath.Join(dir, sub, "old"+ext), []byte("one\nline two\n"), 0o644))
 			}
 		}
 	}
@@ -388,7 +387,7 @@ func openRefusing(t *testing.T, dir, host string, k refusalKind, note func(...an
 	if k.before != nil {
 		k.before(t, s, dir, host)
 	}
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	if k.policy != "" {
 		writePolicy(t, dir, k.policy)
 		o.Gate = rw.Gate{}

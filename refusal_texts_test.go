@@ -54,7 +54,7 @@ func TestUndoAdvisesNothingItDoesNotHave(t *testing.T) {
 		s, dir := quick(t, nil)
 		write(t, s, "a.txt", "one", rw.ModeCreate)
 		write(t, s, "a.txt", "two", rw.ModeOverwrite)
-		must(t, c.change(dir))
+		noErr(t, c.change(dir))
 		_, err := s.Undo(background, rw.UndoRequest{})
 		e := rw.AsError("", err)
 		if !errors.Is(err, rw.ErrChangedOutside) || strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, "Store.Restore with force") || !strings.Contains(e.Hint, c.says) {
@@ -66,9 +66,7 @@ func TestUndoAdvisesNothingItDoesNotHave(t *testing.T) {
 			t.Errorf("restore, %s: %v %q", what, err, e.Hint)
 		}
 		// What undo advises works.
-		if _, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: 1, Force: true}); err != nil {
-			t.Error(err)
-		}
+		must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: 1, Force: true}))(t)
 		fileIs(t, dir, "a.txt", "one")
 	}
 }
@@ -92,9 +90,8 @@ func TestAMoveWithoutItsNewPathSaysSo(t *testing.T) {
 			"alone": func() error { return transact(s, move) },
 			"after": func() error { return transact(s, first, move) },
 			"stage": func() error {
-				b, err := s.TxBegin(background, rw.TxBeginRequest{})
-				must(t, err)
-				_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: move})
+				b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+				_, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: move})
 				return err
 			},
 		} {
@@ -117,11 +114,9 @@ func TestAMoveWithoutItsNewPathSaysSo(t *testing.T) {
 // no tool takes a path of the state directory.
 func TestStagedTransactionsNameNoPathOfTheirOwn(t *testing.T) {
 	s, _ := quick(t, nil)
-	b, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: "begin"}})
-	must(t, err)
+	b := must(s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: "begin"}}))(t)
 	op := rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("x")}
-	_, err = s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "stage"}})
-	must(t, err)
+	must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "stage"}}))(t)
 	other := op
 	other.Content = []byte("another")
 	long := strings.Repeat("k", 300)
@@ -177,13 +172,13 @@ func TestAMovedDirectoryLeavesWhatItDoesNotTake(t *testing.T) {
 	write(t, s, "d/a.txt", "a", rw.ModeCreate)
 	write(t, s, "d/sub/b.txt", "b", rw.ModeCreate)
 	write(t, s, "e/kept.txt", "kept", rw.ModeCreate)
-	must(t, os.MkdirAll(filepath.Join(dir, "d/empty/deep"), 0o755))
-	must(t, os.Symlink("a.txt", filepath.Join(dir, "d/sub/link")))
+	noErr(t, os.MkdirAll(filepath.Join(dir, "d/empty/deep"), 0o755))
+	noErr(t, os.Symlink("a.txt", filepath.Join(dir, "d/sub/link")))
 	before := snapshot(t, dir)
 	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrNotARegularFile) || snapshot(t, dir) != before {
 		t.Errorf("a link: %v", err)
 	}
-	must(t, os.Remove(filepath.Join(dir, "d/sub/link")))
+	noErr(t, os.Remove(filepath.Join(dir, "d/sub/link")))
 	write(t, s, "e/a.txt", "in the way", rw.ModeCreate)
 	before = snapshot(t, dir)
 	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrFileAlreadyExists) || snapshot(t, dir) != before {
@@ -195,9 +190,7 @@ func TestAMovedDirectoryLeavesWhatItDoesNotTake(t *testing.T) {
 	fileIs(t, dir, "e/a.txt", "a")
 	fileIs(t, dir, "e/sub/b.txt", "b")
 	fileIs(t, dir, "e/kept.txt", "kept")
-	if _, err := os.Stat(filepath.Join(dir, "d/empty/deep")); err != nil {
-		t.Error(err)
-	}
+	must(os.Stat(filepath.Join(dir, "d/empty/deep")))(t)
 	gone(t, dir, "d/sub")
 	check(t, s, true)
 }

@@ -14,10 +14,7 @@ import (
 
 func repairIt(t *testing.T, s *rw.Store, r rw.RepairRequest) rw.RepairResult {
 	t.Helper()
-	out, err := s.Admin().Repair(background, r)
-	if err != nil {
-		t.Fatalf("repair: %v (%v)", err, errors.Unwrap(err))
-	}
+	out := must(s.Admin().Repair(background, r))(t, "repair")
 	return out
 }
 
@@ -25,10 +22,7 @@ func repairIt(t *testing.T, s *rw.Store, r rw.RepairRequest) rw.RepairResult {
 func damagedRows(t *testing.T, dir string, change func([]string) []string) {
 	t.Helper()
 	path := statePath(dir, "journal", firstSegment)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(path))(t)
 	list := strings.Split(strings.Trim(string(data), "\n\x00"), "\n\n")
 	os.WriteFile(path, []byte("\n"+strings.Join(change(list), "\n\n")+"\n"), 0o600)
 }
@@ -120,10 +114,7 @@ func plantedDamages() []repairable {
 // damageable is a store that has something of everything.
 func damageable(t *testing.T, dir string) {
 	t.Helper()
-	s, err := rw.Open(background, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.Open(background, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff}))(t)
 	for i := range 6 {
 		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
 	}
@@ -132,13 +123,9 @@ func damageable(t *testing.T, dir string) {
 	_, err3 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece")})
 	_, err4 := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
 	_, err5 := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"})
-	if err := errors.Join(err1, err2, err3, err4, err5, s.SnapshotNow()); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, errors.Join(err1, err2, err3, err4, err5, s.SnapshotNow()))
 	check(t, s, true)
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 }
 
 // TestRepairOfEveryPlantedDamage: damage that can be repaired is repaired, without
@@ -276,12 +263,8 @@ func TestRepairKeepsWhatWorks(t *testing.T) {
 	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("kept apart"))}); err != nil || string(got.Content) != "kept apart" {
 		t.Errorf("%v %+v", err, got)
 	}
-	if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`{"n":2}`)}); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Error(err)
-	}
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`{"n":2}`)}))(t)
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 	check(t, s, true)
 }
 
@@ -290,13 +273,9 @@ func TestRepairRefusals(t *testing.T) {
 	dir := workspace(t)
 	damageable(t, dir)
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := ro.Admin().Repair(background, rw.RepairRequest{}); !errors.Is(err, rw.ErrStoreReadOnly) {
-		t.Errorf("%v", err)
-	}
+	fails(ro.Admin().Repair(background, rw.RepairRequest{}))(t, rw.ErrStoreReadOnly)
 	s := open(t, dir, nil)
-	if _, err := s.Admin().Repair(background, rw.RepairRequest{Acknowledge: strings.Repeat("x", 501)}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("%v", err)
-	}
+	fails(s.Admin().Repair(background, rw.RepairRequest{Acknowledge: strings.Repeat("x", 501)}))(t, rw.ErrInvalidArgument)
 	if r := repairIt(t, s, rw.RepairRequest{Acknowledge: "nothing is wrong"}); r.Status != rw.StatusUnchanged || r.Receipt.JournalSeq != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -308,12 +287,8 @@ func TestRepairSweep(t *testing.T) {
 		name: "repair", sim: rw.Sim{Segment: 2500}, damage: true,
 		before: func(t *testing.T, s *rw.Store) {
 			manyRows(t, s, 3)
-			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("kept apart")}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece")}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("kept apart")}))(t)
+			must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece")}))(t)
 		},
 		disk: func(fs *simfs.FS) {
 			state := rw.StateDirName + "/"

@@ -41,13 +41,13 @@ func TestReplayedEditTellsWhatTheFirstTold(t *testing.T) {
 	again("behind an append", s, first.Diff)
 	write(t, s, "a.txt", "quite another\n", rw.ModeOverwrite)
 	renamed(t, s, "a.txt", "b.txt")
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	s = quickAt(t, dir, nil)
 	again("after a restart", s, first.Diff)
 	if row, err := s.ReplyOf(first.Receipt.JournalSeq); err != nil || string(row) != `{"replacements":4}` {
 		t.Errorf("the row holds %s %v", row, err)
 	}
-	must(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName, "history")))
+	noErr(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName, "history")))
 	again("when nothing is kept", s, "")
 }
 
@@ -56,7 +56,7 @@ func TestReplayedRowsWithoutAReply(t *testing.T) {
 	s, _ := quick(t, nil)
 	write(t, s, "a.txt", "one", rw.ModeCreate)
 	r := rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{IdempotencyKey: "k"}}
-	must(t, s.KeepWithoutReply(r, hash("two")))
+	noErr(t, s.KeepWithoutReply(r, hash("two")))
 	got, err := s.Edit(background, r)
 	if err != nil || got.Status != rw.StatusReplayed || got.SHA256.String() != hash("two") || got.Replacements != 0 || got.Diff != "" {
 		t.Errorf("%v %+v", err, got)
@@ -84,7 +84,7 @@ func TestReplayedUndoAndRestoreTellWhatTheFirstTold(t *testing.T) {
 		t.Errorf("the row holds %d bytes, %v", len(row), err)
 	}
 	write(t, s, "f0.txt", "goes on", rw.ModeOverwrite)
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	s = quickAt(t, dir, nil)
 	u2, err := s.Undo(background, u)
 	if err != nil || u2.Status != rw.StatusReplayed || !slices.Equal(u2.Undone, undo.Undone) || u2.Seq != undo.Seq || u2.Receipt.Path != undo.Receipt.Path {
@@ -129,7 +129,7 @@ func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 	fileIs(t, dir, "b.txt", "before")
 	// Two files, one of which cancels out: the commits are undone.
 	write(t, s, "c.txt", "c", rw.ModeCreate)
-	must(t, transact(s, rw.TxOp{Op: "delete", Path: "c.txt"}, rw.TxOp{Op: "write", Path: "d.txt", Content: []byte("d")}))
+	noErr(t, transact(s, rw.TxOp{Op: "delete", Path: "c.txt"}, rw.TxOp{Op: "write", Path: "d.txt", Content: []byte("d")}))
 	if got := undone(t, s, 2); got.Status != rw.StatusSucceeded || len(got.Undone) != 2 || got.Seq == 0 {
 		t.Errorf("half: %+v", got)
 	}
@@ -166,8 +166,7 @@ func TestIdempotencyKeysAreBounded(t *testing.T) {
 	const head = 3*rw.KeyCount + 7
 	day, young := rw.KeyAge+time.Hour, rw.KeyAge-time.Hour
 	fs := simfs.New()
-	x, err := rw.OpenKeyIndex(fs.Root())
-	must(t, err)
+	x := must(rw.OpenKeyIndex(fs.Root()))(t)
 	rows := []struct {
 		name string
 		seq  uint64
@@ -197,25 +196,23 @@ func TestIdempotencyKeysAreBounded(t *testing.T) {
 			}
 		}
 	}
-	must(t, x.Save(fs.Root(), head))
+	noErr(t, x.Save(fs.Root(), head))
 	judge("saved")
-	must(t, x.Close())
-	x, err = rw.OpenKeyIndex(fs.Root())
-	must(t, err)
+	noErr(t, x.Close())
+	x = must(rw.OpenKeyIndex(fs.Root()))(t)
 	judge("loaded")
 	// The entries already in the file are judged again when the next one is written.
 	rows[2].kept, rows[3].kept = false, true
-	must(t, x.Save(fs.Root(), head+1))
+	noErr(t, x.Save(fs.Root(), head+1))
 	judge("saved again")
-	must(t, x.Close())
+	noErr(t, x.Close())
 }
 
 // TestOperationOfACommitThatWasTakenBack: neither its invocation nor its key reports
 // that it happened, and the result of the second attempt does not change that.
 func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 	fs := simfs.New()
-	s, err := rw.OpenSim(fs, nil, rw.Sim{})
-	must(t, err)
+	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
 	fs.Inject(func(op simfs.Op) simfs.Fault {
 		if op.Kind == "rename" && strings.HasSuffix(op.To, "a.txt") {
 			return simfs.Fault{Err: syscall.ENOSPC}
@@ -224,7 +221,7 @@ func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 	})
 	r := put("a.txt", "x", rw.ModeCreate)
 	r.IdempotencyKey = "k"
-	_, err = s.SafeWrite(background, r)
+	_, err := s.SafeWrite(background, r)
 	e := rw.AsError("", err)
 	if !errors.Is(err, rw.ErrDiskFull) || e.Effect != rw.EffectNone {
 		t.Fatalf("%v %+v", err, e)
@@ -240,14 +237,12 @@ func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 	}
 	judge(rw.OperationRequest{InvocationID: inv}, false)
 	judge(rw.OperationRequest{IdempotencyKey: "k"}, false)
-	again, err := s.SafeWrite(background, r)
-	must(t, err)
+	again := must(s.SafeWrite(background, r))(t)
 	judge(rw.OperationRequest{InvocationID: again.Receipt.InvocationID}, true)
 	judge(rw.OperationRequest{IdempotencyKey: "k"}, true)
 	judge(rw.OperationRequest{InvocationID: inv}, false)
 	// The row itself is in the journal: it is skipped, not missing.
-	all, err := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64)})
-	must(t, err)
+	all := must(s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64)}))(t)
 	rows := 0
 	for _, row := range all.Entries {
 		if row.InvocationID == inv && row.Kind == "commit" {
@@ -257,5 +252,5 @@ func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 	if rows != 1 {
 		t.Errorf("%d rows of the commit that was taken back", rows)
 	}
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 }

@@ -26,17 +26,13 @@ func smallDisk(t *testing.T, size string) string {
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer f.Close()
 	for _, piece := range []int{64 << 10, 4 << 10} {
 		for err = nil; err == nil; {
 			_, err = f.Write(make([]byte, piece))
 		}
-		if !errors.Is(err, unix.ENOSPC) {
-			t.Fatal(err)
-		}
+		isErr(t, err, unix.ENOSPC)
 	}
 	if left := freeBytes(t, dir); left > 0 {
 		t.Fatalf("%d bytes are left", left)
@@ -46,9 +42,7 @@ func fillDisk(t *testing.T, dir string) {
 func freeBytes(t *testing.T, dir string) int64 {
 	t.Helper()
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, unix.Statfs(dir, &st))
 	return int64(st.Bavail) * st.Bsize
 }
 
@@ -86,17 +80,13 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 		t.Errorf("refusals took the reserve down to %d bytes", got)
 	}
 	for i := range files {
-		if _, err := s.Delete(background, rw.DeleteRequest{Path: fmt.Sprintf("f%02d.txt", i)}); err != nil {
-			t.Fatalf("delete %d: %v (%v)", i, err, errors.Unwrap(err))
-		}
+		must(s.Delete(background, rw.DeleteRequest{Path: fmt.Sprintf("f%02d.txt", i)}))(t, "delete ", i)
 		if i%20 == 0 {
 			refusals()
 		}
 	}
 	for turn, n := range []int{5, 1, 1, 10} { // an undo is undone by the next one
-		if _, err := s.Undo(background, rw.UndoRequest{N: n}); err != nil {
-			t.Fatalf("undo %d: %v (%v)", turn, err, errors.Unwrap(err))
-		}
+		must(s.Undo(background, rw.UndoRequest{N: n}))(t, "undo ", turn)
 		for i := files - 1; i >= files-5; i-- {
 			name := fmt.Sprintf("f%02d.txt", i)
 			if turn == 1 {
@@ -118,13 +108,12 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 	}
 	// A little room is for those who made it, not for the reserve.
 	filler := filepath.Join(dir, "filler")
-	st, err := os.Stat(filler)
-	must(t, err)
-	must(t, os.Truncate(filler, st.Size()-96<<10))
+	st := must(os.Stat(filler))(t)
+	noErr(t, os.Truncate(filler, st.Size()-96<<10))
 	for i := range 3 {
 		write(t, s, fmt.Sprintf("little%d.txt", i), strings.Repeat("l", 20<<10), rw.ModeCreate)
 	}
-	must(t, os.Remove(filler))
+	noErr(t, os.Remove(filler))
 	write(t, s, "new.txt", "there is room", rw.ModeCreate)
 	if got := reserveBytes(dir); got != rw.ReserveSize {
 		t.Errorf("the reserve has %d bytes when there is room again", got)
@@ -138,18 +127,16 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	dir := smallDisk(t, "1536k")
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
 	if len(segments) != 1 {
 		t.Fatal(segments)
 	}
-	st, err := os.Stat(segments[0])
-	must(t, err)
-	f, err := os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0)
-	must(t, err)
-	_, err = f.WriteString(strings.Repeat("z", 4096-int(st.Size()%4096))) // nothing is left of the page
-	must(t, err)
-	must(t, f.Close())
+	st := must(os.Stat(segments[0]))(t)
+	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
+	_, err := f.WriteString(strings.Repeat("z", 4096-int(st.Size()%4096))) // nothing is left of the page
+	noErr(t, err)
+	noErr(t, f.Close())
 	fillDisk(t, dir)
 	s = open(t, dir, nil)
 	if s.Recovery().TornBytes == 0 {
@@ -158,9 +145,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	if got := reserveBytes(dir); got != rw.ReserveSize {
 		t.Errorf("the reserve has %d bytes", got)
 	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
-		t.Errorf("delete: %v (%v)", err, errors.Unwrap(err))
-	}
+	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, "delete")
 	refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.ErrDiskFull)
 }
 
@@ -176,12 +161,8 @@ func TestFullDiskOpens(t *testing.T) {
 		cmd.Wait()
 		fillDisk(t, dir)
 		s = open(t, dir, nil)
-		if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
-			t.Errorf("%s: delete: %v (%v)", stage, err, errors.Unwrap(err))
-		}
-		if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-			t.Errorf("%s: undo: %v (%v)", stage, err, errors.Unwrap(err))
-		}
+		must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, stage, ": delete")
+		must(s.Undo(background, rw.UndoRequest{}))(t, stage, ": undo")
 		check(t, s, true)
 		os.Remove(filepath.Join(dir, "filler"))
 	}
@@ -195,37 +176,29 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
 	write(t, s, "b.txt", "b", rw.ModeCreate)
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
 	if len(segments) != 1 {
 		t.Fatal(segments)
 	}
-	f, err := os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0)
-	must(t, err)
-	st, err := f.Stat()
-	must(t, err)
-	_, err = f.WriteString(strings.Repeat("z", 20480-int(st.Size()%4096))) // to the end of a page
-	must(t, err)
-	must(t, f.Close())
-	must(t, os.Remove(filepath.Join(dir, rw.StateDirName, "reserve")))
+	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
+	st := must(f.Stat())(t)
+	_, err := f.WriteString(strings.Repeat("z", 20480-int(st.Size()%4096))) // to the end of a page
+	noErr(t, err)
+	noErr(t, f.Close())
+	noErr(t, os.Remove(filepath.Join(dir, rw.StateDirName, "reserve")))
 	fillDisk(t, dir)
 	for range 2 {
 		s = open(t, dir, nil)
 		if r, err := s.Read(background, rw.ReadRequest{Path: "b.txt"}); err != nil || string(r.Content) != "b" {
 			t.Fatalf("read: %v", err)
 		}
-		if _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{DryRun: true}}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
+		must(s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{DryRun: true}}))(t)
 		check(t, s, true)
-		must(t, s.Close(background))
+		noErr(t, s.Close(background))
 	}
 	s = open(t, dir, nil)
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); err != nil {
-		t.Fatalf("delete: %v (%v)", err, errors.Unwrap(err))
-	}
+	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, "delete")
 	check(t, s, true)
 }

@@ -128,8 +128,8 @@ func TestReserveIsForTheWayOut(t *testing.T) {
 				full := &fullFrom{at: at, stays: at%2 == 0}
 				fs, s := storeWithReserve(t, level)
 				if way.before != nil {
-					must(t, way.before(s))
-					must(t, s.Sync(background))
+					noErr(t, way.before(s))
+					noErr(t, s.Sync(background))
 				}
 				fs.Inject(full.fault)
 				err := way.run(s)
@@ -138,10 +138,8 @@ func TestReserveIsForTheWayOut(t *testing.T) {
 					break
 				}
 				hits++
-				if err != nil {
-					t.Fatalf("%s %s, full at %d: %v (%v)", way.name, level, at, err, errors.Unwrap(err))
-				}
-				must(t, s.Sync(background))
+				noErr(t, err, way.name, " ", level, ", full at ", at)
+				noErr(t, s.Sync(background))
 				if left, _ := s.Unfinished(); len(left) > 0 {
 					t.Errorf("%s %s, full at %d: left in staging: %v", way.name, level, at, left)
 				}
@@ -155,7 +153,7 @@ func TestReserveIsForTheWayOut(t *testing.T) {
 					t.Errorf("%s %s, full at %d: the reserve has %d bytes", way.name, level, at, n)
 				}
 				check(t, s, true)
-				must(t, s.Close(background))
+				noErr(t, s.Close(background))
 			}
 			if hits*step < 4 {
 				t.Errorf("%s %s: the disk was full at %d places only", way.name, level, hits)
@@ -167,12 +165,11 @@ func TestReserveIsForTheWayOut(t *testing.T) {
 func storeWithReserve(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	fs := simfs.New()
-	s, err := rw.OpenSimWithReserve(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Segment: 900})
-	must(t, err)
+	s := must(rw.OpenSimWithReserve(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Segment: 900}))(t)
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
 		write(t, s, name, reserveFiles[name], rw.ModeCreate)
 	}
-	must(t, s.Sync(background))
+	noErr(t, s.Sync(background))
 	if n := simReserve(fs); n != rw.ReserveSize {
 		t.Fatalf("the reserve has %d bytes", n)
 	}
@@ -198,7 +195,7 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 				break
 			}
 			rows, terr := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64), Limit: 1000})
-			must(t, terr)
+			noErr(t, terr)
 			aborted := false
 			for _, e := range rows.Entries {
 				aborted = aborted || e.Kind == "abort"
@@ -223,7 +220,7 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 				t.Errorf("%s at %d: the reserve has %d bytes", r.Path, at, n)
 			}
 			check(t, s, true)
-			must(t, s.Close(background))
+			noErr(t, s.Close(background))
 		}
 		if refusals < 2 || aborts < 1 {
 			t.Errorf("%s: %d refusals, %d of them taken back", r.Path, refusals, aborts)
@@ -258,7 +255,7 @@ func TestCompactTellsTheTruthOnAFullDisk(t *testing.T) {
 		t.Errorf("the reserve has %d bytes", n)
 	}
 	check(t, s, true)
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 }
 
 // TestHalfARowIsNotTriedAgain: if the bytes of a row that did not fit cannot be
@@ -283,5 +280,5 @@ func TestHalfARowIsNotTriedAgain(t *testing.T) {
 	if err == nil || rw.AsError("", err).Effect != rw.EffectUnknown || given {
 		t.Fatalf("delete: %v, reserve given up %v", err, given)
 	}
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 }

@@ -18,9 +18,7 @@ func BenchmarkScratchPut(b *testing.B) {
 			s := openBench(b, level)
 			for i := range b.N {
 				r := rw.ScratchPutRequest{Content: []byte(fmt.Sprintf("%01024d", i)), Label: "bench"}
-				if _, err := s.ScratchPut(background, r); err != nil {
-					b.Fatal(err)
-				}
+				must(s.ScratchPut(background, r))(b)
 			}
 		})
 	}
@@ -34,15 +32,10 @@ func BenchmarkScratchPutAmong(b *testing.B) {
 			b.Run(fmt.Sprintf("objects=%d/again=%v", n, again), func(b *testing.B) {
 				dir := b.TempDir()
 				fillScratch(b, dir, n)
-				s, err := rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff})
-				if err != nil {
-					b.Fatal(err)
-				}
+				s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(b)
 				defer s.Close(background)
 				for i := range 3 { // the first calls read the existing content
-					if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprintf("warm %d", i)), Label: "bench"}); err != nil {
-						b.Fatal(err)
-					}
+					must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprintf("warm %d", i)), Label: "bench"}))(b)
 				}
 				b.ResetTimer()
 				for i := range b.N {
@@ -50,9 +43,7 @@ func BenchmarkScratchPutAmong(b *testing.B) {
 					if again {
 						r.Content = []byte("warm 1")
 					}
-					if _, err := s.ScratchPut(background, r); err != nil {
-						b.Fatal(err)
-					}
+					must(s.ScratchPut(background, r))(b)
 				}
 			})
 		}
@@ -63,35 +54,19 @@ func BenchmarkScratchPutAmong(b *testing.B) {
 func fillScratch(t testing.TB, dir string, n int) {
 	t.Helper()
 	pad := filepath.Join(dir, ".resilient_write", "scratch")
-	s, err := rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("first")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
-	index, err := os.OpenFile(filepath.Join(pad, "index.jsonl"), os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("first")}))(t)
+	noErr(t, s.Close(background))
+	index := must(os.OpenFile(filepath.Join(pad, "index.jsonl"), os.O_APPEND|os.O_WRONLY, 0o600))(t)
 	for i := range n {
 		content := fmt.Sprintf("object %d", i)
 		sum := sha256.Sum256([]byte(content))
 		sha := hex.EncodeToString(sum[:])
 		line := fmt.Sprintf(`{"sha256":%q,"bytes":%d,"label":"l%d","content_type":"","notes":"","caller":"test","ts":"2026-01-01T00:00:00.000000Z"}`+"\n", sha, len(content), i)
 		for name, text := range map[string]string{sha + ".bin": content, sha + ".jsonl": line} {
-			if err := os.WriteFile(filepath.Join(pad, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(filepath.Join(pad, name), []byte(text), 0o600))
 		}
-		if _, err := index.WriteString(line); err != nil {
-			t.Fatal(err)
-		}
+		must(index.WriteString(line))(t)
 	}
-	if err := index.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, index.Close())
 }

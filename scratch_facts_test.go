@@ -114,9 +114,7 @@ func TestScratchLinesGoWithTheObject(t *testing.T) {
 	secret := "swordfish-" + strings.Repeat("7", 9)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("c"), Label: "kept", Notes: "it is " + secret})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("d " + secret), Label: "said-of-erased"})
-	if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: deleted.SHA256}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: deleted.SHA256}))(t)
 	s.SetNow(now.Add(2 * time.Hour))
 	listed(t, s)
 	erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
@@ -187,10 +185,7 @@ func TestScratchLinesDoNotGrow(t *testing.T) {
 		s.SetNow(now.Add(time.Duration(i) * time.Hour))
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Notes: strings.Repeat("€", 2000), TTL: "PT30M"})
 	}
-	st, err := os.Stat(besideObject(dir, "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must(os.Stat(besideObject(dir, "a")))(t)
 	if st.Size() > 80<<10 {
 		t.Errorf("%d bytes", st.Size())
 	}

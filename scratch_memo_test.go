@@ -13,10 +13,7 @@ import (
 
 func openThere(t *testing.T, dir string) *rw.Store {
 	t.Helper()
-	s, err := rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	t.Cleanup(func() { s.Close(background) })
 	return s
 }
@@ -60,22 +57,16 @@ func TestScratchPutSeesOthers(t *testing.T) {
 	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b"), Label: "y"}); !got.Deduped || got.SHA256 != one.SHA256 {
 		t.Errorf("what the other store put is stored again: %+v", got)
 	}
-	if _, err := b.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: one.SHA256}); err != nil {
-		t.Fatal(err)
-	}
+	must(b.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: one.SHA256}))(t)
 	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
 		t.Error("what the other store removed counts as stored")
 	}
 	// A file that is gone, and one that is damaged.
-	if err := os.Remove(filepath.Join(pad, one.SHA256.String()+".bin")); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Remove(filepath.Join(pad, one.SHA256.String()+".bin")))
 	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
 		t.Error("what is gone counts as stored")
 	}
-	if err := os.WriteFile(filepath.Join(pad, one.SHA256.String()+".bin"), []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(pad, one.SHA256.String()+".bin"), []byte("damaged"), 0o600))
 	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); !got.Repaired {
 		t.Error("damage goes unnoticed")
 	}
@@ -89,13 +80,8 @@ func TestScratchPutSeesOthers(t *testing.T) {
 		func([]byte) error { return os.Remove(index) },
 	} {
 		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("before ", i)), Label: fmt.Sprint("before ", i)})
-		old, err := os.ReadFile(index)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := change(old); err != nil {
-			t.Fatal(err)
-		}
+		old := must(os.ReadFile(index))(t)
+		noErr(t, change(old))
 		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("then ", i)), Label: fmt.Sprint("then ", i)})
 		labels := map[string]bool{}
 		for _, e := range listed(t, a).Entries {

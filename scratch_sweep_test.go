@@ -40,10 +40,7 @@ func (c stateSweep) view(fsys *simfs.FS) string {
 
 func (c stateSweep) open(t *testing.T, fsys *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
 	t.Helper()
-	s, err := rw.OpenSim(fsys, &rw.Options{Sync: level, Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{Nonce: nonce, Manual: true})
-	if err != nil {
-		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
-	}
+	s := must(rw.OpenSim(fsys, &rw.Options{Sync: level, Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{Nonce: nonce, Manual: true}))(t)
 	return s
 }
 
@@ -52,13 +49,9 @@ func (c stateSweep) prepare(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.St
 	fsys := simfs.New()
 	s := c.open(t, fsys, level, "0001")
 	if c.before != nil {
-		if err := c.before(s); err != nil {
-			t.Fatalf("before: %v (%v)", err, errors.Unwrap(err))
-		}
+		noErr(t, c.before(s), "before")
 	}
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 	if c.disk != nil {
 		c.disk(fsys)
 	}
@@ -68,9 +61,7 @@ func (c stateSweep) prepare(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.St
 func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
 	fsys, s := c.prepare(t, level)
 	old := c.view(fsys)
-	if err := c.run(s); err != nil {
-		t.Fatalf("run: %v (%v)", err, errors.Unwrap(err))
-	}
+	noErr(t, c.run(s), "run")
 	want := c.view(fsys)
 	if old == want {
 		t.Fatal("the call changes nothing")
@@ -102,9 +93,7 @@ func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
 				t.Fatalf("operation %d: left in staging: %v %v", n, left, err)
 			}
 			c.then(t, again)
-			if err := again.Close(background); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, again.Close(background))
 			if t.Failed() {
 				t.Fatalf("operation %d, disk %d", n, i)
 			}
@@ -120,9 +109,7 @@ func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
 func (c stateSweep) faults(t *testing.T) {
 	fsys, s := c.prepare(t, rw.SyncFull)
 	old := c.view(fsys)
-	if err := c.run(s); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, c.run(s))
 	want := c.view(fsys)
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		step := turns(7)
@@ -213,17 +200,10 @@ func TestScratchCrashSweep(t *testing.T) {
 // put exists.
 func TestScratchSurvivesKill(t *testing.T) {
 	if dir := os.Getenv("RW_SCRATCH_DIR"); dir != "" {
-		s, err := rw.Open(background, dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.Open(background, dir, nil))(t)
 		for i := 0; ; i++ {
-			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(version(i)), Label: fmt.Sprint(i)}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "at", Data: json.RawMessage(fmt.Sprintf(`{"i":%d,"text":%q}`, i, version(i)))}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(version(i)), Label: fmt.Sprint(i)}))(t)
+			must(s.Checkpoint(background, rw.CheckpointRequest{Name: "at", Data: json.RawMessage(fmt.Sprintf(`{"i":%d,"text":%q}`, i, version(i)))}))(t)
 			fmt.Println("done", i)
 		}
 	}
@@ -231,9 +211,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 	told := -1
 	for round := range 3 {
 		cmd, out := spawnTest(t, "TestScratchSurvivesKill", "RW_SCRATCH_DIR="+dir)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, cmd.Start())
 		waitFor(t, func() bool { return strings.Contains(strings.Join(out.lines(), "\n"), "done") })
 		time.Sleep(time.Duration(20+70*round) * time.Millisecond)
 		cmd.Process.Kill()

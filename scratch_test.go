@@ -31,19 +31,13 @@ func keep(t *testing.T, s *rw.Store, r rw.ScratchPutRequest) rw.ScratchPutResult
 
 func listed(t *testing.T, s *rw.Store) rw.ScratchListResult {
 	t.Helper()
-	out, err := s.ScratchList(background, rw.ScratchListRequest{Limit: 1000})
-	if err != nil {
-		t.Fatalf("list: %v (%v)", err, errors.Unwrap(err))
-	}
+	out := must(s.ScratchList(background, rw.ScratchListRequest{Limit: 1000}))(t, "list")
 	return out
 }
 
 func gotBack(t *testing.T, s *rw.Store, sha, want string) {
 	t.Helper()
-	out, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(sha)})
-	if err != nil {
-		t.Fatalf("get: %v (%v)", err, errors.Unwrap(err))
-	}
+	out := must(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(sha)}))(t, "get")
 	if string(out.Content) != want || out.Bytes != int64(len(want)) || out.SHA256.String() != hash(want) {
 		t.Fatalf("%d bytes %.20q, want %d bytes", out.Bytes, out.Content, len(want))
 	}
@@ -83,9 +77,7 @@ func refusedState(t *testing.T, dir, what string, want rw.Detail, call func() er
 	t.Helper()
 	before := stateSnapshot(t, dir)
 	err := call()
-	if !errors.Is(err, want) {
-		t.Fatalf("%s: %v (%v), want %s", what, err, errors.Unwrap(err), want)
-	}
+	isErr(t, err, want, what)
 	if after := stateSnapshot(t, dir); after != before {
 		t.Fatalf("%s: the refusal changed\n%s\nto\n%s", what, before, after)
 	}
@@ -163,9 +155,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 			if l := listed(t, s); l.Count != 1 || l.Objects != 1 {
 				t.Errorf("%+v", l)
 			}
-			if _, err := os.Stat(filepath.Join(dir, a.ScratchPath)); !errors.Is(err, fs.ErrNotExist) {
-				t.Error("the object is still there")
-			}
+			fails(os.Stat(filepath.Join(dir, a.ScratchPath)))(t, fs.ErrNotExist, "the object is still there")
 			gone, err = s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: a.SHA256})
 			if err != nil || gone.Removed || gone.Status != rw.StatusUnchanged || gone.JournalID != "" {
 				t.Errorf("%+v %v", gone, err)
@@ -251,18 +241,12 @@ func TestScratchFindsWhatCameLater(t *testing.T) {
 		s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("late"))})
 		s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "late"})
 	}
-	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}); !errors.Is(err, rw.ErrRetryExhausted) {
-		t.Errorf("%v", err)
-	}
+	fails(s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}))(t, rw.ErrRetryExhausted)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("late"), Label: "late"})
 	save(t, s, rw.CheckpointRequest{Name: "late", Data: json.RawMessage("1")})
-	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}); err != nil {
-		t.Error(err)
-	}
+	must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}))(t)
 	gotBack(t, s, hash("late"), "late")
-	if _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "late"}); err != nil {
-		t.Error(err)
-	}
+	must(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "late"}))(t)
 }
 
 func TestScratchGetCanBeSwitchedOff(t *testing.T) {
@@ -328,9 +312,7 @@ func TestScratchIndexIsACache(t *testing.T) {
 			if l.Count != 4 || l.Objects != 3 || l.Entries[0].Label != "again" || l.Entries[1].Label != "three" || l.Rebuilt != 0 {
 				t.Errorf("%+v", l)
 			}
-			if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: digest(hash("one"))}); err != nil {
-				t.Error(err)
-			}
+			must(s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: digest(hash("one"))}))(t)
 			if l = listed(t, s); l.Count != 2 || l.Malformed != 0 {
 				t.Errorf("%+v", l)
 			}
@@ -426,9 +408,7 @@ func TestScratchIdempotencyKey(t *testing.T) {
 		_, err := s.ScratchPut(background, r)
 		return err
 	})
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 	s = open(t, dir, nil)
 	r.Label = "l"
 	if c := keep(t, s, r); c.Status != rw.StatusReplayed {
@@ -438,10 +418,7 @@ func TestScratchIdempotencyKey(t *testing.T) {
 
 func TestScratchTTL(t *testing.T) {
 	fsys := simfs.New()
-	s, err := rw.OpenSim(fsys, nil, rw.Sim{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(fsys, nil, rw.Sim{}))(t)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("day"), Label: "day", TTL: "P1D"})
 	if a.ExpiresAt != "2026-11-22T12:00:00.000000Z" {
@@ -453,12 +430,8 @@ func TestScratchTTL(t *testing.T) {
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("ever"), Label: "ever"})
 
 	s.SetNow(start.Add(2 * time.Hour)) // "short" and the second label of "day" have expired
-	if _, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "hour"}); !errors.Is(err, rw.ErrNotFound) {
-		t.Error(err)
-	}
-	if _, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("hour"))}); !errors.Is(err, rw.ErrNotFound) {
-		t.Error(err)
-	}
+	fails(s.ScratchRef(background, rw.ScratchRefRequest{Label: "hour"}))(t, rw.ErrNotFound)
+	fails(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("hour"))}))(t, rw.ErrNotFound)
 	l := listed(t, s)
 	if l.ExpiredRemoved != 1 || l.Count != 3 || l.Objects != 3 {
 		t.Errorf("%+v", l)
@@ -575,10 +548,7 @@ func TestScratchHasCaps(t *testing.T) {
 // TestScratchIndexIsCompacted: dead lines do not pile up, living ones keep
 // every letter.
 func TestScratchIndexIsCompacted(t *testing.T) {
-	s, err := rw.OpenSim(simfs.New(), &rw.Options{Sync: rw.SyncOff}, rw.Sim{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(simfs.New(), &rw.Options{Sync: rw.SyncOff}, rw.Sim{}))(t)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for i := range 120 {
 		r := rw.ScratchPutRequest{Content: []byte("same"), Label: fmt.Sprint("l", i)}
@@ -606,10 +576,7 @@ func TestScratchIndexIsCompacted(t *testing.T) {
 
 func rawJournal(t *testing.T, s *rw.Store, op string) rw.JournalEntry {
 	t.Helper()
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 20}))(t)
 	for i := len(tail.Entries) - 1; i >= 0; i-- {
 		if tail.Entries[i].Op == op {
 			return tail.Entries[i]
@@ -725,9 +692,7 @@ func TestScratchBehindASymlink(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	for _, part := range []string{"scratch", "checkpoints"} {
 		outside := t.TempDir()
-		if err := os.Symlink(outside, inState(dir, part)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Symlink(outside, inState(dir, part)))
 		calls := map[string]func() error{
 			"put": func() error {
 				_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})
@@ -773,9 +738,7 @@ func TestScratchReadOnlyStore(t *testing.T) {
 	save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("{}")})
 	r = open(t, dir, &rw.Options{ReadOnly: true})
 	gotBack(t, r, a.SHA256.String(), "x")
-	if _, err := r.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}); err != nil {
-		t.Error(err)
-	}
+	must(r.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}))(t)
 	for what, call := range map[string]func() error{
 		"put": func() error {
 			_, err := r.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})

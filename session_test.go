@@ -46,10 +46,8 @@ func TestSessionOfAContext(t *testing.T) {
 			return r.Receipt, err
 		}},
 	} {
-		r, err := c.call()
-		must(t, err)
-		tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 1})
-		must(t, err)
+		r := must(c.call())(t)
+		tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1}))(t)
 		if row := tail.Entries[len(tail.Entries)-1]; r.Session != c.want || row.Session != c.want || row.JournalID == "" {
 			t.Errorf("%s: the receipt says %q, the row %q, want %q", r.Op, r.Session, row.Session, c.want)
 		}
@@ -61,13 +59,11 @@ func TestSessionOfAContext(t *testing.T) {
 func TestUndoTakesItsOwnSession(t *testing.T) {
 	s, dir := quick(t, nil)
 	for _, name := range []string{"first", "second", "third"} {
-		_, err := s.SafeWrite(rw.WithCaller(background, "", name), put(name+".txt", name, rw.ModeCreate))
-		must(t, err)
+		must(s.SafeWrite(rw.WithCaller(background, "", name), put(name+".txt", name, rw.ModeCreate)))(t)
 	}
 	left := func(want ...string) {
 		t.Helper()
-		got, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-		must(t, err)
+		got := must(filepath.Glob(filepath.Join(dir, "*.txt")))(t)
 		for i, name := range got {
 			got[i] = strings.TrimSuffix(filepath.Base(name), ".txt")
 		}
@@ -79,16 +75,16 @@ func TestUndoTakesItsOwnSession(t *testing.T) {
 		_, err := s.Undo(rw.WithCaller(background, "", session), r)
 		return err
 	}
-	must(t, undo("first", rw.UndoRequest{}))
+	noErr(t, undo("first", rw.UndoRequest{}))
 	left("second", "third")
 	err := undo("fourth", rw.UndoRequest{})
 	if e := (*rw.Error)(nil); !errors.As(err, &e) || e.Detail != rw.ErrNothingToUndo || !strings.Contains(e.Hint, "pass caller") {
 		t.Fatalf("in a session without commits: %v", err)
 	}
 	left("second", "third")
-	must(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})) // the newest is the undo itself
+	noErr(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})) // the newest is the undo itself
 	left("first", "second", "third")
-	must(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Session: "second"}}))
+	noErr(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Session: "second"}}))
 	left("first", "third")
 }
 
@@ -99,22 +95,15 @@ func TestAnotherConnectionIsNoOtherCall(t *testing.T) {
 	r := put("a.txt", "x", rw.ModeCreate)
 	human(t, dir, "a.txt", "there")
 	for _, name := range []string{"first", "second", "third"} {
-		if _, err := s.SafeWrite(rw.WithCaller(background, "", name), r); !errors.Is(err, rw.ErrFileAlreadyExists) {
-			t.Fatalf("%v", err)
-		}
+		fails(s.SafeWrite(rw.WithCaller(background, "", name), r))(t, rw.ErrFileAlreadyExists)
 	}
-	if _, err := s.SafeWrite(rw.WithCaller(background, "", "fourth"), r); !errors.Is(err, rw.ErrRetryExhausted) {
-		t.Errorf("the fourth connection: %v", err)
-	}
+	fails(s.SafeWrite(rw.WithCaller(background, "", "fourth"), r))(t, rw.ErrRetryExhausted, "the fourth connection")
 	r.Session = "named"
-	if _, err := s.SafeWrite(background, r); !errors.Is(err, rw.ErrFileAlreadyExists) {
-		t.Errorf("a request that names another session: %v", err)
-	}
+	fails(s.SafeWrite(background, r))(t, rw.ErrFileAlreadyExists, "a request that names another session")
 	r = put("b.txt", "x", rw.ModeCreate)
 	r.IdempotencyKey = "k"
 	for _, name := range []string{"first", "second"} {
-		_, err := s.SafeWrite(rw.WithCaller(background, "", name), r)
-		must(t, err)
+		must(s.SafeWrite(rw.WithCaller(background, "", name), r))(t)
 	}
 }
 
@@ -124,8 +113,7 @@ func TestLabelsOfAContextAreCut(t *testing.T) {
 	for in, want := range map[string]string{
 		strings.Repeat("é", 150): strings.Repeat("é", 100), "a\xffb": "a\uFFFDb", strings.Repeat("x", 199) + "é": strings.Repeat("x", 199),
 	} {
-		r, err := s.SafeWrite(rw.WithCaller(background, in, in), put("a.txt", "x", rw.ModeOverwrite))
-		must(t, err)
+		r := must(s.SafeWrite(rw.WithCaller(background, in, in), put("a.txt", "x", rw.ModeOverwrite)))(t)
 		if r.Receipt.Session != want || r.Receipt.Caller != want {
 			t.Errorf("%q became %q and %q", in, r.Receipt.Caller, r.Receipt.Session)
 		}

@@ -22,8 +22,7 @@ func TestSettledSweep(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			fs := simfs.New()
-			s, err := rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Manual: true})
-			must(t, err)
+			s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Manual: true}))(t)
 			looks, settled := 0, 0
 			look := func() {
 				looks++
@@ -48,12 +47,11 @@ func TestSettledSweep(t *testing.T) {
 			})
 			for i := range 3 {
 				for _, path := range []string{"a.txt", "b.txt", "a.txt", "x/c.txt"} {
-					must(t, do(put(path, fmt.Sprint(longText, path, i), rw.ModeOverwrite))(s))
+					noErr(t, do(put(path, fmt.Sprint(longText, path, i), rw.ModeOverwrite))(s))
 				}
-				must(t, together(put("a.txt", fmt.Sprint("all of them ", i, longText), rw.ModeOverwrite), put(fmt.Sprint("new", i), "new", rw.ModeCreate))(s))
-				_, err := s.Delete(background, rw.DeleteRequest{Path: "b.txt"})
-				must(t, err)
-				must(t, s.Sync(background))
+				noErr(t, together(put("a.txt", fmt.Sprint("all of them ", i, longText), rw.ModeOverwrite), put(fmt.Sprint("new", i), "new", rw.ModeCreate))(s))
+				must(s.Delete(background, rw.DeleteRequest{Path: "b.txt"}))(t)
+				noErr(t, s.Sync(background))
 			}
 			fs.Before(nil)
 			look()

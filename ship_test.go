@@ -85,9 +85,7 @@ func TestMaterialize(t *testing.T) {
 			if order[0] != "run.sh" || order[1] != "new.txt" {
 				t.Errorf("the files were opened in the order %v", order)
 			}
-			if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.Undo(background, rw.UndoRequest{}))(t)
 			for path, text := range c.before {
 				fileIs(t, dir, path, text)
 			}
@@ -109,34 +107,23 @@ func TestTreesOfEveryKind(t *testing.T) {
 	os.WriteFile(filepath.Join(from, "src/a.txt"), []byte("a"), 0o640)
 	os.WriteFile(filepath.Join(from, "closed/b.txt"), []byte("b"), 0o400)
 	for name, target := range map[string]string{"src/link": "a.txt", "dangling": "no/where", "dir": "src"} {
-		if err := os.Symlink(target, filepath.Join(from, name)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Symlink(target, filepath.Join(from, name)))
 	}
 	os.Chmod(filepath.Join(from, "empty"), 0o700)
 	os.Chmod(filepath.Join(from, "closed"), 0o711)
 	a := open(t, from, nil)
-	snap, err := a.Snapshot(background, rw.SnapshotRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, err := a.Admin().SnapshotTree(background, snap.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	snap := must(a.Snapshot(background, rw.SnapshotRequest{}))(t)
+	tree := must(a.Admin().SnapshotTree(background, snap.ID))(t)
 	to := workspace(t)
 	os.MkdirAll(filepath.Join(to, "other/empty"), 0o755)
 	before := contentsBelow(t, to)
 	b := open(t, to, nil)
 	take := func() rw.MaterializeResult {
 		t.Helper()
-		r, err := b.Admin().Materialize(background, rw.MaterializeRequest{Tree: tree, Open: func(f rw.TreeFile) (io.ReadCloser, error) {
+		r := must(b.Admin().Materialize(background, rw.MaterializeRequest{Tree: tree, Open: func(f rw.TreeFile) (io.ReadCloser, error) {
 			data, err := a.Admin().Content(background, rw.ContentRequest{Path: f.Path, SHA256: f.SHA256, Bytes: f.Bytes})
 			return io.NopCloser(bytes.NewReader(data)), err
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		return r
 	}
 	if r := take(); r.Written != 5 || r.Dirs != 7 {
@@ -148,9 +135,7 @@ func TestTreesOfEveryKind(t *testing.T) {
 	if r := take(); r.Seq != 0 {
 		t.Errorf("again: %+v", r)
 	}
-	if _, err := b.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must(b.Undo(background, rw.UndoRequest{}))(t)
 	if now := contentsBelow(t, to); !maps.Equal(before, now) {
 		t.Errorf("%v, and after undo %v", before, now)
 	}
@@ -162,7 +147,7 @@ func TestTreesOfEveryKind(t *testing.T) {
 func contentsBelow(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || path == root {
 			return err
 		}
@@ -185,10 +170,7 @@ func contentsBelow(t *testing.T, root string) map[string]string {
 		rel, _ := filepath.Rel(root, path)
 		out[rel] = fmt.Sprint(info.Mode(), " ", text)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -198,10 +180,7 @@ func TestRowsAreTheSameBytes(t *testing.T) {
 	s := open(t, workspace(t), nil)
 	export := func(after, upto uint64) (string, rw.ExportResult) {
 		var b bytes.Buffer
-		r, err := s.Admin().Export(background, rw.ExportRequest{W: &b, After: after, Upto: upto, Same: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.Admin().Export(background, rw.ExportRequest{W: &b, After: after, Upto: upto, Same: true}))(t)
 		return b.String(), r
 	}
 	for i := range 5 {
@@ -240,16 +219,12 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 		os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: {"+c.policy+"}\n"), 0o600)
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 		if c.state != "" {
-			if err := s.Admin().SetShipState([]byte(c.state)); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, s.Admin().SetShipState([]byte(c.state)))
 		}
 		for i := range 300 {
 			write(t, s, "a.txt", fmt.Sprintf("%04d %s", i, strings.Repeat("x", 1000)), rw.ModeOverwrite)
 		}
-		if _, err := s.Admin().Compact(background, rw.CompactRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Admin().Compact(background, rw.CompactRequest{}))(t)
 		if n := kept(t, dir); n > c.kept || n < c.kept-10 {
 			t.Errorf("%s, %s: %d versions are kept", c.policy, c.state, n)
 		}
@@ -265,10 +240,7 @@ func TestDescribeShowsTheHub(t *testing.T) {
 	}
 	hub := func() *rw.HubFacts {
 		t.Helper()
-		d, err := s.Describe(background, rw.DescribeRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(s.Describe(background, rw.DescribeRequest{}))(t)
 		return d.Hub
 	}
 	if h := hub(); h != nil {
@@ -281,9 +253,7 @@ func TestDescribeShowsTheHub(t *testing.T) {
 		`{"seq":0,"task":"` + strings.Repeat("t", 1<<16) + `"}`: {Waiting: 3, Task: strings.Repeat("t", 200)},
 		`{"seq":3,"task":"` + token + `"}`:                      {Seq: 3, Task: "{GHP-REDACTED}"},
 	} {
-		if err := s.Admin().SetShipState([]byte(state)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.Admin().SetShipState([]byte(state)))
 		if h := hub(); h == nil || *h != want {
 			t.Errorf("%.60s: %+v", state, h)
 		}
@@ -297,9 +267,7 @@ func TestNoHubCostsNothing(t *testing.T) {
 	allocs := func(shipped bool) float64 {
 		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 		if shipped {
-			if err := s.Admin().SetShipState([]byte(`{"seq":0}`)); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, s.Admin().SetShipState([]byte(`{"seq":0}`)))
 		}
 		n := 1000
 		return testing.AllocsPerRun(200, func() {
@@ -319,10 +287,7 @@ func TestContent(t *testing.T) {
 	s := open(t, workspace(t), nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	write(t, s, "a.txt", "two\n", rw.ModeAppend)
-	move, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	move := must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"}))(t)
 	write(t, s, "c.txt", "three\n", rw.ModeCreate)
 	write(t, s, "c.txt", "four\n", rw.ModeOverwrite)
 	for _, c := range []struct {
@@ -334,10 +299,6 @@ func TestContent(t *testing.T) {
 			t.Errorf("%s %q: %v %q", c.path, c.text, err, data)
 		}
 	}
-	if _, err := s.Admin().Content(background, rw.ContentRequest{Path: "c.txt", SHA256: digest(hash("other")), Bytes: 5, Seq: 5}); !errors.Is(err, rw.ErrVersionNotKept) {
-		t.Error(err)
-	}
-	if _, err := s.Admin().Content(background, rw.ContentRequest{Path: "c.txt", Bytes: 65 << 20}); !errors.Is(err, rw.ErrTooLarge) {
-		t.Error(err)
-	}
+	fails(s.Admin().Content(background, rw.ContentRequest{Path: "c.txt", SHA256: digest(hash("other")), Bytes: 5, Seq: 5}))(t, rw.ErrVersionNotKept)
+	fails(s.Admin().Content(background, rw.ContentRequest{Path: "c.txt", Bytes: 65 << 20}))(t, rw.ErrTooLarge)
 }

@@ -17,10 +17,7 @@ import (
 // slotDirs are the directories of slots at the top of a workspace.
 func slotDirs(t *testing.T, fs *simfs.FS) (list []string) {
 	t.Helper()
-	names, err := fs.Foreign().Names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(fs.Foreign().Names())(t)
 	for _, name := range names {
 		if strings.HasPrefix(name, relpath.SlotsPrefix) {
 			list = append(list, name)
@@ -33,17 +30,12 @@ func slotDirs(t *testing.T, fs *simfs.FS) (list []string) {
 func removeSlots(t *testing.T, fs *simfs.FS, name string) {
 	t.Helper()
 	root := fs.Foreign()
-	dir, err := root.OpenDir(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must(root.OpenDir(name))(t)
 	names, err := dir.Names()
 	for _, n := range names {
 		err = errors.Join(err, dir.Remove(n))
 	}
-	if err := errors.Join(err, root.Rmdir(name)); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, errors.Join(err, root.Rmdir(name)))
 }
 
 // elsewhereStore makes a store whose state is on another file system, with the file
@@ -58,10 +50,7 @@ func elsewhereStore(t *testing.T) (*simfs.FS, *rw.Store) {
 
 func openElsewhere(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 	t.Helper()
-	s, err := rw.OpenSim(fs, &rw.Options{}, rw.Sim{Nonce: nonce, Mount: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSim(fs, &rw.Options{}, rw.Sim{Nonce: nonce, Mount: true}))(t)
 	return s
 }
 
@@ -82,16 +71,12 @@ func TestSlotsRemovedWhileOpen(t *testing.T) {
 	if after := slotDirs(t, fs); len(after) != 1 || after[0] == before[0] {
 		t.Errorf("directories of slots: %v, before %v", after, before)
 	}
-	if _, err := s.Undo(background, rw.UndoRequest{}); err != nil {
-		t.Error(err)
-	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
 	if got, _ := fs.ReadFile("a.txt"); string(got) != "two" {
 		t.Errorf("after the undo: %q", got)
 	}
 	check(t, s, true)
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 }
 
 // TestSlotsThatAreNotOurs: an entry of another program in the place of a directory of slots
@@ -166,18 +151,12 @@ func TestSlotsAreProtected(t *testing.T) {
 			"delete": func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: p}); return err },
 			"read":   func() error { _, err := s.Read(background, rw.ReadRequest{Path: p}); return err },
 		} {
-			if err := call(); !errors.Is(err, rw.ErrProtectedPath) {
-				t.Errorf("%s %s: %v", verb, p, err)
-			}
+			isErr(t, call(), rw.ErrProtectedPath, verb, " ", p)
 		}
 	}
-	if err := root.Rename("renamed", root, name); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, root.Rename("renamed", root, name))
 	fs.Remove("way")
-	if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Scan(background, rw.ScanRequest{}))(t)
 	fs.WriteFile(name+"/planted", []byte("x"), 0o600)
 	r, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
 	if err != nil || r.Seq != 0 {
@@ -212,15 +191,10 @@ func TestSlotsOfASecret(t *testing.T) {
 	fs, s := elsewhereStore(t)
 	secret := strings.Join([]string{"a word", "nobody may read"}, " ")
 	write(t, s, "a.txt", secret, rw.ModeOverwrite)
-	f, err := fs.Foreign().Open("a.txt", fsx.Read|fsx.Write, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(fs.Foreign().Open("a.txt", fsx.Read|fsx.Write, 0))(t)
 	write(t, s, "a.txt", "harmless", rw.ModeOverwrite)
 	f.Close()
-	if _, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t)
 	for p, text := range fs.Tree() {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s holds the secret", p)

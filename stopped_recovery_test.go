@@ -30,9 +30,8 @@ func leftUnpublished(t *testing.T) *simfs.FS {
 	t.Helper()
 	fs := simfs.New()
 	dead := fs.NewProcess()
-	s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: dead})
-	must(t, err)
-	must(t, do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate))(s))
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: dead}))(t)
+	noErr(t, do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate))(s))
 	fs.Before(func(op simfs.Op) {
 		if op.Kind == "exchange" {
 			dead.Kill()
@@ -61,7 +60,7 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	case <-reached:
 		stopped = true
 	case err := <-ended:
-		must(t, err)
+		noErr(t, err)
 	}
 	const wait = 3 * time.Millisecond
 	began := time.Now()
@@ -71,12 +70,10 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	}
 	if errors.Is(err, rw.ErrLockTimeout) && holderOf(err) == 0 { // the lock of the journal, which names no process
 		first.Continue()
-		must(t, <-ended)
+		noErr(t, <-ended)
 		return stopped
 	}
-	if err != nil {
-		t.Fatalf("stopped at %d: %v", at, err)
-	}
+	noErr(t, err, "stopped at ", at)
 	want := map[string]string{"a.txt": otherText, "new.txt": longText, "beside.txt": ""}
 	for path := range want {
 		text := "written by the other one\n"
@@ -92,11 +89,10 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	}
 	first.Continue()
 	if stopped {
-		must(t, <-ended)
+		noErr(t, <-ended)
 	}
-	must(t, two.Close(background))
-	s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0004"})
-	must(t, err)
+	noErr(t, two.Close(background))
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0004"}))(t)
 	for path, text := range want {
 		if got := fs.Tree()[path]; got != text {
 			t.Errorf("stopped at %d: %s holds %.30q, not %.30q", at, path, got, text)
@@ -140,13 +136,10 @@ func TestOpenWithinItsContext(t *testing.T) {
 	<-stopped
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
 	defer cancel()
-	s, err := rw.OpenSimWithin(ctx, fs, &rw.Options{LockTimeout: time.Hour}, rw.Sim{Nonce: "0003", Process: fs.NewProcess()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.OpenSimWithin(ctx, fs, &rw.Options{LockTimeout: time.Hour}, rw.Sim{Nonce: "0003", Process: fs.NewProcess()}))(t)
 	if n := s.Recovery().Pending; n != 1 {
 		t.Errorf("%d commits are pending", n)
 	}
 	first.Continue()
-	must(t, <-ended)
+	noErr(t, <-ended)
 }

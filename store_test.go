@@ -2,7 +2,6 @@ package resilientwrite_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // open opens a store and closes it at the end of the test. Unless the options say
@@ -25,10 +25,7 @@ func open(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = 2 * time.Minute
 	}
-	s, err := rw.Open(context.Background(), dir, &o)
-	if err != nil {
-		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
-	}
+	s := must(rw.Open(context.Background(), dir, &o))(t)
 	stores.Store(s, dir)
 	t.Cleanup(func() {
 		stores.Delete(s)
@@ -53,22 +50,24 @@ func quiesce(dir string) {
 	})
 }
 
+// must, noErr, fails and isErr check errors, as testbed describes.
+var noErr, isErr = testbed.NoErr, testbed.IsErr
+
+func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+func fails[T any](v T, err error) func(testing.TB, error, ...any) { return testbed.Fails(v, err) }
+
 func workspace(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "ws")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Mkdir(dir, 0o755))
 	return dir
 }
 
 // check fails the test when the store is not sound.
 func check(t *testing.T, s *rw.Store, deep bool) {
 	t.Helper()
-	r, err := s.Check(context.Background(), rw.CheckRequest{Deep: deep})
-	if err != nil {
-		t.Fatalf("check: %v", err)
-	}
+	r := must(s.Check(context.Background(), rw.CheckRequest{Deep: deep}))(t)
 	for _, p := range r.Problems {
 		t.Errorf("check: %s %s seq %d: %s", p.Code, p.Path, p.Seq, p.Detail)
 	}
@@ -76,19 +75,13 @@ func check(t *testing.T, s *rw.Store, deep bool) {
 
 func write(t *testing.T, s *rw.Store, path, content string, mode rw.WriteMode) rw.SafeWriteResult {
 	t.Helper()
-	r, err := s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode})
-	if err != nil {
-		t.Fatalf("write %s: %v (%v)", path, err, errors.Unwrap(err))
-	}
+	r := must(s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode}))(t, "write ", path)
 	return r
 }
 
 func fileIs(t *testing.T, dir, path, want string) {
 	t.Helper()
-	got, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(os.ReadFile(filepath.Join(dir, filepath.FromSlash(path))))(t)
 	if string(got) != want {
 		t.Fatalf("%s holds %.80q, want %.80q", path, got, want)
 	}
@@ -111,10 +104,7 @@ func TestWriteReadJournal(t *testing.T) {
 			if err != nil || got.SHA256 != c.SHA256 || string(got.Content) != "two\nthree\n" {
 				t.Fatalf("read %+v %v", got, err)
 			}
-			tail, err := s.JournalTail(context.Background(), rw.JournalTailRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tail := must(s.JournalTail(context.Background(), rw.JournalTailRequest{}))(t)
 			var ops []string
 			for _, e := range tail.Entries {
 				ops = append(ops, e.Op)
@@ -125,13 +115,8 @@ func TestWriteReadJournal(t *testing.T) {
 			if u := write(t, s, "a/b/c.txt", "two\nthree\n", rw.ModeOverwrite); u.Status != rw.StatusUnchanged {
 				t.Errorf("status %s", u.Status)
 			}
-			_, err = s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a/b/c.txt", Content: []byte("x")})
-			if !errors.Is(err, rw.ErrFileAlreadyExists) {
-				t.Errorf("create over existing: %v", err)
-			}
-			if err := s.Sync(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			fails(s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a/b/c.txt", Content: []byte("x")}))(t, rw.ErrFileAlreadyExists, "create over existing")
+			noErr(t, s.Sync(context.Background()))
 			check(t, s, true)
 		})
 	}

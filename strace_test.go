@@ -35,10 +35,7 @@ func TestSystemCallsOfTheRealProcess(t *testing.T) {
 		}
 		t.Fatalf("%v: %s", err, out)
 	}
-	data, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(log))(t)
 	calls := finished(string(data))
 	for _, row := range []struct{ from, to, publish, after string }{
 		{"begin", "created", "renameat2", "dir"}, {"created", "replaced", "renameat2", "dir"}, {"replaced", "appended", "renameat2", "dir"},

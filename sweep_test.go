@@ -315,9 +315,7 @@ func (c scenario) prepare(t *testing.T) (*simfs.FS, *rw.Store) {
 	}
 	s := c.open(t, fs, "0001")
 	if c.before != nil {
-		if err := c.before(s); err != nil {
-			t.Fatalf("before: %v", err)
-		}
+		noErr(t, c.before(s), "before")
 	}
 	if c.after != nil {
 		c.after(fs)
@@ -329,10 +327,7 @@ func (c scenario) open(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 	t.Helper()
 	sim, opts := c.sim, c.opts
 	sim.Nonce, sim.Manual = nonce, true
-	s, err := rw.OpenSim(fs, &opts, sim)
-	if err != nil {
-		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
-	}
+	s := must(rw.OpenSim(fs, &opts, sim))(t)
 	return s
 }
 
@@ -395,9 +390,7 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	if err != nil || len(left) > 0 {
 		t.Fatalf("left in staging: %v %v", left, err)
 	}
-	if err := s.Close(context.Background()); err != nil {
-		t.Fatalf("close: %v", err)
-	}
+	noErr(t, s.Close(context.Background()))
 	// Opening once more changes nothing.
 	s = c.open(t, fs, "0003")
 	if again := files(fs); !same(again, got) {
@@ -407,9 +400,7 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 		t.Fatalf("a second open recovered again: %+v", r)
 	}
 	// The store continues to work.
-	if _, err := s.SafeWrite(context.Background(), put("after.txt", "after", rw.ModeCreate)); err != nil {
-		t.Fatalf("write after recovery: %v (%v)", err, errors.Unwrap(err))
-	}
+	must(s.SafeWrite(context.Background(), put("after.txt", "after", rw.ModeCreate)))(t, "write after recovery")
 	s.Close(context.Background())
 }
 

@@ -22,7 +22,7 @@ func TestToolCalls(t *testing.T) {
 	s := open(t, dir, nil)
 	put := func(name, text string) {
 		t.Helper()
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	put("a.txt", "known")
 	if r, err := s.Scan(background, rw.ScanRequest{}); err != nil || !r.Baseline {
@@ -44,8 +44,7 @@ func TestToolCalls(t *testing.T) {
 	if err != nil || ended.Changed != 1 || ended.Created != 0 {
 		t.Fatalf("%+v %v", ended, err)
 	}
-	list, err := s.Changes(background, rw.ChangesRequest{})
-	must(t, err)
+	list := must(s.Changes(background, rw.ChangesRequest{}))(t)
 	for _, g := range list.Groups {
 		if want := map[string][]string{begun.Group: nil, ended.Group: {"c1"}}[g.Group]; !slices.Equal(g.Calls, want) || (g.Command == "make") != (want != nil) {
 			t.Errorf("%+v, want the calls %q", g, want)
@@ -54,8 +53,7 @@ func TestToolCalls(t *testing.T) {
 	if c, err := s.Capture(background); err != nil || len(c.Open) != 0 || c.Hosts[0].Event != "after" {
 		t.Errorf("%+v %v", c, err)
 	}
-	_, err = s.Undo(background, rw.UndoRequest{Group: "c1"})
-	must(t, err)
+	must(s.Undo(background, rw.UndoRequest{Group: "c1"}))(t)
 	fileIs(t, dir, "a.txt", "known")
 	fileIs(t, dir, "before.txt", "before")
 }
@@ -65,13 +63,9 @@ func TestToolCalls(t *testing.T) {
 func TestToolCallsOfASessionEndTogether(t *testing.T) {
 	s := open(t, t.TempDir(), nil)
 	for _, c := range []rw.ToolCall{{ID: "a1", Host: "h", Session: "a"}, {ID: "a2", Host: "h", Session: "a"}, {ID: "b1", Host: "h", Session: "b"}} {
-		if _, err := s.BeginCall(background, c); err != nil {
-			t.Fatal(err)
-		}
+		must(s.BeginCall(background, c))(t)
 	}
-	if _, err := s.EndCall(background, rw.ToolCall{Host: "h", Session: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.EndCall(background, rw.ToolCall{Host: "h", Session: "a"}))(t)
 	if c, err := s.Capture(background); err != nil || len(c.Open) != 1 || c.Open[0].ID != "b1" {
 		t.Errorf("%+v %v", c, err)
 	}
@@ -82,16 +76,16 @@ func TestToolCallsOfASessionEndTogether(t *testing.T) {
 func TestAFirstScanInParts(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 40 {
-		must(t, os.MkdirAll(filepath.Join(dir, fmt.Sprint("d", i)), 0o755))
+		noErr(t, os.MkdirAll(filepath.Join(dir, fmt.Sprint("d", i)), 0o755))
 		for j := range 20 {
-			must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("d", i), fmt.Sprint("f", j)), fmt.Appendf(nil, "%d %d\n", i, j), 0o644))
+			noErr(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("d", i), fmt.Sprint("f", j)), fmt.Appendf(nil, "%d %d\n", i, j), 0o644))
 		}
 	}
 	s := open(t, dir, nil)
 	partial := 0
 	for i := 0; ; i++ {
 		r, err := s.BeginCall(background, rw.ToolCall{ID: fmt.Sprint("c", i), Host: "h", Within: 3 * time.Millisecond})
-		must(t, err)
+		noErr(t, err)
 		if r.Created+r.Deleted+r.Changed > 0 {
 			t.Fatalf("call %d: %+v", i, r)
 		}
@@ -106,7 +100,7 @@ func TestAFirstScanInParts(t *testing.T) {
 		}
 	}
 	put := filepath.Join(dir, "new.txt")
-	must(t, os.WriteFile(put, []byte("new\n"), 0o644))
+	noErr(t, os.WriteFile(put, []byte("new\n"), 0o644))
 	if r, err := s.EndCall(background, rw.ToolCall{ID: "c0", Host: "h"}); err != nil || r.Created != 1 || r.Deleted != 0 {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -121,13 +115,9 @@ func TestLag(t *testing.T) {
 	lag := func(within time.Duration) float64 {
 		t.Helper()
 		for i := range 300 {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), []byte(time.Now().String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), []byte(time.Now().String()), 0o644))
 		}
-		if _, err := s.BeginCall(background, rw.ToolCall{Host: "h", Event: "e", Within: within}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.BeginCall(background, rw.ToolCall{Host: "h", Event: "e", Within: within}))(t)
 		c, err := s.Capture(background)
 		if err != nil || len(c.Hosts) != 1 {
 			t.Fatal(c, err)
@@ -144,13 +134,10 @@ func TestLag(t *testing.T) {
 func TestFindingsWaitForAModel(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
-	_, err := s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h", Session: "s"})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(7)+"\n"), 0o644))
-	_, err = s.BeginCall(background, rw.ToolCall{ID: "t2", Host: "h", Session: "s"})
-	must(t, err)
-	_, err = s.EndCall(background, rw.ToolCall{Host: "h", Session: "another"})
-	must(t, err)
+	must(s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h", Session: "s"}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(7)+"\n"), 0o644))
+	must(s.BeginCall(background, rw.ToolCall{ID: "t2", Host: "h", Session: "s"}))(t)
+	must(s.EndCall(background, rw.ToolCall{Host: "h", Session: "another"}))(t)
 	for i, want := range []int{1, 0} {
 		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+1), Host: "h", Session: "s"})
 		if err != nil || len(r.Findings) != want {
@@ -169,7 +156,7 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 			t.Errorf("%.20q: %v", name, err)
 		}
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("a"), 0o644))
+	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("a"), 0o644))
 	if r, err := s.EndCall(background, rw.ToolCall{ID: "good", Host: "h", Session: "s"}); err != nil || r.Created != 1 {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -178,9 +165,7 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 			t.Errorf("%s holds the secret", name)
 		}
 	}
-	if _, err := s.EndCall(background, rw.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}); err != nil {
-		t.Error(err)
-	}
+	must(s.EndCall(background, rw.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}))(t)
 }
 
 // TestFindingsAreReturnedAgain: a process that ends after the row and before it has
@@ -188,9 +173,8 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 func TestFindingsAreReturnedAgain(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
-	_, err := s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h"})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(9)+"\n"), 0o644))
+	must(s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h"}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(9)+"\n"), 0o644))
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
@@ -214,32 +198,27 @@ func TestCallsThatAreAlike(t *testing.T) {
 	c := rw.ToolCall{ID: "make", Host: "h", Session: "s", Alike: true}
 	file := filepath.Join(dir, "a.txt")
 	for i := range 2 {
-		_, err := s.BeginCall(background, c)
-		must(t, err)
-		must(t, os.WriteFile(file, fmt.Append(nil, "alone ", i), 0o644))
-		_, err = s.EndCall(background, c)
-		must(t, err)
+		must(s.BeginCall(background, c))(t)
+		noErr(t, os.WriteFile(file, fmt.Append(nil, "alone ", i), 0o644))
+		must(s.EndCall(background, c))(t)
 	}
 	for range 2 {
-		_, err := s.BeginCall(background, c)
-		must(t, err)
+		must(s.BeginCall(background, c))(t)
 	}
-	open, err := s.Capture(background)
-	must(t, err)
-	_, err = s.EndCall(background, c)
-	must(t, err)
+	open := must(s.Capture(background))(t)
+	must(s.EndCall(background, c))(t)
 	left, err := s.Capture(background)
-	if must(t, err); len(open.Open) != 2 || len(left.Open) != 1 || left.Open[0].ID != open.Open[1].ID {
+	if noErr(t, err); len(open.Open) != 2 || len(left.Open) != 1 || left.Open[0].ID != open.Open[1].ID {
 		t.Errorf("%+v %+v", open.Open, left.Open)
 	}
 	list, err := s.Changes(background, rw.ChangesRequest{})
-	must(t, err)
+	noErr(t, err)
 	if len(list.Groups) != 2 || list.Groups[0].Calls[0] == list.Groups[1].Calls[0] {
 		t.Fatalf("%+v", list.Groups)
 	}
 	for i := range 2 {
 		_, err = s.Undo(background, rw.UndoRequest{Group: list.Groups[1-i].Calls[0]})
-		must(t, err)
+		noErr(t, err)
 		if i == 0 {
 			fileIs(t, dir, "a.txt", "alone 0")
 		}
@@ -255,8 +234,7 @@ func TestCallsThatAreAlike(t *testing.T) {
 func TestScansSideBySide(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, nil)
-	_, err := first.Scan(background, rw.ScanRequest{})
-	must(t, err)
+	must(first.Scan(background, rw.ScanRequest{}))(t)
 	var wg sync.WaitGroup
 	done := make(chan bool)
 	for range 3 {
@@ -280,11 +258,10 @@ func TestScansSideBySide(t *testing.T) {
 		if i%11 == 10 {
 			os.Remove(name)
 		} else {
-			must(t, os.WriteFile(name, fmt.Append(nil, "version ", i), 0o644))
+			noErr(t, os.WriteFile(name, fmt.Append(nil, "version ", i), 0o644))
 		}
 		if i%5 == 0 {
-			_, err := first.Scan(background, rw.ScanRequest{})
-			must(t, err)
+			must(first.Scan(background, rw.ScanRequest{}))(t)
 		}
 	}
 	close(done)
@@ -292,8 +269,7 @@ func TestScansSideBySide(t *testing.T) {
 	if r, err := first.Scan(background, rw.ScanRequest{}); err != nil || r.Created+r.Changed+r.Deleted+r.Moved+r.Modes > 0 && len(r.Busy) == 0 {
 		t.Errorf("%+v %v", r, err)
 	}
-	list, err := first.Changes(background, rw.ChangesRequest{})
-	must(t, err)
+	list := must(first.Changes(background, rw.ChangesRequest{}))(t)
 	for _, f := range list.Files {
 		data, err := os.ReadFile(filepath.Join(dir, f.Path))
 		if f.Conflict || err == nil && f.SHA256 != rw.DigestOf(data) || err != nil && !f.SHA256.IsZero() {

@@ -43,19 +43,14 @@ func TestTraceGoldens(t *testing.T) {
 			t.Run(c.name+"/"+string(level), func(t *testing.T) {
 				fs, s := c.prepare(t)
 				fs.ResetTrace()
-				if err := c.run(s); err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, c.run(s))
 				got := traceText(fs.Trace(), level)
 				name := filepath.Join("testdata", "trace", c.name+"."+string(level)+".txt")
 				if *update {
 					os.MkdirAll(filepath.Dir(name), 0o755)
 					os.WriteFile(name, []byte(got), 0o644)
 				}
-				want, err := os.ReadFile(name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := must(os.ReadFile(name))(t)
 				if diff := cmp.Diff(string(want), got); diff != "" {
 					t.Errorf("the operations changed; review, then run go test -run TestTraceGoldens -update\n%s", diff)
 				}
@@ -102,20 +97,14 @@ func traceText(ops []simfs.Op, level rw.SyncLevel) string {
 // importsOf returns the imports of the files of a package, without its tests.
 func importsOf(t *testing.T, dir string) []string {
 	t.Helper()
-	pkg, err := build.ImportDir(dir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkg := must(build.ImportDir(dir, 0))(t)
 	return pkg.Imports
 }
 
 // TestRootStaysSmall: who imports the library inherits these modules and no
 // others: no MCP, no JSON Schema validator, no HTTP stack.
 func TestRootStaysSmall(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(exec.Command("go", "list", "-deps", ".").Output())(t)
 	allowed := regexp.MustCompile(`^(github\.com/(resilientwrite/resilientwrite|goccy/go-yaml|pelletier/go-toml/v2|aymanbagabas/go-udiff|bmatcuk/doublestar/v4)|golang\.org/x/(sys|text))(/|$)`)
 	for _, dep := range strings.Fields(string(out)) {
 		first, _, _ := strings.Cut(dep, "/")
@@ -148,26 +137,17 @@ func TestRootStaysSmall(t *testing.T) {
 
 // TestReadmeProgramRuns builds and runs the first program of the README unchanged.
 func TestReadmeProgramRuns(t *testing.T) {
-	data, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile("README.md"))(t)
 	_, rest, _ := strings.Cut(string(data), "```go\n")
 	program, _, ok := strings.Cut(rest, "```")
 	if !ok || strings.Count(string(data[:strings.Index(string(data), program)+len(program)]), "\n") > 26 {
 		t.Fatal("the README has no program in its first 25 lines")
 	}
 	// The overlay puts it outside of the tree: other tests read the files in it.
-	root, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must(os.Getwd())(t)
 	dir := t.TempDir()
 	source, overlay, bin := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "readme")
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "examples", "readme", "main.go"): source}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "examples", "readme", "main.go"): source}}))(t)
 	os.WriteFile(source, []byte(program), 0o644)
 	os.WriteFile(overlay, list, 0o644)
 	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", bin, "./examples/readme").CombinedOutput(); err != nil {

@@ -17,14 +17,10 @@ import (
 func BenchmarkUndo(b *testing.B) {
 	s := openBench(b, rw.SyncFull)
 	for i := range 2 {
-		if _, err := s.SafeWrite(context.Background(), put("a.txt", fmt.Sprintf("%01024d", i), rw.ModeOverwrite)); err != nil {
-			b.Fatal(err)
-		}
+		must(s.SafeWrite(context.Background(), put("a.txt", fmt.Sprintf("%01024d", i), rw.ModeOverwrite)))(b)
 	}
 	for b.Loop() {
-		if _, err := s.Undo(context.Background(), rw.UndoRequest{}); err != nil {
-			b.Fatal(err)
-		}
+		must(s.Undo(context.Background(), rw.UndoRequest{}))(b)
 	}
 }
 
@@ -33,15 +29,10 @@ func BenchmarkHistory(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		dir := journalOf(b, n)
 		b.Run(fmt.Sprintf("rows=%d", n), func(b *testing.B) {
-			s, err := rw.Open(context.Background(), dir, &rw.Options{ReadOnly: true})
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := must(rw.Open(context.Background(), dir, &rw.Options{ReadOnly: true}))(b)
 			defer s.Close(context.Background())
 			for b.Loop() {
-				if _, err := s.History(context.Background(), rw.HistoryRequest{Path: "p1"}); err != nil {
-					b.Fatal(err)
-				}
+				must(s.History(context.Background(), rw.HistoryRequest{Path: "p1"}))(b)
 			}
 		})
 	}
@@ -56,23 +47,14 @@ func BenchmarkManyFiles(b *testing.B) {
 			change := func(round int) {
 				for i := range n {
 					name := filepath.Join(dir, fmt.Sprintf("d%d/e%d/f%d", i/1000, i/20, i))
-					if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-						b.Fatal(err)
-					}
-					if err := os.WriteFile(name, fmt.Appendf(nil, "%01024d\n%d\n", i, round), 0o644); err != nil {
-						b.Fatal(err)
-					}
+					noErr(b, os.MkdirAll(filepath.Dir(name), 0o755))
+					noErr(b, os.WriteFile(name, fmt.Appendf(nil, "%01024d\n%d\n", i, round), 0o644))
 				}
 			}
 			change(0)
-			s, err := rw.Open(background, dir, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := must(rw.Open(background, dir, nil))(b)
 			defer s.Close(background)
-			if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
-				b.Fatal(err)
-			}
+			must(s.Scan(background, rw.ScanRequest{}))(b)
 			var scans, undos time.Duration
 			rounds := 0
 			for b.Loop() {
@@ -87,9 +69,7 @@ func BenchmarkManyFiles(b *testing.B) {
 				}
 				scans += time.Since(at)
 				at = time.Now()
-				if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); err != nil {
-					b.Fatal(err)
-				}
+				must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(b)
 				undos += time.Since(at)
 			}
 			b.ReportMetric(scans.Seconds()/float64(rounds), "s/scan")

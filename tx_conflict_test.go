@@ -145,15 +145,14 @@ func (x txShape) judgeStranger(t *testing.T, disk *simfs.FS, was map[string]stri
 	if conflict == always && n != 1 || conflict == never && n != 0 || len(r.Aborted) > 0 {
 		t.Errorf("published %v, a conflict %s: %+v", published, conflict, r)
 	}
-	c, err := s.Check(background, rw.CheckRequest{Deep: true})
-	must(t, err)
+	c := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
 	for _, p := range c.Problems {
 		// An edit of a file that was already in place is reported by the deep check.
 		if p.Code != "file_differs" || p.Path != path && p.Path != pair || n > 0 && p.Path == path {
 			t.Errorf("check: %+v", p)
 		}
 	}
-	must(t, s.Close(background))
+	noErr(t, s.Close(background))
 	if t.Failed() {
 		t.Logf("found %s\n was %s\n new %s\n recovery %+v", brief(got), brief(was), brief(x.new), r)
 	}
@@ -223,8 +222,7 @@ func (x txShape) keepsOurs(t *testing.T, s *rw.Store, disk *simfs.FS, path strin
 			t.Errorf("our version of %s is not in history", path)
 		}
 	}
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{FilterPath: path})
-	must(t, err)
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{FilterPath: path}))(t)
 	if last := tail.Entries[len(tail.Entries)-1]; last.Kind != "conflict" || last.Path != path {
 		t.Errorf("the newest row of %s is %+v", path, last)
 	}

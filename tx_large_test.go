@@ -1,7 +1,6 @@
 package resilientwrite_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,8 +56,8 @@ func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 	dir := ramspace(t)
 	before, ops := manyFiles(manyOps, "new")
 	s := quickAt(t, dir, nil)
-	must(t, transact(s, before...))
-	must(t, s.Close(background))
+	noErr(t, transact(s, before...))
+	noErr(t, s.Close(background))
 	old := tree(t, dir)
 	cmd, out := txProcess(t, dir, "x", rw.SyncJournal)
 	cmd.Wait()
@@ -81,8 +80,7 @@ func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 		t.Errorf("%d files are new, %d were finished", n, len(s.Recovery().Finished))
 	}
 	check(t, s, true)
-	_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "childx"}})
-	must(t, err)
+	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "childx"}}))(t)
 	if now := tree(t, dir); now != old {
 		t.Errorf("undone to\n%s\nfrom\n%s", now, old)
 	}
@@ -92,11 +90,9 @@ func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 // staged stages operations and returns the transaction.
 func staged(t *testing.T, s *rw.Store, ops []rw.TxOp) string {
 	t.Helper()
-	b, err := s.TxBegin(background, rw.TxBeginRequest{})
-	must(t, err)
+	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	for i, op := range ops {
-		st, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op})
-		must(t, err)
+		st := must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op}))(t)
 		if st.Index != i+1 {
 			t.Fatalf("operation %d has index %d", i+1, st.Index)
 		}
@@ -110,7 +106,7 @@ func staged(t *testing.T, s *rw.Store, ops []rw.TxOp) string {
 func TestStagedTransactionAtItsLimit(t *testing.T) {
 	s, dir := quick(t, nil)
 	before, ops := manyFiles(stagedOps, strings.Repeat("text ", 200))
-	must(t, transact(s, before...))
+	noErr(t, transact(s, before...))
 	old := tree(t, dir)
 	began := time.Now()
 	id := staged(t, s, ops)
@@ -126,8 +122,7 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&m0)
 	began = time.Now()
-	res, err := s.TxCommit(background, rw.TxCommitRequest{TxID: id})
-	must(t, err)
+	res := must(s.TxCommit(background, rw.TxCommitRequest{TxID: id}))(t)
 	committing := time.Since(began)
 	runtime.ReadMemStats(&m1)
 	t.Logf("%d operations of 1 KB: staged in %v, committed in %v, %d KiB allocated, heap %d KiB", stagedOps, staging.Round(time.Millisecond),
@@ -170,19 +165,15 @@ func TestStagedTransactionThatNoRowHolds(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("left %v", left)
 	}
-	d, err := s.Describe(background, rw.DescribeRequest{})
-	must(t, err)
+	d := must(s.Describe(background, rw.DescribeRequest{}))(t)
 	if len(d.Transactions) != 1 {
 		t.Errorf("staged: %v", d.Transactions)
 	}
-	rb, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: id})
-	must(t, err)
+	rb := must(s.TxRollback(background, rw.TxRollbackRequest{TxID: id}))(t)
 	if rb.Dropped != len(ops) {
 		t.Errorf("%d dropped", rb.Dropped)
 	}
-	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: id}); !errors.Is(err, rw.ErrTxNotFound) {
-		t.Errorf("committed after the rollback: %v", err)
-	}
+	fails(s.TxCommit(background, rw.TxCommitRequest{TxID: id}))(t, rw.ErrTxNotFound, "committed after the rollback")
 	write(t, s, "a.txt", "the store goes on", rw.ModeCreate)
 	check(t, s, true)
 }

@@ -43,18 +43,14 @@ func txChild(t *testing.T, job func(s *rw.Store, arg string) error) bool {
 	if err == nil {
 		err = s.Close(background)
 	}
-	if err != nil {
-		t.Fatal(err, errors.Unwrap(err))
-	}
+	noErr(t, err)
 	return true
 }
 
 func txProcess(t *testing.T, dir, arg string, level rw.SyncLevel) (*exec.Cmd, *lineLog) {
 	t.Helper()
 	cmd, out := spawnTest(t, t.Name(), "RW_TX_DIR="+dir, "RW_TX_ARG="+arg, "RW_TX_LEVEL="+string(level))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	return cmd, out
 }
 
@@ -138,8 +134,7 @@ func TestProcessesCrossingTransactions(t *testing.T) {
 	// The rows of the journal record which lists each transaction extended, and when.
 	expected := map[string][]string{}
 	balls, switches, last, transactions := 0, 0, "", map[uint64]bool{}
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000})
-	must(t, err)
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
 	for _, e := range tail.Entries {
 		if e.Tx == "" {
 			continue
@@ -182,8 +177,7 @@ func TestProcessesCrossingTransactions(t *testing.T) {
 
 func listLines(t *testing.T, dir, list string) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, list))
-	must(t, err)
+	data := must(os.ReadFile(filepath.Join(dir, list)))(t)
 	return strings.Fields(string(data))
 }
 
@@ -242,7 +236,7 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	}
 	dir := ramspace(t)
 	s := quickAt(t, dir, &rw.Options{LockTimeout: 100 * time.Millisecond})
-	must(t, transact(s, txWrite("a.txt", "old a", ""), txWrite("b.txt", "old b", ""), txWrite("c.txt", "old c", ""), txWrite("d.txt", "d", "")))
+	noErr(t, transact(s, txWrite("a.txt", "old a", ""), txWrite("b.txt", "old b", ""), txWrite("c.txt", "old c", ""), txWrite("d.txt", "d", "")))
 	cmd, out := txProcess(t, dir, "h", rw.SyncFull)
 	waitFor(t, func() bool { return len(out.lines()) > 0 })
 	fileIs(t, dir, "b.txt", "new b") // it is halfway
@@ -259,11 +253,11 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	if !strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) || holder["pid"] != cmd.Process.Pid || holder["op"] != "tx" {
 		t.Errorf("the holder is not told: %s %v", e.Hint, holder)
 	}
-	must(t, transact(s, txWrite("other.txt", "free", ""))) // no other path has to wait
+	noErr(t, transact(s, txWrite("other.txt", "free", ""))) // no other path has to wait
 	cmd.Process.Kill()
 	cmd.Wait()
 	fileIs(t, dir, "c.txt", "old c")
-	must(t, transact(s, mine...))
+	noErr(t, transact(s, mine...))
 	fileIs(t, dir, "a.txt", "new a")
 	fileIs(t, dir, "b.txt", "new b")
 	fileIs(t, dir, "e/d.txt", "d and mine")

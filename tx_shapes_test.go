@@ -475,7 +475,7 @@ func (x txShape) pastOf(t *testing.T, s *rw.Store, path string) []string {
 	if errors.Is(err, rw.ErrNotFound) {
 		return nil
 	}
-	must(t, err)
+	noErr(t, err)
 	var list []string
 	torn := false
 	for i, v := range h.Versions {

@@ -64,9 +64,7 @@ func TestCrashSweepTxOff(t *testing.T) {
 			for seed := range uint64(scale(40)) {
 				disk := fs.Crash(seed*7919+uint64(n), simfs.Some)
 				s := x.open(t, disk, "0004")
-				if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "after.txt", Content: []byte("it goes on\n")}); err != nil {
-					t.Fatalf("%s, operation %d, seed %d: %v (%v)", x.name, n, seed, err, errors.Unwrap(err))
-				}
+				must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "after.txt", Content: []byte("it goes on\n")}))(t, x.name, ", operation ", n, ", seed ", seed)
 				s.Close(background)
 			}
 			if over {
@@ -311,23 +309,17 @@ func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 		}
 	}
 	x.tellsOf(t, s, past)
-	if err := x.run(s); err != nil {
-		t.Fatalf("the repeated call: %v (%v)", err, errors.Unwrap(err))
-	}
+	noErr(t, x.run(s), "the repeated call")
 	if got := files(disk); !same(got, x.new) {
 		t.Fatalf("the repeated call, happened %v, made %s of %s", happened, brief(got), brief(x.new))
 	}
 	x.tellsOf(t, s, x.future)
-	if _, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: txCaller}}); err != nil {
-		t.Fatalf("undo: %v (%v)", err, errors.Unwrap(err))
-	}
+	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: txCaller}}))(t, "undo")
 	if got := files(disk); !same(got, x.old) {
 		t.Fatalf("undo made %s of %s", brief(got), brief(x.old))
 	}
 	check(t, s, true)
-	if err := s.Close(background); err != nil {
-		t.Fatalf("close: %v", err)
-	}
+	noErr(t, s.Close(background))
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		t.Errorf("left in staging: %v", left)
 	}

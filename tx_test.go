@@ -17,10 +17,7 @@ func TestEditReplacesExactly(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "one\r\ntwo\r\nthree\r\n", rw.ModeCreate)
-	res, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two\nthree", New: "2\n3"}, {Old: "one", New: "1"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two\nthree", New: "2\n3"}, {Old: "one", New: "1"}}}))(t)
 	fileIs(t, dir, "a.txt", "1\r\n2\r\n3\r\n")
 	if res.Replacements != 2 || !strings.Contains(res.Diff, "-two") || res.Status != rw.StatusSucceeded {
 		t.Errorf("%+v", res)
@@ -45,15 +42,12 @@ func TestEditReplacesExactly(t *testing.T) {
 		{"outside", "../b.txt", []rw.EditOp{{Old: "1", New: "x"}}, rw.ErrEscapesWorkspace},
 	} {
 		before := snapshot(t, dir)
-		_, err := s.Edit(background, rw.EditRequest{Path: c.path, Edits: c.edits})
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %s", c.name, err, c.want)
-		}
+		fails(s.Edit(background, rw.EditRequest{Path: c.path, Edits: c.edits}))(t, c.want, c.name)
 		if snapshot(t, dir) != before {
 			t.Errorf("%s: the refusal changed something", c.name)
 		}
 	}
-	_, err = s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "2 \n3", New: "x"}}})
+	_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "2 \n3", New: "x"}}})
 	if e := rw.AsError("", err); e.Context["closest"] == nil || !strings.Contains(e.Hint, "line 2") {
 		t.Errorf("the closest line is not told: %+v", e)
 	}
@@ -64,9 +58,7 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	s := open(t, dir, nil)
 	w := write(t, s, "d/a.txt", "precious", rw.ModeCreate)
 	other := strings.Repeat("0", 64)
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(digest(other))}); !errors.Is(err, rw.ErrHashMismatch) {
-		t.Fatalf("guard: %v", err)
-	}
+	fails(s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(digest(other))}))(t, rw.ErrHashMismatch, "guard")
 	dry, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Call: rw.Call{DryRun: true}})
 	if err != nil || !strings.Contains(dry.Diff, "-precious") {
 		t.Fatalf("dry run: %v %+v", err, dry)
@@ -82,12 +74,8 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	if again, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(w.SHA256), Call: rw.Call{IdempotencyKey: "k"}}); err != nil || again.Status != rw.StatusReplayed || again.PrevBytes != 8 {
 		t.Errorf("replay: %v %+v", err, again)
 	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt"}); !errors.Is(err, rw.ErrNotFound) {
-		t.Errorf("a second time: %v", err)
-	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "d"}); !errors.Is(err, rw.ErrIsADirectory) {
-		t.Errorf("a directory: %v", err)
-	}
+	fails(s.Delete(background, rw.DeleteRequest{Path: "d/a.txt"}))(t, rw.ErrNotFound, "a second time")
+	fails(s.Delete(background, rw.DeleteRequest{Path: "d"}))(t, rw.ErrIsADirectory, "a directory")
 	kept := filepath.Join(dir, rw.StateDirName, "history", w.SHA256.String()[:2], w.SHA256.String())
 	if data, err := os.ReadFile(kept); err != nil || string(data) != "precious" {
 		t.Errorf("history: %v", err)
@@ -102,17 +90,11 @@ func TestMoveKeepsTheFile(t *testing.T) {
 	os.Chmod(filepath.Join(dir, "a.txt"), 0o750)
 	was, _ := os.Stat(filepath.Join(dir, "a.txt"))
 	write(t, s, "b.txt", "in the way", rw.ModeCreate)
-	if _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"}); !errors.Is(err, rw.ErrFileAlreadyExists) {
-		t.Fatalf("over a file: %v", err)
-	}
+	fails(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"}))(t, rw.ErrFileAlreadyExists, "over a file")
 	for to, want := range map[string]rw.Detail{"a.txt": rw.ErrInvalidArgument, "../x": rw.ErrEscapesWorkspace, ".git/x": rw.ErrProtectedPath} {
-		if _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: to}); !errors.Is(err, want) {
-			t.Errorf("to %s: %v", to, err)
-		}
+		fails(s.Move(background, rw.MoveRequest{Path: "a.txt", To: to}))(t, want, "to ", to)
 	}
-	if _, err := s.Move(background, rw.MoveRequest{Path: "none.txt", To: "x.txt"}); !errors.Is(err, rw.ErrNotFound) {
-		t.Errorf("nothing: %v", err)
-	}
+	fails(s.Move(background, rw.MoveRequest{Path: "none.txt", To: "x.txt"}))(t, rw.ErrNotFound, "nothing")
 	res, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "x/y/c.txt"})
 	if err != nil || res.Files != 1 {
 		t.Fatalf("%v %+v", err, res)
@@ -135,9 +117,7 @@ func TestMoveKeepsTheFile(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "p")); !os.IsNotExist(err) {
 		t.Error("the old directory is still there")
 	}
-	if _, err := s.Move(background, rw.MoveRequest{Path: "r", To: "r/s"}); !errors.Is(err, rw.ErrInvalidArgument) {
-		t.Errorf("into itself: %v", err)
-	}
+	fails(s.Move(background, rw.MoveRequest{Path: "r", To: "r/s"}))(t, rw.ErrInvalidArgument, "into itself")
 	check(t, s, true)
 }
 
@@ -166,17 +146,14 @@ func TestTxIsAllOrNothing(t *testing.T) {
 			t.Fatalf("%d: the refusal changed something", i)
 		}
 	}
-	res, err := s.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{
+	res := must(s.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{
 		{Op: "write", Path: "n/new.txt", Content: []byte("new\n")},
 		{Op: "edit", Path: "n/new.txt", Edits: []rw.EditOp{{Old: "new", New: "brand new"}}},
 		{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "alpha", New: "ALPHA"}}},
 		{Op: "write", Path: "a.txt", Content: []byte("more\n"), Mode: rw.ModeAppend},
 		{Op: "move", Path: "b.txt", To: "m/b.txt"},
 		{Op: "delete", Path: "old.txt"},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	fileIs(t, dir, "n/new.txt", "brand new\n")
 	fileIs(t, dir, "a.txt", "ALPHA\nmore\n")
 	fileIs(t, dir, "m/b.txt", "beta\n")
@@ -188,10 +165,7 @@ func TestTxIsAllOrNothing(t *testing.T) {
 	if len(res.Results) != 6 || res.Seq == 0 || res.Results[0].SHA256 != res.Results[1].SHA256 || res.Results[5].SHA256.String() != "" {
 		t.Errorf("%+v", res)
 	}
-	tail, err := s.JournalTail(background, rw.JournalTailRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{}))(t)
 	for _, e := range tail.Entries {
 		if e.Tx != "" && e.Seq != res.Seq {
 			t.Errorf("the transaction has more than one row: %d and %d", e.Seq, res.Seq)
@@ -205,10 +179,7 @@ func TestTxIsAllOrNothing(t *testing.T) {
 func TestStagedTxSurvivesARestart(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
-	b, err := s.TxBegin(background, rw.TxBeginRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	for i := range 3 {
 		st, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: []byte(fmt.Sprint(i))}})
 		if err != nil || st.Index != i+1 {
@@ -220,9 +191,7 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 	s = open(t, dir, nil)
 	d, err := s.Describe(background, rw.DescribeRequest{})
 	if err != nil || len(d.Transactions) != 1 || d.Transactions[0] != b.TxID {
@@ -242,9 +211,7 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 	if err != nil || again.Status != rw.StatusReplayed {
 		t.Errorf("a second time: %v %+v", err, again)
 	}
-	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_other"}); !errors.Is(err, rw.ErrTxNotFound) {
-		t.Errorf("another one: %v", err)
-	}
+	fails(s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_other"}))(t, rw.ErrTxNotFound, "another one")
 	b2, _ := s.TxBegin(background, rw.TxBeginRequest{})
 	s.TxStage(background, rw.TxStageRequest{TxID: b2.TxID, Op: rw.TxOp{Op: "delete", Path: "f0.txt"}})
 	rb, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: b2.TxID})

@@ -69,17 +69,11 @@ func TestMetadataSurvives(t *testing.T) {
 			path := filepath.Join(dir, name)
 			os.WriteFile(path, []byte("old\n"), 0o600)
 			os.Chown(path, 1234, 2345)
-			if err := unix.Setxattr(path, "user.note", []byte("keep\x00me"), 0); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, unix.Setxattr(path, "user.note", []byte("keep\x00me"), 0))
 			if mode == 0o755 {
-				if err := unix.Setxattr(path, "system.posix_acl_access", acl, 0); err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, unix.Setxattr(path, "system.posix_acl_access", acl, 0))
 			}
-			if err := unix.Chmod(path, mode); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, unix.Chmod(path, mode))
 			r := write(t, s, name, "new\n", op)
 			if len(r.Warnings) > 0 {
 				t.Errorf("%s: %v", name, r.Warnings)
@@ -119,9 +113,7 @@ func TestMetadataSurvives(t *testing.T) {
 	os.Mkdir(filepath.Join(dir, "group"), 0o755)
 	os.Chown(filepath.Join(dir, "group"), 0, 777)
 	unix.Chmod(filepath.Join(dir, "group"), 0o2775)
-	if err := unix.Setxattr(filepath.Join(dir, "group"), "system.posix_acl_default", acl, 0); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, unix.Setxattr(filepath.Join(dir, "group"), "system.posix_acl_default", acl, 0))
 	write(t, s, "group/ours", "x", rw.ModeCreate)
 	os.WriteFile(filepath.Join(dir, "group", "theirs"), []byte("x"), 0o666)
 	var ours, theirs unix.Stat_t
@@ -198,10 +190,7 @@ func TestHistoryIsNobodysToWrite(t *testing.T) {
 	dir := workspace(t)
 	s := open(t, dir, nil)
 	write(t, s, "a", "version one", rw.ModeCreate)
-	f, err := os.OpenFile(filepath.Join(dir, "a"), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(os.OpenFile(filepath.Join(dir, "a"), os.O_WRONLY, 0))(t)
 	defer f.Close()
 	write(t, s, "a", "version two", rw.ModeOverwrite)
 	f.WriteString("scribble")
@@ -211,25 +200,16 @@ func TestHistoryIsNobodysToWrite(t *testing.T) {
 // TestSpecialFilesDoNotHang: FIFO, socket and device as a target or a parent.
 func TestSpecialFilesDoNotHang(t *testing.T) {
 	dir := workspace(t)
-	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o644))
+	fd := must(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0))(t)
 	defer unix.Close(fd)
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(dir, "socket")}); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(dir, "socket")}))
 	s := open(t, dir, nil)
 	for _, path := range []string{"fifo", "socket"} {
 		for _, mode := range []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend, rw.ModeCreate} {
 			refused(t, s, dir, put(path, "x", mode), rw.ErrNotARegularFile)
 		}
-		if _, err := s.Read(background, rw.ReadRequest{Path: path}); !errors.Is(err, rw.ErrNotARegularFile) {
-			t.Errorf("read %s: %v", path, err)
-		}
+		fails(s.Read(background, rw.ReadRequest{Path: path}))(t, rw.ErrNotARegularFile, "read ", path)
 	}
 	refused(t, s, dir, put("fifo/x", "x", rw.ModeCreate), rw.ErrNotADirectory)
 }
@@ -273,9 +253,7 @@ func TestFileSizeLimit(t *testing.T) {
 	var old unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_FSIZE, &old)
 	ignoreSizeSignal()
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}))
 	refused(t, s, dir, put("b.txt", strings.Repeat("b", 2<<20), rw.ModeCreate), rw.ErrFileTooBig)
 	_, err := s.SafeWrite(background, put("a.log", strings.Repeat("b", 300<<10), rw.ModeAppend))
 	if !errors.Is(err, rw.ErrFileTooBig) || rw.AsError("", err).Effect != rw.EffectNone {
@@ -315,9 +293,7 @@ func TestOtherFileSystem(t *testing.T) {
 	write(t, s, "mnt/sub/a.txt", "two", rw.ModeOverwrite)
 	write(t, s, "mnt/sub/a.txt", "+", rw.ModeAppend)
 	fileIs(t, dir, "mnt/sub/a.txt", "two+")
-	if _, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "mnt/big", Mode: rw.ModeOverwrite}, &endless{left: 3 << 20}); err != nil {
-		t.Fatal(err, errors.Unwrap(err))
-	}
+	must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "mnt/big", Mode: rw.ModeOverwrite}, &endless{left: 3 << 20}))(t)
 	names, _ := os.ReadDir(filepath.Join(dir, "mnt", "sub"))
 	if len(names) != 1 {
 		t.Errorf("left beside the target: %v", names)
@@ -355,18 +331,10 @@ func TestBindMount(t *testing.T) {
 	write(t, s, "mnt/a.txt", "two", rw.ModeOverwrite)
 	write(t, s, "data/b.txt", "b", rw.ModeCreate)
 	write(t, s, "mnt/b.txt", "b2", rw.ModeOverwrite)
-	if err := move("mnt/a.txt", "mnt/c.txt", false)(s); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Delete(background, rw.DeleteRequest{Path: "mnt/c.txt"}); err != nil {
-		t.Error(err)
-	}
-	if err := move("mnt/b.txt", "b.txt", false)(s); !errors.Is(err, rw.ErrCrossDevice) {
-		t.Errorf("a move to another mount: %v", err)
-	}
-	if _, err := s.Restore(background, rw.RestoreRequest{Path: "mnt/a.txt", SHA256: digest(hash("one"))}); err != nil {
-		t.Error(err)
-	}
+	noErr(t, move("mnt/a.txt", "mnt/c.txt", false)(s))
+	must(s.Delete(background, rw.DeleteRequest{Path: "mnt/c.txt"}))(t)
+	isErr(t, move("mnt/b.txt", "b.txt", false)(s), rw.ErrCrossDevice, "a move to another mount")
+	must(s.Restore(background, rw.RestoreRequest{Path: "mnt/a.txt", SHA256: digest(hash("one"))}))(t)
 	fileIs(t, dir, "data/a.txt", "one")
 	fileIs(t, dir, "data/b.txt", "b2")
 	slots, _ := filepath.Glob(filepath.Join(dir, "data", ".rw-slots-*"))
@@ -374,12 +342,8 @@ func TestBindMount(t *testing.T) {
 		t.Fatalf("directories of slots: %v", slots)
 	}
 	check(t, s, false)
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
-	if err := statedirs.Remove(state); err != nil {
-		t.Error(err)
-	}
+	noErr(t, s.Close(background))
+	noErr(t, statedirs.Remove(state))
 	if left, _ := filepath.Glob(filepath.Join(dir, "data", ".rw-slots-*")); len(left) != 0 {
 		t.Errorf("the store is removed, its slots are left: %v", left)
 	}
@@ -499,15 +463,13 @@ func TestDescriptorsOfATransaction(t *testing.T) {
 		t.Helper()
 		var old unix.Rlimit
 		unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}))
 	}
 	limit(2*manyOps + 100)
-	must(t, transact(s, files("a%d/f")...))
-	must(t, transact(s, files("b/c/d/e/f%d")...))
+	noErr(t, transact(s, files("a%d/f")...))
+	noErr(t, transact(s, files("b/c/d/e/f%d")...))
 	limit(3*manyOps + 100)
-	must(t, transact(s, files("g%d/h/f")...))
+	noErr(t, transact(s, files("g%d/h/f")...))
 	limit(200)
 	deny(t, s, dir, "too few descriptors", rw.ErrTooManyFiles, func() error { return transact(s, files("i%d/f")...) })
 	write(t, s, "after", "x", rw.ModeCreate)

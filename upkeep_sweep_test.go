@@ -44,13 +44,9 @@ func compactExpired() operatorCall {
 			_, point := s.Checkpoint(background, rw.CheckpointRequest{Name: "old", Data: []byte(`{"n":1}`), TTL: "PT1H"})
 			tx, begin := s.TxBegin(background, rw.TxBeginRequest{})
 			_, stage := s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: []byte("t")}})
-			if err := errors.Join(scratch, point, begin, stage); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, errors.Join(scratch, point, begin, stage))
 			refused := put("refused.txt", "key = "+ghToken(3)+"\n", rw.ModeCreate)
-			if _, err := s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused); !errors.Is(err, rw.ErrRiskBlocked) {
-				t.Fatal(err)
-			}
+			fails(s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused))(t, rw.ErrRiskBlocked)
 		},
 		disk: func(fs *simfs.FS) {
 			fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history:\n  max_versions: 1\n"), 0o600)
@@ -58,10 +54,7 @@ func compactExpired() operatorCall {
 		same: func(t *testing.T, s *rw.Store) string { // the rows, and the way back by one step
 			var b strings.Builder
 			for _, p := range manyPaths {
-				h, err := s.History(background, rw.HistoryRequest{Path: p, N: 1000})
-				if err != nil {
-					t.Fatal(err)
-				}
+				h := must(s.History(background, rw.HistoryRequest{Path: p, N: 1000}))(t)
 				for i, v := range h.Versions {
 					fmt.Fprintf(&b, "%s %d %s %v\n", p, v.Version, v.SHA256, i > 1 || v.Available)
 				}
@@ -96,12 +89,8 @@ func eraseByHash() operatorCall {
 			write(t, s, "a.txt", "something longer came in its place", rw.ModeOverwrite)
 			write(t, s, "clean.txt", "1", rw.ModeCreate)
 			write(t, s, "clean.txt", "2", rw.ModeOverwrite)
-			if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(leak)}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte(leak)}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(leak)}))(t)
+			must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte(leak)}))(t)
 		},
 		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, "clean.txt") },
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
@@ -267,9 +256,7 @@ func (c operatorCall) cancels(t *testing.T) {
 		if left, err := s.Unfinished(); err != nil || len(left) > 0 {
 			t.Fatalf("%s: left in staging: %v %v", hit, left, err)
 		}
-		if err := c.run(s); err != nil {
-			t.Fatalf("%s: again: %v (%v)", hit, err, errors.Unwrap(err))
-		}
+		noErr(t, c.run(s), hit, ": again")
 		check(t, s, true)
 		if got := c.view(t, s); got != want {
 			t.Fatalf("%s: changed\n%s\nto\n%s", hit, want, got)
@@ -341,12 +328,8 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 		manyRows(t, s, 2)
 		write(t, s, "leak.txt", "key = "+secret+"\n", rw.ModeCreate)
 		write(t, s, "leak.txt", "it is gone from here, and this is longer than it was before\n", rw.ModeOverwrite)
-		if err := move("leak.txt", "dir/"+secret, false)(s); err != nil {
-			t.Fatal(err)
-		}
-		if err := move("dir/"+secret, "clean.txt", false)(s); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, move("leak.txt", "dir/"+secret, false)(s))
+		noErr(t, move("dir/"+secret, "clean.txt", false)(s))
 	}, disk: func(fs *simfs.FS) {
 		fs.WriteFile(rw.StateDirName+"/history/stray.txt", []byte("stray"), 0o600)
 	}}
@@ -370,9 +353,7 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 		t.Fatalf("operation %d: left in staging: %v %v", n, left, lerr)
 	}
 	allHistory(t, s, manyPaths...)
-	if _, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t)
 	nowhere(t, disk.Tree(), secret)
 	return err != nil
 }
@@ -393,13 +374,8 @@ func TestExportAtABrokenSink(t *testing.T) {
 		if !errors.Is(err, rw.ErrIO) || rw.AsError("", err).Effect != rw.EffectNone {
 			t.Fatalf("room for %d bytes: %v", n, err)
 		}
-		fresh, err := rw.OpenSim(simfs.New(), nil, rw.Sim{Nonce: "0fff"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(sink.got)}); !errors.Is(err, rw.ErrExportDamaged) {
-			t.Fatalf("%d bytes of an export: %v", n, err)
-		}
+		fresh := must(rw.OpenSim(simfs.New(), nil, rw.Sim{Nonce: "0fff"}))(t)
+		fails(fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(sink.got)}))(t, rw.ErrExportDamaged, n, " bytes of an export")
 		if rows, _ := fresh.CountRows(); rows > 0 {
 			t.Fatalf("%d bytes of an export left %d rows", n, rows)
 		}

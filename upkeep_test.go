@@ -39,10 +39,7 @@ func (c upkeepSweep) open(t *testing.T, fs *simfs.FS, level rw.SyncLevel, nonce 
 	t.Helper()
 	sim := c.sim
 	sim.Nonce, sim.Manual = nonce, true
-	s, err := rw.OpenSim(fs, &rw.Options{Sync: level, Caller: "tester"}, sim)
-	if err != nil {
-		t.Fatalf("open: %v (%v)", err, errors.Unwrap(err))
-	}
+	s := must(rw.OpenSim(fs, &rw.Options{Sync: level, Caller: "tester"}, sim))(t)
 	return s
 }
 
@@ -51,9 +48,7 @@ func (c upkeepSweep) prepare(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.S
 	fs := simfs.New()
 	s := c.open(t, fs, level, "0001")
 	c.before(t, s)
-	if err := s.Close(background); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(background))
 	if c.disk != nil {
 		c.disk(fs)
 	}
@@ -91,9 +86,7 @@ func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, wa
 	if ended {
 		c.after(t, s, disk)
 	}
-	if err := c.run(s); err != nil {
-		t.Fatalf("again: %v (%v)", err, errors.Unwrap(err))
-	}
+	noErr(t, c.run(s), "again")
 	check(t, s, true)
 	if got := c.view(t, s); got != want {
 		t.Fatalf("calling again changed\n%s\nto\n%s", want, got)
@@ -233,10 +226,7 @@ func allHistory(t *testing.T, s *rw.Store, paths ...string) string {
 	t.Helper()
 	var b strings.Builder
 	for _, p := range paths {
-		h, err := s.History(background, rw.HistoryRequest{Path: p, N: 1000})
-		if err != nil {
-			t.Fatalf("history of %s: %v (%v)", p, err, errors.Unwrap(err))
-		}
+		h := must(s.History(background, rw.HistoryRequest{Path: p, N: 1000}))(t, "history of ", p)
 		for _, v := range h.Versions {
 			fmt.Fprintf(&b, "%s %d %s %s %v\n", p, v.Version, v.Op, v.SHA256, v.Available)
 		}
@@ -283,15 +273,11 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 			return err
 		}},
 	}
-	if _, err := s.Admin().Export(background, rw.ExportRequest{W: &data}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Admin().Export(background, rw.ExportRequest{W: &data}))(t)
 	for _, c := range calls {
 		receipts = nil
 		told := 0
-		if err := c.run(rw.WithProgress(background, func(rw.Progress) { told++ })); err != nil {
-			t.Fatalf("%s: %v", c.op, err)
-		}
+		noErr(t, c.run(rw.WithProgress(background, func(rw.Progress) { told++ })), c.op)
 		last := receipts[len(receipts)-1]
 		if last.Op != c.op || last.InvocationID == "" || last.Status == rw.StatusFailed || told == 0 {
 			t.Errorf("%s: %d reports, %+v", c.op, told, last)
@@ -322,12 +308,8 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 	one := make([]byte, 1)
 	pr.Read(one) // it has started
 	other := open(t, dir, &rw.Options{Sync: rw.SyncOff, LockTimeout: 50 * time.Millisecond})
-	if _, err := other.Admin().Compact(background, rw.CompactRequest{}); !errors.Is(err, rw.ErrLockTimeout) {
-		t.Errorf("%v", err)
-	}
+	fails(other.Admin().Compact(background, rw.CompactRequest{}))(t, rw.ErrLockTimeout)
 	write(t, other, "b.txt", "writers go on", rw.ModeCreate)
 	io.Copy(io.Discard, pr)
-	if err := <-slow; err != nil {
-		t.Error(err)
-	}
+	noErr(t, <-slow)
 }

@@ -56,20 +56,12 @@ func TestWatchHearsOfEveryCall(t *testing.T) {
 	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("two")}); err == nil {
 		t.Fatal("created twice")
 	}
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("b"), Call: rw.Call{DryRun: true}}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("b"), Call: rw.Call{DryRun: true}}))(t)
 	for range 2 {
-		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("piece")}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("piece")}))(t)
 	}
-	if _, err := s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "c.txt"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Undo(ctx, rw.UndoRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "c.txt"}))(t)
+	must(s.Undo(ctx, rw.UndoRequest{}))(t)
 	want := []string{
 		"safe_write succeeded a.txt", "safe_write unchanged a.txt", "safe_write refused a.txt", "safe_write succeeded b.txt dry",
 		"chunk_append succeeded", "chunk_append succeeded", "chunk_compose succeeded c.txt", "undo succeeded c.txt",
@@ -209,10 +201,7 @@ func TestWatchRunsWithoutLocks(t *testing.T) {
 func TestWatchEndsWithTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		s, err := rw.Open(ctx, workspace(t), &rw.Options{Sync: rw.SyncOff})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(rw.Open(ctx, workspace(t), &rw.Options{Sync: rw.SyncOff}))(t)
 		got, hang := &seen{}, make(chan struct{})
 		defer close(hang)
 		stop := s.Watch(func(r rw.Receipt) { time.Sleep(time.Millisecond); got.take(r) })
@@ -221,9 +210,7 @@ func TestWatchEndsWithTheStore(t *testing.T) {
 			write(t, s, fmt.Sprint(i), "x", rw.ModeCreate)
 		}
 		began := time.Now()
-		if err := s.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.Close(ctx))
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("Close waited %v for the one that hangs", took)
 		}
@@ -245,10 +232,7 @@ func TestWatchEndsWithTheStore(t *testing.T) {
 // TestWatchFromInside: a watcher may stop itself and close the store.
 func TestWatchFromInside(t *testing.T) {
 	ctx := context.Background()
-	s, err := rw.Open(ctx, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.Open(ctx, workspace(t), &rw.Options{Sync: rw.SyncOff}))(t)
 	var stop func()
 	var calls atomic.Int32
 	ready, closed := make(chan struct{}), make(chan error, 1)

@@ -15,14 +15,10 @@ func TestWithinIsJudgedByPlace(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	above := filepath.Dir(dir)
 	for _, name := range []string{"w", "ws-other", "ws/sub", "..ws"} {
-		if err := os.MkdirAll(filepath.Join(above, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.MkdirAll(filepath.Join(above, name), 0o755))
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(above, link); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Symlink(above, link))
 	for place, want := range map[string]bool{
 		dir: true, dir + "/": true, above: true, "/": true, link: true, filepath.Join(link, "ws"): true,
 		filepath.Join(above, "w"): false, filepath.Join(above, "ws-other"): false, filepath.Join(dir, "sub"): false,

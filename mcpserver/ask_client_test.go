@@ -45,26 +45,15 @@ func eras(t *testing.T, s *server.MCPServer, user *asker) map[string]*client.Cli
 	t.Cleanup(web.Close)
 	//lint:ignore SA1019 clients of the earlier versions of the protocol are supported
 	for name, opts := range map[string][]client.ClientOption{"modern": {with}, "legacy": {with, client.WithLegacyProtocolOnly()}} {
-		c, err := client.NewInProcessClientWithOptions(s, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(client.NewInProcessClientWithOptions(s, opts...))(t)
 		out[name+" in process"] = c
-		link, err := transport.NewStreamableHTTP(web.URL + "/mcp")
-		if err != nil {
-			t.Fatal(err)
-		}
+		link := must(transport.NewStreamableHTTP(web.URL + "/mcp"))(t)
 		out[name+" over http"] = client.NewClient(link, opts...)
 	}
 	for name, c := range out {
-		if err := c.Start(ctx); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		noErr(t, c.Start(ctx), name)
 		t.Cleanup(func() { c.Close() })
-		res, err := c.Initialize(ctx, mcp.InitializeRequest{})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		res := must(c.Initialize(ctx, mcp.InitializeRequest{}))(t, name)
 		if modern := res.ProtocolVersion == "2026-07-28"; modern != (name[0] == 'm') {
 			t.Fatalf("%s speaks %s", name, res.ProtocolVersion)
 		}
@@ -78,9 +67,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 	t.Parallel()
 	hook := &counts{}
 	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(hook)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer store.Close(ctx)
 	box := newInProcess(store)
 	for i, step := range []struct {
@@ -94,9 +81,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 		asking := rw.WithAsk(ctx, func(context.Context, rw.HookCall, string) (rw.Answer, error) { return step.answer, step.err })
 		raw, ok := box.Call(asking, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`))
 		var doc map[string]any
-		if err := json.Unmarshal(raw, &doc); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal(raw, &doc))
 		if got := reasonOf(t, map[string]any{"structuredContent": doc}); got != step.want || ok != (got == "ok") {
 			t.Errorf("step %d: %s", i, raw)
 		}
@@ -112,10 +97,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 	t.Parallel()
 	user, hook := &asker{}, &counts{}
-	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(hook)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(hook)}))(t)
 	defer store.Close(ctx)
 	accept := func(content any) mcp.ElicitationResponse {
 		return mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: content}
@@ -139,10 +121,7 @@ func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 			path := fmt.Sprintf("%s %d", name, i)
 			var call mcp.CallToolRequest
 			call.Params.Name, call.Params.Arguments = "rw_safe_write", map[string]any{"path": path, "content": "x"}
-			res, err := c.CallTool(ctx, call)
-			if err != nil {
-				t.Fatalf("%s: %v", path, err)
-			}
+			res := must(c.CallTool(ctx, call))(t, path)
 			doc, _ := res.StructuredContent.(map[string]any)
 			got := reasonOf(t, map[string]any{"structuredContent": doc})
 			if got != step.want || user.times != 1 || hook.told != 1 || hook.asked != 2 {

@@ -43,10 +43,7 @@ func connect(t *testing.T, opts *rw.Options) *wire {
 		o = *opts
 	}
 	o.Sync = rw.SyncOff
-	store, err := rw.Open(context.Background(), w.dir, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(context.Background(), w.dir, &o))(t)
 	w.store = store
 	clientOut, serverIn := io.Pipe()
 	serverOut, clientIn := io.Pipe()

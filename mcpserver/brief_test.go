@@ -28,11 +28,8 @@ func briefly(t testing.TB, s *server.MCPServer, tool, args string) (text string,
 
 func brieflyAs(t testing.TB, s *server.MCPServer, tool, args, meta string) (text string, isError bool, record map[string]any) {
 	t.Helper()
-	out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(fmt.Sprintf(
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s}}`, tool, args, meta))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s}}`, tool, args, meta)))))(t)
 	var m struct {
 		Result struct {
 			Content           []struct{ Type, Text string }
@@ -58,10 +55,7 @@ func brieflyAs(t testing.TB, s *server.MCPServer, tool, args, meta string) (text
 func briefServer(t testing.TB, opts *mcpserver.Options) (*server.MCPServer, *rw.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
-	store, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	t.Cleanup(func() { store.Close(ctx) })
 	return mcpserver.New(store, opts), store, dir
 }
@@ -86,12 +80,8 @@ func TestBriefRepliesKeepTheirBudgets(t *testing.T) {
 	t.Parallel()
 	s, store, dir := briefServer(t, nil)
 	state := fmt.Sprintf(`{"seq":%d,"lost_task":%q,"forked":true}`, uint64(math.MaxUint64), strings.Repeat("t", 1000))
-	if err := store.Admin().SetShipState([]byte(state)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "long.txt"), []byte(strings.Repeat("a line of <text> & \"quotes\"\n", 4000)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, store.Admin().SetShipState([]byte(state)))
+	noErr(t, os.WriteFile(filepath.Join(dir, "long.txt"), []byte(strings.Repeat("a line of <text> & \"quotes\"\n", 4000)), 0o644))
 	key := strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")
 	for _, c := range []struct {
 		tool, args string
@@ -162,10 +152,7 @@ func TestReceiptsAreInMeta(t *testing.T) {
 			{`{"path":"a","content":"x","idempotency_key":"k"}`, "replayed", "journaled"},
 			{`{"path":"a","content":"y"}`, "refused", "journaled"},
 		} {
-			out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":`+c.args+`}}`)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":`+c.args+`}}`))))(t)
 			r, _ := is(t, string(out), "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any)
 			if r["status"] != c.status || r[c.also] != true || r["invocation_id"] == "" || r["path"] != "a" || r["code"] == nil {
 				t.Errorf("%s %s: %v", form, c.args, r)
@@ -212,9 +199,7 @@ func TestPagesOfAFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
-			if err := os.WriteFile(filepath.Join(dir, "f"), []byte(c.content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(filepath.Join(dir, "f"), []byte(c.content), 0o644))
 			got, offset := "", 0
 			for pages := 0; ; pages++ {
 				reply, isError, _ := briefly(t, s, "rw_read", fmt.Sprintf(`{"path":"f","offset":%d%s}`, offset, c.args))
@@ -259,9 +244,7 @@ func TestPagesOfAFile(t *testing.T) {
 		})
 	}
 	s, _, dir := briefServer(t, nil)
-	if err := os.WriteFile(filepath.Join(dir, "bin"), bytes.Repeat([]byte{0xff, 0, 1}, 10_000), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "bin"), bytes.Repeat([]byte{0xff, 0, 1}, 10_000), 0o644))
 	reply, _, _ := briefly(t, s, "rw_read", `{"path":"bin","encoding":"base64"}`)
 	data, err := base64.StdEncoding.DecodeString(is(t, reply, "content").(string))
 	if err != nil || is(t, reply, "next_offset") != float64(len(data)) || len(reply) > 24<<10+300 {
@@ -488,10 +471,7 @@ func TestSchemasAreResources(t *testing.T) {
 	t.Parallel()
 	s, _, _ := briefServer(t, nil)
 	read := func(uri string) string {
-		out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"`+uri+`"}}`)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"`+uri+`"}}`))))(t)
 		return string(out)
 	}
 	for _, tool := range mcpserver.Table() {

@@ -33,10 +33,7 @@ func box(t *testing.T, opts *rw.Options) (*rw.Store, inProcess, string) {
 	if opts != nil {
 		o = *opts
 	}
-	store, err := rw.Open(ctx, dir, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(ctx, dir, &o))(t)
 	t.Cleanup(func() { store.Close(ctx) })
 	return store, newInProcess(store), dir
 }
@@ -48,9 +45,7 @@ func told(t *testing.T, raw json.RawMessage) string {
 		Budget  int `json:"retry_budget"`
 		Context struct{ Reason string }
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(raw, &doc))
 	return fmt.Sprint(doc.Context.Reason, " ", doc.Budget)
 }
 
@@ -96,9 +91,7 @@ func TestWrongArgumentsHaveARetryBudget(t *testing.T) {
 	}
 	raw, _ := b.Call(ctx, "rw_safe_write", []byte(wrong[0].args))
 	var doc struct{ Context map[string]any }
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(raw, &doc))
 	last, _ := doc.Context["last_error"].(map[string]any)
 	if doc.Context["argument"] != "bogus" || doc.Context["problem"] != "unknown" || last["reason"] != "unknown_argument" {
 		t.Errorf("what is wrong is not told any more: %s", raw)
@@ -133,10 +126,7 @@ func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 			t.Run(name+" "+tool, func(t *testing.T) {
 				countsDown(t, reason, func() json.RawMessage {
 					id++
-					raw, err := json.Marshal(call(id, tool, args))
-					if err != nil {
-						t.Fatal(err)
-					}
+					raw := must(json.Marshal(call(id, tool, args)))(t)
 					return raw
 				})
 			})

@@ -33,9 +33,7 @@ func promptRef(name string) map[string]any {
 func TestCompletions(t *testing.T) {
 	s, _ := livedIn(t)
 	save(t, s, "gone.txt", "x")
-	if _, err := s.Delete(ctx, rw.DeleteRequest{Path: "gone.txt"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Delete(ctx, rw.DeleteRequest{Path: "gone.txt"}))(t)
 	secret := strings.Join([]string{"AKIA", "Q3EGRT7KPLNXW5ZC"}, "")
 	if _, err := s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "keys.txt", Content: []byte("aws_access_key_id = " + secret)}); err == nil {
 		t.Fatal("the gate let a credential pass")
@@ -83,9 +81,7 @@ func TestCompletionsAreAtMostAHundred(t *testing.T) {
 	for i := range 150 {
 		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("dir/f%03d.txt", i), Content: []byte("x")})
 	}
-	if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Tx(ctx, rw.TxRequest{Ops: ops}))(t)
 	p := &peer{t: t, caps: "{}"}
 	p.inProcess(mcpserver.New(s, full))
 	p.begin()

@@ -21,9 +21,7 @@ func effectIn(t *testing.T, doc []byte) string {
 	var e struct {
 		Context struct{ Effect string }
 	}
-	if err := json.Unmarshal(doc, &e); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(doc, &e))
 	return e.Context.Effect
 }
 
@@ -38,10 +36,7 @@ func TestAPanicOfAWrapperTellsNoFalseEffect(t *testing.T) {
 		if tool.ReadOnly {
 			want = "none"
 		}
-		res, err := h.serverTool(tool).Handler(t.Context(), mcp.CallToolRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must(h.serverTool(tool).Handler(t.Context(), mcp.CallToolRequest{}))(t)
 		doc := res.StructuredContent.(json.RawMessage)
 		if got := effectIn(t, doc); got != want || strings.Contains(string(doc), "secret") || !strings.Contains(string(doc), tool.Name) {
 			t.Errorf("%s: %s", tool.Name, doc)
@@ -55,10 +50,7 @@ func TestAPanicOfAHostToolTellsNoFalseEffect(t *testing.T) {
 	s := server.NewMCPServer("x", "1")
 	contain(s, func(string) {})
 	s.AddTool(mcp.NewTool("host_tool"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("x") })
-	out, err := json.Marshal(s.HandleMessage(t.Context(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"host_tool"}}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(json.Marshal(s.HandleMessage(t.Context(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"host_tool"}}`))))(t)
 	var m struct {
 		Result struct {
 			Doc json.RawMessage `json:"structuredContent"`

@@ -93,9 +93,7 @@ func TestAPanicOutsideOfHandlersIsAnswered(t *testing.T) {
 {"jsonrpc":"2.0","id":"after","method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a","content":"b"}}}
 `
 	var out strings.Builder
-	if err := mcpserver.ServeStdio(ctx, s, strings.NewReader(in), &out); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, mcpserver.ServeStdio(ctx, s, strings.NewReader(in), &out))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], `"id":12345678901234567,"error":{"code":-32603`) || !strings.Contains(lines[1], `"ok":true`) {
 		t.Errorf("%s", out.String())
@@ -117,10 +115,7 @@ func TestAServerOfSomebodyElseSurvivesPanicsToo(t *testing.T) {
 		t.Errorf("%s", doc)
 	}
 	hostile(s)
-	h, err := mcpserver.NewHTTP(s, &mcpserver.HTTPOptions{NoAuth: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(mcpserver.NewHTTP(s, &mcpserver.HTTPOptions{NoAuth: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}))(t)
 	defer h.Shutdown(ctx)
 	for _, m := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"host_prompt"}}`,

@@ -34,28 +34,16 @@ type board struct {
 // newBoard serves the dashboard of a new store.
 func newBoard(t testing.TB, o mcpserver.HTTPOptions) *board {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must(filepath.EvalSymlinks(t.TempDir()))(t)
 	ctx := context.Background()
-	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "coder", Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{
+	store := must(rw.Open(ctx, dir, &rw.Options{Caller: "coder", Sync: rw.SyncOff}))(t)
+	h := must(mcpserver.NewDashboard(mcpserver.Dashboard{
 		Open: func(ctx context.Context) (*rw.Store, error) {
 			return rw.Open(ctx, dir, &rw.Options{ReadOnly: true})
 		},
 		Undo: store, State: place.At(dir),
-	}, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, &o))(t)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(ctx, l) }()
@@ -204,10 +192,7 @@ func TestDashboardAdmitsItsPageOnly(t *testing.T) {
 		if one.change != nil {
 			one.change(r)
 		}
-		res, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must(http.DefaultTransport.RoundTrip(r))(t)
 		body := ""
 		if res.StatusCode != 200 || one.path == "/" {
 			all, _ := io.ReadAll(res.Body)
@@ -284,9 +269,7 @@ func TestDashboardUndo(t *testing.T) {
 	if err != nil || tail.Entries[0].Op != "undo" || tail.Entries[0].Caller != "operator" {
 		t.Errorf("%v %+v", err, tail)
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, "b.txt"), []byte("by an editor\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(b.dir, "b.txt"), []byte("by an editor\n"), 0o600))
 	if status, got, raw := b.ask("/undo", m{"row": row + 1}); status != 409 || got["reason"] != "changed_outside" || strings.Contains(raw, b.dir) {
 		t.Errorf("%d %s", status, raw)
 	}
@@ -318,9 +301,7 @@ func TestDashboardTellsNoSecret(t *testing.T) {
 			t.Errorf("it tells too much: %s", text)
 		}
 		var v any
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal([]byte(text), &v))
 		for _, r := range fmt.Sprint(v) {
 			if unicode.In(r, unicode.Cc, unicode.Cf) {
 				t.Errorf("%U is in %s", r, text)
@@ -334,10 +315,7 @@ func TestDashboardTellsNoSecret(t *testing.T) {
 // them nor the others nor the end.
 func TestDashboardOfManyEvents(t *testing.T) {
 	b := newBoard(t, mcpserver.HTTPOptions{MaxStreams: 2})
-	conn, err := net.Dial("tcp", b.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(net.Dial("tcp", b.addr))(t)
 	defer conn.Close()
 	conn.(*net.TCPConn).SetReadBuffer(1)
 	fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", b.addr, b.token)
@@ -381,13 +359,10 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1),
 // then it holds up no writer.
 func TestDashboardGivesUpOnWhoReadsNothing(t *testing.T) {
 	b := newBoard(t, mcpserver.HTTPOptions{})
-	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{
+	h := must(mcpserver.NewDashboard(mcpserver.Dashboard{
 		Open:  func(ctx context.Context) (*rw.Store, error) { return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true}) },
 		State: place.At(b.dir),
-	}, &mcpserver.HTTPOptions{WriteTimeout: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, &mcpserver.HTTPOptions{WriteTimeout: 500 * time.Millisecond}))(t)
 	l := make(pipes, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -409,26 +384,18 @@ func TestDashboardGivesUpOnWhoReadsNothing(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	noErr(t, <-ended)
 }
 
 // TestDashboardOfAServerThatOnlyReads undoes nothing, and says so.
 func TestDashboardOfAServerThatOnlyReads(t *testing.T) {
 	b := newBoard(t, mcpserver.HTTPOptions{})
 	row := b.write("a.txt", "one\n")
-	h, err := mcpserver.NewDashboard(mcpserver.Dashboard{
+	h := must(mcpserver.NewDashboard(mcpserver.Dashboard{
 		Open:  func(ctx context.Context) (*rw.Store, error) { return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true}) },
 		State: place.At(b.dir),
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, nil))(t)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(ctx, l) }()
@@ -440,7 +407,5 @@ func TestDashboardOfAServerThatOnlyReads(t *testing.T) {
 		t.Errorf("%s", data)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	noErr(t, <-ended)
 }

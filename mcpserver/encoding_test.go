@@ -34,15 +34,10 @@ func edited(t *testing.T, s *server.MCPServer, path, old, new, encoding, key str
 	if key != "" {
 		args["idempotency_key"] = key
 	}
-	doc, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must(json.Marshal(args))(t)
 	text, isError, _ := briefly(t, s, "rw_edit", string(doc))
 	var reply map[string]any
-	if err := json.Unmarshal([]byte(text), &reply); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal([]byte(text), &reply))
 	return reply, isError
 }
 
@@ -66,22 +61,14 @@ func TestEditInTheEncodingOfTheFile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := fmt.Sprintf("f%d.txt", i)
-			was, err := c.encode(c.text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			was := must(c.encode(c.text))(t)
 			lineEnd := "\n"
 			if strings.Contains(c.text, "\r\n") {
 				lineEnd = "\r\n"
 			}
-			want, err := c.encode(strings.Replace(c.text, c.old, strings.ReplaceAll(c.new, "\n", lineEnd), 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must(c.encode(strings.Replace(c.text, c.old, strings.ReplaceAll(c.new, "\n", lineEnd), 1)))(t)
 			file := filepath.Join(dir, path)
-			if err := os.WriteFile(file, []byte(was), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(file, []byte(was), 0o644))
 			name := ""
 			if c.asks != nil {
 				name = c.name
@@ -131,9 +118,7 @@ func refusedAsking(t *testing.T, s *server.MCPServer, path, old, new string, ask
 func TestEditRefusesWhatTheEncodingLacks(t *testing.T) {
 	s, _, dir := briefServer(t, nil)
 	file := filepath.Join(dir, "a.txt")
-	if err := os.WriteFile(file, []byte("caf\xe9 = 1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(file, []byte("caf\xe9 = 1\n"), 0o644))
 	for _, c := range []struct{ old, new, in string }{{"café", "中", "U+4E2D of new is not in iso-8859-1"}, {"中", "x", "U+4E2D of old is not in iso-8859-1"}} {
 		reply, isError := edited(t, s, "a.txt", c.old, c.new, "iso-8859-1", "")
 		about, _ := reply["context"].(map[string]any)
@@ -160,9 +145,7 @@ func TestGateSeesEditsInEveryEncoding(t *testing.T) {
 			text = "\xfe\xff\x00k\x00=\x00x\x00\n"
 		}
 		file := filepath.Join(dir, name+".txt")
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(file, []byte(text), 0o644))
 		reply, isError := edited(t, s, name+".txt", "x", secret, name, "")
 		if now, _ := os.ReadFile(file); !isError || reply["error"] != "blocked" || string(now) != text {
 			t.Errorf("%s: %v, and the file is %q", name, reply, now)
@@ -175,9 +158,7 @@ func TestGateSeesEditsInEveryEncoding(t *testing.T) {
 func TestTxEditsInTheEncodingOfTheFile(t *testing.T) {
 	s, _, dir := briefServer(t, nil)
 	file := filepath.Join(dir, "a.txt")
-	if err := os.WriteFile(file, []byte("\xef\xee\xf0\xf2 = 80\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(file, []byte("\xef\xee\xf0\xf2 = 80\n"), 0o644))
 	b64 := base64.StdEncoding.EncodeToString([]byte{0xff})
 	for encoding, want := range map[string]string{"windows-1251": "", "base64": "must be one of", "koi8-r": ""} {
 		text, isError, _ := briefly(t, s, "rw_tx", fmt.Sprintf(`{"ops":[{"op":"edit","path":"a.txt","encoding":%q,"edits":[{"old":"80","new":"80 порт"}]},{"op":"write","path":"b.bin","mode":"overwrite","encoding":"base64","content":%q}]}`, encoding, b64))
@@ -216,18 +197,13 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
 	read := func(t *testing.T, args map[string]any) (map[string]any, bool) {
 		t.Helper()
-		doc, err := json.Marshal(args)
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := must(json.Marshal(args))(t)
 		text, isError, _ := briefly(t, s, "rw_read", string(doc))
 		if len(text) > 26<<10 {
 			t.Errorf("a page of %d bytes", len(text))
 		}
 		var reply map[string]any
-		if err := json.Unmarshal([]byte(text), &reply); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal([]byte(text), &reply))
 		return reply, isError
 	}
 	for _, c := range []struct {
@@ -247,14 +223,9 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 			for i := range 2500 {
 				want += fmt.Sprintf(c.line, i)
 			}
-			raw, err := c.encode(want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must(c.encode(want))(t)
 			path := c.name + ".txt"
-			if err := os.WriteFile(filepath.Join(dir, path), []byte(raw), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.WriteFile(filepath.Join(dir, path), []byte(raw), 0o644))
 			args := map[string]any{"path": path}
 			if c.asks {
 				reply, isError := read(t, args)
@@ -300,9 +271,7 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 		})
 	}
 	for name, raw := range map[string]string{"image.png": "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x81", "damaged.txt": "gr\u00fc\u00dfe an alle\n\xfc\xfd\xfe\x81\xfc\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(raw), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(raw), 0o644))
 		for _, encoding := range []string{"utf-8", "windows-1252", "utf-16le"} {
 			if encoding == "utf-16le" && len(raw)%2 == 0 {
 				continue // any such bytes are characters
@@ -322,17 +291,13 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 // did, and decode it where the encoding is named.
 func TestFullRepliesDecodeOnRequest(t *testing.T) {
 	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1, Replies: mcpserver.FullReplies})
-	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("gr\xfc\xdfe\nan alle\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("gr\xfc\xdfe\nan alle\n"), 0o644))
 	read := func(args string) (doc string, reply map[string]any) {
 		out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_read","arguments":`+args+`}}`)))
 		var m struct {
 			Result struct{ StructuredContent map[string]any }
 		}
-		if err := errors.Join(err, json.Unmarshal(out, &m)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, errors.Join(err, json.Unmarshal(out, &m)))
 		return string(out), m.Result.StructuredContent
 	}
 	if doc, _ := read(`{"path":"a.txt"}`); !strings.Contains(doc, `"reason":"not_valid_utf8"`) {

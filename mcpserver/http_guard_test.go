@@ -53,9 +53,7 @@ func refused(t *testing.T, what string, res *http.Response, body string, status 
 		return
 	}
 	if len(m.Error.Data) > 0 {
-		if err := spec.Validate("errors", m.Error.Data); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		noErr(t, spec.Validate("errors", m.Error.Data), what)
 	}
 	for _, path := range []string{"/tmp/", "/root", "/home", "goroutine"} {
 		if strings.Contains(body, path) {
@@ -236,9 +234,7 @@ func TestHTTPOptionsAreChecked(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := mcpserver.NewHTTP(mcpserver.New(store, full), nil); err != nil {
-		t.Error(err)
-	}
+	must(mcpserver.NewHTTP(mcpserver.New(store, full), nil))(t)
 }
 
 func TestHTTPBindsLoopbackOnly(t *testing.T) {
@@ -255,14 +251,8 @@ func TestHTTPBindsLoopbackOnly(t *testing.T) {
 		{"127.0.0.1:0", mcpserver.HTTPOptions{NoAuth: true}, true},
 		{"127.0.0.1:0", mcpserver.HTTPOptions{Token: token}, true},
 	} {
-		h, err := mcpserver.NewHTTP(mcpserver.New(store, full), &row.o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := net.Listen("tcp", row.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must(mcpserver.NewHTTP(mcpserver.New(store, full), &row.o))(t)
+		l := must(net.Listen("tcp", row.addr))(t)
 		c, cancel := contextWithCancel()
 		if row.ok {
 			cancel()
@@ -333,10 +323,7 @@ func TestHTTPKinds(t *testing.T) {
 // checks.
 func TestHTTPMounted(t *testing.T) {
 	store := openStore(t)
-	h, err := mcpserver.NewHTTP(mcpserver.New(store, full), &mcpserver.HTTPOptions{BasePath: "/tools"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(mcpserver.NewHTTP(mcpserver.New(store, full), &mcpserver.HTTPOptions{BasePath: "/tools"}))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/tools/", h)
 	outer := httptest.NewServer(mux)
@@ -351,9 +338,7 @@ func TestHTTPMounted(t *testing.T) {
 	if res, _ := s.do(s.request("POST", "/mcp", "{}")); res.StatusCode != 401 {
 		t.Errorf("%d", res.StatusCode)
 	}
-	if err := h.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
+	noErr(t, h.Shutdown(ctx))
 	stream.waitEnd(t)
 	s.token = h.Token()
 	if res, body := s.do(s.request("POST", "/mcp", "{}")); res.StatusCode != 503 || !bytes.Contains([]byte(body), []byte("shutting down")) {

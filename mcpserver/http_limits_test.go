@@ -39,10 +39,7 @@ func TestHTTPBodyLimit(t *testing.T) {
 		check("chunked", chunked)
 	}
 	// Who announces too much is told so without having to send it.
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(net.Dial("tcp", s.addr))(t)
 	defer c.Close()
 	c.SetReadDeadline(time.Now().Add(httpPatience))
 	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100000000\r\n\r\n", s.token)

@@ -49,10 +49,7 @@ func TestHTTPSlowClients(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			c, err := net.Dial("tcp", row.s.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must(net.Dial("tcp", row.s.addr))(t)
 			defer c.Close()
 			io.WriteString(c, row.sent)
 			c.SetReadDeadline(time.Now().Add(httpPatience))
@@ -83,10 +80,7 @@ func TestHTTPSlowReader(t *testing.T) {
 	save(t, s.store, "big", strings.Repeat("0123456789abcde\n", 400_000))
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+modernMeta+`,"name":"rw_read","arguments":{"path":"big","max_bytes":8000000}}}`, "slow")
 	eventually(t, "the slow client gets the beginning of its reply", func() bool {
-		c, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(net.Dial("tcp", s.addr))(t)
 		t.Cleanup(func() { c.Close() }) // not before: it stays and does not read
 		c.(*net.TCPConn).SetReadBuffer(4 << 10)
 		fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: */*\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: rw_read\r\nContent-Length: %d\r\n\r\n%s", s.token, len(body), body)
@@ -150,10 +144,7 @@ func TestHTTPTooManyAtATime(t *testing.T) {
 	}
 	stream.cancel()
 	eventually(t, "the stream's place is free", func() bool {
-		res, err := s.http.Do(s.request("GET", "/sse", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must(s.http.Do(s.request("GET", "/sse", "")))(t)
 		res.Body.Close()
 		return res.StatusCode == 200
 	})
@@ -259,9 +250,7 @@ func TestHTTPShutdown(t *testing.T) {
 	sse.waitEnd(t)
 	err := <-s.done
 	s.done <- err
-	if err != nil {
-		t.Error(err)
-	}
+	noErr(t, err)
 	for _, name := range []string{"a", "b", "c"} {
 		if got, _ := s.store.Read(ctx, rw.ReadRequest{Path: name}); got.Bytes != 1 {
 			t.Errorf("%s was not written", name)
@@ -280,9 +269,7 @@ func TestHTTPShutdownIsBounded(t *testing.T) {
 	s.do(s.request("POST", post, callBody(5, "hold", `{}`)))
 	await(t, running, "running")
 	c, err := net.Dial("tcp", s.addr) // says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer c.Close()
 	s.stop()
 	await(t, running, "canceled")
@@ -340,15 +327,9 @@ func TestHTTPLeavesNothingBehind(t *testing.T) {
 
 // TestHTTPS: TLS of a version that is still good, HTTP/1.1 inside.
 func TestHTTPS(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	s := newSite(t, mcpserver.HTTPOptions{TLS: &tls.Config{MinVersion: tls.VersionTLS10, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}})
 	roots := x509.NewCertPool()
 	cert, _ := x509.ParseCertificate(der)
@@ -371,20 +352,11 @@ func TestHTTPS(t *testing.T) {
 // TestHTTPUnixSocket: the server answers on a unix socket, whatever name the
 // client gives it.
 func TestHTTPUnixSocket(t *testing.T) {
-	dir, err := os.MkdirTemp("", "rws")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must(os.MkdirTemp("", "rws"))(t)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := mcpserver.NewHTTP(mcpserver.New(openStore(t), full), &mcpserver.HTTPOptions{NoAuth: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("unix", path))(t)
+	h := must(mcpserver.NewHTTP(mcpserver.New(openStore(t), full), &mcpserver.HTTPOptions{NoAuth: true}))(t)
 	c, stop := contextWithCancel()
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(c, l) }()
@@ -396,7 +368,5 @@ func TestHTTPUnixSocket(t *testing.T) {
 		t.Error(got)
 	}
 	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	noErr(t, <-done)
 }

@@ -21,29 +21,16 @@ import (
 func TestHTTPRealClients(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
 	auth := map[string]string{"Authorization": "Bearer " + s.token}
-	sse, err := client.NewSSEMCPClient(s.url+"/sse", client.WithHeaders(auth))
-	if err != nil {
-		t.Fatal(err)
-	}
-	modern, err := client.NewStreamableHttpClient(s.url+"/mcp", transport.WithHTTPHeaders(auth))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sse := must(client.NewSSEMCPClient(s.url+"/sse", client.WithHeaders(auth)))(t)
+	modern := must(client.NewStreamableHttpClient(s.url+"/mcp", transport.WithHTTPHeaders(auth)))(t)
 	//lint:ignore SA1019 clients of the earlier versions of the protocol are supported
-	listening, err := client.NewStreamableHttpClient(s.url+"/mcp", transport.WithHTTPHeaders(auth), transport.WithContinuousListening())
-	if err != nil {
-		t.Fatal(err)
-	}
+	listening := must(client.NewStreamableHttpClient(s.url+"/mcp", transport.WithHTTPHeaders(auth), transport.WithContinuousListening()))(t)
 	for name, c := range map[string]*client.Client{"sse": sse, "modern": modern, "listening": listening} {
-		if err := c.Start(ctx); err != nil {
-			t.Fatal(name, err)
-		}
+		noErr(t, c.Start(ctx), name)
 		var req mcp.InitializeRequest
 		req.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
 		req.Params.ClientInfo = mcp.Implementation{Name: name, Version: "1"}
-		if _, err := c.Initialize(ctx, req); err != nil {
-			t.Fatal(name, err)
-		}
+		must(c.Initialize(ctx, req))(t, name)
 		var call mcp.CallToolRequest
 		call.Params.Name = "rw_safe_write"
 		call.Params.Arguments = map[string]any{"path": name + ".txt", "content": strings.Repeat("x", 100_000)}
@@ -58,9 +45,7 @@ func TestHTTPRealClients(t *testing.T) {
 		if list, err := c.ListTools(ctx, mcp.ListToolsRequest{}); err != nil || len(list.Tools) == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(name, err)
-		}
+		noErr(t, c.Close(), name)
 	}
 }
 

@@ -69,14 +69,8 @@ func siteOf(t testing.TB, store *rw.Store, s *server.MCPServer, o mcpserver.HTTP
 	t.Helper()
 	logs := &logBuffer{}
 	o.Logger = slog.New(slog.NewJSONHandler(logs, nil))
-	h, err := mcpserver.NewHTTP(s, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(mcpserver.NewHTTP(s, &o))(t)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	st := &site{
 		t: t, url: "http://" + l.Addr().String(), addr: l.Addr().String(), token: h.Token(), store: store, mcp: s, h: h,

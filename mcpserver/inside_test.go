@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // What tests from outside have to see or to change inside, so that they need
@@ -37,3 +39,8 @@ func TestTooLargeNamesWhatIsListed(t *testing.T) {
 		}
 	}
 }
+
+// noErr and must check errors, as testbed describes.
+var noErr = testbed.NoErr
+
+func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }

@@ -22,10 +22,7 @@ func TestNoServerTextNamesAToolThatIsNotListed(t *testing.T) {
 }
 
 func checkServerTexts(t *testing.T, o *Options) {
-	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	defer store.Close(t.Context())
 	s := New(store, o)
 	h, texts := hostOf(s), 0
@@ -38,10 +35,7 @@ func checkServerTexts(t *testing.T, o *Options) {
 		}
 	}
 	ask := func(method, params string) string {
-		out, err := json.Marshal(Handle(t.Context(), s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(json.Marshal(Handle(t.Context(), s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))))(t)
 		return string(out)
 	}
 	for round := range 2 {

@@ -18,17 +18,12 @@ import (
 // aServer is a server, and one client that hears all messages.
 func aServer(t *testing.T, o *Options) (*host, *server.MCPServer, *server.InProcessSession, context.Context) {
 	t.Helper()
-	store, err := rw.Open(context.Background(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(context.Background(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	t.Cleanup(func() { store.Close(context.Background()) })
 	s := New(store, o)
 	h := hostOf(s)
 	session := server.NewInProcessSession("one", nil)
-	if err := s.RegisterSession(context.Background(), session); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.RegisterSession(context.Background(), session))
 	session.Initialize()
 	session.SetLogLevel(mcp.LoggingLevelDebug)
 	return h, s, session, s.WithContext(context.Background(), session)

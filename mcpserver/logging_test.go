@@ -22,30 +22,18 @@ func damaged(t testing.TB, line string) *rw.Store {
 	s, dir := storeIn(t, nil)
 	save(t, s, "a.txt", "x")
 	save(t, s, "a.txt", "y")
-	if err := s.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(ctx))
 	segments, err := filepath.Glob(filepath.Join(place.At(dir), "journal", "*.jsonl"))
 	if err != nil || len(segments) != 1 {
 		t.Fatal(segments, err)
 	}
-	data, err := os.ReadFile(segments[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(segments[0]))(t)
 	at := strings.Index(string(data), "}\n") + 2 // behind the first row
 	data = slices.Insert(data, at, []byte(line+"\n")...)
-	if err := os.WriteFile(segments[0], data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(segments[0], data, 0o600))
 	// Without its cache the whole journal is read.
-	if err := os.RemoveAll(filepath.Join(place.At(dir), "index")); err != nil {
-		t.Fatal(err)
-	}
-	again, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.RemoveAll(filepath.Join(place.At(dir), "index")))
+	again := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	t.Cleanup(func() { again.Close(ctx) })
 	save(t, again, "b.txt", "x")
 	return again

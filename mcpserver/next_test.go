@@ -22,9 +22,7 @@ func nexts(t *testing.T, doc []byte) []mcpserver.NextAction {
 			Next []mcpserver.NextAction `json:"next_actions"`
 		}
 	}
-	if err := json.Unmarshal(doc, &r); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(doc, &r))
 	return append(r.Next, r.Context.Next...)
 }
 
@@ -32,16 +30,11 @@ func nexts(t *testing.T, doc []byte) []mcpserver.NextAction {
 // follows it: the arguments that a step gives must be ones its tool takes.
 func TestNextActions(t *testing.T) {
 	dir := t.TempDir()
-	store, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	defer store.Close(ctx)
 	os.Mkdir(filepath.Join(dir, "many"), 0o755)
 	for i := range 257 {
-		if err := os.WriteFile(filepath.Join(dir, "many", fmt.Sprint(i)), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(filepath.Join(dir, "many", fmt.Sprint(i)), nil, 0o644))
 	}
 	s := mcpserver.New(store, &mcpserver.Options{Tier: mcpserver.Full})
 	tools := map[string]mcpserver.ToolInfo{}
@@ -95,9 +88,7 @@ func TestNextActions(t *testing.T) {
 		{"rw_tx_commit", `{"tx_id":"tx_nope"}`, "rw_describe"},
 	} {
 		if call.tool == "$remove" {
-			if err := os.Remove(filepath.Join(dir, call.args)); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, os.Remove(filepath.Join(dir, call.args)))
 			continue
 		}
 		doc, isError := reply(t, s, call.tool, json.RawMessage(strings.ReplaceAll(call.args, "$tx", txID)))
@@ -112,9 +103,7 @@ func TestNextActions(t *testing.T) {
 		for _, step := range nexts(t, doc) {
 			got = append(got, step.Tool)
 			args, _ := json.Marshal(step.Args)
-			if err := spec.ValidateWith(tools[step.Tool].Input, args); err != nil {
-				t.Errorf("%s: %s %s: %v", call.tool, step.Tool, args, err)
-			}
+			noErr(t, spec.ValidateWith(tools[step.Tool].Input, args), call.tool, ": ", step.Tool, " ", args)
 			if step.When == "" || strings.Contains(step.When, secret) {
 				t.Errorf("%s: %+v", call.tool, step)
 			}

@@ -91,19 +91,14 @@ func (p *peer) hears(uris ...string) {
 // is looked at.
 func TestSubscribersHearOfOtherProcesses(t *testing.T) {
 	s, dir := storeIn(t, nil)
-	other, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	defer other.Close(ctx)
 	p := &peer{t: t, caps: "{}"}
 	p.stdio(mcpserver.New(s, full))
 	p.begin()
 	p.subscribe("rw://file/a.txt", "rw://chunks/new", "rw://checkpoint/new")
 	save(t, other, "a.txt", "theirs")
-	if _, err := other.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must(other.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: []byte("x")}))(t)
 	p.wait("both updates", func() bool { return len(p.updates()) == 2 })
 	p.hears("rw://chunks/new", "rw://file/a.txt")
 }
@@ -122,20 +117,14 @@ func TestSubscribersHearOfWhatChanged(t *testing.T) {
 		p.hears("rw://history/a.txt")
 		save(t, s, "docs/x.md", fmt.Sprint(n))
 		p.hears("rw://file/docs%2F.%2Fx.md")
-		if _, err := s.Checkpoint(ctx, rw.CheckpointRequest{Name: "cp", Data: json.RawMessage(fmt.Sprint(n))}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Checkpoint(ctx, rw.CheckpointRequest{Name: "cp", Data: json.RawMessage(fmt.Sprint(n))}))(t)
 		p.hears("rw://checkpoint/cp")
-		if _, err := s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: []byte(fmt.Sprint(n))}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: []byte(fmt.Sprint(n))}))(t)
 		p.hears("rw://chunks/new")
 		save(t, s, "HANDOFF.md", fmt.Sprintf("---\ntask_id: %d\n---\n", n))
 		p.hears("rw://handoff")
 		// One commit, both names: all of it is heard of.
-		if _, err := s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "moved.txt", Overwrite: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "moved.txt", Overwrite: true}))(t)
 		p.hears("rw://history/a.txt", "rw://history/moved.txt")
 		stop()
 		journal := p.subscribe("rw://journal")
@@ -146,9 +135,7 @@ func TestSubscribersHearOfWhatChanged(t *testing.T) {
 		journal()
 		save(t, s, "a.txt", fmt.Sprint(n, " again"))
 		again := p.subscribe("rw://chunks/new")
-		if _, err := s.ChunkReset(ctx, rw.ChunkResetRequest{Session: "new"}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkReset(ctx, rw.ChunkResetRequest{Session: "new"}))(t)
 		p.hears("rw://chunks/new") // and not of what it no longer subscribes to
 		again()
 	})
@@ -316,9 +303,7 @@ func TestNobodyFollowsWithoutSubscribers(t *testing.T) {
 func deafSubscriber(t *testing.T, s *rw.Store) {
 	srv := mcpserver.New(s, full)
 	deaf := server.NewInProcessSession("deaf", nil)
-	if err := srv.RegisterSession(ctx, deaf); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, srv.RegisterSession(ctx, deaf))
 	deaf.Initialize()
 	for i := range 150 { // more than its channel takes
 		msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"rw://file/%03d"}}`, i, i)
@@ -332,9 +317,7 @@ func deafSubscriber(t *testing.T, s *rw.Store) {
 	for i := range 150 {
 		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("%03d", i), Content: []byte("x")})
 	}
-	if _, err := s.Tx(ctx, rw.TxRequest{Ops: ops}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Tx(ctx, rw.TxRequest{Ops: ops}))(t)
 	p.hears("rw://file/149")
 	heard := map[string]bool{}
 	p.wait("it hears of all in the end", func() bool {

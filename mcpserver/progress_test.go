@@ -60,9 +60,7 @@ func composable(t testing.TB, hooks ...any) *rw.Store {
 	t.Helper()
 	s, _ := storeIn(t, &rw.Options{Hooks: roles(hooks...)})
 	for i := range 3 {
-		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}))(t)
 	}
 	return s
 }
@@ -175,16 +173,10 @@ func TestProgressOverTheLibrarysTransport(t *testing.T) {
 	defer site.Close()
 	session := ""
 	post := func(body string) (text string) {
-		r, err := http.NewRequest("POST", site.URL+"/mcp", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequest("POST", site.URL+"/mcp", strings.NewReader(body)))(t)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Mcp-Session-Id", session)
-		res, err := site.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must(site.Client().Do(r))(t)
 		defer res.Body.Close()
 		session = res.Header.Get("Mcp-Session-Id") + session
 		lines := bufio.NewScanner(res.Body)
@@ -197,9 +189,7 @@ func TestProgressOverTheLibrarysTransport(t *testing.T) {
 				}
 			}
 		}
-		if err := lines.Err(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, lines.Err())
 		return text
 	}
 	post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","clientInfo":{"name":"t","version":"1"},"capabilities":{}}}`)

@@ -111,24 +111,14 @@ func promptsCheckArguments(t *testing.T, s *rw.Store) {
 func TestResumeTaskTellsWhereWorkStands(t *testing.T) {
 	s, dir := livedIn(t)
 	good := rw.HandoffFile{Path: "a.txt"}
-	r, err := s.Read(ctx, rw.ReadRequest{Path: "a.txt"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.Read(ctx, rw.ReadRequest{Path: "a.txt"}))(t)
 	good.SHA256 = r.SHA256.String()
-	_, err = s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
+	must(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
 		TaskID: "t-2", Status: rw.HandoffBlocked, Agent: "me", Summary: "Two of three.", NextSteps: []string{"first this", "then that"}, LastGoodState: []rw.HandoffFile{good},
 		Blockers: []string{"no access"}, DependencyGraph: []rw.HandoffStep{{ID: "one", Status: "done"}, {ID: "two", DependsOn: []string{"one"}}},
-	}, Body: []byte("In other words.\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("by hand"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.TxBegin(ctx, rw.TxBeginRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	}, Body: []byte("In other words.\n")}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("by hand"), 0o644))
+	must(s.TxBegin(ctx, rw.TxBeginRequest{}))(t)
 	p := &peer{t: t, caps: "{}"}
 	p.inProcess(mcpserver.New(s, full))
 	p.begin()
@@ -177,15 +167,11 @@ func TestPromptsWithoutAnything(t *testing.T) {
 	if text := p.prompt("recover_refused_write", nil); !strings.Contains(text, "No refused draft") {
 		t.Errorf("%s", text)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("no front matter"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("no front matter"), 0o644))
 	if text := p.prompt("resume_task", nil); !strings.Contains(text, "cannot be read: missing_front_matter_delimiter") {
 		t.Errorf("%s", text)
 	}
-	if err := s.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.Close(ctx))
 	for _, prompt := range mcpserver.Prompts() {
 		result, problem := p.ask("prompts/get", map[string]any{"name": prompt.Name, "arguments": map[string]string{"task_id": "t"}})
 		if result == nil && problem == nil || strings.Contains(fmt.Sprint(problem), dir) {
@@ -208,14 +194,9 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 	}, "\n")
 	write := func(summary, body string) {
 		t.Helper()
-		text, err := json.Marshal(summary)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(json.Marshal(summary))(t)
 		doc := fmt.Sprintf("---\ntask_id: t\nstatus: partial\nagent: %s\nsummary: %s\nnext_steps:\n- %s\nlast_good_state: []\n---\n%s", text, text, text, body)
-		if err := os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(doc), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(doc), 0o644))
 	}
 	p := &peer{t: t, caps: "{}"}
 	p.inProcess(mcpserver.New(s, full))
@@ -260,9 +241,7 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 	write("s", "\xff\xfe"+order+"\n")
 	check("no UTF-8")
 	// Names that others chose are material too.
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "x\n" + order + ".txt", Content: []byte("x"), Call: rw.Call{Caller: "me\n" + order}}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "x\n" + order + ".txt", Content: []byte("x"), Call: rw.Call{Caller: "me\n" + order}}))(t)
 	check("a name with a line break")
 }
 
@@ -300,9 +279,7 @@ func TestRecoverARefusedWrite(t *testing.T) {
 		}
 	}
 	for _, d := range list.Drafts {
-		if _, err := s.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: d.DraftRef}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: d.DraftRef}))(t)
 	}
 	save(t, s, "there.txt", "x")
 	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "there.txt", Content: []byte("y")}); err == nil {

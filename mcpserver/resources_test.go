@@ -24,27 +24,20 @@ import (
 func storeIn(t testing.TB, opts *rw.Options) (*rw.Store, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "ws")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Mkdir(dir, 0o755))
 	o := rw.Options{}
 	if opts != nil {
 		o = *opts
 	}
 	o.Sync = rw.SyncOff
-	s, err := rw.Open(ctx, dir, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.Open(ctx, dir, &o))(t)
 	t.Cleanup(func() { s.Close(ctx) })
 	return s, dir
 }
 
 func save(t testing.TB, s *rw.Store, path, content string) {
 	t.Helper()
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite, AllowShrink: true}))(t)
 }
 
 // livedIn is a store with one of everything.
@@ -55,23 +48,14 @@ func livedIn(t testing.TB) (*rw.Store, string) {
 	save(t, s, "a.txt", "two\n")
 	save(t, s, "docs/über uns.md", "# title\n")
 	save(t, s, "data.json", "{}\n")
-	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "pixel.bin", Content: []byte{0xff, 0, 0xfe, 0}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Checkpoint(ctx, rw.CheckpointRequest{Name: "step-1.a", Data: json.RawMessage(`{"n": 1}`)}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "pixel.bin", Content: []byte{0xff, 0, 0xfe, 0}}))(t)
+	must(s.Checkpoint(ctx, rw.CheckpointRequest{Name: "step-1.a", Data: json.RawMessage(`{"n": 1}`)}))(t)
 	for range 2 {
-		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "big", Content: []byte("piece")}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "big", Content: []byte("piece")}))(t)
 	}
-	_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
+	must(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
 		TaskID: "t-1", Status: rw.HandoffPartial, Agent: "me", Summary: "half done", NextSteps: []string{"the other half"}, LastGoodState: []rw.HandoffFile{},
-	}, Body: []byte("Body of the handoff.\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, Body: []byte("Body of the handoff.\n")}))(t)
 	return s, dir
 }
 
@@ -214,20 +198,12 @@ func resourcesHoldWhatTheStoreSays(t *testing.T, s *rw.Store, dir string) {
 func TestResourceThatIsNotThere(t *testing.T) {
 	s, dir := storeIn(t, nil)
 	outside := filepath.Join(filepath.Dir(dir), "stranger.txt")
-	if err := os.WriteFile(outside, []byte("theirs"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(outside, []byte("theirs"), 0o644))
 	for name, target := range map[string]string{"link": outside, "state": ".resilient_write", "loop": "loop"} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("apart"), Label: "raw"}); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755))
+	must(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("apart"), Label: "raw"}))(t)
 	uris := []string{
 		"rw://handoff", "rw://history/nope", "rw://history/..", "rw://history/%00", "rw://checkpoint/nope", "rw://checkpoint/..", "rw://checkpoint/a%2Fb",
 		"rw://chunks/nope", "rw://chunks/a%20b", "rw://file/nope", "rw://file/sub", "rw://file/..", "rw://file/../stranger.txt", "rw://file/" + outside,
@@ -270,15 +246,10 @@ func TestResourcesAreBounded(t *testing.T) {
 	s, _ := storeIn(t, nil)
 	save(t, s, "big.txt", strings.Repeat("é", 1<<19)+"!")
 	save(t, s, "full.txt", strings.Repeat("x", 1<<20))
-	if _, err := s.Checkpoint(ctx, rw.CheckpointRequest{Name: "big", Data: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
+	must(s.Checkpoint(ctx, rw.CheckpointRequest{Name: "big", Data: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)}))(t)
+	must(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
 		TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{}, LastGoodState: []rw.HandoffFile{},
-	}, Body: []byte(strings.Repeat("é\n", 1<<16))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, Body: []byte(strings.Repeat("é\n", 1<<16))}))(t)
 	for i := range 120 {
 		save(t, s, "often.txt", fmt.Sprint(i))
 	}
@@ -355,12 +326,8 @@ func resourcesOfAClosedStore(t *testing.T, s *rw.Store) {
 func FuzzResourceAddress(f *testing.F) {
 	s, dir := livedIn(f)
 	secret := "never-" + "shown"
-	if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "stranger.txt"), []byte(secret), 0o600); err != nil {
-		f.Fatal(err)
-	}
-	if _, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(secret)}); err != nil {
-		f.Fatal(err)
-	}
+	noErr(f, os.WriteFile(filepath.Join(filepath.Dir(dir), "stranger.txt"), []byte(secret), 0o600))
+	must(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(secret)}))(f)
 	for _, uri := range []string{"rw://journal", "rw://file/a.txt", "rw://file/%2e%2e/stranger.txt", "rw://history/", "rw://checkpoint/\x00", "rw://file/.resilient_write/x"} {
 		f.Add(uri)
 	}

@@ -104,27 +104,17 @@ func (h rootsHandler) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.Lis
 // rootsInProcess: the client of the protocol library is asked as well.
 func rootsInProcess(t *testing.T, srv *server.MCPServer) {
 	//lint:ignore SA1019 clients of the earlier versions of the protocol are supported
-	c, err := client.NewInProcessClientWithOptions(srv, client.WithRootsHandler(rootsHandler{t.TempDir()}), client.WithLegacyProtocolOnly())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(client.NewInProcessClientWithOptions(srv, client.WithRootsHandler(rootsHandler{t.TempDir()}), client.WithLegacyProtocolOnly()))(t)
 	defer c.Close()
-	if err := c.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{
+	noErr(t, c.Start(ctx))
+	must(c.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{
 		ProtocolVersion: "2025-06-18", ClientInfo: mcp.Implementation{Name: "t", Version: "1"},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	p := &peer{t: t}
 	p.wait("describe warns", func() bool {
 		var req mcp.CallToolRequest
 		req.Params.Name = "rw_describe"
-		res, err := c.CallTool(ctx, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must(c.CallTool(ctx, req))(t)
 		doc, _ := json.Marshal(res.StructuredContent)
 		return strings.Contains(string(doc), rw.WarnOutsideRoots)
 	})

@@ -27,10 +27,7 @@ var full = &mcpserver.Options{Tier: mcpserver.Full}
 
 func openStore(t testing.TB) *rw.Store {
 	t.Helper()
-	s, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	t.Cleanup(func() { s.Close(ctx) })
 	return s
 }
@@ -39,10 +36,7 @@ func openStore(t testing.TB) *rw.Store {
 func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage) (doc []byte, isError bool) {
 	t.Helper()
 	msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args)
-	out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(msg)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(msg))))(t)
 	var m struct {
 		Result struct {
 			Content           []struct{ Text string }
@@ -175,20 +169,10 @@ func TestRateLimit(t *testing.T) {
 
 func TestInProcessClient(t *testing.T) {
 	for _, dotted := range []bool{false, true} {
-		c, err := client.NewInProcessClient(mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, DottedNames: dotted}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Initialize(ctx, mcp.InitializeRequest{}); err != nil {
-			t.Fatal(err)
-		}
-		list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(client.NewInProcessClient(mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, DottedNames: dotted})))(t)
+		noErr(t, c.Start(ctx))
+		must(c.Initialize(ctx, mcp.InitializeRequest{}))(t)
+		list := must(c.ListTools(ctx, mcp.ListToolsRequest{}))(t)
 		for _, tool := range list.Tools {
 			if want := map[bool]string{false: "rw_", true: "rw."}[dotted]; !strings.HasPrefix(tool.Name, want) {
 				t.Errorf("listed as %s", tool.Name)

@@ -13,9 +13,7 @@ import (
 func talk(t *testing.T, in string) []string {
 	t.Helper()
 	var out strings.Builder
-	if err := mcpserver.ServeStdio(ctx, mcpserver.New(openStore(t), full), strings.NewReader(in), &out); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, mcpserver.ServeStdio(ctx, mcpserver.New(openStore(t), full), strings.NewReader(in), &out))
 	text := strings.TrimSuffix(out.String(), "\n")
 	if text == "" {
 		return nil

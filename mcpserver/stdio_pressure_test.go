@@ -17,10 +17,7 @@ import (
 // jsonOf is a value as JSON has it.
 func jsonOf(t testing.TB, v any) (m map[string]any) {
 	t.Helper()
-	m, err := asMap(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m = must(asMap(v))(t)
 	return m
 }
 

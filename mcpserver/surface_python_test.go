@@ -52,9 +52,7 @@ func TestPythonToolsAreASubset(t *testing.T) {
 	}
 	for name, text := range python {
 		var args map[string][]any
-		if err := json.Unmarshal([]byte(text), &args); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		noErr(t, json.Unmarshal([]byte(text), &args), name)
 		least := map[string]any{}
 		for arg, values := range args {
 			if arg, must := strings.CutSuffix(arg, "*"); must {
@@ -78,14 +76,9 @@ func TestPythonToolsAreASubset(t *testing.T) {
 
 func validArguments(t *testing.T, tool string, call map[string]any) {
 	t.Helper()
-	text, err := json.Marshal(call)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(json.Marshal(call))(t)
 	for _, wire := range []string{"rw_" + tool, "rw." + tool} {
-		if err := spec.ValidateArguments(wire, text); err != nil {
-			t.Errorf("%s %s: %v", wire, text, err)
-		}
+		noErr(t, spec.ValidateArguments(wire, text), wire, " ", text)
 	}
 }
 

@@ -108,9 +108,7 @@ func TestSchemasAreStrict(t *testing.T) {
 	for _, tool := range current(t).Tools {
 		for side, raw := range map[string]json.RawMessage{"input": tool.Input, "output": tool.Output} {
 			var v map[string]any
-			if err := json.Unmarshal(raw, &v); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, json.Unmarshal(raw, &v))
 			if v["type"] != "object" {
 				t.Errorf("%s: the %s is no object", tool.Name, side)
 			}
@@ -141,15 +139,10 @@ func TestNamesAndWordsFitClients(t *testing.T) {
 // portable compiles a schema with the validator of the protocol's library.
 func portable(t *testing.T, raw json.RawMessage, draft *jsonschema.Draft) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must(jsonschema.UnmarshalJSON(bytes.NewReader(raw)))(t)
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(draft)
-	if err := c.AddResource("mem:schema", doc); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, c.AddResource("mem:schema", doc))
 	s, err := c.Compile("mem:schema")
 	if err != nil {
 		t.Fatalf("%v: %s", err, raw)
@@ -173,14 +166,9 @@ func TestValidatorsAgree(t *testing.T) {
 	store := openStore(t)
 	for _, p := range mcpserver.Presets() {
 		for _, tool := range list(t, mcpserver.New(store, &mcpserver.Options{Tier: p})) {
-			data, err := json.Marshal(tool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(json.Marshal(tool))(t)
 			var one struct{ InputSchema, OutputSchema json.RawMessage }
-			if err := json.Unmarshal(data, &one); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, json.Unmarshal(data, &one))
 			schemas[fmt.Sprintf("%s %s input", p, tool.Name)] = one.InputSchema
 			if one.OutputSchema != nil {
 				schemas[fmt.Sprintf("%s %s output", p, tool.Name)] = one.OutputSchema
@@ -190,15 +178,9 @@ func TestValidatorsAgree(t *testing.T) {
 	conform := 0
 	for name, raw := range schemas {
 		seven, twenty := portable(t, raw, jsonschema.Draft7), portable(t, raw, jsonschema.Draft2020)
-		own, err := spec.Compile(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		own := must(spec.Compile(raw))(t)
 		for _, doc := range docs {
-			v, err := jsonschema.UnmarshalJSON(strings.NewReader(doc))
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must(jsonschema.UnmarshalJSON(strings.NewReader(doc)))(t)
 			ours := own.Validate([]byte(doc)) == nil
 			if a, b := seven.Validate(v) == nil, twenty.Validate(v) == nil; a != ours || b != ours {
 				t.Errorf("%s: %.80s: we say %t, draft-07 %t, 2020-12 %t", name, doc, ours, a, b)
@@ -230,14 +212,9 @@ func TestPresetsTellTheTruth(t *testing.T) {
 	for _, o := range []mcpserver.Options{{Tier: mcpserver.Core}, {}, {Tools: []string{"scratch_put", "rw_checkpoint", "rw.tx_stage"}}} {
 		for _, tool := range list(t, mcpserver.New(store, &o)) {
 			info := tools[tool.Name]
-			data, err := json.Marshal(tool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(json.Marshal(tool))(t)
 			var one struct{ InputSchema, OutputSchema json.RawMessage }
-			if err := json.Unmarshal(data, &one); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, json.Unmarshal(data, &one))
 			for _, d := range surface.CompareInput(one.InputSchema, info.Input) {
 				long := tool.Name == "rw_read" && d.Address == "schema/encoding/enum" // 27 names, which a refusal tells
 				if d.Class == surface.Breaking && !leftOut.MatchString(d.Address) && !long {
@@ -271,15 +248,9 @@ func TestSizesOfTheList(t *testing.T) {
 		tools := list(t, mcpserver.New(store, &row.o))
 		whole, model, most := len(ask(t, mcpserver.New(store, &row.o), "tools/list")), 0, 0
 		for _, tool := range tools {
-			one, err := json.Marshal(map[string]any{"name": tool.Name, "description": tool.Description, "input_schema": tool.RawInputSchema, "i": tool.InputSchema})
-			if err != nil {
-				t.Fatal(err)
-			}
+			one := must(json.Marshal(map[string]any{"name": tool.Name, "description": tool.Description, "input_schema": tool.RawInputSchema, "i": tool.InputSchema}))(t)
 			model += len(one)
-			all, err := json.Marshal(tool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must(json.Marshal(tool))(t)
 			if limit := 950 + 200*strings.Count(tool.Name, "rw_tx"); row.o.Tier != mcpserver.Full && (len(all) > limit || whole > 800*len(tools)) {
 				t.Errorf("%s: %d bytes", tool.Name, len(all))
 			}

@@ -30,14 +30,8 @@ const (
 // current is the surface as the code makes it.
 func current(t testing.TB) surface.Document {
 	t.Helper()
-	data, err := mcpserver.Surface()
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := surface.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(mcpserver.Surface())(t)
+	doc := must(surface.Decode(data))(t)
 	return doc
 }
 
@@ -46,24 +40,15 @@ func current(t testing.TB) surface.Document {
 // is far enough from the released one. docs/governance.md says what to do when
 // this fails; -update writes the golden of the version in the making.
 func TestSurfaceMovesByItsRules(t *testing.T) {
-	log, err := os.ReadFile(changelog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must(os.ReadFile(changelog))(t)
 	doc := current(t)
 	if *update {
 		writeGolden(t, doc, log)
 	}
 	kept := map[string][]byte{}
-	names, err := filepath.Glob(filepath.Join(goldens, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(filepath.Glob(filepath.Join(goldens, "*.json")))(t)
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(os.ReadFile(name))(t)
 		kept[strings.TrimSuffix(filepath.Base(name), ".json")] = data
 	}
 	for _, problem := range surface.Review(kept, log, doc) {
@@ -83,24 +68,14 @@ func writeGolden(t *testing.T, doc surface.Document, log []byte) {
 			t.Fatalf("%s was released; give SchemaVersion the next number first", s.Version)
 		}
 	}
-	data, err := doc.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(goldens, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(goldens, doc.SchemaVersion+".json"), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	data := must(doc.Encode())(t)
+	noErr(t, os.MkdirAll(goldens, 0o755))
+	noErr(t, os.WriteFile(filepath.Join(goldens, doc.SchemaVersion+".json"), data, 0o644))
 }
 
 // TestSurfaceIsAlwaysTheSameBytes: no map order, no time, no host shows in it.
 func TestSurfaceIsAlwaysTheSameBytes(t *testing.T) {
-	first, err := mcpserver.Surface()
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(mcpserver.Surface())(t)
 	for range 5 {
 		if again, err := mcpserver.Surface(); err != nil || !bytes.Equal(first, again) {
 			t.Fatalf("another surface, %v", err)
@@ -136,10 +111,7 @@ func allOf[T any](list []T, name func(T) string) []string {
 // ask sends one request and returns its result.
 func ask(t testing.TB, s *server.MCPServer, method string) []byte {
 	t.Helper()
-	out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`))))(t)
 	var m struct{ Result, Error json.RawMessage }
 	if err := json.Unmarshal(out, &m); err != nil || m.Error != nil {
 		t.Fatalf("%s: %s", method, out)
@@ -170,9 +142,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 			Annotations               struct{ ReadOnlyHint, DestructiveHint, IdempotentHint, OpenWorldHint *bool }
 		}
 	}
-	if err := json.Unmarshal(ask(t, s, "tools/list"), &tools); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(ask(t, s, "tools/list"), &tools))
 	var got []surface.Tool
 	for i, one := range tools.Tools {
 		a := one.Annotations
@@ -195,9 +165,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 		Codes   map[string]int
 		Surface toolbox.SurfaceFacts
 	}
-	if err := json.Unmarshal(result, &d); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(result, &d))
 	codes := map[string]int{}
 	for _, c := range doc.Codes {
 		codes[c.Name] = c.Number
@@ -214,9 +182,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 func squeezed(t testing.TB, raw json.RawMessage) json.RawMessage {
 	t.Helper()
 	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Compact(&b, raw))
 	return b.Bytes()
 }
 
@@ -228,9 +194,7 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 	}
 	var prompts struct{ Prompts []surface.Prompt }
 	for method, into := range map[string]any{"resources/list": &fixed, "resources/templates/list": &templates, "prompts/list": &prompts} {
-		if err := json.Unmarshal(ask(t, s, method), into); err != nil {
-			t.Fatalf("%s: %v", method, err)
-		}
+		noErr(t, json.Unmarshal(ask(t, s, method), into), method)
 	}
 	got := map[string]surface.Resource{}
 	for _, r := range append(fixed.Resources, templates.ResourceTemplates...) {
@@ -254,19 +218,14 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 // with, is what the code makes.
 func TestSchemaFilesAreTheSurface(t *testing.T) {
 	doc := current(t)
-	data, err := spec.Schema("tools")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(spec.Schema("tools"))(t)
 	var file struct {
 		Tools []struct {
 			Name, Title, Tier, Description string
 			InputSchema, OutputSchema      json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(data, &file))
 	var want, got [][]string
 	for _, one := range doc.Tools {
 		want = append(want, []string{"rw_" + one.Name, one.Title, one.Tier, one.Description, string(squeezed(t, one.Input)), string(squeezed(t, one.Output))})
@@ -277,10 +236,7 @@ func TestSchemaFilesAreTheSurface(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("spec/tools.schema.json is stale, run go generate ./...: %s", diff)
 	}
-	envelope, err := spec.Schema("errors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	envelope := must(spec.Schema("errors"))(t)
 	if diff := cmp.Diff(string(squeezed(t, doc.Envelope)), string(squeezed(t, envelope))); diff != "" {
 		t.Errorf("spec/errors.schema.json is stale, run go generate ./...: %s", diff)
 	}
@@ -289,10 +245,7 @@ func TestSchemaFilesAreTheSurface(t *testing.T) {
 // TestEnvironmentIsWhatTheCommandReads: the table and the source of the
 // command name the same variables, and flags that exist.
 func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {
-	files, err := filepath.Glob("../cmd/resilient-write/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(filepath.Glob("../cmd/resilient-write/*.go"))(t)
 	read, flags := map[string]bool{}, map[string]bool{}
 	variable := regexp.MustCompile(`env\("(RW_[A-Z_]+)"\)|Getenv\("(RW_[A-Z_]+)"\)|LookupEnv\("(RW_[A-Z_]+)"\)`)
 	option := regexp.MustCompile(`(?:Var|Func)\((?:&[\w.]+, )?"([a-z][a-z-]*)"`)
@@ -300,10 +253,7 @@ func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile(name))(t)
 		for _, m := range variable.FindAllSubmatch(text, -1) {
 			read[string(m[1])+string(m[2])+string(m[3])] = true
 		}
@@ -328,10 +278,7 @@ func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {
 
 // TestEveryWarningIsInTheSurface: a reason that the code can give is told of.
 func TestEveryWarningIsInTheSurface(t *testing.T) {
-	text, err := os.ReadFile("../receipt.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile("../receipt.go"))(t)
 	declared := regexp.MustCompile(`\n\tWarn\w+ += "([a-z_]+)"`).FindAllSubmatch(text, -1)
 	known := map[string]bool{}
 	for _, w := range current(t).Warnings {

@@ -21,14 +21,9 @@ func list(t testing.TB, s *server.MCPServer) []mcp.Tool {
 	if !ok {
 		t.Fatalf("tools/list: %v", out)
 	}
-	data, err := json.Marshal(res.Result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(json.Marshal(res.Result))(t)
 	var doc struct{ Tools []mcp.Tool }
-	if err := json.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(data, &doc))
 	return doc.Tools
 }
 

@@ -28,10 +28,7 @@ func TestARenamedToolHasNoOtherName(t *testing.T) {
 		s := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies, Tier: tier, Rename: rename})
 		said := map[string]string{}
 		ask := func(what, method, params string) string {
-			raw, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))))(t)
 			said[what] = string(raw)
 			return string(raw)
 		}
@@ -98,10 +95,7 @@ func TestWrapSeesWhatIsAsked(t *testing.T) {
 	t.Parallel()
 	for _, modern := range []bool{true, false} {
 		var seen []string
-		store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(&counts{})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must(rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(&counts{})}))(t)
 		s := mcpserver.New(store, &mcpserver.Options{Tier: mcpserver.Full, Wrap: func(_ mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
 			return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				res, err := next(ctx, req)

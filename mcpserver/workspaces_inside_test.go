@@ -11,15 +11,10 @@ import (
 // directory that the operator allowed, only for that client, and only as long as
 // it is connected.
 func TestDeclaredRootsCountInside(t *testing.T) {
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must(filepath.EvalSymlinks(t.TempDir()))(t)
 	in := func(parts ...string) string { return filepath.Join(append([]string{top}, parts...)...) }
 	for _, dir := range []string{in("root"), in("allowed", "one"), in("allowed-not"), in("other")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.MkdirAll(dir, 0o755))
 	}
 	os.Symlink(in("other"), in("allowed", "link"))
 	w := &Workspaces{Root: in("root"), Allow: []string{in("allowed")}}

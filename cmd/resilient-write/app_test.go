@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -82,10 +83,7 @@ func TestEveryToolHasACommand(t *testing.T) {
 			t.Errorf("no command calls %s", tool.Name)
 			continue
 		}
-		list, err := arguments(tool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must(arguments(tool))(t)
 		known := map[string]bool{}
 		for _, a := range list {
 			known[a.Name] = true
@@ -166,14 +164,10 @@ func TestInterrupt(t *testing.T) {
 			shell{t: t, dir: dir, in: "old\n"}.ok("write", "a.txt")
 			cmd := exec.Command(bin, append(row.args, "--root", dir)...)
 			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, err)
 			var said bytes.Buffer
 			cmd.Stdout = &said
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, cmd.Start())
 			fmt.Fprint(in, strings.Repeat("new\n", 1<<18)) // read, so the write is in progress
 			if row.dries {
 				time.Sleep(200 * time.Millisecond)
@@ -199,3 +193,8 @@ func TestInterrupt(t *testing.T) {
 		})
 	}
 }
+
+// noErr, isErr and must check errors, as testbed describes.
+var noErr, isErr = testbed.NoErr, testbed.IsErr
+
+func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }

@@ -36,9 +36,6 @@ func RemoveBinary() {
 // build returns the path of the built command.
 func build(t testing.TB) string {
 	t.Helper()
-	path, err := Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must(Binary())(t)
 	return path
 }

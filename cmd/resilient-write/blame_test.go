@@ -22,10 +22,7 @@ func TestBlameExports(t *testing.T) {
 	a.sh("printf 'x\\n' > ../top.txt; printf 'unseen\\n' > late.txt; git add -A ..; git commit -qm two")
 	a.sh("printf 'agent\\nlater\\n' > f.txt")
 	refs := func() string {
-		out, err := exec.Command("git", "-C", top, "for-each-ref").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(exec.Command("git", "-C", top, "for-each-ref").Output())(t)
 		return string(out)
 	}
 	before := refs()
@@ -52,9 +49,7 @@ func TestBlameExports(t *testing.T) {
 	trace := func(args ...string) (out map[string]any) {
 		t.Helper()
 		text := a.rw(0, append([]string{"blame", "--format", "agent-trace", "--json"}, args...)...)["text"].(string)
-		if err := json.Unmarshal([]byte(text), &out); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal([]byte(text), &out))
 		return out
 	}
 	files, _ := json.Marshal(trace("--commit", "HEAD", "f.txt")["files"])

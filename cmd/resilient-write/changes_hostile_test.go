@@ -21,9 +21,7 @@ import (
 func TestScanOfHostileTree(t *testing.T) {
 	a := newAround(t)
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("outside"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("outside"), 0o600))
 	a.sh("mkdir dir other; echo x > dir/x.txt; echo y > other/y.txt; echo z > z.txt")
 	a.rw(0, "changes")
 	socket, err := net.Listen("unix", filepath.Join(a.dir, "socket"))
@@ -130,10 +128,7 @@ func TestIgnoredAsGitSaysIt(t *testing.T) {
 		cmd := exec.Command("git", "-c", "core.quotePath=false", "ls-files", "-z", "-c", "-o", "--exclude-standard")
 		cmd.Dir = filepath.Join(a.dir, dir)
 		cmd.Env = append(os.Environ(), "HOME="+a.dir+"/.none", "GIT_CONFIG_NOSYSTEM=1")
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(cmd.Output())(t)
 		for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
 			if !strings.HasSuffix(name, "/") && name != ".gitignore" && !strings.HasPrefix(name, ".resilient_write") && name != "src/.gitignore" {
 				list = append(list, prefix+name)

@@ -29,10 +29,7 @@ func newAround(t *testing.T) *around {
 			t.Skip(tool + " is not installed")
 		}
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must(filepath.EvalSymlinks(t.TempDir()))(t)
 	return &around{t, dir, build(t)}
 }
 
@@ -369,9 +366,7 @@ func TestPolicyDecidesWhatIsCaptured(t *testing.T) {
 		{"version: 1\n", nil},
 		{"version: 1\n", []string{"data/d.sqlite", "f.log", "src/e.go"}},
 	} {
-		if err := os.WriteFile(policy, []byte(row.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(policy, []byte(row.text), 0o600))
 		got := touch(fmt.Sprint("text ", i))
 		if row.want != nil && !slices.Equal(got, row.want) {
 			t.Errorf("%d %s: %q, want %q", i, row.text, got, row.want)

@@ -76,24 +76,15 @@ func (r result) status() string {
 // grown creates a store with so many rows that maintenance takes a moment.
 func grown(t *testing.T, dir string, n int) {
 	t.Helper()
-	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write"}))(t)
 	for i := range n {
 		text := fmt.Sprintf("%d correct-horse-battery %s\n", i, strings.Repeat("x", i%97))
-		if _, err := store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i%7), Content: []byte(text), Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i%7), Content: []byte(text), Mode: rw.ModeOverwrite, AllowShrink: true}))(t)
 	}
 	for i := range 7 {
-		if _, err := store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i), Content: []byte("clean\n"), Mode: rw.ModeOverwrite, AllowShrink: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(store.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: fmt.Sprintf("d/%d.txt", i), Content: []byte("clean\n"), Mode: rw.ModeOverwrite, AllowShrink: true}))(t)
 	}
-	if err := store.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, store.Close(t.Context()))
 }
 
 // TestUpkeepInterrupted: Ctrl-C at several moments of every call leaves a clean
@@ -103,9 +94,7 @@ func TestUpkeepInterrupted(t *testing.T) {
 		t.Skip("no signals")
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("correct-horse-battery\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(secret, []byte("correct-horse-battery\n"), 0o600))
 	exported := filepath.Join(t.TempDir(), "export")
 	from := t.TempDir()
 	grown(t, from, 30)
@@ -127,9 +116,7 @@ func TestUpkeepInterrupted(t *testing.T) {
 				cmd := s.process(append(strings.Fields(row.args), "--progress-fd", "3")...)
 				events := pipe(t)
 				cmd.ExtraFiles = []*os.File{events.w}
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, cmd.Start())
 				events.w.Close()
 				lines := bufio.NewReader(events.r)
 				lines.ReadString('\n') // it has begun, and listens to signals
@@ -164,9 +151,7 @@ func TestUpkeepInTwoProcesses(t *testing.T) {
 	s := newShell(t)
 	grown(t, s.dir, 20)
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("correct-horse-battery"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(secret, []byte("correct-horse-battery"), 0o600))
 	out := t.TempDir()
 	var running []*exec.Cmd
 	for i := range 2 {
@@ -177,9 +162,7 @@ func TestUpkeepInTwoProcesses(t *testing.T) {
 			cmd := s.process(strings.Fields(args)...)
 			cmd.Stdin = strings.NewReader("beside\n")
 			cmd.Stderr = os.Stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, cmd.Start())
 			running = append(running, cmd)
 		}
 	}

@@ -20,15 +20,10 @@ import (
 func TestServeWithADashboard(t *testing.T) {
 	s := newShell(t)
 	cmd := exec.Command(build(t), "serve", "--root", s.dir, "--dashboard", "127.0.0.1:0")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must(cmd.StdinPipe())(t)
 	out, errs := pipe(t), pipe(t)
 	cmd.Stdout, cmd.Stderr = out.w, errs.w
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	out.w.Close()
 	errs.w.Close()
 	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
@@ -45,10 +40,7 @@ func TestServeWithADashboard(t *testing.T) {
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must(http.DefaultClient.Do(r))(t)
 		t.Cleanup(func() { res.Body.Close() })
 		return res
 	}

@@ -44,9 +44,7 @@ type ends struct {
 
 func pipe(t testing.TB) ends {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return ends{t, r, w}
 }
 

@@ -112,9 +112,7 @@ func TestSnippetsUseWordsThatExist(t *testing.T) {
 		known["rw_"+tool.Name], known["mcp__resilientwrite__rw_"+tool.Name] = true, true
 		for _, schema := range []json.RawMessage{tool.Input, tool.Output} {
 			var doc struct{ Properties map[string]any }
-			if err := json.Unmarshal(schema, &doc); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, json.Unmarshal(schema, &doc))
 			for name := range doc.Properties {
 				known[name] = true
 			}

@@ -53,9 +53,7 @@ func TestDoctor(t *testing.T) {
 	}
 	t.Setenv("XDG_STATE_HOME", "") // clients do not pass it on
 	t.Setenv("HOME", d.home)
-	if _, err := os.Stat(filepath.Join(place.At(d.project), "journal")); err != nil {
-		t.Errorf("another directory is served: %v", err)
-	}
+	must(os.Stat(filepath.Join(place.At(d.project), "journal")))(t, "another directory is served")
 	d.run("init", "codex", "claude-code", "--approve", "--remove")
 	d.run("init", "codex", "claude-code", "--approve")
 	reply, _ = d.run("doctor", "codex", "claude-code")

@@ -26,10 +26,7 @@ func terminal(t *testing.T) (keys, screen *os.File) {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		t.Skip("no terminal can be made here:", err)
 	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
 	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no terminal can be made here:", err)
@@ -72,9 +69,7 @@ func TestEraseOnATerminal(t *testing.T) {
 		keys, screen := terminal(t)
 		cmd := s.process("erase")
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, cmd.Start())
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer stop()
 		context.AfterFunc(ctx, func() { cmd.Process.Kill() })
@@ -108,10 +103,7 @@ func waitForEcho(t *testing.T, screen *os.File, want bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		mode, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mode := must(unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS))(t)
 		if (mode.Lflag&unix.ECHO != 0) == want {
 			return
 		}

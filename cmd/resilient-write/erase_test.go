@@ -34,7 +34,7 @@ func leaky(t *testing.T) shell {
 // holders returns the files below a directory that contain a text.
 func holders(t *testing.T, dir, text string) (names []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -43,10 +43,7 @@ func holders(t *testing.T, dir, text string) (names []string) {
 			names = append(names, name)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }
 
@@ -78,9 +75,7 @@ func TestEraseByEveryWayIn(t *testing.T) {
 		"a hyphen":                {in: leakedSecret, args: []string{"--secret-file", "-"}},
 		"the descriptor of input": {in: leakedSecret, args: []string{"--secret-fd", "0"}},
 	} {
-		if err := os.WriteFile(file, []byte(row.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(file, []byte(row.file), 0o600))
 		s := leaky(t).with(row.in)
 		before := everyFile(t, filepath.Join(s.dir, ".resilient_write", "history"))
 		dry, got := s.resultOf(append([]string{"erase", "--dry-run"}, row.args...)...)
@@ -125,9 +120,7 @@ func TestEraseStripsOneNewline(t *testing.T) {
 // files of the state directory that erase must not change.
 func TestEraseTellsWhatIsLeft(t *testing.T) {
 	s := leaky(t).with(leakedSecret)
-	if err := os.WriteFile(filepath.Join(s.dir, "notes.txt"), []byte(leakedSecret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(s.dir, "notes.txt"), []byte(leakedSecret), 0o600))
 	for _, args := range [][]string{{"erase", "--dry-run"}, {"erase"}} {
 		r, got := s.resultOf(args...)
 		if r.code != rw.CodePrecondition || !strings.Contains(r.out, `"workspace":["notes.txt"]`) || got.status() != "succeeded" {
@@ -138,9 +131,7 @@ func TestEraseTellsWhatIsLeft(t *testing.T) {
 		t.Errorf("%s", r.out)
 	}
 	policy := filepath.Join(s.dir, ".resilient_write", "policy.yaml")
-	if err := os.WriteFile(policy, []byte("# "+leakedSecret+"\nversion: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(policy, []byte("# "+leakedSecret+"\nversion: 1\n"), 0o600))
 	asPerson(t)
 	r := s.run("erase", "--yes", "--secret-file", leakedFile(t), "--color", "never")
 	if r.code != rw.CodeStorage || !strings.Contains(r.out, "state directory: still contains it policy.yaml") || !strings.Contains(r.out, "workspace: still contains it notes.txt") {
@@ -151,9 +142,7 @@ func TestEraseTellsWhatIsLeft(t *testing.T) {
 
 func leakedFile(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(leakedSecret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(file, []byte(leakedSecret+"\n"), 0o600))
 	return file
 }
 
@@ -198,9 +187,7 @@ func TestEraseMisuse(t *testing.T) {
 		if r.code != row.code || !strings.Contains(r.errs, row.want) {
 			t.Errorf("%s: code %d: %s", row.name, r.code, r.errs)
 		}
-		if err := spec.Validate("errors", []byte(r.out)); err != nil {
-			t.Errorf("%s: %v", row.name, err)
-		}
+		noErr(t, spec.Validate("errors", []byte(r.out)), row.name)
 		silentAbout(t, row.name, r, slip, string(got.Reply), string(got.Receipt))
 		if strings.Contains(r.out+r.errs, s.dir) {
 			t.Errorf("%s: the error names a directory: %s", row.name, r.errs)
@@ -274,9 +261,7 @@ func TestEraseWhileWaitingForTheSecret(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{events.w}
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	events.w.Close()
 	events.r.Read(make([]byte, 1)) // it handles signals now
 	held.w.WriteString(leakedSecret[:5])

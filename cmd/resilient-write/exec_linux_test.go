@@ -213,9 +213,7 @@ func TestExecIsPrivate(t *testing.T) {
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	if got := until(t, out, "ready\n"); got != cmd.Dir+"\nready\n" {
 		t.Errorf("%q", got)
 	}
@@ -227,9 +225,7 @@ func TestExecIsPrivate(t *testing.T) {
 	if got := until(t, out, "changed\n"); got != "changed\n" {
 		t.Errorf("%q", got)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Wait())
 	if data, _ := os.ReadFile(filepath.Join(s.dir, "src", "a.txt")); string(data) != "the end\n" {
 		t.Errorf("%q", data)
 	}
@@ -339,9 +335,7 @@ func TestExecConflict(t *testing.T) {
 			out, _ := cmd.StdoutPipe()
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, cmd.Start())
 			until(t, out, "ready\n")
 			s.write(c.file, "a person's\n")
 			before := s.tree()
@@ -368,9 +362,7 @@ func TestExecConflictKeeps(t *testing.T) {
 	out, _ := cmd.StdoutPipe()
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	until(t, out, "ready\n")
 	s.write("src/b.txt", "a person's\n")
 	in.Close()
@@ -494,9 +486,7 @@ func TestExecKilled(t *testing.T) {
 	before := s.tree()
 	cmd := s.command("--", "sh", "-ec", "echo changed > src/b.txt; (trap '' TERM HUP; setsid sleep 12345.678) & echo ready; sleep 12345.678")
 	out, _ := cmd.StdoutPipe()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	until(t, out, "ready\n")
 	cmd.Process.Kill()
 	var rest [1]byte
@@ -551,9 +541,7 @@ func TestExecKilledOnItsWay(t *testing.T) {
 			"published": func() bool { return first() == text },
 		}[when]
 		cmd := s.command("--", "sh", "-ec", fmt.Sprintf("for i in $(seq 200); do echo new %d > many/$i; done", i))
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		for over := false; !over && !reached(); {
@@ -587,13 +575,9 @@ func TestExecEndsBackground(t *testing.T) {
 	s := newSandboxed(t)
 	cmd := s.command("--", "sh", "-c", "(trap '' TERM HUP INT; setsid sleep 23456.789) & echo x > new")
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	cmd.Stdout = w
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Run())
 	w.Close()
 	if _, err := r.Read(make([]byte, 1)); err == nil {
 		t.Error("the output is still open")
@@ -611,9 +595,7 @@ func TestExecInterrupted(t *testing.T) {
 	cmd := s.command("--", "sh", "-ec", "echo x > new; echo ready; sleep 600")
 	out, _ := cmd.StdoutPipe()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	until(t, out, "ready\n")
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 	err := cmd.Wait()

@@ -12,10 +12,7 @@ import (
 // TestExecTool: an agent can run a command in tier full, and in no other.
 func TestExecTool(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must(filepath.EvalSymlinks(t.TempDir()))(t)
 	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 	script := map[string]any{"argv": []string{"sh", "-c", "echo said; echo key " + secret + "; echo x > made.txt"}}
 	for _, args := range [][]string{nil, {"--tier", "core"}} {

@@ -173,10 +173,7 @@ func TestDescriptorsOfTheCaller(t *testing.T) {
 		}
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	f, err := os.Create(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(os.Create(out))(t)
 	defer f.Close()
 	cmd := s.process("describe", "--result-out", out)
 	cmd.Stdout = f
@@ -206,10 +203,7 @@ func TestErrorsHoldNoContent(t *testing.T) {
 		for _, v := range table {
 			name := commandOf(v)
 			tool, _ := mcpserver.Tool(v.tool)
-			list, err := arguments(tool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must(arguments(tool))(t)
 			kinds := map[string]string{}
 			for _, one := range list {
 				kinds[one.Name] = one.kind()

@@ -38,9 +38,7 @@ func runs(t *testing.T, dir, mark string) bool {
 		gitIn(t, path, filepath.Dir(mark), "st") // an alias of the configuration
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	gitIn(t, dir, filepath.Dir(mark), "commit", "--allow-empty", "-m", "x")
 	_, err = os.Stat(mark)
 	os.Remove(mark)
@@ -118,9 +116,7 @@ func TestNoCallMakesGitRunAProgram(t *testing.T) {
 		prepare := func(dir string) {
 			os.MkdirAll(dir, 0o755)
 			if a.git != nil {
-				if err := gitIn(t, dir, base, a.git...); err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				noErr(t, gitIn(t, dir, base, a.git...), name)
 			}
 			testbed.Plant(t, dir, 0o755, a.there)
 		}

@@ -186,9 +186,7 @@ func TestHookDeniesWrites(t *testing.T) {
 		}
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(a.dir, link); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Symlink(a.dir, link))
 	through := a.claude("PreToolUse", "Write", "toolu_2", map[string]any{"file_path": filepath.Join(link, "new", "conf.env"), "content": "T=" + token + "\n"})
 	through["cwd"] = link
 	notebook := a.claude("PreToolUse", "NotebookEdit", "toolu_3", map[string]any{"notebook_path": filepath.Join(a.dir, "n.ipynb"), "new_source": "t = '" + token + "'"})
@@ -275,10 +273,7 @@ func TestHookNeverBreaksAHost(t *testing.T) {
 		a.hook("claude", pre, args...)
 	}
 	slow := exec.Command(a.bin, "hook", "--host", "claude", "--deadline", "100ms") // with standard input that does not end
-	in, err := slow.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must(slow.StdinPipe())(t)
 	if out, err := slow.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v %s", err, out)
 	}
@@ -475,17 +470,12 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 			a.sh("printf 'GITHUB_TOKEN=" + madeUpToken() + "\\n' > k" + fmt.Sprint(i) + ".env")
 		}
 		post := a.claude("PostToolUse", "Bash", fmt.Sprint("t", i), in)
-		data, err := json.Marshal(post)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must(json.Marshal(post))(t)
 		cmd := exec.Command(a.bin, "hook", "--host", "claude", "--deadline", "1m")
 		cmd.Dir, cmd.Stdin = "/", bytes.NewReader(data)
 		var out bytes.Buffer
 		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, cmd.Start())
 		late := time.AfterFunc(time.Duration(rand.IntN(80))*time.Millisecond, func() { cmd.Process.Kill() })
 		if cmd.Wait() != nil {
 			killed++

@@ -30,17 +30,9 @@ type wire struct {
 func startStdio(t *testing.T, dir string) (in io.WriteCloser, out io.Reader, stop func()) {
 	t.Helper()
 	cmd := exec.Command(build(t), "serve", "-root", dir, "-sync", "off")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err = cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in = must(cmd.StdinPipe())(t)
+	out = must(cmd.StdoutPipe())(t)
+	noErr(t, cmd.Start())
 	return in, out, sync.OnceFunc(func() {
 		in.Close()
 		io.Copy(io.Discard, out)

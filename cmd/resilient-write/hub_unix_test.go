@@ -46,14 +46,9 @@ func TestHubIsAProgramOfItsOwn(t *testing.T) {
 func TestStatusShowsTheLag(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, ".resilient_write")
-	s, err := rw.Open(t.Context(), dir, &rw.Options{StateDir: state})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rw.Open(t.Context(), dir, &rw.Options{StateDir: state}))(t)
 	for range 3 {
-		if _, err := s.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte("text\n"), Mode: rw.ModeAppend}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.SafeWrite(t.Context(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte("text\n"), Mode: rw.ModeAppend}))(t)
 	}
 	status := func() string {
 		var out, errs bytes.Buffer
@@ -69,9 +64,7 @@ func TestStatusShowsTheLag(t *testing.T) {
 		`{"seq":1,"task":"t"}`:    `"hub":{"seq":1,"waiting":2,"task":"t"}`,
 		`{"seq":3,"forked":true}`: `"hub":{"seq":3,"waiting":0,"forked":true}`,
 	} {
-		if err := s.Admin().SetShipState([]byte(state)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, s.Admin().SetShipState([]byte(state)))
 		if got := status(); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", state, got)
 		}

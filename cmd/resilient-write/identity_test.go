@@ -117,9 +117,7 @@ func connectStdio(t *testing.T, dir, client string) *agent {
 	t.Cleanup(stop)
 	lines, a := bufio.NewReader(out), &agent{t: t, stop: stop}
 	a.send = func(message string) string {
-		if _, err := io.WriteString(in, message+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		must(io.WriteString(in, message+"\n"))(t)
 		for {
 			line, err := lines.ReadString('\n')
 			if err != nil {
@@ -139,9 +137,7 @@ func connectHTTP(t *testing.T, s *served, client string) *agent {
 	a := &agent{t: t, stop: func() {}}
 	a.send = func(message string) string {
 		res, body, err := s.post(identityToken, session, message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		if id := res.Header.Get("Mcp-Session-Id"); session == "" {
 			session = id
 		}
@@ -372,9 +368,7 @@ func TestNoSessionIsFixed(t *testing.T) {
 	begin := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 	for _, want := range []string{"chosen-by-the-attacker", web.begin(identityToken)} {
 		res, _, err := web.post(identityToken, want, begin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		if got := res.Header.Get("Mcp-Session-Id"); got == "" || got == want {
 			t.Errorf("a client that asked for the session %q got %q", want, got)
 		}

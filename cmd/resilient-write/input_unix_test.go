@@ -61,9 +61,7 @@ func TestInterruptWhileANamedInputWaits(t *testing.T) {
 		cmd := s.process(args...)
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, cmd.Start())
 		late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		w := writerOf(t, name)
 		cmd.Process.Signal(os.Interrupt)
@@ -94,9 +92,7 @@ func TestInterruptWhileNobodyReads(t *testing.T) {
 		held := pipe(t)
 		cmd := s.process(append(strings.Fields(line), "--result-out", file)...)
 		cmd.Stdout = held.w
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, cmd.Start())
 		late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		held.r.Read(make([]byte, 1)) // the command writes, and only this byte is read
 		cmd.Process.Signal(os.Interrupt)
@@ -176,7 +172,5 @@ func TestOwnDescriptorsAreNotHandedOver(t *testing.T) {
 // inherit clears the close-on-exec flag of a descriptor.
 func inherit(t *testing.T, fd int) {
 	t.Helper()
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0))(t)
 }

@@ -101,9 +101,7 @@ func TestInstallCommandsWork(t *testing.T) {
 			ran["serve"]++
 			dir := t.TempDir()
 			args, env := entry{from: l.from, command: ours}.here(t, dir)
-			if _, err := greet(ctx, started(t, dir, args, append(env, l.env...))); err != nil {
-				t.Errorf("%s: %v", l.from, err)
-			}
+			must(greet(ctx, started(t, dir, args, append(env, l.env...))))(t, l.from)
 			silent(t, dir, args)
 		}
 	}
@@ -144,9 +142,7 @@ func checkGo(t *testing.T, l shellLine) {
 	default:
 		t.Errorf("%s: nothing checks %q", l.from, l.words)
 	}
-	if _, err := os.Stat(filepath.Join(repository, filepath.FromSlash(name), "main.go")); err != nil {
-		t.Errorf("%s: %v", l.from, err)
-	}
+	must(os.Stat(filepath.Join(repository, filepath.FromSlash(name), "main.go")))(t, l.from)
 }
 
 // TestInstallOverHTTP starts the server as the page says, on another port and
@@ -177,10 +173,7 @@ func TestInstallOverHTTP(t *testing.T) {
 		if e.url != address {
 			t.Errorf("%s: the address is %s, the server of the page is at %s", e.from, e.url, address)
 		}
-		c, err := client.NewStreamableHttpClient(url, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(client.NewStreamableHttpClient(url, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token})))(t)
 		names, err := greet(context.Background(), c)
 		if err != nil || len(names) != wantTools(t, args) {
 			t.Errorf("%s: %d tools, %v", e.from, len(names), err)
@@ -225,13 +218,8 @@ func serveHTTP(t *testing.T, dir string, args, env []string) string {
 	t.Helper()
 	cmd := exec.Command(build(t), args...)
 	cmd.Dir, cmd.Env = dir, env
-	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	errs := must(cmd.StderrPipe())(t)
+	noErr(t, cmd.Start())
 	address, ended := make(chan string, 1), make(chan string, 1)
 	go func() {
 		last := ""

@@ -261,10 +261,7 @@ func wantTools(t *testing.T, args []string) int {
 	if i := slices.Index(args, "--tier"); i >= 0 {
 		tier = args[i+1]
 	}
-	preset, err := mcpserver.ParsePreset(tier)
-	if err != nil {
-		t.Fatal(err)
-	}
+	preset := must(mcpserver.ParsePreset(tier))(t)
 	return len(toolbox.New(nil, &toolbox.Options{Tier: preset}).Tools())
 }
 
@@ -291,15 +288,12 @@ func greet(ctx context.Context, c *client.Client) ([]string, error) {
 // directory, with only the given variables.
 func started(t *testing.T, dir string, args, env []string) *client.Client {
 	t.Helper()
-	c, err := client.NewStdioMCPClientWithOptions(build(t), env, args, transport.WithCommandFunc(
+	c := must(client.NewStdioMCPClientWithOptions(build(t), env, args, transport.WithCommandFunc(
 		func(ctx context.Context, command string, env, args []string) (*exec.Cmd, error) {
 			cmd := exec.CommandContext(ctx, command, args...)
 			cmd.Env, cmd.Dir = env, dir
 			return cmd, nil
-		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+		})))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -338,9 +332,7 @@ func TestInstallConfigurationsServe(t *testing.T) {
 				t.Errorf("%s: not every client takes the name %s", e.from, name)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(place.At(dir), "journal")); err != nil {
-			t.Errorf("%s: another directory is served: %v", e.from, err)
-		}
+		must(os.Stat(filepath.Join(place.At(dir), "journal")))(t, e.from, ": another directory is served")
 		c.Close()
 	}
 }
@@ -373,10 +365,7 @@ func list(t *testing.T, tier string) (tools, size int) {
 	cmd.Env = append(os.Environ(), "RW_REPLIES=")
 	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}` + "\n")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(cmd.Output())(t)
 	for _, line := range strings.Split(string(out), "\n") {
 		var reply struct{ Result struct{ Tools []any } }
 		if json.Unmarshal([]byte(line), &reply) == nil && len(reply.Result.Tools) > 0 {
@@ -415,14 +404,8 @@ func TestTwoClientsOfOneDirectory(t *testing.T) {
 // TestInstallVariablesAreRead: the program knows each variable and flag of the
 // table.
 func TestInstallVariablesAreRead(t *testing.T) {
-	help, err := exec.Command(build(t), "serve", "-h").CombinedOutput()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	help := must(exec.Command(build(t), "serve", "-h").CombinedOutput())(t)
+	files := must(filepath.Glob("*.go"))(t)
 	source := ""
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {

@@ -26,9 +26,7 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	s.with("one\n").ok("write", "a.txt")
 	dir := t.TempDir()
 	out := filepath.Join(dir, "old")
-	if err := os.WriteFile(out, []byte("older"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(out, []byte("older"), 0o644))
 	a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &output{w: io.Discard}, errs: io.Discard, command: "journal export"}
 	a.set.root = s.dir
 	ctx, stop := context.WithCancel(t.Context())
@@ -46,9 +44,7 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("left %v", names)
 	}
 	a.out = &output{w: broken{}}
-	if err := a.runExport(t.Context(), "-"); !errors.Is(err, rw.ErrIO) {
-		t.Errorf("%v", err)
-	}
+	isErr(t, a.runExport(t.Context(), "-"), rw.ErrIO)
 	for _, place := range []string{filepath.Join(s.dir, ".resilient_write", "journal", "x"), dir, os.DevNull, filepath.Join(dir, "none", "x"), ""} {
 		if r := s.run("journal", "export", "--out", place); r.code != rw.CodeUsage || strings.Contains(r.out+r.errs, dir) || strings.Contains(r.out+r.errs, s.dir) {
 			t.Errorf("%s: code %d: %s", place, r.code, r.errs)
@@ -86,9 +82,7 @@ func TestExportToAReaderThatStopped(t *testing.T) {
 	cmd := s.process("journal", "export", "--progress-fd", "3")
 	events := pipe(t)
 	cmd.Stdout, cmd.ExtraFiles = held.w, []*os.File{events.w}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	events.w.Close()
 	events.r.Read(make([]byte, 1))
 	cmd.Process.Signal(os.Interrupt)
@@ -142,18 +136,14 @@ func TestFollowOnlyReads(t *testing.T) {
 		t.Errorf("%s", r.out)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	noErr(t, <-ended)
 	s.clean()
 	asPerson(t)
 	var b bytes.Buffer
 	f := &follower{a: &app{out: &output{w: &b}}, p: &printer{w: &b}}
 	f.a.set.root = s.dir
 	for _, e := range []rw.JournalEntry{{JournalID: "wj_1.0", Op: "create", Bytes: 3, Caller: "x", Path: "a\x1b.txt"}, {JournalID: "wj_2.0", Op: "abort", Kind: "abort", Path: "b", Reason: "disk_full"}} {
-		if err := f.print(e); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, f.print(e))
 	}
 	if lines := strings.Split(b.String(), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "ROW ") || !strings.HasSuffix(lines[1], "a?.txt") || !strings.HasSuffix(lines[2], "b (abort: disk_full)") {
 		t.Errorf("%q", b.String())

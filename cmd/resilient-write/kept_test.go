@@ -22,10 +22,7 @@ import (
 // examples. It also lists the numbered promises of the project, each with the tests
 // that hold it.
 func TestNothingPromisedIsLost(t *testing.T) {
-	f, err := os.Open("testdata/promised.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(os.Open("testdata/promised.txt"))(t)
 	defer f.Close()
 	tools := map[string]bool{}
 	for _, tool := range mcpserver.Table() {
@@ -105,7 +102,7 @@ func find(root *cobra.Command, names []string) *cobra.Command {
 func testsOfTheTree(t *testing.T) map[string]bool {
 	names := map[string]bool{}
 	test := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -114,9 +111,6 @@ func testsOfTheTree(t *testing.T) map[string]bool {
 			names[string(m[1])] = true
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }

@@ -39,27 +39,19 @@ func TestMain(m *testing.M) {
 
 func build(t *testing.T) string {
 	t.Helper()
-	path, err := command.Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must(command.Binary())(t)
 	return path
 }
 
 // connect starts the built binary and talks to it with mcp-go's client.
 func connect(t *testing.T, dir string, args ...string) *client.Client {
 	t.Helper()
-	c, err := client.NewStdioMCPClient(build(t), append(os.Environ(), "RW_WORKSPACE="+dir), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(client.NewStdioMCPClient(build(t), append(os.Environ(), "RW_WORKSPACE="+dir), args...))(t)
 	t.Cleanup(func() { c.Close() })
 	var req mcp.InitializeRequest
 	req.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
 	req.Params.ClientInfo = mcp.Implementation{Name: "tester", Version: "1"}
-	if _, err := c.Initialize(context.Background(), req); err != nil {
-		t.Fatal(err)
-	}
+	must(c.Initialize(context.Background(), req))(t)
 	return c
 }
 
@@ -69,19 +61,11 @@ func call(t *testing.T, c *client.Client, name string, args map[string]any) map[
 	t.Helper()
 	var req mcp.CallToolRequest
 	req.Params.Name, req.Params.Arguments = name, args
-	res, err := c.CallTool(context.Background(), req)
-	if err != nil {
-		t.Fatalf("%s: protocol error %v", name, err)
-	}
-	doc, err := json.Marshal(res.StructuredContent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must(c.CallTool(context.Background(), req))(t, name, ": protocol error")
+	doc := must(json.Marshal(res.StructuredContent))(t)
 	var out, text map[string]any
 	json.Unmarshal(doc, &out)
-	if err := json.Unmarshal([]byte(res.Content[0].(mcp.TextContent).Text), &text); err != nil {
-		t.Fatalf("%s: text is not JSON: %v", name, err)
-	}
+	noErr(t, json.Unmarshal([]byte(res.Content[0].(mcp.TextContent).Text), &text), name, ": text is not JSON")
 	if fmt.Sprint(out) != fmt.Sprint(text) {
 		t.Fatalf("%s: text and structured content differ", name)
 	}
@@ -290,9 +274,7 @@ func TestKilledServerComesBack(t *testing.T) {
 		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
 		in, _ := cmd.StdinPipe()
 		out, _ := cmd.StdoutPipe()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, cmd.Start())
 		stuck := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
 		go func() {
 			io.WriteString(in, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
@@ -310,9 +292,7 @@ func TestKilledServerComesBack(t *testing.T) {
 			if json.Unmarshal(r.Bytes(), &m) != nil || !strings.Contains(r.Text(), `"ok":true`) {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(dir, fmt.Sprint("r", round), m.ID)); err != nil {
-				t.Fatalf("answered but not there: %v", err)
-			}
+			must(os.Stat(filepath.Join(dir, fmt.Sprint("r", round), m.ID)))(t, "answered but not there")
 			if answered++; answered == 10+20*round { // the later ones are in flight
 				cmd.Process.Kill()
 			}
@@ -343,9 +323,7 @@ func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off")
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	stuck := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
 	go func() {
 		defer in.Close()
@@ -355,9 +333,7 @@ func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 			}
 		}
 	}()
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	must(bufio.NewReader(out).ReadString('\n'))(t)
 	out.Close()
 	cmd.Wait()
 	if !stuck.Stop() || !cmd.ProcessState.Exited() {
@@ -392,3 +368,8 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
+
+// noErr and must check errors, as testbed describes.
+var noErr = testbed.NoErr
+
+func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }

@@ -44,9 +44,7 @@ func (a argument) String() string { return fmt.Sprint([]any(a)...) }
 func textArguments(t *testing.T, schema json.RawMessage) (list []argument) {
 	t.Helper()
 	var root map[string]any
-	if err := json.Unmarshal(schema, &root); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal(schema, &root))
 	var walk func(node map[string]any, at argument)
 	walk = func(node map[string]any, at argument) {
 		for _, kind := range []string{"anyOf", "oneOf", "allOf"} {
@@ -99,7 +97,7 @@ func set(node any, at argument, value any) any {
 func holding(t *testing.T, dir string, secrets map[string]string) []string {
 	t.Helper()
 	var found []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && d.Name() == "quarantine" {
 			if err == nil {
 				err = fs.SkipDir
@@ -116,10 +114,7 @@ func holding(t *testing.T, dir string, secrets map[string]string) []string {
 		}
 		found = append(found, tellers(data, path[len(dir):], secrets)...)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 

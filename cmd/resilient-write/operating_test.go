@@ -68,10 +68,7 @@ func TestOperatingPageShowsWhatHappens(t *testing.T) {
 	if err != nil || runtime.GOOS == "windows" {
 		t.Skip("there is no shell")
 	}
-	page, err := os.ReadFile(operatingPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile(operatingPage))(t)
 	list := shownCommands(string(page))
 	if len(list) < 20 {
 		t.Fatalf("the page shows %d commands", len(list))
@@ -107,21 +104,12 @@ func played(t *testing.T, sh string, list []shownCommand) (text, dir string) {
 	}
 	dir = t.TempDir()
 	for _, sub := range []string{"bin", "shop"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Mkdir(filepath.Join(dir, sub), 0o700))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "leaked"), []byte("correct-horse-battery-staple\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "leaked"), []byte("correct-horse-battery-staple\n"), 0o600))
+	self := must(os.Executable())(t)
 	wrapper := "#!/bin/sh\nRW_TEST_PERSON=1 RW_TEST_COMMAND=\"$(printf '%s\\n' \"$@\")\" exec \"" + self + "\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "bin", "resilient-write"), []byte(wrapper), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "bin", "resilient-write"), []byte(wrapper), 0o700))
 	cmd := exec.Command(sh, "-c", script.String())
 	cmd.Dir, cmd.ExtraFiles = filepath.Join(dir, "shop"), make([]*os.File, 7) // descriptors 3 to 9 are closed, whatever this process has open there
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C",
@@ -146,18 +134,13 @@ func rewritePage(t *testing.T, page string, list []shownCommand) {
 		}
 		return b.String() + "```\n"
 	})
-	if err := os.WriteFile(operatingPage, []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(operatingPage, []byte(page), 0o644))
 }
 
 // TestOperatingPageNamesWhatExists: every flag and every subcommand that the
 // page names exists, and every exit code is on the page.
 func TestOperatingPageNamesWhatExists(t *testing.T) {
-	data, err := os.ReadFile(operatingPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(operatingPage))(t)
 	page := string(data)
 	flags, names := map[string]bool{"help": true}, map[string]bool{}
 	var visit func(*cobra.Command, string)

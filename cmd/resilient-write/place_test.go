@@ -24,26 +24,18 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 	s.with("x").ok("write", "b.txt", "--state-dir", elsewhere)
 	in := func(parts ...string) string { return filepath.Join(append([]string{s.dir}, parts...)...) }
 	for _, dir := range []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr", "sub/.git/hooks", "bare/objects", "bare/refs", "plain", ".GIT", "repo/.git", "repo/tools/deep", "linked/own", "global"} {
-		if err := os.MkdirAll(in(dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.MkdirAll(in(dir), 0o755))
 	}
-	if err := os.WriteFile(in("bare", "HEAD"), []byte("ref: refs/heads/main\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(in("bare", "HEAD"), []byte("ref: refs/heads/main\n"), 0o644))
 	for name, text := range map[string]string{
 		"repo/.git/config": "[core]\n\thooksPath = tools\n[include]\n\tpath = ../team.cfg\n", "linked/.git": "gitdir: own\n",
 		"home/.gitconfig": "[core]\n\thooksPath = " + in("global") + "\n",
 	} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(in(name)), 0o755), os.WriteFile(in(name), []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, errors.Join(os.MkdirAll(filepath.Dir(in(name)), 0o755), os.WriteFile(in(name), []byte(text), 0o644)))
 	}
 	t.Setenv("HOME", in("home"))
 	for link, to := range map[string]string{"to-git": in(".git"), "to-state": in(".resilient_write"), "to-elsewhere": elsewhere, "to-bare": in("bare"), "to-tools": in("repo", "tools")} {
-		if err := os.Symlink(to, in(link)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Symlink(to, in(link)))
 	}
 	forbidden := []string{
 		in(".resilient_write", "x"), in(".resilient_write", "journal", "x"), in("to-state", "x"), filepath.Join(elsewhere, "x"), in("to-elsewhere", "x"),
@@ -75,9 +67,7 @@ func TestNoOutputIsMisplaced(t *testing.T) {
 	}
 	for _, args := range [][]string{{"check", "--result-out", in("plain", "r.json")}, {"journal", "export", "--out", in("plain", "e")}, {"report", "--out", in("plain", "p.html")}} {
 		s.ok(append(args, more...)...)
-		if _, err := os.Stat(args[len(args)-1]); err != nil {
-			t.Error(err)
-		}
+		must(os.Stat(args[len(args)-1]))(t)
 	}
 	var left []string
 	filepath.WalkDir(s.dir, func(path string, d os.DirEntry, _ error) error {

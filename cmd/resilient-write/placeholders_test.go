@@ -35,9 +35,7 @@ func TestReportedPlaceholdersDoNotShowInWrites(t *testing.T) {
 	replies := map[string][]map[string]any{}
 	for _, policy := range []string{"", "placeholders: report\n", "placeholders: ignore\n"} {
 		file := filepath.Join(t.TempDir(), "policy.yaml")
-		if err := os.WriteFile(file, []byte("gate: {mode: block, reject_at: low}\n"+policy), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(file, []byte("gate: {mode: block, reject_at: low}\n"+policy), 0o600))
 		c := connect(t, t.TempDir(), "-policy-file", file)
 		for _, s := range steps {
 			out := call(t, c, s.tool, s.args)

@@ -38,12 +38,8 @@ func policyWorkspace(t *testing.T, policy string, tracked bool) string {
 
 func policyAt(t *testing.T, place, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(place, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.MkdirAll(filepath.Dir(place), 0o700))
+	noErr(t, os.WriteFile(place, []byte(text), 0o600))
 }
 
 // outsideCredential returns a credential that is generated at run time, a
@@ -170,9 +166,7 @@ func TestTrustCommand(t *testing.T) {
 func TestBrokenPolicyIsServed(t *testing.T) {
 	dir := t.TempDir()
 	place := filepath.Join(dir, ".resilient_write", "policy.yaml")
-	if err := os.WriteFile(filepath.Join(dir, "old.txt"), []byte("old\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "old.txt"), []byte("old\n"), 0o644))
 	policyAt(t, place, "gate: {mode: blok}\n")
 	c := connect(t, dir)
 	for _, row := range []struct {

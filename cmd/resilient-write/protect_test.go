@@ -97,13 +97,9 @@ func (p *person) asked(say map[string]any) int {
 func connectAsking(t *testing.T, dir string, user *person, args ...string) *client.Client {
 	t.Helper()
 	c := client.NewClient(transport.NewStdio(build(t), append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off"), args...), client.WithElicitationHandler(user))
-	if err := c.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, c.Start(context.Background()))
 	t.Cleanup(func() { c.Close() })
-	if _, err := c.Initialize(context.Background(), mcp.InitializeRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must(c.Initialize(context.Background(), mcp.InitializeRequest{}))(t)
 	return c
 }
 
@@ -195,15 +191,11 @@ func TestProtectedDefaultsOfEveryVerb(t *testing.T) {
 		"a.txt": "a", "there/.envrc": "old", "d/settings.json": "{}", "d/x.txt": "x", "real/tasks.json": "{}", ".vscode/tasks.json": "{}", "run.sh": "#!/bin/sh\n", "package.json": `{"name":"x","scripts":{"a":"b"}}`,
 	} {
 		os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755)
-		if err := os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644))
 	}
 	os.Chmod(filepath.Join(dir, "run.sh"), 0o755)
 	for link, to := range map[string]string{"link": ".vscode", "tasks": ".vscode/tasks.json"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	user := &person{}
 	c := connectAsking(t, dir, user)
@@ -321,9 +313,7 @@ func TestThePolicyRelaxesTheDefaults(t *testing.T) {
 		"protect_exceptions: [sub, AGENTS.md]\n": {"protected_default", "ok", "ok"},
 	} {
 		file := filepath.Join(t.TempDir(), "policy.yaml")
-		if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(file, []byte(policy), 0o600))
 		c := connect(t, t.TempDir(), "-policy-file", file)
 		for i, path := range []string{".envrc", "sub/.envrc", "AGENTS.md"} {
 			if got := saying(call(t, c, "rw_safe_write", createArgs(path))); got != want[i] {
@@ -342,10 +332,7 @@ func TestThePolicyRelaxesTheDefaults(t *testing.T) {
 		}
 		var req mcp.ReadResourceRequest
 		req.Params.URI = "rw://policy"
-		res, err := c.ReadResource(context.Background(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must(c.ReadResource(context.Background(), req))(t)
 		text := res.Contents[0].(mcp.TextResourceContents).Text
 		for _, row := range rw.ProtectedFiles() {
 			if !strings.Contains(text, row.Pattern) {

@@ -22,9 +22,7 @@ func newPlaced(t *testing.T) (a *around, state string) {
 	t.Setenv("XDG_STATE_HOME", state)
 	t.Setenv("HOME", t.TempDir())
 	a.dir = filepath.Join(a.dir, "ws")
-	if err := os.Mkdir(a.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.Mkdir(a.dir, 0o755))
 	return a, state
 }
 
@@ -182,9 +180,7 @@ func TestWorktreesShareObjects(t *testing.T) {
 		t.Error("the object is there several times")
 	}
 	scan("linked", "whole")
-	if err := os.WriteFile(object["linkedwhole"], []byte("other"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(object["linkedwhole"], []byte("other"), 0o600))
 	scan("third", "whole")
 	if same("linkedwhole", "thirdwhole") {
 		t.Error("a damaged object is shared")
@@ -259,10 +255,7 @@ func TestRelocate(t *testing.T) {
 			t.Errorf("%s: %d stores", to, found)
 		}
 	}
-	store, err := rw.Open(t.Context(), a.dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(t.Context(), a.dir, nil))(t)
 	if out := a.fails("relocate", "--to", "xdg"); !strings.Contains(out, "io_busy") {
 		t.Error(out)
 	}
@@ -302,9 +295,7 @@ func TestStatusAllAndRemove(t *testing.T) {
 	if list := a.rw(0, "status", "--all")["stores"].([]any); len(list) != 3 {
 		t.Errorf("%v", list)
 	}
-	if _, err := os.Stat(gone["linked"]); err != nil {
-		t.Error(err)
-	}
+	must(os.Stat(gone["linked"]))(t)
 }
 
 // TestRemoveAsks: without the answer yes nothing is deleted.
@@ -317,9 +308,7 @@ func TestRemoveAsks(t *testing.T) {
 		if r := s.with(answer).run("relocate", "--remove"); r.code == 0 {
 			t.Errorf("%q: %s", answer, r.out)
 		}
-		if _, err := os.Stat(state); err != nil {
-			t.Fatal(err)
-		}
+		must(os.Stat(state))(t)
 	}
 	s.with("yes\n").ok("relocate", "--remove")
 	if _, err := os.Stat(state); err == nil {
@@ -347,10 +336,7 @@ func TestCompactSharesVersions(t *testing.T) {
 	}
 	object := func(store, text string) os.FileInfo {
 		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
-		st, err := os.Stat(filepath.Join(main, ".git", "resilientwrite", store, "history", sum[:2], sum))
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := must(os.Stat(filepath.Join(main, ".git", "resilientwrite", store, "history", sum[:2], sum)))(t)
 		return st
 	}
 	list := stores(filepath.Join(main, ".git"))

@@ -27,9 +27,7 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(bin, data, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	for dir := a.dir; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if st, _ := os.Stat(dir); st.Mode().Perm()&0o055 == 0 {
 			os.Chmod(dir, 0o755)

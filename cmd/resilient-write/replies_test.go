@@ -30,15 +30,10 @@ func TestFormsOfReplies(t *testing.T) {
 		{"--tools scratch_put,rw_checkpoint", "", 14, false},
 	} {
 		env := []string{"RW_WORKSPACE=" + t.TempDir(), "RW_SYNC=off", "PATH=" + os.Getenv("PATH"), "RW_REPLIES=" + row.env}
-		c, err := client.NewStdioMCPClient(build(t), env, strings.Fields(row.args)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(client.NewStdioMCPClient(build(t), env, strings.Fields(row.args)...))(t)
 		var hello mcp.InitializeRequest
 		hello.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
-		if _, err := c.Initialize(context.Background(), hello); err != nil {
-			t.Fatal(err)
-		}
+		must(c.Initialize(context.Background(), hello))(t)
 		list, err := c.ListTools(context.Background(), mcp.ListToolsRequest{})
 		if err != nil || len(list.Tools) != row.tools {
 			t.Fatalf("%s: %d tools, %v", row.args, len(list.Tools), err)
@@ -50,10 +45,7 @@ func TestFormsOfReplies(t *testing.T) {
 		for _, want := range []bool{true, false} { // the second is refused
 			var call mcp.CallToolRequest
 			call.Params.Name, call.Params.Arguments = "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}
-			res, err := c.CallTool(context.Background(), call)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must(c.CallTool(context.Background(), call))(t)
 			text := res.Content[0].(mcp.TextContent).Text
 			if (res.StructuredContent != nil) != row.full || res.IsError == want || strings.Contains(text, `"receipt"`) != row.full ||
 				res.Meta == nil || res.Meta.AdditionalFields["io.github.resilientwrite/receipt"] == nil {

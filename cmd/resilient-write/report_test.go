@@ -38,10 +38,7 @@ func (s shell) reportOf(args ...string) string {
 // everyFile returns the files of a directory, with their hashes and times.
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	found, err := filesBelow(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must(filesBelow(dir))(t)
 	return found
 }
 
@@ -122,14 +119,9 @@ func TestReportReply(t *testing.T) {
 	s := newShell(t)
 	s.with("x\n").ok("write", "a.txt", "--sync", "off")
 	out := filepath.Join(t.TempDir(), "r.html")
-	if err := os.WriteFile(out, []byte("an older one"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(out, []byte("an older one"), 0o644))
 	r := s.ok("report", "--out", out)
-	page, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile(out))(t)
 	sum := sha256.Sum256(page)
 	if r.doc["sha256"] != hex.EncodeToString(sum[:]) || r.doc["bytes"] != float64(len(page)) || r.doc["rows"] != 1.0 || r.doc["files"] != 1.0 || r.doc["problems"] != 0.0 {
 		t.Errorf("%s", r.out)
@@ -162,9 +154,7 @@ func TestReportOfPaths(t *testing.T) {
 	write := func(path, text string, more ...string) {
 		s.with(text).ok(append([]string{"write", path, "--sync", "off"}, more...)...)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "older.txt"), []byte("from before\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(s.dir, "older.txt"), []byte("from before\n"), 0o600))
 	write("older.txt", "from the store\n", "--mode", "overwrite")
 	write("changed.txt", "ours\n")
 	write("changed.txt", "between\n", "--mode", "overwrite")
@@ -182,15 +172,9 @@ func TestReportOfPaths(t *testing.T) {
 	for _, n := range []string{"1", "2", "3"} {
 		write("many.txt", n+"\n", "--mode", map[bool]string{true: "create", false: "overwrite"}[n == "1"])
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "changed.txt"), []byte("theirs "+reportKey+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(s.dir, "lost.txt"), []byte("theirs\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(s.dir, "taken.txt")); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(filepath.Join(s.dir, "changed.txt"), []byte("theirs "+reportKey+"\n"), 0o600))
+	noErr(t, os.WriteFile(filepath.Join(s.dir, "lost.txt"), []byte("theirs\n"), 0o600))
+	noErr(t, os.Remove(filepath.Join(s.dir, "taken.txt")))
 	page := s.reportOf("--path", "none.txt", "--path", "older.txt", "--path", "changed.txt", "--path", "lost.txt", "--path", "taken.txt", "--path", "binary",
 		"--path", "latin", "--path", "long.txt", "--path", "many.txt", "--path", "./many.txt", "--deep")
 	wants(t, page, "The journal has no file at this path.", "another program changed it", "another program removed it", "<ins>+<bdi>theirs {AWS-ACCESS-KEY-ID-REDACTED}</bdi>",
@@ -212,15 +196,10 @@ func TestReportOfPaths(t *testing.T) {
 // for no process.
 func TestReportBesideAWriter(t *testing.T) {
 	s := newShell(t)
-	store, err := rw.Open(context.Background(), s.dir, &rw.Options{StateDir: ".resilient_write"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(context.Background(), s.dir, &rw.Options{StateDir: ".resilient_write"}))(t)
 	defer store.Close(context.Background())
 	for _, name := range []string{"one.txt", "two.txt"} {
-		if _, err := store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: name, Content: []byte("x\n")}); err != nil {
-			t.Fatal(err)
-		}
+		must(store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: name, Content: []byte("x\n")}))(t)
 		wants(t, s.reportOf(), name, "found nothing wrong")
 	}
 }
@@ -247,7 +226,7 @@ func TestReportSince(t *testing.T) {
 func TestReportIsNoWayRoundThePolicy(t *testing.T) {
 	s := newShell(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(policy, []byte(`version: 1
+	noErr(t, os.WriteFile(policy, []byte(`version: 1
 gate: {overrides: any, inline_markers: true}
 allow:
   - {pattern: "*", path: "*.env", reason: tests}
@@ -256,9 +235,7 @@ extend_patterns:
   internal:
     - {name: badge_number, regex: 'BADGE-[0-9]{6}', weight: 0.5, keywords: [badge-]}
 disable_patterns: [aws_access_key_id]
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`), 0o600))
 	if r := s.run("describe", "--policy-file", policy); r.code != rw.CodeOK {
 		t.Fatalf("the policy: %s", r.errs)
 	}
@@ -281,15 +258,10 @@ func TestReportOfADamagedStore(t *testing.T) {
 	if err != nil || len(segments) != 1 {
 		t.Fatalf("%v %v", segments, err)
 	}
-	data, err := os.ReadFile(segments[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(segments[0]))(t)
 	data = bytes.Replace(data, []byte(`"f1.txt"`), []byte(`"</b>{.txt"`), 1)
 	data = append(bytes.TrimRight(data, "\x00"), []byte("\n{\"seq\":4,\"</script><b>")...)
-	if err := os.WriteFile(segments[0], data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(segments[0], data, 0o600))
 	page := s.reportOf()
 	wants(t, page, "f0.txt", "f2.txt", `class="verdict bad"`)
 	without(t, page, "<script", "</b>{")
@@ -304,9 +276,7 @@ func TestReportForAClock(t *testing.T) {
 		var out bytes.Buffer
 		a := &app{env: func(string) string { return "" }, in: strings.NewReader(""), out: &output{w: &out}, errs: &out}
 		a.set.root = s.dir
-		if err := a.makeReport(context.Background(), reportOptions{out: "-"}, now); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, a.makeReport(context.Background(), reportOptions{out: "-"}, now))
 		return out.String()
 	}
 	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.FixedZone("", 3600))

@@ -42,15 +42,10 @@ func startHTTP(t *testing.T, env []string, args ...string) *served {
 	s.cmd = exec.Command(build(t), append([]string{"serve", "-port", "0"}, args...)...)
 	s.cmd.Dir = s.dir
 	s.cmd.Env = append(append(os.Environ(), "RW_WORKSPACE="+s.dir, "RW_SYNC=off", "RW_TOKEN="), env...)
-	errs, err := s.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errs := must(s.cmd.StderrPipe())(t)
 	var out bytes.Buffer
 	s.cmd.Stdout = &out
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.cmd.Start())
 	address := make(chan string, 1)
 	go func() {
 		defer close(s.ended)
@@ -199,9 +194,7 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 	token := "synthetic-" + strings.Repeat("0123456789", 3)
 	dir := t.TempDir()
 	given, made := filepath.Join(dir, "given"), filepath.Join(dir, "made")
-	if err := os.WriteFile(given, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(given, []byte(token+"\n"), 0o600))
 	for name, start := range map[string]func() *served{
 		"flag":        func() *served { return startHTTP(t, nil, "-transport", "http", "-token", token) },
 		"environment": func() *served { return startHTTP(t, []string{"RW_TOKEN=" + token}, "-transport", "http") },
@@ -217,10 +210,7 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 		}
 	}
 	first := startHTTP(t, nil, "-transport", "http", "-token-file", made)
-	data, err := os.ReadFile(made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(made))(t)
 	fresh := strings.TrimSpace(string(data))
 	if info, _ := os.Stat(made); runtime.GOOS != "windows" && info.Mode() != 0o600 {
 		t.Errorf("the file has mode %v", info.Mode())
@@ -274,15 +264,10 @@ func TestServeHTTPStrict(t *testing.T) {
 	dir, token := t.TempDir(), "synthetic-"+strings.Repeat("0123456789", 3)
 	for name, mode := range map[string]os.FileMode{"open": 0o644, "empty": 0o600, "plain": 0o600} {
 		content := map[string]string{"open": token, "empty": "\n"}[name]
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(content), mode))
 		os.Chmod(filepath.Join(dir, name), mode)
 	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	stand := strings.NewReplacer("DIR", dir, "TOKEN", token, "TAKEN", port)
@@ -400,9 +385,7 @@ func TestServeHTTPTwoServersOneWorkspace(t *testing.T) {
 func TestServeSSE(t *testing.T) {
 	s := startHTTP(t, nil, "-transport", "sse", "-no-auth")
 	res, err := s.http.Get(s.url + "/sse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer res.Body.Close()
 	stream := bufio.NewReader(res.Body)
 	data := ""
@@ -421,7 +404,5 @@ func TestServeSSE(t *testing.T) {
 	if !strings.Contains(s.stderr(), "deprecated") { // the log is complete now
 		t.Errorf("no warning: %s", s.stderr())
 	}
-	if _, err := io.ReadAll(stream); err != nil {
-		t.Errorf("the stream broke off: %v", err)
-	}
+	must(io.ReadAll(stream))(t, "the stream broke off")
 }

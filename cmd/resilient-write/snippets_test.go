@@ -20,10 +20,7 @@ const repository = "../.."
 // page reads a document by its path in the repository.
 func page(t testing.TB, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join(repository, filepath.FromSlash(name))))(t)
 	return string(data)
 }
 
@@ -69,33 +66,22 @@ func fences(t testing.TB, text string) []fence {
 func decode(t testing.TB, f fence) map[string]any {
 	t.Helper()
 	ctx := context.Background()
-	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(ctx, t.TempDir(), &rw.Options{ReadOnly: true}))(t)
 	defer store.Close(ctx)
 	r, err := store.Validate(ctx, rw.ValidateRequest{Content: []byte(f.text), FormatHint: f.lang})
 	if err != nil || !r.Valid || len(r.Errors) > 0 {
 		t.Fatalf("%v: %v %v", f, r.Errors, err)
 	}
 	if f.lang == "yaml" {
-		doc, err := clients.Read(clients.YAML, f.text)
-		if err != nil {
-			t.Fatalf("%v: %v", f, err)
-		}
+		doc := must(clients.Read(clients.YAML, f.text))(t, f)
 		return doc
 	}
 	if f.lang == "toml" {
-		doc, err := readTOML(f.text)
-		if err != nil {
-			t.Fatalf("%v: %v", f, err)
-		}
+		doc := must(readTOML(f.text))(t, f)
 		return doc
 	}
 	var doc map[string]any
-	if err := json.Unmarshal([]byte(f.text), &doc); err != nil {
-		t.Fatalf("%v: %v", f, err)
-	}
+	noErr(t, json.Unmarshal([]byte(f.text), &doc), f)
 	return doc
 }
 

@@ -279,10 +279,7 @@ func (s *surface) accepted(tool string, a, want args) args {
 // fails the test.
 func TestEverySurfaceCase(t *testing.T) {
 	s := openSurface(t)
-	listed, err := s.c.ListTools(context.Background(), mcp.ListToolsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must(s.c.ListTools(context.Background(), mcp.ListToolsRequest{}))(t)
 	cases := map[string]int{}
 	for _, c := range surfaceCases {
 		if cases[c.tool]++; s.tools[c.tool].Name == "" {
@@ -341,9 +338,7 @@ func TestMisspeltArgument(t *testing.T) {
 			Properties           map[string]json.RawMessage
 			AdditionalProperties *bool
 		}
-		if err := json.Unmarshal(tool.Input, &in); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal(tool.Input, &in))
 		if in.AdditionalProperties == nil || *in.AdditionalProperties {
 			t.Errorf("%s: the arguments are open", tool.Name)
 		}

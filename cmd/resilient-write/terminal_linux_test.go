@@ -38,16 +38,12 @@ func onTerminal(t *testing.T, dir string, args ...string) *tty {
 	t.Helper()
 	master, slave := terminal(t)
 	defer slave.Close()
-	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}))
 	cmd := exec.Command(build(t), args...)
 	cmd.Dir, cmd.Env = dir, []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "NO_COLOR=1", "RW_STATE_DIR=.resilient_write"}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	term := &tty{t: t, keys: master, cmd: cmd, more: make(chan struct{}, 1), read: make(chan struct{})}
 	go func() {
 		defer close(term.read)
@@ -245,10 +241,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	s.with("key "+reportKey).run("write", "conf.env")
 	w.sees("what looks like a secret: api_key")
 	w.sees("a refused draft of conf.env")
-	store, err := rw.Open(context.Background(), dir, &rw.Options{StateDir: ".resilient_write"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(context.Background(), dir, &rw.Options{StateDir: ".resilient_write"}))(t)
 	defer store.Close(context.Background())
 	inside, leave := make(chan struct{}), make(chan struct{})
 	disarm := failpoint.Arm(func(point string) {
@@ -268,9 +261,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	defer release()
 	w.sees("safe_write  a.txt  by unknown, process " + strconv.Itoa(os.Getpid()))
 	release()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, <-done)
 	w.sees("row 5 by")
 	if screen := w.screen(); strings.Contains(screen, reportKey) || strings.Contains(screen, dir) {
 		t.Errorf("it tells too much:\n%s", screen)
@@ -300,9 +291,7 @@ func TestWatchOnATerminal(t *testing.T) {
 // its unit, if the length is known; nothing of it stays on the screen.
 func TestProgressOnATerminal(t *testing.T) {
 	dir, from := t.TempDir(), filepath.Join(t.TempDir(), "big.txt")
-	if err := os.WriteFile(from, bytes.Repeat([]byte("a line of plain text\n"), 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(from, bytes.Repeat([]byte("a line of plain text\n"), 1<<20), 0o600))
 	s := onTerminal(t, dir, "write", "big.txt", "--from", from)
 	s.sees("%  ")
 	if code, screen := s.ends(); code != 0 || !strings.Contains(screen, " MiB of 21.0 MiB") || !strings.Contains(s.seen.String(), wipe+"succeeded create big.txt  21.0 MiB") {

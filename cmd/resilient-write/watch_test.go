@@ -27,9 +27,7 @@ func watching(t *testing.T, dir string, args ...string) (sees func(text string) 
 	cmd := exec.Command(build(t), append([]string{"watch", "--root", dir}, args...)...)
 	out := pipe(t)
 	cmd.Stdout = out.w
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	out.w.Close()
 	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }) // ends the wait for a line that never comes
 	lines := bufio.NewScanner(out.r)
@@ -117,10 +115,7 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 	dir := t.TempDir()
 	ctx := context.Background()
 	host := waits{make(chan struct{}), make(chan struct{})}
-	store, err := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write", Caller: "host", Hooks: rw.Hooks{Authorize: []rw.Authorizer{host}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write", Caller: "host", Hooks: rw.Hooks{Authorize: []rw.Authorizer{host}}}))(t)
 	defer store.Close(ctx)
 	box := toolbox.New(store, &toolbox.Options{Caller: "robot"})
 	secret := strings.Join([]string{"AK", "IA", "QZ7RTN4WMXJ2KVHD"}, "")

@@ -40,10 +40,7 @@ func namesIn(dir string) (list []string) {
 // into the checkout of another one.
 func TestWorktreesAreKeptApart(t *testing.T) {
 	t.Setenv("RW_STATE_DIR", "")
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must(filepath.EvalSymlinks(t.TempDir()))(t)
 	repo, linked, later := filepath.Join(top, "repo"), filepath.Join(top, "linked"), filepath.Join(top, "repo", ".claude", "worktrees", "later")
 	os.Mkdir(repo, 0o755)
 	shellIn(t, repo, "git init -q; git commit -q --allow-empty -m x; git worktree add -q ../linked; ln -s ../repo ../linked/link")
@@ -123,10 +120,7 @@ func TestAllowedRoots(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(c.ListTools(t.Context(), mcp.ListToolsRequest{}))(t)
 	for _, tool := range list.Tools {
 		if _, ok := tool.InputSchema.Properties["workspace"]; !ok {
 			t.Errorf("%s does not list the argument", tool.Name)

@@ -1,0 +1,52 @@
+package testbed
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// NoErr ends the test if err is not nil. What is in front of the message.
+func NoErr(t testing.TB, err error, what ...any) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s%v (%v)", prefix(what), err, errors.Unwrap(err))
+	}
+}
+
+// IsErr reports a failure if err is not the expected error.
+func IsErr(t testing.TB, err, want error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s%v (%v), want %v", prefix(what), err, errors.Unwrap(err), want)
+	}
+}
+
+// Must is for calls that return a value: the test that is passed to its result ends
+// if err is not nil.
+//
+//	r := testbed.Must(s.Read(ctx, req))(t)
+func Must[T any](v T, err error) func(t testing.TB, what ...any) T {
+	return func(t testing.TB, what ...any) T {
+		t.Helper()
+		NoErr(t, err, what...)
+		return v
+	}
+}
+
+// Fails is for calls that return a value and are expected to fail.
+//
+//	testbed.Fails(s.Read(ctx, req))(t, rw.ErrNotFound)
+func Fails[T any](_ T, err error) func(t testing.TB, want error, what ...any) {
+	return func(t testing.TB, want error, what ...any) {
+		t.Helper()
+		IsErr(t, err, want, what...)
+	}
+}
+
+func prefix(what []any) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return fmt.Sprint(what...) + ": "
+}
