@@ -145,7 +145,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			"idempotency_key_seconds": int64(engine.KeyAge.Seconds()), "idempotency_keys": engine.KeyCount,
 			"history_bytes": s.historyCaps().Bytes, "history_versions_kept": int64(s.historyCaps().Versions),
 			"undo_commits": maxUndo, "history_versions": maxVersions,
-			"tx_ops": maxTxOps, "staged_tx_ops": maxStagedOps,
+			"tx_ops": maxTxOps, "staged_tx_ops": staged.MaxOps,
 			"drafts": drafts.MaxCount, "draft_bytes": drafts.MaxBytes, "drafts_bytes": drafts.MaxTotal, "draft_seconds": int64(drafts.MaxAge.Seconds()),
 			"retry_budget_seconds": int64(budget.MaxAge.Seconds()),
 			"lock_timeout_ms":      s.opts.LockTimeout.Milliseconds(),
@@ -157,7 +157,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		},
 	}
 	out.Transactions = []string{}
-	for _, h := range staged.List(s.engine.Disk.State) {
+	for _, h := range s.staged().List() {
 		out.Transactions = append(out.Transactions, h.TxID)
 	}
 	if s.engine.Log != nil {

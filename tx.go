@@ -15,16 +15,13 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
+	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/move"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// maxTxOps is how many operations one call of Tx accepts; maxStagedOps how many a
-// staged transaction may have.
-const (
-	maxTxOps     = 256
-	maxStagedOps = 500
-)
+// maxTxOps is how many operations one call of Tx accepts.
+const maxTxOps = 256
 
 // TxOp is one operation of a transaction.
 type TxOp struct {
@@ -165,245 +162,363 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	if e != nil {
 		return TxResult{}, c.Failed(e)
 	}
-	t, err := s.newTx(ctx, c, r.Ops, r.Validate)
+	p, err := s.planTx(ctx, c, r.Ops, r.Validate)
 	if err != nil {
 		return TxResult{}, c.Failed(err)
 	}
-	return t.run(ctx)
+	return s.runTx(ctx, c, p, r.Ops)
 }
 
-// txn is a transaction in progress: the commit, and the mutation that each
-// operation became part of.
-type txn struct {
-	c    *commit
-	ops  []TxOp
-	of   []*engine.Mutation
-	byID map[string]*txFile // by path
-}
-
-// txFile is one file of a transaction.
-type txFile struct {
-	m     *engine.Mutation
-	made  engine.Reviser // its content after the operations so far
-	moved bool
-}
-
-// newTx turns operations into mutations.
-func (s *Store) newTx(ctx context.Context, c *commit, ops []TxOp, validate bool) (*txn, error) {
-	t := &txn{c: c, ops: ops, byID: map[string]*txFile{}}
-	c.Plan, c.IndexOf = c.distinct, t.indexOf
-	for i := range ops {
-		m, err := t.add(ctx, s, i)
-		if err != nil {
-			e := s.engine.ErrorOf(err).With("op_index", i)
-			if rel, _, cerr := relpath.Clean(ops[i].Path, s.engine.Tree.Rules); cerr == nil && e.Context["argument"] != "to" {
-				e.Path = rel
-			}
-			if e.Path == "" {
-				c.Muts = nil // those of the operations before it are not what is wrong
-			}
-			return nil, e
+// planTx turns operations into mutations of a commit.
+func (s *Store) planTx(ctx context.Context, c *commit, ops []TxOp, validate bool) (*staged.Plan, error) {
+	p := staged.NewPlan(s.engine, c.Commit)
+	for i, op := range ops {
+		do, err := op.plain(ctx, i)
+		do.Validate = validate
+		if err := p.Add(do, err); err != nil {
+			return nil, err
 		}
-		m.Validate = validate
-		t.of = append(t.of, m)
 	}
-	return t, nil
+	return p, nil
 }
 
-// add adds one operation.
-func (t *txn) add(ctx context.Context, s *Store, i int) (*engine.Mutation, error) {
-	op := &t.ops[i]
-	rel, _, err := relpath.Clean(op.Path, s.engine.Tree.Rules)
-	if err != nil {
-		return nil, err
+// plain returns an operation as a plan takes it.
+func (op TxOp) plain(ctx context.Context, i int) (staged.Op, error) {
+	do := staged.Op{
+		Do: engine.WriteOp(op.Op), Path: op.Path, To: op.To, Content: op.Content, Expected: op.Expect.hash(),
+		Overwrite: op.Overwrite, AllowShrink: op.AllowShrink, Force: op.Force,
 	}
 	if e := cmp.Or(badDigest(ctx, fmt.Sprintf("ops[%d].", i)), badDigest(ctx, "op.")); e != nil {
-		return nil, e
+		return do, e
 	}
-	have := t.byID[rel]
-	if op.Op == "move" {
-		return t.move(s, op, rel, have)
+	if op.Op != "move" && (adapter.IsMalformed(ctx, fmt.Sprintf("ops[%d].content", i)) || adapter.IsMalformed(ctx, "op.content")) {
+		return do, fault.New(fault.BadBase64)
 	}
-	if adapter.IsMalformed(ctx, fmt.Sprintf("ops[%d].content", i)) || adapter.IsMalformed(ctx, "op.content") {
-		return nil, fault.New(fault.BadBase64)
-	}
-	step, mode, err := stepOf(op)
-	if err != nil {
-		return nil, err
-	}
-	step = t.numbered(len(t.of), step)
-	if have != nil {
-		return have.m, have.then(op, mode, step)
-	}
-	m := &engine.Mutation{Path: rel, Op: mode, AllowShrink: op.AllowShrink, Force: op.Force}
-	m.Expected = op.Expect.hash()
-	switch {
-	case mode == engine.OpEdit:
-		m.Revise = step
-	case mode != engine.OpDelete:
-		if int64(len(op.Content)) > s.opts.MaxContentBytes {
-			return nil, fault.New(fault.TooLarge).With("bytes", len(op.Content)).With("max_bytes", s.opts.MaxContentBytes)
-		}
-		m.Hold(op.Content)
-	}
-	t.byID[rel] = &txFile{m: m, made: step}
-	t.c.Muts = append(t.c.Muts, m)
-	return m, nil
-}
-
-// numbered makes the errors of a step name its operation.
-func (t *txn) numbered(i int, step engine.Reviser) engine.Reviser {
-	return func(ctx context.Context, before []byte) ([]byte, error) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		after, err := step(ctx, before)
-		if err != nil {
-			err = t.c.s.engine.ErrorOf(err).With("op_index", i)
-		}
-		return after, err
-	}
-}
-
-// indexOf returns the first operation on the file of a mutation.
-func (t *txn) indexOf(m *engine.Mutation) int {
-	return slices.IndexFunc(t.of, func(of *engine.Mutation) bool { return of == m || of.Source == m })
-}
-
-// stepOf returns an operation as a function of the file's content.
-func stepOf(op *TxOp) (engine.Reviser, engine.WriteOp, error) {
 	switch op.Op {
 	case "write":
-		if op.Encoding != "" && op.Encoding != "utf-8" {
-			return nil, "", badChoice("encoding", "utf-8", "base64")
+		do.Do = engine.WriteOp(cmp.Or(op.Mode, ModeCreate))
+		switch {
+		case op.Encoding != "" && op.Encoding != "utf-8":
+			return do, badChoice("encoding", "utf-8", "base64")
+		case do.Do != engine.OpCreate && do.Do != engine.OpOverwrite && do.Do != engine.OpAppend:
+			return do, badChoice("mode", "create", "overwrite", "append")
 		}
-		content := op.Content
-		mode := engine.WriteOp(op.Mode)
-		if mode == "" {
-			mode = engine.OpCreate
-		}
-		switch mode {
-		case engine.OpCreate, engine.OpOverwrite:
-			return func(context.Context, []byte) ([]byte, error) { return content, nil }, mode, nil
-		case engine.OpAppend:
-			return func(_ context.Context, before []byte) ([]byte, error) {
-				return append(append([]byte{}, before...), content...), nil
-			}, mode, nil
-		}
-		return nil, "", badChoice("mode", "create", "overwrite", "append")
 	case "edit":
-		return revision(op.Edits, op.Encoding, new(edit.Result)), engine.OpEdit, nil
-	case "delete":
-		return func(context.Context, []byte) ([]byte, error) { return nil, nil }, engine.OpDelete, nil
+		do.Revise = revision(op.Edits, op.Encoding, new(edit.Result))
+	case "delete", "move":
+	default:
+		return do, badChoice("op", "write", "edit", "delete", "move")
 	}
-	return nil, "", badChoice("op", "write", "edit", "delete", "move")
+	return do, nil
 }
 
-// then adds another operation on a file of the transaction.
-func (f *txFile) then(op *TxOp, mode engine.WriteOp, step engine.Reviser) error {
-	m := f.m
-	switch {
-	case f.moved:
-		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("a moved file can have no other operation in the same transaction; use two transactions")
-	case op.Expect != AnyVersion:
-		return fault.New(fault.InvalidArgument).With("argument", "expected_prev_sha256").Hintf("only the first operation on a file can give expected_prev_sha256")
-	case mode == engine.OpDelete && m.Op == engine.OpCreate:
-		return fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("the transaction creates the file and deletes it again; omit both operations")
-	case mode == engine.OpCreate && m.Op != engine.OpDelete:
-		return fault.New(fault.FileAlreadyExists).Hintf("an earlier operation of the transaction creates the file; use mode overwrite")
-	case m.Op == engine.OpDelete && mode == engine.OpEdit:
-		return fault.New(fault.FileNotFound).Hintf("an earlier operation of the transaction deletes the file")
-	case m.Op == engine.OpDelete && mode == engine.OpDelete:
-		return fault.New(fault.NotFound).Hintf("an earlier operation of the transaction deletes the file")
-	}
-	before := f.made
-	f.made = func(ctx context.Context, old []byte) ([]byte, error) {
-		mid, err := before(ctx, old)
-		if err != nil {
-			return nil, err
-		}
-		return step(ctx, mid)
-	}
-	if mode == engine.OpDelete {
-		m.Op = engine.OpDelete
-		if m.Revise != nil { // what goes before must still be possible
-			m.Revise = f.made
-		}
-		return nil
-	}
-	m.Revise = f.made
-	switch m.Op {
-	case engine.OpDelete: // taken away and made again: it must have been there
-		m.Op, m.MustExist, m.AllowShrink = engine.OpOverwrite, true, true
-	case engine.OpAppend:
-		m.Op = engine.OpOverwrite
-	}
-	m.AllowShrink = m.AllowShrink || op.AllowShrink
-	m.Force = m.Force || op.Force
-	return nil
-}
-
-// move adds the two mutations of a move.
-func (t *txn) move(s *Store, op *TxOp, rel string, have *txFile) (*engine.Mutation, error) {
-	to, err := move.NewName(s.engine, op.To)
-	if err != nil {
-		return nil, err
-	}
-	if have != nil || t.byID[to] != nil {
-		return nil, fault.New(fault.InvalidArgument).With("argument", "ops").Hintf("a moved file can have no other operation in the same transaction; use two transactions")
-	}
-	if rel == to {
-		return nil, fault.New(fault.InvalidArgument).With("argument", "to").Hintf("a path cannot be moved to itself")
-	}
-	dst, src := move.Pair(rel, to, op.Overwrite, op.Force)
-	src.Expected = op.Expect.hash()
-	t.byID[rel] = &txFile{m: src, moved: true}
-	t.byID[to] = &txFile{m: dst, moved: true}
-	t.c.Muts = append(t.c.Muts, dst, src)
-	return dst, nil
-}
-
-// run commits and makes the reply.
-func (t *txn) run(ctx context.Context) (TxResult, error) {
-	c := t.c
-	if err := c.s.commit(ctx, c); err != nil {
+// runTx commits a transaction and makes the reply.
+func (s *Store) runTx(ctx context.Context, c *commit, p *staged.Plan, ops []TxOp) (TxResult, error) {
+	if err := s.commit(ctx, c); err != nil {
 		return TxResult{}, err
 	}
 	rec, status := c.finished()
-	if c.Replayed != nil && len(t.of) == 0 { // what was asked for is gone; what was done is known
-		return TxResult{
-			TxID: c.Replayed.Tx, Seq: rec.JournalSeq, Results: replayedFiles(c.Replayed), WroteAt: c.wroteAt(),
-			Status: status, Warnings: []Warning{}, Receipt: rec,
-		}, nil
-	}
 	out := TxResult{
 		TxID: c.Req.Tx, Seq: rec.JournalSeq, Results: []TxOpResult{}, Diff: c.Diff, WroteAt: c.wroteAt(),
-		Status: status, Warnings: []Warning{}, Receipt: rec,
+		Status: status, Warnings: allWarnings(c.Muts), Receipt: rec,
 	}
-	at := map[*engine.Mutation]int{}
-	seen := map[string]bool{}
-	for i, m := range c.Muts {
-		at[m] = i
-		for _, w := range m.Warnings {
-			if !seen[w] {
-				seen[w] = true
-				out.Warnings = append(out.Warnings, warning(w))
-			}
+	if c.Replayed != nil {
+		if out.TxID = c.Replayed.Tx; p == nil { // what was asked for is gone; what was done is known
+			out.Results = replayedFiles(c.Replayed)
 		}
 	}
-	for i, m := range t.of {
+	for i, op := range ops {
+		m := p.Of[i]
+		at := slices.Index(c.Muts, m)
 		row := journal.Mutation{SHA256: m.SHA, PrevSHA256: m.Prev.SHA, Bytes: m.Size}
-		if c.Replayed != nil {
-			out.TxID = c.Replayed.Tx
-			if n := at[m]; n < len(c.Replayed.Muts) {
-				row = c.Replayed.Muts[n]
-			}
+		if c.Replayed != nil && at < len(c.Replayed.Muts) {
+			row = c.Replayed.Muts[max(at, 0)]
 		}
-		res := TxOpResult{Op: t.ops[i].Op, Path: m.Path, SHA256: digest(row.SHA256), PrevSHA256: digest(row.PrevSHA256), Bytes: row.Bytes}
+		res := TxOpResult{Op: op.Op, Path: m.Path, SHA256: digest(row.SHA256), PrevSHA256: digest(row.PrevSHA256), Bytes: row.Bytes}
 		if rec.JournalSeq > 0 {
-			res.JournalID = engine.JournalID(rec.JournalSeq, at[m])
+			res.JournalID = engine.JournalID(rec.JournalSeq, max(at, 0))
 		}
 		out.Results = append(out.Results, res)
 	}
 	return out, nil
+}
+
+// allWarnings returns the warnings of several files, each once.
+func allWarnings(muts []*engine.Mutation) []Warning {
+	var all []string
+	for _, m := range muts {
+		for _, w := range m.Warnings {
+			if !slices.Contains(all, w) {
+				all = append(all, w)
+			}
+		}
+	}
+	return warningsOf(all)
+}
+
+func (s *Store) staged() staged.Layer { return staged.Layer{Engine: s.engine} }
+
+// TxBeginRequest asks for a transaction to be begun.
+type TxBeginRequest struct {
+	Call `omit:"accept_risk"`
+}
+
+// TxBeginResult names a transaction.
+type TxBeginResult struct {
+	// Identifier of the transaction for the following calls; empty for a dry run.
+	TxID string `json:"tx_id"`
+	// When it expires unless committed, RFC 3339 UTC.
+	ExpiresAt string `json:"expires_at"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
+}
+
+// TxBegin begins a transaction that is built in several calls. Staged operations
+// survive a restart; a transaction that is not committed is dropped after 24
+// hours. A repeated idempotency key returns the transaction that its first call
+// began, even if that has ended.
+//
+// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the
+// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
+// [ErrCanceled]. After an error there is no transaction, unless Effect reports
+// otherwise.
+func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
+	c := s.newCommit(ctx, r.request("tx_begin", r))
+	c.Req.Hash = requestHash([]string{"tx_begin", r.Caller, r.Session})
+	if e := r.Call.check(ctx); e != nil {
+		return TxBeginResult{}, c.Failed(e)
+	}
+	id := "tx_" + c.ID
+	head := staged.Head{
+		TxID: id, Caller: c.Req.Caller, Session: c.Req.Session,
+		CreatedAt: c.Began.UTC().Format(engine.TimeFormat), ExpiresAt: c.Began.Add(budget.MaxAge).UTC().Format(engine.TimeFormat),
+	}
+	data, err := json.Marshal(head)
+	if err != nil {
+		return TxBeginResult{}, c.Failed(err)
+	}
+	m := engine.NewObject(staged.Object(id, 0), "tx_begin", engine.OpCreate)
+	m.Hold(data)
+	c.Muts, c.Req.Tx = []*engine.Mutation{m}, id
+	c.Outcome = func() any { return outcome{ExpiresAt: head.ExpiresAt} }
+	if err := s.commit(ctx, c); err != nil {
+		return TxBeginResult{}, err
+	}
+	out := TxBeginResult{TxID: id, ExpiresAt: c.storedOutcome().ExpiresAt}
+	out.Receipt, _ = c.finished()
+	switch {
+	case c.Replayed != nil:
+		out.TxID, out.Receipt.Path = c.Replayed.Tx, c.Replayed.Muts[0].Path
+	case r.DryRun:
+		out.TxID = "" // nothing was staged
+	}
+	return out, nil
+}
+
+// TxStageRequest asks for an operation to be added to a transaction.
+type TxStageRequest struct {
+	Call `omit:"session"`
+
+	// The transaction, from Store.TxBegin.
+	TxID string `json:"tx_id" required:"true" maxlen:"200"`
+	// The operation, as in Store.Tx.
+	Op TxOp `json:"op" required:"true"`
+}
+
+// TxStageResult reports what is staged.
+type TxStageResult struct {
+	// The transaction.
+	TxID string `json:"tx_id"`
+	// Number of the operation, from 1.
+	Index int `json:"index"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
+}
+
+// TxStage adds an operation to a transaction. When it returns nil at [SyncFull],
+// the operation is on stable storage. It is checked now as far as possible
+// without the files, which are read when the transaction is committed. The gate
+// judges the staged content, and later the whole files.
+//
+// Errors: [ErrTxNotFound], those of [Store.Tx] for the arguments, [ErrTooLarge]
+// for more than 500 operations, [ErrRiskBlocked] (the draft is kept),
+// [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage details,
+// [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. After
+// an error the operation is not in the transaction, unless Effect reports
+// otherwise.
+func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
+	req := r.request("tx_stage", r)
+	req.tx = r.TxID
+	c := s.newCommit(ctx, req)
+	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
+		return TxStageResult{}, c.Failed(e)
+	}
+	if _, err := s.planTx(ctx, s.newCommit(ctx, c.request()), []TxOp{r.Op}, false); err != nil {
+		return TxStageResult{}, c.Failed(err)
+	}
+	data, err := json.Marshal(r.Op)
+	if err != nil {
+		return TxStageResult{}, c.Failed(err)
+	}
+	m := engine.NewObject(staged.Object(r.TxID, 1), "tx_stage", engine.OpCreate)
+	m.Hold(data)
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
+	c.Plan = func(context.Context) error {
+		if s.keyKnown(c.Req.Key) { // the key answers
+			return nil
+		}
+		n, err := s.staged().Count(r.TxID)
+		if err == nil && n == staged.MaxOps {
+			err = fault.New(fault.TooLarge).With("max_ops", n).Hintf("a transaction has at most %d operations; commit this one", n)
+		}
+		m.SetObject(staged.Object(r.TxID, n+1))
+		return err
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return TxStageResult{}, err
+	}
+	rec, _ := c.finished()
+	if c.Replayed != nil {
+		m.SetObject(c.Replayed.Muts[0].Object)
+	}
+	return TxStageResult{TxID: r.TxID, Index: staged.IndexOf(m.Object), Receipt: rec}, nil
+}
+
+// TxCommitRequest asks for a staged transaction to happen.
+type TxCommitRequest struct {
+	Call `omit:"idempotency_key"`
+
+	// The transaction, from Store.TxBegin.
+	TxID string `json:"tx_id" required:"true" maxlen:"200"`
+	// Refuse files with invalid syntax, judged by their extension.
+	Validate bool `json:"validate,omitempty"`
+}
+
+// TxCommit commits a staged transaction, with the promises of [Store.Tx]. It can
+// be committed only once: a call that is repeated after a lost reply gets the
+// first outcome. A refused transaction stays staged.
+//
+// Errors: [ErrTxNotFound] for one that was never begun, was dropped or has
+// expired, and those of Tx.
+func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
+	req := r.request("tx_commit", r)
+	req.key, req.tx, req.hash = "tx:"+r.TxID, r.TxID, requestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
+	c := s.newCommit(ctx, req)
+	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
+		return TxResult{}, c.Failed(e)
+	}
+	if err := s.engine.Enter(); err != nil {
+		return TxResult{}, c.Failed(err)
+	}
+	ops := []TxOp{}
+	count, err := s.staged().Read(r.TxID, func(data []byte) error {
+		ops = append(ops, TxOp{})
+		return json.Unmarshal(data, &ops[len(ops)-1])
+	})
+	s.engine.Leave()
+	gone := err != nil
+	if gone && s.engine.ErrorOf(err).Code != fault.TxNotFound {
+		return TxResult{}, c.Failed(err)
+	}
+	var p *staged.Plan
+	if !gone {
+		if count == 0 {
+			return TxResult{}, c.Failed(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with Store.TxStage"))
+		}
+		if p, err = s.planTx(ctx, c, ops, r.Validate); err != nil {
+			return TxResult{}, c.Failed(err)
+		}
+	}
+	// Taken away with everything the transaction does. When it is gone, only
+	// the idempotency key can still answer.
+	c.Muts = append(c.Muts, engine.NewObject(staged.Object(r.TxID, 0), "tx_commit", engine.OpDelete))
+	c.Also = []string{staged.Lock(r.TxID)}
+	c.Plan = func(ctx context.Context) error {
+		if now, err := s.staged().Count(r.TxID); err == nil && now != count {
+			return fault.New(fault.ChangedDuringWrite).Hintf("an operation was staged while the transaction was committed; commit again")
+		}
+		return move.Distinct(c.Commit)
+	}
+	out, err := s.runTx(ctx, c, p, ops)
+	if err != nil {
+		e := AsError("tx_commit", err)
+		if gone && e.Detail == ErrNotFound {
+			e.Detail = ErrTxNotFound
+			e.Kind, e.Reason, e.Action, _, e.Hint = ErrTxNotFound.Describe()
+		}
+		return TxResult{}, e
+	}
+	if !r.DryRun {
+		s.staged().Drop(r.TxID)
+	}
+	return out, nil
+}
+
+// TxRollbackRequest asks for a staged transaction to be dropped.
+type TxRollbackRequest struct {
+	Call `omit:"session,accept_risk"`
+
+	// The transaction, from Store.TxBegin.
+	TxID string `json:"tx_id" required:"true" maxlen:"200"`
+}
+
+// TxRollbackResult reports what was dropped.
+type TxRollbackResult struct {
+	// The transaction.
+	TxID string `json:"tx_id"`
+	// Number of staged operations dropped.
+	Dropped int `json:"dropped"`
+	// False when the transaction did not exist.
+	Existed bool `json:"existed"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
+}
+
+// TxRollback drops a staged transaction with its operations; files of the
+// workspace are not changed. Dropping one that does not exist is no error, so the
+// call can be repeated after a lost reply; with an idempotency key the first
+// reply is returned again.
+//
+// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the
+// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
+// [ErrCanceled]. After an error it stays staged, unless Effect reports otherwise.
+func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
+	req := r.request("tx_rollback", r)
+	req.tx = r.TxID
+	c := s.newCommit(ctx, req)
+	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
+		return TxRollbackResult{}, c.Failed(e)
+	}
+	out := TxRollbackResult{TxID: r.TxID}
+	m := engine.NewObject(staged.Object(r.TxID, 0), "tx_rollback", engine.OpDelete)
+	m.AbsentOK = true
+	c.Muts, c.Also = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
+	c.Plan = func(context.Context) error { // under the lock, so that what is staged meanwhile counts
+		n, err := s.staged().Count(r.TxID)
+		out.Existed, out.Dropped = err == nil, n
+		return nil
+	}
+	c.Outcome = func() any { return outcome{Dropped: out.Dropped} }
+	if err := s.commit(ctx, c); err != nil {
+		return TxRollbackResult{}, err
+	}
+	out.Receipt, _ = c.finished()
+	if c.Replayed != nil { // only one that was there is dropped
+		out.Existed, out.Dropped = true, c.storedOutcome().Dropped
+	}
+	if !r.DryRun {
+		s.staged().Drop(r.TxID)
+	}
+	return out, nil
+}
+
+// sweepTxs drops expired transactions, and removes the remains of those that have
+// ended.
+func (s *Store) sweepTxs(ctx context.Context) error {
+	for _, id := range s.staged().Expired() {
+		if _, err := s.TxRollback(ctx, TxRollbackRequest{TxID: id, Call: Call{Caller: "expiry"}}); err != nil {
+			return err
+		}
+	}
+	return s.staged().DropAll()
 }

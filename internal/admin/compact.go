@@ -153,18 +153,13 @@ func (p *compaction) drafts(context.Context) error {
 }
 
 func (p *compaction) transactions(ctx context.Context) error {
-	now, over := p.Engine.Now().UTC().Format(engine.TimeFormat), 0
-	for _, h := range staged.List(p.Engine.Disk.State) {
-		if h.ExpiresAt < now {
-			over++
-		}
-	}
+	expired := staged.Layer{Engine: p.Engine}.Expired()
 	if !p.DryRun {
 		if err := p.DropStaged(ctx); err != nil {
 			return err
 		}
 	}
-	p.did(&p.out.Tx, over)
+	p.did(&p.out.Tx, len(expired))
 	return nil
 }
 

@@ -1,30 +1,38 @@
-// Package staged describes the directories in which transactions are built by several
-// calls.
+// Package staged makes the mutations of a transaction, and keeps the transactions that
+// several calls build.
 package staged
 
 import (
 	"encoding/json"
 	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // Dir has a directory for each transaction. The directory exists exactly as long as its
-// file Begin does; each operation has a file of its own next to it.
+// file Begin does; each operation has a file of its own next to it. The commit of the
+// transaction removes Begin together with its changes, so a transaction cannot be
+// committed twice.
 const (
-	Dir   = "tx"
-	Begin = "begin.json"
-	MaxOp = 512 << 20 // bytes of one operation
+	Dir    = "tx"
+	Begin  = "begin.json"
+	MaxOp  = 512 << 20 // bytes of one operation
+	MaxOps = 500       // operations of a transaction
 )
+
+// Layer keeps the staged transactions of a store.
+type Layer struct{ *engine.Engine }
 
 // Lock is the name under which calls lock a transaction.
 func Lock(id string) string { return "tx\x00" + id }
 
-// OpName is the file of an operation, counted from 1.
-func OpName(i int) string { return fmt.Sprintf("op-%05d.json", i) }
+// opName is the file of an operation, counted from 1.
+func opName(i int) string { return fmt.Sprintf("op-%05d.json", i) }
 
 // Head is the content of Begin.
 type Head struct {
@@ -35,21 +43,36 @@ type Head struct {
 	ExpiresAt string `json:"expires_at"`
 }
 
+// Object is the object of an operation, counted from 1, and of Begin for 0. It is a path
+// also for an id that no transaction has.
+func Object(id string, op int) string {
+	if !validID(id) {
+		id = "tx_none"
+	}
+	if op == 0 {
+		return Dir + "/" + id + "/" + Begin
+	}
+	return Dir + "/" + id + "/" + opName(op)
+}
+
+// IndexOf is the number of the operation that an object is.
+func IndexOf(object string) (i int) {
+	fmt.Sscanf(object[strings.LastIndexByte(object, '/')+1:], "op-%d.json", &i)
+	return i
+}
+
+func validID(id string) bool {
+	rest, ok := strings.CutPrefix(id, "tx_")
+	return ok && len(rest) > 0 && len(rest) <= 80 && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
 // List reads the heads of the transactions, oldest first. One that cannot be
 // read is left out.
-func List(state fsx.Dir) []Head {
+func (s Layer) List() []Head {
 	list := []Head{}
-	if state == nil {
-		return list
-	}
-	all, err := state.OpenDir(Dir)
-	if err != nil {
-		return list
-	}
-	defer all.Close()
-	names, _ := all.Names()
-	for _, id := range names {
-		dir, err := all.OpenDir(id)
+	ids, _ := s.ids()
+	for _, id := range ids {
+		dir, err := s.open(id)
 		if err != nil {
 			continue
 		}
@@ -61,4 +84,117 @@ func List(state fsx.Dir) []Head {
 	}
 	sort.SliceStable(list, func(i, j int) bool { return list[i].CreatedAt < list[j].CreatedAt })
 	return list
+}
+
+// Expired returns the transactions that have expired.
+func (s Layer) Expired() (ids []string) {
+	now := s.Now().UTC().Format(engine.TimeFormat)
+	for _, h := range s.List() {
+		if h.ExpiresAt < now {
+			ids = append(ids, h.TxID)
+		}
+	}
+	return ids
+}
+
+// ids lists the directories of transactions, also of those that have ended.
+func (s Layer) ids() ([]string, error) {
+	all, err := s.StatePart(Dir)
+	if all == nil || err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return all.Names()
+}
+
+// open opens the directory of a transaction.
+func (s Layer) open(id string) (fsx.Dir, error) {
+	if !validID(id) {
+		return nil, fault.New(fault.TxNotFound)
+	}
+	all, err := s.StatePart(Dir)
+	if err != nil {
+		return nil, err
+	}
+	if all == nil {
+		return nil, fault.New(fault.TxNotFound)
+	}
+	defer all.Close()
+	dir, err := all.OpenDir(id)
+	if engine.IsAbsent(err) {
+		err = fault.New(fault.TxNotFound)
+	}
+	return dir, err
+}
+
+// Count returns the number of staged operations.
+func (s Layer) Count(id string) (int, error) { return s.Read(id, nil) }
+
+// Read passes the staged operations to take, in order, and returns their number.
+func (s Layer) Read(id string, take func([]byte) error) (int, error) {
+	dir, err := s.open(id)
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	if _, err := dir.Lstat(Begin); engine.IsAbsent(err) {
+		return 0, fault.New(fault.TxNotFound)
+	} else if err != nil {
+		return 0, err
+	}
+	names, err := dir.Names()
+	if err != nil {
+		return 0, err
+	}
+	sort.Strings(names)
+	n := 0
+	for _, name := range names {
+		if !strings.HasPrefix(name, "op-") || !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		if n++; take == nil {
+			continue
+		}
+		data, err := durable.ReadFile(dir, name, MaxOp)
+		if err != nil {
+			return 0, err
+		}
+		if name != opName(n) || take(data) != nil {
+			return 0, fault.New(fault.HashDriftOnRead).With("op_index", n-1).Hintf("a staged operation was changed or lost on disk; roll the transaction back and begin again")
+		}
+	}
+	return n, nil
+}
+
+// Drop removes the remains of a transaction that no longer exists. The next
+// Open removes what cannot be removed now.
+func (s Layer) Drop(id string) {
+	s.Alone("transactions", func() error {
+		dir, err := s.open(id)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		if _, err := dir.Lstat(Begin); !engine.IsAbsent(err) {
+			return err
+		}
+		names, err := dir.Names()
+		for _, n := range names {
+			dir.Remove(n)
+		}
+		if all, aerr := s.StatePart(Dir); aerr == nil && all != nil {
+			all.Rmdir(id)
+			all.Close()
+		}
+		return err
+	})
+}
+
+// DropAll removes the remains of all transactions that have ended.
+func (s Layer) DropAll() error {
+	ids, err := s.ids()
+	for _, id := range ids {
+		s.Drop(id)
+	}
+	return err
 }
