@@ -110,3 +110,14 @@ func requestHash(req any) string {
 	}
 	return engine.HashOf(data)
 }
+
+// budget returns how many times the policy lets a call fail.
+func (s *Store) budget() int { return s.policy().File.RetryBudget.Default }
+
+// describeCode returns a failure in the form of last_error.
+func describeCode(code fault.Code) map[string]any {
+	class := code.Class()
+	return map[string]any{
+		"error": Kind(class.Kind), "reason_hint": Reason(class.Reason), "suggested_action": Action(class.Action), "reason": Detail(code),
+	}
+}

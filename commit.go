@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/hooks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 )
@@ -53,6 +54,7 @@ type request struct {
 type commit struct {
 	*engine.Commit
 	gate.Check
+	hooks.Run
 	s *Store
 
 	asked    *budget.Call // what the caller asked for
@@ -81,6 +83,7 @@ func (s *Store) newCommit(ctx context.Context, req request) *commit {
 	})
 	c.Complete, c.Via = req.complete, known
 	c.Check = gate.Check{Layer: s.gate, Commit: c.Commit, Args: req.args, Default: defaultGate(ctx), Risk: req.risk}
+	c.Run = hooks.Run{Hooks: s.hooks, Gate: &c.Check}
 	return c
 }
 
@@ -101,9 +104,6 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 
 // At reports the stage as progress to the caller.
 func (c *commit) At(stage string) { c.account.at(Stage(stage)) }
-
-// Verifies reports whether verifiers inspect the staged files.
-func (c *commit) Verifies() bool { return len(c.s.opts.Hooks.Verify) > 0 }
 
 // Admit refuses a call that has used up its retry budget, before any work.
 func (c *commit) Admit(ctx context.Context) error {
@@ -162,7 +162,7 @@ func (c *commit) Failed(cause error) error {
 		e.RetryBudget = c.s.budgets.Strike(asked, e)
 	}
 	status := StatusRefused
-	if storageFailed(e) {
+	if e.OfStorage() {
 		status = StatusFailed
 	}
 	r := c.receipt(c.First(), status)
@@ -171,12 +171,6 @@ func (c *commit) Failed(cause error) error {
 	out := errorFrom(e)
 	c.observe(r, out)
 	return out
-}
-
-// storageFailed reports whether a call failed rather than being refused.
-func storageFailed(e *fault.Fault) bool {
-	exit := e.Code.Class().Exit
-	return exit == fault.CodeStorage || exit == fault.CodeInternal
 }
 
 // call identifies the call: what was asked for, before any stage changed it. The

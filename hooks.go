@@ -2,14 +2,12 @@ package resilientwrite
 
 import (
 	"context"
+	"errors"
 	"io"
-	"reflect"
 	"slices"
-	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/hooks"
 )
 
 // Hooks are the host's own rules, called in the order of each list. A value with
@@ -58,58 +56,61 @@ type Change struct {
 
 // Destructive reports whether the operation removes or replaces content. An edit
 // may replace the whole file, so edits are destructive too.
-func (o HookCall) Destructive() bool {
-	for _, c := range o.Changes {
-		switch engine.WriteOp(c.Op) {
-		case engine.OpDelete, engine.OpMove, engine.OpEdit:
-			return true
-		case engine.OpOverwrite:
-			if c.Exists {
-				return true
-			}
-		}
+func (o HookCall) Destructive() bool { return o.inside().Destructive() }
+
+// inside returns the call as package hooks has it.
+func (o HookCall) inside() hooks.Call {
+	c := hooks.Call{
+		Verb: o.Verb, Caller: o.Caller, Session: o.Session, InvocationID: o.InvocationID, DryRun: o.DryRun,
+		Changes: make([]hooks.Change, len(o.Changes)), Request: o.Request, Complete: o.Complete,
 	}
-	return false
+	for i, ch := range o.Changes {
+		c.Changes[i] = hooks.Change(ch)
+	}
+	return c
+}
+
+// callOf returns a call for one hook of the host.
+func callOf(c hooks.Call) HookCall {
+	o := HookCall{
+		Verb: c.Verb, Caller: c.Caller, Session: c.Session, InvocationID: c.InvocationID, DryRun: c.DryRun,
+		Changes: make([]Change, len(c.Changes)), Request: c.Request, Complete: c.Complete,
+	}
+	for i, ch := range c.Changes {
+		o.Changes[i] = Change(ch)
+	}
+	return o
 }
 
 // Decision is the answer of an authorizer. The zero value denies.
-type Decision struct {
-	verdict int
-	reason  string
-	rule    string
-	path    string
-}
-
-const (
-	verdictDeny = iota
-	verdictAllow
-	verdictAsk
-)
+type Decision struct{ d hooks.Decision }
 
 // Allow returns a decision that lets an operation pass; other authorizers may
 // still refuse it.
-func Allow() Decision { return Decision{verdict: verdictAllow} }
+func Allow() Decision { return Decision{hooks.Decision{Verdict: hooks.Allowed}} }
 
 // Deny refuses an operation. The reason is returned to the caller; it should say
 // what to do instead.
-func Deny(reason string) Decision { return Decision{verdict: verdictDeny, reason: reason} }
+func Deny(reason string) Decision { return Decision{hooks.Decision{Reason: reason}} }
 
 // AskUser lets the user decide, by [Options.Ask] or [WithAsk], and refuses if
 // neither is set. The reason is the question. The user is not asked about a dry
 // run.
-func AskUser(reason string) Decision { return Decision{verdict: verdictAsk, reason: reason} }
+func AskUser(reason string) Decision {
+	return Decision{hooks.Decision{Verdict: hooks.Asks, Reason: reason}}
+}
 
 // Rule names the rule of a refusal, for programs: context.rule of the
 // error.
 func (d Decision) Rule(name string) Decision {
-	d.rule = name
+	d.d.Rule = name
 	return d
 }
 
 // About names the file that a refusal is about, by [Change.Path], so that the
 // caller of a transaction can identify the operation.
 func (d Decision) About(path string) Decision {
-	d.path = path
+	d.d.Path = path
 	return d
 }
 
@@ -186,70 +187,122 @@ func (e *FileError) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong with the file.
 func (e *FileError) Unwrap() error { return e.Err }
 
-const defaultVerifyTimeout = time.Minute
+// AskFunc puts a question to the user and returns the answer. An error refuses
+// the operation.
+//
+// A function that cannot wait for the user returns [ErrInputRequired] as its
+// error. The call then ends with that detail and leaves no trace: no row, no
+// receipt, no count, no draft, and no observer is called. After the user has
+// answered, the caller sends the same call again, and the function returns the
+// answer; equal values of [HookCall.Request] identify the same call.
+//
+// Several authorizers may each have a question. All questions are put, unless the
+// user answers no to one. The function is called before anything is locked.
+type AskFunc func(ctx context.Context, op HookCall, question string) (Answer, error)
 
-// operation returns the commit as passed to hooks.
-func (c *commit) operation() HookCall {
-	return c.operationAt(func(m *engine.Mutation) *relpath.Target { return m.Target })
+// Answer is what a user says to a question.
+type Answer struct {
+	Allow bool
+
+	// Always lets the same pass from now on, as long as the store is open: the
+	// same question about the same verb and paths. What was allowed while it
+	// destroyed nothing does not cover what does.
+	Always bool
+	// Pattern makes Always hold for more files: whatever this authorizer asks
+	// about the same verb, where the same is done to files that the glob
+	// matches. It never covers what is destructive, and has no effect when it
+	// does not match the files that were asked about.
+	Pattern string
 }
 
-// operationAt is operation for other targets than the resolved ones.
-func (c *commit) operationAt(target func(*engine.Mutation) *relpath.Target) HookCall {
-	o := HookCall{
-		Verb: c.Req.Op, Caller: c.Req.Caller, Session: c.Req.Session, InvocationID: c.Inv, DryRun: c.Req.DryRun,
-		Request: c.Req.Hash, Complete: c.Complete,
-	}
-	for i, m := range c.Muts {
-		if m.Private || m.Forgotten {
-			continue
-		}
-		ch := Change{Op: string(m.Op), Path: m.Path, RealPath: m.Path}
-		t := target(m)
-		if t != nil {
-			ch.RealPath = t.Path
-		}
-		if m.Source != nil {
-			ch.From, ch.RealFrom = m.Source.Path, m.Source.Path
-			if from := target(m.Source); from != nil {
-				ch.RealFrom = from.Path
-			}
-		}
-		switch {
-		case c.Replayed != nil:
-			if i < len(c.Replayed.Muts) {
-				done := &c.Replayed.Muts[i]
-				ch.Exists, ch.SHA256, ch.PrevSHA256 = done.PrevSHA256 != "", done.SHA256, done.PrevSHA256
-			}
-		case m.Applied != "": // it was looked at, under the lock
-			ch.Exists, ch.SHA256, ch.PrevSHA256 = m.Prev.Exists, m.SHA, m.Prev.SHA
-			if m.Source == nil && !m.Unchanged() {
-				if ch.Bytes = m.Final.Size(); m.Applied == engine.OpAppend {
-					ch.Bytes = m.PayBytes
-				}
-			}
-		case t != nil && t.Exists():
-			_, err := t.Parent.Lstat(t.Name)
-			ch.Exists = err == nil
-		}
-		o.Changes = append(o.Changes, ch)
-	}
-	return o
+type askKey struct{}
+
+// WithAsk returns a context whose calls put the questions of authorizers to ask
+// where [Options.Ask] is not set. An adapter uses it to provide its channel to
+// the user.
+func WithAsk(ctx context.Context, ask AskFunc) context.Context {
+	return context.WithValue(ctx, askKey{}, ask)
 }
 
-// check refuses nil entries, because a missing rule would protect nothing.
-func (h Hooks) check() *fault.Fault {
-	for name, missing := range map[string]int{
-		"authorize": slices.IndexFunc(h.Authorize, func(a Authorizer) bool { return a == nil }),
-		"transform": slices.IndexFunc(h.Transform, func(t Transformer) bool { return t == nil }),
-		"verify":    slices.IndexFunc(h.Verify, func(v Verifier) bool { return v == nil }),
-		"observe":   slices.IndexFunc(h.Observe, func(o Observer) bool { return o == nil }),
-	} {
-		if missing >= 0 {
-			return fault.New(fault.InvalidArgument).With("argument", "hooks."+name).With("index", missing).
-				Hintf("entry %d of hooks.%s is nil", missing, name)
+// channelTo returns the function that asks the user for one call, nil if there is
+// none.
+func (s *Store) channelTo(ctx context.Context) hooks.AskFunc {
+	ask := s.opts.Ask
+	if ask == nil {
+		ask, _ = ctx.Value(askKey{}).(AskFunc)
+	}
+	if ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, c hooks.Call, question string) (hooks.Answer, error) {
+		answer, err := ask(ctx, callOf(c), question)
+		if errors.Is(err, ErrInputRequired) {
+			err = fault.New(fault.InputRequired).Because(err)
+		}
+		return hooks.Answer(answer), err
+	}
+}
+
+// newHooks returns the hooks of the options as package hooks runs them.
+func (s *Store) newHooks() *hooks.Layer {
+	l := &hooks.Layer{Engine: s.engine, Gate: s.gate, VerifyTimeout: s.opts.VerifyTimeout, Channel: s.channelTo, KeyKnown: s.keyKnown}
+	for _, a := range s.opts.Hooks.Authorize {
+		l.Authorize = append(l.Authorize, func(ctx context.Context, c hooks.Call) (hooks.Decision, error) {
+			d, err := a.Authorize(ctx, callOf(c))
+			return d.d, err
+		})
+		if w, ok := a.(Withdrawer); ok {
+			l.Withdraw = append(l.Withdraw, func(ctx context.Context, c hooks.Call) { w.Withdraw(ctx, callOf(c)) })
 		}
 	}
-	return nil
+	for _, t := range s.opts.Hooks.Transform {
+		l.Transform = append(l.Transform, func(ctx context.Context, c hooks.Call, path string, content io.Reader) (io.Reader, error) {
+			return t.Transform(ctx, callOf(c), path, content)
+		})
+	}
+	for _, v := range s.opts.Hooks.Verify {
+		l.Verify = append(l.Verify, func(ctx context.Context, c hooks.Staged) (about string, err error) {
+			staged := StagedCommit{HookCall: callOf(c.Call), Root: c.Root}
+			for _, f := range c.Files {
+				staged.Files = append(staged.Files, StagedFile(f))
+			}
+			err = v.Verify(ctx, staged)
+			var one *FileError
+			if errors.As(err, &one) {
+				about = one.Path
+			}
+			return about, err
+		})
+	}
+	return l
+}
+
+// observe calls every observer with the outcome of a call.
+func (c *commit) observe(r Receipt, err error) {
+	for _, o := range c.s.opts.Hooks.Observe {
+		func() {
+			defer func() { recover() }() // what observes must not break what it observes
+			o.Observe(context.Background(), callOf(hooks.CallOf(c.Commit)), r, err)
+		}()
+	}
+}
+
+// postponed ends a commit that waits for an answer of the user. Nothing has
+// changed and no observer is called: the same call is repeated after the user has
+// answered.
+func (c *commit) postponed(e *fault.Fault) error {
+	e.Op, e.Stage = c.Req.Op, c.StageNow
+	if e.Path == "" && len(c.Muts) == 1 {
+		e.Path = c.Muts[0].Path
+	}
+	e.RetryBudget = c.s.budgets.Strike(c.call(), e) // counts nothing
+	c.Run.Withdraw()
+	return errorFrom(e)
+}
+
+// lists returns the hooks by the names of their lists.
+func (h Hooks) lists() []hooks.List {
+	return []hooks.List{hooks.ListOf("authorize", h.Authorize), hooks.ListOf("transform", h.Transform), hooks.ListOf("verify", h.Verify), hooks.ListOf("observe", h.Observe)}
 }
 
 // clone returns h with its own lists, so that later changes of the host to its
@@ -258,31 +311,20 @@ func (h Hooks) clone() Hooks {
 	return Hooks{slices.Clone(h.Authorize), slices.Clone(h.Transform), slices.Clone(h.Verify), slices.Clone(h.Observe)}
 }
 
-// resetters returns the hooks that keep counts, each once.
-func (h Hooks) resetters() (list []interface{ ResetTask() }) {
-	add := func(v any) {
-		r, ok := v.(interface{ ResetTask() })
-		if ok && !slices.ContainsFunc(list, func(have interface{ ResetTask() }) bool { return sameHook(have, r) }) {
-			list = append(list, r)
-		}
+// ResetTask begins a new task: every call gets its full retry budget again, and
+// hooks with a method ResetTask are reset. A panic in one is contained: the
+// others and the budgets are reset, and the error reports it.
+func (s *Store) ResetTask(ctx context.Context) error {
+	if err := s.engine.EnterReader(); err != nil {
+		return s.verbError("reset_task", err)
 	}
-	for _, a := range h.Authorize {
-		add(a)
+	defer s.engine.Leave()
+	failed := hooks.Reset(s.opts.Hooks.lists())
+	if err := s.budgets.Reset(); err != nil {
+		return s.verbError("reset_task", err)
 	}
-	for _, t := range h.Transform {
-		add(t)
+	if failed != nil {
+		return s.verbError("reset_task", failed)
 	}
-	for _, v := range h.Verify {
-		add(v)
-	}
-	for _, o := range h.Observe {
-		add(o)
-	}
-	return list
-}
-
-// sameHook reports whether a hook is in several lists. Values that cannot be
-// compared are different.
-func sameHook(a, b any) bool {
-	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && reflect.ValueOf(a).Comparable() && a == b
+	return nil
 }

@@ -1,20 +1,11 @@
 package resilientwrite
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
+	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
-
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
-	"github.com/resilientwrite/resilientwrite/internal/policyfile"
-	"github.com/resilientwrite/resilientwrite/internal/visible"
+	"github.com/resilientwrite/resilientwrite/internal/hooks"
 )
 
 // DenyWrites is a hook that refuses every change.
@@ -22,7 +13,7 @@ type DenyWrites struct{}
 
 // Authorize refuses everything, by the rule read_only.
 func (DenyWrites) Authorize(context.Context, HookCall) (Decision, error) {
-	return Deny("this workspace is read-only now; ask the user").Rule("read_only"), nil
+	return Decision{hooks.ReadOnly()}, nil
 }
 
 // PathRules is a hook that decides by path. Globs are those of the policy file:
@@ -37,25 +28,8 @@ type PathRules struct {
 // symbolic links are resolved. A glob in Deny that is invalid, or whose braces
 // expand to too many globs, refuses everything.
 func (r PathRules) Authorize(_ context.Context, op HookCall) (Decision, error) {
-	for _, g := range r.Deny {
-		if policyfile.GlobTooLarge(g) || !doublestar.ValidatePattern(g) {
-			return Decision{}, fmt.Errorf("%q is no glob", g)
-		}
-	}
-	for _, ch := range op.Changes {
-		for _, p := range []string{ch.Path, ch.RealPath, ch.From, ch.RealFrom} {
-			if p == "" {
-				continue
-			}
-			if policyfile.Covers(r.Deny, p) {
-				return Deny("the path " + p + " must not be changed; choose another path or ask the user").Rule("path_denied").About(ch.Path), nil
-			}
-			if len(r.Allow) > 0 && !policyfile.Covers(r.Allow, p) {
-				return Deny("only " + strings.Join(r.Allow, ", ") + " may be changed; " + p + " is not among them").Rule("path_not_allowed").About(ch.Path), nil
-			}
-		}
-	}
-	return Allow(), nil
+	d, err := hooks.PathRules(r).Authorize(op.inside())
+	return Decision{d}, err
 }
 
 // Permission is a hook that asks the user before anything is changed, except
@@ -67,60 +41,7 @@ type Permission struct {
 
 // Authorize asks, or allows what needs no question.
 func (p Permission) Authorize(_ context.Context, op HookCall) (Decision, error) {
-	if op.DryRun {
-		return Allow(), nil
-	}
-	var changes []Change
-	for _, ch := range op.Changes {
-		if op.Destructive() || !policyfile.Covers(p.AutoApprove, ch.RealPath) {
-			changes = append(changes, ch)
-		}
-	}
-	if len(changes) == 0 {
-		return Allow(), nil
-	}
-	// What the user does not see must not be the worst of it.
-	slices.SortStableFunc(changes, func(a, b Change) int {
-		return cmp.Compare(harm(a), harm(b))
-	})
-	var said []string
-	for i, ch := range changes {
-		if i == maxAsked {
-			rest := changes[i:]
-			more := fmt.Sprintf("and %d more", len(rest))
-			if harm(rest[0]) < harmless {
-				more += ", some of which delete or replace files"
-			}
-			said = append(said, more)
-			break
-		}
-		said = append(said, sentence(ch))
-	}
-	return AskUser("may " + op.Verb + " do this: " + strings.Join(said, ", ") + "?"), nil
-}
-
-// maxAsked is how many changes a question names.
-const maxAsked = 20
-
-const harmless = 2
-
-// harm orders changes by how much they destroy.
-func harm(ch Change) int {
-	switch {
-	case engine.WriteOp(ch.Op) == engine.OpDelete:
-		return 0
-	case (HookCall{Changes: []Change{ch}}).Destructive():
-		return 1
-	}
-	return harmless
-}
-
-// sentence describes a change to a user.
-func sentence(ch Change) string {
-	if ch.RealFrom != "" {
-		return ch.Op + " " + visible.Name(ch.RealFrom) + " to " + visible.Name(ch.RealPath)
-	}
-	return ch.Op + " " + visible.Name(ch.RealPath)
+	return Decision{hooks.Permission(p.AutoApprove, op.inside())}, nil
 }
 
 // TaskBudget is a hook that limits what one task may do in the workspace; 0 means
@@ -132,70 +53,25 @@ type TaskBudget struct {
 	Writes   int   // files changed
 	Failures int   // calls that failed
 
-	mu       sync.Mutex
-	bytes    int64
-	writes   int
-	failures int
-	underway map[string]int // files of calls that did not end yet
+	spent hooks.Spent
 }
 
 // Authorize refuses when a limit is reached.
 func (b *TaskBudget) Authorize(_ context.Context, op HookCall) (Decision, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.underway, op.InvocationID) // it may be asked twice for one call
-	writes := b.writes
-	for _, n := range b.underway {
-		writes += n
-	}
-	switch {
-	case b.Bytes > 0 && b.bytes >= b.Bytes:
-		return Deny(fmt.Sprintf("this task has written %d bytes, its budget is %d; report to the user", b.bytes, b.Bytes)).Rule("budget_bytes"), nil
-	case b.Writes > 0 && writes+len(op.Changes) > b.Writes:
-		return Deny(fmt.Sprintf("this task has changed %d files, its budget is %d; report to the user", writes, b.Writes)).Rule("budget_writes"), nil
-	case b.Failures > 0 && b.failures >= b.Failures:
-		return Deny(fmt.Sprintf("%d calls of this task have failed, which is its budget; stop and report to the user", b.failures)).Rule("budget_failures"), nil
-	}
-	if !op.DryRun && op.InvocationID != "" {
-		if b.underway == nil {
-			b.underway = map[string]int{}
-		}
-		b.underway[op.InvocationID] = len(op.Changes)
-	}
-	return Allow(), nil
+	return Decision{b.spent.Authorize(hooks.Limits{Bytes: b.Bytes, Writes: b.Writes, Failures: b.Failures}, op.inside())}, nil
 }
 
 // Withdraw releases what was reserved for a call that waits for a user.
-func (b *TaskBudget) Withdraw(_ context.Context, op HookCall) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.underway, op.InvocationID)
-}
+func (b *TaskBudget) Withdraw(_ context.Context, op HookCall) { b.spent.Withdraw(op.inside()) }
 
 // Observe counts the bytes and files that a call has written, and calls that
 // failed.
 func (b *TaskBudget) Observe(_ context.Context, op HookCall, r Receipt, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.underway, op.InvocationID)
-	switch {
-	case op.DryRun:
-	case err != nil:
-		b.failures++
-	case r.Status == StatusSucceeded:
-		b.writes += len(op.Changes)
-		for _, ch := range op.Changes {
-			b.bytes += ch.Bytes
-		}
-	}
+	b.spent.Observe(op.inside(), r.Status == StatusSucceeded, err != nil)
 }
 
 // ResetTask begins a new task: all counts start at zero.
-func (b *TaskBudget) ResetTask() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bytes, b.writes, b.failures = 0, 0, 0
-}
+func (b *TaskBudget) ResetTask() { b.spent.Reset() }
 
 // LoopGuard is a hook that stops a caller who makes no progress with a file:
 // whose writes repeatedly restore the current content of the file or an earlier
@@ -205,45 +81,16 @@ func (b *TaskBudget) ResetTask() {
 type LoopGuard struct {
 	Repeats int // times that it lets pass, of either kind; 0 means 6
 
-	mu   sync.Mutex
-	past map[string]*circle
-}
-
-// circle is the recent history of one file.
-type circle struct {
-	seen    map[string]bool
-	repeats int
-	failed  int        // calls, since one made a change
-	why     fault.Code // of the last one
-}
-
-// maxGuarded is how many files, and contents of a file, are remembered.
-const maxGuarded = 1000
-
-func (g *LoopGuard) limit() int {
-	if g.Repeats > 0 {
-		return g.Repeats
-	}
-	return 6
+	loops hooks.Loops
 }
 
 // Authorize refuses a file whose contents repeat, or whose calls keep failing.
 func (g *LoopGuard) Authorize(_ context.Context, op HookCall) (Decision, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, ch := range op.Changes {
-		c := g.past[ch.RealPath]
-		switch {
-		case c == nil:
-		case c.repeats >= g.limit():
-			return Deny(fmt.Sprintf("%s has come back %d times to a content it had before; stop changing it, look at what is wrong, and ask the user",
-				ch.RealPath, c.repeats)).Rule("loop_no_progress").About(ch.Path), nil
-		case c.failed >= g.limit():
-			return Deny(fmt.Sprintf("%d calls one after the other failed to change %s, the last one with %s; stop trying, read the file, and ask the user how to go on",
-				c.failed, ch.RealPath, c.why)).Rule("loop_failing").About(ch.Path), nil
-		}
+	limit := 6
+	if g.Repeats > 0 {
+		limit = g.Repeats
 	}
-	return Allow(), nil
+	return Decision{g.loops.Authorize(limit, op.inside())}, nil
 }
 
 // Observe records the contents of each file, and its failed calls.
@@ -251,64 +98,56 @@ func (g *LoopGuard) Observe(_ context.Context, op HookCall, r Receipt, err error
 	if op.DryRun || err == nil && r.Status != StatusSucceeded && r.Status != StatusUnchanged {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	var e *fault.Fault
 	if err != nil {
-		g.count(op, AsError(op.Verb, err).fault())
-		return
+		e = AsError(op.Verb, err).fault()
 	}
-	for _, ch := range op.Changes {
-		if r.Status == StatusSucceeded && ch.SHA256 == ch.PrevSHA256 {
-			continue // one of several that had nothing to change
-		}
-		g.follow(ch)
-	}
-}
-
-// count records a failed call. Failures that may be temporary, that a rule of the
-// host caused, or that the disk caused are not counted against the caller.
-func (g *LoopGuard) count(op HookCall, e *fault.Fault) {
-	if !budget.Countable(e) || e.Code == fault.Denied || storageFailed(e) {
-		return
-	}
-	for _, ch := range op.Changes {
-		if ch.RealPath == "" || e.Path != "" && e.Path != ch.Path {
-			continue // the others of a transaction are not to blame
-		}
-		c := g.circle(ch.RealPath)
-		c.failed, c.why = c.failed+1, e.Code
-	}
-}
-
-func (g *LoopGuard) circle(path string) *circle {
-	if g.past == nil || len(g.past) > maxGuarded {
-		g.past = map[string]*circle{}
-	}
-	c := g.past[path]
-	if c == nil {
-		c = &circle{seen: map[string]bool{}}
-		g.past[path] = c
-	}
-	return c
-}
-
-func (g *LoopGuard) follow(ch Change) {
-	c := g.circle(ch.RealPath)
-	if ch.SHA256 != ch.PrevSHA256 {
-		c.failed = 0
-	}
-	if len(c.seen) > maxGuarded {
-		c.seen = map[string]bool{}
-	}
-	if c.seen[ch.SHA256] {
-		c.repeats++
-	}
-	c.seen[ch.SHA256], c.seen[ch.PrevSHA256] = true, true
+	g.loops.Observe(op.inside(), r.Status == StatusSucceeded, e)
 }
 
 // ResetTask begins a new task: everything recorded about files is forgotten.
-func (g *LoopGuard) ResetTask() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.past = nil
+func (g *LoopGuard) ResetTask() { g.loops.Reset() }
+
+// CommandOracle is a hook that runs a command before a commit, on the files as
+// they would be. If the command exits with another code than 0, or not in time,
+// the commit is refused with its output. The command runs without a shell, in a
+// private directory. These words in its arguments are replaced by paths:
+//
+//	{}         the file as it would be; the command runs once for each file
+//	{root}     the workspace, or its copy
+//	{overlay}  a file for go's -overlay flag that names all files of the commit
+//
+// Without {} the command runs once for a commit. RW_ROOT, RW_OVERLAY, and, for
+// the file it runs for or the first one, RW_PATH and RW_STAGED hold the same
+// paths; RW_STAGED is empty for a file that is removed.
+//
+//	CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}
+//	build := []string{"go", "-C", "{root}", "build", "-overlay={overlay}", "./..."}
+//	CommandOracle{Command: build}
+//	CommandOracle{Command: []string{"npm", "test"}, Tree: true}
+type CommandOracle struct {
+	Match   []string      // globs of paths it looks at; empty means all
+	Command []string      // program and arguments
+	Tree    bool          // run it in a copy of the workspace without .git, after the commit
+	Timeout time.Duration // of one run; 0 means 30 seconds
+	Env     []string      // besides the environment of the process and the variables above
+
+	// OnComplete runs the command also before a handoff that says that the
+	// task is done, whatever Match says: no one declares a task complete
+	// whose check does not pass after the last change. It needs a command
+	// without {}, which looks at the whole workspace.
+	OnComplete bool
+}
+
+// Verify runs the command.
+func (o CommandOracle) Verify(ctx context.Context, c StagedCommit) error {
+	staged := hooks.Staged{Call: c.inside(), Root: c.Root}
+	for _, f := range c.Files {
+		staged.Files = append(staged.Files, hooks.File(f))
+	}
+	about, err := hooks.Oracle(o).Verify(ctx, staged)
+	if about != "" {
+		return &FileError{about, err}
+	}
+	return err
 }

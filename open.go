@@ -80,6 +80,7 @@ func newStore(o Options, with engine.TestHooks) *Store {
 	}}
 	s.observed = &observe.Layer{Engine: s.engine}
 	s.leases = &lease.Layer{Engine: s.engine}
+	s.hooks = s.newHooks()
 	s.engine.Host = engineHost{s.gate, s}
 	s.engine.Pinned, s.engine.Shipped = s.observed.Pinned, s.shippedTo
 	return s

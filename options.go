@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/hooks"
 )
 
 // Options are the settings of a [Store]. nil means the defaults, and so does
@@ -234,7 +235,7 @@ func (o *Options) withDefaults() (Options, *fault.Fault) {
 	if e := out.ProtectDefaults.check(); e != nil {
 		return out, e
 	}
-	if e := out.Hooks.check(); e != nil {
+	if e := hooks.Check(out.Hooks.lists()); e != nil {
 		return out, e
 	}
 	out.Hooks = out.Hooks.clone()

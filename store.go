@@ -6,6 +6,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/hooks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
@@ -33,7 +34,7 @@ type Store struct {
 	observed    *observe.Layer
 	leases      *lease.Layer
 	gate        *gate.Layer
-	answers     answers
+	hooks       *hooks.Layer
 	budgets     *budget.Layer
 	watchers    watchers
 	workspace   *place.Workspace // nil where the caller says where the state is

@@ -104,7 +104,7 @@ func (u *upkeep) failed(err error) *Error {
 	}
 	e.RetryBudget = u.s.budget()
 	status := StatusRefused
-	if storageFailed(e) {
+	if e.OfStorage() {
 		status = StatusFailed
 	}
 	r := u.c.receipt(u.c.First(), status)

@@ -64,6 +64,12 @@ func (f *Fault) Because(err error) *Fault {
 	return f
 }
 
+// OfStorage reports whether a call failed rather than being refused.
+func (f *Fault) OfStorage() bool {
+	exit := f.Code.Class().Exit
+	return exit == CodeStorage || exit == CodeInternal
+}
+
 // Error returns the operation, the path, the kind and the code in one line.
 func (f *Fault) Error() string {
 	var b strings.Builder

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package resilientwrite
+package hooks
 
 import (
 	"os/exec"

@@ -1,4 +1,4 @@
-package resilientwrite
+package hooks
 
 import "os/exec"
 

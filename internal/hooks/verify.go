@@ -1,4 +1,4 @@
-package resilientwrite
+package hooks
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,24 +15,27 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
+// Verifies reports whether verifiers inspect the staged files.
+func (r *Run) Verifies() bool { return len(r.Hooks.Verify) > 0 }
+
 // VerifyStaged passes the staged files to the verifiers.
-func (c *commit) VerifyStaged(ctx context.Context) error {
-	list := c.s.opts.Hooks.Verify
-	if len(list) == 0 || c.s.engine.RealRoot == "" {
+func (r *Run) VerifyStaged(ctx context.Context) error {
+	list := r.Hooks.Verify
+	if len(list) == 0 || r.Hooks.RealRoot == "" {
 		return nil
 	}
-	view := c.view()
+	c, view := r.Gate.Commit, r.view()
 	if len(view.Files) == 0 {
 		return nil
 	}
-	limit := c.s.opts.VerifyTimeout
+	limit := r.Hooks.VerifyTimeout
 	if limit <= 0 {
-		limit = defaultVerifyTimeout
+		limit = time.Minute
 	}
 	within, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	for _, v := range list {
-		err := runVerify(within, v, view, grace(limit))
+		about, err := runVerify(within, v, view, grace(limit))
 		if err == nil {
 			continue
 		}
@@ -50,12 +52,11 @@ func (c *commit) VerifyStaged(ctx context.Context) error {
 				text = strings.ReplaceAll(text, f.Staged, f.Path)
 			}
 		}
-		if lines := c.s.shownLines(ctx, text); lines != "" {
+		if lines := r.Hooks.shownLines(ctx, text); lines != "" {
 			e.With("output", lines)
 		}
-		var one *FileError
 		for _, m := range c.Muts {
-			if errors.As(err, &one) && !m.Private && m.Target.Path == one.Path {
+			if about != "" && !m.Private && m.Target.Path == about {
 				return c.About(m, e)
 			}
 		}
@@ -65,15 +66,16 @@ func (c *commit) VerifyStaged(ctx context.Context) error {
 }
 
 // view returns the commit as passed to a verifier.
-func (c *commit) view() StagedCommit {
-	view := StagedCommit{HookCall: c.operation(), Root: c.s.engine.RealRoot}
+func (r *Run) view() Staged {
+	c := r.Gate.Commit
+	view := Staged{Call: CallOf(c), Root: r.Hooks.RealRoot}
 	for _, m := range c.Muts {
 		if m.Private {
 			continue
 		}
-		f := StagedFile{Path: m.Target.Path, Append: m.How == publish.Append}
+		f := File{Path: m.Target.Path, Append: m.How == publish.Append}
 		if m.Op != engine.OpDelete {
-			f.Staged = c.s.stagedPlace(m)
+			f.Staged = r.Hooks.stagedPlace(m)
 		}
 		view.Files = append(view.Files, f)
 	}
@@ -82,14 +84,14 @@ func (c *commit) view() StagedCommit {
 
 // stagedPlace returns the path of the final bytes, for programs; for a move, that
 // of the file itself.
-func (s *Store) stagedPlace(m *engine.Mutation) string {
+func (l *Layer) stagedPlace(m *engine.Mutation) string {
 	if m.Source != nil {
-		return filepath.Join(s.engine.RealRoot, filepath.FromSlash(m.Source.Target.Path))
+		return filepath.Join(l.RealRoot, filepath.FromSlash(m.Source.Target.Path))
 	}
 	if in := m.SlotDir(); in != "" {
-		return filepath.Join(s.engine.RealRoot, filepath.FromSlash(in), m.Slot.Name)
+		return filepath.Join(l.RealRoot, filepath.FromSlash(in), m.Slot.Name)
 	}
-	return filepath.Join(s.engine.StatePlace, "staging", m.Slot.Name)
+	return filepath.Join(l.StatePlace, "staging", m.Slot.Name)
 }
 
 // grace returns how long a verifier may take to end after its context did. The
@@ -101,49 +103,52 @@ func grace(limit time.Duration) time.Duration {
 
 // runVerify runs one verifier, and does not wait for one that never ends, because
 // the locks are held.
-func runVerify(ctx context.Context, v Verifier, view StagedCommit, grace time.Duration) error {
-	done := make(chan error, 1)
+func runVerify(ctx context.Context, v func(context.Context, Staged) (string, error), view Staged, grace time.Duration) (about string, err error) {
+	type answer struct {
+		about string
+		err   error
+	}
+	done := make(chan answer, 1)
 	go func() {
-		err := errors.New("a verifier returned no answer")
+		a := answer{err: errors.New("a verifier returned no answer")}
 		defer func() {
 			if recover() != nil {
-				err = errors.New("a verifier panicked")
+				a.err = errors.New("a verifier panicked")
 			}
-			done <- err
+			done <- a
 		}()
-		view.Changes, view.Files = slices.Clone(view.Changes), slices.Clone(view.Files)
-		err = v.Verify(ctx, view)
+		a.about, a.err = v(ctx, view)
 	}()
 	late := make(<-chan time.Time)
 	stop := ctx.Done()
 	for {
 		select {
-		case err := <-done:
-			if err == nil {
-				err = ctx.Err()
+		case a := <-done:
+			if a.err == nil {
+				a.err = ctx.Err()
 			}
-			return err
+			return a.about, a.err
 		case <-stop:
 			stop, late = nil, time.After(grace)
 		case <-late:
-			return errors.New("a verifier continues after its time limit")
+			return "", errors.New("a verifier continues after its time limit")
 		}
 	}
 }
 
 // shownLines returns the start of a verifier's output as an error may show it:
 // redacted, and without paths outside the workspace.
-func (s *Store) shownLines(ctx context.Context, text string) string {
+func (l *Layer) shownLines(ctx context.Context, text string) string {
 	text = strings.ToValidUTF8(text, "?")
-	if s.engine.RealRoot != "" {
+	if l.RealRoot != "" {
 		for _, sep := range []string{string(filepath.Separator), "/"} {
-			text = strings.ReplaceAll(text, s.engine.StatePlace+sep, engine.StateDirName+"/")
-			text = strings.ReplaceAll(text, s.engine.RealRoot+sep, "")
+			text = strings.ReplaceAll(text, l.StatePlace+sep, engine.StateDirName+"/")
+			text = strings.ReplaceAll(text, l.RealRoot+sep, "")
 		}
 	}
-	opt := s.policy().Options("")
+	opt := l.Gate.Policy().Options("")
 	opt.Context = ctx
-	clean, _ := s.policy().Scanner.Redact([]byte(text), opt) // first: a line of a key may look like a path
+	clean, _ := l.Gate.Policy().Scanner.Redact([]byte(text), opt) // first: a line of a key may look like a path
 	text = absolutePath.ReplaceAllStringFunc(string(clean), func(found string) string {
 		from := absolutePath.FindStringSubmatchIndex(found)[4]
 		return found[:from] + "…/" + path.Base(strings.ReplaceAll(found[from:], `\`, "/"))

@@ -1,4 +1,4 @@
-package resilientwrite
+package hooks
 
 import (
 	"context"
@@ -16,51 +16,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
-// AskFunc puts a question to the user and returns the answer. An error refuses
-// the operation.
-//
-// A function that cannot wait for the user returns [ErrInputRequired] as its
-// error. The call then ends with that detail and leaves no trace: no row, no
-// receipt, no count, no draft, and no observer is called. After the user has
-// answered, the caller sends the same call again, and the function returns the
-// answer; equal values of [HookCall.Request] identify the same call.
-//
-// Several authorizers may each have a question. All questions are put, unless the
-// user answers no to one. The function is called before anything is locked.
-type AskFunc func(ctx context.Context, op HookCall, question string) (Answer, error)
+// AskFunc puts a question to the user and returns the answer. Its error is
+// fault.InputRequired if it cannot wait for the user.
+type AskFunc func(ctx context.Context, c Call, question string) (Answer, error)
 
-// Answer is what a user says to a question.
+// Answer is what a user says to a question: Always lets the same pass from now on,
+// and Pattern more files that the glob matches.
 type Answer struct {
-	Allow bool
-
-	// Always lets the same pass from now on, as long as the store is open: the
-	// same question about the same verb and paths. What was allowed while it
-	// destroyed nothing does not cover what does.
-	Always bool
-	// Pattern makes Always hold for more files: whatever this authorizer asks
-	// about the same verb, where the same is done to files that the glob
-	// matches. It never covers what is destructive, and has no effect when it
-	// does not match the files that were asked about.
+	Allow   bool
+	Always  bool
 	Pattern string
-}
-
-type askKey struct{}
-
-// WithAsk returns a context whose calls put the questions of authorizers to ask
-// where [Options.Ask] is not set. An adapter uses it to provide its channel to
-// the user.
-func WithAsk(ctx context.Context, ask AskFunc) context.Context {
-	return context.WithValue(ctx, askKey{}, ask)
-}
-
-// channelTo returns the function that asks the user for one call, nil if there is
-// none.
-func (s *Store) channelTo(ctx context.Context) AskFunc {
-	if s.opts.Ask != nil {
-		return s.opts.Ask
-	}
-	ask, _ := ctx.Value(askKey{}).(AskFunc)
-	return ask
 }
 
 // question is a question of an authorizer for the user.
@@ -78,11 +43,11 @@ const maxQuestion = 4000
 
 // questionText returns a question as it may be shown to a user: without secrets,
 // and without characters that reorder or hide text.
-func (s *Store) questionText(text string) string {
+func (l *Layer) questionText(text string) string {
 	if text == "" {
 		return "this call needs the user's consent"
 	}
-	clean, _ := s.policy().Scanner.Redact([]byte(visible.Text(text, utf8.RuneError)), scan.Options{})
+	clean, _ := l.Gate.Policy().Scanner.Redact([]byte(visible.Text(text, utf8.RuneError)), scan.Options{})
 	if len(clean) <= maxQuestion {
 		return string(clean)
 	}
@@ -105,7 +70,7 @@ type standing struct {
 }
 
 // covers reports whether a question has been answered already.
-func (a *answers) covers(op HookCall, q question) bool {
+func (a *answers) covers(op Call, q question) bool {
 	if q.hook == defaultsAsk { // whose answers are by path
 		return false
 	}
@@ -118,7 +83,7 @@ func (a *answers) covers(op HookCall, q question) bool {
 }
 
 // remember keeps an answer that applies to later calls too.
-func (a *answers) remember(op HookCall, q question, answer Answer) {
+func (a *answers) remember(op Call, q question, answer Answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.exact == nil {
@@ -135,7 +100,7 @@ func (a *answers) remember(op HookCall, q question, answer Answer) {
 }
 
 // covers reports whether the answer applies to the operation.
-func (p standing) covers(op HookCall) bool {
+func (p standing) covers(op Call) bool {
 	if op.Verb != p.verb || op.Destructive() {
 		return false
 	}
@@ -149,12 +114,12 @@ func (p standing) covers(op HookCall) bool {
 
 // answerKey identifies a question: its text, the verb, and the changes with their
 // paths.
-func answerKey(op HookCall, q question, destructive bool) string {
+func answerKey(op Call, q question, destructive bool) string {
 	return strings.Join([]string{strconv.Itoa(q.hook), q.text, strconv.FormatBool(destructive), subject(op)}, "\x01")
 }
 
 // subject describes the changes of an operation and their paths.
-func subject(op HookCall) string {
+func subject(op Call) string {
 	key := op.Verb
 	for _, ch := range op.Changes {
 		key += "\x00" + ch.Op + "\x00" + ch.RealFrom + "\x00" + ch.RealPath
@@ -165,18 +130,18 @@ func subject(op HookCall) string {
 // ask puts the questions to the user. A dry run needs no consent because it
 // changes nothing, nor does a call that was completed before under its
 // idempotency key.
-func (c *commit) ask(ctx context.Context, op HookCall, questions []question, files []gate.Guarded) error {
-	questions = slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return c.s.answers.covers(op, q) })
+func (r *Run) ask(ctx context.Context, op Call, questions []question, files []gate.Guarded) error {
+	questions = slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return r.Hooks.answers.covers(op, q) })
 	if len(questions) == 0 {
 		return nil
 	}
-	if c.s.keyKnown(c.Req.Key) {
-		c.Unasked = true
+	if r.Hooks.KeyKnown(r.Gate.Commit.Req.Key) {
+		r.Gate.Commit.Unasked = true
 		return nil
 	}
-	channel := c.s.channelTo(ctx)
+	channel := r.Hooks.Channel(ctx)
 	if channel == nil && len(files) > 0 { // a dry run reports it too
-		return c.RefuseProtected(files, "this connection cannot ask the user, so the call was refused")
+		return r.Gate.RefuseProtected(files, "this connection cannot ask the user, so the call was refused")
 	}
 	if op.DryRun {
 		return nil
@@ -189,16 +154,16 @@ func (c *commit) ask(ctx context.Context, op HookCall, questions []question, fil
 	given := make([]Answer, len(questions))
 	var open []string
 	for i, q := range questions {
-		answer, err := putQuestion(ctx, channel, op, q.text)
+		answer, err := contained("the question panicked", func() (Answer, error) { return channel(ctx, op, q.text) })
 		if err == nil && answer.Allow {
 			given[i] = answer
 			continue
 		}
-		if errors.Is(err, ErrInputRequired) && ctx.Err() == nil {
+		if errors.Is(err, fault.InputRequired) && ctx.Err() == nil {
 			open = append(open, q.text)
 			continue
 		}
-		return c.unanswered(ctx, q, err, files)
+		return r.unanswered(ctx, q, err, files)
 	}
 	if len(open) > 0 {
 		return fault.New(fault.InputRequired).With("questions", open)
@@ -206,9 +171,9 @@ func (c *commit) ask(ctx context.Context, op HookCall, questions []question, fil
 	for i, q := range questions {
 		switch {
 		case q.hook == defaultsAsk:
-			c.Consent(files, given[i].Always)
+			r.Gate.Consent(files, given[i].Always)
 		case given[i].Always:
-			c.s.answers.remember(op, q, given[i])
+			r.Hooks.answers.remember(op, q, given[i])
 		}
 	}
 	return nil
@@ -216,51 +181,17 @@ func (c *commit) ask(ctx context.Context, op HookCall, questions []question, fil
 
 // unanswered returns the error of a question that was not answered with yes; err
 // is nil for a no.
-func (c *commit) unanswered(ctx context.Context, q question, err error, files []gate.Guarded) error {
+func (r *Run) unanswered(ctx context.Context, q question, err error, files []gate.Guarded) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return fault.New(fault.Canceled).Because(err)
 	case q.hook == defaultsAsk && err != nil:
-		return c.RefuseProtected(files, "the user was asked and did not answer, so the call was refused")
+		return r.Gate.RefuseProtected(files, "the user was asked and did not answer, so the call was refused")
 	case q.hook == defaultsAsk:
-		return c.RefuseProtected(files, "the user was asked and said no")
+		return r.Gate.RefuseProtected(files, "the user was asked and said no")
 	case err != nil:
 		return fault.New(fault.Denied).With("question", q.text).Because(err).
 			Hintf("the question was not answered, so the call is refused; talk to the user, then send the call again")
 	}
 	return fault.New(fault.Denied).With("question", q.text).Hintf("the user said no; do something else, or ask the user what to do instead")
-}
-
-// putQuestion puts one question. A panic becomes an error.
-func putQuestion(ctx context.Context, channel AskFunc, op HookCall, text string) (a Answer, err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("the question panicked")
-		}
-	}()
-	op.Changes = slices.Clone(op.Changes)
-	return channel(ctx, op, text)
-}
-
-// postponed ends a commit that waits for an answer of the user. Nothing has
-// changed and no observer is called: the same call is repeated after the user has
-// answered.
-func (c *commit) postponed(e *fault.Fault) error {
-	e.Op, e.Stage = c.Req.Op, c.StageNow
-	if e.Path == "" && len(c.Muts) == 1 {
-		e.Path = c.Muts[0].Path
-	}
-	e.RetryBudget = c.s.budgets.Strike(c.call(), e) // counts nothing
-	op := c.operation()
-	for _, a := range c.s.opts.Hooks.Authorize {
-		w, ok := a.(Withdrawer)
-		if !ok {
-			continue
-		}
-		func() {
-			defer func() { recover() }() // the others are called anyway
-			w.Withdraw(context.Background(), op)
-		}()
-	}
-	return errorFrom(e)
 }

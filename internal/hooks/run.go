@@ -1,4 +1,4 @@
-package resilientwrite
+package hooks
 
 import (
 	"bytes"
@@ -14,104 +14,103 @@ import (
 
 // Authorize checks the names of the call, then asks the hooks whether the caller
 // may do this, and the user about protected files.
-func (c *commit) Authorize(ctx context.Context) error {
-	if err := c.CheckNames(); err != nil {
+func (r *Run) Authorize(ctx context.Context) error {
+	if err := r.Gate.CheckNames(); err != nil {
 		return err
 	}
-	hooked, files := len(c.s.opts.Hooks.Authorize) > 0, c.ToAsk()
+	hooked, files := len(r.Hooks.Authorize) > 0, r.Gate.ToAsk()
 	if !hooked && len(files) == 0 {
 		return nil
 	}
-	op := c.operation()
-	if len(op.Changes) == 0 {
+	call := CallOf(r.Gate.Commit)
+	if len(call.Changes) == 0 {
 		return nil
 	}
 	var questions []question
 	if hooked {
 		var err error
-		if questions, err = c.decideAll(ctx, op); err != nil {
+		if questions, err = r.decideAll(ctx, call); err != nil {
 			return err
 		}
-		c.stayAuthorized(op, questions)
+		r.stayAuthorized(call, questions)
 	}
 	if len(files) > 0 {
-		questions = append(slices.Clip(questions), question{defaultsAsk, c.s.questionText(c.Question(files))})
+		questions = append(slices.Clip(questions), question{defaultsAsk, r.Hooks.questionText(r.Gate.Question(files))})
 	}
-	return c.ask(ctx, op, questions, files)
+	return r.ask(ctx, call, questions, files)
 }
 
-// decideAll passes the operation to every authorizer. It returns the question for
-// the user, if any.
-func (c *commit) decideAll(ctx context.Context, op HookCall) (questions []question, err error) {
+// decideAll passes the call to every authorizer. It returns the questions for the
+// user, if any.
+func (r *Run) decideAll(ctx context.Context, call Call) (questions []question, err error) {
 	var refusal error
-	for i, a := range c.s.opts.Hooks.Authorize {
-		d, err := decide(ctx, a, op)
+	for i, a := range r.Hooks.Authorize {
+		d, err := contained("an authorizer panicked", func() (Decision, error) { return a(ctx, call) })
 		switch {
 		case refusal != nil:
 		case err != nil && ctx.Err() != nil:
 			refusal = fault.New(fault.Canceled).Because(err)
 		case err != nil:
 			refusal = fault.New(fault.Denied).Because(err).Hintf("the authorization check of this call failed, so it was refused; ask the user")
-		case d.verdict == verdictAsk:
-			questions = append(questions, question{i, c.s.questionText(d.reason)})
-		case d.verdict != verdictAllow:
-			refusal = c.denied(d)
+		case d.Verdict == Asks:
+			questions = append(questions, question{i, r.Hooks.questionText(d.Reason)})
+		case d.Verdict != Allowed:
+			refusal = r.denied(d)
 		}
 	}
 	return questions, refusal
 }
 
+// contained calls a function of the host. A panic becomes an error.
+func contained[T any](panicked string, f func() (T, error)) (out T, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New(panicked)
+		}
+	}()
+	return f()
+}
+
 // denied returns the error of a refusal.
-func (c *commit) denied(d Decision) error {
+func (r *Run) denied(d Decision) error {
 	e := fault.New(fault.Denied)
-	if d.reason != "" {
-		e.Hintf("%s", c.s.safeText(d.reason))
+	if d.Reason != "" {
+		e.Hintf("%s", r.Hooks.Gate.SafeText(d.Reason))
 	}
-	if d.rule != "" {
-		e.With("rule", d.rule)
+	if d.Rule != "" {
+		e.With("rule", d.Rule)
 	}
-	for _, m := range c.Muts {
-		if d.path != "" && !m.Private && m.Path == d.path {
-			return c.About(m, e)
+	for _, m := range r.Gate.Commit.Muts {
+		if d.Path != "" && !m.Private && m.Path == d.Path {
+			return r.Gate.Commit.About(m, e)
 		}
 	}
 	return e
-}
-
-// decide asks one authorizer. A panic becomes an error.
-func decide(ctx context.Context, a Authorizer, op HookCall) (d Decision, err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("an authorizer panicked")
-		}
-	}()
-	op.Changes = slices.Clone(op.Changes) // what it does to them is its own affair
-	return a.Authorize(ctx, op)
 }
 
 // stayAuthorized has the operation authorized again under the locks if it is no
 // longer the one that was authorized: a link may have been changed, or a file
 // created, while the call waited. answered holds the questions that the user
 // answered with yes.
-func (c *commit) stayAuthorized(seen HookCall, answered []question) {
-	plan := c.Plan
-	c.Plan = func(ctx context.Context) error {
+func (r *Run) stayAuthorized(seen Call, answered []question) {
+	plan := r.Gate.Commit.Plan
+	r.Gate.Commit.Plan = func(ctx context.Context) error {
 		if plan != nil {
 			if err := plan(ctx); err != nil {
 				return err
 			}
 		}
-		now := c.operationNow()
+		now := callNow(r.Gate.Commit)
 		if slices.Equal(now.Changes, seen.Changes) {
 			return nil
 		}
-		questions, err := c.decideAll(ctx, now)
+		questions, err := r.decideAll(ctx, now)
 		if err != nil {
 			return err
 		}
 		same := subject(now) == subject(seen) && (seen.Destructive() || !now.Destructive())
 		for _, q := range questions {
-			if !c.Req.DryRun && !(same && slices.Contains(answered, q)) && !c.s.answers.covers(now, q) {
+			if !r.Gate.Commit.Req.DryRun && !(same && slices.Contains(answered, q)) && !r.Hooks.answers.covers(now, q) {
 				// Nobody is asked while others wait for the lock.
 				return fault.New(fault.ChangedDuringWrite).Hintf("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files")
 			}
@@ -121,16 +120,15 @@ func (c *commit) stayAuthorized(seen HookCall, answered []question) {
 	}
 }
 
-// operationNow returns the operation as it would be if the paths were resolved
-// now.
-func (c *commit) operationNow() HookCall {
+// callNow returns the call as it would be if the paths were resolved now.
+func callNow(c *engine.Commit) Call {
 	var opened []*relpath.Target
 	defer func() {
 		for _, t := range opened {
 			t.Close()
 		}
 	}()
-	return c.operationAt(func(m *engine.Mutation) *relpath.Target {
+	return callAt(c, func(m *engine.Mutation) *relpath.Target {
 		tree := c.Tree()
 		tree.NoFollow = m.NoFollow
 		t, err := tree.Resolve(m.Path)
@@ -142,25 +140,26 @@ func (c *commit) operationNow() HookCall {
 	})
 }
 
-// observe calls every observer with the outcome of a call.
-func (c *commit) observe(r Receipt, err error) {
-	for _, o := range c.s.opts.Hooks.Observe {
-		func() {
-			defer func() { recover() }() // what observes must not break what it observes
-			o.Observe(context.Background(), c.operation(), r, err)
-		}()
+// Withdraw reports to the hooks that the call is not continued.
+func (r *Run) Withdraw() {
+	for _, w := range r.Hooks.Withdraw {
+		contained("", func() (any, error) { w(context.Background(), CallOf(r.Gate.Commit)); return nil, nil }) // the others are called anyway
 	}
 }
 
 // Transform lets the hooks change the content that the caller sent.
-func (c *commit) Transform(ctx context.Context, m *engine.Mutation) error {
-	list := c.s.opts.Hooks.Transform
+func (r *Run) Transform(ctx context.Context, m *engine.Mutation) error {
+	list := r.Hooks.Transform
 	if len(list) == 0 || m.Private || m.Source != nil || m.Op == engine.OpDelete || m.Op == engine.OpEdit || m.Ungated {
 		return nil
 	}
 	chain := func(src io.Reader) (*transformed, error) {
+		call := CallOf(r.Gate.Commit)
 		for _, t := range list {
-			next, err := runTransform(ctx, t, c.operation(), m.Path, src)
+			next, err := contained("a transformer panicked", func() (io.Reader, error) { return t(ctx, call, m.Path, src) })
+			if err == nil && next == nil {
+				err = errors.New("a transformer returned no reader")
+			}
 			if err != nil {
 				return nil, fault.New(fault.TransformFailed).Because(err)
 			}
@@ -169,19 +168,19 @@ func (c *commit) Transform(ctx context.Context, m *engine.Mutation) error {
 		return &transformed{ctx: ctx, src: engine.NewStoppable(ctx, src)}, nil
 	}
 	if m.Revise != nil {
-		m.Revise = c.transformRevision(m.Revise, chain)
+		m.Revise = r.transformRevision(m.Revise, chain)
 		return nil
 	}
 	src, err := chain(m.Content.Reader())
 	if err != nil {
 		return err
 	}
-	return c.takeTransformed(m, src)
+	return r.takeTransformed(m, src)
 }
 
 // takeTransformed replaces the content that was sent with the output of the
 // transformers. The memory used does not depend on its size.
-func (c *commit) takeTransformed(m *engine.Mutation, src *transformed) error {
+func (r *Run) takeTransformed(m *engine.Mutation, src *transformed) error {
 	var head bytes.Buffer
 	n, err := head.ReadFrom(io.LimitReader(src, engine.InMemory+1))
 	if err != nil {
@@ -193,11 +192,11 @@ func (c *commit) takeTransformed(m *engine.Mutation, src *transformed) error {
 		return nil
 	}
 	in := io.MultiReader(&head, src)
-	limit := c.s.opts.MaxContentBytes
+	limit := r.Hooks.Opts.MaxContentBytes
 	if !m.Spooled { // what was sent in memory stays within the limit of memory
 		in = io.LimitReader(in, limit+1)
 	}
-	tmp, err := c.Spool(in)
+	tmp, err := r.Gate.Commit.Spool(in)
 	if err != nil {
 		return src.failure(err)
 	}
@@ -212,7 +211,7 @@ func (c *commit) takeTransformed(m *engine.Mutation, src *transformed) error {
 // transformRevision transforms the part of several operations of a transaction on
 // one file that the caller alone wrote: the whole file, or what is appended to
 // it. The other operations are edits.
-func (c *commit) transformRevision(revise engine.Reviser, chain func(io.Reader) (*transformed, error)) engine.Reviser {
+func (r *Run) transformRevision(revise engine.Reviser, chain func(io.Reader) (*transformed, error)) engine.Reviser {
 	return func(ctx context.Context, before []byte) ([]byte, error) {
 		after, err := revise(ctx, before)
 		if err != nil {
@@ -230,7 +229,7 @@ func (c *commit) transformRevision(revise engine.Reviser, chain func(io.Reader) 
 		if err != nil {
 			return nil, err
 		}
-		limit := c.s.opts.MaxContentBytes
+		limit := r.Hooks.Opts.MaxContentBytes
 		made, err := io.ReadAll(io.LimitReader(src, limit+1))
 		if err != nil {
 			return nil, src.failure(err)
@@ -240,19 +239,6 @@ func (c *commit) transformRevision(revise engine.Reviser, chain func(io.Reader) 
 		}
 		return append(after[:kept:kept], made...), nil
 	}
-}
-
-func runTransform(ctx context.Context, t Transformer, op HookCall, path string, src io.Reader) (out io.Reader, err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("a transformer panicked")
-		}
-	}()
-	out, err = t.Transform(ctx, op, path, src)
-	if err == nil && out == nil {
-		err = errors.New("a transformer returned no reader")
-	}
-	return out, err
 }
 
 // transformed reads the output of transformers. A panic in them becomes an error,
