@@ -17,7 +17,7 @@ func (s *Store) Close(ctx context.Context) error {
 	s.engine.Open = false
 	s.engine.Gate.Unlock()
 	if first {
-		defer s.watchers.close(ctx)
+		defer s.watchers.Close(ctx)
 		go func() {
 			s.engine.Flights.Wait()
 			s.engine.Ended <- s.engine.End()

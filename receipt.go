@@ -322,5 +322,5 @@ func (s *Store) deliver(r Receipt) {
 			sink(r)
 		}()
 	}
-	s.watchers.send(r)
+	s.watchers.Send(r)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/watch"
 )
 
 // Store is the write surface of one workspace. Its methods may be called by
@@ -36,7 +37,7 @@ type Store struct {
 	gate        *gate.Layer
 	hooks       *hooks.Layer
 	budgets     *budget.Layer
-	watchers    watchers
+	watchers    watch.List[Receipt]
 	workspace   *place.Workspace // nil where the caller says where the state is
 	placed      place.Place
 }
