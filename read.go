@@ -1,12 +1,12 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
-	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/excerpt"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -64,7 +64,7 @@ func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	if err != nil {
 		return ReadResult{}, err
 	}
-	out, err := s.read(ctx, r)
+	out, err := s.read(r)
 	if err != nil {
 		e := a.failed(err)
 		if e.Path == "" && relPathShown(e) {
@@ -86,109 +86,30 @@ func relPathShown(e *Error) bool {
 	return true
 }
 
-func (s *Store) read(ctx context.Context, r ReadRequest) (ReadResult, error) {
-	var out ReadResult
-	limit := r.MaxBytes
-	if limit == 0 {
-		limit = defaultRead
-	}
+func (s *Store) read(r ReadRequest) (out ReadResult, err error) {
+	limit := cmp.Or(r.MaxBytes, defaultRead)
 	switch {
 	case limit < 0 || r.Offset < 0:
 		return out, fault.New(fault.InvalidArgument).Hintf("offset and max_bytes must not be negative")
 	case limit > maxRead:
 		return out, fault.New(fault.TooLarge).Hintf("read the file in parts of at most %d bytes, with offset", maxRead)
 	}
-	rel, _, err := relpath.Clean(r.Path, s.engine.Tree.Rules)
+	if out.Path, _, err = relpath.Clean(r.Path, s.engine.Tree.Rules); err != nil {
+		return out, err
+	}
+	var p excerpt.Part
+	if r.Version == 0 {
+		p, err = excerpt.Current(s.engine, out.Path, r.Offset, limit)
+	} else if path, perr := s.versioned(r.Path); perr == nil {
+		p, err = excerpt.Version(s.versions, path, r.Version, r.Offset, limit)
+	} else {
+		err = perr
+	}
 	if err != nil {
 		return out, err
 	}
-	out.Path = rel
-	if r.Version > 0 {
-		return s.readVersion(out, r, limit)
-	}
-	target, err := s.engine.Tree.Resolve(rel)
-	if err != nil {
-		return out, err
-	}
-	defer target.Close()
-	if !target.Exists() {
-		return out, fault.New(fault.NotFound)
-	}
-	f, err := target.Parent.Open(target.Name, fsx.Read, 0)
-	if err != nil {
-		return out, err
-	}
-	defer f.Close()
-	if target.Path != rel {
-		out.RealPath = target.Path
-	}
-	return out, s.readInto(&out, f, r, limit)
-}
-
-// readInto fills in the result from the open file.
-func (s *Store) readInto(out *ReadResult, f fsx.File, r ReadRequest, limit int64) error {
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	known, ok := s.engine.Hashes.Get(st)
-	if !ok {
-		d, t, err := engine.Measure(io.NewSectionReader(f, 0, st.Size))
-		if err != nil {
-			return err
-		}
-		known = engine.HashEntry{SHA: d.Hex(), State: d.State(), Traits: t}
-		if now, err := f.Stat(); err == nil && engine.IDOf(now) == engine.IDOf(st) && t.Size == st.Size {
-			s.engine.Hashes.Put(st, known)
-		}
-	}
-	size := known.Traits.Size
-	out.SHA256, out.Bytes, out.Offset = digest(known.SHA), size, min(r.Offset, size)
-	out.EOL, out.BOM, out.Mode = known.Traits.EOL(), known.Traits.BOM, engine.Octal(st.Mode)
-	part := make([]byte, min(limit, size-out.Offset))
-	if n, err := f.ReadAt(part, out.Offset); err != nil && err != io.EOF {
-		return err
-	} else if n < len(part) {
-		part = part[:n]
-	}
-	out.show(part)
-	return nil
-}
-
-// show puts the requested part of the file into the reply.
-func (out *ReadResult) show(part []byte) {
-	out.Content, out.Truncated = part, out.Offset+int64(len(part)) < out.Bytes
-}
-
-// readVersion is read for an earlier version of the file.
-func (s *Store) readVersion(out ReadResult, r ReadRequest, limit int64) (ReadResult, error) {
-	path, err := s.versioned(r.Path)
-	if err != nil {
-		return out, err
-	}
-	l, err := s.versions.Lineage(path)
-	if err != nil {
-		return out, err
-	}
-	v, err := l.Version(r.Version)
-	if err != nil {
-		return out, err
-	}
-	src, size, err := s.versions.VersionContent(v)
-	if err != nil {
-		return out, err
-	}
-	defer src.Close()
-	part := &window{from: r.Offset, left: limit}
-	d, t, err := engine.Measure(io.TeeReader(src, part))
-	if err != nil {
-		return out, err
-	}
-	if d.Hex() != v.M.SHA256 {
-		return out, fault.New(fault.HashDriftOnRead)
-	}
-	out.SHA256, out.Bytes, out.Offset = digest(v.M.SHA256), size, min(r.Offset, size)
-	out.EOL, out.BOM, out.Mode = t.EOL(), t.BOM, engine.Octal(v.M.Mode)
-	out.show(part.got)
-	return out, nil
+	return ReadResult{
+		Path: out.Path, RealPath: p.RealPath, Content: p.Content, SHA256: digest(p.SHA), Bytes: p.Bytes, Offset: p.Offset,
+		Truncated: p.Truncated(), EOL: p.Traits.EOL(), BOM: p.Traits.BOM, Mode: engine.Octal(p.Mode),
+	}, nil
 }
