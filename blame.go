@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/merge"
 )
 
@@ -258,7 +259,7 @@ func (s *Store) blamed(v *history.Version) blame.Version {
 	}
 	src, size, err := s.versions.VersionContent(v)
 	if err == nil {
-		b.Text, err = readKept(src, v.M.SHA256)
+		b.Text, err = observe.ReadKept(src, v.M.SHA256)
 	}
 	b.Opaque = err != nil || size > engine.MergeLimit
 	return b
@@ -267,16 +268,15 @@ func (s *Store) blamed(v *history.Version) blame.Version {
 // blamedBefore returns the content that a version replaced, if no row records it.
 func (s *Store) blamedBefore(v *history.Version) blame.Version {
 	b := blame.Version{SHA: v.M.PrevSHA256}
-	src, err := s.keptContent(v.M.PrevSHA256, v.M.PrevBytes)
+	src := s.observed.Kept(v.M.PrevSHA256, v.M.PrevBytes)
 	if src == nil && v.M.PrevGit != "" {
 		git := s.observed.Git(context.Background())
 		defer git.Close()
-		src, err = gitContent(git, v.Path, v.M.PrevGit)
+		src = git.Open(v.Path, v.M.PrevGit)
 	}
-	if src != nil && err == nil {
-		b.Text, err = readKept(src, v.M.PrevSHA256)
-	}
-	b.Opaque = src == nil || err != nil
+	var err error
+	b.Text, err = observe.ReadKept(src, v.M.PrevSHA256)
+	b.Opaque = err != nil
 	return b
 }
 

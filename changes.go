@@ -1,20 +1,14 @@
 package resilientwrite
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
@@ -118,17 +112,6 @@ type ObservedDir struct {
 	Change string `json:"change" enum:"created,deleted,mode"`
 }
 
-// observedDirs returns the directories of a row.
-func observedDirs(rec *journal.Record) (list []ObservedDir) {
-	change := map[string]string{"mkdir": "created", "rmdir": "deleted", "chmod": "mode"}
-	for i := range rec.Muts {
-		if d, ok := rec.Muts[i].Directory(); ok && len(list) < maxObserved {
-			list = append(list, ObservedDir{d.Path, change[engine.DirectoryOp(&d)]})
-		}
-	}
-	return list
-}
-
 // ObservedFinding is one thing that the gate found in bytes that another program
 // wrote.
 type ObservedFinding struct {
@@ -144,12 +127,6 @@ type ObservedFinding struct {
 	// The same for the same secret, in whatever file; it does not contain it.
 	Fingerprint string `json:"fingerprint"`
 }
-
-const (
-	maxObserved = 1000 // files and findings of one reply
-	maxCommand  = observe.MaxCommand
-	maxCalls    = observe.MaxCalls
-)
 
 // Scan compares every file of the workspace with the state found by the last
 // scan, and records what other programs changed: as one row of the journal, of
@@ -167,191 +144,112 @@ const (
 func (s *Store) Scan(ctx context.Context, r ScanRequest) (ScanResult, error) {
 	out, _, err := s.scan(ctx, r, nil)
 	if err != nil {
-		return ScanResult{Files: []ObservedFile{}, Findings: []ObservedFinding{}}, s.verbError("scan", err)
+		return out, s.verbError("scan", err)
 	}
+	out.Claimed = claimedFiles(s.claimed(out, r.Session))
 	return out, nil
 }
 
 // scan is [Store.Scan]. If pend is not nil, it is called with the findings before
 // the row is written.
-func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]ObservedFinding) error) (ScanResult, *observe.Index, error) {
+func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]observe.Finding) error) (out ScanResult, _ *observe.Index, err error) {
+	out = scanResult(&observe.Result{})
 	if err := s.engine.Enter(); err != nil {
-		return ScanResult{}, nil, err
+		return out, nil, err
 	}
 	defer s.engine.Leave()
 	if e := checkLabels(r.Host, r.Session, ""); e != nil {
-		return ScanResult{}, nil, e
+		return out, nil, e
 	}
-	if len(r.Calls) > maxCalls {
-		return ScanResult{}, nil, fault.New(fault.InvalidArgument).With("argument", "calls").Hintf("give at most %d calls", maxCalls)
+	if len(r.Calls) > observe.MaxCalls {
+		return out, nil, fault.New(fault.InvalidArgument).With("argument", "calls").Hintf("give at most %d calls", observe.MaxCalls)
 	}
-	found := &inspection{s: s, ctx: s.bounded(ctx)}
-	req := s.observing(r)
+	req := observe.Request{
+		Session: r.Session, Host: asLabel(s.safeText(r.Host)), Command: s.commandText(r.Command),
+		Capture: observe.Capture(s.policy().File.Capture), Recording: pend,
+	}
+	for _, call := range r.Calls {
+		req.Calls = append(req.Calls, asLabel(s.safeText(call)))
+	}
+	if r.Within > 0 {
+		req.Until = time.Now().Add(r.Within)
+	}
 	if s.gateFor(ctx).Mode != GateOff {
-		req.Inspect = found.look
-		req.Recording = func() error {
-			found.sort()
-			if pend == nil || len(found.list) == 0 {
-				return nil
-			}
-			return pend(found.list)
-		}
+		req.Inspect = s.inspector(ctx)
 	}
 	res, err := s.observed.Scan(ctx, req)
 	if ctx.Err() != nil {
 		err = fault.New(fault.Canceled).Because(ctx.Err())
 	}
 	if err != nil {
-		return ScanResult{}, nil, err
+		return out, nil, err
 	}
-	out := scanResult(res, found)
-	out.Claimed = s.claimedOf(out.Files, r.Session)
-	return out, res.Index, nil
+	return scanResult(&res), res.Index, nil
 }
 
-// observing returns the scan request for package observe, without secrets.
-func (s *Store) observing(r ScanRequest) observe.Request {
-	req := observe.Request{Session: r.Session, Via: &journal.Via{Client: asLabel(s.safeText(r.Host)), Thread: r.Session}}
-	req.Capture = observe.Capture(s.policy().File.Capture)
-	if r.Within > 0 {
-		req.Until = time.Now().Add(r.Within)
-	}
-	for _, call := range r.Calls {
-		req.Group.Calls = append(req.Group.Calls, asLabel(s.safeText(call)))
-	}
-	if len(r.Calls) == 1 {
-		req.Via.Call = req.Group.Calls[0]
-	}
-	if r.Host == "" && len(r.Calls) == 0 {
-		req.Via = &journal.Via{Client: CallerOutside}
-	}
-	req.Group.Command = s.commandText(r.Command)
-	return req
-}
-
-// groupPrefix begins the identifier of a group. The number of the row follows.
-const groupPrefix = "obs_"
-
-func groupID(seq uint64) string { return fmt.Sprint(groupPrefix, seq) }
-
-func scanResult(res observe.Result, found *inspection) ScanResult {
+func scanResult(res *observe.Result) ScanResult {
 	out := ScanResult{
-		Files: []ObservedFile{}, Findings: []ObservedFinding{}, Baseline: res.Baseline, Partial: res.Partial, Watched: res.Files, Read: res.Read,
+		Seq: res.Seq, Created: res.Created, Changed: res.Changed, Deleted: res.Deleted, Moved: res.Moved, Modes: res.Modes,
+		Files: []ObservedFile{}, Findings: []ObservedFinding{}, Baseline: res.Baseline, Partial: res.Partial, Watched: res.Watched, Read: res.Read,
 		NotKept: res.Unkept, DiskLow: res.Low, Busy: res.Busy, Skipped: res.Skipped, Unseen: res.Unseen, Ignored: res.Ignored, index: res.Index,
 	}
-	if res.Rec == nil {
-		return out
+	if res.Seq > 0 {
+		out.Group = observe.GroupID(res.Seq)
 	}
-	out.Seq, out.Group, out.Dirs = res.Rec.Seq, groupID(res.Rec.Seq), observedDirs(res.Rec)
-	recorded := map[string]bool{}
-	for i := range res.Rec.Muts {
-		m := &res.Rec.Muts[i]
-		if m.Class != "" {
-			continue
-		}
-		recorded[m.Path] = true
-		switch {
-		case m.Op == "create":
-			out.Created++
-		case m.Op == "overwrite":
-			out.Changed++
-		case m.Op == "delete":
-			out.Deleted++
-		case m.Op == "chmod":
-			out.Modes++
-		case m.From != "":
-			out.Moved++
-		default:
-			continue // the old name of a move
-		}
-		if len(out.Files) < maxObserved {
-			out.Files = append(out.Files, ObservedFile{m.Path, m.Op, m.From, digest(m.SHA256), digest(m.PrevSHA256), m.Bytes, m.Link()})
-		}
+	for _, m := range res.Files {
+		out.Files = append(out.Files, ObservedFile{m.Path, m.Op, m.From, digest(m.SHA256), digest(m.PrevSHA256), m.Bytes, m.Link()})
 	}
-	for _, f := range found.list {
-		if recorded[f.Path] && len(out.Findings) < maxObserved {
-			out.Findings = append(out.Findings, f)
-		}
+	for _, d := range res.Dirs {
+		out.Dirs = append(out.Dirs, ObservedDir(d))
+	}
+	for _, f := range res.Findings {
+		out.Findings = append(out.Findings, ObservedFinding(f))
 	}
 	return out
 }
 
-// inspection collects what the gate finds in the files of a scan.
-type inspection struct {
-	s    *Store
-	ctx  context.Context
-	mu   sync.Mutex
-	list []ObservedFinding
-}
-
-func (in *inspection) sort() {
-	slices.SortFunc(in.list, func(a, b ObservedFinding) int { return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line) })
-}
-
-// look scans the bytes of one file and omits findings that the version before
-// had, if history has that version.
-func (in *inspection) look(path string, data []byte, prev string) {
-	p := in.s.policy()
-	opt := p.Options(path)
-	opt.Context = in.ctx
-	var now []scan.Finding
-	var seen gate.Fingerprints
-	opt.Each = func(x scan.Finding) {
-		seen.Add(x)
-		if len(now) < gate.MaxListed {
-			now = append(now, x)
+// inspector returns the function that scans the bytes of one file and omits findings
+// that the version before had, if history has that version.
+func (s *Store) inspector(ctx context.Context) func(path string, data []byte, prev string) []observe.Finding {
+	ctx = s.bounded(ctx)
+	return func(path string, data []byte, prev string) (list []observe.Finding) {
+		p := s.policy()
+		opt := p.Options(path)
+		opt.Context = ctx
+		var now []scan.Finding
+		var seen gate.Fingerprints
+		opt.Each = func(x scan.Finding) {
+			seen.Add(x)
+			if len(now) < gate.MaxListed {
+				now = append(now, x)
+			}
 		}
-	}
-	p.Scanner.Score(data, opt)
-	if len(now) == 0 {
-		return
-	}
-	if f, err := in.s.keptContent(prev, observe.MaxFile); err == nil && f != nil {
-		if before, err := io.ReadAll(f); err == nil {
-			opt.Each = seen.Mark
-			p.Scanner.Score(before, opt)
+		p.Scanner.Score(data, opt)
+		if len(now) == 0 {
+			return nil
 		}
-		f.Close()
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, x := range now {
-		if !seen.Marked(x) && !x.Placeholder && len(in.list) < 10*maxObserved {
-			in.list = append(in.list, ObservedFinding{path, x.Family, x.Pattern, x.Line, string(x.Confidence), fmt.Sprintf("%x", x.Fingerprint[:8])})
+		if f := s.observed.Kept(prev, observe.MaxFile); f != nil {
+			if before, err := io.ReadAll(f); err == nil {
+				opt.Each = seen.Mark
+				p.Scanner.Score(before, opt)
+			}
+			f.Close()
 		}
+		for _, x := range now {
+			if !seen.Marked(x) && !x.Placeholder {
+				list = append(list, observe.Finding{Path: path, Kind: x.Family, Pattern: x.Pattern, Line: x.Line, Confidence: string(x.Confidence), Fingerprint: fmt.Sprintf("%x", x.Fingerprint[:8])})
+			}
+		}
+		return list
 	}
 }
 
-// observedIn reports whether a row belongs to the group that an identifier names:
-// that of the row, or that of a tool call.
-func (w whose) observedIn(rec *journal.Record) bool {
-	if rec.Kind != journal.KindObserved {
-		return false
+// claimed returns those of the files of a scan that another session than these has
+// claimed.
+func (s *Store) claimed(out ScanResult, sessions ...string) []lease.File {
+	var paths []string
+	for _, f := range out.Files {
+		paths = append(paths, f.Path, f.From)
 	}
-	return groupID(rec.Seq) == w.group || rec.Group != nil && slices.Contains(rec.Group.Calls, w.group)
-}
-
-// checkGroup refuses a group that belongs to several calls if it is named by one
-// of them.
-func (w whose) checkGroup(recs []*journal.Record) error {
-	for _, rec := range recs {
-		if rec.Group != nil && len(rec.Group.Calls) > 1 && groupID(rec.Seq) != w.group {
-			return fault.New(fault.InvalidArgument).With("argument", "group").With("calls", rec.Group.Calls).
-				Hintf("the changes were made while several calls were open; pass %s to undo all of them", groupID(rec.Seq))
-		}
-	}
-	return nil
-}
-
-// gitContent opens the git object that has the bytes of the file according to a
-// scan; nil if git does not have it.
-func gitContent(git *observe.Git, path, object string) (io.ReadCloser, error) {
-	if object == "" {
-		return nil, nil
-	}
-	data, err := git.Read(engine.ParentOf(path), object)
-	if err != nil {
-		return nil, nil
-	}
-	return io.NopCloser(bytes.NewReader(data)), nil
+	return s.leases.Over(paths, sessions)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/hunks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
 
 // ChangesRequest asks what was changed: by a session, by an agent, since a time,
@@ -258,7 +259,10 @@ func (out *ChangesResult) take(rec *journal.Record, files map[string]*ChangedFil
 }
 
 func observedGroup(rec *journal.Record, files int) ObservedGroup {
-	g := ObservedGroup{Group: groupID(rec.Seq), Seq: rec.Seq, TS: rec.TS, Files: files, Dirs: observedDirs(rec), Session: rec.Session}
+	g := ObservedGroup{Group: observe.GroupID(rec.Seq), Seq: rec.Seq, TS: rec.TS, Files: files, Session: rec.Session}
+	for _, d := range observe.DirsIn(rec) {
+		g.Dirs = append(g.Dirs, ObservedDir(d))
+	}
 	if rec.Via != nil && rec.Via.Client != CallerOutside {
 		g.Host = rec.Via.Client
 	}

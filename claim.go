@@ -3,11 +3,8 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/engine"
-	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 )
@@ -61,28 +58,8 @@ func WithOperator(ctx context.Context) context.Context {
 // [ErrLockTimeout], the storage details, [ErrStoreClosed], [ErrStoreReadOnly].
 func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (Claim, error) {
 	session, caller := s.sessionOf(ctx)
-	c := lease.Claim{Session: session, Caller: caller}
-	return s.editClaims(ctx, func(now time.Time, list []lease.Claim, next uint64) (*lease.Claim, []lease.Claim, error) {
-		if err := s.checkClaim(session, paths, ttl); err != nil {
-			return nil, nil, err
-		}
-		for _, path := range paths {
-			real, err := s.identity(path)
-			if err != nil {
-				return nil, nil, err
-			}
-			for _, o := range list {
-				if o.Session != session && (o.Covers(real) || slices.ContainsFunc(o.Paths, func(p string) bool { return lease.Within(p, real) })) {
-					return nil, nil, claimedBy(&o, real)
-				}
-			}
-			c.Paths = append(c.Paths, real)
-		}
-		if len(list) >= lease.MaxCount {
-			return nil, nil, fault.New(fault.InvalidArgument).Hintf("there are %d claims; release some", len(list))
-		}
-		c.Fence, c.Until = next, now.Add(ttl)
-		return &c, append(list, c), nil
+	return s.claiming(func() (lease.Claim, error) {
+		return s.leases.Claim(ctx, lease.Claim{Session: session, Caller: caller, Paths: paths}, ttl, s.identity)
 	})
 }
 
@@ -90,17 +67,7 @@ func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (C
 // [ErrClaimLost]. Other errors: those of [Store.Claim].
 func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (Claim, error) {
 	session, _ := s.sessionOf(ctx)
-	return s.editClaims(ctx, func(now time.Time, list []lease.Claim, _ uint64) (*lease.Claim, []lease.Claim, error) {
-		i := slices.IndexFunc(list, func(c lease.Claim) bool { return c.Fence == fence && c.Session == session })
-		if i < 0 {
-			return nil, nil, fault.New(fault.ClaimLost)
-		}
-		if err := s.checkClaim(session, list[i].Paths, ttl); err != nil {
-			return nil, nil, err
-		}
-		list[i].Until = now.Add(ttl)
-		return &list[i], list, nil
-	})
+	return s.claiming(func() (lease.Claim, error) { return s.leases.Renew(ctx, session, fence, ttl) })
 }
 
 // Release ends a claim of the session, or any claim in the context of an operator
@@ -108,10 +75,8 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (Cla
 // [Store.Claim].
 func (s *Store) Release(ctx context.Context, fence uint64) error {
 	session, _ := s.sessionOf(ctx)
-	_, err := s.editClaims(ctx, func(_ time.Time, list []lease.Claim, _ uint64) (*lease.Claim, []lease.Claim, error) {
-		return &lease.Claim{}, slices.DeleteFunc(list, func(c lease.Claim) bool {
-			return c.Fence == fence && (c.Session == session || isOperator(ctx))
-		}), nil
+	_, err := s.claiming(func() (lease.Claim, error) {
+		return lease.Claim{}, s.leases.Release(ctx, session, fence, isOperator(ctx))
 	})
 	return err
 }
@@ -133,35 +98,17 @@ func (s *Store) Claims(ctx context.Context) ([]Claim, error) {
 	return out, nil
 }
 
-func (s *Store) checkClaim(session string, paths []string, ttl time.Duration) error {
-	switch {
-	case session == "":
-		return fault.New(fault.InvalidArgument).With("argument", "session").Hintf("a claim belongs to a session; name one")
-	case ttl <= 0 || ttl > MaxClaim:
-		return fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be more than 0 and at most %s; renew the claim for longer", MaxClaim)
-	case len(paths) == 0 || len(paths) > lease.MaxPaths:
-		return fault.New(fault.InvalidArgument).With("argument", "paths").Hintf("give 1 to %d paths", lease.MaxPaths)
-	}
-	return nil
-}
-
-// editClaims changes the claims and returns the one that was changed.
-func (s *Store) editClaims(ctx context.Context, edit func(time.Time, []lease.Claim, uint64) (*lease.Claim, []lease.Claim, error)) (out Claim, err error) {
+// claiming changes the claims.
+func (s *Store) claiming(edit func() (lease.Claim, error)) (Claim, error) {
 	if err := s.engine.Enter(); err != nil {
-		return out, s.verbError("claim", err)
+		return Claim{}, s.verbError("claim", err)
 	}
 	defer s.engine.Leave()
-	err = s.leases.Edit(ctx, func(list []lease.Claim, next uint64) ([]lease.Claim, error) {
-		c, list, err := edit(s.engine.Now().UTC(), list, next)
-		if err == nil {
-			out = Claim(*c)
-		}
-		return list, err
-	})
+	c, err := edit()
 	if err != nil {
 		return Claim{}, s.verbError("claim", err)
 	}
-	return out, nil
+	return Claim(c), nil
 }
 
 // sessionOf returns the session and the caller of a call that names neither.
@@ -175,38 +122,12 @@ func (s *Store) sessionOf(ctx context.Context) (session, caller string) {
 
 func isOperator(ctx context.Context) bool { return ctx.Value(operatorKey{}) != nil }
 
-// unclaimed refuses a commit of files that another session has claimed, and one
-// whose own claim has expired. The paths are locked, so no claim can be made in
-// between.
+// unclaimed refuses a commit that claims do not allow.
 func (c *commit) unclaimed() error {
 	if c.operator {
 		return nil
 	}
-	list, err := c.s.leases.List()
-	if err != nil {
-		return err
-	}
-	if c.fence != 0 && !slices.ContainsFunc(list, func(o lease.Claim) bool { return o.Fence == c.fence && o.Session == c.Req.Session }) {
-		return fault.New(fault.ClaimLost)
-	}
-	for i := range list {
-		if list[i].Session == c.Req.Session {
-			continue
-		}
-		for _, m := range c.Muts {
-			if !m.Private && list[i].Covers(m.Target.Path) {
-				return c.About(m, claimedBy(&list[i], m.Target.Path))
-			}
-		}
-	}
-	return nil
-}
-
-func claimedBy(c *lease.Claim, path string) *fault.Fault {
-	e := fault.New(fault.PathClaimed).With("claimed_by", c.Session).With("until", c.Until.Format(engine.TimeFormat)).
-		Hintf("session %s has claimed the path until %s; work on something else, and try again then", c.Session, c.Until.Format(time.TimeOnly))
-	e.Path = path
-	return e
+	return c.s.leases.Check(c.Commit, c.fence)
 }
 
 // ClaimedFile is a file that a session has claimed and that another one, or
@@ -218,24 +139,11 @@ type ClaimedFile struct {
 	Session string `json:"session"`
 	// When the claim ends.
 	Until time.Time `json:"until"`
-
-	fence uint64
 }
 
-// claimedOf returns the files that a session has claimed. Files are omitted if
-// all sessions that changed them are the claiming one.
-func (s *Store) claimedOf(files []ObservedFile, sessions ...string) (out []ClaimedFile) {
-	list, err := s.leases.List()
-	if err != nil || len(list) == 0 {
-		return nil
-	}
-	for _, f := range files {
-		for _, path := range []string{f.Path, f.From} {
-			i := slices.IndexFunc(list, func(c lease.Claim) bool { return path != "" && c.Covers(path) })
-			if i >= 0 && slices.ContainsFunc(sessions, func(of string) bool { return of != list[i].Session }) {
-				out = append(out, ClaimedFile{path, list[i].Session, list[i].Until, list[i].Fence})
-			}
-		}
+func claimedFiles(list []lease.File) (out []ClaimedFile) {
+	for _, f := range list {
+		out = append(out, ClaimedFile{f.Path, f.Session, f.Until})
 	}
 	return out
 }

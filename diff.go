@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
 
 // DiffRequest asks what changed between two versions of a file.
@@ -193,14 +194,11 @@ func (s *Store) diffOf(rec *journal.Record) string {
 	if err != nil {
 		return ""
 	}
-	after, err := readKept(src, m.SHA256)
+	after, err := observe.ReadKept(src, m.SHA256)
 	if err != nil {
 		return ""
 	}
-	if src, err = s.keptContent(m.PrevSHA256, m.PrevBytes); src == nil || err != nil {
-		return ""
-	}
-	before, err := readKept(src, m.PrevSHA256)
+	before, err := observe.ReadKept(s.observed.Kept(m.PrevSHA256, m.PrevBytes), m.PrevSHA256)
 	if err != nil || bytes.IndexByte(before, 0) >= 0 || bytes.IndexByte(after, 0) >= 0 {
 		return ""
 	}
@@ -222,16 +220,5 @@ func (s *Store) bytesOf(path string, of side) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readKept(src, of.sha)
-}
-
-// readKept reads the content of a version to the end and compares it with its
-// hash.
-func readKept(src io.ReadCloser, sha string) ([]byte, error) {
-	defer src.Close()
-	data, err := io.ReadAll(io.LimitReader(src, engine.MergeLimit+1))
-	if err == nil && engine.HashOf(data) != sha {
-		err = fault.New(fault.HashDriftOnRead)
-	}
-	return data, err
+	return observe.ReadKept(src, of.sha)
 }

@@ -187,13 +187,13 @@ func (n *netting) version(rec *journal.Record, m *journal.Mutation, before bool)
 	n.left -= size
 	at := &undoing{path: m.Identity(), oldest: m, first: rec.Seq}
 	for _, place := range []func() (io.ReadCloser, error){
-		func() (io.ReadCloser, error) { return n.s.keptContent(sha, size) },
+		func() (io.ReadCloser, error) { return n.s.observed.Kept(sha, size), nil },
 		func() (io.ReadCloser, error) {
 			if !before {
 				src, _, err := n.s.versions.ContentAt(m.Identity(), rec.Seq, size)
 				return src, err
 			}
-			return gitContent(n.git, m.Identity(), m.PrevGit)
+			return n.git.Open(m.Identity(), m.PrevGit), nil
 		},
 		func() (io.ReadCloser, error) { return n.s.contentBefore(at) },
 	} {

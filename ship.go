@@ -168,10 +168,10 @@ func (s *Store) content(ctx context.Context, r ContentRequest) ([]byte, error) {
 	git := s.observed.Git(ctx)
 	defer git.Close()
 	for _, place := range []func() (io.ReadCloser, error){
-		func() (io.ReadCloser, error) { return s.keptContent(sha, r.Bytes) },
+		func() (io.ReadCloser, error) { return s.observed.Kept(sha, r.Bytes), nil },
 		func() (io.ReadCloser, error) { return s.objectContent(r.Path) },
-		func() (io.ReadCloser, error) { return s.startOf(r.Path, r.Bytes) },
-		func() (io.ReadCloser, error) { return gitContent(git, r.Path, r.Git) },
+		func() (io.ReadCloser, error) { return s.observed.StartOf(r.Path, r.Bytes), nil },
+		func() (io.ReadCloser, error) { return git.Open(r.Path, r.Git), nil },
 		func() (io.ReadCloser, error) { return s.laterContent(r) },
 	} {
 		src, err := place()

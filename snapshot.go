@@ -401,9 +401,9 @@ func (s *Store) takeSnapshotFile(ctx context.Context, c *commit, m *engine.Mutat
 		return err
 	}
 	for _, place := range []func() (io.ReadCloser, error){
-		func() (io.ReadCloser, error) { return s.keptContent(f.Hex(), f.Size) },
-		func() (io.ReadCloser, error) { return gitContent(git, f.Path, f.GitHex()) },
-		func() (io.ReadCloser, error) { return s.startOf(f.Path, f.Size) },
+		func() (io.ReadCloser, error) { return s.observed.Kept(f.Hex(), f.Size), nil },
+		func() (io.ReadCloser, error) { return git.Open(f.Path, f.GitHex()), nil },
+		func() (io.ReadCloser, error) { return s.observed.StartOf(f.Path, f.Size), nil },
 	} {
 		src, err := place()
 		if err != nil {

@@ -1,9 +1,9 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,20 +38,7 @@ type ToolCall struct {
 // the journal; a crash may lose it, and the changes of the call are then
 // attributed to none. Errors: those of Scan.
 func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
-	c = s.cleanCall(c)
-	if c.Alike && c.ID != "" {
-		c.ID = s.distinct(c.ID)
-	}
-	out, err := s.scanCalls(ctx, c, "")
-	if err != nil {
-		return out, err
-	}
-	return out, s.editCalls(c, &out, func(w *observe.Watched) {
-		if c.ID != "" {
-			w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.ID == c.ID })
-			w.Open = append(w.Open, observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command, Since: s.engine.Now().UTC()})
-		}
-	})
+	return s.aroundCall(ctx, s.cleanCall(c), false)
 }
 
 // EndCall records that a tool call has ended, and records the changes since it
@@ -65,42 +52,7 @@ func (s *Store) BeginCall(ctx context.Context, c ToolCall) (ScanResult, error) {
 // applies to files that another session had claimed. Errors: those of Scan; the
 // call then stays open.
 func (s *Store) EndCall(ctx context.Context, c ToolCall) (ScanResult, error) {
-	c = s.cleanCall(c)
-	if c.Alike && c.ID != "" {
-		var err error
-		if c.ID, err = s.oldestAlike(c); err != nil {
-			return ScanResult{}, err
-		}
-	}
-	out, err := s.scanCalls(ctx, c, c.ID)
-	if err != nil {
-		return out, err
-	}
-	err = s.editCalls(c, &out, func(w *observe.Watched) {
-		known := false
-		for i := range w.Open {
-			if o := &w.Open[i]; o.ID == c.ID || c.ID == "" && o.Host == c.Host && o.Session == c.Session {
-				o.Ended, known = true, true
-			}
-		}
-		if !known && c.ID != "" {
-			w.Open = append(w.Open, observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command, Since: s.engine.Now().UTC(), Ended: true})
-		}
-		if c.ID != "" {
-			out.Findings, out.Claimed = []ObservedFinding{}, nil
-			for _, f := range w.Report(c.Session) {
-				if f.Session != "" {
-					out.Claimed = append(out.Claimed, ClaimedFile{Path: f.Path, Session: f.Session, Until: f.Until})
-				} else {
-					out.Findings = append(out.Findings, ObservedFinding{f.Path, f.Kind, f.Pattern, f.Line, f.Confidence, f.Fingerprint})
-				}
-			}
-			if c.Report != nil {
-				c.Report(out)
-			}
-		}
-	})
-	return out, err
+	return s.aroundCall(ctx, s.cleanCall(c), true)
 }
 
 // SeenCall reports whether the same event of the same call (host, session, ID,
@@ -123,28 +75,69 @@ func (s *Store) SeenCall(ctx context.Context, c ToolCall) (bool, error) {
 	return !first, nil
 }
 
-// distinct returns an identifier that no other call has.
-func (s *Store) distinct(id string) string {
-	return asLabel(id + "-" + strconv.FormatInt(s.engine.Now().UnixNano(), 36))
+// aroundCall scans when a call begins or ends, and records that it does.
+func (s *Store) aroundCall(ctx context.Context, c ToolCall, ends bool) (out ScanResult, err error) {
+	if err = s.engine.Enter(); err == nil {
+		out, err = s.scanCalls(ctx, c, ends)
+		s.engine.Leave()
+	}
+	if err != nil {
+		err = s.verbError("scan", err)
+	}
+	return out, err
 }
 
-// oldestAlike returns the identifier of the oldest open call that was begun like
-// this one.
-func (s *Store) oldestAlike(c ToolCall) (string, error) {
-	if err := s.engine.Enter(); err != nil {
-		return "", s.verbError("scan", err)
-	}
-	defer s.engine.Leave()
+func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends bool) (out ScanResult, err error) {
 	known, err := s.observed.Calls()
 	if err != nil {
-		return "", s.verbError("scan", err)
+		return out, err
 	}
-	for _, o := range known.Open {
-		if !o.Ended && o.Host == c.Host && o.Session == c.Session && strings.HasPrefix(o.ID, c.ID+"-") {
-			return o.ID, nil
+	call := observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command}
+	if c.Alike && c.ID != "" {
+		id := ""
+		if ends {
+			id = known.Oldest(call)
+		}
+		call.ID = cmp.Or(id, asLabel(c.ID+"-"+strconv.FormatInt(s.engine.Now().UnixNano(), 36)))
+	}
+	calls, during, sessions := known.During(call, ends)
+	r := ScanRequest{Within: c.Within, Calls: calls, Host: during.Host, Session: during.Session, Command: during.Command}
+	if out, _, err = s.scan(ctx, r, s.observed.Pend); err != nil { // pending before the row, after which no scan finds them again
+		return out, err
+	}
+	claimed := s.claimed(out, sessions...)
+	out.Claimed = claimedFiles(claimed)
+	return out, s.observed.EditCalls(func(w *observe.Watched) {
+		for _, f := range claimed {
+			w.Add(observe.Notice{Finding: observe.Finding{Path: f.Path, Fingerprint: fmt.Sprint("claim ", f.Fence, " ", f.Path)}, Session: f.Session, Until: f.Until})
+		}
+		call.Since = s.engine.Now().UTC()
+		switch {
+		case !ends:
+			w.Begin(call)
+		case call.ID == "":
+			w.End(call)
+		default:
+			w.End(call)
+			out.notices(w.Report(c.Session))
+			if c.Report != nil {
+				c.Report(out)
+			}
+		}
+		w.Scanned(observe.HostSeen{Host: c.Host, Event: c.Event, At: call.Since}, out.Partial)
+	})
+}
+
+// notices replaces the findings and the claimed files by those that are reported now.
+func (r *ScanResult) notices(list []observe.Notice) {
+	r.Findings, r.Claimed = []ObservedFinding{}, nil
+	for _, n := range list {
+		if n.Session != "" {
+			r.Claimed = append(r.Claimed, ClaimedFile{n.Path, n.Session, n.Until})
+		} else {
+			r.Findings = append(r.Findings, ObservedFinding(n.Finding))
 		}
 	}
-	return s.distinct(c.ID), nil
 }
 
 // cleanCall makes what a host reports suitable for the journal: bounded, and
@@ -160,80 +153,9 @@ func (s *Store) cleanCall(c ToolCall) ToolCall {
 	return c
 }
 
-// scanCalls scans for the open calls and the call that ends.
-func (s *Store) scanCalls(ctx context.Context, c ToolCall, ends string) (ScanResult, error) {
-	if err := s.engine.Enter(); err != nil {
-		return ScanResult{}, s.verbError("scan", err)
-	}
-	known, err := s.observed.Calls()
-	s.engine.Leave()
-	if err != nil {
-		return ScanResult{}, s.verbError("scan", err)
-	}
-	r := ScanRequest{Within: c.Within}
-	var sessions []string
-	for _, o := range known.Open {
-		if len(r.Calls) < maxCalls-1 {
-			r.Calls, r.Host, r.Session, r.Command = append(r.Calls, o.ID), o.Host, o.Session, o.Command
-			sessions = append(sessions, o.Session)
-		}
-	}
-	if ends != "" {
-		if !slices.Contains(r.Calls, ends) {
-			r.Calls = append(r.Calls, ends)
-		}
-		r.Host, r.Session = c.Host, c.Session
-		sessions = append(sessions, c.Session)
-		if c.Command != "" {
-			r.Command = c.Command
-		}
-	}
-	out, _, err := s.scan(ctx, r, func(found []ObservedFinding) error { // before the row, after which no scan finds them again
-		return s.observed.EditCalls(func(w *observe.Watched) {
-			for _, f := range found {
-				w.Add(observe.Finding{Path: f.Path, Kind: f.Kind, Pattern: f.Pattern, Line: f.Line, Confidence: f.Confidence, Fingerprint: f.Fingerprint})
-			}
-		})
-	})
-	if err != nil {
-		return ScanResult{Files: []ObservedFile{}, Findings: []ObservedFinding{}}, s.verbError("scan", err)
-	}
-	out.Claimed = s.claimedOf(out.Files, sessions...)
-	return out, nil
-}
-
-// editCalls changes the state of open calls after a scan for c.
-func (s *Store) editCalls(c ToolCall, out *ScanResult, edit func(*observe.Watched)) error {
-	if err := s.engine.Enter(); err != nil {
-		return s.verbError("scan", err)
-	}
-	defer s.engine.Leave()
-	err := s.observed.EditCalls(func(w *observe.Watched) {
-		for _, f := range out.Claimed {
-			w.Add(observe.Finding{Path: f.Path, Session: f.Session, Until: f.Until, Fingerprint: fmt.Sprint("claim ", f.fence, " ", f.Path)})
-		}
-		edit(w)
-		now := s.engine.Now().UTC()
-		if !out.Partial || w.Complete.IsZero() { // before the first there is nothing to miss
-			w.Complete = now
-		}
-		if !out.Partial {
-			w.Open = slices.DeleteFunc(w.Open, func(o observe.OpenCall) bool { return o.Ended })
-		}
-		if c.Host != "" {
-			w.Hosts = slices.DeleteFunc(w.Hosts, func(h observe.HostSeen) bool { return h.Host == c.Host })
-			w.Hosts = append(w.Hosts, observe.HostSeen{Host: c.Host, Event: c.Event, At: now})
-		}
-	})
-	if err != nil {
-		return s.verbError("scan", err)
-	}
-	return nil
-}
-
 // commandText returns a command line for the journal: its beginning, redacted.
 func (s *Store) commandText(command string) string {
-	return s.safeText(strings.ToValidUTF8(command[:min(len(command), maxCommand)], "\uFFFD"))
+	return s.safeText(strings.ToValidUTF8(command[:min(len(command), observe.MaxCommand)], "\uFFFD"))
 }
 
 // CaptureStatus says which programs report their tool calls.

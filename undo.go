@@ -1,7 +1,6 @@
 package resilientwrite
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -215,7 +214,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 		}
 		return e
 	}
-	if err := of.checkGroup(recs); err != nil {
+	if err := observe.CheckGroup(recs, of.group); err != nil {
 		return err
 	}
 	for _, rec := range recs {
@@ -452,10 +451,10 @@ func (s *Store) undoOne(ctx context.Context, c *commit, f *undoing, git *observe
 		return m, err
 	}
 	for _, place := range []func() (io.ReadCloser, error){
-		func() (io.ReadCloser, error) { return s.keptContent(sha, size) },
-		func() (io.ReadCloser, error) { return gitContent(git, f.path, f.oldest.PrevGit) },
+		func() (io.ReadCloser, error) { return s.observed.Kept(sha, size), nil },
+		func() (io.ReadCloser, error) { return git.Open(f.path, f.oldest.PrevGit), nil },
 		func() (io.ReadCloser, error) { return s.contentBefore(f) },
-		func() (io.ReadCloser, error) { return s.startOf(f.path, size) },
+		func() (io.ReadCloser, error) { return s.observed.StartOf(f.path, size), nil },
 	} {
 		src, err := place()
 		if err != nil {
@@ -491,18 +490,6 @@ func (s *Store) takeVersion(c *commit, m *engine.Mutation, sha string, mode uint
 	return sum, nil
 }
 
-// keptContent opens a version in history; nil if it is not there.
-func (s *Store) keptContent(sha string, size int64) (io.ReadCloser, error) {
-	if sha == engine.HashOf(nil) { // an empty file needs no object to come back
-		return io.NopCloser(bytes.NewReader(nil)), nil
-	}
-	f, err := s.engine.History.Open(sha)
-	if err != nil {
-		return nil, nil // the other places may have it
-	}
-	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}, nil
-}
-
 // contentBefore opens what a file held before the oldest of the undone commits,
 // if a later version holds it: one that was left unchanged or appended to, or one
 // under the name it was moved to; nil if there is none.
@@ -519,22 +506,4 @@ func (s *Store) contentBefore(f *undoing) (io.ReadCloser, error) {
 		return nil, nil // the other places may have it
 	}
 	return src, nil
-}
-
-// startOf opens the first bytes of a file: its content before an append; nil if
-// there is no such file.
-func (s *Store) startOf(path string, size int64) (io.ReadCloser, error) {
-	t, err := s.engine.LocateEntry(path)
-	if err != nil {
-		return nil, nil
-	}
-	defer t.Close()
-	if !t.Exists() {
-		return nil, nil
-	}
-	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
-	if err != nil {
-		return nil, nil
-	}
-	return engine.SectionCloser{Reader: io.NewSectionReader(f, 0, size), Closer: f}, nil
 }

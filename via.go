@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -134,7 +135,7 @@ func (c *commit) whose(caller, session string) whose {
 func (w whose) made(rec *journal.Record) bool {
 	switch {
 	case w.group != "":
-		return w.observedIn(rec)
+		return observe.InGroup(rec, w.group)
 	case w.row != 0:
 		return rec.Seq == w.row
 	case w.none || w.session != "" && rec.Session != w.session:

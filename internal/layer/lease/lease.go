@@ -12,6 +12,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -22,8 +23,8 @@ const (
 	dir      = "claims" // of the state directory
 	file     = "claims.json"
 	maxFile  = 4 << 20
-	MaxCount = 256 // claims at a time
-	MaxPaths = 256 // of one claim
+	maxCount = 256 // claims at a time
+	maxPaths = 256 // of one claim
 )
 
 // Claim lists paths that only one session may change. A path covers everything below
@@ -36,13 +37,13 @@ type Claim struct {
 	Until   time.Time `json:"until"`
 }
 
-// Covers reports whether the claim is for a path, or for a directory above it.
-func (c *Claim) Covers(path string) bool {
-	return slices.ContainsFunc(c.Paths, func(p string) bool { return Within(path, p) })
+// covers reports whether the claim is for a path, or for a directory above it.
+func (c *Claim) covers(path string) bool {
+	return slices.ContainsFunc(c.Paths, func(p string) bool { return within(path, p) })
 }
 
-// Within reports whether a path is another one or below it.
-func Within(path, of string) bool {
+// within reports whether a path is another one or below it.
+func within(path, of string) bool {
 	path, of = relpath.Key(path), relpath.Key(of)
 	return path == of || strings.HasPrefix(path, of+"/")
 }
@@ -85,10 +86,132 @@ func (l *Layer) parse(data []byte) (k kept) {
 	return k
 }
 
-// Edit changes the claims while no commit of any process is in progress: one that
+// Claim makes a claim for its session; locate returns the path of a file without links.
+func (l *Layer) Claim(ctx context.Context, c Claim, ttl time.Duration, locate func(string) (string, error)) (Claim, error) {
+	paths := c.Paths
+	c.Paths = nil
+	err := l.edit(ctx, func(list []Claim, next uint64) ([]Claim, error) {
+		if err := check(c.Session, len(paths), ttl); err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			real, err := locate(path)
+			if err != nil {
+				return nil, err
+			}
+			for _, o := range list {
+				if o.Session != c.Session && (o.covers(real) || slices.ContainsFunc(o.Paths, func(p string) bool { return within(p, real) })) {
+					return nil, o.refuses(real)
+				}
+			}
+			c.Paths = append(c.Paths, real)
+		}
+		if len(list) >= maxCount {
+			return nil, fault.New(fault.InvalidArgument).Hintf("there are %d claims; release some", len(list))
+		}
+		c.Fence, c.Until = next, l.Now().UTC().Add(ttl)
+		return append(list, c), nil
+	})
+	return c, err
+}
+
+// Renew extends a claim of a session to ttl from now.
+func (l *Layer) Renew(ctx context.Context, session string, fence uint64, ttl time.Duration) (c Claim, err error) {
+	err = l.edit(ctx, func(list []Claim, _ uint64) ([]Claim, error) {
+		i := slices.IndexFunc(list, func(c Claim) bool { return c.Fence == fence && c.Session == session })
+		if i < 0 {
+			return nil, fault.New(fault.ClaimLost)
+		}
+		if err := check(session, len(list[i].Paths), ttl); err != nil {
+			return nil, err
+		}
+		list[i].Until = l.Now().UTC().Add(ttl)
+		c = list[i]
+		return list, nil
+	})
+	return c, err
+}
+
+// Release ends a claim of a session, or of any session.
+func (l *Layer) Release(ctx context.Context, session string, fence uint64, any bool) error {
+	return l.edit(ctx, func(list []Claim, _ uint64) ([]Claim, error) {
+		return slices.DeleteFunc(list, func(c Claim) bool { return c.Fence == fence && (c.Session == session || any) }), nil
+	})
+}
+
+func check(session string, paths int, ttl time.Duration) error {
+	switch {
+	case session == "":
+		return fault.New(fault.InvalidArgument).With("argument", "session").Hintf("a claim belongs to a session; name one")
+	case ttl <= 0 || ttl > Longest:
+		return fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be more than 0 and at most %s; renew the claim for longer", Longest)
+	case paths == 0 || paths > maxPaths:
+		return fault.New(fault.InvalidArgument).With("argument", "paths").Hintf("give 1 to %d paths", maxPaths)
+	}
+	return nil
+}
+
+// Check refuses a commit of files that another session has claimed, and one whose own
+// claim, if fence is not 0, has expired. The paths are locked, so no claim can be made
+// in between.
+func (l *Layer) Check(c *engine.Commit, fence uint64) error {
+	list, err := l.List()
+	if err != nil {
+		return err
+	}
+	if fence != 0 && !slices.ContainsFunc(list, func(o Claim) bool { return o.Fence == fence && o.Session == c.Req.Session }) {
+		return fault.New(fault.ClaimLost)
+	}
+	for i := range list {
+		if list[i].Session == c.Req.Session {
+			continue
+		}
+		for _, m := range c.Muts {
+			if !m.Private && list[i].covers(m.Target.Path) {
+				return c.About(m, list[i].refuses(m.Target.Path))
+			}
+		}
+	}
+	return nil
+}
+
+// refuses returns the error of a change of a path.
+func (c *Claim) refuses(path string) *fault.Fault {
+	e := fault.New(fault.PathClaimed).With("claimed_by", c.Session).With("until", c.Until.Format(engine.TimeFormat)).
+		Hintf("session %s has claimed the path until %s; work on something else, and try again then", c.Session, c.Until.Format(time.TimeOnly))
+	e.Path = path
+	return e
+}
+
+// File is a file that a session has claimed and that another one, or another program,
+// changed.
+type File struct {
+	Path    string
+	Session string
+	Until   time.Time
+	Fence   uint64
+}
+
+// Over returns those of some changed files that a session has claimed. Files are omitted
+// if all sessions that changed them are the claiming one.
+func (l *Layer) Over(paths, sessions []string) (out []File) {
+	list, err := l.List()
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	for _, path := range paths {
+		i := slices.IndexFunc(list, func(c Claim) bool { return path != "" && c.covers(path) })
+		if i >= 0 && slices.ContainsFunc(sessions, func(of string) bool { return of != list[i].Session }) {
+			out = append(out, File{path, list[i].Session, list[i].Until, list[i].Fence})
+		}
+	}
+	return out
+}
+
+// edit changes the claims while no commit of any process is in progress: one that
 // began before has ended, and one that begins later sees the change. next is the
 // fence for a new claim; it grows also where the file was lost.
-func (l *Layer) Edit(ctx context.Context, edit func(claims []Claim, next uint64) ([]Claim, error)) error {
+func (l *Layer) edit(ctx context.Context, edit func(claims []Claim, next uint64) ([]Claim, error)) error {
 	unlock, err := l.Locks.Tree(ctx, l.Opts.LockTimeout, "claim")
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,37 +40,42 @@ type Watched struct {
 	// Complete is when a scan for an event last saw everything.
 	Complete time.Time `json:"complete,omitzero"`
 	// Findings that are not reported yet, and the fingerprints of those that are.
-	Pending  []Finding `json:"pending,omitempty"`
-	Reported []string  `json:"reported,omitempty"`
+	Pending  []Notice `json:"pending,omitempty"`
+	Reported []string `json:"reported,omitempty"`
 }
 
-// Finding is a finding of the gate in bytes that another program wrote, or a file that
-// was changed although Session has claimed it.
+// Finding is a finding of the gate in bytes that another program wrote.
 type Finding struct {
-	Path        string    `json:"path"`
-	Kind        string    `json:"kind,omitempty"`
-	Pattern     string    `json:"pattern,omitempty"`
-	Line        int       `json:"line,omitempty"`
-	Confidence  string    `json:"confidence,omitempty"`
-	Fingerprint string    `json:"fingerprint"`
-	Session     string    `json:"session,omitempty"`
-	Until       time.Time `json:"until,omitzero"`
+	Path        string `json:"path"`
+	Kind        string `json:"kind,omitempty"`
+	Pattern     string `json:"pattern,omitempty"`
+	Line        int    `json:"line,omitempty"`
+	Confidence  string `json:"confidence,omitempty"`
+	Fingerprint string `json:"fingerprint"`
 }
 
-// Add adds findings, unless they are pending or reported.
-func (w *Watched) Add(list ...Finding) {
+// Notice is what is reported once: a finding, or a file that was changed although
+// Session has claimed it.
+type Notice struct {
+	Finding
+	Session string    `json:"session,omitempty"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+// Add adds notices, unless they are pending or reported.
+func (w *Watched) Add(list ...Notice) {
 	for _, f := range list {
-		known := func(o Finding) bool { return o.Fingerprint == f.Fingerprint }
+		known := func(o Notice) bool { return o.Fingerprint == f.Fingerprint }
 		if !slices.Contains(w.Reported, f.Fingerprint) && !slices.ContainsFunc(w.Pending, known) {
 			w.Pending = append(w.Pending, f)
 		}
 	}
 }
 
-// Report returns the pending findings for a session, and marks them as reported.
-// Findings that the session itself has claimed wait for another session.
-func (w *Watched) Report(session string) (list []Finding) {
-	w.Pending = slices.DeleteFunc(w.Pending, func(f Finding) bool {
+// Report returns the pending notices for a session, and marks them as reported.
+// Those of files that the session itself has claimed wait for another session.
+func (w *Watched) Report(session string) (list []Notice) {
+	w.Pending = slices.DeleteFunc(w.Pending, func(f Notice) bool {
 		if f.Session != "" && f.Session == session {
 			return false
 		}
@@ -78,6 +84,70 @@ func (w *Watched) Report(session string) (list []Finding) {
 		return true
 	})
 	return list
+}
+
+// Begin adds a call that begins.
+func (w *Watched) Begin(c OpenCall) {
+	if c.ID != "" {
+		w.Open = slices.DeleteFunc(w.Open, func(o OpenCall) bool { return o.ID == c.ID })
+		w.Open = append(w.Open, c)
+	}
+}
+
+// End marks a call as ended; without an identifier, every call of the session.
+func (w *Watched) End(c OpenCall) {
+	known := false
+	for i := range w.Open {
+		if o := &w.Open[i]; o.ID == c.ID || c.ID == "" && o.Host == c.Host && o.Session == c.Session {
+			o.Ended, known = true, true
+		}
+	}
+	if !known && c.ID != "" {
+		c.Ended = true
+		w.Open = append(w.Open, c)
+	}
+}
+
+// Scanned records that a scan for an event of a host has ended.
+func (w *Watched) Scanned(h HostSeen, partial bool) {
+	if !partial || w.Complete.IsZero() { // before the first there is nothing to miss
+		w.Complete = h.At
+	}
+	if !partial {
+		w.Open = slices.DeleteFunc(w.Open, func(o OpenCall) bool { return o.Ended })
+	}
+	if h.Host != "" {
+		w.Hosts = append(slices.DeleteFunc(w.Hosts, func(o HostSeen) bool { return o.Host == h.Host }), h)
+	}
+}
+
+// During returns the calls that are open for a scan, what is known of the newest, and the
+// sessions of all of them. If c ends with the scan, it is one of them.
+func (w *Watched) During(c OpenCall, ends bool) (calls []string, of OpenCall, sessions []string) {
+	for _, o := range w.Open {
+		if len(calls) < MaxCalls-1 {
+			calls, of, sessions = append(calls, o.ID), o, append(sessions, o.Session)
+		}
+	}
+	if ends && c.ID != "" {
+		if !slices.Contains(calls, c.ID) {
+			calls = append(calls, c.ID)
+		}
+		of.Host, of.Session, sessions = c.Host, c.Session, append(sessions, c.Session)
+		of.Command = cmp.Or(c.Command, of.Command)
+	}
+	return calls, of, sessions
+}
+
+// Oldest returns the identifier of the oldest open call that was begun like c under a
+// distinct identifier, "" if there is none.
+func (w *Watched) Oldest(c OpenCall) string {
+	for _, o := range w.Open {
+		if !o.Ended && o.Host == c.Host && o.Session == c.Session && strings.HasPrefix(o.ID, c.ID+"-") {
+			return o.ID
+		}
+	}
+	return ""
 }
 
 const (
@@ -127,6 +197,15 @@ func (l *Layer) EditCalls(edit func(*Watched)) error {
 			return err
 		}
 		return durable.WriteFile(dir, callsFile, data, 0o600)
+	})
+}
+
+// Pend adds findings that are to be reported.
+func (l *Layer) Pend(list []Finding) error {
+	return l.EditCalls(func(w *Watched) {
+		for _, f := range list {
+			w.Add(Notice{Finding: f})
+		}
 	})
 }
 

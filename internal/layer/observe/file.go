@@ -196,7 +196,12 @@ func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 		if was != nil {
 			prev = hex.EncodeToString(was.SHA[:])
 		}
-		v.req.Inspect(p, data, prev)
+		list := v.req.Inspect(p, data, prev)
+		v.mu.Lock()
+		if len(v.out.Findings) < 10*maxListed {
+			v.out.Findings = append(v.out.Findings, list...)
+		}
+		v.mu.Unlock()
 	}
 	return v.keep(p, now, data)
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -29,27 +30,44 @@ func (s *scan) record() error {
 	for i := range s.dirs {
 		paths = append(paths, s.dirs[i].Path)
 	}
-	rec := &journal.Record{Caller: Caller, Session: s.req.Session, Via: s.req.Via}
-	group := s.req.Group
-	group.Partial, group.Ignored = s.out.Partial, s.out.Ignored
-	if len(group.Calls) > 0 || group.Command != "" || group.Partial || len(group.Ignored) > 0 {
-		rec.Group = &group
-	}
-	if s.req.Recording != nil {
-		if err := s.req.Recording(); err != nil {
+	slices.SortFunc(s.out.Findings, func(a, b Finding) int { return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line) })
+	if s.req.Recording != nil && len(s.out.Findings) > 0 {
+		if err := s.req.Recording(s.out.Findings); err != nil {
 			return err
 		}
 	}
-	err := s.Observe(s.ctx, rec, paths, s.judge)
-	if err != nil {
+	rec := s.row()
+	if err := s.Observe(s.ctx, rec, paths, s.judge); err != nil {
 		return err
 	}
+	recorded := map[string]bool{}
 	if rec.Seq > 0 {
-		s.out.Rec = rec
+		s.out.Seq, s.out.Changes = rec.Seq, ChangesIn(rec)
 		s.fresh.Seq = max(s.fresh.Seq, rec.Seq)
+		for i := range rec.Muts {
+			recorded[rec.Muts[i].Path] = rec.Muts[i].Class == ""
+		}
 	}
+	s.out.Findings = slices.DeleteFunc(s.out.Findings, func(f Finding) bool { return !recorded[f.Path] })
+	s.out.Findings = s.out.Findings[:min(len(s.out.Findings), maxListed)]
 	s.settle()
 	return nil
+}
+
+// row returns the row of the scan, without its mutations.
+func (s *scan) row() *journal.Record {
+	r := &s.req
+	rec := &journal.Record{Caller: Caller, Session: r.Session, Via: &journal.Via{Client: r.Host, Thread: r.Session}}
+	if r.Host == "" && len(r.Calls) == 0 {
+		rec.Via = &journal.Via{Client: Caller}
+	}
+	if len(r.Calls) == 1 {
+		rec.Via.Call = r.Calls[0]
+	}
+	if len(r.Calls) > 0 || r.Command != "" || s.out.Partial || len(s.out.Ignored) > 0 {
+		rec.Group = &journal.Group{Calls: r.Calls, Command: r.Command, Partial: s.out.Partial, Ignored: s.out.Ignored}
+	}
+	return rec
 }
 
 func (c *change) name() string { return strings.TrimPrefix(c.path[len(c.dir):], "/") }

@@ -50,32 +50,37 @@ type Layer struct {
 // Request configures a scan.
 type Request struct {
 	Session string
-	Via     *journal.Via
-	Group   journal.Group
+	Host    string // the program that runs the tool calls
+	Calls   []string
+	Command string
 	Until   time.Time // no file is read after it; zero: no limit
 	// Inspect is called with the bytes of a file that changed, before they are
-	// recorded; nil if they must not be inspected. It may be called concurrently.
-	Inspect func(path string, data []byte, prev string)
+	// recorded, and returns what is wrong with them; nil if they must not be inspected.
+	// It may be called concurrently.
+	Inspect func(path string, data []byte, prev string) []Finding
 	Capture Capture
-	// Recording is called before the row is written; nil for nothing.
-	Recording func() error
+	// Recording is called with the findings, if there are any, before the row is
+	// written; nil for nothing.
+	Recording func([]Finding) error
 }
 
 // Result is the result of a scan.
 type Result struct {
-	Rec      *journal.Record // the row that was written; nil for none
-	Index    *Index          // of the current files
-	Baseline bool            // there was no index, so the current files count as known
-	Partial  bool            // the scan ended before it had seen everything
-	Files    int             // those whose changes are recorded
-	Read     int             // files that were read
-	Kept     int             // versions that history got
-	Unkept   []string        // changed files whose bytes are not kept
-	Low      bool            // the disk is nearly full, so no bytes are kept
-	Busy     []string        // files that were being changed; the next scan sees them
-	Skipped  []string        // names and kinds of files that cannot be recorded
-	Unseen   []string        // directories that could not be read
-	Ignored  []string        // ignored directories that changed
+	Seq      uint64 // of the row that was written; 0 for none
+	Changes         // that it records
+	Findings []Finding
+	Index    *Index   // of the current files
+	Baseline bool     // there was no index, so the current files count as known
+	Partial  bool     // the scan ended before it had seen everything
+	Watched  int      // files whose changes are recorded
+	Read     int      // files that were read
+	Kept     int      // versions that history got
+	Unkept   []string // changed files whose bytes are not kept
+	Low      bool     // the disk is nearly full, so no bytes are kept
+	Busy     []string // files that were being changed; the next scan sees them
+	Skipped  []string // names and kinds of files that cannot be recorded
+	Unseen   []string // directories that could not be read
+	Ignored  []string // ignored directories that changed
 }
 
 const maxNames = 100 // of each list of a result
@@ -155,7 +160,7 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 	if err := s.record(); err != nil {
 		return s.out, err
 	}
-	s.out.Files, s.out.Index = s.fresh.Files(), &s.fresh
+	s.out.Watched, s.out.Index = s.fresh.Files(), &s.fresh
 	s.fresh.Links = s.old.Links || !s.out.Partial
 	s.fresh.Growing = s.out.Partial && (s.out.Baseline || s.old.Growing)
 	s.out.Baseline = s.out.Baseline || s.old.Growing
