@@ -572,7 +572,7 @@ func attackStep(short int) int {
 		return 1
 	case testbed.Long():
 		return max(1, short/2)
-	case raceDetector:
+	case testbed.RaceDetector:
 		return 5 * short
 	}
 	return 2*short + 1

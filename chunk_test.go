@@ -2,21 +2,29 @@ package resilientwrite_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"sort"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
 // chunkStore opens a fresh store without flushes: these tests do not depend on them.
@@ -517,4 +525,1041 @@ func TestSessionsTellWhenTheyBegan(t *testing.T) {
 	if got := began(); got == "" || got == "2026-01-02T03:04:05.000000Z" {
 		t.Errorf("after a reset began at %q", got)
 	}
+}
+
+// TestComposeInConstantMemory: 100 MB of chunks become one file without ever being in
+// memory together. The test counts the allocations, not the memory in use, which
+// depends on the garbage collector.
+func TestComposeInConstantMemory(t *testing.T) {
+	size := 10 << 20
+	if !short() {
+		size = 100 << 20
+	}
+	const pieces = 10
+	s, dir := chunkStore(t)
+	addChunk(t, s, "big", "")
+	for i := range pieces {
+		f := must(os.Create(chunkDir(dir, "big", fmt.Sprintf("part-%03d.txt", i+2))))(t)
+		io.Copy(f, &endless{left: int64(size / pieces)})
+		f.Close()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := composed(t, s, "big", "big.txt")
+	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "big", MaxBytes: 10, Classify: true})
+	runtime.ReadMemStats(&after)
+	if err != nil || r.Bytes != int64(size) || p.SHA256 != r.SHA256 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	used := after.TotalAlloc - before.TotalAlloc
+	if used > 24<<20 { // one copy of the smaller size, grown by doubling, is as much
+		t.Errorf("%d MB were allocated for %d MB of pieces", used>>20, size>>20)
+	}
+	t.Logf("%.1f MB were allocated for %d MB", float64(used)/(1<<20), size>>20)
+}
+
+// TestChunkChild is not a test: it is the program of the child processes below.
+func TestChunkChild(t *testing.T) {
+	dir := os.Getenv("RW_CHUNK_DIR")
+	if dir == "" {
+		return
+	}
+	noErr(t, chunkChild(dir, os.Getenv("RW_CHUNK_JOB"), os.Getenv("RW_CHUNK_ARG")))
+}
+
+func chunkChild(dir, job, arg string) error {
+	ctx := context.Background()
+	s, err := rw.Open(ctx, dir, &rw.Options{Caller: "child" + arg, LockTimeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	if stage, ok := strings.CutPrefix(job, "die-"); ok {
+		// Dies without any cleanup before a stage.
+		failpoint.Arm(func(point string) {
+			if point == arg {
+				os.Exit(9)
+			}
+		})
+		switch stage {
+		case "append":
+			_, err = s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("third")})
+		case "replace":
+			_, err = s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 2, Content: []byte("SECOND")})
+		case "compose":
+			_, err = s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true})
+		case "reset":
+			_, err = s.ChunkReset(ctx, rw.ChunkResetRequest{Session: "s"})
+		}
+		return err
+	}
+	for i := range 25 {
+		if _, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "shared", Content: []byte(fmt.Sprintf("<%s.%d>", arg, i))}); err != nil {
+			return err
+		}
+	}
+	return s.Close(ctx)
+}
+
+func chunkProcess(t *testing.T, dir, job, arg string) (*exec.Cmd, *lineLog) {
+	t.Helper()
+	cmd, out := spawnTest(t, "TestChunkChild", "RW_CHUNK_DIR="+dir, "RW_CHUNK_JOB="+job, "RW_CHUNK_ARG="+arg)
+	noErr(t, cmd.Start())
+	return cmd, out
+}
+
+// TestChunksOfFourProcesses: 4 × 25 appends are 100 pieces, each exactly once.
+func TestChunksOfFourProcesses(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	var cmds []*exec.Cmd
+	var outs []*lineLog
+	for i := range 4 {
+		cmd, out := chunkProcess(t, dir, "append", string(rune('a'+i)))
+		cmds, outs = append(cmds, cmd), append(outs, out)
+	}
+	for i, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("child %d: %v\n%s", i, err, outs[i].text.String())
+		}
+	}
+	s := open(t, dir, nil)
+	st := chunkStatus(t, s, "shared")
+	if len(st.PresentIndices) != 100 || st.MissingCount != 0 || st.NextIndex != 101 {
+		t.Fatalf("%+v", st)
+	}
+	composed(t, s, "shared", "out.txt")
+	data, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
+	for _, id := range []string{"a", "b", "c", "d"} {
+		at := -1
+		for i := range 25 {
+			mark := fmt.Sprintf("<%s.%d>", id, i)
+			next := strings.Index(string(data), mark)
+			if strings.Count(string(data), mark) != 1 || next < at {
+				t.Errorf("%s is there %d times, at %d after %d", mark, strings.Count(string(data), mark), next, at)
+			}
+			at = next
+		}
+	}
+	check(t, s, true)
+}
+
+// TestNextCallFinishesForTheDead: another process dies within each verb before each
+// stage, and a store that stays open encounters its state, reading or writing: before
+// the record nothing happened, after it everything did.
+func TestNextCallFinishesForTheDead(t *testing.T) {
+	t.Parallel()
+	states := map[string][2]string{ // before and after the verb
+		"append": {"first second", "first second third"}, "replace": {"first second", "first SECOND"},
+		"compose": {"first second", ""}, "reset": {"first second", ""},
+	}
+	for verb, want := range states {
+		stages := []rw.Stage{rw.StageRecord, rw.StagePublish, rw.StageSettle}
+		if !*long && verb != "append" {
+			stages = stages[1:2]
+		}
+		for _, stage := range stages {
+			t.Run(verb+"/"+string(stage), func(t *testing.T) {
+				t.Parallel()
+				dir := workspace(t)
+				s := open(t, dir, nil)
+				addChunk(t, s, "s", "first")
+				addChunk(t, s, "s", "second")
+				cmd, out := chunkProcess(t, dir, "die-"+verb, string(stage))
+				cmd.Wait()
+				if code := cmd.ProcessState.ExitCode(); code != 9 {
+					t.Fatalf("the child ended with %d\n%s", code, out.text.String())
+				}
+				text := want[0]
+				if stage == rw.StagePublish || stage == rw.StageSettle {
+					text = want[1]
+				}
+				meetTheDead(t, s, dir, verb, stage, text)
+				s.Close(background)
+				check(t, open(t, dir, nil), true) // which sweeps what never was a commit
+			})
+		}
+	}
+}
+
+// meetTheDead checks the state that a dead process left, and then continues.
+func meetTheDead(t *testing.T, s *rw.Store, dir, verb string, stage rw.Stage, text string) {
+	t.Helper()
+	if stage == rw.StagePublish { // a reader meets it first
+		st := chunkStatus(t, s, "s")
+		if st.Exists != (text != "") || len(st.PresentIndices) != len(strings.Fields(text)) {
+			t.Errorf("status %+v, want %q", st, text)
+		}
+	}
+	before := len(strings.Fields(text))
+	if r := addChunk(t, s, "s", "fresh"); r.Index != before+1 {
+		t.Errorf("index %d, want %d", r.Index, before+1)
+	}
+	sep := " "
+	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "after.txt", Separator: &sep}))(t)
+	fileIs(t, dir, "after.txt", strings.TrimSpace(text+" fresh"))
+	if verb == "compose" && text == "" {
+		fileIs(t, dir, "out.txt", "firstsecond")
+	}
+}
+
+// TestComposeTellsWhatIsMissing: each refusal names its reason, changes nothing, and is
+// not repeated once the chunk exists.
+func TestComposeTellsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	refuse := func(session string, want rw.Detail, about map[string]any) {
+		t.Helper()
+		for range 4 { // a changed session is examined again even if the budget is used up
+			e := rw.AsError("", func() error {
+				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deep/out.txt"})
+				return err
+			}())
+			if e.Detail == rw.ErrRetryExhausted {
+				break
+			}
+			chunkRefused(t, s, dir, want, func() error { return e })
+			for key, value := range about {
+				if diff := cmp.Diff(value, e.Context[key]); diff != "" {
+					t.Errorf("%s: %s", key, diff)
+				}
+			}
+			if e.Kind != rw.ErrStalePrecondition || e.Reason != rw.ReasonUnknown {
+				t.Errorf("%s is %s / %s", want, e.Kind, e.Reason)
+			}
+		}
+	}
+	put := func(session string, index, total int) {
+		t.Helper()
+		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: index, Content: []byte("x"), TotalExpected: total}))(t)
+	}
+	refuse("s", rw.ErrSessionNotFound, nil)
+	put("s", 1, 4)
+	put("s", 3, 0)
+	refuse("s", rw.ErrNonContiguous, map[string]any{"have": []int{1, 3}, "missing": []int{2, 4}, "unexpected": []int{}})
+	put("s", 2, 0)
+	refuse("s", rw.ErrChunkCountMismatch, map[string]any{"have": 3, "total_expected": 4})
+	put("s", 1, 2)
+	refuse("s", rw.ErrChunkCountMismatch, map[string]any{"have": 3, "total_expected": 2})
+	put("t", 1, 0)
+	put("t", 5, 0)
+	put("t", 1, 3)
+	refuse("t", rw.ErrNonContiguous, map[string]any{"have": []int{1, 5}, "missing": []int{2, 3}, "unexpected": []int{5}})
+	put("s", 1, 3)
+	composed(t, s, "s", "deep/out.txt")
+	// A session whose chunks were removed by another program.
+	put("u", 1, 0)
+	os.Remove(chunkDir(dir, "u", "part-001.txt"))
+	refuse("u", rw.ErrNoChunksFound, nil)
+	fails(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "u"}))(t, rw.ErrNoChunksFound)
+	if st := chunkStatus(t, s, "none"); st.Exists || st.NextIndex != 1 {
+		t.Errorf("%+v", st)
+	}
+	check(t, s, false)
+}
+
+// TestComposeGuards: what guards a write of a file guards a compose.
+func TestComposeGuards(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	addChunk(t, s, "s", "short")
+	big := strings.Repeat("a long file\n", 200)
+	write(t, s, "file.txt", big, rw.ModeCreate)
+	os.WriteFile(filepath.Join(dir, "readonly.txt"), []byte("r"), 0o444)
+	for name, c := range map[string]struct {
+		r    rw.ChunkComposeRequest
+		want rw.Detail
+	}{
+		"create":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeCreate}, rw.ErrFileAlreadyExists},
+		"stale":         {rw.ChunkComposeRequest{OutputPath: "file.txt", Expect: rw.Exactly(digest(hash("x")))}, rw.ErrHashMismatch},
+		"not absent":    {rw.ChunkComposeRequest{OutputPath: "file.txt", Expect: rw.Absent}, rw.ErrHashMismatch},
+		"result":        {rw.ChunkComposeRequest{OutputPath: "new.txt", ExpectedSHA256: digest(hash("x"))}, rw.ErrHashMismatch},
+		"shrink":        {rw.ChunkComposeRequest{OutputPath: "file.txt"}, rw.ErrDestructiveShrink},
+		"read-only":     {rw.ChunkComposeRequest{OutputPath: "readonly.txt"}, rw.ErrReadOnlyFile},
+		"syntax":        {rw.ChunkComposeRequest{OutputPath: "a.json", Validate: true}, rw.ErrSyntaxInvalid},
+		"protected":     {rw.ChunkComposeRequest{OutputPath: ".git/config"}, rw.ErrProtectedPath},
+		"state":         {rw.ChunkComposeRequest{OutputPath: rw.StateDirName + "/chunks/s/part-001.txt"}, rw.ErrProtectedPath},
+		"outside":       {rw.ChunkComposeRequest{OutputPath: "../x"}, rw.ErrEscapesWorkspace},
+		"empty path":    {rw.ChunkComposeRequest{}, rw.ErrEmptyPath},
+		"append":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeAppend}, rw.ErrInvalidArgument},
+		"separator":     {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr("\xff")}, rw.ErrInvalidArgument},
+		"separator len": {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr(strings.Repeat("x", 5000))}, rw.ErrInvalidArgument},
+		"blank reason":  {rw.ChunkComposeRequest{OutputPath: "file.txt", Call: rw.Call{AcceptRisk: "  "}}, rw.ErrInvalidArgument},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.r.Session = "s"
+			e := chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkCompose(background, c.r); return err })
+			if problems, ok := e.Context["errors"].([]rw.SyntaxProblem); c.want == rw.ErrSyntaxInvalid && (!ok || len(problems) == 0 || len(problems) > 5) {
+				t.Errorf("problems %v", e.Context)
+			}
+		})
+	}
+	dry, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "d/new.txt", Call: rw.Call{DryRun: true}, Cleanup: true})
+	if err != nil || dry.SHA256.String() != hash("short") || !strings.Contains(dry.Diff, "+short") || strings.Contains(dry.Diff, "manifest") || dry.CleanedUp {
+		t.Errorf("%v %+v", err, dry)
+	}
+	if st := chunkStatus(t, s, "s"); st.Sealed {
+		t.Error("a dry run sealed the session")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "d")); err == nil {
+		t.Error("a dry run made a directory")
+	}
+	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "file.txt", AllowShrink: true, Expect: rw.Exactly(digest(hash(big))), ExpectedSHA256: digest(hash("short"))})
+	if err != nil || r.Receipt.PrevSHA256.String() != hash(big) {
+		t.Fatalf("%v %+v", err, r)
+	}
+	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "readonly.txt", Force: true}))(t)
+	check(t, s, true)
+}
+
+// TestChunkArgumentsThatAreWrong: each is refused with its detail, and nothing
+// appears on disk.
+func TestChunkArgumentsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, MaxContentBytes: 100})
+	for _, name := range []string{"", strings.Repeat("s", 65), "a/b", "../x", ".", "a\n", "a\x00", "\xff", "ä", "a b", "-\u200b"} {
+		for _, call := range []func() error{
+			func() error {
+				_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: 1})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: name})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: "o"})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: name})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: name})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name})
+				return err
+			},
+		} {
+			e := chunkRefused(t, s, dir, rw.ErrBadSession, call)
+			if e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	for _, c := range []struct {
+		r    rw.ChunkWriteRequest
+		want rw.Detail
+	}{
+		{rw.ChunkWriteRequest{Index: 0}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: -1}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: 1_000_000}, rw.ErrBadIndex},
+		{rw.ChunkWriteRequest{Index: 1, TotalExpected: -1}, rw.ErrBadIndex}, {rw.ChunkWriteRequest{Index: 1, TotalExpected: 1_000_000}, rw.ErrBadIndex},
+		{rw.ChunkWriteRequest{Index: 3, TotalExpected: 2}, rw.ErrIndexExceedsTotal},
+		{rw.ChunkWriteRequest{Index: 1, Content: []byte(strings.Repeat("x", 101))}, rw.ErrTooLarge},
+		{rw.ChunkWriteRequest{Index: 1, Call: rw.Call{Caller: strings.Repeat("c", 201)}}, rw.ErrInvalidArgument}, {rw.ChunkWriteRequest{Index: 1, Call: rw.Call{IdempotencyKey: "\xff"}}, rw.ErrInvalidArgument},
+		{rw.ChunkWriteRequest{Index: 1, Call: rw.Call{AcceptRisk: strings.Repeat("c", 501)}}, rw.ErrInvalidArgument},
+	} {
+		c.r.Session = "s"
+		chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkWrite(background, c.r); return err })
+	}
+	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", ExpectIndex: -3})
+		return err
+	})
+	addChunk(t, s, "s", "x")
+	for want, r := range map[rw.Detail]rw.ChunkPreviewRequest{
+		rw.ErrInvalidArgument: {Session: "s", Offset: -1}, rw.ErrTooLarge: {Session: "s", MaxBytes: 1 << 40}, rw.ErrEscapesWorkspace: {Session: "s", TargetPath: "../x"},
+		rw.ErrSessionNotFound: {Session: "t"},
+	} {
+		chunkRefused(t, s, dir, want, func() error { _, err := s.ChunkPreview(background, r); return err })
+	}
+	ended, cancel := context.WithCancel(background)
+	cancel()
+	chunkRefused(t, s, dir, rw.ErrCanceled, func() error {
+		_, err := s.ChunkAppend(ended, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
+		return err
+	})
+	chunkRefused(t, s, dir, rw.ErrCanceled, func() error {
+		_, err := s.ChunkCompose(ended, rw.ChunkComposeRequest{Session: "s", OutputPath: "x"})
+		return err
+	})
+	check(t, s, true)
+}
+
+// TestDryRunsOfChunksChangeNothing: they decide as the real calls would.
+func TestDryRunsOfChunksChangeNothing(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	addChunk(t, s, "s", "one")
+	before := chunkTree(t, dir)
+	w, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "new", Index: 7, Content: []byte("x"), Call: rw.Call{DryRun: true}})
+	if err != nil || w.Index != 7 || w.JournalID != "" || !w.Receipt.DryRun {
+		t.Errorf("%v %+v", err, w)
+	}
+	a, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), Call: rw.Call{DryRun: true}})
+	if err != nil || a.Index != 2 || a.SHA256.String() != hash("x") {
+		t.Errorf("%v %+v", err, a)
+	}
+	r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s", Call: rw.Call{DryRun: true}})
+	if err != nil || r.Removed != 1 || !r.Existed {
+		t.Errorf("%v %+v", err, r)
+	}
+	if after := chunkTree(t, dir); after != before {
+		t.Errorf("changed %s", cmp.Diff(before, after))
+	}
+}
+
+// wreckedManifests are unusable manifests, and ways to create them.
+var wreckedManifests = map[string]func(path string) error{
+	"deleted":  os.Remove,
+	"empty":    func(p string) error { return os.Truncate(p, 0) },
+	"torn":     func(p string) error { return os.Truncate(p, 60) },
+	"garbage":  func(p string) error { return os.WriteFile(p, []byte("\x00\xff}{ not json"), 0o600) },
+	"an array": func(p string) error { return os.WriteFile(p, []byte("[1,2]"), 0o600) },
+	"null":     func(p string) error { return os.WriteFile(p, []byte("null"), 0o600) },
+	"other":    func(p string) error { return os.WriteFile(p, []byte(`{"format":"resilientwrite.chunks/1"}`), 0o600) },
+	"python's": func(p string) error {
+		return os.WriteFile(p, []byte(`{"session": "s", "created": 1.5, "parts": 3}`), 0o600)
+	},
+	"edited":    func(p string) error { return editFile(p, `"bytes":3`, `"bytes":4`) },
+	"directory": func(p string) error { return errors.Join(os.Remove(p), os.MkdirAll(filepath.Join(p, "x"), 0o700)) },
+	"link":      func(p string) error { return errors.Join(os.Remove(p), os.Symlink("/etc/passwd", p)) },
+}
+
+func editFile(path, old, new string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(strings.Replace(string(data), old, new, 1)), 0o600)
+}
+
+// TestManifestIsACache: whatever happens to the manifest, the chunks exist and the
+// session continues.
+func TestManifestIsACache(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	for name, wreck := range wreckedManifests {
+		t.Run(name, func(t *testing.T) {
+			for _, piece := range []string{"one", "two", ""} {
+				addChunk(t, s, "s", piece)
+			}
+			noErr(t, wreck(chunkDir(dir, "s", "manifest.json")))
+			st := chunkStatus(t, s, "s")
+			if diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices); diff != "" || st.Bytes != 6 || st.Sealed {
+				t.Errorf("%s %+v", diff, st)
+			}
+			if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil || string(p.Content) != "onetwo" {
+				t.Errorf("%v %+v", err, p)
+			}
+			if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 {
+				t.Errorf("%v %+v", err, l)
+			}
+			if r := addChunk(t, s, "s", "four"); r.Index != 4 {
+				t.Errorf("index %d", r.Index)
+			}
+			composed(t, s, "s", "out.txt")
+			fileIs(t, dir, "out.txt", "onetwofour")
+			noErr(t, wreck(chunkDir(dir, "s", "manifest.json")))
+			// The journal still knows that it was composed – unless the other
+			// implementation has taken the session over since.
+			if st := chunkStatus(t, s, "s"); st.Sealed != (name != "python's") {
+				t.Errorf("sealed %v", st.Sealed)
+			}
+			composed(t, s, "s", "out.txt")
+			if r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || r.Removed != 4 {
+				t.Errorf("%v %+v", err, r)
+			}
+			if _, err := os.Stat(chunkDir(dir, "s")); err == nil {
+				t.Error("the directory is still there")
+			}
+			check(t, s, false)
+		})
+	}
+}
+
+// tampers are what can happen to a piece.
+var tampers = map[string]func(p string) error{
+	"byte":   func(p string) error { return os.WriteFile(p, []byte("twO"), 0o600) },
+	"cut":    func(p string) error { return os.Truncate(p, 1) },
+	"longer": func(p string) error { return os.WriteFile(p, []byte("two and more"), 0o600) },
+	"link":   func(p string) error { return errors.Join(os.Remove(p), os.Symlink("part-001.txt", p)) },
+}
+
+// TestPartChangedOnDisk: a changed chunk is detected in any state of the manifest,
+// named by its number, and can be sent again.
+func TestPartChangedOnDisk(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	for name, wreck := range wreckedManifests {
+		t.Run(name, func(t *testing.T) {
+			for what, tamper := range tampers {
+				switch {
+				case name == "python's": // then its pieces are its own
+					continue
+				case what == "link" && name != "edited": // then it is not a chunk at all
+					continue
+				case what == "link":
+					wreck = func(string) error { return nil }
+				}
+				for _, piece := range []string{"one", "two", "three"} {
+					addChunk(t, s, what, piece)
+				}
+				noErr(t, errors.Join(wreck(chunkDir(dir, what, "manifest.json")), tamper(chunkDir(dir, what, "part-002.txt"))))
+				addChunk(t, s, what, "four") // a write in between takes nothing over
+				driftIsRefused(t, s, dir, what)
+				must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: what, Index: 2, Content: []byte("two")}))(t, what)
+				composed(t, s, what, "deep/"+what)
+				fileIs(t, dir, "deep/"+what, "onetwothreefour")
+				must(s.ChunkReset(background, rw.ChunkResetRequest{Session: what}))(t)
+			}
+			check(t, s, false)
+		})
+	}
+}
+
+func driftIsRefused(t *testing.T, s *rw.Store, dir, session string) {
+	t.Helper()
+	for _, call := range []func() error{
+		func() error {
+			_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deeper/out.txt"})
+			return err
+		},
+		func() error {
+			_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})
+			return err
+		},
+	} {
+		e := chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, call)
+		if e.Kind != rw.ErrWriteCorruption || e.Context["index"] != 2 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestPiecesOfAnotherProgram: a session begun by the Python implementation continues,
+// and chunks that it adds in between are adopted.
+func TestPiecesOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	os.MkdirAll(chunkDir(dir, "py"), 0o700)
+	for name, content := range map[string]string{
+		"part-001.txt": "one", "part-002.txt": "two", "manifest.json": `{"session": "py", "total_expected": null}`,
+		"part-1.txt": "no piece", "part-0003.txt": "no piece", "part-000.txt": "no piece", "notes.txt": "no piece", "part-002.txt.tmp": "no piece",
+	} {
+		os.WriteFile(chunkDir(dir, "py", name), []byte(content), 0o600)
+	}
+	if st := chunkStatus(t, s, "py"); st.NextIndex != 3 || st.Bytes != 6 {
+		t.Errorf("%+v", st)
+	}
+	addChunk(t, s, "py", "three")
+	os.WriteFile(chunkDir(dir, "py", "part-004.txt"), []byte("four"), 0o600)
+	if r := addChunk(t, s, "py", "five"); r.Index != 5 {
+		t.Errorf("index %d", r.Index)
+	}
+	// It replaces a chunk, and rewrites its manifest.
+	os.WriteFile(chunkDir(dir, "py", "part-003.txt"), []byte("THREE"), 0o600)
+	os.WriteFile(chunkDir(dir, "py", "manifest.json"), []byte(`{"session": "py"}`), 0o600)
+	composed(t, s, "py", "out.txt")
+	fileIs(t, dir, "out.txt", "onetwoTHREEfourfive")
+	// From here on the manifest is ours.
+	os.WriteFile(chunkDir(dir, "py", "part-004.txt"), []byte("FOUR"), 0o600)
+	chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, func() error {
+		_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "py"})
+		return err
+	})
+	if r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "py"}); err != nil || r.Removed != 5 {
+		t.Errorf("%v %+v", err, r)
+	}
+	if data, _ := os.ReadFile(chunkDir(dir, "py", "notes.txt")); string(data) != "no piece" {
+		t.Error("a reset removed a file that is no piece")
+	}
+	if chunkStatus(t, s, "py").Exists {
+		t.Error("still there")
+	}
+	check(t, s, false)
+}
+
+// TestResetBeginsAnew: all chunks are removed, even more than one commit can remove,
+// and none of them is part of a later session.
+func TestResetBeginsAnew(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	if r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || r.Existed || r.Removed != 0 || r.Status != rw.StatusUnchanged {
+		t.Fatalf("%v %+v", err, r)
+	}
+	os.MkdirAll(chunkDir(dir, "s"), 0o700)
+	for i := range 600 {
+		os.WriteFile(chunkDir(dir, "s", fmt.Sprintf("part-%03d.txt", i+1)), []byte("old"), 0o600)
+	}
+	addChunk(t, s, "s", "last")
+	addChunk(t, s, "neighbour", "stays")
+	req := rw.ChunkResetRequest{Session: "s", Call: rw.Call{IdempotencyKey: "reset-1"}}
+	r, err := s.ChunkReset(background, req)
+	if err != nil || !r.Existed || r.Removed != 601 || r.JournalID == "" || len(r.Warnings) != 0 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if _, err := os.Stat(chunkDir(dir, "s")); err == nil {
+		t.Error("the directory is still there")
+	}
+	addChunk(t, s, "s", "new")
+	// The reset whose reply was lost does not touch the new session.
+	if again, err := s.ChunkReset(background, req); err != nil || again.Status != rw.StatusReplayed || !again.Existed {
+		t.Fatalf("%v %+v", err, again)
+	}
+	composed(t, s, "s", "out.txt")
+	fileIs(t, dir, "out.txt", "new")
+	if st := chunkStatus(t, s, "neighbour"); st.NextIndex != 2 {
+		t.Errorf("%+v", st)
+	}
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
+	gone := 0
+	for _, e := range tail.Entries {
+		if e.Op == "delete" {
+			gone++
+		}
+	}
+	if gone != 602 { // the pieces and the manifest
+		t.Errorf("%d rows of removals", gone)
+	}
+	check(t, s, true)
+}
+
+// TestComposeCleansUp: the session goes once the file is there, its name is
+// free, and a call that is repeated learns what happened.
+func TestComposeCleansUp(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	addChunk(t, s, "s", "one")
+	addChunk(t, s, "s", "two")
+	req := rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true, Call: rw.Call{IdempotencyKey: "c1"}}
+	r, err := s.ChunkCompose(background, req)
+	if err != nil || !r.CleanedUp || r.ChunkCount != 2 || len(r.Warnings) != 0 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	fileIs(t, dir, "out.txt", "onetwo")
+	if _, err := os.Stat(chunkDir(dir, "s")); err == nil || chunkStatus(t, s, "s").Exists {
+		t.Error("the session is still there")
+	}
+	e := chunkRefused(t, s, dir, rw.ErrSessionNotFound, func() error {
+		_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt"})
+		return err
+	})
+	if !strings.HasPrefix(e.Hint, "already_applied") || !strings.Contains(e.Hint, "out.txt") {
+		t.Errorf("hint %q", e.Hint)
+	}
+	addChunk(t, s, "s", "another text")
+	again, err := s.ChunkCompose(background, req)
+	if err != nil || again.Status != rw.StatusReplayed || again.SHA256 != r.SHA256 || again.JournalID != r.JournalID || again.Bytes != 6 {
+		t.Fatalf("%v %+v", err, again)
+	}
+	if st := chunkStatus(t, s, "s"); st.NextIndex != 2 {
+		t.Errorf("the repeated call touched the new session: %+v", st)
+	}
+	composed(t, s, "s", "two.txt")
+	// A sealed session can be cleaned up later by composing it once more.
+	if r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "two.txt", Cleanup: true}); err != nil || !r.CleanedUp {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 0 {
+		t.Errorf("%v %+v", err, l)
+	}
+	fileIs(t, dir, "two.txt", "another text")
+	check(t, s, true)
+}
+
+// TestLinkedSessionDirectories: a symbolic link in the place of a directory of
+// sessions is refused, not followed, and hides no other session.
+func TestLinkedSessionDirectories(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	os.WriteFile(filepath.Join(outside, "part-001.txt"), []byte("outside"), 0o600)
+	tryAll := func(t *testing.T, s *rw.Store, dir, session string) {
+		for _, call := range []func() error{
+			func() error {
+				_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte("x")})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "o"})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: session})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: session})
+				return err
+			},
+			func() error {
+				_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})
+				return err
+			},
+		} {
+			chunkRefused(t, s, dir, rw.ErrBadStateDir, call)
+		}
+		if data, _ := os.ReadFile(filepath.Join(outside, "part-001.txt")); string(data) != "outside" {
+			t.Error("a file outside was changed")
+		}
+		if names, _ := os.ReadDir(outside); len(names) != 1 {
+			t.Errorf("%d files outside", len(names))
+		}
+	}
+	s, dir := chunkStore(t)
+	addChunk(t, s, "good", "x")
+	os.Symlink(outside, chunkDir(dir, "linked"))
+	tryAll(t, s, dir, "linked")
+	if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 || l.Sessions[0].Session != "good" {
+		t.Errorf("%v %+v", err, l)
+	}
+	composed(t, s, "good", "good.txt")
+
+	s, dir = chunkStore(t)
+	os.Symlink(outside, chunkDir(dir))
+	tryAll(t, s, dir, "s")
+	fails(s.ChunkList(background, rw.ChunkListRequest{}))(t, rw.ErrBadStateDir)
+}
+
+// TestOddThingsInTheWay: an entry with the name of a chunk that is not a chunk is moved
+// to quarantine when the chunk is sent.
+func TestOddThingsInTheWay(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	addChunk(t, s, "s", "one")
+	os.Mkdir(chunkDir(dir, "s", "part-002.txt"), 0o700)
+	os.WriteFile(chunkDir(dir, "s", "part-002.txt", "kept"), []byte("kept"), 0o600)
+	if r := addChunk(t, s, "s", "two"); r.Index != 2 {
+		t.Errorf("index %d", r.Index)
+	}
+	composed(t, s, "s", "out.txt")
+	fileIs(t, dir, "out.txt", "onetwo")
+	found, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "quarantine", "chunk-*", "kept"))
+	if len(found) != 1 {
+		t.Errorf("in quarantine: %v", found)
+	}
+	check(t, s, true)
+}
+
+// TestResetWhileOthersAppend: no call is refused, and the chunks that remain were sent
+// after the last reset.
+func TestResetWhileOthersAppend(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t)
+	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
+	var wg sync.WaitGroup
+	for g := range 3 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 30 {
+				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))}); err != nil {
+					t.Errorf("append: %v %v", err, errors.Unwrap(err))
+				}
+			}
+		}()
+	}
+	for range 15 {
+		if r, err := stores[1].ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || len(r.Warnings) > 0 {
+			t.Errorf("reset: %v %v %v", err, errors.Unwrap(err), r.Warnings)
+		}
+		if _, err := stores[0].ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil && !errors.Is(err, rw.ErrSessionNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
+			t.Errorf("preview: %v %v", err, errors.Unwrap(err))
+		}
+	}
+	wg.Wait()
+	addChunk(t, stores[0], "s", "last")
+	st := chunkStatus(t, stores[1], "s")
+	if st.MissingCount != 0 || st.NextIndex != len(st.PresentIndices)+1 {
+		t.Errorf("%+v", st)
+	}
+	composed(t, stores[1], "s", "out.txt")
+	data, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
+	for g := range 3 {
+		for i := range 30 {
+			if n := strings.Count(string(data), fmt.Sprintf("<%d.%d>", g, i)); n > 1 {
+				t.Errorf("<%d.%d> is there %d times", g, i, n)
+			}
+		}
+	}
+	check(t, stores[0], true)
+}
+
+// TestRefusedSessionMayChange: calls that were refused too often are executed again
+// once the session has changed.
+func TestRefusedSessionMayChange(t *testing.T) {
+	t.Parallel()
+	s, dir := chunkStore(t)
+	preview := func() error {
+		_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})
+		return err
+	}
+	appendTo := func() error {
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), ExpectIndex: 2})
+		return err
+	}
+	for range 3 {
+		chunkRefused(t, s, dir, rw.ErrSessionNotFound, preview)
+		chunkRefused(t, s, dir, rw.ErrIndexMismatch, appendTo)
+	}
+	chunkRefused(t, s, dir, rw.ErrRetryExhausted, preview)
+	chunkRefused(t, s, dir, rw.ErrRetryExhausted, appendTo)
+	addChunk(t, s, "s", "one")
+	noErr(t, errors.Join(preview(), appendTo()))
+}
+
+// chunkScript is a sequence of calls that is interrupted at every operation. After each
+// call the session and the file are in one known state. A crash within a call leaves
+// the state before it or after it, and the remaining calls then lead to the same result
+// as without the crash.
+type chunkScript struct {
+	name  string
+	disk  func(*simfs.FS)
+	steps []func(*rw.Store) error
+	from  int // the first step that is broken off
+	every int // of the operations; 0 means all
+}
+
+func stepAppend(content string) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(content)})
+		return err
+	}
+}
+
+func stepWrite(index int, content string) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: []byte(content), TotalExpected: 3})
+		return err
+	}
+}
+
+func stepCompose(cleanup bool) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out/file.txt", Cleanup: cleanup})
+		return err
+	}
+}
+
+func stepReset(s *rw.Store) error {
+	_, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"})
+	return err
+}
+
+var chunkScripts = []chunkScript{
+	{name: "build_and_clean_up", steps: []func(*rw.Store) error{
+		stepAppend(longText), stepWrite(3, "third"), stepWrite(2, "wrong"), stepWrite(2, otherText), stepCompose(true),
+	}},
+	{name: "seal_and_reset", from: 2, steps: []func(*rw.Store) error{
+		stepAppend("one"), stepAppend("two"), stepCompose(false), stepCompose(false), stepReset, stepAppend("new"), stepCompose(false),
+	}},
+	{name: "reset_of_many", every: 37, disk: func(f *simfs.FS) {
+		for i := range 260 {
+			f.WriteFile(fmt.Sprintf("%s/chunks/s/part-%03d.txt", rw.StateDirName, i+1), []byte("old"), 0o600)
+		}
+	}, steps: []func(*rw.Store) error{stepReset, stepAppend("new"), stepCompose(true)}},
+	{name: "manifest_lost", from: 2, disk: func(f *simfs.FS) {
+		f.WriteFile(rw.StateDirName+"/chunks/s/manifest.json", []byte("{torn"), 0o600)
+		f.WriteFile(rw.StateDirName+"/chunks/s/part-001.txt", []byte("found"), 0o600)
+	}, steps: []func(*rw.Store) error{
+		stepAppend("two"), stepCompose(false), stepCompose(true),
+	}},
+}
+
+// chunkState is the session and the file as a caller sees them.
+func chunkState(t *testing.T, s *rw.Store) string {
+	t.Helper()
+	st := must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"}))(t, "status")
+	state := fmt.Sprint(st.Exists, st.PresentIndices, st.Sealed)
+	if len(st.PresentIndices) > 0 {
+		p := must(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}))(t, "preview")
+		state += p.SHA256.String()
+	}
+	if r, err := s.Read(background, rw.ReadRequest{Path: "out/file.txt"}); err == nil {
+		state += " file " + r.SHA256.String()
+	}
+	return state
+}
+
+// chunkFiles are the files of all sessions on a disk.
+func chunkFiles(fs *simfs.FS) string {
+	var list []string
+	for p, content := range fs.Tree() {
+		if strings.HasPrefix(p, rw.StateDirName+"/chunks/") && content != "/" {
+			list = append(list, p+"="+hash(content))
+		}
+	}
+	sort.Strings(list)
+	return strings.Join(list, "\n")
+}
+
+func (c chunkScript) open(t *testing.T, fs *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
+	t.Helper()
+	s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true}))(t)
+	return s
+}
+
+// start makes a disk with everything up to the first step that is broken off.
+func (c chunkScript) start(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
+	t.Helper()
+	fs := simfs.New()
+	if c.disk != nil {
+		c.disk(fs)
+	}
+	s := c.open(t, fs, level, "0001")
+	for _, step := range c.steps[:c.from] {
+		noErr(t, step(s))
+	}
+	return fs, s
+}
+
+// states runs the script to its end and returns the state after each step, and
+// the files that are left.
+func (c chunkScript) states(t *testing.T, level rw.SyncLevel) (list []string, left string) {
+	t.Helper()
+	fs, s := c.start(t, level)
+	list = append(list, chunkState(t, s))
+	for i, step := range c.steps[c.from:] {
+		noErr(t, step(s), "step ", c.from+i)
+		list = append(list, chunkState(t, s))
+	}
+	check(t, s, true)
+	return list, chunkFiles(fs)
+}
+
+// run takes the steps until one fails and returns how many succeeded.
+func (c chunkScript) run(s *rw.Store) (int, error) {
+	for i, step := range c.steps[c.from:] {
+		if err := step(s); err != nil {
+			return i, err
+		}
+	}
+	return len(c.steps) - c.from, nil
+}
+
+// resume opens a disk that a crash left, compares the state with those that
+// are allowed, and takes the rest of the steps.
+func (c chunkScript) resume(t *testing.T, fs *simfs.FS, level rw.SyncLevel, done int, states []string, left string, allowed ...int) {
+	t.Helper()
+	s := c.open(t, fs, level, "0002")
+	got, at := chunkState(t, s), -1
+	for _, i := range allowed {
+		if i < len(states) && states[i] == got {
+			at = i
+		}
+	}
+	if at < 0 {
+		t.Fatalf("after %d steps: %s\nallowed %v of\n%s", done, got, allowed, strings.Join(states, "\n"))
+	}
+	check(t, s, true)
+	for i, step := range c.steps[c.from+at:] {
+		noErr(t, step(s), "step ", at+i, " after the crash")
+	}
+	if end := chunkState(t, s); end != states[len(states)-1] {
+		t.Fatalf("the end is %s, not %s", end, states[len(states)-1])
+	}
+	check(t, s, true)
+	noErr(t, s.Close(background))
+	if files := chunkFiles(fs); at < len(states)-1 && files != left {
+		t.Fatalf("left behind\n%s\nnot\n%s", files, left)
+	}
+	if left, err := c.open(t, fs, level, "0003").Unfinished(); err != nil || len(left) > 0 {
+		t.Fatalf("left in staging: %v %v", left, err)
+	}
+}
+
+// stride is how many operations a sweep passes over, but for the long ones.
+func (c chunkScript) stride(short int) int {
+	return max(c.every, 1) * stride(short)
+}
+
+// TestChunkCrashSweep kills the process at every mutating operation of every
+// script, with and without a power cut.
+func TestChunkCrashSweep(t *testing.T) {
+	for _, c := range chunkScripts {
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			t.Run(c.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				states, left := c.states(t, level)
+				step := c.stride(7)
+				for n := phase(step); ; n += step {
+					fs, s := c.start(t, level)
+					fs.StopAt(n)
+					done, err := c.run(s)
+					fs.StopAt(-1)
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
+						t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
+					}
+					c.resume(t, fs.Crash(0, simfs.None), level, done, states, left, done, done+1)
+					if level == rw.SyncOff {
+						continue
+					}
+					c.resume(t, fs.Crash(0, simfs.All), level, done, states, left, done, done+1)
+					for seed := range uint64(scale(10)) {
+						c.resume(t, fs.Crash(seed*7919+uint64(n), simfs.Some), level, done, states, left, done, done+1)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestChunkFaultSweep makes operation i fail, applied and not applied, for every i
+// until a run succeeds. What the error reports about the disk must be true.
+func TestChunkFaultSweep(t *testing.T) {
+	for _, c := range chunkScripts {
+		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+			for _, happened := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%v/applied=%v", c.name, errno, happened), func(t *testing.T) {
+					t.Parallel()
+					states, left := c.states(t, rw.SyncFull)
+					step := c.stride(11)
+					for i := phase(step); c.oneFault(t, i, errno, happened, states, left); i += step {
+					}
+				})
+			}
+		}
+	}
+}
+
+// oneFault lets one operation fail and reports whether there was one.
+func (c chunkScript) oneFault(t *testing.T, i int, errno syscall.Errno, happened bool, states []string, left string) bool {
+	t.Helper()
+	fs, s := c.start(t, rw.SyncFull)
+	base, hit := fs.Muts(), ""
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Mut == base+i {
+			hit = op.String()
+			return simfs.Fault{Err: errno, Applied: happened, Short: int(op.Len / 2)}
+		}
+		return simfs.Fault{}
+	})
+	done, err := c.run(s)
+	fs.Inject(nil)
+	allowed := []int{done}
+	if err != nil {
+		e := rw.AsError("test", err)
+		switch e.Effect {
+		case rw.EffectApplied:
+			allowed = []int{done + 1}
+		case rw.EffectUnknown:
+			allowed = []int{done, done + 1}
+		}
+		if e.Detail == rw.ErrInternal {
+			t.Fatalf("%s: %v (%v)", hit, err, errors.Unwrap(err))
+		}
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("fault %d at %q: %v", i, hit, err)
+		}
+	}()
+	c.resume(t, fs.Crash(0, simfs.None), rw.SyncFull, done, states, left, allowed...)
+	c.resume(t, fs.Crash(uint64(i), simfs.Some), rw.SyncFull, done, states, left, allowed...)
+	return hit != "" && !t.Failed()
 }

@@ -1,6 +1,7 @@
 package resilientwrite_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
@@ -8,9 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -253,4 +258,280 @@ func workGoesOn(t *testing.T, s *rw.Store, secret string) {
 	must(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"}))(t)
 	write(t, s, "a.txt", "a new version, after everything, that is as long as it has to be, and more\n", rw.ModeOverwrite)
 	must(s.Undo(background, rw.UndoRequest{}))(t)
+}
+
+// TestEraseByHash: an object, or everything with the content of a draft, is erased
+// without naming the secret.
+func TestEraseByHash(t *testing.T) {
+	dir := workspace(t)
+	secret := "key = " + ghToken(4) + "\n"
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", secret, rw.ModeCreate)
+	write(t, s, "a.txt", strings.Repeat("clean ", 20), rw.ModeOverwrite)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(secret)}))(t)
+	_, err := s.SafeWrite(agents(), put("b.txt", secret, rw.ModeCreate))
+	ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
+	if ref == "" {
+		t.Fatalf("no draft: %v", err)
+	}
+	fails(s.Admin().Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}))(t, rw.ErrDraftNotFound)
+	r := erase(t, s, rw.EraseRequest{DraftRef: ref})
+	if fmt.Sprint(r.Places) != "[{history 1} {quarantine 1} {scratch 3}]" || fmt.Sprint(r.Versions) != "["+hash(secret)+"]" {
+		t.Errorf("%+v", r)
+	}
+	nowhere(t, realTree(t, dir), secret[6:46])
+	if r := erase(t, s, rw.EraseRequest{SHA256: digest(strings.ToUpper(hash(secret)))}); r.Status != rw.StatusUnchanged {
+		t.Errorf("%+v", r)
+	}
+	check(t, s, true)
+}
+
+// TestEraseRefusals: nothing is changed, and no error shows the secret.
+func TestEraseRefusals(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	write(t, s, "a.txt", "b", rw.ModeOverwrite)
+	secret := "correct-horse-battery"
+	before := fmt.Sprint(realTree(t, dir))
+	for name, r := range map[string]rw.EraseRequest{
+		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: digest(hash("x"))}, "short": {Secret: []byte("1234567")},
+		"uniform":   {Secret: []byte(strings.Repeat(" ", 100))},
+		"structure": {Secret: []byte(`"kind":"commit"`)}, "op": {Secret: []byte("overwrite")}, "a hash": {Secret: []byte(hash("a")[:20])},
+		"caller": {Secret: []byte(secret), Call: rw.Call{Caller: "by " + secret}}, "reason": {Secret: []byte(secret), Reason: "leaked: " + secret},
+		"session": {Secret: []byte(secret), Call: rw.Call{Session: secret}}, "draft": {DraftRef: "../../etc/passwd"},
+	} {
+		_, err := s.Admin().Erase(background, r)
+		var e *rw.Error
+		if !errors.As(err, &e) || e.Effect != rw.EffectNone || e.Code() != rw.CodeInvalid && e.Code() != rw.CodeNotFound {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text, _ := json.Marshal(e)
+		if strings.Contains(string(text)+fmt.Sprintf("%v %+v %#v", e, r, r), secret) {
+			t.Errorf("%s: the error or the request shows the secret: %s", name, text)
+		}
+	}
+	if after := fmt.Sprint(realTree(t, dir)); after != before {
+		t.Error("a refusal changed something")
+	}
+	ro := open(t, dir, &rw.Options{ReadOnly: true})
+	fails(ro.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t, rw.ErrStoreReadOnly)
+}
+
+// TestEraseNamesWhatItDoesNotTouch: files of the workspace and the policy file
+// stay, and are listed.
+func TestEraseNamesWhatItDoesNotTouch(t *testing.T) {
+	dir := workspace(t)
+	secret := "correct-horse-battery"
+	os.MkdirAll(statePath(dir), 0o700)
+	os.WriteFile(statePath(dir, "policy.yaml"), []byte("# never write "+secret+"\nretry_budget:\n  default: 3\n"), 0o600)
+	os.MkdirAll(filepath.Join(dir, "sub", ".git"), 0o755)
+	os.WriteFile(filepath.Join(dir, "sub", "x.bin"), append(make([]byte, 300_000), secret...), 0o644)
+	os.WriteFile(filepath.Join(dir, "sub", ".git", "index"), []byte(secret), 0o644)
+	os.WriteFile(filepath.Join(dir, "sub", secret+".txt"), []byte("named"), 0o644)
+	os.Symlink("/etc/passwd", filepath.Join(dir, "link"))
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "it is "+secret, rw.ModeCreate)
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	if got := fmt.Sprint(r.Workspace); got != "[a.txt sub/ERASED_ERASED_ERASED_.txt sub/x.bin]" || fmt.Sprint(r.Left) != "[policy.yaml]" || len(r.Warnings) != 2 {
+		t.Errorf("%+v", r)
+	}
+	fileIs(t, dir, "a.txt", "it is "+secret)
+	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true}); len(r.Workspace) != 0 {
+		t.Errorf("%+v", r)
+	}
+	// According to the warning, replacing the file keeps its old bytes, until the next
+	// call.
+	write(t, s, "a.txt", "it is no more, for ever and ever", rw.ModeOverwrite)
+	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)}); fmt.Sprint(r.Places) != "[{history 1}]" {
+		t.Errorf("%+v", r)
+	}
+	check(t, s, true)
+}
+
+// TestEraseBesideWriters: writers in two stores continue, all of their rows and
+// versions exist, and their earlier content no longer contains the secret.
+func TestEraseBesideWriters(t *testing.T) {
+	fs := simfs.New()
+	secret := leaked()
+	var stores [2]*rw.Store
+	for i, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
+		s := must(rw.OpenSim(fs, &rw.Options{Sync: level, LockTimeout: time.Minute}, rw.Sim{Segment: 3000, Nonce: fmt.Sprint("00", i)}))(t)
+		stores[i] = s
+	}
+	spread(t, stores[0], secret)
+	for i := range 4 {
+		r := put(fmt.Sprintf("%d.txt", i), "holds "+secret, rw.ModeCreate)
+		r.Session = secret
+		must(stores[i%2].SafeWrite(background, r))(t)
+	}
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 25 {
+				if _, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprintf("%60d", i), rw.ModeOverwrite)); err != nil {
+					t.Errorf("write: %v (%v)", err, errors.Unwrap(err))
+				}
+			}
+		}()
+	}
+	for i := range 3 {
+		erase(t, stores[i%2], rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
+	}
+	wg.Wait()
+	for _, s := range stores {
+		noErr(t, s.Sync(background))
+	}
+	erase(t, stores[0], rw.EraseRequest{Secret: []byte(secret)})
+	nowhere(t, fs.Tree(), secret)
+	for _, s := range stores {
+		for w := range 4 {
+			h, err := s.History(background, rw.HistoryRequest{Path: fmt.Sprintf("%d.txt", w), N: 100})
+			if err != nil || len(h.Versions) != 26 {
+				t.Errorf("%v: %d versions", err, len(h.Versions))
+			}
+		}
+		check(t, s, true)
+		s.Close(background)
+	}
+}
+
+// TestEraseWaitsForWhatIsUnderWay: the row of a commit whose writer died keeps its path
+// until the commit is completed.
+func TestEraseWaitsForWhatIsUnderWay(t *testing.T) {
+	secret := "correct-horse-battery"
+	for n := 0; ; n++ {
+		fs := simfs.New()
+		s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "000a"})
+		write(t, s, "a.txt", "first", rw.ModeCreate)
+		fs.StopAt(n)
+		_, err := s.SafeWrite(background, put("d/"+secret+".txt", "content of it", rw.ModeCreate))
+		fs.StopAt(-1)
+		fs.Kill()
+		s, oerr := rw.OpenSim(fs, nil, rw.Sim{Nonce: "000b"})
+		if oerr != nil {
+			t.Fatal(oerr)
+		}
+		erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+		check(t, s, true)
+		nowhere(t, fs.Tree(), secret)
+		content, there := fs.ReadFile("d/" + secret + ".txt")
+		if err == nil && !there || there && string(content) != "content of it" {
+			t.Fatalf("operation %d: %v, the file holds %q", n, err, content)
+		}
+		for p := range fs.Tree() {
+			if strings.Contains(p, "ERASED") && !strings.HasPrefix(p, rw.StateDirName) {
+				t.Fatalf("operation %d: %s was made", n, p)
+			}
+		}
+		s.Close(background)
+		if err == nil {
+			return
+		}
+	}
+}
+
+// TestEraseSweep kills Erase everywhere and makes every operation fail.
+func TestEraseSweep(t *testing.T) {
+	secret := leaked()
+	upkeepSweep{
+		name: "erase", sim: rw.Sim{Segment: 4000},
+		before: func(t *testing.T, s *rw.Store) {
+			spread(t, s, secret)
+			compact(t, s, rw.CompactRequest{KeepRows: none()})
+			write(t, s, "clean.txt", "clean 3\n", rw.ModeOverwrite)
+		},
+		disk: func(fs *simfs.FS) { strangers(fs, secret) },
+		run: func(s *rw.Store) error {
+			_, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)})
+			return err
+		},
+		same: func(t *testing.T, s *rw.Store) string {
+			all := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
+			text := allHistory(t, s, "clean.txt", "b.txt")
+			for _, e := range all.Entries {
+				if e.Path != "after.txt" {
+					text += fmt.Sprintln(e.Seq, e.Op, e.SHA256, strings.Count(e.Path, "/"))
+				}
+			}
+			return text
+		},
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { nowhere(t, fs.Tree(), secret) },
+	}.sweeps(t, 61)
+}
+
+// TestEraseInLargeData: checkpoint data in a separate file, and a large object, are
+// found and overwritten as well.
+func TestEraseInLargeData(t *testing.T) {
+	dir := workspace(t)
+	secret := "correct-horse-battery"
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	filler := strings.Repeat("0123456789abcdef", 80<<10)
+	data, _ := json.Marshal(map[string]string{"a": filler, "key": secret, "b": filler})
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "large", Data: data}))(t)
+	write(t, s, "large.txt", filler+secret+filler, rw.ModeCreate)
+	write(t, s, "large.txt", filler+filler+filler, rw.ModeOverwrite)
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	if fmt.Sprint(r.Places) != "[{checkpoints 3} {history 1}]" {
+		t.Errorf("%+v", r.Places)
+	}
+	nowhere(t, realTree(t, dir), secret)
+	got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "large"})
+	var back map[string]string
+	if err != nil || json.Unmarshal(got.Data, &back) != nil || back["a"] != filler || back["b"] != filler || back["key"] == secret || len(back["key"]) != len(secret) {
+		t.Errorf("%v, %d bytes", err, len(got.Data))
+	}
+	check(t, s, true)
+}
+
+// TestEraseBesideAnotherProcess: a process that writes all the time, under paths that
+// contain the secret, continues through erasures and parking by this one; nothing that
+// was acknowledged to it is lost.
+func TestEraseBesideAnotherProcess(t *testing.T) {
+	dir := workspace(t)
+	secret := "correct-horse-battery"
+	s := open(t, dir, &rw.Options{LockTimeout: time.Minute})
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "RW_CHILD=rows", "RW_DIR="+dir, "RW_LEVEL=journal", "RW_ARG="+secret)
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	out := must(cmd.StdoutPipe())(t)
+	noErr(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	rows := 0
+	for lines.Scan() { // one round of two writes was acknowledged
+		if n, _ := strconv.Atoi(lines.Text()); n%20 != 3 {
+			continue
+		}
+		mine := fmt.Sprintf("%s %s", secret, lines.Text())
+		write(t, s, "mine.txt", mine, rw.ModeOverwrite)
+		write(t, s, "mine.txt", fmt.Sprintf("nothing to be seen here %s", lines.Text()), rw.ModeOverwrite)
+		r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
+		for _, left := range r.Left { // the child continues to write it, as name and as content
+			of, name := filepath.Base(filepath.Dir(filepath.Dir(left))), filepath.Base(left)
+			if !strings.HasPrefix(left, "journal/") && !strings.HasPrefix(left, "staging/") && (of != "history" || name == hash(mine)) {
+				t.Errorf("left %s", left)
+			}
+		}
+		rows += r.Rows
+		compact(t, s, rw.CompactRequest{KeepRows: none()})
+	}
+	if err := cmd.Wait(); err != nil || complaint.Len() > 0 || rows == 0 {
+		t.Errorf("the child: %v %s; %d rows were written over", err, complaint.String(), rows)
+	}
+	erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	nowhere(t, realTree(t, dir), secret)
+	for path, want := range map[string]int{"shared.log": 100, "mine.txt": 10} {
+		h, err := s.History(background, rw.HistoryRequest{Path: path, N: 1000})
+		if err != nil || len(h.Versions) != want {
+			t.Errorf("%s: %v, %d versions", path, err, len(h.Versions))
+		}
+	}
+	for i := range 100 {
+		fileIs(t, dir, fmt.Sprintf("own/%s-%d.txt", secret, i), strings.Repeat(secret, i))
+	}
+	check(t, s, true)
 }

@@ -2,14 +2,20 @@ package resilientwrite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/analytics"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -165,3 +171,181 @@ func DefaultPlace() (restore func()) {
 	placeFor = func(w *place.Workspace, readOnly bool) (place.Opened, error) { return w.Open(readOnly) }
 	return func() { placeFor = placeInTree }
 }
+
+// AnalyticsDecoded makes the figures from rows that were decoded in full.
+func (s *Store) AnalyticsDecoded() (AnalyticsResult, error) {
+	return analytics.Read(context.Background(), analytics.Options{}, func(fn func(*journal.Record) error) error {
+		return s.engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error { return fn(rec) })
+	})
+}
+
+// WriteUnasked writes as if the user had not been asked because an idempotency
+// key was to answer.
+func (s *Store) WriteUnasked(ctx context.Context, r SafeWriteRequest) error {
+	c, m := s.newWrite(ctx, "safe_write", &r)
+	c.Req.Hash = r.hash(m.Hold([]byte(r.Content)))
+	c.Unasked = true
+	return s.commit(ctx, c)
+}
+
+// ResealManifest gives a manifest the hash that makes it ours, whatever its content; ok
+// is false for data that cannot be a manifest.
+func ResealManifest(data []byte, session string) (sealed []byte, ok bool) {
+	var m chunks.Manifest
+	if json.Unmarshal(data, &m) != nil {
+		return nil, false
+	}
+	m.Session = session
+	sealed, err := m.Encode()
+	return sealed, err == nil
+}
+
+// FlushWidth is how many flushes of one commit run at a time on goroutines.
+const FlushWidth = engine.FlushWidth
+
+// Together runs all as a commit runs its flushes.
+func Together(all ...func() error) error {
+	return (&engine.Engine{Opts: engine.Options{Sync: engine.SyncFull}}).Together(all...)
+}
+
+// VolumeFlusher flushes the file system of dir as the commits of one store do.
+func VolumeFlusher(dir fsx.Dir) func() error {
+	v := &engine.VolumeFlush{}
+	return func() error { return v.Flush(dir) }
+}
+
+// PrepareHistory makes the directories of history at once, as every Open on a
+// real file system does.
+func (s *Store) PrepareHistory() error { return s.engine.History.Prepare() }
+
+// UnifiedDiff is the diff that replies show.
+func UnifiedDiff(path string, before, after []byte) string {
+	return engine.UnifiedDiff(path, before, after)
+}
+
+// WhileQuiet makes fn run where a store waits whether another process is still writing
+// the policy file.
+func (s *Store) WhileQuiet(fn func()) { s.engine.TestHooks.Quiet = fn }
+
+// LetPatternsTake sets how long the patterns of the policy may compute in a call.
+func (s *Store) LetPatternsTake(most time.Duration) { s.engine.TestHooks.Patterns = most }
+
+// OpenSimAs is OpenSim for a user.
+func OpenSimAs(fs *simfs.FS, opts *Options, user int) (*Store, error) {
+	return openOn(context.Background(), fs.Root(), opts, engine.TestHooks{
+		Now: time.Now, Nonce: func() string { return "0000" }, User: func() int { return user }, InTurn: true, Preallocate: 4096, NoReserve: true,
+	})
+}
+
+// Account makes an account of a call and uses it as a write of two pieces
+// does.
+func Account(ctx context.Context) {
+	ctx, m, end := metered(ctx)
+	defer end()
+	for i := range engine.Stages {
+		m.at(Stage(engine.Stages[i].Name))
+	}
+	meterOf(ctx).add(1, false)
+	meterOf(ctx).add(1, false)
+}
+
+// OpenSimWithReserve is OpenSim of a store that keeps a reserve.
+func OpenSimWithReserve(fs *simfs.FS, opts *Options, sim Sim) (*Store, error) {
+	when := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	return openOn(context.Background(), fs.Root(), opts, engine.TestHooks{
+		Now:    func() time.Time { return when },
+		Nonce:  func() string { return sim.Nonce },
+		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096,
+	})
+}
+
+// ReserveSize is how large the reserve is when it is whole.
+const ReserveSize = engine.ReserveSize
+
+// KeyCount and KeyAge are how many idempotency keys are kept and how long.
+const (
+	KeyCount = engine.KeyCount
+	KeyAge   = engine.KeyAge
+)
+
+// KeyIndex is the index of a store without its journal.
+type KeyIndex struct{ rows *engine.RowIndex }
+
+// OpenKeyIndex loads the newest snapshot of a directory.
+func OpenKeyIndex(dir fsx.Dir) (*KeyIndex, error) {
+	r, err := engine.OpenRows(dir)
+	return &KeyIndex{r}, err
+}
+
+// Fold takes the row of a commit with a key, made some time ago.
+func (x *KeyIndex) Fold(seq uint64, key, path string, ago time.Duration) {
+	x.rows.Fold(&journal.Record{
+		Seq: seq, Kind: journal.KindCommit, Key: key, TS: time.Now().Add(-ago).UTC().Format(engine.TimeFormat),
+		Muts: []journal.Mutation{{Op: "create", Path: path, Rev: 1}},
+	}, journal.Pos{})
+}
+
+// Save writes a snapshot when the journal has come to a row.
+func (x *KeyIndex) Save(dir fsx.Dir, head uint64) error {
+	return x.rows.WriteAt(dir, journal.Pos{Seq: head})
+}
+
+// Knows returns the rows of a key and of a path; 0 for none.
+func (x *KeyIndex) Knows(key, path string) (ofKey, ofPath uint64, err error) {
+	k, err := x.rows.Get(index.IdemKey(key))
+	if err != nil {
+		return 0, 0, err
+	}
+	p, err := x.rows.Last(path)
+	return k.Seq, p.Seq, err
+}
+
+// Close releases the snapshot.
+func (x *KeyIndex) Close() error { return x.rows.Close() }
+
+// ReplyOf returns the reply that the row of a commit contains.
+func (s *Store) ReplyOf(seq uint64) (json.RawMessage, error) {
+	rec, err := s.engine.Log.Find(seq)
+	if err != nil {
+		return nil, err
+	}
+	return rec.Reply, nil
+}
+
+// KeepWithoutReply writes the row of an edit as earlier versions did, without its
+// reply.
+func (s *Store) KeepWithoutReply(r EditRequest, sha string) error {
+	_, err := s.engine.Log.Write(context.Background(), &journal.Batch{Recs: []*journal.Record{{
+		Kind: journal.KindCommit, Writer: s.engine.Writer, Key: r.IdempotencyKey, KeyHash: identity("edit", r), TS: s.engine.Now().UTC().Format(engine.TimeFormat),
+		Muts: []journal.Mutation{{Op: "edit", Path: r.Path, SHA256: sha, PrevSHA256: engine.HashOf([]byte("?")), Rev: 1}},
+	}}})
+	if err != nil {
+		return err
+	}
+	return s.engine.Log.Show(s.engine.Log.Head())
+}
+
+// SetNow lets a test choose the time of a store that nothing else uses at the
+// moment.
+func (s *Store) SetNow(now time.Time) { s.engine.TestHooks.Now = func() time.Time { return now } }
+
+// ScratchLimits are the caps of the scratchpad in bytes.
+const (
+	MaxScratch      = scratch.MaxObject
+	MaxScratchTotal = scratch.MaxTotal
+)
+
+// SnapshotNow writes a snapshot of the index even if the last one is recent.
+func (s *Store) SnapshotNow() error { return s.engine.Rows.Write(s.engine.Disk.Index, s.engine.Log) }
+
+// RollJournal begins a new segment.
+func (s *Store) RollJournal() error { return s.engine.Log.Roll(context.Background()) }
+
+// CountRows counts the rows of the journal, archived ones too.
+func (s *Store) CountRows() (n int, err error) {
+	err = s.engine.Log.Range(1, func(*journal.Record, journal.Pos) error { n++; return nil })
+	return n, err
+}
+
+// RebuildRows folds the journal again.
+func (s *Store) RebuildRows() error { return s.engine.RebuildRows() }

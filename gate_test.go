@@ -15,9 +15,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -1081,4 +1084,653 @@ func TestAppendedTextIsJudgedAsAlone(t *testing.T) {
 	}
 	os.WriteFile(filepath.Join(dir, "users.txt"), []byte(list.String()), 0o644)
 	gated(t, s, dir, put("users.txt", risky.highUnsure, rw.ModeAppend))
+}
+
+// TestScannedEarly: content that is scanned while it is hashed gets the same
+// warnings as content that is scanned later, however the call and the policy
+// are, and a gate that blocks refuses it.
+func TestScannedEarly(t *testing.T) {
+	t.Parallel()
+	secret := awsID(11)
+	allow := "allow: [{path: b.txt, reason: a synthetic key of this test}]\n"
+	calls := []struct {
+		name, policy, before string
+		change               func(*rw.SafeWriteRequest)
+	}{
+		{name: "create"},
+		{name: "replace", before: "harmless\n"},
+		{name: "secret was there", before: "x " + secret + "\n"},
+		{name: "line ends", change: func(r *rw.SafeWriteRequest) { r.EOL = "crlf" }},
+		{name: "append", before: "harmless\n", change: func(r *rw.SafeWriteRequest) { r.Mode = rw.ModeAppend }},
+		{name: "allowed", policy: allow, change: func(r *rw.SafeWriteRequest) { r.Path = "b.txt" }},
+		{name: "allowed elsewhere", policy: allow},
+		{name: "stricter", change: func(r *rw.SafeWriteRequest) { yes := true; r.Classify = &yes }},
+	}
+	for _, c := range calls {
+		var told [2]string
+		for i, size := range []int{64 << 10, 512 << 10} {
+			line := "a line of ordinary words that say nothing\n"
+			text := strings.Repeat(line, size/2/len(line)) + "key " + secret + "\n" + strings.Repeat(line, size/2/len(line))
+			dir := ramspace(t)
+			s := openWith(t, dir, "gate: {mode: advise}\n"+c.policy, nil)
+			r := rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text), Mode: rw.ModeOverwrite}
+			if c.change != nil {
+				c.change(&r)
+			}
+			if c.before != "" {
+				passes(t, s, put(r.Path, c.before, rw.ModeCreate))
+			}
+			out, err := s.SafeWrite(background, r)
+			told[i] = reasons(out.Warnings)
+			if err != nil {
+				told[i] = string(rw.AsError("", err).Detail)
+			}
+		}
+		if told[0] != told[1] {
+			t.Errorf("%s: %q where it is scanned early, %q where it is not", c.name, told[1], told[0])
+		}
+		if allowed := c.name == "allowed"; (told[0] == "") != allowed {
+			t.Errorf("%s: %q", c.name, told)
+		}
+	}
+}
+
+// information is a text that scores high by findings of confidence info and by
+// its size alone: mail addresses, blobs, masked prefixes, invisible characters.
+func information() string {
+	var b strings.Builder
+	for i := range uint64(3) {
+		fmt.Fprintf(&b, "jo%d@acme-mail.org\nblob %s\nkey %s\npay\u200bload\n", i, random(alphaBase+"+/", 240, 300+i), "gh"+"p_****")
+	}
+	return b.String() + strings.Repeat("long line ", 300) + "\n"
+}
+
+// TestInformationNeverRefuses: rw_risk_score reports high, and the gate writes the text
+// at every setting, because it decides on a sum of its own.
+func TestInformationNeverRefuses(t *testing.T) {
+	t.Parallel()
+	text := information()
+	r := rw.ScoreContent([]byte(text), nil)
+	if r.Verdict != rw.VerdictHigh {
+		t.Fatalf("%s, %v", r.Verdict, r.Score)
+	}
+	for _, f := range r.DetectedPatterns {
+		if f.Kind != "size" && f.Confidence != "info" {
+			t.Fatalf("more than information: %+v", f)
+		}
+	}
+	for _, at := range []rw.Verdict{rw.VerdictHigh, rw.VerdictMedium, rw.VerdictLow} {
+		dir := ramspace(t)
+		s := openGated(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock, RejectAt: at, Overrides: rw.OverrideNone}})
+		wants(t, passes(t, s, put("a.txt", text, rw.ModeCreate)), rw.WarnRiskLow)
+		wants(t, passes(t, s, put("a.txt", text, rw.ModeAppend)), rw.WarnRiskLow+" "+rw.WarnRiskPreexisting)
+		wants(t, passes(t, s, put("a.txt", text+"more jo@else-mail.org\n", rw.ModeOverwrite)), rw.WarnRiskLow+" "+rw.WarnRiskPreexisting)
+		check(t, s, true)
+	}
+}
+
+// TestABlobDoesNotTipTheGate: two likely values are not refused; with a long base64
+// text, mail addresses and other informative findings, the score grows to high and they
+// are still not refused. One more likely value of another family is.
+func TestABlobDoesNotTipTheGate(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	two := "password = \"" + random(alphaBase, 16, 310) + "\"\nsecret = \"" + random(alphaBase, 16, 311) + "\"\n"
+	wants(t, passes(t, s, put("two.txt", two, rw.ModeCreate)), rw.WarnRiskMedium)
+	tipped := two + "blob " + random(alphaBase+"+/", 240, 312) + "\njo@acme-mail.org\n"
+	if r := rw.ScoreContent([]byte(tipped), nil); r.Verdict != rw.VerdictHigh {
+		t.Fatalf("%s, %v", r.Verdict, r.Score)
+	}
+	wants(t, passes(t, s, put("blob.txt", tipped, rw.ModeCreate)), rw.WarnRiskMedium)
+	e := gated(t, s, dir, put("more.txt", tipped+"ssn 536-22-8714\nssn 536-22-8715\n"+"db = postgres://app:"+random(alphaBase, 16, 313)+"@db.acme-corp.io/x\n", rw.ModeCreate))
+	if e.Context["verdict"] != rw.VerdictHigh {
+		t.Errorf("%v", e.Context)
+	}
+}
+
+// TestARefusalListsEveryFamily: also those whose findings are too many to be
+// listed one by one, after the first confirmed one and at the end of the text.
+func TestARefusalListsEveryFamily(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	var b strings.Builder
+	for i := range uint64(1500) {
+		b.WriteString("id " + awsID(1000+i) + "\n")
+	}
+	b.WriteString(strings.Repeat("filler line\n", 200_000))
+	b.WriteString("tok " + ghToken(314) + "\n" + pemKey(315) + "jo@acme-mail.org\n" + jwt(316) + "\n")
+	e := gated(t, s, dir, put("all.txt", b.String(), rw.ModeCreate))
+	if got := strings.Join(e.Patterns, " "); got != "api_key github_pat jwt pem_block pii" {
+		t.Errorf("families %q", got)
+	}
+	if !strings.Contains(e.Hint, "api_key, github_pat, jwt, pem_block, pii") {
+		t.Errorf("the text of the refusal is %q", e.Hint)
+	}
+}
+
+// mostLive returns the maximum number of bytes of the heap in use during work, in
+// excess of the number before it. Garbage that is not yet collected is not included.
+func mostLive(work func()) int64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	runtime.GC()
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	before, most := int64(live[0].Value.Uint64()), int64(0)
+	done, told := make(chan bool), make(chan bool)
+	go func() {
+		defer close(told)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			metrics.Read(live)
+			most = max(most, int64(live[0].Value.Uint64())-before)
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	work()
+	close(done)
+	<-told
+	return most
+}
+
+// crowd is a text in which every line or word is a finding.
+type crowd struct {
+	name string
+	text func(from int) io.Reader
+	most int64  // bytes that judging it may take, however long it is
+	only string // the only case in short tests
+}
+
+func crowds() []crowd {
+	return []crowd{
+		{"addresses", func(int) io.Reader { return &repeat{line: []byte("a@b.co ")} }, 48 << 20, "create score redact"},
+		{"passwords", func(int) io.Reader { return &repeat{line: []byte("pass" + "word=a1B2c3D4e5\n")} }, 24 << 20, "append"},
+		{"customers", func(from int) io.Reader { return &customers{n: from} }, 20 << 20, "create replace redact"},
+	}
+}
+
+// customers is a list in which every line has another address.
+type customers struct {
+	n    int
+	line []byte
+}
+
+func (c *customers) Read(p []byte) (int, error) {
+	if len(c.line) == 0 {
+		c.n++
+		c.line = fmt.Appendf(nil, "%d,jo%d@acme%d.org\n", c.n, c.n, c.n%97)
+	}
+	n := copy(p, c.line)
+	c.line = c.line[n:]
+	return n, nil
+}
+
+// crowdBytes is the length of the texts. If every finding were kept, the memory would
+// be several times the limits.
+func crowdBytes() int64 {
+	if *long {
+		return 64 << 20
+	}
+	return 4 << 20
+}
+
+func (c *crowd) tries(step string) bool { return *long || strings.Contains(c.only, step) }
+
+// TestJudgingNeedsConstantMemory (promise 15): the gate, whether a file is new,
+// replaced or appended to, and rw_risk_score use memory that does not grow with their
+// findings.
+func TestJudgingNeedsConstantMemory(t *testing.T) {
+	size := crowdBytes()
+	for _, c := range crowds() {
+		dir := ramspace(t)
+		s := openGated(t, dir, nil)
+		write := func(mode rw.WriteMode, from int, n int64) func() {
+			return func() {
+				r, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "list.txt", Mode: mode, Call: rw.Call{AcceptRisk: "test data"}}, io.LimitReader(c.text(from), n))
+				if err != nil || len(r.Warnings) == 0 {
+					t.Errorf("%s: %v, warnings %v", c.name, err, r.Warnings)
+				}
+			}
+		}
+		content := ""
+		score := func() {
+			r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(content)})
+			if err != nil || r.Omitted < 1000 || len(r.DetectedPatterns) > 1010 {
+				t.Errorf("%s: %v, %d omitted", c.name, err, r.Omitted)
+			}
+		}
+		if !c.tries("create") {
+			write(rw.ModeCreate, 0, 1000)()
+		}
+		for _, step := range []struct {
+			name string
+			work func()
+			more int64
+		}{
+			{"create", write(rw.ModeCreate, 0, size), 0}, {"replace", write(rw.ModeOverwrite, 100_000, size-19), 0}, // half of it new
+			{"append", write(rw.ModeAppend, 0, size), 0},
+			{"score", score, size}, // the bytes of the text, besides the text
+		} {
+			if !c.tries(step.name) {
+				continue
+			}
+			if step.name == "score" {
+				var b strings.Builder
+				io.Copy(&b, io.LimitReader(c.text(0), size))
+				content = b.String()
+			}
+			used, most := mostLive(step.work), c.most
+			if testbed.RaceDetector { // it lets a grown slice and the one before live together for longer
+				most += most / 3
+			}
+			if used > most+step.more {
+				t.Errorf("%s: %s took %d MiB for a text of %d MiB", c.name, step.name, used>>20, size>>20)
+			}
+			t.Logf("%s, %s: %.1f MiB", c.name, step.name, float64(used)/(1<<20))
+		}
+		s.Close(background)
+	}
+}
+
+// TestRedactingNeedsMemoryForTheTextOnly: a text full of findings is redacted with
+// memory of a small multiple of the result, and the reply lists a limited number of
+// places.
+func TestRedactingNeedsMemoryForTheTextOnly(t *testing.T) {
+	size := crowdBytes()
+	s := openGated(t, ramspace(t), nil)
+	for _, c := range crowds() {
+		if !c.tries("redact") {
+			continue
+		}
+		var b strings.Builder
+		io.Copy(&b, io.LimitReader(c.text(0), size))
+		content := b.String()
+		var r rw.RedactResult
+		var err error
+		used := mostLive(func() { r, err = s.Redact(background, rw.RedactRequest{Content: []byte(content)}) })
+		if err != nil || len(r.Spans) != 1000 || r.Omitted < 1000 || r.Verdict != rw.VerdictSafe {
+			t.Fatalf("%s: %v, %d spans, %d omitted, %s", c.name, err, len(r.Spans), r.Omitted, r.Verdict)
+		}
+		if got := strings.Count(string(r.Content), "-REDACTED}"); got != len(r.Spans)+r.Omitted {
+			t.Errorf("%s: %d places are redacted, %d told of", c.name, got, len(r.Spans)+r.Omitted)
+		}
+		if most := c.most + 3*int64(len(content)+len(r.Content)); used > most {
+			t.Errorf("%s: %d MiB, want at most %d, for %d MiB that become %d", c.name, used>>20, most>>20, size>>20, len(r.Content)>>20)
+		}
+		t.Logf("%s: %.1f MiB for %d that become %d", c.name, float64(used)/(1<<20), size>>20, len(r.Content)>>20)
+	}
+}
+
+// TestWhatIsNewIsCountedExactly: of thousands of findings old and new, a
+// refusal counts those that the write brings in, and lists twenty.
+func TestWhatIsNewIsCountedExactly(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	var old, both strings.Builder
+	for i := range uint64(2400) {
+		key := awsID(i) + "\n"
+		if i%2 == 0 {
+			old.WriteString(key)
+		}
+		both.WriteString(key)
+	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "keys.txt"), []byte(old.String()), 0o644))
+	for _, r := range []rw.SafeWriteRequest{put("keys.txt", both.String(), rw.ModeOverwrite), put("new.txt", old.String(), rw.ModeCreate)} {
+		e := gated(t, s, dir, r)
+		list := detectedOf(t, e)
+		if len(list) != 20 || e.Context["detected_omitted"] != 1200-20 || strings.Join(e.Patterns, " ") != "api_key" {
+			t.Errorf("%s: %d listed, %v omitted, %v", r.Path, len(list), e.Context["detected_omitted"], e.Patterns)
+		}
+		if r.Path == "keys.txt" && (*list[0].Line != 2 || *list[19].Line != 40) {
+			t.Errorf("lines %d to %d, want the first that are new", *list[0].Line, *list[19].Line)
+		}
+	}
+	wants(t, passes(t, s, put("keys.txt", old.String()[len(awsID(0))+1:], rw.ModeOverwrite)), rw.WarnRiskPreexisting)
+}
+
+// BenchmarkGateOfACrowdedFile creates, and replaces, a file of 16 MiB that is
+// full of findings.
+func BenchmarkGateOfACrowdedFile(b *testing.B) {
+	const size = 16 << 20
+	for _, c := range crowds() {
+		for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeOverwrite} {
+			b.Run(c.name+"/"+string(mode), func(b *testing.B) {
+				s := must(rw.Open(background, b.TempDir(), &rw.Options{Sync: rw.SyncOff}))(b)
+				defer s.Close(background)
+				b.SetBytes(size)
+				b.ReportAllocs()
+				n := 0
+				judge := func() {
+					path := "list.txt"
+					if n++; mode == rw.ModeCreate {
+						path = fmt.Sprintf("list%d.txt", n)
+					}
+					text := io.LimitReader(c.text(1000*n), size-int64(n)) // another one each time
+					must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: path, Mode: mode}, text))(b)
+				}
+				judge()
+				for b.Loop() {
+					judge()
+				}
+			})
+		}
+	}
+}
+
+const allowSamples = "gate: {mode: block, overrides: any}\nallow: [{path: 'testdata/**', reason: samples}, {path: 'more/**', pattern: aws_access_key_id, reason: samples}]\n"
+
+// place writes a file as another program would.
+func place(t *testing.T, dir, name, text string) {
+	t.Helper()
+	full := filepath.Join(dir, filepath.FromSlash(name))
+	noErr(t, os.MkdirAll(filepath.Dir(full), 0o755))
+	noErr(t, os.WriteFile(full, []byte(text), 0o644))
+}
+
+func holds(t *testing.T, dir, name, want string) {
+	t.Helper()
+	if got, _ := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))); string(got) != want {
+		t.Errorf("%s holds %d bytes, want %d", name, len(got), len(want))
+	}
+}
+
+// TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite: by the single verb, of a
+// directory, in a transaction and as a version of the other name.
+func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, allowSamples, nil)
+	key, harmless := "id "+awsID(500)+"\n", "nothing\n"
+	passes(t, s, put("testdata/key.txt", key, rw.ModeCreate))
+	passes(t, s, put("testdata/d/deep/key.txt", key+"x\n", rw.ModeCreate))
+	passes(t, s, put("testdata/d/plain.txt", harmless, rw.ModeCreate))
+	for to, calls := range map[string]func() error{
+		"src/key.txt": func() error {
+			_, err := s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "src/key.txt"})
+			return err
+		},
+		"src/d/deep/key.txt": func() error {
+			_, err := s.Move(background, rw.MoveRequest{Path: "testdata/d", To: "src/d"})
+			return err
+		},
+		"src/tx.txt": func() error {
+			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a.txt", Content: []byte("a")}, {Op: "move", Path: "testdata/key.txt", To: "src/tx.txt"}}})
+			return err
+		},
+	} {
+		err := calls()
+		if e := rw.AsError("", err); !errors.Is(err, rw.ErrRiskBlocked) || e.Path != to || e.Context["draft_ref"] != nil || strings.Join(e.Patterns, "") != "api_key" {
+			t.Errorf("%s: %v %+v", to, err, e)
+		}
+	}
+	holds(t, dir, "testdata/key.txt", key)
+	holds(t, dir, "testdata/d/plain.txt", harmless)
+	if _, err := os.Stat(filepath.Join(dir, "src")); err == nil {
+		t.Error("a refused move left a directory")
+	}
+	// Another path that allows it, and one where the caller takes the risk.
+	must(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "more/key.txt"}))(t)
+	r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "more/key.txt", To: "src/key.txt"}}, Call: rw.Call{AcceptRisk: "a sample"}})
+	if err != nil || !strings.Contains(reasons(r.Warnings), rw.WarnRiskAccepted) {
+		t.Errorf("%v %v", err, r.Warnings)
+	}
+	check(t, s, true)
+}
+
+// TestAVersionOfAnAllowedPathIsJudgedWhereItComesBack: redacted, moved out, and
+// the older version asked for under the new name.
+func TestAVersionOfAnAllowedPathIsJudgedWhereItComesBack(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, allowSamples, nil)
+	first := passes(t, s, put("testdata/key.txt", "id "+awsID(501)+"\n", rw.ModeCreate))
+	passes(t, s, put("testdata/key.txt", "id none\n", rw.ModeOverwrite))
+	must(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "src/key.txt"}))(t)
+	fails(s.Restore(background, rw.RestoreRequest{Path: "src/key.txt", SHA256: first.SHA256}))(t, rw.ErrRiskBlocked)
+	holds(t, dir, "src/key.txt", "id none\n")
+	if _, err := s.Undo(background, rw.UndoRequest{N: 2}); err != nil { // back to where it was allowed
+		t.Error(err)
+	}
+	check(t, s, true)
+}
+
+// TestAMoveOfWhatWasThereIsNotRefused: without an exception at the old path
+// nothing refuses a move, and a large file moves unseen with a warning.
+func TestAMoveOfWhatWasThereIsNotRefused(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openWith(t, dir, allowSamples, nil)
+	place(t, dir, "src/old.txt", "id "+awsID(502)+"\n")
+	if r, err := s.Move(background, rw.MoveRequest{Path: "src/old.txt", To: "src/new.txt"}); err != nil || len(r.Warnings) > 0 {
+		t.Errorf("%v %v", err, r.Warnings)
+	}
+	large := "id " + awsID(503) + "\n" + strings.Repeat("filler line\n", 9<<20/12)
+	place(t, dir, "testdata/large.txt", large)
+	if r, err := s.Move(background, rw.MoveRequest{Path: "testdata/large.txt", To: "src/large.txt"}); err != nil || reasons(r.Warnings) != rw.WarnNotScanned {
+		t.Errorf("%v %v", err, r.Warnings)
+	}
+}
+
+// TestAMoveIntoTheSightOfGitIsTold: a secret that leaves an ignored path, with
+// the workspace at the top of the repository and below it.
+func TestAMoveIntoTheSightOfGitIsTold(t *testing.T) {
+	t.Parallel()
+	for _, inside := range []string{"", "sub/workspace"} {
+		top := ramspace(t)
+		noErr(t, os.MkdirAll(filepath.Join(top, ".git"), 0o755))
+		dir := filepath.Join(top, inside)
+		place(t, top, ".gitignore", "*.env\n/"+strings.TrimPrefix(inside+"/private/", "/")+"\n")
+		place(t, dir, "conf/.gitignore", "!kept.env\n")
+		s := openWith(t, dir, "gate: {mode: block}\n", nil)
+		for i, row := range []struct{ from, to, want string }{
+			{"a.env", "a.txt", rw.WarnSecretUnignored},
+			{"b.env", "c/b.env", ""}, // still ignored
+			{"private/d.txt", "d.txt", rw.WarnSecretUnignored},
+			{"private/e.env", "conf/kept.env", rw.WarnSecretUnignored},
+			{"f.txt", "g.txt", ""}, // git saw it before
+		} {
+			place(t, dir, row.from, "id "+awsID(510+uint64(i))+"\n")
+			r, err := s.Move(background, rw.MoveRequest{Path: row.from, To: row.to})
+			if err != nil || reasons(r.Warnings) != row.want {
+				t.Errorf("%q: %s: %v %v, want %q", inside, row.from, err, r.Warnings, row.want)
+			}
+		}
+		place(t, dir, "h.env", "nothing\n")
+		if r, err := s.Move(background, rw.MoveRequest{Path: "h.env", To: "h.txt"}); err != nil || len(r.Warnings) > 0 {
+			t.Errorf("%v %v", err, r.Warnings)
+		}
+		s.Close(background)
+	}
+}
+
+// TestPlaceholdersOfThePolicy: by default rw_risk_score lists them with weight 0 and a
+// write does not mention them; under score they count in both; under ignore neither
+// lists them.
+func TestPlaceholdersOfThePolicy(t *testing.T) {
+	t.Parallel()
+	text := "id AKIA" + "IOSFODNN7" + "EXAMPLE\ntok ghp_" + strings.Repeat("E", 36) + "\nkey sk-proj-" + strings.Repeat("Z", 40) + "\nmail user@example.com\nssn 123-45-" + "6789\n-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEvQ...\n"
+	const names = "aws_access_key_id ghp openai_project_key email ssn pem_private_key"
+	for _, row := range []struct {
+		policy, listed string
+		verdict        rw.Verdict
+		write          string
+	}{
+		{"gate: {mode: block, reject_at: low}\n", names, rw.VerdictSafe, "ok"},
+		{"gate: {mode: block, reject_at: low}\nplaceholders: report\n", names, rw.VerdictSafe, "ok"},
+		{"gate: {mode: block}\nplaceholders: score\n", names, rw.VerdictHigh, "risk_blocked"},
+		{"gate: {mode: block, reject_at: low}\nplaceholders: ignore\n", "", rw.VerdictSafe, "ok"},
+	} {
+		dir := ramspace(t)
+		s := openWith(t, dir, row.policy, nil)
+		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})
+		if err != nil || r.Verdict != row.verdict {
+			t.Errorf("%s: %v %v", row.policy, err, r.Verdict)
+		}
+		var listed []string
+		for _, f := range r.DetectedPatterns {
+			listed = append(listed, f.Pattern)
+			if !f.Placeholder {
+				t.Errorf("%s: %+v", row.policy, f)
+			}
+		}
+		if got := strings.Join(listed, " "); got != row.listed {
+			t.Errorf("%s: listed %s", row.policy, got)
+		}
+		out, err := s.SafeWrite(background, put("a.txt", text, rw.ModeCreate))
+		if got := became(out, err); got != row.write {
+			t.Errorf("%s: %s, want %s", row.policy, got, row.write)
+		}
+		if clean, err := s.Redact(background, rw.RedactRequest{Content: []byte(text)}); err != nil || (string(clean.Content) == text) != (row.write == "ok") {
+			t.Errorf("%s: %v %+v", row.policy, err, clean.Spans)
+		}
+		s.Close(background)
+	}
+	if r := rw.ScoreContent([]byte(text), nil); len(r.DetectedPatterns) != 6 || r.Score != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestAWrongChecksumSaysWhyItPassed: the token that most users try first is written,
+// and the warning says why and how to see a refusal.
+func TestAWrongChecksumSaysWhyItPassed(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	good := ghToken(600)
+	bad := good[:len(good)-6] + strings.ToUpper(good[len(good)-6:len(good)-3]) + "0a0"
+	r := passes(t, s, put("a.env", "try "+bad+"\n", rw.ModeCreate))
+	if got := reasons(r.Warnings); !strings.HasPrefix(got, rw.WarnChecksumFailed+" risk_") {
+		t.Fatalf("warnings %s", got)
+	}
+	for _, w := range r.Warnings {
+		if w.Reason == rw.WarnChecksumFailed && !strings.Contains(w.Hint, "resilient-write demo") {
+			t.Errorf("%+v", w)
+		}
+	}
+	gated(t, s, dir, put("b.env", "try "+good+"\n", rw.ModeCreate))
+	wants(t, passes(t, s, put("c.env", "a password = \""+random(alphaBase, 16, 601)+"\"\n", rw.ModeCreate)), rw.WarnRiskMedium)
+}
+
+// TestNamesOfOrdinaryKindsPass: what hosts and agents use as labels and paths is
+// no credential, even after the words that make a value one in a text.
+func TestNamesOfOrdinaryKindsPass(t *testing.T) {
+	t.Parallel()
+	s := openGated(t, ramspace(t), &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock, RejectAt: rw.VerdictLow, Overrides: rw.OverrideNone}})
+	for i, name := range []string{
+		"0b9f6a52-3c1d-4e7f-8a90-1b2c3d4e5f60", random(alphaHex, 64, 400), random(alphaHex, 40, 401), "toolu_" + random(alphaBase, 24, 402),
+		"call_" + random(alphaBase, 24, 403), "chatcmpl-" + random(alphaBase, 29, 404), "api" + strings.Repeat("-", 1) + "0b9f6a52-3c1d-4e7f-8a90-1b2c3d4e5f60", "jo@acme-mail.org",
+		"api_key=" + random(alphaBase, 32, 406), "password: " + random(alphaBase, 20, 407), "Bearer " + random(alphaBase, 20, 408),
+		"sha256-" + base64.StdEncoding.EncodeToString([]byte(random(alphaBase, 32, 409))), "msg_" + random(alphaBase, 24, 410), "thread/" + random(alphaUpper, 26, 411),
+	} {
+		must(s.SafeWrite(background, rw.SafeWriteRequest{
+			Path: "d/" + strings.Trim(strings.NewReplacer("/", "_", ":", "_", " ", "_").Replace(name), "="), Content: []byte("x\n"),
+			Call: rw.Call{Caller: name, Session: name, IdempotencyKey: name},
+		}))(t, i, " ", name)
+	}
+}
+
+// TestACredentialInANameIsRefused: as file name, directory name, label and key, wrapped
+// or among other characters; the refusal names the argument, and reports of the call
+// show the name redacted.
+func TestACredentialInANameIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	var said bytes.Buffer
+	s := openGated(t, dir, &rw.Options{ReceiptSink: func(r rw.Receipt) { fmt.Fprintf(&said, "%+v\n", r) }})
+	passes(t, s, put("a.txt", "x\n", rw.ModeCreate))
+	var needles []string
+	for i, secret := range []string{awsID(420), ghToken(421), jwt(422)} {
+		needles = append(needles, testbed.Forms(secret)...)
+		for j, call := range []struct {
+			argument string
+			r        rw.SafeWriteRequest
+		}{
+			{"path", rw.SafeWriteRequest{Path: secret}},
+			{"path", rw.SafeWriteRequest{Path: "docs/" + secret + "/a.txt"}},
+			{"path", rw.SafeWriteRequest{Path: "docs/my=" + secret + " old.txt"}},
+			{"caller", rw.SafeWriteRequest{Path: "b.txt", Call: rw.Call{Caller: "agent " + secret}}},
+			{"session", rw.SafeWriteRequest{Path: "b.txt", Call: rw.Call{Session: secret}}},
+			{"idempotency_key", rw.SafeWriteRequest{Path: "b.txt", Call: rw.Call{IdempotencyKey: secret}}},
+			{"caller", rw.SafeWriteRequest{Path: "b.txt", Call: rw.Call{Caller: base64.StdEncoding.EncodeToString([]byte(secret))[:min(200, len(secret))]}}},
+		} {
+			if len(call.r.Caller) > 190 || j == 6 && i != 0 {
+				continue // too long for a label, or cut
+			}
+			if j == 6 {
+				call.r.Caller = base64.StdEncoding.EncodeToString([]byte(secret))
+			}
+			call.r.Content = []byte(fmt.Sprintf("%d %d\n", i, j))
+			e := refused(t, s, dir, call.r, rw.ErrSecretInName)
+			if e.Context["argument"] != call.argument || e.Kind != rw.ErrBlocked || e.Context["draft_ref"] != nil {
+				t.Errorf("%d %d: %v", i, j, e.Context)
+			}
+			said.Write(conformsEnvelope(t, e))
+			fmt.Fprintf(&said, "%v %+v\n", e, e)
+		}
+	}
+	rows := must(s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true}))(t)
+	doc, _ := json.Marshal(rows)
+	if said.Write(doc); !bytes.Contains(doc, []byte("{AWS-ACCESS-KEY-ID-REDACTED}")) {
+		t.Errorf("the rows of the refusals do not show a redacted name: %s", doc)
+	}
+	for _, n := range needles {
+		if bytes.Contains(said.Bytes(), []byte(n)) {
+			t.Errorf("a reply or receipt tells a name that begins with %.4s", n)
+		}
+	}
+	if found := leaks(t, dir, needles...); len(found) > 0 {
+		t.Error(found)
+	}
+	check(t, s, true)
+}
+
+// TestNamesFollowTheGate: advice is a warning, off does not look, an exception
+// of the policy holds for the path it names, and any override accepts.
+func TestNamesFollowTheGate(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	secret := awsID(430)
+	allow := "gate: {mode: block}\nallow: [{path: 'testdata/**', reason: samples}]\n"
+	for i, row := range []struct {
+		policy, path, accept, want string
+	}{
+		{"gate: {mode: advise}\n", secret, "", "ok secret_in_name"},
+		{"gate: {mode: off}\n", secret, "", "ok"},
+		{"gate: {mode: block}\n", secret, "", "secret_in_name"},
+		{"gate: {mode: block, overrides: reason}\n", secret, "why", "secret_in_name"},
+		{"gate: {mode: block, overrides: any}\n", secret, "why", "ok risk_accepted"},
+		{allow, "testdata/" + secret, "", "ok"},
+		{allow, "docs/" + secret, "", "secret_in_name"},
+		{"gate: {mode: block}\ndisable_patterns: [aws_access_key_id]\n", secret, "", "ok"},
+	} {
+		s := openWith(t, dir, row.policy, nil)
+		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: []byte("x\n"), Call: rw.Call{DryRun: true, AcceptRisk: row.accept}})
+		if got := became(r, err); got != row.want {
+			t.Errorf("%d: %s, want %s", i, got, row.want)
+		}
+		s.Close(background)
+	}
+}
+
+// TestWhatHasASecretNameCanBeRead: a file to which another program gave such a name can
+// be read, and the error about one shows the name redacted.
+func TestWhatHasASecretNameCanBeRead(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	name := ghToken(440) + ".txt"
+	noErr(t, os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o644))
+	if r, err := s.Read(background, rw.ReadRequest{Path: name}); err != nil || string(r.Content) != "x\n" {
+		t.Errorf("%v %+v", err, r)
+	}
+	if _, err := s.Read(background, rw.ReadRequest{Path: "none/" + name}); err == nil || strings.Contains(err.Error(), name[:40]) {
+		t.Errorf("%v", err)
+	}
 }

@@ -9,13 +9,19 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
@@ -368,4 +374,1057 @@ func unissuedToken() string {
 		sum[i] = digits[x%62]
 	}
 	return string(random) + string(sum)
+}
+
+// TestThreeArchivesInOneSecondAreThreeFiles, each with the bytes of the handoff
+// it was and in the commit of the one that replaced it.
+func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s.SetNow(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)) // however long it takes
+	var docs []string
+	for i := range 4 {
+		out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("task"), Body: []byte(fmt.Sprint(i)), Archive: true})
+		if (out.ArchivedPath != "") != (i > 0) {
+			t.Errorf("%d: %+v", i, out)
+		}
+		data, _ := os.ReadFile(filepath.Join(dir, "HANDOFF.md"))
+		docs = append(docs, string(data))
+		if i > 0 {
+			if old := takeOver(t, s, rw.HandoffReadRequest{Path: out.ArchivedPath}); string(old.Body) != fmt.Sprint(i-1) || old.HandoffPath != out.ArchivedPath {
+				t.Errorf("%+v", old)
+			}
+		}
+	}
+	found := archivesIn(t, dir)
+	if len(found) != 3 {
+		t.Fatalf("%d archives: %v", len(found), found)
+	}
+	for name, content := range found {
+		if !strings.HasPrefix(name, "task-2") || !strings.Contains(strings.Join(docs[:3], ""), content) {
+			t.Errorf("%s holds %q", name, content)
+		}
+	}
+	for _, p := range []string{"handoffs", filepath.Join("handoffs", filepath.Base(takeOver(t, s, rw.HandoffReadRequest{}).Archives[0]))} {
+		if info, err := os.Stat(statePath(dir, p)); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v %v", p, info.Mode(), err)
+		}
+	}
+	all := handoffRows(t, s)
+	for i := 1; i < len(all); i += 2 {
+		if all[i].Seq != all[i+1].Seq || all[i].Op != "handoff" || all[i+1].Op != "handoff_archive" || all[i+1].SHA256 != all[i].PrevSHA256 {
+			t.Errorf("not one commit: %+v", all[i:i+2])
+		}
+	}
+	r := takeOver(t, s, rw.HandoffReadRequest{})
+	if len(r.Archives) != 3 || r.ArchiveCount != 3 {
+		t.Errorf("%v", r.Archives)
+	}
+	check(t, s, true)
+}
+
+// TestHostileTaskIDs harm nothing: the archive is in its directory under a name of its
+// own.
+func TestHostileTaskIDs(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	ids := []string{
+		"a/b", "../../etc/passwd", "line\nbreak", "nul\x00", strings.Repeat("x", 10<<10), "ü/日本語", ".hidden", "..", "-rf", "CON", "a b", "A/B", "a\\b", "😀", "---", "x: y # z", "\u202e",
+	}
+	for _, id := range ids {
+		handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope(id), Archive: true})
+		if r := takeOver(t, s, rw.HandoffReadRequest{}); r.Envelope.TaskID != id {
+			t.Errorf("%q came back as %q", id, r.Envelope.TaskID)
+		}
+	}
+	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("last"), Archive: true})
+	found := archivesIn(t, dir)
+	if len(found) != len(ids) || !strings.HasPrefix(out.ArchivedPath, rw.StateDirName+"/handoffs/") {
+		t.Fatalf("%d archives of %d", len(found), len(ids))
+	}
+	for name := range found {
+		if len(name) > 120 || strings.ContainsAny(name, " /\\\n\x00:") || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") {
+			t.Errorf("an archive is called %q", name)
+		}
+	}
+	check(t, s, true)
+}
+
+// TestUnreadHandoffIsArchivedNotLost, and one that was read is not kept twice.
+func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	next := func(body string) rw.HandoffWriteResult {
+		t.Helper()
+		return handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body)})
+	}
+	warned := func(out rw.HandoffWriteResult) bool {
+		for _, w := range out.Warnings {
+			if w.Reason == rw.WarnUnreadHandoff && w.Hint != "" {
+				return true
+			}
+		}
+		return false
+	}
+	next("one")
+	if out := next("two"); out.ArchivedPath == "" || !warned(out) {
+		t.Errorf("an unread handoff was not archived: %+v", out)
+	}
+	takeOver(t, s, rw.HandoffReadRequest{}) // looking is not reading
+	if out := next("three"); out.ArchivedPath == "" {
+		t.Errorf("%+v", out)
+	}
+	if r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 || r.ReadBy[0].Name != "me" || r.Receipt == nil || r.JournalID == "" {
+		t.Errorf("%+v", r)
+	}
+	if out := next("four"); out.ArchivedPath != "" || warned(out) {
+		t.Errorf("one that was read was archived: %+v", out)
+	}
+	takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"})
+	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("---\ntask_id: human\n---\nchanged since\n"), 0o644)
+	if out := next("five"); !strings.Contains(out.ArchivedPath, "/human-") {
+		t.Errorf("what a human wrote was not archived: %+v", out)
+	}
+	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("no handoff at all"), 0o644)
+	if out := next("six"); !strings.Contains(out.ArchivedPath, "/unnamed-") {
+		t.Errorf("%+v", out)
+	}
+	// A large file goes to the archive in constant memory.
+	large := strings.Repeat("0123456789abcdef", 400<<10)
+	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(large), 0o644)
+	out := next("seven")
+	if got := archivesIn(t, dir)[filepath.Base(out.ArchivedPath)]; got != large {
+		t.Errorf("%d bytes in the archive", len(got))
+	}
+	check(t, s, true)
+}
+
+// TestReadingIsRemembered: across a restart, once per reader, by the bytes that were
+// read; the handoff itself stays unchanged.
+func TestReadingIsRemembered(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
+	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Path: "docs/other.md"})
+	before := snapshot(t, dir)
+	for _, name := range []string{"a", "b", "a", "日本"} {
+		takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: name})
+	}
+	if after := snapshot(t, dir); after != before {
+		t.Errorf("reading changed\n%s\nto\n%s", before, after)
+	}
+	n := len(handoffRows(t, s))
+	if n != 5 {
+		t.Errorf("%d rows", n)
+	}
+	s.Close(background)
+	s = open(t, dir, nil)
+	names := func(path string) string {
+		var list []string
+		for _, r := range takeOver(t, s, rw.HandoffReadRequest{Path: path}).ReadBy {
+			if _, err := time.Parse(time.RFC3339Nano, r.At); err != nil {
+				t.Error(err)
+			}
+			list = append(list, r.Name)
+		}
+		return strings.Join(list, " ")
+	}
+	if got := names(""); got != "a b 日本" {
+		t.Error(got)
+	}
+	if got := names("docs/other.md"); got != "" {
+		t.Error(got)
+	}
+	for _, name := range []string{" ", "\xff", strings.Repeat("x", 201)} {
+		if _, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name}); !errors.Is(err, rw.ErrInvalidArgument) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	// A link to the handoff is the handoff.
+	os.Symlink("HANDOFF.md", filepath.Join(dir, "alias.md"))
+	if got := names("alias.md"); got != "a b 日本" {
+		t.Error(got)
+	}
+	for i := range 150 {
+		takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: fmt.Sprint("reader ", i)})
+	}
+	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.ReadBy) != 100 || r.ReadBy[99].Name != "reader 149" {
+		t.Errorf("%d readers are kept", len(r.ReadBy))
+	}
+	check(t, s, true)
+}
+
+// TestDamageAroundHandoffsAffectsOnlyItself: notes that cannot be read, an
+// archive that was changed, a directory that is a link.
+func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for i := range 3 {
+		handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Archive: true})
+	}
+	takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"})
+	notes := statePath(dir, "handoffs", "read.json")
+	os.WriteFile(notes, []byte(`{"handoffs": [{`), 0o600)
+	r := takeOver(t, s, rw.HandoffReadRequest{})
+	if len(r.ReadBy) != 0 || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnHandoffRecords || len(r.Archives) != 2 {
+		t.Errorf("%+v", r)
+	}
+	if out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t3")}); out.ArchivedPath == "" {
+		t.Error("of a handoff of which nobody knows who read it nothing is left")
+	}
+	if r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 {
+		t.Errorf("%+v", r.ReadBy)
+	}
+	kept, _ := filepath.Glob(statePath(dir, "quarantine", "handoff_read.json.*"))
+	if len(kept) != 1 {
+		t.Fatalf("%v", kept)
+	}
+	if data, _ := os.ReadFile(kept[0]); string(data) != `{"handoffs": [{` {
+		t.Errorf("%q", data)
+	}
+
+	archives := takeOver(t, s, rw.HandoffReadRequest{}).Archives
+	victim := filepath.Join(dir, filepath.FromSlash(archives[1]))
+	data, _ := os.ReadFile(victim)
+	os.WriteFile(victim, append(data, "more"...), 0o600)
+	_, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: archives[1]})
+	e := envelopeOf(t, dir, err, rw.ErrHashDriftOnRead)
+	name, _ := e.Context["quarantined"].(string)
+	if got, _ := os.ReadFile(statePath(dir, filepath.FromSlash(name))); string(got) != string(data)+"more" {
+		t.Errorf("%s holds %q", name, got)
+	}
+	for _, p := range []string{archives[0], archives[2], "HANDOFF.md"} {
+		takeOver(t, s, rw.HandoffReadRequest{Path: p})
+	}
+	_, err = s.HandoffRead(background, rw.HandoffReadRequest{Path: archives[1]})
+	envelopeOf(t, dir, err, rw.ErrNotFound)
+	// An archive of the Python implementation is in no journal.
+	os.WriteFile(statePath(dir, "handoffs", "20260411T172804_old.md"), []byte("---\ntask_id: old\nstatus: complete\n---\n"), 0o600)
+	if r := takeOver(t, s, rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/20260411T172804_old.md"}); r.Envelope.TaskID != "old" {
+		t.Errorf("%+v", r)
+	}
+	for _, p := range []string{"/handoffs/../meta.json", "/handoffs/read.json", "/handoffs/", "/handoffs/a/b.md", "/handoffs/\x00.md"} {
+		if _, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: rw.StateDirName + p}); err == nil {
+			t.Errorf("%q was read", p)
+		}
+	}
+
+	elsewhere := t.TempDir()
+	os.Rename(statePath(dir, "handoffs"), filepath.Join(elsewhere, "handoffs"))
+	os.Symlink(filepath.Join(elsewhere, "handoffs"), statePath(dir, "handoffs"))
+	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.Archives) != 0 || len(r.Warnings) != 1 {
+		t.Errorf("%+v", r)
+	}
+	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("x"), Archive: true}, rw.ErrBadStateDir)
+	_, err = s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "me"})
+	envelopeOf(t, dir, err, rw.ErrBadStateDir)
+}
+
+// TestOneOfManyHandoffsWins if all of them name the version they replace; no handoff is
+// lost if none of them does.
+func TestOneOfManyHandoffsWins(t *testing.T) {
+	dir := workspace(t)
+	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
+	first := handOff(t, stores[0], rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
+	const writers = 8
+	race := func(r func(i int) rw.HandoffWriteRequest) (won int, errs []error) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for i := range writers {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, err := stores[i%2].HandoffWrite(background, r(i))
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won++
+				} else {
+					errs = append(errs, err)
+				}
+			}()
+		}
+		wg.Wait()
+		return won, errs
+	}
+	won, errs := race(func(i int) rw.HandoffWriteRequest {
+		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("guarded ", i)), Expect: rw.Exactly(first.SHA256)}
+	})
+	if won != 1 {
+		t.Errorf("%d won", won)
+	}
+	for _, err := range errs {
+		isErr(t, err, rw.ErrHashMismatch)
+	}
+	won, errs = race(func(i int) rw.HandoffWriteRequest {
+		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("free ", i))}
+	})
+	if won != writers {
+		t.Fatalf("%v", errs)
+	}
+	// Every handoff is the current one or in an archive.
+	bodies := map[string]bool{string(takeOver(t, stores[0], rw.HandoffReadRequest{}).Body): true}
+	for name := range archivesIn(t, dir) {
+		bodies[string(takeOver(t, stores[1], rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
+	}
+	for i := range writers {
+		if !bodies[fmt.Sprint("free ", i)] {
+			t.Errorf("handoff %d is lost", i)
+		}
+	}
+	if len(bodies) != writers+2 {
+		t.Errorf("%d handoffs in all", len(bodies))
+	}
+	check(t, stores[0], true)
+}
+
+// TestRepeatedHandoffIsWrittenOnce, even if the first call changed the state that the
+// second one is checked against.
+func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	a := write(t, s, "a.txt", "a", rw.ModeCreate)
+	first := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
+	r := rw.HandoffWriteRequest{
+		Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) {
+			e.LastGoodState = []rw.HandoffFile{{Path: "a.txt", SHA256: a.SHA256.String()}}
+		}),
+		Strict: true, Archive: true, Expect: rw.Exactly(first.SHA256), Call: rw.Call{IdempotencyKey: "k"},
+	}
+	once := handOff(t, s, r)
+	write(t, s, "a.txt", "b", rw.ModeOverwrite)
+	n := len(handoffRows(t, s))
+	s.Close(background)
+	s = open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	again := handOff(t, s, r)
+	if again.Status != rw.StatusReplayed || again.SHA256 != once.SHA256 || again.Bytes != once.Bytes || again.ArchivedPath != once.ArchivedPath ||
+		again.JournalID != once.JournalID || again.WroteAt == "" || len(again.DriftWarnings) != 1 || len(handoffRows(t, s)) != n {
+		t.Errorf("%+v\n%+v", once, again)
+	}
+	r.Body = []byte("other")
+	handoffRefused(t, s, dir, r, rw.ErrIdempotencyKeyReused)
+	check(t, s, true)
+}
+
+// TestHandoffDryRunChangesNothing but reports what would happen.
+func TestHandoffDryRunChangesNothing(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("old\n")})
+	before, n := snapshot(t, dir), len(handoffRows(t, s))
+	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n"), Call: rw.Call{DryRun: true}})
+	if !strings.Contains(out.Diff, "+new") || out.ArchivedPath == "" || out.JournalID != "" || !out.Receipt.DryRun {
+		t.Errorf("%+v", out)
+	}
+	if _, err := os.Stat(statePath(dir, "handoffs")); !os.IsNotExist(err) {
+		t.Error("the directory of archives was made")
+	}
+	if after := snapshot(t, dir); after != before || len(handoffRows(t, s)) != n {
+		t.Errorf("%s\n%s", before, after)
+	}
+	real := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n")})
+	if out.SHA256.IsZero() || real.SHA256.IsZero() {
+		t.Errorf("%v %v", out.SHA256, real.SHA256)
+	}
+	for _, name := range []string{"b", "a"} {
+		os.MkdirAll(statePath(dir, "checkpoints"), 0o700)
+		os.WriteFile(statePath(dir, "checkpoints", name+".json"), []byte("{}"), 0o600)
+	}
+	os.WriteFile(statePath(dir, "checkpoints", "a.tmp"), nil, 0o600)
+	if diff := cmp.Diff([]string{"a", "b"}, takeOver(t, s, rw.HandoffReadRequest{}).CheckpointRefs); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func leave(r rw.HandoffWriteRequest) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.HandoffWrite(background, r)
+		return err
+	}
+}
+
+func acknowledgeAs(name string) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name})
+		return err
+	}
+}
+
+// handoffScenario is a call that is interrupted at every operation, with the possible
+// content of the state directory.
+type handoffScenario struct {
+	scenario
+	oldState, newState map[string]string // contents of handoffs/ before and after
+}
+
+// handoffState returns the content of handoffs/ on a disk.
+func handoffState(fs *simfs.FS) map[string]string {
+	out := map[string]string{}
+	for p, content := range fs.Tree() {
+		if name, ok := strings.CutPrefix(p, rw.StateDirName+"/handoffs/"); ok && content != "/" {
+			out[name] = content
+		}
+	}
+	return out
+}
+
+// handoffScenarios: the first handoff, one that replaces and archives another one, and
+// an acknowledged read.
+func handoffScenarios(t *testing.T) []handoffScenario {
+	first := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("first"), Body: []byte(longText)})
+	second := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("second"), Body: []byte(otherText), Archive: true})
+	nothing := func(*rw.Store) error { return nil }
+	list := []handoffScenario{
+		{scenario: scenario{name: "handoff", before: nothing, run: first}},
+		{scenario: scenario{name: "handoff_archive", before: first, run: second}},
+		{scenario: scenario{name: "handoff_acknowledge", before: first, run: acknowledgeAs("me")}},
+	}
+	for i := range list {
+		c := &list[i]
+		fs, s := c.prepare(t)
+		c.old, c.oldState = files(fs), handoffState(fs)
+		noErr(t, c.run(s), c.name)
+		c.new, c.newState = files(fs), handoffState(fs)
+		s.Close(background)
+	}
+	return list
+}
+
+// judge reopens a disk: the workspace and the state directory must both be as
+// before the call or both as after it.
+func (c handoffScenario) judge(t *testing.T, disk *simfs.FS, want outcome) {
+	t.Helper()
+	visible := want
+	if same(c.old, c.new) { // only the state directory shows the difference
+		visible = either
+	}
+	c.verify(t, disk, visible)
+	got := files(disk)
+	delete(got, "after.txt")
+	state := handoffState(disk)
+	before, after := same(got, c.old) && same(state, c.oldState), same(got, c.new) && same(state, c.newState)
+	if !before && !after || want == applied && !after {
+		t.Fatalf("half of the commit: %s; %s", brief(got), brief(state))
+	}
+}
+
+// TestHandoffSurvivesACrash at every operation of the call, with and without a power
+// failure: handoff and archive either both exist or both do not.
+func TestHandoffSurvivesACrash(t *testing.T) {
+	for _, c := range handoffScenarios(t) {
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			c := c
+			c.opts.Sync = level
+			t.Run(c.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				for n := 0; ; n++ {
+					fs, s := c.prepare(t)
+					fs.StopAt(n)
+					err := c.run(s)
+					fs.StopAt(-1)
+					want := either
+					if err == nil {
+						want = applied
+					} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
+						t.Fatalf("operation %d: %v", n, err)
+					}
+					c.judge(t, fs.Crash(0, simfs.None), want)
+					if level != rw.SyncOff {
+						c.judge(t, fs.Crash(0, simfs.All), want)
+						for seed := range someLosses(30, n) {
+							c.judge(t, fs.Crash(seed*7919+uint64(n), simfs.Some), want)
+						}
+					}
+					if err == nil {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestHandoffRecoveryMayBeKilled at every operation, and repeated.
+func TestHandoffRecoveryMayBeKilled(t *testing.T) {
+	for _, c := range handoffScenarios(t) {
+		if c.opts.Sync = rw.SyncFull; c.name == "handoff_archive" {
+			c.recoverySweep(t)
+		}
+	}
+}
+
+// TestHandoffFaultsAreTold: an operation fails, applied or not; what the error reports
+// about the disk is true, and the store continues or says that it does not.
+func TestHandoffFaultsAreTold(t *testing.T) {
+	for _, c := range handoffScenarios(t) {
+		for _, happened := range []bool{false, true} {
+			errnos := []syscall.Errno{syscall.EIO, syscall.ENOSPC}
+			if !*long && happened {
+				errnos = errnos[:1]
+			} else if !*long {
+				errnos = errnos[1:]
+			}
+			for _, errno := range errnos {
+				t.Run(fmt.Sprintf("%s/applied=%v/%v", c.name, happened, errno), func(t *testing.T) {
+					t.Parallel()
+					for n := 0; ; n++ {
+						fs, s := c.prepare(t)
+						start, hit := -1, false
+						fs.Inject(func(op simfs.Op) simfs.Fault {
+							if op.Mut < 0 {
+								return simfs.Fault{}
+							}
+							if start < 0 {
+								start = op.Mut
+							}
+							if op.Mut-start == n {
+								hit = true
+								return simfs.Fault{Err: errno, Applied: happened}
+							}
+							return simfs.Fault{}
+						})
+						err := c.run(s)
+						fs.Inject(nil)
+						if err == nil {
+							c.judge(t, fs.Crash(0, simfs.None), applied)
+							if !hit {
+								return // after the last operation
+							}
+							continue
+						}
+						switch effect := rw.AsError("", err).Effect; effect {
+						case rw.EffectNone:
+							if !same(files(fs), c.old) || !same(handoffState(fs), c.oldState) {
+								t.Fatalf("operation %d: %v has an effect: %s", n, err, brief(files(fs)))
+							}
+						case rw.EffectApplied, rw.EffectUnknown:
+						default:
+							t.Fatalf("operation %d: effect %q", n, effect)
+						}
+						c.judge(t, fs.Crash(0, simfs.None), either)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestHandoffOfKilledWriter: the handoff that a writer acknowledged before it was
+// killed is the current one or an archived one, complete, and the next writer
+// continues.
+func TestHandoffOfKilledWriter(t *testing.T) {
+	if dir := os.Getenv("RW_HANDOFF_CHILD"); dir != "" {
+		s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(t)
+		for i := 0; ; i++ {
+			body := fmt.Sprintf("%d-%d\n", os.Getpid(), i)
+			must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Archive: true}))(t)
+			fmt.Print("acknowledged " + body)
+		}
+	}
+	dir := workspace(t)
+	promised := map[string]bool{}
+	for range 3 {
+		cmd, out := spawnTest(t, "TestHandoffOfKilledWriter", "RW_HANDOFF_CHILD="+dir)
+		noErr(t, cmd.Start())
+		acknowledged := func() []string {
+			var list []string
+			for _, line := range out.lines() {
+				if body, ok := strings.CutPrefix(line, "acknowledged "); ok {
+					list = append(list, body+"\n")
+				}
+			}
+			return list
+		}
+		waitFor(t, func() bool { return len(acknowledged()) > 20 })
+		cmd.Process.Kill()
+		cmd.Wait()
+		for _, body := range acknowledged() {
+			promised[body] = true
+		}
+		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+		found := map[string]bool{string(takeOver(t, s, rw.HandoffReadRequest{}).Body): true}
+		for name := range archivesIn(t, dir) {
+			found[string(takeOver(t, s, rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
+		}
+		for body := range promised {
+			if !found[body] {
+				t.Errorf("%q is lost", body)
+			}
+		}
+		check(t, s, true)
+		s.Close(background)
+	}
+}
+
+// TestHandoffErrorsSayWhereAndWhat: the place of a problem is one of the file, not of
+// its front matter, and a limit is reported by its own name and not by that of others.
+func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	text := documentedTemplate(t)
+	for name, c := range map[string]struct {
+		line         string // inserted after the opening line
+		detail       rw.Detail
+		column       int
+		says, silent string
+	}{
+		"not UTF-8": {"summary: é\xff", rw.ErrYAML, 11, "line 2, column 11", ""},
+		"nested":    {"summary: " + strings.Repeat("a: ", 100), rw.ErrTooLarge, 200, "nested deeper than 64", "1 MiB"},
+		"anchors":   {"x:" + strings.Repeat("\n- &a x", 1200), rw.ErrTooLarge, 0, "more than 1000 tags and anchors", "nested"},
+	} {
+		_, err := readByHand(t, s, dir, strings.Replace(text, "---\n", "---\n"+c.line+"\n", 1))
+		e := rw.AsError("", err)
+		if err == nil || e.Detail != c.detail || !strings.Contains(e.Hint, c.says) || c.silent != "" && strings.Contains(e.Hint, c.silent) {
+			t.Errorf("%s: %v: %s", name, err, e.Hint)
+			continue
+		}
+		if c.column > 0 && (fmt.Sprint(e.Context["line"]) != "2" || fmt.Sprint(e.Context["column"]) != fmt.Sprint(c.column)) || e.Context["line"] == nil {
+			t.Errorf("%s: %v", name, e.Context)
+		}
+		if strings.Contains(err.Error()+e.Hint, "summary") {
+			t.Errorf("%s: the text shows content", name)
+		}
+		conformsEnvelope(t, e)
+	}
+	big := anEnvelope("t")
+	big.Summary = strings.Repeat("x", 2<<20)
+	if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: big}); err == nil || strings.Contains(rw.AsError("", err).Hint, "100000") {
+		t.Errorf("%v: %s", err, rw.AsError("", err).Hint)
+	}
+}
+
+// documentedTemplate is the handoff in docs/handoff.md, as people copy it.
+func documentedTemplate(t testing.TB) string {
+	t.Helper()
+	data := must(os.ReadFile(filepath.Join("docs", "handoff.md")))(t)
+	_, rest, ok := strings.Cut(string(data), "```markdown\n")
+	text, _, closed := strings.Cut(rest, "\n```")
+	if !ok || !closed {
+		t.Fatal("the document has no template")
+	}
+	return text + "\n"
+}
+
+// readByHand puts a file where the handoff belongs and reads it.
+func readByHand(t testing.TB, s *rw.Store, dir, text string) (rw.HandoffReadResult, error) {
+	t.Helper()
+	noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(text), 0o644))
+	return s.HandoffRead(background, rw.HandoffReadRequest{})
+}
+
+// TestDocumentedTemplateReads: the template can be read unchanged, and in the forms
+// that editors give it; the result of a read can be written.
+func TestDocumentedTemplateReads(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	write(t, s, "tokenizer.go", "", rw.ModeCreate)
+	text := documentedTemplate(t)
+	var first rw.HandoffEnvelope
+	for name, change := range map[string]func(string) string{
+		"as it stands": func(s string) string { return s },
+		"CRLF":         func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
+		"BOM":          func(s string) string { return "\ufeff" + s },
+		"blanks":       func(s string) string { return strings.Replace(s, "---\n", "--- \t\n", 2) },
+	} {
+		r, err := readByHand(t, s, dir, change(text))
+		if err != nil {
+			t.Fatalf("%s: %v %v", name, err, rw.AsError("", err).Context)
+		}
+		e := r.Envelope
+		if e.StartedAt != "2026-11-21T09:00:00Z" || e.UpdatedAt != "2026-11-21T17:30:00Z" || e.Status != rw.HandoffPartial || len(e.Summary) != 79 || len(r.MissingFields) != 0 ||
+			len(e.NextSteps) != 2 || e.Blockers[0] != "The tests of the printer need a license: ask Ben." || e.OpenQuestions == nil || len(e.OpenQuestions) != 0 {
+			t.Errorf("%s: %d %+v", name, len(e.Summary), e)
+		}
+		if diff := cmp.Diff([]string{"printer"}, r.ReadySteps); diff != "" || len(r.DriftWarnings) != 0 || len(r.Warnings) != 0 {
+			t.Errorf("%s: %s %+v %+v", name, diff, r.DriftWarnings, r.Warnings)
+		}
+		if first.TaskID == "" {
+			first = e
+		} else if diff := cmp.Diff(first, e); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		doc := must(json.Marshal(e))(t)
+		noErr(t, spec.Validate("handoff", doc), name)
+	}
+	handOff(t, s, rw.HandoffWriteRequest{Envelope: first, Strict: true})
+}
+
+// TestDocumentNamesEveryField of the envelope, and the schema has them.
+func TestDocumentNamesEveryField(t *testing.T) {
+	data := must(os.ReadFile(filepath.Join("docs", "handoff.md")))(t)
+	schemaDoc := must(spec.Schema("handoff"))(t)
+	typ := reflect.TypeFor[rw.HandoffEnvelope]()
+	for i := range typ.NumField() {
+		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		if !strings.Contains(string(data), "\n| `"+name+"` |") || !strings.Contains(string(schemaDoc), `"`+name+`"`) {
+			t.Errorf("%s is not documented", name)
+		}
+	}
+	for _, reason := range []string{"invalid_path", "missing", "hash_mismatch", rw.WarnUnreadHandoff, string(rw.ErrStateDrift), string(rw.ErrDependencyCycle)} {
+		if !strings.Contains(string(data), "`"+reason+"`") {
+			t.Errorf("%s is not documented", reason)
+		}
+	}
+	for doc, valid := range map[string]bool{
+		`{}`: false, `{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":[],"last_good_state":[]}`: true,
+		`{"task_id":"t","status":"wip","agent":"a","summary":"s","next_steps":[],"last_good_state":[]}`:                             false,
+		`{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":[],"last_good_state":[{"path":"x"}],"x":{"y":1}}`: false,
+		`{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":[],"last_good_state":[],"x":{"y":1}}`:             true,
+	} {
+		if err := spec.Validate("handoff", []byte(doc)); (err == nil) != valid {
+			t.Errorf("%s: %v", doc, err)
+		}
+	}
+}
+
+// olderHandoffs are files as agents of the Python implementation left them, and as
+// people wrote them at that time.
+var olderHandoffs = map[string]string{
+	"yaml.safe_dump": `---
+task_id: telemetry-report
+status: partial
+agent: claude
+summary: 'Report built.
+
+  Deck is next.'
+next_steps:
+- 'Run latexmk: twice.'
+- "Check page 12 \u2026"
+last_good_state:
+- path: report.tex
+  sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+  bytes: 50347
+open_questions: []
+blockers:
+- safe_write said blocked, content_filter
+artifacts:
+- kind: pdf
+  path: report.pdf
+  sha256: 3fe9
+updated_at: '2026-04-11T17:28:04Z'
+---
+# notes
+
+prose
+`,
+	"aligned comments":     "---\ntask_id:   x-1      # the ticket\nstatus:    Handed off\nagent:     ben\nupdated_at: 2026-04-11 17:28:04\nsummary: >-\n  folded\n  text\nnext_steps:\n    - deep indent\nlast_good_state: []\nminutes: 40\n---\n",
+	"numbers and one text": "---\ntask_id: 4711\nstatus: blocked\nagent: 007\nsummary: 1.50\nnext_steps: just one thing\nlast_good_state:\nblockers:\n  - Fix it: the colon makes this a mapping\n  - 3\n  - true\nverified: yes\n---\n",
+}
+
+func TestOlderHandoffsRead(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	got := map[string]rw.HandoffReadResult{}
+	for name, text := range olderHandoffs {
+		r, err := readByHand(t, s, dir, text)
+		if err != nil {
+			t.Fatalf("%s: %v %v", name, err, rw.AsError("", err).Context)
+		}
+		got[name] = r
+	}
+	dump := got["yaml.safe_dump"]
+	if e := dump.Envelope; e.Summary != "Report built.\nDeck is next." || e.NextSteps[1] != "Check page 12 …" || e.LastGoodState[0].Bytes != 50347 ||
+		e.UpdatedAt != "2026-04-11T17:28:04Z" || string(dump.Body) != "# notes\n\nprose\n" || dump.DriftWarnings[0].Reason != "missing" {
+		t.Errorf("%+v", dump)
+	}
+	if e := got["aligned comments"].Envelope; e.TaskID != "x-1" || e.Status != rw.HandoffHandedOff || e.UpdatedAt != "2026-04-11 17:28:04" || e.Summary != "folded text" ||
+		e.NextSteps[0] != "deep indent" || len(e.Extra) != 1 || string(e.Extra[0].Value) != "40" {
+		t.Errorf("%+v", e)
+	}
+	r := got["numbers and one text"]
+	want := rw.HandoffEnvelope{
+		TaskID: "4711", Status: rw.HandoffBlocked, Agent: "007", Summary: "1.50", NextSteps: []string{"just one thing"}, LastGoodState: []rw.HandoffFile{},
+		Blockers: []string{"Fix it: the colon makes this a mapping", "3", "true"}, Verified: []string{"yes"},
+	}
+	if diff := cmp.Diff(want, r.Envelope); diff != "" || len(r.MissingFields) != 0 {
+		t.Errorf("%s %v", diff, r.MissingFields)
+	}
+}
+
+// TestHandoffThatCannotBeReadSaysWhere: each kind of invalid handoff has its detail,
+// and errors in the YAML have the line and column of the file.
+func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	_, err := s.HandoffRead(background, rw.HandoffReadRequest{})
+	if e := envelopeOf(t, dir, err, rw.ErrNotFound); e.Kind != rw.ErrStalePrecondition {
+		t.Errorf("%+v", e)
+	}
+	for _, row := range []struct {
+		text  string
+		want  rw.Detail
+		about map[string]any
+	}{
+		{"", rw.ErrMissingDelimiter, nil}, {"# Title\n---\na: b\n---\n", rw.ErrMissingDelimiter, nil}, {"\n---\na: b\n---\n", rw.ErrMissingDelimiter, nil},
+		{"---\ntask_id: t\n", rw.ErrUnterminatedFrontMatter, nil}, {"---\n- a\n---\n", rw.ErrFrontMatterNotMapping, nil}, {"---\n---\n", rw.ErrFrontMatterNotMapping, nil},
+		{"---\ntask_id: t\nsummary: a: b\n---\n", rw.ErrYAML, map[string]any{"line": 3, "column": 10}},
+		{"---\ntask_id: t\ntask_id: u\n---\n", rw.ErrYAML, map[string]any{"line": 3, "column": 1}},
+		{"---\r\nok: 1\r\nx: [a\r\n---\r\n", rw.ErrYAML, nil}, {"---\na: \x00\n---\n", rw.ErrYAML, map[string]any{"line": 2}}, {"---\na: \xff\n---\n", rw.ErrYAML, nil},
+		{"---\na: " + strings.Repeat("x", 2<<20) + "\n---\n", rw.ErrTooLarge, nil},
+		{"---\nstatus: wip\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "status"}},
+		{"---\nlast_good_state: report.tex\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state"}},
+		{"---\nlast_good_state:\n  - path: a\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].sha256"}},
+		{"---\nlast_good_state:\n  - path: a\n    sha256: b\n    bytes: many\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "last_good_state[0].bytes"}},
+		{"---\ndependency_graph: [7]\n---\n", rw.ErrBadEnvelope, map[string]any{"field": "dependency_graph[0]"}},
+	} {
+		_, err := readByHand(t, s, dir, row.text)
+		e := envelopeOf(t, dir, err, row.want)
+		for key, want := range row.about {
+			if e.Context[key] != want {
+				t.Errorf("%.40q: %s is %v, want %v", row.text, key, e.Context[key], want)
+			}
+		}
+		if e.Path != "HANDOFF.md" || e.Effect != rw.EffectNone {
+			t.Errorf("%+v", e)
+		}
+	}
+	// It is still there, and what replaces it does not lose it.
+	broken := "---\ntask_id: t\nsummary: a: b\n---\nprecious\n"
+	readByHand(t, s, dir, broken)
+	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
+	if got := archivesIn(t, dir)[filepath.Base(out.ArchivedPath)]; got != broken {
+		t.Errorf("%q", got)
+	}
+	for path, want := range map[string]rw.Detail{
+		"../x": rw.ErrEscapesWorkspace, "/etc/passwd": rw.ErrAbsolutePathRejected, ".git/x": rw.ErrProtectedPath, rw.StateDirName + "/meta.json": rw.ErrProtectedPath, "a\x00": rw.ErrInvalidPath,
+		".": rw.ErrIsADirectory, "docs/no.md": rw.ErrNotFound,
+	} {
+		_, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: path})
+		envelopeOf(t, dir, err, want)
+	}
+}
+
+// TestIncompleteHandoffIsStillRead: missing fields are named; a broken graph is a
+// warning; a body in another encoding is returned.
+func TestIncompleteHandoffIsStillRead(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	r := must(readByHand(t, s, dir, "---\nsummary: only this\nnext_steps:\n---\nLatin-1: \xe4\n"))(t)
+	if diff := cmp.Diff([]string{"task_id", "status", "agent", "last_good_state"}, r.MissingFields); diff != "" || r.Envelope.Status != rw.HandoffPartial {
+		t.Errorf("%s %+v", diff, r.Envelope)
+	}
+	if string(r.Body) != "Latin-1: \xe4\n" {
+		t.Errorf("%q", r.Body)
+	}
+	r = must(readByHand(t, s, dir, "---\nsummary: x\ndependency_graph:\n  - id: a\n    depends_on: b\n  - id: b\n    depends_on: [a]\n  - c\n  - {id: d, depends_on: [zz]}\n  - {id: e, depends_on: [f]}\n  - {id: f, status: COMPLETE}\n---\n"))(t)
+	if diff := cmp.Diff([]string{"c", "e"}, r.ReadySteps); diff != "" || len(r.Warnings) != 1 || r.Warnings[0].Reason != string(rw.ErrUnknownStep) {
+		t.Errorf("%s %+v", diff, r.Warnings)
+	}
+}
+
+// FuzzHandoffRead: no file makes a read panic or return an invalid reply; the result of
+// a read can be written, and reads the same again.
+func FuzzHandoffRead(f *testing.F) {
+	f.Add([]byte(documentedTemplate(f)))
+	for _, text := range olderHandoffs {
+		f.Add([]byte(text))
+	}
+	for _, text := range []string{
+		"---\nlast_good_state: [{path: ../x, sha256: 00}]\n---\n", "---\ndependency_graph: [{id: a, depends_on: [a]}]\n---\n", "---\nblockers: {a: {b: [c]}}\nstatus: ~\n---\n\xff",
+		"---\nx: &a [*a]\n---\n", "---\nnext_steps: [[a], {b: c}, ~, {d: {}}]\nartifacts: x\n---\n", "---\nartifacts: {kind: 7, path: [a]}\ntask_id: [1]\n---\n",
+	} {
+		f.Add([]byte(text))
+	}
+	dir := f.TempDir()
+	s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(f)
+	f.Cleanup(func() { s.Close(background) })
+	f.Fuzz(func(t *testing.T, text []byte) {
+		noErr(t, s.ResetTask(background))
+		r, err := readByHand(t, s, dir, string(text))
+		if err != nil {
+			doc, jerr := json.Marshal(rw.AsError("", err))
+			if jerr != nil || rw.AsError("", err).Detail == rw.ErrInternal || errors.Is(err, rw.ErrRetryExhausted) {
+				t.Fatalf("%q: %v %s", text, err, doc)
+			}
+			return
+		}
+		doc, err := json.Marshal(r.Envelope)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if err := spec.Validate("handoff", doc); err != nil && !strings.Contains(err.Error(), "number is out of range") {
+			t.Fatalf("%q: %v: %s", text, err, doc)
+		}
+		if !strings.HasSuffix(string(text), string(r.Body)) {
+			t.Fatalf("%q: body %q", text, r.Body)
+		}
+		r.Envelope.Extra = nil
+		if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: r.Envelope, Call: rw.Call{DryRun: true}}); errors.Is(err, rw.ErrInternal) {
+			t.Fatalf("%q: %v (%v)", text, err, errors.Unwrap(err))
+		}
+	})
+}
+
+// TestHandoffDriftIsTold: every way in which a file can differ from its entry in the
+// handoff is reported, when it is written and when it is read; strict refuses both.
+func TestHandoffDriftIsTold(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	ok := write(t, s, "ok.txt", "fine", rw.ModeCreate)
+	write(t, s, "changed.txt", "now", rw.ModeCreate)
+	os.Mkdir(filepath.Join(dir, "adir"), 0o755)
+	os.Symlink("/etc/passwd", filepath.Join(dir, "out"))
+	os.Symlink("ok.txt", filepath.Join(dir, "alias"))
+	var state []rw.HandoffFile
+	for _, p := range []string{"ok.txt", "alias", "changed.txt", "gone.txt", "../x", "/etc/passwd", ".git/config", rw.StateDirName + "/meta.json", "adir", "out", "ok.txt/below", "a\x00b"} {
+		state = append(state, rw.HandoffFile{Path: p, SHA256: ok.SHA256.String()})
+	}
+	reasons := func(list []rw.HandoffDrift) string {
+		var out []string
+		for _, d := range list {
+			if d.Path != state[d.Index].Path && d.Path != "" || d.ExpectedSHA256 != ok.SHA256.String() || (d.ActualSHA256 != "") != (d.Reason == "hash_mismatch") || d.ActualSHA256 != "" && d.ActualSHA256 != hash("now") {
+				t.Errorf("%+v", d)
+			}
+			out = append(out, strings.ReplaceAll(d.Path, "\x00", "0")+"="+d.Reason)
+		}
+		return strings.Join(out, " ")
+	}
+	const want = "changed.txt=hash_mismatch gone.txt=missing ../x=invalid_path /etc/passwd=invalid_path .git/config=invalid_path " +
+		rw.StateDirName + "/meta.json=invalid_path adir=invalid_path out=invalid_path ok.txt/below=invalid_path a0b=invalid_path"
+	// A refusal shows no path that leads out of the workspace.
+	const hidden = "changed.txt=hash_mismatch gone.txt=missing =invalid_path =invalid_path =invalid_path =invalid_path " +
+		"adir=invalid_path out=invalid_path ok.txt/below=invalid_path =invalid_path"
+	r := rw.HandoffWriteRequest{Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.LastGoodState = state })}
+	strict := r
+	strict.Strict = true
+	e := handoffRefused(t, s, dir, strict, rw.ErrStateDrift)
+	if got := reasons(e.Context["drift_warnings"].([]rw.HandoffDrift)); got != hidden || e.Kind != rw.ErrStalePrecondition {
+		t.Errorf("strict: %s %s", got, e.Kind)
+	}
+	if got := reasons(handOff(t, s, r).DriftWarnings); got != want {
+		t.Errorf("write: %s", got)
+	}
+	if got := reasons(takeOver(t, s, rw.HandoffReadRequest{}).DriftWarnings); got != want {
+		t.Errorf("read: %s", got)
+	}
+	_, err := s.HandoffRead(background, rw.HandoffReadRequest{Strict: true, AcknowledgeAs: "me"})
+	envelopeOf(t, dir, err, rw.ErrStateDrift)
+	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.ReadBy) != 0 {
+		t.Error("a refused read was noted")
+	}
+	good := rw.HandoffWriteRequest{Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.LastGoodState = state[:2] }), Strict: true}
+	if out := handOff(t, s, good); len(out.DriftWarnings) != 0 {
+		t.Errorf("%+v", out.DriftWarnings)
+	}
+	if out := takeOver(t, s, rw.HandoffReadRequest{Strict: true}); len(out.DriftWarnings) != 0 {
+		t.Errorf("%+v", out.DriftWarnings)
+	}
+}
+
+func TestHandoffTakesStateFromTheJournal(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	put := func(path, content, caller, session string) {
+		t.Helper()
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller, Session: session}}))(t)
+	}
+	put("mine/a.txt", "1", "one", "s1")
+	put("mine/a.txt", "2", "one", "s1")
+	put("mine/b.txt", "b", "one", "s1")
+	put("theirs.txt", "x", "two", "s2")
+	put("mine/b.txt", "theirs now", "two", "s2")
+	os.WriteFile(filepath.Join(dir, "mine", "c.txt"), []byte("c"), 0o644)
+	os.WriteFile(filepath.Join(dir, "mine", "c.md"), []byte("c"), 0o644)
+	os.MkdirAll(filepath.Join(dir, ".git"), 0o755)
+	os.WriteFile(filepath.Join(dir, ".git", "c.txt"), []byte("c"), 0o644)
+	os.Symlink("..", filepath.Join(dir, "mine", "loop"))
+	state := func(auto rw.AutoState, caller, session string, listed ...rw.HandoffFile) (string, int) {
+		t.Helper()
+		e := anEnvelope("t", func(e *rw.HandoffEnvelope) { e.LastGoodState = listed })
+		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, AutoState: auto, Call: rw.Call{Caller: caller, Session: session}})
+		var out []string
+		for _, f := range takeOver(t, s, rw.HandoffReadRequest{}).Envelope.LastGoodState {
+			out = append(out, fmt.Sprintf("%s:%.6s:%d", f.Path, f.SHA256, f.Bytes))
+		}
+		return strings.Join(out, " "), len(w.DriftWarnings)
+	}
+	of := func(path, content string) string { return fmt.Sprintf("%s:%.6s:%d", path, hash(content), len(content)) }
+	for _, row := range []struct {
+		auto            rw.AutoState
+		caller, session string
+		want            string
+		drift           int
+	}{
+		{rw.AutoStateSession, "one", "s1", of("mine/a.txt", "2") + " " + of("mine/b.txt", "b"), 1},
+		{rw.AutoStateSession, "two", "", of("mine/b.txt", "theirs now") + " " + of("theirs.txt", "x"), 0},
+		{rw.AutoStateSession, "nobody", "", "", 0},
+		{"mine/*.txt", "one", "s1", of("mine/a.txt", "2") + " " + of("mine/b.txt", "theirs now") + " " + of("mine/c.txt", "c"), 0},
+		{"**/c.*", "one", "", of("mine/c.md", "c") + " " + of("mine/c.txt", "c"), 0},
+		{"{mine,other}/c.{md,txt}", "one", "", of("mine/c.md", "c") + " " + of("mine/c.txt", "c"), 0},
+		{"*.txt", "one", "", of("theirs.txt", "x"), 0}, {"none/**", "one", "", "", 0}, {".git/**", "one", "", "", 0}, {"mine/loop/**", "x", "", "", 0},
+	} {
+		if got, drift := state(row.auto, row.caller, row.session); got != row.want || drift != row.drift {
+			t.Errorf("%s for %s %s: %s, %d drifted; want %s", row.auto, row.caller, row.session, got, drift, row.want)
+		}
+	}
+	if got, _ := state("mine/a.txt", "one", "", rw.HandoffFile{Path: "mine/a.txt", SHA256: zeroSHA}); got != "mine/a.txt:000000:0" {
+		t.Errorf("what was listed was replaced: %s", got)
+	}
+	for _, glob := range []rw.AutoState{"[", "/etc/*", "../*", "a/../../*"} {
+		handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.ErrInvalidArgument)
+	}
+}
+
+// TestHandoffOverTheWire: the requests and replies of an agent, each reply conforming
+// to its schema.
+func TestHandoffOverTheWire(t *testing.T) {
+	store := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+	server := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies})
+	outputs := map[string]json.RawMessage{}
+	for _, tool := range mcpserver.Table() {
+		outputs[tool.Name] = tool.Output
+	}
+	call := func(tool, args string) map[string]any {
+		t.Helper()
+		msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_%s","arguments":%s}}`, tool, args)
+		data := must(json.Marshal(mcpserver.Handle(background, server, json.RawMessage(msg))))(t)
+		var reply struct {
+			Result struct {
+				StructuredContent json.RawMessage `json:"structuredContent"`
+			} `json:"result"`
+		}
+		noErr(t, json.Unmarshal(data, &reply), data)
+		if err := spec.ValidateWith(outputs[tool], reply.Result.StructuredContent); err != nil {
+			t.Fatalf("%s: %v: %s", tool, err, reply.Result.StructuredContent)
+		}
+		var doc map[string]any
+		noErr(t, json.Unmarshal(reply.Result.StructuredContent, &doc))
+		return doc
+	}
+	reason := func(doc map[string]any) any {
+		context, _ := doc["context"].(map[string]any)
+		return context["reason"]
+	}
+
+	const good = `"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["x"]`
+	call("safe_write", `{"path":"a.txt","content":"a","session":"s1"}`)
+	first := call("handoff_write", `{"envelope":{`+good+`,"mine":{"deep":[1.50,null]}},"auto_state":true,"session":"s1","body":"# B\n"}`)
+	if first["ok"] != true || first["handoff_path"] != "HANDOFF.md" || len(first["drift_warnings"].([]any)) != 0 {
+		t.Errorf("%v", first)
+	}
+	got := call("handoff_read", `{"acknowledge_as":"next"}`)
+	envelope, _ := got["envelope"].(map[string]any)
+	if got["ok"] != true || fmt.Sprint(envelope["mine"]) != "map[deep:[1.5 <nil>]]" || len(envelope["last_good_state"].([]any)) != 1 || got["body"] != "# B\n" {
+		t.Errorf("%v", got)
+	}
+	call("safe_write", `{"path":"a.txt","content":"b","mode":"overwrite"}`)
+	if again := call("handoff_read", `{}`); len(again["drift_warnings"].([]any)) != 1 || len(again["read_by"].([]any)) != 1 {
+		t.Errorf("%v", again)
+	}
+	for _, row := range []struct{ tool, args, want string }{
+		{"handoff_write", `{"envelope":{"agent":"a"}}`, "missing_fields"}, {"handoff_write", `{}`, "invalid_argument"},
+		{"handoff_write", `{"envelope":{` + good + `,"last_good_state":"all"}}`, "invalid_argument"}, {"handoff_write", `{"envelope":[1]}`, "invalid_argument"},
+		{"handoff_write", `{"envelope":{` + good + `},"auto_state":{"a":1}}`, "invalid_argument"}, {"handoff_write", `{"envelope":{` + good + `},"archived":true}`, "unknown_argument"},
+		{"handoff_write", `{"envelope":{` + good + `,"last_good_state":[{"path":"a.txt","sha256":"` + strings.Repeat("0", 64) + `"}]},"strict":true}`, "state_drift"},
+		{"handoff_read", `{"path":7}`, "invalid_argument"}, {"handoff_read", `{"path":"no.md"}`, "not_found"}, {"handoff_read", `{"path":"a.txt"}`, "missing_front_matter_delimiter"},
+		{"handoff_read", `{"strict":true}`, "state_drift"}, {"handoff_read", `{"acknowledge_as":"` + strings.Repeat("x", 201) + `"}`, "invalid_argument"},
+	} {
+		doc := call(row.tool, row.args)
+		if doc["ok"] != false || reason(doc) != row.want {
+			t.Errorf("%s %s: %v", row.tool, row.args, doc)
+		}
+	}
 }

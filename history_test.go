@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
 // quick is a store in memory, where durability is not the point.
@@ -1357,4 +1361,795 @@ func TestRevisionsAreNumbered(t *testing.T) {
 			t.Errorf("version %d has rev %d, want %d", v.Version, v.Rev, 3-i)
 		}
 	}
+}
+
+// moveOver moves a file or a directory over an existing one.
+func moveOver(t *testing.T, s *rw.Store, path, to string) {
+	t.Helper()
+	must(s.Move(background, rw.MoveRequest{Path: path, To: to, Overwrite: true}))(t)
+}
+
+// replacing are ways in which several files have the same path over time. The history
+// is the expected one: row, path, origin, content.
+var replacing = []struct {
+	name string
+	run  func(t *testing.T, s *rw.Store)
+	want string
+}{
+	{"a move over a file", func(t *testing.T, s *rw.Store) {
+		write(t, s, "real", "r1", rw.ModeCreate)
+		write(t, s, "tmp", "t1", rw.ModeCreate)
+		moveOver(t, s, "tmp", "real")
+	}, "3 real<tmp t1, 2 tmp t1, 1 real r1"},
+	{"a move over a move over a deletion", func(t *testing.T, s *rw.Store) {
+		write(t, s, "real", "r1", rw.ModeCreate)
+		deleted(t, s, "real")
+		write(t, s, "t1", "one", rw.ModeCreate)
+		renamed(t, s, "t1", "real")
+		write(t, s, "t2", "two", rw.ModeCreate)
+		write(t, s, "t2", "+", rw.ModeAppend)
+		moveOver(t, s, "t2", "real")
+		deleted(t, s, "real")
+		write(t, s, "real", "r2", rw.ModeCreate)
+	}, "9 real r2, 8 real -, 7 real<t2 two+, 6 t2 two+, 5 t2 two, 4 real<t1 one, 3 t1 one, 2 real -, 1 real r1"},
+	{"saves by way of one name", func(t *testing.T, s *rw.Store) {
+		write(t, s, "real", "r0", rw.ModeCreate)
+		for i := 1; i <= 3; i++ {
+			write(t, s, "tmp", fmt.Sprint("v", i), rw.ModeCreate)
+			moveOver(t, s, "tmp", "real")
+		}
+	}, "7 real<tmp v3, 6 tmp v3, 5 real<tmp v2, 4 tmp v2, 3 real<tmp v1, 2 tmp v1, 1 real r0"},
+	{"another file that had the name before went elsewhere", func(t *testing.T, s *rw.Store) {
+		write(t, s, "tmp", "another", rw.ModeCreate)
+		renamed(t, s, "tmp", "elsewhere")
+		write(t, s, "tmp", "t1", rw.ModeCreate)
+		write(t, s, "real", "r1", rw.ModeCreate)
+		write(t, s, "real", "+", rw.ModeAppend)
+		moveOver(t, s, "tmp", "real")
+	}, "6 real<tmp t1, 5 real r1+, 4 real r1, 3 tmp t1"},
+	{"the first one went elsewhere", func(t *testing.T, s *rw.Store) {
+		write(t, s, "real", "r1", rw.ModeCreate)
+		renamed(t, s, "real", "old")
+		write(t, s, "old", "+", rw.ModeAppend)
+		write(t, s, "tmp", "t1", rw.ModeCreate)
+		renamed(t, s, "tmp", "real")
+	}, "5 real<tmp t1, 4 tmp t1, 2 real -, 1 real r1"},
+	{"to and fro", func(t *testing.T, s *rw.Store) {
+		write(t, s, "tmp", "t1", rw.ModeCreate)
+		renamed(t, s, "tmp", "real")
+		renamed(t, s, "real", "tmp")
+		write(t, s, "tmp", "+", rw.ModeAppend)
+		renamed(t, s, "tmp", "real")
+	}, "5 real<tmp t1+, 4 tmp t1+, 3 tmp<real t1, 2 real<tmp t1, 1 tmp t1"},
+	{"what went elsewhere was put back", func(t *testing.T, s *rw.Store) {
+		write(t, s, "tmp", "t1", rw.ModeCreate)
+		renamed(t, s, "tmp", "elsewhere")
+		undone(t, s, 1)
+		renamed(t, s, "tmp", "real")
+	}, "4 real<tmp t1, 3 tmp t1, 1 tmp t1"},
+	{"two files that one commit wrote", func(t *testing.T, s *rw.Store) {
+		write(t, s, "tmp", "t1", rw.ModeCreate)
+		noErr(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: []byte("t2"), Mode: rw.ModeOverwrite}, rw.TxOp{Op: "write", Path: "real", Content: []byte("r2")}))
+		moveOver(t, s, "tmp", "real")
+	}, "3 real<tmp t2, 2 real r2, 2 tmp t2, 1 tmp t1"},
+	{"a deletion in the commit that wrote what came", func(t *testing.T, s *rw.Store) {
+		write(t, s, "real", "r1", rw.ModeCreate)
+		noErr(t, transact(s, rw.TxOp{Op: "write", Path: "tmp", Content: []byte("t2")}, rw.TxOp{Op: "delete", Path: "real"}))
+		renamed(t, s, "tmp", "real")
+	}, "3 real<tmp t2, 2 real -, 2 tmp t2, 1 real r1"},
+	{"what came had replaced another file where it was", func(t *testing.T, s *rw.Store) {
+		write(t, s, "tmp", "not of this file", rw.ModeCreate)
+		write(t, s, "first", "f1", rw.ModeCreate)
+		moveOver(t, s, "first", "tmp")
+		write(t, s, "real", "r1", rw.ModeCreate)
+		moveOver(t, s, "tmp", "real")
+	}, "5 real<tmp f1, 4 real r1, 3 tmp<first f1, 2 first f1"},
+	{"over a copy of itself", func(t *testing.T, s *rw.Store) {
+		write(t, s, "real", "same", rw.ModeCreate)
+		write(t, s, "tmp", "same", rw.ModeCreate)
+		moveOver(t, s, "tmp", "real")
+		write(t, s, "real", "+", rw.ModeAppend)
+	}, "4 real same+, 3 real<tmp same, 2 tmp same, 1 real same"},
+}
+
+// TestReplacedFilesKeepTheirVersions: all files that were at a path are listed, newest
+// first, and every listed version can be read, compared and restored by its number.
+func TestReplacedFilesKeepTheirVersions(t *testing.T) {
+	for _, c := range replacing {
+		t.Run(c.name, func(t *testing.T) {
+			s, dir := quick(t, nil)
+			c.run(t, s)
+			everyVersion(t, s, dir, "real", c.want)
+			check(t, s, true)
+		})
+	}
+}
+
+// TestReplacedByADirectory: each file of a directory that is moved over
+// another one has both lives.
+func TestReplacedByADirectory(t *testing.T) {
+	s, dir := quick(t, nil)
+	for _, p := range []string{"e/x", "e/s/y", "d/x", "d/s/y", "d/z"} {
+		write(t, s, p, p, rw.ModeCreate)
+	}
+	write(t, s, "e/x", "+", rw.ModeAppend)
+	moveOver(t, s, "d", "e")
+	everyVersion(t, s, dir, "e/s/y", "7 e/s/y<d/s/y d/s/y, 4 d/s/y d/s/y, 2 e/s/y e/s/y")
+	everyVersion(t, s, dir, "e/z", "7 e/z<d/z d/z, 5 d/z d/z")
+	everyVersion(t, s, dir, "e/x", "7 e/x<d/x d/x, 6 e/x e/x+, 3 d/x d/x, 1 e/x e/x")
+	check(t, s, true)
+}
+
+// everyVersion compares the history of a path, and reads, compares and restores each
+// version of it; each restoration is undone.
+func everyVersion(t *testing.T, s *rw.Store, dir, path, want string) {
+	t.Helper()
+	list := versionsOf(t, s, path)
+	var got []string
+	meant := map[uint64]string{} // content of the version that a number means
+	var numbers []uint64
+	for _, v := range list {
+		content := contentOf(t, s, v)
+		from := ""
+		if v.From != "" {
+			from = "<" + v.From
+		}
+		got = append(got, fmt.Sprintf("%d %s%s %s", v.Version, v.Path, from, content))
+		if !v.Available {
+			t.Errorf("%s: version %d is not available", path, v.Version)
+		}
+		if _, ok := meant[v.Version]; !ok {
+			meant[v.Version] = content
+			numbers = append(numbers, v.Version)
+		}
+	}
+	if text := strings.Join(got, ", "); text != want {
+		t.Fatalf("%s:\n     %s\nwant %s", path, text, want)
+	}
+	for n := 1; n < len(list); n++ {
+		h, err := s.History(background, rw.HistoryRequest{Path: path, N: n})
+		if err != nil || len(h.Versions) != n || !h.More || h.Versions[n-1] != list[n-1] {
+			t.Errorf("%s: the newest %d: %v %+v", path, n, err, h)
+		}
+	}
+	now := meant[numbers[0]]
+	for _, version := range numbers {
+		content := meant[version]
+		r, err := s.Read(background, rw.ReadRequest{Path: path, Version: version})
+		if content == "-" {
+			if err == nil {
+				t.Errorf("%s: version %d reads %q", path, version, r.Content)
+			}
+		} else if err != nil || string(r.Content) != content {
+			t.Errorf("%s: version %d reads %q %v, want %q", path, version, r.Content, err, content)
+		}
+		d, err := s.Diff(background, rw.DiffRequest{Path: path, From: version})
+		if err != nil || d.From != version || d.Identical != (content == now) || !d.Identical && content != "-" && !strings.Contains(d.Diff, "-"+content+"\n") {
+			t.Errorf("%s: version %d compares %+v %v", path, version, d, err)
+		}
+		if d, err = s.Diff(background, rw.DiffRequest{Path: path, From: numbers[0], To: version}); err != nil || d.To != version || d.Identical != (content == now) {
+			t.Errorf("%s: the newest against version %d: %+v %v", path, version, d, err)
+		}
+	}
+	for _, version := range numbers {
+		if r := restored(t, s, path, version); r.Version != version {
+			t.Errorf("%s: restored %d, want %d", path, r.Version, version)
+		} else if meant[version] == "-" {
+			gone(t, dir, path)
+		} else if fileIs(t, dir, path, meant[version]); r.Status == rw.StatusUnchanged {
+			continue
+		}
+		undone(t, s, 1)
+		fileIs(t, dir, path, now)
+	}
+}
+
+// contentOf finds the name of a version in the test by its hash; "-" for absent.
+func contentOf(t *testing.T, s *rw.Store, v rw.FileVersion) string {
+	t.Helper()
+	if v.SHA256.String() == "" {
+		return "-"
+	}
+	r, err := s.Read(background, rw.ReadRequest{Path: v.Path, Version: v.Version})
+	if err != nil || r.SHA256 != v.SHA256 {
+		t.Fatalf("version %d at %s: %v %s, want %s", v.Version, v.Path, err, r.SHA256, v.SHA256)
+	}
+	return string(r.Content)
+}
+
+// TestDiffFindsWhatAMoveReplaced: without version arguments, the diff of a move over a
+// file is that of the bytes at the path; the origin of a version is never from the
+// other file.
+func TestDiffFindsWhatAMoveReplaced(t *testing.T) {
+	s, _ := quick(t, nil)
+	write(t, s, "tmp", "t1\n", rw.ModeCreate)
+	write(t, s, "real", "r1\n", rw.ModeCreate)
+	write(t, s, "tmp", "t2\n", rw.ModeOverwrite)
+	write(t, s, "real", "r2\n", rw.ModeOverwrite)
+	moveOver(t, s, "tmp", "real")
+	for _, c := range []struct {
+		to, from uint64
+		want     string
+	}{
+		{0, 4, "-r2\n+t2\n"}, {5, 4, "-r2\n+t2\n"}, {4, 2, "-r1\n+r2\n"}, {3, 1, "-t1\n+t2\n"}, {2, 0, "+r1\n"}, {1, 0, "+t1\n"},
+	} {
+		d, err := s.Diff(background, rw.DiffRequest{Path: "real", To: c.to})
+		if err != nil || d.From != c.from || d.To != c.to || !strings.HasSuffix(d.Diff, "@@\n"+c.want) {
+			t.Errorf("to %d: %v %+v", c.to, err, d)
+		}
+	}
+}
+
+// TestVersionsOfPathsThatCannotBeNow: the history of a file is there although
+// a file has the place of its directory, or a directory its own.
+func TestVersionsOfPathsThatCannotBeNow(t *testing.T) {
+	s, dir := quick(t, nil)
+	write(t, s, "d/x", "inner\n", rw.ModeCreate)
+	renamed(t, s, "d", "e")
+	write(t, s, "d", "outer", rw.ModeCreate)
+	write(t, s, "f", "file\n", rw.ModeCreate)
+	deleted(t, s, "f")
+	write(t, s, "f/x", "below", rw.ModeCreate)
+	for path, c := range map[string]struct {
+		version uint64
+		content string
+		refusal rw.Detail
+	}{"d/x": {1, "inner\n", rw.ErrNotADirectory}, "f": {4, "file\n", rw.ErrIsADirectory}} {
+		if list := versionsOf(t, s, path); len(list) != 2 || list[0].SHA256.String() != "" || list[1].Version != c.version || !list[1].Available {
+			t.Errorf("%s: %+v", path, list)
+		}
+		if r, err := s.Read(background, rw.ReadRequest{Path: path, Version: c.version}); err != nil || string(r.Content) != c.content {
+			t.Errorf("%s: %v %q", path, err, r.Content)
+		}
+		if d, err := s.Diff(background, rw.DiffRequest{Path: path}); err != nil || d.From != c.version || d.ToSHA256.String() != "" || !strings.Contains(d.Diff, "-"+c.content) {
+			t.Errorf("%s: %v %+v", path, err, d)
+		}
+		deny(t, s, dir, path, c.refusal, func() error {
+			_, err := s.Restore(background, rw.RestoreRequest{Path: path, Version: c.version})
+			return err
+		})
+	}
+	// A path without a history is refused with the reason.
+	for path, want := range map[string]rw.Detail{"e": rw.ErrIsADirectory, "d/y": rw.ErrNotADirectory} {
+		deny(t, s, dir, path, want, func() error { _, err := s.Diff(background, rw.DiffRequest{Path: path}); return err })
+	}
+}
+
+// TestUndoOfWhatWasLeftAsItWas: a commit that also names a file with unchanged bytes is
+// undone, although the file was moved since.
+func TestUndoOfWhatWasLeftAsItWas(t *testing.T) {
+	s, dir := quick(t, nil)
+	write(t, s, "a.txt", "kept", rw.ModeCreate)
+	write(t, s, "b.txt", "old", rw.ModeCreate)
+	noErr(t, transact(s,
+		rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("kept"), Mode: rw.ModeOverwrite},
+		rw.TxOp{Op: "write", Path: "b.txt", Content: []byte("new"), Mode: rw.ModeOverwrite},
+	))
+	renamed(t, s, "a.txt", "c.txt")
+	undone(t, s, 2)
+	fileIs(t, dir, "a.txt", "kept")
+	fileIs(t, dir, "b.txt", "old")
+	gone(t, dir, "c.txt")
+}
+
+// headCases are ways in which a file gets its newest version.
+var headCases = []struct {
+	name string
+	make func(t *testing.T, s *rw.Store) // gives a.md the content want
+	want string
+}{
+	{"create", func(t *testing.T, s *rw.Store) { write(t, s, "a.md", "created\n", rw.ModeCreate) }, "created\n"},
+	{"empty", func(t *testing.T, s *rw.Store) { write(t, s, "a.md", "", rw.ModeCreate) }, ""},
+	{"replace", func(t *testing.T, s *rw.Store) {
+		write(t, s, "a.md", "created\n", rw.ModeCreate)
+		write(t, s, "a.md", "replaced\n", rw.ModeOverwrite)
+	}, "replaced\n"},
+	{"append", func(t *testing.T, s *rw.Store) {
+		write(t, s, "a.md", "created\n", rw.ModeCreate)
+		write(t, s, "a.md", "appended\n", rw.ModeAppend)
+	}, "created\nappended\n"},
+	{"edit", func(t *testing.T, s *rw.Store) {
+		write(t, s, "a.md", "created\n", rw.ModeCreate)
+		must(s.Edit(background, rw.EditRequest{Path: "a.md", Edits: []rw.EditOp{{Old: "created", New: "edited"}}}))(t)
+	}, "edited\n"},
+	{"move", func(t *testing.T, s *rw.Store) {
+		write(t, s, "b.md", "moved\n", rw.ModeCreate)
+		must(s.Move(background, rw.MoveRequest{Path: "b.md", To: "a.md"}))(t)
+	}, "moved\n"},
+	{"transaction", func(t *testing.T, s *rw.Store) {
+		noErr(t, s.CommitAll(background, put("a.md", "one of two\n", rw.ModeCreate), put("c.md", "two\n", rw.ModeCreate)))
+	}, "one of two\n"},
+	{"64 KiB", func(t *testing.T, s *rw.Store) {
+		write(t, s, "a.md", strings.Repeat("y", 64<<10), rw.ModeCreate)
+	}, strings.Repeat("y", 64<<10)},
+	{"large", func(t *testing.T, s *rw.Store) {
+		write(t, s, "a.md", strings.Repeat("large\n", 20_000), rw.ModeCreate)
+	}, strings.Repeat("large\n", 20_000)},
+	{"large, added to in place", func(t *testing.T, s *rw.Store) {
+		write(t, s, "a.md", strings.Repeat("large\n", 200_000), rw.ModeCreate)
+		write(t, s, "a.md", "more\n", rw.ModeAppend)
+	}, strings.Repeat("large\n", 200_000) + "more\n"},
+}
+
+// TestTheNewestVersionIsKept: the last written content can be restored after a shell
+// has removed or changed the file, at every level, before a Sync and after it, and by
+// the next process.
+func TestTheNewestVersionIsKept(t *testing.T) {
+	shell := map[string]string{"removed": "rm a.md", "changed": "sed -i '1s/.*/changed/' a.md", "truncated": ": > a.md"}
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		for _, c := range headCases {
+			for how, command := range shell {
+				for _, then := range []string{"at once", "synced", "reopened"} {
+					if short() && (level != rw.SyncFull && how != "removed" || how == "truncated" && then == "at once") {
+						continue
+					}
+					if how == "truncated" && then == "at once" && len(c.want) > 64<<10 {
+						continue // in place, before the copy: the bytes are gone
+					}
+					name := fmt.Sprint(level, " ", c.name, " ", how, " ", then)
+					dir := workspace(t)
+					s := open(t, dir, &rw.Options{Sync: level})
+					c.make(t, s)
+					switch then {
+					case "synced":
+						noErr(t, s.Sync(background))
+					case "reopened":
+						noErr(t, s.Close(background))
+						s = open(t, dir, &rw.Options{Sync: level})
+					}
+					sh := exec.Command("sh", "-c", command)
+					sh.Dir = dir
+					noErr(t, sh.Run())
+					r, err := s.Restore(background, rw.RestoreRequest{Path: "a.md", SHA256: digest(hash(c.want)), Force: true})
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+					} else if got, _ := os.ReadFile(filepath.Join(dir, "a.md")); string(got) != c.want {
+						t.Errorf("%s: the file holds %.20q (%s)", name, got, r.Status)
+					}
+					noErr(t, s.Close(background))
+				}
+			}
+		}
+	}
+}
+
+// TestHeadNotKept: above keep_head_max the newest version is not copied, and History
+// reports that until it is replaced. If files can be cloned it is kept.
+func TestHeadNotKept(t *testing.T) {
+	for _, clones := range []bool{false, true} {
+		fs := simfs.New()
+		fs.Clones = clones
+		fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {keep_head_max: 100KiB}\n"), 0o600)
+		s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
+		text := map[string]string{"small.md": strings.Repeat("s", 100<<10), "large.md": strings.Repeat("l", 100<<10+1)}
+		for _, path := range []string{"small.md", "large.md"} {
+			write(t, s, path, text[path], rw.ModeCreate)
+		}
+		for path, kept := range map[string]bool{"small.md": true, "large.md": clones} {
+			h := must(s.History(background, rw.HistoryRequest{Path: path}))(t)
+			if v := h.Versions[0]; v.HeadNotKept == kept || !v.Available {
+				t.Errorf("clones %v, %s: %+v", clones, path, v)
+			}
+			check(t, s, true)
+			fs.Remove(path)
+			h = must(s.History(background, rw.HistoryRequest{Path: path}))(t)
+			if v := h.Versions[0]; v.Available != kept {
+				t.Errorf("clones %v, %s removed: %+v", clones, path, v)
+			}
+			write(t, s, path, text[path], rw.ModeCreate)
+		}
+		noErr(t, s.Close(background))
+	}
+}
+
+// TestHotPathKeepsFewVersions: a path that is written all the time has no more
+// objects than versions are kept, with the newest one.
+func TestHotPathKeepsFewVersions(t *testing.T) {
+	for _, most := range []int{1, 2, 10} {
+		dir := withHistoryPolicy(t, fmt.Sprintf("{max_versions: %d}", most))
+		s := open(t, dir, nil)
+		for i := range 100 {
+			write(t, s, "a.md", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
+		}
+		noErr(t, s.Sync(background))
+		compact(t, s, rw.CompactRequest{})
+		if n := kept(t, dir); n > most || n < min(most, 2) {
+			t.Errorf("max_versions %d: %d objects", most, n)
+		}
+		check(t, s, true)
+		noErr(t, os.Remove(filepath.Join(dir, "a.md")))
+		h := must(s.History(background, rw.HistoryRequest{Path: "a.md", N: 3}))(t)
+		if !h.Versions[1].Available || h.Versions[0].Available != (most > 1) {
+			t.Errorf("max_versions %d: %+v", most, h.Versions)
+		}
+	}
+}
+
+// TestAddedVersionsAreNotKeptTwice: of a file that only grows, history keeps the
+// newest version, and the earlier ones can be had from it.
+func TestAddedVersionsAreNotKeptTwice(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	text := ""
+	for i := range 20 {
+		line := fmt.Sprintf("line %d\n", i)
+		write(t, s, "log.md", line, rw.ModeAppend)
+		text += line
+		noErr(t, s.Sync(background))
+	}
+	compact(t, s, rw.CompactRequest{})
+	if n := kept(t, dir); n != 1 {
+		t.Errorf("%d objects", n)
+	}
+	noErr(t, os.Remove(filepath.Join(dir, "log.md")))
+	h := must(s.History(background, rw.HistoryRequest{Path: "log.md", N: 20}))(t)
+	for i, v := range h.Versions {
+		r, err := s.Read(background, rw.ReadRequest{Path: "log.md", Version: v.Version})
+		if err != nil || !strings.HasPrefix(text, string(r.Content)) || strings.Count(string(r.Content), "\n") != 20-i {
+			t.Errorf("version %d: %v %q", i, err, r.Content)
+		}
+	}
+}
+
+// TestNewestVersionsNeverShareAnInode: an object is no second name of a file.
+func TestNewestVersionsNeverShareAnInode(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "small.md", "small", rw.ModeCreate)
+	write(t, s, "large.md", strings.Repeat("l", 200_000), rw.ModeCreate)
+	noErr(t, s.Sync(background))
+	for _, name := range []string{"small.md", "large.md"} {
+		text := must(os.ReadFile(filepath.Join(dir, name)))(t)
+		sha := hash(string(text))
+		a := must(os.Stat(filepath.Join(dir, name)))(t)
+		b := must(os.Stat(filepath.Join(dir, rw.StateDirName, "history", sha[:2], sha)))(t)
+		if os.SameFile(a, b) || b.Size() != a.Size() {
+			t.Errorf("%s: one file", name)
+		}
+	}
+}
+
+// TestEraseStopsCopiesOfOthers: content that another process has written but not yet
+// copied is not added to history after an Erase.
+func TestEraseStopsCopiesOfOthers(t *testing.T) {
+	secret := leaked()
+	fs := simfs.New()
+	a := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: fs.NewProcess()}))(t)
+	b := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
+	write(t, a, "a.txt", "key = "+secret+"\n", rw.ModeCreate)
+	fs.Remove("a.txt") // by a person, to be rid of it
+	r := erase(t, b, rw.EraseRequest{Secret: []byte(secret)})
+	if len(r.Left) > 0 || len(r.Workspace) > 0 {
+		t.Errorf("%+v", r)
+	}
+	noErr(t, a.Sync(background))
+	nowhere(t, fs.Tree(), secret)
+	// Versions that are written later are copied as ever.
+	write(t, a, "b.txt", "later\n", rw.ModeCreate)
+	noErr(t, a.Sync(background))
+	fs.Remove("b.txt")
+	must(b.Restore(background, rw.RestoreRequest{Path: "b.txt", SHA256: digest(hash("later\n")), Force: true}))(t)
+	noErr(t, a.Close(background))
+	noErr(t, b.Close(background))
+}
+
+// TestEraseWritesOverSlots: a version that could not reach history is in the slot of a
+// dead writer. Erase overwrites it before it removes it, and overwrites no other file.
+func TestEraseWritesOverSlots(t *testing.T) {
+	secret := leaked()
+	fs := simfs.New()
+	victim := fs.NewProcess()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: victim}))(t)
+	write(t, s, "a.txt", "before\n", rw.ModeCreate)
+	fs.Before(func(op simfs.Op) { // it dies between the row and the file
+		if op.Kind == "exchange" {
+			victim.StopAt(0)
+		}
+	})
+	s.SafeWrite(background, put("a.txt", "key = "+secret+"\n", rw.ModeOverwrite))
+	fs.Before(nil)
+	victim.Kill()
+	fs.WriteFile("a.txt", []byte("by a person\n"), 0o644)
+	full := true
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if full && op.Kind == "create" && strings.Contains(op.Path, "/history/") {
+			return simfs.Fault{Err: syscall.ENOSPC}
+		}
+		return simfs.Fault{}
+	})
+	s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
+	if len(s.Recovery().Conflicts) != 1 || !strings.Contains(fmt.Sprint(fs.Tree()), secret) {
+		t.Fatalf("%+v", s.Recovery())
+	}
+	fs.ResetTrace()
+	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	if len(r.Left) > 0 || fmt.Sprint(r.Places) != "[{staging 1}]" {
+		t.Errorf("%+v", r)
+	}
+	nowhere(t, fs.Tree(), secret)
+	wiped := ""
+	for _, op := range fs.Trace() {
+		if strings.Contains(op.Path, "/staging/0") || strings.Contains(op.Path, "/staging/") && strings.Contains(op.Path, "0001") {
+			switch op.Kind {
+			case "write", "sync", "truncate", "remove":
+				wiped += op.Kind + " "
+			}
+		}
+	}
+	if !strings.Contains(wiped, "write sync truncate sync remove") {
+		t.Errorf("the slot: %s", wiped)
+	}
+	full = false
+	check(t, s, true)
+	noErr(t, s.Close(background))
+}
+
+// TestHistoryStaysWithinItsCaps: ten thousand alternating overwrites of three files;
+// the bound always holds, and the last change of every file can be undone.
+func TestHistoryStaysWithinItsCaps(t *testing.T) {
+	dir := workspace(t)
+	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
+	policy := "history: {max_bytes: 64KiB, max_versions: 10}\n"
+	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte(policy), 0o600))
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	rounds := scale(10_000)
+	write(t, s, "once.txt", "the first and only\n", rw.ModeCreate)
+	write(t, s, "once.txt", "its only change, long enough to be no shrinking\n", rw.ModeOverwrite)
+	most := 0
+	for i := range rounds {
+		path := fmt.Sprintf("f%d.txt", i%3)
+		write(t, s, path, fmt.Sprintf("version %d of %s\n%s", i, path, strings.Repeat("x", 900)), rw.ModeOverwrite)
+		if i%500 == 499 {
+			if n := kept(t, dir); n > most {
+				most = n
+			}
+		}
+	}
+	// The versions written between two scans may exceed the bound.
+	if most > 64+200+40 {
+		t.Errorf("%d versions were kept at a time", most)
+	}
+	must(s.Restore(background, rw.RestoreRequest{Path: "once.txt", SHA256: digest(hash("the first and only\n"))}))(t, "the newest prior version of a quiet file is gone")
+	must(s.Undo(background, rw.UndoRequest{}))(t, "undo")
+	h, err := s.History(background, rw.HistoryRequest{Path: "f1.txt", N: 5})
+	if err != nil || len(h.Versions) != 5 || !h.Versions[0].Available || !h.Versions[1].Available {
+		t.Errorf("%v %+v", err, h)
+	}
+	check(t, s, true)
+}
+
+// kept counts the versions in history.
+func kept(t *testing.T, dir string) int {
+	t.Helper()
+	n := 0
+	filepath.WalkDir(filepath.Join(dir, rw.StateDirName, "history"), func(_ string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+func TestReadOfAVersion(t *testing.T) {
+	s := open(t, workspace(t), nil)
+	write(t, s, "a.txt", "one\n", rw.ModeCreate)
+	write(t, s, "a.txt", "two\n", rw.ModeAppend)
+	write(t, s, "a.txt", "three\n", rw.ModeOverwrite)
+	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
+	if err != nil || len(h.Versions) != 3 {
+		t.Fatalf("%v %+v", err, h)
+	}
+	for i, want := range []string{"three\n", "one\ntwo\n", "one\n"} {
+		r, err := s.Read(background, rw.ReadRequest{Path: "a.txt", Version: h.Versions[i].Version})
+		if err != nil || string(r.Content) != want || r.SHA256.String() != hash(want) || r.Bytes != int64(len(want)) {
+			t.Errorf("version %d: %v %+v", i, err, r)
+		}
+	}
+	r, err := s.Read(background, rw.ReadRequest{Path: "a.txt", Version: h.Versions[1].Version, Offset: 2, MaxBytes: 3})
+	if err != nil || string(r.Content) != "e\nt" || !r.Truncated {
+		t.Errorf("a part: %v %+v", err, r)
+	}
+}
+
+// withHistoryPolicy makes a workspace with a policy that limits history.
+func withHistoryPolicy(t *testing.T, text string) string {
+	t.Helper()
+	dir := workspace(t)
+	noErr(t, os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700))
+	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: "+text+"\n"), 0o600))
+	return dir
+}
+
+// keptBytes is the size of everything in history.
+func keptBytes(t *testing.T, dir string) (sum int64) {
+	t.Helper()
+	filepath.WalkDir(filepath.Join(dir, rw.StateDirName, "history"), func(_ string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if st, err := d.Info(); err == nil {
+				sum += st.Size()
+			}
+		}
+		return nil
+	})
+	return sum
+}
+
+// TestPruneBesideAnotherProcess: history stays within its bounds while another
+// process has the store open for writing, and while many do one write each.
+func TestPruneBesideAnotherProcess(t *testing.T) {
+	dir := withHistoryPolicy(t, "{max_bytes: 1MiB, max_versions: 10}")
+	cmd, out := spawn(t, "hold", dir, "", rw.SyncFull)
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	waitFor(t, func() bool { return len(out.lines()) > 0 })
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for i := range 400 {
+		write(t, s, fmt.Sprintf("f%d.txt", i%4), fmt.Sprint(i)+strings.Repeat("x", 30_000), rw.ModeOverwrite)
+		if got := keptBytes(t, dir); i%50 == 49 && got > 3<<19 {
+			t.Fatalf("after %d writes history has %d bytes", i+1, got)
+		}
+	}
+	r := compact(t, s, rw.CompactRequest{})
+	if got := kept(t, dir); got > 4*10 || len(r.Warnings) > 0 {
+		t.Errorf("%d versions are kept; %+v", got, r.Warnings)
+	}
+	must(s.Undo(background, rw.UndoRequest{}))(t)
+}
+
+// TestPruneByShortProcesses: processes that make one write each apply the bounds
+// as well.
+func TestPruneByShortProcesses(t *testing.T) {
+	fs := simfs.New()
+	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 5}\n"), 0o600)
+	for i := range 320 {
+		s := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: fmt.Sprint(i)}))(t)
+		write(t, s, "a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
+		noErr(t, s.Close(background))
+	}
+	if n := simKept(fs); n > 5+256 {
+		t.Errorf("%d versions are kept", n)
+	}
+}
+
+func simKept(fs *simfs.FS) (n int) {
+	for path, content := range fs.Tree() {
+		if strings.HasPrefix(path, rw.StateDirName+"/history/") && content != "/" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSweepBesideACreator: a process that applies the limits is stopped at any point,
+// another one continues, and a version that it has kept again in the meantime is not
+// removed.
+func TestSweepBesideACreator(t *testing.T) {
+	step := 1
+	if short() {
+		step = 13
+	}
+	ran := 0
+	for at := phase(step); ; at += step {
+		fs := simfs.New()
+		fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 2}\n"), 0o600)
+		process := fs.NewProcess()
+		sweeper := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: process}))(t)
+		creator := must(rw.OpenSim(fs, &rw.Options{LockTimeout: 20 * time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: 20 * time.Millisecond}))(t)
+		for i := range 6 {
+			write(t, sweeper, "a.txt", fmt.Sprintf("a%d", i), rw.ModeOverwrite)
+		}
+		reached, done := process.PauseAt(at), make(chan error, 1)
+		go func() {
+			_, err := sweeper.Admin().Compact(background, rw.CompactRequest{})
+			done <- err
+		}()
+		over := false
+		select {
+		case <-reached:
+		case err := <-done:
+			noErr(t, err)
+			over = true
+		}
+		began := time.Now()
+		for _, text := range []string{"a0", "a1"} { // known, and over the bound until now
+			if _, err := creator.SafeWrite(background, put("b.txt", text, rw.ModeOverwrite)); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
+				t.Fatalf("stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
+			}
+		}
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("stopped at %d: the other process took %s", at, took)
+		}
+		noErr(t, creator.Sync(background))
+		process.Continue()
+		if !over {
+			noErr(t, <-done)
+		}
+		look := func(s *rw.Store) {
+			for _, path := range []string{"a.txt", "b.txt"} {
+				h, err := s.History(background, rw.HistoryRequest{Path: path})
+				if errors.Is(err, rw.ErrNotFound) && path == "b.txt" {
+					continue
+				}
+				noErr(t, err)
+				for i, v := range h.Versions[:min(2, len(h.Versions))] {
+					if !v.Available || v.HeadNotKept && path == "b.txt" {
+						t.Errorf("stopped at %d: version %d of %s (%s) is gone", at, i, path, v.SHA256.String()[:12])
+					}
+				}
+			}
+		}
+		look(creator)
+		noErr(t, creator.Close(background))
+		noErr(t, sweeper.Close(background))
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"}))(t)
+		look(s)
+		check(t, s, true)
+		noErr(t, s.Close(background))
+		if ran++; over {
+			break
+		}
+	}
+	if ran < 10 {
+		t.Errorf("stopped at %d places only", ran)
+	}
+}
+
+// TestSweepBesideAWriteInPlace: a process that overwrites a file, or moves one over
+// another, keeps the previous version first. It is stopped at any point, and another
+// process applies the limits, under which that version is one too many. The version
+// exists when the call continues, and after it.
+func TestSweepBesideAWriteInPlace(t *testing.T) {
+	calls := map[string]func(*rw.Store) error{
+		"in place":  do(rw.SafeWriteRequest{Path: "a.txt", Content: []byte("new"), Mode: rw.ModeOverwrite}),
+		"move over": move("c.txt", "a.txt", true),
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, step := 0, stride(7)
+			for at = phase(step); !sweepBesideWrite(t, at, call); at += step {
+			}
+			if at < 30 {
+				t.Errorf("the call has %d operations only", at)
+			}
+		})
+	}
+}
+
+func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bool) {
+	t.Helper()
+	fs := simfs.New()
+	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 2}\n"), 0o600)
+	process := fs.NewProcess()
+	writer := must(rw.OpenSim(fs, &rw.Options{HardLinks: rw.HardLinksInPlace}, rw.Sim{Nonce: "0001", Process: process}))(t)
+	sweeper := must(rw.OpenSim(fs, &rw.Options{LockTimeout: time.Millisecond}, rw.Sim{Nonce: "0002", LockWait: time.Millisecond}))(t)
+	for i := range 6 { // the first of these is over the limit
+		write(t, sweeper, "b.txt", fmt.Sprintf("b%d", i), rw.ModeOverwrite)
+	}
+	write(t, sweeper, "c.txt", "c", rw.ModeCreate)
+	noErr(t, sweeper.Sync(background))
+	fs.WriteFile("a.txt", []byte("b0"), 0o644) // by another program
+	noErr(t, fs.Foreign().Link("a.txt", fs.Foreign(), "link.txt"))
+	reached, ended := process.PauseAt(at), make(chan error, 1)
+	go func() { ended <- call(writer) }()
+	select {
+	case <-reached:
+	case err := <-ended:
+		noErr(t, err)
+		over = true
+	}
+	if _, err := sweeper.Admin().Compact(background, rw.CompactRequest{}); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
+		t.Fatalf("stopped at %d: %v", at, err)
+	}
+	process.Continue()
+	if !over {
+		noErr(t, <-ended, "stopped at ", at)
+	}
+	h := must(writer.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
+	for _, v := range h.Versions {
+		if v.SHA256.String() == hash("b0") && !v.Available {
+			t.Errorf("stopped at %d: the version before is gone", at)
+		}
+	}
+	return over
 }

@@ -3,13 +3,22 @@ package resilientwrite_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
 func hash(s string) string {
@@ -341,5 +350,728 @@ func TestSnapshotsWhileOpen(t *testing.T) {
 	}
 	if n, err := other.LastRows("p7", 3); err != nil || n != 3 {
 		t.Errorf("%d %v", n, err)
+	}
+}
+
+// TestTailFiltersEveryKind: every value in the rows can be used as a filter, and every
+// filter is in the schema.
+func TestTailFiltersEveryKind(t *testing.T) {
+	s := open(t, t.TempDir(), nil)
+	must(s.SafeWrite(background, put("a.txt", "1", rw.ModeCreate)))(t)
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("piece")}))(t)
+	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "b.txt"}))(t)
+	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw"), Label: "l"}))(t)
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`1`)}))(t)
+	must(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "a.txt", To: "m.txt"}, {Op: "delete", Path: "b.txt"}}}))(t)
+	must(s.Undo(background, rw.UndoRequest{}))(t)
+	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 100}))(t)
+	f, _ := reflect.TypeFor[rw.JournalTailRequest]().FieldByName("FilterMode")
+	offered := schema.Words(f.Tag.Get("enum"))
+	for _, e := range tail.Entries {
+		if !slices.Contains(offered, e.Op) {
+			t.Errorf("rows say %s, which cannot be asked for", e.Op)
+		}
+		one, err := s.JournalTail(background, rw.JournalTailRequest{N: 100, FilterMode: e.Op})
+		if err != nil || !slices.ContainsFunc(one.Entries, func(x rw.JournalEntry) bool { return x.JournalID == e.JournalID }) {
+			t.Errorf("%s does not find its row %s: %v", e.Op, e.JournalID, err)
+		}
+	}
+}
+
+// foreignActs are the changes of another program to names that an undo turns from files
+// into directories, and the reverse. Each returns the name that it took, "" for none.
+var foreignActs = map[string]func(root fsx.Dir) string{
+	"saves into a directory": func(root fsx.Dir) string { return saveIn(root, "d", "late") },
+	"saves below it":         func(root fsx.Dir) string { return saveIn(root, "d", "e", "late") },
+	"saves into the other":   func(root fsx.Dir) string { return saveIn(root, "f", "late") },
+	"makes a file":           func(root fsx.Dir) string { return saveIn(root, "p") },
+	"makes a file again":     func(root fsx.Dir) string { return saveIn(root, "d") },
+	"makes a directory": func(root fsx.Dir) string {
+		root.Mkdir("g", 0o755)
+		return saveIn(root, "g", "late")
+	},
+	"makes an empty directory": func(root fsx.Dir) string {
+		if root.Mkdir("f", 0o755) != nil {
+			return ""
+		}
+		return "f"
+	},
+	"edits a file": func(root fsx.Dir) string {
+		d, err := root.OpenDir("d")
+		if err != nil {
+			return ""
+		}
+		if _, err := d.Lstat("x"); err != nil {
+			return ""
+		}
+		editorSaves["exchanges"](d, "x")
+		return "d/x"
+	},
+}
+
+// saveIn makes a new file.
+func saveIn(dir fsx.Dir, names ...string) string {
+	for _, name := range names[:len(names)-1] {
+		var err error
+		if dir, err = dir.OpenDir(name); err != nil {
+			return ""
+		}
+	}
+	f, err := dir.Open(names[len(names)-1], fsx.Write|fsx.Create|fsx.Excl, 0o644)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	f.WriteAt([]byte(strangersText), 0)
+	return strings.Join(names, "/")
+}
+
+// TestKindsForeignSweep: another program acts before each operation of an undo that
+// turns files into directories and directories into files. Its content exists
+// afterwards, under its name or as a version. Every other file is as the call reports:
+// as before the call, or as after it. If a name was taken, history contains the file.
+func TestKindsForeignSweep(t *testing.T) {
+	for _, c := range scenarios {
+		if !strings.HasPrefix(c.name, "undo_kinds") {
+			continue
+		}
+		for _, many := range []int{0, 1} {
+			for name := range foreignActs {
+				t.Run(fmt.Sprint(c.name, many, "/", name), func(t *testing.T) {
+					t.Parallel()
+					c := c // Many is set in each
+					c.sim.Many = many
+					step := stride(3)
+					for n := phase(step); c.besideForeign(t, name, n); n += step {
+					}
+				})
+			}
+		}
+	}
+}
+
+// besideForeign lets another program act before operation n; false when the undo has
+// fewer.
+func (c scenario) besideForeign(t *testing.T, act string, n int) bool {
+	t.Helper()
+	disk, s := c.prepare(t)
+	must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
+	count, taken, root := 0, "", disk.Foreign()
+	disk.Before(func(simfs.Op) {
+		if count == n {
+			taken = foreignActs[act](root)
+		}
+		count++
+	})
+	_, err := s.Undo(background, rw.UndoRequest{Group: "c"})
+	disk.Before(nil)
+	s.Close(background)
+	got, all := files(disk), disk.Tree()
+	when := fmt.Sprintf("%s before operation %d, took %q: %v", act, n, taken, err)
+	want := c.new
+	if err != nil {
+		want = c.old
+		if e := rw.AsError("undo", err); e.Effect != rw.EffectNone || e.Detail == rw.ErrInternal {
+			t.Fatalf("%s: %v", when, errors.Unwrap(err))
+		}
+	}
+	for p, text := range want {
+		if got[p] != text && !(overlap(p, taken) && held(all, text)) {
+			t.Fatalf("%s: %s is not there\n%s", when, p, brief(got))
+		}
+	}
+	for p, text := range got {
+		if text != want[p] && !overlap(p, taken) {
+			t.Fatalf("%s: %s is there\n%s", when, p, brief(got))
+		}
+	}
+	if taken != "" && all[taken] != "/" && got[taken] != strangersText && !held(all, strangersText) {
+		t.Fatalf("%s: what it saved is lost\n%s", when, brief(got))
+	}
+	s = c.open(t, disk, "0002")
+	if again := files(disk); !same(again, got) {
+		t.Fatalf("%s: a second open changed %s to %s", when, brief(got), brief(again))
+	}
+	s.Close(background)
+	return count > n
+}
+
+// overlap reports whether two names cannot both be those of files.
+func overlap(a, b string) bool {
+	return a == b || b != "" && strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+// held reports whether history holds a text.
+func held(tree map[string]string, text string) bool {
+	for p, have := range tree {
+		if strings.HasPrefix(p, rw.StateDirName+"/history/") && have == text {
+			return true
+		}
+	}
+	return false
+}
+
+// TestReplayedEditTellsWhatTheFirstTold: by another store, after a restart and
+// when the file has gone on; the row itself holds numbers alone.
+func TestReplayedEditTellsWhatTheFirstTold(t *testing.T) {
+	s, dir := quick(t, nil)
+	write(t, s, "a.txt", "one two one\nrest\none\n", rw.ModeCreate)
+	r := rw.EditRequest{Path: "./a.txt", Edits: []rw.EditOp{{Old: "one", New: "eleven", Count: 3}, {Old: "rest", New: "more"}}, Call: rw.Call{IdempotencyKey: "k"}}
+	first, err := s.Edit(background, r)
+	if err != nil || first.Replacements != 4 || !strings.Contains(first.Diff, "+eleven two eleven\n") {
+		t.Fatalf("%v %+v", err, first)
+	}
+	again := func(what string, s *rw.Store, diff string) {
+		t.Helper()
+		got, err := s.Edit(background, r)
+		if err != nil || got.Status != rw.StatusReplayed || got.Replacements != 4 || got.Diff != diff {
+			t.Errorf("%s: %v %+v", what, err, got)
+		}
+		if got.Path != first.Path || got.SHA256 != first.SHA256 || got.Bytes != first.Bytes || got.JournalID != first.JournalID {
+			t.Errorf("%s: %+v\nwant %+v", what, got, first)
+		}
+	}
+	again("at once", s, first.Diff)
+	again("by another store", quickAt(t, dir, nil), first.Diff)
+	write(t, s, "a.txt", "appended\n", rw.ModeAppend)
+	again("behind an append", s, first.Diff)
+	write(t, s, "a.txt", "quite another\n", rw.ModeOverwrite)
+	renamed(t, s, "a.txt", "b.txt")
+	noErr(t, s.Close(background))
+	s = quickAt(t, dir, nil)
+	again("after a restart", s, first.Diff)
+	if row, err := s.ReplyOf(first.Receipt.JournalSeq); err != nil || string(row) != `{"replacements":4}` {
+		t.Errorf("the row holds %s %v", row, err)
+	}
+	noErr(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName, "history")))
+	again("when nothing is kept", s, "")
+}
+
+// TestReplayedRowsWithoutAReply: the journal of an earlier version is read.
+func TestReplayedRowsWithoutAReply(t *testing.T) {
+	s, _ := quick(t, nil)
+	write(t, s, "a.txt", "one", rw.ModeCreate)
+	r := rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{IdempotencyKey: "k"}}
+	noErr(t, s.KeepWithoutReply(r, hash("two")))
+	got, err := s.Edit(background, r)
+	if err != nil || got.Status != rw.StatusReplayed || got.SHA256.String() != hash("two") || got.Replacements != 0 || got.Diff != "" {
+		t.Errorf("%v %+v", err, got)
+	}
+}
+
+// TestReplayedUndoAndRestoreTellWhatTheFirstTold: which commits were undone, the
+// maximum that one call undoes, and which version was restored.
+func TestReplayedUndoAndRestoreTellWhatTheFirstTold(t *testing.T) {
+	s, dir := quick(t, nil)
+	for i := range 51 {
+		write(t, s, fmt.Sprintf("f%d.txt", i%5), fmt.Sprint(i), rw.ModeOverwrite)
+	}
+	u := rw.UndoRequest{N: 50, Call: rw.Call{IdempotencyKey: "undo"}}
+	undo, err := s.Undo(background, u)
+	if err != nil || len(undo.Undone) != 50 || undo.Undone[0] != 51 || undo.Undone[49] != 2 {
+		t.Fatalf("%v %+v", err, undo.Undone)
+	}
+	v := rw.RestoreRequest{Path: "f0.txt", SHA256: digest(hash("45")), Call: rw.Call{IdempotencyKey: "restore"}}
+	back, err := s.Restore(background, v)
+	if err != nil || back.Version != 46 {
+		t.Fatalf("%v %+v", err, back)
+	}
+	if row, err := s.ReplyOf(undo.Seq); err != nil || len(row) > 4<<10 || len(row) == 0 {
+		t.Errorf("the row holds %d bytes, %v", len(row), err)
+	}
+	write(t, s, "f0.txt", "goes on", rw.ModeOverwrite)
+	noErr(t, s.Close(background))
+	s = quickAt(t, dir, nil)
+	u2, err := s.Undo(background, u)
+	if err != nil || u2.Status != rw.StatusReplayed || !slices.Equal(u2.Undone, undo.Undone) || u2.Seq != undo.Seq || u2.Receipt.Path != undo.Receipt.Path {
+		t.Errorf("%v %+v\nwant %+v", err, u2, undo)
+	}
+	if fmt.Sprintf("%+v", u2.Results) != fmt.Sprintf("%+v", undo.Results) {
+		t.Errorf("results %+v\nwant %+v", u2.Results, undo.Results)
+	}
+	if r2, err := s.Restore(background, v); err != nil || r2.Status != rw.StatusReplayed || r2.Version != 46 || r2.Path != "f0.txt" || r2.SHA256 != back.SHA256 {
+		t.Errorf("%v %+v", err, r2)
+	}
+	fileIs(t, dir, "f0.txt", "goes on")
+	check(t, s, true)
+}
+
+// TestUndoOfACommitAndItsUndoing reports nothing: no row, no file, and the commits can
+// still be undone.
+func TestUndoOfACommitAndItsUndoing(t *testing.T) {
+	s, dir := quick(t, nil)
+	write(t, s, "b.txt", "before", rw.ModeCreate)
+	write(t, s, "a.txt", "x", rw.ModeCreate)
+	undone(t, s, 1)
+	before := snapshot(t, dir)
+	for _, r := range []rw.UndoRequest{{N: 2}, {N: 2, Call: rw.Call{DryRun: true}}, {N: 2, Call: rw.Call{IdempotencyKey: "k"}}} {
+		got, err := s.Undo(background, r)
+		if err != nil || got.Status != rw.StatusUnchanged || got.Seq != 0 || len(got.Undone) != 0 || len(got.Results) != 0 || got.Undone == nil || got.Results == nil {
+			t.Errorf("%+v: %v %+v", r, err, got)
+		}
+		if len(got.Warnings) != 1 || got.Warnings[0].Reason != rw.WarnCommitsCancelOut || got.Warnings[0].Hint == "" || len(got.Receipt.Warnings) != 1 {
+			t.Errorf("%+v: warnings %+v %+v", r, got.Warnings, got.Receipt.Warnings)
+		}
+		if snapshot(t, dir) != before {
+			t.Errorf("%+v changed something", r)
+		}
+	}
+	// More commits than cancel out are undone, and reported.
+	if got := undone(t, s, 3); got.Status != rw.StatusSucceeded || len(got.Undone) != 3 || len(got.Warnings) != 0 {
+		t.Errorf("three: %+v", got)
+	}
+	gone(t, dir, "b.txt")
+	undone(t, s, 1)
+	fileIs(t, dir, "b.txt", "before")
+	// Two files, one of which cancels out: the commits are undone.
+	write(t, s, "c.txt", "c", rw.ModeCreate)
+	noErr(t, transact(s, rw.TxOp{Op: "delete", Path: "c.txt"}, rw.TxOp{Op: "write", Path: "d.txt", Content: []byte("d")}))
+	if got := undone(t, s, 2); got.Status != rw.StatusSucceeded || len(got.Undone) != 2 || got.Seq == 0 {
+		t.Errorf("half: %+v", got)
+	}
+	gone(t, dir, "d.txt")
+	undone(t, s, 1)
+	fileIs(t, dir, "d.txt", "d")
+	check(t, s, true)
+}
+
+// TestUnchangedLeavesTheKeyFree: only a commit binds a key.
+func TestUnchangedLeavesTheKeyFree(t *testing.T) {
+	s, dir := quick(t, nil)
+	write(t, s, "a.txt", "same", rw.ModeCreate)
+	r := put("a.txt", "same", rw.ModeOverwrite)
+	r.IdempotencyKey = "k"
+	if got, err := s.SafeWrite(background, r); err != nil || got.Status != rw.StatusUnchanged {
+		t.Fatalf("%v %+v", err, got)
+	}
+	if op, err := s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"}); err != nil || op.Happened || len(op.Entries) != 0 {
+		t.Errorf("%v %+v", err, op)
+	}
+	r.Content = []byte("another")
+	if got, err := s.SafeWrite(background, r); err != nil || got.Status != rw.StatusSucceeded {
+		t.Errorf("%v %+v", err, got)
+	}
+	fileIs(t, dir, "a.txt", "another")
+	r.Content = []byte("a third")
+	deny(t, s, dir, "bound by now", rw.ErrIdempotencyKeyReused, func() error { _, err := s.SafeWrite(background, r); return err })
+}
+
+// TestIdempotencyKeysAreBounded: a snapshot leaves out keys that are both old and far
+// back, and no others; paths stay at any age.
+func TestIdempotencyKeysAreBounded(t *testing.T) {
+	const head = 3*rw.KeyCount + 7
+	day, young := rw.KeyAge+time.Hour, rw.KeyAge-time.Hour
+	fs := simfs.New()
+	x := must(rw.OpenKeyIndex(fs.Root()))(t)
+	rows := []struct {
+		name string
+		seq  uint64
+		ago  time.Duration
+		kept bool
+	}{
+		{"old and far", 5, day, false},
+		{"old, the first that is too far", head - rw.KeyCount - 1, day, false},
+		{"old, the last of the newest", head - rw.KeyCount, day, true},
+		{"old and near", head - 1, day, true},
+		{"young and far", 6, young, true},
+		{"young and near", head, young, true},
+	}
+	for _, row := range rows {
+		x.Fold(row.seq, row.name, "path of "+row.name, row.ago)
+	}
+	judge := func(what string) {
+		t.Helper()
+		for _, row := range rows {
+			want := uint64(0)
+			if row.kept {
+				want = row.seq
+			}
+			key, path, err := x.Knows(row.name, "path of "+row.name)
+			if err != nil || key != want || path != row.seq {
+				t.Errorf("%s, %s: key %d, path %d, %v; want %d and %d", what, row.name, key, path, err, want, row.seq)
+			}
+		}
+	}
+	noErr(t, x.Save(fs.Root(), head))
+	judge("saved")
+	noErr(t, x.Close())
+	x = must(rw.OpenKeyIndex(fs.Root()))(t)
+	judge("loaded")
+	// The entries already in the file are judged again when the next one is written.
+	rows[2].kept, rows[3].kept = false, true
+	noErr(t, x.Save(fs.Root(), head+1))
+	judge("saved again")
+	noErr(t, x.Close())
+}
+
+// TestOperationOfACommitThatWasTakenBack: neither its invocation nor its key reports
+// that it happened, and the result of the second attempt does not change that.
+func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
+	fs := simfs.New()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Kind == "rename" && strings.HasSuffix(op.To, "a.txt") {
+			return simfs.Fault{Err: syscall.ENOSPC}
+		}
+		return simfs.Fault{}
+	})
+	r := put("a.txt", "x", rw.ModeCreate)
+	r.IdempotencyKey = "k"
+	_, err := s.SafeWrite(background, r)
+	e := rw.AsError("", err)
+	if !errors.Is(err, rw.ErrDiskFull) || e.Effect != rw.EffectNone {
+		t.Fatalf("%v %+v", err, e)
+	}
+	fs.Inject(nil)
+	inv := e.Context["invocation_id"].(string)
+	judge := func(ask rw.OperationRequest, happened bool) {
+		t.Helper()
+		op, err := s.Operation(background, ask)
+		if err != nil || op.Happened != happened || op.Refused || len(op.Entries) > 0 != happened {
+			t.Errorf("%+v: %v %+v", ask, err, op)
+		}
+	}
+	judge(rw.OperationRequest{InvocationID: inv}, false)
+	judge(rw.OperationRequest{IdempotencyKey: "k"}, false)
+	again := must(s.SafeWrite(background, r))(t)
+	judge(rw.OperationRequest{InvocationID: again.Receipt.InvocationID}, true)
+	judge(rw.OperationRequest{IdempotencyKey: "k"}, true)
+	judge(rw.OperationRequest{InvocationID: inv}, false)
+	// The row itself is in the journal: it is skipped, not missing.
+	all := must(s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64)}))(t)
+	rows := 0
+	for _, row := range all.Entries {
+		if row.InvocationID == inv && row.Kind == "commit" {
+			rows++
+		}
+	}
+	if rows != 1 {
+		t.Errorf("%d rows of the commit that was taken back", rows)
+	}
+	noErr(t, s.Close(background))
+}
+
+// keyedCall is a call on the state directory with an idempotency key. A repeated call
+// must return the same reply.
+type keyedCall struct {
+	name   string
+	part   string
+	before func(*rw.Store) error
+	call   func(s *rw.Store, key string, dry bool) (reply any, r rw.Receipt, err error)
+	other  func(s *rw.Store, key string) error // another request
+	undo   func(*rw.Store) error               // restores the objects that a second run would remove again
+}
+
+const stagedID = "tx_staged"
+
+// keyedCalls are the verbs that had no key of their own.
+func keyedCalls() []keyedCall {
+	secondTx := func(s *rw.Store) string {
+		d, err := s.Describe(background, rw.DescribeRequest{})
+		if err != nil || len(d.Transactions) == 0 {
+			return stagedID
+		}
+		return d.Transactions[0]
+	}
+	txID := ""
+	return []keyedCall{
+		{
+			name: "tx_begin", part: "tx",
+			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
+				out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
+				return []string{out.TxID, out.ExpiresAt}, out.Receipt, err
+			},
+			other: func(s *rw.Store, key string) error {
+				_, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: key, Caller: "another"}})
+				return err
+			},
+			undo: func(s *rw.Store) error {
+				_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: secondTx(s)})
+				return err
+			},
+		},
+		{
+			name: "tx_rollback", part: "tx",
+			before: func(s *rw.Store) error {
+				b, err := s.TxBegin(background, rw.TxBeginRequest{})
+				txID = b.TxID
+				for i := range 3 {
+					if err == nil {
+						_, err = s.TxStage(background, rw.TxStageRequest{TxID: txID, Op: rw.TxOp{Op: "delete", Path: fmt.Sprint(i)}})
+					}
+				}
+				return err
+			},
+			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
+				out, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: txID, Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
+				return []any{out.TxID, out.Dropped, out.Existed}, out.Receipt, err
+			},
+			other: func(s *rw.Store, key string) error {
+				_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: stagedID, Call: rw.Call{IdempotencyKey: key}})
+				return err
+			},
+		},
+		{
+			name: "scratch_delete", part: "scratch",
+			before: func(s *rw.Store) error {
+				for i, r := range []rw.ScratchPutRequest{{Content: []byte("kept"), Label: "kept"}, {Content: []byte("one"), Label: "log"}, {Content: []byte("one"), Label: "again"}} {
+					if _, err := s.ScratchPut(background, r); err != nil {
+						return fmt.Errorf("%d: %w", i, err)
+					}
+				}
+				return nil
+			},
+			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
+				out, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "log", Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
+				return []any{out.SHA256, out.Removed, out.RowsRemoved, out.BytesFreed, out.ExpiredRemoved}, out.Receipt, err
+			},
+			other: func(s *rw.Store, key string) error {
+				_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "kept", Call: rw.Call{IdempotencyKey: key}})
+				return err
+			},
+			undo: func(s *rw.Store) error {
+				_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("put since"), Label: "log"})
+				return err
+			},
+		},
+		{
+			name: "checkpoint_cleanup", part: "checkpoints",
+			before: func(s *rw.Store) error {
+				for name, ttl := range map[string]string{"kept": "permanent", "mine": "session", "other.one": "session"} {
+					if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: name, Data: jsonString("x"), TTL: ttl}); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
+				out, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
+				return []any{out.Removed, out.Kept, out.More}, out.Receipt, err
+			},
+			other: func(s *rw.Store, key string) error {
+				no := false
+				_, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &no, Call: rw.Call{IdempotencyKey: key}})
+				return err
+			},
+			undo: func(s *rw.Store) error {
+				_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "since", Data: jsonString("x"), TTL: "session"})
+				return err
+			},
+		},
+	}
+}
+
+// TestAKeyedCallOnTheStateIsRepeated: a dry run changes nothing and binds no key; the
+// call then happens once, and the same key returns the same reply again, also in
+// another process and after a restart, and does not touch later changes.
+func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
+	for _, c := range keyedCalls() {
+		s, dir := quick(t, nil)
+		if c.before != nil {
+			noErr(t, c.before(s))
+		}
+		before := stateSnapshot(t, dir)
+		would, r, err := c.call(s, "key", true)
+		if err != nil || !r.DryRun || r.JournalSeq != 0 || stateSnapshot(t, dir) != before {
+			t.Fatalf("%s: a dry run: %v %+v", c.name, err, r)
+		}
+		first, r, err := c.call(s, "key", false)
+		if err != nil || r.Status != rw.StatusSucceeded || r.JournalSeq == 0 || r.IdempotencyKey != "key" {
+			t.Fatalf("%s: %v %+v", c.name, err, r)
+		}
+		if c.name != "tx_begin" && !reflect.DeepEqual(would, first) {
+			t.Errorf("%s: a dry run tells %v, the call %v", c.name, would, first)
+		}
+		if c.undo != nil {
+			noErr(t, c.undo(s))
+		}
+		after := stateSnapshot(t, dir)
+		again := func(where string, s *rw.Store) {
+			t.Helper()
+			for _, dry := range []bool{false, true} {
+				got, g, err := c.call(s, "key", dry)
+				if err != nil || g.Status != rw.StatusReplayed || g.JournalSeq != r.JournalSeq || g.Path != r.Path || !reflect.DeepEqual(got, first) {
+					t.Errorf("%s, %s: %v %v\nwant %v\n%+v\nwant %+v", c.name, where, err, got, first, g, r)
+				}
+			}
+		}
+		again("at once", s)
+		again("by another store", quickAt(t, dir, nil))
+		if stateSnapshot(t, dir) != after {
+			t.Errorf("%s: a repeated call changed something", c.name)
+		}
+		noErr(t, s.Close(background))
+		s = quickAt(t, dir, nil)
+		again("after a restart", s)
+		isErr(t, c.other(s, "key"), rw.ErrIdempotencyKeyReused, c.name, ": the key for another request")
+		if _, g, err := c.call(s, strings.Repeat("k", 201), false); !errors.Is(err, rw.ErrInvalidArgument) {
+			t.Errorf("%s: a long key: %v %+v", c.name, err, g)
+		}
+		check(t, s, true)
+	}
+}
+
+// TestAKeyedCallOnTheStateHappensOnceOverCrashes: interrupted at every operation, the
+// repeated call returns the reply that the first call would have returned.
+func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
+	for _, c := range keyedCalls() {
+		sweep := stateSweep{name: c.name, part: c.part, before: c.before}
+		_, s := sweep.prepare(t, rw.SyncFull)
+		want, _, err := c.call(s, "key", false)
+		noErr(t, err)
+		replayed, ran := 0, 0
+		for n := 0; ; n++ {
+			fsys, s := sweep.prepare(t, rw.SyncFull)
+			fsys.StopAt(n)
+			_, _, err := c.call(s, "key", false)
+			fsys.StopAt(-1)
+			for _, disk := range []*simfs.FS{fsys.Crash(0, simfs.None), fsys.Crash(0, simfs.All)} {
+				s := sweep.open(t, disk, rw.SyncFull, "0003")
+				got, r, aerr := c.call(s, "key", false)
+				if aerr != nil || c.name != "tx_begin" && !reflect.DeepEqual(got, want) {
+					t.Fatalf("%s, operation %d: %v %v, want %v", c.name, n, aerr, got, want)
+				}
+				if r.Status == rw.StatusReplayed {
+					replayed++
+				} else {
+					ran++
+				}
+				if err == nil && r.Status != rw.StatusReplayed {
+					t.Errorf("%s: an acknowledged call happened again", c.name)
+				}
+				if c.name == "tx_begin" {
+					if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || len(d.Transactions) != 1 || d.Transactions[0] != got.([]string)[0] {
+						t.Errorf("operation %d: %v transactions, the call tells of %v", n, d.Transactions, got)
+					}
+				}
+				check(t, s, true)
+				noErr(t, s.Close(background))
+			}
+			if err == nil {
+				break
+			}
+		}
+		if replayed < 2 || ran < 2 {
+			t.Errorf("%s: %d calls were answered by the key, %d ran", c.name, replayed, ran)
+		}
+	}
+}
+
+// TestAKeyedCleanupFitsIntoItsRow: names have the maximum length, including damaged
+// ones; one call lists everything that it removed and the next key continues.
+func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
+	s, dir := quick(t, nil)
+	for i := range 40 {
+		name := strings.Repeat("n", 125) + fmt.Sprintf("%03d", i)
+		save(t, s, rw.CheckpointRequest{Name: name, Data: jsonString("x"), TTL: "session"})
+		if i%3 == 0 {
+			noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "checkpoints", name+".json"), []byte("damaged"), 0o600))
+		}
+	}
+	left := 40
+	for i := 0; left > 0; i++ {
+		r := rw.CheckpointCleanupRequest{Call: rw.Call{IdempotencyKey: fmt.Sprint("key", i)}}
+		first, err := s.CheckpointCleanup(background, r)
+		if err != nil || len(first.Removed) == 0 || len(first.Removed) > 30 {
+			t.Fatalf("%d removed, %v", len(first.Removed), err)
+		}
+		left -= len(first.Removed)
+		if first.Kept != left || first.More != (left > 0) {
+			t.Errorf("%d left: %d %v", left, first.Kept, first.More)
+		}
+		if row, err := s.ReplyOf(first.Receipt.JournalSeq); err != nil || len(row) > 4<<10 {
+			t.Errorf("the row holds %d bytes, %v", len(row), err)
+		}
+		before := stateSnapshot(t, dir)
+		again, err := s.CheckpointCleanup(background, r)
+		if err != nil || again.Status != rw.StatusReplayed || !reflect.DeepEqual(again.Removed, first.Removed) || again.Kept != first.Kept || again.More != first.More {
+			t.Errorf("%v %+v\nwant %+v", err, again, first)
+		}
+		if stateSnapshot(t, dir) != before {
+			t.Error("a repeated call set aside what is damaged")
+		}
+	}
+	check(t, s, true)
+}
+
+// TestDryRunsOfStagingAndDrafts: they return the same result as the call, report that
+// they are dry runs, and leave no trace.
+func TestDryRunsOfStagingAndDrafts(t *testing.T) {
+	dir := ramspace(t)
+	s := openGated(t, dir, &rw.Options{Sync: rw.SyncOff})
+	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
+	op := rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("x")}
+	must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op}))(t)
+	_, err := s.SafeWrite(background, put("secret.txt", "key AKIA"+strings.ToUpper("qwertyuiopas2345"), rw.ModeCreate))
+	ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
+	if ref == "" {
+		t.Fatalf("no draft: %v", err)
+	}
+	before := stateSnapshot(t, dir)
+	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{DryRun: true, IdempotencyKey: "k"}}); err != nil || out.Index != 2 || !out.Receipt.DryRun {
+		t.Errorf("stage: %v %+v", err, out)
+	}
+	fails(s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, Call: rw.Call{DryRun: true}}))(t, rw.ErrTxNotFound, "stage in none")
+	if out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{DryRun: true}}); err != nil || out.TxID != "" || out.ExpiresAt == "" {
+		t.Errorf("begin: %v %+v", err, out)
+	}
+	if out, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true}); err != nil || !out.Removed {
+		t.Errorf("draft: %v %+v", err, out)
+	}
+	if stateSnapshot(t, dir) != before {
+		t.Error("a dry run left something")
+	}
+	for _, removed := range []bool{true, false} { // once, and again after a lost reply
+		if out, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || out.Removed != removed {
+			t.Errorf("draft: %v %+v", err, out)
+		}
+	}
+	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || out.Index != 2 {
+		t.Errorf("a dry run bound the key or took a number: %v %+v", err, out)
+	}
+	ro := openGated(t, dir, &rw.Options{ReadOnly: true})
+	if _, err := ro.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true}); !errors.Is(err, rw.ErrStoreReadOnly) || rw.AsError("", err).RetryBudget != rw.DefaultRetryBudget {
+		t.Errorf("read-only: %v", err)
+	}
+}
+
+// TestAnalyticsReadsEveryRow: the fast way through the journal yields the
+// figures that fully decoded rows do, for rows of every layer, names that need
+// escapes, calls that were refused, and keys with replies.
+func TestAnalyticsReadsEveryRow(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, Caller: `an "agent" <&>`})
+	other := hash("other")
+	for i, path := range []string{"a.txt", "b & c.txt", "d <e>.txt", "ünïcode.txt", "f\u2028g.txt"} {
+		write(t, s, path, "one", rw.ModeOverwrite)
+		write(t, s, path, "two", rw.ModeAppend)
+		_, err1 := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte("x"), Expect: rw.Exactly(digest(other))})
+		_, err2 := s.Edit(background, rw.EditRequest{Path: path, Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}, Edits: []rw.EditOp{{Old: "two", New: "2"}}})
+		if err1 == nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+	}
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "l"})
+	_, err1 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece"), Call: rw.Call{Caller: "other"}})
+	_, err2 := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"})
+	_, err3 := s.Checkpoint(background, rw.CheckpointRequest{Name: "p", Data: []byte(`1`)})
+	_, err4 := s.Checkpoint(background, rw.CheckpointRequest{Name: "p", Data: []byte(`2`)})
+	_, err5 := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "z.txt"})
+	_, err6 := s.Delete(background, rw.DeleteRequest{Path: "z.txt"})
+	_, err7 := s.Undo(background, rw.UndoRequest{})
+	noErr(t, errors.Join(err1, err2, err3, err4, err5, err6, err7))
+	noErr(t, s.FillJournal(2000))
+	fast, err1 := s.Analytics(background, rw.AnalyticsRequest{})
+	slow, err2 := s.AnalyticsDecoded()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	got, _ := json.Marshal(fast)
+	want, _ := json.Marshal(slow)
+	if string(got) != string(want) {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+	if fast.TotalWrites < 2018 {
+		t.Errorf("%d writes", fast.TotalWrites)
 	}
 }

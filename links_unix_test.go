@@ -12,9 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	rw "github.com/resilientwrite/resilientwrite"
 )
@@ -702,4 +705,441 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMoveKeepsModesOfDirectories: a private directory is as private under its new
+// name, after undo and after its undo; one that is there already keeps its own mode, and one
+// that keeps a directory without files stays.
+func TestMoveKeepsModesOfDirectories(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	for _, d := range []struct {
+		path string
+		mode os.FileMode
+	}{
+		{"old", 0o700}, {"old/in", 0o750}, {"old/in/deep", 0o770}, {"old/stays", 0o711}, {"old/stays/void", 0o755}, {"there", 0o755}, {"there/in", 0o711},
+	} {
+		at := filepath.Join(dir, d.path)
+		noErr(t, os.MkdirAll(at, 0o755))
+		if !strings.HasSuffix(d.path, "void") && !strings.HasPrefix(d.path, "there") {
+			noErr(t, os.WriteFile(filepath.Join(at, "f"), []byte(d.path), 0o644))
+		}
+		defer os.Chmod(at, 0o755)
+		noErr(t, os.Chmod(at, d.mode))
+	}
+	modes := func() string {
+		var list []string
+		filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+			if rel, _ := filepath.Rel(dir, p); err == nil && rel != "." && e.Name() == rw.StateDirName {
+				return fs.SkipDir
+			} else if err == nil && rel != "." {
+				info, _ := e.Info()
+				list = append(list, fmt.Sprint(info.Mode(), " ", rel))
+			}
+			return nil
+		})
+		return strings.Join(list, "\n")
+	}
+	undo := func() {
+		t.Helper()
+		must(s.Undo(t.Context(), rw.UndoRequest{}))(t)
+	}
+	before := modes()
+	for to, want := range map[string]string{
+		"new/name": "drwxr-xr-x new\ndrwx------ new/name\n-rw-r--r-- new/name/f\ndrwxr-x--- new/name/in\ndrwxrwx--- new/name/in/deep\n-rw-r--r-- new/name/in/deep/f\n-rw-r--r-- new/name/in/f\n" +
+			"drwx--x--x new/name/stays\n-rw-r--r-- new/name/stays/f\ndrwx------ old\ndrwx--x--x old/stays\ndrwxr-xr-x old/stays/void\ndrwxr-xr-x there\ndrwx--x--x there/in",
+		"there": "drwx------ old\ndrwx--x--x old/stays\ndrwxr-xr-x old/stays/void\ndrwxr-xr-x there\n-rw-r--r-- there/f\ndrwx--x--x there/in\ndrwxrwx--- there/in/deep\n-rw-r--r-- there/in/deep/f\n-rw-r--r-- there/in/f\n" +
+			"drwx--x--x there/stays\n-rw-r--r-- there/stays/f",
+	} {
+		out, err := s.Move(t.Context(), rw.MoveRequest{Path: "old", To: to})
+		if err != nil || out.Files != 4 {
+			t.Fatal(out, err)
+		}
+		if got := modes(); got != want {
+			t.Errorf("moved to %s:\n%s\nwant\n%s", to, got, want)
+		}
+		undo()
+		if got := modes(); got != before {
+			t.Errorf("undone:\n%s\nwant\n%s", got, before)
+		}
+		undo()
+		if got := modes(); got != want {
+			t.Errorf("redone:\n%s\nwant\n%s", got, want)
+		}
+		undo()
+		if got := modes(); got != before {
+			t.Errorf("undone again:\n%s\nwant\n%s", got, before)
+		}
+	}
+}
+
+// TestGonePrivateDirectories: a directory that was removed with its content is as
+// private as before when a file in it is restored.
+func TestGonePrivateDirectories(t *testing.T) {
+	for what, back := range map[string]func(t *testing.T, s *rw.Store) error{
+		"restore": func(t *testing.T, s *rw.Store) error {
+			_, err := s.Restore(t.Context(), rw.RestoreRequest{Path: "private/in/key", Version: 1})
+			return err
+		},
+		"undo": func(t *testing.T, s *rw.Store) error {
+			_, err := s.Undo(t.Context(), rw.UndoRequest{})
+			return err
+		},
+	} {
+		dir := t.TempDir()
+		s := open(t, dir, nil)
+		write(t, s, "private/in/key", "value", rw.ModeCreate)
+		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
+			noErr(t, os.Chmod(filepath.Join(dir, d), mode))
+		}
+		must(s.Scan(t.Context(), rw.ScanRequest{}))(t)
+		deleted(t, s, "private/in/key")
+		noErr(t, os.RemoveAll(filepath.Join(dir, "private")))
+		must(s.Scan(t.Context(), rw.ScanRequest{}))(t)
+		noErr(t, back(t, s))
+		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
+			if st, err := os.Stat(filepath.Join(dir, d)); err != nil || st.Mode().Perm() != mode {
+				t.Errorf("%s: %s is %v, want %v (%v)", what, d, st.Mode(), mode, err)
+			}
+		}
+		fileIs(t, dir, "private/in/key", "value")
+	}
+}
+
+// TestMoveKeepsOwnersOfDirectories: a process that may set owners does not take a
+// directory from its user.
+func TestMoveKeepsOwnersOfDirectories(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory to another user")
+	}
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	write(t, s, "old/in/f", "text", rw.ModeCreate)
+	for d, id := range map[string]int{"old": 1234, "old/in": 1235} {
+		noErr(t, os.Chown(filepath.Join(dir, d), id, id+1))
+		noErr(t, os.Chmod(filepath.Join(dir, d), os.ModeSetgid|0o700))
+	}
+	must(s.Move(t.Context(), rw.MoveRequest{Path: "old", To: "new/name"}))(t)
+	for d, id := range map[string]int{"new": 0, "new/name": 1234, "new/name/in": 1235} {
+		st := must(os.Stat(filepath.Join(dir, d)))(t)
+		owner := st.Sys().(*syscall.Stat_t)
+		if id != 0 && (int(owner.Uid) != id || int(owner.Gid) != id+1 || owner.Mode&0o7777 != 0o2700) || id == 0 && owner.Uid != 0 {
+			t.Errorf("%s: owner %d, group %d, mode %o", d, owner.Uid, owner.Gid, owner.Mode)
+		}
+	}
+}
+
+// TestMoveOntoADirectorySaysHow: a file that is moved onto a directory is refused with
+// the path that would move it there.
+func TestMoveOntoADirectorySaysHow(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "text", rw.ModeCreate)
+	write(t, s, "d/b.txt", "text", rw.ModeCreate)
+	_, err := s.Move(t.Context(), rw.MoveRequest{Path: "a.txt", To: "d"})
+	if e := rw.AsError("move", err); e == nil || e.Detail != rw.ErrIsADirectory || !strings.Contains(e.Hint, "d/a.txt") {
+		t.Errorf("%v", err)
+	}
+	if _, err = s.Move(t.Context(), rw.MoveRequest{Path: "none", To: "d"}); !errors.Is(err, rw.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	must(s.Move(t.Context(), rw.MoveRequest{Path: "a.txt", To: "d/a.txt"}))(t)
+}
+
+// misplacing is a foreign entry in the place of an object of a layer.
+type misplacing struct {
+	name  string
+	plant func(t *testing.T, at string)
+}
+
+var misplacings = []misplacing{
+	{"a file", func(t *testing.T, at string) { os.WriteFile(at, []byte("x\n"), 0o600) }},
+	{"a symlink", func(t *testing.T, at string) {
+		noErr(t, os.Symlink(t.TempDir(), at))
+	}},
+	{"a dead symlink", func(t *testing.T, at string) { os.Symlink("nowhere", at) }},
+	{"a FIFO", func(t *testing.T, at string) {
+		noErr(t, syscall.Mkfifo(at, 0o600))
+	}},
+	{"a directory", func(t *testing.T, at string) { os.Mkdir(at, 0o700) }},
+}
+
+// TestCheckGoesOnPastWhatIsMisplaced: a foreign entry in the place of a part of the
+// state directory, of a session, a chunk, an object, a checkpoint or the index is one
+// named problem of a quick check and of a deep one, and both checks continue. Repair
+// moves it to quarantine/, and afterwards the layer accepts new objects.
+func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
+	sha := hash("kept apart")
+	for _, at := range []struct {
+		path, code string
+		directory  bool // is what belongs there
+		lost       bool // the old content is lost: deep checks continue to report that
+	}{
+		{path: "chunks/loose", code: "unknown_file", directory: true},
+		{path: "cursors", code: "unknown_file", directory: true},
+		{path: "tmp-unused", directory: true}, // foreign: not checked
+		{path: "chunks/up/part-001.txt", code: "unknown_file", lost: true},
+		{path: "scratch/" + sha + ".bin", code: "scratch_damaged"},
+		{path: "scratch/" + hash("never put") + ".bin", code: "scratch_damaged"},
+		{path: "scratch/index.jsonl", code: "scratch_index_damaged"},
+		{path: "checkpoints/point.json", code: "checkpoint_damaged"},
+		{path: "checkpoints/other.json", code: "checkpoint_damaged"},
+	} {
+		for _, plant := range misplacings {
+			if at.directory == (plant.name == "a directory") && at.directory || !at.directory && plant.name == "a file" {
+				continue
+			}
+			t.Run(strings.ReplaceAll(at.path, "/", " ")+" is "+plant.name, func(t *testing.T) {
+				t.Parallel()
+				dir := ramspace(t)
+				damageable(t, dir)
+				os.Remove(statePath(dir, at.path))
+				os.RemoveAll(statePath(dir, at.path))
+				plant.plant(t, statePath(dir, at.path))
+				os.WriteFile(statePath(dir, "chunks", "manifest garbage"), nil, 0o600) // after it in every order
+				s := open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
+				for _, deep := range []bool{false, true} {
+					got := must(s.Check(background, rw.CheckRequest{Deep: deep}))(t, "deep ", deep)
+					if at.code != "" && !tellsOf(got, at.code, at.path) {
+						t.Errorf("deep %v: %s is not named at %s: %+v", deep, at.code, at.path, got.Problems)
+					}
+					if !tellsOf(got, "unknown_file", "chunks/manifest garbage") {
+						t.Errorf("deep %v: the check did not go on: %+v", deep, got.Problems)
+					}
+				}
+				r := repairIt(t, s, rw.RepairRequest{})
+				if !r.Clean && !(at.lost && len(r.Left) == 1 && r.Left[0].Code == "file_differs") {
+					t.Errorf("left %+v, did %+v", r.Left, r.Actions)
+				}
+				if at.code != "" {
+					stands, _ := filepath.Glob(statePath(dir, "quarantine", "*"))
+					if !slices.ContainsFunc(stands, func(p string) bool {
+						return !isPlainFile(p) || strings.Contains(p, "loose") || strings.Contains(p, "cursors")
+					}) {
+						t.Errorf("not in quarantine: %v", stands)
+					}
+				}
+				takesNewThings(t, s)
+			})
+		}
+	}
+}
+
+func isPlainFile(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// takesNewThings puts something new into every layer and reads it back.
+func takesNewThings(t *testing.T, s *rw.Store) {
+	t.Helper()
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("kept apart"), Label: "again"})
+	gotBack(t, s, hash("kept apart"), "kept apart")
+	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "again"}); err != nil || r.Entry.SHA256.String() != hash("kept apart") {
+		t.Errorf("%+v %v", r, err)
+	}
+	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`2`)}))(t)
+	if got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"}); err != nil || string(got.Data) != "2" {
+		t.Errorf("%s %v", got.Data, err)
+	}
+	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "loose", Content: []byte("piece")}))(t)
+	must(s.JournalSince(background, rw.JournalSinceRequest{Agent: "reader", Limit: 1}))(t)
+}
+
+// TestScratchPutReplacesAnIndexThatIsNoFile without a repair: the index is a cache, and
+// an entry in its place is moved to quarantine/.
+func TestScratchPutReplacesAnIndexThatIsNoFile(t *testing.T) {
+	for _, plant := range misplacings[1:] {
+		t.Run(plant.name, func(t *testing.T) {
+			dir := ramspace(t)
+			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "one"})
+			os.Remove(inState(dir, "scratch", "index.jsonl"))
+			plant.plant(t, inState(dir, "scratch", "index.jsonl"))
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("two"), Label: "two"})
+			if l := listed(t, s); l.Count != 2 || l.Entries[0].Label != "two" {
+				t.Errorf("%+v", l)
+			}
+			if !isPlainFile(inState(dir, "scratch", "index.jsonl")) {
+				t.Error("the index is no file")
+			}
+			if odd, _ := filepath.Glob(inState(dir, "quarantine", "scratch-index*.odd")); len(odd) != 1 {
+				t.Errorf("in quarantine: %v", odd)
+			}
+			check(t, s, true)
+		})
+	}
+}
+
+// TestCheckWithoutQuarantine: an entry in the place of quarantine/ itself is reported
+// by Check, and left by Repair with a reason.
+func TestCheckWithoutQuarantine(t *testing.T) {
+	dir := ramspace(t)
+	damageable(t, dir)
+	os.RemoveAll(statePath(dir, "quarantine"))
+	os.WriteFile(statePath(dir, "quarantine"), []byte("x"), 0o600)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	got, err := s.Check(background, rw.CheckRequest{Deep: true})
+	if err != nil || !tellsOf(got, "unknown_file", "quarantine") || len(got.Problems) != 1 {
+		t.Fatalf("%v %+v", err, got.Problems)
+	}
+	r := repairIt(t, s, rw.RepairRequest{})
+	if r.Clean || len(r.Left) != 1 || !strings.Contains(r.Left[0].Why, "by hand") || len(r.Actions) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestFewDescriptors: a process that may have 64 descriptors opens a store whose
+// history has all its directories, writes, reads old versions and closes.
+func TestFewDescriptors(t *testing.T) {
+	if os.Getenv("RW_NOFILE") == "" {
+		cmd, out := spawnTest(t, "TestFewDescriptors", "RW_NOFILE=1")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, out.text.String())
+		}
+		return
+	}
+	var old unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
+	noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}))
+	dir := workspace(t)
+	for range 2 {
+		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+		for i := range 150 {
+			mode := rw.ModeOverwrite
+			if i == 0 {
+				s.Delete(background, rw.DeleteRequest{Path: "a"})
+				mode = rw.ModeCreate
+			}
+			must(s.SafeWrite(background, put("a", fmt.Sprint("text ", i+1000), mode)))(t, "write ", i)
+		}
+		h := must(s.History(background, rw.HistoryRequest{Path: "a", N: 1000}))(t)
+		kept := 0
+		for i, v := range h.Versions {
+			if v.Available && v.SHA256.String() != "" && i%5 == 0 {
+				must(s.Read(background, rw.ReadRequest{Path: "a", Version: v.Version}))(t)
+				kept++
+			}
+		}
+		if kept < 10 {
+			t.Errorf("%d versions are kept", kept)
+		}
+		check(t, s, true)
+		noErr(t, s.Close(background))
+	}
+}
+
+// TestFewDescriptorsManyFiles: a process that may have 256 descriptors undoes a
+// group of 3,000 files in 60 directories, in one commit that it can undo too:
+// files that were changed, deleted with their directories, and made.
+func TestFewDescriptorsManyFiles(t *testing.T) {
+	if os.Getenv("RW_NOFILE") == "" {
+		cmd, out := spawnTest(t, "TestFewDescriptorsManyFiles", "RW_NOFILE=1")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, out.text.String())
+		}
+		return
+	}
+	var old unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
+	noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}))
+	dir := workspace(t)
+	write := func(i int, text string) {
+		name := filepath.Join(dir, fmt.Sprintf("d%d/f%d.txt", i%60, i))
+		os.MkdirAll(filepath.Dir(name), 0o755)
+		noErr(t, os.WriteFile(name, []byte(fmt.Sprint(text, i)), 0o644))
+	}
+	for i := range 2500 {
+		write(i, "before ")
+	}
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	scan := func() string {
+		t.Helper()
+		r := must(s.Scan(background, rw.ScanRequest{}))(t)
+		return r.Group
+	}
+	scan()
+	before := diskOf(t, dir)
+	for d := range 20 {
+		os.RemoveAll(filepath.Join(dir, fmt.Sprint("d", d)))
+	}
+	for i := range 3000 {
+		if i%60 >= 20 {
+			write(i, "after ")
+		}
+	}
+	group, after := scan(), diskOf(t, dir)
+	for i, want := range []map[string]string{before, after} {
+		req := rw.UndoRequest{Group: group}
+		if i > 0 {
+			req = rw.UndoRequest{} // of the undo
+		}
+		r := must(s.Undo(background, req))(t, i)
+		if len(r.Results) < 2500 || len(r.Undone) != 1 {
+			t.Fatal(len(r.Results), r.Undone)
+		}
+		if got := diskOf(t, dir); !same(got, want) {
+			t.Fatalf("undo %d: %d files, want %d", i, len(got), len(want))
+		}
+		scan()
+	}
+	check(t, s, true)
+	noErr(t, s.Close(background))
+}
+
+// diskOf are the files below a directory with their modes, without the state of
+// a store.
+func diskOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	noErr(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == rw.StateDirName:
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		out[name] = fmt.Sprint(info.Mode(), " ", string(text))
+		return err
+	}))
+	return out
+}
+
+// BenchmarkAnalytics folds a journal of a million rows into figures: as
+// Analytics reads it, and with every row decoded in full.
+func BenchmarkAnalytics(b *testing.B) {
+	dir := journalOf(b, 1_000_000)
+	s := must(rw.Open(background, dir, &rw.Options{ReadOnly: true}))(b)
+	defer s.Close(background)
+	for _, way := range []struct {
+		name    string
+		figures func() (rw.AnalyticsResult, error)
+	}{
+		{"skimmed", func() (rw.AnalyticsResult, error) { return s.Analytics(background, rw.AnalyticsRequest{}) }},
+		{"decoded", s.AnalyticsDecoded},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			b.ReportAllocs()
+			before := cpuTime()
+			for b.Loop() {
+				if r, err := way.figures(); err != nil || r.TotalWrites != 1_000_000 {
+					b.Fatal(r.TotalWrites, err)
+				}
+			}
+			b.ReportMetric((cpuTime()-before).Seconds()/float64(b.N), "cpu-s/op")
+		})
+	}
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,15 +1,20 @@
 package resilientwrite_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
 // pythonFixture is a workspace as the Python implementation leaves it, made from facts
@@ -243,4 +248,320 @@ func everyFile(t *testing.T, dir string) map[string]string {
 		return err
 	}))
 	return all
+}
+
+// TestPythonSessionContinues: a session begun there is completed here.
+func TestPythonSessionContinues(t *testing.T) {
+	s, dir := openPython(t)
+	st := chunkStatus(t, s, "deck")
+	if diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices); diff != "" || !st.Exists || st.Sealed || st.NextIndex != 4 || st.Bytes != 51 {
+		t.Fatalf("%s %+v", diff, st)
+	}
+	if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 || l.Sessions[0].Session != "deck" {
+		t.Errorf("%v %+v", err, l)
+	}
+	r, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "deck", Content: []byte("## Slide 3\n"), ExpectIndex: 4})
+	if err != nil || r.Index != 4 || r.NextIndex != 5 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	const whole = "# Deck\n\n## Slide 1\n\ntelemetry in März\n\n## Slide 2\n## Slide 3\n"
+	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "deck"})
+	if err != nil || string(p.Content) != whole || p.ChunkCount != 4 {
+		t.Fatalf("%v %+v", err, p)
+	}
+	c, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "deck", OutputPath: "deck.md", ExpectedSHA256: p.SHA256})
+	if err != nil || c.ChunkCount != 4 || c.SHA256.String() != hash(whole) {
+		t.Fatalf("%v %+v", err, c)
+	}
+	fileIs(t, dir, "deck.md", whole)
+	a, err := s.Analytics(background, rw.AnalyticsRequest{SessionFilter: "deck"})
+	if err != nil || a.Sessions["deck"].ChunkWrites != 4 || a.Sessions["deck"].Composes != 1 {
+		t.Errorf("%v %+v", err, a.Sessions)
+	}
+}
+
+// TestPythonTotalHolds: how many pieces were announced there is known here, so
+// that no compose makes a file with its end cut off.
+func TestPythonTotalHolds(t *testing.T) {
+	s, dir := openPython(t)
+	if st := chunkStatus(t, s, "deck"); st.TotalExpected == nil || *st.TotalExpected != 4 || !slices.Equal(st.Missing, []int{4}) {
+		t.Errorf("%+v", st)
+	}
+	_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "deck", OutputPath: "deck.md"})
+	if !errors.Is(err, rw.ErrChunkCountMismatch) && !errors.Is(err, rw.ErrNonContiguous) {
+		t.Errorf("3 of 4 pieces were composed: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "deck.md")); err == nil {
+		t.Error("deck.md was made")
+	}
+}
+
+// TestPythonScratchIsThere: by each label and by hash, bytes and text, and with
+// an index whose last line is torn.
+func TestPythonScratchIsThere(t *testing.T) {
+	s, _ := openPython(t)
+	l := listed(t, s)
+	if l.Count != 3 || l.Objects != 2 || l.Malformed != 1 || l.Rebuilt != 0 || l.Entries[0].Label != "latest-log" {
+		t.Errorf("%+v", l)
+	}
+	const text = "warning: 3 rows without a device id\n"
+	for _, label := range []string{"export-log", "latest-log"} {
+		r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: label})
+		if err != nil || r.Entry.SHA256.String() != hash(text) || !r.BinExists || r.AliasCount != 1 || r.Entry.ContentType != "text/plain" || r.Entry.Bytes != int64(len(text)) {
+			t.Errorf("%s: %v %+v", label, err, r)
+		}
+	}
+	gotBack(t, s, hash(text), text)
+	shot := must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "screenshot"}))(t)
+	b, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256})
+	if err != nil || b.Bytes != 12 || string(b.Content) != "\x89PNG\r\n\x1a\n\x00\xff\xfe\x00" {
+		t.Errorf("%v %+v", err, b)
+	}
+	if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "again"}); !r.Deduped {
+		t.Errorf("%+v", r)
+	}
+	if l := listed(t, s); l.Count != 4 || l.Entries[0].Label != "again" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestPythonCheckpointsAreThere: data to the letter, the broken one named and
+// alone.
+func TestPythonCheckpointsAreThere(t *testing.T) {
+	s, dir := openPython(t)
+	list, err := s.CheckpointList(background, rw.CheckpointListRequest{})
+	if err != nil || list.Count != 3 {
+		t.Fatalf("%v %+v", err, list)
+	}
+	for i, want := range []struct {
+		name    string
+		corrupt bool
+	}{{"broken", true}, {"plan", false}, {"reading", false}} {
+		if c := list.Checkpoints[i]; c.Name != want.name || c.Corrupt != want.corrupt {
+			t.Errorf("%+v", c)
+		}
+	}
+	plan, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "plan"})
+	if err != nil || plan.TTL != "permanent" || plan.CreatedAt != "2026-04-11T10:02:00Z" || plan.UpdatedAt != "2026-04-11T10:02:30Z" {
+		t.Fatalf("%v %+v", err, plan)
+	}
+	if got := string(plan.Data); !strings.Contains(got, `"März"`) || !strings.Contains(got, "1.10") {
+		t.Errorf("%s", got)
+	}
+	saved(t, s, "reading", `"# Read\n\n- spec\n"`)
+	fails(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "broken"}))(t, rw.ErrHashDriftOnRead)
+	if r, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "plan", Data: []byte(`{"step":3}`), TTL: "permanent"}); err != nil || r.CreatedAt != "2026-04-11T10:02:00Z" {
+		t.Errorf("%v %+v", err, r)
+	}
+	keepSession := false
+	c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &keepSession})
+	if err != nil || len(c.Removed) != 1 || c.Removed[0].Name != "broken" || c.Removed[0].Reason != "corrupt" || c.Kept != 2 {
+		t.Errorf("%v %+v", err, c)
+	}
+	kept := false
+	for _, text := range everyFile(t, inState(dir, "quarantine")) {
+		kept = kept || text == pythonFile(t, "checkpoints/broken.json")
+	}
+	if !kept {
+		t.Error("the broken checkpoint is not in quarantine")
+	}
+}
+
+// TestPythonHandoffReads: with the files that changed since, and with the one
+// that it replaced.
+func TestPythonHandoffReads(t *testing.T) {
+	s, _ := openPython(t)
+	r := must(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "the next"}))(t)
+	if e := r.Envelope; e.TaskID != "telemetry-report" || e.Status != rw.HandoffPartial || e.Agent != "claude" || e.Summary != "Report written.\nDeck is next." ||
+		e.UpdatedAt != "2026-04-11T10:05:00Z" || len(e.NextSteps) != 2 || e.NextSteps[1] != "Translate the notes …" || len(e.LastGoodState) != 3 {
+		t.Errorf("%+v", e)
+	}
+	if len(r.MissingFields) != 0 || string(r.Body) != "# Notes for the next agent\n\nThe deck lies in three chunks.\n" {
+		t.Errorf("%v %q", r.MissingFields, r.Body)
+	}
+	drift := map[string]string{}
+	for _, d := range r.DriftWarnings {
+		drift[d.Path] = string(d.Reason)
+	}
+	if diff := cmp.Diff(map[string]string{"report.tex": "hash_mismatch", "data/figures.csv": "missing"}, drift); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Contains(r.CheckpointRefs, "plan") || r.ArchiveCount != 1 {
+		t.Errorf("%v %v", r.CheckpointRefs, r.Archives)
+	}
+	old, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: r.Archives[0]})
+	if err != nil || old.Envelope.Summary != "Nothing written yet." {
+		t.Errorf("%v %+v", err, old.Envelope)
+	}
+	fails(s.HandoffRead(background, rw.HandoffReadRequest{Strict: true}))(t, rw.ErrStateDrift)
+}
+
+// TestPythonScores: under placeholders: score, what its users test with is named
+// and scored as there: the sum over the families of the weight times 1 + 0.25 for
+// each further finding, at most 1.5 times.
+func TestPythonScores(t *testing.T) {
+	s, _ := openPython(t)
+	long, marks := strings.Repeat("E", 36), strings.Repeat("Z", 44)
+	akia, ssn := "AKIA"+"IOSFODNN7"+"EXAMPLE", "123-45-"+"6789"
+	key := "-----BEGIN RSA " + "PRIVATE KEY-----\n...\n"
+	for text, want := range map[string]struct {
+		patterns string
+		score    float64
+	}{
+		akia:                             {"api_key/aws_access_key_id", 0.35},
+		"sk-ant-" + "oat01-" + marks:     {"api_key/anthropic_oat", 0.35},
+		"sk-ant-" + "api03-" + marks:     {"api_key/anthropic_api", 0.35},
+		"sk-proj-" + marks:               {"api_key/openai_project_key", 0.35},
+		"sk-" + long:                     {"api_key/openai_key", 0.35},
+		"pub" + strings.Repeat("0", 32):  {"api_key/datadog_client_key", 0.35},
+		"client-" + long:                 {"api_key/statsig_client_key", 0.35},
+		"Bearer " + long:                 {"api_key/bearer_token", 0.35},
+		"ghp_" + long:                    {"github_pat/ghp", 0.35},
+		"gho_" + long:                    {"github_pat/gho", 0.35},
+		"ghu_" + long:                    {"github_pat/ghu", 0.35},
+		"ghs_" + long:                    {"github_pat/ghs", 0.35},
+		"ghr_" + long:                    {"github_pat/ghr", 0.35},
+		"eyJ" + "aaaa.eyJ" + "bbbb.cccc": {"jwt/jwt_triplet", 0.25},
+		key:                              {"pem_block/pem_private_key", 0.50},
+		"aws_secret_access_key = " + strings.Repeat("A", 40): {"aws_secret/aws_secret_access_key", 0.40},
+		"user@example.com":                        {"pii/email", 0.15},
+		ssn:                                       {"pii/ssn", 0.15},
+		strings.Repeat("A", 240):                  {"binary_hint/long_base64_blob", 0.20},
+		akia + "\n" + akia:                        {"api_key/aws_access_key_id api_key/aws_access_key_id", 0.4375},
+		strings.Repeat(akia+"\n", 4):              {strings.TrimSpace(strings.Repeat("api_key/aws_access_key_id ", 4)), 0.525},
+		key + "user@example.com " + ssn:           {"pem_block/pem_private_key pii/email pii/ssn", 0.6875},
+		key + akia + " ghp_" + long:               {"pem_block/pem_private_key api_key/aws_access_key_id github_pat/ghp", 1},
+		"nothing of the kind, and sk-learn too\n": {"", 0},
+	} {
+		r := must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)}))(t)
+		var got []string
+		for _, p := range r.DetectedPatterns {
+			got = append(got, p.Kind+"/"+p.Pattern)
+			if p.Match == nil || strings.Contains(*p.Match, "EEEE") {
+				t.Errorf("%.30q: shown as %v", text, p.Match)
+			}
+		}
+		if strings.Join(got, " ") != want.patterns || r.Score != want.score {
+			t.Errorf("%.30q: %v %v, want %s %v", text, got, r.Score, want.patterns, want.score)
+		}
+	}
+}
+
+// TestPythonPolicyIsInForce checks its family, thresholds, exception and protected
+// directory; none of its refusals leaves anything.
+func TestPythonPolicyIsInForce(t *testing.T) {
+	s, dir := openPython(t)
+	d, err := s.Describe(background, rw.DescribeRequest{})
+	if err != nil || d.Policy.Hash != hash(pythonPolicy(t)) || d.Policy.Exceptions != 1 || !slices.Equal(d.Policy.Protected, []string{"deploy/**"}) {
+		t.Errorf("%v %+v", err, d.Policy)
+	}
+	const badge = "issued BADGE-482913 today\n"
+	for content, want := range map[string]rw.Verdict{
+		badge:                         rw.VerdictHigh,   // 0.35, high from 0.3
+		"mail jo.doe@tele-metry.io\n": rw.VerdictMedium, // 0.15, medium from 0.12
+		"nothing of the kind\n":       rw.VerdictSafe,
+	} {
+		if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(content)}); err != nil || r.Verdict != want {
+			t.Errorf("%q: %v %+v", content, err, r)
+		}
+	}
+	before := everyFile(t, dir)
+	agent := rw.WithGate(context.Background(), rw.GateOfAgents)
+	for path, want := range map[string]error{"badges.txt": rw.ErrRiskBlocked, "deploy/prod.yaml": rw.ErrProtectedPath, ".resilient_write/policy.yaml": rw.ErrProtectedPath} {
+		content := badge
+		if want == rw.ErrProtectedPath {
+			content = "a: 1\n"
+		}
+		_, err := s.SafeWrite(agent, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite})
+		isErr(t, err, want, path)
+		if e := rw.AsError("", err); want == rw.ErrRiskBlocked && !slices.Contains(e.Patterns, "internal") {
+			t.Errorf("%+v", e.Patterns)
+		}
+	}
+	after := everyFile(t, dir)
+	for path := range after {
+		rel, _ := filepath.Rel(dir, path)
+		if _, was := before[path]; !was && !strings.HasPrefix(rel, rw.StateDirName) {
+			t.Errorf("a refusal made %s", rel)
+		}
+	}
+	if after[inState(dir, "policy.yaml")] != pythonPolicy(t) {
+		t.Error("the policy was changed")
+	}
+	must(s.SafeWrite(agent, rw.SafeWriteRequest{Path: "fixtures/badges.txt", Content: []byte(badge)}))(t, "the exception does not hold")
+}
+
+// TestCompatStores opens stores that earlier versions wrote. They must open for
+// ever. testdata/compat/<version> holds workspace/ and state/; existing ones are
+// never rewritten.
+func TestCompatStores(t *testing.T) {
+	t.Run("format1-closed", func(t *testing.T) {
+		dir := compatStore(t, "format1-closed")
+		s := open(t, dir, nil)
+		fileIs(t, dir, "moved.txt", "old")
+		tail, err := s.JournalTail(background, rw.JournalTailRequest{})
+		if err != nil || len(tail.Entries) != 7 || tail.Entries[0].Seq != 1 {
+			t.Errorf("%v %+v", err, tail)
+		}
+		check(t, s, true)
+		must(s.Undo(background, rw.UndoRequest{N: 2}))(t)
+		fileIs(t, dir, "log.txt", "one\ntwo\n")
+		fileIs(t, dir, "deep/er/file.txt", "old")
+		for path, want := range map[string]string{"log.txt": "one\n", "deep/er/file.txt": "first"} {
+			h := must(s.History(background, rw.HistoryRequest{Path: path}))(t)
+			for _, v := range h.Versions {
+				if v.SHA256.String() == hash(want) {
+					must(s.Restore(background, rw.RestoreRequest{Path: path, Version: v.Version}))(t)
+					break
+				}
+			}
+			fileIs(t, dir, path, want)
+		}
+		write(t, s, "more.txt", "more", rw.ModeCreate)
+		check(t, s, true)
+		if meta, _ := os.ReadFile(statePath(dir, "meta.json")); !strings.Contains(string(meta), `"format": 2`) {
+			t.Errorf("%s", meta)
+		}
+	})
+	// A commit whose writer died before it published it is completed only by the
+	// version that made it.
+	t.Run("format1", func(t *testing.T) {
+		dir := compatStore(t, "format1")
+		before := snapshot(t, dir)
+		for range 2 {
+			_, err := rw.Open(background, dir, nil)
+			if e := rw.AsError("", err); !errors.Is(err, rw.ErrBadStateDir) || !strings.Contains(e.Hint, "version 0.1") || e.Context["format"] != 1 {
+				t.Fatalf("%+v", e)
+			}
+		}
+		if snapshot(t, dir) != before {
+			t.Error("the workspace changed")
+		}
+		fileIs(t, dir, "deep/er/file.txt", "old")
+	})
+	t.Run("format1 in use", func(t *testing.T) {
+		dir := compatStore(t, "format1-closed")
+		release := holdLiveness(t, dir, "old")
+		fails(rw.Open(background, dir, nil))(t, rw.ErrIOBusy)
+		release()
+		open(t, dir, nil)
+	})
+}
+
+// compatStore copies a store into a workspace.
+func compatStore(t *testing.T, name string) string {
+	t.Helper()
+	store, dir := filepath.Join("testdata", "compat", name), workspace(t)
+	noErr(t, os.CopyFS(dir, os.DirFS(filepath.Join(store, "workspace"))))
+	noErr(t, os.CopyFS(filepath.Join(dir, rw.StateDirName), os.DirFS(filepath.Join(store, "state"))))
+	return dir
+}
+
+// holdLiveness looks to others like a live writer.
+func holdLiveness(t *testing.T, dir, writer string) (release func()) {
+	t.Helper()
+	d := must(fsx.OpenRoot(statePath(dir, "locks")))(t)
+	_, end, err := lock.Register(d, writer)
+	noErr(t, err)
+	return func() { end(); d.Close() }
 }

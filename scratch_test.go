@@ -9,8 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"sort"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -778,5 +782,532 @@ func TestScratchIsNotGated(t *testing.T) {
 	data, err := json.Marshal(a)
 	if err != nil || bytes.Contains(data, []byte(secret)) {
 		t.Errorf("%s %v", data, err)
+	}
+}
+
+// tellsOf reports whether a check names a problem at a path.
+func tellsOf(r rw.CheckResult, code, path string) bool {
+	return slices.ContainsFunc(r.Problems, func(p rw.CheckProblem) bool { return p.Code == code && p.Path == path })
+}
+
+func besideObject(dir, content string) string {
+	return inState(dir, "scratch", hash(content)+".jsonl")
+}
+
+// TestNothingIsLostWithTheScratchIndex: after any deletion or damage of the index,
+// every entry is restored with its label, notes, type, caller, times and order; expiry
+// times still apply; and the next put writes a complete index.
+func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
+	for name, damage := range map[string]func(string){
+		"lost":      func(p string) { os.Remove(p) },
+		"empty":     func(p string) { os.Truncate(p, 0) },
+		"one line":  func(p string) { os.WriteFile(p, []byte("{\n"), 0o600) },
+		"cut":       func(p string) { st, _ := os.Stat(p); os.Truncate(p, st.Size()/2) },
+		"directory": func(p string) { os.Remove(p); os.Mkdir(p, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := ramspace(t)
+			s := open(t, dir, &rw.Options{Sync: rw.SyncOff, Caller: "keeper"})
+			now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+			at := func(seconds int) { s.SetNow(now.Add(time.Duration(seconds) * time.Second)) }
+			for i, r := range []rw.ScratchPutRequest{
+				{Content: []byte("b"), Label: "dump", Notes: "of the <first> \"run\"\n\u2028", ContentType: "text/plain", TTL: "PT1H"},
+				{Content: []byte("a"), Label: "log", Call: rw.Call{Caller: "another"}},
+				{Content: []byte("b"), Label: "again"}, {Content: []byte("b"), Label: "dump", TTL: "PT2H"},
+				{Content: []byte("c"), TTL: "PT1H", Notes: strings.Repeat("ä", 2000)}, {Content: []byte("a")},
+			} {
+				at(i)
+				keep(t, s, r)
+			}
+			before := listed(t, s)
+			check(t, s, true)
+			damage(inState(dir, "scratch", "index.jsonl"))
+			after := listed(t, s)
+			if diff := cmp.Diff(before.Entries, after.Entries); diff != "" || after.Rebuilt != 0 || after.Count != 6 {
+				t.Fatalf("%+v\n%s", after, diff)
+			}
+			found, err := s.Check(background, rw.CheckRequest{})
+			if err != nil || !tellsOf(found, "scratch_index_damaged", "scratch/index.jsonl") || len(found.Problems) != 1 {
+				t.Errorf("%v %+v", err, found.Problems)
+			}
+			at(5000) // c has expired
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("d"), Label: "new"})
+			if l := listed(t, s); l.Objects != 3 || l.Entries[0].Label != "new" || l.Malformed != 0 || l.Entries[len(l.Entries)-1].Label != "log" {
+				t.Errorf("%+v", l)
+			}
+			if _, err := os.Stat(besideObject(dir, "c")); !os.IsNotExist(err) {
+				t.Errorf("the entry outlives its object: %v", err)
+			}
+			check(t, s, true)
+		})
+	}
+}
+
+// TestRepairMakesTheScratchIndexAgain from the facts files of the objects, and reports
+// the entries of an older scratchpad that cannot be restored.
+func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	for i := range 3 {
+		keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint(i)), Label: fmt.Sprint("label ", i), TTL: "PT1H"})
+	}
+	index := inState(dir, "scratch", "index.jsonl")
+	os.Remove(index)
+	if r := repairIt(t, s, rw.RepairRequest{}); !r.Clean || len(r.Actions) != 1 || r.Actions[0].Did != rw.RepairRebuilt {
+		t.Fatalf("%+v", r)
+	}
+	forgetFacts(index) // the index alone has all of it now
+	if l := listed(t, s); l.Count != 3 || l.Entries[0].Label != "label 2" || l.Entries[0].ExpiresAt == "" {
+		t.Errorf("%+v", l)
+	}
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("1"), Label: "again"}) // also restores the lines
+	os.Remove(index)
+	found, _ := s.Check(background, rw.CheckRequest{})
+	if len(found.Problems) == 0 || !strings.Contains(found.Problems[0].Detail, "of 3 objects") || !strings.Contains(found.Problems[0].Detail, "of 2 of them are lost") {
+		t.Errorf("%+v", found.Problems)
+	}
+	l := listed(t, s)
+	if l.Rebuilt != 2 || l.Entries[0].Label != "again" || l.Entries[1].Label != "label 1" || l.Entries[1].ExpiresAt == "" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestScratchLinesGoWithTheObject: the caller's text about an object exists nowhere
+// once the object is deleted, expired or erased.
+func TestScratchLinesGoWithTheObject(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	s.SetNow(now)
+	deleted := keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "said-of-deleted"})
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "said-of-expired", TTL: "PT1H"})
+	secret := "swordfish-" + strings.Repeat("7", 9)
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("c"), Label: "kept", Notes: "it is " + secret})
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("d " + secret), Label: "said-of-erased"})
+	must(s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: deleted.SHA256}))(t)
+	s.SetNow(now.Add(2 * time.Hour))
+	listed(t, s)
+	erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	for _, said := range []string{"said-of-deleted", "said-of-expired", "said-of-erased", secret} {
+		nowhere(t, realTree(t, dir), said)
+	}
+	os.Remove(inState(dir, "scratch", "index.jsonl"))
+	if l := listed(t, s); l.Count != 1 || l.Entries[0].Label != "kept" || strings.Contains(l.Entries[0].Notes, secret) || l.Entries[0].Notes == "" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestScratchLinesOfStrangers: a foreign facts file, whatever it contains, describes no
+// other object, prevents no put, and no byte of it is lost without a copy.
+func TestScratchLinesOfStrangers(t *testing.T) {
+	row := func(content, label string) string {
+		line, _ := json.Marshal(map[string]any{"sha256": hash(content), "label": label, "bytes": 1, "ts": "2026-11-21T10:00:00Z"})
+		return string(line)
+	}
+	for name, c := range map[string]struct {
+		plant func(t *testing.T, path string)
+		label string // of a once the index is lost
+	}{
+		"of another object": {func(t *testing.T, p string) { os.WriteFile(p, []byte(row("b", "stolen")+"\n"), 0o600) }, ""},
+		"garbage":           {func(t *testing.T, p string) { os.WriteFile(p, []byte("\xff{\n\x00\n[]\n{\"sha256\":7}\n"), 0o600) }, ""},
+		"torn": {func(t *testing.T, p string) {
+			os.WriteFile(p, []byte(row("a", "whole")+"\n"+row("a", "torn")[:20]), 0o600)
+		}, "whole"},
+		"a long line": {func(t *testing.T, p string) {
+			os.WriteFile(p, []byte(strings.Repeat("x", 200<<10)+"\n"+row("a", "behind")), 0o600)
+		}, "behind"},
+		"a directory": {func(t *testing.T, p string) { os.Mkdir(p, 0o700) }, ""},
+		"a symlink":   {func(t *testing.T, p string) { os.Symlink("index.jsonl", p) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := ramspace(t)
+			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "true"})
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "other"})
+			os.Remove(besideObject(dir, "a"))
+			c.plant(t, besideObject(dir, "a"))
+			if l := listed(t, s); l.Count != 2 || l.Entries[1].Label != "true" {
+				t.Errorf("a whole index was not believed: %+v", l)
+			}
+			os.Rename(inState(dir, "scratch", "index.jsonl"), filepath.Join(dir, "index"))
+			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("a"))}); err != nil || r.Entry.Label != c.label {
+				t.Errorf("%+v %v", r, err)
+			}
+			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("b"))}); err != nil || r.Entry.Label != "other" {
+				t.Errorf("%+v %v", r, err)
+			}
+			keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "again"})
+			os.Remove(inState(dir, "scratch", "index.jsonl"))
+			if l := listed(t, s); l.Entries[0].Label != "again" || l.Objects != 2 {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+}
+
+// TestScratchLinesDoNotGrow without limit when the same bytes are put repeatedly for a
+// short time.
+func TestScratchLinesDoNotGrow(t *testing.T) {
+	dir := ramspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	for i := range 40 {
+		s.SetNow(now.Add(time.Duration(i) * time.Hour))
+		keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Notes: strings.Repeat("€", 2000), TTL: "PT30M"})
+	}
+	st := must(os.Stat(besideObject(dir, "a")))(t)
+	if st.Size() > 80<<10 {
+		t.Errorf("%d bytes", st.Size())
+	}
+	keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "last"})
+	os.Remove(inState(dir, "scratch", "index.jsonl"))
+	if l := listed(t, s); l.Entries[0].Label != "last" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestScratchSizesAreThoseOfTheFiles before a put is refused for them: an index with
+// sizes that are too large, or whose sum overflows, blocks nothing and hides nothing.
+func TestScratchSizesAreThoseOfTheFiles(t *testing.T) {
+	for _, size := range []int64{1 << 26, 1 << 40, 1<<63 - 1} {
+		dir := ramspace(t)
+		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+		for i := range 10 {
+			keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint(i))})
+		}
+		index := inState(dir, "scratch", "index.jsonl")
+		data, _ := os.ReadFile(index)
+		forged := strings.ReplaceAll(string(data), `"bytes":1,`, fmt.Sprintf(`"bytes":%d,`, size))
+		if forged == string(data) {
+			t.Fatal("nothing was forged")
+		}
+		os.WriteFile(index, []byte(forged), 0o600)
+		keep(t, s, rw.ScratchPutRequest{Content: []byte("more")})
+		if l := listed(t, s); l.TotalBytes < 14 {
+			t.Errorf("%d: %d bytes in all", size, l.TotalBytes)
+		}
+	}
+}
+
+func openThere(t *testing.T, dir string) *rw.Store {
+	t.Helper()
+	s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(t)
+	t.Cleanup(func() { s.Close(background) })
+	return s
+}
+
+// TestScratchPutDoesNotGrow counts what puts allocate, new ones and repeated
+// ones, among few and among many objects: reading the index or the names of the
+// objects would show.
+func TestScratchPutDoesNotGrow(t *testing.T) {
+	cost := func(n int) (each uint64) {
+		dir := t.TempDir()
+		fillScratch(t, dir, n)
+		s := openThere(t, dir)
+		for i := range 3 {
+			keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("warm ", i))})
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range 40 {
+			keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("new ", i/2)), Label: "l", TTL: "P1W"})
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / 40
+	}
+	few, many := cost(10), cost(2000)
+	t.Logf("bytes for each put: %d among 10, %d among 2000", few, many)
+	if many > 2*few {
+		t.Errorf("a put among 2000 objects allocates %d bytes, among 10 %d", many, few)
+	}
+}
+
+// TestScratchPutSeesOthers: the memo of one store does not hide changes by another one,
+// nor changes of its files.
+func TestScratchPutSeesOthers(t *testing.T) {
+	dir := t.TempDir()
+	pad := filepath.Join(dir, ".resilient_write", "scratch")
+	a, b := openThere(t, dir), openThere(t, dir)
+	for i := range 3 {
+		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("a", i))})
+	}
+	one := keep(t, b, rw.ScratchPutRequest{Content: []byte("of b"), Label: "x"})
+	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b"), Label: "y"}); !got.Deduped || got.SHA256 != one.SHA256 {
+		t.Errorf("what the other store put is stored again: %+v", got)
+	}
+	must(b.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: one.SHA256}))(t)
+	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
+		t.Error("what the other store removed counts as stored")
+	}
+	// A file that is gone, and one that is damaged.
+	noErr(t, os.Remove(filepath.Join(pad, one.SHA256.String()+".bin")))
+	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
+		t.Error("what is gone counts as stored")
+	}
+	noErr(t, os.WriteFile(filepath.Join(pad, one.SHA256.String()+".bin"), []byte("damaged"), 0o600))
+	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); !got.Repaired {
+		t.Error("damage goes unnoticed")
+	}
+	// An index that another program wrote to, cut off, put in the place of another.
+	index := filepath.Join(pad, "index.jsonl")
+	for i, change := range []func(old []byte) error{
+		func([]byte) error { return appendText(index, "no row\n") },
+		func([]byte) error { return appendText(index, `{"sha256":"cut o`) },
+		func(old []byte) error { return os.Truncate(index, int64(len(old)/2)) },
+		func(old []byte) error { return os.WriteFile(index, []byte(strings.Repeat(" ", len(old))), 0o600) },
+		func([]byte) error { return os.Remove(index) },
+	} {
+		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("before ", i)), Label: fmt.Sprint("before ", i)})
+		old := must(os.ReadFile(index))(t)
+		noErr(t, change(old))
+		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("then ", i)), Label: fmt.Sprint("then ", i)})
+		labels := map[string]bool{}
+		for _, e := range listed(t, a).Entries {
+			labels[e.Label] = true
+		}
+		for _, label := range []string{fmt.Sprint("before ", i), fmt.Sprint("then ", i)} {
+			if !labels[label] {
+				t.Errorf("change %d: %s is lost", i, label)
+			}
+		}
+	}
+}
+
+func appendText(name, text string) error {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// stateSweep is a call on objects of the state directory that is interrupted at every
+// operation: after a reopen the state is the one before the call, or the complete
+// result of the call.
+type stateSweep struct {
+	name   string
+	part   string
+	before func(*rw.Store) error
+	disk   func(*simfs.FS) // what happens to the disk before the call
+	run    func(*rw.Store) error
+	then   func(*testing.T, *rw.Store) // works after every crash
+}
+
+func (c stateSweep) view(fsys *simfs.FS) string {
+	var list []string
+	for p, content := range fsys.Tree() {
+		if content != "/" && strings.HasPrefix(p, rw.StateDirName+"/"+c.part+"/") {
+			list = append(list, fmt.Sprintf("%s %d %s", p, len(content), hash(content)))
+		}
+	}
+	sort.Strings(list)
+	return strings.Join(list, "\n")
+}
+
+func (c stateSweep) open(t *testing.T, fsys *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
+	t.Helper()
+	s := must(rw.OpenSim(fsys, &rw.Options{Sync: level, Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{Nonce: nonce, Manual: true}))(t)
+	return s
+}
+
+func (c stateSweep) prepare(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
+	t.Helper()
+	fsys := simfs.New()
+	s := c.open(t, fsys, level, "0001")
+	if c.before != nil {
+		noErr(t, c.before(s), "before")
+	}
+	noErr(t, s.Close(background))
+	if c.disk != nil {
+		c.disk(fsys)
+	}
+	return fsys, c.open(t, fsys, level, "0002")
+}
+
+func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
+	fsys, s := c.prepare(t, level)
+	old := c.view(fsys)
+	noErr(t, c.run(s), "run")
+	want := c.view(fsys)
+	if old == want {
+		t.Fatal("the call changes nothing")
+	}
+	step := turns(7)
+	for n := phase(step); ; n += step {
+		fsys, s := c.prepare(t, level)
+		fsys.StopAt(n)
+		err := c.run(s)
+		fsys.StopAt(-1)
+		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
+			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
+		}
+		disks := []*simfs.FS{fsys.Crash(0, simfs.None)}
+		if level != rw.SyncOff {
+			disks = append(disks, fsys.Crash(0, simfs.All))
+			for seed := range someLosses(20, n) {
+				disks = append(disks, fsys.Crash(seed*7919+uint64(n), simfs.Some))
+			}
+		}
+		for i, disk := range disks {
+			again := c.open(t, disk, level, "0003")
+			got := c.view(disk)
+			if got != want && (err == nil || got != old) {
+				t.Fatalf("operation %d, disk %d: found\n%s\nold\n%s\nnew\n%s\n%+v", n, i, got, old, want, again.Recovery())
+			}
+			check(t, again, c.disk == nil)
+			if left, err := again.Unfinished(); err != nil || len(left) > 0 {
+				t.Fatalf("operation %d: left in staging: %v %v", n, left, err)
+			}
+			c.then(t, again)
+			noErr(t, again.Close(background))
+			if t.Failed() {
+				t.Fatalf("operation %d, disk %d", n, i)
+			}
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// faults makes every operation fail once, done and not done: what the error reports
+// about the disk must be true.
+func (c stateSweep) faults(t *testing.T) {
+	fsys, s := c.prepare(t, rw.SyncFull)
+	old := c.view(fsys)
+	noErr(t, c.run(s))
+	want := c.view(fsys)
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+		step := turns(7)
+		for i := phase(step); ; i += step {
+			fsys, s := c.prepare(t, rw.SyncFull)
+			base, hit := fsys.Muts(), ""
+			fsys.Inject(func(op simfs.Op) simfs.Fault {
+				if op.Mut == base+i {
+					hit = op.String()
+					return simfs.Fault{Err: errno, Applied: errno == syscall.ENOSPC, Short: int(op.Len / 2)}
+				}
+				return simfs.Fault{}
+			})
+			err := c.run(s)
+			fsys.Inject(nil)
+			got := c.view(fsys)
+			switch e := rw.AsError("", err); {
+			case err == nil && got != want:
+				t.Fatalf("%s: success, but found\n%s\nwant\n%s", hit, got, want)
+			case err != nil && (e.Detail == rw.ErrInternal || e.Effect == rw.EffectNone && got != old || e.Effect == rw.EffectApplied && got != want):
+				t.Fatalf("%s: %v (%v), but found\n%s\nold\n%s\nnew\n%s", hit, err, errors.Unwrap(err), got, old, want)
+			}
+			s.Close(background)
+			again := c.open(t, fsys.Crash(uint64(i), simfs.Some), rw.SyncFull, "0003")
+			c.then(t, again)
+			again.Close(background)
+			if hit == "" || t.Failed() {
+				break
+			}
+		}
+	}
+}
+
+func scratchAll(reqs ...rw.ScratchPutRequest) func(*rw.Store) error {
+	return func(s *rw.Store) error {
+		for _, r := range reqs {
+			if _, err := s.ScratchPut(background, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func TestScratchCrashSweep(t *testing.T) {
+	long := strings.Repeat("raw material that fills several sectors\n", 50)
+	bin := rw.StateDirName + "/scratch/" + hash(long) + ".bin"
+	then := func(t *testing.T, s *rw.Store) {
+		keep(t, s, rw.ScratchPutRequest{Content: []byte(long), Label: "after"})
+		gotBack(t, s, hash(long), long)
+		if l := listed(t, s); l.Malformed+l.Rebuilt != 0 || l.Entries[0].Label != "after" {
+			t.Errorf("%+v", l)
+		}
+	}
+	for _, c := range []stateSweep{
+		{name: "first", run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"})},
+		{name: "second", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), Label: "b"}), run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"})},
+		{name: "dedup", before: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"}), run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
+		{name: "repair", before: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"}),
+			disk: func(f *simfs.FS) { f.WriteFile(bin, []byte("damaged"), 0o600) },
+			run:  scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
+		{name: "delete", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), Label: "b"}, rw.ScratchPutRequest{Content: []byte(long), Label: "a"}),
+			run: func(s *rw.Store) error {
+				_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "a"})
+				return err
+			}},
+		{name: "expire", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), TTL: "PT1H"}, rw.ScratchPutRequest{Content: []byte("c"), TTL: "PT2H"}, rw.ScratchPutRequest{Content: []byte("d")}),
+			run: func(s *rw.Store) error {
+				s.SetNow(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+				return scratchAll(rw.ScratchPutRequest{Content: []byte(long)})(s)
+			}},
+	} {
+		c.part, c.then = "scratch", then
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			t.Run(c.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				c.sweep(t, level)
+			})
+		}
+		t.Run(c.name+"/faults", func(t *testing.T) {
+			t.Parallel()
+			c.faults(t)
+		})
+	}
+}
+
+// TestScratchSurvivesKill: after a process is killed while it puts, every acknowledged
+// put exists.
+func TestScratchSurvivesKill(t *testing.T) {
+	if dir := os.Getenv("RW_SCRATCH_DIR"); dir != "" {
+		s := must(rw.Open(background, dir, nil))(t)
+		for i := 0; ; i++ {
+			must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(version(i)), Label: fmt.Sprint(i)}))(t)
+			must(s.Checkpoint(background, rw.CheckpointRequest{Name: "at", Data: json.RawMessage(fmt.Sprintf(`{"i":%d,"text":%q}`, i, version(i)))}))(t)
+			fmt.Println("done", i)
+		}
+	}
+	dir := workspace(t)
+	told := -1
+	for round := range 3 {
+		cmd, out := spawnTest(t, "TestScratchSurvivesKill", "RW_SCRATCH_DIR="+dir)
+		noErr(t, cmd.Start())
+		waitFor(t, func() bool { return strings.Contains(strings.Join(out.lines(), "\n"), "done") })
+		time.Sleep(time.Duration(20+70*round) * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		last := -1
+		for _, line := range out.lines() {
+			fmt.Sscanf(line, "done %d", &last)
+		}
+		told = max(told, last)
+		s := open(t, dir, nil)
+		for i := range last + 1 {
+			r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: fmt.Sprint(i)})
+			if err != nil || !r.BinExists || r.Entry.SHA256.String() != hash(version(i)) {
+				t.Fatalf("put %d is lost: %+v %v", i, r, err)
+			}
+		}
+		if c, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "at"}); last >= 0 && err != nil {
+			t.Errorf("%+v %v", c, err)
+		}
+		if l := listed(t, s); l.Malformed+l.Rebuilt > 0 {
+			t.Errorf("%d malformed, %d rebuilt", l.Malformed, l.Rebuilt)
+		}
+		check(t, s, true)
+		s.Close(background)
+	}
+	if told < 0 {
+		t.Error("the child told of nothing")
 	}
 }

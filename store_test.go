@@ -2,14 +2,23 @@ package resilientwrite_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -119,5 +128,264 @@ func TestWriteReadJournal(t *testing.T) {
 			noErr(t, s.Sync(context.Background()))
 			check(t, s, true)
 		})
+	}
+}
+
+// TestCloseThatTimedOut: Close does not wait for a call longer than its context
+// lasts; when the call ends, the locks of the store are released.
+func TestCloseThatTimedOut(t *testing.T) {
+	fs := simfs.New()
+	s := must(attack{}.open(fs, rw.SyncFull, "0001"))(t)
+	held, release := make(chan struct{}), make(chan struct{})
+	fs.Before(func(op simfs.Op) {
+		if op.Kind == "datasync" {
+			fs.Before(nil)
+			close(held)
+			<-release
+		}
+	})
+	late := make(chan error, 1)
+	go func() { late <- do(put("a.txt", longText, rw.ModeCreate))(s) }()
+	<-held
+	over, cancel := context.WithCancel(background)
+	cancel()
+	isErr(t, s.Close(over), rw.ErrCanceled)
+	close(release)
+	noErr(t, <-late, "the call that was under way")
+	alive := func() bool {
+		for p := range fs.Tree() {
+			if strings.Contains(p, "/locks/w-") {
+				return true
+			}
+		}
+		return false
+	}
+	for alive() { // until the test itself times out
+		runtime.Gosched()
+	}
+}
+
+// TestWithinIsJudgedByPlace: a directory contains the workspace or it does not,
+// independently of its name.
+func TestWithinIsJudgedByPlace(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	above := filepath.Dir(dir)
+	for _, name := range []string{"w", "ws-other", "ws/sub", "..ws"} {
+		noErr(t, os.MkdirAll(filepath.Join(above, name), 0o755))
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	noErr(t, os.Symlink(above, link))
+	for place, want := range map[string]bool{
+		dir: true, dir + "/": true, above: true, "/": true, link: true, filepath.Join(link, "ws"): true,
+		filepath.Join(above, "w"): false, filepath.Join(above, "ws-other"): false, filepath.Join(dir, "sub"): false,
+		filepath.Join(above, "..ws"): false, filepath.Join(above, "absent"): false,
+		"": false, ".": false, "ws": false, "a\x00b": false, dir + "\x00": false,
+	} {
+		if got := s.Within(place); got != want {
+			t.Errorf("Within(%q) = %v", place, got)
+		}
+	}
+}
+
+// TestEveryDetailHasItsRow: a reason without a row would reach a caller as an
+// error of no kind, with no advice.
+func TestEveryDetailHasItsRow(t *testing.T) {
+	names := must(os.ReadDir("."))(t)
+	var declared []string
+	for _, name := range names {
+		if !strings.HasSuffix(name.Name(), ".go") || strings.HasSuffix(name.Name(), "_test.go") {
+			continue
+		}
+		f := must(parser.ParseFile(token.NewFileSet(), name.Name(), nil, parser.SkipObjectResolution))(t)
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "Detail" {
+				for _, v := range spec.Values {
+					declared = append(declared, strings.Trim(v.(*ast.BasicLit).Value, `"`))
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(declared)
+	rows := rw.Details()
+	if len(declared) < 80 || len(slices.Compact(slices.Clone(declared))) != len(declared) {
+		t.Errorf("%d details are declared, some of them twice", len(declared))
+	}
+	for _, d := range declared {
+		if !slices.Contains(rows, rw.Detail(d)) {
+			t.Errorf("%s has no row in the table of details", d)
+		}
+	}
+	for _, d := range rows {
+		kind, reason, action, code, hint := d.Describe()
+		if !slices.Contains(declared, string(d)) || !slices.Contains(rw.Kinds(), kind) || !slices.Contains(rw.Reasons(), reason) ||
+			!slices.Contains(rw.Actions(), action) || code == rw.CodeOK || hint == "" {
+			t.Errorf("%s: %s, %s, %s, %d, %q", d, string(kind), reason, action, code, hint)
+		}
+	}
+}
+
+// TestActionsOfBothVersions: a caller in Go has eight actions, and version 1 of
+// the envelope keeps its six.
+func TestActionsOfBothVersions(t *testing.T) {
+	old, two := rw.Actions()[:6], rw.Actions()[6:]
+	if !slices.Equal(two, []rw.Action{rw.ActionFixCall, rw.ActionReadAgain}) {
+		t.Fatal(rw.Actions())
+	}
+	for _, d := range rw.Details() {
+		e := rw.NewError("op", d, "", nil)
+		env := e.Envelope()
+		if !slices.Contains(old, env.SuggestedAction) || env.Context["action"] != string(e.Action) ||
+			env.SuggestedAction != e.Action && !slices.Contains(two, e.Action) {
+			t.Errorf("%s: %s, in version 1 %s with %v", d, e.Action, env.SuggestedAction, env.Context["action"])
+		}
+	}
+	for d, want := range map[rw.Detail][2]rw.Action{
+		rw.ErrHashMismatch:      {rw.ActionReadAgain, rw.ActionAskUser},
+		rw.ErrInvalidArgument:   {rw.ActionFixCall, rw.ActionAbort},
+		rw.ErrDestructiveShrink: {rw.ActionFixCall, rw.ActionAskUser},
+		rw.ErrSecretInName:      {rw.ActionFixCall, rw.ActionRedact},
+		rw.ErrRiskBlocked:       {rw.ActionRedact, rw.ActionRedact},
+		rw.ErrDenied:            {rw.ActionAskUser, rw.ActionAskUser},
+	} {
+		e := rw.NewError("op", d, "", nil)
+		if got := [2]rw.Action{e.Action, e.Envelope().SuggestedAction}; got != want {
+			t.Errorf("%s: %v, want %v", d, got, want)
+		}
+	}
+}
+
+// misread reads a missing file and returns the remaining attempts.
+func misread(t *testing.T, s *rw.Store, path string) int {
+	t.Helper()
+	_, err := s.Read(background, rw.ReadRequest{Path: path})
+	e := rw.AsError("", err)
+	if !errors.Is(err, rw.ErrNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return e.RetryBudget
+}
+
+// TestManyDifferentFailingReadsAreCheap: each has its budget, but they do not
+// wait for a flush each: the file of the counts is written once a second at
+// most, until a call fails for the second time.
+func TestManyDifferentFailingReadsAreCheap(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s := openGated(t, dir, nil)
+	began, writes := time.Now(), 0
+	var last os.FileInfo
+	wrote := func() bool {
+		st, err := os.Stat(budgetsFile(dir))
+		if err != nil || last != nil && os.SameFile(st, last) {
+			return false
+		}
+		last = st
+		writes++
+		return true
+	}
+	for i := range 1200 {
+		if left := misread(t, s, fmt.Sprint("none", i)); left != 2 {
+			t.Fatalf("read %d: %d left", i, left)
+		}
+		wrote()
+	}
+	if most := 2 + int(time.Since(began)/time.Second); writes < 1 || writes > most {
+		t.Errorf("the counts were written %d times in %v, want at most %d", writes, time.Since(began), most)
+	}
+	if left := misread(t, s, "none1199"); left != 1 || !wrote() {
+		t.Errorf("%d left, and the second failure of a call is not written", left)
+	}
+	other := openGated(t, dir, nil)
+	if left := misread(t, other, "none1199"); left != 0 {
+		t.Errorf("another store has %d left", left)
+	}
+	for _, at := range []*rw.Store{s, other} {
+		fails(at.Read(background, rw.ReadRequest{Path: "none1199"}))(t, rw.ErrRetryExhausted)
+	}
+	if n := len(strikesIn(t, dir)); n != 1000 {
+		t.Errorf("%d counts", n)
+	}
+}
+
+// TestTheOnlyFailureIsWritten: a process that makes one call and ends leaves
+// its count to the next one.
+func TestTheOnlyFailureIsWritten(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	for _, left := range []int{2, 1, 0, 0} {
+		s := openGated(t, dir, nil)
+		if got := misread(t, s, "none.txt"); got != left {
+			t.Errorf("%d left, want %d", got, left)
+		}
+		s.Close(background)
+	}
+}
+
+// TestRefusalsOfAdaptersAreCounted (ruling 20): by verb and the bytes of the
+// arguments, in every store of the workspace, until the task ends; a journal
+// row there is not.
+func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
+	t.Parallel()
+	dir := ramspace(t)
+	s, other := openGated(t, dir, nil), openGated(t, dir, nil)
+	count := func(s *rw.Store, verb, args string) *rw.Error {
+		e := adapter.CountRefusal(s, verb, []byte(args), rw.NewError(verb, rw.ErrUnknownArgument, "no such argument", map[string]any{"argument": "bogus"})).(*rw.Error)
+		conformsEnvelope(t, e)
+		if e.Op != verb || e.Context["argument"] != "bogus" || e.Effect != rw.EffectNone {
+			t.Errorf("%s %v %s", e.Op, e.Context, e.Effect)
+		}
+		return e
+	}
+	for i, left := range []int{2, 1, 0} {
+		if e := count(s, "safe_write", "{}"); e.Detail != rw.ErrUnknownArgument || e.RetryBudget != left || e.Hint != "no such argument" {
+			t.Errorf("attempt %d: %s with %d left", i, e.Detail, e.RetryBudget)
+		}
+	}
+	for _, at := range []*rw.Store{s, other} {
+		e := count(at, "safe_write", "{}")
+		if e.Detail != rw.ErrRetryExhausted || e.RetryBudget != 0 || e.Context["attempts"] != 3 {
+			t.Errorf("%s with %d left: %v", e.Detail, e.RetryBudget, e.Context)
+		}
+	}
+	for _, c := range [][2]string{{"safe_write", "{ }"}, {"safe_write", ""}, {"read", "{}"}} {
+		if e := count(other, c[0], c[1]); e.RetryBudget != 2 {
+			t.Errorf("%s %q has %d left", c[0], c[1], e.RetryBudget)
+		}
+	}
+	if n := refusalsIn(t, dir); n != 0 {
+		t.Errorf("%d rows for calls that no verb saw", n)
+	}
+	noErr(t, other.ResetTask(background))
+	if e := count(s, "safe_write", "{}"); e.RetryBudget != 2 {
+		t.Errorf("after the reset: %d left", e.RetryBudget)
+	}
+	check(t, s, true)
+	s.Close(background)
+	if e := adapter.CountRefusal(s, "read", nil, rw.NewError("read", rw.ErrUnknownArgument, "", nil)).(*rw.Error); e.Detail != rw.ErrStoreClosed || e.Op != "read" {
+		t.Errorf("of a closed store: %v", e)
+	}
+}
+
+// BenchmarkDifferentFailingReads is one of many reads of files that are not
+// there, when a thousand failures are remembered.
+func BenchmarkDifferentFailingReads(b *testing.B) {
+	s := must(rw.Open(background, b.TempDir(), nil))(b)
+	defer s.Close(background)
+	n := 0
+	miss := func() {
+		n++
+		s.Read(background, rw.ReadRequest{Path: fmt.Sprint("none", n)})
+	}
+	for range 1200 {
+		miss()
+	}
+	for b.Loop() {
+		miss()
 	}
 }

@@ -5,12 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"path"
+	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -612,4 +618,798 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 		t.Error("the version that was replaced is lost")
 	}
 	check(t, s, true)
+}
+
+// TestAppendRecoverySweep: a process appends to a file, continues with it in several ways, and is
+// killed, or the power fails, at each operation. At the level journal the work after its replies is
+// then not done yet. The next Open leaves the file as the last acknowledged call left it, or as the
+// call in progress would have: an append is not repeated after later content.
+func TestAppendRecoverySweep(t *testing.T) {
+	const base = "one\n"
+	write := func(content string) func(*rw.Store) error {
+		return func(s *rw.Store) error {
+			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeOverwrite})
+			return err
+		}
+	}
+	add := func(content string) func(*rw.Store) error {
+		return func(s *rw.Store) error {
+			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeAppend})
+			return err
+		}
+	}
+	undo := func(s *rw.Store) error {
+		_, err := s.Undo(background, rw.UndoRequest{})
+		return err
+	}
+	remove := func(s *rw.Store) error {
+		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.log"})
+		return err
+	}
+	type step struct {
+		call func(*rw.Store) error
+		want string // content of the file afterwards; "" when it is gone
+	}
+	shapes := map[string][]step{
+		"undo":          {{add("two\n"), base + "two\n"}, {undo, base}},
+		"write back":    {{add("two\n"), base + "two\n"}, {write(base), base}},
+		"write longer":  {{add("two\n"), base + "two\n"}, {write(base + "2\n" + base), base + "2\n" + base}},
+		"append twice":  {{add("two\n"), base + "two\n"}, {add("three\n"), base + "two\nthree\n"}, {write(base), base}},
+		"delete, make":  {{add("two\n"), base + "two\n"}, {remove, ""}, {write(base), base}},
+		"append, write": {{add("two\n"), base + "two\n"}, {write(base), base}, {add("3\n"), base + "3\n"}},
+	}
+	for name, steps := range shapes {
+		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+			t.Run(fmt.Sprintf("%s/%s", name, level), func(t *testing.T) {
+				t.Parallel()
+				for n := phase(stride(1)); ; n += stride(1) {
+					fs := simfs.New()
+					opts := &rw.Options{Sync: level}
+					s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001", Manual: true}))(t)
+					noErr(t, write(base)(s))
+					fs.StopAt(n)
+					allowed, died := []string{base}, false
+					for _, x := range steps {
+						if err := x.call(s); err != nil {
+							allowed, died = append(allowed, x.want), true
+							break
+						}
+						allowed = []string{x.want}
+					}
+					losses := []simfs.Loss{simfs.None} // killed: the pages stay
+					if level != rw.SyncOff {
+						losses = append(losses, simfs.Some, simfs.All)
+					}
+					for _, loss := range losses {
+						disk := fs.Crash(uint64(n), loss)
+						after := must(rw.OpenSim(disk, opts, rw.Sim{Nonce: "0002"}))(t, "operation ", n, ", loss ", loss, ": open")
+						if have, _ := disk.ReadFile("a.log"); !slices.Contains(allowed, string(have)) {
+							t.Fatalf("operation %d, loss %v: %q, want one of %q", n, loss, have, allowed)
+						}
+						after.Close(background)
+					}
+					if !died {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestNextWriterSweep: a process dies at each operation of a call, and another process
+// that has the store open makes the same call with the same key. A change is reported
+// to it at most once, before it completes the work of the dead process or does it
+// itself. The result reported to it survives a power failure, and happened once.
+func TestNextWriterSweep(t *testing.T) {
+	step := attackStep(3)
+	for i, x := range attacks {
+		for j, level := range allLevels[:2] {
+			t.Run(x.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				x := x
+				x.opts.LockTimeout, x.sim.LockWait = time.Millisecond, time.Millisecond
+				for n := (phase(step) + i + j) % step; x.next(t, level, n); n += step {
+				}
+			})
+		}
+	}
+}
+
+func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
+	t.Helper()
+	fs := simfs.New()
+	if x.disk != nil {
+		x.disk(fs)
+	}
+	open := func(p *simfs.Process, nonce string) *rw.Store {
+		y := x
+		y.sim.Process = p
+		s := must(y.open(fs, level, nonce))(t)
+		return s
+	}
+	if x.before != nil {
+		s := open(fs.NewProcess(), "0001")
+		noErr(t, errors.Join(x.before(s), s.Close(background)))
+	}
+	next := open(fs.NewProcess(), "0003")
+	first := fs.NewProcess()
+	s := open(first, "0002")
+	first.StopAt(n)
+	died = errors.Is(x.run(s), simfs.ErrDead)
+	first.Kill()
+	told := x.run(next)
+	if errors.Is(told, rw.ErrChangedDuringWrite) {
+		told = x.run(next)
+	}
+	cut := fs.Crash(uint64(n), simfs.All)
+	if told != nil {
+		t.Fatalf("the process died at operation %d; the next one: %v", n, told)
+	}
+	y := x
+	y.sim.Process = cut.NewProcess()
+	after := must(y.open(cut, level, "0004"))(t)
+	op, err := after.Operation(background, rw.OperationRequest{IdempotencyKey: attackKey})
+	if err != nil || len(op.Entries) == 0 {
+		t.Errorf("the call is not in the journal: %v", err)
+	}
+	if c := after.Recovery().Conflicts; len(c) > 0 || !maps.Equal(files(cut), x.new) {
+		t.Errorf("a power cut left %s, conflicts %v", brief(files(cut)), c)
+	}
+	if r, err := after.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+		t.Errorf("check: %+v, %v", r.Problems, err)
+	}
+	if t.Failed() {
+		t.Fatalf("the process died at operation %d", n)
+	}
+	return died
+}
+
+// editorSaves are the ways in which an editor saves a file that is there. Each
+// returns what must not be lost, as the file then holds it.
+var editorSaves = map[string]func(d fsx.Dir, name string) string{
+	"exchanges": func(d fsx.Dir, name string) string {
+		f, _ := d.Open(".editor", fsx.Write|fsx.Create, 0o644)
+		f.WriteAt([]byte(strangersText), 0)
+		f.Sync()
+		f.Close()
+		d.Rename(".editor", d, name)
+		return strangersText
+	},
+	"rewrites": func(d fsx.Dir, name string) string {
+		f, _ := d.Open(name, fsx.Read|fsx.Write, 0)
+		f.Truncate(0)
+		f.WriteAt([]byte(strangersText), 0)
+		f.Close()
+		return strangersText
+	},
+	"appends": func(d fsx.Dir, name string) string {
+		f, _ := d.Open(name, fsx.Read|fsx.Write, 0)
+		st, _ := f.Stat()
+		f.WriteAt([]byte(strangersText), st.Size)
+		f.Close()
+		return strangersText
+	},
+}
+
+// besideEditor is a call during which an editor saves a file.
+type besideEditor struct {
+	name string
+	call func(s *rw.Store) error
+	path string // the file that the editor saves
+	// fails, when set, is where another program creates bad.txt so that the
+	// call fails after its commit: at the first operation on this path.
+	fails string
+	moves bool // the saved file must stay in the workspace
+}
+
+var besideEditors = []besideEditor{
+	{name: "replace", path: "a.txt", call: func(s *rw.Store) error {
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite})
+		return err
+	}},
+	{name: "merge", path: "a.txt", call: func(s *rw.Store) error {
+		if _, err := s.SafeWrite(background, put("a.txt", "before\n"+longText+"a.txt", rw.ModeOverwrite)); err != nil {
+			return err
+		}
+		r := put("a.txt", longText+"a.txt\nbehind\n", rw.ModeOverwrite)
+		r.Expect, r.Merge = rw.Exactly(digest(hash(longText+"a.txt"))), rw.MergeClean
+		_, err := s.SafeWrite(background, r)
+		return err
+	}},
+	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
+		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend})
+		return err
+	}},
+	{name: "delete", path: "a.txt", call: func(s *rw.Store) error {
+		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"})
+		return err
+	}},
+	{name: "move", path: "a.txt", moves: true, call: func(s *rw.Store) error {
+		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "n/b.txt"})
+		return err
+	}},
+	{name: "move over", path: "a.txt", moves: true, call: func(s *rw.Store) error {
+		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true})
+		return err
+	}},
+	{name: "move over, the other", path: "c.txt", call: func(s *rw.Store) error {
+		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true})
+		return err
+	}},
+	{name: "undo", path: "a.txt", call: func(s *rw.Store) error {
+		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}); err != nil {
+			return err
+		}
+		_, err := s.Undo(background, rw.UndoRequest{})
+		return err
+	}},
+	{name: "rollback of a replace", path: "a.txt", fails: "a.txt", call: txBeside(txWrite("a.txt", otherText, rw.ModeOverwrite))},
+	{name: "rollback of a create", path: "new.txt", fails: "new.txt", call: txBeside(txWrite("new.txt", otherText, ""))},
+	{name: "rollback of a delete", path: "a.txt", fails: "a.txt", call: txBeside(txDelete("a.txt"))},
+	{name: "rollback of a move", path: "a.txt", fails: "a.txt", moves: true, call: txBeside(txMove("a.txt", "b.txt", false))},
+	{name: "rollback of a move, the new name", path: "b.txt", fails: "a.txt", moves: true, call: txBeside(txMove("a.txt", "b.txt", false))},
+}
+
+// txBeside is a transaction whose last file cannot be made.
+func txBeside(op rw.TxOp) func(s *rw.Store) error {
+	return func(s *rw.Store) error {
+		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{op, txWrite("bad.txt", longText, "")}})
+		return err
+	}
+}
+
+// TestEditorSweep: an editor saves a file in each way before each operation of each
+// verb. The saved content is under its name afterwards, or it is kept as a version;
+// after a move, it is a file of the workspace.
+func TestEditorSweep(t *testing.T) {
+	step := txStep()
+	for i, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		for _, x := range besideEditors {
+			for how := range editorSaves {
+				t.Run(fmt.Sprintf("%s/%s/%s", x.name, how, level), func(t *testing.T) {
+					t.Parallel()
+					x.besideOne(t, level, how, 0)
+					for n := (phase(step) + i) % step; x.besideOne(t, level, how, n); n += step {
+					}
+				})
+			}
+		}
+	}
+}
+
+// besideOne lets the editor save before operation n; false when the call has
+// fewer.
+func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n int) bool {
+	t.Helper()
+	fs := simfs.New()
+	opts := &rw.Options{Sync: level}
+	s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001"}))(t)
+	for _, name := range []string{"a.txt", "c.txt"} {
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(longText + name)}))(t)
+	}
+	editor := fs.Foreign()
+	var mu sync.Mutex // a store also works after its replies
+	saved, reached, blocked, count := "", false, false, 0
+	fs.Before(func(op simfs.Op) {
+		mu.Lock()
+		defer mu.Unlock()
+		if x.fails != "" && !blocked && publishes(op, x.fails) {
+			blocked = true
+			f, _ := editor.Open("bad.txt", fsx.Write|fsx.Create, 0o644)
+			f.WriteAt([]byte("in the way\n"), 0)
+			f.Close()
+		}
+		if count == n {
+			reached = true
+			if _, err := editor.Lstat(x.path); err == nil {
+				saved = editorSaves[how](editor, x.path)
+			}
+		}
+		count++
+	})
+	callErr := x.call(s)
+	fs.Before(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	if n == 0 && callErr == nil && level == rw.SyncFull && saved != "" {
+		// The editor did not flush the content that the call replaced. Now it is a
+		// version.
+		for seed := range uint64(4) {
+			x.survives(t, fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2]), opts, saved, "a power cut")
+		}
+	}
+	if x.moves && callErr == nil && saved != "" {
+		// The content under the new name is the one in the row. The editor cannot have
+		// saved there.
+		found, err := s.Check(background, rw.CheckRequest{Deep: true})
+		if err != nil || slices.ContainsFunc(found.Problems, func(p rw.CheckProblem) bool { return p.Code == "file_differs" }) {
+			t.Fatalf("saved before operation %d: the move reports success: %v %+v", n, err, found.Problems)
+		}
+	}
+	s.Close(background)
+	if saved == "" {
+		return reached
+	}
+	x.survives(t, fs, opts, saved, fmt.Sprintf("saved before operation %d, call: %v", n, callErr))
+	return reached
+}
+
+// survives opens the store again and looks for the content that the editor saved.
+func (x besideEditor) survives(t *testing.T, fs *simfs.FS, opts *rw.Options, saved, when string) {
+	t.Helper()
+	after := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0002"}))(t, when, ": open")
+	noErr(t, after.Close(background))
+	found := false
+	for path, content := range fs.Tree() {
+		inside := ofStore(path)
+		kept := strings.Contains(content, saved)
+		found = found || kept && (!inside || !x.moves && strings.Contains(path, "/history/"))
+	}
+	if !found {
+		t.Fatalf("%s: what the editor saved is lost\n%v", when, files(fs))
+	}
+}
+
+// publishes reports whether an operation gives or takes the name of a file.
+func publishes(op simfs.Op, name string) bool {
+	return (strings.HasSuffix(op.Path, name) || strings.HasSuffix(op.To, name)) && strings.Contains("link rename exchange", op.Kind) && op.Kind != ""
+}
+
+// TestForeignSaveOfTheSameSizeSweep: an editor replaces a large file by another
+// one of the same size, or rewrites it in place, before each operation of a
+// write or after the last one. A guarded write that expects ours then fails
+// where the editor's is there.
+func TestForeignSaveOfTheSameSizeSweep(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		step := stride(1)
+		for n := phase(step); saveOfTheSameSize(t, inPlace, n); n += step {
+		}
+		saveOfTheSameSize(t, inPlace, math.MaxInt)
+	}
+}
+
+// saveOfTheSameSize saves before operation n; false when the write has fewer.
+func saveOfTheSameSize(t *testing.T, inPlace bool, n int) bool {
+	t.Helper()
+	const size = 1 << 20 // from which hashes are kept
+	ours, theirs := strings.Repeat("our line\n", size/9+1), strings.Repeat("their row", size/9+1)
+	fs := simfs.New()
+	s := must(rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{}))(t)
+	defer s.Close(background)
+	editor, count, reached := fs.Foreign(), 0, false
+	save := func() {
+		name := ".editor"
+		if inPlace {
+			name = "a.txt"
+		}
+		if _, err := editor.Lstat(name); inPlace && err != nil {
+			return
+		}
+		f, _ := editor.Open(name, fsx.Write|fsx.Create, 0o644)
+		f.WriteAt([]byte(theirs), 0)
+		f.Close()
+		if !inPlace {
+			editor.Rename(name, editor, "a.txt")
+		}
+	}
+	fs.Before(func(simfs.Op) {
+		if count == n {
+			reached = true
+			save()
+		}
+		count++
+	})
+	wrote, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(ours), Mode: rw.ModeOverwrite})
+	fs.Before(nil)
+	if !reached {
+		save()
+	}
+	if before, _ := fs.ReadFile("a.txt"); err == nil && string(before) == theirs {
+		_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("short\n"), Mode: rw.ModeOverwrite, AllowShrink: true, Expect: rw.Exactly(wrote.SHA256)})
+		if err == nil {
+			t.Fatalf("operation %d: the guarded write replaced what the editor saved", n)
+		}
+	}
+	return reached
+}
+
+// TestUnchangedInATransactionIsDurable: a transaction acknowledges a file that already
+// has the new content like the others.
+func TestUnchangedInATransactionIsDurable(t *testing.T) {
+	for how, save := range editorSaves {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, &rw.Options{}, rw.Sim{}))(t)
+		noErr(t, do(put("d/x.txt", longText, rw.ModeCreate))(s))
+		editor := must(fs.Foreign().OpenDir("d"))(t)
+		f, _ := editor.Open("a.txt", fsx.Write|fsx.Create, 0o644)
+		f.Close()
+		save(editor, "a.txt")
+		noErr(t, together(put("d/a.txt", strangersText, rw.ModeOverwrite), put("b.txt", longText, rw.ModeCreate))(s))
+		if have, _ := fs.Crash(0, simfs.All).ReadFile("d/a.txt"); string(have) != strangersText {
+			t.Errorf("the editor %s: an acknowledged file is lost: %q", how, have)
+		}
+	}
+}
+
+// TestPreviousHashIsOfOneContent: an editor rewrites the file while its hash is
+// computed. The receipt contains the hash of a content that the file had, and never
+// that of a mixture of two.
+func TestPreviousHashIsOfOneContent(t *testing.T) {
+	old, saved := strings.Repeat("a", 300<<10), strings.Repeat("b", 300<<10)
+	for at := range 6 {
+		fs := simfs.New()
+		fs.WriteFile("a.txt", []byte(old), 0o644)
+		s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
+		reads := 0
+		fs.Before(func(op simfs.Op) {
+			if op.Kind != "read" || op.Path != "a.txt" {
+				return
+			}
+			if reads++; reads != at+1 {
+				return
+			}
+			f, err := fs.Foreign().Open("a.txt", fsx.Read|fsx.Write, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer f.Close()
+			if _, err := f.WriteAt([]byte(saved), 0); err != nil {
+				t.Error(err)
+			}
+		})
+		req := put("a.txt", "new", rw.ModeOverwrite)
+		req.AllowShrink = true
+		r, err := s.SafeWrite(background, req)
+		fs.Before(nil)
+		if err != nil || r.Receipt.PrevSHA256.String() != hash(old) && r.Receipt.PrevSHA256.String() != hash(saved) {
+			t.Errorf("read %d: %v, prev_sha256 %s", at, err, r.Receipt.PrevSHA256)
+		}
+		s.Close(background)
+	}
+}
+
+// failFlush makes the flush n, counted from now on, fail once without effect.
+// It reports which one that was.
+func failFlush(fs *simfs.FS, n int) *simfs.Op {
+	failed := &simfs.Op{}
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if !strings.Contains(op.Kind, "sync") || failed.Kind != "" {
+			return simfs.Fault{}
+		}
+		if n--; n >= 0 {
+			return simfs.Fault{}
+		}
+		*failed = op
+		return simfs.Fault{Err: syscall.EIO}
+	})
+	return failed
+}
+
+// poisoned runs the call as one process and lets its flush n fail; another one
+// has the store open. The process lives on.
+func (x attack) poisoned(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, a, b *rw.Store, failed *simfs.Op, err error) {
+	t.Helper()
+	fs = simfs.New()
+	if x.disk != nil {
+		x.disk(fs)
+	}
+	s, err := x.open(fs, level, "0001")
+	if err == nil && x.before != nil {
+		err = x.before(s)
+	}
+	if err == nil {
+		err = s.Close(background)
+	}
+	noErr(t, err)
+	open := func(nonce string) *rw.Store {
+		y := x
+		y.sim.Process = fs.NewProcess()
+		s := must(y.open(fs, level, nonce))(t)
+		return s
+	}
+	a, b = open("0002"), open("0004")
+	failed = failFlush(fs, n)
+	if err = x.run(a); err == nil && level != rw.SyncFull {
+		a.Sync(background)
+	}
+	fs.Inject(nil)
+	return fs, a, b, failed, err
+}
+
+// TestPoisonSweep: each flush of a call fails, and the process that saw it continues to
+// run. Another process opens the store; before each of its operations a third one opens
+// it, too, or it dies, or the power fails. The content that an opener shows is durable,
+// although the pages of the failed flush are lost, and the processes that were there
+// before accept no more writes.
+func TestPoisonSweep(t *testing.T) {
+	step := attackStep(43)
+	for i, x := range attacks {
+		for j, level := range allLevels[:2] {
+			t.Run(x.name+"/"+string(level), func(t *testing.T) {
+				t.Parallel()
+				x := x
+				x.opts.LockTimeout, x.sim.LockWait = time.Millisecond, time.Millisecond
+				for n := 0; ; n++ {
+					if !x.heal(t, level, n, -1, "") {
+						return
+					}
+					for k, how := range []string{"opens", "opens, and the first one dies", "opens, and the power is cut", "the power is cut"} {
+						for m := (phase(step) + i + j + k + n) % step; x.heal(t, level, n, m, how); m += step {
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestPoisonMoveOverSweep is TestPoisonSweep at each operation for a replacing move
+// whose directories could not be flushed: completing such a move before it is rolled
+// back would rely on names that the disk does not have.
+func TestPoisonMoveOverSweep(t *testing.T) {
+	for _, x := range attacks {
+		if x.name != "move over" {
+			continue
+		}
+		x.opts.LockTimeout, x.sim.LockWait = time.Millisecond, time.Millisecond
+		for n := 0; ; n++ {
+			_, _, _, failed, _ := x.poisoned(t, rw.SyncFull, n)
+			if failed.Kind == "" {
+				break
+			}
+			if failed.Kind != "syncdir" {
+				continue
+			}
+			for m := 0; x.heal(t, rw.SyncFull, n, m, "the power is cut"); m++ {
+			}
+		}
+	}
+}
+
+// heal makes flush n of the call fail and opens the store while the process that saw
+// the failure is still running. At operation m of that, something happens.
+func (x attack) heal(t *testing.T, level rw.SyncLevel, n, m int, how string) (reached bool) {
+	t.Helper()
+	fs, a, b, failed, callErr := x.poisoned(t, level, n)
+	if failed.Kind == "" {
+		return false
+	}
+	mark := func(fs *simfs.FS) bool {
+		_, there := fs.ReadFile(rw.StateDirName + "/poisoned")
+		return there
+	}
+	poisoned := mark(fs)
+	defer func() {
+		if t.Failed() {
+			t.Fatalf("flush %d (%v) failed, poisoned %v, call %v; %s at operation %d", n, *failed, poisoned, callErr, how, m)
+		}
+	}()
+	disk, first := fs, fs.NewProcess()
+	count := 0
+	fs.Before(func(simfs.Op) {
+		if count++; m < 0 || count != m+1 {
+			return
+		}
+		reached = true
+		fs.Before(nil)
+		if strings.HasPrefix(how, "opens") {
+			y := x
+			y.sim.Process = fs.NewProcess()
+			if s, err := y.open(fs, level, "0008"); err == nil {
+				do(put("third.txt", longText, rw.ModeCreate))(s)
+			}
+		}
+		if strings.Contains(how, "first one dies") {
+			first.Kill()
+		}
+		if strings.Contains(how, "power") {
+			disk = fs.Crash(uint64(n+m), simfs.Older)
+			first.Kill()
+		}
+	})
+	y := x
+	y.sim.Process = first
+	c, err := y.open(fs, level, "0005")
+	fs.Before(nil)
+	if m >= 0 && !reached {
+		return false
+	}
+	if poisoned {
+		for _, s := range []*rw.Store{a, b} {
+			if err := do(put("late.txt", otherText, rw.ModeCreate))(s); !errors.Is(err, rw.ErrStorePoisoned) && !errors.Is(err, rw.ErrLockTimeout) {
+				t.Errorf("a process that had the store open before writes: %v", err)
+			}
+		}
+	}
+	if strings.Contains(how, "power") || strings.Contains(how, "dies") {
+		x.settled(t, disk, level, poisoned && !strings.Contains(how, "power"))
+		return true
+	}
+	if err != nil {
+		if m < 0 || !errors.Is(err, rw.ErrLockTimeout) {
+			t.Errorf("open: %v (%v)", err, errors.Unwrap(err))
+		}
+		return true
+	}
+	if poisoned && how == "" && !c.Recovery().Poisoned {
+		t.Error("the report says nothing of the failed flush")
+	}
+	// The old content must survive a power failure at once, and so must the following
+	// write.
+	shown := files(fs)
+	cut := fs.Crash(uint64(n), simfs.All)
+	x.settled(t, cut, level, false)
+	if have := files(cut); !maps.Equal(have, shown) {
+		t.Errorf("the opener showed %s, a power cut left %s", brief(shown), brief(have))
+	}
+	mode := rw.ModeCreate
+	if _, there := shown[x.paths[0]]; there {
+		mode = rw.ModeOverwrite
+	}
+	noErr(t, do(put("later.txt", otherText, rw.ModeCreate), put(x.paths[0], longText+humansText, mode))(c), "a write of the opener")
+	noErr(t, c.Close(background))
+	for _, s := range []*rw.Store{a, b} {
+		s.Close(background)
+	}
+	if mark(fs) {
+		t.Error("the mark is there although nothing is in doubt")
+	}
+	shown = files(fs)
+	kept := contents(fs, false)
+	cut = fs.Crash(uint64(n), simfs.All)
+	x.settled(t, cut, level, false)
+	if have := files(cut); !maps.Equal(have, shown) {
+		t.Errorf("the opener closed with %s, a power cut left %s", brief(shown), brief(have))
+	}
+	for _, text := range []string{longText, otherText, humansText} {
+		if haveText(kept, text) && !haveText(contents(cut, false), text) {
+			t.Errorf("%.20q is lost", text)
+		}
+	}
+	return true
+}
+
+// settled opens a disk and closes it: its journal is in order, and opening it
+// once more finds the same files.
+func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live bool) {
+	t.Helper()
+	x.sim.Process = disk.NewProcess()
+	s, err := x.open(disk, level, "0006")
+	if err != nil {
+		t.Errorf("open behind it: %v (%v)", err, errors.Unwrap(err))
+		return
+	}
+	if r, err := s.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+		t.Errorf("check: %+v, %v", r.Problems, err)
+	}
+	if c := s.Recovery().Conflicts; len(c) > 0 {
+		t.Errorf("conflicts %v", c)
+	}
+	noErr(t, s.Close(background))
+}
+
+// TestPoisonMarkStaysSweep: the mark of a failed flush stays while an opener could not
+// recover the files that it names, so that the next one publishes it again.
+func TestPoisonMarkStaysSweep(t *testing.T) {
+	mark := rw.StateDirName + "/poisoned"
+	for _, x := range attacks {
+		for n := 0; ; n++ {
+			fs, _, _, failed, _ := x.poisoned(t, rw.SyncFull, n)
+			if failed.Kind == "" {
+				break
+			}
+			if _, there := fs.ReadFile(mark); !there {
+				continue
+			}
+			fs.Kill()
+			y := x
+			y.sim.Unrecovered = true
+			if s, err := y.open(fs, rw.SyncFull, "0005"); err == nil {
+				s.Close(background)
+			}
+			if _, there := fs.ReadFile(mark); !there {
+				t.Errorf("%s: flush %d (%v) failed: the mark went with an opener that recovered nothing", x.name, n, *failed)
+			}
+			s, err := x.open(fs, rw.SyncFull, "0006")
+			if err != nil || !s.Recovery().Poisoned {
+				t.Fatalf("%s: flush %d (%v) failed: the next opener does not know: %v", x.name, n, *failed, err)
+			}
+			s.Close(background)
+			if _, there := fs.ReadFile(mark); there {
+				t.Errorf("%s: flush %d (%v) failed: the mark stays after recovery", x.name, n, *failed)
+			}
+		}
+	}
+}
+
+// elsewhere are the scenarios that are repeated with the state elsewhere: one for
+// each primitive, and several in one commit.
+var elsewhere = []string{"create_deep", "overwrite", "append", "several", "delete", "move", "move_over", "undo_tx", "restore", "tx", "undo_links", "undo_kinds", "undo_kinds_back"}
+
+// TestCrashSweepElsewhere is TestCrashSweep, that of recovery and TestFaultSweep, with the
+// state in the git directory and on another file system.
+func TestCrashSweepElsewhere(t *testing.T) {
+	for layout, state := range map[string]string{"git": ".git/resilientwrite/main", "mount": "elsewhere/resilientwrite/0123"} {
+		for _, c := range scenarios {
+			if !slices.Contains(elsewhere, c.name) {
+				continue
+			}
+			c.sim.State, c.opts.Sync = state, rw.SyncFull
+			disk := c.disk
+			c.disk = func(f *simfs.FS) {
+				if disk != nil {
+					disk(f)
+				}
+				f.MkdirAll(path.Dir(state))
+				if layout == "mount" {
+					f.MountAt("elsewhere")
+				}
+			}
+			t.Run(layout+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				c.crashSweep(t)
+			})
+			t.Run(layout+"/recovery/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				c.recoverySweep(t)
+			})
+			if layout == "mount" {
+				c.faultsElsewhere(t, layout)
+			}
+		}
+	}
+}
+
+func (c scenario) faultsElsewhere(t *testing.T, layout string) {
+	for _, happened := range []bool{false, true} {
+		for _, errnos := range errorsOfASweep() {
+			t.Run(fmt.Sprintf("%s/faults/%s/applied=%v/%v", layout, c.name, happened, errnos), func(t *testing.T) {
+				t.Parallel()
+				c.faultSweep(t, happened, errnos)
+			})
+		}
+	}
+}
+
+// mounted are calls for files on a file system that is mounted in the workspace.
+var mounted = []scenario{
+	{name: "create", run: do(put("mnt/d/a.txt", longText, rw.ModeCreate)), old: map[string]string{}, new: map[string]string{"mnt/d/a.txt": longText}},
+	{name: "overwrite", before: do(put("mnt/a.txt", longText, rw.ModeCreate)), run: do(put("mnt/a.txt", otherText, rw.ModeOverwrite)),
+		old: map[string]string{"mnt/a.txt": longText}, new: map[string]string{"mnt/a.txt": otherText}},
+	{name: "append_in_place", sim: rw.Sim{AppendFrom: 1}, before: do(put("mnt/a.txt", longText, rw.ModeCreate)), run: do(put("mnt/a.txt", otherText, rw.ModeAppend)),
+		old: map[string]string{"mnt/a.txt": longText}, new: map[string]string{"mnt/a.txt": longText + otherText}},
+	{name: "move_over", before: do(put("mnt/a.txt", longText, rw.ModeCreate), put("mnt/d/b.txt", otherText, rw.ModeCreate)), run: move("mnt/a.txt", "mnt/d/b.txt", true),
+		old: map[string]string{"mnt/a.txt": longText, "mnt/d/b.txt": otherText}, new: map[string]string{"mnt/d/b.txt": longText}},
+	{name: "tx", before: do(put("mnt/a.txt", longText, rw.ModeCreate), put("a.txt", longText, rw.ModeCreate), put("mnt/gone.txt", otherText, rw.ModeCreate)),
+		run: func(s *rw.Store) error {
+			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
+				{Op: "write", Path: "mnt/a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}, {Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
+				{Op: "delete", Path: "mnt/gone.txt"}, {Op: "write", Path: "mnt/new.txt", Content: []byte("new")},
+			}})
+			return err
+		},
+		old: map[string]string{"mnt/a.txt": longText, "a.txt": longText, "mnt/gone.txt": otherText},
+		new: map[string]string{"mnt/a.txt": otherText, "a.txt": otherText, "mnt/new.txt": "new"}},
+}
+
+// TestSweepNestedMount is TestCrashSweepElsewhere for files on a file system that is
+// mounted in the workspace, where the state is elsewhere and where it is not.
+func TestSweepNestedMount(t *testing.T) {
+	for _, c := range mounted {
+		for _, elsewhere := range []bool{false, true} {
+			c.opts.Sync, c.sim.Mount, c.disk = rw.SyncFull, elsewhere, func(f *simfs.FS) { f.MountAt("mnt") }
+			layout := fmt.Sprintf("elsewhere=%v", elsewhere)
+			t.Run(layout+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				c.crashSweep(t)
+			})
+			t.Run(layout+"/recovery/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				c.recoverySweep(t)
+			})
+			c.faultsElsewhere(t, layout)
+		}
+	}
 }

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -476,5 +478,291 @@ func TestDescriptorsOfATransaction(t *testing.T) {
 	limit(4096)
 	deny(t, s, dir, "too many directories", rw.ErrTooLarge, func() error { return transact(s, files("j%d/k/l/m/n/f")...) })
 	write(t, s, strings.Repeat("o/", 100)+"f", "x", rw.ModeCreate)
+	check(t, s, true)
+}
+
+// TestSystemCallsOfTheRealProcess compares the system calls of a real process with the
+// order that the trace goldens pin on the simulator: nothing is published before the
+// slot and the journal are flushed, and nothing is acknowledged before the directory
+// is.
+func TestSystemCallsOfTheRealProcess(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is not installed")
+	}
+	dir := workspace(t)
+	s := open(t, dir, nil) // so that the child makes nothing but its writes
+	write(t, s, "seed.txt", "x", rw.ModeCreate)
+	s.Close(background)
+	log := filepath.Join(t.TempDir(), "trace")
+	cmd := exec.Command(strace, "-f", "-y", "-s", "64", "-o", log, "-e", "trace=fsync,fdatasync,renameat2,linkat,write", os.Args[0])
+	cmd.Env = append(os.Environ(), "RW_CHILD=trace", "RW_DIR="+dir, "RW_LEVEL=full")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "ptrace") {
+			t.Skip("tracing is not allowed here")
+		}
+		t.Fatalf("%v: %s", err, out)
+	}
+	data := must(os.ReadFile(log))(t)
+	calls := finished(string(data))
+	for _, row := range []struct{ from, to, publish, after string }{
+		{"begin", "created", "renameat2", "dir"}, {"created", "replaced", "renameat2", "dir"}, {"replaced", "appended", "renameat2", "dir"},
+	} {
+		part := between(calls, row.from, row.to)
+		at := first(part, row.publish)
+		for _, flush := range []string{"sync staged", "sync journal"} {
+			if i := first(part, flush); i < 0 || at < 0 || i > at {
+				t.Errorf("%s: %q at %d, published at %d: %v", row.to, flush, i, at, part)
+			}
+		}
+		if i := first(part[max(at, 0):], "sync "+row.after); i < 0 {
+			t.Errorf("%s: acknowledged before %s was flushed: %v", row.to, row.after, part)
+		}
+	}
+}
+
+var (
+	begun   = regexp.MustCompile(`^(\d+) +(\w+)\((.*) <unfinished`)
+	resumed = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed`)
+	whole   = regexp.MustCompile(`^(\d+) +(\w+)\((.*)\) += `)
+)
+
+// finished lists the calls in the order in which they ended.
+func finished(log string) []string {
+	open := map[string]string{}
+	var list []string
+	for _, line := range strings.Split(log, "\n") {
+		if m := begun.FindStringSubmatch(line); m != nil {
+			open[m[1]+m[2]] = m[3]
+		} else if m := resumed.FindStringSubmatch(line); m != nil {
+			list = append(list, named(m[2], open[m[1]+m[2]]))
+		} else if m := whole.FindStringSubmatch(line); m != nil {
+			list = append(list, named(m[2], m[3]))
+		}
+	}
+	return list
+}
+
+// named returns the purpose of a call.
+func named(call, args string) string {
+	switch {
+	case call == "write" && strings.Contains(args, "MARK "):
+		return strings.TrimSpace(strings.SplitN(strings.SplitN(args, "MARK ", 2)[1], `\n`, 2)[0])
+	case call == "fdatasync" && strings.Contains(args, "/journal/"):
+		return "sync journal"
+	case call == "fsync" && strings.Contains(args, "/staging/"):
+		return "sync staged"
+	case call == "fsync" && strings.HasSuffix(args, "/staging>"):
+		return "sync staging"
+	case call == "fsync" && strings.HasSuffix(args, "/sub>"):
+		return "sync dir"
+	case call == "renameat2" && strings.Contains(args, "/sub>"):
+		return call
+	}
+	return ""
+}
+
+func first(list []string, what string) int {
+	for i, s := range list {
+		if s == what {
+			return i
+		}
+	}
+	return -1
+}
+
+func between(list []string, from, to string) []string {
+	i, j := first(list, from), first(list, to)
+	if i < 0 || j < i {
+		return nil
+	}
+	return list[i:j]
+}
+
+// smallDisk is a workspace on a file system of its own.
+func smallDisk(t *testing.T, size string) string {
+	dir := workspace(t)
+	mount(t, "tmpfs", dir, "tmpfs", 0, "size="+size)
+	return dir
+}
+
+// fillDisk leaves no free byte on the file system.
+func fillDisk(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	noErr(t, err)
+	defer f.Close()
+	for _, piece := range []int{64 << 10, 4 << 10} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, piece))
+		}
+		isErr(t, err, unix.ENOSPC)
+	}
+	if left := freeBytes(t, dir); left > 0 {
+		t.Fatalf("%d bytes are left", left)
+	}
+}
+
+func freeBytes(t *testing.T, dir string) int64 {
+	t.Helper()
+	var st unix.Statfs_t
+	noErr(t, unix.Statfs(dir, &st))
+	return int64(st.Bavail) * st.Bsize
+}
+
+func reserveBytes(dir string) int64 {
+	st, err := os.Stat(filepath.Join(dir, rw.StateDirName, "reserve"))
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// TestFullDiskHasAWayOut: on a disk without a free byte everything can be deleted,
+// deletions can be undone, and Compact works, while ordinary writes are still refused
+// and do not use up the reserve. When there is space again the reserve is complete
+// again.
+func TestFullDiskHasAWayOut(t *testing.T) {
+	dir := smallDisk(t, "1536k")
+	s := open(t, dir, nil)
+	const files = 60
+	for i := range files {
+		write(t, s, fmt.Sprintf("f%02d.txt", i), strings.Repeat("x", 1000)+fmt.Sprint(i), rw.ModeCreate)
+	}
+	if got := reserveBytes(dir); got != rw.ReserveSize {
+		t.Fatalf("the reserve has %d bytes", got)
+	}
+	fillDisk(t, dir)
+	refusals := func() {
+		t.Helper()
+		for range 3 {
+			refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.ErrDiskFull)
+		}
+	}
+	refusals()
+	if got := reserveBytes(dir); got != rw.ReserveSize {
+		t.Errorf("refusals took the reserve down to %d bytes", got)
+	}
+	for i := range files {
+		must(s.Delete(background, rw.DeleteRequest{Path: fmt.Sprintf("f%02d.txt", i)}))(t, "delete ", i)
+		if i%20 == 0 {
+			refusals()
+		}
+	}
+	for turn, n := range []int{5, 1, 1, 10} { // an undo is undone by the next one
+		must(s.Undo(background, rw.UndoRequest{N: n}))(t, "undo ", turn)
+		for i := files - 1; i >= files-5; i-- {
+			name := fmt.Sprintf("f%02d.txt", i)
+			if turn == 1 {
+				if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+					t.Fatalf("undo %d: %s is there", turn, name)
+				}
+				continue
+			}
+			fileIs(t, dir, name, strings.Repeat("x", 1000)+fmt.Sprint(i))
+		}
+	}
+	if r, err := s.Admin().Compact(background, rw.CompactRequest{}); err != nil || r.Status != rw.StatusSucceeded {
+		t.Fatalf("compact: %v (%v)", err, errors.Unwrap(err))
+	}
+	refusals()
+	check(t, s, true)
+	if got := reserveBytes(dir); got < rw.ReserveSize/4 || got == rw.ReserveSize {
+		t.Errorf("the reserve has %d bytes while the disk is full", got)
+	}
+	// A little room is for those who made it, not for the reserve.
+	filler := filepath.Join(dir, "filler")
+	st := must(os.Stat(filler))(t)
+	noErr(t, os.Truncate(filler, st.Size()-96<<10))
+	for i := range 3 {
+		write(t, s, fmt.Sprintf("little%d.txt", i), strings.Repeat("l", 20<<10), rw.ModeCreate)
+	}
+	noErr(t, os.Remove(filler))
+	write(t, s, "new.txt", "there is room", rw.ModeCreate)
+	if got := reserveBytes(dir); got != rw.ReserveSize {
+		t.Errorf("the reserve has %d bytes when there is room again", got)
+	}
+	check(t, s, true)
+}
+
+// TestFullDiskOpensWithATornTail: bytes that a crash left are passed over without
+// the reserve.
+func TestFullDiskOpensWithATornTail(t *testing.T) {
+	dir := smallDisk(t, "1536k")
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "a", rw.ModeCreate)
+	noErr(t, s.Close(background))
+	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
+	if len(segments) != 1 {
+		t.Fatal(segments)
+	}
+	st := must(os.Stat(segments[0]))(t)
+	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
+	_, err := f.WriteString(strings.Repeat("z", 4096-int(st.Size()%4096))) // nothing is left of the page
+	noErr(t, err)
+	noErr(t, f.Close())
+	fillDisk(t, dir)
+	s = open(t, dir, nil)
+	if s.Recovery().TornBytes == 0 {
+		t.Error("the torn bytes are not told")
+	}
+	if got := reserveBytes(dir); got != rw.ReserveSize {
+		t.Errorf("the reserve has %d bytes", got)
+	}
+	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, "delete")
+	refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.ErrDiskFull)
+}
+
+// TestFullDiskOpens: a store whose process died opens on a disk without a free byte,
+// completes the interrupted work and has its reserve.
+func TestFullDiskOpens(t *testing.T) {
+	dir := smallDisk(t, "1536k")
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
+	for _, stage := range []rw.Stage{rw.StageRecord, rw.StagePublish, rw.StageSettle} {
+		s.Close(background)
+		cmd, _ := spawnIn(t, dir, "die", string(stage))
+		cmd.Wait()
+		fillDisk(t, dir)
+		s = open(t, dir, nil)
+		must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, stage, ": delete")
+		must(s.Undo(background, rw.UndoRequest{}))(t, stage, ": undo")
+		check(t, s, true)
+		os.Remove(filepath.Join(dir, "filler"))
+	}
+}
+
+// TestFullDiskOpensWithoutAReserve: on a disk without a free byte and without a
+// reserve, a store with a torn row at the end of its journal opens and can be
+// read. The space of the torn row is enough for the way out.
+func TestFullDiskOpensWithoutAReserve(t *testing.T) {
+	dir := smallDisk(t, "1536k")
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)
+	write(t, s, "b.txt", "b", rw.ModeCreate)
+	noErr(t, s.Close(background))
+	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
+	if len(segments) != 1 {
+		t.Fatal(segments)
+	}
+	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
+	st := must(f.Stat())(t)
+	_, err := f.WriteString(strings.Repeat("z", 20480-int(st.Size()%4096))) // to the end of a page
+	noErr(t, err)
+	noErr(t, f.Close())
+	noErr(t, os.Remove(filepath.Join(dir, rw.StateDirName, "reserve")))
+	fillDisk(t, dir)
+	for range 2 {
+		s = open(t, dir, nil)
+		if r, err := s.Read(background, rw.ReadRequest{Path: "b.txt"}); err != nil || string(r.Content) != "b" {
+			t.Fatalf("read: %v", err)
+		}
+		must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
+		must(s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{DryRun: true}}))(t)
+		check(t, s, true)
+		noErr(t, s.Close(background))
+	}
+	s = open(t, dir, nil)
+	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, "delete")
 	check(t, s, true)
 }

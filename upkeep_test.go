@@ -5,17 +5,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"iter"
+	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
@@ -312,4 +318,482 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 	write(t, other, "b.txt", "writers go on", rw.ModeCreate)
 	io.Copy(io.Discard, pr)
 	noErr(t, <-slow)
+}
+
+// operatorCall is a call of the operator that is interrupted at every operation, also
+// by its caller. The plain forms of Compact, Erase, Repair and Import are swept in
+// their own tests; these are the forms with other code paths.
+type operatorCall struct {
+	upkeepSweep
+	call func(context.Context, *rw.Store) error
+	step int // of short runs
+}
+
+func operatorCalls(t *testing.T) []operatorCall {
+	calls := []operatorCall{compactExpired(), eraseByHash(), repairAcknowledged(), importBesideRows(t)}
+	for i := range calls {
+		c := &calls[i]
+		c.run = func(s *rw.Store) error { return c.call(background, s) }
+	}
+	return calls
+}
+
+// compactExpired removes something of every kind, and versions over a limit,
+// but never the newest prior version of a path.
+func compactExpired() operatorCall {
+	later := time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)
+	return operatorCall{step: 29, upkeepSweep: upkeepSweep{
+		name: "compact_expired", sim: rw.Sim{Segment: 2500}, rows: true,
+		before: func(t *testing.T, s *rw.Store) {
+			t.Helper()
+			manyRows(t, s, 3)
+			_, scratch := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw"), TTL: "PT1H"})
+			_, point := s.Checkpoint(background, rw.CheckpointRequest{Name: "old", Data: []byte(`{"n":1}`), TTL: "PT1H"})
+			tx, begin := s.TxBegin(background, rw.TxBeginRequest{})
+			_, stage := s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: []byte("t")}})
+			noErr(t, errors.Join(scratch, point, begin, stage))
+			refused := put("refused.txt", "key = "+ghToken(3)+"\n", rw.ModeCreate)
+			fails(s.SafeWrite(rw.WithGate(background, rw.GateOfAgents), refused))(t, rw.ErrRiskBlocked)
+		},
+		disk: func(fs *simfs.FS) {
+			fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history:\n  max_versions: 1\n"), 0o600)
+		},
+		same: func(t *testing.T, s *rw.Store) string { // the rows, and the way back by one step
+			var b strings.Builder
+			for _, p := range manyPaths {
+				h := must(s.History(background, rw.HistoryRequest{Path: p, N: 1000}))(t)
+				for i, v := range h.Versions {
+					fmt.Fprintf(&b, "%s %d %s %v\n", p, v.Version, v.SHA256, i > 1 || v.Available)
+				}
+			}
+			return b.String()
+		},
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
+			for p, content := range fs.Tree() {
+				rest := strings.TrimPrefix(p, rw.StateDirName+"/")
+				if content != "/" && (strings.HasSuffix(p, ".bin") || strings.HasPrefix(rest, "checkpoints/old") || strings.HasPrefix(rest, "tx/") || strings.HasPrefix(rest, "quarantine/draft")) {
+					t.Errorf("%s is still there", rest)
+				}
+			}
+			// A power failure may restore a version over a limit: its removal is not
+			// flushed, and the next call removes it again.
+		},
+	}, call: func(ctx context.Context, s *rw.Store) error {
+		s.SetNow(later)
+		_, err := s.Admin().Compact(ctx, rw.CompactRequest{KeepRows: none()})
+		return err
+	}}
+}
+
+// eraseByHash erases a whole content wherever it is.
+func eraseByHash() operatorCall {
+	const leak = "the whole of this must go"
+	return operatorCall{step: 5, upkeepSweep: upkeepSweep{
+		name: "erase_by_hash", sim: rw.Sim{Segment: 2500},
+		before: func(t *testing.T, s *rw.Store) {
+			t.Helper()
+			write(t, s, "a.txt", leak, rw.ModeCreate)
+			write(t, s, "a.txt", "something longer came in its place", rw.ModeOverwrite)
+			write(t, s, "clean.txt", "1", rw.ModeCreate)
+			write(t, s, "clean.txt", "2", rw.ModeOverwrite)
+			must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(leak)}))(t)
+			must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte(leak)}))(t)
+		},
+		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, "clean.txt") },
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
+			for p, content := range fs.Tree() {
+				if strings.Contains(content, leak) {
+					t.Errorf("%s still holds it", p)
+				}
+			}
+		},
+	}, call: func(ctx context.Context, s *rw.Store) error {
+		_, err := s.Admin().Erase(ctx, rw.EraseRequest{SHA256: digest(hash(leak))})
+		return err
+	}}
+}
+
+// repairAcknowledged accepts that rows are gone, and mends the rest.
+func repairAcknowledged() operatorCall {
+	return operatorCall{step: 5, upkeepSweep: upkeepSweep{
+		name: "repair_acknowledged", sim: rw.Sim{Segment: 2500}, damage: true,
+		before: func(t *testing.T, s *rw.Store) { t.Helper(); manyRows(t, s, 3) },
+		disk: func(fs *simfs.FS) {
+			name := rw.StateDirName + "/journal/" + simFiles(fs, "journal")[0]
+			data, _ := fs.ReadFile(name)
+			rows := strings.Split(strings.Trim(string(data), "\n\x00"), "\n\n")
+			fs.WriteFile(name, []byte("\n"+strings.Join(append(rows[:1:1], rows[2:]...), "\n\n")+"\n"), 0o600)
+			fs.WriteFile(rw.StateDirName+"/budgets.json", []byte("damage"), 0o600)
+		},
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { allHistory(t, s, manyPaths...) },
+	}, call: func(ctx context.Context, s *rw.Store) error {
+		r, err := s.Admin().Repair(ctx, rw.RepairRequest{Acknowledge: "a row was cut out by hand"})
+		if err == nil && !r.Clean {
+			err = fmt.Errorf("left %+v", r.Left)
+		}
+		return err
+	}}
+}
+
+// importBesideRows takes rows over into a store that has its own.
+func importBesideRows(t *testing.T) operatorCall {
+	_, old := richStore(t)
+	data := exported(t, old)
+	return operatorCall{step: 5, upkeepSweep: upkeepSweep{
+		name: "import_beside_rows", sim: rw.Sim{Segment: 3000},
+		before: func(t *testing.T, s *rw.Store) {
+			t.Helper()
+			write(t, s, "a.txt", "mine", rw.ModeCreate) // the export knows this path
+			write(t, s, "a.txt", "mine too", rw.ModeOverwrite)
+			write(t, s, "own.txt", "mine alone", rw.ModeCreate)
+		},
+		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, "a.txt", "own.txt") },
+		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
+			if h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100}); err != nil || len(h.Versions) != 6 {
+				t.Errorf("%v %+v", err, h)
+			}
+		},
+	}, call: func(ctx context.Context, s *rw.Store) error {
+		_, err := s.Admin().Import(ctx, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
+		return err
+	}}
+}
+
+// TestOperatorCallsSweep kills each of them everywhere, at every level, and
+// makes every operation fail.
+func TestOperatorCallsSweep(t *testing.T) {
+	for _, c := range operatorCalls(t) {
+		c.sweeps(t, c.step)
+		t.Run(c.name+"/crash/journal", func(t *testing.T) {
+			t.Parallel()
+			c.crashes(t, rw.SyncJournal, 2*c.step+1)
+		})
+	}
+}
+
+// TestImportTakesBackOnlyItsOwn: of the batch that a power failure tore, some rows
+// survived after others that did not. They are rolled back and imported again. Rows
+// that only describe a path with rows of its own do not roll back any of those rows.
+func TestImportTakesBackOnlyItsOwn(t *testing.T) {
+	c := importBesideRows(t)
+	c.run = func(s *rw.Store) error { return c.call(background, s) }
+	fs, s := c.prepare(t, rw.SyncFull)
+	want, torn := c.view(t, s), 0
+	base, flush := fs.Muts(), -1
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if flush < 0 && op.Kind == "datasync" && strings.Contains(op.Path, "/journal/") {
+			flush = op.Mut - base // of the first batch
+		}
+		return simfs.Fault{}
+	})
+	if err := c.run(s); err != nil || flush < 0 {
+		t.Fatal(err, flush)
+	}
+	for seed := range uint64(40) {
+		fs, s := c.prepare(t, rw.SyncFull)
+		fs.StopAt(flush)
+		c.run(s)
+		fs.StopAt(-1)
+		disk := fs.Crash(seed, simfs.Some)
+		c.settle(t, disk, rw.SyncFull, want, false, fmt.Sprintf("seed %d", seed))
+		if aborts(disk) > 0 {
+			torn++
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	if torn == 0 {
+		t.Error("no disk had rows behind a hole")
+	}
+}
+
+// aborts counts the rows of a disk that take an import back.
+func aborts(fs *simfs.FS) (n int) {
+	for _, name := range simFiles(fs, "journal") {
+		data, _ := fs.ReadFile(rw.StateDirName + "/journal/" + name)
+		n += strings.Count(string(data), "import_cut_off")
+	}
+	return n
+}
+
+// TestOperatorCallsCanceledAnywhere: the caller cancels while any operation is in
+// progress. The error reports it, what it reports about the disk is true, the store is
+// sound without being opened again, and a repeated call completes the work.
+func TestOperatorCallsCanceledAnywhere(t *testing.T) {
+	for _, c := range operatorCalls(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.cancels(t)
+		})
+	}
+}
+
+func (c operatorCall) cancels(t *testing.T) {
+	step := stride(c.step)
+	gaveUp := 0
+	for n := 0; ; n += step {
+		fs, s := c.prepare(t, rw.SyncFull)
+		want, old := c.view(t, s), c.tree(fs)
+		ctx, cancel := context.WithCancel(background)
+		base, hit := fs.Muts(), ""
+		fs.Inject(func(op simfs.Op) simfs.Fault {
+			if op.Mut == base+n {
+				hit = op.String()
+				cancel()
+			}
+			return simfs.Fault{}
+		})
+		err := c.call(ctx, s)
+		fs.Inject(nil)
+		cancel()
+		if err != nil {
+			gaveUp++
+			e := rw.AsError("", err)
+			if e.Detail != rw.ErrCanceled {
+				t.Fatalf("%s: %v (%v)", hit, err, errors.Unwrap(err))
+			}
+			if now := c.tree(fs); e.Effect == rw.EffectNone && now != old {
+				t.Fatalf("%s: effect none, but the disk changed from\n%s\nto\n%s", hit, old, now)
+			}
+		}
+		if !c.damage {
+			check(t, s, true)
+		}
+		if left, err := s.Unfinished(); err != nil || len(left) > 0 {
+			t.Fatalf("%s: left in staging: %v %v", hit, left, err)
+		}
+		noErr(t, c.run(s), hit, ": again")
+		check(t, s, true)
+		if got := c.view(t, s); got != want {
+			t.Fatalf("%s: changed\n%s\nto\n%s", hit, want, got)
+		}
+		c.after(t, s, fs)
+		s.Close(background)
+		if t.Failed() {
+			t.Fatal(hit)
+		}
+		if hit == "" {
+			break
+		}
+	}
+	if gaveUp == 0 {
+		t.Error("no call was broken off")
+	}
+}
+
+// TestOneOperatorCallAfterAnother: one call dies anywhere, and another one is next. It
+// is not disturbed by the remains of the first call, and does not prevent its
+// completion afterwards.
+func TestOneOperatorCallAfterAnother(t *testing.T) {
+	secret := leaked()
+	calls := map[string]func(*rw.Store) error{
+		"compact": func(s *rw.Store) error {
+			_, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()})
+			return err
+		},
+		"erase": func(s *rw.Store) error {
+			_, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)})
+			return err
+		},
+		"repair": func(s *rw.Store) error {
+			_, err := s.Admin().Repair(background, rw.RepairRequest{})
+			return err
+		},
+		"export and import": func(s *rw.Store) error {
+			var b bytes.Buffer
+			if _, err := s.Admin().Export(background, rw.ExportRequest{W: &b}); err != nil {
+				return err
+			}
+			_, err := s.Admin().Import(background, rw.ImportRequest{R: &b, AllowNonEmpty: true, Call: rw.Call{DryRun: true}})
+			return err
+		},
+	}
+	step := stride(23)
+	for first := range calls {
+		for second := range calls {
+			if first == second || first == "export and import" {
+				continue
+			}
+			t.Run(first+" then "+second, func(t *testing.T) {
+				t.Parallel()
+				for n := 1; ; n += step {
+					if !oneAfterAnother(t, secret, n, calls[first], calls[second]) || t.Failed() {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// oneAfterAnother kills the first call at operation n. It reports whether the
+// call came so far.
+func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.Store) error) bool {
+	t.Helper()
+	c := upkeepSweep{sim: rw.Sim{Segment: 2500}, before: func(t *testing.T, s *rw.Store) {
+		manyRows(t, s, 2)
+		write(t, s, "leak.txt", "key = "+secret+"\n", rw.ModeCreate)
+		write(t, s, "leak.txt", "it is gone from here, and this is longer than it was before\n", rw.ModeOverwrite)
+		noErr(t, move("leak.txt", "dir/"+secret, false)(s))
+		noErr(t, move("dir/"+secret, "clean.txt", false)(s))
+	}, disk: func(fs *simfs.FS) {
+		fs.WriteFile(rw.StateDirName+"/history/stray.txt", []byte("stray"), 0o600)
+	}}
+	fs, s := c.prepare(t, rw.SyncFull)
+	fs.StopAt(n)
+	err := first(s)
+	fs.StopAt(-1)
+	disk := fs.Crash(uint64(n)*7919, simfs.Some)
+	s = c.open(t, disk, rw.SyncFull, "0003")
+	defer s.Close(background)
+	for i, call := range []func(*rw.Store) error{second, first, second} {
+		if again := call(s); again != nil {
+			t.Fatalf("operation %d, call %d: %v (%v)", n, i, again, errors.Unwrap(again))
+		}
+	}
+	if _, err := s.Admin().Repair(background, rw.RepairRequest{}); err != nil { // of the stray file
+		t.Fatal(err)
+	}
+	check(t, s, true)
+	if left, lerr := s.Unfinished(); lerr != nil || len(left) > 0 {
+		t.Fatalf("operation %d: left in staging: %v %v", n, left, lerr)
+	}
+	allHistory(t, s, manyPaths...)
+	must(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t)
+	nowhere(t, disk.Tree(), secret)
+	return err != nil
+}
+
+// TestExportAtABrokenSink: a sink that fails at any byte is reported, the incomplete
+// export is refused, and nothing was changed.
+func TestExportAtABrokenSink(t *testing.T) {
+	fs, s := richStore(t)
+	whole := exported(t, s)
+	before := treeOf(fs)
+	step := 511
+	if *long {
+		step = 7
+	}
+	for n := 0; n < len(whole); n += step {
+		sink := &sinkOf{room: n}
+		_, err := s.Admin().Export(background, rw.ExportRequest{W: sink})
+		if !errors.Is(err, rw.ErrIO) || rw.AsError("", err).Effect != rw.EffectNone {
+			t.Fatalf("room for %d bytes: %v", n, err)
+		}
+		fresh := must(rw.OpenSim(simfs.New(), nil, rw.Sim{Nonce: "0fff"}))(t)
+		fails(fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(sink.got)}))(t, rw.ErrExportDamaged, n, " bytes of an export")
+		if rows, _ := fresh.CountRows(); rows > 0 {
+			t.Fatalf("%d bytes of an export left %d rows", n, rows)
+		}
+		fresh.Close(background)
+	}
+	if now := treeOf(fs); now != before {
+		t.Errorf("exporting changed\n%s\nto\n%s", before, now)
+	}
+	check(t, s, true)
+}
+
+// sinkOf takes so many bytes.
+type sinkOf struct {
+	room int
+	got  []byte
+}
+
+func (k *sinkOf) Write(p []byte) (int, error) {
+	n := min(len(p), k.room-len(k.got))
+	k.got = append(k.got, p[:n]...)
+	if n < len(p) {
+		return n, errors.New("the sink is full")
+	}
+	return n, nil
+}
+
+// The long sweeps run at a tenth, or at the share of their turn, unless -long
+// is given or RW_LONG is set: to 1 for their full size, to n for an nth of it.
+var long = flag.Bool("long", os.Getenv("RW_LONG") == "1", "run the sweeps at their full size")
+
+func scale(full int) int {
+	if *long {
+		return full
+	}
+	if n, err := strconv.Atoi(os.Getenv("RW_LONG")); err == nil && n > 0 {
+		return max(1, full/n)
+	}
+	return max(1, full/10)
+}
+
+// short reports whether the sweeps take turns.
+func short() bool { return !*long && !testbed.Long() }
+
+// turn is a number that changes from run to run, by which the sweeps of a short run
+// alternate: different runs visit different operations. RW_SEED repeats a run; a failed
+// run prints it.
+var turn = sync.OnceValue(func() uint64 {
+	if seed, err := strconv.ParseUint(os.Getenv("RW_SEED"), 10, 64); err == nil {
+		return seed
+	}
+	return uint64(time.Now().UnixNano())
+})
+
+// stride is the distance between the operations at which a sweep stops, short in a
+// longer run, twice that in a short one. Under the race detector, which checks something
+// else and makes everything ten times slower, it is four times that.
+func stride(short int) int {
+	switch {
+	case *long:
+		return 1
+	case testbed.Long():
+		return short
+	case testbed.RaceDetector:
+		return 4 * short
+	}
+	return 2*short + 1 // odd, so that sweeps with two kinds of operations visit both
+}
+
+// turns is the stride of a sweep that takes every operation in a long run, and
+// every nth of them in a short one. It has no divisor in common with the errors.
+func turns(n int) int {
+	if !short() {
+		return 1
+	}
+	return n
+}
+
+// phase is the first operation of a sweep that takes every stepth.
+func phase(step int) int {
+	if !short() || step < 2 {
+		return 0
+	}
+	return int(turn() % uint64(step))
+}
+
+// someLosses are the seeds of the disks that a sweep checks after operation n: the
+// first of full in a long run, else a sixtieth of them, others for each operation and
+// in each run.
+func someLosses(full, n int) iter.Seq[uint64] {
+	count, first := scale(full), uint64(0)
+	if short() {
+		count = max(1, full/60)
+		first = turn() + uint64(n*count)
+	}
+	return func(yield func(uint64) bool) {
+		for i := range uint64(count) {
+			if !yield((first + i) % uint64(full)) {
+				return
+			}
+		}
+	}
+}
+
+// errorsOfASweep are the errors of one pass over the operations: each alone in
+// a long run, in turns in a short one.
+func errorsOfASweep() [][]syscall.Errno {
+	if !short() {
+		return [][]syscall.Errno{{syscall.EIO}, {syscall.ENOSPC}}
+	}
+	if turn()%2 == 0 {
+		return [][]syscall.Errno{{syscall.EIO, syscall.ENOSPC}}
+	}
+	return [][]syscall.Errno{{syscall.ENOSPC, syscall.EIO}}
 }

@@ -1,8 +1,10 @@
 package resilientwrite_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
@@ -285,4 +287,352 @@ func TestWatchersComeAndGo(t *testing.T) {
 	}
 	wg.Wait()
 	check(t, s, true)
+}
+
+// The tests below run with a clock that advances only if all goroutines wait for it, so
+// that a call is as quick on a slow machine as on a fast one.
+
+// reports collects the progress reports of calls.
+type reports struct {
+	mu   sync.Mutex
+	list []rw.Progress
+	at   []time.Time
+	now  int // listeners at work
+	both bool
+}
+
+func (r *reports) take(p rw.Progress) {
+	r.mu.Lock()
+	r.now++
+	r.both = r.both || r.now > 1
+	r.list, r.at = append(r.list, p), append(r.at, time.Now())
+	r.mu.Unlock()
+	for range 100 { // no sleep: while a goroutine waits for a mutex, the clock does not advance
+		runtime.Gosched()
+	}
+	r.mu.Lock()
+	r.now--
+	r.mu.Unlock()
+}
+
+func (r *reports) all() []rw.Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]rw.Progress(nil), r.list...)
+}
+
+// wait returns when a report is there for which ok holds.
+func (r *reports) wait(t *testing.T, what string, ok func(rw.Progress) bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		for _, p := range r.all() {
+			if ok(p) {
+				return
+			}
+		}
+	}
+	t.Fatalf("no report of %s: %+v", what, r.all())
+}
+
+// sound checks the guarantees for the reports of one call.
+func (r *reports) sound(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.both {
+		t.Error("two reports at a time")
+	}
+	for i, p := range r.list {
+		if p.Stage == "" || p.Done < 0 || p.Total != 0 && p.Total < p.Done {
+			t.Errorf("report %d: %+v", i, p)
+		}
+		if i == 0 {
+			continue
+		}
+		if p.Done < r.list[i-1].Done {
+			t.Errorf("Done falls from %d to %d", r.list[i-1].Done, p.Done)
+		}
+		if gap := r.at[i].Sub(r.at[i-1]); gap < 100*time.Millisecond {
+			t.Errorf("reports %d and %d are %v apart", i-1, i, gap)
+		}
+	}
+}
+
+// slowed is a stream that continues each time it was reported.
+type slowed struct {
+	io.Reader
+	t     *testing.T
+	r     *reports
+	pause []int64 // bytes after which it waits for a report of as many
+	read  int64
+}
+
+func (g *slowed) Read(p []byte) (int, error) {
+	if len(g.pause) > 0 && g.read >= g.pause[0] {
+		want := g.read
+		g.r.wait(g.t, fmt.Sprint(want, " bytes"), func(p rw.Progress) bool { return p.Done >= want })
+		g.pause = g.pause[1:]
+	}
+	n, err := g.Reader.Read(p)
+	g.read += int64(n)
+	return n, err
+}
+
+// patient is an authorizer that waits, in calls of one verb, until its stage was
+// reported.
+type patient struct {
+	t    *testing.T
+	r    *reports
+	verb string
+	held *context.Context // of the call, for longer than it should be
+}
+
+func (p patient) Authorize(ctx context.Context, op rw.HookCall) (rw.Decision, error) {
+	if op.Verb != p.verb {
+		return rw.Allow(), nil
+	}
+	*p.held = ctx
+	p.r.wait(p.t, "a step that only waits", func(r rw.Progress) bool { return r.Stage == rw.StageAuthorize })
+	return rw.Allow(), nil
+}
+
+// TestProgressOfAStream: reports while the bytes arrive, in order and at intervals, and
+// none after the call.
+func TestProgressOfAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		r := &reports{}
+		ctx := rw.WithProgress(context.Background(), r.take)
+		src := &slowed{Reader: bytes.NewReader(bytes.Repeat([]byte("progress\n"), 1<<19)), t: t, r: r, pause: []int64{2 << 20, 3 << 20, 4 << 20}}
+		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, src))(t)
+		n := len(r.all())
+		r.sound(t)
+		if first := r.all()[0]; first.Stage != rw.StepRead || n < 3 {
+			t.Errorf("%d reports, the first %+v", n, first)
+		}
+		time.Sleep(250 * time.Millisecond)
+		if late := len(r.all()) - n; late > 0 {
+			t.Errorf("%d reports after the call", late)
+		}
+	})
+}
+
+// TestProgressKnowsTheTotal: of a stream that knows its length, and of a
+// composition.
+func TestProgressKnowsTheTotal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		r := &reports{}
+		ctx := rw.WithProgress(context.Background(), r.take)
+		const size = 3 << 20
+		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, strings.NewReader(strings.Repeat("x", size))))(t)
+		if got := r.all(); len(got) == 0 || got[0].Total != size {
+			t.Errorf("a stream of %d bytes: %+v", size, got)
+		}
+		for i := range 3 {
+			must(s.ChunkAppend(context.Background(), rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}))(t)
+		}
+		c := &reports{}
+		must(s.ChunkCompose(rw.WithProgress(context.Background(), c.take), rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true}))(t)
+		c.sound(t)
+		if got := c.all(); len(got) == 0 || got[0] != (rw.Progress{Stage: rw.StageCompose, Total: 3 << 20, Message: "joining 3 chunks"}) {
+			t.Errorf("composing: %+v", got)
+		}
+	})
+}
+
+// TestProgressOfASlowBeginning: a stream whose first bytes are late is reported as
+// such.
+func TestProgressOfASlowBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		r := &reports{}
+		ctx := rw.WithProgress(context.Background(), r.take)
+		const size = 2 << 20
+		src := &slowed{Reader: strings.NewReader(strings.Repeat("x", size)), t: t, r: r, pause: []int64{0, 1 << 10}}
+		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, sizedReader{src, size}))(t)
+		r.sound(t)
+		if first := r.all()[0]; first != (rw.Progress{Stage: rw.StepRead, Total: size}) {
+			t.Errorf("the first report %+v", first)
+		}
+	})
+}
+
+// sizedReader is a stream that knows how much there is left at first.
+type sizedReader struct {
+	io.Reader
+	size int
+}
+
+func (r sizedReader) Len() int { return r.size }
+
+// TestProgressTellsAStepThatOnlyWaits: no byte is transferred, and the client still
+// learns what the call is doing.
+func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reports{}
+		var held context.Context
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: roles(patient{t, r, "safe_write", &held})})
+		ctx := rw.WithProgress(context.Background(), r.take)
+		must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x")}))(t)
+		r.sound(t)
+		// A rule that keeps the context of a call does not make the call report
+		// after its end.
+		n := len(r.all())
+		if _, err := s.Check(held, rw.CheckRequest{Deep: true}); err != nil && held.Err() == nil {
+			t.Fatal(err)
+		}
+		if late := len(r.all()) - n; late > 0 {
+			t.Errorf("%d reports after the call", late)
+		}
+	})
+}
+
+// TestProgressOfChecking: every part of a check is announced, things are
+// counted, and the bytes that are hashed are not mixed in.
+func TestProgressOfChecking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		for i := range 30 {
+			write(t, s, fmt.Sprintf("f%d.txt", i), "x", rw.ModeCreate)
+		}
+		r := &reports{}
+		res, err := s.Check(rw.WithProgress(context.Background(), r.take), rw.CheckRequest{Deep: true})
+		if err != nil || !res.Clean {
+			t.Fatal(res, err)
+		}
+		r.sound(t)
+		most := int64(res.Counters.Rows + res.Counters.Objects + res.Counters.Paths)
+		got := r.all()
+		if len(got) == 0 || got[0].Stage != rw.StepJournal || got[0].Message == "" {
+			t.Fatalf("%+v", got)
+		}
+		for _, p := range got {
+			if p.Done > most {
+				t.Errorf("%+v, of %d things", p, most)
+			}
+		}
+	})
+}
+
+// TestProgressOfUndoingMany: the account is in files, however many bytes they
+// have.
+func TestProgressOfUndoingMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reports{}
+		var held context.Context
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, Hooks: roles(patient{t, r, "undo", &held})})
+		const files = 20
+		for _, content := range []string{"old", "new"} {
+			var ops []rw.TxOp
+			for i := range files {
+				ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: []byte(strings.Repeat(content, 1000)), Mode: rw.ModeOverwrite})
+			}
+			must(s.Tx(context.Background(), rw.TxRequest{Ops: ops}))(t)
+		}
+		must(s.Undo(rw.WithProgress(context.Background(), r.take), rw.UndoRequest{}))(t)
+		r.sound(t)
+		got := r.all()
+		if len(got) == 0 || got[0].Stage != rw.StepVersions || got[0].Total != files {
+			t.Fatalf("%+v", got)
+		}
+		if last := got[len(got)-1]; last.Done != files || last.Stage != rw.StageAuthorize {
+			t.Errorf("in the end %+v, of %d files", last, files)
+		}
+	})
+}
+
+// TestProgressOfAQuickCall: a call that ends at once reports nothing.
+func TestProgressOfAQuickCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		for i := range 20 {
+			r := &reports{}
+			must(s.SafeWrite(rw.WithProgress(context.Background(), r.take), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: []byte("x")}))(t)
+			if len(r.all()) > 0 {
+				t.Errorf("%+v", r.all())
+			}
+		}
+	})
+}
+
+// TestProgressListenerBreaksNothing: a listener that panics, and no listener.
+func TestProgressListenerBreaksNothing(t *testing.T) {
+	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+	for i, f := range []func(rw.Progress){nil, func(rw.Progress) { panic("listener") }} {
+		ctx := rw.WithProgress(context.Background(), f)
+		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: fmt.Sprint(i)}, strings.NewReader(strings.Repeat("x", 2<<20))))(t)
+	}
+	check(t, s, true)
+}
+
+// TestProgressOfCallsSideBySide: two calls with one context have an account
+// each.
+func TestProgressOfCallsSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
+		var mu sync.Mutex
+		totals := map[int64]bool{}
+		ctx := rw.WithProgress(context.Background(), func(p rw.Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			if p.Stage == rw.StepRead {
+				totals[p.Total] = true
+			}
+		})
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: fmt.Sprint(i)}, strings.NewReader(strings.Repeat("x", 2<<20+i)))
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		wg.Wait()
+		for i := range int64(4) {
+			if !totals[2<<20+i] {
+				t.Errorf("no report with the total of call %d: %v", i, totals)
+			}
+		}
+	})
+}
+
+// BenchmarkProgressAccount measures the cost of the accounting itself, for a write of
+// ten stages: with and without a listener.
+func BenchmarkProgressAccount(b *testing.B) {
+	for _, listened := range []bool{false, true} {
+		b.Run(fmt.Sprintf("listened=%v", listened), func(b *testing.B) {
+			ctx := context.Background()
+			for range 8 { // as deep as a request of a server
+				ctx = context.WithValue(ctx, new(int), 0)
+			}
+			if listened {
+				ctx = rw.WithProgress(ctx, func(rw.Progress) {})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				rw.Account(ctx)
+			}
+		})
+	}
+}
+
+// BenchmarkProgressWrite is a write with and without a listener.
+func BenchmarkProgressWrite(b *testing.B) {
+	for _, listened := range []bool{false, true} {
+		b.Run(fmt.Sprintf("listened=%v", listened), func(b *testing.B) {
+			s := must(rw.Open(context.Background(), b.TempDir(), &rw.Options{Sync: rw.SyncOff}))(b)
+			defer s.Close(context.Background())
+			ctx := context.Background()
+			if listened {
+				ctx = rw.WithProgress(ctx, func(rw.Progress) {})
+			}
+			for i := 0; b.Loop(); i++ {
+				must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite}))(b)
+			}
+		})
+	}
 }

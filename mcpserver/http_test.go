@@ -4,22 +4,41 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // httpPatience is how long a test waits for what must happen.
@@ -386,5 +405,1753 @@ func await(t testing.TB, c chan string, want string) {
 		}
 	case <-time.After(httpPatience):
 		t.Fatalf("not %s in time", want)
+	}
+}
+
+// everywhere are requests to every endpoint with every method.
+func everywhere(s *site, each func(name string, r *http.Request)) {
+	for _, path := range []string{"/mcp", "/sse", "/messages/?session_id=x", "/nothing"} {
+		for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS", "PUT", "HEAD"} {
+			body := ""
+			if method == "POST" {
+				body = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+			}
+			each(method+" "+path, s.request(method, path, body))
+		}
+	}
+}
+
+// refused checks the form of a refusal: JSON, short, without paths.
+func refused(t *testing.T, what string, res *http.Response, body string, status int) {
+	t.Helper()
+	if res.StatusCode != status {
+		t.Errorf("%s: %d, want %d: %.200s", what, res.StatusCode, status, body)
+		return
+	}
+	for name, want := range map[string]string{
+		"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "X-Accel-Buffering": "no", "Content-Type": "application/json",
+	} {
+		if got := res.Header.Get(name); got != want {
+			t.Errorf("%s: %s is %q", what, name, got)
+		}
+	}
+	if res.Request.Method == "HEAD" {
+		return
+	}
+	var m rpc
+	if err := json.Unmarshal([]byte(body), &m); err != nil || m.Error == nil || m.Error.Message == "" || m.ID != nil {
+		t.Errorf("%s: not a JSON-RPC error: %q", what, body)
+		return
+	}
+	if len(m.Error.Data) > 0 {
+		noErr(t, spec.Validate("errors", m.Error.Data), what)
+	}
+	for _, path := range []string{"/tmp/", "/root", "/home", "goroutine"} {
+		if strings.Contains(body, path) {
+			t.Errorf("%s: tells %s: %s", what, path, body)
+		}
+	}
+}
+
+func TestHTTPForeignHostIsRefused(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, AllowedHosts: []string{"Proxy.Example", "other.example:8443"}})
+	port := s.addr[strings.LastIndex(s.addr, ":"):]
+	for _, host := range []string{
+		"evil.example", "evil.example" + port, "localhost.evil.example", "127.0.0.1.evil.example", "user@localhost", "localhost@evil.example",
+		"0.0.0.0", "[::]", "10.1.2.3", "local host", "localhost:port", "other.example", "other.example:80", "[::1", "*", "127.1",
+	} {
+		everywhere(s, func(name string, r *http.Request) {
+			r.Host = host
+			res, err := s.http.Do(r)
+			if err != nil {
+				return // net/http does not send such a host
+			}
+			body, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			if res.StatusCode == 400 && strings.Contains(string(body), "malformed Host") {
+				return // nor takes it
+			}
+			refused(t, name+" of "+host, res, string(body), 403)
+		})
+	}
+	for _, host := range []string{"localhost", "LOCALHOST" + port, "localhost.", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]" + port, "proxy.example", "proxy.example:99", "other.example:8443"} {
+		r := s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"))
+		r.Host = host
+		if res, body := s.do(r); res.StatusCode != 200 {
+			t.Errorf("%s: %d %s", host, res.StatusCode, body)
+		}
+	}
+}
+
+// TestHTTPHostBeyondLoopback: the same where the connection came over the
+// network, whose own address is then a good name too.
+func TestHTTPHostBeyondLoopback(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{AllowedHosts: []string{"box.example"}})
+	for host, want := range map[string]int{
+		"192.0.2.7:8000": 200, "192.0.2.7": 200, "box.example:8000": 200, "localhost:8000": 200,
+		"192.0.2.8:8000": 403, "evil.example:8000": 403, "box.example.evil.example": 403, "": 403,
+	} {
+		r := httptest.NewRequest("POST", "/mcp", strings.NewReader(fmt.Sprintf(initBody, "t")))
+		r.Host = host
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+s.token)
+		local := &net.TCPAddr{IP: net.ParseIP("192.0.2.7"), Port: 8000}
+		w := httptest.NewRecorder()
+		s.h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local))))
+		if w.Code != want {
+			t.Errorf("%q: %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+func TestHTTPForeignOriginIsRefused(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, AllowedOrigins: []string{"https://App.Example:443", "vscode-webview://panel"}})
+	own := "http://" + s.addr
+	for _, origin := range []string{
+		"https://evil.example", "null", "", "http://localhost:3000", "http://localhost", "http://127.0.0.1", "https://" + s.addr, own + "/", own + "/x", own + "?", own + "#",
+		"http://evil@" + s.addr, own + ".evil.example", "http://app.example", "https://app.example:8443", "https://app.example.evil.example", "file://", "*", own + " https://evil.example",
+	} {
+		everywhere(s, func(name string, r *http.Request) {
+			r.Header["Origin"] = []string{origin}
+			res, body := s.do(r)
+			refused(t, name+" from "+origin, res, body, 403)
+			if res.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s from %s: may be read", name, origin)
+			}
+		})
+	}
+	everywhere(s, func(name string, r *http.Request) {
+		r.Header["Origin"] = []string{own, "https://evil.example"}
+		res, body := s.do(r)
+		refused(t, name+" from two", res, body, 403)
+	})
+	for origin, readable := range map[string]bool{own: false, "https://app.example": true, "vscode-webview://panel": true} {
+		res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"), "Origin", origin))
+		if got := res.Header.Get("Access-Control-Allow-Origin"); res.StatusCode != 200 || (got == origin) != readable || got == "*" {
+			t.Errorf("%s: %d %q %s", origin, res.StatusCode, got, body)
+		}
+	}
+	// A page that embeds the address sends no origin, but the browser tells.
+	for _, site := range []string{"cross-site", "same-site"} {
+		everywhere(s, func(name string, r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", site)
+			res, body := s.do(r)
+			refused(t, name+" embedded", res, body, 403)
+		})
+	}
+}
+
+// TestHTTPStreamsAreNotForEveryOrigin: no stream says that any page may read
+// it.
+func TestHTTPStreamsAreNotForEveryOrigin(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, AllowedOrigins: []string{"https://app.example"}})
+	for _, r := range []*http.Request{s.request("GET", "/sse", ""), s.request("GET", "/mcp", "", "Mcp-Session-Id", s.initialize("a"))} {
+		if got := s.open(r).res.Header.Get("Access-Control-Allow-Origin"); got != "" {
+			t.Errorf("%s: %q", r.URL.Path, got)
+		}
+	}
+}
+
+// TestHTTPPreflight: a page of an allowed origin may ask without the token
+// what it may send; others may not.
+func TestHTTPPreflight(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{AllowedOrigins: []string{"https://app.example"}})
+	ask := func(origin string) *http.Response {
+		r := s.request("OPTIONS", "/mcp", "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
+		r.Header.Del("Authorization")
+		res, _ := s.do(r)
+		return res
+	}
+	res := ask("https://app.example")
+	if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "Authorization") {
+		t.Errorf("%d %v", res.StatusCode, res.Header)
+	}
+	if res := ask("https://evil.example"); res.StatusCode != 403 || res.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%d %v", res.StatusCode, res.Header)
+	}
+	if res, body := s.do(s.request("OPTIONS", "/mcp", "")); res.StatusCode != 405 {
+		t.Errorf("OPTIONS that is no preflight: %d %s", res.StatusCode, body)
+	}
+}
+
+func TestHTTPNeedsTheToken(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	if len(s.token) < 40 {
+		t.Fatalf("the generated token has %d characters", len(s.token))
+	}
+	for _, auth := range [][]string{
+		nil, {""}, {"Bearer"}, {"Bearer "}, {"Bearer x"}, {"Basic " + s.token}, {s.token}, {"Bearer " + s.token + "x"}, {"Bearer " + s.token[:len(s.token)-1]},
+		{"Bearer " + strings.ToLower(s.token)}, {"Bearer " + s.token, "Bearer x"}, {"Bearer x", "Bearer " + s.token},
+	} {
+		everywhere(s, func(name string, r *http.Request) {
+			r.Header["Authorization"] = auth
+			res, body := s.do(r)
+			refused(t, fmt.Sprint(name, auth != nil), res, body, 401)
+			if res.Header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s: no challenge", name)
+			}
+		})
+	}
+	// A token in the address would end in logs.
+	r := s.request("POST", "/mcp?token="+s.token, fmt.Sprintf(initBody, "t"))
+	r.Header.Del("Authorization")
+	if res, _ := s.do(r); res.StatusCode != 401 {
+		t.Errorf("a token in the address: %d", res.StatusCode)
+	}
+	if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"), "Authorization", "bearer  "+s.token)); res.StatusCode != 200 {
+		t.Errorf("another spelling: %d %s", res.StatusCode, body)
+	}
+	if strings.Contains(s.logs.String(), s.token) {
+		t.Error("the token stands in the log")
+	}
+}
+
+func TestHTTPOptionsAreChecked(t *testing.T) {
+	store := openStore(t)
+	for name, o := range map[string]mcpserver.HTTPOptions{
+		"a token":       {Token: "short"},
+		"characters":    {Token: "sixteen and more characters"},
+		"both":          {Token: strings.Repeat("x", 20), NoAuth: true},
+		"wildcard":      {AllowedOrigins: []string{"*"}},
+		"no web origin": {AllowedOrigins: []string{"app.example"}},
+		"a path":        {AllowedOrigins: []string{"https://app.example/x"}},
+		"any host":      {AllowedHosts: []string{"*.example"}},
+		"no host":       {AllowedHosts: []string{"https://box.example"}},
+		"negative":      {MaxBody: -1},
+		"TLS":           {TLS: &tls.Config{}},
+		"base path":     {BasePath: "api/"},
+	} {
+		if _, err := mcpserver.NewHTTP(mcpserver.New(store, full), &o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	must(mcpserver.NewHTTP(mcpserver.New(store, full), nil))(t)
+}
+
+func TestHTTPBindsLoopbackOnly(t *testing.T) {
+	store := openStore(t)
+	token := strings.Repeat("x", 20)
+	for _, row := range []struct {
+		addr string
+		o    mcpserver.HTTPOptions
+		ok   bool
+	}{
+		{"0.0.0.0:0", mcpserver.HTTPOptions{NoAuth: true, AllowPlainHTTP: true}, false},
+		{"0.0.0.0:0", mcpserver.HTTPOptions{Token: token}, false},
+		{"0.0.0.0:0", mcpserver.HTTPOptions{Token: token, AllowPlainHTTP: true}, true},
+		{"127.0.0.1:0", mcpserver.HTTPOptions{NoAuth: true}, true},
+		{"127.0.0.1:0", mcpserver.HTTPOptions{Token: token}, true},
+	} {
+		h := must(mcpserver.NewHTTP(mcpserver.New(store, full), &row.o))(t)
+		l := must(net.Listen("tcp", row.addr))(t)
+		c, cancel := contextWithCancel()
+		if row.ok {
+			cancel()
+		}
+		if err := h.Serve(c, l); (err == nil) != row.ok {
+			t.Errorf("%s %+v: %v", row.addr, row.o, err)
+		}
+		cancel()
+		if _, err := l.Accept(); err == nil {
+			t.Error("the listener is still open")
+		}
+	}
+}
+
+// TestHTTPNoAuth: on loopback it is possible to do without a token; the other
+// checks stay.
+func TestHTTPNoAuth(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{NoAuth: true})
+	if s.token != "" {
+		t.Error("there is a token all the same")
+	}
+	s.initialize("t")
+	res, body := s.do(s.request("POST", "/mcp", "{}", "Origin", "https://evil.example"))
+	refused(t, "foreign origin", res, body, 403)
+}
+
+// TestHTTPKinds: what is no message of the protocol is refused in JSON.
+func TestHTTPKinds(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	id := s.initialize("t")
+	for _, row := range []struct {
+		name   string
+		r      *http.Request
+		status int
+	}{
+		{"text", s.request("POST", "/mcp", "{}", "Content-Type", "text/plain"), 415},
+		{"form", s.request("POST", "/mcp", "{}", "Content-Type", "application/x-www-form-urlencoded"), 415},
+		{"no type", s.request("POST", "/mcp", "{}", "Content-Type", ""), 415},
+		{"gzip", s.request("POST", "/mcp", "{}", "Content-Encoding", "gzip"), 415},
+		{"PUT", s.request("PUT", "/mcp", ""), 405},
+		{"HEAD", s.request("HEAD", "/mcp", ""), 405},
+		{"GET with a body", s.request("GET", "/mcp", "{}", "Mcp-Session-Id", id), 400},
+		{"GET without a stream", s.request("GET", "/mcp", "", "Mcp-Session-Id", id, "Accept", "application/json"), 406},
+		{"empty", s.request("POST", "/mcp", " ", "Mcp-Session-Id", id), 400},
+		{"garbage", s.request("POST", "/mcp", `{"jsonrpc":`, "Mcp-Session-Id", id), 400},
+		{"batch", s.request("POST", "/mcp", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "Mcp-Session-Id", id), 400},
+		{"string", s.request("POST", "/mcp", `"x"`, "Mcp-Session-Id", id), 400},
+		{"nothing", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1}`, "Mcp-Session-Id", id), 400},
+		{"version", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id, "Mcp-Protocol-Version", "1999-01-01"), 400},
+	} {
+		res, body := s.do(row.r)
+		refused(t, row.name, res, body, row.status)
+	}
+	// The protocol library's own refusals are JSON as well.
+	for name, r := range map[string]*http.Request{
+		"header only":   s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Protocol-Version", "2026-07-28"),
+		"other version": s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+fmt.Sprintf(modernMeta, "x")+`}}`, "Mcp-Protocol-Version", "2025-06-18"),
+		"an answer":     s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"result":{"a":1}}`, "Mcp-Protocol-Version", "2026-07-28"),
+	} {
+		res, body := s.do(r)
+		if kind := res.Header.Get("Content-Type"); res.StatusCode != 400 || kind != "application/json" || !json.Valid([]byte(body)) {
+			t.Errorf("%s: %d %s %s", name, res.StatusCode, kind, body)
+		}
+	}
+}
+
+// TestHTTPMounted: the handler works inside another server, with all its
+// checks.
+func TestHTTPMounted(t *testing.T) {
+	store := openStore(t)
+	h := must(mcpserver.NewHTTP(mcpserver.New(store, full), &mcpserver.HTTPOptions{BasePath: "/tools"}))(t)
+	mux := http.NewServeMux()
+	mux.Handle("/tools/", h)
+	outer := httptest.NewServer(mux)
+	defer outer.Close()
+	s := &site{t: t, url: outer.URL + "/tools", token: h.Token(), http: outer.Client()}
+	id := s.initialize("t")
+	stream := s.listen(id)
+	if got := s.result(s.inSession(id, 1, "rw_safe_write", `{"path":"a","content":"b"}`)); got["ok"] != true {
+		t.Error(got)
+	}
+	s.token = ""
+	if res, _ := s.do(s.request("POST", "/mcp", "{}")); res.StatusCode != 401 {
+		t.Errorf("%d", res.StatusCode)
+	}
+	noErr(t, h.Shutdown(ctx))
+	stream.waitEnd(t)
+	s.token = h.Token()
+	if res, body := s.do(s.request("POST", "/mcp", "{}")); res.StatusCode != 503 || !bytes.Contains([]byte(body), []byte("shutting down")) {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}
+
+// TestHTTPBodyLimit: too long is told with the way out, before the body is
+// read when its length is known, and without holding it when it is not.
+func TestHTTPBodyLimit(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxBody: 1 << 20})
+	id := s.initialize("t")
+	post, _ := s.openSSE()
+	long := callBody(1, "rw_safe_write", `{"path":"a","content":"`+strings.Repeat("x", 3<<20)+`"}`)
+	fits := callBody(1, "rw_safe_write", `{"path":"a","content":"`+strings.Repeat("x", 1<<20-200)+`"}`)
+	check := func(what string, r *http.Request) {
+		t.Helper()
+		res, body := s.insist(r)
+		refused(t, what, res, body, 413)
+		if !strings.Contains(body, "rw_chunk_append") || !strings.Contains(body, `"limit_bytes":1048576`) || !strings.Contains(body, `"suggested_action":"split"`) {
+			t.Errorf("%s: %s", what, body)
+		}
+	}
+	for _, path := range []string{"/mcp", post} {
+		check("announced", s.request("POST", path, long, "Mcp-Session-Id", id))
+		chunked := s.request("POST", path, "", "Mcp-Session-Id", id)
+		chunked.ContentLength = -1
+		chunked.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(long)), nil }
+		check("chunked", chunked)
+	}
+	// Who announces too much is told so without having to send it.
+	c := must(net.Dial("tcp", s.addr))(t)
+	defer c.Close()
+	c.SetReadDeadline(time.Now().Add(httpPatience))
+	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100000000\r\n\r\n", s.token)
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || res.StatusCode != 413 {
+		t.Errorf("%v %v", res, err)
+	}
+	if got := s.result(s.request("POST", "/mcp", fits, "Mcp-Session-Id", id)); got["ok"] != true {
+		t.Errorf("what fits is refused: %v", got)
+	}
+}
+
+// insist sends a request until there is a reply. One that is refused before it
+// has been read is answered while it is still on its way, and a client that is
+// not quick to read may find that the connection is gone.
+func (s *site) insist(r *http.Request) (*http.Response, string) {
+	s.t.Helper()
+	for late := time.Now().Add(httpPatience); ; {
+		again := r.Clone(r.Context())
+		again.Body, _ = r.GetBody()
+		res, err := s.http.Do(again)
+		if err == nil {
+			var body []byte
+			body, err = io.ReadAll(res.Body)
+			res.Body.Close()
+			if err == nil {
+				return res, string(body)
+			}
+		}
+		if gone := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE); !gone || time.Now().After(late) {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// TestHTTPOnlyArgumentsMayBeLong: the rest of a message is decoded several
+// times, so that its limit is lower.
+func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	id := s.initialize("t")
+	post, _ := s.openSSE()
+	long := strings.Repeat("x", 2<<20)
+	for _, path := range []string{"/mcp", post} {
+		for name, body := range map[string]string{
+			"a method":  `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,
+			"a tool":    callBody(1, long, `{"path":"a"}`),
+			"meta":      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"x":"` + long + `"},"name":"rw_describe","arguments":{}}}`,
+			"an id":     callBody(long, "rw_describe", `{}`),
+			"an answer": `{"jsonrpc":"2.0","id":1,"result":{"x":"` + long + `"}}`,
+		} {
+			res, text := s.do(s.request("POST", path, body, "Mcp-Session-Id", id))
+			refused(t, name, res, text, 413)
+		}
+	}
+	if got := s.result(s.inSession(id, 1, "rw_risk_score", `{"content":"`+long+`"}`)); got["ok"] != true {
+		t.Errorf("long arguments are refused: %v", got)
+	}
+}
+
+// TestSessionsKeepLittle: what 100 clients say of themselves, as much as a
+// request may hold, and addresses as long, leave little in memory for as long
+// as the sessions last.
+func TestSessionsKeepLittle(t *testing.T) {
+	const clients, each = 40, 64 << 10
+	s := newSite(t, mcpserver.HTTPOptions{})
+	huge := strings.Repeat("n", 130<<10)
+	extra, _ := json.Marshal(map[string]any{"x": strings.Repeat("[1,2,3]", 20<<10)})
+	begin := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"a":%s},"extensions":{"b":%s},"elicitation":{}},`+
+		`"clientInfo":{"name":%q,"version":%q,"title":%q,"description":%q,"websiteUrl":%q,"icons":[{"src":"data:,x"}]}}}`, extra, extra, huge, huge, huge, huge, huge[:1<<10])
+	if len(begin) > 1<<20 {
+		t.Fatal(len(begin))
+	}
+	heap := func() uint64 {
+		s.http.CloseIdleConnections()
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	s.initialize("warm")
+	before := heap()
+	var sessions []string
+	for range clients {
+		res, body := s.do(s.request("POST", "/mcp", begin))
+		id := res.Header.Get("Mcp-Session-Id")
+		if res.StatusCode != 200 || id == "" {
+			t.Fatalf("%d %.200s", res.StatusCode, body)
+		}
+		sessions = append(sessions, id)
+	}
+	for _, id := range sessions { // the sessions live, and each was told of addresses
+		for i := range 3 {
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"rw://file/%d%s"}}`, i, strings.Repeat("p", 300<<10))
+			res, reply := s.do(s.request("POST", "/mcp", body, "Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-06-18"))
+			if res.StatusCode != 200 || !strings.Contains(reply, `"error"`) {
+				t.Fatalf("%d %.200s", res.StatusCode, reply)
+			}
+		}
+	}
+	if after := heap(); after > before+clients*each {
+		t.Errorf("each of %d sessions keeps %d bytes", clients, (after-before)/clients)
+	} else {
+		t.Logf("each of %d sessions keeps %d bytes", clients, max(int64(after)-int64(before), 0)/clients)
+	}
+	doc := s.doc(sessions[0], "rw_safe_write", `{"path":"a","content":"x"}`)
+	if receipt, _ := doc["receipt"].(map[string]any); receipt["caller"] != huge[:200] {
+		t.Errorf("%.300v", doc)
+	}
+}
+
+// addTeller adds a tool that reports progress right before it returns, which
+// is when reports get lost.
+func (s *site) addTeller(reports int) {
+	s.addTool("tell", func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
+		for i := range reports {
+			s.mcp.SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progress": i + 1, "progressToken": r.Params.Meta.ProgressToken})
+		}
+		return mcp.NewToolResultStructured(map[string]any{"ok": true}, "done")
+	})
+}
+
+func tellBody(id int, meta string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{%s"progressToken":%d},"name":"tell","arguments":{}}}`, id, meta, id)
+}
+
+// TestHTTPLosesNoReport: what a call reports arrives with its reply, before
+// it, and in order – also when many calls of one session run at a time.
+func TestHTTPLosesNoReport(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	const reports, calls, workers = 5, 25, 4
+	s.addTeller(reports)
+	id := s.initialize("t")
+	stream := s.listen(id) // takes what goes astray
+	meta := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf(modernMeta, "m"), `"_meta":{`), "}") + ","
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range calls {
+				n := 1 + w*calls + i
+				for _, r := range []*http.Request{
+					s.request("POST", "/mcp", tellBody(n, ""), "Mcp-Session-Id", id),
+					s.request("POST", "/mcp", tellBody(n, meta), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "tell"),
+				} {
+					res, body := s.do(r)
+					all := messages(t, res, body)
+					if len(all) != reports+1 || all[reports].ID != float64(n) {
+						t.Errorf("call %d: %d messages: %s", n, len(all), body)
+						return
+					}
+					for k, m := range all[:reports] {
+						if m.Params.Progress != float64(k+1) || m.Params.Token != float64(n) {
+							t.Errorf("call %d: report %d is %+v", n, k, m)
+						}
+					}
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	select {
+	case data := <-stream.events:
+		t.Errorf("a report went astray: %s", data)
+	default:
+	}
+}
+
+// TestSSELosesNoReport: the same over the older transport.
+func TestSSELosesNoReport(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	s.addTeller(5)
+	post, stream := s.openSSE()
+	for n := range 40 {
+		if res, body := s.do(s.request("POST", post, tellBody(n+1, ""))); res.StatusCode != 202 {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+		for k := range 6 {
+			var m rpc
+			json.Unmarshal([]byte(stream.next(t)), &m)
+			if k < 5 && m.Params.Progress != float64(k+1) || k == 5 && m.ID != float64(n+1) {
+				t.Fatalf("call %d: message %d is %+v", n, k, m)
+			}
+		}
+	}
+}
+
+// TestHTTPPlainReplyStaysJSON: a client that takes no stream gets plain JSON,
+// and what the call reports goes to the stream of its session.
+func TestHTTPPlainReplyStaysJSON(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	s.addTeller(2)
+	id := s.initialize("t")
+	stream := s.listen(id)
+	res, body := s.do(s.request("POST", "/mcp", tellBody(1, ""), "Mcp-Session-Id", id, "Accept", "application/json"))
+	if kind := res.Header.Get("Content-Type"); kind != "application/json" || !strings.Contains(body, `"ok":true`) {
+		t.Errorf("%s %s", kind, body)
+	}
+	for range 2 {
+		if data := stream.next(t); !strings.Contains(data, "notifications/progress") {
+			t.Error(data)
+		}
+	}
+}
+
+// TestHTTPBroadcastsReachTheStream: what is sent to everybody is not taken
+// away by the calls that are just running.
+func TestHTTPBroadcastsReachTheStream(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	s.addTool("shout", func(_ context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
+		s.mcp.SendNotificationToAllClients("notifications/note", map[string]any{"n": 1})
+		return mcp.NewToolResultStructured(map[string]any{"ok": true}, "done")
+	})
+	a, b := s.initialize("a"), s.initialize("b")
+	streams := []*eventStream{s.listen(a), s.listen(b)}
+	const calls = 100
+	for i := range calls {
+		s.result(s.inSession(a, i, "shout", `{}`))
+	}
+	for _, stream := range streams {
+		for range calls {
+			if data := stream.next(t); !strings.Contains(data, "notifications/note") {
+				t.Fatal(data)
+			}
+		}
+	}
+}
+
+// asking adds a tool that asks the user and tells what came.
+func (s *site) asking() {
+	s.addTool("ask", func(ctx context.Context, _ mcp.CallToolRequest) *mcp.CallToolResult {
+		var req mcp.ElicitationRequest
+		req.Params.Message = "really?"
+		req.Params.RequestedSchema = map[string]any{"type": "object", "properties": map[string]any{"yes": map[string]any{"type": "boolean"}}}
+		res, err := server.ServerFromContext(ctx).RequestElicitation(ctx, req)
+		out := map[string]any{"ok": true, "failed": err != nil}
+		if err == nil {
+			out["action"] = res.Action
+		}
+		return mcp.NewToolResultStructured(out, "done")
+	})
+}
+
+// TestHTTPAsk: a question goes out on the reply of the call that asks, and
+// only its own session can answer.
+func TestHTTPAsk(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 1})
+	s.asking()
+	id, other := s.initialize("t"), s.initialize("other")
+	for _, accept := range []string{"application/json, text/event-stream", "application/json"} {
+		var asks *eventStream
+		reply := make(chan string, 1)
+		call := s.inSession(id, 1, "ask", `{}`)
+		call.Header.Set("Accept", accept)
+		if strings.Contains(accept, "stream") {
+			asks = s.open(call)
+		} else {
+			asks = s.listen(id) // the only way left
+			go func() {
+				_, body := s.do(call)
+				reply <- body
+			}()
+		}
+		var q struct {
+			ID     string `json:"id"`
+			Method string `json:"method"`
+		}
+		if data := asks.next(t); json.Unmarshal([]byte(data), &q) != nil || q.Method != "elicitation/create" {
+			t.Fatalf("no question: %s", data)
+		}
+		answer := `{"jsonrpc":"2.0","id":"` + q.ID + `","result":{"action":%q,"content":{"yes":true}}}`
+		// The call holds the only place for calls; answers need none.
+		if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(answer, "decline"), "Mcp-Session-Id", other)); res.StatusCode != 202 {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+		if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(answer, "accept"), "Mcp-Session-Id", id)); res.StatusCode != 202 {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+		got := ""
+		if strings.Contains(accept, "stream") {
+			got = asks.next(t)
+			asks.waitEnd(t) // only then is its place free
+		} else {
+			got = <-reply
+		}
+		if !strings.Contains(got, `"action":"accept"`) {
+			t.Errorf("%s: %s", accept, got)
+		}
+	}
+}
+
+// TestHTTPAskNobody: without a stream the question fails, and so it does when
+// the session ends while it waits.
+func TestHTTPAskNobody(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	s.asking()
+	id := s.initialize("t")
+	if got := s.result(s.request("POST", "/mcp", callBody(1, "ask", `{}`), "Mcp-Session-Id", id, "Accept", "application/json")); got["failed"] != true {
+		t.Errorf("%v", got)
+	}
+	asks := s.open(s.inSession(id, 1, "ask", `{}`))
+	asks.next(t)
+	s.do(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", id))
+	if data := asks.next(t); !strings.Contains(data, `"failed":true`) {
+		t.Error(data)
+	}
+	if got := s.result(s.modern(1, "m", "ask", `{}`)); got["failed"] != true {
+		t.Errorf("a version without questions: %v", got)
+	}
+}
+
+// TestHTTPRoots: a client that has roots is asked for them on the stream of
+// its session, also when it opens that after it is ready.
+func TestHTTPRoots(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	res, _ := s.do(s.request("POST", "/mcp", strings.Replace(fmt.Sprintf(initBody, "t"), `"elicitation":{}`, `"roots":{}`, 1)))
+	id := res.Header.Get("Mcp-Session-Id")
+	if res, body := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id)); res.StatusCode != 202 || body != "" {
+		t.Fatalf("%d %s", res.StatusCode, body)
+	}
+	stream := s.listen(id)
+	var q struct{ ID, Method string }
+	if data := stream.next(t); json.Unmarshal([]byte(data), &q) != nil || q.Method != "roots/list" {
+		t.Fatal(data)
+	}
+	s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":"`+q.ID+`","result":{"roots":[{"uri":"file:///somewhere/else"}]}}`, "Mcp-Session-Id", id))
+	eventually(t, "the server has noticed", func() bool {
+		got := s.result(s.inSession(id, 1, "rw_describe", `{}`))
+		data, _ := json.Marshal(got)
+		return strings.Contains(string(data), "roots")
+	})
+}
+
+// TestHTTPSlowClients: who sends slowly, or sends nothing, is let go; an idle
+// stream is not. What is not on trial has all the time, so that nobody is let
+// go because the machine is slow.
+func TestHTTPSlowClients(t *testing.T) {
+	header := newSite(t, mcpserver.HTTPOptions{HeaderTimeout: 200 * time.Millisecond})
+	body := newSite(t, mcpserver.HTTPOptions{HeaderTimeout: time.Hour, BodyTimeout: 200 * time.Millisecond, Heartbeat: 50 * time.Millisecond, SSE: true})
+	stream := body.open(body.request("GET", "/sse", ""))
+	post := stream.next(t)
+	head := "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+	auth := "Authorization: Bearer " + body.token + "\r\n"
+	for _, row := range []struct {
+		name       string
+		s          *site
+		sent, want string
+	}{
+		{"slow header", header, head[:30], ""},
+		{"silence", header, "", ""},
+		{"endless header", body, head + strings.Repeat("X-More: "+strings.Repeat("x", 1000)+"\r\n", 100), "431 "},
+		{"slow body", body, head + auth + "\r\n{", "408 "},
+		{"slow body without a token", body, head + "\r\n{", "401 "},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			c := must(net.Dial("tcp", row.s.addr))(t)
+			defer c.Close()
+			io.WriteString(c, row.sent)
+			c.SetReadDeadline(time.Now().Add(httpPatience))
+			// What was not read resets the connection, behind the reply.
+			got, err := io.ReadAll(c)
+			if errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(string(got), row.want) {
+				t.Errorf("%v %q", err, got)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		eventually(t, "a message to the stream is taken", func() bool {
+			status, _ := body.try(body.request("POST", post, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+			return status == 202
+		})
+		if data := stream.next(t); !strings.Contains(data, `"id":1`) {
+			t.Errorf("the stream did not live through it: %s", data)
+		}
+		stream.cancel()
+	})
+}
+
+// TestHTTPSlowReader: a client that does not read its reply does not keep the
+// call for ever. Nor does any other client that the machine keeps from reading,
+// so that each asks until it is answered.
+func TestHTTPSlowReader(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{WriteTimeout: 200 * time.Millisecond, MaxInFlight: 1})
+	save(t, s.store, "big", strings.Repeat("0123456789abcde\n", 400_000))
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+modernMeta+`,"name":"rw_read","arguments":{"path":"big","max_bytes":8000000}}}`, "slow")
+	eventually(t, "the slow client gets the beginning of its reply", func() bool {
+		c := must(net.Dial("tcp", s.addr))(t)
+		t.Cleanup(func() { c.Close() }) // not before: it stays and does not read
+		c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: */*\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: rw_read\r\nContent-Length: %d\r\n\r\n%s", s.token, len(body), body)
+		line, _ := bufio.NewReaderSize(c, 16).ReadString('\n')
+		return strings.Contains(line, "200")
+	})
+	eventually(t, "the place of the slow call is free", func() bool {
+		status, _ := s.try(s.modern(2, "m", "rw_describe", `{}`))
+		return status == 200
+	})
+}
+
+// TestHTTPTooManyAtATime: what is over a limit is told to come back, and
+// everything works again afterwards.
+func TestHTTPTooManyAtATime(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 3, MaxStreams: 2, SSE: true})
+	running, release := s.addHold("hold")
+	id := s.initialize("t")
+	post, sse := s.openSSE()
+	replies := make(chan string, 3)
+	for i := range 2 {
+		go func() {
+			_, body := s.do(s.inSession(id, i, "hold", `{}`))
+			replies <- body
+		}()
+		await(t, running, "running")
+	}
+	s.do(s.request("POST", post, callBody(9, "hold", `{}`)))
+	await(t, running, "running")
+	for name, r := range map[string]*http.Request{
+		"a call":       s.inSession(id, 10, "rw_describe", `{}`),
+		"modern":       s.modern(10, "m", "rw_describe", `{}`),
+		"sse":          s.request("POST", post, callBody(10, "rw_describe", `{}`)),
+		"a new client": s.request("POST", "/mcp", fmt.Sprintf(initBody, "x")),
+	} {
+		res, body := s.do(r)
+		refused(t, name, res, body, 503)
+		if res.Header.Get("Retry-After") == "" || !strings.Contains(body, "retry_later") {
+			t.Errorf("%s: %s", name, body)
+		}
+	}
+	stream := s.listen(id)
+	for name, r := range map[string]*http.Request{
+		"a stream": s.request("GET", "/mcp", "", "Mcp-Session-Id", id),
+		"sse":      s.request("GET", "/sse", ""),
+		"listen": s.request("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{`+modernMeta+`,"notifications":{}}}`, "m"),
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"),
+	} {
+		res, body := s.do(r)
+		refused(t, name, res, body, 503)
+	}
+	release()
+	for range 2 {
+		if body := <-replies; !strings.Contains(body, `"ok":true`) {
+			t.Error(body)
+		}
+	}
+	sse.next(t)
+	if got := s.result(s.inSession(id, 11, "rw_describe", `{}`)); got["ok"] != true {
+		t.Error(got)
+	}
+	stream.cancel()
+	eventually(t, "the stream's place is free", func() bool {
+		res := must(s.http.Do(s.request("GET", "/sse", "")))(t)
+		res.Body.Close()
+		return res.StatusCode == 200
+	})
+}
+
+// TestHTTPBodiesShareABudget: many long requests at a time do not use up the
+// memory, also when they only announce to be long.
+func TestHTTPBodiesShareABudget(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{MaxBody: 256 << 10})
+	id := s.initialize("t")
+	half := callBody(1, "rw_risk_score", `{"content":"`+strings.Repeat("x", 200<<10))
+	var waiting []*io.PipeWriter
+	replies := make(chan int, 32)
+	full := false
+	for range 32 {
+		in, out := io.Pipe()
+		r := s.request("POST", "/mcp", "", "Mcp-Session-Id", id)
+		r.Body, r.ContentLength = in, -1
+		go func() {
+			res, err := s.http.Do(r)
+			if err != nil {
+				replies <- 0
+				return
+			}
+			io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+			replies <- res.StatusCode
+		}()
+		waiting = append(waiting, out)
+		go io.WriteString(out, half)
+	}
+	for !full {
+		select {
+		case code := <-replies:
+			full = code == 503
+			if !full && code != 0 { // 0 is one that was refused while it was sent
+				t.Fatalf("%d", code)
+			}
+		case <-time.After(httpPatience):
+			t.Fatal("32 bodies of 200 KiB are held where 2 MiB are allowed")
+		}
+	}
+	for _, out := range waiting {
+		out.CloseWithError(io.ErrUnexpectedEOF)
+	}
+	eventually(t, "the budget is free again", func() bool {
+		status, _ := s.try(s.request("POST", "/mcp", half+`"}}}`, "Mcp-Session-Id", id))
+		return status == 200
+	})
+}
+
+// TestHTTPShutdown: a write that runs is finished and answered, streams end,
+// nothing new is taken, and it does not take long.
+func TestHTTPShutdown(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, ShutdownTimeout: 5 * time.Minute})
+	id := s.initialize("t")
+	post, sse := s.openSSE()
+	stream := s.listen(id)
+	listen := s.open(s.request("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{`+modernMeta+`,"notifications":{"toolsListChanged":true,"resourceSubscriptions":["rw://journal"]}}}`, "m"),
+		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"))
+
+	entered, goOn := make(chan string, 64), make(chan struct{})
+	disarm := failpoint.Arm(func(point string) {
+		if point == "stage" {
+			entered <- "in the middle"
+			<-goOn
+		}
+	})
+	defer disarm()
+	var replies []chan string
+	for _, r := range []*http.Request{s.inSession(id, 1, "rw_safe_write", `{"path":"a","content":"1"}`), s.modern(1, "m", "rw_safe_write", `{"path":"b","content":"2"}`)} {
+		replies = append(replies, s.later(r))
+		await(t, entered, "in the middle")
+	}
+	s.do(s.request("POST", post, callBody(5, "rw_safe_write", `{"path":"c","content":"3"}`)))
+	await(t, entered, "in the middle")
+
+	s.stop()
+	stream.waitEnd(t)
+	listen.waitEnd(t)
+	eventually(t, "no new connection", func() bool {
+		c, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case err := <-s.done:
+		t.Fatalf("Serve ended with %v while calls run", err)
+	default:
+	}
+	disarm()
+	close(goOn)
+	for _, reply := range replies {
+		if body := <-reply; !strings.Contains(body, `"ok":true`) {
+			t.Errorf("a running write was answered with %s", body)
+		}
+	}
+	if data := sse.next(t); !strings.Contains(data, `"ok":true`) {
+		t.Errorf("over SSE: %s", data)
+	}
+	sse.waitEnd(t)
+	err := <-s.done
+	s.done <- err
+	noErr(t, err)
+	for _, name := range []string{"a", "b", "c"} {
+		if got, _ := s.store.Read(ctx, rw.ReadRequest{Path: name}); got.Bytes != 1 {
+			t.Errorf("%s was not written", name)
+		}
+	}
+}
+
+// TestHTTPShutdownIsBounded: what does not end by itself is canceled and told
+// so, and what ignores that is left.
+func TestHTTPShutdownIsBounded(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{ShutdownTimeout: 100 * time.Millisecond, SSE: true})
+	running, _ := s.addHold("hold")
+	post, _ := s.openSSE()
+	reply := s.later(s.modern(1, "m", "hold", `{}`))
+	await(t, running, "running")
+	s.do(s.request("POST", post, callBody(5, "hold", `{}`)))
+	await(t, running, "running")
+	c, err := net.Dial("tcp", s.addr) // says nothing
+	noErr(t, err)
+	defer c.Close()
+	s.stop()
+	await(t, running, "canceled")
+	await(t, running, "canceled")
+	if got := <-reply; !strings.HasPrefix(got, "503") || !strings.Contains(got, "rw_operation") {
+		t.Errorf("the canceled call was answered with %s", got)
+	}
+	select {
+	case err := <-s.done:
+		s.done <- err
+	case <-time.After(httpPatience):
+		t.Fatal("Serve does not end")
+	}
+}
+
+// TestHTTPLeavesNothingBehind: fifty clients come and go, some properly and
+// some not, and no goroutine stays.
+func TestHTTPLeavesNothingBehind(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	s.asking()
+	visit := func(i int) {
+		id := s.initialize("t")
+		stream := s.listen(id)
+		s.result(s.inSession(id, 1, "rw_describe", `{}`))
+		s.result(s.modern(1, "m", "rw_describe", `{}`))
+		_, sse := s.openSSE()
+		asks := s.open(s.inSession(id, 1, "ask", `{}`)) // and leaves while it is asked
+		asks.next(t)
+		if i%2 == 0 {
+			s.do(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", id))
+		}
+		asks.cancel()
+		stream.cancel()
+		sse.cancel()
+	}
+	visit(0)
+	s.http.CloseIdleConnections()
+	settled := func() int {
+		n := runtime.NumGoroutine()
+		for range 20 {
+			time.Sleep(5 * time.Millisecond)
+			n = min(n, runtime.NumGoroutine())
+		}
+		return n
+	}
+	before := settled()
+	for i := range 50 {
+		visit(i)
+	}
+	eventually(t, fmt.Sprintf("no more than %d goroutines", before), func() bool {
+		s.http.CloseIdleConnections()
+		return runtime.NumGoroutine() <= before+2
+	})
+}
+
+// TestHTTPS: TLS of a version that is still good, HTTP/1.1 inside.
+func TestHTTPS(t *testing.T) {
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	s := newSite(t, mcpserver.HTTPOptions{TLS: &tls.Config{MinVersion: tls.VersionTLS10, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}})
+	roots := x509.NewCertPool()
+	cert, _ := x509.ParseCertificate(der)
+	roots.AddCert(cert)
+	s.url = "https://" + s.addr
+	s.http.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	id := s.initialize("t")
+	res, body := s.do(s.request("POST", "/mcp", callBody(1, "rw_describe", `{}`), "Mcp-Session-Id", id, "Origin", s.url))
+	if res.StatusCode != 200 || res.ProtoMajor != 1 || res.TLS.Version < tls.VersionTLS12 {
+		t.Errorf("%d %s %s", res.StatusCode, res.Proto, body)
+	}
+	// The same address without TLS is another origin.
+	res, body = s.do(s.request("POST", "/mcp", "{}", "Origin", "http://"+s.addr))
+	refused(t, "plain origin", res, body, 403)
+	if _, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
+		t.Error("TLS 1.1 is still taken")
+	}
+}
+
+// TestHTTPUnixSocket: the server answers on a unix socket, whatever name the
+// client gives it.
+func TestHTTPUnixSocket(t *testing.T) {
+	dir := must(os.MkdirTemp("", "rws"))(t)
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "s")
+	l := must(net.Listen("unix", path))(t)
+	h := must(mcpserver.NewHTTP(mcpserver.New(openStore(t), full), &mcpserver.HTTPOptions{NoAuth: true}))(t)
+	c, stop := contextWithCancel()
+	done := make(chan error, 1)
+	go func() { done <- h.Serve(c, l) }()
+	s := &site{t: t, url: "http://whatever.example", http: &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) },
+	}}}
+	id := s.initialize("t")
+	if got := s.result(s.inSession(id, 1, "rw_describe", `{}`)); got["ok"] != true {
+		t.Error(got)
+	}
+	stop()
+	noErr(t, <-done)
+}
+
+// TestHTTPRealClients: the library's own client works in both eras and over
+// SSE, and its name stands in the receipt.
+func TestHTTPRealClients(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	auth := map[string]string{"Authorization": "Bearer " + s.token}
+	sse := must(client.NewSSEMCPClient(s.url+"/sse", client.WithHeaders(auth)))(t)
+	modern := must(client.NewStreamableHttpClient(s.url+"/mcp", transport.WithHTTPHeaders(auth)))(t)
+	//lint:ignore SA1019 clients of the earlier versions of the protocol are supported
+	listening := must(client.NewStreamableHttpClient(s.url+"/mcp", transport.WithHTTPHeaders(auth), transport.WithContinuousListening()))(t)
+	for name, c := range map[string]*client.Client{"sse": sse, "modern": modern, "listening": listening} {
+		noErr(t, c.Start(ctx), name)
+		var req mcp.InitializeRequest
+		req.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
+		req.Params.ClientInfo = mcp.Implementation{Name: name, Version: "1"}
+		must(c.Initialize(ctx, req))(t, name)
+		var call mcp.CallToolRequest
+		call.Params.Name = "rw_safe_write"
+		call.Params.Arguments = map[string]any{"path": name + ".txt", "content": strings.Repeat("x", 100_000)}
+		res, err := c.CallTool(ctx, call)
+		if err != nil || res.IsError {
+			t.Fatalf("%s: %v %v", name, err, res)
+		}
+		data, _ := json.Marshal(res.StructuredContent)
+		if !strings.Contains(string(data), fmt.Sprintf(`"caller":%q`, name)) {
+			t.Errorf("%s: the receipt does not name the client: %s", name, data)
+		}
+		if list, err := c.ListTools(ctx, mcp.ListToolsRequest{}); err != nil || len(list.Tools) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+		noErr(t, c.Close(), name)
+	}
+}
+
+// TestHTTPSameEnvelopes: whatever the arguments, the reply over HTTP is that
+// of stdio, in both eras and over SSE.
+func TestHTTPSameEnvelopes(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	session := s.initialize("t")
+	post, stream := s.openSSE()
+	for _, row := range []struct{ tool, args string }{
+		{"rw_journal_tail", `{"n":1e9999}`},
+		{"rw_journal_tail", `{"n":1e400}`},
+		{"rw_journal_since", `{"after_seq":18446744073709551616}`},
+		{"rw_safe_write", `{"path":"\ud800","content":"x"}`},
+		{"rw_safe_write", `{"path":"a","content":"\udfff"}`},
+		{"rw_safe_write", "{\"path\":\"a\",\"content\":\"\xff\"}"},
+		{"rw_safe_write", `{"path":"a","path":"b","content":"x"}`},
+		{"rw_safe_write", `{"path":"a","content":null}`},
+		{"rw_safe_write", `{"path":1.0000000000000001,"content":"x"}`},
+		{"rw_safe_wirte", `{"path":"a"}`},
+		{"rw.journal_tail", `{"n":-0.5}`},
+		{"rw_describe", `[]`},
+		{"rw_describe", `7`},
+		{"rw_describe", `null`},
+		{"rw_read", `{"path":"../../etc/passwd"}`},
+		{"rw_read", strings.Repeat(`{"a":`, 500) + "1" + strings.Repeat("}", 500)},
+	} {
+		want, _ := reply(t, s.mcp, row.tool, json.RawMessage(row.args))
+		over := map[string]string{}
+		for era, req := range map[string]*http.Request{
+			"session": s.inSession(session, 1, row.tool, row.args),
+			"modern":  s.modern(1, "t", row.tool, row.args),
+		} {
+			s.store.ResetTask(ctx) // or the budget of retries would change the reply
+			res, body := s.do(req)
+			over[era] = string(messages(t, res, body)[0].Result.StructuredContent)
+		}
+		s.store.ResetTask(ctx)
+		if res, body := s.do(s.request("POST", post, callBody(1, row.tool, row.args))); res.StatusCode != 202 {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+		var m rpc
+		json.Unmarshal([]byte(stream.next(t)), &m)
+		over["sse"] = string(m.Result.StructuredContent)
+		for era, got := range over {
+			if diff := cmp.Diff(steady(t, string(want)), steady(t, got)); diff != "" {
+				t.Errorf("%s %.60s over %s:\n%s", row.tool, row.args, era, diff)
+			}
+		}
+	}
+}
+
+// steady is a reply without what differs from call to call.
+func steady(t *testing.T, doc string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(doc), &m); err != nil {
+		t.Fatalf("%v: %q", err, doc)
+	}
+	delete(m, "retry_budget")
+	if c, ok := m["context"].(map[string]any); ok {
+		delete(c, "invocation_id")
+		delete(c, "receipt")
+		delete(c, "journal_seq")
+	}
+	delete(m, "open_stores")
+	return m
+}
+
+func TestHTTPSessions(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{MaxSessions: 3})
+	id := s.initialize("a")
+	ping := func(session string) int {
+		res, _ := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", session))
+		return res.StatusCode
+	}
+	if code := ping(id); code != 200 {
+		t.Errorf("ping in a session: %d", code)
+	}
+	if code := ping("mcp-session-00000000-0000-4000-8000-000000000000"); code != 404 {
+		t.Errorf("a session that never was: %d", code)
+	}
+	if res, body := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)); res.StatusCode != 400 || !strings.Contains(body, "Mcp-Session-Id") {
+		t.Errorf("no session: %d %s", res.StatusCode, body)
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		if res, _ := s.do(s.request(method, "/mcp", "", "Mcp-Session-Id", "invented")); res.StatusCode != 404 {
+			t.Errorf("%s with an invented session: %d", method, res.StatusCode)
+		}
+		if res, _ := s.do(s.request(method, "/mcp", "")); res.StatusCode != 400 {
+			t.Errorf("%s without a session: %d", method, res.StatusCode)
+		}
+		if res, _ := s.do(s.request(method, "/mcp", "", "Mcp-Protocol-Version", "2026-07-28")); res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
+			t.Errorf("%s of a version without sessions: %d", method, res.StatusCode)
+		}
+	}
+	stream := s.listen(id)
+	if res, _ := s.do(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", id)); res.StatusCode != 200 {
+		t.Errorf("DELETE: %d", res.StatusCode)
+	}
+	stream.waitEnd(t)
+	if code := ping(id); code != 404 {
+		t.Errorf("an ended session answers with %d", code)
+	}
+	for range 3 {
+		s.initialize("b")
+	}
+	if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "c"))); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "too many sessions") {
+		t.Errorf("the fourth session: %d %s", res.StatusCode, body)
+	}
+}
+
+// TestHTTPRefusedInitializeLeavesNoSession: the place of a session that was not
+// begun is free again.
+func TestHTTPRefusedInitializeLeavesNoSession(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 1, MaxSessions: 1})
+	running, release := s.addHold("hold")
+	reply := s.later(s.modern(1, "m", "hold", `{}`))
+	await(t, running, "running")
+	if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "c"))); res.StatusCode != 503 || res.Header.Get("Mcp-Session-Id") != "" {
+		t.Errorf("%d %v %s", res.StatusCode, res.Header, body)
+	}
+	release()
+	<-reply
+	eventually(t, "a session", func() bool {
+		res, _ := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "c")))
+		return res.StatusCode == 200
+	})
+}
+
+// TestHTTPIdleSessionEnds: a session that nobody uses is ended, one with an
+// open stream is not.
+func TestHTTPIdleSessionEnds(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SessionIdleTTL: 40 * time.Millisecond})
+	kept, stream := "", (*eventStream)(nil)
+	eventually(t, "a session with a stream", func() bool { // on a slow machine it ends before it is used
+		kept = s.initialize("kept")
+		stream, _ = s.tryOpen(s.request("GET", "/mcp", "", "Mcp-Session-Id", kept))
+		return stream != nil
+	})
+	idle := s.initialize("idle")
+	eventually(t, "the idle session ends", func() bool {
+		// Asking would use it.
+		return !knows(s, idle)
+	})
+	if res, _ := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", idle)); res.StatusCode != 404 {
+		t.Errorf("the idle session answers with %d", res.StatusCode)
+	}
+	time.Sleep(100 * time.Millisecond) // longer than the limit; more only makes the test stronger
+	if !knows(s, kept) {
+		t.Error("the session with a stream was ended")
+	}
+	stream.cancel()
+	eventually(t, "the other session ends after its stream", func() bool { return !knows(s, kept) })
+}
+
+// knows tells whether the server would send something to a session.
+func knows(s *site, session string) bool {
+	return s.mcp.SendNotificationToSpecificClient(session, "notifications/nothing", nil) == nil
+}
+
+// TestHTTPNewStreamTakesOver: a client that comes back gets the stream, though
+// its old connection still looks alive.
+func TestHTTPNewStreamTakesOver(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	id := s.initialize("a")
+	old := s.listen(id)
+	fresh := s.listen(id)
+	old.waitEnd(t)
+	s.mcp.SendNotificationToAllClients("notifications/note", map[string]any{"n": 1})
+	if data := fresh.next(t); !strings.Contains(data, "notifications/note") {
+		t.Error(data)
+	}
+}
+
+// TestHTTPCancel: a session cancels its own calls, by the protocol or by
+// leaving, and nobody else's.
+func TestHTTPCancel(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 2}) // a cancellation needs no place
+	running, release := s.addHold("hold")
+	a, b := s.initialize("a"), s.initialize("b")
+	cancelBody := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{%s"requestId":7}}`
+
+	replies := make(chan string, 2)
+	send := func(r *http.Request) {
+		go func() {
+			res, err := s.http.Do(r)
+			if err != nil {
+				replies <- "gone"
+				return
+			}
+			res.Body.Close()
+			replies <- "answered"
+		}()
+		await(t, running, "running")
+	}
+	send(s.inSession(a, 7, "hold", `{}`))
+	send(s.modern(7, "m", "hold", `{}`))
+	// Neither another session nor a client without one reaches these calls.
+	s.do(s.request("POST", "/mcp", fmt.Sprintf(cancelBody, ""), "Mcp-Session-Id", b))
+	s.do(s.request("POST", "/mcp", fmt.Sprintf(cancelBody, fmt.Sprintf(modernMeta, "n")+","), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "notifications/cancelled"))
+	select {
+	case what := <-running:
+		t.Fatalf("a stranger reached the call: %s", what)
+	case <-time.After(50 * time.Millisecond):
+	}
+	s.do(s.request("POST", "/mcp", fmt.Sprintf(cancelBody, ""), "Mcp-Session-Id", a))
+	await(t, running, "canceled")
+	await(t, replies, "answered")
+	release()
+	await(t, replies, "answered")
+}
+
+// TestHTTPLeavingCancels: a closed connection cancels the call it asked for.
+func TestHTTPLeavingCancels(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	running, _ := s.addHold("hold")
+	for _, r := range []*http.Request{s.inSession(s.initialize("a"), 1, "hold", `{}`), s.modern(1, "m", "hold", `{}`)} {
+		c, cancel := contextWithCancel()
+		go func() {
+			if res, err := s.http.Do(r.WithContext(c)); err == nil {
+				res.Body.Close()
+			}
+		}()
+		await(t, running, "running")
+		cancel()
+		await(t, running, "canceled")
+	}
+	post, stream := s.openSSE()
+	s.do(s.request("POST", post, callBody(1, "hold", `{}`)))
+	await(t, running, "running")
+	stream.cancel()
+	await(t, running, "canceled")
+}
+
+func contextWithCancel() (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.Background())
+}
+
+// openSSE opens a stream of the older transport, initialized, and returns the
+// path to which it wants messages posted.
+func (s *site) openSSE() (post string, stream *eventStream) {
+	s.t.Helper()
+	stream = s.open(s.request("GET", "/sse", ""))
+	post = stream.next(s.t)
+	if !strings.HasPrefix(post, "/messages/?session_id=") {
+		s.t.Fatalf("the endpoint is %q", post)
+	}
+	if res, body := s.do(s.request("POST", post, fmt.Sprintf(initBody, "sse"))); res.StatusCode != 202 || body != "" {
+		s.t.Fatalf("%d %s", res.StatusCode, body)
+	}
+	if data := stream.next(s.t); !strings.Contains(data, `"protocolVersion"`) {
+		s.t.Fatalf("initialize: %s", data)
+	}
+	return post, stream
+}
+
+// TestSSEKeepsOrder: appends that are posted one after the other, without
+// waiting for replies, arrive in that order.
+func TestSSEKeepsOrder(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	post, stream := s.openSSE()
+	var want strings.Builder
+	const n = 60
+	for i := range n {
+		line := fmt.Sprintf("line %d\n", i)
+		want.WriteString(line)
+		args, _ := json.Marshal(map[string]any{"path": "log.txt", "content": line, "mode": "append"})
+		// Pretty JSON has line breaks, which the transport must not take for
+		// the end of the message.
+		body := strings.Replace(callBody(i, "rw_safe_write", string(args)), `,"method"`, ",\r\n  \"method\"", 1)
+		if res, text := s.do(s.request("POST", post, body)); res.StatusCode != 202 {
+			t.Fatalf("%d %s", res.StatusCode, text)
+		}
+	}
+	for i := range n {
+		var m rpc
+		json.Unmarshal([]byte(stream.next(t)), &m)
+		if m.ID != float64(i) || m.Result.IsError {
+			t.Fatalf("reply %d is %+v", i, m)
+		}
+	}
+	if got := s.result(s.modern(1, "m", "rw_read", `{"path":"log.txt"}`)); got["content"] != want.String() {
+		t.Errorf("the file holds %q", got["content"])
+	}
+}
+
+// TestSSEManyCalls: a stream gives back what its calls took, also when they
+// were refused, canceled or repeated, so that it never runs full.
+func TestSSEManyCalls(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxInFlight: 2, MaxBody: 256 << 10})
+	post, stream := s.openSSE()
+	content := strings.Repeat("x", 150<<10) // two at a time would pass the budget of bodies after a few
+	for i := range 60 {
+		body := callBody(i, "rw_risk_score", `{"content":"`+content+`"}`)
+		if i%2 == 1 {
+			body = callBody("same", "rw_no_such_tool", `{}`)
+		}
+		if res, text := s.do(s.request("POST", post, body)); res.StatusCode != 202 {
+			t.Fatalf("call %d: %d %s", i, res.StatusCode, text)
+		}
+		stream.next(t)
+	}
+}
+
+// TestSSESameNumberTwice: a client that gives two calls one number gets two
+// replies, and the places of both are free again.
+func TestSSESameNumberTwice(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxInFlight: 3})
+	running, release := s.addHold("hold", mcp.WithReadOnlyHintAnnotation(true))
+	post, stream := s.openSSE()
+	for _, id := range []any{7, 7} {
+		if res, body := s.do(s.request("POST", post, callBody(id, "hold", `{}`))); res.StatusCode != 202 {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+		await(t, running, "running")
+	}
+	release()
+	stream.next(t)
+	stream.next(t)
+	s.wantPlaces(3)
+}
+
+// wantPlaces waits until so many calls can run at a time.
+func (s *site) wantPlaces(n int) {
+	s.t.Helper()
+	running, release := s.addHold("places", mcp.WithReadOnlyHintAnnotation(true))
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for end := time.Now().Add(httpPatience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				if res, _ := s.do(s.modern(i, "m", "places", `{}`)); res.StatusCode == 200 {
+					return
+				}
+			}
+			s.t.Errorf("fewer than %d calls run at a time", n)
+		}()
+	}
+	defer wg.Wait()
+	defer release()
+	for range n {
+		await(s.t, running, "running")
+	}
+}
+
+// TestSSEEndGivesEverythingBack: a client leaves while calls run, wait for
+// their turn, and have not even been looked at.
+func TestSSEEndGivesEverythingBack(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxInFlight: 24})
+	running, _ := s.addHold("hold", mcp.WithReadOnlyHintAnnotation(true))
+	post, stream := s.openSSE()
+	var posts sync.WaitGroup
+	for i := range 24 { // more than run at a time on one stream
+		posts.Add(1)
+		go func() {
+			defer posts.Done()
+			if res, err := s.http.Do(s.request("POST", post, callBody(i, "hold", `{}`))); err == nil {
+				res.Body.Close()
+			}
+		}()
+	}
+	for range 16 {
+		await(t, running, "running")
+	}
+	stream.cancel()
+	posts.Wait()
+	s.wantPlaces(24)
+}
+
+func TestSSEOffUnlessAsked(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{})
+	for _, path := range []string{"/sse", "/messages/?session_id=x", "/", "/mcp/x", "/mcpx"} {
+		for _, method := range []string{"GET", "POST"} {
+			if res, _ := s.do(s.request(method, path, "")); res.StatusCode != 404 {
+				t.Errorf("%s %s: %d", method, path, res.StatusCode)
+			}
+		}
+	}
+	if strings.Contains(s.logs.String(), "deprecated") {
+		t.Error("a warning about SSE though it is off")
+	}
+}
+
+func TestSSEIsDeprecated(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true, BasePath: "/a/b"})
+	stream := s.open(s.request("GET", "/a/b/sse", ""))
+	if post := stream.next(t); !strings.HasPrefix(post, "/a/b/messages/?session_id=") {
+		t.Errorf("behind a base path the endpoint is %q", post)
+	}
+	if !strings.Contains(s.logs.String(), "deprecated") {
+		t.Error("no warning")
+	}
+	if res, _ := s.do(s.request("GET", "/sse", "")); res.StatusCode != 404 {
+		t.Errorf("outside of the base path: %d", res.StatusCode)
+	}
+	if res, _ := s.do(s.request("POST", "/a/b/messages/?session_id=x", "{}")); res.StatusCode != 404 {
+		t.Errorf("a stream that never was: %d", res.StatusCode)
+	}
+}
+
+// caller calls tools over some transport.
+type caller func(id int, tool string, args any) map[string]any
+
+func (s *site) sessionCaller(name string) caller {
+	session := s.initialize(name)
+	return func(id int, tool string, args any) map[string]any {
+		data, _ := json.Marshal(args)
+		return s.result(s.inSession(session, id, tool, string(data)))
+	}
+}
+
+func (s *site) modernCaller(name string) caller {
+	return func(id int, tool string, args any) map[string]any {
+		data, _ := json.Marshal(args)
+		return s.result(s.modern(id, name, tool, string(data)))
+	}
+}
+
+func (s *site) sseCaller() caller {
+	post, stream := s.openSSE()
+	return func(id int, tool string, args any) map[string]any {
+		data, _ := json.Marshal(args)
+		s.do(s.request("POST", post, callBody(id, tool, string(data))))
+		return structured(s.t, stream.next(s.t))
+	}
+}
+
+// stdioCaller runs the same server over pipes, in this process.
+func (s *site) stdioCaller() caller {
+	in, feed := io.Pipe()
+	replies, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- mcpserver.ServeStdio(ctx, s.mcp, in, out); out.Close() }()
+	lines := bufio.NewReaderSize(replies, 1<<20)
+	line := func() string {
+		text, err := lines.ReadString('\n')
+		if err != nil {
+			s.t.Error(err)
+		}
+		return text
+	}
+	s.t.Cleanup(func() {
+		feed.Close()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+	fmt.Fprintf(feed, initBody+"\n", "stdio")
+	line()
+	return func(id int, tool string, args any) map[string]any {
+		data, _ := json.Marshal(args)
+		io.WriteString(feed, callBody(id, tool, string(data))+"\n")
+		return structured(s.t, line())
+	}
+}
+
+func structured(t testing.TB, message string) map[string]any {
+	var m rpc
+	var out map[string]any
+	if json.Unmarshal([]byte(message), &m) != nil || json.Unmarshal(m.Result.StructuredContent, &out) != nil {
+		t.Errorf("no reply: %s", message)
+	}
+	return out
+}
+
+func sum(text string) string {
+	h := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(h[:])
+}
+
+// TestHTTPOneWinnerEachRound: eight clients over every transport replace one
+// file, each time with the hash of what all have seen. In each round exactly
+// one wins, and the others learn why.
+func TestHTTPOneWinnerEachRound(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	clients := []caller{
+		s.sessionCaller("a"), s.sessionCaller("b"), s.sessionCaller("c"), s.modernCaller("d"),
+		s.modernCaller("e"), s.sseCaller(), s.sseCaller(), s.stdioCaller(),
+	}
+	clients[0](0, "rw_safe_write", map[string]any{"path": "one", "content": "start"})
+	now := "start"
+	const rounds = 25
+	for round := range rounds {
+		var mu sync.Mutex
+		var won []string
+		var wg sync.WaitGroup
+		for i, call := range clients {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				text := fmt.Sprintf("round %d of client %d", round, i)
+				got := call(round+1, "rw_safe_write", map[string]any{"path": "one", "content": text, "mode": "overwrite", "expected_prev_sha256": sum(now)})
+				mu.Lock()
+				defer mu.Unlock()
+				if got["ok"] == true {
+					won = append(won, text)
+				} else if reason := got["context"].(map[string]any)["reason"]; reason != "hash_mismatch" {
+					t.Errorf("round %d, client %d: %v", round, i, got)
+				}
+			}()
+		}
+		wg.Wait()
+		if len(won) != 1 {
+			t.Fatalf("round %d: %d winners: %q", round, len(won), won)
+		}
+		now = won[0]
+		if got := clients[round%len(clients)](1000, "rw_read", map[string]any{"path": "one"}); got["content"] != now {
+			t.Fatalf("round %d: the file holds %v, the winner wrote %q", round, got["content"], now)
+		}
+	}
+	report, err := s.store.Check(ctx, rw.CheckRequest{Deep: true})
+	if err != nil || !report.Clean {
+		t.Errorf("%v %+v", err, report)
+	}
+}
+
+// TestHTTPCursorsDoNotMix: two agents in two sessions, over any transport,
+// each follow the journal at their own pace; what one has acknowledged the
+// other still gets.
+func TestHTTPCursorsDoNotMix(t *testing.T) {
+	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
+	a, b, c := s.sessionCaller("same name"), s.sessionCaller("same name"), s.sseCaller()
+	for i := range 6 {
+		a(i, "rw_safe_write", map[string]any{"path": fmt.Sprint("f", i), "content": "x", "caller": "writer"})
+	}
+	since := func(call caller, agent string, ack any) (n int, last float64) {
+		args := map[string]any{"agent": agent}
+		if ack != nil {
+			args["after_seq"] = ack
+		}
+		got := call(100, "rw_journal_since", args)
+		entries, ok := got["entries"].([]any)
+		if !ok {
+			t.Fatalf("%v", got)
+		}
+		for _, e := range entries {
+			last = e.(map[string]any)["seq"].(float64)
+		}
+		return len(entries), last
+	}
+	n, last := since(a, "alpha", nil)
+	if n != 6 {
+		t.Fatalf("alpha sees %d rows", n)
+	}
+	if n, _ := since(a, "alpha", last); n != 0 {
+		t.Errorf("alpha has acknowledged and still sees %d rows", n)
+	}
+	for name, call := range map[string]caller{"b": b, "c": c} {
+		if n, _ := since(call, "beta-"+name, nil); n != 6 {
+			t.Errorf("%s sees %d of 6 rows, because alpha has acknowledged", name, n)
+		}
+	}
+	if n, _ := since(b, "alpha", nil); n != 0 {
+		t.Error("the cursor of alpha depends on the session")
+	}
+	a(200, "rw_safe_write", map[string]any{"path": "more", "content": "x", "caller": "writer"})
+	if n, _ := since(b, "alpha", nil); n != 1 {
+		t.Error("alpha misses the new row")
+	}
+	// Without an agent's name there is no cursor that could be shared.
+	if got := b(300, "rw_journal_since", map[string]any{}); got["ok"] != false {
+		t.Errorf("%v", got)
+	}
+}
+
+// sites of one store: what a session makes of a call.
+func (s *site) doc(session, tool, args string) map[string]any {
+	s.t.Helper()
+	return s.result(s.inSession(session, 1, tool, args))
+}
+
+func undone(t *testing.T, doc map[string]any) string {
+	t.Helper()
+	if doc["ok"] != true {
+		return doc["context"].(map[string]any)["reason"].(string)
+	}
+	var paths []string
+	for _, r := range doc["results"].([]any) {
+		paths = append(paths, r.(map[string]any)["path"].(string))
+	}
+	return strings.Join(paths, ",")
+}
+
+// TestUndoStaysInItsSession: two clients of one name over one server. Neither
+// takes back what the other did, unless it says so; each can undo its undoing;
+// and rows tell the sessions apart without telling their ids.
+func TestUndoStaysInItsSession(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, mcpserver.HTTPOptions{})
+	a, b := s.initialize("agent"), s.initialize("agent")
+	label := map[string]string{}
+	for path, session := range map[string]string{"a.txt": a, "b.txt": b} {
+		doc := s.doc(session, "rw_safe_write", `{"path":"`+path+`","content":"x"}`)
+		if receipt, _ := doc["receipt"].(map[string]any); receipt["caller"] != "agent" {
+			t.Errorf("%v", receipt)
+		}
+		row := s.doc(session, "rw_journal_tail", `{"n":1}`)["entries"].([]any)[0].(map[string]any)
+		label[path], _ = row["session"].(string)
+		if row["path"] != path || !strings.HasPrefix(label[path], "mcp-") || strings.Contains(label[path], session) {
+			t.Errorf("%v", row)
+		}
+	}
+	if label["a.txt"] == label["b.txt"] {
+		t.Error("two sessions have one name")
+	}
+	s.doc(b, "rw_safe_write", `{"path":"b2.txt","content":"x"}`)
+	for i, step := range []struct{ session, args, want string }{
+		{a, `{}`, "a.txt"}, // although b wrote after it
+		{a, `{}`, "a.txt"}, // and back
+		{a, `{"n":2}`, ""}, // those two cancel each other out
+		{b, `{}`, "b2.txt"},
+		{a, `{"session":"` + label["b.txt"] + `","n":3,"dry_run":true}`, "invalid_argument"}, // no argument names a connection
+		{s.initialize("agent"), `{}`, "nothing_to_undo"},
+		{s.initialize("agent"), `{"caller":"agent"}`, "b2.txt"},
+	} {
+		if got := undone(t, s.doc(step.session, "rw_undo", step.args)); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+	doc := s.doc(s.initialize("agent"), "rw_undo", `{}`)
+	if hint, _ := doc["context"].(map[string]any)["hint"].(string); !strings.Contains(hint, "pass caller") {
+		t.Errorf("%v", doc)
+	}
+	if got := s.doc(a, "rw_safe_write", `{"path":"c","content":"x","session":"mine"}`); got["ok"] != true {
+		t.Error(got)
+	}
+	if got := s.doc(a, "rw_journal_tail", `{"n":1}`)["entries"].([]any)[0].(map[string]any)["session"]; got != "mine" {
+		t.Errorf("a session that the call names became %v", got)
+	}
+}
+
+// TestUndoAfterACompose: the row of a composed file names its session, so each
+// session takes back its own, whoever wrote last.
+func TestUndoAfterACompose(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, mcpserver.HTTPOptions{})
+	a := s.initialize("agent")
+	compose := func(name string) {
+		s.doc(a, "rw_chunk_append", `{"session":"`+name+`","content":"piece"}`)
+		if doc := s.doc(a, "rw_chunk_compose", `{"session":"`+name+`","output_path":"`+name+`"}`); doc["ok"] != true {
+			t.Fatal(doc)
+		}
+	}
+	s.doc(a, "rw_safe_write", `{"path":"old.txt","content":"x"}`)
+	compose("one")
+	if got := undone(t, s.doc(a, "rw_undo", `{}`)); got != "one" {
+		t.Errorf("took back %s", got)
+	}
+	compose("two")
+	b := s.initialize("agent")
+	s.doc(b, "rw_safe_write", `{"path":"b.txt","content":"x"}`)
+	if got := undone(t, s.doc(a, "rw_undo", `{}`)); got != "two" {
+		t.Errorf("took back %s", got)
+	}
+	if got := undone(t, s.doc(b, "rw_undo", `{}`)); got != "b.txt" {
+		t.Errorf("the other took back %s", got)
+	}
+	if got := undone(t, s.doc(a, "rw_undo", `{"caller":"agent","n":2}`)); got == "invalid_argument" {
+		t.Errorf("by name: %s", got)
+	}
+}
+
+// TestStdioSessionsAreTheirOwn: two connections of one client name to servers
+// of one store; the second finds nothing of its own to undo.
+func TestStdioSessionsAreTheirOwn(t *testing.T) {
+	t.Parallel()
+	store := openStore(t)
+	one := connectTo(t, mcpserver.New(store, full)).initialize(`{}`)
+	two := connectTo(t, mcpserver.New(store, full)).initialize(`{}`)
+	if got := reasonOf(t, one.result(one.call("rw_safe_write", create("a", "x")))); got != "ok" {
+		t.Fatal(got)
+	}
+	if got := reasonOf(t, two.result(two.call("rw_undo", json.RawMessage(`{}`)))); got != "nothing_to_undo" {
+		t.Errorf("the other one: %s", got)
+	}
+	if got := reasonOf(t, one.result(one.call("rw_undo", json.RawMessage(`{}`)))); got != "ok" {
+		t.Errorf("its own: %s", got)
+	}
+	if got := reasonOf(t, two.result(two.call("rw_read", map[string]any{"path": "a"}))); got != "not_found" {
+		t.Errorf("the file is still there: %s", got)
 	}
 }

@@ -1,12 +1,26 @@
 package mcpserver
 
 import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
+	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // What tests from outside have to see or to change inside, so that they need
@@ -44,3 +58,414 @@ func TestTooLargeNamesWhatIsListed(t *testing.T) {
 var noErr = testbed.NoErr
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	o := &office{now: func() time.Time { return now }}
+	about := []subject{subjectOf(rw.HookCall{Verb: "a"}, "q"), subjectOf(rw.HookCall{Verb: "b"}, "q")}
+	state := o.issue(about)
+	got, ok := o.parse(state)
+	if !ok || !reflect.DeepEqual(got.asked, about) {
+		t.Fatalf("%v %v", got, ok)
+	}
+	if strings.Contains(state, "allow") || o.issue(about) == state {
+		t.Error("two tickets are the same")
+	}
+	raw, _ := base64.RawURLEncoding.DecodeString(state[len(ticketForm):])
+	for i := range raw { // every bit that is not ours
+		for bit := range 8 {
+			raw[i] ^= 1 << bit
+			if _, ok := o.parse(ticketForm + base64.RawURLEncoding.EncodeToString(raw)); ok {
+				t.Fatalf("byte %d bit %d may be changed", i, bit)
+			}
+			raw[i] ^= 1 << bit
+		}
+	}
+	for n := range raw { // and every length
+		if _, ok := o.parse(ticketForm + base64.RawURLEncoding.EncodeToString(raw[:n])); ok {
+			t.Fatalf("%d of %d bytes are enough", n, len(raw))
+		}
+	}
+	if _, ok := (&office{now: o.now}).parse(state); ok {
+		t.Error("another process takes it")
+	}
+	now = now.Add(ticketAge - time.Second)
+	if _, ok := o.parse(state); !ok {
+		t.Error("it is too old too early")
+	}
+	if !o.redeem(got) || o.redeem(got) {
+		t.Error("it is not good once")
+	}
+	now = now.Add(2 * time.Second)
+	if _, ok := o.parse(state); ok {
+		t.Error("it never gets too old")
+	}
+}
+
+// TestSpentTicketsAreNeverForgotten: more than are remembered make the key
+// change, so that none of them is good again; those that are too old make
+// room before that.
+func TestSpentTicketsAreNeverForgotten(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	o := &office{now: func() time.Time { return now }}
+	use := func(state string) bool {
+		tk, ok := o.parse(state)
+		return ok && o.redeem(tk)
+	}
+	var used []string
+	fill := func() {
+		for range ticketSpent {
+			state := o.issue(nil)
+			if !use(state) {
+				t.Fatal("a fresh ticket is refused")
+			}
+			used = append(used, state)
+		}
+	}
+	fill()
+	key := fmt.Sprint(o.key)
+	now = now.Add(ticketAge + time.Second)
+	fill()
+	if fmt.Sprint(o.key) != key || len(o.spent) > ticketSpent {
+		t.Errorf("%d spent tickets are kept", len(o.spent))
+	}
+	waiting := o.issue(nil)
+	held, ok := o.parse(used[len(used)-1])
+	if !ok || !use(o.issue(nil)) || fmt.Sprint(o.key) == key {
+		t.Fatal("the key did not change")
+	}
+	if use(waiting) || o.redeem(held) {
+		t.Error("a ticket of the old key is good")
+	}
+	for _, state := range used {
+		if use(state) {
+			t.Fatal("a spent ticket is good again")
+		}
+	}
+}
+
+// TestASubjectIsEverythingThatWasAsked: each field that a user answers for
+// makes it another question. A field that is new must be looked at here.
+func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
+	t.Parallel()
+	base := func() rw.HookCall {
+		return rw.HookCall{Verb: "v", Caller: "c", Session: "s", Request: "r", Changes: []rw.Change{{Op: "create", Path: "p", RealPath: "p"}}}
+	}
+	same := map[string]bool{ // the same in the call that comes with the answer, or another in each
+		"InvocationID": true, "DryRun": true, "Complete": true, "SHA256": true, "PrevSHA256": true, "Bytes": true,
+	}
+	try := func(name string, op rw.HookCall) {
+		if changed := subjectOf(op, "q") != subjectOf(base(), "q"); changed == same[name] {
+			t.Errorf("%s makes another question: %v", name, changed)
+		}
+	}
+	set := func(f reflect.Value) bool {
+		switch f.Kind() {
+		case reflect.String:
+			f.SetString(f.String() + "x")
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Int64:
+			f.SetInt(7)
+		default:
+			return false
+		}
+		return true
+	}
+	for i := range reflect.TypeFor[rw.HookCall]().NumField() {
+		op := base()
+		if f := reflect.ValueOf(&op).Elem().Field(i); set(f) {
+			try(reflect.TypeFor[rw.HookCall]().Field(i).Name, op)
+		}
+	}
+	for i := range reflect.TypeFor[rw.Change]().NumField() {
+		op := base()
+		set(reflect.ValueOf(&op.Changes[0]).Elem().Field(i))
+		try(reflect.TypeFor[rw.Change]().Field(i).Name, op)
+	}
+	op := base()
+	op.Changes = append(op.Changes, rw.Change{Op: "delete", Path: "q"})
+	try("Changes", op)
+	if subjectOf(base(), "q") == subjectOf(base(), "p") {
+		t.Error("the words do not count")
+	}
+}
+
+// effectIn is where a refusal says that the disk stands.
+func effectIn(t *testing.T, doc []byte) string {
+	t.Helper()
+	if err := spec.ValidateEnvelope(doc); err != nil {
+		t.Fatalf("%v: %s", err, doc)
+	}
+	var e struct {
+		Context struct{ Effect string }
+	}
+	noErr(t, json.Unmarshal(doc, &e))
+	return e.Context.Effect
+}
+
+// TestAPanicOfAWrapperTellsNoFalseEffect: around a tool that writes the effect
+// is unknown, around one that only reads nothing has changed.
+func TestAPanicOfAWrapperTellsNoFalseEffect(t *testing.T) {
+	h := newHost(nil, &Options{Tier: Full, Wrap: func(ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc {
+		return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
+	}})
+	for _, tool := range h.box.All() {
+		want := "unknown"
+		if tool.ReadOnly {
+			want = "none"
+		}
+		res := must(h.serverTool(tool).Handler(t.Context(), mcp.CallToolRequest{}))(t)
+		doc := res.StructuredContent.(json.RawMessage)
+		if got := effectIn(t, doc); got != want || strings.Contains(string(doc), "secret") || !strings.Contains(string(doc), tool.Name) {
+			t.Errorf("%s: %s", tool.Name, doc)
+		}
+	}
+}
+
+// TestAPanicOfAHostToolTellsNoFalseEffect: what a tool of the host did before
+// it panicked is unknown.
+func TestAPanicOfAHostToolTellsNoFalseEffect(t *testing.T) {
+	s := server.NewMCPServer("x", "1")
+	contain(s, func(string) {})
+	s.AddTool(mcp.NewTool("host_tool"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("x") })
+	out := must(json.Marshal(s.HandleMessage(t.Context(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"host_tool"}}`))))(t)
+	var m struct {
+		Result struct {
+			Doc json.RawMessage `json:"structuredContent"`
+		}
+	}
+	if json.Unmarshal(out, &m); len(m.Result.Doc) == 0 {
+		t.Fatalf("%s", out)
+	}
+	if got := effectIn(t, m.Result.Doc); got != "unknown" {
+		t.Errorf("%s: %s", got, out)
+	}
+}
+
+// TestNoServerTextNamesAToolThatIsNotListed: prompts, resources and the list, of
+// a store in which there is something of everything.
+func TestNoServerTextNamesAToolThatIsNotListed(t *testing.T) {
+	for name, o := range map[string]*Options{
+		"core": {Tier: Core}, "standard": nil, "full replies": {Replies: FullReplies}, "added": {Tools: []string{"checkpoint", "restore"}},
+		"full": {Tier: Full}, "full, brief": {Tier: Full, Replies: BriefReplies},
+		"filtered": {Filter: func(i ToolInfo) bool { return i.Name == "safe_write" || i.Name == "chunk_status" }},
+	} {
+		t.Run(name, func(t *testing.T) { checkServerTexts(t, o) })
+	}
+}
+
+func checkServerTexts(t *testing.T, o *Options) {
+	store := must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
+	defer store.Close(t.Context())
+	s := New(store, o)
+	h, texts := hostOf(s), 0
+	check := func(where, text string) {
+		texts++
+		for _, name := range regexp.MustCompile(`\brw[_.][a-z_]{2,}`).FindAllString(text, -1) {
+			if of, ok := h.tool(name); ok && !of.Listed {
+				t.Errorf("%s: %s is not listed: %.300s", where, name, text)
+			}
+		}
+	}
+	ask := func(method, params string) string {
+		out := must(json.Marshal(Handle(t.Context(), s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))))(t)
+		return string(out)
+	}
+	for round := range 2 {
+		for _, p := range prompts {
+			for _, args := range []string{`{"task_id":"t"}`, `{}`} {
+				check("the prompt "+p.name, ask("prompts/get", `{"name":"`+p.name+`","arguments":`+args+`}`))
+			}
+		}
+		for _, list := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
+			check(list, ask(list, `{}`))
+		}
+		for _, uri := range []string{"journal", "handoff", "history/a.txt", "history/none", "file/none", "file/big", "checkpoint/c", "checkpoint/none", "chunks/none", "policy"} {
+			check(uri, ask("resources/read", `{"uri":"rw://`+uri+`"}`))
+		}
+		if round == 1 {
+			break
+		}
+		key := strings.Join([]string{"AKIA", "QWERTYUIOPAS2345"}, "")
+		for _, call := range []string{
+			`{"name":"rw_safe_write","arguments":{"path":"a.txt","content":"x"}}`,
+			`{"name":"rw_safe_write","arguments":{"path":"big","content":"` + strings.Repeat("x", 1<<20+1) + `"}}`,
+			`{"name":"rw_safe_write","arguments":{"path":"k.env","content":"K=` + key + `"}}`,
+			`{"name":"rw_checkpoint","arguments":{"name":"c","data":1}}`,
+			`{"name":"rw_chunk_append","arguments":{"session":"s","content":"x"}}`,
+			`{"name":"rw_tx_begin","arguments":{}}`,
+			`{"name":"rw_handoff_write","arguments":{"auto_state":true,"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"]}}}`,
+		} {
+			check("a call", ask("tools/call", call))
+		}
+	}
+	if texts < 40 {
+		t.Errorf("only %d texts", texts)
+	}
+}
+
+// aServer is a server, and one client that hears all messages.
+func aServer(t *testing.T, o *Options) (*host, *server.MCPServer, *server.InProcessSession, context.Context) {
+	t.Helper()
+	store := must(rw.Open(context.Background(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
+	t.Cleanup(func() { store.Close(context.Background()) })
+	s := New(store, o)
+	h := hostOf(s)
+	session := server.NewInProcessSession("one", nil)
+	noErr(t, s.RegisterSession(context.Background(), session))
+	session.Initialize()
+	session.SetLogLevel(mcp.LoggingLevelDebug)
+	return h, s, session, s.WithContext(context.Background(), session)
+}
+
+func messages(session *server.InProcessSession) (list []string) {
+	for {
+		select {
+		case n := <-session.ClientNotifications():
+			if n.Method == string(mcp.MethodNotificationMessage) {
+				data, _ := json.Marshal(n.Params.AdditionalFields)
+				list = append(list, string(data))
+			}
+		default:
+			return list
+		}
+	}
+}
+
+// TestMessageOfAPoisonedStore: an error, once, with either form of replies.
+func TestMessageOfAPoisonedStore(t *testing.T) {
+	for _, form := range []Replies{BriefReplies, FullReplies} {
+		messageOfAPoisonedStore(t, form)
+	}
+}
+
+func messageOfAPoisonedStore(t *testing.T, form Replies) {
+	h, s, session, ctx := aServer(t, &Options{Replies: form})
+	refused := func(d rw.Detail) *mcp.CallToolResult {
+		return h.result(h.box.Refuse("describe", rw.NewError("describe", d, "", nil)))
+	}
+	poisoned := refused(rw.ErrStorePoisoned)
+	other := refused(rw.ErrNotFound)
+	var on context.Context
+	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		on = ctx
+		return mcp.NewToolResultText(""), nil
+	})
+	s.HandleMessage(ctx, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe"}}`))
+	for _, res := range []*mcp.CallToolResult{other, poisoned, poisoned, nil, {}} {
+		h.live.remark(on, "rw_describe", res)
+	}
+	if got := messages(session); len(got) != 1 || !strings.Contains(got[0], `"level":"error"`) || !strings.Contains(got[0], "store_poisoned") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestPreparedIsForOneRequest: it is taken once, goes with the request, and
+// what a client puts into the header finds nothing.
+func TestPreparedIsForOneRequest(t *testing.T) {
+	var p prepared
+	ctx, end := context.WithCancel(context.Background())
+	from := http.Header{preparedHeader: []string{"1"}, "Other": []string{"x"}}
+	header := p.put(ctx, from, "one")
+	second := p.put(ctx, header, "two")
+	if from.Get(preparedHeader) != "1" || header.Get(preparedHeader) == second.Get(preparedHeader) || second.Get("Other") != "x" {
+		t.Errorf("%v %v %v", from, header, second)
+	}
+	if got := p.take(second); got != "two" {
+		t.Errorf("took %v", got)
+	}
+	for _, h := range []http.Header{second, nil, {}, {preparedHeader: []string{"99"}}} {
+		if got := p.take(h); got != nil {
+			t.Errorf("took %v", got)
+		}
+	}
+	end()
+	// It is removed on the side, which takes as long as it takes.
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		left := len(p.all)
+		p.mu.Unlock()
+		if left == 0 {
+			return
+		}
+	}
+	t.Error("it stays behind the request")
+}
+
+// TestTellingsAreBounded: clients that call themselves something new each time
+// do not fill the memory.
+func TestTellingsAreBounded(t *testing.T) {
+	var told onceMessages
+	for i := range 10 * maxGreeted {
+		if !told.first(fmt.Sprint(i), "event") || told.first(fmt.Sprint(i), "event") {
+			t.Fatal("told twice or never")
+		}
+	}
+	if len(told.done) > 2*maxGreeted {
+		t.Errorf("%d are remembered", len(told.done))
+	}
+}
+
+// TestTopicsOfEveryAddress: an address and what a row says meet in one topic,
+// however either is written.
+func TestTopicsOfEveryAddress(t *testing.T) {
+	for uri, e := range map[string]rw.JournalEntry{
+		"rw://file/a.txt":              {Path: "a.txt"},
+		"rw://file/.%2Fdir%2F..%2Fa":   {Path: "a"},
+		"rw://history/real.txt":        {Path: "link.txt", RealPath: "real.txt"},
+		"rw://history/link.txt":        {Path: "link.txt", RealPath: "real.txt"},
+		"rw://handoff":                 {Path: "HANDOFF.md"},
+		"rw://file/HANDOFF.md":         {Path: "HANDOFF.md"},
+		"rw://chunks/s":                {Path: ".resilient_write/chunks/s/part-001.txt"},
+		"rw://checkpoint/a.b":          {Path: ".resilient_write/checkpoints/a.b.json"},
+		"rw://file/%C3%BC%20%3F%23.md": {Path: "ü ?#.md"},
+	} {
+		want, ok := topicOf(uri)
+		found := false
+		for _, got := range topicsOf(e) {
+			found = found || got == want
+		}
+		if !ok || !found {
+			t.Errorf("%s: %v %v, a row has %v", uri, want, ok, topicsOf(e))
+		}
+	}
+	for _, e := range []rw.JournalEntry{{}, {Path: ".resilient_write/scratch/x"}, {Path: ".resilient_write/"}, {Path: ".resilient_write/quarantine/draft"}} {
+		if got := topicsOf(e); len(got) > 0 {
+			t.Errorf("%q: %v", e.Path, got)
+		}
+	}
+}
+
+// TestDeclaredRootsCountInside: what a client declares is a root only inside a
+// directory that the operator allowed, only for that client, and only as long as
+// it is connected.
+func TestDeclaredRootsCountInside(t *testing.T) {
+	top := must(filepath.EvalSymlinks(t.TempDir()))(t)
+	in := func(parts ...string) string { return filepath.Join(append([]string{top}, parts...)...) }
+	for _, dir := range []string{in("root"), in("allowed", "one"), in("allowed-not"), in("other")} {
+		noErr(t, os.MkdirAll(dir, 0o755))
+	}
+	os.Symlink(in("other"), in("allowed", "link"))
+	w := &Workspaces{Root: in("root"), Allow: []string{in("allowed")}}
+	w.declare("a", []string{in("allowed", "one"), in("allowed", "link"), in("allowed-not"), in("other"), in("allowed", "..", "other"), top, "/", in("allowed", "none")})
+	base := []string{in("root"), in("allowed")}
+	if got := w.roots("a"); !slices.Equal(got, append(slices.Clone(base), in("allowed", "one"))) {
+		t.Errorf("%v", got)
+	}
+	if got := w.roots("b"); !slices.Equal(got, base) {
+		t.Errorf("of another client: %v", got)
+	}
+	w.declare("a", nil)
+	if got := w.roots("a"); !slices.Equal(got, base) {
+		t.Errorf("after its end: %v", got)
+	}
+	if got := innermost(append(base, in("allowed", "one")), in("allowed", "one", "x", "y")); got != in("allowed", "one") {
+		t.Error(got)
+	}
+	if got := names([]string{"/a/x", "/b/x", "/c/y"}); !slices.Equal(got, []string{"a/x", "b/x", "y"}) {
+		t.Errorf("%v", got)
+	}
+}

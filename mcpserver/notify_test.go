@@ -1,18 +1,28 @@
 package mcpserver_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -331,4 +341,555 @@ func deafSubscriber(t *testing.T, s *rw.Store) {
 		}
 	})
 	srv.UnregisterSession(ctx, "deaf")
+}
+
+// damaged is a store whose journal holds a line that is none, so that opening
+// it found something and reading it passes something over.
+func damaged(t testing.TB, line string) *rw.Store {
+	t.Helper()
+	s, dir := storeIn(t, nil)
+	save(t, s, "a.txt", "x")
+	save(t, s, "a.txt", "y")
+	noErr(t, s.Close(ctx))
+	segments, err := filepath.Glob(filepath.Join(place.At(dir), "journal", "*.jsonl"))
+	if err != nil || len(segments) != 1 {
+		t.Fatal(segments, err)
+	}
+	data := must(os.ReadFile(segments[0]))(t)
+	at := strings.Index(string(data), "}\n") + 2 // behind the first row
+	data = slices.Insert(data, at, []byte(line+"\n")...)
+	noErr(t, os.WriteFile(segments[0], data, 0o600))
+	// Without its cache the whole journal is read.
+	noErr(t, os.RemoveAll(filepath.Join(place.At(dir), "index")))
+	again := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
+	t.Cleanup(func() { again.Close(ctx) })
+	save(t, again, "b.txt", "x")
+	return again
+}
+
+// TestMessagesRespectTheLevel: a client hears what it wants to hear, once, in
+// numbers and our words.
+func TestMessagesRespectTheLevel(t *testing.T) {
+	s := damaged(t, "a-line-that-nobody-may-see")
+	if r := s.Recovery(); r.Malformed == 0 && r.TornBytes == 0 {
+		t.Fatalf("nothing was found: %+v", r)
+	}
+	srv := mcpserver.New(s, full)
+	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
+		p := connect(srv)
+		events := func() (list []string) {
+			for _, n := range p.got("notifications/message") {
+				data, _ := n.Params["data"].(map[string]any)
+				list = append(list, fmt.Sprint(n.Params["level"], " ", data["event"]))
+				if text := fmt.Sprint(n.Params); strings.Contains(text, "nobody-may-see") || n.Params["logger"] == "" || data["hint"] == "" {
+					t.Errorf("%v", n.Params)
+				}
+			}
+			return list
+		}
+		level := func(l string) {
+			if p.level = l; !p.modern && l != "" {
+				p.must("logging/setLevel", map[string]any{"level": l})
+			}
+		}
+		tail := func() { p.tool("rw_journal_tail", map[string]any{"n": 50}, nil) }
+		tail()
+		level("error")
+		tail()
+		if got := events(); len(got) > 0 {
+			t.Errorf("nobody wanted %v", got)
+		}
+		for _, l := range []string{"warning", "debug"} {
+			level(l)
+			tail()
+			tail()
+			p.wait("both messages", func() bool { return len(events()) >= 2 })
+			// Over HTTP they may come on two streams, in either order.
+			if got := slices.Sorted(slices.Values(events())); strings.Join(got, ", ") != "warning journal_malformed, warning recovery" {
+				t.Errorf("%s: %s", l, got)
+			}
+		}
+	})
+	// Each client hears of it, and one that comes again hears of it again.
+	for range 3 {
+		p := &peer{t: t, caps: "{}"}
+		p.http(srv)
+		p.begin()
+		p.must("logging/setLevel", map[string]any{"level": "info"})
+		p.wait("a message", func() bool { return len(p.got("notifications/message")) == 1 })
+	}
+}
+
+// TestNoMessagesAboutASoundStore: silence is the rule.
+func TestNoMessagesAboutASoundStore(t *testing.T) {
+	s, _ := storeIn(t, nil)
+	p := &peer{t: t, caps: "{}"}
+	p.stdio(mcpserver.New(s, full))
+	p.begin()
+	p.must("logging/setLevel", map[string]any{"level": "debug"})
+	p.tool("rw_safe_write", map[string]any{"path": "a", "content": "x"}, nil)
+	p.tool("rw_safe_write", map[string]any{"path": "a", "content": "y"}, nil)
+	p.tool("rw_journal_tail", map[string]any{}, nil)
+	p.tool("rw_nonsense", map[string]any{}, nil)
+	if got := p.got("notifications/message"); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// unhurried is a hook that holds every call up, in front of its writes and
+// behind them, until its client has heard of it once and once more: a report
+// comes when a call takes long, and how long is for the test to say, not for
+// the machine.
+type unhurried struct {
+	mu    sync.Mutex
+	heard map[string]func(reports int) // by path; waits until so many came
+}
+
+func (u *unhurried) hold(path string, heard func(int)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.heard == nil {
+		u.heard = map[string]func(int){}
+	}
+	u.heard[path] = heard
+}
+
+func (u *unhurried) wait(op rw.HookCall, reports int) {
+	u.mu.Lock()
+	heard := u.heard[op.Changes[0].Path]
+	u.mu.Unlock()
+	if heard != nil {
+		heard(reports)
+	}
+}
+
+func (u *unhurried) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
+	u.wait(op, 1)
+	return rw.Allow(), nil
+}
+
+func (u *unhurried) Verify(_ context.Context, c rw.StagedCommit) error {
+	u.wait(c.HookCall, 2)
+	return nil
+}
+
+// composable is a store with a session of three pieces.
+func composable(t testing.TB, hooks ...any) *rw.Store {
+	t.Helper()
+	s, _ := storeIn(t, &rw.Options{Hooks: roles(hooks...)})
+	for i := range 3 {
+		must(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}))(t)
+	}
+	return s
+}
+
+// reports are those of one call so far.
+func (p *peer) reports(token any) (list []note) {
+	for _, n := range p.got("notifications/progress") {
+		if n.Params["progressToken"] == token {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// reportsAre checks the reports of one call.
+func (p *peer) reportsAre(token any, least int) {
+	p.t.Helper()
+	list := p.reports(token)
+	if len(list) < least {
+		p.t.Errorf("%d reports: %v", len(list), p.got("notifications/progress"))
+	}
+	last := -1.0
+	for _, n := range list {
+		at, _ := n.Params["progress"].(float64)
+		if total, ok := n.Params["total"].(float64); at <= last || ok && total < at || n.Params["message"] == "" {
+			p.t.Errorf("behind %v: %v", last, n.Params)
+		}
+		last = at
+	}
+}
+
+// TestProgressReachesTheClient: with the token of the call, growing, before
+// the reply, over every transport; and only when it is asked for.
+func TestProgressReachesTheClient(t *testing.T) {
+	hook := &unhurried{}
+	s := composable(t, hook)
+	srv := mcpserver.New(s, full)
+	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
+		t.Parallel()
+		p := connect(srv)
+		ordered := !strings.Contains(t.Name(), "inprocess") // there, reports are delivered beside the reply
+		name := strings.ReplaceAll(t.Name(), "/", "-") + ".txt"
+		for i, token := range []any{"a token", 7.0} {
+			path := fmt.Sprint(i, name) // a file of its own, or there would be nothing to write
+			hook.hold(path, func(n int) {
+				for late := time.Now().Add(peerTime); len(p.reports(token)) < n && time.Now().Before(late); {
+					time.Sleep(2 * time.Millisecond)
+				}
+			})
+			res := p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": path, "mode": "overwrite", "validate": token == 7.0}, map[string]any{"progressToken": token})
+			if res["isError"] == true {
+				t.Fatal(res)
+			}
+			p.reportsAre(token, 2)
+			if order := p.sequence(); ordered && order[len(order)-1] != fmt.Sprint("reply ", p.id) {
+				t.Errorf("the reply does not come last: %v", order)
+			}
+		}
+		if ordered {
+			p.forget()
+		}
+		p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": "quiet-" + name}, nil)
+		p.tool("rw_check", map[string]any{"deep": true}, nil)
+		if got := p.got("notifications/progress"); len(got) > len(p.reports("a token"))+len(p.reports(7.0)) || ordered && len(got) > 0 {
+			t.Errorf("nobody asked: %v", got)
+		}
+	})
+}
+
+// TestProgressGrowsThroughARepeatedCall: the protocol wants the number to grow
+// even when the call begins anew, as it does after a question to the user.
+func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
+	s := composable(t)
+	srv := mcpserver.New(s, full)
+	twice := mcp.NewTool("twice")
+	srv.AddTool(twice, func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		for range 2 {
+			if _, err := s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "twice.txt"}); err != nil {
+				return nil, err
+			}
+		}
+		return mcp.NewToolResultText("done"), nil
+	})
+	p := &peer{t: t, caps: "{}"}
+	p.stdio(srv)
+	p.begin()
+	p.tool("twice", map[string]any{}, map[string]any{"progressToken": 1})
+	p.reportsAre(1.0, 2)
+}
+
+// TestProgressOverTheLibrarysTransport: a host may serve us with the HTTP
+// transport of the protocol library, in which a reply overtakes what was told
+// before it, unless the call rests for a moment. How long that must be is up to
+// the machine, so here it rests until the client has heard.
+func TestProgressOverTheLibrarysTransport(t *testing.T) {
+	heard := make(chan bool, 1)
+	mcpserver.Rest(t, func() {
+		select {
+		case <-heard:
+		case <-time.After(peerTime):
+		}
+	})
+	s, _ := storeIn(t, nil)
+	srv := mcpserver.New(s, full)
+	srv.AddTool(mcp.NewTool("last_words"), func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		err := server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": "p", "progress": 1})
+		return mcp.NewToolResultText(`"ok":true`), err
+	})
+	site := httptest.NewServer(server.NewStreamableHTTPServer(srv, server.WithStateful(true)))
+	defer site.Close()
+	session := ""
+	post := func(body string) (text string) {
+		r := must(http.NewRequest("POST", site.URL+"/mcp", strings.NewReader(body)))(t)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Mcp-Session-Id", session)
+		res := must(site.Client().Do(r))(t)
+		defer res.Body.Close()
+		session = res.Header.Get("Mcp-Session-Id") + session
+		lines := bufio.NewScanner(res.Body)
+		for lines.Scan() {
+			text += lines.Text() + "\n"
+			if strings.Contains(lines.Text(), "notifications/progress") {
+				select {
+				case heard <- true:
+				default: // the call did not wait for it
+				}
+			}
+		}
+		noErr(t, lines.Err())
+		return text
+	}
+	post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","clientInfo":{"name":"t","version":"1"},"capabilities":{}}}`)
+	for i := range 40 {
+		got := post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"progressToken":"p"},"name":"last_words","arguments":{}}}`, i+1))
+		if !strings.Contains(got, "notifications/progress") || !strings.Contains(got, "result") {
+			t.Fatalf("call %d: %.300s", i, got)
+		}
+	}
+}
+
+// stopping is a hook that stops at a place until its context ends or it is let
+// go. Only paths that begin with "stop" stop it.
+type stopping struct {
+	at      string // authorize or verify
+	inside  chan string
+	goOn    chan struct{}
+	entered atomic.Int32
+}
+
+func newStopping(at string) *stopping {
+	return &stopping{at: at, inside: make(chan string, 100), goOn: make(chan struct{})}
+}
+
+func (s *stopping) stop(ctx context.Context, at string, op rw.HookCall) error {
+	path := op.Changes[0].Path
+	if at != s.at || !strings.HasPrefix(path, "stop") {
+		return nil
+	}
+	s.entered.Add(1)
+	s.inside <- path
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.goOn:
+		return nil
+	}
+}
+
+func (s *stopping) Authorize(ctx context.Context, op rw.HookCall) (rw.Decision, error) {
+	return rw.Allow(), s.stop(ctx, "authorize", op)
+}
+
+func (s *stopping) Verify(ctx context.Context, c rw.StagedCommit) error {
+	return s.stop(ctx, "verify", c.HookCall)
+}
+
+func soon[T any](t *testing.T, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("%s: nothing happens", what)
+	}
+	panic("unreachable")
+}
+
+// each runs a test with a client of either protocol.
+func each(t *testing.T, opts func() *rw.Options, test func(t *testing.T, w *wire)) {
+	for _, era := range []string{"legacy", "modern"} {
+		t.Run(era, func(t *testing.T) {
+			w := connect(t, opts())
+			if era == "modern" {
+				w.modern(`{"elicitation":{}}`)
+			} else {
+				w.initialize(`{"elicitation":{}}`)
+			}
+			test(t, w)
+		})
+	}
+}
+
+func (w *wire) cancel(id any) {
+	w.t.Helper()
+	w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%v,"reason":"changed my mind"}}`, id)
+}
+
+// operation asks what became of a call.
+func (w *wire) operation(key string) (happened, refused bool) {
+	w.t.Helper()
+	res := w.result(w.call("rw_operation", map[string]any{"idempotency_key": key}))
+	doc, _ := res["structuredContent"].(map[string]any)
+	if doc["ok"] != true {
+		w.t.Fatalf("%v", res)
+	}
+	return doc["happened"] == true, doc["refused"] == true
+}
+
+// TestACanceledCallChangesNothingAndIsNotAnswered: wherever it is in front of
+// the commit point, it ends there, its context with it, and the calls behind
+// it go on.
+func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
+	for _, at := range []string{"authorize", "verify"} {
+		hook := newStopping(at)
+		each(t, func() *rw.Options { return &rw.Options{Hooks: roles(hook)} }, func(t *testing.T, w *wire) {
+			r := create("stop.txt", "x")
+			r.IdempotencyKey = "k"
+			id := w.call("rw_safe_write", r)
+			soon(t, hook.inside, at)
+			behind := w.call("rw_safe_write", create("behind.txt", "x"))
+			w.cancel(id)
+			if got := reasonOf(t, w.result(behind)); got != "ok" { // the very next reply
+				t.Errorf("the call behind: %s", got)
+			}
+			if w.file("stop.txt") != "none" {
+				t.Error("it was written")
+			}
+			w.nothingStaged(t)
+			if happened, _ := w.operation("k"); happened {
+				t.Error("the key says that it happened")
+			}
+			// The key is free, and the call can come again.
+			hook.at = "nowhere"
+			if got := reasonOf(t, w.result(w.call("rw_safe_write", r))); got != "ok" {
+				t.Errorf("the same call again: %s", got)
+			}
+			hook.at = at
+		})
+	}
+}
+
+// TestTheCommitPointDecides: a call that is canceled at the beginning of any
+// stage happens as a whole, with a row that tells, or not at all. In either
+// case it is not answered.
+func TestTheCommitPointDecides(t *testing.T) {
+	behind := false
+	for _, at := range []rw.Stage{
+		rw.StageResolve, rw.StageAuthorize, rw.StageLock, rw.StagePrecondition, rw.StageCompose, rw.StageClassify, rw.StageStage,
+		rw.StageRecord, rw.StagePublish, rw.StageSettle,
+	} {
+		behind = behind || at == rw.StageRecord
+		t.Run(string(at), func(t *testing.T) {
+			w := connect(t, nil).initialize(`{}`)
+			inside, goOn := make(chan string, 1), make(chan struct{})
+			var once atomic.Bool
+			disarm := failpoint.Arm(func(point string) {
+				if point == string(at) && !once.Swap(true) {
+					inside <- point
+					<-goOn
+				}
+			})
+			defer disarm()
+			r := create("a.txt", "whole")
+			r.IdempotencyKey = "k"
+			id := w.call("rw_safe_write", r)
+			soon(t, inside, string(at))
+			next := w.call("rw_safe_write", create("next.txt", "x"))
+			w.cancel(id)
+			w.result(w.call("rw_describe", map[string]any{})) // the cancellation was read
+			close(goOn)
+			if got := reasonOf(t, w.result(next)); got != "ok" {
+				t.Errorf("the call behind: %s", got)
+			}
+			happened, _ := w.operation("k")
+			if written := w.file("a.txt") == "whole"; written != behind || happened != behind {
+				t.Errorf("%q, happened: %v", w.file("a.txt"), happened)
+			}
+			w.nothingStaged(t)
+		})
+	}
+}
+
+// TestAWaitingCallThatIsCanceledNeverBegins: no hook hears of it.
+func TestAWaitingCallThatIsCanceledNeverBegins(t *testing.T) {
+	hook := newStopping("authorize")
+	each(t, func() *rw.Options { return &rw.Options{Hooks: roles(hook)} }, func(t *testing.T, w *wire) {
+		hook.entered.Store(0)
+		first := w.call("rw_safe_write", create("stop1.txt", "x"))
+		soon(t, hook.inside, "the first call")
+		second := w.call("rw_safe_write", create("stop2.txt", "x"))
+		third := w.call("rw_safe_write", create("third.txt", "x"))
+		w.cancel(second)
+		w.cancel(first)
+		if got := reasonOf(t, w.result(third)); got != "ok" {
+			t.Errorf("%s", got)
+		}
+		if hook.entered.Load() != 1 || w.file("stop1.txt") != "none" || w.file("stop2.txt") != "none" {
+			t.Errorf("%d calls began", hook.entered.Load())
+		}
+		if rows := w.rows(); rows != 2 { // the first, refused, and the third
+			t.Errorf("%d rows", rows)
+		}
+	})
+}
+
+// TestOnlyTheCallThatIsMeantIsCanceled: the number 1, the text "1" and ids
+// that nobody has are different things.
+func TestOnlyTheCallThatIsMeantIsCanceled(t *testing.T) {
+	hook := newStopping("verify")
+	each(t, func() *rw.Options { return &rw.Options{Hooks: roles(hook)} }, func(t *testing.T, w *wire) {
+		for i, c := range []struct {
+			id, cancel string
+			meant      bool
+		}{
+			{`1`, `1`, true}, {`1`, `"1"`, false}, {`"1"`, `1`, false}, {`"1"`, `"1"`, true}, {`7`, `7.0`, true}, {`100`, `1e2`, true},
+			{`"é"`, `"\u00e9"`, true}, {`9007199254740993`, `9007199254740992`, false}, {`5`, `null`, false}, {`5`, `[5]`, false}, {`5`, `{"a":5}`, false}, {`5`, `6`, false},
+		} {
+			path := fmt.Sprintf("stop%d.txt", i)
+			w.send(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":%q,"content":"x","mode":"create"}%s}}`, c.id, path, w.meta)
+			soon(t, hook.inside, path)
+			w.cancel(c.cancel)
+			w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}`)
+			w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)
+			if !c.meant {
+				w.result(w.call("rw_describe", map[string]any{})) // it was read, and had no effect
+				hook.goOn <- struct{}{}
+				if m := w.read(); m["result"] == nil {
+					t.Errorf("%s canceled by %s: %v", c.id, c.cancel, m)
+				}
+			}
+			last := w.call("rw_safe_write", create(fmt.Sprintf("last%d.txt", i), "x"))
+			w.result(last)
+			if written := w.file(path) == "x"; written == c.meant {
+				t.Errorf("%s canceled by %s: written %v", c.id, c.cancel, written)
+			}
+			w.cancel(last) // it is over
+		}
+	})
+}
+
+// TestACanceledQuestionIsWithdrawn: the user need not answer any more, the
+// call is not answered either, and a late answer harms nobody.
+func TestACanceledQuestionIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{AutoApprove: []string{"docs"}})}).initialize(`{"elicitation":{}}`)
+	id := w.call("rw_safe_write", create("a.txt", "x"))
+	q := w.message()
+	if q["method"] != "elicitation/create" {
+		t.Fatalf("%v", q)
+	}
+	w.cancel(id)
+	m := w.message()
+	if params, _ := m["params"].(map[string]any); m["method"] != "notifications/cancelled" || params["requestId"] != q["id"] {
+		t.Errorf("%v", m)
+	}
+	w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"allow":true,"always":true}}}`, q["id"])
+	if got := reasonOf(t, w.result(w.call("rw_safe_write", create("docs/b.txt", "x")))); got != "ok" || w.file("a.txt") != "none" {
+		t.Errorf("%s", got)
+	}
+	// A modern client cancels by not coming back.
+	w = connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
+	pending(t, w.result(w.call("rw_safe_write", create("a.txt", "x"))))
+	if w.rows() != 0 {
+		t.Errorf("%d rows", w.rows())
+	}
+}
+
+// TestAStreamHoldsNobodyUp: a request that stays open until the client ends it
+// keeps no other from being answered, nor the server from ending.
+func TestAStreamHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	w := connect(t, nil).modern(`{}`)
+	listen := func(id int) {
+		w.send(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["rw://journal"]}%s}}`, id, w.meta)
+	}
+	listen(900)
+	listen(901)
+	call := func() (others []any) {
+		id := w.call("rw_safe_write", create(fmt.Sprint("f", w.next), "x"))
+		for m := w.read(); m["id"] != float64(id); m = w.read() {
+			others = append(others, m["id"])
+		}
+		return others
+	}
+	if early := call(); len(early) > 0 {
+		t.Fatalf("nothing can be subscribed to: %v", early)
+	}
+	w.cancel(900)
+	if late := call(); len(late) > 0 {
+		t.Errorf("a canceled stream was answered: %v", late)
+	}
+	// The other one is open when the input ends.
+}
+
+// nothingStaged fails the test when a slot holds something.
+func (w *wire) nothingStaged(t *testing.T) {
+	t.Helper()
+	left, _ := filepath.Glob(filepath.Join(place.At(w.dir), "staging", "*"))
+	for _, p := range left {
+		if st, err := os.Stat(p); err == nil && st.Size() > 0 {
+			t.Errorf("left in staging: %s", p)
+		}
+	}
 }

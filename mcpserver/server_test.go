@@ -5,7 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +20,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
@@ -190,4 +196,347 @@ func TestInProcessClient(t *testing.T) {
 	if len(mcpserver.Instructions) > 1024 {
 		t.Errorf("the instructions are %d bytes long", len(mcpserver.Instructions))
 	}
+}
+
+func TestMain(m *testing.M) { testbed.Main(m) }
+
+// noErr and must check errors, as testbed describes.
+var noErr = testbed.NoErr
+
+func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+// hostile adds a tool, a prompt, a resource and a template to a server, all of
+// which panic with content.
+func hostile(s *server.MCPServer) {
+	s.AddTool(mcp.NewTool("host_tool"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") })
+	s.AddTool(mcp.NewTool("host_later"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		s.SendNotificationToClient(ctx, "notifications/note", nil) // the reply has begun
+		panic("the secret content")
+	})
+	s.AddPrompt(mcp.NewPrompt("host_prompt"), func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		panic(fmt.Errorf("the secret %s", "content"))
+	})
+	resource := func(_ context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+		return []mcp.ResourceContents{}[len(r.Params.URI):], nil
+	}
+	s.AddResource(mcp.NewResource("host://one", "one"), resource)
+	s.AddResourceTemplate(mcp.NewResourceTemplate("host://many/{name}", "many"), resource)
+	s.AddNotificationHandler("notifications/host", func(context.Context, mcp.JSONRPCNotification) { panic("the secret content") })
+}
+
+// TestAPanicOfTheHostIsAnswered: whatever a host adds may panic, over every
+// transport and in both eras. The request is answered with an error, the log
+// tells of it without content, and the next call works.
+func TestAPanicOfTheHostIsAnswered(t *testing.T) {
+	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
+		logs := &logBuffer{}
+		s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full,
+			Logger: slog.New(slog.NewTextHandler(logs, nil)),
+			Wrap: func(i mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
+				if i.Name != "read" {
+					return next
+				}
+				return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
+			},
+		})
+		hostile(s)
+		p := connect(s)
+		told := ""
+		for _, name := range []string{"host_tool", "host_later", "rw_read"} {
+			res := p.tool(name, map[string]any{"path": "a"}, nil)
+			told += fmt.Sprint(res)
+			doc, _ := res["structuredContent"].(map[string]any)
+			about, _ := doc["context"].(map[string]any)
+			if res["isError"] != true || about["reason"] != "internal_error" || name == "rw_read" && about["tool"] != name {
+				t.Errorf("%s: %v", name, res)
+			}
+		}
+		for method, params := range map[string]map[string]any{
+			"prompts/get": {"name": "host_prompt"}, "resources/read": {"uri": "host://one"},
+		} {
+			result, problem := p.ask(method, params)
+			told += fmt.Sprint(problem)
+			if result != nil || problem["code"] != float64(mcp.INTERNAL_ERROR) {
+				t.Errorf("%s: %v %v", method, result, problem)
+			}
+		}
+		if _, problem := p.ask("resources/read", map[string]any{"uri": "host://many/x"}); problem == nil {
+			t.Error("the template answered")
+		}
+		if strings.Contains(told+logs.String(), "secret") || !strings.Contains(t.Name(), "/http") && strings.Count(logs.String(), "panicked") < 6 { // that of HTTP has a logger of its own
+			t.Errorf("%s\n%s", told, logs)
+		}
+		if doc := p.tool("rw_describe", map[string]any{}, nil); doc["isError"] == true {
+			t.Errorf("the next call: %v", doc)
+		}
+	})
+}
+
+// TestAPanicOutsideOfHandlersIsAnswered: over stdio, a panic of a notification
+// handler or of a filter costs its own message and nothing else.
+func TestAPanicOutsideOfHandlersIsAnswered(t *testing.T) {
+	logs := &logBuffer{}
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, Logger: slog.New(slog.NewTextHandler(logs, nil))})
+	hostile(s)
+	server.WithPromptFilter(func(context.Context, []mcp.Prompt) []mcp.Prompt { panic("the secret content") })(s)
+	in := `{"jsonrpc":"2.0","method":"notifications/host"}
+{"jsonrpc":"2.0","id":12345678901234567,"method":"prompts/list"}
+{"jsonrpc":"2.0","id":"after","method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"a","content":"b"}}}
+`
+	var out strings.Builder
+	noErr(t, mcpserver.ServeStdio(ctx, s, strings.NewReader(in), &out))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], `"id":12345678901234567,"error":{"code":-32603`) || !strings.Contains(lines[1], `"ok":true`) {
+		t.Errorf("%s", out.String())
+	}
+	if strings.Contains(out.String()+logs.String(), "secret") || strings.Count(logs.String(), "panicked") != 2 {
+		t.Errorf("%s\n%s", out.String(), logs)
+	}
+}
+
+// TestAServerOfSomebodyElseSurvivesPanicsToo: NewHTTP takes any server, and
+// our tools in it contain what the host puts around them.
+func TestAServerOfSomebodyElseSurvivesPanicsToo(t *testing.T) {
+	s := server.NewMCPServer("somebody else's", "1")
+	s.AddTools(mcpserver.Tools(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, Wrap: func(mcpserver.ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc {
+		return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
+	}})...)
+	doc, isError := reply(t, s, "rw_read", []byte(`{}`))
+	if !isError || !strings.Contains(string(doc), "internal_error") || strings.Contains(string(doc), "secret") {
+		t.Errorf("%s", doc)
+	}
+	hostile(s)
+	h := must(mcpserver.NewHTTP(s, &mcpserver.HTTPOptions{NoAuth: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}))(t)
+	defer h.Shutdown(ctx)
+	for _, m := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"host_prompt"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"host://one"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"host_tool"}}`,
+	} {
+		got := fmt.Sprint(jsonOf(t, s.HandleMessage(ctx, []byte(m))))
+		if !strings.Contains(got, "internal") || strings.Contains(got, "secret") {
+			t.Errorf("%s", got)
+		}
+	}
+}
+
+// TestRowsNameModelTurnAndTrace: what a host says of a call beside its
+// arguments is in its row.
+func TestRowsNameModelTurnAndTrace(t *testing.T) {
+	t.Parallel()
+	s, _, _ := briefServer(t, nil)
+	for name, c := range map[string]struct{ meta, model, turn, trace string }{
+		"codex":       {`{"callId":"c","threadId":"t","x-codex-turn-metadata":{"model":"m-1","turn_id":"turn-1","sandbox":"none"}}`, "m-1", "turn-1", "<nil>"},
+		"traceparent": {`{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","model":"m-2","turnId":"7"}`, "m-2", "7", "4bf92f3577b34da6a3ce929d0e0e4736"},
+		"wrong types": {`{"traceparent":"00","model":3,"x-codex-turn-metadata":{"model":[],"turn_id":1},"callId":"c"}`, "<nil>", "<nil>", "<nil>"},
+	} {
+		if text, isError, _ := brieflyAs(t, s, "rw_safe_write", `{"path":"`+name+`","content":"x"}`, c.meta); isError {
+			t.Fatal(text)
+		}
+		text, _, _ := briefly(t, s, "rw_journal_tail", `{"n":1}`)
+		via := is(t, text, "entries").([]any)[0].(map[string]any)["via"].(map[string]any)
+		for field, want := range map[string]string{"model": c.model, "turn": c.turn, "trace": c.trace} {
+			if got, _ := via[field].(string); got != want && !(want == "<nil>" && via[field] == nil) {
+				t.Errorf("%s: %s is %v", name, field, via[field])
+			}
+		}
+	}
+}
+
+// list asks a server for its tools, as a client does.
+func list(t testing.TB, s *server.MCPServer) []mcp.Tool {
+	t.Helper()
+	out := s.HandleMessage(ctx, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	res, ok := out.(mcp.JSONRPCResponse)
+	if !ok {
+		t.Fatalf("tools/list: %v", out)
+	}
+	data := must(json.Marshal(res.Result))(t)
+	var doc struct{ Tools []mcp.Tool }
+	noErr(t, json.Unmarshal(data, &doc))
+	return doc.Tools
+}
+
+func names(tools []mcp.Tool) []string {
+	var out []string
+	for _, t := range tools {
+		out = append(out, t.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestHostChangesTools: a host renames, filters, wraps and adds.
+func TestHostChangesTools(t *testing.T) {
+	wrapped := 0
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full,
+		Filter: func(i mcpserver.ToolInfo) bool { return i.Name != "delete" },
+		Rename: func(name string) string {
+			switch name {
+			case "rw_safe_write":
+				return "write_file"
+			case "rw_read":
+				return "rw_edit" // taken
+			case "rw_move":
+				return "no spaces please"
+			}
+			return name
+		},
+		Wrap: func(i mcpserver.ToolInfo, next server.ToolHandlerFunc) server.ToolHandlerFunc {
+			if i.Name != "edit" {
+				return next
+			}
+			return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				wrapped++
+				return next(ctx, req)
+			}
+		},
+	})
+	s.AddTool(mcp.NewTool("host_tool", mcp.WithDescription("of the host")), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultStructured(map[string]any{"host": req.GetString("name", "")}, "{}"), nil
+	})
+	got := names(list(t, s))
+	for _, want := range []string{"write_file", "rw_read", "rw_edit", "rw_move", "host_tool"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not listed: %v", want, got)
+		}
+	}
+	for _, gone := range []string{"rw_safe_write", "rw_delete", "rw_unknown"} {
+		if slices.Contains(got, gone) {
+			t.Errorf("%s is listed", gone)
+		}
+	}
+	for _, name := range []string{"write_file", "rw_safe_write", "rw.safe_write"} {
+		if doc, isError := reply(t, s, name, json.RawMessage(`{"path":"a.txt","content":"x","mode":"overwrite"}`)); isError {
+			t.Errorf("%s: %s", name, doc)
+		}
+	}
+	if doc, _ := reply(t, s, "host_tool", json.RawMessage(`{"name":"argument of the host"}`)); !strings.Contains(string(doc), "argument of the host") {
+		t.Errorf("the host's tool: %s", doc)
+	}
+	if reply(t, s, "rw_edit", json.RawMessage(`{}`)); wrapped != 1 {
+		t.Errorf("wrapped %d times", wrapped)
+	}
+	doc, isError := reply(t, s, "rw_delete", json.RawMessage(`{"path":"a.txt"}`))
+	if !isError || !strings.Contains(string(doc), "unknown_tool") {
+		t.Errorf("a filtered tool: %s", doc)
+	}
+	if doc, _ := reply(t, s, "write_file", json.RawMessage(`{"path":"a.txt","content":"y"}`)); !strings.Contains(string(doc), `"tool":"write_file"`) {
+		t.Errorf("the envelope has another name: %s", doc)
+	}
+}
+
+// TestToolsForAnotherServer: our tools work in a server that is not ours.
+func TestToolsForAnotherServer(t *testing.T) {
+	s := server.NewMCPServer("somebody else's", "1")
+	s.AddTools(mcpserver.Tools(openStore(t), &mcpserver.Options{Tier: mcpserver.Core})...)
+	if got := names(list(t, s)); len(got) != 7 {
+		t.Errorf("%v", got)
+	}
+	if doc, isError := reply(t, s, "rw_safe_write", json.RawMessage(`{"path":"a","content":"x"}`)); isError {
+		t.Errorf("%s", doc)
+	}
+}
+
+func rootsOf(dirs ...string) any {
+	list := []any{}
+	for _, d := range dirs {
+		if !strings.Contains(d, ":") {
+			d = (&url.URL{Scheme: "file", Path: d}).String()
+		}
+		list = append(list, map[string]any{"uri": d, "name": "root"})
+	}
+	return map[string]any{"roots": list}
+}
+
+func (p *peer) answerRoots(roots any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roots = roots
+}
+
+// saysOutside reports whether describe warns of the roots.
+func saysOutside(p *peer) bool {
+	return strings.Contains(fmt.Sprint(p.tool("rw_describe", map[string]any{}, nil)["structuredContent"]), rw.WarnOutsideRoots)
+}
+
+// TestRootsOnlyWarn: the workspace stays what it is; a client that works
+// elsewhere hears of it once, and describe says so.
+func TestRootsOnlyWarn(t *testing.T) {
+	s, dir := storeIn(t, nil)
+	elsewhere := t.TempDir()
+	srv := mcpserver.New(s, full)
+	for name, c := range map[string]struct {
+		roots any
+		warns bool
+	}{
+		"the workspace":            {rootsOf(dir), false},
+		"a directory above it":     {rootsOf(elsewhere, filepath.Dir(dir)), false},
+		"elsewhere":                {rootsOf(elsewhere), true},
+		"a name that begins alike": {rootsOf(dir[:len(dir)-1], dir+"x"), true},
+		"none":                     {rootsOf(), false},
+		"not local":                {rootsOf("https://example.com/x", "file://host/x", "file:x", "rw://journal"), false},
+		"no roots at all":          {map[string]any{"roots": "no"}, false},
+		"no answer":                {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &peer{t: t, caps: `{"roots":{"listChanged":true}}`}
+			p.roots = c.roots
+			p.stdio(srv)
+			p.begin()
+			p.must("logging/setLevel", map[string]any{"level": "warning"})
+			p.wait("the roots are asked for", func() bool { return len(p.got("roots/list")) == 1 })
+			if !c.warns {
+				p.answerRoots(rootsOf(dir))
+				p.post([]byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
+				p.wait("they are asked for again", func() bool { return len(p.got("roots/list")) == 2 })
+				if saysOutside(p) || len(p.got("notifications/message")) > 0 {
+					t.Errorf("a warning: %v", p.got("notifications/message"))
+				}
+				return
+			}
+			p.wait("describe warns", func() bool { return saysOutside(p) })
+			p.wait("a message", func() bool { return len(p.got("notifications/message")) == 1 })
+			m := p.got("notifications/message")[0].Params
+			if text := fmt.Sprint(m); m["level"] != "warning" || !strings.Contains(text, rw.WarnOutsideRoots) || strings.Contains(text, elsewhere) || strings.Contains(text, dir) {
+				t.Errorf("%v", m)
+			}
+			p.answerRoots(rootsOf(dir))
+			p.post([]byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
+			p.wait("the warning goes away", func() bool { return !saysOutside(p) })
+		})
+	}
+	// The clients are gone, and so is what they said.
+	p := &peer{t: t, caps: "{}"}
+	p.stdio(srv)
+	p.begin()
+	if saysOutside(p) || len(p.got("roots/list")) > 0 {
+		t.Error("a client without roots is asked or warned")
+	}
+	rootsInProcess(t, srv)
+}
+
+type rootsHandler struct{ dir string }
+
+func (h rootsHandler) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+	return &mcp.ListRootsResult{Roots: []mcp.Root{{URI: (&url.URL{Scheme: "file", Path: h.dir}).String()}}}, nil
+}
+
+// rootsInProcess: the client of the protocol library is asked as well.
+func rootsInProcess(t *testing.T, srv *server.MCPServer) {
+	//lint:ignore SA1019 clients of the earlier versions of the protocol are supported
+	c := must(client.NewInProcessClientWithOptions(srv, client.WithRootsHandler(rootsHandler{t.TempDir()}), client.WithLegacyProtocolOnly()))(t)
+	defer c.Close()
+	noErr(t, c.Start(ctx))
+	must(c.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{
+		ProtocolVersion: "2025-06-18", ClientInfo: mcp.Implementation{Name: "t", Version: "1"},
+	}}))(t)
+	p := &peer{t: t}
+	p.wait("describe warns", func() bool {
+		var req mcp.CallToolRequest
+		req.Params.Name = "rw_describe"
+		res := must(c.CallTool(ctx, req))(t)
+		doc, _ := json.Marshal(res.StructuredContent)
+		return strings.Contains(string(doc), rw.WarnOutsideRoots)
+	})
 }

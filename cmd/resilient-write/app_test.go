@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -198,3 +204,575 @@ func TestInterrupt(t *testing.T) {
 var noErr, isErr = testbed.NoErr, testbed.IsErr
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+func TestWhen(t *testing.T) {
+	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	now = func() time.Time { return at }
+	t.Cleanup(func() { now = time.Now })
+	for ago, want := range map[time.Duration]string{
+		0: "just now", 59 * time.Second: "59 s ago", 2*time.Minute + time.Second: "2 min ago", 23 * time.Hour: "23 h ago",
+		48 * time.Hour: at.Add(-48 * time.Hour).Local().Format("2006-01-02 15:04"), -time.Hour: at.Add(time.Hour).Local().Format("2006-01-02 15:04"),
+	} {
+		if got := when(at.Add(-ago).Format(time.RFC3339Nano)); got != want {
+			t.Errorf("%v: %q, want %q", ago, got, want)
+		}
+	}
+	if got := when("no time"); got != "no time" {
+		t.Error(got)
+	}
+}
+
+// TestSpokenHintsNameNoTool: no hint of a refusal names a tool or an argument
+// as on the wire.
+func TestSpokenHintsNameNoTool(t *testing.T) {
+	flags := 0
+	for _, d := range rw.Details() {
+		_, _, _, _, hint := d.Describe()
+		said := spoken(hint)
+		for _, word := range regexp.MustCompile(`[a-z]+(?:_[a-z0-9]+)+`).FindAllString(said, -1) {
+			if strings.HasPrefix(word, "rw_") || isArgument(word) {
+				t.Errorf("%s: %s", d, said)
+			}
+		}
+		if said != hint {
+			flags++
+		}
+	}
+	if flags < 15 {
+		t.Errorf("%d hints are spoken", flags)
+	}
+	for hint, want := range map[string]string{
+		"read the file; to replace it use mode overwrite with expected_prev_sha256": "read the file; to replace it use --mode overwrite with --expected-prev-sha256",
+		"call rw_redact with draft_ref, then rw_draft_list":                         "call resilient-write redact with --draft-ref, then resilient-write draft list",
+		"to replace it anyway, pass force":                                          "to replace it anyway, pass --force",
+		"rw_nothing and other_words stay":                                           "rw_nothing and other_words stay",
+	} {
+		if got := spoken(hint); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// TestProgressBar: how much, of what, and how fast once that is known.
+func TestProgressBar(t *testing.T) {
+	for _, one := range []struct {
+		p     rw.Progress
+		since time.Duration
+		want  string
+	}{
+		{rw.Progress{Stage: "read", Done: 3 << 20}, 0, "3.0 MiB"},
+		{rw.Progress{Stage: "read", Done: 3 << 20, Total: 12 << 20}, 2 * time.Second, " 25%  3.0 MiB of 12.0 MiB  1.5 MiB/s"},
+		{rw.Progress{Stage: "files", Done: 500, Total: 1000}, 500 * time.Millisecond, "[############            ]  50%  500 files of 1000 files"},
+		{rw.Progress{Stage: "journal", Done: 500}, 10 * time.Second, "500 rows  50 rows/s"},
+		{rw.Progress{Stage: "erase", Done: 7}, 0, "7 places"},
+	} {
+		if got := drawBar(one.p, one.since); !strings.HasSuffix(got, one.want) {
+			t.Errorf("%+v: %q, want %q", one.p, got, one.want)
+		}
+	}
+}
+
+// TestCompletion offers values, tools, clients, and what is in the store.
+func TestCompletion(t *testing.T) {
+	s := newShell(t)
+	if out := s.run("__complete", "draft", "get", "").out; strings.Contains(out, "draft_") || len(everyFile(t, s.dir)) != 1 {
+		t.Errorf("of no store: %q", out)
+	}
+	s.with("one").ok("write", "a.txt")
+	s.with("two").ok("write", "a.txt", "--mode", "overwrite")
+	s.with("x").ok("write", "e\x1b[2J.txt")
+	s.ok("delete", "a.txt")
+	s.with(reportKey).run("write", "conf.env")
+	s.with("1").ok("chunk", "append", "pieces")
+	s.with("{}").ok("checkpoint", "save", "step", "-")
+	tx := s.ok("tx", "begin").doc["tx_id"].(string)
+	for line, want := range map[string]string{
+		"draft get ":               "\tconf.env",
+		"chunk status p":           "pieces\t1 chunks",
+		"chunk compose pieces ":    ":0",
+		"checkpoint read ":         "step",
+		"tx commit ":               tx,
+		"show ":                    "a.txt\t3 versions",
+		"show a.txt ":              "1\tcreate ",
+		"restore a.txt --version ": "2\toverwrite ",
+		"diff a.txt --from ":       "1\tcreate ",
+		"undo --row ":              "2\toverwrite a.txt, ",
+		"serve --ti":               "--tier",
+		"serve --tier ":            "standard",
+		"serve --read-only --tr":   "--transport",
+		"serve --transport ":       "http",
+		"write a --mode ":          "overwrite",
+		"status --color ":          "never",
+		"init --scope ":            "project",
+		"init ":                    "claude-code",
+		"doctor ":                  "codex",
+		"call ":                    "rw_safe_write",
+		"write --gate ":            "advise",
+		"journal tail --f":         "--filter-path",
+	} {
+		args := append([]string{"__complete"}, strings.Split(line, " ")...)
+		if out := s.run(args...).out; !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
+			t.Errorf("%q: %q", line, out)
+		}
+	}
+}
+
+// TestOneFlagDialect: no help shows a long flag with one hyphen, although serve
+// still accepts it.
+func TestOneFlagDialect(t *testing.T) {
+	s := newShell(t)
+	single := regexp.MustCompile(`(?:^|[\s(;])-[a-z]{2,}[a-z-]*`)
+	lines := []string{"help", "serve -h"}
+	for _, c := range (&app{env: func(string) string { return "" }}).commands() {
+		lines = append(lines, c.Name()+" --help")
+	}
+	for _, line := range lines {
+		r := s.ok(strings.Fields(line)...)
+		if found := single.FindAllString(r.out+r.errs, -1); found != nil || len(r.out+r.errs) < 200 {
+			t.Errorf("%s: %q", line, found)
+		}
+	}
+	if r := s.with("").run("-sync", "off", "-tier", "core"); r.code != 0 {
+		t.Errorf("%d %s", r.code, r.errs)
+	}
+}
+
+// narrow is an output with room for a number of bytes. A write that does not
+// fit fails as on a full disk; later writes succeed again, as after space was
+// freed.
+type narrow struct {
+	room  int
+	taken bytes.Buffer
+	full  bool
+}
+
+func (n *narrow) Write(p []byte) (int, error) {
+	if n.full || len(p) <= n.room {
+		n.room -= len(p)
+		return n.taken.Write(p)
+	}
+	n.full = true
+	n.taken.Write(p[:n.room])
+	return n.room, &os.PathError{Op: "write", Path: "/somewhere/stdout", Err: syscall.ENOSPC}
+}
+
+// into runs the command with the given standard output. A command that does not
+// end by itself fails the test.
+func (s shell) into(out io.Writer, args ...string) (code rw.Code, errs string) {
+	s.t.Helper()
+	type ending struct {
+		code rw.Code
+		errs string
+	}
+	done := make(chan ending, 1)
+	go func() {
+		var b bytes.Buffer
+		env := func(name string) string {
+			return map[string]string{"RW_WORKSPACE": s.dir, "RW_SYNC": "off", "NO_COLOR": "1", "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
+		}
+		code := run(append(args, s.extra...), env, strings.NewReader(s.in), out, &b)
+		done <- ending{code, b.String()}
+	}()
+	select {
+	case e := <-done:
+		return e.code, e.errs
+	case <-time.After(time.Minute):
+		s.t.Fatalf("%v does not end", args)
+		return 0, ""
+	}
+}
+
+var everyKindOfReply = []string{
+	"read a.txt", "check", "history a.txt", "diff a.txt", "journal tail", "journal since", "journal follow --after 0", "describe",
+	"analytics", "chunk list", "scratch list", "draft list", "version", "--version", "help", "help write", "write --help", "completion bash", "recover",
+	"compact --dry-run", "undo --dry-run", "delete a.txt --dry-run", "check --repair --dry-run", "journal import --dry-run --allow-non-empty",
+}
+
+// TestALostResultIsNotSuccess: for any reply, for programs and for people, an
+// output that does not accept all of it is reported once, with the code of
+// storage and no path, and nothing is written after the gap.
+func TestALostResultIsNotSuccess(t *testing.T) {
+	s := newShell(t)
+	s.with("one\n").ok("write", "a.txt")
+	s.with("two\n").ok("write", "a.txt", "--mode", "overwrite")
+	s.in = s.ok("journal", "export").out
+	lines := append(everyKindOfReply, "report", "journal export")
+	for _, person := range []bool{false, true} {
+		if person {
+			asPerson(t)
+			lines = everyKindOfReply
+		}
+		for _, line := range lines {
+			for _, room := range []int{0, 3} {
+				out := &narrow{room: room}
+				code, errs := s.into(out, strings.Fields(line)...)
+				if code != rw.CodeStorage || strings.Count(errs, "no space left") != 1 || strings.Contains(errs, "internal") || strings.Contains(errs, "somewhere") {
+					t.Errorf("%s (person: %v): code %d: %q", line, person, code, errs)
+				}
+				if out.taken.Len() > room {
+					t.Errorf("%s: behind the gap comes %q", line, out.taken.String())
+				}
+			}
+		}
+	}
+}
+
+// TestALostResultLeavesWhatWasDone: the write happened, its receipt says so,
+// and the message does too.
+func TestALostResultLeavesWhatWasDone(t *testing.T) {
+	s := newShell(t)
+	file := filepath.Join(t.TempDir(), "result")
+	s.in = "text\n"
+	s.ok("write", "b.txt")
+	code, errs := s.into(&narrow{}, "write", "b.txt", "--result-out", file)
+	if got := s.resultIn(file); code != rw.CodeStorage || got.status() != "refused" || !strings.Contains(errs, "file_already_exists") || !strings.Contains(errs, "no space left") {
+		t.Errorf("a refusal: code %d: %s: %s", code, errs, got.Receipt)
+	}
+	for _, person := range []bool{false, true} {
+		if person {
+			asPerson(t)
+		}
+		code, errs := s.into(&narrow{}, "write", "a.txt", "--mode", "append", "--result-out", file)
+		got := s.resultIn(file)
+		if code != rw.CodeStorage || got.Code != code || got.status() != "succeeded" || !strings.Contains(errs, "completed changes remain") {
+			t.Errorf("code %d: %s: %s", code, errs, got.Receipt)
+		}
+	}
+	if data, _ := os.ReadFile(filepath.Join(s.dir, "a.txt")); string(data) != "text\ntext\n" {
+		t.Errorf("%q", data)
+	}
+	for _, line := range []string{"completion bash", "journal follow --after 0"} {
+		s.into(&narrow{}, append(strings.Fields(line), "--result-out", file)...)
+		if got := s.resultIn(file); !strings.Contains(string(got.Reply), "disk_full") {
+			t.Errorf("%s: %s", line, got.Reply)
+		}
+	}
+}
+
+// TestTheResultOutlivesTheReader: the result is written even if the reader of
+// standard output has closed it, which otherwise ends the process.
+func TestTheResultOutlivesTheReader(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals")
+	}
+	s := newShell(t)
+	file := filepath.Join(t.TempDir(), "result")
+	gone := pipe(t)
+	gone.r.Close()
+	defer gone.w.Close()
+	cmd := s.process("write", "a.txt", "--result-out", file)
+	cmd.Stdin, cmd.Stdout = strings.NewReader("text\n"), gone.w
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	cmd.Run()
+	if got := s.resultIn(file); cmd.ProcessState.ExitCode() != int(rw.CodeStorage) || got.status() != "succeeded" || !strings.Contains(errs.String(), "broken pipe") {
+		t.Errorf("%v: %s: %s", cmd.ProcessState, errs.String(), got.Receipt)
+	}
+}
+
+// TestStageAndBlameOfOneSession: two sessions and a person change one file. The
+// command stages the lines of one of them, and reports who wrote each line.
+func TestStageAndBlameOfOneSession(t *testing.T) {
+	a := newAround(t)
+	a.sh(`git init -q; printf 'a\n1\n2\nb\n3\n4\nc\n5\n6\nd\n' > f.txt; git add .; git commit -qm x`)
+	a.rw(0, "changes")
+	edit := func(session, old, now string) {
+		a.rw(0, "edit", "f.txt", "--session", session, "--old", old+"\n", "--new", now+"\n")
+	}
+	edit("one", "a", "A")
+	edit("two", "b", "B")
+	a.sh(`sed -i s/c/C/ f.txt`)
+	a.rw(0, "changes", "--call", "toolu_7", "--session", "one", "--command", "sed")
+	a.sh(`sed -i s/d/D/ f.txt`) // by a person: querying the session does not attribute the change to it
+	cmd := exec.Command(a.bin, "changes", "--session", "one", "--patch")
+	cmd.Dir, cmd.Env = a.dir, append(os.Environ(), "RW_WORKSPACE="+a.dir)
+	patch, err := cmd.Output()
+	if err != nil || strings.Count(string(patch), "\n+") != 3 || !strings.Contains(string(patch), "\n+A\n") || !strings.Contains(string(patch), "\n+C\n") {
+		t.Fatalf("%v\n%s", err, patch)
+	}
+	if got := a.rw(0, "changes", "--session", "one", "--stage"); fmt.Sprint(got["staged"]) != "[f.txt]" {
+		t.Fatal(got)
+	}
+	a.sh(`test "$(git show :f.txt | tr -d '\n')" = A12b34C56d; test "$(tr -d '\n' < f.txt)" = A12B34C56D`)
+	owners := ""
+	blamed := a.rw(0, "blame", "f.txt")
+	calls := map[any]map[string]any{}
+	for _, c := range blamed["calls"].([]any) {
+		calls[c.(map[string]any)["row"]] = c.(map[string]any)
+	}
+	for _, l := range blamed["lines"].([]any) {
+		line := l.(map[string]any)
+		if c := calls[line["row"]]; c != nil {
+			owners += fmt.Sprint(line["text"], ":", c["session"], c["during"], " ")
+		}
+	}
+	if want := "A:one<nil> B:two<nil> C:one[toolu_7] D:<nil> <nil> "; owners != want {
+		t.Errorf("%s, want %s", owners, want)
+	}
+	a.rw(2, "changes", "--patch", "--stage")
+	a.rw(2, "blame")
+}
+
+// Binary builds the command, once for all tests of both packages, and returns
+// its path; RemoveBinary removes it.
+var Binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rwbin")
+	if err != nil {
+		return "", err
+	}
+	binaryDir = dir
+	path := filepath.Join(dir, "resilient-write")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+var binaryDir string
+
+// RemoveBinary removes what Binary built.
+func RemoveBinary() {
+	if binaryDir != "" {
+		os.RemoveAll(binaryDir)
+	}
+}
+
+// build returns the path of the built command.
+func build(t testing.TB) string {
+	t.Helper()
+	path := must(Binary())(t)
+	return path
+}
+
+// resultIn returns what a run wrote to a result file.
+func (s shell) resultIn(file string) (got result) {
+	s.t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(data, &got) != nil {
+		s.t.Fatalf("%v %s", err, data)
+	}
+	return got
+}
+
+// TestFlagsInFrontOfTheSubcommand: every flag that all subcommands have means
+// the same before them, with one hyphen and with two, with = and without.
+func TestFlagsInFrontOfTheSubcommand(t *testing.T) {
+	s := newShell(t)
+	s.with("x\n").ok("write", "a.txt")
+	elsewhere := newShell(t)
+	elsewhere.with("x\n").ok("write", "b.txt")
+	values := map[string]string{
+		"root": elsewhere.dir, "state-dir": "none", "sync": "full", "policy-file": "none.yaml", "gate": "off", "session": "s",
+		"color": "never", "result-out": filepath.Join(t.TempDir(), "r"), "result-fd": "99", "progress-fd": "99",
+	}
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&app{env: func(string) string { return "" }}).globalFlags(known)
+	plain := s.ok("describe").out
+	changed := 0
+	known.VisitAll(func(f *pflag.Flag) {
+		given := []string{"--" + f.Name}
+		if f.NoOptDefVal == "" {
+			value, ok := values[f.Name]
+			if !ok {
+				t.Fatalf("no value to try --%s with", f.Name)
+			}
+			given = append(given, value)
+		}
+		after := s.run(append([]string{"describe"}, given...)...)
+		if after.out != plain {
+			changed++
+		}
+		single := slices.Clone(given)
+		single[0] = single[0][1:]
+		for _, front := range [][]string{given, single, {strings.Join(given, "=")}} {
+			if r := s.run(append(front, "describe")...); r.code != after.code || r.out != after.out || r.errs != after.errs {
+				t.Errorf("%v in front: code %d: %s%s, behind: code %d: %s", front, r.code, r.out, r.errs, after.code, after.out)
+			}
+		}
+	})
+	if changed < 5 {
+		t.Errorf("only %d flags made a difference: the test sees nothing", changed)
+	}
+	if r := s.ok("--root", elsewhere.dir, "--json", "journal", "tail"); !strings.Contains(r.out, "b.txt") {
+		t.Errorf("%s", r.out)
+	}
+	if r := s.ok("--root", s.dir, "serve", "-h"); !strings.Contains(r.errs, "-transport") || r.out != "" {
+		t.Errorf("serve behind a flag: %s", r.errs)
+	}
+	if r := s.ok("--root", s.dir, "--help"); !strings.Contains(r.out, "journal") {
+		t.Errorf("help behind a flag: %s", r.out)
+	}
+	if help := s.ok("help").out; !strings.Contains(help, "--version") {
+		t.Errorf("help does not list --version: %s", help)
+	}
+}
+
+// TestPlacesOfTheResultAreTriedFirst: an unusable destination is code 2, and
+// nothing was done. Standard output and input cannot be used, whatever else is
+// wrong with the command line.
+func TestPlacesOfTheResultAreTriedFirst(t *testing.T) {
+	s := newShell(t)
+	s.with("old\n").ok("write", "a.txt")
+	file := filepath.Join(t.TempDir(), "result")
+	before := everyFile(t, s.dir)
+	rows := map[string]rw.Code{
+		"--result-out " + filepath.Join(s.dir, "none", "r.json"): rw.CodeUsage,
+		"--result-out " + s.dir:                                  rw.CodeUsage,
+		"--result-out=":                                          rw.CodeUsage,
+		"--result-out " + os.DevNull:                             rw.CodeUsage,
+		"--result-fd 0":                                          rw.CodeUsage,
+		"--result-fd 1":                                          rw.CodeUsage,
+		"--result-fd=-3":                                         rw.CodeUsage,
+		"--progress-fd 0":                                        rw.CodeUsage,
+		"--progress-fd 1":                                        rw.CodeUsage,
+		"--result-fd 1 --nothing":                                rw.CodeUsage,
+		"--nothing --result-fd 1":                                rw.CodeUsage,
+	}
+	if runtime.GOOS != "windows" {
+		rows["--result-fd 99"], rows["--progress-fd 99"] = rw.CodeUsage, rw.CodeUsage
+		rows["--result-fd 99 --result-out "+file] = rw.CodeUsage
+	}
+	for flags, code := range rows {
+		r := s.with("new\n").run(append([]string{"write", "a.txt", "--mode", "overwrite"}, strings.Fields(flags)...)...)
+		if r.code != code || strings.Count(r.out, "\n") != 1 || r.doc["ok"] != false || !strings.Contains(r.errs, "resilient-write: ") {
+			t.Errorf("%s: code %d: %s%s", flags, r.code, r.out, r.errs)
+		}
+		if strings.Contains(r.out+r.errs, s.dir) {
+			t.Errorf("%s: the error names a directory: %s", flags, r.errs)
+		}
+	}
+	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {
+		t.Errorf("something was done:\n%s", diff)
+	}
+	if runtime.GOOS != "windows" {
+		if got := s.resultIn(file); got.Code != rw.CodeUsage {
+			t.Errorf("%+v", got)
+		}
+	}
+	if names, _ := os.ReadDir(filepath.Dir(file)); len(names) > 1 {
+		t.Errorf("left %v", names)
+	}
+}
+
+// TestDescriptorsOfTheCaller: a descriptor that is open only for reading is
+// refused, a full device is reported, and a wrong flag before a good descriptor
+// does not prevent the result. Standard output under another name is refused.
+func TestDescriptorsOfTheCaller(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("descriptors cannot be passed on")
+	}
+	s := newShell(t)
+	try := func(fd *os.File, args ...string) (code int, errs string) {
+		cmd := s.process(append([]string{"write", "a.txt", "--mode", "append"}, args...)...)
+		cmd.Stdin, cmd.ExtraFiles = strings.NewReader("x\n"), []*os.File{fd}
+		if fd == nil {
+			cmd.ExtraFiles = nil
+		}
+		var b bytes.Buffer
+		cmd.Stderr = &b
+		cmd.Run()
+		return cmd.ProcessState.ExitCode(), b.String()
+	}
+	for _, fd := range []string{"4", "5"} { // only the process itself could have opened them
+		if code, errs := try(nil, "--result-fd", fd); code != int(rw.CodeUsage) || !strings.Contains(errs, fd+" is not open for writing") {
+			t.Errorf("%s: code %d: %s", fd, code, errs)
+		}
+	}
+	for _, flag := range []string{"--result-fd", "--progress-fd"} {
+		ends := pipe(t)
+		if code, errs := try(ends.r, flag, "3"); code != int(rw.CodeUsage) || !strings.Contains(errs, flag+": 3 is not open for writing") {
+			t.Errorf("%s: code %d: %s", flag, code, errs)
+		}
+		ends.all()
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "a.txt")); err == nil {
+		t.Error("a refused descriptor let the write happen")
+	}
+	ends := pipe(t)
+	var got result
+	if code, errs := try(ends.w, "--nothing", "--result-fd", "3"); code != int(rw.CodeUsage) || json.Unmarshal([]byte(ends.all()), &got) != nil || got.Code != rw.CodeUsage {
+		t.Errorf("code %d: %s: %+v", code, errs, got)
+	}
+	if full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0); err == nil {
+		defer full.Close()
+		if code, errs := try(full, "--result-fd", "3"); code != int(rw.CodeStorage) || !strings.Contains(errs, "result") {
+			t.Errorf("full: code %d: %s", code, errs)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	f := must(os.Create(out))(t)
+	defer f.Close()
+	cmd := s.process("describe", "--result-out", out)
+	cmd.Stdout = f
+	cmd.Run()
+	if data, _ := os.ReadFile(out); cmd.ProcessState.ExitCode() != int(rw.CodeUsage) || !strings.Contains(string(data), "standard output") {
+		t.Errorf("%v: %s", cmd.ProcessState, data)
+	}
+}
+
+// TestErrorsHoldNoContent: a misplaced argument is not repeated in an error, in
+// any place of any command line that is not the name of a file.
+func TestErrorsHoldNoContent(t *testing.T) {
+	const secret = "horse battery"
+	s := newShell(t)
+	s.with("x\n").ok("write", "a.txt")
+	document := `{"path":"a.txt","content":"` + secret + `"}`
+	lines := [][]string{
+		{"call", "rw_safe_write", document}, {"call", "rw_safe_write", "[" + document + "]"}, {"call", "rw_safe_write", " " + document}, {"call", document},
+		{"call", "rw_safe_write", "-", document}, {document}, {secret}, {"journal", secret}, {"help", document}, {"completion", secret}, {"version", secret},
+		{"compact", secret}, {"report", "--since", secret}, {"journal", "follow", "--after", secret}, {"compact", "--keep-rows", secret},
+		{"serve", document}, {"serve", "--transport", secret}, {"serve", "--tier", secret}, {"serve", "--port", secret + " -root: x"}, {"serve", "--read-only=" + secret},
+		{"serve", "--" + document}, {"--" + document}, {"--" + document, "check"}, {"write", "a.txt", "-" + secret}, {"write", "a.txt", "--" + secret}, {"write", "a.txt", "--=" + secret},
+		{"describe", "--color", secret}, {"describe", "--result-fd", secret}, {"describe", "--json=" + secret}, {"describe", "--sync", secret}, {"write", "a.txt", "--gate", secret},
+		{"write", "a.txt", "--from", document}, {"journal", "import", document},
+	}
+	for _, table := range [][]verb{files, txs, chunks, handoffs, checkpoints, scratches, drafts, journals} {
+		for _, v := range table {
+			name := commandOf(v)
+			tool, _ := mcpserver.Tool(v.tool)
+			list := must(arguments(tool))(t)
+			kinds := map[string]string{}
+			for _, one := range list {
+				kinds[one.Name] = one.kind()
+				if k := one.kind(); !v.positional(one.Name) && (k == "boolean" || k == "integer" || k == "number") && len(lines) < 120 {
+					lines = append(lines, slices.Concat(name, sample(v), []string{"--" + flagName(one.Name) + "=" + document}))
+				}
+			}
+			for i, arg := range v.args {
+				if bare := strings.TrimRight(arg, "?@"); strings.Contains(arg, "@") || kinds[bare] == "integer" {
+					given := sample(v)
+					given = append(given[:min(i, len(given))], document)
+					lines = append(lines, slices.Concat(name, given))
+				}
+			}
+			lines = append(lines, slices.Concat(name, sample(v), []string{"x", "x", document}))
+		}
+	}
+	for _, line := range lines {
+		r := s.with(secret).run(line...)
+		if r.code == rw.CodeOK || r.code == rw.CodeInternal {
+			t.Errorf("%q: code %d: %s", line, r.code, r.errs)
+		}
+		if strings.Contains(r.out+r.errs, secret) {
+			t.Errorf("%q: %s%s", line, r.out, r.errs)
+		}
+	}
+}
+
+// commandOf returns the command line of a verb, without its arguments.
+func commandOf(v verb) []string {
+	name := strings.Fields(v.use)[:1]
+	group, _, _ := strings.Cut(v.tool, "_")
+	if v.group == "" {
+		name = slices.Insert(name, 0, group)
+	}
+	return name
+}
+
+// sample returns arguments that a verb accepts.
+func sample(v verb) (list []string) {
+	for range v.args {
+		list = append(list, "1")
+	}
+	return list
+}

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // init lets the test binary act as the command, for tests that need a separate
@@ -196,4 +202,265 @@ func TestProgressIsDrawnAndWiped(t *testing.T) {
 	if r := s.ok("check", "--repair", "--json"); r.errs != "" {
 		t.Errorf("%q", r.errs)
 	}
+}
+
+// leakedSecret is the secret to erase.
+var leakedSecret = "correct-" + "horse-battery\"<é"
+
+// leaky returns a store into whose history a secret leaked, twice.
+func leaky(t *testing.T) shell {
+	t.Helper()
+	s := newShell(t)
+	for _, name := range []string{"a.txt", "b.txt"} {
+		s.with("the key is "+leakedSecret+"\n").ok("write", name, "--gate", "off")
+		s.with("it was taken out of here, and this text is longer\n").ok("write", name, "--mode", "overwrite")
+	}
+	return s
+}
+
+// holders returns the files below a directory that contain a text.
+func holders(t *testing.T, dir, text string) (names []string) {
+	t.Helper()
+	noErr(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if bytes.Contains(data, []byte(text)) {
+			names = append(names, name)
+		}
+		return err
+	}))
+	return names
+}
+
+// silentAbout checks that neither the output of a run nor its result contains
+// the secret.
+func silentAbout(t *testing.T, what string, r ran, secret string, more ...string) {
+	t.Helper()
+	for _, text := range append(more, r.out, r.errs) {
+		if strings.Contains(text, secret) || strings.Contains(text, secret[4:len(secret)-4]) {
+			t.Errorf("%s tells the secret: %s", what, text)
+		}
+	}
+}
+
+// TestEraseByEveryWayIn: the secret comes from a file, a descriptor or standard
+// input, with or without a final newline, and is removed from the state
+// directory; a dry run counts and changes nothing. No output contains the
+// secret.
+func TestEraseByEveryWayIn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	for name, row := range map[string]struct {
+		in, file string
+		args     []string
+	}{
+		"standard input":          {in: leakedSecret},
+		"with a newline":          {in: leakedSecret + "\n"},
+		"with one of DOS":         {in: leakedSecret + "\r\n"},
+		"a file":                  {file: leakedSecret + "\n", args: []string{"--secret-file", file}},
+		"a hyphen":                {in: leakedSecret, args: []string{"--secret-file", "-"}},
+		"the descriptor of input": {in: leakedSecret, args: []string{"--secret-fd", "0"}},
+	} {
+		noErr(t, os.WriteFile(file, []byte(row.file), 0o600))
+		s := leaky(t).with(row.in)
+		before := everyFile(t, filepath.Join(s.dir, ".resilient_write", "history"))
+		dry, got := s.resultOf(append([]string{"erase", "--dry-run"}, row.args...)...)
+		if dry.code != rw.CodeOK || got.status() != "succeeded" || !strings.Contains(dry.out, `{"place":"history","count":1}`) {
+			t.Errorf("%s: code %d: %s%s", name, dry.code, dry.out, dry.errs)
+		}
+		if diff := cmp.Diff(before, everyFile(t, filepath.Join(s.dir, ".resilient_write", "history"))); diff != "" {
+			t.Errorf("%s: a dry run changed it:\n%s", name, diff)
+		}
+		r, got := s.resultOf(append([]string{"erase", "--reason", "it leaked"}, row.args...)...)
+		if r.code != rw.CodeOK || got.status() != "succeeded" {
+			t.Errorf("%s: code %d: %s%s", name, r.code, r.out, r.errs)
+		}
+		silentAbout(t, name, dry, leakedSecret)
+		silentAbout(t, name, r, leakedSecret, string(got.Reply), string(got.Receipt))
+		if left := holders(t, s.dir, leakedSecret); len(left) > 0 {
+			t.Errorf("%s: still in %v", name, left)
+		}
+		s.clean()
+		if r := s.ok(append([]string{"erase"}, row.args...)...); r.doc["status"] != "unchanged" {
+			t.Errorf("%s, again: %s", name, r.out)
+		}
+	}
+}
+
+// TestEraseStripsOneNewline and no more: other newlines belong to the secret.
+func TestEraseStripsOneNewline(t *testing.T) {
+	for given, want := range map[string]string{
+		"s\n": "s", "s\r\n": "s", "s\n\n": "s\n", "s": "s", "s\r": "s\r", " s \n": " s ", "\n": "", "": "", "a\nb\n": "a\nb",
+	} {
+		if got := string(withoutNewline([]byte(given))); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+	}
+	s := leaky(t)
+	if r := s.with(leakedSecret + "\n\n\n").ok("erase"); r.doc["status"] != "unchanged" || len(holders(t, s.dir, leakedSecret)) == 0 {
+		t.Errorf("a secret with a newline in it was found: %s", r.out)
+	}
+}
+
+// TestEraseTellsWhatIsLeft by its code: 6 for files of the workspace, 7 for
+// files of the state directory that erase must not change.
+func TestEraseTellsWhatIsLeft(t *testing.T) {
+	s := leaky(t).with(leakedSecret)
+	noErr(t, os.WriteFile(filepath.Join(s.dir, "notes.txt"), []byte(leakedSecret), 0o600))
+	for _, args := range [][]string{{"erase", "--dry-run"}, {"erase"}} {
+		r, got := s.resultOf(args...)
+		if r.code != rw.CodePrecondition || !strings.Contains(r.out, `"workspace":["notes.txt"]`) || got.status() != "succeeded" {
+			t.Errorf("%v: code %d: %s", args, r.code, r.out)
+		}
+	}
+	if r := s.ok("erase", "--skip-workspace"); r.doc["status"] != "unchanged" {
+		t.Errorf("%s", r.out)
+	}
+	policy := filepath.Join(s.dir, ".resilient_write", "policy.yaml")
+	noErr(t, os.WriteFile(policy, []byte("# "+leakedSecret+"\nversion: 1\n"), 0o600))
+	asPerson(t)
+	r := s.run("erase", "--yes", "--secret-file", leakedFile(t), "--color", "never")
+	if r.code != rw.CodeStorage || !strings.Contains(r.out, "state directory: still contains it policy.yaml") || !strings.Contains(r.out, "workspace: still contains it notes.txt") {
+		t.Errorf("code %d: %s%s", r.code, r.out, r.errs)
+	}
+	silentAbout(t, "a person", r, leakedSecret)
+}
+
+func leakedFile(t *testing.T) string {
+	file := filepath.Join(t.TempDir(), "secret")
+	noErr(t, os.WriteFile(file, []byte(leakedSecret+"\n"), 0o600))
+	return file
+}
+
+// TestEraseMisuse: a misplaced word on the command line may be the secret, so
+// it is not printed; and nothing is changed.
+func TestEraseMisuse(t *testing.T) {
+	s := leaky(t)
+	file := leakedFile(t)
+	slip := "hunter2-hunter3"
+	before := everyFile(t, s.dir)
+	for _, row := range []struct {
+		name string
+		in   string
+		args []string
+		code rw.Code
+		want string
+	}{
+		{"an argument", "", []string{slip}, rw.CodeUsage, "--secret-file"},
+		{"--secret", "", []string{"--secret", slip}, rw.CodeUsage, "did you mean --secret-file"},
+		{"--secret=", "", []string{"--secret=" + slip}, rw.CodeUsage, "did you mean --secret-file"},
+		{"a short flag", "", []string{"-" + slip}, rw.CodeUsage, "no flag takes the secret"},
+		{"no descriptor", "", []string{"--secret-fd", slip}, rw.CodeUsage, "no flag takes the secret"},
+		{"no file", "", []string{"--secret-file", slip}, rw.CodeUsage, "cannot be read"},
+		{"no hash", "", []string{"--sha256", slip}, rw.CodeInvalid, "64 hexadecimal digits"},
+		{"no draft", "", []string{"--draft-ref", slip}, rw.CodeNotFound, "draft_not_found"},
+		{"a flag of another name", "", []string{"--dry-rnu"}, rw.CodeUsage, "did you mean --dry-run"},
+		{"a negative descriptor", "", []string{"--secret-fd=-1"}, rw.CodeUsage, "descriptor"},
+		{"a closed descriptor", "", []string{"--secret-fd", "971"}, rw.CodeUsage, "cannot be read"},
+		{"two ways", "", []string{"--secret-file", file, "--draft-ref", "x"}, rw.CodeUsage, "more than one way"},
+		{"a directory", "", []string{"--secret-file", s.dir}, rw.CodeUsage, "cannot be read"},
+		{"nothing", "", nil, rw.CodeUsage, "no secret was given"},
+		{"a newline", "\n", nil, rw.CodeUsage, "no secret was given"},
+		{"too short", "hunter2\n", nil, rw.CodeInvalid, "at least 8 bytes"},
+		{"too uniform", strings.Repeat("a", 20), nil, rw.CodeInvalid, "at least 8 bytes"},
+		{"too long", strings.Repeat(slip, 1<<17), nil, rw.CodeUsage, "1 MiB"},
+		{"in the reason", slip, []string{"--reason", "it was " + slip}, rw.CodeInvalid, "contains the secret itself"},
+		{"in the session", slip, []string{"--session", slip}, rw.CodeInvalid, "contains the secret itself"},
+		{"in the caller", slip, []string{"--caller", slip}, rw.CodeInvalid, "contains the secret itself"},
+		{"a part of the journal", `"kind":"commit"`, nil, rw.CodeInvalid, "in the structure of the journal"},
+	} {
+		r, got := s.with(row.in).resultOf(append([]string{"erase"}, row.args...)...)
+		if r.code != row.code || !strings.Contains(r.errs, row.want) {
+			t.Errorf("%s: code %d: %s", row.name, r.code, r.errs)
+		}
+		noErr(t, spec.Validate("errors", []byte(r.out)), row.name)
+		silentAbout(t, row.name, r, slip, string(got.Reply), string(got.Receipt))
+		if strings.Contains(r.out+r.errs, s.dir) {
+			t.Errorf("%s: the error names a directory: %s", row.name, r.errs)
+		}
+	}
+	for name, text := range everyFile(t, s.dir) {
+		if was, known := before[name]; !strings.Contains(name, "locks") && strings.Contains(name, "journal") && (!known || was != text) {
+			t.Errorf("a refusal changed %s", name)
+		}
+	}
+	if left := holders(t, s.dir, slip); len(left) > 0 {
+		t.Errorf("the slip stands in %v", left)
+	}
+}
+
+// TestEraseAsksAPerson: on a terminal erase prompts for the secret, then for
+// confirmation; anything but yes changes nothing.
+func TestEraseAsksAPerson(t *testing.T) {
+	s := leaky(t)
+	asPerson(t)
+	for _, answer := range []string{"no\n", "\n", "", "y\n", "yes please\n"} {
+		r := s.with(leakedSecret + "\n" + answer).run("erase")
+		if r.code != rw.CodePrecondition || !strings.Contains(r.errs, "not confirmed") || len(holders(t, s.dir, leakedSecret)) == 0 {
+			t.Errorf("%q: code %d: %s", answer, r.code, r.errs)
+		}
+		silentAbout(t, "the question", r, leakedSecret)
+	}
+	if r := s.with(leakedSecret+"\n").ok("erase", "--dry-run", "--color", "never"); !strings.Contains(r.out, "PLACE") || !strings.Contains(r.out, "nothing was changed") {
+		t.Errorf("%s", r.out)
+	}
+	r := s.with(leakedSecret+"\nyes\n").ok("erase", "--color", "never")
+	if !strings.Contains(r.errs, "not shown") || !strings.Contains(r.out, "history  1") || len(holders(t, s.dir, leakedSecret)) > 0 {
+		t.Errorf("%s%s", r.errs, r.out)
+	}
+	silentAbout(t, "a person", r, leakedSecret)
+	if r := s.with("").ok("erase", "--secret-file", leakedFile(t), "--yes", "--color", "never"); !strings.Contains(r.out, "does not contain it") {
+		t.Errorf("%s", r.out)
+	}
+}
+
+// TestEraseOfADraft: erasing by the reference of a refused draft, or by the
+// hash of a whole content, does not require the secret.
+func TestEraseOfADraft(t *testing.T) {
+	s := newShell(t)
+	s.with("x\n").ok("write", "a.txt")
+	r := s.with("key: "+reportKey+"\n").run("write", "refused.env")
+	inner, _ := r.doc["context"].(map[string]any)
+	ref, _ := inner["draft_ref"].(string)
+	if ref == "" || len(holders(t, s.dir, reportKey)) == 0 {
+		t.Fatalf("%s", r.out)
+	}
+	s.ok("erase", "--draft-ref", ref)
+	if left := holders(t, s.dir, reportKey); len(left) > 0 {
+		t.Errorf("still in %v", left)
+	}
+	s.clean()
+}
+
+// TestEraseWhileWaitingForTheSecret: Ctrl-C ends the wait, in a pipe too, and
+// nothing was changed.
+func TestEraseWhileWaitingForTheSecret(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals")
+	}
+	s := leaky(t)
+	held := pipe(t)
+	defer held.all()
+	cmd := s.process("erase", "--progress-fd", "3")
+	cmd.Stdin = held.r
+	events := pipe(t)
+	cmd.ExtraFiles = []*os.File{events.w}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	noErr(t, cmd.Start())
+	events.w.Close()
+	events.r.Read(make([]byte, 1)) // it handles signals now
+	held.w.WriteString(leakedSecret[:5])
+	cmd.Process.Signal(os.Interrupt)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	context.AfterFunc(ctx, func() { cmd.Process.Kill() })
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != int(rw.CodePrecondition) || !strings.Contains(out.String(), "canceled") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	if len(holders(t, s.dir, leakedSecret)) == 0 {
+		t.Error("it was erased")
+	}
+	s.clean()
 }

@@ -1,15 +1,21 @@
 package main_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -446,5 +452,791 @@ func TestInstallReasonsExist(t *testing.T) {
 	}
 	if found < 8 {
 		t.Errorf("%d reasons were looked at", found)
+	}
+}
+
+// shellLine is one command of the page, with the preceding variable
+// assignments.
+type shellLine struct {
+	from  string
+	env   []string
+	words []string
+}
+
+// shellLines returns the commands of the page.
+func shellLines(t *testing.T) []shellLine {
+	t.Helper()
+	var out []shellLine
+	for _, f := range fences(t, page(t, "docs/install.md")) {
+		if f.lang != "sh" {
+			continue
+		}
+		for _, line := range strings.Split(strings.TrimSpace(f.text), "\n") {
+			list, err := words(line)
+			if err != nil || len(list) == 0 {
+				t.Fatalf("%v: %q: %v", f, line, err)
+			}
+			l := shellLine{from: f.String()}
+			for strings.HasPrefix(list[0], "RW_") {
+				l.env, list = append(l.env, list[0]), list[1:]
+			}
+			l.words = list
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// TestInstallCommandsWork runs every command of the page that is ours, and
+// checks that the commands that the others pass to a client start the program.
+func TestInstallCommandsWork(t *testing.T) {
+	build(t) // which may take long, and counts for nothing here
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	ran := map[string]int{}
+	for _, l := range shellLines(t) {
+		ours := l.words
+		switch l.words[0] {
+		case "go":
+			ran["go"]++
+			checkGo(t, l)
+			continue
+		case "claude", "codex":
+			i := slices.Index(l.words, "--")
+			if i < 0 || !slices.Equal(l.words[1:3], []string{"mcp", "add"}) {
+				t.Fatalf("%s: %q", l.from, l.words)
+			}
+			ours = l.words[i+1:]
+		}
+		if path.Base(ours[0]) != "resilient-write" {
+			t.Fatalf("%s: nothing checks %q", l.from, ours)
+		}
+		switch {
+		case ours[1] == "init":
+			ran["init"]++
+			cmd := exec.Command(build(t), ours[1:]...)
+			cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + t.TempDir()}
+			if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), `"status":"configured"`) {
+				t.Errorf("%s: %s %v", l.from, out, err)
+			}
+		case slices.Equal(ours[1:], []string{"version"}):
+			ran["version"]++
+			out, err := exec.Command(build(t), ours[1:]...).Output()
+			var r struct{ Name, Version string }
+			if err != nil || json.Unmarshal(out, &r) != nil || r.Name != "resilient-write" || r.Version != rw.Version {
+				t.Errorf("%s: %q %v", l.from, out, err)
+			}
+		case ours[1] == "doctor":
+			ran["doctor"]++ // covered by TestDoctor
+		case slices.Contains(ours, "http"):
+			ran["http"]++ // covered by TestInstallOverHTTP
+		default:
+			ran["serve"]++
+			dir := t.TempDir()
+			args, env := entry{from: l.from, command: ours}.here(t, dir)
+			must(greet(ctx, started(t, dir, args, append(env, l.env...))))(t, l.from)
+			silent(t, dir, args)
+		}
+	}
+	for what, least := range map[string]int{"go": 2, "version": 1, "init": 1, "doctor": 1, "serve": 3, "http": 1} {
+		if ran[what] < least {
+			t.Errorf("the page has %d commands of the kind %s", ran[what], what)
+		}
+	}
+}
+
+// silent checks the first step of the page's troubleshooting: the program waits
+// silently, and exits with 0 when its input ends.
+func silent(t *testing.T, dir string, args []string) {
+	t.Helper()
+	cmd := exec.Command(build(t), args...)
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+	if err := cmd.Run(); err != nil || out.Len()+errs.Len() > 0 {
+		t.Errorf("%q: %v, stdout %q, stderr %q", args, err, out.String(), errs.String())
+	}
+}
+
+// checkGo checks commands that need a network or write into the checkout: the
+// packages that they name must exist.
+func checkGo(t *testing.T, l shellLine) {
+	t.Helper()
+	module, _, _ := strings.Cut(strings.TrimPrefix(page(t, "go.mod"), "module "), "\n")
+	name := l.words[len(l.words)-1]
+	switch l.words[1] {
+	case "install":
+		path, version, _ := strings.Cut(name, "@")
+		dir, ours := strings.CutPrefix(path, module+"/")
+		if !ours || version != "latest" {
+			t.Errorf("%s: %s is not a package of %s", l.from, name, module)
+		}
+		name = dir
+	case "build":
+	default:
+		t.Errorf("%s: nothing checks %q", l.from, l.words)
+	}
+	must(os.Stat(filepath.Join(repository, filepath.FromSlash(name), "main.go")))(t, l.from)
+}
+
+// TestInstallOverHTTP starts the server as the page says, on another port and
+// directory, and connects to it with the address and the header of every
+// remote configuration.
+func TestInstallOverHTTP(t *testing.T) {
+	const address = "http://127.0.0.1:8765/mcp"
+	lines := shellLines(t)
+	i := slices.IndexFunc(lines, func(l shellLine) bool { return slices.Contains(l.words, "http") })
+	if i < 0 {
+		t.Fatal("the page does not say how to serve over HTTP")
+	}
+	l, dir := lines[i], t.TempDir()
+	args, env := entry{from: l.from, command: l.words}.here(t, dir)
+	at := slices.Index(args, "--port")
+	if at < 0 || args[at+1] != "8765" {
+		t.Fatalf("%s: %q", l.from, args)
+	}
+	args[at+1] = "0" // a free port, which the program prints
+	token := strings.TrimPrefix(l.env[0], "RW_TOKEN=")
+	url := strings.Replace(address, "127.0.0.1:8765", serveHTTP(t, dir, args, append(env, l.env...)), 1)
+
+	connected := 0
+	for _, e := range entries(t) {
+		if e.url == "" {
+			continue
+		}
+		if e.url != address {
+			t.Errorf("%s: the address is %s, the server of the page is at %s", e.from, e.url, address)
+		}
+		c := must(client.NewStreamableHttpClient(url, transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token})))(t)
+		names, err := greet(context.Background(), c)
+		if err != nil || len(names) != wantTools(t, args) {
+			t.Errorf("%s: %d tools, %v", e.from, len(names), err)
+		}
+		c.Close()
+		connected++
+	}
+	if connected < 7 {
+		t.Errorf("%d remote configurations", connected)
+	}
+	if code := post(url, ""); code != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", code)
+	}
+	if code := post(url, "Bearer "+token+"x"); code != http.StatusUnauthorized {
+		t.Errorf("with a wrong token: %d", code)
+	}
+}
+
+// post sends one request and returns the status, or 0 if no server listens.
+func post(url, authorization string) int {
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	return res.StatusCode
+}
+
+// serveHTTP runs the program until the test ends, and returns the address at
+// which it answers.
+func serveHTTP(t *testing.T, dir string, args, env []string) string {
+	t.Helper()
+	cmd := exec.Command(build(t), args...)
+	cmd.Dir, cmd.Env = dir, env
+	errs := must(cmd.StderrPipe())(t)
+	noErr(t, cmd.Start())
+	address, ended := make(chan string, 1), make(chan string, 1)
+	go func() {
+		last := ""
+		for r := bufio.NewScanner(errs); r.Scan(); {
+			last = r.Text()
+			var record struct{ Msg, Address string }
+			if json.Unmarshal(r.Bytes(), &record) == nil && record.Msg == "serving" {
+				address <- record.Address
+			}
+		}
+		cmd.Wait()
+		ended <- last
+	}()
+	t.Cleanup(func() { cmd.Process.Signal(os.Interrupt); cmd.Process.Kill(); <-ended })
+	select {
+	case at := <-address:
+		return at
+	case last := <-ended:
+		ended <- last
+		t.Fatalf("the server of the page does not run: %s", last)
+	case <-time.After(servedTime):
+		t.Fatal("the server of the page does not listen")
+	}
+	return ""
+}
+
+// desk is a home directory and a project, with the files that clients have.
+type desk struct {
+	t             *testing.T
+	home, project string
+}
+
+func newDesk(t *testing.T) *desk { return &desk{t, t.TempDir(), t.TempDir()} }
+
+// run runs the built command and returns its reply and its code.
+func (d *desk) run(args ...string) (reply map[string]any, code int) {
+	d.t.Helper()
+	cmd := exec.Command(build(d.t), args...)
+	cmd.Dir = d.project
+	cmd.Env = []string{"HOME=" + d.home, "USERPROFILE=" + d.home, "APPDATA=" + filepath.Join(d.home, "AppData"), "PATH=" + os.Getenv("PATH"), "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME")}
+	out, _ := cmd.Output()
+	if err := json.Unmarshal(out, &reply); err != nil {
+		d.t.Fatalf("%q: %q %v", args, out, err)
+	}
+	if strings.Contains(string(out), d.home) || strings.Contains(withoutRoots(string(out)), d.project) {
+		d.t.Errorf("%q: a whole path is shown: %s", args, out)
+	}
+	return reply, cmd.ProcessState.ExitCode()
+}
+
+// withoutRoots returns a reply without the arguments of entries that need the
+// whole path of the project.
+func withoutRoots(text string) string {
+	var kept []string
+	for line := range strings.SplitSeq(text, `\n`) {
+		if !strings.Contains(line, `\"--root\"`) {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+func (d *desk) path(name string) string {
+	if rest, ok := strings.CutPrefix(name, "~/"); ok {
+		return filepath.Join(d.home, filepath.FromSlash(rest))
+	}
+	return filepath.Join(d.project, filepath.FromSlash(name))
+}
+
+func (d *desk) write(name, text string, perm fs.FileMode) {
+	d.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(d.path(name)), 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.WriteFile(d.path(name), []byte(text), perm); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// tree returns every file of both directories, with its mode.
+func (d *desk) tree() map[string]string {
+	out := map[string]string{}
+	for _, dir := range []string{d.home, d.project} {
+		filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				data, _ := os.ReadFile(name)
+				info, _ := e.Info()
+				out[name] = info.Mode().String() + "\n" + string(data)
+			}
+			return err
+		})
+	}
+	return out
+}
+
+// foreignHooks are hooks of another program, one in a group that a person may
+// have added ours to.
+const foreignHooks = "{\n  // mine\n  \"hooks\": {\n    \"PreToolUse\": [\n      {\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"mine\"}]}\n    ]\n  }\n}\n"
+
+// TestInit configures every client, repeats it, and removes everything: the
+// second run changes nothing, and after the last one every byte and mode is as
+// before.
+func TestInit(t *testing.T) {
+	d := newDesk(t)
+	d.write("~/.codex/config.toml", "model = \"x\" # mine\n", 0o640)
+	d.write(".mcp.json", "{\n  // mine\n  \"mcpServers\": {\"a\": {\"command\": \"b\"}}\n}\n", 0o664)
+	d.write("AGENTS.md", "# Mine\n", 0o644)
+	d.write("~/.continue/config.yaml", "name: x\nmodels: [] # mine\n", 0o600)
+	d.write("~/real.json", "{\"theme\": \"dark\"}\n", 0o600)
+	d.write("~/.qwen/other", "", 0o600)
+	d.write(".claude/settings.json", foreignHooks, 0o644)
+	d.write(".clinerules/hooks/PreToolUse", "#!/bin/sh\n", 0o755) // of another scope
+	if err := os.Symlink(d.path("~/real.json"), d.path("~/.qwen/settings.json")); err != nil {
+		t.Skip("no links here:", err)
+	}
+	before := d.tree()
+	all := append([]string{"init", "--approve", "--hooks"}, clients.Names()...)
+
+	if reply, code := d.run(append(all, "--dry-run")...); code != 0 || len(reply["files"].([]any)) < 15 {
+		t.Errorf("dry run: %d %v", code, reply)
+	}
+	if diff := cmp.Diff(before, d.tree()); diff != "" {
+		t.Fatalf("a dry run wrote:\n%s", diff)
+	}
+	if reply, code := d.run(all...); code != 0 || len(reply["files"].([]any)) < 15 {
+		t.Errorf("%d %v", code, reply)
+	}
+	configured := d.tree()
+	for _, c := range clients.Table {
+		name := c.Files[0].Path
+		if strings.HasPrefix(name, "%") {
+			continue // differs by system
+		}
+		text, err := os.ReadFile(d.path(name))
+		if _, ok := c.Ours(string(text)); !ok || err != nil {
+			t.Errorf("%s: %v\n%s", c.Name, err, text)
+		}
+	}
+	for name, want := range map[string]int{ // events
+		".claude/settings.json": 8, "~/.codex/hooks.json": 7, ".gemini/settings.json": 4, "~/.qwen/settings.json": 7, "~/.copilot/hooks/resilient-write.json": 5,
+		".opencode/plugins/resilient-write.js": 1, "~/.cline/hooks/PostToolUse": 1,
+	} {
+		text, err := os.ReadFile(d.path(name))
+		if n := strings.Count(string(text), "hook"); err != nil || n < want || strings.Contains(name, "settings") && strings.Count(string(text), " hook --host ") != want {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+	if info, err := os.Stat(d.path("~/.cline/hooks/PostToolUse")); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+		t.Errorf("%v %v", info, err)
+	}
+	if reply, code := d.run(all...); code != 0 || len(reply["files"].([]any)) > 0 {
+		t.Errorf("a second time: %d %v", code, reply)
+	}
+	if diff := cmp.Diff(configured, d.tree()); diff != "" {
+		t.Errorf("a second time:\n%s", diff)
+	}
+	if _, code := d.run("init", "--remove", "--all"); code != 0 {
+		t.Errorf("removed: %d", code)
+	}
+	if diff := cmp.Diff(before, d.tree()); diff != "" {
+		t.Errorf("removed:\n%s", diff)
+	}
+	if info, err := os.Lstat(d.path("~/.qwen/settings.json")); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v %v", info, err)
+	}
+}
+
+// TestInitLeavesWhatItCannotRead: a client whose file is broken is refused and
+// none of its files is written; the others are configured.
+func TestInitLeavesWhatItCannotRead(t *testing.T) {
+	secret := "token = " + strings.Repeat("x", 20)
+	d := newDesk(t)
+	broken := map[string]string{
+		"~/.codex/config.toml":     "a = \n" + secret,
+		"~/.continue/config.yaml":  "a: [\n" + secret,
+		".mcp.json":                "{\"a\": " + secret + "}",
+		".cursor/mcp.json":         "[]",
+		"~/.qwen/settings.json":    "{\"mcpServers\": {\"resilientwrite\": {\"httpUrl\": \"http://127.0.0.1:1/mcp\"}}}",
+		".gemini/settings.json/no": "",
+	}
+	for name, text := range broken {
+		d.write(name, text, 0o600)
+	}
+	reply, code := d.run("init", "claude-code", "codex", "continue", "cursor", "qwen", "gemini", "opencode")
+	status := map[string]string{}
+	for _, one := range reply["clients"].([]any) {
+		c := one.(map[string]any)
+		status[c["client"].(string)] = c["status"].(string)
+	}
+	want := map[string]string{"claude-code": "refused", "codex": "refused", "continue": "refused", "cursor": "refused", "qwen": "refused", "gemini": "refused", "opencode": "configured"}
+	if diff := cmp.Diff(want, status); diff != "" || code != 5 {
+		t.Errorf("code %d\n%s", code, diff)
+	}
+	for name, text := range broken {
+		if got, err := os.ReadFile(d.path(name)); err != nil || string(got) != text {
+			t.Errorf("%s: %v %q", name, err, got)
+		}
+	}
+	if said, _ := json.Marshal(reply); strings.Contains(string(said), "xxxx") {
+		t.Errorf("the reply holds what stands in the files: %s", said)
+	}
+	if names := slices.Sorted(maps.Keys(d.tree())); len(names) != len(broken)+2 {
+		t.Errorf("there are %v", names)
+	}
+}
+
+// TestInitLeavesOtherHooks: an executable of another program is neither replaced
+// nor removed.
+func TestInitLeavesOtherHooks(t *testing.T) {
+	d := newDesk(t)
+	d.write("~/.cline/hooks/PreToolUse", "#!/bin/sh\necho mine\n", 0o755)
+	before := d.tree()
+	if reply, code := d.run("init", "cline", "--hooks"); code != 5 || !strings.Contains(fmt.Sprint(reply), "another hook is there") {
+		t.Errorf("%d %v", code, reply)
+	}
+	d.run("init", "cline", "--remove")
+	if diff := cmp.Diff(before, d.tree()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestStatusNamesSilentHooks: status names configured hooks that have reported
+// nothing, with what to do, until they report something.
+func TestStatusNamesSilentHooks(t *testing.T) {
+	d := newDesk(t)
+	d.write("a.txt", "x\n", 0o644)
+	d.run("changes")
+	silent := func() string {
+		r, _ := d.run("status")
+		return fmt.Sprint(r["hooks_without_events"])
+	}
+	if s := silent(); s != "[]" {
+		t.Error(s)
+	}
+	d.run("init", "codex", "opencode", "--hooks")
+	if s := silent(); !strings.Contains(s, "host:codex") || !strings.Contains(s, "~/.codex/hooks.json") || !strings.Contains(s, "trusted") || !strings.Contains(s, "host:opencode") {
+		t.Error(s)
+	}
+	event, _ := json.Marshal(map[string]any{"cwd": d.project, "hook_event_name": "SessionStart", "session_id": "s"})
+	cmd := exec.Command(build(t), "hook", "--host", "codex", "--deadline", "1m")
+	cmd.Stdin = strings.NewReader(string(event))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	if s := silent(); strings.Contains(s, "codex") || !strings.Contains(s, "opencode") {
+		t.Error(s)
+	}
+}
+
+// TestInitNamesFilesOfTheUser: the diff of a file in the home directory shows
+// its path, not one below a or b.
+func TestInitNamesFilesOfTheUser(t *testing.T) {
+	d := newDesk(t)
+	reply, _ := d.run("init", "codex", "--dry-run")
+	if said := fmt.Sprint(reply["files"]); !strings.Contains(said, "+++ ~/.codex/config.toml") || strings.Contains(said, "a/~") {
+		t.Error(said)
+	}
+}
+
+// TestInitRefusesWrongWords checks codes and hints for wrong command lines.
+func TestInitRefusesWrongWords(t *testing.T) {
+	d := newDesk(t)
+	for _, args := range [][]string{{}, {"codexx"}, {"codex", "--scope", "world"}, {"codex", "--tier", "all"}, {"--all", "--no"}} {
+		if reply, code := d.run(append([]string{"init"}, args...)...); code != 2 {
+			t.Errorf("%q: %d %v", args, code, reply)
+		}
+	}
+	if reply, code := d.run("init", "cline", "--scope", "project"); code != 5 || len(d.tree()) > 0 {
+		t.Errorf("%d %v", code, reply)
+	}
+}
+
+// TestInitInstructionsAreShared: removing one of two clients that read the same
+// file keeps the lines for the other.
+func TestInitInstructionsAreShared(t *testing.T) {
+	d := newDesk(t)
+	d.run("init", "opencode", "vscode")
+	d.run("init", "--remove", "opencode")
+	if text, err := os.ReadFile(d.path("AGENTS.md")); err != nil || !strings.Contains(string(text), clients.Instructions) {
+		t.Errorf("%v %s", err, text)
+	}
+	d.run("init", "--remove", "vscode")
+	if _, err := os.Stat(d.path("AGENTS.md")); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+// TestInitShowsNoSecretsOfOthers: the diff of a one-line file does not show the
+// rest of the line, which may hold the keys of other servers.
+func TestInitShowsNoSecretsOfOthers(t *testing.T) {
+	d := newDesk(t)
+	secret := "key-" + strings.Repeat("q", 12)
+	d.write(".gemini/settings.json", `{"mcpServers":{"a":{"command":"b","env":{"KEY":"`+secret+`"}}},"theme":"`+secret+`"}`, 0o600)
+	reply, code := d.run("init", "gemini", "--no-instructions")
+	said, _ := json.Marshal(reply)
+	if code != 0 || strings.Contains(string(said), secret) || !strings.Contains(string(said), "resilient-write") {
+		t.Errorf("%d %s", code, said)
+	}
+	if text, _ := os.ReadFile(d.path(".gemini/settings.json")); strings.Count(string(text), secret) != 2 {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestInitInTheHomeDirectory: the home directory is not a project, and the
+// server would refuse it.
+func TestInitInTheHomeDirectory(t *testing.T) {
+	d := newDesk(t)
+	d.project = d.home
+	reply, code := d.run("init", "claude-code", "zed", "codex", "--no-instructions")
+	status := fmt.Sprint(reply["clients"])
+	if code != 5 || strings.Count(status, "refused") != 2 || !strings.Contains(status, "configured") {
+		t.Errorf("%d %s", code, status)
+	}
+}
+
+// entriesOf returns the findings of a run of doctor, by client.
+func entriesOf(t *testing.T, reply map[string]any) map[string]map[string]any {
+	t.Helper()
+	out := map[string]map[string]any{}
+	for _, one := range reply["entries"].([]any) {
+		e := one.(map[string]any)
+		if out[e["client"].(string)] != nil {
+			t.Errorf("%s is there twice", e["client"])
+		}
+		out[e["client"].(string)] = e
+	}
+	return out
+}
+
+// TestDoctor: the entry that init writes for each client starts the server of
+// the project, lists its tools and answers a call.
+func TestDoctor(t *testing.T) {
+	d := newDesk(t)
+	if reply, code := d.run("doctor"); code != int(rw.CodeNotFound) || len(reply["entries"].([]any)) > 0 {
+		t.Errorf("nothing is configured: %d %v", code, reply)
+	}
+	if _, code := d.run(append([]string{"init"}, clients.Names()...)...); code != 0 {
+		t.Fatal(code)
+	}
+	reply, code := d.run("doctor")
+	found := entriesOf(t, reply)
+	if code != 0 || len(found) != len(clients.Table) {
+		t.Errorf("%d, %d entries", code, len(found))
+	}
+	for name, e := range found {
+		if e["works"] != true || e["version"] != rw.Version || e["tools"].(float64) != float64(wantTools(t, nil)) {
+			t.Errorf("%s: %v", name, e)
+		}
+		c, _ := clients.Find(name)
+		if notes, _ := json.Marshal(e["notes"]); len(c.Approve) > 0 != strings.Contains(string(notes), "--approve") {
+			t.Errorf("%s: %s", name, notes)
+		}
+	}
+	t.Setenv("XDG_STATE_HOME", "") // clients do not pass it on
+	t.Setenv("HOME", d.home)
+	must(os.Stat(filepath.Join(place.At(d.project), "journal")))(t, "another directory is served")
+	d.run("init", "codex", "claude-code", "--approve", "--remove")
+	d.run("init", "codex", "claude-code", "--approve")
+	reply, _ = d.run("doctor", "codex", "claude-code")
+	for name, e := range entriesOf(t, reply) {
+		if e["works"] != true || e["notes"] != nil {
+			t.Errorf("%s is approved: %v", name, e)
+		}
+	}
+}
+
+// TestDoctorFinds: doctor reports what is wrong with an entry, and what to do.
+func TestDoctorFinds(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the programs of this test are shell scripts")
+	}
+	d := newDesk(t)
+	script := func(name, text string) string {
+		d.write("~/bin/"+name, "#!/bin/sh\n"+text+"\n", 0o755)
+		return d.path("~/bin/" + name)
+	}
+	entry := func(command string, args ...string) string {
+		data, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"resilientwrite": map[string]any{"command": command, "args": args}}})
+		return string(data)
+	}
+	secret := "password-" + strings.Repeat("z", 12)
+	for name, one := range map[string]struct{ text, want string }{
+		"gone":     {entry("/nowhere/resilient-write"), "not found"},
+		"silent":   {entry(script("silent", "exit 3")), "ended without an answer"},
+		"talks":    {entry(script("talks", "echo "+secret+"; cat >/dev/null")), "something else than the protocol"},
+		"other":    {entry(script("other", "read a; echo "+secret+" >&2; exit 1")), "ended without an answer"},
+		"root":     {entry(build(t), "serve", "--root", "/"), "unsafe_root"},
+		"flag":     {entry(build(t), "serve", "--roto", "."), "unknown flag: --roto"},
+		"off":      {`{"mcpServers":{"resilientwrite":{"command":"x","disabled":true}}}`, "switched off"},
+		"broken":   {`{"mcpServers":`, "not valid JSON"},
+		"refusing": {entry(script("refusing", `read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}'`)), "the server refuses: no"},
+		"address":  {`{"mcpServers":{"resilientwrite":{"url":"http://127.0.0.1:1/mcp"}}}`, "nothing answers"},
+	} {
+		d.write(".cursor/mcp.json", one.text, 0o600)
+		reply, code := d.run("doctor", "cursor")
+		e := entriesOf(t, reply)["cursor"]
+		if problem, _ := e["problem"].(string); code != int(rw.CodeInvalid) || e["works"] != false || !strings.Contains(problem, one.want) || strings.Contains(problem, secret) {
+			t.Errorf("%s: %d %v", name, code, e)
+		}
+	}
+}
+
+// TestDoctorOverHTTP: an entry with an address is called there, with the token
+// from the variable that it names.
+func TestDoctorOverHTTP(t *testing.T) {
+	d := newDesk(t)
+	token := strings.Repeat("t", 20)
+	address := "http://" + serveHTTP(t, d.project, []string{"serve", "--transport", "http", "--port", "0"}, []string{"RW_TOKEN=" + token, "HOME=" + d.home}) + "/mcp"
+	for value, want := range map[string]string{"Bearer " + token: "", "Bearer wrong": "token"} {
+		data, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"resilientwrite": map[string]any{"httpUrl": address, "headers": map[string]string{"Authorization": value}}}})
+		d.write(".gemini/settings.json", string(data), 0o600)
+		reply, _ := d.run("doctor", "gemini")
+		e := entriesOf(t, reply)["gemini"]
+		if problem, _ := e["problem"].(string); (e["works"] == true) != (want == "") || !strings.Contains(problem, want) {
+			t.Errorf("%q: %v", want, e)
+		}
+	}
+	refs := clients.Entry{Headers: map[string]string{"A": "Bearer ${RW_TOKEN}", "B": "Bearer ${env:RW_TOKEN}", "C": "Bearer {env:RW_TOKEN}", "D": "Bearer <token>"}}
+	got := refs.HeadersFrom(func(name string) string { return map[string]string{"RW_TOKEN": "x"}[name] })
+	for name, want := range map[string]string{"A": "Bearer x", "B": "Bearer x", "C": "Bearer x", "D": "Bearer <token>"} {
+		if got[name] != want {
+			t.Errorf("%s: %q", name, got[name])
+		}
+	}
+}
+
+// repository is the path from this package to the root.
+const repository = "../.."
+
+// page reads a document by its path in the repository.
+func page(t testing.TB, name string) string {
+	t.Helper()
+	data := must(os.ReadFile(filepath.Join(repository, filepath.FromSlash(name))))(t)
+	return string(data)
+}
+
+// fence is one code block of a page.
+type fence struct {
+	lang, text, heading string
+	line                int // number of its first line of text
+}
+
+func (f fence) String() string { return fmt.Sprintf("line %d, %s", f.line, f.heading) }
+
+// fences returns the code blocks of a page, each with the preceding
+// second-level heading.
+func fences(t testing.TB, text string) []fence {
+	t.Helper()
+	var list []fence
+	var open *fence
+	heading := ""
+	for i, line := range strings.Split(text, "\n") {
+		lang, mark := strings.CutPrefix(line, "```")
+		switch {
+		case open != nil && mark:
+			list = append(list, *open)
+			open = nil
+		case open != nil:
+			open.text += line + "\n"
+		case mark:
+			open = &fence{lang: lang, heading: heading, line: i + 2}
+		case strings.HasPrefix(line, "## "):
+			heading = strings.TrimPrefix(line, "## ")
+		case strings.Contains(line, "```"):
+			t.Fatalf("line %d: a code block is indented or quoted, so nothing checks it", i+1)
+		}
+	}
+	if open != nil {
+		t.Fatalf("%v: the code block does not end", open)
+	}
+	return list
+}
+
+// decode reads a configuration file strictly: what a lenient reader would
+// ignore (a key given twice, a comma at the end, a comment) is an error.
+func decode(t testing.TB, f fence) map[string]any {
+	t.Helper()
+	ctx := context.Background()
+	store := must(rw.Open(ctx, t.TempDir(), &rw.Options{ReadOnly: true}))(t)
+	defer store.Close(ctx)
+	r, err := store.Validate(ctx, rw.ValidateRequest{Content: []byte(f.text), FormatHint: f.lang})
+	if err != nil || !r.Valid || len(r.Errors) > 0 {
+		t.Fatalf("%v: %v %v", f, r.Errors, err)
+	}
+	if f.lang == "yaml" {
+		doc := must(clients.Read(clients.YAML, f.text))(t, f)
+		return doc
+	}
+	if f.lang == "toml" {
+		doc := must(readTOML(f.text))(t, f)
+		return doc
+	}
+	var doc map[string]any
+	noErr(t, json.Unmarshal([]byte(f.text), &doc), f)
+	return doc
+}
+
+var (
+	tomlTable = regexp.MustCompile(`^\[([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\]$`)
+	tomlPair  = regexp.MustCompile(`^([A-Za-z0-9_-]+) = (.+)$`)
+)
+
+// readTOML reads the TOML of our pages: tables, and keys with a string, a
+// number, a boolean, or a list of these, each on one line. Such values are
+// JSON too. Everything else is an error.
+func readTOML(text string) (map[string]any, error) {
+	doc := map[string]any{}
+	table := doc
+	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		if m := tomlTable.FindStringSubmatch(line); m != nil {
+			table = doc
+			for _, key := range strings.Split(m[1], ".") {
+				next, ok := table[key].(map[string]any)
+				if !ok {
+					next = map[string]any{}
+					table[key] = next
+				}
+				table = next
+			}
+			continue
+		}
+		m := tomlPair.FindStringSubmatch(line)
+		if m == nil {
+			return nil, fmt.Errorf("line %d is more TOML than this reader knows: %s", i+1, line)
+		}
+		var v any
+		if err := json.Unmarshal([]byte(m[2]), &v); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+		table[m[1]] = v
+	}
+	return doc, nil
+}
+
+// words splits a line of a shell block. It supports only quotes, and fails for
+// anything else.
+func words(line string) ([]string, error) {
+	var list []string
+	word, quoted, begun := "", false, false
+	for _, c := range line {
+		switch {
+		case c == '"':
+			quoted, begun = !quoted, true
+		case c == ' ' && !quoted:
+			if begun {
+				list = append(list, word)
+			}
+			word, begun = "", false
+		case strings.ContainsRune("|;&<>$`'\\*?(){}#", c):
+			return nil, fmt.Errorf("%q is more shell than this reader knows", c)
+		default:
+			word, begun = word+string(c), true
+		}
+	}
+	if quoted {
+		return nil, fmt.Errorf("a quote does not end")
+	}
+	if begun {
+		list = append(list, word)
+	}
+	return list, nil
+}
+
+// TestReadersRefuseWhatTheyDoNotKnow: a reader that ignores what it does not
+// understand would make the tests of the pages worthless.
+func TestReadersRefuseWhatTheyDoNotKnow(t *testing.T) {
+	for _, text := range []string{"[a", "a = [1,\n2]", "a = 2026-11-21", "a.b = 1", "a = 'x'", "# a", "[[a]]", "a = 1 # b", "\n", "a=1"} {
+		if doc, err := readTOML(text); err == nil {
+			t.Errorf("%q is %v", text, doc)
+		}
+	}
+	doc, err := readTOML("[a.b]\nc = [\"d\", \"e\"]\n[a]\nf = 1\n")
+	if got := fmt.Sprint(doc); err != nil || got != "map[a:map[b:map[c:[d e]] f:1]]" {
+		t.Errorf("%s %v", got, err)
+	}
+	for _, line := range []string{"a | b", "a $B", "a 'b'", `a "b`, "a > b", "a; b", "a && b", "a # b", `a \`} {
+		if list, err := words(line); err == nil {
+			t.Errorf("%q is %q", line, list)
+		}
+	}
+	if list, err := words(`a  "b c" d=e ""`); err != nil || fmt.Sprintf("%q", list) != `["a" "b c" "d=e" ""]` {
+		t.Errorf("%q %v", list, err)
+	}
+	if got := fences(t, "## H\n```json\n{}\n```\n"); len(got) != 1 || got[0] != (fence{"json", "{}\n", "H", 3}) {
+		t.Errorf("%v", got)
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -158,4 +161,302 @@ func rounds() int {
 		return 25
 	}
 	return 10
+}
+
+// mixed is a workspace that tools, shells and people change in turns.
+type mixed struct {
+	*sandboxed
+	r     scripts
+	store *rw.Store // one of two at random, as two processes have the workspace open
+	other *rw.Store
+	log   []string
+	calls int
+	// The contents that scans saw, by path. History must keep them.
+	seen map[string]map[string]bool
+}
+
+func (m *mixed) did(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+
+func (m *mixed) fatal(format string, args ...any) {
+	m.t.Helper()
+	m.t.Fatalf("%s\n%s", strings.Join(m.log, "\n"), fmt.Sprintf(format, args...))
+}
+
+func (m *mixed) open() {
+	for _, s := range []**rw.Store{&m.store, &m.other} {
+		var err error
+		if *s, err = rw.Open(m.t.Context(), m.dir, &rw.Options{Sync: rw.SyncOff, Session: "s"}); err != nil {
+			m.fatal("open: %v", err)
+		}
+	}
+}
+
+func (m *mixed) close() {
+	m.store.Close(context.Background())
+	m.other.Close(context.Background())
+}
+
+// scan scans the workspace, and records the contents that the scan saw.
+func (m *mixed) scan() {
+	beside := make(chan error, 1)
+	if m.r.IntN(4) == 0 {
+		go func() {
+			_, err := m.other.Scan(m.t.Context(), rw.ScanRequest{})
+			beside <- err
+		}()
+	} else {
+		beside <- nil
+	}
+	_, err := m.store.Scan(m.t.Context(), rw.ScanRequest{})
+	if err = errors.Join(err, <-beside); err != nil {
+		m.fatal("scan: %v", err)
+	}
+	m.note()
+}
+
+func (m *mixed) note() {
+	filepath.WalkDir(m.dir, func(p string, d os.DirEntry, err error) error {
+		rel, _ := filepath.Rel(m.dir, p)
+		if err == nil && d.IsDir() && (rel == ".git" || rel == ".resilient_write") {
+			return filepath.SkipDir
+		}
+		if err == nil && d.Type().IsRegular() {
+			text, _ := os.ReadFile(p)
+			if m.seen[rel] == nil {
+				m.seen[rel] = map[string]bool{}
+			}
+			m.seen[rel][string(text)] = true
+		}
+		return nil
+	})
+}
+
+func (m *mixed) path() string { return strings.Trim(m.r.name(), "'")[2:] }
+
+// shell runs a script, in a call of a host if it has a name.
+func (m *mixed) shell(call string) string {
+	script := m.r.script()
+	m.did("%s: %s", call, script)
+	c := rw.ToolCall{ID: call, Host: "loop", Session: "s", Event: "before", Command: script}
+	if call != "" {
+		if _, err := m.store.BeginCall(m.t.Context(), c); err != nil {
+			m.fatal("begin: %v", err)
+		}
+	}
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Dir = m.dir
+	cmd.Run()
+	if call != "" {
+		c.Event = "after"
+		if _, err := m.store.EndCall(m.t.Context(), c); err != nil {
+			m.fatal("end: %v", err)
+		}
+		m.note()
+	}
+	return call
+}
+
+// tool calls a tool, and reports whether it changed something.
+func (m *mixed) tool() bool {
+	ctx, a, b := m.t.Context(), m.path(), m.path()
+	text := []byte(fmt.Sprintf("written %d\nline\n", m.r.IntN(9)))
+	var err error
+	var receipt rw.Receipt
+	switch m.r.IntN(8) {
+	case 0:
+		var out rw.SafeWriteResult
+		out, err = m.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: a, Content: text, Mode: rw.ModeOverwrite})
+		receipt = out.Receipt
+	case 1:
+		var out rw.SafeWriteResult
+		out, err = m.store.SafeWrite(ctx, rw.SafeWriteRequest{Path: a, Content: text, Mode: rw.ModeAppend})
+		receipt = out.Receipt
+	case 2:
+		var out rw.EditResult
+		out, err = m.store.Edit(ctx, rw.EditRequest{Path: a, Edits: []rw.EditOp{{Old: "line", New: "edited", Count: 1}}})
+		receipt = out.Receipt
+	case 3:
+		var out rw.DeleteResult
+		out, err = m.store.Delete(ctx, rw.DeleteRequest{Path: a, Force: true})
+		receipt = out.Receipt
+	case 4:
+		var out rw.MoveResult
+		out, err = m.store.Move(ctx, rw.MoveRequest{Path: a, To: b, Overwrite: m.r.IntN(2) == 0, Force: true})
+		receipt = out.Receipt
+	case 5:
+		var out rw.TxResult
+		out, err = m.store.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{
+			{Op: "write", Path: a, Content: text, Mode: rw.ModeOverwrite}, {Op: "move", Path: b, To: "moved.txt", Overwrite: true, Force: true},
+		}})
+		receipt = out.Receipt
+	case 6:
+		list, failure := m.store.History(ctx, rw.HistoryRequest{Path: a, N: 1000})
+		if failure != nil {
+			return false
+		}
+		var out rw.RestoreResult
+		out, err = m.store.Restore(ctx, rw.RestoreRequest{Path: a, Version: list.Versions[m.r.IntN(len(list.Versions))].Version, Force: true})
+		receipt = out.Receipt
+	case 7:
+		session := fmt.Sprint("s", len(m.log))
+		for range 2 {
+			if _, err := m.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: session, Content: text}); err != nil {
+				m.fatal("chunk: %v", err)
+			}
+		}
+		var out rw.ChunkComposeResult
+		out, err = m.store.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: session, OutputPath: a, Cleanup: m.r.IntN(2) == 0})
+		receipt = out.Receipt
+	}
+	m.did("tool %s %s %s: %s %v", receipt.Op, a, b, receipt.Status, err)
+	return err == nil && receipt.Status == rw.StatusSucceeded
+}
+
+// step changes the workspace in one way and checks that it can be undone.
+func (m *mixed) step() {
+	ctx := m.t.Context()
+	if m.r.IntN(3) == 0 {
+		m.store, m.other = m.other, m.store
+	}
+	m.scan()
+	before := m.tree()
+	refused := func(what string, err error, was string) {
+		if m.tree() != was {
+			m.fatal("%s was refused, and changed:\n%v\n%s\n%s", what, err, was, m.tree())
+		}
+	}
+	switch m.r.IntN(4) {
+	case 0, 1:
+		m.calls++
+		call := m.shell(fmt.Sprint("call-", m.calls))
+		now := m.tree()
+		if now == before || m.r.IntN(3) == 0 {
+			return
+		}
+		_, err := m.store.Undo(ctx, rw.UndoRequest{Group: call})
+		m.did("undo %s: %v", call, err)
+		if err != nil {
+			refused("undo of "+call, err, now)
+		} else if m.tree() != before {
+			m.fatal("before\n%s\nundone\n%s", before, m.tree())
+		}
+	case 2:
+		n := 0
+		for range 1 + m.r.IntN(3) {
+			if m.tool() {
+				n++
+			}
+			m.note()
+		}
+		if n == 0 || m.r.IntN(2) == 0 {
+			return
+		}
+		if m.r.IntN(3) == 0 {
+			m.store, m.other = m.other, m.store
+		}
+		now := m.tree()
+		_, err := m.store.Undo(ctx, rw.UndoRequest{N: n})
+		m.did("undo %d: %v", n, err)
+		switch {
+		case err != nil:
+			refused("undo", err, now)
+			return
+		case m.tree() != before:
+			m.fatal("before\n%s\nundone\n%s", before, m.tree())
+		case now == before || m.r.IntN(2) == 0:
+			return
+		}
+		_, err = m.store.Undo(ctx, rw.UndoRequest{})
+		m.did("undo of that: %v", err)
+		if err != nil {
+			refused("undo of that", err, before)
+		} else if m.tree() != now {
+			m.fatal("before\n%s\nmade again\n%s", now, m.tree())
+		}
+	case 3:
+		m.shell("")
+	}
+}
+
+// TestMixedChanges: tools, shells and people change a workspace in turns. Undoing the
+// latest call and restoring a snapshot restore every byte, a refusal changes nothing,
+// and history has what a scan has seen.
+func TestMixedChanges(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	a := newAround(t)
+	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
+	m := &mixed{sandboxed: &sandboxed{around: a}, r: newScripts(t), seen: map[string]map[string]bool{}}
+	m.note() // content that no scan has seen yet is not a version
+	first := m.seen
+	m.seen = map[string]map[string]bool{}
+	m.open()
+	defer m.close()
+	type shot struct{ id, tree string }
+	var shots []shot
+	for range 40 {
+		m.step()
+		switch m.r.IntN(8) {
+		case 0:
+			m.scan()
+			s, err := m.store.Snapshot(t.Context(), rw.SnapshotRequest{})
+			if err != nil {
+				m.fatal("snapshot: %v", err)
+			}
+			m.did("snapshot %s", s.ID)
+			shots = append(shots, shot{s.ID, m.tree()})
+		case 1:
+			if len(shots) == 0 {
+				continue
+			}
+			s, was := shots[m.r.IntN(len(shots))], m.tree()
+			_, err := m.store.SnapshotRestore(t.Context(), rw.SnapshotRestoreRequest{ID: s.id, Force: true})
+			m.did("restore of %s: %v", s.id, err)
+			switch now := m.tree(); {
+			case err != nil && now != was:
+				m.fatal("refused, and changed\n%s\n%s", was, now)
+			case err == nil && now != s.tree:
+				m.fatal("restored\n%s\nsnapshot\n%s\nbefore\n%s", now, s.tree, was)
+			}
+		case 2:
+			m.did("reopen")
+			m.close()
+			m.open()
+		}
+	}
+	m.scan()
+	for path, texts := range m.seen {
+		for text := range texts {
+			if err := m.kept(path, text); err != nil && !first[path][text] {
+				m.fatal("history of %s lacks %q: %v", path, text, err)
+			}
+		}
+	}
+	found, err := m.store.Check(t.Context(), rw.CheckRequest{Deep: true})
+	if err != nil || !found.Clean {
+		m.fatal("%+v %v", found, err)
+	}
+}
+
+// kept returns an error if no version of a path contains a text.
+func (m *mixed) kept(path, text string) error {
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		if st, err := os.Lstat(filepath.Join(m.dir, dir)); err == nil && st.Mode().Type() == os.ModeSymlink {
+			return nil // a link leads to another name, which has the history
+		}
+	}
+	list, err := m.store.History(m.t.Context(), rw.HistoryRequest{Path: path, N: 1000})
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, v := range list.Versions {
+		got, err := m.store.Read(m.t.Context(), rw.ReadRequest{Path: path, Version: v.Version})
+		if err == nil && string(got.Content) == text {
+			return nil
+		}
+		all = append(all, fmt.Sprintf("%d %s %q %v", v.Version, v.Op, got.Content, err))
+	}
+	return errors.New(strings.Join(all, "\n"))
 }

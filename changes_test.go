@@ -1,0 +1,916 @@
+package resilientwrite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+)
+
+// TestToolCalls: what changes between the begin and the end of a call is a
+// group of that call, also when another process ends it, and what changed
+// before is not.
+func TestToolCalls(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	put := func(name, text string) {
+		t.Helper()
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	put("a.txt", "known")
+	if r, err := s.Scan(background, rw.ScanRequest{}); err != nil || !r.Baseline {
+		t.Fatalf("%+v %v", r, err)
+	}
+	put("before.txt", "before")
+	call := rw.ToolCall{ID: "c1", Host: "loop", Session: "s", Event: "before", Command: "make"}
+	begun, err := s.BeginCall(background, call)
+	if err != nil || begun.Created != 1 || begun.Files[0].Path != "before.txt" {
+		t.Fatalf("%+v %v", begun, err)
+	}
+	put("a.txt", "changed")
+	other := open(t, dir, nil)
+	if c, err := other.Capture(background); err != nil || len(c.Open) != 1 || c.Open[0].ID != "c1" || len(c.Hosts) != 1 || c.Hosts[0].Event != "before" {
+		t.Fatalf("%+v %v", c, err)
+	}
+	call.Event = "after"
+	ended, err := other.EndCall(background, call)
+	if err != nil || ended.Changed != 1 || ended.Created != 0 {
+		t.Fatalf("%+v %v", ended, err)
+	}
+	list := must(s.Changes(background, rw.ChangesRequest{}))(t)
+	for _, g := range list.Groups {
+		if want := map[string][]string{begun.Group: nil, ended.Group: {"c1"}}[g.Group]; !slices.Equal(g.Calls, want) || (g.Command == "make") != (want != nil) {
+			t.Errorf("%+v, want the calls %q", g, want)
+		}
+	}
+	if c, err := s.Capture(background); err != nil || len(c.Open) != 0 || c.Hosts[0].Event != "after" {
+		t.Errorf("%+v %v", c, err)
+	}
+	must(s.Undo(background, rw.UndoRequest{Group: "c1"}))(t)
+	fileIs(t, dir, "a.txt", "known")
+	fileIs(t, dir, "before.txt", "before")
+}
+
+// TestToolCallsOfASessionEndTogether: an end without a call ends those of its
+// session, not those of others.
+func TestToolCallsOfASessionEndTogether(t *testing.T) {
+	s := open(t, t.TempDir(), nil)
+	for _, c := range []rw.ToolCall{{ID: "a1", Host: "h", Session: "a"}, {ID: "a2", Host: "h", Session: "a"}, {ID: "b1", Host: "h", Session: "b"}} {
+		must(s.BeginCall(background, c))(t)
+	}
+	must(s.EndCall(background, rw.ToolCall{Host: "h", Session: "a"}))(t)
+	if c, err := s.Capture(background); err != nil || len(c.Open) != 1 || c.Open[0].ID != "b1" {
+		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// TestAFirstScanInParts: a file that a first scan had no time for counts as known when
+// the next scan sees it, not as created by the call that is open then.
+func TestAFirstScanInParts(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 40 {
+		noErr(t, os.MkdirAll(filepath.Join(dir, fmt.Sprint("d", i)), 0o755))
+		for j := range 20 {
+			noErr(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("d", i), fmt.Sprint("f", j)), fmt.Appendf(nil, "%d %d\n", i, j), 0o644))
+		}
+	}
+	s := open(t, dir, nil)
+	partial := 0
+	for i := 0; ; i++ {
+		r, err := s.BeginCall(background, rw.ToolCall{ID: fmt.Sprint("c", i), Host: "h", Within: 3 * time.Millisecond})
+		noErr(t, err)
+		if r.Created+r.Deleted+r.Changed > 0 {
+			t.Fatalf("call %d: %+v", i, r)
+		}
+		if !r.Partial {
+			break
+		}
+		if partial++; partial == 3 { // enough of the machine's pace
+			if r, err = s.Scan(background, rw.ScanRequest{}); err != nil || r.Partial || r.Created > 0 {
+				t.Fatalf("%+v %v", r, err)
+			}
+			break
+		}
+	}
+	put := filepath.Join(dir, "new.txt")
+	noErr(t, os.WriteFile(put, []byte("new\n"), 0o644))
+	if r, err := s.EndCall(background, rw.ToolCall{ID: "c0", Host: "h"}); err != nil || r.Created != 1 || r.Deleted != 0 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	t.Logf("%d partial scans", partial)
+}
+
+// TestLag: it is known how long changes may be missing, and the lag ends with the next
+// scan that sees everything.
+func TestLag(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	lag := func(within time.Duration) float64 {
+		t.Helper()
+		for i := range 300 {
+			noErr(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), []byte(time.Now().String()), 0o644))
+		}
+		must(s.BeginCall(background, rw.ToolCall{Host: "h", Event: "e", Within: within}))(t)
+		c, err := s.Capture(background)
+		if err != nil || len(c.Hosts) != 1 {
+			t.Fatal(c, err)
+		}
+		return c.Hosts[0].LagSeconds
+	}
+	if first, whole, part, again := lag(0), lag(0), lag(1), lag(0); first != 0 || whole != 0 || part <= 0 || again != 0 {
+		t.Error(first, whole, part, again)
+	}
+}
+
+// TestFindingsWaitForAModel: the findings of the scan of another event are returned by
+// the next end of a call, once.
+func TestFindingsWaitForAModel(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
+	must(s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h", Session: "s"}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(7)+"\n"), 0o644))
+	must(s.BeginCall(background, rw.ToolCall{ID: "t2", Host: "h", Session: "s"}))(t)
+	must(s.EndCall(background, rw.ToolCall{Host: "h", Session: "another"}))(t)
+	for i, want := range []int{1, 0} {
+		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+1), Host: "h", Session: "s"})
+		if err != nil || len(r.Findings) != want {
+			t.Fatalf("%d: %+v %v", i, r.Findings, err)
+		}
+	}
+}
+
+// TestCallsOfStrangeHosts: names that a host invents do not prevent the recording of
+// others, and contain no secret.
+func TestCallsOfStrangeHosts(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	for _, name := range []string{strings.Repeat("s", 300), "mcp-1234", "\xff\x00", ghToken(8)} {
+		if _, err := s.BeginCall(background, rw.ToolCall{ID: name, Host: name, Session: name, Event: name, Command: name}); err != nil {
+			t.Errorf("%.20q: %v", name, err)
+		}
+	}
+	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("a"), 0o644))
+	if r, err := s.EndCall(background, rw.ToolCall{ID: "good", Host: "h", Session: "s"}); err != nil || r.Created != 1 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	for name, text := range readTree(t, dir, true) {
+		if strings.Contains(string(text), ghToken(8)) {
+			t.Errorf("%s holds the secret", name)
+		}
+	}
+	must(s.EndCall(background, rw.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}))(t)
+}
+
+// TestFindingsAreReturnedAgain: a process that ends after the row and before it has
+// reported its findings loses nothing: the next end of a call returns them.
+func TestFindingsAreReturnedAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
+	must(s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h"}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(9)+"\n"), 0o644))
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		s.EndCall(background, rw.ToolCall{ID: "t1", Host: "h", Report: func(rw.ScanResult) { runtime.Goexit() }})
+	}()
+	<-ended
+	for i, want := range []int{1, 0} {
+		reported := -1
+		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+2), Host: "h", Report: func(r rw.ScanResult) { reported = len(r.Findings) }})
+		if err != nil || len(r.Findings) != want || reported != want {
+			t.Fatalf("%d: %+v %d %v", i, r.Findings, reported, err)
+		}
+	}
+}
+
+// TestCallsThatAreAlike: equal calls of a host that gives no identifiers are
+// distinct, also when they overlap; the oldest ends first.
+func TestCallsThatAreAlike(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, nil)
+	c := rw.ToolCall{ID: "make", Host: "h", Session: "s", Alike: true}
+	file := filepath.Join(dir, "a.txt")
+	for i := range 2 {
+		must(s.BeginCall(background, c))(t)
+		noErr(t, os.WriteFile(file, fmt.Append(nil, "alone ", i), 0o644))
+		must(s.EndCall(background, c))(t)
+	}
+	for range 2 {
+		must(s.BeginCall(background, c))(t)
+	}
+	open := must(s.Capture(background))(t)
+	must(s.EndCall(background, c))(t)
+	left, err := s.Capture(background)
+	if noErr(t, err); len(open.Open) != 2 || len(left.Open) != 1 || left.Open[0].ID != open.Open[1].ID {
+		t.Errorf("%+v %+v", open.Open, left.Open)
+	}
+	list, err := s.Changes(background, rw.ChangesRequest{})
+	noErr(t, err)
+	if len(list.Groups) != 2 || list.Groups[0].Calls[0] == list.Groups[1].Calls[0] {
+		t.Fatalf("%+v", list.Groups)
+	}
+	for i := range 2 {
+		_, err = s.Undo(background, rw.UndoRequest{Group: list.Groups[1-i].Calls[0]})
+		noErr(t, err)
+		if i == 0 {
+			fileIs(t, dir, "a.txt", "alone 0")
+		}
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+// TestScansSideBySide: however the scans of several processes overlap with each other
+// and with the changes, and whichever saves its index last, each version has one row,
+// in order, and none is lost.
+func TestScansSideBySide(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir, nil)
+	must(first.Scan(background, rw.ScanRequest{}))(t)
+	var wg sync.WaitGroup
+	done := make(chan bool)
+	for range 3 {
+		s := open(t, dir, nil)
+		wg.Go(func() {
+			for more := true; more; {
+				select {
+				case <-done:
+					more = false // and once more
+				default:
+				}
+				if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 40 {
+		name := filepath.Join(dir, fmt.Sprint("f", i%7))
+		if i%11 == 10 {
+			os.Remove(name)
+		} else {
+			noErr(t, os.WriteFile(name, fmt.Append(nil, "version ", i), 0o644))
+		}
+		if i%5 == 0 {
+			must(first.Scan(background, rw.ScanRequest{}))(t)
+		}
+	}
+	close(done)
+	wg.Wait()
+	if r, err := first.Scan(background, rw.ScanRequest{}); err != nil || r.Created+r.Changed+r.Deleted+r.Moved+r.Modes > 0 && len(r.Busy) == 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	list := must(first.Changes(background, rw.ChangesRequest{}))(t)
+	for _, f := range list.Files {
+		data, err := os.ReadFile(filepath.Join(dir, f.Path))
+		if f.Conflict || err == nil && f.SHA256 != rw.DigestOf(data) || err != nil && !f.SHA256.IsZero() {
+			t.Errorf("%+v %v", f, err)
+		}
+	}
+	if r, err := first.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func inSession(name string) context.Context { return rw.WithCaller(background, "agent", name) }
+
+func overwriteIn(ctx context.Context, s *rw.Store, path string) error {
+	_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(fmt.Sprint("by ", path, time.Now())), Mode: rw.ModeOverwrite})
+	return err
+}
+
+// TestClaims checks who may change claimed paths, through every way to change them.
+func TestClaims(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	for _, path := range []string{"a.txt", "d/b.txt", "e.txt"} {
+		write(t, s, path, "text\n", rw.ModeCreate)
+	}
+	mine, other := inSession("one"), inSession("two")
+	c, err := s.Claim(mine, []string{"a.txt", "d", "new.txt"}, time.Minute)
+	if err != nil || c.Fence == 0 || c.Session != "one" || c.Until.Before(time.Now().Add(50*time.Second)) {
+		t.Fatal(c, err)
+	}
+	for name, call := range map[string]func(ctx context.Context) error{
+		"write":  func(ctx context.Context) error { return overwriteIn(ctx, s, "a.txt") },
+		"create": func(ctx context.Context) error { return overwriteIn(ctx, s, "new.txt") },
+		"below":  func(ctx context.Context) error { return overwriteIn(ctx, s, "d/x/new.txt") },
+		"edit": func(ctx context.Context) error {
+			_, err := s.Edit(ctx, rw.EditRequest{Path: "d/b.txt", Edits: []rw.EditOp{{Old: "text", New: "x"}}})
+			return err
+		},
+		"delete": func(ctx context.Context) error {
+			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})
+			return err
+		},
+		"move away": func(ctx context.Context) error {
+			_, err := s.Move(ctx, rw.MoveRequest{Path: "d", To: "z"})
+			return err
+		},
+		"move onto": func(ctx context.Context) error {
+			_, err := s.Move(ctx, rw.MoveRequest{Path: "e.txt", To: "a.txt", Overwrite: true})
+			return err
+		},
+		"tx": func(ctx context.Context) error {
+			_, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "free.txt"}, {Op: "delete", Path: "a.txt"}}})
+			return err
+		},
+		"claim": func(ctx context.Context) error {
+			_, err := s.Claim(ctx, []string{"d/b.txt"}, time.Minute)
+			return err
+		},
+		"claim above": func(ctx context.Context) error {
+			_, err := s.Claim(rw.WithCaller(ctx, "", "two"), []string{"D"}, time.Minute)
+			return err
+		},
+	} {
+		for range 5 { // it is no fault of the caller's, so no budget is used up
+			var e *rw.Error
+			if err := call(other); !errors.As(err, &e) || e.Detail != rw.ErrPathClaimed || e.Context["claimed_by"] != "one" || e.Context["until"] == nil || e.Action != rw.ActionRetryLater {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	fileIs(t, dir, "a.txt", "text\n")
+	// Free are other paths, the session itself, and an operator.
+	for name, call := range map[string]func() error{
+		"another path": func() error { return overwriteIn(other, s, "e.txt") },
+		"like a name":  func() error { return overwriteIn(other, s, "a.txt.bak") },
+		"its own":      func() error { return overwriteIn(mine, s, "a.txt") },
+		"operator":     func() error { return overwriteIn(rw.WithOperator(other), s, "a.txt") },
+		"fence":        func() error { return overwriteIn(rw.WithFence(mine, c.Fence), s, "a.txt") },
+		"no file of the workspace": func() error {
+			_, err := s.Checkpoint(other, rw.CheckpointRequest{Name: "c", Data: []byte(`"x"`)})
+			return err
+		},
+	} {
+		noErr(t, call(), name)
+	}
+	// The changes of another program are reported.
+	must(s.Scan(background, rw.ScanRequest{}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("shell\n"), 0o644))
+	if r, err := s.Scan(background, rw.ScanRequest{Session: "two"}); err != nil || len(r.Claimed) != 1 || r.Claimed[0].Path != "d/b.txt" || r.Claimed[0].Session != "one" || !r.Claimed[0].Until.Equal(c.Until) {
+		t.Errorf("%+v %v", r, err)
+	}
+	if err := s.Release(other, c.Fence); err != nil || overwriteIn(other, s, "a.txt") == nil {
+		t.Error("another session released the claim", err)
+	}
+	noErr(t, s.Release(mine, c.Fence))
+	noErr(t, overwriteIn(other, s, "a.txt"))
+	isErr(t, overwriteIn(rw.WithFence(mine, c.Fence), s, "a.txt"), rw.ErrClaimLost)
+	fails(s.Renew(mine, c.Fence, time.Minute))(t, rw.ErrClaimLost)
+	for _, bad := range []func() (rw.Claim, error){
+		func() (rw.Claim, error) { return s.Claim(background, []string{"a.txt"}, time.Minute) },
+		func() (rw.Claim, error) { return s.Claim(mine, []string{"a.txt"}, rw.MaxClaim+1) },
+		func() (rw.Claim, error) { return s.Claim(mine, []string{"a.txt"}, 0) },
+		func() (rw.Claim, error) { return s.Claim(mine, nil, time.Minute) },
+	} {
+		fails(bad())(t, rw.ErrInvalidArgument)
+	}
+	if _, err := s.Claim(mine, []string{"../x"}, time.Minute); err == nil {
+		t.Error("a path outside")
+	}
+	check(t, s, false)
+}
+
+// TestClaimsEnd: a claim expires, sooner or later than after ten minutes depending on
+// its renewals; its number is never assigned again, even if the file is lost.
+func TestClaimsEnd(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	mine, other := inSession("one"), inSession("two")
+	c := must(s.Claim(mine, []string{"a.txt"}, time.Hour/100))(t)
+	again, err := s.Renew(mine, c.Fence, rw.MaxClaim)
+	if err != nil || again.Fence != c.Fence || !again.Until.After(c.Until) {
+		t.Fatal(again, err)
+	}
+	file := statePath(dir, "claims/claims.json")
+	data := must(os.ReadFile(file))(t)
+	until := again.Until.Format(time.RFC3339Nano)
+	for name, now := range map[string]string{
+		"over":      time.Now().Add(-time.Second).UTC().Format(time.RFC3339Nano),
+		"too long":  time.Now().Add(rw.MaxClaim + time.Hour).UTC().Format(time.RFC3339Nano),
+		"no time":   "x",
+		"truncated": "",
+	} {
+		text := strings.Replace(string(data), until, now, 1)
+		if name == "truncated" {
+			text = text[:len(text)/2]
+		}
+		if text == string(data) {
+			t.Fatalf("%s is not in %s", until, data)
+		}
+		noErr(t, os.WriteFile(file, []byte(text), 0o600))
+		noErr(t, overwriteIn(other, s, "a.txt"), name)
+	}
+	next, err := s.Claim(other, []string{"a.txt"}, time.Minute)
+	if err != nil || next.Fence <= c.Fence {
+		t.Error(next, err)
+	}
+	isErr(t, overwriteIn(mine, s, "a.txt"), rw.ErrPathClaimed)
+}
+
+// TestClaimRace: of many claims of one path at a time one is granted, and no write of
+// another session ends after it. Each store represents a process.
+func TestClaimRace(t *testing.T) {
+	dir := workspace(t)
+	var stores []*rw.Store
+	for range 3 {
+		stores = append(stores, open(t, dir, nil))
+	}
+	for round := range 10 {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var got []rw.Claim
+		path := fmt.Sprintf("f%d.txt", round)
+		for i, s := range stores {
+			wg.Go(func() {
+				ctx := inSession(fmt.Sprint("s", i))
+				for n := range 3 {
+					if n == 1 {
+						if c, err := s.Claim(ctx, []string{path}, time.Minute); err == nil {
+							mu.Lock()
+							got = append(got, c)
+							mu.Unlock()
+							if err := overwriteIn(rw.WithFence(ctx, c.Fence), s, path); err != nil {
+								t.Error(err)
+							}
+							continue
+						} else if !errors.Is(err, rw.ErrPathClaimed) {
+							t.Error(err)
+						}
+					}
+					if err := overwriteIn(ctx, s, path); err != nil && !errors.Is(err, rw.ErrPathClaimed) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if len(got) != 1 {
+			t.Fatalf("%d claims were granted", len(got))
+		}
+		rows := must(stores[0].JournalTail(background, rw.JournalTailRequest{N: 100, FilterPath: path}))(t)
+		claimed := false
+		for _, e := range rows.Entries {
+			if e.Session == got[0].Session {
+				claimed = true
+			} else if claimed && e.Op != "" && e.SHA256.String() != "" && !e.SHA256.IsZero() && e.Caller == "agent" && e.TS > got[0].Until.Add(-time.Minute).Format("2006-01-02T15:04:05.000000Z07:00") {
+				t.Errorf("%s wrote after the claim of %s: %+v", e.Session, got[0].Session, e)
+			}
+		}
+	}
+}
+
+// TestClaimCrash: a process that dies while it claims leaves the complete claim or
+// none.
+func TestClaimCrash(t *testing.T) {
+	for n := 0; ; n++ {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, &rw.Options{}, rw.Sim{Nonce: "0001", Manual: true}))(t)
+		first := must(s.Claim(inSession("one"), []string{"a.txt"}, time.Minute))(t)
+		fs.StopAt(n)
+		_, err := s.Claim(inSession("two"), []string{"b.txt"}, time.Minute)
+		fs.StopAt(-1)
+		for _, loss := range []func() *simfs.FS{func() *simfs.FS { return fs.Crash(0, simfs.None) }, func() *simfs.FS { return fs.Crash(0, simfs.All) }, func() *simfs.FS { return fs.Crash(uint64(n)*7919, simfs.Some) }} {
+			after, oerr := rw.OpenSim(loss(), &rw.Options{}, rw.Sim{Nonce: "0002", Manual: true})
+			if oerr != nil {
+				t.Fatal(oerr)
+			}
+			list, lerr := after.Claims(background)
+			if lerr != nil || len(list) == 0 || list[0].Fence != first.Fence || len(list) > 2 || err == nil && len(list) != 2 {
+				t.Fatalf("operation %d: %+v %v, the call said %v", n, list, lerr, err)
+			}
+			after.Close(background)
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// TestClaimsOfProcesses: processes add to a counter, each step a read and a write
+// without an expected version. No step is lost, because each is made under a claim.
+func TestClaimsOfProcesses(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "n.txt", "0", rw.ModeCreate)
+	var children []*exec.Cmd
+	for i := range 3 {
+		cmd, _ := spawnIn(t, dir, "claims", fmt.Sprint(i))
+		children = append(children, cmd)
+	}
+	for _, cmd := range children {
+		noErr(t, cmd.Wait())
+	}
+	fileIs(t, dir, "n.txt", fmt.Sprint(3*claimSteps))
+	check(t, s, false)
+}
+
+const claimSteps = 15
+
+func countUnderClaims(s *rw.Store, arg string) error {
+	ctx := inSession("s" + arg)
+	for n := 0; n < claimSteps; {
+		c, err := s.Claim(ctx, []string{"n.txt"}, time.Minute)
+		if errors.Is(err, rw.ErrPathClaimed) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r, err := s.Read(ctx, rw.ReadRequest{Path: "n.txt"})
+		if err != nil {
+			return err
+		}
+		have, err := strconv.Atoi(string(r.Content))
+		if err != nil {
+			return err
+		}
+		if _, err := s.SafeWrite(rw.WithFence(ctx, c.Fence), put("n.txt", strconv.Itoa(have+1), rw.ModeOverwrite)); err != nil {
+			return err
+		}
+		if err := s.Release(ctx, c.Fence); err != nil {
+			return err
+		}
+		n++
+	}
+	return s.Close(ctx)
+}
+
+// gitIn runs git in a directory.
+func gitIn(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("NOT RUN: git is not installed")
+	}
+	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "core.autocrlf=false"}, args...)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v %s", args, err, out)
+	}
+	return string(out)
+}
+
+// editAs replaces a string in a session.
+func editAs(t *testing.T, s *rw.Store, session, path, old, now string) {
+	t.Helper()
+	must(s.Edit(background, rw.EditRequest{Call: rw.Call{Session: session}, Path: path, Edits: []rw.EditOp{{Old: old, New: now}}}))(t)
+}
+
+// lettered is a file of lines that are far enough from each other.
+var lettered = "a\n1\n2\nb\n3\n4\nc\n5\n6\nd\n7\n8\ne\n9\n"
+
+// TestStageTakesExactlyOneSession: two sessions and the user change one file,
+// the user has staged something, another session made files and deleted some.
+func TestStageTakesExactlyOneSession(t *testing.T) {
+	for _, below := range []string{"", "sub/dir"} {
+		top := workspace(t)
+		dir := filepath.Join(top, below)
+		noErr(t, os.MkdirAll(dir, 0o755))
+		put := func(name, text string) {
+			noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		}
+		gitIn(t, top, "init", "-q")
+		put("f.txt", lettered)
+		put("gone.txt", "gone\n")
+		put("kept.txt", "kept\n")
+		put("run.sh", "echo\n")
+		gitIn(t, top, "add", "-A")
+		gitIn(t, top, "commit", "-qm", "first")
+		// The user stages one hunk and leaves another one unstaged.
+		put("f.txt", strings.Replace(lettered, "a\n", "A by user\n", 1))
+		gitIn(t, top, "add", "-A")
+		put("f.txt", strings.NewReplacer("a\n", "A by user\n", "e\n", "E later\n").Replace(lettered))
+		s := open(t, dir, nil)
+		must(s.Scan(background, rw.ScanRequest{}))(t)
+		editAs(t, s, "one", "f.txt", "b\n", "B one\n")
+		editAs(t, s, "two", "f.txt", "c\n", "C two\n")
+		editAs(t, s, "one", "f.txt", "d\n", "D one\n")
+		editAs(t, s, "one", "f.txt", "B one\n", "B one, again\n")
+		for _, name := range []string{"new one.txt", "new\ttwo.txt"} {
+			session := strings.TrimSuffix(name[4:], ".txt")
+			must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: session}, Path: name, Content: []byte("new\n")}))(t)
+		}
+		must(s.Delete(background, rw.DeleteRequest{Call: rw.Call{Session: "one"}, Path: "gone.txt"}))(t)
+		// A shell command of the session, seen by a scan.
+		put("kept.txt", "kept\nby a command\n")
+		noErr(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o755))
+		must(s.Scan(background, rw.ScanRequest{Session: "one", Calls: []string{"call"}}))(t)
+		// The user continues.
+		put("f.txt", "user\n"+read(t, dir, "f.txt"))
+		must(s.Scan(background, rw.ScanRequest{}))(t)
+		tree, refs := snapshotOf(t, dir), gitIn(t, top, "for-each-ref")
+		got := must(s.StageChanges(background, rw.ChangesRequest{Session: "one"}))(t)
+		if want := []string{"f.txt", "gone.txt", "kept.txt", "new one.txt", "run.sh"}; !slices.Equal(got.Staged, want) || len(got.Skipped) > 0 {
+			t.Errorf("%+v", got)
+		}
+		index := strings.NewReplacer("a\n", "A by user\n", "b\n", "B one, again\n", "d\n", "D one\n").Replace(lettered)
+		if have := gitIn(t, dir, "show", ":./f.txt"); have != index {
+			t.Errorf("the index has %q", have)
+		}
+		if have := gitIn(t, dir, "show", ":./kept.txt"); have != "kept\nby a command\n" {
+			t.Errorf("the index has %q", have)
+		}
+		status := gitIn(t, dir, "status", "--porcelain", "-z", "--untracked-files=all")
+		for _, want := range []string{"MM " + join(below, "f.txt"), "D  " + join(below, "gone.txt"), "M  " + join(below, "kept.txt"), "A  " + join(below, "new one.txt"), "M  " + join(below, "run.sh"), "?? " + join(below, "new\ttwo.txt")} {
+			if !slices.Contains(strings.Split(status, "\x00"), want) {
+				t.Errorf("no %q in %q", want, status)
+			}
+		}
+		if now := snapshotOf(t, dir); now != tree || gitIn(t, top, "for-each-ref") != refs {
+			t.Errorf("more than the index changed")
+		}
+		again, err := s.StageChanges(background, rw.ChangesRequest{Session: "one"})
+		if err != nil || len(again.Staged) > 0 || len(again.Already) != 5 {
+			t.Errorf("%+v %v", again, err)
+		}
+		// The patch is the same change for git.
+		ch := must(s.Changes(background, rw.ChangesRequest{Session: "one", Hunks: true}))(t)
+		patch := ""
+		for _, f := range ch.Files {
+			patch += f.Patch
+		}
+		if strings.Contains(patch, "+C two") || strings.Contains(patch, "+E later") || strings.Contains(patch, "+user") {
+			t.Errorf("%s", patch)
+		}
+		file := filepath.Join(t.TempDir(), "patch")
+		noErr(t, os.WriteFile(file, []byte(patch), 0o600))
+		gitIn(t, dir, "apply", "--reverse", "--check", file)
+	}
+}
+
+func join(below, name string) string { return strings.TrimPrefix(below+"/"+name, "/") }
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	data := must(os.ReadFile(filepath.Join(dir, name)))(t)
+	return string(data)
+}
+
+// snapshotOf is the files of a work tree with their modes and times.
+func snapshotOf(t *testing.T, dir string) string {
+	t.Helper()
+	list := must(os.ReadDir(dir))(t)
+	var b strings.Builder
+	for _, e := range list {
+		if st, err := e.Info(); err == nil && e.Type().IsRegular() {
+			b.WriteString(st.Name() + st.Mode().String() + st.ModTime().String() + read(t, dir, st.Name()))
+		}
+	}
+	return b.String()
+}
+
+// TestStageLeavesWhatItCannotTell: it reports the skipped files and the reasons; the
+// index of these files stays unchanged, also while another program has locked it.
+func TestStageLeavesWhatItCannotTell(t *testing.T) {
+	dir := workspace(t)
+	gitIn(t, dir, "init", "-q")
+	marker := filepath.Join(t.TempDir(), "ran")
+	files := map[string]string{
+		"overlap.txt": lettered, "index.txt": lettered, "filtered.dat": "x\n", "binary": "x\x00\n", ".gitignore": "ignored.txt\n",
+		".gitattributes": "*.dat filter=evil\n",
+	}
+	for name, text := range files {
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	gitIn(t, dir, "add", "-A")
+	gitIn(t, dir, "commit", "-qm", "first")
+	for _, key := range []string{"filter.evil.clean", "core.fsmonitor"} {
+		gitIn(t, dir, "config", key, "touch "+marker)
+	}
+	s := open(t, dir, nil)
+	for _, name := range []string{"overlap.txt", "index.txt"} {
+		editAs(t, s, "one", name, "b\n", "B\n")
+	}
+	editAs(t, s, "two", "overlap.txt", "B\n", "Bee\n")
+	noErr(t, os.WriteFile(filepath.Join(dir, "index.txt"), []byte(strings.Replace(lettered, "b\n", "other\n", 1)), 0o644))
+	gitIn(t, dir, "-c", "core.fsmonitor=false", "add", "index.txt")
+	for name, text := range map[string]string{"filtered.dat": "y\n", "binary": "y\x00\n", "ignored.txt": "new\n"} {
+		must(s.SafeWrite(background, rw.SafeWriteRequest{Call: rw.Call{Session: "one"}, Path: name, Content: []byte(text), Mode: rw.ModeOverwrite}))(t)
+	}
+	os.Remove(marker)
+	index := read(t, dir, ".git/index")
+	got := must(s.StageChanges(background, rw.ChangesRequest{Session: "one"}))(t)
+	want := map[string]string{"overlap.txt": rw.HunksOverlap, "index.txt": rw.HunksOverlap, "filtered.dat": rw.HunksFiltered, "binary": rw.HunksBinary, "ignored.txt": rw.HunksIgnored}
+	for _, f := range got.Skipped {
+		if want[f.Path] != f.Reason {
+			t.Errorf("%+v", f)
+		}
+		delete(want, f.Path)
+	}
+	if len(want) > 0 || len(got.Staged) > 0 || read(t, dir, ".git/index") != index {
+		t.Errorf("%v %+v", want, got)
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("git ran a program")
+	}
+	editAs(t, s, "three", "index.txt", "other\n", "mine\n")
+	noErr(t, os.WriteFile(filepath.Join(dir, ".git/index.lock"), nil, 0o600))
+	if _, err := s.StageChanges(background, rw.ChangesRequest{Session: "three"}); err == nil || read(t, dir, ".git/index") != index || read(t, dir, ".git/index.lock") != "" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestBlame: lines belong to the call that wrote them: over edits of others,
+// scans, moves, undo and redo, and changes that no row records.
+func TestBlame(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	ctx := rw.WithVia(background, rw.Via{Client: "host", Thread: "t", Call: "call_1", Model: "m-1", Turn: "turn_1", Trace: "trace_1"})
+	first := must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte("a\nb\nc\n")}))(t)
+	must(s.Scan(background, rw.ScanRequest{}))(t)
+	seq := func(r rw.Receipt) uint64 { return r.JournalSeq }
+	one := seq(first.Receipt)
+	edit := func(session, path, old, now string) uint64 {
+		t.Helper()
+		r := must(s.Edit(background, rw.EditRequest{Call: rw.Call{Session: session}, Path: path, Edits: []rw.EditOp{{Old: old, New: now}}}))(t)
+		return seq(r.Receipt)
+	}
+	two := edit("s2", "old.txt", "b\n", "B\nB2\n")
+	must(s.Move(background, rw.MoveRequest{Path: "old.txt", To: "f.txt"}))(t)
+	noErr(t, os.WriteFile(filepath.Join(dir, "f.txt"), []byte("a\nB\nB2\nc\nshell\n"), 0o644))
+	scan, err := s.Scan(background, rw.ScanRequest{Session: "s3", Calls: []string{"call_9"}, Command: "echo shell >> f.txt"})
+	if err != nil || scan.Seq == 0 {
+		t.Fatal(scan, err)
+	}
+	check := func(when, want string, undone map[uint64]bool) rw.BlameResult {
+		t.Helper()
+		got := must(s.Blame(background, rw.BlameRequest{Path: "f.txt"}))(t)
+		have := ""
+		for i, l := range got.Lines {
+			if l.Line != i+1 {
+				t.Errorf("%+v", l)
+			}
+			have += fmt.Sprintf("%s:%d:%v ", l.Text, l.Row, l.Unrecorded)
+		}
+		if have != want || !got.Complete {
+			t.Errorf("%s: %s\nwant %s (%v)", when, have, want, got.Complete)
+		}
+		for _, c := range got.Calls {
+			if (c.UndoneBy > 0) != undone[c.Row] || c.UndoneBy > 0 && c.UndoneBy <= c.Row {
+				t.Errorf("%s: %+v", when, c)
+			}
+		}
+		return got
+	}
+	text := func(last string) string {
+		return fmt.Sprintf("a:%d:false B:%d:false B2:%d:false c:%d:false shell:%d:false ", one, two, two, one, scan.Seq) + last
+	}
+	got := check("written", text(""), nil)
+	calls := map[uint64]rw.BlameCall{}
+	for _, c := range got.Calls {
+		calls[c.Row] = c
+	}
+	if c := calls[one]; c.Via == nil || c.Via.Call != "call_1" || c.Via.Model != "m-1" || c.Via.Turn != "turn_1" || c.Via.Trace != "trace_1" || c.Lines != 2 {
+		t.Errorf("%+v", c)
+	}
+	if c := calls[scan.Seq]; c.Caller != rw.CallerOutside || len(c.During) != 1 || c.During[0] != "call_9" || !strings.HasPrefix(c.Command, "echo") || c.Session != "s3" {
+		t.Errorf("%+v", c)
+	}
+	three := edit("s4", "f.txt", "shell\n", "SHELL\nmore\n")
+	undo := func() {
+		t.Helper()
+		must(s.Undo(background, rw.UndoRequest{Row: func() uint64 { // the newest commit of any caller
+			h := must(s.History(background, rw.HistoryRequest{Path: "f.txt"}))(t)
+			return h.Versions[0].Version
+		}()}))(t)
+	}
+	undo()
+	check("undone", text(""), map[uint64]bool{three: true})
+	undo()
+	redone := strings.Replace(text(""), fmt.Sprintf("shell:%d:false", scan.Seq), fmt.Sprintf("SHELL:%d:false more:%d:false", three, three), 1)
+	check("redone", redone, map[uint64]bool{three + 1: true})
+	f := must(os.OpenFile(filepath.Join(dir, "f.txt"), os.O_APPEND|os.O_WRONLY, 0))(t)
+	f.WriteString("unseen")
+	f.Close()
+	check("changed outside", redone+"unseen:0:true ", map[uint64]bool{three + 1: true})
+	if _, err := s.Blame(background, rw.BlameRequest{Path: "none.txt"}); err == nil {
+		t.Error("a file that is not there")
+	}
+}
+
+// TestSessionOfAContext: a host that knows the connection of a call sets it once, for
+// every verb; the value in the request takes precedence.
+func TestSessionOfAContext(t *testing.T) {
+	s, _ := quick(t, &rw.Options{Session: "of the store"})
+	first, second := rw.WithCaller(background, "", "first"), rw.WithCaller(background, "", "second")
+	for _, c := range []struct {
+		want string
+		call func() (rw.Receipt, error)
+	}{
+		{"of the store", func() (rw.Receipt, error) {
+			r, err := s.SafeWrite(background, put("a.txt", "a", rw.ModeOverwrite))
+			return r.Receipt, err
+		}},
+		{"first", func() (rw.Receipt, error) {
+			r, err := s.SafeWrite(first, put("a.txt", "b", rw.ModeOverwrite))
+			return r.Receipt, err
+		}},
+		{"named", func() (rw.Receipt, error) {
+			r := put("a.txt", "c", rw.ModeOverwrite)
+			r.Session = "named"
+			out, err := s.SafeWrite(first, r)
+			return out.Receipt, err
+		}},
+		{"second", func() (rw.Receipt, error) {
+			r, err := s.ChunkAppend(second, rw.ChunkAppendRequest{Session: "pieces", Content: []byte("d")})
+			return r.Receipt, err
+		}},
+		{"second", func() (rw.Receipt, error) {
+			r, err := s.ChunkCompose(second, rw.ChunkComposeRequest{Session: "pieces", OutputPath: "out.txt"})
+			return r.Receipt, err
+		}},
+		{"first", func() (rw.Receipt, error) {
+			r, err := s.Edit(rw.WithCaller(first, "", ""), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "c", New: "e"}}})
+			return r.Receipt, err
+		}},
+	} {
+		r := must(c.call())(t)
+		tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1}))(t)
+		if row := tail.Entries[len(tail.Entries)-1]; r.Session != c.want || row.Session != c.want || row.JournalID == "" {
+			t.Errorf("%s: the receipt says %q, the row %q, want %q", r.Op, r.Session, row.Session, c.want)
+		}
+	}
+}
+
+// TestUndoTakesItsOwnSession: without caller and session, nothing of another session is
+// touched; a call that names the caller undoes the newest commit.
+func TestUndoTakesItsOwnSession(t *testing.T) {
+	s, dir := quick(t, nil)
+	for _, name := range []string{"first", "second", "third"} {
+		must(s.SafeWrite(rw.WithCaller(background, "", name), put(name+".txt", name, rw.ModeCreate)))(t)
+	}
+	left := func(want ...string) {
+		t.Helper()
+		got := must(filepath.Glob(filepath.Join(dir, "*.txt")))(t)
+		for i, name := range got {
+			got[i] = strings.TrimSuffix(filepath.Base(name), ".txt")
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("left are %v, want %v", got, want)
+		}
+	}
+	undo := func(session string, r rw.UndoRequest) error {
+		_, err := s.Undo(rw.WithCaller(background, "", session), r)
+		return err
+	}
+	noErr(t, undo("first", rw.UndoRequest{}))
+	left("second", "third")
+	err := undo("fourth", rw.UndoRequest{})
+	if e := (*rw.Error)(nil); !errors.As(err, &e) || e.Detail != rw.ErrNothingToUndo || !strings.Contains(e.Hint, "pass caller") {
+		t.Fatalf("in a session without commits: %v", err)
+	}
+	left("second", "third")
+	noErr(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})) // the newest is the undo itself
+	left("first", "second", "third")
+	noErr(t, undo("fourth", rw.UndoRequest{Call: rw.Call{Session: "second"}}))
+	left("first", "third")
+}
+
+// TestAnotherConnectionIsNoOtherCall: an agent that connects again has the
+// budget and the key that it had.
+func TestAnotherConnectionIsNoOtherCall(t *testing.T) {
+	s, dir := quick(t, nil)
+	r := put("a.txt", "x", rw.ModeCreate)
+	human(t, dir, "a.txt", "there")
+	for _, name := range []string{"first", "second", "third"} {
+		fails(s.SafeWrite(rw.WithCaller(background, "", name), r))(t, rw.ErrFileAlreadyExists)
+	}
+	fails(s.SafeWrite(rw.WithCaller(background, "", "fourth"), r))(t, rw.ErrRetryExhausted, "the fourth connection")
+	r.Session = "named"
+	fails(s.SafeWrite(background, r))(t, rw.ErrFileAlreadyExists, "a request that names another session")
+	r = put("b.txt", "x", rw.ModeCreate)
+	r.IdempotencyKey = "k"
+	for _, name := range []string{"first", "second"} {
+		must(s.SafeWrite(rw.WithCaller(background, "", name), r))(t)
+	}
+}
+
+// TestSessionOfAContextIsCut: a name from the wire cannot break a row.
+func TestLabelsOfAContextAreCut(t *testing.T) {
+	s, _ := quick(t, nil)
+	for in, want := range map[string]string{
+		strings.Repeat("é", 150): strings.Repeat("é", 100), "a\xffb": "a\uFFFDb", strings.Repeat("x", 199) + "é": strings.Repeat("x", 199),
+	} {
+		r := must(s.SafeWrite(rw.WithCaller(background, in, in), put("a.txt", "x", rw.ModeOverwrite)))(t)
+		if r.Receipt.Session != want || r.Receipt.Caller != want {
+			t.Errorf("%q became %q and %q", in, r.Receipt.Caller, r.Receipt.Session)
+		}
+	}
+}

@@ -1,0 +1,663 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/unicode"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/edit"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/mcpserver"
+)
+
+// talk sends lines to a server of its own and returns its lines.
+func talk(t *testing.T, in string) []string {
+	t.Helper()
+	var out strings.Builder
+	noErr(t, mcpserver.ServeStdio(ctx, mcpserver.New(openStore(t), full), strings.NewReader(in), &out))
+	text := strings.TrimSuffix(out.String(), "\n")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// TestEveryBadMessageIsAnsweredUnderItsID: what is no message gets an error of
+// the protocol under the id that it has, a notification gets nothing, and the
+// connection goes on.
+func TestEveryBadMessageIsAnsweredUnderItsID(t *testing.T) {
+	t.Parallel()
+	const none = ""
+	cases := []struct{ line, id, code string }{
+		{`{"jsonrpc":"2.0","id":1,"method":5}`, `1`, `-32600`},
+		{`{"jsonrpc":2,"id":2,"method":"ping"}`, `2`, `-32600`},
+		{`{"id":"three","method":"ping"}`, `"three"`, `-32600`},
+		{`{"jsonrpc":"2.0","id":4}`, `4`, `-32600`},
+		{`{"jsonrpc":"2.0","id":null,"method":"ping"}`, `null`, `-32600`},
+		{`{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}`, `null`, `-32600`},
+		{`{"jsonrpc":"2.0","id":true,"method":"ping"}`, `null`, `-32600`},
+		{`{}`, `null`, `-32600`},
+		{`[]`, `null`, `-32600`},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`, `null`, `-32600`},
+		{`null`, `null`, `-32600`},
+		{`"x"`, `null`, `-32600`},
+		{`17`, `null`, `-32600`},
+		{"\x00\x00", `null`, `-32700`},
+		{`{"jsonrpc":"2.0","id":5,"method":"ping"}` + "\x00", `5`, `-32700`},
+		{`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"rw_re`, `6`, `-32700`},
+		{`{"jsonrpc":"2.0","method":"tools/call","params":{"id":99,"arguments":{"id":98}},"id":7`, `7`, `-32700`},
+		{`{"jsonrpc":"2.0","method":"tools/call","params":{"id":99,"arguments":{"id":98`, `null`, `-32700`},
+		{`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, `8`, `-32700`},
+		{`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":[]}`, `9`, `-32600`},
+		{`{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":7}}`, `10`, `-32600`},
+		{`{"jsonrpc":"2.0","id":11,"method":"no/such"}`, `11`, `-32601`},
+		{`{"jsonrpc":"2.0","id":12,"method":"notifications/cancelled","params":{"requestId":1}}`, `12`, `-32601`},
+		{`{"jsonrpc":"2.0","method":"no/such"}`, none, none},
+		{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`, none, none},
+		{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{"a":1}}}`, none, none},
+		{`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, none, none},
+		{`{"jsonrpc":"2.0","id":"rw-ask-1","result":7}`, none, none},
+		{"   \r", none, none},
+	}
+	in := "\ufeff" // some shells begin with a byte order mark
+	for i, c := range cases {
+		in += fmt.Sprintf("%s\n"+`{"jsonrpc":"2.0","id":"after %d","method":"ping"}`+"\r\n", c.line, i)
+	}
+	byPing := map[string][]string{} // what came since the ping before
+	var since []string
+	for _, line := range talk(t, in) {
+		var m struct {
+			ID    json.RawMessage
+			Error *struct{ Code json.RawMessage }
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if strings.HasPrefix(string(m.ID), `"after `) {
+			byPing[string(m.ID)], since = since, nil
+			continue
+		}
+		if m.Error == nil {
+			t.Errorf("no error: %s", line)
+			continue
+		}
+		since = append(since, string(m.ID)+" "+string(m.Error.Code))
+	}
+	late := strings.Join(since, ",") // calls of tools are answered when they are done
+	for i, c := range cases {
+		got, ok := byPing[fmt.Sprintf(`"after %d"`, i)]
+		want := c.id + " " + c.code
+		switch {
+		case !ok:
+			t.Errorf("%.80q: the ping behind it is not answered", c.line)
+		case c.id == none && len(got) > 0 && !strings.Contains(c.line, "tools/call"):
+			for _, g := range got {
+				if !strings.HasPrefix(g, "9 ") && !strings.HasPrefix(g, "10 ") {
+					t.Errorf("%.80q is answered: %v", c.line, got)
+				}
+			}
+		case c.id != none && !strings.Contains(strings.Join(got, ","), want) && !strings.Contains(late, want) && !anyHas(byPing, want):
+			t.Errorf("%.80q: got %v, want %s", c.line, got, want)
+		}
+	}
+}
+
+func anyHas(all map[string][]string, want string) bool {
+	for _, list := range all {
+		for _, one := range list {
+			if one == want {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestRepliesCarryTheNumberThatCame: a number that no float64 holds comes back
+// to the digit, for every kind of request.
+func TestRepliesCarryTheNumberThatCame(t *testing.T) {
+	t.Parallel()
+	ids := []string{`9007199254740993`, `1763736000123456789`, `99999999999999999999999`, `-9007199254740995`, `1.5`, `0`, `"9007199254740993"`}
+	in := ""
+	for _, id := range ids {
+		in += `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` + "\n" +
+			`{"jsonrpc":"2.0","id":` + id + `,"method":"no/such"}` + "\n" +
+			`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"rw_validate","arguments":{"content":"{}"}}}` + "\n"
+	}
+	got := map[string]int{}
+	for _, line := range talk(t, in) {
+		var m struct{ ID json.RawMessage }
+		json.Unmarshal([]byte(line), &m)
+		got[string(m.ID)]++
+	}
+	for _, id := range ids {
+		if got[id] != 3 {
+			t.Errorf("%s: %d replies; all: %v", id, got[id], got)
+		}
+	}
+}
+
+// TestOneIDTwiceIsAnsweredTwice: a client that uses an id again has both of
+// its calls done and answered.
+func TestOneIDTwiceIsAnsweredTwice(t *testing.T) {
+	t.Parallel()
+	in := ""
+	for _, path := range []string{"a", "b"} {
+		in += `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"` + path + `","content":"x"}}}` + "\n"
+	}
+	lines := talk(t, in)
+	if len(lines) != 2 || !strings.Contains(lines[0], `"path":"a"`) || !strings.Contains(lines[1], `"path":"b"`) {
+		t.Errorf("%v", lines)
+	}
+}
+
+// TestALineThatIsTooLongIsAnsweredUnderItsID: wherever clients write the id,
+// in front of the content or behind it; an id inside of the content is none.
+func TestALineThatIsTooLongIsAnsweredUnderItsID(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 32<<20)
+	params := `"params":{"name":"rw_safe_write","arguments":{"id":98,"path":"a","content":"` + long + `\"id\":97}"}}`
+	in := `{"jsonrpc":"2.0","id":"front","method":"tools/call",` + params + "}\n" +
+		`{"method":"tools/call",` + params + `,"jsonrpc":"2.0","id":4711}` + "\n" +
+		`{"method":"tools/call",` + params + `,"jsonrpc":"2.0"}` + "\n" +
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	lines := talk(t, in)
+	if len(lines) != 4 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	if !strings.Contains(lines[0], "smaller parts") {
+		t.Errorf("no way out: %.500s", lines[0])
+	}
+	for i, want := range []string{`"id":"front","error":{"code":-32600`, `"id":4711,"error":{"code":-32600`, `"id":null,"error":{"code":-32600`, `"id":1,"result"`} {
+		if !strings.Contains(lines[i], want) || len(lines[i]) > 1000 {
+			t.Errorf("line %d: %.300s", i, lines[i])
+		}
+	}
+}
+
+// jsonOf is a value as JSON has it.
+func jsonOf(t testing.TB, v any) (m map[string]any) {
+	t.Helper()
+	m = must(asMap(v))(t)
+	return m
+}
+
+// connectTo starts a server over pipes and returns a client of it.
+func connectTo(t *testing.T, s *server.MCPServer) *wire {
+	t.Helper()
+	w := &wire{t: t, lines: make(chan map[string]any, 10000)}
+	clientOut, serverIn := io.Pipe()
+	serverOut, clientIn := io.Pipe()
+	w.in = serverIn
+	done := make(chan error, 1)
+	go func() {
+		done <- mcpserver.ServeStdio(context.Background(), s, clientOut, clientIn)
+		clientIn.Close()
+	}()
+	go func() {
+		defer close(w.lines)
+		for d := json.NewDecoder(serverOut); ; {
+			var m map[string]any
+			if d.Decode(&m) != nil {
+				return
+			}
+			w.lines <- m
+		}
+	}()
+	t.Cleanup(func() {
+		serverIn.Close()
+		if err := soon(t, done, "the server ends"); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// hanging adds a read-only tool whose calls with hang set wait for the end of
+// their context, or for a user when ask is set.
+func hanging(s *server.MCPServer) (inside chan string) {
+	inside = make(chan string, 10000)
+	s.AddTool(mcp.NewTool("look", mcp.WithReadOnlyHintAnnotation(true)), func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		switch how := req.GetString("how", ""); how {
+		case "hang":
+			inside <- how
+			<-ctx.Done()
+		case "ask":
+			inside <- how
+			_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: mcp.ElicitationParams{Mode: mcp.ElicitationModeForm, Message: "may I?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}}})
+			return mcp.NewToolResultText(fmt.Sprint(err == nil)), nil
+		}
+		return mcp.NewToolResultText("seen"), nil
+	})
+	return inside
+}
+
+func (w *wire) ping(id string) {
+	w.t.Helper()
+	w.send(`{"jsonrpc":"2.0","id":%q,"method":"ping"}`, id)
+}
+
+// TestCallsThatHangHideNothingBehindThem: with 64 calls sent at once, the first
+// 16 of which hang and hold every place that reading calls have, what comes
+// behind is still read: a ping is answered, and cancellations free the places.
+func TestCallsThatHangHideNothingBehindThem(t *testing.T) {
+	s := mcpserver.New(openStore(t), full)
+	inside := hanging(s)
+	w := connectTo(t, s).initialize(`{}`)
+	for i := range 64 {
+		how := "look"
+		if i < 16 {
+			how = "hang"
+		}
+		w.call("look", map[string]any{"how": how})
+		if i < 16 {
+			soon(t, inside, "a call begins") // so that these have the places
+		}
+	}
+	w.ping("p")
+	if m := w.read(); m["id"] != "p" { // nobody else can be answered now
+		t.Fatalf("%v", m)
+	}
+	w.cancel(64) // one that waits
+	w.cancel(1)  // one that hangs: its place is free for the others
+	seen := map[any]bool{}
+	for range 64 - 16 - 1 {
+		m := w.read()
+		seen[m["id"]] = true
+		if text := fmt.Sprint(m["result"]); !strings.Contains(text, "seen") {
+			t.Errorf("%v", m)
+		}
+	}
+	if seen[float64(64)] || seen[float64(1)] || len(seen) != 47 {
+		t.Errorf("answered: %v", seen)
+	}
+	for i := range 15 {
+		w.cancel(i + 2)
+	}
+	w.ping("end")
+	if m := w.read(); m["id"] != "end" { // canceled calls are not answered
+		t.Errorf("%v", m)
+	}
+}
+
+// TestReadingCallsThatAskHideNoAnswers: 40 read-only calls of the host wait for
+// the user at once, and give their places away meanwhile; the answers behind
+// them are heard.
+func TestReadingCallsThatAskHideNoAnswers(t *testing.T) {
+	s := mcpserver.New(openStore(t), full)
+	hanging(s)
+	w := connectTo(t, s).initialize(`{"elicitation":{}}`)
+	for range 40 {
+		w.call("look", map[string]any{"how": "ask"})
+	}
+	w.call("look", map[string]any{})
+	var asked []string
+	for answered := 0; len(asked)+answered < 41; {
+		if m := w.read(); m["method"] == "elicitation/create" {
+			asked = append(asked, m["id"].(string))
+		} else if answered++; m["id"] != float64(41) {
+			t.Errorf("%v", m)
+		}
+	}
+	for _, id := range asked {
+		w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{}}}`, id)
+	}
+	for range 40 {
+		if m := w.read(); !strings.Contains(fmt.Sprint(m["result"]), "true") {
+			t.Errorf("%v", m)
+		}
+	}
+}
+
+// TestAFloodBehindAHangingWriteIsRefused: a client that sends thousands of
+// calls behind one that hangs is told so, call by call, and can still cancel
+// the one: nothing is lost silently, and what was taken is answered.
+func TestAFloodBehindAHangingWriteIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a queue that does not move")
+	}
+	t.Parallel()
+	s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, CallsPerSecond: -1})
+	inside := make(chan string, 1)
+	s.AddTool(mcp.NewTool("change"), func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if req.GetString("how", "") == "hang" {
+			inside <- "hang"
+			<-ctx.Done()
+		}
+		return mcp.NewToolResultText("changed"), nil
+	})
+	w := connectTo(t, s).initialize(`{}`)
+	w.call("change", map[string]any{"how": "hang"})
+	soon(t, inside, "the first call begins")
+	const flood = 1500
+	for range flood {
+		w.call("change", map[string]any{})
+	}
+	w.ping("p")
+	refused := 0
+	for {
+		m := w.read()
+		if m["id"] == "p" {
+			break
+		}
+		refused++
+		res, _ := m["result"].(map[string]any)
+		if res["isError"] != true || reasonOf(t, res) != "rate_limited" {
+			t.Fatalf("%v", m)
+		}
+	}
+	if refused != flood-1023 {
+		t.Errorf("%d calls were refused", refused)
+	}
+	w.cancel(1)
+	for i := range flood - refused {
+		if m := w.read(); m["id"] != float64(2+i) || !strings.Contains(fmt.Sprint(m["result"]), "changed") {
+			t.Fatalf("reply %d: %v", i, m)
+		}
+	}
+	if res := w.result(w.call("change", map[string]any{})); !strings.Contains(fmt.Sprint(res), "changed") {
+		t.Errorf("the call after it: %v", res)
+	}
+}
+
+// edited calls rw_edit and returns the reply.
+func edited(t *testing.T, s *server.MCPServer, path, old, new, encoding, key string) (map[string]any, bool) {
+	t.Helper()
+	args := map[string]any{"path": path, "edits": []any{map[string]any{"old": old, "new": new}}}
+	if encoding != "" {
+		args["encoding"] = encoding
+	}
+	if key != "" {
+		args["idempotency_key"] = key
+	}
+	doc := must(json.Marshal(args))(t)
+	text, isError, _ := briefly(t, s, "rw_edit", string(doc))
+	var reply map[string]any
+	noErr(t, json.Unmarshal([]byte(text), &reply))
+	return reply, isError
+}
+
+// TestEditInTheEncodingOfTheFile edits files that are not UTF-8, over the wire:
+// without the name of the encoding where it can be found, with it where a refusal
+// asks for it. The bytes are compared with what another way of encoding makes.
+func TestEditInTheEncodingOfTheFile(t *testing.T) {
+	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
+	utf16 := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM)
+	for i, c := range []struct {
+		name, text, old, new string
+		encode               func(string) (string, error)
+		asks                 []string // the choices of the refusal, when the encoding is not named
+	}{
+		{"iso-8859-1", "# Größe, für später geändert\r\nhöhe = 25\r\n", "höhe = 25", "höhe = 30\n# geändert", charmap.ISO8859_1.NewEncoder().String, nil},
+		{"windows-1252", "It’s “quoted” – 5 €\nname = x\n", "name = x", "name = “x”", charmap.Windows1252.NewEncoder().String, nil},
+		{"gbk", "# 配置文件，请不要修改这一行的内容\nport = 80\n", "port = 80", "port = 8080 # 端口", simplifiedchinese.GBK.NewEncoder().String, nil},
+		{"shift_jis", "# 設定ファイルです。表示の能力を変えるための項目\nport = 80\n", "port = 80", "port = 8080 # ポート", japanese.ShiftJIS.NewEncoder().String, nil},
+		{"utf-16le", "<?xml version=\"1.0\"?>\r\n<名前>x</名前>\r\n", "<名前>x", "<名前>\ny", utf16.NewEncoder().String, nil},
+		{"windows-1251", "порт = 80\n", "80", "80 # порт", charmap.Windows1251.NewEncoder().String, []string{"big5", "euc-jp", "euc-kr", "gb18030", "gbk", "iso-8859-1", "windows-1252"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := fmt.Sprintf("f%d.txt", i)
+			was := must(c.encode(c.text))(t)
+			lineEnd := "\n"
+			if strings.Contains(c.text, "\r\n") {
+				lineEnd = "\r\n"
+			}
+			want := must(c.encode(strings.Replace(c.text, c.old, strings.ReplaceAll(c.new, "\n", lineEnd), 1)))(t)
+			file := filepath.Join(dir, path)
+			noErr(t, os.WriteFile(file, []byte(was), 0o644))
+			name := ""
+			if c.asks != nil {
+				name = c.name
+				refusedAsking(t, s, path, c.old, c.new, c.asks)
+				if now, _ := os.ReadFile(file); string(now) != was {
+					t.Fatalf("the refused call left % x", now)
+				}
+			}
+			reply, isError := edited(t, s, path, c.old, c.new, name, "key-of-"+c.name)
+			if isError || reply["encoding"] != c.name {
+				t.Fatalf("%v", reply)
+			}
+			if now, _ := os.ReadFile(file); string(now) != want {
+				t.Fatalf("% x, want % x", now, want)
+			}
+			if again, isError := edited(t, s, path, c.old, c.new, name, "key-of-"+c.name); isError || again["status"] != "replayed" || again["encoding"] != c.name {
+				t.Errorf("the replay: %v", again)
+			}
+			if text, isError, _ := briefly(t, s, "rw_undo", `{}`); isError {
+				t.Fatal(text)
+			}
+			if now, _ := os.ReadFile(file); string(now) != was {
+				t.Errorf("undone to % x", now)
+			}
+		})
+	}
+}
+
+// refusedAsking edits a file whose encoding cannot be told.
+func refusedAsking(t *testing.T, s *server.MCPServer, path, old, new string, asks []string) {
+	t.Helper()
+	reply, isError := edited(t, s, path, old, new, "", "")
+	about, _ := reply["context"].(map[string]any)
+	var choices []string
+	list, _ := about["choices"].([]any)
+	for _, c := range list {
+		choices = append(choices, c.(string))
+	}
+	slices.Sort(choices)
+	hint, _ := about["hint"].(string)
+	if !isError || about["reason"] != "not_utf8" || reply["suggested_action"] != "fix_call" || !reflect.DeepEqual(choices, asks) || !strings.Contains(hint, "name its encoding") {
+		t.Errorf("%v, want a choice of %v", reply, asks)
+	}
+}
+
+// TestEditRefusesWhatTheEncodingLacks: the character is named, nothing written.
+func TestEditRefusesWhatTheEncodingLacks(t *testing.T) {
+	s, _, dir := briefServer(t, nil)
+	file := filepath.Join(dir, "a.txt")
+	noErr(t, os.WriteFile(file, []byte("caf\xe9 = 1\n"), 0o644))
+	for _, c := range []struct{ old, new, in string }{{"café", "中", "U+4E2D of new is not in iso-8859-1"}, {"中", "x", "U+4E2D of old is not in iso-8859-1"}} {
+		reply, isError := edited(t, s, "a.txt", c.old, c.new, "iso-8859-1", "")
+		about, _ := reply["context"].(map[string]any)
+		if hint, _ := about["hint"].(string); !isError || about["reason"] != "not_encodable" || reply["suggested_action"] != "fix_call" || !strings.Contains(hint, c.in) {
+			t.Errorf("%v", reply)
+		}
+	}
+	if now, _ := os.ReadFile(file); string(now) != "caf\xe9 = 1\n" {
+		t.Errorf("%q", now)
+	}
+}
+
+// TestGateSeesEditsInEveryEncoding: a secret is refused in whatever encoding it
+// would be written.
+func TestGateSeesEditsInEveryEncoding(t *testing.T) {
+	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
+	secret := "AKIA" + strings.ToUpper("qwertyuiopas2345")
+	for _, name := range edit.Encodings() {
+		text := "key = x\n"
+		switch name {
+		case "utf-16le":
+			text = "\xff\xfek\x00=\x00x\x00\n\x00"
+		case "utf-16be":
+			text = "\xfe\xff\x00k\x00=\x00x\x00\n"
+		}
+		file := filepath.Join(dir, name+".txt")
+		noErr(t, os.WriteFile(file, []byte(text), 0o644))
+		reply, isError := edited(t, s, name+".txt", "x", secret, name, "")
+		if now, _ := os.ReadFile(file); !isError || reply["error"] != "blocked" || string(now) != text {
+			t.Errorf("%s: %v, and the file is %q", name, reply, now)
+		}
+	}
+}
+
+// TestTxEditsInTheEncodingOfTheFile: the edits of a transaction do so too, and
+// base64 is the encoding of what is written only.
+func TestTxEditsInTheEncodingOfTheFile(t *testing.T) {
+	s, _, dir := briefServer(t, nil)
+	file := filepath.Join(dir, "a.txt")
+	noErr(t, os.WriteFile(file, []byte("\xef\xee\xf0\xf2 = 80\n"), 0o644))
+	b64 := base64.StdEncoding.EncodeToString([]byte{0xff})
+	for encoding, want := range map[string]string{"windows-1251": "", "base64": "must be one of", "koi8-r": ""} {
+		text, isError, _ := briefly(t, s, "rw_tx", fmt.Sprintf(`{"ops":[{"op":"edit","path":"a.txt","encoding":%q,"edits":[{"old":"80","new":"80 порт"}]},{"op":"write","path":"b.bin","mode":"overwrite","encoding":"base64","content":%q}]}`, encoding, b64))
+		if isError != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", encoding, text)
+		}
+		now, _ := os.ReadFile(file)
+		if encoding == "windows-1251" && !strings.Contains(string(now), "\xef\xee\xf0\xf2 = 80 \xef\xee\xf0\xf2") {
+			t.Errorf("%s: % x", encoding, now)
+		}
+	}
+	if text, isError, _ := briefly(t, s, "rw_tx", `{"ops":[{"op":"write","path":"c","content":"x","encoding":"gbk"}]}`); !isError {
+		t.Errorf("a write in gbk: %s", text)
+	}
+}
+
+// TestEncodingsOfTheSchema: the schema admits what the editor knows.
+func TestEncodingsOfTheSchema(t *testing.T) {
+	enum := func(v any) []string {
+		f, _ := reflect.TypeOf(v).FieldByName("Encoding")
+		return schema.Words(f.Tag.Get("enum"))
+	}
+	list := edit.Encodings()
+	if got := enum(rw.EditRequest{}); !slices.Equal(got, list) {
+		t.Errorf("%v, want %v", got, list)
+	}
+	if got := enum(rw.TxOp{}); !slices.Equal(got, slices.Insert(list, 1, "base64")) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestReadInTheEncodingOfTheFile reads files that are not UTF-8 page by page over
+// the wire: the pages are the text, each edits as it was read, and base64 gives
+// the bytes. Where the encoding is not known the refusal asks for it.
+func TestReadInTheEncodingOfTheFile(t *testing.T) {
+	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
+	read := func(t *testing.T, args map[string]any) (map[string]any, bool) {
+		t.Helper()
+		doc := must(json.Marshal(args))(t)
+		text, isError, _ := briefly(t, s, "rw_read", string(doc))
+		if len(text) > 26<<10 {
+			t.Errorf("a page of %d bytes", len(text))
+		}
+		var reply map[string]any
+		noErr(t, json.Unmarshal([]byte(text), &reply))
+		return reply, isError
+	}
+	for _, c := range []struct {
+		name, line string
+		encode     func(string) (string, error)
+		asks       bool
+	}{
+		{"iso-8859-1", "%05d: Größe, für später geändert\r\n", charmap.ISO8859_1.NewEncoder().String, false},
+		{"windows-1252", "%05d: It’s “quoted” – 5 €\n", charmap.Windows1252.NewEncoder().String, false},
+		{"gbk", "%05d: 配置文件，请不要修改这一行的内容\n", simplifiedchinese.GBK.NewEncoder().String, false},
+		{"shift_jis", "%05d: 設定ファイルです。表示の能力を変えるための項目\n", japanese.ShiftJIS.NewEncoder().String, false},
+		{"utf-16le", "%05d: <名前>x</名前>\r\n", unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewEncoder().String, false},
+		{"windows-1251", "%05d: порт и адрес\n", charmap.Windows1251.NewEncoder().String, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := ""
+			for i := range 2500 {
+				want += fmt.Sprintf(c.line, i)
+			}
+			raw := must(c.encode(want))(t)
+			path := c.name + ".txt"
+			noErr(t, os.WriteFile(filepath.Join(dir, path), []byte(raw), 0o644))
+			args := map[string]any{"path": path}
+			if c.asks {
+				reply, isError := read(t, args)
+				about, _ := reply["context"].(map[string]any)
+				if hint, _ := about["hint"].(string); !isError || about["reason"] != "not_valid_utf8" || !strings.Contains(hint, "base64") || reply["content"] != nil {
+					t.Fatalf("%v", reply)
+				}
+				args["encoding"] = c.name
+			}
+			got, pages, line := "", 0, 1.0
+			for more := true; more; pages++ {
+				reply, isError := read(t, args)
+				if isError || reply["encoding"] != c.name || reply["bytes"] != float64(len(raw)) || reply["first_line"] != line {
+					t.Fatalf("page %d: %.300v", pages, reply)
+				}
+				got, line = got+reply["content"].(string), reply["last_line"].(float64)+1
+				if more = reply["truncated"].(bool); more {
+					if head, err := c.encode(got); err != nil || reply["next_offset"] != float64(len(head)) {
+						t.Fatalf("page %d goes on at %v, not at %d", pages, reply["next_offset"], len(head))
+					}
+				}
+				args["offset"] = reply["next_offset"]
+			}
+			if got != want || pages < 3 {
+				t.Fatalf("%d pages, %d bytes of %d", pages, len(got), len(want))
+			}
+			old := strings.TrimSpace(fmt.Sprintf(c.line, 1234))
+			if reply, isError := edited(t, s, path, old, old+" 2", map[bool]string{true: c.name}[c.asks], ""); isError {
+				t.Errorf("what was read cannot be edited: %v", reply)
+			}
+			next, _ := c.encode(strings.Replace(want, old, old+" 2", 1))
+			if now, err := os.ReadFile(filepath.Join(dir, path)); err != nil || string(now) != next {
+				t.Errorf("%v, %d bytes, want %d", err, len(now), len(next))
+			}
+			reply, isError := read(t, map[string]any{"path": path, "encoding": "base64", "max_bytes": 64})
+			if data, err := base64.StdEncoding.DecodeString(reply["content"].(string)); isError || err != nil || string(data) != next[:64] || reply["encoding"] != "base64" {
+				t.Errorf("%v", reply)
+			}
+			reply, isError = read(t, map[string]any{"path": path, "encoding": c.name, "max_bytes": 40, "offset": 3})
+			if back, err := c.encode(reply["content"].(string)); isError || err != nil || len(back) > 42 || !strings.Contains(next, strings.TrimPrefix(back, "\xff\xfe")) {
+				t.Errorf("a piece: %v", reply)
+			}
+		})
+	}
+	for name, raw := range map[string]string{"image.png": "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x81", "damaged.txt": "gr\u00fc\u00dfe an alle\n\xfc\xfd\xfe\x81\xfc\n"} {
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(raw), 0o644))
+		for _, encoding := range []string{"utf-8", "windows-1252", "utf-16le"} {
+			if encoding == "utf-16le" && len(raw)%2 == 0 {
+				continue // any such bytes are characters
+			}
+			reply, isError := read(t, map[string]any{"path": name, "encoding": encoding})
+			if about, _ := reply["context"].(map[string]any); !isError || about["reason"] != "not_valid_utf8" {
+				t.Errorf("%s as %s: %v", name, encoding, reply)
+			}
+		}
+	}
+	if reply, isError := read(t, map[string]any{"path": "image.png", "encoding": "latin-9"}); !isError || reply["suggested_action"] != "fix_call" {
+		t.Errorf("an encoding that there is not: %v", reply)
+	}
+}
+
+// TestFullRepliesDecodeOnRequest: full replies refuse what is not UTF-8 as they
+// did, and decode it where the encoding is named.
+func TestFullRepliesDecodeOnRequest(t *testing.T) {
+	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1, Replies: mcpserver.FullReplies})
+	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("gr\xfc\xdfe\nan alle\n"), 0o644))
+	read := func(args string) (doc string, reply map[string]any) {
+		out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_read","arguments":`+args+`}}`)))
+		var m struct {
+			Result struct{ StructuredContent map[string]any }
+		}
+		noErr(t, errors.Join(err, json.Unmarshal(out, &m)))
+		return string(out), m.Result.StructuredContent
+	}
+	if doc, _ := read(`{"path":"a.txt"}`); !strings.Contains(doc, `"reason":"not_valid_utf8"`) {
+		t.Errorf("%s", doc)
+	}
+	doc, reply := read(`{"path":"a.txt","encoding":"iso-8859-1","max_bytes":9}`)
+	if reply["content"] != "gr\u00fc\u00dfe\n" || reply["encoding"] != "iso-8859-1" || reply["next_offset"] != 6.0 || reply["offset"] != 0.0 || reply["eol"] != "lf" || reply["bytes"] != 14.0 {
+		t.Errorf("%s", doc)
+	}
+}

@@ -1,0 +1,1092 @@
+package resilientwrite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
+	"github.com/resilientwrite/resilientwrite/internal/failpoint"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/toolbox"
+)
+
+// TestRecoveryReadsTheJournalFewTimes: what Open reads of the journal does not
+// grow with the number of files that a dead writer left unpublished.
+func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
+	fs := simfs.New()
+	first := fs.NewProcess()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: first}))(t)
+	other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: fs.NewProcess()}))(t)
+	const files = 40
+	version := func(content string, mode rw.WriteMode) (list []rw.SafeWriteRequest) {
+		for i := range files {
+			list = append(list, put(fmt.Sprintf("f%d.txt", i), content, mode))
+		}
+		return list
+	}
+	noErr(t, s.CommitAll(background, version("old", rw.ModeCreate)...))
+	fs.Before(func(op simfs.Op) {
+		if op.Kind == "exchange" {
+			first.Kill()
+		}
+	})
+	if err := s.CommitAll(background, version("new", rw.ModeOverwrite)...); err == nil {
+		t.Fatal("the process did not die")
+	}
+	fs.Before(nil)
+	for i := range 60 {
+		write(t, other, "beside.txt", fmt.Sprint("text ", i), rw.ModeOverwrite)
+	}
+	fs.Kill()
+	fs.ResetTrace()
+	s = must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0003"}))(t)
+	var read, size int64
+	for _, op := range fs.Trace() {
+		if op.Kind == "read" && strings.Contains(op.Path, "/journal/") {
+			read, size = read+op.Len, max(size, op.Off+op.Len)
+		}
+	}
+	if n := len(s.Recovery().Finished); n != files {
+		t.Errorf("%d files were finished", n)
+	}
+	if read > 8*size {
+		t.Errorf("recovery of %d files read %d bytes of a journal of %d", files, read, size)
+	}
+}
+
+// TestOpenBesideAStoppedRecovery: a process is stopped at each operation of an Open
+// that completes the work of a dead writer. Another process then opens the store: it
+// does not fail and does not wait for long. A path that the stopped process holds is
+// busy, and the error names that process; other paths can be written. When the stopped
+// process continues, everything that was committed exists.
+func TestOpenBesideAStoppedRecovery(t *testing.T) {
+	at, step := 0, stride(3)
+	for at = phase(step); besideStoppedRecovery(t, at); at += step {
+	}
+	if at < 100 {
+		t.Errorf("Open has %d operations only", at)
+	}
+}
+
+// leftUnpublished is a disk on which a process died between the row of a commit
+// and its first file.
+func leftUnpublished(t *testing.T) *simfs.FS {
+	t.Helper()
+	fs := simfs.New()
+	dead := fs.NewProcess()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: dead}))(t)
+	noErr(t, do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate))(s))
+	fs.Before(func(op simfs.Op) {
+		if op.Kind == "exchange" {
+			dead.Kill()
+		}
+	})
+	if together(put("a.txt", otherText, rw.ModeOverwrite), put("b.txt", longText, rw.ModeOverwrite), put("new.txt", longText, rw.ModeCreate))(s) == nil {
+		t.Fatal("the process did not die")
+	}
+	fs.Before(nil)
+	return fs
+}
+
+func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
+	t.Helper()
+	fs := leftUnpublished(t)
+	first := fs.NewProcess()
+	reached, ended := first.PauseAt(at), make(chan error, 1)
+	go func() {
+		s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: first})
+		if err == nil {
+			err = s.Close(background)
+		}
+		ended <- err
+	}()
+	select {
+	case <-reached:
+		stopped = true
+	case err := <-ended:
+		noErr(t, err)
+	}
+	const wait = 3 * time.Millisecond
+	began := time.Now()
+	two, err := rw.OpenSim(fs, &rw.Options{LockTimeout: wait}, rw.Sim{Nonce: "0003", Process: fs.NewProcess(), LockWait: wait})
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("stopped at %d: Open took %s", at, took)
+	}
+	if errors.Is(err, rw.ErrLockTimeout) && holderOf(err) == 0 { // the lock of the journal, which names no process
+		first.Continue()
+		noErr(t, <-ended)
+		return stopped
+	}
+	noErr(t, err, "stopped at ", at)
+	want := map[string]string{"a.txt": otherText, "new.txt": longText, "beside.txt": ""}
+	for path := range want {
+		text := "written by the other one\n"
+		_, err := two.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite, AllowShrink: true})
+		switch held := holderOf(err); {
+		case err == nil:
+			want[path] = text
+		case path == "beside.txt" || !errors.Is(err, rw.ErrIOBusy) && !errors.Is(err, rw.ErrLockTimeout):
+			t.Errorf("stopped at %d: %s: %v", at, path, err)
+		case errors.Is(err, rw.ErrIOBusy) && held == 0:
+			t.Errorf("stopped at %d: %s is busy, and nobody is named", at, path)
+		}
+	}
+	first.Continue()
+	if stopped {
+		noErr(t, <-ended)
+	}
+	noErr(t, two.Close(background))
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0004"}))(t)
+	for path, text := range want {
+		if got := fs.Tree()[path]; got != text {
+			t.Errorf("stopped at %d: %s holds %.30q, not %.30q", at, path, got, text)
+		}
+	}
+	if r := s.Recovery(); len(r.Conflicts) > 0 {
+		t.Errorf("stopped at %d: conflicts %v", at, r.Conflicts)
+	}
+	check(t, s, true)
+	return stopped
+}
+
+// holderOf returns the process that an error names, or 0 for none.
+func holderOf(err error) int {
+	var e *rw.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	holder, _ := e.Context["holder"].(map[string]any)
+	pid, _ := holder["pid"].(int)
+	return pid
+}
+
+// TestOpenWithinItsContext: Open waits no longer than its context allows for the
+// recovery lock of a process that was stopped, and does not fail for it.
+func TestOpenWithinItsContext(t *testing.T) {
+	fs := leftUnpublished(t)
+	first, stopped := fs.NewProcess(), make(chan struct{})
+	fs.Before(func(op simfs.Op) {
+		if op.Kind == "exchange" {
+			close(stopped)
+			fs.Before(nil)
+			first.PauseAt(0)
+		}
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: first})
+		ended <- err
+	}()
+	<-stopped
+	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+	defer cancel()
+	s := must(rw.OpenSimWithin(ctx, fs, &rw.Options{LockTimeout: time.Hour}, rw.Sim{Nonce: "0003", Process: fs.NewProcess()}))(t)
+	if n := s.Recovery().Pending; n != 1 {
+		t.Errorf("%d commits are pending", n)
+	}
+	first.Continue()
+	noErr(t, <-ended)
+}
+
+// The scenario C10 of the benchmark of record, bench/record: power cuts on the
+// simulated file system. It is a test of this package because only its tests
+// can open a Store there. The benchmark runs it with RW_RECORD set to the file
+// that gets the counts, RW_RECORD_TRIALS and RW_RECORD_SEED.
+
+// crashCounts are what one arm came to.
+type crashCounts struct {
+	Arm         string `json:"arm"`
+	Trials      int    `json:"trials"`
+	Faults      int    `json:"faults"` // the agent saw its call fail, or an acknowledged result does not exist
+	Right       int    `json:"right"`  // of those: the file is as it should be in the end
+	Lost        int    `json:"lost"`
+	Broken      int    `json:"broken"` // right after the restart
+	Calls       int    `json:"calls"`
+	Tries       int    `json:"tries"`
+	Answered    int    `json:"answered"`    // trials in which the power went after the answer
+	AnswerLost  int    `json:"answer_lost"` // of those
+	Torn        int    `json:"torn"`        // of the others: neither old nor new
+	LeftOver    int    `json:"left_over"`   // files that no call requested
+	Unexplained int    `json:"unexplained"` // stores in which Check found a problem
+	Points      int    `json:"points"`      // operations of the longest call
+	FlushesDir  bool   `json:"flushes_dir"` // the arm flushes directories
+}
+
+// crashArm writes on a simulated disk as one kind of tool does.
+type crashArm interface {
+	// put makes a call; false when it was not answered with success.
+	put(deed, path, text string) bool
+	// problems returns the problems that the tool itself reports.
+	problems() int
+}
+
+// plainArm is a tool without a store.
+type plainArm struct {
+	root      fsx.Dir
+	defensive bool
+}
+
+func (a plainArm) problems() int { return 0 }
+
+func (a plainArm) put(deed, path, text string) bool {
+	dir, name, err := a.parent(path)
+	if err != nil {
+		return false
+	}
+	switch {
+	case !a.defensive:
+		err = naivePut(dir, name, deed == "append", text)
+	case deed == "append":
+		old, rerr := readSim(dir, name)
+		if err = rerr; err == nil {
+			err = renamePut(dir, name, old+text)
+		}
+	default:
+		err = renamePut(dir, name, text)
+	}
+	return err == nil
+}
+
+func (a plainArm) parent(path string) (fsx.Dir, string, error) {
+	dir, name := a.root, path
+	if sub, rest, deep := strings.Cut(path, "/"); deep {
+		if err := a.root.Mkdir(sub, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, "", err
+		}
+		var err error
+		if dir, err = a.root.OpenDir(sub); err != nil {
+			return nil, "", err
+		}
+		name = rest
+	}
+	return dir, name, nil
+}
+
+// naivePut opens, empties, writes, closes.
+func naivePut(dir fsx.Dir, name string, extend bool, text string) error {
+	flag := fsx.Write | fsx.Create
+	if extend {
+		flag |= fsx.Append
+	}
+	f, err := dir.Open(name, flag, 0o666)
+	if err != nil {
+		return err
+	}
+	if extend {
+		_, err = f.Append([]byte(text))
+	} else if err = f.Truncate(0); err == nil {
+		_, err = f.Write([]byte(text))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// renamePut writes a temporary file, flushes it, renames it and flushes the
+// directory; as most such code does, it leaves the parents of a directory that
+// was made alone.
+func renamePut(dir fsx.Dir, name, text string) error {
+	temp := ".tmp-" + name
+	f, err := dir.Open(temp, fsx.Write|fsx.Create, 0o666)
+	if err != nil {
+		return err
+	}
+	if err = f.Truncate(0); err == nil {
+		_, err = f.Write([]byte(text))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := dir.Rename(temp, dir, name); err != nil {
+		return err
+	}
+	return dir.Sync()
+}
+
+func readSim(dir fsx.Dir, name string) (string, error) {
+	f, err := dir.Open(name, fsx.Read, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	_, err = b.ReadFrom(f)
+	return b.String(), err
+}
+
+// storeArm is a Store, used through its tools.
+type storeArm struct {
+	store *rw.Store
+	box   *toolbox.Toolbox
+}
+
+func (a storeArm) put(deed, path, text string) bool {
+	args, err := json.Marshal(map[string]any{"path": path, "content": text, "mode": deed, "allow_shrink": deed == "overwrite", "idempotency_key": path + deed})
+	if err != nil {
+		return false
+	}
+	return a.box.Call(context.Background(), "rw_safe_write", args, nil).OK
+}
+
+func (a storeArm) problems() int {
+	found, err := a.store.Check(context.Background(), rw.CheckRequest{Deep: true})
+	if err != nil {
+		return 1
+	}
+	return len(found.Problems) + found.Counters.Staged
+}
+
+// carelessArm is the store without flushes. It is in no table: it shows that the store
+// can lose data here, too.
+const carelessArm = "resilientwrite at off"
+
+var crashArms = []string{"naive", "defensive", "resilientwrite"}
+
+// openCrashArm opens the tool on a disk, in the state after a boot.
+func openCrashArm(arm string, disk *simfs.FS, boot int) (crashArm, error) {
+	level := rw.SyncFull
+	switch arm {
+	case "naive", "defensive":
+		return plainArm{disk.Root(), arm == "defensive"}, nil
+	case carelessArm:
+		level = rw.SyncOff
+	}
+	s, err := rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: fmt.Sprintf("%04d", boot), Manual: true})
+	if err != nil {
+		return nil, fmt.Errorf("open: %w (%v)", err, errors.Unwrap(err))
+	}
+	return storeArm{s, toolbox.New(s, &toolbox.Options{Caller: "agent", Replies: toolbox.FullReplies, CallsPerSecond: -1})}, nil
+}
+
+// crashTrial is one call, one power failure and one repetition.
+type crashTrial struct {
+	deed, path, old, text, wanted string
+	op                            int // before which the power fails; after the last one the answer is lost; -1: after the answer
+	loss                          simfs.Loss
+	seed                          uint64
+}
+
+var crashDeeds = []string{"create", "overwrite", "append"}
+
+// crashTrialOf picks the nth trial: deeds and losses alternate, every other trial fails
+// after the answer, the others before each operation in turn, or after the last one and
+// before the answer.
+func crashTrialOf(seed uint64, n int, operations map[string]int) crashTrial {
+	rng := rand.New(rand.NewPCG(seed, uint64(n)))
+	text := func() string {
+		return strings.Repeat(fmt.Sprintf("%016x of the text\n", rng.Uint64()), 1+rng.IntN(180))
+	}
+	c := crashTrial{deed: crashDeeds[n%3], path: "a.txt", old: text(), text: text(), op: -1, seed: rng.Uint64()}
+	c.loss = []simfs.Loss{simfs.All, simfs.Some, simfs.None, simfs.Some}[n/6%4]
+	if n/3%2 == 1 {
+		c.op = n / 6 % (operations[c.deed] + 1)
+	}
+	c.wanted = c.text
+	switch c.deed {
+	case "create":
+		c.path, c.old = "dir/a.txt", ""
+	case "append":
+		c.wanted = c.old + c.text
+	}
+	return c
+}
+
+// disk returns a disk with content that was written long ago, and the tool on it.
+func (c crashTrial) disk(arm string) (*simfs.FS, crashArm, error) {
+	disk := simfs.New()
+	disk.WriteFile("beside.txt", []byte("not touched\n"), 0o644)
+	if c.old != "" {
+		disk.WriteFile(c.path, []byte(c.old), 0o644)
+	}
+	a, err := openCrashArm(arm, disk, 1)
+	return disk, a, err
+}
+
+// countOperations returns the number of operations of each deed.
+func countOperations(arm string) (map[string]int, error) {
+	out := map[string]int{}
+	for n, deed := range crashDeeds {
+		c := crashTrialOf(1, n, nil)
+		disk, a, err := c.disk(arm)
+		if err != nil {
+			return nil, err
+		}
+		before := disk.Muts()
+		if !a.put(c.deed, c.path, c.text) {
+			return nil, fmt.Errorf("%s %s fails by itself", arm, deed)
+		}
+		out[deed] = disk.Muts() - before
+	}
+	return out, nil
+}
+
+// run makes the trial and adds its result.
+func (c crashTrial) run(arm string, into *crashCounts) error {
+	disk, a, err := c.disk(arm)
+	if err != nil {
+		return err
+	}
+	if c.op >= 0 {
+		disk.StopAt(c.op)
+	}
+	answered := a.put(c.deed, c.path, c.text) && c.op < 0
+	after := disk.Crash(c.seed, c.loss) // the power is gone
+	if a, err = openCrashArm(arm, after, 2); err != nil {
+		return err
+	}
+	found, there := after.ReadFile(c.path)
+	isNew, isOld := there && string(found) == c.wanted, there && string(found) == c.old || !there && c.old == ""
+	into.Trials++
+	into.Calls++
+	switch {
+	case answered:
+		into.Answered++
+		into.AnswerLost += count(!isNew)
+	case !isOld && !isNew:
+		into.Torn++
+	}
+	broken := answered && !isNew || !answered && !isOld && !isNew
+	into.Broken += count(broken)
+	into.Unexplained += count(a.problems() > 0)
+	into.LeftOver += c.strays(after)
+	lost := broken
+	if !answered { // the agent knows that it got no answer, and sends the call again
+		into.Calls++
+		into.Tries += 2
+		into.Faults++
+		done := a.put(c.deed, c.path, c.text)
+		found, _ := after.ReadFile(c.path)
+		lost = string(found) != c.wanted && (done || string(found) != c.old)
+		into.Right += count(done && !lost)
+	} else if lost {
+		into.Faults++ // and the agent does not learn of it
+	}
+	into.Lost += count(lost)
+	return nil
+}
+
+func (c crashTrial) strays(disk *simfs.FS) int {
+	n := 0
+	for path, content := range disk.Tree() {
+		if content != "/" && !ofStore(path) && path != c.path && path != "beside.txt" {
+			n++
+		}
+	}
+	return n
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func number(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// TestRecordMachineCrash makes the power fail before every operation of a write, and
+// after its answer: acknowledged content survives, everything else is old or new, and a
+// repeated call completes the file. The other two ways to write show that the oracle
+// can fail.
+func TestRecordMachineCrash(t *testing.T) {
+	trials, seed := number("RW_RECORD_TRIALS", 150), uint64(number("RW_RECORD_SEED", 1))
+	var all []*crashCounts
+	for _, arm := range append(crashArms[:len(crashArms):len(crashArms)], carelessArm) {
+		operations := must(countOperations(arm))(t)
+		got := &crashCounts{Arm: arm, FlushesDir: arm != "naive"}
+		for _, n := range operations {
+			got.Points = max(got.Points, n)
+		}
+		for n := range trials {
+			c := crashTrialOf(seed, n, operations)
+			noErr(t, c.run(arm, got), arm, ", trial ", n, " (", c.deed, ")")
+		}
+		t.Logf("%+v", *got)
+		if arm == carelessArm {
+			if got.AnswerLost == 0 || got.Lost == 0 {
+				t.Errorf("a store that flushes nothing loses nothing: %+v", *got)
+			}
+			continue
+		}
+		all = append(all, got)
+	}
+	for _, got := range all[:2] {
+		if got.AnswerLost == 0 || got.Lost == 0 {
+			t.Errorf("%s loses nothing: the oracle sees nothing: %+v", got.Arm, *got)
+		}
+	}
+	if all[0].Torn == 0 {
+		t.Errorf("naive tears nothing: %+v", *all[0])
+	}
+	store := all[2]
+	if store.Lost+store.Broken+store.LeftOver+store.Unexplained > 0 || store.Right != store.Faults || store.Answered == 0 {
+		t.Errorf("the store: %+v", *store)
+	}
+	if name := os.Getenv("RW_RECORD"); name != "" {
+		data, err := json.Marshal(all)
+		if err == nil {
+			err = os.WriteFile(name, data, 0o600)
+		}
+		noErr(t, err)
+	}
+}
+
+// TestDurableWriteOverOneAtOff: a write at a durable level over a file that was written
+// at the level off flushes the name and the bytes of that file first. A power failure
+// then removes at most its own name, which Open restores, and the version before is
+// complete. The slots of the writer are made before: making them would flush those
+// names as well.
+func TestDurableWriteOverOneAtOff(t *testing.T) {
+	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
+		for _, off := range []string{"living", "closed"} {
+			for seed := range uint64(8) {
+				fs := simfs.New()
+				s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001"}))(t)
+				write(t, s, "first.txt", "makes the slots", rw.ModeCreate)
+				noErr(t, s.Sync(background))
+				o := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: "0002"}))(t)
+				write(t, o, "a.txt", "one", rw.ModeCreate)
+				write(t, o, "a.txt", "two", rw.ModeOverwrite)
+				write(t, o, "b.txt", "its row tells that a.txt is settled", rw.ModeCreate)
+				if off == "closed" {
+					noErr(t, o.Close(background))
+				}
+				write(t, s, "a.txt", "three", rw.ModeOverwrite)
+				disk := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2])
+				s = must(rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: "0003"}))(t)
+				if r := s.Recovery(); len(r.Conflicts) > 0 {
+					t.Errorf("%s, %s, %d: %+v", level, off, seed, r.Conflicts)
+				}
+				if got, _ := disk.ReadFile("a.txt"); string(got) != "three" {
+					t.Errorf("%s, %s, %d: the file holds %q", level, off, seed, got)
+				}
+				must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("two"))}))(t, level, ", ", off, ", ", seed)
+				noErr(t, s.Close(background))
+			}
+		}
+	}
+}
+
+// TestSettledSweep: settled has one meaning. After a power failure before any
+// operation, no row reports a commit as settled whose files are not under their names:
+// recovery does not examine such a commit. Other commits write their rows between the
+// row of a commit and its publication.
+func TestSettledSweep(t *testing.T) {
+	for _, level := range allLevels[:2] {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			fs := simfs.New()
+			s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Manual: true}))(t)
+			looks, settled := 0, 0
+			look := func() {
+				looks++
+				for seed := range someLosses(60, looks) {
+					settled = max(settled, settledOn(t, fs.Crash(seed, simfs.Some)))
+				}
+			}
+			beside, busy := 0, false
+			fs.Before(func(op simfs.Op) {
+				if !strings.Contains(op.Path, "/history/") {
+					look()
+				}
+				if op.Kind != "exchange" || busy {
+					return
+				}
+				busy = true // the row of another commit comes before this one is published
+				beside++
+				if err := do(put(fmt.Sprint("beside", beside), "beside", rw.ModeCreate))(s); err != nil {
+					t.Error(err)
+				}
+				busy = false
+			})
+			for i := range 3 {
+				for _, path := range []string{"a.txt", "b.txt", "a.txt", "x/c.txt"} {
+					noErr(t, do(put(path, fmt.Sprint(longText, path, i), rw.ModeOverwrite))(s))
+				}
+				noErr(t, together(put("a.txt", fmt.Sprint("all of them ", i, longText), rw.ModeOverwrite), put(fmt.Sprint("new", i), "new", rw.ModeCreate))(s))
+				must(s.Delete(background, rw.DeleteRequest{Path: "b.txt"}))(t)
+				noErr(t, s.Sync(background))
+			}
+			fs.Before(nil)
+			look()
+			if settled < 10 || looks < 100 {
+				t.Errorf("%d commits were told to be settled, on disks of %d moments", settled, looks)
+			}
+		})
+	}
+}
+
+// settledOn fails where a commit that a row calls settled is not published on
+// the disk. It returns how many are called so.
+func settledOn(t *testing.T, disk *simfs.FS) (n int) {
+	t.Helper()
+	upto, commits := map[string]uint64{}, []journal.Record{}
+	for path, content := range disk.Tree() {
+		if !strings.HasPrefix(path, rw.StateDirName+"/journal/") || !strings.HasSuffix(path, ".jsonl") {
+			continue
+		}
+		for _, line := range strings.Split(content, "\n") {
+			var rec journal.Record
+			if json.Unmarshal(bytes.Trim([]byte(line), "\x00"), &rec) != nil {
+				continue
+			}
+			upto[rec.Writer] = max(upto[rec.Writer], rec.Settled)
+			if rec.Kind == journal.KindCommit {
+				commits = append(commits, rec)
+			}
+		}
+	}
+	state, err := disk.Foreign().OpenDir(rw.StateDirName)
+	if err != nil {
+		return 0
+	}
+	staging, err := state.OpenDir("staging")
+	if err != nil {
+		return 0
+	}
+	for _, c := range commits {
+		if c.Seq > upto[c.Writer] {
+			continue
+		}
+		n++
+		for _, m := range c.Muts {
+			_, ino, _ := publish.ParseSlot(m.Slot)
+			if st, err := staging.Lstat(m.Slot); err == nil && st.Ino == ino {
+				t.Errorf("a row calls commit %d settled, and %s is not published", c.Seq, m.Path)
+			}
+		}
+	}
+	return n
+}
+
+// TestLateSaves: another program has a file open for writing while a call replaces or
+// removes it, and writes to it afterwards. The content that it writes is a version,
+// whether the store is closed or its process dies, and the slot is removed when the
+// program has closed the file.
+func TestLateSaves(t *testing.T) {
+	for _, x := range attacks {
+		if x.inside || x.before == nil && x.disk == nil {
+			continue
+		}
+		if strings.HasPrefix(x.name, "move") {
+			continue // the file itself is moved; the replaced one is kept before
+		}
+		for _, level := range allLevels {
+			for _, dies := range []bool{false, true} {
+				t.Run(x.name+"/"+string(level), func(t *testing.T) {
+					fs, _ := x.broken(t, level, 0)
+					fs.Kill()
+					x := x
+					p := fs.NewProcess()
+					x.sim.Process = p
+					s, err := x.open(fs, level, "0003")
+					noErr(t, err)
+					before := files(fs)
+					dir, name := fs.Foreign(), ""
+					for path := range before {
+						if _, stays := x.new[path]; !stays || before[path] != x.new[path] {
+							name = path
+						}
+					}
+					if over := x.new["d/b.txt"]; over != "" {
+						name = "d/b.txt"
+					}
+					if d, base, below := strings.Cut(name, "/"); below {
+						if dir, err = dir.OpenDir(d); err != nil {
+							t.Fatal(err)
+						}
+						name = base
+					}
+					f, err := dir.Open(name, fsx.Read|fsx.Write, 0)
+					noErr(t, err)
+					noErr(t, x.run(s))
+					s.Sync(background)
+					f.WriteAt([]byte(humansText), 7)
+					if dies {
+						p.Kill()
+						x.sim.Process = fs.NewProcess()
+						if s, err = x.open(fs, level, "0004"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					f.WriteAt([]byte("once more, "+humansText), 7)
+					f.Close()
+					do(put("later.txt", longText, rw.ModeCreate))(s)
+					noErr(t, s.Close(background))
+					if s, err = x.open(fs, level, "0005"); err != nil {
+						t.Fatal(err)
+					}
+					if !haveText(contents(fs, false), "once more, "+humansText) {
+						t.Errorf("what was written to %s late is lost", name)
+					}
+					if left, err := s.Unfinished(); err != nil || len(left) > 0 {
+						t.Errorf("slots %v are left: %v", left, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// losses are the ways in which a running store loses its directories, with the reason
+// that the error must give.
+var losses = []struct {
+	name, want string
+	stateDir   bool // the state directory is elsewhere
+	lose       func(t *testing.T, dir, state string)
+}{
+	{"state removed", "state_dir_gone", false, func(t *testing.T, _, state string) { noErr(t, os.RemoveAll(state)) }},
+	{"state elsewhere removed", "state_dir_gone", true, func(t *testing.T, _, state string) { noErr(t, os.RemoveAll(state)) }},
+	{"state moved", "state_dir_gone", false, func(t *testing.T, dir, state string) { noErr(t, os.Rename(state, dir+".moved")) }},
+	{"state a file now", "state_dir_replaced", false, func(t *testing.T, dir, state string) {
+		noErr(t, os.Rename(state, dir+".moved"))
+		noErr(t, os.WriteFile(state, nil, 0o600))
+	}},
+	{"state replaced", "state_dir_replaced", false, func(t *testing.T, dir, state string) {
+		noErr(t, os.Rename(state, dir+".moved"))
+		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
+	}},
+	{"state emptied", "state_dir_emptied", false, func(t *testing.T, _, state string) { emptyDir(t, state) }},
+	{"state emptied and made anew", "state_dir_emptied", false, func(t *testing.T, dir, state string) {
+		emptyDir(t, state)
+		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
+	}},
+	{"workspace removed", "workspace_gone", false, func(t *testing.T, dir, _ string) { noErr(t, os.RemoveAll(dir)) }},
+	{"workspace removed, state elsewhere", "workspace_gone", true, func(t *testing.T, dir, _ string) { noErr(t, os.RemoveAll(dir)) }},
+	{"workspace made anew", "workspace_gone", false, func(t *testing.T, dir, _ string) {
+		noErr(t, os.RemoveAll(dir))
+		noErr(t, os.Mkdir(dir, 0o755))
+	}},
+}
+
+func emptyDir(t *testing.T, dir string) {
+	t.Helper()
+	names := must(os.ReadDir(dir))(t)
+	for _, n := range names {
+		noErr(t, os.RemoveAll(filepath.Join(dir, n.Name())))
+	}
+}
+
+// lostCalls are the calls that need the state directory. Those of the first
+// list need the workspace as well.
+func lostCalls(s *rw.Store) (writes, reads map[string]func() error) {
+	writes = map[string]func() error{
+		"create":    func() error { _, err := s.SafeWrite(background, put("new.txt", "x", rw.ModeCreate)); return err },
+		"overwrite": func() error { _, err := s.SafeWrite(background, put("a.txt", "other", rw.ModeOverwrite)); return err },
+		"append":    func() error { _, err := s.SafeWrite(background, put("a.txt", "+", rw.ModeAppend)); return err },
+		"edit": func() error {
+			_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}})
+			return err
+		},
+		"delete":          func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); return err },
+		"undo":            func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err },
+		"read of nothing": func() error { _, err := s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}); return err },
+	}
+	reads = map[string]func() error{
+		"chunk": func() error {
+			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
+			return err
+		},
+		"scratch": func() error {
+			_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw")})
+			return err
+		},
+		"compact": func() error { _, err := s.Admin().Compact(background, rw.CompactRequest{}); return err },
+		"check":   func() error { _, err := s.Check(background, rw.CheckRequest{}); return err },
+		"history": func() error { _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); return err },
+		"tail":    func() error { _, err := s.JournalTail(background, rw.JournalTailRequest{}); return err },
+		"draft":   func() error { _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_0"}); return err },
+		"checkpoint": func() error {
+			_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "none"})
+			return err
+		},
+	}
+	return writes, reads
+}
+
+// TestALostStoreSaysSo: when the state directory or the workspace of a running store is
+// removed, moved, emptied or replaced, every call that needs it reports the problem and
+// the remedy, changes nothing, and so do all later calls; a second store created in its
+// place is not disturbed.
+func TestALostStoreSaysSo(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories that are open cannot be removed or renamed here")
+	}
+	for _, l := range losses {
+		t.Run(l.name, func(t *testing.T) {
+			dir := workspace(t)
+			state, opts := filepath.Join(dir, rw.StateDirName), &rw.Options{}
+			if l.stateDir {
+				state = filepath.Join(t.TempDir(), "state")
+				opts.StateDir = state
+			}
+			s := open(t, dir, opts)
+			write(t, s, "a.txt", "one\n", rw.ModeCreate)
+			l.lose(t, dir, state)
+			before := whatLies(t, dir)
+			writes, reads := lostCalls(s)
+			if l.stateDir && l.want == "workspace_gone" {
+				reads = nil // the state is there
+			}
+			for _, calls := range []map[string]func() error{writes, reads} {
+				for name, call := range calls {
+					err := call()
+					e := rw.AsError("", err)
+					if !errors.Is(err, rw.ErrStorePoisoned) || e.Context["lost"] != l.want {
+						t.Errorf("%s: %v %v (%v)", name, err, e, errors.Unwrap(err))
+						continue
+					}
+					if e.Effect != rw.EffectNone || !strings.Contains(e.Hint, "restart the server") || !strings.Contains(e.Hint, "open it again") {
+						t.Errorf("%s: effect %s, hint %q", name, e.Effect, e.Hint)
+					}
+					if text, _ := json.Marshal(e); strings.Contains(string(text), filepath.Dir(dir)) {
+						t.Errorf("%s: the error shows a path: %s", name, text)
+					}
+				}
+			}
+			if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || !d.Poisoned {
+				t.Errorf("describe: poisoned %v, %v", d.Poisoned, err)
+			}
+			if after := whatLies(t, dir); after != before {
+				t.Errorf("the lost store changed\n%s\nto\n%s", before, after)
+			}
+			noErr(t, s.Close(background))
+		})
+	}
+}
+
+// whatLies returns the content of a workspace, including the state directory, but
+// without its locks and without the files that a refusal may write.
+func whatLies(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, part := range []string{"", "journal", "staging", "history"} {
+		at := dir
+		if part != "" {
+			at = filepath.Join(dir, rw.StateDirName, part)
+		}
+		names, err := os.ReadDir(at)
+		if err != nil {
+			b.WriteString(part + " is not there\n")
+			continue
+		}
+		for _, n := range names {
+			b.WriteString(part + "/" + n.Name())
+			if n.Type().IsRegular() {
+				data := must(os.ReadFile(filepath.Join(at, n.Name())))(t)
+				b.WriteString(" " + hash(string(data)))
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// TestLossInTheMiddle: if the state directory disappears during a write, no row is
+// written to its replacement. Up to the commit point nothing happened; after it no call
+// reports success.
+func TestLossInTheMiddle(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories that are open cannot be removed or renamed here")
+	}
+	for _, c := range []struct {
+		stage rw.Stage
+		moved bool
+		want  rw.Effect
+	}{
+		{rw.StageLock, true, rw.EffectNone}, {rw.StageRecord, true, rw.EffectNone}, {rw.StageStage, false, rw.EffectNone},
+		{rw.StageRecord, false, rw.EffectNone}, {rw.StagePublish, false, rw.EffectUnknown},
+	} {
+		dir := workspace(t)
+		state := filepath.Join(dir, rw.StateDirName)
+		s := open(t, dir, nil)
+		write(t, s, "a.txt", "one\n", rw.ModeCreate)
+		done := false
+		disarm := failpoint.Arm(func(point string) {
+			if done || point != string(c.stage) {
+				return
+			}
+			done = true
+			if c.moved {
+				noErr(t, os.Rename(state, dir+".moved"))
+				noErr(t, os.Mkdir(state, 0o700))
+			} else {
+				noErr(t, os.RemoveAll(state))
+			}
+		})
+		_, err := s.SafeWrite(background, put("a.txt", "two\n", rw.ModeOverwrite))
+		disarm()
+		if e := rw.AsError("", err); e.Detail != rw.ErrStorePoisoned || e.Effect != c.want {
+			t.Errorf("lost before %s, moved %v: %v, effect %s (%v)", c.stage, c.moved, err, e.Effect, errors.Unwrap(err))
+		}
+		fileIs(t, dir, "a.txt", "one\n")
+		refused(t, s, dir, put("a.txt", "three\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
+		noErr(t, s.Close(background))
+	}
+}
+
+// TestReadingGoesOnWithoutState: a file that is there can be read although the
+// state directory is gone.
+func TestReadingGoesOnWithoutState(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories that are open cannot be removed or renamed here")
+	}
+	dir := workspace(t)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "one\n", rw.ModeCreate)
+	noErr(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName)))
+	if r, err := s.Read(background, rw.ReadRequest{Path: "a.txt"}); err != nil || string(r.Content) != "one\n" {
+		t.Errorf("read: %q %v", r.Content, err)
+	}
+	// The next store starts from scratch.
+	noErr(t, s.Close(background))
+	next := open(t, dir, nil)
+	write(t, next, "a.txt", "two\n", rw.ModeOverwrite)
+	check(t, next, true)
+}
+
+// TestAStateThatComesBackIsNotTrusted: writes made in the meantime under another state
+// directory are unknown to this one, so the store stays closed until it is opened
+// again.
+func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("directories that are open cannot be removed or renamed here")
+	}
+	dir := workspace(t)
+	state := filepath.Join(dir, rw.StateDirName)
+	s := open(t, dir, nil)
+	write(t, s, "a.txt", "one\n", rw.ModeCreate)
+	noErr(t, os.Rename(state, dir+".moved"))
+	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
+	noErr(t, os.Rename(dir+".moved", state))
+	refused(t, s, dir, put("a.txt", "two\n", rw.ModeOverwrite), rw.ErrStorePoisoned)
+	noErr(t, s.Close(background))
+	s = open(t, dir, nil)
+	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
+	check(t, s, true)
+	// A workspace that is moved with its state stays a workspace.
+	noErr(t, os.Rename(dir, dir+".moved"))
+	write(t, s, "a.txt", "three\n", rw.ModeOverwrite)
+	fileIs(t, dir+".moved", "a.txt", "three\n")
+	fails(s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}))(t, rw.ErrNotFound, "read of nothing")
+	check(t, s, true)
+}
+
+// TestOpenSaysWhatIsMissing: the hint names the workspace, not a file.
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	noErr(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	noErr(t, os.Mkdir(filepath.Join(dir, "ws"), 0o755))
+	for _, c := range []struct {
+		at, state string
+		want      rw.Detail
+		hint      string
+	}{
+		{filepath.Join(dir, "none"), "", rw.ErrNotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
+		{filepath.Join(dir, "none", "deeper"), "", rw.ErrNotFound, "the workspace directory does not exist; create it, or give the path of an existing one"},
+		{filepath.Join(dir, "file"), "", rw.ErrNotADirectory, "the workspace is a file; give the path of a directory"},
+		{filepath.Join(dir, "ws"), filepath.Join(dir, "no", "state"), rw.ErrNotFound, "the parent of the state directory does not exist; create it, or choose another location"},
+	} {
+		s, err := rw.Open(background, c.at, &rw.Options{StateDir: c.state})
+		e := rw.AsError("", err)
+		if s != nil || !errors.Is(err, c.want) || e.Hint != c.hint || e.Op != "open" || e.Effect != rw.EffectNone {
+			t.Errorf("%s: %v %+v", c.at, err, e)
+		}
+		if text, _ := json.Marshal(e); strings.Contains(string(text), dir) {
+			t.Errorf("the error shows a path: %s", text)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("the workspace was made")
+	}
+}
+
+// TestCustody checks who may own and write the state directory and its content.
+func TestCustody(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no owners")
+	}
+	const state = ".resilient_write"
+	for _, row := range []struct {
+		name    string
+		self    int
+		root    int // owner of the workspace
+		at      string
+		owner   int
+		mode    uint32
+		noChmod bool
+		want    string // detail of the error
+		warning string
+		after   uint32 // mode
+	}{
+		{"ours", 1000, 1000, state, 1000, 0o700, false, "", "", 0o700},
+		{"ours, readable", 1000, 1000, state, 1000, 0o755, false, "", "", 0o755},
+		{"ours, group", 1000, 1000, state, 1000, 0o775, false, "", rw.WarnStateNarrowed, 0o700},
+		{"ours, all", 1000, 1000, state, 1000, 0o777, false, "", rw.WarnStateNarrowed, 0o700},
+		{"root's", 1000, 1000, state, 0, 0o755, false, "", "", 0o755},
+		{"root's, all", 1000, 1000, state, 0, 0o777, false, "bad_state_dir", "", 0},
+		{"another's", 1000, 1000, state, 1001, 0o700, false, "bad_state_dir", "", 0},
+		{"another's, owner of the workspace", 1000, 1001, state, 1001, 0o700, false, "bad_state_dir", "", 0},
+		{"root runs, another's", 0, 0, state, 1001, 0o700, false, "bad_state_dir", "", 0},
+		{"root runs, owner of the workspace", 0, 1001, state, 1001, 0o700, false, "", "", 0o700},
+		{"root runs, owner of the workspace, all", 0, 1001, state, 1001, 0o777, false, "", rw.WarnStateNarrowed, 0o700},
+		{"no modes", 1000, 1000, state, 1000, 0o777, true, "", rw.WarnModesNotEnforced, 0o777},
+		{"no modes, another's", 1000, 1000, state, 1001, 0o777, true, "", rw.WarnModesNotEnforced, 0o777},
+		{"journal of another", 1000, 1000, state + "/journal", 1001, 0o700, false, "bad_state_dir", "", 0},
+		{"locks, all", 1000, 1000, state + "/locks", 1000, 0o777, false, "", rw.WarnStateNarrowed, 0o700},
+		{"meta.json of another", 1000, 1000, state + "/meta.json", 1001, 0o600, false, "bad_state_dir", "", 0},
+		{"meta.json, group", 1000, 1000, state + "/meta.json", 1000, 0o660, false, "", rw.WarnStateNarrowed, 0o600},
+		{"policy of another", 1000, 1000, state + "/policy.yaml", 1001, 0o600, false, "bad_state_dir", "", 0},
+		{"policy, all", 1000, 1000, state + "/policy.yaml", 1000, 0o666, false, "", rw.WarnStateNarrowed, 0o600},
+	} {
+		fs := simfs.New()
+		fs.User, fs.NoChmod = row.self, row.noChmod
+		fs.MkdirAll(state + "/journal")
+		fs.MkdirAll(state + "/locks")
+		fs.WriteFile(state+"/meta.json", nil, 0o600)
+		fs.WriteFile(state+"/policy.yaml", []byte("version: 1\n"), 0o600)
+		fs.Own(state, row.self, 0o700)
+		fs.Own("", row.root, 0o755)
+		fs.Own(row.at, row.owner, row.mode)
+		s, err := rw.OpenSimAs(fs, &rw.Options{Sync: rw.SyncOff}, row.self)
+		if err != nil || row.want != "" {
+			if e := rw.AsError("", err); row.want == "" || err == nil || !errors.Is(err, rw.Detail(row.want)) || e.Context["owner"] != fmt.Sprintf("uid %d", row.owner) ||
+				e.Context["mode"] != fmt.Sprintf("%04o", row.mode) || !strings.Contains(fmt.Sprint(e.Context["command"]), row.at) || !strings.Contains(e.Hint, "chown") {
+				t.Errorf("%s: %v %+v", row.name, err, e)
+			}
+			if s != nil {
+				s.Close(background)
+			}
+			continue
+		}
+		if got := reasons(s.Recovery().Warnings); got != row.warning {
+			t.Errorf("%s: warnings %q, want %q", row.name, got, row.warning)
+		}
+		if got := fs.Mode(row.at); got != row.after {
+			t.Errorf("%s: mode %04o, want %04o", row.name, got, row.after)
+		}
+		s.Close(background)
+	}
+}
