@@ -29,24 +29,17 @@ type AnalyticsResult = analytics.Result
 // Errors: [ErrInvalidArgument] for an invalid time, the storage details,
 // [ErrStoreClosed], [ErrCanceled]. Nothing is changed on disk.
 func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsResult, error) {
-	a, err := s.begin(ctx, "analytics", "", r)
-	if err != nil {
-		return AnalyticsResult{}, err
-	}
-	opt := analytics.Options{Session: r.SessionFilter}
-	if r.Since != "" {
-		if opt.Since, err = time.Parse(time.RFC3339, r.Since); err != nil {
-			return AnalyticsResult{}, a.failed(fault.New(fault.InvalidArgument).With("argument", "since").Hintf("since is a time such as 2026-01-31T09:00:00Z"))
+	return reading(ctx, s, "analytics", "", r, func() (out AnalyticsResult, err error) {
+		opt := analytics.Options{Session: r.SessionFilter}
+		if r.Since != "" {
+			if opt.Since, err = time.Parse(time.RFC3339, r.Since); err != nil {
+				return out, fault.New(fault.InvalidArgument).With("argument", "since").Hintf("since is a time such as 2026-01-31T09:00:00Z")
+			}
 		}
-	}
-	each := func(func(*journal.Record) error) error { return nil }
-	if s.engine.Log != nil {
-		each = s.engine.Log.Skim
-	}
-	out, err := analytics.Read(ctx, opt, each)
-	if err != nil {
-		return AnalyticsResult{}, a.failed(err)
-	}
-	defer s.engine.Leave()
-	return out, nil
+		each := func(func(*journal.Record) error) error { return nil }
+		if s.engine.Log != nil {
+			each = s.engine.Log.Skim
+		}
+		return analytics.Read(ctx, opt, each)
+	})
 }
