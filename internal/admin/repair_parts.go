@@ -3,9 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -99,25 +99,8 @@ func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 	if len(stem) > 200 {
 		stem = stem[:180] + engine.HashOf([]byte(stem))[:16]
 	}
-	for n := 1; ; n++ {
-		free := fmt.Sprintf("%s.%d", stem, n)
-		if _, err := to.Lstat(free); err == nil {
-			continue
-		} else if !engine.IsAbsent(err) {
-			return err
-		}
-		err := dir.RenameNoReplace(name, to, free)
-		if errors.Is(err, fsx.ErrUnsupported) {
-			err = dir.Rename(name, to, free) // this runs alone
-		}
-		if err != nil {
-			return err
-		}
-		if err := to.Sync(); err != nil {
-			return err
-		}
-		return dir.Sync()
-	}
+	_, err = durable.MoveAside(dir, name, to, stem)
+	return err
 }
 
 // scratchIndex rewrites the index of the scratchpad, with an entry for every

@@ -76,6 +76,32 @@ func TempName(name string) string {
 	return fmt.Sprintf("%s.%d-%d%s", name, os.Getpid(), temps.Add(1), TempSuffix)
 }
 
+// MoveAside moves name to the directory to, under the first of stem.1, stem.2 … that
+// is free, and returns that. The caller keeps others from moving files there.
+//
+//	renameat2(dir/name, to/stem.n, RENAME_NOREPLACE)  fsync(to)  fsync(dir)
+func MoveAside(dir fsx.Dir, name string, to fsx.Dir, stem string) (string, error) {
+	for n := 1; ; n++ {
+		free := fmt.Sprintf("%s.%d", stem, n)
+		if _, err := to.Lstat(free); err == nil {
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		err := dir.RenameNoReplace(name, to, free)
+		if errors.Is(err, fsx.ErrUnsupported) {
+			err = dir.Rename(name, to, free)
+		}
+		if err == nil {
+			err = to.Sync()
+		}
+		if err == nil {
+			err = dir.Sync()
+		}
+		return free, err
+	}
+}
+
 // ReadFile returns the bytes of name, which may be at most limit long.
 func ReadFile(dir fsx.Dir, name string, limit int64) ([]byte, error) {
 	f, err := dir.Open(name, fsx.Read, 0)

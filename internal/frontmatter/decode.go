@@ -9,7 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
 )
 
-// The limits of a front matter. What exceeds one is refused as [ErrTooLarge].
+// The limits of a front matter. What exceeds one is refused as [TooLarge].
 const (
 	// MaxSize is the largest YAML text in bytes.
 	MaxSize = 1 << 20

@@ -15,7 +15,7 @@ import (
 // that do not show. Text that is not UTF-8 is refused, as are values of types
 // that a [Map] may not hold, numbers that JSON does not have, nesting deeper
 // than [MaxDepth] (all of these [NotEncodable]), and what exceeds the other
-// limits of Decode ([ErrTooLarge]).
+// limits of Decode ([TooLarge]).
 func Encode(m *Map) ([]byte, error) {
 	if m == nil {
 		m = &Map{}

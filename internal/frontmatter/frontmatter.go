@@ -59,7 +59,7 @@ func (e *SyntaxError) Error() string {
 // Unwrap returns [InvalidYAML].
 func (e *SyntaxError) Unwrap() error { return InvalidYAML }
 
-// LimitError is a [ErrTooLarge] problem. Line and Column are as in a
+// LimitError is a [TooLarge] problem. Line and Column are as in a
 // [SyntaxError].
 type LimitError struct {
 	Line, Column int
@@ -72,7 +72,7 @@ func (e *LimitError) Error() string {
 	return placed(TooLarge, e.Line, e.Column, e.Message)
 }
 
-// Unwrap returns [ErrTooLarge].
+// Unwrap returns [TooLarge].
 func (e *LimitError) Unwrap() error { return TooLarge }
 
 // placed is the text of a problem with its place, if that is known.
@@ -94,7 +94,7 @@ const byteOrderMark = "\ufeff"
 // everything after that line, to the byte. Both results share the memory of
 // doc.
 //
-// The error is [ErrMissingDelimiter] or [Unterminated].
+// The error is [MissingDelimiter] or [Unterminated].
 func Split(doc []byte) (yaml []byte, body []byte, err error) {
 	rest := bytes.TrimPrefix(doc, []byte(byteOrderMark))
 	line, rest, _ := bytes.Cut(rest, []byte("\n"))

@@ -3,6 +3,7 @@ package frontmatter_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -12,11 +13,17 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 )
 
-// pairs returns a Map of alternating keys and values.
+// pairs returns a Map of alternating keys and values. A number becomes a
+// json.Number.
 func pairs(kv ...any) *frontmatter.Map {
 	m := &frontmatter.Map{}
 	for i := 0; i < len(kv); i += 2 {
-		m.Set(kv[i].(string), kv[i+1])
+		switch v := kv[i+1].(type) {
+		case int, float64:
+			m.Set(kv[i].(string), num(fmt.Sprint(v)))
+		default:
+			m.Set(kv[i].(string), v)
+		}
 	}
 	return m
 }

@@ -51,7 +51,7 @@ func TestEqual(t *testing.T) {
 		b    *frontmatter.Map
 		want bool
 	}{
-		"same":    {pairs("x", int64(1), "y", []any{(*frontmatter.Map)(nil), "s", true, pairs("z", num("1.5"))}), true},
+		"same":    {pairs("x", 1, "y", []any{(*frontmatter.Map)(nil), "s", true, pairs("z", num("1.5"))}), true},
 		"order":   {pairs("y", []any{nil, "s", true, pairs("z", 1.5)}, "x", 1), false},
 		"text":    {pairs("x", num("1.0"), "y", []any{nil, "s", true, pairs("z", 1.5)}), false},
 		"string":  {pairs("x", "1", "y", []any{nil, "s", true, pairs("z", 1.5)}), false},

@@ -1,10 +1,10 @@
 package frontmatter
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"unicode/utf8"
 )
@@ -12,11 +12,10 @@ import (
 // Map is a mapping of strings to values that keeps the order in which keys
 // were first set. A value is one of
 //
-//	nil  bool  string  json.Number  int  int64  float64  []any  *Map
+//	nil  bool  string  json.Number  []any  *Map
 //
-// [Decode] and the JSON methods produce json.Number for every number, which
-// keeps its text. The zero value is an empty mapping. A Map must not be
-// changed by one goroutine while others use it.
+// The zero value is an empty mapping. A Map must not be changed by one goroutine
+// while others use it.
 type Map struct {
 	keys   []string
 	values map[string]any
@@ -70,41 +69,14 @@ func (m *Map) Keys() []string {
 	return slices.Clone(m.keys)
 }
 
-// Equal reports whether m and other hold equal values under the same keys in
-// the same order. Numbers are equal if they have the same text, so 1.0 is not
-// 1; an int, int64 or float64 has the text that JSON gives it. A nil Map
+// Equal reports whether m and other, which can be encoded, have the same text in
+// JSON: equal values under the same keys in the same order. 1.0 is not 1. A nil Map
 // equals an empty one.
 func (m *Map) Equal(other *Map) bool {
-	if m.Len() != other.Len() {
-		return false
-	}
-	for i := range m.Len() {
-		key := m.keys[i]
-		if other.keys[i] != key || !equal(m.values[key], other.values[key]) {
-			return false
-		}
-	}
-	return true
-}
-
-// equal compares two values. A value of a type that a Map may not hold is
-// equal to nothing.
-func equal(a, b any) bool {
-	switch x := a.(type) {
-	case []any:
-		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, equal)
-	case *Map:
-		if y, ok := b.(*Map); ok && x != nil && y != nil {
-			return x.Equal(y)
-		}
-	}
-	x, isText := a.(string)
-	y, bothTexts := b.(string)
-	if isText || bothTexts {
-		return isText && bothTexts && x == y
-	}
-	return check(a, 1) == nil && check(b, 1) == nil && !isCollection(a) && !isCollection(b) && scalarText(a) == scalarText(b)
+	var a, b bytes.Buffer
+	writeJSON(&a, m)
+	writeJSON(&b, other)
+	return m.Len() == other.Len() && (m.Len() == 0 || bytes.Equal(a.Bytes(), b.Bytes()))
 }
 
 // check refuses values that cannot be written; depth is that of a collection.
@@ -113,7 +85,7 @@ func check(v any, depth int) error {
 		return notEncodable("nested deeper than %d", MaxDepth)
 	}
 	switch v := v.(type) {
-	case nil, bool, int, int64:
+	case nil, bool:
 	case string:
 		if !utf8.ValidString(v) {
 			return notEncodable("%q is not UTF-8", shorten(v))
@@ -121,10 +93,6 @@ func check(v any, depth int) error {
 	case json.Number:
 		if !number.MatchString(string(v)) {
 			return notEncodable("%q is not a number", shorten(string(v)))
-		}
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return notEncodable("%v is not a finite number", v)
 		}
 	case []any:
 		for _, item := range v {
@@ -158,10 +126,7 @@ func isCollection(v any) bool {
 // scalarText is the text of null, a bool, or a number, in YAML and in JSON.
 func scalarText(v any) string {
 	switch v.(type) {
-	case json.Number, float64, bool:
-		text, _ := json.Marshal(v) // check has seen it
-		return string(text)
-	case int, int64:
+	case json.Number, bool:
 		return fmt.Sprint(v)
 	}
 	return "null"

@@ -1,24 +1,28 @@
 package syntax
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
+)
 
 // inspectMarkdown checks the front matter and looks for a code fence that is
 // never closed, which swallows the rest of the page.
 func inspectMarkdown(t *text) {
 	body := 0
-	if first, _ := nextLine(t.src); isRule(first, "---") {
-		end, after := frontMatter(t.src)
-		if end < 0 {
-			t.errorAt(0, "the front matter that starts with --- is never closed by another --- line")
-			return
-		}
+	switch yaml, rest, err := frontmatter.Split(t.src); err {
+	case nil:
+		body = len(t.src) - len(rest)
 		// The opening line is a YAML document start as well, so the YAML
 		// checker can be given it too and its positions fit.
 		whole := t.src
-		t.src = whole[:end]
+		_, opening := nextLine(whole)
+		t.src = whole[:opening+len(yaml)]
 		inspectYAML(t)
 		t.src, t.starts = whole, nil
-		body = after
+	case frontmatter.Unterminated:
+		t.errorAt(0, "the front matter that starts with --- is never closed by another --- line")
+		return
 	}
 	checkFences(t, body)
 }
@@ -30,24 +34,6 @@ func nextLine(src []byte) (line []byte, size int) {
 		return src, len(src)
 	}
 	return bytes.TrimSuffix(src[:i], []byte("\r")), i + 1
-}
-
-func isRule(line []byte, rule string) bool {
-	return string(bytes.TrimRight(line, " \t")) == rule
-}
-
-// frontMatter returns the offset of the line that closes the front matter and
-// the offset after that line, or -1.
-func frontMatter(src []byte) (end, after int) {
-	_, pos := nextLine(src)
-	for pos < len(src) {
-		line, size := nextLine(src[pos:])
-		if isRule(line, "---") || isRule(line, "...") {
-			return pos, pos + size
-		}
-		pos += size
-	}
-	return -1, -1
 }
 
 // fence is an open code fence.

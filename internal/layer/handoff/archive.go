@@ -6,7 +6,6 @@ package handoff
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -136,36 +135,18 @@ func (l *Layer) quarantine(name string) (string, error) {
 		return "", err
 	}
 	defer dir.Close()
-	to := ""
+	to, stem := "", "handoff_"+name
+	if len(stem) > 250 {
+		stem = "handoff_" + engine.HashOf([]byte(name))[:16]
+	}
 	err = l.Alone("quarantine", func() error {
 		q, err := l.OpenPart("quarantine")
 		if err != nil {
 			return err
 		}
 		defer q.Close()
-		for n := 1; ; n++ {
-			to = fmt.Sprintf("handoff_%s.%d", name, n)
-			if len(to) > 255 {
-				to = fmt.Sprintf("handoff_%s.%d", engine.HashOf([]byte(name))[:16], n)
-			}
-			err := dir.RenameNoReplace(name, q, to)
-			if errors.Is(err, fsx.ErrUnsupported) { // this runs alone
-				if _, taken := q.Lstat(to); taken == nil {
-					continue
-				}
-				err = dir.Rename(name, q, to)
-			}
-			if engine.IsExist(err) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if err := q.Sync(); err != nil {
-				return err
-			}
-			return dir.Sync()
-		}
+		to, err = durable.MoveAside(dir, name, q, stem)
+		return err
 	})
 	if engine.IsAbsent(err) {
 		return "", nil // another process moved it
