@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 )
 
 // Call is what a call that changes something says about itself. A call that
@@ -64,7 +65,7 @@ func identity(op string, args any) string {
 		like.FieldByName("Call").Set(reflect.ValueOf(Call{AcceptRisk: f.Interface().(Call).AcceptRisk}))
 		args = like.Interface()
 	}
-	return requestHash([]any{op, args})
+	return budget.RequestHash([]any{op, args})
 }
 
 // badDigest refuses an argument that is not a digest, among those whose names

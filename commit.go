@@ -156,7 +156,7 @@ func (c *commit) Failed(cause error) error {
 		// were evaluated have a row.
 		e.Context["journaled"] = c.Rec != nil || e.Code != fault.RetryExhausted && c.RecordRefusal(e)
 	}
-	if e.RetryBudget = c.s.budget(); e.Code == fault.RetryExhausted {
+	if e.RetryBudget = c.s.budgets.Budget(); e.Code == fault.RetryExhausted {
 		e.RetryBudget = 0
 	} else if !c.Req.DryRun {
 		e.RetryBudget = c.s.budgets.Strike(asked, e)

@@ -131,7 +131,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
 		ReadOnly: s.opts.ReadOnly, Poisoned: s.engine.Poisoned.Load() || s.engine.Present() != nil, Recovery: s.Recovery(),
 		Policy: PolicyFacts{
-			Hash: s.policy().Hash, Gate: s.gateFor(ctx), RetryBudget: s.budget(),
+			Hash: s.policy().Hash, Gate: s.gateFor(ctx), RetryBudget: s.budgets.Budget(),
 			Protected: append([]string{}, s.policy().File.Protect...), Exceptions: len(s.policy().File.Allow),
 			Source: s.policy().Source, Ignored: s.policy().Ignored, Problem: s.policyProblem(),
 			ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(s.policy().File.ProtectExceptions)},

@@ -2,9 +2,7 @@ package resilientwrite
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
@@ -57,24 +55,14 @@ type DraftListResult struct {
 // for seven days, at most 100, at most 256 MiB together. Errors: the storage
 // details, [ErrStoreClosed].
 func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListResult, error) {
-	t, err := s.begin(ctx, "draft_list", "", r)
-	if err != nil {
-		return DraftListResult{}, err
-	}
-	list, err := s.drafts.List()
-	if err != nil {
-		return DraftListResult{}, t.failed(err)
-	}
-	defer s.engine.Leave()
-	out := DraftListResult{Drafts: []Draft{}}
-	now := s.engine.Now().UTC().Format(engine.TimeFormat)
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].ExpiresAt > now {
-			out.Drafts = append(out.Drafts, draftOf(list[i]))
+	return reading(ctx, s, "draft_list", "", r, func() (DraftListResult, error) {
+		list, err := s.drafts.Live()
+		out := DraftListResult{Drafts: make([]Draft, len(list)), Count: len(list)}
+		for i, f := range list {
+			out.Drafts[i] = draftOf(f)
 		}
-	}
-	out.Count = len(out.Drafts)
-	return out, nil
+		return out, err
+	})
 }
 
 // DraftGetRequest asks for a refused draft.
@@ -102,16 +90,10 @@ type DraftGetResult struct {
 // that was changed on disk, the storage
 // details, [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
-	t, err := s.begin(ctx, "draft_get", budget.DraftState+r.DraftRef, r)
-	if err != nil {
-		return DraftGetResult{}, err
-	}
-	d, content, err := s.readDraft(r.DraftRef)
-	if err != nil {
-		return DraftGetResult{}, t.failed(err)
-	}
-	defer s.engine.Leave()
-	return DraftGetResult{Draft: draftOf(d), Content: content}, nil
+	return reading(ctx, s, "draft_get", budget.DraftState+r.DraftRef, r, func() (DraftGetResult, error) {
+		d, content, err := s.readDraft(r.DraftRef)
+		return DraftGetResult{Draft: draftOf(d), Content: content}, err
+	})
 }
 
 // readDraft reads a draft, unless the options forbid it.
@@ -165,18 +147,4 @@ func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDel
 		return DraftDeleteResult{}, s.verbError("draft_delete", err)
 	}
 	return out, nil
-}
-
-// stateOfDraft returns a value that changes when a refused draft changes.
-func (s *Store) stateOfDraft(ref string) string {
-	dir, err := s.drafts.OpenDir()
-	if err != nil || dir == nil || !drafts.ValidRef(ref) {
-		return budget.Absent
-	}
-	defer dir.Close()
-	st, err := dir.Lstat(ref + drafts.FactsSuffix)
-	if err != nil {
-		return budget.Absent
-	}
-	return fmt.Sprint(st.Ino, st.Size, st.Mtime)
 }

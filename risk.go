@@ -3,10 +3,8 @@ package resilientwrite
 import (
 	"context"
 
-	"github.com/resilientwrite/resilientwrite/internal/aside"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -94,19 +92,8 @@ func ScoreContent(content []byte, p *Policy) RiskScoreResult {
 	if p == nil {
 		p = DefaultPolicy()
 	}
-	out, _ := score(context.Background(), p.p, content, "") // which is never done
-	return out
-}
-
-// score returns the report on a text that would be written to a path.
-func score(ctx context.Context, p *gate.Policy, content []byte, path string) (RiskScoreResult, error) {
-	opt := p.Options(path)
-	opt.Placeholders = true
-	rep, err := gate.Scan(ctx, p.Scanner, engine.MemBody(content), opt)
-	if err != nil {
-		return RiskScoreResult{}, err
-	}
-	return riskOf(rep), nil
+	report, _ := p.p.Score(context.Background(), content, "") // which is never done
+	return riskOf(report)
 }
 
 // RiskScore returns how risky a text is by the policy of the store: its score,
@@ -116,20 +103,14 @@ func score(ctx context.Context, p *gate.Policy, content []byte, path string) (Ri
 // Errors: [ErrTooLarge], [ErrStoreClosed], and the path details for an invalid
 // target path.
 func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreResult, error) {
-	t, err := s.begin(ctx, "risk_score", r.TargetPath, r)
-	if err != nil {
-		return RiskScoreResult{}, err
-	}
-	path, err := s.scanned(ctx, r.Content, r.TargetPath)
-	if err != nil {
-		return RiskScoreResult{}, t.failed(err)
-	}
-	out, err := score(s.bounded(ctx), s.policy(), r.Content, path)
-	if err != nil {
-		return RiskScoreResult{}, t.failed(err)
-	}
-	defer s.engine.Leave()
-	return out, nil
+	return reading(ctx, s, "risk_score", r.TargetPath, r, func() (RiskScoreResult, error) {
+		path, err := s.scanned(ctx, r.Content, r.TargetPath)
+		if err != nil {
+			return RiskScoreResult{}, err
+		}
+		report, err := s.policy().Score(s.gate.Bounded(ctx), r.Content, path)
+		return riskOf(report), err
+	})
 }
 
 // scanned validates the arguments that the scanning verbs share.
@@ -228,16 +209,7 @@ func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 	if r.DraftRef != "" {
 		about = budget.DraftState + r.DraftRef
 	}
-	t, err := s.begin(ctx, "redact", about, r)
-	if err != nil {
-		return RedactResult{}, err
-	}
-	out, err := s.redact(ctx, r)
-	if err != nil {
-		return RedactResult{}, t.failed(err)
-	}
-	s.engine.Leave()
-	return out, nil
+	return reading(ctx, s, "redact", about, r, func() (RedactResult, error) { return s.redact(ctx, r) })
 }
 
 func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
@@ -258,23 +230,12 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 			path = d.Path
 		}
 	}
-	ctx = s.bounded(ctx)
-	opt := s.policy().Options(path)
-	opt.Context = ctx
 	out := RedactResult{Spans: []RedactSpan{}}
-	opt.Span = out.list
-	clean, err := aside.Run(ctx, len(content), func() []byte {
-		clean, _ := s.policy().Scanner.Redact(content, opt)
-		return clean
-	})
+	clean, verdict, err := s.policy().Redact(s.gate.Bounded(ctx), content, path, out.list)
 	if err != nil {
 		return RedactResult{}, err
 	}
-	left, err := gate.Scan(ctx, s.policy().Scanner, engine.MemBody(clean), opt)
-	if err != nil {
-		return RedactResult{}, err
-	}
-	out.Content, out.SHA256, out.Verdict = clean, digest(engine.HashOf(clean)), Verdict(s.policy().Scanner.ContentVerdict(&left))
+	out.Content, out.SHA256, out.Verdict = clean, digest(engine.HashOf(clean)), Verdict(verdict)
 	return out, nil
 }
 

@@ -284,7 +284,7 @@ type TxBeginResult struct {
 // otherwise.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
 	c := s.newCommit(ctx, r.request("tx_begin", r))
-	c.Req.Hash = requestHash([]string{"tx_begin", r.Caller, r.Session})
+	c.Req.Hash = budget.RequestHash([]string{"tx_begin", r.Caller, r.Session})
 	if e := r.Call.check(ctx); e != nil {
 		return TxBeginResult{}, c.Failed(e)
 	}
@@ -402,7 +402,7 @@ type TxCommitRequest struct {
 // expired, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
 	req := r.request("tx_commit", r)
-	req.key, req.tx, req.hash = "tx:"+r.TxID, r.TxID, requestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
+	req.key, req.tx, req.hash = "tx:"+r.TxID, r.TxID, budget.RequestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
 	c := s.newCommit(ctx, req)
 	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
 		return TxResult{}, c.Failed(e)

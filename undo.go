@@ -14,6 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 )
 
@@ -85,8 +86,8 @@ type UndoResult struct {
 // [ErrVersionNotKept], [ErrHashDriftOnRead], and those of [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	req := r.request("undo", r)
-	req.frees, req.long, req.hash = true, true, requestHash([]string{req.hash, r.Caller, r.Session}) // whose commits
-	if r.IdempotencyKey == "" {                                                                      // with a key it is the same call wherever the journal is by now
+	req.frees, req.long, req.hash = true, true, budget.RequestHash([]string{req.hash, r.Caller, r.Session}) // whose commits
+	if r.IdempotencyKey == "" {                                                                             // with a key it is the same call wherever the journal is by now
 		req.hash += fmt.Sprint(" ", s.headSeq())
 	}
 	c := s.newCommit(ctx, req)

@@ -102,7 +102,7 @@ func (u *upkeep) failed(err error) *Error {
 	if u.Effect != "" && u.Effect != fault.EffectNone {
 		e.Effect = u.Effect
 	}
-	e.RetryBudget = u.s.budget()
+	e.RetryBudget = u.s.budgets.Budget()
 	status := StatusRefused
 	if e.OfStorage() {
 		status = StatusFailed

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/internal/aside"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -162,6 +163,30 @@ func countLines(r io.Reader) (int, error) {
 		return 0, err
 	}
 	return int(t.LF + t.CRLF), nil
+}
+
+// Score scans a text that would be written to a path. Placeholders are reported
+// too.
+func (p *Policy) Score(ctx context.Context, text []byte, path string) (scan.Report, error) {
+	opt := p.Options(path)
+	opt.Placeholders = true
+	return Scan(ctx, p.Scanner, engine.MemBody(text), opt)
+}
+
+// Redact returns a text with a marker in place of each secret, and the verdict on
+// what is left, its size aside. list is called for each place.
+func (p *Policy) Redact(ctx context.Context, text []byte, path string, list func(scan.Span)) (clean []byte, verdict string, err error) {
+	opt := p.Options(path)
+	opt.Context, opt.Span = ctx, list
+	clean, err = aside.Run(ctx, len(text), func() []byte {
+		clean, _ := p.Scanner.Redact(text, opt)
+		return clean
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	left, err := Scan(ctx, p.Scanner, engine.MemBody(clean), opt)
+	return clean, p.Scanner.ContentVerdict(&left), err
 }
 
 // scanAtOnce is the size in bytes up to which a text is scanned in one piece.

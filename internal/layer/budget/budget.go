@@ -6,6 +6,7 @@
 package budget
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -17,6 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -48,10 +50,9 @@ type tally struct {
 // again before each change; a process whose calls all succeed never reads it.
 type Layer struct {
 	*engine.Engine
-	// Draft returns the state of a refused draft, or Absent if there is none.
-	Draft  func(ref string) string
-	Budget func() int    // how often a call may fail
-	Policy func() string // identifies the policy in force
+	Gate *gate.Layer
+	// Draft returns the state of a refused draft, or "" if there is none.
+	Draft func(ref string) string
 	// Describe is a failure as the context of an error has it.
 	Describe func(fault.Code) map[string]any
 
@@ -167,7 +168,7 @@ type Call struct {
 }
 
 func (g *Layer) key(c Call) string {
-	return engine.HashOf([]byte(strings.Join([]string{c.Op, strings.Join(c.Paths, "\x00"), c.Hash, g.Policy()}, "\x01")))[:32]
+	return engine.HashOf([]byte(strings.Join([]string{c.Op, strings.Join(c.Paths, "\x00"), c.Hash, g.Gate.Policy().Identity()}, "\x01")))[:32]
 }
 
 // stateOf summarises the files at the paths of a call.
@@ -182,7 +183,7 @@ func (g *Layer) stateOf(paths []string) string {
 // StateOfPath summarizes the file at a path, or the draft that DraftState names.
 func (g *Layer) StateOfPath(path string) string {
 	if ref, ok := strings.CutPrefix(path, DraftState); ok {
-		return g.Draft(ref)
+		return cmp.Or(g.Draft(ref), Absent)
 	}
 	rel := path
 	if !strings.HasPrefix(path, engine.StateDirName+"/") { // an object of ours is named by us
@@ -208,6 +209,9 @@ func (g *Layer) StateOfPath(path string) string {
 
 // DraftState is the prefix of the names of drafts when their state is queried.
 const DraftState = "\x00draft/"
+
+// Budget returns how often the policy lets a call fail.
+func (g *Layer) Budget() int { return g.Gate.Policy().File.RetryBudget.Default }
 
 // Exhausted refuses a call that has used up its budget, before any work is
 // done.

@@ -7,7 +7,9 @@ package drafts
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -255,6 +257,29 @@ func (l *Layer) Read(ref string) (Facts, []byte, error) {
 		return d, nil, fault.New(fault.HashDriftOnRead)
 	}
 	return d, content, nil
+}
+
+// Live returns the drafts that have not expired, newest first.
+func (l *Layer) Live() ([]Facts, error) {
+	list, err := l.List()
+	now := l.Now().UTC().Format(engine.TimeFormat)
+	list = slices.DeleteFunc(list, func(d Facts) bool { return d.ExpiresAt <= now })
+	slices.Reverse(list)
+	return list, err
+}
+
+// State returns a value that changes when a draft changes, or "" if there is none.
+func (l *Layer) State(ref string) string {
+	dir, err := l.OpenDir()
+	if err != nil || dir == nil || !ValidRef(ref) {
+		return ""
+	}
+	defer dir.Close()
+	st, err := dir.Lstat(ref + FactsSuffix)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(st.Ino, st.Size, st.Mtime)
 }
 
 // ValidRef reports whether ref has the form of a name that Keep returns.
