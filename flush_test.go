@@ -197,7 +197,7 @@ func TestFlushesFallBack(t *testing.T) {
 		{"as it is", false, false, false}, {"no batches", true, false, false}, {"no volume", false, true, true}, {"neither", true, true, true},
 	} {
 		fs := simfs.New()
-		fs.NoSyncFiles, fs.NoSyncVolume = c.noFiles, c.noVolume
+		fs.NoSyncEach, fs.NoSyncVolume = c.noFiles, c.noVolume
 		s := must(rw.OpenSim(fs, &rw.Options{FlushVolume: c.volume}, rw.Sim{}))(t)
 		fs.ResetTrace()
 		tx(t, s, many(5, createOp, nested, "first"))

@@ -114,6 +114,7 @@ type Commit struct {
 	Rec      *journal.Record     // once written
 	Replayed *journal.Record     // the commit that the idempotency key had done
 	Ended    bool                // nothing is left to do
+	flushing bool                // counted among those that flush
 	handed   bool                // settling was handed to the background
 	counted  bool                // counted in until release, because it has spooled
 	Diff     string              // of a dry run, or if requested
@@ -283,6 +284,10 @@ func (c *Commit) Release() {
 		c.unlock()
 	}
 	c.grant.End()
+	if c.flushing {
+		c.flushing = false
+		c.s.flushes.end()
+	}
 	if c.counted {
 		c.counted = false
 		c.s.Leave()

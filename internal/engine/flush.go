@@ -69,7 +69,7 @@ func (c *Commit) flushStaged() error {
 		}
 	}
 	c.writeOut()
-	var here []fsx.File
+	var here, foreign []fsx.Syncer
 	linked := map[*slotDir]bool{} // directories whose slots hold new links
 	// A file must not reach a directory that a power cut may take.
 	parents := &settlement{}
@@ -82,18 +82,18 @@ func (c *Commit) flushStaged() error {
 	}
 	rows := c.s.NewNewest()
 	for _, m := range c.Muts {
-		foreign, err := m.prevUnflushed(c.s, rows)
+		unflushed, err := m.prevUnflushed(c.s, rows)
 		if err != nil {
 			return err
 		}
 		lent, isLent := m.Prev.File.(*reopened)
 		switch {
-		case foreign && isLent:
+		case unflushed && isLent:
 			if err := lent.change(func(fsx.File) error { return nil }); err != nil {
 				return err
 			}
-		case foreign && !m.Prev.Link():
-			flushes = append(flushes, m.Prev.File.Sync)
+		case unflushed && !m.Prev.Link():
+			foreign = append(foreign, m.Prev.File)
 		}
 		switch {
 		case m.Slot != nil && m.Link():
@@ -107,21 +107,19 @@ func (c *Commit) flushStaged() error {
 			flushes = append(flushes, func() error { return c.s.SyncDir(d.dir) })
 		}
 	}
-	each := make([]func() error, 0, len(here))
-	for _, f := range here {
-		each = append(each, f.Sync)
-	}
+	each := func() error { return c.s.flushes.do(append(here, foreign...)...) }
 	if c.files != nil {
 		flushes = append(flushes, c.files.flush)
 	}
-	count := len(each)
-	if len(here) >= batchFrom {
-		each = c.s.withFallback(func() error { return c.s.Disk.Staging.SyncFiles(here) }, each)
+	if c.s.Opts.FlushVolume && len(here) >= volumeFrom && len(dirs) == 1 {
+		each = orElse(func() error {
+			if err := dirs[0].volume.Flush(dirs[0].dir); err != nil {
+				return err
+			}
+			return c.s.flushes.do(foreign...)
+		}, each)
 	}
-	if c.s.Opts.FlushVolume && count >= volumeFrom && len(dirs) == 1 {
-		each = c.s.withFallback(func() error { return dirs[0].volume.Flush(dirs[0].dir) }, each)
-	}
-	if err := c.s.Together(append(each, flushes...)...); err != nil {
+	if err := c.s.Together(append([]func() error{each}, flushes...)...); err != nil {
 		return err
 	}
 	if err := c.settleEarlier(append(c.paths(), c.judge.Touches()...)); err != nil {
@@ -257,26 +255,20 @@ func (w *written) is(path string, seq uint64, sha string) bool {
 	return w.rows[path] == writtenRow{seq, sha}
 }
 
-// withFallback returns one, which replaces all, or all if the file system does
-// not support it.
-func (s *Engine) withFallback(one func() error, all []func() error) []func() error {
-	return []func() error{func() error {
+// orElse returns one, or other where the file system does not support it.
+func orElse(one, other func() error) func() error {
+	return func() error {
 		err := one()
 		if errors.Is(err, fsx.ErrUnsupported) {
-			return s.Together(all...)
+			return other()
 		}
 		return err
-	}}
+	}
 }
 
-const (
-	// batchFrom is the number of staged files from which their flushes are
-	// asked for in one call.
-	batchFrom = 2
-	// volumeFrom is the number of flushes from which one of the whole file
-	// system takes their place.
-	volumeFrom = 3
-)
+// volumeFrom is the number of flushes from which one of the whole file system
+// takes their place.
+const volumeFrom = 3
 
 // VolumeFlush flushes the file system of the state directory.
 type VolumeFlush struct {
@@ -307,15 +299,19 @@ func (v *VolumeFlush) Flush(dir fsx.Dir) error {
 // order when all have returned. File systems handle concurrent flushes with one
 // write to the device.
 func (s *Engine) Together(all ...func() error) error {
-	errs := make([]error, len(all))
 	if s.TestHooks.InTurn || len(all) == 1 || s.Opts.Sync == SyncOff {
-		for i, f := range all {
-			if errs[i] = f(); errs[i] != nil {
-				return errs[i]
+		for _, f := range all {
+			if err := f(); err != nil {
+				return err
 			}
 		}
 		return nil
 	}
+	return parallel(all)
+}
+
+func parallel(all []func() error) error {
+	errs := make([]error, len(all))
 	var next atomic.Int64
 	work := func() {
 		for {

@@ -448,15 +448,12 @@ func (s *Engine) flushFiles(files []fsx.File) error {
 	if s.Opts.Sync == SyncOff || len(files) == 0 {
 		return nil
 	}
-	each := make([]func() error, 0, len(files))
+	list := make([]fsx.Syncer, 0, len(files))
 	for _, f := range files {
 		f.WriteOut()
-		each = append(each, f.Sync)
+		list = append(list, f)
 	}
-	if len(files) >= batchFrom {
-		each = s.withFallback(func() error { return s.Disk.Staging.SyncFiles(files) }, each)
-	}
-	return s.Together(each...)
+	return s.flushes.do(list...)
 }
 
 // copyHead writes the bytes of a version to a new object.

@@ -78,6 +78,7 @@ func (s *Engine) openParts() error {
 	if history != nil {
 		s.History = blob.New(history)
 	}
+	s.flushes.disk, s.flushes.alone = s.Disk.State, s.TestHooks.InTurn
 	if s.Disk.Staging != nil {
 		home := &s.slotDirs.home
 		home.dir = s.Disk.Staging

@@ -141,8 +141,8 @@ func (t *settlement) flush(s *Engine) error {
 			add(st, func() error { return s.SyncDir(d) })
 		}
 	}
-	if s.Opts.FlushVolume && len(here) >= volumeFrom {
-		here = s.withFallback(func() error { return s.slotDirs.home.volume.Flush(s.Disk.Staging) }, here)
+	if each := here; s.Opts.FlushVolume && len(here) >= volumeFrom {
+		here = []func() error{orElse(func() error { return s.slotDirs.home.volume.Flush(s.Disk.Staging) }, func() error { return s.Together(each...) })}
 	}
 	return s.Together(append(here, elsewhere...)...)
 }

@@ -124,6 +124,8 @@ func (c *Commit) lock(ctx context.Context) error {
 				return err
 			}
 			if left == nil {
+				c.flushing = true
+				c.s.flushes.begin()
 				return nil
 			}
 			c.unlock()

@@ -23,7 +23,7 @@ import (
 )
 
 // ErrUnsupported is returned by the operations that not every file system
-// offers: Exchange, RenameNoReplace, Link, Symlink, Clone, SyncFiles, SyncVolume,
+// offers: Exchange, RenameNoReplace, Link, Symlink, Clone, SyncEach, SyncVolume,
 // extended attributes, Unshared.
 var ErrUnsupported = errors.New("operation not supported by this file system")
 
@@ -99,11 +99,11 @@ type Dir interface {
 	// Sync makes the entries of the directory durable, not their files.
 	Sync() error
 
-	// SyncFiles is Sync of each of the files, in any directory, all requested at once, so that the
-	// file system can combine them. It returns when all are done, with the error of the first that
-	// failed. If the system does not support this, or not now, the error is [ErrUnsupported], and
-	// nothing is done.
-	SyncFiles(files []File) error
+	// SyncEach is Sync of each of the files and directories, which may be anywhere, all requested at
+	// once, so that the file system can combine them. It returns when all are done; errs holds the
+	// result of each. If the system does not support this, or not now, err is [ErrUnsupported], and
+	// nothing is done. After any other err it is unknown which of them were done.
+	SyncEach(list []Syncer) (errs []error, err error)
 
 	// SyncVolume makes everything on the file system of the directory durable: names,
 	// bytes and metadata, no matter which program wrote them. Bytes of any program that
@@ -113,6 +113,9 @@ type Dir interface {
 
 	Close() error
 }
+
+// Syncer is a [File] or a [Dir].
+type Syncer interface{ Sync() error }
 
 // File is an open regular file. ReadAt, WriteAt, Append and the lock methods
 // are safe for concurrent use.

@@ -28,8 +28,10 @@ func syncFile(fd int) error {
 
 func datasync(fd int) error { return syncFile(fd) }
 
-// SyncFiles has no counterpart here.
-func (d *dir) SyncFiles([]File) error { return unsupported("syncfiles", ".", unix.ENOTSUP) }
+// SyncEach has no counterpart here.
+func (d *dir) SyncEach([]Syncer) ([]error, error) {
+	return nil, unsupported("synceach", ".", unix.ENOTSUP)
+}
 
 // SyncVolume has no counterpart here: sync(2) does not wait.
 func (d *dir) SyncVolume() error { return unsupported("syncvolume", ".", unix.ENOTSUP) }

@@ -249,9 +249,9 @@ func (d *dir) Xattr(name string) ([]byte, error) {
 // disk.
 func (d *dir) Sync() error { return nil }
 
-// SyncFiles has no counterpart here.
-func (d *dir) SyncFiles([]File) error {
-	return &fs.PathError{Op: "syncfiles", Path: ".", Err: ErrUnsupported}
+// SyncEach has no counterpart here.
+func (d *dir) SyncEach([]Syncer) ([]error, error) {
+	return nil, &fs.PathError{Op: "synceach", Path: ".", Err: ErrUnsupported}
 }
 
 // SyncVolume would need a handle of the volume, which only an administrator

@@ -9,41 +9,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SyncFiles hands all flushes to the kernel in one call (io_submit(2) with
+// SyncEach hands all flushes to the kernel in one call (io_submit(2) with
 // IOCB_CMD_FSYNC, each the same as an fsync(2)). The kernel begins them all
 // before it waits for any, which is what lets them share a commit of the file
 // system. Goroutines that each call fsync do not come as close together: one
 // that waits in the kernel keeps a processor of the Go scheduler until that
 // notices, so about as many begin at a time as there are processors.
-func (d *dir) SyncFiles(files []File) error {
-	all := make([]syncing, 0, len(files))
-	for _, f := range files {
-		x, ok := f.(*file)
-		if !ok {
-			return unsupported("syncfiles", ".", unix.EINVAL)
+func (d *dir) SyncEach(list []Syncer) ([]error, error) {
+	all := make([]syncing, 0, len(list))
+	for _, x := range list {
+		h := handleOf(x)
+		if h == nil {
+			return nil, unsupported("synceach", ".", unix.EINVAL)
 		}
-		all = append(all, syncing{fd: x.fd(), name: x.name})
+		all = append(all, syncing{fd: h.fd(), name: h.name})
 	}
+	errs := make([]error, len(all))
 	if len(all) == 0 {
-		return nil
+		return errs, nil
 	}
 	q, err := queues.take()
 	if err != nil {
-		return unsupported("syncfiles", ".", err)
+		return nil, unsupported("synceach", ".", err)
 	}
 	begun, err := q.run(all)
 	if err != nil {
-		return bare("syncfiles", ".", err) // it is unknown which of its flushes are in progress, so the queue is not used again
+		return nil, bare("synceach", ".", err) // it is unknown which of its flushes are in progress, so the queue is not used again
 	}
 	queues.giveBack(q)
-	runtime.KeepAlive(files)
+	runtime.KeepAlive(list)
 	if begun == 0 {
-		return unsupported("syncfiles", ".", unix.ENOSYS)
+		return nil, unsupported("synceach", ".", unix.ENOSYS)
 	}
 	for i := range all {
 		if all[i].errno != 0 {
-			return &fs.PathError{Op: "sync", Path: all[i].name, Err: all[i].errno}
+			errs[i] = &fs.PathError{Op: "sync", Path: all[i].name, Err: all[i].errno}
 		}
+	}
+	return errs, nil
+}
+
+// handleOf returns the descriptor of a file or directory of this package.
+func handleOf(x Syncer) *handle {
+	switch x := x.(type) {
+	case *file:
+		return &x.handle
+	case *dir:
+		return &x.handle
 	}
 	return nil
 }

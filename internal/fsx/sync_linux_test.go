@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,22 +37,22 @@ func create(t *testing.T, d Dir, name string) File {
 	return f
 }
 
-// TestSyncFilesInParts: more files than a queue holds, and more callers than
-// there are queues; who gets none is told that nothing was done.
-func TestSyncFilesInParts(t *testing.T) {
+// TestSyncEachInParts: more files than a queue holds, and more callers than
+// there are queues; a caller that gets none learns that nothing was done.
+func TestSyncEachInParts(t *testing.T) {
 	d := openRoot(t)
-	var files []File
+	var files []Syncer
 	for i := range 2*queueDepth + 10 {
 		files = append(files, create(t, d, fmt.Sprint("f", i)))
 	}
-	if err := d.SyncFiles(files); err != nil {
+	if _, err := d.SyncEach(files); err != nil {
 		t.Skip("asynchronous flushes are not offered here:", err)
 	}
 	var wg sync.WaitGroup
 	for range 4 * maxQueues {
 		wg.Go(func() {
 			for range 5 {
-				if err := d.SyncFiles(files[:40]); err != nil && !errors.Is(err, ErrUnsupported) {
+				if _, err := d.SyncEach(files[:40]); err != nil && !errors.Is(err, ErrUnsupported) {
 					t.Error(err)
 				}
 			}
@@ -65,15 +66,15 @@ func TestSyncFilesInParts(t *testing.T) {
 	}
 }
 
-// TestSyncFilesTellsTheFailure: one flush that fails is told by the name of its
-// file, wherever it stands in the list, and the queue serves the next caller.
-func TestSyncFilesTellsTheFailure(t *testing.T) {
+// TestSyncEachReportsFailures: a flush that fails is reported for its file alone, at any
+// place of the list, and the queue serves the next caller. A directory is flushed too.
+func TestSyncEachReportsFailures(t *testing.T) {
 	d := openRoot(t)
-	var files []File
+	var files []Syncer
 	for i := range queueDepth + 5 {
 		files = append(files, create(t, d, fmt.Sprint("f", i)))
 	}
-	if err := d.SyncFiles(files[:2]); err != nil {
+	if _, err := d.SyncEach(files[:2]); err != nil {
 		t.Skip("asynchronous flushes are not offered here:", err)
 	}
 	for _, at := range []int{1, 7, queueDepth - 1, queueDepth, queueDepth + 4} {
@@ -83,41 +84,46 @@ func TestSyncFilesTellsTheFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 		bad := newFile(fd, "bad", false)
-		list := append([]File(nil), files...)
+		list := slices.Clone(files)
 		list[at] = bad
-		err = d.SyncFiles(list)
-		if !errors.Is(err, unix.EBADF) || !strings.Contains(err.Error(), "bad") || errors.Is(err, ErrUnsupported) {
-			t.Errorf("file %d: %v", at, err)
+		errs, err := d.SyncEach(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, err := range errs {
+			if (err != nil) != (i == at) || i == at && (!errors.Is(err, unix.EBADF) || !strings.Contains(err.Error(), "bad")) {
+				t.Errorf("file %d of %d: %v", at, i, err)
+			}
 		}
 		bad.Close()
 	}
-	if err := d.SyncFiles(files); err != nil {
-		t.Error(err)
+	if errs, err := d.SyncEach(append(files, d)); errors.Join(append(errs, err)...) != nil {
+		t.Error(errs, err)
 	}
 }
 
 // alien is a file of another implementation.
 type alien struct{ File }
 
-func TestSyncFilesOfAnotherKind(t *testing.T) {
+func TestSyncEachOfAnotherKind(t *testing.T) {
 	d := openRoot(t)
-	if err := d.SyncFiles([]File{create(t, d, "a"), alien{}}); !errors.Is(err, ErrUnsupported) {
+	if _, err := d.SyncEach([]Syncer{create(t, d, "a"), alien{}}); !errors.Is(err, ErrUnsupported) {
 		t.Error(err)
 	}
 }
 
-// TestSyncFilesIsOneFsyncForEach looks at what the kernel is asked for.
-func TestSyncFilesIsOneFsyncForEach(t *testing.T) {
+// TestSyncEachIsOneFsyncForEach looks at what the kernel is asked for.
+func TestSyncEachIsOneFsyncForEach(t *testing.T) {
 	if dir := os.Getenv("RW_SYNC_DIR"); dir != "" {
 		d, err := OpenRoot(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var files []File
+		var files []Syncer
 		for i := range 5 {
 			files = append(files, create(t, d, fmt.Sprint("staged", i)))
 		}
-		if err := d.SyncFiles(files); err != nil {
+		if _, err := d.SyncEach(files); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -127,7 +133,7 @@ func TestSyncFilesIsOneFsyncForEach(t *testing.T) {
 		t.Skip("strace is not installed")
 	}
 	log := filepath.Join(t.TempDir(), "trace")
-	cmd := exec.Command(strace, "-f", "-y", "-s", "64", "-o", log, "-e", "trace=io_submit,io_getevents,fsync", os.Args[0], "-test.run", "TestSyncFilesIsOneFsyncForEach$")
+	cmd := exec.Command(strace, "-f", "-y", "-s", "64", "-o", log, "-e", "trace=io_submit,io_getevents,fsync", os.Args[0], "-test.run", "TestSyncEachIsOneFsyncForEach$")
 	cmd.Env = append(os.Environ(), "RW_SYNC_DIR="+t.TempDir())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if text := string(out); strings.Contains(text, "ptrace") || strings.Contains(text, "not supported") {

@@ -358,17 +358,15 @@ func (d *dir) Sync() error {
 	})
 }
 
-// SyncFiles is one operation for each flush, in order.
-func (d *dir) SyncFiles(files []fsx.File) error {
-	if d.f.NoSyncFiles {
-		return &fs.PathError{Op: "syncfiles", Path: ".", Err: errors.Join(fsx.ErrUnsupported, syscall.ENOSYS)}
+// SyncEach is one operation for each flush, in order.
+func (d *dir) SyncEach(list []fsx.Syncer) (errs []error, err error) {
+	if d.f.NoSyncEach {
+		return nil, &fs.PathError{Op: "synceach", Path: ".", Err: errors.Join(fsx.ErrUnsupported, syscall.ENOSYS)}
 	}
-	for _, f := range files {
-		if err := f.Sync(); err != nil {
-			return err
-		}
+	for _, x := range list {
+		errs = append(errs, x.Sync())
 	}
-	return nil
+	return errs, nil
 }
 
 func (d *dir) SyncVolume() error {

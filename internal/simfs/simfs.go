@@ -56,9 +56,9 @@ const sector = 512 // bytes
 
 // FS is a disk and the kernel's in-memory state of it. It is safe for concurrent use.
 type FS struct {
-	// NoExchange, NoLink, NoSymlink, NoSyncFiles and NoSyncVolume make the
+	// NoExchange, NoLink, NoSymlink, NoSyncEach and NoSyncVolume make the
 	// operations fail with [fsx.ErrUnsupported].
-	NoExchange, NoLink, NoSymlink, NoSyncFiles, NoSyncVolume bool
+	NoExchange, NoLink, NoSymlink, NoSyncEach, NoSyncVolume bool
 	// Clones makes Clone work.
 	Clones bool
 	// NoChmod makes chmod succeed without effect, and new files and directories

@@ -71,11 +71,11 @@ func TestWhatACrashTakes(t *testing.T) {
 		"many files": {func(t *testing.T, d fsx.Dir) {
 			d.Mkdir("d", 0o755)
 			s, _ := d.OpenDir("d")
-			list := []fsx.File{put(t, d, "a", "x", false), put(t, s, "b", "y", false)}
+			list := []fsx.Syncer{put(t, d, "a", "x", false), put(t, s, "b", "y", false)}
 			d.Sync()
 			s.Sync()
 			put(t, d, "c", "z", false)
-			d.SyncFiles(list)
+			d.SyncEach(list)
 		}, "map[a:x d:/ d/b:y]"},
 		"exchange is whole or not at all": {func(t *testing.T, d fsx.Dir) {
 			put(t, d, "a", "x", true)

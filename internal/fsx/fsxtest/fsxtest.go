@@ -303,6 +303,13 @@ func badNames(t *testing.T, d fsx.Dir) {
 func flushes(t *testing.T, d fsx.Dir) {
 	sub := mkdir(t, d, "sub")
 	files := []fsx.File{put(t, d, "a", "1"), put(t, sub, "b", "2")}
+	each := func(list ...fsx.Syncer) error {
+		errs, err := d.SyncEach(list)
+		if err == nil && len(errs) != len(list) {
+			t.Errorf("%d results of %d", len(errs), len(list))
+		}
+		return errors.Join(append(errs, err)...)
+	}
 	reader, err := d.Open("a", fsx.Read, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -325,7 +332,7 @@ func flushes(t *testing.T, d fsx.Dir) {
 		t.Errorf("clone: %v, %q", err, content(t, sub, "clone"))
 	}
 	for what, err := range map[string]error{
-		"many": d.SyncFiles(files), "none": d.SyncFiles(nil), "twice the same": sub.SyncFiles(append(files, files...)), "volume": sub.SyncVolume(),
+		"many": each(files[0], files[1], reader, sub), "none": each(), "twice the same": each(reader, reader, d, d), "volume": sub.SyncVolume(),
 	} {
 		if err != nil && !errors.Is(err, fsx.ErrUnsupported) {
 			t.Errorf("%s: %v", what, err)

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
+
+// syncs is a directory, and the files in it, that records when flushes of it begin.
+type syncs struct {
+	fsx.Dir
+	ino   uint64
+	clock *atomic.Int64
+	each  bool // SyncEach is supported
+	turns atomic.Int64
+	mu    sync.Mutex
+	begun []int64
+	err   error
+}
+
+func (d *syncs) Sync() error {
+	d.mu.Lock()
+	d.begun = append(d.begun, d.clock.Add(1))
+	d.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	return d.err
+}
+
+func (d *syncs) Stat() (fsx.Stat, error) { return fsx.Stat{Ino: d.ino}, nil }
+
+func (d *syncs) SyncEach(list []fsx.Syncer) ([]error, error) {
+	if !d.each {
+		return nil, fsx.ErrUnsupported
+	}
+	d.turns.Add(1)
+	errs := make([]error, len(list))
+	var wg sync.WaitGroup
+	for i, x := range list {
+		wg.Go(func() { errs[i] = x.Sync() })
+	}
+	wg.Wait()
+	return errs, nil
+}
+
+// TestFlushesStartAfterTheirCallers: of few commits and of many, with and without
+// flushes of several files in one call, every caller is answered by a flush of its
+// files that began after its call, and by the failure of its own files alone.
+func TestFlushesStartAfterTheirCallers(t *testing.T) {
+	for _, c := range []struct {
+		commits int
+		each    bool
+	}{{1, true}, {fewCommits, false}, {64, true}, {64, false}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var clock atomic.Int64
+				disk := &syncs{each: c.each, clock: &clock}
+				shared := &syncs{ino: 1, clock: &clock}
+				bad := &syncs{ino: 2, clock: &clock, err: errors.New("bad")}
+				q := &flushes{disk: disk}
+				for range c.commits {
+					q.begin()
+				}
+				var wg sync.WaitGroup
+				for w := range c.commits {
+					wg.Go(func() {
+						defer q.end()
+						for i := range 20 {
+							mine := &syncs{ino: 3 + uint64(w), clock: &clock}
+							list, want := []fsx.Syncer{mine, shared}, error(nil)
+							if (w+i)%5 == 0 {
+								list, want = append(list, bad), bad.err
+							}
+							time.Sleep(time.Duration(w) * 7 * time.Microsecond)
+							asked := clock.Add(1)
+							if err := q.do(list...); err != want {
+								t.Errorf("%v, want %v", err, want)
+							}
+							shared.mu.Lock()
+							last := shared.begun[len(shared.begun)-1]
+							shared.mu.Unlock()
+							if len(mine.begun) != 1 || mine.begun[0] < asked || last < asked {
+								t.Errorf("asked at %d, flushed at %v and %d", asked, mine.begun, last)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				if many := c.commits > fewCommits; many && len(shared.begun) > 20*4+10 {
+					t.Errorf("%d flushes of one directory for 20 of each of %d commits", len(shared.begun), c.commits)
+				}
+			})
+		})
+	}
+}
+
+// TestFlushesWaitForNobody: a commit that does not come to its flush delays the
+// others by gatherTime at most.
+func TestFlushesWaitForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock atomic.Int64
+		q := &flushes{disk: &syncs{clock: &clock}}
+		for range 100 {
+			q.begin()
+		}
+		began := time.Now()
+		if err := q.do(&syncs{clock: &clock}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > gatherTime+2*time.Millisecond {
+			t.Errorf("%v", took)
+		}
+		for range 100 {
+			q.end()
+		}
+	})
+}
