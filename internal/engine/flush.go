@@ -111,6 +111,10 @@ func (c *Commit) flushStaged() error {
 	if c.files != nil {
 		flushes = append(flushes, c.files.flush)
 	}
+	paths := append(c.paths(), c.judge.Touches()...)
+	if c.s.flushes.many() { // in the same turn
+		flushes = append(flushes, func() error { return c.flushHomes(paths) })
+	}
 	if c.s.Opts.FlushVolume && len(here) >= volumeFrom && len(dirs) == 1 {
 		each = orElse(func() error {
 			if err := dirs[0].volume.Flush(dirs[0].dir); err != nil {
@@ -122,7 +126,7 @@ func (c *Commit) flushStaged() error {
 	if err := c.s.Together(append([]func() error{each}, flushes...)...); err != nil {
 		return err
 	}
-	if err := c.settleEarlier(append(c.paths(), c.judge.Touches()...)); err != nil {
+	if err := c.settleEarlier(paths); err != nil {
 		return err
 	}
 	return c.flushWays()

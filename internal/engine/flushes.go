@@ -68,10 +68,7 @@ func (q *flushes) do(list ...fsx.Syncer) error {
 		}
 		return nil
 	}
-	q.mu.Lock()
-	few := q.commits <= fewCommits
-	q.mu.Unlock()
-	if few {
+	if !q.many() {
 		return first(q.flush(list))
 	}
 	// The blocks of the files are then part of the commit that the turn causes.
@@ -89,6 +86,13 @@ func (q *flushes) do(list ...fsx.Syncer) error {
 		q.lead(r)
 	}
 	return r.err
+}
+
+// many reports whether so many commits are in progress that they flush in turns.
+func (q *flushes) many() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.commits > fewCommits
 }
 
 func first(errs []error) error {

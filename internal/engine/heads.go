@@ -91,8 +91,10 @@ func (c *Commit) keepHeads() {
 		if m.Private || m.ch == nil || m.Op == OpDelete {
 			continue
 		}
-		if m.PayBytes > 0 && !m.ch.Foreign {
-			c.s.Heads.drop(m.Prev.SHA) // it is the beginning of the new one
+		if m.Prev.Exists && !m.ch.Foreign {
+			// It is in the slot, which goes into history, or is the beginning of
+			// the new one.
+			c.s.Heads.drop(m.Prev.SHA)
 		}
 		if caps.Object > 0 && m.Size > caps.Object || m.Size > caps.Head && (m.Size <= HeadInline || c.s.Heads.whole.Load()) {
 			continue

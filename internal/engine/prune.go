@@ -39,7 +39,7 @@ type HistoryCaps struct {
 // eighth. It is done in the background unless that falls behind.
 func (s *Engine) pruneAfter(seq uint64) {
 	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(256, s.PruneRead.Load()/2)
-	step := max(256, uint64(1)<<bits.Len64(seq)>>4)
+	step := max(1024, uint64(1)<<bits.Len64(seq)>>4)
 	grown := seq%step == 0 && seq >= s.prunedTo.Load()+step
 	switch {
 	case s.TestHooks.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:

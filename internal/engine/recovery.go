@@ -441,13 +441,8 @@ func (s *Engine) LeftBehind(paths []string) (*journal.Record, error) {
 // level full they are, unless another process wrote them, or one at the level off.
 func (c *Commit) settleEarlier(paths []string) error {
 	s := c.s
-	for _, m := range c.Muts {
-		if m.home == (inode{}) {
-			continue
-		}
-		if err := s.Settler.flushIn(m.Target.Parent, m.home, paths); err != nil {
-			return err
-		}
+	if err := c.flushHomes(paths); err != nil {
+		return err
 	}
 	if err := s.Settler.drainFor(paths); err != nil {
 		return err
@@ -461,6 +456,20 @@ func (c *Commit) settleEarlier(paths []string) error {
 			err = s.syncParent(path)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushHomes flushes the directories of the targets in which commits of this
+// process wait for that.
+func (c *Commit) flushHomes(paths []string) error {
+	for _, m := range c.Muts {
+		if m.home == (inode{}) {
+			continue
+		}
+		if err := c.s.Settler.flushIn(m.Target.Parent, m.home, paths); err != nil {
 			return err
 		}
 	}
