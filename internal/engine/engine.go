@@ -60,6 +60,7 @@ type Engine struct {
 	keptBytes   atomic.Int64  // in history since it was pruned last
 	keptObjects atomic.Int64
 	prunedTo    atomic.Uint64                // newest row that pruning knew of last
+	ownRows     atomic.Uint64                // of commits of this process since then
 	PruneRead   atomic.Int64                 // versions and rows that pruning read last
 	StatePlace  string                       // the state directory, absolute; "" in tests
 	Beside      string                       // the directory of the states of all work trees of the repository, absolute; "" for none

@@ -35,12 +35,14 @@ type HistoryCaps struct {
 // pruneAfter prunes after a commit when enough was kept since the last look that
 // a bound may be exceeded: an eighth of the bytes, or a number of versions that
 // grows with what a look has to read, all of the journal and all of history.
-// Processes that make one commit each look when the journal has grown by an
-// eighth. It is done in the background unless that falls behind.
+// What other processes wrote is counted in rows: it is looked at when the journal
+// has grown by an eighth by them, also by processes that make one commit each. It
+// is done in the background unless that falls behind.
 func (s *Engine) pruneAfter(seq uint64) {
 	bytes, objects := s.Host.HistoryCaps().Bytes/8, max(256, s.PruneRead.Load()/2)
-	step := max(1024, uint64(1)<<bits.Len64(seq)>>4)
-	grown := seq%step == 0 && seq >= s.prunedTo.Load()+step
+	step := max(256, uint64(1)<<bits.Len64(seq)>>4)
+	own := s.ownRows.Add(1)
+	grown := seq%step == 0 && seq+1 >= s.prunedTo.Load()+own+step
 	switch {
 	case s.TestHooks.InTurn || s.keptBytes.Load() > 2*bytes || s.keptObjects.Load() > 2*objects:
 		if s.keptBytes.Load() > bytes || s.keptObjects.Load() > objects || grown {
@@ -118,6 +120,7 @@ func (s *Engine) Prune(ctx context.Context, wait time.Duration) (gone []*Kept, e
 	s.pruned.Add(1)
 	s.keptBytes.Store(0)
 	s.keptObjects.Store(0)
+	s.ownRows.Store(0)
 	s.PruneRead.Store(0)
 	list, upto, err := s.OverBounds()
 	s.prunedTo.Store(upto)
