@@ -2,6 +2,8 @@ package resilientwrite
 
 import (
 	"context"
+
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // CheckRequest asks for the store to be checked.
@@ -68,9 +70,9 @@ func (s *Store) Check(ctx context.Context, r CheckRequest) (CheckResult, error) 
 		return CheckResult{}, s.verbError("check", err)
 	}
 	defer s.engine.Leave()
-	_, account, end := metered(ctx)
+	_, account, end := progress.Begin(ctx)
 	defer end()
-	found, err := s.admin().Check(ctx, r.Deep, counted{account})
+	found, err := s.admin().Check(ctx, r.Deep, account)
 	if err != nil {
 		return CheckResult{}, s.verbError("check", err)
 	}

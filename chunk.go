@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -268,12 +269,12 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		c.Muts = []*engine.Mutation{file()}
 		return ChunkComposeResult{}, c.Failed(e)
 	}
-	ctx, account, end := metered(ctx)
+	ctx, account, end := progress.Begin(ctx)
 	defer end()
 	sess, left, err := s.chunks.Compose(ctx, chunks.Compose{
 		Session: r.Session, File: file, Separator: r.Separator, SHA256: r.ExpectedSHA256.String(), Cleanup: r.Cleanup,
 		Take: func(ctx context.Context, m *engine.Mutation, sess *chunks.Session, src io.Reader) (string, error) {
-			account.work(StageCompose, sess.Bytes(), fmt.Sprintf("joining %d chunks", len(sess.Parts)))
+			account.Work(string(StageCompose), sess.Bytes(), fmt.Sprintf("joining %d chunks", len(sess.Parts)))
 			return s.take(ctx, c, m, src)
 		},
 	}, s.chunkCommits(ctx, req, &c))

@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/hooks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // Stage is a step of the write path.
@@ -62,7 +63,7 @@ type commit struct {
 	gateKey  string       // the effective gate
 	operator bool         // no claim binds it
 	fence    uint64       // of the claim without which it fails; 0: none
-	account  *meter
+	account  *progress.Meter
 	lent     *bytes.Buffer // the content, as long as the call runs
 	kept     int64         // bytes of earlier versions that are in memory
 }
@@ -95,7 +96,7 @@ func (c *commit) request() request {
 
 // commit runs the stages. It is the only path by which bytes reach the workspace.
 func (s *Store) commit(ctx context.Context, c *commit) error {
-	ctx, account, end := metered(ctx)
+	ctx, account, end := progress.Begin(ctx)
 	defer end()
 	defer c.announce(ctx)()
 	c.account = account
@@ -103,7 +104,7 @@ func (s *Store) commit(ctx context.Context, c *commit) error {
 }
 
 // At reports the stage as progress to the caller.
-func (c *commit) At(stage string) { c.account.at(Stage(stage)) }
+func (c *commit) At(stage string) { c.account.At(stage) }
 
 // Admit refuses a call that has used up its retry budget, before any work.
 func (c *commit) Admit(ctx context.Context) error {

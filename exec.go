@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/sandbox"
@@ -147,7 +148,7 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 	x := &execution{s: s, r: r, c: s.newCommit(ctx, req)}
 	x.c.Command = s.commandText(commandLine(r.Argv))
 	x.out = &ExecResult{Results: []TxOpResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
-	ctx, _, end := metered(ctx)
+	ctx, _, end := progress.Begin(ctx)
 	defer end()
 	if e := cmp.Or(r.Call.check(ctx), x.check()); e != nil {
 		return x.out, x.c.Failed(e)

@@ -63,14 +63,14 @@ func (a Admin) Export(ctx context.Context, r ExportRequest) (ExportResult, error
 	if s.engine.Log == nil {
 		return ExportResult{}, u.failed(fault.New(fault.NotFound).Hintf("there is no journal here"))
 	}
-	u.account.things(StepExport, int64(s.engine.Log.Head()), "exporting rows")
+	u.Meter.Things(string(StepExport), int64(s.engine.Log.Head()), "exporting rows")
 	w := &failingWriter{w: r.W}
 	head := journal.ExportHeader{Head: r.Upto, CreatedAt: s.engine.Now().UTC().Format(engine.TimeFormat), Tool: Version}
 	if r.Same {
 		head.Version, head.CreatedAt, head.Tool = journal.ExportVersion, "", ""
 	}
 	foot, err := s.engine.Log.Export(w, head, r.After, func() error {
-		u.account.one()
+		u.Meter.One()
 		return admin.Canceled(ctx)
 	})
 	if w.err != nil {

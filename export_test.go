@@ -17,6 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -240,13 +241,15 @@ func OpenSimAs(fs *simfs.FS, opts *Options, user int) (*Store, error) {
 // Account makes an account of a call and uses it as a write of two pieces
 // does.
 func Account(ctx context.Context) {
-	ctx, m, end := metered(ctx)
+	ctx, m, end := progress.Begin(ctx)
 	defer end()
 	for i := range engine.Stages {
-		m.at(Stage(engine.Stages[i].Name))
+		m.At(engine.Stages[i].Name)
 	}
-	meterOf(ctx).add(1, false)
-	meterOf(ctx).add(1, false)
+	src := progress.Of(ctx).Counting(strings.NewReader("ab"))
+	for range 2 {
+		src.Read(make([]byte, 1))
+	}
 }
 
 // OpenSimWithReserve is OpenSim of a store that keeps a reserve.

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // RestoreRequest asks for a file to become what it was.
@@ -74,7 +75,7 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	if e != nil {
 		return RestoreResult{}, c.Failed(e)
 	}
-	ctx, _, end := metered(ctx)
+	ctx, _, end := progress.Begin(ctx)
 	defer end()
 	v, err := s.prepareRestore(ctx, c, r)
 	if err != nil {
@@ -217,9 +218,9 @@ func (s *Store) takeKept(ctx context.Context, c *commit, m *engine.Mutation, src
 		return "", err
 	}
 	defer s.engine.Leave()
-	account := meterOf(ctx)
-	account.reading(src)
-	in, err := c.Spool(account.counting(engine.NewStoppable(ctx, src)))
+	account := progress.Of(ctx)
+	account.Reading(src)
+	in, err := c.Spool(account.Counting(engine.NewStoppable(ctx, src)))
 	if err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -156,7 +157,7 @@ func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Re
 		c.Req.Hash = r.hash("")
 		return SafeWriteResult{}, c.Failed(e)
 	}
-	ctx, _, end := metered(ctx)
+	ctx, _, end := progress.Begin(ctx)
 	defer end()
 	sum, err := s.take(ctx, c, m, src)
 	if err == nil {
@@ -270,9 +271,9 @@ func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.
 	if known, ok := src.(interface{ Len() int }); ok {
 		room += min(known.Len(), engine.InMemory)
 	}
-	account := meterOf(ctx)
-	account.reading(src)
-	src = account.counting(engine.NewStoppable(ctx, src))
+	account := progress.Of(ctx)
+	account.Reading(src)
+	src = account.Counting(engine.NewStoppable(ctx, src))
 	head := bytes.NewBuffer(borrow(room))
 	if len(s.opts.Hooks.Transform) == 0 {
 		c.lent = head
@@ -285,7 +286,7 @@ func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.
 		c.ScanEarly(ctx, head.Bytes())
 		return m.Hold(head.Bytes()), nil
 	}
-	account.long()
+	account.Long()
 	in, err := c.Spool(io.MultiReader(head, src))
 	if err != nil {
 		return "", err

@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // This file has what a hub (docs/hub.md) needs of a store besides [Admin.Export]:
@@ -329,7 +330,7 @@ func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (Materiali
 	s := a.s
 	// Each call is one of its own: what fails in it is most often not the request.
 	c := s.newCommit(ctx, request{op: "materialize", caller: r.Caller, session: r.Session, hash: s.engine.NewCommitID(), long: true})
-	ctx, _, end := metered(ctx)
+	ctx, _, end := progress.Begin(ctx)
 	defer end()
 	out := MaterializeResult{}
 	err := error(nil)

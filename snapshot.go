@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // SnapshotRequest asks for a snapshot of the workspace.
@@ -274,7 +275,7 @@ func (s *Store) SnapshotRestore(ctx context.Context, r SnapshotRestoreRequest) (
 	req := r.request("snapshot_restore", r)
 	req.long = true
 	c := s.newCommit(ctx, req)
-	ctx, _, end := metered(ctx)
+	ctx, _, end := progress.Begin(ctx)
 	defer end()
 	out := SnapshotRestoreResult{Results: []TxOpResult{}}
 	err := error(nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // maxUndo is how many commits one call undoes.
@@ -103,7 +104,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		return UndoResult{}, c.Failed(e)
 	}
 	out := UndoResult{Undone: []uint64{}, Results: []TxOpResult{}, Warnings: []Warning{}}
-	ctx, _, end := metered(ctx)
+	ctx, _, end := progress.Begin(ctx)
 	defer end()
 	c.Outcome = func() any { return outcome{Undone: out.Undone} }
 	of := c.whose(r.Caller, r.Session)
@@ -230,12 +231,12 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int, out
 	c.Expects = len(files)
 	git := s.observed.Git(ctx)
 	defer git.Close()
-	account := meterOf(ctx)
+	account := progress.Of(ctx)
 	if len(files) > manyFiles {
-		account.things(StepVersions, int64(len(files)), fmt.Sprintf("undoing %d files", len(files)))
+		account.Things(string(StepVersions), int64(len(files)), fmt.Sprintf("undoing %d files", len(files)))
 	}
 	for _, f := range files {
-		account.one()
+		account.One()
 		last, err := s.engine.LastRow(f.path)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // Admin has the calls of an operator. They are not tools, and do not go through
@@ -30,10 +31,9 @@ const (
 // upkeep is one call of the operator in progress.
 type upkeep struct {
 	admin.Call
-	s       *Store
-	c       *commit // who calls, and the receipt
-	account *meter
-	end     []func()
+	s   *Store
+	c   *commit // who calls, and the receipt
+	end []func()
 }
 
 // upkeepCall describes the call.
@@ -71,10 +71,9 @@ func (s *Store) beginUpkeep(ctx context.Context, call upkeepCall) (*upkeep, cont
 		}
 		u.end = append(u.end, unlock)
 	}
-	ctx, account, end := metered(ctx)
-	u.account = account
+	ctx, account, end := progress.Begin(ctx)
 	u.end = append(u.end, end)
-	u.Call = admin.Call{Store: s.admin(), DryRun: call.dryRun, Meter: counted{account}, Via: u.c.Via, Invocation: u.c.Inv, Effect: fault.EffectNone}
+	u.Call = admin.Call{Store: s.admin(), DryRun: call.dryRun, Meter: account, Via: u.c.Via, Invocation: u.c.Inv, Effect: fault.EffectNone}
 	u.Commit = func(ctx context.Context, what string, prepare func(*engine.Commit)) error {
 		c := s.newCommit(ctx, request{op: call.op, caller: u.Caller, session: u.Session, hash: what})
 		prepare(c.Commit)
@@ -152,11 +151,3 @@ func changedOr(changed bool) Status {
 	}
 	return StatusUnchanged
 }
-
-// counted is the progress account of a call, which may be nil.
-type counted struct{ m *meter }
-
-func (c counted) Things(step string, total int64, message string) {
-	c.m.things(Stage(step), total, message)
-}
-func (c counted) One() { c.m.one() }

@@ -21,6 +21,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // Store is a store as the verbs see it.
@@ -46,7 +47,7 @@ type Store struct {
 type Call struct {
 	*Store
 	DryRun          bool
-	Meter           Meter
+	Meter           *progress.Meter
 	Caller, Session string
 	Via             *journal.Via
 	Invocation      string
@@ -57,17 +58,6 @@ type Call struct {
 	Seq    uint64       // the newest row it wrote
 	temps  []string     // files in staging/ that were made to take the place of others
 }
-
-// Meter counts the progress of a long call.
-type Meter interface {
-	Things(step string, total int64, message string)
-	One()
-}
-
-type unmetered struct{}
-
-func (unmetered) Things(string, int64, string) {}
-func (unmetered) One()                         {}
 
 // The steps of calls of the operator.
 const (

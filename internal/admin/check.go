@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // Problem is one thing that is wrong.
@@ -37,13 +38,13 @@ type Found struct {
 // Check compares everything that the store keeps with everything else, and, if
 // it is deep, the bytes of kept versions and files with their hashes. It changes
 // nothing.
-func (s *Store) Check(ctx context.Context, deep bool, meter Meter) (Found, error) {
+func (s *Store) Check(ctx context.Context, deep bool, meter *progress.Meter) (Found, error) {
 	c := newChecker(s, deep, meter)
 	err := c.run(ctx)
 	return c.out, err
 }
 
-func newChecker(s *Store, deep bool, meter Meter) *checker {
+func newChecker(s *Store, deep bool, meter *progress.Meter) *checker {
 	return &checker{Store: s, Meter: meter, deep: deep, newest: map[string]newestRow{}}
 }
 
@@ -69,7 +70,7 @@ func (c *checker) run(ctx context.Context) error {
 // checker is one check in progress.
 type checker struct {
 	*Store
-	Meter
+	*progress.Meter
 	deep   bool
 	out    Found
 	pos    journal.Pos

@@ -108,7 +108,7 @@ func (p *repair) run(ctx context.Context) error {
 }
 
 func (p *repair) check(ctx context.Context) (*checker, error) {
-	c := newChecker(p.Store, true, unmetered{})
+	c := newChecker(p.Store, true, nil)
 	return c, c.run(ctx)
 }
 
