@@ -2,7 +2,6 @@ package frontmatter_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -102,32 +101,6 @@ func TestJSON(t *testing.T) {
 var hostileSeeds = []string{
 	"[", "]", "{", "}", "{a: ", "[{", "- ", "-\n", "- - a\n", "? ", ": ", "a: ", "a:\n", "k: v\n", ",", "[,", "&a ", "*a ", "! ", "!!str ", "!!map a: ", "@\n", "|\n", ">\n",
 	"#\n", "%a\n", "---\n", "...\n", "<", "<< ", "\\", "\"", "'", "\"a\",", "\t", "a\t", " ", "\n", "\r", " \n", "x ", "x\n", "\"\t", "a: \"\t\t\"\n", "<<: *a\n", "\ufeff", "日",
-}
-
-// TestHostileRepetition: a megabyte of anything is answered at once. The
-// times are those of a slow machine; quadratic work takes minutes. A short run
-// takes its share of the texts, all but the slowest at a quarter of the size.
-func TestHostileRepetition(t *testing.T) {
-	type repetition struct{ prefix, unit string }
-	var all []repetition
-	for _, prefix := range []string{"", "a: \"", "a: |\n  x", "a: [", "a: >\n "} {
-		for _, unit := range hostileSeeds {
-			all = append(all, repetition{prefix, unit})
-		}
-	}
-	slow := func(r repetition) bool { return r.prefix == "a: [" && r.unit == "[{" }
-	for _, r := range testbed.Share(t, all, 17, slow) { // 17 divides neither the prefixes nor the units
-		size := frontmatter.MaxSize
-		if !testbed.Long() && !slow(r) {
-			size /= 4 // enough to see what is not linear
-		}
-		text := r.prefix + strings.Repeat(r.unit, (size-len(r.prefix))/len(r.unit))
-		end := testbed.Within(t, 20*time.Second, fmt.Sprintf("%q and many %q", r.prefix, r.unit))
-		if _, err := frontmatter.Decode([]byte(text)); err != nil {
-			checkError(t, err)
-		}
-		end()
-	}
 }
 
 func TestHostileShapes(t *testing.T) {
