@@ -25,22 +25,8 @@ const (
 	compactFrom = 64
 )
 
-// Entry is one entry of the scratchpad.
+// Entry is one entry of the scratchpad, and its line of the index.
 type Entry struct {
-	SHA256      string
-	Bytes       int64
-	Label       string
-	ContentType string
-	Notes       string
-	Caller      string
-	TS          string
-	ExpiresAt   string
-	BinExists   bool // its bytes are stored
-	Rebuilt     bool // the index had lost it: label, notes and caller are unknown, ts is the time of the file
-}
-
-// indexRow is an entry as a line of the index.
-type indexRow struct {
 	SHA256      string `json:"sha256"`
 	Bytes       int64  `json:"bytes"`
 	Label       string `json:"label"`
@@ -49,7 +35,8 @@ type indexRow struct {
 	Caller      string `json:"caller"`
 	TS          string `json:"ts"`
 	ExpiresAt   string `json:"expires_at,omitempty"`
-	Rebuilt     bool   `json:"rebuilt,omitempty"`
+	BinExists   bool   `json:"-"`                 // its bytes are stored
+	Rebuilt     bool   `json:"rebuilt,omitempty"` // the index had lost it: label, notes and caller are unknown, ts is the time of the file
 }
 
 // line returns the line of the entry in the index.
@@ -57,8 +44,7 @@ func (e Entry) line() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	// Strings, a number and a flag: that cannot fail.
-	enc.Encode(indexRow{e.SHA256, e.Bytes, e.Label, e.ContentType, e.Notes, e.Caller, e.TS, e.ExpiresAt, e.Rebuilt})
+	enc.Encode(e) // strings, a number and a flag: that cannot fail
 	return b.Bytes()
 }
 
@@ -228,13 +214,22 @@ func (p *Pad) expiry(sha, label string) string {
 	return ""
 }
 
+// kept returns the objects that an entry keeps.
+func (p *Pad) kept() map[string]bool {
+	kept := map[string]bool{}
+	for i := range p.Rows {
+		if row := &p.Rows[i]; !row.Over {
+			kept[row.SHA256] = true
+		}
+	}
+	return kept
+}
+
 // Over lists objects that no entry keeps any longer, but for one that is about
 // to be put.
 func (p *Pad) Over(but string) []string {
-	kept, seen := map[string]bool{but: true}, map[string]bool{}
-	for _, row := range p.Rows {
-		kept[row.SHA256] = kept[row.SHA256] || !row.Over
-	}
+	kept, seen := p.kept(), map[string]bool{}
+	kept[but] = true
 	var list []string
 	for _, row := range p.Rows {
 		if !kept[row.SHA256] && !seen[row.SHA256] && p.Stored[row.SHA256] && len(list) < maxExpired {
@@ -318,7 +313,7 @@ func (s *Layer) IndexWithout(c *engine.Commit, p *Pad, gone []string) (*engine.M
 			return nil, err
 		}
 	}
-	going := map[string]bool{}
+	kept, going := p.kept(), map[string]bool{}
 	for _, sha := range gone {
 		going[sha] = true
 	}
@@ -327,7 +322,7 @@ func (s *Layer) IndexWithout(c *engine.Commit, p *Pad, gone []string) (*engine.M
 		row := &p.Rows[i]
 		// The rows of an object that expired but cannot be removed yet must stay: they
 		// show that it may be removed.
-		if going[row.SHA256] || row.Over && (p.lives(row.SHA256) || !row.BinExists) {
+		if going[row.SHA256] || row.Over && (kept[row.SHA256] || !row.BinExists) {
 			continue
 		}
 		b.Write(row.asLine())
@@ -336,14 +331,4 @@ func (s *Layer) IndexWithout(c *engine.Commit, p *Pad, gone []string) (*engine.M
 	m.Ungated = true
 	m.Hold(b.Bytes())
 	return m, nil
-}
-
-// lives reports whether an entry keeps the object.
-func (p *Pad) lives(sha string) bool {
-	for i := range p.Rows {
-		if p.Rows[i].SHA256 == sha && !p.Rows[i].Over {
-			return true
-		}
-	}
-	return false
 }
