@@ -62,16 +62,16 @@ func main() {
 func (b *bench) run(place string, write bool) error {
 	on := "the file system of " + place
 	if place == "" {
-		dir, unmount, err := mountImage("mkfs.ext4", "-q", "-F", "-O", "has_journal")
+		dir, unmount, err := mountExt4()
 		if err != nil {
 			return fmt.Errorf("no ext4 image with a journal can be mounted here, give -dir: %w", err)
 		}
 		defer unmount()
-		place, on = dir, "a loop-mounted ext4 image with a journal, made for this run"
+		place, on = dir, "a loop-mounted ext4 image with a journal and without holes, made for this run"
 	}
 	b.place = place
 	if b.elsewhere {
-		dir, unmount, err := mountImage("mkfs.ext4", "-q", "-F", "-O", "has_journal")
+		dir, unmount, err := mountExt4()
 		if err != nil {
 			return err
 		}
