@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
-	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -281,15 +280,10 @@ func (s *Engine) lockPaths(ctx context.Context, wait time.Duration, what string,
 }
 
 // Own reports whether an entry of the workspace belongs to the store: the state
-// directory, also that of another store, a directory of slots, or a slot that an
-// early version made beside its target.
+// directory, also that of another store, or a directory of slots.
 func (s *Engine) Own(name string, st fsx.Stat) bool {
 	if relpath.IsSlots(name) {
 		return true
 	}
-	if st.Kind == fsx.Directory {
-		return st.SameFile(s.Disk.stateStat) || relpath.ProtectedName(name, s.Tree.Rules.Protected)
-	}
-	_, _, ok := publish.ParseSlot(besideMarkName(name))
-	return ok
+	return st.Kind == fsx.Directory && (st.SameFile(s.Disk.stateStat) || relpath.ProtectedName(name, s.Tree.Rules.Protected))
 }

@@ -271,11 +271,6 @@ func (s *Engine) sweepSlot(slot publish.Slot, temp bool, out *Report) error {
 	if err != nil || held == publish.Empty {
 		return err
 	}
-	if held == publish.Staged && !temp {
-		if err := s.sweepBeside(slot); err != nil {
-			return err
-		}
-	}
 	if held == publish.Other && !temp {
 		if s.keep(spent{slot: slot, old: "?", check: true}) != nil {
 			out.Warn(warnHistorySkipped)
@@ -388,29 +383,16 @@ func (s *Engine) isPending(rec *journal.Record) (bool, error) {
 		if m.Slot == "" {
 			continue
 		}
-		slot, done, err := s.slotOf(m)
+		d, err := s.slotDirAt(m.SlotDir)
 		if err != nil {
 			return false, err
 		}
-		held, err := slot.Holds()
-		done()
+		held, err := d.slot(m.Slot).Holds()
 		if err != nil || held == publish.Staged {
 			return err == nil, err
 		}
 	}
 	return false, nil
-}
-
-// slotOf is the slot that a row names.
-func (s *Engine) slotOf(m *journal.Mutation) (publish.Slot, func(), error) {
-	if m.Beside {
-		return s.slotBeside(m)
-	}
-	d, err := s.slotDirAt(m.SlotDir)
-	if err != nil {
-		return publish.Slot{}, nil, err
-	}
-	return d.slot(m.Slot), func() {}, nil
 }
 
 // LeftBehind returns the newest commit of one of the paths when its writer died

@@ -178,27 +178,18 @@ func (p *recovered) open() error {
 	}
 	ch.Slot = p.in.slot(m.Slot)
 	ch.Slot.Copied, ch.Slot.Is = p.witness == witnessCopied, p.isStaged
-	if !m.Beside { // where the name leads nowhere, the bytes are kept
-		p.ch = ch
-		if err := p.openBytes(); err != nil {
-			return err
-		}
+	p.ch = ch // where the name leads nowhere, the bytes are kept
+	if err := p.openBytes(); err != nil {
+		return err
 	}
 	if p.target, err = s.LocateEntry(m.Identity()); err == nil && p.target.Linked && p.f.turns().over(m.Identity()) != nil {
 		err = publish.ErrForeign
 	}
 	if err != nil {
-		if p.ch != nil && p.file == nil {
+		if p.file == nil {
 			return p.foundGone(err)
 		}
 		return err
-	}
-	if m.Beside {
-		p.ch = ch
-		ch.Slot.Dir, ch.Slot.Ino = p.target.Parent, besideInode(m.Slot)
-		if err := p.openBytes(); err != nil {
-			return err
-		}
 	}
 	if m.From != "" {
 		if p.source, err = s.Locate(m.From); err != nil {
@@ -475,9 +466,7 @@ func (p *recovered) conflict(ctx context.Context) error {
 	s := p.f.s
 	if err := p.keepOurs(); err != nil {
 		p.left = true
-		if !p.m.Beside {
-			s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
-		}
+		s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
 		p.f.out.Warn(warnHistorySkipped)
 	}
 	p.f.out.Conflicts = append(p.f.out.Conflicts, p.found())
@@ -549,17 +538,12 @@ func (p *recovered) empty() (mark bool, err error) {
 	} else if err := slot.Remove(); err != nil {
 		return false, err
 	}
-	if p.m.Beside {
-		if err := p.f.s.forgetBeside(slot); err != nil {
-			return false, err
-		}
-	}
 	return held == publish.Staged, nil
 }
 
 // openReplaced opens what the slot received from the workspace, if it did.
 func (p *recovered) openReplaced() bool {
-	if p.ch == nil || p.left || p.m.Class != "" || p.m.Beside {
+	if p.ch == nil || p.left || p.m.Class != "" {
 		return false
 	}
 	held, err := p.ch.Slot.Holds()

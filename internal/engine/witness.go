@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -54,7 +55,8 @@ func (d *slotDir) witnessed() (witness, error) {
 
 func isWitness(dir fsx.Dir, name string) bool {
 	st, err := dir.Lstat(name)
-	return err == nil && st.Ino == besideInode(name)
+	ino, perr := strconv.ParseUint(strings.TrimPrefix(name, WitnessStem+"-"), 36, 64)
+	return err == nil && perr == nil && st.Ino == ino
 }
 
 // renewWitness makes the witness where there is none that is true. Every slot of

@@ -90,7 +90,6 @@ type Mutation struct {
 	Slot       string   `json:"slot,omitempty"`     // that the mutation uses; its name ends with its inode
 	PrevID     string   `json:"prev_id,omitempty"`  // inode.size.mtime.ctime of the file before
 	SlotDir    string   `json:"slot_dir,omitempty"` // the directory of the slot, a path in the workspace; "" is staging/
-	Beside     bool     `json:"beside,omitempty"`   // the slot is in the directory of the target; written by early versions
 	Dirs       []string `json:"dirs,omitempty"`     // directories the commit made
 	Class      string   `json:"class,omitempty"`
 	Object     string   `json:"object,omitempty"`

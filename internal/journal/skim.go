@@ -67,7 +67,6 @@ const (
 	textForm  form = iota // a string that is not needed
 	numForm               // a number without a sign that is not needed
 	smallForm             // the same, of 32 bits
-	boolForm
 	textsForm
 	anyForm
 	otherForm // left to decode
@@ -113,7 +112,7 @@ var mutationFields = []field{
 	{"op", opField}, {"path", pathField}, {"real", realField}, {"from", textForm}, {"sha256", hashField},
 	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm}, {"prev_mode", smallForm},
 	{"rev", numForm}, {"prev_seq", numForm}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
-	{"slot", textForm}, {"prev_id", textForm}, {"slot_dir", textForm}, {"beside", boolForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
+	{"slot", textForm}, {"prev_id", textForm}, {"slot_dir", textForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
 	{"import_id", importField}, {"journal_id", textForm}, {"prev_git", textForm}, {"base", textForm},
 }
 
@@ -248,8 +247,6 @@ func (k *skimmer) pass(f form) bool {
 		return k.number(&n)
 	case smallForm:
 		return k.number(&n) && n>>32 == 0
-	case boolForm:
-		return k.literal("true") || k.literal("false")
 	case textsForm:
 		return k.list(func() bool { _, ok := k.text(); return ok })
 	case anyForm:
