@@ -194,8 +194,8 @@ func (c *Call) createTemp(name string) (fsx.File, error) {
 	return c.Engine.Disk.Staging.Open(name, fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
 }
 
-// Canceled is the error of a call that was broken off between two steps.
-func Canceled(ctx context.Context) error {
+// canceled is the error of a call that was broken off between two steps.
+func canceled(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fault.New(fault.Canceled).Because(err).Hintf("the call was canceled between two steps; completed steps remain, and calling again continues")
 	}

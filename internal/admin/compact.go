@@ -70,7 +70,7 @@ func (p *compaction) run(ctx context.Context) error {
 		}
 	}
 	for _, step := range append(steps, p.journal) {
-		if err := Canceled(ctx); err != nil {
+		if err := canceled(ctx); err != nil {
 			return err
 		}
 		if err := step(ctx); err != nil {

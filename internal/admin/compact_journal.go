@@ -127,7 +127,7 @@ func (p *compaction) noteSegments(ctx context.Context, due []uint64) error {
 			return err
 		}
 		for _, first := range due {
-			if err := Canceled(ctx); err != nil {
+			if err := canceled(ctx); err != nil {
 				return err
 			}
 			f, err := p.facts(first)

@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
 
@@ -30,6 +31,54 @@ type EraseRequest struct {
 	SHA256    string
 	Reason    string
 	Workspace bool // search it
+}
+
+// Select returns what is erased: exactly one of the secret, a hash and a draft is given.
+// The texts go into the journal, so none of them may have the secret in it.
+func (c *Call) Select(secret []byte, sha, draft string, texts map[string]string) (what EraseRequest, err error) {
+	given := 0
+	for _, is := range []bool{len(secret) > 0, sha != "", draft != ""} {
+		if is {
+			given++
+		}
+	}
+	what.SHA256 = sha
+	switch {
+	case given != 1:
+		return what, fault.New(fault.InvalidArgument).With("argument", "secret").Hintf("give exactly one of the secret, sha256 and draft_ref")
+	case draft != "":
+		what.SHA256, err = c.draftSHA(draft)
+		return what, err
+	case sha != "":
+		return what, nil
+	}
+	if what.Needle, err = needle.New(secret); err != nil {
+		return what, fault.New(fault.InvalidArgument).With("argument", "secret").With("min_bytes", needle.MinBytes).
+			Hintf("a secret must have at least %d bytes that are not all equal; a shorter one would match by chance", needle.MinBytes)
+	}
+	for name, text := range texts {
+		if what.Needle.Within([]byte(text)) {
+			return what, fault.New(fault.InvalidArgument).With("argument", name).Hintf("%s contains the secret itself and would be recorded in the journal", name)
+		}
+	}
+	return what, nil
+}
+
+// draftSHA returns the hash of a refused draft.
+func (c *Call) draftSHA(ref string) (string, error) {
+	dir, err := c.Drafts.OpenDir()
+	if err != nil {
+		return "", err
+	}
+	if dir == nil || !drafts.ValidRef(ref) {
+		return "", fault.New(fault.DraftNotFound)
+	}
+	defer dir.Close()
+	d, err := drafts.ReadFacts(dir, ref)
+	if engine.IsAbsent(err) {
+		return "", fault.New(fault.DraftNotFound)
+	}
+	return d.SHA256, err
 }
 
 // Erase erases a secret from every part of the state directory.
@@ -162,7 +211,7 @@ func (e *eraser) round(ctx context.Context) error {
 		}
 	}
 	for _, step := range append(steps, e.rest, e.names) {
-		if err := Canceled(ctx); err != nil {
+		if err := canceled(ctx); err != nil {
 			return err
 		}
 		if err := step(ctx); err != nil {

@@ -50,7 +50,7 @@ func (e *eraser) quiet(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return Canceled(ctx)
+			return canceled(ctx)
 		case <-time.After(wait):
 		}
 		if err := e.Engine.RecoverDead(ctx, new(engine.Report)); err != nil {

@@ -228,7 +228,7 @@ func (e *eraser) searchDir(ctx context.Context, dir fsx.Dir, at string, depth in
 		return nil
 	}
 	for _, name := range names {
-		if err := Canceled(ctx); err != nil {
+		if err := canceled(ctx); err != nil {
 			return err
 		}
 		st, err := dir.Lstat(name)

@@ -27,14 +27,14 @@ func (c *Call) Import(ctx context.Context, r io.Reader, mixed bool) (Imported, e
 	return in.out, err
 }
 
-// Outside is an error of the caller's reader or writer, with a hint, unless it
+// outside is an error of the caller's reader or writer, with a hint, unless it
 // is one of our own.
-func Outside(s *engine.Engine, err error, hint string) error {
+func (c *Call) outside(err error, hint string) error {
 	var own *fault.Fault
 	if errors.As(err, &own) {
 		return err
 	}
-	if e := s.ErrorOf(err); e.Code != fault.Internal {
+	if e := c.Engine.ErrorOf(err); e.Code != fault.Internal {
 		return e
 	}
 	return fault.New(fault.IOError).Because(err).Hintf("%s", hint)
@@ -107,7 +107,7 @@ func (in *importing) spool(ctx context.Context) (exportCopy, error) {
 	if err != nil {
 		return exportCopy{}, err
 	}
-	copied := &countingWriter{f: f}
+	copied := &countingWriter{w: f}
 	err = in.verify(ctx, io.TeeReader(in.from, copied), func(*journal.Record) {})
 	if copied.err != nil {
 		err = copied.err
@@ -117,23 +117,6 @@ func (in *importing) spool(ctx context.Context) (exportCopy, error) {
 		return exportCopy{}, err
 	}
 	return exportCopy{file: f, name: name, size: copied.n}, nil
-}
-
-// countingWriter distinguishes errors of the local disk from those of the caller's
-// reader.
-type countingWriter struct {
-	f   fsx.File
-	n   int64
-	err error
-}
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.f.Write(p)
-	c.n += int64(n)
-	if err != nil {
-		c.err = err
-	}
-	return n, err
 }
 
 // plan counts the rows that would be imported. The export is read once. A commit
@@ -169,7 +152,7 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 		in.Meter.One()
 		in.out.Rows++
 		each(rec)
-		return Canceled(ctx)
+		return canceled(ctx)
 	})
 	in.out.SHA256 = in.info.Footer.SHA256
 	switch {
@@ -178,7 +161,7 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 	case errors.Is(err, journal.ErrNewerExport):
 		return fault.New(fault.NewerFormat).With("format", in.info.Header.Version).With("supported", journal.ExportVersion)
 	case err != nil:
-		return Outside(in.Engine, err, "the export could not be read")
+		return in.outside(err, "the export could not be read")
 	}
 	in.id = exportedRow + in.out.SHA256[:16] + ":"
 	return nil
@@ -259,7 +242,7 @@ func (in *importing) resume(ctx context.Context, r io.Reader) error {
 				in.upto = at
 			}
 		}
-		return Canceled(ctx)
+		return canceled(ctx)
 	})
 	if err != nil || len(after) == 0 {
 		return err
@@ -312,7 +295,7 @@ func (in *importing) ourPlace(rec *journal.Record) (at importPlace, ours bool) {
 // take writes the rows.
 func (in *importing) take(ctx context.Context, r io.Reader) error {
 	_, err := journal.ReadExport(r, func(rec *journal.Record) error {
-		if err := Canceled(ctx); err != nil {
+		if err := canceled(ctx); err != nil {
 			return err
 		}
 		in.Meter.One()

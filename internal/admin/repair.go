@@ -123,7 +123,7 @@ func (p *repair) did(kind Kind, q Problem, detail string) {
 // round works on every problem that has not been worked on.
 func (p *repair) round(ctx context.Context, c *checker) error {
 	for _, q := range c.out.Problems {
-		if err := Canceled(ctx); err != nil {
+		if err := canceled(ctx); err != nil {
 			return err
 		}
 		key := fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)
