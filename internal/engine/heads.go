@@ -21,11 +21,11 @@ import (
 const (
 	headDelay   = 500 * time.Millisecond // that a version waits at least, unless there is no room
 	headTurn    = headDelay / 2
-	HeadInline  = 64 << 10 // up to this size the bytes wait in memory
-	headMemory  = 8 << 20  // bytes in memory together
-	headFiles   = 8        // larger files that wait open
-	headCount   = 100_000  // versions that wait
-	headBatch   = 64       // versions that are flushed together, at least
+	HeadInline  = 64 << 10  // up to this size the bytes wait in memory
+	headMemory  = 8 << 20   // bytes in memory together
+	headFiles   = maxBehind // larger files that wait open: those of the commits that wait to be settled
+	headCount   = 100_000   // versions that wait
+	headBatch   = 64        // versions that are flushed together, at least
 	headRetries = 3
 
 	DefaultKeepHeadMax = 8 << 20
@@ -91,10 +91,8 @@ func (c *Commit) keepHeads() {
 		if m.Private || m.ch == nil || m.Op == OpDelete {
 			continue
 		}
-		if m.Prev.Exists && !m.ch.Foreign {
-			// It is in the slot, which goes into history, or is the beginning of
-			// the new one.
-			c.s.Heads.drop(m.Prev.SHA)
+		if m.PayBytes > 0 && !m.ch.Foreign {
+			c.s.Heads.drop(m.Prev.SHA) // it is the beginning of the new one
 		}
 		if caps.Object > 0 && m.Size > caps.Object || m.Size > caps.Head && (m.Size <= HeadInline || c.s.Heads.whole.Load()) {
 			continue
@@ -148,7 +146,7 @@ func (h *heads) add(x *head) {
 		x.close()
 		return
 	}
-	if h.bytes+int64(len(x.data)) > headMemory || x.file != nil && h.files >= headFiles {
+	if h.bytes+int64(len(x.data)) > headMemory || x.file != nil && h.files >= min(headFiles, h.s.descriptors()/8) {
 		x.close()
 		h.hurry(true)
 	}
