@@ -9,7 +9,7 @@
 //
 // It writes nothing to the source tree: the changed file is given to the
 // compiler as an overlay. The exit status is 1 when a mutant does not compile or
-// is not caught.
+// is not caught, or when the sweeps fail without a mutant.
 package main
 
 import (
@@ -85,7 +85,14 @@ func run(chosen []mutant, limit time.Duration) error {
 	}
 	defer os.RemoveAll(dir)
 	bad := 0
+	passed := map[mutant]bool{} // tests without a mutant
 	for _, m := range chosen {
+		if tests := (mutant{Dir: m.Dir, Run: m.Run, Race: m.Race}); !passed[tests] {
+			if verdict, err := try(tests, root, dir, limit); err != nil || verdict != missed {
+				return fmt.Errorf("the tests fail without a mutant: %s, %v", verdict, err)
+			}
+			passed[tests] = true
+		}
 		verdict, err := try(m, root, dir, limit)
 		if err != nil {
 			verdict = err.Error()
@@ -104,24 +111,18 @@ func run(chosen []mutant, limit time.Duration) error {
 
 const missed = "MISSED"
 
-// try runs the tests with one mutant and returns the names of those that failed.
+// try runs the tests with one mutant, or without one if its file is empty, and
+// returns the names of those that failed.
 func try(m mutant, root, dir string, limit time.Duration) (string, error) {
-	src, err := m.apply(root)
-	if err != nil {
-		return "", err
+	bin := filepath.Join(dir, "tests")
+	args := []string{"test", "-c", "-o", bin}
+	if m.File != "" {
+		overlay, err := m.overlay(root, dir)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay", overlay)
 	}
-	changed, overlay, bin := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "tests")
-	if err := os.WriteFile(changed, src, 0o600); err != nil {
-		return "", err
-	}
-	data, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, m.File): changed}})
-	if err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(overlay, data, 0o600); err != nil {
-		return "", err
-	}
-	args := []string{"test", "-c", "-overlay", overlay, "-o", bin}
 	if m.Race {
 		args = append(args, "-race")
 	}
@@ -168,6 +169,23 @@ func failedTests(out []byte) string {
 		return "a crash of the tests"
 	}
 	return strings.Join(names, ", ")
+}
+
+// overlay writes the file with the fault, and the overlay that names it, to dir.
+func (m mutant) overlay(root, dir string) (string, error) {
+	src, err := m.apply(root)
+	if err != nil {
+		return "", err
+	}
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(changed, src, 0o600); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, m.File): changed}})
+	if err != nil {
+		return "", err
+	}
+	return overlay, os.WriteFile(overlay, data, 0o600)
 }
 
 // apply returns the file with the fault.

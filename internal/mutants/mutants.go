@@ -44,7 +44,7 @@ var mutants = []mutant{
 	{
 		Point: 5, Fault: "the bytes are not durable before the row",
 		File: "internal/engine/flush.go",
-		Old:  "\tfor _, f := range here {\n\t\teach = append(each, f.Sync)\n\t}\n", New: "\there = nil\n",
+		Old:  "c.s.flushes.do(append(here, foreign...)...) }", New: "c.s.flushes.do(foreign...) }",
 	},
 	{
 		Point: 6, Fault: "rows that a failed flush left in doubt are not written again",
@@ -69,7 +69,7 @@ var mutants = []mutant{
 	{
 		Point: 9, Fault: "the version of another program is not flushed before it enters history",
 		File: "internal/engine/flush.go",
-		Old:  "\t\tcase foreign && !m.Prev.Link():", New: "\t\tcase false && foreign:",
+		Old:  "\t\tcase unflushed && !m.Prev.Link():", New: "\t\tcase false && unflushed:",
 	},
 	{
 		Point: 10, Fault: "the cache of hashes does not look at the time stamps",
