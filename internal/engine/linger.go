@@ -80,20 +80,21 @@ func (s *Engine) lookAgainAt(x lingerer) {
 
 // keepChanged makes a version of what another program wrote to a file after it
 // was replaced, and writes a row that records it.
-func (s *Engine) keepChanged(x spent, f fsx.File) {
+func (s *Engine) keepChanged(x spent, f fsx.File) error {
 	st, err := f.Stat()
 	if err != nil {
-		return
+		return err
 	}
 	d, _, err := HashFile(f, st.Size)
 	if err != nil {
-		return
+		return err
 	}
-	x.check = true
-	if s.keep(x) != nil || x.seq == 0 {
-		return
+	x.check, x.was, x.had = true, fsx.Stat{}, false
+	if err := s.keep(x); err != nil || x.seq == 0 {
+		return err
 	}
 	note := s.RowAbout(journal.KindNote, &journal.Record{Seq: x.seq}, "stranger")
 	note.Note = &journal.Note{What: "stranger", Path: x.path, SHA256: d.Hex(), Bytes: st.Size}
 	s.WriteRow(WithSpare(context.Background()), note)
+	return nil
 }

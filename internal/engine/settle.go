@@ -43,6 +43,18 @@ type spent struct {
 	// its hash is taken again.
 	check   bool
 	flushed bool // the previous version is durable, whatever process wrote it
+	// was is the previous version as it came out of the workspace; Ino is 0 where
+	// that is not known.
+	was fsx.Stat
+	// had says that the previous version need not be kept as it was: it is the
+	// beginning of the new one, or was kept before.
+	had bool
+}
+
+// changed reports whether another program has written to the file since it came
+// out of the workspace.
+func (x spent) changed(now fsx.Stat) bool {
+	return x.was.Ino != 0 && (now.Size != x.was.Size || now.Mtime != x.was.Mtime)
 }
 
 // settlement collects what remains to be done for c.
@@ -89,7 +101,7 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 	if m.keepsOld() {
 		x.old, x.check = m.Prev.SHA, m.ch.Foreign
 		if !x.check {
-			x.held = m.Prev.File
+			x.held, x.was, x.had = m.Prev.File, m.Prev.Stat, m.PayBytes > 0 || m.How == publish.Move
 		}
 	} else if m.How == publish.Create && m.ch.Done {
 		return // the slot has become the file
@@ -97,14 +109,9 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 	t.slots = append(t.slots, x)
 }
 
-// keepsOld reports whether the slot holds a version that is to be kept. What an
-// append has replaced is the beginning of the new file, and not kept unless
-// another program may still write to it.
+// keepsOld reports whether the slot holds an earlier version.
 func (m *Mutation) keepsOld() bool {
-	if m.Private || m.ch.Gone || m.How != publish.Replace && m.How != publish.Delete {
-		return false
-	}
-	return m.PayBytes == 0 || m.ch.Foreign || !m.Prev.File.Unshared()
+	return !m.Private && !m.ch.Gone && m.ch.HoldsOld()
 }
 
 // flush makes the new names and bytes durable.
@@ -183,6 +190,12 @@ func (s *Engine) keep(x spent) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err
+	}
+	if x.changed(st) {
+		return s.keepChanged(x, f)
+	}
+	if x.had && f.Unshared() {
+		return x.slot.Remove()
 	}
 	done, err := s.shareHistory()
 	if err != nil {

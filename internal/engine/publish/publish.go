@@ -117,6 +117,10 @@ type Change struct {
 // before.
 func (c *Change) Opened() fsx.File { return c.opened }
 
+// HoldsOld reports whether the slot holds the replaced file: of a replacing move,
+// whose slot is a mark otherwise, once that was cleared.
+func (c *Change) HoldsOld() bool { return c.How == Replace || c.How == Delete || c.clear }
+
 // Close releases what the change has opened.
 func (c *Change) Close() {
 	if c.opened != nil {
