@@ -570,13 +570,14 @@ func (p *recovered) keepsOld() bool {
 		return true
 	}
 	defer f.Close()
+	free := f.Unshared() // before it is hashed
 	st, err := f.Stat()
 	if err != nil {
 		return true
 	}
 	d, _, err := HashFile(f, st.Size)
 	now, _ := p.f.s.facts(p.m.Identity())
-	return err != nil || d.Hex() != p.m.PrevSHA256 || now != p.m.SHA256 || !f.Unshared()
+	return err != nil || !free || d.Hex() != p.m.PrevSHA256 || now != p.m.SHA256
 }
 
 // moved is what the row says of the file that a mutation moves.

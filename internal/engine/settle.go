@@ -187,6 +187,9 @@ func (s *Engine) keep(x spent) error {
 		}
 		defer f.Close()
 	}
+	// Only a file that no other process can still write to is removed or becomes an
+	// object. What such a process wrote before shows in the stat that follows.
+	free := f.Unshared()
 	st, err := f.Stat()
 	if err != nil {
 		return err
@@ -194,7 +197,7 @@ func (s *Engine) keep(x spent) error {
 	if x.changed(st) {
 		return s.keepChanged(x, f)
 	}
-	if x.had && f.Unshared() {
+	if x.had && free {
 		return x.slot.Remove()
 	}
 	done, err := s.shareHistory()
@@ -213,8 +216,7 @@ func (s *Engine) keep(x spent) error {
 	if x.slot.Dir != s.Disk.Staging {
 		return s.copyAway(x, f, st, sha)
 	}
-	// Only a file that no other process can still write to may become an object.
-	if st.Kind == fsx.Regular && st.Nlink == 1 && f.Unshared() {
+	if st.Kind == fsx.Regular && st.Nlink == 1 && free {
 		if x.check && !x.flushed && s.Opts.Sync != SyncOff {
 			if err := f.Sync(); err != nil {
 				return err
