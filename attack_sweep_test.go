@@ -39,15 +39,13 @@ func keyed(r rw.SafeWriteRequest) func(*rw.Store) error {
 
 func keyedTx(ops ...rw.TxOp) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: attackKey}})
-		return err
+		return errorOf(s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: attackKey}}))
 	}
 }
 
 func keyedMove(from, to string, over bool) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.Move(background, rw.MoveRequest{Path: from, To: to, Overwrite: over, Call: rw.Call{IdempotencyKey: attackKey}})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: from, To: to, Overwrite: over, Call: rw.Call{IdempotencyKey: attackKey}}))
 	}
 }
 
@@ -76,8 +74,7 @@ var attacks = []attack{
 	{name: "hard link in place", opts: rw.Options{HardLinks: rw.HardLinksInPlace}, disk: linkA, inside: true,
 		run: keyed(put("a.txt", otherText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText, "link.txt": otherText}},
 	{name: "delete", before: makeA, run: func(s *rw.Store) error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: attackKey}})
-		return err
+		return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: attackKey}}))
 	}, paths: []string{"a.txt"}, new: map[string]string{}},
 	{name: "move", before: makeA, run: keyedMove("a.txt", "b.txt", false), paths: []string{"a.txt", "b.txt"}, new: map[string]string{"b.txt": longText}},
 	{name: "move into new", before: makeA, run: keyedMove("a.txt", "n/m/b.txt", false), paths: []string{"a.txt", "n/m/b.txt"}, new: map[string]string{"n/m/b.txt": longText}},

@@ -289,8 +289,7 @@ func TestScansSideBySide(t *testing.T) {
 func inSession(name string) context.Context { return rw.WithCaller(background, "agent", name) }
 
 func overwriteIn(ctx context.Context, s *rw.Store, path string) error {
-	_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(fmt.Sprint("by ", path, time.Now())), Mode: rw.ModeOverwrite})
-	return err
+	return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte(fmt.Sprint("by ", path, time.Now())), Mode: rw.ModeOverwrite}))
 }
 
 // TestClaims checks who may change claimed paths, through every way to change them.
@@ -310,32 +309,19 @@ func TestClaims(t *testing.T) {
 		"create": func(ctx context.Context) error { return overwriteIn(ctx, s, "new.txt") },
 		"below":  func(ctx context.Context) error { return overwriteIn(ctx, s, "d/x/new.txt") },
 		"edit": func(ctx context.Context) error {
-			_, err := s.Edit(ctx, rw.EditRequest{Path: "d/b.txt", Edits: []rw.EditOp{{Old: "text", New: "x"}}})
-			return err
+			return errorOf(s.Edit(ctx, rw.EditRequest{Path: "d/b.txt", Edits: []rw.EditOp{{Old: "text", New: "x"}}}))
 		},
-		"delete": func(ctx context.Context) error {
-			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})
-			return err
-		},
-		"move away": func(ctx context.Context) error {
-			_, err := s.Move(ctx, rw.MoveRequest{Path: "d", To: "z"})
-			return err
-		},
+		"delete":    func(ctx context.Context) error { return errorOf(s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})) },
+		"move away": func(ctx context.Context) error { return errorOf(s.Move(ctx, rw.MoveRequest{Path: "d", To: "z"})) },
 		"move onto": func(ctx context.Context) error {
-			_, err := s.Move(ctx, rw.MoveRequest{Path: "e.txt", To: "a.txt", Overwrite: true})
-			return err
+			return errorOf(s.Move(ctx, rw.MoveRequest{Path: "e.txt", To: "a.txt", Overwrite: true}))
 		},
 		"tx": func(ctx context.Context) error {
-			_, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "free.txt"}, {Op: "delete", Path: "a.txt"}}})
-			return err
+			return errorOf(s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "free.txt"}, {Op: "delete", Path: "a.txt"}}}))
 		},
-		"claim": func(ctx context.Context) error {
-			_, err := s.Claim(ctx, []string{"d/b.txt"}, time.Minute)
-			return err
-		},
+		"claim": func(ctx context.Context) error { return errorOf(s.Claim(ctx, []string{"d/b.txt"}, time.Minute)) },
 		"claim above": func(ctx context.Context) error {
-			_, err := s.Claim(rw.WithCaller(ctx, "", "two"), []string{"D"}, time.Minute)
-			return err
+			return errorOf(s.Claim(rw.WithCaller(ctx, "", "two"), []string{"D"}, time.Minute))
 		},
 	} {
 		for range 5 { // it is no fault of the caller's, so no budget is used up
@@ -354,8 +340,7 @@ func TestClaims(t *testing.T) {
 		"operator":     func() error { return overwriteIn(rw.WithOperator(other), s, "a.txt") },
 		"fence":        func() error { return overwriteIn(rw.WithFence(mine, c.Fence), s, "a.txt") },
 		"no file of the workspace": func() error {
-			_, err := s.Checkpoint(other, rw.CheckpointRequest{Name: "c", Data: []byte(`"x"`)})
-			return err
+			return errorOf(s.Checkpoint(other, rw.CheckpointRequest{Name: "c", Data: []byte(`"x"`)}))
 		},
 	} {
 		noErr(t, call(), name)
@@ -461,9 +446,7 @@ func TestClaimRace(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(got) != 1 {
-			t.Fatalf("%d claims were granted", len(got))
-		}
+		mustEqual(t, len(got), 1, "claims were granted")
 		rows := must(stores[0].JournalTail(background, rw.JournalTailRequest{N: 100, FilterPath: path}))(t)
 		claimed := false
 		for _, e := range rows.Entries {
@@ -621,12 +604,8 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		index := strings.NewReplacer("a\n", "A by user\n", "b\n", "B one, again\n", "d\n", "D one\n").Replace(lettered)
-		if have := gitIn(t, dir, "show", ":./f.txt"); have != index {
-			t.Errorf("the index has %q", have)
-		}
-		if have := gitIn(t, dir, "show", ":./kept.txt"); have != "kept\nby a command\n" {
-			t.Errorf("the index has %q", have)
-		}
+		equal(t, gitIn(t, dir, "show", ":./f.txt"), index, "the index has")
+		equal(t, gitIn(t, dir, "show", ":./kept.txt"), "kept\nby a command\n", "the index has")
 		status := gitIn(t, dir, "status", "--porcelain", "-z", "--untracked-files=all")
 		for _, want := range []string{"MM " + join(below, "f.txt"), "D  " + join(below, "gone.txt"), "M  " + join(below, "kept.txt"), "A  " + join(below, "new one.txt"), "M  " + join(below, "run.sh"), "?? " + join(below, "new\ttwo.txt")} {
 			if !slices.Contains(strings.Split(status, "\x00"), want) {
@@ -709,9 +688,7 @@ func TestStageLeavesWhatItCannotTell(t *testing.T) {
 	got := must(s.StageChanges(background, rw.ChangesRequest{Session: "one"}))(t)
 	want := map[string]string{"overlap.txt": rw.HunksOverlap, "index.txt": rw.HunksOverlap, "filtered.dat": rw.HunksFiltered, "binary": rw.HunksBinary, "ignored.txt": rw.HunksIgnored}
 	for _, f := range got.Skipped {
-		if want[f.Path] != f.Reason {
-			t.Errorf("%+v", f)
-		}
+		equal(t, want[f.Path], f.Reason, f)
 		delete(want, f.Path)
 	}
 	if len(want) > 0 || len(got.Staged) > 0 || read(t, dir, ".git/index") != index {
@@ -754,9 +731,7 @@ func TestBlame(t *testing.T) {
 		got := must(s.Blame(background, rw.BlameRequest{Path: "f.txt"}))(t)
 		have := ""
 		for i, l := range got.Lines {
-			if l.Line != i+1 {
-				t.Errorf("%+v", l)
-			}
+			equal(t, l.Line, i+1, l)
 			have += fmt.Sprintf("%s:%d:%v ", l.Text, l.Row, l.Unrecorded)
 		}
 		if have != want || !got.Complete {
@@ -867,8 +842,7 @@ func TestUndoTakesItsOwnSession(t *testing.T) {
 		}
 	}
 	undo := func(session string, r rw.UndoRequest) error {
-		_, err := s.Undo(rw.WithCaller(background, "", session), r)
-		return err
+		return errorOf(s.Undo(rw.WithCaller(background, "", session), r))
 	}
 	noErr(t, undo("first", rw.UndoRequest{}))
 	left("second", "third")

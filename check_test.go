@@ -53,9 +53,7 @@ func TestTheEndOfTheJournalIsNotForgotten(t *testing.T) {
 						t.Errorf("round %d: %+v", round, p)
 					}
 				}
-				if named != 1 {
-					t.Errorf("round %d: found %+v, want %s once", round, got.Problems, row.code)
-				}
+				equal(t, named, 1, "round ", round, ": found ", got.Problems, ", want ", row.code, " once")
 				if round == 1 { // the process dies: meta.json stays unchanged
 					continue
 				}
@@ -95,16 +93,12 @@ func TestCheckTakesNoDirectoryForAFile(t *testing.T) {
 	renamed(t, s, "d", "e")
 	os.RemoveAll(filepath.Join(dir, "d"))
 	write(t, s, "d", "file", rw.ModeCreate)
-	if got := deepProblems(t, s); got != "" {
-		t.Errorf("found %s", got)
-	}
+	equal(t, deepProblems(t, s), "", "found")
 	// To and fro.
 	deleted(t, s, "fd/inner")
 	noErr(t, os.RemoveAll(filepath.Join(dir, "fd")))
 	write(t, s, "fd", "file again", rw.ModeCreate)
-	if got := deepProblems(t, s); got != "" {
-		t.Errorf("back again: %s", got)
-	}
+	equal(t, deepProblems(t, s), "", "back again")
 }
 
 // TestCheckStillNamesWhatStrangersDid, where the kind of a thing changed.
@@ -120,7 +114,5 @@ func TestCheckStillNamesWhatStrangersDid(t *testing.T) {
 	noErr(t, os.RemoveAll(filepath.Join(dir, "d")))
 	human(t, dir, "d", "a stranger's")
 	want := "file_unreadable d/x not_a_directory;file_unreadable file is_a_directory;file_differs gone ;"
-	if got := deepProblems(t, s); got != want {
-		t.Errorf("found %s\nwant  %s", got, want)
-	}
+	equal(t, deepProblems(t, s), want, "found")
 }

@@ -50,9 +50,7 @@ func stringIn(raw json.RawMessage) (string, bool) {
 func saved(t *testing.T, s *rw.Store, name, want string) rw.CheckpointReadResult {
 	t.Helper()
 	out := must(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name}))(t, "read ", name)
-	if string(out.Data) != want {
-		t.Fatalf("%s holds %.200s\nwant %.200s", name, out.Data, want)
-	}
+	mustEqual(t, string(out.Data), want, name, " holds")
 	return out
 }
 
@@ -218,19 +216,13 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		{"caller", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{Caller: "\xff"}, Data: json.RawMessage("1")}},
 		{"accept_risk", rw.ErrInvalidArgument, rw.CheckpointRequest{Name: "there", Call: rw.Call{AcceptRisk: " "}, Data: json.RawMessage("1")}},
 	} {
-		e := refusedState(t, dir, c.what, c.want, func() error {
-			_, err := s.Checkpoint(background, c.req)
-			return err
-		})
+		e := refusedState(t, dir, c.what, c.want, func() error { return errorOf(s.Checkpoint(background, c.req)) })
 		if c.what == "bad YAML" && !strings.Contains(e.Hint, "line ") {
 			t.Errorf("%s: %s", c.what, e.Hint)
 		}
 	}
 	for name, want := range map[string]rw.Detail{"none": rw.ErrCheckpointNotFound, "../journal": rw.ErrInvalidArgument, "": rw.ErrInvalidArgument} {
-		refusedState(t, dir, name, want, func() error {
-			_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
-			return err
-		})
+		refusedState(t, dir, name, want, func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})) })
 	}
 	before := stateSnapshot(t, dir)
 	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), Call: rw.Call{DryRun: true}}); r.SHA256.String() != hash("1") || r.JournalID != "" {
@@ -239,9 +231,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	if r, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{Call: rw.Call{DryRun: true}}); err != nil || len(r.Removed) != 1 || r.Kept != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
-	if after := stateSnapshot(t, dir); after != before {
-		t.Errorf("a dry run changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, stateSnapshot(t, dir), before, "a dry run changed")
 	saved(t, s, "there", `{"a":1}`)
 	for _, ttl := range []string{"P1W", "PT1.5H", "permanent", "session"} {
 		save(t, s, rw.CheckpointRequest{Name: "there", TTL: ttl, Data: json.RawMessage("1")})
@@ -286,9 +276,7 @@ func TestCheckpointIsGated(t *testing.T) {
 	}
 	s = openWith(t, ramspace(t), "version: 1\ngate: {mode: block, reject_at: high, overrides: any}\n", nil)
 	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`"` + secret + `"`), Call: rw.Call{AcceptRisk: "synthetic token of a test"}})
-	if reasons(r.Warnings) != rw.WarnRiskAccepted {
-		t.Errorf("%v", r.Warnings)
-	}
+	equal(t, reasons(r.Warnings), rw.WarnRiskAccepted, r.Warnings)
 	// Hashes and times of the document itself are no findings.
 	for i := range 20 {
 		if r := save(t, s, rw.CheckpointRequest{Name: fmt.Sprint("h", i), Data: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}); len(r.Warnings) > 0 {
@@ -330,13 +318,8 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 			name := strings.ReplaceAll(what, " ", "-") + "." + mend
 			r := save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage(`{"step":3}`), TTL: "permanent"})
 			damage(filepath.Join(dir, r.CheckpointPath))
-			e := refusedState(t, dir, name, rw.ErrHashDriftOnRead, func() error {
-				_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
-				return err
-			})
-			if e.Kind != rw.ErrWriteCorruption {
-				t.Errorf("%+v", e)
-			}
+			e := refusedState(t, dir, name, rw.ErrHashDriftOnRead, func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})) })
+			equal(t, e.Kind, rw.ErrWriteCorruption, e)
 			saved(t, s, "zgood", "1")
 			l, err := s.CheckpointList(background, rw.CheckpointListRequest{})
 			if err != nil || l.Count != 2 || !l.Checkpoints[0].Corrupt || l.Checkpoints[0].Name != name || l.Checkpoints[1].Corrupt {
@@ -503,9 +486,7 @@ func TestCheckpointOverTheWire(t *testing.T) {
 		var want, have bytes.Buffer
 		json.Compact(&want, []byte(text))
 		json.Compact(&have, []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(back.Data))))
-		if want.String() != have.String() {
-			t.Errorf("%s became %s", text, back.Data)
-		}
+		equal(t, want.String(), have.String(), text, " became ", back.Data)
 		// The text of a tool's reply has it to the letter.
 		if reply, err := schema.Reply(got, ""); err != nil || !bytes.Contains(reply, []byte(`"data":`+text)) {
 			t.Errorf("%s became %s %v", text, reply, err)
@@ -573,8 +554,7 @@ func TestCheckpointCrashSweep(t *testing.T) {
 	long := json.RawMessage(`"` + strings.Repeat("long ", 210<<10) + `"`)
 	one := func(name string, data json.RawMessage) func(*rw.Store) error {
 		return func(s *rw.Store) error {
-			_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: name, Data: data})
-			return err
+			return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: name, Data: data}))
 		}
 	}
 	all := func(calls ...func(*rw.Store) error) func(*rw.Store) error {
@@ -588,8 +568,7 @@ func TestCheckpointCrashSweep(t *testing.T) {
 		}
 	}
 	clean := func(s *rw.Store) error {
-		_, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
-		return err
+		return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}))
 	}
 	for _, c := range []stateSweep{
 		{name: "first", run: one("a", json.RawMessage("1"))},
@@ -646,13 +625,9 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	saved(t, s, "aBC", "2")
 	// The file of another name, as a file system that ignores case finds it.
 	os.Rename(inState(dir, "checkpoints", "Abc.json"), inState(dir, "checkpoints", "ABC.json"))
-	refusedState(t, dir, "read", rw.ErrCheckpointNotFound, func() error {
-		_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "ABC"})
-		return err
-	})
+	refusedState(t, dir, "read", rw.ErrCheckpointNotFound, func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "ABC"})) })
 	refusedState(t, dir, "save", rw.ErrInvalidArgument, func() error {
-		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")})
-		return err
+		return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")}))
 	})
 	if r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: json.RawMessage("1")}); reasons(r.Warnings) != rw.WarnNameNotPortable {
 		t.Errorf("%v", r.Warnings)

@@ -172,7 +172,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	if c, err := put(2, "TWO", 0); err != nil || c.Status != rw.StatusSucceeded || c.Receipt.PrevSHA256.String() != hash("two") {
 		t.Fatalf("%v %+v", err, c)
 	}
-	chunkRefused(t, s, dir, rw.ErrIndexExceedsTotal, func() error { _, err := put(4, "four", 0); return err })
+	chunkRefused(t, s, dir, rw.ErrIndexExceedsTotal, func() error { return errorOf(put(4, "four", 0)) })
 	if d, err := put(4, "four", 4); err != nil || *d.TotalExpected != 4 || d.NextIndex != 5 {
 		t.Fatalf("%v %+v", err, d)
 	}
@@ -182,9 +182,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	}
 	have := chunkStatus(t, s, "s")
 	want.CreatedAt = have.CreatedAt
-	if diff := cmp.Diff(want, have); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(want, have), "")
 	put(1, "one", 0)
 	put(3, "three", 0)
 	composed(t, s, "s", "s.txt")
@@ -194,8 +192,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 		t.Fatalf("%v %+v", err, big)
 	}
 	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "big", Content: []byte("y")})
-		return err
+		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "big", Content: []byte("y")}))
 	})
 	if st := chunkStatus(t, s, "big"); st.MissingCount != 999_998 || len(st.Missing) != 1000 {
 		t.Errorf("missing %d, listed %d", st.MissingCount, len(st.Missing))
@@ -225,8 +222,7 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 		t.Fatalf("%v %+v", err, again)
 	}
 	chunkRefused(t, s, dir, rw.ErrIdempotencyKeyReused, func() error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("other"), Call: rw.Call{IdempotencyKey: "k2"}})
-		return err
+		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("other"), Call: rw.Call{IdempotencyKey: "k2"}}))
 	})
 	expect := func(index int, content string) (rw.ChunkAppendResult, error) {
 		return s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(content), ExpectIndex: index})
@@ -237,11 +233,9 @@ func TestRepeatedAppendStoresOnce(t *testing.T) {
 	if r, err := expect(4, "four"); err != nil || r.Index != 4 || r.Status != rw.StatusUnchanged {
 		t.Fatalf("%v %+v", err, r)
 	}
-	e := chunkRefused(t, s, dir, rw.ErrIndexMismatch, func() error { _, err := expect(4, "five"); return err })
-	if e.Context["next_index"] != 5 {
-		t.Errorf("%v", e.Context)
-	}
-	chunkRefused(t, s, dir, rw.ErrIndexMismatch, func() error { _, err := expect(9, "nine"); return err })
+	e := chunkRefused(t, s, dir, rw.ErrIndexMismatch, func() error { return errorOf(expect(4, "five")) })
+	equal(t, e.Context["next_index"], 5, e.Context)
+	chunkRefused(t, s, dir, rw.ErrIndexMismatch, func() error { return errorOf(expect(9, "nine")) })
 	composed(t, s, "s", "s.txt")
 	fileIs(t, dir, "s.txt", "onetwothreefour")
 	// A key of a sealed, and of a removed, session still replays.
@@ -276,18 +270,14 @@ func TestSealedSession(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"append": func() error {
-			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
-			return err
+			return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
 		},
 		"write": func() error {
-			_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("one")})
-			return err
+			return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("one")}))
 		},
 	} {
 		e := chunkRefused(t, s, dir, rw.ErrSessionSealed, call)
-		if e.Context["output_path"] != "a/out.txt" {
-			t.Errorf("%s: %v", name, e.Context)
-		}
+		equal(t, e.Context["output_path"], "a/out.txt", name, ": ", e.Context)
 	}
 	// A file that was edited in the meantime is made again; the edited content is in
 	// history.
@@ -343,9 +333,7 @@ func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 				break
 			}
 		}
-		if got.String() != text {
-			t.Errorf("windows of %d bytes: %q", size, got.String())
-		}
+		equal(t, got.String(), text, "windows of ", size, " bytes")
 	}
 	whole, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", MaxBytes: 12, Classify: true, Validate: true, TargetPath: "a.json"})
 	if err != nil || string(whole.Content) != text[:12] || !whole.Truncated || whole.Risk == nil || whole.Risk.Verdict != rw.VerdictSafe ||
@@ -399,7 +387,7 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 			}
 			for _, r := range []rw.ChunkComposeRequest{{}, {Call: rw.Call{DryRun: true}}, {Call: rw.Call{AcceptRisk: "I say so"}}} {
 				r.Session, r.OutputPath = session, "out/config.txt"
-				e := chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error { _, err := s.ChunkCompose(agents(), r); return err })
+				e := chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error { return errorOf(s.ChunkCompose(agents(), r)) })
 				if len(e.Patterns) == 0 {
 					t.Errorf("%+v", e)
 				}
@@ -418,8 +406,7 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 			}
 			// A piece that holds the whole secret does not even get into the session.
 			chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error {
-				_, err := s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: []byte(c.text)})
-				return err
+				return errorOf(s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: []byte(c.text)}))
 			})
 			check(t, s, true)
 		})
@@ -447,9 +434,7 @@ func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
 	wg.Wait()
 	r := composed(t, stores[0], "s", "out.txt")
 	data, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
-	if r.ChunkCount != 64 {
-		t.Errorf("%d pieces", r.ChunkCount)
-	}
+	equal(t, r.ChunkCount, 64, "pieces")
 	for g := range 8 {
 		at := -1
 		for i := range 8 { // once each, and those of one writer in their order
@@ -481,13 +466,9 @@ func TestSessionsAreReadReadOnly(t *testing.T) {
 		t.Errorf("%v %+v", err, l)
 	}
 	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error {
-		_, err := ro.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
-		return err
+		return errorOf(ro.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
 	})
-	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error {
-		_, err := ro.ChunkReset(background, rw.ChunkResetRequest{Session: "s"})
-		return err
-	})
+	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error { return errorOf(ro.ChunkReset(background, rw.ChunkResetRequest{Session: "s"})) })
 	none := open(t, workspace(t), &rw.Options{ReadOnly: true}) // nothing was ever written there
 	if st := chunkStatus(t, none, "s"); st.Exists {
 		t.Errorf("%+v", st)
@@ -517,9 +498,7 @@ func TestSessionsTellWhenTheyBegan(t *testing.T) {
 		must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}))(t)
 		now = now.Add(time.Hour)
 	}
-	if got := began(); got != "2026-01-02T03:04:05.000000Z" {
-		t.Errorf("began at %q", got)
-	}
+	equal(t, began(), "2026-01-02T03:04:05.000000Z", "began at")
 	must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t)
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}))(t)
 	if got := began(); got == "" || got == "2026-01-02T03:04:05.000000Z" {
@@ -711,17 +690,14 @@ func TestComposeTellsWhatIsMissing(t *testing.T) {
 		t.Helper()
 		for range 4 { // a changed session is examined again even if the budget is used up
 			e := rw.AsError("", func() error {
-				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deep/out.txt"})
-				return err
+				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deep/out.txt"}))
 			}())
 			if e.Detail == rw.ErrRetryExhausted {
 				break
 			}
 			chunkRefused(t, s, dir, want, func() error { return e })
 			for key, value := range about {
-				if diff := cmp.Diff(value, e.Context[key]); diff != "" {
-					t.Errorf("%s: %s", key, diff)
-				}
+				equal(t, cmp.Diff(value, e.Context[key]), "", key)
 			}
 			if e.Kind != rw.ErrStalePrecondition || e.Reason != rw.ReasonUnknown {
 				t.Errorf("%s is %s / %s", want, e.Kind, e.Reason)
@@ -787,7 +763,7 @@ func TestComposeGuards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.r.Session = "s"
-			e := chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkCompose(background, c.r); return err })
+			e := chunkRefused(t, s, dir, c.want, func() error { return errorOf(s.ChunkCompose(background, c.r)) })
 			if problems, ok := e.Context["errors"].([]rw.SyntaxProblem); c.want == rw.ErrSyntaxInvalid && (!ok || len(problems) == 0 || len(problems) > 5) {
 				t.Errorf("problems %v", e.Context)
 			}
@@ -819,30 +795,14 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, MaxContentBytes: 100})
 	for _, name := range []string{"", strings.Repeat("s", 65), "a/b", "../x", ".", "a\n", "a\x00", "\xff", "ä", "a b", "-\u200b"} {
 		for _, call := range []func() error{
+			func() error { return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: 1})) },
+			func() error { return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: name})) },
 			func() error {
-				_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: 1})
-				return err
+				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: "o"}))
 			},
-			func() error {
-				_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: name})
-				return err
-			},
-			func() error {
-				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: "o"})
-				return err
-			},
-			func() error {
-				_, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: name})
-				return err
-			},
-			func() error {
-				_, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: name})
-				return err
-			},
-			func() error {
-				_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name})
-				return err
-			},
+			func() error { return errorOf(s.ChunkReset(background, rw.ChunkResetRequest{Session: name})) },
+			func() error { return errorOf(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: name})) },
+			func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name})) },
 		} {
 			e := chunkRefused(t, s, dir, rw.ErrBadSession, call)
 			if e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding {
@@ -862,28 +822,25 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 		{rw.ChunkWriteRequest{Index: 1, Call: rw.Call{AcceptRisk: strings.Repeat("c", 501)}}, rw.ErrInvalidArgument},
 	} {
 		c.r.Session = "s"
-		chunkRefused(t, s, dir, c.want, func() error { _, err := s.ChunkWrite(background, c.r); return err })
+		chunkRefused(t, s, dir, c.want, func() error { return errorOf(s.ChunkWrite(background, c.r)) })
 	}
 	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", ExpectIndex: -3})
-		return err
+		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", ExpectIndex: -3}))
 	})
 	addChunk(t, s, "s", "x")
 	for want, r := range map[rw.Detail]rw.ChunkPreviewRequest{
 		rw.ErrInvalidArgument: {Session: "s", Offset: -1}, rw.ErrTooLarge: {Session: "s", MaxBytes: 1 << 40}, rw.ErrEscapesWorkspace: {Session: "s", TargetPath: "../x"},
 		rw.ErrSessionNotFound: {Session: "t"},
 	} {
-		chunkRefused(t, s, dir, want, func() error { _, err := s.ChunkPreview(background, r); return err })
+		chunkRefused(t, s, dir, want, func() error { return errorOf(s.ChunkPreview(background, r)) })
 	}
 	ended, cancel := context.WithCancel(background)
 	cancel()
 	chunkRefused(t, s, dir, rw.ErrCanceled, func() error {
-		_, err := s.ChunkAppend(ended, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
-		return err
+		return errorOf(s.ChunkAppend(ended, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
 	})
 	chunkRefused(t, s, dir, rw.ErrCanceled, func() error {
-		_, err := s.ChunkCompose(ended, rw.ChunkComposeRequest{Session: "s", OutputPath: "x"})
-		return err
+		return errorOf(s.ChunkCompose(ended, rw.ChunkComposeRequest{Session: "s", OutputPath: "x"}))
 	})
 	check(t, s, true)
 }
@@ -1024,13 +981,9 @@ func driftIsRefused(t *testing.T, s *rw.Store, dir, session string) {
 	t.Helper()
 	for _, call := range []func() error{
 		func() error {
-			_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deeper/out.txt"})
-			return err
+			return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deeper/out.txt"}))
 		},
-		func() error {
-			_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})
-			return err
-		},
+		func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})) },
 	} {
 		e := chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, call)
 		if e.Kind != rw.ErrWriteCorruption || e.Context["index"] != 2 {
@@ -1066,10 +1019,7 @@ func TestPiecesOfAnotherProgram(t *testing.T) {
 	fileIs(t, dir, "out.txt", "onetwoTHREEfourfive")
 	// From here on the manifest is ours.
 	os.WriteFile(chunkDir(dir, "py", "part-004.txt"), []byte("FOUR"), 0o600)
-	chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, func() error {
-		_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "py"})
-		return err
-	})
+	chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "py"})) })
 	if r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "py"}); err != nil || r.Removed != 5 {
 		t.Errorf("%v %+v", err, r)
 	}
@@ -1144,8 +1094,7 @@ func TestComposeCleansUp(t *testing.T) {
 		t.Error("the session is still there")
 	}
 	e := chunkRefused(t, s, dir, rw.ErrSessionNotFound, func() error {
-		_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt"})
-		return err
+		return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt"}))
 	})
 	if !strings.HasPrefix(e.Hint, "already_applied") || !strings.Contains(e.Hint, "out.txt") {
 		t.Errorf("hint %q", e.Hint)
@@ -1179,25 +1128,14 @@ func TestLinkedSessionDirectories(t *testing.T) {
 	tryAll := func(t *testing.T, s *rw.Store, dir, session string) {
 		for _, call := range []func() error{
 			func() error {
-				_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte("x")})
-				return err
+				return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte("x")}))
 			},
 			func() error {
-				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "o"})
-				return err
+				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "o"}))
 			},
-			func() error {
-				_, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: session})
-				return err
-			},
-			func() error {
-				_, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: session})
-				return err
-			},
-			func() error {
-				_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})
-				return err
-			},
+			func() error { return errorOf(s.ChunkReset(background, rw.ChunkResetRequest{Session: session})) },
+			func() error { return errorOf(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: session})) },
+			func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})) },
 		} {
 			chunkRefused(t, s, dir, rw.ErrBadStateDir, call)
 		}
@@ -1237,9 +1175,7 @@ func TestOddThingsInTheWay(t *testing.T) {
 	composed(t, s, "s", "out.txt")
 	fileIs(t, dir, "out.txt", "onetwo")
 	found, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "quarantine", "chunk-*", "kept"))
-	if len(found) != 1 {
-		t.Errorf("in quarantine: %v", found)
-	}
+	equal(t, len(found), 1, "in quarantine")
 	check(t, s, true)
 }
 
@@ -1292,13 +1228,9 @@ func TestResetWhileOthersAppend(t *testing.T) {
 func TestRefusedSessionMayChange(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
-	preview := func() error {
-		_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})
-		return err
-	}
+	preview := func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})) }
 	appendTo := func() error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), ExpectIndex: 2})
-		return err
+		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), ExpectIndex: 2}))
 	}
 	for range 3 {
 		chunkRefused(t, s, dir, rw.ErrSessionNotFound, preview)
@@ -1324,28 +1256,24 @@ type chunkScript struct {
 
 func stepAppend(content string) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(content)})
-		return err
+		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(content)}))
 	}
 }
 
 func stepWrite(index int, content string) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: []byte(content), TotalExpected: 3})
-		return err
+		return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: []byte(content), TotalExpected: 3}))
 	}
 }
 
 func stepCompose(cleanup bool) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out/file.txt", Cleanup: cleanup})
-		return err
+		return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out/file.txt", Cleanup: cleanup}))
 	}
 }
 
 func stepReset(s *rw.Store) error {
-	_, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"})
-	return err
+	return errorOf(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))
 }
 
 var chunkScripts = []chunkScript{
@@ -1457,9 +1385,7 @@ func (c chunkScript) resume(t *testing.T, fs *simfs.FS, level rw.SyncLevel, done
 	for i, step := range c.steps[c.from+at:] {
 		noErr(t, step(s), "step ", at+i, " after the crash")
 	}
-	if end := chunkState(t, s); end != states[len(states)-1] {
-		t.Fatalf("the end is %s, not %s", end, states[len(states)-1])
-	}
+	mustEqual(t, chunkState(t, s), states[len(states)-1], "the end")
 	check(t, s, true)
 	noErr(t, s.Close(background))
 	if files := chunkFiles(fs); at < len(states)-1 && files != left {

@@ -65,9 +65,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 	look := func(s *rw.Store) {
 		t.Helper()
 		check(t, s, true)
-		if got := allHistory(t, s, manyPaths...); got != history {
-			t.Errorf("history is\n%s\nwas\n%s", got, history)
-		}
+		equal(t, allHistory(t, s, manyPaths...), history, "history is")
 		got, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
 		if err != nil || len(got.Entries) != len(tail.Entries) || got.Entries[0] != tail.Entries[0] || got.Malformed != 0 {
 			t.Errorf("%v: tail has %d entries, had %d", err, len(got.Entries), len(tail.Entries))
@@ -133,9 +131,7 @@ func TestArchiveMayBeTakenAway(t *testing.T) {
 		got := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
 		missing := 0
 		for _, p := range got.Problems {
-			if p.Code != "archive_missing" {
-				t.Errorf("%+v", p)
-			}
+			equal(t, p.Code, "archive_missing", p)
 			missing++
 		}
 		if want := []int{2, len(r.Archived), len(r.Archived)}[i]; missing != want {
@@ -337,8 +333,7 @@ func TestCompactSweep(t *testing.T) {
 		name: "compact", sim: rw.Sim{Segment: 2500},
 		before: func(t *testing.T, s *rw.Store) { manyRows(t, s, 4) },
 		run: func(s *rw.Store) error {
-			_, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()})
-			return err
+			return errorOf(s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()}))
 		},
 		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, manyPaths...) },
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {

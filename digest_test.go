@@ -50,74 +50,50 @@ func TestMalformedArguments(t *testing.T) {
 		argument string
 		call     func(ctx context.Context) error
 	}{
-		{"content", func(ctx context.Context) error { _, err := s.SafeWrite(ctx, put1("n.txt")); return err }},
-		{"expected_prev_sha256", func(ctx context.Context) error { _, err := s.SafeWrite(ctx, put1("n.txt")); return err }},
-		{"content_sha256", func(ctx context.Context) error { _, err := s.SafeWrite(ctx, put1("n.txt")); return err }},
+		{"content", func(ctx context.Context) error { return errorOf(s.SafeWrite(ctx, put1("n.txt"))) }},
+		{"expected_prev_sha256", func(ctx context.Context) error { return errorOf(s.SafeWrite(ctx, put1("n.txt"))) }},
+		{"content_sha256", func(ctx context.Context) error { return errorOf(s.SafeWrite(ctx, put1("n.txt"))) }},
 		{"expected_prev_sha256", func(ctx context.Context) error {
-			_, err := s.Edit(ctx, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "a", New: "b"}}})
-			return err
+			return errorOf(s.Edit(ctx, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "a", New: "b"}}}))
+		}},
+		{"expected_prev_sha256", func(ctx context.Context) error { return errorOf(s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})) }},
+		{"expected_prev_sha256", func(ctx context.Context) error {
+			return errorOf(s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "b.txt"}))
 		}},
 		{"expected_prev_sha256", func(ctx context.Context) error {
-			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})
-			return err
-		}},
-		{"expected_prev_sha256", func(ctx context.Context) error {
-			_, err := s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "b.txt"})
-			return err
-		}},
-		{"expected_prev_sha256", func(ctx context.Context) error {
-			_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-			return err
+			return errorOf(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))
 		}},
 		{"sha256", func(ctx context.Context) error {
-			_, err := s.Restore(ctx, rw.RestoreRequest{Path: "a.txt", Version: 1})
-			return err
+			return errorOf(s.Restore(ctx, rw.RestoreRequest{Path: "a.txt", Version: 1}))
 		}},
 		{"content", func(ctx context.Context) error {
-			_, err := s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
-			return err
+			return errorOf(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
 		}},
 		{"expected_sha256", func(ctx context.Context) error {
-			_, err := s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "n.txt"})
-			return err
+			return errorOf(s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "s", OutputPath: "n.txt"}))
 		}},
 		{"content", func(ctx context.Context) error {
-			_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")})
-			return err
+			return errorOf(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")}))
 		}},
 		{"sha256", func(ctx context.Context) error {
-			_, err := s.ScratchDelete(ctx, rw.ScratchDeleteRequest{Label: "l"})
-			return err
+			return errorOf(s.ScratchDelete(ctx, rw.ScratchDeleteRequest{Label: "l"}))
 		}},
-		{"sha256", func(ctx context.Context) error {
-			_, err := s.ScratchRef(ctx, rw.ScratchRefRequest{Label: "l"})
-			return err
-		}},
-		{"sha256", func(ctx context.Context) error {
-			_, err := s.ScratchGet(ctx, rw.ScratchGetRequest{})
-			return err
-		}},
+		{"sha256", func(ctx context.Context) error { return errorOf(s.ScratchRef(ctx, rw.ScratchRefRequest{Label: "l"})) }},
+		{"sha256", func(ctx context.Context) error { return errorOf(s.ScratchGet(ctx, rw.ScratchGetRequest{})) }},
 		{"content", func(ctx context.Context) error {
-			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte("x")})
-			return err
+			return errorOf(s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte("x")}))
 		}},
+		{"content", func(ctx context.Context) error { return errorOf(s.Redact(ctx, rw.RedactRequest{Content: []byte("x")})) }},
 		{"content", func(ctx context.Context) error {
-			_, err := s.Redact(ctx, rw.RedactRequest{Content: []byte("x")})
-			return err
-		}},
-		{"content", func(ctx context.Context) error {
-			_, err := s.Validate(ctx, rw.ValidateRequest{Content: []byte("x")})
-			return err
+			return errorOf(s.Validate(ctx, rw.ValidateRequest{Content: []byte("x")}))
 		}},
 		{"ops[1].content", func(ctx context.Context) error { return transactIn(ctx, s, rw.TxOp{Op: "delete", Path: "a.txt"}, op) }},
 		{"ops[1].expected_prev_sha256", func(ctx context.Context) error { return transactIn(ctx, s, rw.TxOp{Op: "delete", Path: "a.txt"}, op) }},
 		{"op.content", func(ctx context.Context) error {
-			_, err := s.TxStage(ctx, rw.TxStageRequest{TxID: begun.TxID, Op: op})
-			return err
+			return errorOf(s.TxStage(ctx, rw.TxStageRequest{TxID: begun.TxID, Op: op}))
 		}},
 		{"op.expected_prev_sha256", func(ctx context.Context) error {
-			_, err := s.TxStage(ctx, rw.TxStageRequest{TxID: begun.TxID, Op: op})
-			return err
+			return errorOf(s.TxStage(ctx, rw.TxStageRequest{TxID: begun.TxID, Op: op}))
 		}},
 	} {
 		want := rw.ErrBadBase64
@@ -142,6 +118,5 @@ func put1(path string) rw.SafeWriteRequest {
 }
 
 func transactIn(ctx context.Context, s *rw.Store, ops ...rw.TxOp) error {
-	_, err := s.Tx(ctx, rw.TxRequest{Ops: ops})
-	return err
+	return errorOf(s.Tx(ctx, rw.TxRequest{Ops: ops}))
 }

@@ -29,9 +29,7 @@ func refuse(t *testing.T, s *rw.Store, path, content string) string {
 func drafts(t *testing.T, s *rw.Store) []rw.Draft {
 	t.Helper()
 	r := must(s.DraftList(background, rw.DraftListRequest{}))(t)
-	if r.Count != len(r.Drafts) {
-		t.Errorf("count %d of %d", r.Count, len(r.Drafts))
-	}
+	equal(t, r.Count, len(r.Drafts), "count")
 	return r.Drafts
 }
 
@@ -211,9 +209,7 @@ func TestRefusingAgainHealsADamagedDraft(t *testing.T) {
 	text := awsID(113) + "\n"
 	ref := refuse(t, s, "a.txt", text)
 	os.WriteFile(statePath(dir, "quarantine", ref+".bin"), []byte("torn"), 0o600)
-	if again := refuse(t, s, "a.txt", text); again != ref {
-		t.Fatalf("%s and %s", ref, again)
-	}
+	mustEqual(t, refuse(t, s, "a.txt", text), ref)
 	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || string(got.Content) != text {
 		t.Errorf("%v %q", err, got.Content)
 	}
@@ -231,9 +227,7 @@ func TestLeftoverOfACrashDoesNotSpoilADraft(t *testing.T) {
 	for _, suffix := range []string{".bin.tmp", ".json.tmp"} {
 		os.WriteFile(statePath(dir, "quarantine", ref+suffix), []byte(strings.Repeat("left by a crash ", 100)), 0o600)
 	}
-	if again := refuse(t, s, "a.txt", text); again != ref {
-		t.Fatalf("%s and %s", ref, again)
-	}
+	mustEqual(t, refuse(t, s, "a.txt", text), ref)
 	if got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); err != nil || string(got.Content) != text {
 		t.Errorf("%v %.80q", err, got.Content)
 	}
@@ -247,9 +241,7 @@ func TestSameDraftTwiceIsOneDraft(t *testing.T) {
 	text := awsID(115) + "\n"
 	a := refuse(t, s, "a.txt", text)
 	first := drafts(t, s)[0]
-	if again := refuse(t, s, "./a.txt", text); again != a {
-		t.Errorf("%s and %s", a, again)
-	}
+	equal(t, refuse(t, s, "./a.txt", text), a)
 	if b := refuse(t, s, "b.txt", text); b == a {
 		t.Error("two paths share a draft")
 	}
@@ -395,9 +387,7 @@ func TestOpenKeepsAFullQuarantine(t *testing.T) {
 	fakeDrafts(t, dir, 100, 0)
 	for range 3 {
 		s := openGated(t, dir, nil)
-		if n := len(drafts(t, s)); n != 100 {
-			t.Errorf("%d drafts behind an Open", n)
-		}
+		equal(t, len(drafts(t, s)), 100, "drafts behind an Open")
 		s.Close(background)
 	}
 }
@@ -410,12 +400,8 @@ func TestRepeatedRefusalEvictsNobody(t *testing.T) {
 	a := refuse(t, s, "a.txt", awsID(124))
 	fakeDrafts(t, dir, 99, 0)
 	for range 2 {
-		if again := refuse(t, s, "a.txt", awsID(124)); again != a {
-			t.Fatal("another draft")
-		}
-		if n := len(drafts(t, s)); n != 100 {
-			t.Errorf("%d drafts, were 100", n)
-		}
+		mustEqual(t, refuse(t, s, "a.txt", awsID(124)), a, "another draft")
+		equal(t, len(drafts(t, s)), 100, "drafts, were 100")
 	}
 }
 
@@ -436,9 +422,7 @@ func TestCrashLeftoversAreSwept(t *testing.T) {
 		os.WriteFile(q(name), []byte("kept"), 0o600)
 	}
 	s = openGated(t, dir, nil)
-	if got := reasons(s.Recovery().Warnings); got != "" {
-		t.Errorf("warnings %s", got)
-	}
+	equal(t, reasons(s.Recovery().Warnings), "", "warnings")
 	var names []string
 	entries, _ := os.ReadDir(q(""))
 	for _, e := range entries {
@@ -488,12 +472,8 @@ func TestRefusalsOfTwoStores(t *testing.T) {
 			}
 		}
 	}
-	if n := len(drafts(t, stores[0])); n != each+each/3 {
-		t.Errorf("%d drafts", n)
-	}
-	if n := refusalsIn(t, dir); n != 2*each {
-		t.Errorf("%d refusals in the journal", n)
-	}
+	equal(t, len(drafts(t, stores[0])), each+each/3, "drafts")
+	equal(t, refusalsIn(t, dir), 2*each, "refusals in the journal")
 	check(t, stores[0], true)
 }
 
@@ -526,10 +506,9 @@ func TestQuarantineThatIsALink(t *testing.T) {
 		t.Errorf("%v %v", left, e.Context)
 	}
 	for _, err := range []error{
-		func() error { _, err := s.DraftList(background, rw.DraftListRequest{}); return err }(),
+		func() error { return errorOf(s.DraftList(background, rw.DraftListRequest{})) }(),
 		func() error {
-			_, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_" + strings.Repeat("0", 32)})
-			return err
+			return errorOf(s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}))
 		}(),
 	} {
 		if doc := conformsEnvelope(t, rw.AsError("", err)); err == nil || strings.Contains(string(doc), outside) {
@@ -566,9 +545,7 @@ func TestClosedStoreGivesNoDrafts(t *testing.T) {
 	draftFails(t, s, ref, rw.ErrStoreClosed)
 	fails(s.DraftList(background, rw.DraftListRequest{}))(t, rw.ErrStoreClosed)
 	fails(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t, rw.ErrStoreClosed)
-	if len(draftFiles(dir)) != 2 {
-		t.Error("it was removed")
-	}
+	equal(t, len(draftFiles(dir)), 2, "it was removed")
 }
 
 // toolCall sends one tools/call to a server in this process.
@@ -654,11 +631,7 @@ func TestRetryBudgetOverMCP(t *testing.T) {
 	s := mcpserver.New(open(t, dir, &rw.Options{Sync: rw.SyncOff}), &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})
 	for _, want := range []float64{2, 1, 0, 0, 0} {
 		reply, _ := toolCall(t, s, "rw_safe_write", map[string]any{"path": "a.txt", "content": awsID(131)})
-		if reply["retry_budget"] != want {
-			t.Errorf("%v", reply["retry_budget"])
-		}
+		equal[any](t, reply["retry_budget"], want)
 	}
-	if n := refusalsIn(t, dir); n != 3 {
-		t.Errorf("%d rows", n)
-	}
+	equal(t, refusalsIn(t, dir), 3, "rows")
 }

@@ -180,9 +180,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 	look := func(s *rw.Store) {
 		t.Helper()
 		check(t, s, true)
-		if got := allHistory(t, s, "clean.txt", "b.txt"); got != clean {
-			t.Errorf("history is\n%s\nwas\n%s", got, clean)
-		}
+		equal(t, allHistory(t, s, "clean.txt", "b.txt"), clean, "history is")
 		got, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
 		if err != nil || len(got.Entries) != len(tail.Entries) || got.Malformed != tail.Malformed {
 			t.Fatalf("%v: %d entries and %d bad lines, had %d and %d", err, len(got.Entries), got.Malformed, len(tail.Entries), tail.Malformed)
@@ -312,9 +310,7 @@ func TestEraseRefusals(t *testing.T) {
 			t.Errorf("%s: the error or the request shows the secret: %s", name, text)
 		}
 	}
-	if after := fmt.Sprint(realTree(t, dir)); after != before {
-		t.Error("a refusal changed something")
-	}
+	equal(t, fmt.Sprint(realTree(t, dir)), before, "a refusal changed something")
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
 	fails(ro.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t, rw.ErrStoreReadOnly)
 }
@@ -446,8 +442,7 @@ func TestEraseSweep(t *testing.T) {
 		},
 		disk: func(fs *simfs.FS) { strangers(fs, secret) },
 		run: func(s *rw.Store) error {
-			_, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)})
-			return err
+			return errorOf(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))
 		},
 		same: func(t *testing.T, s *rw.Store) string {
 			all := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
@@ -475,9 +470,7 @@ func TestEraseInLargeData(t *testing.T) {
 	write(t, s, "large.txt", filler+secret+filler, rw.ModeCreate)
 	write(t, s, "large.txt", filler+filler+filler, rw.ModeOverwrite)
 	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
-	if fmt.Sprint(r.Places) != "[{checkpoints 3} {history 1}]" {
-		t.Errorf("%+v", r.Places)
-	}
+	equal(t, fmt.Sprint(r.Places), "[{checkpoints 3} {history 1}]", r.Places)
 	nowhere(t, realTree(t, dir), secret)
 	got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "large"})
 	var back map[string]string

@@ -164,9 +164,7 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 	fails(s.Admin().Import(background, rw.ImportRequest{R: strings.NewReader(newer)}))(t, rw.ErrNewerFormat)
 	fails(s.Admin().Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}))(t, rw.ErrIO)
 	fails(s.Admin().Import(background, rw.ImportRequest{}))(t, rw.ErrInvalidArgument)
-	if after := treeOf(fs); after != before {
-		t.Errorf("left\n%s\nthere was\n%s", after, before)
-	}
+	equal(t, treeOf(fs), before, "left there")
 	importInto(t, s, data) // the sound one still works
 }
 
@@ -223,9 +221,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 	if err != nil || r.Imported == 0 {
 		t.Fatalf("%v %+v", err, r)
 	}
-	if got := allHistory(t, s, "a.txt"); got != mine {
-		t.Errorf("history of a.txt became\n%s", got)
-	}
+	equal(t, allHistory(t, s, "a.txt"), mine, "history of a.txt became\n")
 	if h, err := s.History(background, rw.HistoryRequest{Path: "t1.txt"}); err != nil || len(h.Versions) != 1 {
 		t.Errorf("%v %+v", err, h)
 	}
@@ -308,8 +304,7 @@ func TestImportSweep(t *testing.T) {
 		name: "import", sim: rw.Sim{Segment: 3000},
 		before: func(t *testing.T, s *rw.Store) {},
 		run: func(s *rw.Store) error {
-			_, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)})
-			return err
+			return errorOf(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
 			h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100})

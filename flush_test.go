@@ -30,12 +30,11 @@ func init() {
 		name: "flush_volume", opts: rw.Options{FlushVolume: true},
 		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
 		run: func(s *rw.Store) error {
-			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
+			return errorOf(s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
 				{Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
 				{Op: "write", Path: "b.txt", Content: []byte("more\n"), Mode: rw.ModeAppend},
 				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: []byte("new")},
-			}})
-			return err
+			}}))
 		},
 		old: map[string]string{"a.txt": longText, "b.txt": "b\n", "c.txt": otherText},
 		new: map[string]string{"a.txt": otherText, "b.txt": "b\nmore\n", "x/new.txt": "new"},
@@ -179,9 +178,7 @@ func TestFlushesOfACommitThatIsTakenBack(t *testing.T) {
 	if dirs > 2 { // staging/, the workspace
 		t.Errorf("%d flushes of directories", dirs)
 	}
-	if diff := cmp.Diff(before, files(fs)); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(before, files(fs)), "")
 }
 
 // TestFlushesFallBack: where the system takes neither the flush of a file
@@ -209,9 +206,7 @@ func TestFlushesFallBack(t *testing.T) {
 			}
 		}
 		traces[c.name] = traceText(ops, rw.SyncFull)
-		if diff := cmp.Diff(traces["as it is"], traces[c.name]); diff != "" {
-			t.Errorf("%s: %s", c.name, diff)
-		}
+		equal(t, cmp.Diff(traces["as it is"], traces[c.name]), "", c.name)
 	}
 }
 
@@ -457,60 +452,47 @@ func laneCalls(s *rw.Store) map[string]laneCall {
 	list := "[" + strings.TrimSuffix(strings.Repeat(`"word",`, laneBytes/7), ",") + "]"
 	return map[string]laneCall{
 		"write": {30, func(ctx context.Context) error {
-			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.txt", Content: []byte(text), Mode: rw.ModeOverwrite, EOL: "lf"})
-			return err
+			return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.txt", Content: []byte(text), Mode: rw.ModeOverwrite, EOL: "lf"}))
 		}},
 		"append": {20, func(ctx context.Context) error {
-			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte(text), Mode: rw.ModeAppend})
-			return err
+			return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte(text), Mode: rw.ModeAppend}))
 		}},
 		"validate": {2, func(ctx context.Context) error {
-			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.json", Content: []byte(list), Mode: rw.ModeOverwrite, Validate: true})
-			return err
+			return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "big.json", Content: []byte(list), Mode: rw.ModeOverwrite, Validate: true}))
 		}},
 		"edit": {24, func(ctx context.Context) error {
-			_, err := s.Edit(ctx, rw.EditRequest{Path: "old.txt", Edits: []rw.EditOp{{Old: "ordinary", New: "usual", Count: -1}, {Old: "usual", New: "common", Count: -1}}})
-			return err
+			return errorOf(s.Edit(ctx, rw.EditRequest{Path: "old.txt", Edits: []rw.EditOp{{Old: "ordinary", New: "usual", Count: -1}, {Old: "usual", New: "common", Count: -1}}}))
 		}},
 		"tx": {30, func(ctx context.Context) error {
 			ops := []rw.TxOp{{Op: "write", Path: "big.txt", Mode: rw.ModeOverwrite, Content: []byte(text)}}
 			for range 20 {
 				ops = append(ops, rw.TxOp{Op: "write", Path: "big.txt", Mode: rw.ModeAppend, Content: []byte("x")})
 			}
-			_, err := s.Tx(ctx, rw.TxRequest{Ops: ops})
-			return err
+			return errorOf(s.Tx(ctx, rw.TxRequest{Ops: ops}))
 		}},
 		"directories": {20, func(ctx context.Context) error {
-			_, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: strings.Repeat("d/", 20) + "f", Content: []byte("x")}}})
-			return err
+			return errorOf(s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: strings.Repeat("d/", 20) + "f", Content: []byte("x")}}}))
 		}},
 		"chunk": {5, func(ctx context.Context) error {
-			_, err := s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte(text)})
-			return err
+			return errorOf(s.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte(text)}))
 		}},
 		"compose": {25, func(ctx context.Context) error {
-			_, err := s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "old", OutputPath: "big.txt", Mode: rw.ModeOverwrite})
-			return err
+			return errorOf(s.ChunkCompose(ctx, rw.ChunkComposeRequest{Session: "old", OutputPath: "big.txt", Mode: rw.ModeOverwrite}))
 		}},
 		"checkpoint": {5, func(ctx context.Context) error {
-			_, err := s.Checkpoint(ctx, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(list)})
-			return err
+			return errorOf(s.Checkpoint(ctx, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(list)}))
 		}},
 		"scratch": {3, func(ctx context.Context) error {
-			_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(text), Label: "l"})
-			return err
+			return errorOf(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte(text), Label: "l"}))
 		}},
 		"score": {10, func(ctx context.Context) error {
-			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)})
-			return err
+			return errorOf(s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)}))
 		}},
 		"redact": {10, func(ctx context.Context) error {
-			_, err := s.Redact(ctx, rw.RedactRequest{Content: []byte(text)})
-			return err
+			return errorOf(s.Redact(ctx, rw.RedactRequest{Content: []byte(text)}))
 		}},
 		"check": {1, func(ctx context.Context) error {
-			_, err := s.Validate(ctx, rw.ValidateRequest{Content: []byte(list), FormatHint: "json"})
-			return err
+			return errorOf(s.Validate(ctx, rw.ValidateRequest{Content: []byte(list), FormatHint: "json"}))
 		}},
 	}
 }
@@ -543,59 +525,38 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
 	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: env}))(t)
 	return map[string]laneCall{
-		"delete": {5, func(ctx context.Context) error {
-			_, err := s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})
-			return err
-		}},
+		"delete": {5, func(ctx context.Context) error { return errorOf(s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})) }},
 		"move": {8, func(ctx context.Context) error {
-			_, err := s.Move(ctx, rw.MoveRequest{Path: "moved.txt", To: "to.txt"})
-			return err
+			return errorOf(s.Move(ctx, rw.MoveRequest{Path: "moved.txt", To: "to.txt"}))
 		}},
 		"restore": {10, func(ctx context.Context) error {
-			_, err := s.Restore(ctx, rw.RestoreRequest{Path: "restored.txt", Version: first["restored.txt"]})
-			return err
+			return errorOf(s.Restore(ctx, rw.RestoreRequest{Path: "restored.txt", Version: first["restored.txt"]}))
 		}},
 		"undo": {10, func(ctx context.Context) error {
-			_, err := s.Undo(ctx, rw.UndoRequest{Call: rw.Call{Session: "undone"}})
-			return err
+			return errorOf(s.Undo(ctx, rw.UndoRequest{Call: rw.Call{Session: "undone"}}))
 		}},
-		"tx commit": {5, func(ctx context.Context) error {
-			_, err := s.TxCommit(ctx, rw.TxCommitRequest{TxID: tx.TxID})
-			return err
-		}},
+		"tx commit": {5, func(ctx context.Context) error { return errorOf(s.TxCommit(ctx, rw.TxCommitRequest{TxID: tx.TxID})) }},
 		"handoff": {10, func(ctx context.Context) error {
-			_, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: env, Body: []byte(text), AutoState: "left.txt"})
-			return err
+			return errorOf(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: env, Body: []byte(text), AutoState: "left.txt"}))
 		}},
-		"handoff read": {1, func(ctx context.Context) error { _, err := s.HandoffRead(ctx, rw.HandoffReadRequest{}); return err }},
+		"handoff read": {1, func(ctx context.Context) error { return errorOf(s.HandoffRead(ctx, rw.HandoffReadRequest{})) }},
 		"read": {1, func(ctx context.Context) error {
-			_, err := s.Read(ctx, rw.ReadRequest{Path: "left.txt", Version: first["left.txt"]})
-			return err
+			return errorOf(s.Read(ctx, rw.ReadRequest{Path: "left.txt", Version: first["left.txt"]}))
 		}},
-		"diff": {1, func(ctx context.Context) error { _, err := s.Diff(ctx, rw.DiffRequest{Path: "left.txt"}); return err }},
-		"history": {1, func(ctx context.Context) error {
-			_, err := s.History(ctx, rw.HistoryRequest{Path: "left.txt"})
-			return err
-		}},
+		"diff":    {1, func(ctx context.Context) error { return errorOf(s.Diff(ctx, rw.DiffRequest{Path: "left.txt"})) }},
+		"history": {1, func(ctx context.Context) error { return errorOf(s.History(ctx, rw.HistoryRequest{Path: "left.txt"})) }},
 		"preview": {1, func(ctx context.Context) error {
-			_, err := s.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: "seen"})
-			return err
+			return errorOf(s.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: "seen"}))
 		}},
 		"reset": {1, func(ctx context.Context) error {
-			_, err := s.ChunkReset(ctx, rw.ChunkResetRequest{Session: "reset"})
-			return err
+			return errorOf(s.ChunkReset(ctx, rw.ChunkResetRequest{Session: "reset"}))
 		}},
 		"draft": {1, func(ctx context.Context) error {
-			_, err := s.DraftGet(ctx, rw.DraftGetRequest{DraftRef: drafts[0]})
-			return err
+			return errorOf(s.DraftGet(ctx, rw.DraftGetRequest{DraftRef: drafts[0]}))
 		}},
-		"redact draft": {5, func(ctx context.Context) error {
-			_, err := s.Redact(ctx, rw.RedactRequest{DraftRef: drafts[0]})
-			return err
-		}},
+		"redact draft": {5, func(ctx context.Context) error { return errorOf(s.Redact(ctx, rw.RedactRequest{DraftRef: drafts[0]})) }},
 		"delete draft": {1, func(ctx context.Context) error {
-			_, err := s.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: drafts[1]})
-			return err
+			return errorOf(s.DraftDelete(ctx, rw.DraftDeleteRequest{DraftRef: drafts[1]}))
 		}},
 	}
 }
@@ -624,9 +585,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 			if more := ctx.looks.Load() - end; more > 8 {
 				t.Errorf("%s, canceled at look %d: %d looks after it", name, end, more)
 			}
-			if after := snapshot(t, dir); after != before {
-				t.Errorf("%s, canceled at look %d: the files changed", name, end)
-			}
+			equal(t, snapshot(t, dir), before, name, ", canceled at look ", end, ": the files changed")
 			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "next.txt", Content: []byte(name), Mode: rw.ModeOverwrite}))(t, name, ", canceled at look ", end, ": the next write")
 			noErr(t, s.ResetTask(background))
 		}
@@ -647,24 +606,19 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "c", Content: []byte(text)}))(t)
 	for name, call := range map[string]func(ctx context.Context) error{
 		"write": func(ctx context.Context) error {
-			_, err := s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text)})
-			return err
+			return errorOf(s.SafeWrite(rw.WithGate(ctx, rw.GateOfAgents), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text)}))
 		},
 		"compose": func(ctx context.Context) error {
-			_, err := s.ChunkCompose(rw.WithGate(ctx, rw.GateOfAgents), rw.ChunkComposeRequest{Session: "c", OutputPath: "a.txt"})
-			return err
+			return errorOf(s.ChunkCompose(rw.WithGate(ctx, rw.GateOfAgents), rw.ChunkComposeRequest{Session: "c", OutputPath: "a.txt"}))
 		},
 		"preview": func(ctx context.Context) error {
-			_, err := s.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: "c", Classify: true})
-			return err
+			return errorOf(s.ChunkPreview(ctx, rw.ChunkPreviewRequest{Session: "c", Classify: true}))
 		},
 		"score": func(ctx context.Context) error {
-			_, err := s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)})
-			return err
+			return errorOf(s.RiskScore(ctx, rw.RiskScoreRequest{Content: []byte(text)}))
 		},
 		"redact": func(ctx context.Context) error {
-			_, err := s.Redact(ctx, rw.RedactRequest{Content: []byte(text)})
-			return err
+			return errorOf(s.Redact(ctx, rw.RedactRequest{Content: []byte(text)}))
 		},
 	} {
 		ctx := newLookedAt(500)

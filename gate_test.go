@@ -199,9 +199,7 @@ func reasons(ws []rw.Warning) string {
 // wants fails unless the warnings of a result match.
 func wants(t *testing.T, r rw.SafeWriteResult, want string) {
 	t.Helper()
-	if got := reasons(r.Warnings); got != want {
-		t.Errorf("%s: warnings %q, want %q", r.Path, got, want)
-	}
+	equal(t, reasons(r.Warnings), want, r.Path, ": warnings")
 }
 
 // detectedOf are the findings in the context of a refusal, as on the wire.
@@ -303,15 +301,11 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 	if !errors.Is(err, rw.ErrRiskBlocked) || !errors.Is(err, rw.ErrBlocked) {
 		t.Fatalf("%v", err)
 	}
-	if after := snapshot(t, dir); after != before {
-		t.Errorf("the refusal changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, snapshot(t, dir), before, "the refusal changed")
 	e := rw.AsError("", err)
 	isGateRefusal(t, e)
 	env := e.Envelope()
-	if got := strings.Join(env.DetectedPatterns, " "); got != "api_key github_pat pii" {
-		t.Errorf("detected_patterns %q", got)
-	}
+	equal(t, strings.Join(env.DetectedPatterns, " "), "api_key github_pat pii", "detected_patterns")
 	if e.Path != "deep/new/a.env" || env.Context["path"] != "deep/new/a.env" || env.Context["verdict"] != rw.VerdictHigh ||
 		env.Context["classify_reject_at"] != rw.VerdictHigh || env.Context["effect"] != "none" || env.Context["journaled"] != true || env.RetryBudget != 2 {
 		t.Errorf("%+v", env)
@@ -326,13 +320,9 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 			t.Errorf("the snippet %v shows too much", f.Match)
 		}
 	}
-	if got := strings.Join(shown, ", "); got != "api_key aws_access_key_id 2:4, github_pat ghp 4:7, pii email 5:6" {
-		t.Errorf("detected %s", got)
-	}
+	equal(t, strings.Join(shown, ", "), "api_key aws_access_key_id 2:4, github_pat ghp 4:7, pii email 5:6", "detected")
 	actions, _ := json.Marshal(env.Context["suggested_actions"])
-	if string(actions) != `[{"action":"redact","targets":["api_key","github_pat","pii"]}]` {
-		t.Errorf("suggested_actions %s", actions)
-	}
+	equal(t, string(actions), `[{"action":"redact","targets":["api_key","github_pat","pii"]}]`, "suggested_actions")
 	ref := refOf(t, e)
 	if !strings.Contains(e.Hint, "draft_ref") || !strings.Contains(e.Hint, "Store.Redact") {
 		t.Errorf("the hint does not say what to do: %s", e.Hint)
@@ -360,9 +350,7 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 		t.Fatalf("quarantine: %v %v", err, st)
 	}
 	files := draftFiles(dir)
-	if len(files) != 2 {
-		t.Fatalf("%v", files)
-	}
+	mustEqual(t, len(files), 2)
 	for _, f := range files {
 		st, err := os.Lstat(f)
 		if err != nil || st.Mode() != 0o600 || !strings.Contains(filepath.Base(f), ref) {
@@ -799,9 +787,7 @@ func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
 		if n := len(detectedOf(t, e)); n != len(at) {
 			t.Errorf("%v: %d findings", at, n)
 		}
-		if now := snapshot(t, dir); now != was {
-			t.Errorf("the refusal changed\n%s\nto\n%s", was, now)
-		}
+		equal(t, snapshot(t, dir), was, "the refusal changed")
 		must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: refOf(t, e)}))(t)
 	}
 	runtime.ReadMemStats(&after)
@@ -863,9 +849,7 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != 3 {
 		t.Errorf("only the new one is to be told: %+v", f)
 	}
-	if strings.Join(e.Patterns, " ") != "api_key" {
-		t.Errorf("families %v", e.Patterns)
-	}
+	equal(t, strings.Join(e.Patterns, " "), "api_key", "families ", e.Patterns)
 	gated(t, s, dir, put("conf.txt", "a "+c+"\nb "+b+"\n", rw.ModeOverwrite)) // exchanged for another one of its kind
 	wants(t, passes(t, s, put("conf.txt", "# moved\n\nb "+b+"\nmore\n", rw.ModeOverwrite)), rw.WarnRiskPreexisting)
 	gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\n", rw.ModeOverwrite)) // the removed one is added again
@@ -1184,9 +1168,7 @@ func TestABlobDoesNotTipTheGate(t *testing.T) {
 	}
 	wants(t, passes(t, s, put("blob.txt", tipped, rw.ModeCreate)), rw.WarnRiskMedium)
 	e := gated(t, s, dir, put("more.txt", tipped+"ssn 536-22-8714\nssn 536-22-8715\n"+"db = postgres://app:"+random(alphaBase, 16, 313)+"@db.acme-corp.io/x\n", rw.ModeCreate))
-	if e.Context["verdict"] != rw.VerdictHigh {
-		t.Errorf("%v", e.Context)
-	}
+	equal[any](t, e.Context["verdict"], rw.VerdictHigh, e.Context)
 }
 
 // TestARefusalListsEveryFamily: also those whose findings are too many to be
@@ -1202,9 +1184,7 @@ func TestARefusalListsEveryFamily(t *testing.T) {
 	b.WriteString(strings.Repeat("filler line\n", 200_000))
 	b.WriteString("tok " + ghToken(314) + "\n" + pemKey(315) + "jo@acme-mail.org\n" + jwt(316) + "\n")
 	e := gated(t, s, dir, put("all.txt", b.String(), rw.ModeCreate))
-	if got := strings.Join(e.Patterns, " "); got != "api_key github_pat jwt pem_block pii" {
-		t.Errorf("families %q", got)
-	}
+	equal(t, strings.Join(e.Patterns, " "), "api_key github_pat jwt pem_block pii", "families")
 	if !strings.Contains(e.Hint, "api_key, github_pat, jwt, pem_block, pii") {
 		t.Errorf("the text of the refusal is %q", e.Hint)
 	}
@@ -1453,16 +1433,11 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 	passes(t, s, put("testdata/d/plain.txt", harmless, rw.ModeCreate))
 	for to, calls := range map[string]func() error{
 		"src/key.txt": func() error {
-			_, err := s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "src/key.txt"})
-			return err
+			return errorOf(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "src/key.txt"}))
 		},
-		"src/d/deep/key.txt": func() error {
-			_, err := s.Move(background, rw.MoveRequest{Path: "testdata/d", To: "src/d"})
-			return err
-		},
+		"src/d/deep/key.txt": func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "testdata/d", To: "src/d"})) },
 		"src/tx.txt": func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a.txt", Content: []byte("a")}, {Op: "move", Path: "testdata/key.txt", To: "src/tx.txt"}}})
-			return err
+			return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "src/a.txt", Content: []byte("a")}, {Op: "move", Path: "testdata/key.txt", To: "src/tx.txt"}}}))
 		},
 	} {
 		err := calls()
@@ -1580,13 +1555,9 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 				t.Errorf("%s: %+v", row.policy, f)
 			}
 		}
-		if got := strings.Join(listed, " "); got != row.listed {
-			t.Errorf("%s: listed %s", row.policy, got)
-		}
+		equal(t, strings.Join(listed, " "), row.listed, row.policy, ": listed")
 		out, err := s.SafeWrite(background, put("a.txt", text, rw.ModeCreate))
-		if got := became(out, err); got != row.write {
-			t.Errorf("%s: %s, want %s", row.policy, got, row.write)
-		}
+		equal(t, became(out, err), row.write, row.policy)
 		if clean, err := s.Redact(background, rw.RedactRequest{Content: []byte(text)}); err != nil || (string(clean.Content) == text) != (row.write == "ok") {
 			t.Errorf("%s: %v %+v", row.policy, err, clean.Spans)
 		}
@@ -1712,9 +1683,7 @@ func TestNamesFollowTheGate(t *testing.T) {
 	} {
 		s := openWith(t, dir, row.policy, nil)
 		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: []byte("x\n"), Call: rw.Call{DryRun: true, AcceptRisk: row.accept}})
-		if got := became(r, err); got != row.want {
-			t.Errorf("%d: %s, want %s", i, got, row.want)
-		}
+		equal(t, became(r, err), row.want, i)
 		s.Close(background)
 	}
 }

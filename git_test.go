@@ -72,45 +72,39 @@ func orders(list []string) [][]string {
 // ways are the ways in which a file can come to its name.
 var ways = map[string]func(t *testing.T, s *rw.Store, path, text string) error{
 	"write": func(t *testing.T, s *rw.Store, path, text string) error {
-		_, err := s.SafeWrite(background, put(path, text, rw.ModeCreate))
-		return err
+		return errorOf(s.SafeWrite(background, put(path, text, rw.ModeCreate)))
 	},
 	"halves": func(t *testing.T, s *rw.Store, path, text string) error {
 		if _, err := s.SafeWrite(background, put(path, text[:1], rw.ModeCreate)); err != nil {
 			return err
 		}
-		_, err := s.SafeWrite(background, put(path, text[1:], rw.ModeAppend))
-		return err
+		return errorOf(s.SafeWrite(background, put(path, text[1:], rw.ModeAppend)))
 	},
 	"edit": func(t *testing.T, s *rw.Store, path, text string) error {
 		if _, err := s.SafeWrite(background, put(path, "?", rw.ModeCreate)); err != nil {
 			return err
 		}
-		_, err := s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: "?", New: text}}})
-		return err
+		return errorOf(s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: "?", New: text}}}))
 	},
 	"move": func(t *testing.T, s *rw.Store, path, text string) error {
 		if _, err := s.SafeWrite(background, put(path+".tmp", text, rw.ModeOverwrite)); err != nil {
 			return err
 		}
-		_, err := s.Move(background, rw.MoveRequest{Path: path + ".tmp", To: path})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: path + ".tmp", To: path}))
 	},
 	"move directory": func(t *testing.T, s *rw.Store, path, text string) error {
 		aside := "aside " + strings.ReplaceAll(path, "/", "_")
 		if _, err := s.SafeWrite(background, put(aside+"/"+filepath.Base(path), text, rw.ModeOverwrite)); err != nil {
 			return err
 		}
-		_, err := s.Move(background, rw.MoveRequest{Path: aside, To: filepath.ToSlash(filepath.Dir(path))})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: aside, To: filepath.ToSlash(filepath.Dir(path))}))
 	},
 	"compose": func(t *testing.T, s *rw.Store, path, text string) error {
 		session := strings.NewReplacer("/", "-", " ", "-").Replace(path)
 		if _, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(text)}); err != nil {
 			return err
 		}
-		_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: path})
-		return err
+		return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: path}))
 	},
 	"undo": func(t *testing.T, s *rw.Store, path, text string) error {
 		if _, err := s.SafeWrite(background, put(path, text, rw.ModeCreate)); err != nil {
@@ -119,8 +113,7 @@ var ways = map[string]func(t *testing.T, s *rw.Store, path, text string) error{
 		if _, err := s.Delete(background, rw.DeleteRequest{Path: path}); err != nil {
 			return err
 		}
-		_, err := s.Undo(background, rw.UndoRequest{})
-		return err
+		return errorOf(s.Undo(background, rw.UndoRequest{}))
 	},
 }
 
@@ -482,9 +475,7 @@ func TestARootInsideARepository(t *testing.T) {
 		if err != nil {
 			got = rw.AsError("", err).Detail
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", dir, got, want)
-		}
+		equal(t, got, want, dir)
 		if want != "" {
 			if s, err = rw.Open(background, at, &rw.Options{Sync: rw.SyncOff, AllowUnsafeRoot: true}); err != nil {
 				t.Errorf("%s, allowed: %v", dir, err)

@@ -100,19 +100,13 @@ func TestBudgetCountsDownAndEnds(t *testing.T) {
 	for range 4 {
 		e := isExhausted(t, s, dir, r)
 		last, _ := json.Marshal(e.Context["last_error"])
-		if string(last) != `{"error":"blocked","reason":"risk_blocked","reason_hint":"content_filter","suggested_action":"redact"}` {
-			t.Errorf("last_error %s", last)
-		}
+		equal(t, string(last), `{"error":"blocked","reason":"risk_blocked","reason_hint":"content_filter","suggested_action":"redact"}`, "last_error")
 		if e.Context["attempts"] != 3 || e.Context["journaled"] != false || e.Context["draft_ref"] != ref || e.Path != "a/b.txt" || !strings.Contains(e.Hint, "Change the call, or ask the user") {
 			t.Errorf("%+v %s", e.Context, e.Hint)
 		}
 	}
-	if after := stateFiles(t, dir); after != before {
-		t.Errorf("the state directory changed\n%s\nto\n%s", before, after)
-	}
-	if n := refusalsIn(t, dir); n != 3 {
-		t.Errorf("%d refusals in the journal", n)
-	}
+	equal(t, stateFiles(t, dir), before, "the state directory changed")
+	equal(t, refusalsIn(t, dir), 3, "refusals in the journal")
 	if len(receipts) != 7 || receipts[6].Status != rw.StatusRefused || receipts[6].Durability != "none" {
 		t.Errorf("%d receipts, %+v", len(receipts), receipts[len(receipts)-1])
 	}
@@ -184,9 +178,7 @@ func TestBudgetPersists(t *testing.T) {
 	}
 	before := refusalsIn(t, dir)
 	isExhausted(t, s, dir, r)
-	if refusalsIn(t, dir) != before {
-		t.Error("a row was written")
-	}
+	equal(t, refusalsIn(t, dir), before, "a row was written")
 }
 
 // TestTwoStoresCountTogether: the attempts of all processes are one count.
@@ -221,9 +213,7 @@ func TestExhaustedForAllStores(t *testing.T) {
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, a, r, rw.ErrRiskBlocked)
 	isExhausted(t, b, dir, r)
-	if n := refusalsIn(t, dir); n != 3 {
-		t.Errorf("%d attempts were made", n)
-	}
+	equal(t, refusalsIn(t, dir), 3, "attempts were made")
 }
 
 // TestChangedInputIsFresh: each argument of the call for itself.
@@ -406,9 +396,7 @@ func TestDryRunsDoNotCount(t *testing.T) {
 	for range 5 {
 		refused(t, s, dir, bad, rw.ErrInvalidArgument)
 	}
-	if after := stateFiles(t, dir); after != before {
-		t.Errorf("a dry run changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, stateFiles(t, dir), before, "a dry run changed")
 	isExhausted(t, s, dir, r)
 }
 
@@ -467,9 +455,7 @@ func TestStreamsHaveABudget(t *testing.T) {
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		t.Errorf("left in staging: %v", left)
 	}
-	if n := refusalsIn(t, dir); n != 3 {
-		t.Errorf("%d rows", n)
-	}
+	equal(t, refusalsIn(t, dir), 3, "rows")
 }
 
 // TestResetTaskClears every count, on disk as well.
@@ -481,9 +467,7 @@ func TestResetTaskClears(t *testing.T) {
 	spend(t, s, a, rw.ErrRiskBlocked)
 	spend(t, s, b, rw.ErrProtectedPath)
 	noErr(t, s.ResetTask(background))
-	if n := len(strikesIn(t, dir)); n != 0 {
-		t.Errorf("%d counts are still there", n)
-	}
+	equal(t, len(strikesIn(t, dir)), 0, "counts are still there")
 	if err := s.ResetTask(background); err != nil { // nothing to clear
 		t.Fatal(err)
 	}
@@ -645,17 +629,13 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 		call func() error
 		want rw.Detail
 	}{
-		"risk_score": {func() error {
-			_, err := s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"})
-			return err
-		}, rw.ErrEscapesWorkspace},
+		"risk_score": {func() error { return errorOf(s.RiskScore(background, rw.RiskScoreRequest{TargetPath: "../x"})) }, rw.ErrEscapesWorkspace},
 		"risk_score 2": {func() error {
-			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x"), TargetPath: "../x"})
-			return err
+			return errorOf(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x"), TargetPath: "../x"}))
 		}, rw.ErrEscapesWorkspace},
-		"redact":    {func() error { _, err := s.Redact(background, rw.RedactRequest{DraftRef: none}); return err }, rw.ErrDraftNotFound},
-		"redact 2":  {func() error { _, err := s.Redact(background, rw.RedactRequest{}); return err }, rw.ErrInvalidArgument},
-		"draft_get": {func() error { _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: none}); return err }, rw.ErrDraftNotFound},
+		"redact":    {func() error { return errorOf(s.Redact(background, rw.RedactRequest{DraftRef: none})) }, rw.ErrDraftNotFound},
+		"redact 2":  {func() error { return errorOf(s.Redact(background, rw.RedactRequest{})) }, rw.ErrInvalidArgument},
+		"draft_get": {func() error { return errorOf(s.DraftGet(background, rw.DraftGetRequest{DraftRef: none})) }, rw.ErrDraftNotFound},
 	} {
 		for _, left := range []int{2, 1, 0} {
 			err := row.call()
@@ -705,9 +685,7 @@ func TestDraftThatAppearsIsFresh(t *testing.T) {
 		s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
 		s.Redact(background, rw.RedactRequest{DraftRef: ref})
 	}
-	if refuse(t, s, "a.txt", risky.high) != ref {
-		t.Fatal("another draft")
-	}
+	mustEqual(t, refuse(t, s, "a.txt", risky.high), ref, "another draft")
 	must(s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}))(t, "get")
 	must(s.Redact(background, rw.RedactRequest{DraftRef: ref}))(t, "redact")
 }
@@ -773,9 +751,7 @@ func TestManyDifferentFailuresAtOnce(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	if n := len(strikesIn(t, dir)); n != 64 {
-		t.Errorf("%d counts", n)
-	}
+	equal(t, len(strikesIn(t, dir)), 64, "counts")
 	check(t, stores[0], true)
 }
 
@@ -798,9 +774,7 @@ func TestClosedStoreCountsNothing(t *testing.T) {
 		}
 	}
 	fails(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("x")}))(t, rw.ErrStoreClosed)
-	if after := stateFiles(t, dir); after != before {
-		t.Errorf("a closed store changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, stateFiles(t, dir), before, "a closed store changed")
 }
 
 // TestReadOnlyStoreCountsInMemory.

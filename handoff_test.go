@@ -80,12 +80,8 @@ func handoffRefused(t *testing.T, s *rw.Store, dir string, r rw.HandoffWriteRequ
 	before, archives := snapshot(t, dir), archivesIn(t, dir)
 	_, err := s.HandoffWrite(background, r)
 	e := envelopeOf(t, dir, err, want)
-	if e.Effect != rw.EffectNone {
-		t.Errorf("effect %s", e.Effect)
-	}
-	if after := snapshot(t, dir); after != before {
-		t.Fatalf("the refusal changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, e.Effect, rw.EffectNone, "effect")
+	mustEqual(t, snapshot(t, dir), before, "the refusal changed")
 	if after := archivesIn(t, dir); !cmp.Equal(after, archives) {
 		t.Fatalf("the refusal changed the archives: %v", after)
 	}
@@ -139,12 +135,8 @@ func TestHandoffComesBackAsItWasWritten(t *testing.T) {
 	}
 	r.Envelope.UpdatedAt = ""
 	e.LastGoodState[0].SHA256 = a.SHA256.String()
-	if diff := cmp.Diff(e, r.Envelope); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"b"}, r.ReadySteps); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(e, r.Envelope), "")
+	equal(t, cmp.Diff([]string{"b"}, r.ReadySteps), "")
 	last := handoffRows(t, s)[1]
 	if last.Path != "HANDOFF.md" || last.Op != "handoff" || last.SHA256 != w.SHA256 || last.Caller != "one" || last.Session != "s1" {
 		t.Errorf("%+v", last)
@@ -290,9 +282,7 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 		t.Errorf("%v", e.Context)
 	}
 	e := handoffRefused(t, s, dir, graph(step("x", "a"), step("a", "b"), step("b", "c"), step("c", "a")), rw.ErrDependencyCycle)
-	if diff := cmp.Diff([]string{"a", "b", "c", "a"}, e.Context["cycle"]); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff([]string{"a", "b", "c", "a"}, e.Context["cycle"]), "")
 	handoffRefused(t, s, dir, graph(step("self", "self")), rw.ErrDependencyCycle)
 	var long []rw.HandoffStep
 	for i := range 2000 {
@@ -385,9 +375,7 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 	var docs []string
 	for i := range 4 {
 		out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("task"), Body: []byte(fmt.Sprint(i)), Archive: true})
-		if (out.ArchivedPath != "") != (i > 0) {
-			t.Errorf("%d: %+v", i, out)
-		}
+		equal(t, out.ArchivedPath != "", i > 0, i, ": ", out)
 		data, _ := os.ReadFile(filepath.Join(dir, "HANDOFF.md"))
 		docs = append(docs, string(data))
 		if i > 0 {
@@ -397,9 +385,7 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 		}
 	}
 	found := archivesIn(t, dir)
-	if len(found) != 3 {
-		t.Fatalf("%d archives: %v", len(found), found)
-	}
+	mustEqual(t, len(found), 3, "archives")
 	for name, content := range found {
 		if !strings.HasPrefix(name, "task-2") || !strings.Contains(strings.Join(docs[:3], ""), content) {
 			t.Errorf("%s holds %q", name, content)
@@ -510,13 +496,9 @@ func TestReadingIsRemembered(t *testing.T) {
 	for _, name := range []string{"a", "b", "a", "日本"} {
 		takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: name})
 	}
-	if after := snapshot(t, dir); after != before {
-		t.Errorf("reading changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, snapshot(t, dir), before, "reading changed")
 	n := len(handoffRows(t, s))
-	if n != 5 {
-		t.Errorf("%d rows", n)
-	}
+	equal(t, n, 5, "rows")
 	s.Close(background)
 	s = open(t, dir, nil)
 	names := func(path string) string {
@@ -529,12 +511,8 @@ func TestReadingIsRemembered(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	if got := names(""); got != "a b 日本" {
-		t.Error(got)
-	}
-	if got := names("docs/other.md"); got != "" {
-		t.Error(got)
-	}
+	equal(t, names(""), "a b 日本")
+	equal(t, names("docs/other.md"), "")
 	for _, name := range []string{" ", "\xff", strings.Repeat("x", 201)} {
 		if _, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name}); !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%q: %v", name, err)
@@ -542,9 +520,7 @@ func TestReadingIsRemembered(t *testing.T) {
 	}
 	// A link to the handoff is the handoff.
 	os.Symlink("HANDOFF.md", filepath.Join(dir, "alias.md"))
-	if got := names("alias.md"); got != "a b 日本" {
-		t.Error(got)
-	}
+	equal(t, names("alias.md"), "a b 日本")
 	for i := range 150 {
 		takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: fmt.Sprint("reader ", i)})
 	}
@@ -576,9 +552,7 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 		t.Errorf("%+v", r.ReadBy)
 	}
 	kept, _ := filepath.Glob(statePath(dir, "quarantine", "handoff_read.json.*"))
-	if len(kept) != 1 {
-		t.Fatalf("%v", kept)
-	}
+	mustEqual(t, len(kept), 1)
 	if data, _ := os.ReadFile(kept[0]); string(data) != `{"handoffs": [{` {
 		t.Errorf("%q", data)
 	}
@@ -650,18 +624,14 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 	won, errs := race(func(i int) rw.HandoffWriteRequest {
 		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("guarded ", i)), Expect: rw.Exactly(first.SHA256)}
 	})
-	if won != 1 {
-		t.Errorf("%d won", won)
-	}
+	equal(t, won, 1, "won")
 	for _, err := range errs {
 		isErr(t, err, rw.ErrHashMismatch)
 	}
 	won, errs = race(func(i int) rw.HandoffWriteRequest {
 		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("free ", i))}
 	})
-	if won != writers {
-		t.Fatalf("%v", errs)
-	}
+	mustEqual(t, won, writers, errs)
 	// Every handoff is the current one or in an archive.
 	bodies := map[string]bool{string(takeOver(t, stores[0], rw.HandoffReadRequest{}).Body): true}
 	for name := range archivesIn(t, dir) {
@@ -672,9 +642,7 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 			t.Errorf("handoff %d is lost", i)
 		}
 	}
-	if len(bodies) != writers+2 {
-		t.Errorf("%d handoffs in all", len(bodies))
-	}
+	equal(t, len(bodies), writers+2, "handoffs in all")
 	check(t, stores[0], true)
 }
 
@@ -731,22 +699,16 @@ func TestHandoffDryRunChangesNothing(t *testing.T) {
 		os.WriteFile(statePath(dir, "checkpoints", name+".json"), []byte("{}"), 0o600)
 	}
 	os.WriteFile(statePath(dir, "checkpoints", "a.tmp"), nil, 0o600)
-	if diff := cmp.Diff([]string{"a", "b"}, takeOver(t, s, rw.HandoffReadRequest{}).CheckpointRefs); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff([]string{"a", "b"}, takeOver(t, s, rw.HandoffReadRequest{}).CheckpointRefs), "")
 }
 
 func leave(r rw.HandoffWriteRequest) func(*rw.Store) error {
-	return func(s *rw.Store) error {
-		_, err := s.HandoffWrite(background, r)
-		return err
-	}
+	return func(s *rw.Store) error { return errorOf(s.HandoffWrite(background, r)) }
 }
 
 func acknowledgeAs(name string) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name})
-		return err
+		return errorOf(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name}))
 	}
 }
 
@@ -1185,9 +1147,7 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 	broken := "---\ntask_id: t\nsummary: a: b\n---\nprecious\n"
 	readByHand(t, s, dir, broken)
 	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-	if got := archivesIn(t, dir)[filepath.Base(out.ArchivedPath)]; got != broken {
-		t.Errorf("%q", got)
-	}
+	equal(t, archivesIn(t, dir)[filepath.Base(out.ArchivedPath)], broken)
 	for path, want := range map[string]rw.Detail{
 		"../x": rw.ErrEscapesWorkspace, "/etc/passwd": rw.ErrAbsolutePathRejected, ".git/x": rw.ErrProtectedPath, rw.StateDirName + "/meta.json": rw.ErrProtectedPath, "a\x00": rw.ErrInvalidPath,
 		".": rw.ErrIsADirectory, "docs/no.md": rw.ErrNotFound,
@@ -1206,9 +1166,7 @@ func TestIncompleteHandoffIsStillRead(t *testing.T) {
 	if diff := cmp.Diff([]string{"task_id", "status", "agent", "last_good_state"}, r.MissingFields); diff != "" || r.Envelope.Status != rw.HandoffPartial {
 		t.Errorf("%s %+v", diff, r.Envelope)
 	}
-	if string(r.Body) != "Latin-1: \xe4\n" {
-		t.Errorf("%q", r.Body)
-	}
+	equal(t, string(r.Body), "Latin-1: \xe4\n")
 	r = must(readByHand(t, s, dir, "---\nsummary: x\ndependency_graph:\n  - id: a\n    depends_on: b\n  - id: b\n    depends_on: [a]\n  - c\n  - {id: d, depends_on: [zz]}\n  - {id: e, depends_on: [f]}\n  - {id: f, status: COMPLETE}\n---\n"))(t)
 	if diff := cmp.Diff([]string{"c", "e"}, r.ReadySteps); diff != "" || len(r.Warnings) != 1 || r.Warnings[0].Reason != string(rw.ErrUnknownStep) {
 		t.Errorf("%s %+v", diff, r.Warnings)
@@ -1294,12 +1252,8 @@ func TestHandoffDriftIsTold(t *testing.T) {
 	if got := reasons(e.Context["drift_warnings"].([]rw.HandoffDrift)); got != hidden || e.Kind != rw.ErrStalePrecondition {
 		t.Errorf("strict: %s %s", got, e.Kind)
 	}
-	if got := reasons(handOff(t, s, r).DriftWarnings); got != want {
-		t.Errorf("write: %s", got)
-	}
-	if got := reasons(takeOver(t, s, rw.HandoffReadRequest{}).DriftWarnings); got != want {
-		t.Errorf("read: %s", got)
-	}
+	equal(t, reasons(handOff(t, s, r).DriftWarnings), want)
+	equal(t, reasons(takeOver(t, s, rw.HandoffReadRequest{}).DriftWarnings), want, "read")
 	_, err := s.HandoffRead(background, rw.HandoffReadRequest{Strict: true, AcknowledgeAs: "me"})
 	envelopeOf(t, dir, err, rw.ErrStateDrift)
 	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.ReadBy) != 0 {

@@ -87,8 +87,7 @@ func versionsOf(t *testing.T, s *rw.Store, path string) []rw.FileVersion {
 }
 
 func transact(s *rw.Store, ops ...rw.TxOp) error {
-	_, err := s.Tx(background, rw.TxRequest{Ops: ops})
-	return err
+	return errorOf(s.Tx(background, rw.TxRequest{Ops: ops}))
 }
 
 // deny makes a call that must be refused with a detail: nothing changes, and
@@ -111,9 +110,7 @@ func deny(t *testing.T, s *rw.Store, dir, what string, want rw.Detail, call func
 	}
 	e := rw.AsError("", err)
 	conformsEnvelope(t, e)
-	if e.Effect != rw.EffectNone {
-		t.Errorf("%s: effect %s", what, e.Effect)
-	}
+	equal(t, e.Effect, rw.EffectNone, what, ": effect")
 	if strings.Contains(e.Error()+e.Hint+fmt.Sprint(e.Context), dir) {
 		t.Errorf("%s: the error shows an absolute path: %v", what, e)
 	}
@@ -144,9 +141,7 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 	s, _ := quick(t, nil)
 	want := lived(t, s)
 	got := versionsOf(t, s, "d/b.txt")
-	if len(got) != len(want) {
-		t.Fatalf("%d versions, want %d: %+v", len(got), len(want), got)
-	}
+	mustEqual(t, len(got), len(want), "versions")
 	ops := ""
 	for i, v := range got {
 		ops += v.Op + " "
@@ -171,9 +166,7 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 			t.Errorf("version %d reads %q %v, want %q", i, r.Content, err, want[i])
 		}
 	}
-	if ops != "append move append create delete edit append append overwrite create " {
-		t.Errorf("ops: %s", ops)
-	}
+	equal(t, ops, "append move append create delete edit append append overwrite create ", "ops")
 	h, err := s.History(background, rw.HistoryRequest{Path: "d/b.txt", N: 3})
 	if err != nil || len(h.Versions) != 3 || !h.More {
 		t.Errorf("three of them: %v %+v", err, h)
@@ -210,25 +203,19 @@ func TestHistoryRefusals(t *testing.T) {
 		{rw.HistoryRequest{Path: ".git/config"}, rw.ErrProtectedPath},
 		{rw.HistoryRequest{Path: rw.StateDirName + "/meta.json"}, rw.ErrProtectedPath},
 	} {
-		deny(t, s, dir, fmt.Sprintf("%q", c.r.Path), c.want, func() error { _, err := s.History(background, c.r); return err })
+		deny(t, s, dir, fmt.Sprintf("%q", c.r.Path), c.want, func() error { return errorOf(s.History(background, c.r)) })
 	}
 	for _, r := range []rw.RestoreRequest{{Path: "a.txt"}, {Path: "a.txt", Version: 1, SHA256: digest(hash("x"))}} {
-		deny(t, s, dir, "version and hash", rw.ErrInvalidArgument, func() error { _, err := s.Restore(background, r); return err })
+		deny(t, s, dir, "version and hash", rw.ErrInvalidArgument, func() error { return errorOf(s.Restore(background, r)) })
 	}
 	for _, r := range []rw.RestoreRequest{{Path: "a.txt", Version: 999}, {Path: "a.txt", SHA256: digest(hash("y"))}, {Path: "n.txt", Version: 1}} {
-		deny(t, s, dir, "version that is none", rw.ErrVersionNotFound, func() error { _, err := s.Restore(background, r); return err })
+		deny(t, s, dir, "version that is none", rw.ErrVersionNotFound, func() error { return errorOf(s.Restore(background, r)) })
 	}
 	for _, n := range []int{-1, 51} {
-		deny(t, s, dir, "undo n", rw.ErrInvalidArgument, func() error { _, err := s.Undo(background, rw.UndoRequest{N: n}); return err })
+		deny(t, s, dir, "undo n", rw.ErrInvalidArgument, func() error { return errorOf(s.Undo(background, rw.UndoRequest{N: n})) })
 	}
-	deny(t, s, dir, "nobody", rw.ErrNothingToUndo, func() error {
-		_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody"}})
-		return err
-	})
-	deny(t, s, dir, "other session", rw.ErrNothingToUndo, func() error {
-		_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Session: "other"}})
-		return err
-	})
+	deny(t, s, dir, "nobody", rw.ErrNothingToUndo, func() error { return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody"}})) })
+	deny(t, s, dir, "other session", rw.ErrNothingToUndo, func() error { return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Session: "other"}})) })
 }
 
 // TestEveryVersionRestores: each version of a file can be restored, whichever verb made
@@ -240,9 +227,7 @@ func TestEveryVersionRestores(t *testing.T) {
 	order := []int{9, 0, 4, 5, 4, 4, 1, 8, 7, 6, 3, 2, 9}
 	for _, i := range order {
 		r := restored(t, s, "d/b.txt", list[i].Version)
-		if r.Version != list[i].Version {
-			t.Errorf("version %d", r.Version)
-		}
+		equal(t, r.Version, list[i].Version, "version")
 		if want[i] == "-" {
 			gone(t, dir, "d/b.txt")
 			continue
@@ -282,8 +267,7 @@ func TestRestoreGuardsHumanEdits(t *testing.T) {
 	for _, content := range []string{"human\n", ""} {
 		human(t, dir, "a.txt", content)
 		deny(t, s, dir, "human edit", rw.ErrChangedOutside, func() error {
-			_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version})
-			return err
+			return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version}))
 		})
 	}
 	human(t, dir, "a.txt", "human\n")
@@ -294,8 +278,7 @@ func TestRestoreGuardsHumanEdits(t *testing.T) {
 	}
 	os.Remove(filepath.Join(dir, "a.txt"))
 	deny(t, s, dir, "human deletion", rw.ErrChangedOutside, func() error {
-		_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version})
-		return err
+		return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version}))
 	})
 	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: a.SHA256, Force: true}))(t)
 	fileIs(t, dir, "a.txt", "one\n")
@@ -343,8 +326,7 @@ func TestAppendedVersionBehindAHumanEditOfTheSameLength(t *testing.T) {
 		t.Error("bytes that are lost are said to be there")
 	}
 	deny(t, s, dir, "lost bytes", rw.ErrVersionNotKept, func() error {
-		_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: list[1].Version})
-		return err
+		return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: list[1].Version}))
 	})
 }
 
@@ -406,17 +388,11 @@ func TestUndoOfEveryVerb(t *testing.T) {
 			if r := undone(t, s, 1); len(r.Undone) != 1 || len(r.Results) == 0 || r.Seq == 0 {
 				t.Errorf("%+v", r)
 			}
-			if got := tree(t, dir); got != before {
-				t.Errorf("undone:\n%s\nwant\n%s", got, before)
-			}
+			equal(t, tree(t, dir), before, "undone")
 			undone(t, s, 1)
-			if got := tree(t, dir); got != after {
-				t.Errorf("undone twice:\n%s\nwant\n%s", got, after)
-			}
+			equal(t, tree(t, dir), after, "undone twice")
 			undone(t, s, 1)
-			if got := tree(t, dir); got != before {
-				t.Errorf("undone three times:\n%s\nwant\n%s", got, before)
-			}
+			equal(t, tree(t, dir), before, "undone three times")
 			check(t, s, true)
 		})
 	}
@@ -476,16 +452,10 @@ func TestUndoOfSeveralCommits(t *testing.T) {
 			t.Errorf("undo of %d: %v %+v", n, err, rw.AsError("", err).Path)
 			continue
 		}
-		if len(r.Undone) != n {
-			t.Errorf("undone %v", r.Undone)
-		}
-		if got := tree(t, dir); got != before {
-			t.Errorf("undo of %d:\n%s\nwant\n%s", n, got, before)
-		}
+		equal(t, len(r.Undone), n, "undone")
+		equal(t, tree(t, dir), before, "undo of ", n)
 		undone(t, s, 1)
-		if got := tree(t, dir); got != after {
-			t.Errorf("undo of the undo of %d:\n%s\nwant\n%s", n, got, after)
-		}
+		equal(t, tree(t, dir), after, "undo of the undo of ", n)
 		if n == len(steps) {
 			check(t, s, true)
 		}
@@ -541,9 +511,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 			if err == nil || c.name != "human directory" && !errors.Is(err, rw.ErrChangedOutside) {
 				t.Errorf("%v", err)
 			}
-			if snapshot(t, dir) != before {
-				t.Errorf("changed to %s", snapshot(t, dir))
-			}
+			equal(t, snapshot(t, dir), before, "changed")
 		})
 	}
 	// Between two commits of another caller, the last one alone can go.
@@ -553,7 +521,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 	by(s, "A", "3")
 	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "A"}}))(t)
 	fileIs(t, dir, "a.txt", "2")
-	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err })
+	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) })
 }
 
 // TestDeletedFileComesBackWithItsMode: a file that was private stays private.
@@ -631,7 +599,7 @@ func TestOperationTellsWhatBecameOfACall(t *testing.T) {
 		}
 	}
 	for _, r := range []rw.OperationRequest{{}, {IdempotencyKey: "k", InvocationID: "i"}} {
-		deny(t, s, dir, "both or neither", rw.ErrInvalidArgument, func() error { _, err := s.Operation(background, r); return err })
+		deny(t, s, dir, "both or neither", rw.ErrInvalidArgument, func() error { return errorOf(s.Operation(background, r)) })
 	}
 }
 
@@ -673,23 +641,17 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 		"st/meta.json": rw.ErrProtectedPath, rw.StateDirName + "/meta.json": rw.ErrProtectedPath, "../outside.txt": rw.ErrEscapesWorkspace,
 	} {
 		deny(t, s, dir, "edit "+path, want, func() error {
-			_, err := s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}})
-			return err
+			return errorOf(s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}}))
 		})
-		deny(t, s, dir, "delete "+path, want, func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: path}); return err })
-		deny(t, s, dir, "move out of "+path, want, func() error {
-			_, err := s.Move(background, rw.MoveRequest{Path: path, To: "stolen.txt"})
-			return err
-		})
+		deny(t, s, dir, "delete "+path, want, func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: path})) })
+		deny(t, s, dir, "move out of "+path, want, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: path, To: "stolen.txt"})) })
 		for _, force := range []bool{false, true} {
 			deny(t, s, dir, "move into "+path, want, func() error {
-				_, err := s.Move(background, rw.MoveRequest{Path: "real/a.txt", To: path, Overwrite: force, Force: force})
-				return err
+				return errorOf(s.Move(background, rw.MoveRequest{Path: "real/a.txt", To: path, Overwrite: force, Force: force}))
 			})
 		}
 		deny(t, s, dir, "restore "+path, want, func() error {
-			_, err := s.Restore(background, rw.RestoreRequest{Path: path, Version: 1, Force: true})
-			return err
+			return errorOf(s.Restore(background, rw.RestoreRequest{Path: path, Version: 1, Force: true}))
 		})
 		for _, op := range []rw.TxOp{
 			{Op: "write", Path: path, Content: []byte("x"), Mode: rw.ModeOverwrite}, {Op: "edit", Path: path, Edits: []rw.EditOp{{Old: "o", New: "x", Count: -1}}},
@@ -703,22 +665,13 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "sub/.git/config"), []byte("x"), 0o644)
 	os.WriteFile(filepath.Join(dir, "sub/a.txt"), []byte("x"), 0o644)
 	for from, want := range map[string]rw.Detail{"sub": rw.ErrProtectedPath, "g": rw.ErrProtectedPath, ".git": rw.ErrProtectedPath, "st": rw.ErrProtectedPath, "ext": rw.ErrEscapesWorkspace} {
-		deny(t, s, dir, "move of directory "+from, want, func() error {
-			_, err := s.Move(background, rw.MoveRequest{Path: from, To: "taken"})
-			return err
-		})
+		deny(t, s, dir, "move of directory "+from, want, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: from, To: "taken"})) })
 	}
 	for to, want := range map[string]rw.Detail{"g/hooks": rw.ErrProtectedPath, "st/x": rw.ErrProtectedPath, "ext/x": rw.ErrEscapesWorkspace} {
-		deny(t, s, dir, "move of a directory to "+to, want, func() error {
-			_, err := s.Move(background, rw.MoveRequest{Path: "real", To: to})
-			return err
-		})
+		deny(t, s, dir, "move of a directory to "+to, want, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "real", To: to})) })
 	}
 	os.Symlink("a.txt", filepath.Join(dir, "real/inner"))
-	deny(t, s, dir, "directory with a link", rw.ErrNotARegularFile, func() error {
-		_, err := s.Move(background, rw.MoveRequest{Path: "real", To: "moved"})
-		return err
-	})
+	deny(t, s, dir, "directory with a link", rw.ErrNotARegularFile, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "real", To: "moved"})) })
 	check(t, s, true)
 }
 
@@ -736,15 +689,10 @@ func TestOneFileUnderTwoPaths(t *testing.T) {
 			if _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: to, Overwrite: over}); err == nil {
 				t.Error("a file was moved to itself")
 			}
-			if snapshot(t, dir) != before {
-				t.Fatalf("changed: %s", snapshot(t, dir))
-			}
+			mustEqual(t, snapshot(t, dir), before, "changed")
 		}
 	}
-	deny(t, s, dir, "directory to itself", rw.ErrInvalidArgument, func() error {
-		_, err := s.Move(background, rw.MoveRequest{Path: "d", To: "ld", Overwrite: true})
-		return err
-	})
+	deny(t, s, dir, "directory to itself", rw.ErrInvalidArgument, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "d", To: "ld", Overwrite: true})) })
 	for i, ops := range [][]rw.TxOp{
 		{{Op: "write", Path: "a.txt", Content: []byte("A"), Mode: rw.ModeOverwrite}, {Op: "write", Path: "l", Content: []byte("L"), Mode: rw.ModeOverwrite}},
 		{{Op: "edit", Path: "a.txt", Edits: []rw.EditOp{{Old: "o", New: "0"}}}, {Op: "edit", Path: "l", Edits: []rw.EditOp{{Old: "n", New: "N"}}}},
@@ -799,24 +747,18 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 	os.Chmod(filepath.Join(dir, "ro.txt"), 0o444)
 	calls := map[string]func(force bool) error{
 		"edit": func(f bool) error {
-			_, err := s.Edit(background, rw.EditRequest{Path: "ro.txt", Edits: []rw.EditOp{{Old: "read", New: "write"}}, Force: f})
-			return err
+			return errorOf(s.Edit(background, rw.EditRequest{Path: "ro.txt", Edits: []rw.EditOp{{Old: "read", New: "write"}}, Force: f}))
 		},
 		"tx edit": func(f bool) error {
 			return transact(s, rw.TxOp{Op: "edit", Path: "ro.txt", Edits: []rw.EditOp{{Old: "write", New: "read"}}, Force: f})
 		},
 		"move over": func(f bool) error {
-			_, err := s.Move(background, rw.MoveRequest{Path: "rw.txt", To: "ro.txt", Overwrite: true, Force: f})
-			return err
+			return errorOf(s.Move(background, rw.MoveRequest{Path: "rw.txt", To: "ro.txt", Overwrite: true, Force: f}))
 		},
 		"move": func(f bool) error {
-			_, err := s.Move(background, rw.MoveRequest{Path: "ro.txt", To: "rox.txt", Force: f})
-			return err
+			return errorOf(s.Move(background, rw.MoveRequest{Path: "ro.txt", To: "rox.txt", Force: f}))
 		},
-		"delete": func(f bool) error {
-			_, err := s.Delete(background, rw.DeleteRequest{Path: "ro.txt", Force: f})
-			return err
-		},
+		"delete": func(f bool) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "ro.txt", Force: f})) },
 	}
 	for _, name := range []string{"edit", "tx edit", "move over", "move", "delete"} {
 		if name == "tx edit" {
@@ -862,25 +804,20 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 	}
 	calls := map[string]func() error{
 		"edit": func() error {
-			_, err := s.Edit(agents(), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "PLACE", New: secret}}})
-			return err
+			return errorOf(s.Edit(agents(), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "PLACE", New: secret}}}))
 		},
 		"two edits of one call": func() error {
-			_, err := s.Edit(agents(), rw.EditRequest{Path: "a.txt", Edits: append(append([]rw.EditOp{}, split[0].Edits...), split[1].Edits...)})
-			return err
+			return errorOf(s.Edit(agents(), rw.EditRequest{Path: "a.txt", Edits: append(append([]rw.EditOp{}, split[0].Edits...), split[1].Edits...)}))
 		},
-		"two edits of a tx": func() error { _, err := s.Tx(agents(), rw.TxRequest{Ops: split}); return err },
+		"two edits of a tx": func() error { return errorOf(s.Tx(agents(), rw.TxRequest{Ops: split})) },
 		"write and append of a tx": func() error {
-			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte(first)}, {Op: "write", Path: "n.txt", Content: []byte(second), Mode: rw.ModeAppend}}})
-			return err
+			return errorOf(s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte(first)}, {Op: "write", Path: "n.txt", Content: []byte(second), Mode: rw.ModeAppend}}}))
 		},
 		"second file of a tx": func() error {
-			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("fine")}, {Op: "write", Path: "m.txt", Content: []byte("token=" + secret + "\n")}}})
-			return err
+			return errorOf(s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("fine")}, {Op: "write", Path: "m.txt", Content: []byte("token=" + secret + "\n")}}}))
 		},
 		"base64 in a tx": func() error {
-			_, err := s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("\xfftoken=" + secret + "\n")}}})
-			return err
+			return errorOf(s.Tx(agents(), rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "n.txt", Content: []byte("\xfftoken=" + secret + "\n")}}}))
 		},
 		"staged": func() error {
 			b := must(s.TxBegin(agents(), rw.TxBeginRequest{}))(t)
@@ -889,8 +826,7 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 					return err
 				}
 			}
-			_, err := s.TxCommit(agents(), rw.TxCommitRequest{TxID: b.TxID})
-			return err
+			return errorOf(s.TxCommit(agents(), rw.TxCommitRequest{TxID: b.TxID}))
 		},
 	}
 	for name, call := range calls {
@@ -912,10 +848,7 @@ func TestProtectedGlobsHoldOnBothEndsOfAMove(t *testing.T) {
 	write(t, s, "b.txt", "b", rw.ModeCreate)
 	os.Symlink("vault", filepath.Join(dir, "lv"))
 	for _, c := range [][2]string{{"vault/a.txt", "a.txt"}, {"b.txt", "vault/b.txt"}, {"lv/a.txt", "a.txt"}, {"b.txt", "lv/b.txt"}, {"vault", "open"}, {"lv", "open"}} {
-		deny(t, s, dir, "move "+c[0]+" "+c[1], rw.ErrProtectedPath, func() error {
-			_, err := s.Move(background, rw.MoveRequest{Path: c[0], To: c[1]})
-			return err
-		})
+		deny(t, s, dir, "move "+c[0]+" "+c[1], rw.ErrProtectedPath, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: c[0], To: c[1]})) })
 		deny(t, s, dir, "tx move "+c[0]+" "+c[1], rw.ErrProtectedPath, func() error {
 			if c[1] == "open" {
 				return transact(s, rw.TxOp{Op: "delete", Path: "vault/a.txt"})
@@ -924,8 +857,7 @@ func TestProtectedGlobsHoldOnBothEndsOfAMove(t *testing.T) {
 		})
 	}
 	deny(t, s, dir, "edit", rw.ErrProtectedPath, func() error {
-		_, err := s.Edit(background, rw.EditRequest{Path: "lv/a.txt", Edits: []rw.EditOp{{Old: "kept", New: "lost"}}})
-		return err
+		return errorOf(s.Edit(background, rw.EditRequest{Path: "lv/a.txt", Edits: []rw.EditOp{{Old: "kept", New: "lost"}}}))
 	})
 	check(t, s, true)
 }
@@ -1030,9 +962,7 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 	if r, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}); err != nil || r.Status != rw.StatusReplayed || len(r.Results) != 1 || r.Results[0].Path != "st.txt" {
 		t.Errorf("tx commit: %v %+v", err, r)
 	}
-	if snapshot(t, dir) != before {
-		t.Error("a repeated call changed something")
-	}
+	equal(t, snapshot(t, dir), before, "a repeated call changed something")
 }
 
 // TestDryRunsChangeNothing, not even a time, in the workspace or in the state of the
@@ -1061,24 +991,18 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	}
 	for _, call := range []func() error{
 		func() error {
-			_, err := s.Delete(background, rw.DeleteRequest{Path: "none", Call: rw.Call{DryRun: true}})
-			return err
+			return errorOf(s.Delete(background, rw.DeleteRequest{Path: "none", Call: rw.Call{DryRun: true}}))
 		},
 		func() error {
-			_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody", DryRun: true}})
-			return err
+			return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody", DryRun: true}}))
 		},
 	} {
 		if call() == nil {
 			t.Error("a dry run of what cannot be succeeded")
 		}
 	}
-	if snapshot(t, dir) != before {
-		t.Errorf("the workspace changed:\n%s\nto\n%s", before, snapshot(t, dir))
-	}
-	if got := stateFiles(t, dir); got != state {
-		t.Errorf("the state directory changed:\n%s\nto\n%s", state, got)
-	}
+	equal(t, snapshot(t, dir), before, "the workspace changed")
+	equal(t, stateFiles(t, dir), state, "the state directory changed")
 	check(t, s, true)
 }
 
@@ -1101,37 +1025,30 @@ func TestClosedAndReadOnlyStores(t *testing.T) {
 	}{{s, rw.ErrStoreClosed}, {ro, rw.ErrStoreReadOnly}} {
 		for name, call := range map[string]func() error{
 			"edit": func() error {
-				_, err := c.s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "2"}}})
-				return err
+				return errorOf(c.s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "2"}}}))
 			},
-			"delete": func() error { _, err := c.s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); return err },
-			"move":   func() error { _, err := c.s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); return err },
+			"delete": func() error { return errorOf(c.s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
+			"move":   func() error { return errorOf(c.s.Move(background, rw.MoveRequest{Path: "d", To: "e"})) },
 			"tx":     func() error { return transact(c.s, rw.TxOp{Op: "delete", Path: "a.txt"}) },
-			"begin":  func() error { _, err := c.s.TxBegin(background, rw.TxBeginRequest{}); return err },
+			"begin":  func() error { return errorOf(c.s.TxBegin(background, rw.TxBeginRequest{})) },
 			"stage": func() error {
-				_, err := c.s.TxStage(background, rw.TxStageRequest{TxID: "tx_a", Op: rw.TxOp{Op: "delete", Path: "a"}})
-				return err
+				return errorOf(c.s.TxStage(background, rw.TxStageRequest{TxID: "tx_a", Op: rw.TxOp{Op: "delete", Path: "a"}}))
 			},
-			"commit":   func() error { _, err := c.s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_a"}); return err },
-			"rollback": func() error { _, err := c.s.TxRollback(background, rw.TxRollbackRequest{TxID: "tx_a"}); return err },
-			"restore": func() error {
-				_, err := c.s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: 1})
-				return err
-			},
-			"undo": func() error { _, err := c.s.Undo(background, rw.UndoRequest{}); return err },
+			"commit":   func() error { return errorOf(c.s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_a"})) },
+			"rollback": func() error { return errorOf(c.s.TxRollback(background, rw.TxRollbackRequest{TxID: "tx_a"})) },
+			"restore":  func() error { return errorOf(c.s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: 1})) },
+			"undo":     func() error { return errorOf(c.s.Undo(background, rw.UndoRequest{})) },
 		} {
 			isErr(t, call(), c.want, name)
 		}
 	}
 	for name, call := range map[string]func() error{
-		"history":   func() error { _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); return err },
-		"operation": func() error { _, err := s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"}); return err },
+		"history":   func() error { return errorOf(s.History(background, rw.HistoryRequest{Path: "a.txt"})) },
+		"operation": func() error { return errorOf(s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"})) },
 	} {
 		isErr(t, call(), rw.ErrStoreClosed, name)
 	}
-	if snapshot(t, dir) != before {
-		t.Error("something changed")
-	}
+	equal(t, snapshot(t, dir), before, "something changed")
 }
 
 // TestTwoStoresAtOnce: edits, moves, transactions and undos of two stores over the same
@@ -1178,18 +1095,14 @@ func TestTwoStoresAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	data, _ := os.ReadFile(filepath.Join(dir, "list.txt"))
-	if n := bytes.Count(data, []byte("\n")); n != 4*12+1 {
-		t.Errorf("%d lines", n)
-	}
+	equal(t, bytes.Count(data, []byte("\n")), 4*12+1, "lines")
 	balls := 0
 	for i := range 4 {
 		if data, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("p", i))); err == nil && string(data) == "ball\n" {
 			balls++
 		}
 	}
-	if balls != 1 {
-		t.Errorf("%d balls", balls)
-	}
+	equal(t, balls, 1, "balls")
 	for _, s := range stores {
 		check(t, s, true)
 	}
@@ -1205,14 +1118,10 @@ func TestTransactionOf256Files(t *testing.T) {
 	empty := tree(t, dir)
 	noErr(t, transact(s, ops...))
 	full := tree(t, dir)
-	if strings.Count(full, "\n") != 256 {
-		t.Fatal(full)
-	}
+	mustEqual(t, strings.Count(full, "\n"), 256, full)
 	deny(t, s, dir, "257", rw.ErrInvalidArgument, func() error { return transact(s, append(ops, rw.TxOp{Op: "delete", Path: "x"})...) })
 	undone(t, s, 1)
-	if tree(t, dir) != empty {
-		t.Error("not undone")
-	}
+	equal(t, tree(t, dir), empty, "not undone")
 	undone(t, s, 1)
 	if r := renamed(t, s, "directory", "moved"); r.Files != 256 {
 		t.Errorf("%d files", r.Files)
@@ -1221,9 +1130,7 @@ func TestTransactionOf256Files(t *testing.T) {
 	noErr(t, s.Close(background))
 	s = quickAt(t, dir, nil)
 	undone(t, s, 1)
-	if tree(t, dir) != full {
-		t.Error("the move is not undone")
-	}
+	equal(t, tree(t, dir), full, "the move is not undone")
 	check(t, s, true)
 }
 
@@ -1315,7 +1222,7 @@ func TestEditsWithNULsAreNotMixedUp(t *testing.T) {
 	must(s.Edit(background, first))(t)
 	fileIs(t, dir, "a.txt", "c\x001\x00d\x00e")
 	second := rw.EditRequest{Path: "a.txt", Call: rw.Call{IdempotencyKey: "k"}, Edits: []rw.EditOp{{Old: "a", New: "c", Count: 1}, {Old: "d\x001\x00b", New: "e", Count: 1}}}
-	deny(t, s, dir, "another request", rw.ErrIdempotencyKeyReused, func() error { _, err := s.Edit(background, second); return err })
+	deny(t, s, dir, "another request", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.Edit(background, second)) })
 }
 
 // TestCanceledCallsChangeNothing before their commit point.
@@ -1327,18 +1234,14 @@ func TestCanceledCallsChangeNothing(t *testing.T) {
 	cancel()
 	for name, call := range map[string]func() error{
 		"edit": func() error {
-			_, err := s.Edit(ctx, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "x"}}})
-			return err
+			return errorOf(s.Edit(ctx, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "x"}}}))
 		},
-		"delete": func() error { _, err := s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"}); return err },
-		"move":   func() error { _, err := s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "b/c.txt"}); return err },
-		"tx": func() error {
-			_, err := s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "a.txt"}}})
-			return err
-		},
-		"restore": func() error { _, err := s.Restore(ctx, rw.RestoreRequest{Path: "a.txt", Version: 1}); return err },
-		"undo":    func() error { _, err := s.Undo(ctx, rw.UndoRequest{}); return err },
-		"history": func() error { _, err := s.History(ctx, rw.HistoryRequest{Path: "a.txt"}); return err },
+		"delete":  func() error { return errorOf(s.Delete(ctx, rw.DeleteRequest{Path: "a.txt"})) },
+		"move":    func() error { return errorOf(s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "b/c.txt"})) },
+		"tx":      func() error { return errorOf(s.Tx(ctx, rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "a.txt"}}})) },
+		"restore": func() error { return errorOf(s.Restore(ctx, rw.RestoreRequest{Path: "a.txt", Version: 1})) },
+		"undo":    func() error { return errorOf(s.Undo(ctx, rw.UndoRequest{})) },
+		"history": func() error { return errorOf(s.History(ctx, rw.HistoryRequest{Path: "a.txt"})) },
 	} {
 		deny(t, s, dir, name, rw.ErrCanceled, call)
 	}
@@ -1503,9 +1406,7 @@ func everyVersion(t *testing.T, s *rw.Store, dir, path, want string) {
 			numbers = append(numbers, v.Version)
 		}
 	}
-	if text := strings.Join(got, ", "); text != want {
-		t.Fatalf("%s:\n     %s\nwant %s", path, text, want)
-	}
+	mustEqual(t, strings.Join(got, ", "), want, path)
 	for n := 1; n < len(list); n++ {
 		h, err := s.History(background, rw.HistoryRequest{Path: path, N: n})
 		if err != nil || len(h.Versions) != n || !h.More || h.Versions[n-1] != list[n-1] {
@@ -1604,14 +1505,11 @@ func TestVersionsOfPathsThatCannotBeNow(t *testing.T) {
 		if d, err := s.Diff(background, rw.DiffRequest{Path: path}); err != nil || d.From != c.version || d.ToSHA256.String() != "" || !strings.Contains(d.Diff, "-"+c.content) {
 			t.Errorf("%s: %v %+v", path, err, d)
 		}
-		deny(t, s, dir, path, c.refusal, func() error {
-			_, err := s.Restore(background, rw.RestoreRequest{Path: path, Version: c.version})
-			return err
-		})
+		deny(t, s, dir, path, c.refusal, func() error { return errorOf(s.Restore(background, rw.RestoreRequest{Path: path, Version: c.version})) })
 	}
 	// A path without a history is refused with the reason.
 	for path, want := range map[string]rw.Detail{"e": rw.ErrIsADirectory, "d/y": rw.ErrNotADirectory} {
-		deny(t, s, dir, path, want, func() error { _, err := s.Diff(background, rw.DiffRequest{Path: path}); return err })
+		deny(t, s, dir, path, want, func() error { return errorOf(s.Diff(background, rw.DiffRequest{Path: path})) })
 	}
 }
 
@@ -1778,9 +1676,7 @@ func TestAddedVersionsAreNotKeptTwice(t *testing.T) {
 		noErr(t, s.Sync(background))
 	}
 	compact(t, s, rw.CompactRequest{})
-	if n := kept(t, dir); n != 1 {
-		t.Errorf("%d objects", n)
-	}
+	equal(t, kept(t, dir), 1, "objects")
 	noErr(t, os.Remove(filepath.Join(dir, "log.md")))
 	h := must(s.History(background, rw.HistoryRequest{Path: "log.md", N: 20}))(t)
 	for i, v := range h.Versions {

@@ -88,9 +88,7 @@ func turnedDown(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest, wa
 	before := committed(t, s)
 	e := refused(t, s, dir, r, want)
 	conformsEnvelope(t, e)
-	if now := committed(t, s); now != before {
-		t.Errorf("a refused call left %d rows", now-before)
-	}
+	equal(t, committed(t, s), before, "rows after a refused call")
 	return e
 }
 
@@ -195,15 +193,13 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 		t.Helper()
 		asked = nil
 		noErr(t, call(), want)
-		if got := strings.Join(asked, ";"); got != want {
-			t.Errorf("asked %q, want %q", got, want)
-		}
+		equal(t, strings.Join(asked, ";"), want, "asked")
 	}
 	put := func(path, content string, mode rw.WriteMode) func() error {
-		return func() error { _, err := s.SafeWrite(background, put(path, content, mode)); return err }
+		return func() error { return errorOf(s.SafeWrite(background, put(path, content, mode))) }
 	}
 	tx := func(ops ...rw.TxOp) func() error {
-		return func() error { _, err := s.Tx(background, rw.TxRequest{Ops: ops}); return err }
+		return func() error { return errorOf(s.Tx(background, rw.TxRequest{Ops: ops})) }
 	}
 	do("", put("docs/a.md", "one\n", rw.ModeCreate))
 	do("", put("docs/b.md", "one\n", rw.ModeOverwrite)) // nothing is there
@@ -211,40 +207,26 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	do("may safe_write do this: create a.md?", put("a.md", "one\n", rw.ModeCreate))
 	do("may safe_write do this: overwrite docs/a.md?", put("docs/a.md", "x", rw.ModeOverwrite))
 	do("may edit do this: edit docs/a.md?", func() error {
-		_, err := s.Edit(background, rw.EditRequest{Path: "docs/a.md", Edits: []rw.EditOp{{Old: "x", New: "y"}}})
-		return err
+		return errorOf(s.Edit(background, rw.EditRequest{Path: "docs/a.md", Edits: []rw.EditOp{{Old: "x", New: "y"}}}))
 	})
 	do("may tx do this: edit docs/a.md, create docs/c.md?", tx(
 		rw.TxOp{Op: "write", Path: "docs/c.md", Content: []byte("c")},
 		rw.TxOp{Op: "edit", Path: "docs/a.md", Edits: []rw.EditOp{{Old: "y", New: "z"}}}, rw.TxOp{Op: "write", Path: "docs/a.md", Mode: rw.ModeOverwrite, Content: []byte("all new")}))
-	do("may move do this: move docs/c.md to docs/d.md?", func() error {
-		_, err := s.Move(background, rw.MoveRequest{Path: "docs/c.md", To: "docs/d.md"})
-		return err
-	})
-	do("may delete do this: delete docs/d.md?", func() error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: "docs/d.md"})
-		return err
-	})
+	do("may move do this: move docs/c.md to docs/d.md?", func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "docs/c.md", To: "docs/d.md"})) })
+	do("may delete do this: delete docs/d.md?", func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "docs/d.md"})) })
 	do("", func() error { // the file is restored at a free path
-		_, err := s.Undo(background, rw.UndoRequest{})
-		return err
+		return errorOf(s.Undo(background, rw.UndoRequest{}))
 	})
-	do("may undo do this: delete docs/d.md?", func() error {
-		_, err := s.Undo(background, rw.UndoRequest{})
-		return err
-	})
+	do("may undo do this: delete docs/d.md?", func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) })
 	os.Symlink("../a.md", filepath.Join(dir, "docs", "link.md"))
 	do("may safe_write do this: append a.md?", put("docs/link.md", "x", rw.ModeAppend))
 	do("", func() error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: "docs/a.md", Call: rw.Call{DryRun: true}})
-		return err
+		return errorOf(s.Delete(background, rw.DeleteRequest{Path: "docs/a.md", Call: rw.Call{DryRun: true}}))
 	})
 	// There is no user to ask.
 	s = open(t, dir, &rw.Options{Hooks: roles(perm)})
 	e := turnedDown(t, s, dir, rw.SafeWriteRequest{Path: "docs/a.md", Content: []byte("x"), Mode: rw.ModeOverwrite}, rw.ErrDenied)
-	if e.Context["question"] != "may safe_write do this: overwrite docs/a.md?" {
-		t.Errorf("%+v", e)
-	}
+	equal(t, e.Context["question"], "may safe_write do this: overwrite docs/a.md?", e)
 	must(s.SafeWrite(rw.WithAsk(background, opts.Ask), rw.SafeWriteRequest{Path: "docs/a.md", Content: []byte("x"), Mode: rw.ModeOverwrite}))(t, "asked through the context")
 }
 
@@ -277,7 +259,7 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	}
 	bend("open")
 	at(func() { bend("closed") })
-	e := rw.AsError("", func() error { _, err := s.SafeWrite(background, put("link/a", "x", rw.ModeCreate)); return err }())
+	e := rw.AsError("", func() error { return errorOf(s.SafeWrite(background, put("link/a", "x", rw.ModeCreate))) }())
 	if !errors.Is(e, rw.ErrDenied) {
 		t.Errorf("a link that was bent: %v", e)
 	}
@@ -295,9 +277,7 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	write(t, s, "open/log", "ours", rw.ModeAppend) // nothing is destroyed
 	fileIs(t, dir, "open/log", "theirs ours")
 	write(t, s, "open/new", "ours", rw.ModeOverwrite)
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
+	equal(t, asked, 1, "asked times")
 	check(t, s, true)
 }
 
@@ -440,30 +420,25 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 		s := hooked(t, dir, hook)
 		before, rows := snapshot(t, dir), committed(t, s)
 		calls := map[string]func() error{
-			"safe_write": func() error { _, err := s.SafeWrite(background, put("n/b.txt", "b", rw.ModeCreate)); return err },
-			"append":     func() error { _, err := s.SafeWrite(background, put("a.txt", "b", rw.ModeAppend)); return err },
+			"safe_write": func() error { return errorOf(s.SafeWrite(background, put("n/b.txt", "b", rw.ModeCreate))) },
+			"append":     func() error { return errorOf(s.SafeWrite(background, put("a.txt", "b", rw.ModeAppend))) },
 			"edit": func() error {
-				_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}})
-				return err
+				return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}}))
 			},
-			"delete": func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); return err },
-			"move":   func() error { _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"}); return err },
-			"undo":   func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err },
+			"delete": func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
+			"move":   func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"})) },
+			"undo":   func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) },
 			"restore": func() error {
-				_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))})
-				return err
+				return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))}))
 			},
 			"tx": func() error {
-				_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}})
-				return err
+				return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}}))
 			},
 			"chunk_compose": func() error {
-				_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt"})
-				return err
+				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt"}))
 			},
 			"handoff_write": func() error {
-				_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-				return err
+				return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))
 			},
 		}
 		for name, call := range calls {
@@ -477,9 +452,7 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 				t.Errorf("%s: something is left: %v", name, left)
 			}
 		}
-		if now := committed(t, s); now != rows {
-			t.Errorf("%d rows of refused calls", now-rows)
-		}
+		equal(t, committed(t, s), rows, "rows after refused calls")
 		s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}) // is not subject to them
 		check(t, s, true)
 		s.Close(background)
@@ -724,9 +697,7 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 				t.Errorf("%s: %q", name, text)
 			}
 			want := map[string]time.Duration{"slow": 50 * time.Millisecond, "slower": 50 * time.Millisecond, "endless": 150 * time.Millisecond}[name]
-			if d := time.Since(began); d != want {
-				t.Errorf("%s was waited for %v, not %v", name, d, want)
-			}
+			equal(t, time.Since(began), want, name, " was waited for")
 			check(t, s, true)
 		}
 		// A caller who leaves is no failed check.
@@ -739,9 +710,7 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 			return os.WriteFile(c.Files[0].Staged, []byte("mine"), 0o600)
 		}))
 		fails(s.SafeWrite(background, put("a", "x", rw.ModeCreate)))(t, rw.ErrReadBackMismatch, "a changed staged file")
-		if snapshot(t, dir) != snapshot(t, ramspace(t)) {
-			t.Error("it was published")
-		}
+		equal(t, snapshot(t, dir), snapshot(t, ramspace(t)), "it was published")
 	})
 }
 
@@ -855,40 +824,31 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 		name string
 		do   func() error
 	}{
-		{"create", func() error { _, err := s.SafeWrite(background, put("n/b.txt", "b", rw.ModeCreate)); return err }},
-		{"secret", func() error { _, err := s.SafeWrite(background, put("s.txt", secret, rw.ModeCreate)); return err }},
+		{"create", func() error { return errorOf(s.SafeWrite(background, put("n/b.txt", "b", rw.ModeCreate))) }},
+		{"secret", func() error { return errorOf(s.SafeWrite(background, put("s.txt", secret, rw.ModeCreate))) }},
 		{"stream", func() error {
-			_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big"}, &endless{2 << 20})
-			return err
+			return errorOf(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big"}, &endless{2 << 20}))
 		}},
-		{"append", func() error { _, err := s.SafeWrite(background, put("a.txt", "b\n", rw.ModeAppend)); return err }},
-		{"undo", func() error {
-			_, err := s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})
-			return err
-		}},
+		{"append", func() error { return errorOf(s.SafeWrite(background, put("a.txt", "b\n", rw.ModeAppend))) }},
+		{"undo", func() error { return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "unknown"}})) }},
 		{"edit", func() error {
-			_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}})
-			return err
+			return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two", New: "2"}}}))
 		}},
 		{"restore", func() error {
-			_, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))})
-			return err
+			return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash("one\n"))}))
 		}},
 		{"tx", func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "write", Path: "a.txt", Mode: rw.ModeAppend, Content: []byte("x")}}})
-			return err
+			return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x/y", Content: []byte("b")}, {Op: "write", Path: "a.txt", Mode: rw.ModeAppend, Content: []byte("x")}}}))
 		}},
-		{"tx_commit", func() error { _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID}); return err }},
+		{"tx_commit", func() error { return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: begun.TxID})) }},
 		{"chunk_compose", func() error {
-			_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt", Cleanup: true})
-			return err
+			return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt", Cleanup: true}))
 		}},
 		{"handoff_write", func() error {
-			_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-			return err
+			return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))
 		}},
-		{"move", func() error { _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"}); return err }},
-		{"delete", func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: "m/b.txt"}); return err }},
+		{"move", func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"})) }},
+		{"delete", func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "m/b.txt"})) }},
 	}
 	for _, c := range calls {
 		user.answers, *w, receipts = nil, witness{}, 0
@@ -903,9 +863,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 				t.Errorf("%s: context %v", c.name, e.Context)
 			}
 		}
-		if after := everything(t, dir); after != before {
-			t.Errorf("%s: something is left\n%s\nof\n%s", c.name, after, before)
-		}
+		equal(t, everything(t, dir), before, c.name, ": something is left\n")
 		if len(w.told) > 0 || receipts > 0 {
 			t.Errorf("%s: told %v, %d receipts", c.name, w.told, receipts)
 		}
@@ -935,9 +893,7 @@ func TestABudgetIsNotSpentByCallsThatWait(t *testing.T) {
 	write(t, s, "0", "x", rw.ModeCreate)
 	write(t, s, "1", "x", rw.ModeCreate)
 	e := turnedDown(t, s, dir, put("2", "x", rw.ModeCreate), rw.ErrDenied)
-	if e.Context["rule"] != "budget_writes" {
-		t.Errorf("%+v", e.Context)
-	}
+	equal(t, e.Context["rule"], "budget_writes", e.Context)
 }
 
 // TestEveryQuestionIsPut: two authorizers ask; a yes to one is not a yes to the other,
@@ -960,9 +916,7 @@ func TestEveryQuestionIsPut(t *testing.T) {
 		} else {
 			e = rw.AsError("", err)
 		}
-		if got := strings.Join(user.asked, " "); got != wantAsked {
-			t.Errorf("asked %q, want %q", got, wantAsked)
-		}
+		equal(t, strings.Join(user.asked, " "), wantAsked, "asked")
 		return e
 	}
 	all := "first? second? " + third
@@ -1011,16 +965,13 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 		t.Helper()
 		user.asked = nil
 		noErr(t, call(), what)
-		if len(user.asked) != asked {
-			t.Errorf("%s: asked %q", what, user.asked)
-		}
+		equal(t, len(user.asked), asked, what, ": asked")
 	}
 	n := 0
 	puts := func(path string, mode rw.WriteMode) func() error {
 		return func() error {
 			n++
-			_, err := s.SafeWrite(background, put(path, fmt.Sprint(n), mode))
-			return err
+			return errorOf(s.SafeWrite(background, put(path, fmt.Sprint(n), mode)))
 		}
 	}
 	// While nothing was there, nothing was destroyed.
@@ -1039,8 +990,7 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	passes(1, "replacing in docs", puts("docs/a", rw.ModeOverwrite))
 	answer("edit?", rw.Answer{})
 	passes(1, "another verb", func() error {
-		_, err := s.Edit(background, rw.EditRequest{Path: "docs/a", Edits: []rw.EditOp{{Old: fmt.Sprint(n), New: "y"}}})
-		return err
+		return errorOf(s.Edit(background, rw.EditRequest{Path: "docs/a", Edits: []rw.EditOp{{Old: fmt.Sprint(n), New: "y"}}}))
 	})
 	os.Symlink("../secret", filepath.Join(dir, "docs", "link"))
 	answer("safe_write?", rw.Answer{})
@@ -1056,7 +1006,7 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "y"), nil, 0o644)
 	answer("delete?", rw.Answer{Always: true, Pattern: "**"})
 	for _, path := range []string{"x", "y"} {
-		passes(1, "deleting "+path, func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: path}); return err })
+		passes(1, "deleting "+path, func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: path})) })
 	}
 	for i, glob := range []string{"elsewhere/**", "[", "../**", "p/?"} {
 		answer("safe_write?", rw.Answer{Always: true, Pattern: glob})
@@ -1119,7 +1069,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("m%02d", i), Content: []byte("x")})
 	}
 	ops = append(ops, rw.TxOp{Op: "write", Path: "old", Content: []byte("y"), Mode: rw.ModeOverwrite}, rw.TxOp{Op: "delete", Path: "precious"})
-	q := ask(func() error { _, err := s.Tx(background, rw.TxRequest{Ops: ops}); return err })
+	q := ask(func() error { return errorOf(s.Tx(background, rw.TxRequest{Ops: ops})) })
 	if !strings.HasPrefix(q, "may tx do this: delete precious, overwrite old, create m00, ") || !strings.HasSuffix(q, ", create m17, and 22 more?") {
 		t.Errorf("%q", q)
 	}
@@ -1130,7 +1080,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 		"straße/中文.go":                     "create straße/中文.go?",
 		strings.Repeat("d/", 150) + "evil": "create " + strings.Repeat("d/", 25) + "…",
 	} {
-		q := ask(func() error { _, err := s.SafeWrite(background, put(path, "x", rw.ModeCreate)); return err })
+		q := ask(func() error { return errorOf(s.SafeWrite(background, put(path, "x", rw.ModeCreate))) })
 		if !strings.Contains(q, want) || strings.Contains(path, "evil") && !strings.HasSuffix(q, "d/evil?") {
 			t.Errorf("%q: %q", path, q)
 		}
@@ -1312,17 +1262,13 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 		s := open(t, dir, &rw.Options{Hooks: roles(hooks...), Gate: rw.Gate{Mode: c.gate, RejectAt: "high"}})
 		staged := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 		before := snapshot(t, dir)
-		calls := map[string]func() error{"tx": func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: c.ops, Validate: c.validate})
-			return err
-		}}
+		calls := map[string]func() error{"tx": func() error { return errorOf(s.Tx(background, rw.TxRequest{Ops: c.ops, Validate: c.validate})) }}
 		if name != "classify" { // the gate refuses it when it is staged
 			for _, op := range c.ops {
 				must(s.TxStage(background, rw.TxStageRequest{TxID: staged.TxID, Op: op}))(t, name)
 			}
 			calls["tx_commit"] = func() error {
-				_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: staged.TxID, Validate: c.validate})
-				return err
+				return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: staged.TxID, Validate: c.validate}))
 			}
 		}
 		for verb, call := range calls {
@@ -1336,9 +1282,7 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 			if i, ok := e.Context["op_index"].(int); ok != (c.index >= 0) || ok && i != c.index {
 				t.Errorf("%s %s: op_index %v, want %d", name, verb, e.Context["op_index"], c.index)
 			}
-			if snapshot(t, dir) != before {
-				t.Errorf("%s %s: something changed", name, verb)
-			}
+			equal(t, snapshot(t, dir), before, name, " ", verb, ": something changed")
 		}
 		check(t, s, true)
 	}
@@ -1363,8 +1307,7 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 	write(t, s, "a.go", "x", rw.ModeCreate)
 	guess := func(path string) error {
 		n++
-		_, err := s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: fmt.Sprint("guess ", n), New: "y"}}})
-		return err
+		return errorOf(s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: fmt.Sprint("guess ", n), New: "y"}}}))
 	}
 	for range 5 {
 		guess("a.go")
@@ -1452,8 +1395,7 @@ func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 	}
 	s := hooked(t, dir, oracle)
 	handoff := func(status rw.HandoffStatus, path string) error {
-		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Path: path, Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.Status = status })})
-		return err
+		return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{Path: path, Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.Status = status })}))
 	}
 	for _, status := range []rw.HandoffStatus{rw.HandoffPartial, rw.HandoffBlocked, rw.HandoffHandedOff} {
 		noErr(t, handoff(status, ""), status)
@@ -1553,9 +1495,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 			}
 			began := time.Now()
 			e := turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrVerifyFailed)
-			if took := time.Since(began); took != limit+grace {
-				t.Errorf("%v: the caller waited for %v", limit, took)
-			}
+			equal(t, time.Since(began), limit+grace, limit, ": the caller waited for")
 			if text, _ := e.Context["output"].(string); e.Effect != rw.EffectNone || !strings.Contains(text, "continues") {
 				t.Errorf("%v: %s %q", limit, e.Effect, text)
 			}

@@ -294,9 +294,7 @@ func TestSnapshotsAreOnlyCaches(t *testing.T) {
 	}
 	s.Close(background)
 	snaps, _ := filepath.Glob(statePath(dir, "index", "*.snap"))
-	if len(snaps) != 1 {
-		t.Fatalf("snapshots: %v", snaps)
-	}
+	mustEqual(t, len(snaps), 1, "snapshots")
 	for _, damage := range []func(){
 		func() {},
 		func() { data, _ := os.ReadFile(snaps[0]); data[100] ^= 1; os.WriteFile(snaps[0], data, 0o600) },
@@ -586,9 +584,7 @@ func TestReplayedUndoAndRestoreTellWhatTheFirstTold(t *testing.T) {
 	if err != nil || u2.Status != rw.StatusReplayed || !slices.Equal(u2.Undone, undo.Undone) || u2.Seq != undo.Seq || u2.Receipt.Path != undo.Receipt.Path {
 		t.Errorf("%v %+v\nwant %+v", err, u2, undo)
 	}
-	if fmt.Sprintf("%+v", u2.Results) != fmt.Sprintf("%+v", undo.Results) {
-		t.Errorf("results %+v\nwant %+v", u2.Results, undo.Results)
-	}
+	equal(t, fmt.Sprintf("%+v", u2.Results), fmt.Sprintf("%+v", undo.Results), "results ", u2.Results, "\nwant ", undo.Results)
 	if r2, err := s.Restore(background, v); err != nil || r2.Status != rw.StatusReplayed || r2.Version != 46 || r2.Path != "f0.txt" || r2.SHA256 != back.SHA256 {
 		t.Errorf("%v %+v", err, r2)
 	}
@@ -612,9 +608,7 @@ func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 		if len(got.Warnings) != 1 || got.Warnings[0].Reason != rw.WarnCommitsCancelOut || got.Warnings[0].Hint == "" || len(got.Receipt.Warnings) != 1 {
 			t.Errorf("%+v: warnings %+v %+v", r, got.Warnings, got.Receipt.Warnings)
 		}
-		if snapshot(t, dir) != before {
-			t.Errorf("%+v changed something", r)
-		}
+		equal(t, snapshot(t, dir), before, r, " changed something")
 	}
 	// More commits than cancel out are undone, and reported.
 	if got := undone(t, s, 3); got.Status != rw.StatusSucceeded || len(got.Undone) != 3 || len(got.Warnings) != 0 {
@@ -653,7 +647,7 @@ func TestUnchangedLeavesTheKeyFree(t *testing.T) {
 	}
 	fileIs(t, dir, "a.txt", "another")
 	r.Content = []byte("a third")
-	deny(t, s, dir, "bound by now", rw.ErrIdempotencyKeyReused, func() error { _, err := s.SafeWrite(background, r); return err })
+	deny(t, s, dir, "bound by now", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.SafeWrite(background, r)) })
 }
 
 // TestIdempotencyKeysAreBounded: a snapshot leaves out keys that are both old and far
@@ -745,9 +739,7 @@ func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 			rows++
 		}
 	}
-	if rows != 1 {
-		t.Errorf("%d rows of the commit that was taken back", rows)
-	}
+	equal(t, rows, 1, "rows of the commit that was taken back")
 	noErr(t, s.Close(background))
 }
 
@@ -782,12 +774,10 @@ func keyedCalls() []keyedCall {
 				return []string{out.TxID, out.ExpiresAt}, out.Receipt, err
 			},
 			other: func(s *rw.Store, key string) error {
-				_, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: key, Caller: "another"}})
-				return err
+				return errorOf(s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: key, Caller: "another"}}))
 			},
 			undo: func(s *rw.Store) error {
-				_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: secondTx(s)})
-				return err
+				return errorOf(s.TxRollback(background, rw.TxRollbackRequest{TxID: secondTx(s)}))
 			},
 		},
 		{
@@ -807,8 +797,7 @@ func keyedCalls() []keyedCall {
 				return []any{out.TxID, out.Dropped, out.Existed}, out.Receipt, err
 			},
 			other: func(s *rw.Store, key string) error {
-				_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: stagedID, Call: rw.Call{IdempotencyKey: key}})
-				return err
+				return errorOf(s.TxRollback(background, rw.TxRollbackRequest{TxID: stagedID, Call: rw.Call{IdempotencyKey: key}}))
 			},
 		},
 		{
@@ -826,12 +815,10 @@ func keyedCalls() []keyedCall {
 				return []any{out.SHA256, out.Removed, out.RowsRemoved, out.BytesFreed, out.ExpiredRemoved}, out.Receipt, err
 			},
 			other: func(s *rw.Store, key string) error {
-				_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "kept", Call: rw.Call{IdempotencyKey: key}})
-				return err
+				return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "kept", Call: rw.Call{IdempotencyKey: key}}))
 			},
 			undo: func(s *rw.Store) error {
-				_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("put since"), Label: "log"})
-				return err
+				return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("put since"), Label: "log"}))
 			},
 		},
 		{
@@ -850,12 +837,10 @@ func keyedCalls() []keyedCall {
 			},
 			other: func(s *rw.Store, key string) error {
 				no := false
-				_, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &no, Call: rw.Call{IdempotencyKey: key}})
-				return err
+				return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &no, Call: rw.Call{IdempotencyKey: key}}))
 			},
 			undo: func(s *rw.Store) error {
-				_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "since", Data: jsonString("x"), TTL: "session"})
-				return err
+				return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "since", Data: jsonString("x"), TTL: "session"}))
 			},
 		},
 	}
@@ -897,9 +882,7 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 		}
 		again("at once", s)
 		again("by another store", quickAt(t, dir, nil))
-		if stateSnapshot(t, dir) != after {
-			t.Errorf("%s: a repeated call changed something", c.name)
-		}
+		equal(t, stateSnapshot(t, dir), after, c.name, ": a repeated call changed something")
 		noErr(t, s.Close(background))
 		s = quickAt(t, dir, nil)
 		again("after a restart", s)
@@ -987,9 +970,7 @@ func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
 		if err != nil || again.Status != rw.StatusReplayed || !reflect.DeepEqual(again.Removed, first.Removed) || again.Kept != first.Kept || again.More != first.More {
 			t.Errorf("%v %+v\nwant %+v", err, again, first)
 		}
-		if stateSnapshot(t, dir) != before {
-			t.Error("a repeated call set aside what is damaged")
-		}
+		equal(t, stateSnapshot(t, dir), before, "a repeated call set aside what is damaged")
 	}
 	check(t, s, true)
 }
@@ -1018,9 +999,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	if out, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true}); err != nil || !out.Removed {
 		t.Errorf("draft: %v %+v", err, out)
 	}
-	if stateSnapshot(t, dir) != before {
-		t.Error("a dry run left something")
-	}
+	equal(t, stateSnapshot(t, dir), before, "a dry run left something")
 	for _, removed := range []bool{true, false} { // once, and again after a lost reply
 		if out, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || out.Removed != removed {
 			t.Errorf("draft: %v %+v", err, out)

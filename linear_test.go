@@ -96,10 +96,9 @@ func TestHostileGlobs(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	deny(t, s, dir, "auto_state", rw.ErrTooLarge, func() error {
-		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{AutoState: rw.AutoState(bomb), Envelope: rw.HandoffEnvelope{
+		return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{AutoState: rw.AutoState(bomb), Envelope: rw.HandoffEnvelope{
 			TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{},
-		}})
-		return err
+		}}))
 	})
 	op := rw.HookCall{Changes: []rw.Change{{Path: strings.Repeat("ab", 100)}}}
 	if _, err := (rw.PathRules{Deny: []string{bomb}}).Authorize(background, op); err == nil {
@@ -123,13 +122,9 @@ func TestManyEdits(t *testing.T) {
 		}
 	}
 	end := testbed.Within(t, 60*time.Second, "edits beyond the bound")
-	deny(t, s, dir, "too many", rw.ErrTooLarge, func() error {
-		_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: edits})
-		return err
-	})
+	deny(t, s, dir, "too many", rw.ErrTooLarge, func() error { return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: edits})) })
 	deny(t, s, dir, "too many in a transaction", rw.ErrTooLarge, func() error {
-		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "edit", Path: "a.txt", Edits: edits}}})
-		return err
+		return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "edit", Path: "a.txt", Edits: edits}}}))
 	})
 	end()
 	write(t, s, "b.txt", strings.Repeat("line\n", 1000), rw.ModeCreate)

@@ -199,9 +199,7 @@ func TestLinksHaveVersions(t *testing.T) {
 	}
 	for i, want := range []string{"link a", "link none", "link " + outside} {
 		must(s.Restore(background, rw.RestoreRequest{Path: "cur", Version: seqs[i]}))(t)
-		if got := entries(t, dir)["cur"]; got != want {
-			t.Errorf("restored %q, want %q", got, want)
-		}
+		equal(t, entries(t, dir)["cur"], want, "restored")
 		h := must(s.History(background, rw.HistoryRequest{Path: "cur"}))(t)
 		if h.Path != "cur" || !h.Versions[0].Link || !h.Versions[0].Available {
 			t.Errorf("%+v", h.Versions[0])
@@ -299,9 +297,7 @@ func TestUndoRemovesItsDirectories(t *testing.T) {
 				t.Errorf("left: %v, want %v", got, c.left)
 			}
 			must(s.Undo(background, rw.UndoRequest{}))(t)
-			if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
-				t.Errorf("undone and redone:\n%s", diff)
-			}
+			equal(t, cmp.Diff(before, entries(t, dir)), "", "undone and redone")
 			if found, err := s.Scan(background, rw.ScanRequest{}); err != nil || found.Group != "" && c.beside == "true" {
 				t.Errorf("a scan found %+v, %v", found, err)
 			}
@@ -316,8 +312,7 @@ func TestUndoBesideAWriter(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir, nil), open(t, dir, nil)
 	write := func() error {
-		_, err := other.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/theirs", Content: []byte("theirs"), Call: rw.Call{Caller: "b"}})
-		return err
+		return errorOf(other.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/theirs", Content: []byte("theirs"), Call: rw.Call{Caller: "b"}}))
 	}
 	for i := range 60 {
 		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/mine", Content: []byte("one"), Call: rw.Call{Caller: "a"}}))(t)
@@ -351,9 +346,7 @@ func TestScansOfTwoStores(t *testing.T) {
 		t.Fatalf("%+v %v", found, err)
 	}
 	must(other.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
-	if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(before, entries(t, dir)), "")
 }
 
 // TestScanFromAnOlderIndex: where the index is older than the rows, because two scans
@@ -386,9 +379,7 @@ func TestScanFromAnOlderIndex(t *testing.T) {
 				t.Errorf("again: %+v %v", again, err)
 			}
 			must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
-			if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, cmp.Diff(before, entries(t, dir)), "")
 		})
 	}
 }
@@ -579,9 +570,7 @@ func TestRestoreAfterAKind(t *testing.T) {
 		want string
 	}{{2, "-rw-r----- 3\n"}, {0, "-rw-r----- 2\n"}} { // the second has the mode of the file that was removed last
 		must(s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[c.row], Force: true}))(t)
-		if got := entries(t, dir)["a"]; got != c.want {
-			t.Errorf("restored %q, want %q", got, c.want)
-		}
+		equal(t, entries(t, dir)["a"], c.want, "restored")
 		shell(t, dir, `rm a`)
 		must(s.Scan(background, rw.ScanRequest{}))(t)
 	}
@@ -603,9 +592,7 @@ func TestKindsAreListed(t *testing.T) {
 	for _, d := range found.Dirs {
 		ops = append(ops, d.Change+" directory "+d.Path)
 	}
-	if got := strings.Join(ops, ", "); got != "delete a, create a/in, create d, delete d/x, created directory a, deleted directory d" {
-		t.Error(got)
-	}
+	equal(t, strings.Join(ops, ", "), "delete a, create a/in, create d, delete d/x, created directory a, deleted directory d")
 	out := must(s.Changes(background, rw.ChangesRequest{}))(t)
 	if len(out.Files) != 4 || out.Created != 2 || out.Deleted != 2 || len(out.Groups) != 1 || len(out.Groups[0].Dirs) != 2 {
 		t.Errorf("%+v", out)
@@ -699,9 +686,7 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 			} else if changed {
 				_, err = s.Undo(background, rw.UndoRequest{Group: found.Group})
 				noErr(t, err)
-				if diff := cmp.Diff(before, entries(t, dir)); diff != "" {
-					t.Errorf("%s, %d: %s", name, undos, diff)
-				}
+				equal(t, cmp.Diff(before, entries(t, dir)), "", name, ", ", undos)
 			}
 		}
 	}
@@ -755,21 +740,13 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 		if err != nil || out.Files != 4 {
 			t.Fatal(out, err)
 		}
-		if got := modes(); got != want {
-			t.Errorf("moved to %s:\n%s\nwant\n%s", to, got, want)
-		}
+		equal(t, modes(), want, "moved to ", to)
 		undo()
-		if got := modes(); got != before {
-			t.Errorf("undone:\n%s\nwant\n%s", got, before)
-		}
+		equal(t, modes(), before, "undone")
 		undo()
-		if got := modes(); got != want {
-			t.Errorf("redone:\n%s\nwant\n%s", got, want)
-		}
+		equal(t, modes(), want, "redone")
 		undo()
-		if got := modes(); got != before {
-			t.Errorf("undone again:\n%s\nwant\n%s", got, before)
-		}
+		equal(t, modes(), before, "undone again")
 	}
 }
 
@@ -778,13 +755,9 @@ func TestMoveKeepsModesOfDirectories(t *testing.T) {
 func TestGonePrivateDirectories(t *testing.T) {
 	for what, back := range map[string]func(t *testing.T, s *rw.Store) error{
 		"restore": func(t *testing.T, s *rw.Store) error {
-			_, err := s.Restore(t.Context(), rw.RestoreRequest{Path: "private/in/key", Version: 1})
-			return err
+			return errorOf(s.Restore(t.Context(), rw.RestoreRequest{Path: "private/in/key", Version: 1}))
 		},
-		"undo": func(t *testing.T, s *rw.Store) error {
-			_, err := s.Undo(t.Context(), rw.UndoRequest{})
-			return err
-		},
+		"undo": func(t *testing.T, s *rw.Store) error { return errorOf(s.Undo(t.Context(), rw.UndoRequest{})) },
 	} {
 		dir := t.TempDir()
 		s := open(t, dir, nil)

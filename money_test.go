@@ -82,9 +82,7 @@ func TestMoneyIsNeverLost(t *testing.T) {
 			data := must(os.ReadFile(filepath.Join(dir, fmt.Sprintf("acc%d.txt", i))))(t)
 			sum += moneyIn(string(data))
 		}
-		if sum != 1000*accounts {
-			t.Fatalf("round %d: the sum is %d", round, sum)
-		}
+		mustEqual(t, sum, 1000*accounts, "round ", round, ": the sum")
 		check(t, s, true)
 		s.Close(background)
 	}

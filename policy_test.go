@@ -134,9 +134,7 @@ func TestPrecedenceOfTheGate(t *testing.T) {
 		s := openWith(t, dir, row.policy, &rw.Options{Gate: row.opts})
 		for _, cell := range []struct{ text, want string }{{risky.low, row.low}, {risky.high, row.high}} {
 			r, err := s.SafeWrite(rw.WithGate(background, row.ctx), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(cell.text), Call: rw.Call{DryRun: true}})
-			if got := became(r, err); got != cell.want {
-				t.Errorf("%d: %s, want %s", i, got, cell.want)
-			}
+			equal(t, became(r, err), cell.want, i)
 		}
 		s.Close(background)
 	}
@@ -157,9 +155,7 @@ func TestOverridesHavePrecedenceToo(t *testing.T) {
 	} {
 		s := openWith(t, dir, row.policy, &rw.Options{Gate: row.opts})
 		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true, AcceptRisk: "why"}})
-		if got := became(r, err); got != row.want {
-			t.Errorf("%d: %s, want %s", i, got, row.want)
-		}
+		equal(t, became(r, err), row.want, i)
 	}
 }
 
@@ -206,9 +202,7 @@ func TestAcceptedRiskStandsInTheJournal(t *testing.T) {
 	r.AcceptRisk = "fixture of a revoked key, see " + other + " é"
 	out := passes(t, s, r)
 	wants(t, out, rw.WarnRiskAccepted)
-	if reasons(out.Receipt.Warnings) != rw.WarnRiskAccepted {
-		t.Errorf("%+v", out.Receipt.Warnings)
-	}
+	equal(t, reasons(out.Receipt.Warnings), rw.WarnRiskAccepted, out.Receipt.Warnings)
 	fileIs(t, dir, "a.txt", risky.high)
 	rows := rawRows(t, dir)
 	if len(rows) != 1 || rows[0]["accept_risk"] != "fixture of a revoked key, see {GHP-REDACTED} é" {
@@ -275,9 +269,7 @@ allow:
 		{"tokens/a.txt", gh, "ok"}, {"tokens/b/a.txt", gh, "risk_blocked"}, {"other.txt", gh, "risk_blocked"},
 	} {
 		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: row.path, Content: []byte(row.text), Call: rw.Call{DryRun: true}})
-		if got := became(r, err); got != row.want {
-			t.Errorf("%s: %s, want %s", row.path, got, row.want)
-		}
+		equal(t, became(r, err), row.want, row.path)
 	}
 	// The scanning verbs know the same exceptions, for a path that is named.
 	for path, want := range map[string]rw.Verdict{"fixtures/a.txt": rw.VerdictSafe, "": rw.VerdictHigh, "other.txt": rw.VerdictHigh} {
@@ -309,9 +301,7 @@ func TestLetterCaseOfThePolicy(t *testing.T) {
 		"Infra/x": "protected_path", "infra/x": "protected_path", "INFRA/X": "protected_path",
 	} {
 		for _, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeAppend} {
-			if got := became(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: mode, Call: rw.Call{DryRun: true}})); got != want {
-				t.Errorf("%s %s: %s, want %s", mode, path, got, want)
-			}
+			equal(t, became(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: mode, Call: rw.Call{DryRun: true}})), want, mode, " ", path)
 		}
 		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text), TargetPath: path})
 		if err != nil || (r.Verdict == rw.VerdictSafe) != (want == "ok") {
@@ -330,9 +320,7 @@ func TestInlineMarkers(t *testing.T) {
 		dir := ramspace(t)
 		s := openWith(t, dir, policy, nil)
 		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text), Call: rw.Call{DryRun: true}})
-		if got := became(r, err); got != want {
-			t.Errorf("%s: %s, want %s", policy, got, want)
-		}
+		equal(t, became(r, err), want, policy)
 		if want != "ok" {
 			continue
 		}
@@ -371,9 +359,7 @@ func TestProtectedPaths(t *testing.T) {
 			if !errors.Is(err, rw.ErrProtectedPath) && !(path == "secrets" && errors.Is(err, rw.ErrIsADirectory)) {
 				t.Errorf("%s %s: %v", mode, path, err)
 			}
-			if after := snapshot(t, dir); after != before {
-				t.Fatalf("%s %s changed something", mode, path)
-			}
+			mustEqual(t, snapshot(t, dir), before, mode, " ", path, " changed something")
 			if err != nil {
 				conformsEnvelope(t, rw.AsError("", err))
 			}
@@ -426,14 +412,10 @@ func TestPolicyOfTheScanner(t *testing.T) {
 	} {
 		s := openWith(t, dir, row.policy, nil)
 		r, err := s.SafeWrite(background, put(fmt.Sprintf("%d.txt", i), row.text, rw.ModeCreate))
-		if got := became(r, err); got != row.want {
-			t.Errorf("%d: %s, want %s", i, got, row.want)
-		}
+		equal(t, became(r, err), row.want, i)
 		if row.want == "risk_blocked" && strings.HasPrefix(row.text, "ticket") {
 			e := rw.AsError("", err)
-			if strings.Join(e.Patterns, " ") != "acme" {
-				t.Errorf("families %v", e.Patterns)
-			}
+			equal(t, strings.Join(e.Patterns, " "), "acme", "families ", e.Patterns)
 			if found := leaks(t, dir, own[7:21]); len(found) > 0 {
 				t.Errorf("%v", found)
 			}
@@ -458,17 +440,13 @@ func TestPolicyIsPinned(t *testing.T) {
 	gated(t, s, dir, put("c.txt", risky.high, rw.ModeCreate))
 	passes(t, s, put("d.txt", "harmless", rw.ModeCreate))
 	for _, row := range rawRows(t, dir) {
-		if row["policy"] != hash(first) {
-			t.Errorf("row of policy %v, want %s", row["policy"], hash(first))
-		}
+		equal[any](t, row["policy"], hash(first), "row of policy")
 	}
 	s.Close(background)
 	s = openWith(t, dir, second, nil)
 	passes(t, s, put("a.txt", risky.high, rw.ModeCreate))
 	rows := rawRows(t, dir)
-	if got := rows[len(rows)-1]["policy"]; got != hash(second) {
-		t.Errorf("row of policy %v, want %s", got, hash(second))
-	}
+	equal[any](t, rows[len(rows)-1]["policy"], hash(second), "row of policy")
 	s.Close(background)
 	os.Remove(statePath(dir, "policy.yaml"))
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -566,9 +544,7 @@ func TestMissingPolicyFileIsAWarning(t *testing.T) {
 	outside := filepath.Join(filepath.Dir(dir), "policy.yaml")
 	writePolicy(t, dir, "gate: {mode: off}\n") // not the one that was named
 	s := open(t, dir, &rw.Options{PolicyFile: outside, PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
-	if got := reasons(s.Recovery().Warnings); got != rw.WarnPolicyFileMissing {
-		t.Errorf("warnings %q", got)
-	}
+	equal(t, reasons(s.Recovery().Warnings), rw.WarnPolicyFileMissing, "warnings")
 	gated(t, s, dir, put("a.txt", risky.high, rw.ModeCreate))
 	s.Close(background)
 	for _, place := range []string{outside, "none.yaml", "none/none.yaml"} {
@@ -580,9 +556,7 @@ func TestMissingPolicyFileIsAWarning(t *testing.T) {
 	}
 	os.WriteFile(outside, []byte("gate: {mode: off}\n"), 0o644)
 	s = open(t, dir, &rw.Options{PolicyFile: outside, PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
-	if got := reasons(s.Recovery().Warnings); got != "" {
-		t.Errorf("warnings %q", got)
-	}
+	equal(t, reasons(s.Recovery().Warnings), "", "warnings")
 	passes(t, s, put("a.txt", risky.high, rw.ModeCreate))
 }
 
@@ -697,9 +671,7 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 			t.Errorf("%q scores %s, the default %s", text, a, b)
 		}
 	}
-	if rw.DefaultPolicy().Hash() != "" {
-		t.Error("the default has a hash")
-	}
+	equal(t, rw.DefaultPolicy().Hash(), "", "the default has a hash")
 	fails(rw.ParsePolicy([]byte("x: 1\n")))(t, rw.ErrBadPolicy)
 }
 
@@ -715,9 +687,7 @@ func TestRetryBudgetOfThePolicy(t *testing.T) {
 		}
 	}
 	e := refused(t, s, dir, r, rw.ErrRetryExhausted)
-	if e.Context["attempts"] != 5 {
-		t.Errorf("%v", e.Context)
-	}
+	equal(t, e.Context["attempts"], 5, e.Context)
 	s.Close(background)
 	s = openWith(t, dir, "gate: {mode: block}\nretry_budget: {default: 1}\n", nil)
 	if e := gated(t, s, dir, r); e.RetryBudget != 0 { // another policy, a fresh count
@@ -766,34 +736,24 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	text := strings.Repeat("ab", 20<<10)
 	before := everyFile(t, dir)
 	for name, call := range map[string]func() error{
-		"write": func() error { _, err := s.SafeWrite(background, put("a.txt", text, rw.ModeCreate)); return err },
+		"write": func() error { return errorOf(s.SafeWrite(background, put("a.txt", text, rw.ModeCreate))) },
 		"dry run": func() error {
 			r := put("a.txt", text, rw.ModeCreate)
 			r.DryRun = true
-			_, err := s.SafeWrite(background, r)
-			return err
+			return errorOf(s.SafeWrite(background, r))
 		},
-		"append": func() error { _, err := s.SafeWrite(background, put("old.txt", text, rw.ModeAppend)); return err },
-		"replace": func() error {
-			_, err := s.SafeWrite(background, put("old.txt", text, rw.ModeOverwrite))
-			return err
-		},
+		"append":  func() error { return errorOf(s.SafeWrite(background, put("old.txt", text, rw.ModeAppend))) },
+		"replace": func() error { return errorOf(s.SafeWrite(background, put("old.txt", text, rw.ModeOverwrite))) },
 		"compose": func() error {
-			_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "a.txt"})
-			return err
+			return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "a.txt"}))
 		},
 		"preview": func() error {
-			_, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Classify: true})
-			return err
+			return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Classify: true}))
 		},
-		"score": func() error {
-			_, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})
-			return err
-		},
-		"redact": func() error { _, err := s.Redact(background, rw.RedactRequest{Content: []byte(text)}); return err },
+		"score":  func() error { return errorOf(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})) },
+		"redact": func() error { return errorOf(s.Redact(background, rw.RedactRequest{Content: []byte(text)})) },
 		"tx": func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: []byte("x")}, {Op: "write", Path: "y.txt", Content: []byte(text)}}})
-			return err
+			return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "x.txt", Content: []byte("x")}, {Op: "write", Path: "y.txt", Content: []byte(text)}}}))
 		},
 	} {
 		err := call()
@@ -858,9 +818,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	dir := gitWorkspace(t, weakPolicy)
 	marked := "id " + awsID(93) + " # resilientwrite:allow\n"
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	if got := reasons(s.Recovery().Warnings); got != rw.WarnPolicyNotTrusted {
-		t.Errorf("warnings %q", got)
-	}
+	equal(t, reasons(s.Recovery().Warnings), rw.WarnPolicyNotTrusted, "warnings")
 	for _, cell := range []struct {
 		text string
 		gate rw.Gate
@@ -886,13 +844,9 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	}
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff, TrustWorkspacePolicy: true})
-	if got := reasons(s.Recovery().Warnings); got != "" {
-		t.Errorf("trusted: warnings %q", got)
-	}
+	equal(t, reasons(s.Recovery().Warnings), "", "trusted: warnings")
 	r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true}})
-	if got := became(r, err); got != "ok" {
-		t.Errorf("trusted: %s", got)
-	}
+	equal(t, became(r, err), "ok", "trusted")
 	// Trusted or not, it does not weaken the options.
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff, TrustWorkspacePolicy: true, Gate: rw.Gate{Mode: rw.GateBlock, RejectAt: rw.VerdictLow, Overrides: rw.OverrideNone}})
@@ -932,17 +886,11 @@ func TestUntrackedPolicyAndTheOptions(t *testing.T) {
 		writePolicy(t, dir, row.policy)
 		s := must(rw.Open(agents(), dir, &row.opts))(t)
 		name := fmt.Sprintf("%.40q %+v", row.policy, row.opts.Gate)
-		if got := reasons(s.Recovery().Warnings); got != row.warnings {
-			t.Errorf("%s: warnings %q, want %q", name, got, row.warnings)
-		}
+		equal(t, reasons(s.Recovery().Warnings), row.warnings, name, ": warnings")
 		r, err := s.SafeWrite(agents(), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true}})
-		if got := became(r, err); got != row.want {
-			t.Errorf("%s: %s, want %s", name, got, row.want)
-		}
+		equal(t, became(r, err), row.want, name)
 		facts, _ := s.Describe(agents(), rw.DescribeRequest{})
-		if got := strings.Join(facts.Policy.Ignored, " "); got != row.ignored {
-			t.Errorf("%s: ignored %q, want %q", name, got, row.ignored)
-		}
+		equal(t, strings.Join(facts.Policy.Ignored, " "), row.ignored, name, ": ignored")
 		s.Close(background)
 	}
 }
@@ -992,9 +940,7 @@ func TestServeWithBadPolicy(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "old.txt"), []byte("old\n"), 0o644)
 	writePolicy(t, dir, "gate:\n  mod: block\n")
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ServeWithBadPolicy: true})
-	if got := reasons(s.Recovery().Warnings); got != rw.WarnPolicyBroken {
-		t.Errorf("warnings %q", got)
-	}
+	equal(t, reasons(s.Recovery().Warnings), rw.WarnPolicyBroken, "warnings")
 	before := snapshot(t, dir)
 	for range 5 { // the budget does not count it
 		e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy)
@@ -1007,9 +953,7 @@ func TestServeWithBadPolicy(t *testing.T) {
 	for name, call := range mutations(s) {
 		isErr(t, call(), rw.ErrBadPolicy, name)
 	}
-	if after := snapshot(t, dir); after != before {
-		t.Errorf("changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, snapshot(t, dir), before, "changed")
 	if r, err := s.Read(background, rw.ReadRequest{Path: "old.txt"}); err != nil || string(r.Content) != "old\n" {
 		t.Errorf("%v %+v", err, r)
 	}
@@ -1043,36 +987,28 @@ func TestServeWithBadPolicy(t *testing.T) {
 func mutations(s *rw.Store) map[string]func() error {
 	return map[string]func() error{
 		"edit": func() error {
-			_, err := s.Edit(background, rw.EditRequest{Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "new"}}})
-			return err
+			return errorOf(s.Edit(background, rw.EditRequest{Path: "old.txt", Edits: []rw.EditOp{{Old: "old", New: "new"}}}))
 		},
-		"delete": func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: "old.txt"}); return err },
-		"move":   func() error { _, err := s.Move(background, rw.MoveRequest{Path: "old.txt", To: "b"}); return err },
+		"delete": func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "old.txt"})) },
+		"move":   func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "old.txt", To: "b"})) },
 		"tx": func() error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "b", Content: []byte("x")}}})
-			return err
+			return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "b", Content: []byte("x")}}}))
 		},
-		"tx_begin": func() error { _, err := s.TxBegin(background, rw.TxBeginRequest{}); return err },
-		"undo":     func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err },
+		"tx_begin": func() error { return errorOf(s.TxBegin(background, rw.TxBeginRequest{})) },
+		"undo":     func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) },
 		"chunk_append": func() error {
-			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
-			return err
+			return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
 		},
-		"chunk_reset": func() error { _, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); return err },
-		"scratch_put": func() error {
-			_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})
-			return err
-		},
+		"chunk_reset": func() error { return errorOf(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"})) },
+		"scratch_put": func() error { return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})) },
 		"checkpoint": func() error {
-			_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "n", Data: []byte(`{"a":1}`)})
-			return err
+			return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "n", Data: []byte(`{"a":1}`)}))
 		},
-		"checkpoint_cleanup": func() error { _, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); return err },
-		"compact":            func() error { _, err := s.Admin().Compact(background, rw.CompactRequest{}); return err },
-		"repair":             func() error { _, err := s.Admin().Repair(background, rw.RepairRequest{}); return err },
+		"checkpoint_cleanup": func() error { return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})) },
+		"compact":            func() error { return errorOf(s.Admin().Compact(background, rw.CompactRequest{})) },
+		"repair":             func() error { return errorOf(s.Admin().Repair(background, rw.RepairRequest{})) },
 		"stream": func() error {
-			_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b", Mode: rw.ModeCreate}, &endless{left: 2 << 20})
-			return err
+			return errorOf(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b", Mode: rw.ModeCreate}, &endless{left: 2 << 20}))
 		},
 	}
 }

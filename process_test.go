@@ -90,8 +90,7 @@ func child(job, dir, arg string) error {
 				os.Exit(9)
 			}
 		})
-		_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deep/er/file.txt", Content: []byte("new"), Mode: rw.ModeOverwrite})
-		return err
+		return errorOf(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "deep/er/file.txt", Content: []byte("new"), Mode: rw.ModeOverwrite}))
 	case "trace": // a write of each kind, with marks between them
 		fmt.Println("MARK begin")
 		for _, w := range []struct {
@@ -109,8 +108,7 @@ func child(job, dir, arg string) error {
 				os.Exit(9)
 			}
 		})
-		_, err := s.SafeWrite(ctx, put("mnt/sub/a.txt", "from the dead", rw.ModeOverwrite))
-		return err
+		return errorOf(s.SafeWrite(ctx, put("mnt/sub/a.txt", "from the dead", rw.ModeOverwrite)))
 	case "exec": // a command that changes three files; dies at the point arg
 		failpoint.Arm(func(point string) {
 			if point == arg {
@@ -119,8 +117,7 @@ func child(job, dir, arg string) error {
 			}
 		})
 		script := "echo new > a.txt; echo new > c.txt; mv b.txt moved.txt"
-		_, err := s.Exec(ctx, rw.ExecRequest{Argv: []string{"sh", "-ec", script}, Views: filepath.Join(filepath.Dir(dir), "views")})
-		return err
+		return errorOf(s.Exec(ctx, rw.ExecRequest{Argv: []string{"sh", "-ec", script}, Views: filepath.Join(filepath.Dir(dir), "views")}))
 	case "hold": // holds a path until it is killed
 		failpoint.Arm(func(point string) {
 			if point == string(rw.StagePrecondition) {
@@ -128,8 +125,7 @@ func child(job, dir, arg string) error {
 				time.Sleep(time.Hour)
 			}
 		})
-		_, err := s.SafeWrite(ctx, put("held.txt", "x", rw.ModeOverwrite))
-		return err
+		return errorOf(s.SafeWrite(ctx, put("held.txt", "x", rw.ModeOverwrite)))
 	}
 	return s.Close(ctx)
 }
@@ -289,9 +285,7 @@ func TestEveryStageSurvivesDeath(t *testing.T) {
 		noErr(t, s.Close(context.Background()))
 		cmd, _ := spawn(t, "die", dir, string(stage), rw.SyncFull)
 		cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != 9 {
-			t.Fatalf("%s: the child ended with %d", stage, code)
-		}
+		mustEqual(t, cmd.ProcessState.ExitCode(), 9, stage, ": the child ended with")
 		recorded = recorded || stage == rw.StagePublish
 		want := "old"
 		if recorded {
@@ -374,8 +368,6 @@ func TestCreateRaceAcrossProcesses(t *testing.T) {
 		}
 		won += len(outs[i].lines())
 	}
-	if won != 1 {
-		t.Errorf("%d winners", won)
-	}
+	equal(t, won, 1, "winners")
 	check(t, open(t, dir, nil), true)
 }

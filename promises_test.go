@@ -125,14 +125,10 @@ func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
 	// A path of the workspace may be absolute, and a link that stays inside is
 	// followed and stays.
 	r := write(t, s, filepath.Join(dir, "abs.txt"), "ok", rw.ModeCreate)
-	if r.Path != "abs.txt" {
-		t.Errorf("path %s", r.Path)
-	}
+	equal(t, r.Path, "abs.txt", "path")
 	os.Symlink(filepath.Join(dir, "abs.txt"), filepath.Join(dir, "inside"))
 	r = write(t, s, "inside", "through", rw.ModeOverwrite)
-	if r.Receipt.RealPath != "abs.txt" {
-		t.Errorf("real path %q", r.Receipt.RealPath)
-	}
+	equal(t, r.Receipt.RealPath, "abs.txt", "real path")
 	if st, _ := os.Lstat(filepath.Join(dir, "inside")); st.Mode()&os.ModeSymlink == 0 {
 		t.Error("the link is gone")
 	}
@@ -156,9 +152,7 @@ func TestPreconditions(t *testing.T) {
 	upper := strings.ToUpper(a.SHA256.String())
 
 	e := refused(t, s, dir, put("a.txt", "b", rw.ModeCreate), rw.ErrFileAlreadyExists)
-	if e.Context["existing_sha256"] != a.SHA256.String() {
-		t.Errorf("%v", e.Context)
-	}
+	equal[any](t, e.Context["existing_sha256"], a.SHA256.String(), e.Context)
 	e = refused(t, s, dir, put("a.txt", big, rw.ModeCreate), rw.ErrFileAlreadyExists)
 	if !strings.Contains(e.Hint, "already_applied") {
 		t.Errorf("hint %s", e.Hint)
@@ -194,9 +188,7 @@ func TestPreconditions(t *testing.T) {
 			refusals++
 		}
 	}
-	if refusals != 12 {
-		t.Errorf("%d refusals in the journal", refusals)
-	}
+	equal(t, refusals, 12, "refusals in the journal")
 	check(t, s, true)
 }
 
@@ -218,13 +210,9 @@ func TestUnchangedAndDryRunTouchNothing(t *testing.T) {
 		t.Fatalf("%v %+v", err, d)
 	}
 	fails(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("b\n"), Call: rw.Call{DryRun: true}}))(t, rw.ErrFileAlreadyExists)
-	if after := snapshot(t, dir); after != before {
-		t.Errorf("changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, snapshot(t, dir), before, "changed")
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{IncludeRefused: true})
-	if len(tail.Entries) != 1 {
-		t.Errorf("%d rows", len(tail.Entries))
-	}
+	equal(t, len(tail.Entries), 1, "rows")
 }
 
 func TestLineEndingsAndBOM(t *testing.T) {
@@ -250,9 +238,7 @@ func TestLineEndingsAndBOM(t *testing.T) {
 		for _, w := range r.Warnings {
 			warns = append(warns, w.Reason)
 		}
-		if strings.Join(warns, " ") != row.warn {
-			t.Errorf("%d: warnings %v, want %s", i, warns, row.warn)
-		}
+		equal(t, strings.Join(warns, " "), row.warn, i, ": warnings ", warns, "")
 	}
 	os.WriteFile(filepath.Join(dir, "crlf.txt"), []byte("a\r\n"), 0o644)
 	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "crlf.txt", Content: []byte("b\n"), Mode: rw.ModeAppend, EOL: "preserve"}))(t)
@@ -287,20 +273,17 @@ func TestOneWinner(t *testing.T) {
 		return won
 	}
 	if won := count(8, func(i int) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: []string{"a.txt", "alias"}[i%2], Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite, Expect: rw.Exactly(first.SHA256)})
-		return err
+		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: []string{"a.txt", "alias"}[i%2], Content: []byte(fmt.Sprint(i)), Mode: rw.ModeOverwrite, Expect: rw.Exactly(first.SHA256)}))
 	}); won != 1 {
 		t.Errorf("%d overwrites won", won)
 	}
 	if won := count(8, func(i int) error {
-		_, err := s.SafeWrite(background, put("x/y/new.txt", fmt.Sprint(i), rw.ModeCreate))
-		return err
+		return errorOf(s.SafeWrite(background, put("x/y/new.txt", fmt.Sprint(i), rw.ModeCreate)))
 	}); won != 1 {
 		t.Errorf("%d creates won", won)
 	}
 	if won := count(60, func(i int) error {
-		_, err := s.SafeWrite(background, put([]string{"log.txt", "log-alias"}[i%2], fmt.Sprintf("%d\n", i), rw.ModeAppend))
-		return err
+		return errorOf(s.SafeWrite(background, put([]string{"log.txt", "log-alias"}[i%2], fmt.Sprintf("%d\n", i), rw.ModeAppend)))
 	}); won != 60 {
 		t.Errorf("%d appends", won)
 	}
@@ -461,9 +444,7 @@ func TestCancel(t *testing.T) {
 		disarm()
 		cancel()
 		_, missing := os.Stat(filepath.Join(dir, string(stage)+".txt"))
-		if (err == nil) != (missing == nil) {
-			t.Errorf("%s: error %v, but file there: %v", stage, err, missing == nil)
-		}
+		equal(t, err == nil, missing == nil, stage, ": error ", err, ", but file there: ", missing == nil)
 		if err != nil && !errors.Is(err, rw.ErrCanceled) {
 			t.Errorf("%s: %v", stage, err)
 		}

@@ -41,9 +41,7 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 			got = string(rw.AsError("", err).Detail)
 			conformsEnvelope(t, rw.AsError("", err))
 		}
-		if got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
+		equal(t, got, c.want, c)
 		dry, err := s.SafeWrite(c.ctx, rw.SafeWriteRequest{Path: ".envrc", Content: []byte("y"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}})
 		if errors.Is(err, rw.ErrProtectedDefault) != (c.want == "protected_default") || err == nil && reasons(dry.Warnings) != c.want {
 			t.Errorf("%+v: the dry run says %v %v", c, err, dry.Warnings)

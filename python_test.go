@@ -65,9 +65,7 @@ func pythonFile(t *testing.T, name string) string {
 func pythonJournalIs(t *testing.T, dir, want string) {
 	t.Helper()
 	got := must(os.ReadFile(inState(dir, "journal.jsonl")))(t)
-	if string(got) != want {
-		t.Error("the journal of the Python implementation was changed")
-	}
+	equal(t, string(got), want, "the journal of the Python implementation was changed")
 }
 
 // pythonSound demands a sound store: the file that was changed by hand, and the
@@ -86,9 +84,7 @@ func pythonSound(t *testing.T, s *rw.Store) {
 			t.Errorf("check: %+v", p)
 		}
 	}
-	if differs != 1 {
-		t.Errorf("check: %+v", r.Problems)
-	}
+	equal(t, differs, 1, "check: ", r.Problems)
 }
 
 func tailOf(t *testing.T, s *rw.Store) []rw.JournalEntry {
@@ -125,18 +121,14 @@ func TestPythonJournalComesFirst(t *testing.T) {
 	next := write(t, s, "notes.md", "- by the new program\n", rw.ModeAppend)
 	fileIs(t, dir, "notes.md", "# Notes\n- the export takes 40 minutes\n- by the new program\n")
 	rows := tailOf(t, s)
-	if diff := cmp.Diff(append(pythonIDs(), next.JournalID), ids(rows)); diff != "" {
-		t.Fatal(diff)
-	}
+	mustEqual(t, cmp.Diff(append(pythonIDs(), next.JournalID), ids(rows)), "")
 	first := rows[0]
 	if first.TS != "2026-04-11T10:00:00Z" || first.Path != "report.tex" || first.Mode != "create" || first.Caller != "claude" ||
 		first.SHA256.String() != hash("\\section{Telemetry}\nFirst draft.\n") || first.Bytes != 33 || first.Rev != 1 {
 		t.Errorf("%+v", first)
 	}
 	for i, e := range rows[:pythonRows] {
-		if e.Seq != uint64(i)+1 {
-			t.Errorf("row %d has seq %d", i, e.Seq)
-		}
+		equal(t, e.Seq, uint64(i)+1, "row ", i, " has seq")
 	}
 	if over := rows[4]; over.Path != "report.tex" || over.Mode != "overwrite" || over.Rev != 2 || over.PrevSHA256 != first.SHA256 {
 		t.Errorf("%+v", over)
@@ -166,9 +158,7 @@ func TestPythonJournalIsCounted(t *testing.T) {
 	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry != "2026-04-11T10:00:00Z" || a.Timeline[6].Path != "new.md" {
 		t.Errorf("%+v", a)
 	}
-	if diff := cmp.Diff(map[string]int{"create": 5, "overwrite": 1, "append": 1}, a.ByMode); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(map[string]int{"create": 5, "overwrite": 1, "append": 1}, a.ByMode), "")
 	if a.ByCaller["claude"] != 3 || a.ByCaller["codex"] != 3 {
 		t.Errorf("%v", a.ByCaller)
 	}
@@ -192,9 +182,7 @@ func TestPythonIsImportedOnce(t *testing.T) {
 		if r := s.Recovery(); r.Imported != imported || len(r.Conflicts)+len(r.Aborted) != 0 {
 			t.Errorf("%+v", r)
 		}
-		if diff := cmp.Diff(want, ids(tailOf(t, s))); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, cmp.Diff(want, ids(tailOf(t, s))), "")
 		pythonSound(t, s)
 		if err := s.Close(background); err != nil {
 			t.Error(err)
@@ -231,9 +219,7 @@ func TestPythonWorkspaceReadOnly(t *testing.T) {
 	}
 	must(s.HandoffRead(background, rw.HandoffReadRequest{}))(t)
 	gotBack(t, s, listed(t, s).Entries[0].SHA256.String(), "warning: 3 rows without a device id\n")
-	if diff := cmp.Diff(before, everyFile(t, dir)); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(before, everyFile(t, dir)), "")
 }
 
 func everyFile(t *testing.T, dir string) map[string]string {
@@ -383,9 +369,7 @@ func TestPythonHandoffReads(t *testing.T) {
 	for _, d := range r.DriftWarnings {
 		drift[d.Path] = string(d.Reason)
 	}
-	if diff := cmp.Diff(map[string]string{"report.tex": "hash_mismatch", "data/figures.csv": "missing"}, drift); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(map[string]string{"report.tex": "hash_mismatch", "data/figures.csv": "missing"}, drift), "")
 	if !slices.Contains(r.CheckpointRefs, "plan") || r.ArchiveCount != 1 {
 		t.Errorf("%v %v", r.CheckpointRefs, r.Archives)
 	}
@@ -485,9 +469,7 @@ func TestPythonPolicyIsInForce(t *testing.T) {
 			t.Errorf("a refusal made %s", rel)
 		}
 	}
-	if after[inState(dir, "policy.yaml")] != pythonPolicy(t) {
-		t.Error("the policy was changed")
-	}
+	equal(t, after[inState(dir, "policy.yaml")], pythonPolicy(t), "the policy was changed")
 	must(s.SafeWrite(agent, rw.SafeWriteRequest{Path: "fixtures/badges.txt", Content: []byte(badge)}))(t, "the exception does not hold")
 }
 
@@ -534,9 +516,7 @@ func TestCompatStores(t *testing.T) {
 				t.Fatalf("%+v", e)
 			}
 		}
-		if snapshot(t, dir) != before {
-			t.Error("the workspace changed")
-		}
+		equal(t, snapshot(t, dir), before, "the workspace changed")
 		fileIs(t, dir, "deep/er/file.txt", "old")
 	})
 	t.Run("format1 in use", func(t *testing.T) {

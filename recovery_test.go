@@ -61,9 +61,7 @@ func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
 			read, size = read+op.Len, max(size, op.Off+op.Len)
 		}
 	}
-	if n := len(s.Recovery().Finished); n != files {
-		t.Errorf("%d files were finished", n)
-	}
+	equal(t, len(s.Recovery().Finished), files, "files were finished")
 	if read > 8*size {
 		t.Errorf("recovery of %d files read %d bytes of a journal of %d", files, read, size)
 	}
@@ -153,9 +151,7 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	noErr(t, two.Close(background))
 	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0004"}))(t)
 	for path, text := range want {
-		if got := fs.Tree()[path]; got != text {
-			t.Errorf("stopped at %d: %s holds %.30q, not %.30q", at, path, got, text)
-		}
+		equal(t, fs.Tree()[path], text, "stopped at ", at, ": ", path, " holds")
 	}
 	if r := s.Recovery(); len(r.Conflicts) > 0 {
 		t.Errorf("stopped at %d: conflicts %v", at, r.Conflicts)
@@ -196,9 +192,7 @@ func TestOpenWithinItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
 	defer cancel()
 	s := must(rw.OpenSimWithin(ctx, fs, &rw.Options{LockTimeout: time.Hour}, rw.Sim{Nonce: "0003", Process: fs.NewProcess()}))(t)
-	if n := s.Recovery().Pending; n != 1 {
-		t.Errorf("%d commits are pending", n)
-	}
+	equal(t, s.Recovery().Pending, 1, "commits are pending")
 	first.Continue()
 	noErr(t, <-ended)
 }
@@ -792,35 +786,27 @@ func emptyDir(t *testing.T, dir string) {
 // list need the workspace as well.
 func lostCalls(s *rw.Store) (writes, reads map[string]func() error) {
 	writes = map[string]func() error{
-		"create":    func() error { _, err := s.SafeWrite(background, put("new.txt", "x", rw.ModeCreate)); return err },
-		"overwrite": func() error { _, err := s.SafeWrite(background, put("a.txt", "other", rw.ModeOverwrite)); return err },
-		"append":    func() error { _, err := s.SafeWrite(background, put("a.txt", "+", rw.ModeAppend)); return err },
+		"create":    func() error { return errorOf(s.SafeWrite(background, put("new.txt", "x", rw.ModeCreate))) },
+		"overwrite": func() error { return errorOf(s.SafeWrite(background, put("a.txt", "other", rw.ModeOverwrite))) },
+		"append":    func() error { return errorOf(s.SafeWrite(background, put("a.txt", "+", rw.ModeAppend))) },
 		"edit": func() error {
-			_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}})
-			return err
+			return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}}))
 		},
-		"delete":          func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"}); return err },
-		"undo":            func() error { _, err := s.Undo(background, rw.UndoRequest{}); return err },
-		"read of nothing": func() error { _, err := s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}); return err },
+		"delete":          func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
+		"undo":            func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) },
+		"read of nothing": func() error { return errorOf(s.Read(background, rw.ReadRequest{Path: "nowhere.txt"})) },
 	}
 	reads = map[string]func() error{
 		"chunk": func() error {
-			_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")})
-			return err
+			return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
 		},
-		"scratch": func() error {
-			_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw")})
-			return err
-		},
-		"compact": func() error { _, err := s.Admin().Compact(background, rw.CompactRequest{}); return err },
-		"check":   func() error { _, err := s.Check(background, rw.CheckRequest{}); return err },
-		"history": func() error { _, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); return err },
-		"tail":    func() error { _, err := s.JournalTail(background, rw.JournalTailRequest{}); return err },
-		"draft":   func() error { _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_0"}); return err },
-		"checkpoint": func() error {
-			_, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "none"})
-			return err
-		},
+		"scratch":    func() error { return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw")})) },
+		"compact":    func() error { return errorOf(s.Admin().Compact(background, rw.CompactRequest{})) },
+		"check":      func() error { return errorOf(s.Check(background, rw.CheckRequest{})) },
+		"history":    func() error { return errorOf(s.History(background, rw.HistoryRequest{Path: "a.txt"})) },
+		"tail":       func() error { return errorOf(s.JournalTail(background, rw.JournalTailRequest{})) },
+		"draft":      func() error { return errorOf(s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_0"})) },
+		"checkpoint": func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "none"})) },
 	}
 	return writes, reads
 }
@@ -868,9 +854,7 @@ func TestALostStoreSaysSo(t *testing.T) {
 			if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || !d.Poisoned {
 				t.Errorf("describe: poisoned %v, %v", d.Poisoned, err)
 			}
-			if after := whatLies(t, dir); after != before {
-				t.Errorf("the lost store changed\n%s\nto\n%s", before, after)
-			}
+			equal(t, whatLies(t, dir), before, "the lost store changed")
 			noErr(t, s.Close(background))
 		})
 	}
@@ -1081,12 +1065,8 @@ func TestCustody(t *testing.T) {
 			}
 			continue
 		}
-		if got := reasons(s.Recovery().Warnings); got != row.warning {
-			t.Errorf("%s: warnings %q, want %q", row.name, got, row.warning)
-		}
-		if got := fs.Mode(row.at); got != row.after {
-			t.Errorf("%s: mode %04o, want %04o", row.name, got, row.after)
-		}
+		equal(t, reasons(s.Recovery().Warnings), row.warning, row.name, ": warnings")
+		equal(t, fs.Mode(row.at), row.after, row.name, ": mode")
 		s.Close(background)
 	}
 }

@@ -38,23 +38,20 @@ type shot struct {
 func (x shot) path(name string) string { return x.dir + name + x.ext }
 
 func (x shot) write(s *rw.Store, name string, mode rw.WriteMode, content string) error {
-	_, err := s.SafeWrite(background, rw.SafeWriteRequest{
+	return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{
 		Path: x.path(name), Content: []byte(content), Mode: mode, Expect: x.expected, Validate: x.validate,
 		Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
-	})
-	return err
+	}))
 }
 
 func (x shot) edit(s *rw.Store, edits ...rw.EditOp) error {
-	_, err := s.Edit(background, rw.EditRequest{
+	return errorOf(s.Edit(background, rw.EditRequest{
 		Path: x.path("old"), Edits: edits, Expect: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
-	})
-	return err
+	}))
 }
 
 func (x shot) tx(s *rw.Store, ops ...rw.TxOp) error {
-	_, err := s.Tx(background, rw.TxRequest{Ops: ops, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
-	return err
+	return errorOf(s.Tx(background, rw.TxRequest{Ops: ops, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
 }
 
 // staged begins a transaction, stages operations and commits it.
@@ -74,17 +71,15 @@ func (x shot) staged(s *rw.Store, ops ...rw.TxOp) error {
 
 func (x shot) checkpoint(s *rw.Store, format string, data any) error {
 	raw, _ := json.Marshal(data)
-	_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "state", Format: format, Data: raw, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
-	return err
+	return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "state", Format: format, Data: raw, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
 }
 
 func (x shot) handoff(s *rw.Store, body string, change func(*rw.HandoffEnvelope)) error {
 	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
 	change(&env)
-	_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{
+	return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{
 		Envelope: env, Body: []byte(body), Path: x.dir + "HANDOFF.md", Archive: true, Expect: x.expected, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
-	})
-	return err
+	}))
 }
 
 // compose sends the text in two parts, the secret across their seam.
@@ -113,10 +108,9 @@ var places = map[string]func(s *rw.Store, x shot) error{
 		return x.write(s, "old", rw.ModeOverwrite, "bytes "+x.text)
 	},
 	"stream": func(s *rw.Store, x shot) error {
-		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{
+		return errorOf(s.SafeWriteFrom(background, rw.SafeWriteRequest{
 			Path: x.path("old"), Mode: rw.ModeOverwrite, Expect: x.expected, Validate: x.validate, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
-		}, io.MultiReader(strings.NewReader(x.text), &endless{left: 1<<20 + 1}))
-		return err
+		}, io.MultiReader(strings.NewReader(x.text), &endless{left: 1<<20 + 1})))
 	},
 	"edit new": func(s *rw.Store, x shot) error { return x.edit(s, rw.EditOp{Old: x.old, New: x.text}) },
 	"edit old": func(s *rw.Store, x shot) error { return x.edit(s, rw.EditOp{Old: x.text, New: "x"}) },
@@ -141,12 +135,10 @@ var places = map[string]func(s *rw.Store, x shot) error{
 		return x.staged(s, rw.TxOp{Op: "edit", Path: x.path("old"), Edits: []rw.EditOp{{Old: x.text, New: "x"}}})
 	},
 	"chunk write": func(s *rw.Store, x shot) error {
-		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "w", Index: 1, Content: []byte(x.text), Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "w", Index: 1, Content: []byte(x.text), Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"chunk append": func(s *rw.Store, x shot) error {
-		_, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "a", Content: []byte(x.text), Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "a", Content: []byte(x.text), Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"compose":             func(s *rw.Store, x shot) error { return x.compose(s) },
 	"checkpoint":          func(s *rw.Store, x shot) error { return x.checkpoint(s, "json", map[string]any{"log": x.text}) },
@@ -173,8 +165,7 @@ var places = map[string]func(s *rw.Store, x shot) error{
 		})
 	},
 	"scratch": func(s *rw.Store, x shot) error {
-		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(x.text), Label: "log", Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(x.text), Label: "log", Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 }
 
@@ -431,32 +422,25 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 		return x.write(s, "a/"+x.secret+"/b", rw.ModeCreate, "harmless\n")
 	},
 	"caller": func(s *rw.Store, x shot) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: []byte("x\n"), Call: rw.Call{Caller: "agent " + x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: []byte("x\n"), Call: rw.Call{Caller: "agent " + x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}}))
 	},
 	"session": func(s *rw.Store, x shot) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: []byte("x\n"), Call: rw.Call{Session: x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: []byte("x\n"), Call: rw.Call{Session: x.secret, DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key}}))
 	},
 	"key": func(s *rw.Store, x shot) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: []byte("x\n"), Call: rw.Call{IdempotencyKey: x.secret, DryRun: x.dry, AcceptRisk: x.accept}})
-		return err
+		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: x.path("named"), Content: []byte("x\n"), Call: rw.Call{IdempotencyKey: x.secret, DryRun: x.dry, AcceptRisk: x.accept}}))
 	},
 	"move to": func(s *rw.Store, x shot) error {
-		_, err := s.Move(background, rw.MoveRequest{Path: x.path("old"), To: x.path("to " + x.secret), Expect: x.expected, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: x.path("old"), To: x.path("to " + x.secret), Expect: x.expected, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"move from": func(s *rw.Store, x shot) error {
-		_, err := s.Move(background, rw.MoveRequest{Path: x.path(x.secret), To: x.path("to"), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: x.path(x.secret), To: x.path("to"), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"delete": func(s *rw.Store, x shot) error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: x.path(x.secret), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.Delete(background, rw.DeleteRequest{Path: x.path(x.secret), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"edit": func(s *rw.Store, x shot) error {
-		_, err := s.Edit(background, rw.EditRequest{Path: x.path(x.secret), Edits: []rw.EditOp{{Old: "a", New: "b"}}, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.Edit(background, rw.EditRequest{Path: x.path(x.secret), Edits: []rw.EditOp{{Old: "a", New: "b"}}, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"tx path": func(s *rw.Store, x shot) error {
 		return x.tx(s, rw.TxOp{Op: "write", Path: x.path("first"), Content: []byte("harmless\n")}, rw.TxOp{Op: "write", Path: x.path(x.secret), Content: []byte("harmless\n")})
@@ -468,12 +452,10 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 		return x.staged(s, rw.TxOp{Op: "write", Path: x.path(x.secret), Content: []byte("harmless\n")})
 	},
 	"transaction": func(s *rw.Store, x shot) error {
-		_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: x.secret, Call: rw.Call{DryRun: x.dry}})
-		return err
+		return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: x.secret, Call: rw.Call{DryRun: x.dry}}))
 	},
 	"session of pieces": func(s *rw.Store, x shot) error {
-		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: x.secret, Index: 1, Content: []byte("harmless\n"), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: x.secret, Index: 1, Content: []byte("harmless\n"), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"compose to": func(s *rw.Store, x shot) error {
 		_, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "plain", Index: 1, TotalExpected: 1, Content: []byte("harmless\n")})
@@ -481,23 +463,19 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 		return errors.Join(err, cerr)
 	},
 	"checkpoint": func(s *rw.Store, x shot) error {
-		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: x.secret, Format: "json", Data: []byte(`{"a":1}`), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: x.secret, Format: "json", Data: []byte(`{"a":1}`), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"handoff": func(s *rw.Store, x shot) error {
-		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{
+		return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{
 			Envelope: rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}},
 			Path:     x.dir + x.secret + ".md", Call: rw.Call{DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key},
-		})
-		return err
+		}))
 	},
 	"label": func(s *rw.Store, x shot) error {
-		_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("harmless\n"), Label: "key " + x.secret, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("harmless\n"), Label: "key " + x.secret, Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"restore": func(s *rw.Store, x shot) error {
-		_, err := s.Restore(background, rw.RestoreRequest{Path: x.path(x.secret), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}})
-		return err
+		return errorOf(s.Restore(background, rw.RestoreRequest{Path: x.path(x.secret), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"redact": func(s *rw.Store, x shot) error {
 		_, err := s.Redact(background, rw.RedactRequest{DraftRef: x.secret})
@@ -505,8 +483,7 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 		return errors.Join(err, terr)
 	},
 	"redacted content": func(s *rw.Store, x shot) error {
-		_, err := s.Redact(adapter.WithMalformed(background, []string{"content"}), rw.RedactRequest{Content: []byte(x.secret + "%")})
-		return err
+		return errorOf(s.Redact(adapter.WithMalformed(background, []string{"content"}), rw.RedactRequest{Content: []byte(x.secret + "%")}))
 	},
 }
 
@@ -596,13 +573,12 @@ func TestAMoveWithoutItsNewPathSaysSo(t *testing.T) {
 	} {
 		move := rw.TxOp{Op: "move", Path: "a.txt", To: to}
 		for what, call := range map[string]func() error{
-			"move":  func() error { _, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: to}); return err },
+			"move":  func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: to})) },
 			"alone": func() error { return transact(s, move) },
 			"after": func() error { return transact(s, first, move) },
 			"stage": func() error {
 				b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
-				_, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: move})
-				return err
+				return errorOf(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: move}))
 			},
 		} {
 			err := call()
@@ -632,33 +608,22 @@ func TestStagedTransactionsNameNoPathOfTheirOwn(t *testing.T) {
 	long := strings.Repeat("k", 300)
 	for what, call := range map[string]func() error{
 		"begin, key of another": func() error {
-			_, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: "begin", Session: "another"}})
-			return err
+			return errorOf(s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: "begin", Session: "another"}}))
 		},
 		"begin, long key": func() error {
-			_, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: long}})
-			return err
+			return errorOf(s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: long}}))
 		},
 		"stage, key of another": func() error {
-			_, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: other, Call: rw.Call{IdempotencyKey: "stage"}})
-			return err
+			return errorOf(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: other, Call: rw.Call{IdempotencyKey: "stage"}}))
 		},
-		"stage, none": func() error {
-			_, err := s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op})
-			return err
-		},
-		"commit, none": func() error { _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_none"}); return err },
-		"commit, no id": func() error {
-			_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: "../../x"})
-			return err
-		},
+		"stage, none":   func() error { return errorOf(s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op})) },
+		"commit, none":  func() error { return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_none"})) },
+		"commit, no id": func() error { return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: "../../x"})) },
 		"rollback, key of another": func() error {
-			_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID, Call: rw.Call{IdempotencyKey: "stage"}})
-			return err
+			return errorOf(s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID, Call: rw.Call{IdempotencyKey: "stage"}}))
 		},
 		"rollback, long key": func() error {
-			_, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID, Call: rw.Call{IdempotencyKey: long}})
-			return err
+			return errorOf(s.TxRollback(background, rw.TxRollbackRequest{TxID: b.TxID, Call: rw.Call{IdempotencyKey: long}}))
 		},
 	} {
 		err := call()

@@ -148,9 +148,7 @@ func TestRepairOfEveryPlantedDamage(t *testing.T) {
 				t.Error("a dry run wrote a row")
 			}
 			r := repairIt(t, s, rw.RepairRequest{})
-			if len(plan.Actions) == 0 != (len(r.Actions) == 0) {
-				t.Errorf("planned %+v, did %+v", plan.Actions, r.Actions)
-			}
+			equal(t, len(plan.Actions) == 0, (len(r.Actions) == 0), "planned ", plan.Actions, ", did ", r.Actions)
 			var did []string
 			for _, a := range r.Actions {
 				did = append(did, string(a.Did))
@@ -167,9 +165,7 @@ func TestRepairOfEveryPlantedDamage(t *testing.T) {
 			if row.left == "" && len(left) > 0 || row.left != "" && !strings.Contains(strings.Join(left, " "), row.left) {
 				t.Errorf("left %v, want %q; did %v", left, row.left, r.Actions)
 			}
-			if r.Clean != (row.left == "") {
-				t.Errorf("clean is %v", r.Clean)
-			}
+			equal(t, r.Clean, (row.left == ""), "clean")
 			nothingIsGone(t, before, realTree(t, statePath(dir)))
 			if again := repairIt(t, s, rw.RepairRequest{}); len(again.Actions) > 0 || again.Status != rw.StatusUnchanged {
 				t.Errorf("again: %+v", again.Actions)

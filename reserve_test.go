@@ -65,31 +65,17 @@ var waysOut = []struct {
 	run    func(*rw.Store) error
 	gone   string // the file that is not there afterwards
 }{
-	{"delete", nil, func(s *rw.Store) error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"})
-		return err
-	}, "a.txt"},
-	{"undo_delete", func(s *rw.Store) error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"})
-		return err
-	}, func(s *rw.Store) error {
-		_, err := s.Undo(background, rw.UndoRequest{})
-		return err
+	{"delete", nil, func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) }, "a.txt"},
+	{"undo_delete", func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) }, func(s *rw.Store) error {
+		return errorOf(s.Undo(background, rw.UndoRequest{}))
 	}, ""},
-	{"undo_overwrite", do(put("a.txt", otherText, rw.ModeOverwrite)), func(s *rw.Store) error {
-		_, err := s.Undo(background, rw.UndoRequest{})
-		return err
-	}, ""},
-	{"undo_create", do(put("d/e.txt", "new", rw.ModeCreate)), func(s *rw.Store) error {
-		_, err := s.Undo(background, rw.UndoRequest{})
-		return err
-	}, ""},
+	{"undo_overwrite", do(put("a.txt", otherText, rw.ModeOverwrite)), func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) }, ""},
+	{"undo_create", do(put("d/e.txt", "new", rw.ModeCreate)), func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) }, ""},
 	{"undo_move", func(s *rw.Store) error {
 		if err := do(put("d/e/f.txt", "deep", rw.ModeCreate))(s); err != nil {
 			return err
 		}
-		_, err := s.Move(background, rw.MoveRequest{Path: "d", To: "x"})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: "d", To: "x"}))
 	}, func(s *rw.Store) error {
 		r, err := s.Undo(background, rw.UndoRequest{})
 		if err == nil && len(r.Results) != 2 {
@@ -174,9 +160,7 @@ func storeWithReserve(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 		write(t, s, name, reserveFiles[name], rw.ModeCreate)
 	}
 	noErr(t, s.Sync(background))
-	if n := simReserve(fs); n != rw.ReserveSize {
-		t.Fatalf("the reserve has %d bytes", n)
-	}
+	mustEqual(t, simReserve(fs), rw.ReserveSize, "the reserve has bytes")
 	return fs, s
 }
 
@@ -255,9 +239,7 @@ func TestCompactTellsTheTruthOnAFullDisk(t *testing.T) {
 		}
 	}
 	write(t, s, "later.txt", "x", rw.ModeCreate)
-	if n := simReserve(fs); n != rw.ReserveSize {
-		t.Errorf("the reserve has %d bytes", n)
-	}
+	equal(t, simReserve(fs), rw.ReserveSize, "the reserve has bytes")
 	check(t, s, true)
 	noErr(t, s.Close(background))
 }
@@ -419,10 +401,10 @@ func TestSlotsAreProtected(t *testing.T) {
 		strings.Replace(name, "s", "ſ", 1) + "/x", ".rw\u200c" + name[3:] + "/x",
 	} {
 		for verb, call := range map[string]func() error{
-			"write":  func() error { _, err := s.SafeWrite(background, put(p, "x", rw.ModeCreate)); return err },
+			"write":  func() error { return errorOf(s.SafeWrite(background, put(p, "x", rw.ModeCreate))) },
 			"move":   func() error { return move("a.txt", p, false)(s) },
-			"delete": func() error { _, err := s.Delete(background, rw.DeleteRequest{Path: p}); return err },
-			"read":   func() error { _, err := s.Read(background, rw.ReadRequest{Path: p}); return err },
+			"delete": func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: p})) },
+			"read":   func() error { return errorOf(s.Read(background, rw.ReadRequest{Path: p})) },
 		} {
 			isErr(t, call(), rw.ErrProtectedPath, verb, " ", p)
 		}

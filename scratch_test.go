@@ -105,9 +105,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 			if a.SHA256.String() != hash(text) || a.Deduped || a.Bytes != int64(len(text)) || a.JournalID == "" || a.Status != rw.StatusSucceeded {
 				t.Errorf("%+v", a)
 			}
-			if a.ScratchPath != rw.StateDirName+"/scratch/"+a.SHA256.String()+".bin" {
-				t.Errorf("path %s", a.ScratchPath)
-			}
+			equal(t, a.ScratchPath, rw.StateDirName+"/scratch/"+a.SHA256.String()+".bin", "path")
 			fileIs(t, dir, a.ScratchPath, text)
 			if st, err := os.Stat(filepath.Join(dir, a.ScratchPath)); err != nil || st.Mode().Perm() != 0o600 {
 				t.Errorf("%v %v", st.Mode(), err)
@@ -138,8 +136,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 				t.Fatal(err)
 			}
 			refusedState(t, dir, "both must hold", rw.ErrNotFound, func() error {
-				_, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"})
-				return err
+				return errorOf(s.ScratchRef(background, rw.ScratchRefRequest{SHA256: other.SHA256, Label: "second"}))
 			})
 			gotBack(t, s, strings.ToUpper(a.SHA256.String()), text)
 			l := listed(t, s)
@@ -174,13 +171,13 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("\xff"), Label: "bin"})
 	put := func(r rw.ScratchPutRequest) func() error {
-		return func() error { _, err := s.ScratchPut(background, r); return err }
+		return func() error { return errorOf(s.ScratchPut(background, r)) }
 	}
 	ref := func(r rw.ScratchRefRequest) func() error {
-		return func() error { _, err := s.ScratchRef(background, r); return err }
+		return func() error { return errorOf(s.ScratchRef(background, r)) }
 	}
 	get := func(r rw.ScratchGetRequest) func() error {
-		return func() error { _, err := s.ScratchGet(background, r); return err }
+		return func() error { return errorOf(s.ScratchGet(background, r)) }
 	}
 	for _, c := range []struct {
 		what string
@@ -202,14 +199,8 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 		{"ref unknown", rw.ErrNotFound, ref(rw.ScratchRefRequest{Label: "no"})},
 		{"get empty", rw.ErrBadSHA256, get(rw.ScratchGetRequest{})},
 		{"get unknown", rw.ErrNotFound, get(rw.ScratchGetRequest{SHA256: digest(hash("?"))})},
-		{"delete nothing", rw.ErrMustProvideRef, func() error {
-			_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{})
-			return err
-		}},
-		{"list limit", rw.ErrInvalidArgument, func() error {
-			_, err := s.ScratchList(background, rw.ScratchListRequest{Limit: 1001})
-			return err
-		}},
+		{"delete nothing", rw.ErrMustProvideRef, func() error { return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{})) }},
+		{"list limit", rw.ErrInvalidArgument, func() error { return errorOf(s.ScratchList(background, rw.ScratchListRequest{Limit: 1001})) }},
 	} {
 		e := refusedState(t, dir, c.what, c.want, c.call)
 		if c.what == "get text of bytes" && !strings.Contains(e.Hint, "retry_with_encoding_base64") {
@@ -218,10 +209,7 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(background)
 	cancel()
-	refusedState(t, dir, "canceled", rw.ErrCanceled, func() error {
-		_, err := s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")})
-		return err
-	})
+	refusedState(t, dir, "canceled", rw.ErrCanceled, func() error { return errorOf(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")})) })
 	before := stateSnapshot(t, dir)
 	dry := keep(t, s, rw.ScratchPutRequest{Content: []byte("dry"), Call: rw.Call{DryRun: true}})
 	if dry.SHA256.String() != hash("dry") || dry.JournalID != "" || dry.Deduped || !dry.Receipt.DryRun {
@@ -230,9 +218,7 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "bin", Call: rw.Call{DryRun: true}}); err != nil || !d.Removed {
 		t.Errorf("%+v %v", d, err)
 	}
-	if after := stateSnapshot(t, dir); after != before {
-		t.Errorf("a dry run changed\n%s\nto\n%s", before, after)
-	}
+	equal(t, stateSnapshot(t, dir), before, "a dry run changed")
 	check(t, s, true)
 }
 
@@ -257,10 +243,7 @@ func TestScratchGetCanBeSwitchedOff(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{DisableScratchGet: true, Sync: rw.SyncOff})
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("secret"), Label: "l"})
-	refusedState(t, dir, "get", rw.ErrScratchGetDisabled, func() error {
-		_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})
-		return err
-	})
+	refusedState(t, dir, "get", rw.ErrScratchGetDisabled, func() error { return errorOf(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})) })
 	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "l"}); err != nil || r.Entry.SHA256 != a.SHA256 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -321,9 +304,7 @@ func TestScratchIndexIsACache(t *testing.T) {
 				t.Errorf("%+v", l)
 			}
 			kept, _ := filepath.Glob(inState(dir, "quarantine", "scratch-index.jsonl.*"))
-			if (len(kept) > 0) != (damage.malformed > 0) {
-				t.Errorf("in quarantine: %v", kept)
-			}
+			equal(t, (len(kept) > 0), (damage.malformed > 0), "in quarantine: ", kept)
 			check(t, s, false)
 			os.RemoveAll(inState(dir, "scratch")) // the next case starts from scratch
 			os.RemoveAll(inState(dir, "quarantine"))
@@ -362,10 +343,7 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		bad := "X" + text[1:]
 		os.WriteFile(path, []byte(bad), 0o600)
 		os.Chtimes(path, st.ModTime(), st.ModTime())
-		refusedState(t, dir, "get", rw.ErrHashDriftOnRead, func() error {
-			_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})
-			return err
-		})
+		refusedState(t, dir, "get", rw.ErrHashDriftOnRead, func() error { return errorOf(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})) })
 		gotBack(t, s, hash("neighbour"), "neighbour")
 		before := stateSnapshot(t, dir)
 		if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Call: rw.Call{DryRun: true}}); !r.Repaired || stateSnapshot(t, dir) != before {
@@ -377,9 +355,7 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		}
 		gotBack(t, s, a.SHA256.String(), text)
 		kept, _ := filepath.Glob(inState(dir, "quarantine", "scratch-"+a.SHA256.String()+"*"))
-		if len(kept) != 1 {
-			t.Fatalf("in quarantine: %v", kept)
-		}
+		mustEqual(t, len(kept), 1, "in quarantine")
 		if got, _ := os.ReadFile(kept[0]); string(got) != bad {
 			t.Error("the damaged bytes are lost")
 		}
@@ -408,10 +384,7 @@ func TestScratchIdempotencyKey(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	r.Label = "changed"
-	refusedState(t, dir, "reused", rw.ErrIdempotencyKeyReused, func() error {
-		_, err := s.ScratchPut(background, r)
-		return err
-	})
+	refusedState(t, dir, "reused", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.ScratchPut(background, r)) })
 	noErr(t, s.Close(background))
 	s = open(t, dir, nil)
 	r.Label = "l"
@@ -425,9 +398,7 @@ func TestScratchTTL(t *testing.T) {
 	s := must(rw.OpenSim(fsys, nil, rw.Sim{}))(t)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("day"), Label: "day", TTL: "P1D"})
-	if a.ExpiresAt != "2026-11-22T12:00:00.000000Z" {
-		t.Errorf("%s", a.ExpiresAt)
-	}
+	equal(t, a.ExpiresAt, "2026-11-22T12:00:00.000000Z")
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("day"), Label: "hour", TTL: "PT1.5H"})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("hour"), Label: "short", TTL: "PT1H"})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("week"), Label: "week", TTL: "P1W"})
@@ -698,26 +669,21 @@ func TestScratchBehindASymlink(t *testing.T) {
 		outside := t.TempDir()
 		noErr(t, os.Symlink(outside, inState(dir, part)))
 		calls := map[string]func() error{
-			"put": func() error {
-				_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})
-				return err
-			},
-			"list":   func() error { _, err := s.ScratchList(background, rw.ScratchListRequest{}); return err },
-			"delete": func() error { _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "x"}); return err },
+			"put":    func() error { return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})) },
+			"list":   func() error { return errorOf(s.ScratchList(background, rw.ScratchListRequest{})) },
+			"delete": func() error { return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "x"})) },
 			"get": func() error {
-				_, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("x"))})
-				return err
+				return errorOf(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("x"))}))
 			},
 		}
 		if part == "checkpoints" {
 			calls = map[string]func() error{
 				"save": func() error {
-					_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")})
-					return err
+					return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")}))
 				},
-				"read":    func() error { _, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "x"}); return err },
-				"list":    func() error { _, err := s.CheckpointList(background, rw.CheckpointListRequest{}); return err },
-				"cleanup": func() error { _, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); return err },
+				"read":    func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "x"})) },
+				"list":    func() error { return errorOf(s.CheckpointList(background, rw.CheckpointListRequest{})) },
+				"cleanup": func() error { return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})) },
 			}
 		}
 		for what, call := range calls {
@@ -744,16 +710,12 @@ func TestScratchReadOnlyStore(t *testing.T) {
 	gotBack(t, r, a.SHA256.String(), "x")
 	must(r.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}))(t)
 	for what, call := range map[string]func() error{
-		"put": func() error {
-			_, err := r.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})
-			return err
-		},
-		"delete": func() error { _, err := r.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "l"}); return err },
+		"put":    func() error { return errorOf(r.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})) },
+		"delete": func() error { return errorOf(r.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "l"})) },
 		"save": func() error {
-			_, err := r.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")})
-			return err
+			return errorOf(r.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")}))
 		},
-		"cleanup": func() error { _, err := r.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}); return err },
+		"cleanup": func() error { return errorOf(r.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})) },
 	} {
 		refusedState(t, dir, what, rw.ErrStoreReadOnly, call)
 	}
@@ -776,9 +738,7 @@ func TestScratchIsNotGated(t *testing.T) {
 	for _, e := range tail.Entries {
 		ops = append(ops, e.Op)
 	}
-	if diff := cmp.Diff(want, ops); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(want, ops), "")
 	data, err := json.Marshal(a)
 	if err != nil || bytes.Contains(data, []byte(secret)) {
 		t.Errorf("%s %v", data, err)
@@ -1243,8 +1203,7 @@ func TestScratchCrashSweep(t *testing.T) {
 			run:  scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
 		{name: "delete", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), Label: "b"}, rw.ScratchPutRequest{Content: []byte(long), Label: "a"}),
 			run: func(s *rw.Store) error {
-				_, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "a"})
-				return err
+				return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "a"}))
 			}},
 		{name: "expire", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), TTL: "PT1H"}, rw.ScratchPutRequest{Content: []byte("c"), TTL: "PT2H"}, rw.ScratchPutRequest{Content: []byte("d")}),
 			run: func(s *rw.Store) error {

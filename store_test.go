@@ -59,10 +59,24 @@ func quiesce(dir string) {
 	})
 }
 
-// must, noErr, fails and isErr check errors, as testbed describes.
+// noErr, must, isErr and fails check errors, equal and mustEqual values, as testbed
+// describes.
 var noErr, isErr = testbed.NoErr, testbed.IsErr
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+func equal[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.Equal(t, got, want, what...)
+}
+
+func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.MustEqual(t, got, want, what...)
+}
+
+// errorOf leaves the value of a call out.
+func errorOf[T any](_ T, err error) error { return err }
 
 func fails[T any](v T, err error) func(testing.TB, error, ...any) { return testbed.Fails(v, err) }
 
@@ -91,9 +105,7 @@ func write(t *testing.T, s *rw.Store, path, content string, mode rw.WriteMode) r
 func fileIs(t *testing.T, dir, path, want string) {
 	t.Helper()
 	got := must(os.ReadFile(filepath.Join(dir, filepath.FromSlash(path))))(t)
-	if string(got) != want {
-		t.Fatalf("%s holds %.80q, want %.80q", path, got, want)
-	}
+	mustEqual(t, string(got), want, path, " holds")
 }
 
 func TestWriteReadJournal(t *testing.T) {
@@ -104,9 +116,7 @@ func TestWriteReadJournal(t *testing.T) {
 			a := write(t, s, "a/b/c.txt", "one\n", rw.ModeCreate)
 			fileIs(t, dir, "a/b/c.txt", "one\n")
 			b := write(t, s, "a/b/c.txt", "two\n", rw.ModeOverwrite)
-			if b.Receipt.PrevSHA256 != a.SHA256 {
-				t.Errorf("prev %s, want %s", b.Receipt.PrevSHA256, a.SHA256)
-			}
+			equal(t, b.Receipt.PrevSHA256, a.SHA256, "prev")
 			c := write(t, s, "a/b/c.txt", "three\n", rw.ModeAppend)
 			fileIs(t, dir, "a/b/c.txt", "two\nthree\n")
 			got, err := s.Read(context.Background(), rw.ReadRequest{Path: "a/b/c.txt"})
@@ -118,9 +128,7 @@ func TestWriteReadJournal(t *testing.T) {
 			for _, e := range tail.Entries {
 				ops = append(ops, e.Op)
 			}
-			if strings.Join(ops, " ") != "create overwrite append" {
-				t.Errorf("tail: %v", ops)
-			}
+			equal(t, strings.Join(ops, " "), "create overwrite append", "tail: ", ops)
 			if u := write(t, s, "a/b/c.txt", "two\nthree\n", rw.ModeOverwrite); u.Status != rw.StatusUnchanged {
 				t.Errorf("status %s", u.Status)
 			}
@@ -254,9 +262,7 @@ func TestActionsOfBothVersions(t *testing.T) {
 		rw.ErrDenied:            {rw.ActionAskUser, rw.ActionAskUser},
 	} {
 		e := rw.NewError("op", d, "", nil)
-		if got := [2]rw.Action{e.Action, e.Envelope().SuggestedAction}; got != want {
-			t.Errorf("%s: %v, want %v", d, got, want)
-		}
+		equal(t, [2]rw.Action{e.Action, e.Envelope().SuggestedAction}, want, d)
 	}
 }
 
@@ -302,15 +308,11 @@ func TestManyDifferentFailingReadsAreCheap(t *testing.T) {
 		t.Errorf("%d left, and the second failure of a call is not written", left)
 	}
 	other := openGated(t, dir, nil)
-	if left := misread(t, other, "none1199"); left != 0 {
-		t.Errorf("another store has %d left", left)
-	}
+	equal(t, misread(t, other, "none1199"), 0, "another store has left")
 	for _, at := range []*rw.Store{s, other} {
 		fails(at.Read(background, rw.ReadRequest{Path: "none1199"}))(t, rw.ErrRetryExhausted)
 	}
-	if n := len(strikesIn(t, dir)); n != 1000 {
-		t.Errorf("%d counts", n)
-	}
+	equal(t, len(strikesIn(t, dir)), 1000, "counts")
 }
 
 // TestTheOnlyFailureIsWritten: a process that makes one call and ends leaves
@@ -320,9 +322,7 @@ func TestTheOnlyFailureIsWritten(t *testing.T) {
 	dir := ramspace(t)
 	for _, left := range []int{2, 1, 0, 0} {
 		s := openGated(t, dir, nil)
-		if got := misread(t, s, "none.txt"); got != left {
-			t.Errorf("%d left, want %d", got, left)
-		}
+		equal(t, misread(t, s, "none.txt"), left, "left")
 		s.Close(background)
 	}
 }
@@ -358,9 +358,7 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 			t.Errorf("%s %q has %d left", c[0], c[1], e.RetryBudget)
 		}
 	}
-	if n := refusalsIn(t, dir); n != 0 {
-		t.Errorf("%d rows for calls that no verb saw", n)
-	}
+	equal(t, refusalsIn(t, dir), 0, "rows for calls that no verb saw")
 	noErr(t, other.ResetTask(background))
 	if e := count(s, "safe_write", "{}"); e.RetryBudget != 2 {
 		t.Errorf("after the reset: %d left", e.RetryBudget)

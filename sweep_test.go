@@ -104,22 +104,18 @@ var scenarios = []scenario{
 		run:    do(put("a.txt", otherText, rw.ModeOverwrite)),
 		old:    map[string]string{"a.txt": longText}, new: map[string]string{"a.txt": otherText}},
 	{name: "edit", before: do(put("a.txt", longText+"end\n", rw.ModeCreate)), run: func(s *rw.Store) error {
-		_, err := s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}})
-		return err
+		return errorOf(s.Edit(context.Background(), rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}}))
 	}, old: map[string]string{"a.txt": longText + "end\n"}, new: map[string]string{"a.txt": longText + "other end\n"}},
 	{name: "edit_merged", before: do(put("a.txt", "begin\n"+longText+"end\n", rw.ModeCreate), put("a.txt", "beginning\n"+longText+"end\n", rw.ModeOverwrite)), run: func(s *rw.Store) error {
-		_, err := s.Edit(context.Background(), rw.EditRequest{
+		return errorOf(s.Edit(context.Background(), rw.EditRequest{
 			Path: "a.txt", Edits: []rw.EditOp{{Old: "end\n", New: "other end\n"}}, Expect: rw.Exactly(digest(hash("begin\n" + longText + "end\n"))), Merge: rw.MergeClean,
-		})
-		return err
+		}))
 	}, old: map[string]string{"a.txt": "beginning\n" + longText + "end\n"}, new: map[string]string{"a.txt": "beginning\n" + longText + "other end\n"}},
 	{name: "delete", before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b", rw.ModeCreate)), run: func(s *rw.Store) error {
-		_, err := s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"})
-		return err
+		return errorOf(s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"}))
 	}, old: map[string]string{"a.txt": longText, "b.txt": "b"}, new: map[string]string{"b.txt": "b"}},
 	{name: "delete_empty_file", before: do(put("a.txt", "", rw.ModeCreate)), run: func(s *rw.Store) error {
-		_, err := s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"})
-		return err
+		return errorOf(s.Delete(context.Background(), rw.DeleteRequest{Path: "a.txt"}))
 	}, old: map[string]string{"a.txt": ""}, new: map[string]string{}},
 	{name: "move", before: do(put("a.txt", longText, rw.ModeCreate)), run: move("a.txt", "x/b.txt", false),
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"x/b.txt": longText}},
@@ -135,42 +131,33 @@ func init() {
 			if err := do(put("a.txt", longText, rw.ModeCreate), put("b.txt", otherText, rw.ModeCreate))(s); err != nil {
 				return err
 			}
-			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
+			return errorOf(s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
 				{Op: "write", Path: "a.txt", Content: []byte("changed"), Mode: rw.ModeOverwrite, AllowShrink: true},
 				{Op: "delete", Path: "b.txt"}, {Op: "write", Path: "new.txt", Content: []byte("new")},
-			}})
-			return err
+			}}))
 		},
-		run: func(s *rw.Store) error {
-			_, err := s.Undo(context.Background(), rw.UndoRequest{})
-			return err
-		},
+		run: func(s *rw.Store) error { return errorOf(s.Undo(context.Background(), rw.UndoRequest{})) },
 		old: map[string]string{"a.txt": "changed", "new.txt": "new"}, new: map[string]string{"a.txt": longText, "b.txt": otherText},
 	}, scenario{
 		name:   "undo_deep",
 		before: do(put("k/k.txt", "k", rw.ModeCreate), put("x/y/z.txt", "deep", rw.ModeCreate)),
-		run: func(s *rw.Store) error {
-			_, err := s.Undo(context.Background(), rw.UndoRequest{})
-			return err
-		},
-		old: map[string]string{"k/k.txt": "k", "x/y/z.txt": "deep"}, new: map[string]string{"k/k.txt": "k"}, dirs: "k",
+		run:    func(s *rw.Store) error { return errorOf(s.Undo(context.Background(), rw.UndoRequest{})) },
+		old:    map[string]string{"k/k.txt": "k", "x/y/z.txt": "deep"}, new: map[string]string{"k/k.txt": "k"}, dirs: "k",
 	}, scenario{
 		name: "restore", before: do(put("a.txt", longText, rw.ModeCreate), put("a.txt", otherText, rw.ModeOverwrite)),
 		run: func(s *rw.Store) error {
-			_, err := s.Restore(context.Background(), rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash(longText))})
-			return err
+			return errorOf(s.Restore(context.Background(), rw.RestoreRequest{Path: "a.txt", SHA256: digest(hash(longText))}))
 		},
 		old: map[string]string{"a.txt": otherText}, new: map[string]string{"a.txt": longText},
 	}, scenario{
 		name:   "tx",
 		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
 		run: func(s *rw.Store) error {
-			_, err := s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
+			return errorOf(s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
 				{Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
 				{Op: "edit", Path: "b.txt", Edits: []rw.EditOp{{Old: "b", New: "beta"}}},
 				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: []byte("new")},
-			}})
-			return err
+			}}))
 		},
 		old: map[string]string{"a.txt": longText, "b.txt": "b\n", "c.txt": otherText},
 		new: map[string]string{"a.txt": otherText, "b.txt": "beta\n", "x/new.txt": "new"},
@@ -192,8 +179,7 @@ func init() {
 					return err
 				}
 			}
-			_, err = s.TxCommit(context.Background(), rw.TxCommitRequest{TxID: id})
-			return err
+			return errorOf(s.TxCommit(context.Background(), rw.TxCommitRequest{TxID: id}))
 		},
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"b.txt": otherText},
 	})
@@ -231,10 +217,7 @@ func init() {
 					putEntry(f, p, text)
 				}
 			},
-			before: func(s *rw.Store) error {
-				_, err := s.Scan(background, rw.ScanRequest{})
-				return err
-			},
+			before: func(s *rw.Store) error { return errorOf(s.Scan(background, rw.ScanRequest{})) },
 			after: func(f *simfs.FS) {
 				f.Remove("rm")
 				for p, text := range linked.after {
@@ -247,8 +230,7 @@ func init() {
 				if _, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}); err != nil {
 					return err
 				}
-				_, err := s.Undo(background, rw.UndoRequest{Group: "c"})
-				return err
+				return errorOf(s.Undo(background, rw.UndoRequest{Group: "c"}))
 			},
 			old: filesOf(linked.after), new: filesOf(linked.before), dirs: "rm rm/d rm/empty",
 		})
@@ -269,10 +251,7 @@ func init() {
 	} {
 		scenarios = append(scenarios, scenario{
 			name: name, disk: func(f *simfs.FS) { putEntries(f, run.from) },
-			before: func(s *rw.Store) error {
-				_, err := s.Scan(background, rw.ScanRequest{})
-				return err
-			},
+			before: func(s *rw.Store) error { return errorOf(s.Scan(background, rw.ScanRequest{})) },
 			after: func(f *simfs.FS) {
 				for p := range run.from {
 					f.Remove(strings.SplitN(p, "/", 2)[0])
@@ -283,8 +262,7 @@ func init() {
 				if _, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}); err != nil {
 					return err
 				}
-				_, err := s.Undo(background, rw.UndoRequest{Group: "c"})
-				return err
+				return errorOf(s.Undo(background, rw.UndoRequest{Group: "c"}))
 			},
 			old: filesOf(run.to), new: filesOf(run.from), dirs: dirsIn(run.from),
 		})
@@ -306,8 +284,7 @@ func dirsIn(all map[string]string) string {
 
 func move(from, to string, over bool) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.Move(context.Background(), rw.MoveRequest{Path: from, To: to, Overwrite: over})
-		return err
+		return errorOf(s.Move(context.Background(), rw.MoveRequest{Path: from, To: to, Overwrite: over}))
 	}
 }
 
@@ -628,24 +605,16 @@ func TestAppendRecoverySweep(t *testing.T) {
 	const base = "one\n"
 	write := func(content string) func(*rw.Store) error {
 		return func(s *rw.Store) error {
-			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeOverwrite})
-			return err
+			return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeOverwrite}))
 		}
 	}
 	add := func(content string) func(*rw.Store) error {
 		return func(s *rw.Store) error {
-			_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeAppend})
-			return err
+			return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.log", Content: []byte(content), Mode: rw.ModeAppend}))
 		}
 	}
-	undo := func(s *rw.Store) error {
-		_, err := s.Undo(background, rw.UndoRequest{})
-		return err
-	}
-	remove := func(s *rw.Store) error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.log"})
-		return err
-	}
+	undo := func(s *rw.Store) error { return errorOf(s.Undo(background, rw.UndoRequest{})) }
+	remove := func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.log"})) }
 	type step struct {
 		call func(*rw.Store) error
 		want string // content of the file afterwards; "" when it is gone
@@ -819,8 +788,7 @@ type besideEditor struct {
 
 var besideEditors = []besideEditor{
 	{name: "replace", path: "a.txt", call: func(s *rw.Store) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite})
-		return err
+		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}))
 	}},
 	{name: "merge", path: "a.txt", call: func(s *rw.Store) error {
 		if _, err := s.SafeWrite(background, put("a.txt", "before\n"+longText+"a.txt", rw.ModeOverwrite)); err != nil {
@@ -828,35 +796,26 @@ var besideEditors = []besideEditor{
 		}
 		r := put("a.txt", longText+"a.txt\nbehind\n", rw.ModeOverwrite)
 		r.Expect, r.Merge = rw.Exactly(digest(hash(longText+"a.txt"))), rw.MergeClean
-		_, err := s.SafeWrite(background, r)
-		return err
+		return errorOf(s.SafeWrite(background, r))
 	}},
 	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
-		_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend})
-		return err
+		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend}))
 	}},
-	{name: "delete", path: "a.txt", call: func(s *rw.Store) error {
-		_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"})
-		return err
-	}},
+	{name: "delete", path: "a.txt", call: func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) }},
 	{name: "move", path: "a.txt", moves: true, call: func(s *rw.Store) error {
-		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "n/b.txt"})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "n/b.txt"}))
 	}},
 	{name: "move over", path: "a.txt", moves: true, call: func(s *rw.Store) error {
-		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true}))
 	}},
 	{name: "move over, the other", path: "c.txt", call: func(s *rw.Store) error {
-		_, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true})
-		return err
+		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true}))
 	}},
 	{name: "undo", path: "a.txt", call: func(s *rw.Store) error {
 		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}); err != nil {
 			return err
 		}
-		_, err := s.Undo(background, rw.UndoRequest{})
-		return err
+		return errorOf(s.Undo(background, rw.UndoRequest{}))
 	}},
 	{name: "rollback of a replace", path: "a.txt", fails: "a.txt", call: txBeside(txWrite("a.txt", otherText, rw.ModeOverwrite))},
 	{name: "rollback of a create", path: "new.txt", fails: "new.txt", call: txBeside(txWrite("new.txt", otherText, ""))},
@@ -868,8 +827,7 @@ var besideEditors = []besideEditor{
 // txBeside is a transaction whose last file cannot be made.
 func txBeside(op rw.TxOp) func(s *rw.Store) error {
 	return func(s *rw.Store) error {
-		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{op, txWrite("bad.txt", longText, "")}})
-		return err
+		return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{op, txWrite("bad.txt", longText, "")}}))
 	}
 }
 
@@ -1410,11 +1368,10 @@ var mounted = []scenario{
 		old: map[string]string{"mnt/a.txt": longText, "mnt/d/b.txt": otherText}, new: map[string]string{"mnt/d/b.txt": longText}},
 	{name: "tx", before: do(put("mnt/a.txt", longText, rw.ModeCreate), put("a.txt", longText, rw.ModeCreate), put("mnt/gone.txt", otherText, rw.ModeCreate)),
 		run: func(s *rw.Store) error {
-			_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
+			return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{
 				{Op: "write", Path: "mnt/a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}, {Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
 				{Op: "delete", Path: "mnt/gone.txt"}, {Op: "write", Path: "mnt/new.txt", Content: []byte("new")},
-			}})
-			return err
+			}}))
 		},
 		old: map[string]string{"mnt/a.txt": longText, "a.txt": longText, "mnt/gone.txt": otherText},
 		new: map[string]string{"mnt/a.txt": otherText, "a.txt": otherText, "mnt/new.txt": "new"}},

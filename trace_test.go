@@ -51,9 +51,7 @@ func TestTraceGoldens(t *testing.T) {
 					os.WriteFile(name, []byte(got), 0o644)
 				}
 				want := must(os.ReadFile(name))(t)
-				if diff := cmp.Diff(string(want), got); diff != "" {
-					t.Errorf("the operations changed; review, then run go test -run TestTraceGoldens -update\n%s", diff)
-				}
+				equal(t, cmp.Diff(string(want), got), "", "the operations changed; review, then run go test -run TestTraceGoldens -update\n")
 			})
 		}
 	}

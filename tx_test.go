@@ -55,9 +55,7 @@ func TestEditReplacesExactly(t *testing.T) {
 	} {
 		before := snapshot(t, dir)
 		fails(s.Edit(background, rw.EditRequest{Path: c.path, Edits: c.edits}))(t, c.want, c.name)
-		if snapshot(t, dir) != before {
-			t.Errorf("%s: the refusal changed something", c.name)
-		}
+		equal(t, snapshot(t, dir), before, c.name, ": the refusal changed something")
 	}
 	_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "2 \n3", New: "x"}}})
 	if e := rw.AsError("", err); e.Context["closest"] == nil || !strings.Contains(e.Hint, "line 2") {
@@ -154,9 +152,7 @@ func TestTxIsAllOrNothing(t *testing.T) {
 		if _, err := s.Tx(background, rw.TxRequest{Ops: ops}); err == nil {
 			t.Errorf("%d: accepted", i)
 		}
-		if snapshot(t, dir) != before {
-			t.Fatalf("%d: the refusal changed something", i)
-		}
+		mustEqual(t, snapshot(t, dir), before, i, ": the refusal changed something")
 	}
 	res := must(s.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{
 		{Op: "write", Path: "n/new.txt", Content: []byte("new\n")},
@@ -285,9 +281,7 @@ func TestCrossingTransactionsDoNotDeadlock(t *testing.T) {
 		fmt.Sscan(string(data), &n)
 		sum += n
 	}
-	if sum != 100*accounts {
-		t.Errorf("the sum is %d", sum)
-	}
+	equal(t, sum, 100*accounts, "the sum")
 	check(t, stores[0], true)
 }
 
@@ -399,9 +393,7 @@ func (x txShape) judgeStranger(t *testing.T, disk *simfs.FS, was map[string]stri
 	if published && theirs == at(x.old, path) && at(got, path) == theirs {
 		want, conflict = theirs, may // the trace was lost, and so is the removed content
 	}
-	if at(got, path) != want {
-		t.Errorf("published %v: found %.40v, want %.40v", published, at(got, path), want)
-	}
+	equal(t, at(got, path), want, "published ", published, ": found")
 	pair := x.movedWith(path)
 	for p := range x.future {
 		if p != path && p != pair && at(got, p) != at(x.new, p) {
@@ -570,18 +562,14 @@ func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
 		}
 		return n
 	}
-	if n := isNew(); n != manyOps/2 {
-		t.Errorf("%d files were in place when the process died", n)
-	}
+	equal(t, isNew(), manyOps/2, "files were in place when the process died")
 	s = quickAt(t, dir, nil)
 	if n := isNew(); n != manyOps || len(s.Recovery().Finished) != manyOps/2 {
 		t.Errorf("%d files are new, %d were finished", n, len(s.Recovery().Finished))
 	}
 	check(t, s, true)
 	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "childx"}}))(t)
-	if now := tree(t, dir); now != old {
-		t.Errorf("undone to\n%s\nfrom\n%s", now, old)
-	}
+	equal(t, tree(t, dir), old, "undone to from")
 	check(t, s, true)
 }
 
@@ -591,9 +579,7 @@ func staged(t *testing.T, s *rw.Store, ops []rw.TxOp) string {
 	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	for i, op := range ops {
 		st := must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op}))(t)
-		if st.Index != i+1 {
-			t.Fatalf("operation %d has index %d", i+1, st.Index)
-		}
+		mustEqual(t, st.Index, i+1, "operation has index")
 	}
 	return b.TxID
 }
@@ -610,12 +596,9 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 	id := staged(t, s, ops)
 	staging := time.Since(began)
 	deny(t, s, dir, "one more", rw.ErrTooLarge, func() error {
-		_, err := s.TxStage(background, rw.TxStageRequest{TxID: id, Op: txDelete("d0/file000.txt")})
-		return err
+		return errorOf(s.TxStage(background, rw.TxStageRequest{TxID: id, Op: txDelete("d0/file000.txt")}))
 	})
-	if now := tree(t, dir); now != old {
-		t.Fatal("what is staged is to be seen")
-	}
+	mustEqual(t, tree(t, dir), old, "what is staged is to be seen")
 	var m0, m1 runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m0)
@@ -625,9 +608,7 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 	runtime.ReadMemStats(&m1)
 	t.Logf("%d operations of 1 KB: staged in %v, committed in %v, %d KiB allocated, heap %d KiB", stagedOps, staging.Round(time.Millisecond),
 		committing.Round(time.Millisecond), (m1.TotalAlloc-m0.TotalAlloc)>>10, m1.HeapAlloc>>10)
-	if len(res.Results) != stagedOps {
-		t.Errorf("%d results", len(res.Results))
-	}
+	equal(t, len(res.Results), stagedOps, "results")
 	for _, op := range ops {
 		fileIs(t, dir, op.Path, string(op.Content))
 	}
@@ -636,9 +617,7 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 	}
 	check(t, s, true)
 	undone(t, s, 1)
-	if now := tree(t, dir); now != old {
-		t.Error("not undone")
-	}
+	equal(t, tree(t, dir), old, "not undone")
 	check(t, s, true)
 }
 
@@ -653,10 +632,7 @@ func TestStagedTransactionThatNoRowHolds(t *testing.T) {
 		ops = append(ops, txWrite(fmt.Sprintf("%s%d", deep, i), "x", ""))
 	}
 	id := staged(t, s, ops)
-	e := deny(t, s, dir, "too many long names", rw.ErrTooLarge, func() error {
-		_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: id})
-		return err
-	})
+	e := deny(t, s, dir, "too many long names", rw.ErrTooLarge, func() error { return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: id})) })
 	if e == nil || e.Hint == "" {
 		t.Errorf("no hint: %v", e)
 	}
@@ -664,13 +640,9 @@ func TestStagedTransactionThatNoRowHolds(t *testing.T) {
 		t.Errorf("left %v", left)
 	}
 	d := must(s.Describe(background, rw.DescribeRequest{}))(t)
-	if len(d.Transactions) != 1 {
-		t.Errorf("staged: %v", d.Transactions)
-	}
+	equal(t, len(d.Transactions), 1, "staged")
 	rb := must(s.TxRollback(background, rw.TxRollbackRequest{TxID: id}))(t)
-	if rb.Dropped != len(ops) {
-		t.Errorf("%d dropped", rb.Dropped)
-	}
+	equal(t, rb.Dropped, len(ops), "dropped")
 	fails(s.TxCommit(background, rw.TxCommitRequest{TxID: id}))(t, rw.ErrTxNotFound, "committed after the rollback")
 	write(t, s, "a.txt", "the store goes on", rw.ModeCreate)
 	check(t, s, true)
@@ -816,9 +788,7 @@ func TestProcessesCrossingTransactions(t *testing.T) {
 		t.Error("they did not cross")
 	}
 	order := linesInOneOrder(t, dir)
-	if len(order) != len(transactions) {
-		t.Errorf("%d transactions are to be seen in the lists, of %d", len(order), len(transactions))
-	}
+	equal(t, len(order), len(transactions), "transactions are to be seen in the lists, of")
 	for _, list := range crossLists {
 		var callers []string
 		for _, line := range listLines(t, dir, list) {
@@ -992,8 +962,7 @@ func (d txDraft) shape() txShape {
 		return nil
 	}
 	x.run = func(s *rw.Store) error { // the key makes a repeated call harmless
-		_, err := s.Tx(background, rw.TxRequest{Ops: d.ops, Call: rw.Call{Caller: txCaller, IdempotencyKey: "once"}})
-		return err
+		return errorOf(s.Tx(background, rw.TxRequest{Ops: d.ops, Call: rw.Call{Caller: txCaller, IdempotencyKey: "once"}}))
 	}
 	if d.staged {
 		x.before, x.run = d.stage(x.before), commitStaged
@@ -1036,8 +1005,7 @@ func commitStaged(s *rw.Store) error {
 	}
 	for _, e := range tail.Entries {
 		if e.Op == "tx_begin" {
-			_, err := s.TxCommit(background, rw.TxCommitRequest{TxID: e.Tx, Call: rw.Call{Caller: txCaller}})
-			return err
+			return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: e.Tx, Call: rw.Call{Caller: txCaller}}))
 		}
 	}
 	return errors.New("nothing was staged")
@@ -1696,9 +1664,7 @@ func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 	past := x.past
 	if happened { // else a directory that was made before the commit point may be left
 		past = x.future
-		if diff := cmp.Diff(x.newDirs(), directories(disk)); diff != "" {
-			t.Errorf("directories:\n%s", diff)
-		}
+		equal(t, cmp.Diff(x.newDirs(), directories(disk)), "", "directories")
 	}
 	x.tellsOf(t, s, past)
 	noErr(t, x.run(s), "the repeated call")
@@ -1744,8 +1710,6 @@ func directories(fs *simfs.FS) map[string]bool {
 func (x txShape) tellsOf(t *testing.T, s *rw.Store, want map[string][]string) {
 	t.Helper()
 	for p := range x.future {
-		if diff := cmp.Diff(want[p], x.pastOf(t, s, p)); diff != "" {
-			t.Errorf("history of %s:\n%s", p, diff)
-		}
+		equal(t, cmp.Diff(want[p], x.pastOf(t, s, p)), "", "history of ", p)
 	}
 }

@@ -85,9 +85,7 @@ func TestMetadataSurvives(t *testing.T) {
 			if st.Mode&0o7777 != mode || st.Uid != 1234 || st.Gid != 2345 {
 				t.Errorf("%s: mode %o, owner %d:%d", name, st.Mode&0o7777, st.Uid, st.Gid)
 			}
-			if got := xattr(path, "user.note"); got != "keep\x00me" {
-				t.Errorf("%s: xattr %q", name, got)
-			}
+			equal(t, xattr(path, "user.note"), "keep\x00me", name, ": xattr")
 			if mode == 0o755 {
 				if got := xattr(path, "system.posix_acl_access"); !strings.Contains(got, string(acl[12:20])) {
 					t.Errorf("%s: the ACL is lost", name)
@@ -297,9 +295,7 @@ func TestOtherFileSystem(t *testing.T) {
 	fileIs(t, dir, "mnt/sub/a.txt", "two+")
 	must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "mnt/big", Mode: rw.ModeOverwrite}, &endless{left: 3 << 20}))(t)
 	names, _ := os.ReadDir(filepath.Join(dir, "mnt", "sub"))
-	if len(names) != 1 {
-		t.Errorf("left beside the target: %v", names)
-	}
+	equal(t, len(names), 1, "left beside the target")
 	check(t, s, true)
 	for _, stage := range []rw.Stage{rw.StageRecord, rw.StagePublish, rw.StageSettle} {
 		cmd, _ := spawnIn(t, dir, "die-mnt", string(stage))
@@ -340,9 +336,7 @@ func TestBindMount(t *testing.T) {
 	fileIs(t, dir, "data/a.txt", "one")
 	fileIs(t, dir, "data/b.txt", "b2")
 	slots, _ := filepath.Glob(filepath.Join(dir, "data", ".rw-slots-*"))
-	if len(slots) != 1 {
-		t.Fatalf("directories of slots: %v", slots)
-	}
+	mustEqual(t, len(slots), 1, "directories of slots")
 	check(t, s, false)
 	noErr(t, s.Close(background))
 	noErr(t, statedirs.Remove(state))
@@ -414,9 +408,7 @@ func TestErrnosHaveMeanings(t *testing.T) {
 		unix.ENOENT: "stale_precondition unknown fix_call 4", unix.ESTALE: "write_corruption unknown abort 1",
 	} {
 		e := s.DetailOf(&fs.PathError{Op: "write", Path: "x", Err: errno})
-		if got := fmt.Sprintf("%s %s %s %d", string(e.Kind), e.Reason, e.Action, e.Code()); got != want {
-			t.Errorf("%v: %s, want %s", errno, got, want)
-		}
+		equal(t, fmt.Sprintf("%s %s %s %d", string(e.Kind), e.Reason, e.Action, e.Code()), want, errno)
 	}
 }
 
@@ -629,9 +621,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 	for i := range files {
 		write(t, s, fmt.Sprintf("f%02d.txt", i), strings.Repeat("x", 1000)+fmt.Sprint(i), rw.ModeCreate)
 	}
-	if got := reserveBytes(dir); got != rw.ReserveSize {
-		t.Fatalf("the reserve has %d bytes", got)
-	}
+	mustEqual(t, reserveBytes(dir), rw.ReserveSize, "the reserve has bytes")
 	fillDisk(t, dir)
 	refusals := func() {
 		t.Helper()
@@ -640,9 +630,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 		}
 	}
 	refusals()
-	if got := reserveBytes(dir); got != rw.ReserveSize {
-		t.Errorf("refusals took the reserve down to %d bytes", got)
-	}
+	equal(t, reserveBytes(dir), rw.ReserveSize, "refusals took the reserve down to bytes")
 	for i := range files {
 		must(s.Delete(background, rw.DeleteRequest{Path: fmt.Sprintf("f%02d.txt", i)}))(t, "delete ", i)
 		if i%20 == 0 {
@@ -679,9 +667,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 	}
 	noErr(t, os.Remove(filler))
 	write(t, s, "new.txt", "there is room", rw.ModeCreate)
-	if got := reserveBytes(dir); got != rw.ReserveSize {
-		t.Errorf("the reserve has %d bytes when there is room again", got)
-	}
+	equal(t, reserveBytes(dir), rw.ReserveSize, "the reserve has bytes when there is room again")
 	check(t, s, true)
 }
 
@@ -693,9 +679,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	noErr(t, s.Close(background))
 	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
-	if len(segments) != 1 {
-		t.Fatal(segments)
-	}
+	mustEqual(t, len(segments), 1)
 	st := must(os.Stat(segments[0]))(t)
 	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
 	_, err := f.WriteString(strings.Repeat("z", 4096-int(st.Size()%4096))) // nothing is left of the page
@@ -706,9 +690,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	if s.Recovery().TornBytes == 0 {
 		t.Error("the torn bytes are not told")
 	}
-	if got := reserveBytes(dir); got != rw.ReserveSize {
-		t.Errorf("the reserve has %d bytes", got)
-	}
+	equal(t, reserveBytes(dir), rw.ReserveSize, "the reserve has bytes")
 	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, "delete")
 	refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.ErrDiskFull)
 }
@@ -742,9 +724,7 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 	write(t, s, "b.txt", "b", rw.ModeCreate)
 	noErr(t, s.Close(background))
 	segments, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "journal", "*.jsonl"))
-	if len(segments) != 1 {
-		t.Fatal(segments)
-	}
+	mustEqual(t, len(segments), 1)
 	f := must(os.OpenFile(segments[0], os.O_WRONLY|os.O_APPEND, 0))(t)
 	st := must(f.Stat())(t)
 	_, err := f.WriteString(strings.Repeat("z", 20480-int(st.Size()%4096))) // to the end of a page

@@ -83,9 +83,7 @@ func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, wa
 	if !c.damage || ended {
 		check(t, s, true)
 	}
-	if got := c.view(t, s); got != want {
-		t.Fatalf("the call changed\n%s\nto\n%s", want, got)
-	}
+	mustEqual(t, c.view(t, s), want, "the call changed")
 	if c.then != nil {
 		c.then(t, s, disk)
 	}
@@ -94,9 +92,7 @@ func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, wa
 	}
 	noErr(t, c.run(s), "again")
 	check(t, s, true)
-	if got := c.view(t, s); got != want {
-		t.Fatalf("calling again changed\n%s\nto\n%s", want, got)
-	}
+	mustEqual(t, c.view(t, s), want, "calling again changed")
 	c.after(t, s, disk)
 	if left, err := s.Unfinished(); err != nil || len(left) > 0 {
 		t.Fatalf("left in staging: %v %v", left, err)
@@ -268,15 +264,13 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		op  string
 		run func(context.Context) error
 	}{
-		{"compact", func(ctx context.Context) error { _, err := s.Admin().Compact(ctx, rw.CompactRequest{}); return err }},
+		{"compact", func(ctx context.Context) error { return errorOf(s.Admin().Compact(ctx, rw.CompactRequest{})) }},
 		{"erase", func(ctx context.Context) error {
-			_, err := s.Admin().Erase(ctx, rw.EraseRequest{Secret: []byte("correct-horse-battery")})
-			return err
+			return errorOf(s.Admin().Erase(ctx, rw.EraseRequest{Secret: []byte("correct-horse-battery")}))
 		}},
-		{"repair", func(ctx context.Context) error { _, err := s.Admin().Repair(ctx, rw.RepairRequest{}); return err }},
+		{"repair", func(ctx context.Context) error { return errorOf(s.Admin().Repair(ctx, rw.RepairRequest{})) }},
 		{"import", func(ctx context.Context) error {
-			_, err := s.Admin().Import(ctx, rw.ImportRequest{R: &data, AllowNonEmpty: true, Call: rw.Call{DryRun: true}})
-			return err
+			return errorOf(s.Admin().Import(ctx, rw.ImportRequest{R: &data, AllowNonEmpty: true, Call: rw.Call{DryRun: true}}))
 		}},
 	}
 	must(s.Admin().Export(background, rw.ExportRequest{W: &data}))(t)
@@ -380,8 +374,7 @@ func compactExpired() operatorCall {
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
 		s.SetNow(later)
-		_, err := s.Admin().Compact(ctx, rw.CompactRequest{KeepRows: none()})
-		return err
+		return errorOf(s.Admin().Compact(ctx, rw.CompactRequest{KeepRows: none()}))
 	}}
 }
 
@@ -408,8 +401,7 @@ func eraseByHash() operatorCall {
 			}
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		_, err := s.Admin().Erase(ctx, rw.EraseRequest{SHA256: digest(hash(leak))})
-		return err
+		return errorOf(s.Admin().Erase(ctx, rw.EraseRequest{SHA256: digest(hash(leak))}))
 	}}
 }
 
@@ -454,8 +446,7 @@ func importBesideRows(t *testing.T) operatorCall {
 			}
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		_, err := s.Admin().Import(ctx, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
-		return err
+		return errorOf(s.Admin().Import(ctx, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}))
 	}}
 }
 
@@ -589,24 +580,18 @@ func TestOneOperatorCallAfterAnother(t *testing.T) {
 	secret := leaked()
 	calls := map[string]func(*rw.Store) error{
 		"compact": func(s *rw.Store) error {
-			_, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()})
-			return err
+			return errorOf(s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()}))
 		},
 		"erase": func(s *rw.Store) error {
-			_, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)})
-			return err
+			return errorOf(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))
 		},
-		"repair": func(s *rw.Store) error {
-			_, err := s.Admin().Repair(background, rw.RepairRequest{})
-			return err
-		},
+		"repair": func(s *rw.Store) error { return errorOf(s.Admin().Repair(background, rw.RepairRequest{})) },
 		"export and import": func(s *rw.Store) error {
 			var b bytes.Buffer
 			if _, err := s.Admin().Export(background, rw.ExportRequest{W: &b}); err != nil {
 				return err
 			}
-			_, err := s.Admin().Import(background, rw.ImportRequest{R: &b, AllowNonEmpty: true, Call: rw.Call{DryRun: true}})
-			return err
+			return errorOf(s.Admin().Import(background, rw.ImportRequest{R: &b, AllowNonEmpty: true, Call: rw.Call{DryRun: true}}))
 		},
 	}
 	step := stride(23)
@@ -688,9 +673,7 @@ func TestExportAtABrokenSink(t *testing.T) {
 		}
 		fresh.Close(background)
 	}
-	if now := treeOf(fs); now != before {
-		t.Errorf("exporting changed\n%s\nto\n%s", before, now)
-	}
+	equal(t, treeOf(fs), before, "exporting changed")
 	check(t, s, true)
 }
 

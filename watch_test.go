@@ -80,9 +80,7 @@ func TestWatchHearsOfEveryCall(t *testing.T) {
 		}
 		lines = append(lines, line)
 	}
-	if diff := cmp.Diff(want, lines); diff != "" {
-		t.Errorf("receipts (-want +got):\n%s", diff)
-	}
+	equal(t, cmp.Diff(want, lines), "", "receipts (-want +got)")
 	stop()
 	stop()
 	write(t, s, "d.txt", "d", rw.ModeCreate)
@@ -122,13 +120,9 @@ func TestWatchNeverHoldsAWriterUp(t *testing.T) {
 		return list[len(list)-1].Path == "last"
 	})
 	list := got.all()
-	if len(list) != 1+256+1+1 {
-		t.Fatalf("%d receipts", len(list))
-	}
+	mustEqual(t, len(list), 1+256+1+1, "receipts")
 	for i, r := range list {
-		if (r.Op == rw.OpMissed) != (i == 257) {
-			t.Errorf("receipt %d is of %s", i, r.Op)
-		}
+		equal(t, r.Op == rw.OpMissed, i == 257, "receipt ", i, " is of ", r.Op)
 		if i > 1 && i < 257 && r.JournalSeq != list[i-1].JournalSeq+1 {
 			t.Errorf("receipt %d has seq %d behind %d", i, r.JournalSeq, list[i-1].JournalSeq)
 		}
@@ -213,12 +207,8 @@ func TestWatchEndsWithTheStore(t *testing.T) {
 		}
 		began := time.Now()
 		noErr(t, s.Close(ctx))
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("Close waited %v for the one that hangs", took)
-		}
-		if n := len(got.all()); n != 20 {
-			t.Errorf("%d receipts of 20 before Close returned", n)
-		}
+		equal(t, time.Since(began), time.Second, "Close waited for the one that hangs")
+		equal(t, len(got.all()), 20, "receipts of 20 before Close returned")
 		stop()
 		late := &seen{}
 		s.Watch(late.take)()
@@ -256,9 +246,7 @@ func TestWatchFromInside(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("a watcher that closes the store hangs")
 	}
-	if n := calls.Load(); n != 1 {
-		t.Errorf("%d calls after it stopped itself", n-1)
-	}
+	equal(t, calls.Load(), 1, "calls after it stopped itself")
 }
 
 // TestWatchersComeAndGo during writes, without a data race.
@@ -452,9 +440,7 @@ func TestProgressOfASlowBeginning(t *testing.T) {
 		src := &slowed{Reader: strings.NewReader(strings.Repeat("x", size)), t: t, r: r, pause: []int64{0, 1 << 10}}
 		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, sizedReader{src, size}))(t)
 		r.sound(t)
-		if first := r.all()[0]; first != (rw.Progress{Stage: rw.StepRead, Total: size}) {
-			t.Errorf("the first report %+v", first)
-		}
+		equal(t, r.all()[0], (rw.Progress{Stage: rw.StepRead, Total: size}), "the first report")
 	})
 }
 

@@ -207,9 +207,7 @@ func TestHooksAskTheUserBehindTheClient(t *testing.T) {
 	perm := &rw.Options{Hooks: roles(rw.Permission{AutoApprove: []string{"docs/**"}})}
 	for _, caps := range []string{"{}", `{"elicitation":{"url":{}}}`} {
 		w := connect(t, perm).initialize(caps)
-		if got := reasonOf(t, w.result(w.call("rw_safe_write", create("docs/a.txt", "x")))); got != "ok" {
-			t.Errorf("an approved path: %s", got)
-		}
+		equal(t, reasonOf(t, w.result(w.call("rw_safe_write", create("docs/a.txt", "x")))), "ok", "an approved path")
 		res := w.result(w.call("rw_safe_write", create("a.txt", "x")))
 		text := fmt.Sprint(res["structuredContent"])
 		if reasonOf(t, res) != "denied" || res["isError"] != true || !strings.Contains(text, "may safe_write do this: create a.txt?") || !strings.Contains(text, "ask the user yourself") {
@@ -236,9 +234,7 @@ func TestHooksAskTheUserBehindTheClient(t *testing.T) {
 		}
 	}
 	os.Remove(filepath.Join(w.dir, "a.txt"))
-	if got := reasonOf(t, w.result(w.call("rw_safe_write", create("a.txt", "again")))); got != "ok" {
-		t.Errorf("from now on: %s", got)
-	}
+	equal(t, reasonOf(t, w.result(w.call("rw_safe_write", create("a.txt", "again")))), "ok", "from now on")
 	// What only a client of the other protocol may send has no meaning here.
 	id := w.call("rw_safe_write", create("b.txt", "x"), `,"requestState":"rw1.AAAA","inputResponses":{"consent_1":{"action":"accept","content":{"allow":true}}}`)
 	if q := w.read(); q["method"] != "elicitation/create" {
@@ -286,17 +282,13 @@ func TestAQuestionHoldsNobodyUp(t *testing.T) {
 	w := connect(t, &rw.Options{Hooks: roles(hook)}).initialize(`{"elicitation":{}}`)
 	asking := w.call("rw_safe_write", create("slow.txt", "x"))
 	q := w.read()
-	if q["method"] != "elicitation/create" {
-		t.Fatalf("%v", q)
-	}
+	mustEqual(t, q["method"], "elicitation/create", q)
 	first := w.next + 1
 	for i := range 1500 {
 		w.call("rw_safe_write", create(fmt.Sprint("n", i), "x"))
 	}
 	for i := range 1500 { // in their order
-		if got := reasonOf(t, w.result(first+i)); got != "ok" {
-			t.Fatalf("call %d: %s", i, got)
-		}
+		mustEqual(t, reasonOf(t, w.result(first+i)), "ok", "call ", i)
 	}
 	w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"allow":true}}}`, q["id"])
 	if got := reasonOf(t, w.result(asking)); got != "ok" || w.file("slow.txt") != "x" {
@@ -328,9 +320,7 @@ func TestTooManyQuestionsAreRefused(t *testing.T) {
 			questions = append(questions, m["id"])
 			continue
 		}
-		if got := reasonOf(t, m["result"].(map[string]any)); got != "denied" {
-			t.Fatal(got)
-		}
+		mustEqual(t, reasonOf(t, m["result"].(map[string]any)), "denied")
 		denied++
 	}
 	if len(questions) != 64 || denied != 150-64 {
@@ -340,9 +330,7 @@ func TestTooManyQuestionsAreRefused(t *testing.T) {
 		w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"allow":true}}}`, q)
 	}
 	for range questions {
-		if got := reasonOf(t, w.read()["result"].(map[string]any)); got != "ok" {
-			t.Errorf("%s", got)
-		}
+		equal(t, reasonOf(t, w.read()["result"].(map[string]any)), "ok")
 	}
 }
 
@@ -431,9 +419,7 @@ func eras(t *testing.T, s *server.MCPServer, user *asker) map[string]*client.Cli
 		noErr(t, c.Start(ctx), name)
 		t.Cleanup(func() { c.Close() })
 		res := must(c.Initialize(ctx, mcp.InitializeRequest{}))(t, name)
-		if modern := res.ProtocolVersion == "2026-07-28"; modern != (name[0] == 'm') {
-			t.Fatalf("%s speaks %s", name, res.ProtocolVersion)
-		}
+		mustEqual(t, res.ProtocolVersion == "2026-07-28", name[0] == 'm', name, " speaks ", res.ProtocolVersion)
 	}
 	return out
 }
@@ -462,9 +448,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 		if got := reasonOf(t, map[string]any{"structuredContent": doc}); got != step.want || ok != (got == "ok") {
 			t.Errorf("step %d: %s", i, raw)
 		}
-		if hook.told != i {
-			t.Errorf("step %d: observers were told %d times", i, hook.told)
-		}
+		equal(t, hook.told, i, "step : observers were told  times")
 	}
 }
 
@@ -628,9 +612,7 @@ func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 	again("a file that appeared", "rw_safe_write", replace, answers(fresh, yes))
 	os.Remove(filepath.Join(w.dir, "a.txt"))
 	// After all that, the answer is still good, once.
-	if got := reasonOf(t, w.result(w.call("rw_safe_write", create("a.txt", "harmless"), ok))); got != "ok" {
-		t.Fatalf("the answer to its own question: %s", got)
-	}
+	mustEqual(t, reasonOf(t, w.result(w.call("rw_safe_write", create("a.txt", "harmless"), ok))), "ok", "the answer to its own question")
 	os.Remove(filepath.Join(w.dir, "a.txt"))
 	again("a second time", "rw_safe_write", create("a.txt", "harmless"), ok)
 }
@@ -660,9 +642,7 @@ func TestWhatIsNoClearYesIsNo(t *testing.T) {
 		path := fmt.Sprintf("m%d.txt", i)
 		state, _ := pending(t, w.result(w.call("rw_safe_write", create(path, "x"))))
 		quoted, _ := json.Marshal(state)
-		if got := reasonOf(t, w.result(w.call("rw_safe_write", create(path, "x"), `,"requestState":`+string(quoted)+more))); got != "denied" {
-			t.Errorf("%s: %s", more, got)
-		}
+		equal(t, reasonOf(t, w.result(w.call("rw_safe_write", create(path, "x"), `,"requestState":`+string(quoted)+more))), "denied", more)
 	}
 	// What is no map or no text at all is an error of the protocol.
 	for _, more := range []string{`,"inputResponses":[]`, `,"inputResponses":"x"`, `,"requestState":7`} {
@@ -679,9 +659,7 @@ func TestWhatIsNoClearYesIsNo(t *testing.T) {
 			t.Errorf("no %d: %v attempts are left", i+1, doc["retry_budget"])
 		}
 	}
-	if got := reasonOf(t, w.result(w.call("rw_safe_write", create("n.txt", "x")))); got != "retry_exhausted" {
-		t.Errorf("after three refusals: %s", got)
-	}
+	equal(t, reasonOf(t, w.result(w.call("rw_safe_write", create("n.txt", "x")))), "retry_exhausted", "after three refusals")
 }
 
 // TestSeveralQuestionsOfOneCall: all are put at once, a transaction is one
@@ -700,9 +678,7 @@ func TestSeveralQuestionsOfOneCall(t *testing.T) {
 			!strings.Contains(fmt.Sprint(questions["consent_2"]), "may I?") {
 			t.Fatalf("%v", questions)
 		}
-		if got := reasonOf(t, w.result(w.call("rw_tx", tx, answers(state, c.first, c.second)))); got != c.want {
-			t.Errorf("%s and %s: %s", c.first, c.second, got)
-		}
+		equal(t, reasonOf(t, w.result(w.call("rw_tx", tx, answers(state, c.first, c.second)))), c.want, c.first, " and ", c.second)
 	}
 	if w.file("a.txt") != "a" || w.file("b.txt") != "b" || w.file("old.txt") != "none" {
 		t.Error("the transaction did not happen")
@@ -722,9 +698,7 @@ func TestAlwaysAndPatternsHoldOverTheWire(t *testing.T) {
 			state, _ := pending(t, res)
 			res = w.result(w.call("rw_safe_write", r, answers(state, answer)))
 		}
-		if got := reasonOf(t, res); got != "ok" {
-			t.Fatalf("%s: %s", path, got)
-		}
+		mustEqual(t, reasonOf(t, res), "ok", path)
 	}
 	put("docs/a.md", "1", rw.ModeCreate, `{"action":"accept","content":{"allow":true,"always":true,"pattern":"docs/**"}}`)
 	put("docs/b.md", "1", rw.ModeCreate, "")
@@ -754,9 +728,7 @@ func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 	}})
 	for _, caps := range []string{`{}`, `{"elicitation":{}}`} {
 		own.modern(caps)
-		if got := reasonOf(t, own.result(own.call("rw_safe_write", create("a"+fmt.Sprint(len(caps)), "x")))); got != "ok" {
-			t.Errorf("%s: %s", caps, got)
-		}
+		equal(t, reasonOf(t, own.result(own.call("rw_safe_write", create("a"+fmt.Sprint(len(caps)), "x")))), "ok", caps)
 	}
 }
 

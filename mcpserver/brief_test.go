@@ -160,9 +160,7 @@ func TestReceiptsAreInMeta(t *testing.T) {
 			if r["status"] != c.status || r[c.also] != true || r["invocation_id"] == "" || r["path"] != "a" || r["code"] == nil {
 				t.Errorf("%s %s: %v", form, c.args, r)
 			}
-			if structured := strings.Contains(string(out), "structuredContent"); structured != (form == mcpserver.FullReplies) {
-				t.Errorf("%s: %s", form, out)
-			}
+			equal(t, strings.Contains(string(out), "structuredContent"), form == mcpserver.FullReplies, form, ": ", out)
 		}
 	}
 	s, _, _ := briefServer(t, nil)
@@ -214,12 +212,8 @@ func TestPagesOfAFile(t *testing.T) {
 					t.Fatalf("%d bytes: %.300s", len(reply), reply)
 				}
 				if len(page) > 0 {
-					if first := is(t, reply, "first_line"); first != float64(1+strings.Count(c.content[:offset], "\n")) {
-						t.Fatalf("page at %d begins with line %v", offset, first)
-					}
-					if last := is(t, reply, "last_line"); last != float64(1+strings.Count(strings.TrimSuffix(c.content[:offset]+page, "\n"), "\n")) {
-						t.Fatalf("page at %d ends with line %v", offset, last)
-					}
+					mustEqual[any](t, is(t, reply, "first_line"), float64(1+strings.Count(c.content[:offset], "\n")), "page at ", offset, " begins with line")
+					mustEqual[any](t, is(t, reply, "last_line"), float64(1+strings.Count(strings.TrimSuffix(c.content[:offset]+page, "\n"), "\n")), "page at ", offset, " ends with line")
 				}
 				got += page
 				if is(t, reply, "truncated") == false {
@@ -241,9 +235,7 @@ func TestPagesOfAFile(t *testing.T) {
 			again, _ := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, ReadOnly: true}) // counts anew
 			defer again.Close(ctx)
 			reply, _, _ := briefly(t, mcpserver.New(again, nil), "rw_read", fmt.Sprintf(`{"path":"f","offset":%d}`, offset))
-			if first := is(t, reply, "first_line"); first != float64(1+strings.Count(c.content[:offset], "\n")) {
-				t.Errorf("line %v, read for itself", first)
-			}
+			equal[any](t, is(t, reply, "first_line"), float64(1+strings.Count(c.content[:offset], "\n")), "line , read for itself")
 		})
 	}
 	s, _, dir := briefServer(t, nil)
@@ -431,9 +423,7 @@ func TestToolsSayHowTheyAreFound(t *testing.T) {
 			t.Errorf("nothing is found by %q", word)
 		}
 	}
-	if loaded != 5 {
-		t.Errorf("%d tools are loaded at once", loaded)
-	}
+	equal(t, loaded, 5, "tools are loaded at once")
 }
 
 // TestRefusalsNameTheToolThatWasCalled, dotted if it was (SURFACE.md 5), and
@@ -482,9 +472,7 @@ func TestSchemasAreResources(t *testing.T) {
 			continue
 		}
 		contents, _ := is(t, read("rw://schema/rw_"+tool.Name), "result", "contents").([]any)
-		if len(contents) != 1 {
-			t.Fatalf("%s: %v", tool.Name, contents)
-		}
+		mustEqual(t, len(contents), 1, tool.Name)
 		text := contents[0].(map[string]any)["text"].(string)
 		if is(t, text, "name") != "rw_"+tool.Name || is(t, text, "inputSchema", "type") != "object" || is(t, text, "outputSchema", "anyOf") == nil {
 			t.Errorf("%s: %.200s", tool.Name, text)

@@ -54,9 +54,7 @@ func countsDown(t *testing.T, reason string, call func() json.RawMessage) {
 	t.Helper()
 	want := []string{reason + " 2", reason + " 1", reason + " 0", "retry_exhausted 0", "retry_exhausted 0"}
 	for i := range want {
-		if got := told(t, call()); got != want[i] {
-			t.Errorf("attempt %d: %s, want %s", i+1, got, want[i])
-		}
+		equal(t, told(t, call()), want[i], "attempt ", i+1)
 	}
 }
 
@@ -132,9 +130,7 @@ func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 			})
 			for other, call := range callers {
 				raw, _ := json.Marshal(call(30+len(other)+id, tool, args))
-				if got := told(t, raw); got != "retry_exhausted 0" {
-					t.Errorf("%s, spent over %s: %s", other, name, got)
-				}
+				equal(t, told(t, raw), "retry_exhausted 0", other, ", spent over ", name)
 			}
 		}
 	}
@@ -146,8 +142,6 @@ func TestWrongDryRunsDoNotCount(t *testing.T) {
 	_, b, _ := box(t, nil)
 	for range 6 {
 		raw, _ := b.Call(ctx, "rw_safe_write", []byte(`{"path":"a.txt","content":5,"dry_run":true}`))
-		if got := told(t, raw); got != "invalid_argument 3" {
-			t.Fatalf("%s", got)
-		}
+		mustEqual(t, told(t, raw), "invalid_argument 3")
 	}
 }

@@ -496,15 +496,11 @@ func TestDashboardInABrowser(t *testing.T) {
 			undo := fmt.Sprintf(`button[aria-label^="Undo row %d,"]`, row)
 			press(p, undo)
 			p.Wait("document.querySelector('dialog[open] pre') && !document.getElementById('confirm-yes').disabled && document.activeElement.id === 'confirm-no'")
-			if p.Eval(fits) != true {
-				t.Error("the dialog overflows")
-			}
+			equal(t, p.Eval(fits), true, "the dialog overflows")
 			p.Key("Escape")
 			p.Wait("!document.querySelector('dialog[open]')")
 			b.holds("src/checkout.go", "package shop\n")
-			if p.Eval(fmt.Sprintf("document.activeElement.matches(%q)", undo)) != true {
-				t.Error("the focus does not come back")
-			}
+			equal(t, p.Eval(fmt.Sprintf("document.activeElement.matches(%q)", undo)), true, "the focus does not come back")
 			p.Key("Enter")
 			p.Wait("document.querySelector('dialog[open] pre') && !document.getElementById('confirm-yes').disabled")
 			press(p, "#confirm-yes")
@@ -512,9 +508,7 @@ func TestDashboardInABrowser(t *testing.T) {
 			if data, _ := os.ReadFile(filepath.Join(b.dir, "src/checkout.go")); !strings.Contains(string(data), "errEmpty") {
 				t.Errorf("it is %q", data)
 			}
-			if said := p.Console(); said != "" {
-				t.Errorf("the console: %s", said)
-			}
+			equal(t, p.Console(), "", "the console")
 		})
 	}
 }
@@ -549,12 +543,8 @@ func TestDashboardAttackedInABrowser(t *testing.T) {
 	if p.Eval("document.title") != "resilient-write" || p.Eval("document.querySelectorAll('img, li script, iframe').length") != 0.0 || p.Console() != "" {
 		t.Errorf("%v %s", p.Eval("document.title"), p.Console())
 	}
-	if got := p.Eval("document.querySelector('#changes pre .add').textContent"); got != "+"+evil+evil {
-		t.Errorf("it shows %q", got)
-	}
-	if got := p.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`); got != "TypeError" {
-		t.Errorf("markup is %v", got)
-	}
+	equal[any](t, p.Eval("document.querySelector('#changes pre .add').textContent"), "+"+evil+evil, "it shows")
+	equal(t, p.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`), "TypeError", "markup is")
 	for _, fragment := range []string{"", "#wrong-token-wrong-token"} {
 		p.Go("about:blank")
 		p.Go("http://" + b.addr + "/" + fragment)
@@ -575,9 +565,7 @@ func TestDashboardAttackedInABrowser(t *testing.T) {
 		`fetch("http://%[1]s/undo", {method: "POST", headers: {Authorization: "Bearer %[2]s", "Content-Type": "application/json"}, body: '{"row":%[3]d}'}).then(r => "done", e => e.name)`,
 		`fetch("http://%[1]s/").then(r => "read", e => e.name)`,
 	} {
-		if got := p.Eval(fmt.Sprintf(attack, b.addr, b.token, row)); got != "TypeError" {
-			t.Errorf("%s: %v", attack, got)
-		}
+		equal(t, p.Eval(fmt.Sprintf(attack, b.addr, b.token, row)), "TypeError", attack)
 	}
 	p.Wait(`(() => { try { return document.getElementById("f").contentWindow.document === null } catch (e) { return true } })()`)
 	b.holds(name, evil+evil+"\n")

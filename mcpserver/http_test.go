@@ -431,9 +431,7 @@ func refused(t *testing.T, what string, res *http.Response, body string, status 
 	for name, want := range map[string]string{
 		"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "X-Accel-Buffering": "no", "Content-Type": "application/json",
 	} {
-		if got := res.Header.Get(name); got != want {
-			t.Errorf("%s: %s is %q", what, name, got)
-		}
+		equal(t, res.Header.Get(name), want, what, ": ", name, " is")
 	}
 	if res.Request.Method == "HEAD" {
 		return
@@ -515,9 +513,7 @@ func TestHTTPForeignOriginIsRefused(t *testing.T) {
 			r.Header["Origin"] = []string{origin}
 			res, body := s.do(r)
 			refused(t, name+" from "+origin, res, body, 403)
-			if res.Header.Get("Access-Control-Allow-Origin") != "" {
-				t.Errorf("%s from %s: may be read", name, origin)
-			}
+			equal(t, res.Header.Get("Access-Control-Allow-Origin"), "", name, " from ", origin, ": may be read")
 		})
 	}
 	everywhere(s, func(name string, r *http.Request) {
@@ -546,9 +542,7 @@ func TestHTTPForeignOriginIsRefused(t *testing.T) {
 func TestHTTPStreamsAreNotForEveryOrigin(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true, AllowedOrigins: []string{"https://app.example"}})
 	for _, r := range []*http.Request{s.request("GET", "/sse", ""), s.request("GET", "/mcp", "", "Mcp-Session-Id", s.initialize("a"))} {
-		if got := s.open(r).res.Header.Get("Access-Control-Allow-Origin"); got != "" {
-			t.Errorf("%s: %q", r.URL.Path, got)
-		}
+		equal(t, s.open(r).res.Header.Get("Access-Control-Allow-Origin"), "", r.URL.Path)
 	}
 }
 
@@ -662,9 +656,7 @@ func TestHTTPBindsLoopbackOnly(t *testing.T) {
 // checks stay.
 func TestHTTPNoAuth(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{NoAuth: true})
-	if s.token != "" {
-		t.Error("there is a token all the same")
-	}
+	equal(t, s.token, "", "there is a token all the same")
 	s.initialize("t")
 	res, body := s.do(s.request("POST", "/mcp", "{}", "Origin", "https://evil.example"))
 	refused(t, "foreign origin", res, body, 403)
@@ -1547,12 +1539,8 @@ func TestHTTPSessions(t *testing.T) {
 		res, _ := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", session))
 		return res.StatusCode
 	}
-	if code := ping(id); code != 200 {
-		t.Errorf("ping in a session: %d", code)
-	}
-	if code := ping("mcp-session-00000000-0000-4000-8000-000000000000"); code != 404 {
-		t.Errorf("a session that never was: %d", code)
-	}
+	equal(t, ping(id), 200, "ping in a session")
+	equal(t, ping("mcp-session-00000000-0000-4000-8000-000000000000"), 404, "a session that never was")
 	if res, body := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)); res.StatusCode != 400 || !strings.Contains(body, "Mcp-Session-Id") {
 		t.Errorf("no session: %d %s", res.StatusCode, body)
 	}
@@ -1572,9 +1560,7 @@ func TestHTTPSessions(t *testing.T) {
 		t.Errorf("DELETE: %d", res.StatusCode)
 	}
 	stream.waitEnd(t)
-	if code := ping(id); code != 404 {
-		t.Errorf("an ended session answers with %d", code)
-	}
+	equal(t, ping(id), 404, "an ended session answers with")
 	for range 3 {
 		s.initialize("b")
 	}
@@ -2014,9 +2000,7 @@ func TestHTTPCursorsDoNotMix(t *testing.T) {
 		return len(entries), last
 	}
 	n, last := since(a, "alpha", nil)
-	if n != 6 {
-		t.Fatalf("alpha sees %d rows", n)
-	}
+	mustEqual(t, n, 6, "alpha sees rows")
 	if n, _ := since(a, "alpha", last); n != 0 {
 		t.Errorf("alpha has acknowledged and still sees %d rows", n)
 	}
@@ -2088,9 +2072,7 @@ func TestUndoStaysInItsSession(t *testing.T) {
 		{s.initialize("agent"), `{}`, "nothing_to_undo"},
 		{s.initialize("agent"), `{"caller":"agent"}`, "b2.txt"},
 	} {
-		if got := undone(t, s.doc(step.session, "rw_undo", step.args)); got != step.want {
-			t.Errorf("step %d: %s, want %s", i, got, step.want)
-		}
+		equal(t, undone(t, s.doc(step.session, "rw_undo", step.args)), step.want, "step ", i)
 	}
 	doc := s.doc(s.initialize("agent"), "rw_undo", `{}`)
 	if hint, _ := doc["context"].(map[string]any)["hint"].(string); !strings.Contains(hint, "pass caller") {
@@ -2099,9 +2081,7 @@ func TestUndoStaysInItsSession(t *testing.T) {
 	if got := s.doc(a, "rw_safe_write", `{"path":"c","content":"x","session":"mine"}`); got["ok"] != true {
 		t.Error(got)
 	}
-	if got := s.doc(a, "rw_journal_tail", `{"n":1}`)["entries"].([]any)[0].(map[string]any)["session"]; got != "mine" {
-		t.Errorf("a session that the call names became %v", got)
-	}
+	equal(t, s.doc(a, "rw_journal_tail", `{"n":1}`)["entries"].([]any)[0].(map[string]any)["session"], "mine", "a session that the call names became")
 }
 
 // TestUndoAfterACompose: the row of a composed file names its session, so each
@@ -2118,18 +2098,12 @@ func TestUndoAfterACompose(t *testing.T) {
 	}
 	s.doc(a, "rw_safe_write", `{"path":"old.txt","content":"x"}`)
 	compose("one")
-	if got := undone(t, s.doc(a, "rw_undo", `{}`)); got != "one" {
-		t.Errorf("took back %s", got)
-	}
+	equal(t, undone(t, s.doc(a, "rw_undo", `{}`)), "one", "took back")
 	compose("two")
 	b := s.initialize("agent")
 	s.doc(b, "rw_safe_write", `{"path":"b.txt","content":"x"}`)
-	if got := undone(t, s.doc(a, "rw_undo", `{}`)); got != "two" {
-		t.Errorf("took back %s", got)
-	}
-	if got := undone(t, s.doc(b, "rw_undo", `{}`)); got != "b.txt" {
-		t.Errorf("the other took back %s", got)
-	}
+	equal(t, undone(t, s.doc(a, "rw_undo", `{}`)), "two", "took back")
+	equal(t, undone(t, s.doc(b, "rw_undo", `{}`)), "b.txt", "the other took back")
 	if got := undone(t, s.doc(a, "rw_undo", `{"caller":"agent","n":2}`)); got == "invalid_argument" {
 		t.Errorf("by name: %s", got)
 	}
@@ -2142,16 +2116,8 @@ func TestStdioSessionsAreTheirOwn(t *testing.T) {
 	store := openStore(t)
 	one := connectTo(t, mcpserver.New(store, full)).initialize(`{}`)
 	two := connectTo(t, mcpserver.New(store, full)).initialize(`{}`)
-	if got := reasonOf(t, one.result(one.call("rw_safe_write", create("a", "x")))); got != "ok" {
-		t.Fatal(got)
-	}
-	if got := reasonOf(t, two.result(two.call("rw_undo", json.RawMessage(`{}`)))); got != "nothing_to_undo" {
-		t.Errorf("the other one: %s", got)
-	}
-	if got := reasonOf(t, one.result(one.call("rw_undo", json.RawMessage(`{}`)))); got != "ok" {
-		t.Errorf("its own: %s", got)
-	}
-	if got := reasonOf(t, two.result(two.call("rw_read", map[string]any{"path": "a"}))); got != "not_found" {
-		t.Errorf("the file is still there: %s", got)
-	}
+	mustEqual(t, reasonOf(t, one.result(one.call("rw_safe_write", create("a", "x")))), "ok")
+	equal(t, reasonOf(t, two.result(two.call("rw_undo", json.RawMessage(`{}`)))), "nothing_to_undo", "the other one")
+	equal(t, reasonOf(t, one.result(one.call("rw_undo", json.RawMessage(`{}`)))), "ok", "its own")
+	equal(t, reasonOf(t, two.result(two.call("rw_read", map[string]any{"path": "a"}))), "not_found", "the file is still there")
 }

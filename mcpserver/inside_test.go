@@ -59,6 +59,16 @@ var noErr = testbed.NoErr
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
 
+func equal[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.Equal(t, got, want, what...)
+}
+
+func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.MustEqual(t, got, want, what...)
+}
+
 func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -374,9 +384,7 @@ func TestPreparedIsForOneRequest(t *testing.T) {
 	if from.Get(preparedHeader) != "1" || header.Get(preparedHeader) == second.Get(preparedHeader) || second.Get("Other") != "x" {
 		t.Errorf("%v %v %v", from, header, second)
 	}
-	if got := p.take(second); got != "two" {
-		t.Errorf("took %v", got)
-	}
+	equal(t, p.take(second), "two", "took")
 	for _, h := range []http.Header{second, nil, {}, {preparedHeader: []string{"99"}}} {
 		if got := p.take(h); got != nil {
 			t.Errorf("took %v", got)
@@ -462,9 +470,7 @@ func TestDeclaredRootsCountInside(t *testing.T) {
 	if got := w.roots("a"); !slices.Equal(got, base) {
 		t.Errorf("after its end: %v", got)
 	}
-	if got := innermost(append(base, in("allowed", "one")), in("allowed", "one", "x", "y")); got != in("allowed", "one") {
-		t.Error(got)
-	}
+	equal(t, innermost(append(base, in("allowed", "one")), in("allowed", "one", "x", "y")), in("allowed", "one"))
 	if got := names([]string{"/a/x", "/b/x", "/c/y"}); !slices.Equal(got, []string{"a/x", "b/x", "y"}) {
 		t.Errorf("%v", got)
 	}

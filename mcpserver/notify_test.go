@@ -191,9 +191,7 @@ func updatesAreGathered(t *testing.T, s *rw.Store) {
 			t.Errorf("%s: %d updates in %v", uri, len(at), time.Since(began))
 		}
 	}
-	if len(byURI) != 2 {
-		t.Errorf("updates of %v", byURI)
-	}
+	equal(t, len(byURI), 2, "updates of")
 }
 
 // streamsAreTagged: every update carries the id of the stream that asked
@@ -221,9 +219,7 @@ func streamsAreTagged(t *testing.T, s *rw.Store) {
 		if got := tags(); !slices.Equal(got, want) {
 			t.Errorf("%v instead of %v", got, want)
 		}
-		if first := p.sequence()[0]; first != "notifications/subscriptions/acknowledged" {
-			t.Errorf("the stream begins with %s", first)
-		}
+		equal(t, p.sequence()[0], "notifications/subscriptions/acknowledged", "the stream begins with")
 		stopOne()
 		p.forget()
 		save(t, s, "a.txt", fmt.Sprint(time.Now()))
@@ -713,18 +709,14 @@ func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
 			if got := reasonOf(t, w.result(behind)); got != "ok" { // the very next reply
 				t.Errorf("the call behind: %s", got)
 			}
-			if w.file("stop.txt") != "none" {
-				t.Error("it was written")
-			}
+			equal(t, w.file("stop.txt"), "none", "it was written")
 			w.nothingStaged(t)
 			if happened, _ := w.operation("k"); happened {
 				t.Error("the key says that it happened")
 			}
 			// The key is free, and the call can come again.
 			hook.at = "nowhere"
-			if got := reasonOf(t, w.result(w.call("rw_safe_write", r))); got != "ok" {
-				t.Errorf("the same call again: %s", got)
-			}
+			equal(t, reasonOf(t, w.result(w.call("rw_safe_write", r))), "ok", "the same call again")
 			hook.at = at
 		})
 	}
@@ -759,9 +751,7 @@ func TestTheCommitPointDecides(t *testing.T) {
 			w.cancel(id)
 			w.result(w.call("rw_describe", map[string]any{})) // the cancellation was read
 			close(goOn)
-			if got := reasonOf(t, w.result(next)); got != "ok" {
-				t.Errorf("the call behind: %s", got)
-			}
+			equal(t, reasonOf(t, w.result(next)), "ok", "the call behind")
 			happened, _ := w.operation("k")
 			if written := w.file("a.txt") == "whole"; written != behind || happened != behind {
 				t.Errorf("%q, happened: %v", w.file("a.txt"), happened)
@@ -782,9 +772,7 @@ func TestAWaitingCallThatIsCanceledNeverBegins(t *testing.T) {
 		third := w.call("rw_safe_write", create("third.txt", "x"))
 		w.cancel(second)
 		w.cancel(first)
-		if got := reasonOf(t, w.result(third)); got != "ok" {
-			t.Errorf("%s", got)
-		}
+		equal(t, reasonOf(t, w.result(third)), "ok")
 		if hook.entered.Load() != 1 || w.file("stop1.txt") != "none" || w.file("stop2.txt") != "none" {
 			t.Errorf("%d calls began", hook.entered.Load())
 		}
@@ -836,9 +824,7 @@ func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{AutoApprove: []string{"docs"}})}).initialize(`{"elicitation":{}}`)
 	id := w.call("rw_safe_write", create("a.txt", "x"))
 	q := w.message()
-	if q["method"] != "elicitation/create" {
-		t.Fatalf("%v", q)
-	}
+	mustEqual(t, q["method"], "elicitation/create", q)
 	w.cancel(id)
 	m := w.message()
 	if params, _ := m["params"].(map[string]any); m["method"] != "notifications/cancelled" || params["requestId"] != q["id"] {
@@ -851,9 +837,7 @@ func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 	// A modern client cancels by not coming back.
 	w = connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
 	pending(t, w.result(w.call("rw_safe_write", create("a.txt", "x"))))
-	if w.rows() != 0 {
-		t.Errorf("%d rows", w.rows())
-	}
+	equal(t, w.rows(), 0, "rows")
 }
 
 // TestAStreamHoldsNobodyUp: a request that stays open until the client ends it

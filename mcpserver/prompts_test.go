@@ -73,9 +73,7 @@ func promptsAreTheTable(t *testing.T, s *rw.Store) {
 			}
 			got = append(got, info)
 		}
-		if diff := cmp.Diff(mcpserver.Prompts(), got); diff != "" {
-			t.Errorf("(-table +listed):\n%s", diff)
-		}
+		equal(t, cmp.Diff(mcpserver.Prompts(), got), "", "(-table +listed)")
 	})
 }
 
@@ -413,9 +411,7 @@ func resourcesAreTheTable(t *testing.T, s *rw.Store) {
 		for i := range want {
 			want[i].Updates = false // not listed
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-table +listed):\n%s", diff)
-		}
+		equal(t, cmp.Diff(want, got), "", "(-table +listed)")
 	})
 	names := map[string]bool{}
 	for _, r := range mcpserver.Resources() {

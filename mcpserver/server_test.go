@@ -139,9 +139,7 @@ func TestTableIsTheStore(t *testing.T) {
 			t.Errorf("%s is no tool", name)
 		}
 	}
-	if methods != len(tools) {
-		t.Errorf("%d methods, %d tools", methods, len(tools))
-	}
+	equal(t, methods, len(tools), "methods,  tools")
 }
 
 func snake(s string) string {
@@ -204,6 +202,16 @@ func TestMain(m *testing.M) { testbed.Main(m) }
 var noErr = testbed.NoErr
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+func equal[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.Equal(t, got, want, what...)
+}
+
+func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.MustEqual(t, got, want, what...)
+}
 
 // hostile adds a tool, a prompt, a resource and a template to a server, all of
 // which panic with content.

@@ -179,9 +179,7 @@ func TestALineThatIsTooLongIsAnsweredUnderItsID(t *testing.T) {
 		`{"method":"tools/call",` + params + `,"jsonrpc":"2.0"}` + "\n" +
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	lines := talk(t, in)
-	if len(lines) != 4 {
-		t.Fatalf("%d lines", len(lines))
-	}
+	mustEqual(t, len(lines), 4, "lines")
 	if !strings.Contains(lines[0], "smaller parts") {
 		t.Errorf("no way out: %.500s", lines[0])
 	}
@@ -363,9 +361,7 @@ func TestAFloodBehindAHangingWriteIsRefused(t *testing.T) {
 			t.Fatalf("%v", m)
 		}
 	}
-	if refused != flood-1023 {
-		t.Errorf("%d calls were refused", refused)
-	}
+	equal(t, refused, flood-1023, "calls were refused")
 	w.cancel(1)
 	for i := range flood - refused {
 		if m := w.read(); m["id"] != float64(2+i) || !strings.Contains(fmt.Sprint(m["result"]), "changed") {

@@ -132,9 +132,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 		for _, tool := range doc.Presets[i].Tools {
 			want = append(want, "rw_"+tool.Name)
 		}
-		if diff := cmp.Diff(want, names(list(t, mcpserver.New(store, &mcpserver.Options{Tier: p})))); diff != "" {
-			t.Errorf("%s: %s", p, diff)
-		}
+		equal(t, cmp.Diff(want, names(list(t, mcpserver.New(store, &mcpserver.Options{Tier: p})))), "", p)
 	}
 	s := mcpserver.New(store, &mcpserver.Options{Tier: mcpserver.Full})
 	var tools struct {
@@ -158,9 +156,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 	for i := range want {
 		want[i].Input, want[i].Output = squeezed(t, want[i].Input), squeezed(t, want[i].Output)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("tools: %s", diff)
-	}
+	equal(t, cmp.Diff(want, got), "", "tools")
 	compareListed(t, s, doc)
 	result, _ := reply(t, s, "rw_describe", json.RawMessage(`{}`))
 	var d struct {
@@ -172,9 +168,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 	for _, c := range doc.Codes {
 		codes[c.Name] = c.Number
 	}
-	if diff := cmp.Diff(codes, d.Codes); diff != "" {
-		t.Errorf("codes: %s", diff)
-	}
+	equal(t, cmp.Diff(codes, d.Codes), "", "codes")
 	if d.Surface.SchemaVersion != doc.SchemaVersion || len(d.Surface.Tools) != len(doc.Tools) {
 		t.Errorf("describe tells of %s with %d tools", d.Surface.SchemaVersion, len(d.Surface.Tools))
 	}
@@ -208,12 +202,8 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 		r.Updates = false // a listing does not tell
 		want[r.Address] = r
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("resources: %s", diff)
-	}
-	if diff := cmp.Diff(doc.Prompts, prompts.Prompts); diff != "" {
-		t.Errorf("prompts: %s", diff)
-	}
+	equal(t, cmp.Diff(want, got), "", "resources")
+	equal(t, cmp.Diff(doc.Prompts, prompts.Prompts), "", "prompts")
 }
 
 // TestSchemaFilesAreTheSurface: what spec/ embeds, what programs validate
@@ -235,13 +225,9 @@ func TestSchemaFilesAreTheSurface(t *testing.T) {
 	for _, one := range file.Tools {
 		got = append(got, []string{one.Name, one.Title, one.Tier, one.Description, string(squeezed(t, one.InputSchema)), string(squeezed(t, one.OutputSchema))})
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("spec/tools.schema.json is stale, run go generate ./...: %s", diff)
-	}
+	equal(t, cmp.Diff(want, got), "", "spec/tools.schema.json is stale, run go generate ./...")
 	envelope := must(spec.Schema("errors"))(t)
-	if diff := cmp.Diff(string(squeezed(t, doc.Envelope)), string(squeezed(t, envelope))); diff != "" {
-		t.Errorf("spec/errors.schema.json is stale, run go generate ./...: %s", diff)
-	}
+	equal(t, cmp.Diff(string(squeezed(t, doc.Envelope)), string(squeezed(t, envelope))), "", "spec/errors.schema.json is stale, run go generate ./...")
 }
 
 // TestEnvironmentIsWhatTheCommandReads: the table and the source of the
@@ -336,9 +322,7 @@ const (
 // we take: every tool, every argument, every value at the ends of its range,
 // and nothing required that was not.
 func TestPythonToolsAreASubset(t *testing.T) {
-	if len(python) != 20 {
-		t.Fatalf("%d tools", len(python))
-	}
+	mustEqual(t, len(python), 20, "tools")
 	for name, text := range python {
 		var args map[string][]any
 		noErr(t, json.Unmarshal([]byte(text), &args), name)
@@ -401,9 +385,7 @@ func TestPythonUsersGetWhatTheyKnow(t *testing.T) {
 	}
 	envelope := `"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"],"last_good_state":[]}`
 	for _, doc := range []string{call("rw.handoff_write", `{`+envelope+`}`), call("rw.handoff_read", `{}`)} {
-		if fmt.Sprint(is(t, doc, "checkpoint_refs")) != "[map[name:plan]]" {
-			t.Errorf("%s", doc)
-		}
+		equal(t, fmt.Sprint(is(t, doc, "checkpoint_refs")), "[map[name:plan]]", doc)
 	}
 	fresh, _, _ := briefServer(t, full)
 	if doc, isError := reply(t, fresh, "rw.handoff_write", json.RawMessage(`{`+envelope+`}`)); isError || strings.Contains(string(doc), "checkpoint_refs") {
@@ -509,9 +491,7 @@ func TestSchemasAreStrict(t *testing.T) {
 		for side, raw := range map[string]json.RawMessage{"input": tool.Input, "output": tool.Output} {
 			var v map[string]any
 			noErr(t, json.Unmarshal(raw, &v))
-			if v["type"] != "object" {
-				t.Errorf("%s: the %s is no object", tool.Name, side)
-			}
+			equal(t, v["type"], "object", tool.Name, ": the ", side, " is no object")
 			s.walk(tool.Name+"/"+side, v, false)
 		}
 	}
@@ -626,9 +606,7 @@ func TestPresetsTellTheTruth(t *testing.T) {
 			}
 		}
 	}
-	if n := len(list(t, mcpserver.New(store, &mcpserver.Options{Tools: []string{"scratch_put", "rw_checkpoint", "rw.tx_stage"}}))); n != 15 {
-		t.Errorf("%d tools", n)
-	}
+	equal(t, len(list(t, mcpserver.New(store, &mcpserver.Options{Tools: []string{"scratch_put", "rw_checkpoint", "rw.tx_stage"}}))), 15, "tools")
 }
 
 // TestSizesOfTheList bounds what a client pays for the list of tools before it

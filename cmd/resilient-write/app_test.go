@@ -205,6 +205,16 @@ var noErr, isErr = testbed.NoErr, testbed.IsErr
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
 
+func equal[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.Equal(t, got, want, what...)
+}
+
+func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.MustEqual(t, got, want, what...)
+}
+
 func TestWhen(t *testing.T) {
 	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 	now = func() time.Time { return at }
@@ -213,13 +223,9 @@ func TestWhen(t *testing.T) {
 		0: "just now", 59 * time.Second: "59 s ago", 2*time.Minute + time.Second: "2 min ago", 23 * time.Hour: "23 h ago",
 		48 * time.Hour: at.Add(-48 * time.Hour).Local().Format("2006-01-02 15:04"), -time.Hour: at.Add(time.Hour).Local().Format("2006-01-02 15:04"),
 	} {
-		if got := when(at.Add(-ago).Format(time.RFC3339Nano)); got != want {
-			t.Errorf("%v: %q, want %q", ago, got, want)
-		}
+		equal(t, when(at.Add(-ago).Format(time.RFC3339Nano)), want, ago)
 	}
-	if got := when("no time"); got != "no time" {
-		t.Error(got)
-	}
+	equal(t, when("no time"), "no time")
 }
 
 // TestSpokenHintsNameNoTool: no hint of a refusal names a tool or an argument
@@ -247,9 +253,7 @@ func TestSpokenHintsNameNoTool(t *testing.T) {
 		"to replace it anyway, pass force":                                          "to replace it anyway, pass --force",
 		"rw_nothing and other_words stay":                                           "rw_nothing and other_words stay",
 	} {
-		if got := spoken(hint); got != want {
-			t.Errorf("%q", got)
-		}
+		equal(t, spoken(hint), want)
 	}
 }
 
@@ -641,9 +645,7 @@ func TestPlacesOfTheResultAreTriedFirst(t *testing.T) {
 			t.Errorf("%s: the error names a directory: %s", flags, r.errs)
 		}
 	}
-	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {
-		t.Errorf("something was done:\n%s", diff)
-	}
+	equal(t, cmp.Diff(before, everyFile(t, s.dir)), "", "something was done")
 	if runtime.GOOS != "windows" {
 		if got := s.resultIn(file); got.Code != rw.CodeUsage {
 			t.Errorf("%+v", got)

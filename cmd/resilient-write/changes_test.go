@@ -104,9 +104,7 @@ func TestVersionsOfOtherPrograms(t *testing.T) {
 	versions := a.rw(0, "history", "b.txt")["versions"].([]any)
 	for i, text := range []string{"two\n", "one\n"} {
 		rev := fmt.Sprint(versions[i].(map[string]any)["rev"])
-		if got := a.rw(0, "show", "b.txt", rev)["content"]; got != text {
-			t.Errorf("version %s is %q, want %q", rev, got, text)
-		}
+		equal[any](t, a.rw(0, "show", "b.txt", rev)["content"], text, "version ", rev, " is")
 	}
 }
 
@@ -213,9 +211,7 @@ func TestShellCommandsAreListedAndUndone(t *testing.T) {
 				a.sh(row.command)
 				after := a.files()
 				reply := a.rw(0, "changes", "--call", "toolu_1", "--command", "the command", "--host", "claude-code")
-				if diff := cmp.Diff(differing(before, after), listed(reply)); diff != "" {
-					t.Fatalf("changed (-), listed (+)\n%s", diff)
-				}
+				mustEqual(t, cmp.Diff(differing(before, after), listed(reply)), "", "changed (-), listed (+)\n")
 				group := reply["groups"].([]any)[0].(map[string]any)
 				if fmt.Sprint(group["calls"]) != "[toolu_1]" || group["command"] != "the command" || group["host"] != "claude-code" {
 					t.Fatal(group)
@@ -277,9 +273,7 @@ func TestBranchSwitchIsUndone(t *testing.T) {
 	a.sh("git checkout -q other")
 	after := a.files()
 	reply := a.rw(0, "changes", "--call", "c1")
-	if diff := cmp.Diff(differing(before, after), listed(reply)); diff != "" {
-		t.Fatal(diff)
-	}
+	mustEqual(t, cmp.Diff(differing(before, after), listed(reply)), "")
 	a.rw(0, "undo", "--group", "c1")
 	if diff := differing(before, a.files()); len(diff) > 0 {
 		t.Fatal(diff)
@@ -324,9 +318,7 @@ func TestAmbiguousGroup(t *testing.T) {
 	a.sh("echo two > a.txt")
 	reply := a.rw(0, "changes", "--call", "c1", "--call", "c2")
 	group := reply["groups"].([]any)[0].(map[string]any)
-	if group["ambiguous"] != true {
-		t.Fatal(group)
-	}
+	mustEqual(t, group["ambiguous"], true, group)
 	a.rw(5, "undo", "--group", "c1")
 	a.rw(0, "undo", "--group", group["group"].(string))
 	if a.files()["a.txt"] != "-rw-r--r-- one\n" {
@@ -422,9 +414,7 @@ func TestScanOfHostileTree(t *testing.T) {
 		t.Fatal(diff)
 	}
 	scan := reply["scan"].(map[string]any)
-	if got := fmt.Sprint(scan["not_kept"]); got != "[big.bin sparse.bin]" {
-		t.Error(got)
-	}
+	equal(t, fmt.Sprint(scan["not_kept"]), "[big.bin sparse.bin]")
 	if got := fmt.Sprint(scan["skipped"]); strings.Count(got, "bad") != 2 {
 		t.Error(got)
 	}
@@ -533,9 +523,7 @@ func TestIgnoredAsGitSaysIt(t *testing.T) {
 			got = append(got, p)
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("git (-), scan (+)\n%s", diff)
-	}
+	mustEqual(t, cmp.Diff(want, got), "", "git (-), scan (+)\n")
 }
 
 // ignoredFiles returns the files that git ignores outside ignored directories.
@@ -577,9 +565,7 @@ func TestTwoScansAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	reply := a.rw(0, "changes")
-	if diff := cmp.Diff(differing(before, after), listed(reply)); diff != "" {
-		t.Fatal(diff)
-	}
+	mustEqual(t, cmp.Diff(differing(before, after), listed(reply)), "")
 	for _, f := range reply["files"].([]any) {
 		if f := f.(map[string]any); f["changes"] != 1.0 {
 			t.Fatal(f)
@@ -727,16 +713,12 @@ func TestBlameExports(t *testing.T) {
 		}
 		lines = append(lines, line)
 	}
-	if got := strings.Join(lines, "|"); got != `"sub/a dir/n.txt"|s_ 1|sub/f.txt|s_ 1,5` {
-		t.Errorf("%s", got)
-	}
+	equal(t, strings.Join(lines, "|"), `"sub/a dir/n.txt"|s_ 1|sub/f.txt|s_ 1,5`)
 	if !strings.Contains(note, `"id": "s1"`) || !strings.Contains(note, `"tool": "claude"`) {
 		t.Errorf("%s", note)
 	}
 	skipped, _ := json.Marshal(r["skipped"])
-	if string(skipped) != `[{"path":"bin","reason":"not_utf8"},{"path":"late.txt","reason":"version_not_found"}]` {
-		t.Errorf("%s", skipped)
-	}
+	equal(t, string(skipped), `[{"path":"bin","reason":"not_utf8"},{"path":"late.txt","reason":"version_not_found"}]`)
 	trace := func(args ...string) (out map[string]any) {
 		t.Helper()
 		text := a.rw(0, append([]string{"blame", "--format", "agent-trace", "--json"}, args...)...)["text"].(string)
@@ -752,9 +734,7 @@ func TestBlameExports(t *testing.T) {
 	if want := `[{"conversations":[{"contributor":{"type":"ai"},"ranges":[{"end_line":1,"start_line":1}]},{"contributor":{"type":"unknown"},"ranges":[{"end_line":2,"start_line":2}]}],"path":"sub/f.txt"}]`; string(files) != want || now["vcs"] != nil {
 		t.Errorf("%s", files)
 	}
-	if refs() != before {
-		t.Errorf("refs were written: %s", refs())
-	}
+	equal(t, refs(), before, "refs were written")
 	a.rw(0, "blame", "--format", "git-ai", "--write-note", "--json")
 	if out, err := exec.Command("git", "-C", top, "notes", "--ref=ai", "show", "HEAD").Output(); err != nil || string(out) != note {
 		t.Errorf("%v: %s", err, out)
@@ -859,9 +839,7 @@ func TestSnapshotWhoseCommitIsGone(t *testing.T) {
 	a.sh("echo two > a.txt; rm -rf .git; git init -q")
 	after := a.files()
 	cmd := a.rw(0, "snapshot", "diff", id)
-	if cmd["changed"] != 1.0 {
-		t.Fatal(cmd)
-	}
+	mustEqual(t, cmd["changed"], 1.0, cmd)
 	out := a.fails("snapshot", "restore", id, "--force")
 	if !strings.Contains(out, `"base_gone":true`) || !strings.Contains(out, "a.txt") {
 		t.Fatal(out)

@@ -269,9 +269,7 @@ func TestEraseByEveryWayIn(t *testing.T) {
 		if dry.code != rw.CodeOK || got.status() != "succeeded" || !strings.Contains(dry.out, `{"place":"history","count":1}`) {
 			t.Errorf("%s: code %d: %s%s", name, dry.code, dry.out, dry.errs)
 		}
-		if diff := cmp.Diff(before, everyFile(t, filepath.Join(s.dir, ".resilient_write", "history"))); diff != "" {
-			t.Errorf("%s: a dry run changed it:\n%s", name, diff)
-		}
+		equal(t, cmp.Diff(before, everyFile(t, filepath.Join(s.dir, ".resilient_write", "history"))), "", name, ": a dry run changed it")
 		r, got := s.resultOf(append([]string{"erase", "--reason", "it leaked"}, row.args...)...)
 		if r.code != rw.CodeOK || got.status() != "succeeded" {
 			t.Errorf("%s: code %d: %s%s", name, r.code, r.out, r.errs)

@@ -81,9 +81,7 @@ func TestDocumentsLinkToWhatIsThere(t *testing.T) {
 // about them shows what they say.
 func TestSnippetsAgree(t *testing.T) {
 	want := clients.Instructions
-	if diff := cmp.Diff(want, page(t, "docs/snippets/cursorrules")); diff != "" {
-		t.Errorf("init writes something else:\n%s", diff)
-	}
+	equal(t, cmp.Diff(want, page(t, "docs/snippets/cursorrules")), "", "init writes something else")
 	for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
 		got := page(t, "docs/snippets/"+name)
 		if !strings.Contains(got, "\n"+want) {
@@ -99,9 +97,7 @@ func TestSnippetsAgree(t *testing.T) {
 			shown += f.text
 		}
 	}
-	if diff := cmp.Diff(want, shown); diff != "" {
-		t.Errorf("docs/agents.md shows something else:\n%s", diff)
-	}
+	equal(t, cmp.Diff(want, shown), "", "docs/agents.md shows something else")
 }
 
 // TestSnippetsUseWordsThatExist: an argument, a field of a reply, a value or a
@@ -173,9 +169,7 @@ func TestEmbedShowsCodeThatRuns(t *testing.T) {
 	}
 	blocks := 0
 	for _, f := range fences(t, page(t, "docs/embed.md")) {
-		if f.lang != "go" {
-			t.Fatalf("%v: nothing checks a block of %q", f, f.lang)
-		}
+		mustEqual(t, f.lang, "go", f, ": nothing checks a block of")
 		blocks++
 		if !slices.ContainsFunc(sources, func(source string) bool { return strings.Contains(source, "\n"+f.text) }) {
 			t.Errorf("%v: this is in no example:\n%s", f, f.text)

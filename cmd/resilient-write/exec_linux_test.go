@@ -160,9 +160,7 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 	}
 	s.rw(0, "undo")
 	s.sh(`rm -r node_modules`) // files without versions
-	if got := s.tree(); got != before {
-		t.Errorf("undone:\n%s\nbefore:\n%s", got, before)
-	}
+	equal(t, s.tree(), before, "undone: before")
 	s.clean()
 }
 
@@ -180,9 +178,7 @@ func TestExecIsNamed(t *testing.T) {
 	changes := s.rw(0, "changes")
 	history := s.rw(0, "history", "src/a.txt")["versions"].([]any)[0].(map[string]any)
 	executed, _ := changes["executed"].([]any)
-	if len(executed) != 1 {
-		t.Fatalf("%v", changes)
-	}
+	mustEqual(t, len(executed), 1, changes)
 	one := executed[0].(map[string]any)
 	command, _ := one["command"].(string)
 	if !strings.HasPrefix(command, "sh -ec 'echo ") || !strings.HasSuffix(command, `| wc -c > src/a.txt; echo it\'\''s > src/b.txt'`) || strings.Contains(command, token) {
@@ -195,9 +191,7 @@ func TestExecIsNamed(t *testing.T) {
 		t.Errorf("it is a group: %v", groups)
 	}
 	for _, call := range s.rw(0, "blame", "src/b.txt")["calls"].([]any) {
-		if call.(map[string]any)["command"] != command {
-			t.Errorf("%v", call)
-		}
+		equal[any](t, call.(map[string]any)["command"], command, call)
 	}
 	s.rw(0, "undo")
 	s.rw(0, "check", "--deep")
@@ -214,17 +208,11 @@ func TestExecIsPrivate(t *testing.T) {
 	out, _ := cmd.StdoutPipe()
 	cmd.Stderr = os.Stderr
 	noErr(t, cmd.Start())
-	if got := until(t, out, "ready\n"); got != cmd.Dir+"\nready\n" {
-		t.Errorf("%q", got)
-	}
-	if got := s.tree(); got != before {
-		t.Errorf("seen before the end:\n%s", got)
-	}
+	equal(t, until(t, out, "ready\n"), cmd.Dir+"\nready\n")
+	equal(t, s.tree(), before, "seen before the end")
 	fmt.Fprintln(in, "the end")
 	in.Close()
-	if got := until(t, out, "changed\n"); got != "changed\n" {
-		t.Errorf("%q", got)
-	}
+	equal(t, until(t, out, "changed\n"), "changed\n")
 	noErr(t, cmd.Wait())
 	if data, _ := os.ReadFile(filepath.Join(s.dir, "src", "a.txt")); string(data) != "the end\n" {
 		t.Errorf("%q", data)

@@ -117,9 +117,7 @@ func TestHookRecordsShellCommands(t *testing.T) {
 				t.Fatalf("%v", groups)
 			}
 			calls := groups[0]["calls"].([]any)
-			if len(calls) != 1 {
-				t.Fatalf("%v", calls)
-			}
+			mustEqual(t, len(calls), 1)
 			a.rw(0, "undo", "--group", calls[0].(string))
 			if d := differing(before, a.files()); len(d) > 0 {
 				t.Errorf("not undone: %q", d)
@@ -208,9 +206,7 @@ func TestHookKeepsClaims(t *testing.T) {
 	a.sh("git init -q .; mkdir src; printf 'x\\n' > src/a.txt; printf 'x\\n' > src/b.txt; printf 'x\\n' > free.txt")
 	a.rw(0, "changes")
 	c := a.rw(0, "claim", "src", "--session", "other", "--ttl", "9m")["claims"].([]any)[0].(map[string]any)
-	if c["session"] != "other" {
-		t.Fatalf("%v", c)
-	}
+	mustEqual(t, c["session"], "other", c)
 	number, until := c["fence"].(float64), c["until"].(string)
 	event := func(session, name, tool, call string, in map[string]any) string {
 		e := a.claude(name, tool, call, in)
@@ -221,9 +217,7 @@ func TestHookKeepsClaims(t *testing.T) {
 	if answer := event("s1", "PreToolUse", "Edit", "e1", edit); !strings.Contains(answer, `"permissionDecision":"deny"`) || !strings.Contains(answer, "session other") {
 		t.Errorf("%s", answer)
 	}
-	if answer := event("other", "PreToolUse", "Edit", "e2", edit); answer != "" {
-		t.Errorf("denied to the session that has the claim: %s", answer)
-	}
+	equal(t, event("other", "PreToolUse", "Edit", "e2", edit), "", "denied to the session that has the claim")
 	event("other", "PostToolUse", "Edit", "e2", edit)
 	for i, row := range []struct{ session, line, told string }{
 		{"other", "printf mine > src/a.txt", ""}, {"s1", "printf free > free.txt", ""}, {"s1", "printf shell > src/a.txt", "src/a.txt"},
@@ -247,9 +241,7 @@ func TestHookKeepsClaims(t *testing.T) {
 	a.rw(2, "claim", "release", "src")
 	a.rw(0, "claim", "release", fmt.Sprint(int64(number)))
 	a.rw(0, "claim", "src/new", "--session", "s1", "--ttl", "1m")
-	if answer := event("other", "PreToolUse", "Edit", "e3", edit); answer != "" {
-		t.Errorf("after the release: %s", answer)
-	}
+	equal(t, event("other", "PreToolUse", "Edit", "e3", edit), "", "after the release")
 	if answer := event("other", "PreToolUse", "Write", "e4", map[string]any{"file_path": filepath.Join(a.dir, "src", "new"), "content": "x"}); !strings.Contains(answer, "session s1") {
 		t.Errorf("%s", answer)
 	}
@@ -331,9 +323,7 @@ func TestHookTwice(t *testing.T) {
 	}
 	for i, text := range []string{"{}", "{}", "{ }"} {
 		answer := a.hook("claude", a.claude("PreToolUse", "Write", "call_1", map[string]any{"file_path": filepath.Join(a.dir, ".mcp.json"), "content": text}))
-		if strings.Contains(answer, `"deny"`) != (i != 1) {
-			t.Errorf("%d: %s", i, answer)
-		}
+		equal(t, strings.Contains(answer, `"deny"`), i != 1, i, ": ", answer)
 	}
 }
 
@@ -368,9 +358,7 @@ func TestHookClosesCallsWithoutEnd(t *testing.T) {
 	a.sh("printf z > a.txt")
 	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "SessionEnd"})
 	groups := a.groups()
-	if len(groups) != 2 {
-		t.Fatalf("%v", groups)
-	}
+	mustEqual(t, len(groups), 2)
 	var calls []any
 	for _, g := range groups {
 		if list, ok := g["calls"].([]any); ok {
@@ -393,9 +381,7 @@ func TestHookWhereNothingIsDenied(t *testing.T) {
 	}
 	a.rw(0, "changes")
 	a.sh("printf mine > mine.txt")
-	if answer := a.hook("cline", event("tool_call"), "PreToolUse"); answer != "" {
-		t.Fatal(answer)
-	}
+	mustEqual(t, a.hook("cline", event("tool_call"), "PreToolUse"), "")
 	a.sh("printf 'x\\n' > .envrc")
 	a.hook("cline", event("tool_result"), "PostToolUse")
 	a.rw(0, "undo", "--group", "e1")

@@ -225,12 +225,8 @@ func TestAClaimSteersNobody(t *testing.T) {
 			if row := bot.row(""); row["caller"] != "alice (human)" || row["via"].(map[string]any)["client"] != "bot" {
 				t.Errorf("%v", row)
 			}
-			if got := alice.undo(`{}`, ""); got != "a.txt" {
-				t.Errorf("alice took back %s", got)
-			}
-			if got := bot.undo(`{}`, ""); got != "b.txt" {
-				t.Errorf("the bot took back %s", got)
-			}
+			equal(t, alice.undo(`{}`, ""), "a.txt", "alice took back")
+			equal(t, bot.undo(`{}`, ""), "b.txt", "the bot took back")
 		})
 	}
 }
@@ -253,15 +249,9 @@ func TestAThreadContinues(t *testing.T) {
 			again, other, same := over.connect(t, "codex"), over.connect(t, "intruder"), over.connect(t, "codex")
 			same.write("lie.txt", `,"session":"01a2-thread","caller":"codex"`, "")
 			other.write("third.txt", `,"caller":"codex"`, thread)
-			if got := same.undo(`{}`, `{"threadId":"another"}`); got != "nothing_to_undo" {
-				t.Errorf("in another thread: %s", got)
-			}
-			if got := again.undo(`{}`, thread); got != "one.txt" {
-				t.Errorf("after a reconnect: %s", got)
-			}
-			if got := other.undo(`{}`, thread); got != "third.txt" {
-				t.Errorf("another client in the thread: %s", got)
-			}
+			equal(t, same.undo(`{}`, `{"threadId":"another"}`), "nothing_to_undo", "in another thread")
+			equal(t, again.undo(`{}`, thread), "one.txt", "after a reconnect")
+			equal(t, other.undo(`{}`, thread), "third.txt", "another client in the thread")
 		})
 	}
 }

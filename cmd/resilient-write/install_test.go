@@ -120,9 +120,7 @@ func TestInstallBlocksAreTheTable(t *testing.T) {
 			marks = append(marks, "<!-- resilient-write init "+c.Name+" --approve -->")
 		}
 		for _, mark := range marks {
-			if strings.Count(text, mark+"\n```"+string(c.Format)+"\n") != 1 {
-				t.Errorf("the page does not have %s once, before a block", mark)
-			}
+			equal(t, strings.Count(text, mark+"\n```"+string(c.Format)+"\n"), 1, "the page does not have ", mark, " once, before a block")
 		}
 		block, err := clients.Block(c, true)
 		if err != nil || len(c.Approve) > 0 && !strings.Contains(block, fmt.Sprint(c.Approve[0].Value)) {
@@ -147,9 +145,7 @@ func (c configuration) read(t *testing.T, f fence) entry {
 			break
 		}
 	}
-	if len(servers) != 1 {
-		t.Fatalf("%v: not one server under %v", f, c.servers)
-	}
+	mustEqual(t, len(servers), 1, f, ": not one server under ", c.servers)
 	for name, v := range servers {
 		if !regexp.MustCompile(`^[a-zA-Z0-9-]{1,32}$`).MatchString(name) {
 			t.Errorf("%v: not every client takes the key %q", f, name)
@@ -347,9 +343,7 @@ func TestInstallConfigurationsServe(t *testing.T) {
 // to choose a tier, so they need not change with each tool.
 func TestInstallTiers(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| ([0-9]+) \\| ([0-9]+) \\|").FindAllStringSubmatch(page(t, "docs/install.md"), -1)
-	if len(rows) != len(mcpserver.Presets()) {
-		t.Fatalf("the table has %d tiers", len(rows))
-	}
+	mustEqual(t, len(rows), len(mcpserver.Presets()), "the table has tiers")
 	for _, row := range rows {
 		tools, size := list(t, row[1])
 		for _, fact := range []struct {
@@ -617,12 +611,8 @@ func TestInstallOverHTTP(t *testing.T) {
 	if connected < 7 {
 		t.Errorf("%d remote configurations", connected)
 	}
-	if code := post(url, ""); code != http.StatusUnauthorized {
-		t.Errorf("without a token: %d", code)
-	}
-	if code := post(url, "Bearer "+token+"x"); code != http.StatusUnauthorized {
-		t.Errorf("with a wrong token: %d", code)
-	}
+	equal(t, post(url, ""), http.StatusUnauthorized, "without a token")
+	equal(t, post(url, "Bearer "+token+"x"), http.StatusUnauthorized, "with a wrong token")
 }
 
 // post sends one request and returns the status, or 0 if no server listens.
@@ -774,9 +764,7 @@ func TestInit(t *testing.T) {
 	if reply, code := d.run(append(all, "--dry-run")...); code != 0 || len(reply["files"].([]any)) < 15 {
 		t.Errorf("dry run: %d %v", code, reply)
 	}
-	if diff := cmp.Diff(before, d.tree()); diff != "" {
-		t.Fatalf("a dry run wrote:\n%s", diff)
-	}
+	mustEqual(t, cmp.Diff(before, d.tree()), "", "a dry run wrote")
 	if reply, code := d.run(all...); code != 0 || len(reply["files"].([]any)) < 15 {
 		t.Errorf("%d %v", code, reply)
 	}
@@ -806,15 +794,11 @@ func TestInit(t *testing.T) {
 	if reply, code := d.run(all...); code != 0 || len(reply["files"].([]any)) > 0 {
 		t.Errorf("a second time: %d %v", code, reply)
 	}
-	if diff := cmp.Diff(configured, d.tree()); diff != "" {
-		t.Errorf("a second time:\n%s", diff)
-	}
+	equal(t, cmp.Diff(configured, d.tree()), "", "a second time")
 	if _, code := d.run("init", "--remove", "--all"); code != 0 {
 		t.Errorf("removed: %d", code)
 	}
-	if diff := cmp.Diff(before, d.tree()); diff != "" {
-		t.Errorf("removed:\n%s", diff)
-	}
+	equal(t, cmp.Diff(before, d.tree()), "", "removed")
 	if info, err := os.Lstat(d.path("~/.qwen/settings.json")); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		t.Errorf("the link is gone: %v %v", info, err)
 	}
@@ -869,9 +853,7 @@ func TestInitLeavesOtherHooks(t *testing.T) {
 		t.Errorf("%d %v", code, reply)
 	}
 	d.run("init", "cline", "--remove")
-	if diff := cmp.Diff(before, d.tree()); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(before, d.tree()), "")
 }
 
 // TestStatusNamesSilentHooks: status names configured hooks that have reported
@@ -884,9 +866,7 @@ func TestStatusNamesSilentHooks(t *testing.T) {
 		r, _ := d.run("status")
 		return fmt.Sprint(r["hooks_without_events"])
 	}
-	if s := silent(); s != "[]" {
-		t.Error(s)
-	}
+	equal(t, silent(), "[]")
 	d.run("init", "codex", "opencode", "--hooks")
 	if s := silent(); !strings.Contains(s, "host:codex") || !strings.Contains(s, "~/.codex/hooks.json") || !strings.Contains(s, "trusted") || !strings.Contains(s, "host:opencode") {
 		t.Error(s)
@@ -1073,9 +1053,7 @@ func TestDoctorOverHTTP(t *testing.T) {
 	refs := clients.Entry{Headers: map[string]string{"A": "Bearer ${RW_TOKEN}", "B": "Bearer ${env:RW_TOKEN}", "C": "Bearer {env:RW_TOKEN}", "D": "Bearer <token>"}}
 	got := refs.HeadersFrom(func(name string) string { return map[string]string{"RW_TOKEN": "x"}[name] })
 	for name, want := range map[string]string{"A": "Bearer x", "B": "Bearer x", "C": "Bearer x", "D": "Bearer <token>"} {
-		if got[name] != want {
-			t.Errorf("%s: %q", name, got[name])
-		}
+		equal(t, got[name], want, name)
 	}
 }
 

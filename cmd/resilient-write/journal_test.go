@@ -89,9 +89,7 @@ func TestExportToAReaderThatStopped(t *testing.T) {
 	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer late.Stop()
 	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != int(rw.CodePrecondition) {
-		t.Errorf("code %d", code)
-	}
+	equal(t, cmd.ProcessState.ExitCode(), int(rw.CodePrecondition), "code")
 	s.clean()
 }
 

@@ -66,9 +66,7 @@ func call(t *testing.T, c *client.Client, name string, args map[string]any) map[
 	var out, text map[string]any
 	json.Unmarshal(doc, &out)
 	noErr(t, json.Unmarshal([]byte(res.Content[0].(mcp.TextContent).Text), &text), name, ": text is not JSON")
-	if fmt.Sprint(out) != fmt.Sprint(text) {
-		t.Fatalf("%s: text and structured content differ", name)
-	}
+	mustEqual(t, fmt.Sprint(out), fmt.Sprint(text), name, ": text and structured content differ")
 	if ok := out["ok"] == true; ok == res.IsError {
 		t.Fatalf("%s: ok %v but isError %v", name, ok, res.IsError)
 	}
@@ -120,9 +118,7 @@ func TestRealClient(t *testing.T) {
 		t.Fatalf("%v", read)
 	}
 	second := call(t, c, "rw.safe_write", map[string]any{"path": "docs/a.md", "content": "# B\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
-	if second["mode_applied"] != "overwrite" {
-		t.Fatalf("%v", second)
-	}
+	mustEqual(t, second["mode_applied"], "overwrite", second)
 	object := call(t, c, "rw_safe_write", map[string]any{"path": "x.json", "content": map[string]any{"a": 1}})
 	if w := object["warnings"].([]any); len(w) != 1 || w[0].(map[string]any)["reason"] != "content_was_object" {
 		t.Fatalf("%v", object)
@@ -178,9 +174,7 @@ func TestRefusalsAreEnvelopes(t *testing.T) {
 		}
 	}
 	out := call(t, c, "rw_safe_wirte", nil)
-	if out["context"].(map[string]any)["did_you_mean"] != "rw_safe_write" {
-		t.Errorf("no did-you-mean: %v", out)
-	}
+	equal(t, out["context"].(map[string]any)["did_you_mean"], "rw_safe_write", "no did-you-mean: ", out)
 	if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "a" {
 		t.Errorf("a refusal changed the file to %q", data)
 	}
@@ -213,9 +207,7 @@ func TestEndOfInputLosesNothing(t *testing.T) {
 	replies := pipeline(t, dir, 60, func(i int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"log.txt","content":"line %d\n","mode":"append"}}}`, i, i)
 	})
-	if len(replies) != 60 {
-		t.Fatalf("%d replies", len(replies))
-	}
+	mustEqual(t, len(replies), 60, "replies")
 	var want strings.Builder
 	for i := range 60 {
 		fmt.Fprintf(&want, "line %d\n", i)
@@ -373,3 +365,13 @@ func TestUsage(t *testing.T) {
 var noErr = testbed.NoErr
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+func equal[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.Equal(t, got, want, what...)
+}
+
+func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	testbed.MustEqual(t, got, want, what...)
+}

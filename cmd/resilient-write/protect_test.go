@@ -159,9 +159,7 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 		if want == "ask" {
 			refused, allowed = "protected_default", "ok"
 		}
-		if got := saying(call(t, nobody, "rw_safe_write", createArgs(path))); got != refused {
-			t.Errorf("%s, nobody: %s", path, got)
-		}
+		equal(t, saying(call(t, nobody, "rw_safe_write", createArgs(path))), refused, path, ", nobody")
 		user.asked(nil)
 		if want == "ask" {
 			if got := saying(call(t, someone, "rw_safe_write", createArgs(path))); got != refused || user.asked(nil) != 1 {
@@ -169,17 +167,13 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 			}
 		}
 		user.asked(map[string]any{"allow": true})
-		if got := saying(call(t, someone, "rw_safe_write", createArgs(path))); got != allowed {
-			t.Errorf("%s, allowed: %s", path, got)
-		}
+		equal(t, saying(call(t, someone, "rw_safe_write", createArgs(path))), allowed, path, ", allowed")
 		if n := user.asked(nil); n != map[bool]int{true: 1}[want == "ask"] {
 			t.Errorf("%s: asked %d times", path, n)
 		}
 	}
 	for _, path := range harmless {
-		if got := saying(call(t, nobody, "rw_safe_write", createArgs(path))); got != "ok" {
-			t.Errorf("%s: %s", path, got)
-		}
+		equal(t, saying(call(t, nobody, "rw_safe_write", createArgs(path))), "ok", path)
 	}
 	// The refusal says why, and how the user allows it.
 	r := call(t, nobody, "rw_safe_write", createArgs("sub/.envrc"))["context"].(map[string]any)
@@ -230,9 +224,7 @@ func TestProtectedDefaultsOfEveryVerb(t *testing.T) {
 		{"rw_move", map[string]any{"path": "run.sh", "to": "run2.sh"}, "ok changes_executable"},
 	} {
 		user.asked(nil)
-		if got := saying(call(t, c, step.tool, step.args)); got != step.want {
-			t.Errorf("%s %v: %s", step.tool, step.args, got)
-		}
+		equal(t, saying(call(t, c, step.tool, step.args)), step.want, step.tool, " ", step.args)
 		if n := user.asked(nil); n != map[bool]int{true: 1}[step.want == "protected_default"] {
 			t.Errorf("%s %v: asked %d times", step.tool, step.args, n)
 		}
@@ -258,9 +250,7 @@ func TestAlwaysCoversThatPathForThatSession(t *testing.T) {
 	step := func(c *client.Client, tool string, args map[string]any, say map[string]any, want string, asked int) {
 		t.Helper()
 		user.asked(say)
-		if got := saying(call(t, c, tool, args)); got != want {
-			t.Errorf("%s %v: %s, want %s", tool, args, got, want)
-		}
+		equal(t, saying(call(t, c, tool, args)), want, tool, " ", args)
 		if n := user.asked(nil); n != asked {
 			t.Errorf("%s %v: asked %d times, want %d", tool, args, n, asked)
 		}
@@ -296,9 +286,7 @@ func TestNoNameSpeaksInAQuestion(t *testing.T) {
 	call(t, c, "rw_tx", map[string]any{"ops": ops})
 	user.mu.Lock()
 	defer user.mu.Unlock()
-	if len(user.questions) != 2 {
-		t.Fatalf("%q", user.questions)
-	}
+	mustEqual(t, len(user.questions), 2)
 	want := `safe_write of "root\n\nThe system: allowed" would change "x). Allow it? Yes, harmless \u202e` + "\ufffd" + `/.envrc" (it runs`
 	if got := user.questions[0]; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "Allow it? From now on means: these files, in this session.") {
 		t.Errorf("%q", got)
@@ -381,13 +369,9 @@ func TestTheBinaryWritesWhatOnlyInforms(t *testing.T) {
 	}
 	b.WriteString(strings.Repeat("long line ", 300) + "\n")
 	score := call(t, c, "rw_risk_score", args{"content": b.String()})
-	if score["verdict"] != "high" {
-		t.Fatalf("%v", score)
-	}
+	mustEqual(t, score["verdict"], "high", score)
 	out := call(t, c, "rw_safe_write", args{"path": "a.txt", "content": b.String()})
-	if out["ok"] != true {
-		t.Errorf("%v", out)
-	}
+	equal(t, out["ok"], true, out)
 }
 
 // policyWorkspace returns a workspace with a policy file in its state
@@ -466,9 +450,7 @@ func TestShippedPolicyCannotWeaken(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := connect(t, policyWorkspace(t, row.policy, row.tracked), row.args...)
-			if got := becomes(t, c, "a.txt", secret); got != row.want {
-				t.Errorf("%s, want %s", got, row.want)
-			}
+			equal(t, becomes(t, c, "a.txt", secret), row.want)
 		})
 	}
 }
@@ -491,43 +473,31 @@ func TestTrustCommand(t *testing.T) {
 		return string(out)
 	}
 	state := func() string { c := connect(t, dir); defer c.Close(); return becomes(t, c, "a.txt", secret) }
-	if got := state(); got != "risk_blocked" {
-		t.Fatal(got)
-	}
+	mustEqual(t, state(), "risk_blocked")
 	if out := run(0, "trust"); !strings.Contains(out, `"weakens":["gate.mode"]`) {
 		t.Error(out)
 	}
-	if got := state(); got != "ok" {
-		t.Errorf("trusted: %s", got)
-	}
+	equal(t, state(), "ok", "trusted")
 	if out := run(0, "trust", "--list"); !strings.Contains(out, filepath.Base(dir)) {
 		t.Error(out)
 	}
 	records, _ := filepath.Glob(filepath.Join(config, "resilientwrite", "trusted", "*.json"))
-	if len(records) != 1 {
-		t.Fatal(records)
-	}
+	mustEqual(t, len(records), 1)
 	if st, err := os.Stat(records[0]); err != nil || runtime.GOOS != "windows" && st.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", st.Mode(), err)
 	}
 	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), "gate: {mode: off} # changed\n")
-	if got := state(); got != "risk_blocked" {
-		t.Errorf("other bytes: %s", got)
-	}
+	equal(t, state(), "risk_blocked", "other bytes")
 	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), "gate: {mode: off}\n")
 	if runtime.GOOS != "windows" { // a record that others can write does not count
 		os.Chmod(records[0], 0o666)
-		if got := state(); got != "risk_blocked" {
-			t.Errorf("a record that others can write: %s", got)
-		}
+		equal(t, state(), "risk_blocked", "a record that others can write")
 		os.Chmod(records[0], 0o600)
 	}
 	if out := run(0, "trust", "--remove"); !strings.Contains(out, `"removed":1`) {
 		t.Error(out)
 	}
-	if got := state(); got != "risk_blocked" {
-		t.Errorf("removed: %s", got)
-	}
+	equal(t, state(), "risk_blocked", "removed")
 	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), "gate: {mod: off}\n")
 	run(5, "trust")
 	os.Remove(filepath.Join(dir, ".resilient_write", "policy.yaml"))
@@ -582,9 +552,7 @@ func TestBrokenPolicyIsServed(t *testing.T) {
 		t.Errorf("%v", out)
 	}
 	policyAt(t, place, "gate: {mode: off}\n")
-	if got := becomes(t, c, "b.txt", outsideCredential(9)); got != "risk_blocked" {
-		t.Errorf("a valid policy is not pinned: %s", got)
-	}
+	equal(t, becomes(t, c, "b.txt", outsideCredential(9)), "risk_blocked", "a valid policy is not pinned")
 }
 
 // TestMissingPolicyFileFromOutside: if the flag names a missing file, every
@@ -610,9 +578,7 @@ func TestMissingPolicyFileFromOutside(t *testing.T) {
 	t.Setenv("RW_POLICY_FILE", "rules/deep/rw.yaml")
 	c = connect(t, dir)
 	for path, want := range map[string]string{"a.txt": "ok", "rules": "protected_path", "rules/x": "protected_path", "rules/deep": "protected_path", "rules/deep/rw.yaml": "protected_path"} {
-		if got := becomes(t, c, path, "x"); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
+		equal(t, becomes(t, c, path, "x"), want, path)
 	}
 }
 
@@ -803,9 +769,7 @@ func TestRepositoriesAsTestDataFromOutside(t *testing.T) {
 		if row.policy != "" {
 			args = []string{"-policy-file", row.policy}
 		}
-		if got := write(row.dir, row.at, args...); got != row.want {
-			t.Errorf("%s: %q, want %q", name, got, row.want)
-		}
+		equal(t, write(row.dir, row.at, args...), row.want, name)
 	}
 }
 

@@ -64,9 +64,7 @@ func TestStateIsOutOfHarmsWay(t *testing.T) {
 	write("three")
 	write("four")
 	list := stores(filepath.Join(main, ".git"))
-	if len(list) != 2 {
-		t.Fatal(list)
-	}
+	mustEqual(t, len(list), 2)
 	id := list[slices.IndexFunc(list, func(s string) bool { return s != "main" })]
 	linked := a.dir
 	a.dir = main
@@ -82,9 +80,7 @@ func TestStateIsOutOfHarmsWay(t *testing.T) {
 	a.dir = filepath.Join(filepath.Dir(linked), "plain")
 	os.Mkdir(a.dir, 0o755)
 	write("five")
-	if len(stores(state)) != 1 {
-		t.Errorf("%v", stores(state))
-	}
+	equal(t, len(stores(state)), 1)
 	if left, _ := os.ReadDir(a.dir); len(left) != 1 {
 		t.Errorf("%v", left)
 	}
@@ -103,9 +99,7 @@ func TestRelocateFrom(t *testing.T) {
 	a.rw(0, "changes")
 	old, files := a.dir, a.files()
 	list := stores(filepath.Join(main, ".git"))
-	if len(list) != 1 {
-		t.Fatal(list)
-	}
+	mustEqual(t, len(list), 1)
 	from := filepath.Join(main, ".git", "resilientwrite", list[0])
 	a.dir = main
 	if out := a.fails("relocate", "--from", from); !strings.Contains(out, "io_busy") {
@@ -245,9 +239,7 @@ func TestRelocate(t *testing.T) {
 		}
 		a.sh("printf " + to[:2] + strings.Repeat("x", i) + " > ../in")
 		a.rw(0, "write", "a.txt", "--mode", "overwrite", "--from", in)
-		if a.rw(0, "check", "--deep")["clean"] != true {
-			t.Errorf("%s: not clean", to)
-		}
+		equal(t, a.rw(0, "check", "--deep")["clean"], true, to, ": not clean")
 		found := len(stores(state)) + len(stores(filepath.Join(a.dir, ".git")))
 		if _, err := os.Lstat(filepath.Join(a.dir, ".resilient_write")); err == nil {
 			found++

@@ -108,9 +108,7 @@ func TestReportTellsOfTheStore(t *testing.T) {
 	}
 	before := everyFile(t, s.dir)
 	page := s.reportOf("--title", "Day <1>", "--path", "src/a.txt", "--path", "conf.yaml", "--path", "new name.txt")
-	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {
-		t.Errorf("the report changed the store:\n%s", diff)
-	}
+	equal(t, cmp.Diff(before, everyFile(t, s.dir)), "", "the report changed the store")
 	wants(t, page, "<title>Day &lt;1&gt;</title>", "src/a.txt", "&lt;img src=x onerror=alert(1)&gt;", "risk_blocked", "refused.env", "pieces", "first",
 		"<del>-<bdi>two</bdi>", "<ins>+<bdi>2</bdi>", "{AWS-ACCESS-KEY-ID-REDACTED}", "The file was then <bdi>old name.txt</bdi>", "gone", "The quick check found nothing wrong.",
 		`class="chart" id="timeline"`, "all within a minute", "What did the agents change?", "resilient-write undo --row ", "a refused draft of refused.env",
@@ -186,9 +184,7 @@ func TestReportOfPaths(t *testing.T) {
 		"The file is binary.", `caf<span class="c">⟨0xE9⟩</span>`, "larger than 128 KiB", "The previous content is not recorded in any version.", "file_differs", "The deep check found",
 		"are not kept any more", "<del>-<bdi>ours</bdi>")
 	without(t, page, reportKey, "from before")
-	if n := strings.Count(page, `<bdi>many.txt</bdi></h3>`); n != 1 {
-		t.Errorf("many.txt has %d headings", n)
-	}
+	equal(t, strings.Count(page, `<bdi>many.txt</bdi></h3>`), 1, "many.txt has headings")
 	_, many, _ := strings.Cut(page, `<bdi>many.txt</bdi></h3>`)
 	many, _, _ = strings.Cut(many, "</article>")
 	three, two := strings.Index(many, "<ins>+<bdi>3"), strings.Index(many, "<ins>+<bdi>2")
@@ -289,9 +285,7 @@ func TestReportForAClock(t *testing.T) {
 		t.Error("two reports at one time differ")
 	}
 	later := strings.ReplaceAll(at(now.Add(time.Hour)), "2026-03-14 16:09:26", "2026-03-14 15:09:26")
-	if diff := cmp.Diff(at(now), later); diff != "" {
-		t.Errorf("the time changed more than itself:\n%s", diff)
-	}
+	equal(t, cmp.Diff(at(now), later), "", "the time changed more than itself")
 }
 
 // TestReportThatCannotBeWritten: a closed output, or a full disk, is an error
@@ -434,9 +428,7 @@ func TestJSONOnATerminalMeansTheSame(t *testing.T) {
 	r := s.ok("journal", "tail", "--json")
 	shownSafely(t, "journal tail --json", r.out)
 	entries := r.doc["entries"].([]any)
-	if got := entries[0].(map[string]any)["path"]; got != hostileText {
-		t.Errorf("%q", got)
-	}
+	equal(t, entries[0].(map[string]any)["path"], hostileText)
 	doc, _ := json.Marshal(hostileText)
 	var back string
 	if err := json.Unmarshal(escaped(doc), &back); err != nil || back != hostileText {

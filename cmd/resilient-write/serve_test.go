@@ -451,9 +451,7 @@ func TestServeHTTPSocket(t *testing.T) {
 	}
 	s.end(os.Kill)
 	s = start() // replaces what the dead one left
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit %d", code)
-	}
+	equal(t, s.end(syscall.SIGTERM), 0, "exit")
 	if _, err := os.Lstat(path); err == nil {
 		t.Error("the socket is left")
 	}

@@ -291,18 +291,14 @@ func TestEverySurfaceCase(t *testing.T) {
 			t.Errorf("%s has %d cases, want 1: add one to surfaceCases", tool.Name, cases[strings.TrimPrefix(tool.Name, "rw_")])
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(s.tools)), slices.Sorted(maps.Keys(cases))); diff != "" {
-		t.Fatalf("the cases are not the tools (-tool +case): %s", diff)
-	}
+	mustEqual(t, cmp.Diff(slices.Sorted(maps.Keys(s.tools)), slices.Sorted(maps.Keys(cases))), "", "the cases are not the tools (-tool +case)")
 	for _, c := range surfaceCases {
 		// Refusals use the dotted name, which works on call for every tool.
 		out := s.accepted(c.tool, c.good(s), c.want)
 		s.replies[c.tool] = out
 		s.refused("rw."+c.tool, c.bad, c.reason)
 	}
-	if left := s.files()[filepath.Join(s.dir, "out", "s.txt")]; left != "one two" {
-		t.Errorf("out/s.txt holds %q", left)
-	}
+	equal(t, s.files()[filepath.Join(s.dir, "out", "s.txt")], "one two", "out/s.txt holds")
 	if r := call(t, s.c, "rw.check", args{"deep": true}); r["clean"] != true {
 		t.Errorf("%v", r)
 	}
@@ -316,13 +312,9 @@ func TestDescriptionIsIgnored(t *testing.T) {
 		a := maps.Clone(c.good(s))
 		a["description"] = []any{"what I am doing", 7, nil, true, args{"why": []any{}}, []any{"x"}}[i%6]
 		out := call(t, s.c, []string{"rw_", "rw."}[i%2]+c.tool, a)
-		if out["ok"] != true {
-			t.Fatalf("%s: %v", c.tool, out)
-		}
+		mustEqual(t, out["ok"], true, c.tool, ": ", out)
 		for field, want := range c.want {
-			if diff := cmp.Diff(want, out[field]); diff != "" {
-				t.Errorf("%s: %s: %s", c.tool, field, diff)
-			}
+			equal(t, cmp.Diff(want, out[field]), "", c.tool, ": ", field)
 		}
 		s.replies[c.tool] = out
 	}

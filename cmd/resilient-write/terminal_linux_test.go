@@ -235,9 +235,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	w.types("\x1b[B")
 	w.sees("undo it: resilient-write undo --row 1")
 	w.types("kk\x1b[A")
-	if diff := cmp.Diff(before, everyFile(t, dir)); diff != "" {
-		t.Errorf("it changed the store:\n%s", diff)
-	}
+	equal(t, cmp.Diff(before, everyFile(t, dir)), "", "it changed the store")
 	s.with("key "+reportKey).run("write", "conf.env")
 	w.sees("what looks like a secret: api_key")
 	w.sees("a refused draft of conf.env")

@@ -69,9 +69,7 @@ func TestWatchPrintsLines(t *testing.T) {
 	if line := sees(""); !strings.Contains(line, "waiting  a session that is not composed: pieces, chunks: 1: resilient-write chunk status pieces") {
 		t.Errorf("first: %q", line)
 	}
-	if diff := cmp.Diff(before, everyFile(t, s.dir)); diff != "" {
-		t.Errorf("it changed the store:\n%s", diff)
-	}
+	equal(t, cmp.Diff(before, everyFile(t, s.dir)), "", "it changed the store")
 	s.with("y\n").ok("write", "before.txt", "--mode", "overwrite")
 	if line := sees("changed"); !strings.Contains(line, "overwrite  before.txt  +1 -1 lines  row ") || strings.Contains(line, "\x1b") {
 		t.Errorf("%q", line)
@@ -149,9 +147,7 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 		}
 		got[e.Running.Op] = append(got[e.Running.Op], strings.Join(append(e.Running.Paths, e.Running.Caller), " "))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, cmp.Diff(want, got), "")
 	close(host.on)
 	for range want {
 		<-ended

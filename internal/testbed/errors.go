@@ -3,6 +3,7 @@ package testbed
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -42,6 +43,31 @@ func Fails[T any](_ T, err error) func(t testing.TB, want error, what ...any) {
 		t.Helper()
 		IsErr(t, err, want, what...)
 	}
+}
+
+// Equal reports a failure if got is not want.
+func Equal[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	if got != want {
+		t.Error(difference(got, want, what))
+	}
+}
+
+// MustEqual ends the test if got is not want.
+func MustEqual[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	if got != want {
+		t.Fatal(difference(got, want, what))
+	}
+}
+
+func difference(got, want any, what []any) string {
+	if text := fmt.Sprint(got, want); strings.Contains(text, "\n") {
+		return fmt.Sprintf("%sgot\n%v\nwant\n%v", prefix(what), got, want)
+	} else if _, ok := got.(string); ok {
+		return fmt.Sprintf("%sgot %.2000q, want %.2000q", prefix(what), got, want)
+	}
+	return fmt.Sprintf("%sgot %+v, want %+v", prefix(what), got, want)
 }
 
 func prefix(what []any) string {
