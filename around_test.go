@@ -189,39 +189,20 @@ func changedOutside(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 
 func openAround(t *testing.T, disk *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
 	t.Helper()
-	s := must(rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true}))(t)
-	return s
-}
-
-// theDisks are those that are possible after the process died.
-func theDisks(disk *simfs.FS, level rw.SyncLevel, n int) []*simfs.FS {
-	list := []*simfs.FS{disk.Crash(0, simfs.None)}
-	if level == rw.SyncOff {
-		return list
-	}
-	list = append(list, disk.Crash(0, simfs.All))
-	for seed := range someLosses(20, n) {
-		list = append(list, disk.Crash(seed*7919+uint64(n), simfs.Some))
-	}
-	return list
+	return must(rw.OpenSim(disk, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true}))(t)
 }
 
 // TestScanCrashSweep kills a scan at every operation. The next scan completes it from
 // any state: every change is recorded, none twice, and undoing the rows restores every
 // byte.
 func TestScanCrashSweep(t *testing.T) {
-	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+	for _, level := range allLevels {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			for n := 0; ; n++ {
 				disk, s := changedOutside(t, level)
-				disk.StopAt(n)
-				_, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
-				disk.StopAt(-1)
-				if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-					t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
-				}
-				for i, left := range theDisks(disk, level, n) {
+				err, _ := killed(t, disk, n, func() error { return errorOf(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})) })
+				for i, left := range theDisks(disk, level, 20, n) {
 					t.Run(fmt.Sprintf("op%d.%d", n, i), func(t *testing.T) { scannedWhole(t, left, level) })
 				}
 				if err == nil || t.Failed() {
@@ -269,7 +250,7 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 // the group are too many to be held open.
 func TestUndoGroupCrashSweep(t *testing.T) {
 	for _, many := range []int{0, 1} {
-		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		for _, level := range allLevels {
 			t.Run(fmt.Sprint(level, many), func(t *testing.T) { undoGroupCrashSweep(t, level, many) })
 		}
 	}
@@ -283,15 +264,7 @@ func undoGroupCrashSweep(t *testing.T, level rw.SyncLevel, many int) {
 		disk, s := changedOutside(t, level)
 		found := must(s.Scan(background, rw.ScanRequest{}))(t)
 		s.SetMany(many)
-		disk.StopAt(n)
-		_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
-		disk.StopAt(-1)
-		want := either
-		if err == nil {
-			want = applied
-		} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-			t.Fatalf("operation %d: %v", n, err)
-		}
+		err, want := killed(t, disk, n, func() error { return errorOf(s.Undo(background, rw.UndoRequest{Group: found.Group})) })
 		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, disk, want, n) }); t.Failed() || err == nil {
 			return
 		}
@@ -307,19 +280,7 @@ func TestScanFaultSweep(t *testing.T) {
 			t.Parallel()
 			for i := 0; ; i++ {
 				disk, s := changedOutside(t, rw.SyncFull)
-				base, hit := disk.Muts(), ""
-				disk.Inject(func(op simfs.Op) simfs.Fault {
-					if op.Mut == base+i {
-						hit = op.String()
-						return simfs.Fault{Err: errno, Applied: i%2 == 0, Short: int(op.Len / 2)}
-					}
-					return simfs.Fault{}
-				})
-				_, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
-				disk.Inject(nil)
-				if err != nil && rw.AsError("", err).Detail == rw.ErrInternal {
-					t.Fatalf("%s: %v (%v)", hit, err, errors.Unwrap(err))
-				}
+				hit, _ := failing(t, disk, i, errno, i%2 == 0, func() error { return errorOf(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})) })
 				s.Close(background)
 				t.Run(fmt.Sprintf("op%d", i), func(t *testing.T) { scannedWhole(t, disk.Crash(uint64(i), simfs.Some), rw.SyncFull) })
 				if hit == "" || t.Failed() {

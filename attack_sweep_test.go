@@ -520,8 +520,7 @@ func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m 
 func (x attack) openUnrecovered(t *testing.T, disk *simfs.FS, level rw.SyncLevel) *rw.Store {
 	t.Helper()
 	x.sim.Unrecovered = true
-	s := must(x.open(disk, level, "0007"))(t)
-	return s
+	return must(x.open(disk, level, "0007"))(t)
 }
 
 func withoutBeside(m map[string]string) map[string]string {

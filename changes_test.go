@@ -762,8 +762,7 @@ func TestBlame(t *testing.T) {
 	undo := func() {
 		t.Helper()
 		must(s.Undo(background, rw.UndoRequest{Row: func() uint64 { // the newest commit of any caller
-			h := must(s.History(background, rw.HistoryRequest{Path: "f.txt"}))(t)
-			return h.Versions[0].Version
+			return must(s.History(background, rw.HistoryRequest{Path: "f.txt"}))(t).Versions[0].Version
 		}()}))(t)
 	}
 	undo()

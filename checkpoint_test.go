@@ -23,8 +23,7 @@ import (
 
 func save(t *testing.T, s *rw.Store, r rw.CheckpointRequest) rw.CheckpointResult {
 	t.Helper()
-	out := must(s.Checkpoint(background, r))(t, "checkpoint ", r.Name)
-	return out
+	return must(s.Checkpoint(background, r))(t, "checkpoint ", r.Name)
 }
 
 // jsonString is a text as a JSON string that escapes no more than it must.
@@ -570,45 +569,30 @@ func TestCheckpointCrashSweep(t *testing.T) {
 	clean := func(s *rw.Store) error {
 		return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{}))
 	}
-	for _, c := range []stateSweep{
+	then := func(t *testing.T, s *rw.Store) {
+		l := must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t)
+		for _, i := range l.Checkpoints {
+			if i.Corrupt && i.Name != "b" {
+				t.Errorf("%+v", i)
+			}
+		}
+		save(t, s, rw.CheckpointRequest{Name: "a", Data: json.RawMessage("9")})
+		saved(t, s, "a", "9")
+		if err := clean(s); err != nil {
+			t.Error(err)
+		}
+	}
+	sweepPart(t, "checkpoints", then, []scenario{
 		{name: "first", run: one("a", json.RawMessage("1"))},
 		{name: "replace", before: one("a", json.RawMessage("1")), run: one("a", json.RawMessage("2"))},
-		{name: "long", before: one("a", json.RawMessage("1")), run: one("a", long)},
-		{name: "long to short", before: one("a", long), run: one("a", json.RawMessage("1"))},
+		{name: "long", slow: true, before: one("a", json.RawMessage("1")), run: one("a", long)},
+		{name: "long to short", slow: true, before: one("a", long), run: one("a", json.RawMessage("1"))},
 		{name: "cleanup", before: all(one("a", json.RawMessage("1")), one("b", json.RawMessage("2")), one("c", json.RawMessage("3"))),
-			disk: func(f *simfs.FS) {
+			damage: func(f *simfs.FS) {
 				f.WriteFile(rw.StateDirName+"/checkpoints/b.json", []byte("damaged"), 0o600)
 			},
 			run: clean},
-	} {
-		c.part = "checkpoints"
-		c.then = func(t *testing.T, s *rw.Store) {
-			l := must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t)
-			for _, i := range l.Checkpoints {
-				if i.Corrupt && i.Name != "b" {
-					t.Errorf("%+v", i)
-				}
-			}
-			save(t, s, rw.CheckpointRequest{Name: "a", Data: json.RawMessage("9")})
-			saved(t, s, "a", "9")
-			if err := clean(s); err != nil {
-				t.Error(err)
-			}
-		}
-		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
-			if strings.HasPrefix(c.name, "long") && level != rw.SyncFull {
-				continue
-			}
-			t.Run(c.name+"/"+string(level), func(t *testing.T) {
-				t.Parallel()
-				c.sweep(t, level)
-			})
-		}
-		t.Run(c.name+"/faults", func(t *testing.T) {
-			t.Parallel()
-			c.faults(t)
-		})
-	}
+	})
 }
 
 // TestCheckpointNamesThatDifferInCase are two checkpoints where the file system

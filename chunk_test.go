@@ -37,20 +37,17 @@ func chunkStore(t *testing.T) (*rw.Store, string) {
 // addChunk stores the next piece.
 func addChunk(t *testing.T, s *rw.Store, session, content string) rw.ChunkAppendResult {
 	t.Helper()
-	r := must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(content)}))(t, "append to ", session)
-	return r
+	return must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: session, Content: []byte(content)}))(t, "append to ", session)
 }
 
 func composed(t *testing.T, s *rw.Store, session, path string) rw.ChunkComposeResult {
 	t.Helper()
-	r := must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: path}))(t, "compose ", session)
-	return r
+	return must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: path}))(t, "compose ", session)
 }
 
 func chunkStatus(t *testing.T, s *rw.Store, session string) rw.ChunkStatusResult {
 	t.Helper()
-	r := must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: session}))(t, "status of ", session)
-	return r
+	return must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: session}))(t, "status of ", session)
 }
 
 // chunkDir is a file or directory of the sessions on disk.
@@ -490,8 +487,7 @@ func TestSessionsTellWhenTheyBegan(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	began := func() string {
 		t.Helper()
-		r := must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"}))(t)
-		return r.CreatedAt
+		return must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"}))(t).CreatedAt
 	}
 	for range 2 {
 		s.SetNow(now)
@@ -1325,8 +1321,7 @@ func chunkFiles(fs *simfs.FS) string {
 
 func (c chunkScript) open(t *testing.T, fs *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
 	t.Helper()
-	s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true}))(t)
-	return s
+	return must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: nonce, Manual: true}))(t)
 }
 
 // start makes a disk with everything up to the first step that is broken off.
@@ -1412,22 +1407,12 @@ func TestChunkCrashSweep(t *testing.T) {
 				step := c.stride(7)
 				for n := phase(step); ; n += step {
 					fs, s := c.start(t, level)
-					fs.StopAt(n)
-					done, err := c.run(s)
-					fs.StopAt(-1)
-					if err == nil {
+					done := 0
+					if err, _ := killed(t, fs, n, func() (err error) { done, err = c.run(s); return }); err == nil {
 						break
 					}
-					if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-						t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
-					}
-					c.resume(t, fs.Crash(0, simfs.None), level, done, states, left, done, done+1)
-					if level == rw.SyncOff {
-						continue
-					}
-					c.resume(t, fs.Crash(0, simfs.All), level, done, states, left, done, done+1)
-					for seed := range uint64(scale(10)) {
-						c.resume(t, fs.Crash(seed*7919+uint64(n), simfs.Some), level, done, states, left, done, done+1)
+					for _, disk := range theDisks(fs, level, 10, n) {
+						c.resume(t, disk, level, done, states, left, done, done+1)
 					}
 				}
 			})
@@ -1457,27 +1442,15 @@ func TestChunkFaultSweep(t *testing.T) {
 func (c chunkScript) oneFault(t *testing.T, i int, errno syscall.Errno, happened bool, states []string, left string) bool {
 	t.Helper()
 	fs, s := c.start(t, rw.SyncFull)
-	base, hit := fs.Muts(), ""
-	fs.Inject(func(op simfs.Op) simfs.Fault {
-		if op.Mut == base+i {
-			hit = op.String()
-			return simfs.Fault{Err: errno, Applied: happened, Short: int(op.Len / 2)}
-		}
-		return simfs.Fault{}
-	})
-	done, err := c.run(s)
-	fs.Inject(nil)
+	done := 0
+	hit, err := failing(t, fs, i, errno, happened, func() (err error) { done, err = c.run(s); return })
 	allowed := []int{done}
 	if err != nil {
-		e := rw.AsError("test", err)
-		switch e.Effect {
+		switch rw.AsError("test", err).Effect {
 		case rw.EffectApplied:
 			allowed = []int{done + 1}
 		case rw.EffectUnknown:
 			allowed = []int{done, done + 1}
-		}
-		if e.Detail == rw.ErrInternal {
-			t.Fatalf("%s: %v (%v)", hit, err, errors.Unwrap(err))
 		}
 	}
 	defer func() {

@@ -18,8 +18,7 @@ func none() *int { n := 0; return &n }
 
 func compact(t *testing.T, s *rw.Store, r rw.CompactRequest) rw.CompactResult {
 	t.Helper()
-	out := must(s.Admin().Compact(background, r))(t, "compact")
-	return out
+	return must(s.Admin().Compact(background, r))(t, "compact")
 }
 
 // manyRows gives a store rows over several segments: versions of three paths, a

@@ -17,13 +17,11 @@ func TestDiffBetweenVersions(t *testing.T) {
 	s := open(t, dir, nil)
 	write := func(content string) uint64 {
 		t.Helper()
-		r := must(s.SafeWrite(context.Background(), put("a.txt", content, rw.ModeOverwrite)))(t)
-		return r.Receipt.JournalSeq
+		return must(s.SafeWrite(context.Background(), put("a.txt", content, rw.ModeOverwrite)))(t).Receipt.JournalSeq
 	}
 	diff := func(r rw.DiffRequest) rw.DiffResult {
 		t.Helper()
-		out := must(s.Diff(context.Background(), r))(t, r)
-		return out
+		return must(s.Diff(context.Background(), r))(t, r)
 	}
 	one := write("one\nsame\n")
 	if d := diff(rw.DiffRequest{Path: "a.txt"}); d.From != 0 || !strings.Contains(d.Diff, "+one\n") || d.FromSHA256.String() != "" {

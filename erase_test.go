@@ -23,8 +23,7 @@ import (
 
 func erase(t *testing.T, s *rw.Store, r rw.EraseRequest) rw.EraseResult {
 	t.Helper()
-	out := must(s.Admin().Erase(background, r))(t, "erase")
-	return out
+	return must(s.Admin().Erase(background, r))(t, "erase")
 }
 
 // leaked is the secret of these tests, with characters that JSON escapes.
@@ -141,8 +140,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 	openIt := func(nonce string) *rw.Store {
 		t.Helper()
 		sim.Nonce = nonce
-		s := must(rw.OpenSim(fs, &rw.Options{Caller: "tester"}, sim))(t)
-		return s
+		return must(rw.OpenSim(fs, &rw.Options{Caller: "tester"}, sim))(t)
 	}
 	s := openIt("0001")
 	spread(t, s, secret)

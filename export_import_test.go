@@ -31,8 +31,7 @@ func exported(t *testing.T, s *rw.Store) []byte {
 
 func importInto(t *testing.T, s *rw.Store, data []byte) rw.ImportResult {
 	t.Helper()
-	r := must(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))(t)
-	return r
+	return must(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))(t)
 }
 
 // richStore is a store with rows of every kind, several segments, an archive

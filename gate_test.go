@@ -183,8 +183,7 @@ func conformsEnvelope(t *testing.T, e *rw.Error) []byte {
 // passes makes a call that the gate must let pass.
 func passes(t *testing.T, s *rw.Store, r rw.SafeWriteRequest) rw.SafeWriteResult {
 	t.Helper()
-	out := must(s.SafeWrite(background, r))(t, r.Path)
-	return out
+	return must(s.SafeWrite(background, r))(t, r.Path)
 }
 
 func reasons(ws []rw.Warning) string {

@@ -52,38 +52,32 @@ func gone(t *testing.T, dir, path string) {
 
 func edited(t *testing.T, s *rw.Store, path, old, new string) rw.EditResult {
 	t.Helper()
-	r := must(s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: old, New: new}}}))(t)
-	return r
+	return must(s.Edit(background, rw.EditRequest{Path: path, Edits: []rw.EditOp{{Old: old, New: new}}}))(t)
 }
 
 func deleted(t *testing.T, s *rw.Store, path string) rw.DeleteResult {
 	t.Helper()
-	r := must(s.Delete(background, rw.DeleteRequest{Path: path}))(t)
-	return r
+	return must(s.Delete(background, rw.DeleteRequest{Path: path}))(t)
 }
 
 func renamed(t *testing.T, s *rw.Store, path, to string) rw.MoveResult {
 	t.Helper()
-	r := must(s.Move(background, rw.MoveRequest{Path: path, To: to}))(t)
-	return r
+	return must(s.Move(background, rw.MoveRequest{Path: path, To: to}))(t)
 }
 
 func undone(t *testing.T, s *rw.Store, n int) rw.UndoResult {
 	t.Helper()
-	r := must(s.Undo(background, rw.UndoRequest{N: n}))(t)
-	return r
+	return must(s.Undo(background, rw.UndoRequest{N: n}))(t)
 }
 
 func restored(t *testing.T, s *rw.Store, path string, version uint64) rw.RestoreResult {
 	t.Helper()
-	r := must(s.Restore(background, rw.RestoreRequest{Path: path, Version: version}))(t, "restore ", path, " to ", version)
-	return r
+	return must(s.Restore(background, rw.RestoreRequest{Path: path, Version: version}))(t, "restore ", path, " to ", version)
 }
 
 func versionsOf(t *testing.T, s *rw.Store, path string) []rw.FileVersion {
 	t.Helper()
-	h := must(s.History(background, rw.HistoryRequest{Path: path, N: 1000}))(t)
-	return h.Versions
+	return must(s.History(background, rw.HistoryRequest{Path: path, N: 1000}))(t).Versions
 }
 
 func transact(s *rw.Store, ops ...rw.TxOp) error {

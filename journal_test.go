@@ -193,8 +193,7 @@ func TestCursors(t *testing.T) {
 	}
 	since := func(r rw.JournalSinceRequest) rw.JournalSinceResult {
 		t.Helper()
-		out := must(s.JournalSince(background, r))(t)
-		return out
+		return must(s.JournalSince(background, r))(t)
 	}
 	at := func(n uint64) *uint64 { return &n }
 	if r := since(rw.JournalSinceRequest{AfterSeq: at(4), Limit: 3}); len(r.Entries) != 3 || r.NextSeq != 7 || r.Gap {
@@ -898,18 +897,19 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 // repeated call returns the reply that the first call would have returned.
 func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 	for _, c := range keyedCalls() {
-		sweep := stateSweep{name: c.name, part: c.part, before: c.before}
-		_, s := sweep.prepare(t, rw.SyncFull)
+		sweep := scenario{name: c.name, part: c.part, before: c.before, opts: rw.Options{Sync: rw.SyncFull, Gate: rw.Gate{Mode: rw.GateOff}}}
+		_, s := sweep.prepare(t)
 		want, _, err := c.call(s, "key", false)
 		noErr(t, err)
 		replayed, ran := 0, 0
 		for n := 0; ; n++ {
-			fsys, s := sweep.prepare(t, rw.SyncFull)
-			fsys.StopAt(n)
-			_, _, err := c.call(s, "key", false)
-			fsys.StopAt(-1)
+			fsys, s := sweep.prepare(t)
+			err, _ := killed(t, fsys, n, func() error {
+				_, _, err := c.call(s, "key", false)
+				return err
+			})
 			for _, disk := range []*simfs.FS{fsys.Crash(0, simfs.None), fsys.Crash(0, simfs.All)} {
-				s := sweep.open(t, disk, rw.SyncFull, "0003")
+				s := sweep.open(t, disk, "0003")
 				got, r, aerr := c.call(s, "key", false)
 				if aerr != nil || c.name != "tx_begin" && !reflect.DeepEqual(got, want) {
 					t.Fatalf("%s, operation %d: %v %v, want %v", c.name, n, aerr, got, want)

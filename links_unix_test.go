@@ -607,8 +607,7 @@ func TestFileMadeAgain(t *testing.T) {
 	shell(t, dir, "mkdir d; echo k > d/in")
 	scan := func() rw.ScanResult {
 		t.Helper()
-		found := must(s.Scan(background, rw.ScanRequest{}))(t)
-		return found
+		return must(s.Scan(background, rw.ScanRequest{}))(t)
 	}
 	scan()
 	must(s.Delete(background, rw.DeleteRequest{Path: "d/in", Force: true}))(t)
@@ -664,8 +663,7 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, nil)
 			scan := func() rw.ScanResult {
-				found := must(s.Scan(background, rw.ScanRequest{}))(t)
-				return found
+				return must(s.Scan(background, rw.ScanRequest{}))(t)
 			}
 			shell(t, dir, c.before)
 			scan()
@@ -1028,8 +1026,7 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	scan := func() string {
 		t.Helper()
-		r := must(s.Scan(background, rw.ScanRequest{}))(t)
-		return r.Group
+		return must(s.Scan(background, rw.ScanRequest{}))(t).Group
 	}
 	scan()
 	before := diskOf(t, dir)

@@ -89,8 +89,7 @@ func pythonSound(t *testing.T, s *rw.Store) {
 
 func tailOf(t *testing.T, s *rw.Store) []rw.JournalEntry {
 	t.Helper()
-	r := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
-	return r.Entries
+	return must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t).Entries
 }
 
 // ids are the journal ids of rows.

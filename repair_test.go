@@ -14,8 +14,7 @@ import (
 
 func repairIt(t *testing.T, s *rw.Store, r rw.RepairRequest) rw.RepairResult {
 	t.Helper()
-	out := must(s.Admin().Repair(background, r))(t, "repair")
-	return out
+	return must(s.Admin().Repair(background, r))(t, "repair")
 }
 
 // damagedRows changes the lines of the first segment.

@@ -305,8 +305,7 @@ func elsewhereStore(t *testing.T) (*simfs.FS, *rw.Store) {
 
 func openElsewhere(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 	t.Helper()
-	s := must(rw.OpenSim(fs, &rw.Options{}, rw.Sim{Nonce: nonce, Mount: true}))(t)
-	return s
+	return must(rw.OpenSim(fs, &rw.Options{}, rw.Sim{Nonce: nonce, Mount: true}))(t)
 }
 
 // TestSlotsRemovedWhileOpen: a directory of slots that goes away under an open store

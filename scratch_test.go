@@ -11,10 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,8 +33,7 @@ func keep(t *testing.T, s *rw.Store, r rw.ScratchPutRequest) rw.ScratchPutResult
 
 func listed(t *testing.T, s *rw.Store) rw.ScratchListResult {
 	t.Helper()
-	out := must(s.ScratchList(background, rw.ScratchListRequest{Limit: 1000}))(t, "list")
-	return out
+	return must(s.ScratchList(background, rw.ScratchListRequest{Limit: 1000}))(t, "list")
 }
 
 func gotBack(t *testing.T, s *rw.Store, sha, want string) {
@@ -1045,134 +1042,6 @@ func appendText(name, text string) error {
 	return err
 }
 
-// stateSweep is a call on objects of the state directory that is interrupted at every
-// operation: after a reopen the state is the one before the call, or the complete
-// result of the call.
-type stateSweep struct {
-	name   string
-	part   string
-	before func(*rw.Store) error
-	disk   func(*simfs.FS) // what happens to the disk before the call
-	run    func(*rw.Store) error
-	then   func(*testing.T, *rw.Store) // works after every crash
-}
-
-func (c stateSweep) view(fsys *simfs.FS) string {
-	var list []string
-	for p, content := range fsys.Tree() {
-		if content != "/" && strings.HasPrefix(p, rw.StateDirName+"/"+c.part+"/") {
-			list = append(list, fmt.Sprintf("%s %d %s", p, len(content), hash(content)))
-		}
-	}
-	sort.Strings(list)
-	return strings.Join(list, "\n")
-}
-
-func (c stateSweep) open(t *testing.T, fsys *simfs.FS, level rw.SyncLevel, nonce string) *rw.Store {
-	t.Helper()
-	s := must(rw.OpenSim(fsys, &rw.Options{Sync: level, Gate: rw.Gate{Mode: rw.GateOff}}, rw.Sim{Nonce: nonce, Manual: true}))(t)
-	return s
-}
-
-func (c stateSweep) prepare(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
-	t.Helper()
-	fsys := simfs.New()
-	s := c.open(t, fsys, level, "0001")
-	if c.before != nil {
-		noErr(t, c.before(s), "before")
-	}
-	noErr(t, s.Close(background))
-	if c.disk != nil {
-		c.disk(fsys)
-	}
-	return fsys, c.open(t, fsys, level, "0002")
-}
-
-func (c stateSweep) sweep(t *testing.T, level rw.SyncLevel) {
-	fsys, s := c.prepare(t, level)
-	old := c.view(fsys)
-	noErr(t, c.run(s), "run")
-	want := c.view(fsys)
-	if old == want {
-		t.Fatal("the call changes nothing")
-	}
-	step := turns(7)
-	for n := phase(step); ; n += step {
-		fsys, s := c.prepare(t, level)
-		fsys.StopAt(n)
-		err := c.run(s)
-		fsys.StopAt(-1)
-		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
-		}
-		disks := []*simfs.FS{fsys.Crash(0, simfs.None)}
-		if level != rw.SyncOff {
-			disks = append(disks, fsys.Crash(0, simfs.All))
-			for seed := range someLosses(20, n) {
-				disks = append(disks, fsys.Crash(seed*7919+uint64(n), simfs.Some))
-			}
-		}
-		for i, disk := range disks {
-			again := c.open(t, disk, level, "0003")
-			got := c.view(disk)
-			if got != want && (err == nil || got != old) {
-				t.Fatalf("operation %d, disk %d: found\n%s\nold\n%s\nnew\n%s\n%+v", n, i, got, old, want, again.Recovery())
-			}
-			check(t, again, c.disk == nil)
-			if left, err := again.Unfinished(); err != nil || len(left) > 0 {
-				t.Fatalf("operation %d: left in staging: %v %v", n, left, err)
-			}
-			c.then(t, again)
-			noErr(t, again.Close(background))
-			if t.Failed() {
-				t.Fatalf("operation %d, disk %d", n, i)
-			}
-		}
-		if err == nil {
-			return
-		}
-	}
-}
-
-// faults makes every operation fail once, done and not done: what the error reports
-// about the disk must be true.
-func (c stateSweep) faults(t *testing.T) {
-	fsys, s := c.prepare(t, rw.SyncFull)
-	old := c.view(fsys)
-	noErr(t, c.run(s))
-	want := c.view(fsys)
-	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-		step := turns(7)
-		for i := phase(step); ; i += step {
-			fsys, s := c.prepare(t, rw.SyncFull)
-			base, hit := fsys.Muts(), ""
-			fsys.Inject(func(op simfs.Op) simfs.Fault {
-				if op.Mut == base+i {
-					hit = op.String()
-					return simfs.Fault{Err: errno, Applied: errno == syscall.ENOSPC, Short: int(op.Len / 2)}
-				}
-				return simfs.Fault{}
-			})
-			err := c.run(s)
-			fsys.Inject(nil)
-			got := c.view(fsys)
-			switch e := rw.AsError("", err); {
-			case err == nil && got != want:
-				t.Fatalf("%s: success, but found\n%s\nwant\n%s", hit, got, want)
-			case err != nil && (e.Detail == rw.ErrInternal || e.Effect == rw.EffectNone && got != old || e.Effect == rw.EffectApplied && got != want):
-				t.Fatalf("%s: %v (%v), but found\n%s\nold\n%s\nnew\n%s", hit, err, errors.Unwrap(err), got, old, want)
-			}
-			s.Close(background)
-			again := c.open(t, fsys.Crash(uint64(i), simfs.Some), rw.SyncFull, "0003")
-			c.then(t, again)
-			again.Close(background)
-			if hit == "" || t.Failed() {
-				break
-			}
-		}
-	}
-}
-
 func scratchAll(reqs ...rw.ScratchPutRequest) func(*rw.Store) error {
 	return func(s *rw.Store) error {
 		for _, r := range reqs {
@@ -1194,13 +1063,13 @@ func TestScratchCrashSweep(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	for _, c := range []stateSweep{
+	sweepPart(t, "scratch", then, []scenario{
 		{name: "first", run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"})},
 		{name: "second", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), Label: "b"}), run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"})},
 		{name: "dedup", before: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"}), run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
 		{name: "repair", before: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"}),
-			disk: func(f *simfs.FS) { f.WriteFile(bin, []byte("damaged"), 0o600) },
-			run:  scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
+			damage: func(f *simfs.FS) { f.WriteFile(bin, []byte("damaged"), 0o600) },
+			run:    scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "b"})},
 		{name: "delete", before: scratchAll(rw.ScratchPutRequest{Content: []byte("b"), Label: "b"}, rw.ScratchPutRequest{Content: []byte(long), Label: "a"}),
 			run: func(s *rw.Store) error {
 				return errorOf(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "a"}))
@@ -1210,19 +1079,7 @@ func TestScratchCrashSweep(t *testing.T) {
 				s.SetNow(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 				return scratchAll(rw.ScratchPutRequest{Content: []byte(long)})(s)
 			}},
-	} {
-		c.part, c.then = "scratch", then
-		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
-			t.Run(c.name+"/"+string(level), func(t *testing.T) {
-				t.Parallel()
-				c.sweep(t, level)
-			})
-		}
-		t.Run(c.name+"/faults", func(t *testing.T) {
-			t.Parallel()
-			c.faults(t)
-		})
-	}
+	})
 }
 
 // TestScratchSurvivesKill: after a process is killed while it puts, every acknowledged

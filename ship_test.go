@@ -240,8 +240,7 @@ func TestDescribeShowsTheHub(t *testing.T) {
 	}
 	hub := func() *rw.HubFacts {
 		t.Helper()
-		d := must(s.Describe(background, rw.DescribeRequest{}))(t)
-		return d.Hub
+		return must(s.Describe(background, rw.DescribeRequest{}))(t).Hub
 	}
 	if h := hub(); h != nil {
 		t.Errorf("nothing is shipped, and %+v", h)

@@ -98,8 +98,7 @@ func check(t *testing.T, s *rw.Store, deep bool) {
 
 func write(t *testing.T, s *rw.Store, path, content string, mode rw.WriteMode) rw.SafeWriteResult {
 	t.Helper()
-	r := must(s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode}))(t, "write ", path)
-	return r
+	return must(s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode}))(t, "write ", path)
 }
 
 func fileIs(t *testing.T, dir, path, want string) {
@@ -109,7 +108,7 @@ func fileIs(t *testing.T, dir, path, want string) {
 }
 
 func TestWriteReadJournal(t *testing.T) {
-	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+	for _, level := range allLevels {
 		t.Run(string(level), func(t *testing.T) {
 			dir := workspace(t)
 			s := open(t, dir, &rw.Options{Sync: level})

@@ -26,13 +26,68 @@ type scenario struct {
 	name   string
 	sim    rw.Sim
 	opts   rw.Options
-	disk   func(*simfs.FS)       // the content before the store is opened
-	before func(*rw.Store) error // acknowledged calls before
-	after  func(*simfs.FS)       // the changes of another program then
-	run    func(*rw.Store) error // the call
-	old    map[string]string     // files before the call; absent ones are missing
-	new    map[string]string     // files after it
-	dirs   string                // directories after it, in order; "": any
+	disk   func(*simfs.FS)             // the content before the store is opened
+	before func(*rw.Store) error       // acknowledged calls before
+	damage func(*simfs.FS)             // what happens to the disk then, while the store is closed
+	after  func(*simfs.FS)             // the changes of another program then
+	run    func(*rw.Store) error       // the call
+	old    map[string]string           // files before the call; absent ones are missing
+	new    map[string]string           // files after it
+	dirs   string                      // directories after it, in order; "": any
+	part   string                      // of the state directory, whose files are in old and new, too
+	then   func(*testing.T, *rw.Store) // works after every crash
+	every  int                         // of the operations, in a short run; 0: all
+	slow   bool                        // swept at the level full only
+}
+
+// killed makes a call in a process that dies at its mutating operation n. The call may
+// fail for no other reason.
+func killed(t *testing.T, fs *simfs.FS, n int, call func() error) (err error, want outcome) {
+	t.Helper()
+	fs.StopAt(n)
+	err = call()
+	fs.StopAt(-1)
+	if err == nil {
+		return nil, applied
+	}
+	if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
+		t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
+	}
+	return err, either
+}
+
+// failing makes a call whose mutating operation i fails. It returns that operation, ""
+// if the call has fewer.
+func failing(t *testing.T, fs *simfs.FS, i int, errno syscall.Errno, happened bool, call func() error) (hit string, err error) {
+	t.Helper()
+	base := fs.Muts()
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		if op.Mut == base+i {
+			hit = op.String()
+			return simfs.Fault{Err: errno, Applied: happened, Short: int(op.Len / 2)}
+		}
+		return simfs.Fault{}
+	})
+	err = call()
+	fs.Inject(nil)
+	if err != nil && rw.AsError("", err).Detail == rw.ErrInternal {
+		t.Fatalf("%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
+	}
+	return hit, err
+}
+
+// theDisks are those that are possible after the process died at operation n, with some
+// of the disks that a power failure can leave. The level off promises nothing about that.
+func theDisks(disk *simfs.FS, level rw.SyncLevel, losses, n int) []*simfs.FS {
+	list := []*simfs.FS{disk.Crash(0, simfs.None)}
+	if level == rw.SyncOff {
+		return list
+	}
+	list = append(list, disk.Crash(0, simfs.All))
+	for seed := range someLosses(losses, n) {
+		list = append(list, disk.Crash(seed*7919+uint64(n), simfs.Some))
+	}
+	return list
 }
 
 // ofStore reports whether a path is the store's own.
@@ -300,18 +355,48 @@ func (c scenario) prepare(t *testing.T) (*simfs.FS, *rw.Store) {
 	if c.before != nil {
 		noErr(t, c.before(s), "before")
 	}
+	if c.part != "" {
+		noErr(t, s.Close(background))
+		if c.damage != nil {
+			c.damage(fs)
+		}
+		s = c.open(t, fs, "0002")
+	}
 	if c.after != nil {
 		c.after(fs)
 	}
 	return fs, s
 }
 
+// known returns the scenario with its files before and after the call.
+func (c scenario) known(t *testing.T) scenario {
+	t.Helper()
+	fs, s := c.prepare(t)
+	c.old = c.files(fs)
+	noErr(t, c.run(s), c.name)
+	if c.new = c.files(fs); same(c.old, c.new) {
+		t.Fatalf("%s changes nothing", c.name)
+	}
+	s.Close(background)
+	return c
+}
+
+// files are the files of the workspace on a disk, and those of the part of the state.
+func (c scenario) files(fs *simfs.FS) map[string]string {
+	out := files(fs)
+	for p, content := range fs.Tree() {
+		if c.part != "" && content != "/" && strings.HasPrefix(p, rw.StateDirName+"/"+c.part+"/") {
+			out[p] = content
+		}
+	}
+	return out
+}
+
 func (c scenario) open(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 	t.Helper()
 	sim, opts := c.sim, c.opts
 	sim.Nonce, sim.Manual = nonce, true
-	s := must(rw.OpenSim(fs, &opts, sim))(t)
-	return s
+	return must(rw.OpenSim(fs, &opts, sim))(t)
 }
 
 // files are the files of the workspace on a disk.
@@ -358,8 +443,8 @@ const (
 // verify reopens the disk and checks its content.
 func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	t.Helper()
-	s := c.open(t, fs, "0002")
-	got := files(fs)
+	s := c.open(t, fs, "0003")
+	got := c.files(fs)
 	isOld, isNew := same(got, c.old), same(got, c.new)
 	switch {
 	case want == applied && !isNew, want == untouched && !isOld, !isOld && !isNew:
@@ -368,21 +453,24 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 	if have := dirsOf(fs); isNew && c.dirs != "" && have != c.dirs {
 		t.Fatalf("directories %s, want %s", have, c.dirs)
 	}
-	check(t, s, true)
+	check(t, s, c.damage == nil)
 	left, err := s.Unfinished()
 	if err != nil || len(left) > 0 {
 		t.Fatalf("left in staging: %v %v", left, err)
 	}
 	noErr(t, s.Close(context.Background()))
 	// Opening once more changes nothing.
-	s = c.open(t, fs, "0003")
-	if again := files(fs); !same(again, got) {
+	s = c.open(t, fs, "0004")
+	if again := c.files(fs); !same(again, got) {
 		t.Fatalf("a second open changed %s to %s", brief(got), brief(again))
 	}
 	if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
 		t.Fatalf("a second open recovered again: %+v", r)
 	}
 	// The store continues to work.
+	if c.then != nil {
+		c.then(t, s)
+	}
 	must(s.SafeWrite(context.Background(), put("after.txt", "after", rw.ModeCreate)))(t, "write after recovery")
 	s.Close(context.Background())
 }
@@ -391,9 +479,14 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 // and without a power failure, and reopens the disk.
 func TestCrashSweep(t *testing.T) {
 	for _, c := range scenarios {
-		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
-			c := c
-			c.opts.Sync = level
+		c.crashSweeps(t)
+	}
+}
+
+func (c scenario) crashSweeps(t *testing.T) {
+	for _, level := range allLevels {
+		c := c
+		if c.opts.Sync = level; !c.slow || level == rw.SyncFull {
 			t.Run(c.name+"/"+string(level), func(t *testing.T) {
 				t.Parallel()
 				c.crashSweep(t)
@@ -403,21 +496,11 @@ func TestCrashSweep(t *testing.T) {
 }
 
 func (c scenario) crashSweep(t *testing.T) {
-	for n := 0; ; n++ {
+	step := turns(max(c.every, 1))
+	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t)
-		fs.StopAt(n)
-		err := c.run(s)
-		fs.StopAt(-1)
-		want := either
-		if err == nil {
-			want = applied
-		} else if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-			t.Fatalf("operation %d: %v", n, err)
-		}
-		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, fs, want, n) }); t.Failed() {
-			return
-		}
-		if err == nil {
+		err, want := killed(t, fs, n, func() error { return c.run(s) })
+		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, fs, want, n) }); t.Failed() || err == nil {
 			return
 		}
 	}
@@ -425,14 +508,7 @@ func (c scenario) crashSweep(t *testing.T) {
 
 // losses checks the disks that are possible after the process died.
 func (c scenario) losses(t *testing.T, fs *simfs.FS, want outcome, n int) {
-	killed := fs.Crash(0, simfs.None) // the process died, the machine did not
-	c.verify(t, killed, want)
-	if c.opts.Sync == rw.SyncOff {
-		return // promises nothing about a power cut
-	}
-	c.verify(t, fs.Crash(0, simfs.All), want)
-	for seed := range someLosses(60, n) {
-		disk := fs.Crash(seed*7919+uint64(n), simfs.Some)
+	for _, disk := range theDisks(fs, c.opts.Sync, 60, n) {
 		c.verify(t, disk, want)
 	}
 }
@@ -454,13 +530,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 	step := stride(3)
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t)
-		fs.StopAt(n)
-		err := c.run(s)
-		fs.StopAt(-1)
-		want := either
-		if err == nil {
-			want = applied
-		}
+		err, want := killed(t, fs, n, func() error { return c.run(s) })
 		for seed := range someLosses(20, n) {
 			for m := int(seed % 3); ; m += step {
 				disk := fs.Crash(seed, simfs.Some)
@@ -485,19 +555,23 @@ func (c scenario) recoverySweep(t *testing.T) {
 // every operation one of the two errors, and the next run the other.
 func TestFaultSweep(t *testing.T) {
 	for _, c := range scenarios {
-		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncOff} {
-			for _, happened := range []bool{false, true} {
-				for _, errnos := range errorsOfASweep() {
-					c := c
-					c.opts.Sync = level
-					if c.after != nil && level == rw.SyncOff {
-						continue // a flush that fails takes versions that a scan has kept unflushed
-					}
-					t.Run(fmt.Sprintf("%s/%s/applied=%v/%v", c.name, level, happened, errnos), func(t *testing.T) {
-						t.Parallel()
-						c.faultSweep(t, happened, errnos)
-					})
+		c.faultSweeps(t, rw.SyncFull, rw.SyncOff)
+	}
+}
+
+func (c scenario) faultSweeps(t *testing.T, levels ...rw.SyncLevel) {
+	for _, level := range levels {
+		c := c
+		c.opts.Sync = level
+		for _, happened := range []bool{false, true} {
+			for _, errnos := range errorsOfASweep() {
+				if c.after != nil && level == rw.SyncOff {
+					continue // a flush that fails takes versions that a scan has kept unflushed
 				}
+				t.Run(fmt.Sprintf("faults/%s/%s/applied=%v/%v", c.name, level, happened, errnos), func(t *testing.T) {
+					t.Parallel()
+					c.faultSweep(t, happened, errnos)
+				})
 			}
 		}
 	}
@@ -507,18 +581,8 @@ func (c scenario) faultSweep(t *testing.T, happened bool, errnos []syscall.Errno
 	c.dirs = ""      // one that cannot be removed stays
 	step := turns(7) // no divisor of the two errors
 	for i := phase(step); ; i += step {
-		errno := errnos[i%len(errnos)]
 		fs, s := c.prepare(t)
-		base, hit := fs.Muts(), ""
-		fs.Inject(func(op simfs.Op) simfs.Fault {
-			if op.Mut == base+i {
-				hit = op.String()
-				return simfs.Fault{Err: errno, Applied: happened, Short: int(op.Len / 2)}
-			}
-			return simfs.Fault{}
-		})
-		err := c.run(s)
-		fs.Inject(nil)
+		hit, err := failing(t, fs, i, errnos[i%len(errnos)], happened, func() error { return c.run(s) })
 		c.judgeFault(t, fs, s, err, hit)
 		if hit == "" || t.Failed() {
 			return
@@ -528,27 +592,21 @@ func (c scenario) faultSweep(t *testing.T, happened bool, errnos []syscall.Errno
 
 func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error, hit string) {
 	t.Helper()
-	got := files(fs)
+	got := c.files(fs)
 	want := either
-	if err == nil {
+	switch {
+	case err == nil:
 		want = applied
 		if !same(got, c.new) {
 			t.Fatalf("%s: success, but found %s", hit, brief(got))
 		}
-	} else {
-		e := rw.AsError("test", err)
-		if e.Detail == rw.ErrInternal {
-			t.Fatalf("%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
+	case rw.AsError("test", err).Effect == rw.EffectNone:
+		want = untouched
+		if !same(got, c.old) {
+			t.Fatalf("%s: effect none, but found %s", hit, brief(got))
 		}
-		switch e.Effect {
-		case rw.EffectNone:
-			want = untouched
-			if !same(got, c.old) {
-				t.Fatalf("%s: effect none, but found %s", hit, brief(got))
-			}
-		case rw.EffectApplied:
-			want = applied
-		}
+	case rw.AsError("test", err).Effect == rw.EffectApplied:
+		want = applied
 	}
 	s.Close(context.Background())
 	defer func() {
@@ -628,7 +686,7 @@ func TestAppendRecoverySweep(t *testing.T) {
 		"append, write": {{add("two\n"), base + "two\n"}, {write(base), base}, {add("3\n"), base + "3\n"}},
 	}
 	for name, steps := range shapes {
-		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+		for _, level := range allLevels {
 			t.Run(fmt.Sprintf("%s/%s", name, level), func(t *testing.T) {
 				t.Parallel()
 				for n := phase(stride(1)); ; n += stride(1) {
@@ -694,8 +752,7 @@ func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	open := func(p *simfs.Process, nonce string) *rw.Store {
 		y := x
 		y.sim.Process = p
-		s := must(y.open(fs, level, nonce))(t)
-		return s
+		return must(y.open(fs, level, nonce))(t)
 	}
 	if x.before != nil {
 		s := open(fs.NewProcess(), "0001")
@@ -836,7 +893,7 @@ func txBeside(op rw.TxOp) func(s *rw.Store) error {
 // after a move, it is a file of the workspace.
 func TestEditorSweep(t *testing.T) {
 	step := txStep()
-	for i, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
+	for i, level := range allLevels {
 		for _, x := range besideEditors {
 			for _, how := range append(slices.Sorted(maps.Keys(editorSaves)), throughOpenFile) {
 				t.Run(fmt.Sprintf("%s/%s/%s", x.name, how, level), func(t *testing.T) {
@@ -1090,8 +1147,7 @@ func (x attack) poisoned(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS,
 	open := func(nonce string) *rw.Store {
 		y := x
 		y.sim.Process = fs.NewProcess()
-		s := must(y.open(fs, level, nonce))(t)
-		return s
+		return must(y.open(fs, level, nonce))(t)
 	}
 	a, b = open("0002"), open("0004")
 	failed = failFlush(fs, n)
@@ -1308,6 +1364,17 @@ func TestPoisonMarkStaysSweep(t *testing.T) {
 	}
 }
 
+// sweepPart kills calls on the objects of a part of the state directory everywhere, and
+// makes every operation fail.
+func sweepPart(t *testing.T, part string, then func(*testing.T, *rw.Store), all []scenario) {
+	for _, c := range all {
+		c.part, c.then, c.every, c.opts.Gate.Mode = part, then, 7, rw.GateOff
+		c = c.known(t)
+		c.crashSweeps(t)
+		c.faultSweeps(t, rw.SyncFull)
+	}
+}
+
 // elsewhere are the scenarios that are repeated with the state elsewhere: one for
 // each primitive, and several in one commit.
 var elsewhere = []string{"create_deep", "overwrite", "append", "several", "delete", "move", "move_over", "undo_tx", "restore", "tx", "undo_links", "undo_kinds", "undo_kinds_back"}
@@ -1331,29 +1398,24 @@ func TestCrashSweepElsewhere(t *testing.T) {
 					f.MountAt("elsewhere")
 				}
 			}
-			t.Run(layout+"/"+c.name, func(t *testing.T) {
-				t.Parallel()
-				c.crashSweep(t)
-			})
-			t.Run(layout+"/recovery/"+c.name, func(t *testing.T) {
-				t.Parallel()
-				c.recoverySweep(t)
-			})
-			if layout == "mount" {
-				c.faultsElsewhere(t, layout)
-			}
+			c.sweepIn(t, layout, layout == "mount")
 		}
 	}
 }
 
-func (c scenario) faultsElsewhere(t *testing.T, layout string) {
-	for _, happened := range []bool{false, true} {
-		for _, errnos := range errorsOfASweep() {
-			t.Run(fmt.Sprintf("%s/faults/%s/applied=%v/%v", layout, c.name, happened, errnos), func(t *testing.T) {
-				t.Parallel()
-				c.faultSweep(t, happened, errnos)
-			})
-		}
+// sweepIn runs the sweeps of crashes, recovery and faults at the level full.
+func (c scenario) sweepIn(t *testing.T, layout string, faults bool) {
+	c.name = layout + "/" + c.name
+	t.Run(c.name, func(t *testing.T) {
+		t.Parallel()
+		c.crashSweep(t)
+	})
+	t.Run("recovery/"+c.name, func(t *testing.T) {
+		t.Parallel()
+		c.recoverySweep(t)
+	})
+	if faults {
+		c.faultSweeps(t, rw.SyncFull)
 	}
 }
 
@@ -1383,16 +1445,7 @@ func TestSweepNestedMount(t *testing.T) {
 	for _, c := range mounted {
 		for _, elsewhere := range []bool{false, true} {
 			c.opts.Sync, c.sim.Mount, c.disk = rw.SyncFull, elsewhere, func(f *simfs.FS) { f.MountAt("mnt") }
-			layout := fmt.Sprintf("elsewhere=%v", elsewhere)
-			t.Run(layout+"/"+c.name, func(t *testing.T) {
-				t.Parallel()
-				c.crashSweep(t)
-			})
-			t.Run(layout+"/recovery/"+c.name, func(t *testing.T) {
-				t.Parallel()
-				c.recoverySweep(t)
-			})
-			c.faultsElsewhere(t, layout)
+			c.sweepIn(t, fmt.Sprintf("elsewhere=%v", elsewhere), true)
 		}
 	}
 }

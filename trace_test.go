@@ -95,8 +95,7 @@ func traceText(ops []simfs.Op, level rw.SyncLevel) string {
 // importsOf returns the imports of the files of a package, without its tests.
 func importsOf(t *testing.T, dir string) []string {
 	t.Helper()
-	pkg := must(build.ImportDir(dir, 0))(t)
-	return pkg.Imports
+	return must(build.ImportDir(dir, 0))(t).Imports
 }
 
 // TestRootStaysSmall: who imports the library inherits these modules and no

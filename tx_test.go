@@ -1566,16 +1566,7 @@ func (x txShape) broken(t *testing.T, n int) (fs *simfs.FS, want outcome, over b
 	t.Helper()
 	fs, s := x.prepare(t)
 	base := fs.Muts()
-	fs.StopAt(n)
-	err := x.run(s)
-	fs.StopAt(-1)
-	want = applied
-	if err != nil {
-		want = either
-		if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
-		}
-	}
+	_, want = killed(t, fs, n, func() error { return x.run(s) })
 	return fs, want, fs.Muts()-base < n
 }
 
@@ -1645,7 +1636,7 @@ func (x txShape) allOrNothing(t *testing.T, fs *simfs.FS, n int, want outcome) {
 	}
 	x.verify(t, fs.Crash(uint64(n), simfs.Some), want)
 	x.aftermath(t, fs.Crash(0, simfs.All), want)
-	for seed := range uint64(scale(20)) {
+	for seed := range someLosses(20, n) {
 		x.aftermath(t, fs.Crash(seed*7919+uint64(n), simfs.Some), want)
 	}
 }

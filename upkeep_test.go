@@ -45,8 +45,7 @@ func (c upkeepSweep) open(t *testing.T, fs *simfs.FS, level rw.SyncLevel, nonce 
 	t.Helper()
 	sim := c.sim
 	sim.Nonce, sim.Manual = nonce, true
-	s := must(rw.OpenSim(fs, &rw.Options{Sync: level, Caller: "tester"}, sim))(t)
-	return s
+	return must(rw.OpenSim(fs, &rw.Options{Sync: level, Caller: "tester"}, sim))(t)
 }
 
 func (c upkeepSweep) prepare(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
@@ -108,20 +107,8 @@ func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 	step = stride(step)
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t, level)
-		fs.StopAt(n)
-		err := c.run(s)
-		fs.StopAt(-1)
-		if err != nil && !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
-			t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
-		}
-		disks := []*simfs.FS{fs.Crash(0, simfs.None)}
-		if level != rw.SyncOff {
-			disks = append(disks, fs.Crash(0, simfs.All))
-			for seed := range someLosses(20, n) {
-				disks = append(disks, fs.Crash(seed*7919+uint64(n), simfs.Some))
-			}
-		}
-		for i, disk := range disks {
+		err, _ := killed(t, fs, n, func() error { return c.run(s) })
+		for i, disk := range theDisks(fs, level, 20, n) {
 			c.settle(t, disk, level, want, err == nil, fmt.Sprintf("operation %d, disk %d", n, i))
 			if t.Failed() {
 				return
@@ -141,26 +128,11 @@ func (c upkeepSweep) faults(t *testing.T, step int) {
 	step = stride(step)
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for i := phase(step); ; i += step {
-			fs, again := c.prepare(t, rw.SyncFull)
-			s = again
-			base, hit, old := fs.Muts(), "", c.tree(fs)
-			fs.Inject(func(op simfs.Op) simfs.Fault {
-				if op.Mut == base+i {
-					hit = op.String()
-					return simfs.Fault{Err: errno, Applied: errno == syscall.ENOSPC, Short: int(op.Len / 2)}
-				}
-				return simfs.Fault{}
-			})
-			err := c.run(s)
-			fs.Inject(nil)
-			if err != nil {
-				e := rw.AsError("", err)
-				if e.Detail == rw.ErrInternal {
-					t.Fatalf("%s: internal error %v (%v)", hit, err, errors.Unwrap(err))
-				}
-				if now := c.tree(fs); e.Effect == rw.EffectNone && now != old {
-					t.Fatalf("%s: effect none, but the disk changed from\n%s\nto\n%s", hit, old, now)
-				}
+			fs, s := c.prepare(t, rw.SyncFull)
+			old := c.tree(fs)
+			hit, err := failing(t, fs, i, errno, errno == syscall.ENOSPC, func() error { return c.run(s) })
+			if err != nil && rw.AsError("", err).Effect == rw.EffectNone {
+				mustEqual(t, c.tree(fs), old, hit, ": effect none, but the disk changed")
 			}
 			disk := fs.Crash(uint64(i), simfs.Some)
 			if err != nil { // the same store, without opening it again

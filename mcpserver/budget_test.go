@@ -124,8 +124,7 @@ func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 			t.Run(name+" "+tool, func(t *testing.T) {
 				countsDown(t, reason, func() json.RawMessage {
 					id++
-					raw := must(json.Marshal(call(id, tool, args)))(t)
-					return raw
+					return must(json.Marshal(call(id, tool, args)))(t)
 				})
 			})
 			for other, call := range callers {

@@ -33,8 +33,7 @@ const (
 func current(t testing.TB) surface.Document {
 	t.Helper()
 	data := must(mcpserver.Surface())(t)
-	doc := must(surface.Decode(data))(t)
-	return doc
+	return must(surface.Decode(data))(t)
 }
 
 // TestSurfaceMovesByItsRules compares the surface with the last released one:

@@ -544,8 +544,7 @@ func RemoveBinary() {
 // build returns the path of the built command.
 func build(t testing.TB) string {
 	t.Helper()
-	path := must(Binary())(t)
-	return path
+	return must(Binary())(t)
 }
 
 // resultIn returns what a run wrote to a result file.

@@ -1116,12 +1116,10 @@ func decode(t testing.TB, f fence) map[string]any {
 		t.Fatalf("%v: %v %v", f, r.Errors, err)
 	}
 	if f.lang == "yaml" {
-		doc := must(clients.Read(clients.YAML, f.text))(t, f)
-		return doc
+		return must(clients.Read(clients.YAML, f.text))(t, f)
 	}
 	if f.lang == "toml" {
-		doc := must(readTOML(f.text))(t, f)
-		return doc
+		return must(readTOML(f.text))(t, f)
 	}
 	var doc map[string]any
 	noErr(t, json.Unmarshal([]byte(f.text), &doc), f)

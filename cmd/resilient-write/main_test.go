@@ -39,8 +39,7 @@ func TestMain(m *testing.M) {
 
 func build(t *testing.T) string {
 	t.Helper()
-	path := must(command.Binary())(t)
-	return path
+	return must(command.Binary())(t)
 }
 
 // connect starts the built binary and talks to it with mcp-go's client.

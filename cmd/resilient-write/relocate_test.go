@@ -329,8 +329,7 @@ func TestCompactSharesVersions(t *testing.T) {
 	}
 	object := func(store, text string) os.FileInfo {
 		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
-		st := must(os.Stat(filepath.Join(main, ".git", "resilientwrite", store, "history", sum[:2], sum)))(t)
-		return st
+		return must(os.Stat(filepath.Join(main, ".git", "resilientwrite", store, "history", sum[:2], sum)))(t)
 	}
 	list := stores(filepath.Join(main, ".git"))
 	id := list[slices.IndexFunc(list, func(s string) bool { return s != "main" })]

@@ -43,8 +43,7 @@ func (s shell) reportOf(args ...string) string {
 // everyFile returns the files of a directory, with their hashes and times.
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	found := must(filesBelow(dir))(t)
-	return found
+	return must(filesBelow(dir))(t)
 }
 
 func filesBelow(dir string) (map[string]string, error) {
