@@ -1,19 +1,9 @@
 package resilientwrite
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
-	"slices"
-	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/blame"
-	"github.com/resilientwrite/resilientwrite/internal/engine"
-	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/history"
-	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
-	"github.com/resilientwrite/resilientwrite/internal/merge"
 )
 
 // BlameRequest asks who wrote the lines of a file.
@@ -78,8 +68,6 @@ type BlameCall struct {
 	UndoneBy uint64 `json:"undone_by,omitempty"`
 }
 
-const maxBlamed = 1000 // versions
-
 // Blame reports for each line of a file which call wrote it, who made the call
 // and when. It follows the file through earlier names. Lines that an undo or a
 // restoration brought back belong to the call that wrote them first. Errors: the
@@ -91,203 +79,27 @@ func (s *Store) Blame(ctx context.Context, r BlameRequest) (BlameResult, error) 
 		return BlameResult{}, s.verbError("blame", err)
 	}
 	defer s.engine.Leave()
-	out, err := s.blame(ctx, r)
-	if errors.Is(err, merge.ErrTooMuchWork) {
-		err = fault.New(fault.TooLarge).Hintf("two versions of the file differ too much to compare them")
-	}
+	out := BlameResult{Lines: []BlameLine{}, Calls: []BlameCall{}}
+	path, err := s.identity(r.Path)
 	if err != nil {
 		return BlameResult{}, s.verbError("blame", err)
 	}
-	return out, nil
-}
-
-func (s *Store) blame(ctx context.Context, r BlameRequest) (BlameResult, error) {
-	out := BlameResult{Lines: []BlameLine{}, Calls: []BlameCall{}, Complete: true}
-	path, err := s.identity(r.Path)
+	b, err := (&blame.Layer{Versions: s.versions, Observed: s.observed}).Read(ctx, path, r.SHA256.String())
 	if err != nil {
-		return out, err
+		return BlameResult{}, s.verbError("blame", err)
 	}
-	l, err := s.versions.Lineage(path)
-	if err != nil {
-		return out, err
+	out.Path, out.SHA256, out.Complete = path, digest(b.SHA), b.Complete
+	for _, line := range b.Lines {
+		out.Lines = append(out.Lines, BlameLine(line))
 	}
-	chain, all, err := chainOf(l)
-	if err != nil {
-		return out, err
-	}
-	var now []byte
-	if r.SHA256.IsZero() {
-		now, err = s.currentText(path)
-	} else {
-		chain, now, err = s.until(chain, r.SHA256.String())
-	}
-	if err != nil {
-		return out, err
-	}
-	var f blame.File
-	for i, v := range chain {
-		if ctx.Err() != nil {
-			return out, fault.New(fault.Canceled).Because(ctx.Err())
+	for _, v := range b.Calls {
+		c := BlameCall{
+			Row: v.Seq, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Session: v.Session, Via: viaOf(v.Via), Lines: v.Lines, UndoneBy: v.UndoneBy,
 		}
-		if (i == 0 || chain[i-1].M.SHA256 != v.M.PrevSHA256) && v.M.PrevSHA256 != "" {
-			if err := f.Add(s.blamedBefore(v)); err != nil {
-				return out, err
-			}
+		if v.Group != nil {
+			c.During, c.Command = v.Group.Calls, v.Group.Command
 		}
-		if err := f.Add(s.blamed(v)); err != nil {
-			return out, err
-		}
-	}
-	out.Path, out.SHA256 = path, digest(engine.HashOf(now))
-	recorded := len(chain) > 0 && chain[len(chain)-1].M.SHA256 == engine.HashOf(now)
-	if !recorded {
-		if err := f.Add(blame.Version{Row: unrecorded, SHA: engine.HashOf(now), Text: now}); err != nil {
-			return out, err
-		}
-	}
-	rows, complete := f.Rows()
-	out.Complete = complete && all
-	wrote := map[uint64]int{}
-	for i, text := range merge.Lines(now) {
-		line := BlameLine{Line: i + 1, Text: trimEnd(text)}
-		if line.Row = rows[i]; line.Row == unrecorded {
-			line.Row, line.Unrecorded = 0, true
-		}
-		wrote[line.Row]++
-		out.Lines = append(out.Lines, line)
-	}
-	for _, v := range slices.Backward(chain) {
-		out.Calls = append(out.Calls, s.blamedCall(v, wrote[v.Seq], f.UndoneBy(v.Seq)))
+		out.Calls = append(out.Calls, c)
 	}
 	return out, nil
-}
-
-// unrecorded represents changes that no row records.
-const unrecorded = 1<<64 - 1
-
-func trimEnd(line []byte) string {
-	n := len(line)
-	if n > 0 && line[n-1] == '\n' {
-		n--
-	}
-	if n > 0 && line[n-1] == '\r' {
-		n--
-	}
-	return string(line[:n])
-}
-
-// until returns a chain up to its newest version with the given content, and that
-// text.
-func (s *Store) until(chain []*history.Version, sha string) ([]*history.Version, []byte, error) {
-	i := len(chain) - 1
-	for i >= 0 && chain[i].M.SHA256 != sha {
-		i--
-	}
-	if i < 0 {
-		return nil, nil, fault.New(fault.VersionNotFound)
-	}
-	v := s.blamed(chain[i])
-	if v.Opaque {
-		return nil, nil, fault.New(fault.VersionNotKept)
-	}
-	return chain[:i+1], v.Text, textOnly(v.Text)
-}
-
-func textOnly(text []byte) error {
-	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		return fault.New(fault.NotUTF8)
-	}
-	return nil
-}
-
-// currentText reads the current file.
-func (s *Store) currentText(path string) ([]byte, error) {
-	src, size, err := s.engine.OpenCurrent(path)
-	if engine.IsAbsent(err) {
-		return nil, fault.New(fault.FileNotFound)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
-	if size > engine.MergeLimit {
-		return nil, fault.New(fault.TooLarge).With("bytes", size).With("max_bytes", engine.MergeLimit)
-	}
-	text, err := io.ReadAll(src)
-	if err == nil {
-		err = textOnly(text)
-	}
-	return text, err
-}
-
-// chainOf returns the versions that led to the newest one, oldest first; all is
-// false if there are more.
-func chainOf(l *history.Lineage) (chain []*history.Version, all bool, err error) {
-	for i := 0; ; i++ {
-		v, err := l.At(i)
-		if err != nil {
-			return nil, false, err
-		}
-		if v == nil {
-			break
-		}
-		if n := len(chain); n > 0 {
-			later := chain[n-1]
-			at := later.Path
-			if later.M.From != "" {
-				at = later.M.From
-			}
-			if v.Path != at || !slices.Contains(v.Later, later) {
-				continue
-			}
-		}
-		if len(chain) == maxBlamed {
-			slices.Reverse(chain)
-			return chain, false, nil
-		}
-		chain = append(chain, v)
-	}
-	slices.Reverse(chain)
-	return chain, true, nil
-}
-
-// blamed returns a version with its text.
-func (s *Store) blamed(v *history.Version) blame.Version {
-	b := blame.Version{Row: v.Seq, SHA: v.M.SHA256, Back: v.M.Op == "undo" || v.M.Op == "restore"}
-	if v.M.SHA256 == "" {
-		return b
-	}
-	src, size, err := s.versions.VersionContent(v)
-	if err == nil {
-		b.Text, err = observe.ReadKept(src, v.M.SHA256)
-	}
-	b.Opaque = err != nil || size > engine.MergeLimit
-	return b
-}
-
-// blamedBefore returns the content that a version replaced, if no row records it.
-func (s *Store) blamedBefore(v *history.Version) blame.Version {
-	b := blame.Version{SHA: v.M.PrevSHA256}
-	src := s.observed.Kept(v.M.PrevSHA256, v.M.PrevBytes)
-	if src == nil && v.M.PrevGit != "" {
-		git := s.observed.Git(context.Background())
-		defer git.Close()
-		src = git.Open(v.Path, v.M.PrevGit)
-	}
-	var err error
-	b.Text, err = observe.ReadKept(src, v.M.PrevSHA256)
-	b.Opaque = err != nil
-	return b
-}
-
-// blamedCall returns the facts about the call that made a version.
-func (s *Store) blamedCall(v *history.Version, lines int, undoneBy uint64) BlameCall {
-	c := BlameCall{Row: v.Seq, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via), Lines: lines, UndoneBy: undoneBy}
-	if rec, err := s.engine.Log.Find(v.Seq); err == nil {
-		c.Session = rec.Session
-		if rec.Group != nil {
-			c.During, c.Command = rec.Group.Calls, rec.Group.Command
-		}
-	}
-	return c
 }

@@ -6,8 +6,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/hunks"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -252,4 +255,267 @@ func (s *Store) claimed(out ScanResult, sessions ...string) []lease.File {
 		paths = append(paths, f.Path, f.From)
 	}
 	return s.leases.Over(paths, sessions)
+}
+
+// ChangesRequest asks what was changed: by a session, by an agent, since a time,
+// or all of these. Without any it is everything that the journal holds.
+type ChangesRequest struct {
+	// Name of the session, or of the conversation as its host names it.
+	Session string `json:"session,omitempty"`
+	// Name of the caller or of the client.
+	Agent string `json:"agent,omitempty"`
+	// Only later changes.
+	Since time.Time `json:"-"`
+	// Only rows after this one.
+	AfterSeq uint64 `json:"-"`
+	// Hunks has the changed lines listed, without those that others changed
+	// meanwhile.
+	Hunks bool `json:"-"`
+}
+
+// ChangesResult lists the changed files.
+type ChangesResult struct {
+	// Number of files that are there now and were not before, that have another
+	// content or mode, and that are gone.
+	Created int `json:"created"`
+	Changed int `json:"changed"`
+	Deleted int `json:"deleted"`
+	// Number of files that were changed and are as they were before.
+	Reverted int `json:"reverted"`
+	// Number of commits, and of groups of changes that other programs made.
+	Commits  int `json:"commits"`
+	Observed int `json:"observed"`
+	// The changed files, in the order of their paths; at most 10,000.
+	Files []ChangedFile `json:"files"`
+	// The groups of observed changes, oldest first; the newest 1000.
+	Groups []ObservedGroup `json:"groups"`
+	// The commands that [Store.Exec] ran and committed, oldest first; the newest 1000.
+	Executed []ExecutedCommand `json:"executed,omitempty"`
+	// True when there are more files or groups.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// ChangedFile is a file and what all changes together made of it.
+type ChangedFile struct {
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// created, changed, mode, deleted or reverted.
+	Change string `json:"change" enum:"created,changed,mode,deleted,reverted"`
+	// SHA-256 now and before the first change; empty for a file that is not
+	// there.
+	SHA256     Digest `json:"sha256"`
+	PrevSHA256 Digest `json:"prev_sha256"`
+	// Size in bytes now.
+	Bytes int64 `json:"bytes"`
+	// True when a symbolic link is there now. Its content is its target.
+	Link bool `json:"link,omitempty"`
+	// Number of changes.
+	Changes int `json:"changes"`
+	// Who made them; outside means other programs.
+	Callers []string `json:"callers"`
+	// The newest row.
+	Seq uint64 `json:"seq"`
+	// True when the first of the changes came upon another content than the one
+	// that the journal had recorded last, or one between them did.
+	Conflict bool `json:"conflict,omitempty"`
+	// The changed lines, and the same as git apply takes it; only when asked for.
+	Hunks []ChangedHunk `json:"hunks,omitempty"`
+	Patch string        `json:"patch,omitempty"`
+	// Why there are no hunks although they were asked for.
+	Omitted string `json:"omitted,omitempty" enum:"overlap,binary,link,too_large,not_kept"`
+
+	net *hunks.Net
+}
+
+// ObservedGroup is the changes that one scan found.
+type ObservedGroup struct {
+	// Identifier for [Store.Undo].
+	Group string `json:"group"`
+	// Journal row.
+	Seq uint64 `json:"seq"`
+	// When the scan ended, RFC 3339 UTC.
+	TS string `json:"ts"`
+	// Number of changed files.
+	Files int `json:"files"`
+	// Directories that were made, removed, or got another mode; at most 1000.
+	Dirs []ObservedDir `json:"dirs,omitempty"`
+	// Name of the session and of the program that ran the calls.
+	Session string `json:"session,omitempty"`
+	Host    string `json:"host,omitempty"`
+	// The tool calls that were open.
+	Calls []string `json:"calls,omitempty"`
+	// True when several were, so that it is not known which made the changes.
+	Ambiguous bool `json:"ambiguous,omitempty"`
+	// Command line of the call, without secrets.
+	Command string `json:"command,omitempty"`
+	// True when the scan could not see everything.
+	Partial bool `json:"partial,omitempty"`
+	// Ignored directories that changed and are not kept.
+	Ignored []string `json:"ignored,omitempty"`
+}
+
+// ExecutedCommand is a command whose changes are one commit.
+type ExecutedCommand struct {
+	// Journal row, for [Store.Undo].
+	Seq uint64 `json:"seq"`
+	// When, RFC 3339 UTC.
+	TS string `json:"ts"`
+	// Number of changed files.
+	Files int `json:"files"`
+	// Name of the session and of the caller.
+	Session string `json:"session,omitempty"`
+	Caller  string `json:"caller,omitempty"`
+	// Command line, without secrets.
+	Command string `json:"command"`
+}
+
+// Changes lists the files that were changed, with the net change of each,
+// including changes that other programs made and a [Store.Scan] found. It reads
+// only the journal; scan first to include changes since the last scan. Errors:
+// [ErrInvalidArgument], the storage details, [ErrStoreClosed].
+func (s *Store) Changes(ctx context.Context, r ChangesRequest) (ChangesResult, error) {
+	if err := s.engine.EnterReader(); err != nil {
+		return changesResult(&changes.List{}), s.verbError("changes", err)
+	}
+	defer s.engine.Leave()
+	list, err := &changes.List{}, error(nil)
+	if e := checkLabels(r.Agent, r.Session, ""); e != nil {
+		err = e
+	} else if s.engine.Log != nil {
+		list, err = s.changes().List(ctx, changes.Filter(r))
+	}
+	if err != nil {
+		return changesResult(&changes.List{}), s.verbError("changes", err)
+	}
+	return changesResult(list), nil
+}
+
+// changes returns the reader of what was changed.
+func (s *Store) changes() *changes.Layer {
+	return &changes.Layer{Engine: s.engine, Versions: s.versions, Observed: s.observed, Folds: s.gate.Folds}
+}
+
+func changesResult(l *changes.List) ChangesResult {
+	out := ChangesResult{
+		Created: l.Created, Changed: l.Changed, Deleted: l.Deleted, Reverted: l.Reverted, Commits: l.Commits, Observed: l.Observed,
+		Files: []ChangedFile{}, Groups: []ObservedGroup{}, Truncated: l.Truncated,
+	}
+	for _, f := range l.Files {
+		c := ChangedFile{
+			Path: f.Path, Change: f.Change, SHA256: digest(f.SHA), PrevSHA256: digest(f.PrevSHA), Bytes: f.Bytes, Link: f.Link, Changes: f.Changes,
+			Callers: f.Callers, Seq: f.Seq, Conflict: f.Conflict, Patch: f.Patch, Omitted: f.Omitted, net: f.Net,
+		}
+		if f.Net != nil {
+			c.Hunks = []ChangedHunk{}
+		}
+		for _, h := range f.Hunks {
+			c.Hunks = append(c.Hunks, ChangedHunk{h.From + 1, h.To - h.From, h.NewFrom + 1, h.NewTo - h.NewFrom})
+		}
+		out.Files = append(out.Files, c)
+	}
+	for _, rec := range l.Groups {
+		out.Groups = append(out.Groups, observedGroup(rec.Record, rec.Files))
+	}
+	for _, rec := range l.Executed {
+		out.Executed = append(out.Executed, ExecutedCommand{rec.Seq, rec.TS, rec.Files, rec.Session, rec.Caller, rec.Group.Command})
+	}
+	return out
+}
+
+func observedGroup(rec *journal.Record, files int) ObservedGroup {
+	g := ObservedGroup{Group: observe.GroupID(rec.Seq), Seq: rec.Seq, TS: rec.TS, Files: files, Session: rec.Session}
+	for _, d := range observe.DirsIn(rec) {
+		g.Dirs = append(g.Dirs, ObservedDir(d))
+	}
+	if rec.Via != nil && rec.Via.Client != CallerOutside {
+		g.Host = rec.Via.Client
+	}
+	if rec.Group != nil {
+		g.Calls, g.Command, g.Partial, g.Ignored = rec.Group.Calls, rec.Group.Command, rec.Group.Partial, rec.Group.Ignored
+		g.Ambiguous = len(g.Calls) > 1
+	}
+	return g
+}
+
+// ChangedHunk is lines that were changed.
+type ChangedHunk struct {
+	// First line, from 1, and number of lines without the change.
+	Line  int `json:"line"`
+	Lines int `json:"lines"`
+	// The same in the newest version that has the change.
+	NewLine  int `json:"new_line"`
+	NewLines int `json:"new_lines"`
+}
+
+// The reasons why a file has no hunks, or is not staged.
+const (
+	HunksOverlap  = "overlap"   // others changed the same lines, or the index has others
+	HunksBinary   = "binary"    // it is no UTF-8 text
+	HunksLink     = "link"      // it is or was a symbolic link
+	HunksTooLarge = "too_large" // over 8 MiB
+	HunksNotKept  = "not_kept"  // history does not have all versions
+	HunksFiltered = "filtered"  // git converts its bytes, or would run a filter
+	HunksIgnored  = "ignored"   // git ignores it
+	HunksUnmerged = "unmerged"  // it has a conflict in the index, or is no regular file there
+)
+
+// StageResult is what was put into git's index.
+type StageResult struct {
+	// Files whose changes are staged now, in the order of their paths.
+	Staged []string `json:"staged"`
+	// Files whose changes were staged before.
+	Already []string `json:"already"`
+	// Files that were left as they are, with the reason.
+	Skipped []SkippedFile `json:"skipped"`
+}
+
+// SkippedFile is a file that was not staged.
+type SkippedFile struct {
+	// Path relative to the workspace.
+	Path string `json:"path"`
+	// Why.
+	Reason string `json:"reason" enum:"overlap,binary,too_large,not_kept,filtered,ignored,unmerged"`
+}
+
+// StageChanges puts the changes that r selects into the index of the git
+// repository of the workspace, and nothing else. Changes that others made to the
+// same files are omitted, other entries of the index stay, and neither the work
+// tree nor a ref is changed. A file is skipped if its changes cannot be separated
+// from those of others, or cannot be merged with the index. It reads only the
+// journal; scan first to include changes since the last scan.
+//
+// Errors: [ErrInvalidArgument] where there is no repository, [ErrIOBusy] while
+// another program has locked the index, the storage details, [ErrStoreClosed].
+func (s *Store) StageChanges(ctx context.Context, r ChangesRequest) (StageResult, error) {
+	out := StageResult{Staged: []string{}, Already: []string{}, Skipped: []SkippedFile{}}
+	r.Hunks = true
+	found, err := s.Changes(ctx, r)
+	if err != nil {
+		return out, err
+	}
+	if err := s.engine.EnterReader(); err != nil {
+		return out, s.verbError("stage", err)
+	}
+	defer s.engine.Leave()
+	var nets []*hunks.Net
+	for _, f := range found.Files {
+		switch {
+		case f.Omitted != "":
+			out.Skipped = append(out.Skipped, SkippedFile{f.Path, f.Omitted})
+		case f.net != nil && !f.net.Same():
+			nets = append(nets, f.net)
+		}
+	}
+	if len(nets) == 0 {
+		return out, nil
+	}
+	done, err := hunks.Stage(ctx, s.engine.RealRoot, nets)
+	if err != nil {
+		return out, s.verbError("stage", err)
+	}
+	for _, f := range done.Skipped {
+		out.Skipped = append(out.Skipped, SkippedFile(f))
+	}
+	out.Staged, out.Already = append(out.Staged, done.Staged...), append(out.Already, done.Already...)
+	return out, nil
 }

@@ -225,7 +225,7 @@ func (x *execution) do(ctx context.Context) error {
 		Files: maxExecuted, Bytes: x.s.opts.MaxContentBytes, Careful: x.careful,
 	}
 	x.plan, err = b.Build(ctx)
-	c.Muts, c.Dirs = x.plan.Muts, x.s.dirsToMake(x.plan.Dirs)
+	c.Muts, c.Dirs = x.plan.Muts, x.s.changes().DirsToMake(x.plan.Dirs)
 	if err != nil {
 		return x.fail(err)
 	}

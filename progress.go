@@ -42,10 +42,6 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	return progress.With(ctx, func(p progress.Report) { f(Progress{Stage(p.Stage), p.Done, p.Total, p.Message}) })
 }
 
-// manyFiles is how many files one call handles without a progress account of its
-// own.
-const manyFiles = 10
-
 // Long calls are shown to other processes, for live views of the store.
 
 type reportedKey struct{}

@@ -9,7 +9,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/history"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
@@ -127,40 +126,8 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 		return v, err
 	}
 	c.Muts = []*engine.Mutation{m}
-	c.Dirs, err = s.goneDirs(c.Muts, nil)
+	c.Dirs, err = s.changes().GoneDirs(c.Muts, nil)
 	return v, err
-}
-
-// goneDirs returns the directories that restored files need and that the journal
-// records as removed: they get their previous modes. Those in known are omitted.
-func (s *Store) goneDirs(muts []*engine.Mutation, known []journal.Mutation) (list []journal.Mutation, err error) {
-	seen := map[string]bool{}
-	for i := range known {
-		seen[known[i].Path] = true
-	}
-	for _, m := range muts {
-		if m.Op == engine.OpDelete {
-			continue
-		}
-		for dir := engine.ParentOf(m.Path); dir != "" && !seen[dir] && !s.engine.IsThere(dir); dir = engine.ParentOf(dir) {
-			seen[dir] = true
-			l, err := s.versions.Lineage(dir)
-			if err != nil {
-				return nil, err
-			}
-			last, err := l.At(0)
-			if err != nil {
-				return nil, err
-			}
-			if last == nil {
-				continue
-			}
-			if d, ok := last.M.Directory(); ok && d.Mode == 0 {
-				list = append(list, journal.Mutation{Path: dir, Mode: d.PrevMode})
-			}
-		}
-	}
-	return s.dirsToMake(list), nil
 }
 
 // restoring returns the mutation that brings a file back to a version, if the

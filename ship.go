@@ -386,13 +386,13 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 		e.Path = own[0]
 		return e
 	}
-	c.Dirs = s.dirsToMake(treeDirs(y, r.Dirs))
+	c.Dirs = s.changes().DirsToMake(treeDirs(y, r.Dirs))
 	out.Dirs = len(c.Dirs)
-	list, turn := differences(now, then), map[string]int{}
+	list, turn := observe.Differences(now, then), map[string]int{}
 	for i, f := range r.Files {
 		turn[f.Path] = i
 	}
-	slices.SortStableFunc(list, func(a, b SnapshotFile) int { return turn[a.Path] - turn[b.Path] })
+	slices.SortStableFunc(list, func(a, b observe.Difference) int { return turn[a.Path] - turn[b.Path] })
 	for _, d := range list {
 		if d.Change == "deleted" {
 			out.Deleted++
@@ -400,7 +400,7 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 			out.Written++
 		}
 	}
-	return s.changeInto(c, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
+	return s.changes().Into(c.Commit, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
 }
 
 // treeDirs returns the changes from the directories of an index to those of a

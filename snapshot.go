@@ -1,17 +1,11 @@
 package resilientwrite
 
 import (
-	"cmp"
 	"context"
-	"io"
-	"maps"
-	"slices"
-	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/gate"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
@@ -88,8 +82,6 @@ type SnapshotFile struct {
 	Bytes int64 `json:"bytes"`
 	// True for a symbolic link in the later state. Its content is its target.
 	Link bool `json:"link,omitempty"`
-
-	wasLink bool
 }
 
 // SnapshotRestoreRequest asks for the workspace to become what it was.
@@ -184,7 +176,7 @@ func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (Snapsh
 	if err != nil {
 		return out, s.verbError("snapshot_diff", err)
 	}
-	for _, d := range differences(from, to) {
+	for _, d := range observe.Differences(observe.States(from, to)) {
 		switch d.Change {
 		case "created":
 			out.Created++
@@ -193,8 +185,8 @@ func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (Snapsh
 		default:
 			out.Changed++
 		}
-		if len(out.Files) < maxChangedFiles {
-			out.Files = append(out.Files, d)
+		if len(out.Files) < changes.MaxFiles {
+			out.Files = append(out.Files, SnapshotFile{d.Path, d.Change, d.SHA, d.PrevSHA, d.Bytes, d.Link})
 		} else {
 			out.Truncated = true
 		}
@@ -202,63 +194,17 @@ func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (Snapsh
 	return out, nil
 }
 
-// twoStates returns the files of two snapshots, or those of the workspace if the
-// second has no name.
-func (s *Store) twoStates(ctx context.Context, from, to string) (a, b map[string]observe.File, err error) {
-	_, x, err := s.observed.Load(from)
-	if err != nil {
+// twoStates returns two snapshots, or one and the workspace if the second has no name.
+func (s *Store) twoStates(ctx context.Context, from, to string) (x, y *observe.Index, err error) {
+	if _, x, err = s.observed.Load(from); err != nil {
 		return nil, nil, err
 	}
-	var y *observe.Index
 	if to != "" {
 		_, y, err = s.observed.Load(to)
 	} else {
 		_, y, err = s.scan(ctx, ScanRequest{}, nil)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	a, b = statesOf(x, y)
-	return a, b, nil
-}
-
-// statesOf returns the files of two indexes. Symbolic links that the earlier
-// format of one does not record are omitted from the other.
-func statesOf(x, y *observe.Index) (a, b map[string]observe.File) {
-	a, b = x.All(), y.All()
-	unknown := func(of map[string]observe.File) func(string, observe.File) bool {
-		return func(p string, f observe.File) bool { return f.Link() && of[p].Entry == nil }
-	}
-	if !x.Links {
-		maps.DeleteFunc(b, unknown(a))
-	}
-	if !y.Links {
-		maps.DeleteFunc(a, unknown(b))
-	}
-	return a, b
-}
-
-// differences returns the changes from one state to another, in the order of
-// paths.
-func differences(from, to map[string]observe.File) (list []SnapshotFile) {
-	for p, now := range to {
-		was, ok := from[p]
-		switch {
-		case !ok:
-			list = append(list, SnapshotFile{Path: p, Change: "created", SHA256: now.SHA, Bytes: now.Size, Link: now.Link()})
-		case was.SHA != now.SHA || was.Link() != now.Link():
-			list = append(list, SnapshotFile{p, "changed", now.SHA, was.SHA, now.Size, now.Link(), was.Link()})
-		case was.Mode != now.Mode:
-			list = append(list, SnapshotFile{p, "mode", now.SHA, was.SHA, now.Size, false, false})
-		}
-	}
-	for p, was := range from {
-		if _, ok := to[p]; !ok {
-			list = append(list, SnapshotFile{Path: p, Change: "deleted", PrevSHA256: was.SHA, wasLink: was.Link()})
-		}
-	}
-	slices.SortFunc(list, func(a, b SnapshotFile) int { return strings.Compare(a.Path, b.Path) })
-	return list
+	return x, y, err
 }
 
 // SnapshotRestore makes the workspace what it was in a snapshot, in one commit
@@ -278,13 +224,7 @@ func (s *Store) SnapshotRestore(ctx context.Context, r SnapshotRestoreRequest) (
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
 	out := SnapshotRestoreResult{Results: []TxOpResult{}}
-	err := error(nil)
-	if e := r.Call.check(ctx); e != nil {
-		err = e
-	} else {
-		err = s.prepareSnapshot(ctx, c, r)
-	}
-	if err != nil {
+	if err := s.prepareSnapshot(ctx, c, r); err != nil {
 		c.Release()
 		return out, c.Failed(err)
 	}
@@ -298,134 +238,29 @@ func (s *Store) SnapshotRestore(ctx context.Context, r SnapshotRestoreRequest) (
 	}
 	rec, status := c.finished()
 	out.Seq, out.Status, out.Receipt = rec.JournalSeq, status, rec
-	if status == StatusReplayed {
+	if out.Results = c.changedFiles(rec.JournalSeq); status == StatusReplayed {
 		out.Results = replayedFiles(c.Replayed)
-		return out, nil
-	}
-	for i, m := range c.Muts {
-		op := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size, JournalID: engine.JournalID(rec.JournalSeq, i)}
-		if m.Op == engine.OpDelete {
-			op.Op = "delete"
-		}
-		out.Results = append(out.Results, op)
 	}
 	return out, nil
 }
 
 // prepareSnapshot makes the mutations that lead back to a snapshot.
 func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestoreRequest) error {
+	if e := r.Call.check(ctx); e != nil {
+		return e
+	}
 	if s.keyKnown(c.Req.Key) {
 		c.Muts = []*engine.Mutation{} // the key answers
 		return nil
 	}
-	snap, x, err := s.observed.Load(r.ID)
+	snap, then, err := s.observed.Load(r.ID)
 	if err != nil {
 		return err
 	}
-	_, y, err := s.scan(ctx, ScanRequest{}, nil)
+	_, now, err := s.scan(ctx, ScanRequest{}, nil)
 	if err != nil {
 		return err
 	}
-	c.Dirs = s.dirsToMake(observe.Directories(y, x))
-	then, now := statesOf(x, y)
-	list := differences(now, then)
-	if err := s.unattributed(list, snap.Seq, r.Force); err != nil {
-		return err
-	}
-	git := s.observed.Git(ctx)
-	defer git.Close()
-	return s.changeInto(c, list, func(m *engine.Mutation, path string) error { return s.takeSnapshotFile(ctx, c, m, then[path], git) })
-}
-
-// changeInto makes the mutations of differences; take takes the bytes of a file
-// that is written.
-func (s *Store) changeInto(c *commit, list []SnapshotFile, take func(m *engine.Mutation, path string) error) error {
-	c.Expects = len(list)
-	for _, d := range list {
-		believed := d.PrevSHA256.String()
-		m := &engine.Mutation{
-			Path: d.Path, Op: engine.OpOverwrite, Kind: "restore", Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true,
-			NoFollow: true, WasLink: d.wasLink,
-		}
-		c.Muts = append(c.Muts, m)
-		if d.Change == "deleted" {
-			m.Op = engine.OpDelete
-			continue
-		}
-		if err := take(m, d.Path); err != nil {
-			e := s.engine.ErrorOf(err)
-			e.Path = cmp.Or(e.Path, d.Path)
-			return e
-		}
-	}
-	return nil
-}
-
-// unattributed refuses to replace changes that were made after a row outside
-// every tool call.
-func (s *Store) unattributed(list []SnapshotFile, after uint64, force bool) error {
-	if force {
-		return nil
-	}
-	rows, names := map[uint64]*journal.Record{}, []string{}
-	for _, d := range list {
-		last, err := s.engine.LastRow(d.Path)
-		if err != nil {
-			return err
-		}
-		if last.Seq <= after {
-			continue
-		}
-		if rows[last.Seq] == nil {
-			if rows[last.Seq], err = s.engine.Log.Find(last.Seq); err != nil {
-				return err
-			}
-		}
-		if rec := rows[last.Seq]; rec.Kind == journal.KindObserved && (rec.Group == nil || len(rec.Group.Calls) == 0) {
-			names = append(names, d.Path)
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	e := fault.New(fault.ChangedOutside).With("files", names[:min(len(names), gate.MaxListed)]).With("count", len(names)).
-		Hintf("files were changed since without a tool call, most likely by a person; nothing was restored; pass force if they may be replaced (history keeps them)")
-	e.Path = names[0]
-	return e
-}
-
-// takeSnapshotFile takes the bytes and the mode of a file in a snapshot.
-func (s *Store) takeSnapshotFile(ctx context.Context, c *commit, m *engine.Mutation, f observe.File, git *observe.Git) error {
-	mode := f.Mode
-	m.Perm = &mode
-	if sum, err := s.takeVersion(c, m, f.Hex(), mode); err != nil || sum == f.Hex() {
-		return err
-	}
-	for _, place := range []func() (io.ReadCloser, error){
-		func() (io.ReadCloser, error) { return s.observed.Kept(f.Hex(), f.Size), nil },
-		func() (io.ReadCloser, error) { return git.Open(f.Path, f.GitHex()), nil },
-		func() (io.ReadCloser, error) { return s.observed.StartOf(f.Path, f.Size), nil },
-	} {
-		src, err := place()
-		if err != nil {
-			return err
-		}
-		if src == nil {
-			continue
-		}
-		sum, err := s.takeKept(ctx, c, m, src, mode)
-		src.Close()
-		if err != nil {
-			return err
-		}
-		if sum == f.Hex() {
-			return nil
-		}
-		m.DropSpooled()
-	}
-	e := s.versions.NotKept(f.Hex())
-	if f.Git != "" {
-		e.With("base_gone", true).Hintf("git had the content of this file and has collected it; restore another snapshot, or fetch the commit again")
-	}
-	return e
+	t := s.taking(ctx, c)
+	return s.changes().Rewind(ctx, c.Commit, snap, then, now, r.Force, t)
 }

@@ -10,13 +10,22 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/merge"
 )
 
-// Why the changes of a file cannot be separated from those of others.
-var (
-	ErrOverlap  = errors.New("others changed the same lines")
-	ErrBinary   = errors.New("the file is binary")
-	ErrLink     = errors.New("it is a symbolic link")
-	ErrTooLarge = errors.New("the file is too large")
+// Reason is why the changes of a file cannot be separated from those of others, or
+// cannot be staged.
+type Reason string
+
+const (
+	ErrOverlap  Reason = "overlap"   // others changed the same lines, or the index has others
+	ErrBinary   Reason = "binary"    // it is no UTF-8 text
+	ErrLink     Reason = "link"      // it is or was a symbolic link
+	ErrTooLarge Reason = "too_large" // over Limit
+	ErrNotKept  Reason = "not_kept"  // history does not have all versions
+	ErrFiltered Reason = "filtered"  // git converts its bytes, or would run a filter
+	ErrIgnored  Reason = "ignored"   // git ignores it
+	ErrUnmerged Reason = "unmerged"  // it has a conflict in the index, or is no regular file there
 )
+
+func (r Reason) Error() string { return string(r) }
 
 // Limit is the size in bytes up to which the content of files is compared.
 const Limit = 8 << 20

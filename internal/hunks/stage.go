@@ -12,17 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
-)
-
-// Why a file is not staged.
-var (
-	ErrUnmerged = errors.New("the file is unmerged in the index")
-	ErrNoFile   = errors.New("the index has a link or a submodule there")
-	ErrFiltered = errors.New("git converts the file")
-	ErrIgnored  = errors.New("git ignores the file")
-	ErrLocked   = errors.New("another program has locked the index of git")
-	ErrNoGit    = errors.New("the workspace is in no repository, or git cannot be run")
 )
 
 // gitTime bounds all calls of git together.
@@ -41,54 +32,64 @@ type stager struct {
 	input bytes.Buffer
 }
 
+// Staged is what Stage did with the files, by path.
+type Staged struct {
+	Staged, Already []string
+	Skipped         []Skipped
+}
+
+// Skipped is a file that was not staged.
+type Skipped struct{ Path, Reason string }
+
 // Stage adds the changes of files to the index of git: of all files that can be staged
 // or of none, and nothing else. Other entries of the index and the work tree stay
-// unchanged. It returns, by path, why the other files cannot be staged.
-func Stage(ctx context.Context, dir string, files []*Net) (staged []string, refused map[string]error, err error) {
+// unchanged.
+func Stage(ctx context.Context, dir string, files []*Net) (out Staged, err error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
 	s := &stager{ctx: ctx, dir: dir}
 	index, err := s.git(nil, "rev-parse", "--path-format=absolute", "--git-path", "index")
-	if err != nil {
-		return nil, nil, ErrNoGit
-	}
-	below, err := s.git(nil, "rev-parse", "--show-prefix")
-	if err != nil {
-		return nil, nil, ErrNoGit
+	below, berr := s.git(nil, "rev-parse", "--show-prefix")
+	if err != nil || berr != nil {
+		return out, fault.New(fault.InvalidArgument).Hintf("the workspace is in no git repository, or git cannot be run")
 	}
 	at := strings.TrimSuffix(string(index), "\n")
 	s.below = strings.TrimSuffix(string(below), "\n")
 	lock, err := os.OpenFile(at+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, os.ErrExist) {
-		return nil, nil, ErrLocked
+		return out, fault.New(fault.IOBusy).Hintf("another program has locked the index of git; try again when it has ended")
 	}
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	defer os.Remove(at + ".lock")
 	defer lock.Close()
 	if err := s.copyOf(at); err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	defer os.Remove(s.copy)
-	refused = map[string]error{}
 	for _, n := range files {
+		var why Reason
 		switch changed, err := s.add(n); {
 		case ctx.Err() != nil:
-			return nil, nil, ctx.Err()
+			return out, ctx.Err()
+		case errors.As(err, &why):
+			out.Skipped = append(out.Skipped, Skipped{n.Path, string(why)})
 		case err != nil:
-			refused[n.Path] = err
+			return out, err
 		case changed:
-			staged = append(staged, n.Path)
+			out.Staged = append(out.Staged, n.Path)
+		default:
+			out.Already = append(out.Already, n.Path)
 		}
 	}
-	if len(staged) == 0 {
-		return nil, refused, nil
+	if len(out.Staged) == 0 {
+		return out, nil
 	}
 	if _, err := s.git(&s.input, "update-index", "-z", "--index-info"); err != nil {
-		return nil, nil, err
+		return out, err
 	}
-	return staged, refused, s.place(lock, at)
+	return out, s.place(lock, at)
 }
 
 // git runs a command; in is its input.
@@ -217,7 +218,7 @@ func (s *stager) entry(path string) (entry, error) {
 	case len(lines) > 1 && ok && name == path || len(fields) == 3 && fields[2] != "0":
 		return entry{}, ErrUnmerged
 	case len(fields) != 3 || name != path || !strings.HasPrefix(fields[0], "100"):
-		return entry{}, ErrNoFile
+		return entry{}, ErrUnmerged
 	}
 	return entry{fields[0], fields[1]}, nil
 }

@@ -1,0 +1,221 @@
+package blame
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/merge"
+)
+
+// Layer reads who wrote the lines of the files of a store.
+type Layer struct {
+	Versions *history.Layer
+	Observed *observe.Layer
+}
+
+// Result says who wrote the lines of a file.
+type Result struct {
+	SHA      string // of the file
+	Lines    []Line
+	Calls    []Call // newest first
+	Complete bool   // the origin of every line is known
+}
+
+// Line is a line of a file.
+type Line struct {
+	Line       int    // from 1
+	Row        uint64 // 0 where it is not known
+	Unrecorded bool   // no row records the change
+	Text       string // without its end
+}
+
+// Call is a change of a file.
+type Call struct {
+	*history.Version
+	Session  string
+	Lines    int // that it wrote
+	UndoneBy uint64
+}
+
+const (
+	maxVersions = 1000
+	unrecorded  = 1<<64 - 1 // represents changes that no row records
+)
+
+// Read attributes the lines of the file at a path or, with a hash, of its newest version
+// that has it.
+func (l *Layer) Read(ctx context.Context, path, sha string) (out Result, err error) {
+	lineage, err := l.Versions.Lineage(path)
+	if err != nil {
+		return out, err
+	}
+	chain, all, err := chainOf(lineage)
+	if err != nil {
+		return out, err
+	}
+	var now []byte
+	if sha == "" {
+		now, err = l.current(path)
+	} else {
+		chain, now, err = l.until(chain, sha)
+	}
+	if err != nil {
+		return out, err
+	}
+	f, err := l.origins(ctx, chain, now)
+	if errors.Is(err, merge.ErrTooMuchWork) {
+		err = fault.New(fault.TooLarge).Hintf("two versions of the file differ too much to compare them")
+	}
+	if err != nil {
+		return out, err
+	}
+	rows, complete := f.Rows()
+	out.SHA, out.Complete = engine.HashOf(now), complete && all
+	wrote := map[uint64]int{}
+	for i, text := range merge.Lines(now) {
+		line := Line{Line: i + 1, Row: rows[i], Text: string(bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'}))}
+		if line.Row == unrecorded {
+			line.Row, line.Unrecorded = 0, true
+		}
+		wrote[line.Row]++
+		out.Lines = append(out.Lines, line)
+	}
+	for _, v := range slices.Backward(chain) {
+		c := Call{Version: v, Lines: wrote[v.Seq], UndoneBy: f.UndoneBy(v.Seq)}
+		if rec, err := l.Versions.Log.Find(v.Seq); err == nil {
+			c.Session = rec.Session
+		}
+		out.Calls = append(out.Calls, c)
+	}
+	return out, nil
+}
+
+// origins goes through the versions that led to a text.
+func (l *Layer) origins(ctx context.Context, chain []*history.Version, now []byte) (f File, err error) {
+	last := ""
+	for i, v := range chain {
+		if ctx.Err() != nil {
+			return f, fault.New(fault.Canceled).Because(ctx.Err())
+		}
+		if (i == 0 || last != v.M.PrevSHA256) && v.M.PrevSHA256 != "" {
+			if err := f.Add(l.before(ctx, v)); err != nil {
+				return f, err
+			}
+		}
+		if err := f.Add(l.version(v)); err != nil {
+			return f, err
+		}
+		last = v.M.SHA256
+	}
+	if sha := engine.HashOf(now); last != sha {
+		return f, f.Add(Version{Row: unrecorded, SHA: sha, Text: now})
+	}
+	return f, nil
+}
+
+// until returns a chain up to its newest version with the given content, and that text.
+func (l *Layer) until(chain []*history.Version, sha string) ([]*history.Version, []byte, error) {
+	for i, v := range slices.Backward(chain) {
+		if v.M.SHA256 != sha {
+			continue
+		}
+		b := l.version(v)
+		if b.Opaque {
+			return nil, nil, fault.New(fault.VersionNotKept)
+		}
+		return chain[:i+1], b.Text, textOnly(b.Text)
+	}
+	return nil, nil, fault.New(fault.VersionNotFound)
+}
+
+func textOnly(text []byte) error {
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		return fault.New(fault.NotUTF8)
+	}
+	return nil
+}
+
+// current reads the current file.
+func (l *Layer) current(path string) ([]byte, error) {
+	src, size, err := l.Versions.OpenCurrent(path)
+	if engine.IsAbsent(err) {
+		return nil, fault.New(fault.FileNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	if size > engine.MergeLimit {
+		return nil, fault.New(fault.TooLarge).With("bytes", size).With("max_bytes", engine.MergeLimit)
+	}
+	text, err := io.ReadAll(src)
+	if err == nil {
+		err = textOnly(text)
+	}
+	return text, err
+}
+
+// chainOf returns the versions that led to the newest one, oldest first; all is
+// false if there are more.
+func chainOf(l *history.Lineage) (chain []*history.Version, all bool, err error) {
+	for i := 0; ; i++ {
+		v, err := l.At(i)
+		if err != nil {
+			return nil, false, err
+		}
+		if v == nil {
+			break
+		}
+		if n := len(chain); n > 0 {
+			later := chain[n-1]
+			at := later.Path
+			if later.M.From != "" {
+				at = later.M.From
+			}
+			if v.Path != at || !slices.Contains(v.Later, later) {
+				continue
+			}
+		}
+		if len(chain) == maxVersions {
+			slices.Reverse(chain)
+			return chain, false, nil
+		}
+		chain = append(chain, v)
+	}
+	slices.Reverse(chain)
+	return chain, true, nil
+}
+
+// version returns a version with its text.
+func (l *Layer) version(v *history.Version) Version {
+	b := Version{Row: v.Seq, SHA: v.M.SHA256, Back: v.M.Op == "undo" || v.M.Op == "restore"}
+	if v.M.SHA256 == "" {
+		return b
+	}
+	src, size, err := l.Versions.VersionContent(v)
+	if err == nil {
+		b.Text, err = observe.ReadKept(src, v.M.SHA256)
+	}
+	b.Opaque = err != nil || size > engine.MergeLimit
+	return b
+}
+
+// before returns the content that a version replaced, if no row records it.
+func (l *Layer) before(ctx context.Context, v *history.Version) Version {
+	src := l.Observed.Kept(v.M.PrevSHA256, v.M.PrevBytes)
+	if src == nil && v.M.PrevGit != "" {
+		git := l.Observed.Git(ctx)
+		defer git.Close()
+		src = git.Open(v.Path, v.M.PrevGit)
+	}
+	text, err := observe.ReadKept(src, v.M.PrevSHA256)
+	return Version{SHA: v.M.PrevSHA256, Text: text, Opaque: err != nil}
+}
