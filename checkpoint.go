@@ -222,11 +222,7 @@ type CheckpointInfo struct {
 func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (CheckpointListResult, error) {
 	return reading(ctx, s, "checkpoint_list", "", s.budgets.About(r, checkpoint.Dir), func() (CheckpointListResult, error) {
 		all, err := s.checkpoints.All(ctx)
-		out := CheckpointListResult{Checkpoints: make([]CheckpointInfo, len(all)), Count: len(all)}
-		for i, c := range all {
-			out.Checkpoints[i] = s.checkpointInfo(c)
-		}
-		return out, err
+		return CheckpointListResult{Checkpoints: convert(all, s.checkpointInfo), Count: len(all)}, err
 	})
 }
 
@@ -307,11 +303,9 @@ func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupReques
 		return CheckpointCleanupResult{}, err
 	}
 	was := c.storedOutcome()
-	out := CheckpointCleanupResult{Removed: []RemovedCheckpoint{}, Kept: was.Kept, More: was.More}
-	for _, removed := range checkpoint.Unbrief(was.Cleaned) {
-		out.Removed = append(out.Removed, RemovedCheckpoint(removed))
-	}
 	rec, status := c.finished()
-	out.JournalID, out.Status, out.Warnings, out.Receipt = rec.JournalID, status, rec.Warnings, rec
-	return out, nil
+	return CheckpointCleanupResult{
+		Removed: convert(checkpoint.Unbrief(was.Cleaned), func(r checkpoint.Removed) RemovedCheckpoint { return RemovedCheckpoint(r) }),
+		Kept:    was.Kept, More: was.More, JournalID: rec.JournalID, Status: status, Warnings: rec.Warnings, Receipt: rec,
+	}, nil
 }

@@ -186,11 +186,7 @@ type HandoffDrift struct {
 }
 
 func handoffDrift(list []handoff.Drift) []HandoffDrift {
-	drift := make([]HandoffDrift, len(list))
-	for i, d := range list {
-		drift[i] = HandoffDrift(d)
-	}
-	return drift
+	return convert(list, func(d handoff.Drift) HandoffDrift { return HandoffDrift(d) })
 }
 
 // HandoffWriteRequest asks for a handoff to be written.
@@ -520,9 +516,5 @@ func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, d handoff
 }
 
 func handoffReaders(list []handoff.Reader) []HandoffReader {
-	readers := make([]HandoffReader, len(list))
-	for i, r := range list {
-		readers[i] = HandoffReader(r)
-	}
-	return readers
+	return convert(list, func(r handoff.Reader) HandoffReader { return HandoffReader(r) })
 }

@@ -281,11 +281,7 @@ func (s *Store) Recovery() RecoveryReport {
 }
 
 func recoveredPaths(list []engine.RecoveredPath) []RecoveredPath {
-	out := make([]RecoveredPath, len(list))
-	for i, p := range list {
-		out[i] = RecoveredPath(p)
-	}
-	return out
+	return convert(list, func(p engine.RecoveredPath) RecoveredPath { return RecoveredPath(p) })
 }
 
 // engineHost presents the store to its engine.

@@ -201,14 +201,17 @@ func Warnings() []Warning {
 
 func warning(reason string) Warning { return Warning{Reason: reason, Hint: warningHints[reason]} }
 
-// warningsOf returns the warnings for the given reasons.
-func warningsOf(reasons []string) []Warning {
-	list := make([]Warning, len(reasons))
-	for i, reason := range reasons {
-		list[i] = warning(reason)
+// convert returns f of each element. The result is not nil.
+func convert[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, x := range list {
+		out[i] = f(x)
 	}
-	return list
+	return out
 }
+
+// warningsOf returns the warnings for the given reasons.
+func warningsOf(reasons []string) []Warning { return convert(reasons, warning) }
 
 // warnings converts the notes of the engine to warnings.
 func warnings(notes []engine.Note) []Warning {

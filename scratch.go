@@ -313,14 +313,10 @@ func (s *Store) ScratchList(ctx context.Context, r ScratchListRequest) (ScratchL
 		if err != nil {
 			return ScratchListResult{}, err
 		}
-		out := ScratchListResult{
-			Entries: []ScratchEntry{}, Count: l.Count, Objects: len(l.Stored), TotalBytes: l.Total(nil), MaxTotalBytes: scratch.MaxTotal,
+		return ScratchListResult{
+			Entries: convert(l.Entries, scratchEntry), Count: l.Count, Objects: len(l.Stored), TotalBytes: l.Total(nil), MaxTotalBytes: scratch.MaxTotal,
 			Malformed: l.Malformed, Rebuilt: l.Rebuilt, ExpiredRemoved: l.Removed,
-		}
-		for _, e := range l.Entries {
-			out.Entries = append(out.Entries, scratchEntry(e))
-		}
-		return out, nil
+		}, nil
 	})
 }
 

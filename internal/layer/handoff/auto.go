@@ -91,10 +91,11 @@ func (l *Layer) openBelow(base string) (fsx.Dir, error) {
 		if name == "." || name == "" {
 			continue
 		}
-		if relpath.ProtectedName(name, l.Tree.Rules.Protected) {
-			return dir, relpath.ErrProtected
+		var next fsx.Dir
+		err := error(relpath.ErrProtected)
+		if !relpath.ProtectedName(name, l.Tree.Rules.Protected) {
+			next, err = dir.OpenDir(name)
 		}
-		next, err := dir.OpenDir(name)
 		if dir != l.Disk.Root {
 			dir.Close()
 		}
