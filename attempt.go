@@ -25,17 +25,22 @@ func (s *Store) begin(ctx context.Context, op, path string, req any) (attempt, e
 func (a attempt) failed(err error) *Error { return errorFrom(a.Fail(err)) }
 
 // reading runs f as a call of a verb that changes nothing in the workspace.
-func reading[T any](ctx context.Context, s *Store, op, path string, req any, f func() (T, error)) (T, error) {
+func reading[T any](ctx context.Context, s *Store, op, path string, req any, f func() (T, error)) (out T, err error) {
 	var none T
 	a, err := s.begin(ctx, op, path, req)
 	if err != nil {
 		return none, err
 	}
-	out, err := f()
-	if err != nil {
+	left := false
+	defer func() { // also when a validator of the host panics
+		if !left {
+			s.engine.Leave()
+		}
+	}()
+	if out, err = f(); err != nil {
+		left = true // by failed
 		return none, a.failed(err)
 	}
-	s.engine.Leave()
 	return out, nil
 }
 

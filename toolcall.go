@@ -78,8 +78,8 @@ func (s *Store) SeenCall(ctx context.Context, c ToolCall) (bool, error) {
 // aroundCall scans when a call begins or ends, and records that it does.
 func (s *Store) aroundCall(ctx context.Context, c ToolCall, ends bool) (out ScanResult, err error) {
 	if err = s.engine.Enter(); err == nil {
+		defer s.engine.Leave() // Report may end the goroutine
 		out, err = s.scanCalls(ctx, c, ends)
-		s.engine.Leave()
 	}
 	if err != nil {
 		err = s.verbError("scan", err)
