@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/blame"
+	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
 
 // BlameRequest asks who wrote the lines of a file.
@@ -80,7 +81,7 @@ func (s *Store) Blame(ctx context.Context, r BlameRequest) (BlameResult, error) 
 	}
 	defer s.engine.Leave()
 	out := BlameResult{Lines: []BlameLine{}, Calls: []BlameCall{}}
-	path, err := s.identity(r.Path)
+	path, err := versions.Identity(s.engine, r.Path)
 	if err != nil {
 		return BlameResult{}, s.verbError("blame", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
+	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
 
 // MaxClaim is how long a claim holds unless it is renewed.
@@ -59,7 +60,7 @@ func WithOperator(ctx context.Context) context.Context {
 func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (Claim, error) {
 	session, caller := s.sessionOf(ctx)
 	return s.claiming(func() (lease.Claim, error) {
-		return s.leases.Claim(ctx, lease.Claim{Session: session, Caller: caller, Paths: paths}, ttl, s.identity)
+		return s.leases.Claim(ctx, lease.Claim{Session: session, Caller: caller, Paths: paths}, ttl, func(path string) (string, error) { return versions.Identity(s.engine, path) })
 	})
 }
 

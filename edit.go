@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/merge"
+	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
 
 // EditOp replaces one string of a file.
@@ -126,7 +127,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	}
 	rec, status := c.finished()
 	if c.Replayed != nil {
-		c.Diff = s.diffOf(c.Replayed)
+		c.Diff = versions.DiffOf(s.versions, s.observed, c.Replayed)
 	}
 	merged, others := s.merged(ctx, c)
 	return EditResult{

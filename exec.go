@@ -3,21 +3,16 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/move"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
-	"github.com/resilientwrite/resilientwrite/internal/protect"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/sandbox"
 	"github.com/resilientwrite/resilientwrite/internal/views"
 )
@@ -94,12 +89,6 @@ type ExecResult struct {
 	KeptIn string `json:"-"`
 }
 
-const (
-	maxArgv   = 1000
-	maxOutput = 64 << 10 // bytes of each stream in a result
-)
-
-// ExecMain is called first of all by the main of a program that calls
 // ExecMain must be called first by the main function of a program that calls
 // [Store.Exec]. Exec starts the program again as the helper that makes the view;
 // in that helper ExecMain does not return. In every other case it returns at
@@ -146,29 +135,22 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 	named.Argv, named.Env, named.Stdin, named.Stdout, named.Stderr = nil, nil, nil, nil, nil
 	req.long, req.args = true, named
 	x := &execution{s: s, r: r, c: s.newCommit(ctx, req)}
-	x.c.Command = s.commandText(commandLine(r.Argv))
+	x.cmd = &views.Command{Timeout: time.Duration(r.TimeoutSeconds) * time.Second, Job: sandbox.Job{
+		Base: r.Views, Dir: r.Dir, Argv: r.Argv, Env: r.Env, Copy: r.Copy, Helper: r.Helper, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
+	}}
+	x.c.Command = s.commandText(x.cmd.Line())
 	x.out = &ExecResult{Results: []TxOpResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
-	if e := cmp.Or(r.Call.check(ctx), x.check()); e != nil {
+	e := cmp.Or(r.Call.check(ctx), x.cmd.Check(s.engine))
+	if e == nil && r.Helper == "" && !execReady {
+		e = fault.New(fault.NoIsolation).Hintf("the main of this program does not call ExecMain, and Helper names no program that does")
+	}
+	if e != nil {
 		return x.out, x.c.Failed(e)
 	}
 	return x.out, x.do(ctx)
 }
-
-// commandLine returns a command in shell syntax.
-func commandLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, w := range argv {
-		if words[i] = w; w == "" || strings.ContainsAny(w, " \t\r\n'\"\\$`&|;<>()*?[]{}#~!") {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// maxExecuted is how many files one call of Exec changes.
-const maxExecuted = 100_000
 
 // execution is a call of Exec.
 type execution struct {
@@ -176,32 +158,8 @@ type execution struct {
 	r    ExecRequest
 	c    *commit
 	out  *ExecResult
-	dir  string
-	view *sandbox.View
+	cmd  *views.Command
 	plan *views.Plan
-}
-
-func (x *execution) check() (e *fault.Fault) {
-	bad := func(argument, format string, a ...any) *fault.Fault {
-		return fault.New(fault.InvalidArgument).With("argument", argument).Hintf(format, a...)
-	}
-	switch {
-	case len(x.r.Argv) == 0 || x.r.Argv[0] == "" || len(x.r.Argv) > maxArgv:
-		return bad("argv", "give the command and its arguments, at most %d", maxArgv)
-	case slices.ContainsFunc(x.r.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
-		return bad("argv", "arguments cannot hold NUL bytes")
-	case x.r.TimeoutSeconds < 0:
-		return bad("timeout_seconds", "timeout_seconds cannot be negative")
-	case x.r.Helper == "" && !execReady:
-		return fault.New(fault.NoIsolation).Hintf("the main of this program does not call ExecMain, and Helper names no program that does")
-	}
-	if x.r.Dir != "" && x.r.Dir != "." {
-		var err error
-		if x.dir, _, err = relpath.Clean(x.r.Dir, x.s.engine.Tree.Rules); err != nil {
-			return x.s.engine.ErrorOf(err).With("argument", "dir")
-		}
-	}
-	return nil
 }
 
 // do runs the command and commits its changes.
@@ -212,18 +170,15 @@ func (x *execution) do(ctx context.Context) error {
 		return x.commit(ctx)
 	}
 	start, err := x.run(ctx)
-	if x.view == nil || err != nil {
+	if x.cmd.View == nil || err != nil {
 		return x.fail(err)
 	}
 	if x.out.ExitCode != 0 && !x.r.KeepFailed {
 		x.out.Discarded = true
 		c.Release()
-		return x.view.Remove()
+		return x.cmd.View.Remove()
 	}
-	b := &views.Builder{
-		Layer: x.s.observed, Commit: c.Commit, View: x.view, Start: start,
-		Files: maxExecuted, Bytes: x.s.opts.MaxContentBytes, Careful: x.careful,
-	}
+	b := &views.Builder{Layer: x.s.observed, Commit: c.Commit, View: x.cmd.View, Start: start, Capture: observe.Capture(x.s.policy().File.Capture)}
 	x.plan, err = b.Build(ctx)
 	c.Muts, c.Dirs = x.plan.Muts, x.s.changes().DirsToMake(x.plan.Dirs)
 	if err != nil {
@@ -238,117 +193,35 @@ func (x *execution) do(ctx context.Context) error {
 	}
 	x.out.Discarded, x.out.Ignored = c.Req.DryRun, x.plan.Ignored
 	if !c.Req.DryRun {
-		x.out.NotApplied = x.plan.Apply(x.s.observed, x.view)
+		x.out.NotApplied = x.plan.Apply(x.s.observed, x.cmd.View)
 	}
-	x.view.Remove()
+	x.cmd.View.Remove()
 	return nil
 }
 
 // run scans the workspace and runs the command.
 func (x *execution) run(ctx context.Context) (*observe.Index, error) {
-	j, err := x.job()
-	if err != nil {
-		return nil, err
-	}
-	found, start, err := x.s.scan(ctx, ScanRequest{Session: x.r.Session}, nil)
-	if err != nil {
-		return nil, err
-	}
-	if found.Partial || len(found.Busy) > 0 {
-		return nil, fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
-	}
-	for _, dir := range start.Repositories() {
-		j.Closed = append(j.Closed, filepath.Join(j.Root, filepath.FromSlash(dir), ".git"))
-	}
-	limited := ctx
-	if x.r.TimeoutSeconds > 0 {
-		var cancel func()
-		limited, cancel = context.WithTimeout(ctx, time.Duration(x.r.TimeoutSeconds)*time.Second)
-		defer cancel()
-	}
-	outs := [2]tail{}
-	for i, w := range []*io.Writer{&j.Stdout, &j.Stderr} {
-		if *w == nil {
-			*w = &outs[i]
+	start, err := x.cmd.Run(ctx, x.s.engine, x.s.policy().File.Exec.AllowWrite, func() (*observe.Index, error) {
+		found, start, err := x.s.scan(ctx, ScanRequest{Session: x.r.Session}, nil)
+		if err == nil && (found.Partial || len(found.Busy) > 0) {
+			err = fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
 		}
+		return start, err
+	})
+	x.out.ExitCode, x.out.TimedOut, x.out.OutputCut = x.cmd.Code, x.cmd.TimedOut, x.cmd.Cut
+	for i, text := range []*string{&x.out.Stdout, &x.out.Stderr} {
+		*text = strings.ToValidUTF8(string(x.s.gate.Redacted(context.WithoutCancel(ctx), "", x.cmd.Output[i])), "\uFFFD")
 	}
-	view, exit, err := sandbox.Run(limited, j)
-	x.view = view
-	x.out.ExitCode, x.out.OutputCut = exit.Code, outs[0].cut || outs[1].cut
-	x.out.Stdout, x.out.Stderr = x.text(ctx, &outs[0]), x.text(ctx, &outs[1])
-	if view != nil {
-		x.out.Isolation = view.Way
-	}
-	var none *sandbox.Unavailable
-	switch {
-	case errors.As(err, &none):
-		return nil, fault.New(fault.NoIsolation).With("tried", none.Tried).
-			Hintf("nothing here isolates the command, so it was not started (%s); allow user namespaces and overlayfs, or pass copy for a workspace of at most 1 GiB", strings.Join(none.Tried, "; "))
-	case ctx.Err() != nil:
-		return nil, fault.New(fault.Canceled).Because(ctx.Err()).Hintf("the command was ended, and its changes were thrown away")
-	case limited.Err() != nil:
-		x.out.TimedOut = true
-		x.out.ExitCode = cmp.Or(x.out.ExitCode, 128+9)
-		return start, nil
-	case exit.Error != "":
-		return nil, fault.New(fault.InvalidArgument).With("argument", "argv").Hintf("the command could not be started: %s", exit.Error)
+	if x.cmd.View != nil {
+		x.out.Isolation = x.cmd.View.Way
 	}
 	return start, err
-}
-
-// job returns the command and the paths to which it may write.
-func (x *execution) job() (j sandbox.Job, err error) {
-	s, r := x.s, x.r
-	j = sandbox.Job{
-		Root: s.engine.RealRoot, Base: r.Views, Dir: filepath.FromSlash(x.dir), Argv: r.Argv, Env: r.Env, Copy: r.Copy,
-		Helper: r.Helper, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
-	}
-	if j.Base == "" {
-		if j.Base, err = sandbox.DefaultBase(); err != nil {
-			return j, fault.New(fault.NoIsolation).Because(err).Hintf("there is no home directory for the view; set XDG_STATE_HOME")
-		}
-	}
-	if j.Env == nil {
-		j.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "RW_") })
-	}
-	state, err := filepath.EvalSymlinks(s.engine.StatePlace)
-	if err != nil {
-		return j, err
-	}
-	for _, p := range []string{filepath.Join(j.Root, ".git"), state} {
-		if st, err := os.Lstat(p); err == nil && st.Mode()&os.ModeSymlink == 0 && sandbox.Within(p, j.Root) {
-			j.Closed = append(j.Closed, p)
-		}
-	}
-	if len(j.Closed) == 2 && sandbox.Within(j.Closed[1], j.Closed[0]) {
-		j.Closed = j.Closed[:1] // the state in .git is closed with that
-	}
-	for _, path := range s.engine.SlotDirs() {
-		j.Closed = append(j.Closed, filepath.Join(j.Root, filepath.FromSlash(path)))
-	}
-	j.Writable, err = sandbox.Writable(s.policy().File.Exec.AllowWrite, []string{j.Root, state, j.Base})
-	if err != nil {
-		return j, fault.New(fault.BadPolicy).With("problem", "exec.allow_write").Hintf("exec.allow_write of the policy: %s", err)
-	}
-	return j, nil
-}
-
-// careful reports whether a path may be changed only by a commit.
-func (x *execution) careful(path string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if relpath.ProtectedName(part, x.s.engine.Tree.Rules.Protected) {
-			return true
-		}
-	}
-	_, guarded := protect.Match(path)
-	capture := observe.Capture(x.s.policy().File.Capture)
-	return guarded || capture.Includes(path) || x.s.gate.Permitted(path) != nil
 }
 
 // commit commits the changes and makes the result.
 func (x *execution) commit(ctx context.Context) error {
 	c := x.c
-	c.Plan = c.distinct
+	c.Plan = func(context.Context) error { return move.Distinct(c.Commit) }
 	if err := x.s.commit(ctx, c); err != nil {
 		return err
 	}
@@ -358,6 +231,7 @@ func (x *execution) commit(ctx context.Context) error {
 		x.out.Results = replayedFiles(c.Replayed)
 		return nil
 	}
+	x.out.Warnings = allWarnings(c.Muts)
 	for i, m := range c.Muts {
 		if m.Forgotten {
 			continue
@@ -373,11 +247,6 @@ func (x *execution) commit(ctx context.Context) error {
 			res.JournalID = engine.JournalID(rec.JournalSeq, i)
 		}
 		x.out.Results = append(x.out.Results, res)
-		for _, w := range warningsOf(m.Warnings) {
-			if !slices.Contains(x.out.Warnings, w) {
-				x.out.Warnings = append(x.out.Warnings, w)
-			}
-		}
 	}
 	return nil
 }
@@ -386,9 +255,9 @@ func (x *execution) commit(ctx context.Context) error {
 func (x *execution) fail(err error) error {
 	x.c.Release()
 	err = x.c.Failed(err)
-	if x.view == nil || x.plan == nil {
-		if x.view != nil {
-			x.view.Remove()
+	if x.cmd.View == nil || x.plan == nil {
+		if x.cmd.View != nil {
+			x.cmd.View.Remove()
 		}
 		return err
 	}
@@ -399,11 +268,11 @@ func (x *execution) fail(err error) error {
 // adds the place to the error.
 func (x *execution) kept(err error) error {
 	e := AsError("exec", err)
-	if e.Kind == ErrBlocked || x.r.DryRun || e.Effect != EffectNone || x.view.Keep() != nil {
-		x.view.Remove()
+	if e.Kind == ErrBlocked || x.r.DryRun || e.Effect != EffectNone || x.cmd.View.Keep() != nil {
+		x.cmd.View.Remove()
 		return e
 	}
-	x.out.KeptIn = x.view.Upper()
+	x.out.KeptIn = x.cmd.View.Upper()
 	switch e.Detail {
 	case ErrHashMismatch, ErrFileAlreadyExists, ErrChangedDuringWrite, ErrChangedOutside, ErrNotFound:
 		if e.Context["files"] != nil { // in a directory that a file replaces
@@ -411,26 +280,7 @@ func (x *execution) kept(err error) error {
 		}
 		e.Hint = "another program changed the file while the command ran, so nothing of it was committed; look at the file and run the command again"
 	}
-	e.Context["kept"] = x.view.ID
-	e.Hint += fmt.Sprintf("; what the command wrote is kept for 7 days, in resilientwrite/exec/%s of the user's state directory", x.view.ID)
+	e.Context["kept"] = x.cmd.View.ID
+	e.Hint += fmt.Sprintf("; what the command wrote is kept for 7 days, in resilientwrite/exec/%s of the user's state directory", x.cmd.View.ID)
 	return e
-}
-
-// text returns captured output for the result.
-func (x *execution) text(ctx context.Context, t *tail) string {
-	return strings.ToValidUTF8(string(x.s.gate.Redacted(context.WithoutCancel(ctx), "", t.data)), "\uFFFD")
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	data []byte
-	cut  bool
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.data = append(t.data, p...)
-	if over := len(t.data) - maxOutput; over > 0 {
-		t.data, t.cut = append(t.data[:0], t.data[over:]...), true
-	}
-	return len(p), nil
 }

@@ -3,11 +3,13 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
+	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
+	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
 
 // maxVersions is how many versions one call of History lists.
@@ -96,99 +98,29 @@ func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryResult, e
 }
 
 func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
-	n := r.N
-	if n == 0 {
-		n = 20
-	}
+	n := cmp.Or(r.N, 20)
 	if n < 1 || n > maxVersions {
 		return HistoryResult{}, fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxVersions)
 	}
-	path, err := s.versioned(r.Path)
+	path, err := versions.Path(s.engine, r.Path)
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	l, err := s.versions.Lineage(path)
+	list, more, err := versions.List(s.versions, path, n)
 	if err != nil {
 		return HistoryResult{}, err
 	}
-	list, err := l.First(n + 1)
-	if err != nil {
-		return HistoryResult{}, err
-	}
-	if len(list) == 0 {
-		return HistoryResult{}, fault.New(fault.NotFound).Hintf("the journal has no file at this path; check the path")
-	}
-	out := HistoryResult{Path: path, Versions: []FileVersion{}, More: len(list) > n}
-	for _, v := range list[:min(len(list), n)] {
-		row := FileVersion{
+	out := HistoryResult{Path: path, Versions: make([]FileVersion, len(list)), More: more}
+	for i, v := range list {
+		out.Versions[i] = FileVersion{
 			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: digest(v.M.SHA256), Bytes: v.M.Bytes, Link: v.M.Link(), Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
-			Available: v.M.SHA256 == "" || s.versions.Available(v),
+			Available: v.Available, HeadNotKept: v.HeadNotKept, Erased: v.Erased,
 		}
-		row.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (s.engine.History == nil || !s.engine.History.Has(v.M.SHA256))
 		if v.Group != nil {
-			row.Command = v.Group.Command
+			out.Versions[i].Command = v.Group.Command
 		}
-		row.Erased = !row.Available && s.versions.IsErased(v)
-		out.Versions = append(out.Versions, row)
 	}
 	return out, nil
-}
-
-// versioned returns the path whose versions a request means: that of a symbolic
-// link itself, if the journal knows it, and otherwise the resolved path. If a
-// directory of the path is now a symbolic link and only the path itself is known,
-// it returns the path itself.
-func (s *Store) versioned(raw string) (string, error) {
-	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
-	if err != nil {
-		return "", err
-	}
-	if t, err := s.engine.LocateEntry(rel); err == nil {
-		defer t.Close()
-		st, err := t.Parent.Lstat(t.Name)
-		if err == nil && st.Kind == fsx.Symlink && t.Exists() {
-			if known, err := s.isKnown(t.Path); err != nil || known {
-				return t.Path, err
-			}
-		}
-	}
-	path, err := s.identity(rel)
-	if path == rel {
-		return path, err
-	}
-	if err == nil {
-		if known, err := s.isKnown(path); err != nil || known {
-			return path, err
-		}
-	}
-	if known, failure := s.isKnown(rel); failure == nil && known {
-		return rel, nil
-	}
-	return path, err
-}
-
-// isKnown reports whether the journal has a row of a path.
-func (s *Store) isKnown(path string) (bool, error) {
-	last, err := s.engine.LastRow(path)
-	return last.Seq > 0, err
-}
-
-// identity returns the path without links that a requested path has in the
-// journal. A path whose directory is now a file is found there as well.
-func (s *Store) identity(raw string) (string, error) {
-	rel, _, err := relpath.Clean(raw, s.engine.Tree.Rules)
-	if err != nil {
-		return "", err
-	}
-	t, err := s.engine.Tree.Resolve(rel)
-	if err != nil && s.engine.ErrorOf(err).Code == fault.NotADirectory {
-		return rel, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer t.Close()
-	return t.Path, nil
 }
 
 func (s *Store) historyCaps() engine.HistoryCaps {
@@ -204,4 +136,202 @@ func (s *Store) historyCaps() engine.HistoryCaps {
 		caps.Versions = engine.DefaultHistoryVersions
 	}
 	return caps
+}
+
+// DiffRequest asks what changed between two versions of a file.
+type DiffRequest struct {
+	// Path of the file, relative to the workspace. The file need not exist any
+	// more.
+	Path string `json:"path" required:"true"`
+	// The earlier version, from Store.History. Default: the newest version before
+	// the other side that differs from it.
+	From uint64 `json:"from,omitempty" min:"0"`
+	// The later version. Default: the current file.
+	To uint64 `json:"to,omitempty" min:"0"`
+}
+
+// DiffResult is the change between two versions of a file.
+type DiffResult struct {
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// The earlier version; 0 when there was none, so that the whole file is new.
+	From uint64 `json:"from"`
+	// The later version; 0 for the current file.
+	To uint64 `json:"to"`
+	// SHA-256 of the earlier version; empty where the file did not exist.
+	FromSHA256 Digest `json:"from_sha256"`
+	// SHA-256 of the later version; empty where the file did not exist.
+	ToSHA256 Digest `json:"to_sha256"`
+	// True when both versions are identical.
+	Identical bool `json:"identical"`
+	// Unified diff, at most 32 KiB; empty when there are no differences to show.
+	Diff string `json:"diff"`
+	// True when the diff was truncated.
+	Truncated bool `json:"truncated"`
+	// Why there is no diff although the versions differ.
+	Omitted string `json:"omitted,omitempty" enum:"binary,too_large"`
+}
+
+// Diff returns the unified diff between two versions of a file, or between a
+// version and the current file. The versions are those of [Store.History],
+// including those of a file that another one replaced. Files that contain a NUL,
+// or that together exceed 1 MiB, are compared only by their hashes. Errors: the
+// path details, [ErrNotFound] for a path that is neither on disk nor in the
+// journal, [ErrVersionNotFound], [ErrVersionNotKept], [ErrHashDriftOnRead], the
+// storage details, [ErrStoreClosed]. Nothing is changed on disk.
+func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
+	a, err := s.begin(ctx, "diff", r.Path, r)
+	if err != nil {
+		return DiffResult{}, err
+	}
+	path, err := versions.Path(s.engine, r.Path)
+	if err != nil {
+		return DiffResult{}, a.failed(err)
+	}
+	d, err := versions.Compare(s.versions, path, r.From, r.To)
+	if err != nil {
+		return DiffResult{}, a.failed(err)
+	}
+	s.engine.Leave()
+	return DiffResult{
+		Path: path, From: d.From, To: d.To, FromSHA256: digest(d.FromSHA256), ToSHA256: digest(d.ToSHA256),
+		Identical: d.FromSHA256 == d.ToSHA256, Diff: d.Text, Truncated: d.Truncated, Omitted: d.Omitted,
+	}, nil
+}
+
+// RestoreRequest asks for a file to become what it was.
+type RestoreRequest struct {
+	Call `omit:"accept_risk"`
+
+	// Path of the file, relative to the workspace. The file need not exist any
+	// more.
+	Path string `json:"path" required:"true"`
+	// The version to restore, from Store.History. Give this or sha256.
+	Version uint64 `json:"version,omitempty" min:"0"`
+	// The newest version with this SHA-256.
+	SHA256 Digest `json:"sha256,omitzero"`
+	// Restore although the file was changed outside this store; the current
+	// content is kept in history.
+	Force bool `json:"force,omitempty"`
+}
+
+// RestoreResult is what a restoration did.
+type RestoreResult struct {
+	// Path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// The version that was restored.
+	Version uint64 `json:"version"`
+	// SHA-256 of the current file; empty when it does not exist.
+	SHA256 Digest `json:"sha256"`
+	// Size of the file in bytes.
+	Bytes int64 `json:"bytes"`
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
+	// Identifier of the journal row; absent when nothing was written.
+	JournalID string `json:"journal_id,omitempty"`
+	// When, RFC 3339 UTC.
+	WroteAt string `json:"wrote_at"`
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+	// The full record of the call.
+	Receipt Receipt `json:"receipt"`
+}
+
+// Restore makes a file what it was after an earlier commit: one of the versions
+// that [Store.History] lists for its path, including those of a file that another
+// one replaced. The result is a new version itself, so it can be undone.
+// Restoring a version in which the file did not exist removes it. The bytes are
+// copied from history.
+//
+// If the content differs from the one that the journal recorded last, another
+// program changed the file, and Restore fails with [ErrChangedOutside] unless
+// force is set; the current content then goes into history. Other errors: the
+// path details, [ErrInvalidArgument], [ErrVersionNotFound], [ErrVersionNotKept]
+// for bytes that are no longer kept, [ErrHashDriftOnRead], and those of
+// [Store.SafeWrite].
+func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
+	c := s.newCommit(ctx, r.request("restore", r))
+	e := r.Call.check(ctx)
+	if e == nil && (r.Version == 0) == r.SHA256.IsZero() {
+		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; Store.History lists them")
+	}
+	c.Muts = []*engine.Mutation{{Path: r.Path}}
+	if e != nil {
+		return RestoreResult{}, c.Failed(e)
+	}
+	ctx, _, end := progress.Begin(ctx)
+	defer end()
+	v, err := s.prepareRestore(ctx, c, r)
+	if err != nil {
+		c.Release()
+		return RestoreResult{}, c.Failed(err)
+	}
+	c.Outcome = func() any { return outcome{Version: v.Seq} }
+	if err := s.commit(ctx, c); err != nil {
+		return RestoreResult{}, err
+	}
+	rec, status := c.finished()
+	return RestoreResult{
+		Path: c.First().Path, Version: cmp.Or(c.storedOutcome().Version, v.Seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.Diff, JournalID: rec.JournalID,
+		WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
+	}, nil
+}
+
+// prepareRestore finds the version and takes its bytes.
+func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (*history.Version, error) {
+	if err := s.engine.EnterReader(); err != nil {
+		return nil, err
+	}
+	defer s.engine.Leave()
+	if s.keyKnown(c.Req.Key) { // the key answers
+		return &history.Version{Seq: r.Version}, nil
+	}
+	m, v, err := versions.Restore{
+		Op: c.Req.Op, Path: r.Path, Seq: r.Version, SHA256: r.SHA256.String(), Force: r.Force,
+		Take: func(m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
+			return s.takeKept(ctx, c, m, src, mode)
+		},
+	}.Plan(s.versions)
+	if err != nil {
+		return nil, err
+	}
+	c.Muts = []*engine.Mutation{m}
+	c.Dirs, err = s.changes().GoneDirs(c.Muts, nil)
+	return v, err
+}
+
+// mostKept is how many bytes of earlier versions a commit of many files holds in
+// memory.
+const mostKept = 64 << 20
+
+// takeKept takes the bytes of an earlier version. If there is no file whose mode
+// is kept, the new file gets the mode that the journal records.
+func (s *Store) takeKept(ctx context.Context, c *commit, m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
+	there := mode == 0 || m.Link() || s.engine.IsThere(m.Path)
+	if there && (!c.Many() || c.kept < mostKept) {
+		sum, err := s.take(ctx, c, m, src)
+		c.kept += m.Content.Size()
+		return sum, err
+	}
+	if err := s.engine.Enter(); err != nil {
+		return "", err
+	}
+	defer s.engine.Leave()
+	account := progress.Of(ctx)
+	account.Reading(src)
+	in, err := c.Spool(account.Counting(engine.NewStoppable(ctx, src)))
+	if err != nil {
+		return "", err
+	}
+	m.TakeSpooled(in)
+	if there {
+		return in.Got.Digest.Hex(), nil
+	}
+	if err := in.Slot.File.Chmod(mode); err != nil {
+		m.DropSpooled()
+		return "", err
+	}
+	return in.Got.Digest.Hex(), nil
 }

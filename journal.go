@@ -1,13 +1,12 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/feed"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -139,23 +138,20 @@ func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalT
 		return out, s.verbError("journal_tail", err)
 	}
 	defer s.engine.Leave()
-	n := r.N
-	switch {
-	case n == 0:
-		n = 20
-	case n < 0 || n > maxTail:
+	n := cmp.Or(r.N, 20)
+	if n < 0 || n > maxTail {
 		return out, s.verbError("journal_tail", fault.New(fault.InvalidArgument).Hintf("n must be 1 to %d", maxTail).With("argument", "n"))
 	}
 	if s.engine.Log == nil {
 		return out, nil
 	}
-	want := rowFilter{path: r.FilterPath, mode: r.FilterMode, caller: r.FilterCaller, refused: r.IncludeRefused, observed: r.IncludeObserved}
-	recs, malformed, err := s.engine.Log.Tail(n, want.keep(), 0)
+	want := feed.Filter{Path: r.FilterPath, Mode: r.FilterMode, Caller: r.FilterCaller, Refused: r.IncludeRefused, Observed: r.IncludeObserved}
+	recs, malformed, err := s.engine.Log.Tail(n, want.Keep(), 0)
 	if err != nil {
 		return out, s.verbError("journal_tail", err)
 	}
 	for _, rec := range recs {
-		out.Entries = append(out.Entries, want.entries(rec)...)
+		out.Entries = appendEntries(out.Entries, rec, want)
 	}
 	if extra := len(out.Entries) - n; extra > 0 {
 		out.Entries = out.Entries[extra:]
@@ -169,55 +165,9 @@ const (
 	maxSince = 10_000
 )
 
-// rowFilter selects the rows that a reader wants.
-type rowFilter struct {
-	path, mode, caller string
-	without            func(*journal.Record) bool // records that are left out; nil: none
-	refused, observed  bool
-	all                bool // also aborts, conflicts and notes
-}
-
-// keep filters whole records. The reader starts at the end, so it reads an abort
-// before the commit that was rolled back.
-func (f rowFilter) keep() func(*journal.Record) bool {
-	aborted := map[uint64]bool{}
-	return func(rec *journal.Record) bool {
-		if rec.Kind == journal.KindAbort {
-			aborted[rec.Ref] = true
-		}
-		if rec.Kind == journal.KindCommit && aborted[rec.Seq] && !f.all {
-			return false
-		}
-		return len(f.entries(rec)) > 0
-	}
-}
-
-// entries returns the rows of a record that the filter selects.
-func (f rowFilter) entries(rec *journal.Record) []JournalEntry {
-	switch rec.Kind {
-	case journal.KindCommit, journal.KindConflict:
-	case journal.KindRefused:
-		if !f.refused {
-			return nil
-		}
-	case journal.KindObserved:
-		if !f.observed {
-			return nil
-		}
-	default:
-		if !f.all {
-			return nil
-		}
-	}
-	if f.caller != "" && rec.Caller != f.caller || f.without != nil && f.without(rec) {
-		return nil
-	}
-	var list []JournalEntry
-	for i := range rec.Muts {
-		m := &rec.Muts[i]
-		if f.path != "" && m.Path != f.path && m.Real != f.path || f.mode != "" && m.Op != f.mode {
-			continue
-		}
+// appendEntries adds the mutations of a record that a reader wants.
+func appendEntries(list []JournalEntry, rec *journal.Record, want feed.Filter) []JournalEntry {
+	for _, i := range want.Select(rec) {
 		list = append(list, entryOf(rec, i))
 	}
 	return list
@@ -262,10 +212,7 @@ func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (Journa
 }
 
 func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSinceResult) error {
-	limit := r.Limit
-	if limit == 0 {
-		limit = 100
-	}
+	limit := cmp.Or(r.Limit, 100)
 	switch {
 	case limit < 0 || limit > maxSince:
 		return fault.New(fault.InvalidArgument).Hintf("limit must be 1 to %d", maxSince).With("argument", "limit")
@@ -289,9 +236,9 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 		}
 		return nil
 	}
-	want := rowFilter{all: true, refused: r.IncludeRefused, observed: r.IncludeObserved}
+	want := feed.Filter{All: true, Refused: r.IncludeRefused, Observed: r.IncludeObserved}
 	if r.Agent != "" {
-		want.without = s.wroteItself(ctx, r.Agent)
+		want.Without = s.wroteItself(ctx, r.Agent)
 	}
 	recs, next, gap, malformed, err := s.engine.Log.Since(after, limit, nil)
 	if err != nil {
@@ -310,15 +257,9 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 		}
 	}
 	for _, rec := range recs {
-		out.Entries = append(out.Entries, want.entries(rec)...)
+		out.Entries = appendEntries(out.Entries, rec, want)
 	}
 	return nil
-}
-
-// cursorFile is the durable cursor of one agent.
-type cursorFile struct {
-	Agent string `json:"agent"`
-	Seq   uint64 `json:"seq"`
 }
 
 // cursor returns the position of the reader and stores what it acknowledges.
@@ -326,9 +267,8 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	if r.Agent == "" {
 		return *r.AfterSeq, nil
 	}
-	name := engine.HashOf([]byte(r.Agent))[:32] + ".json"
 	if r.AfterSeq == nil {
-		return s.loadCursor(name, r.Agent)
+		return feed.Cursor(s.engine, r.Agent)
 	}
 	if s.opts.ReadOnly {
 		return 0, fault.New(fault.StoreReadOnly).Hintf("a read-only store keeps no cursors; omit agent")
@@ -336,51 +276,62 @@ func (s *Store) cursor(r JournalSinceRequest) (uint64, error) {
 	if err := s.gate.Holds(); err != nil {
 		return 0, err
 	}
-	dir, err := durable.Mkdir(s.engine.Disk.State, "cursors", 0o700)
-	if err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	data, err := json.Marshal(cursorFile{Agent: r.Agent, Seq: *r.AfterSeq})
-	if err != nil {
-		return 0, err
-	}
-	unlock, err := s.engine.Locks.Names(context.Background(), s.opts.LockTimeout, "journal_since", "cursor\x00"+name)
-	if err != nil {
-		return 0, err
-	}
-	defer unlock()
-	return *r.AfterSeq, durable.WriteFile(dir, name, append(data, '\n'), 0o600)
+	return *r.AfterSeq, feed.SetCursor(s.engine, r.Agent, *r.AfterSeq)
 }
 
-// loadCursor reads a cursor. One that cannot be read starts again at 0, which
-// repeats rows but loses none.
-func (s *Store) loadCursor(name, agent string) (uint64, error) {
-	if s.engine.Disk.State == nil {
-		return 0, nil
-	}
-	dir, err := s.engine.Disk.State.OpenDir("cursors")
-	if engine.IsAbsent(err) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	return readCursor(dir, name, agent)
+// OperationRequest asks what became of a call.
+type OperationRequest struct {
+	// Idempotency key of the call. Give this or invocation_id.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// invocation_id from the receipt of the call.
+	InvocationID string `json:"invocation_id,omitempty" maxlen:"200"`
 }
 
-func readCursor(dir fsx.Dir, name, agent string) (uint64, error) {
-	data, err := durable.ReadFile(dir, name, engine.MetaLimit)
-	if engine.IsAbsent(err) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	var c cursorFile
-	if json.Unmarshal(data, &c) != nil || c.Agent != agent {
-		return 0, nil
-	}
-	return c.Seq, nil
+// OperationResult reports the outcome of a call.
+type OperationResult struct {
+	// True when the call was committed.
+	Happened bool `json:"happened"`
+	// True when the call was refused; entries give the reason.
+	Refused bool `json:"refused"`
+	// Its journal rows, one per file.
+	Entries []JournalEntry `json:"entries"`
 }
+
+// Operation reports to a caller who lost a reply whether its call happened: by
+// the idempotency key, or by the invocation id of its receipt. Keys are known for
+// at least 24 hours, and longer while fewer than 100 000 rows follow theirs; an
+// invocation is searched for in the newest 100 000 rows.
+//
+// Only a call that was committed binds its key. A call that was refused, was a
+// dry run, was undone, or ended as unchanged, because the disk already had the
+// requested state, leaves the key free: the key is then not known here, the same
+// call runs again, and another request may use it.
+//
+// Errors: [ErrInvalidArgument] for both or neither, the storage details,
+// [ErrStoreClosed]. Nothing is changed on disk.
+func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationResult, error) {
+	a, err := s.begin(ctx, "operation", "", r)
+	if err != nil {
+		return OperationResult{}, err
+	}
+	if (r.IdempotencyKey == "") == (r.InvocationID == "") {
+		return OperationResult{}, a.failed(fault.New(fault.InvalidArgument).With("argument", "idempotency_key").Hintf("give either idempotency_key or invocation_id"))
+	}
+	out := OperationResult{Entries: []JournalEntry{}}
+	rec, err := feed.Operation(s.engine, r.IdempotencyKey, r.InvocationID)
+	if err != nil {
+		return OperationResult{}, a.failed(err)
+	}
+	defer s.engine.Leave()
+	if rec == nil {
+		return out, nil
+	}
+	out.Happened, out.Refused = rec.Kind == journal.KindCommit, rec.Kind == journal.KindRefused
+	for i := range rec.Muts {
+		out.Entries = append(out.Entries, entryOf(rec, i))
+	}
+	return out, nil
+}
+
+// keyKnown reports whether an idempotency key was used; see [feed.KeyKnown].
+func (s *Store) keyKnown(key string) bool { return feed.KeyKnown(s.engine, key) }

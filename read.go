@@ -8,6 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/excerpt"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
 
 // ReadRequest asks for the bytes of one file.
@@ -100,7 +101,7 @@ func (s *Store) read(r ReadRequest) (out ReadResult, err error) {
 	var p excerpt.Part
 	if r.Version == 0 {
 		p, err = excerpt.Current(s.engine, out.Path, r.Offset, limit)
-	} else if path, perr := s.versioned(r.Path); perr == nil {
+	} else if path, perr := versions.Path(s.engine, r.Path); perr == nil {
 		p, err = excerpt.Version(s.versions, path, r.Version, r.Offset, limit)
 	} else {
 		err = perr

@@ -8,26 +8,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/gate"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
+	"github.com/resilientwrite/resilientwrite/internal/ship"
 )
 
 // This file has what a hub (docs/hub.md) needs of a store besides [Admin.Export]:
 // the position of its shipper, the bytes of versions and snapshots, and one
 // commit that makes the workspace equal to another one.
-
-const (
-	hubDir     = "hub" // of the state directory
-	shipFile   = "ship.json"
-	maxShip    = 1 << 20
-	maxContent = 64 << 20 // bytes of a version that Content returns
-)
 
 // ShipState returns what [Admin.SetShipState] kept, nil when there is nothing.
 // Errors: the storage details, [ErrStoreClosed].
@@ -36,24 +27,11 @@ func (a Admin) ShipState() ([]byte, error) {
 		return nil, a.s.verbError("ship_state", err)
 	}
 	defer a.s.engine.Leave()
-	data, err := a.s.shipState()
+	data, err := ship.State(a.s.engine)
 	if err != nil {
 		return nil, a.s.verbError("ship_state", err)
 	}
 	return data, nil
-}
-
-func (s *Store) shipState() ([]byte, error) {
-	dir, err := s.engine.StatePart(hubDir)
-	if dir == nil || err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	data, err := durable.ReadFile(dir, shipFile, maxShip)
-	if engine.IsAbsent(err) {
-		return nil, nil
-	}
-	return data, err
 }
 
 // SetShipState keeps the state of a shipper in the state directory, durably and
@@ -69,15 +47,10 @@ func (a Admin) SetShipState(data []byte) error {
 	}
 	defer a.s.engine.Leave()
 	var state HubFacts
-	if len(data) > maxShip || json.Unmarshal(data, &state) != nil {
-		return a.s.verbError("set_ship_state", fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", maxShip))
+	if len(data) > ship.MaxState || json.Unmarshal(data, &state) != nil {
+		return a.s.verbError("set_ship_state", fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", ship.MaxState))
 	}
-	dir, err := a.s.engine.OpenPart(hubDir)
-	if err == nil {
-		err = durable.WriteFile(dir, shipFile, data, 0o600)
-		dir.Close()
-	}
-	if err != nil {
+	if err := ship.SetState(a.s.engine, data); err != nil {
 		return a.s.verbError("set_ship_state", err)
 	}
 	return nil
@@ -101,7 +74,7 @@ func (a Admin) HoldShipping(ctx context.Context) (release func(), err error) {
 // shipped returns the part of a shipper's state that the store itself uses; nil
 // if nothing is shipped.
 func (s *Store) shipped() *HubFacts {
-	data, err := s.shipState()
+	data, err := ship.State(s.engine)
 	facts := &HubFacts{}
 	if err != nil || data == nil || json.Unmarshal(data, facts) != nil {
 		return nil
@@ -152,76 +125,13 @@ func (a Admin) Content(ctx context.Context, r ContentRequest) ([]byte, error) {
 		return nil, s.verbError("content", err)
 	}
 	defer s.engine.Leave()
-	data, err := s.content(ctx, r)
+	data, err := ship.Bytes{Path: r.Path, SHA256: r.SHA256.String(), Size: r.Bytes, Seq: r.Seq, Git: r.Git}.Read(ctx, s.versions, s.observed)
 	if err != nil {
 		e := s.engine.ErrorOf(err)
 		e.Path = cmp.Or(e.Path, r.Path)
 		return nil, s.verbError("content", e)
 	}
 	return data, nil
-}
-
-func (s *Store) content(ctx context.Context, r ContentRequest) ([]byte, error) {
-	sha := r.SHA256.String()
-	if r.Bytes > maxContent {
-		return nil, fault.New(fault.TooLarge).With("bytes", r.Bytes).With("max_bytes", maxContent).Hintf("it has more than %d bytes", maxContent)
-	}
-	git := s.observed.Git(ctx)
-	defer git.Close()
-	for _, place := range []func() (io.ReadCloser, error){
-		func() (io.ReadCloser, error) { return s.observed.Kept(sha, r.Bytes), nil },
-		func() (io.ReadCloser, error) { return s.objectContent(r.Path) },
-		func() (io.ReadCloser, error) { return s.observed.StartOf(r.Path, r.Bytes), nil },
-		func() (io.ReadCloser, error) { return git.Open(r.Path, r.Git), nil },
-		func() (io.ReadCloser, error) { return s.laterContent(r) },
-	} {
-		src, err := place()
-		if err != nil {
-			return nil, err
-		}
-		if src == nil {
-			continue
-		}
-		data, err := io.ReadAll(io.LimitReader(engine.NewStoppable(ctx, src), r.Bytes))
-		src.Close()
-		if err != nil {
-			return nil, err
-		}
-		if engine.HashOf(data) == sha {
-			return data, nil
-		}
-	}
-	return nil, s.versions.NotKept(sha)
-}
-
-// objectContent opens an object of the state directory; nil for another path.
-func (s *Store) objectContent(path string) (io.ReadCloser, error) {
-	name, ok := strings.CutPrefix(path, engine.StateDirName+"/")
-	if !ok || s.engine.Disk.State == nil {
-		return nil, nil
-	}
-	t, err := s.engine.LocateObject(name)
-	if err != nil {
-		return nil, nil
-	}
-	defer t.Close()
-	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
-	if err != nil {
-		return nil, nil
-	}
-	return f, nil
-}
-
-// laterContent opens what a commit wrote if a later version begins with it.
-func (s *Store) laterContent(r ContentRequest) (io.ReadCloser, error) {
-	if r.Seq == 0 {
-		return nil, nil
-	}
-	src, _, err := s.versions.ContentAt(r.Path, r.Seq, r.Bytes)
-	if err != nil {
-		return nil, nil
-	}
-	return src, nil
 }
 
 // TreeFile is one file of a state of a workspace.
@@ -366,27 +276,17 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 	}
 	now, then, files := y.All(), map[string]observe.File{}, map[string]TreeFile{}
 	for _, f := range r.Files {
-		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: f.perm()}}
+		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: ship.Perm(f.Mode)}}
 		files[f.Path] = f
 	}
-	own := []string{}
-	for p, f := range now {
-		t, wanted := files[p]
-		switch {
-		case slices.Contains(r.Keep, p), !wanted && f.Flags&observe.Ignored != 0:
-			delete(now, p)
-		case f.Git == "" && (!wanted || f.SHA != t.SHA256):
-			own = append(own, p)
-		}
+	if err := ship.Replaceable(now, then, r.Keep); err != nil {
+		return err
 	}
-	if len(own) > 0 {
-		slices.Sort(own)
-		e := fault.New(fault.ChangedOutside).With("files", own[:min(len(own), gate.MaxListed)]).With("count", len(own)).
-			Hintf("the directory has files of its own, which git does not have; use an empty directory or a clean checkout")
-		e.Path = own[0]
-		return e
+	dirs := map[string]uint32{}
+	for _, d := range r.Dirs {
+		dirs[d.Path] = fsx.ModeDir | d.Mode
 	}
-	c.Dirs = s.changes().DirsToMake(treeDirs(y, r.Dirs))
+	c.Dirs = s.changes().DirsToMake(ship.Dirs(y, dirs))
 	out.Dirs = len(c.Dirs)
 	list, turn := observe.Differences(now, then), map[string]int{}
 	for i, f := range r.Files {
@@ -403,45 +303,10 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 	return s.changes().Into(c.Commit, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
 }
 
-// treeDirs returns the changes from the directories of an index to those of a
-// tree. Another machine neither sets nor clears set-id bits.
-func treeDirs(from *observe.Index, to []TreeDir) (list []journal.Mutation) {
-	known, wanted := map[string]bool{}, map[string]bool{}
-	for _, p := range from.Directories() {
-		known[p] = true
-	}
-	for _, d := range to {
-		wanted[d.Path] = true
-		was, now := from.DirMode(d.Path), fsx.ModeDir|d.Mode&0o777
-		if was != 0 {
-			now = was&^0o777 | d.Mode&0o777
-		}
-		if was != now && (was != 0 || !known[d.Path]) {
-			list = append(list, journal.Mutation{Path: d.Path, Mode: now, PrevMode: was})
-		}
-	}
-	for p := range known {
-		if was := from.DirMode(p); p != "" && was != 0 && !wanted[p] {
-			list = append(list, journal.Mutation{Path: p, PrevMode: was})
-		}
-	}
-	slices.SortFunc(list, func(a, b journal.Mutation) int { return strings.Compare(a.Path, b.Path) })
-	return list
-}
-
-// perm returns the mode that the file gets. Another machine sets no set-id bits,
-// and no file type except symbolic link.
-func (f TreeFile) perm() uint32 {
-	if f.Mode == fsx.ModeLink {
-		return f.Mode
-	}
-	return f.Mode & 0o777
-}
-
 // takeTreeFile takes the bytes and the mode of a file of a tree; if only the mode
 // differs, the file keeps its bytes.
 func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation, f TreeFile, open func(TreeFile) (io.ReadCloser, error)) error {
-	perm := f.perm()
+	perm := ship.Perm(f.Mode)
 	m.Perm = &perm
 	src, err := open(f)
 	if err != nil {

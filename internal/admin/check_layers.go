@@ -11,6 +11,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/feed"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
@@ -286,7 +287,7 @@ func (c *checker) cursors() error {
 			return nil
 		}
 		var cur struct{ Agent string }
-		if err != nil || json.Unmarshal(data, &cur) != nil || name != engine.HashOf([]byte(cur.Agent))[:32]+".json" {
+		if err != nil || json.Unmarshal(data, &cur) != nil || name != feed.CursorName(cur.Agent) {
 			c.problem(problemCursor, "cursors/"+name, 0, "the cursor cannot be read; its agent starts at the first row")
 		}
 		return nil

@@ -8,18 +8,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/sandbox"
 )
 
 // held is how much content is kept in memory, in bytes. More is staged at once.
 const held = 64 << 20
+
+// maxFiles is how many files a commit may change.
+const maxFiles = 100_000
 
 // maxNamed is how many paths an error lists.
 const maxNamed = 20
@@ -29,10 +34,8 @@ type Builder struct {
 	Layer   *observe.Layer
 	Commit  *engine.Commit
 	View    *sandbox.View
-	Start   *observe.Index         // the workspace when the command began
-	Files   int                    // how many files a commit may change
-	Bytes   int64                  // how large one may be
-	Careful func(path string) bool // paths that no change may bypass the commit of
+	Start   *observe.Index // the workspace when the command began
+	Capture observe.Capture
 
 	plan    *Plan
 	start   map[string]observe.File
@@ -106,7 +109,7 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 	}
 	dir := c.Kind == sandbox.Directory || c.Dir
 	ignored, below := false, false
-	if !known && !(named && b.Careful(c.Path)) {
+	if !known && !(named && b.careful(c.Path)) {
 		ignored, below = b.ignored(c.Path, dir)
 	}
 	if !known && !ignored && !dir && named {
@@ -114,7 +117,7 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 	}
 	loose := ignored && (below || dir || c.Kind != sandbox.File && c.Kind != sandbox.Link || c.Size > observe.MaxIgnored)
 	switch {
-	case dir && named && b.Careful(c.Path):
+	case dir && named && b.careful(c.Path):
 		return nil // its files are refused
 	case loose:
 		b.plan.Loose = append(b.plan.Loose, c)
@@ -133,6 +136,17 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 		b.special = append(b.special, c.Path)
 	}
 	return nil
+}
+
+// careful reports whether a path may be changed only by a commit.
+func (b *Builder) careful(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if relpath.ProtectedName(part, b.Layer.Tree.Rules.Protected) {
+			return true
+		}
+	}
+	_, guarded := protect.Match(path)
+	return guarded || b.Capture.Includes(path) || b.Layer.Host.Permitted(path) != nil
 }
 
 // unlisted is a file that the index does not list, because of the policy or because git
@@ -196,8 +210,8 @@ func (b *Builder) write(ctx context.Context, c sandbox.Change, was file, known b
 		f.Path = c.Path
 		return f
 	}
-	if c.Size > b.Bytes {
-		return about(fault.New(fault.TooLarge).With("bytes", c.Size).With("max_bytes", b.Bytes).
+	if c.Size > b.Layer.Opts.MaxContentBytes {
+		return about(fault.New(fault.TooLarge).With("bytes", c.Size).With("max_bytes", b.Layer.Opts.MaxContentBytes).
 			Hintf("the command wrote a file that is too large for a commit; let git ignore its directory, or write it outside of exec"))
 	}
 	m := &engine.Mutation{Path: c.Path, Op: engine.OpOverwrite, Force: true, AllowShrink: true, Expected: &was.sha, NoFollow: true, WasLink: was.link()}
@@ -222,9 +236,9 @@ func (b *Builder) write(ctx context.Context, c sandbox.Change, was file, known b
 	if !known && !m.Link() {
 		b.made = append(b.made, &file{m, sum, mode & 0o777})
 	}
-	if len(b.plan.Muts) > b.Files {
-		return fault.New(fault.TooLarge).With("max_files", b.Files).
-			Hintf("the command changed more than %d files, which is more than one commit takes; let git ignore what is generated, or run it in parts", b.Files)
+	if len(b.plan.Muts) > maxFiles {
+		return fault.New(fault.TooLarge).With("max_files", maxFiles).
+			Hintf("the command changed more than %d files, which is more than one commit takes; let git ignore what is generated, or run it in parts", maxFiles)
 	}
 	return nil
 }

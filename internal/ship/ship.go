@@ -1,0 +1,176 @@
+// Package ship has what a hub needs of a store besides its journal: the state of the
+// shipper, the bytes of versions and snapshots, and the way from the files of a workspace
+// to those of another one.
+package ship
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+)
+
+const (
+	dirName    = "hub" // of the state directory
+	stateFile  = "ship.json"
+	MaxState   = 1 << 20
+	maxContent = 64 << 20 // bytes of a version
+	maxListed  = 20       // files that an error names
+)
+
+// State returns what SetState kept; nil if there is nothing.
+func State(e *engine.Engine) ([]byte, error) {
+	dir, err := e.StatePart(dirName)
+	if dir == nil || err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	data, err := durable.ReadFile(dir, stateFile, MaxState)
+	if engine.IsAbsent(err) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// SetState keeps the state of a shipper.
+func SetState(e *engine.Engine, data []byte) error {
+	dir, err := e.OpenPart(dirName)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return durable.WriteFile(dir, stateFile, data, 0o600)
+}
+
+// Bytes names bytes that a row or a snapshot refers to.
+type Bytes struct {
+	Path   string
+	SHA256 string
+	Size   int64
+	Seq    uint64 // of the row; 0: of a snapshot
+	Git    string // the object with the same bytes; "": none
+}
+
+// Read returns the bytes, from any place that has them.
+func (b Bytes) Read(ctx context.Context, h *history.Layer, l *observe.Layer) ([]byte, error) {
+	if b.Size > maxContent {
+		return nil, fault.New(fault.TooLarge).With("bytes", b.Size).With("max_bytes", maxContent).Hintf("it has more than %d bytes", maxContent)
+	}
+	git := l.Git(ctx)
+	defer git.Close()
+	for _, place := range []func() io.ReadCloser{
+		func() io.ReadCloser { return l.Kept(b.SHA256, b.Size) },
+		func() io.ReadCloser { return b.object(h.Engine) },
+		func() io.ReadCloser { return l.StartOf(b.Path, b.Size) },
+		func() io.ReadCloser { return git.Open(b.Path, b.Git) },
+		func() io.ReadCloser { return b.later(h) },
+	} {
+		src := place()
+		if src == nil {
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(engine.NewStoppable(ctx, src), b.Size))
+		src.Close()
+		if err != nil {
+			return nil, err
+		}
+		if engine.HashOf(data) == b.SHA256 {
+			return data, nil
+		}
+	}
+	return nil, h.NotKept(b.SHA256)
+}
+
+// object opens an object of the state directory; nil for another path.
+func (b Bytes) object(e *engine.Engine) io.ReadCloser {
+	name, ok := strings.CutPrefix(b.Path, engine.StateDirName+"/")
+	if !ok || e.Disk.State == nil {
+		return nil
+	}
+	t, err := e.LocateObject(name)
+	if err != nil {
+		return nil
+	}
+	defer t.Close()
+	f, err := t.Parent.Open(t.Name, fsx.Read, 0)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// later opens what a commit wrote if a later version begins with it.
+func (b Bytes) later(h *history.Layer) io.ReadCloser {
+	if b.Seq == 0 {
+		return nil
+	}
+	src, _, err := h.ContentAt(b.Path, b.Seq, b.Size)
+	if err != nil {
+		return nil
+	}
+	return src
+}
+
+// Perm returns the mode that a file gets. Another machine sets no set-id bits,
+// and no file type except symbolic link.
+func Perm(mode uint32) uint32 {
+	if mode == fsx.ModeLink {
+		return mode
+	}
+	return mode & 0o777
+}
+
+// Replaceable removes from now, the files of the workspace, those that stay: kept ones,
+// and those that git ignores and the other tree does not have. It refuses files that only
+// the workspace has.
+func Replaceable(now, then map[string]observe.File, keep []string) error {
+	own := []string{}
+	for p, f := range now {
+		t, wanted := then[p]
+		switch {
+		case slices.Contains(keep, p), !wanted && f.Flags&observe.Ignored != 0:
+			delete(now, p)
+		case f.Git == "" && (!wanted || f.SHA != t.SHA):
+			own = append(own, p)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	slices.Sort(own)
+	e := fault.New(fault.ChangedOutside).With("files", own[:min(len(own), maxListed)]).With("count", len(own)).
+		Hintf("the directory has files of its own, which git does not have; use an empty directory or a clean checkout")
+	e.Path = own[0]
+	return e
+}
+
+// Dirs returns the changes from the directories of an index to those of a tree, by path
+// with their modes. Another machine neither sets nor clears set-id bits.
+func Dirs(from *observe.Index, to map[string]uint32) (list []journal.Mutation) {
+	known := map[string]bool{}
+	for _, p := range from.Directories() {
+		known[p] = true
+		if was := from.DirMode(p); p != "" && was != 0 && to[p] == 0 {
+			list = append(list, journal.Mutation{Path: p, PrevMode: was})
+		}
+	}
+	for p, mode := range to {
+		was, now := from.DirMode(p), fsx.ModeDir|mode&0o777
+		if was != 0 {
+			now = was&^0o777 | mode&0o777
+		}
+		if was != now && (was != 0 || !known[p]) {
+			list = append(list, journal.Mutation{Path: p, Mode: now, PrevMode: was})
+		}
+	}
+	slices.SortFunc(list, func(a, b journal.Mutation) int { return strings.Compare(a.Path, b.Path) })
+	return list
+}

@@ -1,0 +1,99 @@
+// Package versions finds the versions of a file that a request names, lists them and
+// compares them.
+package versions
+
+import (
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+)
+
+// Path returns the path whose versions a request means: that of a symbolic
+// link itself, if the journal knows it, and otherwise the resolved path. If a
+// directory of the path is now a symbolic link and only the path itself is known,
+// it returns the path itself.
+func Path(e *engine.Engine, raw string) (string, error) {
+	rel, _, err := relpath.Clean(raw, e.Tree.Rules)
+	if err != nil {
+		return "", err
+	}
+	if t, err := e.LocateEntry(rel); err == nil {
+		defer t.Close()
+		st, err := t.Parent.Lstat(t.Name)
+		if err == nil && st.Kind == fsx.Symlink && t.Exists() {
+			if known, err := isKnown(e, t.Path); err != nil || known {
+				return t.Path, err
+			}
+		}
+	}
+	path, err := Identity(e, rel)
+	if path == rel {
+		return path, err
+	}
+	if err == nil {
+		if known, err := isKnown(e, path); err != nil || known {
+			return path, err
+		}
+	}
+	if known, failure := isKnown(e, rel); failure == nil && known {
+		return rel, nil
+	}
+	return path, err
+}
+
+// isKnown reports whether the journal has a row of a path.
+func isKnown(e *engine.Engine, path string) (bool, error) {
+	last, err := e.LastRow(path)
+	return last.Seq > 0, err
+}
+
+// Identity returns the path without links that a requested path has in the
+// journal. A path whose directory is now a file is found there as well.
+func Identity(e *engine.Engine, raw string) (string, error) {
+	rel, _, err := relpath.Clean(raw, e.Tree.Rules)
+	if err != nil {
+		return "", err
+	}
+	t, err := e.Tree.Resolve(rel)
+	if err != nil && e.ErrorOf(err).Code == fault.NotADirectory {
+		return rel, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer t.Close()
+	return t.Path, nil
+}
+
+// Listed is a version in a list.
+type Listed struct {
+	*history.Version
+	Available   bool // its content can still be read
+	HeadNotKept bool // it is the newest, and history has no copy of it
+	Erased      bool
+}
+
+// List returns the newest versions of a path, at most n, newest first, and whether there
+// are older ones.
+func List(h *history.Layer, path string, n int) (list []Listed, more bool, err error) {
+	l, err := h.Lineage(path)
+	if err != nil {
+		return nil, false, err
+	}
+	all, err := l.First(n + 1)
+	if err == nil && len(all) == 0 {
+		err = fault.New(fault.NotFound).Hintf("the journal has no file at this path; check the path")
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for _, v := range all[:min(len(all), n)] {
+		x := Listed{Version: v, Available: v.M.SHA256 == "" || h.Available(v)}
+		x.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (h.History == nil || !h.History.Has(v.M.SHA256))
+		x.Erased = !x.Available && h.IsErased(v)
+		list = append(list, x)
+	}
+	return list, len(all) > n, nil
+}
