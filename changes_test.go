@@ -115,8 +115,7 @@ func TestAFirstScanInParts(t *testing.T) {
 // TestLag: it is known how long changes may be missing, and the lag ends with the next
 // scan that sees everything.
 func TestLag(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	lag := func(within time.Duration) float64 {
 		t.Helper()
 		for i := range 300 {
@@ -294,8 +293,7 @@ func overwriteIn(ctx context.Context, s *rw.Store, path string) error {
 
 // TestClaims checks who may change claimed paths, through every way to change them.
 func TestClaims(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	for _, path := range []string{"a.txt", "d/b.txt", "e.txt"} {
 		write(t, s, path, "text\n", rw.ModeCreate)
 	}
@@ -375,8 +373,7 @@ func TestClaims(t *testing.T) {
 // TestClaimsEnd: a claim expires, sooner or later than after ten minutes depending on
 // its renewals; its number is never assigned again, even if the file is lost.
 func TestClaimsEnd(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	mine, other := inSession("one"), inSession("two")
 	c := must(s.Claim(mine, []string{"a.txt"}, time.Hour/100))(t)
 	again, err := s.Renew(mine, c.Fence, rw.MaxClaim)
@@ -489,8 +486,7 @@ func TestClaimCrash(t *testing.T) {
 // TestClaimsOfProcesses: processes add to a counter, each step a read and a write
 // without an expected version. No step is lost, because each is made under a claim.
 func TestClaimsOfProcesses(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "n.txt", "0", rw.ModeCreate)
 	var children []*exec.Cmd
 	for i := range 3 {
@@ -707,8 +703,7 @@ func TestStageLeavesWhatItCannotTell(t *testing.T) {
 // TestBlame: lines belong to the call that wrote them: over edits of others,
 // scans, moves, undo and redo, and changes that no row records.
 func TestBlame(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	ctx := rw.WithVia(background, rw.Via{Client: "host", Thread: "t", Call: "call_1", Model: "m-1", Turn: "turn_1", Trace: "trace_1"})
 	first := must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte("a\nb\nc\n")}))(t)
 	must(s.Scan(background, rw.ScanRequest{}))(t)

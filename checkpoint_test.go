@@ -56,8 +56,7 @@ func saved(t *testing.T, s *rw.Store, name, want string) rw.CheckpointReadResult
 // TestCheckpointComesBackToTheLetter: numbers that no float holds, the order
 // of keys, escapes, every kind of character.
 func TestCheckpointComesBackToTheLetter(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	for i, text := range []string{
 		`null`, `true`, `0`, `-0`, `-0.0`, `1e400`, `1E+2`, `123456789012345678901234567890.12345678901234567890`, `""`, `{}`, `[]`,
 		`{"z":1,"a":2,"m":{"b":[],"a":{}}}`, `{"a":1, "b" : [ 1 , 2 ]}`, "{\n  \"a\": 1\n}", `"\u0041\/\n\t\u2028<>&"`, `"😀 \ud83d\ude00 你好 zażółć"`,
@@ -84,8 +83,7 @@ func TestCheckpointComesBackToTheLetter(t *testing.T) {
 func TestCheckpointOfAnyValue(t *testing.T) {
 	const seed = 20261121
 	rng := rand.New(rand.NewPCG(seed, 1))
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	letters := []rune("ab \"\\\n\t/<>&你好😀éà\u0301\u2028\u200d\x7f日本")
 	text := func(n int) string {
 		var b strings.Builder
@@ -143,7 +141,7 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 	save(t, s, rw.CheckpointRequest{Name: "big", Data: json.RawMessage(v)})
 	saved(t, s, "big", v)
 	// Only the newest data is kept.
-	if files, _ := filepath.Glob(inState(dir, "checkpoints", "big.*")); len(files) != 2 {
+	if files, _ := filepath.Glob(statePath(dir, "checkpoints", "big.*")); len(files) != 2 {
 		t.Errorf("%v", files)
 	}
 	check(t, s, true)
@@ -173,8 +171,7 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 }
 
 func TestCheckpointRefusalsChangeNothing(t *testing.T) {
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	save(t, s, rw.CheckpointRequest{Name: "there", Data: json.RawMessage(`{"a":1}`)})
 	deep := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
 	for _, c := range []struct {
@@ -243,8 +240,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 // TestCheckpointIsGated: a secret anywhere in the data is refused, with a draft; a
 // reason overrides if the policy allows it.
 func TestCheckpointIsGated(t *testing.T) {
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	secret := ghToken(9)
 	for _, data := range []json.RawMessage{
 		json.RawMessage(`{"env":{"GH_TOKEN":"` + secret + `"}}`),
@@ -256,7 +252,7 @@ func TestCheckpointIsGated(t *testing.T) {
 		if _, ok := stringIn(data); ok {
 			format = "markdown"
 		}
-		before := snapshot(t, inState(dir, "."))
+		before := snapshot(t, statePath(dir, "."))
 		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: data, Format: format})
 		if !errors.Is(err, rw.ErrRiskBlocked) {
 			t.Fatalf("%.60s: %v", data, err)
@@ -309,8 +305,7 @@ func replaceIn(path, old, new string) {
 // TestCorruptCheckpointAffectsOnlyItself: it is listed as corrupt, never
 // returned, moved to quarantine by cleanup, and replaced by the next save.
 func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	save(t, s, rw.CheckpointRequest{Name: "zgood", Data: json.RawMessage("1"), TTL: "permanent"})
 	for what, damage := range damages {
 		for _, mend := range []string{"cleanup", "save"} {
@@ -337,7 +332,7 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 			if l, _ := s.CheckpointList(background, rw.CheckpointListRequest{}); l.Count != 1 {
 				t.Errorf("%+v", l)
 			}
-			if kept, _ := filepath.Glob(inState(dir, "quarantine", "checkpoints-"+name+".json*")); len(kept) != 1 {
+			if kept, _ := filepath.Glob(statePath(dir, "quarantine", "checkpoints-"+name+".json*")); len(kept) != 1 {
 				t.Errorf("in quarantine: %v", kept)
 			}
 		}
@@ -349,8 +344,7 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 // all that is left.
 func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 	long := json.RawMessage(`"` + strings.Repeat("long ", 210<<10) + `"`)
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	for name, damage := range map[string]func(doc, data string){
 		"lost":     func(_, data string) { os.Remove(data) },
 		"changed":  func(_, data string) { replaceIn(data, "long long", "long lung") },
@@ -359,7 +353,7 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := save(t, s, rw.CheckpointRequest{Name: "c", Data: long, TTL: "P1D"})
-			damage(filepath.Join(dir, r.CheckpointPath), inState(dir, "checkpoints", "c."+r.SHA256.String()+".data"))
+			damage(filepath.Join(dir, r.CheckpointPath), statePath(dir, "checkpoints", "c."+r.SHA256.String()+".data"))
 			fails(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}))(t, rw.ErrHashDriftOnRead)
 			if l, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || l.Count != 1 || !l.Checkpoints[0].Corrupt {
 				t.Errorf("%+v %v", l, err)
@@ -368,16 +362,16 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 			if err != nil || len(c.Removed) != 1 || c.Removed[0].Reason != "corrupt" {
 				t.Errorf("%+v %v", c, err)
 			}
-			if left, _ := os.ReadDir(inState(dir, "checkpoints")); len(left) > 0 {
+			if left, _ := os.ReadDir(statePath(dir, "checkpoints")); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
-			if kept, _ := filepath.Glob(inState(dir, "quarantine", "checkpoints-c.*")); len(kept) == 0 {
+			if kept, _ := filepath.Glob(statePath(dir, "quarantine", "checkpoints-c.*")); len(kept) == 0 {
 				t.Error("nothing is in quarantine")
 			}
 			save(t, s, rw.CheckpointRequest{Name: "c", Data: long})
 			saved(t, s, "c", string(long))
 			check(t, s, true)
-			os.RemoveAll(inState(dir, "quarantine"))
+			os.RemoveAll(statePath(dir, "quarantine"))
 		})
 	}
 }
@@ -439,7 +433,7 @@ func TestCheckpointCleanup(t *testing.T) {
 // time when they are saved again, and expire.
 func TestCheckpointsOfPython(t *testing.T) {
 	dir := ramspace(t)
-	os.MkdirAll(inState(dir, "checkpoints"), 0o755)
+	os.MkdirAll(statePath(dir, "checkpoints"), 0o755)
 	for name, doc := range map[string]string{
 		"state":  `{"name": "state", "data": {"z": 1, "a": [1.10, "é"]}, "format": "json", "ttl": "session", "created_at": "2025-01-02T03:04:05.678901+00:00", "updated_at": "2025-01-02T03:04:05.678901+00:00", "version": 7}`,
 		"notes":  `{"name": "notes", "data": "# hi\n", "format": "markdown", "ttl": "permanent", "created_at": "2025-01-02T03:04:05Z", "updated_at": "2025-01-02T03:04:05Z", "sha256": "something else"}`,
@@ -447,7 +441,7 @@ func TestCheckpointsOfPython(t *testing.T) {
 		"parsed": `{"name": "parsed", "data": {"a": 1}, "format": "yaml", "ttl": "permanent", "created_at": 1700000000, "updated_at": 1700000000}`,
 		"broken": `{"name": "broken", "data": `,
 	} {
-		os.WriteFile(inState(dir, "checkpoints", name+".json"), []byte(doc), 0o644)
+		os.WriteFile(statePath(dir, "checkpoints", name+".json"), []byte(doc), 0o644)
 	}
 	s := open(t, dir, nil)
 	saved(t, s, "state", `{"z": 1, "a": [1.10, "é"]}`)
@@ -543,7 +537,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 	wg.Wait()
 	save(t, stores[0], rw.CheckpointRequest{Name: "shared", Data: json.RawMessage("1")})
 	saved(t, stores[1], "shared", "1")
-	if files, _ := os.ReadDir(inState(dir, "checkpoints")); len(files) != 1 {
+	if files, _ := os.ReadDir(statePath(dir, "checkpoints")); len(files) != 1 {
 		t.Errorf("%v", files)
 	}
 	check(t, stores[0], true)
@@ -598,17 +592,16 @@ func TestCheckpointCrashSweep(t *testing.T) {
 // TestCheckpointNamesThatDifferInCase are two checkpoints where the file system
 // distinguishes them.
 func TestCheckpointNamesThatDifferInCase(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	save(t, s, rw.CheckpointRequest{Name: "Abc", Data: json.RawMessage("1")})
-	if _, err := os.Lstat(inState(dir, "checkpoints", "ABC.json")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(statePath(dir, "checkpoints", "ABC.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the file system ignores case")
 	}
 	save(t, s, rw.CheckpointRequest{Name: "aBC", Data: json.RawMessage("2")})
 	saved(t, s, "Abc", "1")
 	saved(t, s, "aBC", "2")
 	// The file of another name, as a file system that ignores case finds it.
-	os.Rename(inState(dir, "checkpoints", "Abc.json"), inState(dir, "checkpoints", "ABC.json"))
+	os.Rename(statePath(dir, "checkpoints", "Abc.json"), statePath(dir, "checkpoints", "ABC.json"))
 	refusedState(t, dir, "read", rw.ErrCheckpointNotFound, func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "ABC"})) })
 	refusedState(t, dir, "save", rw.ErrInvalidArgument, func() error {
 		return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")}))
@@ -621,8 +614,7 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 // TestYAMLCheckpointOfAnObject checks that a value of format yaml is returned
 // unchanged, inline and in a separate file, also by another open store.
 func TestYAMLCheckpointOfAnObject(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	for name, data := range map[string]string{
 		"small": `{"step": 3, "done": ["a", "b"]}`,
 		"list":  `[1, null, "x"]`,

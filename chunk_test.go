@@ -90,9 +90,7 @@ func chunkRefused(t *testing.T, s *rw.Store, dir string, want rw.Detail, call fu
 	if e.Effect != rw.EffectNone || e.Hint == "" || !strings.HasPrefix(e.Op, "chunk_") {
 		t.Errorf("incomplete error %+v", e)
 	}
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	if text := conformsEnvelope(t, e); strings.Contains(string(text), dir) || strings.Contains(e.Error(), dir) {
 		t.Errorf("the error shows an absolute path: %s", text)
 	}
@@ -482,8 +480,7 @@ func TestSessionsAreReadReadOnly(t *testing.T) {
 // TestSessionsTellWhenTheyBegan checks that the time stays when chunks are
 // added, and is new after a reset.
 func TestSessionsTellWhenTheyBegan(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, _ := opened(t, nil)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	began := func() string {
 		t.Helper()
@@ -635,8 +632,7 @@ func TestNextCallFinishesForTheDead(t *testing.T) {
 		for _, stage := range stages {
 			t.Run(verb+"/"+string(stage), func(t *testing.T) {
 				t.Parallel()
-				dir := workspace(t)
-				s := open(t, dir, nil)
+				s, dir := opened(t, nil)
 				addChunk(t, s, "s", "first")
 				addChunk(t, s, "s", "second")
 				cmd, out := chunkProcess(t, dir, "die-"+verb, string(stage))
@@ -772,9 +768,7 @@ func TestComposeGuards(t *testing.T) {
 	if st := chunkStatus(t, s, "s"); st.Sealed {
 		t.Error("a dry run sealed the session")
 	}
-	if _, err := os.Stat(filepath.Join(dir, "d")); err == nil {
-		t.Error("a dry run made a directory")
-	}
+	gone(t, dir, "d")
 	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "file.txt", AllowShrink: true, Expect: rw.Exactly(digest(hash(big))), ExpectedSHA256: digest(hash("short"))})
 	if err != nil || r.Receipt.PrevSHA256.String() != hash(big) {
 		t.Fatalf("%v %+v", err, r)
@@ -1386,9 +1380,7 @@ func (c chunkScript) resume(t *testing.T, fs *simfs.FS, level rw.SyncLevel, done
 	if files := chunkFiles(fs); at < len(states)-1 && files != left {
 		t.Fatalf("left behind\n%s\nnot\n%s", files, left)
 	}
-	if left, err := c.open(t, fs, level, "0003").Unfinished(); err != nil || len(left) > 0 {
-		t.Fatalf("left in staging: %v %v", left, err)
-	}
+	nothingStaged(t, c.open(t, fs, level, "0003"))
 }
 
 // stride is how many operations a sweep passes over, but for the long ones.

@@ -223,8 +223,7 @@ func TestCompactBesideWriters(t *testing.T) {
 // TestSnapshotsBesideWriters: writing a snapshot and adding rows never wait for each
 // other for ever, and folding again hides no row in the meantime.
 func TestSnapshotsBesideWriters(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
 	var wg sync.WaitGroup
 	stop := make(chan bool)
 	for w := range 3 {
@@ -313,8 +312,7 @@ func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
 
 // TestCompactRefusals change nothing.
 func TestCompactRefusals(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	minus := -1
 	fails(s.Admin().Compact(background, rw.CompactRequest{KeepRows: &minus}))(t, rw.ErrInvalidArgument)

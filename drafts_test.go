@@ -106,8 +106,7 @@ func TestDraftComesBackAsItWasSent(t *testing.T) {
 // TestBinaryDraft is returned unchanged.
 func TestBinaryDraft(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, _ := gatedStore(t)
 	raw := "\xff\xfe latin \xe9\n" + awsID(102) + "\n"
 	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: []byte(raw)})
 	ref := refOf(t, rw.AsError("", err))
@@ -134,8 +133,7 @@ func TestRedactWantsOneSource(t *testing.T) {
 // TestStrangeDraftRefs find nothing, and nothing outside quarantine.
 func TestStrangeDraftRefs(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	refuse(t, s, "a.txt", awsID(106))
 	before := draftFiles(dir)
 	for _, ref := range []string{
@@ -175,8 +173,7 @@ func TestDisabledScratchGetHidesDrafts(t *testing.T) {
 // TestTamperedDraftIsNotGiven: changed bytes, changed facts.
 func TestTamperedDraftIsNotGiven(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	a, b, c, d := refuse(t, s, "a.txt", awsID(108)), refuse(t, s, "b.txt", awsID(109)), refuse(t, s, "c.txt", awsID(110)), refuse(t, s, "d.txt", awsID(111))
 	os.WriteFile(statePath(dir, "quarantine", a+".bin"), []byte("something else"), 0o600)
 	rewriteFacts(t, dir, b, func(d *rw.Draft) { d.SHA256 = digest(hash("other")) })
@@ -204,8 +201,7 @@ func TestTamperedDraftIsNotGiven(t *testing.T) {
 // that can be read.
 func TestRefusingAgainHealsADamagedDraft(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	text := awsID(113) + "\n"
 	ref := refuse(t, s, "a.txt", text)
 	os.WriteFile(statePath(dir, "quarantine", ref+".bin"), []byte("torn"), 0o600)
@@ -219,8 +215,7 @@ func TestRefusingAgainHealsADamagedDraft(t *testing.T) {
 // left, longer than the draft that is written now.
 func TestLeftoverOfACrashDoesNotSpoilADraft(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	text := awsID(114) + "\n"
 	ref := refuse(t, s, "a.txt", text)
 	must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
@@ -236,8 +231,7 @@ func TestLeftoverOfACrashDoesNotSpoilADraft(t *testing.T) {
 // TestSameDraftTwiceIsOneDraft; the same text for another path is another one.
 func TestSameDraftTwiceIsOneDraft(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	text := awsID(115) + "\n"
 	a := refuse(t, s, "a.txt", text)
 	first := drafts(t, s)[0]
@@ -266,8 +260,7 @@ func TestSameDraftTwiceIsOneDraft(t *testing.T) {
 // or Open removes them.
 func TestDraftsExpire(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	old := time.Now().UTC().Add(-7*24*time.Hour - time.Second)
 	age := func(ref string) {
 		rewriteFacts(t, dir, ref, func(d *rw.Draft) {
@@ -295,8 +288,7 @@ func TestDraftsExpire(t *testing.T) {
 // TestExpiredDraftIsNotGiven, even before it is removed.
 func TestExpiredDraftIsNotGiven(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	ref := refuse(t, s, "a.txt", awsID(119))
 	rewriteFacts(t, dir, ref, func(d *rw.Draft) { d.ExpiresAt = time.Now().UTC().Add(-time.Second).Format(stamp) })
 	draftFails(t, s, ref, rw.ErrDraftNotFound)
@@ -306,8 +298,7 @@ func TestExpiredDraftIsNotGiven(t *testing.T) {
 // holds a secret.
 func TestDamagedDraftsAreSweptInTheEnd(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	ref := refuse(t, s, "a.txt", awsID(120))
 	s.Close(background)
 	long := time.Now().Add(-8 * 24 * time.Hour)
@@ -352,8 +343,7 @@ func fakeDrafts(t *testing.T, dir string, n int, bytes int64) []string {
 // TestAtMostAHundredDrafts: the oldest goes for the newest.
 func TestAtMostAHundredDrafts(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	refs := fakeDrafts(t, dir, 99, 0)
 	a := refuse(t, s, "a.txt", awsID(121))
 	if list := drafts(t, s); len(list) != 100 || list[0].DraftRef != a || list[99].DraftRef != refs[0] {
@@ -370,8 +360,7 @@ func TestAtMostAHundredDrafts(t *testing.T) {
 // TestDraftsAreBoundedInBytes as well.
 func TestDraftsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	refs := fakeDrafts(t, dir, 5, 64<<20) // according to their facts
 	a := refuse(t, s, "a.txt", awsID(123))
 	list := drafts(t, s)
@@ -395,8 +384,7 @@ func TestOpenKeepsAFullQuarantine(t *testing.T) {
 // TestRepeatedRefusalEvictsNobody: a draft that is there already needs no room.
 func TestRepeatedRefusalEvictsNobody(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	a := refuse(t, s, "a.txt", awsID(124))
 	fakeDrafts(t, dir, 99, 0)
 	for range 2 {
@@ -409,8 +397,7 @@ func TestRepeatedRefusalEvictsNobody(t *testing.T) {
 // and nothing else.
 func TestCrashLeftoversAreSwept(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	ref := refuse(t, s, "a.txt", awsID(125))
 	s.Close(background)
 	q := func(name string) string { return statePath(dir, "quarantine", name) }
@@ -481,8 +468,7 @@ func TestRefusalsOfTwoStores(t *testing.T) {
 // that there is no draft.
 func TestRefusalWhenTheDraftCannotBeKept(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	os.WriteFile(statePath(dir, "quarantine"), []byte("in the way"), 0o600)
 	e := gated(t, s, dir, put("a.txt", awsID(126), rw.ModeCreate))
 	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || strings.Contains(e.Hint, "draft_ref") {
@@ -538,8 +524,7 @@ func TestReadOnlyStoreReadsDrafts(t *testing.T) {
 // TestClosedStoreGivesNoDrafts.
 func TestClosedStoreGivesNoDrafts(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	ref := refuse(t, s, "a.txt", awsID(129))
 	s.Close(background)
 	draftFails(t, s, ref, rw.ErrStoreClosed)
@@ -586,9 +571,7 @@ func TestRefusalRedactionSuccessOverMCP(t *testing.T) {
 	if all := fmt.Sprint(reply); strings.Contains(all, secret[:20]) || strings.Contains(all, dir) {
 		t.Errorf("%s", all)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "docs")); err == nil {
-		t.Error("a directory was made")
-	}
+	gone(t, dir, "docs")
 	ref := about["draft_ref"]
 	clean, isError := toolCall(t, s, "rw_redact", map[string]any{"draft_ref": ref})
 	if isError || clean["verdict"] != "safe" || clean["content"] != "# setup\nexport TOKEN={GHP-REDACTED}\n" {

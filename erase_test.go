@@ -284,8 +284,7 @@ func TestEraseByHash(t *testing.T) {
 
 // TestEraseRefusals: nothing is changed, and no error shows the secret.
 func TestEraseRefusals(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	write(t, s, "a.txt", "b", rw.ModeOverwrite)
 	secret := "correct-horse-battery"

@@ -211,8 +211,7 @@ func forgeExport(rows []string) []byte {
 func TestImportIntoAStoreWithRows(t *testing.T) {
 	_, old := richStore(t)
 	data := exported(t, old)
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, _ := opened(t, nil)
 	write(t, s, "a.txt", "mine", rw.ModeCreate)
 	fails(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))(t, rw.ErrStoreNotEmpty)
 	mine := allHistory(t, s, "a.txt")
@@ -234,8 +233,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 // TestExportIsOneMoment: rows written while an export runs are not in it, and each
 // export is sound by itself.
 func TestExportIsOneMoment(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
 	noErr(t, s.FillJournal(3000))
 	var wg sync.WaitGroup
 	for w := range 2 {
@@ -267,8 +265,7 @@ func TestExportIsOneMoment(t *testing.T) {
 
 // TestExportStreams: a slow or broken reader costs no memory and is reported.
 func TestExportStreams(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	noErr(t, s.FillJournal(2000))
 	pr, pw := io.Pipe()
 	go func() {

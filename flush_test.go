@@ -355,8 +355,7 @@ func TestLargeCommitsOnTheRealDisk(t *testing.T) {
 // TestPreviousVersionThatIsStillWrittenTo: the handle by which the old file was
 // read does not make a stranger's handle on it unseen.
 func TestPreviousVersionThatIsStillWrittenTo(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	tx(t, s, many(3, createOp, flat, "first"))
 	stranger := must(os.OpenFile(filepath.Join(dir, flat(1)), os.O_WRONLY, 0))(t)
 	defer stranger.Close()

@@ -134,6 +134,13 @@ func openGated(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 	return open(t, dir, &o)
 }
 
+// gatedStore is such a store in a workspace of its own.
+func gatedStore(t *testing.T) (*rw.Store, string) {
+	t.Helper()
+	dir := ramspace(t)
+	return openGated(t, dir, nil), dir
+}
+
 // openWith opens a store with a policy file in its state directory.
 func openWith(t *testing.T, dir, policy string, opts *rw.Options) *rw.Store {
 	t.Helper()
@@ -362,8 +369,7 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 // TestEveryConfirmedCredentialIsRefused, through both doors and every mode.
 func TestEveryConfirmedCredentialIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	os.WriteFile(filepath.Join(dir, "old.txt"), []byte("harmless\n"), 0o644)
 	for i, c := range credentials() {
 		e := gated(t, s, dir, put(fmt.Sprintf("new%d/x.txt", i), c.text, rw.ModeCreate))
@@ -385,8 +391,7 @@ func TestEveryConfirmedCredentialIsRefused(t *testing.T) {
 // TestBenignTextOfAnySizeIsNotRefused: size alone is no content.
 func TestBenignTextOfAnySizeIsNotRefused(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, _ := gatedStore(t)
 	prose := strings.Repeat("The quick brown fox jumps over the lazy dog, again and again.\n", 20_000)
 	for i, text := range []string{prose, strings.Repeat("a", 300_000), "AKIAIOSFODNN7EXAMPLE\n", "key = {AWS-ACCESS-KEY-ID-REDACTED}\n", ""} {
 		path := fmt.Sprintf("f%d.txt", i)
@@ -398,8 +403,7 @@ func TestBenignTextOfAnySizeIsNotRefused(t *testing.T) {
 // TestWrappedSecretsAreFound: base64, percent, zero width, hex.
 func TestWrappedSecretsAreFound(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	secret := ghToken(7)
 	percent := ""
 	for _, c := range []byte(secret) {
@@ -537,9 +541,7 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 	if found := leaks(t, dir, needles...); len(found) > 0 {
 		t.Errorf("found in %v", found)
 	}
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	check(t, s, true)
 	noErr(t, s.Close(background))
 	open(t, dir, nil)
@@ -552,8 +554,7 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 // files at once, and each of the first ones has its draft.
 func TestARefusedTransactionNamesTheFamiliesOfEveryFile(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, _ := gatedStore(t)
 	ops := []rw.TxOp{
 		{Op: "write", Path: "a.txt", Content: []byte("key = " + ghToken(41) + "\n")}, {Op: "write", Path: "b.txt", Content: []byte("harmless\n")},
 		{Op: "write", Path: "c.txt", Content: []byte(pemKey(42))},
@@ -601,8 +602,7 @@ func TestDiffInAnErrorIsRedacted(t *testing.T) {
 // refused; the reported line is that of the whole file.
 func TestSecretOverTwoAppends(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	for i, secret := range []string{awsID(11), ghToken(12), "hv" + "s." + random(alphaBase, 24, 13)} {
 		for _, cut := range []int{3, 5, len(secret) / 2, len(secret) - 1} {
 			path := fmt.Sprintf("f%d-%d.txt", i, cut)
@@ -621,8 +621,7 @@ func TestSecretOverTwoAppends(t *testing.T) {
 // TestPrivateKeyOverTwoAppends: a key of several lines, split between lines.
 func TestPrivateKeyOverTwoAppends(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	key := pemKey(14)
 	cut := strings.Index(key, "\n") + 1
 	_, err := s.SafeWrite(background, put("k.pem", key[:cut], rw.ModeCreate))
@@ -637,8 +636,7 @@ func TestPrivateKeyOverTwoAppends(t *testing.T) {
 // that is scanned again.
 func TestAppendTellsLinesOfTheWholeFile(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	line := "a line of text that is of no interest to anybody\n"
 	for _, lines := range []int{3, scan.Window/len(line) - 1, scan.Window / len(line), scan.Window/len(line) + 1, 3000, 60_000} {
 		for _, eol := range []string{"\n", "\r\n"} {
@@ -663,8 +661,7 @@ func TestAppendTellsLinesOfTheWholeFile(t *testing.T) {
 // again.
 func TestAppendTellsTheColumnOfALongLine(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("first\n"+strings.Repeat("word ", 9000)), 0o644)
 	e := gated(t, s, dir, put("a.txt", awsID(17), rw.ModeAppend))
 	if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != 2 || f[0].Column != 45_001 {
@@ -676,8 +673,7 @@ func TestAppendTellsTheColumnOfALongLine(t *testing.T) {
 // the appended text.
 func TestAppendToAFileWithManyFindings(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	var list strings.Builder
 	for i := range 1800 { // each is a finding, and all are within scan.Window
 		fmt.Fprintf(&list, "u%d@acme.org\n", i)
@@ -692,8 +688,7 @@ func TestAppendToAFileWithManyFindings(t *testing.T) {
 // it after them.
 func TestManyFindingsDoNotHideTheWorst(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	var list strings.Builder
 	for i := range 1200 {
 		fmt.Fprintf(&list, "u%d@acme.org\n", i)
@@ -707,8 +702,7 @@ func TestManyFindingsDoNotHideTheWorst(t *testing.T) {
 
 func TestAcceptRiskBehindManyFindings(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	var list strings.Builder
 	for i := range 1200 {
 		fmt.Fprintf(&list, "u%d@acme.org\n", i)
@@ -722,8 +716,7 @@ func TestAcceptRiskBehindManyFindings(t *testing.T) {
 // it anyway.
 func TestAppendThroughAnotherName(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	secret := ghToken(21)
 	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("one\n"+secret[:20]), 0o644)
 	if err := os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.txt")); err != nil {
@@ -739,8 +732,7 @@ func TestAppendThroughAnotherName(t *testing.T) {
 // was sent.
 func TestGateSeesTheFinalBytes(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	os.WriteFile(filepath.Join(dir, "crlf.txt"), []byte("a\r\nb\r\n"), 0o644)
 	r := put("crlf.txt", "x\n"+awsID(22)+"\n", rw.ModeAppend)
 	r.EOL = "preserve"
@@ -793,9 +785,7 @@ func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
 	if used := (after.TotalAlloc - before.TotalAlloc) / 2; used > 24<<20 {
 		t.Errorf("%d MiB were allocated for a file of 30 MiB", used>>20)
 	}
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	check(t, s, false)
 }
 
@@ -821,8 +811,7 @@ func TestDraftTooLargeToKeep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 65 MiB")
 	}
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	line := []byte(strings.Repeat("lorem ipsum dolor sit amet ", 30) + "\n")
 	_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.txt"}, io.MultiReader(strings.NewReader(awsID(24)+"\n"), io.LimitReader(&repeat{line: line}, 65<<20)))
 	isErr(t, err, rw.ErrRiskBlocked)
@@ -837,8 +826,7 @@ func TestDraftTooLargeToKeep(t *testing.T) {
 // a warning; a secret that the commit introduces is refused.
 func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	a, b, c := awsID(41), ghToken(42), awsID(43)
 	name := filepath.Join(dir, "conf.txt")
 	os.WriteFile(name, []byte("a "+a+"\nb "+b+"\n"), 0o644)
@@ -863,8 +851,7 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 // again, and if the secret is at its end.
 func TestAppendBehindAnOldSecret(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	filler := strings.Repeat("text without interest\n", 4000)
 	for i, row := range []struct{ old, warn string }{
 		{awsID(44) + "\n" + filler, ""}, // far away, and not scanned again
@@ -882,8 +869,7 @@ func TestAppendBehindAnOldSecret(t *testing.T) {
 // of them than a report lists.
 func TestRewritingManyOldSecrets(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	var lines []string
 	for i := range uint64(1100) {
 		lines = append(lines, awsID(1000+i))
@@ -899,8 +885,7 @@ func TestRewritingManyOldSecrets(t *testing.T) {
 // TestUnchangedIsNotJudged: a write of the existing content introduces nothing.
 func TestUnchangedIsNotJudged(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	text := "id " + awsID(46) + "\n"
 	os.WriteFile(filepath.Join(dir, "a.txt"), []byte(text), 0o644)
 	if r := passes(t, s, put("a.txt", text, rw.ModeOverwrite)); r.Status != rw.StatusUnchanged {
@@ -911,8 +896,7 @@ func TestUnchangedIsNotJudged(t *testing.T) {
 // TestDryRunOfARefusalLeavesNothing: no row, no draft, no count.
 func TestDryRunOfARefusalLeavesNothing(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := put("a/b.txt", awsID(47), rw.ModeCreate)
 	r.DryRun = true
 	for range 5 {
@@ -924,12 +908,8 @@ func TestDryRunOfARefusalLeavesNothing(t *testing.T) {
 	if rows := rawRows(t, dir); len(rows) > 0 {
 		t.Errorf("%d rows", len(rows))
 	}
-	if _, err := os.Stat(statePath(dir, "quarantine")); err == nil {
-		t.Error("there is a quarantine")
-	}
-	if _, err := os.Stat(statePath(dir, "budgets.json")); err == nil {
-		t.Error("the dry run was counted")
-	}
+	gone(t, statePath(dir), "quarantine")
+	gone(t, statePath(dir), "budgets.json")
 	r.DryRun = false
 	if e := gated(t, s, dir, r); e.RetryBudget != 2 {
 		t.Errorf("budget %d behind dry runs", e.RetryBudget)
@@ -940,8 +920,7 @@ func TestDryRunOfARefusalLeavesNothing(t *testing.T) {
 // text again.
 func TestRedactByReferenceThenWrite(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	for i, c := range credentials() {
 		path := fmt.Sprintf("sub/f%d.txt", i)
 		text := "first\n" + c.text + "last jo@acme-mail.org\n"
@@ -992,8 +971,7 @@ func TestScoreAgreesWithTheVerb(t *testing.T) {
 // get in whole.
 func TestPrivateKeyLineByLine(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, _ := gatedStore(t)
 	for _, line := range strings.SplitAfter(pemKey(51), "\n") {
 		if line == "" {
 			continue
@@ -1011,8 +989,7 @@ func TestPrivateKeyLineByLine(t *testing.T) {
 // second half is appended.
 func TestWrappedSecretOverTwoAppends(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	secret := ghToken(52)
 	percent := ""
 	for _, c := range []byte(secret) {
@@ -1045,8 +1022,7 @@ func TestWrappedSecretOverTwoAppends(t *testing.T) {
 // there hide another one.
 func TestAppendBehindAThousandKeys(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	var keys strings.Builder
 	for i := range uint64(1100) {
 		keys.WriteString(awsID(5000+i) + "\n")
@@ -1059,8 +1035,7 @@ func TestAppendBehindAThousandKeys(t *testing.T) {
 // appended text milder.
 func TestAppendedTextIsJudgedAsAlone(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	var list strings.Builder
 	for i := range 1800 {
 		fmt.Fprintf(&list, "u%d@acme.org\n", i)
@@ -1157,8 +1132,7 @@ func TestInformationNeverRefuses(t *testing.T) {
 // are still not refused. One more likely value of another family is.
 func TestABlobDoesNotTipTheGate(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	two := "password = \"" + random(alphaBase, 16, 310) + "\"\nsecret = \"" + random(alphaBase, 16, 311) + "\"\n"
 	wants(t, passes(t, s, put("two.txt", two, rw.ModeCreate)), rw.WarnRiskMedium)
 	tipped := two + "blob " + random(alphaBase+"+/", 240, 312) + "\njo@acme-mail.org\n"
@@ -1174,8 +1148,7 @@ func TestABlobDoesNotTipTheGate(t *testing.T) {
 // listed one by one, after the first confirmed one and at the end of the text.
 func TestARefusalListsEveryFamily(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	var b strings.Builder
 	for i := range uint64(1500) {
 		b.WriteString("id " + awsID(1000+i) + "\n")
@@ -1267,8 +1240,7 @@ func (c *crowd) tries(step string) bool { return *long || strings.Contains(c.onl
 func TestJudgingNeedsConstantMemory(t *testing.T) {
 	size := crowdBytes()
 	for _, c := range crowds() {
-		dir := ramspace(t)
-		s := openGated(t, dir, nil)
+		s, _ := gatedStore(t)
 		write := func(mode rw.WriteMode, from int, n int64) func() {
 			return func() {
 				r, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "list.txt", Mode: mode, Call: rw.Call{AcceptRisk: "test data"}}, io.LimitReader(c.text(from), n))
@@ -1350,8 +1322,7 @@ func TestRedactingNeedsMemoryForTheTextOnly(t *testing.T) {
 // refusal counts those that the write brings in, and lists twenty.
 func TestWhatIsNewIsCountedExactly(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	var old, both strings.Builder
 	for i := range uint64(2400) {
 		key := awsID(i) + "\n"
@@ -1446,9 +1417,7 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 	}
 	holds(t, dir, "testdata/key.txt", key)
 	holds(t, dir, "testdata/d/plain.txt", harmless)
-	if _, err := os.Stat(filepath.Join(dir, "src")); err == nil {
-		t.Error("a refused move left a directory")
-	}
+	gone(t, dir, "src")
 	// Another path that allows it, and one where the caller takes the risk.
 	must(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "more/key.txt"}))(t)
 	r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "more/key.txt", To: "src/key.txt"}}, Call: rw.Call{AcceptRisk: "a sample"}})
@@ -1571,8 +1540,7 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 // and the warning says why and how to see a refusal.
 func TestAWrongChecksumSaysWhyItPassed(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	good := ghToken(600)
 	bad := good[:len(good)-6] + strings.ToUpper(good[len(good)-6:len(good)-3]) + "0a0"
 	r := passes(t, s, put("a.env", "try "+bad+"\n", rw.ModeCreate))
@@ -1691,8 +1659,7 @@ func TestNamesFollowTheGate(t *testing.T) {
 // be read, and the error about one shows the name redacted.
 func TestWhatHasASecretNameCanBeRead(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	name := ghToken(440) + ".txt"
 	noErr(t, os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o644))
 	if r, err := s.Read(background, rw.ReadRequest{Path: name}); err != nil || string(r.Content) != "x\n" {

@@ -131,8 +131,7 @@ func TestNoOrderMakesARepository(t *testing.T) {
 	}
 	for way, make := range ways {
 		t.Run(way, func(t *testing.T) {
-			dir := workspace(t)
-			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 			files := planted(mark)
 			for i, order := range orders([]string{"HEAD", "objects/x", "refs/x", "config"}) {
 				root := fmt.Sprintf("%s %d", way, i)
@@ -161,8 +160,7 @@ func TestNoTransactionMakesARepository(t *testing.T) {
 	needGit(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	files := planted(mark)
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	for i, order := range orders([]string{"HEAD", "objects/x", "refs/x", "config"}) {
 		for cut := range 1 << 3 { // bit n cuts after file n
 			root := fmt.Sprintf("d%d-%d/sub", i, cut)
@@ -240,8 +238,7 @@ func TestRepositoriesOfOtherShapes(t *testing.T) {
 			if !git(t, filepath.Join(control, c.at), mark, c.args...) {
 				t.Fatal("git runs no command there anyway")
 			}
-			dir := workspace(t)
-			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 			refused := tools(dir, func(path, text string) error {
 				_, err := s.SafeWrite(background, put(path, text, rw.ModeOverwrite))
 				if err != nil && rw.AsError("", err).Detail != rw.ErrProtectedPath {
@@ -281,8 +278,7 @@ func TestOtherCommandsOfAPlantedRepository(t *testing.T) {
 			if !git(t, filepath.Join(control, "d"), mark, c.args...) {
 				t.Fatal("git runs no command there anyway")
 			}
-			dir := workspace(t)
-			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 			plant(t, dir, c.extra)
 			for _, part := range []string{"config", "HEAD", "refs/x", "objects/x"} {
 				s.SafeWrite(background, put("d/"+part, files[part], rw.ModeCreate))

@@ -60,13 +60,19 @@ func attempt(t *testing.T, s *rw.Store, r rw.SafeWriteRequest) (rw.Detail, int) 
 	return e.Detail, e.RetryBudget
 }
 
+// attemptIs makes a write and expects its failure, "" for none, with so many attempts left.
+func attemptIs(t *testing.T, s *rw.Store, r rw.SafeWriteRequest, want rw.Detail, left int, what ...any) {
+	t.Helper()
+	if d, n := attempt(t, s, r); d != want || n != left {
+		t.Errorf("%s %.40q: %s with %d left, want %s with %d", fmt.Sprint(what...), r.Path, d, n, want, left)
+	}
+}
+
 // spend uses up the budget of a call.
 func spend(t *testing.T, s *rw.Store, r rw.SafeWriteRequest, want rw.Detail) {
 	t.Helper()
 	for _, left := range []int{2, 1, 0} {
-		if d, n := attempt(t, s, r); d != want || n != left {
-			t.Fatalf("%.40q: %s with %d left, want %s with %d", r.Path, d, n, want, left)
-		}
+		attemptIs(t, s, r, want, left)
 	}
 }
 
@@ -116,8 +122,7 @@ func TestBudgetCountsDownAndEnds(t *testing.T) {
 // TestEveryFailureHasABudget, at every stage.
 func TestEveryFailureHasABudget(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	os.WriteFile(filepath.Join(dir, "a.txt"), []byte(strings.Repeat("x", 2000)), 0o644)
 	os.Mkdir(filepath.Join(dir, "adir"), 0o755)
 	wrong := strings.Repeat("0", 64)
@@ -148,8 +153,7 @@ func TestEveryFailureHasABudget(t *testing.T) {
 // write.
 func TestBudgetFileTellsNothing(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	spend(t, s, put("some-name.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 	st, err := os.Lstat(budgetsFile(dir))
 	if err != nil || st.Mode() != 0o600 {
@@ -164,13 +168,10 @@ func TestBudgetFileTellsNothing(t *testing.T) {
 // TestBudgetPersists over closing, and over a process that never closed.
 func TestBudgetPersists(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	for _, left := range []int{2, 1, 0} {
-		if d, n := attempt(t, s, r); d != rw.ErrRiskBlocked || n != left {
-			t.Errorf("%s %d, want %d", d, n, left)
-		}
+		attemptIs(t, s, r, rw.ErrRiskBlocked, left)
 		if left != 1 {
 			s.Close(background)
 		}
@@ -187,15 +188,9 @@ func TestTwoStoresCountTogether(t *testing.T) {
 	dir := ramspace(t)
 	a, b := openGated(t, dir, nil), openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
-	if _, n := attempt(t, a, r); n != 2 {
-		t.Errorf("%d left", n)
-	}
-	if _, n := attempt(t, b, r); n != 1 {
-		t.Errorf("%d left", n)
-	}
-	if _, n := attempt(t, a, r); n != 0 {
-		t.Errorf("%d left", n)
-	}
+	attemptIs(t, a, r, rw.ErrRiskBlocked, 2)
+	attemptIs(t, b, r, rw.ErrRiskBlocked, 1)
+	attemptIs(t, a, r, rw.ErrRiskBlocked, 0)
 	isExhausted(t, a, dir, r)
 	// The count of another call does not undo the write of the first store.
 	spend(t, b, put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
@@ -219,8 +214,7 @@ func TestExhaustedForAllStores(t *testing.T) {
 // TestChangedInputIsFresh: each argument of the call for itself.
 func TestChangedInputIsFresh(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
 	for name, change := range map[string]func(*rw.SafeWriteRequest){
@@ -233,9 +227,7 @@ func TestChangedInputIsFresh(t *testing.T) {
 	} {
 		changed := r
 		change(&changed)
-		if d, n := attempt(t, s, changed); d != rw.ErrRiskBlocked || n != 2 {
-			t.Errorf("%s: %s with %d left", name, d, n)
-		}
+		attemptIs(t, s, changed, rw.ErrRiskBlocked, 2, name)
 	}
 	isExhausted(t, s, dir, r)
 }
@@ -243,22 +235,18 @@ func TestChangedInputIsFresh(t *testing.T) {
 // TestNewIdempotencyKeyIsFresh: the refusal asks for a new key.
 func TestNewIdempotencyKeyIsFresh(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, _ := gatedStore(t)
 	passes(t, s, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("a"), Call: rw.Call{IdempotencyKey: "k1"}})
 	r := rw.SafeWriteRequest{Path: "b.txt", Content: []byte("b"), Call: rw.Call{IdempotencyKey: "k1"}}
 	spend(t, s, r, rw.ErrIdempotencyKeyReused)
 	r.IdempotencyKey = "k2"
-	if d, _ := attempt(t, s, r); d != "" {
-		t.Errorf("with a new key: %s", d)
-	}
+	passes(t, s, r)
 }
 
 // TestChangedTargetIsFresh: a change of the target starts a new count.
 func TestChangedTargetIsFresh(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	name := filepath.Join(dir, "a.txt")
 	os.WriteFile(name, []byte("old\n"), 0o644)
 	r := put("a.txt", "new\n", rw.ModeCreate)
@@ -303,24 +291,19 @@ func TestRemovedHardLinkIsFresh(t *testing.T) {
 	r := put("a.txt", "new\n", rw.ModeOverwrite)
 	spend(t, s, r, rw.ErrHardLinkRefused)
 	os.Remove(filepath.Join(dir, "b.txt"))
-	if d, _ := attempt(t, s, r); d != "" {
-		t.Errorf("without the other name: %s", d)
-	}
+	passes(t, s, r)
 }
 
 // TestChangedGateOptionIsFresh: the same call under a gate that is set
 // otherwise, by the options or (below) by the context, is another call.
 func TestChangedGateOptionIsFresh(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
 	s.Close(background)
 	s = openGated(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateAdvise}})
-	if d, _ := attempt(t, s, r); d != "" {
-		t.Errorf("the operator set the gate to advise: %s", d)
-	}
+	passes(t, s, r)
 }
 
 func TestChangedGateOfTheContextIsFresh(t *testing.T) {
@@ -349,8 +332,7 @@ func TestChangedPolicyIsFresh(t *testing.T) {
 // call for ever.
 func TestBudgetExpires(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
 	s.Close(background)
@@ -370,8 +352,8 @@ func TestBudgetExpires(t *testing.T) {
 		s := openGated(t, dir, nil)
 		if row.left < 0 {
 			isExhausted(t, s, dir, r)
-		} else if d, n := attempt(t, s, r); d != rw.ErrRiskBlocked || n != row.left {
-			t.Errorf("after %v: %s with %d left", row.age, d, n)
+		} else {
+			attemptIs(t, s, r, rw.ErrRiskBlocked, row.left)
 		}
 		s.Close(background)
 	}
@@ -380,8 +362,7 @@ func TestBudgetExpires(t *testing.T) {
 // TestDryRunsDoNotCount, and are not stopped by a count.
 func TestDryRunsDoNotCount(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	dry := r
 	dry.DryRun = true
@@ -403,13 +384,10 @@ func TestDryRunsDoNotCount(t *testing.T) {
 // TestWhatTimeMendsIsNotCounted: retry_later delays and never ends.
 func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, _ := gatedStore(t)
 	cut := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("cut o"), ContentSHA256: digest(hash("cut off"))}
 	for range 6 {
-		if d, n := attempt(t, s, cut); d != rw.ErrContentHashMismatch || n != 3 {
-			t.Errorf("%s with %d left", d, n)
-		}
+		attemptIs(t, s, cut, rw.ErrContentHashMismatch, 3)
 	}
 	canceled, cancel := context.WithCancel(background)
 	cancel()
@@ -421,15 +399,11 @@ func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 	}
 	// Between two failures that count, the remaining attempts are reported.
 	risk := put("b.txt", risky.high, rw.ModeCreate)
-	if _, n := attempt(t, s, risk); n != 2 {
-		t.Errorf("%d left", n)
-	}
+	attemptIs(t, s, risk, rw.ErrRiskBlocked, 2)
 	if _, err := s.SafeWrite(canceled, risk); rw.AsError("", err).RetryBudget != 2 {
 		t.Errorf("%v", err)
 	}
-	if _, n := attempt(t, s, risk); n != 1 {
-		t.Errorf("%d left", n)
-	}
+	attemptIs(t, s, risk, rw.ErrRiskBlocked, 1)
 	passes(t, s, r)
 }
 
@@ -447,22 +421,18 @@ func TestFailingSourcesAreToldEachTime(t *testing.T) {
 // TestStreamsHaveABudget: the same stream repeatedly.
 func TestStreamsHaveABudget(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	for i, want := range []rw.Detail{rw.ErrRiskBlocked, rw.ErrRiskBlocked, rw.ErrRiskBlocked, rw.ErrRetryExhausted} {
 		fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt"}, io.MultiReader(&endless{left: 2 << 20}, strings.NewReader("\n"+risky.high))))(t, want, i)
 	}
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	equal(t, refusalsIn(t, dir), 3, "rows")
 }
 
 // TestResetTaskClears every count, on disk as well.
 func TestResetTaskClears(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	a, b := put("a.txt", risky.high, rw.ModeCreate), put(".git/x", "x", rw.ModeCreate)
 	spend(t, s, a, rw.ErrRiskBlocked)
 	spend(t, s, b, rw.ErrProtectedPath)
@@ -471,14 +441,10 @@ func TestResetTaskClears(t *testing.T) {
 	if err := s.ResetTask(background); err != nil { // nothing to clear
 		t.Fatal(err)
 	}
-	if d, n := attempt(t, s, a); d != rw.ErrRiskBlocked || n != 2 {
-		t.Errorf("%s with %d left", d, n)
-	}
+	attemptIs(t, s, a, rw.ErrRiskBlocked, 2)
 	s.Close(background)
 	s = openGated(t, dir, nil)
-	if d, n := attempt(t, s, b); d != rw.ErrProtectedPath || n != 2 {
-		t.Errorf("%s with %d left", d, n)
-	}
+	attemptIs(t, s, b, rw.ErrProtectedPath, 2)
 	s.Close(background)
 	isErr(t, s.ResetTask(background), rw.ErrStoreClosed)
 }
@@ -492,9 +458,7 @@ func TestResetTaskReachesOtherStores(t *testing.T) {
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, server, r, rw.ErrRiskBlocked)
 	noErr(t, operator.ResetTask(background))
-	if d, n := attempt(t, server, r); d != rw.ErrRiskBlocked || n != 2 {
-		t.Errorf("%s with %d left", d, n)
-	}
+	attemptIs(t, server, r, rw.ErrRiskBlocked, 2)
 }
 
 // TestResetIsNotUndoneByAnotherStore, which writes the counts that it remembers.
@@ -507,9 +471,7 @@ func TestResetIsNotUndoneByAnotherStore(t *testing.T) {
 	operator.ResetTask(background)
 	attempt(t, server, put("b.txt", risky.high, rw.ModeCreate)) // writes the counts that it remembers
 	s := openGated(t, dir, nil)
-	if d, n := attempt(t, s, r); d != rw.ErrRiskBlocked || n != 2 {
-		t.Errorf("%s with %d left", d, n)
-	}
+	attemptIs(t, s, r, rw.ErrRiskBlocked, 2)
 }
 
 // fakeStrikes writes n counts, the first the oldest.
@@ -592,8 +554,7 @@ func TestDamagedBudgetsAreIgnored(t *testing.T) {
 // policy allows.
 func TestForgedCountBuysNothing(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	attempt(t, s, r)
 	s.Close(background)
@@ -611,8 +572,7 @@ func TestForgedCountBuysNothing(t *testing.T) {
 // TestUnwritableBudgetsStillCount in this process.
 func TestUnwritableBudgetsStillCount(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	os.Mkdir(budgetsFile(dir), 0o700)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
@@ -622,8 +582,7 @@ func TestUnwritableBudgetsStillCount(t *testing.T) {
 // TestOtherVerbsHaveABudget: those that change nothing count the same way.
 func TestOtherVerbsHaveABudget(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	none := "draft_" + strings.Repeat("0", 32)
 	for name, row := range map[string]struct {
 		call func() error
@@ -660,8 +619,7 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 // TestReadHasABudget.
 func TestReadHasABudget(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := rw.ReadRequest{Path: "none.txt"}
 	for _, left := range []int{2, 1, 0} {
 		_, err := s.Read(background, r)
@@ -694,8 +652,7 @@ func TestDraftThatAppearsIsFresh(t *testing.T) {
 // report 2, 1 and 0 remaining attempts.
 func TestManyFailAtOnce(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	for _, r := range []rw.SafeWriteRequest{put("a.txt", risky.high, rw.ModeCreate), put(".git/x", "x", rw.ModeCreate), {Path: "b.txt", EOL: "cr"}} {
 		before := refusalsIn(t, dir)
 		var mu sync.Mutex
@@ -745,9 +702,7 @@ func TestManyDifferentFailuresAtOnce(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if d, n := attempt(t, stores[i%2], put(fmt.Sprintf("f%d.txt", i), risky.high, rw.ModeCreate)); d != rw.ErrRiskBlocked || n != 2 {
-				t.Errorf("%d: %s with %d left", i, d, n)
-			}
+			attemptIs(t, stores[i%2], put(fmt.Sprintf("f%d.txt", i), risky.high, rw.ModeCreate), rw.ErrRiskBlocked, 2)
 		}()
 	}
 	wg.Wait()
@@ -759,8 +714,7 @@ func TestManyDifferentFailuresAtOnce(t *testing.T) {
 // nothing, and end in no panic.
 func TestClosedStoreCountsNothing(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	passes(t, s, put("a.txt", "x", rw.ModeCreate))
 	s.Close(background)
 	before := stateFiles(t, dir)
@@ -827,8 +781,7 @@ func TestErrorsOfTheGateShowNoPlace(t *testing.T) {
 // help.
 func TestExhaustedNamesNoDraftThatIsGone(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
 	ref := isExhausted(t, s, dir, r).Context["draft_ref"].(string)
@@ -848,7 +801,5 @@ func TestResetHoldsWhenOthersCountOn(t *testing.T) {
 	spend(t, server, r, rw.ErrRiskBlocked)
 	noErr(t, operator.ResetTask(background))
 	attempt(t, operator, put("b.txt", risky.high, rw.ModeCreate))
-	if d, n := attempt(t, server, r); d != rw.ErrRiskBlocked || n != 2 {
-		t.Errorf("%s with %d left", d, n)
-	}
+	attemptIs(t, server, r, rw.ErrRiskBlocked, 2)
 }

@@ -83,9 +83,7 @@ func handoffRefused(t *testing.T, s *rw.Store, dir string, r rw.HandoffWriteRequ
 	if after := archivesIn(t, dir); !cmp.Equal(after, archives) {
 		t.Fatalf("the refusal changed the archives: %v", after)
 	}
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	return e
 }
 
@@ -107,8 +105,7 @@ func handoffRows(t *testing.T, s *rw.Store) []rw.JournalEntry {
 }
 
 func TestHandoffComesBackAsItWasWritten(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
 	a := write(t, s, "src/a.go", "package a\n", rw.ModeCreate)
 	e := anEnvelope("parser rewrite", func(e *rw.HandoffEnvelope) {
 		e.Status, e.StartedAt = rw.HandoffBlocked, "2026-11-21T10:00:00Z"
@@ -194,8 +191,7 @@ func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
 // TestHandoffEnvelopeIsChecked: missing fields are listed, errors are named, and
 // nothing is written.
 func TestHandoffEnvelopeIsChecked(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
 	e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{Agent: "a", NextSteps: []string{}}}, rw.ErrMissingFields)
 	if diff := cmp.Diff([]string{"task_id", "status", "summary", "last_good_state"}, e.Context["missing_fields"]); diff != "" || e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding {
@@ -268,8 +264,7 @@ func TestHandoffArgumentsAreStrict(t *testing.T) {
 }
 
 func TestHandoffGraphMustBeWorkable(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	graph := func(steps ...rw.HandoffStep) rw.HandoffWriteRequest {
 		return rw.HandoffWriteRequest{Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.DependencyGraph = steps })}
 	}
@@ -366,8 +361,7 @@ func unissuedToken() string {
 // TestThreeArchivesInOneSecondAreThreeFiles, each with the bytes of the handoff
 // it was and in the commit of the one that replaced it.
 func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	s.SetNow(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)) // however long it takes
 	var docs []string
 	for i := range 4 {
@@ -409,8 +403,7 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 // TestHostileTaskIDs harm nothing: the archive is in its directory under a name of its
 // own.
 func TestHostileTaskIDs(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	ids := []string{
 		"a/b", "../../etc/passwd", "line\nbreak", "nul\x00", strings.Repeat("x", 10<<10), "ü/日本語", ".hidden", "..", "-rf", "CON", "a b", "A/B", "a\\b", "😀", "---", "x: y # z", "\u202e",
 	}
@@ -435,8 +428,7 @@ func TestHostileTaskIDs(t *testing.T) {
 
 // TestUnreadHandoffIsArchivedNotLost, and one that was read is not kept twice.
 func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	next := func(body string) rw.HandoffWriteResult {
 		t.Helper()
 		return handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body)})
@@ -485,8 +477,7 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 // TestReadingIsRemembered: across a restart, once per reader, by the bytes that were
 // read; the handoff itself stays unchanged.
 func TestReadingIsRemembered(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Path: "docs/other.md"})
 	before := snapshot(t, dir)
@@ -530,8 +521,7 @@ func TestReadingIsRemembered(t *testing.T) {
 // TestDamageAroundHandoffsAffectsOnlyItself: notes that cannot be read, an
 // archive that was changed, a directory that is a link.
 func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	for i := range 3 {
 		handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Archive: true})
 	}
@@ -646,8 +636,7 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 // TestRepeatedHandoffIsWrittenOnce, even if the first call changed the state that the
 // second one is checked against.
 func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	a := write(t, s, "a.txt", "a", rw.ModeCreate)
 	first := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
 	r := rw.HandoffWriteRequest{
@@ -673,17 +662,14 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 
 // TestHandoffDryRunChangesNothing but reports what would happen.
 func TestHandoffDryRunChangesNothing(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("old\n")})
 	before, n := snapshot(t, dir), len(handoffRows(t, s))
 	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n"), Call: rw.Call{DryRun: true}})
 	if !strings.Contains(out.Diff, "+new") || out.ArchivedPath == "" || out.JournalID != "" || !out.Receipt.DryRun {
 		t.Errorf("%+v", out)
 	}
-	if _, err := os.Stat(statePath(dir, "handoffs")); !os.IsNotExist(err) {
-		t.Error("the directory of archives was made")
-	}
+	gone(t, statePath(dir), "handoffs")
 	if after := snapshot(t, dir); after != before || len(handoffRows(t, s)) != n {
 		t.Errorf("%s\n%s", before, after)
 	}
@@ -782,8 +768,7 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 // TestHandoffErrorsSayWhereAndWhat: the place of a problem is one of the file, not of
 // its front matter, and a limit is reported by its own name and not by that of others.
 func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	text := documentedTemplate(t)
 	for name, c := range map[string]struct {
 		line         string // inserted after the opening line
@@ -838,8 +823,7 @@ func readByHand(t testing.TB, s *rw.Store, dir, text string) (rw.HandoffReadResu
 // TestDocumentedTemplateReads: the template can be read unchanged, and in the forms
 // that editors give it; the result of a read can be written.
 func TestDocumentedTemplateReads(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	write(t, s, "tokenizer.go", "", rw.ModeCreate)
 	text := documentedTemplate(t)
 	var first rw.HandoffEnvelope
@@ -938,8 +922,7 @@ prose
 }
 
 func TestOlderHandoffsRead(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	got := map[string]rw.HandoffReadResult{}
 	for name, text := range olderHandoffs {
 		r, err := readByHand(t, s, dir, text)
@@ -970,8 +953,7 @@ func TestOlderHandoffsRead(t *testing.T) {
 // TestHandoffThatCannotBeReadSaysWhere: each kind of invalid handoff has its detail,
 // and errors in the YAML have the line and column of the file.
 func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	_, err := s.HandoffRead(background, rw.HandoffReadRequest{})
 	if e := envelopeOf(t, dir, err, rw.ErrNotFound); e.Kind != rw.ErrStalePrecondition {
 		t.Errorf("%+v", e)
@@ -1021,8 +1003,7 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 // TestIncompleteHandoffIsStillRead: missing fields are named; a broken graph is a
 // warning; a body in another encoding is returned.
 func TestIncompleteHandoffIsStillRead(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	r := must(readByHand(t, s, dir, "---\nsummary: only this\nnext_steps:\n---\nLatin-1: \xe4\n"))(t)
 	if diff := cmp.Diff([]string{"task_id", "status", "agent", "last_good_state"}, r.MissingFields); diff != "" || r.Envelope.Status != rw.HandoffPartial {
 		t.Errorf("%s %+v", diff, r.Envelope)
@@ -1080,8 +1061,7 @@ func FuzzHandoffRead(f *testing.F) {
 // TestHandoffDriftIsTold: every way in which a file can differ from its entry in the
 // handoff is reported, when it is written and when it is read; strict refuses both.
 func TestHandoffDriftIsTold(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	ok := write(t, s, "ok.txt", "fine", rw.ModeCreate)
 	write(t, s, "changed.txt", "now", rw.ModeCreate)
 	os.Mkdir(filepath.Join(dir, "adir"), 0o755)
@@ -1130,8 +1110,7 @@ func TestHandoffDriftIsTold(t *testing.T) {
 }
 
 func TestHandoffTakesStateFromTheJournal(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	put := func(path, content, caller, session string) {
 		t.Helper()
 		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeOverwrite, Call: rw.Call{Caller: caller, Session: session}}))(t)

@@ -46,7 +46,7 @@ func human(t *testing.T, dir, path, content string) {
 func gone(t *testing.T, dir, path string) {
 	t.Helper()
 	if _, err := os.Lstat(filepath.Join(dir, path)); !os.IsNotExist(err) {
-		t.Errorf("%s is still there (%v)", path, err)
+		t.Errorf("%s is there (%v)", path, err)
 	}
 }
 
@@ -1660,8 +1660,7 @@ func TestHotPathKeepsFewVersions(t *testing.T) {
 // TestAddedVersionsAreNotKeptTwice: of a file that only grows, history keeps the
 // newest version, and the earlier ones can be had from it.
 func TestAddedVersionsAreNotKeptTwice(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	text := ""
 	for i := range 20 {
 		line := fmt.Sprintf("line %d\n", i)
@@ -1683,8 +1682,7 @@ func TestAddedVersionsAreNotKeptTwice(t *testing.T) {
 
 // TestNewestVersionsNeverShareAnInode: an object is no second name of a file.
 func TestNewestVersionsNeverShareAnInode(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "small.md", "small", rw.ModeCreate)
 	write(t, s, "large.md", strings.Repeat("l", 200_000), rw.ModeCreate)
 	noErr(t, s.Sync(background))

@@ -551,9 +551,7 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 		t.Fatalf("%v %+v", err, out)
 	}
 	fileIs(t, dir, "big", want)
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}, &endless{size - 1}))(t, "a dry run")
 	must(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big", Mode: rw.ModeAppend}, &endless{size}))(t, "an append")
 	fileIs(t, dir, "big", want+want)
@@ -659,9 +657,7 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 	if !strings.HasPrefix(text, "a.txt:1: no\n…/x.go:2: ") || !strings.Contains(text, "// but https://example.org/a stays\n") || strings.Count(text, "\n") > 21 || e.Stage != rw.StageStage {
 		t.Errorf("in %s: %s", e.Stage, text)
 	}
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	if rows != 2 || committed(t, s) != 2 {
 		t.Errorf("%d rows before the commit point, %d after the refusal", rows, committed(t, s))
 	}
@@ -1502,9 +1498,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 			// The verifier is still there. Another store takes the lock at once.
 			other := open(t, dir, &rw.Options{LockTimeout: time.Millisecond})
 			write(t, other, "a.txt", "others", rw.ModeCreate)
-			if left, err := s.Unfinished(); err != nil || len(left) > 0 {
-				t.Errorf("left in staging: %v %v", left, err)
-			}
+			nothingStaged(t, s)
 			close(goOn)
 			isErr(t, <-ended, os.ErrNotExist, "what was staged is still there")
 			synctest.Wait()

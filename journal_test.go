@@ -185,8 +185,7 @@ func TestBadLinesNeverHideOthers(t *testing.T) {
 }
 
 func TestCursors(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	for i := range 10 {
 		caller := []string{"me", "you"}[i%2]
 		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: fmt.Sprintf("%d.txt", i), Content: []byte("x"), Call: rw.Call{Caller: caller}}))(t)
@@ -334,8 +333,7 @@ func cachesAside(t *testing.T, s *rw.Store) {
 }
 
 func TestSnapshotsWhileOpen(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	noErr(t, s.FillJournal(60_000))
 	write(t, s, "a.txt", "x", rw.ModeCreate)
 	if snaps, _ := filepath.Glob(statePath(dir, "index", "*.snap")); len(snaps) != 1 {

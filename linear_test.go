@@ -57,12 +57,12 @@ func FuzzStateLinear(f *testing.F) {
 	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("a"), Label: "a"}))(f)
 	testbed.FuzzLinear(f, 8<<10, 50*time.Microsecond, seeds, func(text []byte) int {
 		for path, doc := range map[string]string{
-			chunkDir(dir, "s", "manifest.json"):    `{"parts":[` + string(text) + `{"index":1}]}`,
-			inState(dir, "scratch", "index.jsonl"): string(text),
-			inState(dir, "checkpoints", "c.json"):  `{"data":{` + string(text) + `"z":1}}`,
-			dir + "/HANDOFF.md":                    "---\n" + string(text) + "\n---\n" + string(text),
+			chunkDir(dir, "s", "manifest.json"):      `{"parts":[` + string(text) + `{"index":1}]}`,
+			statePath(dir, "scratch", "index.jsonl"): string(text),
+			statePath(dir, "checkpoints", "c.json"):  `{"data":{` + string(text) + `"z":1}}`,
+			dir + "/HANDOFF.md":                      "---\n" + string(text) + "\n---\n" + string(text),
 		} {
-			os.MkdirAll(inState(dir, "checkpoints"), 0o700)
+			os.MkdirAll(statePath(dir, "checkpoints"), 0o700)
 			if err := os.WriteFile(path, []byte(doc), 0o600); err != nil {
 				f.Fatal(err)
 			}
@@ -242,11 +242,11 @@ func FuzzScratchIndex(f *testing.F) {
 	}
 	s, dir := fuzzed(f)
 	f.Fuzz(func(t *testing.T, text []byte, beside bool) {
-		os.RemoveAll(inState(dir, "scratch"))
+		os.RemoveAll(statePath(dir, "scratch"))
 		noErr(t, s.ResetTask(background))
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "a"})
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "b"})
-		path := inState(dir, "scratch", "index.jsonl")
+		path := statePath(dir, "scratch", "index.jsonl")
 		if beside {
 			os.Remove(path)
 			path = besideObject(dir, "a")

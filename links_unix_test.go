@@ -922,19 +922,18 @@ func takesNewThings(t *testing.T, s *rw.Store) {
 func TestScratchPutReplacesAnIndexThatIsNoFile(t *testing.T) {
 	for _, plant := range misplacings[1:] {
 		t.Run(plant.name, func(t *testing.T) {
-			dir := ramspace(t)
-			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			s, dir := quick(t, nil)
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "one"})
-			os.Remove(inState(dir, "scratch", "index.jsonl"))
-			plant.plant(t, inState(dir, "scratch", "index.jsonl"))
+			os.Remove(statePath(dir, "scratch", "index.jsonl"))
+			plant.plant(t, statePath(dir, "scratch", "index.jsonl"))
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("two"), Label: "two"})
 			if l := listed(t, s); l.Count != 2 || l.Entries[0].Label != "two" {
 				t.Errorf("%+v", l)
 			}
-			if !isPlainFile(inState(dir, "scratch", "index.jsonl")) {
+			if !isPlainFile(statePath(dir, "scratch", "index.jsonl")) {
 				t.Error("the index is no file")
 			}
-			if odd, _ := filepath.Glob(inState(dir, "quarantine", "scratch-index*.odd")); len(odd) != 1 {
+			if odd, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-index*.odd")); len(odd) != 1 {
 				t.Errorf("in quarantine: %v", odd)
 			}
 			check(t, s, true)

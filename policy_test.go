@@ -181,8 +181,7 @@ func TestBadGateOptionsFailOpen(t *testing.T) {
 // TestBadRiskArguments are refused before anything is read.
 func TestBadRiskArguments(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	for _, r := range []rw.SafeWriteRequest{
 		{ClassifyRejectAt: "safe"}, {ClassifyRejectAt: "HIGH"}, {Call: rw.Call{AcceptRisk: "  \n"}}, {Call: rw.Call{AcceptRisk: strings.Repeat("x", 501)}}, {Call: rw.Call{AcceptRisk: "\xff"}},
 	} {

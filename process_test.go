@@ -279,8 +279,7 @@ func TestKillNine(t *testing.T) {
 func TestEveryStageSurvivesDeath(t *testing.T) {
 	recorded := false
 	for _, stage := range rw.StageNames() {
-		dir := workspace(t)
-		s := open(t, dir, nil)
+		s, dir := opened(t, nil)
 		write(t, s, "deep/er/file.txt", "old", rw.ModeCreate)
 		noErr(t, s.Close(context.Background()))
 		cmd, _ := spawn(t, "die", dir, string(stage), rw.SyncFull)
@@ -300,8 +299,7 @@ func TestEveryStageSurvivesDeath(t *testing.T) {
 // TestNextWriterFinishesForTheDead: a store that stays open while another process dies
 // after its commit point completes that commit before it writes.
 func TestNextWriterFinishesForTheDead(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "deep/er/file.txt", "old", rw.ModeCreate)
 	cmd, _ := spawn(t, "die", dir, string(rw.StagePublish), rw.SyncFull)
 	cmd.Wait()

@@ -144,8 +144,7 @@ func TestPathsNeverLeaveTheWorkspace(t *testing.T) {
 }
 
 func TestPreconditions(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	big := strings.Repeat("x", 2000)
 	a := write(t, s, "a.txt", big, rw.ModeCreate)
 	none, wrong := "", hash("another file")
@@ -193,8 +192,7 @@ func TestPreconditions(t *testing.T) {
 }
 
 func TestUnchangedAndDryRunTouchNothing(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "one\ntwo\n", rw.ModeCreate)
 	before := snapshot(t, dir)
 	r := write(t, s, "a.txt", "one\ntwo\n", rw.ModeOverwrite)
@@ -216,8 +214,7 @@ func TestUnchangedAndDryRunTouchNothing(t *testing.T) {
 }
 
 func TestLineEndingsAndBOM(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	bom := "\ufeff"
 	for i, row := range []struct{ old, sent, eol, bom, want, warn string }{
 		{"a\r\nb\r\n", "c\nd\n", "", "", "c\nd\n", rw.WarnEOLChanged},
@@ -249,8 +246,7 @@ func TestLineEndingsAndBOM(t *testing.T) {
 // create one path, exactly one wins; sixty parallel appends are sixty lines
 // and sixty rows, also through a symlink.
 func TestOneWinner(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	first := write(t, s, "a.txt", "start", rw.ModeCreate)
 	os.Symlink("a.txt", filepath.Join(dir, "alias"))
 	os.Symlink("log.txt", filepath.Join(dir, "log-alias"))
@@ -303,8 +299,7 @@ func TestOneWinner(t *testing.T) {
 
 // TestStrangers: another program writes between the check and the publishing.
 func TestStrangers(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	at := func(stage rw.Stage, act func()) func() {
 		return failpoint.Arm(func(point string) {
 			if point == string(stage) {
@@ -356,8 +351,7 @@ func TestStrangers(t *testing.T) {
 // TestIdempotencyKeys: the same request with the same key happens once, also
 // over a restart; another request with the key is refused.
 func TestIdempotencyKeys(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	r := rw.SafeWriteRequest{Path: "a.log", Content: []byte("line\n"), Mode: rw.ModeAppend, Call: rw.Call{IdempotencyKey: "k1"}}
 	first := must(s.SafeWrite(background, r))(t)
 	for range 2 {
@@ -399,8 +393,7 @@ func TestStreamingNeedsConstantMemory(t *testing.T) {
 	if *long {
 		size = 1 << 30
 	}
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 2 {
@@ -416,9 +409,7 @@ func TestStreamingNeedsConstantMemory(t *testing.T) {
 	}
 	failing := io.MultiReader(&endless{left: 3 << 20}, failingReader{})
 	fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "never.bin"}, failing))(t, errReader)
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	check(t, s, false)
 }
 
@@ -431,8 +422,7 @@ func (failingReader) Read([]byte) (int, error) { return 0, errReader }
 // TestCancel: a call that is canceled before its commit point changes nothing; after it
 // the commit is completed.
 func TestCancel(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	for _, stage := range rw.StageNames() {
 		ctx, cancel := context.WithCancel(background)
 		disarm := failpoint.Arm(func(point string) {
@@ -453,8 +443,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestCloseWaitsAndRefuses(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	started, done := make(chan bool), make(chan error, 1)
 	disarm := failpoint.Arm(func(point string) {
 		if point == string(rw.StagePublish) {
@@ -479,8 +468,7 @@ func TestCloseWaitsAndRefuses(t *testing.T) {
 // TestCloseUnderAStream: the store is closed while a long stream is still
 // coming in; nothing of it stays.
 func TestCloseUnderAStream(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	r, w := io.Pipe()
 	done := make(chan error)
 	go func() {
@@ -504,17 +492,13 @@ func TestCloseUnderAStream(t *testing.T) {
 			t.Errorf("left in staging: %s", e.Name())
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "a.bin")); err == nil {
-		t.Error("the file is there")
-	}
+	gone(t, dir, "a.bin")
 }
 
 func TestReadOnlyStoreWritesNothing(t *testing.T) {
 	dir := workspace(t)
 	r := open(t, dir, &rw.Options{ReadOnly: true})
-	if _, err := os.Stat(filepath.Join(dir, rw.StateDirName)); err == nil {
-		t.Error("a read-only open made the state directory")
-	}
+	gone(t, dir, rw.StateDirName)
 	if tail, err := r.JournalTail(background, rw.JournalTailRequest{}); err != nil || len(tail.Entries) != 0 {
 		t.Errorf("%v %v", tail, err)
 	}

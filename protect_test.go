@@ -75,9 +75,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 		var got rw.Detail
 		if err != nil {
 			got = rw.AsError("", err).Detail
-			if _, err := os.Lstat(filepath.Join(dir, "b.txt")); err == nil {
-				t.Error("a part of a refused transaction is there")
-			}
+			gone(t, dir, "b.txt")
 		}
 		if got != c.want || len(questions) != 1 || !strings.Contains(questions[0], ".envrc (it runs when") || !strings.Contains(questions[0], "a/.mcp.json (it launches") {
 			t.Errorf("%+v: %q, asked %q", c, got, questions)

@@ -44,10 +44,6 @@ func gotBack(t *testing.T, s *rw.Store, sha, want string) {
 	}
 }
 
-func inState(dir string, parts ...string) string {
-	return filepath.Join(append([]string{dir, rw.StateDirName}, parts...)...)
-}
-
 // stateSnapshot is everything in the workspace and in the parts of the state
 // directory that hold content; times too.
 func stateSnapshot(t *testing.T, dir string) string {
@@ -56,7 +52,7 @@ func stateSnapshot(t *testing.T, dir string) string {
 	var b strings.Builder
 	b.WriteString(snapshot(t, dir))
 	for _, part := range []string{"scratch", "checkpoints", "quarantine", "history", "staging"} {
-		filepath.WalkDir(inState(dir, part), func(p string, d fs.DirEntry, err error) error {
+		filepath.WalkDir(statePath(dir, part), func(p string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return nil
 			}
@@ -164,8 +160,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 }
 
 func TestScratchRefusalsChangeNothing(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("\xff"), Label: "bin"})
 	put := func(r rw.ScratchPutRequest) func() error {
 		return func() error { return errorOf(s.ScratchPut(background, r)) }
@@ -249,8 +244,7 @@ func TestScratchGetCanBeSwitchedOff(t *testing.T) {
 // TestScratchIndexIsACache: whatever happens to the index, the objects exist, the next
 // put works, and losses are reported.
 func TestScratchIndexIsACache(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	for name, damage := range map[string]struct {
 		do                 func(index string)
 		malformed, rebuilt int
@@ -273,7 +267,7 @@ func TestScratchIndexIsACache(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "one"})
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("two"), Label: "two"})
-			damage.do(inState(dir, "scratch", "index.jsonl"))
+			damage.do(statePath(dir, "scratch", "index.jsonl"))
 			l := listed(t, s)
 			labels := 0
 			for _, e := range l.Entries {
@@ -300,11 +294,11 @@ func TestScratchIndexIsACache(t *testing.T) {
 			if l = listed(t, s); l.Count != 2 || l.Malformed != 0 {
 				t.Errorf("%+v", l)
 			}
-			kept, _ := filepath.Glob(inState(dir, "quarantine", "scratch-index.jsonl.*"))
+			kept, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-index.jsonl.*"))
 			equal(t, (len(kept) > 0), (damage.malformed > 0), "in quarantine: ", kept)
 			check(t, s, false)
-			os.RemoveAll(inState(dir, "scratch")) // the next case starts from scratch
-			os.RemoveAll(inState(dir, "quarantine"))
+			os.RemoveAll(statePath(dir, "scratch")) // the next case starts from scratch
+			os.RemoveAll(statePath(dir, "quarantine"))
 		})
 	}
 }
@@ -330,8 +324,7 @@ func appendTo(path, text string) {
 // harms no other object, and is replaced by the next put of the right bytes.
 func TestScratchDamageIsRepairedByPut(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 1<<17) // over the size from which hashes are remembered
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	for i, text := range []string{"short", long} {
 		a := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "l"})
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("neighbour")})
@@ -351,7 +344,7 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		gotBack(t, s, a.SHA256.String(), text)
-		kept, _ := filepath.Glob(inState(dir, "quarantine", "scratch-"+a.SHA256.String()+"*"))
+		kept, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-"+a.SHA256.String()+"*"))
 		mustEqual(t, len(kept), 1, "in quarantine")
 		if got, _ := os.ReadFile(kept[0]); string(got) != bad {
 			t.Error("the damaged bytes are lost")
@@ -443,8 +436,7 @@ func TestScratchTTL(t *testing.T) {
 // TestScratchObjectThatIsNoFile: an entry with the name of an object that is not a file
 // blocks no call, and is replaced by the right one.
 func TestScratchObjectThatIsNoFile(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "a", TTL: "PT1H"})
 	b := keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "b"})
 	os.Remove(filepath.Join(dir, a.ScratchPath))
@@ -468,31 +460,30 @@ func TestScratchObjectThatIsNoFile(t *testing.T) {
 	gotBack(t, s, a.SHA256.String(), "a")
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("b")})
 	gotBack(t, s, b.SHA256.String(), "b")
-	if odd, _ := filepath.Glob(inState(dir, "quarantine", "scratch-*.odd")); len(odd) != 2 {
+	if odd, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-*.odd")); len(odd) != 2 {
 		t.Errorf("in quarantine: %v", odd)
 	}
 	check(t, s, true)
 }
 
 func TestScratchHasCaps(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("small"), Label: "small"})
 	// A sparse file takes the place of hundreds of megabytes.
 	big := hash("big")
-	bin := inState(dir, "scratch", big+".bin")
+	bin := statePath(dir, "scratch", big+".bin")
 	os.WriteFile(bin, nil, 0o600)
 	if err := os.Truncate(bin, rw.MaxScratchTotal-20); err != nil {
 		t.Skipf("no sparse files here: %v", err)
 	}
-	appendTo(inState(dir, "scratch", "index.jsonl"), fmt.Sprintf(`{"sha256":"%s","bytes":1}`+"\n", big)) // which is not so
+	appendTo(statePath(dir, "scratch", "index.jsonl"), fmt.Sprintf(`{"sha256":"%s","bytes":1}`+"\n", big)) // which is not so
 	if l := listed(t, s); l.TotalBytes > 100 {
 		t.Errorf("%+v", l)
 	}
-	os.Remove(inState(dir, "scratch", "index.jsonl")) // now only the files describe the objects
+	os.Remove(statePath(dir, "scratch", "index.jsonl")) // now only the files describe the objects
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("small"), Label: "small"})
 	stands := func() (list []string) {
-		filepath.WalkDir(inState(dir, "scratch"), func(p string, d fs.DirEntry, _ error) error {
+		filepath.WalkDir(statePath(dir, "scratch"), func(p string, d fs.DirEntry, _ error) error {
 			st, err := d.Info()
 			list = append(list, fmt.Sprint(p, st.Size(), st.ModTime(), err))
 			return nil
@@ -561,8 +552,7 @@ func rawJournal(t *testing.T, s *rw.Store, op string) rw.JournalEntry {
 // TestScratchWarnsOnlyWhereGitWouldSee: the .gitignore of the state directory
 // decides.
 func TestScratchWarnsOnlyWhereGitWouldSee(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	for _, c := range []struct {
 		own, root string
 		warns     bool
@@ -573,9 +563,9 @@ func TestScratchWarnsOnlyWhereGitWouldSee(t *testing.T) {
 	} {
 		os.Remove(filepath.Join(dir, ".gitignore"))
 		if c.own == "" {
-			os.Remove(inState(dir, ".gitignore"))
+			os.Remove(statePath(dir, ".gitignore"))
 		} else {
-			os.WriteFile(inState(dir, ".gitignore"), []byte(c.own), 0o600)
+			os.WriteFile(statePath(dir, ".gitignore"), []byte(c.own), 0o600)
 		}
 		if c.root != "" {
 			os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(c.root), 0o644)
@@ -628,11 +618,11 @@ func TestScratchTwoStores(t *testing.T) {
 // and its lines keep the fields that are not known here.
 func TestScratchOfPython(t *testing.T) {
 	dir := ramspace(t)
-	os.MkdirAll(inState(dir, "scratch"), 0o755)
+	os.MkdirAll(statePath(dir, "scratch"), 0o755)
 	const text = "from python\n"
 	line := fmt.Sprintf(`{"sha256": "%s", "label": "old", "content_type": "text/plain", "notes": null, "bytes": %d, "created_at": 1700000000.5, "tags": ["a", "b"]}`, hash(text), len(text))
-	os.WriteFile(inState(dir, "scratch", hash(text)+".bin"), []byte(text), 0o644)
-	os.WriteFile(inState(dir, "scratch", "index.jsonl"), []byte(line+"\n"+`{"sha256":"`), 0o644)
+	os.WriteFile(statePath(dir, "scratch", hash(text)+".bin"), []byte(text), 0o644)
+	os.WriteFile(statePath(dir, "scratch", "index.jsonl"), []byte(line+"\n"+`{"sha256":"`), 0o644)
 	s := open(t, dir, nil)
 	l := listed(t, s)
 	if l.Count != 1 || l.Malformed != 1 || l.Entries[0].Label != "old" || l.Entries[0].Bytes != int64(len(text)) || l.Entries[0].TS != "" {
@@ -649,7 +639,7 @@ func TestScratchOfPython(t *testing.T) {
 	if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "else"}); err != nil { // rewrites the index
 		t.Error(err)
 	}
-	data, _ := os.ReadFile(inState(dir, "scratch", "index.jsonl"))
+	data, _ := os.ReadFile(statePath(dir, "scratch", "index.jsonl"))
 	if !strings.HasPrefix(string(data), line+"\n") || bytes.Contains(data, []byte("\n{\"sha256\":\"\n")) {
 		t.Errorf("%s", data)
 	}
@@ -660,11 +650,10 @@ func TestScratchOfPython(t *testing.T) {
 // TestScratchBehindASymlink: a state directory with parts that are links is refused,
 // and nothing appears at their targets.
 func TestScratchBehindASymlink(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	for _, part := range []string{"scratch", "checkpoints"} {
 		outside := t.TempDir()
-		noErr(t, os.Symlink(outside, inState(dir, part)))
+		noErr(t, os.Symlink(outside, statePath(dir, part)))
 		calls := map[string]func() error{
 			"put":    func() error { return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})) },
 			"list":   func() error { return errorOf(s.ScratchList(background, rw.ScratchListRequest{})) },
@@ -719,8 +708,7 @@ func TestScratchReadOnlyStore(t *testing.T) {
 }
 
 func TestScratchIsNotGated(t *testing.T) {
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	secret := ghToken(7)
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("token " + secret), Label: "raw"})
 	if len(a.Warnings) > 0 {
@@ -748,7 +736,7 @@ func tellsOf(r rw.CheckResult, code, path string) bool {
 }
 
 func besideObject(dir, content string) string {
-	return inState(dir, "scratch", hash(content)+".jsonl")
+	return statePath(dir, "scratch", hash(content)+".jsonl")
 }
 
 // TestNothingIsLostWithTheScratchIndex: after any deletion or damage of the index,
@@ -778,7 +766,7 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 			}
 			before := listed(t, s)
 			check(t, s, true)
-			damage(inState(dir, "scratch", "index.jsonl"))
+			damage(statePath(dir, "scratch", "index.jsonl"))
 			after := listed(t, s)
 			if diff := cmp.Diff(before.Entries, after.Entries); diff != "" || after.Rebuilt != 0 || after.Count != 6 {
 				t.Fatalf("%+v\n%s", after, diff)
@@ -803,12 +791,11 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 // TestRepairMakesTheScratchIndexAgain from the facts files of the objects, and reports
 // the entries of an older scratchpad that cannot be restored.
 func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	for i := range 3 {
 		keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint(i)), Label: fmt.Sprint("label ", i), TTL: "PT1H"})
 	}
-	index := inState(dir, "scratch", "index.jsonl")
+	index := statePath(dir, "scratch", "index.jsonl")
 	os.Remove(index)
 	if r := repairIt(t, s, rw.RepairRequest{}); !r.Clean || len(r.Actions) != 1 || r.Actions[0].Did != rw.RepairRebuilt {
 		t.Fatalf("%+v", r)
@@ -832,8 +819,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 // TestScratchLinesGoWithTheObject: the caller's text about an object exists nowhere
 // once the object is deleted, expired or erased.
 func TestScratchLinesGoWithTheObject(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	s.SetNow(now)
 	deleted := keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "said-of-deleted"})
@@ -848,7 +834,7 @@ func TestScratchLinesGoWithTheObject(t *testing.T) {
 	for _, said := range []string{"said-of-deleted", "said-of-expired", "said-of-erased", secret} {
 		nowhere(t, realTree(t, dir), said)
 	}
-	os.Remove(inState(dir, "scratch", "index.jsonl"))
+	os.Remove(statePath(dir, "scratch", "index.jsonl"))
 	if l := listed(t, s); l.Count != 1 || l.Entries[0].Label != "kept" || strings.Contains(l.Entries[0].Notes, secret) || l.Entries[0].Notes == "" {
 		t.Errorf("%+v", l)
 	}
@@ -877,8 +863,7 @@ func TestScratchLinesOfStrangers(t *testing.T) {
 		"a symlink":   {func(t *testing.T, p string) { os.Symlink("index.jsonl", p) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := ramspace(t)
-			s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+			s, dir := quick(t, nil)
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "true"})
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "other"})
 			os.Remove(besideObject(dir, "a"))
@@ -886,7 +871,7 @@ func TestScratchLinesOfStrangers(t *testing.T) {
 			if l := listed(t, s); l.Count != 2 || l.Entries[1].Label != "true" {
 				t.Errorf("a whole index was not believed: %+v", l)
 			}
-			os.Rename(inState(dir, "scratch", "index.jsonl"), filepath.Join(dir, "index"))
+			os.Rename(statePath(dir, "scratch", "index.jsonl"), filepath.Join(dir, "index"))
 			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("a"))}); err != nil || r.Entry.Label != c.label {
 				t.Errorf("%+v %v", r, err)
 			}
@@ -894,7 +879,7 @@ func TestScratchLinesOfStrangers(t *testing.T) {
 				t.Errorf("%+v %v", r, err)
 			}
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "again"})
-			os.Remove(inState(dir, "scratch", "index.jsonl"))
+			os.Remove(statePath(dir, "scratch", "index.jsonl"))
 			if l := listed(t, s); l.Entries[0].Label != "again" || l.Objects != 2 {
 				t.Errorf("%+v", l)
 			}
@@ -905,8 +890,7 @@ func TestScratchLinesOfStrangers(t *testing.T) {
 // TestScratchLinesDoNotGrow without limit when the same bytes are put repeatedly for a
 // short time.
 func TestScratchLinesDoNotGrow(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := quick(t, nil)
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for i := range 40 {
 		s.SetNow(now.Add(time.Duration(i) * time.Hour))
@@ -917,7 +901,7 @@ func TestScratchLinesDoNotGrow(t *testing.T) {
 		t.Errorf("%d bytes", st.Size())
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "last"})
-	os.Remove(inState(dir, "scratch", "index.jsonl"))
+	os.Remove(statePath(dir, "scratch", "index.jsonl"))
 	if l := listed(t, s); l.Entries[0].Label != "last" {
 		t.Errorf("%+v", l)
 	}
@@ -927,12 +911,11 @@ func TestScratchLinesDoNotGrow(t *testing.T) {
 // sizes that are too large, or whose sum overflows, blocks nothing and hides nothing.
 func TestScratchSizesAreThoseOfTheFiles(t *testing.T) {
 	for _, size := range []int64{1 << 26, 1 << 40, 1<<63 - 1} {
-		dir := ramspace(t)
-		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+		s, dir := quick(t, nil)
 		for i := range 10 {
 			keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint(i))})
 		}
-		index := inState(dir, "scratch", "index.jsonl")
+		index := statePath(dir, "scratch", "index.jsonl")
 		data, _ := os.ReadFile(index)
 		forged := strings.ReplaceAll(string(data), `"bytes":1,`, fmt.Sprintf(`"bytes":%d,`, size))
 		if forged == string(data) {

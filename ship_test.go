@@ -89,9 +89,7 @@ func TestMaterialize(t *testing.T) {
 			for path, text := range c.before {
 				fileIs(t, dir, path, text)
 			}
-			if _, err := os.Stat(filepath.Join(dir, "run.sh")); !os.IsNotExist(err) {
-				t.Errorf("undo left a file: %v", err)
-			}
+			gone(t, dir, "run.sh")
 			check(t, s, true)
 		})
 	}

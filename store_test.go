@@ -87,6 +87,21 @@ func workspace(t *testing.T) string {
 	return dir
 }
 
+// opened is a store in a workspace of its own.
+func opened(t *testing.T, opts *rw.Options) (*rw.Store, string) {
+	t.Helper()
+	dir := workspace(t)
+	return open(t, dir, opts), dir
+}
+
+// nothingStaged fails the test when a commit has left a file in staging.
+func nothingStaged(t *testing.T, s *rw.Store) {
+	t.Helper()
+	if left, err := s.Unfinished(); err != nil || len(left) > 0 {
+		t.Fatalf("left in staging: %v %v", left, err)
+	}
+}
+
 // check fails the test when the store is not sound.
 func check(t *testing.T, s *rw.Store, deep bool) {
 	t.Helper()
@@ -175,8 +190,7 @@ func TestCloseThatTimedOut(t *testing.T) {
 // TestWithinIsJudgedByPlace: a directory contains the workspace or it does not,
 // independently of its name.
 func TestWithinIsJudgedByPlace(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	above := filepath.Dir(dir)
 	for _, name := range []string{"w", "ws-other", "ws/sub", "..ws"} {
 		noErr(t, os.MkdirAll(filepath.Join(above, name), 0o755))
@@ -281,8 +295,7 @@ func misread(t *testing.T, s *rw.Store, path string) int {
 // most, until a call fails for the second time.
 func TestManyDifferentFailingReadsAreCheap(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, nil)
+	s, dir := gatedStore(t)
 	began, writes := time.Now(), 0
 	var last os.FileInfo
 	wrote := func() bool {

@@ -646,9 +646,7 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	s.Close(background)
 	fs.Inject(nil)
 	s = c.open(t, fs, "0003")
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	if got, _ := fs.ReadFile(rw.StateDirName + "/history/" + hash(longText)[:2] + "/" + hash(longText)); string(got) != longText {
 		t.Error("the version that was replaced is lost")
 	}

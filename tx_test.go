@@ -26,8 +26,7 @@ import (
 )
 
 func TestEditReplacesExactly(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "one\r\ntwo\r\nthree\r\n", rw.ModeCreate)
 	res := must(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two\nthree", New: "2\n3"}, {Old: "one", New: "1"}}}))(t)
 	fileIs(t, dir, "a.txt", "1\r\n2\r\n3\r\n")
@@ -64,8 +63,7 @@ func TestEditReplacesExactly(t *testing.T) {
 }
 
 func TestDeleteKeepsWhatWasThere(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	w := write(t, s, "d/a.txt", "precious", rw.ModeCreate)
 	other := strings.Repeat("0", 64)
 	fails(s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(digest(other))}))(t, rw.ErrHashMismatch, "guard")
@@ -78,9 +76,7 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	if err != nil || res.PrevSHA256 != w.SHA256 || res.PrevBytes != 8 {
 		t.Fatalf("%v %+v", err, res)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "d/a.txt")); !os.IsNotExist(err) {
-		t.Fatal("the file is still there")
-	}
+	gone(t, dir, "d/a.txt")
 	if again, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(w.SHA256), Call: rw.Call{IdempotencyKey: "k"}}); err != nil || again.Status != rw.StatusReplayed || again.PrevBytes != 8 {
 		t.Errorf("replay: %v %+v", err, again)
 	}
@@ -94,8 +90,7 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 }
 
 func TestMoveKeepsTheFile(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "moved", rw.ModeCreate)
 	os.Chmod(filepath.Join(dir, "a.txt"), 0o750)
 	was, _ := os.Stat(filepath.Join(dir, "a.txt"))
@@ -124,16 +119,13 @@ func TestMoveKeepsTheFile(t *testing.T) {
 	}
 	fileIs(t, dir, "r/one.txt", "1")
 	fileIs(t, dir, "r/q/two.txt", "2")
-	if _, err := os.Stat(filepath.Join(dir, "p")); !os.IsNotExist(err) {
-		t.Error("the old directory is still there")
-	}
+	gone(t, dir, "p")
 	fails(s.Move(background, rw.MoveRequest{Path: "r", To: "r/s"}))(t, rw.ErrInvalidArgument, "into itself")
 	check(t, s, true)
 }
 
 func TestTxIsAllOrNothing(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "alpha\n", rw.ModeCreate)
 	write(t, s, "b.txt", "beta\n", rw.ModeCreate)
 	write(t, s, "old.txt", "old\n", rw.ModeCreate)
@@ -165,10 +157,8 @@ func TestTxIsAllOrNothing(t *testing.T) {
 	fileIs(t, dir, "n/new.txt", "brand new\n")
 	fileIs(t, dir, "a.txt", "ALPHA\nmore\n")
 	fileIs(t, dir, "m/b.txt", "beta\n")
-	for _, gone := range []string{"old.txt", "b.txt"} {
-		if _, err := os.Stat(filepath.Join(dir, gone)); !os.IsNotExist(err) {
-			t.Errorf("%s is still there", gone)
-		}
+	for _, moved := range []string{"old.txt", "b.txt"} {
+		gone(t, dir, moved)
 	}
 	if len(res.Results) != 6 || res.Seq == 0 || res.Results[0].SHA256 != res.Results[1].SHA256 || res.Results[5].SHA256.String() != "" {
 		t.Errorf("%+v", res)
@@ -185,8 +175,7 @@ func TestTxIsAllOrNothing(t *testing.T) {
 // TestStagedTxSurvivesARestart: staged operations exist after a reopening, and are
 // committed once.
 func TestStagedTxSurvivesARestart(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	for i := range 3 {
 		st, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: []byte(fmt.Sprint(i))}})
@@ -205,9 +194,7 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 	if err != nil || len(d.Transactions) != 1 || d.Transactions[0] != b.TxID {
 		t.Fatalf("%v %v", err, d.Transactions)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "f0.txt")); !os.IsNotExist(err) {
-		t.Fatal("a staged operation has happened")
-	}
+	gone(t, dir, "f0.txt")
 	res, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID})
 	if err != nil || len(res.Results) != 3 {
 		t.Fatalf("%v %+v", err, res)
@@ -748,8 +735,7 @@ func TestProcessesCrossingTransactions(t *testing.T) {
 	if txChild(t, cross) {
 		return
 	}
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, crossPlaces[0], "ball", rw.ModeCreate)
 	var cmds []*exec.Cmd
 	var outs []*lineLog
@@ -1669,9 +1655,7 @@ func (x txShape) aftermath(t *testing.T, disk *simfs.FS, want outcome) {
 	}
 	check(t, s, true)
 	noErr(t, s.Close(background))
-	if left, _ := s.Unfinished(); len(left) > 0 {
-		t.Errorf("left in staging: %v", left)
-	}
+	nothingStaged(t, s)
 	if t.Failed() {
 		t.Fatalf("recovery %+v", s.Recovery())
 	}

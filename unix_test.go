@@ -62,8 +62,7 @@ func warned(r rw.SafeWriteResult, reason string) bool {
 // are those of the file that was replaced.
 func TestMetadataSurvives(t *testing.T) {
 	needsRoot(t)
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	acl := posixACL([]aclEntry{{1, 7, 0}, {2, 6, 1234}, {4, 5, 0}, {16, 7, 0}, {32, 0, 0}})
 	for _, mode := range []uint32{0o600, 0o640, 0o755, 0o4755, 0o2755, 0o1644, 0o666} {
 		for _, op := range []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend} {
@@ -187,8 +186,7 @@ func TestHardLinks(t *testing.T) {
 // TestHistoryIsNobodysToWrite: a file that another program still has open for writing
 // is copied into history, so that the kept version cannot change.
 func TestHistoryIsNobodysToWrite(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a", "version one", rw.ModeCreate)
 	f := must(os.OpenFile(filepath.Join(dir, "a"), os.O_WRONLY, 0))(t)
 	defer f.Close()
@@ -247,8 +245,7 @@ func TestFileSizeLimit(t *testing.T) {
 		}
 		return
 	}
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a.log", strings.Repeat("a", 900<<10), rw.ModeCreate)
 	var old unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_FSIZE, &old)
@@ -417,8 +414,7 @@ func TestErrnosHaveMeanings(t *testing.T) {
 func TestPoisonIsLeftByTheNextOpen(t *testing.T) {
 	// A flush cannot be made to fail here; TestFaultSweep does it. This test checks the
 	// mark and the recovery.
-	dir := workspace(t)
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "a", "one", rw.ModeCreate)
 	s.Close(background)
 	os.WriteFile(statePath(dir, "poisoned"), []byte("x"), 0o600)
@@ -426,9 +422,7 @@ func TestPoisonIsLeftByTheNextOpen(t *testing.T) {
 	if !s.Recovery().Poisoned {
 		t.Error("the mark was not seen")
 	}
-	if _, err := os.Stat(statePath(dir, "poisoned")); err == nil {
-		t.Error("the mark is still there")
-	}
+	gone(t, statePath(dir), "poisoned")
 	write(t, s, "a", "two", rw.ModeOverwrite)
 	check(t, s, true)
 }
@@ -642,9 +636,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 		for i := files - 1; i >= files-5; i-- {
 			name := fmt.Sprintf("f%02d.txt", i)
 			if turn == 1 {
-				if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-					t.Fatalf("undo %d: %s is there", turn, name)
-				}
+				gone(t, dir, name)
 				continue
 			}
 			fileIs(t, dir, name, strings.Repeat("x", 1000)+fmt.Sprint(i))

@@ -93,9 +93,7 @@ func (c upkeepSweep) settle(t *testing.T, disk *simfs.FS, level rw.SyncLevel, wa
 	check(t, s, true)
 	mustEqual(t, c.view(t, s), want, "calling again changed")
 	c.after(t, s, disk)
-	if left, err := s.Unfinished(); err != nil || len(left) > 0 {
-		t.Fatalf("left in staging: %v %v", left, err)
-	}
+	nothingStaged(t, s)
 	write(t, s, "after.txt", "after", rw.ModeOverwrite)
 }
 
