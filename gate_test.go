@@ -669,47 +669,19 @@ func TestAppendTellsTheColumnOfALongLine(t *testing.T) {
 	}
 }
 
-// TestAppendToAFileWithManyFindings: findings in the old content must not hide those in
-// the appended text.
-func TestAppendToAFileWithManyFindings(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	var list strings.Builder
-	for i := range 1800 { // each is a finding, and all are within scan.Window
-		fmt.Fprintf(&list, "u%d@acme.org\n", i)
-	}
-	passes(t, s, put("users.txt", list.String(), rw.ModeCreate))
-	gated(t, s, dir, put("users.txt", "key "+awsID(18)+"\n", rw.ModeAppend))
-	wants(t, passes(t, s, put("users.txt", "harmless\n", rw.ModeAppend)), rw.WarnRiskPreexisting)
-}
-
 // TestManyFindingsDoNotHideTheWorst: a text with more findings than are listed names
 // the family of a credential at its end, and a credential cannot be accepted by hiding
 // it after them.
 func TestManyFindingsDoNotHideTheWorst(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
-	var list strings.Builder
-	for i := range 1200 {
-		fmt.Fprintf(&list, "u%d@acme.org\n", i)
+	for _, reason := range []string{"", "test data"} {
+		r := put("users.txt", addresses(1200)+awsID(19)+"\n", rw.ModeCreate)
+		r.AcceptRisk = reason
+		if e := gated(t, s, dir, r); !slices.Contains(e.Patterns, "api_key") {
+			t.Errorf("detected_patterns %v", e.Patterns)
+		}
 	}
-	text := list.String() + awsID(19) + "\n"
-	e := gated(t, s, dir, put("users.txt", text, rw.ModeCreate))
-	if !slices.Contains(e.Patterns, "api_key") {
-		t.Errorf("detected_patterns %v", e.Patterns)
-	}
-}
-
-func TestAcceptRiskBehindManyFindings(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	var list strings.Builder
-	for i := range 1200 {
-		fmt.Fprintf(&list, "u%d@acme.org\n", i)
-	}
-	r := put("users.txt", list.String()+awsID(20)+"\n", rw.ModeCreate)
-	r.AcceptRisk = "test data"
-	gated(t, s, dir, r)
 }
 
 // TestAppendThroughAnotherName: a file with several names is copied, and the gate scans
@@ -847,22 +819,40 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestAppendBehindAnOldSecret, also if the file is larger than the part that is scanned
-// again, and if the secret is at its end.
-func TestAppendBehindAnOldSecret(t *testing.T) {
+// TestAppendBehindOldFindings: findings in the old content neither refuse harmless text
+// nor hide a finding in the appended one, nor make its verdict milder, however many
+// there are.
+func TestAppendBehindOldFindings(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
 	filler := strings.Repeat("text without interest\n", 4000)
-	for i, row := range []struct{ old, warn string }{
-		{awsID(44) + "\n" + filler, ""}, // far away, and not scanned again
-		{filler + awsID(44) + "\n", rw.WarnRiskPreexisting},
-		{"key " + awsID(44), rw.WarnRiskPreexisting},
+	keys := ""
+	for i := range uint64(1100) {
+		keys += awsID(5000+i) + "\n"
+	}
+	for i, row := range []struct{ old, warn, added string }{
+		{awsID(44) + "\n" + filler, "", ghToken(45)}, // far away, and not scanned again
+		{filler + awsID(44) + "\n", rw.WarnRiskPreexisting, ghToken(45)},
+		{"key " + awsID(44), rw.WarnRiskPreexisting, ghToken(45)},
+		{keys, rw.WarnRiskPreexisting, ghToken(9) + "\n"},
+		{addresses(1800), rw.WarnRiskPreexisting, "key " + awsID(18) + "\n"}, // all within scan.Window
+		{addresses(1800), rw.WarnRiskPreexisting, risky.highUnsure},
 	} {
 		path := fmt.Sprintf("f%d.txt", i)
 		os.WriteFile(filepath.Join(dir, path), []byte(row.old), 0o644)
+		gated(t, s, dir, put(path, row.added, rw.ModeAppend))
 		wants(t, passes(t, s, put(path, "\nharmless\n", rw.ModeAppend)), row.warn)
-		gated(t, s, dir, put(path, ghToken(45), rw.ModeAppend))
+		gated(t, s, dir, put(path, row.added, rw.ModeAppend))
 	}
+}
+
+// addresses are so many findings, a line each.
+func addresses(n int) string {
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, "u%d@acme.org\n", i)
+	}
+	return list.String()
 }
 
 // TestRewritingManyOldSecrets: one can be removed from a file that holds more
@@ -1016,32 +1006,6 @@ func TestWrappedSecretOverTwoAppends(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestAppendBehindAThousandKeys: nor must a thousand credentials that were
-// there hide another one.
-func TestAppendBehindAThousandKeys(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	var keys strings.Builder
-	for i := range uint64(1100) {
-		keys.WriteString(awsID(5000+i) + "\n")
-	}
-	os.WriteFile(filepath.Join(dir, "keys.txt"), []byte(keys.String()), 0o644)
-	gated(t, s, dir, put("keys.txt", ghToken(9)+"\n", rw.ModeAppend))
-}
-
-// TestAppendedTextIsJudgedAsAlone: the old content does not make the verdict on the
-// appended text milder.
-func TestAppendedTextIsJudgedAsAlone(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	var list strings.Builder
-	for i := range 1800 {
-		fmt.Fprintf(&list, "u%d@acme.org\n", i)
-	}
-	os.WriteFile(filepath.Join(dir, "users.txt"), []byte(list.String()), 0o644)
-	gated(t, s, dir, put("users.txt", risky.highUnsure, rw.ModeAppend))
 }
 
 // TestScannedEarly: content that is scanned while it is hashed gets the same
