@@ -85,9 +85,7 @@ func TestEraseInLongGroups(t *testing.T) {
 		t.Errorf("%+v %v", again, err)
 	}
 	must(s.Restore(background, rw.RestoreRequest{Path: "dir1/a file with a name of some length 11", Version: found.Seq}))(t)
-	if list := holdersOf(disk, secret); len(list) > 0 {
-		t.Errorf("%q hold it again", list)
-	}
+	length(t, holdersOf(disk, secret), 0, "hold it again")
 }
 
 // TestLongGroupsTravel: an export carries the changes of a row that is too long

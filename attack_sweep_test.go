@@ -504,9 +504,7 @@ func (x attack) openBeside(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n, m 
 		if acked && !maps.Equal(withoutBeside(files(last)), x.new) {
 			t.Errorf("found %s", brief(files(last)))
 		}
-		if len(report.Conflicts) > 0 {
-			t.Errorf("conflicts %v", report.Conflicts)
-		}
+		length(t, report.Conflicts, 0, "conflicts")
 		x.explainsBeside(t, last, level)
 		if t.Failed() {
 			t.Fatalf("operation %d, another process %s at operation %d of the recovery; acknowledged: %v", n, how, m, acked)

@@ -266,9 +266,7 @@ func TestCheckpointIsGated(t *testing.T) {
 			t.Errorf("%+v %v", l, err)
 		}
 	}
-	if found := leaks(t, dir, secret); len(found) > 0 {
-		t.Errorf("the secret is in %v", found)
-	}
+	length(t, leaks(t, dir, secret), 0, "the secret is in")
 	s = openWith(t, ramspace(t), "version: 1\ngate: {mode: block, reject_at: high, overrides: any}\n", nil)
 	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`"` + secret + `"`), Call: rw.Call{AcceptRisk: "synthetic token of a test"}})
 	equal(t, reasons(r.Warnings), rw.WarnRiskAccepted, r.Warnings)

@@ -58,9 +58,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 		r.LiveFrom != r.Archived[len(r.Archived)-1].Last+1 || r.Receipt.JournalSeq == 0 || r.Receipt.Caller != "operator" {
 		t.Fatalf("%+v\nplanned %+v", r, plan)
 	}
-	if got := simFiles(fs, "archive"); len(got) != len(r.Archived) {
-		t.Errorf("archive holds %v", got)
-	}
+	length(t, simFiles(fs, "archive"), len(r.Archived), "archive holds")
 	look := func(s *rw.Store) {
 		t.Helper()
 		check(t, s, true)

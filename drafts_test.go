@@ -164,9 +164,7 @@ func TestDisabledScratchGetHidesDrafts(t *testing.T) {
 	draftFails(t, s, ref, rw.ErrScratchGetDisabled)
 	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ErrScratchGetDisabled) // nor reveals which ones exist
 	must(s.Redact(background, rw.RedactRequest{Content: []byte(awsID(107))}))(t, "redacting a text")
-	if list := drafts(t, s); len(list) != 1 {
-		t.Errorf("%+v", list)
-	}
+	length(t, drafts(t, s), 1)
 	if r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || !r.Removed {
 		t.Errorf("%v %+v", err, r)
 	}
@@ -192,9 +190,7 @@ func TestTamperedDraftIsNotGiven(t *testing.T) {
 			t.Errorf("%v %+v", err, r)
 		}
 	}
-	if files := draftFiles(dir); len(files) != 2 {
-		t.Errorf("left %v", files)
-	}
+	length(t, draftFiles(dir), 2, "left")
 }
 
 // TestRefusingAgainHealsADamagedDraft: a caller that sends the text again gets a draft
@@ -290,9 +286,7 @@ func TestDamagedDraftsAreSweptInTheEnd(t *testing.T) {
 		os.Chtimes(name, long, long)
 	}
 	openGated(t, dir, nil)
-	if files := draftFiles(dir); len(files) > 0 {
-		t.Errorf("eight days old, cannot be read, cannot be listed, and still there: %v", files)
-	}
+	length(t, draftFiles(dir), 0, "eight days old, cannot be read, cannot be listed, and still there")
 }
 
 // fakeDrafts puts n drafts into quarantine, the first the oldest.
@@ -452,9 +446,7 @@ func TestRefusalWhenTheDraftCannotBeKept(t *testing.T) {
 	if e.Context["draft_kept"] != false || e.Context["draft_ref"] != nil || strings.Contains(e.Hint, "draft_ref") {
 		t.Errorf("%v %s", e.Context, e.Hint)
 	}
-	if found := leaks(t, dir, awsID(126)); len(found) > 0 {
-		t.Errorf("%v", found)
-	}
+	length(t, leaks(t, dir, awsID(126)), 0)
 }
 
 // TestQuarantineThatIsALink: a quarantine that was replaced by a link is not followed.
@@ -486,9 +478,7 @@ func TestReadOnlyStoreReadsDrafts(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	r := open(t, dir, &rw.Options{ReadOnly: true})
-	if list := drafts(t, r); len(list) != 0 {
-		t.Errorf("%v", list)
-	}
+	length(t, drafts(t, r), 0)
 	draftFails(t, r, "draft_"+strings.Repeat("0", 32), rw.ErrDraftNotFound)
 	s := openGated(t, dir, nil)
 	ref := refuse(t, s, "a.txt", awsID(128))
@@ -567,9 +557,7 @@ func TestRefusalRedactionSuccessOverMCP(t *testing.T) {
 	if reply, isError = toolCall(t, s, "rw_draft_get", map[string]any{"draft_ref": ref}); !isError || reply["context"].(map[string]any)["reason"] != "draft_not_found" {
 		t.Errorf("%v", reply)
 	}
-	if found := leaks(t, dir, secret); len(found) > 0 {
-		t.Errorf("%v", found)
-	}
+	length(t, leaks(t, dir, secret), 0)
 	// An agent cannot open the gate for a credential by itself.
 	for _, more := range []map[string]any{{"classify": false}, {"accept_risk": "please"}} {
 		args := map[string]any{"path": "a.txt", "content": text}

@@ -289,9 +289,7 @@ func TestLibraryAdvisesByDefault(t *testing.T) {
 	}
 	wants(t, write(t, s, "mail.txt", "write to jo@acme-mail.org\n", rw.ModeCreate), rw.WarnRiskLow)
 	wants(t, write(t, s, "plain.txt", "nothing to see\n", rw.ModeCreate), "")
-	if files := draftFiles(dir); len(files) > 0 {
-		t.Errorf("drafts without a refusal: %v", files)
-	}
+	length(t, draftFiles(dir), 0, "drafts without a refusal")
 	check(t, s, true)
 }
 
@@ -538,16 +536,12 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 			t.Errorf("a reply, error or receipt holds a secret that begins with %.4s", n)
 		}
 	}
-	if found := leaks(t, dir, needles...); len(found) > 0 {
-		t.Errorf("found in %v", found)
-	}
+	length(t, leaks(t, dir, needles...), 0, "found in")
 	nothingStaged(t, s)
 	check(t, s, true)
 	noErr(t, s.Close(background))
 	open(t, dir, nil)
-	if found := leaks(t, dir, needles...); len(found) > 0 {
-		t.Errorf("found after the next open in %v", found)
-	}
+	length(t, leaks(t, dir, needles...), 0, "found after the next open in")
 }
 
 // TestARefusedTransactionNamesTheFamiliesOfEveryFile: the caller can mend all
@@ -895,9 +889,7 @@ func TestDryRunOfARefusalLeavesNothing(t *testing.T) {
 			t.Errorf("%v", e.Context)
 		}
 	}
-	if rows := rawRows(t, dir); len(rows) > 0 {
-		t.Errorf("%d rows", len(rows))
-	}
+	length(t, rawRows(t, dir), 0, "rows")
 	gone(t, statePath(dir), "quarantine")
 	gone(t, statePath(dir), "budgets.json")
 	r.DryRun = false
@@ -1587,9 +1579,7 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 			t.Errorf("a reply or receipt tells a name that begins with %.4s", n)
 		}
 	}
-	if found := leaks(t, dir, needles...); len(found) > 0 {
-		t.Error(found)
-	}
+	length(t, leaks(t, dir, needles...), 0)
 	check(t, s, true)
 }
 

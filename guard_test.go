@@ -609,9 +609,7 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
-	if rows := rawRows(t, dir); len(rows) > 0 {
-		t.Errorf("%d rows of verbs that change nothing", len(rows))
-	}
+	length(t, rawRows(t, dir), 0, "rows of verbs that change nothing")
 	// Another request of the same verb is fresh.
 	must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte("fine")}))(t)
 }

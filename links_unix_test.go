@@ -423,9 +423,7 @@ func TestUndoOfAMoveGivesModesBack(t *testing.T) {
 	for _, want := range []map[string]string{before, after, before} {
 		_, err = s.Undo(background, rw.UndoRequest{})
 		noErr(t, err)
-		if list := differing(want, entries(t, dir)); len(list) > 0 {
-			t.Error(list)
-		}
+		length(t, differing(want, entries(t, dir)), 0)
 	}
 }
 
@@ -617,9 +615,7 @@ func TestFileMadeAgain(t *testing.T) {
 	shell(t, dir, "rm -r d")
 	found := scan()
 	must(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t)
-	if list := differing(before, entries(t, dir)); len(list) > 0 {
-		t.Error(list)
-	}
+	length(t, differing(before, entries(t, dir)), 0)
 }
 
 // TestUndoOfSeveralGivesModesBack: a file that was deleted and made again has its old mode

@@ -207,9 +207,7 @@ func TestAcceptedRiskStandsInTheJournal(t *testing.T) {
 	if len(rows) != 1 || rows[0]["accept_risk"] != "fixture of a revoked key, see {GHP-REDACTED} é" {
 		t.Errorf("%v", rows)
 	}
-	if found := leaks(t, dir, other); len(found) > 0 {
-		t.Errorf("%v", found)
-	}
+	length(t, leaks(t, dir, other), 0)
 	// A reason where nothing had to be accepted is not kept.
 	r = put("b.txt", "harmless", rw.ModeCreate)
 	r.AcceptRisk = "just in case"
@@ -415,9 +413,7 @@ func TestPolicyOfTheScanner(t *testing.T) {
 		if row.want == "risk_blocked" && strings.HasPrefix(row.text, "ticket") {
 			e := rw.AsError("", err)
 			equal(t, strings.Join(e.Patterns, " "), "acme", "families ", e.Patterns)
-			if found := leaks(t, dir, own[7:21]); len(found) > 0 {
-				t.Errorf("%v", found)
-			}
+			length(t, leaks(t, dir, own[7:21]), 0)
 			if doc := conformsEnvelope(t, e); strings.Contains(string(doc), own[12:21]) {
 				t.Errorf("the envelope shows what the own pattern found: %s", doc)
 			}

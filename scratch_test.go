@@ -711,9 +711,7 @@ func TestScratchIsNotGated(t *testing.T) {
 	s, dir := gatedStore(t)
 	secret := ghToken(7)
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("token " + secret), Label: "raw"})
-	if len(a.Warnings) > 0 {
-		t.Errorf("%v", a.Warnings)
-	}
+	length(t, a.Warnings, 0)
 	if found := leaks(t, dir, secret); len(found) != 1 || !strings.Contains(found[0], "scratch/") {
 		t.Errorf("the secret is in %v", found)
 	}

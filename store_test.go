@@ -75,6 +75,13 @@ func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
 	testbed.MustEqual(t, got, want, what...)
 }
 
+func length[T any](t testing.TB, list []T, want int, what ...any) {
+	t.Helper()
+	if len(list) != want {
+		t.Errorf("%s: %d, want %d: %+v", fmt.Sprint(what...), len(list), want, list)
+	}
+}
+
 // errorOf leaves the value of a call out.
 func errorOf[T any](_ T, err error) error { return err }
 

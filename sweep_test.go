@@ -640,9 +640,7 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	}
 	s.Close(background)
 	s = c.open(t, fs, "0002") // still no room
-	if w := s.Recovery().Warnings; len(w) != 1 {
-		t.Errorf("%v", w)
-	}
+	length(t, s.Recovery().Warnings, 1)
 	s.Close(background)
 	fs.Inject(nil)
 	s = c.open(t, fs, "0003")
@@ -1322,9 +1320,7 @@ func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live b
 	if r, err := s.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("check: %+v, %v", r.Problems, err)
 	}
-	if c := s.Recovery().Conflicts; len(c) > 0 {
-		t.Errorf("conflicts %v", c)
-	}
+	length(t, s.Recovery().Conflicts, 0, "conflicts")
 	noErr(t, s.Close(background))
 }
 

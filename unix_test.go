@@ -76,9 +76,7 @@ func TestMetadataSurvives(t *testing.T) {
 			}
 			noErr(t, unix.Chmod(path, mode))
 			r := write(t, s, name, "new\n", op)
-			if len(r.Warnings) > 0 {
-				t.Errorf("%s: %v", name, r.Warnings)
-			}
+			length(t, r.Warnings, 0, name)
 			var st unix.Stat_t
 			unix.Stat(path, &st)
 			if st.Mode&0o7777 != mode || st.Uid != 1234 || st.Gid != 2345 {

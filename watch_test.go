@@ -215,9 +215,7 @@ func TestWatchEndsWithTheStore(t *testing.T) {
 		if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "z", Content: []byte("x")}); err == nil {
 			t.Error("a closed store wrote")
 		}
-		if len(late.all()) > 0 {
-			t.Error("a watcher of a closed store was called")
-		}
+		length(t, late.all(), 0, "a watcher of a closed store was called")
 	})
 }
 
@@ -535,9 +533,7 @@ func TestProgressOfAQuickCall(t *testing.T) {
 		for i := range 20 {
 			r := &reports{}
 			must(s.SafeWrite(rw.WithProgress(context.Background(), r.take), rw.SafeWriteRequest{Path: fmt.Sprint(i), Content: []byte("x")}))(t)
-			if len(r.all()) > 0 {
-				t.Errorf("%+v", r.all())
-			}
+			length(t, r.all(), 0)
 		}
 	})
 }
