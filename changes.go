@@ -2,13 +2,10 @@ package resilientwrite
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/hunks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
@@ -178,7 +175,10 @@ func (s *Store) scan(ctx context.Context, r ScanRequest, pend func([]observe.Fin
 		req.Until = time.Now().Add(r.Within)
 	}
 	if s.gateFor(ctx).Mode != GateOff {
-		req.Inspect = s.inspector(ctx)
+		bounded := s.bounded(ctx)
+		req.Inspect = func(path string, data []byte, before func() []byte) []scan.Finding {
+			return s.gate.Fresh(bounded, path, data, before)
+		}
 	}
 	res, err := s.observed.Scan(ctx, req)
 	if ctx.Err() != nil {
@@ -209,42 +209,6 @@ func scanResult(res *observe.Result) ScanResult {
 		out.Findings = append(out.Findings, ObservedFinding(f))
 	}
 	return out
-}
-
-// inspector returns the function that scans the bytes of one file and omits findings
-// that the version before had, if history has that version.
-func (s *Store) inspector(ctx context.Context) func(path string, data []byte, prev string) []observe.Finding {
-	ctx = s.bounded(ctx)
-	return func(path string, data []byte, prev string) (list []observe.Finding) {
-		p := s.policy()
-		opt := p.Options(path)
-		opt.Context = ctx
-		var now []scan.Finding
-		var seen gate.Fingerprints
-		opt.Each = func(x scan.Finding) {
-			seen.Add(x)
-			if len(now) < gate.MaxListed {
-				now = append(now, x)
-			}
-		}
-		p.Scanner.Score(data, opt)
-		if len(now) == 0 {
-			return nil
-		}
-		if f := s.observed.Kept(prev, observe.MaxFile); f != nil {
-			if before, err := io.ReadAll(f); err == nil {
-				opt.Each = seen.Mark
-				p.Scanner.Score(before, opt)
-			}
-			f.Close()
-		}
-		for _, x := range now {
-			if !seen.Marked(x) && !x.Placeholder {
-				list = append(list, observe.Finding{Path: path, Kind: x.Family, Pattern: x.Pattern, Line: x.Line, Confidence: string(x.Confidence), Fingerprint: fmt.Sprintf("%x", x.Fingerprint[:8])})
-			}
-		}
-		return list
-	}
 }
 
 // claimed returns those of the files of a scan that another session than these has

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/excerpt"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
@@ -496,7 +497,7 @@ func checkWindow(offset int64, maxBytes *int64) *fault.Fault {
 
 // preview reads the whole once and passes it to everything that needs it.
 func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (out ChunkPreviewResult, err error) {
-	sum, part, whole := engine.NewDigest(), &window{from: r.Offset, left: r.MaxBytes}, &window{left: maxValidated}
+	sum, part, whole := engine.NewDigest(), &excerpt.Window{From: r.Offset, Left: r.MaxBytes}, &excerpt.Window{Left: maxValidated}
 	sinks := []io.Writer{sum, part}
 	opt := s.policy().Options(r.TargetPath)
 	ctx = s.bounded(ctx)
@@ -513,39 +514,23 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (out ChunkPr
 		return out, err
 	}
 	out = ChunkPreviewResult{
-		Session: r.Session, Preview: true, Content: part.got, Offset: min(r.Offset, part.at), ChunkCount: len(sess.Parts),
-		ChunkHashes: pieceHashes(sess), TotalBytes: part.at, SHA256: digest(sum.Hex()),
+		Session: r.Session, Preview: true, Content: part.Got, Offset: min(r.Offset, part.At), ChunkCount: len(sess.Parts),
+		ChunkHashes: pieceHashes(sess), TotalBytes: part.At, SHA256: digest(sum.Hex()),
 	}
 	out.Missing, _ = sess.Missing()
-	out.Truncated = out.Offset+int64(len(part.got)) < part.at
+	out.Truncated = out.Offset+int64(len(part.Got)) < part.At
 	if r.Classify {
 		risk := riskOf(stream.Report())
 		if out.Risk = &risk; ctx.Err() != nil {
 			return out, ctx.Err()
 		}
 	}
-	if r.Validate && whole.at == int64(len(whole.got)) {
-		v, err := s.checkSyntax(ctx, "", r.TargetPath, whole.got)
+	if r.Validate && whole.At == int64(len(whole.Got)) {
+		v, err := s.checkSyntax(ctx, "", r.TargetPath, whole.Got)
 		out.Validation = &v
 		return out, err
 	}
 	return out, nil
-}
-
-// window keeps a part of what is written to it.
-type window struct {
-	from, left int64
-	at         int64
-	got        []byte
-}
-
-func (w *window) Write(p []byte) (int, error) {
-	begin := min(max(w.from-w.at, 0), int64(len(p)))
-	end := min(begin+w.left, int64(len(p)))
-	w.got = append(w.got, p[begin:end]...)
-	w.left -= end - begin
-	w.at += int64(len(p))
-	return len(p), nil
 }
 
 // ChunkListRequest asks which sessions there are.

@@ -86,29 +86,14 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		req.hash += fmt.Sprint(" ", s.headSeq())
 	}
 	c := s.newCommit(ctx, req)
-	n := max(r.N, 1)
-	e := r.Call.check(ctx)
-	if e == nil && r.Group != "" && (r.N != 0 || r.Row != 0) {
-		e = fault.New(fault.InvalidArgument).With("argument", "group").Hintf("give group alone")
-	}
-	if e == nil && (r.N < 0 || n > maxUndo) {
-		e = fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxUndo)
-	}
-	if e != nil {
+	if e := r.check(ctx); e != nil {
 		return UndoResult{}, c.Failed(e)
 	}
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
-	of := c.whose(r.Caller, r.Session)
-	if r.Row != 0 {
-		of, n = whose{row: r.Row}, 1
-	}
-	if r.Group != "" {
-		of, n = whose{group: r.Group}, maxUndo
-	}
 	var undone changes.Undone
 	c.Outcome = func() any { return outcome{Undone: undone.Rows} }
-	undone, err := s.prepareUndo(ctx, c, of, n)
+	undone, err := s.prepareUndo(ctx, c, r)
 	if err != nil {
 		c.Release()
 		return UndoResult{}, c.Failed(err)
@@ -139,8 +124,27 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	return out, nil
 }
 
+func (r *UndoRequest) check(ctx context.Context) *fault.Fault {
+	switch e := r.Call.check(ctx); {
+	case e != nil:
+		return e
+	case r.Group != "" && (r.N != 0 || r.Row != 0):
+		return fault.New(fault.InvalidArgument).With("argument", "group").Hintf("give group alone")
+	case r.N < 0 || r.N > maxUndo:
+		return fault.New(fault.InvalidArgument).With("argument", "n").Hintf("n must be 1 to %d", maxUndo)
+	}
+	return nil
+}
+
 // prepareUndo finds the commits and takes the bytes from before them.
-func (s *Store) prepareUndo(ctx context.Context, c *commit, of whose, n int) (changes.Undone, error) {
+func (s *Store) prepareUndo(ctx context.Context, c *commit, r UndoRequest) (changes.Undone, error) {
+	of, n := c.whose(r.Caller, r.Session), max(r.N, 1)
+	if r.Row != 0 {
+		of, n = whose{row: r.Row}, 1
+	}
+	if r.Group != "" {
+		of, n = whose{group: r.Group}, maxUndo
+	}
 	if err := s.engine.Enter(); err != nil {
 		return changes.Undone{}, err
 	}

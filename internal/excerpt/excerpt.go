@@ -96,7 +96,7 @@ func Version(h *history.Layer, path string, seq uint64, offset, limit int64) (p 
 		return p, err
 	}
 	defer src.Close()
-	w := &window{from: offset, left: limit}
+	w := &Window{From: offset, Left: limit}
 	d, t, err := engine.Measure(io.TeeReader(src, w))
 	if err != nil {
 		return p, err
@@ -104,21 +104,21 @@ func Version(h *history.Layer, path string, seq uint64, offset, limit int64) (p 
 	if d.Hex() != v.M.SHA256 {
 		return p, fault.New(fault.HashDriftOnRead)
 	}
-	return Part{Content: w.got, Offset: min(offset, size), SHA: v.M.SHA256, Bytes: size, Traits: t, Mode: v.M.Mode}, nil
+	return Part{Content: w.Got, Offset: min(offset, size), SHA: v.M.SHA256, Bytes: size, Traits: t, Mode: v.M.Mode}, nil
 }
 
-// window keeps a part of what is written to it.
-type window struct {
-	from, left int64
-	at         int64
-	got        []byte
+// Window keeps the Left bytes after the first From of what is written to it.
+type Window struct {
+	From, Left int64
+	At         int64 // bytes that were written
+	Got        []byte
 }
 
-func (w *window) Write(p []byte) (int, error) {
-	begin := min(max(w.from-w.at, 0), int64(len(p)))
-	end := min(begin+w.left, int64(len(p)))
-	w.got = append(w.got, p[begin:end]...)
-	w.left -= end - begin
-	w.at += int64(len(p))
+func (w *Window) Write(p []byte) (int, error) {
+	begin := min(max(w.From-w.At, 0), int64(len(p)))
+	end := min(begin+w.Left, int64(len(p)))
+	w.Got = append(w.Got, p[begin:end]...)
+	w.Left -= end - begin
+	w.At += int64(len(p))
 	return len(p), nil
 }

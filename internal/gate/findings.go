@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/aside"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -35,6 +36,29 @@ func (in *introduced) add(x scan.Finding) {
 	if len(in.first) < MaxListed {
 		in.first = append(in.first, x)
 	}
+}
+
+// Fresh returns the first findings in the bytes of a file that the version before, if
+// there is one, does not have.
+func (l *Layer) Fresh(ctx context.Context, path string, data []byte, before func() []byte) []scan.Finding {
+	p := l.Policy()
+	opt := p.Options(path)
+	opt.Context = ctx
+	var now []scan.Finding
+	var seen Fingerprints
+	opt.Each = func(x scan.Finding) {
+		seen.Add(x)
+		if len(now) < MaxListed {
+			now = append(now, x)
+		}
+	}
+	p.Scanner.Score(data, opt)
+	if len(now) == 0 {
+		return nil
+	}
+	opt.Each = seen.Mark
+	p.Scanner.Score(before(), opt)
+	return slices.DeleteFunc(now, func(x scan.Finding) bool { return seen.Marked(x) || x.Placeholder })
 }
 
 // inspect scans the final bytes and omits the findings that were there before.

@@ -192,18 +192,32 @@ func (v *visit) compare(p string, now, was *Entry, data []byte) error {
 		return nil
 	}
 	if v.req.Inspect != nil && data != nil && now.Flags&Ignored == 0 {
-		prev := ""
-		if was != nil {
-			prev = hex.EncodeToString(was.SHA[:])
-		}
-		list := v.req.Inspect(p, data, prev)
-		v.mu.Lock()
-		if len(v.out.Findings) < 10*maxListed {
-			v.out.Findings = append(v.out.Findings, list...)
-		}
-		v.mu.Unlock()
+		v.inspect(p, was, data)
 	}
 	return v.keep(p, now, data)
+}
+
+// inspect adds what is wrong with the new bytes of a file and was not before.
+func (v *visit) inspect(p string, was *Entry, data []byte) {
+	list := v.req.Inspect(p, data, func() []byte {
+		if was == nil {
+			return nil
+		}
+		if src := v.Kept(hex.EncodeToString(was.SHA[:]), MaxFile); src != nil {
+			defer src.Close()
+			if text, err := io.ReadAll(src); err == nil {
+				return text
+			}
+		}
+		return nil
+	})
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, x := range list {
+		if len(v.out.Findings) < 10*maxListed {
+			v.out.Findings = append(v.out.Findings, Finding{p, x.Family, x.Pattern, x.Line, string(x.Confidence), hex.EncodeToString(x.Fingerprint[:8])})
+		}
+	}
 }
 
 // baseline treats a file that no scan has seen as known, unless the journal has a row

@@ -20,6 +20,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/gitignore"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	secrets "github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/tree"
 )
 
@@ -55,9 +56,9 @@ type Request struct {
 	Command string
 	Until   time.Time // no file is read after it; zero: no limit
 	// Inspect is called with the bytes of a file that changed, before they are
-	// recorded, and returns what is wrong with them; nil if they must not be inspected.
-	// It may be called concurrently.
-	Inspect func(path string, data []byte, prev string) []Finding
+	// recorded, and returns what is wrong with them and was not with the version before;
+	// nil if they must not be inspected. It may be called concurrently.
+	Inspect func(path string, data []byte, before func() []byte) []secrets.Finding
 	Capture Capture
 	// Recording is called with the findings, if there are any, before the row is
 	// written; nil for nothing.
