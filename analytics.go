@@ -18,8 +18,136 @@ type AnalyticsRequest struct {
 	SessionFilter string `json:"session_filter,omitempty" maxlen:"200"`
 }
 
-// AnalyticsResult holds usage figures.
-type AnalyticsResult = analytics.Result
+// AnalyticsResult is how the store is used according to the journal. State objects,
+// such as chunks and checkpoints, are no writes; they have their own figures.
+type AnalyticsResult struct {
+	// Number of files written, counting each file of a transaction.
+	TotalWrites int `json:"total_writes"`
+	// Number of distinct files written.
+	UniquePaths int `json:"unique_paths"`
+	// Bytes written: the whole file, or for an append only what was added.
+	TotalBytesWritten int64 `json:"total_bytes_written"`
+	// Writes by operation: create, overwrite, append …
+	ByMode map[string]int `json:"by_mode"`
+	// Writes by caller; unknown when none was given.
+	ByCaller map[string]int `json:"by_caller"`
+	// The last 50 writes, oldest first.
+	Timeline []AnalyticsWrite `json:"timeline"`
+	// The 5 files written most often.
+	HotPaths []AnalyticsPath `json:"hot_paths"`
+	// Chunk sessions by name, restricted by session_filter.
+	Sessions map[string]AnalyticsSession `json:"sessions"`
+	// Saved checkpoints.
+	Checkpoints AnalyticsCheckpoints `json:"checkpoints"`
+	// Rate of writes.
+	WriteVelocity AnalyticsVelocity `json:"write_velocity"`
+	// The time between the first and the last counted row.
+	Period AnalyticsPeriod `json:"period"`
+	// Refused calls.
+	Refusals AnalyticsRefusals `json:"refusals"`
+}
+
+// AnalyticsWrite is one write.
+type AnalyticsWrite struct {
+	// Time of the row; informational.
+	TS string `json:"ts"`
+	// Resolved path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// The operation: create, overwrite, append …
+	Mode string `json:"mode"`
+	// Bytes written.
+	Bytes int64 `json:"bytes"`
+	// Who wrote it.
+	Caller string `json:"caller"`
+	// Position in the journal.
+	Seq uint64 `json:"seq"`
+}
+
+// AnalyticsPath is a file that was written often.
+type AnalyticsPath struct {
+	// Resolved path of the file, relative to the workspace.
+	Path string `json:"path"`
+	// Number of writes.
+	WriteCount int `json:"write_count"`
+	// Bytes written to it.
+	TotalBytes int64 `json:"total_bytes"`
+	// Time of the latest write, RFC 3339 UTC; empty when unknown.
+	LastWrite string `json:"last_write"`
+}
+
+// AnalyticsSession is what was done in one chunk session.
+type AnalyticsSession struct {
+	// Number of chunks stored, counting replaced ones again.
+	ChunkWrites int `json:"chunk_writes"`
+	// Number of times a file was composed.
+	Composes int `json:"composes"`
+	// Time of the first chunk or composition, RFC 3339 UTC; empty when unknown.
+	FirstWrite string `json:"first_write"`
+	// Time of the last chunk or composition, RFC 3339 UTC; empty when unknown.
+	LastWrite string `json:"last_write"`
+	// Seconds between the two.
+	DurationSeconds float64 `json:"duration_seconds"`
+}
+
+// AnalyticsCheckpoints is what was saved as checkpoints.
+type AnalyticsCheckpoints struct {
+	// Number of saves.
+	TotalSaves int `json:"total_saves"`
+	// Number of saves that replaced an earlier checkpoint.
+	Overwrites int `json:"overwrites"`
+	// What was saved, by name of the checkpoint.
+	ByName map[string]AnalyticsSaves `json:"by_name"`
+}
+
+// AnalyticsSaves is what was saved under one name.
+type AnalyticsSaves struct {
+	// Number of saves.
+	Saves int `json:"saves"`
+	// Bytes of all of them.
+	TotalBytes int64 `json:"total_bytes"`
+}
+
+// AnalyticsVelocity is how fast files were written.
+type AnalyticsVelocity struct {
+	// Writes per minute of the period; 0 when the period has no length.
+	WritesPerMinute float64 `json:"writes_per_minute"`
+	// Bytes per write; 0 without writes.
+	AvgBytesPerWrite float64 `json:"avg_bytes_per_write"`
+	// The minute with the most writes, the earliest if several tie.
+	PeakMinute AnalyticsMinute `json:"peak_minute"`
+}
+
+// AnalyticsMinute is the minute with the most writes.
+type AnalyticsMinute struct {
+	// The minute, UTC, such as 2026-01-31T09:05Z; empty when there is none.
+	Minute string `json:"minute"`
+	// Number of writes in it.
+	Writes int `json:"writes"`
+}
+
+// AnalyticsPeriod is the time that the counted rows span.
+type AnalyticsPeriod struct {
+	// Earliest time of a counted row, refusals and state objects included, RFC
+	// 3339 UTC; empty when there is none.
+	FirstEntry string `json:"first_entry"`
+	// Latest time of a counted row, RFC 3339 UTC; empty when there is none.
+	LastEntry string `json:"last_entry"`
+	// Seconds between the two.
+	DurationSeconds float64 `json:"duration_seconds"`
+}
+
+// AnalyticsRefusals counts the calls that were refused.
+type AnalyticsRefusals struct {
+	// Number of refused calls.
+	Total int `json:"total"`
+	// Refused calls by reason.
+	ByReason map[string]int `json:"by_reason"`
+	// Refused calls by operation; a call with several operations counts once for
+	// each.
+	ByOp map[string]int `json:"by_op"`
+	// Refused calls by caller; unknown when none was given.
+	ByCaller map[string]int `json:"by_caller"`
+}
 
 // Analytics reports what was written, from the journal alone: totals, by mode
 // and caller, the busiest paths, sessions of chunks, checkpoints, refusals.
@@ -40,6 +168,36 @@ func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsRes
 		if s.engine.Log != nil {
 			each = s.engine.Log.Skim
 		}
-		return analytics.Read(ctx, opt, each)
+		found, err := analytics.Read(ctx, opt, each)
+		return analyticsOf(found), err
 	})
+}
+
+// analyticsOf converts the figures of a journal.
+func analyticsOf(r analytics.Result) AnalyticsResult {
+	out := AnalyticsResult{
+		TotalWrites: r.TotalWrites, UniquePaths: r.UniquePaths, TotalBytesWritten: r.TotalBytesWritten,
+		ByMode: r.ByMode, ByCaller: r.ByCaller, Period: AnalyticsPeriod(r.Period), Refusals: AnalyticsRefusals(r.Refusals),
+		Timeline: make([]AnalyticsWrite, len(r.Timeline)), HotPaths: make([]AnalyticsPath, len(r.HotPaths)),
+		Sessions: map[string]AnalyticsSession{},
+		Checkpoints: AnalyticsCheckpoints{
+			TotalSaves: r.Checkpoints.TotalSaves, Overwrites: r.Checkpoints.Overwrites, ByName: map[string]AnalyticsSaves{},
+		},
+		WriteVelocity: AnalyticsVelocity{
+			r.WriteVelocity.WritesPerMinute, r.WriteVelocity.AvgBytesPerWrite, AnalyticsMinute(r.WriteVelocity.PeakMinute),
+		},
+	}
+	for i, w := range r.Timeline {
+		out.Timeline[i] = AnalyticsWrite(w)
+	}
+	for i, p := range r.HotPaths {
+		out.HotPaths[i] = AnalyticsPath(p)
+	}
+	for name, n := range r.Sessions {
+		out.Sessions[name] = AnalyticsSession(n)
+	}
+	for name, n := range r.Checkpoints.ByName {
+		out.Checkpoints.ByName[name] = AnalyticsSaves(n)
+	}
+	return out
 }

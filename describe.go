@@ -40,13 +40,47 @@ type DescribeResult struct {
 	Transactions []string `json:"open_transactions"`
 	// Limits, by name; most apply to one call. calls_per_second and calls_at_once
 	// are present when a server limits them.
-	Limits map[string]int64 `json:"limits"`
+	Limits Limits `json:"limits" values:"integer"`
 	// What recovery found and did when the store was opened.
 	Recovery RecoveryReport `json:"recovery"`
 	// Numeric classes of outcomes.
 	Codes map[string]int `json:"codes"`
 	// How far a hub has the journal; absent where nothing is shipped.
 	Hub *HubFacts `json:"hub,omitempty"`
+}
+
+// Limits are the limits of a store, and of the server that answers. Their names
+// say what they count.
+type Limits struct {
+	ArgumentItems         int64 `json:"argument_items"`
+	ArgumentMembers       int64 `json:"argument_members"`
+	CallsAtOnce           int64 `json:"calls_at_once,omitempty"`    // 0: none
+	CallsPerSecond        int64 `json:"calls_per_second,omitempty"` // 0: none
+	ContentBytes          int64 `json:"content_bytes"`
+	DraftBytes            int64 `json:"draft_bytes"`
+	DraftSeconds          int64 `json:"draft_seconds"`
+	Drafts                int64 `json:"drafts"`
+	DraftsBytes           int64 `json:"drafts_bytes"`
+	EditBytes             int64 `json:"edit_bytes"`
+	Edits                 int64 `json:"edits"`
+	HistoryBytes          int64 `json:"history_bytes"`
+	HistoryVersions       int64 `json:"history_versions"`
+	HistoryVersionsKept   int64 `json:"history_versions_kept"`
+	IdempotencyKeySeconds int64 `json:"idempotency_key_seconds"`
+	IdempotencyKeys       int64 `json:"idempotency_keys"`
+	JournalRowBytes       int64 `json:"journal_row_bytes"`
+	JournalSinceRows      int64 `json:"journal_since_rows"`
+	JournalTailRows       int64 `json:"journal_tail_rows"`
+	LabelBytes            int64 `json:"label_bytes"`
+	LockTimeoutMS         int64 `json:"lock_timeout_ms"`
+	NameBytes             int64 `json:"name_bytes"`
+	PathBytes             int64 `json:"path_bytes"`
+	ReadBytes             int64 `json:"read_bytes"`
+	ReadDefaultBytes      int64 `json:"read_default_bytes"`
+	RetryBudgetSeconds    int64 `json:"retry_budget_seconds"`
+	StagedTxOps           int64 `json:"staged_tx_ops"`
+	TxOps                 int64 `json:"tx_ops"`
+	UndoCommits           int64 `json:"undo_commits"`
 }
 
 // HubFacts says how far a hub has the journal of a store, as its shipper left it.
@@ -136,19 +170,34 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			Source: s.policy().Source, Ignored: s.policy().Ignored, Problem: s.policyProblem(),
 			ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(s.policy().File.ProtectExceptions)},
 		},
-		Limits: map[string]int64{
-			"content_bytes": s.opts.MaxContentBytes, "path_bytes": relpath.MaxPath, "name_bytes": relpath.MaxName,
-			"argument_members": schema.MaxMembers, "argument_items": schema.MaxItems,
-			"edits": edit.MaxEdits, "edit_bytes": edit.MaxWork,
-			"read_bytes": maxRead, "read_default_bytes": defaultRead, "journal_tail_rows": maxTail,
-			"journal_since_rows": maxSince, "label_bytes": maxLabel, "journal_row_bytes": journal.MaxRecord,
-			"idempotency_key_seconds": int64(engine.KeyAge.Seconds()), "idempotency_keys": engine.KeyCount,
-			"history_bytes": s.historyCaps().Bytes, "history_versions_kept": int64(s.historyCaps().Versions),
-			"undo_commits": maxUndo, "history_versions": maxVersions,
-			"tx_ops": maxTxOps, "staged_tx_ops": staged.MaxOps,
-			"drafts": drafts.MaxCount, "draft_bytes": drafts.MaxBytes, "drafts_bytes": drafts.MaxTotal, "draft_seconds": int64(drafts.MaxAge.Seconds()),
-			"retry_budget_seconds": int64(budget.MaxAge.Seconds()),
-			"lock_timeout_ms":      s.opts.LockTimeout.Milliseconds(),
+		Limits: Limits{
+			ContentBytes:          s.opts.MaxContentBytes,
+			PathBytes:             relpath.MaxPath,
+			NameBytes:             relpath.MaxName,
+			ArgumentMembers:       schema.MaxMembers,
+			ArgumentItems:         schema.MaxItems,
+			Edits:                 edit.MaxEdits,
+			EditBytes:             edit.MaxWork,
+			ReadBytes:             maxRead,
+			ReadDefaultBytes:      defaultRead,
+			JournalTailRows:       maxTail,
+			JournalSinceRows:      maxSince,
+			LabelBytes:            maxLabel,
+			JournalRowBytes:       journal.MaxRecord,
+			IdempotencyKeySeconds: int64(engine.KeyAge.Seconds()),
+			IdempotencyKeys:       engine.KeyCount,
+			HistoryBytes:          s.historyCaps().Bytes,
+			HistoryVersionsKept:   int64(s.historyCaps().Versions),
+			UndoCommits:           maxUndo,
+			HistoryVersions:       maxVersions,
+			TxOps:                 maxTxOps,
+			StagedTxOps:           staged.MaxOps,
+			Drafts:                drafts.MaxCount,
+			DraftBytes:            drafts.MaxBytes,
+			DraftsBytes:           drafts.MaxTotal,
+			DraftSeconds:          int64(drafts.MaxAge.Seconds()),
+			RetryBudgetSeconds:    int64(budget.MaxAge.Seconds()),
+			LockTimeoutMS:         s.opts.LockTimeout.Milliseconds(),
 		},
 		Codes: map[string]int{
 			"ok": int(CodeOK), "internal": int(CodeInternal), "usage": int(CodeUsage),

@@ -175,9 +175,10 @@ func DefaultPlace() (restore func()) {
 
 // AnalyticsDecoded makes the figures from rows that were decoded in full.
 func (s *Store) AnalyticsDecoded() (AnalyticsResult, error) {
-	return analytics.Read(context.Background(), analytics.Options{}, func(fn func(*journal.Record) error) error {
+	found, err := analytics.Read(context.Background(), analytics.Options{}, func(fn func(*journal.Record) error) error {
 		return s.engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error { return fn(rec) })
 	})
+	return analyticsOf(found), err
 }
 
 // WriteUnasked writes as if the user had not been asked because an idempotency

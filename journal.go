@@ -3,6 +3,7 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
+	"iter"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -209,6 +210,31 @@ func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (Journa
 		return JournalSinceResult{Entries: []JournalEntry{}}, s.verbError("journal_since", err)
 	}
 	return out, nil
+}
+
+// JournalRows iterates over the rows that [Store.JournalSince] returns in pages,
+// until the newest one. It begins after r.AfterSeq, nil is the cursor of r.Agent;
+// when it continues with a page, it acknowledges the one before. Rows of a gap
+// are left out. An error is the last pair; the errors are those of JournalSince.
+func (s *Store) JournalRows(ctx context.Context, r JournalSinceRequest) iter.Seq2[JournalEntry, error] {
+	return func(yield func(JournalEntry, error) bool) {
+		for r := r; ; {
+			page, err := s.JournalSince(ctx, r)
+			if err != nil {
+				yield(JournalEntry{}, err)
+				return
+			}
+			for _, e := range page.Entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if r.AfterSeq != nil && page.NextSeq <= *r.AfterSeq {
+				return
+			}
+			r.AfterSeq = &page.NextSeq
+		}
+	}
 }
 
 func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSinceResult) error {

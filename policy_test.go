@@ -831,7 +831,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	}
 	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ErrProtectedPath)
 	facts, err := s.Describe(rw.WithGate(background, rw.GateOfAgents), rw.DescribeRequest{})
-	if err != nil || facts.Policy.RetryBudget != 3 || facts.Policy.Exceptions != 0 || facts.Policy.Gate != rw.GateOfAgents || facts.Limits["history_versions_kept"] != 100 {
+	if err != nil || facts.Policy.RetryBudget != 3 || facts.Policy.Exceptions != 0 || facts.Policy.Gate != rw.GateOfAgents || facts.Limits.HistoryVersionsKept != 100 {
 		t.Errorf("%v %+v", err, facts.Policy)
 	}
 	if facts.Policy.Source != "workspace" || !slices.Contains(facts.Policy.Ignored, "allow") || slices.Contains(facts.Policy.Ignored, "protect") || facts.Policy.Hash != hash(weakPolicy) {

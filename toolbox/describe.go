@@ -54,7 +54,7 @@ func (b *Toolbox) complete(v any) any {
 			r.Recovery.Warnings = append(slices.Clone(r.Recovery.Warnings), b.opts.Warnings()...)
 		}
 		if b.limit.Limit() != rate.Inf {
-			r.Limits["calls_per_second"], r.Limits["calls_at_once"] = int64(b.limit.Limit()), int64(b.limit.Burst())
+			r.Limits.CallsPerSecond, r.Limits.CallsAtOnce = int64(b.limit.Limit()), int64(b.limit.Burst())
 		}
 		return r
 	}

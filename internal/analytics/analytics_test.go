@@ -334,30 +334,3 @@ func TestHotPathOrder(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-// TestTags makes sure that every field of the reply is told to callers.
-func TestTags(t *testing.T) {
-	doc, err := os.ReadFile("../schema/descriptions.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var walk func(reflect.Type)
-	walk = func(typ reflect.Type) {
-		switch typ.Kind() {
-		case reflect.Slice, reflect.Map:
-			walk(typ.Elem())
-		case reflect.Struct:
-			for i := range typ.NumField() {
-				f := typ.Field(i)
-				if f.Tag.Get("json") == "" || !bytes.Contains(doc, []byte(typ.Name()+"."+f.Name+"\t")) {
-					t.Errorf("%s.%s: %q", typ, f.Name, f.Tag)
-				}
-				walk(f.Type)
-			}
-		}
-	}
-	walk(reflect.TypeFor[Result]())
-	if !json.Valid(schema.Output(reflect.TypeFor[Result]())) {
-		t.Error("no schema")
-	}
-}

@@ -11,7 +11,8 @@
 // Its other tags are json, required:"true", enum:"a,b", default, min, max,
 // maxlen, requiredif:"op=write" for one that is required when another one has
 // that value, types:"boolean,string" for a type that reads JSON itself, and
-// extra:"true" for the field that keeps what is unknown. The fields of an
+// extra:"true" for the field that keeps what is unknown, values:"integer" for a
+// struct that the schema shows as a map. The fields of an
 // embedded struct are those of the struct around it, without those that the tag
 // omit of the embedded field names. A []byte is a string, see
 // [Encoding], and so is a type that reads itself from text.
@@ -111,6 +112,7 @@ type field struct {
 	min, max *float64
 	maxLen   int
 	types    []string // of a type that reads JSON itself
+	values   string   // JSON type of the members of a struct that is described as a map
 	needed   string   // "name=value": required when that field has that value
 }
 
@@ -186,7 +188,7 @@ func readFields(t reflect.Type) []field {
 			name: name, index: []int{i}, typ: f.Type, desc: description(t, f), fallback: f.Tag.Get("default"),
 			required: f.Tag.Get("required") == "true", min: number(f.Tag.Get("min")), max: number(f.Tag.Get("max")),
 		}
-		out.needed = f.Tag.Get("requiredif")
+		out.needed, out.values = f.Tag.Get("requiredif"), f.Tag.Get("values")
 		out.maxLen, _ = strconv.Atoi(f.Tag.Get("maxlen"))
 		if enum := f.Tag.Get("enum"); enum != "" {
 			out.enum = Words(enum)
@@ -338,6 +340,9 @@ func property(f field) Object {
 	out := typeOf(f.typ)
 	if len(f.types) > 0 {
 		out = choices(f.types)
+	}
+	if f.values != "" {
+		out = Object{{"type", "object"}, {"additionalProperties", Object{{"type", f.values}}}}
 	}
 	if f.nullable {
 		out = orNull(out)

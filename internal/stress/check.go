@@ -90,28 +90,21 @@ func check(ws, logs string) *verdict {
 // rows reads the journal once.
 func (v *verdict) rows(ctx context.Context) {
 	aborted := map[uint64]bool{}
-	for after := uint64(0); ; {
-		page, err := v.store.JournalSince(ctx, rw.JournalSinceRequest{AfterSeq: &after, Limit: 10000})
+	for e, err := range v.store.JournalRows(ctx, rw.JournalSinceRequest{AfterSeq: new(uint64), Limit: 10000}) {
 		if err != nil {
 			v.fault("the journal cannot be read: %v", err)
 			return
 		}
-		for _, e := range page.Entries {
-			if e.Kind == "abort" {
-				aborted[e.Ref] = true
-			}
-			if e.SHA256.String() == "" || e.Kind != "commit" {
-				continue
-			}
-			v.made[e.SHA256.String()], v.bytes[e.SHA256.String()] = made{e.Path, e.Seq}, int(e.Bytes)
-			if e.Mode == "append" && e.PrevSHA256.String() != "" {
-				v.before[e.SHA256.String()] = append(v.before[e.SHA256.String()], e.PrevSHA256.String())
-			}
+		if e.Kind == "abort" {
+			aborted[e.Ref] = true
 		}
-		if page.NextSeq <= after {
-			break
+		if e.SHA256.String() == "" || e.Kind != "commit" {
+			continue
 		}
-		after = page.NextSeq
+		v.made[e.SHA256.String()], v.bytes[e.SHA256.String()] = made{e.Path, e.Seq}, int(e.Bytes)
+		if e.Mode == "append" && e.PrevSHA256.String() != "" {
+			v.before[e.SHA256.String()] = append(v.before[e.SHA256.String()], e.PrevSHA256.String())
+		}
 	}
 	for h, m := range v.made {
 		if aborted[m.seq] {
