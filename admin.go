@@ -42,46 +42,32 @@ type CheckRequest struct {
 
 // CheckResult is what a check found.
 type CheckResult struct {
-	// True when no problem was found.
-	Clean bool `json:"clean"`
-	// The problems found.
-	Problems []CheckProblem `json:"problems"`
-	// How much was examined.
-	Counters CheckCounters `json:"counters"`
+	Clean    bool           `json:"clean"`    // True when no problem was found.
+	Problems []CheckProblem `json:"problems"` // The problems found.
+	Counters CheckCounters  `json:"counters"` // How much was examined.
 }
 
 // CheckProblem is one thing that is wrong.
 type CheckProblem struct {
-	// Stable name of the problem.
-	Code string `json:"code"`
+	Code string `json:"code"` // Stable name of the problem.
 	// The file concerned, relative to the workspace or the state directory.
-	Path string `json:"path,omitempty"`
-	// The journal row concerned.
-	Seq uint64 `json:"seq,omitempty"`
-	// What was found.
-	Detail string `json:"detail,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Seq    uint64 `json:"seq,omitempty"`    // The journal row concerned.
+	Detail string `json:"detail,omitempty"` // What was found.
 }
 
 // CheckCounters says how much was looked at.
 type CheckCounters struct {
-	// Journal segments.
-	Segments int `json:"segments"`
-	// Archived journal segments.
-	Parked int `json:"parked"`
+	Segments int `json:"segments"` // Journal segments.
+	Parked   int `json:"parked"`   // Archived journal segments.
 	// Problems that the operator has acknowledged; they are not reported again.
-	Accepted int `json:"accepted"`
-	// Journal rows.
-	Rows int `json:"rows"`
-	// Unreadable journal lines.
-	Malformed int `json:"malformed"`
-	// Kept versions.
-	Objects int `json:"objects"`
-	// Total size of kept versions in bytes.
-	Bytes int64 `json:"bytes"`
-	// Files of commits that are not settled.
-	Staged int `json:"staged"`
-	// Files compared with the journal.
-	Paths int `json:"paths"`
+	Accepted  int   `json:"accepted"`
+	Rows      int   `json:"rows"`      // Journal rows.
+	Malformed int   `json:"malformed"` // Unreadable journal lines.
+	Objects   int   `json:"objects"`   // Kept versions.
+	Bytes     int64 `json:"bytes"`     // Total size of kept versions in bytes.
+	Staged    int   `json:"staged"`    // Files of commits that are not settled.
+	Paths     int   `json:"paths"`     // Files compared with the journal.
 }
 
 // Check compares everything the store keeps with everything else: the chain
@@ -121,18 +107,15 @@ type RepairRequest struct {
 
 // RepairResult reports what was done.
 type RepairResult struct {
-	// What was done, in order.
-	Actions []RepairAction `json:"actions"`
+	Actions []RepairAction `json:"actions"` // What was done, in order.
 	// Problems that a deep check still finds, and why they remain.
-	Left []LeftProblem `json:"left"`
-	// True when a deep check finds no more problems.
-	Clean bool `json:"clean"`
+	Left  []LeftProblem `json:"left"`
+	Clean bool          `json:"clean"` // True when a deep check finds no more problems.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // RepairAction is one thing that was done.
@@ -142,11 +125,9 @@ type RepairAction struct {
 	// The problem that was repaired, as Check names it.
 	Code string `json:"code"`
 	// The file that was repaired, relative to the state directory.
-	Path string `json:"path,omitempty"`
-	// The journal row concerned.
-	Seq uint64 `json:"seq,omitempty"`
-	// Description in words.
-	Detail string `json:"detail,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Seq    uint64 `json:"seq,omitempty"`    // The journal row concerned.
+	Detail string `json:"detail,omitempty"` // Description in words.
 }
 
 // RepairKind is what Repair did about a problem.
@@ -168,8 +149,7 @@ const (
 // LeftProblem is a problem that Repair does not repair.
 type LeftProblem struct {
 	CheckProblem
-	// Why it remains, and what can be done.
-	Why string `json:"why"`
+	Why string `json:"why"` // Why it remains, and what can be done.
 }
 
 // Repair repairs the problems that a deep [Store.Check] finds, as far as that is
@@ -228,48 +208,35 @@ type CompactRequest struct {
 // CompactResult reports what was put in order.
 type CompactResult struct {
 	// Segments that were moved to archive/, oldest first.
-	Archived []ArchivedSegment `json:"archived"`
-	// Oldest row that a cursor can reach.
-	LiveFrom uint64 `json:"live_from"`
-	// Index snapshots that exist and were verified.
-	Snapshots int `json:"snapshots"`
+	Archived  []ArchivedSegment `json:"archived"`
+	LiveFrom  uint64            `json:"live_from"` // Oldest row that a cursor can reach.
+	Snapshots int               `json:"snapshots"` // Index snapshots that exist and were verified.
 	// Kept versions that exceeded a limit of history.
-	VersionsRemoved int `json:"versions_removed"`
-	// Total size of those in bytes.
-	VersionBytes int64 `json:"version_bytes"`
+	VersionsRemoved int   `json:"versions_removed"`
+	VersionBytes    int64 `json:"version_bytes"` // Total size of those in bytes.
 	// Kept versions that are now further names of those that another work tree of
 	// the repository keeps.
 	VersionsShared int `json:"versions_shared"`
-	// Expired objects of the scratchpad.
-	ScratchRemoved int `json:"scratch_removed"`
+	ScratchRemoved int `json:"scratch_removed"` // Expired objects of the scratchpad.
 	// Expired or damaged checkpoints; damaged ones are in quarantine.
 	CheckpointsGone int `json:"checkpoints_removed"`
-	// Expired drafts.
-	DraftsRemoved int `json:"drafts_removed"`
-	// Expired staged transactions.
-	TxDropped int `json:"transactions_dropped"`
-	// Retry counts that have expired.
-	BudgetsRemoved int `json:"budgets_removed"`
+	DraftsRemoved   int `json:"drafts_removed"`       // Expired drafts.
+	TxDropped       int `json:"transactions_dropped"` // Expired staged transactions.
+	BudgetsRemoved  int `json:"budgets_removed"`      // Retry counts that have expired.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ArchivedSegment is one segment of the journal in archive/.
 type ArchivedSegment struct {
-	// Its first row.
-	First uint64 `json:"first"`
-	// Its last row.
-	Last uint64 `json:"last"`
-	// Number of rows.
-	Rows int64 `json:"rows"`
-	// Its size in bytes.
-	Bytes int64 `json:"bytes"`
-	// SHA-256 of the segment.
-	SHA256 Digest `json:"sha256"`
+	First  uint64 `json:"first"`  // Its first row.
+	Last   uint64 `json:"last"`   // Its last row.
+	Rows   int64  `json:"rows"`   // Number of rows.
+	Bytes  int64  `json:"bytes"`  // Its size in bytes.
+	SHA256 Digest `json:"sha256"` // SHA-256 of the segment.
 }
 
 // Compact puts the state directory in order, concurrently with writers. It writes
@@ -354,36 +321,28 @@ func (r EraseRequest) GoString() string { return r.String() }
 
 // EraseResult reports what was erased.
 type EraseResult struct {
-	// Occurrences in the state directory, by part.
-	Places []ErasedPlace `json:"places"`
-	// Number of journal rows that were overwritten.
-	Rows int `json:"rows"`
+	Places []ErasedPlace `json:"places"` // Occurrences in the state directory, by part.
+	Rows   int           `json:"rows"`   // Number of journal rows that were overwritten.
 	// SHA-256 of the kept versions that were erased, at most 1000.
 	Versions []string `json:"versions"`
 	// Files of the workspace that still contain it; they are not changed. At most
 	// 1000.
-	Workspace []string `json:"workspace"`
-	// True when there are more.
-	WorkspaceMore bool `json:"workspace_more"`
-	// Files of the workspace that could not be read.
-	Unreadable int `json:"unreadable"`
+	Workspace     []string `json:"workspace"`
+	WorkspaceMore bool     `json:"workspace_more"` // True when there are more.
+	Unreadable    int      `json:"unreadable"`     // Files of the workspace that could not be read.
 	// Files of the state directory that still contain it, such as a policy file
 	// that names it.
-	Left []string `json:"left"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged"`
+	Left   []string `json:"left"`
+	Status Status   `json:"status" enum:"succeeded,unchanged"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ErasedPlace is one part of the state directory.
 type ErasedPlace struct {
-	// Name of the part: journal, history, scratch, quarantine, chunks …
-	Place string `json:"place"`
-	// Number of items erased or overwritten.
-	Count int `json:"count"`
+	Place string `json:"place"` // Name of the part: journal, history, scratch, quarantine, chunks …
+	Count int    `json:"count"` // Number of items erased or overwritten.
 }
 
 // Erase erases a leaked secret from every part of the state directory, archive
@@ -456,27 +415,19 @@ type ExportRequest struct {
 	After, Upto uint64 `json:"-"`
 	// Same leaves out the time and the version of the program, so that the same
 	// rows are the same bytes.
-	Same bool `json:"-"`
-	// Who is asking.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
-	// Name of the working session.
-	Session string `json:"session,omitempty" maxlen:"200"`
+	Same    bool   `json:"-"`
+	Caller  string `json:"caller,omitempty" maxlen:"200"`  // Who is asking.
+	Session string `json:"session,omitempty" maxlen:"200"` // Name of the working session.
 }
 
 // ExportResult reports what was exported.
 type ExportResult struct {
-	// Number of rows exported.
-	Rows int64 `json:"rows"`
-	// The first row; 0 when there is none.
-	First uint64 `json:"first"`
-	// The last row.
-	Last uint64 `json:"last"`
-	// Lines that are not valid rows and were left out.
-	Malformed int64 `json:"malformed"`
-	// Hash in the last line, covering everything before it.
-	SHA256 Digest `json:"sha256"`
-	// Hash of the last row.
-	Chain Digest `json:"-"`
+	Rows      int64  `json:"rows"`      // Number of rows exported.
+	First     uint64 `json:"first"`     // The first row; 0 when there is none.
+	Last      uint64 `json:"last"`      // The last row.
+	Malformed int64  `json:"malformed"` // Lines that are not valid rows and were left out.
+	SHA256    Digest `json:"sha256"`    // Hash in the last line, covering everything before it.
+	Chain     Digest `json:"-"`         // Hash of the last row.
 }
 
 // Export writes the journal to W, archived rows too, as JSON lines: a header,
@@ -518,23 +469,18 @@ type ImportRequest struct {
 
 // ImportResult reports what was taken over.
 type ImportResult struct {
-	// Rows in the export.
-	Rows int64 `json:"rows"`
-	// Number of rows imported, or that would be imported.
-	Imported int64 `json:"imported"`
-	// Number of rows that an earlier call imported.
-	Present int64 `json:"present"`
+	Rows     int64 `json:"rows"`     // Rows in the export.
+	Imported int64 `json:"imported"` // Number of rows imported, or that would be imported.
+	Present  int64 `json:"present"`  // Number of rows that an earlier call imported.
 	// Rows about the old store itself: notes, rolled-back commits, objects of its
 	// state directory.
-	Skipped int64 `json:"skipped"`
-	// Hash in the last line of the export, which identifies it.
-	SHA256 Digest `json:"sha256"`
+	Skipped int64  `json:"skipped"`
+	SHA256  Digest `json:"sha256"` // Hash in the last line of the export, which identifies it.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Import adds the rows of an export to a fresh store, where tail, history and

@@ -23,96 +23,72 @@ type AnalyticsRequest struct {
 type AnalyticsResult struct {
 	// Number of files written, counting each file of a transaction.
 	TotalWrites int `json:"total_writes"`
-	// Number of distinct files written.
-	UniquePaths int `json:"unique_paths"`
+	UniquePaths int `json:"unique_paths"` // Number of distinct files written.
 	// Bytes written: the whole file, or for an append only what was added.
 	TotalBytesWritten int64 `json:"total_bytes_written"`
 	// Writes by operation: create, overwrite, append …
-	ByMode map[string]int `json:"by_mode"`
-	// Writes by caller; unknown when none was given.
-	ByCaller map[string]int `json:"by_caller"`
-	// The last 50 writes, oldest first.
-	Timeline []AnalyticsWrite `json:"timeline"`
-	// The 5 files written most often.
-	HotPaths []AnalyticsPath `json:"hot_paths"`
+	ByMode   map[string]int   `json:"by_mode"`
+	ByCaller map[string]int   `json:"by_caller"` // Writes by caller; unknown when none was given.
+	Timeline []AnalyticsWrite `json:"timeline"`  // The last 50 writes, oldest first.
+	HotPaths []AnalyticsPath  `json:"hot_paths"` // The 5 files written most often.
 	// Chunk sessions by name, restricted by session_filter.
-	Sessions map[string]AnalyticsSession `json:"sessions"`
-	// Saved checkpoints.
-	Checkpoints AnalyticsCheckpoints `json:"checkpoints"`
-	// Rate of writes.
-	WriteVelocity AnalyticsVelocity `json:"write_velocity"`
+	Sessions      map[string]AnalyticsSession `json:"sessions"`
+	Checkpoints   AnalyticsCheckpoints        `json:"checkpoints"`    // Saved checkpoints.
+	WriteVelocity AnalyticsVelocity           `json:"write_velocity"` // Rate of writes.
 	// The time between the first and the last counted row.
-	Period AnalyticsPeriod `json:"period"`
-	// Refused calls.
-	Refusals AnalyticsRefusals `json:"refusals"`
+	Period   AnalyticsPeriod   `json:"period"`
+	Refusals AnalyticsRefusals `json:"refusals"` // Refused calls.
 }
 
 // AnalyticsWrite is one write.
 type AnalyticsWrite struct {
-	// Time of the row; informational.
-	TS string `json:"ts"`
-	// Resolved path of the file, relative to the workspace.
-	Path string `json:"path"`
-	// The operation: create, overwrite, append …
-	Mode string `json:"mode"`
-	// Bytes written.
-	Bytes int64 `json:"bytes"`
-	// Who wrote it.
-	Caller string `json:"caller"`
-	// Position in the journal.
-	Seq uint64 `json:"seq"`
+	TS     string `json:"ts"`     // Time of the row; informational.
+	Path   string `json:"path"`   // Resolved path of the file, relative to the workspace.
+	Mode   string `json:"mode"`   // The operation: create, overwrite, append …
+	Bytes  int64  `json:"bytes"`  // Bytes written.
+	Caller string `json:"caller"` // Who wrote it.
+	Seq    uint64 `json:"seq"`    // Position in the journal.
 }
 
 // AnalyticsPath is a file that was written often.
 type AnalyticsPath struct {
-	// Resolved path of the file, relative to the workspace.
-	Path string `json:"path"`
-	// Number of writes.
-	WriteCount int `json:"write_count"`
-	// Bytes written to it.
-	TotalBytes int64 `json:"total_bytes"`
+	Path       string `json:"path"`        // Resolved path of the file, relative to the workspace.
+	WriteCount int    `json:"write_count"` // Number of writes.
+	TotalBytes int64  `json:"total_bytes"` // Bytes written to it.
 	// Time of the latest write, RFC 3339 UTC; empty when unknown.
 	LastWrite string `json:"last_write"`
 }
 
 // AnalyticsSession is what was done in one chunk session.
 type AnalyticsSession struct {
-	// Number of chunks stored, counting replaced ones again.
-	ChunkWrites int `json:"chunk_writes"`
-	// Number of times a file was composed.
-	Composes int `json:"composes"`
+	ChunkWrites int `json:"chunk_writes"` // Number of chunks stored, counting replaced ones again.
+	Composes    int `json:"composes"`     // Number of times a file was composed.
 	// Time of the first chunk or composition, RFC 3339 UTC; empty when unknown.
 	FirstWrite string `json:"first_write"`
 	// Time of the last chunk or composition, RFC 3339 UTC; empty when unknown.
-	LastWrite string `json:"last_write"`
-	// Seconds between the two.
-	DurationSeconds float64 `json:"duration_seconds"`
+	LastWrite       string  `json:"last_write"`
+	DurationSeconds float64 `json:"duration_seconds"` // Seconds between the two.
 }
 
 // AnalyticsCheckpoints is what was saved as checkpoints.
 type AnalyticsCheckpoints struct {
-	// Number of saves.
-	TotalSaves int `json:"total_saves"`
-	// Number of saves that replaced an earlier checkpoint.
-	Overwrites int `json:"overwrites"`
+	TotalSaves int `json:"total_saves"` // Number of saves.
+	Overwrites int `json:"overwrites"`  // Number of saves that replaced an earlier checkpoint.
 	// What was saved, by name of the checkpoint.
 	ByName map[string]AnalyticsSaves `json:"by_name"`
 }
 
 // AnalyticsSaves is what was saved under one name.
 type AnalyticsSaves struct {
-	// Number of saves.
-	Saves int `json:"saves"`
-	// Bytes of all of them.
-	TotalBytes int64 `json:"total_bytes"`
+	Saves      int   `json:"saves"`       // Number of saves.
+	TotalBytes int64 `json:"total_bytes"` // Bytes of all of them.
 }
 
 // AnalyticsVelocity is how fast files were written.
 type AnalyticsVelocity struct {
 	// Writes per minute of the period; 0 when the period has no length.
-	WritesPerMinute float64 `json:"writes_per_minute"`
-	// Bytes per write; 0 without writes.
-	AvgBytesPerWrite float64 `json:"avg_bytes_per_write"`
+	WritesPerMinute  float64 `json:"writes_per_minute"`
+	AvgBytesPerWrite float64 `json:"avg_bytes_per_write"` // Bytes per write; 0 without writes.
 	// The minute with the most writes, the earliest if several tie.
 	PeakMinute AnalyticsMinute `json:"peak_minute"`
 }
@@ -121,8 +97,7 @@ type AnalyticsVelocity struct {
 type AnalyticsMinute struct {
 	// The minute, UTC, such as 2026-01-31T09:05Z; empty when there is none.
 	Minute string `json:"minute"`
-	// Number of writes in it.
-	Writes int `json:"writes"`
+	Writes int    `json:"writes"` // Number of writes in it.
 }
 
 // AnalyticsPeriod is the time that the counted rows span.
@@ -131,17 +106,14 @@ type AnalyticsPeriod struct {
 	// 3339 UTC; empty when there is none.
 	FirstEntry string `json:"first_entry"`
 	// Latest time of a counted row, RFC 3339 UTC; empty when there is none.
-	LastEntry string `json:"last_entry"`
-	// Seconds between the two.
-	DurationSeconds float64 `json:"duration_seconds"`
+	LastEntry       string  `json:"last_entry"`
+	DurationSeconds float64 `json:"duration_seconds"` // Seconds between the two.
 }
 
 // AnalyticsRefusals counts the calls that were refused.
 type AnalyticsRefusals struct {
-	// Number of refused calls.
-	Total int `json:"total"`
-	// Refused calls by reason.
-	ByReason map[string]int `json:"by_reason"`
+	Total    int            `json:"total"`     // Number of refused calls.
+	ByReason map[string]int `json:"by_reason"` // Refused calls by reason.
 	// Refused calls by operation; a call with several operations counts once for
 	// each.
 	ByOp map[string]int `json:"by_op"`

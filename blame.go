@@ -9,20 +9,16 @@ import (
 
 // BlameRequest asks who wrote the lines of a file.
 type BlameRequest struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path" required:"true"`
+	Path string `json:"path" required:"true"` // Path of the file, relative to the workspace.
 	// The newest version with this content, in place of the file as it is.
 	SHA256 Digest `json:"sha256,omitzero"`
 }
 
 // BlameResult says who wrote the lines of a file.
 type BlameResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
-	// SHA-256 of the file.
-	SHA256 Digest `json:"sha256"`
-	// The lines of the file as it is.
-	Lines []BlameLine `json:"lines"`
+	Path   string      `json:"path"`   // Path of the file, relative to the workspace.
+	SHA256 Digest      `json:"sha256"` // SHA-256 of the file.
+	Lines  []BlameLine `json:"lines"`  // The lines of the file as it is.
 	// The calls and groups that changed the file, newest first, those included of
 	// which no line is left.
 	Calls []BlameCall `json:"calls"`
@@ -33,29 +29,21 @@ type BlameResult struct {
 
 // BlameLine is a line of a file.
 type BlameLine struct {
-	// Number, from 1.
-	Line int `json:"line"`
-	// Journal row of the change that wrote it; 0 where that is not known.
-	Row uint64 `json:"row"`
+	Line int    `json:"line"` // Number, from 1.
+	Row  uint64 `json:"row"`  // Journal row of the change that wrote it; 0 where that is not known.
 	// True when no row records the change: the file was changed since by another
 	// program, and no scan has seen it.
-	Unrecorded bool `json:"unrecorded,omitempty"`
-	// The line, without its end.
-	Text string `json:"text"`
+	Unrecorded bool   `json:"unrecorded,omitempty"`
+	Text       string `json:"text"` // The line, without its end.
 }
 
 // BlameCall is a change of a file.
 type BlameCall struct {
-	// Journal row.
-	Row uint64 `json:"row"`
-	// Operation.
-	Op string `json:"op"`
-	// When, RFC 3339 UTC.
-	TS string `json:"ts"`
-	// Who; outside means another program.
-	Caller string `json:"caller"`
-	// Working session.
-	Session string `json:"session,omitempty"`
+	Row     uint64 `json:"row"`               // Journal row.
+	Op      string `json:"op"`                // Operation.
+	TS      string `json:"ts"`                // When, RFC 3339 UTC.
+	Caller  string `json:"caller"`            // Who; outside means another program.
+	Session string `json:"session,omitempty"` // Working session.
 	// What the adapter knew of the call: client, model, call, turn, trace.
 	Via *Via `json:"via,omitempty"`
 	// Of a change by another program: the tool calls that were open, and the
@@ -63,8 +51,7 @@ type BlameCall struct {
 	// them made it.
 	During  []string `json:"during,omitempty"`
 	Command string   `json:"command,omitempty"`
-	// Lines of the file that it wrote.
-	Lines int `json:"lines"`
+	Lines   int      `json:"lines"` // Lines of the file that it wrote.
 	// Journal row of the undo or the restoration that took the change back.
 	UndoneBy uint64 `json:"undone_by,omitempty"`
 }

@@ -18,8 +18,7 @@ import (
 // calls have a Session of their own, the name of the chunk session; the working
 // session is that of their Call.
 type Call struct {
-	// Who is asking; recorded in the journal.
-	Caller string `json:"caller,omitempty" maxlen:"200"`
+	Caller string `json:"caller,omitempty" maxlen:"200"` // Who is asking; recorded in the journal.
 	// Name of the working session; recorded in the journal.
 	Session string `json:"session,omitempty" maxlen:"200"`
 	// Idempotency key. Send the same key again after a lost reply: the change is

@@ -22,8 +22,7 @@ const CallerOutside = observe.Caller
 type ScanRequest struct {
 	// Name of the working session; recorded in the journal.
 	Session string `json:"session,omitempty"`
-	// Name of the program that runs the tool calls.
-	Host string `json:"host,omitempty"`
+	Host    string `json:"host,omitempty"` // Name of the program that runs the tool calls.
 	// Identifiers of the tool calls that were open since the last scan. With
 	// several it is not known which of them made a change.
 	Calls []string `json:"calls,omitempty"`
@@ -38,8 +37,7 @@ type ScanRequest struct {
 type ScanResult struct {
 	// Identifier of the group of changes, for [Store.Undo]; empty without changes.
 	Group string `json:"group,omitempty"`
-	// Journal row of the group.
-	Seq uint64 `json:"seq,omitempty"`
+	Seq   uint64 `json:"seq,omitempty"` // Journal row of the group.
 	// Number of changes of each kind.
 	Created int `json:"created"`
 	Changed int `json:"changed"`
@@ -59,10 +57,8 @@ type ScanResult struct {
 	Baseline bool `json:"baseline,omitempty"`
 	// True when the time did not suffice. The next scan finds the rest.
 	Partial bool `json:"partial,omitempty"`
-	// Files whose changes are recorded.
-	Watched int `json:"watched"`
-	// Files that had to be read.
-	Read int `json:"read"`
+	Watched int  `json:"watched"` // Files whose changes are recorded.
+	Read    int  `json:"read"`    // Files that had to be read.
 	// Changed files of which history has no copy, because they are too large or
 	// the disk is nearly full.
 	NotKept []string `json:"not_kept,omitempty"`
@@ -73,8 +69,7 @@ type ScanResult struct {
 	Busy []string `json:"busy,omitempty"`
 	// Files that could not be read, or whose names the journal cannot hold.
 	Skipped []string `json:"skipped,omitempty"`
-	// Directories that could not be read.
-	Unseen []string `json:"unseen,omitempty"`
+	Unseen  []string `json:"unseen,omitempty"` // Directories that could not be read.
 	// Directories that git ignores and that changed. Their files are not kept.
 	Ignored []string `json:"ignored,omitempty"`
 
@@ -88,17 +83,13 @@ func (r ScanResult) Directories() []string { return r.index.Directories() }
 
 // ObservedFile is one change that another program made.
 type ObservedFile struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
-	// The change: create, overwrite, delete, move or chmod.
-	Op string `json:"op"`
-	// Previous path of a file that was moved.
-	From string `json:"from,omitempty"`
+	Path string `json:"path"`           // Path relative to the workspace.
+	Op   string `json:"op"`             // The change: create, overwrite, delete, move or chmod.
+	From string `json:"from,omitempty"` // Previous path of a file that was moved.
 	// SHA-256 afterwards and before; empty for a file that is not there.
 	SHA256     Digest `json:"sha256"`
 	PrevSHA256 Digest `json:"prev_sha256"`
-	// Size afterwards in bytes.
-	Bytes int64 `json:"bytes"`
+	Bytes      int64  `json:"bytes"` // Size afterwards in bytes.
 	// True when a symbolic link is there afterwards. Its content is its target.
 	Link bool `json:"link,omitempty"`
 }
@@ -106,24 +97,19 @@ type ObservedFile struct {
 // ObservedDir is a change of a directory itself. Undoing it removes a directory only
 // if it is empty.
 type ObservedDir struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
-	// created, deleted or mode.
-	Change string `json:"change" enum:"created,deleted,mode"`
+	Path   string `json:"path"`                               // Path relative to the workspace.
+	Change string `json:"change" enum:"created,deleted,mode"` // created, deleted or mode.
 }
 
 // ObservedFinding is one thing that the gate found in bytes that another program
 // wrote.
 type ObservedFinding struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path relative to the workspace.
 	// Family and rule of the finding.
-	Kind    string `json:"kind"`
-	Pattern string `json:"pattern"`
-	// Line of its start, from 1.
-	Line int `json:"line"`
-	// confirmed, likely or info.
-	Confidence string `json:"confidence"`
+	Kind       string `json:"kind"`
+	Pattern    string `json:"pattern"`
+	Line       int    `json:"line"`       // Line of its start, from 1.
+	Confidence string `json:"confidence"` // confirmed, likely or info.
 	// The same for the same secret, in whatever file; it does not contain it.
 	Fingerprint string `json:"fingerprint"`
 }
@@ -225,13 +211,10 @@ func (s *Store) claimed(out ScanResult, sessions ...string) []lease.File {
 // or all of these. Without any it is everything that the journal holds.
 type ChangesRequest struct {
 	// Name of the session, or of the conversation as its host names it.
-	Session string `json:"session,omitempty"`
-	// Name of the caller or of the client.
-	Agent string `json:"agent,omitempty"`
-	// Only later changes.
-	Since time.Time `json:"-"`
-	// Only rows after this one.
-	AfterSeq uint64 `json:"-"`
+	Session  string    `json:"session,omitempty"`
+	Agent    string    `json:"agent,omitempty"` // Name of the caller or of the client.
+	Since    time.Time `json:"-"`               // Only later changes.
+	AfterSeq uint64    `json:"-"`               // Only rows after this one.
 	// Hunks has the changed lines listed, without those that others changed
 	// meanwhile.
 	Hunks bool `json:"-"`
@@ -241,11 +224,10 @@ type ChangesRequest struct {
 type ChangesResult struct {
 	// Number of files that are there now and were not before, that have another
 	// content or mode, and that are gone.
-	Created int `json:"created"`
-	Changed int `json:"changed"`
-	Deleted int `json:"deleted"`
-	// Number of files that were changed and are as they were before.
-	Reverted int `json:"reverted"`
+	Created  int `json:"created"`
+	Changed  int `json:"changed"`
+	Deleted  int `json:"deleted"`
+	Reverted int `json:"reverted"` // Number of files that were changed and are as they were before.
 	// Number of commits, and of groups of changes that other programs made.
 	Commits  int `json:"commits"`
 	Observed int `json:"observed"`
@@ -261,24 +243,19 @@ type ChangesResult struct {
 
 // ChangedFile is a file and what all changes together made of it.
 type ChangedFile struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path relative to the workspace.
 	// created, changed, mode, deleted or reverted.
 	Change string `json:"change" enum:"created,changed,mode,deleted,reverted"`
 	// SHA-256 now and before the first change; empty for a file that is not
 	// there.
 	SHA256     Digest `json:"sha256"`
 	PrevSHA256 Digest `json:"prev_sha256"`
-	// Size in bytes now.
-	Bytes int64 `json:"bytes"`
+	Bytes      int64  `json:"bytes"` // Size in bytes now.
 	// True when a symbolic link is there now. Its content is its target.
-	Link bool `json:"link,omitempty"`
-	// Number of changes.
-	Changes int `json:"changes"`
-	// Who made them; outside means other programs.
-	Callers []string `json:"callers"`
-	// The newest row.
-	Seq uint64 `json:"seq"`
+	Link    bool     `json:"link,omitempty"`
+	Changes int      `json:"changes"` // Number of changes.
+	Callers []string `json:"callers"` // Who made them; outside means other programs.
+	Seq     uint64   `json:"seq"`     // The newest row.
 	// True when the first of the changes came upon another content than the one
 	// that the journal had recorded last, or one between them did.
 	Conflict bool `json:"conflict,omitempty"`
@@ -293,44 +270,33 @@ type ChangedFile struct {
 
 // ObservedGroup is the changes that one scan found.
 type ObservedGroup struct {
-	// Identifier for [Store.Undo].
-	Group string `json:"group"`
-	// Journal row.
-	Seq uint64 `json:"seq"`
-	// When the scan ended, RFC 3339 UTC.
-	TS string `json:"ts"`
-	// Number of changed files.
-	Files int `json:"files"`
+	Group string `json:"group"` // Identifier for [Store.Undo].
+	Seq   uint64 `json:"seq"`   // Journal row.
+	TS    string `json:"ts"`    // When the scan ended, RFC 3339 UTC.
+	Files int    `json:"files"` // Number of changed files.
 	// Directories that were made, removed, or got another mode; at most 1000.
 	Dirs []ObservedDir `json:"dirs,omitempty"`
 	// Name of the session and of the program that ran the calls.
-	Session string `json:"session,omitempty"`
-	Host    string `json:"host,omitempty"`
-	// The tool calls that were open.
-	Calls []string `json:"calls,omitempty"`
+	Session string   `json:"session,omitempty"`
+	Host    string   `json:"host,omitempty"`
+	Calls   []string `json:"calls,omitempty"` // The tool calls that were open.
 	// True when several were, so that it is not known which made the changes.
-	Ambiguous bool `json:"ambiguous,omitempty"`
-	// Command line of the call, without secrets.
-	Command string `json:"command,omitempty"`
-	// True when the scan could not see everything.
-	Partial bool `json:"partial,omitempty"`
+	Ambiguous bool   `json:"ambiguous,omitempty"`
+	Command   string `json:"command,omitempty"` // Command line of the call, without secrets.
+	Partial   bool   `json:"partial,omitempty"` // True when the scan could not see everything.
 	// Ignored directories that changed and are not kept.
 	Ignored []string `json:"ignored,omitempty"`
 }
 
 // ExecutedCommand is a command whose changes are one commit.
 type ExecutedCommand struct {
-	// Journal row, for [Store.Undo].
-	Seq uint64 `json:"seq"`
-	// When, RFC 3339 UTC.
-	TS string `json:"ts"`
-	// Number of changed files.
-	Files int `json:"files"`
+	Seq   uint64 `json:"seq"`   // Journal row, for [Store.Undo].
+	TS    string `json:"ts"`    // When, RFC 3339 UTC.
+	Files int    `json:"files"` // Number of changed files.
 	// Name of the session and of the caller.
 	Session string `json:"session,omitempty"`
 	Caller  string `json:"caller,omitempty"`
-	// Command line, without secrets.
-	Command string `json:"command"`
+	Command string `json:"command"` // Command line, without secrets.
 }
 
 // Changes lists the files that were changed, with the net change of each,
@@ -426,17 +392,14 @@ const (
 // StageResult is what was put into git's index.
 type StageResult struct {
 	// Files whose changes are staged now, in the order of their paths.
-	Staged []string `json:"staged"`
-	// Files whose changes were staged before.
-	Already []string `json:"already"`
-	// Files that were left as they are, with the reason.
-	Skipped []SkippedFile `json:"skipped"`
+	Staged  []string      `json:"staged"`
+	Already []string      `json:"already"` // Files whose changes were staged before.
+	Skipped []SkippedFile `json:"skipped"` // Files that were left as they are, with the reason.
 }
 
 // SkippedFile is a file that was not staged.
 type SkippedFile struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path relative to the workspace.
 	// Why.
 	Reason string `json:"reason" enum:"overlap,binary,too_large,not_kept,filtered,ignored,unmerged"`
 }

@@ -29,34 +29,27 @@ type CheckpointRequest struct {
 
 // CheckpointResult reports the outcome of a checkpoint that was saved.
 type CheckpointResult struct {
-	// Name of the checkpoint.
-	Name string `json:"name"`
-	// Format of data.
-	Format string `json:"format" enum:"json,yaml,markdown"`
-	// How long it is kept.
-	TTL string `json:"ttl"`
+	Name   string `json:"name"`                             // Name of the checkpoint.
+	Format string `json:"format" enum:"json,yaml,markdown"` // Format of data.
+	TTL    string `json:"ttl"`                              // How long it is kept.
 	// Path of the document in the state directory.
 	CheckpointPath string `json:"checkpoint_path"`
 	// SHA-256 of data: of the JSON text as sent, or of the string.
 	SHA256 Digest `json:"sha256"`
-	// Size of data in bytes.
-	Bytes int64 `json:"bytes"`
+	Bytes  int64  `json:"bytes"` // Size of data in bytes.
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
 	// When a checkpoint of this name was first saved, RFC 3339 UTC.
 	CreatedAt string `json:"created_at"`
-	// When this checkpoint was saved, RFC 3339 UTC.
-	UpdatedAt string `json:"updated_at"`
+	UpdatedAt string `json:"updated_at"` // When this checkpoint was saved, RFC 3339 UTC.
 	// When it expires, RFC 3339 UTC; absent for session and permanent.
 	ExpiresAt string `json:"expires_at,omitempty"`
 	// True when data is larger than 1 MiB and is stored in a file of its own.
-	Chunked bool `json:"chunked"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	Chunked bool   `json:"chunked"`
+	Status  Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Checkpoint saves a named state of an agent's work. It replaces a checkpoint of
@@ -105,39 +98,29 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 
 // CheckpointReadRequest asks for a checkpoint.
 type CheckpointReadRequest struct {
-	// Name of the checkpoint.
-	Name string `json:"name" required:"true" maxlen:"128"`
+	Name string `json:"name" required:"true" maxlen:"128"` // Name of the checkpoint.
 }
 
 // CheckpointReadResult is a checkpoint with its data.
 type CheckpointReadResult struct {
-	// Name of the checkpoint.
-	Name string `json:"name"`
-	// Format of data.
-	Format string `json:"format" enum:"json,yaml,markdown"`
+	Name   string `json:"name"`                             // Name of the checkpoint.
+	Format string `json:"format" enum:"json,yaml,markdown"` // Format of data.
 	// How long it is kept: session, permanent or an ISO 8601 duration.
-	TTL string `json:"ttl"`
-	// Path of the document in the state directory.
-	CheckpointPath string `json:"checkpoint_path"`
+	TTL            string `json:"ttl"`
+	CheckpointPath string `json:"checkpoint_path"` // Path of the document in the state directory.
 	// SHA-256 of data: of the JSON text, or of the string.
-	SHA256 Digest `json:"sha256"`
-	// Size of data in bytes.
-	Bytes int64 `json:"bytes"`
-	// When a checkpoint of this name was first saved.
-	CreatedAt string `json:"created_at"`
-	// When it was last saved.
-	UpdatedAt string `json:"updated_at"`
+	SHA256    Digest `json:"sha256"`
+	Bytes     int64  `json:"bytes"`      // Size of data in bytes.
+	CreatedAt string `json:"created_at"` // When a checkpoint of this name was first saved.
+	UpdatedAt string `json:"updated_at"` // When it was last saved.
 	// When it expires; absent for session and permanent.
 	ExpiresAt string `json:"expires_at,omitempty"`
-	// Session that saved it; empty when unknown.
-	Session string `json:"session"`
-	// True when data is stored in a file of its own.
-	Chunked bool `json:"chunked"`
+	Session   string `json:"session"` // Session that saved it; empty when unknown.
+	Chunked   bool   `json:"chunked"` // True when data is stored in a file of its own.
 	// True when it has expired; it can be read until Store.CheckpointCleanup
 	// removes it.
-	Expired bool `json:"expired"`
-	// The data, exactly as saved.
-	Data json.RawMessage `json:"data"`
+	Expired bool            `json:"expired"`
+	Data    json.RawMessage `json:"data"` // The data, exactly as saved.
 }
 
 // CheckpointRead returns a checkpoint with its data, after comparing the data
@@ -153,7 +136,9 @@ type CheckpointReadResult struct {
 // others are not affected; [Store.CheckpointCleanup] moves it to quarantine),
 // [ErrInvalidArgument] for an invalid name, [ErrBadStateDir], the storage
 // details, [ErrStoreClosed]. Nothing is changed on disk.
-func (s *Store) CheckpointRead(ctx context.Context, r CheckpointReadRequest) (CheckpointReadResult, error) {
+func (s *Store) CheckpointRead(
+	ctx context.Context, r CheckpointReadRequest,
+) (CheckpointReadResult, error) {
 	about := []string{}
 	if checkpoint.CheckName(r.Name) == nil {
 		about = append(about, checkpoint.Path(r.Name))
@@ -179,34 +164,25 @@ type CheckpointListRequest struct{}
 type CheckpointListResult struct {
 	// The checkpoints, sorted by name, without their data.
 	Checkpoints []CheckpointInfo `json:"checkpoints"`
-	// Number of checkpoints.
-	Count int `json:"count"`
+	Count       int              `json:"count"` // Number of checkpoints.
 }
 
 // CheckpointInfo is what is known of a checkpoint without its data.
 type CheckpointInfo struct {
-	// Name of the checkpoint.
-	Name string `json:"name"`
-	// Format of data: json, yaml or markdown; empty when unknown.
-	Format string `json:"format"`
+	Name   string `json:"name"`   // Name of the checkpoint.
+	Format string `json:"format"` // Format of data: json, yaml or markdown; empty when unknown.
 	// How long it is kept: session, permanent or an ISO 8601 duration.
-	TTL string `json:"ttl"`
-	// Path of the document in the state directory.
-	CheckpointPath string `json:"checkpoint_path"`
+	TTL            string `json:"ttl"`
+	CheckpointPath string `json:"checkpoint_path"` // Path of the document in the state directory.
 	// SHA-256 of data: of the JSON text, or of the string.
-	SHA256 Digest `json:"sha256"`
-	// Size of data in bytes.
-	Bytes int64 `json:"bytes"`
-	// When a checkpoint of this name was first saved.
-	CreatedAt string `json:"created_at"`
-	// When it was last saved.
-	UpdatedAt string `json:"updated_at"`
+	SHA256    Digest `json:"sha256"`
+	Bytes     int64  `json:"bytes"`      // Size of data in bytes.
+	CreatedAt string `json:"created_at"` // When a checkpoint of this name was first saved.
+	UpdatedAt string `json:"updated_at"` // When it was last saved.
 	// When it expires; absent for session and permanent.
 	ExpiresAt string `json:"expires_at,omitempty"`
-	// Session that saved it; empty when unknown.
-	Session string `json:"session"`
-	// True when data is stored in a file of its own.
-	Chunked bool `json:"chunked"`
+	Session   string `json:"session"` // Session that saved it; empty when unknown.
+	Chunked   bool   `json:"chunked"` // True when data is stored in a file of its own.
 	// True when it has expired; Store.CheckpointCleanup removes it.
 	Expired bool `json:"expired"`
 	// True when it is damaged and cannot be read; Store.CheckpointCleanup moves it
@@ -219,7 +195,9 @@ type CheckpointInfo struct {
 //
 // Errors: [ErrBadStateDir], the storage details, [ErrStoreClosed]. Nothing is
 // changed on disk.
-func (s *Store) CheckpointList(ctx context.Context, r CheckpointListRequest) (CheckpointListResult, error) {
+func (s *Store) CheckpointList(
+	ctx context.Context, r CheckpointListRequest,
+) (CheckpointListResult, error) {
 	return reading(ctx, s, "checkpoint_list", "", s.budgets.About(r, checkpoint.Dir), func() (CheckpointListResult, error) {
 		all, err := s.checkpoints.All(ctx)
 		return CheckpointListResult{Checkpoints: convert(all, s.checkpointInfo), Count: len(all)}, err
@@ -250,29 +228,23 @@ type CheckpointCleanupRequest struct {
 
 // CheckpointCleanupResult reports what was removed.
 type CheckpointCleanupResult struct {
-	// The checkpoints that were removed, by name.
-	Removed []RemovedCheckpoint `json:"removed"`
-	// How many checkpoints remain.
-	Kept int `json:"kept"`
+	Removed []RemovedCheckpoint `json:"removed"` // The checkpoints that were removed, by name.
+	Kept    int                 `json:"kept"`    // How many checkpoints remain.
 	// True when one call could not remove all of them; call again, with another
 	// idempotency key.
 	More bool `json:"more"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // RemovedCheckpoint is one checkpoint that was removed.
 type RemovedCheckpoint struct {
-	// Name of the checkpoint.
-	Name string `json:"name"`
-	// Its TTL; empty when unknown.
-	TTL string `json:"ttl"`
+	Name string `json:"name"` // Name of the checkpoint.
+	TTL  string `json:"ttl"`  // Its TTL; empty when unknown.
 	// Why it was removed. A corrupt checkpoint is kept in quarantine.
 	Reason string `json:"reason" enum:"session_cleanup,expired,corrupt"`
 }
@@ -287,7 +259,9 @@ type RemovedCheckpoint struct {
 // Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir],
 // [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
 // [ErrStoreReadOnly], [ErrCanceled].
-func (s *Store) CheckpointCleanup(ctx context.Context, r CheckpointCleanupRequest) (CheckpointCleanupResult, error) {
+func (s *Store) CheckpointCleanup(
+	ctx context.Context, r CheckpointCleanupRequest,
+) (CheckpointCleanupResult, error) {
 	session := r.IncludeSession == nil || *r.IncludeSession
 	r.IncludeSession = &session
 	c := s.newCommit(ctx, r.request("checkpoint_cleanup", r))

@@ -63,28 +63,22 @@ type ChunkAppendRequest struct {
 
 // ChunkWriteResult reports where a chunk is stored.
 type ChunkWriteResult struct {
-	// Name of the session.
-	Session string `json:"session"`
-	// Number of the chunk.
-	Index int `json:"index"`
+	Session string `json:"session"` // Name of the session.
+	Index   int    `json:"index"`   // Number of the chunk.
 	// Path of the chunk in the state directory. Only the chunk tools write there.
 	ChunkPath string `json:"chunk_path"`
-	// SHA-256 of the chunk.
-	SHA256 Digest `json:"sha256"`
-	// Size of the chunk in bytes.
-	Bytes int64 `json:"bytes"`
+	SHA256    Digest `json:"sha256"` // SHA-256 of the chunk.
+	Bytes     int64  `json:"bytes"`  // Size of the chunk in bytes.
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
 	// Number following the last chunk of the session.
 	NextIndex int `json:"next_index"`
 	// Total number of chunks expected; absent when not given.
-	TotalExpected *int `json:"total_expected,omitempty"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	TotalExpected *int   `json:"total_expected,omitempty"`
+	Status        Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ChunkAppendResult reports the number of a stored chunk.
@@ -177,8 +171,7 @@ func (s *Store) chunkCommits(ctx context.Context, req request, c **commit) chunk
 type ChunkComposeRequest struct {
 	Call
 
-	// Name of the session.
-	Session string `json:"session" required:"true"`
+	Session string `json:"session" required:"true"` // Name of the session.
 	// Path of the file, relative to the workspace.
 	OutputPath string `json:"output_path" required:"true"`
 	// Text inserted between chunks, at most 4096 bytes. Default: none or, for a
@@ -199,20 +192,15 @@ type ChunkComposeRequest struct {
 	Validate bool `json:"validate,omitempty"`
 	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
 	AllowShrink bool `json:"allow_shrink,omitempty"`
-	// Allow a read-only file to be replaced.
-	Force bool `json:"force,omitempty"`
+	Force       bool `json:"force,omitempty"` // Allow a read-only file to be replaced.
 }
 
 // ChunkComposeResult reports what was composed.
 type ChunkComposeResult struct {
-	// Name of the session.
-	Session string `json:"session"`
-	// Path of the file, relative to the workspace.
-	OutputPath string `json:"output_path"`
-	// SHA-256 of the file.
-	SHA256 Digest `json:"sha256"`
-	// Size of the file in bytes.
-	Bytes int64 `json:"bytes"`
+	Session    string `json:"session"`     // Name of the session.
+	OutputPath string `json:"output_path"` // Path of the file, relative to the workspace.
+	SHA256     Digest `json:"sha256"`      // SHA-256 of the file.
+	Bytes      int64  `json:"bytes"`       // Size of the file in bytes.
 	// Number of chunks composed; 0 in the reply to a repeated idempotency key
 	// once the session is gone.
 	ChunkCount int `json:"chunk_count"`
@@ -221,16 +209,13 @@ type ChunkComposeResult struct {
 	ChunkHashes []Digest `json:"chunk_hashes"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
-	// True when the session was removed.
-	CleanedUp bool `json:"cleaned_up"`
+	CleanedUp bool   `json:"cleaned_up"` // True when the session was removed.
 	// Unified diff, truncated when long; dry run only.
-	Diff string `json:"diff,omitempty"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	Diff   string `json:"diff,omitempty"`
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ChunkCompose makes one file of the pieces of a session, byte for byte and in
@@ -315,38 +300,29 @@ func pieceHashes(sess *chunks.Session) []Digest {
 
 // ChunkStatusRequest asks how far a session is.
 type ChunkStatusRequest struct {
-	// Name of the session.
-	Session string `json:"session" required:"true"`
+	Session string `json:"session" required:"true"` // Name of the session.
 }
 
 // ChunkStatusResult reports how far a session is.
 type ChunkStatusResult struct {
-	// Name of the session.
-	Session string `json:"session"`
-	// False when the session does not exist.
-	Exists bool `json:"exists"`
+	Session string `json:"session"` // Name of the session.
+	Exists  bool   `json:"exists"`  // False when the session does not exist.
 	// When the session began, RFC 3339 UTC; absent when that is not known.
 	CreatedAt string `json:"created_at,omitempty"`
 	// Total number of chunks expected; absent when not given.
-	TotalExpected *int `json:"total_expected,omitempty"`
-	// Numbers of the stored chunks.
-	PresentIndices []int `json:"present_indices"`
+	TotalExpected  *int  `json:"total_expected,omitempty"`
+	PresentIndices []int `json:"present_indices"` // Numbers of the stored chunks.
 	// Missing numbers up to total_expected or below the last chunk; at most 1000.
-	Missing []int `json:"missing"`
-	// Number of missing chunks.
-	MissingCount int `json:"missing_count"`
+	Missing      []int `json:"missing"`
+	MissingCount int   `json:"missing_count"` // Number of missing chunks.
 	// Number following the last chunk; the next append gets it.
-	NextIndex int `json:"next_index"`
-	// Total size of the chunks in bytes.
-	Bytes int64 `json:"bytes"`
-	// Path of the chunks in the state directory.
-	ChunkDir string `json:"chunk_dir,omitempty"`
+	NextIndex int    `json:"next_index"`
+	Bytes     int64  `json:"bytes"`               // Total size of the chunks in bytes.
+	ChunkDir  string `json:"chunk_dir,omitempty"` // Path of the chunks in the state directory.
 	// True once the session was composed; it accepts no more chunks.
-	Sealed bool `json:"sealed"`
-	// The separator it was composed with.
-	Separator string `json:"separator"`
-	// The file it was composed into.
-	OutputPath string `json:"output_path,omitempty"`
+	Sealed     bool   `json:"sealed"`
+	Separator  string `json:"separator"`             // The separator it was composed with.
+	OutputPath string `json:"output_path,omitempty"` // The file it was composed into.
 	// SHA-256 of that file when it was composed.
 	OutputSHA256 Digest `json:"output_sha256,omitzero"`
 }
@@ -396,15 +372,13 @@ func (c sessionCall) MarshalJSON() ([]byte, error) {
 
 // ChunkPreviewRequest asks for what a compose would write.
 type ChunkPreviewRequest struct {
-	// Name of the session.
-	Session string `json:"session" required:"true"`
+	Session string `json:"session" required:"true"` // Name of the session.
 	// Text inserted between chunks. Default: none or, for a session that was
 	// composed before, the separator used then.
 	Separator *string `json:"separator,omitempty"`
 	// Maximum bytes of content to return; 0 means 1 MiB.
 	MaxBytes int64 `json:"max_bytes,omitempty" min:"0"`
-	// Offset of the first byte to return.
-	Offset int64 `json:"offset,omitempty" min:"0"`
+	Offset   int64 `json:"offset,omitempty" min:"0"` // Offset of the first byte to return.
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
 	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// Also return the risk score of the whole file, as Store.RiskScore would.
@@ -418,29 +392,22 @@ type ChunkPreviewRequest struct {
 
 // ChunkPreviewResult is what a compose would write.
 type ChunkPreviewResult struct {
-	// Name of the session.
-	Session string `json:"session"`
-	// Always true: nothing was written.
-	Preview bool `json:"preview"`
-	// The requested bytes, as text or base64.
-	Content []byte `json:"content"`
+	Session string `json:"session"` // Name of the session.
+	Preview bool   `json:"preview"` // Always true: nothing was written.
+	Content []byte `json:"content"` // The requested bytes, as text or base64.
 	// How content is encoded.
 	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
 	// Offset of the first byte returned.
-	Offset int64 `json:"offset"`
-	// True when the file continues after the returned bytes.
-	Truncated bool `json:"truncated"`
-	// Number of stored chunks.
-	ChunkCount int `json:"chunk_count"`
+	Offset     int64 `json:"offset"`
+	Truncated  bool  `json:"truncated"`   // True when the file continues after the returned bytes.
+	ChunkCount int   `json:"chunk_count"` // Number of stored chunks.
 	// SHA-256 of each piece, in order.
 	ChunkHashes []Digest `json:"chunk_hashes"`
-	// Size of the composed file in bytes.
-	TotalBytes int64 `json:"total_bytes"`
+	TotalBytes  int64    `json:"total_bytes"` // Size of the composed file in bytes.
 	// SHA-256 of the composed file; pass it as expected_sha256 of
 	// Store.ChunkCompose.
-	SHA256 Digest `json:"sha256"`
-	// Missing numbers; a compose would be refused. At most 1000.
-	Missing []int `json:"missing"`
+	SHA256  Digest `json:"sha256"`
+	Missing []int  `json:"missing"` // Missing numbers; a compose would be refused. At most 1000.
 	// With classify: the risk of the composed file.
 	Risk *RiskScoreResult `json:"risk,omitempty"`
 	// With validate: whether the composed file is well formed; absent when it is
@@ -538,26 +505,19 @@ type ChunkListRequest struct{}
 
 // ChunkListResult lists the sessions.
 type ChunkListResult struct {
-	// The sessions, sorted by name.
-	Sessions []ChunkSession `json:"sessions"`
-	// Number of sessions.
-	Count int `json:"count"`
+	Sessions []ChunkSession `json:"sessions"` // The sessions, sorted by name.
+	Count    int            `json:"count"`    // Number of sessions.
 }
 
 // ChunkSession is one session of the list.
 type ChunkSession struct {
-	// Name of the session.
-	Session string `json:"session"`
+	Session string `json:"session"` // Name of the session.
 	// Total number of chunks expected; absent when not given.
-	TotalExpected *int `json:"total_expected,omitempty"`
-	// Number of stored chunks.
-	ChunkCount int `json:"chunk_count"`
-	// Number of missing chunks.
-	MissingCount int `json:"missing_count"`
-	// Number following the last chunk.
-	NextIndex int `json:"next_index"`
-	// Total size of the chunks in bytes.
-	Bytes int64 `json:"bytes"`
+	TotalExpected *int  `json:"total_expected,omitempty"`
+	ChunkCount    int   `json:"chunk_count"`   // Number of stored chunks.
+	MissingCount  int   `json:"missing_count"` // Number of missing chunks.
+	NextIndex     int   `json:"next_index"`    // Number following the last chunk.
+	Bytes         int64 `json:"bytes"`         // Total size of the chunks in bytes.
 	// True once the session was composed; it accepts no more chunks.
 	Sealed bool `json:"sealed"`
 	// True when the session cannot be read; Store.ChunkStatus says why.
@@ -596,26 +556,21 @@ func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListRes
 type ChunkResetRequest struct {
 	Call `omit:"accept_risk"`
 
-	// Name of the session.
-	Session string `json:"session" required:"true"`
+	Session string `json:"session" required:"true"` // Name of the session.
 }
 
 // ChunkResetResult reports what was removed.
 type ChunkResetResult struct {
-	// Name of the session.
-	Session string `json:"session"`
+	Session string `json:"session"` // Name of the session.
 	// Number of chunks removed; 0 in the reply to a repeated idempotency key.
-	Removed int `json:"removed"`
-	// False when the session did not exist.
-	Existed bool `json:"existed"`
+	Removed int  `json:"removed"`
+	Existed bool `json:"existed"` // False when the session did not exist.
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ChunkReset removes a session and its pieces, composed or not, for good: pieces

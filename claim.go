@@ -15,15 +15,12 @@ const MaxClaim = lease.Longest
 
 // Claim is paths that only the calls of one session may change for a while.
 type Claim struct {
-	// Number of the claim: higher than that of every earlier one.
-	Fence uint64 `json:"fence"`
+	Fence uint64 `json:"fence"` // Number of the claim: higher than that of every earlier one.
 	// Who has it.
-	Session string `json:"session"`
-	Caller  string `json:"caller,omitempty"`
-	// Files and directories, with everything below.
-	Paths []string `json:"paths"`
-	// When it ends unless it is renewed.
-	Until time.Time `json:"until"`
+	Session string    `json:"session"`
+	Caller  string    `json:"caller,omitempty"`
+	Paths   []string  `json:"paths"` // Files and directories, with everything below.
+	Until   time.Time `json:"until"` // When it ends unless it is renewed.
 }
 
 type (
@@ -134,12 +131,9 @@ func (c *commit) unclaimed() error {
 // ClaimedFile is a file that a session has claimed and that another one, or
 // another program, changed.
 type ClaimedFile struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
-	// Who has claimed it.
-	Session string `json:"session"`
-	// When the claim ends.
-	Until time.Time `json:"until"`
+	Path    string    `json:"path"`    // Path relative to the workspace.
+	Session string    `json:"session"` // Who has claimed it.
+	Until   time.Time `json:"until"`   // When the claim ends.
 }
 
 func claimedFiles(list []lease.File) (out []ClaimedFile) {

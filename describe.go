@@ -22,18 +22,14 @@ type DescribeRequest struct{}
 
 // DescribeResult holds the facts of a store that a caller may want to know.
 type DescribeResult struct {
-	// Version of resilientwrite.
-	Version string `json:"version"`
-	// Format version of the state directory.
-	FormatVersion int `json:"format_version"`
+	Version       string `json:"version"`        // Version of resilientwrite.
+	FormatVersion int    `json:"format_version"` // Format version of the state directory.
 	// What is on stable storage when a call succeeds.
 	Sync SyncLevel `json:"sync" enum:"full,journal,off"`
 	// True when the store accepts no writes.
-	ReadOnly bool `json:"read_only"`
-	// True when a flush failed and the store must be reopened.
-	Poisoned bool `json:"poisoned"`
-	// Sequence number of the newest journal row.
-	HeadSeq uint64 `json:"head_seq"`
+	ReadOnly bool   `json:"read_only"`
+	Poisoned bool   `json:"poisoned"` // True when a flush failed and the store must be reopened.
+	HeadSeq  uint64 `json:"head_seq"` // Sequence number of the newest journal row.
 	// The policy in force, as read when the store was opened.
 	Policy PolicyFacts `json:"policy"`
 	// Staged transactions waiting for Store.TxCommit, oldest first.
@@ -43,8 +39,7 @@ type DescribeResult struct {
 	Limits Limits `json:"limits" values:"integer"`
 	// What recovery found and did when the store was opened.
 	Recovery RecoveryReport `json:"recovery"`
-	// Numeric classes of outcomes.
-	Codes map[string]int `json:"codes"`
+	Codes    map[string]int `json:"codes"` // Numeric classes of outcomes.
 	// How far a hub has the journal; absent where nothing is shipped.
 	Hub *HubFacts `json:"hub,omitempty"`
 }
@@ -85,12 +80,9 @@ type Limits struct {
 
 // HubFacts says how far a hub has the journal of a store, as its shipper left it.
 type HubFacts struct {
-	// The newest row that is in the hub.
-	Seq uint64 `json:"seq"`
-	// Rows that the hub lacks.
-	Waiting uint64 `json:"waiting"`
-	// The task that the store works on.
-	Task string `json:"task,omitempty"`
+	Seq     uint64 `json:"seq"`            // The newest row that is in the hub.
+	Waiting uint64 `json:"waiting"`        // Rows that the hub lacks.
+	Task    string `json:"task,omitempty"` // The task that the store works on.
 	// A task of this store that another machine works on now.
 	LostTask string `json:"lost_task,omitempty"`
 	// True when the hub has another log under the name of this store; nothing is
@@ -103,14 +95,11 @@ type PolicyFacts struct {
 	// SHA-256 of the policy file, empty for the default policy. Recorded in every
 	// journal row.
 	Hash string `json:"hash"`
-	// Mode of the content gate for the caller.
-	Gate Gate `json:"gate"`
+	Gate Gate   `json:"gate"` // Mode of the content gate for the caller.
 	// Identical failing attempts before a call is refused without being tried.
-	RetryBudget int `json:"retry_budget"`
-	// Globs of paths that no tool may change.
-	Protected []string `json:"protected"`
-	// Rules that allow findings.
-	Exceptions int `json:"exceptions"`
+	RetryBudget int      `json:"retry_budget"`
+	Protected   []string `json:"protected"`  // Globs of paths that no tool may change.
+	Exceptions  int      `json:"exceptions"` // Rules that allow findings.
 
 	// Source of the policy: no file, the file in the state directory, or the file
 	// named by flag, variable or option.
@@ -130,22 +119,16 @@ type PolicyFacts struct {
 
 // PolicyProblem is the first thing that is wrong with a policy file.
 type PolicyProblem struct {
-	// Name of the file.
-	File string `json:"file"`
-	// Line, from 1; absent when the file cannot be read.
-	Line int `json:"line,omitempty"`
-	// Column in characters, from 1.
-	Column int `json:"column,omitempty"`
-	// Stable name of the problem.
-	Problem string `json:"problem"`
-	// What is wrong and how to correct it.
-	Hint string `json:"hint"`
+	File    string `json:"file"`             // Name of the file.
+	Line    int    `json:"line,omitempty"`   // Line, from 1; absent when the file cannot be read.
+	Column  int    `json:"column,omitempty"` // Column in characters, from 1.
+	Problem string `json:"problem"`          // Stable name of the problem.
+	Hint    string `json:"hint"`             // What is wrong and how to correct it.
 }
 
 // ProtectFacts says how the protected defaults are set.
 type ProtectFacts struct {
-	// Version of the list.
-	Version int `json:"version"`
+	Version int `json:"version"` // Version of the list.
 	// For the caller: ask the user, or refuse when no user can be asked; warn; or
 	// nothing.
 	Mode ProtectMode `json:"mode" enum:"ask,warn,off"`

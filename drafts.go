@@ -11,26 +11,16 @@ import (
 
 // Draft is a draft that the gate refused.
 type Draft struct {
-	// Identifier of the draft.
-	DraftRef string `json:"draft_ref"`
-	// Intended path, relative to the workspace.
-	Path string `json:"path"`
-	// The verb that was refused.
-	Op string `json:"op"`
-	// The intended mode of the write.
-	Mode string `json:"mode"`
-	// SHA-256 of the draft.
-	SHA256 Digest `json:"sha256"`
-	// Size of the draft in bytes.
-	Bytes int64 `json:"bytes"`
-	// Families of the findings, sorted.
-	Patterns []string `json:"patterns"`
-	// Caller whose draft it is.
-	Caller string `json:"caller"`
-	// When it was last refused, RFC 3339 UTC.
-	CreatedAt string `json:"created_at"`
-	// When it expires, RFC 3339 UTC.
-	ExpiresAt string `json:"expires_at"`
+	DraftRef  string   `json:"draft_ref"`  // Identifier of the draft.
+	Path      string   `json:"path"`       // Intended path, relative to the workspace.
+	Op        string   `json:"op"`         // The verb that was refused.
+	Mode      string   `json:"mode"`       // The intended mode of the write.
+	SHA256    Digest   `json:"sha256"`     // SHA-256 of the draft.
+	Bytes     int64    `json:"bytes"`      // Size of the draft in bytes.
+	Patterns  []string `json:"patterns"`   // Families of the findings, sorted.
+	Caller    string   `json:"caller"`     // Caller whose draft it is.
+	CreatedAt string   `json:"created_at"` // When it was last refused, RFC 3339 UTC.
+	ExpiresAt string   `json:"expires_at"` // When it expires, RFC 3339 UTC.
 }
 
 func draftOf(f drafts.Facts) Draft {
@@ -45,10 +35,8 @@ type DraftListRequest struct{}
 
 // DraftListResult lists refused drafts.
 type DraftListResult struct {
-	// The drafts, newest first, without their content.
-	Drafts []Draft `json:"drafts"`
-	// Number of drafts.
-	Count int `json:"count"`
+	Drafts []Draft `json:"drafts"` // The drafts, newest first, without their content.
+	Count  int     `json:"count"`  // Number of drafts.
 }
 
 // DraftList lists the drafts that the gate refused and that are still kept:
@@ -67,20 +55,17 @@ func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListRes
 
 // DraftGetRequest asks for a refused draft.
 type DraftGetRequest struct {
-	// draft_ref of a refusal.
-	DraftRef string `json:"draft_ref" required:"true" maxlen:"200"`
+	DraftRef string `json:"draft_ref" required:"true" maxlen:"200"` // draft_ref of a refusal.
 	// How content is returned. Use base64 for bytes that are not UTF-8 text.
 	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 }
 
 // DraftGetResult is a refused draft.
 type DraftGetResult struct {
-	// Facts about the draft.
-	Draft Draft `json:"draft"`
+	Draft Draft `json:"draft"` // Facts about the draft.
 	// The draft as sent. It contains the secrets for which it was refused.
-	Content []byte `json:"content"`
-	// How content is encoded.
-	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
+	Content []byte          `json:"content"`
+	_       schema.Encoding `wire:"encoding" enum:"utf-8,base64"` // How content is encoded.
 }
 
 // DraftGet returns a refused draft as it was sent, secrets included.
@@ -106,18 +91,15 @@ func (s *Store) readDraft(ref string) (drafts.Facts, []byte, error) {
 
 // DraftDeleteRequest asks for a refused draft to be removed.
 type DraftDeleteRequest struct {
-	// draft_ref of a refusal.
-	DraftRef string `json:"draft_ref" required:"true" maxlen:"200"`
+	DraftRef string `json:"draft_ref" required:"true" maxlen:"200"` // draft_ref of a refusal.
 	// Report what would be removed, but change nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // DraftDeleteResult reports what was removed.
 type DraftDeleteResult struct {
-	// The draft.
-	DraftRef string `json:"draft_ref"`
-	// False when it did not exist.
-	Removed bool `json:"removed"`
+	DraftRef string `json:"draft_ref"` // The draft.
+	Removed  bool   `json:"removed"`   // False when it did not exist.
 }
 
 // DraftDelete removes a refused draft for good. A draft that does not exist is no

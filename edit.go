@@ -17,8 +17,7 @@ type EditOp struct {
 	// The exact text to replace, with enough context to be unique. A newline
 	// matches the line ending of the file.
 	Old string `json:"old" required:"true"`
-	// The replacement text.
-	New string `json:"new" required:"true"`
+	New string `json:"new" required:"true"` // The replacement text.
 	// How often old must occur: 1 exactly once, N exactly N times, -1 at least
 	// once. All occurrences are replaced.
 	Count int `json:"count,omitempty" default:"1" min:"-1"`
@@ -28,8 +27,7 @@ type EditOp struct {
 type EditRequest struct {
 	Call
 
-	// Path of the file, relative to the workspace.
-	Path string `json:"path" required:"true"`
+	Path string `json:"path" required:"true"` // Path of the file, relative to the workspace.
 	// Replacements, made in order, each on the result of the previous one; all or
 	// none are applied.
 	Edits []EditOp `json:"edits" required:"true"`
@@ -45,8 +43,7 @@ type EditRequest struct {
 	Validate bool `json:"validate,omitempty"`
 	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
 	AllowShrink bool `json:"allow_shrink,omitempty"`
-	// Allow a read-only file to be changed.
-	Force bool `json:"force,omitempty"`
+	Force       bool `json:"force,omitempty"` // Allow a read-only file to be changed.
 	// true makes the content gate refuse secrets, false turns it off where the
 	// policy allows. Default: the policy decides.
 	Classify *bool `json:"classify,omitempty"`
@@ -57,16 +54,12 @@ type EditRequest struct {
 
 // EditResult is what an edit did.
 type EditResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
-	// SHA-256 of the whole final file.
-	SHA256 Digest `json:"sha256"`
-	// Size of the whole final file in bytes.
-	Bytes int64 `json:"bytes"`
+	Path   string `json:"path"`   // Path of the file, relative to the workspace.
+	SHA256 Digest `json:"sha256"` // SHA-256 of the whole final file.
+	Bytes  int64  `json:"bytes"`  // Size of the whole final file in bytes.
 	// The operation.
-	ModeApplied string `json:"mode_applied" enum:"edit"`
-	// Number of places replaced.
-	Replacements int `json:"replacements"`
+	ModeApplied  string `json:"mode_applied" enum:"edit"`
+	Replacements int    `json:"replacements"` // Number of places replaced.
 	// Encoding in which the file was edited, when it is not UTF-8; ascii when
 	// only ASCII was replaced by ASCII and it is not known.
 	Encoding string `json:"encoding,omitempty"`
@@ -81,14 +74,11 @@ type EditResult struct {
 	OthersDiff string `json:"others_diff,omitempty"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Edit replaces exact strings of a file, all or none, with the promises of

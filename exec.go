@@ -23,8 +23,7 @@ type ExecRequest struct {
 
 	// The command and its arguments. No shell interprets them.
 	Argv []string `json:"argv" required:"true"`
-	// Working directory, relative to the workspace.
-	Dir string `json:"dir,omitempty"`
+	Dir  string   `json:"dir,omitempty"` // Working directory, relative to the workspace.
 	// Seconds after which the command is ended. 0: no limit; 600 over the tool.
 	TimeoutSeconds int `json:"timeout_seconds,omitempty" min:"0" max:"86400"`
 	// Commit what a command with another exit code than 0 has changed too.
@@ -52,9 +51,8 @@ type ExecRequest struct {
 // ExecResult is what a command did.
 type ExecResult struct {
 	// Exit code of the command; 128 and the signal where one ended it.
-	ExitCode int `json:"exit_code"`
-	// True when the time did not suffice.
-	TimedOut bool `json:"timed_out,omitempty"`
+	ExitCode int  `json:"exit_code"`
+	TimedOut bool `json:"timed_out,omitempty"` // True when the time did not suffice.
 	// How the workspace was kept apart.
 	Isolation string `json:"isolation,omitempty" enum:"overlayfs,fuse-overlayfs,reflink,copy"`
 	// True when the changes were thrown away: after a failed command, and of a dry
@@ -72,11 +70,9 @@ type ExecResult struct {
 	// True when the beginning of the output is left out.
 	OutputCut bool `json:"output_cut,omitempty"`
 	// Journal row of the commit; 0 when nothing was committed.
-	Seq uint64 `json:"seq"`
-	// Unified diff, truncated when long; dry run only.
-	Diff string `json:"diff,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
+	Seq     uint64 `json:"seq"`
+	Diff    string `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
+	WroteAt string `json:"wrote_at"`       // When, RFC 3339 UTC.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
 	// What the caller should know although the call succeeded, for all files.

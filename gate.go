@@ -51,8 +51,7 @@ const (
 // next place that has one: the policy file, then [Options.Gate], then
 // [WithGate] of the call's context, then advise at high with any override.
 type Gate struct {
-	// What happens to a risky draft.
-	Mode GateMode `json:"mode" enum:"block,advise,off"`
+	Mode GateMode `json:"mode" enum:"block,advise,off"` // What happens to a risky draft.
 	// The lowest verdict that counts as risky.
 	RejectAt Verdict `json:"reject_at" enum:"low,medium,high"`
 	// What a caller can do about a refusal: nothing, accept_risk for anything but
@@ -166,12 +165,9 @@ type ProtectedFile struct {
 	// ask: the user is asked, and the change is refused when no user can be
 	// asked. warn: the receipt carries a warning.
 	Answer string `json:"answer" enum:"ask,warn"`
-	// Stable name of the reason.
-	Class string `json:"class"`
-	// What such a file does.
-	Reason string `json:"reason"`
-	// Version of the list that added it.
-	Since int `json:"since"`
+	Class  string `json:"class"`  // Stable name of the reason.
+	Reason string `json:"reason"` // What such a file does.
+	Since  int    `json:"since"`  // Version of the list that added it.
 }
 
 // ProtectedFiles lists the files that take effect just by being in a project:

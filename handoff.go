@@ -31,31 +31,26 @@ const (
 // handoff. Fields that it does not know are kept in Extra, in their order, and
 // so are those of the things it lists.
 type HandoffEnvelope struct {
-	// Identifier of the task, the same in all of its handoffs.
-	TaskID string `json:"task_id"`
+	TaskID string `json:"task_id"` // Identifier of the task, the same in all of its handoffs.
 	// Progress of the task.
 	Status HandoffStatus `json:"status" enum:"complete,partial,blocked,handed_off"`
 	// Who writes the handoff.
 	Agent string `json:"agent"`
 	// What was done and the current state, for a reader with no prior knowledge.
-	Summary string `json:"summary"`
-	// What to do next, in order; may be empty.
-	NextSteps []string `json:"next_steps"`
+	Summary   string   `json:"summary"`
+	NextSteps []string `json:"next_steps"` // What to do next, in order; may be empty.
 	// The files the next agent may build on, with their hashes; may be empty.
 	// Optional with auto_state.
 	LastGoodState []HandoffFile `json:"last_good_state"`
-	// When the task began, RFC 3339.
-	StartedAt string `json:"started_at,omitempty"`
+	StartedAt     string        `json:"started_at,omitempty"` // When the task began, RFC 3339.
 	// When the handoff was written, RFC 3339 UTC. Always set by the server.
 	UpdatedAt string `json:"updated_at,omitempty"`
 	// What was learned and cannot be seen in the files.
 	ContextHints []string `json:"context_hints,omitempty"`
 	// Questions that only a person can decide.
-	OpenQuestions []string `json:"open_questions,omitempty"`
-	// What blocks the task.
-	Blockers []string `json:"blockers,omitempty"`
-	// What the task produced.
-	Artifacts []HandoffArtifact `json:"artifacts,omitempty"`
+	OpenQuestions []string          `json:"open_questions,omitempty"`
+	Blockers      []string          `json:"blockers,omitempty"`  // What blocks the task.
+	Artifacts     []HandoffArtifact `json:"artifacts,omitempty"` // What the task produced.
 	// The steps of the task and their dependencies.
 	DependencyGraph []HandoffStep `json:"dependency_graph,omitempty"`
 	// What was tested or reviewed, and how.
@@ -67,10 +62,8 @@ type HandoffEnvelope struct {
 
 // HandoffFile is a file as it was when all was well.
 type HandoffFile struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path" required:"true"`
-	// SHA-256 of the file.
-	SHA256 string `json:"sha256" required:"true"`
+	Path   string `json:"path" required:"true"`   // Path of the file, relative to the workspace.
+	SHA256 string `json:"sha256" required:"true"` // SHA-256 of the file.
 	// Size of the file in bytes.
 	Bytes int64          `json:"bytes,omitempty" min:"0"`
 	Extra []HandoffField `json:"-" extra:"true"`
@@ -78,10 +71,8 @@ type HandoffFile struct {
 
 // HandoffArtifact is something that the task made.
 type HandoffArtifact struct {
-	// Type of the artifact: pdf, binary, report …
-	Kind string `json:"kind,omitempty"`
-	// Path, relative to the workspace.
-	Path string `json:"path,omitempty"`
+	Kind string `json:"kind,omitempty"` // Type of the artifact: pdf, binary, report …
+	Path string `json:"path,omitempty"` // Path, relative to the workspace.
 	// SHA-256 of the artifact.
 	SHA256 string         `json:"sha256,omitempty"`
 	Extra  []HandoffField `json:"-" extra:"true"`
@@ -89,12 +80,10 @@ type HandoffArtifact struct {
 
 // HandoffStep is one step of a task.
 type HandoffStep struct {
-	// Unique identifier of the step.
-	ID string `json:"id" required:"true"`
+	ID string `json:"id" required:"true"` // Unique identifier of the step.
 	// Identifiers of the steps that must be done first.
-	DependsOn []string `json:"depends_on,omitempty"`
-	// What the step is.
-	Description string `json:"description,omitempty"`
+	DependsOn   []string `json:"depends_on,omitempty"`
+	Description string   `json:"description,omitempty"` // What the step is.
 	// Progress of the step; done and complete mean that it is finished.
 	Status string         `json:"status,omitempty"`
 	Extra  []HandoffField `json:"-" extra:"true"`
@@ -173,9 +162,8 @@ func (a *AutoState) UnmarshalJSON(data []byte) error {
 type HandoffDrift struct {
 	// Path as given in last_good_state; empty in a refusal when it leads outside
 	// the workspace.
-	Path string `json:"path"`
-	// Its position in last_good_state, from 0.
-	Index int `json:"index"`
+	Path  string `json:"path"`
+	Index int    `json:"index"` // Its position in last_good_state, from 0.
 	// The problem: the path is invalid, the file does not exist, or its content
 	// differs.
 	Reason string `json:"reason" enum:"invalid_path,missing,hash_mismatch"`
@@ -212,36 +200,29 @@ type HandoffWriteRequest struct {
 	// SHA-256 the handoff must have now, from Store.HandoffRead or the last reply;
 	// the empty string means that it must not exist.
 	Expect Expect `json:"expected_prev_sha256,omitzero"`
-	// Allow a read-only file to be replaced.
-	Force bool `json:"force,omitempty"`
+	Force  bool   `json:"force,omitempty"` // Allow a read-only file to be replaced.
 }
 
 // HandoffWriteResult is what writing a handoff did.
 type HandoffWriteResult struct {
-	// Path of the handoff, relative to the workspace.
-	HandoffPath string `json:"handoff_path"`
+	HandoffPath string `json:"handoff_path"` // Path of the handoff, relative to the workspace.
 	// SHA-256 of the whole file; pass it as expected_prev_sha256 next time.
 	SHA256 Digest `json:"sha256"`
-	// Size of the whole file in bytes.
-	Bytes int64 `json:"bytes"`
+	Bytes  int64  `json:"bytes"` // Size of the whole file in bytes.
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// Files that differ from last_good_state; empty when none do.
-	DriftWarnings []HandoffDrift `json:"drift_warnings"`
-	// Names of the existing checkpoints.
-	CheckpointRefs []string `json:"checkpoint_refs"`
+	DriftWarnings  []HandoffDrift `json:"drift_warnings"`
+	CheckpointRefs []string       `json:"checkpoint_refs"` // Names of the existing checkpoints.
 	// Archive path of the handoff that was replaced; Store.HandoffRead reads it.
 	ArchivedPath string `json:"archived_path,omitempty"`
 	// Unified diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // HandoffWrite writes what one agent leaves for the next: a Markdown file with
@@ -356,13 +337,11 @@ type HandoffReadRequest struct {
 
 // HandoffReadResult is a handoff with what has become of it.
 type HandoffReadResult struct {
-	// Path of the handoff, relative to the workspace.
-	HandoffPath string `json:"handoff_path"`
+	HandoffPath string `json:"handoff_path"` // Path of the handoff, relative to the workspace.
 	// SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace
 	// it.
 	SHA256 Digest `json:"sha256"`
-	// Size of the whole file in bytes.
-	Bytes int64 `json:"bytes"`
+	Bytes  int64  `json:"bytes"` // Size of the whole file in bytes.
 	// The front matter. A missing required field is empty, a missing status is
 	// partial.
 	Envelope HandoffEnvelope `json:"envelope"`
@@ -374,31 +353,26 @@ type HandoffReadResult struct {
 	_ schema.Encoding `wire:"body_encoding" enum:"utf-8,base64"`
 	// Files that differ from last_good_state; empty when none do. Examine them
 	// before you build on them.
-	DriftWarnings []HandoffDrift `json:"drift_warnings"`
-	// Names of the existing checkpoints.
-	CheckpointRefs []string `json:"checkpoint_refs"`
+	DriftWarnings  []HandoffDrift `json:"drift_warnings"`
+	CheckpointRefs []string       `json:"checkpoint_refs"` // Names of the existing checkpoints.
 	// Steps of dependency_graph that are not done and whose dependencies all are.
 	ReadySteps []string `json:"ready_steps"`
 	// Who has acknowledged this version of the handoff.
-	ReadBy []HandoffReader `json:"read_by"`
-	// Replaced handoffs, newest first, at most 20.
-	Archives []string `json:"archives"`
+	ReadBy   []HandoffReader `json:"read_by"`
+	Archives []string        `json:"archives"` // Replaced handoffs, newest first, at most 20.
 	// Number of replaced handoffs.
 	ArchiveCount int `json:"archive_count"`
 	// Identifier of the journal row of a new acknowledgment.
 	JournalID string `json:"journal_id,omitempty"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The record of a call that acknowledges.
-	Receipt *Receipt `json:"receipt,omitempty"`
+	Receipt  *Receipt  `json:"receipt,omitempty"` // The record of a call that acknowledges.
 }
 
 // HandoffReader is an agent that has acknowledged a handoff.
 type HandoffReader struct {
-	// Who acknowledged it.
-	Name string `json:"name"`
-	// When, RFC 3339 UTC.
-	At string `json:"at"`
+	Name string `json:"name"` // Who acknowledged it.
+	At   string `json:"at"`   // When, RFC 3339 UTC.
 }
 
 // HandoffRead returns a handoff: its envelope, its body, the files that differ

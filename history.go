@@ -20,55 +20,41 @@ type HistoryRequest struct {
 	// Path of the file, relative to the workspace. The file need not exist any
 	// more.
 	Path string `json:"path" required:"true"`
-	// Maximum number of versions.
-	N int `json:"n,omitempty" default:"20" min:"1" max:"1000"`
+	N    int    `json:"n,omitempty" default:"20" min:"1" max:"1000"` // Maximum number of versions.
 }
 
 // HistoryResult lists the versions of one file.
 type HistoryResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
-	// The versions, newest first.
-	Versions []FileVersion `json:"versions"`
-	// True when there are older versions.
-	More bool `json:"more"`
+	Path     string        `json:"path"`     // Path of the file, relative to the workspace.
+	Versions []FileVersion `json:"versions"` // The versions, newest first.
+	More     bool          `json:"more"`     // True when there are older versions.
 }
 
 // FileVersion is what a file was after one commit.
 type FileVersion struct {
-	// Identifier of the version: the journal row that created it.
-	Version uint64 `json:"version"`
+	Version uint64 `json:"version"` // Identifier of the version: the journal row that created it.
 	// Number of the version at its path: 1, 2, 3; the others keep theirs when one
 	// is pruned.
-	Rev uint64 `json:"rev"`
-	// Path of the file at that time.
-	Path string `json:"path"`
-	// Previous path, when the commit moved the file.
-	From string `json:"from,omitempty"`
-	// SHA-256 of the file; empty when the commit removed it.
-	SHA256 Digest `json:"sha256"`
-	// Size of the file in bytes.
-	Bytes int64 `json:"bytes"`
-	// True for a symbolic link, whose content is its target.
-	Link bool `json:"link,omitempty"`
+	Rev    uint64 `json:"rev"`
+	Path   string `json:"path"`           // Path of the file at that time.
+	From   string `json:"from,omitempty"` // Previous path, when the commit moved the file.
+	SHA256 Digest `json:"sha256"`         // SHA-256 of the file; empty when the commit removed it.
+	Bytes  int64  `json:"bytes"`          // Size of the file in bytes.
+	Link   bool   `json:"link,omitempty"` // True for a symbolic link, whose content is its target.
 	// The operation: create, overwrite, append, edit, delete, move …
-	Op string `json:"op"`
-	// When, RFC 3339 UTC; informational.
-	TS string `json:"ts"`
-	// Who made it.
-	Caller string `json:"caller"`
+	Op     string `json:"op"`
+	TS     string `json:"ts"`     // When, RFC 3339 UTC; informational.
+	Caller string `json:"caller"` // Who made it.
 	// Command line that made the change, or during which it was made, without
 	// secrets.
 	Command string `json:"command,omitempty"`
 	// What the server knows of the call, independent of caller.
-	Via *Via `json:"via,omitempty"`
-	// True when its content can still be read and restored.
-	Available bool `json:"available"`
+	Via       *Via `json:"via,omitempty"`
+	Available bool `json:"available"` // True when its content can still be read and restored.
 	// True for the newest version when history has no copy of it: its content is
 	// only in the file itself, where other programs can change or remove it.
 	HeadNotKept bool `json:"head_not_kept,omitempty"`
-	// True when the operator erased its content.
-	Erased bool `json:"erased,omitempty"`
+	Erased      bool `json:"erased,omitempty"` // True when the operator erased its content.
 }
 
 // History lists the versions of a file, newest first, across deletions and moves:
@@ -146,28 +132,23 @@ type DiffRequest struct {
 	// The earlier version, from Store.History. Default: the newest version before
 	// the other side that differs from it.
 	From uint64 `json:"from,omitempty" min:"0"`
-	// The later version. Default: the current file.
-	To uint64 `json:"to,omitempty" min:"0"`
+	To   uint64 `json:"to,omitempty" min:"0"` // The later version. Default: the current file.
 }
 
 // DiffResult is the change between two versions of a file.
 type DiffResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path of the file, relative to the workspace.
 	// The earlier version; 0 when there was none, so that the whole file is new.
 	From uint64 `json:"from"`
-	// The later version; 0 for the current file.
-	To uint64 `json:"to"`
+	To   uint64 `json:"to"` // The later version; 0 for the current file.
 	// SHA-256 of the earlier version; empty where the file did not exist.
 	FromSHA256 Digest `json:"from_sha256"`
 	// SHA-256 of the later version; empty where the file did not exist.
-	ToSHA256 Digest `json:"to_sha256"`
-	// True when both versions are identical.
-	Identical bool `json:"identical"`
+	ToSHA256  Digest `json:"to_sha256"`
+	Identical bool   `json:"identical"` // True when both versions are identical.
 	// Unified diff, at most 32 KiB; empty when there are no differences to show.
-	Diff string `json:"diff"`
-	// True when the diff was truncated.
-	Truncated bool `json:"truncated"`
+	Diff      string `json:"diff"`
+	Truncated bool   `json:"truncated"` // True when the diff was truncated.
 	// Why there is no diff although the versions differ.
 	Omitted string `json:"omitted,omitempty" enum:"binary,too_large"`
 }
@@ -208,8 +189,7 @@ type RestoreRequest struct {
 	Path string `json:"path" required:"true"`
 	// The version to restore, from Store.History. Give this or sha256.
 	Version uint64 `json:"version,omitempty" min:"0"`
-	// The newest version with this SHA-256.
-	SHA256 Digest `json:"sha256,omitzero"`
+	SHA256  Digest `json:"sha256,omitzero"` // The newest version with this SHA-256.
 	// Restore although the file was changed outside this store; the current
 	// content is kept in history.
 	Force bool `json:"force,omitempty"`
@@ -217,26 +197,19 @@ type RestoreRequest struct {
 
 // RestoreResult is what a restoration did.
 type RestoreResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
-	// The version that was restored.
-	Version uint64 `json:"version"`
-	// SHA-256 of the current file; empty when it does not exist.
-	SHA256 Digest `json:"sha256"`
-	// Size of the file in bytes.
-	Bytes int64 `json:"bytes"`
+	Path    string `json:"path"`    // Path of the file, relative to the workspace.
+	Version uint64 `json:"version"` // The version that was restored.
+	SHA256  Digest `json:"sha256"`  // SHA-256 of the current file; empty when it does not exist.
+	Bytes   int64  `json:"bytes"`   // Size of the file in bytes.
 	// Unified diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Restore makes a file what it was after an earlier commit: one of the versions

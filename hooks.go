@@ -33,9 +33,8 @@ type HookCall struct {
 
 	// Request is the same when the same call is sent again: a hash of
 	// everything that was asked for, the content too.
-	Request string
-	// Complete is set for a handoff that says that the task is done.
-	Complete bool
+	Request  string
+	Complete bool // Complete is set for a handoff that says that the task is done.
 }
 
 // Change is what an operation does to one file of the workspace. Changes of

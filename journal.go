@@ -14,14 +14,11 @@ import (
 
 // JournalTailRequest asks for the newest rows.
 type JournalTailRequest struct {
-	// Maximum number of rows.
-	N int `json:"n,omitempty" min:"1" max:"1000" default:"20"`
+	N int `json:"n,omitempty" min:"1" max:"1000" default:"20"` // Maximum number of rows.
 	// Only rows of this path.
-	FilterPath string `json:"filter_path,omitempty"`
-	// Only rows of this operation.
-	FilterMode string `json:"filter_mode,omitempty" enum:"@modes"`
-	// Only rows of this caller.
-	FilterCaller string `json:"filter_caller,omitempty"`
+	FilterPath   string `json:"filter_path,omitempty"`
+	FilterMode   string `json:"filter_mode,omitempty" enum:"@modes"` // Only rows of this operation.
+	FilterCaller string `json:"filter_caller,omitempty"`             // Only rows of this caller.
 	// Also return refused writes.
 	IncludeRefused bool `json:"include_refused,omitempty"`
 	// IncludeObserved also returns changes that other programs made, as rows of
@@ -31,10 +28,8 @@ type JournalTailRequest struct {
 
 // JournalTailResult holds rows, oldest first.
 type JournalTailResult struct {
-	// The rows, oldest first.
-	Entries []JournalEntry `json:"entries"`
-	// Unreadable lines that were skipped.
-	Malformed int `json:"malformed"`
+	Entries   []JournalEntry `json:"entries"`   // The rows, oldest first.
+	Malformed int            `json:"malformed"` // Unreadable lines that were skipped.
 }
 
 // JournalSinceRequest asks for the rows after a cursor.
@@ -46,9 +41,8 @@ type JournalSinceRequest struct {
 	Limit int `json:"limit,omitempty" min:"1" max:"10000" default:"100"`
 	// Name of a durable cursor. Rows written under this name as caller are left
 	// out, except those of another connection.
-	Agent string `json:"agent,omitempty" maxlen:"200"`
-	// Also return refused writes.
-	IncludeRefused bool `json:"include_refused,omitempty"`
+	Agent          string `json:"agent,omitempty" maxlen:"200"`
+	IncludeRefused bool   `json:"include_refused,omitempty"` // Also return refused writes.
 	// IncludeObserved also returns changes that other programs made, as rows of
 	// kind observed. No tool has it.
 	IncludeObserved bool `json:"-"`
@@ -56,74 +50,51 @@ type JournalSinceRequest struct {
 
 // JournalSinceResult holds the rows after a cursor, oldest first.
 type JournalSinceResult struct {
-	// The rows, oldest first.
-	Entries []JournalEntry `json:"entries"`
-	// Pass it as after_seq next time.
-	NextSeq uint64 `json:"next_seq"`
+	Entries []JournalEntry `json:"entries"`  // The rows, oldest first.
+	NextSeq uint64         `json:"next_seq"` // Pass it as after_seq next time.
 	// True when rows between the cursor and the first entry are not available.
-	Gap bool `json:"gap"`
-	// Why there is a gap.
-	Reason string `json:"reason,omitempty" enum:"archived,cursor_ahead"`
+	Gap    bool   `json:"gap"`
+	Reason string `json:"reason,omitempty" enum:"archived,cursor_ahead"` // Why there is a gap.
 	// The archived rows after the cursor; only with reason archived.
-	Archived *ArchivedRows `json:"archived,omitempty"`
-	// Unreadable lines that were skipped.
-	Malformed int `json:"malformed"`
+	Archived  *ArchivedRows `json:"archived,omitempty"`
+	Malformed int           `json:"malformed"` // Unreadable lines that were skipped.
 }
 
 // ArchivedRows are rows that a cursor no longer reaches.
 type ArchivedRows struct {
-	// The first of them.
-	From uint64 `json:"from"`
-	// The last row.
-	To uint64 `json:"to"`
-	// Number of them.
-	Rows uint64 `json:"rows"`
+	From uint64 `json:"from"` // The first of them.
+	To   uint64 `json:"to"`   // The last row.
+	Rows uint64 `json:"rows"` // Number of them.
 }
 
 // JournalEntry is one mutation of one path.
 type JournalEntry struct {
-	// Identifier of the row.
-	JournalID string `json:"journal_id"`
-	// Position in the journal. Rows are ordered by it alone.
-	Seq uint64 `json:"seq"`
-	// When, RFC 3339 UTC; informational.
-	TS string `json:"ts"`
+	JournalID string `json:"journal_id"` // Identifier of the row.
+	Seq       uint64 `json:"seq"`        // Position in the journal. Rows are ordered by it alone.
+	TS        string `json:"ts"`         // When, RFC 3339 UTC; informational.
 	// Kind of the row.
 	Kind string `json:"kind" enum:"commit,abort,conflict,refused,note,checkpoint"`
 	// Path relative to the workspace.
-	Path string `json:"path"`
-	// Resolved path of a symbolic link.
-	RealPath string `json:"real_path,omitempty"`
+	Path     string `json:"path"`
+	RealPath string `json:"real_path,omitempty"` // Resolved path of a symbolic link.
 	// SHA-256 of the file afterwards; empty when it no longer exists.
-	SHA256 Digest `json:"sha256"`
-	// Size of the file afterwards in bytes.
-	Bytes int64 `json:"bytes"`
-	// The operation: create, overwrite, append …
-	Mode string `json:"mode"`
-	// Who wrote it.
-	Caller string `json:"caller"`
-	// SHA-256 of the file before.
-	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
-	// Number of versions of the path so far.
-	Rev uint64 `json:"rev,omitempty"`
-	// Name of the working session.
-	Session string `json:"session,omitempty"`
+	SHA256     Digest `json:"sha256"`
+	Bytes      int64  `json:"bytes"`                // Size of the file afterwards in bytes.
+	Mode       string `json:"mode"`                 // The operation: create, overwrite, append …
+	Caller     string `json:"caller"`               // Who wrote it.
+	PrevSHA256 Digest `json:"prev_sha256,omitzero"` // SHA-256 of the file before.
+	Rev        uint64 `json:"rev,omitempty"`        // Number of versions of the path so far.
+	Session    string `json:"session,omitempty"`    // Name of the working session.
 	// What the server knows of the call, independent of caller and session.
-	Via *Via `json:"via,omitempty"`
-	// The transaction the row belongs to.
-	Tx string `json:"tx,omitempty"`
-	// The operation, as in mode.
-	Op string `json:"op"`
-	// The process that wrote the row.
-	Writer string `json:"writer,omitempty"`
-	// The call that wrote the row.
-	InvocationID string `json:"invocation_id,omitempty"`
-	// The idempotency key of that call.
-	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	Via            *Via   `json:"via,omitempty"`
+	Tx             string `json:"tx,omitempty"`              // The transaction the row belongs to.
+	Op             string `json:"op"`                        // The operation, as in mode.
+	Writer         string `json:"writer,omitempty"`          // The process that wrote the row.
+	InvocationID   string `json:"invocation_id,omitempty"`   // The call that wrote the row.
+	IdempotencyKey string `json:"idempotency_key,omitempty"` // The idempotency key of that call.
 	// For an abort or conflict: the commit concerned.
-	Ref uint64 `json:"ref,omitempty"`
-	// For a refusal, abort, conflict or note: the reason.
-	Reason string `json:"reason,omitempty"`
+	Ref    uint64 `json:"ref,omitempty"`
+	Reason string `json:"reason,omitempty"` // For a refusal, abort, conflict or note: the reason.
 	// Justification for writing content that the gate would have refused.
 	AcceptRisk string `json:"accept_risk,omitempty"`
 }
@@ -216,7 +187,9 @@ func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (Journa
 // until the newest one. It begins after r.AfterSeq, nil is the cursor of r.Agent;
 // when it continues with a page, it acknowledges the one before. Rows of a gap
 // are left out. An error is the last pair; the errors are those of JournalSince.
-func (s *Store) JournalRows(ctx context.Context, r JournalSinceRequest) iter.Seq2[JournalEntry, error] {
+func (s *Store) JournalRows(
+	ctx context.Context, r JournalSinceRequest,
+) iter.Seq2[JournalEntry, error] {
 	return func(yield func(JournalEntry, error) bool) {
 		for r := r; ; {
 			page, err := s.JournalSince(ctx, r)
@@ -315,10 +288,8 @@ type OperationRequest struct {
 
 // OperationResult reports the outcome of a call.
 type OperationResult struct {
-	// True when the call was committed.
-	Happened bool `json:"happened"`
-	// True when the call was refused; entries give the reason.
-	Refused bool `json:"refused"`
+	Happened bool `json:"happened"` // True when the call was committed.
+	Refused  bool `json:"refused"`  // True when the call was refused; entries give the reason.
 	// Its journal rows, one per file.
 	Entries []JournalEntry `json:"entries"`
 }

@@ -11,34 +11,27 @@ import (
 type DeleteRequest struct {
 	Call `omit:"accept_risk"`
 
-	// Path of the file, relative to the workspace.
-	Path string `json:"path" required:"true"`
+	Path string `json:"path" required:"true"` // Path of the file, relative to the workspace.
 	// SHA-256 the file must have now.
 	Expect Expect `json:"expected_prev_sha256,omitzero"`
-	// Allow a read-only file to be removed.
-	Force bool `json:"force,omitempty"`
+	Force  bool   `json:"force,omitempty"` // Allow a read-only file to be removed.
 }
 
 // DeleteResult is what a deletion did.
 type DeleteResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path of the file, relative to the workspace.
 	// SHA-256 of the deleted file; its content is kept in history.
 	PrevSHA256 Digest `json:"prev_sha256"`
-	// Size of the deleted file in bytes.
-	PrevBytes int64 `json:"prev_bytes"`
-	// Identifier of the journal row.
-	JournalID string `json:"journal_id,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
+	PrevBytes  int64  `json:"prev_bytes"`           // Size of the deleted file in bytes.
+	JournalID  string `json:"journal_id,omitempty"` // Identifier of the journal row.
+	WroteAt    string `json:"wrote_at"`             // When, RFC 3339 UTC.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
 	// What would be deleted, as a diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Delete removes one file. Its content is kept in history and can be restored. A
@@ -92,26 +85,18 @@ type MoveRequest struct {
 
 // MoveResult is what a move did.
 type MoveResult struct {
-	// Previous path.
-	Path string `json:"path"`
-	// New path.
-	To string `json:"to"`
-	// SHA-256 of the file; for a directory, of its first file.
-	SHA256 Digest `json:"sha256"`
-	// Size of the file in bytes; for a directory, of its first file.
-	Bytes int64 `json:"bytes"`
-	// Number of files moved.
-	Files int `json:"files"`
+	Path   string `json:"path"`   // Previous path.
+	To     string `json:"to"`     // New path.
+	SHA256 Digest `json:"sha256"` // SHA-256 of the file; for a directory, of its first file.
+	Bytes  int64  `json:"bytes"`  // Size of the file in bytes; for a directory, of its first file.
+	Files  int    `json:"files"`  // Number of files moved.
 	// Identifier of the journal row.
 	JournalID string `json:"journal_id,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Move gives a file, or the files of a directory, another name, without copying:

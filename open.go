@@ -230,43 +230,32 @@ func isUnsafeRoot(real string) bool {
 
 // RecoveryReport says what [Open] found and did.
 type RecoveryReport struct {
-	// Committed writes that were completed.
-	Finished []RecoveredPath `json:"finished"`
+	Finished []RecoveredPath `json:"finished"` // Committed writes that were completed.
 	// Writes that were never acknowledged and were rolled back.
 	Aborted []RecoveredPath `json:"aborted"`
 	// Files that another program changed meanwhile. They were left alone, and our
 	// version is kept in history.
 	Conflicts []RecoveredPath `json:"conflicts"`
-	// Stale staging files that were removed.
-	Swept int `json:"swept"`
+	Swept     int             `json:"swept"` // Stale staging files that were removed.
 	// Unfinished writes left to a live writer, or left alone by a read-only open.
-	Pending int `json:"pending"`
-	// Bytes of torn journal rows that were skipped.
-	TornBytes int64 `json:"torn_bytes"`
-	// Unreadable journal lines.
-	Malformed int `json:"malformed"`
+	Pending   int   `json:"pending"`
+	TornBytes int64 `json:"torn_bytes"` // Bytes of torn journal rows that were skipped.
+	Malformed int   `json:"malformed"`  // Unreadable journal lines.
 	// Rows imported from the single-file journal of the Python implementation.
-	Imported int64 `json:"imported"`
-	// Unreadable lines of that journal.
-	ImportSkipped int64 `json:"import_skipped"`
+	Imported      int64 `json:"imported"`
+	ImportSkipped int64 `json:"import_skipped"` // Unreadable lines of that journal.
 	// True when missing or damaged caches were rebuilt from the journal.
-	Rebuilt bool `json:"rebuilt"`
-	// True when a flush had failed in an earlier process.
-	Poisoned bool `json:"poisoned"`
-	// What the operator should know.
-	Warnings []Warning `json:"warnings"`
+	Rebuilt  bool      `json:"rebuilt"`
+	Poisoned bool      `json:"poisoned"` // True when a flush had failed in an earlier process.
+	Warnings []Warning `json:"warnings"` // What the operator should know.
 }
 
 // RecoveredPath is one file that recovery looked at.
 type RecoveredPath struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
-	// Its journal row.
-	Seq uint64 `json:"seq,omitempty"`
-	// SHA-256 recorded in the journal row.
-	SHA256 string `json:"sha256,omitempty"`
-	// The reason.
-	Reason string `json:"reason,omitempty"`
+	Path   string `json:"path"`             // Path relative to the workspace.
+	Seq    uint64 `json:"seq,omitempty"`    // Its journal row.
+	SHA256 string `json:"sha256,omitempty"` // SHA-256 recorded in the journal row.
+	Reason string `json:"reason,omitempty"` // The reason.
 }
 
 // Recovery returns what Open found and did.

@@ -41,8 +41,7 @@ type Options struct {
 	// mutating call fails with [ErrStoreReadOnly].
 	ReadOnly bool
 
-	// AllowUnsafeRoot accepts a system or home directory as the workspace.
-	AllowUnsafeRoot bool
+	AllowUnsafeRoot bool // AllowUnsafeRoot accepts a system or home directory as the workspace.
 
 	// Caller and Session are recorded with every row whose request names
 	// none. Default: "unknown" and "".
@@ -105,8 +104,7 @@ type Options struct {
 	// over the built-in ones.
 	Validators map[string]Validator
 
-	// Hooks are the host's own rules. [Open] refuses a nil entry.
-	Hooks Hooks
+	Hooks Hooks // Hooks are the host's own rules. [Open] refuses a nil entry.
 
 	// Ask puts the question of an authorizer to the user. Default: none; such
 	// an operation is refused then, unless [WithAsk] gives a way to ask.

@@ -13,39 +13,30 @@ import (
 
 // ReadRequest asks for the bytes of one file.
 type ReadRequest struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path" required:"true"`
+	Path string `json:"path" required:"true"` // Path of the file, relative to the workspace.
 	// An earlier version, from Store.History. Default: the current file.
 	Version uint64 `json:"version,omitempty" min:"0"`
-	// Offset of the first byte to return.
-	Offset int64 `json:"offset,omitempty" min:"0"`
+	Offset  int64  `json:"offset,omitempty" min:"0"` // Offset of the first byte to return.
 	// Maximum bytes of content to return; 0 means 1 MiB.
 	MaxBytes int64 `json:"max_bytes,omitempty" min:"0"`
 }
 
 // ReadResult is a file, or a part of it, with what the next write needs.
 type ReadResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
-	// Resolved path of a symbolic link.
-	RealPath string `json:"real_path,omitempty"`
-	// The requested bytes, as text or base64.
-	Content []byte `json:"content"`
+	Path     string `json:"path"`                // Path of the file, relative to the workspace.
+	RealPath string `json:"real_path,omitempty"` // Resolved path of a symbolic link.
+	Content  []byte `json:"content"`             // The requested bytes, as text or base64.
 	// SHA-256 of the whole file; pass it as expected_prev_sha256 when you replace
 	// it.
-	SHA256 Digest `json:"sha256"`
-	// Size of the whole file in bytes.
-	Bytes int64 `json:"bytes"`
-	// Offset of the first byte returned.
-	Offset int64 `json:"offset"`
-	// True when the file continues after the returned bytes.
-	Truncated bool `json:"truncated"`
+	SHA256    Digest `json:"sha256"`
+	Bytes     int64  `json:"bytes"`     // Size of the whole file in bytes.
+	Offset    int64  `json:"offset"`    // Offset of the first byte returned.
+	Truncated bool   `json:"truncated"` // True when the file continues after the returned bytes.
 	// Line endings of the whole file.
 	EOL string `json:"eol" enum:"none,lf,crlf,mixed"`
 	// True when the file begins with a byte order mark.
-	BOM bool `json:"bom"`
-	// Permission bits, octal.
-	Mode string `json:"mode"`
+	BOM  bool   `json:"bom"`
+	Mode string `json:"mode"` // Permission bits, octal.
 }
 
 const (

@@ -12,42 +12,32 @@ import (
 // Receipt reports what one mutating call did. Every such call has one: on
 // success in its result, on refusal in the context of the error.
 type Receipt struct {
-	// Identifier of the call.
-	InvocationID string `json:"invocation_id"`
-	// Version of resilientwrite.
-	ToolVersion string `json:"tool_version"`
-	// Who made the call.
-	Caller string `json:"caller"`
-	// Name of the working session.
-	Session string `json:"session,omitempty"`
-	// The verb of the call.
-	Op string `json:"op"`
+	InvocationID string `json:"invocation_id"`     // Identifier of the call.
+	ToolVersion  string `json:"tool_version"`      // Version of resilientwrite.
+	Caller       string `json:"caller"`            // Who made the call.
+	Session      string `json:"session,omitempty"` // Name of the working session.
+	Op           string `json:"op"`                // The verb of the call.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged,replayed,failed,refused"`
 	// True when the call changed nothing by request.
-	DryRun bool `json:"dry_run"`
-	// Path of the file as requested, relative to the workspace.
-	Path string `json:"path"`
+	DryRun bool   `json:"dry_run"`
+	Path   string `json:"path"` // Path of the file as requested, relative to the workspace.
 	// Resolved path of a symbolic link.
 	RealPath string `json:"real_path,omitempty"`
 	// SHA-256 of the whole final file, lower-case hexadecimal.
 	SHA256 Digest `json:"sha256,omitzero"`
 	// SHA-256 of the previous file; absent when there was none.
 	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
-	// Size of the whole final file in bytes.
-	Bytes int64 `json:"bytes"`
-	// Sequence number of the journal row.
-	JournalSeq uint64 `json:"journal_seq,omitempty"`
-	// Identifier of the journal row of this file.
-	JournalID string `json:"journal_id,omitempty"`
+	Bytes      int64  `json:"bytes"`                 // Size of the whole final file in bytes.
+	JournalSeq uint64 `json:"journal_seq,omitempty"` // Sequence number of the journal row.
+	JournalID  string `json:"journal_id,omitempty"`  // Identifier of the journal row of this file.
 	// The idempotency key of the call.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// Durability of the result when the call returned.
 	Durability string `json:"durability" enum:"full,journal,off,unverified,none"`
 	// Start of the call, RFC 3339 UTC.
-	StartedAt string `json:"started_at"`
-	// Duration of the call in milliseconds.
-	DurationMS float64 `json:"duration_ms"`
+	StartedAt  string  `json:"started_at"`
+	DurationMS float64 `json:"duration_ms"` // Duration of the call in milliseconds.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
 }
@@ -65,10 +55,8 @@ const (
 
 // Warning is one thing the caller should know although the call succeeded.
 type Warning struct {
-	// Stable name of the warning.
-	Reason string `json:"reason"`
-	// What it means, or what to do.
-	Hint string `json:"hint,omitempty"`
+	Reason string `json:"reason"`         // Stable name of the warning.
+	Hint   string `json:"hint,omitempty"` // What it means, or what to do.
 }
 
 // The reasons of warnings: what a caller should know although the call

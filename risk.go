@@ -30,37 +30,29 @@ type RiskScoreResult struct {
 	Score float64 `json:"score"`
 	// high from 0.70 or with a confirmed credential, medium from 0.40, low from
 	// 0.10, unless the policy sets other thresholds.
-	Verdict Verdict `json:"verdict" enum:"safe,low,medium,high"`
-	// Size of the text in bytes.
-	Bytes int `json:"bytes"`
-	// Number of lines.
-	LineCount int `json:"line_count"`
+	Verdict   Verdict `json:"verdict" enum:"safe,low,medium,high"`
+	Bytes     int     `json:"bytes"`      // Size of the text in bytes.
+	LineCount int     `json:"line_count"` // Number of lines.
 	// Length of the longest line in characters.
 	MaxLineLen int `json:"max_line_len"`
 	// The findings in order of position, then exceeded size limits; at most 1000.
 	DetectedPatterns []RiskFinding `json:"detected_patterns"`
-	// Recommended action.
-	SuggestedActions []RiskAction `json:"suggested_actions"`
+	SuggestedActions []RiskAction  `json:"suggested_actions"` // Recommended action.
 	// Number of findings that count but are not listed.
 	Omitted int `json:"omitted"`
-	// Number of findings that the policy allows.
-	Allowed int `json:"allowed"`
+	Allowed int `json:"allowed"` // Number of findings that the policy allows.
 }
 
 // RiskFinding is one thing that was found. The snippet shows no usable part of
 // a secret.
 type RiskFinding struct {
-	// Family of the finding, or size.
-	Kind string `json:"kind"`
-	// The rule that found it; docs/policy.md lists them.
-	Pattern string `json:"pattern"`
+	Kind    string `json:"kind"`    // Family of the finding, or size.
+	Pattern string `json:"pattern"` // The rule that found it; docs/policy.md lists them.
 	// Displayable part of the finding: the prefix common to its kind; null for
 	// size.
-	Match *string `json:"match"`
-	// Line of its start, from 1; null for size.
-	Line *int `json:"line"`
-	// Column of its start in characters, from 1.
-	Column int `json:"column,omitempty"`
+	Match  *string `json:"match"`
+	Line   *int    `json:"line"`             // Line of its start, from 1; null for size.
+	Column int     `json:"column,omitempty"` // Column of its start in characters, from 1.
 	// confirmed alone makes the text high; info never blocks.
 	Confidence string `json:"confidence,omitempty" enum:"confirmed,likely,info"`
 	// True for a placeholder that is no usable value. It is listed and never
@@ -69,20 +61,16 @@ type RiskFinding struct {
 	// Encoding of the finding: base64, hex, percent, concat …; absent for plain
 	// text.
 	DecodedFrom string `json:"decoded_from,omitempty"`
-	// Size only: what was measured.
-	Value int `json:"value,omitempty"`
-	// Size only: the exceeded limit.
-	Threshold int `json:"threshold,omitempty"`
+	Value       int    `json:"value,omitempty"`     // Size only: what was measured.
+	Threshold   int    `json:"threshold,omitempty"` // Size only: the exceeded limit.
 }
 
 // RiskAction is one thing to do about what was found.
 type RiskAction struct {
-	// What to do.
-	Action string `json:"action" enum:"redact,split,escape"`
+	Action string `json:"action" enum:"redact,split,escape"` // What to do.
 	// redact: the families that contain secrets, sorted.
 	Targets []string `json:"targets,omitempty"`
-	// Reason, for the other actions.
-	Reason string `json:"reason,omitempty"`
+	Reason  string   `json:"reason,omitempty"` // Reason, for the other actions.
 }
 
 // ScoreContent returns how risky content is by a policy; nil means the default
@@ -153,8 +141,7 @@ func riskFindings(found []scan.Finding) []RiskFinding {
 
 // RedactRequest asks for a text, or a refused draft, without its secrets.
 type RedactRequest struct {
-	// The text to redact. Give this or draft_ref.
-	Content []byte `json:"content,omitempty"`
+	Content []byte `json:"content,omitempty"` // The text to redact. Give this or draft_ref.
 	// Encoding of content in the request and the reply.
 	_ schema.Encoding `wire:"encoding,omitempty" enum:"utf-8,base64" default:"utf-8"`
 	// The draft to redact instead of content: draft_ref of a refusal. The text
@@ -168,31 +155,23 @@ type RedactRequest struct {
 type RedactResult struct {
 	// The text with {KIND-REDACTED} in place of each secret, in the encoding of
 	// the request. Line numbers do not change.
-	Content []byte `json:"content"`
-	// How content is encoded.
-	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
+	Content []byte          `json:"content"`
+	_       schema.Encoding `wire:"encoding" enum:"utf-8,base64"` // How content is encoded.
 	// The replacements in order of position; at most 1000.
-	Spans []RedactSpan `json:"spans"`
-	// Number of replacements that are not listed.
-	Omitted int `json:"omitted"`
+	Spans   []RedactSpan `json:"spans"`
+	Omitted int          `json:"omitted"` // Number of replacements that are not listed.
 	// Verdict on the remaining content, leaving out its size.
 	Verdict Verdict `json:"verdict" enum:"safe,low,medium,high"`
-	// SHA-256 of the redacted bytes.
-	SHA256 Digest `json:"sha256"`
+	SHA256  Digest  `json:"sha256"` // SHA-256 of the redacted bytes.
 }
 
 // RedactSpan is one place of the original text that was replaced.
 type RedactSpan struct {
-	// Family of the finding.
-	Kind string `json:"kind"`
-	// The rule that found it.
-	Pattern string `json:"pattern"`
-	// Line in the original text, from 1.
-	Line int `json:"line"`
-	// Column in the original text in characters, from 1.
-	Column int `json:"column"`
-	// Number of bytes replaced.
-	Length int `json:"length"`
+	Kind    string `json:"kind"`    // Family of the finding.
+	Pattern string `json:"pattern"` // The rule that found it.
+	Line    int    `json:"line"`    // Line in the original text, from 1.
+	Column  int    `json:"column"`  // Column in the original text in characters, from 1.
+	Length  int    `json:"length"`  // Number of bytes replaced.
 }
 
 // Redact returns a text with a marker in place of each secret and each piece

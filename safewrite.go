@@ -29,8 +29,7 @@ const (
 type SafeWriteRequest struct {
 	Call
 
-	// Path of the file, relative to the workspace.
-	Path string `json:"path" required:"true"`
+	Path string `json:"path" required:"true"` // Path of the file, relative to the workspace.
 	// The text to write, or base64 when encoding is base64. May be empty. For
 	// long text send the first part with mode create and the others with mode
 	// append.
@@ -58,8 +57,7 @@ type SafeWriteRequest struct {
 	BOM string `json:"bom,omitempty" enum:"as_is,preserve" default:"as_is"`
 	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
 	AllowShrink bool `json:"allow_shrink,omitempty"`
-	// Allow a read-only file to be replaced.
-	Force bool `json:"force,omitempty"`
+	Force       bool `json:"force,omitempty"` // Allow a read-only file to be replaced.
 	// true makes the content gate refuse secrets, false turns it off where the
 	// policy allows. Default: the policy decides.
 	Classify *bool `json:"classify,omitempty"`
@@ -72,20 +70,16 @@ type SafeWriteRequest struct {
 
 // SafeWriteResult is what a write did.
 type SafeWriteResult struct {
-	// Path of the file, relative to the workspace.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path of the file, relative to the workspace.
 	// SHA-256 of the whole final file; pass it as expected_prev_sha256 next time.
 	SHA256 Digest `json:"sha256"`
-	// Size of the whole final file in bytes.
-	Bytes int64 `json:"bytes"`
+	Bytes  int64  `json:"bytes"` // Size of the whole final file in bytes.
 	// The operation: create, overwrite or append.
 	ModeApplied string `json:"mode_applied" enum:"create,overwrite,append"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// Unified diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
 	// True when the file had changed since expected_prev_sha256, and the content
@@ -96,8 +90,7 @@ type SafeWriteResult struct {
 	OthersDiff string `json:"others_diff,omitempty"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // SafeWrite creates, replaces or appends to one file so that a crash leaves
@@ -147,7 +140,9 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 // read to its end before the path is locked. Content of the request must be
 // empty. An error of src is returned as the cause of the error, with nothing
 // written.
-func (s *Store) SafeWriteFrom(ctx context.Context, r SafeWriteRequest, src io.Reader) (SafeWriteResult, error) {
+func (s *Store) SafeWriteFrom(
+	ctx context.Context, r SafeWriteRequest, src io.Reader,
+) (SafeWriteResult, error) {
 	c, m := s.newWrite(ctx, "safe_write", &r)
 	e := r.check(ctx)
 	if len(r.Content) > 0 {

@@ -34,12 +34,9 @@ type ScratchPutRequest struct {
 
 // ScratchPutResult is what a put did.
 type ScratchPutResult struct {
-	// SHA-256 of the bytes; Store.ScratchGet takes it.
-	SHA256 Digest `json:"sha256"`
-	// Path of the bytes in the state directory.
-	ScratchPath string `json:"scratch_path"`
-	// Size in bytes.
-	Bytes int64 `json:"bytes"`
+	SHA256      Digest `json:"sha256"`       // SHA-256 of the bytes; Store.ScratchGet takes it.
+	ScratchPath string `json:"scratch_path"` // Path of the bytes in the state directory.
+	Bytes       int64  `json:"bytes"`        // Size in bytes.
 	// True when the same bytes were already stored; they are stored once.
 	Deduped bool `json:"deduped"`
 	// True when the stored bytes were damaged and were replaced; the damaged copy
@@ -51,12 +48,10 @@ type ScratchPutResult struct {
 	ExpiredRemoved int `json:"expired_removed"`
 	// Identifier of the journal row; absent for a dry run.
 	JournalID string `json:"journal_id,omitempty"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ScratchPut keeps bytes in the scratchpad, under their SHA-256 and a label. The
@@ -102,30 +97,24 @@ type ScratchDeleteRequest struct {
 	// SHA-256 of the bytes. Give this or label; if both are given, both must
 	// match.
 	SHA256 Digest `json:"sha256,omitzero" maxlen:"200"`
-	// Label; the newest entry with it is used.
-	Label string `json:"label,omitempty" maxlen:"200"`
+	Label  string `json:"label,omitempty" maxlen:"200"` // Label; the newest entry with it is used.
 }
 
 // ScratchDeleteResult reports what was removed.
 type ScratchDeleteResult struct {
-	// SHA-256 of the removed object; empty when none was found.
-	SHA256 Digest `json:"sha256"`
-	// False when nothing matched.
-	Removed bool `json:"removed"`
+	SHA256  Digest `json:"sha256"`  // SHA-256 of the removed object; empty when none was found.
+	Removed bool   `json:"removed"` // False when nothing matched.
 	// Number of index entries removed, under all labels.
-	RowsRemoved int `json:"rows_removed"`
-	// Size of the removed object in bytes.
-	BytesFreed int64 `json:"bytes_freed"`
+	RowsRemoved int   `json:"rows_removed"`
+	BytesFreed  int64 `json:"bytes_freed"` // Size of the removed object in bytes.
 	// Number of other expired objects removed during the call.
 	ExpiredRemoved int `json:"expired_removed"`
 	// Identifier of the journal row; absent when nothing was written.
 	JournalID string `json:"journal_id,omitempty"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ScratchDelete removes an object of the scratchpad for good, with all its
@@ -137,7 +126,9 @@ type ScratchDeleteResult struct {
 // Errors: [ErrMustProvideRef] for neither sha256 nor label, [ErrBadSHA256],
 // [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the
 // storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
-func (s *Store) ScratchDelete(ctx context.Context, r ScratchDeleteRequest) (ScratchDeleteResult, error) {
+func (s *Store) ScratchDelete(
+	ctx context.Context, r ScratchDeleteRequest,
+) (ScratchDeleteResult, error) {
 	c := s.newCommit(ctx, r.request("scratch_delete", r))
 	gone, e := s.scratch.NewDelete(c.Commit, r.SHA256.String(), r.Label)
 	if e = cmp.Or(badDigest(ctx, ""), e, r.Call.check(ctx)); e != nil {
@@ -162,16 +153,13 @@ type ScratchRefRequest struct {
 	// SHA-256 of the bytes. Give this or label; if both are given, both must
 	// match.
 	SHA256 Digest `json:"sha256,omitzero" maxlen:"200"`
-	// Label; the newest entry with it is used.
-	Label string `json:"label,omitempty" maxlen:"200"`
+	Label  string `json:"label,omitempty" maxlen:"200"` // Label; the newest entry with it is used.
 }
 
 // ScratchRefResult is what is known of a thing in the scratchpad.
 type ScratchRefResult struct {
-	// The newest matching entry.
-	Entry ScratchEntry `json:"entry"`
-	// Path of the bytes in the state directory.
-	ScratchPath string `json:"scratch_path"`
+	Entry       ScratchEntry `json:"entry"`        // The newest matching entry.
+	ScratchPath string       `json:"scratch_path"` // Path of the bytes in the state directory.
 	// False when the index names the object but its bytes are gone.
 	BinExists bool `json:"bin_exists"`
 	// Number of entries that match the sha256 and the label that were given.
@@ -208,18 +196,14 @@ type ScratchGetRequest struct {
 // ScratchGetResult holds the bytes of a thing in the scratchpad, with what is
 // known of them.
 type ScratchGetResult struct {
-	// SHA-256 of the bytes, computed again while reading.
-	SHA256 Digest `json:"sha256"`
-	// The bytes, as text or base64. They may contain secrets.
-	Content []byte `json:"content"`
+	SHA256  Digest `json:"sha256"`  // SHA-256 of the bytes, computed again while reading.
+	Content []byte `json:"content"` // The bytes, as text or base64. They may contain secrets.
 	// How content is encoded.
-	_ schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
-	// Size in bytes.
-	Bytes int64 `json:"bytes"`
+	_     schema.Encoding `wire:"encoding" enum:"utf-8,base64"`
+	Bytes int64           `json:"bytes"` // Size in bytes.
 	// Media type of the newest entry.
 	ContentType string `json:"content_type"`
-	// Label of the newest entry.
-	Label string `json:"label"`
+	Label       string `json:"label"` // Label of the newest entry.
 }
 
 // ScratchGet returns the bytes of an object after hashing them: bytes that were
@@ -247,8 +231,7 @@ func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGet
 
 // ScratchListRequest asks what is in the scratchpad.
 type ScratchListRequest struct {
-	// Only entries with this label.
-	Label string `json:"label,omitempty" maxlen:"200"`
+	Label string `json:"label,omitempty" maxlen:"200"` // Only entries with this label.
 	// Maximum number of entries; 0 means 100.
 	Limit int `json:"limit,omitempty" min:"0" max:"1000"`
 	// Number of entries to skip, from the newest.
@@ -257,18 +240,13 @@ type ScratchListRequest struct {
 
 // ScratchListResult lists the scratchpad.
 type ScratchListResult struct {
-	// The entries, newest first, without the bytes.
-	Entries []ScratchEntry `json:"entries"`
+	Entries []ScratchEntry `json:"entries"` // The entries, newest first, without the bytes.
 	// Number of matching entries, including those not returned.
-	Count int `json:"count"`
-	// Number of stored objects.
-	Objects int `json:"objects"`
-	// Total size of the objects in bytes.
-	TotalBytes int64 `json:"total_bytes"`
-	// Maximum total size of the scratchpad in bytes.
-	MaxTotalBytes int64 `json:"max_total_bytes"`
-	// Unreadable index lines that were skipped.
-	Malformed int `json:"malformed"`
+	Count         int   `json:"count"`
+	Objects       int   `json:"objects"`         // Number of stored objects.
+	TotalBytes    int64 `json:"total_bytes"`     // Total size of the objects in bytes.
+	MaxTotalBytes int64 `json:"max_total_bytes"` // Maximum total size of the scratchpad in bytes.
+	Malformed     int   `json:"malformed"`       // Unreadable index lines that were skipped.
 	// Objects whose index entry was lost; their labels and notes are unknown.
 	Rebuilt int `json:"rebuilt"`
 	// Number of expired objects removed during the call.
@@ -277,20 +255,13 @@ type ScratchListResult struct {
 
 // ScratchEntry is one entry of the scratchpad.
 type ScratchEntry struct {
-	// SHA-256 of the bytes.
-	SHA256 Digest `json:"sha256"`
-	// Size in bytes.
-	Bytes int64 `json:"bytes"`
-	// Its label; empty when it has none.
-	Label string `json:"label"`
-	// Media type given by the caller.
-	ContentType string `json:"content_type"`
-	// Remarks of the caller.
-	Notes string `json:"notes"`
-	// Who stored it.
-	Caller string `json:"caller"`
-	// When, RFC 3339 UTC.
-	TS string `json:"ts"`
+	SHA256      Digest `json:"sha256"`       // SHA-256 of the bytes.
+	Bytes       int64  `json:"bytes"`        // Size in bytes.
+	Label       string `json:"label"`        // Its label; empty when it has none.
+	ContentType string `json:"content_type"` // Media type given by the caller.
+	Notes       string `json:"notes"`        // Remarks of the caller.
+	Caller      string `json:"caller"`       // Who stored it.
+	TS          string `json:"ts"`           // When, RFC 3339 UTC.
 	// When it expires, RFC 3339 UTC; absent when it does not.
 	ExpiresAt string `json:"expires_at,omitempty"`
 	// False when the index names the object but its bytes are gone.

@@ -104,15 +104,12 @@ func (s *Store) hubFacts(head uint64) *HubFacts {
 
 // ContentRequest names bytes that a row or a snapshot refers to.
 type ContentRequest struct {
-	// Path of the file then, relative to the workspace, or of an archived handoff.
-	Path string
+	Path string // Path of the file then, relative to the workspace, or of an archived handoff.
 	// Hash and size of the content.
 	SHA256 Digest
 	Bytes  int64
-	// Row that made it what it was; 0: of a snapshot.
-	Seq uint64
-	// Git object with the same bytes, in hex; empty: none.
-	Git string
+	Seq    uint64 // Row that made it what it was; 0: of a snapshot.
+	Git    string // Git object with the same bytes, in hex; empty: none.
 }
 
 // Content returns bytes that a row or a snapshot refers to: from history, git,
@@ -136,32 +133,26 @@ func (a Admin) Content(ctx context.Context, r ContentRequest) ([]byte, error) {
 
 // TreeFile is one file of a state of a workspace.
 type TreeFile struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path relative to the workspace.
 	// Hash, size and permission bits.
 	SHA256 Digest `json:"sha256"`
 	Bytes  int64  `json:"bytes"`
 	Mode   uint32 `json:"mode"`
-	// Git object with the same bytes, in hex; empty: none.
-	Git string `json:"git,omitempty"`
+	Git    string `json:"git,omitempty"` // Git object with the same bytes, in hex; empty: none.
 	// True when git ignores the file.
 	Ignored bool `json:"ignored,omitempty"`
-	// True when its bytes were too large to be kept.
-	NotKept bool `json:"not_kept,omitempty"`
+	NotKept bool `json:"not_kept,omitempty"` // True when its bytes were too large to be kept.
 }
 
 // TreeDir is one directory of a state of a workspace.
 type TreeDir struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
-	// Permission bits.
-	Mode uint32 `json:"mode"`
+	Path string `json:"path"` // Path relative to the workspace.
+	Mode uint32 `json:"mode"` // Permission bits.
 }
 
 // Tree is a state of a workspace, in the order of the paths.
 type Tree struct {
-	// The files, and symbolic links, whose bytes are their targets.
-	Files []TreeFile
+	Files []TreeFile // The files, and symbolic links, whose bytes are their targets.
 	// The directories, empty ones too; without the workspace itself and what git
 	// ignores as a whole.
 	Dirs []TreeDir
@@ -197,16 +188,12 @@ func (a Admin) SnapshotTree(ctx context.Context, id string) (Tree, error) {
 // MaterializeRequest asks for the workspace to become a tree that another machine
 // had.
 type MaterializeRequest struct {
-	// Who is asking; recorded in the journal.
-	Caller string
-	// Name of the working session; recorded in the journal.
-	Session string
+	Caller  string // Who is asking; recorded in the journal.
+	Session string // Name of the working session; recorded in the journal.
 	// The files and directories.
 	Tree
-	// Paths that stay as they are, whether they exist or not.
-	Keep []string
-	// Commit that must be checked out; empty: any, or none.
-	Base string
+	Keep []string // Paths that stay as they are, whether they exist or not.
+	Base string   // Commit that must be checked out; empty: any, or none.
 	// Open opens the bytes of a file that the workspace does not have yet. It is
 	// called in the order of Files.
 	Open func(TreeFile) (io.ReadCloser, error) `json:"-"`
@@ -216,10 +203,8 @@ type MaterializeRequest struct {
 type MaterializeResult struct {
 	// Files that were written and deleted.
 	Written, Deleted int
-	// Directories that were made or removed, or that got another mode.
-	Dirs int
-	// Journal row of the commit; 0 when nothing differed.
-	Seq uint64
+	Dirs             int    // Directories that were made or removed, or that got another mode.
+	Seq              uint64 // Journal row of the commit; 0 when nothing differed.
 }
 
 // Materialize makes the workspace equal to the tree of another one, in one commit

@@ -12,31 +12,23 @@ import (
 
 // SnapshotRequest asks for a snapshot of the workspace.
 type SnapshotRequest struct {
-	// What it is for, in a few words.
-	Label string `json:"label,omitempty"`
-	// Name of the working session.
-	Session string `json:"session,omitempty"`
+	Label   string `json:"label,omitempty"`   // What it is for, in a few words.
+	Session string `json:"session,omitempty"` // Name of the working session.
 }
 
 // Snapshot describes the state of the workspace at one moment.
 type Snapshot struct {
-	// Identifier.
-	ID string `json:"id"`
-	// When it was made, RFC 3339 UTC.
-	At string `json:"at"`
-	// Newest journal row then.
-	Seq uint64 `json:"seq"`
-	// What it is for.
-	Label string `json:"label,omitempty"`
-	// Name of the working session.
-	Session string `json:"session,omitempty"`
+	ID      string `json:"id"`                // Identifier.
+	At      string `json:"at"`                // When it was made, RFC 3339 UTC.
+	Seq     uint64 `json:"seq"`               // Newest journal row then.
+	Label   string `json:"label,omitempty"`   // What it is for.
+	Session string `json:"session,omitempty"` // Name of the working session.
 	// Commit that was checked out in the repository of the workspace.
 	BaseCommit string `json:"base_commit,omitempty"`
 	// Number of files, and of those whose bytes git has.
-	Files   int `json:"files"`
-	FromGit int `json:"from_git"`
-	// Size of all files in bytes.
-	Bytes int64 `json:"bytes"`
+	Files   int   `json:"files"`
+	FromGit int   `json:"from_git"`
+	Bytes   int64 `json:"bytes"` // Size of all files in bytes.
 	// Number of files whose bytes are not kept, because they are too large.
 	NotKept int `json:"not_kept,omitempty"`
 }
@@ -51,10 +43,8 @@ type SnapshotListResult struct {
 
 // SnapshotDiffRequest asks what differs between two snapshots.
 type SnapshotDiffRequest struct {
-	// Identifier of the earlier one.
-	From string `json:"from"`
-	// Identifier of the later one; empty: the workspace as it is.
-	To string `json:"to,omitempty"`
+	From string `json:"from"`         // Identifier of the earlier one.
+	To   string `json:"to,omitempty"` // Identifier of the later one; empty: the workspace as it is.
 }
 
 // SnapshotDiffResult lists the files that differ.
@@ -63,23 +53,20 @@ type SnapshotDiffResult struct {
 	Changed int `json:"changed"`
 	Deleted int `json:"deleted"`
 	// The files, in the order of their paths; at most 10,000.
-	Files []SnapshotFile `json:"files"`
-	// True when there are more.
-	Truncated bool `json:"truncated,omitempty"`
+	Files     []SnapshotFile `json:"files"`
+	Truncated bool           `json:"truncated,omitempty"` // True when there are more.
 }
 
 // SnapshotFile is a file that differs.
 type SnapshotFile struct {
-	// Path relative to the workspace.
-	Path string `json:"path"`
+	Path string `json:"path"` // Path relative to the workspace.
 	// created, changed, mode or deleted, from the earlier to the later state.
 	Change string `json:"change" enum:"created,changed,mode,deleted"`
 	// SHA-256 in the later and the earlier state; empty for a file that is not
 	// there.
 	SHA256     Digest `json:"sha256"`
 	PrevSHA256 Digest `json:"prev_sha256"`
-	// Size in the later state, in bytes.
-	Bytes int64 `json:"bytes"`
+	Bytes      int64  `json:"bytes"` // Size in the later state, in bytes.
 	// True for a symbolic link in the later state. Its content is its target.
 	Link bool `json:"link,omitempty"`
 }
@@ -87,8 +74,7 @@ type SnapshotFile struct {
 // SnapshotRestoreRequest asks for the workspace to become what it was.
 type SnapshotRestoreRequest struct {
 	Call `omit:"accept_risk"`
-	// Identifier of the snapshot.
-	ID string `json:"id"`
+	ID   string `json:"id"` // Identifier of the snapshot.
 	// Also replace what was changed since without a tool call: most likely the
 	// edits of a person. History keeps them.
 	Force bool `json:"force,omitempty"`
@@ -96,10 +82,8 @@ type SnapshotRestoreRequest struct {
 
 // SnapshotRestoreResult reports what was restored.
 type SnapshotRestoreResult struct {
-	// The files that were written or deleted.
-	Results []TxOpResult `json:"results"`
-	// Journal row of the commit; 0 when nothing differed.
-	Seq uint64 `json:"seq"`
+	Results []TxOpResult `json:"results"` // The files that were written or deleted.
+	Seq     uint64       `json:"seq"`     // Journal row of the commit; 0 when nothing differed.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
 	// The full record of the call, with the facts of the first file.
@@ -217,7 +201,9 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (x, y *observe.I
 // [ErrNotFound], [ErrVersionNotKept] for bytes that neither history nor git has
 // any more (context base_gone: git collected them), [ErrHashDriftOnRead], those
 // of [Store.Scan] and [Store.SafeWrite].
-func (s *Store) SnapshotRestore(ctx context.Context, r SnapshotRestoreRequest) (SnapshotRestoreResult, error) {
+func (s *Store) SnapshotRestore(
+	ctx context.Context, r SnapshotRestoreRequest,
+) (SnapshotRestoreResult, error) {
 	req := r.request("snapshot_restore", r)
 	req.long = true
 	c := s.newCommit(ctx, req)

@@ -160,10 +160,8 @@ func (s *Store) commandText(command string) string {
 
 // CaptureStatus says which programs report their tool calls.
 type CaptureStatus struct {
-	// Tool calls that have begun and not ended.
-	Open []CapturedCall `json:"open"`
-	// The newest event of each host.
-	Hosts []CaptureHost `json:"hosts"`
+	Open  []CapturedCall `json:"open"`  // Tool calls that have begun and not ended.
+	Hosts []CaptureHost  `json:"hosts"` // The newest event of each host.
 	// True when less than 5 % of the disk are free: then no bytes of what other
 	// programs change are kept, only hashes.
 	DiskLow bool `json:"disk_low,omitempty"`
@@ -171,26 +169,18 @@ type CaptureStatus struct {
 
 // CapturedCall is a tool call that has begun and not ended.
 type CapturedCall struct {
-	// Identifier of the call.
-	ID string `json:"id"`
-	// Program that runs it.
-	Host string `json:"host,omitempty"`
-	// Its session.
-	Session string `json:"session,omitempty"`
-	// Command line.
-	Command string `json:"command,omitempty"`
-	// When it began.
-	Since time.Time `json:"since"`
+	ID      string    `json:"id"`                // Identifier of the call.
+	Host    string    `json:"host,omitempty"`    // Program that runs it.
+	Session string    `json:"session,omitempty"` // Its session.
+	Command string    `json:"command,omitempty"` // Command line.
+	Since   time.Time `json:"since"`             // When it began.
 }
 
 // CaptureHost is the newest event of a host.
 type CaptureHost struct {
-	// Program that reports its calls.
-	Host string `json:"host"`
-	// What it reported last.
-	Event string `json:"event"`
-	// When.
-	At time.Time `json:"at"`
+	Host  string    `json:"host"`  // Program that reports its calls.
+	Event string    `json:"event"` // What it reported last.
+	At    time.Time `json:"at"`    // When.
 	// Seconds between the last scan for an event that saw everything and this
 	// event: changes of that time may not be recorded yet. 0 when nothing is missing.
 	LagSeconds float64 `json:"lag_seconds"`

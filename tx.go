@@ -25,8 +25,7 @@ const maxTxOps = 256
 
 // TxOp is one operation of a transaction.
 type TxOp struct {
-	// What to do.
-	Op string `json:"op" required:"true" enum:"write,edit,delete,move"`
+	Op string `json:"op" required:"true" enum:"write,edit,delete,move"` // What to do.
 	// Path of the file, relative to the workspace.
 	Path string `json:"path" required:"true"`
 	// write, required: the text, or base64 when encoding is base64.
@@ -38,8 +37,7 @@ type TxOp struct {
 	Mode WriteMode `json:"mode,omitempty" enum:"create,overwrite,append" default:"create"`
 	// edit, required: replacements, made in order.
 	Edits []EditOp `json:"edits,omitempty" requiredif:"op=edit"`
-	// move, required: the new path.
-	To string `json:"to,omitempty" requiredif:"op=move"`
+	To    string   `json:"to,omitempty" requiredif:"op=move"` // move, required: the new path.
 	// move: an existing file at the new path may be replaced.
 	Overwrite bool `json:"overwrite,omitempty"`
 	// SHA-256 the file must have before the transaction; the empty string means
@@ -47,8 +45,7 @@ type TxOp struct {
 	Expect Expect `json:"expected_prev_sha256,omitzero"`
 	// Allow a file of 1 KiB or more to shrink to less than a fifth of its size.
 	AllowShrink bool `json:"allow_shrink,omitempty"`
-	// Allow a read-only file to be changed.
-	Force bool `json:"force,omitempty"`
+	Force       bool `json:"force,omitempty"` // Allow a read-only file to be changed.
 }
 
 // plainOp is a TxOp without methods.
@@ -106,17 +103,13 @@ type TxRequest struct {
 
 // TxResult is what a transaction did.
 type TxResult struct {
-	// Identifier of the transaction in the journal.
-	TxID string `json:"tx_id"`
-	// Its journal row; 0 when nothing was written.
-	Seq uint64 `json:"seq"`
+	TxID string `json:"tx_id"` // Identifier of the transaction in the journal.
+	Seq  uint64 `json:"seq"`   // Its journal row; 0 when nothing was written.
 	// One result per operation, in order. Several on one file report its final
 	// state.
 	Results []TxOpResult `json:"results"`
-	// Unified diff, truncated when long; dry run only.
-	Diff string `json:"diff,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
+	Diff    string       `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
+	WroteAt string       `json:"wrote_at"`       // When, RFC 3339 UTC.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
 	// What the caller should know although the call succeeded, for all files.
@@ -127,18 +120,14 @@ type TxResult struct {
 
 // TxOpResult is what became of the file of one operation.
 type TxOpResult struct {
-	// The operation.
-	Op string `json:"op" enum:"write,edit,delete,move"`
+	Op string `json:"op" enum:"write,edit,delete,move"` // The operation.
 	// Path of the file; the new one for a move.
-	Path string `json:"path"`
-	// SHA-256 of the final file; empty when it no longer exists.
-	SHA256 Digest `json:"sha256"`
+	Path   string `json:"path"`
+	SHA256 Digest `json:"sha256"` // SHA-256 of the final file; empty when it no longer exists.
 	// SHA-256 of the previous file.
 	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
-	// Size of the final file in bytes.
-	Bytes int64 `json:"bytes"`
-	// Identifier of the journal row of this file.
-	JournalID string `json:"journal_id,omitempty"`
+	Bytes      int64  `json:"bytes"`                // Size of the final file in bytes.
+	JournalID  string `json:"journal_id,omitempty"` // Identifier of the journal row of this file.
 }
 
 // Tx makes several writes, edits, deletions and moves as one commit: a single
@@ -266,11 +255,9 @@ type TxBeginRequest struct {
 // TxBeginResult names a transaction.
 type TxBeginResult struct {
 	// Identifier of the transaction for the following calls; empty for a dry run.
-	TxID string `json:"tx_id"`
-	// When it expires unless committed, RFC 3339 UTC.
-	ExpiresAt string `json:"expires_at"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	TxID      string  `json:"tx_id"`
+	ExpiresAt string  `json:"expires_at"` // When it expires unless committed, RFC 3339 UTC.
+	Receipt   Receipt `json:"receipt"`    // The full record of the call.
 }
 
 // TxBegin begins a transaction that is built in several calls. Staged operations
@@ -319,20 +306,15 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 type TxStageRequest struct {
 	Call `omit:"session"`
 
-	// The transaction, from Store.TxBegin.
-	TxID string `json:"tx_id" required:"true" maxlen:"200"`
-	// The operation, as in Store.Tx.
-	Op TxOp `json:"op" required:"true"`
+	TxID string `json:"tx_id" required:"true" maxlen:"200"` // The transaction, from Store.TxBegin.
+	Op   TxOp   `json:"op" required:"true"`                 // The operation, as in Store.Tx.
 }
 
 // TxStageResult reports what is staged.
 type TxStageResult struct {
-	// The transaction.
-	TxID string `json:"tx_id"`
-	// Number of the operation, from 1.
-	Index int `json:"index"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	TxID    string  `json:"tx_id"`   // The transaction.
+	Index   int     `json:"index"`   // Number of the operation, from 1.
+	Receipt Receipt `json:"receipt"` // The full record of the call.
 }
 
 // TxStage adds an operation to a transaction. When it returns nil at [SyncFull],
@@ -388,8 +370,7 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 type TxCommitRequest struct {
 	Call `omit:"idempotency_key"`
 
-	// The transaction, from Store.TxBegin.
-	TxID string `json:"tx_id" required:"true" maxlen:"200"`
+	TxID string `json:"tx_id" required:"true" maxlen:"200"` // The transaction, from Store.TxBegin.
 	// Refuse files with invalid syntax, judged by their extension.
 	Validate bool `json:"validate,omitempty"`
 }
@@ -458,20 +439,15 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 type TxRollbackRequest struct {
 	Call `omit:"session,accept_risk"`
 
-	// The transaction, from Store.TxBegin.
-	TxID string `json:"tx_id" required:"true" maxlen:"200"`
+	TxID string `json:"tx_id" required:"true" maxlen:"200"` // The transaction, from Store.TxBegin.
 }
 
 // TxRollbackResult reports what was dropped.
 type TxRollbackResult struct {
-	// The transaction.
-	TxID string `json:"tx_id"`
-	// Number of staged operations dropped.
-	Dropped int `json:"dropped"`
-	// False when the transaction did not exist.
-	Existed bool `json:"existed"`
-	// The full record of the call.
-	Receipt Receipt `json:"receipt"`
+	TxID    string  `json:"tx_id"`   // The transaction.
+	Dropped int     `json:"dropped"` // Number of staged operations dropped.
+	Existed bool    `json:"existed"` // False when the transaction did not exist.
+	Receipt Receipt `json:"receipt"` // The full record of the call.
 }
 
 // TxRollback drops a staged transaction with its operations; files of the

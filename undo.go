@@ -38,20 +38,16 @@ type UndoRequest struct {
 type UndoResult struct {
 	// The commits undone, newest first, by journal row; empty when they cancel
 	// out and nothing was written.
-	Undone []uint64 `json:"undone"`
-	// The changed files, as they are now.
-	Results []TxOpResult `json:"results"`
-	// Journal row of the undo; 0 when nothing was written.
-	Seq uint64 `json:"seq"`
+	Undone  []uint64     `json:"undone"`
+	Results []TxOpResult `json:"results"` // The changed files, as they are now.
+	Seq     uint64       `json:"seq"`     // Journal row of the undo; 0 when nothing was written.
 	// Directories that git ignores and that changed with the group. They were left
 	// as they are.
 	IgnoredNotUndone []string `json:"ignored_not_undone,omitempty"`
 	// Unified diff, truncated when long; dry run only.
-	Diff string `json:"diff,omitempty"`
-	// When, RFC 3339 UTC.
-	WroteAt string `json:"wrote_at"`
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	Diff    string `json:"diff,omitempty"`
+	WroteAt string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
+	Status  Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
 	// The full record of the call, with the facts of the first file.

@@ -16,14 +16,10 @@ import (
 
 // SyntaxProblem is one thing that is wrong with a text.
 type SyntaxProblem struct {
-	// Line, from 1.
-	Line int `json:"line"`
-	// Column in characters, from 1.
-	Col int `json:"col"`
-	// The problems found.
-	Message string `json:"message"`
-	// Only errors make a text invalid.
-	Severity string `json:"severity" enum:"error,warning"`
+	Line     int    `json:"line"`                          // Line, from 1.
+	Col      int    `json:"col"`                           // Column in characters, from 1.
+	Message  string `json:"message"`                       // The problems found.
+	Severity string `json:"severity" enum:"error,warning"` // Only errors make a text invalid.
 }
 
 // Validator checks a text of one format. It must not keep the content, and must
@@ -46,15 +42,12 @@ type ValidateRequest struct {
 
 // ValidateResult reports what is wrong with a text.
 type ValidateResult struct {
-	// True when there is no error. A text of unknown format is valid.
-	Valid bool `json:"valid"`
-	// The format it was checked as; unknown when it was not checked.
-	Format string `json:"format"`
+	Valid  bool   `json:"valid"`  // True when there is no error. A text of unknown format is valid.
+	Format string `json:"format"` // The format it was checked as; unknown when it was not checked.
 	// Errors and warnings in order of position, at most 100 and one that gives
 	// the number of the others.
-	Errors []SyntaxProblem `json:"errors"`
-	// One sentence.
-	Summary string `json:"summary"`
+	Errors  []SyntaxProblem `json:"errors"`
+	Summary string          `json:"summary"` // One sentence.
 	// What the check does not cover for this format.
 	NotChecked string `json:"not_checked,omitempty"`
 }

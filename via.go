@@ -14,17 +14,14 @@ import (
 // Via is what an adapter knows of a call, whatever the call says of itself. It
 // comes with the context ([WithVia]) and never from an argument.
 type Via struct {
-	// Client name, as given when it connected.
-	Client string `json:"client,omitempty"`
-	// Client version, as given when it connected.
-	Version string `json:"version,omitempty"`
+	Client  string `json:"client,omitempty"`  // Client name, as given when it connected.
+	Version string `json:"version,omitempty"` // Client version, as given when it connected.
 	// Name of the connection; it begins with mcp-. Absent when the protocol has
 	// no sessions.
 	Connection string `json:"connection,omitempty"`
 	// The conversation, as named by the host of the client.
 	Thread string `json:"thread,omitempty"`
-	// The call, as named by the host of the client.
-	Call string `json:"call,omitempty"`
+	Call   string `json:"call,omitempty"` // The call, as named by the host of the client.
 	// The language model, as named by the host of the client.
 	Model string `json:"model,omitempty"`
 	// The turn of the conversation, as named by the host of the client.
