@@ -74,11 +74,11 @@ func newStore(o Options, with engine.TestHooks) *Store {
 	s.checkpoints = &checkpoint.Layer{Engine: s.engine}
 	s.handoffs = &handoff.Layer{Engine: s.engine}
 	s.drafts = &drafts.Layer{Engine: s.engine}
-	s.gate = &gate.Layer{Engine: s.engine, Keep: s.drafts.Keep, Options: gate.Options{
+	s.observed = &observe.Layer{Engine: s.engine}
+	s.gate = &gate.Layer{Engine: s.engine, Keep: s.drafts.Keep, Ignored: s.observed.Ignored, Options: gate.Options{
 		Setting: o.Gate.setting(), PolicyFile: o.PolicyFile, Optional: o.PolicyFileOptional, ServeWithBad: o.ServeWithBadPolicy,
 		Trust: o.TrustWorkspacePolicy, Transforms: len(o.Hooks.Transform) > 0,
 	}}
-	s.observed = &observe.Layer{Engine: s.engine}
 	s.leases = &lease.Layer{Engine: s.engine}
 	s.hooks = s.newHooks()
 	s.engine.Host = engineHost{s.gate, s}

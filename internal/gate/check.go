@@ -26,6 +26,8 @@ type Check struct {
 	early     *earlyScan      // of the content
 	refused   int             // files that the gate refuses
 	seen      *sighting       // what was found on the way to the files
+
+	ignored func(path string, dir bool) (ignored, below bool) // by git; nil: not known yet
 }
 
 // Risk is the part of a request that concerns the gate.

@@ -49,6 +49,10 @@ type Layer struct {
 	// Keep keeps a refused draft and returns its name.
 	Keep func(c *engine.Commit, m *engine.Mutation, families []string) (string, error)
 
+	// Ignored returns a function that reports whether git ignores a path, or a
+	// directory that it is in.
+	Ignored func() func(path string, dir bool) (ignored, below bool)
+
 	rules   atomic.Pointer[Policy]
 	at      policyPlace
 	way     []string                // names in the workspace that lead to the policy file

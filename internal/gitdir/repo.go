@@ -171,6 +171,15 @@ func Inside(dir string) bool {
 	}
 }
 
+// Holds reports whether a directory is in a work tree, or is one.
+func Holds(dir string) bool {
+	for up := filepath.Dir(dir); ; dir, up = up, filepath.Dir(up) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || up == dir {
+			return err == nil
+		}
+	}
+}
+
 // linked reports whether a directory from dir up to top, which is not
 // included, is a work tree.
 func linked(dir, top string) bool {
