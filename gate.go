@@ -7,6 +7,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
@@ -88,8 +89,8 @@ func (g Gate) check() *fault.Fault {
 // String describes the gate for messages.
 func (g Gate) String() string { return g.setting().String() }
 
-func (g Gate) setting() gate.Setting {
-	return gate.Setting{Mode: string(g.Mode), RejectAt: string(g.RejectAt), Overrides: string(g.Overrides)}
+func (g Gate) setting() policyfile.Setting {
+	return policyfile.Setting{Mode: string(g.Mode), RejectAt: string(g.RejectAt), Overrides: string(g.Overrides)}
 }
 
 type gateKey struct{}
@@ -187,7 +188,7 @@ func ProtectedFiles() []ProtectedFile {
 
 // defaultGate returns the setting if neither a policy file nor an option sets
 // one.
-func defaultGate(ctx context.Context) gate.Setting {
+func defaultGate(ctx context.Context) policyfile.Setting {
 	of, _ := ctx.Value(gateKey{}).(Gate)
 	if of.check() != nil { // a slip of the pen must not open the gate
 		of = Gate{Mode: GateBlock, RejectAt: VerdictLow, Overrides: OverrideNone}

@@ -70,7 +70,7 @@ func (a *app) trustPolicy() error {
 	}
 	file, _ := policyfile.Parse(data)
 	base := policyfile.Default()
-	base.Gate = policyfile.Gate{Mode: string(rw.GateOfAgents.Mode), RejectAt: string(rw.GateOfAgents.RejectAt), Overrides: string(rw.GateOfAgents.Overrides)}
+	base.Gate.Setting = policyfile.Setting{Mode: string(rw.GateOfAgents.Mode), RejectAt: string(rw.GateOfAgents.RejectAt), Overrides: string(rw.GateOfAgents.Overrides)}
 	sum := sha256.Sum256(data)
 	out := trustReply{SHA256: hex.EncodeToString(sum[:]), Weakens: append([]string{}, file.Weaker(base)...)}
 	if err := trust.Add(trust.Record{Root: root, SHA256: out.SHA256, At: time.Now().UTC().Truncate(time.Second)}); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
@@ -16,8 +17,8 @@ import (
 type Check struct {
 	Layer   *Layer
 	Commit  *engine.Commit
-	Args    any     // the request of the verb, for its names
-	Default Setting // if neither the policy file nor the options set one
+	Args    any                // the request of the verb, for its names
+	Default policyfile.Setting // if neither the policy file nor the options set one
 	Risk    Risk
 	Protect string // the mode of the protected defaults, once it is known
 
@@ -55,7 +56,7 @@ func (r Risk) Check() *fault.Fault {
 
 // setting returns the gate for one call, with the changes that the caller may
 // make. A caller may always make it stricter.
-func (c *Check) setting() Setting {
+func (c *Check) setting() policyfile.Setting {
 	g, r := c.Layer.For(c.Default), c.Risk
 	if r.Classify != nil {
 		switch {
@@ -84,11 +85,11 @@ func (c *Check) warn(reason string) {
 	}
 }
 
-// Classify runs the content gate on the final bytes. All new bytes pass here. Bytes that only change
-// their name or come back from history are not judged again, and the scratchpad
-// is exempt because it is for raw material. It refuses what this commit
-// introduces; what was in the file before is a warning, because it must be
-// possible to remove one of two secrets.
+// Classify runs the content gate on the final bytes. All new bytes pass here.
+// Bytes that only change their name or come back from history are not judged
+// again, and the scratchpad is exempt because it is for raw material. It refuses
+// what this commit introduces; what was in the file before is a warning, because
+// it must be possible to remove one of two secrets.
 func (c *Check) Classify(ctx context.Context) error {
 	g := c.setting()
 	if g.Mode == Off {
@@ -120,7 +121,7 @@ func (c *Check) Classify(ctx context.Context) error {
 }
 
 // classifyOne is the gate for one file.
-func (c *Check) classifyOne(ctx context.Context, g Setting, i int, m *engine.Mutation) error {
+func (c *Check) classifyOne(ctx context.Context, g policyfile.Setting, i int, m *engine.Mutation) error {
 	if cameFrom(m) != "" && !m.Unchanged() && m.Final.Size() > 0 {
 		if err := c.inspectMoved(ctx, g, i, m); err != nil {
 			return err
@@ -171,7 +172,7 @@ const lookBesideFrom = 16 << 10
 
 // lookBeside inspects a file concurrently. It is only for advice: a file that may
 // be refused is inspected before it is written to disk.
-func (c *Check) lookBeside(ctx context.Context, g Setting, i int, m *engine.Mutation) {
+func (c *Check) lookBeside(ctx context.Context, g policyfile.Setting, i int, m *engine.Mutation) {
 	still, target := *m, *m.Target // as they are now: the stages go on with m
 	still.Target = &target
 	done := make(chan struct{})
@@ -201,7 +202,7 @@ func (c *Check) Wait() {
 }
 
 // decide refuses, warns, or accepts.
-func (c *Check) decide(g Setting, i int, m *engine.Mutation, f findings) error {
+func (c *Check) decide(g policyfile.Setting, i int, m *engine.Mutation, f findings) error {
 	if f.fresh.Total < f.report.Tally().Total {
 		m.Warn(warnRiskPreexisting)
 	}
@@ -226,7 +227,7 @@ func (c *Check) decide(g Setting, i int, m *engine.Mutation, f findings) error {
 
 // mayAccept reports whether the caller accepts the risk and is allowed to. It
 // returns "" or the reason why not.
-func (c *Check) mayAccept(g Setting, f findings) string {
+func (c *Check) mayAccept(g policyfile.Setting, f findings) string {
 	switch {
 	case c.Risk.Accept == "":
 		return "none"
@@ -244,9 +245,9 @@ func (c *Check) mayAccept(g Setting, f findings) string {
 const MaxListed = 20
 
 // refuse makes the error of the gate. Its context has the findings as
-// []scan.Finding. The draft is kept, so that the caller can
-// redact it without sending it again.
-func (c *Check) refuse(g Setting, i int, m *engine.Mutation, f findings, why string) error {
+// []scan.Finding. The draft is kept, so that the caller can redact it without
+// sending it again.
+func (c *Check) refuse(g policyfile.Setting, i int, m *engine.Mutation, f findings, why string) error {
 	e := fault.New(fault.RiskBlocked)
 	e.Patterns = f.fresh.Families()
 	actions := f.report.Actions()

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -19,7 +16,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/gitindex"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
-	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/trust"
 )
 
@@ -40,51 +36,6 @@ const (
 	policyUnreadable = "unreadable"
 	policyOfOthers   = "not_yours"
 	policyCostly     = "too_costly" // a pattern of it, on the text of this call
-)
-
-// Layer is the gate of one store.
-type Layer struct {
-	*engine.Engine
-	Options
-	// Keep keeps a refused draft and returns its name.
-	Keep func(c *engine.Commit, m *engine.Mutation, families []string) (string, error)
-
-	// Ignored returns a function that reports whether git ignores a path, or a
-	// directory that it is in.
-	Ignored func() func(path string, dir bool) (ignored, below bool)
-
-	rules   atomic.Pointer[Policy]
-	at      policyPlace
-	way     []string                // names in the workspace that lead to the policy file
-	trouble atomic.Pointer[trouble] // a policy file that is wrong; nil = none
-	repositories
-	consents consents
-}
-
-// Options are the options of a store that concern the gate.
-type Options struct {
-	Setting      Setting // takes precedence over that of the policy file if it is stricter
-	PolicyFile   string  // "" for the one in the state directory
-	Optional     bool    // the policy file need not exist
-	ServeWithBad bool    // a wrong policy file does not prevent Open
-	Trust        bool    // the policy file of the workspace
-	Transforms   bool    // hooks may change the content of a call
-	Placed       bool    // the state directory may be elsewhere, and the policy file in the workspace
-}
-
-// Reasons of warnings.
-const (
-	warnPolicyFileMissing = "policy_file_missing"
-	warnPolicyWeakens     = "policy_weakens_default"
-	warnPolicyNotTrusted  = "policy_not_trusted"
-	warnPolicyBroken      = "policy_broken"
-	warnChecksumFailed    = "checksum_failed"
-	warnRiskPreexisting   = "risk_preexisting"
-	warnRiskAccepted      = "risk_accepted"
-	warnSecretInName      = "secret_in_name"
-	warnGateKept          = "gate_kept"
-	warnNotScanned        = "not_scanned"
-	warnSecretUnignored   = "secret_unignored"
 )
 
 // policyPlace says where the policy file is.
@@ -112,7 +63,7 @@ func placeOf(root, place string) policyPlace {
 // changes of the file have no effect. A wrong file is read again, if the options
 // ask for that, until it is valid. def is the setting if neither the file nor the
 // options set one.
-func (l *Layer) OpenPolicy(root string, def Setting) error {
+func (l *Layer) OpenPolicy(root string, def policyfile.Setting) error {
 	l.at = placeOf(root, l.PolicyFile)
 	if l.at.place != "" {
 		l.way = wayTo(root, l.at.place)
@@ -130,59 +81,6 @@ func (l *Layer) OpenPolicy(root string, def Setting) error {
 	t.failed(e, seen, time.Now())
 	l.rules.Store(defaultWith(engine.Note{Reason: warnPolicyBroken, About: t.failure().Hint}))
 	l.trouble.Store(t)
-	return nil
-}
-
-// Policy returns the policy in force. A call that commits sees only one: such
-// calls are refused while the file is wrong, and afterwards the policy is pinned.
-func (l *Layer) Policy() *Policy {
-	if p := l.rules.Load(); p != nil {
-		return p
-	}
-	return noPolicy() // Open has failed before it read one
-}
-
-var noPolicy = sync.OnceValue(Default)
-
-func defaultWith(warnings ...engine.Note) *Policy {
-	p := Default()
-	p.Source, p.Warnings = ofDefault, warnings
-	return p
-}
-
-// For returns the setting that applies to a call. def is the setting if neither
-// the policy file nor the options set one.
-func (l *Layer) For(def Setting) Setting {
-	p, least := l.Policy(), l.Setting.Or(def)
-	g := settingOf(p.File).Or(least)
-	if p.tightens {
-		f, base := policyfile.File{Gate: g.inFile()}, policyfile.File{Gate: least.inFile()}
-		f.Hold(&base, func(k policyfile.Strictness) bool { return k.Order != nil })
-		g = settingOf(&f)
-	}
-	return g
-}
-
-// PolicyHash identifies the policy for rows of the journal.
-func (l *Layer) PolicyHash() string { return l.Policy().Hash }
-
-// Redacted returns an excerpt of a file without the secrets in it.
-func (l *Layer) Redacted(ctx context.Context, path string, text []byte) []byte {
-	p := l.Policy()
-	opt := p.Options(path)
-	opt.Context = l.Bounded(ctx)
-	text, _ = p.Scanner.Redact(text, opt)
-	return text
-}
-
-// Permitted refuses paths that the policy protects, its own file first.
-func (l *Layer) Permitted(path string) error {
-	if l.onPolicyWay(path) {
-		return fault.New(fault.ProtectedPath).Hintf("tools cannot change the policy file or the path that leads to it; ask the user")
-	}
-	if policyfile.Covers(l.Policy().File.Protect, path) {
-		return fault.New(fault.ProtectedPath).Hintf("the policy of this workspace protects the path; choose another one or ask the user")
-	}
 	return nil
 }
 
@@ -244,7 +142,7 @@ func (l *Layer) PolicyFiles() (list []string) {
 
 // load reads the policy file and removes the settings that it may not make.
 // seen identifies the file that was read.
-func (l *Layer) load(def Setting) (p *Policy, seen fsx.Stat, err error) {
+func (l *Layer) load(def policyfile.Setting) (p *Policy, seen fsx.Stat, err error) {
 	at := l.at
 	f, err := l.openPolicyFile()
 	if engine.IsAbsent(err) {
@@ -318,32 +216,12 @@ func (at policyPlace) unusable(err error) *fault.Fault {
 	return at.bad(policyUnreadable, "it cannot be read; check the permissions of the file and its directories").Because(err)
 }
 
-// Bounded returns a context for the scans of one call.
-func (l *Layer) Bounded(ctx context.Context) context.Context {
-	return scan.Bounded(ctx, cmp.Or(l.TestHooks.Patterns, scan.MostTime))
-}
-
-// Costly returns the error of a call on whose text a pattern of the policy takes
-// too long. The gate refuses what it could not judge.
-func (l *Layer) Costly(err *scan.CostlyError) *fault.Fault {
-	e := l.at.bad(policyCostly, "the pattern %s takes too long on this text; begin its expression with fixed characters, give it keywords, or shorten its repeats", err.Pattern)
-	for _, family := range l.Policy().File.ExtendPatterns {
-		for _, p := range family.Patterns {
-			if p.Name == err.Pattern {
-				e.With("line", p.Line).With("pattern", p.Name)
-				e.Hint = strings.Replace(e.Hint, "the pattern", fmt.Sprintf("line %d: the pattern", p.Line), 1)
-			}
-		}
-	}
-	return e.Because(err)
-}
-
 // restrict removes from a policy file of the workspace the settings that it may
 // not make. The file never weakens the options, and weakens a default only if the
 // operator has vouched for it, or git does not track it. Keys that need a vouched
 // file apply in no other. def is the gate if neither a file nor an option sets
 // one.
-func (l *Layer) restrict(p *Policy, def Setting) {
+func (l *Layer) restrict(p *Policy, def policyfile.Setting) {
 	p.Source = ofOptions
 	if l.at.place != "" {
 		return
@@ -353,7 +231,7 @@ func (l *Layer) restrict(p *Policy, def Setting) {
 		return
 	}
 	given, base := policyfile.Default(), policyfile.Default()
-	given.Gate, base.Gate = l.Setting.inFile(), l.Setting.Or(def).inFile()
+	given.Gate.Setting, base.Gate.Setting = l.Setting, l.Setting.Or(def)
 	trusted := l.Trust || trust.Has(l.RealRoot, p.Hash)
 	p.tightens = !trusted && l.trackedByGit()
 	if p.tightens {
@@ -363,7 +241,7 @@ func (l *Layer) restrict(p *Policy, def Setting) {
 		p.File.Hold(given, nil)
 	} else {
 		p.Ignored = p.File.Hold(given, func(k policyfile.Strictness) bool {
-			return k.Order != nil || !trusted && (k.Vouched || k.Gate && l.Setting != (Setting{}))
+			return k.Order != nil || !trusted && (k.Vouched || k.Gate && l.Setting != (policyfile.Setting{}))
 		})
 	}
 	if len(p.Ignored) > 0 {
@@ -392,7 +270,7 @@ func (l *Layer) trackedByGit() bool {
 // trouble is a policy file that is wrong. Changes are refused until it is valid;
 // it is read again when it has changed.
 type trouble struct {
-	def Setting
+	def policyfile.Setting
 
 	mu   sync.Mutex
 	err  *fault.Fault

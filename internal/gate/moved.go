@@ -5,6 +5,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
+	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
@@ -17,7 +18,7 @@ const maxMovedScan = 8 << 20
 // that an exception of the policy allows there but not here counts as introduced
 // by the call. A warning reports bytes that git ignored at the old path and does
 // not ignore at the new one.
-func (c *Check) inspectMoved(ctx context.Context, g Setting, i int, m *engine.Mutation) error {
+func (c *Check) inspectMoved(ctx context.Context, g policyfile.Setting, i int, m *engine.Mutation) error {
 	p, to := c.Layer.Policy(), m.Target.Path
 	was, is := p.Options(m.Origin).Allow, p.Options(to).Allow
 	if was == nil && !c.gitSees(to, m.Origin) {

@@ -1,10 +1,6 @@
-// Package gate decides whether what a call writes may be written: by its content,
-// its names, the protected paths and the repositories that it would change. It
-// reads the policy file and applies it to the commits of one store.
 package gate
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,41 +12,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
-
-// Setting is how the content gate is set, as the policy file has it. A text is ""
-// if it is not given.
-type Setting struct{ Mode, RejectAt, Overrides string }
-
-// Values of a setting.
-const (
-	Block  = "block"
-	Advise = "advise"
-	Off    = "off"
-
-	OverrideNone   = "none"
-	OverrideReason = "reason"
-	OverrideAny    = "any"
-)
-
-// Or fills the empty fields of g from next.
-func (g Setting) Or(next Setting) Setting {
-	return Setting{cmp.Or(g.Mode, next.Mode), cmp.Or(g.RejectAt, next.RejectAt), cmp.Or(g.Overrides, next.Overrides)}
-}
-
-// String describes the setting for messages.
-func (g Setting) String() string {
-	return g.Mode + " at " + g.RejectAt + ", overrides " + g.Overrides
-}
-
-// settingOf returns the setting of a policy file.
-func settingOf(f *policyfile.File) Setting {
-	return Setting{f.Gate.Mode, f.Gate.RejectAt, f.Gate.Overrides}
-}
-
-// inFile returns the setting as a policy file has it.
-func (g Setting) inFile() policyfile.Gate {
-	return policyfile.Gate{Mode: g.Mode, RejectAt: g.RejectAt, Overrides: g.Overrides}
-}
 
 // Policy is the rules of a workspace: what the gate looks for and refuses, what
 // it allows, which paths are protected. It is immutable.

@@ -84,7 +84,7 @@ var fullFile = &File{
 	DisablePatterns: []string{"generic_secret", "acme_id"},
 	Thresholds:      Thresholds{0.8, 0.5, 0.2},
 	RetryBudget:     RetryBudget{5},
-	Gate:            Gate{"off", "medium", "reason", true},
+	Gate:            Gate{Setting{"off", "medium", "reason"}, true},
 	Allow: []Allow{
 		{"docs/**/*.md", "acme_token", "Examples of the documentation.", 27},
 		{"test data/**", "*", "Made up values, as the tests need them.", 32},

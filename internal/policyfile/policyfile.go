@@ -108,12 +108,27 @@ type Thresholds struct{ High, Medium, Low float64 }
 // RetryBudget limits how often a refused write may be tried again.
 type RetryBudget struct{ Default int }
 
-// Gate defines how risky writes are handled. A text is "" when it is not given.
+// Gate defines how risky writes are handled.
 type Gate struct {
-	Mode          string // block, advise or off
-	RejectAt      string // low, medium or high
-	Overrides     string // none, reason or any
+	Setting
 	InlineMarkers bool
+}
+
+// Setting is how the gate is set. A text is "" when it is not given.
+type Setting struct {
+	Mode      string // block, advise or off
+	RejectAt  string // low, medium or high
+	Overrides string // none, reason or any
+}
+
+// Or fills the empty fields of s from next.
+func (s Setting) Or(next Setting) Setting {
+	return Setting{cmp.Or(s.Mode, next.Mode), cmp.Or(s.RejectAt, next.RejectAt), cmp.Or(s.Overrides, next.Overrides)}
+}
+
+// String describes the setting for messages.
+func (s Setting) String() string {
+	return s.Mode + " at " + s.RejectAt + ", overrides " + s.Overrides
 }
 
 // Allow is one exception. Path or Pattern may be "", but not both.

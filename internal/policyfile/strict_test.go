@@ -56,7 +56,7 @@ func cutDot(key string) (before, after string, found bool) {
 // stays.
 func TestHold(t *testing.T) {
 	base := Default()
-	base.Gate = Gate{Mode: "block", RejectAt: "medium", Overrides: "reason"}
+	base.Gate.Setting = Setting{Mode: "block", RejectAt: "medium", Overrides: "reason"}
 	for _, row := range []struct {
 		text    string
 		changed []string
