@@ -3,11 +3,10 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/hooks"
 )
 
@@ -150,15 +149,7 @@ func WithCaller(ctx context.Context, caller, session string) context.Context {
 	return context.WithValue(ctx, labelsKey{}, l)
 }
 
-// asLabel makes a name valid for every request.
-func asLabel(name string) string {
-	name = strings.ToValidUTF8(name, "\uFFFD")
-	for len(name) > maxLabel {
-		_, size := utf8.DecodeLastRuneInString(name)
-		name = name[:len(name)-size]
-	}
-	return name
-}
+func asLabel(name string) string { return gate.Label(name) }
 
 // labelsOf returns the names that a context sets.
 func labelsOf(ctx context.Context) labels {

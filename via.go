@@ -7,7 +7,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
-	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
@@ -59,24 +58,7 @@ func (s *Store) via(ctx context.Context) *journal.Via {
 	if !ok {
 		return nil
 	}
-	out := journal.Via(via)
-	if s.holdsSecret(strings.Join([]string{via.Client, via.Version, via.Thread, via.Call, via.Model, via.Turn, via.Trace}, "\n")) {
-		for _, text := range []*string{&out.Client, &out.Version, &out.Call, &out.Model, &out.Turn, &out.Trace} {
-			*text = asLabel(s.safeText(*text))
-		}
-		if s.holdsSecret(via.Thread) {
-			out.Thread = ""
-		}
-	}
-	return &out
-}
-
-// holdsSecret reports whether a text certainly contains a secret. Rules that
-// guess would match identifiers.
-func (s *Store) holdsSecret(text string) bool {
-	found := false
-	s.policy().Scanner.Score([]byte(text), scan.Options{Each: func(f scan.Finding) { found = found || f.Confidence == scan.Confirmed }})
-	return found
+	return s.gate.Via(journal.Via(via))
 }
 
 // viaOf returns a row's origin in the form for readers.

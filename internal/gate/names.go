@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -158,6 +159,35 @@ const MaxReason = 500
 func (l *Layer) SafeText(text string) string {
 	clean, _ := l.Policy().Scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
 	return visible.Prefix(string(clean), MaxReason)
+}
+
+// MaxLabel is the limit of the names a caller gives, in bytes.
+const MaxLabel = 200
+
+// Label makes a name valid for every request.
+func Label(name string) string {
+	return visible.Prefix(strings.ToValidUTF8(name, "\uFFFD"), MaxLabel)
+}
+
+// Via returns what is recorded about the origin of a call, without secrets. A
+// thread that contains one counts as absent.
+func (l *Layer) Via(via journal.Via) *journal.Via {
+	if l.holdsSecret(strings.Join([]string{via.Client, via.Version, via.Thread, via.Call, via.Model, via.Turn, via.Trace}, "\n")) {
+		if l.holdsSecret(via.Thread) {
+			via.Thread = ""
+		}
+		for _, text := range []*string{&via.Client, &via.Version, &via.Call, &via.Model, &via.Turn, &via.Trace} {
+			*text = Label(l.SafeText(*text))
+		}
+	}
+	return &via
+}
+
+// holdsSecret reports whether a text certainly contains a secret. Rules that guess
+// would match identifiers.
+func (l *Layer) holdsSecret(text string) (found bool) {
+	l.Policy().Scanner.Score([]byte(text), scan.Options{Each: func(f scan.Finding) { found = found || f.Confidence == scan.Confirmed }})
+	return found
 }
 
 // hidden returns a copy of a value with the names in it redacted.
