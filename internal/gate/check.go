@@ -85,6 +85,25 @@ func (c *Check) warn(reason string) {
 	}
 }
 
+// Located refuses files from which git runs programs, and protected files that
+// the user was not asked about.
+func (c *Check) Located() error {
+	for _, m := range c.Commit.Muts {
+		if err := c.seen.judge(m); err != nil {
+			return c.Commit.About(m, err)
+		}
+	}
+	return c.stayConsented()
+}
+
+// Composed judges the commit as a whole, once its final bytes are known.
+func (c *Check) Composed() error {
+	if err := c.judgeShapes(); err != nil {
+		return err
+	}
+	return c.warnProtected()
+}
+
 // Classify runs the content gate on the final bytes. All new bytes pass here.
 // Bytes that only change their name or come back from history are not judged
 // again, and the scratchpad is exempt because it is for raw material. It refuses

@@ -139,16 +139,6 @@ type sighting struct {
 	near   []*repository
 }
 
-// newSighting starts an inspection of the workspace, which is made under the
-// locks.
-func (l *Layer) newSighting() *sighting {
-	v := &sighting{layer: l, ids: map[string]fsx.Stat{}, shaped: map[string]bool{}}
-	if above := l.repositories.above; above != "" {
-		v.add(above)
-	}
-	return v
-}
-
 func (v *sighting) add(top string) {
 	if r := v.layer.repositoryAt(top); r != nil {
 		v.near = append(v.near, r)
@@ -240,52 +230,28 @@ func (c *Check) shapedBy(folds bool) []string {
 	return dirs
 }
 
-// checkShaped refuses a call with too many such directories, each of which is
-// locked and inspected.
-func (c *Check) checkShaped() error {
-	if len(c.shapedBy(true)) <= maxShaped {
-		return nil
-	}
-	return fault.New(fault.TooLarge).With("max_directories", maxShaped).
-		Hintf("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
-}
-
 // LockNames returns the locks of the shapes that the commit may change: each is
-// judged by one commit at a time. It fails if there are too many.
-func (c *Check) LockNames() ([]string, error) {
-	if err := c.checkShaped(); err != nil {
-		return nil, err
+// judged by one commit at a time. It refuses a call with too many of them.
+func (c *Check) LockNames() (names []string, err error) {
+	dirs := c.shapedBy(true)
+	if len(dirs) > maxShaped {
+		return nil, fault.New(fault.TooLarge).With("max_directories", maxShaped).
+			Hintf("the paths of the call contain the names HEAD, objects, refs, commondir or config in more than %d directories; split the call", maxShaped)
 	}
-	var names []string
-	for _, dir := range c.shapedBy(true) {
+	for _, dir := range dirs {
 		names = append(names, "git\x00"+relpath.Key(dir))
 	}
 	return names, nil
 }
 
-// OnTheWay starts an inspection of the directories that lead to the files.
+// OnTheWay starts an inspection of the directories that lead to the files. It is
+// made under the locks.
 func (c *Check) OnTheWay() func(fsx.Dir, string) error {
-	c.seen = c.Layer.newSighting()
+	c.seen = &sighting{layer: c.Layer, ids: map[string]fsx.Stat{}, shaped: map[string]bool{}}
+	if above := c.Layer.repositories.above; above != "" {
+		c.seen.add(above)
+	}
 	return c.seen.visit
-}
-
-// Located refuses files from which git runs programs, and protected files that
-// the user was not asked about.
-func (c *Check) Located() error {
-	for _, m := range c.Commit.Muts {
-		if err := c.seen.judge(m); err != nil {
-			return c.Commit.About(m, err)
-		}
-	}
-	return c.stayConsented()
-}
-
-// Composed judges the commit as a whole, once its final bytes are known.
-func (c *Check) Composed() error {
-	if err := c.judgeShapes(); err != nil {
-		return err
-	}
-	return c.warnProtected()
 }
 
 // Touches returns the parts of a repository that the commit may complete.
