@@ -5,11 +5,14 @@ import (
 	"context"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // Call is what a call that changes something says about itself. A call that
@@ -76,4 +79,128 @@ func badDigest(ctx context.Context, prefix string) *fault.Fault {
 		}
 	}
 	return nil
+}
+
+// Via is what an adapter knows of a call, whatever the call says of itself. It
+// comes with the context ([WithVia]) and never from an argument.
+type Via struct {
+	Client  string `json:"client,omitempty"`  // Client name, as given when it connected.
+	Version string `json:"version,omitempty"` // Client version, as given when it connected.
+	// Name of the connection; it begins with mcp-. Absent when the protocol has
+	// no sessions.
+	Connection string `json:"connection,omitempty"`
+	// The conversation, as named by the host of the client.
+	Thread string `json:"thread,omitempty"`
+	Call   string `json:"call,omitempty"` // The call, as named by the host of the client.
+	// The language model, as named by the host of the client.
+	Model string `json:"model,omitempty"`
+	// The turn of the conversation, as named by the host of the client.
+	Turn string `json:"turn,omitempty"`
+	// The trace, as its identifier in the traceparent of the host of the client.
+	Trace string `json:"trace,omitempty"`
+}
+
+type viaKey struct{}
+
+// WithVia returns a context whose calls came through the adapter that via
+// describes. via is recorded with every row in addition to the caller and the
+// session in the request, and selects the commits of [Store.Undo] when the
+// request names neither. A thread is the session of the call whatever the request
+// names.
+//
+// A text of more than 200 bytes is truncated, invisible and control characters
+// are replaced, and so are secrets when it is recorded. A thread that is too
+// long, contains such characters, or begins with mcp- counts as absent: after the
+// change it could be equal to the name of another one.
+func WithVia(ctx context.Context, via Via) context.Context {
+	if !clean(via.Thread) || ofAdapter(via.Thread) {
+		via.Thread = ""
+	}
+	for _, text := range []*string{&via.Client, &via.Version, &via.Connection, &via.Call, &via.Model, &via.Turn, &via.Trace} {
+		*text = visible.Line(asLabel(*text), utf8.RuneError)
+	}
+	return context.WithValue(ctx, viaKey{}, via)
+}
+
+// via returns what is recorded about the origin of the call; nil if no adapter
+// was used.
+func (s *Store) via(ctx context.Context) *journal.Via {
+	via, ok := ctx.Value(viaKey{}).(Via)
+	if !ok {
+		return nil
+	}
+	return s.gate.Via(journal.Via(via))
+}
+
+// viaOf returns a row's origin in the form for readers.
+func viaOf(v *journal.Via) *Via {
+	if v == nil {
+		return nil
+	}
+	via := Via(*v)
+	return &via
+}
+
+// adapterPrefix begins the session names that an adapter assigns.
+const adapterPrefix = "mcp-"
+
+// ofAdapter reports whether a session name is reserved for adapters, in any
+// letter case, because other spellings would look alike.
+func ofAdapter(session string) bool {
+	return len(session) >= len(adapterPrefix) && strings.EqualFold(session[:len(adapterPrefix)], adapterPrefix)
+}
+
+// clean reports whether a name can be kept unchanged.
+func clean(name string) bool {
+	return len(name) <= maxLabel && utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError) && visible.Line(name, utf8.RuneError) == name
+}
+
+// attempt is a call of a verb that changes nothing in the workspace.
+type attempt struct{ *budget.Attempt }
+
+// begin counts a call in, unless its retry budget is used up. The caller ends it
+// with Leave of the engine or with failed.
+func (s *Store) begin(ctx context.Context, op, path string, req any) (attempt, error) {
+	a, e := s.budgets.Begin(ctx, op, path, req)
+	if e != nil {
+		return attempt{}, errorFrom(e)
+	}
+	return attempt{a}, nil
+}
+
+// failed ends the call with an error.
+func (a attempt) failed(err error) *Error { return errorFrom(a.Fail(err)) }
+
+// reading runs f as a call of a verb that changes nothing in the workspace.
+func reading[T any](ctx context.Context, s *Store, op, path string, req any, f func() (T, error)) (out T, err error) {
+	var none T
+	a, err := s.begin(ctx, op, path, req)
+	if err != nil {
+		return none, err
+	}
+	left := false
+	defer func() { // also when a validator of the host panics
+		if !left {
+			s.engine.Leave()
+		}
+	}()
+	if out, err = f(); err != nil {
+		left = true // by failed
+		return none, a.failed(err)
+	}
+	return out, nil
+}
+
+func init() {
+	adapter.CountRefusal = func(store any, verb string, args []byte, refusal error) error {
+		return errorFrom(store.(*Store).budgets.Refused(verb, args, refusal.(*Error).fault()))
+	}
+}
+
+// describeCode returns a failure in the form of last_error.
+func describeCode(code fault.Code) map[string]any {
+	class := code.Class()
+	return map[string]any{
+		"error": Kind(class.Kind), "reason_hint": Reason(class.Reason), "suggested_action": Action(class.Action), "reason": Detail(code),
+	}
 }
