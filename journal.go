@@ -227,35 +227,19 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 	if err != nil {
 		return err
 	}
-	out.NextSeq = after
-	if s.engine.Log == nil {
-		out.Gap = after > 0
-		if out.Gap {
-			out.Reason = "cursor_ahead"
-		}
-		return nil
+	page, err := feed.Since(s.engine, after, limit)
+	if err != nil {
+		return err
+	}
+	out.NextSeq, out.Gap, out.Reason, out.Malformed = page.Next, page.Gap != "", page.Gap, page.Malformed
+	if page.Oldest > after+1 {
+		out.Archived = &ArchivedRows{From: after + 1, To: page.Oldest - 1, Rows: page.Oldest - 1 - after}
 	}
 	want := feed.Filter{All: true, Refused: r.IncludeRefused, Observed: r.IncludeObserved}
 	if r.Agent != "" {
 		want.Without = s.wroteItself(ctx, r.Agent)
 	}
-	recs, next, gap, malformed, err := s.engine.Log.Since(after, limit, nil)
-	if err != nil {
-		return err
-	}
-	out.NextSeq, out.Gap, out.Malformed = next, gap, malformed
-	if gap {
-		out.Reason = "archived"
-		if after > next {
-			out.Reason = "cursor_ahead"
-		}
-	}
-	if out.Reason == "archived" {
-		if oldest, err := s.engine.Log.Oldest(); err == nil && oldest > after+1 {
-			out.Archived = &ArchivedRows{From: after + 1, To: oldest - 1, Rows: oldest - 1 - after}
-		}
-	}
-	for _, rec := range recs {
+	for _, rec := range page.Recs {
 		out.Entries = appendEntries(out.Entries, rec, want)
 	}
 	return nil

@@ -151,6 +151,3 @@ func (s *Store) prepareMove(ctx context.Context, c *commit, m *move.Move, r Move
 	defer s.engine.Leave()
 	return m.Prepare(c.Commit, s.engine, s.keyKnown(r.IdempotencyKey))
 }
-
-// distinct refuses two mutations of one file. It runs under the locks.
-func (c *commit) distinct(context.Context) error { return move.Distinct(c.Commit) }

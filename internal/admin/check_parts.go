@@ -30,17 +30,25 @@ func (c *checker) auditor() journal.Auditor {
 
 // rowProblem takes a problem of the journal.
 func (c *checker) rowProblem(p journal.Problem) {
-	path := p.Name
-	c.problem(p.Code, path, p.Seq, p.Detail)
+	c.problem(p.Code, p.Name, p.Seq, p.Detail)
 	c.rows = append(c.rows, p)
+}
+
+// unlessAccepted takes a problem that the operator may have accepted.
+func (c *checker) unlessAccepted(p journal.Problem) {
+	if c.known.Accepts(p) {
+		c.out.Counters.Accepted++
+		return
+	}
+	c.rowProblem(p)
 }
 
 // head compares the journal with the head that the last Close saw: one that
 // was cut off ends before it.
-func (c *checker) head() error {
+func (c *checker) head() {
 	m := c.closed
 	if c.known == nil || m.NextSeq < 2 || c.known.HeadTold(m.Head) {
-		return nil
+		return
 	}
 	p := journal.Problem{Seq: m.NextSeq - 1, Evidence: m.Head}
 	now := c.heads[m.NextSeq-1]
@@ -48,16 +56,11 @@ func (c *checker) head() error {
 	case m.NextSeq > c.pos.Seq+1:
 		p.Code, p.Seq, p.Detail = journal.ProblemTruncated, c.pos.Seq+1, "the journal ends before the head recorded in meta.json"
 	case m.Head == "" || now == [32]byte{} || c.known.RowLeads(p.Seq, m.Head, hex.EncodeToString(now[:])):
-		return nil
+		return
 	default:
 		p.Code, p.Detail = journal.ProblemHead, "the newest row differs from the head recorded in meta.json"
 	}
-	if c.known.Accepts(p) {
-		c.out.Counters.Accepted++
-		return nil
-	}
-	c.rowProblem(p)
-	return nil
+	c.unlessAccepted(p)
 }
 
 // follow notes which rows are not there.
@@ -86,30 +89,20 @@ func (c *checker) unlinked(seq, prev, was uint64) bool {
 
 // linkBroken names a row that does not point at the row of its path before it.
 func (c *checker) linkBroken(path string, seq, prev, was uint64) {
-	p := journal.Problem{
+	c.unlessAccepted(journal.Problem{
 		Code: "history_link_broken", Seq: seq, Name: path, Evidence: fmt.Sprint(prev, "/", was),
 		Detail: "the row does not refer to the previous row of its path",
-	}
-	if c.known.Accepts(p) {
-		c.out.Counters.Accepted++
-		return
-	}
-	c.rowProblem(p)
+	})
 }
 
 // manifestMissing reports a row whose mutations cannot be read. The row counts as a
 // gap, so links to it are not checked.
 func (c *checker) manifestMissing(rec *journal.Record) {
 	c.gaps = append(c.gaps, [2]uint64{rec.Seq, rec.Seq})
-	p := journal.Problem{
+	c.unlessAccepted(journal.Problem{
 		Code: "manifest_missing", Seq: rec.Seq, Name: engine.ManifestDir + "/" + rec.Manifest, Evidence: rec.Manifest,
 		Detail: "the row has more changes than a line holds, and the file with them is missing or damaged",
-	}
-	if c.known.Accepts(p) {
-		c.out.Counters.Accepted++
-		return
-	}
-	c.rowProblem(p)
+	})
 }
 
 // erasedMark ends the name of the mark that is left where a kept version was

@@ -72,6 +72,37 @@ func (e *eraser) withLocks(ctx context.Context, keys []string, fn func() error) 
 	return fn()
 }
 
+// inPart carries the erasures that find returns for the names of a directory of the
+// state directory. Some names of the lock table are held.
+func (e *eraser) inPart(ctx context.Context, part string, keys []string, find func(dir fsx.Dir, names []string) ([]erasure, error)) error {
+	dir, err := e.Engine.StatePart(part)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	return e.withLocks(ctx, keys, func() error {
+		names, err := dir.Names()
+		if err != nil {
+			return err
+		}
+		list, err := find(dir, names)
+		if err != nil {
+			return err
+		}
+		return e.carry(ctx, list)
+	})
+}
+
+// removeIf adds the erasure of a whole file if it is to be erased.
+func (e *eraser) removeIf(list *[]erasure, place, part string, dir fsx.Dir, name string) (hit bool, err error) {
+	if hit, err = e.holds(dir, name); !hit || err != nil {
+		return false, err
+	}
+	x, err := e.removal(place, part, dir, name)
+	*list = append(*list, x)
+	return true, err
+}
+
 // removal is the erasure of a whole file.
 func (e *eraser) removal(place, part string, dir fsx.Dir, name string) (erasure, error) {
 	x := erasure{place: place, path: engine.JoinPath(part, name), dir: dir, apply: func() error { return dir.Remove(name) }}
@@ -227,76 +258,51 @@ func (e *eraser) tellVersions(shas []string) {
 // scratch erases objects of the scratchpad with their entries, and the secret
 // in the entries of others.
 func (e *eraser) scratch(ctx context.Context) error {
-	dir, err := e.Engine.StatePart(scratch.Dir)
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	return e.withLocks(ctx, []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}, func() error {
-		names, err := dir.Names()
-		if err != nil {
-			return err
-		}
-		var list []erasure
+	keys := []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}
+	return e.inPart(ctx, scratch.Dir, keys, func(dir fsx.Dir, names []string) (list []erasure, err error) {
 		gone := map[string]bool{}
 		for _, name := range names {
 			sha, ok := strings.CutSuffix(name, scratch.BinSuffix)
 			if !ok || !engine.ValidSHA256(sha) {
 				continue
 			}
-			hit, err := e.holds(dir, name)
-			if err != nil {
-				return err
-			}
-			if hit {
-				x, err := e.removal("scratch", scratch.Dir, dir, name)
-				if err != nil {
-					return err
-				}
-				gone[sha] = true
-				list = append(list, x)
+			if gone[sha], err = e.removeIf(&list, "scratch", scratch.Dir, dir, name); err != nil {
+				return nil, err
 			}
 		}
 		for _, name := range names {
-			sha, beside := scratch.FactsOf(name)
-			if !beside {
-				continue
-			}
-			x, err := e.scratchLines(dir, name, gone, gone[sha])
-			if err != nil {
-				return err
-			}
-			if x != nil {
-				list = append(list, *x)
+			if sha, beside := scratch.FactsOf(name); beside {
+				if err := e.scratchLines(&list, dir, name, gone, gone[sha]); err != nil {
+					return nil, err
+				}
 			}
 		}
 		// The index follows the objects that it lists: if only the index were written,
 		// an object that a power failure restores would have lost its entry.
 		if err := e.carry(ctx, list); err != nil {
-			return err
+			return nil, err
 		}
-		index, err := e.scratchLines(dir, scratch.IndexFile, gone, false)
-		if index == nil || err != nil {
-			return err
-		}
-		return e.carry(ctx, []erasure{*index})
+		list = nil
+		err = e.scratchLines(&list, dir, scratch.IndexFile, gone, false)
+		return list, err
 	})
 }
 
-// scratchLines returns the change to the index or to the facts file of an object. It
+// scratchLines adds the change to the index or to the facts file of an object. It
 // drops the entries of erased objects and masks the secret in the other ones. The facts
 // file of an erased object is removed.
-func (e *eraser) scratchLines(dir fsx.Dir, name string, gone map[string]bool, goes bool) (*erasure, error) {
+func (e *eraser) scratchLines(list *[]erasure, dir fsx.Dir, name string, gone map[string]bool, goes bool) error {
 	if goes {
 		x, err := e.removal("scratch", scratch.Dir, dir, name)
-		return &x, err
+		*list = append(*list, x)
+		return err
 	}
 	text, err := durable.ReadFile(dir, name, maskInMem)
 	if engine.IsAbsent(err) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var out bytes.Buffer
 	for _, line := range bytes.SplitAfter(text, []byte("\n")) {
@@ -309,9 +315,13 @@ func (e *eraser) scratchLines(dir fsx.Dir, name string, gone map[string]bool, go
 		out.Write(e.masked(line))
 	}
 	if bytes.Equal(out.Bytes(), text) {
-		return nil, nil
+		return nil
 	}
-	return e.replaced("scratch", scratch.Dir, dir, name, text, out.Bytes())
+	x, err := e.replaced("scratch", scratch.Dir, dir, name, text, out.Bytes())
+	if err == nil {
+		*list = append(*list, *x)
+	}
+	return err
 }
 
 // masked is a text without the secret, JSON or not.
@@ -330,17 +340,7 @@ func (e *eraser) masked(text []byte) []byte {
 
 // drafts erases refused drafts, facts first as every removal of a draft does.
 func (e *eraser) drafts(ctx context.Context) error {
-	dir, err := e.Drafts.OpenDir()
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	return e.withLocks(ctx, []string{"state"}, func() error {
-		names, err := dir.Names()
-		if err != nil {
-			return err
-		}
-		var list []erasure
+	return e.inPart(ctx, quarantineName, []string{"state"}, func(dir fsx.Dir, names []string) (list []erasure, err error) {
 		for _, name := range names {
 			ref, ok := strings.CutSuffix(name, drafts.BytesSuffix)
 			if !ok || !strings.HasPrefix(ref, drafts.Prefix) {
@@ -351,67 +351,42 @@ func (e *eraser) drafts(ctx context.Context) error {
 				hit, err = e.holds(dir, ref+drafts.FactsSuffix)
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if !hit {
 				continue
 			}
-			x, err := e.removal("quarantine", "quarantine", dir, name)
+			x, err := e.removal(quarantineName, quarantineName, dir, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			x.apply = func() error { return drafts.Remove(dir, ref) }
 			list = append(list, x)
 		}
-		return e.carry(ctx, list)
+		return list, nil
 	})
 }
 
 // cache erases files that can be lost: cursors, snapshots of the index.
 func (e *eraser) cache(ctx context.Context, part string) error {
-	dir, err := e.Engine.StatePart(part)
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	return e.withLocks(ctx, []string{"state"}, func() error { return e.removeHits(ctx, part, dir) })
+	return e.inPart(ctx, part, []string{"state"}, func(dir fsx.Dir, names []string) (list []erasure, err error) {
+		for _, name := range names {
+			if _, err := e.removeIf(&list, part, part, dir, name); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	})
 }
 
 // budgets erases the counts of failed calls.
 func (e *eraser) budgets(ctx context.Context) error {
 	return e.withLocks(ctx, []string{"state"}, func() error {
 		defer e.Budgets.Lock()()
-		hit, err := e.holds(e.Engine.Disk.State, budget.Name)
-		if err != nil || !hit {
+		var list []erasure
+		if _, err := e.removeIf(&list, "budgets", "", e.Engine.Disk.State, budget.Name); err != nil {
 			return err
 		}
-		x, err := e.removal("budgets", "", e.Engine.Disk.State, budget.Name)
-		if err != nil {
-			return err
-		}
-		return e.carry(ctx, []erasure{x})
+		return e.carry(ctx, list)
 	})
-}
-
-// removeHits removes the files of a directory that hold the secret.
-func (e *eraser) removeHits(ctx context.Context, part string, dir fsx.Dir) error {
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	var list []erasure
-	for _, name := range names {
-		hit, err := e.holds(dir, name)
-		if err != nil {
-			return err
-		}
-		if hit {
-			x, err := e.removal(part, part, dir, name)
-			if err != nil {
-				return err
-			}
-			list = append(list, x)
-		}
-	}
-	return e.carry(ctx, list)
 }

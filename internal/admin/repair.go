@@ -218,7 +218,7 @@ func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
 	if p.DryRun {
 		return nil
 	}
-	if err := p.keepSegment(plan, first); err != nil {
+	if err := p.keepCopy(plan.Dir(), journal.SegmentFile(first), "journal-"+journal.SegmentFile(first)); err != nil {
 		return err
 	}
 	if err := p.noteChanges(ctx, journal.NoteMended, "segment reordered", plan.Changes); err != nil {
@@ -226,18 +226,6 @@ func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
 	}
 	p.journal = true
 	return plan.Apply(p.Engine.Disk.Staging, p.tempName())
-}
-
-// keepSegment copies the old segment to quarantine/.
-func (p *repair) keepSegment(plan *journal.Mending, first uint64) error {
-	return p.Engine.Alone("quarantine", func() error {
-		to, err := p.Engine.OpenPart("quarantine")
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		return engine.CopyDamaged(plan.Dir(), journal.SegmentFile(first), to, "journal-"+journal.SegmentFile(first))
-	})
 }
 
 // caches makes the snapshots of the index again when something they are made

@@ -195,7 +195,12 @@ func (p *repair) manifest(ctx context.Context, q Problem) error {
 	if p.DryRun {
 		return nil
 	}
-	if err := p.copyAside(part, chunks.ManifestName); err != nil {
+	dir, done, err := p.stateBelow(part)
+	if err == nil {
+		err = p.keepCopy(dir, chunks.ManifestName, "damaged-"+strings.ReplaceAll(q.Path, "/", "-"))
+		done()
+	}
+	if err != nil {
 		return err
 	}
 	return p.Commit(ctx, "manifest "+session, func(c *engine.Commit) {
@@ -218,20 +223,15 @@ func (p *repair) manifest(ctx context.Context, q Problem) error {
 	})
 }
 
-// copyAside keeps a copy of a file that is about to be rewritten.
-func (p *repair) copyAside(part, name string) error {
-	dir, done, err := p.stateBelow(part)
-	if err != nil {
-		return err
-	}
-	defer done()
+// keepCopy copies a file that is about to be rewritten to quarantine/.
+func (p *repair) keepCopy(dir fsx.Dir, name, as string) error {
 	return p.Engine.Alone("quarantine", func() error {
 		to, err := p.Engine.OpenPart("quarantine")
 		if err != nil {
 			return err
 		}
 		defer to.Close()
-		return engine.CopyDamaged(dir, name, to, "damaged-"+strings.ReplaceAll(engine.JoinPath(part, name), "/", "-"))
+		return engine.CopyDamaged(dir, name, to, as)
 	})
 }
 

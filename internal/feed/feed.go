@@ -66,6 +66,33 @@ func (f Filter) Select(rec *journal.Record) (list []int) {
 	return list
 }
 
+// Page is what follows a cursor.
+type Page struct {
+	Recs      []*journal.Record
+	Next      uint64 // the next cursor
+	Gap       string // why rows after the cursor are not available: archived or cursor_ahead; "": they are
+	Oldest    uint64 // the first row of the journal, if earlier ones were archived
+	Malformed int
+}
+
+// Since reads the rows after a cursor, never part of a commit.
+func Since(e *engine.Engine, after uint64, limit int) (p Page, err error) {
+	p.Next = after
+	gap := after > 0
+	if e.Log != nil {
+		p.Recs, p.Next, gap, p.Malformed, err = e.Log.Since(after, limit, nil)
+	}
+	switch {
+	case !gap || err != nil:
+	case e.Log == nil || after > p.Next:
+		p.Gap = "cursor_ahead"
+	default:
+		p.Gap = "archived"
+		p.Oldest, _ = e.Log.Oldest()
+	}
+	return p, err
+}
+
 // cursor is the durable cursor of one agent.
 type cursor struct {
 	Agent string `json:"agent"`

@@ -1,4 +1,4 @@
-// package chunks keeps the chunks that become one file: chunks/<session>/ holds
+// Package chunks keeps the chunks that become one file: chunks/<session>/ holds
 // part-001.txt and so on, which are authoritative, and manifest.json, which is
 // checked against them.
 package chunks
