@@ -416,15 +416,13 @@ func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
 	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
 	var wg sync.WaitGroup
 	for g := range 8 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range 8 {
 				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))}); err != nil {
 					t.Errorf("%v %v", err, errors.Unwrap(err))
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	r := composed(t, stores[0], "s", "out.txt")
@@ -1177,15 +1175,13 @@ func TestResetWhileOthersAppend(t *testing.T) {
 	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
 	var wg sync.WaitGroup
 	for g := range 3 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range 30 {
 				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))}); err != nil {
 					t.Errorf("append: %v %v", err, errors.Unwrap(err))
 				}
 			}
-		}()
+		})
 	}
 	for range 15 {
 		if r, err := stores[1].ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || len(r.Warnings) > 0 {

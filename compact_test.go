@@ -183,15 +183,13 @@ func TestCompactBesideWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	done := make(chan bool)
 	for w := range 4 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range 25 {
 				if _, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprint("version ", i), rw.ModeOverwrite)); err != nil {
 					t.Errorf("write: %v (%v)", err, errors.Unwrap(err))
 				}
 			}
-		}()
+		})
 	}
 	go func() { wg.Wait(); close(done) }()
 	parked := 0
@@ -225,13 +223,11 @@ func TestSnapshotsBesideWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	stop := make(chan bool)
 	for w := range 3 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := 0; i < 60; i++ {
 				write(t, s, fmt.Sprintf("%d.txt", w), fmt.Sprint(i), rw.ModeOverwrite)
 			}
-		}()
+		})
 	}
 	go func() { wg.Wait(); close(stop) }()
 	timeout := time.After(5 * time.Minute)

@@ -405,9 +405,7 @@ func TestRefusalsOfTwoStores(t *testing.T) {
 	var wg sync.WaitGroup
 	refs := make([][]string, 2)
 	for i, s := range stores {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for n := range each {
 				path, text := fmt.Sprintf("shared%d.txt", n), awsID(uint64(200+n))
 				if n%3 == 0 {
@@ -421,7 +419,7 @@ func TestRefusalsOfTwoStores(t *testing.T) {
 				ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
 				refs[i] = append(refs[i], ref)
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	for i := range stores {

@@ -361,15 +361,13 @@ func TestEraseBesideWriters(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for w := range 4 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range 25 {
 				if _, err := stores[w%2].SafeWrite(background, put(fmt.Sprintf("%d.txt", w), fmt.Sprintf("%60d", i), rw.ModeOverwrite)); err != nil {
 					t.Errorf("write: %v (%v)", err, errors.Unwrap(err))
 				}
 			}
-		}()
+		})
 	}
 	for i := range 3 {
 		erase(t, stores[i%2], rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})

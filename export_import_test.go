@@ -237,13 +237,11 @@ func TestExportIsOneMoment(t *testing.T) {
 	noErr(t, s.FillJournal(3000))
 	var wg sync.WaitGroup
 	for w := range 2 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range 40 {
 				write(t, s, fmt.Sprintf("w%d.txt", w), fmt.Sprint(i), rw.ModeOverwrite)
 			}
-		}()
+		})
 	}
 	for range 3 {
 		data := exported(t, s)

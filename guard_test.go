@@ -657,15 +657,13 @@ func TestManyFailAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		count := map[string]int{}
 		for range 64 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				_, err := s.SafeWrite(background, r)
 				e := rw.AsError("", err)
 				mu.Lock()
 				defer mu.Unlock()
 				count[fmt.Sprintf("%s %d", e.Detail, e.RetryBudget)]++
-			}()
+			})
 		}
 		wg.Wait()
 		tried := 0
@@ -697,11 +695,9 @@ func TestManyDifferentFailuresAtOnce(t *testing.T) {
 	stores := []*rw.Store{openGated(t, dir, nil), openGated(t, dir, nil)}
 	var wg sync.WaitGroup
 	for i := range 64 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			attemptIs(t, stores[i%2], put(fmt.Sprintf("f%d.txt", i), risky.high, rw.ModeCreate), rw.ErrRiskBlocked, 2)
-		}()
+		})
 	}
 	wg.Wait()
 	equal(t, len(strikesIn(t, dir)), 64, "counts")

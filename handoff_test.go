@@ -592,9 +592,7 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for i := range writers {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				_, err := stores[i%2].HandoffWrite(background, r(i))
 				mu.Lock()
 				defer mu.Unlock()
@@ -603,7 +601,7 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 				} else {
 					errs = append(errs, err)
 				}
-			}()
+			})
 		}
 		wg.Wait()
 		return won, errs

@@ -1058,9 +1058,7 @@ func TestTwoStoresAtOnce(t *testing.T) {
 	write(t, stores[0], "p0", "ball\n", rw.ModeCreate)
 	var wg sync.WaitGroup
 	for w := range 4 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			s, caller := stores[w%2], fmt.Sprint("w", w)
 			for i := range 12 {
 				_, err := s.Edit(background, rw.EditRequest{Path: "list.txt", Edits: []rw.EditOp{{Old: "end\n", New: fmt.Sprintf("%d.%d\nend\n", w, i)}}, Call: rw.Call{Caller: caller}})
@@ -1085,7 +1083,7 @@ func TestTwoStoresAtOnce(t *testing.T) {
 					t.Errorf("undo: %v (%v)", err, errors.Unwrap(err))
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	data, _ := os.ReadFile(filepath.Join(dir, "list.txt"))

@@ -255,15 +255,13 @@ func TestOneWinner(t *testing.T) {
 		var mu sync.Mutex
 		won := 0
 		for i := range n {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				if run(i) == nil {
 					mu.Lock()
 					won++
 					mu.Unlock()
 				}
-			}()
+			})
 		}
 		wg.Wait()
 		return won
@@ -373,13 +371,11 @@ func TestIdempotencyKeys(t *testing.T) {
 	// Eight at once: one is executed, all get the same result.
 	var wg sync.WaitGroup
 	for range 8 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "c.log", Content: []byte("once\n"), Mode: rw.ModeAppend, Call: rw.Call{IdempotencyKey: "k3"}}); err != nil {
 				t.Error(err)
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	fileIs(t, dir, "c.log", "once\n")

@@ -586,9 +586,7 @@ func TestScratchTwoStores(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, s := range stores {
 		for j := range 2 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				for k := range each {
 					for _, text := range []string{fmt.Sprint("own ", i, j, k), fmt.Sprint("shared ", k)} {
 						if _, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(text), Label: fmt.Sprint(i, j, " ", text)}); err != nil {
@@ -601,7 +599,7 @@ func TestScratchTwoStores(t *testing.T) {
 						}
 					}
 				}
-			}()
+			})
 		}
 	}
 	wg.Wait()

@@ -232,9 +232,7 @@ func TestCrossingTransactionsDoNotDeadlock(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for w := range 6 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			s, rng := stores[w%2], rand.New(rand.NewPCG(uint64(w), 1))
 			for range 25 {
 				from, to := rng.IntN(accounts), rng.IntN(accounts)
@@ -258,7 +256,7 @@ func TestCrossingTransactionsDoNotDeadlock(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	sum := 0

@@ -564,14 +564,12 @@ func TestProgressOfCallsSideBySide(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		for i := range 4 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				_, err := s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: fmt.Sprint(i)}, strings.NewReader(strings.Repeat("x", 2<<20+i)))
 				if err != nil {
 					t.Error(err)
 				}
-			}()
+			})
 		}
 		wg.Wait()
 		for i := range int64(4) {

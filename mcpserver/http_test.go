@@ -891,9 +891,7 @@ func TestHTTPLosesNoReport(t *testing.T) {
 	meta := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf(modernMeta, "m"), `"_meta":{`), "}") + ","
 	var wg sync.WaitGroup
 	for w := range workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := range calls {
 				n := 1 + w*calls + i
 				for _, r := range []*http.Request{
@@ -913,7 +911,7 @@ func TestHTTPLosesNoReport(t *testing.T) {
 					}
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	select {
@@ -1786,16 +1784,14 @@ func (s *site) wantPlaces(n int) {
 	running, release := s.addHold("places", mcp.WithReadOnlyHintAnnotation(true))
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for end := time.Now().Add(httpPatience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 				if res, _ := s.do(s.modern(i, "m", "places", `{}`)); res.StatusCode == 200 {
 					return
 				}
 			}
 			s.t.Errorf("fewer than %d calls run at a time", n)
-		}()
+		})
 	}
 	defer wg.Wait()
 	defer release()
@@ -1812,13 +1808,11 @@ func TestSSEEndGivesEverythingBack(t *testing.T) {
 	post, stream := s.openSSE()
 	var posts sync.WaitGroup
 	for i := range 24 { // more than run at a time on one stream
-		posts.Add(1)
-		go func() {
-			defer posts.Done()
+		posts.Go(func() {
 			if res, err := s.http.Do(s.request("POST", post, callBody(i, "hold", `{}`))); err == nil {
 				res.Body.Close()
 			}
-		}()
+		})
 	}
 	for range 16 {
 		await(t, running, "running")
@@ -1946,9 +1940,7 @@ func TestHTTPOneWinnerEachRound(t *testing.T) {
 		var won []string
 		var wg sync.WaitGroup
 		for i, call := range clients {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				text := fmt.Sprintf("round %d of client %d", round, i)
 				got := call(round+1, "rw_safe_write", map[string]any{"path": "one", "content": text, "mode": "overwrite", "expected_prev_sha256": sum(now)})
 				mu.Lock()
@@ -1958,7 +1950,7 @@ func TestHTTPOneWinnerEachRound(t *testing.T) {
 				} else if reason := got["context"].(map[string]any)["reason"]; reason != "hash_mismatch" {
 					t.Errorf("round %d, client %d: %v", round, i, got)
 				}
-			}()
+			})
 		}
 		wg.Wait()
 		if len(won) != 1 {

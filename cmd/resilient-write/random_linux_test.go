@@ -150,7 +150,7 @@ func TestUndoOfRandomCalls(t *testing.T) {
 			t.Fatalf("%s\nthe undo is not undone\n%s\n%s", script, now, s.tree())
 		}
 	}
-	if undone < 8 {
+	if undone < rounds()/3 {
 		t.Errorf("%d calls were undone", undone)
 	}
 }

@@ -311,9 +311,7 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 	answered := map[string]bool{}
 	begun := make(chan bool, 1024)
 	for w := range 4 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for i := 0; ; i++ {
 				name := fmt.Sprintf("w%d/%d.txt", w, i)
 				res, body, err := s.post("", session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":%q,"content":%q}}}`, i, name, name))
@@ -332,7 +330,7 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 				default:
 				}
 			}
-		}()
+		})
 	}
 	for range 8 {
 		select {
@@ -373,15 +371,13 @@ func TestServeHTTPTwoServersOneWorkspace(t *testing.T) {
 		var won [2]bool
 		var wg sync.WaitGroup
 		for i, s := range []*served{a, b} {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				_, body, err := s.post("", sessions[i], fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"f%d","content":"by %d"}}}`, round, i))
 				if err != nil {
 					t.Error(err)
 				}
 				won[i] = strings.Contains(body, `"ok":true`)
-			}()
+			})
 		}
 		wg.Wait()
 		if won[0] == won[1] {
