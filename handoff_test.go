@@ -742,7 +742,7 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 			}
 			return list
 		}
-		waitFor(t, func() bool { return len(acknowledged()) > 20 })
+		until(t, "the other process goes on", func() bool { return len(acknowledged()) > 20 })
 		cmd.Process.Kill()
 		cmd.Wait()
 		for _, body := range acknowledged() {

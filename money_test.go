@@ -70,7 +70,7 @@ func TestMoneyIsNeverLost(t *testing.T) {
 	for round := range scale(200) {
 		level := []rw.SyncLevel{rw.SyncOff, rw.SyncJournal, rw.SyncFull}[round%3]
 		cmd, out := spawn(t, "money", dir, fmt.Sprint(round), level)
-		waitFor(t, func() bool { return len(out.lines()) > 0 }) // until it has started
+		until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 }) // until it has started
 		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()

@@ -168,15 +168,6 @@ func (l *lineLog) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-func waitFor(t *testing.T, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nothing happened for two minutes")
-		}
-	}
-}
-
 // lines are the whole lines so far.
 func (l *lineLog) lines() []string {
 	l.mu.Lock()
@@ -198,7 +189,7 @@ func TestProcessesShareOneJournal(t *testing.T) {
 		cmds, outs = append(cmds, cmd), append(outs, out)
 	}
 	for _, i := range []int{2, 5} { // SIGKILL
-		waitFor(t, func() bool { return len(outs[i].lines()) >= 10+i })
+		until(t, "the other process goes on", func() bool { return len(outs[i].lines()) >= 10+i })
 		cmds[i].Process.Kill()
 	}
 	for i, cmd := range cmds {
@@ -246,7 +237,7 @@ func TestKillNine(t *testing.T) {
 		for round := range scale(70) {
 			cmd, out := spawn(t, "versions", dir, "k", level)
 			if round%2 == 0 { // the others die early, while they open the store too
-				waitFor(t, func() bool { return len(out.lines()) > 0 })
+				until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 })
 			}
 			time.Sleep(time.Duration(5+rng.IntN(60)) * time.Millisecond)
 			cmd.Process.Kill()
@@ -336,7 +327,7 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 func TestLocksDieWithTheirHolder(t *testing.T) {
 	dir := workspace(t)
 	cmd, out := spawn(t, "hold", dir, "h", rw.SyncFull)
-	waitFor(t, func() bool { return len(out.lines()) > 0 })
+	until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 })
 	s := open(t, dir, &rw.Options{LockTimeout: 100 * time.Millisecond})
 	_, err := s.SafeWrite(context.Background(), put("held.txt", "y", rw.ModeOverwrite))
 	isErr(t, err, rw.ErrLockTimeout)

@@ -1077,7 +1077,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 	for round := range 3 {
 		cmd, out := spawnTest(t, "TestScratchSurvivesKill", "RW_SCRATCH_DIR="+dir)
 		noErr(t, cmd.Start())
-		waitFor(t, func() bool { return strings.Contains(strings.Join(out.lines(), "\n"), "done") })
+		until(t, "the other process goes on", func() bool { return strings.Contains(strings.Join(out.lines(), "\n"), "done") })
 		time.Sleep(time.Duration(20+70*round) * time.Millisecond)
 		cmd.Process.Kill()
 		cmd.Wait()

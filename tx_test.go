@@ -851,7 +851,7 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	s := quickAt(t, dir, &rw.Options{LockTimeout: 100 * time.Millisecond})
 	noErr(t, transact(s, txWrite("a.txt", "old a", ""), txWrite("b.txt", "old b", ""), txWrite("c.txt", "old c", ""), txWrite("d.txt", "d", "")))
 	cmd, out := txProcess(t, dir, "h", rw.SyncFull)
-	waitFor(t, func() bool { return len(out.lines()) > 0 })
+	until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 })
 	fileIs(t, dir, "b.txt", "new b") // it is halfway
 	fileIs(t, dir, "c.txt", "old c")
 	mine := []rw.TxOp{txWrite("own.txt", "mine", ""), txWrite("e/d.txt", " and mine", rw.ModeAppend), txDelete("c.txt")}

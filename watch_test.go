@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -310,14 +311,7 @@ func (r *reports) all() []rw.Progress {
 // wait returns when a report is there for which ok holds.
 func (r *reports) wait(t *testing.T, what string, ok func(rw.Progress) bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		for _, p := range r.all() {
-			if ok(p) {
-				return
-			}
-		}
-	}
-	t.Fatalf("no report of %s: %+v", what, r.all())
+	until(t, "report of "+what, func() bool { return slices.ContainsFunc(r.all(), ok) })
 }
 
 // sound checks the guarantees for the reports of one call.
