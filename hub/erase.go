@@ -207,7 +207,7 @@ type Erased struct {
 // of [Shipper.Ship]; [ErrSecret].
 func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 	out := Erased{Tasks: []string{}, Left: []string{}}
-	s.removed, s.anew = 0, nil
+	s.removed, s.rewritten = 0, nil
 	if len(secret) > 0 {
 		n, err := needle.New(secret)
 		if err != nil {
@@ -224,7 +224,7 @@ func (s *Shipper) Erase(ctx context.Context, secret []byte) (Erased, error) {
 			return out, err
 		}
 	}
-	out.Deleted, out.Tasks = s.removed, append(out.Tasks, s.anew...)
+	out.Deleted, out.Tasks = s.removed, append(out.Tasks, s.rewritten...)
 	return out, nil
 }
 
@@ -314,8 +314,8 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 		for range tries {
 			var done bool
 			if done, err = s.Hub.scrubTask(ctx, head.Task, bad); !errors.Is(err, errLost) {
-				if done && !slices.Contains(s.anew, head.Task) {
-					s.anew = append(s.anew, head.Task)
+				if done && !slices.Contains(s.rewritten, head.Task) {
+					s.rewritten = append(s.rewritten, head.Task)
 				}
 				break
 			}

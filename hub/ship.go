@@ -39,10 +39,10 @@ type Shipper struct {
 	etag string          // of the head, if known
 	seen map[string]bool // contents shipped by this process
 
-	old     *oldObjects       // while the log is rewritten
-	bad     func([]byte) bool // contents that are being erased
-	removed int               // objects that were deleted for an erasure
-	anew    []string          // tasks whose manifest was rewritten for an erasure
+	old       *oldObjects       // while the log is rewritten
+	bad       func([]byte) bool // contents that are being erased
+	removed   int               // objects that were deleted for an erasure
+	rewritten []string          // tasks whose manifest was rewritten for an erasure
 }
 
 // Shipped reports what a call of [Shipper.Ship] did, and the resulting state.

@@ -15,7 +15,7 @@ var thrash = scenario{
 	id: "C4", name: "retry thrash", level: "full", trials: 200, smoke: 8,
 	extra:  []extra{{"attempts that did work, per trial", "worked", ""}, {"trials over the budget, per trial", "over_budget", ""}},
 	fault:  "the same payload of 64 KiB is refused however often it is sent: the path names a directory, a parent is a file, the name is too long, or the path goes through a link in a circle",
-	oracle: "at most 3 attempts do any work; nothing on disk changes; the agent stops and tells the user",
+	oracle: "at most 3 attempts do any work; nothing on disk changes; the agent stops and reports to the user",
 	run: func(r *ring, add func(trial)) error {
 		t, err := r.tool()
 		if err != nil {

@@ -14,7 +14,7 @@ var sessionLoss = scenario{
 	id: "C6", name: "session loss", level: "full", trials: 160, smoke: 4,
 	extra:  []extra{{"pieces sent again, per trial", "sent_again", ""}},
 	fault:  "the tool and the agent die: half of the time while a large file is written in 10 pieces of 8 KiB, half of the time while a change of 8 files is made; half of the time in the last call of the job, which makes it visible where a tool has such a one, else in one before; there in front of any of the system calls with which the tool changes the disk, each with the same chance, or behind the last one with the answer unsent; a new agent knows the task and nothing of what was done",
-	oracle: "only the piece that was under way is sent again; in the end every file is whole; when the tool is back no part of the large file is seen under its name, and the 8 files are all old or all new",
+	oracle: "only the piece that was in transit is sent again; in the end every file is whole; when the tool is back no part of the large file is seen under its name, and the 8 files are all old or all new",
 	run: func(r *ring, add func(trial)) error {
 		var p *proc
 		defer func() {

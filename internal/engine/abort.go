@@ -143,9 +143,9 @@ func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 	return c.s.WriteRow(context.Background(), rec) == nil
 }
 
-// noteStranger records that a file has other bytes than the row of its commit
+// noteForeign records that a file has other bytes than the row of its commit
 // records, because another program wrote to it at the same moment.
-func (c *Commit) noteStranger(m *Mutation, sha string, size int64) error {
+func (c *Commit) noteForeign(m *Mutation, sha string, size int64) error {
 	note := c.s.RowAbout(journal.KindNote, c.Rec, "stranger")
 	note.Note = &journal.Note{What: "stranger", Path: m.Target.Path, SHA256: sha, Bytes: size}
 	return c.s.WriteRow(WithSpare(context.Background()), note)

@@ -57,18 +57,18 @@ type Mutation struct {
 	Object    string    // its path there; of a file of the workspace: what it was made of
 	Kind      string    // what the journal calls it, when that is not the mode
 	Ungated   bool      // raw material that the gate does not judge
-	Revise    Reviser   // makes the content from what is there
+	Revise    Reviser   // makes the content from the current one
 	Merge     Merger    // merges the content with what others wrote since; nil: that is refused
 	Source    *Mutation // of a move: the old name
 	Origin    string    // where the bytes come from, when they were under another path
 	Guarded   bool      // expected is what the journal believes, not the caller
 	MustExist bool      // an overwrite creates nothing
-	Overwrite bool      // of a move: what is there may be replaced
+	Overwrite bool      // of a move: an existing file may be replaced
 	Forgotten bool      // what is taken away goes on under another name: no history
 	Validate  bool      // the final file must be well formed
 	AbsentOK  bool      // a file that is to be deleted may be gone already
 	Perm      *uint32   // permission bits that the file gets, or fsx.ModeLink; nil: those it has
-	NoFollow  bool      // the path names what is there itself, also a symbolic link
+	NoFollow  bool      // the path names the entry itself, also a symbolic link
 	WasLink   bool      // expected is the target of a symbolic link
 
 	base   []byte // of a merge: the version that the caller expects
@@ -78,7 +78,7 @@ type Mutation struct {
 	// What the stages find and make.
 	Target    *relpath.Target
 	Prev      fileFacts
-	Applied   WriteOp // what will be done, once it is known what is there
+	Applied   WriteOp // what will be done, once the current file is known
 	How       publish.How
 	Final     Body   // the bytes of the staged file: the whole file, or what is appended
 	SHA       string // of the whole final file
@@ -193,7 +193,7 @@ func (m *Mutation) look(ctx context.Context, s *Engine) error {
 // lookTries is how often a file that changes while it is read is read again.
 const lookTries = 4
 
-// judge decides whether the request fits what is there, and what exactly will
+// judge decides whether the request fits the current file, and what exactly will
 // be done.
 func (m *Mutation) judge(ctx context.Context, s *Engine) error {
 	m.Applied = m.Op
@@ -349,7 +349,7 @@ func (m *Mutation) composeAppend(ctx context.Context) error {
 	return nil
 }
 
-// copyAppend turns an append into a replacement by what is there and the new
+// copyAppend turns an append into a replacement by the current content and the new
 // bytes, unless the file is large. One with several names is always copied, so
 // that the other names do not change.
 func (m *Mutation) copyAppend(s *Engine) {
@@ -373,7 +373,7 @@ func (m *Mutation) copyAppend(s *Engine) {
 	m.How = howToReplace(m, s)
 }
 
-// continueHash is the hash of what is there followed by more.
+// continueHash is the hash of the current content followed by more.
 func (m *Mutation) continueHash(ctx context.Context, more Body) (Digest, error) {
 	sum, ok := resume(m.Prev.hash.State())
 	if !ok {
@@ -458,7 +458,7 @@ func (m *Mutation) Unchanged() bool {
 // of the new name takes away.
 func (m *Mutation) carried() bool { return m.Forgotten }
 
-// preview is a diff from what is there to the final bytes, for a dry run.
+// preview is a diff from the current content to the final bytes, for a dry run.
 func (m *Mutation) preview() string {
 	if m.Prev.Traits.nul || m.Prev.Stat.Size+m.Size > DiffLimit {
 		return ""

@@ -46,6 +46,6 @@ const (
 	warnReserveNotAvailable = "reserve_not_available"
 	warnRewrittenInPlace    = "rewritten_in_place"
 	warnStateNarrowed       = "state_dir_narrowed"
-	warnStrangerKept        = "stranger_bytes_kept"
-	warnStrangerRace        = "stranger_race_possible"
+	warnForeignKept         = "stranger_bytes_kept"
+	warnForeignRace         = "stranger_race_possible"
 )

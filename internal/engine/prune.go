@@ -179,7 +179,7 @@ func (s *Engine) OverBounds() (due []*Kept, upto uint64, err error) {
 	var total int64
 	err = s.History.Each(func(name string, st fsx.Stat, ok bool) error {
 		if ok {
-			// What no row knows is a stranger's, saved at the last moment: it
+			// A version that no row names was saved by another program: it
 			// goes last.
 			objects[name] = &Kept{sha: name, St: st, rank: -1, seq: math.MaxUint64}
 			s.PruneRead.Add(1)

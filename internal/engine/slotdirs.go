@@ -438,7 +438,7 @@ func (s *Engine) tidySlotDirs() error {
 			kept.Dirs = append(kept.Dirs, x)
 			continue
 		}
-		if d.dir == nil { // it is gone, or what is there is not ours
+		if d.dir == nil { // it is gone, or another one has its name
 			continue
 		}
 		s.dropSlotDir(d)

@@ -186,7 +186,7 @@ func (c *Commit) moved(ctx context.Context) (bool, error) {
 }
 
 // precondition judges, under the lock and by content, whether the request
-// fits what is there. The idempotency key comes first: a repeated request
+// fits the current file. The idempotency key comes first: a repeated request
 // must not fail because the first one changed the file.
 func (c *Commit) precondition(ctx context.Context) error {
 	if c.Req.Key != "" {
@@ -265,7 +265,7 @@ func (c *Commit) compose(ctx context.Context) error {
 }
 
 // keepUnchanged ends a commit whose bytes are all on disk already: nothing is
-// written, but at the durable levels what is there is made durable, because
+// written, but at the durable levels the current file is made durable, because
 // another program may have written it.
 func (c *Commit) keepUnchanged() error {
 	if c.Req.DryRun || c.s.Opts.Sync == SyncOff {

@@ -344,7 +344,7 @@ func (m *Mutation) newChange(c *Commit) *publish.Change {
 		Guarded: m.Expected != nil,
 		Retry:   c.s.whileBusy,
 		Flush:   c.s.syncDirs,
-		Save:    func() error { m.Warn(warnStrangerRace); return m.savePrev(c.s) },
+		Save:    func() error { m.Warn(warnForeignRace); return m.savePrev(c.s) },
 	}
 	if m.Source != nil {
 		from := m.Source.Target
@@ -465,7 +465,7 @@ func (m *Mutation) published(c *Commit) error {
 	if !m.ch.Foreign {
 		return nil
 	}
-	m.Warn(warnStrangerKept)
+	m.Warn(warnForeignKept)
 	if m.How != publish.Append {
 		return nil
 	}
@@ -481,7 +481,7 @@ func (m *Mutation) published(c *Commit) error {
 		return err
 	}
 	m.SHA, m.Size, m.midState = d.Hex(), st.Size, d.State()
-	return c.noteStranger(m, m.SHA, m.Size)
+	return c.noteForeign(m, m.SHA, m.Size)
 }
 
 // unpublish takes the mutation back.

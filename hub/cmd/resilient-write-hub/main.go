@@ -43,7 +43,7 @@ type app struct {
 	to       []string // additional recipients
 	json     bool
 	drawn    bool
-	told     bool // the reply was printed
+	replied  bool // the reply was printed
 }
 
 // misuse is an error of the command line: code 2.
@@ -59,7 +59,7 @@ func run(args []string, env func(string) string, in io.Reader, out, errs io.Writ
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	a.wipe()
-	return a.end(err, !a.told)
+	return a.end(err, !a.replied)
 }
 
 // end reports an error: as a sentence for people, and, if doc is set, as an object
@@ -110,7 +110,7 @@ func (a *app) document(v any) error {
 // person.
 func (a *app) reply(v any, show func()) error {
 	a.wipe()
-	a.told = true
+	a.replied = true
 	if a.forPrograms() {
 		return a.document(v)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // publishAppend writes the staged bytes at the end of the target, in place:
-// what is there is not copied. The row and the slot hold what is needed to
+// the current content is not copied. The row and the slot hold what is needed to
 // complete it. A reader may see a part of the new bytes while they are written.
 //
 //	openat(target, O_APPEND)  fstat  write…
