@@ -107,15 +107,11 @@ type RepairRequest struct {
 
 // RepairResult reports what was done.
 type RepairResult struct {
+	Receipt `json:"receipt" copies:"status,warnings"`
 	Actions []RepairAction `json:"actions"` // What was done, in order.
 	// Problems that a deep check still finds, and why they remain.
 	Left  []LeftProblem `json:"left"`
 	Clean bool          `json:"clean"` // True when a deep check finds no more problems.
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged"`
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // RepairAction is one thing that was done.
@@ -184,15 +180,15 @@ func (a Admin) Repair(ctx context.Context, r RepairRequest) (RepairResult, error
 	if err != nil {
 		return RepairResult{}, u.failed(err)
 	}
-	out := RepairResult{Actions: make([]RepairAction, len(done.Actions)), Left: make([]LeftProblem, len(done.Left)), Warnings: []Warning{}}
+	out := RepairResult{Actions: make([]RepairAction, len(done.Actions)), Left: make([]LeftProblem, len(done.Left))}
 	for i, a := range done.Actions {
 		out.Actions[i] = RepairAction{Did: RepairKind(a.Did), Code: a.Code, Path: a.Path, Seq: a.Seq, Detail: a.Detail}
 	}
 	for i, p := range done.Left {
 		out.Left[i] = LeftProblem{CheckProblem(p.Problem), p.Why}
 	}
-	out.Clean, out.Status = len(out.Left) == 0, changedOr(len(out.Actions) > 0)
-	out.Receipt = u.done(out.Status, out.Warnings)
+	out.Clean = len(out.Left) == 0
+	out.Receipt = u.done(changedOr(len(out.Actions) > 0), nil)
 	return out, nil
 }
 
@@ -207,6 +203,7 @@ type CompactRequest struct {
 
 // CompactResult reports what was put in order.
 type CompactResult struct {
+	Receipt `json:"receipt" copies:"status,warnings"`
 	// Segments that were moved to archive/, oldest first.
 	Archived  []ArchivedSegment `json:"archived"`
 	LiveFrom  uint64            `json:"live_from"` // Oldest row that a cursor can reach.
@@ -223,11 +220,6 @@ type CompactResult struct {
 	DraftsRemoved   int `json:"drafts_removed"`       // Expired drafts.
 	TxDropped       int `json:"transactions_dropped"` // Expired staged transactions.
 	BudgetsRemoved  int `json:"budgets_removed"`      // Retry counts that have expired.
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged"`
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ArchivedSegment is one segment of the journal in archive/.
@@ -281,15 +273,15 @@ func (a Admin) Compact(ctx context.Context, r CompactRequest) (CompactResult, er
 	out := CompactResult{
 		Archived: []ArchivedSegment{}, LiveFrom: done.LiveFrom, Snapshots: done.Snapshots, VersionsRemoved: done.Versions, VersionBytes: done.VersionBytes, VersionsShared: done.Shared,
 		ScratchRemoved: done.Scratch, CheckpointsGone: done.Checkpoints, DraftsRemoved: done.Drafts, TxDropped: done.Tx, BudgetsRemoved: done.Budgets,
-		Status: changedOr(done.Changed), Warnings: []Warning{},
 	}
 	for _, f := range done.Archived {
 		out.Archived = append(out.Archived, ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: digest(f.SHA256)})
 	}
+	var warnings []Warning
 	if done.OtherWriter {
-		out.Warnings = append(out.Warnings, warning(WarnOtherWriterLive))
+		warnings = append(warnings, warning(WarnOtherWriterLive))
 	}
-	out.Receipt = u.done(out.Status, out.Warnings)
+	out.Receipt = u.done(changedOr(done.Changed), warnings)
 	return out, nil
 }
 
@@ -321,8 +313,9 @@ func (r EraseRequest) GoString() string { return r.String() }
 
 // EraseResult reports what was erased.
 type EraseResult struct {
-	Places []ErasedPlace `json:"places"` // Occurrences in the state directory, by part.
-	Rows   int           `json:"rows"`   // Number of journal rows that were overwritten.
+	Receipt `json:"receipt" copies:"status,warnings"`
+	Places  []ErasedPlace `json:"places"` // Occurrences in the state directory, by part.
+	Rows    int           `json:"rows"`   // Number of journal rows that were overwritten.
 	// SHA-256 of the kept versions that were erased, at most 1000.
 	Versions []string `json:"versions"`
 	// Files of the workspace that still contain it; they are not changed. At most
@@ -332,11 +325,7 @@ type EraseResult struct {
 	Unreadable    int      `json:"unreadable"`     // Files of the workspace that could not be read.
 	// Files of the state directory that still contain it, such as a policy file
 	// that names it.
-	Left   []string `json:"left"`
-	Status Status   `json:"status" enum:"succeeded,unchanged"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
+	Left []string `json:"left"`
 }
 
 // ErasedPlace is one part of the state directory.
@@ -393,18 +382,19 @@ func (a Admin) Erase(ctx context.Context, r EraseRequest) (EraseResult, error) {
 	}
 	out := EraseResult{
 		Places: []ErasedPlace{}, Rows: done.Rows, Versions: done.Versions, Workspace: done.Workspace, WorkspaceMore: done.WorkspaceMore,
-		Unreadable: done.Unreadable, Left: done.Left, Status: changedOr(len(done.Places) > 0), Warnings: []Warning{},
+		Unreadable: done.Unreadable, Left: done.Left,
 	}
 	for _, place := range slices.Sorted(maps.Keys(done.Places)) {
 		out.Places = append(out.Places, ErasedPlace{place, done.Places[place]})
 	}
+	var warnings []Warning
 	if len(out.Left) > 0 {
-		out.Warnings = append(out.Warnings, warning(WarnSecretLeft))
+		warnings = append(warnings, warning(WarnSecretLeft))
 	}
 	if len(out.Workspace) > 0 {
-		out.Warnings = append(out.Warnings, warning(WarnSecretInWorkspace))
+		warnings = append(warnings, warning(WarnSecretInWorkspace))
 	}
-	out.Receipt = u.done(out.Status, out.Warnings)
+	out.Receipt = u.done(changedOr(len(done.Places) > 0), warnings)
 	return out, nil
 }
 
@@ -469,6 +459,7 @@ type ImportRequest struct {
 
 // ImportResult reports what was taken over.
 type ImportResult struct {
+	Receipt  `json:"receipt" copies:"status,warnings"`
 	Rows     int64 `json:"rows"`     // Rows in the export.
 	Imported int64 `json:"imported"` // Number of rows imported, or that would be imported.
 	Present  int64 `json:"present"`  // Number of rows that an earlier call imported.
@@ -476,11 +467,6 @@ type ImportResult struct {
 	// state directory.
 	Skipped int64  `json:"skipped"`
 	SHA256  Digest `json:"sha256"` // Hash in the last line of the export, which identifies it.
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged"`
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Import adds the rows of an export to a fresh store, where tail, history and
@@ -511,12 +497,10 @@ func (a Admin) Import(ctx context.Context, r ImportRequest) (ImportResult, error
 	if err != nil {
 		return ImportResult{}, u.failed(err)
 	}
-	out := ImportResult{
-		Rows: done.Rows, Imported: done.Imported, Present: done.Present, Skipped: done.Skipped, SHA256: digest(done.SHA256),
-		Status: changedOr(done.Imported > 0), Warnings: []Warning{},
-	}
-	out.Receipt = u.done(out.Status, out.Warnings)
-	return out, nil
+	return ImportResult{
+		Receipt: u.done(changedOr(done.Imported > 0), nil),
+		Rows:    done.Rows, Imported: done.Imported, Present: done.Present, Skipped: done.Skipped, SHA256: digest(done.SHA256),
+	}, nil
 }
 
 // upkeep is one call of the operator in progress.

@@ -29,27 +29,22 @@ type CheckpointRequest struct {
 
 // CheckpointResult reports the outcome of a checkpoint that was saved.
 type CheckpointResult struct {
-	Name   string `json:"name"`                             // Name of the checkpoint.
-	Format string `json:"format" enum:"json,yaml,markdown"` // Format of data.
-	TTL    string `json:"ttl"`                              // How long it is kept.
+	Receipt `json:"receipt" copies:"journal_id,status,warnings"`
+	Name    string `json:"name"`                             // Name of the checkpoint.
+	Format  string `json:"format" enum:"json,yaml,markdown"` // Format of data.
+	TTL     string `json:"ttl"`                              // How long it is kept.
 	// Path of the document in the state directory.
 	CheckpointPath string `json:"checkpoint_path"`
 	// SHA-256 of data: of the JSON text as sent, or of the string.
 	SHA256 Digest `json:"sha256"`
 	Bytes  int64  `json:"bytes"` // Size of data in bytes.
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
 	// When a checkpoint of this name was first saved, RFC 3339 UTC.
 	CreatedAt string `json:"created_at"`
 	UpdatedAt string `json:"updated_at"` // When this checkpoint was saved, RFC 3339 UTC.
 	// When it expires, RFC 3339 UTC; absent for session and permanent.
 	ExpiresAt string `json:"expires_at,omitempty"`
 	// True when data is larger than 1 MiB and is stored in a file of its own.
-	Chunked bool   `json:"chunked"`
-	Status  Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
+	Chunked bool `json:"chunked"`
 }
 
 // Checkpoint saves a named state of an agent's work. It replaces a checkpoint of
@@ -87,12 +82,10 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 		return CheckpointResult{}, e
 	}
 	p.Finish()
-	rec, status := c.finishedWith(p.Doc, p.Doc.SHA, p.Doc.Size)
 	return CheckpointResult{
-		Name: p.Name, Format: p.Format, TTL: p.TTL, CheckpointPath: checkpoint.Path(p.Name),
-		SHA256: digest(p.SHA256), Bytes: p.Bytes, JournalID: rec.JournalID,
+		Receipt: c.finishedWith(p.Doc, p.Doc.SHA, p.Doc.Size),
+		Name:    p.Name, Format: p.Format, TTL: p.TTL, CheckpointPath: checkpoint.Path(p.Name), SHA256: digest(p.SHA256), Bytes: p.Bytes,
 		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, ExpiresAt: p.ExpiresAt, Chunked: p.Chunked,
-		Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }
 
@@ -228,17 +221,12 @@ type CheckpointCleanupRequest struct {
 
 // CheckpointCleanupResult reports what was removed.
 type CheckpointCleanupResult struct {
+	Receipt `json:"receipt" copies:"journal_id,status,warnings"`
 	Removed []RemovedCheckpoint `json:"removed"` // The checkpoints that were removed, by name.
 	Kept    int                 `json:"kept"`    // How many checkpoints remain.
 	// True when one call could not remove all of them; call again, with another
 	// idempotency key.
 	More bool `json:"more"`
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // RemovedCheckpoint is one checkpoint that was removed.
@@ -277,9 +265,8 @@ func (s *Store) CheckpointCleanup(
 		return CheckpointCleanupResult{}, err
 	}
 	was := c.storedOutcome()
-	rec, status := c.finished()
 	return CheckpointCleanupResult{
+		Receipt: c.finished(), Kept: was.Kept, More: was.More,
 		Removed: convert(checkpoint.Unbrief(was.Cleaned), func(r checkpoint.Removed) RemovedCheckpoint { return RemovedCheckpoint(r) }),
-		Kept:    was.Kept, More: was.More, JournalID: rec.JournalID, Status: status, Warnings: rec.Warnings, Receipt: rec,
 	}, nil
 }

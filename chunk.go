@@ -61,24 +61,17 @@ type ChunkAppendRequest struct {
 	ExpectIndex int `json:"expect_index,omitempty"`
 }
 
-// ChunkWriteResult reports where a chunk is stored.
+// ChunkWriteResult reports where a chunk is stored. SHA256 and Bytes are those of
+// the chunk.
 type ChunkWriteResult struct {
+	Receipt `json:"receipt" copies:"sha256,bytes,journal_id,status,warnings"`
 	Session string `json:"session"` // Name of the session.
 	Index   int    `json:"index"`   // Number of the chunk.
 	// Path of the chunk in the state directory. Only the chunk tools write there.
 	ChunkPath string `json:"chunk_path"`
-	SHA256    Digest `json:"sha256"` // SHA-256 of the chunk.
-	Bytes     int64  `json:"bytes"`  // Size of the chunk in bytes.
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	// Number following the last chunk of the session.
-	NextIndex int `json:"next_index"`
+	NextIndex int    `json:"next_index"` // Number following the last chunk of the session.
 	// Total number of chunks expected; absent when not given.
-	TotalExpected *int   `json:"total_expected,omitempty"`
-	Status        Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
+	TotalExpected *int `json:"total_expected,omitempty"`
 }
 
 // ChunkAppendResult reports the number of a stored chunk.
@@ -127,10 +120,9 @@ func (s *Store) storeChunk(ctx context.Context, p chunks.Piece, call Call, req r
 	if err != nil {
 		return ChunkWriteResult{}, err
 	}
-	r, status := c.finished()
+	r := c.finished()
 	return ChunkWriteResult{
-		Session: p.Session, Index: at.Index, ChunkPath: r.Path, SHA256: r.SHA256, Bytes: r.Bytes, JournalID: r.JournalID,
-		NextIndex: at.Next, TotalExpected: at.Total, Status: status, Warnings: r.Warnings, Receipt: r,
+		Receipt: r, Session: p.Session, Index: at.Index, ChunkPath: r.Path, NextIndex: at.Next, TotalExpected: at.Total,
 	}, nil
 }
 
@@ -197,25 +189,17 @@ type ChunkComposeRequest struct {
 
 // ChunkComposeResult reports what was composed.
 type ChunkComposeResult struct {
+	Receipt    `json:"receipt" copies:"sha256,bytes,journal_id,status,warnings"`
 	Session    string `json:"session"`     // Name of the session.
 	OutputPath string `json:"output_path"` // Path of the file, relative to the workspace.
-	SHA256     Digest `json:"sha256"`      // SHA-256 of the file.
-	Bytes      int64  `json:"bytes"`       // Size of the file in bytes.
 	// Number of chunks composed; 0 in the reply to a repeated idempotency key
 	// once the session is gone.
 	ChunkCount int `json:"chunk_count"`
 	// SHA-256 of each chunk, in order; empty in the reply to a repeated
 	// idempotency key once the session is gone.
 	ChunkHashes []Digest `json:"chunk_hashes"`
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	CleanedUp bool   `json:"cleaned_up"` // True when the session was removed.
-	// Unified diff, truncated when long; dry run only.
-	Diff   string `json:"diff,omitempty"`
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
+	CleanedUp   bool     `json:"cleaned_up"`     // True when the session was removed.
+	Diff        string   `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
 }
 
 // ChunkCompose makes one file of the pieces of a session, byte for byte and in
@@ -268,15 +252,14 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		return ChunkComposeResult{}, err
 	}
 	out := ChunkComposeResult{
-		Session: r.Session, ChunkHashes: []Digest{}, CleanedUp: r.Cleanup && !r.DryRun && left == nil, Diff: c.Diff, Status: c.status(),
+		Session: r.Session, ChunkHashes: []Digest{}, CleanedUp: r.Cleanup && !r.DryRun && left == nil, Diff: c.Diff,
 	}
 	if left != nil {
 		m.Warn(WarnChunksLeft)
 	}
-	out.Receipt = c.receipt(m, out.Status)
+	out.Receipt = c.receipt(m, c.status())
 	c.deliver(out.Receipt)
-	out.OutputPath, out.SHA256, out.Bytes = out.Receipt.Path, out.Receipt.SHA256, out.Receipt.Bytes
-	out.JournalID, out.Warnings = out.Receipt.JournalID, out.Receipt.Warnings
+	out.OutputPath = out.Path
 	if sess != nil {
 		out.ChunkCount, out.ChunkHashes = len(sess.Parts), pieceHashes(sess)
 	}
@@ -561,16 +544,11 @@ type ChunkResetRequest struct {
 
 // ChunkResetResult reports what was removed.
 type ChunkResetResult struct {
+	Receipt `json:"receipt" copies:"journal_id,status,warnings"`
 	Session string `json:"session"` // Name of the session.
 	// Number of chunks removed; 0 in the reply to a repeated idempotency key.
 	Removed int  `json:"removed"`
 	Existed bool `json:"existed"` // False when the session did not exist.
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ChunkReset removes a session and its pieces, composed or not, for good: pieces
@@ -596,10 +574,10 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 	if err != nil {
 		return ChunkResetResult{}, err
 	}
-	out := ChunkResetResult{Session: r.Session, Removed: removed, Existed: existed, Status: c.status()}
+	status := c.status()
 	if existed && !r.DryRun {
-		if out.Status == StatusUnchanged {
-			out.Status = StatusSucceeded // the rest of an earlier reset is removed now
+		if status == StatusUnchanged {
+			status = StatusSucceeded // the rest of an earlier reset is removed now
 		}
 		if err := s.chunks.Clear(ctx, r.Session, req.op, begin); err != nil {
 			if s.engine.Poisoned.Load() {
@@ -610,9 +588,8 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 			k.Manifest.Warn(WarnChunksLeft)
 		}
 	}
-	rec := c.receipt(k.Manifest, out.Status)
+	rec := c.receipt(k.Manifest, status)
 	rec.SHA256, rec.Bytes = digest(""), 0 // of a session that is gone
 	c.deliver(rec)
-	out.JournalID, out.Warnings, out.Receipt = rec.JournalID, rec.Warnings, rec
-	return out, nil
+	return ChunkResetResult{Receipt: rec, Session: r.Session, Removed: removed, Existed: existed}, nil
 }

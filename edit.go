@@ -54,9 +54,7 @@ type EditRequest struct {
 
 // EditResult is what an edit did.
 type EditResult struct {
-	Path   string `json:"path"`   // Path of the file, relative to the workspace.
-	SHA256 Digest `json:"sha256"` // SHA-256 of the whole final file.
-	Bytes  int64  `json:"bytes"`  // Size of the whole final file in bytes.
+	Receipt `json:"receipt" copies:"path,sha256,bytes,journal_id,wrote_at,status,warnings"`
 	// The operation.
 	ModeApplied  string `json:"mode_applied" enum:"edit"`
 	Replacements int    `json:"replacements"` // Number of places replaced.
@@ -72,13 +70,6 @@ type EditResult struct {
 	// What others did, as a diff from the version that was expected, without
 	// secrets, truncated when long.
 	OthersDiff string `json:"others_diff,omitempty"`
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Edit replaces exact strings of a file, all or none, with the promises of
@@ -115,15 +106,14 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	if err := s.commit(ctx, c); err != nil {
 		return EditResult{}, err
 	}
-	rec, status := c.finished()
+	rec := c.finished()
 	if c.Replayed != nil {
 		c.Diff = versions.DiffOf(s.versions, s.observed, c.Replayed)
 	}
 	merged, others := s.merged(ctx, c)
 	return EditResult{
-		Merged: merged, OthersDiff: others,
-		Path: m.Path, SHA256: rec.SHA256, Bytes: rec.Bytes, ModeApplied: string(engine.OpEdit), Replacements: c.storedOutcome().Replacements, Encoding: c.storedOutcome().Encoding, Diff: c.Diff,
-		JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
+		Receipt: rec, ModeApplied: string(engine.OpEdit), Replacements: c.storedOutcome().Replacements,
+		Encoding: c.storedOutcome().Encoding, Diff: c.Diff, Merged: merged, OthersDiff: others,
 	}, nil
 }
 

@@ -221,9 +221,9 @@ func (x *execution) commit(ctx context.Context) error {
 	if err := x.s.commit(ctx, c); err != nil {
 		return err
 	}
-	rec, status := c.finished()
-	x.out.Seq, x.out.Diff, x.out.WroteAt, x.out.Status, x.out.Receipt = rec.JournalSeq, c.Diff, c.wroteAt(), status, &rec
-	if status == StatusReplayed {
+	rec := c.finished()
+	x.out.Seq, x.out.Diff, x.out.WroteAt, x.out.Status, x.out.Receipt = rec.JournalSeq, c.Diff, rec.WroteAt, rec.Status, &rec
+	if rec.Status == StatusReplayed {
 		x.out.Results = replayedFiles(c.Replayed)
 		return nil
 	}

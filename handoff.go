@@ -205,14 +205,8 @@ type HandoffWriteRequest struct {
 
 // HandoffWriteResult is what writing a handoff did.
 type HandoffWriteResult struct {
+	Receipt     `json:"receipt" copies:"sha256,bytes,journal_id,wrote_at,status,warnings"`
 	HandoffPath string `json:"handoff_path"` // Path of the handoff, relative to the workspace.
-	// SHA-256 of the whole file; pass it as expected_prev_sha256 next time.
-	SHA256 Digest `json:"sha256"`
-	Bytes  int64  `json:"bytes"` // Size of the whole file in bytes.
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// Files that differ from last_good_state; empty when none do.
 	DriftWarnings  []HandoffDrift `json:"drift_warnings"`
 	CheckpointRefs []string       `json:"checkpoint_refs"` // Names of the existing checkpoints.
@@ -220,9 +214,6 @@ type HandoffWriteResult struct {
 	ArchivedPath string `json:"archived_path,omitempty"`
 	// Unified diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // HandoffWrite writes what one agent leaves for the next: a Markdown file with
@@ -269,11 +260,9 @@ func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (Handof
 		// There are two files in the commit; the error is about this one.
 		return HandoffWriteResult{}, s.handoffError("handoff_write", c.First().Path, err)
 	}
-	rec, status := c.finished()
 	return HandoffWriteResult{
-		HandoffPath: c.First().Path, SHA256: rec.SHA256, Bytes: rec.Bytes, JournalID: rec.JournalID, WroteAt: c.wroteAt(), Status: status,
-		DriftWarnings: handoffDrift(w.Drift), CheckpointRefs: refs, ArchivedPath: w.Archived,
-		Diff: c.Diff, Warnings: rec.Warnings, Receipt: rec,
+		Receipt: c.finished(), HandoffPath: c.First().Path, DriftWarnings: handoffDrift(w.Drift), CheckpointRefs: refs,
+		ArchivedPath: w.Archived, Diff: c.Diff,
 	}, nil
 }
 
@@ -483,7 +472,7 @@ func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, d handoff
 	if err := s.commit(ctx, c); err != nil {
 		return err
 	}
-	rec, _ := c.finished()
+	rec := c.finished()
 	out.ReadBy, out.JournalID, out.Receipt = handoffReaders(a.Readers), rec.JournalID, &rec
 	out.Warnings = append(out.Warnings, rec.Warnings...)
 	return nil

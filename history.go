@@ -195,21 +195,12 @@ type RestoreRequest struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// RestoreResult is what a restoration did.
+// RestoreResult is what a restoration did. SHA256 is empty when the file does not
+// exist now.
 type RestoreResult struct {
-	Path    string `json:"path"`    // Path of the file, relative to the workspace.
-	Version uint64 `json:"version"` // The version that was restored.
-	SHA256  Digest `json:"sha256"`  // SHA-256 of the current file; empty when it does not exist.
-	Bytes   int64  `json:"bytes"`   // Size of the file in bytes.
-	// Unified diff, truncated when long; dry run only.
-	Diff string `json:"diff,omitempty"`
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
+	Receipt `json:"receipt" copies:"path,sha256,bytes,journal_id,wrote_at,status,warnings"`
+	Version uint64 `json:"version"`        // The version that was restored.
+	Diff    string `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
 }
 
 // Restore makes a file what it was after an earlier commit: one of the versions
@@ -245,11 +236,7 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 	if err := s.commit(ctx, c); err != nil {
 		return RestoreResult{}, err
 	}
-	rec, status := c.finished()
-	return RestoreResult{
-		Path: c.First().Path, Version: cmp.Or(c.storedOutcome().Version, v.Seq), SHA256: rec.SHA256, Bytes: rec.Bytes, Diff: c.Diff, JournalID: rec.JournalID,
-		WroteAt: c.wroteAt(), Status: status, Warnings: rec.Warnings, Receipt: rec,
-	}, nil
+	return RestoreResult{Receipt: c.finished(), Version: cmp.Or(c.storedOutcome().Version, v.Seq), Diff: c.Diff}, nil
 }
 
 // prepareRestore finds the version and takes its bytes.

@@ -17,21 +17,12 @@ type DeleteRequest struct {
 	Force  bool   `json:"force,omitempty"` // Allow a read-only file to be removed.
 }
 
-// DeleteResult is what a deletion did.
+// DeleteResult is what a deletion did. History keeps the content of PrevSHA256.
 type DeleteResult struct {
-	Path string `json:"path"` // Path of the file, relative to the workspace.
-	// SHA-256 of the deleted file; its content is kept in history.
-	PrevSHA256 Digest `json:"prev_sha256"`
-	PrevBytes  int64  `json:"prev_bytes"`           // Size of the deleted file in bytes.
-	JournalID  string `json:"journal_id,omitempty"` // Identifier of the journal row.
-	WroteAt    string `json:"wrote_at"`             // When, RFC 3339 UTC.
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
+	Receipt   `json:"receipt" copies:"path,prev_sha256,journal_id,wrote_at,status,warnings"`
+	PrevBytes int64 `json:"prev_bytes"` // Size of the deleted file in bytes.
 	// What would be deleted, as a diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // Delete removes one file. Its content is kept in history and can be restored. A
@@ -56,11 +47,7 @@ func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, erro
 	if err := s.commit(ctx, c); err != nil {
 		return DeleteResult{}, err
 	}
-	rec, status := c.finished()
-	out := DeleteResult{
-		Path: m.Path, PrevSHA256: rec.PrevSHA256, PrevBytes: m.Prev.Stat.Size, JournalID: rec.JournalID,
-		WroteAt: c.wroteAt(), Status: status, Diff: c.Diff, Warnings: rec.Warnings, Receipt: rec,
-	}
+	out := DeleteResult{Receipt: c.finished(), PrevBytes: m.Prev.Stat.Size, Diff: c.Diff}
 	if c.Replayed != nil {
 		out.PrevBytes = c.Replayed.Muts[0].PrevBytes
 	}
@@ -83,20 +70,13 @@ type MoveRequest struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// MoveResult is what a move did.
+// MoveResult is what a move did. SHA256 and Bytes of a directory are those of its
+// first file.
 type MoveResult struct {
-	Path   string `json:"path"`   // Previous path.
-	To     string `json:"to"`     // New path.
-	SHA256 Digest `json:"sha256"` // SHA-256 of the file; for a directory, of its first file.
-	Bytes  int64  `json:"bytes"`  // Size of the file in bytes; for a directory, of its first file.
-	Files  int    `json:"files"`  // Number of files moved.
-	// Identifier of the journal row.
-	JournalID string `json:"journal_id,omitempty"`
-	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
+	Receipt `json:"receipt" copies:"sha256,bytes,journal_id,wrote_at,status,warnings"`
+	Path    string `json:"path"`  // Previous path.
+	To      string `json:"to"`    // New path.
+	Files   int    `json:"files"` // Number of files moved.
 }
 
 // Move gives a file, or the files of a directory, another name, without copying:
@@ -128,15 +108,12 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	if err := s.commit(ctx, c); err != nil {
 		return MoveResult{}, err
 	}
-	rec, status := c.finished()
+	rec := c.finished()
 	n := len(c.Muts)
 	if c.Replayed != nil {
 		n = len(replayedFiles(c.Replayed))
 	}
-	return MoveResult{
-		Path: m.From, To: m.To, SHA256: rec.SHA256, Bytes: rec.Bytes, Files: n / 2, JournalID: rec.JournalID, WroteAt: c.wroteAt(),
-		Status: status, Warnings: rec.Warnings, Receipt: rec,
-	}, nil
+	return MoveResult{Receipt: rec, Path: m.From, To: m.To, Files: n / 2}, nil
 }
 
 func (s *Store) prepareMove(ctx context.Context, c *commit, m *move.Move, r MoveRequest) error {

@@ -18,19 +18,20 @@ type Receipt struct {
 	Session      string `json:"session,omitempty"` // Name of the working session.
 	Op           string `json:"op"`                // The verb of the call.
 	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed,failed,refused"`
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed,failed,refused" copied:"3"`
 	// True when the call changed nothing by request.
 	DryRun bool   `json:"dry_run"`
 	Path   string `json:"path"` // Path of the file as requested, relative to the workspace.
 	// Resolved path of a symbolic link.
 	RealPath string `json:"real_path,omitempty"`
-	// SHA-256 of the whole final file, lower-case hexadecimal.
+	// SHA-256 afterwards of the whole file, or of a chunk or object. Pass that of a
+	// file as expected_prev_sha256 next time.
 	SHA256 Digest `json:"sha256,omitzero"`
-	// SHA-256 of the previous file; absent when there was none.
+	// SHA-256 of the previous file, if there was one.
 	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
-	Bytes      int64  `json:"bytes"`                 // Size of the whole final file in bytes.
+	Bytes      int64  `json:"bytes"`                 // Size of the same in bytes.
 	JournalSeq uint64 `json:"journal_seq,omitempty"` // Sequence number of the journal row.
-	JournalID  string `json:"journal_id,omitempty"`  // Identifier of the journal row of this file.
+	JournalID  string `json:"journal_id,omitempty"`  // Identifier of the journal row, if any.
 	// The idempotency key of the call.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// Durability of the result when the call returned.
@@ -38,6 +39,8 @@ type Receipt struct {
 	// Start of the call, RFC 3339 UTC.
 	StartedAt  string  `json:"started_at"`
 	DurationMS float64 `json:"duration_ms"` // Duration of the call in milliseconds.
+	// When the change was made, RFC 3339 UTC; also of a replay.
+	WroteAt string `json:"-" copy:"wrote_at"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
 }
@@ -214,9 +217,7 @@ func warnings(notes []engine.Note) []Warning {
 
 // Warn adds a warning that the adapter reports.
 func (r *SafeWriteResult) Warn(reason string) {
-	w := warning(reason)
-	r.Warnings = append(r.Warnings, w)
-	r.Receipt.Warnings = append(r.Receipt.Warnings, w)
+	r.Warnings = append(r.Warnings, warning(reason))
 }
 
 // NewError makes the error of a detail for an adapter that refuses a call
@@ -243,11 +244,10 @@ func (c *commit) status() Status {
 
 // finished makes the receipt of a commit that succeeded, and passes it to the
 // sink.
-func (c *commit) finished() (Receipt, Status) {
-	status := c.status()
-	r := c.receipt(c.First(), status)
+func (c *commit) finished() Receipt {
+	r := c.receipt(c.First(), c.status())
 	c.deliver(r)
-	return r, status
+	return r
 }
 
 // wroteAt returns the time of the call that made the change.
@@ -274,6 +274,9 @@ func (c *commit) receipt(m *engine.Mutation, status Status) Receipt {
 		StartedAt:  c.Began.UTC().Format(engine.TimeFormat),
 		DurationMS: float64(c.s.engine.Now().Sub(c.Began).Microseconds()) / 1000,
 		Warnings:   warningsOf(m.Warnings),
+	}
+	if status != StatusFailed && status != StatusRefused {
+		r.WroteAt = c.wroteAt()
 	}
 	if m.Target != nil && m.Target.Path != m.Path {
 		r.RealPath = m.Target.Path

@@ -70,16 +70,9 @@ type SafeWriteRequest struct {
 
 // SafeWriteResult is what a write did.
 type SafeWriteResult struct {
-	Path string `json:"path"` // Path of the file, relative to the workspace.
-	// SHA-256 of the whole final file; pass it as expected_prev_sha256 next time.
-	SHA256 Digest `json:"sha256"`
-	Bytes  int64  `json:"bytes"` // Size of the whole final file in bytes.
+	Receipt `json:"receipt" copies:"path,sha256,bytes,journal_id,wrote_at,status,warnings"`
 	// The operation: create, overwrite or append.
 	ModeApplied string `json:"mode_applied" enum:"create,overwrite,append"`
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	WroteAt   string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
 	// Unified diff, truncated when long; dry run only.
 	Diff string `json:"diff,omitempty"`
 	// True when the file had changed since expected_prev_sha256, and the content
@@ -88,9 +81,6 @@ type SafeWriteResult struct {
 	// What others did, as a diff from the version that was expected, without
 	// secrets, truncated when long.
 	OthersDiff string `json:"others_diff,omitempty"`
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // SafeWrite creates, replaces or appends to one file so that a crash leaves
@@ -318,13 +308,7 @@ func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error
 	if err != nil {
 		return SafeWriteResult{}, err
 	}
-	m := c.First()
-	r, status := c.finished()
+	rec := c.finished()
 	merged, others := s.merged(ctx, c)
-	out := SafeWriteResult{
-		Merged: merged, OthersDiff: others, Path: m.Path, SHA256: r.SHA256, Bytes: r.Bytes, ModeApplied: string(m.Applied),
-		JournalID: r.JournalID, WroteAt: c.wroteAt(), Status: status,
-		Warnings: r.Warnings, Receipt: r, Diff: c.Diff,
-	}
-	return out, nil
+	return SafeWriteResult{Receipt: rec, ModeApplied: string(c.First().Applied), Diff: c.Diff, Merged: merged, OthersDiff: others}, nil
 }

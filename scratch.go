@@ -32,11 +32,10 @@ type ScratchPutRequest struct {
 	TTL string `json:"ttl,omitempty" maxlen:"100"`
 }
 
-// ScratchPutResult is what a put did.
+// ScratchPutResult is what a put did. [Store.ScratchGet] takes the SHA256.
 type ScratchPutResult struct {
-	SHA256      Digest `json:"sha256"`       // SHA-256 of the bytes; Store.ScratchGet takes it.
+	Receipt     `json:"receipt" copies:"sha256,bytes,journal_id,status,warnings"`
 	ScratchPath string `json:"scratch_path"` // Path of the bytes in the state directory.
-	Bytes       int64  `json:"bytes"`        // Size in bytes.
 	// True when the same bytes were already stored; they are stored once.
 	Deduped bool `json:"deduped"`
 	// True when the stored bytes were damaged and were replaced; the damaged copy
@@ -46,12 +45,6 @@ type ScratchPutResult struct {
 	ExpiresAt string `json:"expires_at,omitempty"`
 	// Number of expired objects removed during the call.
 	ExpiredRemoved int `json:"expired_removed"`
-	// Identifier of the journal row; absent for a dry run.
-	JournalID string `json:"journal_id,omitempty"`
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ScratchPut keeps bytes in the scratchpad, under their SHA-256 and a label. The
@@ -82,11 +75,9 @@ func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPut
 		return ScratchPutResult{}, err
 	}
 	p.Finish()
-	rec, status := c.finishedWith(p.Object, p.Row.SHA256, p.Row.Bytes)
 	return ScratchPutResult{
-		SHA256: digest(p.Row.SHA256), ScratchPath: p.Object.Path, Bytes: p.Row.Bytes, Deduped: p.Deduped, Repaired: p.Repaired,
-		ExpiresAt: p.Row.ExpiresAt, ExpiredRemoved: p.Expired, JournalID: rec.JournalID,
-		Status: status, Warnings: rec.Warnings, Receipt: rec,
+		Receipt: c.finishedWith(p.Object, p.Row.SHA256, p.Row.Bytes), ScratchPath: p.Object.Path, Deduped: p.Deduped,
+		Repaired: p.Repaired, ExpiresAt: p.Row.ExpiresAt, ExpiredRemoved: p.Expired,
 	}, nil
 }
 
@@ -102,6 +93,7 @@ type ScratchDeleteRequest struct {
 
 // ScratchDeleteResult reports what was removed.
 type ScratchDeleteResult struct {
+	Receipt `json:"receipt" copies:"journal_id,status,warnings"`
 	SHA256  Digest `json:"sha256"`  // SHA-256 of the removed object; empty when none was found.
 	Removed bool   `json:"removed"` // False when nothing matched.
 	// Number of index entries removed, under all labels.
@@ -109,12 +101,6 @@ type ScratchDeleteResult struct {
 	BytesFreed  int64 `json:"bytes_freed"` // Size of the removed object in bytes.
 	// Number of other expired objects removed during the call.
 	ExpiredRemoved int `json:"expired_removed"`
-	// Identifier of the journal row; absent when nothing was written.
-	JournalID string `json:"journal_id,omitempty"`
-	Status    Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-	Receipt  Receipt   `json:"receipt"` // The full record of the call.
 }
 
 // ScratchDelete removes an object of the scratchpad for good, with all its
@@ -141,10 +127,9 @@ func (s *Store) ScratchDelete(
 		return ScratchDeleteResult{}, err
 	}
 	was := c.storedOutcome()
-	rec, status := c.finishedWith(gone.Object, "", 0)
 	return ScratchDeleteResult{
-		SHA256: digest(was.Object), Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
-		JournalID: rec.JournalID, Status: status, Warnings: rec.Warnings, Receipt: rec,
+		Receipt: c.finishedWith(gone.Object, "", 0),
+		SHA256:  digest(was.Object), Removed: was.Object != "", RowsRemoved: was.Entries, BytesFreed: was.Freed, ExpiredRemoved: was.Expired,
 	}, nil
 }
 
@@ -312,18 +297,17 @@ func scratchEntry(e scratch.Entry) ScratchEntry {
 
 // finishedWith makes the receipt of a successful commit for one object that need
 // not be part of it.
-func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) (Receipt, Status) {
-	status := c.status()
+func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) Receipt {
 	for _, other := range c.Muts {
 		for _, w := range other.Warnings {
 			m.Warn(w)
 		}
 	}
-	r := c.receipt(m, status)
+	r := c.receipt(m, c.status())
 	r.SHA256, r.Bytes = digest(sha), size
 	if c.Replayed != nil {
 		r.PrevSHA256 = digest("")
 	}
 	c.deliver(r)
-	return r, status
+	return r
 }

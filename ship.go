@@ -245,7 +245,7 @@ func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (Materiali
 	if err := s.commit(ctx, c); err != nil {
 		return MaterializeResult{}, err
 	}
-	rec, _ := c.finished()
+	rec := c.finished()
 	out.Seq = rec.JournalSeq
 	return out, nil
 }

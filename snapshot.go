@@ -82,12 +82,10 @@ type SnapshotRestoreRequest struct {
 
 // SnapshotRestoreResult reports what was restored.
 type SnapshotRestoreResult struct {
+	// The full record of the call, with the facts of the first file.
+	Receipt `json:"receipt" copies:"status"`
 	Results []TxOpResult `json:"results"` // The files that were written or deleted.
 	Seq     uint64       `json:"seq"`     // Journal row of the commit; 0 when nothing differed.
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
-	// The full record of the call, with the facts of the first file.
-	Receipt Receipt `json:"receipt"`
 }
 
 // Snapshot records the state of the workspace: every file whose changes a
@@ -222,9 +220,9 @@ func (s *Store) SnapshotRestore(
 	if err := s.commit(ctx, c); err != nil {
 		return out, err
 	}
-	rec, status := c.finished()
-	out.Seq, out.Status, out.Receipt = rec.JournalSeq, status, rec
-	if out.Results = c.changedFiles(rec.JournalSeq); status == StatusReplayed {
+	out.Receipt = c.finished()
+	out.Seq = out.JournalSeq
+	if out.Results = c.changedFiles(out.Seq); out.Status == StatusReplayed {
 		out.Results = replayedFiles(c.Replayed)
 	}
 	return out, nil

@@ -103,19 +103,16 @@ type TxRequest struct {
 
 // TxResult is what a transaction did.
 type TxResult struct {
-	TxID string `json:"tx_id"` // Identifier of the transaction in the journal.
-	Seq  uint64 `json:"seq"`   // Its journal row; 0 when nothing was written.
+	// The full record of the call, with the facts of the first file.
+	Receipt `json:"receipt" copies:"wrote_at,status"`
+	TxID    string `json:"tx_id"` // Identifier of the transaction in the journal.
+	Seq     uint64 `json:"seq"`   // Its journal row; 0 when nothing was written.
 	// One result per operation, in order. Several on one file report its final
 	// state.
 	Results []TxOpResult `json:"results"`
 	Diff    string       `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
-	WroteAt string       `json:"wrote_at"`       // When, RFC 3339 UTC.
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
 	// What the caller should know although the call succeeded, for all files.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call, with the facts of the first file.
-	Receipt Receipt `json:"receipt"`
 }
 
 // TxOpResult is what became of the file of one operation.
@@ -206,10 +203,9 @@ func (s *Store) runTx(ctx context.Context, c *commit, p *staged.Plan, ops []TxOp
 	if err := s.commit(ctx, c); err != nil {
 		return TxResult{}, err
 	}
-	rec, status := c.finished()
+	rec := c.finished()
 	out := TxResult{
-		TxID: c.Req.Tx, Seq: rec.JournalSeq, Results: []TxOpResult{}, Diff: c.Diff, WroteAt: c.wroteAt(),
-		Status: status, Warnings: allWarnings(c.Muts), Receipt: rec,
+		Receipt: rec, TxID: c.Req.Tx, Seq: rec.JournalSeq, Results: []TxOpResult{}, Diff: c.Diff, Warnings: allWarnings(c.Muts),
 	}
 	if c.Replayed != nil {
 		if out.TxID = c.Replayed.Tx; p == nil { // what was asked for is gone; what was done is known
@@ -254,10 +250,10 @@ type TxBeginRequest struct {
 
 // TxBeginResult names a transaction.
 type TxBeginResult struct {
+	Receipt `json:"receipt"`
 	// Identifier of the transaction for the following calls; empty for a dry run.
-	TxID      string  `json:"tx_id"`
-	ExpiresAt string  `json:"expires_at"` // When it expires unless committed, RFC 3339 UTC.
-	Receipt   Receipt `json:"receipt"`    // The full record of the call.
+	TxID      string `json:"tx_id"`
+	ExpiresAt string `json:"expires_at"` // When it expires unless committed, RFC 3339 UTC.
 }
 
 // TxBegin begins a transaction that is built in several calls. Staged operations
@@ -291,11 +287,10 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	if err := s.commit(ctx, c); err != nil {
 		return TxBeginResult{}, err
 	}
-	out := TxBeginResult{TxID: id, ExpiresAt: c.storedOutcome().ExpiresAt}
-	out.Receipt, _ = c.finished()
+	out := TxBeginResult{Receipt: c.finished(), TxID: id, ExpiresAt: c.storedOutcome().ExpiresAt}
 	switch {
 	case c.Replayed != nil:
-		out.TxID, out.Receipt.Path = c.Replayed.Tx, c.Replayed.Muts[0].Path
+		out.TxID, out.Path = c.Replayed.Tx, c.Replayed.Muts[0].Path
 	case r.DryRun:
 		out.TxID = "" // nothing was staged
 	}
@@ -312,9 +307,9 @@ type TxStageRequest struct {
 
 // TxStageResult reports what is staged.
 type TxStageResult struct {
-	TxID    string  `json:"tx_id"`   // The transaction.
-	Index   int     `json:"index"`   // Number of the operation, from 1.
-	Receipt Receipt `json:"receipt"` // The full record of the call.
+	Receipt `json:"receipt"`
+	TxID    string `json:"tx_id"` // The transaction.
+	Index   int    `json:"index"` // Number of the operation, from 1.
 }
 
 // TxStage adds an operation to a transaction. When it returns nil at [SyncFull],
@@ -359,7 +354,7 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	if err := s.commit(ctx, c); err != nil {
 		return TxStageResult{}, err
 	}
-	rec, _ := c.finished()
+	rec := c.finished()
 	if c.Replayed != nil {
 		m.SetObject(c.Replayed.Muts[0].Object)
 	}
@@ -444,10 +439,10 @@ type TxRollbackRequest struct {
 
 // TxRollbackResult reports what was dropped.
 type TxRollbackResult struct {
-	TxID    string  `json:"tx_id"`   // The transaction.
-	Dropped int     `json:"dropped"` // Number of staged operations dropped.
-	Existed bool    `json:"existed"` // False when the transaction did not exist.
-	Receipt Receipt `json:"receipt"` // The full record of the call.
+	Receipt `json:"receipt"`
+	TxID    string `json:"tx_id"`   // The transaction.
+	Dropped int    `json:"dropped"` // Number of staged operations dropped.
+	Existed bool   `json:"existed"` // False when the transaction did not exist.
 }
 
 // TxRollback drops a staged transaction with its operations; files of the
@@ -478,7 +473,7 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 	if err := s.commit(ctx, c); err != nil {
 		return TxRollbackResult{}, err
 	}
-	out.Receipt, _ = c.finished()
+	out.Receipt = c.finished()
 	if c.Replayed != nil { // only one that was there is dropped
 		out.Existed, out.Dropped = true, c.storedOutcome().Dropped
 	}

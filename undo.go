@@ -36,6 +36,8 @@ type UndoRequest struct {
 
 // UndoResult reports what was undone.
 type UndoResult struct {
+	// The full record of the call, with the facts of the first file.
+	Receipt `json:"receipt" copies:"wrote_at,status"`
 	// The commits undone, newest first, by journal row; empty when they cancel
 	// out and nothing was written.
 	Undone  []uint64     `json:"undone"`
@@ -45,13 +47,9 @@ type UndoResult struct {
 	// as they are.
 	IgnoredNotUndone []string `json:"ignored_not_undone,omitempty"`
 	// Unified diff, truncated when long; dry run only.
-	Diff    string `json:"diff,omitempty"`
-	WroteAt string `json:"wrote_at"`                                   // When, RFC 3339 UTC.
-	Status  Status `json:"status" enum:"succeeded,unchanged,replayed"` // Outcome of the call.
+	Diff string `json:"diff,omitempty"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
-	// The full record of the call, with the facts of the first file.
-	Receipt Receipt `json:"receipt"`
 }
 
 // Undo undoes the newest n commits of a caller, all in one commit: every file
@@ -101,12 +99,12 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		c.First().Warn(WarnCommitsCancelOut)
 		undone.Rows = nil
 	}
-	rec, status := c.finished()
+	rec := c.finished()
 	out := UndoResult{
-		Undone: []uint64{}, Results: []TxOpResult{}, Seq: rec.JournalSeq, IgnoredNotUndone: undone.Ignored, Diff: c.Diff, WroteAt: c.wroteAt(),
-		Status: status, Warnings: []Warning{}, Receipt: rec,
+		Receipt: rec, Undone: []uint64{}, Results: []TxOpResult{}, Seq: rec.JournalSeq, IgnoredNotUndone: undone.Ignored, Diff: c.Diff,
+		Warnings: []Warning{},
 	}
-	switch status {
+	switch rec.Status {
 	case StatusReplayed:
 		out.Results, out.Undone = replayedFiles(c.Replayed), append(out.Undone, c.storedOutcome().Undone...)
 	case StatusUnchanged:

@@ -82,8 +82,8 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 		op = "delete"
 	}
 	return rw.UndoResult{
-		Undone: []uint64{}, Seq: r.Receipt.JournalSeq, Diff: r.Diff, WroteAt: r.WroteAt, Status: r.Status, Warnings: r.Warnings, Receipt: r.Receipt,
-		Results: []rw.TxOpResult{{Op: op, Path: r.Path, SHA256: r.SHA256, PrevSHA256: r.Receipt.PrevSHA256, Bytes: r.Bytes, JournalID: r.JournalID}},
+		Undone: []uint64{}, Seq: r.JournalSeq, Diff: r.Diff, Warnings: r.Warnings, Receipt: r.Receipt,
+		Results: []rw.TxOpResult{{Op: op, Path: r.Path, SHA256: r.SHA256, PrevSHA256: r.PrevSHA256, Bytes: r.Bytes, JournalID: r.JournalID}},
 	}, nil
 }
 

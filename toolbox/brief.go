@@ -106,10 +106,9 @@ var noise = []string{"receipt", "journal_id", "wrote_at", "mode_applied", "scrat
 // all but noise, where an empty number or truth value says something.
 func (b *Toolbox) pick(o *object, v reflect.Value, names []string) {
 	o.encoding = cmp.Or(o.encoding, schema.FormOf(v))
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if name := wireTag(f); names[0] == "*" && name != "" && name != "-" && !slices.Contains(noise, name) {
-			b.put(o, name, v.Field(i), v.Field(i).Kind() != reflect.Pointer && !hasLen(v.Field(i)))
+	for name, f := range schema.Members(v) {
+		if names[0] == "*" && !slices.Contains(noise, name) {
+			b.put(o, name, f, f.Kind() != reflect.Pointer && !hasLen(f))
 		}
 	}
 	for i, name := range names {
@@ -192,21 +191,12 @@ func hasLen(v reflect.Value) bool {
 
 // fieldOf is the field of a struct that has the name in JSON.
 func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
-	for i := range v.NumField() {
-		if wireTag(v.Type().Field(i)) == name {
-			return v.Field(i), true
+	for has, f := range schema.Members(v) {
+		if has == name {
+			return f, true
 		}
 	}
-	if v.NumField() > 0 && v.Type().Field(0).Anonymous { // of a type of the library
-		return fieldOf(v.Field(0), name)
-	}
 	return reflect.Value{}, false
-}
-
-// wireTag is the name of a field on the wire.
-func wireTag(f reflect.StructField) string {
-	name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), f.Tag.Get("wire")), ",")
-	return name
 }
 
 // cutLines is the beginning of a text that ends with a line.

@@ -350,7 +350,7 @@ func (a *app) writeFrom(ctx context.Context, v verb, call asked) error {
 
 // reply prints the result of a method.
 func (a *app) reply(v any, show func(*printer, reply)) error {
-	data, err := json.Marshal(v)
+	data, err := schema.Reply(v, "")
 	if err != nil {
 		return err
 	}

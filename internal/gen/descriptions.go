@@ -77,7 +77,7 @@ func jsonName(tag string) string {
 		return ""
 	}
 	keys := reflect.StructTag(text)
-	name, _, _ := strings.Cut(cmp.Or(keys.Get("json"), keys.Get("wire")), ",")
+	name, _, _ := strings.Cut(cmp.Or(keys.Get("copy"), keys.Get("json"), keys.Get("wire")), ",")
 	if name == "-" {
 		return ""
 	}

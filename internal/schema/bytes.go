@@ -101,11 +101,11 @@ func bytesText(b []byte, encoding string) string {
 
 // Reply encodes the reply of a tool as JSON. encoding applies to its []byte fields: utf-8
 // if they are text, base64, or "" for the one that fits. A json.RawMessage is copied
-// unchanged; encoding/json would remove its blanks and escape it again.
+// unchanged; encoding/json would remove its blanks and escape it again, and knows no copies.
 func Reply(from any, encoding string) ([]byte, error) {
 	if v := reflect.ValueOf(from); v.Kind() == reflect.Struct {
 		for _, f := range fields(v.Type()).list {
-			if f.typ == anyJSON || f.typ == bytesType {
+			if f.typ == anyJSON || f.typ == bytesType || f.copied {
 				return encode(v, encoding)
 			}
 		}

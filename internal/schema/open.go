@@ -50,7 +50,7 @@ func encode(v reflect.Value, encoding string) ([]byte, error) {
 			out = append(out, Member{f.name, encoding})
 			continue
 		}
-		if f.typ != encodingType && omitted(v.Type().FieldByIndex(f.index), value) {
+		if f.omit && f.typ != encodingType && isEmpty(value) {
 			continue
 		}
 		switch f.typ {
@@ -83,12 +83,8 @@ func encode(v reflect.Value, encoding string) ([]byte, error) {
 	return out.MarshalJSON()
 }
 
-// omitted reports whether a field is left out because it is empty.
-func omitted(f reflect.StructField, v reflect.Value) bool {
-	_, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-	if !strings.Contains(opts, "omit") {
-		return false
-	}
+// isEmpty reports whether a field that can be omitted is.
+func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.String:
 		return v.Len() == 0

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -111,5 +112,44 @@ func TestOpenStructsSayThatTheyAreOpen(t *testing.T) {
 	}
 	if bytes.Contains(schema.Input(reflect.TypeFor[sample]()), []byte(`"additionalProperties":true`)) {
 		t.Error("a closed struct is open")
+	}
+}
+
+type Record struct {
+	ID    string `json:"id"`
+	State string `json:"state" enum:"new,old,lost" copied:"2"`
+	Sum   string `json:"sum,omitzero"`
+	Row   string `json:"row,omitempty"`
+	At    string `json:"-" copy:"at"`
+}
+
+// TestCopies: fields of an embedded struct that is a field too are fields of the
+// struct around it where its tag names them.
+func TestCopies(t *testing.T) {
+	type reply struct {
+		Record `json:"record" copies:"state,sum,row,at"`
+		N      int `json:"n"`
+	}
+	const want = `{"state":"new","sum":"","at":"now","n":1,"record":{"id":"i","state":"new"}}`
+	doc, err := schema.Reply(reply{Record: Record{ID: "i", State: "new", At: "now"}, N: 1}, "")
+	if err != nil || string(doc) != want {
+		t.Fatalf("%s %v", doc, err)
+	}
+	var back reply
+	if _, err := schema.Decode(context.Background(), doc, &back); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := schema.Reply(back, ""); err != nil || string(again) != want {
+		t.Errorf("%s %v", again, err)
+	}
+	var of struct {
+		Properties map[string]struct{ Enum []string }
+		Required   []string
+	}
+	if err := json.Unmarshal(schema.Input(reflect.TypeFor[reply]()), &of); err != nil {
+		t.Fatal(err)
+	}
+	if got := of.Properties["state"].Enum; len(got) != 2 || strings.Join(of.Required, " ") != "state sum at n record" {
+		t.Errorf("%v %v", got, of.Required)
 	}
 }

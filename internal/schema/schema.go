@@ -7,22 +7,27 @@
 // maxLength, items, anyOf, description, additionalProperties. Every object is
 // closed, unless its struct keeps what is unknown, and every array says what it
 // holds. A json.RawMessage is any JSON value, null included, kept to the letter.
-// A field is described by its doc comment, or by the tag desc where it has one.
-// Its other tags are json, required:"true", enum:"a,b", default, min, max,
-// maxlen, requiredif:"op=write" for one that is required when another one has
-// that value, types:"boolean,string" for a type that reads JSON itself, and
-// extra:"true" for the field that keeps what is unknown, values:"integer" for a
-// struct that the schema shows as a map. The fields of an
-// embedded struct are those of the struct around it, without those that the tag
-// omit of the embedded field names. A []byte is a string, see
-// [Encoding], and so is a type that reads itself from text.
+// A field is described by its doc comment, or by the tag desc where it has one. Its
+// other tags are json, required:"true", enum:"a,b", default, min, max, maxlen,
+// requiredif:"op=write" for one that is required when another one has that value,
+// types:"boolean,string" for a type that reads JSON itself, and extra:"true" for the
+// field that keeps what is unknown, values:"integer" for a struct that the schema
+// shows as a map. The fields of an embedded struct are those of the struct around
+// it, without those that the tag omit of the embedded field names. An embedded
+// struct that has a name in JSON is one field, and the fields that its tag copies
+// names are fields of the struct around it as well; a field with the tag copy has
+// that name there and is nowhere else, and copied:"3" says that a copy has only the
+// first three values of the enum. A []byte is a string, see [Encoding], and so is a
+// type that reads itself from text.
 package schema
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -106,6 +111,8 @@ type field struct {
 	typ      reflect.Type
 	required bool // of arguments: by tag; of replies: not omitted when empty
 	nullable bool // a pointer that is not omitted when it is nil
+	omit     bool // when it is empty
+	copied   bool // from an embedded struct that is a field too
 	enum     []string
 	fallback string
 	desc     string
@@ -184,25 +191,73 @@ func readFields(t reflect.Type) []field {
 		if name == "" || name == "-" {
 			continue
 		}
-		out := field{
-			name: name, index: []int{i}, typ: f.Type, desc: description(t, f), fallback: f.Tag.Get("default"),
-			required: f.Tag.Get("required") == "true", min: number(f.Tag.Get("min")), max: number(f.Tag.Get("max")),
-		}
-		out.needed, out.values = f.Tag.Get("requiredif"), f.Tag.Get("values")
-		out.maxLen, _ = strconv.Atoi(f.Tag.Get("maxlen"))
-		if enum := f.Tag.Get("enum"); enum != "" {
-			out.enum = Words(enum)
-		}
-		if types := f.Tag.Get("types"); types != "" {
-			out.types = strings.Split(types, ",")
-		}
-		if !strings.Contains(opts, "omit") && f.Tag.Get("required") == "" {
-			out.required = true
-			out.nullable = f.Type.Kind() == reflect.Pointer
+		out := newField(t, f, name, opts)
+		out.index = []int{i}
+		if f.Anonymous {
+			out.desc = cmp.Or(out.desc, "The full record of the call.")
+			if f.Tag.Get("copies") != "" {
+				list = append(list, copies(i, f)...)
+			}
+			last = append(last, out)
+			continue
 		}
 		list = append(list, out)
 	}
 	return append(list, last...)
+}
+
+// newField returns the field f of the struct t, without its index.
+func newField(t reflect.Type, f reflect.StructField, name, opts string) field {
+	out := field{
+		name: name, typ: f.Type, desc: description(t, f), fallback: f.Tag.Get("default"),
+		required: f.Tag.Get("required") == "true", min: number(f.Tag.Get("min")), max: number(f.Tag.Get("max")),
+	}
+	out.needed, out.values = f.Tag.Get("requiredif"), f.Tag.Get("values")
+	out.maxLen, _ = strconv.Atoi(f.Tag.Get("maxlen"))
+	if enum := f.Tag.Get("enum"); enum != "" {
+		out.enum = Words(enum)
+	}
+	if types := f.Tag.Get("types"); types != "" {
+		out.types = strings.Split(types, ",")
+	}
+	out.omit = strings.Contains(opts, "omit")
+	if !out.omit && f.Tag.Get("required") == "" {
+		out.required = true
+		out.nullable = f.Type.Kind() == reflect.Pointer
+	}
+	return out
+}
+
+// copies lists the fields of the embedded struct f, with the index i, that the struct
+// around it has too. A copy is left out when it is empty only if it is omitempty.
+func copies(i int, f reflect.StructField) (list []field) {
+	names := strings.Split(f.Tag.Get("copies"), ",")
+	list = make([]field, len(names))
+	for j := range f.Type.NumField() {
+		inner := f.Type.Field(j)
+		name, opts, _ := strings.Cut(cmp.Or(inner.Tag.Get("copy"), inner.Tag.Get("json")), ",")
+		at := slices.Index(names, name)
+		if at < 0 || name == "" {
+			continue
+		}
+		list[at] = newField(f.Type, inner, name, strings.ReplaceAll(opts, "omitzero", ""))
+		list[at].index, list[at].copied = []int{i, j}, true
+		if n, err := strconv.Atoi(inner.Tag.Get("copied")); err == nil {
+			list[at].enum = list[at].enum[:n]
+		}
+	}
+	return list
+}
+
+// Members passes the names and values of the fields that a struct has on the wire.
+func Members(v reflect.Value) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) {
+		for _, f := range fields(v.Type()).list {
+			if !yield(f.name, v.FieldByIndex(f.index)) {
+				return
+			}
+		}
+	}
 }
 
 // modes are the operations that rows of the journal name.
