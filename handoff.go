@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -245,7 +246,7 @@ func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (Handof
 	c := s.newCommit(ctx, req)
 	w := s.handoffs.NewWrite(c.Commit, handoff.Request{
 		Path: r.Path, Expected: r.Expect.hash(), Force: r.Force, Archive: r.Archive, Strict: r.Strict, AutoState: string(r.AutoState),
-		Envelope: r.Envelope.view(), Body: r.Body, Wrote: c.handedOver().made,
+		Envelope: r.Envelope.view(), Body: r.Body, Wrote: changes.HandedOver(c.Commit, c.session).Made,
 		Document: func(added []handoff.File) ([]byte, *fault.Fault) { return r.document(c.Began, added) },
 	})
 	if e := cmp.Or(r.Call.check(ctx), w.Check()); e != nil {
@@ -290,19 +291,6 @@ func (r *HandoffWriteRequest) document(at time.Time, added []handoff.File) ([]by
 		e.LastGoodState = append(e.LastGoodState, HandoffFile{Path: f.Path, SHA256: f.SHA256, Bytes: f.Bytes})
 	}
 	return handoff.Document(e, r.Body)
-}
-
-// handedOver selects the commits that a handoff refers to: the call's own, those
-// of the session that it names, or those of the caller if there is no session.
-func (c *commit) handedOver() whose {
-	own := c.whose("", "")
-	switch {
-	case c.Via != nil && c.session == "" && !own.none:
-		return own
-	case c.Req.Session != "":
-		return whose{session: c.Req.Session}
-	}
-	return whose{caller: c.Req.Caller}
 }
 
 // HandoffReadRequest asks for a handoff.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/feed"
@@ -237,7 +238,7 @@ func (s *Store) since(ctx context.Context, r JournalSinceRequest, out *JournalSi
 	}
 	want := feed.Filter{All: true, Refused: r.IncludeRefused, Observed: r.IncludeObserved}
 	if r.Agent != "" {
-		want.Without = s.wroteItself(ctx, r.Agent)
+		want.Without = changes.Itself(s.via(ctx), r.Agent)
 	}
 	for _, rec := range page.Recs {
 		out.Entries = appendEntries(out.Entries, rec, want)

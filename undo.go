@@ -132,12 +132,12 @@ func (r *UndoRequest) check(ctx context.Context) *fault.Fault {
 
 // prepareUndo finds the commits and takes the bytes from before them.
 func (s *Store) prepareUndo(ctx context.Context, c *commit, r UndoRequest) (changes.Undone, error) {
-	of, n := c.whose(r.Caller, r.Session), max(r.N, 1)
+	of, n := changes.WhoseOf(c.Commit, r.Caller, r.Session), max(r.N, 1)
 	if r.Row != 0 {
-		of, n = whose{row: r.Row}, 1
+		of, n = changes.Whose{Row: r.Row}, 1
 	}
 	if r.Group != "" {
-		of, n = whose{group: r.Group}, maxUndo
+		of, n = changes.Whose{Group: r.Group}, maxUndo
 	}
 	if err := s.engine.Enter(); err != nil {
 		return changes.Undone{}, err
@@ -147,16 +147,16 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, r UndoRequest) (chan
 		c.Muts = []*engine.Mutation{} // the key answers
 		return changes.Undone{}, nil
 	}
-	out, err := s.changes().Undo(ctx, c.Commit, changes.Wanted{Made: of.made, Group: of.group, N: n}, s.taking(ctx, c))
+	out, err := s.changes().Undo(ctx, c.Commit, changes.Wanted{Made: of.Made, Group: of.Group, N: n}, s.taking(ctx, c))
 	if e, ok := err.(*fault.Fault); ok && e.Code == fault.NothingToUndo {
 		switch {
-		case of.group != "":
+		case of.Group != "":
 			e.Hintf("no group of observed changes has this identifier; Store.Changes lists them")
-		case of.row != 0:
+		case of.Row != 0:
 			e.Hintf("no commit of the workspace has this row; Store.JournalTail lists them")
-		case of.none:
+		case of.None:
 			e.Hintf("calls over this protocol have no session, so no commit is known to be yours; pass the session or the caller whose commits to undo")
-		case of.session != c.session:
+		case of.Session != c.session:
 			e.Hintf("this session has no commit left to undo; pass caller to undo commits of earlier or other sessions")
 		}
 	}
