@@ -192,9 +192,7 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 	for _, h := range s.staged().List() {
 		out.Transactions = append(out.Transactions, h.TxID)
 	}
-	if s.engine.Log != nil {
-		out.HeadSeq = s.engine.Log.Head()
-	}
+	out.HeadSeq = s.headSeq()
 	out.Hub = s.hubFacts(out.HeadSeq)
 	return out, nil
 }

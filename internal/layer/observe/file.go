@@ -266,7 +266,6 @@ func (s *scan) flush(least int) error {
 		return nil
 	}
 	s.pending, s.weight = nil, 0
-	s.out.Kept += len(batch)
 	s.mu.Unlock()
 	if len(batch) == 0 {
 		return nil

@@ -75,7 +75,6 @@ type Result struct {
 	Partial  bool     // the scan ended before it had seen everything
 	Watched  int      // files whose changes are recorded
 	Read     int      // files that were read
-	Kept     int      // versions that history got
 	Unkept   []string // changed files whose bytes are not kept
 	Low      bool     // the disk is nearly full, so no bytes are kept
 	Busy     []string // files that were being changed; the next scan sees them

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-
 	"slices"
 	"strings"
 	"time"
@@ -22,10 +21,10 @@ import (
 const (
 	snapshotDir  = "snapshots" // in Dir
 	snapshotStem = "snap_"
-	// MaxSnapshots is how many are kept; the oldest go first.
-	MaxSnapshots = 50
-	// SnapshotAge is how long one is kept at least if there are few.
-	SnapshotAge  = 30 * 24 * time.Hour
+	// maxSnapshots is how many are kept; the oldest go first.
+	maxSnapshots = 50
+	// snapshotAge is how long one is kept at least if there are few.
+	snapshotAge  = 30 * 24 * time.Hour
 	snapshotMeta = 64 << 10
 )
 
@@ -185,7 +184,7 @@ func (l *Layer) expire(dir fsx.Dir) error {
 	}
 	stays := map[string]bool{}
 	for i, snap := range list {
-		if i == 0 || i < MaxSnapshots && l.Now().Sub(snap.At) < SnapshotAge {
+		if i == 0 || i < maxSnapshots && l.Now().Sub(snap.At) < snapshotAge {
 			stays[snap.ID] = true
 		}
 	}
