@@ -87,7 +87,7 @@ func (l *Layer) Undo(ctx context.Context, c *engine.Commit, want Wanted, take Ta
 		if err != nil {
 			e := l.ErrorOf(err)
 			if e.Code == fault.VersionNotKept {
-				e = l.whatIsAmiss(e, files)
+				e = l.explain(e, files)
 			}
 			e.Path = cmp.Or(e.Path, f.path)
 			return done, e
@@ -98,9 +98,9 @@ func (l *Layer) Undo(ctx context.Context, c *engine.Commit, want Wanted, take Ta
 	return done, err
 }
 
-// whatIsAmiss explains why earlier bytes are unavailable. If another program
+// explain reports why earlier bytes are unavailable. If another program
 // changed the file that held them, the error reports that instead.
-func (l *Layer) whatIsAmiss(e *fault.Fault, files []*undoing) *fault.Fault {
+func (l *Layer) explain(e *fault.Fault, files []*undoing) *fault.Fault {
 	for _, f := range files {
 		if have, err := l.HashEntry(f.path); err == nil && have != f.newest.SHA256 {
 			e = engine.ChangedOutside("undo", f.newest.SHA256, have)
