@@ -147,6 +147,11 @@ func (e *eraser) run(ctx context.Context, workspace bool) error {
 // foresee refuses a secret that is part of the structure of the journal, before
 // anything is changed.
 func (e *eraser) foresee() error {
+	return e.redactions(func(*journal.Known, uint64, *journal.Redaction) error { return nil })
+}
+
+// redactions calls fn with the plan to overwrite the secret in each segment.
+func (e *eraser) redactions(fn func(known *journal.Known, first uint64, plan *journal.Redaction) error) error {
 	if e.n == nil {
 		return nil
 	}
@@ -159,8 +164,12 @@ func (e *eraser) foresee() error {
 		return err
 	}
 	for _, first := range segs {
-		if _, err := e.Engine.Log.PlanRedaction(known, first, e.mask()); err != nil {
+		plan, err := e.Engine.Log.PlanRedaction(known, first, e.mask())
+		if err != nil {
 			return e.refused(err)
+		}
+		if err := fn(known, first, plan); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -224,46 +233,28 @@ func (e *eraser) round(ctx context.Context) error {
 // journal seals the segment in use if it contains something to erase, and waits for the
 // commits whose rows are in it: recovery needs their paths unchanged.
 func (e *eraser) journal(ctx context.Context) error {
-	if e.n == nil {
-		return nil
-	}
-	known, err := e.Engine.Log.Known()
-	if err != nil {
-		return err
-	}
-	segs, err := e.allSegments()
-	if err != nil {
-		return err
-	}
-	for _, first := range segs {
-		plan, err := e.Engine.Log.PlanRedaction(known, first, e.mask())
-		if err != nil {
-			return e.refused(err)
-		}
+	return e.redactions(func(known *journal.Known, first uint64, plan *journal.Redaction) (err error) {
 		e.Meter.One()
 		if len(plan.Changes) == 0 {
-			continue
+			return nil
 		}
-		if e.DryRun {
-			e.count("journal", max(1, plan.Rows))
-			e.out.Rows += plan.Rows
-			continue
-		}
-		if first == e.Engine.Log.End().Segment {
+		if !e.DryRun && first == e.Engine.Log.End().Segment {
 			if plan, err = e.seal(ctx, known, first); err != nil {
 				return err
 			}
 		}
-		if err := e.noteChanges(ctx, journal.NoteErased, e.reason, plan.Changes); err != nil {
-			return err
-		}
-		if err := plan.Apply(e.Engine.Disk.Staging, e.tempName()); err != nil {
-			return err
+		if !e.DryRun {
+			if err := e.noteChanges(ctx, journal.NoteErased, e.reason, plan.Changes); err != nil {
+				return err
+			}
+			if err := plan.Apply(e.Engine.Disk.Staging, e.tempName()); err != nil {
+				return err
+			}
 		}
 		e.count("journal", max(1, plan.Rows))
 		e.out.Rows += plan.Rows
-	}
-	return nil
+		return nil
+	})
 }
 
 // seal begins a new segment and plans the old one again, when nothing of it is

@@ -126,17 +126,19 @@ func (p *repair) round(ctx context.Context, c *checker) error {
 		if err := canceled(ctx); err != nil {
 			return err
 		}
-		key := fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)
-		if p.seen[key] {
+		if p.seen[q.key()] {
 			continue
 		}
-		p.seen[key] = true
+		p.seen[q.key()] = true
 		if err := p.one(ctx, q); err != nil {
 			return err
 		}
 	}
 	return p.segments(ctx, c)
 }
+
+// key identifies a problem.
+func (q Problem) key() string { return fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq) }
 
 // one puts a single problem right, if that can be done by itself.
 func (p *repair) one(ctx context.Context, q Problem) error {
@@ -298,11 +300,11 @@ func (p *repair) rest(ctx context.Context, c *checker) error {
 	handled := map[string]bool{}
 	aside := map[string]bool{} // with the file goes that it differs from its row
 	for _, a := range p.out.Actions {
-		handled[fmt.Sprint(a.Code, " ", a.Path, " ", a.Seq)] = true
+		handled[Problem{Code: a.Code, Path: a.Path, Seq: a.Seq}.key()] = true
 		aside[engine.StateDirName+"/"+a.Path] = aside[engine.StateDirName+"/"+a.Path] || a.Did == SetAside
 	}
 	for _, q := range c.out.Problems {
-		if p.DryRun && (handled[fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq)] || p.reason != "" && whyLeft[q.Code] == needsWord) {
+		if p.DryRun && (handled[q.key()] || p.reason != "" && whyLeft[q.Code] == needsWord) {
 			continue
 		}
 		if p.DryRun && q.Code == "file_differs" && aside[q.Path] {
