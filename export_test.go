@@ -30,6 +30,7 @@ type Sim struct {
 	AppendFrom int64
 	LockWait   time.Duration // for the lock of the journal
 	Many       int           // files from which a commit holds few of them open
+	Beside     bool          // run side by side what may
 	// Unrecovered leaves what dead writers left to others.
 	Unrecovered bool
 	State       string         // the state directory; "" = that in the workspace
@@ -60,7 +61,7 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
 		User:   func() int { return 0 }, // of the files of a simulated disk
-		InTurn: true, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
+		InTurn: !sim.Beside, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
 	})
 }
 

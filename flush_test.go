@@ -627,3 +627,106 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 		}
 	}
 }
+
+// TestPowerCutDuringTurns: many writers, whose flushes are made in turns, and a power
+// cut at any operation. What was acknowledged is there, and every version has the
+// content that its name says.
+func TestPowerCutDuringTurns(t *testing.T) {
+	const writers = 14
+	for _, level := range []rw.SyncLevel{rw.SyncJournal, rw.SyncFull} {
+		for seed := uint64(1); seed <= uint64(scale(40)); seed++ {
+			fs := simfs.New()
+			fs.NoSyncEach = seed%3 == 0
+			opts := &rw.Options{Sync: level}
+			s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001", Beside: true}))(t)
+			var acked, tried [writers]int
+			path := func(w int) string { return fmt.Sprintf("d%d/f%d", w%2, w) }
+			fs.StopAt(int(300 + seed*37))
+			var wg sync.WaitGroup
+			for w := range writers {
+				wg.Go(func() {
+					for i := 1; i < 40; i++ {
+						tried[w] = i
+						if _, err := s.SafeWrite(background, put(path(w), fmt.Sprintf("w%d i%d\n", w, i), rw.ModeOverwrite)); err != nil {
+							return
+						}
+						acked[w] = i
+					}
+				})
+			}
+			wg.Wait()
+			for _, loss := range []simfs.Loss{simfs.All, simfs.Some, simfs.Older} {
+				disk := fs.Crash(seed, loss)
+				after := must(rw.OpenSim(disk, opts, rw.Sim{Nonce: "0002"}))(t)
+				for w := range writers {
+					data, _ := disk.ReadFile(path(w))
+					var is, i int
+					fmt.Sscanf(string(data), "w%d i%d", &is, &i)
+					if i < acked[w] || i > tried[w] || i > 0 && is != w {
+						t.Errorf("%s, seed %d, %v: %s was acknowledged up to %d and is %q", level, seed, loss, path(w), acked[w], data)
+					}
+				}
+				check(t, after, true)
+				noErr(t, after.Close(background))
+			}
+		}
+	}
+}
+
+// TestDisplacedFileStaysInItsSlot: a file whose name cannot be restored when a call is
+// rolled back, and which history cannot take at that moment, is not removed.
+func TestDisplacedFileStaysInItsSlot(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		fs := simfs.New()
+		fs.WriteFile("a.txt", []byte(humansText), 0o644)
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
+		editor, blocked := fs.Foreign(), false
+		fs.Before(func(op simfs.Op) {
+			if blocked || !publishes(op, "bad.txt") {
+				return
+			}
+			blocked = true
+			for _, name := range []string{"bad.txt", "a.new"} {
+				f, _ := editor.Open(name, fsx.Write|fsx.Create, 0o644)
+				f.WriteAt([]byte(strangersText), 0)
+				f.Close()
+			}
+			editor.Rename("a.new", editor, "a.txt")
+		})
+		fs.Inject(func(op simfs.Op) (fault simfs.Fault) {
+			if full && strings.Contains(op.Path+op.To, "/history/") && (op.Kind == "create" || op.Kind == "rename") {
+				fault.Err = syscall.ENOSPC
+			}
+			return fault
+		})
+		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("a.txt", longText, rw.ModeOverwrite), txWrite("bad.txt", longText, "")}})
+		if err == nil {
+			t.Fatal("the call is not rolled back")
+		}
+		fs.Inject(nil)
+		fs.Before(nil)
+		noErr(t, s.Close(background))
+		noErr(t, must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t).Close(background))
+		if !haveText(contents(fs, false), humansText) {
+			t.Errorf("history full %v: the replaced file is lost: %v", full, files(fs))
+		}
+	}
+}
+
+// TestAppendKeepsTheVersionBefore: where the limits of history do not allow a copy of
+// the new version, what an append has added to is a version, as with an overwrite.
+func TestAppendKeepsTheVersionBefore(t *testing.T) {
+	for _, limits := range []string{"{max_versions: 1}", "{keep_head_max: 1}", "{}"} {
+		for _, mode := range []rw.WriteMode{rw.ModeOverwrite, rw.ModeAppend} {
+			dir := withHistoryPolicy(t, limits)
+			noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte(humansText), 0o644))
+			s := open(t, dir, nil)
+			must(s.SafeWrite(background, put("a.txt", longText, mode)))(t)
+			noErr(t, s.Close(background))
+			noErr(t, os.Remove(filepath.Join(dir, "a.txt")))
+			if kept(t, dir) == 0 {
+				t.Errorf("%s, %s: nothing of the file is kept", limits, mode)
+			}
+		}
+	}
+}

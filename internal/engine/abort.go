@@ -81,15 +81,17 @@ func (c *Commit) flushUndone(muts []*Mutation) error {
 }
 
 // dropSlot removes the slot of a mutation that was rolled back. A file whose name
-// could not be restored is kept as a version.
+// could not be restored is kept as a version; if that fails, it stays in its slot
+// for the next Open.
 func (s *Engine) dropSlot(m *Mutation) {
-	if m.Slot == nil {
-		return
+	switch {
+	case m.Slot == nil:
+	case m.ch == nil || !m.ch.Displaced:
+		m.Slot.Drop()
+	case s.keep(spent{slot: m.Slot.Slot, old: m.Prev.SHA, check: true}) != nil:
+		m.Slot.close()
+		m.Warn(warnHistorySkipped)
 	}
-	if m.ch != nil && m.ch.Displaced && s.keep(spent{slot: m.Slot.Slot, old: m.Prev.SHA, check: true}) == nil {
-		return
-	}
-	m.Slot.Drop()
 }
 
 // writeAbort durably records that the commit rec was rolled back. The row repeats

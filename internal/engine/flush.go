@@ -20,7 +20,7 @@ import (
 // puts their blocks into the next commit, and then all flushes are requested at
 // once.
 
-// FlushWidth limits how many flushes of one commit are in progress at a time if
+// FlushWidth limits how many flushes of one commit, or of one turn, are in progress at a time if
 // each takes a goroutine, and with it a thread of the system while it waits.
 // Eight to one hundred measured alike.
 const FlushWidth = 16
@@ -54,7 +54,8 @@ func (m *Mutation) holdsBytes() bool {
 //
 // The second line comes after the first, which leaves it little to do if the
 // flush of a file commits the journal of the file system: run concurrently, the
-// two would commit it twice. If one flush of the whole file system may replace
+// two would commit it twice. Where commits flush in turns, it is in the turn of the
+// first. If one flush of the whole file system may replace
 // several, it is used instead:
 //
 //	syncfs(slots)
@@ -98,6 +99,8 @@ func (c *Commit) flushStaged() error {
 		switch {
 		case m.Slot != nil && m.Link():
 			linked[m.Slot.in] = true
+		case m.holdsBytes() && !m.isLent() && (m.Slot.in != &c.s.slotDirs.home || m.stageSt.Size > longFlush) && c.s.flushes.many():
+			flushes = append(flushes, m.Slot.File.Sync)
 		case m.holdsBytes() && !m.isLent():
 			here = append(here, m.Slot.File)
 		}
@@ -131,6 +134,10 @@ func (c *Commit) flushStaged() error {
 	}
 	return c.flushWays()
 }
+
+// longFlush is the size in bytes from which a file, like one on another file system,
+// is not flushed in a turn with others, which would wait for it.
+const longFlush = 1 << 20
 
 // slotDirs returns the directories in which the commit has slots.
 func (c *Commit) slotDirs() (list []*slotDir) {

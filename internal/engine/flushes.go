@@ -60,16 +60,8 @@ func (q *flushes) do(list ...fsx.Syncer) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if q.alone {
-		for _, x := range list {
-			if err := x.Sync(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if !q.many() {
-		return first(q.flush(list))
+	if q.alone || !q.many() {
+		return q.apart(list)
 	}
 	// The blocks of the files are then part of the commit that the turn causes.
 	for _, x := range list {
@@ -95,8 +87,17 @@ func (q *flushes) many() bool {
 	return q.commits > fewCommits
 }
 
-func first(errs []error) error {
-	for _, err := range errs {
+// apart is do without waiting for a turn.
+func (q *flushes) apart(list []fsx.Syncer) error {
+	if q.alone {
+		for _, x := range list {
+			if err := x.Sync(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, err := range q.flush(list) {
 		if err != nil {
 			return err
 		}

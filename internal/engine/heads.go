@@ -80,22 +80,23 @@ func newHeads(s *Engine) *heads {
 	return h
 }
 
+// keepsHead reports whether the limits of history allow a copy of the new version.
+func (s *Engine) keepsHead(m *Mutation) bool {
+	caps := s.Host.HistoryCaps()
+	return caps.Versions >= 2 && // with one, that is the version before
+		(caps.Object <= 0 || m.Size <= caps.Object) &&
+		(m.Size <= caps.Head || m.Size > HeadInline && !s.Heads.whole.Load())
+}
+
 // keepHeads hands over the newest versions that a commit made, after its files
 // are published.
 func (c *Commit) keepHeads() {
-	caps := c.s.Host.HistoryCaps()
-	if caps.Versions < 2 { // the version before is the one
-		return
-	}
 	for i, m := range c.Muts {
-		if m.Private || m.ch == nil || m.Op == OpDelete {
+		if m.Private || m.ch == nil || m.Op == OpDelete || !c.s.keepsHead(m) {
 			continue
 		}
 		if m.PayBytes > 0 && !m.ch.Foreign {
 			c.s.Heads.drop(m.Prev.SHA) // it is the beginning of the new one
-		}
-		if caps.Object > 0 && m.Size > caps.Object || m.Size > caps.Head && (m.Size <= HeadInline || c.s.Heads.whole.Load()) {
-			continue
 		}
 		if (m.Source != nil || c.files != nil) && c.s.History.Has(m.SHA) {
 			continue
@@ -453,7 +454,7 @@ func (s *Engine) flushFiles(files []fsx.File) error {
 		f.WriteOut()
 		list = append(list, f)
 	}
-	return s.flushes.do(list...)
+	return s.flushes.apart(list) // no commit waits for copies
 }
 
 // copyHead writes the bytes of a version to a new object.

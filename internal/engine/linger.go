@@ -90,7 +90,7 @@ func (s *Engine) keepChanged(x spent, f fsx.File) error {
 		return err
 	}
 	x.check, x.was, x.had = true, fsx.Stat{}, false
-	if err := s.keep(x); err != nil || x.seq == 0 {
+	if err := s.keep(x); err != nil || x.seq == 0 || d.Hex() == x.old {
 		return err
 	}
 	note := s.RowAbout(journal.KindNote, &journal.Record{Seq: x.seq}, "stranger")

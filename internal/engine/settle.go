@@ -101,7 +101,7 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 	if m.keepsOld() {
 		x.old, x.check = m.Prev.SHA, m.ch.Foreign
 		if !x.check {
-			x.held, x.was, x.had = m.Prev.File, m.Prev.Stat, m.PayBytes > 0 || m.How == publish.Move
+			x.held, x.was, x.had = m.Prev.File, m.Prev.Stat, m.PayBytes > 0 && c.s.keepsHead(m) || m.How == publish.Move
 		}
 	} else if m.How == publish.Create && m.ch.Done {
 		return // the slot has become the file
@@ -303,7 +303,8 @@ func newSettler(s *Engine) *settler {
 func (b *settler) add(t *settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.queue) >= maxBehind && b.err == nil {
+	most := max(1, min(maxBehind, b.s.descriptors()/16))
+	for len(b.queue) >= most && b.err == nil {
 		b.start()
 		b.cond.Wait()
 	}
@@ -318,7 +319,7 @@ func (b *settler) add(t *settlement) error {
 	}
 	switch {
 	case b.s.TestHooks.Manual:
-	case len(b.queue) >= batchBehind:
+	case len(b.queue) >= min(batchBehind, most):
 		b.start()
 	case !b.soon:
 		b.soon = true
