@@ -23,8 +23,7 @@ import (
 // group of that call, also when another process ends it, and what changed
 // before is not.
 func TestToolCalls(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	put := func(name, text string) {
 		t.Helper()
 		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
@@ -136,8 +135,7 @@ func TestLag(t *testing.T) {
 // TestFindingsWaitForAModel: the findings of the scan of another event are returned by
 // the next end of a call, once.
 func TestFindingsWaitForAModel(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
+	s, dir := opened(t, &rw.Options{Gate: rw.GateOfAgents})
 	must(s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h", Session: "s"}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(7)+"\n"), 0o644))
 	must(s.BeginCall(background, rw.ToolCall{ID: "t2", Host: "h", Session: "s"}))(t)
@@ -153,8 +151,7 @@ func TestFindingsWaitForAModel(t *testing.T) {
 // TestCallsOfStrangeHosts: names that a host invents do not prevent the recording of
 // others, and contain no secret.
 func TestCallsOfStrangeHosts(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	for _, name := range []string{strings.Repeat("s", 300), "mcp-1234", "\xff\x00", ghToken(8)} {
 		if _, err := s.BeginCall(background, rw.ToolCall{ID: name, Host: name, Session: name, Event: name, Command: name}); err != nil {
 			t.Errorf("%.20q: %v", name, err)
@@ -175,8 +172,7 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 // TestFindingsAreReturnedAgain: a process that ends after the row and before it has
 // reported its findings loses nothing: the next end of a call returns them.
 func TestFindingsAreReturnedAgain(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, &rw.Options{Gate: rw.GateOfAgents})
+	s, dir := opened(t, &rw.Options{Gate: rw.GateOfAgents})
 	must(s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h"}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(9)+"\n"), 0o644))
 	ended := make(chan bool)
@@ -197,8 +193,7 @@ func TestFindingsAreReturnedAgain(t *testing.T) {
 // TestCallsThatAreAlike: equal calls of a host that gives no identifiers are
 // distinct, also when they overlap; the oldest ends first.
 func TestCallsThatAreAlike(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	c := rw.ToolCall{ID: "make", Host: "h", Session: "s", Alike: true}
 	file := filepath.Join(dir, "a.txt")
 	for i := range 2 {

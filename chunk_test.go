@@ -779,8 +779,7 @@ func TestComposeGuards(t *testing.T) {
 // appears on disk.
 func TestChunkArgumentsThatAreWrong(t *testing.T) {
 	t.Parallel()
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, MaxContentBytes: 100})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff, MaxContentBytes: 100})
 	for _, name := range []string{"", strings.Repeat("s", 65), "a/b", "../x", ".", "a\n", "a\x00", "\xff", "ä", "a b", "-\u200b"} {
 		for _, call := range []func() error{
 			func() error { return errorOf(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: name, Index: 1})) },

@@ -13,8 +13,7 @@ import (
 // TestDiffBetweenVersions: any two versions of a file compare, across deletion and
 // move, with the file on disk as the newest side.
 func TestDiffBetweenVersions(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write := func(content string) uint64 {
 		t.Helper()
 		return must(s.SafeWrite(context.Background(), put("a.txt", content, rw.ModeOverwrite)))(t).Receipt.JournalSeq

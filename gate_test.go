@@ -155,6 +155,13 @@ func openWith(t *testing.T, dir, policy string, opts *rw.Options) *rw.Store {
 	return open(t, dir, &o)
 }
 
+// policed is such a store in a workspace of its own.
+func policed(t *testing.T, policy string) (*rw.Store, string) {
+	t.Helper()
+	dir := ramspace(t)
+	return openWith(t, dir, policy, nil), dir
+}
+
 func writePolicy(t *testing.T, dir, policy string) {
 	t.Helper()
 	noErr(t, os.MkdirAll(statePath(dir), 0o700))
@@ -1025,8 +1032,7 @@ func TestScannedEarly(t *testing.T) {
 		for i, size := range []int{64 << 10, 512 << 10} {
 			line := "a line of ordinary words that say nothing\n"
 			text := strings.Repeat(line, size/2/len(line)) + "key " + secret + "\n" + strings.Repeat(line, size/2/len(line))
-			dir := ramspace(t)
-			s := openWith(t, dir, "gate: {mode: advise}\n"+c.policy, nil)
+			s, _ := policed(t, "gate: {mode: advise}\n"+c.policy)
 			r := rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text), Mode: rw.ModeOverwrite}
 			if c.change != nil {
 				c.change(&r)
@@ -1351,8 +1357,7 @@ func holds(t *testing.T, dir, name, want string) {
 // directory, in a transaction and as a version of the other name.
 func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, allowSamples, nil)
+	s, dir := policed(t, allowSamples)
 	key, harmless := "id "+awsID(500)+"\n", "nothing\n"
 	passes(t, s, put("testdata/key.txt", key, rw.ModeCreate))
 	passes(t, s, put("testdata/d/deep/key.txt", key+"x\n", rw.ModeCreate))
@@ -1387,8 +1392,7 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 // the older version asked for under the new name.
 func TestAVersionOfAnAllowedPathIsJudgedWhereItComesBack(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, allowSamples, nil)
+	s, dir := policed(t, allowSamples)
 	first := passes(t, s, put("testdata/key.txt", "id "+awsID(501)+"\n", rw.ModeCreate))
 	passes(t, s, put("testdata/key.txt", "id none\n", rw.ModeOverwrite))
 	must(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "src/key.txt"}))(t)
@@ -1404,8 +1408,7 @@ func TestAVersionOfAnAllowedPathIsJudgedWhereItComesBack(t *testing.T) {
 // nothing refuses a move, and a large file moves unseen with a warning.
 func TestAMoveOfWhatWasThereIsNotRefused(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, allowSamples, nil)
+	s, dir := policed(t, allowSamples)
 	place(t, dir, "src/old.txt", "id "+awsID(502)+"\n")
 	if r, err := s.Move(background, rw.MoveRequest{Path: "src/old.txt", To: "src/new.txt"}); err != nil || len(r.Warnings) > 0 {
 		t.Errorf("%v %v", err, r.Warnings)
@@ -1466,8 +1469,7 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 		{"gate: {mode: block}\nplaceholders: score\n", names, rw.VerdictHigh, "risk_blocked"},
 		{"gate: {mode: block, reject_at: low}\nplaceholders: ignore\n", "", rw.VerdictSafe, "ok"},
 	} {
-		dir := ramspace(t)
-		s := openWith(t, dir, row.policy, nil)
+		s, _ := policed(t, row.policy)
 		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})
 		if err != nil || r.Verdict != row.verdict {
 			t.Errorf("%s: %v %v", row.policy, err, r.Verdict)

@@ -319,8 +319,7 @@ func TestChangedGateOfTheContextIsFresh(t *testing.T) {
 // TestChangedPolicyIsFresh.
 func TestChangedPolicyIsFresh(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, "gate: {mode: block}\n", nil)
+	s, dir := policed(t, "gate: {mode: block}\n")
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
 	s.Close(background)

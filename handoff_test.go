@@ -291,8 +291,7 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 }
 
 func TestHandoffRefusals(t *testing.T) {
-	dir := workspace(t)
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, Gate: rw.GateOfAgents})
+	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff, Gate: rw.GateOfAgents})
 	secret := "gh" + "p_" + unissuedToken()
 	for name, change := range map[string]func(*rw.HandoffEnvelope){
 		"blocker": func(e *rw.HandoffEnvelope) { e.Blockers = []string{"it said " + secret} },

@@ -836,8 +836,7 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 }
 
 func TestProtectedGlobsHoldOnBothEndsOfAMove(t *testing.T) {
-	dir := ramspace(t)
-	s := openWith(t, dir, "version: 1\nprotect:\n  - \"vault/**\"\n", nil)
+	s, dir := policed(t, "version: 1\nprotect:\n  - \"vault/**\"\n")
 	human(t, dir, "vault/a.txt", "kept\n")
 	write(t, s, "b.txt", "b", rw.ModeCreate)
 	os.Symlink("vault", filepath.Join(dir, "lv"))
@@ -1577,8 +1576,7 @@ func TestTheNewestVersionIsKept(t *testing.T) {
 						continue // in place, before the copy: the bytes are gone
 					}
 					name := fmt.Sprint(level, " ", c.name, " ", how, " ", then)
-					dir := workspace(t)
-					s := open(t, dir, &rw.Options{Sync: level})
+					s, dir := opened(t, &rw.Options{Sync: level})
 					c.make(t, s)
 					switch then {
 					case "synced":

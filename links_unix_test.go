@@ -113,8 +113,7 @@ func TestShellCallsAreUndone(t *testing.T) {
 	for _, c := range shellCalls {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			s := open(t, dir, nil)
+			s, dir := opened(t, nil)
 			shell(t, dir, c.before)
 			undoneAndRedone(t, s, dir, func() { shell(t, dir, c.run) })
 		})
@@ -233,8 +232,7 @@ func TestLinksThatAreNotMade(t *testing.T) {
 		{"protected", `mkdir evil; ln -s evil .vscode; echo a > a`, `rm .vscode; echo b > a`, `:`, rw.ErrProtectedDefault},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := open(t, dir, &rw.Options{ProtectDefaults: rw.ProtectAsk})
+			s, dir := opened(t, &rw.Options{ProtectDefaults: rw.ProtectAsk})
 			shell(t, dir, c.before)
 			must(s.Scan(background, rw.ScanRequest{}))(t)
 			shell(t, dir, c.run)
@@ -252,8 +250,7 @@ func TestLinksThatAreNotMade(t *testing.T) {
 // TestDirectoriesRemovedLater: directories that an undo of an undo made are recorded
 // when a shell removes them, although no scan was between.
 func TestDirectoriesRemovedLater(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	undoneAndRedone(t, s, dir, func() { shell(t, dir, "mkdir -p d/e f") })
 	shell(t, dir, "rmdir d/e d f")
 	found, err := s.Scan(background, rw.ScanRequest{})
@@ -279,8 +276,7 @@ func TestUndoRemovesItsDirectories(t *testing.T) {
 		"another mode":      {"chmod 700 x/y", []string{"."}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := open(t, dir, nil)
+			s, dir := opened(t, nil)
 			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/one", Content: []byte("one")}))(t)
 			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "x/y/two", Content: []byte("two")}))(t)
 			must(s.Undo(background, rw.UndoRequest{}))(t)
@@ -363,8 +359,7 @@ func TestScanFromAnOlderIndex(t *testing.T) {
 		"a moved directory":             {"mkdir -p d/e; echo 1 > d/e/f", "mv d g"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := open(t, dir, nil)
+			s, dir := opened(t, nil)
 			must(s.Scan(background, rw.ScanRequest{}))(t)
 			shell(t, dir, c.before)
 			must(s.Scan(background, rw.ScanRequest{}))(t)
@@ -387,8 +382,7 @@ func TestScanFromAnOlderIndex(t *testing.T) {
 // TestHistoryBelowALink: the files of a directory keep their history when a symbolic
 // link replaces the directory, and are not restored through the link.
 func TestHistoryBelowALink(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	shell(t, dir, "mkdir d other")
 	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "d/f", Content: []byte("one")}))(t)
 	shell(t, dir, "rm -r d; ln -s other d")
@@ -413,8 +407,7 @@ func TestHistoryBelowALink(t *testing.T) {
 // TestUndoOfAMoveGivesModesBack: a private file that a move replaced is restored with
 // its old mode.
 func TestUndoOfAMoveGivesModesBack(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	shell(t, dir, "echo new > x; echo key > .env; chmod 600 .env")
 	before := entries(t, dir)
 	_, err := s.Move(background, rw.MoveRequest{Path: "x", To: ".env", Overwrite: true, Force: true})
@@ -429,8 +422,7 @@ func TestUndoOfAMoveGivesModesBack(t *testing.T) {
 
 // TestEmptyVersion: the version in which a shell emptied a file can be read.
 func TestEmptyVersion(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	for _, script := range []string{"echo 1 > f", ": > f", "echo 2 > f"} {
 		shell(t, dir, script)
 		must(s.Scan(background, rw.ScanRequest{}))(t)
@@ -487,8 +479,7 @@ func TestKindsThatAreNotChanged(t *testing.T) {
 // TestKindsOfSnapshots: a snapshot is restored over names that are files where it has
 // directories, and the reverse, and the restoration is undone.
 func TestKindsOfSnapshots(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	shell(t, dir, `echo a > a; mkdir -m 700 d; echo x > d/x; ln -s a l; mkdir -p e/none`)
 	snap := must(s.Snapshot(background, rw.SnapshotRequest{}))(t)
 	want := entries(t, dir)
@@ -527,8 +518,7 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			s := open(t, dir, nil)
+			s, dir := opened(t, nil)
 			shell(t, dir, `echo a > a; mkdir -p d/e; echo x > d/x; echo y > d/e/y`)
 			must(s.Scan(background, rw.ScanRequest{}))(t)
 			before := entries(t, dir)
@@ -549,8 +539,7 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 // TestRestoreAfterAKind: a file that a directory had replaced is restored, when that is
 // gone, with the mode that it had.
 func TestRestoreAfterAKind(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	shell(t, dir, `echo 1 > a`)
 	must(s.Scan(background, rw.ScanRequest{}))(t)
 	var seqs []uint64
@@ -577,8 +566,7 @@ func TestRestoreAfterAKind(t *testing.T) {
 // TestKindsAreListed: the files and the directories of a change of kind are listed
 // with the group.
 func TestKindsAreListed(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	shell(t, dir, `echo a > a; mkdir d; echo x > d/x`)
 	must(s.Scan(background, rw.ScanRequest{}))(t)
 	shell(t, dir, `rm a; mkdir a; echo in > a/in; rm -r d; echo d > d`)
@@ -600,8 +588,7 @@ func TestKindsAreListed(t *testing.T) {
 // TestFileMadeAgain: a file that a tool removed and a person made again with the same
 // bytes is recorded, so that its next removal is undone.
 func TestFileMadeAgain(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	shell(t, dir, "mkdir d; echo k > d/in")
 	scan := func() rw.ScanResult {
 		t.Helper()
@@ -621,8 +608,7 @@ func TestFileMadeAgain(t *testing.T) {
 // TestUndoOfSeveralGivesModesBack: a file that was deleted and made again has its old mode
 // after an undo of both; a file whose mode was changed afterwards keeps the new mode.
 func TestUndoOfSeveralGivesModesBack(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	file := filepath.Join(dir, "a.txt")
 	is := func(what string, mode os.FileMode) {
 		t.Helper()
@@ -656,8 +642,7 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 		"a file where it is": {"true", "mkdir -m 700 d", "rmdir d; echo 1 > d"},
 	} {
 		for undos := 1; undos <= 2; undos++ {
-			dir := t.TempDir()
-			s := open(t, dir, nil)
+			s, dir := opened(t, nil)
 			scan := func() rw.ScanResult {
 				return must(s.Scan(background, rw.ScanRequest{}))(t)
 			}
@@ -690,8 +675,7 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 // name, after undo and after its undo; one that is there already keeps its own mode, and one
 // that keeps a directory without files stays.
 func TestMoveKeepsModesOfDirectories(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	for _, d := range []struct {
 		path string
 		mode os.FileMode
@@ -753,8 +737,7 @@ func TestGonePrivateDirectories(t *testing.T) {
 		},
 		"undo": func(t *testing.T, s *rw.Store) error { return errorOf(s.Undo(t.Context(), rw.UndoRequest{})) },
 	} {
-		dir := t.TempDir()
-		s := open(t, dir, nil)
+		s, dir := opened(t, nil)
 		write(t, s, "private/in/key", "value", rw.ModeCreate)
 		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
 			noErr(t, os.Chmod(filepath.Join(dir, d), mode))
@@ -779,8 +762,7 @@ func TestMoveKeepsOwnersOfDirectories(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a directory to another user")
 	}
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, dir := opened(t, nil)
 	write(t, s, "old/in/f", "text", rw.ModeCreate)
 	for d, id := range map[string]int{"old": 1234, "old/in": 1235} {
 		noErr(t, os.Chown(filepath.Join(dir, d), id, id+1))
@@ -799,8 +781,7 @@ func TestMoveKeepsOwnersOfDirectories(t *testing.T) {
 // TestMoveOntoADirectorySaysHow: a file that is moved onto a directory is refused with
 // the path that would move it there.
 func TestMoveOntoADirectorySaysHow(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, nil)
+	s, _ := opened(t, nil)
 	write(t, s, "a.txt", "text", rw.ModeCreate)
 	write(t, s, "d/b.txt", "text", rw.ModeCreate)
 	_, err := s.Move(t.Context(), rw.MoveRequest{Path: "a.txt", To: "d"})

@@ -21,8 +21,7 @@ const (
 // version.
 func stale(t *testing.T, path, base, others string, opts *rw.Options) (string, *rw.Store, rw.Expect) {
 	t.Helper()
-	dir := workspace(t)
-	s := open(t, dir, opts)
+	s, dir := opened(t, opts)
 	r := write(t, s, path, base, rw.ModeCreate)
 	noErr(t, s.Sync(background))
 	noErr(t, os.WriteFile(filepath.Join(dir, path), []byte(others), 0o644))

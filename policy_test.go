@@ -194,8 +194,7 @@ func TestBadRiskArguments(t *testing.T) {
 // reason does not.
 func TestAcceptedRiskStandsInTheJournal(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, "gate: {mode: block, overrides: any}\n", nil)
+	s, dir := policed(t, "gate: {mode: block, overrides: any}\n")
 	other := ghToken(81)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	r.AcceptRisk = "fixture of a revoked key, see " + other + " é"
@@ -230,8 +229,7 @@ func TestAcceptedRiskStandsInTheJournal(t *testing.T) {
 func TestRefusalSaysWhyTheRiskCannotBeAccepted(t *testing.T) {
 	t.Parallel()
 	for overrides, want := range map[string]string{"none": "the policy allows no override", "reason": "a confirmed credential cannot be accepted here"} {
-		dir := ramspace(t)
-		s := openWith(t, dir, "gate: {mode: block, overrides: "+overrides+"}\n", nil)
+		s, dir := policed(t, "gate: {mode: block, overrides: "+overrides+"}\n")
 		r := put("a.txt", risky.high, rw.ModeCreate)
 		r.AcceptRisk = "why"
 		if e := gated(t, s, dir, r); e.Context["accept_risk"] != want {
@@ -289,8 +287,7 @@ allow:
 // because on some disks it is the same file.
 func TestLetterCaseOfThePolicy(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, "gate: {mode: block}\nallow:\n  - {path: 'testdata/**', reason: test data}\n  - {path: 'Fixtures/*.env', reason: test data}\nprotect: ['Infra/**']\n", nil)
+	s, _ := policed(t, "gate: {mode: block}\nallow:\n  - {path: 'testdata/**', reason: test data}\n  - {path: 'Fixtures/*.env', reason: test data}\nprotect: ['Infra/**']\n")
 	text := "t " + ghToken(94) + "\n"
 	for path, want := range map[string]string{
 		"testdata/x.env": "ok", "TESTDATA/x.env": "risk_blocked", "Testdata/x.env": "risk_blocked", "a/testdata/x.env": "risk_blocked",
@@ -314,8 +311,7 @@ func TestInlineMarkers(t *testing.T) {
 	for policy, want := range map[string]string{
 		"gate: {mode: block}\n": "risk_blocked", "gate: {mode: block, inline_markers: false}\n": "risk_blocked", "gate: {mode: block, inline_markers: true}\n": "ok",
 	} {
-		dir := ramspace(t)
-		s := openWith(t, dir, policy, nil)
+		s, dir := policed(t, policy)
 		r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(text), Call: rw.Call{DryRun: true}})
 		equal(t, became(r, err), want, policy)
 		if want != "ok" {
@@ -522,8 +518,7 @@ func TestPolicyFileThroughALinkedRoot(t *testing.T) {
 // TestStatePolicyIsProtected: the default place, through every spelling.
 func TestStatePolicyIsProtected(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, "gate: {mode: block}\n", nil)
+	s, dir := policed(t, "gate: {mode: block}\n")
 	os.Symlink(rw.StateDirName+"/policy.yaml", filepath.Join(dir, "p"))
 	os.Symlink(rw.StateDirName, filepath.Join(dir, "st"))
 	for _, path := range []string{rw.StateDirName + "/policy.yaml", ".Resilient_Write/policy.yaml", "p", "st/policy.yaml", "st/quarantine/x", "st/budgets.json"} {
@@ -673,8 +668,7 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 // TestRetryBudgetOfThePolicy: the first reply counts down from it, in dry runs as well.
 func TestRetryBudgetOfThePolicy(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, "gate: {mode: block}\nretry_budget: {default: 5}\n", nil)
+	s, dir := policed(t, "gate: {mode: block}\nretry_budget: {default: 5}\n")
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	for i := range 5 {
 		if e := gated(t, s, dir, r); e.RetryBudget != 4-i {
@@ -693,8 +687,7 @@ func TestRetryBudgetOfThePolicy(t *testing.T) {
 
 func TestDryRunTellsTheBudgetOfThePolicy(t *testing.T) {
 	t.Parallel()
-	dir := ramspace(t)
-	s := openWith(t, dir, "gate: {mode: block}\nretry_budget: {default: 7}\n", nil)
+	s, dir := policed(t, "gate: {mode: block}\nretry_budget: {default: 7}\n")
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	r.DryRun = true
 	if e := gated(t, s, dir, r); e.RetryBudget != 7 {
@@ -723,8 +716,7 @@ func TestReadOnlyStoreScansByThePolicy(t *testing.T) {
 func TestACostlyPatternFailsTheCall(t *testing.T) {
 	t.Parallel()
 	const policy = "gate: {mode: block}\nextend_patterns:\n  own:\n  - name: slow\n    regex: '[ab]{1,990}c'\n"
-	dir := ramspace(t)
-	s := openWith(t, dir, policy, nil)
+	s, dir := policed(t, policy)
 	passes(t, s, put("old.txt", "an old text\n", rw.ModeCreate))
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat("ab", 20<<10))}))(t)
 	s.LetPatternsTake(1)

@@ -60,8 +60,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 		questions = append(questions, text)
 		return answer(op)
 	}}
-	dir := workspace(t)
-	s := open(t, dir, opts)
+	s, dir := opened(t, opts)
 	for _, c := range []struct {
 		answer rw.Answer
 		err    error

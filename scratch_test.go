@@ -91,8 +91,7 @@ func refusedState(t *testing.T, dir, what string, want rw.Detail, call func() er
 func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
 		t.Run(string(level), func(t *testing.T) {
-			dir := workspace(t)
-			s := open(t, dir, &rw.Options{Sync: level})
+			s, dir := opened(t, &rw.Options{Sync: level})
 			const text = "raw log\nzażółć 你好 👩‍👩‍👧\x00\n"
 			a := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "first", ContentType: "text/plain", Notes: "n", Call: rw.Call{Caller: "me"}})
 			if a.SHA256.String() != hash(text) || a.Deduped || a.Bytes != int64(len(text)) || a.JournalID == "" || a.Status != rw.StatusSucceeded {

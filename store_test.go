@@ -132,8 +132,7 @@ func fileIs(t *testing.T, dir, path, want string) {
 func TestWriteReadJournal(t *testing.T) {
 	for _, level := range allLevels {
 		t.Run(string(level), func(t *testing.T) {
-			dir := workspace(t)
-			s := open(t, dir, &rw.Options{Sync: level})
+			s, dir := opened(t, &rw.Options{Sync: level})
 			a := write(t, s, "a/b/c.txt", "one\n", rw.ModeCreate)
 			fileIs(t, dir, "a/b/c.txt", "one\n")
 			b := write(t, s, "a/b/c.txt", "two\n", rw.ModeOverwrite)
