@@ -88,4 +88,4 @@ func goDoc(dir, how string) ([]byte, error) {
 }
 
 // ownModules are directories that the sizes leave out.
-var ownModules = map[string]bool{"bench": true, "interop": true, "report": true, "hub": true, "testdata": true}
+var ownModules = map[string]bool{"adapters": true, "bench": true, "interop": true, "report": true, "hub": true, "testdata": true}
