@@ -273,30 +273,13 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 // globalFlags adds the flags of every subcommand except serve. They may precede
 // it.
 func (a *app) globalFlags(f *pflag.FlagSet) {
-	a.storeFlags(f)
+	a.set.storeFlags(f, a.env)
+	f.StringVar(&a.session, "session", "", "name of the session, recorded in the journal")
 	f.BoolVar(&a.json, "json", false, "print JSON even on a terminal")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never")
 	f.StringVar(&a.resultOut, "result-out", a.resultOut, "write the receipt to this `file` atomically, on success, failure and refusal")
 	f.Var(&a.resultFD, "result-fd", "write the receipt to this open file `descriptor`")
 	f.Var(&a.progFD, "progress-fd", "write progress as JSON lines to this open file `descriptor`")
-}
-
-// storeFlags adds the flags that select the store and how it is opened: those
-// of serve.
-func (a *app) storeFlags(f *pflag.FlagSet) {
-	root := a.env("RW_WORKSPACE")
-	if root == "" {
-		root = "."
-	}
-	f.StringVar(&a.set.root, "root", root, "workspace `directory` (RW_WORKSPACE)")
-	f.StringVar(&a.set.stateDir, "state-dir", a.env("RW_STATE_DIR"), "state `directory`; default: the one that exists, else in the repository's git directory, in the user's state, or .resilient_write in the workspace (RW_STATE_DIR)")
-	f.StringVar(&a.set.sync, "sync", a.env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
-	f.StringVar(&a.set.policyFile, "policy-file", "", policyUsage)
-	f.StringVar(&a.set.gate, "gate", "", gateUsage)
-	f.BoolVar(&a.set.trustPolicy, "trust-workspace-policy", false, trustUsage)
-	f.BoolVar(&a.set.readOnly, "read-only", false, "open read-only")
-	f.BoolVar(&a.set.unsafe, "allow-unsafe-root", a.env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
-	f.StringVar(&a.session, "session", "", "name of the session, recorded in the journal")
 }
 
 // begin evaluates the flags that every subcommand has.

@@ -37,16 +37,12 @@ unless it has one; nothing else writes into the repository.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if x.format == "" {
+				return do(cmd.Context(), a, a.withOldStore, true, (*rw.Store).Blame, rw.BlameRequest{Path: args[0]}, showBlame)
+			}
 			return a.withOldStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
-				if x.format != "" {
-					x.ctx, x.store = ctx, s
-					return x.run(args)
-				}
-				out, err := s.Blame(ctx, rw.BlameRequest{Path: args[0]})
-				if err != nil {
-					return err
-				}
-				return a.reply(out, func(p *printer, _ reply) { showBlame(p, out) })
+				x.ctx, x.store = ctx, s
+				return x.run(args)
 			})
 		},
 	}

@@ -83,18 +83,8 @@ func changedSince(text string, r *rw.ChangesRequest) (err error) {
 
 func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest) error {
 	var out changesReply
-	err := a.withStore(ctx, noScan, func(ctx context.Context, s *rw.Store) error {
-		if !noScan {
-			if scan.Session = ""; len(scan.Calls) > 0 { // else it is not known to be its work
-				scan.Session = r.Session
-			}
-			found, err := s.Scan(ctx, scan)
-			if err != nil {
-				return err
-			}
-			out.Scan = &found
-		}
-		var err error
+	err := a.scanned(ctx, noScan, scan, r, func(ctx context.Context, s *rw.Store, found *rw.ScanResult) (err error) {
+		out.Scan = found
 		out.ChangesResult, err = s.Changes(ctx, r)
 		return err
 	})
@@ -109,28 +99,37 @@ func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, 
 		}
 		return nil
 	}
-	return a.reply(out, func(p *printer, _ reply) { showChanges(p, out) })
+	return present(a, out, showChanges)
+}
+
+// scanned scans, unless that is not wanted, and does the work.
+func (a *app) scanned(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest, work func(context.Context, *rw.Store, *rw.ScanResult) error) error {
+	return a.withStore(ctx, noScan, func(ctx context.Context, s *rw.Store) error {
+		if noScan {
+			return work(ctx, s, nil)
+		}
+		if scan.Session = ""; len(scan.Calls) > 0 { // else it is not known to be its work
+			scan.Session = r.Session
+		}
+		found, err := s.Scan(ctx, scan)
+		if err != nil {
+			return err
+		}
+		return work(ctx, s, &found)
+	})
 }
 
 // stageChanges scans, and adds changes to git's index.
 func (a *app) stageChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest) error {
 	var out rw.StageResult
-	err := a.withStore(ctx, noScan, func(ctx context.Context, s *rw.Store) (err error) {
-		if !noScan {
-			if scan.Session = ""; len(scan.Calls) > 0 { // else it is not known to be its work
-				scan.Session = r.Session
-			}
-			if _, err := s.Scan(ctx, scan); err != nil {
-				return err
-			}
-		}
+	err := a.scanned(ctx, noScan, scan, r, func(ctx context.Context, s *rw.Store, _ *rw.ScanResult) (err error) {
 		out, err = s.StageChanges(ctx, r)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return a.reply(out, func(p *printer, _ reply) {
+	return present(a, out, func(p *printer, out rw.StageResult) {
 		for _, path := range out.Staged {
 			p.line("staged   %s", printable(path))
 		}
@@ -151,9 +150,7 @@ func showChanges(p *printer, r changesReply) {
 	for _, f := range r.Files {
 		rows = append(rows, []string{f.Change, f.Path, fmt.Sprint(f.Bytes), strings.Join(f.Callers, ", "), fmt.Sprint(f.Seq)})
 	}
-	if len(rows) > 0 {
-		p.table([]string{"change", "path", "bytes", "by", "row"}, rows)
-	}
+	p.rows([]string{"change", "path", "bytes", "by", "row"}, rows)
 	p.line("%s", changed(r.ChangesResult))
 	rows = nil
 	for _, g := range r.Groups {
@@ -171,9 +168,7 @@ func showChanges(p *printer, r changesReply) {
 	for _, x := range r.Executed {
 		rows = append(rows, []string{fmt.Sprint(x.Seq), when(x.TS), fmt.Sprint(x.Files), printable(x.Command)})
 	}
-	if len(rows) > 0 {
-		p.table([]string{"row", "time", "files", "exec"}, rows)
-	}
+	p.rows([]string{"row", "time", "files", "exec"}, rows)
 	if r.Scan != nil {
 		showScan(p, r.Scan)
 	}

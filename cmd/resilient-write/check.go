@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -33,7 +32,11 @@ problems remain.`
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if mend {
 			r.Session = a.session
-			return a.repair(cmd.Context(), r)
+			_, err := administer(cmd.Context(), a, a.withOldStore, rw.Admin.Repair, r, showRepair)
+			if err == nil {
+				a.leftUnclean()
+			}
+			return err
 		}
 		for _, name := range []string{"dry-run", "acknowledge", "caller"} {
 			if cmd.Flags().Changed(name) {
@@ -54,20 +57,6 @@ problems remain.`
 func (a *app) leftUnclean() {
 	var r struct{ Clean bool }
 	a.left(rw.CodeStorage, json.Unmarshal(a.done.reply, &r) != nil || !r.Clean)
-}
-
-func (a *app) repair(ctx context.Context, r rw.RepairRequest) error {
-	return a.withOldStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
-		out, err := s.Admin().Repair(ctx, r)
-		if err != nil {
-			return err
-		}
-		if err := a.reply(out, showRepair); err != nil {
-			return err
-		}
-		a.leftUnclean()
-		return nil
-	})
 }
 
 func showCheck(p *printer, r reply) {
@@ -94,35 +83,23 @@ func several(n int, thing string) string {
 func (p *printer) problems(head string, list []reply, field string) {
 	var rows [][]string
 	for _, one := range list {
-		row := one.text("seq")
-		if row == "0" {
-			row = ""
-		}
-		rows = append(rows, []string{one.text("code"), one.text("path"), row, one.text(field)})
+		rows = append(rows, []string{one.text("code"), one.text("path"), one.number("seq"), one.text(field)})
 	}
-	if len(rows) > 0 {
-		p.table([]string{head, "path", "row", field}, rows)
-	}
+	p.rows([]string{head, "path", "row", field}, rows)
 }
 
 func showRepair(p *printer, r reply) {
 	dry := r.object("receipt").text("dry_run") == "true"
 	actions, left := r.list("actions"), r.list("left")
-	if len(actions) > 0 {
-		var rows [][]string
-		for _, one := range actions {
-			row := one.text("seq")
-			if row == "0" {
-				row = ""
-			}
-			rows = append(rows, []string{strings.ReplaceAll(one.text("did"), "_", " "), one.text("code"), one.text("path"), row, one.text("detail")})
-		}
-		did := "did"
-		if dry {
-			did = "would be"
-		}
-		p.table([]string{did, "problem", "path", "row", "detail"}, rows)
+	did := "did"
+	if dry {
+		did = "would be"
 	}
+	var rows [][]string
+	for _, one := range actions {
+		rows = append(rows, []string{strings.ReplaceAll(one.text("did"), "_", " "), one.text("code"), one.text("path"), one.number("seq"), one.text("detail")})
+	}
+	p.rows([]string{did, "problem", "path", "row", "detail"}, rows)
 	p.problems("left", left, "why")
 	switch {
 	case len(left) > 0:

@@ -30,14 +30,9 @@ do not bind an operator, that is, the commands of this program.
 
 The claim belongs to --session, or else to the session "operator". The paths are
 relative to the workspace.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return &misuse{"claim takes the paths to keep", "resilient-write claim src/parser docs/parser.md; resilient-write claim list shows the claims"}
-			}
-			return nil
-		},
+		Args: takes(1, -1, "claim takes the paths to keep", "resilient-write claim src/parser docs/parser.md; resilient-write claim list shows the claims"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClaims(cmd.Context(), func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) {
+			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) {
 				c, err := s.Claim(ctx, args, ttl)
 				return []rw.Claim{c}, err
 			})
@@ -46,13 +41,7 @@ relative to the workspace.`,
 	cmd.Flags().DurationVar(&ttl, "ttl", rw.MaxClaim, "how long the claim holds, at most 10m")
 	cmd.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the claims that hold", Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withOldStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
-				list, err := s.Claims(ctx)
-				if err != nil {
-					return err
-				}
-				return a.replyClaims(list)
-			})
+			return a.withClaims(cmd.Context(), a.withOldStore, true, func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) { return s.Claims(ctx) })
 		}},
 		&cobra.Command{Use: "release NUMBER...", Short: "End claims, of whichever session", Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
 			var numbers []uint64
@@ -66,7 +55,7 @@ relative to the workspace.`,
 			if len(numbers) == 0 {
 				return &misuse{"release takes the numbers of claims", "resilient-write claim list shows them"}
 			}
-			return a.withClaims(cmd.Context(), func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) {
+			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) {
 				for _, n := range numbers {
 					if err := s.Release(ctx, n); err != nil {
 						return nil, err
@@ -79,27 +68,19 @@ relative to the workspace.`,
 	return cmd
 }
 
-// withClaims changes claims in the session of the command.
-func (a *app) withClaims(ctx context.Context, work func(context.Context, *rw.Store) ([]rw.Claim, error)) error {
-	return a.withStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
-		list, err := work(rw.WithCaller(ctx, "", cmp.Or(a.session, operator)), s)
-		if err != nil {
-			return err
-		}
-		return a.replyClaims(list)
-	})
-}
-
-func (a *app) replyClaims(list []rw.Claim) error {
-	return a.reply(claimsReply{list}, func(p *printer, _ reply) {
-		if len(list) == 0 {
+// withClaims lists or changes claims in the session of the command.
+func (a *app) withClaims(ctx context.Context, open opener, looks bool, work func(context.Context, *rw.Store) ([]rw.Claim, error)) error {
+	return do(ctx, a, open, looks, func(s *rw.Store, ctx context.Context, session string) (claimsReply, error) {
+		list, err := work(rw.WithCaller(ctx, "", session), s)
+		return claimsReply{list}, err
+	}, cmp.Or(a.session, operator), func(p *printer, r claimsReply) {
+		if len(r.Claims) == 0 {
 			p.line("nothing is claimed")
-			return
 		}
 		var rows [][]string
-		for _, c := range list {
-			rows = append(rows, []string{fmt.Sprint(c.Fence), printable(c.Session), c.Until.Local().Format(time.TimeOnly), printable(strings.Join(c.Paths, ", "))})
+		for _, c := range r.Claims {
+			rows = append(rows, []string{fmt.Sprint(c.Fence), c.Session, c.Until.Local().Format(time.TimeOnly), strings.Join(c.Paths, ", ")})
 		}
-		p.table([]string{"claim", "session", "until", "paths"}, rows)
+		p.rows([]string{"claim", "session", "until", "paths"}, rows)
 	})
 }

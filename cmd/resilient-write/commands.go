@@ -180,12 +180,7 @@ func (a *app) tool() *cobra.Command {
 			}
 			return toolNames(), cobra.ShellCompDirectiveNoFileComp
 		},
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return &misuse{"call takes the name of a tool and its arguments", "usage: " + cmd.UseLine()}
-			}
-			return nil
-		},
+		Args: takes(1, 2, "call takes the name of a tool and its arguments", ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			fields := map[string]json.RawMessage{}
 			if len(args) == 2 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -30,13 +29,8 @@ If it is killed, the store remains valid and the next call continues.`,
 				r.KeepRows = &keep
 			}
 			r.Session = a.session
-			return a.withOldStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error {
-				out, err := s.Admin().Compact(ctx, r)
-				if err != nil {
-					return err
-				}
-				return a.reply(out, showCompact)
-			})
+			_, err := administer(cmd.Context(), a, a.withOldStore, rw.Admin.Compact, r, showCompact)
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -74,7 +68,7 @@ func showCompact(p *printer, r reply) {
 		p.table([]string{"rows", "count", "size", "sha256"}, rows)
 	}
 	for _, one := range gone {
-		if n := r.text(one.field); n != "" && n != "0" {
+		if n := r.number(one.field); n != "" {
 			extra := ""
 			if one.field == "versions_removed" {
 				extra = fmt.Sprintf(", %s", size(r.fields["version_bytes"]))
@@ -82,7 +76,7 @@ func showCompact(p *printer, r reply) {
 			p.line("removed: %s %s%s", n, one.words, extra)
 		}
 	}
-	if n := r.text("versions_shared"); n != "" && n != "0" {
+	if n := r.number("versions_shared"); n != "" {
 		p.line("shared with other work trees: %s kept versions", n)
 	}
 	p.line("%s", p.paint(faint, fmt.Sprintf("cursors reach back to row %s; %s snapshots of the index", r.text("live_from"), r.text("snapshots"))))

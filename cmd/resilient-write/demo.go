@@ -85,13 +85,7 @@ func madeUpToken() string {
 }
 
 func showDemo(p *printer, r reply) {
-	var found []string
-	for _, v := range r.fields["patterns"].([]any) {
-		if s, ok := v.(string); ok {
-			found = append(found, s)
-		}
-	}
-	p.line("%s config.env with a made-up token: %s (%s)", p.paint(red, "refused"), r.text("refused"), strings.Join(found, ", "))
+	p.line("%s config.env with a made-up token: %s (%s)", p.paint(red, "refused"), r.text("refused"), strings.Join(r.words("patterns"), ", "))
 	p.line("%s", r.text("hint"))
 	p.line("%s the draft after rw_redact:", p.paint(green, "written"))
 	p.line("%s", strings.TrimSuffix(r.long("written"), "\n"))

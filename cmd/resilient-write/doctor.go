@@ -377,14 +377,13 @@ func showDoctor(p *printer, r reply) {
 		} else {
 			p.line("%s %s  %s  %s", p.paint(red, "fails"), e.text("client"), p.paint(faint, e.text("file")), e.text("problem"))
 		}
-		notes, _ := e.fields["notes"].([]any)
-		for _, n := range notes {
-			p.line("  %s", printable(word(n)))
+		for _, n := range e.words("notes") {
+			p.line("  %s", n)
 		}
 	}
-	others, _ := r.fields["not_configured"].([]any)
+	others := r.words("not_configured")
 	for _, name := range others {
-		p.line("%s %s  resilient-write init %s", p.paint(yellow, "not configured"), word(name), word(name))
+		p.line("%s %s  resilient-write init %s", p.paint(yellow, "not configured"), name, name)
 	}
 	if len(r.list("entries"))+len(others) == 0 {
 		p.line("no client is configured; resilient-write init CLIENT does that")

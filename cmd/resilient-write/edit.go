@@ -62,20 +62,9 @@ func undoFlags(cmd *cobra.Command) func(*asked) error {
 
 // undoRow undoes one commit.
 func (a *app) undoRow(ctx context.Context, v verb, call asked) error {
-	args, err := json.Marshal(call.fields)
-	if err != nil {
-		return err
-	}
 	var r rw.UndoRequest
-	if err := decodeStrict(args, &r); err != nil {
-		return err
-	}
-	r.Row, r.Session = call.row, a.session
-	return a.withStore(ctx, false, func(ctx context.Context, store *rw.Store) error {
-		out, err := store.Undo(ctx, r)
-		if err != nil {
-			return err
-		}
-		return a.reply(out, v.show)
+	return carry(ctx, a, v, call, &r, func(ctx context.Context, s *rw.Store) (rw.UndoResult, error) {
+		r.Row, r.Session = call.row, a.session
+		return s.Undo(ctx, r)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,12 +53,8 @@ The exit code is 7 when files of the state directory still contain the secret,
 and 6 when only files of the workspace do, or some could not be read. It is the
 same with --dry-run. If erase is killed, the store remains valid and the next
 call continues.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // an argument may be the secret, so it is not printed
-				return &misuse{"erase takes no arguments", "other users can see a secret on the command line; give it on standard input, or with --secret-file"}
-			}
-			return nil
-		},
+		// An argument may be the secret, so it is not printed.
+		Args: takes(0, 0, "erase takes no arguments", "other users can see a secret on the command line; give it on standard input, or with --secret-file"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.fdGiven = cmd.Flags().Changed("secret-fd")
 			o.byNumber = o.sha != "" || o.request.DraftRef != ""
@@ -95,13 +92,8 @@ func quietFlagError(cmd *cobra.Command, err error) error {
 }
 
 func (a *app) runErase(ctx context.Context, o eraseOptions) error {
-	sources := 0
-	for _, is := range []bool{o.file != "", o.fdGiven, o.sha != "", o.request.DraftRef != ""} {
-		if is {
-			sources++
-		}
-	}
-	if sources > 1 {
+	ways := []bool{o.file != "", o.fdGiven, o.sha != "", o.request.DraftRef != ""}
+	if len(slices.DeleteFunc(ways, func(given bool) bool { return !given })) > 1 {
 		return &misuse{"the secret was given in more than one way", "give one of --secret-file, --secret-fd, --sha256 and --draft-ref"}
 	}
 	r := o.request
@@ -126,18 +118,12 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	// The name of the session is checked with the request: nothing may have been
 	// written under it before.
 	r.Session, a.session = a.session, ""
-	return a.withOldStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
-		out, err := s.Admin().Erase(ctx, r)
-		if err != nil {
-			return err
-		}
-		if err := a.reply(out, showErase); err != nil {
-			return err
-		}
+	out, err := administer(ctx, a, a.withOldStore, rw.Admin.Erase, r, showErase)
+	if err == nil {
 		a.left(rw.CodePrecondition, len(out.Workspace) > 0 || out.Unreadable > 0)
 		a.left(rw.CodeStorage, len(out.Left) > 0)
-		return nil
-	})
+	}
+	return err
 }
 
 // secret reads the secret. No error contains what was read, or the name of the
@@ -146,11 +132,8 @@ func (a *app) secret(ctx context.Context, o eraseOptions) ([]byte, error) {
 	var src io.Reader = a.stdin
 	switch {
 	case o.fdGiven && o.fd != 0:
-		if o.fd < 0 {
-			return nil, &misuse{"--secret-fd is not a descriptor", "give the number of an open descriptor"}
-		}
 		f := os.NewFile(uintptr(o.fd), "secret")
-		if f == nil {
+		if o.fd < 0 || f == nil {
 			return nil, &misuse{"--secret-fd is not a descriptor", "give the number of an open descriptor"}
 		}
 		defer f.Close()
@@ -204,25 +187,16 @@ func hidden(ctx context.Context, in, stdin io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, &misuse{"the terminal cannot be read without echo", "use --secret-file"}
 	}
-	type typed struct {
-		line []byte
-		err  error
-	}
-	done := make(chan typed, 1)
-	go func() {
-		line, err := term.ReadPassword(fd)
-		done <- typed{line, err}
-	}()
-	select {
-	case t := <-done:
-		if t.err != nil && !errors.Is(t.err, io.EOF) {
-			return nil, &misuse{"the terminal cannot be read", "use --secret-file"}
-		}
-		return t.line, nil
-	case <-ctx.Done():
+	line, err := await(ctx, func() ([]byte, error) { return term.ReadPassword(fd) }, func([]byte) {})
+	switch {
+	case errors.Is(err, context.Canceled):
 		term.Restore(fd, before)
-		return nil, ctx.Err()
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, &misuse{"the terminal cannot be read", "use --secret-file"}
+	default:
+		err = nil
 	}
+	return line, err
 }
 
 // lineOf reads one line, and no byte after it.
@@ -246,15 +220,11 @@ func (a *app) confirmed(o eraseOptions) error {
 	if o.yes || o.request.DryRun || !isTerminal(a.in) {
 		return nil
 	}
-	fmt.Fprint(a.messages(), "Erase it permanently? Versions in history that contain it cannot be restored. Type yes: ")
-	answer, err := lineOf(a.stdin)
-	if err != nil {
-		return err
-	}
-	if strings.TrimSpace(string(answer)) != "yes" {
+	answer, err := a.answerTo("Erase it permanently? Versions in history that contain it cannot be restored. Type yes: ")
+	if err == nil && answer != "yes" {
 		return &declined{of: rw.NewError(a.command, rw.ErrCanceled, "--dry-run reports where the secret is", nil)}
 	}
-	return nil
+	return err
 }
 
 func showErase(p *printer, r reply) {
@@ -271,21 +241,18 @@ func showErase(p *printer, r reply) {
 	default:
 		p.line("%s removed from:", p.paint(green, "erase"))
 	}
-	if len(rows) > 0 {
-		p.table([]string{"place", "things"}, rows)
-	}
+	p.rows([]string{"place", "things"}, rows)
 	for _, one := range []struct{ field, words string }{
 		{"left", "state directory: still contains it"}, {"workspace", "workspace: still contains it"},
 	} {
-		names, _ := r.fields[one.field].([]any)
-		for _, name := range names {
-			p.line("%s %s", p.paint(red, one.words), printable(word(name)))
+		for _, name := range r.words(one.field) {
+			p.line("%s %s", p.paint(red, one.words), name)
 		}
 	}
 	if r.text("workspace_more") == "true" {
 		p.line("%s", p.paint(red, "workspace: more files contain it than are listed"))
 	}
-	if n := r.text("unreadable"); n != "" && n != "0" {
+	if n := r.number("unreadable"); n != "" {
 		p.line("%s", p.paint(yellow, n+" files of the workspace could not be read"))
 	}
 }

@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,19 +65,12 @@ that exec itself failed or refused.`,
 // inWorkspace returns the working directory relative to the workspace, or "" if
 // it is outside.
 func (a *app) inWorkspace() string {
-	root, err1 := filepath.Abs(a.set.root)
-	here, err2 := os.Getwd()
-	if err1 != nil || err2 != nil {
+	here, err := os.Getwd()
+	if err != nil {
 		return ""
 	}
-	if real, err := filepath.EvalSymlinks(root); err == nil {
-		root = real
-	}
-	if real, err := filepath.EvalSymlinks(here); err == nil {
-		here = real
-	}
-	rel, err := filepath.Rel(root, here)
-	if err != nil || rel == "." || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+	rel, err := filepath.Rel(absolute(a.set.root), resolved(here))
+	if err != nil || rel == "." || !filepath.IsLocal(rel) {
 		return ""
 	}
 	return filepath.ToSlash(rel)
@@ -102,11 +93,9 @@ func (a *app) runCommand(ctx context.Context, s *rw.Store, r rw.ExecRequest) err
 		return err
 	}
 	a.failing, a.done.code = 0, rw.Code(out.ExitCode)
-	data, err := json.Marshal(out)
-	if err != nil {
+	if a.done.reply, err = success(out); err != nil {
 		return err
 	}
-	a.done.reply = append([]byte(`{"ok":true,`), data[1:]...)
 	if a.json {
 		return a.document(a.done.reply)
 	}

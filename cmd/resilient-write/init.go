@@ -515,10 +515,16 @@ func (a *app) person() bool { return isTerminal(a.in) && !a.forPrograms() }
 
 // agreed asks a question.
 func (a *app) agreed(question string) (bool, error) {
-	fmt.Fprint(a.messages(), question+" [y/N] ")
-	line, err := lineOf(a.stdin)
-	answer := strings.ToLower(strings.TrimSpace(string(line)))
+	answer, err := a.answerTo(question + " [y/N] ")
+	answer = strings.ToLower(answer)
 	return answer == "y" || answer == "yes", err
+}
+
+// answerTo asks a question, and returns the line that is typed.
+func (a *app) answerTo(question string) (string, error) {
+	fmt.Fprint(a.messages(), question)
+	line, err := lineOf(a.stdin)
+	return strings.TrimSpace(string(line)), err
 }
 
 // carryOut writes the files.
@@ -605,9 +611,8 @@ func (a *app) showInit(p *printer, r reply) {
 			color = red
 		}
 		p.line("%s %s", p.paint(color, c.text("status")), c.text("client"))
-		notes, _ := c.fields["notes"].([]any)
-		for _, n := range notes {
-			p.line("  %s", printable(word(n)))
+		for _, n := range c.words("notes") {
+			p.line("  %s", n)
 		}
 	}
 	p.line("%s", p.paint(faint, "resilient-write doctor starts each entry and tries it"))

@@ -61,7 +61,7 @@ func showRows(p *printer, r reply) {
 	} else {
 		p.table(rowHeads, rows)
 	}
-	if n := r.text("malformed"); n != "" && n != "0" {
+	if n := r.number("malformed"); n != "" {
 		p.line("%s", p.paint(yellow, n+" rows cannot be read; run check"))
 	}
 	if next := r.text("next_seq"); next != "" {
@@ -182,13 +182,11 @@ func (f *follower) rows(ctx context.Context, s *rw.Store) error {
 				return err
 			}
 		}
-		done := got.NextSeq <= f.after
-		if got.NextSeq > f.after {
-			f.after = got.NextSeq
-		}
-		if done || len(got.Entries) == 0 {
+		if got.NextSeq <= f.after || len(got.Entries) == 0 {
+			f.after = max(f.after, got.NextSeq)
 			return nil
 		}
+		f.after = got.NextSeq
 	}
 }
 
@@ -270,11 +268,8 @@ func (a *app) runExport(ctx context.Context, out string) error {
 		if err := untilCanceled(ctx, a.out, write); err != nil {
 			return streamError(a.command, "the export was not written", err)
 		}
-		doc, err := json.Marshal(struct {
-			OK bool `json:"ok"`
-			exportReply
-		}{true, r})
-		a.done.reply = doc // for --result-out: standard output holds the export
+		var err error
+		a.done.reply, err = success(r) // for --result-out: standard output holds the export
 		return err
 	})
 }
@@ -317,7 +312,7 @@ func untilCanceled(ctx context.Context, to io.Writer, write func(io.Writer) erro
 
 func showExport(p *printer, r reply) {
 	p.line("%s %s rows, %s  %s", p.paint(green, "exported"), r.text("rows"), size(r.fields["bytes"]), p.paint(faint, short(r.text("sha256"))))
-	if n := r.text("malformed"); n != "" && n != "0" {
+	if n := r.number("malformed"); n != "" {
 		p.line("%s", p.paint(yellow, n+" lines that are not rows were left out; run check"))
 	}
 }
@@ -333,12 +328,7 @@ file content: a version is available only where history has its content.
 
 If the import is interrupted, the store is valid and has part of the rows;
 importing the same export again continues.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return &misuse{"import takes one export", "usage: " + cmd.UseLine()}
-			}
-			return nil
-		},
+		Args: takes(0, 1, "import takes one export", ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Session = a.session
 			return a.runImport(cmd.Context(), r, strings.Join(args, ""))
@@ -366,13 +356,8 @@ func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) er
 		defer os.RemoveAll(dir)
 		a.set.root, a.set.stateDir, a.set.policyFile = dir, "", ""
 	}
-	return a.withStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
-		out, err := s.Admin().Import(ctx, r)
-		if err != nil {
-			return err
-		}
-		return a.reply(out, showImport)
-	})
+	_, err = administer(ctx, a, a.withStore, rw.Admin.Import, r, showImport)
+	return err
 }
 
 func showImport(p *printer, r reply) {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"sort"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -32,6 +35,23 @@ type reply struct {
 
 // text returns a field as text on one line.
 func (r reply) text(name string) string { return printable(word(r.fields[name])) }
+
+// number returns a field as text, or "" if it is 0.
+func (r reply) number(name string) string {
+	if text := r.text(name); text != "0" {
+		return text
+	}
+	return ""
+}
+
+// words returns a field that holds texts.
+func (r reply) words(name string) (list []string) {
+	items, _ := r.fields[name].([]any)
+	for _, item := range items {
+		list = append(list, printable(word(item)))
+	}
+	return list
+}
 
 // long returns a field that may have several lines.
 func (r reply) long(name string) string { return visible.Text(word(r.fields[name]), '?') }
@@ -105,6 +125,13 @@ func (p *printer) table(heads []string, rows [][]string) {
 	t.Flush()
 }
 
+// rows is table without a heading if there are no rows.
+func (p *printer) rows(heads []string, rows [][]string) {
+	if len(rows) > 0 {
+		p.table(heads, rows)
+	}
+}
+
 // printable returns a text from outside as one line that is safe for a
 // terminal: a path, a name, a reason, an error.
 func printable(s string) string { return visible.Line(s, '?') }
@@ -141,29 +168,20 @@ func short(sha string) string { return sha[:min(12, len(sha))] }
 // size formats a number of bytes for people.
 func size(v any) string {
 	n, _ := v.(float64)
-	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
-		if n < 1024 || unit == "GiB" {
-			if unit == "B" {
-				return fmt.Sprintf("%d B", int64(n))
-			}
-			return fmt.Sprintf("%.1f %s", n, unit)
-		}
-		n /= 1024
+	if n < 1024 {
+		return fmt.Sprintf("%d B", int64(n))
 	}
-	return ""
+	units := []string{"KiB", "MiB", "GiB"}
+	for n /= 1024; n >= 1024 && len(units) > 1; n /= 1024 {
+		units = units[1:]
+	}
+	return fmt.Sprintf("%.1f %s", n, units[0])
 }
 
 // showChange prints one mutation.
 func showChange(p *printer, r reply) {
 	rc := r.object("receipt")
-	status := r.text("status")
-	if status == "" {
-		status = rc.text("status")
-	}
-	what := r.text("mode_applied")
-	if what == "" {
-		what = rc.text("op")
-	}
+	status, what := cmp.Or(r.text("status"), rc.text("status")), cmp.Or(r.text("mode_applied"), rc.text("op"))
 	if rc.text("dry_run") == "true" {
 		what = "would " + what
 	}
@@ -171,7 +189,7 @@ func showChange(p *printer, r reply) {
 	if sha := rc.text("sha256"); sha != "" {
 		line += fmt.Sprintf("  %s  %s", size(rc.fields["bytes"]), p.paint(faint, short(sha)))
 	}
-	if seq := rc.text("journal_seq"); seq != "" && seq != "0" {
+	if seq := rc.number("journal_seq"); seq != "" {
 		line += p.paint(faint, "  row "+seq)
 	}
 	p.line("%s", line)
@@ -217,10 +235,7 @@ func showHistory(p *printer, r reply) {
 		if v.text("available") != "true" {
 			kept = "no"
 		}
-		version := v.text("rev")
-		if version == "" {
-			version = seqPrefix + v.text("version")
-		}
+		version := cmp.Or(v.text("rev"), seqPrefix+v.text("version"))
 		rows = append(rows, []string{version, when(v.text("ts")), v.text("op"), v.text("path"), v.bytes(v.text("bytes")), v.text("caller"), short(v.text("sha256")), kept})
 		if command := v.text("command"); command != "" {
 			rows[len(rows)-1] = append(rows[len(rows)-1], command)
@@ -244,7 +259,7 @@ func pairs(r reply) string {
 	for name, v := range r.fields {
 		words = append(words, printable(name+" "+word(v)))
 	}
-	sort.Strings(words)
+	slices.Sort(words)
 	return strings.Join(words, ", ")
 }
 
@@ -259,12 +274,7 @@ func showAll(p *printer, r reply) {
 func (p *printer) tree(v any, indent string) {
 	switch v := v.(type) {
 	case map[string]any:
-		var names []string
-		for name := range v {
-			names = append(names, name)
-		}
-		sort.Strings(names)
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			p.branch(p.paint(cyan, printable(name))+":", v[name], indent)
 		}
 	case []any:
@@ -277,13 +287,8 @@ func (p *printer) tree(v any, indent string) {
 // branch prints a name, and its value next to it or below it.
 func (p *printer) branch(head string, v any, indent string) {
 	switch v := v.(type) {
-	case map[string]any:
-		if len(v) > 0 {
-			p.line("%s%s", indent, head)
-			p.tree(v, indent+"  ")
-		}
-	case []any:
-		if len(v) > 0 {
+	case map[string]any, []any:
+		if reflect.ValueOf(v).Len() > 0 {
 			p.line("%s%s", indent, head)
 			p.tree(v, indent+"  ")
 		}

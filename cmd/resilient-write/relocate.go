@@ -235,21 +235,18 @@ func (a *app) removeState(dir string, yes bool) error {
 		if r, err := place.ReadRecord(dir); err == nil {
 			root = " of " + r.Root
 		}
-		fmt.Fprintf(a.messages(), "Delete the state directory %s%s? Earlier versions cannot be restored. Type yes: ", printable(dir), printable(root))
-		answer, err := lineOf(a.stdin)
+		answer, err := a.answerTo(fmt.Sprintf("Delete the state directory %s%s? Earlier versions cannot be restored. Type yes: ", printable(dir), printable(root)))
 		if err != nil {
 			return err
 		}
-		if strings.TrimSpace(string(answer)) != "yes" {
+		if answer != "yes" {
 			return rw.NewError(a.command, rw.ErrCanceled, "not confirmed; nothing was changed", nil)
 		}
 	}
 	if err := place.Remove(dir); err != nil {
 		return a.stateError(err)
 	}
-	return a.reply(struct {
-		Removed string `json:"removed"`
-	}{dir}, func(p *printer, _ reply) { p.line("removed %s", printable(dir)) })
+	return a.reply(map[string]string{"removed": dir}, func(p *printer, r reply) { p.line("removed %s", r.text("removed")) })
 }
 
 // listedStore is one state directory in a list.

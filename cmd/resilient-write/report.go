@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -127,11 +126,8 @@ func (a *app) putReport(out string, page []byte, r reportReply) error {
 	if _, err := a.out.Write(page); err != nil {
 		return reportError(err)
 	}
-	doc, err := json.Marshal(struct {
-		OK bool `json:"ok"`
-		reportReply
-	}{true, r})
-	a.done.reply = doc // for --result-out: standard output holds the page
+	var err error
+	a.done.reply, err = success(r) // for --result-out: standard output holds the page
 	return err
 }
 
@@ -153,8 +149,7 @@ func reportError(err error) error {
 
 func showReport(p *printer, r reply) {
 	p.line("%s %s of %s rows, %s files with versions, %s problems", p.paint(green, "report"), size(r.fields["bytes"]), r.text("rows"), r.text("files"), r.text("problems"))
-	left, _ := r.fields["left_out"].([]any)
-	for _, one := range left {
-		p.line("%s %s", p.paint(faint, "left out"), printable(word(one)))
+	for _, one := range r.words("left_out") {
+		p.line("%s %s", p.paint(faint, "left out"), one)
 	}
 }

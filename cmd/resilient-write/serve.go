@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -39,23 +40,12 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	s := &settings{}
 	f := flag.NewFlagSet("resilient-write", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // serve reports errors itself, in one line
-	root := env("RW_WORKSPACE")
-	if root == "" {
-		root = "."
-	}
-	f.StringVar(&s.root, "root", root, "workspace `directory` (RW_WORKSPACE)")
-	f.StringVar(&s.root, "workspace", root, "the same as --root")
-	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`; default: the one that exists, else in the repository's git directory, in the user's state, or .resilient_write in the workspace (RW_STATE_DIR)")
-	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
-	f.StringVar(&s.policyFile, "policy-file", "", policyUsage)
-	f.StringVar(&s.gate, "gate", "", gateUsage)
-	f.BoolVar(&s.trustPolicy, "trust-workspace-policy", false, trustUsage)
+	s.storeFlags(f, env)
+	f.StringVar(&s.root, "workspace", s.root, "the same as --root")
 	f.StringVar(&s.transport, "transport", "stdio", "stdio, http (streamable HTTP at /mcp) or sse (that and the deprecated /sse)")
 	f.StringVar(&s.tier, "tier", "", "which tools are listed: core (7), standard (12) or full (all); default standard")
 	f.StringVar(&s.tools, "tools", "", "further tools to list: `names` with commas, such as scratch_put,checkpoint")
 	f.StringVar(&s.replies, "replies", env("RW_REPLIES"), "form of replies: brief, or full with structured content; default full with --tier full and --dotted-names, else brief (RW_REPLIES)")
-	f.BoolVar(&s.readOnly, "read-only", false, "open read-only")
-	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
 	f.Func("allow-root", "also serve this `directory`, with a state of its own, and roots in it that the client declares; may be repeated", func(dir string) error {
 		s.allowRoots = append(s.allowRoots, dir)
 		return nil
@@ -67,12 +57,21 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 	return f, s
 }
 
-// The flags with the same description in serve and the subcommands.
-const (
-	policyUsage = "policy `file`, which takes precedence over all flags; default policy.yaml in the state directory (RW_POLICY_FILE)"
-	gateUsage   = "content gate: block, advise or off; default block. A policy file in the state directory can only make it stricter"
-	trustUsage  = "let the policy file in the state directory weaken defaults even if git tracks it"
-)
+// storeFlags adds the flags that select the store and how it is opened, to
+// those of serve and to those of the subcommands.
+func (s *settings) storeFlags(f interface {
+	StringVar(p *string, name, value, usage string)
+	BoolVar(p *bool, name string, value bool, usage string)
+}, env func(string) string) {
+	f.StringVar(&s.root, "root", cmp.Or(env("RW_WORKSPACE"), "."), "workspace `directory` (RW_WORKSPACE)")
+	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`; default: the one that exists, else in the repository's git directory, in the user's state, or .resilient_write in the workspace (RW_STATE_DIR)")
+	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
+	f.StringVar(&s.policyFile, "policy-file", "", "policy `file`, which takes precedence over all flags; default policy.yaml in the state directory (RW_POLICY_FILE)")
+	f.StringVar(&s.gate, "gate", "", "content gate: block, advise or off; default block. A policy file in the state directory can only make it stricter")
+	f.BoolVar(&s.trustPolicy, "trust-workspace-policy", false, "let the policy file in the state directory weaken defaults even if git tracks it")
+	f.BoolVar(&s.readOnly, "read-only", false, "open read-only")
+	f.BoolVar(&s.unsafe, "allow-unsafe-root", env("RW_ALLOW_UNSAFE_ROOT") == "1", "accept a system or home directory (RW_ALLOW_UNSAFE_ROOT=1)")
+}
 
 // options returns the options of the store for a caller. A policy file that
 // only the variable names need not exist, and an invalid file makes calls fail,

@@ -20,10 +20,10 @@ func (s *settings) listenDashboard() error {
 	}
 	host, _, err := net.SplitHostPort(s.dashboard)
 	if err != nil {
-		return &badUsage{"--dashboard is no address", "give host and port, such as 127.0.0.1:8010"}
+		return &misuse{"--dashboard is no address", "give host and port, such as 127.0.0.1:8010"}
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &badUsage{"--dashboard is served on a loopback address only", "use 127.0.0.1, and a tunnel from another machine"}
+		return &misuse{"--dashboard is served on a loopback address only", "use 127.0.0.1, and a tunnel from another machine"}
 	}
 	if s.board, err = net.Listen("tcp", s.dashboard); err != nil {
 		return fmt.Errorf("the dashboard cannot listen: %w", pathless(err))

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -63,19 +64,12 @@ func appendTo(list *[]string) func(string) error {
 // given returns the name of one of these flags that was used, or "".
 func (s *httpSettings) given(f *flag.FlagSet) (name string) {
 	f.Visit(func(g *flag.Flag) {
-		for _, n := range s.names {
-			if g.Name == n {
-				name = n
-			}
+		if slices.Contains(s.names, g.Name) {
+			name = g.Name
 		}
 	})
 	return name
 }
-
-// badUsage is a mistake in the flags.
-type badUsage struct{ what, hint string }
-
-func (b *badUsage) Error() string { return b.what }
 
 // options returns the settings of the server, without those that require
 // reading files.
@@ -86,27 +80,27 @@ func (s *httpSettings) options(env func(string) string, sse bool, logs *slog.Log
 	}
 	switch {
 	case s.port < 0 || s.port > 65535:
-		return nil, &badUsage{fmt.Sprintf("%d is no port", s.port), "a port must be 0 to 65535"}
+		return nil, &misuse{fmt.Sprintf("%d is no port", s.port), "a port must be 0 to 65535"}
 	case s.host == "":
-		return nil, &badUsage{"--host is empty", "give an address; 0.0.0.0 means all interfaces"}
+		return nil, &misuse{"--host is empty", "give an address; 0.0.0.0 means all interfaces"}
 	case s.token != "" && s.tokenFile != "":
-		return nil, &badUsage{"--token and --token-file were both given", "drop one"}
+		return nil, &misuse{"--token and --token-file were both given", "drop one"}
 	case s.noAuth && (token != "" || s.tokenFile != ""):
 		if s.tokenFile != "" {
 			from = "--token-file"
 		}
-		return nil, &badUsage{"--no-auth and " + from + " cannot be used together", "drop one"}
+		return nil, &misuse{"--no-auth and " + from + " cannot be used together", "drop one"}
 	case (s.tlsCert == "") != (s.tlsKey == ""):
-		return nil, &badUsage{"--tls-cert and --tls-key must be given together", "give both"}
+		return nil, &misuse{"--tls-cert and --tls-key must be given together", "give both"}
 	case s.socket != "" && s.tlsCert != "":
-		return nil, &badUsage{"--socket and --tls-cert were both given", "a unix socket does not use TLS"}
+		return nil, &misuse{"--socket and --tls-cert were both given", "a unix socket does not use TLS"}
 	}
 	o := &mcpserver.HTTPOptions{
 		Token: token, NoAuth: s.noAuth, AllowedOrigins: s.origins, AllowedHosts: s.hosts,
 		AllowPlainHTTP: s.plain, SSE: sse, Logger: logs,
 	}
 	if err := o.Check(); err != nil {
-		return nil, &badUsage{err.Error(), "see resilient-write help"}
+		return nil, &misuse{err.Error(), "see resilient-write help"}
 	}
 	return o, nil
 }
@@ -132,7 +126,7 @@ func serveHTTP(ctx context.Context, set *settings, env func(string) string, logs
 	if s.tokenFile != "" {
 		var misplaced *misuse
 		if _, err := os.Lstat(s.tokenFile); errors.Is(err, fs.ErrNotExist) && errors.As(set.place("--token-file", s.tokenFile), &misplaced) {
-			return usageError(errs, misplaced.what, misplaced.hint)
+			return reportHTTP(errs, misplaced)
 		}
 		if o.Token, err = tokenOf(s.tokenFile); err == nil {
 			err = o.Check()
@@ -182,10 +176,10 @@ func (s *httpSettings) listen(o *mcpserver.HTTPOptions) (net.Listener, error) {
 	}
 	addr, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(s.host, strconv.Itoa(s.port)))
 	if err != nil {
-		return nil, &badUsage{fmt.Sprintf("the host %q cannot be resolved", s.host), "give an address of this machine"}
+		return nil, &misuse{fmt.Sprintf("the host %q cannot be resolved", s.host), "give an address of this machine"}
 	}
 	if err := o.CheckAddr(addr); err != nil {
-		return nil, &badUsage{err.Error(), "give --token or drop --no-auth, and give --tls-cert and --tls-key or --allow-plain-http; or use --host 127.0.0.1"}
+		return nil, &misuse{err.Error(), "give --token or drop --no-auth, and give --tls-cert and --tls-key or --allow-plain-http; or use --host 127.0.0.1"}
 	}
 	l, err := net.ListenTCP("tcp", addr)
 	if err != nil {
@@ -196,7 +190,7 @@ func (s *httpSettings) listen(o *mcpserver.HTTPOptions) (net.Listener, error) {
 
 // reportHTTP reports why the server could not start.
 func reportHTTP(errs io.Writer, err error) rw.Code {
-	var usage *badUsage
+	var usage *misuse
 	if errors.As(err, &usage) {
 		return usageError(errs, usage.what, usage.hint)
 	}

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,14 +18,8 @@ func (a *app) snapshot() *cobra.Command {
 		Long: `Record the state of the whole workspace, to compare and restore it: every file
 that changes records, with its content.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error {
-				out, err := s.Snapshot(ctx, r)
-				if err != nil {
-					return err
-				}
-				return a.reply(out, func(p *printer, _ reply) {
-					p.line("%s: %d files, %d of them in git", out.ID, out.Files, out.FromGit)
-				})
+			return do(cmd.Context(), a, a.withStore, false, (*rw.Store).Snapshot, r, func(p *printer, out rw.Snapshot) {
+				p.line("%s: %d files, %d of them in git", out.ID, out.Files, out.FromGit)
 			})
 		},
 	}
@@ -39,18 +33,12 @@ func (a *app) snapshotList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the snapshots, newest first", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withOldStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
-				out, err := s.SnapshotList(ctx, rw.SnapshotListRequest{})
-				if err != nil {
-					return err
+			return do(cmd.Context(), a, a.withOldStore, true, (*rw.Store).SnapshotList, rw.SnapshotListRequest{}, func(p *printer, out rw.SnapshotListResult) {
+				var rows [][]string
+				for _, x := range out.Snapshots {
+					rows = append(rows, []string{x.ID, when(x.At), fmt.Sprint(x.Files), short(x.BaseCommit), x.Label})
 				}
-				return a.reply(out, func(p *printer, _ reply) {
-					var rows [][]string
-					for _, x := range out.Snapshots {
-						rows = append(rows, []string{x.ID, when(x.At), fmt.Sprint(x.Files), short(x.BaseCommit), x.Label})
-					}
-					p.table([]string{"snapshot", "time", "files", "commit", "label"}, rows)
-				})
+				p.table([]string{"snapshot", "time", "files", "commit", "label"}, rows)
 			})
 		},
 	}
@@ -59,28 +47,14 @@ func (a *app) snapshotList() *cobra.Command {
 func (a *app) snapshotDiff() *cobra.Command {
 	return &cobra.Command{
 		Use: "diff ID [ID]", Short: "List the files that differ between two snapshots, or from the workspace",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return &misuse{"diff takes one or two snapshots", "resilient-write snapshot list shows them"}
-			}
-			return nil
-		},
+		Args: takes(1, 2, "diff takes one or two snapshots", "resilient-write snapshot list shows them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := rw.SnapshotDiffRequest{From: args[0]}
-			if len(args) == 2 {
-				r.To = args[1]
-			}
-			return a.withOldStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error {
-				out, err := s.SnapshotDiff(ctx, r)
-				if err != nil {
-					return err
+			r := rw.SnapshotDiffRequest{From: args[0], To: strings.Join(args[1:], "")}
+			return do(cmd.Context(), a, a.withOldStore, false, (*rw.Store).SnapshotDiff, r, func(p *printer, out rw.SnapshotDiffResult) {
+				for _, f := range out.Files {
+					p.line("%-8s %s", f.Change, printable(f.Path))
 				}
-				return a.reply(out, func(p *printer, _ reply) {
-					for _, f := range out.Files {
-						p.line("%-8s %s", f.Change, printable(f.Path))
-					}
-					p.line("%d created, %d changed, %d deleted", out.Created, out.Changed, out.Deleted)
-				})
+				p.line("%d created, %d changed, %d deleted", out.Created, out.Changed, out.Deleted)
 			})
 		},
 	}
@@ -90,25 +64,14 @@ func (a *app) snapshotRestore() *cobra.Command {
 	var r rw.SnapshotRestoreRequest
 	cmd := &cobra.Command{
 		Use: "restore ID", Short: "Restore the workspace to a snapshot; undo reverts it",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return &misuse{"restore takes one snapshot", "resilient-write snapshot list shows them"}
-			}
-			return nil
-		},
+		Args: takes(1, 1, "restore takes one snapshot", "resilient-write snapshot list shows them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.ID = args[0]
-			return a.withOldStore(cmd.Context(), false, func(ctx context.Context, s *rw.Store) error {
-				out, err := s.SnapshotRestore(ctx, r)
-				if err != nil {
-					return err
+			return do(cmd.Context(), a, a.withOldStore, false, (*rw.Store).SnapshotRestore, r, func(p *printer, out rw.SnapshotRestoreResult) {
+				for _, f := range out.Results {
+					p.line("%-8s %s", f.Op, printable(f.Path))
 				}
-				return a.reply(out, func(p *printer, _ reply) {
-					for _, f := range out.Results {
-						p.line("%-8s %s", f.Op, printable(f.Path))
-					}
-					p.line("%s, %d files", out.Status, len(out.Results))
-				})
+				p.line("%s, %d files", out.Status, len(out.Results))
 			})
 		},
 	}

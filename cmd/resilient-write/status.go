@@ -107,7 +107,7 @@ func (a *app) runStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.reply(out, func(p *printer, _ reply) { showStatus(p, out) })
+	return present(a, out, showStatus)
 }
 
 // showStatus prints the status, with what to do.
@@ -252,13 +252,10 @@ func (a *app) ls() *cobra.Command {
 				return &misuse{"ls takes one directory", "usage: " + cmd.UseLine()}
 			}
 			below := strings.TrimSuffix(path.Clean(strings.Join(append(args, "."), "/")), "/.")
-			return a.withStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
-				tail, err := s.JournalTail(ctx, rw.JournalTailRequest{N: lsRows})
-				if err != nil {
-					return err
-				}
-				return a.reply(lsReply{changedFiles(tail.Entries, below), len(tail.Entries)}, showLs)
-			})
+			return do(cmd.Context(), a, a.withStore, true, func(s *rw.Store, ctx context.Context, r rw.JournalTailRequest) (lsReply, error) {
+				tail, err := s.JournalTail(ctx, r)
+				return lsReply{changedFiles(tail.Entries, below), len(tail.Entries)}, err
+			}, rw.JournalTailRequest{N: lsRows}, showLs)
 		},
 	}
 }
@@ -277,14 +274,14 @@ func changedFiles(rows []rw.JournalEntry, below string) []lsFile {
 	return list
 }
 
-func showLs(p *printer, r reply) {
+func showLs(p *printer, r lsReply) {
 	var rows [][]string
-	for _, f := range r.list("files") {
-		bytes := size(f.fields["bytes"])
-		if f.text("gone") == "true" {
+	for _, f := range r.Files {
+		bytes := size(float64(f.Bytes))
+		if f.Gone {
 			bytes = "gone"
 		}
-		rows = append(rows, []string{f.text("path"), bytes, f.text("versions"), when(f.text("ts")), f.text("op"), f.text("caller")})
+		rows = append(rows, []string{f.Path, bytes, fmt.Sprint(f.Versions), when(f.TS), f.Op, f.Caller})
 	}
 	if len(rows) == 0 {
 		p.line("nothing was changed")

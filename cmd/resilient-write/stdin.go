@@ -47,41 +47,46 @@ func (n *named) Close() error { return n.file.Close() }
 // The file is opened in a goroutine, because a non-blocking open treats a pipe
 // without a writer as an empty file.
 func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
-	type opened struct {
-		file *os.File
-		err  error
+	f, err := await(ctx, func() (*os.File, error) { return os.Open(name) }, func(late *os.File) { late.Close() })
+	if err != nil {
+		return nil, err
 	}
-	done := make(chan opened, 1)
-	go func() {
-		f, err := os.Open(name)
-		done <- opened{f, err}
-	}()
-	var o opened
-	select {
-	case o = <-done:
-	case <-ctx.Done():
-		go func() {
-			if late := <-done; late.err == nil {
-				late.file.Close()
-			}
-		}()
-		return nil, ctx.Err()
-	}
-	if o.err != nil {
-		return nil, o.err
-	}
-	info, err := o.file.Stat()
+	info, err := f.Stat()
 	switch {
 	case err == nil && info.IsDir():
 		err = &os.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
 		fallthrough
 	case err != nil:
-		o.file.Close()
+		f.Close()
 		return nil, err
 	case info.Mode().IsRegular():
-		return o.file, nil
+		return f, nil
 	}
-	return &named{interruptible: interruptible{ctx: ctx, src: o.file}, file: o.file}, nil
+	return &named{interruptible: interruptible{ctx: ctx, src: f}, file: f}, nil
+}
+
+// await runs work that cannot be interrupted. If ctx ends first, the result of
+// the work goes to late.
+func await[T any](ctx context.Context, work func() (T, error), late func(T)) (T, error) {
+	var v T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v, err = work()
+	}()
+	select {
+	case <-done:
+		return v, err
+	case <-ctx.Done():
+		go func() {
+			if <-done; err == nil {
+				late(v)
+			}
+		}()
+		var none T
+		return none, ctx.Err()
+	}
 }
 
 // readNamed reads a file that the user names.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -29,6 +31,46 @@ func (a *app) withOldStore(ctx context.Context, looks bool, work func(context.Co
 		return rw.NewError(a.command, rw.ErrNotFound, "there is no store in this workspace, and none was created; name another workspace with --root", nil)
 	}
 	return a.withStore(ctx, looks, work)
+}
+
+// opener opens the store for some work: withStore or withOldStore.
+type opener func(ctx context.Context, looks bool, work func(context.Context, *rw.Store) error) error
+
+// do calls a method of the store, and prints its result.
+func do[In, Out any](ctx context.Context, a *app, open opener, looks bool, method func(*rw.Store, context.Context, In) (Out, error), in In, show func(*printer, Out)) error {
+	return open(ctx, looks, func(ctx context.Context, s *rw.Store) error {
+		out, err := method(s, ctx, in)
+		if err != nil {
+			return err
+		}
+		return present(a, out, show)
+	})
+}
+
+// administer does the same for a method of operators.
+func administer[In, Out any](ctx context.Context, a *app, open opener, method func(rw.Admin, context.Context, In) (Out, error), in In, show func(*printer, reply)) (out Out, err error) {
+	err = open(ctx, false, func(ctx context.Context, s *rw.Store) error {
+		if out, err = method(s.Admin(), ctx, in); err != nil {
+			return err
+		}
+		return a.reply(out, show)
+	})
+	return out, err
+}
+
+// present prints a result of this type.
+func present[T any](a *app, v T, show func(*printer, T)) error {
+	return a.reply(v, func(p *printer, _ reply) { show(p, v) })
+}
+
+// takes accepts a number of arguments; most is -1 for any number above.
+func takes(least, most int, what, hint string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return &misuse{what, cmp.Or(hint, "usage: "+cmd.UseLine())}
+		}
+		return nil
+	}
 }
 
 // streamError returns why a file or stream of the caller failed, without its

@@ -223,33 +223,30 @@ func (v verb) collect(a *app, cmd *cobra.Command, list []argument, args []string
 		kinds[one.Name] = one.kind()
 	}
 	ctx, places := cmd.Context(), strings.Fields(v.use)[1:]
+	set := func(name, what, text string) (err error) {
+		value, known := versionNumber(v.tool, name, text)
+		if !known {
+			value, err = a.value(ctx, what, kinds[name], text)
+		}
+		call.fields[name] = value
+		return err
+	}
 	for i, text := range args {
-		name := strings.TrimRight(v.args[i], "?@")
 		if strings.Contains(v.args[i], "@") {
 			text = "@" + text
 		}
-		value, known := versionNumber(v.tool, name, text)
-		if !known {
-			var err error
-			if value, err = a.value(ctx, strings.Trim(places[i], "[]"), kinds[name], text); err != nil {
-				return call, err
-			}
+		if err := set(strings.TrimRight(v.args[i], "?@"), strings.Trim(places[i], "[]"), text); err != nil {
+			return call, err
 		}
-		call.fields[name] = value
 	}
 	for _, one := range list {
 		f := cmd.Flags().Lookup(flagName(one.Name))
 		if v.positional(one.Name) || f == nil || !f.Changed {
 			continue
 		}
-		value, known := versionNumber(v.tool, one.Name, f.Value.String())
-		if !known {
-			var err error
-			if value, err = a.value(ctx, "--"+f.Name, one.kind(), f.Value.String()); err != nil {
-				return call, err
-			}
+		if err := set(one.Name, "--"+f.Name, f.Value.String()); err != nil {
+			return call, err
 		}
-		call.fields[one.Name] = value
 	}
 	if f := cmd.Flags().Lookup("include-refused"); f != nil && !f.Changed {
 		call.fields["include_refused"] = json.RawMessage("true") // people want to see what was refused, and why
@@ -331,16 +328,28 @@ func (a *app) call(ctx context.Context, tool string, looks bool, call asked, sho
 // writeFrom writes a file from a stream, of any length.
 func (a *app) writeFrom(ctx context.Context, v verb, call asked) error {
 	call.fields["content"] = json.RawMessage(`""`) // the content comes from the stream
+	var r rw.SafeWriteRequest
+	return carry(ctx, a, v, call, &r, func(ctx context.Context, s *rw.Store) (rw.SafeWriteResult, error) {
+		return s.SafeWriteFrom(rw.WithGate(ctx, rw.GateOfAgents), r, call.stream)
+	})
+}
+
+// carry decodes a call as the tools do, makes it with a method that is no tool,
+// and shows the result.
+func carry[Out any](ctx context.Context, a *app, v verb, call asked, into any, method func(context.Context, *rw.Store) (Out, error)) error {
 	args, err := json.Marshal(call.fields)
 	if err != nil {
 		return err
 	}
-	var r rw.SafeWriteRequest
-	if err := decodeStrict(args, &r); err != nil {
+	_, err = schema.Decode(ctx, args, into)
+	if p := (*schema.Problem)(nil); errors.As(err, &p) {
+		return &misuse{p.Error(), "see --help"}
+	}
+	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, false, func(ctx context.Context, store *rw.Store) error {
-		out, err := store.SafeWriteFrom(rw.WithGate(ctx, rw.GateOfAgents), r, call.stream)
+	return a.withStore(ctx, false, func(ctx context.Context, s *rw.Store) error {
+		out, err := method(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -350,11 +359,20 @@ func (a *app) writeFrom(ctx context.Context, v verb, call asked) error {
 
 // reply prints the result of a method.
 func (a *app) reply(v any, show func(*printer, reply)) error {
-	data, err := schema.Reply(v, "")
+	doc, err := success(v)
 	if err != nil {
 		return err
 	}
-	return a.answer(append([]byte(`{"ok":true,`), data[1:]...), true, show)
+	return a.answer(doc, true, show)
+}
+
+// success returns a result as the reply of a tool.
+func success(v any) (json.RawMessage, error) {
+	data, err := schema.Reply(v, "")
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte(`{"ok":true,`), data[1:]...), nil
 }
 
 // answer prints the reply: unchanged for a program, in words for a person.
@@ -411,13 +429,4 @@ func refused(doc json.RawMessage) error {
 		return errors.New("the reply cannot be read")
 	}
 	return r
-}
-
-// decodeStrict reads arguments as the tools do.
-func decodeStrict(args []byte, into any) error {
-	_, err := schema.Decode(context.Background(), args, into)
-	if p := (*schema.Problem)(nil); errors.As(err, &p) {
-		return &misuse{p.Error(), "see --help"}
-	}
-	return err
 }
