@@ -115,8 +115,8 @@ func (h *host) taskNames(ctx context.Context) []string {
 func (h *host) handoffPaths(ctx context.Context) []string {
 	paths := []string{rw.DefaultHandoff}
 	r, _ := h.store.JournalTail(ctx, rw.JournalTailRequest{N: 200, FilterMode: "handoff"})
-	for i := len(r.Entries) - 1; i >= 0; i-- {
-		if p := r.Entries[i].Path; inWorkspace(p) && path.Ext(p) == ".md" && !slices.Contains(paths, p) {
+	for _, e := range slices.Backward(r.Entries) {
+		if p := e.Path; inWorkspace(p) && path.Ext(p) == ".md" && !slices.Contains(paths, p) {
 			paths = append(paths, p)
 		}
 	}
@@ -139,8 +139,7 @@ func (h *host) filePaths(ctx context.Context) []string {
 func (h *host) pathsOf(ctx context.Context, wanted func(newest rw.JournalEntry) bool) (paths []string) {
 	r, _ := h.store.JournalTail(ctx, rw.JournalTailRequest{N: searchedRows})
 	seen := map[string]bool{}
-	for i := len(r.Entries) - 1; i >= 0; i-- {
-		e := r.Entries[i]
+	for _, e := range slices.Backward(r.Entries) {
 		if !inWorkspace(e.Path) || seen[e.Path] {
 			continue
 		}

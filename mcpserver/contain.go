@@ -19,41 +19,38 @@ import (
 // errPanicked is the only error that a client gets for a panic outside of tools.
 var errPanicked = errors.New("internal error")
 
+// caught is a handler whose panic becomes another answer.
+func caught[Req, Res any](next func(context.Context, Req) (Res, error), panicked func() (Res, error)) func(context.Context, Req) (Res, error) {
+	return func(ctx context.Context, req Req) (res Res, err error) {
+		defer func() {
+			if recover() != nil {
+				res, err = panicked()
+			}
+		}()
+		return next(ctx, req)
+	}
+}
+
 // contain keeps the panics of handlers from leaving the server. It has to come
 // before other middleware, which it then surrounds. log gets a record of each.
 func contain(s *server.MCPServer, log func(what string)) {
 	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
-		return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
-			defer func() {
-				if recover() != nil {
-					log("tool")
-					res, err = refused(s, toolbox.PanicError("call", false)), nil
-				}
-			}()
-			return next(ctx, req)
-		}
+		return caught(next, func() (*mcp.CallToolResult, error) {
+			log("tool")
+			return refused(s, toolbox.PanicError("call", false)), nil
+		})
 	})
 	server.WithPromptHandlerMiddleware(func(next server.PromptHandlerFunc) server.PromptHandlerFunc {
-		return func(ctx context.Context, req mcp.GetPromptRequest) (res *mcp.GetPromptResult, err error) {
-			defer func() {
-				if recover() != nil {
-					log("prompt")
-					res, err = nil, errPanicked
-				}
-			}()
-			return next(ctx, req)
-		}
+		return caught(next, func() (*mcp.GetPromptResult, error) {
+			log("prompt")
+			return nil, errPanicked
+		})
 	})(s)
 	server.WithResourceHandlerMiddleware(func(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
-		return func(ctx context.Context, req mcp.ReadResourceRequest) (res []mcp.ResourceContents, err error) {
-			defer func() {
-				if recover() != nil {
-					log("resource")
-					res, err = nil, errPanicked
-				}
-			}()
-			return next(ctx, req)
-		}
+		return caught(next, func() ([]mcp.ResourceContents, error) {
+			log("resource")
+			return nil, errPanicked
+		})
 	})(s)
 }
 
@@ -74,15 +71,10 @@ func refused(s *server.MCPServer, e *rw.Error) *mcp.CallToolResult {
 // contained is the handler of one of our tools inside the wrapper of the host. Its
 // panics become envelopes that name the tool.
 func (h *host) contained(t ToolInfo, handler server.ToolHandlerFunc) server.ToolHandlerFunc {
-	return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
-		defer func() {
-			if recover() != nil {
-				h.logPanic(t.Stem)
-				res, err = h.result(h.box.Refuse(t.Stem, toolbox.PanicError(t.Stem, t.ReadOnly))), nil
-			}
-		}()
-		return handler(ctx, req)
-	}
+	return caught(handler, func() (*mcp.CallToolResult, error) {
+		h.logPanic(t.Stem)
+		return h.result(h.box.Refuse(t.Stem, toolbox.PanicError(t.Stem, t.ReadOnly))), nil
+	})
 }
 
 // hostField is where the server that New made keeps its host: in the tool that

@@ -27,60 +27,36 @@ const (
 	maxRoots  = 100              // of a client that are used
 )
 
-// rootsSeen is what clients said about their roots.
-type rootsSeen struct {
-	mu   sync.Mutex
-	seen map[string]bool // by session: whether the workspace is outside
-}
+// rootsSeen is what clients said about their roots: by session, whether the
+// workspace is outside.
+type rootsSeen struct{ seen sync.Map }
 
 // begin reports whether a client is to be asked: once, unless it said that its
 // roots have changed.
 func (r *rootsSeen) begin(client string, again bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.seen[client]; ok && !again {
-		return false
-	}
-	if r.seen == nil {
-		r.seen = map[string]bool{}
-	}
-	if _, ok := r.seen[client]; !ok {
-		r.seen[client] = false
-	}
-	return true
+	_, asked := r.seen.LoadOrStore(client, false)
+	return !asked || again
 }
 
 // set keeps the answer, unless the client has left meanwhile.
 func (r *rootsSeen) set(client string, outside bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.seen[client]; ok {
-		r.seen[client] = outside
-	}
+	r.seen.CompareAndSwap(client, !outside, outside)
 }
 
-func (r *rootsSeen) forget(client string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.seen, client)
-}
+func (r *rootsSeen) forget(client string) { r.seen.Delete(client) }
 
 func (r *rootsSeen) outside(client string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.seen[client]
+	outside, _ := r.seen.Load(client)
+	return outside == true
 }
 
 // any reports whether the workspace is outside of the roots of some client.
-func (r *rootsSeen) any() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, outside := range r.seen {
-		if outside {
-			return true
-		}
-	}
-	return false
+func (r *rootsSeen) any() (found bool) {
+	r.seen.Range(func(_, outside any) bool {
+		found = outside == true
+		return !found
+	})
+	return found
 }
 
 // offerRoots requests the roots of each client once, and again when they change.

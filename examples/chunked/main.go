@@ -15,6 +15,7 @@ import (
 	"os/exec"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
@@ -34,14 +35,7 @@ func main() {
 		die(dir)
 		return
 	}
-	dir, err := os.MkdirTemp("", "chunked")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := run(os.Stdout, dir); err != nil {
-		log.Fatal(err)
-	}
+	demo.Main("chunked", run)
 }
 
 func run(out io.Writer, dir string) error {

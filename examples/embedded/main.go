@@ -16,25 +16,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"os"
 	"slices"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-func main() {
-	dir, err := os.MkdirTemp("", "embedded")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := run(os.Stdout, dir); err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { demo.Main("embedded", run) }
 
 func run(out io.Writer, workspace string) error {
 	ctx := context.Background()

@@ -11,24 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"os"
 	"os/exec"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 )
 
-func main() {
-	dir, err := os.MkdirTemp("", "guard")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := run(os.Stdout, dir); err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { demo.Main("guard", run) }
 
 // host is the program that runs the agent: it answers for the user and counts
 // how calls end.

@@ -11,24 +11,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"path/filepath"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 )
 
-func main() {
-	dir, err := os.MkdirTemp("", "handoff")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := run(os.Stdout, dir); err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { demo.Main("handoff", run) }
 
 func run(out io.Writer, dir string) error {
 	ctx := context.Background()

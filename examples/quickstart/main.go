@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
@@ -25,14 +26,7 @@ func main() {
 		crash(dir)
 		return
 	}
-	dir, err := os.MkdirTemp("", "quickstart")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := run(os.Stdout, dir); err != nil {
-		log.Fatal(err)
-	}
+	demo.Main("quickstart", run)
 }
 
 func run(out io.Writer, dir string) error {

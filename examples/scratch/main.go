@@ -13,27 +13,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"io/fs"
-	"log"
-	"os"
-	"path"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 )
 
-func main() {
-	dir, err := os.MkdirTemp("", "scratch")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := run(os.Stdout, dir); err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { demo.Main("scratch", run) }
 
 func run(out io.Writer, workspace string) (err error) {
 	ctx := context.Background()
@@ -106,30 +93,12 @@ func run(out io.Writer, workspace string) (err error) {
 
 // find prints the directories of a workspace in which a file contains text.
 func find(out io.Writer, workspace, text string) error {
-	root := os.DirFS(workspace)
-	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		data, err := fs.ReadFile(root, name)
-		if bytes.Contains(data, []byte(text)) {
-			fmt.Fprintf(out, "found     the token in %s\n", path.Dir(name))
-		}
-		return err
-	})
+	list, err := demo.Find(workspace, text)
+	for _, dir := range list {
+		fmt.Fprintf(out, "found     the token in %s\n", dir)
+	}
+	return err
 }
 
-// secret returns a token that was never issued but has the correct format, so
-// that this file contains none: 30 characters and their checksum.
-func secret() string {
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	random, sum := make([]byte, 30), make([]byte, 6)
-	for i, x := 0, uint32(7); i < len(random); i++ {
-		x = x*1664525 + 1013904223
-		random[i] = digits[(x>>16)%62]
-	}
-	for i, x := len(sum)-1, crc32.ChecksumIEEE(random); i >= 0; i, x = i-1, x/62 {
-		sum[i] = digits[x%62]
-	}
-	return "gh" + "p_" + string(random) + string(sum)
-}
+// secret is a token of the correct format.
+func secret() string { return demo.Secret(7) }

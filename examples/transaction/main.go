@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
@@ -29,14 +30,7 @@ func main() {
 		crash(dir)
 		return
 	}
-	dir, err := os.MkdirTemp("", "transaction")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := run(os.Stdout, dir); err != nil {
-		log.Fatal(err)
-	}
+	demo.Main("transaction", run)
 }
 
 // project is the initial workspace.
