@@ -30,10 +30,7 @@ func brief(t reflect.Type, args []Arg, prose bool) Object {
 		if f == nil {
 			continue // part of an argument
 		}
-		p := typeOf(f.typ)
-		if len(f.types) > 0 {
-			p = choices(f.types)
-		}
+		p := f.schema()
 		if inner := below(args, a.Name); len(inner) > 0 {
 			p = briefObject(base(f.typ), inner)
 		}
@@ -53,11 +50,7 @@ func brief(t reflect.Type, args []Arg, prose bool) Object {
 			need = append(need, f.name)
 		}
 	}
-	out := Object{{"type", "object"}, {"properties", props}}
-	if len(need) > 0 {
-		out = append(out, Member{"required", need})
-	}
-	return out
+	return objectOf(props, need)
 }
 
 // briefObject returns the schema of an object, or of a list of objects, of which only

@@ -300,7 +300,7 @@ func isContainer(raw json.RawMessage) bool { return len(raw) > 0 && (raw[0] == '
 // indent writes a value as text. Every level that it is nested makes each of
 // its lines longer, so both the depth and the text are bounded.
 func indent(raw json.RawMessage) (string, error) {
-	size, deepest := indented(raw)
+	size, deepest, _ := measure(raw)
 	if deepest > MaxDepth {
 		return "", &Problem{Argument: "content", Code: TooLarge, Want: fmt.Sprintf("at most %d levels as an object; send it as a string", MaxDepth)}
 	}
@@ -315,10 +315,11 @@ func indent(raw json.RawMessage) (string, error) {
 	return b.String(), nil
 }
 
-// indented is at least the size that a value has when it is indented, and how
-// deep it is nested.
-func indented(raw []byte) (size, deepest int) {
+// measure is at least the size that a value has when it is indented, how deep
+// it is nested, and how many items it has if it is an array.
+func measure(raw []byte) (size, deepest, items int) {
 	depth, inString := 0, false
+	items = 1
 	for i := 0; i < len(raw); i++ {
 		size++
 		switch c := raw[i]; {
@@ -336,11 +337,14 @@ func indented(raw []byte) (size, deepest int) {
 			size += 1 + 2*depth
 		case c == ',':
 			size += 1 + 2*depth
+			if depth == 1 {
+				items++
+			}
 		case c == ':':
 			size++
 		}
 	}
-	return size, deepest
+	return size, deepest, items
 }
 
 // value reads one argument.
@@ -471,7 +475,7 @@ func (d *decoder) slice(f *field, raw json.RawMessage, into reflect.Value) error
 	if raw[0] != '[' {
 		return wrongType(f, "an array", raw)
 	}
-	n := countItems(raw)
+	_, _, n := measure(raw)
 	if n > MaxItems {
 		return &Problem{Argument: f.name, Code: TooMany, Want: fmt.Sprintf("at most %d items; make several calls of it", MaxItems)}
 	}
@@ -493,38 +497,15 @@ func (d *decoder) slice(f *field, raw json.RawMessage, into reflect.Value) error
 	return nil
 }
 
-// countItems is how many items a JSON array has.
-func countItems(raw []byte) int {
-	n, depth, inString := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{', c == '[':
-			depth++
-		case c == '}', c == ']':
-			depth--
-		case c == ',' && depth == 1:
-			n++
-		}
-	}
-	return n + 1
-}
-
 func wrongType(f *field, want string, raw json.RawMessage) error {
-	got := "a number"
-	switch raw[0] {
-	case '"':
-		got = "a string"
-	case '{':
-		got = "an object"
-	case '[':
-		got = "an array"
-	case 't', 'f':
+	got := jsonType(raw)
+	switch got {
+	case "object", "array":
+		got = "an " + got
+	case "boolean":
 		got = "true or false"
+	default:
+		got = "a " + got
 	}
 	return &Problem{Argument: f.name, Code: Type, Want: want, Got: got}
 }

@@ -92,10 +92,14 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// choices is the schema of a field that takes several JSON types.
-func choices(types []string) Object {
+// schema is the schema of the type of a field, which may take several JSON
+// types.
+func (f *field) schema() Object {
+	if len(f.types) == 0 {
+		return typeOf(f.typ)
+	}
 	var list []Object
-	for _, t := range types {
+	for _, t := range f.types {
 		list = append(list, Object{{"type", t}})
 	}
 	return Object{{"anyOf", list}}
@@ -104,13 +108,11 @@ func choices(types []string) Object {
 // decodeChoice reads an argument of a type that reads JSON itself, when it is
 // of one of the JSON types that the field takes.
 func decodeChoice(f *field, raw json.RawMessage, into reflect.Value) error {
-	if !slices.Contains(f.types, jsonType(raw)) {
-		return wrongType(f, strings.Join(f.types, " or "), raw)
-	}
-	if LoneSurrogate(raw) >= 0 {
+	takes := slices.Contains(f.types, jsonType(raw))
+	if takes && LoneSurrogate(raw) >= 0 {
 		return &Problem{Argument: f.name, Code: UTF8}
 	}
-	if json.Unmarshal(raw, into.Addr().Interface()) != nil {
+	if !takes || json.Unmarshal(raw, into.Addr().Interface()) != nil {
 		return wrongType(f, strings.Join(f.types, " or "), raw)
 	}
 	return nil

@@ -309,16 +309,10 @@ func Input(t reflect.Type) json.RawMessage {
 // have besides.
 func Output(t reflect.Type, more ...Member) json.RawMessage {
 	props := Object{{"ok", Object{{"type", "boolean"}, {"description", "True on success, false when the other fields are an error envelope."}}}}
-	need := []string{"ok"}
-	for _, f := range fields(t).list {
-		props = append(props, Member{f.name, property(f)})
-		if f.required {
-			need = append(need, f.name)
-		}
-	}
-	props = append(props, more...)
+	own, need := properties(t)
+	props, need = append(append(props, own...), more...), append([]string{"ok"}, need...)
 	for _, m := range envelope {
-		if !has(props, m.Key) {
+		if !slices.ContainsFunc(props, func(p Member) bool { return p.Key == m.Key }) {
 			props = append(props, m)
 		}
 	}
@@ -337,15 +331,6 @@ func Output(t reflect.Type, more ...Member) json.RawMessage {
 // Field is the schema of a field that no struct has, for [Output].
 func Field[T any](name, desc string) Member {
 	return Member{name, append(typeOf(reflect.TypeFor[T]()), Member{"description", desc})}
-}
-
-func has(o Object, key string) bool {
-	for _, m := range o {
-		if m.Key == key {
-			return true
-		}
-	}
-	return false
 }
 
 // envelope describes the error envelope as every reply schema admits it.
@@ -376,26 +361,34 @@ func marshal(v any) json.RawMessage {
 	return b
 }
 
-func object(t reflect.Type) Object {
-	props, need := Object{}, []string{}
+// properties are the schemas of the fields of a struct, and the names of those
+// that are required.
+func properties(t reflect.Type) (props Object, need []string) {
+	props = Object{}
 	for _, f := range fields(t).list {
 		props = append(props, Member{f.name, property(f)})
 		if f.required {
 			need = append(need, f.name)
 		}
 	}
+	return props, need
+}
+
+// objectOf is the schema of an object.
+func objectOf(props Object, need []string) Object {
 	out := Object{{"type", "object"}, {"properties", props}}
 	if len(need) > 0 {
 		out = append(out, Member{"required", need})
 	}
-	return append(out, Member{"additionalProperties", extraField(t) >= 0})
+	return out
+}
+
+func object(t reflect.Type) Object {
+	return append(objectOf(properties(t)), Member{"additionalProperties", extraField(t) >= 0})
 }
 
 func property(f field) Object {
-	out := typeOf(f.typ)
-	if len(f.types) > 0 {
-		out = choices(f.types)
-	}
+	out := f.schema()
 	if f.values != "" {
 		out = Object{{"type", "object"}, {"additionalProperties", Object{{"type", f.values}}}}
 	}
@@ -430,12 +423,9 @@ func orNull(o Object) Object {
 		return o
 	}
 	null, list := Object{{"type", "null"}}, o[0].Value.([]Object)
-	for _, one := range list {
-		if reflect.DeepEqual(one, null) {
-			return o
-		}
+	if !slices.ContainsFunc(list, func(one Object) bool { return reflect.DeepEqual(one, null) }) {
+		o[0].Value = append(append([]Object{}, list...), null)
 	}
-	o[0].Value = append(append([]Object{}, list...), null)
 	return o
 }
 
