@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -55,25 +56,7 @@ func Worst(list []Difference) Class {
 // schema itself is no difference. What Compare does not understand is breaking.
 func Compare(old, now Document) []Difference {
 	var c collector
-	c.changed(Breaking, "envelope_version", old.EnvelopeVersion, now.EnvelopeVersion)
-	byName(&c, "names", old.Names, now.Names, itself, nil)
-	byName(&c, "tools", old.Tools, now.Tools, func(t Tool) string { return t.Name }, c.tool)
-	byName(&c, "presets", old.Presets, now.Presets, func(p Preset) string { return p.Name }, func(at string, was, is Preset) {
-		byName(&c, at, was.Tools, is.Tools, func(t PresetTool) string { return t.Name }, c.shown)
-		c.changed(Breaking, below(at, "brief"), was.Brief, is.Brief)
-	})
-	c.closed("kinds", old.Kinds, now.Kinds)
-	c.closed("reasons", old.Reasons, now.Reasons)
-	c.closed("actions", old.Actions, now.Actions)
-	c.closed("effects", old.Effects, now.Effects)
-	c.codes(old.Codes, now.Codes)
-	byName(&c, "details", old.Details, now.Details, func(d Detail) string { return d.Name }, c.detail)
-	byName(&c, "warnings", old.Warnings, now.Warnings, func(w Warning) string { return w.Name }, c.warning)
-	c.envelope("envelope", old.Envelope, now.Envelope)
-	c.brief(old.Brief, now.Brief)
-	byName(&c, "environment", old.Environment, now.Environment, func(v Variable) string { return v.Name }, c.variable)
-	byName(&c, "resources", old.Resources, now.Resources, func(r Resource) string { return r.Address }, c.resource)
-	byName(&c, "prompts", old.Prompts, now.Prompts, func(p Prompt) string { return p.Name }, c.prompt)
+	c.fields("", reflect.ValueOf(old), reflect.ValueOf(now))
 	return c.sorted()
 }
 
@@ -115,43 +98,62 @@ func below(at, name string) string {
 	return at + "/" + name
 }
 
-// byName compares two lists of named things: a removed one is breaking, a new one is
-// not, and those in both lists are compared.
-func byName[T any](c *collector, at string, old, now []T, name func(T) string, compare func(at string, old, now T)) {
-	index := make(map[string]T, len(now))
-	for _, n := range now {
-		index[name(n)] = n
-	}
-	known := make(map[string]bool, len(old))
-	for _, o := range old {
-		known[name(o)] = true
-		if n, ok := index[name(o)]; !ok {
-			c.add(Breaking, below(at, name(o)), "removed")
-		} else if compare != nil {
-			compare(below(at, name(o)), o, n)
-		}
-	}
-	for _, n := range now {
-		if !known[name(n)] {
-			c.add(Compatible, below(at, name(n)), "new")
-		}
+// fields compares two structs by the tags of their fields.
+func (c *collector) fields(at string, old, now reflect.Value) {
+	for i := range old.NumField() {
+		tag := old.Type().Field(i).Tag
+		name, _, _ := strings.Cut(tag.Get("json"), ",")
+		c.field(tag.Get("differs"), at, strings.TrimPrefix(below(at, name), "/"), old.Field(i), now.Field(i))
 	}
 }
 
-func itself(s string) string { return s }
-
-// closed compares the values of a closed set: clients branch on each of them,
-// so a new one breaks as much as one that is gone.
-func (c *collector) closed(at string, old, now []string) {
-	for _, o := range old {
-		if !slices.Contains(now, o) {
-			c.add(Breaking, below(at, o), "removed from a closed set")
+// field compares a field of the struct at outer.
+func (c *collector) field(how, outer, at string, old, now reflect.Value) {
+	was, is := old.Interface(), now.Interface()
+	switch how {
+	case "": // the name, or the version of the schema
+	case "words":
+		c.words(at, was.(string), is.(string))
+	case "inside": // its parts have addresses below the struct
+		if old.Kind() == reflect.Struct {
+			c.fields(outer, old, now)
+		} else {
+			c.lists(outer, old, now, Compatible)
 		}
-	}
-	for _, n := range now {
-		if !slices.Contains(old, n) {
-			c.add(Breaking, below(at, n), "added to a closed set")
+	case "list":
+		c.lists(at, old, now, Compatible)
+	case "closed": // clients branch on each value, so a new one breaks as much as one that is gone
+		c.lists(at, old, now, Breaking)
+	case "optional": // clients cannot rely on it before there is any
+		switch {
+		case old.IsNil() && !now.IsNil():
+			c.add(Compatible, at, "new")
+		case now.IsNil() && !old.IsNil():
+			c.add(Breaking, at, "removed")
+		case !now.IsNil():
+			c.fields(at, old.Elem(), now.Elem())
 		}
+	case "shown": // an empty list means all
+		switch {
+		case old.Len() == 0 && now.Len() > 0:
+			c.add(Breaking, outer, "lists only some of the arguments")
+		case now.Len() == 0 && old.Len() > 0:
+			c.add(Compatible, outer, "lists all arguments")
+		default:
+			c.lists(outer, old, now, Compatible)
+		}
+	case "deprecation":
+		c.deprecation(at, was.(*Deprecation), is.(*Deprecation))
+	case "input":
+		c.schema(at, was.(json.RawMessage), is.(json.RawMessage), input)
+	case "output":
+		c.schema(at, was.(json.RawMessage), is.(json.RawMessage), output)
+	case "envelope":
+		c.envelope(at, was.(json.RawMessage), is.(json.RawMessage))
+	case "here":
+		c.changed(Breaking, outer, was, is)
+	default:
+		c.changed(classOf(how, old, now), at, was, is)
 	}
 }
 
@@ -159,33 +161,63 @@ func (c *collector) closed(at string, old, now []string) {
 // has the lowest rank.
 var visibility = map[string]int{"internal": 1, "advanced": 2, "standard": 3, "facade": 4}
 
-// tool compares one tool with its older version.
-func (c *collector) tool(at string, old, now Tool) {
-	c.words(below(at, "title"), old.Title, now.Title)
-	c.words(below(at, "description"), old.Description, now.Description)
-	tier := Breaking
-	if visibility[now.Tier] > visibility[old.Tier] {
-		tier = Compatible
+// classOf is the class of the change of a value.
+func classOf(how string, old, now reflect.Value) Class {
+	fine := false
+	switch how {
+	case "freer": // true lets a client call with less care
+		fine = now.Bool()
+	case "stricter":
+		fine = !now.Bool()
+	case "flag":
+		fine = old.String() == ""
+	case "tier":
+		fine = visibility[now.String()] > visibility[old.String()]
 	}
-	c.changed(tier, below(at, "tier"), old.Tier, now.Tier)
-	was, is := old.Annotations, now.Annotations
-	c.trust(below(at, "read_only"), was.ReadOnly, is.ReadOnly)
-	c.trust(below(at, "destructive"), !was.Destructive, !is.Destructive)
-	c.trust(below(at, "idempotent"), was.Idempotent, is.Idempotent)
-	c.trust(below(at, "open_world"), !was.OpenWorld, !is.OpenWorld)
-	c.deprecation(below(at, "deprecated"), old.Deprecated, now.Deprecated)
-	c.schema(below(at, "input"), old.Input, now.Input, input)
-	c.schema(below(at, "output"), old.Output, now.Output, output)
+	if fine {
+		return Compatible
+	}
+	return Breaking
 }
 
-// trust compares an annotation, true when it lets a client call with less
-// care.
-func (c *collector) trust(at string, old, now bool) {
-	class := Breaking
-	if now {
-		class = Compatible
+// lists compares two lists of named things: a removed one is breaking, a new one is of
+// the class more or, if it is required of the caller, breaking; those in both lists are
+// compared.
+func (c *collector) lists(at string, old, now reflect.Value, more Class) {
+	index := map[string]reflect.Value{}
+	for i := range now.Len() {
+		index[nameOf(now.Index(i))] = now.Index(i)
 	}
-	c.changed(class, at, old, now)
+	known := map[string]bool{}
+	for i := range old.Len() {
+		name := nameOf(old.Index(i))
+		known[name] = true
+		if n, ok := index[name]; !ok {
+			c.add(Breaking, below(at, name), "removed")
+		} else if n.Kind() == reflect.Struct {
+			c.fields(below(at, name), old.Index(i), n)
+		}
+	}
+	for i := range now.Len() {
+		name := nameOf(now.Index(i))
+		if a, ok := now.Index(i).Interface().(Argument); known[name] {
+			continue
+		} else if ok && a.Required {
+			c.add(Breaking, below(at, name), "required now")
+		}
+		c.add(more, below(at, name), "new")
+	}
+}
+
+// nameOf is the name of an item of a list.
+func nameOf(v reflect.Value) string {
+	switch v := v.Interface().(type) {
+	case string:
+		return v
+	case Code:
+		return fmt.Sprintf("%s=%d", v.Name, v.Number)
+	}
+	return v.Field(0).String()
 }
 
 // deprecation compares when a tool goes away: an earlier end breaks.
@@ -205,103 +237,6 @@ func (c *collector) deprecation(at string, old, now *Deprecation) {
 		}
 		c.changed(class, at, old.RemoveIn, now.RemoveIn)
 		c.words(at, old.Replacement+" "+old.Since, now.Replacement+" "+now.Since)
-	}
-}
-
-// shown compares which arguments a preset lists: an empty list means all.
-func (c *collector) shown(at string, old, now PresetTool) {
-	switch {
-	case len(old.Arguments) == 0 && len(now.Arguments) > 0:
-		c.add(Breaking, at, "lists only some of the arguments")
-	case len(now.Arguments) == 0 && len(old.Arguments) > 0:
-		c.add(Compatible, at, "lists all arguments")
-	default:
-		byName(c, at, old.Arguments, now.Arguments, itself, nil)
-	}
-}
-
-// codes compares the numeric classes, which are a closed set.
-func (c *collector) codes(old, now []Code) {
-	names := func(list []Code) (out []string) {
-		for _, code := range list {
-			out = append(out, fmt.Sprintf("%s=%d", code.Name, code.Number))
-		}
-		return out
-	}
-	c.closed("codes", names(old), names(now))
-}
-
-func (c *collector) detail(at string, old, now Detail) {
-	c.changed(Breaking, below(at, "error"), old.Kind, now.Kind)
-	c.changed(Breaking, below(at, "reason_hint"), old.Reason, now.Reason)
-	c.changed(Breaking, below(at, "suggested_action"), old.Action, now.Action)
-	c.changed(Breaking, below(at, "code"), old.Code, now.Code)
-	c.words(below(at, "hint"), old.Hint, now.Hint)
-}
-
-func (c *collector) warning(at string, old, now Warning) {
-	c.words(below(at, "hint"), old.Hint, now.Hint)
-}
-
-func (c *collector) variable(at string, old, now Variable) {
-	c.changed(Breaking, below(at, "default"), old.Default, now.Default)
-	flag := Breaking
-	if old.Flag == "" {
-		flag = Compatible
-	}
-	c.changed(flag, below(at, "flag"), old.Flag, now.Flag)
-	c.words(below(at, "meaning"), old.Meaning, now.Meaning)
-}
-
-func (c *collector) resource(at string, old, now Resource) {
-	c.changed(Breaking, below(at, "mime_type"), old.MIMEType, now.MIMEType)
-	c.changed(Breaking, below(at, "template"), old.Template, now.Template)
-	c.trust(below(at, "updates"), old.Updates, now.Updates)
-	c.words(below(at, "name"), old.Name+old.Title, now.Name+now.Title)
-	c.words(below(at, "description"), old.Description, now.Description)
-}
-
-func (c *collector) prompt(at string, old, now Prompt) {
-	c.words(below(at, "title"), old.Title, now.Title)
-	c.words(below(at, "description"), old.Description, now.Description)
-	required := func(p Prompt) (list []string) {
-		for _, a := range p.Arguments {
-			if a.Required {
-				list = append(list, a.Name)
-			}
-		}
-		return list
-	}
-	was, is := required(old), required(now)
-	for _, name := range is {
-		if !slices.Contains(was, name) {
-			c.add(Breaking, below(at, name), "required now")
-		}
-	}
-	byName(c, at, old.Arguments, now.Arguments, func(a Argument) string { return a.Name }, func(at string, old, now Argument) {
-		if old.Required && !now.Required {
-			c.add(Compatible, at, "no longer required")
-		}
-		c.words(below(at, "description"), old.Description, now.Description)
-	})
-}
-
-// brief compares brief replies. Clients cannot rely on them before there are any.
-func (c *collector) brief(old, now *Brief) {
-	switch {
-	case now == nil && old == nil:
-	case now == nil:
-		c.add(Breaking, "brief", "removed")
-	case old == nil:
-		c.add(Compatible, "brief", "new")
-	default:
-		c.envelope("brief/envelope", old.Envelope, now.Envelope)
-		byName(c, "brief/replies", old.Replies, now.Replies, func(r BriefReply) string { return r.Name }, func(at string, was, is BriefReply) {
-			byName(c, at, was.Fields, is.Fields, itself, nil)
-		})
-		byName(c, "brief/actions", old.Actions, now.Actions, func(a BriefAction) string { return a.Name }, func(at string, was, is BriefAction) {
-			c.changed(Breaking, at, was.Action, is.Action)
-		})
 	}
 }
 

@@ -11,46 +11,47 @@ import (
 )
 
 // Document is the surface of one version. Its lists are in an order of their
-// own, so that the same surface is always the same bytes.
+// own, so that the same surface is always the same bytes. The tag differs says
+// how [Compare] compares a field.
 type Document struct {
 	SchemaVersion   string          `json:"schema_version"`
-	EnvelopeVersion string          `json:"envelope_version"`
-	Names           []string        `json:"names"`           // how a tool can be called; * is its name
-	Tools           []Tool          `json:"tools"`           // by name
-	Presets         []Preset        `json:"presets"`         // smallest first
-	Kinds           []string        `json:"kinds"`           // closed
-	Reasons         []string        `json:"reasons"`         // closed
-	Actions         []string        `json:"actions"`         // closed
-	Effects         []string        `json:"effects"`         // closed
-	Codes           []Code          `json:"codes"`           // closed, by number
-	Details         []Detail        `json:"details"`         // by name
-	Warnings        []Warning       `json:"warnings"`        // by name
-	Envelope        json.RawMessage `json:"envelope"`        // schema of a refusal
-	Brief           *Brief          `json:"brief,omitempty"` // absent before 0.2.0
-	Environment     []Variable      `json:"environment"`     // by name
-	Resources       []Resource      `json:"resources"`       // by address
-	Prompts         []Prompt        `json:"prompts"`         // by name
+	EnvelopeVersion string          `json:"envelope_version" differs:"breaks"`
+	Names           []string        `json:"names" differs:"list"`               // how a tool can be called; * is its name
+	Tools           []Tool          `json:"tools" differs:"list"`               // by name
+	Presets         []Preset        `json:"presets" differs:"list"`             // smallest first
+	Kinds           []string        `json:"kinds" differs:"closed"`             // closed
+	Reasons         []string        `json:"reasons" differs:"closed"`           // closed
+	Actions         []string        `json:"actions" differs:"closed"`           // closed
+	Effects         []string        `json:"effects" differs:"closed"`           // closed
+	Codes           []Code          `json:"codes" differs:"closed"`             // closed, by number
+	Details         []Detail        `json:"details" differs:"list"`             // by name
+	Warnings        []Warning       `json:"warnings" differs:"list"`            // by name
+	Envelope        json.RawMessage `json:"envelope" differs:"envelope"`        // schema of a refusal
+	Brief           *Brief          `json:"brief,omitempty" differs:"optional"` // absent before 0.2.0
+	Environment     []Variable      `json:"environment" differs:"list"`         // by name
+	Resources       []Resource      `json:"resources" differs:"list"`           // by address
+	Prompts         []Prompt        `json:"prompts" differs:"list"`             // by name
 }
 
 // Tool is one tool with everything that is said of it. Names are without the
 // prefix of the wire.
 type Tool struct {
 	Name        string          `json:"name"`
-	Title       string          `json:"title"`
-	Tier        string          `json:"tier"`
-	Description string          `json:"description"`
-	Annotations Annotations     `json:"annotations"`
-	Deprecated  *Deprecation    `json:"deprecated,omitempty"`
-	Input       json.RawMessage `json:"input"`
-	Output      json.RawMessage `json:"output"`
+	Title       string          `json:"title" differs:"words"`
+	Tier        string          `json:"tier" differs:"tier"`
+	Description string          `json:"description" differs:"words"`
+	Annotations Annotations     `json:"annotations" differs:"inside"`
+	Deprecated  *Deprecation    `json:"deprecated,omitempty" differs:"deprecation"`
+	Input       json.RawMessage `json:"input" differs:"input"`
+	Output      json.RawMessage `json:"output" differs:"output"`
 }
 
 // Annotations are what clients decide by whether a call needs to be asked for.
 type Annotations struct {
-	ReadOnly    bool `json:"read_only"`
-	Destructive bool `json:"destructive"`
-	Idempotent  bool `json:"idempotent"`
-	OpenWorld   bool `json:"open_world"`
+	ReadOnly    bool `json:"read_only" differs:"freer"`
+	Destructive bool `json:"destructive" differs:"stricter"`
+	Idempotent  bool `json:"idempotent" differs:"freer"`
+	OpenWorld   bool `json:"open_world" differs:"stricter"`
 }
 
 // Deprecation announces the removal of a tool. Versions are those of the surface.
@@ -63,33 +64,33 @@ type Deprecation struct {
 // Preset is a list of tools that a server can be configured to show.
 type Preset struct {
 	Name  string       `json:"name"`
-	Tools []PresetTool `json:"tools"`           // by name
-	Brief bool         `json:"brief,omitempty"` // replies are brief unless the operator configures otherwise
+	Tools []PresetTool `json:"tools" differs:"inside"`           // by name
+	Brief bool         `json:"brief,omitempty" differs:"breaks"` // replies are brief unless the operator configures otherwise
 }
 
 // Brief is what brief replies hold.
 type Brief struct {
-	Envelope json.RawMessage `json:"envelope"` // schema of a refusal
-	Replies  []BriefReply    `json:"replies"`  // of the tools of the default list, by name
-	Actions  []BriefAction   `json:"actions"`  // those that differ from the full refusal, by detail
+	Envelope json.RawMessage `json:"envelope" differs:"envelope"` // schema of a refusal
+	Replies  []BriefReply    `json:"replies" differs:"list"`      // of the tools of the default list, by name
+	Actions  []BriefAction   `json:"actions" differs:"list"`      // those that differ from the full refusal, by detail
 }
 
 // BriefReply is the fields of a brief success.
 type BriefReply struct {
 	Name   string   `json:"name"`
-	Fields []string `json:"fields"`
+	Fields []string `json:"fields" differs:"inside"`
 }
 
 // BriefAction is the suggested action of a detail.
 type BriefAction struct {
 	Name   string `json:"reason"`
-	Action string `json:"suggested_action"`
+	Action string `json:"suggested_action" differs:"here"`
 }
 
 // PresetTool is a tool of a preset.
 type PresetTool struct {
 	Name      string   `json:"name"`
-	Arguments []string `json:"arguments,omitempty"` // those it names, when not all
+	Arguments []string `json:"arguments,omitempty" differs:"shown"` // those it names, when not all
 }
 
 // Code is a numeric class of outcomes.
@@ -101,43 +102,43 @@ type Code struct {
 // Detail is one exact failure and its meaning for the caller.
 type Detail struct {
 	Name   string `json:"name"`
-	Kind   string `json:"error"`
-	Reason string `json:"reason_hint"`
-	Action string `json:"suggested_action"`
-	Code   int    `json:"code"`
-	Hint   string `json:"hint"`
+	Kind   string `json:"error" differs:"breaks"`
+	Reason string `json:"reason_hint" differs:"breaks"`
+	Action string `json:"suggested_action" differs:"breaks"`
+	Code   int    `json:"code" differs:"breaks"`
+	Hint   string `json:"hint" differs:"words"`
 }
 
 // Warning is a reason that appears in warnings.
 type Warning struct {
 	Name string `json:"reason"`
-	Hint string `json:"hint"`
+	Hint string `json:"hint" differs:"words"`
 }
 
 // Resource is something that can be read by address.
 type Resource struct {
 	Address     string `json:"address"` // a URI, or a template of one
-	Name        string `json:"name"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	MIMEType    string `json:"mime_type"` // "" if it depends on the resource
-	Template    bool   `json:"template,omitempty"`
-	Updates     bool   `json:"updates,omitempty"` // subscribers hear of changes
+	Name        string `json:"name" differs:"words"`
+	Title       string `json:"title" differs:"words"`
+	Description string `json:"description" differs:"words"`
+	MIMEType    string `json:"mime_type" differs:"breaks"` // "" if it depends on the resource
+	Template    bool   `json:"template,omitempty" differs:"breaks"`
+	Updates     bool   `json:"updates,omitempty" differs:"freer"` // subscribers hear of changes
 }
 
 // Prompt is a text that a user can ask for.
 type Prompt struct {
 	Name        string     `json:"name"`
-	Title       string     `json:"title"`
-	Description string     `json:"description"`
-	Arguments   []Argument `json:"arguments,omitempty"`
+	Title       string     `json:"title" differs:"words"`
+	Description string     `json:"description" differs:"words"`
+	Arguments   []Argument `json:"arguments,omitempty" differs:"inside"`
 }
 
 // Argument is one argument of a prompt.
 type Argument struct {
 	Name        string `json:"name"`
-	Description string `json:"description"`
-	Required    bool   `json:"required"`
+	Description string `json:"description" differs:"words"`
+	Required    bool   `json:"required" differs:"stricter"`
 }
 
 // Encode writes the document in the form that testdata/surface stores.

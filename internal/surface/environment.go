@@ -3,9 +3,9 @@ package surface
 // Variable is an environment variable that the command reads.
 type Variable struct {
 	Name    string `json:"name"`
-	Flag    string `json:"flag,omitempty"` // the flag that wins over it
-	Default string `json:"default"`
-	Meaning string `json:"meaning"`
+	Flag    string `json:"flag,omitempty" differs:"flag"` // the flag that wins over it
+	Default string `json:"default" differs:"breaks"`
+	Meaning string `json:"meaning" differs:"words"`
 }
 
 // Environment lists the variables that the command reads, by name. The
