@@ -64,7 +64,7 @@ func TestFingerprintsAreBounded(t *testing.T) {
 	p.Add(key)
 	p.Mark(key)
 	if !p.Marked(key) {
-		t.Error("a key is hidden behind addresses")
+		t.Error("a key is not found after addresses")
 	}
 	for i := range uint64(2 * maxFingerprints) {
 		p.Add(found(1<<41+i, scan.Confirmed))

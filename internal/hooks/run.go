@@ -111,7 +111,7 @@ func (r *Run) stayAuthorized(seen Call, answered []question) {
 		same := subject(now) == subject(seen) && (seen.Destructive() || !now.Destructive())
 		for _, q := range questions {
 			if !r.Gate.Commit.Req.DryRun && !(same && slices.Contains(answered, q)) && !r.Hooks.answers.covers(now, q) {
-				// Nobody is asked while others wait for the lock.
+				// No user is asked while others wait for the lock.
 				return fault.New(fault.ChangedDuringWrite).Hintf("the files of this call changed while the user was asked; send it again, so that the user can be asked about the current files")
 			}
 		}
