@@ -223,26 +223,9 @@ func (x *execution) commit(ctx context.Context) error {
 	}
 	rec := c.finished()
 	x.out.Seq, x.out.Diff, x.out.WroteAt, x.out.Status, x.out.Receipt = rec.JournalSeq, c.Diff, rec.WroteAt, rec.Status, &rec
-	if rec.Status == StatusReplayed {
-		x.out.Results = replayedFiles(c.Replayed)
-		return nil
-	}
-	x.out.Warnings = allWarnings(c.Muts)
-	for i, m := range c.Muts {
-		if m.Forgotten {
-			continue
-		}
-		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size}
-		switch {
-		case m.Source != nil:
-			res.Op = "move"
-		case m.Op == engine.OpDelete:
-			res.Op = "delete"
-		}
-		if rec.JournalSeq > 0 {
-			res.JournalID = engine.JournalID(rec.JournalSeq, i)
-		}
-		x.out.Results = append(x.out.Results, res)
+	x.out.Results = c.changedFiles()
+	if c.Replayed == nil {
+		x.out.Warnings = allWarnings(c.Muts)
 	}
 	return nil
 }

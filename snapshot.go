@@ -220,11 +220,8 @@ func (s *Store) SnapshotRestore(
 	if err := s.commit(ctx, c); err != nil {
 		return out, err
 	}
-	out.Receipt = c.finished()
+	out.Receipt, out.Results = c.finished(), c.changedFiles()
 	out.Seq = out.JournalSeq
-	if out.Results = c.changedFiles(out.Seq); out.Status == StatusReplayed {
-		out.Results = replayedFiles(c.Replayed)
-	}
 	return out, nil
 }
 

@@ -104,14 +104,13 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		Receipt: rec, Undone: []uint64{}, Results: []TxOpResult{}, Seq: rec.JournalSeq, IgnoredNotUndone: undone.Ignored, Diff: c.Diff,
 		Warnings: []Warning{},
 	}
-	switch rec.Status {
-	case StatusReplayed:
-		out.Results, out.Undone = replayedFiles(c.Replayed), append(out.Undone, c.storedOutcome().Undone...)
-	case StatusUnchanged:
+	if rec.Status == StatusUnchanged {
 		out.Warnings = append(out.Warnings, rec.Warnings...)
-	default:
-		out.Results, out.Undone = c.changedFiles(rec.JournalSeq), append(out.Undone, undone.Rows...)
-		for _, m := range c.Muts {
+		return out, nil
+	}
+	out.Results, out.Undone = c.changedFiles(), append(out.Undone, c.storedOutcome().Undone...)
+	for _, m := range c.Muts {
+		if c.Replayed == nil {
 			out.Warnings = append(out.Warnings, warningsOf(m.Warnings)...)
 		}
 	}
@@ -170,16 +169,26 @@ func (s *Store) taking(ctx context.Context, c *commit) changes.Take {
 	}
 }
 
-// changedFiles returns the files that a commit has written or deleted.
-func (c *commit) changedFiles(seq uint64) []TxOpResult {
+// changedFiles returns the files that a commit has changed, or those of the commit that
+// its idempotency key had completed.
+func (c *commit) changedFiles() []TxOpResult {
+	if c.Replayed != nil {
+		return replayedFiles(c.Replayed)
+	}
 	list := []TxOpResult{}
 	for i, m := range c.Muts {
+		if m.Forgotten { // the old name of a move
+			continue
+		}
 		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size}
-		if m.Op == engine.OpDelete {
+		switch {
+		case m.Source != nil:
+			res.Op = "move"
+		case m.Op == engine.OpDelete:
 			res.Op = "delete"
 		}
-		if seq > 0 {
-			res.JournalID = engine.JournalID(seq, i)
+		if c.Rec != nil {
+			res.JournalID = engine.JournalID(c.Rec.Seq, i)
 		}
 		list = append(list, res)
 	}
