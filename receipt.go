@@ -25,12 +25,11 @@ type Receipt struct {
 	Path   string `json:"path"` // Path of the file as requested, relative to the workspace.
 	// Resolved path of a symbolic link.
 	RealPath string `json:"real_path,omitempty"`
-	// SHA-256 afterwards of the whole file, or of a chunk or object. Pass that of a
-	// file as expected_prev_sha256 next time.
+	// SHA-256 of the file, chunk or object afterwards.
 	SHA256 Digest `json:"sha256,omitzero"`
 	// SHA-256 of the previous file, if there was one.
 	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
-	Bytes      int64  `json:"bytes"`                 // Size of the same in bytes.
+	Bytes      int64  `json:"bytes"`                 // Its size in bytes.
 	JournalSeq uint64 `json:"journal_seq,omitempty"` // Sequence number of the journal row.
 	JournalID  string `json:"journal_id,omitempty"`  // Identifier of the journal row, if any.
 	// The idempotency key of the call.
