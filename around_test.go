@@ -199,7 +199,7 @@ func TestScanCrashSweep(t *testing.T) {
 			t.Parallel()
 			for n := 0; ; n++ {
 				disk, s := changedOutside(t, level)
-				err, _ := killed(t, disk, n, func() error { return errorOf(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})) })
+				_, err := killed(t, disk, n, func() error { return errorOf(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})) })
 				for i, left := range theDisks(disk, level, 20, n) {
 					t.Run(fmt.Sprintf("op%d.%d", n, i), func(t *testing.T) { scannedWhole(t, left, level) })
 				}
@@ -262,7 +262,7 @@ func undoGroupCrashSweep(t *testing.T, level rw.SyncLevel, many int) {
 		disk, s := changedOutside(t, level)
 		found := must(s.Scan(background, rw.ScanRequest{}))(t)
 		s.SetMany(many)
-		err, want := killed(t, disk, n, func() error { return errorOf(s.Undo(background, rw.UndoRequest{Group: found.Group})) })
+		want, err := killed(t, disk, n, func() error { return errorOf(s.Undo(background, rw.UndoRequest{Group: found.Group})) })
 		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, disk, want, n) }); t.Failed() || err == nil {
 			return
 		}

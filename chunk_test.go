@@ -1395,7 +1395,7 @@ func TestChunkCrashSweep(t *testing.T) {
 				for n := phase(step); ; n += step {
 					fs, s := c.start(t, level)
 					done := 0
-					if err, _ := killed(t, fs, n, func() (err error) { done, err = c.run(s); return }); err == nil {
+					if _, err := killed(t, fs, n, func() (err error) { done, err = c.run(s); return }); err == nil {
 						break
 					}
 					for _, disk := range theDisks(fs, level, 10, n) {

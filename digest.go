@@ -63,14 +63,6 @@ func digest(text string) Digest {
 	return d
 }
 
-func digests(texts []string) []Digest {
-	list := make([]Digest, len(texts))
-	for i, text := range texts {
-		list[i] = digest(text)
-	}
-	return list
-}
-
 // Expect is what a file must be before a call changes it: [AnyVersion],
 // [Absent], or a version. A file that is something else is left alone, and the
 // call is refused with [ErrHashMismatch].

@@ -902,7 +902,7 @@ func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 		replayed, ran := 0, 0
 		for n := 0; ; n++ {
 			fsys, s := sweep.prepare(t)
-			err, _ := killed(t, fsys, n, func() error {
+			_, err := killed(t, fsys, n, func() error {
 				_, _, err := c.call(s, "key", false)
 				return err
 			})

@@ -42,18 +42,18 @@ type scenario struct {
 
 // killed makes a call in a process that dies at its mutating operation n. The call may
 // fail for no other reason.
-func killed(t *testing.T, fs *simfs.FS, n int, call func() error) (err error, want outcome) {
+func killed(t *testing.T, fs *simfs.FS, n int, call func() error) (want outcome, err error) {
 	t.Helper()
 	fs.StopAt(n)
 	err = call()
 	fs.StopAt(-1)
 	if err == nil {
-		return nil, applied
+		return applied, nil
 	}
 	if !errors.Is(err, simfs.ErrDead) && !errors.Is(err, rw.ErrStorePoisoned) {
 		t.Fatalf("operation %d: %v (%v)", n, err, errors.Unwrap(err))
 	}
-	return err, either
+	return either, err
 }
 
 // failing makes a call whose mutating operation i fails. It returns that operation, ""
@@ -499,7 +499,7 @@ func (c scenario) crashSweep(t *testing.T) {
 	step := turns(max(c.every, 1))
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t)
-		err, want := killed(t, fs, n, func() error { return c.run(s) })
+		want, err := killed(t, fs, n, func() error { return c.run(s) })
 		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, fs, want, n) }); t.Failed() || err == nil {
 			return
 		}
@@ -530,7 +530,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 	step := stride(3)
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t)
-		err, want := killed(t, fs, n, func() error { return c.run(s) })
+		want, err := killed(t, fs, n, func() error { return c.run(s) })
 		for seed := range someLosses(20, n) {
 			for m := int(seed % 3); ; m += step {
 				disk := fs.Crash(seed, simfs.Some)

@@ -1550,7 +1550,7 @@ func (x txShape) broken(t *testing.T, n int) (fs *simfs.FS, want outcome, over b
 	t.Helper()
 	fs, s := x.prepare(t)
 	base := fs.Muts()
-	_, want = killed(t, fs, n, func() error { return x.run(s) })
+	want, _ = killed(t, fs, n, func() error { return x.run(s) })
 	return fs, want, fs.Muts()-base < n
 }
 

@@ -105,7 +105,7 @@ func (c upkeepSweep) crashes(t *testing.T, level rw.SyncLevel, step int) {
 	step = stride(step)
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t, level)
-		err, _ := killed(t, fs, n, func() error { return c.run(s) })
+		_, err := killed(t, fs, n, func() error { return c.run(s) })
 		for i, disk := range theDisks(fs, level, 20, n) {
 			c.settle(t, disk, level, want, err == nil, fmt.Sprintf("operation %d, disk %d", n, i))
 			if t.Failed() {

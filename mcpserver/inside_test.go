@@ -64,11 +64,6 @@ func equal[T comparable](t testing.TB, got, want T, what ...any) {
 	testbed.Equal(t, got, want, what...)
 }
 
-func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
-	t.Helper()
-	testbed.MustEqual(t, got, want, what...)
-}
-
 func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
