@@ -1,3 +1,5 @@
+//go:build linux
+
 // Write compares writing files with other ways to do it, and makes the tables of
 // docs/benchmark.md, in at most five minutes.
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -44,7 +46,7 @@ func (b *bench) replaces() error {
 }
 
 func (b *bench) replacing(cells []cell, title string) error {
-	b.printf("| %s | os.WriteFile | `full` | goal | `journal` | goal | `off` |\n|---|---|---|---|---|---|---|\n", title)
+	b.printf("| %s | os.WriteFile | `full` | bare | goal | `journal` | bare | goal | `off` |\n|---|---|---|---|---|---|---|---|---|\n", title)
 	for _, c := range cells {
 		if !b.wanted(c.String()) {
 			continue
@@ -53,11 +55,13 @@ func (b *bench) replacing(cells []cell, title string) error {
 			{"minimal", c.plain(minimal.Replace)},
 			{"os.WriteFile", c.plain(func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) })},
 			{"full", c.store(rw.SyncFull)}, {"journal", c.store(rw.SyncJournal)}, {"off", c.store(rw.SyncOff)},
+			{"bare full", c.bare(true)}, {"bare journal", c.bare(false)},
 		})
 		if err != nil {
 			return fmt.Errorf("%v: %w", c, err)
 		}
-		b.printf("| %v | %s | %s | %s | %s | %s | %s |\n", c, m["os.WriteFile"], m["full"], goal("full", c), m["journal"], goal("journal", c), m["off"])
+		b.printf("| %v | %s | %s | %s | %s | %s | %s | %s | %s |\n", c, m["os.WriteFile"],
+			m["full"], m["bare full"], goal("full", c), m["journal"], m["bare journal"], goal("journal", c), m["off"])
 	}
 	b.printf("\n")
 	return nil
