@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,23 +22,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
-
-// The whole file system is flushed at once: swept like every other scenario.
-func init() {
-	scenarios = append(scenarios, scenario{
-		name: "flush_volume", opts: rw.Options{FlushVolume: true},
-		before: do(put("a.txt", longText, rw.ModeCreate), put("b.txt", "b\n", rw.ModeCreate), put("c.txt", otherText, rw.ModeCreate)),
-		run: func(s *rw.Store) error {
-			return errorOf(s.Tx(context.Background(), rw.TxRequest{Ops: []rw.TxOp{
-				{Op: "write", Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite},
-				{Op: "write", Path: "b.txt", Content: []byte("more\n"), Mode: rw.ModeAppend},
-				{Op: "delete", Path: "c.txt"}, {Op: "write", Path: "x/new.txt", Content: []byte("new")},
-			}}))
-		},
-		old: map[string]string{"a.txt": longText, "b.txt": "b\n", "c.txt": otherText},
-		new: map[string]string{"a.txt": otherText, "b.txt": "b\nmore\n", "x/new.txt": "new"},
-	})
-}
 
 // many returns a transaction with the same operation on n files; content distinguishes
 // the calls.
@@ -71,8 +53,8 @@ func flushesOf(t *testing.T, fs *simfs.FS) (kinds map[string]int, all int) {
 	kinds, seen := map[string]int{}, map[string]bool{}
 	for _, op := range fs.Trace() {
 		switch op.Kind {
-		case "sync", "datasync", "syncdir", "syncvolume":
-			if what := op.Kind + " " + op.Path; seen[what] && op.Kind != "syncvolume" {
+		case "sync", "datasync", "syncdir":
+			if what := op.Kind + " " + op.Path; seen[what] {
 				t.Errorf("%s is flushed twice", op.Path)
 			} else {
 				seen[what] = true
@@ -92,8 +74,7 @@ var (
 )
 
 // TestFlushesOfALargeCommit: besides the one flush that each staged file needs, a
-// commit costs as many as a commit of one file. If the whole file system may be
-// flushed, it costs no more than a few for any number of files.
+// commit costs as many as a commit of one file.
 func TestFlushesOfALargeCommit(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -118,32 +99,27 @@ func TestFlushesOfALargeCommit(t *testing.T) {
 		}, 1, 1},
 	} {
 		for _, n := range []int{16, 256} {
-			for _, volume := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%d/volume=%v", c.name, n, volume), func(t *testing.T) {
-					t.Parallel()
-					fs := simfs.New()
-					s := must(rw.OpenSim(fs, &rw.Options{FlushVolume: volume}, rw.Sim{}))(t)
-					defer s.Close(context.Background())
-					noErr(t, s.PrepareHistory())
-					write(t, s, "seed.txt", "the journal has a segment", rw.ModeCreate)
-					if c.before != nil {
-						c.before(t, s, n)
-					}
-					fs.ResetTrace()
-					c.run(t, s, n)
-					kinds, all := flushesOf(t, fs)
-					most := c.perFile*n + c.dirs + 2 // the names of the slots, and the journal
-					if volume {
-						most = 5
-					}
-					if all > most || all < 3 {
-						t.Errorf("%d flushes of %d files, at most %d are needed: %v", all, n, most, kinds)
-					}
-					if !volume && kinds["sync"] != c.perFile*n {
-						t.Errorf("%d of %d staged files were flushed", kinds["sync"], n)
-					}
-				})
-			}
+			t.Run(fmt.Sprintf("%s/%d", c.name, n), func(t *testing.T) {
+				t.Parallel()
+				fs := simfs.New()
+				s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
+				defer s.Close(context.Background())
+				noErr(t, s.PrepareHistory())
+				write(t, s, "seed.txt", "the journal has a segment", rw.ModeCreate)
+				if c.before != nil {
+					c.before(t, s, n)
+				}
+				fs.ResetTrace()
+				c.run(t, s, n)
+				kinds, all := flushesOf(t, fs)
+				most := c.perFile*n + c.dirs + 2 // the names of the slots, and the journal
+				if all > most || all < 3 {
+					t.Errorf("%d flushes of %d files, at most %d are needed: %v", all, n, most, kinds)
+				}
+				if kinds["sync"] != c.perFile*n {
+					t.Errorf("%d of %d staged files were flushed", kinds["sync"], n)
+				}
+			})
 		}
 	}
 }
@@ -181,33 +157,20 @@ func TestFlushesOfACommitThatIsTakenBack(t *testing.T) {
 	equal(t, cmp.Diff(before, files(fs)), "")
 }
 
-// TestFlushesFallBack: where the system takes neither the flush of a file
-// system nor many flushes in one call, every file is flushed by itself, before
-// the row is, and nothing else changes.
+// TestFlushesFallBack: where the system does not take many flushes in one call, every
+// file is flushed by itself, before the row is, and nothing else changes.
 func TestFlushesFallBack(t *testing.T) {
-	traces := map[string]string{}
-	for _, c := range []struct {
-		name              string
-		noFiles, noVolume bool
-		volume            bool
-	}{
-		{"as it is", false, false, false}, {"no batches", true, false, false}, {"no volume", false, true, true}, {"neither", true, true, true},
-	} {
+	traces := map[bool]string{}
+	for _, batches := range []bool{true, false} {
 		fs := simfs.New()
-		fs.NoSyncEach, fs.NoSyncVolume = c.noFiles, c.noVolume
-		s := must(rw.OpenSim(fs, &rw.Options{FlushVolume: c.volume}, rw.Sim{}))(t)
+		fs.NoSyncEach = !batches
+		s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
 		fs.ResetTrace()
 		tx(t, s, many(5, createOp, nested, "first"))
 		s.Close(context.Background())
-		var ops []simfs.Op
-		for _, op := range fs.Trace() {
-			if op.Kind != "syncvolume" || op.Err == nil { // one that was refused did nothing
-				ops = append(ops, op)
-			}
-		}
-		traces[c.name] = traceText(ops, rw.SyncFull)
-		equal(t, cmp.Diff(traces["as it is"], traces[c.name]), "", c.name)
+		traces[batches] = traceText(fs.Trace(), rw.SyncFull)
 	}
+	equal(t, cmp.Diff(traces[true], traces[false]), "")
 }
 
 // TestTogether: everything runs once, even if some of it fails; the first error in
@@ -238,118 +201,34 @@ func TestTogether(t *testing.T) {
 	noErr(t, rw.Together())
 }
 
-// forgetful reports lost bytes once, as the system does.
-type forgetful struct {
-	fsx.Dir
-	errs  []error
-	ready chan struct{} // the first flush waits for it, when there is one
-	mu    sync.Mutex
-	ran   int
-}
-
-func (d *forgetful) SyncVolume() error {
-	if d.ready != nil {
-		<-d.ready
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ran++
-	if len(d.errs) == 0 {
-		return nil
-	}
-	err := d.errs[0]
-	d.errs = d.errs[1:]
-	return err
-}
-
-// TestLostBytesAreToldToEverybody: the system reports bytes that could not be written
-// to one caller. They may belong to any commit in progress, or to one that flushes
-// later: no call reports success after that.
-func TestLostBytesAreToldToEverybody(t *testing.T) {
-	disk := &forgetful{errs: []error{nil, syscall.EIO}}
-	flush := rw.VolumeFlusher(disk)
-	noErr(t, flush())
+// TestLargeCommitsOnTheRealDisk: from several goroutines, acknowledged files exist after a reopen, and so do their earlier
+// versions.
+func TestLargeCommitsOnTheRealDisk(t *testing.T) {
+	dir := workspace(t)
+	s := open(t, dir, nil)
 	var wg sync.WaitGroup
-	for range 20 {
+	for w := range 6 { // more than there are queues in the kernel
 		wg.Go(func() {
-			isErr(t, flush(), syscall.EIO, "a commit beside the one that failed heard")
+			in := func(i int) string { return fmt.Sprintf("w%d/%s", w, nested(i)) }
+			for _, text := range []string{"first", "second"} {
+				if _, err := s.Tx(context.Background(), many(20, overwriteOp, in, text)); err != nil {
+					t.Errorf("%v (%v)", err, errors.Unwrap(err))
+				}
+			}
 		})
 	}
 	wg.Wait()
-	isErr(t, flush(), syscall.EIO, "a later commit heard")
-	// A flush that is not supported has lost nothing.
-	flush = rw.VolumeFlusher(&forgetful{errs: []error{fsx.ErrUnsupported}})
-	isErr(t, flush(), fsx.ErrUnsupported)
-	noErr(t, flush())
-}
-
-// TestVolumeFlushesAreShared: commits that flush at the same time share
-// flushes, and each has one that began after it asked. All but one ask while
-// the first flush runs, so there are two.
-func TestVolumeFlushesAreShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const commits = 64
-		disk := &forgetful{ready: make(chan struct{})}
-		flush := rw.VolumeFlusher(disk)
-		var wg sync.WaitGroup
-		for range commits {
-			wg.Go(func() {
-				disk.mu.Lock()
-				before := disk.ran
-				disk.mu.Unlock()
-				if err := flush(); err != nil {
-					t.Error(err)
-				}
-				disk.mu.Lock()
-				defer disk.mu.Unlock()
-				if disk.ran == before {
-					t.Error("no flush ran since the commit asked for one")
-				}
-			})
-		}
-		synctest.Wait() // until every one of them waits
-		close(disk.ready)
-		wg.Wait()
-		if disk.ran != 2 {
-			t.Errorf("%d flushes for %d commits at one time", disk.ran, commits)
-		}
-	})
-}
-
-// TestLargeCommitsOnTheRealDisk: with and without the flush of the file system, from
-// several goroutines, acknowledged files exist after a reopen, and so do their earlier
-// versions.
-func TestLargeCommitsOnTheRealDisk(t *testing.T) {
-	for _, volume := range []bool{false, true} {
-		t.Run(fmt.Sprintf("volume=%v", volume), func(t *testing.T) {
-			dir := workspace(t)
-			opts := &rw.Options{FlushVolume: volume}
-			s := open(t, dir, opts)
-			var wg sync.WaitGroup
-			for w := range 6 { // more than there are queues in the kernel
-				wg.Go(func() {
-					in := func(i int) string { return fmt.Sprintf("w%d/%s", w, nested(i)) }
-					for _, text := range []string{"first", "second"} {
-						if _, err := s.Tx(context.Background(), many(20, overwriteOp, in, text)); err != nil {
-							t.Errorf("%v (%v)", err, errors.Unwrap(err))
-						}
-					}
-				})
-			}
-			wg.Wait()
-			s.Close(context.Background())
-			s = open(t, dir, opts)
-			if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
-				t.Errorf("%+v", r)
-			}
-			for w := range 6 {
-				for i := range 20 {
-					fileIs(t, dir, fmt.Sprintf("w%d/%s", w, nested(i)), fmt.Sprintf("second of file %d\n", i))
-				}
-			}
-			check(t, s, true)
-		})
+	s.Close(context.Background())
+	s = open(t, dir, nil)
+	if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
+		t.Errorf("%+v", r)
 	}
+	for w := range 6 {
+		for i := range 20 {
+			fileIs(t, dir, fmt.Sprintf("w%d/%s", w, nested(i)), fmt.Sprintf("second of file %d\n", i))
+		}
+	}
+	check(t, s, true)
 }
 
 // TestPreviousVersionThatIsStillWrittenTo: the handle by which the old file was

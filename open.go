@@ -70,7 +70,7 @@ func newStore(o Options, with engine.TestHooks) *Store {
 	s := &Store{opts: o}
 	s.engine = &engine.Engine{TestHooks: with, Version: Version, Opts: engine.Options{
 		Sync: engine.SyncLevel(o.Sync), HardLinks: engine.HardLinks(o.HardLinks), LockTimeout: o.LockTimeout, MaxContentBytes: o.MaxContentBytes,
-		ReadOnly: o.ReadOnly, FlushVolume: o.FlushVolume, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
+		ReadOnly: o.ReadOnly, InPlaceOnBusy: o.InPlaceOnBusy, VerifyReadBack: o.VerifyReadBack,
 	}}
 	s.versions = &history.Layer{Engine: s.engine}
 	s.scratch = &scratch.Layer{Engine: s.engine}

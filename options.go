@@ -25,16 +25,6 @@ type Options struct {
 	// files of commits in progress, and versions are copied to history instead of moved.
 	StateDir string
 
-	// FlushVolume lets a commit of several files ask for one flush of the
-	// whole file system (syncfs(2)) instead of one flush of each file and
-	// directory. Large transactions are several times faster. The flush also
-	// waits for the unflushed data of other programs, so the store is slower
-	// during a busy download or build. A write error of another program stops
-	// the store as one of its own does, because the owner of the lost bytes is
-	// unknown. FlushVolume has an effect on ext4, XFS and Btrfs from Linux 5.8
-	// on, and never for single files.
-	FlushVolume bool
-
 	// ReadOnly opens the store for reading only: nothing is written, locked or
 	// recovered, so it works concurrently with a writer and on read-only media. Every
 	// mutating call fails with [ErrStoreReadOnly].

@@ -25,19 +25,19 @@ import (
 // written, flushed, renamed and its directory flushed, between two flushed
 // lines of its own journal, without atomicity over the files.
 func (b *bench) transactions() error {
-	b.printf("| files of 1 KiB | careful program | single writes | one transaction | goal | with `FlushVolume` |\n|---|---|---|---|---|---|\n")
+	b.printf("| files of 1 KiB | careful program | single writes | one transaction | goal |\n|---|---|---|---|---|\n")
 	for _, n := range []int{10, 100} {
 		if !b.wanted("transactions") {
 			continue
 		}
 		goal := map[int]string{10: "3", 100: "3.7"}[n]
 		m, err := b.measure(1, []arm{
-			{"careful", careful(n)}, {"singles", singles(n)}, {"tx", transaction(n, rw.Options{})}, {"volume", transaction(n, rw.Options{FlushVolume: true})},
+			{"careful", careful(n)}, {"singles", singles(n)}, {"tx", transaction(n, rw.Options{})},
 		})
 		if err != nil {
 			return err
 		}
-		b.printf("| %d | 1 | %s | %s | %s | %s |\n", n, m["singles"], m["tx"], goal, m["volume"])
+		b.printf("| %d | 1 | %s | %s | %s |\n", n, m["singles"], m["tx"], goal)
 	}
 	b.printf("\n")
 	return nil

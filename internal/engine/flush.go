@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -26,9 +25,9 @@ import (
 const FlushWidth = 16
 
 // writeOut starts to send the staged bytes to the device. For a single file its
-// flush does that just as well, and so does the flush of a file system.
+// flush does that just as well.
 func (c *Commit) writeOut() {
-	if len(c.Muts) < 2 || c.s.Opts.FlushVolume {
+	if len(c.Muts) < 2 {
 		return
 	}
 	for _, m := range c.Muts {
@@ -55,10 +54,7 @@ func (m *Mutation) holdsBytes() bool {
 // The second line comes after the first, which leaves it little to do if the
 // flush of a file commits the journal of the file system: run concurrently, the
 // two would commit it twice. Where commits flush in turns, it is in the turn of the
-// first. If one flush of the whole file system may replace
-// several, it is used instead:
-//
-//	syncfs(slots)
+// first.
 func (c *Commit) flushStaged() error {
 	if c.s.Opts.Sync == SyncOff {
 		return nil
@@ -110,7 +106,6 @@ func (c *Commit) flushStaged() error {
 			flushes = append(flushes, func() error { return c.s.SyncDir(d.dir) })
 		}
 	}
-	each := func() error { return c.s.flushes.do(append(here, foreign...)...) }
 	if c.files != nil {
 		flushes = append(flushes, c.files.flush)
 	}
@@ -118,14 +113,7 @@ func (c *Commit) flushStaged() error {
 	if c.s.flushes.many() { // in the same turn
 		flushes = append(flushes, func() error { return c.flushHomes(paths) })
 	}
-	if c.s.Opts.FlushVolume && len(here) >= volumeFrom && len(dirs) == 1 {
-		each = orElse(func() error {
-			if err := dirs[0].volume.Flush(dirs[0].dir); err != nil {
-				return err
-			}
-			return c.s.flushes.do(foreign...)
-		}, each)
-	}
+	each := func() error { return c.s.flushes.do(append(here, foreign...)...) }
 	if err := c.s.Together(append([]func() error{each}, flushes...)...); err != nil {
 		return err
 	}
@@ -264,46 +252,6 @@ func (w *written) is(path string, seq uint64, sha string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rows[path] == writtenRow{seq, sha}
-}
-
-// orElse returns one, or other where the file system does not support it.
-func orElse(one, other func() error) func() error {
-	return func() error {
-		err := one()
-		if errors.Is(err, fsx.ErrUnsupported) {
-			return other()
-		}
-		return err
-	}
-}
-
-// volumeFrom is the number of flushes from which one of the whole file system
-// takes their place.
-const volumeFrom = 3
-
-// VolumeFlush flushes the file system of the state directory.
-type VolumeFlush struct {
-	shared durable.Shared // runs one at a time
-	lost   error          // of the first one that failed
-}
-
-// Flush returns when everything that its callers did before is on stable storage.
-// Concurrent calls share a flush that starts after the last of them.
-//
-// The system reports lost bytes once for each open directory. A process that asks
-// later would see success, although the bytes may be its own. So the first
-// failure is reported by every later call.
-func (v *VolumeFlush) Flush(dir fsx.Dir) error {
-	return v.shared.Do(durable.Key{}, func() error {
-		if v.lost != nil {
-			return v.lost
-		}
-		err := dir.SyncVolume()
-		if err != nil && !errors.Is(err, fsx.ErrUnsupported) {
-			v.lost = err
-		}
-		return err
-	})
 }
 
 // Together runs all functions concurrently, and returns the first error in list

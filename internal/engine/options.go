@@ -27,7 +27,6 @@ type Options struct {
 	LockTimeout     time.Duration
 	MaxContentBytes int64
 	ReadOnly        bool
-	FlushVolume     bool
 	InPlaceOnBusy   bool
 	VerifyReadBack  bool
 }

@@ -122,36 +122,22 @@ func (t *settlement) flush(s *Engine) error {
 	if len(t.files) == 0 && len(t.dirs) == 1 {
 		return s.SyncDir(t.dirs[0])
 	}
-	var here, elsewhere []func() error // on the file system of the state directory, or not
-	add := func(st fsx.Stat, flush func() error) {
-		if st.Dev == s.slotDirs.home.at.Dev {
-			here = append(here, flush)
-		} else {
-			elsewhere = append(elsewhere, flush)
-		}
-	}
+	var all []func() error
 	for _, f := range t.files {
-		st, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		add(st, f.Datasync)
+		all = append(all, f.Datasync)
 	}
-	seen := map[[2]uint64]bool{}
+	seen := map[inode]bool{}
 	for _, d := range t.dirs {
 		st, err := d.Stat()
 		if err != nil {
 			return err
 		}
-		if key := [2]uint64{st.Dev, st.Ino}; !seen[key] {
-			seen[key] = true
-			add(st, func() error { return s.SyncDir(d) })
+		if id := (inode{st.Dev, st.Ino}); !seen[id] {
+			seen[id] = true
+			all = append(all, func() error { return s.SyncDir(d) })
 		}
 	}
-	if each := here; s.Opts.FlushVolume && len(here) >= volumeFrom {
-		here = []func() error{orElse(func() error { return s.slotDirs.home.volume.Flush(s.Disk.Staging) }, func() error { return s.Together(each...) })}
-	}
-	return s.Together(append(here, elsewhere...)...)
+	return s.Together(all...)
 }
 
 // clean empties the slots: previous versions move into history, the rest is

@@ -24,12 +24,11 @@ import (
 
 // slotDir is a directory of slots.
 type slotDir struct {
-	path   string   // in the workspace, as rows name it; "" is staging/
-	dir    fsx.Dir  // nil: there is none, or one that is not ours
-	at     fsx.Stat // of dir
-	slots  *publish.Slots
-	ready  atomic.Bool // slots may be made in it
-	volume VolumeFlush
+	path  string   // in the workspace, as rows name it; "" is staging/
+	dir   fsx.Dir  // nil: there is none, or one that is not ours
+	at    fsx.Stat // of dir
+	slots *publish.Slots
+	ready atomic.Bool // slots may be made in it
 
 	witness atomic.Pointer[string] // its name, once it was found
 }

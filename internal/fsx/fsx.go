@@ -23,7 +23,7 @@ import (
 )
 
 // ErrUnsupported is returned by the operations that not every file system
-// offers: Exchange, RenameNoReplace, Link, Symlink, Clone, SyncEach, SyncVolume,
+// offers: Exchange, RenameNoReplace, Link, Symlink, Clone, SyncEach,
 // extended attributes, Unshared.
 var ErrUnsupported = errors.New("operation not supported by this file system")
 
@@ -104,12 +104,6 @@ type Dir interface {
 	// result of each. If the system does not support this, or not now, err is [ErrUnsupported], and
 	// nothing is done. After any other err it is unknown which of them were done.
 	SyncEach(list []Syncer) (errs []error, err error)
-
-	// SyncVolume makes everything on the file system of the directory durable: names,
-	// bytes and metadata, no matter which program wrote them. Bytes of any program that
-	// could not be written are an error, once for each open directory. If the system
-	// does not report such errors, the result is [ErrUnsupported], and nothing is done.
-	SyncVolume() error
 
 	Close() error
 }

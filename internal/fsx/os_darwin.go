@@ -33,9 +33,6 @@ func (d *dir) SyncEach([]Syncer) ([]error, error) {
 	return nil, unsupported("synceach", ".", unix.ENOTSUP)
 }
 
-// SyncVolume has no counterpart here: sync(2) does not wait.
-func (d *dir) SyncVolume() error { return unsupported("syncvolume", ".", unix.ENOTSUP) }
-
 // Unshared cannot be known here.
 func (f *file) Unshared() bool { return false }
 

@@ -1,8 +1,6 @@
 package fsx
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -40,39 +38,6 @@ func (d *dir) Stat() (Stat, error) {
 }
 
 func datasync(fd int) error { return unix.Fdatasync(fd) }
-
-// tellsOfLostBytes lists the file systems on which a flush of the whole file system is
-// known to write everything and to report the bytes that could not be written. A file
-// system on top of another one, or in another process, is not listed: its own error
-// record does not contain the errors below it.
-var tellsOfLostBytes = map[string]bool{"ext4": true, "xfs": true, "btrfs": true}
-
-// SyncVolume is syncfs(2), which reports bytes that could not be written from
-// Linux 5.8 on.
-func (d *dir) SyncVolume() error {
-	vol, err := d.Volume()
-	if err != nil {
-		return err
-	}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return bare("syncvolume", ".", err)
-	}
-	if !tellsOfLostBytes[vol.Type] || !atLeast(unix.ByteSliceToString(u.Release[:]), 5, 8) {
-		return unsupported("syncvolume", ".", unix.EOPNOTSUPP)
-	}
-	return bare("syncvolume", ".", retry(func() error { return unix.Syncfs(d.fd()) }))
-}
-
-// atLeast reports whether a release like "6.1.0-13-amd64" is major.minor or newer. A
-// release that it cannot parse is older.
-func atLeast(release string, major, minor int) bool {
-	var have [2]int
-	if n, _ := fmt.Sscanf(release, "%d.%d", &have[0], &have[1]); n < 2 {
-		return false
-	}
-	return have[0] > major || have[0] == major && have[1] >= minor
-}
 
 // Unshared requests a read lease, which the kernel grants only if no process has the
 // file open for writing, and releases it (fcntl(2), F_SETLEASE).

@@ -254,12 +254,6 @@ func (d *dir) SyncEach([]Syncer) ([]error, error) {
 	return nil, &fs.PathError{Op: "synceach", Path: ".", Err: ErrUnsupported}
 }
 
-// SyncVolume would need a handle of the volume, which only an administrator
-// gets.
-func (d *dir) SyncVolume() error {
-	return &fs.PathError{Op: "syncvolume", Path: ".", Err: ErrUnsupported}
-}
-
 func (d *dir) Close() error { return bare("close", ".", d.root.Close()) }
 
 func statOf(info os.FileInfo) Stat {

@@ -34,7 +34,7 @@ func (f *FS) Crash(seed uint64, loss Loss) *FS {
 			}
 		}
 	}
-	out := &FS{NoExchange: f.NoExchange, NoLink: f.NoLink, NoSymlink: f.NoSymlink, NoSyncEach: f.NoSyncEach, NoSyncVolume: f.NoSyncVolume, Clones: f.Clones, Umask: f.Umask,
+	out := &FS{NoExchange: f.NoExchange, NoLink: f.NoLink, NoSymlink: f.NoSymlink, NoSyncEach: f.NoSyncEach, Clones: f.Clones, Umask: f.Umask,
 		nextIno: f.nextIno, clock: f.clock + 1, stopAt: -1, nextDev: f.nextDev, cap: f.cap}
 	out.root = c.copy(f.root)
 	out.start()

@@ -369,21 +369,4 @@ func (d *dir) SyncEach(list []fsx.Syncer) (errs []error, err error) {
 	return errs, nil
 }
 
-func (d *dir) SyncVolume() error {
-	return d.runTo(Op{Kind: "syncvolume", Path: d.at(".")}, "x", func(op Op) error {
-		if d.f.NoSyncVolume {
-			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EOPNOTSUPP))
-		}
-		mine := func(n *inode) bool { return n.dev == d.n.dev }
-		d.f.persist(mine)
-		each(d.f.root, map[*inode]bool{}, func(n *inode) {
-			if mine(n) {
-				n.persist()
-				n.dmeta = n.meta.clone()
-			}
-		})
-		return nil
-	})
-}
-
 func (d *dir) Close() error { return nil }

@@ -15,8 +15,6 @@
 // touches it durable, whole, and of the other steps any subset may survive a
 // crash, applied entry by entry.
 //
-// SyncVolume is Sync of every file and every directory of one file system.
-//
 // A file is written back while it changes: with [Older], a sector that was not
 // synced may hold any content it had since it was synced last, and the size
 // may be any size the file had.
@@ -56,9 +54,9 @@ const sector = 512 // bytes
 
 // FS is a disk and the kernel's in-memory state of it. It is safe for concurrent use.
 type FS struct {
-	// NoExchange, NoLink, NoSymlink, NoSyncEach and NoSyncVolume make the
+	// NoExchange, NoLink, NoSymlink and NoSyncEach make the
 	// operations fail with [fsx.ErrUnsupported].
-	NoExchange, NoLink, NoSymlink, NoSyncEach, NoSyncVolume bool
+	NoExchange, NoLink, NoSymlink, NoSyncEach bool
 	// Clones makes Clone work.
 	Clones bool
 	// NoChmod makes chmod succeed without effect, and new files and directories

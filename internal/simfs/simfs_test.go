@@ -59,15 +59,6 @@ func TestWhatACrashTakes(t *testing.T) {
 			d.Rename("a", s, "b")
 			s.Sync()
 		}, "map[d:/ d/b:x]"},
-		"a volume, all of it": {func(t *testing.T, d fsx.Dir) {
-			d.Mkdir("d", 0o755)
-			s, _ := d.OpenDir("d")
-			put(t, s, "a", "x", false)
-			put(t, d, "b", "y", false)
-			d.Rename("b", s, "c")
-			s.SyncVolume()
-			put(t, d, "late", "z", true)
-		}, "map[d:/ d/a:x d/c:y]"},
 		"many files": {func(t *testing.T, d fsx.Dir) {
 			d.Mkdir("d", 0o755)
 			s, _ := d.OpenDir("d")
@@ -171,52 +162,6 @@ func TestKillAndFullDisk(t *testing.T) {
 	f.CapBytes(10)
 	if n, err := y.WriteAt(make([]byte, 20), 0); n != 10 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("%d %v", n, err)
-	}
-}
-
-// TestVolumesAreApart: the flush of one file system does nothing for another.
-func TestVolumesAreApart(t *testing.T) {
-	f := simfs.New()
-	f.MountAt("other")
-	d := f.Root()
-	other, err := d.OpenDir("other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, d, "a", "x", false)
-	put(t, other, "b", "y", false)
-	if err := other.SyncVolume(); err != nil {
-		t.Fatal(err)
-	}
-	if got := tree(f.Crash(0, simfs.All)); got != "map[other:/ other/b:y]" {
-		t.Error(got)
-	}
-}
-
-// TestFailedVolumeFlushLosesEverybodysBytes: what it should have written is
-// never written by a later one.
-func TestFailedVolumeFlushLosesEverybodysBytes(t *testing.T) {
-	f := simfs.New()
-	d := f.Root()
-	put(t, d, "a", "old", true)
-	d.Sync()
-	put(t, d, "a", "new", false)
-	put(t, d, "b", "x", false)
-	f.Inject(func(op simfs.Op) simfs.Fault {
-		if op.Kind == "syncvolume" {
-			return simfs.Fault{Err: syscall.EIO}
-		}
-		return simfs.Fault{}
-	})
-	if err := d.SyncVolume(); !errors.Is(err, syscall.EIO) {
-		t.Fatal(err)
-	}
-	f.Inject(nil)
-	if err := d.SyncVolume(); err != nil {
-		t.Fatal(err)
-	}
-	if got := tree(f.Crash(0, simfs.All)); got != "map[a:old]" {
-		t.Error(got)
 	}
 }
 

@@ -332,7 +332,7 @@ func flushes(t *testing.T, d fsx.Dir) {
 		t.Errorf("clone: %v, %q", err, content(t, sub, "clone"))
 	}
 	for what, err := range map[string]error{
-		"many": each(files[0], files[1], reader, sub), "none": each(), "twice the same": each(reader, reader, d, d), "volume": sub.SyncVolume(),
+		"many": each(files[0], files[1], reader, sub), "none": each(), "twice the same": each(reader, reader, d, d),
 	} {
 		if err != nil && !errors.Is(err, fsx.ErrUnsupported) {
 			t.Errorf("%s: %v", what, err)
