@@ -574,7 +574,7 @@ func (u *upkeep) failed(err error) *Error {
 	e.With("invocation_id", u.c.Inv).With("receipt", r)
 	u.s.deliver(r)
 	out := errorFrom(e)
-	u.c.observe(r, out)
+	u.c.Observed(r, out)
 	return out
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -100,7 +101,7 @@ func TestLongGroupsTravel(t *testing.T) {
 			continue
 		}
 		h, err := fresh.History(background, rw.HistoryRequest{Path: fmt.Sprintf("dir%d/a file with a name of some length %d", i%10, i)})
-		if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != rw.CallerOutside || h.Versions[0].SHA256 != rw.DigestOf(fmt.Appendf(nil, "after %d\n", i)) {
+		if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != rw.CallerOutside || h.Versions[0].SHA256 != call.DigestOf(fmt.Appendf(nil, "after %d\n", i)) {
 			t.Fatalf("%d: %+v %v", i, h, err)
 		}
 	}

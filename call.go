@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
@@ -15,38 +16,26 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
-// Call is what a call that changes something says about itself. A call that
-// writes no content takes no notice of AcceptRisk; those of [Admin] and
-// [Store.TxCommit], which happens once, take none of IdempotencyKey. The chunk
-// calls have a Session of their own, the name of the chunk session; the working
-// session is that of their Call.
-type Call struct {
-	Caller string `json:"caller,omitempty" maxlen:"200"` // Who is asking; recorded in the journal.
-	// Name of the working session; recorded in the journal.
-	Session string `json:"session,omitempty" maxlen:"200"`
-	// Idempotency key. Send the same key again after a lost reply: the change is
-	// made once and the first reply is returned.
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
-	// Check everything and report what would be done, such as the hash and a
-	// diff, but change nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-	// Justification for writing flagged content; recorded in the journal. The
-	// policy decides whether it is accepted.
-	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
-}
+// Call is what a call that changes something says about itself: who makes it, its
+// idempotency key, whether it is a dry run.
+type Call = call.Call
 
-// request returns what a commit of the verb op knows of its call. args is the
+// Via is what an adapter knows of a call, whatever the call says of itself. It
+// comes with the context ([WithVia]) and never from an argument.
+type Via = call.Via
+
+// requestOf returns what a commit of the verb op knows of its call. args is the
 // request of the verb.
-func (c Call) request(op string, args any) request {
+func requestOf(c Call, op string, args any) request {
 	return request{
 		op: op, caller: c.Caller, session: c.Session, key: c.IdempotencyKey, dryRun: c.DryRun,
 		risk: gate.Risk{Accept: c.AcceptRisk}, args: args, hash: identity(op, args),
 	}
 }
 
-// check validates the arguments common to all mutating requests: names, and
+// checkCall validates the arguments common to all mutating requests: names, and
 // digests that did not arrive as one.
-func (c Call) check(ctx context.Context) *fault.Fault {
+func checkCall(ctx context.Context, c Call) *fault.Fault {
 	if e := badDigest(ctx, ""); e != nil {
 		return e
 	}
@@ -79,25 +68,6 @@ func badDigest(ctx context.Context, prefix string) *fault.Fault {
 		}
 	}
 	return nil
-}
-
-// Via is what an adapter knows of a call, whatever the call says of itself. It
-// comes with the context ([WithVia]) and never from an argument.
-type Via struct {
-	Client  string `json:"client,omitempty"`  // Client name, as given when it connected.
-	Version string `json:"version,omitempty"` // Client version, as given when it connected.
-	// Name of the connection; it begins with mcp-. Absent when the protocol has
-	// no sessions.
-	Connection string `json:"connection,omitempty"`
-	// The conversation, as named by the host of the client.
-	Thread string `json:"thread,omitempty"`
-	Call   string `json:"call,omitempty"` // The call, as named by the host of the client.
-	// The language model, as named by the host of the client.
-	Model string `json:"model,omitempty"`
-	// The turn of the conversation, as named by the host of the client.
-	Turn string `json:"turn,omitempty"`
-	// The trace, as its identifier in the traceparent of the host of the client.
-	Trace string `json:"trace,omitempty"`
 }
 
 type viaKey struct{}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -271,7 +272,7 @@ func TestScansSideBySide(t *testing.T) {
 	list := must(first.Changes(background, rw.ChangesRequest{}))(t)
 	for _, f := range list.Files {
 		data, err := os.ReadFile(filepath.Join(dir, f.Path))
-		if f.Conflict || err == nil && f.SHA256 != rw.DigestOf(data) || err != nil && !f.SHA256.IsZero() {
+		if f.Conflict || err == nil && f.SHA256 != call.DigestOf(data) || err != nil && !f.SHA256.IsZero() {
 			t.Errorf("%+v %v", f, err)
 		}
 	}

@@ -66,8 +66,8 @@ type CheckpointResult struct {
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
 	r.Format, r.TTL, r.Data = cmp.Or(r.Format, "json"), cmp.Or(r.TTL, checkpoint.TTLSession), bytes.Trim(r.Data, " \t\r\n")
-	c := s.newCommit(ctx, r.request("checkpoint", r))
-	if e := r.Call.check(ctx); e != nil {
+	c := s.newCommit(ctx, requestOf(r.Call, "checkpoint", r))
+	if e := checkCall(ctx, r.Call); e != nil {
 		return CheckpointResult{}, c.Failed(e)
 	}
 	p, e := s.checkpoints.NewSave(ctx, c.Commit, checkpoint.Request{Name: r.Name, Data: r.Data, Format: r.Format, TTL: r.TTL})
@@ -252,8 +252,8 @@ func (s *Store) CheckpointCleanup(
 ) (CheckpointCleanupResult, error) {
 	session := r.IncludeSession == nil || *r.IncludeSession
 	r.IncludeSession = &session
-	c := s.newCommit(ctx, r.request("checkpoint_cleanup", r))
-	if e := r.Call.check(ctx); e != nil {
+	c := s.newCommit(ctx, requestOf(r.Call, "checkpoint_cleanup", r))
+	if e := checkCall(ctx, r.Call); e != nil {
 		return CheckpointCleanupResult{}, c.Failed(e)
 	}
 	p, err := s.checkpoints.NewCleanup(c.Commit, session)

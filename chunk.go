@@ -94,7 +94,7 @@ type ChunkAppendResult = ChunkWriteResult
 // Nothing is changed on disk unless Effect says otherwise.
 func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWriteResult, error) {
 	p := chunks.Piece{Session: r.Session, Index: r.Index, Numbered: true, TotalExpected: r.TotalExpected, Content: r.Content}
-	return s.storeChunk(ctx, p, r.Call, r.request("chunk_write", r))
+	return s.storeChunk(ctx, p, r.Call, requestOf(r.Call, "chunk_write", r))
 }
 
 // ChunkAppend stores one piece of a session under the number after the last one.
@@ -107,12 +107,12 @@ func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWrite
 // number is a different one.
 func (s *Store) ChunkAppend(ctx context.Context, r ChunkAppendRequest) (ChunkAppendResult, error) {
 	p := chunks.Piece{Session: r.Session, TotalExpected: r.TotalExpected, Expect: r.ExpectIndex, Content: r.Content}
-	return s.storeChunk(ctx, p, r.Call, r.request("chunk_append", r))
+	return s.storeChunk(ctx, p, r.Call, requestOf(r.Call, "chunk_append", r))
 }
 
 // storeChunk stores one piece and makes the reply.
 func (s *Store) storeChunk(ctx context.Context, p chunks.Piece, call Call, req request) (ChunkWriteResult, error) {
-	if e := cmp.Or(p.Check(), call.check(ctx), s.takes(ctx, p.Content)); e != nil {
+	if e := cmp.Or(p.Check(), checkCall(ctx, call), s.takes(ctx, p.Content)); e != nil {
 		return ChunkWriteResult{}, s.refuseChunks(ctx, req, p.Session, e)
 	}
 	var c *commit
@@ -233,8 +233,8 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		}
 		return m
 	}
-	req := r.request("chunk_compose", r)
-	if e := cmp.Or(chunks.CheckName(r.Session), r.checkMode(), chunks.CheckSeparator(r.Separator), r.Call.check(ctx)); e != nil {
+	req := requestOf(r.Call, "chunk_compose", r)
+	if e := cmp.Or(chunks.CheckName(r.Session), r.checkMode(), chunks.CheckSeparator(r.Separator), checkCall(ctx, r.Call)); e != nil {
 		c = s.newCommit(ctx, req)
 		c.Muts = []*engine.Mutation{file()}
 		return ChunkComposeResult{}, c.Failed(e)
@@ -564,8 +564,8 @@ type ChunkResetResult struct {
 // [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], [ErrRetryExhausted], the storage
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
-	req := r.request("chunk_reset", r)
-	if e := cmp.Or(chunks.CheckName(r.Session), r.Call.check(ctx)); e != nil {
+	req := requestOf(r.Call, "chunk_reset", r)
+	if e := cmp.Or(chunks.CheckName(r.Session), checkCall(ctx, r.Call)); e != nil {
 		return ChunkResetResult{}, s.refuseChunks(ctx, req, r.Session, e)
 	}
 	var c *commit

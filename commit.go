@@ -170,7 +170,7 @@ func (c *commit) Failed(cause error) error {
 	e.Context["receipt"] = r
 	c.s.deliver(r)
 	out := errorFrom(e)
-	c.observe(r, out)
+	c.Observed(r, out)
 	return out
 }
 

@@ -8,22 +8,23 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 )
 
 func TestDigestText(t *testing.T) {
-	of := rw.DigestOf([]byte("x"))
+	of := call.DigestOf([]byte("x"))
 	for text, want := range map[string]rw.Digest{of.String(): of, strings.ToUpper(of.String()): of, "": {}} {
-		if d, err := rw.ParseDigest(text); err != nil || d != want {
+		if d, err := call.ParseDigest(text); err != nil || d != want {
 			t.Errorf("%q: %v %v", text, d, err)
 		}
 	}
 	for _, text := range []string{"abc", of.String() + "\n", of.String()[1:], strings.Repeat("z", 64), " " + of.String()} {
-		if d, err := rw.ParseDigest(text); err == nil || !d.IsZero() {
+		if d, err := call.ParseDigest(text); err == nil || !d.IsZero() {
 			t.Errorf("%q: %v %v", text, d, err)
 		}
 	}
-	if d, err := rw.ParseDigest(strings.Repeat("0", 64)); err != nil || d.IsZero() {
+	if d, err := call.ParseDigest(strings.Repeat("0", 64)); err != nil || d.IsZero() {
 		t.Errorf("64 zeros are taken for no digest: %v %v", d, err)
 	}
 	if (rw.Digest{}).String() != "" || rw.Exactly(rw.Digest{}) != rw.Absent || rw.AnyVersion != (rw.Expect{}) || rw.Exactly(of) == rw.Absent {

@@ -94,10 +94,10 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	m := &engine.Mutation{
 		Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
 	}
-	c := s.newCommit(ctx, r.request("edit", r))
+	c := s.newCommit(ctx, requestOf(r.Call, "edit", r))
 	c.Risk.Classify, c.Risk.RejectAt = r.Classify, string(r.ClassifyRejectAt)
 	c.Muts, c.ShowDiff = []*engine.Mutation{m}, true
-	if e := cmp.Or(r.Call.check(ctx), c.Risk.Check(), r.Merge.check()); e != nil {
+	if e := cmp.Or(checkCall(ctx, r.Call), c.Risk.Check(), r.Merge.check()); e != nil {
 		return EditResult{}, c.Failed(e)
 	}
 	var done edit.Result

@@ -162,6 +162,15 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
+// As gives hooks the error in the form of the internal packages.
+func (e *Error) As(target any) bool {
+	f, ok := target.(**fault.Fault)
+	if ok {
+		*f = e.fault()
+	}
+	return ok
+}
+
 // Unwrap returns the cause, which may hold what must not be shown.
 func (e *Error) Unwrap() error { return e.Err }
 

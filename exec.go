@@ -126,7 +126,7 @@ var execReady bool
 // after other refusals they are kept for seven days, and context.kept names them.
 // Exec works on Linux.
 func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
-	req := r.request("exec", r)
+	req := requestOf(r.Call, "exec", r)
 	named := r // what is stored as it is; the arguments are redacted, environment and output are not stored
 	named.Argv, named.Env, named.Stdin, named.Stdout, named.Stderr = nil, nil, nil, nil, nil
 	req.long, req.args = true, named
@@ -138,7 +138,7 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 	x.out = &ExecResult{Results: []TxOpResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
-	e := cmp.Or(r.Call.check(ctx), x.cmd.Check(s.engine))
+	e := cmp.Or(checkCall(ctx, r.Call), x.cmd.Check(s.engine))
 	if e == nil && r.Helper == "" && !execReady {
 		e = fault.New(fault.NoIsolation).Hintf("the main of this program does not call ExecMain, and Helper names no program that does")
 	}

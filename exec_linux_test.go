@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -91,16 +92,16 @@ func stageNames() (names []string) {
 	return names
 }
 
-type verifyFunc func(rw.StagedCommit) error
+type verifyFunc func(hook.Staged) error
 
-func (f verifyFunc) Verify(_ context.Context, c rw.StagedCommit) error { return f(c) }
+func (f verifyFunc) Verify(_ context.Context, c hook.Staged) error { return f(c) }
 
 // TestExecVerified: verifiers see the staged files of a command, and files that they
 // refuse are not in the workspace.
 func TestExecVerified(t *testing.T) {
 	dir, base := execPlace(t)
 	var seen []string
-	s := openExec(t, dir, &rw.Options{Hooks: rw.Hooks{Verify: []rw.Verifier{verifyFunc(func(c rw.StagedCommit) error {
+	s := openExec(t, dir, &rw.Options{Hooks: hook.Hooks{Verify: []hook.Verifier{verifyFunc(func(c hook.Staged) error {
 		for _, f := range c.Files {
 			seen = append(seen, f.Path)
 		}

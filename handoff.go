@@ -241,7 +241,7 @@ type HandoffWriteResult struct {
 // [ErrCanceled]. After an error whose Effect is EffectNone nothing has changed.
 func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (HandoffWriteResult, error) {
 	r.Path = cmp.Or(r.Path, DefaultHandoff)
-	req := r.request("handoff_write", r)
+	req := requestOf(r.Call, "handoff_write", r)
 	req.complete = r.Envelope.Status == HandoffComplete
 	c := s.newCommit(ctx, req)
 	w := s.handoffs.NewWrite(c.Commit, handoff.Request{
@@ -249,7 +249,7 @@ func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (Handof
 		Envelope: r.Envelope.view(), Body: r.Body, Wrote: changes.HandedOver(c.Commit, c.session).Made,
 		Document: func(added []handoff.File) ([]byte, *fault.Fault) { return r.document(c.Began, added) },
 	})
-	if e := cmp.Or(r.Call.check(ctx), w.Check()); e != nil {
+	if e := cmp.Or(checkCall(ctx, r.Call), w.Check()); e != nil {
 		return HandoffWriteResult{}, c.Failed(e)
 	}
 	refs, plan := []string{}, c.Plan

@@ -216,8 +216,8 @@ type RestoreResult struct {
 // for bytes that are no longer kept, [ErrHashDriftOnRead], and those of
 // [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
-	c := s.newCommit(ctx, r.request("restore", r))
-	e := r.Call.check(ctx)
+	c := s.newCommit(ctx, requestOf(r.Call, "restore", r))
+	e := checkCall(ctx, r.Call)
 	if e == nil && (r.Version == 0) == r.SHA256.IsZero() {
 		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; Store.History lists them")
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 )
 
 func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
@@ -27,7 +28,7 @@ func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
 	os.Symlink("../secrets", filepath.Join(dir, "src", "inner"))
 	os.Symlink("../secrets/new", filepath.Join(dir, "src", "file"))
 	os.Symlink("src", filepath.Join(dir, "secret_src"))
-	s := hooked(t, dir, rw.PathRules{Allow: []string{"src/**", "docs", "*.md"}, Deny: []string{"Secrets", "**/*.PEM", "infra/**"}})
+	s := hooked(t, dir, hook.PathRules{Allow: []string{"src/**", "docs", "*.md"}, Deny: []string{"Secrets", "**/*.PEM", "infra/**"}})
 	for _, path := range []string{"secrets/x", "SECRETS/x", "src/inner/old", "src/file", "src/key.pem", "src/a/KEY.pem", "infra/x", "other.txt", "x/readme.md"} {
 		e := turnedDown(t, s, dir, put(path, "x", rw.ModeOverwrite), rw.ErrDenied)
 		if !strings.Contains(e.Hint, "choose another path") && !strings.Contains(e.Hint, "may be changed") {
@@ -45,14 +46,14 @@ func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
 		}
 	}
 	fileIs(t, dir, "secrets/old", "old")
-	s = hooked(t, dir, rw.PathRules{Deny: []string{"secrets/["}}) // must not be a rule that holds for nothing
+	s = hooked(t, dir, hook.PathRules{Deny: []string{"secrets/["}}) // must not be a rule that holds for nothing
 	turnedDown(t, s, dir, put("src/new", "x", rw.ModeCreate), rw.ErrDenied)
 }
 
 func TestABudgetEndsATask(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	b := &rw.TaskBudget{Bytes: 100, Writes: 5, Failures: 3}
+	b := &hook.TaskBudget{Bytes: 100, Writes: 5, Failures: 3}
 	s := hooked(t, dir, b)
 	reset := func() {
 		t.Helper()
@@ -114,7 +115,7 @@ func TestABudgetEndsATask(t *testing.T) {
 func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	s := hooked(t, dir, &rw.LoopGuard{Repeats: 3})
+	s := hooked(t, dir, &hook.LoopGuard{Repeats: 3})
 	for i := range 20 {
 		write(t, s, "log", fmt.Sprint(i), rw.ModeAppend)
 		write(t, s, "work", fmt.Sprint(i), rw.ModeOverwrite)
@@ -153,7 +154,7 @@ func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 func TestACommandJudgesTheFilesAsTheyWouldBe(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	gofmt := rw.CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}
+	gofmt := hook.CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}
 	s := hooked(t, dir, gofmt)
 	good := "package p\n\nfunc A() int { return 1 }\n"
 	write(t, s, "p/only.go", good, rw.ModeCreate)
@@ -174,7 +175,7 @@ func TestACommandJudgesTheFilesAsTheyWouldBe(t *testing.T) {
 
 func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 	t.Parallel()
-	for name, oracle := range map[string]rw.CommandOracle{
+	for name, oracle := range map[string]hook.CommandOracle{
 		"overlay": {Command: []string{"go", "-C", "{root}", "vet", "-overlay={overlay}", "./..."}},
 		"tree":    {Command: []string{"go", "vet", "./..."}, Tree: true},
 	} {
@@ -214,8 +215,10 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 	dir := ramspace(t)
 	staged := filepath.Join(t.TempDir(), "staged")
 	os.WriteFile(staged, []byte("x"), 0o600)
-	c := rw.StagedCommit{Root: dir, Files: []rw.StagedFile{{Path: "d/a.txt", Staged: staged}, {Path: "gone"}}}
-	sh := func(script string) rw.CommandOracle { return rw.CommandOracle{Command: []string{"sh", "-c", script}} }
+	c := hook.Staged{Root: dir, Files: []hook.File{{Path: "d/a.txt", Staged: staged}, {Path: "gone"}}}
+	sh := func(script string) hook.CommandOracle {
+		return hook.CommandOracle{Command: []string{"sh", "-c", script}}
+	}
 	err := sh("yes no | head -c 3000000; exit 1").Verify(background, c)
 	if err == nil || len(err.Error()) > 70<<10 {
 		t.Errorf("%d bytes of output", len(err.Error()))
@@ -238,7 +241,7 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 	}
 	until(t, "what the command started ends", func() bool { return pid > 0 && (signalled(pid) != nil || isZombie(pid)) })
-	for name, o := range map[string]rw.CommandOracle{
+	for name, o := range map[string]hook.CommandOracle{
 		"no command": {}, "no program": {Command: []string{"/no/such/program"}}, "not found": {Command: []string{"no-such-program-here"}},
 	} {
 		if err := o.Verify(background, c); err == nil {
@@ -270,7 +273,7 @@ func TestNoOracleShowsPartOfASecret(t *testing.T) {
 	secret := "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
 	for _, kept := range []int{0, 4, 12, 20, 30, len(secret) - 1, len(secret)} {
 		script := fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo; echo 'key %s'; exit 1", 64<<10-1-len("key ")-kept, secret)
-		s := hooked(t, ramspace(t), rw.CommandOracle{Command: []string{"sh", "-c", script}})
+		s := hooked(t, ramspace(t), hook.CommandOracle{Command: []string{"sh", "-c", script}})
 		_, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate))
 		if e := rw.AsError("", err); e.Detail != rw.ErrVerifyFailed || strings.Contains(string(conformsEnvelope(t, e)), secret[:6]) {
 			t.Errorf("%d bytes kept: %v", kept, e.Context["output"])

@@ -19,26 +19,27 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
 
 // The four kinds of hook, as functions.
 type (
-	authorizer  func(rw.HookCall) (rw.Decision, error)
-	observer    func(rw.HookCall, rw.Receipt, error)
-	transformer func(rw.HookCall, string, io.Reader) (io.Reader, error)
-	verifier    func(context.Context, rw.StagedCommit) error
+	authorizer  func(hook.Call) (hook.Decision, error)
+	observer    func(hook.Call, rw.Receipt, error)
+	transformer func(hook.Call, string, io.Reader) (io.Reader, error)
+	verifier    func(context.Context, hook.Staged) error
 )
 
-func (f authorizer) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) { return f(op) }
-func (f observer) Observe(_ context.Context, op rw.HookCall, r rw.Receipt, err error) { f(op, r, err) }
-func (f verifier) Verify(ctx context.Context, c rw.StagedCommit) error                { return f(ctx, c) }
-func (f transformer) Transform(_ context.Context, op rw.HookCall, path string, r io.Reader) (io.Reader, error) {
+func (f authorizer) Authorize(_ context.Context, op hook.Call) (hook.Decision, error) { return f(op) }
+func (f observer) Observe(_ context.Context, op hook.Call, r rw.Receipt, err error)   { f(op, r, err) }
+func (f verifier) Verify(ctx context.Context, c hook.Staged) error                    { return f(ctx, c) }
+func (f transformer) Transform(_ context.Context, op hook.Call, path string, r io.Reader) (io.Reader, error) {
 	return f(op, path, r)
 }
 
 // changes is an operation in one line.
-func changes(op rw.HookCall) string {
+func changes(op hook.Call) string {
 	out := op.Verb + ":"
 	for _, ch := range op.Changes {
 		out += " " + ch.Op + " "
@@ -53,15 +54,15 @@ func changes(op rw.HookCall) string {
 // witness allows everything and records its arguments.
 type witness struct {
 	asked, told []string
-	ops         []rw.HookCall
+	ops         []hook.Call
 }
 
-func (w *witness) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
+func (w *witness) Authorize(_ context.Context, op hook.Call) (hook.Decision, error) {
 	w.asked = append(w.asked, changes(op))
-	return rw.Allow(), nil
+	return hook.Allow(), nil
 }
 
-func (w *witness) Observe(_ context.Context, op rw.HookCall, r rw.Receipt, err error) {
+func (w *witness) Observe(_ context.Context, op hook.Call, r rw.Receipt, err error) {
 	status := string(r.Status)
 	if err != nil {
 		status += " " + string(rw.AsError("", err).Detail)
@@ -94,22 +95,22 @@ func turnedDown(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest, wa
 
 func TestTheFirstRefusalCountsAndEveryAuthorizerIsAsked(t *testing.T) {
 	t.Parallel()
-	allow := authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Allow(), nil })
+	allow := authorizer(func(hook.Call) (hook.Decision, error) { return hook.Allow(), nil })
 	deny := func(why string) any {
-		return authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Deny(why), nil })
+		return authorizer(func(hook.Call) (hook.Decision, error) { return hook.Deny(why), nil })
 	}
 	for name, c := range map[string]struct {
 		first, second any
 		hint          string
 	}{
 		"two refusals": {deny("because of one"), deny("because of two"), "because of one"},
-		"an error":     {authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Allow(), errors.New("/etc/broken") }), allow, "the authorization check of this call failed"},
-		"a panic":      {authorizer(func(rw.HookCall) (rw.Decision, error) { panic("/etc/broken") }), allow, "the authorization check of this call failed"},
-		"no decision":  {authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Decision{}, nil }), allow, "the host does not allow this"},
-		"ask and deny": {authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser("may I?"), nil }), deny("never"), "never"},
-		"a vandal": {authorizer(func(op rw.HookCall) (rw.Decision, error) {
+		"an error":     {authorizer(func(hook.Call) (hook.Decision, error) { return hook.Allow(), errors.New("/etc/broken") }), allow, "the authorization check of this call failed"},
+		"a panic":      {authorizer(func(hook.Call) (hook.Decision, error) { panic("/etc/broken") }), allow, "the authorization check of this call failed"},
+		"no decision":  {authorizer(func(hook.Call) (hook.Decision, error) { return hook.Decision{}, nil }), allow, "the host does not allow this"},
+		"ask and deny": {authorizer(func(hook.Call) (hook.Decision, error) { return hook.AskUser("may I?"), nil }), deny("never"), "never"},
+		"a vandal": {authorizer(func(op hook.Call) (hook.Decision, error) {
 			op.Changes[0].Path = "elsewhere"
-			return rw.Deny("no"), nil
+			return hook.Deny("no"), nil
 		}), allow, "no"},
 	} {
 		dir, last := ramspace(t), &witness{}
@@ -132,10 +133,10 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	var asked []string
-	answer, failure := rw.Answer{}, error(nil)
+	answer, failure := hook.Answer{}, error(nil)
 	s := open(t, dir, &rw.Options{
-		Hooks: roles(authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser("may I?"), nil })),
-		Ask: func(_ context.Context, op rw.HookCall, question string) (rw.Answer, error) {
+		Hooks: roles(authorizer(func(hook.Call) (hook.Decision, error) { return hook.AskUser("may I?"), nil })),
+		Ask: func(_ context.Context, op hook.Call, question string) (hook.Answer, error) {
 			asked = append(asked, changes(op)+" "+question)
 			if failure != nil && failure.Error() == "panic" {
 				panic(failure)
@@ -144,7 +145,7 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 		},
 	})
 	turnedDown(t, s, dir, put("a.txt", "1", rw.ModeCreate), rw.ErrDenied)
-	answer = rw.Answer{Allow: true}
+	answer = hook.Answer{Allow: true}
 	for _, why := range []string{"down", "panic"} {
 		failure = errors.New(why)
 		turnedDown(t, s, dir, put("b.txt", why, rw.ModeCreate), rw.ErrDenied)
@@ -172,9 +173,9 @@ func TestAUserIsAskedAndAlwaysMeansThisVerbAndThesePaths(t *testing.T) {
 	ctx, stop := context.WithCancel(background)
 	answer.Always = false
 	failure = context.Canceled
-	s2 := open(t, ramspace(t), &rw.Options{Hooks: roles(rw.Permission{}), Ask: func(ctx context.Context, _ rw.HookCall, _ string) (rw.Answer, error) {
+	s2 := open(t, ramspace(t), &rw.Options{Hooks: roles(hook.Permission{}), Ask: func(ctx context.Context, _ hook.Call, _ string) (hook.Answer, error) {
 		stop()
-		return rw.Answer{}, ctx.Err()
+		return hook.Answer{}, ctx.Err()
 	}})
 	fails(s2.SafeWrite(ctx, put("a.txt", "1", rw.ModeCreate)))(t, rw.ErrCanceled, "a caller who left while the user was asked")
 }
@@ -183,10 +184,10 @@ func TestPermissionIsNeverImpliedForWhatIsDestroyed(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	var asked []string
-	perm := rw.Permission{AutoApprove: []string{"docs/**"}}
-	opts := &rw.Options{Hooks: roles(perm), Ask: func(_ context.Context, op rw.HookCall, q string) (rw.Answer, error) {
+	perm := hook.Permission{AutoApprove: []string{"docs/**"}}
+	opts := &rw.Options{Hooks: roles(perm), Ask: func(_ context.Context, op hook.Call, q string) (hook.Answer, error) {
 		asked = append(asked, q)
-		return rw.Answer{Allow: true}, nil
+		return hook.Answer{Allow: true}, nil
 	}}
 	s := open(t, dir, opts)
 	do := func(want string, call func() error) {
@@ -243,10 +244,10 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 	}
 	var asked int
 	s := open(t, dir, &rw.Options{
-		Hooks: roles(rw.PathRules{Deny: []string{"closed"}}, rw.Permission{AutoApprove: []string{"open"}}),
-		Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
+		Hooks: roles(hook.PathRules{Deny: []string{"closed"}}, hook.Permission{AutoApprove: []string{"open"}}),
+		Ask: func(context.Context, hook.Call, string) (hook.Answer, error) {
 			asked++
-			return rw.Answer{Allow: true}, nil
+			return hook.Answer{Allow: true}, nil
 		},
 	})
 	at := func(do func()) {
@@ -282,18 +283,18 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 }
 
 // roles is Options.Hooks with every value in the lists of its roles.
-func roles(list ...any) (h rw.Hooks) {
+func roles(list ...any) (h hook.Hooks) {
 	for _, v := range list {
-		if a, ok := v.(rw.Authorizer); ok {
+		if a, ok := v.(hook.Authorizer); ok {
 			h.Authorize = append(h.Authorize, a)
 		}
-		if t, ok := v.(rw.Transformer); ok {
+		if t, ok := v.(hook.Transformer); ok {
 			h.Transform = append(h.Transform, t)
 		}
-		if y, ok := v.(rw.Verifier); ok {
+		if y, ok := v.(hook.Verifier); ok {
 			h.Verify = append(h.Verify, y)
 		}
-		if o, ok := v.(rw.Observer); ok {
+		if o, ok := v.(hook.Observer); ok {
 			h.Observe = append(h.Observe, o)
 		}
 	}
@@ -303,8 +304,8 @@ func roles(list ...any) (h rw.Hooks) {
 func TestObserversAreToldOfEveryCall(t *testing.T) {
 	t.Parallel()
 	dir, w := ramspace(t), &witness{}
-	s := hooked(t, dir, observer(func(rw.HookCall, rw.Receipt, error) { panic("first") }), w,
-		observer(func(rw.HookCall, rw.Receipt, error) { panic("last") }))
+	s := hooked(t, dir, observer(func(hook.Call, rw.Receipt, error) { panic("first") }), w,
+		observer(func(hook.Call, rw.Receipt, error) { panic("last") }))
 	first := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("one"), Call: rw.Call{IdempotencyKey: "k"}}
 	for _, r := range []rw.SafeWriteRequest{
 		first, first, put("a.txt", "two", rw.ModeCreate), put("a.txt", "one", rw.ModeOverwrite),
@@ -344,7 +345,7 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 	t.Parallel()
 	dir, w := ramspace(t), &witness{}
 	var verified []string
-	s := hooked(t, dir, w, verifier(func(_ context.Context, c rw.StagedCommit) error {
+	s := hooked(t, dir, w, verifier(func(_ context.Context, c hook.Staged) error {
 		line := c.Verb + ":"
 		for _, f := range c.Files {
 			data, err := os.ReadFile(f.Staged)
@@ -414,8 +415,8 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 	must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}))(t)
 	s.Close(background)
 	for want, hook := range map[rw.Detail]any{
-		rw.ErrDenied:       rw.DenyWrites{},
-		rw.ErrVerifyFailed: verifier(func(context.Context, rw.StagedCommit) error { return errors.New("no") }),
+		rw.ErrDenied:       hook.DenyWrites{},
+		rw.ErrVerifyFailed: verifier(func(context.Context, hook.Staged) error { return errors.New("no") }),
 	} {
 		s := hooked(t, dir, hook)
 		before, rows := snapshot(t, dir), committed(t, s)
@@ -460,7 +461,7 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 }
 
 // upper is a transformer.
-func upper(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
+func upper(_ hook.Call, _ string, r io.Reader) (io.Reader, error) {
 	return mapped{r, bytes.ToUpper}, nil
 }
 
@@ -479,7 +480,7 @@ func TestTransformersChangeWhatIsWrittenAndNotWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	var seen []string
-	s := hooked(t, dir, transformer(upper), transformer(func(op rw.HookCall, path string, r io.Reader) (io.Reader, error) {
+	s := hooked(t, dir, transformer(upper), transformer(func(op hook.Call, path string, r io.Reader) (io.Reader, error) {
 		data, err := io.ReadAll(r)
 		seen = append(seen, fmt.Sprintf("%s %s %.6s", changes(op), path, data))
 		return io.MultiReader(bytes.NewReader(data), strings.NewReader("!")), err
@@ -532,7 +533,7 @@ func TestAStreamIsTransformedAsAStream(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
 	bad := ""
-	s := open(t, dir, &rw.Options{MaxContentBytes: 2 << 20, Hooks: roles(transformer(upper), transformer(func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
+	s := open(t, dir, &rw.Options{MaxContentBytes: 2 << 20, Hooks: roles(transformer(upper), transformer(func(_ hook.Call, _ string, r io.Reader) (io.Reader, error) {
 		switch bad {
 		case "longer":
 			return io.MultiReader(r, io.LimitReader(&endless{3 << 20}, 3<<20)), nil
@@ -585,11 +586,11 @@ func (f faulty) Read([]byte) (int, error) {
 func TestATransformerThatFailsRefuses(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]transformer{
-		"error":         func(rw.HookCall, string, io.Reader) (io.Reader, error) { return nil, errors.New("/etc/broken") },
-		"panic":         func(rw.HookCall, string, io.Reader) (io.Reader, error) { panic("/etc/broken") },
-		"no reader":     func(rw.HookCall, string, io.Reader) (io.Reader, error) { return nil, nil },
-		"reading fails": func(rw.HookCall, string, io.Reader) (io.Reader, error) { return faulty{}, nil },
-		"reading panics": func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
+		"error":         func(hook.Call, string, io.Reader) (io.Reader, error) { return nil, errors.New("/etc/broken") },
+		"panic":         func(hook.Call, string, io.Reader) (io.Reader, error) { panic("/etc/broken") },
+		"no reader":     func(hook.Call, string, io.Reader) (io.Reader, error) { return nil, nil },
+		"reading fails": func(hook.Call, string, io.Reader) (io.Reader, error) { return faulty{}, nil },
+		"reading panics": func(_ hook.Call, _ string, r io.Reader) (io.Reader, error) {
 			return io.MultiReader(r, faulty{panics: true}), nil
 		},
 	} {
@@ -614,7 +615,7 @@ func TestVerifiersSeeTheWholeCommitBeforeItsPoint(t *testing.T) {
 	var s *rw.Store
 	rows, calls := 0, 0
 	verdict := error(nil)
-	s = hooked(t, dir, verifier(func(_ context.Context, c rw.StagedCommit) error {
+	s = hooked(t, dir, verifier(func(_ context.Context, c hook.Staged) error {
 		calls++
 		if len(c.Files) != 3 || c.Root != dir || !filepath.IsAbs(c.Files[0].Staged) || len(c.Changes) != 3 || c.Changes[0].SHA256 != hash("new") {
 			t.Errorf("%+v", c)
@@ -679,11 +680,11 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		for name, f := range map[string]verifier{
-			"panic":   func(context.Context, rw.StagedCommit) error { panic("/etc/broken") },
-			"goexit":  func(context.Context, rw.StagedCommit) error { runtime.Goexit(); return nil },
-			"slow":    func(ctx context.Context, _ rw.StagedCommit) error { <-ctx.Done(); return nil },
-			"slower":  func(ctx context.Context, _ rw.StagedCommit) error { <-ctx.Done(); return ctx.Err() },
-			"endless": func(context.Context, rw.StagedCommit) error { <-release; return nil },
+			"panic":   func(context.Context, hook.Staged) error { panic("/etc/broken") },
+			"goexit":  func(context.Context, hook.Staged) error { runtime.Goexit(); return nil },
+			"slow":    func(ctx context.Context, _ hook.Staged) error { <-ctx.Done(); return nil },
+			"slower":  func(ctx context.Context, _ hook.Staged) error { <-ctx.Done(); return ctx.Err() },
+			"endless": func(context.Context, hook.Staged) error { <-release; return nil },
 		} {
 			dir := ramspace(t)
 			s := open(t, dir, &rw.Options{Hooks: roles(f), VerifyTimeout: 50 * time.Millisecond})
@@ -698,11 +699,11 @@ func TestAVerifierThatFailsRefuses(t *testing.T) {
 		}
 		// A caller who leaves is no failed check.
 		ctx, stop := context.WithCancel(background)
-		s := hooked(t, ramspace(t), verifier(func(ctx context.Context, _ rw.StagedCommit) error { stop(); <-ctx.Done(); return ctx.Err() }))
+		s := hooked(t, ramspace(t), verifier(func(ctx context.Context, _ hook.Staged) error { stop(); <-ctx.Done(); return ctx.Err() }))
 		fails(s.SafeWrite(ctx, put("a", "x", rw.ModeCreate)))(t, rw.ErrCanceled, "a caller who left")
 		// One that changes its input.
 		dir := ramspace(t)
-		s = hooked(t, dir, verifier(func(_ context.Context, c rw.StagedCommit) error {
+		s = hooked(t, dir, verifier(func(_ context.Context, c hook.Staged) error {
 			return os.WriteFile(c.Files[0].Staged, []byte("mine"), 0o600)
 		}))
 		fails(s.SafeWrite(background, put("a", "x", rw.ModeCreate)))(t, rw.ErrReadBackMismatch, "a changed staged file")
@@ -715,7 +716,7 @@ func TestLocksAreHeldWhileVerifiersRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := ramspace(t)
 		inside, goOn := make(chan struct{}), make(chan struct{})
-		s := hooked(t, dir, verifier(func(_ context.Context, c rw.StagedCommit) error {
+		s := hooked(t, dir, verifier(func(_ context.Context, c hook.Staged) error {
 			if c.Files[0].Path == "a.txt" {
 				close(inside)
 				<-goOn
@@ -747,24 +748,24 @@ func TestLocksAreHeldWhileVerifiersRun(t *testing.T) {
 // desk is a user who is asked by mail: a question stays open until it is answered.
 type desk struct {
 	asked   []string
-	answers map[string]rw.Answer // by question
-	later   bool                 // no answer yet
+	answers map[string]hook.Answer // by question
+	later   bool                   // no answer yet
 }
 
-func (d *desk) ask(_ context.Context, _ rw.HookCall, q string) (rw.Answer, error) {
+func (d *desk) ask(_ context.Context, _ hook.Call, q string) (hook.Answer, error) {
 	d.asked = append(d.asked, q)
 	if a, ok := d.answers[q]; ok {
 		return a, nil
 	}
 	if d.later {
-		return rw.Answer{}, rw.ErrInputRequired
+		return hook.Answer{}, rw.ErrInputRequired
 	}
-	return rw.Answer{}, nil
+	return hook.Answer{}, nil
 }
 
 // asks is an authorizer that always has this question.
 func asks(q string) any {
-	return authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.AskUser(q), nil })
+	return authorizer(func(hook.Call) (hook.Decision, error) { return hook.AskUser(q), nil })
 }
 
 // everything returns all files of a workspace, including the state, with their content.
@@ -786,11 +787,11 @@ func everything(t *testing.T, dir string) string {
 // withdrawn counts the calls that it is asked about and those that are withdrawn.
 type withdrawn struct{ asked, back []string }
 
-func (w *withdrawn) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
+func (w *withdrawn) Authorize(_ context.Context, op hook.Call) (hook.Decision, error) {
 	w.asked = append(w.asked, op.InvocationID)
-	return rw.Allow(), nil
+	return hook.Allow(), nil
 }
-func (w *withdrawn) Withdraw(_ context.Context, op rw.HookCall) {
+func (w *withdrawn) Withdraw(_ context.Context, op hook.Call) {
 	w.back = append(w.back, op.InvocationID)
 	panic("nobody minds")
 }
@@ -804,7 +805,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 	user, w, back, last := &desk{later: true}, &witness{}, &withdrawn{}, &withdrawn{}
 	receipts := 0
 	opts := &rw.Options{
-		Hooks: roles(w, back, asks("may I?"), &rw.TaskBudget{Writes: 1000}, last), Ask: user.ask,
+		Hooks: roles(w, back, asks("may I?"), &hook.TaskBudget{Writes: 1000}, last), Ask: user.ask,
 		ReceiptSink: func(rw.Receipt) { receipts++ },
 	}
 	quiet := open(t, dir, nil)
@@ -863,7 +864,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 		if len(w.told) > 0 || receipts > 0 {
 			t.Errorf("%s: told %v, %d receipts", c.name, w.told, receipts)
 		}
-		user.answers = map[string]rw.Answer{"may I?": {Allow: true}}
+		user.answers = map[string]hook.Answer{"may I?": {Allow: true}}
 		noErr(t, c.do(), c.name, " with the answer")
 		if len(w.told) != 1 || receipts != 1 || everything(t, dir) == before {
 			t.Errorf("%s with the answer: told %v, %d receipts", c.name, w.told, receipts)
@@ -881,11 +882,11 @@ func TestABudgetIsNotSpentByCallsThatWait(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	user := &desk{later: true}
-	s := open(t, dir, &rw.Options{Hooks: roles(&rw.TaskBudget{Writes: 2, Failures: 1}, asks("may I?")), Ask: user.ask})
+	s := open(t, dir, &rw.Options{Hooks: roles(&hook.TaskBudget{Writes: 2, Failures: 1}, asks("may I?")), Ask: user.ask})
 	for i := range 10 {
 		fails(s.SafeWrite(background, put(fmt.Sprint(i), "x", rw.ModeCreate)))(t, rw.ErrInputRequired, "call ", i)
 	}
-	user.answers = map[string]rw.Answer{"may I?": {Allow: true}}
+	user.answers = map[string]hook.Answer{"may I?": {Allow: true}}
 	write(t, s, "0", "x", rw.ModeCreate)
 	write(t, s, "1", "x", rw.ModeCreate)
 	e := turnedDown(t, s, dir, put("2", "x", rw.ModeCreate), rw.ErrDenied)
@@ -919,16 +920,16 @@ func TestEveryQuestionIsPut(t *testing.T) {
 	if e := try(all, rw.ErrInputRequired); len(e.Context["questions"].([]string)) != 3 {
 		t.Errorf("%v", e.Context)
 	}
-	user.answers = map[string]rw.Answer{"first?": {Allow: true, Always: true}}
+	user.answers = map[string]hook.Answer{"first?": {Allow: true, Always: true}}
 	if e := try(all, rw.ErrInputRequired); fmt.Sprint(e.Context["questions"]) != "[second? "+third+"]" {
 		t.Errorf("%v", e.Context)
 	}
-	user.answers["second?"] = rw.Answer{}
+	user.answers["second?"] = hook.Answer{}
 	if e := try("first? second?", rw.ErrDenied); e.Context["question"] != "second?" {
 		t.Errorf("%v", e.Context)
 	}
 	fileIsAbsent(t, dir, "a.txt")
-	user.answers["second?"], user.answers[third] = rw.Answer{Allow: true}, rw.Answer{Allow: true}
+	user.answers["second?"], user.answers[third] = hook.Answer{Allow: true}, hook.Answer{Allow: true}
 	try(all, "") // a permanent answer did not count while the others were open
 	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t)
 	try("second? "+third, "") // now it does
@@ -946,16 +947,16 @@ func fileIsAbsent(t *testing.T, dir, path string) {
 func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	user := &desk{answers: map[string]rw.Answer{}}
+	user := &desk{answers: map[string]hook.Answer{}}
 	why := ""
 	s := open(t, dir, &rw.Options{
-		Hooks: roles(authorizer(func(op rw.HookCall) (rw.Decision, error) {
-			return rw.AskUser(op.Verb + why + "?"), nil
+		Hooks: roles(authorizer(func(op hook.Call) (hook.Decision, error) {
+			return hook.AskUser(op.Verb + why + "?"), nil
 		})), Ask: user.ask,
 	})
-	answer := func(q string, a rw.Answer) {
+	answer := func(q string, a hook.Answer) {
 		a.Allow = true
-		user.answers = map[string]rw.Answer{q: a}
+		user.answers = map[string]hook.Answer{q: a}
 	}
 	passes := func(asked int, what string, call func() error) {
 		t.Helper()
@@ -971,41 +972,41 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 		}
 	}
 	// While nothing was there, nothing was destroyed.
-	answer("safe_write?", rw.Answer{Always: true})
+	answer("safe_write?", hook.Answer{Always: true})
 	passes(1, "a new file", puts("a", rw.ModeOverwrite))
 	passes(1, "the same file replaced", puts("a", rw.ModeOverwrite))
 	passes(0, "replaced again", puts("a", rw.ModeOverwrite))
 	os.Remove(filepath.Join(dir, "a"))
 	passes(0, "what may be replaced may be made", puts("a", rw.ModeOverwrite))
 	// A glob.
-	answer("safe_write?", rw.Answer{Always: true, Pattern: "docs/**"})
+	answer("safe_write?", hook.Answer{Always: true, Pattern: "docs/**"})
 	passes(1, "the first in docs", puts("docs/a", rw.ModeCreate))
 	passes(0, "another in docs", puts("docs/d/e", rw.ModeCreate))
 	passes(1, "beside it", puts("docs2/a", rw.ModeCreate))
 	passes(1, "another way of writing", puts("docs/a", rw.ModeAppend))
 	passes(1, "replacing in docs", puts("docs/a", rw.ModeOverwrite))
-	answer("edit?", rw.Answer{})
+	answer("edit?", hook.Answer{})
 	passes(1, "another verb", func() error {
 		return errorOf(s.Edit(background, rw.EditRequest{Path: "docs/a", Edits: []rw.EditOp{{Old: fmt.Sprint(n), New: "y"}}}))
 	})
 	os.Symlink("../secret", filepath.Join(dir, "docs", "link"))
-	answer("safe_write?", rw.Answer{})
+	answer("safe_write?", hook.Answer{})
 	os.WriteFile(filepath.Join(dir, "secret"), nil, 0o644)
 	passes(1, "a link out of docs", puts("docs/link", rw.ModeAppend))
 	why = ", really"
 	passes(0, "the glob covers another question", puts("docs/z", rw.ModeCreate))
-	answer("safe_write, really?", rw.Answer{})
+	answer("safe_write, really?", hook.Answer{})
 	passes(1, "another question about the same file", puts("a", rw.ModeOverwrite))
 	why = ""
 	// A glob for destroyed files, for other files, or an invalid one.
 	os.WriteFile(filepath.Join(dir, "x"), nil, 0o644)
 	os.WriteFile(filepath.Join(dir, "y"), nil, 0o644)
-	answer("delete?", rw.Answer{Always: true, Pattern: "**"})
+	answer("delete?", hook.Answer{Always: true, Pattern: "**"})
 	for _, path := range []string{"x", "y"} {
 		passes(1, "deleting "+path, func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: path})) })
 	}
 	for i, glob := range []string{"elsewhere/**", "[", "../**", "p/?"} {
-		answer("safe_write?", rw.Answer{Always: true, Pattern: glob})
+		answer("safe_write?", hook.Answer{Always: true, Pattern: glob})
 		passes(1, glob, puts(fmt.Sprint("p/aa", i), rw.ModeCreate))
 	}
 	passes(1, "after globs that match nothing", puts("p/b", rw.ModeCreate))
@@ -1018,7 +1019,7 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	user := &desk{answers: map[string]rw.Answer{"may I?": {Allow: true}}}
+	user := &desk{answers: map[string]hook.Answer{"may I?": {Allow: true}}}
 	s := open(t, dir, &rw.Options{Hooks: roles(asks("may I?")), Ask: user.ask})
 	r := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}}
 	first := must(s.SafeWrite(background, r))(t)
@@ -1049,7 +1050,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 	for _, p := range []string{"precious", "old"} {
 		write(t, quiet, p, "x", rw.ModeCreate)
 	}
-	s := open(t, dir, &rw.Options{Hooks: roles(rw.Permission{}), Ask: user.ask})
+	s := open(t, dir, &rw.Options{Hooks: roles(hook.Permission{}), Ask: user.ask})
 	ask := func(call func() error) string {
 		t.Helper()
 		user.asked = nil
@@ -1087,7 +1088,7 @@ func TestAQuestionHidesNothing(t *testing.T) {
 		t.Errorf("%.80q, %d bytes", q, len(q))
 	}
 	// Without a connection to the user the refusal says what to do.
-	s = open(t, dir, &rw.Options{Hooks: roles(rw.Permission{})})
+	s = open(t, dir, &rw.Options{Hooks: roles(hook.Permission{})})
 	e = turnedDown(t, s, dir, put("z", "x", rw.ModeCreate), rw.ErrDenied)
 	if !strings.Contains(e.Hint, "may safe_write do this: create z?; this connection cannot ask the user") || !strings.Contains(e.Hint, "ask the user yourself") {
 		t.Errorf("%q", e.Hint)
@@ -1099,11 +1100,11 @@ func TestAQuestionHidesNothing(t *testing.T) {
 func TestOpenRefusesNilHooks(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	for list, hooks := range map[string]rw.Hooks{
-		"authorize": {Authorize: []rw.Authorizer{rw.DenyWrites{}, nil}},
-		"transform": {Transform: []rw.Transformer{transformer(nil), nil}},
-		"verify":    {Verify: []rw.Verifier{rw.CommandOracle{}, nil}},
-		"observe":   {Observe: []rw.Observer{&rw.TaskBudget{}, nil}},
+	for list, hooks := range map[string]hook.Hooks{
+		"authorize": {Authorize: []hook.Authorizer{hook.DenyWrites{}, nil}},
+		"transform": {Transform: []hook.Transformer{transformer(nil), nil}},
+		"verify":    {Verify: []hook.Verifier{hook.CommandOracle{}, nil}},
+		"observe":   {Observe: []hook.Observer{&hook.TaskBudget{}, nil}},
 	} {
 		s, err := rw.Open(background, dir, &rw.Options{Hooks: hooks})
 		if err == nil {
@@ -1121,9 +1122,9 @@ func TestOpenRefusesNilHooks(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	// Later changes of the host to its list have no effect.
-	hooks := rw.Hooks{Authorize: []rw.Authorizer{rw.DenyWrites{}}}
+	hooks := hook.Hooks{Authorize: []hook.Authorizer{hook.DenyWrites{}}}
 	s := open(t, dir, &rw.Options{Hooks: hooks})
-	hooks.Authorize[0] = rw.Permission{AutoApprove: []string{"**"}}
+	hooks.Authorize[0] = hook.Permission{AutoApprove: []string{"**"}}
 	turnedDown(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrDenied)
 }
 
@@ -1131,7 +1132,7 @@ func TestOpenRefusesNilHooks(t *testing.T) {
 func TestResetTaskOnce(t *testing.T) {
 	t.Parallel()
 	h := &resets{}
-	s := open(t, ramspace(t), &rw.Options{Hooks: rw.Hooks{Authorize: []rw.Authorizer{h, rw.Permission{}}, Observe: []rw.Observer{h}}})
+	s := open(t, ramspace(t), &rw.Options{Hooks: hook.Hooks{Authorize: []hook.Authorizer{h, hook.Permission{}}, Observe: []hook.Observer{h}}})
 	if err := s.ResetTask(background); err != nil || h.n != 1 {
 		t.Errorf("%d times: %v", h.n, err)
 	}
@@ -1141,15 +1142,15 @@ func TestResetTaskOnce(t *testing.T) {
 type resets struct{ n int }
 
 func (r *resets) ResetTask() { r.n++ }
-func (r *resets) Authorize(context.Context, rw.HookCall) (rw.Decision, error) {
-	return rw.Allow(), nil
+func (r *resets) Authorize(context.Context, hook.Call) (hook.Decision, error) {
+	return hook.Allow(), nil
 }
-func (r *resets) Observe(context.Context, rw.HookCall, rw.Receipt, error) {}
+func (r *resets) Observe(context.Context, hook.Call, rw.Receipt, error) {}
 
 // sore is a hook that cannot begin a new task.
-type sore struct{ rw.DenyWrites }
+type sore struct{ hook.DenyWrites }
 
-func (sore) Authorize(context.Context, rw.HookCall) (rw.Decision, error) { return rw.Allow(), nil }
+func (sore) Authorize(context.Context, hook.Call) (hook.Decision, error) { return hook.Allow(), nil }
 func (sore) ResetTask()                                                  { panic("/etc/broken") }
 
 func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
@@ -1157,11 +1158,11 @@ func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		dir := ramspace(t)
 		open(t, dir, nil).Close(background)
-		first, last := &rw.TaskBudget{Failures: 1}, &rw.TaskBudget{Failures: 1}
+		first, last := &hook.TaskBudget{Failures: 1}, &hook.TaskBudget{Failures: 1}
 		s := open(t, dir, &rw.Options{ReadOnly: readOnly, Hooks: roles(first, sore{}, last)})
 		s.SafeWrite(background, put("../x", "x", rw.ModeCreate)) // a failure
-		for _, b := range []*rw.TaskBudget{first, last} {
-			if d, _ := b.Authorize(background, rw.HookCall{}); d == rw.Allow() {
+		for _, b := range []*hook.TaskBudget{first, last} {
+			if d, _ := b.Authorize(background, hook.Call{}); d == hook.Allow() {
 				t.Fatal("the failure was not counted")
 			}
 		}
@@ -1170,8 +1171,8 @@ func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
 		if !errors.Is(err, rw.ErrInternal) || e.Op != "reset_task" || e.Context["index"] != 1 || strings.Contains(string(conformsEnvelope(t, e)), "broken") {
 			t.Errorf("read-only %v: %+v", readOnly, e)
 		}
-		for _, b := range []*rw.TaskBudget{first, last} {
-			if d, _ := b.Authorize(background, rw.HookCall{}); d != rw.Allow() {
+		for _, b := range []*hook.TaskBudget{first, last} {
+			if d, _ := b.Authorize(background, hook.Call{}); d != hook.Allow() {
 				t.Errorf("read-only %v: a budget was not reset", readOnly)
 			}
 		}
@@ -1198,14 +1199,14 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 	t.Parallel()
 	good := rw.TxOp{Op: "write", Path: "good.txt", Content: []byte("good")}
 	wrong := "0000000000000000000000000000000000000000000000000000000000000000"
-	judge := verifier(func(_ context.Context, c rw.StagedCommit) error {
-		return fmt.Errorf("of %d files: %w", len(c.Files), &rw.FileError{Path: c.Files[len(c.Files)-1].Path, Err: errors.New("bad")})
+	judge := verifier(func(_ context.Context, c hook.Staged) error {
+		return fmt.Errorf("of %d files: %w", len(c.Files), &hook.FileError{Path: c.Files[len(c.Files)-1].Path, Err: errors.New("bad")})
 	})
-	whole := verifier(func(context.Context, rw.StagedCommit) error { return errors.New("bad as a whole") })
-	stranger := verifier(func(context.Context, rw.StagedCommit) error {
-		return &rw.FileError{Path: "elsewhere", Err: errors.New("bad")}
+	whole := verifier(func(context.Context, hook.Staged) error { return errors.New("bad as a whole") })
+	stranger := verifier(func(context.Context, hook.Staged) error {
+		return &hook.FileError{Path: "elsewhere", Err: errors.New("bad")}
 	})
-	spoil := transformer(func(_ rw.HookCall, path string, r io.Reader) (io.Reader, error) {
+	spoil := transformer(func(_ hook.Call, path string, r io.Reader) (io.Reader, error) {
 		if path == "bad.txt" {
 			return nil, errors.New("no")
 		}
@@ -1221,9 +1222,9 @@ func TestAnErrorOfATransactionNamesItsOperation(t *testing.T) {
 		index    int // -1: about no single one
 		path     string
 	}{
-		"authorize":       {hook: rw.PathRules{Deny: []string{"infra"}}, ops: []rw.TxOp{good, {Op: "write", Path: "infra/x", Content: []byte("x")}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "infra/x"},
-		"authorize move":  {hook: rw.PathRules{Deny: []string{"old.txt"}}, ops: []rw.TxOp{good, {Op: "move", Path: "old.txt", To: "new.txt"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "new.txt"},
-		"authorize all":   {hook: rw.DenyWrites{}, ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: -1},
+		"authorize":       {hook: hook.PathRules{Deny: []string{"infra"}}, ops: []rw.TxOp{good, {Op: "write", Path: "infra/x", Content: []byte("x")}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "infra/x"},
+		"authorize move":  {hook: hook.PathRules{Deny: []string{"old.txt"}}, ops: []rw.TxOp{good, {Op: "move", Path: "old.txt", To: "new.txt"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: 1, path: "new.txt"},
+		"authorize all":   {hook: hook.DenyWrites{}, ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt"}}, want: rw.ErrDenied, stage: rw.StageAuthorize, index: -1},
 		"resolve":         {ops: []rw.TxOp{good, simple("out/x")}, want: rw.ErrEscapesWorkspace, stage: rw.StageResolve, index: 1, path: "out/x"},
 		"lock":            {ops: []rw.TxOp{simple("same.txt"), good, simple("link.txt")}, want: rw.ErrInvalidArgument, stage: rw.StageLock, index: 2, path: "link.txt"},
 		"precondition":    {ops: []rw.TxOp{good, {Op: "delete", Path: "old.txt", Expect: rw.Exactly(digest(wrong))}}, want: rw.ErrHashMismatch, stage: rw.StagePrecondition, index: 1, path: "old.txt"},
@@ -1292,7 +1293,7 @@ func TestAFailingFileIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	n := 0
-	s := hooked(t, dir, &rw.LoopGuard{}, verifier(func(_ context.Context, c rw.StagedCommit) error {
+	s := hooked(t, dir, &hook.LoopGuard{}, verifier(func(_ context.Context, c hook.Staged) error {
 		if strings.HasPrefix(c.Files[0].Path, "v") {
 			return errors.New("no")
 		}
@@ -1350,14 +1351,14 @@ func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 		hook  any
 		first []rw.SafeWriteRequest
 	}{
-		"read_only":        {rw.DenyWrites{}, nil},
-		"path_denied":      {rw.PathRules{Deny: []string{"last"}}, nil},
-		"path_not_allowed": {rw.PathRules{Allow: []string{"src"}}, nil},
-		"budget_bytes":     {&rw.TaskBudget{Bytes: 1}, []rw.SafeWriteRequest{write("a")}},
-		"budget_writes":    {&rw.TaskBudget{Writes: 1}, []rw.SafeWriteRequest{write("a")}},
-		"budget_failures":  {&rw.TaskBudget{Failures: 1}, []rw.SafeWriteRequest{fails}},
-		"loop_no_progress": {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{write("last"), write("last")}},
-		"loop_failing":     {&rw.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{{Path: "last", Content: []byte("x"), Expect: rw.Exactly(digest(hash("other"))), Mode: rw.ModeOverwrite}}},
+		"read_only":        {hook.DenyWrites{}, nil},
+		"path_denied":      {hook.PathRules{Deny: []string{"last"}}, nil},
+		"path_not_allowed": {hook.PathRules{Allow: []string{"src"}}, nil},
+		"budget_bytes":     {&hook.TaskBudget{Bytes: 1}, []rw.SafeWriteRequest{write("a")}},
+		"budget_writes":    {&hook.TaskBudget{Writes: 1}, []rw.SafeWriteRequest{write("a")}},
+		"budget_failures":  {&hook.TaskBudget{Failures: 1}, []rw.SafeWriteRequest{fails}},
+		"loop_no_progress": {&hook.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{write("last"), write("last")}},
+		"loop_failing":     {&hook.LoopGuard{Repeats: 1}, []rw.SafeWriteRequest{{Path: "last", Content: []byte("x"), Expect: rw.Exactly(digest(hash("other"))), Mode: rw.ModeOverwrite}}},
 	} {
 		dir := ramspace(t)
 		s := hooked(t, dir, c.hook)
@@ -1383,7 +1384,7 @@ func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 		t.Skip("no sh here")
 	}
 	dir := ramspace(t)
-	oracle := rw.CommandOracle{
+	oracle := hook.CommandOracle{
 		Match: []string{"**/*.go"}, OnComplete: true,
 		Command: []string{"sh", "-c", `test -e "$RW_ROOT/built" || { echo the workspace does not build; exit 1; }`},
 	}
@@ -1410,7 +1411,7 @@ func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
 	os.Remove(filepath.Join(dir, "built")) // a change after the check passed
 	isErr(t, handoff(rw.HandoffComplete, ""), rw.ErrVerifyFailed, "after another change")
 	// A check of single files cannot replace a check of the workspace.
-	s = hooked(t, dir, rw.CommandOracle{Match: []string{"**/*.go"}, OnComplete: true, Command: []string{"true", "{}"}})
+	s = hooked(t, dir, hook.CommandOracle{Match: []string{"**/*.go"}, OnComplete: true, Command: []string{"true", "{}"}})
 	isErr(t, handoff(rw.HandoffComplete, ""), rw.ErrVerifyFailed, "with {}")
 	noErr(t, handoff(rw.HandoffPartial, ""))
 	check(t, s, true)
@@ -1424,7 +1425,7 @@ func TestAnOracleThatCrashesRefuses(t *testing.T) {
 	}
 	for _, script := range []string{"kill -9 $$", "kill -TERM $$", "exit 255", "exec /no/such/program"} {
 		dir := ramspace(t)
-		s := hooked(t, dir, rw.CommandOracle{Command: []string{"sh", "-c", script}})
+		s := hooked(t, dir, hook.CommandOracle{Command: []string{"sh", "-c", script}})
 		turnedDown(t, s, dir, put("a", "x", rw.ModeCreate), rw.ErrVerifyFailed)
 		check(t, s, true)
 	}
@@ -1474,7 +1475,7 @@ func TestALateVerifierHoldsNoLocks(t *testing.T) {
 		} {
 			dir := ramspace(t)
 			goOn, ended := make(chan struct{}), make(chan error, 1)
-			s := open(t, dir, &rw.Options{VerifyTimeout: limit, Hooks: roles(verifier(func(_ context.Context, c rw.StagedCommit) error {
+			s := open(t, dir, &rw.Options{VerifyTimeout: limit, Hooks: roles(verifier(func(_ context.Context, c hook.Staged) error {
 				if c.Files[0].Path != "a.txt" {
 					return nil
 				}

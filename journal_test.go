@@ -16,6 +16,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -28,7 +29,7 @@ func hash(s string) string {
 
 // digest is the digest of a text that the tests have in hexadecimal digits.
 func digest(text string) rw.Digest {
-	d, err := rw.ParseDigest(text)
+	d, err := call.ParseDigest(text)
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -82,8 +83,8 @@ func FuzzGlobLinear(f *testing.F) {
 	testbed.FuzzLinear(f, 500, 100*time.Microsecond, seeds, func(text []byte) int {
 		glob := string(text[:min(len(text), 900)])
 		for _, path := range []string{strings.Repeat("a/", len(text)/2) + "c", strings.Repeat("a", 250) + strings.Repeat("/ab", len(text)/3), string(text)} {
-			op := rw.HookCall{Changes: []rw.Change{{Path: path}}}
-			rw.PathRules{Deny: []string{glob}, Allow: []string{glob, "**/" + glob}}.Authorize(background, op)
+			op := hook.Call{Changes: []hook.Change{{Path: path}}}
+			hook.PathRules{Deny: []string{glob}, Allow: []string{glob, "**/" + glob}}.Authorize(background, op)
 		}
 		return 0
 	})
@@ -100,11 +101,11 @@ func TestHostileGlobs(t *testing.T) {
 			TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{},
 		}}))
 	})
-	op := rw.HookCall{Changes: []rw.Change{{Path: strings.Repeat("ab", 100)}}}
-	if _, err := (rw.PathRules{Deny: []string{bomb}}).Authorize(background, op); err == nil {
+	op := hook.Call{Changes: []hook.Change{{Path: strings.Repeat("ab", 100)}}}
+	if _, err := (hook.PathRules{Deny: []string{bomb}}).Authorize(background, op); err == nil {
 		t.Error("a rule that cannot be matched denies nothing")
 	}
-	if d, err := (rw.PathRules{Allow: []string{bomb}}).Authorize(background, op); err != nil || d == rw.Allow() {
+	if d, err := (hook.PathRules{Allow: []string{bomb}}).Authorize(background, op); err != nil || d == hook.Allow() {
 		t.Errorf("a rule that cannot be matched allows: %+v %v", d, err)
 	}
 }

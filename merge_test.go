@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 )
 
 const (
@@ -118,7 +119,7 @@ func TestMergeRefused(t *testing.T) {
 // that the gate refuses is not added by a merge.
 func TestGateAndVerifierSeeMergedBytes(t *testing.T) {
 	seen := ""
-	opts := &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}, Hooks: rw.Hooks{Verify: []rw.Verifier{verifier(func(_ context.Context, c rw.StagedCommit) error {
+	opts := &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}, Hooks: hook.Hooks{Verify: []hook.Verifier{verifier(func(_ context.Context, c hook.Staged) error {
 		data, err := os.ReadFile(c.Files[0].Staged)
 		seen = string(data)
 		return err

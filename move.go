@@ -36,12 +36,12 @@ type DeleteResult struct {
 // still exists, unless Effect reports otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force}
-	req := r.request("delete", r)
+	req := requestOf(r.Call, "delete", r)
 	req.frees = true
 	c := s.newCommit(ctx, req)
 	c.Muts = []*engine.Mutation{m}
 	m.Expected = r.Expect.hash()
-	if e := r.Call.check(ctx); e != nil {
+	if e := checkCall(ctx, r.Call); e != nil {
 		return DeleteResult{}, c.Failed(e)
 	}
 	if err := s.commit(ctx, c); err != nil {
@@ -98,7 +98,7 @@ type MoveResult struct {
 // nothing is moved, unless Effect reports otherwise; a directory is never moved
 // in part.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
-	req := r.request("move", r)
+	req := requestOf(r.Call, "move", r)
 	req.long = true
 	c := s.newCommit(ctx, req)
 	m := &move.Move{From: r.Path, To: r.To, Overwrite: r.Overwrite, Force: r.Force}
@@ -117,7 +117,7 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 }
 
 func (s *Store) prepareMove(ctx context.Context, c *commit, m *move.Move, r MoveRequest) error {
-	if e := r.Call.check(ctx); e != nil {
+	if e := checkCall(ctx, r.Call); e != nil {
 		return e
 	}
 	dst, src := move.Pair(r.Path, r.To, r.Overwrite, r.Force)

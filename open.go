@@ -18,6 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/history"
+	"github.com/resilientwrite/resilientwrite/internal/hooks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
@@ -84,7 +85,7 @@ func newStore(o Options, with engine.TestHooks) *Store {
 		Trust: o.TrustWorkspacePolicy, Transforms: len(o.Hooks.Transform) > 0,
 	}}
 	s.leases = &lease.Layer{Engine: s.engine}
-	s.hooks = s.newHooks()
+	s.hooks = &hooks.Layer{Engine: s.engine, Gate: s.gate, Hooks: o.Hooks, VerifyTimeout: o.VerifyTimeout, Channel: s.channelTo, KeyKnown: s.keyKnown}
 	s.engine.Host = engineHost{s.gate, s}
 	s.engine.Pinned, s.engine.Shipped = s.observed.Pinned, s.shippedTo
 	return s

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/hooks"
@@ -93,11 +94,11 @@ type Options struct {
 	// over the built-in ones.
 	Validators map[string]Validator
 
-	Hooks Hooks // Hooks are the host's own rules. [Open] refuses a nil entry.
+	Hooks hook.Hooks // Hooks are the host's own rules. [Open] refuses a nil entry.
 
 	// Ask puts the question of an authorizer to the user. Default: none; such
 	// an operation is refused then, unless [WithAsk] gives a way to ask.
-	Ask AskFunc
+	Ask hook.AskFunc
 
 	// VerifyTimeout bounds the verifiers of one commit together. When it is
 	// over, their context ends, and they have a quarter of it to end too, at
@@ -214,10 +215,10 @@ func (o *Options) withDefaults() (Options, *fault.Fault) {
 	if e := out.ProtectDefaults.check(); e != nil {
 		return out, e
 	}
-	if e := hooks.Check(out.Hooks.lists()); e != nil {
-		return out, e
+	var bad *fault.Fault
+	if out.Hooks, bad = hooks.Copy(out.Hooks); bad != nil {
+		return out, bad
 	}
-	out.Hooks = out.Hooks.clone()
 	switch out.HardLinks {
 	case HardLinksBreak, HardLinksRefuse, HardLinksInPlace:
 	default:

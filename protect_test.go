@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 )
 
 // TestWhereTheDefaultsHold: off in the library, as set by the options or the context,
@@ -55,20 +56,20 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 func TestAQuestionAboutDefaults(t *testing.T) {
 	t.Parallel()
 	var questions []string
-	answer := func(rw.HookCall) (rw.Answer, error) { return rw.Answer{}, nil }
-	opts := &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(_ context.Context, op rw.HookCall, text string) (rw.Answer, error) {
+	answer := func(hook.Call) (hook.Answer, error) { return hook.Answer{}, nil }
+	opts := &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(_ context.Context, op hook.Call, text string) (hook.Answer, error) {
 		questions = append(questions, text)
 		return answer(op)
 	}}
 	s, dir := opened(t, opts)
 	for _, c := range []struct {
-		answer rw.Answer
+		answer hook.Answer
 		err    error
 		want   rw.Detail
 	}{
-		{want: rw.ErrProtectedDefault}, {err: errors.New("no screen"), want: rw.ErrProtectedDefault}, {err: rw.ErrInputRequired, want: rw.ErrInputRequired}, {answer: rw.Answer{Allow: true}},
+		{want: rw.ErrProtectedDefault}, {err: errors.New("no screen"), want: rw.ErrProtectedDefault}, {err: rw.ErrInputRequired, want: rw.ErrInputRequired}, {answer: hook.Answer{Allow: true}},
 	} {
-		questions, answer = nil, func(rw.HookCall) (rw.Answer, error) { return c.answer, c.err }
+		questions, answer = nil, func(hook.Call) (hook.Answer, error) { return c.answer, c.err }
 		ops := []rw.TxOp{{Op: "write", Path: ".envrc", Content: []byte("x")}, {Op: "write", Path: "a/.mcp.json", Content: []byte("x")}, {Op: "write", Path: "b.txt", Content: []byte("x")}}
 		_, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: "k"}})
 		var got rw.Detail
@@ -85,7 +86,7 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 			}
 		}
 	}
-	questions, answer = nil, func(rw.HookCall) (rw.Answer, error) { panic("x") }
+	questions, answer = nil, func(hook.Call) (hook.Answer, error) { panic("x") }
 	fails(s.SafeWrite(background, put(".envrc", "y", rw.ModeOverwrite)))(t, rw.ErrProtectedDefault)
 	questions = nil
 	if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: ".envrc", Content: []byte("z"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}}); err != nil || len(questions) > 0 {
@@ -103,9 +104,9 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 	link := filepath.Join(dir, "link")
 	noErr(t, os.Symlink("a.txt", link))
 	bend := func() {}
-	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
+	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, hook.Call, string) (hook.Answer, error) {
 		bend()
-		return rw.Answer{Allow: true}, nil
+		return hook.Answer{Allow: true}, nil
 	}})
 	bend = func() {
 		os.Remove(link)
@@ -154,9 +155,9 @@ func TestScriptsAreCompared(t *testing.T) {
 func TestAnAlwaysIsForOneClient(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
+	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff, ProtectDefaults: rw.ProtectAsk, Ask: func(context.Context, hook.Call, string) (hook.Answer, error) {
 		asked++
-		return rw.Answer{Allow: true, Always: asked == 1}, nil
+		return hook.Answer{Allow: true, Always: asked == 1}, nil
 	}})
 	for i, c := range []struct {
 		via     *rw.Via

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
@@ -12,55 +13,22 @@ import (
 
 // Receipt reports what one mutating call did. Every such call has one: on
 // success in its result, on refusal in the context of the error.
-type Receipt struct {
-	InvocationID string `json:"invocation_id"`     // Identifier of the call.
-	ToolVersion  string `json:"tool_version"`      // Version of resilientwrite.
-	Caller       string `json:"caller"`            // Who made the call.
-	Session      string `json:"session,omitempty"` // Name of the working session.
-	Op           string `json:"op"`                // The verb of the call.
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed,failed,refused" copied:"3"`
-	// True when the call changed nothing by request.
-	DryRun bool   `json:"dry_run"`
-	Path   string `json:"path"` // Path of the file as requested, relative to the workspace.
-	// Resolved path of a symbolic link.
-	RealPath string `json:"real_path,omitempty"`
-	// SHA-256 of the file, chunk or object afterwards.
-	SHA256 Digest `json:"sha256,omitzero"`
-	// SHA-256 of the previous file, if there was one.
-	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
-	Bytes      int64  `json:"bytes"`                 // Its size in bytes.
-	JournalSeq uint64 `json:"journal_seq,omitempty"` // Sequence number of the journal row.
-	JournalID  string `json:"journal_id,omitempty"`  // Identifier of the journal row, if any.
-	// The idempotency key of the call.
-	IdempotencyKey string `json:"idempotency_key,omitempty"`
-	// Durability of the result when the call returned.
-	Durability string `json:"durability" enum:"full,journal,off,unverified,none"`
-	// Start of the call, RFC 3339 UTC.
-	StartedAt  string  `json:"started_at"`
-	DurationMS float64 `json:"duration_ms"` // Duration of the call in milliseconds.
-	// When the change was made, RFC 3339 UTC; also of a replay.
-	WroteAt string `json:"-" copy:"wrote_at"`
-	// What the caller should know although the call succeeded.
-	Warnings []Warning `json:"warnings"`
-}
+type Receipt = call.Receipt
 
 // Status is how a mutating call ended.
-type Status string
+type Status = call.Status
 
+// How a mutating call can end.
 const (
-	StatusSucceeded Status = "succeeded"
-	StatusUnchanged Status = "unchanged" // the bytes were already there
-	StatusReplayed  Status = "replayed"  // the idempotency key had done it before
-	StatusFailed    Status = "failed"    // the storage or the system failed
-	StatusRefused   Status = "refused"   // a rule or a precondition said no
+	StatusSucceeded = call.Succeeded
+	StatusUnchanged = call.Unchanged // the bytes were already there
+	StatusReplayed  = call.Replayed  // the idempotency key had done it before
+	StatusFailed    = call.Failed    // the storage or the system failed
+	StatusRefused   = call.Refused   // a rule or a precondition said no
 )
 
 // Warning is one thing the caller should know although the call succeeded.
-type Warning struct {
-	Reason string `json:"reason"`         // Stable name of the warning.
-	Hint   string `json:"hint,omitempty"` // What it means, or what to do.
-}
+type Warning = call.Warning
 
 // The reasons of warnings: what a caller should know although the call
 // succeeded. [Warnings] says what each of them means.
@@ -262,7 +230,7 @@ func (c *commit) wroteAt() string {
 // observers.
 func (c *commit) deliver(r Receipt) {
 	c.s.deliver(r)
-	c.observe(r, nil)
+	c.Observed(r, nil)
 }
 
 // receipt makes the receipt of c for one of its mutations.

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -195,29 +196,31 @@ var refusalKinds = map[string]refusalKind{
 	"budget":          {want: rw.ErrRetryExhausted, least: 19, times: 5},
 	"dry run":         {want: rw.ErrRiskBlocked, least: 20, change: func(x *shot) { x.dry = true }, nowhere: true},
 	"denied": {want: rw.ErrDenied, least: 14, options: func(o *rw.Options, host string) {
-		o.Hooks.Authorize = append(o.Hooks.Authorize, authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Deny("not with " + host).Rule(host), nil }))
+		o.Hooks.Authorize = append(o.Hooks.Authorize, authorizer(func(hook.Call) (hook.Decision, error) {
+			return hook.Decision{Reason: "not with " + host, Rule: host}, nil
+		}))
 	}},
 	"authorizer fails": {want: rw.ErrDenied, least: 14, options: func(o *rw.Options, host string) {
-		o.Hooks.Authorize = append(o.Hooks.Authorize, authorizer(func(rw.HookCall) (rw.Decision, error) { return rw.Allow(), errors.New(host) }))
+		o.Hooks.Authorize = append(o.Hooks.Authorize, authorizer(func(hook.Call) (hook.Decision, error) { return hook.Allow(), errors.New(host) }))
 	}},
 	"verifier": {want: rw.ErrVerifyFailed, least: 10, policy: "gate: {mode: advise}\n", options: func(o *rw.Options, _ string) {
-		o.Hooks.Verify = append(o.Hooks.Verify, verifier(func(_ context.Context, c rw.StagedCommit) error {
+		o.Hooks.Verify = append(o.Hooks.Verify, verifier(func(_ context.Context, c hook.Staged) error {
 			var all []byte
 			for _, f := range c.Files {
 				text, _ := os.ReadFile(f.Staged)
 				all = append(all, text[:min(len(text), 4096)]...)
 			}
-			return &rw.FileError{Path: c.Files[0].Path, Err: said(all)}
+			return &hook.FileError{Path: c.Files[0].Path, Err: said(all)}
 		}))
 	}},
 	"transformer fails": {want: rw.ErrTransformFailed, least: 7, options: func(o *rw.Options, _ string) {
-		o.Hooks.Transform = append(o.Hooks.Transform, transformer(func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
+		o.Hooks.Transform = append(o.Hooks.Transform, transformer(func(_ hook.Call, _ string, r io.Reader) (io.Reader, error) {
 			text, _ := io.ReadAll(io.LimitReader(r, 4096))
 			return nil, said(text)
 		}))
 	}},
 	"transformer fails late": {want: rw.ErrTransformFailed, least: 7, options: func(o *rw.Options, _ string) {
-		o.Hooks.Transform = append(o.Hooks.Transform, transformer(func(_ rw.HookCall, _ string, r io.Reader) (io.Reader, error) {
+		o.Hooks.Transform = append(o.Hooks.Transform, transformer(func(_ hook.Call, _ string, r io.Reader) (io.Reader, error) {
 			text, _ := io.ReadAll(r)
 			return io.MultiReader(bytes.NewReader(text), &endless{left: 1 << 20}, broken{said(text[:min(len(text), 4096)])}), nil
 		}))
@@ -388,7 +391,7 @@ func openRefusing(t *testing.T, dir, host string, k refusalKind, note func(...an
 	if k.options != nil {
 		k.options(&o, host)
 	}
-	o.Hooks.Observe = append(o.Hooks.Observe, observer(func(op rw.HookCall, r rw.Receipt, err error) { note(op, r); note(errorsOf(err)...) }))
+	o.Hooks.Observe = append(o.Hooks.Observe, observer(func(op hook.Call, r rw.Receipt, err error) { note(op, r); note(errorsOf(err)...) }))
 	return open(t, dir, &o), fill
 }
 

@@ -39,8 +39,7 @@
 //     [Store.HandoffWrite], [Store.HandoffRead].
 //   - Seeing what went on: [Store.JournalTail], [Store.JournalSince],
 //     [Store.Watch], [Store.Analytics], [Store.Check].
-//   - Rules of the host: [Authorizer], [Observer], [Transformer], [Verifier],
-//     and hooks that are ready, such as [PathRules] and [CommandOracle].
+//   - Rules of the host: package hook, with hooks that are ready.
 //   - For operators: [Admin.Repair], [Admin.Compact],
 //     [Admin.Erase], [Admin.Export], [Admin.Import].
 //

@@ -169,7 +169,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 		Path: r.Path, Op: engine.WriteOp(r.Mode), EOL: r.EOL, BOM: r.BOM,
 		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
 	}
-	req := r.request(op, nil)
+	req := requestOf(r.Call, op, nil)
 	req.args, req.risk.Classify, req.risk.RejectAt = r, r.Classify, string(r.ClassifyRejectAt)
 	c := s.newCommit(ctx, req)
 	c.Muts, m.Merge = []*engine.Mutation{m}, s.merger(r.Merge, m)
@@ -196,7 +196,7 @@ func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
 	if e := cmp.Or(gate.Risk{RejectAt: string(r.ClassifyRejectAt)}.Check(), r.Merge.check()); e != nil {
 		return e
 	}
-	return r.Call.check(ctx)
+	return checkCall(ctx, r.Call)
 }
 
 // checkLabels validates the names that every mutating request may set.

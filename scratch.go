@@ -63,9 +63,9 @@ type ScratchPutResult struct {
 // [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
 // [ErrStoreReadOnly], [ErrCanceled]. Nothing is kept then.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
-	c := s.newCommit(ctx, r.request("scratch_put", r))
+	c := s.newCommit(ctx, requestOf(r.Call, "scratch_put", r))
 	p, e := s.scratch.NewPut(c.Commit, scratch.Facts{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, TTL: r.TTL}, r.Content)
-	if e = cmp.Or(r.Call.check(ctx), e); e == nil && adapter.IsMalformed(ctx, "content") {
+	if e = cmp.Or(checkCall(ctx, r.Call), e); e == nil && adapter.IsMalformed(ctx, "content") {
 		e = fault.New(fault.BadBase64)
 	}
 	if e != nil {
@@ -115,9 +115,9 @@ type ScratchDeleteResult struct {
 func (s *Store) ScratchDelete(
 	ctx context.Context, r ScratchDeleteRequest,
 ) (ScratchDeleteResult, error) {
-	c := s.newCommit(ctx, r.request("scratch_delete", r))
+	c := s.newCommit(ctx, requestOf(r.Call, "scratch_delete", r))
 	gone, e := s.scratch.NewDelete(c.Commit, r.SHA256.String(), r.Label)
-	if e = cmp.Or(badDigest(ctx, ""), e, r.Call.check(ctx)); e != nil {
+	if e = cmp.Or(badDigest(ctx, ""), e, checkCall(ctx, r.Call)); e != nil {
 		return ScratchDeleteResult{}, c.Failed(e)
 	}
 	c.Outcome = func() any {

@@ -202,7 +202,7 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (x, y *observe.I
 func (s *Store) SnapshotRestore(
 	ctx context.Context, r SnapshotRestoreRequest,
 ) (SnapshotRestoreResult, error) {
-	req := r.request("snapshot_restore", r)
+	req := requestOf(r.Call, "snapshot_restore", r)
 	req.long = true
 	c := s.newCommit(ctx, req)
 	ctx, _, end := progress.Begin(ctx)
@@ -227,7 +227,7 @@ func (s *Store) SnapshotRestore(
 
 // prepareSnapshot makes the mutations that lead back to a snapshot.
 func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestoreRequest) error {
-	if e := r.Call.check(ctx); e != nil {
+	if e := checkCall(ctx, r.Call); e != nil {
 		return e
 	}
 	if s.keyKnown(c.Req.Key) {

@@ -137,10 +137,10 @@ type TxOpResult struct {
 // together with another operation on the same file. After an error none of the
 // files is changed, unless Effect reports otherwise.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
-	c := s.newCommit(ctx, r.request("tx", r))
+	c := s.newCommit(ctx, requestOf(r.Call, "tx", r))
 	c.Risk.Classify, c.Risk.RejectAt = r.Classify, string(r.ClassifyRejectAt)
 	c.Req.Tx = "tx_" + c.ID
-	e := cmp.Or(r.Call.check(ctx), c.Risk.Check())
+	e := cmp.Or(checkCall(ctx, r.Call), c.Risk.Check())
 	if e == nil && (len(r.Ops) == 0 || len(r.Ops) > maxTxOps) {
 		e = fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
 			Hintf("a transaction has 1 to %d operations; stage a larger one with Store.TxBegin", maxTxOps)
@@ -266,9 +266,9 @@ type TxBeginResult struct {
 // [ErrCanceled]. After an error there is no transaction, unless Effect reports
 // otherwise.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
-	c := s.newCommit(ctx, r.request("tx_begin", r))
+	c := s.newCommit(ctx, requestOf(r.Call, "tx_begin", r))
 	c.Req.Hash = budget.RequestHash([]string{"tx_begin", r.Caller, r.Session})
-	if e := r.Call.check(ctx); e != nil {
+	if e := checkCall(ctx, r.Call); e != nil {
 		return TxBeginResult{}, c.Failed(e)
 	}
 	id := "tx_" + c.ID
@@ -324,10 +324,10 @@ type TxStageResult struct {
 // an error the operation is not in the transaction, unless Effect reports
 // otherwise.
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
-	req := r.request("tx_stage", r)
+	req := requestOf(r.Call, "tx_stage", r)
 	req.tx = r.TxID
 	c := s.newCommit(ctx, req)
-	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
+	if e := cmp.Or(checkCall(ctx, r.Call), checkLabels("", r.TxID, "")); e != nil {
 		return TxStageResult{}, c.Failed(e)
 	}
 	if _, err := s.planTx(ctx, s.newCommit(ctx, c.request()), []TxOp{r.Op}, false); err != nil {
@@ -377,10 +377,10 @@ type TxCommitRequest struct {
 // Errors: [ErrTxNotFound] for one that was never begun, was dropped or has
 // expired, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
-	req := r.request("tx_commit", r)
+	req := requestOf(r.Call, "tx_commit", r)
 	req.key, req.tx, req.hash = "tx:"+r.TxID, r.TxID, budget.RequestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
 	c := s.newCommit(ctx, req)
-	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
+	if e := cmp.Or(checkCall(ctx, r.Call), checkLabels("", r.TxID, "")); e != nil {
 		return TxResult{}, c.Failed(e)
 	}
 	if err := s.engine.Enter(); err != nil {
@@ -454,10 +454,10 @@ type TxRollbackResult struct {
 // storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
 // [ErrCanceled]. After an error it stays staged, unless Effect reports otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
-	req := r.request("tx_rollback", r)
+	req := requestOf(r.Call, "tx_rollback", r)
 	req.tx = r.TxID
 	c := s.newCommit(ctx, req)
-	if e := cmp.Or(r.Call.check(ctx), checkLabels("", r.TxID, "")); e != nil {
+	if e := cmp.Or(checkCall(ctx, r.Call), checkLabels("", r.TxID, "")); e != nil {
 		return TxRollbackResult{}, c.Failed(e)
 	}
 	out := TxRollbackResult{TxID: r.TxID}

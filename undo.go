@@ -74,7 +74,7 @@ type UndoResult struct {
 // undone with it (context files). Other errors: [ErrNothingToUndo],
 // [ErrVersionNotKept], [ErrHashDriftOnRead], and those of [Store.SafeWrite].
 func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
-	req := r.request("undo", r)
+	req := requestOf(r.Call, "undo", r)
 	req.frees, req.long, req.hash = true, true, budget.RequestHash([]string{req.hash, r.Caller, r.Session}) // whose commits
 	if r.IdempotencyKey == "" {                                                                             // with a key it is the same call wherever the journal is by now
 		req.hash += fmt.Sprint(" ", s.headSeq())
@@ -118,7 +118,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 }
 
 func (r *UndoRequest) check(ctx context.Context) *fault.Fault {
-	switch e := r.Call.check(ctx); {
+	switch e := checkCall(ctx, r.Call); {
 	case e != nil:
 		return e
 	case r.Group != "" && (r.N != 0 || r.Row != 0):

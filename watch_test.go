@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 )
 
 // seen collects receipts.
@@ -367,13 +368,13 @@ type patient struct {
 	held *context.Context // of the call, for longer than it should be
 }
 
-func (p patient) Authorize(ctx context.Context, op rw.HookCall) (rw.Decision, error) {
+func (p patient) Authorize(ctx context.Context, op hook.Call) (hook.Decision, error) {
 	if op.Verb != p.verb {
-		return rw.Allow(), nil
+		return hook.Allow(), nil
 	}
 	*p.held = ctx
 	p.r.wait(p.t, "a step that only waits", func(r rw.Progress) bool { return r.Stage == rw.StageAuthorize })
-	return rw.Allow(), nil
+	return hook.Allow(), nil
 }
 
 // TestProgressOfAStream: reports while the bytes arrive, in order and at intervals, and

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -495,7 +496,7 @@ func (s *Shipper) remember(list []wanted) {
 // content reads one content and decides whether it may leave. If so, why is
 // nil.
 func (s *Shipper) content(ctx context.Context, w wanted) (data []byte, why *Withheld, err error) {
-	sha, _ := rw.ParseDigest(w.sha)
+	sha, _ := call.ParseDigest(w.sha)
 	data, err = s.Store.Admin().Content(ctx, rw.ContentRequest{Path: w.path, SHA256: sha, Bytes: w.size, Seq: w.seq, Git: w.git})
 	switch {
 	case errors.Is(err, rw.ErrTooLarge):

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 )
 
 // Questions of the host's hooks reach the user through the client. The call
@@ -81,7 +82,7 @@ type dialog struct {
 }
 
 type said struct {
-	answer rw.Answer
+	answer hook.Answer
 	err    error
 }
 
@@ -109,18 +110,18 @@ func (d *dialog) resume(came mcp.MultiRoundTripParams) {
 }
 
 // ask is the channel to the user as the Store sees it.
-func (d *dialog) ask(_ context.Context, op rw.HookCall, text string) (rw.Answer, error) {
+func (d *dialog) ask(_ context.Context, op hook.Call, text string) (hook.Answer, error) {
 	q := asked{about: subjectOf(op, text), text: text, destructive: op.Destructive()}
 	if s, ok := d.said[q.about]; ok && d.counts() {
 		return s.answer, s.err
 	}
 	for _, o := range d.open {
 		if o.about == q.about { // asked for twice
-			return rw.Answer{}, rw.ErrInputRequired
+			return hook.Answer{}, rw.ErrInputRequired
 		}
 	}
 	d.open = append(d.open, q)
-	return rw.Answer{}, rw.ErrInputRequired
+	return hook.Answer{}, rw.ErrInputRequired
 }
 
 // counts reports whether the answers may be used. A ticket is valid for one call.
@@ -189,32 +190,32 @@ func (q asked) form() mcp.ElicitationParams {
 }
 
 // read reads the user's answer. Only a clear yes counts as consent.
-func read(res *mcp.ElicitationResult) (rw.Answer, error) {
+func read(res *mcp.ElicitationResult) (hook.Answer, error) {
 	unclear := errors.New("the answer cannot be read")
 	switch {
 	case res == nil:
-		return rw.Answer{}, unclear
+		return hook.Answer{}, unclear
 	case res.Action == mcp.ElicitationResponseActionDecline:
-		return rw.Answer{}, nil
+		return hook.Answer{}, nil
 	case res.Action != mcp.ElicitationResponseActionAccept:
-		return rw.Answer{}, errors.New("the user closed the question")
+		return hook.Answer{}, errors.New("the user closed the question")
 	}
 	data, err := json.Marshal(res.Content)
 	if err != nil {
-		return rw.Answer{}, unclear
+		return hook.Answer{}, unclear
 	}
 	fields := map[string]any{} // not a struct: the names are exact
 	if json.Unmarshal(data, &fields) != nil {
-		return rw.Answer{}, unclear
+		return hook.Answer{}, unclear
 	}
 	allow, ok := fields["allow"].(bool)
 	always, isBool := fields["always"].(bool)
 	pattern, isText := fields["pattern"].(string)
 	if !ok || fields["always"] != nil && !isBool || fields["pattern"] != nil && !isText {
-		return rw.Answer{}, unclear
+		return hook.Answer{}, unclear
 	}
 	if !allow {
-		return rw.Answer{}, nil
+		return hook.Answer{}, nil
 	}
-	return rw.Answer{Allow: true, Always: always, Pattern: pattern}, nil
+	return hook.Answer{Allow: true, Always: always, Pattern: pattern}, nil
 }

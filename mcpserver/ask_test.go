@@ -23,6 +23,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
@@ -204,7 +205,7 @@ func create(path, content string) rw.SafeWriteRequest {
 // cannot ask gets a refusal that says what to do.
 func TestHooksAskTheUserBehindTheClient(t *testing.T) {
 	t.Parallel()
-	perm := &rw.Options{Hooks: roles(rw.Permission{AutoApprove: []string{"docs/**"}})}
+	perm := &rw.Options{Hooks: roles(hook.Permission{AutoApprove: []string{"docs/**"}})}
 	for _, caps := range []string{"{}", `{"elicitation":{"url":{}}}`} {
 		w := connect(t, perm).initialize(caps)
 		equal(t, reasonOf(t, w.result(w.call("rw_safe_write", create("docs/a.txt", "x")))), "ok", "an approved path")
@@ -255,17 +256,17 @@ type counts struct {
 	approved    []string
 }
 
-func (c *counts) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
+func (c *counts) Authorize(_ context.Context, op hook.Call) (hook.Decision, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
 	if slices.Contains(c.approved, op.Changes[0].Path) {
-		return rw.Allow(), nil
+		return hook.Allow(), nil
 	}
-	return rw.AskUser("may I?"), nil
+	return hook.AskUser("may I?"), nil
 }
 
-func (c *counts) Observe(context.Context, rw.HookCall, rw.Receipt, error) {
+func (c *counts) Observe(context.Context, hook.Call, rw.Receipt, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.told++
@@ -275,11 +276,11 @@ func (c *counts) Observe(context.Context, rw.HookCall, rw.Receipt, error) {
 // many as there are, and the user's answer is still heard.
 func TestAQuestionHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
-	hook := &counts{}
+	counter := &counts{}
 	for i := range 1500 { // more than wait in the lane
-		hook.approved = append(hook.approved, fmt.Sprint("n", i))
+		counter.approved = append(counter.approved, fmt.Sprint("n", i))
 	}
-	w := connect(t, &rw.Options{Hooks: roles(hook)}).initialize(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(counter)}).initialize(`{"elicitation":{}}`)
 	asking := w.call("rw_safe_write", create("slow.txt", "x"))
 	q := w.read()
 	mustEqual(t, q["method"], "elicitation/create", q)
@@ -294,8 +295,8 @@ func TestAQuestionHoldsNobodyUp(t *testing.T) {
 	if got := reasonOf(t, w.result(asking)); got != "ok" || w.file("slow.txt") != "x" {
 		t.Errorf("%s", got)
 	}
-	if hook.told != 1501 || hook.asked != 1502 {
-		t.Errorf("authorizers were asked %d times, observers told %d times", hook.asked, hook.told)
+	if counter.told != 1501 || counter.asked != 1502 {
+		t.Errorf("authorizers were asked %d times, observers told %d times", counter.asked, counter.told)
 	}
 	// An answer that comes twice, or to no question, is answered by nobody.
 	for _, late := range []string{`"result":{"action":"accept","content":{"allow":true}}`, `"error":{"code":-1,"message":"x"}`} {
@@ -357,18 +358,18 @@ func TestAnInputThatEndsRefusesWhatIsAsked(t *testing.T) {
 }
 
 // roles is Options.Hooks with every value in the lists of its roles.
-func roles(list ...any) (h rw.Hooks) {
+func roles(list ...any) (h hook.Hooks) {
 	for _, v := range list {
-		if a, ok := v.(rw.Authorizer); ok {
+		if a, ok := v.(hook.Authorizer); ok {
 			h.Authorize = append(h.Authorize, a)
 		}
-		if t, ok := v.(rw.Transformer); ok {
+		if t, ok := v.(hook.Transformer); ok {
 			h.Transform = append(h.Transform, t)
 		}
-		if y, ok := v.(rw.Verifier); ok {
+		if y, ok := v.(hook.Verifier); ok {
 			h.Verify = append(h.Verify, y)
 		}
-		if o, ok := v.(rw.Observer); ok {
+		if o, ok := v.(hook.Observer); ok {
 			h.Observe = append(h.Observe, o)
 		}
 	}
@@ -428,27 +429,27 @@ func eras(t *testing.T, s *server.MCPServer, user *asker) map[string]*client.Cli
 // questions itself, and may answer later.
 func TestAToolboxAsksThroughItsContext(t *testing.T) {
 	t.Parallel()
-	hook := &counts{}
-	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(hook)})
+	counter := &counts{}
+	store, err := rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(counter)})
 	noErr(t, err)
 	defer store.Close(ctx)
 	box := newInProcess(store)
 	for i, step := range []struct {
-		answer rw.Answer
+		answer hook.Answer
 		err    error
 		want   string
 	}{
 		{err: rw.ErrInputRequired, want: "input_required"}, {err: errors.New("no screen"), want: "denied"}, {want: "denied"},
-		{answer: rw.Answer{Allow: true}, want: "ok"},
+		{answer: hook.Answer{Allow: true}, want: "ok"},
 	} {
-		asking := rw.WithAsk(ctx, func(context.Context, rw.HookCall, string) (rw.Answer, error) { return step.answer, step.err })
+		asking := rw.WithAsk(ctx, func(context.Context, hook.Call, string) (hook.Answer, error) { return step.answer, step.err })
 		raw, ok := box.Call(asking, "rw_safe_write", []byte(`{"path":"a.txt","content":"x"}`))
 		var doc map[string]any
 		noErr(t, json.Unmarshal(raw, &doc))
 		if got := reasonOf(t, map[string]any{"structuredContent": doc}); got != step.want || ok != (got == "ok") {
 			t.Errorf("step %d: %s", i, raw)
 		}
-		equal(t, hook.told, i, "step : observers were told  times")
+		equal(t, counter.told, i, "step : observers were told  times")
 	}
 }
 
@@ -457,8 +458,8 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 // the journal hear of the call once.
 func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 	t.Parallel()
-	user, hook := &asker{}, &counts{}
-	store := must(rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(hook)}))(t)
+	user, counter := &asker{}, &counts{}
+	store := must(rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff, Hooks: roles(counter)}))(t)
 	defer store.Close(ctx)
 	accept := func(content any) mcp.ElicitationResponse {
 		return mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: content}
@@ -478,28 +479,28 @@ func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 			{mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionCancel}, "denied"},
 		} {
 			user.answer, user.times, user.err = step.answer, 0, nil
-			*hook = counts{}
+			*counter = counts{}
 			path := fmt.Sprintf("%s %d", name, i)
 			var call mcp.CallToolRequest
 			call.Params.Name, call.Params.Arguments = "rw_safe_write", map[string]any{"path": path, "content": "x"}
 			res := must(c.CallTool(ctx, call))(t, path)
 			doc, _ := res.StructuredContent.(map[string]any)
 			got := reasonOf(t, map[string]any{"structuredContent": doc})
-			if got != step.want || user.times != 1 || hook.told != 1 || hook.asked != 2 {
-				t.Errorf("%s: %s, asked %d times, hooks %d and %d", path, got, user.times, hook.asked, hook.told)
+			if got != step.want || user.times != 1 || counter.told != 1 || counter.asked != 2 {
+				t.Errorf("%s: %s, asked %d times, hooks %d and %d", path, got, user.times, counter.asked, counter.told)
 			}
 		}
 		// A client that fails to ask gets a refusal in the older protocol; in
 		// the newer one it never comes back, and nothing was begun.
-		user.err, *hook = errors.New("no screen"), counts{}
+		user.err, *counter = errors.New("no screen"), counts{}
 		var call mcp.CallToolRequest
 		call.Params.Name, call.Params.Arguments = "rw_safe_write", map[string]any{"path": name, "content": "x"}
 		res, err := c.CallTool(ctx, call)
 		switch {
-		case name[0] == 'm' && (err == nil || hook.told != 0):
-			t.Errorf("%s: %v %v, told %d", name, res, err, hook.told)
-		case name[0] == 'l' && (err != nil || !res.IsError || hook.told != 1):
-			t.Errorf("%s: %v %v, told %d", name, res, err, hook.told)
+		case name[0] == 'm' && (err == nil || counter.told != 0):
+			t.Errorf("%s: %v %v, told %d", name, res, err, counter.told)
+		case name[0] == 'l' && (err != nil || !res.IsError || counter.told != 1):
+			t.Errorf("%s: %v %v, told %d", name, res, err, counter.told)
 		}
 	}
 	if r, err := store.Check(ctx, rw.CheckRequest{Deep: true}); err != nil || len(r.Problems) > 0 {
@@ -534,9 +535,9 @@ const yes = `{"action":"accept","content":{"allow":true}}`
 // which has left no trace; the call with the answer does the work, once.
 func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 	t.Parallel()
-	hook := &counts{}
+	counter := &counts{}
 	receipts := 0
-	w := connect(t, &rw.Options{Hooks: roles(hook, &rw.TaskBudget{Writes: 1}), ReceiptSink: func(rw.Receipt) { receipts++ }}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(counter, &hook.TaskBudget{Writes: 1}), ReceiptSink: func(rw.Receipt) { receipts++ }}).modern(`{"elicitation":{}}`)
 	var state string
 	for range 5 { // as often as the client likes
 		res := w.result(w.call("rw_safe_write", create("a.txt", "x")))
@@ -552,15 +553,15 @@ func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 			t.Errorf("%v", res)
 		}
 	}
-	if hook.told != 0 || receipts != 0 || w.rows() != 0 || w.file("a.txt") != "none" {
-		t.Fatalf("told %d, %d receipts, %d rows", hook.told, receipts, w.rows())
+	if counter.told != 0 || receipts != 0 || w.rows() != 0 || w.file("a.txt") != "none" {
+		t.Fatalf("told %d, %d receipts, %d rows", counter.told, receipts, w.rows())
 	}
 	res := w.result(w.call("rw_safe_write", create("a.txt", "x"), answers(state, yes)))
 	if reasonOf(t, res) != "ok" || res["resultType"] != "complete" || w.file("a.txt") != "x" {
 		t.Fatalf("%v", res)
 	}
-	if hook.told != 1 || receipts != 1 || w.rows() != 1 || hook.asked != 6 {
-		t.Errorf("asked %d, told %d, %d receipts, %d rows", hook.asked, hook.told, receipts, w.rows())
+	if counter.told != 1 || receipts != 1 || w.rows() != 1 || counter.asked != 6 {
+		t.Errorf("asked %d, told %d, %d receipts, %d rows", counter.asked, counter.told, receipts, w.rows())
 	}
 }
 
@@ -568,7 +569,7 @@ func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 // it is none: the user is asked again and nothing is written.
 func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{})}).modern(`{"elicitation":{}}`)
 	ask := func(r rw.SafeWriteRequest) string {
 		t.Helper()
 		state, _ := pending(t, w.result(w.call("rw_safe_write", r)))
@@ -666,7 +667,7 @@ func TestWhatIsNoClearYesIsNo(t *testing.T) {
 // question for all its files, and one no is enough.
 func TestSeveralQuestionsOfOneCall(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{}, &counts{})}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{}, &counts{})}).modern(`{"elicitation":{}}`)
 	os.WriteFile(filepath.Join(w.dir, "old.txt"), []byte("old"), 0o644)
 	tx := rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: []byte("a")}, {Op: "write", Path: "b.txt", Content: []byte("b")}, {Op: "delete", Path: "old.txt"}}}
 	for _, c := range []struct{ first, second, want string }{
@@ -689,7 +690,7 @@ func TestSeveralQuestionsOfOneCall(t *testing.T) {
 // a glob for what destroys nothing.
 func TestAlwaysAndPatternsHoldOverTheWire(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{})}).modern(`{"elicitation":{}}`)
 	put := func(path, content string, mode rw.WriteMode, answer string) {
 		t.Helper()
 		r := rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: mode}
@@ -712,7 +713,7 @@ func TestAlwaysAndPatternsHoldOverTheWire(t *testing.T) {
 // the client can do, and the server never sends a request of its own.
 func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})})
+	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{})})
 	for _, caps := range []string{`{}`, `{"elicitation":{"url":{}}}`, `{"sampling":{}}`} {
 		w.modern(`{"elicitation":{}}`)
 		pending(t, w.result(w.call("rw_safe_write", create("a.txt", "x"))))
@@ -723,8 +724,8 @@ func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 		}
 	}
 	// A store with a channel of its own needs no client.
-	own := connect(t, &rw.Options{Hooks: roles(rw.Permission{}), Ask: func(context.Context, rw.HookCall, string) (rw.Answer, error) {
-		return rw.Answer{Allow: true}, nil
+	own := connect(t, &rw.Options{Hooks: roles(hook.Permission{}), Ask: func(context.Context, hook.Call, string) (hook.Answer, error) {
+		return hook.Answer{Allow: true}, nil
 	}})
 	for _, caps := range []string{`{}`, `{"elicitation":{}}`} {
 		own.modern(caps)
@@ -736,7 +737,7 @@ func TestAModernClientThatCannotAskIsTold(t *testing.T) {
 // used up, and the key answers.
 func TestARetriedCallWithAKeyIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{})}).modern(`{"elicitation":{}}`)
 	r := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}}
 	state, _ := pending(t, w.result(w.call("rw_safe_write", r)))
 	for _, want := range []string{"succeeded", "replayed"} {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 )
 
 // When the client puts the questions to the user, it holds them between the two calls.
@@ -32,7 +32,7 @@ const (
 // changes that it would make to which files, and the text.
 type subject [sha256.Size]byte
 
-func subjectOf(op rw.HookCall, text string) subject {
+func subjectOf(op hook.Call, text string) subject {
 	type change struct {
 		Op, Path, RealPath, From, RealFrom string
 		Exists                             bool

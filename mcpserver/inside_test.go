@@ -19,6 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
@@ -68,7 +69,7 @@ func TestATicketIsGoodOnceForAnHourForWhatItNames(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	o := &office{now: func() time.Time { return now }}
-	about := []subject{subjectOf(rw.HookCall{Verb: "a"}, "q"), subjectOf(rw.HookCall{Verb: "b"}, "q")}
+	about := []subject{subjectOf(hook.Call{Verb: "a"}, "q"), subjectOf(hook.Call{Verb: "b"}, "q")}
 	state := o.issue(about)
 	got, ok := o.parse(state)
 	if !ok || !reflect.DeepEqual(got.asked, about) {
@@ -155,13 +156,13 @@ func TestSpentTicketsAreNeverForgotten(t *testing.T) {
 // makes it another question. A field that is new must be looked at here.
 func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 	t.Parallel()
-	base := func() rw.HookCall {
-		return rw.HookCall{Verb: "v", Caller: "c", Session: "s", Request: "r", Changes: []rw.Change{{Op: "create", Path: "p", RealPath: "p"}}}
+	base := func() hook.Call {
+		return hook.Call{Verb: "v", Caller: "c", Session: "s", Request: "r", Changes: []hook.Change{{Op: "create", Path: "p", RealPath: "p"}}}
 	}
 	same := map[string]bool{ // the same in the call that comes with the answer, or another in each
 		"InvocationID": true, "DryRun": true, "Complete": true, "SHA256": true, "PrevSHA256": true, "Bytes": true,
 	}
-	try := func(name string, op rw.HookCall) {
+	try := func(name string, op hook.Call) {
 		if changed := subjectOf(op, "q") != subjectOf(base(), "q"); changed == same[name] {
 			t.Errorf("%s makes another question: %v", name, changed)
 		}
@@ -179,19 +180,19 @@ func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 		}
 		return true
 	}
-	for i := range reflect.TypeFor[rw.HookCall]().NumField() {
+	for i := range reflect.TypeFor[hook.Call]().NumField() {
 		op := base()
 		if f := reflect.ValueOf(&op).Elem().Field(i); set(f) {
-			try(reflect.TypeFor[rw.HookCall]().Field(i).Name, op)
+			try(reflect.TypeFor[hook.Call]().Field(i).Name, op)
 		}
 	}
-	for i := range reflect.TypeFor[rw.Change]().NumField() {
+	for i := range reflect.TypeFor[hook.Change]().NumField() {
 		op := base()
 		set(reflect.ValueOf(&op.Changes[0]).Elem().Field(i))
-		try(reflect.TypeFor[rw.Change]().Field(i).Name, op)
+		try(reflect.TypeFor[hook.Change]().Field(i).Name, op)
 	}
 	op := base()
-	op.Changes = append(op.Changes, rw.Change{Op: "delete", Path: "q"})
+	op.Changes = append(op.Changes, hook.Change{Op: "delete", Path: "q"})
 	try("Changes", op)
 	if subjectOf(base(), "q") == subjectOf(base(), "p") {
 		t.Error("the words do not count")

@@ -21,6 +21,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
@@ -450,7 +451,7 @@ func (u *unhurried) hold(path string, heard func(int)) {
 	u.heard[path] = heard
 }
 
-func (u *unhurried) wait(op rw.HookCall, reports int) {
+func (u *unhurried) wait(op hook.Call, reports int) {
 	u.mu.Lock()
 	heard := u.heard[op.Changes[0].Path]
 	u.mu.Unlock()
@@ -459,13 +460,13 @@ func (u *unhurried) wait(op rw.HookCall, reports int) {
 	}
 }
 
-func (u *unhurried) Authorize(_ context.Context, op rw.HookCall) (rw.Decision, error) {
+func (u *unhurried) Authorize(_ context.Context, op hook.Call) (hook.Decision, error) {
 	u.wait(op, 1)
-	return rw.Allow(), nil
+	return hook.Allow(), nil
 }
 
-func (u *unhurried) Verify(_ context.Context, c rw.StagedCommit) error {
-	u.wait(c.HookCall, 2)
+func (u *unhurried) Verify(_ context.Context, c hook.Staged) error {
+	u.wait(c.Call, 2)
 	return nil
 }
 
@@ -628,7 +629,7 @@ func newStopping(at string) *stopping {
 	return &stopping{at: at, inside: make(chan string, 100), goOn: make(chan struct{})}
 }
 
-func (s *stopping) stop(ctx context.Context, at string, op rw.HookCall) error {
+func (s *stopping) stop(ctx context.Context, at string, op hook.Call) error {
 	path := op.Changes[0].Path
 	if at != s.at || !strings.HasPrefix(path, "stop") {
 		return nil
@@ -643,12 +644,12 @@ func (s *stopping) stop(ctx context.Context, at string, op rw.HookCall) error {
 	}
 }
 
-func (s *stopping) Authorize(ctx context.Context, op rw.HookCall) (rw.Decision, error) {
-	return rw.Allow(), s.stop(ctx, "authorize", op)
+func (s *stopping) Authorize(ctx context.Context, op hook.Call) (hook.Decision, error) {
+	return hook.Allow(), s.stop(ctx, "authorize", op)
 }
 
-func (s *stopping) Verify(ctx context.Context, c rw.StagedCommit) error {
-	return s.stop(ctx, "verify", c.HookCall)
+func (s *stopping) Verify(ctx context.Context, c hook.Staged) error {
+	return s.stop(ctx, "verify", c.Call)
 }
 
 func soon[T any](t *testing.T, ch <-chan T, what string) T {
@@ -821,7 +822,7 @@ func TestOnlyTheCallThatIsMeantIsCanceled(t *testing.T) {
 // call is not answered either, and a late answer harms nobody.
 func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	w := connect(t, &rw.Options{Hooks: roles(rw.Permission{AutoApprove: []string{"docs"}})}).initialize(`{"elicitation":{}}`)
+	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{AutoApprove: []string{"docs"}})}).initialize(`{"elicitation":{}}`)
 	id := w.call("rw_safe_write", create("a.txt", "x"))
 	q := w.message()
 	mustEqual(t, q["method"], "elicitation/create", q)
@@ -835,7 +836,7 @@ func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	// A modern client cancels by not coming back.
-	w = connect(t, &rw.Options{Hooks: roles(rw.Permission{})}).modern(`{"elicitation":{}}`)
+	w = connect(t, &rw.Options{Hooks: roles(hook.Permission{})}).modern(`{"elicitation":{}}`)
 	pending(t, w.result(w.call("rw_safe_write", create("a.txt", "x"))))
 	equal(t, w.rows(), 0, "rows")
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -258,9 +259,9 @@ func TestAgentsAreGuarded(t *testing.T) {
 		}
 	}
 	asked := 0
-	yes := rw.WithAsk(ctx, func(context.Context, rw.HookCall, string) (rw.Answer, error) {
+	yes := rw.WithAsk(ctx, func(context.Context, hook.Call, string) (hook.Answer, error) {
 		asked++
-		return rw.Answer{Allow: true}, nil
+		return hook.Answer{Allow: true}, nil
 	})
 	if a := box.Call(yes, "rw_safe_write", raw(`{"path":".envrc","content":"pwd\n","mode":"overwrite"}`), nil); !a.OK || asked == 0 {
 		t.Errorf("asked %d times: %s", asked, a.Text)

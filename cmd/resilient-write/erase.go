@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 )
 
 // eraseOptions are the flags of erase. None of them takes the secret: a command
@@ -98,7 +99,7 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	}
 	r := o.request
 	var err error
-	if r.SHA256, err = rw.ParseDigest(o.sha); err != nil {
+	if r.SHA256, err = call.ParseDigest(o.sha); err != nil {
 		return rw.NewError("erase", rw.ErrBadSHA256, "", map[string]any{"argument": "sha256"})
 	}
 	if !o.byNumber {

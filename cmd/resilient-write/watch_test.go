@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -104,10 +105,10 @@ func TestWatchIsReadByPrograms(t *testing.T) {
 // waits makes calls wait: it is a host whose user is asked.
 type waits struct{ begun, on chan struct{} }
 
-func (w waits) Authorize(ctx context.Context, _ rw.HookCall) (rw.Decision, error) {
+func (w waits) Authorize(ctx context.Context, _ hook.Call) (hook.Decision, error) {
 	w.begun <- struct{}{}
 	<-w.on
-	return rw.Decision{}, nil
+	return hook.Decision{}, nil
 }
 
 // TestCallsThatWaitAreSeen: a call that has taken no lock yet, on files that were
@@ -118,7 +119,7 @@ func TestCallsThatWaitAreSeen(t *testing.T) {
 	dir := t.TempDir()
 	ctx := context.Background()
 	host := waits{make(chan struct{}), make(chan struct{})}
-	store := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write", Caller: "host", Hooks: rw.Hooks{Authorize: []rw.Authorizer{host}}}))(t)
+	store := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, StateDir: ".resilient_write", Caller: "host", Hooks: hook.Hooks{Authorize: []hook.Authorizer{host}}}))(t)
 	defer store.Close(ctx)
 	box := toolbox.New(store, &toolbox.Options{Caller: "robot"})
 	secret := strings.Join([]string{"AK", "IA", "QZ7RTN4WMXJ2KVHD"}, "")

@@ -16,6 +16,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
+	"github.com/resilientwrite/resilientwrite/hook"
 )
 
 func main() { demo.Main("guard", run) }
@@ -28,29 +29,29 @@ type host struct {
 }
 
 // answer plays the user, who allows everything in cmd/ but not go.mod.
-func (h *host) answer(_ context.Context, op rw.HookCall, question string) (rw.Answer, error) {
-	a := rw.Answer{Allow: !strings.Contains(question, "go.mod"), Always: strings.Contains(question, "cmd/")}
-	fmt.Fprintf(h.out, "  asked     %s — %s\n", question, map[rw.Answer]string{
+func (h *host) answer(_ context.Context, op hook.Call, question string) (hook.Answer, error) {
+	a := hook.Answer{Allow: !strings.Contains(question, "go.mod"), Always: strings.Contains(question, "cmd/")}
+	fmt.Fprintf(h.out, "  asked     %s — %s\n", question, map[hook.Answer]string{
 		{}: "no", {Allow: true}: "yes", {Allow: true, Always: true}: "yes, always",
 	}[a])
 	return a, nil
 }
 
 // Observe makes the host itself a hook.
-func (h *host) Observe(_ context.Context, _ rw.HookCall, r rw.Receipt, _ error) { h.ended[r.Status]++ }
+func (h *host) Observe(_ context.Context, _ hook.Call, r rw.Receipt, _ error) { h.ended[r.Status]++ }
 
 func run(out io.Writer, dir string) error {
 	ctx := context.Background()
 	h := &host{out, map[rw.Status]int{}}
-	circles := &rw.LoopGuard{Repeats: 2}
-	hooks := rw.Hooks{
-		Authorize: []rw.Authorizer{rw.PathRules{Deny: []string{"deploy/**"}}, rw.Permission{AutoApprove: []string{"docs/**"}}, circles},
-		Observe:   []rw.Observer{circles, h},
+	circles := &hook.LoopGuard{Repeats: 2}
+	hooks := hook.Hooks{
+		Authorize: []hook.Authorizer{hook.PathRules{Deny: []string{"deploy/**"}}, hook.Permission{AutoApprove: []string{"docs/**"}}, circles},
+		Observe:   []hook.Observer{circles, h},
 	}
 	_, err := exec.LookPath("gofmt")
 	compiler := err == nil
 	if compiler {
-		hooks.Verify = []rw.Verifier{rw.CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}}
+		hooks.Verify = []hook.Verifier{hook.CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}}
 	}
 	store, err := rw.Open(ctx, dir, &rw.Options{Caller: "agent", Hooks: hooks, Ask: h.answer})
 	if err != nil {

@@ -9,24 +9,13 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
-
-// AskFunc puts a question to the user and returns the answer. Its error is
-// fault.InputRequired if it cannot wait for the user.
-type AskFunc func(ctx context.Context, c Call, question string) (Answer, error)
-
-// Answer is what a user says to a question: Always lets the same pass from now on,
-// and Pattern more files that the glob matches.
-type Answer struct {
-	Allow   bool
-	Always  bool
-	Pattern string
-}
 
 // question is a question of an authorizer for the user.
 type question struct {
@@ -70,7 +59,7 @@ type standing struct {
 }
 
 // covers reports whether a question has been answered already.
-func (a *answers) covers(op Call, q question) bool {
+func (a *answers) covers(op hook.Call, q question) bool {
 	if q.hook == defaultsAsk { // whose answers are by path
 		return false
 	}
@@ -83,7 +72,7 @@ func (a *answers) covers(op Call, q question) bool {
 }
 
 // remember keeps an answer that applies to later calls too.
-func (a *answers) remember(op Call, q question, answer Answer) {
+func (a *answers) remember(op hook.Call, q question, answer hook.Answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.exact == nil {
@@ -100,7 +89,7 @@ func (a *answers) remember(op Call, q question, answer Answer) {
 }
 
 // covers reports whether the answer applies to the operation.
-func (p standing) covers(op Call) bool {
+func (p standing) covers(op hook.Call) bool {
 	if op.Verb != p.verb || op.Destructive() {
 		return false
 	}
@@ -114,12 +103,12 @@ func (p standing) covers(op Call) bool {
 
 // answerKey identifies a question: its text, the verb, and the changes with their
 // paths.
-func answerKey(op Call, q question, destructive bool) string {
+func answerKey(op hook.Call, q question, destructive bool) string {
 	return strings.Join([]string{strconv.Itoa(q.hook), q.text, strconv.FormatBool(destructive), subject(op)}, "\x01")
 }
 
 // subject describes the changes of an operation and their paths.
-func subject(op Call) string {
+func subject(op hook.Call) string {
 	key := op.Verb
 	for _, ch := range op.Changes {
 		key += "\x00" + ch.Op + "\x00" + ch.RealFrom + "\x00" + ch.RealPath
@@ -130,7 +119,7 @@ func subject(op Call) string {
 // ask puts the questions to the user. A dry run needs no consent because it
 // changes nothing, nor does a call that was completed before under its
 // idempotency key.
-func (r *Run) ask(ctx context.Context, op Call, questions []question, files []gate.Guarded) error {
+func (r *Run) ask(ctx context.Context, op hook.Call, questions []question, files []gate.Guarded) error {
 	questions = slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return r.Hooks.answers.covers(op, q) })
 	if len(questions) == 0 {
 		return nil
@@ -151,10 +140,10 @@ func (r *Run) ask(ctx context.Context, op Call, questions []question, files []ga
 		return fault.New(fault.Denied).With("question", text).
 			Hintf("%s; this connection cannot ask the user, so the call is refused: ask the user yourself, who can make the change or allow it in the settings of the host", text)
 	}
-	given := make([]Answer, len(questions))
+	given := make([]hook.Answer, len(questions))
 	var open []string
 	for i, q := range questions {
-		answer, err := contained("the question panicked", func() (Answer, error) { return channel(ctx, op, q.text) })
+		answer, err := contained("the question panicked", func() (hook.Answer, error) { return channel(ctx, own(op), q.text) })
 		if err == nil && answer.Allow {
 			given[i] = answer
 			continue

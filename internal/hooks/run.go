@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -22,7 +23,7 @@ func (r *Run) Authorize(ctx context.Context) error {
 	if !hooked && len(files) == 0 {
 		return nil
 	}
-	call := CallOf(r.Gate.Commit)
+	call := callOf(r.Gate.Commit)
 	if len(call.Changes) == 0 {
 		return nil
 	}
@@ -42,19 +43,19 @@ func (r *Run) Authorize(ctx context.Context) error {
 
 // decideAll passes the call to every authorizer. It returns the questions for the
 // user, if any.
-func (r *Run) decideAll(ctx context.Context, call Call) (questions []question, err error) {
+func (r *Run) decideAll(ctx context.Context, call hook.Call) (questions []question, err error) {
 	var refusal error
 	for i, a := range r.Hooks.Authorize {
-		d, err := contained("an authorizer panicked", func() (Decision, error) { return a(ctx, call) })
+		d, err := contained("an authorizer panicked", func() (hook.Decision, error) { return a.Authorize(ctx, own(call)) })
 		switch {
 		case refusal != nil:
 		case err != nil && ctx.Err() != nil:
 			refusal = fault.New(fault.Canceled).Because(err)
 		case err != nil:
 			refusal = fault.New(fault.Denied).Because(err).Hintf("the authorization check of this call failed, so it was refused; ask the user")
-		case d.Verdict == Asks:
+		case d.Verdict == hook.Asks:
 			questions = append(questions, question{i, r.Hooks.questionText(d.Reason)})
-		case d.Verdict != Allowed:
+		case d.Verdict != hook.Allowed:
 			refusal = r.denied(d)
 		}
 	}
@@ -72,7 +73,7 @@ func contained[T any](panicked string, f func() (T, error)) (out T, err error) {
 }
 
 // denied returns the error of a refusal.
-func (r *Run) denied(d Decision) error {
+func (r *Run) denied(d hook.Decision) error {
 	e := fault.New(fault.Denied)
 	if d.Reason != "" {
 		e.Hintf("%s", r.Hooks.Gate.SafeText(d.Reason))
@@ -92,7 +93,7 @@ func (r *Run) denied(d Decision) error {
 // longer the one that was authorized: a link may have been changed, or a file
 // created, while the call waited. answered holds the questions that the user
 // answered with yes.
-func (r *Run) stayAuthorized(seen Call, answered []question) {
+func (r *Run) stayAuthorized(seen hook.Call, answered []question) {
 	plan := r.Gate.Commit.Plan
 	r.Gate.Commit.Plan = func(ctx context.Context) error {
 		if plan != nil {
@@ -121,7 +122,7 @@ func (r *Run) stayAuthorized(seen Call, answered []question) {
 }
 
 // callNow returns the call as it would be if the paths were resolved now.
-func callNow(c *engine.Commit) Call {
+func callNow(c *engine.Commit) hook.Call {
 	var opened []*relpath.Target
 	defer func() {
 		for _, t := range opened {
@@ -142,8 +143,10 @@ func callNow(c *engine.Commit) Call {
 
 // Withdraw reports to the hooks that the call is not continued.
 func (r *Run) Withdraw() {
-	for _, w := range r.Hooks.Withdraw {
-		contained("", func() (any, error) { w(context.Background(), CallOf(r.Gate.Commit)); return nil, nil }) // the others are called anyway
+	for _, a := range r.Hooks.Authorize {
+		if w, ok := a.(hook.Withdrawer); ok {
+			contained("", func() (any, error) { w.Withdraw(context.Background(), callOf(r.Gate.Commit)); return nil, nil }) // the others are called anyway
+		}
 	}
 }
 
@@ -154,9 +157,9 @@ func (r *Run) Transform(ctx context.Context, m *engine.Mutation) error {
 		return nil
 	}
 	chain := func(src io.Reader) (*transformed, error) {
-		call := CallOf(r.Gate.Commit)
+		call := callOf(r.Gate.Commit)
 		for _, t := range list {
-			next, err := contained("a transformer panicked", func() (io.Reader, error) { return t(ctx, call, m.Path, src) })
+			next, err := contained("a transformer panicked", func() (io.Reader, error) { return t.Transform(ctx, own(call), m.Path, src) })
 			if err == nil && next == nil {
 				err = errors.New("a transformer returned no reader")
 			}

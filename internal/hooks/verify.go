@@ -7,9 +7,11 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -66,14 +68,14 @@ func (r *Run) VerifyStaged(ctx context.Context) error {
 }
 
 // view returns the commit as passed to a verifier.
-func (r *Run) view() Staged {
+func (r *Run) view() hook.Staged {
 	c := r.Gate.Commit
-	view := Staged{Call: CallOf(c), Root: r.Hooks.RealRoot}
+	view := hook.Staged{Call: callOf(c), Root: r.Hooks.RealRoot}
 	for _, m := range c.Muts {
 		if m.Private {
 			continue
 		}
-		f := File{Path: m.Target.Path, Append: m.How == publish.Append}
+		f := hook.File{Path: m.Target.Path, Append: m.How == publish.Append}
 		if m.Op != engine.OpDelete {
 			f.Staged = r.Hooks.stagedPlace(m)
 		}
@@ -103,7 +105,7 @@ func grace(limit time.Duration) time.Duration {
 
 // runVerify runs one verifier, and does not wait for one that never ends, because
 // the locks are held.
-func runVerify(ctx context.Context, v func(context.Context, Staged) (string, error), view Staged, grace time.Duration) (about string, err error) {
+func runVerify(ctx context.Context, v hook.Verifier, view hook.Staged, grace time.Duration) (about string, err error) {
 	type answer struct {
 		about string
 		err   error
@@ -117,7 +119,12 @@ func runVerify(ctx context.Context, v func(context.Context, Staged) (string, err
 			}
 			done <- a
 		}()
-		a.about, a.err = v(ctx, view)
+		view.Call, view.Files = own(view.Call), slices.Clone(view.Files)
+		a.err = v.Verify(ctx, view)
+		var one *hook.FileError
+		if errors.As(a.err, &one) {
+			a.about = one.Path
+		}
 	}()
 	late := make(<-chan time.Time)
 	stop := ctx.Done()

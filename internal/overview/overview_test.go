@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/internal/place"
@@ -77,7 +78,7 @@ func TestOverview(t *testing.T) {
 	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "conf.env", Content: []byte("key " + key)}); err == nil {
 		t.Fatal("not refused")
 	}
-	stale := rw.DigestOf([]byte("other"))
+	stale := call.DigestOf([]byte("other"))
 	if _, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "b.txt", Content: []byte("x"), Expect: rw.Exactly(stale)}); err == nil {
 		t.Fatal("not refused")
 	}

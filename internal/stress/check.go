@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 )
 
 // verdict is the counts and findings of the check.
@@ -317,6 +318,6 @@ func (v *verdict) report() (failed bool) {
 }
 
 func digestOf(hash string) rw.Digest {
-	d, _ := rw.ParseDigest(hash)
+	d, _ := call.ParseDigest(hash)
 	return d
 }

@@ -1,4 +1,4 @@
-package hooks
+package hook
 
 import (
 	"bytes"
@@ -20,29 +20,49 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 )
 
-// Oracle runs a command on the files of a commit as they would be.
-type Oracle struct {
-	Match      []string
-	Command    []string
-	Tree       bool
-	Timeout    time.Duration
-	Env        []string
+// CommandOracle is a hook that runs a command before a commit, on the files as
+// they would be. If the command exits with another code than 0, or not in time,
+// the commit is refused with its output. The command runs without a shell, in a
+// private directory. These words in its arguments are replaced by paths:
+//
+//	{}         the file as it would be; the command runs once for each file
+//	{root}     the workspace, or its copy
+//	{overlay}  a file for go's -overlay flag that names all files of the commit
+//
+// Without {} the command runs once for a commit. RW_ROOT, RW_OVERLAY, and, for
+// the file it runs for or the first one, RW_PATH and RW_STAGED hold the same
+// paths; RW_STAGED is empty for a file that is removed.
+//
+//	CommandOracle{Match: []string{"**/*.go"}, Command: []string{"gofmt", "-e", "{}"}}
+//	build := []string{"go", "-C", "{root}", "build", "-overlay={overlay}", "./..."}
+//	CommandOracle{Command: build}
+//	CommandOracle{Command: []string{"npm", "test"}, Tree: true}
+type CommandOracle struct {
+	Match   []string      // globs of paths it looks at; empty means all
+	Command []string      // program and arguments
+	Tree    bool          // run it in a copy of the workspace without .git, after the commit
+	Timeout time.Duration // of one run; 0 means 30 seconds
+	Env     []string      // besides the environment of the process and the variables above
+
+	// OnComplete runs the command also before a handoff that says that the
+	// task is done, whatever Match says: no one declares a task complete
+	// whose check does not pass after the last change. It needs a command
+	// without {}, which looks at the whole workspace.
 	OnComplete bool
 }
 
 // maxOracleOutput is how much of a command's output is read, in bytes.
 const maxOracleOutput = 64 << 10
 
-// Verify runs the command. An error that is about one of several files is returned
-// with its path.
-func (o Oracle) Verify(ctx context.Context, c Staged) (about string, err error) {
+// Verify runs the command.
+func (o CommandOracle) Verify(ctx context.Context, c Staged) error {
 	if len(o.Command) == 0 {
-		return "", errors.New("the oracle needs a command")
+		return errors.New("the oracle needs a command")
 	}
 	each := strings.Contains(strings.Join(o.Command, "\x00"), "{}")
 	atEnd := o.OnComplete && c.Complete
 	if atEnd && each {
-		return "", errors.New("an oracle that runs for a complete handoff needs a command without {}")
+		return errors.New("an oracle that runs for a complete handoff needs a command without {}")
 	}
 	var looked []int
 	for i, f := range c.Files {
@@ -51,34 +71,34 @@ func (o Oracle) Verify(ctx context.Context, c Staged) (about string, err error) 
 		}
 	}
 	if len(looked) == 0 {
-		return "", nil
+		return nil
 	}
 	dir, err := os.MkdirTemp("", "oracle")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.RemoveAll(dir)
-	t := trial{Oracle: o, dir: dir, root: c.Root}
+	t := trial{CommandOracle: o, dir: dir, root: c.Root}
 	if err := t.prepare(ctx, c); err != nil {
-		return "", err
+		return err
 	}
 	if !each {
-		return "", t.run(ctx, c.Files[looked[0]].Path, t.files[looked[0]])
+		return t.run(ctx, c.Files[looked[0]].Path, t.files[looked[0]])
 	}
 	for _, i := range looked {
 		if t.files[i] == "" {
 			continue // there is nothing to look at
 		}
 		if err := t.run(ctx, c.Files[i].Path, t.files[i]); err != nil {
-			return c.Files[i].Path, err
+			return &FileError{c.Files[i].Path, err}
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // trial holds the files of one commit as they would be.
 type trial struct {
-	Oracle
+	CommandOracle
 	dir     string   // private
 	root    string   // of the workspace or its copy
 	overlay string   // the file that names them all

@@ -1,0 +1,94 @@
+// Package call has what the calls of a store have in common: what each says
+// about itself, and what it reports.
+package call
+
+// Call is what a call that changes something says about itself. A call that
+// writes no content takes no notice of AcceptRisk; those of an operator and
+// tx_commit, which happens once, take none of IdempotencyKey. The chunk
+// calls have a Session of their own, the name of the chunk session; the working
+// session is that of their Call.
+type Call struct {
+	Caller string `json:"caller,omitempty" maxlen:"200"` // Who is asking; recorded in the journal.
+	// Name of the working session; recorded in the journal.
+	Session string `json:"session,omitempty" maxlen:"200"`
+	// Idempotency key. Send the same key again after a lost reply: the change is
+	// made once and the first reply is returned.
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxlen:"200"`
+	// Check everything and report what would be done, such as the hash and a
+	// diff, but change nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Justification for writing flagged content; recorded in the journal. The
+	// policy decides whether it is accepted.
+	AcceptRisk string `json:"accept_risk,omitempty" maxlen:"500"`
+}
+
+// Via is what an adapter knows of a call, whatever the call says of itself. It
+// comes with the context and never from an argument.
+type Via struct {
+	Client  string `json:"client,omitempty"`  // Client name, as given when it connected.
+	Version string `json:"version,omitempty"` // Client version, as given when it connected.
+	// Name of the connection; it begins with mcp-. Absent when the protocol has
+	// no sessions.
+	Connection string `json:"connection,omitempty"`
+	// The conversation, as named by the host of the client.
+	Thread string `json:"thread,omitempty"`
+	Call   string `json:"call,omitempty"` // The call, as named by the host of the client.
+	// The language model, as named by the host of the client.
+	Model string `json:"model,omitempty"`
+	// The turn of the conversation, as named by the host of the client.
+	Turn string `json:"turn,omitempty"`
+	// The trace, as its identifier in the traceparent of the host of the client.
+	Trace string `json:"trace,omitempty"`
+}
+
+// Receipt reports what one mutating call did. Every such call has one: on
+// success in its result, on refusal in the context of the error.
+type Receipt struct {
+	InvocationID string `json:"invocation_id"`     // Identifier of the call.
+	ToolVersion  string `json:"tool_version"`      // Version of resilientwrite.
+	Caller       string `json:"caller"`            // Who made the call.
+	Session      string `json:"session,omitempty"` // Name of the working session.
+	Op           string `json:"op"`                // The verb of the call.
+	// Outcome of the call.
+	Status Status `json:"status" enum:"succeeded,unchanged,replayed,failed,refused" copied:"3"`
+	// True when the call changed nothing by request.
+	DryRun bool   `json:"dry_run"`
+	Path   string `json:"path"` // Path of the file as requested, relative to the workspace.
+	// Resolved path of a symbolic link.
+	RealPath string `json:"real_path,omitempty"`
+	// SHA-256 of the file, chunk or object afterwards.
+	SHA256 Digest `json:"sha256,omitzero"`
+	// SHA-256 of the previous file, if there was one.
+	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
+	Bytes      int64  `json:"bytes"`                 // Its size in bytes.
+	JournalSeq uint64 `json:"journal_seq,omitempty"` // Sequence number of the journal row.
+	JournalID  string `json:"journal_id,omitempty"`  // Identifier of the journal row, if any.
+	// The idempotency key of the call.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Durability of the result when the call returned.
+	Durability string `json:"durability" enum:"full,journal,off,unverified,none"`
+	// Start of the call, RFC 3339 UTC.
+	StartedAt  string  `json:"started_at"`
+	DurationMS float64 `json:"duration_ms"` // Duration of the call in milliseconds.
+	// When the change was made, RFC 3339 UTC; also of a replay.
+	WroteAt string `json:"-" copy:"wrote_at"`
+	// What the caller should know although the call succeeded.
+	Warnings []Warning `json:"warnings"`
+}
+
+// Status is how a mutating call ended.
+type Status string
+
+const (
+	Succeeded Status = "succeeded"
+	Unchanged Status = "unchanged" // the bytes were already there
+	Replayed  Status = "replayed"  // the idempotency key had done it before
+	Failed    Status = "failed"    // the storage or the system failed
+	Refused   Status = "refused"   // a rule or a precondition said no
+)
+
+// Warning is one thing the caller should know although the call succeeded.
+type Warning struct {
+	Reason string `json:"reason"`         // Stable name of the warning.
+	Hint   string `json:"hint,omitempty"` // What it means, or what to do.
+}
