@@ -18,7 +18,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
-	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
@@ -84,17 +83,16 @@ type Part struct {
 // only remove names: on a full disk they make room for the others. The journal
 // is no part: it precedes them in Check and Erase, and follows them in Compact.
 var parts = []Part{
-	{name: quarantineName, check: (*checker).drafts, erase: (*eraser).drafts, expire: (*compaction).drafts},
+	{name: quarantineName, check: (*checker).drafts, expire: (*compaction).drafts},
 	{name: "history", check: (*checker).history, erase: (*eraser).versions, expire: (*compaction).versions},
 	{name: staged.Dir, erase: (*eraser).transactions, expire: (*compaction).transactions},
 	{name: scratch.Dir, check: (*checker).scratchpad, erase: (*eraser).scratch, expire: (*compaction).scratch},
 	{name: checkpoint.Dir, check: (*checker).checkpoints, erase: (*eraser).checkpoints, expire: (*compaction).checkpoints},
 	{name: chunks.Dir, check: (*checker).sessions, erase: (*eraser).sessions},
-	{name: budget.Name, isFile: true, check: (*checker).budgets, erase: (*eraser).budgets, expire: (*compaction).budgets},
-	{name: "index", check: (*checker).snapshots, erase: func(e *eraser, ctx context.Context) error { return e.cache(ctx, "index") }},
-	{name: "cursors", check: (*checker).cursors, erase: func(e *eraser, ctx context.Context) error { return e.cache(ctx, "cursors") }},
+	{name: budget.Name, isFile: true, check: (*checker).budgets, expire: (*compaction).budgets},
+	{name: "index", check: (*checker).snapshots},
+	{name: "cursors", check: (*checker).cursors},
 	{name: handoff.Dir, check: (*checker).handoffs},
-	{name: observe.Dir, erase: (*eraser).observed},
 }
 
 // each calls fn for every name in a directory of the state directory. One that is

@@ -26,10 +26,11 @@ func (p *compaction) journal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := p.snapshotsFresh()
+	ends, err := p.snapshots()
 	if err != nil {
 		return err
 	}
+	fresh := len(ends) >= 2 && ends[0].Seq == p.Engine.Log.Head() // two are sound, and the newer one covers every row
 	if p.DryRun {
 		p.out.Changed = p.out.Changed || len(due) > 0 || !fresh
 		return p.describe(due)
@@ -47,11 +48,10 @@ func (p *compaction) journal(ctx context.Context) error {
 	if err := p.snapshot(); err != nil {
 		return err
 	}
-	oldest, err := p.oldestSnapshot()
-	if err != nil {
-		return err
+	if ends, err = p.snapshots(); err != nil || len(ends) < 2 {
+		return errors.Join(err, p.finish())
 	}
-	if due, err = p.due(oldest); err != nil {
+	if due, err = p.due(min(ends[0].Segment, ends[1].Segment)); err != nil {
 		return err
 	}
 	if err := p.park(ctx, due); err != nil {
@@ -208,26 +208,6 @@ func (p *compaction) snapshot() error {
 		}
 		return nil
 	})
-}
-
-// snapshotsFresh reports whether two snapshots are sound and the newer one covers every
-// row.
-func (p *compaction) snapshotsFresh() (bool, error) {
-	list, err := p.snapshots()
-	if err != nil || len(list) < 2 {
-		return false, err
-	}
-	return list[0].Seq == p.Engine.Log.Head(), nil
-}
-
-// oldestSnapshot is the segment in which the older of the two newest sound
-// snapshots ends; without two of them nothing may be parked.
-func (p *compaction) oldestSnapshot() (uint64, error) {
-	list, err := p.snapshots()
-	if err != nil || len(list) < 2 {
-		return 0, err
-	}
-	return min(list[0].Segment, list[1].Segment), nil
 }
 
 // snapshots are the ends of the sound snapshots, newest first.

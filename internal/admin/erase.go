@@ -100,6 +100,8 @@ type eraser struct {
 	began  uint64 // newest row when this round began
 	places map[string]int
 	out    Erased
+
+	pending []*erasure // of the current step
 }
 
 // maxRounds is the maximum number of passes over the state directory: a concurrent
@@ -213,13 +215,13 @@ func (e *eraser) round(ctx context.Context) error {
 	if err := e.quiet(ctx); err != nil {
 		return err
 	}
-	steps := []func(context.Context) error{e.journal, e.manifests, e.slots}
+	steps := []func(context.Context) error{e.journal, e.slots}
 	for _, part := range parts {
 		if part.erase != nil {
 			steps = append(steps, func(ctx context.Context) error { return part.erase(e, ctx) })
 		}
 	}
-	for _, step := range append(steps, e.rest, e.names) {
+	for _, step := range append(steps, e.files) {
 		if err := canceled(ctx); err != nil {
 			return err
 		}
@@ -280,24 +282,20 @@ func (e *eraser) count(place string, n int) {
 }
 
 // holds reports whether a file is to be erased.
-func (e *eraser) holds(dir fsx.Dir, name string) (bool, error) {
-	f, err := dir.Open(name, fsx.Read, 0)
+func (e *eraser) holds(f file) (bool, error) {
+	in, st, err := engine.OpenIfThere(f.dir, f.name)
 	var kind *fsx.TypeError
-	if engine.IsAbsent(err) || errors.As(err, &kind) {
+	if errors.As(err, &kind) {
 		return false, nil
 	}
-	if err != nil {
+	if err != nil || in == nil {
 		return false, err
 	}
-	defer f.Close()
+	defer in.Close()
 	if e.n != nil {
-		return e.n.In(f)
+		return e.n.In(in)
 	}
-	st, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	sha, err := engine.ShaOf(f, st.Size)
+	sha, err := engine.ShaOf(in, st.Size)
 	return sha == e.sha, err
 }
 

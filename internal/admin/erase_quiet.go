@@ -126,32 +126,29 @@ func (e *eraser) slotsInUse() ([]string, error) {
 // overwritten. Another file in a slot has become a version, and the next round waits for a commit
 // in progress.
 func (e *eraser) slots(ctx context.Context) error {
-	var list []erasure
 	left := e.left()
 	for _, label := range slices.Sorted(maps.Keys(left)) {
 		slot := left[label]
-		st, err := slot.Dir.Lstat(slot.Name)
+		f := file{slot.Dir, strings.TrimSuffix(label, "/"+slot.Name), slot.Name}
+		st, err := f.dir.Lstat(f.name)
 		if engine.IsAbsent(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		hit, err := e.holds(slot.Dir, slot.Name)
-		if err != nil || !hit || st.Ino != slot.Ino || st.Nlink > 1 {
-			if err != nil {
-				return err
-			}
+		if hit, err := e.holds(f); err != nil {
+			return err
+		} else if !hit || st.Ino != slot.Ino || st.Nlink > 1 {
 			continue
 		}
-		x, err := e.removal("staging", strings.TrimSuffix(label, "/"+slot.Name), slot.Dir, slot.Name)
+		x, err := e.remove(f)
 		if err != nil {
 			return err
 		}
-		x.apply = func() error { return zero(slot) }
-		list = append(list, x)
+		x.place, x.apply = "staging", func() error { return zero(slot) }
 	}
-	return e.carry(ctx, list)
+	return e.carry(ctx)
 }
 
 // zero overwrites a slot before it is removed.

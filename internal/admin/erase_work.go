@@ -4,62 +4,160 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
+	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 )
 
-// What agents have in progress: chunk sessions, staged transactions,
-// checkpoints.
+// versions erases kept versions: an object cannot be changed without becoming
+// another one, so it goes as a whole.
+func (e *eraser) versions(ctx context.Context) error {
+	if e.Engine.History == nil {
+		return nil
+	}
+	var shas []string
+	err := e.Engine.History.Each(func(name string, _ fsx.Stat, ok bool) error {
+		e.Meter.One()
+		if !ok {
+			return ctx.Err() // files looks into it
+		}
+		hit := name == e.sha
+		if e.n != nil {
+			f, err := e.Engine.History.Open(name)
+			if err != nil {
+				return ignoreAbsent(err)
+			}
+			hit, err = e.n.In(f)
+			f.Close()
+			if err != nil {
+				return err
+			}
+		}
+		if hit {
+			shas = append(shas, name)
+			e.add(file{part: "history/" + name[:2], name: name}, name, func() error { return nil })
+		}
+		return ctx.Err()
+	})
+	if err != nil || len(shas) == 0 {
+		return err
+	}
+	err = e.carry(ctx)
+	e.out.Versions = append(e.out.Versions, shas[:min(len(shas), maxNamed-len(e.out.Versions))]...)
+	if err != nil || e.DryRun {
+		return err
+	}
+	return e.Engine.History.Erase(shas)
+}
+
+// scratch erases objects of the scratchpad with their entries, and the secret
+// in the entries of others.
+func (e *eraser) scratch(ctx context.Context) error {
+	dir, err := e.Engine.StatePart(scratch.Dir)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	return e.withLocks(ctx, func() error {
+		names, err := dir.Names()
+		if err != nil {
+			return err
+		}
+		gone := map[string]bool{}
+		for _, name := range names {
+			sha, ok := strings.CutSuffix(name, scratch.BinSuffix)
+			if !ok || !engine.ValidSHA256(sha) {
+				continue
+			}
+			if gone[sha], err = e.removeIf(file{dir, scratch.Dir, name}); err != nil {
+				return err
+			}
+		}
+		for _, name := range names {
+			f := file{dir, scratch.Dir, name}
+			if sha, beside := scratch.FactsOf(name); beside && gone[sha] {
+				_, err = e.remove(f)
+			} else if beside {
+				err = e.scratchLines(f, gone)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		// The index follows the objects that it lists: if only the index were written,
+		// an object that a power failure restores would have lost its entry.
+		if err := e.carry(ctx); err != nil {
+			return err
+		}
+		return e.scratchLines(file{dir, scratch.Dir, scratch.IndexFile}, gone)
+	}, engine.PathLock(engine.StateDirName+"/"+scratch.Index))
+}
+
+// scratchLines changes the index, or the facts file of an object. It drops the entries
+// of erased objects and masks the secret in the other ones.
+func (e *eraser) scratchLines(f file, gone map[string]bool) error {
+	text, err := durable.ReadFile(f.dir, f.name, maskInMem)
+	if err != nil {
+		return ignoreAbsent(err)
+	}
+	var out bytes.Buffer
+	for line := range bytes.Lines(text) {
+		var row struct {
+			SHA256 string `json:"sha256"`
+		}
+		if json.Unmarshal(line, &row) == nil && gone[strings.ToLower(row.SHA256)] {
+			continue
+		}
+		out.Write(e.masked(line))
+	}
+	return e.replace(f, text, out.Bytes())
+}
+
+// eachLocked calls fn with each directory in a part of the state directory, while its
+// lock is held, and carries out the erasures that it adds.
+func (e *eraser) eachLocked(ctx context.Context, part string, lock func(string) string, fn func(dir fsx.Dir, name string) error) error {
+	return e.each(part, func(all fsx.Dir, name string) error {
+		dir, err := all.OpenDir(name)
+		if err != nil {
+			return nil // a foreign file, which files looks into
+		}
+		defer dir.Close()
+		return e.withLocks(ctx, func() error { return fn(dir, name) }, lock(name))
+	})
+}
 
 // sessions erases chunks. A chunk with a part removed would be composed into a file
 // that no caller wrote, so the whole chunk is removed and has to be sent again.
 func (e *eraser) sessions(ctx context.Context) error {
-	return e.each(chunks.Dir, func(all fsx.Dir, name string) error {
-		dir, err := all.OpenDir(name)
+	return e.eachLocked(ctx, chunks.Dir, chunks.Lock, func(dir fsx.Dir, name string) error {
+		sess, err := e.Chunks.Read(name)
 		if err != nil {
-			return nil // not a session; the rest looks at it
+			return err
 		}
-		defer dir.Close()
-		return e.withLocks(ctx, []string{chunks.Lock(name)}, func() error { return e.session(ctx, name, dir) })
+		split, err := e.splits(dir, sess)
+		if err != nil {
+			return err
+		}
+		for _, p := range sess.Parts {
+			f := file{dir, chunks.SessionObject(name), chunks.PartName(p.Index)}
+			if split[p.Index] {
+				_, err = e.remove(f)
+			} else {
+				_, err = e.removeIf(f)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return e.description(file{dir, chunks.SessionObject(name), chunks.ManifestName}, name)
 	})
-}
-
-func (e *eraser) session(ctx context.Context, name string, dir fsx.Dir) error {
-	part := chunks.SessionObject(name)
-	sess, err := e.Chunks.Read(name)
-	if err != nil {
-		return err
-	}
-	split, err := e.splits(dir, sess)
-	if err != nil {
-		return err
-	}
-	var list []erasure
-	for _, p := range sess.Parts {
-		hit, err := e.holds(dir, chunks.PartName(p.Index))
-		if err != nil {
-			return err
-		}
-		if !hit && !split[p.Index] {
-			continue
-		}
-		x, err := e.removal("chunks", part, dir, chunks.PartName(p.Index))
-		if err != nil {
-			return err
-		}
-		list = append(list, x)
-	}
-	if x, err := e.manifest(part, dir, name); err != nil {
-		return err
-	} else if x != nil {
-		list = append(list, *x)
-	}
-	return e.carry(ctx, list)
 }
 
 // splits finds adjacent pieces that contain the secret together: the end of one and the
@@ -81,7 +179,7 @@ func (e *eraser) splits(dir fsx.Dir, sess *chunks.Session) (map[int]bool, error)
 		if err != nil {
 			return hit, err
 		}
-		joint, owner := append(bytes.Clone(tail), head...), append(append([]int{}, from...), repeat(p.Index, len(head))...)
+		joint, owner := append(bytes.Clone(tail), head...), append(slices.Clone(from), slices.Repeat([]int{p.Index}, len(head))...)
 		for _, span := range e.n.Find(joint) {
 			for i := span.From; i < span.To; i++ {
 				hit[owner[i]] = true
@@ -94,17 +192,9 @@ func (e *eraser) splits(dir fsx.Dir, sess *chunks.Session) (map[int]bool, error)
 			}
 			continue
 		}
-		tail, from = end, repeat(p.Index, len(end))
+		tail, from = end, slices.Repeat([]int{p.Index}, len(end))
 	}
 	return hit, nil
-}
-
-func repeat(v, n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = v
-	}
-	return list
 }
 
 // bothEnds reads the first and the last n bytes of a file.
@@ -120,27 +210,24 @@ func bothEnds(f fsx.File, size int64, n int) (head, end []byte, err error) {
 	return head, end, err
 }
 
-// manifest overwrites the secret in the description of the session, and computes its
+// description overwrites the secret in the description of a session, and computes its
 // checksum again.
-func (e *eraser) manifest(part string, dir fsx.Dir, name string) (*erasure, error) {
-	text, err := durable.ReadFile(dir, chunks.ManifestName, chunks.ManifestLimit)
+func (e *eraser) description(f file, session string) error {
+	text, err := durable.ReadFile(f.dir, f.name, chunks.ManifestLimit)
 	if err != nil || e.n == nil || !e.n.Within(text) && !e.n.Within(e.plain(text)) {
-		if engine.IsAbsent(err) {
-			err = nil
-		}
-		return nil, err
+		return ignoreAbsent(err)
 	}
 	out := e.masked(text)
-	if m, state := chunks.DecodeManifest(text, name); state == chunks.ManifestWhole {
+	if m, state := chunks.DecodeManifest(text, session); state == chunks.ManifestWhole {
 		m.Session, m.Separator = e.shown(m.Session), e.shown(m.Separator)
 		if m.Sealed != nil {
 			m.Sealed.OutputPath = e.shown(m.Sealed.OutputPath)
 		}
 		if out, err = m.Encode(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return e.replaced("chunks", part, dir, chunks.ManifestName, text, out)
+	return e.replace(f, text, out)
 }
 
 // plain returns the text of a JSON document without its escapes: enough to find a
@@ -172,83 +259,53 @@ func (e *eraser) plain(text []byte) []byte {
 	return b.Bytes()
 }
 
-// replaced is the erasure that gives a file other bytes, which fit in memory.
-func (e *eraser) replaced(place, part string, dir fsx.Dir, name string, old, data []byte) (*erasure, error) {
-	x := &erasure{place: place, path: engine.JoinPath(part, name), was: engine.HashOf(old), now: engine.HashOf(data), dir: dir}
-	if e.DryRun {
-		return x, nil
-	}
-	tmp := e.tempName()
-	f, err := e.createTemp(tmp)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if err := e.finishTemp(f, data, 0o600); err != nil {
-		return nil, err
-	}
-	x.apply = func() error { return e.Engine.Disk.Staging.Rename(tmp, dir, name) }
-	return x, nil
-}
-
 // transactions drops the staged transactions that contain the secret. If they were
 // committed with a mask in its place, they would write content that no caller
 // requested.
 func (e *eraser) transactions(ctx context.Context) error {
-	return e.each(staged.Dir, func(all fsx.Dir, id string) error {
-		dir, err := all.OpenDir(id)
+	return e.eachLocked(ctx, staged.Dir, staged.Lock, func(dir fsx.Dir, id string) error {
+		names, err := dir.Names()
 		if err != nil {
+			return err
+		}
+		hit := false
+		for _, name := range names {
+			in, err := e.opHolds(file{dir, staged.Dir + "/" + id, name})
+			if err != nil {
+				return err
+			}
+			hit = hit || in
+		}
+		if !hit {
 			return nil
 		}
-		defer dir.Close()
-		return e.withLocks(ctx, []string{staged.Lock(id)}, func() error { return e.transaction(ctx, id, dir) })
-	})
-}
-
-func (e *eraser) transaction(ctx context.Context, id string, dir fsx.Dir) error {
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	hit := false
-	for _, name := range names {
-		in, err := e.opHolds(dir, name)
-		if err != nil {
-			return err
-		}
-		hit = hit || in
-	}
-	if !hit {
-		return nil
-	}
-	// The transaction exists as long as begin.json does, so that goes first.
-	list := []erasure{}
-	for _, name := range names {
-		x, err := e.removal("tx", "tx/"+id, dir, name)
-		if err != nil {
-			return err
-		}
-		if name == staged.Begin {
-			x.apply = func() error {
-				if err := dir.Remove(staged.Begin); err != nil {
-					return err
+		// The transaction exists as long as begin.json does, so that goes first.
+		for _, name := range names {
+			x, err := e.remove(file{dir, staged.Dir + "/" + id, name})
+			if err != nil {
+				return err
+			}
+			if name == staged.Begin {
+				x.apply = func() error {
+					if err := dir.Remove(staged.Begin); err != nil {
+						return err
+					}
+					return dir.Sync()
 				}
-				return dir.Sync()
 			}
 		}
-		list = append(list, x)
-	}
-	return e.carry(ctx, list)
+		return nil
+	})
 }
 
 // opHolds reports whether a staged operation holds the secret, also in a
 // content that is base64.
-func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
-	hit, err := e.holds(dir, name)
+func (e *eraser) opHolds(f file) (bool, error) {
+	hit, err := e.holds(f)
 	if err != nil || hit {
 		return hit, err
 	}
-	text, err := durable.ReadFile(dir, name, staged.MaxOp)
+	text, err := durable.ReadFile(f.dir, f.name, staged.MaxOp)
 	var op struct{ Content []byte }
 	if err != nil || json.Unmarshal(text, &op) != nil {
 		return false, nil
@@ -263,123 +320,107 @@ func (e *eraser) opHolds(dir fsx.Dir, name string) (bool, error) {
 // that the state of a task is not lost.
 func (e *eraser) checkpoints(ctx context.Context) error {
 	names, err := e.Checkpoints.List()
-	if err != nil {
+	if len(names) == 0 || err != nil {
 		return err
 	}
+	dir, err := e.Engine.StatePart(checkpoint.Dir)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
 	for _, name := range names {
-		err := e.withLocks(ctx, []string{engine.PathLock(checkpoint.Path(name))}, func() error { return e.checkpoint(ctx, name) })
-		if err != nil {
+		if err := e.withLocks(ctx, func() error { return e.checkpoint(ctx, dir, name) }, engine.PathLock(checkpoint.Path(name))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *eraser) checkpoint(ctx context.Context, name string) error {
-	dir, err := e.Engine.StatePart(checkpoint.Dir)
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
+func (e *eraser) checkpoint(ctx context.Context, dir fsx.Dir, name string) error {
 	c, err := e.Checkpoints.Read(name, true)
-	if engine.IsAbsent(err) {
-		return nil
-	}
 	if err != nil {
+		return ignoreAbsent(err)
+	}
+	stale, sha, err := e.blobs(dir, c)
+	if err == nil {
+		err = e.document(dir, c, sha)
+	}
+	if err == nil {
+		err = e.carry(ctx)
+	}
+	if err != nil || stale == "" || e.DryRun {
 		return err
 	}
-	list, stale, sha, err := e.blobs(dir, c)
-	if err != nil {
-		return err
-	}
-	doc, err := e.document(dir, c, sha)
-	if err != nil {
-		return err
-	}
-	if doc != nil {
-		list = append(list, *doc)
-	}
-	if err := e.carry(ctx, list); err != nil || stale == "" || e.DryRun {
-		return err
-	}
-	if err := dir.Remove(stale); err != nil && !engine.IsAbsent(err) {
+	if err := ignoreAbsent(dir.Remove(stale)); err != nil {
 		return err
 	}
 	return dir.Sync()
 }
 
-// blobs is what becomes of the files that hold the data of a checkpoint, which
-// has the hash sha then. stale goes when the document names another file.
-func (e *eraser) blobs(dir fsx.Dir, c *checkpoint.Stored) (list []erasure, stale, sha string, err error) {
+// blobs erases the files that hold the data of a checkpoint, which has the hash sha
+// then. stale is removed when the document names another file.
+func (e *eraser) blobs(dir fsx.Dir, c *checkpoint.Stored) (stale, sha string, err error) {
 	sha = c.SHA256
-	for _, file := range c.Blobs {
-		hit, err := e.holds(dir, file)
+	for _, name := range c.Blobs {
+		f := file{dir, checkpoint.Dir, name}
+		hit, err := e.holds(f)
 		if err != nil {
-			return nil, "", "", err
+			return "", "", err
 		}
 		if !hit {
 			continue
 		}
-		old, err := e.removal("checkpoints", checkpoint.Dir, dir, file)
-		if err != nil {
-			return nil, "", "", err
-		}
-		if c.Corrupt != "" || !c.Chunked || file != checkpoint.BlobName(c.Stem, c.SHA256) || e.n == nil {
-			list = append(list, old)
-			continue
-		}
-		fresh, now, err := e.blob(dir, c.Stem, file)
-		if err != nil {
-			return nil, "", "", err
-		}
-		stale, sha, old.apply = file, now, func() error { return nil }
-		list = append(list, *fresh, old)
-	}
-	return list, stale, sha, nil
-}
-
-// blob is a new file of data without the secret, and its hash. It is durable
-// before the document names it.
-func (e *eraser) blob(dir fsx.Dir, stem, file string) (*erasure, string, error) {
-	text, err := durable.ReadFile(dir, file, e.Checkpoints.MaxDocument())
-	if err != nil {
-		return nil, "", err
-	}
-	out := e.masked(text)
-	sha := engine.HashOf(out)
-	fresh, err := e.replaced("checkpoints", checkpoint.Dir, dir, checkpoint.BlobName(stem, sha), nil, out)
-	if err != nil {
-		return nil, "", err
-	}
-	fresh.was = ""
-	if place := fresh.apply; place != nil {
-		fresh.apply = func() error {
-			if err := place(); err != nil {
-				return err
+		apply := func() error { return dir.Remove(name) }
+		if c.Corrupt == "" && c.Chunked && name == checkpoint.BlobName(c.Stem, c.SHA256) && e.n != nil {
+			stale, apply = name, func() error { return nil }
+			if sha, err = e.blob(f, c.Stem); err != nil {
+				return "", "", err
 			}
-			return dir.Sync()
 		}
+		x, err := e.remove(f)
+		if err != nil {
+			return "", "", err
+		}
+		x.apply = apply
 	}
-	return fresh, sha, nil
+	return stale, sha, nil
 }
 
-// document is the change of the document of a checkpoint whose data has the
-// hash sha now; nil when nothing changes.
-func (e *eraser) document(dir fsx.Dir, c *checkpoint.Stored, sha string) (*erasure, error) {
-	file := c.Stem + checkpoint.FileSuffix
-	text, err := durable.ReadFile(dir, file, e.Checkpoints.MaxDocument())
-	if engine.IsAbsent(err) {
-		return nil, nil
-	}
+// blob adds a new file with the data of another without the secret, and returns its
+// hash. It is durable before the document names it.
+func (e *eraser) blob(f file, stem string) (sha string, err error) {
+	text, err := durable.ReadFile(f.dir, f.name, e.Checkpoints.MaxDocument())
 	if err != nil {
-		return nil, err
+		return "", err
+	}
+	text = e.masked(text)
+	f.name = checkpoint.BlobName(stem, engine.HashOf(text))
+	x := e.add(f, "", nil)
+	if err := e.rewrite(x, 0o600, writing(text)); err != nil {
+		return "", err
+	}
+	place := x.apply
+	x.apply = func() error {
+		if err := place(); err != nil {
+			return err
+		}
+		return f.dir.Sync()
+	}
+	return engine.HashOf(text), nil
+}
+
+// document changes the document of a checkpoint, whose data has the hash sha now.
+func (e *eraser) document(dir fsx.Dir, c *checkpoint.Stored, sha string) error {
+	f := file{dir, checkpoint.Dir, c.Stem + checkpoint.FileSuffix}
+	text, err := durable.ReadFile(dir, f.name, e.Checkpoints.MaxDocument())
+	if err != nil {
+		return ignoreAbsent(err)
 	}
 	if e.n == nil {
-		if engine.HashOf(text) != e.sha && (c.SHA256 != e.sha || c.Corrupt != "") {
-			return nil, nil
+		if engine.HashOf(text) == e.sha || c.SHA256 == e.sha && c.Corrupt == "" {
+			_, err = e.remove(f)
 		}
-		x, err := e.removal("checkpoints", checkpoint.Dir, dir, file)
-		return &x, err
+		return err
 	}
 	out := e.masked(text)
 	if c.Corrupt == "" && c.Version > 0 {
@@ -390,13 +431,10 @@ func (e *eraser) document(dir fsx.Dir, c *checkpoint.Stored, sha string) (*erasu
 		}
 		was, is := []byte(`"sha256":"`+c.SHA256+`"`), []byte(`"sha256":"`+sha+`"`)
 		if problem != "" || !bytes.Contains(out, was) {
-			x, err := e.removal("checkpoints", checkpoint.Dir, dir, file)
-			return &x, err
+			_, err = e.remove(f)
+			return err
 		}
 		out = bytes.Replace(out, was, is, 1)
 	}
-	if bytes.Equal(out, text) {
-		return nil, nil
-	}
-	return e.replaced("checkpoints", checkpoint.Dir, dir, file, text, out)
+	return e.replace(f, text, out)
 }

@@ -202,6 +202,9 @@ func (in *importing) survey() error {
 
 // placeOf reports which row of the export a row came from.
 func (in *importing) placeOf(rec *journal.Record) (at importPlace, ours bool) {
+	if len(rec.Muts) == 0 {
+		return at, false
+	}
 	rest, ours := strings.CutPrefix(rec.Muts[0].ImportID, in.id)
 	if ours {
 		fmt.Sscanf(rest, "%d.%d", &at.seq, &at.part)
@@ -256,7 +259,7 @@ func (in *importing) remove(ctx context.Context, after map[uint64]bool) error {
 	err := in.Engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error {
 		if after[rec.Seq] {
 			list = append(list, rec)
-		} else if at, ours := in.ourPlace(rec); ours && in.there[at] == rec.Seq {
+		} else if at, ours := in.placeOf(rec); ours && in.there[at] == rec.Seq {
 			in.remember(rec)
 		}
 		return nil
@@ -283,13 +286,6 @@ func (in *importing) remove(ctx context.Context, after map[uint64]bool) error {
 	}
 	in.out.Present -= int64(len(list))
 	return in.Engine.Log.Sync()
-}
-
-func (in *importing) ourPlace(rec *journal.Record) (at importPlace, ours bool) {
-	if len(rec.Muts) == 0 {
-		return at, false
-	}
-	return in.placeOf(rec)
 }
 
 // take writes the rows.
