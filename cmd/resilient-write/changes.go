@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,17 +62,10 @@ the index of git; neither files nor refs are touched.`,
 }
 
 func changedSince(text string, r *rw.ChangesRequest) (err error) {
-	seq, isRow := strings.CutPrefix(text, seqPrefix)
-	ago, aerr := time.ParseDuration(text)
-	switch {
-	case text == "":
-		return nil
-	case isRow:
+	if seq, isRow := strings.CutPrefix(text, seqPrefix); isRow {
 		r.AfterSeq, err = strconv.ParseUint(seq, 10, 64)
-	case aerr == nil && ago >= 0:
-		r.Since = now().Add(-ago)
-	default:
-		r.Since, err = time.Parse(time.RFC3339Nano, text)
+	} else {
+		r.Since, err = sinceWhen(text, now())
 	}
 	if err != nil {
 		return &misuse{"--since is no time", "write 2026-01-31T12:00:00Z, 90m or seq:N"}

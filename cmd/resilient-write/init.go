@@ -17,7 +17,6 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -559,7 +558,6 @@ func (f *edited) write(p clients.Place) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	dir, name := filepath.Split(f.path)
 	perm, dirPerm := fs.FileMode(0o644), fs.FileMode(0o755)
 	if in, err := filepath.Rel(p.Project, f.path); err != nil || !filepath.IsLocal(in) {
 		perm, dirPerm = 0o600, 0o700
@@ -573,22 +571,13 @@ func (f *edited) write(p clients.Place) error {
 	if f.after == "" {
 		return os.Remove(f.path)
 	}
-	if err := os.MkdirAll(dir, dirPerm); err != nil {
+	if err := os.MkdirAll(filepath.Dir(f.path), dirPerm); err != nil {
 		return err
 	}
-	d, err := fsx.OpenRoot(dir)
-	if err != nil {
+	if err := replace(f.path, perm, writing([]byte(f.after))); err != nil || !f.there {
 		return err
 	}
-	defer d.Close()
-	err = durable.Place(d, name, durable.TempName(name), uint32(perm), func(w fsx.File) error {
-		_, err := w.Write([]byte(f.after))
-		return err
-	})
-	if err == nil && f.there {
-		err = os.Chmod(f.path, perm) // independent of the umask
-	}
-	return errors.Join(err, d.Sync())
+	return os.Chmod(f.path, perm) // independent of the umask
 }
 
 // showInit prints what was done, and what the user must do.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -116,7 +115,7 @@ It only reads: it creates no store and does not count as a writer. If there is
 no store yet, it waits for one.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := &follower{a: a, p: &printer{w: a.out}, after: after, known: cmd.Flags().Changed("after")}
-			return f.run(cmd.Context())
+			return a.everyLook(cmd.Context(), f.rows)
 		},
 	}
 	cmd.Flags().Uint64Var(&after, "after", 0, "start after this row; default: the newest row")
@@ -136,8 +135,6 @@ type follower struct {
 	known  bool // after is the starting row
 	headed bool
 }
-
-func (f *follower) run(ctx context.Context) error { return f.a.everyLook(ctx, f.rows) }
 
 // everyLook reads the store when there may be new rows, until ctx ends.
 func (a *app) everyLook(ctx context.Context, read func(context.Context, *rw.Store) error) error {
@@ -235,18 +232,8 @@ are not blocked.`,
 }
 
 func (a *app) runExport(ctx context.Context, out string) error {
-	switch {
-	case out == "":
-		return &misuse{"--out names no file", "name a file, or - for standard output"}
-	case out == "-" && isTerminal(a.out.w):
-		return &misuse{"the export cannot be written to a terminal", "name a file: --out journal.export"}
-	case out == "-" && a.json:
-		return &misuse{"--json and an export on standard output", "name a file for the export: --out journal.export"}
-	}
-	if out != "-" {
-		if err := a.set.place("--out", out); err != nil {
-			return err
-		}
+	if err := a.checkOut(out, "an", "export", "journal.export"); err != nil {
+		return err
 	}
 	return a.withOldStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
 		var r exportReply
@@ -259,18 +246,7 @@ func (a *app) runExport(ctx context.Context, out string) error {
 			r.Bytes = counted.n
 			return err
 		}
-		if out != "-" {
-			if err := replaceWith(out, write); err != nil {
-				return streamError(a.command, "the export was not written", err)
-			}
-			return a.reply(r, showExport)
-		}
-		if err := untilCanceled(ctx, a.out, write); err != nil {
-			return streamError(a.command, "the export was not written", err)
-		}
-		var err error
-		a.done.reply, err = success(r) // for --result-out: standard output holds the export
-		return err
+		return a.deliver(out, "export", write, &r, showExport)
 	})
 }
 
@@ -283,31 +259,6 @@ func (c *countedWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	return n, err
-}
-
-// untilCanceled calls write with a stream whose reader may have stopped
-// reading: Ctrl-C ends the wait for it.
-func untilCanceled(ctx context.Context, to io.Writer, write func(io.Writer) error) error {
-	out, in := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
-	defer stop()
-	copied := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(to, out)
-		out.CloseWithError(err)
-		copied <- err
-	}()
-	err := write(in)
-	in.CloseWithError(err)
-	select {
-	case cerr := <-copied:
-		if err == nil {
-			err = cerr
-		}
-	case <-ctx.Done():
-		err = errors.Join(err, ctx.Err())
-	}
-	return err
 }
 
 func showExport(p *printer, r reply) {

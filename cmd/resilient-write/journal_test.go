@@ -37,7 +37,7 @@ func TestExportIsWholeOrNotAtAll(t *testing.T) {
 	if data, _ := os.ReadFile(out); string(data) != "older" {
 		t.Errorf("%q", data)
 	}
-	if err := replaceWith(out, func(w io.Writer) error { w.Write([]byte("half")); return errors.New("no more") }); err == nil {
+	if err := replace(out, 0o600, func(w io.Writer) error { w.Write([]byte("half")); return errors.New("no more") }); err == nil {
 		t.Error("a half file took its place")
 	}
 	if names, _ := os.ReadDir(dir); len(names) != 1 {
@@ -114,7 +114,7 @@ func TestFollowOnlyReads(t *testing.T) {
 	a.set.root = s.dir
 	ended := make(chan error, 1)
 	go func() {
-		err := (&follower{a: a, p: &printer{w: in}, known: true}).run(ctx)
+		err := a.everyLook(ctx, (&follower{a: a, p: &printer{w: in}, known: true}).rows)
 		in.CloseWithError(io.EOF)
 		ended <- err
 	}()

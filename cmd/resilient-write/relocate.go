@@ -124,12 +124,8 @@ func (a *app) takeState(from, to string) error {
 	if err != nil {
 		return err
 	}
-	from, err = filepath.Abs(from)
-	if err == nil {
-		from, err = filepath.EvalSymlinks(from)
-	}
-	if err != nil || !place.IsStore(from) {
-		return a.noState()
+	if from, err = a.storeAt(from); err != nil {
+		return err
 	}
 	w, err := place.Look(root)
 	if err != nil {
@@ -193,6 +189,18 @@ func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error
 	return place.Opened{}, &misuse{"the workspace has no place of this kind", "name another one with --to"}
 }
 
+// storeAt returns the whole path of a state directory that a person names.
+func (a *app) storeAt(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil || !place.IsStore(abs) {
+		return "", a.noState()
+	}
+	return abs, nil
+}
+
 func (a *app) noState() error {
 	return rw.NewError(a.command, rw.ErrNotFound, "there is no state directory; resilient-write status --all lists those that there are", nil)
 }
@@ -220,12 +228,9 @@ func (a *app) removeState(dir string, yes bool) error {
 		}
 		dir = a.set.stateDirectory()
 	}
-	dir, err := filepath.Abs(dir)
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err != nil || !place.IsStore(dir) {
-		return a.noState()
+	dir, err := a.storeAt(dir)
+	if err != nil {
+		return err
 	}
 	if !yes {
 		if !isTerminal(a.in) {

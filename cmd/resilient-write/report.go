@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,18 +65,11 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(o.paths) > reportPaths:
+	if len(o.paths) > reportPaths {
 		return &misuse{fmt.Sprintf("%d paths", len(o.paths)), fmt.Sprintf("a report shows the versions of at most %d files", reportPaths)}
-	case o.out == "-" && isTerminal(a.out.w):
-		return &misuse{"the page cannot be written to a terminal", "name a file: --out report.html"}
-	case o.out == "-" && a.json:
-		return &misuse{"--json and a page on standard output", "name a file for the page: --out report.html"}
 	}
-	if o.out != "-" {
-		if err := a.set.place("--out", o.out); err != nil {
-			return err
-		}
+	if err := a.checkOut(o.out, "a", "page", "report.html"); err != nil {
+		return err
 	}
 	return a.withStore(ctx, true, func(ctx context.Context, s *rw.Store) error {
 		c := newCollector(s, since)
@@ -93,9 +84,9 @@ func (a *app) makeReport(ctx context.Context, o reportOptions, now time.Time) er
 			return err
 		}
 		sum := sha256.Sum256(page.Bytes())
-		return a.putReport(o.out, page.Bytes(), reportReply{
+		return a.deliver(o.out, "page", writing(page.Bytes()), reportReply{
 			Bytes: page.Len(), SHA256: hex.EncodeToString(sum[:]), Rows: c.rows, Files: len(in.Files), Problems: len(in.Check.Problems), LeftOut: left,
-		})
+		}, showReport)
 	})
 }
 
@@ -113,38 +104,6 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 		return now.Add(-d).UTC(), nil
 	}
 	return time.Time{}, &misuse{"--since is not a time", "use 2026-01-31T09:00:00Z, 2026-01-31, or a duration such as 24h"}
-}
-
-// putReport writes the page to its destination, and reports it.
-func (a *app) putReport(out string, page []byte, r reportReply) error {
-	if out != "-" {
-		if err := replace(out, page); err != nil {
-			return reportError(err)
-		}
-		return a.reply(r, showReport)
-	}
-	if _, err := a.out.Write(page); err != nil {
-		return reportError(err)
-	}
-	var err error
-	a.done.reply, err = success(r) // for --result-out: standard output holds the page
-	return err
-}
-
-// reportError returns why the page could not be written, without the path.
-func reportError(err error) error {
-	detail := rw.ErrIO
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &misuse{"the directory for the page does not exist", "create it, or name another file"}
-	case errors.Is(err, fs.ErrPermission):
-		detail = rw.ErrPermission
-	case errors.Is(err, syscall.ENOSPC):
-		detail = rw.ErrDiskFull
-	}
-	e := rw.NewError("report", detail, "the page was not written: "+plainError(err), nil)
-	e.Err = err
-	return e
 }
 
 func showReport(p *printer, r reply) {

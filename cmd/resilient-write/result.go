@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/durable"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
 // result is the record of the run that --result-out and --result-fd get, for
@@ -72,7 +75,7 @@ func (a *app) tryReplacing(name string) error {
 			}
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), tempPattern)
+	f, err := os.CreateTemp(filepath.Dir(name), ".result-*.tmp")
 	if err == nil {
 		err = errors.Join(f.Close(), os.Remove(f.Name()))
 	}
@@ -103,7 +106,7 @@ func (a *app) leaveResult() error {
 		}
 	}
 	if a.results.file != "" {
-		wrong = errors.Join(wrong, replace(a.results.file, data))
+		wrong = errors.Join(wrong, replace(a.results.file, 0o600, writing(data)))
 	}
 	return wrong
 }
@@ -124,45 +127,60 @@ func receiptOf(reply json.RawMessage) json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// tempPattern names a temporary file that will replace another one.
-const tempPattern = ".result-*.tmp"
-
-// replace replaces a file with a small one, in one step.
-func replace(name string, data []byte) error {
-	return replaceWith(name, func(w io.Writer) error {
+// writing returns a function that writes data.
+func writing(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
-	})
+	}
 }
 
-// replaceWith replaces a file with what write writes, in one step: completely
-// and on stable storage, or not at all. Only its owner may read it.
-//
-//	write(temp)  fsync  rename(temp, name)  fsync(directory)
-func replaceWith(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), tempPattern)
+// replace replaces a file with what write writes, in one step: completely and on
+// stable storage, or not at all.
+func replace(name string, perm fs.FileMode, write func(io.Writer) error) error {
+	dir, err := fsx.OpenRoot(filepath.Dir(name))
 	if err != nil {
 		return err
 	}
-	err = write(f)
+	defer dir.Close()
+	name = filepath.Base(name)
+	err = durable.Place(dir, name, durable.TempName(name), uint32(perm), func(f fsx.File) error { return write(f) })
 	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return err
-	}
-	if dir, err := os.Open(filepath.Dir(name)); err == nil {
 		dir.Sync() // not supported by some systems; the file exists anyway
-		dir.Close()
+	}
+	return err
+}
+
+// checkOut checks the file that --out names for an export or a page.
+func (a *app) checkOut(out, article, what, example string) error {
+	switch {
+	case out == "":
+		return &misuse{"--out names no file", "name a file, or - for standard output"}
+	case out != "-":
+		return a.set.place("--out", out)
+	case isTerminal(a.out.w):
+		return &misuse{"the " + what + " cannot be written to a terminal", "name a file: --out " + example}
+	case a.json:
+		return &misuse{"--json and " + article + " " + what + " on standard output", "name a file for the " + what + ": --out " + example}
 	}
 	return nil
+}
+
+// deliver writes an output to the file or to standard output, and reports it.
+func (a *app) deliver(out, what string, write func(io.Writer) error, r any, show func(*printer, reply)) (err error) {
+	if out == "-" {
+		err = write(a.out)
+	} else {
+		err = replace(out, 0o600, write)
+	}
+	if err != nil {
+		return streamError(a.command, "the "+what+" was not written", err)
+	}
+	if out != "-" {
+		return a.reply(r, show)
+	}
+	a.done.reply, err = success(r) // for --result-out: standard output holds the output
+	return err
 }
 
 // progressLog writes JSON lines that report the progress of a run. Each run

@@ -40,7 +40,7 @@ what changes during a call is recorded as made during that call.`,
 				return a.capture(cmd.Context())
 			}
 			if a.json || !isTerminal(a.out.w) {
-				return (&eventWatch{a: a}).run(cmd.Context())
+				return a.everyLook(cmd.Context(), (&eventWatch{a: a}).poll)
 			}
 			return (&screenWatch{a: a, p: a.printer()}).run(cmd.Context())
 		},
@@ -73,8 +73,6 @@ type event struct {
 	Running *htmlreport.Call    `json:"running,omitempty"`
 	Text    string              `json:"text,omitempty"`
 }
-
-func (w *eventWatch) run(ctx context.Context) error { return w.a.everyLook(ctx, w.poll) }
 
 // poll prints new events, the oldest first.
 func (w *eventWatch) poll(ctx context.Context, s *rw.Store) error {
