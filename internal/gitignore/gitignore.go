@@ -146,25 +146,11 @@ func bracket(p string) (class string, n int) {
 	return "", 0
 }
 
-// Ignored reports whether the files hide a path, which is relative to the top and names
-// a file. files holds the patterns of the directories from the top to the file, the top
-// first. The content of a hidden directory cannot be re-included.
-func Ignored(files []File, name string) bool {
-	for i := range len(name) {
-		if name[i] == '/' && hidden(files, name[:i], true) {
-			return true
-		}
-	}
-	return hidden(files, name, false)
-}
-
-// Hides reports whether the patterns hide one path, which is a directory or a
-// file; what hides a directory that it is in does not count.
-func Hides(files []File, name string, dir bool) bool { return hidden(files, name, dir) }
-
-// hidden judges one path by the last pattern that matches it, the deepest file
-// first.
-func hidden(files []File, name string, dir bool) bool {
+// Hides reports whether the patterns hide one path, relative to the top, which is a
+// directory or a file; what hides a directory that it is in does not count. files holds
+// the patterns of the directories from the top to the path, the top first: the last
+// pattern that matches it decides, the deepest file first.
+func Hides(files []File, name string, dir bool) bool {
 	for i := len(files) - 1; i >= 0; i-- {
 		f := &files[i]
 		rel := name

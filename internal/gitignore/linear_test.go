@@ -13,8 +13,8 @@ import (
 func FuzzLinear(f *testing.F) {
 	seeds := []string{"a\n", "!a\n", "a#\n", "**/a", "*a", "[a-z]", "a/\n", "[a … ]"}
 	testbed.FuzzLinear(f, 8<<10, 20*time.Microsecond, seeds, func(text []byte) int {
-		gitignore.Ignored([]gitignore.File{gitignore.Parse("", text)}, "x/y.txt")
-		gitignore.Ignored([]gitignore.File{gitignore.Parse("", []byte("*a*a*a*a\n**/b/**/c\n"))}, string(text[:min(len(text), 4000)]))
+		gitignore.Hides([]gitignore.File{gitignore.Parse("", text)}, "x/y.txt", false)
+		gitignore.Hides([]gitignore.File{gitignore.Parse("", []byte("*a*a*a*a\n**/b/**/c\n"))}, string(text[:min(len(text), 4000)]), false)
 		return 0
 	})
 }
