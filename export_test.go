@@ -31,6 +31,7 @@ type Sim struct {
 	LockWait   time.Duration // for the lock of the journal
 	Many       int           // files from which a commit holds few of them open
 	Beside     bool          // run side by side what may
+	Years      int           // by which the clock of the process is off
 	// Unrecovered leaves what dead writers left to others.
 	Unrecovered bool
 	State       string         // the state directory; "" = that in the workspace
@@ -49,7 +50,7 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 	if sim.Nonce == "" {
 		sim.Nonce = "0000"
 	}
-	when := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	when := time.Date(2026+sim.Years, 11, 21, 12, 0, 0, 0, time.UTC)
 	if sim.State == "" && (sim.Mount || os.Getenv("RW_MOUNT") != "") {
 		fs.MountAt(StateDirName)
 	}

@@ -95,6 +95,7 @@ type Mutation struct {
 	Slot      *slotted
 	stageSt   fsx.Stat        // of the staged file
 	home      inode           // the directory of the target
+	shared    inode           // the target, if it is written in place and has other names
 	ch        *publish.Change // once it is being published
 	Warnings  []string
 }

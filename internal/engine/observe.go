@@ -267,14 +267,18 @@ func (s *Engine) observeOnce(ctx context.Context, rec *journal.Record, paths []s
 
 var errRowCame = errors.New("a row came under the journal lock")
 
-// lockPaths locks paths, or the whole tree where a row has as many.
-func (s *Engine) lockPaths(ctx context.Context, wait time.Duration, what string, paths []string, ofRow int) (func(), error) {
+// lockPaths locks paths, and files that several names share, or the whole tree where a
+// row has as many paths.
+func (s *Engine) lockPaths(ctx context.Context, wait time.Duration, what string, paths []string, ofRow int, shared ...inode) (func(), error) {
 	if s.Many(ofRow) {
 		return s.Locks.Tree(ctx, wait, what)
 	}
-	keys := make([]string, len(paths))
+	keys := make([]string, len(paths), len(paths)+len(shared))
 	for i, p := range paths {
 		keys[i] = PathLock(p)
+	}
+	for _, i := range shared {
+		keys = append(keys, i.lock())
 	}
 	return s.Locks.Keys(ctx, wait, what, keys...)
 }

@@ -487,14 +487,25 @@ func (s *Engine) FinishDead(ctx context.Context, rec *journal.Record, out *Repor
 // finishWithin completes commits together, so that they share their flushes.
 func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*journal.Record, out *Report) error {
 	var paths []string
+	var shared []inode
 	many := 0
 	for _, rec := range recs {
 		many = max(many, len(rec.Muts))
 		for i := range rec.Muts {
-			paths = append(paths, rec.Muts[i].Identity())
+			m := &rec.Muts[i]
+			paths = append(paths, m.Identity())
+			if how := publish.How(m.How); how != publish.InPlace && how != publish.Append {
+				continue
+			}
+			if target, err := s.LocateEntry(m.Identity()); err == nil {
+				if id, err := sharedFile(target); err == nil && id != (inode{}) {
+					shared = append(shared, id)
+				}
+				target.Close()
+			}
 		}
 	}
-	unlock, err := s.lockPaths(ctx, wait, recovering, paths, many)
+	unlock, err := s.lockPaths(ctx, wait, recovering, paths, many, shared...)
 	if err != nil {
 		return err
 	}

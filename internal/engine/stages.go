@@ -96,6 +96,9 @@ func (c *Commit) lock(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if _, err := c.findShared(); err != nil {
+			return err
+		}
 		unlock, err := c.takeLocks(ctx, names)
 		if err != nil {
 			return err
@@ -114,7 +117,11 @@ func (c *Commit) lock(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !moved {
+		shared, err := c.findShared()
+		if err != nil {
+			return err
+		}
+		if !moved && !shared {
 			if err := c.s.Log.CatchUp(); err != nil {
 				return err
 			}
@@ -156,6 +163,9 @@ func (c *Commit) lockKeys(names []string) []string {
 	keys := make([]string, 0, len(c.Muts)+1)
 	for _, m := range c.Muts {
 		keys = append(keys, PathLock(m.Target.Path))
+		if m.shared != (inode{}) {
+			keys = append(keys, m.shared.lock())
+		}
 	}
 	keys = append(keys, names...)
 	if c.Req.Key != "" {
@@ -165,6 +175,43 @@ func (c *Commit) lockKeys(names []string) []string {
 }
 
 func PathLock(path string) string { return "path\x00" + relpath.Key(path) }
+
+// lock is the name of the lock of a file that several names share.
+func (i inode) lock() string { return fmt.Sprintf("inode\x00%d %d", i.dev, i.ino) }
+
+// findShared finds the files that are written in place although they have other names,
+// and reports whether they are not those that it found before. They are locked, too,
+// because a writer of another name locks another path.
+func (c *Commit) findShared() (changed bool, err error) {
+	if c.s.Opts.HardLinks != hardLinksInPlace {
+		return false, nil
+	}
+	for _, m := range c.Muts {
+		now, err := sharedFile(m.Target)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || now != m.shared
+		m.shared = now
+	}
+	return changed, nil
+}
+
+// sharedFile returns the file of a target that has other names as well, the zero inode
+// for any other.
+func sharedFile(t *relpath.Target) (inode, error) {
+	if !t.Exists() {
+		return inode{}, nil
+	}
+	st, err := t.Parent.Lstat(t.Name)
+	if err != nil || st.Kind != fsx.Regular || st.Nlink < 2 {
+		if IsAbsent(err) {
+			err = nil
+		}
+		return inode{}, err
+	}
+	return inode{st.Dev, st.Ino}, nil
+}
 
 // moved reports whether a path leads somewhere else than when it was locked.
 // It is refused where the way leads through what git runs programs by.
