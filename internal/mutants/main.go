@@ -1,7 +1,7 @@
 // Command mutants checks that the sweeps detect faults. Each mutant is a change of one
 // place of the code that reintroduces a fault which the store once had. The command
 // compiles the tests of a package with one mutant at a time and runs its sweeps, which
-// must fail.
+// must fail. Those that failed must pass without the mutant.
 //
 //	go run ./internal/mutants            # every mutant, about a minute each
 //	go run ./internal/mutants -run 2,9   # those of points 2 and 9
@@ -9,10 +9,11 @@
 //
 // It writes nothing to the source tree: the changed file is given to the
 // compiler as an overlay. The exit status is 1 when a mutant does not compile or
-// is not caught, or when the sweeps fail without a mutant.
+// is not caught, or when the tests that failed also fail without it.
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,7 @@ type mutant struct {
 func main() {
 	points := flag.String("run", "", "points to run, separated by commas; all when empty")
 	list := flag.Bool("list", false, "print the table for docs/durability.md and exit")
-	limit := flag.Duration("timeout", 10*time.Minute, "limit for the tests of one mutant; a mutant that exceeds it is caught")
+	limit := flag.Duration("timeout", 10*time.Minute, "limit for one run of the tests; a mutant that exceeds it is caught")
 	flag.Parse()
 	if *list {
 		fmt.Print(table())
@@ -84,20 +85,11 @@ func run(chosen []mutant, limit time.Duration) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	r := runner{root: root, dir: dir, limit: limit, clean: map[mutant]string{}, passed: map[string]bool{}}
 	bad := 0
-	passed := map[mutant]bool{} // tests without a mutant
 	for _, m := range chosen {
-		if tests := (mutant{Dir: m.Dir, Run: m.Run, Race: m.Race}); !passed[tests] {
-			if verdict, err := try(tests, root, dir, limit); err != nil || verdict != missed {
-				return fmt.Errorf("the tests fail without a mutant: %s, %v", verdict, err)
-			}
-			passed[tests] = true
-		}
-		verdict, err := try(m, root, dir, limit)
-		if err != nil {
-			verdict = err.Error()
-		}
-		if err != nil || verdict == missed {
+		verdict, caught := r.judge(m)
+		if !caught {
 			bad++
 		}
 		fmt.Printf("%2d  %-70s %s\n", m.Point, m.Fault, verdict)
@@ -109,15 +101,75 @@ func run(chosen []mutant, limit time.Duration) error {
 	return nil
 }
 
-const missed = "MISSED"
+// runner compiles and runs tests.
+type runner struct {
+	root, dir string
+	limit     time.Duration
+	clean     map[mutant]string // test programs without a mutant
+	passed    map[string]bool   // runs of them that passed
+}
 
-// try runs the tests with one mutant, or without one if its file is empty, and
-// returns the names of those that failed.
-func try(m mutant, root, dir string, limit time.Duration) (string, error) {
-	bin := filepath.Join(dir, "tests")
-	args := []string{"test", "-c", "-o", bin}
+// efforts are the settings of the sweeps, which are tried one after the other: in a
+// short run a sweep takes a part of its table for each seed.
+var efforts = [][]string{{"RW_SEED=1", "RW_LONG="}, {"RW_SEED=2", "RW_LONG="}, {"RW_SEED=3", "RW_LONG="}, {"RW_SEED=1", "RW_LONG=10"}}
+
+// judge runs the tests with the mutant. The ones that fail must pass without it.
+func (r *runner) judge(m mutant) (verdict string, caught bool) {
+	bin, err := r.build(m, "mutant")
+	if err != nil {
+		return err.Error(), false
+	}
+	pattern := cmp.Or(m.Run, "Sweep")
+	for _, effort := range efforts {
+		out, ended, err := r.run(m, bin, pattern, effort)
+		if err == nil {
+			continue
+		}
+		failed := failedTests(out)
+		if m.Run == "" && len(failed) > 0 {
+			pattern = "^(" + strings.Join(failed, "|") + ")$"
+		}
+		if err := r.passes(m, pattern, effort); err != nil {
+			return fmt.Sprintf("the tests fail without the mutant: %v", err), false
+		}
+		switch {
+		case !ended:
+			return "caught: the tests do not end", true
+		case len(failed) == 0:
+			return "caught by a crash of the tests", true
+		}
+		return "caught by " + strings.Join(failed, ", "), true
+	}
+	return "MISSED", false
+}
+
+// passes returns an error if the tests fail without a mutant.
+func (r *runner) passes(m mutant, pattern string, effort []string) error {
+	tests := mutant{Dir: m.Dir, Race: m.Race}
+	key := fmt.Sprint(tests, pattern, effort)
+	if r.passed[key] {
+		return nil
+	}
+	if r.clean[tests] == "" {
+		bin, err := r.build(tests, fmt.Sprintf("clean-%d", len(r.clean)))
+		if err != nil {
+			return err
+		}
+		r.clean[tests] = bin
+	}
+	if out, _, err := r.run(tests, r.clean[tests], pattern, effort); err != nil {
+		return fmt.Errorf("%v: %w", failedTests(out), err)
+	}
+	r.passed[key] = true
+	return nil
+}
+
+// build compiles the tests with a mutant, or without one if its file is empty.
+func (r *runner) build(m mutant, name string) (bin string, err error) {
+	bin = filepath.Join(r.dir, name)
+	args := []string{"test", "-c", "-vet=off", "-o", bin}
 	if m.File != "" {
-		overlay, err := m.overlay(root, dir)
+		overlay, err := m.overlay(r.root, r.dir)
 		if err != nil {
 			return "", err
 		}
@@ -126,49 +178,35 @@ func try(m mutant, root, dir string, limit time.Duration) (string, error) {
 	if m.Race {
 		args = append(args, "-race")
 	}
-	pkg := filepath.Join(root, m.Dir)
 	build := exec.Command("go", append(args, ".")...)
-	build.Dir = pkg
+	build.Dir = filepath.Join(r.root, m.Dir)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not compile: %w\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	pattern := m.Run
-	if pattern == "" {
-		pattern = "Sweep"
-	}
-	for _, seed := range seeds {
-		test := exec.CommandContext(ctx, bin, "-test.failfast", "-test.run", pattern)
-		test.Dir = pkg
-		test.Env = append(os.Environ(), "RW_SEED="+seed, "RW_LONG=10")
-		out, err := test.CombinedOutput()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return "caught: the tests do not end", nil
-		}
-		if err != nil {
-			return "caught by " + failedTests(out), nil
-		}
-	}
-	return missed, nil
+	return bin, nil
 }
 
-// seeds are tried one after the other: a sweep takes a part of its table for each.
-var seeds = []string{"1", "2", "3"}
+// run runs tests. It reports whether they ended within the limit.
+func (r *runner) run(m mutant, bin, pattern string, effort []string) (out []byte, ended bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
+	defer cancel()
+	test := exec.CommandContext(ctx, bin, "-test.failfast", "-test.run", pattern)
+	test.Dir = filepath.Join(r.root, m.Dir)
+	test.Env = append(os.Environ(), effort...)
+	out, err = test.CombinedOutput()
+	return out, !errors.Is(ctx.Err(), context.DeadlineExceeded), err
+}
 
 var failLine = regexp.MustCompile(`(?m)^\s*--- FAIL: (Test\w+)`)
 
-func failedTests(out []byte) string {
-	var names []string
+// failedTests returns the names of the tests that failed.
+func failedTests(out []byte) (names []string) {
 	for _, m := range failLine.FindAllSubmatch(out, -1) {
 		if name := string(m[1]); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return "a crash of the tests"
-	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // overlay writes the file with the fault, and the overlay that names it, to dir.
