@@ -65,7 +65,9 @@ func (c *Commit) flushStaged() error {
 			c.refilled = append(c.refilled, wait)
 		}
 	}
-	c.writeOut()
+	if !c.s.flushes.many() { // which writes them out too
+		c.writeOut()
+	}
 	var here, foreign []fsx.Syncer
 	linked := map[*slotDir]bool{} // directories whose slots hold new links
 	// A file must not reach a directory that a power cut may take.

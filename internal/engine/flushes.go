@@ -124,13 +124,35 @@ func (q *flushes) next(now bool) {
 	}
 }
 
-// lead flushes what waits, also for me.
+// lead flushes what waits, also for me. A panic reaches me, and the others get an error.
 func (q *flushes) lead(me *request) {
 	q.mu.Lock()
 	batch := q.waiting
 	q.waiting = nil
 	q.mu.Unlock()
+	ended := false
+	defer func() {
+		q.mu.Lock()
+		q.busy = false
+		q.next(false)
+		q.mu.Unlock()
+		for _, r := range batch {
+			if !ended {
+				r.err = errNotFlushed
+			}
+			if r != me {
+				r.turn <- false
+			}
+		}
+	}()
+	q.flushBatch(batch)
+	ended = true
+}
 
+var errNotFlushed = errors.New("the flush was broken off")
+
+// flushBatch flushes what the requests ask for, each directory once.
+func (q *flushes) flushBatch(batch []*request) {
 	var list []fsx.Syncer
 	var at []int // where each of the requests is in list
 	dirs := map[inode]int{}
@@ -157,16 +179,6 @@ func (q *flushes) lead(me *request) {
 		for range r.list {
 			r.err = cmp.Or(r.err, errs[at[0]])
 			at = at[1:]
-		}
-	}
-
-	q.mu.Lock()
-	q.busy = false
-	q.next(false)
-	q.mu.Unlock()
-	for _, r := range batch {
-		if r != me {
-			r.turn <- false
 		}
 	}
 }

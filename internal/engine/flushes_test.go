@@ -99,6 +99,52 @@ func TestFlushesStartAfterTheirCallers(t *testing.T) {
 	}
 }
 
+// badFlush panics.
+type badFlush struct{ fsx.Dir }
+
+func (badFlush) Sync() error             { panic("flush") }
+func (badFlush) Stat() (fsx.Stat, error) { return fsx.Stat{}, nil }
+
+// TestFlushesAfterAPanic: of the commits that share a turn with a flush that panics, that
+// which leads the turn panics, the others fail, and the next turn succeeds.
+func TestFlushesAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock atomic.Int64
+		disk := &syncs{each: true, clock: &clock}
+		q := &flushes{disk: panicking{disk}}
+		for range 64 {
+			q.begin()
+		}
+		var failed, panicked atomic.Int64
+		var wg sync.WaitGroup
+		for range 40 {
+			wg.Go(func() {
+				defer func() {
+					if recover() != nil {
+						panicked.Add(1)
+					}
+				}()
+				if q.do(badFlush{}) != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if panicked.Load() < 1 || failed.Load()+panicked.Load() != 40 {
+			t.Errorf("%d panics, %d errors", panicked.Load(), failed.Load())
+		}
+		q.disk = disk
+		if err := q.do(&syncs{clock: &clock}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// panicking flushes on the goroutine of the caller.
+type panicking struct{ *syncs }
+
+func (panicking) SyncEach(list []fsx.Syncer) ([]error, error) { return nil, list[0].Sync() }
+
 // TestFlushesWaitForNobody: a commit that does not come to its flush delays the
 // others by gatherTime at most.
 func TestFlushesWaitForNobody(t *testing.T) {
