@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"path"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -828,6 +829,28 @@ func saveThrough(f fsx.File) string {
 	return strangersText
 }
 
+// throughLateOpen is the last way: the editor's open has found the file before the
+// call, and returns when the file is somewhere else.
+const throughLateOpen = "rewrites a file that it was opening"
+
+// saveLate rewrites the file with an inode, whatever its name is now.
+func saveLate(d fsx.Dir, ino uint64) string {
+	names, _ := d.Names()
+	for _, name := range names {
+		switch st, _ := d.Lstat(name); {
+		case st.Kind == fsx.Directory:
+			if sub, err := d.OpenDir(name); err == nil {
+				if saved := saveLate(sub, ino); saved != "" {
+					return saved
+				}
+			}
+		case st.Ino == ino:
+			return editorSaves["rewrites"](d, name)
+		}
+	}
+	return ""
+}
+
 // besideEditor is a call during which an editor saves a file.
 type besideEditor struct {
 	name string
@@ -891,7 +914,10 @@ func TestEditorSweep(t *testing.T) {
 	step := txStep()
 	for i, level := range allLevels {
 		for _, x := range besideEditors {
-			for _, how := range append(slices.Sorted(maps.Keys(editorSaves)), throughOpenFile) {
+			for _, how := range append(slices.Sorted(maps.Keys(editorSaves)), throughOpenFile, throughLateOpen) {
+				if how == throughLateOpen && level == rw.SyncOff {
+					continue // kept objects are not looked at again
+				}
 				t.Run(fmt.Sprintf("%s/%s/%s", x.name, how, level), func(t *testing.T) {
 					t.Parallel()
 					x.besideOne(t, level, how, 0)
@@ -918,6 +944,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	if how == throughOpenFile {
 		open, _ = editor.Open(x.path, fsx.Read|fsx.Write, 0)
 	}
+	before, _ := editor.Lstat(x.path)
 	var mu sync.Mutex // a store also works after its replies
 	saved, reached, blocked, count := "", false, false, 0
 	fs.Before(func(op simfs.Op) {
@@ -933,6 +960,10 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 			reached = true
 			if how == throughOpenFile {
 				saved = saveThrough(open)
+			} else if how == throughLateOpen {
+				if op.Kind != "remove" { // the file is redundant: no later look finds it
+					saved = saveLate(editor, before.Ino)
+				}
 			} else if _, err := editor.Lstat(x.path); err == nil {
 				saved = editorSaves[how](editor, x.path)
 			}
@@ -940,6 +971,9 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		count++
 	})
 	callErr := x.call(s)
+	if how == throughLateOpen {
+		noErr(t, s.Sync(background)) // it settles
+	}
 	fs.Before(nil)
 	mu.Lock()
 	defer mu.Unlock()
@@ -953,7 +987,7 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 			x.survives(t, fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2]), opts, saved, "a power cut")
 		}
 	}
-	if x.moves && how != throughOpenFile && callErr == nil && saved != "" {
+	if x.moves && how != throughOpenFile && how != throughLateOpen && callErr == nil && saved != "" {
 		// The content under the new name is the one in the row. The editor cannot have
 		// saved there.
 		found, err := s.Check(background, rw.CheckRequest{Deep: true})
@@ -986,6 +1020,110 @@ func (x besideEditor) survives(t *testing.T, fs *simfs.FS, opts *rw.Options, sav
 	if !found {
 		t.Fatalf("%s: what the editor saved is lost\n%v", when, files(fs))
 	}
+}
+
+var strangersNote = regexp.MustCompile(`"what":"stranger"[^}]*"sha256":"([0-9a-f]{64})"`)
+
+// TestChangesWhileKeptSweep: an editor has the file open that a call replaces, writes to
+// it after the reply, and again before each operation by which the store keeps it. After
+// the editor has closed it, the next call keeps what it wrote last. Notes of the journal
+// name kept versions.
+func TestChangesWhileKeptSweep(t *testing.T) {
+	for _, level := range allLevels[:2] {
+		for n, more := 0, true; more; n++ {
+			fs := simfs.New()
+			s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Manual: true}))(t)
+			noErr(t, makeA(s))
+			editor := must(fs.Foreign().Open("a.txt", fsx.Read|fsx.Write, 0))(t)
+			replaced, count := false, 0
+			more = false
+			fs.Before(func(op simfs.Op) {
+				if replaced = replaced || publishes(op, "a.txt"); !replaced || !strings.Contains(op.Path, "/staging/") {
+					return
+				}
+				if count++; count == 1 {
+					editor.WriteAt([]byte("first "), 0)
+				}
+				if count == n+2 {
+					more = true
+					editor.WriteAt([]byte(strangersText), 0)
+				}
+			})
+			noErr(t, do(put("a.txt", otherText, rw.ModeOverwrite))(s))
+			noErr(t, s.Sync(background))
+			fs.Before(nil)
+			editor.Close()
+			noErr(t, do(put("c.txt", "next", rw.ModeCreate), put("c.txt", "after", rw.ModeOverwrite))(s))
+			noErr(t, s.Sync(background))
+			kept, journal, found := map[string]bool{}, "", !more
+			for path, content := range fs.Tree() {
+				switch {
+				case strings.Contains(path, "/history/"):
+					kept[hash(content)] = true
+					found = found || strings.HasPrefix(content, strangersText)
+				case strings.Contains(path, "/journal/"):
+					journal += content
+				}
+			}
+			if !found {
+				t.Errorf("%s, written before operation %d: the next call has not kept it", level, n)
+			}
+			for _, note := range strangersNote.FindAllStringSubmatch(journal, -1) {
+				if !kept[note[1]] {
+					t.Errorf("%s, written before operation %d: a note names a version that is not kept", level, n)
+				}
+			}
+			noErr(t, s.Close(background))
+		}
+	}
+}
+
+// TestEditThroughAnotherName: a file that a call replaces, deletes or moves another one
+// over has a second name, by which an editor changes it right after the reply. The
+// version is kept as it was.
+func TestEditThroughAnotherName(t *testing.T) {
+	for _, level := range allLevels {
+		for what, call := range map[string]func(*rw.Store) error{
+			"replace": do(put("a.txt", otherText, rw.ModeOverwrite)),
+			"append":  do(put("a.txt", otherText, rw.ModeAppend)),
+			"delete":  func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) },
+			"move over": func(s *rw.Store) error {
+				return errors.Join(do(put("c.txt", "c", ""))(s), move("c.txt", "a.txt", true)(s))
+			},
+		} {
+			fs := simfs.New()
+			linkA(fs)
+			s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Manual: true}))(t)
+			noErr(t, call(s))
+			editorSaves["rewrites"](fs.Foreign(), "link.txt")
+			noErr(t, s.Close(background))
+			if !slices.ContainsFunc(contents(fs, false), func(text string) bool { return strings.HasPrefix(text, longText) }) {
+				t.Errorf("%s at level %s: the version before is lost", what, level)
+			}
+		}
+	}
+}
+
+// TestMoveOverReadsNoVersion: a version that is kept before a move is not read again
+// after it, also where it is unknown whether its file is open.
+func TestMoveOverReadsNoVersion(t *testing.T) {
+	fs := simfs.New()
+	fs.NoLeases = true
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
+	noErr(t, makeAB(s))
+	moved, reads := false, 0
+	fs.Before(func(op simfs.Op) {
+		moved = moved || publishes(op, "d/b.txt")
+		if moved && op.Kind == "read" && strings.Contains(op.Path, "/history/") {
+			reads++
+		}
+	})
+	noErr(t, move("a.txt", "d/b.txt", true)(s))
+	fs.Before(nil)
+	if !moved || reads > 0 {
+		t.Errorf("moved %v, %d reads of versions", moved, reads)
+	}
+	noErr(t, s.Close(background))
 }
 
 // publishes reports whether an operation gives or takes the name of a file.

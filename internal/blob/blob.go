@@ -175,6 +175,22 @@ func (s *Store) Adopt(dir fsx.Dir, name string, f fsx.File, mode uint32, sha str
 	return dir.Rename(name, sub, sha)
 }
 
+// Release moves an object out of the store, durably once dir is flushed too: one that
+// another process turned out to have open.
+//
+//	renameat(aa/sha, dir/name)  fsync(aa)
+func (s *Store) Release(sha string, dir fsx.Dir, name string) error {
+	sub, done, err := s.sub(sha, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := sub.Rename(sha, dir, name); err != nil {
+		return err
+	}
+	return sub.Sync()
+}
+
 // Save copies size bytes of r into the store as sha, durably.
 //
 //	openat(aa, sha.tmp)  write…  fsync  renameat(sha.tmp, sha)  fsync(aa)

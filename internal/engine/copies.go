@@ -54,7 +54,7 @@ func (s *Engine) copyAway(x spent, f fsx.File, st fsx.Stat, sha string) error {
 	s.copies.mu.Lock()
 	s.copies.list = append(s.copies.list, copied{lingerer{x, st.Size, st.Mtime}, st.Kind, st.Nlink, to})
 	s.copies.mu.Unlock()
-	s.Heads.flushSoon()
+	s.Heads.soon(false)
 	return nil
 }
 

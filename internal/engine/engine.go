@@ -37,6 +37,7 @@ type Engine struct {
 
 	History   *blob.Store
 	lingering lingering
+	adopted   adopted
 	copies    copies
 	Settler   *settler
 	Heads     *heads

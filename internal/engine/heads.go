@@ -239,8 +239,9 @@ func (h *heads) run() {
 	}
 }
 
-// turn copies the versions that have waited long enough and applies the limits of
-// history, if that is due. It reports whether there is more to do.
+// turn copies the versions that have waited long enough, checks the objects that were
+// adopted and applies the limits of history, if that is due. It reports whether there is
+// more to do.
 func (h *heads) turn() (more bool) {
 	h.mu.Lock()
 	before := time.Now().Add(-headDelay)
@@ -252,12 +253,13 @@ func (h *heads) turn() (more bool) {
 	h.mu.Unlock()
 	h.copyAll(before)
 	h.s.FlushCopies()
+	h.s.checkAdopted(h.s.adopted.due())
 	if sweep {
 		h.s.pruneNow()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	more = len(h.waiting) > 0 || h.sweep || h.s.copies.any()
+	more = len(h.waiting) > 0 || h.sweep || h.s.copies.any() || h.s.adopted.any()
 	h.running, h.turns = more, h.turns+1
 	h.cond.Broadcast()
 	return more
@@ -292,11 +294,14 @@ func (h *heads) close() {
 	}
 }
 
-// flushSoon flushes the copies of versions in the next turn.
-func (h *heads) flushSoon() {
+// soon has a turn, now if there is too much to wait for it.
+func (h *heads) soon(now bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.start()
+	if now {
+		h.hurry(false)
+	}
 }
 
 // sweepSoon applies the limits of history in the next turn.

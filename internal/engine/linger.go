@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -24,9 +25,15 @@ type lingerer struct {
 	size, mtime int64
 }
 
+// unknownSize is the size of a file that was changed while it was copied.
+const unknownSize = -1
+
 // linger keeps the slot if another program may still write to its file, or has
-// written to it since it was copied.
+// written to it since it was copied. One with other names is found under them.
 func (s *Engine) linger(x spent, f fsx.File, was fsx.Stat) bool {
+	if was.Kind != fsx.Regular || was.Nlink != 1 {
+		return false
+	}
 	if !f.InUse() {
 		now, err := f.Stat()
 		if err == nil && now.Size == was.Size && now.Mtime == was.Mtime {
@@ -81,20 +88,131 @@ func (s *Engine) lookAgainAt(x lingerer) {
 // keepChanged makes a version of what another program wrote to a file after it
 // was replaced, and writes a row that records it.
 func (s *Engine) keepChanged(x spent, f fsx.File) error {
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	d, _, err := HashFile(f, st.Size)
-	if err != nil {
-		return err
-	}
 	x.check, x.was, x.had = true, fsx.Stat{}, false
-	if err := s.keep(x); err != nil || x.seq == 0 || d.Hex() == x.old {
+	sha, size, err := s.keepFile(x, f)
+	if err != nil || x.seq == 0 || sha == "" || sha == x.old {
 		return err
 	}
 	note := s.RowAbout(journal.KindNote, &journal.Record{Seq: x.seq}, "stranger")
-	note.Note = &journal.Note{What: "stranger", Path: x.path, SHA256: d.Hex(), Bytes: st.Size}
+	note.Note = &journal.Note{What: "stranger", Path: x.path, SHA256: sha, Bytes: size}
 	s.WriteRow(WithSpare(context.Background()), note)
 	return nil
+}
+
+// adopted are the previous versions that became objects without a copy, and that no
+// process had open for writing at that moment. A process whose open had found the file
+// before it left the workspace, and had not returned, can still write to it. So each is
+// checked again after a while.
+type adopted struct {
+	mu      sync.Mutex
+	list    []adoption // in the order of at
+	stopped bool
+}
+
+type adoption struct {
+	spent // old is the hash that the object is named after
+	was   fsx.Stat
+	at    time.Time
+}
+
+const (
+	adoptedDelay = time.Second // until an object is checked again
+	adoptedMost  = 4096        // objects that wait; with more, none waits that long
+)
+
+func (a *adopted) add(s *Engine, x spent, sha string, was fsx.Stat) {
+	if s.Opts.Sync == SyncOff {
+		return
+	}
+	x.held, x.old = nil, sha // its owner closes it
+	a.mu.Lock()
+	if !a.stopped && len(a.list) < 2*adoptedMost {
+		a.list = append(a.list, adoption{x, was, time.Now()})
+	}
+	full := len(a.list) > adoptedMost
+	a.mu.Unlock()
+	s.Heads.soon(full)
+}
+
+// due is the time up to which objects were adopted that are to be checked now.
+func (a *adopted) due() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.list) > adoptedMost {
+		return time.Now()
+	}
+	return time.Now().Add(-adoptedDelay)
+}
+
+// take removes the first of the list if it was added up to a time.
+func (a *adopted) take(upto time.Time) (x adoption, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.list) == 0 || a.list[0].at.After(upto) {
+		return x, false
+	}
+	x = a.list[0]
+	a.list[0] = adoption{}
+	a.list = a.list[1:]
+	return x, true
+}
+
+func (a *adopted) any() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.list) > 0
+}
+
+// stop drops those that still wait.
+func (a *adopted) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list, a.stopped = nil, true
+}
+
+// checkAdopted checks the objects that were adopted up to a time.
+func (s *Engine) checkAdopted(upto time.Time) {
+	for {
+		x, ok := s.adopted.take(upto)
+		if !ok {
+			return
+		}
+		s.checkObject(x)
+	}
+}
+
+// checkObject moves an object back into its slot if another program has it open for
+// writing or has changed it. There it is kept again, as what it is now.
+//
+//	openat(aa/sha)  fcntl(F_SETLEASE)  fstat  [renameat(aa/sha, slot)  fsync(aa)  fsync(slots)]
+func (s *Engine) checkObject(x adoption) {
+	f, err := s.History.Open(x.old)
+	if err != nil {
+		return // the limits of history may have removed it
+	}
+	defer f.Close()
+	free := f.Unshared()
+	now, err := f.Stat()
+	if err != nil || now.Ino != x.was.Ino {
+		return
+	}
+	if free && now.Size == x.was.Size && now.Mtime == x.was.Mtime && now.Ctime <= x.at.UnixNano() {
+		return
+	}
+	if free {
+		if d, _, err := HashFile(f, now.Size); err != nil || d.Hex() == x.old {
+			return
+		}
+	}
+	done, err := s.shareHistory()
+	if err != nil {
+		s.adopted.add(s, x.spent, x.old, x.was)
+		return
+	}
+	err = s.History.Release(x.old, x.slot.Dir, x.slot.Name)
+	done()
+	if err != nil || s.syncDirs(x.slot.Dir) != nil {
+		return
+	}
+	s.keepChanged(x.spent, f)
 }

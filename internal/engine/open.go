@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -310,6 +311,7 @@ func (s *Engine) End() error {
 		if err = s.Settler.Drain(); err == nil {
 			s.Heads.Drain()
 			s.lookAgain(-1)
+			s.checkAdopted(time.Now())
 			err = s.Alone("close", s.saveCaches)
 		}
 	}
@@ -355,6 +357,7 @@ func (s *Engine) snapshot() {
 
 // shut releases everything, in the order opposite to opening.
 func (s *Engine) shut() error {
+	s.adopted.stop()
 	if s.Heads != nil {
 		s.Heads.close()
 	}

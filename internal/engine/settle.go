@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -109,6 +111,14 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 	t.slots = append(t.slots, x)
 }
 
+// sharesOld reports whether a file that left the workspace has other names, through
+// which it may change at any time: it is copied before the reply.
+func (c *Commit) sharesOld() bool {
+	return slices.ContainsFunc(c.Muts, func(m *Mutation) bool {
+		return m.ch != nil && m.keepsOld() && m.Prev.Stat.Nlink > 1
+	})
+}
+
 // keepsOld reports whether the slot holds an earlier version.
 func (m *Mutation) keepsOld() bool {
 	return !m.Private && !m.ch.Gone && m.ch.HoldsOld()
@@ -173,57 +183,77 @@ func (s *Engine) keep(x spent) error {
 		}
 		defer f.Close()
 	}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case x.changed(st):
+		return s.keepChanged(x, f)
+	case !x.had:
+		_, _, err = s.keepFile(x, f)
+		return err
+	case s.linger(x, f, st):
+		return nil
+	}
+	return x.slot.Remove()
+}
+
+// keepFile is keep for an open file. It returns the hash and size of the version that
+// history has then, or no hash if the file is still being changed and stays in the slot.
+func (s *Engine) keepFile(x spent, f fsx.File) (sha string, size int64, err error) {
+	done, err := s.shareHistory()
+	if err != nil {
+		return "", 0, err
+	}
+	defer done()
 	// Only a file that no other process can still write to is removed or becomes an
 	// object. What such a process wrote before shows in the stat that follows.
 	free := f.Unshared()
 	st, err := f.Stat()
 	if err != nil {
-		return err
+		return "", 0, err
 	}
-	if x.changed(st) {
-		return s.keepChanged(x, f)
-	}
-	if x.had && free {
-		return x.slot.Remove()
-	}
-	done, err := s.shareHistory()
-	if err != nil {
-		return err
-	}
-	defer done()
-	sha := x.old
-	if x.check {
+	if sha = x.old; x.check {
 		d, _, err := HashFile(f, st.Size)
 		if err != nil {
-			return err
+			return "", 0, err
 		}
 		sha = d.Hex()
 	}
-	if x.slot.Dir != s.Disk.Staging {
-		return s.copyAway(x, f, st, sha)
-	}
-	if st.Kind == fsx.Regular && st.Nlink == 1 && free {
+	elsewhere := x.slot.Dir != s.Disk.Staging
+	if !elsewhere && st.Kind == fsx.Regular && st.Nlink == 1 && free && !x.changed(st) {
 		if x.check && !x.flushed && s.Opts.Sync != SyncOff {
 			if err := f.Sync(); err != nil {
-				return err
+				return "", 0, err
 			}
 		}
 		if err := s.History.Adopt(x.slot.Dir, x.slot.Name, f, st.Mode, sha); err == nil {
 			s.countKept(x, st.Size, sha)
+			s.adopted.add(s, x, sha, st)
 			if st.Size >= forgetFrom {
 				f.Forget()
 			}
-			return nil
+			return sha, st.Size, nil
 		}
 	}
-	if err := s.History.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha); err != nil {
-		return err
+	if elsewhere {
+		err = s.copyAway(x, f, st, sha)
+	} else {
+		err = s.History.Save(io.NewSectionReader(f, 0, st.Size), st.Size, sha)
+	}
+	if errors.Is(err, blob.ErrDamaged) { // it is being changed
+		x.held = nil // its owner closes it
+		s.lingering.add(lingerer{x, unknownSize, 0})
+		return "", 0, nil
+	}
+	if err != nil || elsewhere {
+		return sha, st.Size, err
 	}
 	s.countKept(x, st.Size, sha)
-	if st.Kind == fsx.Regular && st.Nlink == 1 && s.linger(x, f, st) {
-		return nil
+	if s.linger(x, f, st) {
+		return sha, st.Size, nil
 	}
-	return x.slot.Remove()
+	return sha, st.Size, x.slot.Remove()
 }
 
 // countKept notes that history holds a version of the path that was changed by

@@ -537,7 +537,7 @@ func (c *Commit) settle(ctx context.Context) error {
 			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA)
 		}
 	}
-	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 {
+	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 && !c.sharesOld() {
 		c.keepHeads()
 		c.handed = true
 		todo.closers = append(c.Handles, c.dirs)

@@ -241,10 +241,10 @@ func (x *file) SetXattr(name string, value []byte) error {
 func (x *file) Unshared() bool {
 	x.f.mu.Lock()
 	defer x.f.mu.Unlock()
-	return len(x.n.writers) == 0
+	return len(x.n.writers) == 0 && !x.f.NoLeases
 }
 
-func (x *file) InUse() bool { return !x.Unshared() }
+func (x *file) InUse() bool { return !x.f.NoLeases && !x.Unshared() }
 
 // WriteOut changes nothing: everything it would write may be lost anyway.
 func (x *file) WriteOut() {}

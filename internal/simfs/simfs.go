@@ -57,6 +57,8 @@ type FS struct {
 	// NoExchange, NoLink, NoSymlink and NoSyncEach make the
 	// operations fail with [fsx.ErrUnsupported].
 	NoExchange, NoLink, NoSymlink, NoSyncEach bool
+	// NoLeases makes it unknown whether a file is open for writing.
+	NoLeases bool
 	// Clones makes Clone work.
 	Clones bool
 	// NoChmod makes chmod succeed without effect, and new files and directories
