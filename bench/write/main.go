@@ -32,12 +32,11 @@ const (
 
 // bench is one run of the command.
 type bench struct {
-	place     string // a directory on the measured file system
-	rounds    int
-	turn      time.Duration
-	only      string
-	elsewhere bool // the states are on another file system
-	out       strings.Builder
+	place  string // a directory on the measured file system
+	rounds int
+	turn   time.Duration
+	only   string
+	out    strings.Builder
 }
 
 func main() {
@@ -54,7 +53,6 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "rounds of each row")
 	flag.DurationVar(&b.turn, "time", 300*time.Millisecond, "least time of a turn")
 	flag.StringVar(&b.only, "only", "", "only rows whose name has this in it, as in 1 KiB × 16")
-	flag.BoolVar(&b.elsewhere, "elsewhere", false, "put the states on another file system: an ext4 image of their own")
 	flag.Parse()
 	if err := b.run(*place, *write); err != nil {
 		log.Fatal(err)
@@ -72,18 +70,9 @@ func (b *bench) run(place string, write bool) error {
 		place, on = dir, "a loop-mounted ext4 image with a journal and without holes, made for this run"
 	}
 	b.place = place
-	if b.elsewhere {
-		dir, unmount, err := mountExt4()
-		if err != nil {
-			return err
-		}
-		defer unmount()
-		os.Setenv(elsewhereName, dir)
-		on += ", the states on another one"
-	}
 	b.printf("Measured %s on %s, %d cores, load %s at the start. Medians of %d rounds, with the lowest and the highest.\n\n",
 		time.Now().UTC().Format("2006-01-02"), on, runtime.NumCPU(), page.Load(), b.rounds)
-	for _, part := range []func() error{b.replaces, b.onXFS, b.transactions, b.processes, b.latency, b.opens} {
+	for _, part := range []func() error{b.replaces, b.onXFS, b.onTwo, b.transactions, b.processes, b.latency, b.opens} {
 		if err := part(); err != nil {
 			return err
 		}

@@ -81,6 +81,20 @@ func (b *bench) onXFS() error {
 	return err
 }
 
+// onTwo measures a part of replaces with the state directory on another file system than
+// the files: another ext4 image.
+func (b *bench) onTwo() error {
+	dir, unmount, err := mountExt4()
+	if err != nil {
+		b.printf("With the state on another file system nothing was measured: none can be mounted here.\n\n")
+		return nil
+	}
+	defer unmount()
+	os.Setenv(elsewhereName, dir)
+	defer os.Unsetenv(elsewhereName)
+	return b.replacing([]cell{{1 << 10, 1}, {1 << 10, 16}, {64 << 10, 1}}, "state on another file system")
+}
+
 func goal(arm string, c cell) string {
 	if g, ok := goals[arm][c]; ok {
 		return fmt.Sprint(g)
