@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -62,11 +63,11 @@ func TestEraseInLongGroups(t *testing.T) {
 	if n := len(holdersOf(disk, secret)); n < 3 {
 		t.Fatalf("only %d files hold it", n)
 	}
-	dry, err := s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret), Call: rw.Call{DryRun: true}})
+	dry, err := s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret), Call: rw.Call{DryRun: true}})
 	if noErr(t, err); !strings.Contains(fmt.Sprint(dry.Places), "manifests") || !strings.Contains(fmt.Sprint(dry.Places), "observe") {
 		t.Errorf("%+v", dry.Places)
 	}
-	r := must(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t)
+	r := must(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))(t)
 	if list := holdersOf(disk, secret); len(list) > 0 || len(r.Left) > 0 {
 		t.Errorf("%q hold it; %+v", list, r)
 	}
@@ -113,7 +114,7 @@ func TestLongGroupsTravel(t *testing.T) {
 	for i, line := range lines {
 		if bytes.HasPrefix(line, []byte(`{"of":`)) {
 			cut := bytes.Join(append(append([][]byte{}, lines[:i]...), lines[i+1:]...), nil)
-			fails(openAround(t, simfs.New(), rw.SyncFull, "d").Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(cut)}))(t, rw.ErrExportDamaged)
+			fails(openAround(t, simfs.New(), rw.SyncFull, "d").Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(cut)}))(t, rw.ErrExportDamaged)
 			break
 		}
 	}
@@ -129,7 +130,7 @@ func TestMissingManifestIsReported(t *testing.T) {
 		}
 	}
 	s = openAround(t, disk, rw.SyncFull, "e")
-	r, err := s.Check(background, rw.CheckRequest{})
+	r, err := s.Check(background, admin.CheckRequest{})
 	if err != nil || len(r.Problems) != 1 || r.Problems[0].Code != "manifest_missing" || r.Problems[0].Seq != found.Seq {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -324,7 +325,7 @@ func TestHistoryTakesATwentiethOfTheDisk(t *testing.T) {
 	}
 	noErr(t, s.Close(background))
 	s = openAround(t, disk, rw.SyncFull, "b")
-	r := must(s.Admin().Compact(background, rw.CompactRequest{}))(t)
+	r := must(s.Admin().Compact(background, admin.CompactRequest{}))(t)
 	kept := int64(0)
 	h := must(s.History(background, rw.HistoryRequest{Path: "a.txt", N: 50}))(t)
 	for _, v := range h.Versions {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -276,7 +277,7 @@ func TestScansSideBySide(t *testing.T) {
 			t.Errorf("%+v %v", f, err)
 		}
 	}
-	if r, err := first.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+	if r, err := first.Check(background, admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("%+v %v", r, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // TestTheEndOfTheJournalIsNotForgotten: if rows were cut off, or the newest one was
@@ -44,7 +45,7 @@ func TestTheEndOfTheJournalIsNotForgotten(t *testing.T) {
 				if want := row.next + uint64(round); r.Receipt.JournalSeq != want {
 					t.Errorf("round %d: row %d, want %d", round, r.Receipt.JournalSeq, want)
 				}
-				got := must(s.Check(background, rw.CheckRequest{}))(t)
+				got := must(s.Check(background, admin.CheckRequest{}))(t)
 				named := 0
 				for _, p := range got.Problems {
 					if p.Code == row.code {
@@ -66,7 +67,7 @@ func TestTheEndOfTheJournalIsNotForgotten(t *testing.T) {
 // deepProblems returns the problems that a deep check finds in the workspace.
 func deepProblems(t *testing.T, s *rw.Store) string {
 	t.Helper()
-	r := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
+	r := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 	text := ""
 	for _, p := range r.Problems {
 		detail := p.Detail

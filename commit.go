@@ -162,14 +162,18 @@ func (c *commit) Failed(cause error) error {
 	} else if !c.Req.DryRun {
 		e.RetryBudget = c.s.budgets.Strike(asked, e)
 	}
+	return c.refuse(e)
+}
+
+// refuse returns the error of a call that failed, with its receipt.
+func (c *commit) refuse(e *fault.Fault) error {
 	status := StatusRefused
 	if e.OfStorage() {
 		status = StatusFailed
 	}
 	r := c.receipt(c.First(), status)
-	e.Context["receipt"] = r
+	out := errorFrom(e.With("receipt", r))
 	c.s.deliver(r)
-	out := errorFrom(e)
 	c.Observed(r, out)
 	return out
 }

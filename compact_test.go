@@ -11,12 +11,13 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
 func none() *int { n := 0; return &n }
 
-func compact(t *testing.T, s *rw.Store, r rw.CompactRequest) rw.CompactResult {
+func compact(t *testing.T, s *rw.Store, r admin.CompactRequest) admin.CompactResult {
 	t.Helper()
 	return must(s.Admin().Compact(background, r))(t, "compact")
 }
@@ -48,12 +49,12 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
 	rows, _ := s.CountRows()
 
-	plan := compact(t, s, rw.CompactRequest{KeepRows: none(), Call: rw.Call{DryRun: true}})
+	plan := compact(t, s, admin.CompactRequest{KeepRows: none(), Call: rw.Call{DryRun: true}})
 	before := treeOf(fs)
 	if len(plan.Archived) < 3 || plan.LiveFrom != 1 || before != treeOf(fs) {
 		t.Fatalf("dry run: %+v", plan)
 	}
-	r := compact(t, s, rw.CompactRequest{KeepRows: none(), Call: rw.Call{Caller: "operator"}})
+	r := compact(t, s, admin.CompactRequest{KeepRows: none(), Call: rw.Call{Caller: "operator"}})
 	if fmt.Sprint(r.Archived[:len(plan.Archived)]) != fmt.Sprint(plan.Archived) || r.Snapshots != 2 || r.Status != rw.StatusSucceeded ||
 		r.LiveFrom != r.Archived[len(r.Archived)-1].Last+1 || r.Receipt.JournalSeq == 0 || r.Receipt.Caller != "operator" {
 		t.Fatalf("%+v\nplanned %+v", r, plan)
@@ -85,7 +86,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 		}
 	}
 	look(s)
-	if again := compact(t, s, rw.CompactRequest{KeepRows: none()}); again.Status != rw.StatusUnchanged || len(again.Archived) > 0 || again.Receipt.JournalSeq != 0 {
+	if again := compact(t, s, admin.CompactRequest{KeepRows: none()}); again.Status != rw.StatusUnchanged || len(again.Archived) > 0 || again.Receipt.JournalSeq != 0 {
 		t.Errorf("again: %+v", again)
 	}
 	s.Close(background)
@@ -112,7 +113,7 @@ func TestArchiveMayBeTakenAway(t *testing.T) {
 	fs := simfs.New()
 	s, _ := rw.OpenSim(fs, nil, rw.Sim{Segment: 3200})
 	manyRows(t, s, 8)
-	r := compact(t, s, rw.CompactRequest{KeepRows: none()})
+	r := compact(t, s, admin.CompactRequest{KeepRows: none()})
 	s.Close(background)
 	for i, gone := range [][]string{simFiles(fs, "archive")[1:3], simFiles(fs, "archive"), simFiles(fs, "index")} {
 		for _, name := range gone {
@@ -125,7 +126,7 @@ func TestArchiveMayBeTakenAway(t *testing.T) {
 		if err != nil || len(h.Versions) == 0 || h.Versions[0].SHA256.String() != hash(fmt.Sprint("on and on ", i)) {
 			t.Errorf("%v %+v", err, h)
 		}
-		got := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
+		got := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 		missing := 0
 		for _, p := range got.Problems {
 			equal(t, p.Code, "archive_missing", p)
@@ -147,7 +148,7 @@ func TestCompactBesideALaggingStore(t *testing.T) {
 	b := must(rw.OpenSim(fs, nil, rw.Sim{Segment: 2000, Nonce: "000b"}))(t)
 	ro := must(rw.OpenSim(fs, &rw.Options{ReadOnly: true}, rw.Sim{Segment: 2000, Nonce: "000c"}))(t)
 	manyRows(t, a, 8)
-	r := compact(t, a, rw.CompactRequest{KeepRows: none()})
+	r := compact(t, a, admin.CompactRequest{KeepRows: none()})
 	if len(r.Archived) < 3 || len(r.Warnings) > 0 {
 		t.Fatalf("%+v", r)
 	}
@@ -199,7 +200,7 @@ func TestCompactBesideWriters(t *testing.T) {
 			running = false
 		default:
 		}
-		parked += len(compact(t, stores[parked%2], rw.CompactRequest{KeepRows: none()}).Archived)
+		parked += len(compact(t, stores[parked%2], admin.CompactRequest{KeepRows: none()}).Archived)
 	}
 	if parked < 5 {
 		t.Errorf("%d segments were parked", parked)
@@ -260,11 +261,11 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 		must(s.Checkpoint(background, rw.CheckpointRequest{Name: fmt.Sprint("c", i), Data: []byte(`{"n":1}`), TTL: ttl}))(t)
 	}
 	s.SetNow(time.Now().Add(2 * time.Hour))
-	plan := compact(t, s, rw.CompactRequest{Call: rw.Call{DryRun: true}})
+	plan := compact(t, s, admin.CompactRequest{Call: rw.Call{DryRun: true}})
 	if plan.ScratchRemoved != 1 || plan.CheckpointsGone != 1 {
 		t.Errorf("dry run: %+v", plan)
 	}
-	r := compact(t, s, rw.CompactRequest{})
+	r := compact(t, s, admin.CompactRequest{})
 	if r.ScratchRemoved != 1 || r.CheckpointsGone != 1 || r.Status != rw.StatusSucceeded {
 		t.Errorf("%+v", r)
 	}
@@ -274,7 +275,7 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 		t.Errorf("%d objects and %d checkpoints are left", len(list.Entries), len(points.Checkpoints))
 	}
 	check(t, s, true)
-	if again := compact(t, s, rw.CompactRequest{}); again.Status != rw.StatusUnchanged {
+	if again := compact(t, s, admin.CompactRequest{}); again.Status != rw.StatusUnchanged {
 		t.Errorf("again: %+v", again)
 	}
 }
@@ -289,13 +290,13 @@ func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
 		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
 	}
 	noErr(t, s.Sync(background)) // three are the newest one and two before
-	if plan := compact(t, s, rw.CompactRequest{Call: rw.Call{DryRun: true}}); plan.VersionsRemoved != 7 || plan.VersionBytes != 7*int64(len("version 0")) {
+	if plan := compact(t, s, admin.CompactRequest{Call: rw.Call{DryRun: true}}); plan.VersionsRemoved != 7 || plan.VersionBytes != 7*int64(len("version 0")) {
 		t.Errorf("dry run: %+v", plan)
 	}
 	if h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 100}); err != nil || !h.Versions[9].Available {
 		t.Errorf("a dry run removed versions: %v", err)
 	}
-	r := compact(t, s, rw.CompactRequest{})
+	r := compact(t, s, admin.CompactRequest{})
 	if r.VersionsRemoved != 7 || r.VersionBytes != 7*int64(len("version 0")) {
 		t.Errorf("%+v", r)
 	}
@@ -308,10 +309,10 @@ func TestCompactRefusals(t *testing.T) {
 	s, dir := opened(t, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	minus := -1
-	fails(s.Admin().Compact(background, rw.CompactRequest{KeepRows: &minus}))(t, rw.ErrInvalidArgument)
-	fails(s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{Caller: strings.Repeat("x", 300)}}))(t, rw.ErrInvalidArgument)
+	fails(s.Admin().Compact(background, admin.CompactRequest{KeepRows: &minus}))(t, rw.ErrInvalidArgument)
+	fails(s.Admin().Compact(background, admin.CompactRequest{Call: rw.Call{Caller: strings.Repeat("x", 300)}}))(t, rw.ErrInvalidArgument)
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	fails(ro.Admin().Compact(background, rw.CompactRequest{}))(t, rw.ErrStoreReadOnly)
+	fails(ro.Admin().Compact(background, admin.CompactRequest{}))(t, rw.ErrStoreReadOnly)
 	if _, err := os.Stat(filepath.Join(statePath(dir), "archive")); err == nil {
 		t.Error("an archive was made")
 	}
@@ -323,7 +324,7 @@ func TestCompactSweep(t *testing.T) {
 		name: "compact", sim: rw.Sim{Segment: 2500},
 		before: func(t *testing.T, s *rw.Store) { manyRows(t, s, 4) },
 		run: func(s *rw.Store) error {
-			return errorOf(s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()}))
+			return errorOf(s.Admin().Compact(background, admin.CompactRequest{KeepRows: none()}))
 		},
 		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, manyPaths...) },
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {

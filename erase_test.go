@@ -18,10 +18,11 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-func erase(t *testing.T, s *rw.Store, r rw.EraseRequest) rw.EraseResult {
+func erase(t *testing.T, s *rw.Store, r admin.EraseRequest) admin.EraseResult {
 	t.Helper()
 	return must(s.Admin().Erase(background, r))(t, "erase")
 }
@@ -144,21 +145,21 @@ func TestEraseLeavesNothing(t *testing.T) {
 	}
 	s := openIt("0001")
 	spread(t, s, secret)
-	compact(t, s, rw.CompactRequest{KeepRows: none()})
+	compact(t, s, admin.CompactRequest{KeepRows: none()})
 	write(t, s, "clean.txt", "clean 3\n", rw.ModeOverwrite)
 	rows, _ := s.CountRows()
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
 	clean := allHistory(t, s, "clean.txt", "b.txt")
 	h, _ := s.History(background, rw.HistoryRequest{Path: "a.txt"})
 
-	plan := erase(t, s, rw.EraseRequest{Secret: []byte(secret), Call: rw.Call{DryRun: true}})
+	plan := erase(t, s, admin.EraseRequest{Secret: []byte(secret), Call: rw.Call{DryRun: true}})
 	if len(plan.Places) < 9 || plan.Status != rw.StatusSucceeded {
 		t.Errorf("dry run: %+v", plan)
 	}
 	if n, _ := s.CountRows(); n != rows {
 		t.Error("a dry run left a row")
 	}
-	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), Reason: "a key leaked", Call: rw.Call{Caller: "operator"}})
+	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), Reason: "a key leaked", Call: rw.Call{Caller: "operator"}})
 	for _, want := range []string{"journal", "history", "scratch", "quarantine", "chunks", "checkpoints", "handoffs", "tx", "cursors", "others", "deep"} {
 		found := false
 		for _, p := range r.Places {
@@ -171,7 +172,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 	if len(r.Left) > 0 || r.Rows < 3 || len(r.Versions) < 3 || len(r.Workspace) != 1 {
 		t.Errorf("%+v", r)
 	}
-	if text := fmt.Sprintf("%+v %v", r, rw.EraseRequest{Secret: []byte(secret)}); strings.Contains(text, secret[4:30]) {
+	if text := fmt.Sprintf("%+v %v", r, admin.EraseRequest{Secret: []byte(secret)}); strings.Contains(text, secret[4:30]) {
 		t.Error("the reply shows the secret")
 	}
 	nowhere(t, fs.Tree(), secret)
@@ -203,7 +204,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 		}
 	}
 	look(s)
-	if again := erase(t, s, rw.EraseRequest{Secret: []byte(secret)}); again.Status != rw.StatusUnchanged || len(again.Places) > 0 {
+	if again := erase(t, s, admin.EraseRequest{Secret: []byte(secret)}); again.Status != rw.StatusUnchanged || len(again.Places) > 0 {
 		t.Errorf("again: %+v", again)
 	}
 	for i := range 2 {
@@ -270,13 +271,13 @@ func TestEraseByHash(t *testing.T) {
 	if ref == "" {
 		t.Fatalf("no draft: %v", err)
 	}
-	fails(s.Admin().Erase(background, rw.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}))(t, rw.ErrDraftNotFound)
-	r := erase(t, s, rw.EraseRequest{DraftRef: ref})
+	fails(s.Admin().Erase(background, admin.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}))(t, rw.ErrDraftNotFound)
+	r := erase(t, s, admin.EraseRequest{DraftRef: ref})
 	if fmt.Sprint(r.Places) != "[{history 1} {quarantine 1} {scratch 3}]" || fmt.Sprint(r.Versions) != "["+hash(secret)+"]" {
 		t.Errorf("%+v", r)
 	}
 	nowhere(t, realTree(t, dir), secret[6:46])
-	if r := erase(t, s, rw.EraseRequest{SHA256: digest(strings.ToUpper(hash(secret)))}); r.Status != rw.StatusUnchanged {
+	if r := erase(t, s, admin.EraseRequest{SHA256: digest(strings.ToUpper(hash(secret)))}); r.Status != rw.StatusUnchanged {
 		t.Errorf("%+v", r)
 	}
 	check(t, s, true)
@@ -289,7 +290,7 @@ func TestEraseRefusals(t *testing.T) {
 	write(t, s, "a.txt", "b", rw.ModeOverwrite)
 	secret := "correct-horse-battery"
 	before := fmt.Sprint(realTree(t, dir))
-	for name, r := range map[string]rw.EraseRequest{
+	for name, r := range map[string]admin.EraseRequest{
 		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: digest(hash("x"))}, "short": {Secret: []byte("1234567")},
 		"uniform":   {Secret: []byte(strings.Repeat(" ", 100))},
 		"structure": {Secret: []byte(`"kind":"commit"`)}, "op": {Secret: []byte("overwrite")}, "a hash": {Secret: []byte(hash("a")[:20])},
@@ -309,7 +310,7 @@ func TestEraseRefusals(t *testing.T) {
 	}
 	equal(t, fmt.Sprint(realTree(t, dir)), before, "a refusal changed something")
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	fails(ro.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t, rw.ErrStoreReadOnly)
+	fails(ro.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))(t, rw.ErrStoreReadOnly)
 }
 
 // TestEraseNamesWhatItDoesNotTouch: files of the workspace and the policy file
@@ -326,18 +327,18 @@ func TestEraseNamesWhatItDoesNotTouch(t *testing.T) {
 	os.Symlink("/etc/passwd", filepath.Join(dir, "link"))
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "it is "+secret, rw.ModeCreate)
-	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	if got := fmt.Sprint(r.Workspace); got != "[a.txt sub/ERASED_ERASED_ERASED_.txt sub/x.bin]" || fmt.Sprint(r.Left) != "[policy.yaml]" || len(r.Warnings) != 2 {
 		t.Errorf("%+v", r)
 	}
 	fileIs(t, dir, "a.txt", "it is "+secret)
-	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true}); len(r.Workspace) != 0 {
+	if r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true}); len(r.Workspace) != 0 {
 		t.Errorf("%+v", r)
 	}
 	// According to the warning, replacing the file keeps its old bytes, until the next
 	// call.
 	write(t, s, "a.txt", "it is no more, for ever and ever", rw.ModeOverwrite)
-	if r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)}); fmt.Sprint(r.Places) != "[{history 1}]" {
+	if r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)}); fmt.Sprint(r.Places) != "[{history 1}]" {
 		t.Errorf("%+v", r)
 	}
 	check(t, s, true)
@@ -370,13 +371,13 @@ func TestEraseBesideWriters(t *testing.T) {
 		})
 	}
 	for i := range 3 {
-		erase(t, stores[i%2], rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
+		erase(t, stores[i%2], admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
 	}
 	wg.Wait()
 	for _, s := range stores {
 		noErr(t, s.Sync(background))
 	}
-	erase(t, stores[0], rw.EraseRequest{Secret: []byte(secret)})
+	erase(t, stores[0], admin.EraseRequest{Secret: []byte(secret)})
 	nowhere(t, fs.Tree(), secret)
 	for _, s := range stores {
 		for w := range 4 {
@@ -406,7 +407,7 @@ func TestEraseWaitsForWhatIsUnderWay(t *testing.T) {
 		if oerr != nil {
 			t.Fatal(oerr)
 		}
-		erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+		erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 		check(t, s, true)
 		nowhere(t, fs.Tree(), secret)
 		content, there := fs.ReadFile("d/" + secret + ".txt")
@@ -432,12 +433,12 @@ func TestEraseSweep(t *testing.T) {
 		name: "erase", sim: rw.Sim{Segment: 4000},
 		before: func(t *testing.T, s *rw.Store) {
 			spread(t, s, secret)
-			compact(t, s, rw.CompactRequest{KeepRows: none()})
+			compact(t, s, admin.CompactRequest{KeepRows: none()})
 			write(t, s, "clean.txt", "clean 3\n", rw.ModeOverwrite)
 		},
 		disk: func(fs *simfs.FS) { strangers(fs, secret) },
 		run: func(s *rw.Store) error {
-			return errorOf(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))
+			return errorOf(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
 		},
 		same: func(t *testing.T, s *rw.Store) string {
 			all := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
@@ -464,7 +465,7 @@ func TestEraseInLargeData(t *testing.T) {
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "large", Data: data}))(t)
 	write(t, s, "large.txt", filler+secret+filler, rw.ModeCreate)
 	write(t, s, "large.txt", filler+filler+filler, rw.ModeOverwrite)
-	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	equal(t, fmt.Sprint(r.Places), "[{checkpoints 3} {history 1}]", r.Places)
 	nowhere(t, realTree(t, dir), secret)
 	got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "large"})
@@ -497,7 +498,7 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 		mine := fmt.Sprintf("%s %s", secret, lines.Text())
 		write(t, s, "mine.txt", mine, rw.ModeOverwrite)
 		write(t, s, "mine.txt", fmt.Sprintf("nothing to be seen here %s", lines.Text()), rw.ModeOverwrite)
-		r := erase(t, s, rw.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
+		r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
 		for _, left := range r.Left { // the child continues to write it, as name and as content
 			of, name := filepath.Base(filepath.Dir(filepath.Dir(left))), filepath.Base(left)
 			if !strings.HasPrefix(left, "journal/") && !strings.HasPrefix(left, "staging/") && (of != "history" || name == hash(mine)) {
@@ -505,12 +506,12 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 			}
 		}
 		rows += r.Rows
-		compact(t, s, rw.CompactRequest{KeepRows: none()})
+		compact(t, s, admin.CompactRequest{KeepRows: none()})
 	}
 	if err := cmd.Wait(); err != nil || complaint.Len() > 0 || rows == 0 {
 		t.Errorf("the child: %v %s; %d rows were written over", err, complaint.String(), rows)
 	}
-	erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	nowhere(t, realTree(t, dir), secret)
 	for path, want := range map[string]int{"shared.log": 100, "mine.txt": 10} {
 		h, err := s.History(background, rw.HistoryRequest{Path: path, N: 1000})

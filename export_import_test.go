@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -22,16 +23,16 @@ import (
 func exported(t *testing.T, s *rw.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	r := must(s.Admin().Export(background, rw.ExportRequest{W: &b}))(t)
+	r := must(s.Admin().Export(background, admin.ExportRequest{W: &b}))(t)
 	if lines := bytes.Count(b.Bytes(), []byte("\n")) - bytes.Count(b.Bytes(), []byte("\n{\"of\":")); int64(lines) != r.Rows+2 {
 		t.Fatalf("%d lines, %d rows", lines, r.Rows)
 	}
 	return b.Bytes()
 }
 
-func importInto(t *testing.T, s *rw.Store, data []byte) rw.ImportResult {
+func importInto(t *testing.T, s *rw.Store, data []byte) admin.ImportResult {
 	t.Helper()
-	return must(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))(t)
+	return must(s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data)}))(t)
 }
 
 // richStore is a store with rows of every kind, several segments, an archive
@@ -55,8 +56,8 @@ func richStore(t *testing.T) (*simfs.FS, *rw.Store) {
 	fs.Inject(nil)
 	r := put("secret-of-the-caller.txt", "x", rw.ModeCreate)
 	must(s.SafeWrite(background, r))(t)
-	compact(t, s, rw.CompactRequest{KeepRows: none()})
-	erase(t, s, rw.EraseRequest{Secret: []byte("secret-of-the-caller")})
+	compact(t, s, admin.CompactRequest{KeepRows: none()})
+	erase(t, s, admin.EraseRequest{Secret: []byte("secret-of-the-caller")})
 	check(t, s, false)
 	return fs, s
 }
@@ -69,7 +70,7 @@ func TestExportComesBack(t *testing.T) {
 	want, _ := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
 	fs := simfs.New()
 	fresh := must(rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0fff"}))(t)
-	plan, err := fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), Call: rw.Call{DryRun: true}})
+	plan, err := fresh.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data), Call: rw.Call{DryRun: true}})
 	if n, _ := fresh.CountRows(); err != nil || n != 0 || plan.Rows == 0 {
 		t.Fatalf("dry run: %v %+v, %d rows", err, plan, n)
 	}
@@ -115,7 +116,7 @@ func TestExportComesBack(t *testing.T) {
 	must(fresh.Undo(background, rw.UndoRequest{}))(t)
 	fails(fresh.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "tester"}, N: 1}))(t, rw.ErrNothingToUndo, "an imported commit was undone")
 	// An export of an import is an export.
-	must(fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(exported(t, fresh)), Call: rw.Call{DryRun: true}, AllowNonEmpty: true}))(t)
+	must(fresh.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(exported(t, fresh)), Call: rw.Call{DryRun: true}, AllowNonEmpty: true}))(t)
 }
 
 // TestDamagedExportsLeaveNothing: if any byte is changed, a line lost or the end cut
@@ -150,7 +151,7 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 	s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0fff"})
 	before := treeOf(fs)
 	for name, text := range bad {
-		_, err := s.Admin().Import(background, rw.ImportRequest{R: strings.NewReader(text)})
+		_, err := s.Admin().Import(background, admin.ImportRequest{R: strings.NewReader(text)})
 		var e *rw.Error
 		if !errors.Is(err, rw.ErrExportDamaged) || !errors.As(err, &e) || e.Effect != rw.EffectNone {
 			t.Errorf("%s: %v", name, err)
@@ -160,9 +161,9 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 		}
 	}
 	newer := strings.Replace(string(data), `"version":1`, `"version":9`, 1)
-	fails(s.Admin().Import(background, rw.ImportRequest{R: strings.NewReader(newer)}))(t, rw.ErrNewerFormat)
-	fails(s.Admin().Import(background, rw.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}))(t, rw.ErrIO)
-	fails(s.Admin().Import(background, rw.ImportRequest{}))(t, rw.ErrInvalidArgument)
+	fails(s.Admin().Import(background, admin.ImportRequest{R: strings.NewReader(newer)}))(t, rw.ErrNewerFormat)
+	fails(s.Admin().Import(background, admin.ImportRequest{R: iotest.TimeoutReader(bytes.NewReader(data))}))(t, rw.ErrIO)
+	fails(s.Admin().Import(background, admin.ImportRequest{}))(t, rw.ErrInvalidArgument)
 	equal(t, treeOf(fs), before, "left there")
 	importInto(t, s, data) // the sound one still works
 }
@@ -213,9 +214,9 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 	data := exported(t, old)
 	s, _ := opened(t, nil)
 	write(t, s, "a.txt", "mine", rw.ModeCreate)
-	fails(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))(t, rw.ErrStoreNotEmpty)
+	fails(s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data)}))(t, rw.ErrStoreNotEmpty)
 	mine := allHistory(t, s, "a.txt")
-	r, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
+	r, err := s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
 	if err != nil || r.Imported == 0 {
 		t.Fatalf("%v %+v", err, r)
 	}
@@ -224,7 +225,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 		t.Errorf("%v %+v", err, h)
 	}
 	check(t, s, true)
-	if again, err := s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}); err != nil || again.Imported != 0 {
+	if again, err := s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}); err != nil || again.Imported != 0 {
 		t.Errorf("%v %+v", err, again)
 	}
 	must(s.Undo(background, rw.UndoRequest{}))(t)
@@ -267,22 +268,22 @@ func TestExportStreams(t *testing.T) {
 	noErr(t, s.FillJournal(2000))
 	pr, pw := io.Pipe()
 	go func() {
-		_, err := s.Admin().Export(background, rw.ExportRequest{W: pw})
+		_, err := s.Admin().Export(background, admin.ExportRequest{W: pw})
 		pw.CloseWithError(err)
 	}()
 	other := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	if r, err := other.Admin().Import(background, rw.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}); err != nil || r.Imported != 2000 {
+	if r, err := other.Admin().Import(background, admin.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}); err != nil || r.Imported != 2000 {
 		t.Errorf("%v %+v", err, r)
 	}
 	for name, w := range map[string]io.Writer{"broken": iotest.TruncateWriter(brokenWriter{errors.New("gone")}, 1<<20), "full": brokenWriter{syscall.ENOSPC}, "none": nil} {
-		_, err := s.Admin().Export(background, rw.ExportRequest{W: w})
+		_, err := s.Admin().Export(background, admin.ExportRequest{W: w})
 		want := map[string]rw.Detail{"broken": rw.ErrIO, "full": rw.ErrDiskFull, "none": rw.ErrInvalidArgument}[name]
 		if !errors.Is(err, want) || rw.AsError("", err).Effect != rw.EffectNone {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	must(ro.Admin().Export(background, rw.ExportRequest{W: io.Discard}))(t, "from a read-only store")
+	must(ro.Admin().Export(background, admin.ExportRequest{W: io.Discard}))(t, "from a read-only store")
 	must(os.Stat(statePath(dir, "staging")))(t)
 }
 
@@ -298,7 +299,7 @@ func TestImportSweep(t *testing.T) {
 		name: "import", sim: rw.Sim{Segment: 3000},
 		before: func(t *testing.T, s *rw.Store) {},
 		run: func(s *rw.Store) error {
-			return errorOf(s.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(data)}))
+			return errorOf(s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data)}))
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
 			h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -1640,7 +1641,7 @@ func TestHotPathKeepsFewVersions(t *testing.T) {
 			write(t, s, "a.md", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
 		}
 		noErr(t, s.Sync(background))
-		compact(t, s, rw.CompactRequest{})
+		compact(t, s, admin.CompactRequest{})
 		if n := kept(t, dir); n > most || n < min(most, 2) {
 			t.Errorf("max_versions %d: %d objects", most, n)
 		}
@@ -1664,7 +1665,7 @@ func TestAddedVersionsAreNotKeptTwice(t *testing.T) {
 		text += line
 		noErr(t, s.Sync(background))
 	}
-	compact(t, s, rw.CompactRequest{})
+	compact(t, s, admin.CompactRequest{})
 	equal(t, kept(t, dir), 1, "objects")
 	noErr(t, os.Remove(filepath.Join(dir, "log.md")))
 	h := must(s.History(background, rw.HistoryRequest{Path: "log.md", N: 20}))(t)
@@ -1702,7 +1703,7 @@ func TestEraseStopsCopiesOfOthers(t *testing.T) {
 	b := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
 	write(t, a, "a.txt", "key = "+secret+"\n", rw.ModeCreate)
 	fs.Remove("a.txt") // by a person, to be rid of it
-	r := erase(t, b, rw.EraseRequest{Secret: []byte(secret)})
+	r := erase(t, b, admin.EraseRequest{Secret: []byte(secret)})
 	if len(r.Left) > 0 || len(r.Workspace) > 0 {
 		t.Errorf("%+v", r)
 	}
@@ -1746,7 +1747,7 @@ func TestEraseWritesOverSlots(t *testing.T) {
 		t.Fatalf("%+v", s.Recovery())
 	}
 	fs.ResetTrace()
-	r := erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	if len(r.Left) > 0 || fmt.Sprint(r.Places) != "[{staging 1}]" {
 		t.Errorf("%+v", r)
 	}
@@ -1873,7 +1874,7 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 			t.Fatalf("after %d writes history has %d bytes", i+1, got)
 		}
 	}
-	r := compact(t, s, rw.CompactRequest{})
+	r := compact(t, s, admin.CompactRequest{})
 	if got := kept(t, dir); got > 4*10 || len(r.Warnings) > 0 {
 		t.Errorf("%d versions are kept; %+v", got, r.Warnings)
 	}
@@ -1924,7 +1925,7 @@ func TestSweepBesideACreator(t *testing.T) {
 		}
 		reached, done := process.PauseAt(at), make(chan error, 1)
 		go func() {
-			_, err := sweeper.Admin().Compact(background, rw.CompactRequest{})
+			_, err := sweeper.Admin().Compact(background, admin.CompactRequest{})
 			done <- err
 		}()
 		over := false
@@ -2022,7 +2023,7 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 		noErr(t, err)
 		over = true
 	}
-	if _, err := sweeper.Admin().Compact(background, rw.CompactRequest{}); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
+	if _, err := sweeper.Admin().Compact(background, admin.CompactRequest{}); err != nil && rw.AsError("", err).Detail != rw.ErrLockTimeout {
 		t.Fatalf("stopped at %d: %v", at, err)
 	}
 	process.Continue()

@@ -168,7 +168,7 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // cursor. Rows of the agent itself are omitted: those that name it as caller and,
 // if an adapter knows them ([WithVia]), came from the client, thread and
 // connection of this call. Gap is set when the cursor is outside the journal:
-// ahead of it, or at rows that [Admin.Compact] moved to the archive, which
+// ahead of it, or at rows that [admin.Operator.Compact] moved to the archive, which
 // [Store.JournalTail] and [Store.History] still read. Errors:
 // [ErrInvalidArgument], the storage details, [ErrStoreClosed]; [ErrStoreReadOnly] and
 // [ErrBadPolicy] when a cursor would have to be stored.

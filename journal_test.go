@@ -16,6 +16,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -144,7 +145,7 @@ func TestDamageIsNamed(t *testing.T) {
 			row.damage(t, dir)
 			// Opened read-only: nothing is repaired before the check.
 			r := open(t, dir, &rw.Options{ReadOnly: true})
-			got := must(r.Check(background, rw.CheckRequest{Deep: true}))(t)
+			got := must(r.Check(background, admin.CheckRequest{Deep: true}))(t)
 			var codes []string
 			for _, p := range got.Problems {
 				codes = append(codes, p.Code)
@@ -325,7 +326,7 @@ func TestSnapshotsAreOnlyCaches(t *testing.T) {
 // nothing.
 func cachesAside(t *testing.T, s *rw.Store) {
 	t.Helper()
-	r := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
+	r := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 	for _, p := range r.Problems {
 		if p.Code != "snapshot_damaged" {
 			t.Errorf("check: %s %s: %s", p.Code, p.Path, p.Detail)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // entries returns the entries of a workspace, byte for byte, by path: kind, mode, and
@@ -847,7 +848,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 				os.WriteFile(statePath(dir, "chunks", "manifest garbage"), nil, 0o600) // after it in every order
 				s := open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
 				for _, deep := range []bool{false, true} {
-					got := must(s.Check(background, rw.CheckRequest{Deep: deep}))(t, "deep ", deep)
+					got := must(s.Check(background, admin.CheckRequest{Deep: deep}))(t, "deep ", deep)
 					if at.code != "" && !tellsOf(got, at.code, at.path) {
 						t.Errorf("deep %v: %s is not named at %s: %+v", deep, at.code, at.path, got.Problems)
 					}
@@ -855,7 +856,7 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 						t.Errorf("deep %v: the check did not go on: %+v", deep, got.Problems)
 					}
 				}
-				r := repairIt(t, s, rw.RepairRequest{})
+				r := repairIt(t, s, admin.RepairRequest{})
 				if !r.Clean && !(at.lost && len(r.Left) == 1 && r.Left[0].Code == "file_differs") {
 					t.Errorf("left %+v, did %+v", r.Left, r.Actions)
 				}
@@ -926,11 +927,11 @@ func TestCheckWithoutQuarantine(t *testing.T) {
 	os.RemoveAll(statePath(dir, "quarantine"))
 	os.WriteFile(statePath(dir, "quarantine"), []byte("x"), 0o600)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	got, err := s.Check(background, rw.CheckRequest{Deep: true})
+	got, err := s.Check(background, admin.CheckRequest{Deep: true})
 	if err != nil || !tellsOf(got, "unknown_file", "quarantine") || len(got.Problems) != 1 {
 		t.Fatalf("%v %+v", err, got.Problems)
 	}
-	r := repairIt(t, s, rw.RepairRequest{})
+	r := repairIt(t, s, admin.RepairRequest{})
 	if r.Clean || len(r.Left) != 1 || !strings.Contains(r.Left[0].Why, "by hand") || len(r.Actions) > 0 {
 		t.Errorf("%+v", r)
 	}

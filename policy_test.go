@@ -14,6 +14,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // became is what became of a call: ok with its warnings, or the detail.
@@ -944,7 +945,7 @@ func TestServeWithBadPolicy(t *testing.T) {
 	if r, err := s.Read(background, rw.ReadRequest{Path: "old.txt"}); err != nil || string(r.Content) != "old\n" {
 		t.Errorf("%v %+v", err, r)
 	}
-	must(s.Check(background, rw.CheckRequest{}))(t)
+	must(s.Check(background, admin.CheckRequest{}))(t)
 	if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(risky.high)}); err != nil || r.Verdict != rw.VerdictHigh {
 		t.Errorf("%v %+v", err, r)
 	}
@@ -992,8 +993,8 @@ func mutations(s *rw.Store) map[string]func() error {
 			return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "n", Data: []byte(`{"a":1}`)}))
 		},
 		"checkpoint_cleanup": func() error { return errorOf(s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})) },
-		"compact":            func() error { return errorOf(s.Admin().Compact(background, rw.CompactRequest{})) },
-		"repair":             func() error { return errorOf(s.Admin().Repair(background, rw.RepairRequest{})) },
+		"compact":            func() error { return errorOf(s.Admin().Compact(background, admin.CompactRequest{})) },
+		"repair":             func() error { return errorOf(s.Admin().Repair(background, admin.RepairRequest{})) },
 		"stream": func() error {
 			return errorOf(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "b", Mode: rw.ModeCreate}, &endless{left: 2 << 20}))
 		},

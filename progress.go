@@ -25,6 +25,11 @@ const (
 	StepJournal  Stage = "journal"  // the rows of the journal are checked
 	StepHistory  Stage = "history"  // the kept versions are looked at
 	StepFiles    Stage = "files"    // files are compared with the journal
+	StepSweep    Stage = "sweep"    // what has expired is removed
+	StepErase    Stage = "erase"    // the state directory is searched and written over
+	StepRepair   Stage = "repair"   // what is damaged is set aside or made again
+	StepExport   Stage = "export"   // rows are written out
+	StepImport   Stage = "import"   // rows are taken over
 )
 
 // WithProgress returns a context whose calls report their progress to f: writes

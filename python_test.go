@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
@@ -73,7 +74,7 @@ func pythonJournalIs(t *testing.T, dir, want string) {
 // are all that Check names.
 func pythonSound(t *testing.T, s *rw.Store) {
 	t.Helper()
-	r := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
+	r := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 	differs := 0
 	for _, p := range r.Problems {
 		switch p.Code + " " + p.Path {

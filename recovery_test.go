@@ -17,6 +17,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -339,7 +340,7 @@ func (a storeArm) put(deed, path, text string) bool {
 }
 
 func (a storeArm) problems() int {
-	found, err := a.store.Check(context.Background(), rw.CheckRequest{Deep: true})
+	found, err := a.store.Check(context.Background(), admin.CheckRequest{Deep: true})
 	if err != nil {
 		return 1
 	}
@@ -801,8 +802,8 @@ func lostCalls(s *rw.Store) (writes, reads map[string]func() error) {
 			return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
 		},
 		"scratch":    func() error { return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("raw")})) },
-		"compact":    func() error { return errorOf(s.Admin().Compact(background, rw.CompactRequest{})) },
-		"check":      func() error { return errorOf(s.Check(background, rw.CheckRequest{})) },
+		"compact":    func() error { return errorOf(s.Admin().Compact(background, admin.CompactRequest{})) },
+		"check":      func() error { return errorOf(s.Check(background, admin.CheckRequest{})) },
 		"history":    func() error { return errorOf(s.History(background, rw.HistoryRequest{Path: "a.txt"})) },
 		"tail":       func() error { return errorOf(s.JournalTail(background, rw.JournalTailRequest{})) },
 		"draft":      func() error { return errorOf(s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_0"})) },

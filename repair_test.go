@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
-func repairIt(t *testing.T, s *rw.Store, r rw.RepairRequest) rw.RepairResult {
+func repairIt(t *testing.T, s *rw.Store, r admin.RepairRequest) admin.RepairResult {
 	t.Helper()
 	return must(s.Admin().Repair(background, r))(t, "repair")
 }
@@ -30,9 +31,9 @@ func damagedRows(t *testing.T, dir string, change func([]string) []string) {
 type repairable struct {
 	name   string
 	damage func(t *testing.T, dir string)
-	did    rw.RepairKind // "" when it is left
-	left   string        // the code that is left when nothing is acknowledged
-	rows   bool          // every row is there afterwards
+	did    admin.RepairKind // "" when it is left
+	left   string           // the code that is left when nothing is acknowledged
+	rows   bool             // every row is there afterwards
 }
 
 func plantedDamages() []repairable {
@@ -66,23 +67,23 @@ func plantedDamages() []repairable {
 		{"row removed", rows(func(l []string) []string { return append(l[:2:2], l[3:]...) }), "", "seq_missing", false},
 		{"first row removed", rows(func(l []string) []string { return l[1:] }), "", "seq_missing", false},
 		{"tail cut off", rows(func(l []string) []string { return l[:3] }), "", "tail_missing", false},
-		{"rows swapped", rows(func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }), rw.RepairOrdered, "", true},
-		{"row doubled", rows(func(l []string) []string { return append(l[:3:3], l[2:]...) }), rw.RepairOrdered, "", true},
+		{"rows swapped", rows(func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }), admin.RepairOrdered, "", true},
+		{"row doubled", rows(func(l []string) []string { return append(l[:3:3], l[2:]...) }), admin.RepairOrdered, "", true},
 		{"row forged at the end", rows(func(l []string) []string {
 			return append(l, strings.Replace(l[len(l)-1], fmt.Sprintf(`{"seq":%d`, len(l)), fmt.Sprintf(`{"seq":%d`, len(l)+1), 1))
 		}), "", "chain_broken", true},
-		{"garbage between rows", rows(func(l []string) []string { return append(append(l[:2:2], "garbage"), l[2:]...) }), rw.RepairOrdered, "", true},
+		{"garbage between rows", rows(func(l []string) []string { return append(append(l[:2:2], "garbage"), l[2:]...) }), admin.RepairOrdered, "", true},
 		{"row truncated", rows(func(l []string) []string { l[2] = l[2][:40]; return l }), "", "malformed_line", false},
-		{"rows fused", rows(func(l []string) []string { l[1] += l[2]; return append(l[:2:2], l[3:]...) }), rw.RepairOrdered, "", true},
+		{"rows fused", rows(func(l []string) []string { l[1] += l[2]; return append(l[:2:2], l[3:]...) }), admin.RepairOrdered, "", true},
 		{"NULs over a row", rows(func(l []string) []string { l[2] = l[2][:20] + strings.Repeat("\x00", len(l[2])-20); return l }), "", "malformed_line", false},
 		{"segment renamed", func(t *testing.T, dir string) {
 			os.Rename(statePath(dir, "journal", firstSegment), statePath(dir, "journal", "00000000000000000003.jsonl"))
-		}, rw.RepairOrdered, "", true},
-		{"stranger in journal/", state("journal", "notes.txt"), rw.RepairSetAside, "", true},
-		{"stranger in history/", state("history", "notes.txt"), rw.RepairSetAside, "", true},
-		{"stranger among kept versions", state("history", hash("version 0")[:2], "notes.txt"), rw.RepairSetAside, "", true},
-		{"object changed", object(func(p string) { os.WriteFile(p, []byte("version X"), 0o600) }), rw.RepairSetAside, "", true},
-		{"object truncated", object(func(p string) { os.Truncate(p, 3) }), rw.RepairSetAside, "", true},
+		}, admin.RepairOrdered, "", true},
+		{"stranger in journal/", state("journal", "notes.txt"), admin.RepairSetAside, "", true},
+		{"stranger in history/", state("history", "notes.txt"), admin.RepairSetAside, "", true},
+		{"stranger among kept versions", state("history", hash("version 0")[:2], "notes.txt"), admin.RepairSetAside, "", true},
+		{"object changed", object(func(p string) { os.WriteFile(p, []byte("version X"), 0o600) }), admin.RepairSetAside, "", true},
+		{"object truncated", object(func(p string) { os.Truncate(p, 3) }), admin.RepairSetAside, "", true},
 		{"meta.json garbage", state("meta.json"), "", "", true}, // Open makes it again
 		{"staging left behind", state("staging", "deadbeef-1-1"), "", "", true},
 		{"file edited", func(t *testing.T, dir string) {
@@ -94,19 +95,19 @@ func plantedDamages() []repairable {
 			data, _ := os.ReadFile(snaps[0])
 			data[100] ^= 1
 			os.WriteFile(snaps[0], data, 0o600)
-		}, rw.RepairSetAside, "", true},
-		{"scratch object changed", state("scratch", hash("kept apart")+".bin"), rw.RepairSetAside, "", true},
+		}, admin.RepairSetAside, "", true},
+		{"scratch object changed", state("scratch", hash("kept apart")+".bin"), admin.RepairSetAside, "", true},
 		{"scratch index garbage", func(t *testing.T, dir string) {
 			data, _ := os.ReadFile(statePath(dir, "scratch", "index.jsonl"))
 			os.WriteFile(statePath(dir, "scratch", "index.jsonl"), append([]byte("garbage\n"), data...), 0o600)
-		}, rw.RepairRebuilt, "", true},
-		{"checkpoint garbage", state("checkpoints", "point.json"), rw.RepairSetAside, "", true},
-		{"manifest garbage", state("chunks", "up", "manifest.json"), rw.RepairRebuilt, "", true},
-		{"piece changed", state("chunks", "up", "part-001.txt"), rw.RepairSetAside, "", true},
-		{"draft facts garbage", state("quarantine", "draft_"+strings.Repeat("0", 32)+".json"), rw.RepairSetAside, "", true},
-		{"budgets garbage", state("budgets.json"), rw.RepairSetAside, "", true},
-		{"cursor garbage", state("cursors", strings.Repeat("0", 32)+".json"), rw.RepairSetAside, "", true},
-		{"handoff records garbage", state("handoffs", "read.json"), rw.RepairSetAside, "", true},
+		}, admin.RepairRebuilt, "", true},
+		{"checkpoint garbage", state("checkpoints", "point.json"), admin.RepairSetAside, "", true},
+		{"manifest garbage", state("chunks", "up", "manifest.json"), admin.RepairRebuilt, "", true},
+		{"piece changed", state("chunks", "up", "part-001.txt"), admin.RepairSetAside, "", true},
+		{"draft facts garbage", state("quarantine", "draft_"+strings.Repeat("0", 32)+".json"), admin.RepairSetAside, "", true},
+		{"budgets garbage", state("budgets.json"), admin.RepairSetAside, "", true},
+		{"cursor garbage", state("cursors", strings.Repeat("0", 32)+".json"), admin.RepairSetAside, "", true},
+		{"handoff records garbage", state("handoffs", "read.json"), admin.RepairSetAside, "", true},
 	}
 }
 
@@ -140,13 +141,13 @@ func TestRepairOfEveryPlantedDamage(t *testing.T) {
 			before := realTree(t, statePath(dir))
 			s := open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
 			rows, _ := s.CountRows()
-			found, _ := s.Check(background, rw.CheckRequest{Deep: true})
+			found, _ := s.Check(background, admin.CheckRequest{Deep: true})
 
-			plan := repairIt(t, s, rw.RepairRequest{Call: rw.Call{DryRun: true}})
+			plan := repairIt(t, s, admin.RepairRequest{Call: rw.Call{DryRun: true}})
 			if n, _ := s.CountRows(); n != rows {
 				t.Error("a dry run wrote a row")
 			}
-			r := repairIt(t, s, rw.RepairRequest{})
+			r := repairIt(t, s, admin.RepairRequest{})
 			equal(t, len(plan.Actions) == 0, (len(r.Actions) == 0), "planned ", plan.Actions, ", did ", r.Actions)
 			var did []string
 			for _, a := range r.Actions {
@@ -166,7 +167,7 @@ func TestRepairOfEveryPlantedDamage(t *testing.T) {
 			}
 			equal(t, r.Clean, (row.left == ""), "clean")
 			nothingIsGone(t, before, realTree(t, statePath(dir)))
-			if again := repairIt(t, s, rw.RepairRequest{}); len(again.Actions) > 0 || again.Status != rw.StatusUnchanged {
+			if again := repairIt(t, s, admin.RepairRequest{}); len(again.Actions) > 0 || again.Status != rw.StatusUnchanged {
 				t.Errorf("again: %+v", again.Actions)
 			}
 			if row.rows {
@@ -187,14 +188,14 @@ func TestRepairOfEveryPlantedDamage(t *testing.T) {
 func acknowledged(t *testing.T, dir string, s *rw.Store, row repairable) {
 	t.Helper()
 	if row.left != "" && row.left != "file_differs" {
-		a := repairIt(t, s, rw.RepairRequest{Acknowledge: "looked at it: " + row.name})
+		a := repairIt(t, s, admin.RepairRequest{Acknowledge: "looked at it: " + row.name})
 		if len(a.Actions) == 0 || a.Receipt.JournalSeq == 0 {
 			t.Errorf("acknowledged: %+v", a)
 		}
 	}
 	differs := row.left == "file_differs" || row.left == "tail_missing" // the rows with the current content of the file are lost
 	for round := range 2 {
-		got, err := s.Check(background, rw.CheckRequest{Deep: true})
+		got, err := s.Check(background, admin.CheckRequest{Deep: true})
 		if err != nil || !got.Clean && (!differs || len(got.Problems) > 1 || got.Problems[0].Code != "file_differs") {
 			t.Fatalf("round %d: %v %+v", round, err, got.Problems)
 		}
@@ -208,7 +209,7 @@ func acknowledged(t *testing.T, dir string, s *rw.Store, row repairable) {
 		return l
 	})
 	s = open(t, dir, &rw.Options{ReadOnly: true})
-	if got, err := s.Check(background, rw.CheckRequest{}); err != nil || got.Clean {
+	if got, err := s.Check(background, admin.CheckRequest{}); err != nil || got.Clean {
 		t.Errorf("other damage is not named: %v", err)
 	}
 }
@@ -243,7 +244,7 @@ func TestRepairKeepsWhatWorks(t *testing.T) {
 		}
 	}
 	s := open(t, dir, &rw.Options{Caller: "tester"})
-	if r := repairIt(t, s, rw.RepairRequest{Call: rw.Call{Caller: "operator"}}); !r.Clean || len(r.Actions) < 6 {
+	if r := repairIt(t, s, admin.RepairRequest{Call: rw.Call{Caller: "operator"}}); !r.Clean || len(r.Actions) < 6 {
 		t.Errorf("%+v", r)
 	}
 	if h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil || len(h.Versions) != 6 || !h.Versions[5].Available {
@@ -268,10 +269,10 @@ func TestRepairRefusals(t *testing.T) {
 	dir := workspace(t)
 	damageable(t, dir)
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	fails(ro.Admin().Repair(background, rw.RepairRequest{}))(t, rw.ErrStoreReadOnly)
+	fails(ro.Admin().Repair(background, admin.RepairRequest{}))(t, rw.ErrStoreReadOnly)
 	s := open(t, dir, nil)
-	fails(s.Admin().Repair(background, rw.RepairRequest{Acknowledge: strings.Repeat("x", 501)}))(t, rw.ErrInvalidArgument)
-	if r := repairIt(t, s, rw.RepairRequest{Acknowledge: "nothing is wrong"}); r.Status != rw.StatusUnchanged || r.Receipt.JournalSeq != 0 {
+	fails(s.Admin().Repair(background, admin.RepairRequest{Acknowledge: strings.Repeat("x", 501)}))(t, rw.ErrInvalidArgument)
+	if r := repairIt(t, s, admin.RepairRequest{Acknowledge: "nothing is wrong"}); r.Status != rw.StatusUnchanged || r.Receipt.JournalSeq != 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -302,7 +303,7 @@ func TestRepairSweep(t *testing.T) {
 			fs.WriteFile(state+"budgets.json", []byte("damage"), 0o600)
 		},
 		run: func(s *rw.Store) error {
-			r, err := s.Admin().Repair(background, rw.RepairRequest{})
+			r, err := s.Admin().Repair(background, admin.RepairRequest{})
 			if err == nil && !r.Clean {
 				err = fmt.Errorf("left %+v", r.Left)
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -96,7 +97,7 @@ var waysOut = []struct {
 		return nil
 	}, func(s *rw.Store) error {
 		none := 0
-		r, err := s.Admin().Compact(background, rw.CompactRequest{KeepRows: &none})
+		r, err := s.Admin().Compact(background, admin.CompactRequest{KeepRows: &none})
 		if err == nil && len(r.Archived) == 0 {
 			return errors.New("nothing was parked")
 		}
@@ -227,7 +228,7 @@ func TestCompactTellsTheTruthOnAFullDisk(t *testing.T) {
 		}
 		return simfs.Fault{}
 	})
-	_, err := s.Admin().Compact(background, rw.CompactRequest{})
+	_, err := s.Admin().Compact(background, admin.CompactRequest{})
 	fs.Inject(nil)
 	if e := rw.AsError("", err); e.Detail != rw.ErrDiskFull || e.Effect != rw.EffectNone {
 		t.Errorf("compact: %v, effect %s (%v)", err, e.Effect, errors.Unwrap(err))
@@ -448,7 +449,7 @@ func TestSlotsOfASecret(t *testing.T) {
 	f := must(fs.Foreign().Open("a.txt", fsx.Read|fsx.Write, 0))(t)
 	write(t, s, "a.txt", "harmless", rw.ModeOverwrite)
 	f.Close()
-	must(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t)
+	must(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))(t)
 	for p, text := range fs.Tree() {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s holds the secret", p)

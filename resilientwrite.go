@@ -40,8 +40,7 @@
 //   - Seeing what went on: [Store.JournalTail], [Store.JournalSince],
 //     [Store.Watch], [Store.Analytics], [Store.Check].
 //   - Rules of the host: package hook, with hooks that are ready.
-//   - For operators: [Admin.Repair], [Admin.Compact],
-//     [Admin.Erase], [Admin.Export], [Admin.Import].
+//   - For operators: [Store.Admin], with what package admin describes.
 //
 // Each call takes a request and returns a result. An empty field has the
 // default that its tag names. The JSON Schemas of the tools are made from the

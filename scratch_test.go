@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -726,8 +727,8 @@ func TestScratchIsNotGated(t *testing.T) {
 }
 
 // tellsOf reports whether a check names a problem at a path.
-func tellsOf(r rw.CheckResult, code, path string) bool {
-	return slices.ContainsFunc(r.Problems, func(p rw.CheckProblem) bool { return p.Code == code && p.Path == path })
+func tellsOf(r admin.CheckResult, code, path string) bool {
+	return slices.ContainsFunc(r.Problems, func(p admin.CheckProblem) bool { return p.Code == code && p.Path == path })
 }
 
 func besideObject(dir, content string) string {
@@ -766,7 +767,7 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 			if diff := cmp.Diff(before.Entries, after.Entries); diff != "" || after.Rebuilt != 0 || after.Count != 6 {
 				t.Fatalf("%+v\n%s", after, diff)
 			}
-			found, err := s.Check(background, rw.CheckRequest{})
+			found, err := s.Check(background, admin.CheckRequest{})
 			if err != nil || !tellsOf(found, "scratch_index_damaged", "scratch/index.jsonl") || len(found.Problems) != 1 {
 				t.Errorf("%v %+v", err, found.Problems)
 			}
@@ -792,7 +793,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	}
 	index := statePath(dir, "scratch", "index.jsonl")
 	os.Remove(index)
-	if r := repairIt(t, s, rw.RepairRequest{}); !r.Clean || len(r.Actions) != 1 || r.Actions[0].Did != rw.RepairRebuilt {
+	if r := repairIt(t, s, admin.RepairRequest{}); !r.Clean || len(r.Actions) != 1 || r.Actions[0].Did != admin.RepairRebuilt {
 		t.Fatalf("%+v", r)
 	}
 	forgetFacts(index) // the index alone has all of it now
@@ -801,7 +802,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("1"), Label: "again"}) // also restores the lines
 	os.Remove(index)
-	found, _ := s.Check(background, rw.CheckRequest{})
+	found, _ := s.Check(background, admin.CheckRequest{})
 	if len(found.Problems) == 0 || !strings.Contains(found.Problems[0].Detail, "of 3 objects") || !strings.Contains(found.Problems[0].Detail, "of 2 of them are lost") {
 		t.Errorf("%+v", found.Problems)
 	}
@@ -825,7 +826,7 @@ func TestScratchLinesGoWithTheObject(t *testing.T) {
 	must(s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: deleted.SHA256}))(t)
 	s.SetNow(now.Add(2 * time.Hour))
 	listed(t, s)
-	erase(t, s, rw.EraseRequest{Secret: []byte(secret)})
+	erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
 	for _, said := range []string{"said-of-deleted", "said-of-expired", "said-of-erased", secret} {
 		nowhere(t, realTree(t, dir), said)
 	}

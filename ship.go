@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -16,13 +17,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/ship"
 )
 
-// This file has what a hub (docs/hub.md) needs of a store besides [Admin.Export]:
+// This file has what a hub (docs/hub.md) needs of a store besides an export:
 // the position of its shipper, the bytes of versions and snapshots, and one
 // commit that makes the workspace equal to another one.
 
-// ShipState returns what [Admin.SetShipState] kept, nil when there is nothing.
-// Errors: the storage details, [ErrStoreClosed].
-func (a Admin) ShipState() ([]byte, error) {
+// ShipState is [admin.Operator.ShipState].
+func (a operator) ShipState() ([]byte, error) {
 	if err := a.s.engine.EnterReader(); err != nil {
 		return nil, a.s.verbError("ship_state", err)
 	}
@@ -34,14 +34,8 @@ func (a Admin) ShipState() ([]byte, error) {
 	return data, nil
 }
 
-// SetShipState keeps the state of a shipper in the state directory, durably and
-// atomically: a JSON object of at most 1 MiB, whose member seq is the number of
-// the newest row that no longer needs to be shipped; [Store.Describe] returns the
-// members of [HubFacts]. While there is one, pruning keeps the versions of later
-// rows; only the limit of bytes removes them. Call it under [Admin.HoldShipping].
-// Errors: [ErrInvalidArgument], the storage details, [ErrStoreReadOnly],
-// [ErrStoreClosed].
-func (a Admin) SetShipState(data []byte) error {
+// SetShipState is [admin.Operator.SetShipState].
+func (a operator) SetShipState(data []byte) error {
 	if err := a.s.engine.Enter(); err != nil {
 		return a.s.verbError("set_ship_state", err)
 	}
@@ -56,10 +50,8 @@ func (a Admin) SetShipState(data []byte) error {
 	return nil
 }
 
-// HoldShipping excludes other shippers of this store, in every process, until
-// release is called. Errors: [ErrLockTimeout] while there is one,
-// [ErrStoreReadOnly], [ErrStoreClosed], [ErrCanceled].
-func (a Admin) HoldShipping(ctx context.Context) (release func(), err error) {
+// HoldShipping is [admin.Operator.HoldShipping].
+func (a operator) HoldShipping(ctx context.Context) (release func(), err error) {
 	if err := a.s.engine.Enter(); err != nil {
 		return nil, a.s.verbError("hold_shipping", err)
 	}
@@ -102,21 +94,8 @@ func (s *Store) hubFacts(head uint64) *HubFacts {
 	return f
 }
 
-// ContentRequest names bytes that a row or a snapshot refers to.
-type ContentRequest struct {
-	Path string // Path of the file then, relative to the workspace, or of an archived handoff.
-	// Hash and size of the content.
-	SHA256 Digest
-	Bytes  int64
-	Seq    uint64 // Row that made it what it was; 0: of a snapshot.
-	Git    string // Git object with the same bytes, in hex; empty: none.
-}
-
-// Content returns bytes that a row or a snapshot refers to: from history, git,
-// the file itself, or a later version that begins with them. They have the
-// requested hash. Errors: [ErrVersionNotKept] when none of these has them,
-// [ErrTooLarge] above 64 MiB, the path and storage details, [ErrStoreClosed].
-func (a Admin) Content(ctx context.Context, r ContentRequest) ([]byte, error) {
+// Content is [admin.Operator.Content].
+func (a operator) Content(ctx context.Context, r admin.ContentRequest) ([]byte, error) {
 	s := a.s
 	if err := s.engine.EnterReader(); err != nil {
 		return nil, s.verbError("content", err)
@@ -131,103 +110,40 @@ func (a Admin) Content(ctx context.Context, r ContentRequest) ([]byte, error) {
 	return data, nil
 }
 
-// TreeFile is one file of a state of a workspace.
-type TreeFile struct {
-	Path string `json:"path"` // Path relative to the workspace.
-	// Hash, size and permission bits.
-	SHA256 Digest `json:"sha256"`
-	Bytes  int64  `json:"bytes"`
-	Mode   uint32 `json:"mode"`
-	Git    string `json:"git,omitempty"` // Git object with the same bytes, in hex; empty: none.
-	// True when git ignores the file.
-	Ignored bool `json:"ignored,omitempty"`
-	NotKept bool `json:"not_kept,omitempty"` // True when its bytes were too large to be kept.
-}
-
-// TreeDir is one directory of a state of a workspace.
-type TreeDir struct {
-	Path string `json:"path"` // Path relative to the workspace.
-	Mode uint32 `json:"mode"` // Permission bits.
-}
-
-// Tree is a state of a workspace, in the order of the paths.
-type Tree struct {
-	Files []TreeFile // The files, and symbolic links, whose bytes are their targets.
-	// The directories, empty ones too; without the workspace itself and what git
-	// ignores as a whole.
-	Dirs []TreeDir
-}
-
-// SnapshotTree lists the files and directories of a snapshot. Errors:
-// [ErrNotFound], [ErrHashDriftOnRead], the storage details, [ErrStoreClosed].
-func (a Admin) SnapshotTree(ctx context.Context, id string) (Tree, error) {
+// SnapshotTree is [admin.Operator.SnapshotTree].
+func (a operator) SnapshotTree(ctx context.Context, id string) (admin.Tree, error) {
 	if err := a.s.engine.EnterReader(); err != nil {
-		return Tree{}, a.s.verbError("snapshot_tree", err)
+		return admin.Tree{}, a.s.verbError("snapshot_tree", err)
 	}
 	defer a.s.engine.Leave()
 	_, x, err := a.s.observed.Load(id)
 	if err != nil {
-		return Tree{}, a.s.verbError("snapshot_tree", err)
+		return admin.Tree{}, a.s.verbError("snapshot_tree", err)
 	}
-	t := Tree{Files: []TreeFile{}, Dirs: []TreeDir{}}
+	t := admin.Tree{Files: []admin.TreeFile{}, Dirs: []admin.TreeDir{}}
 	for p, f := range x.All() {
-		t.Files = append(t.Files, TreeFile{
+		t.Files = append(t.Files, admin.TreeFile{
 			Path: p, SHA256: f.SHA, Bytes: f.Size, Mode: f.Mode, Git: f.GitHex(),
 			Ignored: f.Flags&observe.Ignored != 0, NotKept: f.Flags&observe.Unkept != 0,
 		})
 	}
-	slices.SortFunc(t.Files, func(a, b TreeFile) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(t.Files, func(a, b admin.TreeFile) int { return strings.Compare(a.Path, b.Path) })
 	for _, p := range x.Directories() {
 		if mode := x.DirMode(p); p != "" && mode != 0 {
-			t.Dirs = append(t.Dirs, TreeDir{p, mode & 0o777})
+			t.Dirs = append(t.Dirs, admin.TreeDir{Path: p, Mode: mode & 0o777})
 		}
 	}
 	return t, nil
 }
 
-// MaterializeRequest asks for the workspace to become a tree that another machine
-// had.
-type MaterializeRequest struct {
-	Caller  string // Who is asking; recorded in the journal.
-	Session string // Name of the working session; recorded in the journal.
-	// The files and directories.
-	Tree
-	Keep []string // Paths that stay as they are, whether they exist or not.
-	Base string   // Commit that must be checked out; empty: any, or none.
-	// Open opens the bytes of a file that the workspace does not have yet. It is
-	// called in the order of Files.
-	Open func(TreeFile) (io.ReadCloser, error) `json:"-"`
-}
-
-// MaterializeResult reports what was written.
-type MaterializeResult struct {
-	// Files that were written and deleted.
-	Written, Deleted int
-	Dirs             int    // Directories that were made or removed, or that got another mode.
-	Seq              uint64 // Journal row of the commit; 0 when nothing differed.
-}
-
-// Materialize makes the workspace equal to the tree of another one, in one commit
-// that changes only what differs and that [Store.Undo] undoes. The workspace must
-// be empty except for files that are in the tree with the same bytes, or that
-// equal git's own object: git and history keep the bytes of these. Files that git
-// ignores stay unless the tree has them. Directories are created and get their
-// modes; those that the tree does not have are removed if they are empty. The
-// bytes are compared with the tree before the commit.
-//
-// Errors: [ErrChangedOutside] for files that only the workspace has (context
-// files), and when another commit than Base is checked out (context base and
-// head), [ErrHashDriftOnRead] for bytes that are not those of the tree,
-// [ErrTooLarge] for more files than the process may open, those of Open as their
-// cause, and those of [Store.Scan] and [Store.SafeWrite]. After an error nothing
-// has changed.
-func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (MaterializeResult, error) {
+// Materialize is [admin.Operator.Materialize].
+func (a operator) Materialize(ctx context.Context, r admin.MaterializeRequest) (admin.MaterializeResult, error) {
 	s := a.s
 	// Each call is one of its own: what fails in it is most often not the request.
 	c := s.newCommit(ctx, request{op: "materialize", caller: r.Caller, session: r.Session, hash: s.engine.NewCommitID(), long: true})
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
-	out := MaterializeResult{}
+	out := admin.MaterializeResult{}
 	err := error(nil)
 	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
 		err = e
@@ -236,14 +152,14 @@ func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (Materiali
 	}
 	if err != nil {
 		c.Release()
-		return MaterializeResult{}, c.Failed(err)
+		return admin.MaterializeResult{}, c.Failed(err)
 	}
 	if len(c.Muts)+len(c.Dirs) == 0 {
 		c.Release()
 		return out, nil
 	}
 	if err := s.commit(ctx, c); err != nil {
-		return MaterializeResult{}, err
+		return admin.MaterializeResult{}, err
 	}
 	rec := c.finished()
 	out.Seq = rec.JournalSeq
@@ -251,7 +167,7 @@ func (a Admin) Materialize(ctx context.Context, r MaterializeRequest) (Materiali
 }
 
 // prepareTree makes the mutations that lead to a tree.
-func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest, out *MaterializeResult) error {
+func (s *Store) prepareTree(ctx context.Context, c *commit, r admin.MaterializeRequest, out *admin.MaterializeResult) error {
 	_, y, err := s.scan(ctx, ScanRequest{}, nil)
 	if err != nil {
 		return err
@@ -259,7 +175,7 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 	if head := s.observed.Head(); r.Base != "" && head != r.Base {
 		return fault.New(fault.ChangedOutside).With("base", r.Base).With("head", head).Hintf("the tree rests on commit %s, and another one is checked out; check out that commit first", r.Base)
 	}
-	now, then, files := y.All(), map[string]observe.File{}, map[string]TreeFile{}
+	now, then, files := y.All(), map[string]observe.File{}, map[string]admin.TreeFile{}
 	for _, f := range r.Files {
 		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: ship.Perm(f.Mode)}}
 		files[f.Path] = f
@@ -290,7 +206,7 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r MaterializeRequest
 
 // takeTreeFile takes the bytes and the mode of a file of a tree; if only the mode
 // differs, the file keeps its bytes.
-func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation, f TreeFile, open func(TreeFile) (io.ReadCloser, error)) error {
+func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation, f admin.TreeFile, open func(admin.TreeFile) (io.ReadCloser, error)) error {
 	perm := ship.Perm(f.Mode)
 	m.Perm = &perm
 	src, err := open(f)

@@ -12,16 +12,17 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // TestMaterialize: a tree replaces what git has too, in one commit that can be
 // undone, and nothing else.
 func TestMaterialize(t *testing.T) {
-	file := func(path, text string, mode uint32) rw.TreeFile {
-		return rw.TreeFile{Path: path, SHA256: digest(hash(text)), Bytes: int64(len(text)), Mode: mode}
+	file := func(path, text string, mode uint32) admin.TreeFile {
+		return admin.TreeFile{Path: path, SHA256: digest(hash(text)), Bytes: int64(len(text)), Mode: mode}
 	}
 	contents := map[string]string{"new.txt": "new", "run.sh": "#!/bin/sh\n", "kept.txt": "kept", "lib/x": "x"}
-	files := []rw.TreeFile{file("run.sh", contents["run.sh"], 0o755), file("new.txt", "new", 0o644), file("kept.txt", "kept", 0o644), file("lib/x", "x", 0o644)}
+	files := []admin.TreeFile{file("run.sh", contents["run.sh"], 0o755), file("new.txt", "new", 0o644), file("kept.txt", "kept", 0o644), file("lib/x", "x", 0o644)}
 	for name, c := range map[string]struct {
 		before  map[string]string
 		git     bool
@@ -55,7 +56,7 @@ func TestMaterialize(t *testing.T) {
 			}
 			s := open(t, dir, nil)
 			var order []string
-			r, err := s.Admin().Materialize(background, rw.MaterializeRequest{Tree: rw.Tree{Files: files}, Base: c.base, Keep: c.keep, Open: func(f rw.TreeFile) (io.ReadCloser, error) {
+			r, err := s.Admin().Materialize(background, admin.MaterializeRequest{Tree: admin.Tree{Files: files}, Base: c.base, Keep: c.keep, Open: func(f admin.TreeFile) (io.ReadCloser, error) {
 				order = append(order, f.Path)
 				text, ok := c.opened[f.Path]
 				if !ok {
@@ -116,10 +117,10 @@ func TestTreesOfEveryKind(t *testing.T) {
 	os.MkdirAll(filepath.Join(to, "other/empty"), 0o755)
 	before := contentsBelow(t, to)
 	b := open(t, to, nil)
-	take := func() rw.MaterializeResult {
+	take := func() admin.MaterializeResult {
 		t.Helper()
-		r := must(b.Admin().Materialize(background, rw.MaterializeRequest{Tree: tree, Open: func(f rw.TreeFile) (io.ReadCloser, error) {
-			data, err := a.Admin().Content(background, rw.ContentRequest{Path: f.Path, SHA256: f.SHA256, Bytes: f.Bytes})
+		r := must(b.Admin().Materialize(background, admin.MaterializeRequest{Tree: tree, Open: func(f admin.TreeFile) (io.ReadCloser, error) {
+			data, err := a.Admin().Content(background, admin.ContentRequest{Path: f.Path, SHA256: f.SHA256, Bytes: f.Bytes})
 			return io.NopCloser(bytes.NewReader(data)), err
 		}}))(t)
 		return r
@@ -176,9 +177,9 @@ func contentsBelow(t *testing.T, root string) map[string]string {
 // whenever that is done, and continue each other.
 func TestRowsAreTheSameBytes(t *testing.T) {
 	s := open(t, workspace(t), nil)
-	export := func(after, upto uint64) (string, rw.ExportResult) {
+	export := func(after, upto uint64) (string, admin.ExportResult) {
 		var b bytes.Buffer
-		r := must(s.Admin().Export(background, rw.ExportRequest{W: &b, After: after, Upto: upto, Same: true}))(t)
+		r := must(s.Admin().Export(background, admin.ExportRequest{W: &b, After: after, Upto: upto, Same: true}))(t)
 		return b.String(), r
 	}
 	for i := range 5 {
@@ -222,7 +223,7 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 		for i := range 300 {
 			write(t, s, "a.txt", fmt.Sprintf("%04d %s", i, strings.Repeat("x", 1000)), rw.ModeOverwrite)
 		}
-		must(s.Admin().Compact(background, rw.CompactRequest{}))(t)
+		must(s.Admin().Compact(background, admin.CompactRequest{}))(t)
 		if n := kept(t, dir); n > c.kept || n < c.kept-10 {
 			t.Errorf("%s, %s: %d versions are kept", c.policy, c.state, n)
 		}
@@ -291,11 +292,11 @@ func TestContent(t *testing.T) {
 		path, text string
 		seq        uint64
 	}{{"a.txt", "one\n", 1}, {"a.txt", "one\ntwo\n", 2}, {"b.txt", "one\ntwo\n", move.Receipt.JournalSeq}, {"c.txt", "three\n", 4}, {"c.txt", "four\n", 5}} {
-		data, err := s.Admin().Content(background, rw.ContentRequest{Path: c.path, SHA256: digest(hash(c.text)), Bytes: int64(len(c.text)), Seq: c.seq})
+		data, err := s.Admin().Content(background, admin.ContentRequest{Path: c.path, SHA256: digest(hash(c.text)), Bytes: int64(len(c.text)), Seq: c.seq})
 		if err != nil || string(data) != c.text {
 			t.Errorf("%s %q: %v %q", c.path, c.text, err, data)
 		}
 	}
-	fails(s.Admin().Content(background, rw.ContentRequest{Path: "c.txt", SHA256: digest(hash("other")), Bytes: 5, Seq: 5}))(t, rw.ErrVersionNotKept)
-	fails(s.Admin().Content(background, rw.ContentRequest{Path: "c.txt", Bytes: 65 << 20}))(t, rw.ErrTooLarge)
+	fails(s.Admin().Content(background, admin.ContentRequest{Path: "c.txt", SHA256: digest(hash("other")), Bytes: 5, Seq: 5}))(t, rw.ErrVersionNotKept)
+	fails(s.Admin().Content(background, admin.ContentRequest{Path: "c.txt", Bytes: 65 << 20}))(t, rw.ErrTooLarge)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -112,7 +113,7 @@ func nothingStaged(t *testing.T, s *rw.Store) {
 // check fails the test when the store is not sound.
 func check(t *testing.T, s *rw.Store, deep bool) {
 	t.Helper()
-	r := must(s.Check(context.Background(), rw.CheckRequest{Deep: deep}))(t)
+	r := must(s.Check(context.Background(), admin.CheckRequest{Deep: deep}))(t)
 	for _, p := range r.Problems {
 		t.Errorf("check: %s %s seq %d: %s", p.Code, p.Path, p.Seq, p.Detail)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -779,7 +780,7 @@ func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	if c := after.Recovery().Conflicts; len(c) > 0 || !maps.Equal(files(cut), x.new) {
 		t.Errorf("a power cut left %s, conflicts %v", brief(files(cut)), c)
 	}
-	if r, err := after.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+	if r, err := after.Check(background, admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("check: %+v, %v", r.Problems, err)
 	}
 	if t.Failed() {
@@ -990,8 +991,8 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	if x.moves && how != throughOpenFile && how != throughLateOpen && callErr == nil && saved != "" {
 		// The content under the new name is the one in the row. The editor cannot have
 		// saved there.
-		found, err := s.Check(background, rw.CheckRequest{Deep: true})
-		if err != nil || slices.ContainsFunc(found.Problems, func(p rw.CheckProblem) bool { return p.Code == "file_differs" }) {
+		found, err := s.Check(background, admin.CheckRequest{Deep: true})
+		if err != nil || slices.ContainsFunc(found.Problems, func(p admin.CheckProblem) bool { return p.Code == "file_differs" }) {
 			t.Fatalf("saved before operation %d: the move reports success: %v %+v", n, err, found.Problems)
 		}
 	}
@@ -1455,7 +1456,7 @@ func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live b
 		t.Errorf("open behind it: %v (%v)", err, errors.Unwrap(err))
 		return
 	}
-	if r, err := s.Check(background, rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+	if r, err := s.Check(background, admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("check: %+v, %v", r.Problems, err)
 	}
 	length(t, s.Recovery().Conflicts, 0, "conflicts")

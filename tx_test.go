@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -405,7 +406,7 @@ func (x txShape) judgeStranger(t *testing.T, disk *simfs.FS, was map[string]stri
 	if conflict == always && n != 1 || conflict == never && n != 0 || len(r.Aborted) > 0 {
 		t.Errorf("published %v, a conflict %s: %+v", published, conflict, r)
 	}
-	c := must(s.Check(background, rw.CheckRequest{Deep: true}))(t)
+	c := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 	for _, p := range c.Problems {
 		// An edit of a file that was already in place is reported by the deep check.
 		if p.Code != "file_differs" || p.Path != path && p.Path != pair || n > 0 && p.Path == path {

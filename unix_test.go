@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	statedirs "github.com/resilientwrite/resilientwrite/internal/place"
 )
 
@@ -640,7 +641,7 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 			fileIs(t, dir, name, strings.Repeat("x", 1000)+fmt.Sprint(i))
 		}
 	}
-	if r, err := s.Admin().Compact(background, rw.CompactRequest{}); err != nil || r.Status != rw.StatusSucceeded {
+	if r, err := s.Admin().Compact(background, admin.CompactRequest{}); err != nil || r.Status != rw.StatusSucceeded {
 		t.Fatalf("compact: %v (%v)", err, errors.Unwrap(err))
 	}
 	refusals()
@@ -728,7 +729,7 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 			t.Fatalf("read: %v", err)
 		}
 		must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
-		must(s.Admin().Compact(background, rw.CompactRequest{Call: rw.Call{DryRun: true}}))(t)
+		must(s.Admin().Compact(background, admin.CompactRequest{Call: rw.Call{DryRun: true}}))(t)
 		check(t, s, true)
 		noErr(t, s.Close(background))
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
@@ -234,16 +235,16 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		op  string
 		run func(context.Context) error
 	}{
-		{"compact", func(ctx context.Context) error { return errorOf(s.Admin().Compact(ctx, rw.CompactRequest{})) }},
+		{"compact", func(ctx context.Context) error { return errorOf(s.Admin().Compact(ctx, admin.CompactRequest{})) }},
 		{"erase", func(ctx context.Context) error {
-			return errorOf(s.Admin().Erase(ctx, rw.EraseRequest{Secret: []byte("correct-horse-battery")}))
+			return errorOf(s.Admin().Erase(ctx, admin.EraseRequest{Secret: []byte("correct-horse-battery")}))
 		}},
-		{"repair", func(ctx context.Context) error { return errorOf(s.Admin().Repair(ctx, rw.RepairRequest{})) }},
+		{"repair", func(ctx context.Context) error { return errorOf(s.Admin().Repair(ctx, admin.RepairRequest{})) }},
 		{"import", func(ctx context.Context) error {
-			return errorOf(s.Admin().Import(ctx, rw.ImportRequest{R: &data, AllowNonEmpty: true, Call: rw.Call{DryRun: true}}))
+			return errorOf(s.Admin().Import(ctx, admin.ImportRequest{R: &data, AllowNonEmpty: true, Call: rw.Call{DryRun: true}}))
 		}},
 	}
-	must(s.Admin().Export(background, rw.ExportRequest{W: &data}))(t)
+	must(s.Admin().Export(background, admin.ExportRequest{W: &data}))(t)
 	for _, c := range calls {
 		receipts = nil
 		told := 0
@@ -271,14 +272,14 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 	pr, pw := io.Pipe()
 	slow := make(chan error, 1)
 	go func() {
-		_, err := s.Admin().Export(background, rw.ExportRequest{W: pw})
+		_, err := s.Admin().Export(background, admin.ExportRequest{W: pw})
 		pw.Close()
 		slow <- err
 	}()
 	one := make([]byte, 1)
 	pr.Read(one) // it has started
 	other := open(t, dir, &rw.Options{Sync: rw.SyncOff, LockTimeout: 50 * time.Millisecond})
-	fails(other.Admin().Compact(background, rw.CompactRequest{}))(t, rw.ErrLockTimeout)
+	fails(other.Admin().Compact(background, admin.CompactRequest{}))(t, rw.ErrLockTimeout)
 	write(t, other, "b.txt", "writers go on", rw.ModeCreate)
 	io.Copy(io.Discard, pr)
 	noErr(t, <-slow)
@@ -344,7 +345,7 @@ func compactExpired() operatorCall {
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
 		s.SetNow(later)
-		return errorOf(s.Admin().Compact(ctx, rw.CompactRequest{KeepRows: none()}))
+		return errorOf(s.Admin().Compact(ctx, admin.CompactRequest{KeepRows: none()}))
 	}}
 }
 
@@ -371,7 +372,7 @@ func eraseByHash() operatorCall {
 			}
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		return errorOf(s.Admin().Erase(ctx, rw.EraseRequest{SHA256: digest(hash(leak))}))
+		return errorOf(s.Admin().Erase(ctx, admin.EraseRequest{SHA256: digest(hash(leak))}))
 	}}
 }
 
@@ -389,7 +390,7 @@ func repairAcknowledged() operatorCall {
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) { allHistory(t, s, manyPaths...) },
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		r, err := s.Admin().Repair(ctx, rw.RepairRequest{Acknowledge: "a row was cut out by hand"})
+		r, err := s.Admin().Repair(ctx, admin.RepairRequest{Acknowledge: "a row was cut out by hand"})
 		if err == nil && !r.Clean {
 			err = fmt.Errorf("left %+v", r.Left)
 		}
@@ -416,7 +417,7 @@ func importBesideRows(t *testing.T) operatorCall {
 			}
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
-		return errorOf(s.Admin().Import(ctx, rw.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}))
+		return errorOf(s.Admin().Import(ctx, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}))
 	}}
 }
 
@@ -550,18 +551,18 @@ func TestOneOperatorCallAfterAnother(t *testing.T) {
 	secret := leaked()
 	calls := map[string]func(*rw.Store) error{
 		"compact": func(s *rw.Store) error {
-			return errorOf(s.Admin().Compact(background, rw.CompactRequest{KeepRows: none()}))
+			return errorOf(s.Admin().Compact(background, admin.CompactRequest{KeepRows: none()}))
 		},
 		"erase": func(s *rw.Store) error {
-			return errorOf(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))
+			return errorOf(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))
 		},
-		"repair": func(s *rw.Store) error { return errorOf(s.Admin().Repair(background, rw.RepairRequest{})) },
+		"repair": func(s *rw.Store) error { return errorOf(s.Admin().Repair(background, admin.RepairRequest{})) },
 		"export and import": func(s *rw.Store) error {
 			var b bytes.Buffer
-			if _, err := s.Admin().Export(background, rw.ExportRequest{W: &b}); err != nil {
+			if _, err := s.Admin().Export(background, admin.ExportRequest{W: &b}); err != nil {
 				return err
 			}
-			return errorOf(s.Admin().Import(background, rw.ImportRequest{R: &b, AllowNonEmpty: true, Call: rw.Call{DryRun: true}}))
+			return errorOf(s.Admin().Import(background, admin.ImportRequest{R: &b, AllowNonEmpty: true, Call: rw.Call{DryRun: true}}))
 		},
 	}
 	step := stride(23)
@@ -607,7 +608,7 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 			t.Fatalf("operation %d, call %d: %v (%v)", n, i, again, errors.Unwrap(again))
 		}
 	}
-	if _, err := s.Admin().Repair(background, rw.RepairRequest{}); err != nil { // of the stray file
+	if _, err := s.Admin().Repair(background, admin.RepairRequest{}); err != nil { // of the stray file
 		t.Fatal(err)
 	}
 	check(t, s, true)
@@ -615,7 +616,7 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 		t.Fatalf("operation %d: left in staging: %v %v", n, left, lerr)
 	}
 	allHistory(t, s, manyPaths...)
-	must(s.Admin().Erase(background, rw.EraseRequest{Secret: []byte(secret)}))(t)
+	must(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))(t)
 	nowhere(t, disk.Tree(), secret)
 	return err != nil
 }
@@ -632,12 +633,12 @@ func TestExportAtABrokenSink(t *testing.T) {
 	}
 	for n := 0; n < len(whole); n += step {
 		sink := &sinkOf{room: n}
-		_, err := s.Admin().Export(background, rw.ExportRequest{W: sink})
+		_, err := s.Admin().Export(background, admin.ExportRequest{W: sink})
 		if !errors.Is(err, rw.ErrIO) || rw.AsError("", err).Effect != rw.EffectNone {
 			t.Fatalf("room for %d bytes: %v", n, err)
 		}
 		fresh := must(rw.OpenSim(simfs.New(), nil, rw.Sim{Nonce: "0fff"}))(t)
-		fails(fresh.Admin().Import(background, rw.ImportRequest{R: bytes.NewReader(sink.got)}))(t, rw.ErrExportDamaged, n, " bytes of an export")
+		fails(fresh.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(sink.got)}))(t, rw.ErrExportDamaged, n, " bytes of an export")
 		if rows, _ := fresh.CountRows(); rows > 0 {
 			t.Fatalf("%d bytes of an export left %d rows", n, rows)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/hook"
 )
 
@@ -458,7 +459,7 @@ func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {
 		// A rule that keeps the context of a call does not make the call report
 		// after its end.
 		n := len(r.all())
-		if _, err := s.Check(held, rw.CheckRequest{Deep: true}); err != nil && held.Err() == nil {
+		if _, err := s.Check(held, admin.CheckRequest{Deep: true}); err != nil && held.Err() == nil {
 			t.Fatal(err)
 		}
 		if late := len(r.all()) - n; late > 0 {
@@ -476,7 +477,7 @@ func TestProgressOfChecking(t *testing.T) {
 			write(t, s, fmt.Sprintf("f%d.txt", i), "x", rw.ModeCreate)
 		}
 		r := &reports{}
-		res, err := s.Check(rw.WithProgress(context.Background(), r.take), rw.CheckRequest{Deep: true})
+		res, err := s.Check(rw.WithProgress(context.Background(), r.take), admin.CheckRequest{Deep: true})
 		if err != nil || !res.Clean {
 			t.Fatal(res, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
@@ -137,7 +138,7 @@ func TestEraseInterruptedForLong(t *testing.T) {
 		if _, err := m.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+		if _, err := m.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
 			t.Fatal(err)
 		}
 		f.dying(m, n, ways[0])

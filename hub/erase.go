@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
 
-// An erasure in a store ([rw.Admin.Erase]) changes rows and removes versions. Its note
+// An erasure in a store ([admin.Operator.Erase]) changes rows and removes versions. Its note
 // in the journal makes the shipper write the log again, as a new incarnation. The new
 // log has the current rows, and the contents that are still in the store or, if not
 // there, in the hub, except those that were erased. The head moves when the new log is
@@ -200,7 +200,7 @@ type Erased struct {
 
 // Erase applies the erasures of this store to the hub, as every [Shipper.Ship] does.
 // With a secret it also searches the contents in the hub for it, in the encodings that
-// [rw.Admin.Erase] knows. It deletes those that hold the secret from the log of this
+// [admin.Operator.Erase] knows. It deletes those that hold the secret from the log of this
 // store and from the manifests of all tasks. Erase the secret from the store first:
 // rows are shipped as the journal has them. Logs of other stores that hold it are
 // reported, and copies that other machines have fetched are out of reach. Errors: those
@@ -398,7 +398,7 @@ func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, d
 		gone = append(gone, held)
 	}
 	names := len(m.Withheld) + len(m.Dirs)
-	m.Dirs = slices.DeleteFunc(m.Dirs, func(d rw.TreeDir) bool { return bad("", []byte(d.Path)) })
+	m.Dirs = slices.DeleteFunc(m.Dirs, func(d admin.TreeDir) bool { return bad("", []byte(d.Path)) })
 	m.Withheld = slices.DeleteFunc(m.Withheld, func(w Withheld) bool { return bad("", []byte(w.Path)) })
 	if len(gone)+len(hit) == 0 && len(m.Withheld)+len(m.Dirs) == names {
 		return false, nil

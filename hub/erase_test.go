@@ -8,6 +8,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // TestEraseSweep: an erasure in the store reaches the hub with the next shipment,
@@ -33,7 +34,7 @@ func TestEraseSweep(t *testing.T) {
 			if !f.holds(word) {
 				t.Fatal("there is nothing to erase")
 			}
-			if _, err := m.Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+			if _, err := m.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
 				t.Fatal(err)
 			}
 			m.write("a.txt", "three")
@@ -73,7 +74,7 @@ func TestEraseSecret(t *testing.T) {
 	if _, err := a.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+	if _, err := a.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := a.Erase(t.Context(), []byte(word))
@@ -89,7 +90,7 @@ func TestEraseSecret(t *testing.T) {
 		t.Fatalf("%v %+v", err, m)
 	}
 	b.Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"})
-	if _, err := b.Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+	if _, err := b.Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err = b.Erase(t.Context(), []byte(word)); err != nil || len(out.Left) > 0 || f.holds(word) {

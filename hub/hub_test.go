@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
@@ -99,7 +100,7 @@ func tree(t *testing.T, root string) map[string]string {
 func (m *machine) journalOf() string {
 	m.t.Helper()
 	var b bytes.Buffer
-	if _, err := m.Store.Admin().Export(m.t.Context(), rw.ExportRequest{W: &b, Same: true}); err != nil {
+	if _, err := m.Store.Admin().Export(m.t.Context(), admin.ExportRequest{W: &b, Same: true}); err != nil {
 		m.t.Fatal(err)
 	}
 	_, rows, _ := strings.Cut(b.String(), "\n")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
 )
@@ -123,7 +124,7 @@ func TestListsOutOfOrder(t *testing.T) {
 	if _, err := ms[2].Store.Delete(t.Context(), rw.DeleteRequest{Path: "b.txt"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ms[2].Store.Admin().Erase(t.Context(), rw.EraseRequest{Secret: []byte(word)}); err != nil {
+	if _, err := ms[2].Store.Admin().Erase(t.Context(), admin.EraseRequest{Secret: []byte(word)}); err != nil {
 		t.Fatal(err)
 	}
 	if e, err := ms[2].Erase(t.Context(), []byte(word)); err != nil || len(e.Tasks) != 4 || len(e.Left) == 0 {

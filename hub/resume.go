@@ -9,6 +9,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // ResumeRequest asks for a task to be continued in the workspace of the shipper.
@@ -63,7 +64,7 @@ type HandoffFacts struct {
 // If a call was interrupted at any point, the next one completes it. Errors:
 // [NotFound] for a task that the hub does not know or for which nothing was published,
 // [Leased] while another machine holds it, [NeedsBase], [Damaged], [Unreachable],
-// those of [rw.Admin.Materialize]. After an error other than [Leased] or [NotFound]
+// those of [admin.Operator.Materialize]. After an error other than [Leased] or [NotFound]
 // the lease may be held; calling again continues.
 func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
 	out := Resumed{Task: r.Task, Withheld: []Withheld{}}
@@ -111,7 +112,7 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 }
 
 func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, out *Resumed) error {
-	req := rw.MaterializeRequest{Base: m.Base, Tree: rw.Tree{Dirs: m.Dirs}}
+	req := admin.MaterializeRequest{Base: m.Base, Tree: admin.Tree{Dirs: m.Dirs}}
 	req.Caller = r.Caller
 	from := map[string]ManifestFile{}
 	for _, f := range m.Files {
@@ -124,7 +125,7 @@ func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, 
 	var current string
 	var contents map[string][]byte
 	done := int64(0)
-	req.Open = func(f rw.TreeFile) (io.ReadCloser, error) {
+	req.Open = func(f admin.TreeFile) (io.ReadCloser, error) {
 		at, sha := from[f.Path], f.SHA256.String()
 		var data []byte
 		var err error

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -209,7 +210,7 @@ func (s *Shipper) Restart(ctx context.Context) error {
 
 // chainAt returns the hash of a row, or "" if there is none.
 func (s *Shipper) chainAt(ctx context.Context, seq uint64) (string, error) {
-	x, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: io.Discard, After: seq - 1, Upto: seq, Same: true})
+	x, err := s.Store.Admin().Export(ctx, admin.ExportRequest{W: io.Discard, After: seq - 1, Upto: seq, Same: true})
 	if err != nil || x.Last != seq {
 		return "", err
 	}
@@ -232,7 +233,7 @@ func (s *Shipper) scanRows(ctx context.Context, after uint64, each func(*journal
 	in, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: out, After: after, Same: true})
+		_, err := s.Store.Admin().Export(ctx, admin.ExportRequest{W: out, After: after, Same: true})
 		out.CloseWithError(err)
 		done <- err
 	}()
@@ -277,7 +278,7 @@ func (s *Shipper) rows(ctx context.Context, st *state) (*body, error) {
 		if n == 1 || st.Pending != nil {
 			w = &bytes.Buffer{}
 		}
-		x, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: w, After: st.Seq, Upto: upto, Same: true})
+		x, err := s.Store.Admin().Export(ctx, admin.ExportRequest{W: w, After: st.Seq, Upto: upto, Same: true})
 		if errors.Is(err, errFull) && n > 1 {
 			continue
 		}
@@ -497,7 +498,7 @@ func (s *Shipper) remember(list []wanted) {
 // nil.
 func (s *Shipper) content(ctx context.Context, w wanted) (data []byte, why *Withheld, err error) {
 	sha, _ := call.ParseDigest(w.sha)
-	data, err = s.Store.Admin().Content(ctx, rw.ContentRequest{Path: w.path, SHA256: sha, Bytes: w.size, Seq: w.seq, Git: w.git})
+	data, err = s.Store.Admin().Content(ctx, admin.ContentRequest{Path: w.path, SHA256: sha, Bytes: w.size, Seq: w.seq, Git: w.git})
 	switch {
 	case errors.Is(err, rw.ErrTooLarge):
 		return nil, &Withheld{Path: w.path, SHA256: w.sha, Reason: "too_large"}, nil
@@ -613,7 +614,7 @@ func (s *Shipper) wroteBefore(ctx context.Context, rows map[uint64]*journal.Reco
 	rec := rows[m.PrevSeq]
 	if rec == nil {
 		var line bytes.Buffer
-		if _, err := s.Store.Admin().Export(ctx, rw.ExportRequest{W: &line, After: m.PrevSeq - 1, Upto: m.PrevSeq, Same: true}); err != nil {
+		if _, err := s.Store.Admin().Export(ctx, admin.ExportRequest{W: &line, After: m.PrevSeq - 1, Upto: m.PrevSeq, Same: true}); err != nil {
 			return false, err
 		}
 		journal.NewSlices().Add(&line, func(r *journal.Record) error { rec = r; return nil })

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // TestShipOnce: every row is in the hub once and byte for byte, in whatever slice
@@ -33,7 +33,7 @@ func TestShipOnce(t *testing.T) {
 			t.Errorf("the hub lacks %.20q", text)
 		}
 	}
-	if r, err := m.Store.Check(t.Context(), rw.CheckRequest{}); err != nil || len(r.Problems) > 0 {
+	if r, err := m.Store.Check(t.Context(), admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {
 		t.Fatalf("%v %+v", err, r.Problems)
 	}
 }

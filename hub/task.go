@@ -12,6 +12,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
 )
 
@@ -68,14 +69,14 @@ type Manifest struct {
 	// The files, ordered so that those of one pack are adjacent.
 	Files []ManifestFile `json:"files"`
 	// The directories, empty ones too.
-	Dirs     []rw.TreeDir `json:"dirs"`
-	Withheld []Withheld   `json:"withheld"`
+	Dirs     []admin.TreeDir `json:"dirs"`
+	Withheld []Withheld      `json:"withheld"`
 }
 
 // ManifestFile is a file of a manifest and the place of its bytes: in a pack,
 // in a separate object, or, if neither is given, only in the base commit.
 type ManifestFile struct {
-	rw.TreeFile
+	admin.TreeFile
 	Pack   string `json:"pack,omitempty"`
 	Object bool   `json:"object,omitempty"`
 }
@@ -338,7 +339,7 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 
 // manifestFile decides where the bytes of one file are stored, and uploads them
 // if the hub does not have them.
-func (s *Shipper) manifestFile(ctx context.Context, f rw.TreeFile, m *Manifest, p *packer, was places, base map[string]string, pub *Published) error {
+func (s *Shipper) manifestFile(ctx context.Context, f admin.TreeFile, m *Manifest, p *packer, was places, base map[string]string, pub *Published) error {
 	sha := f.SHA256.String()
 	withhold := func(reason string, kinds ...string) {
 		m.Withheld = append(m.Withheld, Withheld{Path: f.Path, SHA256: sha, Reason: reason, Kinds: kinds})

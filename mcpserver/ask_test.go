@@ -23,6 +23,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
@@ -503,7 +504,7 @@ func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 			t.Errorf("%s: %v %v, told %d", name, res, err, counter.told)
 		}
 	}
-	if r, err := store.Check(ctx, rw.CheckRequest{Deep: true}); err != nil || len(r.Problems) > 0 {
+	if r, err := store.Check(ctx, admin.CheckRequest{Deep: true}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("%v %v", r, err)
 	}
 }

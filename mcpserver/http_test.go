@@ -36,6 +36,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
@@ -1961,7 +1962,7 @@ func TestHTTPOneWinnerEachRound(t *testing.T) {
 			t.Fatalf("round %d: the file holds %v, the winner wrote %q", round, got["content"], now)
 		}
 	}
-	report, err := s.store.Check(ctx, rw.CheckRequest{Deep: true})
+	report, err := s.store.Check(ctx, admin.CheckRequest{Deep: true})
 	if err != nil || !report.Clean {
 		t.Errorf("%v %+v", err, report)
 	}

@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"golang.org/x/sys/unix"
 )
 
@@ -123,13 +124,13 @@ func inspect(t tool) findings {
 		return findings{Clean: true}
 	}
 	r := owner.checked()
-	got, err := r.store.Check(context.Background(), rw.CheckRequest{Deep: true})
+	got, err := r.store.Check(context.Background(), admin.CheckRequest{Deep: true})
 	for range 1000 { // commits at level off settle later
 		if err != nil || got.Counters.Staged == 0 {
 			break
 		}
 		time.Sleep(2 * time.Millisecond)
-		got, err = r.store.Check(context.Background(), rw.CheckRequest{Deep: true})
+		got, err = r.store.Check(context.Background(), admin.CheckRequest{Deep: true})
 	}
 	if err != nil {
 		return findings{Problems: []string{err.Error()}}

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // check verifies the store. With --repair it also repairs what it finds.
 func (a *app) check() *cobra.Command {
 	var mend bool
-	var r rw.RepairRequest
+	var r admin.RepairRequest
 	cmd := a.build(verb{"check", "check", "Check the store, like fsck; --repair repairs what it can", "upkeep", nil, "", showCheck})
 	cmd.Long += `
 
@@ -32,7 +33,7 @@ problems remain.`
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if mend {
 			r.Session = a.session
-			_, err := administer(cmd.Context(), a, a.withOldStore, rw.Admin.Repair, r, showRepair)
+			_, err := administer(cmd.Context(), a, a.withOldStore, admin.Operator.Repair, r, showRepair)
 			if err == nil {
 				a.leftUnclean()
 			}

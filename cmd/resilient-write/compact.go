@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // compact compacts the state directory.
 func (a *app) compact() *cobra.Command {
-	var r rw.CompactRequest
+	var r admin.CompactRequest
 	var keep int
 	cmd := &cobra.Command{
 		Use: "compact", Short: "Archive old rows, apply the limits, remove what has expired", GroupID: "upkeep", Args: noArguments,
@@ -29,7 +30,7 @@ If it is killed, the store remains valid and the next call continues.`,
 				r.KeepRows = &keep
 			}
 			r.Session = a.session
-			_, err := administer(cmd.Context(), a, a.withOldStore, rw.Admin.Compact, r, showCompact)
+			_, err := administer(cmd.Context(), a, a.withOldStore, admin.Operator.Compact, r, showCompact)
 			return err
 		},
 	}

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/term"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 )
 
 // eraseOptions are the flags of erase. None of them takes the secret: a command
 // line is recorded in the history of the shell and visible in the process list.
 type eraseOptions struct {
-	request  rw.EraseRequest
+	request  admin.EraseRequest
 	sha      string // hash of the content to erase, as given
 	file     string
 	fd       int
@@ -119,7 +120,7 @@ func (a *app) runErase(ctx context.Context, o eraseOptions) error {
 	// The name of the session is checked with the request: nothing may have been
 	// written under it before.
 	r.Session, a.session = a.session, ""
-	out, err := administer(ctx, a, a.withOldStore, rw.Admin.Erase, r, showErase)
+	out, err := administer(ctx, a, a.withOldStore, admin.Operator.Erase, r, showErase)
 	if err == nil {
 		a.left(rw.CodePrecondition, len(out.Workspace) > 0 || out.Unreadable > 0)
 		a.left(rw.CodeStorage, len(out.Left) > 0)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 )
 
@@ -212,7 +213,7 @@ func (f *follower) print(e rw.JournalEntry) error {
 
 // exportReply describes an export.
 type exportReply struct {
-	rw.ExportResult
+	admin.ExportResult
 	Bytes int64 `json:"bytes"`
 }
 
@@ -240,7 +241,7 @@ func (a *app) runExport(ctx context.Context, out string) error {
 		write := func(w io.Writer) (err error) {
 			counted := &countedWriter{w: w}
 			buffered := bufio.NewWriterSize(counted, 64<<10)
-			if r.ExportResult, err = s.Admin().Export(ctx, rw.ExportRequest{W: buffered}); err == nil {
+			if r.ExportResult, err = s.Admin().Export(ctx, admin.ExportRequest{W: buffered}); err == nil {
 				err = buffered.Flush()
 			}
 			r.Bytes = counted.n
@@ -270,7 +271,7 @@ func showExport(p *printer, r reply) {
 
 // imports adds the rows of an export to the store.
 func (a *app) imports() *cobra.Command {
-	var r rw.ImportRequest
+	var r admin.ImportRequest
 	cmd := &cobra.Command{
 		Use: "import [FILE]", Short: "Import the rows of an export, from a file or standard input",
 		Long: `Import the rows of an export into a new store, from a file or from standard
@@ -292,7 +293,7 @@ importing the same export again continues.`,
 	return cmd
 }
 
-func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) error {
+func (a *app) runImport(ctx context.Context, r admin.ImportRequest, name string) error {
 	src, err := a.open(ctx, "FILE", name)
 	if err != nil {
 		return err
@@ -307,7 +308,7 @@ func (a *app) runImport(ctx context.Context, r rw.ImportRequest, name string) er
 		defer os.RemoveAll(dir)
 		a.set.root, a.set.stateDir, a.set.policyFile = dir, "", ""
 	}
-	_, err = administer(ctx, a, a.withStore, rw.Admin.Import, r, showImport)
+	_, err = administer(ctx, a, a.withStore, admin.Operator.Import, r, showImport)
 	return err
 }
 

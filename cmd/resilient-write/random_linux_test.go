@@ -14,6 +14,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -433,7 +434,7 @@ func TestMixedChanges(t *testing.T) {
 			}
 		}
 	}
-	found, err := m.store.Check(t.Context(), rw.CheckRequest{Deep: true})
+	found, err := m.store.Check(t.Context(), admin.CheckRequest{Deep: true})
 	if err != nil || !found.Clean {
 		m.fatal("%+v %v", found, err)
 	}

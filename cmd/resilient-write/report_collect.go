@@ -9,6 +9,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
@@ -193,7 +194,7 @@ func (c *collector) tail(ctx context.Context) error {
 
 // check checks the store. If it cannot be checked, the report says so.
 func (c *collector) check(ctx context.Context, deep bool) error {
-	r, err := c.store.Check(ctx, rw.CheckRequest{Deep: deep})
+	r, err := c.store.Check(ctx, admin.CheckRequest{Deep: deep})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // callerFlag adds the flag of the calls that leave a note in the journal.
@@ -48,7 +49,7 @@ func do[In, Out any](ctx context.Context, a *app, open opener, looks bool, metho
 }
 
 // administer does the same for a method of operators.
-func administer[In, Out any](ctx context.Context, a *app, open opener, method func(rw.Admin, context.Context, In) (Out, error), in In, show func(*printer, reply)) (out Out, err error) {
+func administer[In, Out any](ctx context.Context, a *app, open opener, method func(admin.Operator, context.Context, In) (Out, error), in In, show func(*printer, reply)) (out Out, err error) {
 	err = open(ctx, false, func(ctx context.Context, s *rw.Store) error {
 		if out, err = method(s.Admin(), ctx, in); err != nil {
 			return err

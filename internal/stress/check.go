@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 )
 
@@ -60,7 +61,7 @@ func check(ws, logs string) *verdict {
 	}
 	defer s.Close(ctx)
 	v.store = s
-	if r, err := s.Check(ctx, rw.CheckRequest{}); err != nil || !r.Clean {
+	if r, err := s.Check(ctx, admin.CheckRequest{}); err != nil || !r.Clean {
 		v.fault("check: %v %+v", err, r.Problems)
 	}
 	events := readEvents(logs)

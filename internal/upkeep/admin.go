@@ -1,7 +1,7 @@
-// Package admin implements the operator's calls on a store: checking, repairing,
+// Package upkeep implements the operator's calls on a store: checking, repairing,
 // compacting and erasing it, and importing the rows of another one. The table of parts
 // contains the work of each part of the state directory in these verbs.
-package admin
+package upkeep
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -40,22 +41,34 @@ type Store struct {
 	// CleanCheckpoints removes some expired checkpoints, and reports whether there may be
 	// more.
 	CleanCheckpoints func(ctx context.Context, caller, session string, dryRun bool) (removed int, more bool, err error)
+	// Host returns what the store adds to a call of the operator.
+	Host func(ctx context.Context, op string, r call.Call) Host
+}
+
+// Host is a call as the store sees it: who makes it, its receipt, and its commits.
+type Host interface {
+	// Asked is never committed: it identifies the call.
+	Asked() *engine.Commit
+	// CheckLabels validates who calls.
+	CheckLabels(caller, session string) error
+	// Commit makes a commit that prepare completes; what identifies it.
+	Commit(ctx context.Context, what string, prepare func(*engine.Commit)) error
+	// Failed returns the error of the call, Done its receipt.
+	Failed(err error, effect fault.Effect) error
+	Done(changed bool, seq uint64, warnings ...string) call.Receipt
 }
 
 // Call is one call of an operator in progress.
 type Call struct {
 	*Store
-	DryRun          bool
-	Meter           *progress.Meter
-	Caller, Session string
-	Via             *journal.Via
-	Invocation      string
-	// Commit makes a commit that prepare completes; what identifies it.
-	Commit func(ctx context.Context, what string, prepare func(*engine.Commit)) error
+	Host
+	DryRun bool
+	Meter  *progress.Meter
 
 	Effect fault.Effect // the effect on disk if the call fails now
 	Seq    uint64       // the newest row it wrote
 	temps  []string     // files in staging/ that were made to take the place of others
+	end    []func()
 }
 
 // The steps of calls of the operator.
@@ -118,10 +131,11 @@ func (s *Store) each(part string, fn func(dir fsx.Dir, name string) error) error
 // note writes a note about the journal or the state directory, and makes it durable at
 // every level: the following steps rely on it.
 func (c *Call) note(ctx context.Context, n journal.Note) error {
+	by := c.Asked()
 	rec := &journal.Record{
 		TS: c.Engine.Now().UTC().Format(engine.TimeFormat), Kind: journal.KindNote, Writer: c.Engine.Writer,
 		Settled: c.Engine.Unsettled.Floor(c.Engine.Log.Head()),
-		Caller:  c.Caller, Session: c.Session, Via: c.Via, Invocation: c.Invocation, Note: &n,
+		Caller:  by.Req.Caller, Session: by.Req.Session, Via: by.Via, Invocation: by.Inv, Note: &n,
 	}
 	c.Effect = fault.EffectUnknown
 	err := c.Engine.WriteRow(context.WithoutCancel(ctx), rec)
@@ -198,12 +212,4 @@ func canceled(ctx context.Context) error {
 		return fault.New(fault.Canceled).Because(err).Hintf("the call was canceled between two steps; completed steps remain, and calling again continues")
 	}
 	return nil
-}
-
-// DropTemps removes the files of a call that failed: they would look like work
-// in progress.
-func (c *Call) DropTemps() {
-	for _, name := range c.temps {
-		c.Engine.Disk.Staging.Remove(name)
-	}
 }

@@ -1,9 +1,10 @@
-package admin
+package upkeep
 
 import (
 	"context"
 	"errors"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -13,23 +14,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// Compacted is what Compact removed and archived.
-type Compacted struct {
-	Archived                                                    []journal.SegmentFacts
-	LiveFrom                                                    uint64
-	Snapshots                                                   int
-	Versions, Shared, Scratch, Checkpoints, Drafts, Tx, Budgets int
-	VersionBytes                                                int64
-	Changed                                                     bool
-	OtherWriter                                                 bool // the limits of history could not be applied
-}
-
-// Compact applies the limits, removes expired objects and archives rows that are not
+// compact applies the limits, removes expired objects and archives rows that are not
 // among the newest keep ones.
-func (c *Call) Compact(ctx context.Context, keep int) (Compacted, error) {
-	p := &compaction{Call: c, reserve: c.Engine.NewReserveGrant(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
+func (c *Call) compact(ctx context.Context, keep int) (*compaction, error) {
+	p := &compaction{Call: c, out: admin.CompactResult{Archived: []admin.ArchivedSegment{}}, reserve: c.Engine.NewReserveGrant(ctx, !c.DryRun), keep: keep, known: map[uint64]journal.SegmentFacts{}}
 	err := p.spend(ctx)
-	return p.out, err
+	return p, err
 }
 
 // compaction is one Compact in progress.
@@ -38,7 +28,9 @@ type compaction struct {
 	reserve engine.ReserveGrant // its right to use the reserve
 	keep    int
 	known   map[uint64]journal.SegmentFacts // segments that were read
-	out     Compacted
+	out     admin.CompactResult
+	changed bool
+	blocked bool // the limits of history could not be applied
 }
 
 // spend runs the steps with the reserve as a fallback, and restores the reserve with
@@ -83,7 +75,7 @@ func (p *compaction) run(ctx context.Context) error {
 // did counts removed items.
 func (p *compaction) did(into *int, n int) {
 	*into += n
-	p.out.Changed = p.out.Changed || n > 0
+	p.changed = p.changed || n > 0
 	if n > 0 && !p.DryRun {
 		p.Effect = fault.EffectUnknown
 	}
@@ -98,7 +90,7 @@ func (p *compaction) scratch(ctx context.Context) error {
 			return err
 		}
 		gone, err := p.Scratch.Expired(pad, "")
-		p.did(&p.out.Scratch, len(gone))
+		p.did(&p.out.ScratchRemoved, len(gone))
 		return err
 	}
 	for {
@@ -107,7 +99,7 @@ func (p *compaction) scratch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.did(&p.out.Scratch, *removed)
+		p.did(&p.out.ScratchRemoved, *removed)
 		if *removed == 0 {
 			return nil
 		}
@@ -119,10 +111,10 @@ func (p *compaction) checkpoints(ctx context.Context) error {
 		var removed int
 		var more bool
 		err := p.reserve.Try(func() (err error) { // damaged ones are copied
-			removed, more, err = p.CleanCheckpoints(ctx, p.Caller, p.Session, p.DryRun)
+			removed, more, err = p.CleanCheckpoints(ctx, p.Asked().Req.Caller, p.Asked().Req.Session, p.DryRun)
 			return err
 		})
-		p.did(&p.out.Checkpoints, removed)
+		p.did(&p.out.CheckpointsGone, removed)
 		if err != nil || !more || p.DryRun || removed == 0 {
 			return err
 		}
@@ -148,7 +140,7 @@ func (p *compaction) drafts(context.Context) error {
 			return err
 		}
 	}
-	p.did(&p.out.Drafts, over)
+	p.did(&p.out.DraftsRemoved, over)
 	return nil
 }
 
@@ -159,7 +151,7 @@ func (p *compaction) transactions(ctx context.Context) error {
 			return err
 		}
 	}
-	p.did(&p.out.Tx, len(expired))
+	p.did(&p.out.TxDropped, len(expired))
 	return nil
 }
 
@@ -184,7 +176,7 @@ func (p *compaction) budgets(context.Context) error {
 		})
 	}
 	if err == nil {
-		p.did(&p.out.Budgets, over)
+		p.did(&p.out.BudgetsRemoved, over)
 	}
 	return err
 }
@@ -206,15 +198,15 @@ func (p *compaction) versions(ctx context.Context) error {
 	} else {
 		gone, err = p.sweep(ctx)
 	}
-	p.did(&p.out.Versions, len(gone))
+	p.did(&p.out.VersionsRemoved, len(gone))
 	for _, k := range gone {
 		p.out.VersionBytes += k.St.Size
 	}
-	if err != nil || p.out.OtherWriter {
+	if err != nil || p.blocked {
 		return err
 	}
 	shared, err := p.Engine.ShareHistory(ctx, p.DryRun)
-	p.did(&p.out.Shared, shared)
+	p.did(&p.out.VersionsShared, shared)
 	return err
 }
 
@@ -234,6 +226,6 @@ func (p *compaction) sweep(ctx context.Context) (gone []*engine.Kept, err error)
 			return gone, err
 		}
 	}
-	p.out.OtherWriter = true
+	p.blocked = true
 	return gone, nil
 }

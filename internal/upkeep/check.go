@@ -1,4 +1,4 @@
-package admin
+package upkeep
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -15,37 +16,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
-// Problem is one thing that is wrong.
-type Problem struct {
-	Code, Path string
-	Seq        uint64
-	Detail     string
-}
-
-// Counters counts what was checked.
-type Counters struct {
-	Segments, Parked, Accepted, Rows, Malformed, Objects int
-	Bytes                                                int64
-	Staged, Paths                                        int
-}
-
-// Found is the result of a check.
-type Found struct {
-	Problems []Problem
-	Counters Counters
-}
-
 // Check compares everything that the store keeps with everything else, and, if
 // it is deep, the bytes of kept versions and files with their hashes. It changes
 // nothing.
-func (s *Store) Check(ctx context.Context, deep bool, meter *progress.Meter) (Found, error) {
+func (s *Store) Check(ctx context.Context, deep bool, meter *progress.Meter) (admin.CheckResult, error) {
 	c := newChecker(s, deep, meter)
 	err := c.run(ctx)
+	c.out.Clean = len(c.out.Problems) == 0
 	return c.out, err
 }
 
 func newChecker(s *Store, deep bool, meter *progress.Meter) *checker {
-	return &checker{Store: s, Meter: meter, deep: deep, newest: map[string]newestRow{}}
+	return &checker{Store: s, Meter: meter, deep: deep, newest: map[string]newestRow{}, out: admin.CheckResult{Problems: []admin.CheckProblem{}}}
 }
 
 // run checks everything.
@@ -72,7 +54,7 @@ type checker struct {
 	*Store
 	*progress.Meter
 	deep   bool
-	out    Found
+	out    admin.CheckResult
 	pos    journal.Pos
 	newest map[string]newestRow
 	rows   []journal.Problem // those of the problems that are the journal's
@@ -93,7 +75,7 @@ type newestRow struct {
 }
 
 func (c *checker) problem(code, path string, seq uint64, detail string) {
-	c.out.Problems = append(c.out.Problems, Problem{Code: code, Path: path, Seq: seq, Detail: detail})
+	c.out.Problems = append(c.out.Problems, admin.CheckProblem{Code: code, Path: path, Seq: seq, Detail: detail})
 }
 
 func (c *checker) journal() error {

@@ -1,10 +1,11 @@
-package admin
+package upkeep
 
 import (
 	"context"
 	"errors"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -16,7 +17,7 @@ import (
 )
 
 // aside moves a file of the state directory to quarantine/.
-func (p *repair) aside(ctx context.Context, q Problem) error {
+func (p *repairing) aside(ctx context.Context, q admin.CheckProblem) error {
 	part, name := splitPath(strings.TrimPrefix(q.Path, engine.StateDirName+"/"))
 	if part == "" && name == quarantineName { // it has no place to go to
 		return nil
@@ -35,7 +36,7 @@ func (p *repair) aside(ctx context.Context, q Problem) error {
 	if _, err := dir.Lstat(name); engine.IsAbsent(err) {
 		return nil
 	}
-	p.did(SetAside, q, "moved to quarantine")
+	p.did(admin.RepairSetAside, q, "moved to quarantine")
 	if p.DryRun {
 		return nil
 	}
@@ -46,7 +47,7 @@ func (p *repair) aside(ctx context.Context, q Problem) error {
 }
 
 // goes records that an object is moved away although its row says that it exists.
-func (p *repair) goes(ctx context.Context, object string) error {
+func (p *repairing) goes(ctx context.Context, object string) error {
 	sha := p.recordedObject(object)
 	if sha == "" {
 		return nil
@@ -105,8 +106,8 @@ func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
 
 // scratchIndex rewrites the index of the scratchpad, with an entry for every
 // object; the damaged one is kept.
-func (p *repair) scratchIndex(ctx context.Context, q Problem) error {
-	p.did(Rebuilt, q, "rewritten with every known entry; unreadable lines are in quarantine")
+func (p *repairing) scratchIndex(ctx context.Context, q admin.CheckProblem) error {
+	p.did(admin.RepairRebuilt, q, "rewritten with every known entry; unreadable lines are in quarantine")
 	if p.DryRun {
 		return nil
 	}
@@ -127,10 +128,10 @@ func (p *repair) scratchIndex(ctx context.Context, q Problem) error {
 }
 
 // checkpoint sets one damaged checkpoint aside, with its data.
-func (p *repair) checkpoint(ctx context.Context, q Problem) error {
+func (p *repairing) checkpoint(ctx context.Context, q admin.CheckProblem) error {
 	_, file := splitPath(q.Path)
 	name := strings.TrimSuffix(file, checkpoint.FileSuffix)
-	p.did(SetAside, q, "moved to quarantine")
+	p.did(admin.RepairSetAside, q, "moved to quarantine")
 	if p.DryRun {
 		return nil
 	}
@@ -162,7 +163,7 @@ func (p *repair) checkpoint(ctx context.Context, q Problem) error {
 
 // oddFiles records which entries of a checkpoint are not regular files. They are moved,
 // and no deletion row says that they are gone.
-func (p *repair) oddFiles(ctx context.Context, name string) error {
+func (p *repairing) oddFiles(ctx context.Context, name string) error {
 	saved, err := p.Checkpoints.Read(name, true)
 	if engine.IsAbsent(err) {
 		return nil
@@ -188,10 +189,10 @@ func (p *repair) oddFiles(ctx context.Context, name string) error {
 
 // manifest rewrites the list of a session from its pieces; the damaged one
 // is kept.
-func (p *repair) manifest(ctx context.Context, q Problem) error {
+func (p *repairing) manifest(ctx context.Context, q admin.CheckProblem) error {
 	part, _ := splitPath(q.Path)
 	session := strings.TrimPrefix(part, chunks.Dir+"/")
-	p.did(Rebuilt, q, "rebuilt from the chunks and the journal")
+	p.did(admin.RepairRebuilt, q, "rebuilt from the chunks and the journal")
 	if p.DryRun {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (p *repair) manifest(ctx context.Context, q Problem) error {
 }
 
 // keepCopy copies a file that is about to be rewritten to quarantine/.
-func (p *repair) keepCopy(dir fsx.Dir, name, as string) error {
+func (p *repairing) keepCopy(dir fsx.Dir, name, as string) error {
 	return p.Engine.Alone("quarantine", func() error {
 		to, err := p.Engine.OpenPart("quarantine")
 		if err != nil {
@@ -236,13 +237,13 @@ func (p *repair) keepCopy(dir fsx.Dir, name, as string) error {
 }
 
 // draft renames a file that is no longer a draft, so that its name is free.
-func (p *repair) draft(q Problem) error {
+func (p *repairing) draft(q admin.CheckProblem) error {
 	dir, err := p.Drafts.OpenDir()
 	if dir == nil || err != nil {
 		return err
 	}
 	defer dir.Close()
-	p.did(SetAside, q, "it is already in quarantine and no longer used")
+	p.did(admin.RepairSetAside, q, "it is already in quarantine and no longer used")
 	if p.DryRun {
 		return nil
 	}

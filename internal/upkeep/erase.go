@@ -1,10 +1,12 @@
-package admin
+package upkeep
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -13,29 +15,18 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/needle"
 )
 
-// Erased is what Erase found and did.
-type Erased struct {
-	Places        map[string]int // by part of the state directory
-	Rows          int
-	Versions      []string
-	Workspace     []string
-	WorkspaceMore bool
-	Unreadable    int
-	Left          []string
-}
-
-// EraseRequest selects what is erased: the bytes that Needle finds, or contents whose
+// erasable selects what is erased: the bytes that Needle finds, or contents whose
 // hash is SHA256.
-type EraseRequest struct {
+type erasable struct {
 	Needle    *needle.Needle
 	SHA256    string
 	Reason    string
 	Workspace bool // search it
 }
 
-// Select returns what is erased: exactly one of the secret, a hash and a draft is given.
+// choose returns what is erased: exactly one of the secret, a hash and a draft is given.
 // The texts go into the journal, so none of them may have the secret in it.
-func (c *Call) Select(secret []byte, sha, draft string, texts map[string]string) (what EraseRequest, err error) {
+func (c *Call) choose(secret []byte, sha, draft string, texts map[string]string) (what erasable, err error) {
 	given := 0
 	for _, is := range []bool{len(secret) > 0, sha != "", draft != ""} {
 		if is {
@@ -81,12 +72,15 @@ func (c *Call) draftSHA(ref string) (string, error) {
 	return d.SHA256, err
 }
 
-// Erase erases a secret from every part of the state directory.
-func (c *Call) Erase(ctx context.Context, r EraseRequest) (Erased, error) {
+// erase erases a secret from every part of the state directory.
+func (c *Call) erase(ctx context.Context, r erasable) (admin.EraseResult, error) {
 	e := &eraser{Call: c, n: r.Needle, sha: r.SHA256, reason: r.Reason, places: map[string]int{}}
-	e.out = Erased{Places: e.places, Versions: []string{}, Workspace: []string{}, Left: []string{}}
+	e.out = admin.EraseResult{Places: []admin.ErasedPlace{}, Versions: []string{}, Workspace: []string{}, Left: []string{}}
 	err := e.run(ctx, r.Workspace)
 	slices.Sort(e.out.Versions)
+	for _, place := range slices.Sorted(maps.Keys(e.places)) {
+		e.out.Places = append(e.out.Places, admin.ErasedPlace{Place: place, Count: e.places[place]})
+	}
 	return e.out, err
 }
 
@@ -99,7 +93,7 @@ type eraser struct {
 	found  int    // things that this round changed
 	began  uint64 // newest row when this round began
 	places map[string]int
-	out    Erased
+	out    admin.EraseResult
 
 	pending []*erasure // of the current step
 }

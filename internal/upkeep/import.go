@@ -1,4 +1,4 @@
-package admin
+package upkeep
 
 import (
 	"context"
@@ -7,21 +7,16 @@ import (
 	"io"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Imported is what Import took over.
-type Imported struct {
-	Rows, Imported, Present, Skipped int64
-	SHA256                           string
-}
-
-// Import takes the rows of an export over. Into a store with rows of its own
+// load takes the rows of an export over. Into a store with rows of its own
 // only if mixed is set.
-func (c *Call) Import(ctx context.Context, r io.Reader, mixed bool) (Imported, error) {
+func (c *Call) load(ctx context.Context, r io.Reader, mixed bool) (admin.ImportResult, error) {
 	in := &importing{Call: c, from: r, mixed: mixed, last: map[string]engine.LastVersion{}, there: map[importPlace]uint64{}}
 	err := in.run(ctx)
 	return in.out, err
@@ -48,7 +43,7 @@ type importing struct {
 	info  journal.Imported
 	id    string                        // of the export, in the rows that come from it
 	last  map[string]engine.LastVersion // the newest imported row of each path
-	out   Imported
+	out   admin.ImportResult
 
 	there map[importPlace]uint64 // rows that are imported already, by their seq here
 	upto  importPlace            // everything up to here is
@@ -154,7 +149,7 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 		each(rec)
 		return canceled(ctx)
 	})
-	in.out.SHA256 = in.info.Footer.SHA256
+	in.out.SHA256 = digest(in.info.Footer.SHA256)
 	switch {
 	case errors.Is(err, journal.ErrExport):
 		return fault.New(fault.ExportDamaged).Because(err).Hintf("%s; nothing was imported; export the journal again", err)
@@ -163,7 +158,7 @@ func (in *importing) verify(ctx context.Context, r io.Reader, each func(*journal
 	case err != nil:
 		return in.outside(err, "the export could not be read")
 	}
-	in.id = exportedRow + in.out.SHA256[:16] + ":"
+	in.id = exportedRow + in.info.Footer.SHA256[:16] + ":"
 	return nil
 }
 
@@ -319,7 +314,7 @@ func (in *importing) take(ctx context.Context, r io.Reader) error {
 	if err != nil || in.out.Imported == 0 {
 		return err
 	}
-	return in.note(ctx, journal.Note{What: journal.NoteImport, Text: "export", SHA256: in.out.SHA256, Rows: in.out.Imported + in.out.Present, Skipped: in.out.Skipped})
+	return in.note(ctx, journal.Note{What: journal.NoteImport, Text: "export", SHA256: in.info.Footer.SHA256, Rows: in.out.Imported + in.out.Present, Skipped: in.out.Skipped})
 }
 
 // flush writes the batch and makes it durable.

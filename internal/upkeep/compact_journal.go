@@ -1,4 +1,4 @@
-package admin
+package upkeep
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
@@ -32,13 +33,13 @@ func (p *compaction) journal(ctx context.Context) error {
 	}
 	fresh := len(ends) >= 2 && ends[0].Seq == p.Engine.Log.Head() // two are sound, and the newer one covers every row
 	if p.DryRun {
-		p.out.Changed = p.out.Changed || len(due) > 0 || !fresh
+		p.changed = p.changed || len(due) > 0 || !fresh
 		return p.describe(due)
 	}
-	if fresh && len(due) == 0 && !p.out.Changed {
+	if fresh && len(due) == 0 && !p.changed {
 		return p.finish()
 	}
-	p.out.Changed = true
+	p.changed = true
 	if err := p.snapshot(); err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (p *compaction) describe(due []uint64) error {
 		if err != nil {
 			return err
 		}
-		p.out.Archived = append(p.out.Archived, f)
+		p.archived(f)
 		p.Meter.One()
 	}
 	return p.finish()
@@ -167,8 +168,14 @@ func (p *compaction) park(ctx context.Context, due []uint64) error {
 	if err != nil {
 		return err
 	}
-	p.out.Archived = facts
+	for _, f := range facts {
+		p.archived(f)
+	}
 	return nil
+}
+
+func (p *compaction) archived(f journal.SegmentFacts) {
+	p.out.Archived = append(p.out.Archived, admin.ArchivedSegment{First: f.First, Last: f.Last, Rows: f.Rows, Bytes: f.Bytes, SHA256: digest(f.SHA256)})
 }
 
 // finish fills in the result.

@@ -1,4 +1,4 @@
-package admin
+package upkeep
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Export writes the rows after one number up to another, 0 for all, to w. With same
+// export writes the rows after one number up to another, 0 for all, to w. With same
 // the same rows are the same bytes; otherwise the export names the version tool.
-func (c *Call) Export(ctx context.Context, w io.Writer, after, upto uint64, same bool, tool string) (journal.ExportFooter, error) {
+func (c *Call) export(ctx context.Context, w io.Writer, after, upto uint64, same bool, tool string) (journal.ExportFooter, error) {
 	if c.Engine.Log == nil {
 		return journal.ExportFooter{}, fault.New(fault.NotFound).Hintf("there is no journal here")
 	}

@@ -1,4 +1,4 @@
-package admin
+package upkeep
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/index"
@@ -15,50 +16,20 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 )
 
-// Kind is what Repair did about a problem.
-type Kind string
-
-const (
-	Rebuilt      Kind = "rebuilt"
-	SetAside     Kind = "set_aside"
-	Ordered      Kind = "put_in_order"
-	Finished     Kind = "finished"
-	Acknowledged Kind = "acknowledged"
-)
-
-// Action is one thing that Repair did.
-type Action struct {
-	Did        Kind
-	Code, Path string
-	Seq        uint64
-	Detail     string
-}
-
-// Left is a problem that Repair does not repair, and why.
-type Left struct {
-	Problem
-	Why string
-}
-
-// Repaired is what Repair did.
-type Repaired struct {
-	Actions []Action
-	Left    []Left
-}
-
-// Repair fixes the problems that a deep check reports. With acknowledge it accepts the
+// repair fixes the problems that a deep check reports. With acknowledge it accepts the
 // remaining damage of the journal.
-func (c *Call) Repair(ctx context.Context, acknowledge string) (Repaired, error) {
-	p := &repair{Call: c, reason: acknowledge, seen: map[string]bool{}}
+func (c *Call) repair(ctx context.Context, acknowledge string) (admin.RepairResult, error) {
+	p := &repairing{Call: c, out: admin.RepairResult{Actions: []admin.RepairAction{}, Left: []admin.LeftProblem{}}, reason: acknowledge, seen: map[string]bool{}}
 	err := p.run(ctx)
+	p.out.Clean = len(p.out.Left) == 0
 	return p.out, err
 }
 
-// repair is one Repair in progress.
-type repair struct {
+// repairing is one Repair in progress.
+type repairing struct {
 	*Call
 	reason string // to accept damage
-	out    Repaired
+	out    admin.RepairResult
 	seen   map[string]bool // problems that were worked on
 
 	journal bool // segments were changed, so the caches of the journal are made again
@@ -68,7 +39,7 @@ type repair struct {
 // show another.
 const repairRounds = 3
 
-func (p *repair) run(ctx context.Context) error {
+func (p *repairing) run(ctx context.Context) error {
 	if p.Engine.Log == nil {
 		return nil
 	}
@@ -107,29 +78,29 @@ func (p *repair) run(ctx context.Context) error {
 	return p.rest(ctx, c)
 }
 
-func (p *repair) check(ctx context.Context) (*checker, error) {
+func (p *repairing) check(ctx context.Context) (*checker, error) {
 	c := newChecker(p.Store, true, nil)
 	return c, c.run(ctx)
 }
 
 // did notes one action.
-func (p *repair) did(kind Kind, q Problem, detail string) {
-	p.out.Actions = append(p.out.Actions, Action{Did: kind, Code: q.Code, Path: q.Path, Seq: q.Seq, Detail: detail})
+func (p *repairing) did(kind admin.RepairKind, q admin.CheckProblem, detail string) {
+	p.out.Actions = append(p.out.Actions, admin.RepairAction{Did: kind, Code: q.Code, Path: q.Path, Seq: q.Seq, Detail: detail})
 	if !p.DryRun {
 		p.Effect = fault.EffectUnknown
 	}
 }
 
 // round works on every problem that has not been worked on.
-func (p *repair) round(ctx context.Context, c *checker) error {
+func (p *repairing) round(ctx context.Context, c *checker) error {
 	for _, q := range c.out.Problems {
 		if err := canceled(ctx); err != nil {
 			return err
 		}
-		if p.seen[q.key()] {
+		if p.seen[keyOf(q)] {
 			continue
 		}
-		p.seen[q.key()] = true
+		p.seen[keyOf(q)] = true
 		if err := p.one(ctx, q); err != nil {
 			return err
 		}
@@ -137,20 +108,20 @@ func (p *repair) round(ctx context.Context, c *checker) error {
 	return p.segments(ctx, c)
 }
 
-// key identifies a problem.
-func (q Problem) key() string { return fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq) }
+// keyOf identifies a problem.
+func keyOf(q admin.CheckProblem) string { return fmt.Sprint(q.Code, " ", q.Path, " ", q.Seq) }
 
 // one puts a single problem right, if that can be done by itself.
-func (p *repair) one(ctx context.Context, q Problem) error {
+func (p *repairing) one(ctx context.Context, q admin.CheckProblem) error {
 	switch q.Code {
 	case "meta_unreadable":
-		p.did(Rebuilt, q, "rebuilt from the journal")
+		p.did(admin.RepairRebuilt, q, "rebuilt from the journal")
 		if p.DryRun {
 			return nil
 		}
 		return p.Engine.Alone("repair", p.Engine.WriteMeta)
 	case "stale_staging":
-		p.did(Finished, q, "completed or rolled back")
+		p.did(admin.RepairFinished, q, "completed or rolled back")
 		if p.DryRun {
 			return nil
 		}
@@ -177,7 +148,7 @@ func (p *repair) one(ctx context.Context, q Problem) error {
 }
 
 // segments puts the segments in order in which a problem was found.
-func (p *repair) segments(ctx context.Context, c *checker) error {
+func (p *repairing) segments(ctx context.Context, c *checker) error {
 	var firsts []uint64
 	for _, q := range c.rows {
 		if q.Segment > 0 && !slices.Contains(firsts, q.Segment) {
@@ -193,7 +164,7 @@ func (p *repair) segments(ctx context.Context, c *checker) error {
 	return nil
 }
 
-func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
+func (p *repairing) segment(ctx context.Context, c *checker, first uint64) error {
 	if first == p.Engine.Log.End().Segment {
 		if plan, err := p.Engine.Log.PlanMending(c.known, first); err != nil || plan == nil {
 			return err
@@ -209,14 +180,14 @@ func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
 	if err != nil || plan == nil {
 		return err
 	}
-	q := Problem{Code: journal.ProblemOrder, Path: "journal/" + journal.SegmentFile(first), Seq: first}
+	q := admin.CheckProblem{Code: journal.ProblemOrder, Path: "journal/" + journal.SegmentFile(first), Seq: first}
 	for _, r := range c.rows {
 		if r.Segment == first {
 			q.Code = r.Code
 			break
 		}
 	}
-	p.did(Ordered, q, fmt.Sprintf("all %d rows are present, as the hash chain proves, and are in order now", plan.Rows))
+	p.did(admin.RepairOrdered, q, fmt.Sprintf("all %d rows are present, as the hash chain proves, and are in order now", plan.Rows))
 	if p.DryRun {
 		return nil
 	}
@@ -232,7 +203,7 @@ func (p *repair) segment(ctx context.Context, c *checker, first uint64) error {
 
 // caches makes the snapshots of the index again when something they are made
 // from was changed, or when one of them was damaged.
-func (p *repair) caches() error {
+func (p *repairing) caches() error {
 	if p.DryRun {
 		return nil
 	}
@@ -257,7 +228,7 @@ func (p *repair) caches() error {
 }
 
 // acknowledge accepts the damage of the journal that is left.
-func (p *repair) acknowledge(ctx context.Context, c *checker) error {
+func (p *repairing) acknowledge(ctx context.Context, c *checker) error {
 	if p.reason == "" {
 		return nil
 	}
@@ -273,7 +244,7 @@ func (p *repair) acknowledge(ctx context.Context, c *checker) error {
 			continue
 		}
 		list = append(list, journal.Accepted{Code: q.Code, Segment: q.Segment, Seq: q.Seq, Evidence: q.Evidence})
-		p.did(Acknowledged, Problem{Code: q.Code, Path: q.Name, Seq: q.Seq}, q.Detail)
+		p.did(admin.RepairAcknowledged, admin.CheckProblem{Code: q.Code, Path: q.Name, Seq: q.Seq}, q.Detail)
 	}
 	if p.DryRun {
 		return nil
@@ -290,7 +261,7 @@ func (p *repair) acknowledge(ctx context.Context, c *checker) error {
 }
 
 // rest lists the problems that a check still reports.
-func (p *repair) rest(ctx context.Context, c *checker) error {
+func (p *repairing) rest(ctx context.Context, c *checker) error {
 	var err error
 	if !p.DryRun {
 		if c, err = p.check(ctx); err != nil {
@@ -300,11 +271,11 @@ func (p *repair) rest(ctx context.Context, c *checker) error {
 	handled := map[string]bool{}
 	aside := map[string]bool{} // with the file goes that it differs from its row
 	for _, a := range p.out.Actions {
-		handled[Problem{Code: a.Code, Path: a.Path, Seq: a.Seq}.key()] = true
-		aside[engine.StateDirName+"/"+a.Path] = aside[engine.StateDirName+"/"+a.Path] || a.Did == SetAside
+		handled[keyOf(admin.CheckProblem{Code: a.Code, Path: a.Path, Seq: a.Seq})] = true
+		aside[engine.StateDirName+"/"+a.Path] = aside[engine.StateDirName+"/"+a.Path] || a.Did == admin.RepairSetAside
 	}
 	for _, q := range c.out.Problems {
-		if p.DryRun && (handled[q.key()] || p.reason != "" && whyLeft[q.Code] == needsWord) {
+		if p.DryRun && (handled[keyOf(q)] || p.reason != "" && whyLeft[q.Code] == needsWord) {
 			continue
 		}
 		if p.DryRun && q.Code == "file_differs" && aside[q.Path] {
@@ -314,7 +285,7 @@ func (p *repair) rest(ctx context.Context, c *checker) error {
 		if !ok {
 			why = "it could not be repaired now; call again when there is no other writer"
 		}
-		p.out.Left = append(p.out.Left, Left{Problem: q, Why: why})
+		p.out.Left = append(p.out.Left, admin.LeftProblem{CheckProblem: q, Why: why})
 	}
 	return nil
 }

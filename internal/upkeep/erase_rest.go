@@ -1,4 +1,4 @@
-package admin
+package upkeep
 
 import (
 	"context"
