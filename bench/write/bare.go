@@ -113,7 +113,7 @@ func (b *bare) record() error {
 	if _, err := unix.Pwrite(b.journal, make([]byte, rowBytes), at%(journalBytes-rowBytes)); err != nil {
 		return err
 	}
-	return b.groups.Do(durable.Key{}, func() error { return unix.Fdatasync(b.journal) })
+	return b.groups.Do(func() error { return unix.Fdatasync(b.journal) })
 }
 
 func (b *bare) replace(name string, data []byte) error {

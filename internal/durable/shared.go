@@ -13,12 +13,9 @@ import (
 // callers that arrive wait together for the next one.
 type Shared struct {
 	mu      sync.Mutex
-	pending map[Key]*turn // neither started nor finished; at most one per key
-	running map[Key]*turn
+	pending *turn // neither started nor finished
+	running *turn
 }
-
-// Key identifies what is flushed: device and inode, for example.
-type Key struct{ Dev, Ino uint64 }
 
 // turn is one flush and those who wait for it.
 type turn struct {
@@ -29,12 +26,9 @@ type turn struct {
 
 // Do runs flush, or waits for a run of an equivalent flush that starts after
 // this call. A failed run fails all who waited for it.
-func (s *Shared) Do(key Key, flush func() error) error {
+func (s *Shared) Do(flush func() error) error {
 	s.mu.Lock()
-	if s.pending == nil {
-		s.pending, s.running = map[Key]*turn{}, map[Key]*turn{}
-	}
-	if next := s.pending[key]; next != nil {
+	if next := s.pending; next != nil {
 		s.mu.Unlock()
 		<-next.done
 		return next.err
@@ -42,25 +36,21 @@ func (s *Shared) Do(key Key, flush func() error) error {
 	me := &turn{done: make(chan struct{}), over: make(chan struct{})}
 	// The first to arrive leads: it waits for the run in progress, which
 	// started too early for it, and takes along all who arrive meanwhile.
-	for {
-		before := s.running[key]
-		if before == nil {
-			break
-		}
-		s.pending[key] = me
+	for s.running != nil {
+		before := s.running
+		s.pending = me
 		s.mu.Unlock()
 		<-before.over
 		s.mu.Lock()
 	}
-	delete(s.pending, key)
-	s.running[key] = me
+	s.pending, s.running = nil, me
 	s.mu.Unlock()
 
 	me.err = flush()
 
 	s.mu.Lock()
-	delete(s.running, key)
-	more := s.pending[key] != nil
+	s.running = nil
+	more := s.pending != nil
 	s.mu.Unlock()
 	close(me.done)
 	close(me.over)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -37,73 +38,66 @@ type WriteError struct {
 func (e *WriteError) Error() string { return "journal write: " + e.Err.Error() }
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// waiter is a caller of Write that waits for its group.
+// group are the callers that are served together.
+type group struct {
+	mu      sync.Mutex
+	waiting []*waiter
+	shared  durable.Shared
+}
+
+// waiter is a caller that waits for its group.
 type waiter struct {
 	batch *Batch
 	err   error
 	head  uint64
-	turn  chan bool // true: lead the next group; false: written
 }
 
 // Write gives every record its seq and chain and writes them after the newest
 // row. Callers that arrive while another write runs are written together, in
 // one system call. Nothing is flushed; Flush does that. On success it returns
 // the seq of the last record.
-func (l *Log) Write(ctx context.Context, b *Batch) (uint64, error) {
+func (l *Log) Write(_ context.Context, b *Batch) (uint64, error) {
+	return l.join(&l.writes, b, l.writeGroup)
+}
+
+// join has run serve b, together with the batches of concurrent callers.
+func (l *Log) join(g *group, b *Batch, run func([]*waiter)) (uint64, error) {
 	if l.o.ReadOnly {
 		return 0, ErrReadOnly
 	}
 	if err := l.spill(b); err != nil {
 		return 0, &WriteError{EffectNone, err}
 	}
-	w := &waiter{batch: b, turn: make(chan bool, 1)}
-	l.queueMu.Lock()
-	l.queue = append(l.queue, w)
-	lead := !l.leading
-	l.leading = true
-	l.queueMu.Unlock()
-	if !lead && !<-w.turn {
-		return w.head, w.err
-	}
-	l.leadGroup(ctx)
+	w := &waiter{batch: b}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, w)
+	g.mu.Unlock()
+	g.shared.Do(func() error {
+		g.mu.Lock()
+		list := g.waiting
+		g.waiting = nil
+		g.mu.Unlock()
+		if len(list) > 0 {
+			run(list)
+		}
+		return nil
+	})
 	return w.head, w.err
 }
 
-// leadGroup writes all waiting batches, including the leader's own, and passes the lead
-// on if more have arrived.
-func (l *Log) leadGroup(ctx context.Context) {
-	l.queueMu.Lock()
-	group := l.queue
-	l.queue = nil
-	l.queueMu.Unlock()
-
-	l.writeGroup(context.WithoutCancel(ctx), group)
-	for _, w := range group[1:] {
-		w.turn <- false
-	}
-
-	l.queueMu.Lock()
-	defer l.queueMu.Unlock()
-	if len(l.queue) == 0 {
-		l.leading = false
-		return
-	}
-	l.queue[0].turn <- true
-}
-
 // writeGroup writes the batches of a group under the journal lock.
-func (l *Log) writeGroup(ctx context.Context, group []*waiter) {
+func (l *Log) writeGroup(list []*waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := l.begin(ctx)
+	unlock, err := l.begin(context.Background())
 	if err != nil {
-		failGroup(group, &WriteError{EffectNone, err})
+		failGroup(list, &WriteError{EffectNone, err})
 		return
 	}
 	defer unlock()
 	var recs []*Record
 	var in []*waiter
-	for _, w := range group {
+	for _, w := range list {
 		if w.batch.Before != nil {
 			if w.err = w.batch.Before(l.pos.Seq + uint64(len(recs))); w.err != nil {
 				continue
@@ -128,8 +122,8 @@ func (l *Log) writeGroup(ctx context.Context, group []*waiter) {
 	}
 }
 
-func failGroup(group []*waiter, err error) {
-	for _, w := range group {
+func failGroup(list []*waiter, err error) {
+	for _, w := range list {
 		if w.err == nil {
 			w.err = err
 		}
@@ -139,42 +133,26 @@ func failGroup(group []*waiter, err error) {
 // Commit is Write followed by Flush. Callers that arrive while rows are flushed
 // wait, and are then written in one system call and flushed together.
 func (l *Log) Commit(_ context.Context, b *Batch) (uint64, error) {
-	if l.o.ReadOnly {
-		return 0, ErrReadOnly
-	}
-	if err := l.spill(b); err != nil {
-		return 0, &WriteError{EffectNone, err}
-	}
-	w := &waiter{batch: b}
-	l.queueMu.Lock()
-	l.commits = append(l.commits, w)
-	l.queueMu.Unlock()
-	l.groups.Do(durable.Key{}, l.commitGroup)
-	return w.head, w.err
+	return l.join(&l.commits, b, l.commitGroup)
 }
 
-// commitGroup writes and flushes every batch that waits in Commit.
-func (l *Log) commitGroup() error {
-	l.queueMu.Lock()
-	group := l.commits
-	l.commits = nil
-	l.queueMu.Unlock()
-	l.writeGroup(context.Background(), group)
+// commitGroup writes and flushes the batches of a group.
+func (l *Log) commitGroup(list []*waiter) {
+	l.writeGroup(list)
 	var last uint64
-	for _, w := range group {
+	for _, w := range list {
 		last = max(last, w.head)
 	}
 	if last == 0 { // nothing was written
-		return nil
+		return
 	}
 	if err := l.Flush(context.Background(), last); err != nil {
-		for _, w := range group {
+		for _, w := range list {
 			if w.head > 0 {
 				w.err = err
 			}
 		}
 	}
-	return nil
 }
 
 // headroom is what seq and chain may add to a record after fit saw it.
@@ -439,7 +417,7 @@ func (l *Log) Flush(_ context.Context, seq uint64) error {
 	if bad {
 		return &WriteError{EffectUnknown, ErrPoisoned}
 	}
-	if err := l.flushes.Do(durable.Key{}, l.flushNow); err != nil {
+	if err := l.flushes.Do(l.flushNow); err != nil {
 		return &WriteError{EffectUnknown, err}
 	}
 	return nil
@@ -457,7 +435,7 @@ func (l *Log) Sync() error {
 	if empty {
 		return nil
 	}
-	if err := l.flushes.Do(durable.Key{}, l.flushNow); err != nil {
+	if err := l.flushes.Do(l.flushNow); err != nil {
 		return &WriteError{EffectUnknown, err}
 	}
 	return nil

@@ -87,11 +87,8 @@ type Log struct {
 	epoch  uint64 // poison epoch at Open
 	closed bool
 
-	queueMu sync.Mutex // group of writers
-	queue   []*waiter
-	leading bool
-	commits []*waiter      // of Commit
-	groups  durable.Shared // of those
+	writes  group // of Write
+	commits group // of Commit
 
 	flushMu  sync.Mutex // held while the file is flushed, so that a roll waits
 	flushes  durable.Shared
