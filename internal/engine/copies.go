@@ -37,10 +37,10 @@ func (x *copies) any() bool {
 // descriptor.
 const maxCopies = 64
 
-func (x *copies) many() bool {
+func (x *copies) many(descriptors int) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.list) >= min(maxCopies, fsx.DescriptorLimit()/8)
+	return len(x.list) >= min(maxCopies, descriptors/8)
 }
 
 // copyAway is keep from another file system. The lock of history is held.

@@ -163,7 +163,7 @@ func (t *settlement) clean(s *Engine) (left bool) {
 		}
 	}
 	t.grant.End()
-	if s.copies.many() {
+	if s.copies.many(s.descriptors()) {
 		s.FlushCopies()
 	}
 	s.lookAgain(1)
