@@ -86,7 +86,7 @@ var attacks = []attack{
 }
 
 const (
-	humansText = "what the human wrote meanwhile, which nobody may lose\n"
+	humansText = "what the human wrote meanwhile, which must not be lost\n"
 	humanMoved = "moved-by-the-human.txt"
 )
 
@@ -574,11 +574,11 @@ func attackStep(short int) int {
 
 const inTheWay = "in the way\n"
 
-// TestTakenBackSweep: a commit is rolled back because of a file that another program
+// TestRollbackSweep: a commit is rolled back because of a file that another program
 // made, a user saves or edits a file of it before each operation, and the process dies
 // at a later one. The user's content survives; if the user wrote nothing, everything is
 // as before.
-func TestTakenBackSweep(t *testing.T) {
+func TestRollbackSweep(t *testing.T) {
 	step := attackStep(9)
 	for i, x := range takenBack {
 		x.disk = func(fs *simfs.FS) {

@@ -648,9 +648,9 @@ func snapshotOf(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestStageLeavesWhatItCannotTell: it reports the skipped files and the reasons; the
+// TestStageLeavesUnknownChanges: it reports the skipped files and the reasons; the
 // index of these files stays unchanged, also while another program has locked it.
-func TestStageLeavesWhatItCannotTell(t *testing.T) {
+func TestStageLeavesUnknownChanges(t *testing.T) {
 	dir := workspace(t)
 	gitIn(t, dir, "init", "-q")
 	marker := filepath.Join(t.TempDir(), "ran")

@@ -102,8 +102,8 @@ func TestCheckTakesNoDirectoryForAFile(t *testing.T) {
 	equal(t, deepProblems(t, s), "", "back again")
 }
 
-// TestCheckStillNamesWhatStrangersDid, where the kind of a thing changed.
-func TestCheckStillNamesWhatStrangersDid(t *testing.T) {
+// TestCheckStillNamesForeignChanges, where the kind of a thing changed.
+func TestCheckStillNamesForeignChanges(t *testing.T) {
 	s, dir := quick(t, nil)
 	for _, p := range []string{"file", "gone", "d/x"} {
 		write(t, s, p, p, rw.ModeCreate)

@@ -475,9 +475,9 @@ func TestSessionsAreReadReadOnly(t *testing.T) {
 	}
 }
 
-// TestSessionsTellWhenTheyBegan checks that the time stays when chunks are
+// TestSessionsHaveTheirStart checks that the time stays when chunks are
 // added, and is new after a reset.
-func TestSessionsTellWhenTheyBegan(t *testing.T) {
+func TestSessionsHaveTheirStart(t *testing.T) {
 	s, _ := opened(t, nil)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	began := func() string {
@@ -671,9 +671,9 @@ func meetTheDead(t *testing.T, s *rw.Store, dir, verb string, stage rw.Stage, te
 	}
 }
 
-// TestComposeTellsWhatIsMissing: each refusal names its reason, changes nothing, and is
+// TestComposeNamesMissingChunks: each refusal names its reason, changes nothing, and is
 // not repeated once the chunk exists.
-func TestComposeTellsWhatIsMissing(t *testing.T) {
+func TestComposeNamesMissingChunks(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
 	refuse := func(session string, want rw.Detail, about map[string]any) {
@@ -1019,9 +1019,9 @@ func TestPiecesOfAnotherProgram(t *testing.T) {
 	check(t, s, false)
 }
 
-// TestResetBeginsAnew: all chunks are removed, even more than one commit can remove,
+// TestResetStartsAgain: all chunks are removed, even more than one commit can remove,
 // and none of them is part of a later session.
-func TestResetBeginsAnew(t *testing.T) {
+func TestResetStartsAgain(t *testing.T) {
 	t.Parallel()
 	s, dir := chunkStore(t)
 	if r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || r.Existed || r.Removed != 0 || r.Status != rw.StatusUnchanged {
@@ -1373,7 +1373,7 @@ func (c chunkScript) resume(t *testing.T, fs *simfs.FS, level rw.SyncLevel, done
 	check(t, s, true)
 	noErr(t, s.Close(background))
 	if files := chunkFiles(fs); at < len(states)-1 && files != left {
-		t.Fatalf("left behind\n%s\nnot\n%s", files, left)
+		t.Fatalf("left over\n%s\nnot\n%s", files, left)
 	}
 	nothingStaged(t, c.open(t, fs, level, "0003"))
 }

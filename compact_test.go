@@ -82,7 +82,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 			}
 		}
 		if since, _ := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &last}); since.Gap {
-			t.Error("a gap where there is none")
+			t.Error("a gap that does not exist")
 		}
 	}
 	look(s)

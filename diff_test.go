@@ -48,11 +48,11 @@ func TestDiffBetweenVersions(t *testing.T) {
 	write("four\nsame\n")
 	must(s.Move(context.Background(), rw.MoveRequest{Path: "a.txt", To: "b.txt"}))(t)
 	if d := diff(rw.DiffRequest{Path: "b.txt"}); !strings.Contains(d.Diff, "-three\n+four\n") {
-		t.Errorf("behind a move: %+v", d)
+		t.Errorf("after a move: %+v", d)
 	}
 	must(s.Delete(context.Background(), rw.DeleteRequest{Path: "b.txt"}))(t)
 	if d := diff(rw.DiffRequest{Path: "b.txt"}); !strings.Contains(d.Diff, "-four\n-same\n") || d.ToSHA256.String() != "" {
-		t.Errorf("behind a deletion: %+v", d)
+		t.Errorf("after a deletion: %+v", d)
 	}
 }
 

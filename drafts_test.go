@@ -232,7 +232,7 @@ func TestSameDraftTwiceIsOneDraft(t *testing.T) {
 	}
 	for _, d := range list {
 		if d.DraftRef == a && d.CreatedAt <= first.CreatedAt {
-			t.Error("a repeated refusal does not begin the seven days anew")
+			t.Error("a repeated refusal does not restart the seven days")
 		}
 	}
 	if !slices.IsSortedFunc(list, func(x, y rw.Draft) int { return strings.Compare(y.CreatedAt, x.CreatedAt) }) {
@@ -350,13 +350,13 @@ func TestOpenKeepsAFullQuarantine(t *testing.T) {
 	fakeDrafts(t, dir, 100, 0)
 	for range 3 {
 		s := openGated(t, dir, nil)
-		equal(t, len(drafts(t, s)), 100, "drafts behind an Open")
+		equal(t, len(drafts(t, s)), 100, "drafts after an Open")
 		s.Close(background)
 	}
 }
 
-// TestRepeatedRefusalEvictsNobody: a draft that is there already needs no room.
-func TestRepeatedRefusalEvictsNobody(t *testing.T) {
+// TestRepeatedRefusalEvictsNothing: a draft that is there already needs no room.
+func TestRepeatedRefusalEvictsNothing(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
 	a := refuse(t, s, "a.txt", awsID(124))

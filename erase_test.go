@@ -391,9 +391,9 @@ func TestEraseBesideWriters(t *testing.T) {
 	}
 }
 
-// TestEraseWaitsForWhatIsUnderWay: the row of a commit whose writer died keeps its path
+// TestEraseWaitsForCallsInProgress: the row of a commit whose writer died keeps its path
 // until the commit is completed.
-func TestEraseWaitsForWhatIsUnderWay(t *testing.T) {
+func TestEraseWaitsForCallsInProgress(t *testing.T) {
 	secret := "correct-horse-battery"
 	for n := 0; ; n++ {
 		fs := simfs.New()

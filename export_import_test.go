@@ -137,7 +137,7 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 		"empty": "", "no header": join(lines[1:]), "header twice": join(lines[:1], lines), "no footer": join(lines[:last]),
 		"row lost": join(lines[:4], lines[5:]), "row twice": join(lines[:5], lines[4:]), "rows swapped": join(lines[:4], lines[5:6], lines[4:5], lines[6:]),
 		"row changed": strings.Replace(string(data), `"caller":"tester"`, `"caller":"forger"`, 1), "garbage in front": "garbage\n" + string(data),
-		"something behind": string(data) + "\n{}", "another format": strings.Replace(string(data), "journal-export", "other-export", 1),
+		"trailing data": string(data) + "\n{}", "another format": strings.Replace(string(data), "journal-export", "other-export", 1),
 		"long line": join(lines[:3]) + strings.Repeat("x", 1<<20) + "\n" + join(lines[3:]), "blank line": join(lines[:3]) + "\n" + join(lines[3:]),
 		"a binary": string([]byte{0x7f, 'E', 'L', 'F', 0, 0, 0, 1}), "json of another kind": "[1,2,3]\n", "only a footer": lines[last],
 	}

@@ -124,9 +124,9 @@ func TestFlushesOfALargeCommit(t *testing.T) {
 	}
 }
 
-// TestFlushesOfACommitThatIsTakenBack: rolling back published files flushes each
+// TestFlushesOfACommitThatIsRolledBack: rolling back published files flushes each
 // directory once, not once for each file.
-func TestFlushesOfACommitThatIsTakenBack(t *testing.T) {
+func TestFlushesOfACommitThatIsRolledBack(t *testing.T) {
 	const n = 64
 	fs := simfs.New()
 	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)

@@ -633,9 +633,9 @@ func TestPrivateKeyOverTwoAppends(t *testing.T) {
 	}
 }
 
-// TestAppendTellsLinesOfTheWholeFile, even for a file that is far larger than the part
+// TestAppendReportsLinesOfTheWholeFile, even for a file that is far larger than the part
 // that is scanned again.
-func TestAppendTellsLinesOfTheWholeFile(t *testing.T) {
+func TestAppendReportsLinesOfTheWholeFile(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
 	line := "a line of text that is of no interest to anybody\n"
@@ -658,9 +658,9 @@ func TestAppendTellsLinesOfTheWholeFile(t *testing.T) {
 	check(t, s, false)
 }
 
-// TestAppendTellsTheColumnOfALongLine: the line began before the part that is scanned
+// TestAppendReportsTheColumnOfALongLine: the line began before the part that is scanned
 // again.
-func TestAppendTellsTheColumnOfALongLine(t *testing.T) {
+func TestAppendReportsTheColumnOfALongLine(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
 	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("first\n"+strings.Repeat("word ", 9000)), 0o644)
@@ -807,7 +807,7 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	wants(t, passes(t, s, put("conf.txt", "a "+a+"\nb "+b+"\nmore\n", rw.ModeOverwrite)), rw.WarnRiskPreexisting)
 	e := gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\nc "+c+"\n", rw.ModeOverwrite))
 	if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != 3 {
-		t.Errorf("only the new one is to be told: %+v", f)
+		t.Errorf("only the new one is to be reported: %+v", f)
 	}
 	equal(t, strings.Join(e.Patterns, " "), "api_key", "families ", e.Patterns)
 	gated(t, s, dir, put("conf.txt", "a "+c+"\nb "+b+"\n", rw.ModeOverwrite)) // exchanged for another one of its kind
@@ -820,10 +820,10 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestAppendBehindOldFindings: findings in the old content neither refuse harmless text
+// TestAppendAfterOldFindings: findings in the old content neither refuse harmless text
 // nor hide a finding in the appended one, nor make its verdict milder, however many
 // there are.
-func TestAppendBehindOldFindings(t *testing.T) {
+func TestAppendAfterOldFindings(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
 	filler := strings.Repeat("text without interest\n", 4000)
@@ -901,7 +901,7 @@ func TestDryRunOfARefusalLeavesNothing(t *testing.T) {
 	gone(t, statePath(dir), "budgets.json")
 	r.DryRun = false
 	if e := gated(t, s, dir, r); e.RetryBudget != 2 {
-		t.Errorf("budget %d behind dry runs", e.RetryBudget)
+		t.Errorf("budget %d after dry runs", e.RetryBudget)
 	}
 }
 
@@ -1028,7 +1028,7 @@ func TestScannedEarly(t *testing.T) {
 		{name: "stricter", change: func(r *rw.SafeWriteRequest) { yes := true; r.Classify = &yes }},
 	}
 	for _, c := range calls {
-		var told [2]string
+		var answer [2]string
 		for i, size := range []int{64 << 10, 512 << 10} {
 			line := "a line of ordinary words that say nothing\n"
 			text := strings.Repeat(line, size/2/len(line)) + "key " + secret + "\n" + strings.Repeat(line, size/2/len(line))
@@ -1041,16 +1041,16 @@ func TestScannedEarly(t *testing.T) {
 				passes(t, s, put(r.Path, c.before, rw.ModeCreate))
 			}
 			out, err := s.SafeWrite(background, r)
-			told[i] = reasons(out.Warnings)
+			answer[i] = reasons(out.Warnings)
 			if err != nil {
-				told[i] = string(rw.AsError("", err).Detail)
+				answer[i] = string(rw.AsError("", err).Detail)
 			}
 		}
-		if told[0] != told[1] {
-			t.Errorf("%s: %q where it is scanned early, %q where it is not", c.name, told[1], told[0])
+		if answer[0] != answer[1] {
+			t.Errorf("%s: %q where it is scanned early, %q where it is not", c.name, answer[1], answer[0])
 		}
-		if allowed := c.name == "allowed"; (told[0] == "") != allowed {
-			t.Errorf("%s: %q", c.name, told)
+		if allowed := c.name == "allowed"; (answer[0] == "") != allowed {
+			t.Errorf("%s: %q", c.name, answer)
 		}
 	}
 }
@@ -1132,9 +1132,9 @@ func mostLive(work func()) int64 {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	before, most := int64(live[0].Value.Uint64()), int64(0)
-	done, told := make(chan bool), make(chan bool)
+	done, answer := make(chan bool), make(chan bool)
 	go func() {
-		defer close(told)
+		defer close(answer)
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -1149,7 +1149,7 @@ func mostLive(work func()) int64 {
 	}()
 	work()
 	close(done)
-	<-told
+	<-answer
 	return most
 }
 
@@ -1271,7 +1271,7 @@ func TestRedactingNeedsMemoryForTheTextOnly(t *testing.T) {
 			t.Fatalf("%s: %v, %d spans, %d omitted, %s", c.name, err, len(r.Spans), r.Omitted, r.Verdict)
 		}
 		if got := strings.Count(string(r.Content), "-REDACTED}"); got != len(r.Spans)+r.Omitted {
-			t.Errorf("%s: %d places are redacted, %d told of", c.name, got, len(r.Spans)+r.Omitted)
+			t.Errorf("%s: %d places are redacted, %d reported", c.name, got, len(r.Spans)+r.Omitted)
 		}
 		if most := c.most + 3*int64(len(content)+len(r.Content)); used > most {
 			t.Errorf("%s: %d MiB, want at most %d, for %d MiB that become %d", c.name, used>>20, most>>20, size>>20, len(r.Content)>>20)
@@ -1420,9 +1420,9 @@ func TestAMoveOfWhatWasThereIsNotRefused(t *testing.T) {
 	}
 }
 
-// TestAMoveIntoTheSightOfGitIsTold: a secret that leaves an ignored path, with
+// TestAMoveIntoTheSightOfGitIsReported: a secret that leaves an ignored path, with
 // the workspace at the top of the repository and below it.
-func TestAMoveIntoTheSightOfGitIsTold(t *testing.T) {
+func TestAMoveIntoTheSightOfGitIsReported(t *testing.T) {
 	t.Parallel()
 	for _, inside := range []string{"", "sub/workspace"} {
 		top := ramspace(t)
@@ -1578,7 +1578,7 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 	}
 	for _, n := range needles {
 		if bytes.Contains(said.Bytes(), []byte(n)) {
-			t.Errorf("a reply or receipt tells a name that begins with %.4s", n)
+			t.Errorf("a reply or receipt holds a name that begins with %.4s", n)
 		}
 	}
 	length(t, leaks(t, dir, needles...), 0)

@@ -149,9 +149,9 @@ func TestEveryFailureHasABudget(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestBudgetFileTellsNothing: the file reveals neither the content nor the path of a
+// TestBudgetFileHoldsNoNames: the file reveals neither the content nor the path of a
 // write.
-func TestBudgetFileTellsNothing(t *testing.T) {
+func TestBudgetFileHoldsNoNames(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
 	spend(t, s, put("some-name.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
@@ -406,9 +406,9 @@ func TestWhatTimeMendsIsNotCounted(t *testing.T) {
 	passes(t, s, r)
 }
 
-// TestFailingSourcesAreToldEachTime: a stream with a failing source has no content to
+// TestFailingSourcesAreReportedEachTime: a stream with a failing source has no content to
 // compare; its own error is returned each time.
-func TestFailingSourcesAreToldEachTime(t *testing.T) {
+func TestFailingSourcesAreReportedEachTime(t *testing.T) {
 	t.Parallel()
 	s := openGated(t, ramspace(t), nil)
 	for i := range 6 {
@@ -666,12 +666,12 @@ func TestManyFailAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		tried := 0
-		for told, n := range count {
-			if !strings.HasPrefix(told, "retry_exhausted 0") {
+		for answers, n := range count {
+			if !strings.HasPrefix(answers, "retry_exhausted 0") {
 				tried += n
 			}
-			if (strings.HasSuffix(told, " 2") || strings.HasSuffix(told, " 1")) && n != 1 {
-				t.Errorf("%s was told %d times", told, n)
+			if (strings.HasSuffix(answers, " 2") || strings.HasSuffix(answers, " 1")) && n != 1 {
+				t.Errorf("%s was reported %d times", answers, n)
 			}
 		}
 		rows := refusalsIn(t, dir) - before
@@ -749,24 +749,24 @@ func TestErrorsOfTheGateShowNoPlace(t *testing.T) {
 	outside := filepath.Join(filepath.Dir(dir), "secret-place", "p.yaml")
 	os.MkdirAll(filepath.Join(filepath.Dir(outside), "sub"), 0o755)
 	os.WriteFile(outside, []byte("gate: {mode: blok}\n"), 0o644)
-	var told []string
+	var answers []string
 	_, err := rw.Open(background, dir, &rw.Options{PolicyFile: outside})
 	doc, _ := json.Marshal(rw.AsError("", err))
-	told = append(told, string(doc), err.Error())
+	answers = append(answers, string(doc), err.Error())
 	_, err = rw.Open(background, dir, &rw.Options{PolicyFile: filepath.Join(filepath.Dir(outside), "sub")}) // a directory
 	doc, _ = json.Marshal(rw.AsError("", err))
-	told = append(told, string(doc), err.Error())
+	answers = append(answers, string(doc), err.Error())
 	_, err = rw.Open(background, dir, &rw.Options{PolicyFile: filepath.Join(outside, "x")}) // a file is no directory
 	doc, _ = json.Marshal(rw.AsError("", err))
-	told = append(told, string(doc), err.Error())
+	answers = append(answers, string(doc), err.Error())
 	s := openGated(t, dir, nil)
 	for _, r := range []rw.RiskScoreRequest{{Content: []byte("x"), TargetPath: outside}, {Content: []byte("x"), TargetPath: "/etc/passwd"}} {
 		_, err = s.RiskScore(background, r)
 		doc, _ = json.Marshal(rw.AsError("", err))
-		told = append(told, string(doc), err.Error())
+		answers = append(answers, string(doc), err.Error())
 	}
-	if i := slices.IndexFunc(told, func(s string) bool { return strings.Contains(s, "secret-place") || strings.Contains(s, "passwd") }); i >= 0 {
-		t.Errorf("%s", told[i])
+	if i := slices.IndexFunc(answers, func(s string) bool { return strings.Contains(s, "secret-place") || strings.Contains(s, "passwd") }); i >= 0 {
+		t.Errorf("%s", answers[i])
 	}
 }
 

@@ -281,7 +281,7 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 		long = append(long, step(fmt.Sprint(i), fmt.Sprint((i+1)%2000)))
 	}
 	if e := handoffRefused(t, s, dir, graph(long...), rw.ErrDependencyCycle); len(e.Context["cycle"].([]string)) > 30 {
-		t.Error("the whole cycle is told")
+		t.Error("the whole cycle is reported")
 	}
 	long[1999].DependsOn = nil
 	handOff(t, s, graph(long...))
@@ -532,7 +532,7 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t3")}); out.ArchivedPath == "" {
-		t.Error("of a handoff of which nobody knows who read it nothing is left")
+		t.Error("a handoff without a known reader was removed")
 	}
 	if r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 {
 		t.Errorf("%+v", r.ReadBy)
@@ -825,10 +825,10 @@ func TestDocumentedTemplateReads(t *testing.T) {
 	text := documentedTemplate(t)
 	var first rw.HandoffEnvelope
 	for name, change := range map[string]func(string) string{
-		"as it stands": func(s string) string { return s },
-		"CRLF":         func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
-		"BOM":          func(s string) string { return "\ufeff" + s },
-		"blanks":       func(s string) string { return strings.Replace(s, "---\n", "--- \t\n", 2) },
+		"unchanged": func(s string) string { return s },
+		"CRLF":      func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
+		"BOM":       func(s string) string { return "\ufeff" + s },
+		"blanks":    func(s string) string { return strings.Replace(s, "---\n", "--- \t\n", 2) },
 	} {
 		r, err := readByHand(t, s, dir, change(text))
 		if err != nil {
@@ -1055,9 +1055,9 @@ func FuzzHandoffRead(f *testing.F) {
 	})
 }
 
-// TestHandoffDriftIsTold: every way in which a file can differ from its entry in the
+// TestHandoffDriftIsReported: every way in which a file can differ from its entry in the
 // handoff is reported, when it is written and when it is read; strict refuses both.
-func TestHandoffDriftIsTold(t *testing.T) {
+func TestHandoffDriftIsReported(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	ok := write(t, s, "ok.txt", "fine", rw.ModeCreate)
 	write(t, s, "changed.txt", "now", rw.ModeCreate)

@@ -204,7 +204,7 @@ func TestHistoryRefusals(t *testing.T) {
 		deny(t, s, dir, "version and hash", rw.ErrInvalidArgument, func() error { return errorOf(s.Restore(background, r)) })
 	}
 	for _, r := range []rw.RestoreRequest{{Path: "a.txt", Version: 999}, {Path: "a.txt", SHA256: digest(hash("y"))}, {Path: "n.txt", Version: 1}} {
-		deny(t, s, dir, "version that is none", rw.ErrVersionNotFound, func() error { return errorOf(s.Restore(background, r)) })
+		deny(t, s, dir, "no such version", rw.ErrVersionNotFound, func() error { return errorOf(s.Restore(background, r)) })
 	}
 	for _, n := range []int{-1, 51} {
 		deny(t, s, dir, "undo n", rw.ErrInvalidArgument, func() error { return errorOf(s.Undo(background, rw.UndoRequest{N: n})) })
@@ -248,7 +248,7 @@ func TestRestoreByHashAndUndoOfIt(t *testing.T) {
 	undone(t, s, 1)
 	fileIs(t, dir, "a.txt", "two\n")
 	if r := restored(t, s, "a.txt", versionsOf(t, s, "a.txt")[0].Version); r.Status != rw.StatusUnchanged {
-		t.Errorf("what is there already: %s", r.Status)
+		t.Errorf("the current content: %s", r.Status)
 	}
 }
 
@@ -308,9 +308,9 @@ func TestRestoreAfterMoves(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestAppendedVersionBehindAHumanEditOfTheSameLength is not reported as available, if
+// TestAppendedVersionAfterAHumanEditOfTheSameLength is not reported as available, if
 // history had no copy of it.
-func TestAppendedVersionBehindAHumanEditOfTheSameLength(t *testing.T) {
+func TestAppendedVersionAfterAHumanEditOfTheSameLength(t *testing.T) {
 	dir := withHistoryPolicy(t, "{keep_head_max: 1}")
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "aaaa", rw.ModeCreate)
@@ -566,7 +566,7 @@ func TestMovedOverAnIdenticalFileKeepsItsMode(t *testing.T) {
 	check(t, s, true)
 }
 
-func TestOperationTellsWhatBecameOfACall(t *testing.T) {
+func TestOperationReportsTheOutcomeOfACall(t *testing.T) {
 	s, dir := quick(t, nil)
 	w := must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}}))(t)
 	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "free"}})
@@ -831,7 +831,7 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 	}
 	for _, leak := range leaks(t, dir, secret) {
 		if !strings.Contains(leak, "quarantine") {
-			t.Errorf("the secret lies in %s", leak)
+			t.Errorf("the secret is in %s", leak)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/hook"
 )
 
-func TestPathRulesHoldBehindLinksAndInEveryLetterCase(t *testing.T) {
+func TestPathRulesHoldThroughLinksAndInEveryLetterCase(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	for _, d := range []string{"src", "secrets", "infra"} {

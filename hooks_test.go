@@ -53,8 +53,8 @@ func changes(op hook.Call) string {
 
 // witness allows everything and records its arguments.
 type witness struct {
-	asked, told []string
-	ops         []hook.Call
+	asked, observed []string
+	ops             []hook.Call
 }
 
 func (w *witness) Authorize(_ context.Context, op hook.Call) (hook.Decision, error) {
@@ -67,7 +67,7 @@ func (w *witness) Observe(_ context.Context, op hook.Call, r rw.Receipt, err err
 	if err != nil {
 		status += " " + string(rw.AsError("", err).Detail)
 	}
-	w.told, w.ops = append(w.told, changes(op)+" "+status), append(w.ops, op)
+	w.observed, w.ops = append(w.observed, changes(op)+" "+status), append(w.ops, op)
 }
 
 func hooked(t *testing.T, dir string, hooks ...any) *rw.Store {
@@ -122,8 +122,8 @@ func TestTheFirstRefusalCountsAndEveryAuthorizerIsAsked(t *testing.T) {
 		if strings.Contains(string(conformsEnvelope(t, e)), "broken") {
 			t.Errorf("%s: the error of the hook is shown", name)
 		}
-		if fmt.Sprint(last.asked) != "[safe_write: create a.txt]" || fmt.Sprint(last.told) != "[safe_write: create a.txt refused denied]" {
-			t.Errorf("%s: asked %v, told %v", name, last.asked, last.told)
+		if fmt.Sprint(last.asked) != "[safe_write: create a.txt]" || fmt.Sprint(last.observed) != "[safe_write: create a.txt refused denied]" {
+			t.Errorf("%s: asked %v, observed %v", name, last.asked, last.observed)
 		}
 		check(t, s, true)
 	}
@@ -265,7 +265,7 @@ func TestWhatWasAllowedIsWhatHappens(t *testing.T) {
 		t.Errorf("a link that was bent: %v", e)
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, "closed")); len(left) > 0 {
-		t.Error("it was written all the same")
+		t.Error("it was written anyway")
 	}
 	at(func() { os.WriteFile(filepath.Join(dir, "open", "new"), []byte("theirs"), 0o644) })
 	_, err := s.SafeWrite(background, put("open/new", "ours", rw.ModeOverwrite))
@@ -301,7 +301,7 @@ func roles(list ...any) (h hook.Hooks) {
 	return h
 }
 
-func TestObserversAreToldOfEveryCall(t *testing.T) {
+func TestObserversSeeEveryCall(t *testing.T) {
 	t.Parallel()
 	dir, w := ramspace(t), &witness{}
 	s := hooked(t, dir, observer(func(hook.Call, rw.Receipt, error) { panic("first") }), w,
@@ -319,8 +319,8 @@ func TestObserversAreToldOfEveryCall(t *testing.T) {
 		"safe_write: overwrite a.txt unchanged", "safe_write: append a.txt succeeded", "safe_write: append a.txt succeeded",
 		"safe_write: append  refused escapes_workspace", "safe_write: upsert b.txt refused invalid_argument",
 	}
-	if !slices.Equal(w.told, want) {
-		t.Errorf("told %q", w.told)
+	if !slices.Equal(w.observed, want) {
+		t.Errorf("observed %q", w.observed)
 	}
 	if !w.ops[4].DryRun || w.ops[5].DryRun {
 		t.Error("the dry run")
@@ -336,8 +336,8 @@ func TestObserversAreToldOfEveryCall(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	s.Close(background)
-	if _, err := s.SafeWrite(background, put("c.txt", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreClosed) || w.told[len(w.told)-1] != "safe_write: create c.txt refused store_closed" {
-		t.Errorf("%v, told %q", err, w.told[len(w.told)-1])
+	if _, err := s.SafeWrite(background, put("c.txt", "x", rw.ModeCreate)); !errors.Is(err, rw.ErrStoreClosed) || w.observed[len(w.observed)-1] != "safe_write: create c.txt refused store_closed" {
+		t.Errorf("%v, observed %q", err, w.observed[len(w.observed)-1])
 	}
 }
 
@@ -399,8 +399,8 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 		}
 	}
 	for _, call := range asked {
-		if !slices.Contains(w.told, call+" succeeded") {
-			t.Errorf("not told of %s: %q", call, w.told)
+		if !slices.Contains(w.observed, call+" succeeded") {
+			t.Errorf("%s was not observed: %q", call, w.observed)
 		}
 	}
 	check(t, s, true)
@@ -793,7 +793,7 @@ func (w *withdrawn) Authorize(_ context.Context, op hook.Call) (hook.Decision, e
 }
 func (w *withdrawn) Withdraw(_ context.Context, op hook.Call) {
 	w.back = append(w.back, op.InvocationID)
-	panic("nobody minds")
+	panic("ignored")
 }
 
 // TestACallThatWaitsForTheUserLeavesNoTrace: each verb of the workspace, while the
@@ -861,18 +861,18 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 			}
 		}
 		equal(t, everything(t, dir), before, c.name, ": something is left\n")
-		if len(w.told) > 0 || receipts > 0 {
-			t.Errorf("%s: told %v, %d receipts", c.name, w.told, receipts)
+		if len(w.observed) > 0 || receipts > 0 {
+			t.Errorf("%s: observed %v, %d receipts", c.name, w.observed, receipts)
 		}
 		user.answers = map[string]hook.Answer{"may I?": {Allow: true}}
 		noErr(t, c.do(), c.name, " with the answer")
-		if len(w.told) != 1 || receipts != 1 || everything(t, dir) == before {
-			t.Errorf("%s with the answer: told %v, %d receipts", c.name, w.told, receipts)
+		if len(w.observed) != 1 || receipts != 1 || everything(t, dir) == before {
+			t.Errorf("%s with the answer: observed %v, %d receipts", c.name, w.observed, receipts)
 		}
 	}
 	for _, h := range []*withdrawn{back, last} {
 		if len(h.back) != 5*len(calls) || len(h.asked) != 6*len(calls) || !slices.Contains(h.asked, h.back[0]) {
-			t.Errorf("asked %d, taken back %d", len(h.asked), len(h.back))
+			t.Errorf("asked %d, rolled back %d", len(h.asked), len(h.back))
 		}
 	}
 	check(t, s, true)
@@ -1013,10 +1013,10 @@ func TestAlwaysIsNoMoreThanWhatWasAsked(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestNobodyIsAskedForWhatWasDone: a call that is repeated under its
+// TestNoQuestionForACallThatWasDone: a call that is repeated under its
 // idempotency key is answered without a question, and one that reuses the key
 // is refused without one.
-func TestNobodyIsAskedForWhatWasDone(t *testing.T) {
+func TestNoQuestionForACallThatWasDone(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	user := &desk{answers: map[string]hook.Answer{"may I?": {Allow: true}}}
@@ -1153,7 +1153,7 @@ type sore struct{ hook.DenyWrites }
 func (sore) Authorize(context.Context, hook.Call) (hook.Decision, error) { return hook.Allow(), nil }
 func (sore) ResetTask()                                                  { panic("/etc/broken") }
 
-func TestAHookThatCannotBeResetKeepsNobodyFromIt(t *testing.T) {
+func TestAHookThatCannotBeResetBlocksNoCall(t *testing.T) {
 	t.Parallel()
 	for _, readOnly := range []bool{false, true} {
 		dir := ramspace(t)
@@ -1375,10 +1375,10 @@ func TestEveryShippedRefusalHasItsCodeAndSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestNobodyDeclaresATaskCompleteWhoseCheckFails: the check of the whole workspace runs
+// TestNoTaskIsCompleteWhoseCheckFails: the check of the whole workspace runs
 // again on the content after the last change, even if the change was not made through
 // this store.
-func TestNobodyDeclaresATaskCompleteWhoseCheckFails(t *testing.T) {
+func TestNoTaskIsCompleteWhoseCheckFails(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("no sh here")
@@ -1434,9 +1434,9 @@ func TestAnOracleThatCrashesRefuses(t *testing.T) {
 // TestAPanickingReceiptSinkChangesNothing: a completed call is reported as completed, a
 // refused one as refused, and all other observers are notified.
 func TestAPanickingReceiptSinkChangesNothing(t *testing.T) {
-	var told []rw.Status
+	var observed []rw.Status
 	s, dir := quick(t, &rw.Options{ReceiptSink: func(r rw.Receipt) {
-		told = append(told, r.Status)
+		observed = append(observed, r.Status)
 		panic("the secret content")
 	}})
 	watched := make(chan rw.Receipt, 8)
@@ -1452,12 +1452,12 @@ func TestAPanickingReceiptSinkChangesNothing(t *testing.T) {
 	}
 	noErr(t, transact(s, rw.TxOp{Op: "delete", Path: "a.txt"}))
 	gone(t, dir, "a.txt")
-	if len(told) != 3 || told[0] != rw.StatusSucceeded || told[1] != rw.StatusRefused || told[2] != rw.StatusSucceeded {
-		t.Errorf("told %v", told)
+	if len(observed) != 3 || observed[0] != rw.StatusSucceeded || observed[1] != rw.StatusRefused || observed[2] != rw.StatusSucceeded {
+		t.Errorf("observed %v", observed)
 	}
-	for _, want := range told {
+	for _, want := range observed {
 		if r := <-watched; r.Status != want {
-			t.Errorf("a watcher is told %s, not %s", r.Status, want)
+			t.Errorf("a watcher reads %s, not %s", r.Status, want)
 		}
 	}
 	write(t, s, "b.txt", "locks are free", rw.ModeCreate)

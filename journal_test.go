@@ -126,7 +126,7 @@ func TestDamageIsNamed(t *testing.T) {
 		{"object changed", object(func(p string) { os.WriteFile(p, []byte("version X"), 0o600) }), "object_damaged"},
 		{"object truncated", object(func(p string) { os.Truncate(p, 3) }), "object_damaged"},
 		{"meta.json garbage", inState("meta.json"), "meta_unreadable"},
-		{"staging left behind", func(t *testing.T, dir string) {
+		{"staging left over", func(t *testing.T, dir string) {
 			os.WriteFile(statePath(dir, "staging", "deadbeef-1-1"), []byte("x"), 0o600)
 		}, "stale_staging"},
 		{"file edited", func(t *testing.T, dir string) {
@@ -508,9 +508,9 @@ func held(tree map[string]string, text string) bool {
 	return false
 }
 
-// TestReplayedEditTellsWhatTheFirstTold: by another store, after a restart and
+// TestReplayedEditRepliesAsTheFirst: by another store, after a restart and
 // when the file has gone on; the row itself holds numbers alone.
-func TestReplayedEditTellsWhatTheFirstTold(t *testing.T) {
+func TestReplayedEditRepliesAsTheFirst(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one two one\nrest\none\n", rw.ModeCreate)
 	r := rw.EditRequest{Path: "./a.txt", Edits: []rw.EditOp{{Old: "one", New: "eleven", Count: 3}, {Old: "rest", New: "more"}}, Call: rw.Call{IdempotencyKey: "k"}}
@@ -531,7 +531,7 @@ func TestReplayedEditTellsWhatTheFirstTold(t *testing.T) {
 	again("at once", s, first.Diff)
 	again("by another store", quickAt(t, dir, nil), first.Diff)
 	write(t, s, "a.txt", "appended\n", rw.ModeAppend)
-	again("behind an append", s, first.Diff)
+	again("after an append", s, first.Diff)
 	write(t, s, "a.txt", "quite another\n", rw.ModeOverwrite)
 	renamed(t, s, "a.txt", "b.txt")
 	noErr(t, s.Close(background))
@@ -556,9 +556,9 @@ func TestReplayedRowsWithoutAReply(t *testing.T) {
 	}
 }
 
-// TestReplayedUndoAndRestoreTellWhatTheFirstTold: which commits were undone, the
+// TestReplayedUndoAndRestoreReplyAsTheFirst: which commits were undone, the
 // maximum that one call undoes, and which version was restored.
-func TestReplayedUndoAndRestoreTellWhatTheFirstTold(t *testing.T) {
+func TestReplayedUndoAndRestoreReplyAsTheFirst(t *testing.T) {
 	s, dir := quick(t, nil)
 	for i := range 51 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%5), fmt.Sprint(i), rw.ModeOverwrite)
@@ -697,9 +697,9 @@ func TestIdempotencyKeysAreBounded(t *testing.T) {
 	noErr(t, x.Close())
 }
 
-// TestOperationOfACommitThatWasTakenBack: neither its invocation nor its key reports
+// TestOperationOfACommitThatWasRolledBack: neither its invocation nor its key reports
 // that it happened, and the result of the second attempt does not change that.
-func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
+func TestOperationOfACommitThatWasRolledBack(t *testing.T) {
 	fs := simfs.New()
 	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
 	fs.Inject(func(op simfs.Op) simfs.Fault {
@@ -738,7 +738,7 @@ func TestOperationOfACommitThatWasTakenBack(t *testing.T) {
 			rows++
 		}
 	}
-	equal(t, rows, 1, "rows of the commit that was taken back")
+	equal(t, rows, 1, "rows of the commit that was rolled back")
 	noErr(t, s.Close(background))
 }
 
@@ -864,7 +864,7 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 			t.Fatalf("%s: %v %+v", c.name, err, r)
 		}
 		if c.name != "tx_begin" && !reflect.DeepEqual(would, first) {
-			t.Errorf("%s: a dry run tells %v, the call %v", c.name, would, first)
+			t.Errorf("%s: a dry run reports %v, the call %v", c.name, would, first)
 		}
 		if c.undo != nil {
 			noErr(t, c.undo(s))
@@ -924,7 +924,7 @@ func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 				}
 				if c.name == "tx_begin" {
 					if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || len(d.Transactions) != 1 || d.Transactions[0] != got.([]string)[0] {
-						t.Errorf("operation %d: %v transactions, the call tells of %v", n, d.Transactions, got)
+						t.Errorf("operation %d: %v transactions, the call reports %v", n, d.Transactions, got)
 					}
 				}
 				check(t, s, true)

@@ -861,11 +861,11 @@ func TestCheckGoesOnPastWhatIsMisplaced(t *testing.T) {
 					t.Errorf("left %+v, did %+v", r.Left, r.Actions)
 				}
 				if at.code != "" {
-					stands, _ := filepath.Glob(statePath(dir, "quarantine", "*"))
-					if !slices.ContainsFunc(stands, func(p string) bool {
+					keptFiles, _ := filepath.Glob(statePath(dir, "quarantine", "*"))
+					if !slices.ContainsFunc(keptFiles, func(p string) bool {
 						return !isPlainFile(p) || strings.Contains(p, "loose") || strings.Contains(p, "cursors")
 					}) {
-						t.Errorf("not in quarantine: %v", stands)
+						t.Errorf("not in quarantine: %v", keptFiles)
 					}
 				}
 				takesNewThings(t, s)

@@ -79,14 +79,14 @@ func (m *model) at(path string, version uint64) past {
 
 // walker makes random calls and compares.
 type walker struct {
-	t     *testing.T
-	rng   *rand.Rand
-	dir   string
-	s     *rw.Store
-	m     model
-	level rw.SyncLevel
-	told  []string // the last steps
-	did   map[string]int
+	t      *testing.T
+	rng    *rand.Rand
+	dir    string
+	s      *rw.Store
+	m      model
+	level  rw.SyncLevel
+	recent []string // the last steps
+	did    map[string]int
 }
 
 var modelPaths = []string{"a.txt", "b.txt", "c.txt", "d/a.txt", "d/b.txt", "d/e/a.txt", "f/a.txt", "A.txt"}
@@ -108,12 +108,12 @@ func (w *walker) text() string {
 	return b.String()
 }
 
-func (w *walker) tell(format string, args ...any) {
+func (w *walker) log(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if len(line) > 200 {
 		line = line[:200]
 	}
-	w.told = append(w.told, line)
+	w.recent = append(w.recent, line)
 }
 
 // result compares whether a call happened with whether it should have.
@@ -133,7 +133,7 @@ func (w *walker) result(err error, ok bool) bool {
 
 func (w *walker) fail(format string, args ...any) {
 	w.t.Helper()
-	w.t.Fatalf("%s\nlast steps:\n  %s", fmt.Sprintf(format, args...), strings.Join(w.told[max(0, len(w.told)-12):], "\n  "))
+	w.t.Fatalf("%s\nlast steps:\n  %s", fmt.Sprintf(format, args...), strings.Join(w.recent[max(0, len(w.recent)-12):], "\n  "))
 }
 
 // compare compares every file of the workspace.
@@ -182,7 +182,7 @@ func writes(files world, p, content string, mode rw.WriteMode) bool {
 func (w *walker) write() {
 	p, content := w.path(), w.text()
 	mode := []rw.WriteMode{rw.ModeCreate, rw.ModeOverwrite, rw.ModeAppend, rw.ModeAppend}[w.rng.IntN(4)]
-	w.tell("write %s %s %d bytes", p, mode, len(content))
+	w.log("write %s %s %d bytes", p, mode, len(content))
 	next := w.m.files.clone()
 	ok := writes(next, p, content, mode)
 	r, err := w.s.SafeWrite(background, rw.SafeWriteRequest{Path: p, Content: []byte(content), Mode: mode, AllowShrink: true})
@@ -208,7 +208,7 @@ func (w *walker) edit() {
 	p := w.path()
 	content, there := w.m.files[p]
 	op, after, ok := w.someEdit(content)
-	w.tell("edit %s %.20q", p, op.Old)
+	w.log("edit %s %.20q", p, op.Old)
 	r, err := w.s.Edit(background, rw.EditRequest{Path: p, Edits: []rw.EditOp{op}, AllowShrink: true})
 	if w.result(err, ok && there) {
 		next := w.m.files.clone()
@@ -219,7 +219,7 @@ func (w *walker) edit() {
 
 func (w *walker) delete() {
 	p := w.path()
-	w.tell("delete %s", p)
+	w.log("delete %s", p)
 	_, there := w.m.files[p]
 	r, err := w.s.Delete(background, rw.DeleteRequest{Path: p})
 	if w.result(err, there) {
@@ -234,7 +234,7 @@ func (w *walker) move() {
 	if w.rng.IntN(4) == 0 { // a directory
 		from, to = []string{"d", "f", "d/e"}[w.rng.IntN(3)], []string{"d", "f", "d/e", "f/e"}[w.rng.IntN(4)]
 	}
-	w.tell("move %s %s over %v", from, to, over)
+	w.log("move %s %s over %v", from, to, over)
 	next := w.m.files.clone()
 	var named []string
 	clash := from == to || strings.HasPrefix(to, from+"/")
@@ -310,7 +310,7 @@ func (w *walker) tx() {
 			next[to] = content
 		}
 	}
-	w.tell("tx %.150s", fmt.Sprintf("%+v", ops))
+	w.log("tx %.150s", fmt.Sprintf("%+v", ops))
 	if w.rng.IntN(3) == 0 {
 		w.stagedTx(ops, next, ok, named)
 		return
@@ -331,7 +331,7 @@ func (w *walker) stagedTx(ops []rw.TxOp, next world, ok bool, named []string) {
 			w.reopen()
 		}
 	}
-	w.tell("  staged as %s", b.TxID)
+	w.log("  staged as %s", b.TxID)
 	r, err := w.s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID})
 	if w.result(err, ok) {
 		w.m.commit(r.Seq, next, named...)
@@ -345,7 +345,7 @@ func (w *walker) restore() {
 	p := w.path()
 	list := w.m.pasts[p]
 	if len(list) == 0 {
-		w.tell("restore %s, which never was", p)
+		w.log("restore %s, which never was", p)
 		_, err := w.s.Restore(background, rw.RestoreRequest{Path: p, Version: 1})
 		w.result(err, false)
 		return
@@ -368,7 +368,7 @@ func (w *walker) restore() {
 			w.fail("version %d of %s (%s) is not available:\n%s", x.Version, p, x.Op, strings.Join(rows, "\n"))
 		}
 	}
-	w.tell("restore %s to %d", p, v.version)
+	w.log("restore %s to %d", p, v.version)
 	r, err := w.s.Restore(background, rw.RestoreRequest{Path: p, Version: v.version})
 	if w.result(err, true) {
 		next := w.m.files.clone()
@@ -382,7 +382,7 @@ func (w *walker) restore() {
 
 func (w *walker) undo() {
 	n := 1 + w.rng.IntN(4)
-	w.tell("undo %d", n)
+	w.log("undo %d", n)
 	if n > len(w.m.commits) {
 		return
 	}
@@ -417,7 +417,7 @@ func (w *walker) undo() {
 }
 
 func (w *walker) reopen() {
-	w.tell("reopen")
+	w.log("reopen")
 	must(w.t, w.s.Close(background))
 	w.open()
 }

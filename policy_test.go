@@ -191,9 +191,9 @@ func TestBadRiskArguments(t *testing.T) {
 	}
 }
 
-// TestAcceptedRiskStandsInTheJournal with its reason, and a secret in the
+// TestAcceptedRiskIsInTheJournal with its reason, and a secret in the
 // reason does not.
-func TestAcceptedRiskStandsInTheJournal(t *testing.T) {
+func TestAcceptedRiskIsInTheJournal(t *testing.T) {
 	t.Parallel()
 	s, dir := policed(t, "gate: {mode: block, overrides: any}\n")
 	other := ghToken(81)
@@ -489,9 +489,9 @@ func TestPolicyFileIsProtected(t *testing.T) {
 	}
 }
 
-// TestPolicyFileBehindADanglingLink: the target of the link is protected even before it
+// TestPolicyFileThroughADanglingLink: the target of the link is protected even before it
 // exists.
-func TestPolicyFileBehindADanglingLink(t *testing.T) {
+func TestPolicyFileThroughADanglingLink(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
 	os.MkdirAll(filepath.Join(dir, "conf"), 0o755)
@@ -686,7 +686,7 @@ func TestRetryBudgetOfThePolicy(t *testing.T) {
 	refused(t, s, dir, r, rw.ErrRetryExhausted)
 }
 
-func TestDryRunTellsTheBudgetOfThePolicy(t *testing.T) {
+func TestDryRunReportsTheBudgetOfThePolicy(t *testing.T) {
 	t.Parallel()
 	s, dir := policed(t, "gate: {mode: block}\nretry_budget: {default: 7}\n")
 	r := put("a.txt", risky.high, rw.ModeCreate)

@@ -233,7 +233,7 @@ func TestKillNine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
 		dir := workspace(t)
-		logged, told := 0, 0
+		logged, answered := 0, 0
 		for round := range scale(70) {
 			cmd, out := spawn(t, "versions", dir, "k", level)
 			if round%2 == 0 { // the others die early, while they open the store too
@@ -243,7 +243,7 @@ func TestKillNine(t *testing.T) {
 			cmd.Process.Kill()
 			cmd.Wait()
 			acknowledged := len(out.lines())
-			told += acknowledged
+			answered += acknowledged
 
 			s := must(rw.Open(context.Background(), dir, &rw.Options{Sync: level}))(t, "round ", round)
 			check(t, s, true)
@@ -259,7 +259,7 @@ func TestKillNine(t *testing.T) {
 			logged = lines
 			noErr(t, s.Close(context.Background()))
 		}
-		if told == 0 {
+		if answered == 0 {
 			t.Errorf("%s: nothing was acknowledged", level)
 		}
 	}

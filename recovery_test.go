@@ -142,7 +142,7 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 		case path == "beside.txt" || !errors.Is(err, rw.ErrIOBusy) && !errors.Is(err, rw.ErrLockTimeout):
 			t.Errorf("stopped at %d: %s: %v", at, path, err)
 		case errors.Is(err, rw.ErrIOBusy) && held == 0:
-			t.Errorf("stopped at %d: %s is busy, and nobody is named", at, path)
+			t.Errorf("stopped at %d: %s is busy, and no holder is named", at, path)
 		}
 	}
 	first.Continue()
@@ -563,7 +563,7 @@ func TestDurableWriteOverOneAtOff(t *testing.T) {
 				o := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: "0002"}))(t)
 				write(t, o, "a.txt", "one", rw.ModeCreate)
 				write(t, o, "a.txt", "two", rw.ModeOverwrite)
-				write(t, o, "b.txt", "its row tells that a.txt is settled", rw.ModeCreate)
+				write(t, o, "b.txt", "its row says that a.txt is settled", rw.ModeCreate)
 				if off == "closed" {
 					noErr(t, o.Close(background))
 				}
@@ -626,7 +626,7 @@ func TestSettledSweep(t *testing.T) {
 			fs.Before(nil)
 			look()
 			if settled < 10 || looks < 100 {
-				t.Errorf("%d commits were told to be settled, on disks of %d moments", settled, looks)
+				t.Errorf("%d commits were recorded as settled, on disks of %d moments", settled, looks)
 			}
 		})
 	}
@@ -763,13 +763,13 @@ var losses = []struct {
 		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
 	}},
 	{"state emptied", "state_dir_emptied", false, func(t *testing.T, _, state string) { emptyDir(t, state) }},
-	{"state emptied and made anew", "state_dir_emptied", false, func(t *testing.T, dir, state string) {
+	{"state emptied and made again", "state_dir_emptied", false, func(t *testing.T, dir, state string) {
 		emptyDir(t, state)
 		write(t, open(t, dir, nil), "theirs.txt", "of the second store", rw.ModeCreate)
 	}},
 	{"workspace removed", "workspace_gone", false, func(t *testing.T, dir, _ string) { noErr(t, os.RemoveAll(dir)) }},
 	{"workspace removed, state elsewhere", "workspace_gone", true, func(t *testing.T, dir, _ string) { noErr(t, os.RemoveAll(dir)) }},
-	{"workspace made anew", "workspace_gone", false, func(t *testing.T, dir, _ string) {
+	{"workspace made again", "workspace_gone", false, func(t *testing.T, dir, _ string) {
 		noErr(t, os.RemoveAll(dir))
 		noErr(t, os.Mkdir(dir, 0o755))
 	}},
@@ -831,7 +831,7 @@ func TestALostStoreSaysSo(t *testing.T) {
 			s := open(t, dir, opts)
 			write(t, s, "a.txt", "one\n", rw.ModeCreate)
 			l.lose(t, dir, state)
-			before := whatLies(t, dir)
+			before := writtenParts(t, dir)
 			writes, reads := lostCalls(s)
 			if l.stateDir && l.want == "workspace_gone" {
 				reads = nil // the state is there
@@ -855,15 +855,15 @@ func TestALostStoreSaysSo(t *testing.T) {
 			if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || !d.Poisoned {
 				t.Errorf("describe: poisoned %v, %v", d.Poisoned, err)
 			}
-			equal(t, whatLies(t, dir), before, "the lost store changed")
+			equal(t, writtenParts(t, dir), before, "the lost store changed")
 			noErr(t, s.Close(background))
 		})
 	}
 }
 
-// whatLies returns the content of a workspace, including the state directory, but
+// writtenParts returns the content of a workspace, including the state directory, but
 // without its locks and without the files that a refusal may write.
-func whatLies(t *testing.T, dir string) string {
+func writtenParts(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	for _, part := range []string{"", "journal", "staging", "history"} {

@@ -309,11 +309,11 @@ func TestNoRefusalLeavesASecret(t *testing.T) {
 
 func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 	dir, host := ramspace(t), ghToken(seed)
-	var told bytes.Buffer
+	var reported bytes.Buffer
 	note := func(list ...any) {
 		for _, v := range list {
 			data, _ := json.Marshal(v)
-			fmt.Fprintf(&told, "%s %+v %v\n", data, v, v)
+			fmt.Fprintf(&reported, "%s %+v %v\n", data, v, v)
 		}
 	}
 	s, restore := openRefusing(t, dir, host, k, note)
@@ -363,7 +363,7 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 	look("left", readTree(t, dir, !k.nowhere))
 	noErr(t, s.Close(background))
 	look("left after the end", readTree(t, dir, !k.nowhere))
-	look("reported", map[string][]byte{"an error, receipt or operation": told.Bytes()})
+	look("reported", map[string][]byte{"an error, receipt or operation": reported.Bytes()})
 }
 
 // openRefusing opens a store in which calls are refused; restore resets the files of

@@ -85,7 +85,7 @@ func plantedDamages() []repairable {
 		{"object changed", object(func(p string) { os.WriteFile(p, []byte("version X"), 0o600) }), admin.RepairSetAside, "", true},
 		{"object truncated", object(func(p string) { os.Truncate(p, 3) }), admin.RepairSetAside, "", true},
 		{"meta.json garbage", state("meta.json"), "", "", true}, // Open makes it again
-		{"staging left behind", state("staging", "deadbeef-1-1"), "", "", true},
+		{"staging left over", state("staging", "deadbeef-1-1"), "", "", true},
 		{"file edited", func(t *testing.T, dir string) {
 			os.WriteFile(filepath.Join(dir, "a.txt"), []byte("edited"), 0o644)
 		}, "", "file_differs", true},

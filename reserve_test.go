@@ -190,7 +190,7 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 				aborted = aborted || e.Kind == "abort"
 			}
 			if full.given != aborted {
-				t.Errorf("%s at %d: reserve given up %v, taken back %v", r.Path, at, full.given, aborted)
+				t.Errorf("%s at %d: reserve given up %v, rolled back %v", r.Path, at, full.given, aborted)
 			}
 			if err != nil {
 				refusals++
@@ -212,14 +212,14 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 			noErr(t, s.Close(background))
 		}
 		if refusals < 2 || aborts < 1 {
-			t.Errorf("%s: %d refusals, %d of them taken back", r.Path, refusals, aborts)
+			t.Errorf("%s: %d refusals, %d of them rolled back", r.Path, refusals, aborts)
 		}
 	}
 }
 
-// TestCompactTellsTheTruthOnAFullDisk: a Compact for which even the reserve is too
+// TestCompactReportsAFullDisk: a Compact for which even the reserve is too
 // little fails with nothing changed and reports it.
-func TestCompactTellsTheTruthOnAFullDisk(t *testing.T) {
+func TestCompactReportsAFullDisk(t *testing.T) {
 	fs, s := storeWithReserve(t, rw.SyncFull)
 	before := fs.Tree()
 	fs.Inject(func(op simfs.Op) simfs.Fault {
@@ -444,7 +444,7 @@ func TestTopThatCannotBeWritten(t *testing.T) {
 // another program has the file that was replaced open.
 func TestSlotsOfASecret(t *testing.T) {
 	fs, s := elsewhereStore(t)
-	secret := strings.Join([]string{"a word", "nobody may read"}, " ")
+	secret := strings.Join([]string{"a word", "must not be read"}, " ")
 	write(t, s, "a.txt", secret, rw.ModeOverwrite)
 	f := must(fs.Foreign().Open("a.txt", fsx.Read|fsx.Write, 0))(t)
 	write(t, s, "a.txt", "harmless", rw.ModeOverwrite)

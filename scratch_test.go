@@ -482,7 +482,7 @@ func TestScratchHasCaps(t *testing.T) {
 	}
 	os.Remove(statePath(dir, "scratch", "index.jsonl")) // now only the files describe the objects
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("small"), Label: "small"})
-	stands := func() (list []string) {
+	entries := func() (list []string) {
 		filepath.WalkDir(statePath(dir, "scratch"), func(p string, d fs.DirEntry, _ error) error {
 			st, err := d.Info()
 			list = append(list, fmt.Sprint(p, st.Size(), st.ModTime(), err))
@@ -490,9 +490,9 @@ func TestScratchHasCaps(t *testing.T) {
 		})
 		return list
 	}
-	before := stands()
+	before := entries()
 	_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(strings.Repeat("x", 16))})
-	if diff := cmp.Diff(before, stands()); diff != "" || !errors.Is(err, rw.ErrScratchFull) {
+	if diff := cmp.Diff(before, entries()); diff != "" || !errors.Is(err, rw.ErrScratchFull) {
 		t.Fatalf("%v, and it changed %s", err, diff)
 	}
 	e := rw.AsError("", err)
@@ -645,9 +645,9 @@ func TestScratchOfPython(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestScratchBehindASymlink: a state directory with parts that are links is refused,
+// TestScratchThroughASymlink: a state directory with parts that are links is refused,
 // and nothing appears at their targets.
-func TestScratchBehindASymlink(t *testing.T) {
+func TestScratchThroughASymlink(t *testing.T) {
 	s, dir := quick(t, nil)
 	for _, part := range []string{"scratch", "checkpoints"} {
 		outside := t.TempDir()
@@ -836,9 +836,9 @@ func TestScratchLinesGoWithTheObject(t *testing.T) {
 	}
 }
 
-// TestScratchLinesOfStrangers: a foreign facts file, whatever it contains, describes no
+// TestForeignScratchLines: a foreign facts file, whatever it contains, describes no
 // other object, prevents no put, and no byte of it is lost without a copy.
-func TestScratchLinesOfStrangers(t *testing.T) {
+func TestForeignScratchLines(t *testing.T) {
 	row := func(content, label string) string {
 		line, _ := json.Marshal(map[string]any{"sha256": hash(content), "label": label, "bytes": 1, "ts": "2026-11-21T10:00:00Z"})
 		return string(line)
@@ -853,8 +853,8 @@ func TestScratchLinesOfStrangers(t *testing.T) {
 			os.WriteFile(p, []byte(row("a", "whole")+"\n"+row("a", "torn")[:20]), 0o600)
 		}, "whole"},
 		"a long line": {func(t *testing.T, p string) {
-			os.WriteFile(p, []byte(strings.Repeat("x", 200<<10)+"\n"+row("a", "behind")), 0o600)
-		}, "behind"},
+			os.WriteFile(p, []byte(strings.Repeat("x", 200<<10)+"\n"+row("a", "after it")), 0o600)
+		}, "after it"},
 		"a directory": {func(t *testing.T, p string) { os.Mkdir(p, 0o700) }, ""},
 		"a symlink":   {func(t *testing.T, p string) { os.Symlink("index.jsonl", p) }, ""},
 	} {
@@ -1073,7 +1073,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 		}
 	}
 	dir := workspace(t)
-	told := -1
+	reported := -1
 	for round := range 3 {
 		cmd, out := spawnTest(t, "TestScratchSurvivesKill", "RW_SCRATCH_DIR="+dir)
 		noErr(t, cmd.Start())
@@ -1085,7 +1085,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 		for _, line := range out.lines() {
 			fmt.Sscanf(line, "done %d", &last)
 		}
-		told = max(told, last)
+		reported = max(reported, last)
 		s := open(t, dir, nil)
 		for i := range last + 1 {
 			r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: fmt.Sprint(i)})
@@ -1102,7 +1102,7 @@ func TestScratchSurvivesKill(t *testing.T) {
 		check(t, s, true)
 		s.Close(background)
 	}
-	if told < 0 {
-		t.Error("the child told of nothing")
+	if reported < 0 {
+		t.Error("the child reported nothing")
 	}
 }

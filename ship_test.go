@@ -34,7 +34,7 @@ func TestMaterialize(t *testing.T) {
 		written int
 	}{
 		"empty":              {want: contents, written: 4},
-		"what is there":      {before: map[string]string{"kept.txt": "kept"}, want: contents, written: 3},
+		"existing files":     {before: map[string]string{"kept.txt": "kept"}, want: contents, written: 3},
 		"own file":           {before: map[string]string{"own.txt": "own"}, files: "[own.txt]"},
 		"own bytes":          {before: map[string]string{"new.txt": "own"}, files: "[new.txt]"},
 		"own file, kept":     {before: map[string]string{"own.txt": "own"}, keep: []string{"own.txt"}, want: map[string]string{"own.txt": "own", "new.txt": "new"}, written: 4},

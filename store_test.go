@@ -180,7 +180,7 @@ func TestCloseThatTimedOut(t *testing.T) {
 	cancel()
 	isErr(t, s.Close(over), rw.ErrCanceled)
 	close(release)
-	noErr(t, <-late, "the call that was under way")
+	noErr(t, <-late, "the call in progress")
 	alive := func() bool {
 		for p := range fs.Tree() {
 			if strings.Contains(p, "/locks/w-") {

@@ -762,13 +762,13 @@ func (x attack) next(t *testing.T, level rw.SyncLevel, n int) (died bool) {
 	first.StopAt(n)
 	died = errors.Is(x.run(s), simfs.ErrDead)
 	first.Kill()
-	told := x.run(next)
-	if errors.Is(told, rw.ErrChangedDuringWrite) {
-		told = x.run(next)
+	result := x.run(next)
+	if errors.Is(result, rw.ErrChangedDuringWrite) {
+		result = x.run(next)
 	}
 	cut := fs.Crash(uint64(n), simfs.All)
-	if told != nil {
-		t.Fatalf("the process died at operation %d; the next one: %v", n, told)
+	if result != nil {
+		t.Fatalf("the process died at operation %d; the next one: %v", n, result)
 	}
 	y := x
 	y.sim.Process = cut.NewProcess()
@@ -1453,7 +1453,7 @@ func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live b
 	x.sim.Process = disk.NewProcess()
 	s, err := x.open(disk, level, "0006")
 	if err != nil {
-		t.Errorf("open behind it: %v (%v)", err, errors.Unwrap(err))
+		t.Errorf("open after it: %v (%v)", err, errors.Unwrap(err))
 		return
 	}
 	if r, err := s.Check(background, admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {

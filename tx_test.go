@@ -59,7 +59,7 @@ func TestEditReplacesExactly(t *testing.T) {
 	}
 	_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "2 \n3", New: "x"}}})
 	if e := rw.AsError("", err); e.Context["closest"] == nil || !strings.Contains(e.Hint, "line 2") {
-		t.Errorf("the closest line is not told: %+v", e)
+		t.Errorf("the closest line is not reported: %+v", e)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 	}
 	fileIs(t, dir, "f0.txt", "0")
 	if left, _ := os.ReadDir(filepath.Join(dir, rw.StateDirName, "tx")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	check(t, s, true)
 }
@@ -599,7 +599,7 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 		fileIs(t, dir, op.Path, string(op.Content))
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, rw.StateDirName, "tx")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 	check(t, s, true)
 	undone(t, s, 1)
@@ -810,7 +810,7 @@ func linesInOneOrder(t *testing.T, dir string) map[string]int {
 					t.Errorf("%s is twice in %s", a, list)
 				}
 				if before[[2]string{b, a}] {
-					t.Fatalf("%s is before %s in %s, and behind it elsewhere", a, b, list)
+					t.Fatalf("%s is before %s in %s, and after it elsewhere", a, b, list)
 				}
 				before[[2]string{a, b}] = true
 			}
@@ -842,7 +842,7 @@ func holdHalfway(s *rw.Store, _ string) error {
 }
 
 // TestProcessesWaitForATransactionAndFinishItForTheDead: a process that needs one of
-// its files is told which process holds it. When that process is killed, the next call
+// its files gets the process that holds it. When that process is killed, the next call
 // first completes the whole transaction, and then does its own work.
 func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	if txChild(t, holdHalfway) {
@@ -865,7 +865,7 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	conformsEnvelope(t, e)
 	holder, _ := e.Context["holder"].(map[string]any)
 	if !strings.Contains(e.Hint, strconv.Itoa(cmd.Process.Pid)) || holder["pid"] != cmd.Process.Pid || holder["op"] != "tx" {
-		t.Errorf("the holder is not told: %s %v", e.Hint, holder)
+		t.Errorf("the holder is not named: %s %v", e.Hint, holder)
 	}
 	noErr(t, transact(s, txWrite("other.txt", "free", ""))) // no other path has to wait
 	cmd.Process.Kill()
@@ -1477,9 +1477,9 @@ func TestFaultSweepTx(t *testing.T) {
 	})
 }
 
-// TestCrashSweepTxTakenBack makes an operation fail and kills the process while it
+// TestCrashSweepTxRolledBack makes an operation fail and kills the process while it
 // rolls back the files published before.
-func TestCrashSweepTxTakenBack(t *testing.T) {
+func TestCrashSweepTxRolledBack(t *testing.T) {
 	sweepTx(t, scale(20), func(t *testing.T, x txShape) {
 		for i := x.start % (5 * txStep()); ; i += 5 * txStep() {
 			for n := i + 1 + x.start%txStep(); ; n += 2 * txStep() {
@@ -1501,10 +1501,10 @@ func TestCrashSweepTxTakenBack(t *testing.T) {
 	})
 }
 
-// TestTakenBackWithoutExchange kills the process at every operation that takes a
+// TestRolledBackWithoutExchange kills the process at every operation that takes a
 // replaced file back where names cannot be swapped. For a moment the slot and the
 // target are then two names of the staged file.
-func TestTakenBackWithoutExchange(t *testing.T) {
+func TestRolledBackWithoutExchange(t *testing.T) {
 	for _, x := range txShapes(t, 0) {
 		if x.name != "no_exchange" {
 			continue

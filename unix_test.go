@@ -182,9 +182,9 @@ func TestHardLinks(t *testing.T) {
 	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.ErrHardLinkRefused)
 }
 
-// TestHistoryIsNobodysToWrite: a file that another program still has open for writing
+// TestHistoryIsReadOnlyForAll: a file that another program still has open for writing
 // is copied into history, so that the kept version cannot change.
-func TestHistoryIsNobodysToWrite(t *testing.T) {
+func TestHistoryIsReadOnlyForAll(t *testing.T) {
 	s, dir := opened(t, nil)
 	write(t, s, "a", "version one", rw.ModeCreate)
 	f := must(os.OpenFile(filepath.Join(dir, "a"), os.O_WRONLY, 0))(t)
@@ -679,7 +679,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	fillDisk(t, dir)
 	s = open(t, dir, nil)
 	if s.Recovery().TornBytes == 0 {
-		t.Error("the torn bytes are not told")
+		t.Error("the torn bytes are not reported")
 	}
 	equal(t, reserveBytes(dir), rw.ReserveSize, "the reserve has bytes")
 	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, "delete")

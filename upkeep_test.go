@@ -247,11 +247,11 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 	must(s.Admin().Export(background, admin.ExportRequest{W: &data}))(t)
 	for _, c := range calls {
 		receipts = nil
-		told := 0
-		noErr(t, c.run(rw.WithProgress(background, func(rw.Progress) { told++ })), c.op)
+		reported := 0
+		noErr(t, c.run(rw.WithProgress(background, func(rw.Progress) { reported++ })), c.op)
 		last := receipts[len(receipts)-1]
-		if last.Op != c.op || last.InvocationID == "" || last.Status == rw.StatusFailed || told == 0 {
-			t.Errorf("%s: %d reports, %+v", c.op, told, last)
+		if last.Op != c.op || last.InvocationID == "" || last.Status == rw.StatusFailed || reported == 0 {
+			t.Errorf("%s: %d reports, %+v", c.op, reported, last)
 		}
 		gone, cancel := context.WithCancel(background)
 		cancel()
@@ -433,10 +433,10 @@ func TestOperatorCallsSweep(t *testing.T) {
 	}
 }
 
-// TestImportTakesBackOnlyItsOwn: of the batch that a power failure tore, some rows
+// TestImportRollsBackOnlyItsOwn: of the batch that a power failure tore, some rows
 // survived after others that did not. They are rolled back and imported again. Rows
 // that only describe a path with rows of its own do not roll back any of those rows.
-func TestImportTakesBackOnlyItsOwn(t *testing.T) {
+func TestImportRollsBackOnlyItsOwn(t *testing.T) {
 	c := importBesideRows(t)
 	c.run = func(s *rw.Store) error { return c.call(background, s) }
 	fs, s := c.prepare(t, rw.SyncFull)
@@ -466,7 +466,7 @@ func TestImportTakesBackOnlyItsOwn(t *testing.T) {
 		}
 	}
 	if torn == 0 {
-		t.Error("no disk had rows behind a hole")
+		t.Error("no disk had rows after a hole")
 	}
 }
 

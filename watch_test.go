@@ -127,7 +127,7 @@ func TestWatchNeverHoldsAWriterUp(t *testing.T) {
 	for i, r := range list {
 		equal(t, r.Op == rw.OpMissed, i == 257, "receipt ", i, " is of ", r.Op)
 		if i > 1 && i < 257 && r.JournalSeq != list[i-1].JournalSeq+1 {
-			t.Errorf("receipt %d has seq %d behind %d", i, r.JournalSeq, list[i-1].JournalSeq)
+			t.Errorf("receipt %d has seq %d after %d", i, r.JournalSeq, list[i-1].JournalSeq)
 		}
 	}
 	missed := list[257]
@@ -154,7 +154,7 @@ func TestWatchKeepsTheOrder(t *testing.T) {
 	}
 	next <- struct{}{}
 	<-entered // there is room for one
-	write(t, s, "f", "behind what is dropped", rw.ModeOverwrite)
+	write(t, s, "f", "after what is dropped", rw.ModeOverwrite)
 	for range 256 {
 		next <- struct{}{}
 		<-entered
@@ -446,9 +446,9 @@ type sizedReader struct {
 
 func (r sizedReader) Len() int { return r.size }
 
-// TestProgressTellsAStepThatOnlyWaits: no byte is transferred, and the client still
+// TestProgressReportsAStepThatOnlyWaits: no byte is transferred, and the client still
 // learns what the call is doing.
-func TestProgressTellsAStepThatOnlyWaits(t *testing.T) {
+func TestProgressReportsAStepThatOnlyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reports{}
 		var held context.Context

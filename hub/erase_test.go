@@ -101,7 +101,7 @@ func TestEraseSecret(t *testing.T) {
 	}
 }
 
-// TestGC: objects that uploads left behind are deleted by the second call, and
+// TestGC: objects that uploads left are deleted by the second call, and
 // only those.
 func TestGC(t *testing.T) {
 	f := newFrail()

@@ -13,15 +13,15 @@ func TestFollow(t *testing.T) {
 	f := newFrail()
 	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
 	a.write("a.txt", "one")
-	type told struct {
+	type call struct {
 		out Shipped
 		err error
 	}
-	calls, ended := make(chan told, 100), make(chan error, 1)
+	calls, ended := make(chan call, 100), make(chan error, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
-		ended <- a.Follow(ctx, 100*time.Millisecond, &PublishRequest{Task: "t", Root: a.root}, func(out Shipped, err error) { calls <- told{out, err} })
+		ended <- a.Follow(ctx, 100*time.Millisecond, &PublishRequest{Task: "t", Root: a.root}, func(out Shipped, err error) { calls <- call{out, err} })
 	}()
 	if c := <-calls; c.err != nil || c.out.Rows != 1 || c.out.Published.Files != 1 {
 		t.Fatalf("%+v", c)

@@ -85,7 +85,7 @@ func TestShipSweep(t *testing.T) {
 			if died := how == "before" || how == "after"; (err != nil) != (died && !ended) {
 				t.Fatalf("step %d, %s: %v", n, how, err)
 			}
-			m.write("c.txt", "behind it")
+			m.write("c.txt", "after it")
 			f.revive(m)
 			out := m.ship()
 			m.sound(out.Store)
@@ -93,7 +93,7 @@ func TestShipSweep(t *testing.T) {
 				t.Fatalf("step %d, %s: %v, %d slices, and the log has %q", n, how, err, f.slices(), l.keys)
 			}
 			have := contentsOf(t, m.Hub, out.Store)
-			for _, text := range []string{"one", "two", "behind it", strings.Repeat("large ", 1<<16)} {
+			for _, text := range []string{"one", "two", "after it", strings.Repeat("large ", 1<<16)} {
 				if have[hashOf([]byte(text))] != text {
 					t.Errorf("step %d, %s: the hub lacks %.20q", n, how, text)
 				}

@@ -72,7 +72,7 @@ func overHTTP(t *testing.T, dir string) *mcp.ClientSession {
 			})
 		}
 	}
-	t.Fatal("the server told no address")
+	t.Fatal("the server printed no address")
 	return nil
 }
 

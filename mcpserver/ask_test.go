@@ -201,10 +201,10 @@ func create(path, content string) rw.SafeWriteRequest {
 	return rw.SafeWriteRequest{Path: path, Content: []byte(content), Mode: rw.ModeCreate}
 }
 
-// TestHooksAskTheUserBehindTheClient: a question of an authorizer is one
+// TestHooksAskTheUserOfTheClient: a question of an authorizer is one
 // elicitation; what the user says counts, also "from now on"; a client that
 // cannot ask gets a refusal that says what to do.
-func TestHooksAskTheUserBehindTheClient(t *testing.T) {
+func TestHooksAskTheUserOfTheClient(t *testing.T) {
 	t.Parallel()
 	perm := &rw.Options{Hooks: roles(hook.Permission{AutoApprove: []string{"docs/**"}})}
 	for _, caps := range []string{"{}", `{"elicitation":{"url":{}}}`} {
@@ -245,16 +245,16 @@ func TestHooksAskTheUserBehindTheClient(t *testing.T) {
 		w.send(`{"jsonrpc":"2.0","id":%q,"result":{"action":"decline"}}`, q["id"])
 	}
 	if got := reasonOf(t, w.result(id)); got != "denied" || w.file("b.txt") != "none" {
-		t.Errorf("an answer nobody asked for: %s", got)
+		t.Errorf("an answer without a question: %s", got)
 	}
 }
 
 // counts is a hook that asks for every path that is not approved, and counts
 // how often it is called.
 type counts struct {
-	mu          sync.Mutex
-	asked, told int
-	approved    []string
+	mu              sync.Mutex
+	asked, observed int
+	approved        []string
 }
 
 func (c *counts) Authorize(_ context.Context, op hook.Call) (hook.Decision, error) {
@@ -270,12 +270,12 @@ func (c *counts) Authorize(_ context.Context, op hook.Call) (hook.Decision, erro
 func (c *counts) Observe(context.Context, hook.Call, rw.Receipt, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told++
+	c.observed++
 }
 
-// TestAQuestionHoldsNobodyUp: while a user thinks, the calls behind go on, as
+// TestAQuestionBlocksNoCall: while a user thinks, the later calls go on, as
 // many as there are, and the user's answer is still heard.
-func TestAQuestionHoldsNobodyUp(t *testing.T) {
+func TestAQuestionBlocksNoCall(t *testing.T) {
 	t.Parallel()
 	counter := &counts{}
 	for i := range 1500 { // more than wait in the lane
@@ -296,10 +296,10 @@ func TestAQuestionHoldsNobodyUp(t *testing.T) {
 	if got := reasonOf(t, w.result(asking)); got != "ok" || w.file("slow.txt") != "x" {
 		t.Errorf("%s", got)
 	}
-	if counter.told != 1501 || counter.asked != 1502 {
-		t.Errorf("authorizers were asked %d times, observers told %d times", counter.asked, counter.told)
+	if counter.observed != 1501 || counter.asked != 1502 {
+		t.Errorf("authorizers were asked %d times, observers called %d times", counter.asked, counter.observed)
 	}
-	// An answer that comes twice, or to no question, is answered by nobody.
+	// An answer that comes twice, or to no question, is not answered.
 	for _, late := range []string{`"result":{"action":"accept","content":{"allow":true}}`, `"error":{"code":-1,"message":"x"}`} {
 		w.send(`{"jsonrpc":"2.0","id":%q,%s}`, q["id"], late)
 		w.send(`{"jsonrpc":"2.0","id":"rw-ask-99",%s}`, late)
@@ -336,13 +336,13 @@ func TestTooManyQuestionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestAnInputThatEndsRefusesWhatIsAsked: nobody can answer any more, so the
+// TestAnInputThatEndsRefusesWhatIsAsked: no client can answer any more, so the
 // call is refused, and answered.
 func TestAnInputThatEndsRefusesWhatIsAsked(t *testing.T) {
 	t.Parallel()
 	w := connect(t, &rw.Options{Hooks: roles(&counts{})}).initialize(`{"elicitation":{}}`)
 	id := w.call("rw_safe_write", create("a.txt", "x"))
-	behind := w.call("rw_safe_write", create("b.txt", "x"))
+	later := w.call("rw_safe_write", create("b.txt", "x"))
 	if q := w.read(); q["method"] != "elicitation/create" {
 		t.Fatalf("%v", q)
 	}
@@ -353,7 +353,7 @@ func TestAnInputThatEndsRefusesWhatIsAsked(t *testing.T) {
 			got[m["id"]] = reasonOf(t, m["result"].(map[string]any))
 		}
 	}
-	if got[float64(id)] != "denied" || got[float64(behind)] != "denied" || w.file("a.txt") != "none" {
+	if got[float64(id)] != "denied" || got[float64(later)] != "denied" || w.file("a.txt") != "none" {
 		t.Errorf("%v", got)
 	}
 }
@@ -385,7 +385,7 @@ func wireArgs(args any) ([]byte, error) {
 	return json.Marshal(args)
 }
 
-// asker is the user behind a client.
+// asker is the user of a client.
 type asker struct {
 	mu     sync.Mutex
 	times  int
@@ -450,7 +450,7 @@ func TestAToolboxAsksThroughItsContext(t *testing.T) {
 		if got := reasonOf(t, map[string]any{"structuredContent": doc}); got != step.want || ok != (got == "ok") {
 			t.Errorf("step %d: %s", i, raw)
 		}
-		equal(t, counter.told, i, "step : observers were told  times")
+		equal(t, counter.observed, i, "step : observers were called  times")
 	}
 }
 
@@ -487,8 +487,8 @@ func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 			res := must(c.CallTool(ctx, call))(t, path)
 			doc, _ := res.StructuredContent.(map[string]any)
 			got := reasonOf(t, map[string]any{"structuredContent": doc})
-			if got != step.want || user.times != 1 || counter.told != 1 || counter.asked != 2 {
-				t.Errorf("%s: %s, asked %d times, hooks %d and %d", path, got, user.times, counter.asked, counter.told)
+			if got != step.want || user.times != 1 || counter.observed != 1 || counter.asked != 2 {
+				t.Errorf("%s: %s, asked %d times, hooks %d and %d", path, got, user.times, counter.asked, counter.observed)
 			}
 		}
 		// A client that fails to ask gets a refusal in the older protocol; in
@@ -498,10 +498,10 @@ func TestAUserIsAskedOnceInEachEra(t *testing.T) {
 		call.Params.Name, call.Params.Arguments = "rw_safe_write", map[string]any{"path": name, "content": "x"}
 		res, err := c.CallTool(ctx, call)
 		switch {
-		case name[0] == 'm' && (err == nil || counter.told != 0):
-			t.Errorf("%s: %v %v, told %d", name, res, err, counter.told)
-		case name[0] == 'l' && (err != nil || !res.IsError || counter.told != 1):
-			t.Errorf("%s: %v %v, told %d", name, res, err, counter.told)
+		case name[0] == 'm' && (err == nil || counter.observed != 0):
+			t.Errorf("%s: %v %v, observed %d", name, res, err, counter.observed)
+		case name[0] == 'l' && (err != nil || !res.IsError || counter.observed != 1):
+			t.Errorf("%s: %v %v, observed %d", name, res, err, counter.observed)
 		}
 	}
 	if r, err := store.Check(ctx, admin.CheckRequest{Deep: true}); err != nil || len(r.Problems) > 0 {
@@ -554,20 +554,20 @@ func TestAModernClientAsksOnOurBehalf(t *testing.T) {
 			t.Errorf("%v", res)
 		}
 	}
-	if counter.told != 0 || receipts != 0 || w.rows() != 0 || w.file("a.txt") != "none" {
-		t.Fatalf("told %d, %d receipts, %d rows", counter.told, receipts, w.rows())
+	if counter.observed != 0 || receipts != 0 || w.rows() != 0 || w.file("a.txt") != "none" {
+		t.Fatalf("observed %d, %d receipts, %d rows", counter.observed, receipts, w.rows())
 	}
 	res := w.result(w.call("rw_safe_write", create("a.txt", "x"), answers(state, yes)))
 	if reasonOf(t, res) != "ok" || res["resultType"] != "complete" || w.file("a.txt") != "x" {
 		t.Fatalf("%v", res)
 	}
-	if counter.told != 1 || receipts != 1 || w.rows() != 1 || counter.asked != 6 {
-		t.Errorf("asked %d, told %d, %d receipts, %d rows", counter.asked, counter.told, receipts, w.rows())
+	if counter.observed != 1 || receipts != 1 || w.rows() != 1 || counter.asked != 6 {
+		t.Errorf("asked %d, observed %d, %d receipts, %d rows", counter.asked, counter.observed, receipts, w.rows())
 	}
 }
 
 // TestAnAnswerIsOneToItsQuestionOnly: whatever else an answer is sent with,
-// it is none: the user is asked again and nothing is written.
+// it is not an answer: the user is asked again and nothing is written.
 func TestAnAnswerIsOneToItsQuestionOnly(t *testing.T) {
 	t.Parallel()
 	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{})}).modern(`{"elicitation":{}}`)
@@ -710,9 +710,9 @@ func TestAlwaysAndPatternsHoldOverTheWire(t *testing.T) {
 	put("docs/a.md", "4", rw.ModeOverwrite, yes)
 }
 
-// TestAModernClientThatCannotAskIsTold: what counts is what this request says
+// TestAModernClientThatCannotAskIsRefused: what counts is what this request says
 // the client can do, and the server never sends a request of its own.
-func TestAModernClientThatCannotAskIsTold(t *testing.T) {
+func TestAModernClientThatCannotAskIsRefused(t *testing.T) {
 	t.Parallel()
 	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{})})
 	for _, caps := range []string{`{}`, `{"elicitation":{"url":{}}}`, `{"sampling":{}}`} {

@@ -232,7 +232,7 @@ func TestPagesOfAFile(t *testing.T) {
 			if offset == 0 {
 				return
 			}
-			again, _ := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, ReadOnly: true}) // counts anew
+			again, _ := rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff, ReadOnly: true}) // counts from zero
 			defer again.Close(ctx)
 			reply, _, _ := briefly(t, mcpserver.New(again, nil), "rw_read", fmt.Sprintf(`{"path":"f","offset":%d}`, offset))
 			equal[any](t, is(t, reply, "first_line"), float64(1+strings.Count(c.content[:offset], "\n")), "line , read for itself")
@@ -297,7 +297,7 @@ func TestAliases(t *testing.T) {
 }
 
 // TestHostCallIDs: the id by which a host knows a call makes the same request
-// once; another request under the same id is another call, a short id is none,
+// once; another request under the same id is another call, a short id is no id,
 // and what the call says itself comes first. It never refuses.
 func TestHostCallIDs(t *testing.T) {
 	t.Parallel()
@@ -427,7 +427,7 @@ func TestToolsSayHowTheyAreFound(t *testing.T) {
 }
 
 // TestRefusalsNameTheToolThatWasCalled, dotted if it was (SURFACE.md 5), and
-// tell of a tool that does not exist which one that is.
+// name a tool that does not exist.
 func TestRefusalsNameTheToolThatWasCalled(t *testing.T) {
 	t.Parallel()
 	s, _, _ := briefServer(t, full)

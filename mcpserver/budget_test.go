@@ -38,8 +38,8 @@ func box(t *testing.T, opts *rw.Options) (*rw.Store, inProcess, string) {
 	return store, newInProcess(store), dir
 }
 
-// told is the reason of a refusal, and how many attempts are left.
-func told(t *testing.T, raw json.RawMessage) string {
+// refusalOf returns the reason of a refusal, and how many attempts are left.
+func refusalOf(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	var doc struct {
 		Budget  int `json:"retry_budget"`
@@ -54,7 +54,7 @@ func countsDown(t *testing.T, reason string, call func() json.RawMessage) {
 	t.Helper()
 	want := []string{reason + " 2", reason + " 1", reason + " 0", "retry_exhausted 0", "retry_exhausted 0"}
 	for i := range want {
-		equal(t, told(t, call()), want[i], "attempt ", i+1)
+		equal(t, refusalOf(t, call()), want[i], "attempt ", i+1)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestWrongArgumentsHaveARetryBudget(t *testing.T) {
 	noErr(t, json.Unmarshal(raw, &doc))
 	last, _ := doc.Context["last_error"].(map[string]any)
 	if doc.Context["argument"] != "bogus" || doc.Context["problem"] != "unknown" || last["reason"] != "unknown_argument" {
-		t.Errorf("what is wrong is not told any more: %s", raw)
+		t.Errorf("the reason is not reported any more: %s", raw)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "a.txt")); err == nil {
 		t.Error("a file was written")
@@ -129,7 +129,7 @@ func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 			})
 			for other, call := range callers {
 				raw, _ := json.Marshal(call(30+len(other)+id, tool, args))
-				equal(t, told(t, raw), "retry_exhausted 0", other, ", spent over ", name)
+				equal(t, refusalOf(t, raw), "retry_exhausted 0", other, ", spent over ", name)
 			}
 		}
 	}
@@ -141,6 +141,6 @@ func TestWrongDryRunsDoNotCount(t *testing.T) {
 	_, b, _ := box(t, nil)
 	for range 6 {
 		raw, _ := b.Call(ctx, "rw_safe_write", []byte(`{"path":"a.txt","content":5,"dry_run":true}`))
-		mustEqual(t, told(t, raw), "invalid_argument 3")
+		mustEqual(t, refusalOf(t, raw), "invalid_argument 3")
 	}
 }

@@ -135,7 +135,7 @@ func (b *board) follow() (next func(text string) string) {
 	}
 }
 
-// TestDashboardAdmitsItsPageOnly: whoever has not the token, comes from another
+// TestDashboardAdmitsItsPageOnly: a client that has not the token, comes from another
 // page or under another name, or asks in another way than the page, gets nothing
 // and changes nothing.
 func TestDashboardAdmitsItsPageOnly(t *testing.T) {
@@ -282,9 +282,9 @@ func TestDashboardUndo(t *testing.T) {
 	}
 }
 
-// TestDashboardTellsNoSecret: in no part of the stream and of a diff is there a
+// TestDashboardShowsNoSecret: in no part of the stream and of a diff is there a
 // secret, a path of the machine, or a character that acts.
-func TestDashboardTellsNoSecret(t *testing.T) {
+func TestDashboardShowsNoSecret(t *testing.T) {
 	b := newBoard(t, mcpserver.HTTPOptions{})
 	key := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 	html := `<img src=x onerror="document.title='owned'">`
@@ -301,7 +301,7 @@ func TestDashboardTellsNoSecret(t *testing.T) {
 	}
 	for _, text := range []string{message, diff} {
 		if strings.Contains(text, key) || strings.Contains(text, key[4:]) || strings.Contains(text, b.dir) || strings.Contains(text, b.token) {
-			t.Errorf("it tells too much: %s", text)
+			t.Errorf("it shows too much: %s", text)
 		}
 		var v any
 		noErr(t, json.Unmarshal([]byte(text), &v))
@@ -413,7 +413,7 @@ func TestDashboardOfAServerThatOnlyReads(t *testing.T) {
 	noErr(t, <-ended)
 }
 
-var pictures = flag.Bool("pictures", false, "write the pictures in docs anew")
+var pictures = flag.Bool("pictures", false, "write the pictures in docs again")
 
 // aDay lets agents work in a store: changes, a refusal, and all that can wait.
 func (b *board) aDay() {

@@ -324,7 +324,7 @@ func (s *site) tryOpen(r *http.Request) (*eventStream, string) {
 	return e, ""
 }
 
-// next is the next message; it fails when there is none.
+// next is the next message; it fails without one.
 func (e *eventStream) next(t testing.TB) string {
 	t.Helper()
 	select {
@@ -447,7 +447,7 @@ func refused(t *testing.T, what string, res *http.Response, body string, status 
 	}
 	for _, path := range []string{"/tmp/", "/root", "/home", "goroutine"} {
 		if strings.Contains(body, path) {
-			t.Errorf("%s: tells %s: %s", what, path, body)
+			t.Errorf("%s: names %s: %s", what, path, body)
 		}
 	}
 }
@@ -528,7 +528,7 @@ func TestHTTPForeignOriginIsRefused(t *testing.T) {
 			t.Errorf("%s: %d %q %s", origin, res.StatusCode, got, body)
 		}
 	}
-	// A page that embeds the address sends no origin, but the browser tells.
+	// A page that embeds the address sends no origin, but the browser sends Sec-Fetch-Site.
 	for _, site := range []string{"cross-site", "same-site"} {
 		everywhere(s, func(name string, r *http.Request) {
 			r.Header.Set("Sec-Fetch-Site", site)
@@ -597,7 +597,7 @@ func TestHTTPNeedsTheToken(t *testing.T) {
 		t.Errorf("another spelling: %d %s", res.StatusCode, body)
 	}
 	if strings.Contains(s.logs.String(), s.token) {
-		t.Error("the token stands in the log")
+		t.Error("the token is in the log")
 	}
 }
 
@@ -657,7 +657,7 @@ func TestHTTPBindsLoopbackOnly(t *testing.T) {
 // checks stay.
 func TestHTTPNoAuth(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{NoAuth: true})
-	equal(t, s.token, "", "there is a token all the same")
+	equal(t, s.token, "", "there is a token anyway")
 	s.initialize("t")
 	res, body := s.do(s.request("POST", "/mcp", "{}", "Origin", "https://evil.example"))
 	refused(t, "foreign origin", res, body, 403)
@@ -730,7 +730,7 @@ func TestHTTPMounted(t *testing.T) {
 	}
 }
 
-// TestHTTPBodyLimit: too long is told with the way out, before the body is
+// TestHTTPBodyLimit: a body that is too long is refused with a hint, before it is
 // read when its length is known, and without holding it when it is not.
 func TestHTTPBodyLimit(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxBody: 1 << 20})
@@ -753,7 +753,7 @@ func TestHTTPBodyLimit(t *testing.T) {
 		chunked.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(long)), nil }
 		check("chunked", chunked)
 	}
-	// Who announces too much is told so without having to send it.
+	// A Content-Length over the limit is refused without the body.
 	c := must(net.Dial("tcp", s.addr))(t)
 	defer c.Close()
 	c.SetReadDeadline(time.Now().Add(httpPatience))
@@ -846,7 +846,7 @@ func TestSessionsKeepLittle(t *testing.T) {
 		}
 		sessions = append(sessions, id)
 	}
-	for _, id := range sessions { // the sessions live, and each was told of addresses
+	for _, id := range sessions { // the sessions live, and each was notified of addresses
 		for i := range 3 {
 			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"rw://file/%d%s"}}`, i, strings.Repeat("p", 300<<10))
 			res, reply := s.do(s.request("POST", "/mcp", body, "Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-06-18"))
@@ -982,7 +982,7 @@ func TestHTTPBroadcastsReachTheStream(t *testing.T) {
 	}
 }
 
-// asking adds a tool that asks the user and tells what came.
+// asking adds a tool that asks the user and returns the answer.
 func (s *site) asking() {
 	s.addTool("ask", func(ctx context.Context, _ mcp.CallToolRequest) *mcp.CallToolResult {
 		var req mcp.ElicitationRequest
@@ -1045,9 +1045,9 @@ func TestHTTPAsk(t *testing.T) {
 	}
 }
 
-// TestHTTPAskNobody: without a stream the question fails, and so it does when
+// TestHTTPAskWithoutUser: without a stream the question fails, and so it does when
 // the session ends while it waits.
-func TestHTTPAskNobody(t *testing.T) {
+func TestHTTPAskWithoutUser(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{})
 	s.asking()
 	id := s.initialize("t")
@@ -1088,8 +1088,8 @@ func TestHTTPRoots(t *testing.T) {
 }
 
 // TestHTTPSlowClients: who sends slowly, or sends nothing, is let go; an idle
-// stream is not. What is not on trial has all the time, so that nobody is let
-// go because the machine is slow.
+// stream is not. What is not tested has no limit of time, so that a slow machine
+// ends nothing.
 func TestHTTPSlowClients(t *testing.T) {
 	header := newSite(t, mcpserver.HTTPOptions{HeaderTimeout: 200 * time.Millisecond})
 	body := newSite(t, mcpserver.HTTPOptions{HeaderTimeout: time.Hour, BodyTimeout: 200 * time.Millisecond, Heartbeat: 50 * time.Millisecond, SSE: true})
@@ -1114,7 +1114,7 @@ func TestHTTPSlowClients(t *testing.T) {
 			defer c.Close()
 			io.WriteString(c, row.sent)
 			c.SetReadDeadline(time.Now().Add(httpPatience))
-			// What was not read resets the connection, behind the reply.
+			// What was not read resets the connection, after the reply.
 			got, err := io.ReadAll(c)
 			if errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(string(got), row.want) {
 				t.Errorf("%v %q", err, got)
@@ -1154,7 +1154,7 @@ func TestHTTPSlowReader(t *testing.T) {
 	})
 }
 
-// TestHTTPTooManyAtATime: what is over a limit is told to come back, and
+// TestHTTPTooManyAtATime: what is over a limit is asked to retry, and
 // everything works again afterwards.
 func TestHTTPTooManyAtATime(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 3, MaxStreams: 2, SSE: true})
@@ -1319,7 +1319,7 @@ func TestHTTPShutdown(t *testing.T) {
 	}
 }
 
-// TestHTTPShutdownIsBounded: what does not end by itself is canceled and told
+// TestHTTPShutdownIsBounded: what does not end by itself is canceled and reported
 // so, and what ignores that is left.
 func TestHTTPShutdownIsBounded(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{ShutdownTimeout: 100 * time.Millisecond, SSE: true})
@@ -1346,9 +1346,9 @@ func TestHTTPShutdownIsBounded(t *testing.T) {
 	}
 }
 
-// TestHTTPLeavesNothingBehind: fifty clients come and go, some properly and
+// TestHTTPLeavesNothing: fifty clients come and go, some properly and
 // some not, and no goroutine stays.
-func TestHTTPLeavesNothingBehind(t *testing.T) {
+func TestHTTPLeavesNothing(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
 	s.asking()
 	visit := func(i int) {
@@ -1433,7 +1433,7 @@ func TestHTTPUnixSocket(t *testing.T) {
 }
 
 // TestHTTPRealClients: the library's own client works in both eras and over
-// SSE, and its name stands in the receipt.
+// SSE, and its name is in the receipt.
 func TestHTTPRealClients(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
 	auth := map[string]string{"Authorization": "Bearer " + s.token}
@@ -1586,7 +1586,7 @@ func TestHTTPRefusedInitializeLeavesNoSession(t *testing.T) {
 	})
 }
 
-// TestHTTPIdleSessionEnds: a session that nobody uses is ended, one with an
+// TestHTTPIdleSessionEnds: an idle session is ended, one with an
 // open stream is not.
 func TestHTTPIdleSessionEnds(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SessionIdleTTL: 40 * time.Millisecond})
@@ -1612,7 +1612,7 @@ func TestHTTPIdleSessionEnds(t *testing.T) {
 	eventually(t, "the other session ends after its stream", func() bool { return !knows(s, kept) })
 }
 
-// knows tells whether the server would send something to a session.
+// knows reports whether the server would send something to a session.
 func knows(s *site, session string) bool {
 	return s.mcp.SendNotificationToSpecificClient(session, "notifications/nothing", nil) == nil
 }
@@ -1632,7 +1632,7 @@ func TestHTTPNewStreamTakesOver(t *testing.T) {
 }
 
 // TestHTTPCancel: a session cancels its own calls, by the protocol or by
-// leaving, and nobody else's.
+// leaving, and no other's.
 func TestHTTPCancel(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 2}) // a cancellation needs no place
 	running, release := s.addHold("hold")
@@ -1841,7 +1841,7 @@ func TestSSEIsDeprecated(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true, BasePath: "/a/b"})
 	stream := s.open(s.request("GET", "/a/b/sse", ""))
 	if post := stream.next(t); !strings.HasPrefix(post, "/a/b/messages/?session_id=") {
-		t.Errorf("behind a base path the endpoint is %q", post)
+		t.Errorf("under a base path the endpoint is %q", post)
 	}
 	if !strings.Contains(s.logs.String(), "deprecated") {
 		t.Error("no warning")
@@ -2034,8 +2034,8 @@ func undone(t *testing.T, doc map[string]any) string {
 }
 
 // TestUndoStaysInItsSession: two clients of one name over one server. Neither
-// takes back what the other did, unless it says so; each can undo its undoing;
-// and rows tell the sessions apart without telling their ids.
+// undoes what the other did, unless it says so; each can undo its undoing;
+// and rows distinguish the sessions without their ids.
 func TestUndoStaysInItsSession(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{})
@@ -2078,7 +2078,7 @@ func TestUndoStaysInItsSession(t *testing.T) {
 }
 
 // TestUndoAfterACompose: the row of a composed file names its session, so each
-// session takes back its own, whoever wrote last.
+// session undoes its own, also after writes of others.
 func TestUndoAfterACompose(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{})

@@ -27,7 +27,7 @@ import (
 // What tests from outside have to see or to change inside, so that they need
 // not guess how long something takes.
 
-// Subscribers is how many clients and streams of a server are told what
+// Subscribers is how many clients and streams of a server are sent what
 // changes.
 func Subscribers(s *server.MCPServer) int {
 	subs := hostOf(s).live.subs
@@ -36,7 +36,7 @@ func Subscribers(s *server.MCPServer) int {
 	return len(subs.all)
 }
 
-// Rest is what a call does, until the test ends, while that which it told is
+// Rest is what a call does, until the test ends, while what it reported is
 // written.
 func Rest(t *testing.T, f func()) {
 	before := rest
@@ -199,7 +199,7 @@ func TestASubjectIsEverythingThatWasAsked(t *testing.T) {
 	}
 }
 
-// effectIn is where a refusal says that the disk stands.
+// effectIn is the state of the disk that a refusal reports.
 func effectIn(t *testing.T, doc []byte) string {
 	t.Helper()
 	if err := spec.ValidateEnvelope(doc); err != nil {
@@ -212,9 +212,9 @@ func effectIn(t *testing.T, doc []byte) string {
 	return e.Context.Effect
 }
 
-// TestAPanicOfAWrapperTellsNoFalseEffect: around a tool that writes the effect
+// TestAPanicOfAWrapperReportsNoFalseEffect: around a tool that writes the effect
 // is unknown, around one that only reads nothing has changed.
-func TestAPanicOfAWrapperTellsNoFalseEffect(t *testing.T) {
+func TestAPanicOfAWrapperReportsNoFalseEffect(t *testing.T) {
 	h := newHost(nil, &Options{Tier: Full, Wrap: func(ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
 	}})
@@ -231,9 +231,9 @@ func TestAPanicOfAWrapperTellsNoFalseEffect(t *testing.T) {
 	}
 }
 
-// TestAPanicOfAHostToolTellsNoFalseEffect: what a tool of the host did before
+// TestAPanicOfAHostToolReportsNoFalseEffect: what a tool of the host did before
 // it panicked is unknown.
-func TestAPanicOfAHostToolTellsNoFalseEffect(t *testing.T) {
+func TestAPanicOfAHostToolReportsNoFalseEffect(t *testing.T) {
 	s := server.NewMCPServer("x", "1")
 	contain(s, func(string) {})
 	s.AddTool(mcp.NewTool("host_tool"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("x") })
@@ -396,20 +396,20 @@ func TestPreparedIsForOneRequest(t *testing.T) {
 			return
 		}
 	}
-	t.Error("it stays behind the request")
+	t.Error("it outlives the request")
 }
 
-// TestTellingsAreBounded: clients that call themselves something new each time
+// TestSentMessagesAreBounded: clients that call themselves something new each time
 // do not fill the memory.
-func TestTellingsAreBounded(t *testing.T) {
-	var told onceMessages
+func TestSentMessagesAreBounded(t *testing.T) {
+	var sent onceMessages
 	for i := range 10 * maxGreeted {
-		if !told.first(fmt.Sprint(i), "event") || told.first(fmt.Sprint(i), "event") {
-			t.Fatal("told twice or never")
+		if !sent.first(fmt.Sprint(i), "event") || sent.first(fmt.Sprint(i), "event") {
+			t.Fatal("sent twice or never")
 		}
 	}
-	if len(told.done) > 2*maxGreeted {
-		t.Errorf("%d are remembered", len(told.done))
+	if len(sent.done) > 2*maxGreeted {
+		t.Errorf("%d are remembered", len(sent.done))
 	}
 }
 

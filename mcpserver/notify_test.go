@@ -67,7 +67,7 @@ func (p *peer) subscribe(uris ...string) (stop func()) {
 		p.post(msg)
 		cancel()
 		<-done
-		// Nobody answers that, so only the server knows when it has noticed.
+		// That has no answer, so only the server knows when it has noticed.
 		p.wait("the stream has ended", func() bool { return mcpserver.Subscribers(p.srv) < open })
 	}
 }
@@ -161,7 +161,7 @@ func TestUpdates(t *testing.T) {
 	t.Run("do not wait for those who do not listen", func(t *testing.T) { deafSubscriber(t, s) })
 }
 
-// updatesAreGathered: a burst of writes is told in a few updates, at least
+// updatesAreGathered: a burst of writes is reported in a few updates, at least
 // 100 ms apart, the last of them after the last write.
 func updatesAreGathered(t *testing.T, s *rw.Store) {
 	p := &peer{t: t, caps: "{}"}
@@ -174,7 +174,7 @@ func updatesAreGathered(t *testing.T, s *rw.Store) {
 		last = time.Now()
 		save(t, s, "a.txt", fmt.Sprint(i))
 	}
-	p.wait("an update of each behind the last write", func() bool {
+	p.wait("an update of each after the last write", func() bool {
 		n := 0
 		for _, u := range p.got(updated) {
 			if u.At.After(last) {
@@ -196,7 +196,7 @@ func updatesAreGathered(t *testing.T, s *rw.Store) {
 }
 
 // streamsAreTagged: every update carries the id of the stream that asked
-// for it, behind the acknowledgment.
+// for it, after the acknowledgment.
 func streamsAreTagged(t *testing.T, s *rw.Store) {
 	srv := mcpserver.New(s, full)
 	for _, join := range []func(*peer, *server.MCPServer){(*peer).stdio, (*peer).http, (*peer).inProcess} {
@@ -265,7 +265,7 @@ func subscriptionsToNothing(t *testing.T, s *rw.Store) {
 	})
 }
 
-// feeding reports whether somebody follows the journal for subscribers.
+// feeding reports whether anything follows the journal for subscribers.
 func feeding() bool {
 	for size := 1 << 20; ; size *= 2 {
 		buf := make([]byte, size)
@@ -275,9 +275,9 @@ func feeding() bool {
 	}
 }
 
-// TestNobodyFollowsWithoutSubscribers: the journal is read as long as there
+// TestNothingFollowsWithoutSubscribers: the journal is read as long as there
 // are subscribers, and no longer than the store is open.
-func TestNobodyFollowsWithoutSubscribers(t *testing.T) {
+func TestNothingFollowsWithoutSubscribers(t *testing.T) {
 	p := &peer{t: t}
 	p.wait("the subscribers of other tests are gone", func() bool { return !feeding() })
 	for _, end := range []string{"unsubscribe", "client", "store"} {
@@ -287,10 +287,10 @@ func TestNobodyFollowsWithoutSubscribers(t *testing.T) {
 			p.inProcess(mcpserver.New(s, full))
 			p.begin()
 			if feeding() {
-				t.Fatal("it is read although nobody is subscribed")
+				t.Fatal("it is read although no client is subscribed")
 			}
 			stop := p.subscribe("rw://journal", "rw://handoff")
-			p.wait("somebody reads it", feeding)
+			p.wait("it is read", feeding)
 			switch end {
 			case "unsubscribe":
 				stop()
@@ -299,9 +299,9 @@ func TestNobodyFollowsWithoutSubscribers(t *testing.T) {
 			case "client":
 				return // and its cleanup
 			}
-			p.wait("nobody reads it", func() bool { return !feeding() })
+			p.wait("it is not read", func() bool { return !feeding() })
 		})
-		p.wait("nobody reads it after "+end, func() bool { return !feeding() })
+		p.wait("it is not read after "+end, func() bool { return !feeding() })
 	}
 }
 
@@ -340,7 +340,7 @@ func deafSubscriber(t *testing.T, s *rw.Store) {
 	srv.UnregisterSession(ctx, "deaf")
 }
 
-// damaged is a store whose journal holds a line that is none, so that opening
+// damaged is a store whose journal holds an invalid line, so that opening
 // it found something and reading it passes something over.
 func damaged(t testing.TB, line string) *rw.Store {
 	t.Helper()
@@ -353,7 +353,7 @@ func damaged(t testing.TB, line string) *rw.Store {
 		t.Fatal(segments, err)
 	}
 	data := must(os.ReadFile(segments[0]))(t)
-	at := strings.Index(string(data), "}\n") + 2 // behind the first row
+	at := strings.Index(string(data), "}\n") + 2 // after the first row
 	data = slices.Insert(data, at, []byte(line+"\n")...)
 	noErr(t, os.WriteFile(segments[0], data, 0o600))
 	// Without its cache the whole journal is read.
@@ -394,7 +394,7 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 		level("error")
 		tail()
 		if got := events(); len(got) > 0 {
-			t.Errorf("nobody wanted %v", got)
+			t.Errorf("not requested: %v", got)
 		}
 		for _, l := range []string{"warning", "debug"} {
 			level(l)
@@ -434,7 +434,7 @@ func TestNoMessagesAboutASoundStore(t *testing.T) {
 }
 
 // unhurried is a hook that holds every call up, in front of its writes and
-// behind them, until its client has heard of it once and once more: a report
+// after them, until its client has heard of it once and once more: a report
 // comes when a call takes long, and how long is for the test to say, not for
 // the machine.
 type unhurried struct {
@@ -501,7 +501,7 @@ func (p *peer) reportsAre(token any, least int) {
 	for _, n := range list {
 		at, _ := n.Params["progress"].(float64)
 		if total, ok := n.Params["total"].(float64); at <= last || ok && total < at || n.Params["message"] == "" {
-			p.t.Errorf("behind %v: %v", last, n.Params)
+			p.t.Errorf("after %v: %v", last, n.Params)
 		}
 		last = at
 	}
@@ -540,13 +540,13 @@ func TestProgressReachesTheClient(t *testing.T) {
 		p.tool("rw_chunk_compose", map[string]any{"session": "s", "output_path": "quiet-" + name}, nil)
 		p.tool("rw_check", map[string]any{"deep": true}, nil)
 		if got := p.got("notifications/progress"); len(got) > len(p.reports("a token"))+len(p.reports(7.0)) || ordered && len(got) > 0 {
-			t.Errorf("nobody asked: %v", got)
+			t.Errorf("not requested: %v", got)
 		}
 	})
 }
 
 // TestProgressGrowsThroughARepeatedCall: the protocol wants the number to grow
-// even when the call begins anew, as it does after a question to the user.
+// even when the call starts again, as it does after a question to the user.
 func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
 	s := composable(t)
 	srv := mcpserver.New(s, full)
@@ -567,7 +567,7 @@ func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
 }
 
 // TestProgressOverTheLibrarysTransport: a host may serve us with the HTTP
-// transport of the protocol library, in which a reply overtakes what was told
+// transport of the protocol library, in which a reply overtakes earlier messages
 // before it, unless the call rests for a moment. How long that must be is up to
 // the machine, so here it rests until the client has heard.
 func TestProgressOverTheLibrarysTransport(t *testing.T) {
@@ -695,7 +695,7 @@ func (w *wire) operation(key string) (happened, refused bool) {
 }
 
 // TestACanceledCallChangesNothingAndIsNotAnswered: wherever it is in front of
-// the commit point, it ends there, its context with it, and the calls behind
+// the commit point, it ends there, its context with it, and the later calls
 // it go on.
 func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
 	for _, at := range []string{"authorize", "verify"} {
@@ -705,10 +705,10 @@ func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
 			r.IdempotencyKey = "k"
 			id := w.call("rw_safe_write", r)
 			soon(t, hook.inside, at)
-			behind := w.call("rw_safe_write", create("behind.txt", "x"))
+			later := w.call("rw_safe_write", create("later.txt", "x"))
 			w.cancel(id)
-			if got := reasonOf(t, w.result(behind)); got != "ok" { // the very next reply
-				t.Errorf("the call behind: %s", got)
+			if got := reasonOf(t, w.result(later)); got != "ok" { // the very next reply
+				t.Errorf("the next call: %s", got)
 			}
 			equal(t, w.file("stop.txt"), "none", "it was written")
 			w.nothingStaged(t)
@@ -724,15 +724,15 @@ func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
 }
 
 // TestTheCommitPointDecides: a call that is canceled at the beginning of any
-// stage happens as a whole, with a row that tells, or not at all. In either
+// stage happens as a whole, with a row, or not at all. In either
 // case it is not answered.
 func TestTheCommitPointDecides(t *testing.T) {
-	behind := false
+	later := false
 	for _, at := range []rw.Stage{
 		rw.StageResolve, rw.StageAuthorize, rw.StageLock, rw.StagePrecondition, rw.StageCompose, rw.StageClassify, rw.StageStage,
 		rw.StageRecord, rw.StagePublish, rw.StageSettle,
 	} {
-		behind = behind || at == rw.StageRecord
+		later = later || at == rw.StageRecord
 		t.Run(string(at), func(t *testing.T) {
 			w := connect(t, nil).initialize(`{}`)
 			inside, goOn := make(chan string, 1), make(chan struct{})
@@ -752,9 +752,9 @@ func TestTheCommitPointDecides(t *testing.T) {
 			w.cancel(id)
 			w.result(w.call("rw_describe", map[string]any{})) // the cancellation was read
 			close(goOn)
-			equal(t, reasonOf(t, w.result(next)), "ok", "the call behind")
+			equal(t, reasonOf(t, w.result(next)), "ok", "the next call")
 			happened, _ := w.operation("k")
-			if written := w.file("a.txt") == "whole"; written != behind || happened != behind {
+			if written := w.file("a.txt") == "whole"; written != later || happened != later {
 				t.Errorf("%q, happened: %v", w.file("a.txt"), happened)
 			}
 			w.nothingStaged(t)
@@ -784,7 +784,7 @@ func TestAWaitingCallThatIsCanceledNeverBegins(t *testing.T) {
 }
 
 // TestOnlyTheCallThatIsMeantIsCanceled: the number 1, the text "1" and ids
-// that nobody has are different things.
+// that does not exist are different things.
 func TestOnlyTheCallThatIsMeantIsCanceled(t *testing.T) {
 	hook := newStopping("verify")
 	each(t, func() *rw.Options { return &rw.Options{Hooks: roles(hook)} }, func(t *testing.T, w *wire) {
@@ -819,7 +819,7 @@ func TestOnlyTheCallThatIsMeantIsCanceled(t *testing.T) {
 }
 
 // TestACanceledQuestionIsWithdrawn: the user need not answer any more, the
-// call is not answered either, and a late answer harms nobody.
+// call is not answered either, and a late answer has no effect.
 func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	w := connect(t, &rw.Options{Hooks: roles(hook.Permission{AutoApprove: []string{"docs"}})}).initialize(`{"elicitation":{}}`)
@@ -841,9 +841,9 @@ func TestACanceledQuestionIsWithdrawn(t *testing.T) {
 	equal(t, w.rows(), 0, "rows")
 }
 
-// TestAStreamHoldsNobodyUp: a request that stays open until the client ends it
+// TestAStreamBlocksNoCall: a request that stays open until the client ends it
 // keeps no other from being answered, nor the server from ending.
-func TestAStreamHoldsNobodyUp(t *testing.T) {
+func TestAStreamBlocksNoCall(t *testing.T) {
 	t.Parallel()
 	w := connect(t, nil).modern(`{}`)
 	listen := func(id int) {

@@ -107,9 +107,9 @@ func promptsCheckArguments(t *testing.T, s *rw.Store) {
 	})
 }
 
-// TestResumeTaskTellsWhereWorkStands: what was left, what changed, what is
+// TestResumeTaskShowsTheStateOfWork: what was left, what changed, what is
 // open, and how to go on.
-func TestResumeTaskTellsWhereWorkStands(t *testing.T) {
+func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 	s, dir := livedIn(t)
 	good := rw.HandoffFile{Path: "a.txt"}
 	r := must(s.Read(ctx, rw.ReadRequest{Path: "a.txt"}))(t)
@@ -232,7 +232,7 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 	if text := check("a long text"); !strings.Contains(text, "cut off here") {
 		t.Error("a long text is not marked as cut")
 	}
-	// A secret that is cut in two where the search for secrets ends, behind
+	// A secret that is cut in two where the search for secrets ends, after
 	// text that vanishes.
 	for shift := range 5 {
 		front := strings.Repeat("\u200b", (256<<10)/3-5+shift)
@@ -535,7 +535,7 @@ func TestResourceThatIsNotThere(t *testing.T) {
 			}
 		}
 	})
-	// Whoever looked at the resource has not used up what an agent may try.
+	// Reading the resource does not use up the attempts of an agent.
 	_, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
 	if e := rw.AsError("", err); e.Detail != rw.ErrNotFound {
 		t.Errorf("rw_handoff_read after that: %v", e.Detail)
@@ -624,7 +624,7 @@ func resourcesOfAClosedStore(t *testing.T, s *rw.Store) {
 }
 
 // FuzzResourceAddress: any address gives contents or an error, never a panic
-// and never what lies outside.
+// and never what is outside.
 func FuzzResourceAddress(f *testing.F) {
 	s, dir := livedIn(f)
 	secret := "never-" + "shown"

@@ -234,7 +234,7 @@ func hostile(s *server.MCPServer) {
 
 // TestAPanicOfTheHostIsAnswered: whatever a host adds may panic, over every
 // transport and in both eras. The request is answered with an error, the log
-// tells of it without content, and the next call works.
+// reports it without content, and the next call works.
 func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		logs := &logBuffer{}
@@ -249,10 +249,10 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 		})
 		hostile(s)
 		p := connect(s)
-		told := ""
+		texts := ""
 		for _, name := range []string{"host_tool", "host_later", "rw_read"} {
 			res := p.tool(name, map[string]any{"path": "a"}, nil)
-			told += fmt.Sprint(res)
+			texts += fmt.Sprint(res)
 			doc, _ := res["structuredContent"].(map[string]any)
 			about, _ := doc["context"].(map[string]any)
 			if res["isError"] != true || about["reason"] != "internal_error" || name == "rw_read" && about["tool"] != name {
@@ -263,7 +263,7 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 			"prompts/get": {"name": "host_prompt"}, "resources/read": {"uri": "host://one"},
 		} {
 			result, problem := p.ask(method, params)
-			told += fmt.Sprint(problem)
+			texts += fmt.Sprint(problem)
 			if result != nil || problem["code"] != float64(mcp.INTERNAL_ERROR) {
 				t.Errorf("%s: %v %v", method, result, problem)
 			}
@@ -271,8 +271,8 @@ func TestAPanicOfTheHostIsAnswered(t *testing.T) {
 		if _, problem := p.ask("resources/read", map[string]any{"uri": "host://many/x"}); problem == nil {
 			t.Error("the template answered")
 		}
-		if strings.Contains(told+logs.String(), "secret") || !strings.Contains(t.Name(), "/http") && strings.Count(logs.String(), "panicked") < 6 { // that of HTTP has a logger of its own
-			t.Errorf("%s\n%s", told, logs)
+		if strings.Contains(texts+logs.String(), "secret") || !strings.Contains(t.Name(), "/http") && strings.Count(logs.String(), "panicked") < 6 { // that of HTTP has a logger of its own
+			t.Errorf("%s\n%s", texts, logs)
 		}
 		if doc := p.tool("rw_describe", map[string]any{}, nil); doc["isError"] == true {
 			t.Errorf("the next call: %v", doc)
@@ -302,10 +302,10 @@ func TestAPanicOutsideOfHandlersIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAServerOfSomebodyElseSurvivesPanicsToo: NewHTTP takes any server, and
+// TestAServerOfTheHostSurvivesPanicsToo: NewHTTP takes any server, and
 // our tools in it contain what the host puts around them.
-func TestAServerOfSomebodyElseSurvivesPanicsToo(t *testing.T) {
-	s := server.NewMCPServer("somebody else's", "1")
+func TestAServerOfTheHostSurvivesPanicsToo(t *testing.T) {
+	s := server.NewMCPServer("another server", "1")
 	s.AddTools(mcpserver.Tools(openStore(t), &mcpserver.Options{Tier: mcpserver.Full, Wrap: func(mcpserver.ToolInfo, server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("the secret content") }
 	}})...)
@@ -436,7 +436,7 @@ func TestHostChangesTools(t *testing.T) {
 
 // TestToolsForAnotherServer: our tools work in a server that is not ours.
 func TestToolsForAnotherServer(t *testing.T) {
-	s := server.NewMCPServer("somebody else's", "1")
+	s := server.NewMCPServer("another server", "1")
 	s.AddTools(mcpserver.Tools(openStore(t), &mcpserver.Options{Tier: mcpserver.Core})...)
 	if got := names(list(t, s)); len(got) != 7 {
 		t.Errorf("%v", got)

@@ -106,7 +106,7 @@ func TestEveryBadMessageIsAnsweredUnderItsID(t *testing.T) {
 		want := c.id + " " + c.code
 		switch {
 		case !ok:
-			t.Errorf("%.80q: the ping behind it is not answered", c.line)
+			t.Errorf("%.80q: the ping after it is not answered", c.line)
 		case c.id == none && len(got) > 0 && !strings.Contains(c.line, "tools/call"):
 			for _, g := range got {
 				if !strings.HasPrefix(g, "9 ") && !strings.HasPrefix(g, "10 ") {
@@ -169,7 +169,7 @@ func TestOneIDTwiceIsAnsweredTwice(t *testing.T) {
 }
 
 // TestALineThatIsTooLongIsAnsweredUnderItsID: wherever clients write the id,
-// in front of the content or behind it; an id inside of the content is none.
+// before the content or after it; an id inside of the content is no id.
 func TestALineThatIsTooLongIsAnsweredUnderItsID(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 32<<20)
@@ -252,10 +252,10 @@ func (w *wire) ping(id string) {
 	w.send(`{"jsonrpc":"2.0","id":%q,"method":"ping"}`, id)
 }
 
-// TestCallsThatHangHideNothingBehindThem: with 64 calls sent at once, the first
+// TestCallsThatHangHideNoLaterMessage: with 64 calls sent at once, the first
 // 16 of which hang and hold every place that reading calls have, what comes
-// behind is still read: a ping is answered, and cancellations free the places.
-func TestCallsThatHangHideNothingBehindThem(t *testing.T) {
+// after it is still read: a ping is answered, and cancellations free the places.
+func TestCallsThatHangHideNoLaterMessage(t *testing.T) {
 	s := mcpserver.New(openStore(t), full)
 	inside := hanging(s)
 	w := connectTo(t, s).initialize(`{}`)
@@ -270,7 +270,7 @@ func TestCallsThatHangHideNothingBehindThem(t *testing.T) {
 		}
 	}
 	w.ping("p")
-	if m := w.read(); m["id"] != "p" { // nobody else can be answered now
+	if m := w.read(); m["id"] != "p" { // no other call can be answered now
 		t.Fatalf("%v", m)
 	}
 	w.cancel(64) // one that waits
@@ -296,7 +296,7 @@ func TestCallsThatHangHideNothingBehindThem(t *testing.T) {
 }
 
 // TestReadingCallsThatAskHideNoAnswers: 40 read-only calls of the host wait for
-// the user at once, and give their places away meanwhile; the answers behind
+// the user at once, and give their places away meanwhile; the later answers
 // them are heard.
 func TestReadingCallsThatAskHideNoAnswers(t *testing.T) {
 	s := mcpserver.New(openStore(t), full)
@@ -324,10 +324,10 @@ func TestReadingCallsThatAskHideNoAnswers(t *testing.T) {
 	}
 }
 
-// TestAFloodBehindAHangingWriteIsRefused: a client that sends thousands of
-// calls behind one that hangs is told so, call by call, and can still cancel
+// TestAFloodAfterAHangingWriteIsRefused: a client that sends thousands of
+// calls after one that hangs is refused, call by call, and can still cancel
 // the one: nothing is lost silently, and what was taken is answered.
-func TestAFloodBehindAHangingWriteIsRefused(t *testing.T) {
+func TestAFloodAfterAHangingWriteIsRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a queue that does not move")
 	}
@@ -446,7 +446,7 @@ func TestEditInTheEncodingOfTheFile(t *testing.T) {
 	}
 }
 
-// refusedAsking edits a file whose encoding cannot be told.
+// refusedAsking edits a file of unknown encoding.
 func refusedAsking(t *testing.T, s *server.MCPServer, path, old, new string, asks []string) {
 	t.Helper()
 	reply, isError := edited(t, s, path, old, new, "", "")

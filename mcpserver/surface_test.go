@@ -121,7 +121,7 @@ func ask(t testing.TB, s *server.MCPServer, method string) []byte {
 }
 
 // TestSurfaceIsWhatClientsGet: what is kept as the surface is what a server
-// lists, to the letter: tools, resources, prompts; and describe tells the same
+// lists, to the letter: tools, resources, prompts; and describe returns the same
 // version, codes and tools.
 func TestSurfaceIsWhatClientsGet(t *testing.T) {
 	doc := current(t)
@@ -169,7 +169,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 	}
 	equal(t, cmp.Diff(codes, d.Codes), "", "codes")
 	if d.Surface.SchemaVersion != doc.SchemaVersion || len(d.Surface.Tools) != len(doc.Tools) {
-		t.Errorf("describe tells of %s with %d tools", d.Surface.SchemaVersion, len(d.Surface.Tools))
+		t.Errorf("describe names %s with %d tools", d.Surface.SchemaVersion, len(d.Surface.Tools))
 	}
 }
 
@@ -198,7 +198,7 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 	}
 	want := map[string]surface.Resource{}
 	for _, r := range doc.Resources {
-		r.Updates = false // a listing does not tell
+		r.Updates = false // a listing does not say
 		want[r.Address] = r
 	}
 	equal(t, cmp.Diff(want, got), "", "resources")
@@ -248,9 +248,9 @@ func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {
 			flags[string(m[1])] = true
 		}
 	}
-	told := map[string]bool{}
+	declaredNames := map[string]bool{}
 	for _, v := range surface.Environment() {
-		told[v.Name] = true
+		declaredNames[v.Name] = true
 		if v.Flag != "" && !flags[v.Flag] {
 			t.Errorf("%s: the command has no flag %s", v.Name, v.Flag)
 		}
@@ -258,12 +258,12 @@ func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {
 			t.Errorf("%s: %q says too little", v.Name, v.Meaning)
 		}
 	}
-	if diff := cmp.Diff(told, read); diff != "" || len(told) < 6 {
+	if diff := cmp.Diff(declaredNames, read); diff != "" || len(declaredNames) < 6 {
 		t.Errorf("internal/surface/environment.go and the command differ: %s", diff)
 	}
 }
 
-// TestEveryWarningIsInTheSurface: a reason that the code can give is told of.
+// TestEveryWarningIsInTheSurface: a reason that the code can give is declared.
 func TestEveryWarningIsInTheSurface(t *testing.T) {
 	text := must(os.ReadFile("../receipt.go"))(t)
 	declared := regexp.MustCompile(`\n\tWarn\w+ += "([a-z_]+)"`).FindAllSubmatch(text, -1)
@@ -275,11 +275,11 @@ func TestEveryWarningIsInTheSurface(t *testing.T) {
 		}
 	}
 	if len(declared) < 20 || len(declared) != len(known) {
-		t.Errorf("%d warnings are declared, %d are told of", len(declared), len(known))
+		t.Errorf("%d warnings are declared, %d are in the surface", len(declared), len(known))
 	}
 	for _, m := range declared {
 		if !known[string(m[1])] {
-			t.Errorf("%s is not told of", m[1])
+			t.Errorf("%s is not in the surface", m[1])
 		}
 	}
 }
@@ -399,7 +399,7 @@ func TestPythonUsersGetWhatTheyKnow(t *testing.T) {
 
 // keywords are all that a schema of ours may say: what draft-07 and 2020-12
 // have in common and clients are known to understand. A validator passes over
-// what it does not know, so another word here would be a promise nobody keeps.
+// what it does not know, so another word here would be a false promise.
 var keywords = []string{
 	"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "default",
 	"minimum", "maximum", "maxLength", "description",
@@ -473,7 +473,7 @@ func (s *strict) object(at string, m map[string]any, within bool) {
 			return
 		}
 		if s.seen[at] = true; open[at] == "" {
-			s.t.Errorf("%s: an open object; close it, or tell the reason in the test", at)
+			s.t.Errorf("%s: an open object; close it, or give the reason in the test", at)
 		}
 	case map[string]any:
 		s.walk(at+"/{}", rest, within)
@@ -578,11 +578,11 @@ func TestValidatorsAgree(t *testing.T) {
 // say less than the tool checks: the server refuses in time.
 var leftOut = regexp.MustCompile(`/(default|least value|most value|most length|\{\})$|^schema/envelope/last_good_state$`)
 
-// TestPresetsTellTheTruth: what a smaller preset says of the arguments of a
+// TestPresetsAreAccurate: what a smaller preset says of the arguments of a
 // tool holds for the tool, but for bounds; its objects are open, so that a
 // client that validates rejects nothing that the server takes; and it lists no
 // schema of the reply.
-func TestPresetsTellTheTruth(t *testing.T) {
+func TestPresetsAreAccurate(t *testing.T) {
 	store := openStore(t)
 	tools := map[string]surface.Tool{}
 	for _, tool := range current(t).Tools {
@@ -595,7 +595,7 @@ func TestPresetsTellTheTruth(t *testing.T) {
 			var one struct{ InputSchema, OutputSchema json.RawMessage }
 			noErr(t, json.Unmarshal(data, &one))
 			for _, d := range surface.CompareInput(one.InputSchema, info.Input) {
-				long := tool.Name == "rw_read" && d.Address == "schema/encoding/enum" // 27 names, which a refusal tells
+				long := tool.Name == "rw_read" && d.Address == "schema/encoding/enum" // 27 names, which a refusal lists
 				if d.Class == surface.Breaking && !leftOut.MatchString(d.Address) && !long {
 					t.Errorf("%s, %s, arguments: %s", o.Tier, tool.Name, d)
 				}

@@ -38,7 +38,7 @@ func Spans(first, last time.Time, zone *time.Location) (list []string) {
 	return list
 }
 
-// NoTime is the time of a row that tells none.
+// NoTime is the time of a row without a time.
 const NoTime = noTime
 
 // Style is the style sheet of the page.

@@ -18,7 +18,7 @@ func commit(seq uint64, ts, path string) report.Row {
 	return report.Row{Seq: seq, TS: ts, Kind: "commit", Op: "edit", Path: path, Caller: "coder"}
 }
 
-// TestOnlyWhatHappenedIsCounted: commits that were taken back, before or after
+// TestOnlyWhatHappenedIsCounted: commits that were rolled back, before or after
 // their row came, rows of the state directory and rows of another time are not
 // writes.
 func TestOnlyWhatHappenedIsCounted(t *testing.T) {

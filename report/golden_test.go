@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden pages anew")
+var update = flag.Bool("update", false, "write the golden pages again")
 
 // TestThePageIsTheSameEveryTime: the page of a fixed input is known byte for
 // byte, so that a change of it shows in review.

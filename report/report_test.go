@@ -89,7 +89,7 @@ func everywhere(v reflect.Value, text string) {
 	}
 }
 
-// full is an input in which one text stands everywhere a text can stand.
+// full is an input in which one text is everywhere a text can be.
 func full(text string, clean func(string) string) *report.Input {
 	in := &report.Input{}
 	everywhere(reflect.ValueOf(in).Elem(), text)
@@ -196,7 +196,7 @@ func TestNoTextActsOnThePage(t *testing.T) {
 	}
 }
 
-// TestHostileTextIsStillShown: what must not act can be read all the same.
+// TestHostileTextIsStillShown: what must not act can still be read.
 func TestHostileTextIsStillShown(t *testing.T) {
 	for text, want := range map[string]string{
 		`</script><img src=x onerror=alert(1)>`: `<bdi>&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;</bdi>`,
@@ -227,7 +227,7 @@ func TestNoSecretIsInTheReport(t *testing.T) {
 	}
 	check("a field", full("key "+vendorKey+" end", clean), vendorKey[4:12], vendorKey[8:])
 	if !strings.Contains(write(t, full("key "+vendorKey+" end", clean), clean), "key {AWS-ACCESS-KEY-ID-REDACTED} end") {
-		t.Error("what was redacted is not told")
+		t.Error("what was redacted is not reported")
 	}
 	for _, before := range []int{60, 70, 75, 140, 240, 250, 490, 500, 505, 700} {
 		long := strings.Repeat("x/", before/2) + vendorKey + strings.Repeat("/y", 400)
@@ -250,12 +250,12 @@ func TestNoSecretIsInTheReport(t *testing.T) {
 	in.Files[0].Versions[0].Diff = d
 	check("the middle of a key", in, body[20], changed[20], body[18], changed[20][:20])
 	if !strings.Contains(d.Why, "redacted") {
-		t.Errorf("a change within a secret is told as %+v", d)
+		t.Errorf("a change within a secret is shown as %+v", d)
 	}
 }
 
 // TestThePageAsksForNothing: no script, no address, and a policy that matches
-// the style that stands in the page.
+// the style that is in the page.
 func TestThePageAsksForNothing(t *testing.T) {
 	page := write(t, workday(t), redact(t))
 	for _, never := range []string{"<script", "http://", "https://", "url(", "@import", "src=", "javascript", "style="} {

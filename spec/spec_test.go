@@ -221,9 +221,9 @@ func TestPolicyProblemsHavePositions(t *testing.T) {
 	}
 }
 
-// TestSchemasOfStrangersFetchNothing: a reference is refused however it is
+// TestForeignSchemasFetchNothing: a reference is refused however it is
 // written, and a schema that would end the validator is an error.
-func TestSchemasOfStrangersFetchNothing(t *testing.T) {
+func TestForeignSchemasFetchNothing(t *testing.T) {
 	var asked []string
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Path)

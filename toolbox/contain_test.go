@@ -13,7 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-// effectOf is where a refusal says that the disk stands.
+// effectOf is the state of the disk that a refusal reports.
 func effectOf(t *testing.T, doc []byte) (reason, effect, hint string) {
 	t.Helper()
 	if err := spec.ValidateEnvelope(doc); err != nil {
@@ -30,9 +30,9 @@ func effectOf(t *testing.T, doc []byte) (reason, effect, hint string) {
 
 type nothing struct{}
 
-// TestAPanicOfAToolTellsNoFalseEffect: a tool that writes may have written when
+// TestAPanicOfAToolReportsNoFalseEffect: a tool that writes may have written when
 // it panics, wherever that happens; a tool that only reads has changed nothing.
-func TestAPanicOfAToolTellsNoFalseEffect(t *testing.T) {
+func TestAPanicOfAToolReportsNoFalseEffect(t *testing.T) {
 	dir := t.TempDir()
 	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff})
 	if err != nil {
@@ -72,28 +72,28 @@ func TestAPanicOfAToolTellsNoFalseEffect(t *testing.T) {
 // so.
 func TestAPanickingReceiptSinkIsNoRefusal(t *testing.T) {
 	dir := t.TempDir()
-	told := 0
-	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, ReceiptSink: func(rw.Receipt) { told++; panic("the secret content") }})
+	receiptCount := 0
+	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, ReceiptSink: func(rw.Receipt) { receiptCount++; panic("the secret content") }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close(t.Context())
 	box := New(store, &Options{Replies: FullReplies})
-	if a := box.Call(t.Context(), "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`), nil); !a.OK || told != 1 {
-		t.Errorf("%d receipts, %s", told, a.Text)
+	if a := box.Call(t.Context(), "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`), nil); !a.OK || receiptCount != 1 {
+		t.Errorf("%d receipts, %s", receiptCount, a.Text)
 	}
 	a := box.Call(t.Context(), "rw_safe_write", json.RawMessage(`{"path":"a","content":"c"}`), nil)
-	if reason, effect, _ := effectOf(t, []byte(a.Text)); a.OK || reason != "file_already_exists" || effect != "none" || told != 2 {
-		t.Errorf("%d receipts, %s", told, a.Text)
+	if reason, effect, _ := effectOf(t, []byte(a.Text)); a.OK || reason != "file_already_exists" || effect != "none" || receiptCount != 2 {
+		t.Errorf("%d receipts, %s", receiptCount, a.Text)
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(data) != "b" {
 		t.Errorf("%q %v", data, err)
 	}
 }
 
-// TestDescribeTellsTheLimitOfCalls that is enforced, and none where there is
+// TestDescribeReportsTheLimitOfCalls that is enforced, and none where there is
 // none.
-func TestDescribeTellsTheLimitOfCalls(t *testing.T) {
+func TestDescribeReportsTheLimitOfCalls(t *testing.T) {
 	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
 	if err != nil {
 		t.Fatal(err)

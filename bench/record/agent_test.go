@@ -189,6 +189,6 @@ func TestLookingMergesInsteadOfOverwriting(t *testing.T) {
 	}
 	s = &script{answers: []reply{stale, {OK: true, Body: "mine"}}}
 	if w = at(worded, s); !w.pursue(task{call: call{Verb: write, Text: "mine"}}) || len(s.calls) != 2 {
-		t.Errorf("what is there already was sent again: %d calls", len(s.calls))
+		t.Errorf("the existing content was sent again: %d calls", len(s.calls))
 	}
 }

@@ -79,7 +79,7 @@ func documented(t *testing.T, b *results) {
 	page := b.markdown()
 	for _, s := range b.done {
 		if !strings.Contains(page, "### "+s.id+" ") {
-			t.Errorf("the page does not tell of %s", s.id)
+			t.Errorf("the page does not name %s", s.id)
 		}
 		if rows := len(b.one(&s).rows); rows != 9 && (s.id != "C10" || rows != 3) {
 			t.Errorf("%s has %d rows", s.id, rows)
@@ -101,18 +101,18 @@ func documented(t *testing.T, b *results) {
 	wellFormed(t, b.plot())
 }
 
-// TestEqualsAreTold: if another arm does better, the page says so.
-func TestEqualsAreTold(t *testing.T) {
+// TestTiesAreReported: if another arm does better, the page says so.
+func TestTiesAreReported(t *testing.T) {
 	b := &results{done: []scenario{{id: "C1"}}, cells: []*cell{
 		{Scenario: "C1", Arm: "naive", Agent: "text", Trials: 10, Faults: 10, Right: 9, Calls: 20, modeled: []time.Duration{time.Second}},
 		{Scenario: "C1", Arm: "resilientwrite", Agent: "text", Trials: 10, Faults: 10, Right: 5, Lost: 1, Calls: 20, Wasted: 5, modeled: []time.Duration{2 * time.Second}},
 	}}
-	var told []string
+	var titles []string
 	for _, row := range b.equals().rows {
-		told = append(told, row[2])
+		titles = append(titles, row[2])
 	}
-	if want := []string{"self-correction", "recovery with 0.4 s a call", "data loss", "wasted calls"}; !slices.Equal(told, want) {
-		t.Errorf("told: %v", told)
+	if want := []string{"self-correction", "recovery with 0.4 s a call", "data loss", "wasted calls"}; !slices.Equal(titles, want) {
+		t.Errorf("titles: %v", titles)
 	}
 }
 

@@ -109,9 +109,9 @@ func TestTheLimitIsThatOfTheChild(t *testing.T) {
 	}
 }
 
-// TestADeathNobodyAskedForIsAnError checks that it is not counted as a lost
+// TestAnUnexpectedDeathIsAnError checks that it is not counted as a lost
 // reply.
-func TestADeathNobodyAskedForIsAnError(t *testing.T) {
+func TestAnUnexpectedDeathIsAnError(t *testing.T) {
 	p, _ := child(t, "naive")
 	p.cmd.Process.Kill()
 	if rep := p.Call(t.Context(), call{Verb: read, Path: "a.txt"}); !rep.Gone || p.err == nil {

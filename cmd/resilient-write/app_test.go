@@ -414,7 +414,7 @@ func TestALostResultIsNotSuccess(t *testing.T) {
 					t.Errorf("%s (person: %v): code %d: %q", line, person, code, errs)
 				}
 				if out.taken.Len() > room {
-					t.Errorf("%s: behind the gap comes %q", line, out.taken.String())
+					t.Errorf("%s: after the gap comes %q", line, out.taken.String())
 				}
 			}
 		}
@@ -589,7 +589,7 @@ func TestFlagsInFrontOfTheSubcommand(t *testing.T) {
 		single[0] = single[0][1:]
 		for _, front := range [][]string{given, single, {strings.Join(given, "=")}} {
 			if r := s.run(append(front, "describe")...); r.code != after.code || r.out != after.out || r.errs != after.errs {
-				t.Errorf("%v in front: code %d: %s%s, behind: code %d: %s", front, r.code, r.out, r.errs, after.code, after.out)
+				t.Errorf("%v in front: code %d: %s%s, after: code %d: %s", front, r.code, r.out, r.errs, after.code, after.out)
 			}
 		}
 	})
@@ -600,10 +600,10 @@ func TestFlagsInFrontOfTheSubcommand(t *testing.T) {
 		t.Errorf("%s", r.out)
 	}
 	if r := s.ok("--root", s.dir, "serve", "-h"); !strings.Contains(r.errs, "-transport") || r.out != "" {
-		t.Errorf("serve behind a flag: %s", r.errs)
+		t.Errorf("serve after a flag: %s", r.errs)
 	}
 	if r := s.ok("--root", s.dir, "--help"); !strings.Contains(r.out, "journal") {
-		t.Errorf("help behind a flag: %s", r.out)
+		t.Errorf("help after a flag: %s", r.out)
 	}
 	if help := s.ok("help").out; !strings.Contains(help, "--version") {
 		t.Errorf("help does not list --version: %s", help)

@@ -240,7 +240,7 @@ func silentAbout(t *testing.T, what string, r ran, secret string, more ...string
 	t.Helper()
 	for _, text := range append(more, r.out, r.errs) {
 		if strings.Contains(text, secret) || strings.Contains(text, secret[4:len(secret)-4]) {
-			t.Errorf("%s tells the secret: %s", what, text)
+			t.Errorf("%s holds the secret: %s", what, text)
 		}
 	}
 }
@@ -301,9 +301,9 @@ func TestEraseStripsOneNewline(t *testing.T) {
 	}
 }
 
-// TestEraseTellsWhatIsLeft by its code: 6 for files of the workspace, 7 for
+// TestEraseReportsWhatIsLeft by its code: 6 for files of the workspace, 7 for
 // files of the state directory that erase must not change.
-func TestEraseTellsWhatIsLeft(t *testing.T) {
+func TestEraseReportsWhatIsLeft(t *testing.T) {
 	s := leaky(t).with(leakedSecret)
 	noErr(t, os.WriteFile(filepath.Join(s.dir, "notes.txt"), []byte(leakedSecret), 0o600))
 	for _, args := range [][]string{{"erase", "--dry-run"}, {"erase"}} {
@@ -384,7 +384,7 @@ func TestEraseMisuse(t *testing.T) {
 		}
 	}
 	if left := holders(t, s.dir, slip); len(left) > 0 {
-		t.Errorf("the slip stands in %v", left)
+		t.Errorf("the slip is in %v", left)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestSnippetsAgree(t *testing.T) {
 			t.Errorf("%s says something else:\n%s", name, cmp.Diff(want, got))
 		}
 		if len(got) > 2500 {
-			t.Errorf("%s has %d bytes; it stands in every context", name, len(got))
+			t.Errorf("%s has %d bytes; it is in every context", name, len(got))
 		}
 	}
 	shown := ""

@@ -234,7 +234,7 @@ func until(t *testing.T, r interface{ Read([]byte) (int, error) }, end string) s
 }
 
 // TestExecCodes: the code of the command is passed through, 125 is exec's own,
-// and none of the runs leaves anything behind.
+// and no run leaves a file.
 func TestExecCodes(t *testing.T) {
 	s := newSandboxed(t)
 	before := s.tree()

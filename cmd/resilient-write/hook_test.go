@@ -219,7 +219,7 @@ func TestHookKeepsClaims(t *testing.T) {
 	}
 	equal(t, event("other", "PreToolUse", "Edit", "e2", edit), "", "denied to the session that has the claim")
 	event("other", "PostToolUse", "Edit", "e2", edit)
-	for i, row := range []struct{ session, line, told string }{
+	for i, row := range []struct{ session, line, holder string }{
 		{"other", "printf mine > src/a.txt", ""}, {"s1", "printf free > free.txt", ""}, {"s1", "printf shell > src/a.txt", "src/a.txt"},
 		{"s1", "printf again > src/a.txt", ""}, {"s2", "mv src/b.txt b.txt", "src/b.txt"},
 	} {
@@ -227,8 +227,8 @@ func TestHookKeepsClaims(t *testing.T) {
 		event(row.session, "PreToolUse", "Bash", id, in)
 		a.sh(row.line)
 		answer := event(row.session, "PostToolUse", "Bash", id, in)
-		said := strings.Contains(answer, row.told+" is claimed by session other until "+until[:13])
-		if said != (row.told != "") || row.told == "" && answer != "" {
+		said := strings.Contains(answer, row.holder+" is claimed by session other until "+until[:13])
+		if said != (row.holder != "") || row.holder == "" && answer != "" {
 			t.Errorf("%+v: %s", row, answer)
 		}
 	}

@@ -160,10 +160,10 @@ func hostileCalls(size int) []struct{ name, tool, args, reasons string } {
 	}
 }
 
-// TestHostileArgumentsHoldNobodyUp: ordinary mutations that follow a call of the
+// TestHostileArgumentsBlockNoCall: ordinary mutations that follow a call of the
 // size limit, of any shape, are answered, and the large call is either refused
 // by name or carried out.
-func TestHostileArgumentsHoldNobodyUp(t *testing.T) {
+func TestHostileArgumentsBlockNoCall(t *testing.T) {
 	size := 1 << 20
 	if testbed.Long() {
 		size = 28 << 20 // a message may have 32 MiB, and members are a little longer

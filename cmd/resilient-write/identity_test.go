@@ -79,7 +79,7 @@ func (a *agent) tool(name, args, meta string) map[string]any {
 	return out
 }
 
-// reply calls a tool and returns the structured reply, or nil if there is none.
+// reply calls a tool and returns the structured reply, or nil.
 // It may be called from other goroutines.
 func (a *agent) reply(name, args string) map[string]any {
 	var doc map[string]any
@@ -214,9 +214,9 @@ func TestUndoNeverCrosses(t *testing.T) {
 	}
 }
 
-// TestAClaimSteersNobody: an agent whose rows name another caller can undo its
+// TestAClaimIsNotTrusted: an agent whose rows name another caller can undo its
 // own rows, and the named caller cannot.
-func TestAClaimSteersNobody(t *testing.T) {
+func TestAClaimIsNotTrusted(t *testing.T) {
 	for _, over := range transports(t) {
 		t.Run(over.name, func(t *testing.T) {
 			alice, bot := over.connect(t, "alice (human)"), over.connect(t, "bot")

@@ -40,7 +40,7 @@ func writerOf(t *testing.T, name string) *os.File {
 			return f
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("nobody reads it: %v", err)
+			t.Fatalf("no reader: %v", err)
 		}
 	}
 }
@@ -79,10 +79,10 @@ func TestInterruptWhileANamedInputWaits(t *testing.T) {
 	s.clean()
 }
 
-// TestInterruptWhileNobodyReads: Ctrl-C also ends the command when standard
+// TestInterruptWithoutReader: Ctrl-C also ends the command when standard
 // output is a full pipe. Changes made before are kept, and the result reports
 // them.
-func TestInterruptWhileNobodyReads(t *testing.T) {
+func TestInterruptWithoutReader(t *testing.T) {
 	s := newShell(t)
 	s.with(strings.Repeat("long\n", 1<<16)).ok("write", "a.txt")
 	for line, code := range map[string]rw.Code{"read a.txt": rw.CodeStorage, "journal export": rw.CodePrecondition} {

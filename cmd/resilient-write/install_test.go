@@ -201,7 +201,7 @@ func (c configuration) entry(t *testing.T, f fence, fields map[string]any) entry
 	}
 	for _, word := range append(e.command[1:], slices.Collect(maps.Values(e.env))...) {
 		if strings.Contains(word, "$") && !slices.Contains(c.replace, word) {
-			t.Errorf("%v: this client hands over %s as it stands", f, word)
+			t.Errorf("%v: this client hands over %s unchanged", f, word)
 		}
 	}
 	if program := e.command[0]; c.whole != (placeholder(program) != "") {
@@ -213,7 +213,7 @@ func (c configuration) entry(t *testing.T, f fence, fields map[string]any) entry
 // members returns the members of an object, or none if it is absent.
 func members(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-// placeholder returns what a path of the page stands for: "program", "project",
+// placeholder returns the meaning of a path of the page: "program", "project",
 // or nothing.
 func placeholder(word string) string {
 	switch strings.ReplaceAll(strings.TrimPrefix(word, "C:"), `\`, "/") {
@@ -348,11 +348,11 @@ func TestInstallTiers(t *testing.T) {
 		tools, size := list(t, row[1])
 		for _, fact := range []struct {
 			what string
-			told string
+			page string
 			is   float64
 		}{{"tools", row[2], float64(tools)}, {"kB", row[3], float64(size) / 1000}} {
-			if told, _ := strconv.ParseFloat(fact.told, 64); fact.is < 0.75*told || fact.is > 1.25*told {
-				t.Errorf("%s has %.1f %s, the page says about %s", row[1], fact.is, fact.what, fact.told)
+			if page, _ := strconv.ParseFloat(fact.page, 64); fact.is < 0.75*page || fact.is > 1.25*page {
+				t.Errorf("%s has %.1f %s, the page says about %s", row[1], fact.is, fact.what, fact.page)
 			}
 		}
 	}
@@ -836,7 +836,7 @@ func TestInitLeavesWhatItCannotRead(t *testing.T) {
 		}
 	}
 	if said, _ := json.Marshal(reply); strings.Contains(string(said), "xxxx") {
-		t.Errorf("the reply holds what stands in the files: %s", said)
+		t.Errorf("the reply holds the content of the files: %s", said)
 	}
 	if names := slices.Sorted(maps.Keys(d.tree())); len(names) != len(broken)+2 {
 		t.Errorf("there are %v", names)

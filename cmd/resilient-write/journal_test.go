@@ -148,9 +148,9 @@ func TestFollowOnlyReads(t *testing.T) {
 	}
 }
 
-// TestServeHelpTellsTheEnvironment checks that the help lists all environment
+// TestServeHelpListsTheEnvironment checks that the help lists all environment
 // variables, as describe does.
-func TestServeHelpTellsTheEnvironment(t *testing.T) {
+func TestServeHelpListsTheEnvironment(t *testing.T) {
 	r := newShell(t).ok("serve", "-h")
 	for _, v := range surface.Environment() {
 		if !strings.Contains(r.errs, v.Name+"\n") || !strings.Contains(r.errs, v.Meaning) {

@@ -85,7 +85,7 @@ func TestNothingPromisedIsLost(t *testing.T) {
 	}
 }
 
-// find is the command below root that the names lead to, nil if there is none.
+// find is the command below root that the names lead to, or nil.
 func find(root *cobra.Command, names []string) *cobra.Command {
 	for _, name := range names {
 		list := root.Commands()

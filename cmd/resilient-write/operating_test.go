@@ -180,7 +180,7 @@ func TestOperatingPageNamesWhatExists(t *testing.T) {
 	}
 	for code := rw.CodeOK; code <= rw.CodePolicy; code++ {
 		if !strings.Contains(page, fmt.Sprintf("\n| %d | ", code)) {
-			t.Errorf("the page does not tell code %d", code)
+			t.Errorf("the page does not name code %d", code)
 		}
 	}
 }

@@ -151,7 +151,7 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 	if len(dangerous) < 76 {
 		t.Fatalf("only %d dangerous paths", len(dangerous))
 	}
-	nobody := connect(t, t.TempDir())
+	plain := connect(t, t.TempDir())
 	user := &person{}
 	someone := connectAsking(t, t.TempDir(), user)
 	for path, want := range dangerous {
@@ -159,7 +159,7 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 		if want == "ask" {
 			refused, allowed = "protected_default", "ok"
 		}
-		equal(t, saying(call(t, nobody, "rw_safe_write", createArgs(path))), refused, path, ", nobody")
+		equal(t, saying(call(t, plain, "rw_safe_write", createArgs(path))), refused, path, ", no reader of the policy")
 		user.asked(nil)
 		if want == "ask" {
 			if got := saying(call(t, someone, "rw_safe_write", createArgs(path))); got != refused || user.asked(nil) != 1 {
@@ -173,10 +173,10 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 		}
 	}
 	for _, path := range harmless {
-		equal(t, saying(call(t, nobody, "rw_safe_write", createArgs(path))), "ok", path)
+		equal(t, saying(call(t, plain, "rw_safe_write", createArgs(path))), "ok", path)
 	}
 	// The refusal says why, and how the user allows it.
-	r := call(t, nobody, "rw_safe_write", createArgs("sub/.envrc"))["context"].(map[string]any)
+	r := call(t, plain, "rw_safe_write", createArgs("sub/.envrc"))["context"].(map[string]any)
 	if r["policy_line"] != `protect_exceptions: ["sub/.envrc"]` || !strings.Contains(r["hint"].(string), "runs when the directory is entered") || r["class"] != "entry" {
 		t.Errorf("%v", r)
 	}
@@ -773,9 +773,9 @@ func TestRepositoriesAsTestDataFromOutside(t *testing.T) {
 	}
 }
 
-// TestWeakPoliciesAreToldFromOutside: the server reports a policy that weakens
+// TestWeakPoliciesAreReportedFromOutside: the server reports a policy that weakens
 // the defaults, and one that git tracks and that does not apply.
-func TestWeakPoliciesAreToldFromOutside(t *testing.T) {
+func TestWeakPoliciesAreReportedFromOutside(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for _, row := range []struct {
 		policy  string
@@ -790,14 +790,14 @@ func TestWeakPoliciesAreToldFromOutside(t *testing.T) {
 	} {
 		c := connect(t, policyWorkspace(t, row.policy, row.tracked))
 		said := fmt.Sprint(call(t, c, "rw_describe", nil)["recovery"])
-		told := ""
+		refusedAs := ""
 		for _, reason := range []string{"policy_weakens_default", "policy_not_trusted"} {
 			if strings.Contains(said, reason) {
-				told = reason
+				refusedAs = reason
 			}
 		}
-		if told != row.want {
-			t.Errorf("%q, tracked %v: %q, want %q: %s", row.policy, row.tracked, told, row.want, said)
+		if refusedAs != row.want {
+			t.Errorf("%q, tracked %v: %q, want %q: %s", row.policy, row.tracked, refusedAs, row.want, said)
 		}
 	}
 }

@@ -88,10 +88,10 @@ func without(t *testing.T, page string, all ...string) {
 	}
 }
 
-// TestReportTellsOfTheStore: the report of a store in which everything happened
+// TestReportShowsTheStore: the report of a store in which everything happened
 // once shows all of it, contains no secret and no path on the machine, and
 // changes nothing.
-func TestReportTellsOfTheStore(t *testing.T) {
+func TestReportShowsTheStore(t *testing.T) {
 	s := newShell(t)
 	off := []string{"--sync", "off"}
 	s.with("one\ntwo\n").ok(append([]string{"write", "src/a.txt", "--caller", "coder", "--session", "first"}, off...)...)

@@ -34,7 +34,7 @@ import (
 // rw runs the command in a process of its own, in the workspace $WORK/ws, with
 // INPUT and a newline on standard input. It fails unless the exit code is CODE
 // and each TEXT is in an output. status is that of the receipt of the last rw,
-// "" for none. holds compares the content of a file; \n stands for a newline.
+// "" for none. holds compares the content of a file; \n is a newline.
 // change replaces a text in the journal. RW_TEST_PERSON=1 makes the outputs a
 // terminal.
 func TestScripts(t *testing.T) {

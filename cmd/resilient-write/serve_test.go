@@ -216,7 +216,7 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 		s := start()
 		s.begin(token)
 		if text := s.stderr(); strings.Contains(text, token) || s.printedToken() != "" {
-			t.Errorf("%s: the token is told: %s", name, text)
+			t.Errorf("%s: the token is shown: %s", name, text)
 		}
 	}
 	first := startHTTP(t, nil, "-transport", "http", "-token-file", made)
@@ -292,7 +292,7 @@ func TestServeHTTPStrict(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d: %s", row.args, code, row.code, first)
 		}
 		if strings.Contains(string(out), token) || strings.Contains(string(out), dir) {
-			t.Errorf("%s: tells a token or a path: %s", row.args, out)
+			t.Errorf("%s: shows a token or a path: %s", row.args, out)
 		}
 		if left, _ := os.ReadDir(work); len(left) > 0 {
 			t.Errorf("%s: leaves %s", row.args, left[0].Name())
@@ -353,7 +353,7 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 	done, _ := filepath.Glob(filepath.Join(s.dir, "w*", "*.txt"))
 	for _, path := range done {
 		if name, _ := filepath.Rel(s.dir, path); !answered[filepath.ToSlash(name)] {
-			t.Errorf("%s was written, and nobody was told", name)
+			t.Errorf("%s was written without a notification", name)
 		}
 	}
 	if r := call(t, connect(t, s.dir), "rw_check", map[string]any{"deep": true}); r["clean"] != true {

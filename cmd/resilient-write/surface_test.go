@@ -241,7 +241,7 @@ func (s *surface) refused(wire string, a args, want string) args {
 		s.t.Errorf("%s: context.tool is %v, want %s", wire, c["tool"], want)
 	}
 	if text := fmt.Sprint(out); strings.Contains(text, s.dir) || strings.Contains(text, awsID) {
-		s.t.Errorf("%s: the envelope tells an absolute path or a secret", wire)
+		s.t.Errorf("%s: the envelope holds an absolute path or a secret", wire)
 	}
 	return out
 }

@@ -262,7 +262,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	noErr(t, <-done)
 	w.sees("row 5 by")
 	if screen := w.screen(); strings.Contains(screen, reportKey) || strings.Contains(screen, dir) {
-		t.Errorf("it tells too much:\n%s", screen)
+		t.Errorf("it shows too much:\n%s", screen)
 	}
 	w.types("q")
 	code, screen := w.ends()

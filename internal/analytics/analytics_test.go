@@ -213,7 +213,7 @@ func TestMutations(t *testing.T) {
 	symlink.Real = "target"
 	strange := file("compose", "out", 5)
 	strange.Object = "chunks/"
-	telling := file("create", ".resilient_write/chunks/s/part-001.txt", 5)
+	internalName := file("create", ".resilient_write/chunks/s/part-001.txt", 5)
 	copied := journal.Mutation{Op: "append", Path: "log", Bytes: 110, PrevBytes: 100}
 	nothing := journal.Mutation{Op: "append", Path: "log", Bytes: 110, PaySHA256: "bb"}
 	for what, c := range map[string]struct {
@@ -222,16 +222,16 @@ func TestMutations(t *testing.T) {
 		bytes       int64
 		chunks, all int
 	}{
-		"chunk by object":                    {part, "", 0, 1, 0},
-		"chunk by path":                      {byPath, "", 0, 1, 0},
-		"chunk that was removed":             {state("delete", "chunks/s/part-001.txt"), "", 0, 0, 0},
-		"manifest":                           {state("chunk", "chunks/s/manifest.json"), "", 0, 0, 0},
-		"checkpoint that was removed":        {state("delete", "checkpoints/a.json"), "", 0, 0, 0},
-		"symlink":                            {symlink, "target", 5, 0, 1},
-		"compose of no session":              {strange, "out", 5, 0, 1},
-		"workspace file with a telling name": {telling, ".resilient_write/chunks/s/part-001.txt", 5, 0, 1},
-		"append by copy":                     {copied, "log", 10, 0, 1},
-		"append of nothing":                  {nothing, "log", 0, 0, 1},
+		"chunk by object":                         {part, "", 0, 1, 0},
+		"chunk by path":                           {byPath, "", 0, 1, 0},
+		"chunk that was removed":                  {state("delete", "chunks/s/part-001.txt"), "", 0, 0, 0},
+		"manifest":                                {state("chunk", "chunks/s/manifest.json"), "", 0, 0, 0},
+		"checkpoint that was removed":             {state("delete", "checkpoints/a.json"), "", 0, 0, 0},
+		"symlink":                                 {symlink, "target", 5, 0, 1},
+		"compose of no session":                   {strange, "out", 5, 0, 1},
+		"workspace file with a internalName name": {internalName, ".resilient_write/chunks/s/part-001.txt", 5, 0, 1},
+		"append by copy":                          {copied, "log", 10, 0, 1},
+		"append of nothing":                       {nothing, "log", 0, 0, 1},
 	} {
 		got := foldRows(Options{}, commit(1, 1, "", c.m))
 		path := ""
@@ -244,7 +244,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// TestAborts: commits that were taken back, wherever that is said, count nothing.
+// TestAborts: commits that were rolled back, wherever that is recorded, count nothing.
 func TestAborts(t *testing.T) {
 	one, two := commit(1, 1, "", file("create", "a", 1)), commit(3, 2, "", file("edit", "a", 2), state("chunk", "chunks/s/part-001.txt"))
 	want := foldRows(Options{}, one)

@@ -83,7 +83,7 @@ var applyCases = []struct {
 	{"crlf empty lines", "\r\n\r\n\r\n", one("\n\n", "x"), "x\r\n", 1},
 	{"crlf cr put in", "a\r\nb", one("b", "c\rd"), "a\r\nc\rd", 1},
 	{"crlf without cr", "a\r\nb\r\n", all("\r", ""), "a\nb\n", 2},
-	{"crlf behind cr", "a\r\r\nb", one("\nb", "\nc"), "a\r\r\nc", 1},
+	{"crlf after cr", "a\r\r\nb", one("\nb", "\nc"), "a\r\r\nc", 1},
 	{"crlf false start", "a\r\na\r\na\r\nb", one("a\na\nb", "x"), "a\r\nx", 1},
 	{"crlf put in by the first edit", "a\nb\n", []Edit{{"a", "x\r\ny", 1}, {"x\ny", "z\nz", 1}}, "z\r\nz\nb\n", 2},
 	{"mixed stays mixed", "a\r\nb\nc\r\nd\n", one("b\nc", "x\ny"), "a\r\nx\ny\r\nd\n", 1},

@@ -35,7 +35,7 @@ func encoded(t testing.TB, name, text string) []byte {
 	return []byte(out)
 }
 
-// A letter is a character as bytes and as text; bytes that are none have none.
+// A letter is a character as bytes and as text; other bytes have none.
 type letter struct {
 	raw  string
 	text string
@@ -71,7 +71,7 @@ func alphabet(t *testing.T, rnd *rand.Rand, c *charset) []letter {
 		add([]byte{0x3d + byte(rnd.IntN(4)), 0xd8 + byte(rnd.IntN(4)), byte(rnd.IntN(256)), 0xdc + byte(rnd.IntN(4))})
 		add([]byte(string(rune(0x80 + rnd.IntN(0x3000)))))
 	}
-	// Whether it stands for itself also beside others.
+	// Whether it is itself also beside others.
 	list = slices.DeleteFunc(list, func(l letter) bool {
 		out, _ := codec(c).NewDecoder().String(l.raw + l.raw)
 		return out != l.text+l.text
@@ -289,7 +289,7 @@ var samples = []struct{ name, text, old, new string }{
 	{"euc-jp", "# 設定ファイルです。この行を変えないでください\nport = 80\n", "この行", "あの行"},
 }
 
-// TestGuessOfOrdinaryTexts edits ordinary texts whose encoding nobody names.
+// TestGuessOfOrdinaryTexts edits ordinary texts without a declared encoding.
 func TestGuessOfOrdinaryTexts(t *testing.T) {
 	for _, s := range samples {
 		raw := encoded(t, s.name, s.text)
@@ -305,7 +305,7 @@ func TestGuessOfOrdinaryTexts(t *testing.T) {
 
 // TestGuessNeverCorrupts makes random edits of texts of all languages without
 // naming the encoding: the bytes are those that the true encoding has, or the
-// edit is refused. The text may be so short that nothing can be told from it.
+// edit is refused. The text may be so short that its encoding is unknown.
 func TestGuessNeverCorrupts(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed(t), 5))
 	made, refused := 0, 0

@@ -109,7 +109,7 @@ func TestModel(t *testing.T) {
 
 // TestMixed makes random edits of mixed files. Without regard to the style of
 // line ends, the result is that of the model, and the line ends in front of and
-// behind the matches stay what they are.
+// after the matches stay the same.
 func TestMixed(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed(t), 2))
 	letters := []string{"a", "b", "\n", "\r\n"}

@@ -55,9 +55,9 @@ func TestReadSweep(t *testing.T) {
 	}
 }
 
-// TestReadAndEdit reads ordinary texts whose encoding nobody names, whole and in
+// TestReadAndEdit reads ordinary texts without a declared encoding, whole and in
 // parts, and edits what was read: no edit is made in another encoding than the
-// one that was told.
+// one that was reported.
 func TestReadAndEdit(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed(t), 8))
 	for _, s := range samples {

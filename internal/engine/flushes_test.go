@@ -145,9 +145,9 @@ type panicking struct{ *syncs }
 
 func (panicking) SyncEach(list []fsx.Syncer) ([]error, error) { return nil, list[0].Sync() }
 
-// TestFlushesWaitForNobody: a commit that does not come to its flush delays the
+// TestFlushesDoNotWait: a commit that does not come to its flush delays the
 // others by gatherTime at most.
-func TestFlushesWaitForNobody(t *testing.T) {
+func TestFlushesDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock atomic.Int64
 		q := &flushes{disk: &syncs{clock: &clock}}

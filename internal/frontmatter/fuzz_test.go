@@ -96,7 +96,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// checkError fails unless err is one of the problems of Decode, told briefly.
+// checkError fails unless err is one of the problems of Decode, in short form.
 func checkError(t *testing.T, err error) {
 	t.Helper()
 	var syntax *frontmatter.SyntaxError

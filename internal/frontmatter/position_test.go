@@ -8,7 +8,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 )
 
-// TestEveryRefusalHasAPlace: whatever is refused is told with its line and
+// TestEveryRefusalHasAPlace: whatever is refused is reported with its line and
 // column, and a limit by its name.
 func TestEveryRefusalHasAPlace(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -84,10 +84,10 @@ func ofNamedType(d *ast.GenDecl) bool {
 	return ok && id.IsExported()
 }
 
-// TestMethodsTellTheirErrors: the comment of each call of a store says how it
+// TestMethodsDocumentTheirErrors: the comment of each call of a store says how it
 // fails, or that it does as another one.
-func TestMethodsTellTheirErrors(t *testing.T) {
-	tells := regexp.MustCompile(`\b([Ee]rrors?|fails?)\b`)
+func TestMethodsDocumentTheirErrors(t *testing.T) {
+	mentions := regexp.MustCompile(`\b([Ee]rrors?|fails?)\b`)
 	calls := 0
 	for _, f := range sources(t, ".") {
 		for _, decl := range f.Decls {
@@ -99,7 +99,7 @@ func TestMethodsTellTheirErrors(t *testing.T) {
 			if id, ok := last.(*ast.Ident); !ok || id.Name != "error" {
 				continue
 			}
-			if calls++; !tells.MatchString(d.Doc.Text()) {
+			if calls++; !mentions.MatchString(d.Doc.Text()) {
 				t.Errorf("the comment of %s does not say how it fails", d.Name.Name)
 			}
 		}

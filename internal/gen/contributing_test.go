@@ -47,7 +47,7 @@ var declarations = sync.OnceValue(func() found {
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, filepath.FromSlash(name)), nil, parser.SkipObjectResolution)
 		if err != nil {
-			return nil // somebody is writing it
+			return nil // it is being written
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -82,7 +82,7 @@ var (
 	selection   = regexp.MustCompile(`-(run|bench|fuzz) ('[^']*'|\S+)`)
 )
 
-// TestCommandsSelectTests: whoever runs the tests that a page names runs some;
+// TestCommandsSelectTests: the tests that a page names exist;
 // go test is silent when a pattern selects none.
 func TestCommandsSelectTests(t *testing.T) {
 	_, tests := declared(t)
@@ -127,7 +127,7 @@ func fenced(p page) []string {
 	return out
 }
 
-// TestExamplesAreShownAndChecked: each program among the examples stands in the
+// TestExamplesAreShownAndChecked: each program among the examples is in the
 // README, and a test compares all that it prints.
 func TestExamplesAreShownAndChecked(t *testing.T) {
 	text := pages(t)["README.md"].prose
@@ -150,7 +150,7 @@ func TestExamplesAreShownAndChecked(t *testing.T) {
 
 // TestPagesNameCodeThatExists: a method, an option or a variable of the
 // environment that a page names can be called, set, read. What was once there
-// the changelog may go on to tell.
+// the changelog may go on.
 func TestPagesNameCodeThatExists(t *testing.T) {
 	names, _ := declared(t)
 	code := regexp.MustCompile(`\b(?:Store|Options|HTTPOptions|Receipt|Error|Answer|CommandOracle|Toolbox|toolbox|mcpserver|rw|spec)\.([A-Z]\w+)`)

@@ -30,7 +30,7 @@ type page struct {
 	blocks []block
 }
 
-// block is what stands between two fences.
+// block is the text between two fences.
 type block struct {
 	lang string
 	text string
@@ -84,7 +84,7 @@ func parsePage(name, text string) page {
 }
 
 // TestLinksLeadSomewhere: every link within the repository names a file that is
-// there and, behind #, one of its headings.
+// there and, after #, one of its headings.
 func TestLinksLeadSomewhere(t *testing.T) {
 	all := pages(t)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
@@ -147,7 +147,7 @@ func TestJSONBlocksParse(t *testing.T) {
 	}
 }
 
-// around is what stands around the pieces of Go on a page that are no whole
+// around is the text around the pieces of Go on a page that are no whole
 // program. A page that is not named here shows whole programs only, but for
 // docs/embed.md, whose pieces another test finds in the examples.
 var around = map[string]string{
@@ -198,7 +198,7 @@ func TestGoBlocksCompile(t *testing.T) {
 			source := strings.Replace(b.text, "package main\n", "package block\n", 1)
 			if source == b.text {
 				if around[name] == "" {
-					t.Errorf("%s:%d: a piece of Go, and nothing says what stands around it", name, b.line)
+					t.Errorf("%s:%d: a piece of Go, and nothing says what is around it", name, b.line)
 					continue
 				}
 				source = fmt.Sprintf(around[name], b.text)
@@ -241,7 +241,7 @@ func TestServerPageShowsEveryTool(t *testing.T) {
 	}
 }
 
-// TestConstantsStandWhereTheyAreExplained: a stage stands in the drawing of the
+// TestConstantsStandWhereTheyAreExplained: a stage is in the drawing of the
 // way of a write, in its order; a kind of row, and what a note is about, in the
 // format of the journal.
 func TestConstantsStandWhereTheyAreExplained(t *testing.T) {
@@ -265,7 +265,7 @@ func TestConstantsStandWhereTheyAreExplained(t *testing.T) {
 }
 
 // TestArchitectureShowsEveryRoom: each package below internal and each file of
-// the root has its line on the page that tells where to look.
+// the root has its line on the page of the code layout.
 func TestArchitectureShowsEveryRoom(t *testing.T) {
 	text := pages(t)["docs/architecture.md"].prose
 	var patterns []string

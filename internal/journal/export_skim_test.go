@@ -6,7 +6,7 @@ var (
 	EncodeRow = encode
 )
 
-// SkimRow is what Skim makes of a line; usual tells whether it did so without
+// SkimRow is what Skim makes of a line; usual reports whether it did so without
 // decode.
 func SkimRow(line []byte) (rec *Record, ok, usual bool) {
 	k := new(skimmer)

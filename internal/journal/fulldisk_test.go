@@ -10,7 +10,7 @@ import (
 )
 
 // TestTornRowsNeedNoSpace: on a disk without a free byte the journal opens
-// behind a torn row of any length, as often as somebody asks, every row before
+// after a torn row of any length, in every reading, every row before
 // it is there, and the row that comes when there is room follows them.
 func TestTornRowsNeedNoSpace(t *testing.T) {
 	for _, text := range []string{"z", "\n{\"seq\":3,", strings.Repeat("z", 300), strings.Repeat("z", 200_000)} {

@@ -74,7 +74,7 @@ func paths(t testing.TB, l *journal.Log) []string {
 	last := uint64(0)
 	if err := l.Range(1, func(r *journal.Record, _ journal.Pos) error {
 		if r.Seq <= last {
-			t.Errorf("seq %d behind %d", r.Seq, last)
+			t.Errorf("seq %d after %d", r.Seq, last)
 		}
 		last = r.Seq
 		for _, m := range r.Muts {
@@ -318,7 +318,7 @@ func TestReadersSeeOnlyWhatIsFlushed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if recs, _, _ := b.Tail(10, nil, 0); len(recs) != 2 {
-		t.Errorf("%d rows behind the flush", len(recs))
+		t.Errorf("%d rows after the flush", len(recs))
 	}
 }
 

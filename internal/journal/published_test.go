@@ -56,7 +56,7 @@ func batch(l *journal.Log, paths ...string) error {
 }
 
 // TestWithdrawnRowsSweep: the disk is full in the middle of a batch, which is
-// taken back, and the writer goes on. Others read the journal before each
+// rolled back, and the writer goes on. Others read the journal before each
 // operation of that, or open it for reading. They never take a row that is not
 // there, and no two rows of one number.
 func TestWithdrawnRowsSweep(t *testing.T) {
@@ -116,7 +116,7 @@ func TestWithdrawnRowsSweep(t *testing.T) {
 	}
 }
 
-// TestWithdrawnRowsStayAway: a batch that was taken back on a full disk does not
+// TestWithdrawnRowsStayAway: a batch that was rolled back on a full disk does not
 // come back with a power cut, although the page cache held it.
 func TestWithdrawnRowsStayAway(t *testing.T) {
 	fs := simfs.New()

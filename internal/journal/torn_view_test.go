@@ -12,7 +12,7 @@ import (
 
 // behindTimes is a directory whose segments are read as a busy machine may read
 // them: the first time a part of the bytes is not there yet, although what
-// stands behind it is.
+// comes after it is.
 type behindTimes struct {
 	fsx.Dir
 	from, to int64

@@ -28,8 +28,8 @@ func withArchive(fs *simfs.FS) journal.Options {
 	}}
 }
 
-// TestParkedRowsAreRead: by number, by range, from the end; a cursor is told of
-// the gap; a journal that is opened anew folds them too.
+// TestParkedRowsAreRead: by number, by range, from the end; a cursor reports
+// the gap; a journal that is opened again folds them too.
 func TestParkedRowsAreRead(t *testing.T) {
 	for _, noLink := range []bool{false, true} {
 		fs := simfs.New()
@@ -180,7 +180,7 @@ func TestHolesThatNoCrashMakes(t *testing.T) {
 }
 
 // TestReplacedSegmentIsFollowed: a writer whose sealed segment was replaced by
-// one with the same rows goes on behind them, whatever came since.
+// one with the same rows goes on after them, whatever came since.
 func TestReplacedSegmentIsFollowed(t *testing.T) {
 	fs := simfs.New()
 	a := open(t, fs, journal.Options{SegmentBytes: 900})
@@ -216,7 +216,7 @@ func TestExportIsVerified(t *testing.T) {
 	}
 	sealed, _ := l.Sealed()
 	l.Park(ctx, sealed)
-	write(l, "shown to nobody", false)
+	write(l, "not shown", false)
 	var b bytes.Buffer
 	foot, err := l.Export(&b, journal.ExportHeader{}, 0, func() error { return nil })
 	if err != nil || foot.Rows != 10 || foot.First != 1 || foot.Last != 10 {

@@ -12,11 +12,11 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
 
-// TestTold: calls that last are told by living processes, with room for a few
-// hundred paths, and nothing that somebody else wrote into the file is taken for
+// TestPublishedCalls: calls that last are published by live processes, with room for a few
+// hundred paths, and no foreign content of the file is taken for
 // one.
-func TestTold(t *testing.T) {
-	lock.TellAtOnce(t)
+func TestPublishedCalls(t *testing.T) {
+	lock.PublishAtOnce(t)
 	place := t.TempDir()
 	dir, err := fsx.OpenRoot(place)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := func(n int) []lock.Call {
+	published := func(n int) []lock.Call {
 		t.Helper()
 		for {
 			list, err := lock.Reported(dir)
@@ -45,22 +45,22 @@ func TestTold(t *testing.T) {
 		ends = append(ends, calls.Begin(func() lock.Call {
 			return lock.Call{Op: fmt.Sprint("op", i), Paths: []string{"a\nb", "c"}, Caller: "x"}
 		}))
-		told(i + 1)
+		published(i + 1)
 	}
 	ends[1]()
-	for i, c := range told(2) {
+	for i, c := range published(2) {
 		if c.Op != fmt.Sprint("op", 2*i) || c.PID != os.Getpid() || c.Writer != "w0" || c.Since == 0 || len(c.Paths) != 2 {
 			t.Errorf("%+v", c)
 		}
 	}
 	long := calls.Begin(func() lock.Call { return lock.Call{Op: "long", Paths: []string{strings.Repeat("x", 9000)}} })
 	ends = append(ends, calls.Begin(func() lock.Call { return lock.Call{Op: "short"} }))
-	told(3)
+	published(3)
 	long()
 	for _, i := range []int{0, 2, 3} {
 		ends[i]()
 	}
-	told(0)
+	published(0)
 	for _, text := range []string{"{", "null", "[]", `{"o":1}`, strings.Repeat("[", 9000), "\x00"} {
 		f, err := os.OpenFile(filepath.Join(place, "w-w0"), os.O_RDWR, 0)
 		if err != nil {
@@ -73,11 +73,11 @@ func TestTold(t *testing.T) {
 		}
 	}
 	end := calls.Begin(func() lock.Call { return lock.Call{Op: "last"} })
-	told(1)
+	published(1)
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}
-	told(0)
+	published(0)
 	end()
 	var none *lock.Calls
 	none.Begin(nil)()

@@ -2,8 +2,8 @@ package lock
 
 import "testing"
 
-// TellAtOnce has every call told, however short.
-func TellAtOnce(t *testing.T) {
+// PublishAtOnce has every call published, however short.
+func PublishAtOnce(t *testing.T) {
 	before := notable
 	notable = 0
 	t.Cleanup(func() { notable = before })

@@ -16,8 +16,8 @@ import (
 
 var ctx = context.Background()
 
-// tables opens n lock tables on one file: kernel locks tell them apart as they
-// tell processes apart.
+// tables opens n lock tables on one file: kernel locks distinguish them as they
+// distinguish processes.
 func tables(t testing.TB, n int) []*lock.Table {
 	t.Helper()
 	dir, err := fsx.OpenRoot(t.TempDir())
@@ -130,7 +130,7 @@ func TestTreeIsNotKeptOut(t *testing.T) {
 				if alone.Load() {
 					t.Error("a key is held beside the tree")
 				}
-				time.Sleep(time.Millisecond) // held most of the time, by somebody
+				time.Sleep(time.Millisecond) // held most of the time, by one of them
 				unlock()
 			}
 		})

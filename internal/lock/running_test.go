@@ -12,7 +12,7 @@ import (
 )
 
 // TestRunning lists what living writers hold: not what they gave back, not what
-// a dead one left, and nothing that somebody else wrote into the table.
+// a dead one left, and no foreign content of the table.
 func TestRunning(t *testing.T) {
 	place := t.TempDir()
 	dir, err := fsx.OpenRoot(place)

@@ -31,7 +31,7 @@ var secrets = []string{
 	"plain-secret-0123", `quo"te\back/slash<&>`, "two\nlines\tand\x01control", "naïve-密码-🔑-key", "\xff\xfe\x00binary\x80\x81",
 }
 
-// TestEveryFormIsFoundAndWrittenOver: wherever it stands and however it is
+// TestEveryFormIsFoundAndWrittenOver: wherever it is and however it is
 // wrapped, nothing of a secret can be read afterwards, and nothing moves.
 func TestEveryFormIsFoundAndWrittenOver(t *testing.T) {
 	for _, secret := range secrets {
@@ -202,7 +202,7 @@ func TestShortSecretsAreRefused(t *testing.T) {
 }
 
 // FuzzMaskJSON: whatever the text and the secret, valid JSON stays valid, no
-// byte moves, and no error leaves a secret behind.
+// byte moves, and no error leaves a secret.
 func FuzzMaskJSON(f *testing.F) {
 	for _, s := range secrets {
 		text, _ := json.Marshal(map[string]any{"a": s, s: []string{"x" + s}})

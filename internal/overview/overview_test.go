@@ -102,7 +102,7 @@ func TestOverview(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, key) || strings.Contains(text, dir) {
-		t.Errorf("it tells too much: %s", text)
+		t.Errorf("it shows too much: %s", text)
 	}
 	if len(o.Refused) != 2 || o.Refused[0].Path != "b.txt" || o.Refused[0].Why == "" {
 		t.Errorf("refused: %+v", o.Refused)
@@ -158,7 +158,7 @@ func TestMemoOfTheHandoff(t *testing.T) {
 	}
 }
 
-// TestUndoOfARow takes back the commit that is named, whoever made it and
+// TestUndoOfARow undoes the commit that is named, by any caller and
 // whatever came after, and nothing when its file was changed since.
 func TestUndoOfARow(t *testing.T) {
 	dir := t.TempDir()
@@ -214,7 +214,7 @@ func TestUndoOfARowOfManyFiles(t *testing.T) {
 	}
 }
 
-// TestStopped: why nothing can be written stands in the overview.
+// TestStopped: the overview says why nothing can be written.
 func TestStopped(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// inside reports whether a position lies in the text, its end included.
+// inside reports whether a position is in the text, its end included.
 func inside(data []byte, p *Problem) bool {
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
 	lines := strings.Split(text, "\n")

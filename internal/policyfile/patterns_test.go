@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rule is a file with one added rule; its expression stands in column 30.
+// rule is a file with one added rule; its expression is in column 30.
 func rule(regex string) string {
 	return "extend_patterns:\n  a: [{name: b, regex: " + regex + "}]\n"
 }

@@ -296,8 +296,8 @@ echo x >> a.txt; rm dir/b.txt; echo t > "$TMPDIR/t"`, outside, p.root))
 	}
 }
 
-// TestNobody: who is not root has the same view.
-func TestNobody(t *testing.T) {
+// TestUserNobody: who is not root has the same view.
+func TestUserNobody(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("the other tests are not run by root")
 	}

@@ -79,7 +79,7 @@ func TestFalseMembers(t *testing.T) {
 	} {
 		false10 := strings.Repeat(magic+"words and more of them, until it is long enough\n", 10)
 		if r := s.Score([]byte(false10+gzipped("k="+token)), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("a member after ten that are none (%s): %s", name, r.Verdict)
+			t.Errorf("a member after ten that are not archives (%s): %s", name, r.Verdict)
 		}
 		text := []byte(strings.Repeat(false10, 200))
 		x := s.newText(text)

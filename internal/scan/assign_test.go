@@ -110,8 +110,8 @@ func TestCertainSecretsAreRefused(t *testing.T) {
 		for _, how := range []string{"env", "export", "toml", "object", "json", "json lines", "yaml", "xml lines", "php", "c#", "go", "go const", "typescript", "rust", "ini", "compose", "manifest"} {
 			for seed := range uint64(3) {
 				text := assignments[how](name, expand("{an 32}", seed)) + "\n"
-				if verdict, told := gated(s, []byte(text)); verdict != VerdictHigh {
-					t.Errorf("%s as %s: %s %s", name, how, verdict, told)
+				if verdict, finding := gated(s, []byte(text)); verdict != VerdictHigh {
+					t.Errorf("%s as %s: %s %s", name, how, verdict, finding)
 				}
 			}
 		}
@@ -120,8 +120,8 @@ func TestCertainSecretsAreRefused(t *testing.T) {
 		"test_api_key = \"{an 32}\"\n", "sample_token: {an 32}\n", "api_key = \"{an 16}\"\n", "if token == \"{an 32}\" {\n", "client_id = \"{an 32}\"\n", "request(token, \"{uuid}\")\n", "secret = \"{uuid}\"\n",
 		"key = \"{an 32}\"\n", "auth: {an 32}\n", "set_token(\"{an 32}\")\n", "https://api.acme.io/v1?key={an 32}\n", "password = \"Lantern-{num 4}\"\n",
 	} {
-		if verdict, told := gated(s, []byte(expand(template, 5))); verdict == VerdictHigh {
-			t.Errorf("%s is refused: %s", template, told)
+		if verdict, finding := gated(s, []byte(expand(template, 5))); verdict == VerdictHigh {
+			t.Errorf("%s is refused: %s", template, finding)
 		}
 	}
 }

@@ -50,10 +50,10 @@ func TestDecodingIsPaidFor(t *testing.T) {
 	}
 }
 
-// A token is found behind any number of names of secrets that are encoded like
+// A token is found after any number of names of secrets that are encoded like
 // it: what costs much takes the other rules away from the bytes after it, not
 // those of formats of their own.
-func TestTokenBehindDenseText(t *testing.T) {
+func TestTokenAfterDenseText(t *testing.T) {
 	s := scanner(t)
 	token := expand("glpat-{an 20}", 3)
 	dear := strings.Repeat("ALGOLIA_ADMIN_KEY=PODIO_API_KEY=password=token=", 4)

@@ -59,18 +59,18 @@ func TestHeldOut(t *testing.T) {
 			tags = append(tags, fmt.Sprintf("%v/%v/%v", f.Family, f.Pattern, f.Confidence))
 			family = family || fmt.Sprint(f.Family) == "pii"
 		}
-		tell := func(what string) {
+		report := func(what string) {
 			t.Logf("%s %s: verdict %q, findings %v", what, c.name, verdict, tags)
 		}
 		switch {
 		case !c.secret:
 			flagged := verdict == "high" || verdict == "medium"
 			if noise.add(flagged); flagged {
-				tell("FALSE")
+				report("FALSE")
 			}
 		case pii[c.format]:
 			if personal.add(family); !family {
-				tell("MISS pii")
+				report("MISS pii")
 			}
 		default:
 			hit, kind, class := verdict == "high", "MISS context", &context
@@ -78,7 +78,7 @@ func TestHeldOut(t *testing.T) {
 				kind, class = "MISS own", &own
 			}
 			if class.add(hit); !hit {
-				tell(kind)
+				report(kind)
 			}
 		}
 	}

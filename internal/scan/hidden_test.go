@@ -10,28 +10,28 @@ import (
 
 // A control sequence in front of a token ends in a letter, which is not a part
 // of the token, however the sequence is spelled.
-func TestTokensBehindColorsAreFound(t *testing.T) {
+func TestTokensAfterColorsAreFound(t *testing.T) {
 	s := scanner(t)
 	for _, color := range []string{"\x1b[32m", "\x1b[1;31m", "\x1b[m", "\x1b[0K", "\x1b[38;5;208m", `\033[1;31m`, `\x1b[32m`, `\x1B[0;32m`, `\u001b[32m`, `\e[33m`, "^[[32m"} {
 		for _, template := range []string{"ghp_{an 30}{crc}", "AKIA{b32 16}", "SK{hex 32}", "glpat-{an 20}", "{jwt}", "AIza{url 35}", "sk-proj-{url 58}T3BlbkFJ{url 58}", "postgres://app:{an 20}@db.acme.io/x", "github_pat_{an 22}_{an 59}"} {
 			token := expand(template, 3)
 			if r := s.Score([]byte("log: "+color+token+"\x1b[0m done\n"), Options{}); r.Verdict != VerdictHigh {
-				t.Errorf("%s behind %q: %s", template, color, r.Verdict)
+				t.Errorf("%s after %q: %s", template, color, r.Verdict)
 			}
 			wrapped := base64.StdEncoding.EncodeToString([]byte("token=" + token))
 			if r := s.Score([]byte(color+wrapped+"\n"), Options{}); r.Verdict != VerdictHigh {
-				t.Errorf("base64 of %s behind %q: %s", template, color, r.Verdict)
+				t.Errorf("base64 of %s after %q: %s", template, color, r.Verdict)
 			}
 		}
 		value := expand("{hex 32}", 5)
 		if r := s.Score([]byte("TWILIO_AUTH_TOKEN="+color+value+"\x1b[0m\n"), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("a value behind %q: %s", color, r.Verdict)
+			t.Errorf("a value after %q: %s", color, r.Verdict)
 		}
 	}
 	// A letter that ends no control sequence is a part of the word.
 	for _, front := range []string{"m", "[32m", "x[1;31m", "b[m", `\x1c[32m`} {
 		if r := s.Score([]byte(front+expand("hf_{an 34}", 3)), Options{}); r.Verdict != VerdictSafe {
-			t.Errorf("a token inside of a word, behind %q: %s", front, r.Verdict)
+			t.Errorf("a token inside of a word, after %q: %s", front, r.Verdict)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestSpreadTokensAreFound(t *testing.T) {
 		token := expand("ghp_{an 30}{crc}", 2)
 		text := strings.TrimSpace(strings.Repeat("- ", long)) + " " + strings.Join(strings.Split(token, ""), " ") + " -"
 		if r := s.Score([]byte(text), Options{}); r.Verdict != VerdictHigh {
-			t.Errorf("behind %d letters: %s", long, r.Verdict)
+			t.Errorf("after %d letters: %s", long, r.Verdict)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestPublishedKeysPass(t *testing.T) {
 		}
 	}
 	if len(publishedSet) != len(publishedDigests) {
-		t.Error("a published key stands there twice")
+		t.Error("a published key is there twice")
 	}
 }
 
@@ -184,7 +184,7 @@ func TestWideText(t *testing.T) {
 	token := expand("ghp_{an 30}{crc}", 8)
 	for name, encode := range map[string]func(string) string{
 		"little": wide, "big": big, "little with a mark": func(s string) string { return "\xff\xfe" + wide(s) }, "big with a mark": func(s string) string { return "\xfe\xff" + big(s) },
-		"behind text": func(s string) string { return "plain text:" + wide(s) }, "between others": func(s string) string { return "\xe5\x65" + wide(s) + "\x9e\x8a" },
+		"after text": func(s string) string { return "plain text:" + wide(s) }, "between others": func(s string) string { return "\xe5\x65" + wide(s) + "\x9e\x8a" },
 		"big between others": func(s string) string { return "\x65\xe5" + big(s) + "\x8a\x9e" },
 	} {
 		for _, text := range []string{"api: " + token + " end\n", token, "\r\nK=" + token, strings.Repeat("filling words and\n", 3000) + token + " more"} {
@@ -261,7 +261,7 @@ func TestTokensGluedToWordsAreFound(t *testing.T) {
 			token := expand(template, seed)
 			for _, front := range []string{"_", "KEY_", "x", "9", "key", "X"} {
 				if r := s.Score([]byte("a "+front+token+"\n"), Options{}); r.Verdict != VerdictHigh {
-					t.Errorf("%s behind %q: %s", template, front, r.Verdict)
+					t.Errorf("%s after %q: %s", template, front, r.Verdict)
 				}
 			}
 		}
@@ -275,7 +275,7 @@ func TestTokensGluedToWordsAreFound(t *testing.T) {
 	}
 }
 
-// Numbers in columns are no dump, and what is none does not hide what is in it.
+// Numbers in columns are not a dump, and do not hide a secret among them.
 func TestTextLikeOctalDumps(t *testing.T) {
 	s := scanner(t)
 	var b strings.Builder

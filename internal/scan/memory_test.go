@@ -56,7 +56,7 @@ func TestScansDoNotMix(t *testing.T) {
 			for _, text := range texts {
 				s.Score([]byte(before), Options{})
 				if got := describeAll(s, text); got != want[text] {
-					t.Fatalf("round %d: %q behind %q, alone %q", round, got, before[:min(len(before), 8)], want[text])
+					t.Fatalf("round %d: %q after %q, alone %q", round, got, before[:min(len(before), 8)], want[text])
 				}
 			}
 		}

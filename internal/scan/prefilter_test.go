@@ -149,9 +149,9 @@ func TestPrefilterFindsEveryWord(t *testing.T) {
 			continue
 		}
 		for _, at := range []int{0, 1, 5, 6} {
-			for _, behind := range []string{"", "x y and z"} {
+			for _, rest := range []string{"", "x y and z"} {
 				for _, before := range []string{"#", "\xff"} {
-					text := []byte(strings.Repeat(before, at) + w + behind)
+					text := []byte(strings.Repeat(before, at) + w + rest)
 					checkPrefilter(t, []string{w}, text, 1, 0, 0, len(text))
 				}
 			}
@@ -236,8 +236,8 @@ func TestTokens(t *testing.T) {
 				if n > 0 && at%2 == 1 {
 					one[digit] = '7'
 				}
-				for _, behind := range []string{"", " ", "é"} {
-					check([]byte(strings.Repeat("(", at) + string(one) + behind))
+				for _, rest := range []string{"", " ", "é"} {
+					check([]byte(strings.Repeat("(", at) + string(one) + rest))
 				}
 			}
 		}

@@ -55,11 +55,11 @@ func TestLongTextsAreRedactedAsShortOnes(t *testing.T) {
 		fmt.Fprintf(&b, "key: %s\n", token)
 	}
 	text := b.Bytes()
-	var told []Span
-	got, none := s.Redact(text, Options{Span: func(x Span) { told = append(told, x) }})
+	var reported []Span
+	got, none := s.Redact(text, Options{Span: func(x Span) { reported = append(reported, x) }})
 	want, spans := redactAtOnce(s, text)
-	if len(none) != 0 || !slices.Equal(told, spans) {
-		t.Errorf("%d places, want %d; %d are returned besides", len(told), len(spans), len(none))
+	if len(none) != 0 || !slices.Equal(reported, spans) {
+		t.Errorf("%d places, want %d; %d are returned besides", len(reported), len(spans), len(none))
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("%d bytes, want %d", len(got), len(want))

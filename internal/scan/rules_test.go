@@ -20,7 +20,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("rule %s: no description or unknown family %s", r.id, r.family)
 		}
 		if f, ok := seen[r.id]; ok && f != r.family {
-			t.Errorf("pattern %s stands in two families", r.id)
+			t.Errorf("pattern %s is in two families", r.id)
 		}
 		seen[r.id] = r.family
 		for _, h := range r.hits {

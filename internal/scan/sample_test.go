@@ -9,7 +9,7 @@ import (
 )
 
 // The texts of the rule table are templates, so that no file of ours holds
-// anything that looks like a live secret. {hex 32} stands for 32 random
+// anything that looks like a live secret. {hex 32} is 32 random
 // hexadecimal digits; the alphabets are named below. {crc NAME} is the
 // checksum of the 30 characters before it, {b64 …} wraps what follows the
 // colon.

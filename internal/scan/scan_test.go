@@ -202,10 +202,10 @@ var wrappings = map[string]func(string) string{
 	"od -A n -b":                func(s string) string { return octalDump("k="+s, "", 1) },
 	"od -A x -c in CRLF":        func(s string) string { return strings.ReplaceAll(octalDump(s, "%06x", 0), "\n", "\r\n") },
 	"hexdump -b":                func(s string) string { return "see\n" + octalDump(s, "%07x", 1) + "\nend\n" },
-	"xxd behind //":             func(s string) string { return dumped("k="+s, "\t// %08x: ", 2, "  ", "\n") },
-	"hexdump -C behind #":       func(s string) string { return dumped("k="+s, "# %08x  ", 1, "  |", "|\n") },
-	"hexdump behind *":          func(s string) string { return "/*\n" + dumped(swapped("k="+s), " * %07x ", 2, "", "\n") + " */\n" },
-	"od -t x1 behind >":         func(s string) string { return dumped("k="+s, "> > %07o ", 1, "", "\n") },
+	"xxd after //":              func(s string) string { return dumped("k="+s, "\t// %08x: ", 2, "  ", "\n") },
+	"hexdump -C after #":        func(s string) string { return dumped("k="+s, "# %08x  ", 1, "  |", "|\n") },
+	"hexdump after *":           func(s string) string { return "/*\n" + dumped(swapped("k="+s), " * %07x ", 2, "", "\n") + " */\n" },
+	"od -t x1 after >":          func(s string) string { return dumped("k="+s, "> > %07o ", 1, "", "\n") },
 	"juxtaposed":                func(s string) string { return `K="` + s[:9] + `""` + s[9:] + `"` },
 	"mixed quotes":              func(s string) string { return `K='` + s[:9] + `'"` + s[9:] + `"` },
 	"utf-16":                    func(s string) string { return wide("token: " + s + " and more\n") },
@@ -502,7 +502,7 @@ func TestOrdinaryTextPasses(t *testing.T) {
 		t.Skip("the Go source tree is not installed here")
 	}
 	s := scanner(t)
-	total, blocking, told := 0, 0, 0
+	total, blocking, reported := 0, 0, 0
 	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || total > 30<<20 {
 			return nil
@@ -518,7 +518,7 @@ func TestOrdinaryTextPasses(t *testing.T) {
 				blocking++
 			}
 			if f.Confidence != Info && f.Family != familyPII {
-				told++
+				reported++
 			}
 		}
 		if verdict, what := gated(s, b); verdict == VerdictHigh && !key {
@@ -526,7 +526,7 @@ func TestOrdinaryTextPasses(t *testing.T) {
 		}
 		return nil
 	})
-	if per := float64(told) / (float64(total) / 1e6); per > 0.25 {
+	if per := float64(reported) / (float64(total) / 1e6); per > 0.25 {
 		t.Errorf("%.3f findings per MB", per)
 	}
 	rate := float64(blocking) / (float64(total) / 1e6)
@@ -576,7 +576,7 @@ func FuzzScore(f *testing.F) {
 		last := 0
 		for _, x := range r.Findings {
 			if x.Start < last || x.End <= x.Start || x.End > len(text) || x.Line < 1 || x.Column < 1 {
-				t.Fatalf("finding %+v of %d bytes behind %d", x, len(text), last)
+				t.Fatalf("finding %+v of %d bytes after %d", x, len(text), last)
 			}
 			last = x.Start
 		}

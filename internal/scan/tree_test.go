@@ -27,8 +27,8 @@ func TestOwnTreePasses(t *testing.T) {
 			continue // removed, a link to a directory, not text
 		}
 		files++
-		if verdict, told := gated(s, b); verdict == VerdictHigh {
-			t.Errorf("%s is refused: %s", name, told)
+		if verdict, finding := gated(s, b); verdict == VerdictHigh {
+			t.Errorf("%s is refused: %s", name, finding)
 		}
 	}
 	if files < 500 {
@@ -38,7 +38,7 @@ func TestOwnTreePasses(t *testing.T) {
 
 // gated is the verdict of the gate, which information does not move, and what
 // it rests on.
-func gated(s *Scanner, b []byte) (verdict, told string) {
+func gated(s *Scanner, b []byte) (verdict, finding string) {
 	var sum Tally
 	var found []string
 	s.Score(b, Options{Each: func(f Finding) {

@@ -103,7 +103,7 @@ func TestBoundsOfACall(t *testing.T) {
 	}
 }
 
-// looks is a context that is canceled from the nth time on that somebody looks
+// looks is a context that is canceled from the nth check on
 // at it.
 type looks struct {
 	context.Context

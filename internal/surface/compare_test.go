@@ -195,7 +195,7 @@ var documentMutations = []mutation{
 	{"a tool renamed", breaking, tool(func(t *surface.Tool) { t.Name += "_2" })},
 	{"a tool in other words", words, tool(func(t *surface.Tool) { t.Title, t.Description = "t", "d" })},
 	{"a tool of a lower tier", breaking, tool(func(t *surface.Tool) { t.Tier = "internal" })},
-	{"a tool of a tier nobody knows", breaking, tool(func(t *surface.Tool) { t.Tier = "secret" })},
+	{"a tool of an unknown tier", breaking, tool(func(t *surface.Tool) { t.Tier = "secret" })},
 	{"a tool that is deprecated", compatible, tool(func(t *surface.Tool) {
 		t.Deprecated = &surface.Deprecation{Since: "0.2.0", Replacement: "read", RemoveIn: "0.4.0"}
 	})},

@@ -69,7 +69,7 @@ func wants(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, w) }) {
-			t.Errorf("%s: nobody said %q: %s", what, w, strings.Join(got, "\n"))
+			t.Errorf("%s: no message %q: %s", what, w, strings.Join(got, "\n"))
 		}
 	}
 	if len(got) != len(want) {
@@ -153,7 +153,7 @@ func TestEachDifferenceNeedsAnEntryAndEachEntryADifference(t *testing.T) {
 	}
 }
 
-// TestTheChangelogIsReadStrictly: what looks like an entry and is none is not
+// TestTheChangelogIsReadStrictly: what only looks like an entry is not
 // passed over.
 func TestTheChangelogIsReadStrictly(t *testing.T) {
 	for text, want := range map[string]string{
@@ -200,7 +200,7 @@ func TestWhatWasReleasedIsFrozen(t *testing.T) {
 	next := surfaceOf("0.1.1", toolOf("a", "facade"))
 	wants(t, "a released version below one in the making", p.review(t, next))
 	p.goldens["0.0.9"] = data
-	wants(t, "a golden nobody tells of", p.review(t, next), "there is a golden of 0.0.9, but no section")
+	wants(t, "a golden without a section", p.review(t, next), "there is a golden of 0.0.9, but no section")
 	delete(p.goldens, "0.0.9")
 	p.log = append(p.log, "## 0.0.9 – unreleased\n")
 	wants(t, "an old version never released", p.review(t, next), "has 0.0.9 unreleased, but a newer version")

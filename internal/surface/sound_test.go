@@ -109,7 +109,7 @@ func dedupe(list []any) (out []any) {
 	return out
 }
 
-// changed is a schema with a keyword or two set anew or taken away, here or
+// changed is a schema with a keyword or two set again or removed, here or
 // further in.
 func (r source) changed(s map[string]any, depth int) map[string]any {
 	out := map[string]any{}
@@ -207,7 +207,7 @@ func TestNothingThatBreaksIsCalledCompatible(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("input %v; %d pairs compared, %d values told them apart", verdicts, compared, seen)
+	t.Logf("input %v; %d pairs compared, %d values distinguished them", verdicts, compared, seen)
 	if verdicts[surface.Breaking] < 200 || verdicts[surface.Compatible] < 200 || verdicts[none] < 10 || seen < 500 {
 		t.Errorf("the random schemas prove little: %v, %d", verdicts, seen)
 	}

@@ -138,12 +138,12 @@ func verify(t *testing.T, format string, text []byte) {
 			t.Errorf("%s: %q: malformed problem %+v", format, shown, p)
 		}
 		if p.Line < 1 || p.Line > len(lines) || p.Col < 1 {
-			t.Fatalf("%s: %q: %+v lies outside the text", format, shown, p)
+			t.Fatalf("%s: %q: %+v is outside the text", format, shown, p)
 		}
-		// One past the last character stands for the end of the line; of
+		// One past the last character is the end of the line; of
 		// CR LF, the first may be the last character.
 		if line := lines[p.Line-1]; p.Col > len([]rune(line))+2 {
-			t.Errorf("%s: %q: %+v lies outside its line", format, shown, p)
+			t.Errorf("%s: %q: %+v is outside its line", format, shown, p)
 		}
 	}
 	if r.Valid == broken {

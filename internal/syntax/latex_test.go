@@ -59,7 +59,7 @@ func TestLaTeXErrors(t *testing.T) {
 		badCase{article("$a$ \\emph{b_c}"), 3, 12, "'_' outside of mathematics"},
 		badCase{article("\\url{http://a/b%20c}"), 3, 16, "unescaped '%' in the argument of \\url"},
 		badCase{article("\\href{http://a/b%20c}{d}"), 3, 17, "unescaped '%' in the argument of \\href"},
-		// Whoever changes the meaning of characters knows best.
+		// A text may change the meaning of characters.
 		badCase{"\\documentclass{a}\\begin{document}\\catcode`\\|=1 }\\end{document}", 1, 48, "closes nothing"},
 	)
 }

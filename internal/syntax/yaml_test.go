@@ -73,7 +73,7 @@ func TestYAMLLimits(t *testing.T) {
 	if r := Check("yaml", []byte(long)); r.Valid || !strings.Contains(r.Problems[0].Message, "too long") {
 		t.Errorf("long keys: %v", r.Problems)
 	}
-	// A large text of the usual kind is none of that.
+	// A large ordinary text is accepted.
 	accept(t, "yaml", strings.Repeat("- name: x\n  empty:\n  list: [a, b]\n", 4000))
 	accept(t, "yaml", keys.String()[:strings.Index(keys.String(), "key4000:")])
 }

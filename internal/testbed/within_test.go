@@ -14,7 +14,7 @@ type complaints struct {
 func (c *complaints) Helper()               {}
 func (c *complaints) Errorf(string, ...any) { c.n++ }
 
-// TestWithinCountsWorkAndNoWaiting: work over the limit is told of, waiting for
+// TestWithinCountsWorkAndNoWaiting: work over the limit is reported, waiting for
 // longer than the limit is not.
 func TestWithinCountsWorkAndNoWaiting(t *testing.T) {
 	c := &complaints{TB: t}

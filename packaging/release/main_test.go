@@ -253,7 +253,7 @@ func TestManifest(t *testing.T) {
 			name, asked := strings.CutPrefix(arg, "${user_config.")
 			c, there := d.UserConfig[strings.TrimSuffix(name, "}")]
 			if asked && (!there || !c.Required && c.Default == "") {
-				t.Errorf("%s: nobody fills in %s", to, arg)
+				t.Errorf("%s: %s is not filled in", to, arg)
 			}
 		}
 	}

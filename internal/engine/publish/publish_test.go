@@ -146,7 +146,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestPublishAndUndo: a change that is published and taken back leaves the
+// TestPublishAndUndo: a change that is published and rolled back leaves the
 // names and contents as they were, and the slot as the mark of a change that is
 // not published.
 func TestPublishAndUndo(t *testing.T) {
@@ -166,18 +166,18 @@ func TestPublishAndUndo(t *testing.T) {
 			}
 			b.ch.Close()
 			if b.content("a") != a || b.content("from") != from {
-				t.Errorf("taken back: %q and %q, want %q and %q", b.content("a"), b.content("from"), a, from)
+				t.Errorf("rolled back: %q and %q, want %q and %q", b.content("a"), b.content("from"), a, from)
 			}
 			b.ch.Redo, b.ch.Done = true, false
 			if got, err := b.ch.Judge(); err != nil || got != Pending {
-				t.Errorf("taken back: state %d (%v)", got, err)
+				t.Errorf("rolled back: state %d (%v)", got, err)
 			}
 		})
 	}
 }
 
 // TestForeignFilesStay: what another program saves before the change is seen,
-// and has its name again when the change is taken back.
+// and has its name again when the change is rolled back.
 func TestForeignFilesStay(t *testing.T) {
 	for _, p := range primitives {
 		t.Run(p.name, func(t *testing.T) {

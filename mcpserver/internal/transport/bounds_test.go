@@ -19,7 +19,7 @@ import (
 
 // TestAFullQueueRefusesOnlyWhenNothingMoves: at the bound the reader waits, as
 // long as calls are answered; when none is, calls are refused at once until one
-// is, so that what is behind them is read.
+// is, so that what is after them is read.
 func TestAFullQueueRefusesOnlyWhenNothingMoves(t *testing.T) {
 	w := newWaiting()
 	w.patience = 20 * time.Millisecond
@@ -31,7 +31,7 @@ func TestAFullQueueRefusesOnlyWhenNothingMoves(t *testing.T) {
 	if w.enter(10) {
 		t.Fatal("there was room for one more than there may be")
 	}
-	w.patience = time.Hour // so that whoever waits now does not come back
+	w.patience = time.Hour // so that what waits now does not return
 	refused := make(chan bool, 1)
 	go func() {
 		for range 1000 {
@@ -142,7 +142,7 @@ func TestADeafClientDoesNotKeepTheServer(t *testing.T) {
 	<-out.stuck
 	select {
 	case err := <-done:
-		t.Fatalf("it gave up without being told to end: %v", err)
+		t.Fatalf("it gave up without a request to end: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	cancel()
@@ -171,7 +171,7 @@ func (b *brittle) Write(p []byte) (int, error) {
 }
 
 // TestNothingFollowsHalfALine: a reply that breaks off in the middle ends the
-// connection; what would come behind it could only be misread.
+// connection; what would come after it could only be misread.
 func TestNothingFollowsHalfALine(t *testing.T) {
 	in, feed := io.Pipe() // stays open: the loop has to end by itself
 	defer feed.Close()
