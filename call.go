@@ -125,6 +125,22 @@ func clean(name string) bool {
 	return len(name) <= maxLabel && utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError) && visible.Line(name, utf8.RuneError) == name
 }
 
+// enterReader counts a reading call in, unless its context has ended.
+func (s *Store) enterReader(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.engine.EnterReader()
+}
+
+// enter counts a changing call in, unless its context has ended.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.engine.Enter()
+}
+
 // attempt is a call of a verb that changes nothing in the workspace.
 type attempt struct{ *budget.Attempt }
 

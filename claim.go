@@ -53,10 +53,11 @@ func WithOperator(ctx context.Context) context.Context {
 // library only. What other programs change is reported by [Store.Scan].
 //
 // Errors: the path details, [ErrInvalidArgument], [ErrPathClaimed],
-// [ErrLockTimeout], the storage details, [ErrStoreClosed], [ErrStoreReadOnly].
+// [ErrLockTimeout], the storage details, [ErrStoreClosed], [ErrStoreReadOnly],
+// [ErrCanceled].
 func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (Claim, error) {
 	session, caller := s.sessionOf(ctx)
-	return s.claiming(func() (lease.Claim, error) {
+	return s.claiming(ctx, func() (lease.Claim, error) {
 		return s.leases.Claim(ctx, lease.Claim{Session: session, Caller: caller, Paths: paths}, ttl, func(path string) (string, error) { return versions.Identity(s.engine, path) })
 	})
 }
@@ -65,7 +66,7 @@ func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (C
 // [ErrClaimLost]. Other errors: those of [Store.Claim].
 func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (Claim, error) {
 	session, _ := s.sessionOf(ctx)
-	return s.claiming(func() (lease.Claim, error) { return s.leases.Renew(ctx, session, fence, ttl) })
+	return s.claiming(ctx, func() (lease.Claim, error) { return s.leases.Renew(ctx, session, fence, ttl) })
 }
 
 // Release ends a claim of the session, or any claim in the context of an operator
@@ -73,7 +74,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (Cla
 // [Store.Claim].
 func (s *Store) Release(ctx context.Context, fence uint64) error {
 	session, _ := s.sessionOf(ctx)
-	_, err := s.claiming(func() (lease.Claim, error) {
+	_, err := s.claiming(ctx, func() (lease.Claim, error) {
 		return lease.Claim{}, s.leases.Release(ctx, session, fence, isOperator(ctx))
 	})
 	return err
@@ -81,7 +82,7 @@ func (s *Store) Release(ctx context.Context, fence uint64) error {
 
 // Claims lists the claims that hold. Errors: the storage details, [ErrStoreClosed].
 func (s *Store) Claims(ctx context.Context) ([]Claim, error) {
-	if err := s.engine.EnterReader(); err != nil {
+	if err := s.enterReader(ctx); err != nil {
 		return nil, s.verbError("claim", err)
 	}
 	defer s.engine.Leave()
@@ -97,8 +98,8 @@ func (s *Store) Claims(ctx context.Context) ([]Claim, error) {
 }
 
 // claiming changes the claims.
-func (s *Store) claiming(edit func() (lease.Claim, error)) (Claim, error) {
-	if err := s.engine.Enter(); err != nil {
+func (s *Store) claiming(ctx context.Context, edit func() (lease.Claim, error)) (Claim, error) {
+	if err := s.enter(ctx); err != nil {
 		return Claim{}, s.verbError("claim", err)
 	}
 	defer s.engine.Leave()

@@ -140,6 +140,9 @@ type ProtectFacts struct {
 // durability, the policy in force, staged transactions, what Open recovered,
 // how far a hub has the journal, the numeric codes. Errors: [ErrStoreClosed]. Nothing is changed on disk.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
+	if err := ctx.Err(); err != nil {
+		return DescribeResult{}, s.verbError("describe", err)
+	}
 	if err := s.engine.EnterAny(); err != nil {
 		return DescribeResult{}, s.verbError("describe", err)
 	}

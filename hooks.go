@@ -53,7 +53,7 @@ func (c *commit) postponed(e *fault.Fault) error {
 // hooks with a method ResetTask are reset. A panic in one is contained: the
 // others and the budgets are reset, and the error reports it.
 func (s *Store) ResetTask(ctx context.Context) error {
-	if err := s.engine.EnterReader(); err != nil {
+	if err := s.enterReader(ctx); err != nil {
 		return s.verbError("reset_task", err)
 	}
 	defer s.engine.Leave()

@@ -107,7 +107,7 @@ type JournalEntry struct {
 // [ErrStoreClosed].
 func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalTailResult, error) {
 	out := JournalTailResult{Entries: []JournalEntry{}}
-	if err := s.engine.EnterReader(); err != nil {
+	if err := s.enterReader(ctx); err != nil {
 		return out, s.verbError("journal_tail", err)
 	}
 	defer s.engine.Leave()
@@ -174,7 +174,7 @@ func entryOf(rec *journal.Record, i int) JournalEntry {
 // [ErrBadPolicy] when a cursor would have to be stored.
 func (s *Store) JournalSince(ctx context.Context, r JournalSinceRequest) (JournalSinceResult, error) {
 	out := JournalSinceResult{Entries: []JournalEntry{}}
-	if err := s.engine.EnterReader(); err != nil {
+	if err := s.enterReader(ctx); err != nil {
 		return out, s.verbError("journal_since", err)
 	}
 	defer s.engine.Leave()

@@ -52,7 +52,7 @@ func (a operator) SetShipState(data []byte) error {
 
 // HoldShipping is [admin.Operator.HoldShipping].
 func (a operator) HoldShipping(ctx context.Context) (release func(), err error) {
-	if err := a.s.engine.Enter(); err != nil {
+	if err := a.s.enter(ctx); err != nil {
 		return nil, a.s.verbError("hold_shipping", err)
 	}
 	defer a.s.engine.Leave()
@@ -97,7 +97,7 @@ func (s *Store) hubFacts(head uint64) *HubFacts {
 // Content is [admin.Operator.Content].
 func (a operator) Content(ctx context.Context, r admin.ContentRequest) ([]byte, error) {
 	s := a.s
-	if err := s.engine.EnterReader(); err != nil {
+	if err := s.enterReader(ctx); err != nil {
 		return nil, s.verbError("content", err)
 	}
 	defer s.engine.Leave()
@@ -112,7 +112,7 @@ func (a operator) Content(ctx context.Context, r admin.ContentRequest) ([]byte, 
 
 // SnapshotTree is [admin.Operator.SnapshotTree].
 func (a operator) SnapshotTree(ctx context.Context, id string) (admin.Tree, error) {
-	if err := a.s.engine.EnterReader(); err != nil {
+	if err := a.s.enterReader(ctx); err != nil {
 		return admin.Tree{}, a.s.verbError("snapshot_tree", err)
 	}
 	defer a.s.engine.Leave()

@@ -132,9 +132,9 @@ func snapshotOf(x observe.Snapshot) Snapshot {
 
 // SnapshotList lists the snapshots, newest first. Errors: the storage details,
 // [ErrStoreClosed].
-func (s *Store) SnapshotList(_ context.Context, _ SnapshotListRequest) (SnapshotListResult, error) {
+func (s *Store) SnapshotList(ctx context.Context, _ SnapshotListRequest) (SnapshotListResult, error) {
 	out := SnapshotListResult{Snapshots: []Snapshot{}}
-	if err := s.engine.EnterReader(); err != nil {
+	if err := s.enterReader(ctx); err != nil {
 		return out, s.verbError("snapshot_list", err)
 	}
 	defer s.engine.Leave()

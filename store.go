@@ -43,21 +43,35 @@ type Store struct {
 }
 
 // Sync returns when everything that calls have done so far is at the level
-// [SyncFull]. It does nothing at that level, and has no effect at [SyncOff]. It
-// does not return early when ctx ends. Errors: the storage details,
-// [ErrStorePoisoned], [ErrStoreClosed]; after an error, what was acknowledged
-// keeps its previous level.
+// [SyncFull]. It does nothing at that level, and has no effect at [SyncOff].
+// When ctx ends first, the flushes are completed in the background. Errors: the
+// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrCanceled]; after an
+// error, what was acknowledged keeps its previous level.
 func (s *Store) Sync(ctx context.Context) error {
-	if err := s.engine.EnterReader(); err != nil {
+	if err := s.enterReader(ctx); err != nil {
 		return s.verbError("sync", err)
 	}
-	defer s.engine.Leave()
 	if s.engine.Settler == nil {
+		s.engine.Leave()
 		return nil
 	}
-	if err := s.engine.Settler.Drain(); err != nil {
+	done := make(chan error, 1)
+	go func() {
+		defer s.engine.Leave()
+		err := s.engine.Settler.Drain()
+		if err == nil {
+			s.engine.Heads.Drain()
+		}
+		done <- err
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		return s.verbError("sync", err)
 	}
-	s.engine.Heads.Drain()
 	return nil
 }

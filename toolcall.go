@@ -64,7 +64,7 @@ func (s *Store) SeenCall(ctx context.Context, c ToolCall) (bool, error) {
 	if c.ID == "" || c.Alike {
 		return false, nil
 	}
-	if err := s.engine.Enter(); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return false, s.verbError("scan", err)
 	}
 	defer s.engine.Leave()
@@ -190,7 +190,7 @@ type CaptureHost struct {
 // details, [ErrStoreClosed].
 func (s *Store) Capture(ctx context.Context) (CaptureStatus, error) {
 	out := CaptureStatus{Open: []CapturedCall{}, Hosts: []CaptureHost{}}
-	if err := s.engine.EnterReader(); err != nil {
+	if err := s.enterReader(ctx); err != nil {
 		return out, s.verbError("capture", err)
 	}
 	defer s.engine.Leave()
