@@ -56,7 +56,10 @@ type CheckpointResult struct {
 // the order of keys, every character of a string. White space around the value is
 // removed. The content gate inspects it like any write.
 //
-// Checkpoints have no history. A damaged one that is replaced is first copied to
+// Checkpoints have no history. But when the one that is replaced has other data and
+// was saved by another session, it is kept under its name with .replaced at the
+// end, and the result has the warning replaced_other_session; the next one that is
+// replaced so takes its place. A damaged one that is replaced is first copied to
 // quarantine/.
 //
 // Errors: [ErrInvalidArgument] for a bad name, format or ttl, [ErrSyntaxInvalid] for

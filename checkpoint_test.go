@@ -493,6 +493,42 @@ func TestCheckpointOverTheWire(t *testing.T) {
 
 // TestCheckpointTwoStores: two open stores save and clean at the same time; nothing is
 // mixed, and data saved after a cleanup exists.
+// TestCheckpointOfAnotherSessionIsKept: two sessions that use one name do not lose
+// what the other one saved, whatever its format and size.
+func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
+	s, dir := quick(t, nil)
+	as := func(session, name, format string, data json.RawMessage) string {
+		t.Helper()
+		return reasons(save(t, s, rw.CheckpointRequest{Name: name, Format: format, Data: data, TTL: "permanent", Call: rw.Call{Session: session}}).Warnings)
+	}
+	long := jsonString(strings.Repeat("long ", 210<<10))
+	for i, one := range []struct {
+		format string
+		data   json.RawMessage
+	}{{"json", json.RawMessage(`{"n": 1.50}`)}, {"markdown", jsonString("# Plan\n")}, {"yaml", json.RawMessage(`{"a":1}`)}, {"markdown", long}, {"json", long}} {
+		name := fmt.Sprint("c", i)
+		equal(t, as("one", name, one.format, one.data), "", name, ": first")
+		equal(t, as("two", name, "json", json.RawMessage("2")), rw.WarnReplacedSession, name, ": the other session")
+		saved(t, s, name, "2")
+		kept := saved(t, s, name+".replaced", string(one.data))
+		if kept.Session != "one" || kept.Format != one.format || kept.TTL != "permanent" || kept.Chunked != (len(one.data) > 1<<20) {
+			t.Errorf("%s: %.300s", name, fmt.Sprintf("%+v", kept))
+		}
+		equal(t, as("two", name, "json", json.RawMessage("3")), "", name, ": its own")
+		equal(t, as("one", name, "json", json.RawMessage("3")), "", name, ": equal data")
+		equal(t, as("two", name, "json", json.RawMessage("4")), rw.WarnReplacedSession, name, ": taken over")
+		saved(t, s, name+".replaced", "3")
+	}
+	if files, _ := os.ReadDir(statePath(dir, "checkpoints")); len(files) != 10 {
+		t.Errorf("%v", files)
+	}
+	name := strings.Repeat("n", 128)
+	as("one", name, "json", json.RawMessage("1"))
+	as("two", name, "json", json.RawMessage("2"))
+	saved(t, s, name[:119]+".replaced", "1")
+	check(t, s, true)
+}
+
 func TestCheckpointTwoStores(t *testing.T) {
 	dir := ramspace(t)
 	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
@@ -548,6 +584,11 @@ func TestCheckpointCrashSweep(t *testing.T) {
 			return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: name, Data: data}))
 		}
 	}
+	by := func(session, data string) func(*rw.Store) error {
+		return func(s *rw.Store) error {
+			return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "a", Data: json.RawMessage(data), Call: rw.Call{Session: session}}))
+		}
+	}
 	all := func(calls ...func(*rw.Store) error) func(*rw.Store) error {
 		return func(s *rw.Store) error {
 			for _, call := range calls {
@@ -577,6 +618,7 @@ func TestCheckpointCrashSweep(t *testing.T) {
 	sweepPart(t, "checkpoints", then, []scenario{
 		{name: "first", run: one("a", json.RawMessage("1"))},
 		{name: "replace", before: one("a", json.RawMessage("1")), run: one("a", json.RawMessage("2"))},
+		{name: "of another session", before: by("one", "1"), run: by("two", "2")},
 		{name: "long", slow: true, before: one("a", json.RawMessage("1")), run: one("a", long)},
 		{name: "long to short", slow: true, before: one("a", long), run: one("a", json.RawMessage("1"))},
 		{name: "cleanup", before: all(one("a", json.RawMessage("1")), one("b", json.RawMessage("2")), one("c", json.RawMessage("3"))),

@@ -47,8 +47,8 @@ func TestEveryMethodHonoursItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(background)
 	cancel()
-	for _, of := range []any{s, s.Admin()} {
-		v := reflect.ValueOf(of)
+	operator := s.Admin()
+	for _, v := range []reflect.Value{reflect.ValueOf(s), reflect.ValueOf(&operator).Elem()} {
 		for i := range v.NumMethod() {
 			name, m := v.Type().Method(i).Name, v.Method(i)
 			if m.Type().NumIn() == 0 || m.Type().In(0) != reflect.TypeFor[context.Context]() || m.Type().IsVariadic() || name == "Close" {

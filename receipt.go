@@ -48,6 +48,7 @@ const (
 	WarnContentWasObject    = "content_was_object"
 	WarnReserveNotAvailable = "reserve_not_available"
 	WarnUnreadHandoff       = "unread_handoff_archived"
+	WarnReplacedSession     = "replaced_other_session"
 	WarnCommitsCancelOut    = "commits_cancel_out"
 	WarnHandoffRecords      = "handoff_records_unreadable"
 	WarnPolicyFileMissing   = "policy_file_missing"
@@ -134,6 +135,7 @@ var warningHints = map[string]string{
 	WarnGateKept:            "the policy does not allow the caller to weaken the gate; it was applied as configured",
 	WarnCommitsCancelOut:    "the commits cancel out: the files are already as they were before them, so nothing was undone; undo more commits with a larger n, or restore the version you want",
 	WarnUnreadHandoff:       "the replaced handoff had not been acknowledged, so it was archived; read archived_path before you continue",
+	WarnReplacedSession:     "another session had saved a different checkpoint under this name; it is kept under the name with .replaced at its end, until another one is replaced",
 	WarnHandoffRecords:      "it is unknown who has read this handoff: its acknowledgments cannot be read",
 	WarnReserveNotAvailable: "there was no space for the reserve that keeps the store usable on a full disk",
 

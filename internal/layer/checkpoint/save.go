@@ -51,7 +51,7 @@ func (l *Layer) NewSave(ctx context.Context, c *engine.Commit, r Request) (*Save
 		Session: c.Req.Session, Caller: c.Req.Caller,
 		SHA256: engine.HashOf(content), Bytes: int64(len(content)), Chunked: len(content) > MaxInlineData, Raw: raw,
 	}}
-	c.Also, c.Plan = []string{engine.PathLock(Path(r.Name))}, p.plan
+	c.Also, c.Plan = []string{engine.PathLock(Path(r.Name)), engine.PathLock(Path(KeptName(r.Name)))}, p.plan
 	return p, nil
 }
 
@@ -128,35 +128,74 @@ func (p *Save) plan(context.Context) error {
 			return err
 		}
 	}
-	return p.c.Choose(p.mutations(obsolete)...)
+	muts, doc := p.mutations(p.content, p.data, obsolete)
+	if p.Doc = doc; !relpath.Portable(p.Name + FileSuffix) {
+		doc.Warn("name_not_portable")
+	}
+	if p.old != nil && p.old.Corrupt == "" && p.old.Session != "" && p.old.Session != p.Session && p.old.SHA256 != p.SHA256 {
+		kept, err := p.keep()
+		if err != nil {
+			return err
+		}
+		doc.Warn("replaced_other_session")
+		muts = append(muts, kept...)
+	}
+	return p.c.Choose(muts...)
+}
+
+// keep returns the mutations that store the replaced checkpoint under [KeptName],
+// in the place of one that was kept before.
+func (p *Save) keep() ([]*engine.Mutation, error) {
+	name := KeptName(p.Name)
+	before, err := p.l.Read(name, true)
+	if err != nil && !engine.IsAbsent(err) {
+		return nil, err
+	}
+	var obsolete []string
+	if err == nil {
+		if obsolete, err = p.l.Quarantine(before, p.c.Req.DryRun); err != nil {
+			return nil, err
+		}
+	}
+	h := p.old.Head
+	h.Name, h.Version = name, Version
+	if engine.ParseTime(h.UpdatedAt).IsZero() { // of another program
+		h.UpdatedAt = p.UpdatedAt
+	}
+	content := []byte(p.old.Data)
+	if plain, ok := StringIn(p.old.Data); ok && h.Format != "json" && !h.Raw {
+		content = []byte(plain)
+	}
+	h.Chunked = len(content) > MaxInlineData
+	muts, _ := h.mutations(content, p.old.Data, obsolete)
+	for _, m := range muts {
+		m.Ungated = true // the gate has judged it when it was saved
+	}
+	return muts, nil
 }
 
 // mutations returns the document and, in the same commit, the file of its data if
 // that is long. The data comes first, so that the document never names a missing
-// file.
-func (p *Save) mutations(obsolete []string) []*engine.Mutation {
-	p.Doc = Object(p.Name+FileSuffix, engine.OpOverwrite)
-	if !relpath.Portable(p.Name + FileSuffix) {
-		p.Doc.Warn("name_not_portable")
-	}
-	var muts []*engine.Mutation
-	data, blob := p.content, ""
-	if p.Chunked {
-		blob = BlobName(p.Name, p.SHA256)
+// file. obsolete are the files of the checkpoint that is replaced.
+func (h *Head) mutations(content []byte, data json.RawMessage, obsolete []string) (muts []*engine.Mutation, doc *engine.Mutation) {
+	doc = Object(h.Name+FileSuffix, engine.OpOverwrite)
+	blob := ""
+	if h.Chunked {
+		blob = BlobName(h.Name, h.SHA256)
 		m := Object(blob, engine.OpOverwrite)
-		m.Hold(p.content)
+		m.Hold(content)
 		muts, data = append(muts, m), nil
-	} else if p.Format != "json" {
-		data = p.data
+	} else if h.Format == "json" {
+		data = content
 	}
-	p.Doc.Hold(p.Document(data))
-	muts = append(muts, p.Doc)
+	doc.Hold(h.Document(data))
+	muts = append(muts, doc)
 	for _, name := range obsolete {
-		if name != blob && name != p.Name+FileSuffix {
+		if name != blob && name != h.Name+FileSuffix {
 			muts = append(muts, Object(name, engine.OpDelete))
 		}
 	}
-	return muts
+	return muts, doc
 }
 
 // Finish completes the facts of a save that succeeded. The times of a repeated call

@@ -35,6 +35,8 @@ const (
 	TTLPermanent  = "permanent"
 	Kind          = "checkpoint"
 	Version       = 1 // version of the stored document
+
+	maxName = 128 // bytes
 )
 
 // Head is the document but for data.
@@ -370,6 +372,14 @@ func (s *Layer) Quarantine(c *Stored, dryRun bool) (files []string, err error) {
 	return left, nil
 }
 
+// KeptName is the name under which the checkpoint of another session is kept when
+// one of this name replaces it.
+func KeptName(name string) string {
+	const suffix = ".replaced"
+	return name[:min(len(name), maxName-len(suffix))] + suffix
+}
+
+// CheckName refuses what is no name of a checkpoint.
 func CheckName(name string) *fault.Fault {
 	switch {
 	case !namePattern.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
