@@ -13,6 +13,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -113,7 +114,7 @@ type runner struct {
 // short run a sweep takes a part of its table for each seed.
 var efforts = [][]string{{"RW_SEED=1", "RW_LONG="}, {"RW_SEED=2", "RW_LONG="}, {"RW_SEED=3", "RW_LONG="}, {"RW_SEED=1", "RW_LONG=10"}}
 
-// judge runs the tests with the mutant. The ones that fail must pass without it.
+// judge runs the tests with the mutant until one fails, which must pass without it.
 func (r *runner) judge(m mutant) (verdict string, caught bool) {
 	bin, err := r.build(m, "mutant")
 	if err != nil {
@@ -121,26 +122,28 @@ func (r *runner) judge(m mutant) (verdict string, caught bool) {
 	}
 	pattern := cmp.Or(m.Run, "Sweep")
 	for _, effort := range efforts {
-		out, ended, err := r.run(m, bin, pattern, effort)
+		failed, err := r.run(m, bin, pattern, effort)
 		if err == nil {
 			continue
 		}
-		failed := failedTests(out)
-		if m.Run == "" && len(failed) > 0 {
-			pattern = "^(" + strings.Join(failed, "|") + ")$"
+		if failed != "" {
+			pattern = only(failed)
 		}
 		if err := r.passes(m, pattern, effort); err != nil {
 			return fmt.Sprintf("the tests fail without the mutant: %v", err), false
 		}
-		switch {
-		case !ended:
-			return "caught: the tests do not end", true
-		case len(failed) == 0:
-			return "caught by a crash of the tests", true
-		}
-		return "caught by " + strings.Join(failed, ", "), true
+		return "caught by " + cmp.Or(failed, err.Error()), true
 	}
 	return "MISSED", false
+}
+
+// only is the pattern of one test.
+func only(test string) string {
+	parts := strings.Split(test, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return strings.Join(parts, "/")
 }
 
 // passes returns an error if the tests fail without a mutant.
@@ -157,8 +160,8 @@ func (r *runner) passes(m mutant, pattern string, effort []string) error {
 		}
 		r.clean[tests] = bin
 	}
-	if out, _, err := r.run(tests, r.clean[tests], pattern, effort); err != nil {
-		return fmt.Errorf("%v: %w", failedTests(out), err)
+	if failed, err := r.run(tests, r.clean[tests], pattern, effort); err != nil {
+		return fmt.Errorf("%s: %w", failed, err)
 	}
 	r.passed[key] = true
 	return nil
@@ -186,27 +189,42 @@ func (r *runner) build(m mutant, name string) (bin string, err error) {
 	return bin, nil
 }
 
-// run runs tests. It reports whether they ended within the limit.
-func (r *runner) run(m mutant, bin, pattern string, effort []string) (out []byte, ended bool, err error) {
+var failLine = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
+
+// run runs tests until one fails, and returns its name. There is none if the tests
+// crash or do not end within the limit.
+func (r *runner) run(m mutant, bin, pattern string, effort []string) (failed string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
 	defer cancel()
-	test := exec.CommandContext(ctx, bin, "-test.failfast", "-test.run", pattern)
+	test := exec.CommandContext(ctx, bin, "-test.v", "-test.run", pattern)
 	test.Dir = filepath.Join(r.root, m.Dir)
 	test.Env = append(os.Environ(), effort...)
-	out, err = test.CombinedOutput()
-	return out, !errors.Is(ctx.Err(), context.DeadlineExceeded), err
-}
-
-var failLine = regexp.MustCompile(`(?m)^\s*--- FAIL: (Test\w+)`)
-
-// failedTests returns the names of the tests that failed.
-func failedTests(out []byte) (names []string) {
-	for _, m := range failLine.FindAllSubmatch(out, -1) {
-		if name := string(m[1]); !slices.Contains(names, name) {
-			names = append(names, name)
+	out, err := test.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := test.Start(); err != nil {
+		return "", err
+	}
+	lines := bufio.NewReader(out)
+	for failed == "" {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			break
+		}
+		if found := failLine.FindStringSubmatch(line); found != nil {
+			failed = found[1]
+			cancel() // it fails: what comes after makes no difference
 		}
 	}
-	return names
+	err = test.Wait()
+	switch {
+	case failed == "" && ctx.Err() != nil:
+		return "", errors.New("a run that does not end")
+	case failed == "" && err != nil:
+		return "", fmt.Errorf("a crash of the tests: %w", err)
+	}
+	return failed, err
 }
 
 // overlay writes the file with the fault, and the overlay that names it, to dir.
