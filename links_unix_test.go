@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -972,6 +973,41 @@ func TestFewDescriptors(t *testing.T) {
 		if kept < 10 {
 			t.Errorf("%d versions are kept", kept)
 		}
+		check(t, s, true)
+		noErr(t, s.Close(background))
+	}
+}
+
+// TestFewDescriptorsManyWriters: many writers in a process that may have 64 descriptors
+// have no call fail for want of one, at each level.
+func TestFewDescriptorsManyWriters(t *testing.T) {
+	if os.Getenv("RW_NOFILE") == "" {
+		cmd, out := spawnTest(t, "TestFewDescriptorsManyWriters", "RW_NOFILE=1")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, out.text.String())
+		}
+		return
+	}
+	var old unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
+	noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}))
+	for _, level := range allLevels {
+		dir := workspace(t)
+		s := open(t, dir, &rw.Options{Sync: level})
+		var wg sync.WaitGroup
+		for w := range 24 {
+			wg.Go(func() {
+				for i := range 12 {
+					name := fmt.Sprintf("d%d/f%d", w%5, (w+i)%16)
+					r := put(name, strings.Repeat(fmt.Sprintln("text", w, i), 1+i%3*8000), rw.ModeOverwrite)
+					r.AllowShrink = true
+					if _, err := s.SafeWrite(background, r); err != nil {
+						t.Errorf("%s, writer %d, write %d: %v (%v)", level, w, i, err, errors.Unwrap(err))
+					}
+				}
+			})
+		}
+		wg.Wait()
 		check(t, s, true)
 		noErr(t, s.Close(background))
 	}

@@ -42,9 +42,9 @@ type sub struct {
 }
 
 // New returns the store in dir. Close closes dir as well. It keeps at most a
-// quarter of the descriptors that a process may have.
+// quarter of the descriptors that a process may have beyond 64.
 func New(dir fsx.Dir) *Store {
-	return &Store{dir: dir, most: fsx.DescriptorLimit() / 4, subs: map[string]*sub{}}
+	return &Store{dir: dir, most: max(4, (fsx.DescriptorLimit()-64)/4), subs: map[string]*sub{}}
 }
 
 // Close releases the directories.

@@ -174,6 +174,7 @@ func (s *Engine) runStages(ctx context.Context, c *Commit) error {
 		return c.judge.Failed(err)
 	}
 	defer s.Leave() // when the locks are given back: Close waits for it
+	defer s.admit(ctx, len(c.Muts))()
 	defer c.Release()
 	if err := c.judge.Admit(ctx); err != nil {
 		return c.judge.Failed(err)

@@ -45,6 +45,7 @@ type Engine struct {
 	written   written
 	limit     int // of descriptors
 	limitOnce sync.Once
+	admission admission
 	Unsettled unsettled
 	flushes   flushes
 	Hashes    hashCache

@@ -147,7 +147,7 @@ func (h *heads) add(x *head) {
 		x.close()
 		return
 	}
-	if h.bytes+int64(len(x.data)) > headMemory || x.file != nil && h.files >= min(headFiles, h.s.descriptors()/8) {
+	if h.bytes+int64(len(x.data)) > headMemory || x.file != nil && h.files >= min(headFiles, h.s.descriptors()/16) {
 		x.close()
 		h.hurry(true)
 	}
@@ -320,7 +320,7 @@ func (h *heads) copyAll(upto time.Time) {
 	for {
 		h.mu.Lock()
 		var batch []*head
-		most := max(headBatch, min(len(h.queue)/8, h.s.manyFrom()))
+		most := max(1, min(max(headBatch, len(h.queue)/8), h.s.descriptors()/16))
 		for len(h.queue) > 0 && len(batch) < most && !h.queue[0].at.After(upto) {
 			if x := h.queue[0]; h.waiting[x.sha] == x {
 				x.busy = true

@@ -319,7 +319,7 @@ func newSettler(s *Engine) *settler {
 func (b *settler) add(t *settlement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	most := max(1, min(maxBehind, b.s.descriptors()/16))
+	most := max(1, min(maxBehind, b.s.descriptors()/32))
 	for len(b.queue) >= most && b.err == nil {
 		b.start()
 		b.cond.Wait()
