@@ -878,6 +878,9 @@ var besideEditors = []besideEditor{
 	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
 		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend}))
 	}},
+	{name: "edit", path: "a.txt", call: func(s *rw.Store) error {
+		return errorOf(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "\na.txt", New: "\nedited"}}}))
+	}},
 	{name: "delete", path: "a.txt", call: func(s *rw.Store) error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "a.txt"})) }},
 	{name: "move", path: "a.txt", moves: true, call: func(s *rw.Store) error {
 		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "n/b.txt"}))
@@ -980,6 +983,9 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	defer mu.Unlock()
 	if !reached && open != nil {
 		open.Close()
+	}
+	if errors.Is(callErr, rw.ErrInternal) {
+		t.Fatalf("saved before operation %d: %v (%v)", n, callErr, errors.Unwrap(callErr))
 	}
 	if n == 0 && callErr == nil && level == rw.SyncFull && saved != "" {
 		// The editor did not flush the content that the call replaced. Now it is a

@@ -531,7 +531,11 @@ func (m *Mutation) reviseContent(ctx context.Context, limit int64) error {
 			return fault.New(fault.TooLarge).With("bytes", m.Prev.Stat.Size).With("max_bytes", limit)
 		}
 		before = make([]byte, m.Prev.Stat.Size)
-		if _, err := io.ReadFull(NewStoppable(ctx, m.Prev.Reader()), before); err != nil {
+		_, err := io.ReadFull(NewStoppable(ctx, m.Prev.Reader()), before)
+		if err == io.EOF || err == io.ErrUnexpectedEOF { // another program has cut the file since
+			return fault.New(fault.ChangedDuringWrite)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -384,7 +385,11 @@ func (m *Mutation) savePrevFor(c *Commit) error {
 }
 
 func (m *Mutation) keepPrev(s *Engine) error {
-	return s.History.Save(m.Prev.Reader(), m.Prev.Stat.Size, m.Prev.SHA)
+	err := s.History.Save(m.Prev.Reader(), m.Prev.Stat.Size, m.Prev.SHA)
+	if errors.Is(err, blob.ErrDamaged) { // another program has written to the file since
+		return fault.New(fault.ChangedDuringWrite)
+	}
+	return err
 }
 
 // endSharing lets sweeps of history in again.
