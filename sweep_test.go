@@ -1085,6 +1085,27 @@ func TestChangesWhileKeptSweep(t *testing.T) {
 	}
 }
 
+// TestRewriteAfterAppends: a file of more than 64 KiB is appended to, and an editor
+// overwrites it in place before any copy of a version was made. The first version of those
+// is kept.
+func TestRewriteAfterAppends(t *testing.T) {
+	for _, level := range allLevels {
+		fs := simfs.New()
+		s := must(rw.OpenSim(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Manual: true}))(t)
+		first := strings.Repeat(longText, 50)
+		noErr(t, do(put("a.txt", first, rw.ModeCreate))(s))
+		for range 5 {
+			noErr(t, do(put("a.txt", otherText, rw.ModeAppend))(s))
+		}
+		editorSaves["rewrites"](fs.Foreign(), "a.txt")
+		noErr(t, s.Close(background))
+		kept := slices.DeleteFunc(contents(fs, false), func(text string) bool { return len(text) < len(first) })
+		if len(kept) != 1 || kept[0] != first { // the later ones begin with it
+			t.Errorf("%s: %d versions", level, len(kept))
+		}
+	}
+}
+
 // TestEditThroughAnotherName: a file that a call replaces, deletes or moves another one
 // over has a second name, by which an editor changes it right after the reply. The
 // version is kept as it was.

@@ -45,7 +45,10 @@ type head struct {
 	mtime int64     // of file, when it held exactly these bytes
 	at    time.Time // when it was handed over
 	tries int
-	busy  bool // it is being copied, and closed after that
+	// before is a version that waits too, and that this one is appended to: with that
+	// copied, not all is lost if another program overwrites the file before its copy.
+	before *head
+	busy   bool // it is being copied, and closed after that
 }
 
 func (h *head) close() {
@@ -95,13 +98,14 @@ func (c *Commit) keepHeads() {
 		if m.Private || m.ch == nil || m.Op == OpDelete || !c.s.keepsHead(m) {
 			continue
 		}
+		var before *head
 		if m.PayBytes > 0 && !m.ch.Foreign {
-			c.s.Heads.drop(m.Prev.SHA) // it is the beginning of the new one
+			before = c.s.Heads.dropBefore(m)
 		}
 		if (m.Source != nil || c.files != nil) && c.s.History.Has(m.SHA) {
 			continue
 		}
-		h := &head{sha: m.SHA, size: m.Size, path: m.Target.Path, rev: c.Rec.Muts[i].Rev, seq: c.Rec.Seq}
+		h := &head{sha: m.SHA, size: m.Size, path: m.Target.Path, rev: c.Rec.Muts[i].Rev, seq: c.Rec.Seq, before: before}
 		m.bytesOfHead(c.s, h)
 		c.s.Heads.add(h)
 	}
@@ -191,6 +195,23 @@ func (h *heads) drop(sha string) {
 			h.remove(x)
 		}
 	}
+}
+
+// dropBefore drops the version that m has appended to: it is the beginning of the new
+// one. If the bytes of that are not kept in memory, the first of several is not dropped.
+func (h *heads) dropBefore(m *Mutation) (before *head) {
+	h.mu.Lock()
+	x := h.waiting[m.Prev.SHA]
+	if x != nil && m.Size > HeadInline && m.How != publish.Append {
+		if before = x.before; before == nil || h.waiting[before.sha] != before {
+			x.before = nil
+			h.mu.Unlock()
+			return x
+		}
+	}
+	h.mu.Unlock()
+	h.drop(m.Prev.SHA)
+	return before
 }
 
 // keptAs records that history holds a version, and reports whether it was not
