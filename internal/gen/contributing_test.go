@@ -16,7 +16,7 @@ import (
 )
 
 // declared is what the Go files of the repository declare: functions, methods,
-// types, fields, variables and constants, tests among them; and the tests,
+// types, fields, variables, constants and packages, tests among them; and the tests,
 // benchmarks and fuzz targets alone.
 func declared(t *testing.T) (names map[string]bool, tests []string) {
 	t.Helper()
@@ -49,6 +49,7 @@ var declarations = sync.OnceValue(func() found {
 		if err != nil {
 			return nil // it is being written
 		}
+		names[f.Name.Name] = true
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
@@ -74,6 +75,56 @@ var declarations = sync.OnceValue(func() found {
 	})
 	return found{names, tests, err}
 })
+
+// TestContributingNamesWhatExists checks that what CONTRIBUTING.md sets in code is in
+// the repository: a declared name, a package, a quoted word of the source, a file.
+// Commands are checked by TestCommandsSelectTests.
+func TestContributingNamesWhatExists(t *testing.T) {
+	names, _ := declared(t)
+	word, file := regexp.MustCompile(`^\w+(\.\w+)*$`), regexp.MustCompile(`^[\w./*<>-]+$`)
+	bases, source := map[string]bool{}, strings.Builder{}
+	err := fs.WalkDir(os.DirFS(repository), ".", func(name string, d fs.DirEntry, err error) error {
+		switch bases[d.Name()] = true; {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (d.Name()[0] == '.' || d.Name() == "node_modules"):
+			return fs.SkipDir
+		case path.Ext(name) == ".go" && !strings.Contains(name, "testdata/"):
+			data, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(name)))
+			source.Write(data)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range marked.FindAllStringSubmatch(pages(t)["CONTRIBUTING.md"].prose, -1) {
+		span, ok := m[1], false
+		switch {
+		case bases[span]:
+			ok = true
+		case word.MatchString(span):
+			ok = true
+			for part := range strings.SplitSeq(span, ".") {
+				ok = ok && (names[part] || strings.Contains(source.String(), `"`+part+`"`) || strings.Contains(source.String(), ","+part+`"`))
+			}
+		case file.MatchString(span) && strings.Contains(span, "/"):
+			pattern := regexp.MustCompile(`<\w+>`).ReplaceAllString(span, "*")
+			files, err := filepath.Glob(filepath.Join(repository, filepath.FromSlash(pattern)))
+			ok = err == nil && len(files) > 0
+		default:
+			continue
+		}
+		if found++; !ok {
+			t.Errorf("CONTRIBUTING.md: there is no %s", span)
+		}
+	}
+	if found < 150 {
+		t.Errorf("only %d names were found", found)
+	}
+}
 
 // A run of tests that a page shows, and what it selects.
 var (
