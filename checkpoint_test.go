@@ -491,8 +491,6 @@ func TestCheckpointOverTheWire(t *testing.T) {
 	}
 }
 
-// TestCheckpointTwoStores: two open stores save and clean at the same time; nothing is
-// mixed, and data saved after a cleanup exists.
 // TestCheckpointOfAnotherSessionIsKept: two sessions that use one name do not lose
 // what the other one saved, whatever its format and size.
 func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
@@ -529,6 +527,8 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 	check(t, s, true)
 }
 
+// TestCheckpointTwoStores: two open stores save and clean at the same time; nothing is
+// mixed, and data saved after a cleanup exists.
 func TestCheckpointTwoStores(t *testing.T) {
 	dir := ramspace(t)
 	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}

@@ -12,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mark3labs/mcp-go/server"
-
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // refuse makes a call that the gate refuses and returns its draft.
@@ -497,32 +495,21 @@ func TestClosedStoreGivesNoDrafts(t *testing.T) {
 	equal(t, len(draftFiles(dir)), 2, "it was removed")
 }
 
-// toolCall sends one tools/call to a server in this process.
-func toolCall(t *testing.T, s *server.MCPServer, name string, args map[string]any) (map[string]any, bool) {
+// toolCall calls a tool as an agent does.
+func toolCall(t *testing.T, b *toolbox.Toolbox, name string, args map[string]any) (reply map[string]any, isError bool) {
 	t.Helper()
-	a := must(json.Marshal(args))(t)
-	msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, a)
-	out := must(json.Marshal(mcpserver.Handle(background, s, json.RawMessage(msg))))(t)
-	var m struct {
-		Result struct {
-			StructuredContent map[string]any `json:"structuredContent"`
-			IsError           bool           `json:"isError"`
-		} `json:"result"`
-		Error json.RawMessage `json:"error"`
-	}
-	if err := json.Unmarshal(out, &m); err != nil || m.Error != nil {
-		t.Fatalf("a protocol error %s", out)
-	}
-	return m.Result.StructuredContent, m.Result.IsError
+	answer := b.Call(background, name, must(json.Marshal(args))(t), nil)
+	noErr(t, json.Unmarshal([]byte(answer.Text), &reply), answer.Text)
+	return reply, !answer.OK
 }
 
-// TestRefusalRedactionSuccessOverMCP: an agent that is refused redacts by
+// TestRefusalRedactionSuccessOfAnAgent: an agent that is refused redacts by
 // reference, writes, and tidies up, without sending the secret again.
-func TestRefusalRedactionSuccessOverMCP(t *testing.T) {
+func TestRefusalRedactionSuccessOfAnAgent(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t)
 	store := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	s := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})
+	s := toolbox.New(store, &toolbox.Options{Replies: toolbox.FullReplies, CallsPerSecond: -1})
 	secret := ghToken(130)
 	text := "# setup\nexport TOKEN=" + secret + "\n"
 	write := map[string]any{"path": "docs/setup.md", "content": text}
@@ -569,11 +556,11 @@ func TestRefusalRedactionSuccessOverMCP(t *testing.T) {
 	check(t, store, true)
 }
 
-// TestRetryBudgetOverMCP: 2, 1, 0, then refused without work.
-func TestRetryBudgetOverMCP(t *testing.T) {
+// TestRetryBudgetOfAnAgent: 2, 1, 0, then refused without work.
+func TestRetryBudgetOfAnAgent(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	s := mcpserver.New(open(t, dir, &rw.Options{Sync: rw.SyncOff}), &mcpserver.Options{Replies: mcpserver.FullReplies, CallsPerSecond: -1})
+	s := toolbox.New(open(t, dir, &rw.Options{Sync: rw.SyncOff}), &toolbox.Options{Replies: toolbox.FullReplies, CallsPerSecond: -1})
 	for _, want := range []float64{2, 1, 0, 0, 0} {
 		reply, _ := toolCall(t, s, "rw_safe_write", map[string]any{"path": "a.txt", "content": awsID(131)})
 		equal[any](t, reply["retry_budget"], want)

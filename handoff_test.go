@@ -19,8 +19,8 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
-	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
+	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // anEnvelope is the smallest one that can be written.
@@ -1163,26 +1163,19 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 // to its schema.
 func TestHandoffOverTheWire(t *testing.T) {
 	store := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	server := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies})
+	box := toolbox.New(store, &toolbox.Options{Replies: toolbox.FullReplies})
 	outputs := map[string]json.RawMessage{}
-	for _, tool := range mcpserver.Table() {
+	for _, tool := range box.All() {
 		outputs[tool.Name] = tool.Output
 	}
 	call := func(tool, args string) map[string]any {
 		t.Helper()
-		msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_%s","arguments":%s}}`, tool, args)
-		data := must(json.Marshal(mcpserver.Handle(background, server, json.RawMessage(msg))))(t)
-		var reply struct {
-			Result struct {
-				StructuredContent json.RawMessage `json:"structuredContent"`
-			} `json:"result"`
-		}
-		noErr(t, json.Unmarshal(data, &reply), data)
-		if err := spec.ValidateWith(outputs[tool], reply.Result.StructuredContent); err != nil {
-			t.Fatalf("%s: %v: %s", tool, err, reply.Result.StructuredContent)
+		reply := json.RawMessage(box.Call(background, "rw_"+tool, json.RawMessage(args), nil).Text)
+		if err := spec.ValidateWith(outputs["rw_"+tool], reply); err != nil {
+			t.Fatalf("%s: %v: %s", tool, err, reply)
 		}
 		var doc map[string]any
-		noErr(t, json.Unmarshal(reply.Result.StructuredContent, &doc))
+		noErr(t, json.Unmarshal(reply, &doc))
 		return doc
 	}
 	reason := func(doc map[string]any) any {
