@@ -16,7 +16,7 @@ const MaxClaim = lease.Longest
 // Claim is paths that only the calls of one session may change for a while.
 type Claim struct {
 	Fence uint64 `json:"fence"` // Number of the claim: higher than that of every earlier one.
-	// Who has it.
+	// Session that made it.
 	Session string    `json:"session"`
 	Caller  string    `json:"caller,omitempty"`
 	Paths   []string  `json:"paths"` // Files and directories, with everything below.

@@ -40,7 +40,7 @@ type ExecRequest struct {
 	Stdin  io.Reader `json:"-"`
 	Stdout io.Writer `json:"-"`
 	Stderr io.Writer `json:"-"`
-	// Views is the directory, outside of the workspace, where views lie. "":
+	// Views is the directory, outside of the workspace, where views are stored. "":
 	// resilientwrite/exec in $XDG_STATE_HOME or ~/.local/state.
 	Views string `json:"-"`
 	// Helper is a program whose main calls [ExecMain] first of all, such as

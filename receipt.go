@@ -24,7 +24,7 @@ const (
 	StatusUnchanged = call.Unchanged // the bytes were already there
 	StatusReplayed  = call.Replayed  // the idempotency key had done it before
 	StatusFailed    = call.Failed    // the storage or the system failed
-	StatusRefused   = call.Refused   // a rule or a precondition said no
+	StatusRefused   = call.Refused   // a rule or a precondition refused it
 )
 
 // Warning is one thing the caller should know although the call succeeded.

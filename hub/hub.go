@@ -259,7 +259,7 @@ func failed(ctx context.Context, key string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	e := &Error{Code: Unreachable, Key: key, Err: err, Hint: "check the network and the object store, and try again; local work goes on"}
+	e := &Error{Code: Unreachable, Key: key, Err: err, Hint: "check the network and the object store, and try again; local work continues"}
 	var own *Error
 	var answer *object.StatusError
 	switch {
@@ -280,7 +280,7 @@ func failed(ctx context.Context, key string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		e.Code, e.Hint = Unusable, "let this user read and write the directory of the hub"
 	case errors.Is(err, syscall.ENOSPC):
-		e.Hint = "free space on the disk of the hub, and try again; local work goes on"
+		e.Hint = "free space on the disk of the hub, and try again; local work continues"
 	}
 	return e
 }

@@ -1,7 +1,7 @@
 // Package report draws what a store did as one page of HTML that needs nothing
 // else: no network, no script, no other file.
 //
-// The package knows no store. The caller fills an [Input] from what it read,
+// The package does not use a store. The caller fills an [Input] from what it read,
 // folds the rows of the journal with an [Activity], and compares versions with
 // a [Comparer]; [Write] makes the page. The same input gives the same bytes.
 //

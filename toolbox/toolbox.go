@@ -1,6 +1,6 @@
 // Package toolbox offers the methods of a Store as tools for a language model:
 // a list to show to the model, and a way to call a tool by name with JSON. It
-// knows no protocol. Package mcpserver serves the same tools over MCP, and the
+// contains no protocol. Package mcpserver serves the same tools over MCP, and the
 // modules below adapters/ give them to other frameworks.
 //
 //	box := toolbox.New(store, &toolbox.Options{Caller: "my-agent"})

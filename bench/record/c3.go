@@ -18,7 +18,7 @@ var killCounts = []extra{{"files left over, per trial", "left_over", ""}, {"stor
 var killAtCall = scenario{
 	id: "C3", name: "partial write, killed at a system call", level: "full", trials: 100, smoke: 4,
 	extra:  killCounts,
-	fault:  "the tool is killed (SIGKILL) in front of one of the system calls with which it changes the disk, each with the same chance, or behind the last one with the reply unsent; files of 64 KiB to 4 MiB; create, overwrite, append",
+	fault:  "the tool is killed (SIGKILL) before one of the system calls with which it changes the disk, each with the same chance, or after the last one with the reply unsent; files of 64 KiB to 4 MiB; create, overwrite, append",
 	oracle: "when the tool is back: what was acknowledged before is there; the file is old or new, whole; nothing is left over; the journal explains the disk. In the end: the new bytes once",
 	run:    func(r *ring, add func(trial)) error { return r.kills(add, false) },
 }

@@ -46,7 +46,7 @@ func machine(ctx context.Context, s settings, sc *scenario) ([]*cell, error) {
 		return nil, fmt.Errorf("go test: %w\n%s", errors.Join(failure, err), said)
 	}
 	if failure != nil { // a store that loses data is a result, not an error of the benchmark
-		fmt.Fprintf(os.Stderr, "C10: the test of the root package fails; its counts stand in the tables:\n%s\n", said)
+		fmt.Fprintf(os.Stderr, "C10: the test of the root package fails; its counts are in the tables:\n%s\n", said)
 	}
 	return machineCells(sc, data)
 }

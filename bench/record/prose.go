@@ -69,7 +69,7 @@ leaves half of a change when there is no recovery, and never when there is; a st
 - One machine, one file system, one kernel, one run: the intervals say how far the trials scatter, not how another machine would do.
 - Zero of n does not mean never: the interval beside it is the bound.
 - C1: whether a draft that its agent gave up is lost depends on where one looks. Here it must be on disk; a model's context does not count.
-- C2: a limit that passes rewards whoever goes on sending the same bytes. resilientwrite counts such a refusal as one that repetition does not mend: its retry budget ends the repetition, and the agent asks. An agent that splits a file into a write and appends replaces the old file by its first piece: that is where the defensive arm loses there.
+- C2: a limit that passes rewards a caller that keeps sending the same bytes. resilientwrite counts such a refusal as one that repetition does not repair: its retry budget ends the repetition, and the agent asks. An agent that splits a file into a write and appends replaces the old file by its first piece: that is where the defensive arm loses there.
 - C5: after a failed flush a store refuses everything until it is opened again. The benchmark does that between two trials, and counts no time for it.
 - C6: what the disk holds while the tool is dead is not judged, only what is found once it is back.
 - C9: every update counts as a trial, yet those of one round share a file and a moment: its intervals are narrower than they should be.

@@ -13,7 +13,7 @@ import (
 
 // check verifies the store. With --repair it also repairs what it finds.
 func (a *app) check() *cobra.Command {
-	var mend bool
+	var repair bool
 	var r admin.RepairRequest
 	cmd := a.build(verb{"check", "check", "Check the store, like fsck; --repair repairs what it can", "upkeep", nil, "", showCheck})
 	cmd.Long += `
@@ -24,14 +24,14 @@ that are complete but out of order are reordered. Nothing is deleted, no row is
 invented, and no file of the workspace is changed; the exit code is 7 when
 problems remain.`
 	f := cmd.Flags()
-	f.BoolVar(&mend, "repair", false, "repair what can be repaired, and report the rest")
+	f.BoolVar(&repair, "repair", false, "repair what can be repaired, and report the rest")
 	f.BoolVar(&r.DryRun, "dry-run", false, "with --repair: report what would be done, but change nothing")
 	f.StringVar(&r.Acknowledge, "acknowledge", "", "with --repair: accept journal damage that cannot be repaired, for this `reason`, which is recorded in the journal; check no longer reports that damage")
 	callerFlag(f, &r.Caller)
 	f.Lookup("caller").Usage = "with --repair: " + f.Lookup("caller").Usage
 	inner := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if mend {
+		if repair {
 			r.Session = a.session
 			_, err := administer(cmd.Context(), a, a.withOldStore, admin.Operator.Repair, r, showRepair)
 			if err == nil {

@@ -136,7 +136,7 @@ func (a *app) takeState(from, to string) error {
 	}
 	if was, err := place.ReadRecord(from); err == nil && was.Root != "" {
 		if other, err := place.Look(was.Root); err == nil && slices.ContainsFunc(other.Found(), func(p place.Place) bool { return p.Path == from }) {
-			return rw.NewError(a.command, rw.ErrIOBusy, "the workspace of this state directory is there, and it stays the one that has it", nil)
+			return rw.NewError(a.command, rw.ErrIOBusy, "the workspace of this state directory still exists and keeps using it", nil)
 		}
 	}
 	target, err := a.targetOf(w, root, to)

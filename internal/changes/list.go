@@ -75,7 +75,7 @@ type File struct {
 	Changes      int
 	Callers      []string
 	Seq          uint64 // newest row
-	Conflict     bool   // a change came upon another content than the one before had left
+	Conflict     bool   // a change was made to other content than the one before had left
 
 	Net     *hunks.Net // without what others changed; only with Filter.Hunks
 	Hunks   []merge.Hunk

@@ -98,7 +98,7 @@ func usualBig5(raw []byte, at, size int) bool {
 }
 
 // isolated reports whether a byte is one of a Latin text: alone, or one of two
-// letters in a word of ASCII letters, and no sign amid a word.
+// letters in a word of ASCII letters, and no sign within a word.
 func isolated(raw []byte, at, _ int) bool {
 	from, to := at, at+1
 	for from > 0 && raw[from-1] >= utf8.RuneSelf && at-from < 3 {

@@ -99,7 +99,7 @@ var mutants = []mutant{
 		Run: "TestSweepBesideAWriteInPlace",
 	},
 	{
-		Point: 14, Fault: "readers without the lock take rows behind the published end",
+		Point: 14, Fault: "readers without the lock take rows after the published end",
 		File: "internal/journal/catchup.go",
 		Old:  "\t\tuntil = now.durable\n", New: "",
 		Dir: "internal/journal",

@@ -131,7 +131,7 @@ func badGlob(s string) (message, hint string) {
 	case !doublestar.ValidatePattern(s):
 		return "the glob " + clip(s) + " is not valid", "close every [ and {"
 	case alternatives(s) > maxAlternatives:
-		return "the braces of the glob stand for too many globs", "write more than one glob"
+		return "the braces of the glob expand to too many globs", "write more than one glob"
 	}
 	return badSegment(s)
 }

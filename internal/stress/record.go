@@ -18,7 +18,7 @@ import (
 )
 
 // event is one line of a log: the start or end of a call, or a save of the editor. The
-// line is written before its event may be relied upon.
+// line is written before its event may be relied on.
 type event struct {
 	Kind   string            `json:"kind"` // begin, end, save
 	ID     string            `json:"id"`   // marks the content of the call, or of the save

@@ -47,7 +47,7 @@ type level struct {
 type flow struct {
 	path   int  // the length of the path to it
 	braces bool // a mapping
-	value  bool // the entry at hand has a colon
+	value  bool // the current entry has a colon
 }
 
 // run is a text for the parser: the document, or keys of a block mapping that

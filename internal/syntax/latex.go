@@ -43,8 +43,8 @@ type latexScanner struct {
 	definitions int    // arguments of a definition still to come
 	defDepth    int    // where they are
 	pkg         bool   // the text is a package, where @ is a letter
-	lineStop    int    // the end of the line at hand, if it is not before pos
-	ink         int    // what follows the blanks at hand, if it is not before pos
+	lineStop    int    // the end of the current line, if it is not before pos
+	ink         int    // what follows the current blanks, if it is not before pos
 	pairs       latexPairs
 	underscore  bool // the underscore has been given another meaning
 	recoded     bool // so may have other characters
@@ -138,7 +138,7 @@ func (s *latexScanner) step() {
 	s.pos++
 }
 
-// lineEnd returns the offset of the end of the line at hand. It is remembered,
+// lineEnd returns the offset of the end of the current line. It is remembered,
 // because a line may hold any number of commands that ask for it.
 func (s *latexScanner) lineEnd() int {
 	if s.lineStop < s.pos {

@@ -42,7 +42,7 @@ func (s *latexScanner) known(start int, name string) {
 	}
 }
 
-// loads reports whether the arguments at hand name a package.
+// loads reports whether the current arguments name a package.
 func (s *latexScanner) loads(name string) bool {
 	line := s.src[s.pos:min(s.lineEnd(), s.pos+200)]
 	return bytes.Contains(line, []byte(name))

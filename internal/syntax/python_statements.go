@@ -22,7 +22,7 @@ type pyLevel struct {
 	lastAt       int
 	function     bool // inside a function
 	loop         bool // inside a loop of that function
-	bare         bool // the try at hand has an except that takes everything
+	bare         bool // the current try has an except that takes everything
 	match        bool // the cases of a match statement
 }
 

@@ -55,7 +55,7 @@ var pyOperators = []string{
 	"**", "//", ">>", "<<", "->", ":=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=",
 }
 
-// fail notes an error in the tokens of the line at hand.
+// fail notes an error in the tokens of the current line.
 func (s *pyScanner) fail(offset int, format string, args ...any) {
 	s.broken = true
 	s.t.errorAt(offset, format, args...)

@@ -30,7 +30,7 @@ func inspectYAML(t *text) {
 // them has no end of its own, as YAML 1.1 had it.
 func yamlDocuments(src []byte) []int {
 	starts := []int{0}
-	begun := false   // the document at hand has more than directives and comments
+	begun := false   // the current document has more than directives and comments
 	directives := -1 // where those just read start
 	for pos := 0; pos < len(src); {
 		line, size := nextLine(src[pos:])

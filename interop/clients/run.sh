@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Proof with programs that nobody here wrote: the official TypeScript SDK in
+# Tests with independent programs: the official TypeScript SDK in
 # two generations, the Inspector's strict lint, and the public conformance
 # suite, over stdio and HTTP. Needs Go and npm; installs the rest into DIR.
 #
 #	interop/clients/run.sh [DIR]
 #
 # Where npm or node is absent, or the packages cannot be had, it says which and
-# ends well: nothing was proved then, and the last line tells it. Once they are
+# ends well: nothing was proved then, and the last line says so. Once they are
 # there, whatever fails is a failure.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,7 +28,7 @@ for tool in npm node; do
 done
 mkdir -p "$keep"
 cp "$here/package.json" "$here/client.mjs" "$keep/"
-# gone tells which packages are not there in the version that is wanted.
+# gone prints which packages are missing in the wanted version.
 gone() {
 	(cd "$keep" && node --input-type=commonjs -e '
 		const read = (file) => JSON.parse(require("fs").readFileSync(file, "utf8"));
@@ -61,7 +61,7 @@ echo "node $(node --version)"
 
 (cd "$root" && go build -o "$work/resilient-write" ./cmd/resilient-write && go build -o "$work/conformance" ./mcpserver/conformance)
 
-# begin LOG COMMAND…: starts a server and sets url from the address it tells.
+# begin LOG COMMAND…: starts a server and sets url from the address it prints.
 begin() {
 	local log=$1
 	shift
