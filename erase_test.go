@@ -11,11 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
@@ -156,6 +159,11 @@ func TestEraseLeavesNothing(t *testing.T) {
 	if len(plan.Places) < 9 || plan.Status != rw.StatusSucceeded {
 		t.Errorf("dry run: %+v", plan)
 	}
+	for _, part := range []string{"chunks/", "quarantine/", "scratch/"} {
+		if !slices.ContainsFunc(plan.Removed, func(name string) bool { return strings.HasPrefix(name, rw.StateDirName+"/"+part) }) {
+			t.Errorf("the dry run lists no object of %s: %q", part, plan.Removed)
+		}
+	}
 	if n, _ := s.CountRows(); n != rows {
 		t.Error("a dry run left a row")
 	}
@@ -168,6 +176,9 @@ func TestEraseLeavesNothing(t *testing.T) {
 		if !found {
 			t.Errorf("nothing was erased in %s: %+v", want, r.Places)
 		}
+	}
+	if diff := cmp.Diff(plan.Removed, r.Removed); diff != "" {
+		t.Errorf("it removed other objects than the dry run had listed:\n%s", diff)
 	}
 	if len(r.Left) > 0 || r.Rows < 3 || len(r.Versions) < 3 || len(r.Workspace) != 1 {
 		t.Errorf("%+v", r)

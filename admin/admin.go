@@ -325,6 +325,10 @@ type EraseResult struct {
 	Rows         int           `json:"rows"`   // Number of journal rows that were overwritten.
 	// SHA-256 of the kept versions that were erased, at most 1000.
 	Versions []string `json:"versions"`
+	// Objects of the state directory that are removed whole, such as chunks,
+	// checkpoints and drafts; at most 1000. Where it can, Erase overwrites the secret
+	// instead.
+	Removed []string `json:"removed"`
 	// Files of the workspace that still contain it; they are not changed. At most
 	// 1000.
 	Workspace     []string `json:"workspace"`

@@ -244,6 +244,9 @@ func showErase(p *printer, r reply) {
 		p.line("%s removed from:", p.paint(green, "erase"))
 	}
 	p.rows([]string{"place", "things"}, rows)
+	for _, name := range r.words("removed") {
+		p.line("%s %s", p.paint(yellow, "removed whole:"), name)
+	}
 	for _, one := range []struct{ field, words string }{
 		{"left", "state directory: still contains it"}, {"workspace", "workspace: still contains it"},
 	} {

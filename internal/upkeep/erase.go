@@ -75,9 +75,10 @@ func (c *Call) draftSHA(ref string) (string, error) {
 // erase erases a secret from every part of the state directory.
 func (c *Call) erase(ctx context.Context, r erasable) (admin.EraseResult, error) {
 	e := &eraser{Call: c, n: r.Needle, sha: r.SHA256, reason: r.Reason, places: map[string]int{}}
-	e.out = admin.EraseResult{Places: []admin.ErasedPlace{}, Versions: []string{}, Workspace: []string{}, Left: []string{}}
+	e.out = admin.EraseResult{Places: []admin.ErasedPlace{}, Versions: []string{}, Removed: []string{}, Workspace: []string{}, Left: []string{}}
 	err := e.run(ctx, r.Workspace)
 	slices.Sort(e.out.Versions)
+	slices.Sort(e.out.Removed)
 	for _, place := range slices.Sorted(maps.Keys(e.places)) {
 		e.out.Places = append(e.out.Places, admin.ErasedPlace{Place: place, Count: e.places[place]})
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -48,6 +49,7 @@ type erasure struct {
 	place string
 	was   string
 	now   string // "" when it is removed
+	whole bool   // the object is removed, not overwritten
 	apply func() error
 }
 
@@ -60,6 +62,9 @@ func (e *eraser) carry(ctx context.Context) error {
 	}
 	for _, x := range list {
 		e.count(x.place, 1)
+		if name := e.shown(engine.StateDirName + "/" + x.path()); x.whole && len(e.out.Removed) < maxNamed && !slices.Contains(e.out.Removed, name) {
+			e.out.Removed = append(e.out.Removed, name)
+		}
 	}
 	if e.DryRun {
 		return nil
@@ -111,6 +116,7 @@ func (e *eraser) add(f file, was string, apply func() error) *erasure {
 // remove adds the erasure of a whole file.
 func (e *eraser) remove(f file) (*erasure, error) {
 	x := e.add(f, "", func() error { return f.dir.Remove(f.name) })
+	x.whole = true
 	in, st, err := engine.OpenIfThere(f.dir, f.name)
 	if err != nil || in == nil {
 		return x, err

@@ -146,7 +146,7 @@ func (e *eraser) slots(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		x.place, x.apply = "staging", func() error { return zero(slot) }
+		x.whole, x.place, x.apply = false, "staging", func() error { return zero(slot) }
 	}
 	return e.carry(ctx)
 }

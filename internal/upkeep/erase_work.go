@@ -381,7 +381,7 @@ func (e *eraser) blobs(dir fsx.Dir, c *checkpoint.Stored) (stale, sha string, er
 		if err != nil {
 			return "", "", err
 		}
-		x.apply = apply
+		x.whole, x.apply = stale != name, apply
 	}
 	return stale, sha, nil
 }
