@@ -66,7 +66,7 @@ func TestBars(t *testing.T) {
 			t.Errorf("%q", line)
 		}
 	}
-	if n := strings.Count(b.String(), "\n"); n != 7 {
+	if n := strings.Count(b.String(), "\n"); n != 8 {
 		t.Errorf("%d lines", n)
 	}
 }
