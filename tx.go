@@ -339,7 +339,7 @@ func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, e
 	}
 	m := engine.NewObject(staged.Object(r.TxID, 1), "tx_stage", engine.OpCreate)
 	m.Hold(data)
-	c.Muts, c.Also = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
+	c.Muts, c.ExtraLocks = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
 	c.Plan = func(context.Context) error {
 		if s.keyKnown(c.Req.Key) { // the key answers
 			return nil
@@ -408,7 +408,7 @@ func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, erro
 	// Taken away with everything the transaction does. When it is gone, only
 	// the idempotency key can still answer.
 	c.Muts = append(c.Muts, engine.NewObject(staged.Object(r.TxID, 0), "tx_commit", engine.OpDelete))
-	c.Also = []string{staged.Lock(r.TxID)}
+	c.ExtraLocks = []string{staged.Lock(r.TxID)}
 	c.Plan = func(ctx context.Context) error {
 		if now, err := s.staged().Count(r.TxID); err == nil && now != count {
 			return fault.New(fault.ChangedDuringWrite).Hintf("an operation was staged while the transaction was committed; commit again")
@@ -463,7 +463,7 @@ func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollback
 	out := TxRollbackResult{TxID: r.TxID}
 	m := engine.NewObject(staged.Object(r.TxID, 0), "tx_rollback", engine.OpDelete)
 	m.AbsentOK = true
-	c.Muts, c.Also = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
+	c.Muts, c.ExtraLocks = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
 	c.Plan = func(context.Context) error { // under the lock, so that what is staged meanwhile counts
 		n, err := s.staged().Count(r.TxID)
 		out.Existed, out.Dropped = err == nil, n

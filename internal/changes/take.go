@@ -23,7 +23,7 @@ type version struct {
 // restored returns the mutation that gives a file another version in place of believed.
 func restored(kind, path, believed string, link bool) *engine.Mutation {
 	return &engine.Mutation{
-		Path: path, Op: engine.OpOverwrite, Kind: kind, Force: true, AllowShrink: true, Ungated: true, Expected: &believed, Guarded: true,
+		Path: path, Op: engine.OpOverwrite, Kind: kind, Force: true, AllowShrink: true, Ungated: true, Expected: &believed, ExpectJournalHash: true,
 		NoFollow: true, WasLink: link,
 	}
 }

@@ -129,9 +129,9 @@ type Commit struct {
 	// the final bytes are known.
 	Outcome func() any
 
-	Also  []string     // further names the commit must own
-	grant ReserveGrant // its right to the reserve
-	Alone bool         // no other commit of any process runs at the same time
+	ExtraLocks []string     // further names the commit must own
+	grant      ReserveGrant // its right to the reserve
+	Alone      bool         // no other commit of any process runs at the same time
 
 	// indexOf returns which operation of a transaction a mutation comes from, -1
 	// for none of them.
@@ -140,7 +140,7 @@ type Commit struct {
 	// Plan makes the decisions that need the locks: the next free number, the
 	// content that depends on the current state. It may run more than once, and
 	// may change what the mutations write; the targets that it sets must be
-	// covered by Also.
+	// covered by ExtraLocks.
 	Plan func(context.Context) error
 }
 

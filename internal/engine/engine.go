@@ -219,9 +219,9 @@ const (
 	busyWait  = 2 * time.Millisecond
 )
 
-// whileBusy retries op while another program keeps the file busy, but not for
+// retryBusy retries op while another program keeps the file busy, but not for
 // long.
-func (s *Engine) whileBusy(op func() error) error {
+func (s *Engine) retryBusy(op func() error) error {
 	var err error
 	for try := range busyTries {
 		if err = op(); !publish.IsBusy(err) {

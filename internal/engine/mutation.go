@@ -53,23 +53,23 @@ type Mutation struct {
 	// private: the file is an object of the state directory: a chunk, a
 	// checkpoint, a thing in the scratchpad. It has no history, and rules for
 	// paths do not cover it.
-	Private   bool
-	Object    string    // its path there; of a file of the workspace: what it was made of
-	Kind      string    // what the journal calls it, when that is not the mode
-	Ungated   bool      // raw material that the gate does not judge
-	Revise    Reviser   // makes the content from the current one
-	Merge     Merger    // merges the content with what others wrote since; nil: that is refused
-	Source    *Mutation // of a move: the old name
-	Origin    string    // where the bytes come from, when they were under another path
-	Guarded   bool      // expected is what the journal believes, not the caller
-	MustExist bool      // an overwrite creates nothing
-	Overwrite bool      // of a move: an existing file may be replaced
-	Forgotten bool      // what is taken away goes on under another name: no history
-	Validate  bool      // the final file must be well formed
-	AbsentOK  bool      // a file that is to be deleted may be gone already
-	Perm      *uint32   // permission bits that the file gets, or fsx.ModeLink; nil: those it has
-	NoFollow  bool      // the path names the entry itself, also a symbolic link
-	WasLink   bool      // expected is the target of a symbolic link
+	Private           bool
+	Object            string    // its path there; of a file of the workspace: what it was made of
+	Kind              string    // what the journal calls it, when that is not the mode
+	Ungated           bool      // raw material that the gate does not judge
+	Revise            Reviser   // makes the content from the current one
+	Merge             Merger    // merges the content with what others wrote since; nil: that is refused
+	Source            *Mutation // of a move: the old name
+	Origin            string    // where the bytes come from, when they were under another path
+	ExpectJournalHash bool      // expected is what the journal believes, not the caller
+	MustExist         bool      // an overwrite creates nothing
+	Overwrite         bool      // of a move: an existing file may be replaced
+	Forgotten         bool      // what is taken away goes on under another name: no history
+	Validate          bool      // the final file must be well formed
+	AbsentOK          bool      // a file that is to be deleted may be gone already
+	Perm              *uint32   // permission bits that the file gets, or fsx.ModeLink; nil: those it has
+	NoFollow          bool      // the path names the entry itself, also a symbolic link
+	WasLink           bool      // expected is the target of a symbolic link
 
 	base   []byte // of a merge: the version that the caller expects
 	Base   string // its hash, once merged
@@ -214,7 +214,7 @@ func (m *Mutation) judge(ctx context.Context, s *Engine) error {
 		return fault.New(fault.NotFound)
 	}
 	if !m.Prev.Exists {
-		if m.Guarded && *m.Expected != "" {
+		if m.ExpectJournalHash && *m.Expected != "" {
 			return ChangedOutside(m.Kind, *m.Expected, "")
 		}
 		if m.Expected != nil && *m.Expected != "" {
@@ -228,7 +228,7 @@ func (m *Mutation) judge(ctx context.Context, s *Engine) error {
 		return m.alreadyDone(fault.New(fault.FileAlreadyExists).With("existing_sha256", m.Prev.SHA))
 	}
 	expected := m.Expected == nil || *m.Expected == m.Prev.SHA && m.WasLink == m.Prev.Link()
-	if m.Guarded && !expected {
+	if m.ExpectJournalHash && !expected {
 		return ChangedOutside(m.Kind, *m.Expected, m.Prev.SHA)
 	}
 	if !expected {

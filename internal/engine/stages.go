@@ -54,7 +54,7 @@ func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
 	}
 	tree.NoFollow = m.NoFollow
 	target, err := tree.Resolve(rel)
-	if errors.Is(err, syscall.ENOTDIR) && m.NoFollow && m.Guarded {
+	if errors.Is(err, syscall.ENOTDIR) && m.NoFollow && m.ExpectJournalHash {
 		return ChangedOutside(m.Kind, *m.Expected, "")
 	}
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *Commit) lockKeys(names []string) []string {
 	if c.Req.Key != "" {
 		keys = append(keys, "key\x00"+c.Req.Key)
 	}
-	return append(keys, c.Also...)
+	return append(keys, c.ExtraLocks...)
 }
 
 func PathLock(path string) string { return "path\x00" + relpath.Key(path) }

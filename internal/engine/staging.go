@@ -343,7 +343,7 @@ func (m *Mutation) newChange(c *Commit) *publish.Change {
 		Target:  publish.Name{Dir: m.Target.Parent, Name: m.Target.Name},
 		Old:     m.Prev.asFile(),
 		Guarded: m.Expected != nil,
-		Retry:   c.s.whileBusy,
+		Retry:   c.s.retryBusy,
 		Flush:   c.s.syncDirs,
 		Save:    func() error { m.Warn(warnForeignRace); return m.savePrev(c.s) },
 	}

@@ -316,14 +316,14 @@ func (l *Layer) Problem() (file string, e *fault.Fault) {
 // as it is wrong.
 func (l *Layer) Holds() error {
 	t := l.trouble.Load()
-	if t == nil || l.mend(t) {
+	if t == nil || l.readAgain(t) {
 		return nil
 	}
 	return t.failure()
 }
 
-// mend reports whether the file is valid now.
-func (l *Layer) mend(t *trouble) bool {
+// readAgain reports whether the file is valid now.
+func (l *Layer) readAgain(t *trouble) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.trouble.Load() == nil {

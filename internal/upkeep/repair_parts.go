@@ -112,7 +112,7 @@ func (p *repairing) scratchIndex(ctx context.Context, q admin.CheckProblem) erro
 		return nil
 	}
 	return p.Commit(ctx, "scratch_index", func(c *engine.Commit) {
-		c.Also = []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}
+		c.ExtraLocks = []string{engine.PathLock(engine.StateDirName + "/" + scratch.Index)}
 		c.Plan = func(context.Context) error {
 			pad, err := p.Scratch.Open()
 			if err != nil {
@@ -139,7 +139,7 @@ func (p *repairing) checkpoint(ctx context.Context, q admin.CheckProblem) error 
 		return err
 	}
 	return p.Commit(ctx, "checkpoint "+name, func(c *engine.Commit) {
-		c.Also = []string{engine.PathLock(checkpoint.Path(name))}
+		c.ExtraLocks = []string{engine.PathLock(checkpoint.Path(name))}
 		c.Plan = func(context.Context) error {
 			old, err := p.Checkpoints.Read(name, true)
 			if engine.IsAbsent(err) || err == nil && old.Corrupt == "" {
@@ -205,7 +205,7 @@ func (p *repairing) manifest(ctx context.Context, q admin.CheckProblem) error {
 		return err
 	}
 	return p.Commit(ctx, "manifest "+session, func(c *engine.Commit) {
-		c.Also = []string{chunks.Lock(session)}
+		c.ExtraLocks = []string{chunks.Lock(session)}
 		c.Plan = func(context.Context) error {
 			sess, err := p.Chunks.Read(session)
 			if err != nil || sess.State == chunks.ManifestWhole || !sess.Found {

@@ -39,7 +39,7 @@ func (r Restore) Plan(h *history.Layer) (*engine.Mutation, *history.Version, err
 	newest := l.Got[0]
 	m := &engine.Mutation{Path: r.Path, Origin: v.Path, Op: engine.OpOverwrite, Kind: r.Op, Force: true, AllowShrink: true, Ungated: true}
 	if !r.Force {
-		m.Expected, m.Guarded = &newest.M.SHA256, true
+		m.Expected, m.ExpectJournalHash = &newest.M.SHA256, true
 	}
 	if at, err := Identity(h.Engine, r.Path); err != nil || at != path {
 		m.Path, m.NoFollow = path, true // the name itself, as it was

@@ -95,7 +95,7 @@ func (l *Layer) NewCleanup(c *engine.Commit, session bool) (*Cleanup, error) {
 			return nil
 		}
 		p.due = append(p.due, name)
-		c.Also = append(c.Also, engine.PathLock(Path(name)))
+		c.ExtraLocks = append(c.ExtraLocks, engine.PathLock(Path(name)))
 		return nil
 	})
 }

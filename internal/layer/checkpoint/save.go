@@ -51,7 +51,7 @@ func (l *Layer) NewSave(ctx context.Context, c *engine.Commit, r Request) (*Save
 		Session: c.Req.Session, Caller: c.Req.Caller,
 		SHA256: engine.HashOf(content), Bytes: int64(len(content)), Chunked: len(content) > MaxInlineData, Raw: raw,
 	}}
-	c.Also, c.Plan = []string{engine.PathLock(Path(r.Name)), engine.PathLock(Path(KeptName(r.Name)))}, p.plan
+	c.ExtraLocks, c.Plan = []string{engine.PathLock(Path(r.Name)), engine.PathLock(Path(KeptName(r.Name)))}, p.plan
 	return p, nil
 }
 

@@ -48,7 +48,7 @@ func (s *Layer) run(ctx context.Context, session string, clears bool, begin Begi
 		k = &Call{Commit: begin(clears), s: s, session: session, begin: begin}
 		k.Manifest = engine.NewObject(ManifestObject(session), "manifest", engine.OpOverwrite)
 		k.Manifest.Ungated = true // names and hashes of ours
-		k.Also = []string{Lock(session)}
+		k.ExtraLocks = []string{Lock(session)}
 		build(k)
 		k.Muts = append(k.Muts, k.Manifest)
 		if err := k.clearWay(ctx); err != nil {

@@ -44,7 +44,7 @@ type Write struct {
 func (l *Layer) NewWrite(c *engine.Commit, r Request) *Write {
 	w := &Write{Request: r, l: l, c: c}
 	c.Muts = []*engine.Mutation{{Path: r.Path, Op: engine.OpOverwrite, Kind: "handoff", AllowShrink: true, Force: r.Force, Expected: r.Expected}}
-	c.Also, c.Plan = []string{Lock}, w.plan
+	c.ExtraLocks, c.Plan = []string{Lock}, w.plan
 	return w
 }
 

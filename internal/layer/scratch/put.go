@@ -76,7 +76,7 @@ func (s *Layer) NewPut(c *engine.Commit, f Facts, content []byte) (*Put, *fault.
 	p.Row.SHA256, p.Row.Bytes = m.Hold(content), int64(len(content))
 	p.Object = scratchObject(p.Row.SHA256, engine.OpOverwrite)
 	p.Object.Content, p.Object.Measured = m.Content, m.Measured
-	c.Also, c.Plan = locks(), p.plan
+	c.ExtraLocks, c.Plan = locks(), p.plan
 	return p, nil
 }
 
@@ -220,7 +220,7 @@ type Removal struct {
 // NewDelete makes c remove an object and those that are expired.
 func (s *Layer) NewDelete(c *engine.Commit, sha, label string) (*Removal, *fault.Fault) {
 	out := &Removal{Object: &engine.Mutation{Private: true}}
-	c.Also = locks()
+	c.ExtraLocks = locks()
 	c.Plan = func(context.Context) error {
 		done, err := c.Answered()
 		if !done && err == nil {
@@ -277,7 +277,7 @@ func (s *Layer) openExpired() (*Pad, []string, error) {
 // planned.
 func (s *Layer) Expire(c *engine.Commit) (removed *int) {
 	removed = new(int)
-	c.Also = locks()
+	c.ExtraLocks = locks()
 	c.Plan = func(context.Context) error {
 		pad, gone, err := s.openExpired()
 		if err != nil {
