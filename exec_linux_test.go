@@ -48,7 +48,8 @@ func isolated(t *testing.T, err error) {
 // removes its view.
 func TestExecDiesAtEveryStage(t *testing.T) {
 	recorded := false
-	for _, stage := range append([]string{"publish.next"}, stageNames()...) {
+	sure := func(stage string) bool { return stage == engine.StagePublish || stage == engine.StageRecord }
+	for _, stage := range testbed.Share(t, append([]string{"publish.next"}, stageNames()...), 3, sure) {
 		dir, base := execPlace(t)
 		s := openExec(t, dir, nil)
 		if _, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base}); err != nil {

@@ -250,7 +250,7 @@ func TestChangedTargetIsFresh(t *testing.T) {
 	name := filepath.Join(dir, "a.txt")
 	os.WriteFile(name, []byte("old\n"), 0o644)
 	r := put("a.txt", "new\n", rw.ModeCreate)
-	for step, change := range []func() error{
+	for _, change := range []func() error{
 		func() error { return nil },
 		func() error { return os.WriteFile(name, []byte("older\n"), 0o644) },
 		func() error { return os.Chmod(name, 0o600) },
@@ -265,7 +265,6 @@ func TestChangedTargetIsFresh(t *testing.T) {
 		noErr(t, change())
 		spend(t, s, r, rw.ErrFileAlreadyExists)
 		isExhausted(t, s, dir, r)
-		_ = step
 	}
 	os.Remove(name)
 	passes(t, s, r)

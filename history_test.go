@@ -1886,7 +1886,7 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 func TestPruneByShortProcesses(t *testing.T) {
 	fs := simfs.New()
 	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 5}\n"), 0o600)
-	for i := range 320 {
+	for i := range 5 + 256 + 10 {
 		s := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{Nonce: fmt.Sprint(i)}))(t)
 		write(t, s, "a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
 		noErr(t, s.Close(background))

@@ -38,7 +38,7 @@ type scenario struct {
 	dirs   string                      // directories after it, in order; "": any
 	part   string                      // of the state directory, whose files are in old and new, too
 	then   func(*testing.T, *rw.Store) // works after every crash
-	every  int                         // of the operations, in a short run; 0: all
+	every  int                         // of the operations, in a short run; 0: 3
 	slow   bool                        // swept at the level full only
 }
 
@@ -498,7 +498,7 @@ func (c scenario) crashSweeps(t *testing.T) {
 }
 
 func (c scenario) crashSweep(t *testing.T) {
-	step := turns(max(c.every, 1))
+	step := turns(max(c.every, 3))
 	for n := phase(step); ; n += step {
 		fs, s := c.prepare(t)
 		want, err := killed(t, fs, n, func() error { return c.run(s) })
@@ -1347,10 +1347,11 @@ func TestPoisonSweep(t *testing.T) {
 	}
 }
 
-// TestPoisonMoveOverSweep is TestPoisonSweep at each operation for a replacing move
+// TestPoisonMoveOverSweep is TestPoisonSweep at more operations for a replacing move
 // whose directories could not be flushed: completing such a move before it is rolled
 // back would rely on names that the disk does not have.
 func TestPoisonMoveOverSweep(t *testing.T) {
+	step := attackStep(2)
 	for _, x := range attacks {
 		if x.name != "move over" {
 			continue
@@ -1364,7 +1365,7 @@ func TestPoisonMoveOverSweep(t *testing.T) {
 			if failed.Kind != "syncdir" {
 				continue
 			}
-			for m := 0; x.heal(t, rw.SyncFull, n, m, "the power is cut"); m++ {
+			for m := (phase(step) + n) % step; x.heal(t, rw.SyncFull, n, m, "the power is cut"); m += step {
 			}
 		}
 	}

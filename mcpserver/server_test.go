@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,7 +64,7 @@ func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage)
 // conforms checks a reply against the output schema, and the envelope.
 func conforms(t testing.TB, tool mcpserver.ToolInfo, doc []byte, isError bool) {
 	t.Helper()
-	if err := spec.ValidateWith(tool.Output, doc); err != nil {
+	if err := compiled(t, tool.Output).Validate(doc); err != nil {
 		t.Fatalf("%s: %v: %s", tool.Name, err, doc)
 	}
 	if isError {
@@ -71,6 +72,20 @@ func conforms(t testing.TB, tool mcpserver.ToolInfo, doc []byte, isError bool) {
 			t.Fatalf("%s: %v: %s", tool.Name, err, doc)
 		}
 	}
+}
+
+// schemas are those that [compiled] has compiled, by their text.
+var schemas sync.Map
+
+// compiled compiles a schema once.
+func compiled(t testing.TB, schema []byte) *spec.Compiled {
+	t.Helper()
+	if c, ok := schemas.Load(string(schema)); ok {
+		return c.(*spec.Compiled)
+	}
+	c := must(spec.Compile(schema))(t)
+	schemas.Store(string(schema), c)
+	return c
 }
 
 // TestAnyArguments: every JSON into every tool is success or an envelope.

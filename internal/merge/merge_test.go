@@ -101,8 +101,12 @@ func TestAgreesWithGit(t *testing.T) {
 		t.Skip("NOT RUN: there is no git to compare with")
 	}
 	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, seed(t)))
+	n := 60
+	if testbed.Long() {
+		n = 170
+	}
 	for _, s := range shapes {
-		clean, n := 0, 170
+		clean := 0
 		for i := range n {
 			lines := s.base(r)
 			base := bytes.Join(lines, nil)

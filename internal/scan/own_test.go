@@ -142,8 +142,10 @@ func checkOwnWork(t *testing.T, s *Scanner, own *customRule, piece []byte) {
 	}
 }
 
+// TestOwnPatternsWorkIsLinear: most of the expressions are also seeds of FuzzOwnLinear,
+// so a short run takes a part of them.
 func TestOwnPatternsWorkIsLinear(t *testing.T) {
-	for _, c := range someCostly(len(costly)) {
+	for _, c := range testbed.Share(t, someCostly(len(costly)), 3, nil) {
 		s := ownScanner(t, c.expr)
 		checkOwnWork(t, s, &s.custom[0], []byte(c.piece))
 	}
@@ -186,7 +188,7 @@ func TestOwnPatternsFailClosed(t *testing.T) {
 	}
 	for _, c := range someCostly(2) {
 		s := ownScanner(t, c.expr+"|"+secret)
-		for _, at := range []int{2*Window - 3, Window / 2, Window - 4, Window + 10, 4 * Window} {
+		for _, at := range testbed.Share(t, []int{2*Window - 3, Window / 2, Window - 4, Window + 10, 4 * Window}, 3, nil) {
 			if try(s, c.piece, 5*Window, Window, at); testbed.RaceDetector {
 				return
 			}
