@@ -140,52 +140,6 @@ func TestRealClient(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreEnvelopes(t *testing.T) {
-	dir := t.TempDir()
-	c := connect(t, dir)
-	call(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "a"})
-	for _, row := range []struct {
-		tool   string
-		args   map[string]any
-		reason string
-	}{
-		{"rw_safe_write", map[string]any{"path": "a.txt", "content": "b"}, "file_already_exists"},
-		{"rw_safe_write", map[string]any{"path": "a.txt", "content": "b", "mode": "overwrite", "expected_prev_sha256": strings.Repeat("0", 64)}, "hash_mismatch"},
-		{"rw_safe_write", map[string]any{"path": "../x", "content": "b"}, "escapes_workspace"},
-		{"rw_safe_write", map[string]any{"path": "/etc/passwd", "content": "b"}, "absolute_path_rejected"},
-		{"rw_safe_write", map[string]any{"path": ".git/config", "content": "b"}, "protected_path"},
-		{"rw_safe_write", map[string]any{"path": ".resilient_write/meta.json", "content": "b"}, "protected_path"},
-		{"rw_safe_write", map[string]any{"path": "", "content": "b"}, "empty_path"},
-		{"rw_safe_write", map[string]any{"path": "b.txt"}, "missing_content"},
-		{"rw_safe_write", map[string]any{"content": "b"}, "invalid_argument"},
-		{"rw_safe_write", map[string]any{"path": "b.txt", "content": 7}, "invalid_argument"},
-		{"rw_safe_write", map[string]any{"path": "b.txt", "content": "b", "mdoe": "append"}, "unknown_argument"},
-		{"rw_safe_write", map[string]any{"path": "b.txt", "content": "b", "mode": "overwite"}, "invalid_argument"},
-		{"rw_safe_write", map[string]any{"path": "b.txt", "content": "%%%", "encoding": "base64"}, "bad_base64"},
-		{"rw_safe_write", map[string]any{"path": "b.txt", "content": "b", "content_sha256": strings.Repeat("0", 64)}, "content_hash_mismatch"},
-		{"rw_read", map[string]any{"path": "nope"}, "not_found"},
-		{"rw_read", map[string]any{"path": "a.txt", "offset": -1}, "invalid_argument"},
-		{"rw_journal_tail", map[string]any{"n": 100000}, "invalid_argument"},
-		{"rw_journal_since", map[string]any{}, "invalid_argument"},
-		{"rw_check", map[string]any{"deep": "yes"}, "invalid_argument"},
-		{"rw_describe", map[string]any{"x": 1}, "unknown_argument"},
-		{"rw_safe_wirte", map[string]any{}, "unknown_tool"},
-	} {
-		out := call(t, c, row.tool, row.args)
-		if out["ok"] != false || reason(out) != row.reason {
-			t.Errorf("%s %v: %v", row.tool, row.args, out)
-		}
-	}
-	out := call(t, c, "rw_safe_wirte", nil)
-	equal(t, out["context"].(map[string]any)["did_you_mean"], "rw_safe_write", "no did-you-mean: ", out)
-	if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "a" {
-		t.Errorf("a refusal changed the file to %q", data)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "b.txt")); err == nil {
-		t.Error("a refusal made a file")
-	}
-}
-
 // TestPipelinedCreatesOneWins sends creates of one path without waiting, on
 // one connection.
 func TestPipelinedCreatesOneWins(t *testing.T) {
@@ -338,29 +292,6 @@ func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	defer c.Close()
 	if r := call(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
 		t.Errorf("%v", r)
-	}
-}
-
-func TestUsage(t *testing.T) {
-	for _, row := range []struct {
-		args []string
-		code int
-		text string
-	}{
-		{[]string{"version"}, 0, "resilient-write"},
-		{[]string{"help"}, 0, "serve -h"},
-		{[]string{"srve"}, 2, "did you mean serve"},
-		{[]string{"serve", "-transport", "carrier-pigeon"}, 2, "stdio"},
-		{[]string{"-root", "/"}, 3, "unsafe_root"},
-		{[]string{"-root", "/no/such/directory"}, 4, "not_found"},
-		{[]string{"-sync", "maybe"}, 5, "full, journal or off"},
-	} {
-		cmd := exec.Command(build(t), row.args...)
-		cmd.Dir = t.TempDir()
-		out, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != row.code || !strings.Contains(string(out), row.text) {
-			t.Errorf("%v: exit %d, want %d: %s", row.args, code, row.code, out)
-		}
 	}
 }
 
