@@ -408,23 +408,30 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 	}
 }
 
-// TestChunksFromManyGoroutinesAndStores: every piece of two stores gets a
-// number of its own.
-func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
-	t.Parallel()
-	dir := workspace(t)
-	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
+// appending starts goroutines that append pieces to a session by way of two stores:
+// <3.0> is the first piece of the fourth.
+func appending(t *testing.T, writers, pieces int) (dir string, stores []*rw.Store, wait func()) {
+	dir = workspace(t)
+	stores = []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
 	var wg sync.WaitGroup
-	for g := range 8 {
+	for g := range writers {
 		wg.Go(func() {
-			for i := range 8 {
+			for i := range pieces {
 				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))}); err != nil {
-					t.Errorf("%v %v", err, errors.Unwrap(err))
+					t.Errorf("append: %v %v", err, errors.Unwrap(err))
 				}
 			}
 		})
 	}
-	wg.Wait()
+	return dir, stores, wg.Wait
+}
+
+// TestChunksFromManyGoroutinesAndStores: every piece of two stores gets a
+// number of its own.
+func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
+	t.Parallel()
+	dir, stores, wait := appending(t, 8, 8)
+	wait()
 	r := composed(t, stores[0], "s", "out.txt")
 	data, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
 	equal(t, r.ChunkCount, 64, "pieces")
@@ -1170,18 +1177,7 @@ func TestOddThingsInTheWay(t *testing.T) {
 // after the last reset.
 func TestResetWhileOthersAppend(t *testing.T) {
 	t.Parallel()
-	dir := workspace(t)
-	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
-	var wg sync.WaitGroup
-	for g := range 3 {
-		wg.Go(func() {
-			for i := range 30 {
-				if _, err := stores[g%2].ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(fmt.Sprintf("<%d.%d>", g, i))}); err != nil {
-					t.Errorf("append: %v %v", err, errors.Unwrap(err))
-				}
-			}
-		})
-	}
+	dir, stores, wait := appending(t, 3, 30)
 	for range 15 {
 		if r, err := stores[1].ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || len(r.Warnings) > 0 {
 			t.Errorf("reset: %v %v %v", err, errors.Unwrap(err), r.Warnings)
@@ -1190,7 +1186,7 @@ func TestResetWhileOthersAppend(t *testing.T) {
 			t.Errorf("preview: %v %v", err, errors.Unwrap(err))
 		}
 	}
-	wg.Wait()
+	wait()
 	addChunk(t, stores[0], "s", "last")
 	st := chunkStatus(t, stores[1], "s")
 	if st.MissingCount != 0 || st.NextIndex != len(st.PresentIndices)+1 {

@@ -472,13 +472,14 @@ func TestResetIsNotUndoneByAnotherStore(t *testing.T) {
 	attemptIs(t, s, r, rw.ErrRiskBlocked, 2)
 }
 
-// fakeStrikes writes n counts, the first the oldest.
-func fakeStrikes(t *testing.T, dir string, n int, newest time.Duration) {
+// fakeStrikes writes n counts, the first the oldest, each so many seconds after the one
+// before, the newest of that age.
+func fakeStrikes(t *testing.T, dir string, n, seconds int, newest time.Duration) {
 	t.Helper()
 	os.MkdirAll(statePath(dir), 0o700)
 	strikes := map[string]any{}
 	for i := range n {
-		strikes[hash(fmt.Sprint("call ", i))[:32]] = map[string]any{"n": 3, "detail": "risk_blocked", "state": "0123456789abcdef", "at": time.Now().Add(-newest).Unix() - int64(n-i)}
+		strikes[hash(fmt.Sprint("call ", i))[:32]] = map[string]any{"n": 3, "detail": "risk_blocked", "state": "0123456789abcdef", "at": time.Now().Add(-newest).Unix() - int64(seconds*(n-i))}
 	}
 	forge(t, dir, strikes)
 }
@@ -502,7 +503,7 @@ func forge(t *testing.T, dir string, strikes any) {
 func TestCountsAreBounded(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	fakeStrikes(t, dir, 1000, time.Minute)
+	fakeStrikes(t, dir, 1000, 1, time.Minute)
 	s := openGated(t, dir, nil)
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	spend(t, s, r, rw.ErrRiskBlocked)
@@ -519,12 +520,7 @@ func TestCountsAreBounded(t *testing.T) {
 func TestClockAheadDoesNotLoseTheNewestCount(t *testing.T) {
 	t.Parallel()
 	dir := ramspace(t)
-	os.MkdirAll(statePath(dir), 0o700)
-	strikes := map[string]any{}
-	for i := range 1000 {
-		strikes[hash(fmt.Sprint("call ", i))[:32]] = map[string]any{"n": 3, "detail": "risk_blocked", "state": "0123456789abcdef", "at": time.Now().Add(time.Minute).Unix()}
-	}
-	forge(t, dir, strikes)
+	fakeStrikes(t, dir, 1000, 0, -time.Minute)
 	s := openGated(t, dir, nil)
 	spend(t, s, put("a.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 }

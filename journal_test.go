@@ -438,7 +438,7 @@ func TestKindsForeignSweep(t *testing.T) {
 					t.Parallel()
 					c := c // Many is set in each
 					c.sim.Many = many
-					step := stride(3)
+					step := stride(3) * turns(3)
 					for n := phase(step); c.besideForeign(t, name, n); n += step {
 					}
 				})

@@ -938,19 +938,29 @@ func TestCheckWithoutQuarantine(t *testing.T) {
 	}
 }
 
-// TestFewDescriptors: a process that may have 64 descriptors opens a store whose
-// history has all its directories, writes, reads old versions and closes.
-func TestFewDescriptors(t *testing.T) {
+// limited reports whether this process is the one that may have n descriptors. If not,
+// it runs the test in such a process.
+func limited(t *testing.T, n uint64) bool {
+	t.Helper()
 	if os.Getenv("RW_NOFILE") == "" {
-		cmd, out := spawnTest(t, "TestFewDescriptors", "RW_NOFILE=1")
+		cmd, out := spawnTest(t, t.Name(), "RW_NOFILE=1")
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v: %s", err, out.text.String())
 		}
-		return
+		return false
 	}
 	var old unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
-	noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}))
+	noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}))
+	return true
+}
+
+// TestFewDescriptors: a process that may have 64 descriptors opens a store whose
+// history has all its directories, writes, reads old versions and closes.
+func TestFewDescriptors(t *testing.T) {
+	if !limited(t, 64) {
+		return
+	}
 	dir := workspace(t)
 	for range 2 {
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -1017,16 +1027,9 @@ func TestFewDescriptorsManyWriters(t *testing.T) {
 // group of 3,000 files in 60 directories, in one commit that it can undo too:
 // files that were changed, deleted with their directories, and made.
 func TestFewDescriptorsManyFiles(t *testing.T) {
-	if os.Getenv("RW_NOFILE") == "" {
-		cmd, out := spawnTest(t, "TestFewDescriptorsManyFiles", "RW_NOFILE=1")
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("%v: %s", err, out.text.String())
-		}
+	if !limited(t, 256) {
 		return
 	}
-	var old unix.Rlimit
-	unix.Getrlimit(unix.RLIMIT_NOFILE, &old)
-	noErr(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: old.Max}))
 	dir := workspace(t)
 	write := func(i int, text string) {
 		name := filepath.Join(dir, fmt.Sprintf("d%d/f%d.txt", i%60, i))

@@ -73,6 +73,20 @@ func TestAnyJSONIsKeptToTheLetter(t *testing.T) {
 	}
 }
 
+// isProblem checks the problem of arguments, code "" for none.
+func isProblem(t *testing.T, args string, into any, code, argument string) {
+	t.Helper()
+	_, err := schema.Decode(context.Background(), []byte(args), into)
+	var p *schema.Problem
+	errors.As(err, &p)
+	if p == nil {
+		p = &schema.Problem{}
+	}
+	if (err != nil) != (code != "") || p.Code != code || p.Argument != argument {
+		t.Errorf("%.80s: %v", args, err)
+	}
+}
+
 func TestAnyJSONIsStillJSON(t *testing.T) {
 	for _, row := range []struct{ args, code, argument string }{
 		{`{}`, schema.Missing, "data"}, {``, schema.Missing, "data"}, {`{"data":1,"within":{}}`, schema.Missing, "within.data"},
@@ -84,16 +98,7 @@ func TestAnyJSONIsStillJSON(t *testing.T) {
 		{`{"data":["\ud83d","\ude00"]}`, schema.UTF8, "data"}, {`{"data":1,"list":["\ud83d"]}`, schema.UTF8, "list[0]"},
 		{"{\"data\":\"\xff\"}", schema.UTF8, "arguments"}, {"{\"data\":\"\xed\xa0\x80\"}", schema.UTF8, "arguments"},
 	} {
-		var s anySample
-		_, err := schema.Decode(context.Background(), []byte(row.args), &s)
-		var p *schema.Problem
-		errors.As(err, &p)
-		if p == nil {
-			p = &schema.Problem{}
-		}
-		if (err != nil) != (row.code != "") || p.Code != row.code || p.Argument != row.argument {
-			t.Errorf("%.80s: %v", row.args, err)
-		}
+		isProblem(t, row.args, new(anySample), row.code, row.argument)
 	}
 	var s anySample
 	if _, err := schema.Decode(context.Background(), []byte(`{"data":0}`), &s); err != nil || s.More != nil || s.Maybe != nil {

@@ -19,7 +19,12 @@ type dir struct {
 	process *Process
 }
 
-func (d *dir) at(name string) string { return path.Join(d.path, name) }
+func (d *dir) at(name string) string {
+	if d.path == "" || checkName(name) != nil {
+		return path.Join(d.path, name)
+	}
+	return d.path + "/" + name
+}
 
 // run makes one operation on the entry name.
 func (d *dir) run(kind, name string, apply func(Op) error) error {
