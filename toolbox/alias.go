@@ -8,9 +8,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -316,7 +318,7 @@ func canonical(t reflect.Type, args []byte) (out []byte, used []string, err erro
 		return nil
 	}
 	for _, m := range ms { // those of ours first, so that an alias is compared with them
-		switch name, value := m.name, m.value; {
+		switch name, value := m.Name, m.Value; {
 		case name == "file_path" && takes["path"] && !takes[name], isEditAlias(name) && takes["edits"]:
 		case name == "edits" && takes[name]:
 			fixed, alias := canonicalEdits(value)
@@ -330,12 +332,12 @@ func canonical(t reflect.Type, args []byte) (out []byte, used []string, err erro
 	}
 	for _, m := range ms {
 		switch {
-		case m.name == "file_path" && takes["path"] && !takes[m.name]:
-			if err := rename(m.name, "path", m.value); err != nil {
+		case m.Name == "file_path" && takes["path"] && !takes[m.Name]:
+			if err := rename(m.Name, "path", m.Value); err != nil {
 				return args, used, err
 			}
-		case isEditAlias(m.name) && takes["edits"]:
-			one.raw(m.name, m.value)
+		case isEditAlias(m.Name) && takes["edits"]:
+			one.raw(m.Name, m.Value)
 		}
 	}
 	if one.Len() > 0 {
@@ -372,19 +374,19 @@ func canonicalEdits(list []byte) (out []byte, used []string) {
 		}
 		var o object
 		for _, m := range ms {
-			if isEditAlias(m.name) {
-				used = append(used, m.name)
+			if isEditAlias(m.Name) {
+				used = append(used, m.Name)
 			}
 			switch {
-			case m.name == "old_string":
-				o.raw("old", m.value)
-			case m.name == "new_string":
-				o.raw("new", m.value)
-			case m.name == "replace_all" && string(m.value) == "true":
+			case m.Name == "old_string":
+				o.raw("old", m.Value)
+			case m.Name == "new_string":
+				o.raw("new", m.Value)
+			case m.Name == "replace_all" && string(m.Value) == "true":
 				o.raw("count", []byte("-1"))
-			case m.name == "replace_all" && string(m.value) == "false":
+			case m.Name == "replace_all" && string(m.Value) == "false":
 			default:
-				o.raw(m.name, m.value)
+				o.raw(m.Name, m.Value)
 			}
 		}
 		items[i] = o.end()
@@ -392,53 +394,14 @@ func canonicalEdits(list []byte) (out []byte, used []string) {
 	if len(used) == 0 {
 		return list, nil
 	}
-	return plainRaw(items), used
-}
-
-// plainRaw is a list of JSON values as they are.
-func plainRaw(items []json.RawMessage) []byte {
-	out := []byte{'['}
-	for i, item := range items {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, item...)
-	}
-	return append(out, ']')
-}
-
-type argument struct {
-	name  string
-	value json.RawMessage
+	return plain(items), used
 }
 
 // members are those of an object in which there may be an alias, in order.
-func members(args []byte) (list []argument, ok bool) {
-	found := false
-	for _, word := range aliasWords {
-		found = found || bytes.Contains(args, word)
-	}
-	if !found {
+func members(args []byte) (list []jsontext.Member, ok bool) {
+	if !slices.ContainsFunc(aliasWords, func(word []byte) bool { return bytes.Contains(args, word) }) {
 		return nil, false
 	}
-	dec := json.NewDecoder(bytes.NewReader(args))
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return nil, false
-	}
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil || len(list) > schema.MaxMembers {
-			return nil, false
-		}
-		name, _ := tok.(string)
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return nil, false
-		}
-		list = append(list, argument{name, value})
-	}
-	if _, err := dec.Token(); err != nil || dec.More() {
-		return nil, false
-	}
-	return list, true
+	list, err := jsontext.Members(args)
+	return list, err == nil && len(list) <= schema.MaxMembers
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -55,13 +56,11 @@ func (o *object) end() json.RawMessage {
 
 // plain is JSON as a model reads it: <, > and & stay what they are.
 func plain(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) != nil {
+	text, err := jsontext.Encode(v, "")
+	if err != nil {
 		return []byte("null")
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return bytes.TrimSuffix(text, []byte("\n"))
 }
 
 // briefSuccess is the brief reply of a tool.
@@ -318,7 +317,7 @@ func excerpt(v any, limit int) []byte {
 			size, n = size+len(list[n])+1, n+1
 		}
 		if n > 0 {
-			return plainRaw(list[:n])
+			return plain(list[:n])
 		}
 		doc = list[0]
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // The hints of the library name methods of the Store, which is what callers in
@@ -195,7 +197,12 @@ func (set *toolset) hinted(r reply) reply {
 		return r
 	}
 	if r.failed {
-		r.doc = set.inside(r.doc, "context")
+		r.doc = edited(r.doc, func(name string, value json.RawMessage) json.RawMessage {
+			if name == "context" {
+				return set.wordsOf(value)
+			}
+			return value
+		})
 	} else {
 		r.doc = set.wordsOf(r.doc)
 	}
@@ -209,67 +216,36 @@ var (
 	around   = []string{"receipt", "recovery", "last_error", "results", "surface"}
 )
 
-// wordsOf puts the names into the members of an object that hold our words.
-func (set *toolset) wordsOf(object json.RawMessage) json.RawMessage {
-	for _, name := range ourWords {
-		if start, end, ok := member(object, name); ok {
-			object = splice(object, start, end, []byte(set.words(string(object[start:end]))))
-		}
-	}
-	for _, name := range around {
-		object = set.inside(object, name)
-	}
-	return object
-}
-
-// inside does the same for an object, or for each object of a list, that is a
-// member.
-func (set *toolset) inside(object json.RawMessage, name string) json.RawMessage {
-	start, end, ok := member(object, name)
-	if !ok {
-		return object
-	}
+// wordsOf puts the names into the members of an object that hold our words; of a list,
+// into those of its objects.
+func (set *toolset) wordsOf(doc json.RawMessage) json.RawMessage {
 	var list []json.RawMessage
-	if object[start] != '[' {
-		return splice(object, start, end, set.wordsOf(object[start:end]))
+	if len(doc) > 0 && doc[0] == '[' && json.Unmarshal(doc, &list) == nil {
+		for i, one := range list {
+			list[i] = set.wordsOf(one)
+		}
+		return plain(list)
 	}
-	if json.Unmarshal(object[start:end], &list) != nil {
-		return object
-	}
-	for i, one := range list {
-		list[i] = set.wordsOf(one)
-	}
-	out, err := json.Marshal(list)
+	return edited(doc, func(name string, value json.RawMessage) json.RawMessage {
+		switch {
+		case slices.Contains(ourWords, name):
+			return json.RawMessage(set.words(string(value)))
+		case slices.Contains(around, name):
+			return set.wordsOf(value)
+		}
+		return value
+	})
+}
+
+// edited is an object with the values that fn returns for its members.
+func edited(doc json.RawMessage, fn func(name string, value json.RawMessage) json.RawMessage) json.RawMessage {
+	members, err := jsontext.Members(doc)
 	if err != nil {
-		return object
+		return doc
 	}
-	return splice(object, start, end, out)
-}
-
-// member finds the value of a member of an object.
-func member(object []byte, name string) (start, end int, ok bool) {
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return 0, 0, false
+	var o object
+	for _, m := range members {
+		o.raw(m.Name, fn(m.Name, m.Value))
 	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return 0, 0, false
-		}
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return 0, 0, false
-		}
-		if end = int(dec.InputOffset()); key == name {
-			return end - len(value), end, true
-		}
-	}
-	return 0, 0, false
-}
-
-// splice puts other bytes in the place of some.
-func splice(doc []byte, start, end int, with []byte) json.RawMessage {
-	out := make([]byte, 0, len(doc)-(end-start)+len(with))
-	return append(append(append(out, doc[:start]...), with...), doc[end:]...)
+	return o.end()
 }

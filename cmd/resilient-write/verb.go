@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -72,24 +72,13 @@ func arguments(tool mcpserver.ToolInfo) ([]argument, error) {
 	if err := json.Unmarshal(tool.Input, &doc); err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(doc.Properties))
-	if _, err := dec.Token(); err != nil {
-		return nil, err
+	members, err := jsontext.Members(doc.Properties)
+	list := make([]argument, len(members))
+	for i, m := range members {
+		list[i].Name = m.Name
+		err = errors.Join(err, json.Unmarshal(m.Value, &list[i]))
 	}
-	var list []argument
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		var a argument
-		if err := dec.Decode(&a); err != nil {
-			return nil, err
-		}
-		a.Name = name.(string)
-		list = append(list, a)
-	}
-	return list, nil
+	return list, err
 }
 
 func flagName(argument string) string { return strings.ReplaceAll(argument, "_", "-") }

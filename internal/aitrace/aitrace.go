@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // Author is what wrote a line. Two that are equal are one.
@@ -151,7 +153,7 @@ func AgentTrace(files []File, commit, version string, now time.Time) ([]byte, er
 		return nil, err
 	}
 	r.ID, r.Timestamp = identifier(data), now.UTC().Format(time.RFC3339)
-	return indented(r)
+	return jsontext.Encode(r, "  ")
 }
 
 // identifier is a UUID of version 8 that follows from a text.
@@ -207,7 +209,7 @@ func GitAI(files []File, commit string) (note []byte, left []string, err error) 
 		}
 	}
 	b.WriteString("---\n")
-	data, err := indented(m)
+	data, err := jsontext.Encode(m, "  ")
 	b.Write(data)
 	return b.Bytes(), left, err
 }
@@ -228,13 +230,4 @@ func spelled(list []lineRange) string {
 		}
 	}
 	return strings.Join(out, ",")
-}
-
-func indented(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(v)
-	return b.Bytes(), err
 }

@@ -1,12 +1,13 @@
 package clients
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // node is one value of a JSON text, with its place.
@@ -336,11 +337,8 @@ func unit(text string) string {
 }
 
 func quote(s string) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(s)
-	return strings.TrimSpace(b.String())
+	text, _ := jsontext.Encode(s, "")
+	return strings.TrimSpace(string(text))
 }
 
 // renderJSON writes a value: objects over several lines, lists on one.

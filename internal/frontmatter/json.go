@@ -8,6 +8,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -27,10 +28,8 @@ func (m *Map) MarshalJSON() ([]byte, error) {
 func writeJSON(out *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case string:
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
-		enc.Encode(v)               // of a string: that cannot fail
-		out.Truncate(out.Len() - 1) // the line feed
+		text, _ := jsontext.Encode(v, "") // of a string: that cannot fail
+		out.Write(text[:len(text)-1])
 		return
 	case []any:
 		out.WriteByte('[')

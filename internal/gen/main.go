@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"text/template"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
@@ -264,21 +266,17 @@ func fields(title string, raw json.RawMessage) string {
 
 // ordered reads the members of an object in their order.
 func ordered(raw json.RawMessage) ([]string, map[string]property) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.Token()
+	members, err := jsontext.Members(raw)
 	var names []string
 	props := map[string]property{}
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
-			panic(err)
-		}
+	for _, m := range members {
 		var p property
-		if err := dec.Decode(&p); err != nil {
-			panic(err)
-		}
-		names = append(names, tok.(string))
-		props[tok.(string)] = p
+		err = errors.Join(err, json.Unmarshal(m.Value, &p))
+		names = append(names, m.Name)
+		props[m.Name] = p
+	}
+	if err != nil {
+		panic(err)
 	}
 	return names, props
 }

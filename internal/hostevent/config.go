@@ -1,12 +1,13 @@
 package hostevent
 
 import (
-	"bytes"
 	_ "embed" // the plugin
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // setup is how a host is given hooks.
@@ -87,12 +88,7 @@ func (s setup) text(command string) ([]byte, error) {
 	if s.flat {
 		all["version"] = 1
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(all)
-	return b.Bytes(), err
+	return jsontext.Encode(all, "  ")
 }
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@%+-]+$`)

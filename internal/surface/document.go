@@ -8,6 +8,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // Document is the surface of one version. Its lists are in an order of their
@@ -143,14 +145,7 @@ type Argument struct {
 
 // Encode writes the document in the form that testdata/surface stores.
 func (d Document) Encode() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(d); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return jsontext.Encode(d, " ")
 }
 
 // Decode reads the output of [Document.Encode]. It refuses unknown members, because

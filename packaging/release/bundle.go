@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -63,7 +63,7 @@ func manifest(to target) ([]byte, error) {
 		tools = append(tools, map[string]string{"name": t.Name, "description": strings.TrimSuffix(first, ".") + "."})
 	}
 	doc["tools"] = tools
-	return encode(doc)
+	return jsontext.Encode(doc, "  ")
 }
 
 // registry returns server.json with the bundles of the release and the npm
@@ -95,15 +95,5 @@ func (r *release) registry() ([]byte, error) {
 		})
 	}
 	doc["packages"] = packages
-	return encode(doc)
-}
-
-// encode returns JSON for readers, with its members in order of their names.
-func encode(doc any) ([]byte, error) {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(doc)
-	return out.Bytes(), err
+	return jsontext.Encode(doc, "  ")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // npmName returns the name of the package with the program of a target. npm
@@ -25,7 +26,7 @@ func npmPackage(name, about string, more map[string]any) ([]byte, error) {
 	for key, value := range more {
 		doc[key] = value
 	}
-	return encode(doc)
+	return jsontext.Encode(doc, "  ")
 }
 
 // npm makes the package with the program of a target.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // bom is a list of components in the format CycloneDX 1.6. It has no serial
@@ -96,7 +97,7 @@ func (r *release) modules(to target, program []byte) error {
 		all.DependsOn = append(all.DependsOn, c.Ref)
 	}
 	doc.Dependencies = []dependency{all}
-	text, err := encode(doc)
+	text, err := jsontext.Encode(doc, "  ")
 	if err != nil {
 		return err
 	}

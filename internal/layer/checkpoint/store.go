@@ -21,6 +21,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // Layer keeps the checkpoints of a store.
@@ -59,15 +60,11 @@ type Head struct {
 // Document is the whole text; data is put in to the letter. nil data is stored in a
 // file of its own.
 func (h *Head) Document(data []byte) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(h) // strings, numbers and a flag: that cannot fail
+	doc, _ := jsontext.Encode(h, "") // strings, numbers and a flag: that cannot fail
 	if data == nil {
-		return b.Bytes()
+		return doc
 	}
-	doc := bytes.TrimSuffix(b.Bytes(), []byte("}\n"))
-	doc = append(doc, `,"data":`...)
+	doc = append(bytes.TrimSuffix(doc, []byte("}\n")), `,"data":`...)
 	return append(append(doc, data...), "}\n"...)
 }
 
@@ -292,17 +289,9 @@ func (c *Stored) complete() (problem string) {
 func (c *Stored) take(content []byte) {
 	c.SHA256, c.Bytes = engine.HashOf(content), int64(len(content))
 	if c.Data = content; c.Format != "json" && !c.Raw {
-		c.Data = asJSONString(string(content))
+		c.Data, _ = jsontext.Encode(string(content), "") // of a string: that cannot fail
+		c.Data = bytes.TrimSuffix(c.Data, []byte("\n"))
 	}
-}
-
-// asJSONString is a text as a JSON string.
-func asJSONString(text string) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(text) // of a string: that cannot fail
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // blobsOf sorts the files of data by the checkpoints they belong to.

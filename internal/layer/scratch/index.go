@@ -12,6 +12,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 )
 
 // The index has one JSON object per line and one line per put, oldest first. It is a
@@ -41,11 +42,8 @@ type Entry struct {
 
 // line returns the line of the entry in the index.
 func (e Entry) line() []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(e) // strings, a number and a flag: that cannot fail
-	return b.Bytes()
+	text, _ := jsontext.Encode(e, "") // strings, a number and a flag: that cannot fail
+	return text
 }
 
 // Row is one line that was read.
