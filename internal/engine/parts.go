@@ -2,6 +2,7 @@ package engine
 
 import (
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -28,6 +29,62 @@ func (s *Engine) StatePart(name string) (fsx.Dir, error) {
 	return s.Disk.State.OpenDir(name)
 }
 
+// inPart calls fn with a directory of the state directory. The error is
+// fs.ErrNotExist when there is none.
+func (s *Engine) inPart(part string, fn func(dir fsx.Dir) error) error {
+	dir, err := s.StatePart(part)
+	if err != nil {
+		return err
+	}
+	if dir == nil {
+		return fs.ErrNotExist
+	}
+	defer dir.Close()
+	return fn(dir)
+}
+
+// ReadPart reads a file in a directory of the state directory, of at most limit bytes.
+func (s *Engine) ReadPart(part, name string, limit int64) (data []byte, err error) {
+	err = s.inPart(part, func(dir fsx.Dir) error {
+		data, err = durable.ReadFile(dir, name, limit)
+		return err
+	})
+	return data, err
+}
+
+// LstatPart returns the stat of an entry of a directory of the state directory.
+func (s *Engine) LstatPart(part, name string) (st fsx.Stat, err error) {
+	err = s.inPart(part, func(dir fsx.Dir) error {
+		st, err = dir.Lstat(name)
+		return err
+	})
+	return st, err
+}
+
+// PartNames lists the names in a directory of the state directory, none if it is absent.
+func (s *Engine) PartNames(part string) (names []string, err error) {
+	err = s.inPart(part, func(dir fsx.Dir) error {
+		names, err = dir.Names()
+		return err
+	})
+	if IsAbsent(err) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// Quarantine calls fn with quarantine/, while no other process changes it.
+func (s *Engine) Quarantine(fn func(to fsx.Dir) error) error {
+	return s.Alone("quarantine", func() error {
+		to, err := s.OpenPart("quarantine")
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		return fn(to)
+	})
+}
+
 // QuarantineObject copies a damaged object of the state directory to
 // quarantine/. The name of the copy says what it was, and the hash of what it
 // holds, so that doing it twice leaves one. What is no file, or cannot be read,
@@ -38,13 +95,8 @@ func (s *Engine) QuarantineObject(part, name string) (moved bool, err error) {
 		return false, err
 	}
 	defer dir.Close()
-	err = s.Alone("quarantine", func() error {
-		to, err := s.OpenPart("quarantine")
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		err = CopyDamaged(dir, name, to, part+"-"+name)
+	err = s.Quarantine(func(to fsx.Dir) error {
+		err := CopyDamaged(dir, name, to, part+"-"+name)
 		if err == nil || IsAbsent(err) {
 			return nil
 		}

@@ -125,12 +125,7 @@ func SetCursor(e *engine.Engine, agent string, seq uint64) error {
 // Cursor reads the cursor of an agent. One that cannot be read starts again at 0, which
 // repeats rows but loses none.
 func Cursor(e *engine.Engine, agent string) (uint64, error) {
-	dir, err := e.StatePart("cursors")
-	if dir == nil || err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	data, err := durable.ReadFile(dir, CursorName(agent), engine.MetaLimit)
+	data, err := e.ReadPart("cursors", CursorName(agent), engine.MetaLimit)
 	if engine.IsAbsent(err) {
 		return 0, nil
 	}

@@ -28,12 +28,7 @@ const (
 
 // State returns what SetState kept; nil if there is nothing.
 func State(e *engine.Engine) ([]byte, error) {
-	dir, err := e.StatePart(dirName)
-	if dir == nil || err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	data, err := durable.ReadFile(dir, stateFile, MaxState)
+	data, err := e.ReadPart(dirName, stateFile, MaxState)
 	if engine.IsAbsent(err) {
 		return nil, nil
 	}

@@ -102,13 +102,13 @@ func (c *checker) scratchpad() error {
 		c.problem(problemScratchIndex, scratch.Index, 0, "the index is not a regular file")
 	}
 	for _, sha := range slices.Sorted(maps.Keys(pad.Facts)) {
-		if notAFile(dir, scratch.FactsName(sha)) {
+		if c.notAFile(scratch.Dir, scratch.FactsName(sha)) {
 			c.problem(problemScratchIndex, scratch.Dir+"/"+scratch.FactsName(sha), 0, "the sidecar of an object is not a regular file")
 		}
 	}
 	for _, sha := range slices.Sorted(maps.Keys(pad.Stored)) {
 		object := scratch.Dir + "/" + scratch.BinName(sha)
-		if notAFile(dir, scratch.BinName(sha)) {
+		if c.notAFile(scratch.Dir, scratch.BinName(sha)) {
 			c.problem(problemScratch, object, 0, "the object is not a file")
 			continue
 		}
@@ -150,8 +150,8 @@ func (c *checker) unlisted(pad *scratch.Pad) (said string, err error) {
 
 // notAFile reports whether a name is there and is something else than a
 // regular file.
-func notAFile(dir fsx.Dir, name string) bool {
-	st, err := dir.Lstat(name)
+func (s *Store) notAFile(part, name string) bool {
+	st, err := s.Engine.LstatPart(part, name)
 	return err == nil && st.Kind != fsx.Regular
 }
 
@@ -173,17 +173,12 @@ func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
 
 func (c *checker) checkpoints() error {
 	names, err := c.Checkpoints.List()
-	if len(names) == 0 || err != nil {
+	if err != nil {
 		return err
 	}
-	dir, err := c.Engine.StatePart(checkpoint.Dir)
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
 	for _, name := range names {
 		if !c.deep {
-			if notAFile(dir, name+checkpoint.FileSuffix) {
+			if c.notAFile(checkpoint.Dir, name+checkpoint.FileSuffix) {
 				c.problem(problemCheckpoint, checkpoint.Dir+"/"+name+checkpoint.FileSuffix, 0, "it is not a file")
 			}
 			continue
@@ -236,7 +231,7 @@ func (c *checker) session(name string) error {
 		}
 	}
 	for _, part := range sess.Parts { // chunks.Read did not check those that the manifest lists
-		if notAFile(dir, chunks.PartName(part.Index)) {
+		if st, err := dir.Lstat(chunks.PartName(part.Index)); err == nil && st.Kind != fsx.Regular {
 			c.problem(problemForeign, chunks.PartObject(name, part.Index), 0, "the chunk is not a regular file")
 		}
 	}

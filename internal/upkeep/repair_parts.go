@@ -43,12 +43,12 @@ func (p *repairing) aside(ctx context.Context, q admin.CheckProblem) error {
 	if err := p.goes(ctx, engine.JoinPath(part, name)); err != nil {
 		return err
 	}
-	return p.Engine.Alone("quarantine", func() error { return p.moveAside(dir, part, name) })
+	return p.moveAside(dir, part, name)
 }
 
 // goes records that an object is moved away although its row says that it exists.
 func (p *repairing) goes(ctx context.Context, object string) error {
-	sha := p.recordedObject(object)
+	sha := p.Chunks.RecordedSHA(object)
 	if sha == "" {
 		return nil
 	}
@@ -74,34 +74,16 @@ func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
 	return dir, done, nil
 }
 
-// recordedObject returns the hash that the journal last recorded for an object of the
-// state directory, or "" if it has none.
-func (s *Store) recordedObject(object string) string {
-	rec := s.Chunks.NewestRow(object)
-	if rec == nil {
-		return ""
-	}
-	for i := range rec.Muts {
-		if rec.Muts[i].Object == object {
-			return rec.Muts[i].SHA256
-		}
-	}
-	return ""
-}
-
 // moveAside moves a file to quarantine/, under a free name that contains its old path.
 func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
-	to, err := s.Engine.OpenPart("quarantine")
-	if err != nil {
-		return err
-	}
-	defer to.Close()
 	stem := "damaged-" + strings.ReplaceAll(engine.JoinPath(part, name), "/", "-")
 	if len(stem) > 200 {
 		stem = stem[:180] + engine.HashOf([]byte(stem))[:16]
 	}
-	_, err = durable.MoveAside(dir, name, to, stem)
-	return err
+	return s.Engine.Quarantine(func(to fsx.Dir) error {
+		_, err := durable.MoveAside(dir, name, to, stem)
+		return err
+	})
 }
 
 // scratchIndex rewrites the index of the scratchpad, with an entry for every
@@ -171,13 +153,8 @@ func (p *repairing) oddFiles(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	dir, err := p.Engine.StatePart(checkpoint.Dir)
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
 	for _, file := range append(saved.Blobs, name+checkpoint.FileSuffix) {
-		if !notAFile(dir, file) {
+		if !p.notAFile(checkpoint.Dir, file) {
 			continue
 		}
 		if err := p.goes(ctx, checkpoint.Dir+"/"+file); err != nil {
@@ -226,14 +203,7 @@ func (p *repairing) manifest(ctx context.Context, q admin.CheckProblem) error {
 
 // keepCopy copies a file that is about to be rewritten to quarantine/.
 func (p *repairing) keepCopy(dir fsx.Dir, name, as string) error {
-	return p.Engine.Alone("quarantine", func() error {
-		to, err := p.Engine.OpenPart("quarantine")
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		return engine.CopyDamaged(dir, name, to, as)
-	})
+	return p.Engine.Quarantine(func(to fsx.Dir) error { return engine.CopyDamaged(dir, name, to, as) })
 }
 
 // draft renames a file that is no longer a draft, so that its name is free.
@@ -249,12 +219,10 @@ func (p *repairing) draft(q admin.CheckProblem) error {
 	}
 	_, file := splitPath(q.Path)
 	ref := strings.TrimSuffix(file, drafts.FactsSuffix)
-	return p.Engine.Alone("quarantine", func() error {
-		for _, name := range []string{ref + drafts.FactsSuffix, ref + drafts.BytesSuffix} {
-			if err := p.moveAside(dir, "quarantine", name); err != nil && !engine.IsAbsent(err) {
-				return err
-			}
+	for _, name := range []string{ref + drafts.FactsSuffix, ref + drafts.BytesSuffix} {
+		if err := ignoreAbsent(p.moveAside(dir, "quarantine", name)); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }

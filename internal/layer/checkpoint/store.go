@@ -310,12 +310,7 @@ func blobsOf(names []string) map[string][]string {
 
 // List lists the checkpoints by their files, sorted.
 func (s *Layer) List() ([]string, error) {
-	dir, err := s.StatePart(Dir)
-	if dir == nil || err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	files, err := dir.Names()
+	files, err := s.PartNames(Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -414,12 +409,7 @@ func Object(name string, op engine.WriteOp) *engine.Mutation {
 // out: a handoff does not fail for it.
 func (s *Layer) Names() []string {
 	list := []string{}
-	dir, err := s.StatePart(Dir)
-	if dir == nil || err != nil {
-		return list
-	}
-	defer dir.Close()
-	files, _ := dir.Names()
+	files, _ := s.PartNames(Dir)
 	for _, file := range files {
 		if name, ok := strings.CutSuffix(file, FileSuffix); ok && name != "" && name[0] != '.' {
 			list = append(list, name)

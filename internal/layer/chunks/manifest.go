@@ -111,22 +111,20 @@ func DecodeManifest(data []byte, session string) (Manifest, ManifestState) {
 
 // readManifest reads the valid parts of the manifest. A damaged manifest never makes
 // the chunks inaccessible.
-func (sess *Session) readManifest(dir fsx.Dir) error {
+func (sess *Session) readManifest(dir fsx.Dir) {
 	data, err := durable.ReadFile(dir, ManifestName, ManifestLimit)
 	var kind *fsx.TypeError
 	if errors.As(err, &kind) {
 		sess.Odd = append(sess.Odd, ManifestName)
-		return nil
 	}
-	if err != nil || len(data) > ManifestLimit {
-		return nil
+	if err != nil {
+		return
 	}
 	m, state := DecodeManifest(data, sess.Name)
 	if state != ManifestLost {
 		sess.Manifest = m
 	}
 	sess.State = state
-	return nil
 }
 
 // recallSession restores from the journal what a lost manifest recorded about the whole
@@ -163,10 +161,9 @@ func (s *Layer) NewestRow(object string) *journal.Record {
 	return rec
 }
 
-// recordedSHA returns the hash that the journal last recorded for a chunk, or "" if
+// RecordedSHA returns the hash that the journal last recorded for an object, or "" if
 // there is none.
-func (s *Layer) recordedSHA(session string, index int) string {
-	object := PartObject(session, index)
+func (s *Layer) RecordedSHA(object string) string {
 	rec := s.NewestRow(object)
 	if rec == nil {
 		return ""

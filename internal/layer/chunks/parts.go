@@ -20,7 +20,7 @@ func (s *Layer) FillHashes(sess *Session) error {
 			continue
 		}
 		if sess.State != manifestForeign {
-			if p.SHA256 = s.recordedSHA(sess.Name, p.Index); p.SHA256 != "" {
+			if p.SHA256 = s.RecordedSHA(PartObject(sess.Name, p.Index)); p.SHA256 != "" {
 				continue
 			}
 		}
@@ -142,7 +142,7 @@ func (j *joined) finish() error {
 	if got != part.SHA256 {
 		recorded := ""
 		if j.sess.State != manifestForeign || part.SHA256 != "" {
-			recorded = j.s.recordedSHA(j.sess.Name, part.Index)
+			recorded = j.s.RecordedSHA(PartObject(j.sess.Name, part.Index))
 		}
 		if want := part.SHA256 + recorded; want != "" && got != recorded {
 			return j.drift(*part)

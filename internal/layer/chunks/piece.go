@@ -119,7 +119,7 @@ func (p Piece) choose(sess *Session, sum string) (int, error) {
 	}
 	next := sess.Next()
 	if p.Expect > 0 && p.Expect != next {
-		if have := sess.part(p.Expect); have == nil || have.SHA256 != sum {
+		if at, found := sess.search(p.Expect); !found || sess.Parts[at].SHA256 != sum {
 			return 0, fault.New(fault.IndexMismatch).With("expect_index", p.Expect).With("next_index", next)
 		}
 		return p.Expect, nil // the call whose reply was lost

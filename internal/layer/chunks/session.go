@@ -4,10 +4,12 @@
 package chunks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -116,13 +118,9 @@ func (s *Layer) Read(name string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range names {
-		if n == ManifestName {
-			sess.Found = true
-			if err := sess.readManifest(dir); err != nil {
-				return nil, err
-			}
-		}
+	if slices.Contains(names, ManifestName) {
+		sess.Found = true
+		sess.readManifest(dir)
 	}
 	known := map[int]Part{}
 	for _, p := range sess.Manifest.Parts {
@@ -158,25 +156,18 @@ func (s *Layer) Read(name string) (*Session, error) {
 	return sess, nil
 }
 
-// part returns a piece by its number, nil when it is not there.
-func (sess *Session) part(index int) *Part {
-	i := sort.Search(len(sess.Parts), func(i int) bool { return sess.Parts[i].Index >= index })
-	if i < len(sess.Parts) && sess.Parts[i].Index == index {
-		return &sess.Parts[i]
-	}
-	return nil
+// search returns the place of a piece, and whether it is there.
+func (sess *Session) search(index int) (at int, found bool) {
+	return slices.BinarySearchFunc(sess.Parts, index, func(p Part, index int) int { return p.Index - index })
 }
 
 // put adds a piece or replaces it.
 func (sess *Session) put(p Part) {
-	if have := sess.part(p.Index); have != nil {
-		*have = p
-		return
+	if at, found := sess.search(p.Index); found {
+		sess.Parts[at] = p
+	} else {
+		sess.Parts = slices.Insert(sess.Parts, at, p)
 	}
-	i := sort.Search(len(sess.Parts), func(i int) bool { return sess.Parts[i].Index > p.Index })
-	sess.Parts = append(sess.Parts, Part{})
-	copy(sess.Parts[i+1:], sess.Parts[i:])
-	sess.Parts[i] = p
 }
 
 // Next is the number after the last piece.
@@ -217,10 +208,7 @@ const maxMissing = 1000
 // that no piece has.
 func (sess *Session) Missing() (list []int, count int) {
 	list = []int{}
-	upto := max(sess.Manifest.TotalExpected, sess.Next()-1)
-	if total := sess.Manifest.TotalExpected; total > 0 {
-		upto = total
-	}
+	upto := cmp.Or(sess.Manifest.TotalExpected, sess.Next()-1)
 	at := 0
 	for i := 1; i <= upto; i++ {
 		if at < len(sess.Parts) && sess.Parts[at].Index == i {

@@ -119,14 +119,7 @@ func (l *Layer) List() ([]Facts, error) {
 
 // OpenDir opens quarantine/; nil if there is none.
 func (l *Layer) OpenDir() (fsx.Dir, error) {
-	if l.Disk.State == nil {
-		return nil, nil
-	}
-	dir, err := l.Disk.State.OpenDir("quarantine")
-	if engine.IsAbsent(err) {
-		return nil, nil
-	}
-	return dir, err
+	return l.StatePart("quarantine")
 }
 
 // ReadFacts reads the facts about a draft from quarantine/.
@@ -270,12 +263,10 @@ func (l *Layer) Live() ([]Facts, error) {
 
 // State returns a value that changes when a draft changes, or "" if there is none.
 func (l *Layer) State(ref string) string {
-	dir, err := l.OpenDir()
-	if err != nil || dir == nil || !ValidRef(ref) {
+	if !ValidRef(ref) {
 		return ""
 	}
-	defer dir.Close()
-	st, err := dir.Lstat(ref + FactsSuffix)
+	st, err := l.LstatPart("quarantine", ref+FactsSuffix)
 	if err != nil {
 		return ""
 	}

@@ -109,12 +109,7 @@ func (r *Records) Encode() ([]byte, error) {
 // Records reads read.json. whole is false if there is one that cannot be understood:
 // then no handoff counts as read.
 func (l *Layer) Records() (rec Records, whole bool, err error) {
-	dir, err := l.Open()
-	if dir == nil || err != nil {
-		return rec, true, err
-	}
-	defer dir.Close()
-	data, err := durable.ReadFile(dir, ReadName, readLimit)
+	data, err := l.ReadPart(Dir, ReadName, readLimit)
 	if engine.IsAbsent(err) {
 		return rec, true, nil
 	}
@@ -139,12 +134,7 @@ func (l *Layer) quarantine(name string) (string, error) {
 	if len(stem) > 250 {
 		stem = "handoff_" + engine.HashOf([]byte(name))[:16]
 	}
-	err = l.Alone("quarantine", func() error {
-		q, err := l.OpenPart("quarantine")
-		if err != nil {
-			return err
-		}
-		defer q.Close()
+	err = l.Quarantine(func(q fsx.Dir) (err error) {
 		to, err = durable.MoveAside(dir, name, q, stem)
 		return err
 	})
@@ -170,20 +160,13 @@ func taskOf(doc []byte) string {
 
 // archiveName is a free name for the archive of a task's handoff.
 func (l *Layer) archiveName(task, at string) (string, error) {
-	dir, err := l.Open()
+	names, err := l.PartNames(Dir)
 	if err != nil {
 		return "", err
 	}
 	taken := map[string]bool{}
-	if dir != nil {
-		defer dir.Close()
-		names, err := dir.Names()
-		if err != nil {
-			return "", err
-		}
-		for _, name := range names {
-			taken[strings.ToLower(name)] = true // where letter case is folded these are one
-		}
+	for _, name := range names {
+		taken[strings.ToLower(name)] = true // where letter case is folded these are one
 	}
 	prefix := taskName(task) + "-" + at + "-"
 	for n := 1; ; n++ {

@@ -59,12 +59,7 @@ type Layer struct{ *engine.Engine }
 
 // List returns the claims that hold.
 func (l *Layer) List() ([]Claim, error) {
-	d, err := l.StatePart(dir)
-	if err != nil || d == nil {
-		return nil, err
-	}
-	defer d.Close()
-	data, err := durable.ReadFile(d, file, maxFile)
+	data, err := l.ReadPart(dir, file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

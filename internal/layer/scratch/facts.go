@@ -85,12 +85,7 @@ func (s *Layer) factsSize(c *engine.Commit, p *Pad, sha string) (int64, error) {
 	if !p.Facts[sha] {
 		return 0, nil
 	}
-	dir, err := s.StatePart(Dir)
-	if dir == nil || err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	st, err := dir.Lstat(FactsName(sha))
+	st, err := s.LstatPart(Dir, FactsName(sha))
 	if engine.IsAbsent(err) {
 		return 0, nil
 	}

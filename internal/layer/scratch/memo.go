@@ -36,12 +36,7 @@ type padMemo struct {
 
 // indexStat returns the stat of the index file; ok is false if there is none.
 func (s *Layer) indexStat() (st fsx.Stat, ok bool) {
-	dir, err := s.StatePart(Dir)
-	if dir == nil || err != nil {
-		return st, false
-	}
-	defer dir.Close()
-	st, err = dir.Lstat(IndexFile)
+	st, err := s.LstatPart(Dir, IndexFile)
 	return st, err == nil && st.Kind == fsx.Regular
 }
 
@@ -174,12 +169,7 @@ func (p *Put) briefly() (done bool, err error) {
 // factsBriefly returns the change to the facts file of the object, or nil if all of its
 // lines must be read.
 func (p *Put) factsBriefly(known bool) (*engine.Mutation, error) {
-	dir, err := p.l.StatePart(Dir)
-	if dir == nil || err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	st, err := dir.Lstat(FactsName(p.Row.SHA256))
+	st, err := p.l.LstatPart(Dir, FactsName(p.Row.SHA256))
 	switch {
 	case engine.IsAbsent(err) && !known:
 		m := scratchFacts(p.Row.SHA256, engine.OpOverwrite)

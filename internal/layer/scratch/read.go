@@ -1,7 +1,6 @@
 package scratch
 
 import (
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
@@ -57,15 +56,7 @@ func (s *Layer) Get(sha string) (Entry, []byte, error) {
 	if !ok || !entry.BinExists {
 		return entry, nil, notFound()
 	}
-	dir, err := s.StatePart(Dir)
-	if err != nil {
-		return entry, nil, err
-	}
-	if dir == nil {
-		return entry, nil, notFound()
-	}
-	defer dir.Close()
-	content, err := durable.ReadFile(dir, BinName(sha), maxRead)
+	content, err := s.ReadPart(Dir, BinName(sha), maxRead)
 	if engine.IsAbsent(err) {
 		return entry, nil, notFound()
 	}

@@ -70,7 +70,7 @@ func validID(id string) bool {
 // read is left out.
 func (s Layer) List() []Head {
 	list := []Head{}
-	ids, _ := s.ids()
+	ids, _ := s.PartNames(Dir) // also of those that have ended
 	for _, id := range ids {
 		dir, err := s.open(id)
 		if err != nil {
@@ -95,16 +95,6 @@ func (s Layer) Expired() (ids []string) {
 		}
 	}
 	return ids
-}
-
-// ids lists the directories of transactions, also of those that have ended.
-func (s Layer) ids() ([]string, error) {
-	all, err := s.StatePart(Dir)
-	if all == nil || err != nil {
-		return nil, err
-	}
-	defer all.Close()
-	return all.Names()
 }
 
 // open opens the directory of a transaction.
@@ -192,7 +182,7 @@ func (s Layer) Drop(id string) {
 
 // DropAll removes the remains of all transactions that have ended.
 func (s Layer) DropAll() error {
-	ids, err := s.ids()
+	ids, err := s.PartNames(Dir)
 	for _, id := range ids {
 		s.Drop(id)
 	}
