@@ -248,10 +248,7 @@ terminal, where it shows this help and the state of the directory.`,
 	)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.begin(cmd) }
 	root.AddCommand(a.commands()...)
-	root.AddCommand(&cobra.Command{
-		Use: "serve", Short: "Serve MCP over standard input and output, or HTTP (see serve -h)", GroupID: "work",
-		DisableFlagParsing: true, ValidArgsFunction: completeServe, Run: func(*cobra.Command, []string) {}, // run handles it before cobra
-	})
+	root.AddCommand(a.serving())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -263,6 +260,23 @@ terminal, where it shows this help and the state of the directory.`,
 		}
 	}
 	return root
+}
+
+// serving is the subcommand serve, for help and completion: run handles it before cobra.
+func (a *app) serving() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Serve MCP over standard input and output, or HTTP (see serve -h)", GroupID: "work", Args: noArguments, Run: func(*cobra.Command, []string) {},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags, _ := newFlags(a.env)
+	cmd.Flags().AddFlagSet(flags)
+	for flag, values := range map[string][]string{
+		"transport": {"stdio", "http", "sse"}, "tier": {"core", "standard", "full"}, "replies": {"brief", "full"},
+		"sync": {"full", "journal", "off"}, "gate": {"block", "advise", "off"},
+	} {
+		complete(cmd, flag, values...)
+	}
+	return cmd
 }
 
 // complete offers the values of a flag to the shell.

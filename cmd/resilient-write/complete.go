@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -116,36 +115,4 @@ func (a *app) completions(cmd *cobra.Command, v verb) {
 	if cmd.Flags().Lookup("row") != nil {
 		cmd.RegisterFlagCompletionFunc("row", a.completes("row"))
 	}
-}
-
-// serveValues are the values of flags of serve.
-var serveValues = map[string][]string{
-	"transport": {"stdio", "http", "sse"}, "tier": {"core", "standard", "full"}, "replies": {"brief", "full"},
-	"sync": {"full", "journal", "off"}, "gate": {"block", "advise", "off"},
-}
-
-// completeServe completes the flags of serve, which reads them itself.
-func completeServe(_ *cobra.Command, before []string, start string) (list []string, _ cobra.ShellCompDirective) {
-	flags, _ := newFlags(func(string) string { return "" })
-	if len(before) > 0 {
-		last := strings.TrimLeft(before[len(before)-1], "-")
-		if f := flags.Lookup(last); f != nil && strings.HasPrefix(before[len(before)-1], "-") && !isSwitch(f) {
-			if values := serveValues[last]; values != nil {
-				return values, cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveDefault // usually a file
-		}
-	}
-	flags.VisitAll(func(f *flag.Flag) {
-		if name := "--" + f.Name; strings.HasPrefix(name, start) {
-			_, usage := flag.UnquoteUsage(f)
-			list = append(list, name+"\t"+usage)
-		}
-	})
-	return list, cobra.ShellCompDirectiveNoFileComp
-}
-
-func isSwitch(f *flag.Flag) bool {
-	b, ok := f.Value.(interface{ IsBoolFlag() bool })
-	return ok && b.IsBoolFlag()
 }

@@ -118,6 +118,27 @@ func globalNames(env func(string) string) (names []string) {
 	return names
 }
 
+// doubled returns the flags of a command line with two hyphens each. One is enough for
+// those of serve.
+func doubled(known *pflag.FlagSet, args []string) (out []string) {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if !strings.HasPrefix(arg, "-") || arg == "-" || arg == "--" {
+			return append(out, args[i:]...)
+		}
+		name, _, whole := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if len(name) > 1 {
+			arg = "--" + strings.TrimLeft(arg, "-")
+		}
+		out = append(out, arg)
+		if f := known.Lookup(name); f != nil && f.NoOptDefVal == "" && !whole && i+1 < len(args) {
+			i++
+			out = append(out, args[i])
+		}
+	}
+	return out
+}
+
 func usageError(errs io.Writer, what, hint string) rw.Code {
 	fmt.Fprintf(errs, "resilient-write: %s; %s\n", what, hint)
 	return rw.CodeUsage

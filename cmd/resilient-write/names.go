@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,19 +63,24 @@ func helpTopic(cmd *cobra.Command, args []string) error {
 	return unknownCommand(topic, rest)
 }
 
-// flagError refuses a flag that does not exist or has an invalid value. It
-// names the flag and omits the value.
+// flagError refuses a flag that does not exist or has an invalid value.
 func flagError(cmd *cobra.Command, err error) error {
-	u := &misuse{"a flag has an invalid value", "run " + cmd.CommandPath() + " --help"}
+	var names []string
+	for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()} {
+		set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	}
+	return describeFlagError(err, names, "run "+cmd.CommandPath()+" --help")
+}
+
+// describeFlagError describes a flag that does not exist or has an invalid value. It
+// names the flag and omits the value. names are those of the flags that may be meant.
+func describeFlagError(err error, names []string, hint string) *misuse {
+	u := &misuse{"a flag has an invalid value", hint}
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError
 	var wrong *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown):
-		var names []string
-		for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()} {
-			set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		}
 		u.what, u.hint = unknownFlag(unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames(), names, u.hint)
 	case errors.As(err, &bare):
 		u.what = "flag needs an argument: --" + bare.GetSpecifiedName()
@@ -99,31 +103,10 @@ func unknownFlag(name, letters string, names []string, otherwise string) (what, 
 	if letters != "" {
 		name, _, _ = strings.Cut(letters, "=")
 	}
+	names = slices.DeleteFunc(names, func(other string) bool { return other == name }) // of another subcommand
 	what, hint = "unknown flag", didYouMean(name, "--", names, otherwise)
 	if likeName(name) && (letters == "" || hint != otherwise) {
 		what += ": --" + name
 	}
 	return what, hint
-}
-
-// serveFlagError is flagError for the flags of serve. more are names of flags
-// of other subcommands that may be meant.
-func serveFlagError(flags *flag.FlagSet, err error, more []string) (what, hint string) {
-	hint = "run resilient-write serve -h"
-	text := err.Error()
-	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		names := slices.DeleteFunc(more, func(other string) bool { return other == name }) // this flag does not apply to serve
-		flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-		return unknownFlag(name, "", names, hint)
-	}
-	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
-		return "flag needs an argument: --" + name, hint
-	}
-	// The value is quoted before the name, and may contain anything.
-	if i := strings.LastIndex(text, " -"); i >= 0 && strings.HasPrefix(text, "invalid ") {
-		if name, _, _ := strings.Cut(text[i+2:], ":"); flags.Lookup(name) != nil {
-			return "invalid argument for --" + name, hint
-		}
-	}
-	return "a flag has an invalid value", hint
 }

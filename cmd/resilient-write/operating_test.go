@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -161,7 +160,7 @@ func TestOperatingPageNamesWhatExists(t *testing.T) {
 	a := &app{args: append(every, "check"), env: func(string) string { return "" }}
 	visit(a.root(), "")
 	serving, _ := newFlags(a.env)
-	serving.VisitAll(func(f *flag.Flag) { flags[f.Name] = true })
+	serving.VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
 	found := 0
 	for _, m := range regexp.MustCompile(`--([a-z][a-z0-9-]*)`).FindAllStringSubmatch(page, -1) {
 		found++

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -16,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
@@ -36,20 +37,17 @@ type settings struct {
 	http                            httpSettings
 }
 
-func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
+func newFlags(env func(string) string) (*pflag.FlagSet, *settings) {
 	s := &settings{}
-	f := flag.NewFlagSet("resilient-write", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // serve reports errors itself, in one line
+	f := pflag.NewFlagSet("resilient-write", pflag.ContinueOnError)
+	f.Usage, f.SortFlags = func() {}, false // serve reports errors itself, in one line
 	s.storeFlags(f, env)
 	f.StringVar(&s.root, "workspace", s.root, "the same as --root")
 	f.StringVar(&s.transport, "transport", "stdio", "stdio, http (streamable HTTP at /mcp) or sse (that and the deprecated /sse)")
 	f.StringVar(&s.tier, "tier", "", "which tools are listed: core (7), standard (12) or full (all); default standard")
 	f.StringVar(&s.tools, "tools", "", "further tools to list: `names` with commas, such as scratch_put,checkpoint")
 	f.StringVar(&s.replies, "replies", env("RW_REPLIES"), "form of replies: brief, or full with structured content; default full with --tier full and --dotted-names, else brief (RW_REPLIES)")
-	f.Func("allow-root", "also serve this `directory`, with a state of its own, and roots in it that the client declares; may be repeated", func(dir string) error {
-		s.allowRoots = append(s.allowRoots, dir)
-		return nil
-	})
+	f.StringArrayVar(&s.allowRoots, "allow-root", nil, "also serve this `directory`, with a state of its own, and roots in it that the client declares; may be repeated")
 	f.BoolVar(&s.worktrees, "worktrees", false, "also serve the other work trees of the repository, each with a state of its own")
 	f.BoolVar(&s.dotted, "dotted-names", false, "list tools as rw.safe_write instead of rw_safe_write")
 	f.StringVar(&s.dashboard, "dashboard", "", "also serve a live view for a browser at this loopback `address`, such as 127.0.0.1:8010; port 0 selects a free one; the address with its token is printed to stderr")
@@ -59,10 +57,7 @@ func newFlags(env func(string) string) (*flag.FlagSet, *settings) {
 
 // storeFlags adds the flags that select the store and how it is opened, to
 // those of serve and to those of the subcommands.
-func (s *settings) storeFlags(f interface {
-	StringVar(p *string, name, value, usage string)
-	BoolVar(p *bool, name string, value bool, usage string)
-}, env func(string) string) {
+func (s *settings) storeFlags(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.root, "root", cmp.Or(env("RW_WORKSPACE"), "."), "workspace `directory` (RW_WORKSPACE)")
 	f.StringVar(&s.stateDir, "state-dir", env("RW_STATE_DIR"), "state `directory`; default: the one that exists, else in the repository's git directory, in the user's state, or .resilient_write in the workspace (RW_STATE_DIR)")
 	f.StringVar(&s.sync, "sync", env("RW_SYNC"), "durability: full, journal or off; default full (RW_SYNC)")
@@ -88,19 +83,10 @@ func (s *settings) options(env func(string) string, caller string) *rw.Options {
 	return o
 }
 
-func printUsage(w io.Writer, f *flag.FlagSet) {
-	fmt.Fprint(w, usage)
-	var flags strings.Builder
-	f.SetOutput(&flags)
-	f.PrintDefaults()
-	fmt.Fprint(w, strings.ReplaceAll("\n"+flags.String(), "\n  -", "\n  --")[1:])
-	printEnvironment(w)
-}
-
-// printEnvironment prints the variables that the command reads, from the list
+// printUsage prints the flags, and the variables that the command reads, from the list
 // that describe also shows.
-func printEnvironment(w io.Writer) {
-	fmt.Fprint(w, "\nenvironment; a flag wins over its variable:\n")
+func printUsage(w io.Writer, f *pflag.FlagSet) {
+	fmt.Fprint(w, usage, f.FlagUsages(), "\nenvironment; a flag wins over its variable:\n")
 	for _, v := range surface.Environment() {
 		text := v.Meaning
 		if v.Default != "" {
@@ -118,8 +104,8 @@ func printEnvironment(w io.Writer) {
 func serve(args []string, env func(string) string, in io.Reader, out, errs io.Writer, asked bool) rw.Code {
 	errs = plain{errs}
 	flags, set := newFlags(env)
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
+	switch err := flags.Parse(doubled(flags, args)); {
+	case errors.Is(err, pflag.ErrHelp):
 		printUsage(errs, flags)
 		return rw.CodeOK
 	case err != nil:
@@ -127,8 +113,9 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 		if !asked {
 			more = globalNames(env)
 		}
-		what, hint := serveFlagError(flags, err, more)
-		return usageError(errs, what, hint)
+		flags.VisitAll(func(f *pflag.Flag) { more = append(more, f.Name) })
+		u := describeFlagError(err, more, "run resilient-write serve -h")
+		return usageError(errs, u.what, u.hint)
 	case flags.NArg() > 0:
 		return usageError(errs, "serve takes no arguments", "run resilient-write help")
 	}

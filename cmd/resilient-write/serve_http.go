@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
@@ -31,9 +32,9 @@ type httpSettings struct {
 	names            []string // names of these flags
 }
 
-func (s *httpSettings) flags(f *flag.FlagSet) {
+func (s *httpSettings) flags(f *pflag.FlagSet) {
 	before := map[string]bool{}
-	f.VisitAll(func(g *flag.Flag) { before[g.Name] = true })
+	f.VisitAll(func(g *pflag.Flag) { before[g.Name] = true })
 	f.StringVar(&s.host, "host", "127.0.0.1", "`address` or host name to serve HTTP on")
 	f.IntVar(&s.port, "port", 8000, "port to serve HTTP on; 0 selects a free port")
 	f.StringVar(&s.socket, "socket", "", "serve HTTP on a unix socket at this `path` (mode 0600) instead")
@@ -45,7 +46,7 @@ func (s *httpSettings) flags(f *flag.FlagSet) {
 	f.Func("allowed-host", "allowed `name` in the Host header, with or without port; repeatable", appendTo(&s.hosts))
 	f.StringVar(&s.tlsCert, "tls-cert", "", "certificate `file` (PEM)")
 	f.StringVar(&s.tlsKey, "tls-key", "", "key `file` of the certificate (PEM)")
-	f.VisitAll(func(g *flag.Flag) {
+	f.VisitAll(func(g *pflag.Flag) {
 		if !before[g.Name] {
 			s.names = append(s.names, g.Name)
 		}
@@ -62,8 +63,8 @@ func appendTo(list *[]string) func(string) error {
 }
 
 // given returns the name of one of these flags that was used, or "".
-func (s *httpSettings) given(f *flag.FlagSet) (name string) {
-	f.Visit(func(g *flag.Flag) {
+func (s *httpSettings) given(f *pflag.FlagSet) (name string) {
+	f.Visit(func(g *pflag.Flag) {
 		if slices.Contains(s.names, g.Name) {
 			name = g.Name
 		}
