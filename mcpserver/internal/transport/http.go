@@ -193,62 +193,64 @@ func (h *HTTP) ServeHTTP(under http.ResponseWriter, r *http.Request) {
 	w := newGuardWriter(under, r, &h.opts)
 	defer w.close()
 	defer h.contain(w)
-	if no := h.admit(w, r); no != nil {
+	if no := h.serve(w, r); no != nil {
 		h.refuse(w, no)
-		return
+	}
+}
+
+// serve answers a request, or returns why it does not.
+func (h *HTTP) serve(w *guardWriter, r *http.Request) *refusal {
+	if no := h.admit(w, r); no != nil {
+		return no
 	}
 	if preflight(w, r) || h.pages != nil && h.pages.open(w, r) {
-		return
+		return nil
 	}
 	if no := h.authorize(r); no != nil {
-		h.refuse(w, no)
-		return
+		return no
 	}
 	if !h.ledger.enter() {
-		h.refuse(w, goingDown)
-		return
+		return goingDown
 	}
 	defer h.ledger.open.Done()
 	switch path, _ := strings.CutPrefix(r.URL.Path, h.opts.BasePath); {
 	case w.unread && r.Method != http.MethodPost:
-		h.refuse(w, &refusal{status: http.StatusBadRequest, message: "this method takes no body"})
+		return &refusal{status: http.StatusBadRequest, message: "this method takes no body"}
 	case h.opts.BasePath != "" && !strings.HasPrefix(r.URL.Path, h.opts.BasePath+"/"):
-		h.refuse(w, nothingHere)
+		return nothingHere
 	case h.pages != nil:
-		h.servePages(w, r, path)
+		return h.servePages(w, r, path)
 	case path == "/mcp" || path == "/mcp/":
-		h.serveMCP(w, r)
+		return h.serveMCP(w, r)
 	case h.opts.SSE && path == "/sse":
-		h.serveSSE(w, r)
+		return h.serveSSE(w, r)
 	case h.opts.SSE && (path == "/messages/" || path == "/messages"):
-		h.serveMessages(w, r)
-	default:
-		h.refuse(w, nothingHere)
+		return h.serveMessages(w, r)
 	}
+	return nothingHere
 }
 
 // serveMCP answers at the endpoint of streamable HTTP.
-func (h *HTTP) serveMCP(w *guardWriter, r *http.Request) {
+func (h *HTTP) serveMCP(w *guardWriter, r *http.Request) *refusal {
 	modern := mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
 	switch {
 	case r.Method == http.MethodPost:
-		h.post(w, r)
+		return h.post(w, r)
 	case modern: // it has neither separate streams nor sessions
-		h.refuse(w, onlyMethods("POST"))
+		return onlyMethods("POST")
 	case r.Method == http.MethodGet:
-		h.listen(w, r)
+		return h.listen(w, r)
 	case r.Method == http.MethodDelete:
 		session, no := h.session(r)
 		if no != nil {
-			h.refuse(w, no)
-			return
+			return no
 		}
 		h.sessions.leave(session)
 		h.sessions.end(session)
 		w.WriteHeader(http.StatusOK)
-	default:
-		h.refuse(w, onlyMethods("GET, POST, DELETE"))
+		return nil
 	}
+	return onlyMethods("GET, POST, DELETE")
 }
 
 // contain keeps a panic from ending the connection without an answer. Its value

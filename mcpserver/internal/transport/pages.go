@@ -49,41 +49,37 @@ func (p *Pages) open(w *guardWriter, r *http.Request) bool {
 }
 
 // servePages answers what needs one.
-func (h *HTTP) servePages(w *guardWriter, r *http.Request, path string) {
+func (h *HTTP) servePages(w *guardWriter, r *http.Request, path string) *refusal {
 	post := h.pages.Posts[path]
 	switch {
 	case path == "/events" && r.Method == http.MethodGet:
-		h.sendEvents(w, r)
+		return h.sendEvents(w, r)
 	case path == "/events":
-		h.refuse(w, onlyMethods("GET"))
+		return onlyMethods("GET")
 	case path == "/":
-		h.refuse(w, onlyMethods("GET, HEAD"))
+		return onlyMethods("GET, HEAD")
 	case post == nil:
-		h.refuse(w, nothingHere)
+		return nothingHere
 	case r.Method != http.MethodPost:
-		h.refuse(w, onlyMethods("POST"))
-	default:
-		h.answerPage(w, r, post)
+		return onlyMethods("POST")
 	}
+	return h.answerPage(w, r, post)
 }
 
 // pageBody is the maximum size of a request of a page.
 const pageBody = 4 << 10
 
-func (h *HTTP) answerPage(w *guardWriter, r *http.Request, post func(context.Context, []byte) (int, any)) {
+func (h *HTTP) answerPage(w *guardWriter, r *http.Request, post func(context.Context, []byte) (int, any)) *refusal {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		h.refuse(w, &refusal{status: http.StatusUnsupportedMediaType, message: "the body must be application/json"})
-		return
+		return &refusal{status: http.StatusUnsupportedMediaType, message: "the body must be application/json"}
 	}
 	if !h.calls.take(1) {
-		h.refuse(w, tooBusy)
-		return
+		return tooBusy
 	}
 	defer h.calls.give(1)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, pageBody))
 	if err != nil {
-		h.refuse(w, &refusal{status: http.StatusRequestEntityTooLarge, message: "the body is too long, or did not come in time"})
-		return
+		return &refusal{status: http.StatusRequestEntityTooLarge, message: "the body is too long, or did not come in time"}
 	}
 	w.arrived()
 	ctx, end := bounded(r.Context(), h.callsDone)
@@ -91,26 +87,25 @@ func (h *HTTP) answerPage(w *guardWriter, r *http.Request, post func(context.Con
 	status, reply := post(ctx, body)
 	data, err := json.Marshal(reply)
 	if err != nil {
-		h.refuse(w, &refusal{status: http.StatusInternalServerError, message: "the reply cannot be written"})
-		return
+		return &refusal{status: http.StatusInternalServerError, message: "the reply cannot be written"}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(data)
+	return nil
 }
 
 // sendEvents keeps a stream of events open. Events that a slow reader misses are not
 // kept for it.
-func (h *HTTP) sendEvents(w *guardWriter, r *http.Request) {
+func (h *HTTP) sendEvents(w *guardWriter, r *http.Request) *refusal {
 	if !h.streams.take(1) {
-		h.refuse(w, tooBusy)
-		return
+		return tooBusy
 	}
 	defer h.streams.give(1)
 	ctx, end := bounded(r.Context(), h.streamsDone)
 	defer end()
 	if w.startEvents() != nil {
-		return
+		return nil
 	}
 	last := time.Now()
 	err := h.pages.Events(ctx, func(message []byte) error {
@@ -127,4 +122,5 @@ func (h *HTTP) sendEvents(w *guardWriter, r *http.Request) {
 	if err != nil && ctx.Err() == nil {
 		h.opts.Logger.Warn("a stream of the dashboard ended")
 	}
+	return nil
 }

@@ -145,18 +145,16 @@ func takesStream(r *http.Request) bool {
 }
 
 // post answers one message of streamable HTTP.
-func (h *HTTP) post(w *guardWriter, r *http.Request) {
+func (h *HTTP) post(w *guardWriter, r *http.Request) *refusal {
 	m, no := h.receive(w, r)
 	if no != nil {
-		h.refuse(w, no)
-		return
+		return no
 	}
 	defer h.release(m)
 	ex := &exchange{}
 	if !m.modern {
 		if ex.session, no = h.sessionOf(r, m); no != nil {
-			h.refuse(w, no)
-			return
+			return no
 		}
 		defer h.sessions.leave(ex.session)
 	}
@@ -169,18 +167,17 @@ func (h *HTTP) post(w *guardWriter, r *http.Request) {
 	}
 	switch {
 	case m.Method == "" && m.Result == nil && m.Error == nil:
-		h.refuse(w, notAMessage)
-		return
+		return notAMessage
 	case m.Method == "" && ex.session != nil: // an answer to a question of ours
 		ex.session.answered(&m.message)
 		w.WriteHeader(http.StatusAccepted)
-		return
+		return nil
 	case m.modern && m.Method == "notifications/cancelled":
 		// A call of these versions is canceled by closing its stream. Their
 		// calls have no session that distinguishes their ids, so this could
 		// cancel the call of another client.
 		w.WriteHeader(http.StatusAccepted)
-		return
+		return nil
 	}
 	room, until := &h.calls, h.callsDone
 	if m.modern && m.Method == string(mcp.MethodSubscriptionsListen) {
@@ -188,8 +185,7 @@ func (h *HTTP) post(w *guardWriter, r *http.Request) {
 	}
 	if m.wantsReply() {
 		if !room.take(1) {
-			h.refuse(w, tooBusy)
-			return
+			return tooBusy
 		}
 		defer room.give(1)
 	}
@@ -198,7 +194,7 @@ func (h *HTTP) post(w *guardWriter, r *http.Request) {
 	}
 	ctx, cancel := bounded(r.Context(), until)
 	defer cancel()
-	h.pass(w, r.WithContext(ctx), m, ex)
+	return h.pass(w, r.WithContext(ctx), m, ex)
 }
 
 // sessionOf finds the session of a message, or makes it for initialize.
@@ -222,7 +218,7 @@ func (h *HTTP) sessionOf(r *http.Request, m *posted) (*httpSession, *refusal) {
 
 // pass hands a message to the protocol library. The arguments of a call go
 // past its decoders to the tool as the bytes that came.
-func (h *HTTP) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) {
+func (h *HTTP) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) *refusal {
 	ctx := r.Context()
 	if m.args != nil {
 		ctx = context.WithValue(ctx, argumentsKey{}, m.args)
@@ -240,8 +236,9 @@ func (h *HTTP) pass(w *guardWriter, r *http.Request, m *posted, ex *exchange) {
 	m.raw = nil // the tool has its own copy of long arguments
 	h.library.ServeHTTP(out, r)
 	if !finish() && h.callsDone.Err() != nil {
-		h.refuse(w, because(http.StatusServiceUnavailable, h.server.Interrupted))
+		return because(http.StatusServiceUnavailable, h.server.Interrupted)
 	}
+	return nil
 }
 
 // bounded is a context that also ends with another one.
@@ -252,20 +249,17 @@ func bounded(ctx, other context.Context) (context.Context, context.CancelFunc) {
 }
 
 // listen serves the stream of a session, for messages that belong to no call.
-func (h *HTTP) listen(w *guardWriter, r *http.Request) {
+func (h *HTTP) listen(w *guardWriter, r *http.Request) *refusal {
 	session, no := h.session(r)
 	if no != nil {
-		h.refuse(w, no)
-		return
+		return no
 	}
 	defer h.sessions.leave(session)
 	if !takesStream(r) {
-		h.refuse(w, &refusal{status: http.StatusNotAcceptable, message: "a stream needs Accept: text/event-stream"})
-		return
+		return &refusal{status: http.StatusNotAcceptable, message: "a stream needs Accept: text/event-stream"}
 	}
 	if !h.streams.take(1) {
-		h.refuse(w, tooBusy)
-		return
+		return tooBusy
 	}
 	defer h.streams.give(1)
 	ctx, end := bounded(r.Context(), h.streamsDone)
@@ -273,7 +267,7 @@ func (h *HTTP) listen(w *guardWriter, r *http.Request) {
 	ctx, leave := session.takeStream(ctx)
 	defer leave()
 	if w.startEvents() != nil {
-		return
+		return nil
 	}
 	beat := time.NewTicker(h.opts.Heartbeat)
 	defer beat.Stop()
@@ -286,11 +280,12 @@ func (h *HTTP) listen(w *guardWriter, r *http.Request) {
 		case <-beat.C:
 			err = w.comment()
 		case <-session.ended:
-			return
+			return nil
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 func sendEvent(w *guardWriter, v any) error {

@@ -29,14 +29,12 @@ type sseStream struct {
 
 // serveSSE is the stream. It lasts until the client leaves or the server shuts
 // down; then the calls that were posted are answered first.
-func (h *HTTP) serveSSE(w *guardWriter, r *http.Request) {
+func (h *HTTP) serveSSE(w *guardWriter, r *http.Request) *refusal {
 	if r.Method != http.MethodGet {
-		h.refuse(w, onlyMethods("GET"))
-		return
+		return onlyMethods("GET")
 	}
 	if !h.streams.take(1) {
-		h.refuse(w, tooBusy)
-		return
+		return tooBusy
 	}
 	defer h.streams.give(1)
 	ctx, cancel := bounded(r.Context(), h.callsDone)
@@ -44,14 +42,13 @@ func (h *HTTP) serveSSE(w *guardWriter, r *http.Request) {
 	id, s := rand.Text(), &sseStream{out: w}
 	var err error
 	if s.loop, err = h.server.newLoop(ctx, s); err != nil {
-		h.refuse(w, tooBusy)
-		return
+		return tooBusy
 	}
 	h.sse.Store(id, s)
 	defer s.end()
 	defer h.sse.Delete(id)
 	if s.greet(h.opts.BasePath+"/messages/?session_id="+id) != nil {
-		return
+		return nil
 	}
 	beat := time.NewTicker(h.opts.Heartbeat)
 	defer beat.Stop()
@@ -62,11 +59,11 @@ func (h *HTTP) serveSSE(w *guardWriter, r *http.Request) {
 			s.out.comment()
 			s.mu.Unlock()
 		case <-ctx.Done():
-			return
+			return nil
 		case <-h.streamsDone.Done():
-			return
+			return nil
 		case <-s.loop.out.broken:
-			return
+			return nil
 		}
 	}
 }
@@ -103,26 +100,22 @@ func (s *sseStream) Write(line []byte) (int, error) {
 var streamEnded = &refusal{status: http.StatusNotFound, message: "there is no such stream, or it has ended; open /sse again"}
 
 // serveMessages receives the messages that the client of a stream posts.
-func (h *HTTP) serveMessages(w *guardWriter, r *http.Request) {
+func (h *HTTP) serveMessages(w *guardWriter, r *http.Request) *refusal {
 	if r.Method != http.MethodPost {
-		h.refuse(w, onlyMethods("POST"))
-		return
+		return onlyMethods("POST")
 	}
 	s, ok := h.sse.Load(r.URL.Query().Get("session_id"))
 	if !ok {
-		h.refuse(w, streamEnded)
-		return
+		return streamEnded
 	}
 	m, no := h.receive(w, r)
 	if no != nil {
-		h.refuse(w, no)
-		return
+		return no
 	}
 	counted := m.wantsReply()
 	if counted && !h.calls.take(1) {
 		h.release(m)
-		h.refuse(w, tooBusy)
-		return
+		return tooBusy
 	}
 	release := func() {
 		if counted {
@@ -133,11 +126,11 @@ func (h *HTTP) serveMessages(w *guardWriter, r *http.Request) {
 	switch err := s.(*sseStream).take(m.raw, release); {
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
+		return nil
 	case h.streamsDone.Err() != nil:
-		h.refuse(w, goingDown)
-	default:
-		h.refuse(w, streamEnded)
+		return goingDown
 	}
+	return streamEnded
 }
 
 var errStreamEnded = errors.New("the stream has ended")
