@@ -179,7 +179,7 @@ func (l *Log) begin(ctx context.Context) (unlock func(), err error) {
 	if l.closed {
 		return nil, fs.ErrClosed
 	}
-	if l.isPoisoned() {
+	if l.Poisoned() {
 		return nil, ErrPoisoned
 	}
 	if unlock, err = l.kernelLock(ctx, lockByte); err != nil {
@@ -275,9 +275,6 @@ func (l *Log) stillThere() error {
 		}
 		return nil
 	})
-	if err == errStop {
-		err = nil
-	}
 	return err
 }
 
@@ -298,9 +295,9 @@ func (l *Log) roll() error {
 		}
 	}
 	first := l.pos.Seq + 1
-	f, err := l.o.Dir.Open(segmentName(first), fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
+	f, err := l.o.Dir.Open(SegmentFile(first), fsx.Read|fsx.Write|fsx.Create|fsx.Excl, 0o600)
 	if errors.Is(err, fs.ErrExist) { // a roller died before it could use it
-		f, err = l.o.Dir.Open(segmentName(first), fsx.Read|fsx.Write, 0)
+		f, err = l.o.Dir.Open(SegmentFile(first), fsx.Read|fsx.Write, 0)
 	}
 	if err != nil {
 		return err
@@ -426,7 +423,7 @@ func (l *Log) Flush(_ context.Context, seq uint64) error {
 // Sync makes every row of this process durable, also those that were only
 // shown.
 func (l *Log) Sync() error {
-	if l.isPoisoned() {
+	if l.Poisoned() {
 		return ErrPoisoned
 	}
 	l.mu.Lock()

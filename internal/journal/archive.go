@@ -73,7 +73,7 @@ func (l *Log) withParked(live []uint64) ([]uint64, error) {
 
 // openSegment opens a segment for reading, wherever it is.
 func (l *Log) openSegment(first uint64) (fsx.File, error) {
-	f, err := l.o.Dir.Open(segmentName(first), fsx.Read, 0)
+	f, err := l.o.Dir.Open(SegmentFile(first), fsx.Read, 0)
 	if !isAbsent(err) {
 		return f, err
 	}
@@ -84,7 +84,7 @@ func (l *Log) openSegment(first uint64) (fsx.File, error) {
 	if dir == nil {
 		return nil, err
 	}
-	return dir.Open(segmentName(first), fsx.Read, 0)
+	return dir.Open(SegmentFile(first), fsx.Read, 0)
 }
 
 // Roll begins a new segment, so that every row so far is in a sealed one.
@@ -203,7 +203,7 @@ func (l *Log) Park(ctx context.Context, firsts []uint64) error {
 		if !slices.Contains(live, first) {
 			continue
 		}
-		gone, err := l.parkOne(dir, segmentName(first))
+		gone, err := l.parkOne(dir, SegmentFile(first))
 		if err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (l *Log) Park(ctx context.Context, firsts []uint64) error {
 		return l.o.Dir.Sync()
 	}
 	for _, first := range moved {
-		if err := l.o.Dir.Remove(segmentName(first)); err != nil && !isAbsent(err) {
+		if err := l.o.Dir.Remove(SegmentFile(first)); err != nil && !isAbsent(err) {
 			return err
 		}
 		if err := l.o.Dir.Sync(); err != nil {
@@ -273,21 +273,12 @@ func sameBytes(a, b fsx.Dir, name string) (bool, error) {
 	if err != nil || x.SameFile(y) || x.Size != y.Size {
 		return x.SameFile(y), err
 	}
-	var sums [2][]byte
-	for i, d := range []fsx.Dir{a, b} {
-		f, err := d.Open(name, fsx.Read, 0)
-		if err != nil {
-			return false, err
-		}
-		sum := sha256.New()
-		_, err = io.Copy(sum, f)
-		f.Close()
-		if err != nil {
-			return false, err
-		}
-		sums[i] = sum.Sum(nil)
+	one, err := readWhole(a, name)
+	if err != nil {
+		return false, err
 	}
-	return bytes.Equal(sums[0], sums[1]), nil
+	other, err := readWhole(b, name)
+	return bytes.Equal(one, other), err
 }
 
 // leaveArchive closes a parked segment: the next write begins a new segment.

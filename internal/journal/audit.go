@@ -55,13 +55,7 @@ type Auditor struct {
 }
 
 // Audit reads all segments and reports everything that does not fit together.
-// each, when set, gets every row.
-func (l *Log) Audit(report func(Problem), each func(*Record, Pos)) (Counts, error) {
-	return l.AuditWith(Auditor{Problem: report, Row: each})
-}
-
-// AuditWith is Audit with more callbacks.
-func (l *Log) AuditWith(o Auditor) (Counts, error) {
+func (l *Log) Audit(o Auditor) (Counts, error) {
 	a := &audit{o: o}
 	live, err := segments(l.o.Dir)
 	if err != nil {
@@ -251,7 +245,7 @@ func (a *audit) archive(l *Log, segs []uint64) error {
 	for _, seg := range slices.Sorted(maps.Keys(a.known.archived)) {
 		n := a.known.archived[seg]
 		if !have[seg] {
-			a.report(Problem{Code: ProblemArchive, Segment: seg, Seq: seg, Evidence: n.SHA256, Name: "archive/" + segmentName(seg), Detail: "a parked segment is gone"})
+			a.report(Problem{Code: ProblemArchive, Segment: seg, Seq: seg, Evidence: n.SHA256, Name: "archive/" + SegmentFile(seg), Detail: "a parked segment is gone"})
 			continue
 		}
 		if !a.o.Deep {
@@ -261,8 +255,8 @@ func (a *audit) archive(l *Log, segs []uint64) error {
 		if err != nil {
 			return err
 		}
-		if !a.known.FileLeads(segmentName(seg), n.SHA256, facts.SHA256) {
-			a.report(Problem{Code: ProblemParked, Segment: seg, Seq: seg, Evidence: facts.SHA256, Name: "archive/" + segmentName(seg), Detail: "a parked segment is not what was parked"})
+		if !a.known.FileLeads(SegmentFile(seg), n.SHA256, facts.SHA256) {
+			a.report(Problem{Code: ProblemParked, Segment: seg, Seq: seg, Evidence: facts.SHA256, Name: "archive/" + SegmentFile(seg), Detail: "a parked segment is not what was parked"})
 		}
 	}
 	return nil

@@ -179,6 +179,7 @@ func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenRepo
 			return nil
 		}
 		if rec.Seq > until {
+			bad = 0
 			return errStop
 		}
 		if r.start-1 > l.pos.Offset && r.start > *sure {
@@ -194,9 +195,6 @@ func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenRepo
 		rep.Rows++
 		return nil
 	})
-	if err == errStop {
-		return nil
-	}
 	if limit > 0 && err == nil { // the segment has ended, so nothing will explain them
 		rep.Malformed += bad
 	}

@@ -23,12 +23,12 @@ func (l *Log) rewriteLost() error {
 		if i+1 < len(segs) && segs[i+1] <= first {
 			continue
 		}
-		data, err := readWhole(l.o.Dir, segmentName(seg))
+		data, err := readWhole(l.o.Dir, SegmentFile(seg))
 		if err != nil {
 			return err
 		}
 		data = data[:lastByte(data)+1]
-		if err := replace(l.o.Temp, l.o.Writer+"-segment.tmp", l.o.Dir, segmentName(seg), data); err != nil {
+		if err := replace(l.o.Temp, l.o.Writer+"-segment.tmp", l.o.Dir, SegmentFile(seg), data); err != nil {
 			return err
 		}
 	}

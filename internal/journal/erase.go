@@ -51,7 +51,7 @@ func (l *Log) PlanRedaction(known *Known, first uint64, mask Mask) (*Redaction, 
 		if dir == nil {
 			continue
 		}
-		data, err := readWhole(dir, segmentName(first))
+		data, err := readWhole(dir, SegmentFile(first))
 		if isAbsent(err) {
 			continue
 		}
@@ -120,7 +120,7 @@ func (m *masking) run() error {
 	}
 	m.between(at, end)
 	if m.out != nil {
-		m.note(Change{Path: segmentName(m.first), Was: textHash(m.in), Now: textHash(m.out)})
+		m.note(Change{Path: SegmentFile(m.first), Was: textHash(m.in), Now: textHash(m.out)})
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (m *masking) between(from, to int64) {
 //	openat(tmp, name)  write…  fsync  renameat(tmp/name, journal/n)  fsync(journal)
 func (r *Redaction) Apply(tmp fsx.Dir, name string) error {
 	for _, w := range r.out {
-		if err := replace(tmp, name, w.dir, segmentName(r.First), w.data); err != nil {
+		if err := replace(tmp, name, w.dir, SegmentFile(r.First), w.data); err != nil {
 			return err
 		}
 	}

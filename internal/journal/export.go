@@ -91,7 +91,7 @@ func (l *Log) Export(w io.Writer, head ExportHeader, after uint64, each func() e
 		}
 		return each()
 	})
-	if err != nil && err != errStop {
+	if err != nil {
 		return foot, err
 	}
 	foot.Malformed, foot.SHA256 = int64(bad), hex.EncodeToString(sum.Sum(nil))

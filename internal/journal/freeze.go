@@ -39,9 +39,6 @@ func (l *Log) Refold(fn func(*Record, Pos), done func()) error {
 		fn(rec, pos)
 		return nil
 	})
-	if err == errStop {
-		err = nil
-	}
 	if err == nil {
 		done()
 	}

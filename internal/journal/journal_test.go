@@ -89,7 +89,7 @@ func paths(t testing.TB, l *journal.Log) []string {
 
 func audit(t testing.TB, l *journal.Log) {
 	t.Helper()
-	if _, err := l.Audit(func(p journal.Problem) { t.Errorf("audit: %+v", p) }, nil); err != nil {
+	if _, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { t.Errorf("audit: %+v", p) }}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -401,6 +401,6 @@ func FuzzDecode(f *testing.F) {
 		if l.Head() > 1<<20 {
 			t.Fatalf("garbage moved the head to %d", l.Head())
 		}
-		l.Audit(func(journal.Problem) {}, nil)
+		l.Audit(journal.Auditor{Problem: func(journal.Problem) {}})
 	})
 }

@@ -61,7 +61,7 @@ func (k *Known) Take(rec *Record) {
 // Archived reports whether a note records that the segment is parked, with these bytes.
 func (k *Known) Archived(first uint64, sha string) bool {
 	n, ok := k.archived[first]
-	return ok && k.FileLeads(segmentName(first), n.SHA256, sha)
+	return ok && k.FileLeads(SegmentFile(first), n.SHA256, sha)
 }
 
 // explains reports whether missing rows are in segments that were

@@ -258,7 +258,7 @@ func (l *Log) enter(seg uint64) error {
 	if l.o.ReadOnly {
 		flag = fsx.Read
 	}
-	f, err := l.o.Dir.Open(segmentName(seg), flag, 0)
+	f, err := l.o.Dir.Open(SegmentFile(seg), flag, 0)
 	if isAbsent(err) {
 		f, err = l.openSegment(seg)
 	}
@@ -435,9 +435,7 @@ func (l *Log) learnPoison() error {
 }
 
 // Poisoned reports whether this process takes no more writes.
-func (l *Log) Poisoned() bool { return l.isPoisoned() }
-
-func (l *Log) isPoisoned() bool {
+func (l *Log) Poisoned() bool {
 	l.stateMu.Lock()
 	defer l.stateMu.Unlock()
 	return l.poisoned
@@ -454,7 +452,7 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	if !l.o.ReadOnly && !l.isPoisoned() {
+	if !l.o.ReadOnly && !l.Poisoned() {
 		if ok, err := l.o.Lock.TryLock(lockByte, 1, true); err == nil && ok {
 			l.met = l.readShared()
 			// A segment must be read to its end before the end is known.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -25,9 +26,6 @@ type Mending struct {
 // Dir is the directory of the segment.
 func (m *Mending) Dir() fsx.Dir { return m.dir }
 
-// SegmentFile is the file name of a segment.
-func SegmentFile(first uint64) string { return segmentName(first) }
-
 // PlanMending looks for what can be put in order in a sealed segment, nil when
 // that is nothing. Nothing is written.
 func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
@@ -48,12 +46,12 @@ func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
 		return nil, nil
 	}
 	m := &Mending{First: first, dir: l.o.Dir}
-	if _, err := l.o.Dir.Lstat(segmentName(first)); isAbsent(err) {
+	if _, err := l.o.Dir.Lstat(SegmentFile(first)); isAbsent(err) {
 		if m.dir, err = l.archive(false); err != nil || m.dir == nil {
 			return nil, err
 		}
 	}
-	old, err := readWhole(m.dir, segmentName(first))
+	old, err := readWhole(m.dir, SegmentFile(first))
 	if err != nil {
 		return nil, err
 	}
@@ -68,20 +66,20 @@ func (l *Log) PlanMending(known *Known, first uint64) (*Mending, error) {
 	if !m.assemble(known, old, before, after) {
 		return nil, nil
 	}
-	m.Changes = []Change{{Path: segmentName(first), Was: textHash(old), Now: textHash(m.data)}}
+	m.Changes = []Change{{Path: SegmentFile(first), Was: textHash(old), Now: textHash(m.data)}}
 	return m, nil
 }
 
 // Apply puts the segment in order. The old bytes must have been kept
 // elsewhere; tmp and name are where the new ones are written first.
 func (m *Mending) Apply(tmp fsx.Dir, name string) error {
-	if err := replace(tmp, name, m.dir, segmentName(m.Name), m.data); err != nil {
+	if err := replace(tmp, name, m.dir, SegmentFile(m.Name), m.data); err != nil {
 		return err
 	}
 	if m.Name == m.First {
 		return nil
 	}
-	if err := m.dir.Remove(segmentName(m.First)); err != nil && !isAbsent(err) {
+	if err := m.dir.Remove(SegmentFile(m.First)); err != nil && !isAbsent(err) {
 		return err
 	}
 	return m.dir.Sync()
@@ -126,9 +124,6 @@ func (l *Log) firstAfter(first uint64) (link, error) {
 		next = link{seq: rec.Seq, chain: pos.Chain, holds: rec.Chain, ok: true}
 		return errStop
 	})
-	if err == errStop {
-		err = nil
-	}
 	if !next.ok { // nothing follows it: it ends where the journal does
 		end := l.End()
 		next = link{seq: end.Seq + 1, holds: chainText(end.Chain), ok: true}
@@ -149,7 +144,8 @@ func (m *Mending) assemble(known *Known, old []byte, before, after link) bool {
 	seq, chain := before.seq, before.chain
 	if !before.ok && m.First > 1 && len(found[m.First]) > 0 && len(found[1]) == 0 {
 		seq = m.First - 1 // what preceded it is gone
-		chain = chainBytes(found[m.First][0].rec.Chain)
+		carried, _ := hex.DecodeString(found[m.First][0].rec.Chain)
+		copy(chain[:], carried)
 	}
 	m.Name = seq + 1
 	var last []byte
@@ -184,23 +180,6 @@ func follow(known *Known, list []candidate, seq uint64, chain [32]byte) []byte {
 		}
 	}
 	return nil
-}
-
-func chainBytes(text string) (out [32]byte) {
-	for i := 0; i+1 < len(text) && i/2 < len(out); i += 2 {
-		out[i/2] = unhex(text[i])<<4 | unhex(text[i+1])
-	}
-	return out
-}
-
-func unhex(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
-	}
-	return 0
 }
 
 // candidates are all rows in some bytes, wherever they begin, by seq, each

@@ -44,9 +44,7 @@ func (l *Log) Tail(n int, keep func(*Record) bool, most int) ([]*Record, int, er
 			return nil, t.malformed, err
 		}
 	}
-	for i, j := 0, len(t.out)-1; i < j; i, j = i+1, j-1 {
-		t.out[i], t.out[j] = t.out[j], t.out[i]
-	}
+	slices.Reverse(t.out)
 	return t.out, t.malformed, nil
 }
 
@@ -140,6 +138,7 @@ func (t *tailer) line(l *Log, line []byte) {
 	}
 }
 
+// errStop ends a pass through rows or lines, without an error for its caller.
 var errStop = errors.New("stop")
 
 // Since returns the records with a seq greater than after, oldest first: at least one when
@@ -161,10 +160,7 @@ func (l *Log) Since(after uint64, limit int, keep func(*Record) bool) (recs []*R
 	gap = len(segs) > 0 && after+1 < segs[0]
 	next = after
 	malformed, err = l.rowsIn(segs, after+1, func(rec *Record, _ []byte, _ Pos) error {
-		if rec.Seq > visible {
-			return errStop
-		}
-		if len(recs) >= limit {
+		if rec.Seq > visible || len(recs) >= limit {
 			return errStop
 		}
 		next = rec.Seq
@@ -173,9 +169,6 @@ func (l *Log) Since(after uint64, limit int, keep func(*Record) bool) (recs []*R
 		}
 		return nil
 	})
-	if err == errStop {
-		err = nil
-	}
 	return recs, next, gap, malformed, err
 }
 
@@ -188,13 +181,10 @@ func (l *Log) Find(seq uint64) (*Record, error) {
 		}
 		return errStop
 	})
-	if err != nil && err != errStop {
-		return nil, err
+	if err == nil && found == nil {
+		err = ErrNotFound
 	}
-	if found == nil {
-		return nil, ErrNotFound
-	}
-	return found, nil
+	return found, err
 }
 
 // FindAll returns the records with these seqs that exist.
@@ -224,9 +214,6 @@ func (l *Log) FindAll(seqs []uint64) (map[uint64]*Record, error) {
 		}
 		return nil
 	})
-	if err == errStop {
-		err = nil
-	}
 	return found, err
 }
 
@@ -238,9 +225,6 @@ func (l *Log) HashOf(seq uint64) (hash string, err error) {
 		}
 		return errStop
 	})
-	if err == errStop {
-		err = nil
-	}
 	if err == nil && hash == "" {
 		err = ErrNotFound
 	}
@@ -290,6 +274,9 @@ func (l *Log) pass(segs []uint64, from uint64, p *passage) (malformed int, err e
 		}
 		bad, err := l.passSegment(seg, from, limit, &last, p)
 		malformed += bad
+		if err == errStop {
+			return malformed, nil
+		}
 		if err != nil {
 			return malformed, err
 		}

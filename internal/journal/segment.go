@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,9 +12,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// A segment is named by the seq of its first row.
-
-func segmentName(first uint64) string { return fmt.Sprintf("%020d.jsonl", first) }
+// SegmentFile is the file name of a segment: the seq of its first row.
+func SegmentFile(first uint64) string { return fmt.Sprintf("%020d.jsonl", first) }
 
 func parseSegment(name string) (uint64, bool) {
 	digits, ok := strings.CutSuffix(name, ".jsonl")
@@ -37,7 +36,7 @@ func segments(dir fsx.Dir) ([]uint64, error) {
 			list = append(list, first)
 		}
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
+	slices.Sort(list)
 	return list, nil
 }
 
@@ -52,10 +51,14 @@ type row struct {
 // in a newline and holds more than NULs, whether it is a record or not. It
 // returns the offset after the last complete line.
 func lines(f io.ReaderAt, from, to int64, fn func(row) error) (int64, error) {
-	return linesBy(f, from, to, 64<<10, fn)
+	end, err := linesBy(f, from, to, 64<<10, fn)
+	if err == errStop {
+		err = nil
+	}
+	return end, err
 }
 
-// linesBy is lines that reads block bytes at a time.
+// linesBy is lines that reads block bytes at a time, and returns errStop too.
 func linesBy(f io.ReaderAt, from, to int64, block int, fn func(row) error) (int64, error) {
 	lent := borrow(block)
 	defer lending.Put(lent)
@@ -154,7 +157,6 @@ func seek(f io.ReaderAt, end int64, seq uint64) (int64, error) {
 func firstRow(f io.ReaderAt, from, to int64) (at int64, seq uint64, err error) {
 	at = -1
 	first := true
-	stop := fmt.Errorf("found")
 	_, err = linesBy(f, from, to, 4<<10, func(r row) error {
 		if first { // most likely the end of a line that began before
 			first = false
@@ -164,11 +166,11 @@ func firstRow(f io.ReaderAt, from, to int64) (at int64, seq uint64, err error) {
 		}
 		if s, ok := seqOf(r.line); ok {
 			at, seq = r.start, s
-			return stop
+			return errStop
 		}
 		return nil
 	})
-	if err == stop {
+	if err == errStop {
 		err = nil
 	}
 	return at, seq, err

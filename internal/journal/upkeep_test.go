@@ -171,7 +171,7 @@ func TestHolesThatNoCrashMakes(t *testing.T) {
 	fs.WriteFile(name, append(append([]byte("\n"), bytes.Join(rows, []byte("\n\n"))...), '\n'), 0o600)
 	l = open(t, fs, journal.Options{Flushed: 6})
 	var codes []string
-	if _, err := l.Audit(func(p journal.Problem) { codes = append(codes, p.Code) }, nil); err != nil {
+	if _, err := l.Audit(journal.Auditor{Problem: func(p journal.Problem) { codes = append(codes, p.Code) }}); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(codes, " "); !strings.Contains(got, journal.ProblemGarbage) || !strings.Contains(got, journal.ProblemMissing) {

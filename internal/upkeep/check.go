@@ -83,7 +83,7 @@ func (c *checker) journal() error {
 		return nil
 	}
 	c.Things(StepJournal, 0, "checking journal rows")
-	counts, err := c.Engine.Log.AuditWith(c.auditor())
+	counts, err := c.Engine.Log.Audit(c.auditor())
 	c.pos = counts.Pos
 	n := &c.out.Counters
 	n.Segments, n.Parked, n.Rows, n.Malformed, n.Accepted = counts.Segments, counts.Parked, counts.Rows, counts.Malformed, counts.Accepted
