@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -38,9 +39,7 @@ func NewDashboard(d Dashboard, opts *HTTPOptions) (*HTTPServer, error) {
 		return nil, errors.New("a dashboard needs a token")
 	}
 	o.BasePath = "" // the page is at /
-	if o.MaxStreams == 0 {
-		o.MaxStreams = dashboardStreams
-	}
+	o.MaxStreams = cmp.Or(o.MaxStreams, dashboardStreams)
 	h, err := transport.NewPages(dashboard.Dashboard(d).Pages(), (*transport.HTTPOptions)(&o))
 	if err != nil {
 		return nil, err

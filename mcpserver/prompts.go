@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,10 +191,7 @@ func resumeTask(p *page, args map[string]string) error {
 }
 
 func leaveHandoff(p *page, args map[string]string) error {
-	status := args["status"]
-	if status == "" {
-		status = string(rw.HandoffPartial)
-	}
+	status := cmp.Or(args["status"], string(rw.HandoffPartial))
 	if !slices.Contains(handoffStates(), status) {
 		return badArgument{"status must be complete, partial, blocked or handed_off"}
 	}

@@ -95,9 +95,7 @@ const commandSeconds = 600
 
 // runCommand runs a command and answers with the end of its output.
 func runCommand(s *rw.Store, ctx context.Context, r rw.ExecRequest) (rw.ExecResult, error) {
-	if r.TimeoutSeconds == 0 {
-		r.TimeoutSeconds = commandSeconds
-	}
+	r.TimeoutSeconds = cmp.Or(r.TimeoutSeconds, commandSeconds)
 	out, err := s.Exec(ctx, r)
 	return *out, err
 }

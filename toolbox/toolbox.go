@@ -86,9 +86,7 @@ func (o *Options) orDefaults() Options {
 	if o != nil {
 		out = *o
 	}
-	if out.Tier == "" {
-		out.Tier = Standard
-	}
+	out.Tier = cmp.Or(out.Tier, Standard)
 	switch {
 	case out.Replies != "":
 	case out.Tier == Full || out.DottedNames:
@@ -300,9 +298,7 @@ type bucket struct {
 const defaultRate = 1000 // calls per second
 
 func newBucket(perSecond int) *bucket {
-	if perSecond == 0 {
-		perSecond = defaultRate
-	}
+	perSecond = cmp.Or(perSecond, defaultRate)
 	limit := rate.Limit(perSecond)
 	if perSecond < 0 {
 		limit = rate.Inf

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -192,11 +193,7 @@ func authorOf(c rw.BlameCall) aitrace.Author {
 	if c.Via == nil || c.Caller == rw.CallerOutside && len(c.During) != 1 {
 		return aitrace.Author{}
 	}
-	tool := c.Via.Client
-	if tool == "" {
-		tool = c.Caller
-	}
-	return aitrace.Author{AI: true, Tool: tool, Session: c.Session, Model: c.Via.Model, Call: fmt.Sprint(c.Row, " ", c.TS)}
+	return aitrace.Author{AI: true, Tool: cmp.Or(c.Via.Client, c.Caller), Session: c.Session, Model: c.Via.Model, Call: fmt.Sprint(c.Row, " ", c.TS)}
 }
 
 // print prints the document, and writes the note if requested.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -29,7 +28,6 @@ func (a *app) printer() *printer {
 
 // reply is the reply of a call, to be shown.
 type reply struct {
-	raw    json.RawMessage
 	fields map[string]any
 }
 

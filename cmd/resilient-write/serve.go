@@ -203,9 +203,7 @@ func withStore(ctx context.Context, set *settings, env func(string) string, logs
 	if spaces != nil {
 		err = errors.Join(err, spaces.Close(context.Background()))
 	}
-	if cerr := store.Close(context.Background()); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, store.Close(context.Background()))
 	if err != nil {
 		return report(errs, err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"io"
@@ -27,9 +28,7 @@ func tokenOf(name string) (string, error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, f.Close())
 	if err != nil {
 		os.Remove(name) // a partial token could be mistaken for a complete one
 	}

@@ -158,12 +158,7 @@ func counted(least, most int) string {
 }
 
 func (v verb) positional(name string) bool {
-	for _, arg := range v.args {
-		if strings.TrimRight(arg, "?@") == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.args, func(arg string) bool { return strings.TrimRight(arg, "?@") == name })
 }
 
 // flag offers one argument of the tool as a flag.
@@ -383,7 +378,7 @@ func (a *app) answer(doc json.RawMessage, ok bool, show func(*printer, reply)) e
 	if show == nil {
 		show = showAll
 	}
-	r := reply{raw: doc}
+	var r reply
 	if err := json.Unmarshal(doc, &r.fields); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package durable
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,9 +57,7 @@ func Place(dir fsx.Dir, name, tmp string, perm uint32, fill func(fsx.File) error
 	if err = fill(f); err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, f.Close())
 	if err == nil {
 		err = dir.Rename(tmp, dir, name)
 	}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
@@ -64,12 +65,10 @@ func trackedIn(dir string, names []string, same func(a, b string) bool) bool {
 }
 
 func otherSystem(dir string) bool {
-	for _, name := range others {
-		if st, err := os.Lstat(filepath.Join(dir, name)); err == nil && st.IsDir() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(others, func(name string) bool {
+		st, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil && st.IsDir()
+	})
 }
 
 // linked follows a .git file, as worktrees and submodules have one.

@@ -93,12 +93,9 @@ func (p standing) covers(op hook.Call) bool {
 	if op.Verb != p.verb || op.Destructive() {
 		return false
 	}
-	for _, ch := range op.Changes {
-		if !slices.Contains(p.ops, ch.Op) || !policyfile.Covers([]string{p.glob}, ch.RealPath) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(op.Changes, func(ch hook.Change) bool {
+		return !slices.Contains(p.ops, ch.Op) || !policyfile.Covers([]string{p.glob}, ch.RealPath)
+	})
 }
 
 // answerKey identifies a question: its text, the verb, and the changes with their

@@ -2,6 +2,7 @@ package hunks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,9 +138,7 @@ func (s *stager) place(lock *os.File, index string) error {
 	if err == nil {
 		err = lock.Sync()
 	}
-	if cerr := lock.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, lock.Close())
 	if err == nil {
 		err = os.Rename(index+".lock", index)
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -181,9 +182,7 @@ func replace(tmp fsx.Dir, name string, dir fsx.Dir, as string, data []byte) erro
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
+	err = cmp.Or(err, f.Close())
 	if err == nil {
 		err = tmp.Rename(name, dir, as)
 	}

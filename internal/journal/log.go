@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -112,12 +113,7 @@ type Log struct {
 // it read durable. Bytes after the last row that are not rows were left by a crash: a
 // note names them.
 func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
-	if o.SegmentBytes == 0 {
-		o.SegmentBytes = defaultSegment
-	}
-	if o.Preallocate == 0 {
-		o.Preallocate = defaultPrealloc
-	}
+	o.SegmentBytes, o.Preallocate = cmp.Or(o.SegmentBytes, defaultSegment), cmp.Or(o.Preallocate, defaultPrealloc)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,12 +70,9 @@ func (c *Calls) Begin(what func() Call) (end func()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		one.ended = true
-		for i, x := range c.list {
-			if x == one {
-				c.list = append(c.list[:i:i], c.list[i+1:]...)
-				c.write()
-				break
-			}
+		if i := slices.Index(c.list, one); i >= 0 {
+			c.list = slices.Delete(c.list, i, i+1)
+			c.write()
 		}
 	}
 }

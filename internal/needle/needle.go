@@ -14,6 +14,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf16"
@@ -167,12 +168,7 @@ func (n *Needle) Find(text []byte) []Span {
 
 // Within reports whether there is a match in a text.
 func (n *Needle) Within(text []byte) bool {
-	for _, form := range n.forms {
-		if bytes.Contains(text, form) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.forms, func(form []byte) bool { return bytes.Contains(text, form) })
 }
 
 // Overlap returns how many bytes of one piece must be searched together with the next

@@ -1,6 +1,7 @@
 package relpath
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -31,12 +32,7 @@ func ProtectedName(name string, protected []string) bool {
 			return true
 		}
 	}
-	for _, p := range protected {
-		if plain == p {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(protected, plain)
 }
 
 // isShortName reports whether plain is a name that Windows makes of a dot and

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -299,10 +300,7 @@ func (s *Scanner) extend(custom []CustomRule, off map[string]bool) error {
 		if off["pattern "+c.Name] || off["family "+c.Family] {
 			continue
 		}
-		weight := c.Weight
-		if weight == 0 {
-			weight = customWeight
-		}
+		weight := cmp.Or(c.Weight, customWeight)
 		if _, builtin := weights[c.Family]; !builtin {
 			s.weights[c.Family] = max(s.weights[c.Family], weight)
 		}

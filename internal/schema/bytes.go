@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -34,22 +35,14 @@ func (o *members) wants(f *field) bool {
 
 // givesBytes reports whether an object has a member for a []byte field.
 func (o *members) givesBytes(t reflect.Type) bool {
-	for _, f := range fields(t).list {
-		if f.typ == bytesType && !isNull(o.value(f.name)) && o.wants(&f) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fields(t).list, func(f field) bool {
+		return f.typ == bytesType && !isNull(o.value(f.name)) && o.wants(&f)
+	})
 }
 
 // hasBytes reports whether a struct has a []byte field.
 func hasBytes(t reflect.Type) bool {
-	for _, f := range fields(t).list {
-		if f.typ == bytesType {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fields(t).list, func(f field) bool { return f.typ == bytesType })
 }
 
 // bytes reads the member of a []byte field.

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/admin"
@@ -67,9 +68,8 @@ type checker struct {
 
 // newestRow is the last row of a path that happened.
 type newestRow struct {
-	seq  uint64
-	sha  string
-	prev uint64
+	seq uint64
+	sha string
 
 	imported bool // from an export: it does not refer to this workspace
 }
@@ -106,10 +106,10 @@ func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 			if m.PrevSeq != was.seq && !c.unlinked(rec.Seq, m.PrevSeq, was.seq) {
 				c.linkBroken(path, rec.Seq, m.PrevSeq, was.seq)
 			}
-			c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq, imported: isExported(m.ImportID)}
+			c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, imported: isExported(m.ImportID)}
 		case journal.KindConflict:
 			if m.Rev > 0 {
-				c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, prev: m.PrevSeq}
+				c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256}
 			}
 		case journal.KindAbort:
 			if m.PrevSeq == 0 { // the journal never wrote the current content
@@ -194,11 +194,7 @@ func (c *checker) files() error {
 	if !c.deep {
 		return nil
 	}
-	paths := make([]string, 0, len(c.newest))
-	for path := range c.newest {
-		paths = append(paths, path)
-	}
-	sort.Strings(paths)
+	paths := slices.Sorted(maps.Keys(c.newest))
 	c.Things(StepFiles, int64(len(paths)), "comparing files with the journal")
 	for _, path := range paths {
 		c.One()

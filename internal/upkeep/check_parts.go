@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -74,17 +75,8 @@ func (c *checker) follow(seq uint64) {
 // unlinked reports whether two rows of a path cannot be expected to be linked:
 // one of them is gone, or its path was erased.
 func (c *checker) unlinked(seq, prev, was uint64) bool {
-	for _, s := range []uint64{seq, prev, was} {
-		if c.known.RowChanged(s) {
-			return true
-		}
-	}
-	for _, g := range c.gaps {
-		if prev >= g[0] && prev <= g[1] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]uint64{seq, prev, was}, c.known.RowChanged) ||
+		slices.ContainsFunc(c.gaps, func(g [2]uint64) bool { return prev >= g[0] && prev <= g[1] })
 }
 
 // linkBroken names a row that does not point at the row of its path before it.

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -59,12 +60,7 @@ const maxText = 500
 // importable reports whether texts can be in a row: an export may have been
 // made by hand.
 func importable(texts ...string) bool {
-	for _, t := range texts {
-		if len(t) > maxText {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(texts, func(t string) bool { return len(t) > maxText })
 }
 
 // mutation is one file of an old row. Objects of the old state directory are

@@ -7,6 +7,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -236,9 +237,7 @@ func (c *Stored) Parse(text []byte) (content []byte, problem string) {
 	json.Unmarshal(fields["chunked"], &c.Chunked)
 	json.Unmarshal(fields["raw"], &c.Raw)
 	json.Unmarshal(fields["bytes"], &c.Bytes)
-	if c.Name == "" {
-		c.Name = c.Stem
-	}
+	c.Name = cmp.Or(c.Name, c.Stem)
 	if problem := c.complete(); problem != "" {
 		return nil, problem
 	}
@@ -276,9 +275,7 @@ func (c *Stored) complete() (problem string) {
 	if !known {
 		c.Format = "json"
 	}
-	if c.TTL == "" {
-		c.TTL = TTLSession
-	}
+	c.TTL = cmp.Or(c.TTL, TTLSession)
 	if saved := engine.ParseTime(c.UpdatedAt); c.ExpiresAt == "" && !saved.IsZero() {
 		c.ExpiresAt, _ = Expiry(c.TTL, saved)
 	}

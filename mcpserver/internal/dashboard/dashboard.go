@@ -13,6 +13,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -259,10 +260,7 @@ func (b *board) ticket(row uint64) string {
 func (b *board) valid(q asked) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, t := range b.tickets {
-		if t.name == q.Ticket && t.row == q.Row && time.Now().Before(t.until) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.tickets, func(t ticket) bool {
+		return t.name == q.Ticket && t.row == q.Row && time.Now().Before(t.until)
+	})
 }
