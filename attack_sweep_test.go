@@ -521,6 +521,45 @@ func (x attack) openUnrecovered(t *testing.T, disk *simfs.FS, level rw.SyncLevel
 	return must(x.open(disk, level, "0007"))(t)
 }
 
+// TestOlderCommitSweep: a call whose slot is not emptied yet is followed by another
+// process that writes the content before it again. Then the first process dies, and the
+// power is cut or not. The newer commit stays.
+func TestOlderCommitSweep(t *testing.T) {
+	for _, x := range attacks {
+		if x.before == nil && x.disk == nil || x.paths[0] != "a.txt" || len(x.paths) > 1 {
+			continue
+		}
+		for _, level := range allLevels[:2] {
+			for _, loss := range []simfs.Loss{simfs.None, simfs.Older, simfs.All} {
+				fs := simfs.New()
+				if x.disk != nil {
+					x.disk(fs)
+				}
+				first, second := x, x
+				first.sim.Process, second.sim.Process = fs.NewProcess(), fs.NewProcess()
+				s := must(first.open(fs, level, "0001"))(t)
+				if x.before != nil {
+					noErr(t, x.before(s))
+					noErr(t, s.Sync(background))
+				}
+				beside := must(second.open(fs, level, "0002"))(t)
+				noErr(t, x.run(s))
+				r := put("a.txt", longText, rw.ModeOverwrite)
+				r.AllowShrink = true
+				noErr(t, do(r)(beside))
+				first.sim.Process.Kill()
+				second.sim.Process.Kill()
+				disk := fs.Crash(1, loss)
+				after := must(x.open(disk, level, "0003"))(t)
+				if have := files(disk)["a.txt"]; have != longText || len(after.Recovery().Conflicts) > 0 {
+					t.Errorf("%s, %s, loss %v: found %.30q of %d bytes, recovery %+v", x.name, level, loss, have, len(have), after.Recovery())
+				}
+				noErr(t, after.Close(background))
+			}
+		}
+	}
+}
+
 func withoutBeside(m map[string]string) map[string]string {
 	delete(m, "beside.txt")
 	return m

@@ -207,7 +207,8 @@ func (m *Mutation) prevUnflushed(s *Engine, rows *Newest) (bool, error) {
 	if err != nil || rec == nil || row == nil {
 		return err == nil, err
 	}
-	return row.SHA256 != m.Prev.SHA || rec.Level == string(SyncOff), nil
+	inside := row.How == string(publish.Append) || row.How == string(publish.InPlace) // whose flush may follow the reply
+	return row.SHA256 != m.Prev.SHA || rec.Level == string(SyncOff) || inside && rec.Writer != s.Writer, nil
 }
 
 // madeAtOff reports whether the newest commit of a path was made at the level off,

@@ -3,7 +3,7 @@
 // compiles the tests of a package with one mutant at a time and runs its sweeps, which
 // must fail. Those that failed must pass without the mutant.
 //
-//	go run ./internal/mutants            # every mutant, about a minute each
+//	go run ./internal/mutants            # every mutant, less than a minute each
 //	go run ./internal/mutants -run 2,9   # those of points 2 and 9
 //	go run ./internal/mutants -list      # the table of docs/durability.md
 //
@@ -37,7 +37,7 @@ type mutant struct {
 	File     string // from the root of the module
 	Old, New string
 	Dir      string // the package whose tests are run; "" is the root
-	Run      string // pattern of the tests; "" is every sweep
+	Run      string // pattern of tests that find it; "" is every sweep
 	Race     bool   // the race detector finds it
 }
 
