@@ -261,15 +261,19 @@ const otherText = -1
 // changed is counted again.
 type lineNumbers struct {
 	mu sync.Mutex
-	at map[string]int64
+	at map[place]int64
 }
 
-func lineKey(sha string, offset int64) string { return fmt.Sprintf("%s:%d", sha, offset) }
+// place is a byte of a file with the hash.
+type place struct {
+	sha    string
+	offset int64
+}
 
 func (l *lineNumbers) get(sha string, offset int64) (int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	line, ok := l.at[lineKey(sha, offset)]
+	line, ok := l.at[place{sha, offset}]
 	return line, ok
 }
 
@@ -277,9 +281,9 @@ func (l *lineNumbers) put(sha string, offset, line int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.at == nil || len(l.at) >= keptLines {
-		l.at = map[string]int64{}
+		l.at = map[place]int64{}
 	}
-	l.at[lineKey(sha, offset)] = line
+	l.at[place{sha, offset}] = line
 }
 
 // first is the line of the first byte of a page, 0 when there is none or it is

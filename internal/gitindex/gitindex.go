@@ -124,8 +124,6 @@ func lists(dir, name string, names []string, same func(a, b string) bool, depth 
 	return found, nil
 }
 
-func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
 // readUpTo reads a regular file that is no longer than limit.
 func readUpTo(place string, limit int64) ([]byte, error) {
 	st, err := os.Stat(place) // a FIFO would block an open

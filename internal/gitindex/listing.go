@@ -2,6 +2,8 @@ package gitindex
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"sort"
 )
@@ -22,7 +24,7 @@ type item struct{ from, to, id int } // the name in names, the object in data
 func Read(dir string) (l *Listing, ok bool) {
 	data, err := readUpTo(filepath.Join(dir, "index"), maxIndex)
 	if err != nil {
-		return &Listing{}, isAbsent(err)
+		return &Listing{}, errors.Is(err, fs.ErrNotExist)
 	}
 	for _, size := range []int{20, 32} {
 		l := &Listing{data: data, hash: size}

@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -130,8 +131,8 @@ func escape(s string) (n int, ok bool) {
 		return 1, true
 	}
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[0]]
-	r, ok := HexDigits(s[1:], digits)
-	if !ok || r > utf8.MaxRune || r < 0 {
+	r, ok := hexDigits(s[1:], digits)
+	if !ok || r > utf8.MaxRune {
 		return 0, false
 	}
 	if !utf16.IsSurrogate(r) {
@@ -140,21 +141,15 @@ func escape(s string) (n int, ok bool) {
 	if s[0] != 'u' || !strings.HasPrefix(s[1+digits:], `\u`) {
 		return 0, false
 	}
-	low, ok := HexDigits(s[3+digits:], 4)
+	low, ok := hexDigits(s[3+digits:], 4)
 	return 7 + digits, ok && utf16.DecodeRune(r, low) != utf8.RuneError
 }
 
-// HexDigits reads n hexadecimal digits at the beginning of s.
-func HexDigits(s string, n int) (value rune, ok bool) {
+// hexDigits reads n hexadecimal digits at the beginning of s.
+func hexDigits(s string, n int) (value rune, ok bool) {
 	if len(s) < n {
 		return 0, false
 	}
-	for i := range n {
-		digit := strings.IndexByte("0123456789abcdef", s[i]|0x20)
-		if digit < 0 || s[i] < '0' {
-			return 0, false
-		}
-		value = value<<4 + rune(digit)
-	}
-	return value, true
+	number, err := strconv.ParseUint(s[:n], 16, 31)
+	return rune(number), err == nil
 }

@@ -106,7 +106,7 @@ func (c *checker) row(rec *journal.Record, _ journal.Pos) {
 			if m.PrevSeq != was.seq && !c.unlinked(rec.Seq, m.PrevSeq, was.seq) {
 				c.linkBroken(path, rec.Seq, m.PrevSeq, was.seq)
 			}
-			c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, imported: isExported(m.ImportID)}
+			c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256, imported: strings.HasPrefix(m.ImportID, exportedRow)}
 		case journal.KindConflict:
 			if m.Rev > 0 {
 				c.newest[path] = newestRow{seq: rec.Seq, sha: m.SHA256}
@@ -169,7 +169,7 @@ func (c *checker) history() error {
 	c.Things(StepHistory, 0, "checking kept versions")
 	return c.Engine.History.Each(func(name string, st fsx.Stat, ok bool) error {
 		if !ok {
-			if !strings.HasSuffix(name, durable.TempSuffix) && !isErasedMark(name) {
+			if !strings.HasSuffix(name, durable.TempSuffix) && !strings.HasSuffix(name, erasedMark) {
 				c.problem("unknown_file", "history/"+name, 0, "this is not the name of a kept version")
 			}
 			return nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -101,9 +100,5 @@ func (c *checker) manifestMissing(rec *journal.Record) {
 // erased.
 const erasedMark = ".erased"
 
-func isErasedMark(name string) bool { return strings.HasSuffix(name, erasedMark) }
-
 // exportedRow begins the import_id of a row that came from an export.
 const exportedRow = "export:"
-
-func isExported(id string) bool { return strings.HasPrefix(id, exportedRow) }

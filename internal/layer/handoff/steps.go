@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -59,40 +60,34 @@ func findCycle(steps []Step, index map[string]int) []string {
 		closed
 	)
 	state := make([]int, len(steps))
-	type visit struct{ step, next int }
-	for start := range steps {
-		if state[start] != untouched {
-			continue
-		}
-		way := []visit{{step: start}}
-		state[start] = open
-		for len(way) > 0 {
-			at := &way[len(way)-1]
-			if at.next == len(steps[at.step].DependsOn) {
-				state[at.step] = closed
-				way = way[:len(way)-1]
-				continue
+	var way []int
+	var visit func(at int) []string
+	visit = func(at int) []string {
+		if state[at] == open {
+			var names []string
+			for _, step := range way[slices.Index(way, at):] {
+				names = append(names, shortName(steps[step].ID))
 			}
-			to, known := index[steps[at.step].DependsOn[at.next]]
-			at.next++
-			switch {
-			case !known || state[to] == closed:
-			case state[to] == untouched:
-				state[to] = open
-				way = append(way, visit{step: to})
-			default:
-				first := 0
-				for way[first].step != to {
-					first++
+			if len(names) > maxCycle {
+				names = append(names[:maxCycle-1:maxCycle-1], "…")
+			}
+			return append(names, shortName(steps[at].ID))
+		}
+		state[at], way = open, append(way, at)
+		for _, name := range steps[at].DependsOn {
+			if to, known := index[name]; known && state[to] != closed {
+				if cycle := visit(to); cycle != nil {
+					return cycle
 				}
-				var names []string
-				for _, v := range way[first:] {
-					names = append(names, shortName(steps[v.step].ID))
-				}
-				if len(names) > maxCycle {
-					names = append(names[:maxCycle-1:maxCycle-1], "…")
-				}
-				return append(names, shortName(steps[to].ID))
+			}
+		}
+		state[at], way = closed, way[:len(way)-1]
+		return nil
+	}
+	for start := range steps {
+		if state[start] == untouched {
+			if cycle := visit(start); cycle != nil {
+				return cycle
 			}
 		}
 	}

@@ -96,8 +96,6 @@ type output struct {
 	since  atomic.Int64 // when the write that runs began, 0 for none
 }
 
-func newOutput(w io.Writer) *output { return &output{to: w, broken: make(chan struct{})} }
-
 func (o *output) line(data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

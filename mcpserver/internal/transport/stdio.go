@@ -56,7 +56,7 @@ type loop struct {
 
 func (s *Server) newLoop(ctx context.Context, out io.Writer) (*loop, error) {
 	l := &loop{
-		server: s, out: newOutput(out), waiting: newWaiting(), giveUp: giveUpTime, open: map[string]*call{},
+		server: s, out: &output{to: out, broken: make(chan struct{})}, waiting: newWaiting(), giveUp: giveUpTime, open: map[string]*call{},
 		lane: make(chan *call, maxWaiting), turn: make(chan struct{}, 1), slots: make(chan struct{}, readersAtOnce),
 	}
 	l.session = &stdioSession{newSession(), l}
