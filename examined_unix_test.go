@@ -3,6 +3,7 @@
 package resilientwrite_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -207,5 +208,58 @@ func TestClockThatJumps(t *testing.T) {
 		mustEqual(t, files(fs)["a.txt"], "content 4\n")
 		check(t, s, true)
 		noErr(t, s.Close(background))
+	}
+}
+
+// TestContentBelongsToTheCaller: a caller may use its buffer for other bytes as soon as a
+// call has returned. The file and the version keep what was passed.
+func TestContentBelongsToTheCaller(t *testing.T) {
+	text := func(i int) []byte { return []byte(strings.Repeat(fmt.Sprintf("line %d\n", i), 200)) }
+	for what, call := range map[string]func(s *rw.Store, content []byte) error{
+		"write": func(s *rw.Store, b []byte) error {
+			return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: b, Mode: rw.ModeOverwrite}))
+		},
+		"append": func(s *rw.Store, b []byte) error {
+			return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: b, Mode: rw.ModeAppend}))
+		},
+		"stream": func(s *rw.Store, b []byte) error {
+			return errorOf(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "a.txt", Mode: rw.ModeOverwrite}, bytes.NewReader(b)))
+		},
+		"tx": func(s *rw.Store, b []byte) error {
+			return errorOf(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "a.txt", Content: b, Mode: rw.ModeOverwrite}}}))
+		},
+		"scratch": func(s *rw.Store, b []byte) error {
+			return errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Content: b, Label: "kept"}))
+		},
+		"chunk": func(s *rw.Store, b []byte) error {
+			return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "one", Content: b}))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := workspace(t)
+			s := must(rw.Open(background, dir, nil))(t)
+			buf := make([]byte, 0, 4<<10)
+			for i := range 5 {
+				buf = append(buf[:0], text(i)...)
+				noErr(t, call(s, buf), what)
+				for j := range buf {
+					buf[j] = '#'
+				}
+			}
+			noErr(t, s.Close(background))
+			s = open(t, dir, nil)
+			check(t, s, true)
+			if what == "scratch" || what == "chunk" {
+				return
+			}
+			versions := must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t).Versions
+			length(t, versions, 5, "versions")
+			for i, v := range versions {
+				got := must(s.Read(background, rw.ReadRequest{Path: "a.txt", Version: v.Version}))(t, "version ", v.Rev)
+				if !bytes.HasSuffix(got.Content, text(4-i)) {
+					t.Errorf("version %d holds %.40q", v.Rev, got.Content)
+				}
+			}
+		})
 	}
 }

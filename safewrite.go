@@ -292,10 +292,9 @@ func borrow(room int) []byte {
 	return make([]byte, 0, room)
 }
 
-// giveBack releases the borrowed buffer, unless it is waiting to become a
-// version.
+// giveBack releases the borrowed buffer.
 func (c *commit) giveBack() {
-	if c.lent != nil && c.lent.Len() > engine.HeadInline {
+	if c.lent != nil {
 		lending.Put(c.lent)
 	}
 	c.lent = nil

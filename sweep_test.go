@@ -802,10 +802,12 @@ var editorSaves = map[string]func(d fsx.Dir, name string) string{
 	},
 	"rewrites": func(d fsx.Dir, name string) string {
 		f, _ := d.Open(name, fsx.Read|fsx.Write, 0)
+		st, _ := f.Stat()
+		text := strangersText + strings.Repeat(".", int(st.Size)) // longer than before
 		f.Truncate(0)
-		f.WriteAt([]byte(strangersText), 0)
+		f.WriteAt([]byte(text), 0)
 		f.Close()
-		return strangersText
+		return text
 	},
 	"appends": func(d fsx.Dir, name string) string {
 		f, _ := d.Open(name, fsx.Read|fsx.Write, 0)
@@ -861,6 +863,8 @@ type besideEditor struct {
 	// call fails after its commit: at the first operation on this path.
 	fails string
 	moves bool // the saved file must stay in the workspace
+	// foreign: another program wrote a.txt, so that the store has no bytes of it.
+	foreign bool
 }
 
 var besideEditors = []besideEditor{
@@ -890,6 +894,12 @@ var besideEditors = []besideEditor{
 	}},
 	{name: "move over, the other", path: "c.txt", call: func(s *rw.Store) error {
 		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "c.txt", Overwrite: true}))
+	}},
+	{name: "move, the new name", path: "b.txt", foreign: true, call: func(s *rw.Store) error {
+		return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt"}))
+	}},
+	{name: "append to a foreign file", path: "a.txt", foreign: true, call: func(s *rw.Store) error {
+		return errorOf(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeAppend}))
 	}},
 	{name: "undo", path: "a.txt", call: func(s *rw.Store) error {
 		if _, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte(otherText), Mode: rw.ModeOverwrite}); err != nil {
@@ -941,7 +951,11 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 	opts := &rw.Options{Sync: level}
 	s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001"}))(t)
 	for _, name := range []string{"a.txt", "c.txt"} {
-		must(s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(longText + name)}))(t)
+		if x.foreign {
+			fs.WriteFile(name, []byte(longText+name), 0o644)
+		} else {
+			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: name, Content: []byte(longText + name)}))(t)
+		}
 	}
 	editor := fs.Foreign()
 	var open fsx.File
@@ -975,6 +989,9 @@ func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n 
 		count++
 	})
 	callErr := x.call(s)
+	if errors.Is(callErr, rw.ErrInternal) {
+		t.Fatalf("saved before operation %d: %v: %v", n, callErr, errors.Unwrap(callErr))
+	}
 	if how == throughLateOpen {
 		noErr(t, s.Sync(background)) // it settles
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"maps"
@@ -21,7 +22,7 @@ import (
 const (
 	headDelay   = 500 * time.Millisecond // that a version waits at least, unless there is no room
 	headTurn    = headDelay / 2
-	HeadInline  = 64 << 10  // up to this size the bytes wait in memory
+	headInline  = 64 << 10  // up to this size the bytes wait in memory
 	headMemory  = 8 << 20   // bytes in memory together
 	headFiles   = maxBehind // larger files that wait open: those of the commits that wait to be settled
 	headCount   = 100_000   // versions that wait
@@ -88,7 +89,7 @@ func (s *Engine) keepsHead(m *Mutation) bool {
 	caps := s.Host.HistoryCaps()
 	return caps.Versions >= 2 && // with one, that is the version before
 		(caps.Object <= 0 || m.Size <= caps.Object) &&
-		(m.Size <= caps.Head || m.Size > HeadInline && !s.Heads.whole.Load())
+		(m.Size <= caps.Head || m.Size > headInline && !s.Heads.whole.Load())
 }
 
 // keepHeads hands over the newest versions that a commit made, after its files
@@ -113,18 +114,20 @@ func (c *Commit) keepHeads() {
 
 // bytesOfHead keeps the bytes that the mutation wrote, if there is room for them.
 func (m *Mutation) bytesOfHead(s *Engine, h *head) {
-	written := m.How == publish.Create || m.How == publish.Replace || m.How == publish.InPlace
-	src := m.Slot.File
-	if m.Source != nil {
-		written, src = true, m.Source.Prev.File
-	}
-	if h.size <= HeadInline && written {
-		if whole, ok := m.Final.Whole(); ok && m.Source == nil && int64(len(whole)) == h.size {
-			h.data = whole
+	moved := m.Source != nil
+	written := moved || m.How == publish.Create || m.How == publish.Replace || m.How == publish.InPlace
+	if h.size <= headInline && written {
+		if whole, ok := m.Final.Whole(); ok && !moved && int64(len(whole)) == h.size {
+			h.data = bytes.Clone(whole) // the caller may change it after the reply
 			return
 		}
+		from := m.Final.Reader()
+		if moved {
+			from = m.Source.Prev.Reader()
+		}
+		// Another program may have written to the file since it got its name.
 		data := make([]byte, h.size)
-		if n, err := src.ReadAt(data, 0); int64(n) == h.size && (err == nil || err == io.EOF) {
+		if _, err := io.ReadFull(from, data); err == nil && HashOf(data) == h.sha {
 			h.data = data
 		}
 		return

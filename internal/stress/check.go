@@ -218,6 +218,9 @@ func (v *verdict) judge(e event) {
 			return
 		}
 		v.reasons[e.Reason]++
+		if e.Cause != "" {
+			v.fault("%s %s ended with an internal error: %s", e.Verb, e.ID, e.Cause)
+		}
 		if e.Effect != "none" {
 			v.unknown++
 			return

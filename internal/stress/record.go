@@ -30,6 +30,7 @@ type event struct {
 	Prev   []string          `json:"prev,omitempty"`  // hashes of the previous content, as the call reports it
 	Effect string            `json:"effect,omitempty"`
 	Reason string            `json:"reason,omitempty"`
+	Cause  string            `json:"cause,omitempty"` // of an internal error
 	Gone   []string          `json:"gone,omitempty"`  // hashes that the editor replaced
 	Bytes  int               `json:"bytes,omitempty"` // of a save: its size
 	At     int64             `json:"at"`              // nanoseconds

@@ -105,6 +105,9 @@ func (w *writer) note(e event, run func() (map[string]string, []string, error)) 
 	var fault *rw.Error
 	if errors.As(err, &fault) {
 		e.Effect, e.Reason = string(fault.Effect), fault.Detail.Error()
+		if fault.Detail == rw.ErrInternal {
+			e.Cause = fmt.Sprint(fault, ": ", errors.Unwrap(fault))
+		}
 		w.stuck = fault.Detail == rw.ErrStorePoisoned || fault.Detail == rw.ErrStoreClosed
 	} else if err != nil {
 		e.Effect, e.Reason = "unknown", err.Error()
