@@ -720,3 +720,101 @@ func TestDirectoryOfAnotherSweep(t *testing.T) {
 		t.Error("an acknowledged write is lost with the directory that another program made")
 	}
 }
+
+// TestDeletedInTwoDeathsSweep: a process dies while it rolls a delete back, and the one
+// that opens the store next dies in recovery. The file is deleted then, or the commit is
+// aborted, or in conflict.
+func TestDeletedInTwoDeathsSweep(t *testing.T) {
+	for n := 0; ; n++ {
+		reached := false
+		for m, died := 0, true; died; m++ {
+			fs := simfs.New()
+			fs.WriteFile("a.txt", []byte(longText), 0o644)
+			s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
+			blocked := false
+			fs.Before(func(op simfs.Op) {
+				if !blocked && op.Kind == "rename" && op.Path == "a.txt" {
+					blocked = true
+					replaceBy(fs.Foreign(), "bad.txt", inTheWay)
+					fs.StopAt(n)
+				}
+			})
+			err := keyedTx(txDelete("a.txt"), txWrite("bad.txt", "new one\n", ""))(s)
+			fs.Before(nil)
+			fs.StopAt(-1)
+			if e := rw.AsError("", err); e == nil || e.Effect == rw.EffectNone {
+				break
+			}
+			reached = true
+			disk := fs.Crash(0, simfs.None)
+			disk.StopAt(m)
+			_, err = rw.OpenSim(disk, nil, rw.Sim{Nonce: "0003"})
+			disk.StopAt(-1)
+			died = err != nil
+			disk = disk.Crash(0, simfs.None)
+			last := must(rw.OpenSim(disk, nil, rw.Sim{Nonce: "0004"}))(t)
+			_, there := files(disk)["a.txt"]
+			rows := must(last.JournalTail(background, rw.JournalTailRequest{N: 100}))(t).Entries
+			about := func(kind string) bool { // rows that were aborted are not listed
+				return slices.ContainsFunc(rows, func(e rw.JournalEntry) bool { return e.Kind == kind && e.Path == "a.txt" })
+			}
+			if there && about("commit") && !about("conflict") {
+				t.Errorf("dead at %d, then at %d: the commit is recorded and the file is there: %+v", n, m, rows)
+			}
+			noErr(t, last.Close(background))
+		}
+		if !reached {
+			return
+		}
+	}
+}
+
+// TestLinkedInPlaceSweep: one writer changes a file in place and dies, another then
+// changes it by its other name. After the next Open the file is as the second has left
+// it. At the level journal that is so after a power cut also if none of them died.
+func TestLinkedInPlaceSweep(t *testing.T) {
+	opened := func(fs *simfs.FS, nonce string, level rw.SyncLevel) (*rw.Store, *simfs.Process) {
+		p := fs.NewProcess()
+		return must(rw.OpenSim(fs, &rw.Options{HardLinks: rw.HardLinksInPlace, Sync: level}, rw.Sim{Nonce: nonce, Process: p, Manual: true, AppendFrom: 1}))(t), p
+	}
+	linked := func() *simfs.FS {
+		fs := simfs.New()
+		fs.WriteFile("a.txt", []byte(longText), 0o644)
+		d := fs.Foreign()
+		d.Link("a.txt", d, "link.txt")
+		d.Sync()
+		return fs
+	}
+	for _, level := range allLevels {
+		for n := 0; ; n++ {
+			fs := linked()
+			first, dead := opened(fs, "0001", level)
+			second, _ := opened(fs, "0002", level)
+			dead.StopAt(n)
+			err := do(put("a.txt", otherText, rw.ModeOverwrite))(first)
+			dead.Kill()
+			if err == nil {
+				break
+			}
+			noErr(t, do(put("link.txt", longText, rw.ModeOverwrite))(second), "dead at ", n)
+			opened(fs, "0003", level)
+			equal(t, files(fs)["a.txt"], longText, level, ": dead at ", n)
+		}
+	}
+	for _, mode := range []rw.WriteMode{rw.ModeAppend, rw.ModeOverwrite} {
+		for seed := range uint64(20) {
+			fs := linked()
+			first, _ := opened(fs, "0001", rw.SyncJournal)
+			second := first
+			if seed%2 == 1 {
+				second, _ = opened(fs, "0002", rw.SyncJournal)
+			}
+			noErr(t, do(put("a.txt", otherText, mode))(first))
+			noErr(t, do(put("link.txt", longText, mode))(second))
+			want := files(fs)["a.txt"]
+			disk := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some, simfs.Some, simfs.Some}[seed%4])
+			opened(disk, "0003", rw.SyncJournal)
+			equal(t, files(disk)["link.txt"], want, mode, ", power cut ", seed)
+		}
+	}
+}

@@ -113,7 +113,9 @@ func (r *RowIndex) Fold(rec *journal.Record, _ journal.Pos) {
 				r.put(m.Identity(), index.Entry{Seq: rec.Seq, Rev: uint32(m.Rev), When: when})
 			}
 		case journal.KindAbort:
-			r.put(m.Identity(), index.Entry{Seq: m.PrevSeq, Rev: uint32(m.Rev), When: when})
+			if r.isNewest(index.PathKey(m.Identity()), rec.Ref) {
+				r.put(m.Identity(), index.Entry{Seq: m.PrevSeq, Rev: uint32(m.Rev), When: when})
+			}
 		}
 	}
 	if rec.Level == string(SyncOff) {
@@ -127,10 +129,19 @@ func (r *RowIndex) Fold(rec *journal.Record, _ journal.Pos) {
 	case journal.KindCommit:
 		r.table.Put(index.IdemKey(rec.Key), index.Entry{Seq: rec.Seq, When: when, Idem: true})
 	case journal.KindAbort:
-		r.table.Put(index.IdemKey(rec.Key), index.Entry{When: when, Idem: true})
+		if r.isNewest(index.IdemKey(rec.Key), rec.Ref) {
+			r.table.Put(index.IdemKey(rec.Key), index.Entry{When: when, Idem: true})
+		}
 	case journal.KindConflict: // the key answers with it
 		r.table.Put(index.IdemKey(rec.Key), index.Entry{Seq: rec.Seq, When: when, Idem: true})
 	}
+}
+
+// isNewest reports whether the row of a key is seq. A key that cannot be looked up is
+// not, so that the row which has it stays. r.mu is held.
+func (r *RowIndex) isNewest(key index.Key, seq uint64) bool {
+	e, _, err := r.table.Get(key)
+	return err == nil && e.Seq == seq
 }
 
 func (r *RowIndex) put(path string, e index.Entry) { r.table.Put(index.PathKey(path), e) }

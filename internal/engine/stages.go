@@ -7,10 +7,12 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -122,11 +124,18 @@ func (c *Commit) lock(ctx context.Context) error {
 			return err
 		}
 		if !moved && !shared {
-			if err := c.s.Log.CatchUp(); err != nil {
+			catchUp := c.s.Log.CatchUp
+			if c.sharesFile() { // a dead writer of another name may not have flushed its row
+				catchUp = func() error { return c.s.Log.Settle(ctx) }
+			}
+			if err := catchUp(); err != nil {
 				return err
 			}
 			c.head = c.s.Log.Head()
 			left, err := c.s.LeftBehind(append(c.paths(), c.judge.Touches()...))
+			if err == nil && left == nil && c.sharesFile() {
+				left, err = c.leftInFile()
+			}
 			if err != nil {
 				return err
 			}
@@ -195,6 +204,43 @@ func (c *Commit) findShared() (changed bool, err error) {
 		m.shared = now
 	}
 	return changed, nil
+}
+
+// sharesFile reports whether a file of the commit is written in place although it has
+// other names.
+func (c *Commit) sharesFile() bool {
+	return slices.ContainsFunc(c.Muts, func(m *Mutation) bool { return m.shared != (inode{}) })
+}
+
+// leftInFile is LeftBehind for files with several names: it returns the commit of a
+// writer that died while it wrote such a file in place by another name.
+func (c *Commit) leftInFile() (*journal.Record, error) {
+	shared := map[uint64]bool{}
+	for _, m := range c.Muts {
+		if m.shared != (inode{}) {
+			shared[m.shared.ino] = true
+		}
+	}
+	recs, err := c.s.unsettledRows(c.s.Rows.unsettled())
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range recs {
+		if !slices.ContainsFunc(rec.Muts, func(m journal.Mutation) bool {
+			how := publish.How(m.How)
+			return (how == publish.InPlace || how == publish.Append) && shared[beforeOf(&m).Stat.Ino]
+		}) {
+			continue
+		}
+		live, err := lock.Alive(c.s.Disk.locks, rec.Writer)
+		if err != nil {
+			return nil, err
+		}
+		if !live || c.s.inDoubt(rec.Writer) {
+			return rec, nil
+		}
+	}
+	return nil, nil
 }
 
 // sharedFile returns the file of a target that has other names as well, the zero inode
@@ -537,7 +583,7 @@ func (c *Commit) settle(ctx context.Context) error {
 			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA)
 		}
 	}
-	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 && !c.sharesOld() {
+	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 && !c.sharesOld() && !c.sharesFile() {
 		c.keepHeads()
 		c.handed = true
 		todo.closers = append(c.Handles, c.dirs)
@@ -559,7 +605,7 @@ func (c *Commit) settle(ctx context.Context) error {
 	if err := c.s.arrange(c.Rec); err != nil { // no slot is in a directory any more
 		return c.s.Poison(err)
 	}
-	if c.s.Opts.Sync == SyncFull {
+	if c.s.Opts.Sync == SyncFull || c.sharesFile() && c.s.Opts.Sync != SyncOff {
 		if err := c.s.syncMarks(todo.marks); err != nil {
 			return c.s.Poison(err)
 		}

@@ -49,7 +49,8 @@ func judgeDelete(c *Change, held Held) (State, error) {
 			if err != nil {
 				return Taken, err
 			}
-			undone = out.Ino == st.Ino
+			// Or recovery died after it had renewed the slot.
+			undone = out.Ino == st.Ino || out.Size == 0 && c.Old.is(st)
 		}
 		if undone { // it had its name back when its writer died
 			if err := c.Old.now(c.Target); err != nil {
