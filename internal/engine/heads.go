@@ -205,7 +205,7 @@ func (h *heads) drop(sha string) {
 func (h *heads) dropBefore(m *Mutation) (before *head) {
 	h.mu.Lock()
 	x := h.waiting[m.Prev.SHA]
-	if x != nil && m.Size > HeadInline && m.How != publish.Append {
+	if x != nil && m.Size > headInline && m.How != publish.Append {
 		if before = x.before; before == nil || h.waiting[before.sha] != before {
 			x.before = nil
 			h.mu.Unlock()
