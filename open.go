@@ -103,7 +103,7 @@ func (s *Store) start(ctx context.Context) error {
 		return nil
 	}
 	s.noteRoot()
-	err := s.engine.Alone("open", s.drafts.Sweep)
+	err := s.engine.AloneWithin(ctx, "open", s.drafts.Sweep)
 	if terr := s.sweepTxs(ctx); err != nil || terr != nil {
 		s.engine.Report.Warn(WarnDraftsNotSwept)
 	}

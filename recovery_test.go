@@ -102,6 +102,40 @@ func leftUnpublished(t *testing.T) *simfs.FS {
 	return fs
 }
 
+// TestOpenWaitsForItsContextSweep: whatever lock a stopped process holds, Open beside it
+// waits no longer than its context. The time limit for locks is an hour here.
+func TestOpenWaitsForItsContextSweep(t *testing.T) {
+	step := stride(23)
+	for at, stopped := phase(step), true; stopped; at += step {
+		fs := leftUnpublished(t)
+		first := fs.NewProcess()
+		reached, ended := first.PauseAt(at), make(chan error, 1)
+		go func() {
+			s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: first})
+			if err == nil {
+				err = s.Close(background)
+			}
+			ended <- err
+		}()
+		select {
+		case <-reached:
+		case err := <-ended:
+			noErr(t, err)
+			stopped = false
+		}
+		ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+		s, err := rw.OpenSimWithin(ctx, fs, &rw.Options{LockTimeout: time.Hour}, rw.Sim{Nonce: "0003", Process: fs.NewProcess(), LockWait: 20 * time.Millisecond})
+		cancel()
+		first.Continue()
+		if stopped {
+			noErr(t, <-ended)
+		}
+		if err == nil {
+			noErr(t, s.Close(background))
+		}
+	}
+}
+
 func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	t.Helper()
 	fs := leftUnpublished(t)

@@ -148,10 +148,10 @@ func (s *Engine) othersLive() (bool, error) {
 func (s *Engine) Start(ctx context.Context) error {
 	err := s.openParts()
 	if err == nil && !s.Opts.ReadOnly {
-		err = s.startWriter()
+		err = s.startWriter(ctx)
 	}
 	if err == nil && !s.Opts.ReadOnly && s.closed.Format < FormatVersion {
-		err = s.Alone("open", s.migrate)
+		err = s.AloneWithin(ctx, "open", s.migrate)
 	}
 	if err == nil && s.Disk.journal != nil {
 		err = s.openJournal(ctx)
@@ -167,7 +167,7 @@ func (s *Engine) Start(ctx context.Context) error {
 		if !s.Opts.ReadOnly {
 			// What another process keeps from being done now, the next Open does.
 			if err = s.clearPoison(); err == nil {
-				err = unlessTimeout(s.Alone("open", s.finishOpen))
+				err = unlessTimeout(s.AloneWithin(ctx, "open", s.finishOpen))
 			}
 		}
 	}
@@ -181,23 +181,24 @@ func (s *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// unlessTimeout is err, unless it says that a process that was stopped holds a lock.
+// unlessTimeout is err, unless it says that a process that was stopped holds a lock, or
+// that the time of the caller is over.
 func unlessTimeout(err error) error {
-	if isTimeout(err) {
+	if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
 	return err
 }
 
 // startWriter gives this opening of the store its identity.
-func (s *Engine) startWriter() error {
+func (s *Engine) startWriter(ctx context.Context) error {
 	s.Writer = strconv.FormatInt(int64(os.Getpid()), 36) + s.TestHooks.Nonce()
 	s.Settler, s.Heads = newSettler(s), newHeads(s)
 	var err error
 	if s.Locks, err = lock.Open(s.Disk.locks, "paths", lock.Owner{Writer: s.Writer, PID: os.Getpid()}); err != nil {
 		return err
 	}
-	if err := unlessTimeout(s.Alone("open", s.ignoreSelf)); err != nil {
+	if err := unlessTimeout(s.AloneWithin(ctx, "open", s.ignoreSelf)); err != nil {
 		return err
 	}
 	s.slotDirs.home.slots = s.newSlots(s.Disk.Staging)
@@ -211,7 +212,12 @@ func (s *Engine) startWriter() error {
 // Alone runs fn while no other process writes the small files of the state
 // directory.
 func (s *Engine) Alone(what string, fn func() error) error {
-	unlock, err := s.Locks.Names(context.Background(), s.Opts.LockTimeout, what, "state")
+	return s.AloneWithin(context.Background(), what, fn)
+}
+
+// AloneWithin is Alone for a caller that waits no longer than its context.
+func (s *Engine) AloneWithin(ctx context.Context, what string, fn func() error) error {
+	unlock, err := s.Locks.Names(ctx, s.Opts.LockTimeout, what, "state")
 	if err != nil {
 		return err
 	}
@@ -279,7 +285,7 @@ func (s *Engine) openJournal(ctx context.Context) error {
 	if _, err := s.Disk.State.Lstat(LegacyName); err != nil {
 		return nil
 	}
-	return s.Alone("import", func() error {
+	return s.AloneWithin(ctx, "import", func() error {
 		if err := s.Log.CatchUp(); err != nil {
 			return err
 		}
