@@ -1,12 +1,12 @@
 package resilientwrite
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // Kind is the class of a failure, the `error` field of the envelope. The set
@@ -232,7 +232,7 @@ func (e *Error) Envelope() Envelope {
 }
 
 // MarshalJSON encodes the envelope.
-func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Envelope()) }
+func (e *Error) MarshalJSON() ([]byte, error) { return schema.Encode(e.Envelope()) }
 
 // AsError returns err as an *Error. Any other error becomes an internal error
 // that keeps err as its cause and reveals nothing of it; nil stays nil.

@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -59,7 +60,7 @@ func refused(s *server.MCPServer, e *rw.Error) *mcp.CallToolResult {
 	if h := hostOf(s); h != nil {
 		return h.result(h.box.Refuse("", e))
 	}
-	doc, err := json.Marshal(e.Envelope())
+	doc, err := schema.Encode(e.Envelope())
 	if err != nil {
 		doc = []byte(`{"ok":false}`)
 	}

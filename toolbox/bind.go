@@ -157,7 +157,7 @@ func (b *Toolbox) success(tool string, v any, one *onCall) reply {
 	}
 	if f := next[tool]; f != nil {
 		if steps := b.set.named(f(v)); len(steps) > 0 {
-			more, _ := json.Marshal(steps) // strings and numbers
+			more, _ := schema.Encode(steps) // strings and numbers
 			doc = append(append(append(doc[:len(doc)-1], `,"next_actions":`...), more...), '}')
 		}
 	}
@@ -190,7 +190,7 @@ func (b *Toolbox) failure(tool string, e *rw.Error) reply {
 			env.Context["next_actions"] = steps
 		}
 	}
-	doc, err := json.Marshal(env)
+	doc, err := schema.Encode(env)
 	if err != nil {
 		doc = []byte(`{"ok":false}`)
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -56,11 +55,11 @@ func (o *object) end() json.RawMessage {
 
 // plain is JSON as a model reads it: <, > and & stay what they are.
 func plain(v any) []byte {
-	text, err := jsontext.Encode(v, "")
+	text, err := schema.Plain(v)
 	if err != nil {
 		return []byte("null")
 	}
-	return bytes.TrimSuffix(text, []byte("\n"))
+	return text
 }
 
 // briefSuccess is the brief reply of a tool.

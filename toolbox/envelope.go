@@ -41,7 +41,7 @@ func envelopeSchema(version string, suggested []rw.Action, required ...string) (
 		{Key: "hint", Value: text}, {Key: "op", Value: text}, {Key: "path", Value: text}, {Key: "stage", Value: text},
 		{Key: "tool", Value: text}, {Key: "invocation_id", Value: text},
 	}}, {Key: "required", Value: required}, {Key: "additionalProperties", Value: true}}
-	return json.Marshal(schema.Object{
+	return schema.Encode(schema.Object{
 		{Key: "$schema", Value: "http://json-schema.org/draft-07/schema#"},
 		{Key: "title", Value: "resilientwrite error envelope"},
 		{Key: "type", Value: "object"},

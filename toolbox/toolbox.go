@@ -36,6 +36,7 @@ import (
 	"golang.org/x/time/rate"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // Options are the settings of a [Toolbox]. nil means the defaults.
@@ -219,17 +220,22 @@ type Receipt struct {
 // MarshalJSON writes one object, without the members of the record where there
 // is none.
 func (r Receipt) MarshalJSON() ([]byte, error) {
-	out := struct {
-		*rw.Receipt
-		InvocationID string   `json:"invocation_id,omitempty"`
-		Code         rw.Code  `json:"code"`
-		Journaled    bool     `json:"journaled"`
-		Alias        []string `json:"alias,omitempty"`
-	}{InvocationID: r.InvocationID, Code: r.Code, Journaled: r.Journaled, Alias: r.Alias}
-	if r.Op != "" {
-		out.Receipt = &r.Receipt
+	type facts struct {
+		Code      rw.Code  `json:"code"`
+		Journaled bool     `json:"journaled"`
+		Alias     []string `json:"alias,omitempty"`
 	}
-	return json.Marshal(out)
+	also := facts{r.Code, r.Journaled, r.Alias}
+	if r.Op != "" {
+		return schema.Encode(struct {
+			rw.Receipt
+			facts
+		}{r.Receipt, also})
+	}
+	return schema.Encode(struct {
+		InvocationID string `json:"invocation_id,omitempty"`
+		facts
+	}{r.InvocationID, also})
 }
 
 // Call calls a tool by any of its names with arguments as a JSON object. A

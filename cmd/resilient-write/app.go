@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // operator is the caller if --caller is not given.
@@ -155,7 +156,7 @@ func (a *app) resultLost(err error) {
 			detail = rw.ErrDiskFull
 		}
 		e := rw.NewError(a.command, detail, "standard output did not take the result", nil)
-		a.done.reply, _ = json.Marshal(e.Envelope())
+		a.done.reply, _ = schema.Encode(e.Envelope())
 	}
 	a.alsoFailed(err, "; completed changes remain")
 }
@@ -183,7 +184,7 @@ func (a *app) fail(e *rw.Error, what string, code rw.Code) {
 	if a.done.reply == nil {
 		env := e.Envelope()
 		env.Context["code"] = code
-		a.done.reply, _ = json.Marshal(env)
+		a.done.reply, _ = schema.Encode(env)
 		if a.forPrograms() {
 			a.document(a.done.reply)
 		}

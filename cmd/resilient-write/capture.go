@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/dirwatch"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 const (
@@ -125,7 +125,7 @@ func (c *capturing) scan(ctx context.Context) (r rw.ScanResult, seen bool, err e
 func (c *capturing) say(name, text string, r *rw.ScanResult) error {
 	ts := now().UTC()
 	if c.a.json {
-		data, err := json.Marshal(struct {
+		data, err := schema.Encode(struct {
 			Event string         `json:"event"`
 			TS    string         `json:"ts"`
 			Text  string         `json:"text"`

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 // editFlags adds the flags for the single edit that people make by hand.
@@ -33,7 +33,7 @@ func editFlags(cmd *cobra.Command) func(*asked) error {
 			one.Count = -1
 		}
 		var err error
-		call.fields["edits"], err = json.Marshal([]rw.EditOp{one})
+		call.fields["edits"], err = schema.Encode([]rw.EditOp{one})
 		return err
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -311,7 +311,7 @@ func (h *hooked) checkpoint(ctx context.Context, s *rw.Store) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(map[string]any{"host": h.Host, "session": h.Session, "files": r.Files, "groups": r.Groups})
+	data, err := schema.Encode(map[string]any{"host": h.Host, "session": h.Session, "files": r.Files, "groups": r.Groups})
 	if err != nil {
 		return err
 	}

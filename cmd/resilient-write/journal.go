@@ -15,6 +15,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
 var journals = []verb{
@@ -189,7 +190,7 @@ func (f *follower) rows(ctx context.Context, s *rw.Store) error {
 }
 
 func (f *follower) print(e rw.JournalEntry) error {
-	data, err := json.Marshal(e)
+	data, err := schema.Encode(e)
 	if err != nil {
 		return err
 	}

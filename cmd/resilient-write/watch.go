@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
+	"github.com/resilientwrite/resilientwrite/internal/schema"
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
 
@@ -144,7 +144,7 @@ func (w *eventWatch) print(e event) error {
 		e.TS = now().UTC().Format(time.RFC3339)
 	}
 	if w.a.json {
-		data, err := json.Marshal(e)
+		data, err := schema.Encode(e)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -78,11 +77,18 @@ func (d *decoder) bytes(f *field, raw *members, into reflect.Value) error {
 // utf-8, or base64 when one of them is not UTF-8.
 func FormOf(v reflect.Value) string {
 	for _, f := range fields(v.Type()).list {
-		if f.typ == bytesType && !utf8.Valid(v.FieldByIndex(f.index).Bytes()) {
+		if f.typ == bytesType && formOf(v.FieldByIndex(f.index).Bytes()) == base64Form {
 			return base64Form
 		}
 	}
 	return textForm
+}
+
+func formOf(b []byte) string {
+	if utf8.Valid(b) {
+		return textForm
+	}
+	return base64Form
 }
 
 func bytesText(b []byte, encoding string) string {
@@ -90,18 +96,4 @@ func bytesText(b []byte, encoding string) string {
 		return base64.StdEncoding.EncodeToString(b)
 	}
 	return string(b)
-}
-
-// Reply encodes the reply of a tool as JSON. encoding applies to its []byte fields: utf-8
-// if they are text, base64, or "" for the one that fits. A json.RawMessage is copied
-// unchanged; encoding/json would remove its blanks and escape it again, and knows no copies.
-func Reply(from any, encoding string) ([]byte, error) {
-	if v := reflect.ValueOf(from); v.Kind() == reflect.Struct {
-		for _, f := range fields(v.Type()).list {
-			if f.typ == anyJSON || f.typ == bytesType || f.copied {
-				return encode(v, encoding)
-			}
-		}
-	}
-	return json.Marshal(from)
 }

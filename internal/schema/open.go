@@ -1,9 +1,7 @@
 package schema
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,66 +28,6 @@ func keepExtra(into reflect.Value, m Member) {
 	one.Field(0).SetString(m.Key)
 	one.Field(1).SetBytes(m.Value.(json.RawMessage))
 	into.Set(reflect.Append(into, one))
-}
-
-// Encode writes a struct as JSON, with its unknown members after its own fields, so
-// that it restores an open object that [Decode] read. Unknown members that have the
-// name of a field are left out. A field that is a json.RawMessage is copied unchanged.
-//
-// []byte fields are text, or base64 where one of them is not UTF-8.
-func Encode(from any) ([]byte, error) { return encode(reflect.ValueOf(from), "") }
-
-func encode(v reflect.Value, encoding string) ([]byte, error) {
-	encoding = cmp.Or(encoding, FormOf(v))
-	var out Object
-	known := fields(v.Type())
-	for i := range known.list {
-		f := &known.list[i]
-		value := v.FieldByIndex(f.index)
-		if f.name == encodingName && encoding == base64Form && hasBytes(v.Type()) {
-			out = append(out, Member{f.name, encoding})
-			continue
-		}
-		if f.omit && f.typ != encodingType && isEmpty(value) {
-			continue
-		}
-		switch f.typ {
-		case anyJSON:
-			out = append(out, Member{f.name, exact(value.Bytes())})
-		case bytesType:
-			out = append(out, Member{f.name, bytesText(value.Bytes(), encoding)})
-		case encodingType:
-			out = append(out, Member{f.name, encoding})
-		default:
-			out = append(out, Member{f.name, value.Interface()})
-		}
-	}
-	if i := extraField(v.Type()); i >= 0 {
-		seen := map[string]bool{}
-		for j := range v.Field(i).Len() {
-			one := v.Field(i).Index(j)
-			name := one.Field(0).String()
-			if known.named(name) != nil || seen[name] {
-				continue
-			}
-			seen[name] = true
-			raw := json.RawMessage(one.Field(1).Bytes())
-			if !json.Valid(raw) {
-				return nil, fmt.Errorf("the value of %s is not JSON", clip(name))
-			}
-			out = append(out, Member{name, raw})
-		}
-	}
-	return out.MarshalJSON()
-}
-
-// isEmpty reports whether a field that can be omitted is.
-func isEmpty(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Slice, reflect.Map, reflect.String:
-		return v.Len() == 0
-	}
-	return v.IsZero()
 }
 
 // schema is the schema of the type of a field, which may take several JSON

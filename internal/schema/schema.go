@@ -25,7 +25,6 @@ import (
 	"cmp"
 	"encoding"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -47,62 +46,7 @@ type Member struct {
 }
 
 // MarshalJSON writes the members in their order.
-func (o Object) MarshalJSON() ([]byte, error) {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, m := range o {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		key, err := json.Marshal(m.Key)
-		if err != nil {
-			return nil, err
-		}
-		value, err := valueText(m.Value)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
-	}
-	b.WriteByte('}')
-	return []byte(b.String()), nil
-}
-
-// exact is JSON that is written to the letter.
-type exact json.RawMessage
-
-// valueText is a value as JSON. Objects in it write themselves: encoding/json
-// would read each again on every level above it.
-func valueText(v any) ([]byte, error) {
-	switch v := v.(type) {
-	case Object:
-		return v.MarshalJSON()
-	case []Object:
-		out := []byte{'['}
-		for i, o := range v {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			text, err := o.MarshalJSON()
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, text...)
-		}
-		return append(out, ']'), nil
-	case exact:
-		if len(v) == 0 {
-			return []byte("null"), nil
-		}
-		if !json.Valid(v) {
-			return nil, errors.New("a value is not JSON")
-		}
-		return v, nil
-	}
-	return json.Marshal(v)
-}
+func (o Object) MarshalJSON() ([]byte, error) { return Encode(o) }
 
 // field is one argument or reply field.
 type field struct {
@@ -112,7 +56,6 @@ type field struct {
 	required bool // of arguments: by tag; of replies: not omitted when empty
 	nullable bool // a pointer that is not omitted when it is nil
 	omit     bool // when it is empty
-	copied   bool // from an embedded struct that is a field too
 	enum     []string
 	fallback string
 	desc     string
@@ -241,7 +184,7 @@ func copies(i int, f reflect.StructField) (list []field) {
 			continue
 		}
 		list[at] = newField(f.Type, inner, name, strings.ReplaceAll(opts, "omitzero", ""))
-		list[at].index, list[at].copied = []int{i, j}, true
+		list[at].index = []int{i, j}
 		if n, err := strconv.Atoi(inner.Tag.Get("copied")); err == nil {
 			list[at].enum = list[at].enum[:n]
 		}
@@ -354,7 +297,7 @@ func EnvelopeFields() []string {
 }
 
 func marshal(v any) json.RawMessage {
-	b, err := valueText(v)
+	b, err := Encode(v)
 	if err != nil {
 		panic(fmt.Sprintf("schema: %v", err)) // the types are ours
 	}
