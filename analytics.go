@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/analytics"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -12,7 +13,7 @@ import (
 // AnalyticsRequest asks for usage figures.
 type AnalyticsRequest struct {
 	// Count only rows from this time on, RFC 3339. Default: all rows.
-	Since string `json:"since,omitempty" maxlen:"64"`
+	Since time.Time `json:"since,omitzero" maxlen:"64"`
 	// List only this session under sessions; the other figures still cover all
 	// sessions.
 	SessionFilter string `json:"session_filter,omitempty" maxlen:"200"`
@@ -42,12 +43,12 @@ type AnalyticsResult struct {
 
 // AnalyticsWrite is one write.
 type AnalyticsWrite struct {
-	TS     string `json:"ts"`     // Time of the row; informational.
-	Path   string `json:"path"`   // Resolved path of the file, relative to the workspace.
-	Mode   string `json:"mode"`   // The operation: create, overwrite, append …
-	Bytes  int64  `json:"bytes"`  // Bytes written.
-	Caller string `json:"caller"` // Who wrote it.
-	Seq    uint64 `json:"seq"`    // Position in the journal.
+	TS     Timestamp `json:"ts"`     // Time of the row; informational.
+	Path   string    `json:"path"`   // Resolved path of the file, relative to the workspace.
+	Mode   string    `json:"mode"`   // The operation: create, overwrite, append …
+	Bytes  int64     `json:"bytes"`  // Bytes written.
+	Caller string    `json:"caller"` // Who wrote it.
+	Seq    uint64    `json:"seq"`    // Position in the journal.
 }
 
 // AnalyticsPath is a file that was written often.
@@ -56,7 +57,7 @@ type AnalyticsPath struct {
 	WriteCount int    `json:"write_count"` // Number of writes.
 	TotalBytes int64  `json:"total_bytes"` // Bytes written to it.
 	// Time of the latest write, RFC 3339 UTC; empty when unknown.
-	LastWrite string `json:"last_write"`
+	LastWrite Timestamp `json:"last_write"`
 }
 
 // AnalyticsSession is what was done in one chunk session.
@@ -64,10 +65,10 @@ type AnalyticsSession struct {
 	ChunkWrites int `json:"chunk_writes"` // Number of chunks stored, counting replaced ones again.
 	Composes    int `json:"composes"`     // Number of times a file was composed.
 	// Time of the first chunk or composition, RFC 3339 UTC; empty when unknown.
-	FirstWrite string `json:"first_write"`
+	FirstWrite Timestamp `json:"first_write"`
 	// Time of the last chunk or composition, RFC 3339 UTC; empty when unknown.
-	LastWrite       string  `json:"last_write"`
-	DurationSeconds float64 `json:"duration_seconds"` // Seconds between the two.
+	LastWrite       Timestamp `json:"last_write"`
+	DurationSeconds float64   `json:"duration_seconds"` // Seconds between the two.
 }
 
 // AnalyticsCheckpoints is what was saved as checkpoints.
@@ -104,10 +105,10 @@ type AnalyticsMinute struct {
 type AnalyticsPeriod struct {
 	// Earliest time of a counted row, refusals and state objects included, RFC
 	// 3339 UTC; empty when there is none.
-	FirstEntry string `json:"first_entry"`
+	FirstEntry Timestamp `json:"first_entry"`
 	// Latest time of a counted row, RFC 3339 UTC; empty when there is none.
-	LastEntry       string  `json:"last_entry"`
-	DurationSeconds float64 `json:"duration_seconds"` // Seconds between the two.
+	LastEntry       Timestamp `json:"last_entry"`
+	DurationSeconds float64   `json:"duration_seconds"` // Seconds between the two.
 }
 
 // AnalyticsRefusals counts the calls that were refused.
@@ -130,17 +131,14 @@ type AnalyticsRefusals struct {
 // [ErrStoreClosed], [ErrCanceled]. Nothing is changed on disk.
 func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsResult, error) {
 	return reading(ctx, s, "analytics", "", r, func() (out AnalyticsResult, err error) {
-		opt := analytics.Options{Session: r.SessionFilter}
-		if r.Since != "" {
-			if opt.Since, err = time.Parse(time.RFC3339, r.Since); err != nil {
-				return out, fault.New(fault.InvalidArgument).With("argument", "since").Hintf("since is a time such as 2026-01-31T09:00:00Z")
-			}
+		if adapter.IsMalformed(ctx, "since") {
+			return out, fault.New(fault.InvalidArgument).With("argument", "since").Hintf("since is a time such as 2026-01-31T09:00:00Z")
 		}
 		each := func(func(*journal.Record) error) error { return nil }
 		if s.engine.Log != nil {
 			each = s.engine.Log.Skim
 		}
-		found, err := analytics.Read(ctx, opt, each)
+		found, err := analytics.Read(ctx, analytics.Options{Since: r.Since, Session: r.SessionFilter}, each)
 		return analyticsOf(found), err
 	})
 }
@@ -149,7 +147,7 @@ func (s *Store) Analytics(ctx context.Context, r AnalyticsRequest) (AnalyticsRes
 func analyticsOf(r analytics.Result) AnalyticsResult {
 	out := AnalyticsResult{
 		TotalWrites: r.TotalWrites, UniquePaths: r.UniquePaths, TotalBytesWritten: r.TotalBytesWritten,
-		ByMode: r.ByMode, ByCaller: r.ByCaller, Period: AnalyticsPeriod(r.Period), Refusals: AnalyticsRefusals(r.Refusals),
+		ByMode: r.ByMode, ByCaller: r.ByCaller, Period: AnalyticsPeriod{timestamp(r.Period.FirstEntry), timestamp(r.Period.LastEntry), r.Period.DurationSeconds}, Refusals: AnalyticsRefusals(r.Refusals),
 		Timeline: make([]AnalyticsWrite, len(r.Timeline)), HotPaths: make([]AnalyticsPath, len(r.HotPaths)),
 		Sessions: map[string]AnalyticsSession{},
 		Checkpoints: AnalyticsCheckpoints{
@@ -160,13 +158,13 @@ func analyticsOf(r analytics.Result) AnalyticsResult {
 		},
 	}
 	for i, w := range r.Timeline {
-		out.Timeline[i] = AnalyticsWrite(w)
+		out.Timeline[i] = AnalyticsWrite{timestamp(w.TS), w.Path, w.Mode, w.Bytes, w.Caller, w.Seq}
 	}
 	for i, p := range r.HotPaths {
-		out.HotPaths[i] = AnalyticsPath(p)
+		out.HotPaths[i] = AnalyticsPath{p.Path, p.WriteCount, p.TotalBytes, timestamp(p.LastWrite)}
 	}
 	for name, n := range r.Sessions {
-		out.Sessions[name] = AnalyticsSession(n)
+		out.Sessions[name] = AnalyticsSession{n.ChunkWrites, n.Composes, timestamp(n.FirstWrite), timestamp(n.LastWrite), n.DurationSeconds}
 	}
 	for name, n := range r.Checkpoints.ByName {
 		out.Checkpoints.ByName[name] = AnalyticsSaves(n)

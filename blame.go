@@ -39,11 +39,11 @@ type BlameLine struct {
 
 // BlameCall is a change of a file.
 type BlameCall struct {
-	Row     uint64 `json:"row"`               // Journal row.
-	Op      string `json:"op"`                // Operation.
-	TS      string `json:"ts"`                // When, RFC 3339 UTC.
-	Caller  string `json:"caller"`            // Who; outside means another program.
-	Session string `json:"session,omitempty"` // Working session.
+	Row     uint64    `json:"row"`               // Journal row.
+	Op      string    `json:"op"`                // Operation.
+	TS      Timestamp `json:"ts"`                // When, RFC 3339 UTC.
+	Caller  string    `json:"caller"`            // Who; outside means another program.
+	Session string    `json:"session,omitempty"` // Working session.
 	// What the adapter knew of the call: client, model, call, turn, trace.
 	Via *Via `json:"via,omitempty"`
 	// Of a change by another program: the tool calls that were open, and the
@@ -82,7 +82,7 @@ func (s *Store) Blame(ctx context.Context, r BlameRequest) (BlameResult, error) 
 	}
 	for _, v := range b.Calls {
 		c := BlameCall{
-			Row: v.Seq, Op: v.M.Op, TS: v.TS, Caller: v.Caller, Session: v.Session, Via: viaOf(v.Via), Lines: v.Lines, UndoneBy: v.UndoneBy,
+			Row: v.Seq, Op: v.M.Op, TS: timestamp(v.TS), Caller: v.Caller, Session: v.Session, Via: viaOf(v.Via), Lines: v.Lines, UndoneBy: v.UndoneBy,
 		}
 		if v.Group != nil {
 			c.During, c.Command = v.Group.Calls, v.Group.Command

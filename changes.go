@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // CallerOutside is the caller of changes that other programs made.
@@ -270,10 +271,10 @@ type ChangedFile struct {
 
 // ObservedGroup is the changes that one scan found.
 type ObservedGroup struct {
-	Group string `json:"group"` // Identifier for [Store.Undo].
-	Seq   uint64 `json:"seq"`   // Journal row.
-	TS    string `json:"ts"`    // When the scan ended, RFC 3339 UTC.
-	Files int    `json:"files"` // Number of changed files.
+	Group string    `json:"group"` // Identifier for [Store.Undo].
+	Seq   uint64    `json:"seq"`   // Journal row.
+	TS    time.Time `json:"ts"`    // When the scan ended, RFC 3339 UTC.
+	Files int       `json:"files"` // Number of changed files.
 	// Directories that were made, removed, or got another mode; at most 1000.
 	Dirs []ObservedDir `json:"dirs,omitempty"`
 	// Name of the session and of the program that ran the calls.
@@ -290,9 +291,9 @@ type ObservedGroup struct {
 
 // ExecutedCommand is a command whose changes are one commit.
 type ExecutedCommand struct {
-	Seq   uint64 `json:"seq"`   // Journal row, for [Store.Undo].
-	TS    string `json:"ts"`    // When, RFC 3339 UTC.
-	Files int    `json:"files"` // Number of changed files.
+	Seq   uint64    `json:"seq"`   // Journal row, for [Store.Undo].
+	TS    time.Time `json:"ts"`    // When, RFC 3339 UTC.
+	Files int       `json:"files"` // Number of changed files.
 	// Name of the session and of the caller.
 	Session string `json:"session,omitempty"`
 	Caller  string `json:"caller,omitempty"`
@@ -347,13 +348,13 @@ func changesResult(l *changes.List) ChangesResult {
 		out.Groups = append(out.Groups, observedGroup(rec.Record, rec.Files))
 	}
 	for _, rec := range l.Executed {
-		out.Executed = append(out.Executed, ExecutedCommand{rec.Seq, rec.TS, rec.Files, rec.Session, rec.Caller, rec.Group.Command})
+		out.Executed = append(out.Executed, ExecutedCommand{rec.Seq, stamp.Parse(rec.TS), rec.Files, rec.Session, rec.Caller, rec.Group.Command})
 	}
 	return out
 }
 
 func observedGroup(rec *journal.Record, files int) ObservedGroup {
-	g := ObservedGroup{Group: observe.GroupID(rec.Seq), Seq: rec.Seq, TS: rec.TS, Files: files, Session: rec.Session}
+	g := ObservedGroup{Group: observe.GroupID(rec.Seq), Seq: rec.Seq, TS: stamp.Parse(rec.TS), Files: files, Session: rec.Session}
 	for _, d := range observe.DirsIn(rec) {
 		g.Dirs = append(g.Dirs, ObservedDir(d))
 	}

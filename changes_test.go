@@ -446,7 +446,7 @@ func TestClaimRace(t *testing.T) {
 		for _, e := range rows.Entries {
 			if e.Session == got[0].Session {
 				claimed = true
-			} else if claimed && e.Op != "" && e.SHA256.String() != "" && !e.SHA256.IsZero() && e.Caller == "agent" && e.TS > got[0].Until.Add(-time.Minute).Format("2006-01-02T15:04:05.000000Z07:00") {
+			} else if claimed && e.Op != "" && e.SHA256.String() != "" && !e.SHA256.IsZero() && e.Caller == "agent" && e.TS.Time.After(got[0].Until.Add(-time.Minute)) {
 				t.Errorf("%s wrote after the claim of %s: %+v", e.Session, got[0].Session, e)
 			}
 		}

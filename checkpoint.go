@@ -39,10 +39,10 @@ type CheckpointResult struct {
 	SHA256 Digest `json:"sha256"`
 	Bytes  int64  `json:"bytes"` // Size of data in bytes.
 	// When a checkpoint of this name was first saved, RFC 3339 UTC.
-	CreatedAt string `json:"created_at"`
-	UpdatedAt string `json:"updated_at"` // When this checkpoint was saved, RFC 3339 UTC.
+	CreatedAt Timestamp `json:"created_at"`
+	UpdatedAt Timestamp `json:"updated_at"` // When this checkpoint was saved, RFC 3339 UTC.
 	// When it expires, RFC 3339 UTC; absent for session and permanent.
-	ExpiresAt string `json:"expires_at,omitempty"`
+	ExpiresAt Timestamp `json:"expires_at,omitzero"`
 	// True when data is larger than 1 MiB and is stored in a file of its own.
 	Chunked bool `json:"chunked"`
 }
@@ -88,7 +88,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	return CheckpointResult{
 		Receipt: c.finishedWith(p.Doc, p.Doc.SHA, p.Doc.Size),
 		Name:    p.Name, Format: p.Format, TTL: p.TTL, CheckpointPath: checkpoint.Path(p.Name), SHA256: digest(p.SHA256), Bytes: p.Bytes,
-		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, ExpiresAt: p.ExpiresAt, Chunked: p.Chunked,
+		CreatedAt: timestamp(p.CreatedAt), UpdatedAt: timestamp(p.UpdatedAt), ExpiresAt: timestamp(p.ExpiresAt), Chunked: p.Chunked,
 	}, nil
 }
 
@@ -105,14 +105,14 @@ type CheckpointReadResult struct {
 	TTL            string `json:"ttl"`
 	CheckpointPath string `json:"checkpoint_path"` // Path of the document in the state directory.
 	// SHA-256 of data: of the JSON text, or of the string.
-	SHA256    Digest `json:"sha256"`
-	Bytes     int64  `json:"bytes"`      // Size of data in bytes.
-	CreatedAt string `json:"created_at"` // When a checkpoint of this name was first saved.
-	UpdatedAt string `json:"updated_at"` // When it was last saved.
+	SHA256    Digest    `json:"sha256"`
+	Bytes     int64     `json:"bytes"`      // Size of data in bytes.
+	CreatedAt Timestamp `json:"created_at"` // When a checkpoint of this name was first saved.
+	UpdatedAt Timestamp `json:"updated_at"` // When it was last saved.
 	// When it expires; absent for session and permanent.
-	ExpiresAt string `json:"expires_at,omitempty"`
-	Session   string `json:"session"` // Session that saved it; empty when unknown.
-	Chunked   bool   `json:"chunked"` // True when data is stored in a file of its own.
+	ExpiresAt Timestamp `json:"expires_at,omitzero"`
+	Session   string    `json:"session"` // Session that saved it; empty when unknown.
+	Chunked   bool      `json:"chunked"` // True when data is stored in a file of its own.
 	// True when it has expired; it can be read until Store.CheckpointCleanup
 	// removes it.
 	Expired bool            `json:"expired"`
@@ -171,14 +171,14 @@ type CheckpointInfo struct {
 	TTL            string `json:"ttl"`
 	CheckpointPath string `json:"checkpoint_path"` // Path of the document in the state directory.
 	// SHA-256 of data: of the JSON text, or of the string.
-	SHA256    Digest `json:"sha256"`
-	Bytes     int64  `json:"bytes"`      // Size of data in bytes.
-	CreatedAt string `json:"created_at"` // When a checkpoint of this name was first saved.
-	UpdatedAt string `json:"updated_at"` // When it was last saved.
+	SHA256    Digest    `json:"sha256"`
+	Bytes     int64     `json:"bytes"`      // Size of data in bytes.
+	CreatedAt Timestamp `json:"created_at"` // When a checkpoint of this name was first saved.
+	UpdatedAt Timestamp `json:"updated_at"` // When it was last saved.
 	// When it expires; absent for session and permanent.
-	ExpiresAt string `json:"expires_at,omitempty"`
-	Session   string `json:"session"` // Session that saved it; empty when unknown.
-	Chunked   bool   `json:"chunked"` // True when data is stored in a file of its own.
+	ExpiresAt Timestamp `json:"expires_at,omitzero"`
+	Session   string    `json:"session"` // Session that saved it; empty when unknown.
+	Chunked   bool      `json:"chunked"` // True when data is stored in a file of its own.
 	// True when it has expired; Store.CheckpointCleanup removes it.
 	Expired bool `json:"expired"`
 	// True when it is damaged and cannot be read; Store.CheckpointCleanup moves it
@@ -208,7 +208,7 @@ func (s *Store) checkpointInfo(c *checkpoint.Stored) CheckpointInfo {
 	}
 	return CheckpointInfo{
 		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpoint.Path(c.Stem), SHA256: digest(c.SHA256), Bytes: c.Bytes,
-		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, ExpiresAt: c.ExpiresAt, Session: c.Session,
+		CreatedAt: timestamp(c.CreatedAt), UpdatedAt: timestamp(c.UpdatedAt), ExpiresAt: timestamp(c.ExpiresAt), Session: c.Session,
 		Chunked: c.Chunked, Expired: c.Corrupt == "" && c.Expired(s.engine.Now()), Corrupt: c.Corrupt != "",
 	}
 }

@@ -153,7 +153,7 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 	a := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("1"), Call: rw.Call{Session: "s1"}})
 	s.SetNow(start.Add(time.Hour))
 	b := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}})
-	if b.CreatedAt != a.CreatedAt || b.UpdatedAt != "2026-11-21T13:00:00.000000Z" || b.ExpiresAt != "2026-11-28T13:00:00.000000Z" || a.ExpiresAt != "" {
+	if b.CreatedAt != a.CreatedAt || b.UpdatedAt.String() != "2026-11-21T13:00:00.000000Z" || b.ExpiresAt.String() != "2026-11-28T13:00:00.000000Z" || a.ExpiresAt.String() != "" {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 	s.SetNow(start.Add(3 * time.Hour))
@@ -446,13 +446,13 @@ func TestCheckpointsOfPython(t *testing.T) {
 	if c := saved(t, s, "notes", `"# hi\n"`); c.Format != "markdown" || c.TTL != "permanent" || c.SHA256.String() != hash("# hi\n") {
 		t.Errorf("%+v", c)
 	}
-	if c := saved(t, s, "old", "null"); !c.Expired || c.ExpiresAt == "" {
+	if c := saved(t, s, "old", "null"); !c.Expired || c.ExpiresAt.String() == "" {
 		t.Errorf("%+v", c)
 	}
-	if c := saved(t, s, "parsed", `{"a": 1}`); c.Format != "json" || c.CreatedAt != "" {
+	if c := saved(t, s, "parsed", `{"a": 1}`); c.Format != "json" || c.CreatedAt.String() != "" {
 		t.Errorf("%+v", c)
 	}
-	if r := save(t, s, rw.CheckpointRequest{Name: "state", Data: json.RawMessage("2")}); r.CreatedAt != "2025-01-02T03:04:05.678901+00:00" {
+	if r := save(t, s, rw.CheckpointRequest{Name: "state", Data: json.RawMessage("2")}); r.CreatedAt.String() != "2025-01-02T03:04:05.678901+00:00" {
 		t.Errorf("%+v", r)
 	}
 	c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: new(bool)})

@@ -291,7 +291,7 @@ type ChunkStatusResult struct {
 	Session string `json:"session"` // Name of the session.
 	Exists  bool   `json:"exists"`  // False when the session does not exist.
 	// When the session began, RFC 3339 UTC; absent when that is not known.
-	CreatedAt string `json:"created_at,omitempty"`
+	CreatedAt Timestamp `json:"created_at,omitzero"`
 	// Total number of chunks expected; absent when not given.
 	TotalExpected  *int  `json:"total_expected,omitempty"`
 	PresentIndices []int `json:"present_indices"` // Numbers of the stored chunks.
@@ -328,7 +328,7 @@ func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkSta
 	}
 	defer s.engine.Leave()
 	out := ChunkStatusResult{
-		Session: r.Session, Exists: sess.Found, CreatedAt: sess.Manifest.CreatedAt, TotalExpected: sess.Total(), PresentIndices: sess.Indices(),
+		Session: r.Session, Exists: sess.Found, CreatedAt: timestamp(sess.Manifest.CreatedAt), TotalExpected: sess.Total(), PresentIndices: sess.Indices(),
 		NextIndex: sess.Next(), Bytes: sess.Bytes(), Separator: sess.Manifest.Separator,
 	}
 	out.Missing, out.MissingCount = sess.Missing()

@@ -177,7 +177,7 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	}
 	have := chunkStatus(t, s, "s")
 	want.CreatedAt = have.CreatedAt
-	equal(t, cmp.Diff(want, have), "")
+	equal(t, cmp.Diff(want, have, timestamps), "")
 	put(1, "one", 0)
 	put(3, "three", 0)
 	composed(t, s, "s", "s.txt")
@@ -489,7 +489,7 @@ func TestSessionsHaveTheirStart(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	began := func() string {
 		t.Helper()
-		return must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"}))(t).CreatedAt
+		return must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"}))(t).CreatedAt.String()
 	}
 	for range 2 {
 		s.SetNow(now)

@@ -48,3 +48,12 @@ func (e Expect) hash() *string {
 	text := e.version.String()
 	return &text
 }
+
+// Timestamp is a time in the journal or the state directory.
+type Timestamp = call.Timestamp
+
+// timestamp returns the Timestamp with a text.
+func timestamp(text string) (t Timestamp) {
+	t.UnmarshalText([]byte(text)) // any text is one
+	return t
+}

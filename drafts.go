@@ -2,31 +2,33 @@ package resilientwrite
 
 import (
 	"context"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Draft is a draft that the gate refused.
 type Draft struct {
-	DraftRef  string   `json:"draft_ref"`  // Identifier of the draft.
-	Path      string   `json:"path"`       // Intended path, relative to the workspace.
-	Op        string   `json:"op"`         // The verb that was refused.
-	Mode      string   `json:"mode"`       // The intended mode of the write.
-	SHA256    Digest   `json:"sha256"`     // SHA-256 of the draft.
-	Bytes     int64    `json:"bytes"`      // Size of the draft in bytes.
-	Patterns  []string `json:"patterns"`   // Families of the findings, sorted.
-	Caller    string   `json:"caller"`     // Caller whose draft it is.
-	CreatedAt string   `json:"created_at"` // When it was last refused, RFC 3339 UTC.
-	ExpiresAt string   `json:"expires_at"` // When it expires, RFC 3339 UTC.
+	DraftRef  string    `json:"draft_ref"`  // Identifier of the draft.
+	Path      string    `json:"path"`       // Intended path, relative to the workspace.
+	Op        string    `json:"op"`         // The verb that was refused.
+	Mode      string    `json:"mode"`       // The intended mode of the write.
+	SHA256    Digest    `json:"sha256"`     // SHA-256 of the draft.
+	Bytes     int64     `json:"bytes"`      // Size of the draft in bytes.
+	Patterns  []string  `json:"patterns"`   // Families of the findings, sorted.
+	Caller    string    `json:"caller"`     // Caller whose draft it is.
+	CreatedAt time.Time `json:"created_at"` // When it was last refused, RFC 3339 UTC.
+	ExpiresAt time.Time `json:"expires_at"` // When it expires, RFC 3339 UTC.
 }
 
 func draftOf(f drafts.Facts) Draft {
 	return Draft{
 		DraftRef: f.DraftRef, Path: f.Path, Op: f.Op, Mode: f.Mode, SHA256: digest(f.SHA256), Bytes: f.Bytes,
-		Patterns: f.Patterns, Caller: f.Caller, CreatedAt: f.CreatedAt, ExpiresAt: f.ExpiresAt,
+		Patterns: f.Patterns, Caller: f.Caller, CreatedAt: stamp.Parse(f.CreatedAt), ExpiresAt: stamp.Parse(f.ExpiresAt),
 	}
 }
 

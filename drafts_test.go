@@ -61,8 +61,6 @@ func draftIs(t *testing.T, s *rw.Store, ref, want string) {
 	equal(t, string(must(s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}))(t).Content), want)
 }
 
-const stamp = "2006-01-02T15:04:05.000000Z07:00"
-
 // TestDraftComesBackAsItWasSent, as text and as base64, with its facts, and
 // goes when it is deleted.
 func TestDraftComesBackAsItWasSent(t *testing.T) {
@@ -81,9 +79,7 @@ func TestDraftComesBackAsItWasSent(t *testing.T) {
 		strings.Join(d.Patterns, " ") != "api_key pii" || d.Caller != "tester" {
 		t.Errorf("%+v", d)
 	}
-	created, err1 := time.Parse(time.RFC3339, d.CreatedAt)
-	expires, err2 := time.Parse(time.RFC3339, d.ExpiresAt)
-	if err1 != nil || err2 != nil || created.Before(began.Add(-time.Second)) || expires.Sub(created) != 7*24*time.Hour {
+	if d.CreatedAt.Before(began.Add(-time.Second)) || d.ExpiresAt.Sub(d.CreatedAt) != 7*24*time.Hour {
 		t.Errorf("created %s, expires %s", d.CreatedAt, d.ExpiresAt)
 	}
 	draftIs(t, s, ref, text)
@@ -229,11 +225,11 @@ func TestSameDraftTwiceIsOneDraft(t *testing.T) {
 		t.Errorf("%+v %v", list, draftFiles(dir))
 	}
 	for _, d := range list {
-		if d.DraftRef == a && d.CreatedAt <= first.CreatedAt {
+		if d.DraftRef == a && !d.CreatedAt.After(first.CreatedAt) {
 			t.Error("a repeated refusal does not restart the seven days")
 		}
 	}
-	if !slices.IsSortedFunc(list, func(x, y rw.Draft) int { return strings.Compare(y.CreatedAt, x.CreatedAt) }) {
+	if !slices.IsSortedFunc(list, func(x, y rw.Draft) int { return y.CreatedAt.Compare(x.CreatedAt) }) {
 		t.Errorf("not newest first: %+v", list)
 	}
 }
@@ -246,7 +242,7 @@ func TestDraftsExpire(t *testing.T) {
 	old := time.Now().UTC().Add(-7*24*time.Hour - time.Second)
 	age := func(ref string) {
 		rewriteFacts(t, dir, ref, func(d *rw.Draft) {
-			d.CreatedAt, d.ExpiresAt = old.Format(stamp), old.Add(7*24*time.Hour).Format(stamp)
+			d.CreatedAt, d.ExpiresAt = old, old.Add(7*24*time.Hour)
 		})
 	}
 	a, b := refuse(t, s, "a.txt", awsID(116)), refuse(t, s, "b.txt", awsID(117))
@@ -303,7 +299,7 @@ func fakeDrafts(t *testing.T, dir string, n int, bytes int64) []string {
 		at := now.Add(time.Duration(i-n) * time.Second)
 		data, _ := json.Marshal(rw.Draft{
 			DraftRef: ref, Path: fmt.Sprintf("f%d", i), Op: "safe_write", Mode: "create", SHA256: digest(hash(text)), Bytes: size,
-			CreatedAt: at.Format(stamp), ExpiresAt: at.Add(7 * 24 * time.Hour).Format(stamp),
+			CreatedAt: at, ExpiresAt: at.Add(7 * 24 * time.Hour),
 		})
 		os.WriteFile(statePath(dir, "quarantine", ref+".bin"), []byte(text), 0o600)
 		os.WriteFile(statePath(dir, "quarantine", ref+".json"), data, 0o600)

@@ -70,9 +70,9 @@ type ExecResult struct {
 	// True when the beginning of the output is left out.
 	OutputCut bool `json:"output_cut,omitempty"`
 	// Journal row of the commit; 0 when nothing was committed.
-	Seq     uint64 `json:"seq"`
-	Diff    string `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
-	WroteAt string `json:"wrote_at"`       // When, RFC 3339 UTC.
+	Seq     uint64    `json:"seq"`
+	Diff    string    `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
+	WroteAt time.Time `json:"wrote_at"`       // When, RFC 3339 UTC.
 	// Outcome of the call.
 	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
 	// What the caller should know although the call succeeded, for all files.

@@ -43,9 +43,9 @@ type HandoffEnvelope struct {
 	// The files the next agent may build on, with their hashes; may be empty.
 	// Optional with auto_state.
 	LastGoodState []HandoffFile `json:"last_good_state"`
-	StartedAt     string        `json:"started_at,omitempty"` // When the task began, RFC 3339.
+	StartedAt     Timestamp     `json:"started_at,omitzero"` // When the task began, RFC 3339.
 	// When the handoff was written, RFC 3339 UTC. Always set by the server.
-	UpdatedAt string `json:"updated_at,omitempty"`
+	UpdatedAt Timestamp `json:"updated_at,omitzero"`
 	// What was learned and cannot be seen in the files.
 	ContextHints []string `json:"context_hints,omitempty"`
 	// Questions that only a person can decide.
@@ -282,7 +282,7 @@ func (s *Store) handoffError(op, path string, err error) *Error {
 // document makes the file of a handoff, with further files in last_good_state.
 func (r *HandoffWriteRequest) document(at time.Time, added []handoff.File) ([]byte, *fault.Fault) {
 	e := r.Envelope
-	e.UpdatedAt, e.LastGoodState = at.UTC().Format(time.RFC3339), []HandoffFile{}
+	e.UpdatedAt, e.LastGoodState = timestamp(at.UTC().Format(time.RFC3339)), []HandoffFile{}
 	for _, f := range r.Envelope.LastGoodState {
 		f.SHA256 = strings.ToLower(f.SHA256)
 		e.LastGoodState = append(e.LastGoodState, f)
@@ -348,8 +348,8 @@ type HandoffReadResult struct {
 
 // HandoffReader is an agent that has acknowledged a handoff.
 type HandoffReader struct {
-	Name string `json:"name"` // Who acknowledged it.
-	At   string `json:"at"`   // When, RFC 3339 UTC.
+	Name string    `json:"name"` // Who acknowledged it.
+	At   Timestamp `json:"at"`   // When, RFC 3339 UTC.
 }
 
 // HandoffRead returns a handoff: its envelope, its body, the files that differ
@@ -467,5 +467,5 @@ func (s *Store) acknowledge(ctx context.Context, r HandoffReadRequest, d handoff
 }
 
 func handoffReaders(list []handoff.Reader) []HandoffReader {
-	return convert(list, func(r handoff.Reader) HandoffReader { return HandoffReader(r) })
+	return convert(list, func(r handoff.Reader) HandoffReader { return HandoffReader{r.Name, timestamp(r.At)} })
 }

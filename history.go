@@ -42,9 +42,9 @@ type FileVersion struct {
 	Bytes  int64  `json:"bytes"`          // Size of the file in bytes.
 	Link   bool   `json:"link,omitempty"` // True for a symbolic link, whose content is its target.
 	// The operation: create, overwrite, append, edit, delete, move …
-	Op     string `json:"op"`
-	TS     string `json:"ts"`     // When, RFC 3339 UTC; informational.
-	Caller string `json:"caller"` // Who made it.
+	Op     string    `json:"op"`
+	TS     Timestamp `json:"ts"`     // When, RFC 3339 UTC; informational.
+	Caller string    `json:"caller"` // Who made it.
 	// Command line that made the change, or during which it was made, without
 	// secrets.
 	Command string `json:"command,omitempty"`
@@ -99,7 +99,7 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 	out := HistoryResult{Path: path, Versions: make([]FileVersion, len(list)), More: more}
 	for i, v := range list {
 		out.Versions[i] = FileVersion{
-			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: digest(v.M.SHA256), Bytes: v.M.Bytes, Link: v.M.Link(), Op: v.M.Op, TS: v.TS, Caller: v.Caller, Via: viaOf(v.Via),
+			Version: v.Seq, Rev: v.M.Rev, Path: v.Path, From: v.M.From, SHA256: digest(v.M.SHA256), Bytes: v.M.Bytes, Link: v.M.Link(), Op: v.M.Op, TS: timestamp(v.TS), Caller: v.Caller, Via: viaOf(v.Via),
 			Available: v.Available, HeadNotKept: v.HeadNotKept, Erased: v.Erased,
 		}
 		if v.Group != nil {

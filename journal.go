@@ -70,9 +70,9 @@ type ArchivedRows struct {
 
 // JournalEntry is one mutation of one path.
 type JournalEntry struct {
-	JournalID string `json:"journal_id"` // Identifier of the row.
-	Seq       uint64 `json:"seq"`        // Position in the journal. Rows are ordered by it alone.
-	TS        string `json:"ts"`         // When, RFC 3339 UTC; informational.
+	JournalID string    `json:"journal_id"` // Identifier of the row.
+	Seq       uint64    `json:"seq"`        // Position in the journal. Rows are ordered by it alone.
+	TS        Timestamp `json:"ts"`         // When, RFC 3339 UTC; informational.
 	// Kind of the row.
 	Kind string `json:"kind" enum:"commit,abort,conflict,refused,note,checkpoint"`
 	// Path relative to the workspace.
@@ -150,7 +150,7 @@ func appendEntries(list []JournalEntry, rec *journal.Record, want feed.Filter) [
 func entryOf(rec *journal.Record, i int) JournalEntry {
 	m := &rec.Muts[i]
 	e := JournalEntry{
-		JournalID: engine.JournalID(rec.Seq, i), Seq: rec.Seq, TS: rec.TS, Kind: rec.Kind,
+		JournalID: engine.JournalID(rec.Seq, i), Seq: rec.Seq, TS: timestamp(rec.TS), Kind: rec.Kind,
 		Path: m.Path, RealPath: m.Real, SHA256: digest(m.SHA256), Bytes: m.Bytes, Mode: m.Op, Op: m.Op,
 		Caller: rec.Caller, PrevSHA256: digest(m.PrevSHA256), Rev: m.Rev, Session: rec.Session, Via: viaOf(rec.Via), Tx: rec.Tx,
 		Writer: rec.Writer, InvocationID: rec.Invocation, IdempotencyKey: rec.Key, Ref: rec.Ref, Reason: rec.Reason,

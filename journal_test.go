@@ -770,7 +770,7 @@ func keyedCalls() []keyedCall {
 			name: "tx_begin", part: "tx",
 			call: func(s *rw.Store, key string, dry bool) (any, rw.Receipt, error) {
 				out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: key, DryRun: dry}})
-				return []string{out.TxID, out.ExpiresAt}, out.Receipt, err
+				return []string{out.TxID, out.ExpiresAt.String()}, out.Receipt, err
 			},
 			other: func(s *rw.Store, key string) error {
 				return errorOf(s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{IdempotencyKey: key, Caller: "another"}}))
@@ -993,7 +993,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 		t.Errorf("stage: %v %+v", err, out)
 	}
 	fails(s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, Call: rw.Call{DryRun: true}}))(t, rw.ErrTxNotFound, "stage in none")
-	if out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{DryRun: true}}); err != nil || out.TxID != "" || out.ExpiresAt == "" {
+	if out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{DryRun: true}}); err != nil || out.TxID != "" || out.ExpiresAt.IsZero() {
 		t.Errorf("begin: %v %+v", err, out)
 	}
 	if out, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref, DryRun: true}); err != nil || !out.Removed {

@@ -123,7 +123,7 @@ func TestPythonJournalComesFirst(t *testing.T) {
 	rows := tailOf(t, s)
 	mustEqual(t, cmp.Diff(append(pythonIDs(), next.JournalID), ids(rows)), "")
 	first := rows[0]
-	if first.TS != "2026-04-11T10:00:00Z" || first.Path != "report.tex" || first.Mode != "create" || first.Caller != "claude" ||
+	if first.TS.String() != "2026-04-11T10:00:00Z" || first.Path != "report.tex" || first.Mode != "create" || first.Caller != "claude" ||
 		first.SHA256.String() != hash("\\section{Telemetry}\nFirst draft.\n") || first.Bytes != 33 || first.Rev != 1 {
 		t.Errorf("%+v", first)
 	}
@@ -155,14 +155,14 @@ func TestPythonJournalIsCounted(t *testing.T) {
 	s, _ := openPython(t)
 	write(t, s, "new.md", "new\n", rw.ModeCreate)
 	a := must(s.Analytics(background, rw.AnalyticsRequest{}))(t)
-	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry != "2026-04-11T10:00:00Z" || a.Timeline[6].Path != "new.md" {
+	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry.String() != "2026-04-11T10:00:00Z" || a.Timeline[6].Path != "new.md" {
 		t.Errorf("%+v", a)
 	}
 	equal(t, cmp.Diff(map[string]int{"create": 5, "overwrite": 1, "append": 1}, a.ByMode), "")
 	if a.ByCaller["claude"] != 3 || a.ByCaller["codex"] != 3 {
 		t.Errorf("%v", a.ByCaller)
 	}
-	if deck := a.Sessions["deck"]; deck.ChunkWrites != 3 || deck.Composes != 0 || deck.FirstWrite != "2026-04-11T10:00:10.000000Z" || deck.DurationSeconds != 20 {
+	if deck := a.Sessions["deck"]; deck.ChunkWrites != 3 || deck.Composes != 0 || deck.FirstWrite.String() != "2026-04-11T10:00:10.000000Z" || deck.DurationSeconds != 20 {
 		t.Errorf("%+v", deck)
 	}
 	if c := a.Checkpoints; c.TotalSaves != 2 || c.Overwrites != 1 || c.ByName["plan"].Saves != 2 {
@@ -326,7 +326,7 @@ func TestPythonCheckpointsAreThere(t *testing.T) {
 		}
 	}
 	plan, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "plan"})
-	if err != nil || plan.TTL != "permanent" || plan.CreatedAt != "2026-04-11T10:02:00Z" || plan.UpdatedAt != "2026-04-11T10:02:30Z" {
+	if err != nil || plan.TTL != "permanent" || plan.CreatedAt.String() != "2026-04-11T10:02:00Z" || plan.UpdatedAt.String() != "2026-04-11T10:02:30Z" {
 		t.Fatalf("%v %+v", err, plan)
 	}
 	if got := string(plan.Data); !strings.Contains(got, `"März"`) || !strings.Contains(got, "1.10") {
@@ -334,7 +334,7 @@ func TestPythonCheckpointsAreThere(t *testing.T) {
 	}
 	saved(t, s, "reading", `"# Read\n\n- spec\n"`)
 	fails(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "broken"}))(t, rw.ErrHashDriftOnRead)
-	if r, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "plan", Data: []byte(`{"step":3}`), TTL: "permanent"}); err != nil || r.CreatedAt != "2026-04-11T10:02:00Z" {
+	if r, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "plan", Data: []byte(`{"step":3}`), TTL: "permanent"}); err != nil || r.CreatedAt.String() != "2026-04-11T10:02:00Z" {
 		t.Errorf("%v %+v", err, r)
 	}
 	keepSession := false
@@ -357,7 +357,7 @@ func TestPythonHandoffReads(t *testing.T) {
 	s, _ := openPython(t)
 	r := must(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "the next"}))(t)
 	if e := r.Envelope; e.TaskID != "telemetry-report" || e.Status != rw.HandoffPartial || e.Agent != "claude" || e.Summary != "Report written.\nDeck is next." ||
-		e.UpdatedAt != "2026-04-11T10:05:00Z" || len(e.NextSteps) != 2 || e.NextSteps[1] != "Translate the notes …" || len(e.LastGoodState) != 3 {
+		e.UpdatedAt.String() != "2026-04-11T10:05:00Z" || len(e.NextSteps) != 2 || e.NextSteps[1] != "Translate the notes …" || len(e.LastGoodState) != 3 {
 		t.Errorf("%+v", e)
 	}
 	if len(r.MissingFields) != 0 || string(r.Body) != "# Notes for the next agent\n\nThe deck lies in three chunks.\n" {

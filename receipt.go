@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Receipt reports what one mutating call did. Every such call has one: on
@@ -221,11 +223,11 @@ func (c *commit) finished() Receipt {
 }
 
 // wroteAt returns the time of the call that made the change.
-func (c *commit) wroteAt() string {
+func (c *commit) wroteAt() time.Time {
 	if c.Replayed != nil {
-		return c.Replayed.TS
+		return stamp.Parse(c.Replayed.TS)
 	}
-	return c.Began.UTC().Format(engine.TimeFormat)
+	return stamp.Of(c.Began)
 }
 
 // deliver passes the receipt of a successful commit to the sink and to the
@@ -241,7 +243,7 @@ func (c *commit) receipt(m *engine.Mutation, status Status) Receipt {
 		InvocationID: c.Inv, ToolVersion: Version, Caller: c.Req.Caller, Session: c.Req.Session, Op: c.Req.Op,
 		Status: status, DryRun: c.Req.DryRun, Path: m.Path, IdempotencyKey: c.Req.Key,
 		SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size, Durability: c.durability(status),
-		StartedAt:  c.Began.UTC().Format(engine.TimeFormat),
+		StartedAt:  stamp.Of(c.Began),
 		DurationMS: float64(c.s.engine.Now().Sub(c.Began).Microseconds()) / 1000,
 		Warnings:   warningsOf(m.Warnings),
 	}

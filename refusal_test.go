@@ -160,7 +160,8 @@ var places = map[string]func(s *rw.Store, x shot) error{
 	},
 	"handoff names": func(s *rw.Store, x shot) error {
 		return x.handoff(s, "", func(e *rw.HandoffEnvelope) {
-			e.TaskID, e.Agent, e.UpdatedAt = x.text, x.text, x.text
+			e.TaskID, e.Agent = x.text, x.text
+			e.UpdatedAt.UnmarshalText([]byte(x.text))
 			e.LastGoodState = []rw.HandoffFile{{Path: x.text, SHA256: x.text}}
 			e.Artifacts = []rw.HandoffArtifact{{Kind: x.text, Path: x.text}}
 		})

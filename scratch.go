@@ -42,7 +42,7 @@ type ScratchPutResult struct {
 	// is in quarantine.
 	Repaired bool `json:"repaired"`
 	// When it expires, RFC 3339 UTC; absent when it does not.
-	ExpiresAt string `json:"expires_at,omitempty"`
+	ExpiresAt Timestamp `json:"expires_at,omitzero"`
 	// Number of expired objects removed during the call.
 	ExpiredRemoved int `json:"expired_removed"`
 }
@@ -77,7 +77,7 @@ func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPut
 	p.Finish()
 	return ScratchPutResult{
 		Receipt: c.finishedWith(p.Object, p.Row.SHA256, p.Row.Bytes), ScratchPath: p.Object.Path, Deduped: p.Deduped,
-		Repaired: p.Repaired, ExpiresAt: p.Row.ExpiresAt, ExpiredRemoved: p.Expired,
+		Repaired: p.Repaired, ExpiresAt: timestamp(p.Row.ExpiresAt), ExpiredRemoved: p.Expired,
 	}, nil
 }
 
@@ -240,15 +240,15 @@ type ScratchListResult struct {
 
 // ScratchEntry is one entry of the scratchpad.
 type ScratchEntry struct {
-	SHA256      Digest `json:"sha256"`       // SHA-256 of the bytes.
-	Bytes       int64  `json:"bytes"`        // Size in bytes.
-	Label       string `json:"label"`        // Its label; empty when it has none.
-	ContentType string `json:"content_type"` // Media type given by the caller.
-	Notes       string `json:"notes"`        // Remarks of the caller.
-	Caller      string `json:"caller"`       // Who stored it.
-	TS          string `json:"ts"`           // When, RFC 3339 UTC.
+	SHA256      Digest    `json:"sha256"`       // SHA-256 of the bytes.
+	Bytes       int64     `json:"bytes"`        // Size in bytes.
+	Label       string    `json:"label"`        // Its label; empty when it has none.
+	ContentType string    `json:"content_type"` // Media type given by the caller.
+	Notes       string    `json:"notes"`        // Remarks of the caller.
+	Caller      string    `json:"caller"`       // Who stored it.
+	TS          Timestamp `json:"ts"`           // When, RFC 3339 UTC.
 	// When it expires, RFC 3339 UTC; absent when it does not.
-	ExpiresAt string `json:"expires_at,omitempty"`
+	ExpiresAt Timestamp `json:"expires_at,omitzero"`
 	// False when the index names the object but its bytes are gone.
 	BinExists bool `json:"bin_exists"`
 	// True when the index had lost the entry: label, notes and caller are
@@ -291,7 +291,7 @@ func (s *Store) expireScratch(ctx context.Context) int {
 func scratchEntry(e scratch.Entry) ScratchEntry {
 	return ScratchEntry{
 		SHA256: digest(e.SHA256), Bytes: e.Bytes, Label: e.Label, ContentType: e.ContentType, Notes: e.Notes,
-		Caller: e.Caller, TS: e.TS, ExpiresAt: e.ExpiresAt, BinExists: e.BinExists, Rebuilt: e.Rebuilt,
+		Caller: e.Caller, TS: timestamp(e.TS), ExpiresAt: timestamp(e.ExpiresAt), BinExists: e.BinExists, Rebuilt: e.Rebuilt,
 	}
 }
 

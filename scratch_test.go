@@ -274,7 +274,7 @@ func TestScratchIndexIsACache(t *testing.T) {
 				if e.Label != "" {
 					labels++
 				}
-				if e.Rebuilt != (e.Label == "") || !e.BinExists || e.Bytes != 3 || e.TS == "" {
+				if e.Rebuilt != (e.Label == "") || !e.BinExists || e.Bytes != 3 || e.TS.String() == "" {
 					t.Errorf("%+v", e)
 				}
 			}
@@ -388,7 +388,7 @@ func TestScratchTTL(t *testing.T) {
 	s := must(rw.OpenSim(fsys, nil, rw.Sim{}))(t)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("day"), Label: "day", TTL: "P1D"})
-	equal(t, a.ExpiresAt, "2026-11-22T12:00:00.000000Z")
+	equal(t, a.ExpiresAt.String(), "2026-11-22T12:00:00.000000Z")
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("day"), Label: "hour", TTL: "PT1.5H"})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("hour"), Label: "short", TTL: "PT1H"})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("week"), Label: "week", TTL: "P1W"})
@@ -623,7 +623,7 @@ func TestScratchOfPython(t *testing.T) {
 	os.WriteFile(statePath(dir, "scratch", "index.jsonl"), []byte(line+"\n"+`{"sha256":"`), 0o644)
 	s := open(t, dir, nil)
 	l := listed(t, s)
-	if l.Count != 1 || l.Malformed != 1 || l.Entries[0].Label != "old" || l.Entries[0].Bytes != int64(len(text)) || l.Entries[0].TS != "" {
+	if l.Count != 1 || l.Malformed != 1 || l.Entries[0].Label != "old" || l.Entries[0].Bytes != int64(len(text)) || l.Entries[0].TS.String() != "" {
 		t.Errorf("%+v", l)
 	}
 	if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "new"}); !r.Deduped {
@@ -764,7 +764,7 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 			check(t, s, true)
 			damage(statePath(dir, "scratch", "index.jsonl"))
 			after := listed(t, s)
-			if diff := cmp.Diff(before.Entries, after.Entries); diff != "" || after.Rebuilt != 0 || after.Count != 6 {
+			if diff := cmp.Diff(before.Entries, after.Entries, timestamps); diff != "" || after.Rebuilt != 0 || after.Count != 6 {
 				t.Fatalf("%+v\n%s", after, diff)
 			}
 			found, err := s.Check(background, admin.CheckRequest{})
@@ -797,7 +797,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	forgetFacts(index) // the index alone has all of it now
-	if l := listed(t, s); l.Count != 3 || l.Entries[0].Label != "label 2" || l.Entries[0].ExpiresAt == "" {
+	if l := listed(t, s); l.Count != 3 || l.Entries[0].Label != "label 2" || l.Entries[0].ExpiresAt.String() == "" {
 		t.Errorf("%+v", l)
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("1"), Label: "again"}) // also restores the lines
@@ -807,7 +807,7 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 		t.Errorf("%+v", found.Problems)
 	}
 	l := listed(t, s)
-	if l.Rebuilt != 2 || l.Entries[0].Label != "again" || l.Entries[1].Label != "label 1" || l.Entries[1].ExpiresAt == "" {
+	if l.Rebuilt != 2 || l.Entries[0].Label != "again" || l.Entries[1].Label != "label 1" || l.Entries[1].ExpiresAt.String() == "" {
 		t.Errorf("%+v", l)
 	}
 }

@@ -2,12 +2,14 @@ package resilientwrite
 
 import (
 	"context"
+	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // SnapshotRequest asks for a snapshot of the workspace.
@@ -18,11 +20,11 @@ type SnapshotRequest struct {
 
 // Snapshot describes the state of the workspace at one moment.
 type Snapshot struct {
-	ID      string `json:"id"`                // Identifier.
-	At      string `json:"at"`                // When it was made, RFC 3339 UTC.
-	Seq     uint64 `json:"seq"`               // Newest journal row then.
-	Label   string `json:"label,omitempty"`   // What it is for.
-	Session string `json:"session,omitempty"` // Name of the working session.
+	ID      string    `json:"id"`                // Identifier.
+	At      time.Time `json:"at"`                // When it was made, RFC 3339 UTC.
+	Seq     uint64    `json:"seq"`               // Newest journal row then.
+	Label   string    `json:"label,omitempty"`   // What it is for.
+	Session string    `json:"session,omitempty"` // Name of the working session.
 	// Commit that was checked out in the repository of the workspace.
 	BaseCommit string `json:"base_commit,omitempty"`
 	// Number of files, and of those whose bytes git has.
@@ -125,7 +127,7 @@ func (s *Store) snapshot(ctx context.Context, r SnapshotRequest) (Snapshot, erro
 
 func snapshotOf(x observe.Snapshot) Snapshot {
 	return Snapshot{
-		ID: x.ID, At: x.At.Format(engine.TimeFormat), Seq: x.Seq, Label: x.Label, Session: x.Session, BaseCommit: x.Base,
+		ID: x.ID, At: stamp.Of(x.At), Seq: x.Seq, Label: x.Label, Session: x.Session, BaseCommit: x.Base,
 		Files: x.Files, FromGit: x.FromGit, Bytes: x.Bytes, NotKept: x.Unkept,
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
@@ -65,6 +67,9 @@ func quiesce(dir string) {
 var noErr, isErr = testbed.NoErr, testbed.IsErr
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
+
+// timestamps makes [cmp.Diff] compare them with their texts.
+var timestamps = cmpopts.EquateComparable(rw.Timestamp{})
 
 func equal[T comparable](t testing.TB, got, want T, what ...any) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
@@ -18,6 +19,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/move"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // maxTxOps is how many operations one call of Tx accepts.
@@ -252,8 +254,8 @@ type TxBeginRequest struct {
 type TxBeginResult struct {
 	Receipt `json:"receipt"`
 	// Identifier of the transaction for the following calls; empty for a dry run.
-	TxID      string `json:"tx_id"`
-	ExpiresAt string `json:"expires_at"` // When it expires unless committed, RFC 3339 UTC.
+	TxID      string    `json:"tx_id"`
+	ExpiresAt time.Time `json:"expires_at"` // When it expires unless committed, RFC 3339 UTC.
 }
 
 // TxBegin begins a transaction that is built in several calls. Staged operations
@@ -274,7 +276,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	id := "tx_" + c.ID
 	head := staged.Head{
 		TxID: id, Caller: c.Req.Caller, Session: c.Req.Session,
-		CreatedAt: c.Began.UTC().Format(engine.TimeFormat), ExpiresAt: c.Began.Add(budget.MaxAge).UTC().Format(engine.TimeFormat),
+		CreatedAt: stamp.Text(c.Began), ExpiresAt: stamp.Text(c.Began.Add(budget.MaxAge)),
 	}
 	data, err := json.Marshal(head)
 	if err != nil {
@@ -287,7 +289,7 @@ func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, e
 	if err := s.commit(ctx, c); err != nil {
 		return TxBeginResult{}, err
 	}
-	out := TxBeginResult{Receipt: c.finished(), TxID: id, ExpiresAt: c.storedOutcome().ExpiresAt}
+	out := TxBeginResult{Receipt: c.finished(), TxID: id, ExpiresAt: stamp.Parse(c.storedOutcome().ExpiresAt)}
 	switch {
 	case c.Replayed != nil:
 		out.TxID, out.Path = c.Replayed.Tx, c.Replayed.Muts[0].Path

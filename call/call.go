@@ -2,6 +2,8 @@
 // about itself, and what it reports.
 package call
 
+import "time"
+
 // Call is what a call that changes something says about itself. A call that
 // writes no content takes no notice of AcceptRisk; those of an operator and
 // tx_commit, which happens once, take none of IdempotencyKey. The chunk
@@ -66,12 +68,11 @@ type Receipt struct {
 	// The idempotency key of the call.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// Durability of the result when the call returned.
-	Durability string `json:"durability" enum:"full,journal,off,unverified,none"`
-	// Start of the call, RFC 3339 UTC.
-	StartedAt  string  `json:"started_at"`
-	DurationMS float64 `json:"duration_ms"` // Duration of the call in milliseconds.
+	Durability string    `json:"durability" enum:"full,journal,off,unverified,none"`
+	StartedAt  time.Time `json:"started_at"`  // Start of the call, RFC 3339 UTC.
+	DurationMS float64   `json:"duration_ms"` // Duration of the call in milliseconds.
 	// When the change was made, RFC 3339 UTC; also of a replay.
-	WroteAt string `json:"-" copy:"wrote_at"`
+	WroteAt time.Time `json:"-" copy:"wrote_at"`
 	// What the caller should know although the call succeeded.
 	Warnings []Warning `json:"warnings"`
 }

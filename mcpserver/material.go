@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
@@ -152,7 +153,7 @@ func envelopeText(r *rw.HandoffReadResult) string {
 	var b strings.Builder
 	e := &r.Envelope
 	for _, one := range []struct{ name, value string }{
-		{"task_id", e.TaskID}, {"status", string(e.Status)}, {"agent", e.Agent}, {"updated_at", e.UpdatedAt}, {"summary", e.Summary},
+		{"task_id", e.TaskID}, {"status", string(e.Status)}, {"agent", e.Agent}, {"updated_at", e.UpdatedAt.String()}, {"summary", e.Summary},
 	} {
 		if one.value != "" {
 			fmt.Fprintf(&b, "%s: %s\n", one.name, one.value)
@@ -213,7 +214,7 @@ func (p *page) showOpen() (n open) {
 			} else if c.Expired {
 				state = ", expired"
 			}
-			l.add("%s: saved %s, %d bytes%s", inLine(c.Name), inLine(c.UpdatedAt), c.Bytes, state)
+			l.add("%s: saved %s, %d bytes%s", inLine(c.Name), inLine(c.UpdatedAt.String()), c.Bytes, state)
 		}
 		p.show("Checkpoints:", l.text(), 4<<10)
 	}
@@ -249,7 +250,7 @@ func (p *page) showLately(title string, n int) {
 	var l list
 	for i := len(r.Entries) - 1; i >= 0 && len(l.lines) < n; i-- {
 		if e := r.Entries[i]; inWorkspace(e.Path) {
-			l.add("%s %s %s by %s", inLine(e.TS), inLine(e.Mode), inLine(e.Path), inLine(e.Caller))
+			l.add("%s %s %s by %s", inLine(e.TS.String()), inLine(e.Mode), inLine(e.Path), inLine(e.Caller))
 		}
 	}
 	if len(l.lines) > 0 {
@@ -298,7 +299,7 @@ func (p *page) showRefused() {
 			continue
 		}
 		_, _, _, _, hint := rw.Detail(e.Reason).Describe()
-		l.add("%s %s %s: %s: %s", inLine(e.TS), inLine(e.Mode), inLine(e.Path), inLine(e.Reason), p.host.box.Words(hint))
+		l.add("%s %s %s: %s: %s", inLine(e.TS.String()), inLine(e.Mode), inLine(e.Path), inLine(e.Reason), p.host.box.Words(hint))
 	}
 	if len(l.lines) > 0 {
 		p.show("Recent refusals, newest first:", l.text(), 6<<10)
@@ -309,7 +310,7 @@ func (p *page) showRefused() {
 // secrets.
 func (p *page) showDraft(d rw.Draft) {
 	p.show("The draft:", fmt.Sprintf("draft_ref: %s\npath: %s\nmode: %s\nbytes: %d\nrefused_at: %s\nkept_until: %s\ncaller: %s\nfound: %s",
-		d.DraftRef, inLine(d.Path), inLine(d.Mode), d.Bytes, d.CreatedAt, d.ExpiresAt, inLine(d.Caller), strings.Join(d.Patterns, ", ")), 4<<10)
+		d.DraftRef, inLine(d.Path), inLine(d.Mode), d.Bytes, stamp.Text(d.CreatedAt), stamp.Text(d.ExpiresAt), inLine(d.Caller), strings.Join(d.Patterns, ", ")), 4<<10)
 	r, err := p.host.store.Redact(p.ctx, rw.RedactRequest{DraftRef: d.DraftRef})
 	if err != nil {
 		return // not text, or the operator forbids to read drafts

@@ -3,6 +3,7 @@ package toolbox
 import (
 	"bytes"
 	"cmp"
+	"encoding"
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
@@ -106,7 +107,7 @@ func (b *Toolbox) pick(o *object, v reflect.Value, names []string) {
 	o.encoding = cmp.Or(o.encoding, schema.FormOf(v))
 	for name, f := range schema.Members(v) {
 		if names[0] == "*" && !slices.Contains(noise, name) {
-			b.put(o, name, f, f.Kind() != reflect.Pointer && !hasLen(f))
+			b.put(o, name, f, f.Kind() != reflect.Pointer && !canBeEmpty(f))
 		}
 	}
 	for i, name := range names {
@@ -174,17 +175,19 @@ func (b *Toolbox) put(o *object, name string, v reflect.Value, keep bool) {
 			v = reflect.ValueOf(cutLines(value, maxBriefDiff))
 		}
 	}
-	if keep || !(v.IsZero() || hasLen(v) && v.Len() == 0) {
+	if keep || !schema.IsEmpty(v) {
 		o.add(name, v.Interface())
 	}
 }
 
-func hasLen(v reflect.Value) bool {
+// canBeEmpty reports whether a value is a text, a list or a map, which says nothing
+// when it is empty.
+func canBeEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String, reflect.Slice, reflect.Map, reflect.Array:
 		return true
 	}
-	return false
+	return v.Type().Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
 // fieldOf is the field of a struct that has the name in JSON.

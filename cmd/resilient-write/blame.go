@@ -66,12 +66,12 @@ func showBlame(p *printer, r rw.BlameResult) {
 		if l.Unrecorded {
 			who = "not recorded"
 		}
-		rows = append(rows, []string{fmt.Sprint(l.Row), who, when(c.TS), printable(callOf(c)), fmt.Sprint(l.Line), printable(l.Text)})
+		rows = append(rows, []string{fmt.Sprint(l.Row), who, when(c.TS.String()), printable(callOf(c)), fmt.Sprint(l.Line), printable(l.Text)})
 	}
 	p.table([]string{"row", "who", "when", "call", "line", ""}, rows)
 	for _, c := range r.Calls {
 		if c.UndoneBy > 0 {
-			p.line("row %d (%s, %s) was undone by row %d", c.Row, printable(cmp.Or(c.Session, c.Caller)), when(c.TS), c.UndoneBy)
+			p.line("row %d (%s, %s) was undone by row %d", c.Row, printable(cmp.Or(c.Session, c.Caller)), when(c.TS.String()), c.UndoneBy)
 		}
 	}
 	if !r.Complete {

@@ -150,7 +150,7 @@ func showChanges(p *printer, r changesReply) {
 		if g.Command != "" {
 			during = strings.TrimPrefix(during+": "+g.Command, ": ")
 		}
-		rows = append(rows, []string{g.Group, when(g.TS), fmt.Sprint(g.Files), during})
+		rows = append(rows, []string{g.Group, whenAt(g.TS), fmt.Sprint(g.Files), during})
 	}
 	if len(rows) > 0 {
 		p.table([]string{"group", "time", "files", "during"}, rows)
@@ -158,7 +158,7 @@ func showChanges(p *printer, r changesReply) {
 	}
 	rows = nil
 	for _, x := range r.Executed {
-		rows = append(rows, []string{fmt.Sprint(x.Seq), when(x.TS), fmt.Sprint(x.Files), printable(x.Command)})
+		rows = append(rows, []string{fmt.Sprint(x.Seq), whenAt(x.TS), fmt.Sprint(x.Files), printable(x.Command)})
 	}
 	p.rows([]string{"row", "time", "files", "exec"}, rows)
 	if r.Scan != nil {

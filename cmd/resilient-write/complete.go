@@ -53,7 +53,7 @@ var candidates = map[string]func(ctx context.Context, s *rw.Store, before []stri
 		}
 		r, err := s.History(ctx, rw.HistoryRequest{Path: before[0]})
 		for _, v := range r.Versions {
-			list = append(list, fmt.Sprintf("%d\t%s %s", v.Rev, v.Op, when(v.TS)))
+			list = append(list, fmt.Sprintf("%d\t%s %s", v.Rev, v.Op, when(v.TS.String())))
 		}
 		return list, err
 	},

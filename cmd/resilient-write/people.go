@@ -18,13 +18,18 @@ import (
 // now is the clock of output for people. Tests replace it.
 var now = time.Now
 
-// when formats a time for people: how long ago, or after a day the date, in the
-// local time zone.
+// when formats the text of a time for people. Any other text is unchanged.
 func when(ts string) string {
 	t, err := time.Parse(time.RFC3339Nano, ts)
 	if err != nil {
 		return ts
 	}
+	return whenAt(t)
+}
+
+// whenAt formats a time for people: how long ago, or after a day the date, in the
+// local time zone.
+func whenAt(t time.Time) string {
 	switch ago := now().Sub(t); {
 	case ago < -time.Minute, ago >= 24*time.Hour:
 		return t.Local().Format("2006-01-02 15:04")

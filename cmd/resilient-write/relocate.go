@@ -283,7 +283,7 @@ func (a *app) statusAll() error {
 			if s.Gone {
 				root += " (gone)"
 			}
-			rows = append(rows, []string{printable(root), fmt.Sprint((s.Bytes+1023)>>10, " KiB"), when(s.Used.Format(time.RFC3339Nano)), printable(s.State)})
+			rows = append(rows, []string{printable(root), fmt.Sprint((s.Bytes+1023)>>10, " KiB"), whenAt(s.Used), printable(s.State)})
 		}
 		if len(rows) == 0 {
 			p.line("there is no state directory")

@@ -138,32 +138,28 @@ func (c *collector) activity(ctx context.Context, head uint64) error {
 // rowOfEntry converts a row to the form of the report.
 func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
 	return htmlreport.Row{
-		ID: e.JournalID, Seq: e.Seq, TS: e.TS, Kind: e.Kind, Op: e.Op, Path: e.Path, Caller: e.Caller, Session: e.Session,
+		ID: e.JournalID, Seq: e.Seq, TS: e.TS.String(), Kind: e.Kind, Op: e.Op, Path: e.Path, Caller: e.Caller, Session: e.Session,
 		Bytes: e.Bytes, Gone: e.SHA256.String() == "", Reason: e.Reason, AcceptRisk: e.AcceptRisk, Ref: e.Ref,
 	}
 }
 
 // totals reads the figures of the whole period.
 func (c *collector) totals(ctx context.Context) error {
-	r := rw.AnalyticsRequest{}
-	if !c.since.IsZero() {
-		r.Since = c.since.Format(time.RFC3339Nano)
-	}
-	u, err := c.store.Analytics(ctx, r)
+	u, err := c.store.Analytics(ctx, rw.AnalyticsRequest{Since: c.since})
 	if err != nil {
 		return err
 	}
 	t := htmlreport.Totals{
 		Writes: u.TotalWrites, Files: u.UniquePaths, Bytes: u.TotalBytesWritten, PerMinute: u.WriteVelocity.WritesPerMinute,
 		PeakMinute: u.WriteVelocity.PeakMinute.Minute, PeakWrites: u.WriteVelocity.PeakMinute.Writes,
-		First: u.Period.FirstEntry, Last: u.Period.LastEntry, ByMode: u.ByMode, ByCaller: u.ByCaller,
+		First: u.Period.FirstEntry.String(), Last: u.Period.LastEntry.String(), ByMode: u.ByMode, ByCaller: u.ByCaller,
 		CheckpointNames: map[string]int{}, ChunkSessions: map[string]htmlreport.ChunkSession{},
 	}
 	for name, s := range u.Checkpoints.ByName {
 		t.CheckpointNames[name] = s.Saves
 	}
 	for name, s := range u.Sessions {
-		t.ChunkSessions[name] = htmlreport.ChunkSession{Chunks: s.ChunkWrites, Composes: s.Composes, First: s.FirstWrite, Last: s.LastWrite}
+		t.ChunkSessions[name] = htmlreport.ChunkSession{Chunks: s.ChunkWrites, Composes: s.Composes, First: s.FirstWrite.String(), Last: s.LastWrite.String()}
 	}
 	c.in.Totals = t
 	c.in.Refused = htmlreport.Refused{Total: u.Refusals.Total, ByReason: u.Refusals.ByReason, ByOp: u.Refusals.ByOp, ByCaller: u.Refusals.ByCaller}
@@ -180,7 +176,7 @@ func (c *collector) tail(ctx context.Context) error {
 		c.in.Refused.From = page.Entries[0].Seq
 	}
 	for _, e := range page.Entries {
-		if t, err := time.Parse(time.RFC3339Nano, e.TS); err == nil && t.Before(c.since) {
+		if t := e.TS.Time; !t.IsZero() && t.Before(c.since) {
 			continue
 		}
 		row := rowOfEntry(e)

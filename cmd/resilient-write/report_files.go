@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
@@ -28,7 +27,7 @@ func (c *collector) file(ctx context.Context, path string) (htmlreport.File, err
 		return htmlreport.File{}, err
 	}
 	for i, v := range h.Versions[:min(len(h.Versions), reportVersions)] {
-		if t, err := time.Parse(time.RFC3339Nano, v.TS); err == nil && t.Before(c.since) {
+		if t := v.TS.Time; !t.IsZero() && t.Before(c.since) {
 			f.More = true
 			break
 		}
@@ -39,7 +38,7 @@ func (c *collector) file(ctx context.Context, path string) (htmlreport.File, err
 			before = c.first(ctx, v)
 		}
 		f.Versions = append(f.Versions, htmlreport.Version{
-			Seq: v.Version, TS: v.TS, Op: v.Op, Caller: v.Caller, Path: v.Path, SHA256: v.SHA256.String(), Bytes: v.Bytes, Kept: v.Available,
+			Seq: v.Version, TS: v.TS.String(), Op: v.Op, Caller: v.Caller, Path: v.Path, SHA256: v.SHA256.String(), Bytes: v.Bytes, Kept: v.Available,
 			Diff: c.diffs.Compare(before, texts[i]),
 		})
 	}

@@ -36,7 +36,7 @@ func (a *app) snapshotList() *cobra.Command {
 			return do(cmd.Context(), a, a.withOldStore, true, (*rw.Store).SnapshotList, rw.SnapshotListRequest{}, func(p *printer, out rw.SnapshotListResult) {
 				var rows [][]string
 				for _, x := range out.Snapshots {
-					rows = append(rows, []string{x.ID, when(x.At), fmt.Sprint(x.Files), short(x.BaseCommit), x.Label})
+					rows = append(rows, []string{x.ID, whenAt(x.At), fmt.Sprint(x.Files), short(x.BaseCommit), x.Label})
 				}
 				p.table([]string{"snapshot", "time", "files", "commit", "label"}, rows)
 			})

@@ -149,14 +149,14 @@ func showStatus(p *printer, r statusReply) {
 // captured describes which programs report the calls of their tools.
 func captured(c rw.CaptureStatus) (lines []string) {
 	for _, h := range c.Hosts {
-		line := fmt.Sprintf("%s  %s  last event %s", when(h.At.Format(time.RFC3339Nano)), printable(h.Host), printable(h.Event))
+		line := fmt.Sprintf("%s  %s  last event %s", whenAt(h.At), printable(h.Host), printable(h.Event))
 		if h.LagSeconds > 0 {
 			line += fmt.Sprintf("  (changes of the %s before it are not all recorded)", time.Duration(h.LagSeconds*float64(time.Second)).Round(time.Second/10))
 		}
 		lines = append(lines, line)
 	}
 	for _, o := range c.Open {
-		lines = append(lines, fmt.Sprintf("%s  %s  open call %s  %s", when(o.Since.Format(time.RFC3339Nano)), printable(o.Host), printable(o.ID), printable(o.Command)))
+		lines = append(lines, fmt.Sprintf("%s  %s  open call %s  %s", whenAt(o.Since), printable(o.Host), printable(o.ID), printable(o.Command)))
 	}
 	return lines
 }
@@ -269,7 +269,7 @@ func changedFiles(rows []rw.JournalEntry, below string) []lsFile {
 			continue
 		}
 		seen[e.Path] = true
-		list = append(list, lsFile{e.Path, e.Rev, e.SHA256.String() == "", e.Bytes, e.TS, e.Op, e.Caller})
+		list = append(list, lsFile{e.Path, e.Rev, e.SHA256.String() == "", e.Bytes, e.TS.String(), e.Op, e.Caller})
 	}
 	return list
 }

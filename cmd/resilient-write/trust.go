@@ -124,7 +124,7 @@ func (a *app) trustList() error {
 		Trusted []trust.Record `json:"trusted"`
 	}{append([]trust.Record{}, list...)}, func(p *printer, r reply) {
 		for _, one := range list {
-			p.line("%s  %s  %s", when(one.At.Format(time.RFC3339Nano)), p.paint(faint, short(one.SHA256)), printable(one.Root))
+			p.line("%s  %s  %s", whenAt(one.At), p.paint(faint, short(one.SHA256)), printable(one.Root))
 		}
 		if len(list) == 0 {
 			p.line("no policy file is trusted")

@@ -96,7 +96,7 @@ func (f *fold) rows(entries []rw.JournalEntry, drafts []rw.Draft) {
 	undone := map[string]bool{} // states of files that a later undo reverted
 	at := -1
 	for _, e := range slices.Backward(entries) {
-		if f.early(e.TS) || e.Seq <= f.r.After {
+		if f.early(e.TS.Time) || e.Seq <= f.r.After {
 			continue
 		}
 		state := e.Path + "\x00" + e.SHA256.String()
@@ -115,7 +115,7 @@ func (f *fold) rows(entries []rw.JournalEntry, drafts []rw.Draft) {
 			f.addFile(&f.out.Changes[at], e)
 		case len(f.out.Changes) < f.r.Changes:
 			f.out.Changes = append(f.out.Changes, report.Change{
-				Row: e.Seq, TS: e.TS, Op: e.Op, Caller: f.text(who(e)), Session: f.text(e.Session), Undone: back,
+				Row: e.Seq, TS: e.TS.String(), Op: e.Op, Caller: f.text(who(e)), Session: f.text(e.Session), Undone: back,
 			})
 			at = len(f.out.Changes) - 1
 			f.addFile(&f.out.Changes[at], e)
@@ -127,10 +127,7 @@ func (f *fold) rows(entries []rw.JournalEntry, drafts []rw.Draft) {
 }
 
 // early reports whether a time is before all that is wanted.
-func (f *fold) early(ts string) bool {
-	t, err := time.Parse(time.RFC3339Nano, ts)
-	return err == nil && t.Before(f.r.Since)
-}
+func (f *fold) early(t time.Time) bool { return !t.IsZero() && t.Before(f.r.Since) }
 
 // who made a call: the client, where the server knew one, and the name that the
 // call claims.
@@ -169,7 +166,7 @@ func (f *fold) addFile(c *report.Change, e rw.JournalEntry) {
 // refusal describes why a call was refused: in words, and for content with the findings
 // of the gate in its draft.
 func (f *fold) refusal(e rw.JournalEntry, drafts []rw.Draft) report.Refusal {
-	r := report.Refusal{Row: e.Seq, TS: e.TS, Op: e.Op, Path: f.text(e.Path), Caller: f.text(who(e)), Reason: f.text(e.Reason)}
+	r := report.Refusal{Row: e.Seq, TS: e.TS.String(), Op: e.Op, Path: f.text(e.Path), Caller: f.text(who(e)), Reason: f.text(e.Reason)}
 	if e.Kind == "conflict" {
 		r.Reason, r.Why = "conflict", "another program changed the file while it was written; its content is a version"
 		return r
@@ -185,7 +182,7 @@ func (f *fold) refusal(e rw.JournalEntry, drafts []rw.Draft) report.Refusal {
 // waiting lists work that was begun and not ended, each with the command that shows it.
 func (f *fold) waiting(ctx context.Context, s *rw.Store, d rw.DescribeResult, drafts []rw.Draft) error {
 	for _, one := range drafts[:min(len(drafts), itemsWaiting)] {
-		f.wait("draft", one.DraftRef, "a refused draft of "+one.Path, one.CreatedAt, "draft get "+one.DraftRef)
+		f.wait("draft", one.DraftRef, "a refused draft of "+one.Path, rw.Timestamp{Time: one.CreatedAt}, "draft get "+one.DraftRef)
 	}
 	chunks, err := s.ChunkList(ctx, rw.ChunkListRequest{})
 	if err != nil {
@@ -197,10 +194,10 @@ func (f *fold) waiting(ctx context.Context, s *rw.Store, d rw.DescribeResult, dr
 		if one.TotalExpected != nil {
 			of = fmt.Sprint(" of ", *one.TotalExpected)
 		}
-		f.wait("session", one.Session, fmt.Sprintf("a session that is not composed: %s, chunks: %d%s", one.Session, one.ChunkCount, of), "", "chunk status "+one.Session)
+		f.wait("session", one.Session, fmt.Sprintf("a session that is not composed: %s, chunks: %d%s", one.Session, one.ChunkCount, of), rw.Timestamp{}, "chunk status "+one.Session)
 	}
 	for _, id := range d.Transactions[:min(len(d.Transactions), itemsWaiting)] {
-		f.wait("transaction", id, "an open transaction: "+id, "", "tx commit "+id+", or tx rollback "+id)
+		f.wait("transaction", id, "an open transaction: "+id, rw.Timestamp{}, "tx commit "+id+", or tx rollback "+id)
 	}
 	return f.handoff(ctx, s)
 }
@@ -233,11 +230,11 @@ func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 	return ctx.Err()
 }
 
-func (f *fold) wait(kind, name, text, ts, command string) {
-	if f.early(ts) {
+func (f *fold) wait(kind, name, text string, ts rw.Timestamp, command string) {
+	if f.early(ts.Time) {
 		return
 	}
-	f.out.Waiting = append(f.out.Waiting, report.Waiting{Kind: kind, Name: f.text(name), Text: f.text(text), TS: f.text(ts), Command: "resilient-write " + f.text(command)})
+	f.out.Waiting = append(f.out.Waiting, report.Waiting{Kind: kind, Name: f.text(name), Text: f.text(text), TS: f.text(ts.String()), Command: "resilient-write " + f.text(command)})
 }
 
 // running lists the calls in progress: those that their processes report because they

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -370,6 +371,9 @@ func (d *decoder) value(f *field, raw json.RawMessage, into reflect.Value) error
 		into.SetBytes(bytes.Clone(raw))
 		return nil
 	}
+	if t, ok := into.Addr().Interface().(*time.Time); ok {
+		return d.text(f, raw, (*instant)(t))
+	}
 	if t, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return d.text(f, raw, t)
 	}
@@ -436,6 +440,18 @@ func (d *decoder) text(f *field, raw json.RawMessage, into encoding.TextUnmarsha
 		d.wire.Malformed = append(d.wire.Malformed, d.in+f.name)
 	}
 	return nil
+}
+
+// An instant is a time as it is read. The empty text is that of the zero time.
+type instant time.Time
+
+func (i *instant) UnmarshalText(text []byte) (err error) {
+	var t time.Time
+	if len(text) > 0 {
+		t, err = time.Parse(time.RFC3339, string(text))
+	}
+	*i = instant(t)
+	return err
 }
 
 // maxExact is the largest whole number every JSON implementation keeps.

@@ -200,7 +200,7 @@ func (e *encoder) object(v reflect.Value, encoding string) {
 		f := &known.list[i]
 		value := v.FieldByIndex(f.index)
 		isForm := f.typ == encodingType || f.name == encodingName && encoding == base64Form && hasBytes(v.Type())
-		if f.omit && !isForm && isEmpty(value) {
+		if f.omit && !isForm && IsEmpty(value) {
 			continue
 		}
 		e.name(f.name)
@@ -233,8 +233,8 @@ func (e *encoder) extra(known *fieldSet, list reflect.Value) {
 	}
 }
 
-// isEmpty reports whether a field that can be omitted is.
-func isEmpty(v reflect.Value) bool {
+// IsEmpty reports whether a field that can be omitted is.
+func IsEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.String:
 		return v.Len() == 0

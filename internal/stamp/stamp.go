@@ -18,11 +18,11 @@ func Text(t time.Time) string {
 	return t.UTC().Format(Format)
 }
 
-// Parse returns the time with a text, or the zero time if it has none.
+// Parse returns the time with a text, in UTC, or the zero time if it is no such text.
 func Parse(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return time.Time{}
 	}
-	return t
+	return t.UTC()
 }
