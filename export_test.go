@@ -19,6 +19,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Sim configures the opening of a store on a simulated file system.
@@ -280,7 +281,7 @@ func OpenKeyIndex(dir fsx.Dir) (*KeyIndex, error) {
 // Fold takes the row of a commit with a key, made some time ago.
 func (x *KeyIndex) Fold(seq uint64, key, path string, ago time.Duration) {
 	x.rows.Fold(&journal.Record{
-		Seq: seq, Kind: journal.KindCommit, Key: key, TS: time.Now().Add(-ago).UTC().Format(engine.TimeFormat),
+		Seq: seq, Kind: journal.KindCommit, Key: key, TS: stamp.Text(time.Now().Add(-ago)),
 		Muts: []journal.Mutation{{Op: "create", Path: path, Rev: 1}},
 	}, journal.Pos{})
 }
@@ -316,7 +317,7 @@ func (s *Store) ReplyOf(seq uint64) (json.RawMessage, error) {
 // reply.
 func (s *Store) KeepWithoutReply(r EditRequest, sha string) error {
 	_, err := s.engine.Log.Write(context.Background(), &journal.Batch{Recs: []*journal.Record{{
-		Kind: journal.KindCommit, Writer: s.engine.Writer, Key: r.IdempotencyKey, KeyHash: identity("edit", r), TS: s.engine.Now().UTC().Format(engine.TimeFormat),
+		Kind: journal.KindCommit, Writer: s.engine.Writer, Key: r.IdempotencyKey, KeyHash: identity("edit", r), TS: stamp.Text(s.engine.Now()),
 		Muts: []journal.Mutation{{Op: "edit", Path: r.Path, SHA256: sha, PrevSHA256: engine.HashOf([]byte("?")), Rev: 1}},
 	}}})
 	if err != nil {

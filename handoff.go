@@ -142,6 +142,14 @@ type AutoState string
 // write, or this caller when there is no session. On the wire it is true.
 const AutoStateSession AutoState = "true"
 
+// MarshalJSON writes true or a glob.
+func (a AutoState) MarshalJSON() ([]byte, error) {
+	if a == AutoStateSession {
+		return []byte("true"), nil
+	}
+	return json.Marshal(string(a))
+}
+
 // UnmarshalJSON reads true, false or a glob.
 func (a *AutoState) UnmarshalJSON(data []byte) error {
 	switch string(data) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Options selects rows.
@@ -28,11 +29,6 @@ type Options struct {
 const (
 	timelineLen = 50
 	hotPathsLen = 5
-)
-
-const (
-	timeFormat   = "2006-01-02T15:04:05.000000Z07:00" // as in the rows of the journal
-	minuteFormat = "2006-01-02T15:04Z07:00"
 )
 
 // Read returns the figures of a journal, whose rows each passes in order. No map or
@@ -117,14 +113,6 @@ func (s *span) add(t time.Time) {
 
 func (s span) seconds() float64 { return s.last.Sub(s.first).Seconds() }
 
-// shown is a time in UTC, "" when it is not known.
-func shown(t time.Time, format string) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(format)
-}
-
 // look finds the commits that were rolled back.
 func (f *fold) look(r *journal.Record) {
 	if r.Kind == journal.KindAbort {
@@ -139,10 +127,7 @@ func (f *fold) add(r *journal.Record) {
 	if r.Seq > f.newest || f.aborted[r.Seq] || r.Kind != journal.KindCommit && r.Kind != journal.KindRefused {
 		return
 	}
-	at, err := time.Parse(time.RFC3339, r.TS)
-	if err != nil {
-		at = time.Time{}
-	}
+	at := stamp.Parse(r.TS)
 	if !at.IsZero() && at.Before(f.opt.Since) {
 		return
 	}
@@ -249,7 +234,7 @@ func (f *fold) finish() {
 	f.Timeline = f.Timeline[max(0, len(f.Timeline)-timelineLen):]
 	f.UniquePaths = len(f.paths)
 	for _, p := range f.paths {
-		p.LastWrite = shown(p.last, timeFormat)
+		p.LastWrite = stamp.Text(p.last)
 		f.HotPaths = append(f.HotPaths, p.HotPath)
 	}
 	slices.SortFunc(f.HotPaths, func(a, b HotPath) int {
@@ -257,7 +242,7 @@ func (f *fold) finish() {
 	})
 	f.HotPaths = slices.Clone(f.HotPaths[:min(len(f.HotPaths), hotPathsLen)])
 	for name, s := range f.sessions {
-		s.FirstWrite, s.LastWrite, s.DurationSeconds = shown(s.first, timeFormat), shown(s.last, timeFormat), round(s.seconds())
+		s.FirstWrite, s.LastWrite, s.DurationSeconds = stamp.Text(s.first), stamp.Text(s.last), round(s.seconds())
 		f.Sessions[name] = s.Session
 	}
 	f.Period = Period{f.period.firstTS, f.period.lastTS, round(f.period.seconds())}
@@ -270,7 +255,7 @@ func (f *fold) finish() {
 		}
 	}
 	if most > 0 {
-		f.WriteVelocity.PeakMinute = PeakMinute{shown(time.Unix(peak, 0), minuteFormat), most}
+		f.WriteVelocity.PeakMinute = PeakMinute{time.Unix(peak, 0).UTC().Format("2006-01-02T15:04Z07:00"), most}
 	}
 }
 

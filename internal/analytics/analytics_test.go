@@ -11,17 +11,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
-// stamp is a time of the test day, so many seconds after midnight.
-func stamp(seconds int) string {
-	return time.Date(2026, 1, 31, 0, 0, seconds, 0, time.UTC).Format(timeFormat)
+// second is a time of the test day, so many seconds after midnight.
+func second(seconds int) string {
+	return stamp.Text(time.Date(2026, 1, 31, 0, 0, seconds, 0, time.UTC))
 }
 
 // commit is the row of one commit.
 func commit(seq uint64, seconds int, caller string, muts ...journal.Mutation) *journal.Record {
 	return &journal.Record{
-		Seq: seq, TS: stamp(seconds), Kind: journal.KindCommit, Writer: "w1", Commit: fmt.Sprint("c", seq),
+		Seq: seq, TS: second(seconds), Kind: journal.KindCommit, Writer: "w1", Commit: fmt.Sprint("c", seq),
 		Caller: caller, Muts: muts,
 	}
 }
@@ -39,11 +40,11 @@ func legacy(op, path string, bytes int64) journal.Mutation {
 }
 
 func aborted(seq, ref uint64) *journal.Record {
-	return &journal.Record{Seq: seq, TS: stamp(1), Kind: journal.KindAbort, Writer: "w2", Ref: ref}
+	return &journal.Record{Seq: seq, TS: second(1), Kind: journal.KindAbort, Writer: "w2", Ref: ref}
 }
 
 func refused(seq uint64, seconds int, caller, reason string, ops ...string) *journal.Record {
-	r := &journal.Record{Seq: seq, TS: stamp(seconds), Kind: journal.KindRefused, Caller: caller, Reason: reason}
+	r := &journal.Record{Seq: seq, TS: second(seconds), Kind: journal.KindRefused, Caller: caller, Reason: reason}
 	for _, op := range ops {
 		r.Muts = append(r.Muts, journal.Mutation{Op: op, Path: "x"})
 	}
@@ -90,29 +91,29 @@ func TestEverything(t *testing.T) {
 		commit(7, 90, "", file("edit", "a", 7), file("delete", "b", 0)),
 		refused(8, 120, "bob", "hash_mismatch", "overwrite", "overwrite", "delete"),
 		refused(9, 150, "", "", ""),
-		&journal.Record{Seq: 10, TS: stamp(900), Kind: journal.KindNote},
-		&journal.Record{Seq: 11, TS: stamp(900), Kind: journal.KindConflict, Ref: 1, Muts: []journal.Mutation{file("create", "log", 1)}},
+		&journal.Record{Seq: 10, TS: second(900), Kind: journal.KindNote},
+		&journal.Record{Seq: 11, TS: second(900), Kind: journal.KindConflict, Ref: 1, Muts: []journal.Mutation{file("create", "log", 1)}},
 	)
 	want := Result{
 		TotalWrites: 5, UniquePaths: 4, TotalBytesWritten: 417,
 		ByMode:   map[string]int{"create": 1, "append": 1, "compose": 1, "edit": 1, "delete": 1},
 		ByCaller: map[string]int{"ann": 2, "bob": 1, "unknown": 2},
 		Timeline: []TimelineEntry{
-			{stamp(0), "log", "create", 100, "ann", 1},
-			{stamp(10), "log", "append", 10, "bob", 2},
-			{stamp(70), "book.md", "compose", 300, "ann", 4},
-			{stamp(90), "a", "edit", 7, "unknown", 7},
-			{stamp(90), "b", "delete", 0, "unknown", 7},
+			{second(0), "log", "create", 100, "ann", 1},
+			{second(10), "log", "append", 10, "bob", 2},
+			{second(70), "book.md", "compose", 300, "ann", 4},
+			{second(90), "a", "edit", 7, "unknown", 7},
+			{second(90), "b", "delete", 0, "unknown", 7},
 		},
 		HotPaths: []HotPath{
-			{"log", 2, 110, stamp(10)}, {"book.md", 1, 300, stamp(70)}, {"a", 1, 7, stamp(90)}, {"b", 1, 0, stamp(90)},
+			{"log", 2, 110, second(10)}, {"book.md", 1, 300, second(70)}, {"a", 1, 7, second(90)}, {"b", 1, 0, second(90)},
 		},
-		Sessions:    map[string]Session{"book": {2, 1, stamp(60), stamp(70), 10}},
+		Sessions:    map[string]Session{"book": {2, 1, second(60), second(70), 10}},
 		Checkpoints: Checkpoints{2, 1, map[string]Saves{"plan": {2, 2000}}},
 		WriteVelocity: WriteVelocity{
 			WritesPerMinute: 2, AvgBytesPerWrite: 83.4, PeakMinute: PeakMinute{"2026-01-31T00:01Z", 3},
 		},
-		Period: Period{stamp(0), stamp(150), 150},
+		Period: Period{second(0), second(150), 150},
 		Refusals: Refusals{
 			2, map[string]int{"hash_mismatch": 1, "unknown": 1},
 			map[string]int{"overwrite": 1, "delete": 1, "unknown": 1}, map[string]int{"bob": 1, "unknown": 1},
@@ -155,9 +156,9 @@ func TestOptions(t *testing.T) {
 	want.ByMode, want.ByCaller = map[string]int{"create": 1}, map[string]int{"ann": 1}
 	want.Timeline = []TimelineEntry{{"yesterday", "new", "create", 2, "ann", 5}}
 	want.HotPaths = []HotPath{{"new", 1, 2, ""}}
-	want.Sessions = map[string]Session{"one": {1, 0, stamp(60), stamp(60), 0}, "two": {1, 0, stamp(60), stamp(60), 0}}
+	want.Sessions = map[string]Session{"one": {1, 0, second(60), second(60), 0}, "two": {1, 0, second(60), second(60), 0}}
 	want.WriteVelocity.AvgBytesPerWrite = 2
-	want.Period = Period{stamp(60), stamp(60), 0}
+	want.Period = Period{second(60), second(60), 0}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -300,7 +301,7 @@ func TestClockSkew(t *testing.T) {
 		commit(2, 40, "", file("edit", "a", 1)),
 		commit(3, 70, "", file("edit", "a", 1)),
 	)
-	if got.HotPaths[0].LastWrite != stamp(100) || got.Period != (Period{stamp(40), stamp(100), 60}) || got.WriteVelocity.WritesPerMinute != 3 {
+	if got.HotPaths[0].LastWrite != second(100) || got.Period != (Period{second(40), second(100), 60}) || got.WriteVelocity.WritesPerMinute != 3 {
 		t.Errorf("%+v", got)
 	}
 	if got.Timeline[0].Seq != 1 || got.Timeline[2].Seq != 3 {

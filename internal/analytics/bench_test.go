@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // synthetic is a journal of n rows: 5 000 paths, 20 callers, 40 writers, 300
@@ -22,7 +23,7 @@ func synthetic(n int) []journal.Record {
 	for i := range rows {
 		r := &rows[i]
 		*r = journal.Record{
-			Seq: uint64(i + 1), TS: start.Add(time.Duration(i) * 100 * time.Millisecond).Format(timeFormat),
+			Seq: uint64(i + 1), TS: stamp.Text(start.Add(time.Duration(i) * 100 * time.Millisecond)),
 			Kind: journal.KindCommit, Writer: fmt.Sprint("writer", i%40), Settled: uint64(max(0, i-20)),
 			Caller: fmt.Sprint("agent", i%20),
 			Muts:   []journal.Mutation{{Op: "overwrite", Path: paths[i*7919%5000], SHA256: "aa", Bytes: int64(i % 9000)}},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Abort rolls back a commit whose row is written: published mutations are undone
@@ -110,7 +111,7 @@ func (s *Engine) writeAbort(ctx context.Context, rec *journal.Record, reason str
 // RowAbout returns a row that refers to another one.
 func (s *Engine) RowAbout(kind string, rec *journal.Record, reason string) *journal.Record {
 	return &journal.Record{
-		TS: s.Now().UTC().Format(TimeFormat), Kind: kind, Writer: s.Writer,
+		TS: stamp.Text(s.Now()), Kind: kind, Writer: s.Writer,
 		Settled: s.Unsettled.Floor(s.Log.Head()), Ref: rec.Seq, Commit: rec.Commit,
 		Caller: rec.Caller, Session: rec.Session, Via: rec.Via, Invocation: rec.Invocation, Key: rec.Key, Tx: rec.Tx,
 		Reason: reason,
@@ -132,7 +133,7 @@ func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 		return false
 	}
 	rec := &journal.Record{
-		TS: c.s.Now().UTC().Format(TimeFormat), Kind: journal.KindRefused, Writer: c.s.Writer,
+		TS: stamp.Text(c.s.Now()), Kind: journal.KindRefused, Writer: c.s.Writer,
 		Settled: c.s.Unsettled.Floor(c.s.Log.Head()),
 		Caller:  c.Req.Caller, Session: c.Req.Session, Via: c.Via, Invocation: c.Inv, Key: c.Req.Key, Tx: c.Req.Tx,
 		Reason: string(e.Code), Policy: c.s.Host.PolicyHash(),

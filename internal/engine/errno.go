@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // errnos gives every error number a deliberate meaning. Order matters only
@@ -131,7 +132,7 @@ func lockTimeout(t *lock.TimeoutError) *fault.Fault {
 	}
 	e.With("holder", map[string]any{
 		"writer": t.Holder.Writer, "pid": t.Holder.PID, "op": t.Holder.What,
-		"since": t.Holder.Since.UTC().Format(TimeFormat),
+		"since": stamp.Text(t.Holder.Since),
 	})
 	if e.Code == fault.IOBusy {
 		return e.Hintf("process %d is completing a commit of this file that a dead process left; try again later, or end that process if it was stopped", t.Holder.PID)

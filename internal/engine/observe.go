@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Changes that other programs made are recorded, not made: their row has no
@@ -239,7 +240,7 @@ func (s *Engine) observeOnce(ctx context.Context, rec *journal.Record, paths []s
 	if rec.Muts, err = judge(); err != nil || len(rec.Muts) == 0 {
 		return false, err
 	}
-	rec.TS, rec.Kind, rec.Writer = s.Now().UTC().Format(TimeFormat), journal.KindObserved, s.Writer
+	rec.TS, rec.Kind, rec.Writer = stamp.Text(s.Now()), journal.KindObserved, s.Writer
 	rec.Settled, rec.Policy = s.Unsettled.Floor(s.Log.Head()), s.Host.PolicyHash()
 	if s.Opts.Sync == SyncOff {
 		rec.Level = string(SyncOff)

@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // OpenState opens the state directory, which must be a plain directory.
@@ -450,7 +451,7 @@ func (s *Engine) noteHead(ctx context.Context) error {
 			return err
 		}
 	}
-	rec := &journal.Record{TS: s.Now().UTC().Format(TimeFormat), Kind: journal.KindNote, Writer: s.Writer, Note: note}
+	rec := &journal.Record{TS: stamp.Text(s.Now()), Kind: journal.KindNote, Writer: s.Writer, Note: note}
 	if err := s.Log.Jump(ctx, m.NextSeq-1, rec); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Resolve finds where each path leads, without following anything out of the
@@ -616,7 +617,7 @@ func (c *Commit) settle(ctx context.Context) error {
 // row is the journal record of the commit.
 func (c *Commit) row() (*journal.Record, error) {
 	rec := &journal.Record{
-		TS:   c.s.Now().UTC().Format(TimeFormat),
+		TS:   stamp.Text(c.s.Now()),
 		Kind: journal.KindCommit, Writer: c.s.Writer,
 		Settled: c.s.Unsettled.Floor(c.s.Log.Head()),
 		Commit:  c.ID, Caller: c.Req.Caller, Session: c.Req.Session, Via: c.Via, Invocation: c.Inv,
@@ -653,9 +654,6 @@ func (c *Commit) keyHash() string {
 	}
 	return c.Req.Hash
 }
-
-// TimeFormat is RFC 3339 with microseconds.
-const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
 // JournalID identifies the row of one mutation.
 func JournalID(seq uint64, i int) string { return fmt.Sprintf("wj_%d.%d", seq, i) }

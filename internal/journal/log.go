@@ -13,6 +13,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Options configure a Log.
@@ -323,9 +324,7 @@ func (l *Log) noteRecord(n *Note) *Record {
 	return &Record{TS: l.stamp(), Kind: KindNote, Writer: l.o.Writer, Note: n}
 }
 
-const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
-
-func (l *Log) stamp() string { return l.o.Now().UTC().Format(timeFormat) }
+func (l *Log) stamp() string { return stamp.Text(l.o.Now()) }
 
 // tornNotes describes the bytes between the last row and the end of the data
 // and moves the position past them.

@@ -44,8 +44,18 @@ func hasBytes(t reflect.Type) bool {
 	return slices.ContainsFunc(fields(t).list, func(f field) bool { return f.typ == bytesType })
 }
 
-// bytes reads the member of a []byte field.
-func (d *decoder) bytes(f *field, raw *members, into reflect.Value) error {
+// formName returns the member that says how the []byte fields of a struct are written.
+func formName(t reflect.Type) string {
+	for _, f := range fields(t).list {
+		if f.typ == encodingType {
+			return f.name
+		}
+	}
+	return encodingName
+}
+
+// bytes reads the member of the []byte field f of the struct v.
+func (d *decoder) bytes(f *field, raw *members, v reflect.Value) error {
 	value := raw.value(f.name)
 	if isNull(value) {
 		return nil
@@ -61,7 +71,7 @@ func (d *decoder) bytes(f *field, raw *members, into reflect.Value) error {
 		return err
 	}
 	content := []byte(text)
-	if raw.text(encodingName) == base64Form && raw.wants(f) {
+	if raw.text(formName(v.Type())) == base64Form && raw.wants(f) {
 		decoded, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
 			d.wire.Malformed = append(d.wire.Malformed, d.in+f.name)
@@ -69,7 +79,7 @@ func (d *decoder) bytes(f *field, raw *members, into reflect.Value) error {
 			content = decoded
 		}
 	}
-	into.SetBytes(content)
+	v.FieldByIndex(f.index).SetBytes(content)
 	return nil
 }
 

@@ -180,16 +180,18 @@ func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
 	value := raw.value(f.name)
 	switch {
 	case f.typ == bytesType:
-		return d.bytes(f, raw, v.FieldByIndex(f.index))
-	case f.name != encodingName || isNull(value):
+		return d.bytes(f, raw, v)
 	case f.typ == encodingType:
+		if isNull(value) {
+			return nil
+		}
 		var word string
 		err := decodeString(f, value, reflect.ValueOf(&word).Elem())
 		if d.in == "" {
 			d.wire.Encoding = word
 		}
 		return err
-	case raw.text(f.name) == base64Form && raw.givesBytes(v.Type()):
+	case f.name == encodingName && raw.text(f.name) == base64Form && raw.givesBytes(v.Type()):
 		return nil
 	}
 	return d.value(f, value, v.FieldByIndex(f.index))

@@ -22,6 +22,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Store is a store as the verbs see it.
@@ -133,7 +134,7 @@ func (s *Store) each(part string, fn func(dir fsx.Dir, name string) error) error
 func (c *Call) note(ctx context.Context, n journal.Note) error {
 	by := c.Asked()
 	rec := &journal.Record{
-		TS: c.Engine.Now().UTC().Format(engine.TimeFormat), Kind: journal.KindNote, Writer: c.Engine.Writer,
+		TS: stamp.Text(c.Engine.Now()), Kind: journal.KindNote, Writer: c.Engine.Writer,
 		Settled: c.Engine.Unsettled.Floor(c.Engine.Log.Head()),
 		Caller:  by.Req.Caller, Session: by.Req.Session, Via: by.Via, Invocation: by.Inv, Note: &n,
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // compact applies the limits, removes expired objects and archives rows that are not
@@ -126,7 +127,7 @@ func (p *compaction) drafts(context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, over := p.Engine.Now().UTC().Format(engine.TimeFormat), 0
+	now, over := stamp.Text(p.Engine.Now()), 0
 	for _, d := range list {
 		if d.ExpiresAt <= now {
 			over++

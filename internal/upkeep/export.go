@@ -4,9 +4,9 @@ import (
 	"context"
 	"io"
 
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // export writes the rows after one number up to another, 0 for all, to w. With same
@@ -17,7 +17,7 @@ func (c *Call) export(ctx context.Context, w io.Writer, after, upto uint64, same
 	}
 	c.Meter.Things("export", int64(c.Engine.Log.Head()), "exporting rows")
 	to := &countingWriter{w: w}
-	head := journal.ExportHeader{Head: upto, CreatedAt: c.Engine.Now().UTC().Format(engine.TimeFormat), Tool: tool}
+	head := journal.ExportHeader{Head: upto, CreatedAt: stamp.Text(c.Engine.Now()), Tool: tool}
 	if same {
 		head.Version, head.CreatedAt, head.Tool = journal.ExportVersion, "", ""
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
@@ -47,7 +48,7 @@ func (l *Layer) NewSave(ctx context.Context, c *engine.Commit, r Request) (*Save
 	}
 	p := &Save{l: l, c: c, Doc: &engine.Mutation{Private: true}, data: r.Data, content: content, Head: Head{
 		Version: Version, Name: r.Name, Format: r.Format, TTL: r.TTL,
-		CreatedAt: now.Format(engine.TimeFormat), UpdatedAt: now.Format(engine.TimeFormat), ExpiresAt: expires,
+		CreatedAt: stamp.Text(now), UpdatedAt: stamp.Text(now), ExpiresAt: expires,
 		Session: c.Req.Session, Caller: c.Req.Caller,
 		SHA256: engine.HashOf(content), Bytes: int64(len(content)), Chunked: len(content) > MaxInlineData, Raw: raw,
 	}}
@@ -209,7 +210,7 @@ func (p *Save) Finish() {
 	if p.old != nil && p.old.SHA256 == p.SHA256 && p.old.TTL == p.TTL && !engine.ParseTime(p.old.UpdatedAt).IsZero() {
 		at = engine.ParseTime(p.old.UpdatedAt)
 	}
-	p.UpdatedAt = at.Format(engine.TimeFormat)
+	p.UpdatedAt = stamp.Text(at)
 	if at.Before(engine.ParseTime(p.CreatedAt)) || p.old == nil {
 		p.CreatedAt = p.UpdatedAt
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
 	"github.com/resilientwrite/resilientwrite/internal/jsontext"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Layer keeps the checkpoints of a store.
@@ -379,7 +380,7 @@ func Expiry(ttl string, now time.Time) (string, *fault.Fault) {
 	if err != nil {
 		return "", fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be a positive ISO 8601 duration, such as P1W or PT1.5H, or session, or permanent")
 	}
-	return d.After(now).Format(engine.TimeFormat), nil
+	return stamp.Text(d.After(now)), nil
 }
 
 // StringIn is the text of a JSON string.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Piece is one piece to store.
@@ -72,7 +73,7 @@ func (k *Call) planPiece(p Piece, part *engine.Mutation, sum string) (at Stored,
 		return at, err
 	}
 	if len(sess.Parts) == 0 && sess.Manifest.CreatedAt == "" {
-		sess.Manifest.CreatedAt = k.Began.UTC().Format(engine.TimeFormat)
+		sess.Manifest.CreatedAt = stamp.Text(k.Began)
 	}
 	if p.TotalExpected > 0 {
 		sess.Manifest.TotalExpected = p.TotalExpected

@@ -18,6 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Layer is the drafts of one store.
@@ -65,7 +66,7 @@ func (l *Layer) Keep(c *engine.Commit, m *engine.Mutation, patterns []string) (s
 	facts := Facts{
 		DraftRef: ref, Path: m.Path, Op: c.Req.Op, Mode: string(m.Op), SHA256: sum, Bytes: m.Content.Size(),
 		Patterns: patterns, Caller: c.Req.Caller,
-		CreatedAt: now.Format(engine.TimeFormat), ExpiresAt: now.Add(MaxAge).Format(engine.TimeFormat),
+		CreatedAt: stamp.Text(now), ExpiresAt: stamp.Text(now.Add(MaxAge)),
 	}
 	return ref, l.Alone("quarantine", func() error {
 		if err := l.trim(ref, facts.Bytes); err != nil {
@@ -160,7 +161,7 @@ func (l *Layer) trim(incoming string, room int64) error {
 			left++
 		}
 	}
-	now := l.Now().UTC().Format(engine.TimeFormat)
+	now := stamp.Text(l.Now())
 	for _, d := range list {
 		if d.DraftRef == incoming || d.ExpiresAt > now && sum <= MaxTotal && left <= MaxCount {
 			continue
@@ -233,7 +234,7 @@ func (l *Layer) Read(ref string) (Facts, []byte, error) {
 	}
 	defer dir.Close()
 	d, err := ReadFacts(dir, ref)
-	if engine.IsAbsent(err) || err == nil && d.ExpiresAt <= l.Now().UTC().Format(engine.TimeFormat) {
+	if engine.IsAbsent(err) || err == nil && d.ExpiresAt <= stamp.Text(l.Now()) {
 		return d, nil, fault.New(fault.DraftNotFound)
 	}
 	if err != nil {
@@ -255,7 +256,7 @@ func (l *Layer) Read(ref string) (Facts, []byte, error) {
 // Live returns the drafts that have not expired, newest first.
 func (l *Layer) Live() ([]Facts, error) {
 	list, err := l.List()
-	now := l.Now().UTC().Format(engine.TimeFormat)
+	now := stamp.Text(l.Now())
 	list = slices.DeleteFunc(list, func(d Facts) bool { return d.ExpiresAt <= now })
 	slices.Reverse(list)
 	return list, err

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Doc is the bytes of a handoff of the workspace, or of an archive.
@@ -177,7 +178,7 @@ func (a *Acknowledgment) plan(context.Context) error {
 			return err
 		}
 	}
-	records.add(a.doc.Real, a.doc.SHA256, a.name, a.c.Began.UTC().Format(engine.TimeFormat))
+	records.add(a.doc.Real, a.doc.SHA256, a.name, stamp.Text(a.c.Began))
 	a.Readers = records.ReadBy(a.doc.Real, a.doc.SHA256)
 	data, err := records.Encode()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 const (
@@ -172,7 +173,7 @@ func (l *Layer) Check(c *engine.Commit, fence uint64) error {
 
 // refuses returns the error of a change of a path.
 func (c *Claim) refuses(path string) *fault.Fault {
-	e := fault.New(fault.PathClaimed).With("claimed_by", c.Session).With("until", c.Until.Format(engine.TimeFormat)).
+	e := fault.New(fault.PathClaimed).With("claimed_by", c.Session).With("until", stamp.Text(c.Until)).
 		Hintf("session %s has claimed the path until %s; work on something else, and try again then", c.Session, c.Until.Format(time.TimeOnly))
 	e.Path = path
 	return e

@@ -10,6 +10,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Each object has a facts file, scratch/<sha256>.jsonl, with the lines of the index for
@@ -201,6 +202,6 @@ func (p *Pad) weigh(dir fsx.Dir, sha string) (*Row, error) {
 		p.sizes[sha] = st.Size
 	}
 	return &Row{Entry: Entry{
-		SHA256: sha, Bytes: st.Size, TS: st.ModTime().UTC().Format(engine.TimeFormat), BinExists: true, Rebuilt: true,
+		SHA256: sha, Bytes: st.Size, TS: stamp.Text(st.ModTime()), BinExists: true, Rebuilt: true,
 	}}, nil
 }

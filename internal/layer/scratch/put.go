@@ -14,6 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/isoduration"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 const (
@@ -59,13 +60,13 @@ func (s *Layer) NewPut(c *engine.Commit, f Facts, content []byte) (*Put, *fault.
 		return nil, e
 	}
 	now := c.Began.UTC()
-	row := Entry{Label: f.Label, ContentType: f.ContentType, Notes: f.Notes, Caller: c.Req.Caller, TS: now.Format(engine.TimeFormat), BinExists: true}
+	row := Entry{Label: f.Label, ContentType: f.ContentType, Notes: f.Notes, Caller: c.Req.Caller, TS: stamp.Text(now), BinExists: true}
 	if f.TTL != "" {
 		d, err := isoduration.Parse(f.TTL)
 		if err != nil {
 			return nil, fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be a positive ISO 8601 duration, such as PT12H or P1W")
 		}
-		row.ExpiresAt = d.After(now).Format(engine.TimeFormat)
+		row.ExpiresAt = stamp.Text(d.After(now))
 	}
 	if limit := min(MaxObject, s.Opts.MaxContentBytes); int64(len(content)) > limit {
 		return nil, fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", limit).

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Dir has a directory for each transaction. The directory exists exactly as long as its
@@ -88,7 +89,7 @@ func (s Layer) List() []Head {
 
 // Expired returns the transactions that have expired.
 func (s Layer) Expired() (ids []string) {
-	now := s.Now().UTC().Format(engine.TimeFormat)
+	now := stamp.Text(s.Now())
 	for _, h := range s.List() {
 		if h.ExpiresAt < now {
 			ids = append(ids, h.TxID)
