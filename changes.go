@@ -244,16 +244,8 @@ type ChangesResult struct {
 
 // ChangedFile is a file and what all changes together made of it.
 type ChangedFile struct {
-	Path string `json:"path"` // Path relative to the workspace.
-	// created, changed, mode, deleted or reverted.
-	Change string `json:"change" enum:"created,changed,mode,deleted,reverted"`
-	// SHA-256 now and before the first change; empty for a file that is not
-	// there.
-	SHA256     Digest `json:"sha256"`
-	PrevSHA256 Digest `json:"prev_sha256"`
-	Bytes      int64  `json:"bytes"` // Size in bytes now.
-	// True when a symbolic link is there now. Its content is its target.
-	Link    bool     `json:"link,omitempty"`
+	FileChange `json:",inline"` // from before the first change until now
+
 	Changes int      `json:"changes"` // Number of changes.
 	Callers []string `json:"callers"` // Who made them; outside means other programs.
 	Seq     uint64   `json:"seq"`     // The newest row.
@@ -333,8 +325,8 @@ func changesResult(l *changes.List) ChangesResult {
 	}
 	for _, f := range l.Files {
 		c := ChangedFile{
-			Path: f.Path, Change: f.Change, SHA256: digest(f.SHA), PrevSHA256: digest(f.PrevSHA), Bytes: f.Bytes, Link: f.Link, Changes: f.Changes,
-			Callers: f.Callers, Seq: f.Seq, Conflict: f.Conflict, Patch: f.Patch, Omitted: f.Omitted, net: f.Net,
+			FileChange: FileChange{f.Path, f.Change, digest(f.SHA), digest(f.PrevSHA), f.Bytes, f.Link},
+			Changes:    f.Changes, Callers: f.Callers, Seq: f.Seq, Conflict: f.Conflict, Patch: f.Patch, Omitted: f.Omitted, net: f.Net,
 		}
 		if f.Net != nil {
 			c.Hunks = []ChangedHunk{}

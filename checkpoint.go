@@ -99,8 +99,15 @@ type CheckpointReadRequest struct {
 
 // CheckpointReadResult is a checkpoint with its data.
 type CheckpointReadResult struct {
-	Name   string `json:"name"`                             // Name of the checkpoint.
-	Format string `json:"format" enum:"json,yaml,markdown"` // Format of data.
+	Name            string `json:"name"`                             // Name of the checkpoint.
+	Format          string `json:"format" enum:"json,yaml,markdown"` // Format of data.
+	CheckpointFacts `json:",inline"`
+	Data            json.RawMessage `json:"data"` // The data, exactly as saved.
+}
+
+// CheckpointFacts is what is known of a stored checkpoint besides its name and
+// format.
+type CheckpointFacts struct {
 	// How long it is kept: session, permanent or an ISO 8601 duration.
 	TTL            string `json:"ttl"`
 	CheckpointPath string `json:"checkpoint_path"` // Path of the document in the state directory.
@@ -115,8 +122,7 @@ type CheckpointReadResult struct {
 	Chunked   bool      `json:"chunked"` // True when data is stored in a file of its own.
 	// True when it has expired; it can be read until Store.CheckpointCleanup
 	// removes it.
-	Expired bool            `json:"expired"`
-	Data    json.RawMessage `json:"data"` // The data, exactly as saved.
+	Expired bool `json:"expired"`
 }
 
 // CheckpointRead returns a checkpoint with its data, after comparing the data
@@ -145,11 +151,7 @@ func (s *Store) CheckpointRead(
 			return CheckpointReadResult{}, err
 		}
 		i := s.checkpointInfo(c)
-		return CheckpointReadResult{
-			Name: i.Name, Format: i.Format, TTL: i.TTL, CheckpointPath: i.CheckpointPath, SHA256: i.SHA256, Bytes: i.Bytes,
-			CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt, ExpiresAt: i.ExpiresAt, Session: i.Session,
-			Chunked: i.Chunked, Expired: i.Expired, Data: c.Data,
-		}, nil
+		return CheckpointReadResult{i.Name, i.Format, i.CheckpointFacts, c.Data}, nil
 	})
 }
 
@@ -165,22 +167,9 @@ type CheckpointListResult struct {
 
 // CheckpointInfo is what is known of a checkpoint without its data.
 type CheckpointInfo struct {
-	Name   string `json:"name"`   // Name of the checkpoint.
-	Format string `json:"format"` // Format of data: json, yaml or markdown; empty when unknown.
-	// How long it is kept: session, permanent or an ISO 8601 duration.
-	TTL            string `json:"ttl"`
-	CheckpointPath string `json:"checkpoint_path"` // Path of the document in the state directory.
-	// SHA-256 of data: of the JSON text, or of the string.
-	SHA256    Digest    `json:"sha256"`
-	Bytes     int64     `json:"bytes"`      // Size of data in bytes.
-	CreatedAt Timestamp `json:"created_at"` // When a checkpoint of this name was first saved.
-	UpdatedAt Timestamp `json:"updated_at"` // When it was last saved.
-	// When it expires; absent for session and permanent.
-	ExpiresAt Timestamp `json:"expires_at,omitzero"`
-	Session   string    `json:"session"` // Session that saved it; empty when unknown.
-	Chunked   bool      `json:"chunked"` // True when data is stored in a file of its own.
-	// True when it has expired; Store.CheckpointCleanup removes it.
-	Expired bool `json:"expired"`
+	Name            string `json:"name"`   // Name of the checkpoint.
+	Format          string `json:"format"` // Format of data: json, yaml or markdown; empty when unknown.
+	CheckpointFacts `json:",inline"`
 	// True when it is damaged and cannot be read; Store.CheckpointCleanup moves it
 	// to quarantine.
 	Corrupt bool `json:"corrupt"`
@@ -206,11 +195,11 @@ func (s *Store) checkpointInfo(c *checkpoint.Stored) CheckpointInfo {
 	if name == "" || c.Corrupt != "" {
 		name = c.Stem
 	}
-	return CheckpointInfo{
-		Name: name, Format: c.Format, TTL: c.TTL, CheckpointPath: checkpoint.Path(c.Stem), SHA256: digest(c.SHA256), Bytes: c.Bytes,
+	return CheckpointInfo{name, c.Format, CheckpointFacts{
+		TTL: c.TTL, CheckpointPath: checkpoint.Path(c.Stem), SHA256: digest(c.SHA256), Bytes: c.Bytes,
 		CreatedAt: timestamp(c.CreatedAt), UpdatedAt: timestamp(c.UpdatedAt), ExpiresAt: timestamp(c.ExpiresAt), Session: c.Session,
-		Chunked: c.Chunked, Expired: c.Corrupt == "" && c.Expired(s.engine.Now()), Corrupt: c.Corrupt != "",
-	}
+		Chunked: c.Chunked, Expired: c.Corrupt == "" && c.Expired(s.engine.Now()),
+	}, c.Corrupt != ""}
 }
 
 // CheckpointCleanupRequest asks for checkpoints to be removed.

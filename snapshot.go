@@ -55,15 +55,16 @@ type SnapshotDiffResult struct {
 	Changed int `json:"changed"`
 	Deleted int `json:"deleted"`
 	// The files, in the order of their paths; at most 10,000.
-	Files     []SnapshotFile `json:"files"`
-	Truncated bool           `json:"truncated,omitempty"` // True when there are more.
+	Files     []FileChange `json:"files"`
+	Truncated bool         `json:"truncated,omitempty"` // True when there are more.
 }
 
-// SnapshotFile is a file that differs.
-type SnapshotFile struct {
+// FileChange is a file that differs in two states of the workspace.
+type FileChange struct {
 	Path string `json:"path"` // Path relative to the workspace.
-	// created, changed, mode or deleted, from the earlier to the later state.
-	Change string `json:"change" enum:"created,changed,mode,deleted"`
+	// The change from the earlier to the later state; reverted means that there is
+	// none any more.
+	Change string `json:"change" enum:"created,changed,mode,deleted,reverted"`
 	// SHA-256 in the later and the earlier state; empty for a file that is not
 	// there.
 	SHA256     Digest `json:"sha256"`
@@ -155,7 +156,7 @@ func (s *Store) SnapshotList(ctx context.Context, _ SnapshotListRequest) (Snapsh
 // that does not exist, [ErrHashDriftOnRead] for a damaged one, those of
 // [Store.Scan].
 func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (SnapshotDiffResult, error) {
-	out := SnapshotDiffResult{Files: []SnapshotFile{}}
+	out := SnapshotDiffResult{Files: []FileChange{}}
 	from, to, err := s.twoStates(ctx, r.From, r.To)
 	if err != nil {
 		return out, s.verbError("snapshot_diff", err)
@@ -170,7 +171,7 @@ func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (Snapsh
 			out.Changed++
 		}
 		if len(out.Files) < changes.MaxFiles {
-			out.Files = append(out.Files, SnapshotFile{d.Path, d.Change, d.SHA, d.PrevSHA, d.Bytes, d.Link})
+			out.Files = append(out.Files, FileChange{d.Path, d.Change, d.SHA, d.PrevSHA, d.Bytes, d.Link})
 		} else {
 			out.Truncated = true
 		}

@@ -13,7 +13,8 @@
 // types:"boolean,string" for a type that reads JSON itself, and extra:"true" for the
 // field that keeps what is unknown, values:"integer" for a struct that the schema
 // shows as a map. The fields of an embedded struct are those of the struct around
-// it, without those that the tag omit of the embedded field names. An embedded
+// it, without those that the tag omit of the embedded field names; json:",inline"
+// keeps their place, they are last otherwise. An embedded
 // struct that has a name in JSON is one field, and the fields that its tag copies
 // names are fields of the struct around it as well; a field with the tag copy has
 // that name there and is nowhere else, and copied:"3" says that a copy has only the
@@ -112,22 +113,26 @@ func fields(t reflect.Type) *fieldSet {
 }
 
 // readFields lists the fields of a struct in their order, those of embedded
-// structs last.
+// structs last unless they are inline.
 func readFields(t reflect.Type) []field {
 	var list, last []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if f.Anonymous && f.Type.Kind() == reflect.Struct && f.Tag.Get("json") == "" {
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && f.Type.Kind() == reflect.Struct && name == "" {
+			into := &last
+			if opts == "inline" {
+				into = &list
+			}
 			omit := strings.Split(f.Tag.Get("omit"), ",")
 			for _, inner := range readFields(f.Type) { // an outer field hides an embedded one of the same name
 				if !hides(t, inner.name) && !slices.Contains(omit, inner.name) {
 					inner.index = append([]int{i}, inner.index...)
-					last = append(last, inner)
+					*into = append(*into, inner)
 				}
 			}
 			continue
 		}
-		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Type == encodingType {
 			name, opts, _ = strings.Cut(f.Tag.Get("wire"), ",")
 		}
