@@ -9,6 +9,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 )
 
+// TTL is how long something is kept: [TTLSession], [TTLPermanent] or an ISO 8601
+// duration, such as P1M or PT1.5H. That of a month has no fixed length.
+type TTL string
+
+const (
+	TTLSession   TTL = checkpoint.TTLSession   // until [Store.CheckpointCleanup]
+	TTLPermanent TTL = checkpoint.TTLPermanent // until it is replaced
+)
+
 // CheckpointRequest asks for a named state to be kept. Text, for yaml and
 // markdown, is a JSON string: json.Marshal makes it of a text.
 type CheckpointRequest struct {
@@ -24,7 +33,7 @@ type CheckpointRequest struct {
 	Format string `json:"format,omitempty" enum:"json,yaml,markdown" default:"json"`
 	// How long to keep it: session (until Store.CheckpointCleanup), permanent, or
 	// an ISO 8601 duration such as P1W or PT1.5H.
-	TTL string `json:"ttl,omitempty" maxlen:"100" default:"session"`
+	TTL TTL `json:"ttl,omitempty" maxlen:"100" default:"session"`
 }
 
 // CheckpointResult reports the outcome of a checkpoint that was saved.
@@ -32,7 +41,7 @@ type CheckpointResult struct {
 	Receipt `json:"receipt" copies:"journal_id,status,warnings"`
 	Name    string `json:"name"`                             // Name of the checkpoint.
 	Format  string `json:"format" enum:"json,yaml,markdown"` // Format of data.
-	TTL     string `json:"ttl"`                              // How long it is kept.
+	TTL     TTL    `json:"ttl"`                              // How long it is kept.
 	// Path of the document in the state directory.
 	CheckpointPath string `json:"checkpoint_path"`
 	// SHA-256 of data: of the JSON text as sent, or of the string.
@@ -68,12 +77,12 @@ type CheckpointResult struct {
 // draft), [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the storage
 // details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
-	r.Format, r.TTL, r.Data = cmp.Or(r.Format, "json"), cmp.Or(r.TTL, checkpoint.TTLSession), bytes.Trim(r.Data, " \t\r\n")
+	r.Format, r.TTL, r.Data = cmp.Or(r.Format, "json"), cmp.Or(r.TTL, TTLSession), bytes.Trim(r.Data, " \t\r\n")
 	c := s.newCommit(ctx, requestOf(r.Call, "checkpoint", r))
 	if e := checkCall(ctx, r.Call); e != nil {
 		return CheckpointResult{}, c.Failed(e)
 	}
-	p, e := s.checkpoints.NewSave(ctx, c.Commit, checkpoint.Request{Name: r.Name, Data: r.Data, Format: r.Format, TTL: r.TTL})
+	p, e := s.checkpoints.NewSave(ctx, c.Commit, checkpoint.Request{Name: r.Name, Data: r.Data, Format: r.Format, TTL: string(r.TTL)})
 	if e != nil {
 		return CheckpointResult{}, c.Failed(e)
 	}
@@ -87,7 +96,7 @@ func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoint
 	p.Finish()
 	return CheckpointResult{
 		Receipt: c.finishedWith(p.Doc, p.Doc.SHA, p.Doc.Size),
-		Name:    p.Name, Format: p.Format, TTL: p.TTL, CheckpointPath: checkpoint.Path(p.Name), SHA256: digest(p.SHA256), Bytes: p.Bytes,
+		Name:    p.Name, Format: p.Format, TTL: TTL(p.TTL), CheckpointPath: checkpoint.Path(p.Name), SHA256: digest(p.SHA256), Bytes: p.Bytes,
 		CreatedAt: timestamp(p.CreatedAt), UpdatedAt: timestamp(p.UpdatedAt), ExpiresAt: timestamp(p.ExpiresAt), Chunked: p.Chunked,
 	}, nil
 }
@@ -102,14 +111,17 @@ type CheckpointReadResult struct {
 	Name            string `json:"name"`                             // Name of the checkpoint.
 	Format          string `json:"format" enum:"json,yaml,markdown"` // Format of data.
 	CheckpointFacts `json:",inline"`
-	Data            json.RawMessage `json:"data"` // The data, exactly as saved.
+	// True when it has expired; it can be read until Store.CheckpointCleanup
+	// removes it.
+	Expired bool            `json:"expired"`
+	Data    json.RawMessage `json:"data"` // The data, exactly as saved.
 }
 
 // CheckpointFacts is what is known of a stored checkpoint besides its name and
 // format.
 type CheckpointFacts struct {
 	// How long it is kept: session, permanent or an ISO 8601 duration.
-	TTL            string `json:"ttl"`
+	TTL            TTL    `json:"ttl"`
 	CheckpointPath string `json:"checkpoint_path"` // Path of the document in the state directory.
 	// SHA-256 of data: of the JSON text, or of the string.
 	SHA256    Digest    `json:"sha256"`
@@ -120,9 +132,6 @@ type CheckpointFacts struct {
 	ExpiresAt Timestamp `json:"expires_at,omitzero"`
 	Session   string    `json:"session"` // Session that saved it; empty when unknown.
 	Chunked   bool      `json:"chunked"` // True when data is stored in a file of its own.
-	// True when it has expired; it can be read until Store.CheckpointCleanup
-	// removes it.
-	Expired bool `json:"expired"`
 }
 
 // CheckpointRead returns a checkpoint with its data, after comparing the data
@@ -151,7 +160,7 @@ func (s *Store) CheckpointRead(
 			return CheckpointReadResult{}, err
 		}
 		i := s.checkpointInfo(c)
-		return CheckpointReadResult{i.Name, i.Format, i.CheckpointFacts, c.Data}, nil
+		return CheckpointReadResult{i.Name, i.Format, i.CheckpointFacts, i.Expired, c.Data}, nil
 	})
 }
 
@@ -167,9 +176,12 @@ type CheckpointListResult struct {
 
 // CheckpointInfo is what is known of a checkpoint without its data.
 type CheckpointInfo struct {
-	Name            string `json:"name"`   // Name of the checkpoint.
-	Format          string `json:"format"` // Format of data: json, yaml or markdown; empty when unknown.
+	Name string `json:"name"` // Name of the checkpoint.
+	// Format of data: json, yaml or markdown; empty when unknown.
+	Format          string `json:"format"`
 	CheckpointFacts `json:",inline"`
+	// True when it has expired; Store.CheckpointCleanup removes it.
+	Expired bool `json:"expired"`
 	// True when it is damaged and cannot be read; Store.CheckpointCleanup moves it
 	// to quarantine.
 	Corrupt bool `json:"corrupt"`
@@ -196,10 +208,10 @@ func (s *Store) checkpointInfo(c *checkpoint.Stored) CheckpointInfo {
 		name = c.Stem
 	}
 	return CheckpointInfo{name, c.Format, CheckpointFacts{
-		TTL: c.TTL, CheckpointPath: checkpoint.Path(c.Stem), SHA256: digest(c.SHA256), Bytes: c.Bytes,
+		TTL: TTL(c.TTL), CheckpointPath: checkpoint.Path(c.Stem), SHA256: digest(c.SHA256), Bytes: c.Bytes,
 		CreatedAt: timestamp(c.CreatedAt), UpdatedAt: timestamp(c.UpdatedAt), ExpiresAt: timestamp(c.ExpiresAt), Session: c.Session,
-		Chunked: c.Chunked, Expired: c.Corrupt == "" && c.Expired(s.engine.Now()),
-	}, c.Corrupt != ""}
+		Chunked: c.Chunked,
+	}, c.Corrupt == "" && c.Expired(s.engine.Now()), c.Corrupt != ""}
 }
 
 // CheckpointCleanupRequest asks for checkpoints to be removed.
@@ -224,7 +236,7 @@ type CheckpointCleanupResult struct {
 // RemovedCheckpoint is one checkpoint that was removed.
 type RemovedCheckpoint struct {
 	Name string `json:"name"` // Name of the checkpoint.
-	TTL  string `json:"ttl"`  // Its TTL; empty when unknown.
+	TTL  TTL    `json:"ttl"`  // Its TTL; empty when unknown.
 	// Why it was removed. A corrupt checkpoint is kept in quarantine.
 	Reason string `json:"reason" enum:"session_cleanup,expired,corrupt"`
 }
@@ -259,6 +271,8 @@ func (s *Store) CheckpointCleanup(
 	was := c.storedOutcome()
 	return CheckpointCleanupResult{
 		Receipt: c.finished(), Kept: was.Kept, More: was.More,
-		Removed: convert(checkpoint.Unbrief(was.Cleaned), func(r checkpoint.Removed) RemovedCheckpoint { return RemovedCheckpoint(r) }),
+		Removed: convert(checkpoint.Unbrief(was.Cleaned), func(r checkpoint.Removed) RemovedCheckpoint {
+			return RemovedCheckpoint{r.Name, TTL(r.TTL), r.Reason}
+		}),
 	}, nil
 }

@@ -229,7 +229,7 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 	}
 	equal(t, stateSnapshot(t, dir), before, "a dry run changed")
 	saved(t, s, "there", `{"a":1}`)
-	for _, ttl := range []string{"P1W", "PT1.5H", "permanent", "session"} {
+	for _, ttl := range []rw.TTL{"P1W", "PT1.5H", "permanent", "session"} {
 		save(t, s, rw.CheckpointRequest{Name: "there", TTL: ttl, Data: json.RawMessage("1")})
 	}
 	save(t, s, rw.CheckpointRequest{Name: "y", Format: "yaml", Data: jsonString("a: &x 1\nc: *x\n---\nb: 2\n")})
@@ -377,7 +377,7 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 func TestCheckpointCleanup(t *testing.T) {
 	s := must(rw.OpenSim(simfs.New(), nil, rw.Sim{}))(t)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for name, ttl := range map[string]string{"session": "session", "ever": "permanent", "day": "P1D", "week": "P1W", "hour": "PT1.5H"} {
+	for name, ttl := range map[string]rw.TTL{"session": "session", "ever": "permanent", "day": "P1D", "week": "P1W", "hour": "PT1.5H"} {
 		save(t, s, rw.CheckpointRequest{Name: name, TTL: ttl, Data: json.RawMessage(`"` + name + `"`)})
 	}
 	clean := func(r rw.CheckpointCleanupRequest) (list []string, kept int) {
@@ -385,7 +385,7 @@ func TestCheckpointCleanup(t *testing.T) {
 		out := must(s.CheckpointCleanup(background, r))(t)
 		list = []string{}
 		for _, c := range out.Removed {
-			list = append(list, c.Name+" "+c.TTL+" "+c.Reason)
+			list = append(list, c.Name+" "+string(c.TTL)+" "+c.Reason)
 		}
 		if (out.JournalID != "") != (len(list) > 0) || out.More || out.Removed == nil {
 			t.Errorf("%+v", out)

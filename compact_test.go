@@ -253,7 +253,7 @@ func TestSnapshotsBesideWriters(t *testing.T) {
 // TestCompactRemovesWhatExpired, and nothing else.
 func TestCompactRemovesWhatExpired(t *testing.T) {
 	s, _ := opened(t, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}})
-	for i, ttl := range []string{"", "P1D", "PT1H"} {
+	for i, ttl := range []rw.TTL{"", "P1D", "PT1H"} {
 		must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("object ", i)), Label: fmt.Sprint(i), TTL: ttl}))(t)
 		if ttl == "" {
 			ttl = "session"

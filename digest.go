@@ -49,7 +49,8 @@ func (e Expect) hash() *string {
 	return &text
 }
 
-// Timestamp is a time in the journal or the state directory.
+// Timestamp is a time in the journal or the state directory, with its text: another
+// program or version may have written it.
 type Timestamp = call.Timestamp
 
 // timestamp returns the Timestamp with a text.

@@ -823,7 +823,7 @@ func keyedCalls() []keyedCall {
 		{
 			name: "checkpoint_cleanup", part: "checkpoints",
 			before: func(s *rw.Store) error {
-				for name, ttl := range map[string]string{"kept": "permanent", "mine": "session", "other.one": "session"} {
+				for name, ttl := range map[string]rw.TTL{"kept": "permanent", "mine": "session", "other.one": "session"} {
 					if _, err := s.Checkpoint(background, rw.CheckpointRequest{Name: name, Data: jsonString("x"), TTL: ttl}); err != nil {
 						return err
 					}

@@ -29,7 +29,7 @@ type ScratchPutRequest struct {
 	Notes string `json:"notes,omitempty" maxlen:"2000"`
 	// How long to keep it, an ISO 8601 duration such as PT12H or P1W. Default:
 	// until it is deleted.
-	TTL string `json:"ttl,omitempty" maxlen:"100"`
+	TTL TTL `json:"ttl,omitempty" maxlen:"100"`
 }
 
 // ScratchPutResult is what a put did. [Store.ScratchGet] takes the SHA256.
@@ -64,7 +64,7 @@ type ScratchPutResult struct {
 // [ErrStoreReadOnly], [ErrCanceled]. Nothing is kept then.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "scratch_put", r))
-	p, e := s.scratch.NewPut(c.Commit, scratch.Facts{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, TTL: r.TTL}, r.Content)
+	p, e := s.scratch.NewPut(c.Commit, scratch.Facts{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, TTL: string(r.TTL)}, r.Content)
 	if e = cmp.Or(checkCall(ctx, r.Call), e); e == nil && adapter.IsMalformed(ctx, "content") {
 		e = fault.New(fault.BadBase64)
 	}
