@@ -10,13 +10,14 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
 // longGroup is a store with a snapshot and a group that is too long for a line, with a
 // secret in the name of one of its files.
-func longGroup(t *testing.T, secret string) (*simfs.FS, *rw.Store, rw.ScanResult) {
+func longGroup(t *testing.T, secret string) (*simfs.FS, *rw.Store, around.ScanResult) {
 	t.Helper()
 	disk := simfs.New()
 	name := func(i int) string {
@@ -29,12 +30,12 @@ func longGroup(t *testing.T, secret string) (*simfs.FS, *rw.Store, rw.ScanResult
 		disk.WriteFile(name(i), fmt.Appendf(nil, "before %d\n", i), 0o644)
 	}
 	s := openAround(t, disk, rw.SyncFull, "a")
-	must(s.Scan(background, rw.ScanRequest{}))(t)
-	must(s.Snapshot(background, rw.SnapshotRequest{Label: "of " + secret}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
+	must(s.Snapshot(background, around.SnapshotRequest{Label: "of " + secret}))(t)
 	for i := range 1500 {
 		disk.WriteFile(name(i), fmt.Appendf(nil, "after %d\n", i), 0o644)
 	}
-	r, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c1"}, Host: "h", Command: "fmt ./..."})
+	r, err := s.Scan(background, around.ScanRequest{Calls: []string{"c1"}, Host: "h", Command: "fmt ./..."})
 	if noErr(t, err); r.Changed != 1500 {
 		t.Fatal(r.Changed)
 	}
@@ -59,7 +60,7 @@ func TestEraseInLongGroups(t *testing.T) {
 	secret := "hunter-" + strings.Repeat("q7", 6)
 	disk, s, found := longGroup(t, secret)
 	disk.Remove("keys/" + secret + ".txt")
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	if n := len(holdersOf(disk, secret)); n < 3 {
 		t.Fatalf("only %d files hold it", n)
 	}
@@ -73,17 +74,17 @@ func TestEraseInLongGroups(t *testing.T) {
 	}
 	for range 2 { // in this process and in the next
 		h, err := s.History(background, rw.HistoryRequest{Path: "dir1/a file with a name of some length 11"})
-		if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != rw.CallerOutside {
+		if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != around.CallerOutside {
 			t.Fatalf("%+v %v", h, err)
 		}
 		check(t, s, true)
 		noErr(t, s.Close(background))
 		s = openAround(t, disk, rw.SyncFull, "b")
 	}
-	if list, err := s.SnapshotList(background, rw.SnapshotListRequest{}); err != nil || len(list.Snapshots) != 1 {
+	if list, err := s.SnapshotList(background, around.SnapshotListRequest{}); err != nil || len(list.Snapshots) != 1 {
 		t.Errorf("%+v %v", list, err)
 	}
-	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Baseline || again.Created+again.Changed > 0 {
+	if again, err := s.Scan(background, around.ScanRequest{}); err != nil || again.Baseline || again.Created+again.Changed > 0 {
 		t.Errorf("%+v %v", again, err)
 	}
 	must(s.Restore(background, rw.RestoreRequest{Path: "dir1/a file with a name of some length 11", Version: found.Seq}))(t)
@@ -102,7 +103,7 @@ func TestLongGroupsTravel(t *testing.T) {
 			continue
 		}
 		h, err := fresh.History(background, rw.HistoryRequest{Path: fmt.Sprintf("dir%d/a file with a name of some length %d", i%10, i)})
-		if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != rw.CallerOutside || h.Versions[0].SHA256 != call.DigestOf(fmt.Appendf(nil, "after %d\n", i)) {
+		if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != around.CallerOutside || h.Versions[0].SHA256 != call.DigestOf(fmt.Appendf(nil, "after %d\n", i)) {
 			t.Fatalf("%d: %+v %v", i, h, err)
 		}
 	}
@@ -136,9 +137,9 @@ func TestMissingManifestIsReported(t *testing.T) {
 	}
 }
 
-// around is a workspace that another program changes: its content before and after the
+// state is a workspace that another program changes: its content before and after the
 // change.
-var around = struct{ old, new map[string]string }{
+var state = struct{ old, new map[string]string }{
 	old: map[string]string{
 		"a.txt": longText, "b.txt": "b", "gone/c.txt": otherText, "from.txt": "moved", "same.txt": "same",
 		"same": "-> same.txt", "bent": "-> a.txt", "gone/link": "-> ../b.txt", "was_link": "-> /outside/of/it", "was_file": "text",
@@ -167,20 +168,20 @@ func putEntry(disk *simfs.FS, p, text string) {
 func changedOutside(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	disk := simfs.New()
-	for p, text := range around.old {
+	for p, text := range state.old {
 		putEntry(disk, p, text)
 	}
 	s := openAround(t, disk, level, "0001")
-	if found, err := s.Scan(background, rw.ScanRequest{}); err != nil || !found.Baseline {
+	if found, err := s.Scan(background, around.ScanRequest{}); err != nil || !found.Baseline {
 		t.Fatal(found, err)
 	}
-	for p := range around.old {
-		if _, ok := around.new[p]; !ok {
+	for p := range state.old {
+		if _, ok := state.new[p]; !ok {
 			disk.Remove(p)
 		}
 	}
-	for p, text := range around.new {
-		if around.old[p] != text {
+	for p, text := range state.new {
+		if state.old[p] != text {
 			putEntry(disk, p, text)
 		}
 	}
@@ -201,7 +202,7 @@ func TestScanCrashSweep(t *testing.T) {
 			t.Parallel()
 			for n := 0; ; n++ {
 				disk, s := changedOutside(t, level)
-				_, err := killed(t, disk, n, func() error { return errorOf(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})) })
+				_, err := killed(t, disk, n, func() error { return errorOf(s.Scan(background, around.ScanRequest{Calls: []string{"c"}})) })
 				for i, left := range theDisks(disk, level, 20, n) {
 					t.Run(fmt.Sprintf("op%d.%d", n, i), func(t *testing.T) { scannedWhole(t, left, level) })
 				}
@@ -217,11 +218,11 @@ func TestScanCrashSweep(t *testing.T) {
 func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	s := openAround(t, disk, level, "0002")
 	defer s.Close(background)
-	if got := files(disk); !same(got, around.new) {
+	if got := files(disk); !same(got, state.new) {
 		t.Fatalf("the scan changed the workspace: %s", brief(got))
 	}
-	must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
-	out := must(s.Changes(background, rw.ChangesRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{Calls: []string{"c"}}))(t)
+	out := must(s.Changes(background, around.ChangesRequest{}))(t)
 	got := map[string]string{}
 	for _, f := range out.Files {
 		if f.Changes != 1 || f.Conflict {
@@ -234,13 +235,13 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	if !same(got, want) {
 		t.Fatalf("listed %v", got)
 	}
-	again, err := s.Scan(background, rw.ScanRequest{})
+	again, err := s.Scan(background, around.ScanRequest{})
 	if err != nil || again.Group != "" {
 		t.Fatal(again, err)
 	}
 	check(t, s, true)
 	must(s.Undo(background, rw.UndoRequest{Group: "c"}))(t)
-	if got := files(disk); !same(got, around.old) {
+	if got := files(disk); !same(got, state.old) {
 		t.Fatalf("undone: %s", brief(got))
 	}
 }
@@ -258,11 +259,11 @@ func TestUndoGroupCrashSweep(t *testing.T) {
 
 func undoGroupCrashSweep(t *testing.T, level rw.SyncLevel, many int) {
 	t.Parallel()
-	c := scenario{opts: rw.Options{Sync: level}, sim: rw.Sim{Many: many}, old: around.new, new: around.old}
+	c := scenario{opts: rw.Options{Sync: level}, sim: rw.Sim{Many: many}, old: state.new, new: state.old}
 	step := turns(7)
 	for n := phase(step); ; n += step {
 		disk, s := changedOutside(t, level)
-		found := must(s.Scan(background, rw.ScanRequest{}))(t)
+		found := must(s.Scan(background, around.ScanRequest{}))(t)
 		s.SetMany(many)
 		want, err := killed(t, disk, n, func() error { return errorOf(s.Undo(background, rw.UndoRequest{Group: found.Group})) })
 		if t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) { c.losses(t, disk, want, n) }); t.Failed() || err == nil {
@@ -280,7 +281,7 @@ func TestScanFaultSweep(t *testing.T) {
 			t.Parallel()
 			for i := 0; ; i++ {
 				disk, s := changedOutside(t, rw.SyncFull)
-				hit, _ := failing(t, disk, i, errno, i%2 == 0, func() error { return errorOf(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})) })
+				hit, _ := failing(t, disk, i, errno, i%2 == 0, func() error { return errorOf(s.Scan(background, around.ScanRequest{Calls: []string{"c"}})) })
 				s.Close(background)
 				t.Run(fmt.Sprintf("op%d", i), func(t *testing.T) { scannedWhole(t, disk.Crash(uint64(i), simfs.Some), rw.SyncFull) })
 				if hit == "" || t.Failed() {
@@ -297,7 +298,7 @@ func TestLowDiskKeepsHashesOnly(t *testing.T) {
 	disk, s := changedOutside(t, rw.SyncFull)
 	disk.WriteFile("ballast", []byte(strings.Repeat("x", 1<<20)), 0o600)
 	disk.CapBytes(1<<20 + 64<<10)
-	found, err := s.Scan(background, rw.ScanRequest{})
+	found, err := s.Scan(background, around.ScanRequest{})
 	if err != nil || !found.DiskLow || found.Changed != 5 || len(found.NotKept) != 9 {
 		t.Fatalf("%+v %v", found, err)
 	}
@@ -321,7 +322,7 @@ func TestHistoryTakesATwentiethOfTheDisk(t *testing.T) {
 	text := strings.Repeat("some text that is kept\n", 8<<10)
 	for i := range 30 {
 		disk.WriteFile("a.txt", fmt.Appendf(nil, "%d %s", i, text), 0o644)
-		must(s.Scan(background, rw.ScanRequest{}))(t)
+		must(s.Scan(background, around.ScanRequest{}))(t)
 	}
 	noErr(t, s.Close(background))
 	s = openAround(t, disk, rw.SyncFull, "b")
@@ -342,7 +343,7 @@ func TestHistoryTakesATwentiethOfTheDisk(t *testing.T) {
 // bare undo, but in history.
 func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 	_, s := changedOutside(t, rw.SyncFull)
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	for _, asked := range []bool{false, true} {
 		tail, err := s.JournalTail(background, rw.JournalTailRequest{IncludeObserved: asked})
 		zero := uint64(0)
@@ -350,7 +351,7 @@ func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 		if err != nil || err2 != nil || asked != (len(tail.Entries) > 0) || asked != (len(since.Entries) > 0) {
 			t.Fatal(asked, tail, since, err, err2)
 		}
-		if asked && (tail.Entries[0].Kind != "observed" || tail.Entries[0].Caller != rw.CallerOutside) {
+		if asked && (tail.Entries[0].Kind != "observed" || tail.Entries[0].Caller != around.CallerOutside) {
 			t.Fatal(tail.Entries[0])
 		}
 	}
@@ -359,7 +360,7 @@ func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 	}
 	fails(s.Undo(background, rw.UndoRequest{}))(t, rw.ErrNothingToUndo)
 	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
-	if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != rw.CallerOutside || !h.Versions[0].Available {
+	if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != around.CallerOutside || !h.Versions[0].Available {
 		t.Fatal(h, err)
 	}
 	must(s.Diff(background, rw.DiffRequest{Path: "fresh/new.txt"}))(t)
@@ -369,14 +370,14 @@ func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 // refused before anything is done.
 func TestNoLinksCanBeMade(t *testing.T) {
 	disk, s := changedOutside(t, rw.SyncFull)
-	found := must(s.Scan(background, rw.ScanRequest{}))(t)
+	found := must(s.Scan(background, around.ScanRequest{}))(t)
 	disk.NoSymlink = true
 	_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
-	if !errors.Is(err, rw.ErrNotARegularFile) || !same(files(disk), around.new) {
+	if !errors.Is(err, rw.ErrNotARegularFile) || !same(files(disk), state.new) {
 		t.Fatalf("%v %s", err, brief(files(disk)))
 	}
 	disk.NoSymlink = false
-	if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); err != nil || !same(files(disk), around.old) {
+	if _, err := s.Undo(background, rw.UndoRequest{Group: found.Group}); err != nil || !same(files(disk), state.old) {
 		t.Fatalf("%v %s", err, brief(files(disk)))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 )
 
 func openBench(b *testing.B, level rw.SyncLevel) *rw.Store {
@@ -203,7 +204,7 @@ func BenchmarkManyFiles(b *testing.B) {
 			change(0)
 			s := must(rw.Open(background, dir, nil))(b)
 			defer s.Close(background)
-			must(s.Scan(background, rw.ScanRequest{}))(b)
+			must(s.Scan(background, around.ScanRequest{}))(b)
 			var scans, undos time.Duration
 			rounds := 0
 			for b.Loop() {
@@ -212,7 +213,7 @@ func BenchmarkManyFiles(b *testing.B) {
 				change(rounds)
 				b.StartTimer()
 				at := time.Now()
-				found, err := s.Scan(background, rw.ScanRequest{})
+				found, err := s.Scan(background, around.ScanRequest{})
 				if err != nil || len(found.Files) == 0 {
 					b.Fatal(err)
 				}

@@ -177,6 +177,18 @@ func reading[T any](ctx context.Context, s *Store, op, path string, req any, f f
 	return out, nil
 }
 
+// looking runs f as a call that changes nothing and counts no failures.
+func looking[T any](ctx context.Context, s *Store, op string, f func() (T, error)) (out T, err error) {
+	if err := s.enterReader(ctx); err != nil {
+		return out, s.verbError(op, err)
+	}
+	defer s.engine.Leave()
+	if out, err = f(); err != nil {
+		return out, s.verbError(op, err)
+	}
+	return out, nil
+}
+
 func init() {
 	adapter.CountRefusal = func(store any, verb string, args []byte, refusal error) error {
 		return errorFrom(store.(*Store).budgets.Refused(verb, args, refusal.(*Error).fault()))

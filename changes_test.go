@@ -17,6 +17,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -31,11 +32,11 @@ func TestToolCalls(t *testing.T) {
 		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	put("a.txt", "known")
-	if r, err := s.Scan(background, rw.ScanRequest{}); err != nil || !r.Baseline {
+	if r, err := s.Scan(background, around.ScanRequest{}); err != nil || !r.Baseline {
 		t.Fatalf("%+v %v", r, err)
 	}
 	put("before.txt", "before")
-	call := rw.ToolCall{ID: "c1", Host: "loop", Session: "s", Event: "before", Command: "make"}
+	call := around.ToolCall{ID: "c1", Host: "loop", Session: "s", Event: "before", Command: "make"}
 	begun, err := s.BeginCall(background, call)
 	if err != nil || begun.Created != 1 || begun.Files[0].Path != "before.txt" {
 		t.Fatalf("%+v %v", begun, err)
@@ -50,7 +51,7 @@ func TestToolCalls(t *testing.T) {
 	if err != nil || ended.Changed != 1 || ended.Created != 0 {
 		t.Fatalf("%+v %v", ended, err)
 	}
-	list := must(s.Changes(background, rw.ChangesRequest{}))(t)
+	list := must(s.Changes(background, around.ChangesRequest{}))(t)
 	for _, g := range list.Groups {
 		if want := map[string][]string{begun.Group: nil, ended.Group: {"c1"}}[g.Group]; !slices.Equal(g.Calls, want) || (g.Command == "make") != (want != nil) {
 			t.Errorf("%+v, want the calls %q", g, want)
@@ -68,10 +69,10 @@ func TestToolCalls(t *testing.T) {
 // session, not those of others.
 func TestToolCallsOfASessionEndTogether(t *testing.T) {
 	s := open(t, t.TempDir(), nil)
-	for _, c := range []rw.ToolCall{{ID: "a1", Host: "h", Session: "a"}, {ID: "a2", Host: "h", Session: "a"}, {ID: "b1", Host: "h", Session: "b"}} {
+	for _, c := range []around.ToolCall{{ID: "a1", Host: "h", Session: "a"}, {ID: "a2", Host: "h", Session: "a"}, {ID: "b1", Host: "h", Session: "b"}} {
 		must(s.BeginCall(background, c))(t)
 	}
-	must(s.EndCall(background, rw.ToolCall{Host: "h", Session: "a"}))(t)
+	must(s.EndCall(background, around.ToolCall{Host: "h", Session: "a"}))(t)
 	if c, err := s.Capture(background); err != nil || len(c.Open) != 1 || c.Open[0].ID != "b1" {
 		t.Errorf("%+v %v", c, err)
 	}
@@ -90,7 +91,7 @@ func TestAFirstScanInParts(t *testing.T) {
 	s := open(t, dir, nil)
 	partial := 0
 	for i := 0; ; i++ {
-		r, err := s.BeginCall(background, rw.ToolCall{ID: fmt.Sprint("c", i), Host: "h", Within: 3 * time.Millisecond})
+		r, err := s.BeginCall(background, around.ToolCall{ID: fmt.Sprint("c", i), Host: "h", Within: 3 * time.Millisecond})
 		noErr(t, err)
 		if r.Created+r.Deleted+r.Changed > 0 {
 			t.Fatalf("call %d: %+v", i, r)
@@ -99,7 +100,7 @@ func TestAFirstScanInParts(t *testing.T) {
 			break
 		}
 		if partial++; partial == 3 { // enough of the machine's pace
-			if r, err = s.Scan(background, rw.ScanRequest{}); err != nil || r.Partial || r.Created > 0 {
+			if r, err = s.Scan(background, around.ScanRequest{}); err != nil || r.Partial || r.Created > 0 {
 				t.Fatalf("%+v %v", r, err)
 			}
 			break
@@ -107,7 +108,7 @@ func TestAFirstScanInParts(t *testing.T) {
 	}
 	put := filepath.Join(dir, "new.txt")
 	noErr(t, os.WriteFile(put, []byte("new\n"), 0o644))
-	if r, err := s.EndCall(background, rw.ToolCall{ID: "c0", Host: "h"}); err != nil || r.Created != 1 || r.Deleted != 0 {
+	if r, err := s.EndCall(background, around.ToolCall{ID: "c0", Host: "h"}); err != nil || r.Created != 1 || r.Deleted != 0 {
 		t.Fatalf("%+v %v", r, err)
 	}
 	t.Logf("%d partial scans", partial)
@@ -122,7 +123,7 @@ func TestLag(t *testing.T) {
 		for i := range 300 {
 			noErr(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), []byte(time.Now().String()), 0o644))
 		}
-		must(s.BeginCall(background, rw.ToolCall{Host: "h", Event: "e", Within: within}))(t)
+		must(s.BeginCall(background, around.ToolCall{Host: "h", Event: "e", Within: within}))(t)
 		c, err := s.Capture(background)
 		if err != nil || len(c.Hosts) != 1 {
 			t.Fatal(c, err)
@@ -138,12 +139,12 @@ func TestLag(t *testing.T) {
 // the next end of a call, once.
 func TestFindingsWaitForAModel(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Gate: rw.GateOfAgents})
-	must(s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h", Session: "s"}))(t)
+	must(s.BeginCall(background, around.ToolCall{ID: "t1", Host: "h", Session: "s"}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(7)+"\n"), 0o644))
-	must(s.BeginCall(background, rw.ToolCall{ID: "t2", Host: "h", Session: "s"}))(t)
-	must(s.EndCall(background, rw.ToolCall{Host: "h", Session: "another"}))(t)
+	must(s.BeginCall(background, around.ToolCall{ID: "t2", Host: "h", Session: "s"}))(t)
+	must(s.EndCall(background, around.ToolCall{Host: "h", Session: "another"}))(t)
 	for i, want := range []int{1, 0} {
-		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+1), Host: "h", Session: "s"})
+		r, err := s.EndCall(background, around.ToolCall{ID: fmt.Sprint("t", i+1), Host: "h", Session: "s"})
 		if err != nil || len(r.Findings) != want {
 			t.Fatalf("%d: %+v %v", i, r.Findings, err)
 		}
@@ -155,12 +156,12 @@ func TestFindingsWaitForAModel(t *testing.T) {
 func TestCallsOfStrangeHosts(t *testing.T) {
 	s, dir := opened(t, nil)
 	for _, name := range []string{strings.Repeat("s", 300), "mcp-1234", "\xff\x00", ghToken(8)} {
-		if _, err := s.BeginCall(background, rw.ToolCall{ID: name, Host: name, Session: name, Event: name, Command: name}); err != nil {
+		if _, err := s.BeginCall(background, around.ToolCall{ID: name, Host: name, Session: name, Event: name, Command: name}); err != nil {
 			t.Errorf("%.20q: %v", name, err)
 		}
 	}
 	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("a"), 0o644))
-	if r, err := s.EndCall(background, rw.ToolCall{ID: "good", Host: "h", Session: "s"}); err != nil || r.Created != 1 {
+	if r, err := s.EndCall(background, around.ToolCall{ID: "good", Host: "h", Session: "s"}); err != nil || r.Created != 1 {
 		t.Fatalf("%+v %v", r, err)
 	}
 	for name, text := range readTree(t, dir, true) {
@@ -168,24 +169,24 @@ func TestCallsOfStrangeHosts(t *testing.T) {
 			t.Errorf("%s holds the secret", name)
 		}
 	}
-	must(s.EndCall(background, rw.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}))(t)
+	must(s.EndCall(background, around.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}))(t)
 }
 
 // TestFindingsAreReturnedAgain: a process that ends after the row and before it has
 // reported its findings loses nothing: the next end of a call returns them.
 func TestFindingsAreReturnedAgain(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Gate: rw.GateOfAgents})
-	must(s.BeginCall(background, rw.ToolCall{ID: "t1", Host: "h"}))(t)
+	must(s.BeginCall(background, around.ToolCall{ID: "t1", Host: "h"}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "k.env"), []byte("GH_TOKEN="+ghToken(9)+"\n"), 0o644))
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		s.EndCall(background, rw.ToolCall{ID: "t1", Host: "h", Report: func(rw.ScanResult) { runtime.Goexit() }})
+		s.EndCall(background, around.ToolCall{ID: "t1", Host: "h", Report: func(around.ScanResult) { runtime.Goexit() }})
 	}()
 	<-ended
 	for i, want := range []int{1, 0} {
 		reported := -1
-		r, err := s.EndCall(background, rw.ToolCall{ID: fmt.Sprint("t", i+2), Host: "h", Report: func(r rw.ScanResult) { reported = len(r.Findings) }})
+		r, err := s.EndCall(background, around.ToolCall{ID: fmt.Sprint("t", i+2), Host: "h", Report: func(r around.ScanResult) { reported = len(r.Findings) }})
 		if err != nil || len(r.Findings) != want || reported != want {
 			t.Fatalf("%d: %+v %d %v", i, r.Findings, reported, err)
 		}
@@ -196,7 +197,7 @@ func TestFindingsAreReturnedAgain(t *testing.T) {
 // distinct, also when they overlap; the oldest ends first.
 func TestCallsThatAreAlike(t *testing.T) {
 	s, dir := opened(t, nil)
-	c := rw.ToolCall{ID: "make", Host: "h", Session: "s", Alike: true}
+	c := around.ToolCall{ID: "make", Host: "h", Session: "s", Alike: true}
 	file := filepath.Join(dir, "a.txt")
 	for i := range 2 {
 		must(s.BeginCall(background, c))(t)
@@ -212,7 +213,7 @@ func TestCallsThatAreAlike(t *testing.T) {
 	if noErr(t, err); len(open.Open) != 2 || len(left.Open) != 1 || left.Open[0].ID != open.Open[1].ID {
 		t.Errorf("%+v %+v", open.Open, left.Open)
 	}
-	list, err := s.Changes(background, rw.ChangesRequest{})
+	list, err := s.Changes(background, around.ChangesRequest{})
 	noErr(t, err)
 	if len(list.Groups) != 2 || list.Groups[0].Calls[0] == list.Groups[1].Calls[0] {
 		t.Fatalf("%+v", list.Groups)
@@ -235,7 +236,7 @@ func TestCallsThatAreAlike(t *testing.T) {
 func TestScansSideBySide(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, nil)
-	must(first.Scan(background, rw.ScanRequest{}))(t)
+	must(first.Scan(background, around.ScanRequest{}))(t)
 	var wg sync.WaitGroup
 	done := make(chan bool)
 	for range 3 {
@@ -247,7 +248,7 @@ func TestScansSideBySide(t *testing.T) {
 					more = false // and once more
 				default:
 				}
-				if _, err := s.Scan(background, rw.ScanRequest{}); err != nil {
+				if _, err := s.Scan(background, around.ScanRequest{}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -262,15 +263,15 @@ func TestScansSideBySide(t *testing.T) {
 			noErr(t, os.WriteFile(name, fmt.Append(nil, "version ", i), 0o644))
 		}
 		if i%5 == 0 {
-			must(first.Scan(background, rw.ScanRequest{}))(t)
+			must(first.Scan(background, around.ScanRequest{}))(t)
 		}
 	}
 	close(done)
 	wg.Wait()
-	if r, err := first.Scan(background, rw.ScanRequest{}); err != nil || r.Created+r.Changed+r.Deleted+r.Moved+r.Modes > 0 && len(r.Busy) == 0 {
+	if r, err := first.Scan(background, around.ScanRequest{}); err != nil || r.Created+r.Changed+r.Deleted+r.Moved+r.Modes > 0 && len(r.Busy) == 0 {
 		t.Errorf("%+v %v", r, err)
 	}
-	list := must(first.Changes(background, rw.ChangesRequest{}))(t)
+	list := must(first.Changes(background, around.ChangesRequest{}))(t)
 	for _, f := range list.Files {
 		data, err := os.ReadFile(filepath.Join(dir, f.Path))
 		if f.Conflict || err == nil && f.SHA256 != call.DigestOf(data) || err != nil && !f.SHA256.IsZero() {
@@ -341,9 +342,9 @@ func TestClaims(t *testing.T) {
 		noErr(t, call(), name)
 	}
 	// The changes of another program are reported.
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("shell\n"), 0o644))
-	if r, err := s.Scan(background, rw.ScanRequest{Session: "two"}); err != nil || len(r.Claimed) != 1 || r.Claimed[0].Path != "d/b.txt" || r.Claimed[0].Session != "one" || !r.Claimed[0].Until.Equal(c.Until) {
+	if r, err := s.Scan(background, around.ScanRequest{Session: "two"}); err != nil || len(r.Claimed) != 1 || r.Claimed[0].Path != "d/b.txt" || r.Claimed[0].Session != "one" || !r.Claimed[0].Until.Equal(c.Until) {
 		t.Errorf("%+v %v", r, err)
 	}
 	if err := s.Release(other, c.Fence); err != nil || overwriteIn(other, s, "a.txt") == nil {
@@ -353,11 +354,11 @@ func TestClaims(t *testing.T) {
 	noErr(t, overwriteIn(other, s, "a.txt"))
 	isErr(t, overwriteIn(rw.WithFence(mine, c.Fence), s, "a.txt"), rw.ErrClaimLost)
 	fails(s.Renew(mine, c.Fence, time.Minute))(t, rw.ErrClaimLost)
-	for _, bad := range []func() (rw.Claim, error){
-		func() (rw.Claim, error) { return s.Claim(background, []string{"a.txt"}, time.Minute) },
-		func() (rw.Claim, error) { return s.Claim(mine, []string{"a.txt"}, rw.MaxClaim+1) },
-		func() (rw.Claim, error) { return s.Claim(mine, []string{"a.txt"}, 0) },
-		func() (rw.Claim, error) { return s.Claim(mine, nil, time.Minute) },
+	for _, bad := range []func() (around.Claim, error){
+		func() (around.Claim, error) { return s.Claim(background, []string{"a.txt"}, time.Minute) },
+		func() (around.Claim, error) { return s.Claim(mine, []string{"a.txt"}, around.MaxClaim+1) },
+		func() (around.Claim, error) { return s.Claim(mine, []string{"a.txt"}, 0) },
+		func() (around.Claim, error) { return s.Claim(mine, nil, time.Minute) },
 	} {
 		fails(bad())(t, rw.ErrInvalidArgument)
 	}
@@ -373,7 +374,7 @@ func TestClaimsEnd(t *testing.T) {
 	s, dir := opened(t, nil)
 	mine, other := inSession("one"), inSession("two")
 	c := must(s.Claim(mine, []string{"a.txt"}, time.Hour/100))(t)
-	again, err := s.Renew(mine, c.Fence, rw.MaxClaim)
+	again, err := s.Renew(mine, c.Fence, around.MaxClaim)
 	if err != nil || again.Fence != c.Fence || !again.Until.After(c.Until) {
 		t.Fatal(again, err)
 	}
@@ -382,7 +383,7 @@ func TestClaimsEnd(t *testing.T) {
 	until := again.Until.Format(time.RFC3339Nano)
 	for name, now := range map[string]string{
 		"over":      time.Now().Add(-time.Second).UTC().Format(time.RFC3339Nano),
-		"too long":  time.Now().Add(rw.MaxClaim + time.Hour).UTC().Format(time.RFC3339Nano),
+		"too long":  time.Now().Add(around.MaxClaim + time.Hour).UTC().Format(time.RFC3339Nano),
 		"no time":   "x",
 		"truncated": "",
 	} {
@@ -414,7 +415,7 @@ func TestClaimRace(t *testing.T) {
 	for round := range 10 {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
-		var got []rw.Claim
+		var got []around.Claim
 		path := fmt.Sprintf("f%d.txt", round)
 		for i, s := range stores {
 			wg.Go(func() {
@@ -574,7 +575,7 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		gitIn(t, top, "add", "-A")
 		put("f.txt", strings.NewReplacer("a\n", "A by user\n", "e\n", "E later\n").Replace(lettered))
 		s := open(t, dir, nil)
-		must(s.Scan(background, rw.ScanRequest{}))(t)
+		must(s.Scan(background, around.ScanRequest{}))(t)
 		editAs(t, s, "one", "f.txt", "b\n", "B one\n")
 		editAs(t, s, "two", "f.txt", "c\n", "C two\n")
 		editAs(t, s, "one", "f.txt", "d\n", "D one\n")
@@ -587,12 +588,12 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		// A shell command of the session, seen by a scan.
 		put("kept.txt", "kept\nby a command\n")
 		noErr(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o755))
-		must(s.Scan(background, rw.ScanRequest{Session: "one", Calls: []string{"call"}}))(t)
+		must(s.Scan(background, around.ScanRequest{Session: "one", Calls: []string{"call"}}))(t)
 		// The user continues.
 		put("f.txt", "user\n"+read(t, dir, "f.txt"))
-		must(s.Scan(background, rw.ScanRequest{}))(t)
+		must(s.Scan(background, around.ScanRequest{}))(t)
 		tree, refs := snapshotOf(t, dir), gitIn(t, top, "for-each-ref")
-		got := must(s.StageChanges(background, rw.ChangesRequest{Session: "one"}))(t)
+		got := must(s.StageChanges(background, around.ChangesRequest{Session: "one"}))(t)
 		if want := []string{"f.txt", "gone.txt", "kept.txt", "new one.txt", "run.sh"}; !slices.Equal(got.Staged, want) || len(got.Skipped) > 0 {
 			t.Errorf("%+v", got)
 		}
@@ -608,12 +609,12 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		if now := snapshotOf(t, dir); now != tree || gitIn(t, top, "for-each-ref") != refs {
 			t.Errorf("more than the index changed")
 		}
-		again, err := s.StageChanges(background, rw.ChangesRequest{Session: "one"})
+		again, err := s.StageChanges(background, around.ChangesRequest{Session: "one"})
 		if err != nil || len(again.Staged) > 0 || len(again.Already) != 5 {
 			t.Errorf("%+v %v", again, err)
 		}
 		// The patch is the same change for git.
-		ch := must(s.Changes(background, rw.ChangesRequest{Session: "one", Hunks: true}))(t)
+		ch := must(s.Changes(background, around.ChangesRequest{Session: "one", Hunks: true}))(t)
 		patch := ""
 		for _, f := range ch.Files {
 			patch += f.Patch
@@ -678,8 +679,8 @@ func TestStageLeavesUnknownChanges(t *testing.T) {
 	}
 	os.Remove(marker)
 	index := read(t, dir, ".git/index")
-	got := must(s.StageChanges(background, rw.ChangesRequest{Session: "one"}))(t)
-	want := map[string]string{"overlap.txt": rw.HunksOverlap, "index.txt": rw.HunksOverlap, "filtered.dat": rw.HunksFiltered, "binary": rw.HunksBinary, "ignored.txt": rw.HunksIgnored}
+	got := must(s.StageChanges(background, around.ChangesRequest{Session: "one"}))(t)
+	want := map[string]string{"overlap.txt": around.HunksOverlap, "index.txt": around.HunksOverlap, "filtered.dat": around.HunksFiltered, "binary": around.HunksBinary, "ignored.txt": around.HunksIgnored}
 	for _, f := range got.Skipped {
 		equal(t, want[f.Path], f.Reason, f)
 		delete(want, f.Path)
@@ -692,7 +693,7 @@ func TestStageLeavesUnknownChanges(t *testing.T) {
 	}
 	editAs(t, s, "three", "index.txt", "other\n", "mine\n")
 	noErr(t, os.WriteFile(filepath.Join(dir, ".git/index.lock"), nil, 0o600))
-	if _, err := s.StageChanges(background, rw.ChangesRequest{Session: "three"}); err == nil || read(t, dir, ".git/index") != index || read(t, dir, ".git/index.lock") != "" {
+	if _, err := s.StageChanges(background, around.ChangesRequest{Session: "three"}); err == nil || read(t, dir, ".git/index") != index || read(t, dir, ".git/index.lock") != "" {
 		t.Errorf("%v", err)
 	}
 }
@@ -703,7 +704,7 @@ func TestBlame(t *testing.T) {
 	s, dir := opened(t, nil)
 	ctx := rw.WithVia(background, rw.Via{Client: "host", Thread: "t", Call: "call_1", Model: "m-1", Turn: "turn_1", Trace: "trace_1"})
 	first := must(s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "old.txt", Content: []byte("a\nb\nc\n")}))(t)
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	seq := func(r rw.Receipt) uint64 { return r.JournalSeq }
 	one := seq(first.Receipt)
 	edit := func(session, path, old, now string) uint64 {
@@ -714,13 +715,13 @@ func TestBlame(t *testing.T) {
 	two := edit("s2", "old.txt", "b\n", "B\nB2\n")
 	must(s.Move(background, rw.MoveRequest{Path: "old.txt", To: "f.txt"}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "f.txt"), []byte("a\nB\nB2\nc\nshell\n"), 0o644))
-	scan, err := s.Scan(background, rw.ScanRequest{Session: "s3", Calls: []string{"call_9"}, Command: "echo shell >> f.txt"})
+	scan, err := s.Scan(background, around.ScanRequest{Session: "s3", Calls: []string{"call_9"}, Command: "echo shell >> f.txt"})
 	if err != nil || scan.Seq == 0 {
 		t.Fatal(scan, err)
 	}
-	check := func(when, want string, undone map[uint64]bool) rw.BlameResult {
+	check := func(when, want string, undone map[uint64]bool) around.BlameResult {
 		t.Helper()
-		got := must(s.Blame(background, rw.BlameRequest{Path: "f.txt"}))(t)
+		got := must(s.Blame(background, around.BlameRequest{Path: "f.txt"}))(t)
 		have := ""
 		for i, l := range got.Lines {
 			equal(t, l.Line, i+1, l)
@@ -740,14 +741,14 @@ func TestBlame(t *testing.T) {
 		return fmt.Sprintf("a:%d:false B:%d:false B2:%d:false c:%d:false shell:%d:false ", one, two, two, one, scan.Seq) + last
 	}
 	got := check("written", text(""), nil)
-	calls := map[uint64]rw.BlameCall{}
+	calls := map[uint64]around.BlameCall{}
 	for _, c := range got.Calls {
 		calls[c.Row] = c
 	}
 	if c := calls[one]; c.Via == nil || c.Via.Call != "call_1" || c.Via.Model != "m-1" || c.Via.Turn != "turn_1" || c.Via.Trace != "trace_1" || c.Lines != 2 {
 		t.Errorf("%+v", c)
 	}
-	if c := calls[scan.Seq]; c.Caller != rw.CallerOutside || len(c.During) != 1 || c.During[0] != "call_9" || !strings.HasPrefix(c.Command, "echo") || c.Session != "s3" {
+	if c := calls[scan.Seq]; c.Caller != around.CallerOutside || len(c.During) != 1 || c.During[0] != "call_9" || !strings.HasPrefix(c.Command, "echo") || c.Session != "s3" {
 		t.Errorf("%+v", c)
 	}
 	three := edit("s4", "f.txt", "shell\n", "SHELL\nmore\n")
@@ -766,7 +767,7 @@ func TestBlame(t *testing.T) {
 	f.WriteString("unseen")
 	f.Close()
 	check("changed outside", redone+"unseen:0:true ", map[uint64]bool{three + 1: true})
-	if _, err := s.Blame(background, rw.BlameRequest{Path: "none.txt"}); err == nil {
+	if _, err := s.Blame(background, around.BlameRequest{Path: "none.txt"}); err == nil {
 		t.Error("a file that is not there")
 	}
 }

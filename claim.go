@@ -5,23 +5,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
-
-// MaxClaim is how long a claim holds unless it is renewed.
-const MaxClaim = lease.Longest
-
-// Claim is paths that only the calls of one session may change for a while.
-type Claim struct {
-	Fence uint64 `json:"fence"` // Number of the claim: higher than that of every earlier one.
-	// Session that made it.
-	Session string    `json:"session"`
-	Caller  string    `json:"caller,omitempty"`
-	Paths   []string  `json:"paths"` // Files and directories, with everything below.
-	Until   time.Time `json:"until"` // When it ends unless it is renewed.
-}
 
 type (
 	fenceKey    struct{}
@@ -45,7 +33,7 @@ func WithOperator(ctx context.Context) context.Context {
 // [ErrPathClaimed], which says who has the claim and until when. A directory
 // covers everything below it; a path need not exist. The session is that of the
 // context ([WithVia], [WithCaller]) or of the options, and a call without one
-// cannot claim. A claim holds for ttl, at most [MaxClaim], and no longer than the
+// cannot claim. A claim holds for ttl, at most [around.MaxClaim], and no longer than the
 // session wants: see [Store.Renew] and [Store.Release].
 //
 // When it returns nil, no call of another session that could still change the
@@ -55,18 +43,18 @@ func WithOperator(ctx context.Context) context.Context {
 // Errors: the path details, [ErrInvalidArgument], [ErrPathClaimed],
 // [ErrLockTimeout], the storage details, [ErrStoreClosed], [ErrStoreReadOnly],
 // [ErrCanceled].
-func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (Claim, error) {
+func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (around.Claim, error) {
 	session, caller := s.sessionOf(ctx)
-	return s.claiming(ctx, func() (lease.Claim, error) {
-		return s.leases.Claim(ctx, lease.Claim{Session: session, Caller: caller, Paths: paths}, ttl, func(path string) (string, error) { return versions.Identity(s.engine, path) })
+	return s.claiming(ctx, func() (around.Claim, error) {
+		return s.leases.Claim(ctx, around.Claim{Session: session, Caller: caller, Paths: paths}, ttl, func(path string) (string, error) { return versions.Identity(s.engine, path) })
 	})
 }
 
 // Renew extends a claim to ttl from now. An expired claim cannot be renewed:
 // [ErrClaimLost]. Other errors: those of [Store.Claim].
-func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (Claim, error) {
+func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (around.Claim, error) {
 	session, _ := s.sessionOf(ctx)
-	return s.claiming(ctx, func() (lease.Claim, error) { return s.leases.Renew(ctx, session, fence, ttl) })
+	return s.claiming(ctx, func() (around.Claim, error) { return s.leases.Renew(ctx, session, fence, ttl) })
 }
 
 // Release ends a claim of the session, or any claim in the context of an operator
@@ -74,40 +62,31 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (Cla
 // [Store.Claim].
 func (s *Store) Release(ctx context.Context, fence uint64) error {
 	session, _ := s.sessionOf(ctx)
-	_, err := s.claiming(ctx, func() (lease.Claim, error) {
-		return lease.Claim{}, s.leases.Release(ctx, session, fence, isOperator(ctx))
+	_, err := s.claiming(ctx, func() (around.Claim, error) {
+		return around.Claim{}, s.leases.Release(ctx, session, fence, isOperator(ctx))
 	})
 	return err
 }
 
 // Claims lists the claims that hold. Errors: the storage details, [ErrStoreClosed].
-func (s *Store) Claims(ctx context.Context) ([]Claim, error) {
-	if err := s.enterReader(ctx); err != nil {
-		return nil, s.verbError("claim", err)
-	}
-	defer s.engine.Leave()
-	list, err := s.leases.List()
-	if err != nil {
-		return nil, s.verbError("claim", err)
-	}
-	out := []Claim{}
-	for _, c := range list {
-		out = append(out, Claim(c))
-	}
-	return out, nil
+func (s *Store) Claims(ctx context.Context) ([]around.Claim, error) {
+	return looking(ctx, s, "claim", func() ([]around.Claim, error) {
+		list, err := s.leases.List()
+		return append([]around.Claim{}, list...), err
+	})
 }
 
 // claiming changes the claims.
-func (s *Store) claiming(ctx context.Context, edit func() (lease.Claim, error)) (Claim, error) {
+func (s *Store) claiming(ctx context.Context, edit func() (around.Claim, error)) (around.Claim, error) {
 	if err := s.enter(ctx); err != nil {
-		return Claim{}, s.verbError("claim", err)
+		return around.Claim{}, s.verbError("claim", err)
 	}
 	defer s.engine.Leave()
 	c, err := edit()
 	if err != nil {
-		return Claim{}, s.verbError("claim", err)
+		return around.Claim{}, s.verbError("claim", err)
 	}
-	return Claim(c), nil
+	return c, nil
 }
 
 // sessionOf returns the session and the caller of a call that names neither.
@@ -129,17 +108,9 @@ func (c *commit) unclaimed() error {
 	return c.s.leases.Check(c.Commit, c.fence)
 }
 
-// ClaimedFile is a file that a session has claimed and that another one, or
-// another program, changed.
-type ClaimedFile struct {
-	Path    string    `json:"path"`    // Path relative to the workspace.
-	Session string    `json:"session"` // Who has claimed it.
-	Until   time.Time `json:"until"`   // When the claim ends.
-}
-
-func claimedFiles(list []lease.File) (out []ClaimedFile) {
+func claimedFiles(list []lease.File) (out []around.ClaimedFile) {
 	for _, f := range list {
-		out = append(out, ClaimedFile{f.Path, f.Session, f.Until})
+		out = append(out, f.ClaimedFile)
 	}
 	return out
 }

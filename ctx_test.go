@@ -11,6 +11,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 )
 
 // TestEveryMethodHonoursItsContext calls each method of a Store and of its Admin that
@@ -18,11 +19,11 @@ import (
 func TestEveryMethodHonoursItsContext(t *testing.T) {
 	s, dir := quick(t, &rw.Options{Session: "s"})
 	write(t, s, "a.txt", "one", rw.ModeCreate)
-	snap := must(s.Snapshot(background, rw.SnapshotRequest{}))(t)
+	snap := must(s.Snapshot(background, around.SnapshotRequest{}))(t)
 	tx := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	claim := must(s.Claim(background, []string{"a.txt"}, time.Minute))(t)
 	valid := map[string][]any{
-		"Blame":           {rw.BlameRequest{Path: "a.txt"}},
+		"Blame":           {around.BlameRequest{Path: "a.txt"}},
 		"Checkpoint":      {rw.CheckpointRequest{Name: "c", Data: json.RawMessage("1")}},
 		"ChunkAppend":     {rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}},
 		"ChunkCompose":    {rw.ChunkComposeRequest{Session: "s", OutputPath: "b.txt"}},
@@ -38,8 +39,8 @@ func TestEveryMethodHonoursItsContext(t *testing.T) {
 		"Renew":           {claim.Fence, time.Minute},
 		"Restore":         {rw.RestoreRequest{Path: "a.txt", Version: 1}},
 		"ScratchDelete":   {rw.ScratchDeleteRequest{Label: "l"}},
-		"SeenCall":        {rw.ToolCall{ID: "1"}},
-		"SnapshotDiff":    {rw.SnapshotDiffRequest{From: snap.ID}},
+		"SeenCall":        {around.ToolCall{ID: "1"}},
+		"SnapshotDiff":    {around.SnapshotDiffRequest{From: snap.ID}},
 		"SnapshotRestore": {rw.SnapshotRestoreRequest{ID: snap.ID}},
 		"SnapshotTree":    {snap.ID},
 		"Tx":              {rw.TxRequest{Ops: []rw.TxOp{{Op: "delete", Path: "a.txt"}}}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
@@ -198,7 +199,7 @@ func (x *execution) do(ctx context.Context) error {
 // run scans the workspace and runs the command.
 func (x *execution) run(ctx context.Context) (*observe.Index, error) {
 	start, err := x.cmd.Run(ctx, x.s.engine, x.s.policy().File.Exec.AllowWrite, func() (*observe.Index, error) {
-		found, start, err := x.s.scan(ctx, ScanRequest{Session: x.r.Session}, nil)
+		found, start, err := x.s.scan(ctx, around.ScanRequest{Session: x.r.Session}, nil)
 		if err == nil && (found.Partial || len(found.Busy) > 0) {
 			err = fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
 		}

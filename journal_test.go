@@ -17,6 +17,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -452,7 +453,7 @@ func TestKindsForeignSweep(t *testing.T) {
 func (c scenario) besideForeign(t *testing.T, act string, n int) bool {
 	t.Helper()
 	disk, s := c.prepare(t)
-	must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
+	must(s.Scan(background, around.ScanRequest{Calls: []string{"c"}}))(t)
 	count, taken, root := 0, "", disk.Foreign()
 	disk.Before(func(simfs.Op) {
 		if count == n {

@@ -22,6 +22,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 )
 
 // entries returns the entries of a workspace, byte for byte, by path: kind, mode, and
@@ -125,7 +126,7 @@ func TestShellCallsAreUndone(t *testing.T) {
 // undoneAndRedone has run made in a tool call, and takes it back twice.
 func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 	t.Helper()
-	call := rw.ToolCall{ID: "c1", Host: "loop", Event: "before", Command: "sh"}
+	call := around.ToolCall{ID: "c1", Host: "loop", Event: "before", Command: "sh"}
 	must(s.BeginCall(background, call))(t)
 	before := entries(t, dir)
 	run()
@@ -135,14 +136,14 @@ func undoneAndRedone(t *testing.T, s *rw.Store, dir string, run func()) {
 	if len(ended.Skipped)+len(ended.Busy)+len(ended.NotKept) > 0 {
 		t.Fatalf("%+v", ended)
 	}
-	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Group != "" {
+	if again, err := s.Scan(background, around.ScanRequest{}); err != nil || again.Group != "" {
 		t.Fatalf("a second scan found %+v %v", again, err)
 	}
 	undone := must(s.Undo(background, rw.UndoRequest{Group: "c1"}))(t)
 	if list := differing(before, entries(t, dir)); len(list) > 0 {
 		t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
 	}
-	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Group != "" {
+	if again, err := s.Scan(background, around.ScanRequest{}); err != nil || again.Group != "" {
 		t.Errorf("a scan after the undo found %+v %v", again, err)
 	}
 	redone(t, s, dir, undone, after)
@@ -184,11 +185,11 @@ func TestLinksHaveVersions(t *testing.T) {
 	noErr(t, os.WriteFile(outside, []byte("outside"), 0o644))
 	s := open(t, dir, nil)
 	shell(t, dir, `echo a > a; echo file > cur`)
-	snap := must(s.Snapshot(background, rw.SnapshotRequest{}))(t)
+	snap := must(s.Snapshot(background, around.SnapshotRequest{}))(t)
 	var seqs []uint64
 	for _, script := range []string{"rm cur; ln -s a cur", "ln -sfn none cur", "ln -sfn " + outside + " cur", "rm cur"} {
 		shell(t, dir, script)
-		found := must(s.Scan(background, rw.ScanRequest{}))(t)
+		found := must(s.Scan(background, around.ScanRequest{}))(t)
 		if len(found.Files) != 1 || found.Files[0].Link != (script != "rm cur") {
 			t.Fatalf("%s: %+v", script, found)
 		}
@@ -206,7 +207,7 @@ func TestLinksHaveVersions(t *testing.T) {
 			t.Errorf("%+v", h.Versions[0])
 		}
 	}
-	diff := must(s.SnapshotDiff(background, rw.SnapshotDiffRequest{From: snap.ID}))(t)
+	diff := must(s.SnapshotDiff(background, around.SnapshotDiffRequest{From: snap.ID}))(t)
 	if len(diff.Files) != 1 || diff.Files[0].Change != "changed" || !diff.Files[0].Link {
 		t.Errorf("%+v", diff)
 	}
@@ -236,9 +237,9 @@ func TestLinksThatAreNotMade(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, dir := opened(t, &rw.Options{ProtectDefaults: rw.ProtectAsk})
 			shell(t, dir, c.before)
-			must(s.Scan(background, rw.ScanRequest{}))(t)
+			must(s.Scan(background, around.ScanRequest{}))(t)
 			shell(t, dir, c.run)
-			found := must(s.Scan(background, rw.ScanRequest{}))(t)
+			found := must(s.Scan(background, around.ScanRequest{}))(t)
 			shell(t, dir, c.since)
 			before := entries(t, dir)
 			fails(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t, c.want)
@@ -255,7 +256,7 @@ func TestDirectoriesRemovedLater(t *testing.T) {
 	s, dir := opened(t, nil)
 	undoneAndRedone(t, s, dir, func() { shell(t, dir, "mkdir -p d/e f") })
 	shell(t, dir, "rmdir d/e d f")
-	found, err := s.Scan(background, rw.ScanRequest{})
+	found, err := s.Scan(background, around.ScanRequest{})
 	if err != nil || found.Group == "" {
 		t.Fatalf("%+v %v", found, err)
 	}
@@ -296,7 +297,7 @@ func TestUndoRemovesItsDirectories(t *testing.T) {
 			}
 			must(s.Undo(background, rw.UndoRequest{}))(t)
 			equal(t, cmp.Diff(before, entries(t, dir)), "", "undone and redone")
-			if found, err := s.Scan(background, rw.ScanRequest{}); err != nil || found.Group != "" && c.beside == "true" {
+			if found, err := s.Scan(background, around.ScanRequest{}); err != nil || found.Group != "" && c.beside == "true" {
 				t.Errorf("a scan found %+v, %v", found, err)
 			}
 		})
@@ -334,12 +335,12 @@ func TestUndoBesideAWriter(t *testing.T) {
 func TestScansOfTwoStores(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir, nil), open(t, dir, nil)
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	shell(t, dir, "mkdir -p d/e; echo 1 > f")
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	before := entries(t, dir)
 	shell(t, dir, "rm -r d; ln -s nowhere d")
-	found, err := other.Scan(background, rw.ScanRequest{})
+	found, err := other.Scan(background, around.ScanRequest{})
 	if err != nil || found.Baseline || found.Group == "" {
 		t.Fatalf("%+v %v", found, err)
 	}
@@ -362,16 +363,16 @@ func TestScanFromAnOlderIndex(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, dir := opened(t, nil)
-			must(s.Scan(background, rw.ScanRequest{}))(t)
+			must(s.Scan(background, around.ScanRequest{}))(t)
 			shell(t, dir, c.before)
-			must(s.Scan(background, rw.ScanRequest{}))(t)
+			must(s.Scan(background, around.ScanRequest{}))(t)
 			before := entries(t, dir)
 			index := filepath.Join(dir, rw.StateDirName, "observe", "index")
 			older := must(os.ReadFile(index))(t)
 			shell(t, dir, c.change)
-			found := must(s.Scan(background, rw.ScanRequest{}))(t)
+			found := must(s.Scan(background, around.ScanRequest{}))(t)
 			noErr(t, os.WriteFile(index, older, 0o600))
-			again, err := s.Scan(background, rw.ScanRequest{})
+			again, err := s.Scan(background, around.ScanRequest{})
 			if err != nil || again.Group != "" {
 				t.Errorf("again: %+v %v", again, err)
 			}
@@ -388,7 +389,7 @@ func TestHistoryBelowALink(t *testing.T) {
 	shell(t, dir, "mkdir d other")
 	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "d/f", Content: []byte("one")}))(t)
 	shell(t, dir, "rm -r d; ln -s other d")
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	list, err := s.History(background, rw.HistoryRequest{Path: "d/f"})
 	if err != nil || len(list.Versions) != 2 {
 		t.Fatalf("%+v %v", list, err)
@@ -427,7 +428,7 @@ func TestEmptyVersion(t *testing.T) {
 	s, dir := opened(t, nil)
 	for _, script := range []string{"echo 1 > f", ": > f", "echo 2 > f"} {
 		shell(t, dir, script)
-		must(s.Scan(background, rw.ScanRequest{}))(t)
+		must(s.Scan(background, around.ScanRequest{}))(t)
 	}
 	list := must(s.History(background, rw.HistoryRequest{Path: "f"}))(t)
 	for _, v := range list.Versions {
@@ -455,10 +456,10 @@ func TestKindsThatAreNotChanged(t *testing.T) {
 			gitIn(t, dir, "init", "-q")
 			s := open(t, dir, nil)
 			shell(t, dir, `echo '*.log' > .gitignore; echo node_modules/ >> .gitignore; echo lib > lib; echo other > other`)
-			must(s.Scan(background, rw.ScanRequest{}))(t)
+			must(s.Scan(background, around.ScanRequest{}))(t)
 			want := entries(t, dir)
 			shell(t, dir, `rm lib; mkdir -p lib/sub; echo in > lib/in; echo deep > lib/sub/deep; echo changed > other`)
-			found := must(s.Scan(background, rw.ScanRequest{}))(t)
+			found := must(s.Scan(background, around.ScanRequest{}))(t)
 			shell(t, dir, c.since)
 			before := entries(t, dir)
 			_, err := s.Undo(background, rw.UndoRequest{Group: found.Group})
@@ -483,10 +484,10 @@ func TestKindsThatAreNotChanged(t *testing.T) {
 func TestKindsOfSnapshots(t *testing.T) {
 	s, dir := opened(t, nil)
 	shell(t, dir, `echo a > a; mkdir -m 700 d; echo x > d/x; ln -s a l; mkdir -p e/none`)
-	snap := must(s.Snapshot(background, rw.SnapshotRequest{}))(t)
+	snap := must(s.Snapshot(background, around.SnapshotRequest{}))(t)
 	want := entries(t, dir)
 	shell(t, dir, `rm a; mkdir -m 711 a; echo in > a/in; rm -r d; echo d > d; rm l; mkdir l; rm -r e; ln -s a e`)
-	call := rw.ToolCall{ID: "c", Host: "h", Event: "after"}
+	call := around.ToolCall{ID: "c", Host: "h", Event: "after"}
 	must(s.EndCall(background, call))(t)
 	after := entries(t, dir)
 	restored := must(s.SnapshotRestore(background, rw.SnapshotRestoreRequest{ID: snap.ID, Force: true}))(t)
@@ -497,7 +498,7 @@ func TestKindsOfSnapshots(t *testing.T) {
 	if list := differing(after, entries(t, dir)); len(list) > 0 {
 		t.Errorf("undone, these differ:\n%s", strings.Join(list, "\n"))
 	}
-	if again, err := s.Scan(background, rw.ScanRequest{}); err != nil || again.Group != "" {
+	if again, err := s.Scan(background, around.ScanRequest{}); err != nil || again.Group != "" {
 		t.Errorf("a scan after the undo found %+v %v", again, err)
 	}
 	check(t, s, true)
@@ -522,11 +523,11 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 			t.Parallel()
 			s, dir := opened(t, nil)
 			shell(t, dir, `echo a > a; mkdir -p d/e; echo x > d/x; echo y > d/e/y`)
-			must(s.Scan(background, rw.ScanRequest{}))(t)
+			must(s.Scan(background, around.ScanRequest{}))(t)
 			before := entries(t, dir)
 			for _, run := range c.runs {
 				shell(t, dir, run)
-				must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
+				must(s.Scan(background, around.ScanRequest{Calls: []string{"c"}}))(t)
 			}
 			after := entries(t, dir)
 			undone := must(s.Undo(background, rw.UndoRequest{Group: "c"}))(t)
@@ -543,11 +544,11 @@ func TestKindsOfSeveralGroups(t *testing.T) {
 func TestRestoreAfterAKind(t *testing.T) {
 	s, dir := opened(t, nil)
 	shell(t, dir, `echo 1 > a`)
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	var seqs []uint64
 	for _, run := range []string{`echo 2 > a; chmod 600 a`, `rm a; mkdir a`, `rmdir a; echo 3 > a; chmod 640 a`, `rm a; mkdir -m 711 a; echo x > a/x`} {
 		shell(t, dir, run)
-		found := must(s.Scan(background, rw.ScanRequest{}))(t)
+		found := must(s.Scan(background, around.ScanRequest{}))(t)
 		seqs = append(seqs, found.Seq)
 	}
 	if _, err := s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[0]}); err == nil {
@@ -561,7 +562,7 @@ func TestRestoreAfterAKind(t *testing.T) {
 		must(s.Restore(background, rw.RestoreRequest{Path: "a", Version: seqs[c.row], Force: true}))(t)
 		equal(t, entries(t, dir)["a"], c.want, "restored")
 		shell(t, dir, `rm a`)
-		must(s.Scan(background, rw.ScanRequest{}))(t)
+		must(s.Scan(background, around.ScanRequest{}))(t)
 	}
 }
 
@@ -570,9 +571,9 @@ func TestRestoreAfterAKind(t *testing.T) {
 func TestKindsAreListed(t *testing.T) {
 	s, dir := opened(t, nil)
 	shell(t, dir, `echo a > a; mkdir d; echo x > d/x`)
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	shell(t, dir, `rm a; mkdir a; echo in > a/in; rm -r d; echo d > d`)
-	found := must(s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}))(t)
+	found := must(s.Scan(background, around.ScanRequest{Calls: []string{"c"}}))(t)
 	var ops []string
 	for _, f := range found.Files {
 		ops = append(ops, f.Op+" "+f.Path)
@@ -581,7 +582,7 @@ func TestKindsAreListed(t *testing.T) {
 		ops = append(ops, d.Change+" directory "+d.Path)
 	}
 	equal(t, strings.Join(ops, ", "), "delete a, create a/in, create d, delete d/x, created directory a, deleted directory d")
-	out := must(s.Changes(background, rw.ChangesRequest{}))(t)
+	out := must(s.Changes(background, around.ChangesRequest{}))(t)
 	if len(out.Files) != 4 || out.Created != 2 || out.Deleted != 2 || len(out.Groups) != 1 || len(out.Groups[0].Dirs) != 2 {
 		t.Errorf("%+v", out)
 	}
@@ -592,9 +593,9 @@ func TestKindsAreListed(t *testing.T) {
 func TestFileMadeAgain(t *testing.T) {
 	s, dir := opened(t, nil)
 	shell(t, dir, "mkdir d; echo k > d/in")
-	scan := func() rw.ScanResult {
+	scan := func() around.ScanResult {
 		t.Helper()
-		return must(s.Scan(background, rw.ScanRequest{}))(t)
+		return must(s.Scan(background, around.ScanRequest{}))(t)
 	}
 	scan()
 	must(s.Delete(background, rw.DeleteRequest{Path: "d/in", Force: true}))(t)
@@ -645,8 +646,8 @@ func TestDirectoriesAfterCommits(t *testing.T) {
 	} {
 		for undos := 1; undos <= 2; undos++ {
 			s, dir := opened(t, nil)
-			scan := func() rw.ScanResult {
-				return must(s.Scan(background, rw.ScanRequest{}))(t)
+			scan := func() around.ScanResult {
+				return must(s.Scan(background, around.ScanRequest{}))(t)
 			}
 			shell(t, dir, c.before)
 			scan()
@@ -744,10 +745,10 @@ func TestGonePrivateDirectories(t *testing.T) {
 		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
 			noErr(t, os.Chmod(filepath.Join(dir, d), mode))
 		}
-		must(s.Scan(t.Context(), rw.ScanRequest{}))(t)
+		must(s.Scan(t.Context(), around.ScanRequest{}))(t)
 		deleted(t, s, "private/in/key")
 		noErr(t, os.RemoveAll(filepath.Join(dir, "private")))
-		must(s.Scan(t.Context(), rw.ScanRequest{}))(t)
+		must(s.Scan(t.Context(), around.ScanRequest{}))(t)
 		noErr(t, back(t, s))
 		for d, mode := range map[string]os.FileMode{"private": 0o700, "private/in": 0o710} {
 			if st, err := os.Stat(filepath.Join(dir, d)); err != nil || st.Mode().Perm() != mode {
@@ -1042,7 +1043,7 @@ func TestFewDescriptorsManyFiles(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	scan := func() string {
 		t.Helper()
-		return must(s.Scan(background, rw.ScanRequest{}))(t).Group
+		return must(s.Scan(background, around.ScanRequest{}))(t).Group
 	}
 	scan()
 	before := diskOf(t, dir)

@@ -12,6 +12,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -411,9 +412,9 @@ func TestSlotsAreProtected(t *testing.T) {
 	}
 	noErr(t, root.Rename("renamed", root, name))
 	fs.Remove("way")
-	must(s.Scan(background, rw.ScanRequest{}))(t)
+	must(s.Scan(background, around.ScanRequest{}))(t)
 	fs.WriteFile(name+"/planted", []byte("x"), 0o600)
-	r, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}})
+	r, err := s.Scan(background, around.ScanRequest{Calls: []string{"c"}})
 	if err != nil || r.Seq != 0 {
 		t.Errorf("a scan records what is in a directory of slots: %+v %v", r, err)
 	}

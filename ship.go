@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -168,7 +169,7 @@ func (a operator) Materialize(ctx context.Context, r admin.MaterializeRequest) (
 
 // prepareTree makes the mutations that lead to a tree.
 func (s *Store) prepareTree(ctx context.Context, c *commit, r admin.MaterializeRequest, out *admin.MaterializeResult) error {
-	_, y, err := s.scan(ctx, ScanRequest{}, nil)
+	_, y, err := s.scan(ctx, around.ScanRequest{}, nil)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 )
 
 // TestMaterialize: a tree replaces what git has too, in one commit that can be
@@ -111,7 +112,7 @@ func TestTreesOfEveryKind(t *testing.T) {
 	os.Chmod(filepath.Join(from, "empty"), 0o700)
 	os.Chmod(filepath.Join(from, "closed"), 0o711)
 	a := open(t, from, nil)
-	snap := must(a.Snapshot(background, rw.SnapshotRequest{}))(t)
+	snap := must(a.Snapshot(background, around.SnapshotRequest{}))(t)
 	tree := must(a.Admin().SnapshotTree(background, snap.ID))(t)
 	to := workspace(t)
 	os.MkdirAll(filepath.Join(to, "other/empty"), 0o755)

@@ -2,77 +2,14 @@ package resilientwrite
 
 import (
 	"context"
-	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
-	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
-
-// SnapshotRequest asks for a snapshot of the workspace.
-type SnapshotRequest struct {
-	Label   string `json:"label,omitempty"`   // What it is for, in a few words.
-	Session string `json:"session,omitempty"` // Name of the working session.
-}
-
-// Snapshot describes the state of the workspace at one moment.
-type Snapshot struct {
-	ID      string    `json:"id"`                // Identifier.
-	At      time.Time `json:"at"`                // When it was made, RFC 3339 UTC.
-	Seq     uint64    `json:"seq"`               // Newest journal row then.
-	Label   string    `json:"label,omitempty"`   // What it is for.
-	Session string    `json:"session,omitempty"` // Name of the working session.
-	// Commit that was checked out in the repository of the workspace.
-	BaseCommit string `json:"base_commit,omitempty"`
-	// Number of files, and of those whose bytes git has.
-	Files   int   `json:"files"`
-	FromGit int   `json:"from_git"`
-	Bytes   int64 `json:"bytes"` // Size of all files in bytes.
-	// Number of files whose bytes are not kept, because they are too large.
-	NotKept int `json:"not_kept,omitempty"`
-}
-
-// SnapshotListRequest asks for the snapshots.
-type SnapshotListRequest struct{}
-
-// SnapshotListResult lists the snapshots, newest first.
-type SnapshotListResult struct {
-	Snapshots []Snapshot `json:"snapshots"`
-}
-
-// SnapshotDiffRequest asks what differs between two snapshots.
-type SnapshotDiffRequest struct {
-	From string `json:"from"`         // Identifier of the earlier one.
-	To   string `json:"to,omitempty"` // Identifier of the later one; empty: the workspace as it is.
-}
-
-// SnapshotDiffResult lists the files that differ.
-type SnapshotDiffResult struct {
-	Created int `json:"created"`
-	Changed int `json:"changed"`
-	Deleted int `json:"deleted"`
-	// The files, in the order of their paths; at most 10,000.
-	Files     []FileChange `json:"files"`
-	Truncated bool         `json:"truncated,omitempty"` // True when there are more.
-}
-
-// FileChange is a file that differs in two states of the workspace.
-type FileChange struct {
-	Path string `json:"path"` // Path relative to the workspace.
-	// The change from the earlier to the later state; reverted means that there is
-	// none any more.
-	Change string `json:"change" enum:"created,changed,mode,deleted,reverted"`
-	// SHA-256 in the later and the earlier state; empty for a file that is not
-	// there.
-	SHA256     Digest `json:"sha256"`
-	PrevSHA256 Digest `json:"prev_sha256"`
-	Bytes      int64  `json:"bytes"` // Size in the later state, in bytes.
-	// True for a symbolic link in the later state. Its content is its target.
-	Link bool `json:"link,omitempty"`
-}
 
 // SnapshotRestoreRequest asks for the workspace to become what it was.
 type SnapshotRestoreRequest struct {
@@ -99,64 +36,52 @@ type SnapshotRestoreResult struct {
 // keeps the bytes that they need as far as its limit of bytes allows. Errors:
 // those of [Store.Scan], and [ErrChangedDuringWrite] for a file that was changed
 // meanwhile.
-func (s *Store) Snapshot(ctx context.Context, r SnapshotRequest) (Snapshot, error) {
+func (s *Store) Snapshot(ctx context.Context, r around.SnapshotRequest) (around.Snapshot, error) {
 	out, err := s.snapshot(ctx, r)
 	if err != nil {
-		return Snapshot{}, s.verbError("snapshot", err)
+		return around.Snapshot{}, s.verbError("snapshot", err)
 	}
 	return out, nil
 }
 
-func (s *Store) snapshot(ctx context.Context, r SnapshotRequest) (Snapshot, error) {
+func (s *Store) snapshot(ctx context.Context, r around.SnapshotRequest) (around.Snapshot, error) {
 	if e := checkLabels(r.Label, r.Session, ""); e != nil {
-		return Snapshot{}, e
+		return around.Snapshot{}, e
 	}
-	found, index, err := s.scan(ctx, ScanRequest{Session: r.Session}, nil)
+	found, index, err := s.scan(ctx, around.ScanRequest{Session: r.Session}, nil)
 	if err != nil {
-		return Snapshot{}, err
+		return around.Snapshot{}, err
 	}
 	if found.Partial || len(found.Busy) > 0 {
-		return Snapshot{}, fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
+		return around.Snapshot{}, fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
 	}
 	if err := s.engine.Enter(); err != nil {
-		return Snapshot{}, err
+		return around.Snapshot{}, err
 	}
 	defer s.engine.Leave()
 	snap, err := s.observed.Save(ctx, index, observe.Snapshot{Seq: s.headSeq(), Label: asLabel(s.safeText(r.Label)), Session: r.Session, Base: s.observed.Head()})
-	return snapshotOf(snap), err
-}
-
-func snapshotOf(x observe.Snapshot) Snapshot {
-	return Snapshot{
-		ID: x.ID, At: stamp.Of(x.At), Seq: x.Seq, Label: x.Label, Session: x.Session, BaseCommit: x.Base,
-		Files: x.Files, FromGit: x.FromGit, Bytes: x.Bytes, NotKept: x.Unkept,
-	}
+	return snap.Report(), err
 }
 
 // SnapshotList lists the snapshots, newest first. Errors: the storage details,
 // [ErrStoreClosed].
-func (s *Store) SnapshotList(ctx context.Context, _ SnapshotListRequest) (SnapshotListResult, error) {
-	out := SnapshotListResult{Snapshots: []Snapshot{}}
-	if err := s.enterReader(ctx); err != nil {
-		return out, s.verbError("snapshot_list", err)
-	}
-	defer s.engine.Leave()
-	list, err := s.observed.List()
-	if err != nil {
-		return out, s.verbError("snapshot_list", err)
-	}
-	for _, x := range list {
-		out.Snapshots = append(out.Snapshots, snapshotOf(x))
-	}
-	return out, nil
+func (s *Store) SnapshotList(
+	ctx context.Context, _ around.SnapshotListRequest,
+) (around.SnapshotListResult, error) {
+	return looking(ctx, s, "snapshot_list", func() (around.SnapshotListResult, error) {
+		list, err := s.observed.List()
+		return around.SnapshotListResult{Snapshots: convert(list, observe.Snapshot.Report)}, err
+	})
 }
 
 // SnapshotDiff lists the differences between two snapshots, or between one and
 // the workspace, which is scanned first. Errors: [ErrNotFound] for a snapshot
 // that does not exist, [ErrHashDriftOnRead] for a damaged one, those of
 // [Store.Scan].
-func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (SnapshotDiffResult, error) {
-	out := SnapshotDiffResult{Files: []FileChange{}}
+func (s *Store) SnapshotDiff(
+	ctx context.Context, r around.SnapshotDiffRequest,
+) (around.SnapshotDiffResult, error) {
+	out := around.SnapshotDiffResult{Files: []around.FileChange{}}
 	from, to, err := s.twoStates(ctx, r.From, r.To)
 	if err != nil {
 		return out, s.verbError("snapshot_diff", err)
@@ -171,7 +96,9 @@ func (s *Store) SnapshotDiff(ctx context.Context, r SnapshotDiffRequest) (Snapsh
 			out.Changed++
 		}
 		if len(out.Files) < changes.MaxFiles {
-			out.Files = append(out.Files, FileChange{d.Path, d.Change, d.SHA, d.PrevSHA, d.Bytes, d.Link})
+			out.Files = append(out.Files, around.FileChange{
+				Path: d.Path, Change: d.Change, SHA256: d.SHA, PrevSHA256: d.PrevSHA, Bytes: d.Bytes, Link: d.Link,
+			})
 		} else {
 			out.Truncated = true
 		}
@@ -187,7 +114,7 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (x, y *observe.I
 	if to != "" {
 		_, y, err = s.observed.Load(to)
 	} else {
-		_, y, err = s.scan(ctx, ScanRequest{}, nil)
+		_, y, err = s.scan(ctx, around.ScanRequest{}, nil)
 	}
 	return x, y, err
 }
@@ -241,7 +168,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err != nil {
 		return err
 	}
-	_, now, err := s.scan(ctx, ScanRequest{}, nil)
+	_, now, err := s.scan(ctx, around.ScanRequest{}, nil)
 	if err != nil {
 		return err
 	}

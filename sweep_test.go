@@ -18,6 +18,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -274,7 +275,7 @@ func init() {
 					putEntry(f, p, text)
 				}
 			},
-			before: func(s *rw.Store) error { return errorOf(s.Scan(background, rw.ScanRequest{})) },
+			before: func(s *rw.Store) error { return errorOf(s.Scan(background, around.ScanRequest{})) },
 			after: func(f *simfs.FS) {
 				f.Remove("rm")
 				for p, text := range linked.after {
@@ -284,7 +285,7 @@ func init() {
 				}
 			},
 			run: func(s *rw.Store) error {
-				if _, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}); err != nil {
+				if _, err := s.Scan(background, around.ScanRequest{Calls: []string{"c"}}); err != nil {
 					return err
 				}
 				return errorOf(s.Undo(background, rw.UndoRequest{Group: "c"}))
@@ -308,7 +309,7 @@ func init() {
 	} {
 		scenarios = append(scenarios, scenario{
 			name: name, disk: func(f *simfs.FS) { putEntries(f, run.from) },
-			before: func(s *rw.Store) error { return errorOf(s.Scan(background, rw.ScanRequest{})) },
+			before: func(s *rw.Store) error { return errorOf(s.Scan(background, around.ScanRequest{})) },
 			after: func(f *simfs.FS) {
 				for p := range run.from {
 					f.Remove(strings.SplitN(p, "/", 2)[0])
@@ -316,7 +317,7 @@ func init() {
 				putEntries(f, run.to)
 			},
 			run: func(s *rw.Store) error {
-				if _, err := s.Scan(background, rw.ScanRequest{Calls: []string{"c"}}); err != nil {
+				if _, err := s.Scan(background, around.ScanRequest{Calls: []string{"c"}}); err != nil {
 					return err
 				}
 				return errorOf(s.Undo(background, rw.UndoRequest{Group: "c"}))

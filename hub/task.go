@@ -13,6 +13,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
 )
 
@@ -152,7 +153,7 @@ func (s *Shipper) publish(ctx context.Context, r PublishRequest, out *Shipped) (
 	if err := s.begin(ctx, st, r.Task); err != nil {
 		return nil, err
 	}
-	snap, err := s.Store.Snapshot(ctx, rw.SnapshotRequest{Label: "hub " + r.Task})
+	snap, err := s.Store.Snapshot(ctx, around.SnapshotRequest{Label: "hub " + r.Task})
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +294,7 @@ func (s *Shipper) advance(ctx context.Context, st *state, seq uint64) error {
 
 // manifest uploads the files of a snapshot and their list, and makes the list
 // the manifest of the task.
-func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, snap rw.Snapshot, head *TaskHead) (*Published, error) {
+func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, snap around.Snapshot, head *TaskHead) (*Published, error) {
 	tree, err := s.Store.Admin().SnapshotTree(ctx, snap.ID)
 	if err != nil {
 		return nil, err

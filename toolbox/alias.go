@@ -12,6 +12,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -117,7 +118,7 @@ type claimArgs struct {
 // claimReply is the claims that a call was about.
 type claimReply struct {
 	// The claim that was made or renewed; of list, all that hold.
-	Claims []rw.Claim `json:"claims"`
+	Claims []around.Claim `json:"claims"`
 }
 
 // claim makes, renews, releases or lists claims.
@@ -125,19 +126,19 @@ func claim(s *rw.Store, ctx context.Context, in claimArgs) (out claimReply, err 
 	if o := callOf(ctx).opts; o.Session == "" && in.Session != "" {
 		ctx = rw.WithVia(ctx, rw.Via{Client: o.Client, Thread: in.Session})
 	}
-	var one rw.Claim
+	var one around.Claim
 	switch ttl := time.Duration(cmp.Or(in.TTLSeconds, 600)) * time.Second; in.Action {
 	case "list":
 		out.Claims, err = s.Claims(ctx)
 		return out, err
 	case "release":
-		return claimReply{[]rw.Claim{}}, s.Release(ctx, in.Fence)
+		return claimReply{[]around.Claim{}}, s.Release(ctx, in.Fence)
 	case "renew":
 		one, err = s.Renew(ctx, in.Fence, ttl)
 	default:
 		one, err = s.Claim(ctx, in.Paths, ttl)
 	}
-	return claimReply{[]rw.Claim{one}}, err
+	return claimReply{[]around.Claim{one}}, err
 }
 
 // historyArgs are those of History, and a version whose change to show.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -320,7 +321,7 @@ func TestClaimTool(t *testing.T) {
 		session, key string
 	}{{&toolbox.CallOpts{Client: "c", Session: "thread-1", Connection: "one"}, "thread-1", ""}, {said, "told", `,"session":"told"`}, {said, "mcp-", ""}} {
 		a := box.Call(ctx, "rw_claim", raw(`{"paths":["src","a.txt"],"ttl_seconds":60`+mine.key+`}`), mine.opts)
-		var out struct{ Claims []rw.Claim }
+		var out struct{ Claims []around.Claim }
 		if err := json.Unmarshal([]byte(a.Text), &out); err != nil || len(out.Claims) != 1 || !strings.HasPrefix(out.Claims[0].Session, mine.session) {
 			t.Fatalf("%s", a.Text)
 		}

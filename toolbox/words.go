@@ -213,7 +213,7 @@ func (set *toolset) hinted(r reply) reply {
 // hold nothing but our words, and those in which there may be such members.
 var (
 	ourWords = []string{"hint", "note", "warnings"}
-	around   = []string{"receipt", "recovery", "last_error", "results", "surface"}
+	worded   = []string{"receipt", "recovery", "last_error", "results", "surface"}
 )
 
 // wordsOf puts the names into the members of an object that hold our words; of a list,
@@ -230,7 +230,7 @@ func (set *toolset) wordsOf(doc json.RawMessage) json.RawMessage {
 		switch {
 		case slices.Contains(ourWords, name):
 			return json.RawMessage(set.words(string(value)))
-		case slices.Contains(around, name):
+		case slices.Contains(worded, name):
 			return set.wordsOf(value)
 		}
 		return value

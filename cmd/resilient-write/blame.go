@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 )
 
 // blame reports who wrote the lines of a file.
@@ -38,7 +39,7 @@ unless it has one; nothing else writes into the repository.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if x.format == "" {
-				return do(cmd.Context(), a, a.withOldStore, true, (*rw.Store).Blame, rw.BlameRequest{Path: args[0]}, showBlame)
+				return do(cmd.Context(), a, a.withOldStore, true, (*rw.Store).Blame, around.BlameRequest{Path: args[0]}, showBlame)
 			}
 			return a.withOldStore(cmd.Context(), true, func(ctx context.Context, s *rw.Store) error {
 				x.ctx, x.store = ctx, s
@@ -54,8 +55,8 @@ unless it has one; nothing else writes into the repository.`,
 	return cmd
 }
 
-func showBlame(p *printer, r rw.BlameResult) {
-	calls := map[uint64]rw.BlameCall{}
+func showBlame(p *printer, r around.BlameResult) {
+	calls := map[uint64]around.BlameCall{}
 	for _, c := range r.Calls {
 		calls[c.Row] = c
 	}
@@ -81,7 +82,7 @@ func showBlame(p *printer, r rw.BlameResult) {
 
 // callOf names the call, or the calls during which another program made a
 // change.
-func callOf(c rw.BlameCall) string {
+func callOf(c around.BlameCall) string {
 	if c.Via != nil && c.Via.Call != "" {
 		return c.Via.Call
 	}

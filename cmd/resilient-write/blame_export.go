@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/aitrace"
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
 	"github.com/resilientwrite/resilientwrite/internal/merge"
@@ -76,7 +77,7 @@ func (x *exporting) run(paths []string) error {
 	}
 	if x.commit == "" {
 		for _, path := range paths {
-			if err := x.add(filepath.ToSlash(path), rw.BlameRequest{Path: path}, nil); err != nil {
+			if err := x.add(filepath.ToSlash(path), around.BlameRequest{Path: path}, nil); err != nil {
 				return err
 			}
 		}
@@ -156,13 +157,13 @@ func (x *exporting) addChange(c gitChange) error {
 		x.skipped = append(x.skipped, skippedBlame{c.path, string(rw.ErrTooLarge)})
 		return nil
 	}
-	return x.add(c.path, rw.BlameRequest{Path: c.path, SHA256: sha256.Sum256([]byte(now))}, func(line int) bool {
+	return x.add(c.path, around.BlameRequest{Path: c.path, SHA256: sha256.Sum256([]byte(now))}, func(line int) bool {
 		return slices.ContainsFunc(list, func(h merge.Hunk) bool { return line > h.NewFrom && line <= h.NewTo })
 	})
 }
 
 // add adds a file; in, if not nil, chooses its lines.
-func (x *exporting) add(path string, r rw.BlameRequest, in func(int) bool) error {
+func (x *exporting) add(path string, r around.BlameRequest, in func(int) bool) error {
 	b, err := x.store.Blame(x.ctx, r)
 	var e *rw.Error
 	if errors.As(err, &e) && slices.Contains([]rw.Detail{rw.ErrVersionNotFound, rw.ErrVersionNotKept, rw.ErrNotUTF8, rw.ErrTooLarge}, e.Detail) {
@@ -189,8 +190,8 @@ func (x *exporting) add(path string, r rw.BlameRequest, in func(int) bool) error
 // authorOf returns the author of a call. An agent is certain to have made the
 // changes that an adapter or a host reported. For other changes, and those during
 // several calls, the author is unknown.
-func authorOf(c rw.BlameCall) aitrace.Author {
-	if c.Via == nil || c.Caller == rw.CallerOutside && len(c.During) != 1 {
+func authorOf(c around.BlameCall) aitrace.Author {
+	if c.Via == nil || c.Caller == around.CallerOutside && len(c.During) != 1 {
 		return aitrace.Author{}
 	}
 	return aitrace.Author{AI: true, Tool: cmp.Or(c.Via.Client, c.Caller), Session: c.Session, Model: c.Via.Model, Call: fmt.Sprint(c.Row, " ", c.TS)}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/dirwatch"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -100,8 +101,8 @@ func (c *capturing) announce(all, unwatched int) error {
 
 // scan records what changed, during the open tool calls. It reports false if it
 // must be repeated.
-func (c *capturing) scan(ctx context.Context) (r rw.ScanResult, seen bool, err error) {
-	r, err = c.s.BeginCall(ctx, rw.ToolCall{Host: "watch", Event: "scan"})
+func (c *capturing) scan(ctx context.Context) (r around.ScanResult, seen bool, err error) {
+	r, err = c.s.BeginCall(ctx, around.ToolCall{Host: "watch", Event: "scan"})
 	var e *rw.Error
 	switch {
 	case ctx.Err() != nil, errors.As(err, &e) && e.Detail == rw.ErrLockTimeout:
@@ -122,14 +123,14 @@ func (c *capturing) scan(ctx context.Context) (r rw.ScanResult, seen bool, err e
 }
 
 // say prints an event, as an object with --json or for a program.
-func (c *capturing) say(name, text string, r *rw.ScanResult) error {
+func (c *capturing) say(name, text string, r *around.ScanResult) error {
 	ts := now().UTC()
 	if c.a.json {
 		data, err := schema.Encode(struct {
-			Event string         `json:"event"`
-			TS    string         `json:"ts"`
-			Text  string         `json:"text"`
-			Scan  *rw.ScanResult `json:"scan,omitempty"`
+			Event string             `json:"event"`
+			TS    string             `json:"ts"`
+			Text  string             `json:"text"`
+			Scan  *around.ScanResult `json:"scan,omitempty"`
 		}{name, ts.Format(time.RFC3339), text, r})
 		if err != nil {
 			return err

@@ -10,18 +10,19 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 )
 
 // changesReply is the result of a scan, and the changes.
 type changesReply struct {
-	Scan *rw.ScanResult `json:"scan,omitempty"`
-	rw.ChangesResult
+	Scan *around.ScanResult `json:"scan,omitempty"`
+	around.ChangesResult
 }
 
 // changes scans the workspace and lists what was changed.
 func (a *app) changes() *cobra.Command {
-	var r rw.ChangesRequest
-	var scan rw.ScanRequest
+	var r around.ChangesRequest
+	var scan around.ScanRequest
 	var since string
 	var noScan, patch, stage bool
 	cmd := &cobra.Command{
@@ -61,7 +62,7 @@ the index of git; neither files nor refs are touched.`,
 	return cmd
 }
 
-func changedSince(text string, r *rw.ChangesRequest) (err error) {
+func changedSince(text string, r *around.ChangesRequest) (err error) {
 	if seq, isRow := strings.CutPrefix(text, seqPrefix); isRow {
 		r.AfterSeq, err = strconv.ParseUint(seq, 10, 64)
 	} else {
@@ -73,9 +74,9 @@ func changedSince(text string, r *rw.ChangesRequest) (err error) {
 	return nil
 }
 
-func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest) error {
+func (a *app) runChanges(ctx context.Context, noScan bool, scan around.ScanRequest, r around.ChangesRequest) error {
 	var out changesReply
-	err := a.scanned(ctx, noScan, scan, r, func(ctx context.Context, s *rw.Store, found *rw.ScanResult) (err error) {
+	err := a.scanned(ctx, noScan, scan, r, func(ctx context.Context, s *rw.Store, found *around.ScanResult) (err error) {
 		out.Scan = found
 		out.ChangesResult, err = s.Changes(ctx, r)
 		return err
@@ -95,7 +96,7 @@ func (a *app) runChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, 
 }
 
 // scanned scans, unless that is not wanted, and does the work.
-func (a *app) scanned(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest, work func(context.Context, *rw.Store, *rw.ScanResult) error) error {
+func (a *app) scanned(ctx context.Context, noScan bool, scan around.ScanRequest, r around.ChangesRequest, work func(context.Context, *rw.Store, *around.ScanResult) error) error {
 	return a.withStore(ctx, noScan, func(ctx context.Context, s *rw.Store) error {
 		if noScan {
 			return work(ctx, s, nil)
@@ -112,16 +113,16 @@ func (a *app) scanned(ctx context.Context, noScan bool, scan rw.ScanRequest, r r
 }
 
 // stageChanges scans, and adds changes to git's index.
-func (a *app) stageChanges(ctx context.Context, noScan bool, scan rw.ScanRequest, r rw.ChangesRequest) error {
-	var out rw.StageResult
-	err := a.scanned(ctx, noScan, scan, r, func(ctx context.Context, s *rw.Store, _ *rw.ScanResult) (err error) {
+func (a *app) stageChanges(ctx context.Context, noScan bool, scan around.ScanRequest, r around.ChangesRequest) error {
+	var out around.StageResult
+	err := a.scanned(ctx, noScan, scan, r, func(ctx context.Context, s *rw.Store, _ *around.ScanResult) (err error) {
 		out, err = s.StageChanges(ctx, r)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return present(a, out, func(p *printer, out rw.StageResult) {
+	return present(a, out, func(p *printer, out around.StageResult) {
 		for _, path := range out.Staged {
 			p.line("staged   %s", printable(path))
 		}
@@ -167,7 +168,7 @@ func showChanges(p *printer, r changesReply) {
 }
 
 // showScan prints what needs attention.
-func showScan(p *printer, r *rw.ScanResult) {
+func showScan(p *printer, r *around.ScanResult) {
 	for _, f := range r.Findings {
 		p.line("%s %s:%d %s (%s)", p.paint(yellow, "found"), printable(f.Path), f.Line, f.Pattern, f.Confidence)
 	}
@@ -188,7 +189,7 @@ func showScan(p *printer, r *rw.ScanResult) {
 }
 
 // changed describes in words how many files were changed in which way.
-func changed(r rw.ChangesResult) string {
+func changed(r around.ChangesResult) string {
 	var words []string
 	for _, n := range []struct {
 		files int

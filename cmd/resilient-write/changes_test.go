@@ -17,14 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// around is a workspace that a shell and the built command work in.
-type around struct {
+// surroundings is a workspace that a shell and the built command work in.
+type surroundings struct {
 	t   *testing.T
 	dir string
 	bin string
 }
 
-func newAround(t *testing.T) *around {
+func newAround(t *testing.T) *surroundings {
 	t.Helper()
 	for _, tool := range []string{"sh", "git", "sed"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -32,11 +32,11 @@ func newAround(t *testing.T) *around {
 		}
 	}
 	dir := must(filepath.EvalSymlinks(t.TempDir()))(t)
-	return &around{t, dir, build(t)}
+	return &surroundings{t, dir, build(t)}
 }
 
 // sh runs a shell command in the workspace.
-func (a *around) sh(line string) {
+func (a *surroundings) sh(line string) {
 	a.t.Helper()
 	cmd := exec.Command("sh", "-ec", line)
 	cmd.Dir = a.dir
@@ -48,7 +48,7 @@ func (a *around) sh(line string) {
 }
 
 // rw runs the command and returns its reply.
-func (a *around) rw(code int, args ...string) map[string]any {
+func (a *surroundings) rw(code int, args ...string) map[string]any {
 	a.t.Helper()
 	cmd := exec.Command(a.bin, args...)
 	cmd.Dir = a.dir
@@ -109,7 +109,7 @@ func TestVersionsOfOtherPrograms(t *testing.T) {
 }
 
 // fails runs the command, which must fail, and returns what it prints.
-func (a *around) fails(args ...string) string {
+func (a *surroundings) fails(args ...string) string {
 	a.t.Helper()
 	cmd := exec.Command(a.bin, args...)
 	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+a.dir)
@@ -122,7 +122,7 @@ func (a *around) fails(args ...string) string {
 
 // files returns the regular files of the workspace with modes and bytes,
 // without those of git and the store.
-func (a *around) files() map[string]string {
+func (a *surroundings) files() map[string]string {
 	a.t.Helper()
 	list := map[string]string{}
 	err := filepath.WalkDir(a.dir, func(p string, d fs.DirEntry, err error) error {
@@ -527,7 +527,7 @@ func TestIgnoredAsGitSaysIt(t *testing.T) {
 }
 
 // ignoredFiles returns the files that git ignores outside ignored directories.
-func (a *around) ignoredFiles() string {
+func (a *surroundings) ignoredFiles() string {
 	var list []string
 	for _, dir := range []string{"", "vendor/a/"} {
 		cmd := exec.Command("git", "-c", "core.quotePath=false", "ls-files", "-o", "-i", "--exclude-standard", "--directory")

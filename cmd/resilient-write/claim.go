@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 )
 
 // claimsReply has the form of the tool's reply.
 type claimsReply struct {
-	Claims []rw.Claim `json:"claims"`
+	Claims []around.Claim `json:"claims"`
 }
 
 // claim claims paths for one session, as the tool does.
@@ -32,16 +33,16 @@ The claim belongs to --session, or else to the session "operator". The paths are
 relative to the workspace.`,
 		Args: takes(1, -1, "claim takes the paths to keep", "resilient-write claim src/parser docs/parser.md; resilient-write claim list shows the claims"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) {
+			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) {
 				c, err := s.Claim(ctx, args, ttl)
-				return []rw.Claim{c}, err
+				return []around.Claim{c}, err
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&ttl, "ttl", rw.MaxClaim, "how long the claim holds, at most 10m")
+	cmd.Flags().DurationVar(&ttl, "ttl", around.MaxClaim, "how long the claim holds, at most 10m")
 	cmd.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the claims that hold", Args: noArguments, RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClaims(cmd.Context(), a.withOldStore, true, func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) { return s.Claims(ctx) })
+			return a.withClaims(cmd.Context(), a.withOldStore, true, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) { return s.Claims(ctx) })
 		}},
 		&cobra.Command{Use: "release NUMBER...", Short: "End claims, of whichever session", Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
 			var numbers []uint64
@@ -55,7 +56,7 @@ relative to the workspace.`,
 			if len(numbers) == 0 {
 				return &misuse{"release takes the numbers of claims", "resilient-write claim list shows them"}
 			}
-			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]rw.Claim, error) {
+			return a.withClaims(cmd.Context(), a.withStore, false, func(ctx context.Context, s *rw.Store) ([]around.Claim, error) {
 				for _, n := range numbers {
 					if err := s.Release(ctx, n); err != nil {
 						return nil, err
@@ -69,7 +70,7 @@ relative to the workspace.`,
 }
 
 // withClaims lists or changes claims in the session of the command.
-func (a *app) withClaims(ctx context.Context, open opener, looks bool, work func(context.Context, *rw.Store) ([]rw.Claim, error)) error {
+func (a *app) withClaims(ctx context.Context, open opener, looks bool, work func(context.Context, *rw.Store) ([]around.Claim, error)) error {
 	return do(ctx, a, open, looks, func(s *rw.Store, ctx context.Context, session string) (claimsReply, error) {
 		list, err := work(rw.WithCaller(ctx, "", session), s)
 		return claimsReply{list}, err

@@ -21,7 +21,7 @@ import (
 // sandboxed is a workspace in which commands run as transactions, with the
 // directory of their views.
 type sandboxed struct {
-	*around
+	*surroundings
 	state string
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/place"
@@ -177,7 +178,7 @@ func (h *hooked) run(ctx context.Context, a *app, root string) error {
 
 // answer handles the event.
 func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
-	c := rw.ToolCall{ID: h.Call, Host: h.Host, Session: h.Session, Event: h.Name, Command: h.Command, Alike: h.Alike, Within: time.Until(h.until) * 2 / 3}
+	c := around.ToolCall{ID: h.Call, Host: h.Host, Session: h.Session, Event: h.Name, Command: h.Command, Alike: h.Alike, Within: time.Until(h.until) * 2 / 3}
 	same := c
 	same.Event += fmt.Sprint("\x00", h.Tool, "\x00", h.Command, h.Writes)
 	if seen, err := s.SeenCall(ctx, same); seen && err == nil {
@@ -194,7 +195,7 @@ func (h *hooked) answer(ctx context.Context, s *rw.Store, root string) error {
 		_, err := s.BeginCall(ctx, c)
 		return err
 	case hostevent.After:
-		c.Report = func(found rw.ScanResult) {
+		c.Report = func(found around.ScanResult) {
 			if text := strings.TrimPrefix(findingsText(found)+claimedText(found), "\n"); text != "" {
 				h.say(h.Context(text))
 			}
@@ -257,7 +258,7 @@ func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w ho
 }
 
 // findingsText describes what the gate found in the changes of a call.
-func findingsText(r rw.ScanResult) string {
+func findingsText(r around.ScanResult) string {
 	var lines []string
 	more := 0
 	for _, f := range r.Findings {
@@ -284,7 +285,7 @@ func findingsText(r rw.ScanResult) string {
 
 // claimedText describes which files the calls changed although another session
 // has claimed them.
-func claimedText(r rw.ScanResult) string {
+func claimedText(r around.ScanResult) string {
 	var lines []string
 	for i, f := range r.Claimed {
 		if i == toldFindings {
@@ -307,7 +308,7 @@ func claimedText(r rw.ScanResult) string {
 // checkpoint records what the session has changed, for use after the
 // conversation is shortened.
 func (h *hooked) checkpoint(ctx context.Context, s *rw.Store) error {
-	r, err := s.Changes(ctx, rw.ChangesRequest{Session: h.Session})
+	r, err := s.Changes(ctx, around.ChangesRequest{Session: h.Session})
 	if err != nil {
 		return err
 	}

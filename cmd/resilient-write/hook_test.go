@@ -19,7 +19,7 @@ import (
 
 // hook passes an event to the built command, as a host does, and returns its
 // answer. The exit code must be 0.
-func (a *around) hook(host string, event any, args ...string) string {
+func (a *surroundings) hook(host string, event any, args ...string) string {
 	a.t.Helper()
 	data, ok := event.(string)
 	if !ok {
@@ -43,11 +43,11 @@ func (a *around) hook(host string, event any, args ...string) string {
 }
 
 // claude returns an event in the form of Claude Code.
-func (a *around) claude(name, tool, call string, input map[string]any) map[string]any {
+func (a *surroundings) claude(name, tool, call string, input map[string]any) map[string]any {
 	return map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": name, "tool_name": tool, "tool_input": input, "tool_use_id": call}
 }
 
-func (a *around) shell(call, line string) {
+func (a *surroundings) shell(call, line string) {
 	a.t.Helper()
 	in := map[string]any{"command": line}
 	a.hook("claude", a.claude("PreToolUse", "Bash", call, in))
@@ -58,7 +58,7 @@ func (a *around) shell(call, line string) {
 }
 
 // groups returns the groups of observed changes.
-func (a *around) groups() (list []map[string]any) {
+func (a *surroundings) groups() (list []map[string]any) {
 	a.t.Helper()
 	for _, g := range a.rw(0, "changes", "--no-scan")["groups"].([]any) {
 		list = append(list, g.(map[string]any))
@@ -70,27 +70,27 @@ func (a *around) groups() (list []map[string]any) {
 // events before and after it is listed under its call and undone byte for byte.
 func TestHookRecordsShellCommands(t *testing.T) {
 	line := "sed -i s/one/1/ a.txt; rm gone.txt; printf new > new.txt; chmod +x b.txt"
-	for host, event := range map[string]func(a *around, after bool) map[string]any{
-		"claude-code": func(a *around, after bool) map[string]any {
+	for host, event := range map[string]func(a *surroundings, after bool) map[string]any{
+		"claude-code": func(a *surroundings, after bool) map[string]any {
 			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "toolu_1", map[string]any{"command": line})
 		},
-		"claude": func(a *around, after bool) map[string]any {
+		"claude": func(a *surroundings, after bool) map[string]any {
 			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "toolu_1", map[string]any{"command": line})
 		},
-		"codex": func(a *around, after bool) map[string]any {
+		"codex": func(a *surroundings, after bool) map[string]any {
 			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUse"}[after], "Bash", "call_1", map[string]any{"command": line})
 		},
-		"qwen": func(a *around, after bool) map[string]any { // a command that failed
+		"qwen": func(a *surroundings, after bool) map[string]any { // a command that failed
 			return a.claude(map[bool]string{false: "PreToolUse", true: "PostToolUseFailure"}[after], "run_shell_command", "q1", map[string]any{"command": line})
 		},
-		"gemini": func(a *around, after bool) map[string]any {
+		"gemini": func(a *surroundings, after bool) map[string]any {
 			return map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": map[bool]string{false: "BeforeTool", true: "AfterTool"}[after],
 				"tool_name": "run_shell_command", "tool_input": map[string]any{"command": line}}
 		},
-		"copilot": func(a *around, after bool) map[string]any {
+		"copilot": func(a *surroundings, after bool) map[string]any {
 			return map[string]any{"sessionId": "s1", "cwd": a.dir, "toolName": "bash", "toolArgs": map[string]any{"command": line}}
 		},
-		"cline": func(a *around, after bool) map[string]any {
+		"cline": func(a *surroundings, after bool) map[string]any {
 			call := map[string]any{"id": "c1", "name": "run_commands", "input": map[string]any{"commands": []string{line}}}
 			return map[string]any{"taskId": "s1", "hookName": "tool_call", "workspaceRoots": []string{a.dir},
 				map[bool]string{false: "tool_call", true: "tool_result"}[after]: call}

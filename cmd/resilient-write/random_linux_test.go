@@ -15,6 +15,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -71,7 +72,7 @@ func TestExecAsWithoutIt(t *testing.T) {
 	done := 0
 	for range rounds() {
 		script := r.script()
-		copied := &sandboxed{around: &around{t, filepath.Join(t.TempDir(), "w"), s.bin}}
+		copied := &sandboxed{surroundings: &surroundings{t, filepath.Join(t.TempDir(), "w"), s.bin}}
 		s.sh("cp -a . " + copied.dir)
 		cmd := exec.Command("bash", "-c", script)
 		cmd.Dir = copied.dir
@@ -108,7 +109,7 @@ func TestUndoOfRandomCalls(t *testing.T) {
 		t.Skip("bash is not installed")
 	}
 	a, r := newAround(t), newScripts(t)
-	s := &sandboxed{around: a}
+	s := &sandboxed{surroundings: a}
 	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
 	a.rw(0, "changes")
 	undone := 0
@@ -202,13 +203,13 @@ func (m *mixed) scan() {
 	beside := make(chan error, 1)
 	if m.r.IntN(4) == 0 {
 		go func() {
-			_, err := m.other.Scan(m.t.Context(), rw.ScanRequest{})
+			_, err := m.other.Scan(m.t.Context(), around.ScanRequest{})
 			beside <- err
 		}()
 	} else {
 		beside <- nil
 	}
-	_, err := m.store.Scan(m.t.Context(), rw.ScanRequest{})
+	_, err := m.store.Scan(m.t.Context(), around.ScanRequest{})
 	if err = errors.Join(err, <-beside); err != nil {
 		m.fatal("scan: %v", err)
 	}
@@ -238,7 +239,7 @@ func (m *mixed) path() string { return strings.Trim(m.r.name(), "'")[2:] }
 func (m *mixed) shell(call string) string {
 	script := m.r.script()
 	m.did("%s: %s", call, script)
-	c := rw.ToolCall{ID: call, Host: "loop", Session: "s", Event: "before", Command: script}
+	c := around.ToolCall{ID: call, Host: "loop", Session: "s", Event: "before", Command: script}
 	if call != "" {
 		if _, err := m.store.BeginCall(m.t.Context(), c); err != nil {
 			m.fatal("begin: %v", err)
@@ -388,7 +389,7 @@ func TestMixedChanges(t *testing.T) {
 	}
 	a := newAround(t)
 	a.sh("git init -q; mkdir -p src lib; echo line > a.txt; echo line > src/x.go; echo one > lib/one.js; ln -s a.txt l1; git add .; git commit -qm start; echo more >> a.txt")
-	m := &mixed{sandboxed: &sandboxed{around: a}, r: newScripts(t), seen: map[string]map[string]bool{}}
+	m := &mixed{sandboxed: &sandboxed{surroundings: a}, r: newScripts(t), seen: map[string]map[string]bool{}}
 	m.note() // content that no scan has seen yet is not a version
 	first := m.seen
 	m.seen = map[string]map[string]bool{}
@@ -401,7 +402,7 @@ func TestMixedChanges(t *testing.T) {
 		switch m.r.IntN(8) {
 		case 0:
 			m.scan()
-			s, err := m.store.Snapshot(t.Context(), rw.SnapshotRequest{})
+			s, err := m.store.Snapshot(t.Context(), around.SnapshotRequest{})
 			if err != nil {
 				m.fatal("snapshot: %v", err)
 			}

@@ -16,7 +16,7 @@ import (
 
 // newPlaced is newAround with the state in its default place, and a separate
 // state home.
-func newPlaced(t *testing.T) (a *around, state string) {
+func newPlaced(t *testing.T) (a *surroundings, state string) {
 	a = newAround(t)
 	state = filepath.Join(t.TempDir(), "state")
 	t.Setenv("RW_STATE_DIR", "")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
@@ -24,7 +25,7 @@ type statusReply struct {
 	Sync    rw.SyncLevel `json:"sync"`
 	Gate    rw.GateMode  `json:"gate"`
 	// Programs that report the calls of their tools.
-	Capture rw.CaptureStatus `json:"capture"`
+	Capture around.CaptureStatus `json:"capture"`
 	// Configured hooks that have reported no event to this store.
 	Silent []silentHooks `json:"hooks_without_events"`
 	// How far a hub has the journal; absent if nothing is shipped.
@@ -42,14 +43,14 @@ type silentHooks struct {
 // silent returns the hosts whose hooks are configured, for the project or for
 // the user, and that have reported nothing to this store: they were not used
 // since, or do not trust the hooks.
-func (a *app) silent(c rw.CaptureStatus) []silentHooks {
+func (a *app) silent(c around.CaptureStatus) []silentHooks {
 	list := []silentHooks{}
 	place, err := a.machine()
 	if err != nil {
 		return list
 	}
 	for _, client := range clients.Table {
-		if client.Hooks == "" || slices.ContainsFunc(c.Hosts, func(h rw.CaptureHost) bool { return h.Host == client.Hooks }) {
+		if client.Hooks == "" || slices.ContainsFunc(c.Hosts, func(h around.CaptureHost) bool { return h.Host == client.Hooks }) {
 			continue
 		}
 		files, err := hostevent.Config(client.Hooks, clients.Program)
@@ -147,7 +148,7 @@ func showStatus(p *printer, r statusReply) {
 }
 
 // captured describes which programs report the calls of their tools.
-func captured(c rw.CaptureStatus) (lines []string) {
+func captured(c around.CaptureStatus) (lines []string) {
 	for _, h := range c.Hosts {
 		line := fmt.Sprintf("%s  %s  last event %s", whenAt(h.At), printable(h.Host), printable(h.Event))
 		if h.LagSeconds > 0 {

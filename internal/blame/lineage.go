@@ -8,6 +8,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/history"
@@ -21,30 +23,6 @@ type Layer struct {
 	Observed *observe.Layer
 }
 
-// Result says who wrote the lines of a file.
-type Result struct {
-	SHA      string // of the file
-	Lines    []Line
-	Calls    []Call // newest first
-	Complete bool   // the origin of every line is known
-}
-
-// Line is a line of a file.
-type Line struct {
-	Line       int    // from 1
-	Row        uint64 // 0 where it is not known
-	Unrecorded bool   // no row records the change
-	Text       string // without its end
-}
-
-// Call is a change of a file.
-type Call struct {
-	*history.Version
-	Session  string
-	Lines    int // that it wrote
-	UndoneBy uint64
-}
-
 const (
 	maxVersions = 1000
 	unrecorded  = 1<<64 - 1 // represents changes that no row records
@@ -52,7 +30,8 @@ const (
 
 // Read attributes the lines of the file at a path or, with a hash, of its newest version
 // that has it.
-func (l *Layer) Read(ctx context.Context, path, sha string) (out Result, err error) {
+func (l *Layer) Read(ctx context.Context, path, sha string) (out around.BlameResult, err error) {
+	out = around.BlameResult{Path: path, Lines: []around.BlameLine{}, Calls: []around.BlameCall{}}
 	lineage, err := l.Versions.Lineage(path)
 	if err != nil {
 		return out, err
@@ -78,10 +57,10 @@ func (l *Layer) Read(ctx context.Context, path, sha string) (out Result, err err
 		return out, err
 	}
 	rows, complete := f.Rows()
-	out.SHA, out.Complete = engine.HashOf(now), complete && all
+	out.SHA256, out.Complete = call.DigestOf(now), complete && all
 	wrote := map[uint64]int{}
 	for i, text := range merge.Lines(now) {
-		line := Line{Line: i + 1, Row: rows[i], Text: string(bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'}))}
+		line := around.BlameLine{Line: i + 1, Row: rows[i], Text: string(bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'}))}
 		if line.Row == unrecorded {
 			line.Row, line.Unrecorded = 0, true
 		}
@@ -89,7 +68,15 @@ func (l *Layer) Read(ctx context.Context, path, sha string) (out Result, err err
 		out.Lines = append(out.Lines, line)
 	}
 	for _, v := range slices.Backward(chain) {
-		c := Call{Version: v, Lines: wrote[v.Seq], UndoneBy: f.UndoneBy(v.Seq)}
+		c := around.BlameCall{Row: v.Seq, Op: v.M.Op, Caller: v.Caller, Lines: wrote[v.Seq], UndoneBy: f.UndoneBy(v.Seq)}
+		c.TS.UnmarshalText([]byte(v.TS)) // any text is one
+		if v.Via != nil {
+			via := call.Via(*v.Via)
+			c.Via = &via
+		}
+		if v.Group != nil {
+			c.During, c.Command = v.Group.Calls, v.Group.Command
+		}
 		if rec, err := l.Versions.Log.Find(v.Seq); err == nil {
 			c.Session = rec.Session
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -16,6 +17,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/merge"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // Layer reads the changes of a workspace.
@@ -27,12 +29,7 @@ type Layer struct {
 }
 
 // Filter selects changes. An empty field excludes nothing.
-type Filter struct {
-	Session, Agent string
-	Since          time.Time
-	AfterSeq       uint64
-	Hunks          bool // the changed lines are listed
-}
+type Filter around.ChangesRequest
 
 // selects reports whether a row matches.
 func (f *Filter) selects(rec *journal.Record) bool {
@@ -63,6 +60,75 @@ type List struct {
 type Row struct {
 	*journal.Record
 	Files int
+}
+
+// Report returns the list in the form of its readers.
+func (l *List) Report() around.ChangesResult {
+	out := around.ChangesResult{
+		Created: l.Created, Changed: l.Changed, Deleted: l.Deleted, Reverted: l.Reverted, Commits: l.Commits, Observed: l.Observed,
+		Files: []around.ChangedFile{}, Groups: []around.ObservedGroup{}, Truncated: l.Truncated,
+	}
+	for _, f := range l.Files {
+		c := around.ChangedFile{
+			FileChange: around.FileChange{Path: f.Path, Change: f.Change, Bytes: f.Bytes, Link: f.Link},
+			Changes:    f.Changes, Callers: f.Callers, Seq: f.Seq, Conflict: f.Conflict, Patch: f.Patch, Omitted: f.Omitted,
+		}
+		c.SHA256.UnmarshalText([]byte(f.SHA)) // "" for none
+		c.PrevSHA256.UnmarshalText([]byte(f.PrevSHA))
+		if f.Net != nil {
+			c.Hunks = []around.ChangedHunk{}
+		}
+		for _, h := range f.Hunks {
+			c.Hunks = append(c.Hunks, around.ChangedHunk{Line: h.From + 1, Lines: h.To - h.From, NewLine: h.NewFrom + 1, NewLines: h.NewTo - h.NewFrom})
+		}
+		out.Files = append(out.Files, c)
+	}
+	for _, rec := range l.Groups {
+		out.Groups = append(out.Groups, observedGroup(rec.Record, rec.Files))
+	}
+	for _, rec := range l.Executed {
+		out.Executed = append(out.Executed, around.ExecutedCommand{
+			Seq: rec.Seq, TS: stamp.Parse(rec.TS), Files: rec.Files, Session: rec.Session, Caller: rec.Caller, Command: rec.Group.Command,
+		})
+	}
+	return out
+}
+
+func observedGroup(rec *journal.Record, files int) around.ObservedGroup {
+	g := around.ObservedGroup{Group: observe.GroupID(rec.Seq), Seq: rec.Seq, TS: stamp.Parse(rec.TS), Files: files, Dirs: observe.DirsIn(rec), Session: rec.Session}
+	if rec.Via != nil && rec.Via.Client != around.CallerOutside {
+		g.Host = rec.Via.Client
+	}
+	if rec.Group != nil {
+		g.Calls, g.Command, g.Partial, g.Ignored = rec.Group.Calls, rec.Group.Command, rec.Group.Partial, rec.Group.Ignored
+		g.Ambiguous = len(g.Calls) > 1
+	}
+	return g
+}
+
+// Stage puts the listed changes, which must have their lines, into the index of the
+// repository in root.
+func (l *List) Stage(ctx context.Context, root string) (around.StageResult, error) {
+	out := around.StageResult{Staged: []string{}, Already: []string{}, Skipped: []around.SkippedFile{}}
+	var nets []*hunks.Net
+	for _, f := range l.Files {
+		switch {
+		case f.Omitted != "":
+			out.Skipped = append(out.Skipped, around.SkippedFile{Path: f.Path, Reason: f.Omitted})
+		case f.Net != nil && !f.Net.Same():
+			nets = append(nets, f.Net)
+		}
+	}
+	if len(nets) == 0 {
+		return out, nil
+	}
+	done, err := hunks.Stage(ctx, root, nets)
+	if err != nil {
+		return out, err
+	}
+	out.Skipped = append(out.Skipped, done.Skipped...)
+	out.Staged, out.Already = append(out.Staged, done.Staged...), append(out.Already, done.Already...)
+	return out, nil
 }
 
 // File is a file and what all changes together made of it.

@@ -20,7 +20,7 @@ func TestLayers(t *testing.T) {
 	}
 	const module = "github.com/resilientwrite/resilientwrite"
 	programs := []string{"gen", "stress", "mutants", "testbed", "overview"} // they stand above the root
-	nouns := []string{"/admin", "/call", "/hook"}                           // public, and below the root
+	nouns := []string{"/admin", "/around", "/call", "/hook"}                // public, and below the root
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) < 30 {
 		t.Fatalf("%d packages", len(lines))

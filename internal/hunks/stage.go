@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
 )
@@ -36,11 +37,8 @@ type stager struct {
 // Staged is what Stage did with the files, by path.
 type Staged struct {
 	Staged, Already []string
-	Skipped         []Skipped
+	Skipped         []around.SkippedFile
 }
-
-// Skipped is a file that was not staged.
-type Skipped struct{ Path, Reason string }
 
 // Stage adds the changes of files to the index of git: of all files that can be staged
 // or of none, and nothing else. Other entries of the index and the work tree stay
@@ -75,7 +73,7 @@ func Stage(ctx context.Context, dir string, files []*Net) (out Staged, err error
 		case ctx.Err() != nil:
 			return out, ctx.Err()
 		case errors.As(err, &why):
-			out.Skipped = append(out.Skipped, Skipped{n.Path, string(why)})
+			out.Skipped = append(out.Skipped, around.SkippedFile{Path: n.Path, Reason: string(why)})
 		case err != nil:
 			return out, err
 		case changed:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -18,9 +19,6 @@ import (
 )
 
 const (
-	// Longest is how long a claim holds at most unless it is renewed.
-	Longest = 10 * time.Minute
-
 	dir      = "claims" // of the state directory
 	file     = "claims.json"
 	maxFile  = 4 << 20
@@ -28,18 +26,8 @@ const (
 	maxPaths = 256 // of one claim
 )
 
-// Claim lists paths that only one session may change. A path covers everything below
-// it.
-type Claim struct {
-	Fence   uint64    `json:"fence"`
-	Session string    `json:"session"`
-	Caller  string    `json:"caller,omitempty"`
-	Paths   []string  `json:"paths"`
-	Until   time.Time `json:"until"`
-}
-
-// covers reports whether the claim is for a path, or for a directory above it.
-func (c *Claim) covers(path string) bool {
+// covers reports whether a claim is for a path, or for a directory above it.
+func covers(c *around.Claim, path string) bool {
 	return slices.ContainsFunc(c.Paths, func(p string) bool { return within(path, p) })
 }
 
@@ -51,15 +39,15 @@ func within(path, of string) bool {
 
 // kept is the file. Last is the highest fence that was ever given.
 type kept struct {
-	Last   uint64  `json:"last"`
-	Claims []Claim `json:"claims"`
+	Last   uint64         `json:"last"`
+	Claims []around.Claim `json:"claims"`
 }
 
 // Layer keeps the claims of a store.
 type Layer struct{ *engine.Engine }
 
 // List returns the claims that hold.
-func (l *Layer) List() ([]Claim, error) {
+func (l *Layer) List() ([]around.Claim, error) {
 	data, err := l.ReadPart(dir, file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -78,15 +66,15 @@ func (l *Layer) parse(data []byte) (k kept) {
 		k = kept{}
 	}
 	now := l.Now()
-	k.Claims = slices.DeleteFunc(k.Claims, func(c Claim) bool { return !now.Before(c.Until) || c.Until.Sub(now) > Longest })
+	k.Claims = slices.DeleteFunc(k.Claims, func(c around.Claim) bool { return !now.Before(c.Until) || c.Until.Sub(now) > around.MaxClaim })
 	return k
 }
 
 // Claim makes a claim for its session; locate returns the path of a file without links.
-func (l *Layer) Claim(ctx context.Context, c Claim, ttl time.Duration, locate func(string) (string, error)) (Claim, error) {
+func (l *Layer) Claim(ctx context.Context, c around.Claim, ttl time.Duration, locate func(string) (string, error)) (around.Claim, error) {
 	paths := c.Paths
 	c.Paths = nil
-	err := l.edit(ctx, func(list []Claim, next uint64) ([]Claim, error) {
+	err := l.edit(ctx, func(list []around.Claim, next uint64) ([]around.Claim, error) {
 		if err := check(c.Session, len(paths), ttl); err != nil {
 			return nil, err
 		}
@@ -96,8 +84,8 @@ func (l *Layer) Claim(ctx context.Context, c Claim, ttl time.Duration, locate fu
 				return nil, err
 			}
 			for _, o := range list {
-				if o.Session != c.Session && (o.covers(real) || slices.ContainsFunc(o.Paths, func(p string) bool { return within(p, real) })) {
-					return nil, o.refuses(real)
+				if o.Session != c.Session && (covers(&o, real) || slices.ContainsFunc(o.Paths, func(p string) bool { return within(p, real) })) {
+					return nil, refusal(&o, real)
 				}
 			}
 			c.Paths = append(c.Paths, real)
@@ -112,9 +100,9 @@ func (l *Layer) Claim(ctx context.Context, c Claim, ttl time.Duration, locate fu
 }
 
 // Renew extends a claim of a session to ttl from now.
-func (l *Layer) Renew(ctx context.Context, session string, fence uint64, ttl time.Duration) (c Claim, err error) {
-	err = l.edit(ctx, func(list []Claim, _ uint64) ([]Claim, error) {
-		i := slices.IndexFunc(list, func(c Claim) bool { return c.Fence == fence && c.Session == session })
+func (l *Layer) Renew(ctx context.Context, session string, fence uint64, ttl time.Duration) (c around.Claim, err error) {
+	err = l.edit(ctx, func(list []around.Claim, _ uint64) ([]around.Claim, error) {
+		i := slices.IndexFunc(list, func(c around.Claim) bool { return c.Fence == fence && c.Session == session })
 		if i < 0 {
 			return nil, fault.New(fault.ClaimLost)
 		}
@@ -130,8 +118,8 @@ func (l *Layer) Renew(ctx context.Context, session string, fence uint64, ttl tim
 
 // Release ends a claim of a session, or of any session.
 func (l *Layer) Release(ctx context.Context, session string, fence uint64, any bool) error {
-	return l.edit(ctx, func(list []Claim, _ uint64) ([]Claim, error) {
-		return slices.DeleteFunc(list, func(c Claim) bool { return c.Fence == fence && (c.Session == session || any) }), nil
+	return l.edit(ctx, func(list []around.Claim, _ uint64) ([]around.Claim, error) {
+		return slices.DeleteFunc(list, func(c around.Claim) bool { return c.Fence == fence && (c.Session == session || any) }), nil
 	})
 }
 
@@ -139,8 +127,8 @@ func check(session string, paths int, ttl time.Duration) error {
 	switch {
 	case session == "":
 		return fault.New(fault.InvalidArgument).With("argument", "session").Hintf("a claim belongs to a session; name one")
-	case ttl <= 0 || ttl > Longest:
-		return fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be more than 0 and at most %s; renew the claim for longer", Longest)
+	case ttl <= 0 || ttl > around.MaxClaim:
+		return fault.New(fault.InvalidArgument).With("argument", "ttl").Hintf("ttl must be more than 0 and at most %s; renew the claim for longer", around.MaxClaim)
 	case paths == 0 || paths > maxPaths:
 		return fault.New(fault.InvalidArgument).With("argument", "paths").Hintf("give 1 to %d paths", maxPaths)
 	}
@@ -155,7 +143,7 @@ func (l *Layer) Check(c *engine.Commit, fence uint64) error {
 	if err != nil {
 		return err
 	}
-	if fence != 0 && !slices.ContainsFunc(list, func(o Claim) bool { return o.Fence == fence && o.Session == c.Req.Session }) {
+	if fence != 0 && !slices.ContainsFunc(list, func(o around.Claim) bool { return o.Fence == fence && o.Session == c.Req.Session }) {
 		return fault.New(fault.ClaimLost)
 	}
 	for i := range list {
@@ -163,16 +151,16 @@ func (l *Layer) Check(c *engine.Commit, fence uint64) error {
 			continue
 		}
 		for _, m := range c.Muts {
-			if !m.Private && list[i].covers(m.Target.Path) {
-				return c.About(m, list[i].refuses(m.Target.Path))
+			if !m.Private && covers(&list[i], m.Target.Path) {
+				return c.About(m, refusal(&list[i], m.Target.Path))
 			}
 		}
 	}
 	return nil
 }
 
-// refuses returns the error of a change of a path.
-func (c *Claim) refuses(path string) *fault.Fault {
+// refusal returns the error of a change of a path.
+func refusal(c *around.Claim, path string) *fault.Fault {
 	e := fault.New(fault.PathClaimed).With("claimed_by", c.Session).With("until", stamp.Text(c.Until)).
 		Hintf("session %s has claimed the path until %s; work on something else, and try again then", c.Session, c.Until.Format(time.TimeOnly))
 	e.Path = path
@@ -182,10 +170,8 @@ func (c *Claim) refuses(path string) *fault.Fault {
 // File is a file that a session has claimed and that another one, or another program,
 // changed.
 type File struct {
-	Path    string
-	Session string
-	Until   time.Time
-	Fence   uint64
+	around.ClaimedFile
+	Fence uint64
 }
 
 // Over returns those of some changed files that a session has claimed. Files are omitted
@@ -196,9 +182,9 @@ func (l *Layer) Over(paths, sessions []string) (out []File) {
 		return nil
 	}
 	for _, path := range paths {
-		i := slices.IndexFunc(list, func(c Claim) bool { return path != "" && c.covers(path) })
+		i := slices.IndexFunc(list, func(c around.Claim) bool { return path != "" && covers(&c, path) })
 		if i >= 0 && slices.ContainsFunc(sessions, func(of string) bool { return of != list[i].Session }) {
-			out = append(out, File{path, list[i].Session, list[i].Until, list[i].Fence})
+			out = append(out, File{around.ClaimedFile{Path: path, Session: list[i].Session, Until: list[i].Until}, list[i].Fence})
 		}
 	}
 	return out
@@ -207,7 +193,7 @@ func (l *Layer) Over(paths, sessions []string) (out []File) {
 // edit changes the claims while no commit of any process is in progress: one that
 // began before has ended, and one that begins later sees the change. next is the
 // fence for a new claim; it grows also where the file was lost.
-func (l *Layer) edit(ctx context.Context, edit func(claims []Claim, next uint64) ([]Claim, error)) error {
+func (l *Layer) edit(ctx context.Context, edit func(claims []around.Claim, next uint64) ([]around.Claim, error)) error {
 	unlock, err := l.Locks.Tree(ctx, l.Opts.LockTimeout, "claim")
 	if err != nil {
 		return err

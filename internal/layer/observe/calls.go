@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -44,22 +45,26 @@ type Watched struct {
 	Reported []string `json:"reported,omitempty"`
 }
 
-// Finding is a finding of the gate in bytes that another program wrote.
-type Finding struct {
-	Path        string `json:"path"`
-	Kind        string `json:"kind,omitempty"`
-	Pattern     string `json:"pattern,omitempty"`
-	Line        int    `json:"line,omitempty"`
-	Confidence  string `json:"confidence,omitempty"`
-	Fingerprint string `json:"fingerprint"`
-}
-
 // Notice is what is reported once: a finding, or a file that was changed although
 // Session has claimed it.
 type Notice struct {
-	Finding
+	around.ObservedFinding
 	Session string    `json:"session,omitempty"`
 	Until   time.Time `json:"until,omitzero"`
+}
+
+// Status returns the calls and hosts in the form of their readers.
+func (w *Watched) Status() around.CaptureStatus {
+	out := around.CaptureStatus{Open: []around.CapturedCall{}, Hosts: []around.CaptureHost{}}
+	for _, o := range w.Open {
+		if !o.Ended {
+			out.Open = append(out.Open, around.CapturedCall{ID: o.ID, Host: o.Host, Session: o.Session, Command: o.Command, Since: o.Since})
+		}
+	}
+	for _, h := range w.Hosts {
+		out.Hosts = append(out.Hosts, around.CaptureHost{Host: h.Host, Event: h.Event, At: h.At, LagSeconds: max(0, h.At.Sub(w.Complete).Seconds())})
+	}
+	return out
 }
 
 // Add adds notices, unless they are pending or reported.
@@ -201,10 +206,10 @@ func (l *Layer) EditCalls(edit func(*Watched)) error {
 }
 
 // Pend adds findings that are to be reported.
-func (l *Layer) Pend(list []Finding) error {
+func (l *Layer) Pend(list []around.ObservedFinding) error {
 	return l.EditCalls(func(w *Watched) {
 		for _, f := range list {
-			w.Add(Notice{Finding: f})
+			w.Add(Notice{ObservedFinding: f})
 		}
 	})
 }

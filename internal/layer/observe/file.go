@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/tree"
@@ -215,7 +216,9 @@ func (v *visit) inspect(p string, was *Entry, data []byte) {
 	defer v.mu.Unlock()
 	for _, x := range list {
 		if len(v.out.Findings) < 10*maxListed {
-			v.out.Findings = append(v.out.Findings, Finding{p, x.Family, x.Pattern, x.Line, string(x.Confidence), hex.EncodeToString(x.Fingerprint[:8])})
+			v.out.Findings = append(v.out.Findings, around.ObservedFinding{
+				Path: p, Kind: x.Family, Pattern: x.Pattern, Line: x.Line, Confidence: string(x.Confidence), Fingerprint: hex.EncodeToString(x.Fingerprint[:8]),
+			})
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -42,11 +43,8 @@ const maxListed = 1000
 type Changes struct {
 	Created, Changed, Deleted, Moved, Modes int
 	Files                                   []*journal.Mutation
-	Dirs                                    []DirChange
+	Dirs                                    []around.ObservedDir
 }
-
-// DirChange is a change of a directory itself: created, deleted or mode.
-type DirChange struct{ Path, Change string }
 
 // ChangesIn returns the changes of a row.
 func ChangesIn(rec *journal.Record) (c Changes) {
@@ -78,11 +76,11 @@ func ChangesIn(rec *journal.Record) (c Changes) {
 }
 
 // DirsIn returns the directories that a row records.
-func DirsIn(rec *journal.Record) (list []DirChange) {
+func DirsIn(rec *journal.Record) (list []around.ObservedDir) {
 	change := map[string]string{"mkdir": "created", "rmdir": "deleted", "chmod": "mode"}
 	for i := range rec.Muts {
 		if d, ok := rec.Muts[i].Directory(); ok && len(list) < maxListed {
-			list = append(list, DirChange{d.Path, change[engine.DirectoryOp(&d)]})
+			list = append(list, around.ObservedDir{Path: d.Path, Change: change[engine.DirectoryOp(&d)]})
 		}
 	}
 	return list

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -30,7 +31,7 @@ func (s *scan) record() error {
 	for i := range s.dirs {
 		paths = append(paths, s.dirs[i].Path)
 	}
-	slices.SortFunc(s.out.Findings, func(a, b Finding) int { return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line) })
+	slices.SortFunc(s.out.Findings, func(a, b around.ObservedFinding) int { return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line) })
 	if s.req.Recording != nil && len(s.out.Findings) > 0 {
 		if err := s.req.Recording(s.out.Findings); err != nil {
 			return err
@@ -48,7 +49,7 @@ func (s *scan) record() error {
 			recorded[rec.Muts[i].Path] = rec.Muts[i].Class == ""
 		}
 	}
-	s.out.Findings = slices.DeleteFunc(s.out.Findings, func(f Finding) bool { return !recorded[f.Path] })
+	s.out.Findings = slices.DeleteFunc(s.out.Findings, func(f around.ObservedFinding) bool { return !recorded[f.Path] })
 	s.out.Findings = s.out.Findings[:min(len(s.out.Findings), maxListed)]
 	s.settle()
 	return nil
@@ -57,9 +58,9 @@ func (s *scan) record() error {
 // row returns the row of the scan, without its mutations.
 func (s *scan) row() *journal.Record {
 	r := &s.req
-	rec := &journal.Record{Caller: Caller, Session: r.Session, Via: &journal.Via{Client: r.Host, Thread: r.Session}}
+	rec := &journal.Record{Caller: around.CallerOutside, Session: r.Session, Via: &journal.Via{Client: r.Host, Thread: r.Session}}
 	if r.Host == "" && len(r.Calls) == 0 {
-		rec.Via = &journal.Via{Client: Caller}
+		rec.Via = &journal.Via{Client: around.CallerOutside}
 	}
 	if len(r.Calls) == 1 {
 		rec.Via.Call = r.Calls[0]

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -40,9 +41,6 @@ const (
 // leastFree is the part of the disk that must be free for bytes to be kept.
 const leastFree = 20
 
-// Caller is the caller of observed rows.
-const Caller = "outside"
-
 // Layer observes the workspace of an engine.
 type Layer struct {
 	*engine.Engine
@@ -62,14 +60,14 @@ type Request struct {
 	Capture Capture
 	// Recording is called with the findings, if there are any, before the row is
 	// written; nil for nothing.
-	Recording func([]Finding) error
+	Recording func([]around.ObservedFinding) error
 }
 
 // Result is the result of a scan.
 type Result struct {
 	Seq      uint64 // of the row that was written; 0 for none
 	Changes         // that it records
-	Findings []Finding
+	Findings []around.ObservedFinding
 	Index    *Index   // of the current files
 	Baseline bool     // there was no index, so the current files count as known
 	Partial  bool     // the scan ended before it had seen everything
@@ -81,6 +79,26 @@ type Result struct {
 	Skipped  []string // names and kinds of files that cannot be recorded
 	Unseen   []string // directories that could not be read
 	Ignored  []string // ignored directories that changed
+}
+
+// Report returns the result in the form of its readers.
+func (r *Result) Report() around.ScanResult {
+	out := around.ScanResult{
+		Seq: r.Seq, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted, Moved: r.Moved, Modes: r.Modes,
+		Files: []around.ObservedFile{}, Findings: append([]around.ObservedFinding{}, r.Findings...), Baseline: r.Baseline, Partial: r.Partial,
+		Watched: r.Watched, Read: r.Read, NotKept: r.Unkept, DiskLow: r.Low, Busy: r.Busy, Skipped: r.Skipped, Unseen: r.Unseen, Ignored: r.Ignored,
+		Dirs: r.Dirs, Directories: r.Index.Directories,
+	}
+	if r.Seq > 0 {
+		out.Group = GroupID(r.Seq)
+	}
+	for _, m := range r.Files {
+		f := around.ObservedFile{Path: m.Path, Op: m.Op, From: m.From, Bytes: m.Bytes, Link: m.Link()}
+		f.SHA256.UnmarshalText([]byte(m.SHA256)) // "" for none
+		f.PrevSHA256.UnmarshalText([]byte(m.PrevSHA256))
+		out.Files = append(out.Files, f)
+	}
+	return out
 }
 
 const maxNames = 100 // of each list of a result

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/stamp"
 	"github.com/resilientwrite/resilientwrite/internal/tree"
 )
 
@@ -40,6 +42,14 @@ type Snapshot struct {
 	FromGit int       `json:"from_git"` // files whose bytes are in git
 	Bytes   int64     `json:"bytes"`
 	Unkept  int       `json:"unkept"` // files that are too large to be kept
+}
+
+// Report returns the snapshot in the form of its readers.
+func (s Snapshot) Report() around.Snapshot {
+	return around.Snapshot{
+		ID: s.ID, At: stamp.Of(s.At), Seq: s.Seq, Label: s.Label, Session: s.Session, BaseCommit: s.Base,
+		Files: s.Files, FromGit: s.FromGit, Bytes: s.Bytes, NotKept: s.Unkept,
+	}
 }
 
 // File is a file in a snapshot or in the index.
