@@ -10,6 +10,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -355,7 +356,7 @@ func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 			t.Fatal(tail.Entries[0])
 		}
 	}
-	if out, err := s.Analytics(background, rw.AnalyticsRequest{}); err != nil || out.TotalWrites != 0 {
+	if out, err := s.Analytics(background, analytics.Request{}); err != nil || out.TotalWrites != 0 {
 		t.Fatal(out, err)
 	}
 	fails(s.Undo(background, rw.UndoRequest{}))(t, rw.ErrNothingToUndo)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/internal/analytics"
+	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -20,6 +20,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
+	"github.com/resilientwrite/resilientwrite/internal/usage"
 )
 
 // Sim configures the opening of a store on a simulated file system.
@@ -177,11 +178,10 @@ func DefaultPlace() (restore func()) {
 }
 
 // AnalyticsDecoded makes the figures from rows that were decoded in full.
-func (s *Store) AnalyticsDecoded() (AnalyticsResult, error) {
-	found, err := analytics.Read(context.Background(), analytics.Options{}, func(fn func(*journal.Record) error) error {
+func (s *Store) AnalyticsDecoded() (analytics.Result, error) {
+	return usage.Read(context.Background(), analytics.Request{}, func(fn func(*journal.Record) error) error {
 		return s.engine.Log.Range(1, func(rec *journal.Record, _ journal.Pos) error { return fn(rec) })
 	})
-	return analyticsOf(found), err
 }
 
 // WriteUnasked writes as if the user had not been asked because an idempotency

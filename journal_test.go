@@ -17,6 +17,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -1041,7 +1042,7 @@ func TestAnalyticsReadsEveryRow(t *testing.T) {
 	_, err7 := s.Undo(background, rw.UndoRequest{})
 	noErr(t, errors.Join(err1, err2, err3, err4, err5, err6, err7))
 	noErr(t, s.FillJournal(2000))
-	fast, err1 := s.Analytics(background, rw.AnalyticsRequest{})
+	fast, err1 := s.Analytics(background, analytics.Request{})
 	slow, err2 := s.AnalyticsDecoded()
 	if err1 != nil || err2 != nil {
 		t.Fatal(err1, err2)

@@ -22,6 +22,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/around"
 )
 
@@ -1107,9 +1108,9 @@ func BenchmarkAnalytics(b *testing.B) {
 	defer s.Close(background)
 	for _, way := range []struct {
 		name    string
-		figures func() (rw.AnalyticsResult, error)
+		figures func() (analytics.Result, error)
 	}{
-		{"skimmed", func() (rw.AnalyticsResult, error) { return s.Analytics(background, rw.AnalyticsRequest{}) }},
+		{"skimmed", func() (analytics.Result, error) { return s.Analytics(background, analytics.Request{}) }},
 		{"decoded", s.AnalyticsDecoded},
 	} {
 		b.Run(way.name, func(b *testing.B) {

@@ -14,6 +14,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
@@ -154,7 +155,7 @@ func TestPythonJournalComesFirst(t *testing.T) {
 func TestPythonJournalIsCounted(t *testing.T) {
 	s, _ := openPython(t)
 	write(t, s, "new.md", "new\n", rw.ModeCreate)
-	a := must(s.Analytics(background, rw.AnalyticsRequest{}))(t)
+	a := must(s.Analytics(background, analytics.Request{}))(t)
 	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry.String() != "2026-04-11T10:00:00Z" || a.Timeline[6].Path != "new.md" {
 		t.Errorf("%+v", a)
 	}
@@ -260,7 +261,7 @@ func TestPythonSessionContinues(t *testing.T) {
 		t.Fatalf("%v %+v", err, c)
 	}
 	fileIs(t, dir, "deck.md", whole)
-	a, err := s.Analytics(background, rw.AnalyticsRequest{SessionFilter: "deck"})
+	a, err := s.Analytics(background, analytics.Request{SessionFilter: "deck"})
 	if err != nil || a.Sessions["deck"].ChunkWrites != 4 || a.Sessions["deck"].Composes != 1 {
 		t.Errorf("%v %+v", err, a.Sessions)
 	}

@@ -10,6 +10,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	htmlreport "github.com/resilientwrite/resilientwrite/report"
 )
@@ -145,7 +146,7 @@ func rowOfEntry(e rw.JournalEntry) htmlreport.Row {
 
 // totals reads the figures of the whole period.
 func (c *collector) totals(ctx context.Context) error {
-	u, err := c.store.Analytics(ctx, rw.AnalyticsRequest{Since: c.since})
+	u, err := c.store.Analytics(ctx, analytics.Request{Since: c.since})
 	if err != nil {
 		return err
 	}

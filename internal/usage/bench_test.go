@@ -1,4 +1,4 @@
-package analytics
+package usage
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
@@ -53,8 +54,8 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows)), "ns/row")
 }
 
-func read(rows []journal.Record) Result {
-	out, err := Read(context.Background(), Options{}, func(fn func(*journal.Record) error) error {
+func read(rows []journal.Record) analytics.Result {
+	out, err := Read(context.Background(), analytics.Request{}, func(fn func(*journal.Record) error) error {
 		for i := range rows {
 			fn(&rows[i])
 		}

@@ -1,4 +1,4 @@
-package analytics
+package usage
 
 import (
 	"context"
@@ -10,11 +10,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/resilientwrite/resilientwrite/analytics"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
 // second is a time of the test day, so many seconds after midnight.
+// sameTimes compares times.
+var sameTimes = cmp.Comparer(func(a, b call.Timestamp) bool { return a == b })
+
+func stamped(n int) call.Timestamp { return timestamp(second(n)) }
+
 func second(seconds int) string {
 	return stamp.Text(time.Date(2026, 1, 31, 0, 0, seconds, 0, time.UTC))
 }
@@ -57,7 +64,7 @@ func at(r *journal.Record, ts string) *journal.Record {
 }
 
 // foldRows is the result of some rows.
-func foldRows(opt Options, rows ...*journal.Record) Result {
+func foldRows(opt analytics.Request, rows ...*journal.Record) analytics.Result {
 	out, err := Read(context.Background(), opt, func(fn func(*journal.Record) error) error {
 		for _, r := range rows {
 			if err := fn(r); err != nil {
@@ -73,7 +80,7 @@ func foldRows(opt Options, rows ...*journal.Record) Result {
 }
 
 // empty is the result of no rows.
-func empty() Result { return foldRows(Options{}) }
+func empty() analytics.Result { return foldRows(analytics.Request{}) }
 
 func TestEverything(t *testing.T) {
 	composed := file("compose", "book.md", 300)
@@ -81,7 +88,7 @@ func TestEverything(t *testing.T) {
 	appended := journal.Mutation{Op: "append", Path: "log", SHA256: "aa", Bytes: 110, PrevBytes: 100, PaySHA256: "bb", PayBytes: 10}
 	again := state("checkpoint", "checkpoints/plan.json")
 	again.PrevSHA256 = "aa"
-	got := foldRows(Options{},
+	got := foldRows(analytics.Request{},
 		commit(1, 0, "ann", file("create", "log", 100)),
 		commit(2, 10, "bob", appended),
 		commit(3, 60, "", state("chunk", "chunks/book/part-001.txt"), state("chunk", "chunks/book/part-1000.txt")),
@@ -94,32 +101,35 @@ func TestEverything(t *testing.T) {
 		&journal.Record{Seq: 10, TS: second(900), Kind: journal.KindNote},
 		&journal.Record{Seq: 11, TS: second(900), Kind: journal.KindConflict, Ref: 1, Muts: []journal.Mutation{file("create", "log", 1)}},
 	)
-	want := Result{
+	want := analytics.Result{
 		TotalWrites: 5, UniquePaths: 4, TotalBytesWritten: 417,
 		ByMode:   map[string]int{"create": 1, "append": 1, "compose": 1, "edit": 1, "delete": 1},
 		ByCaller: map[string]int{"ann": 2, "bob": 1, "unknown": 2},
-		Timeline: []TimelineEntry{
-			{second(0), "log", "create", 100, "ann", 1},
-			{second(10), "log", "append", 10, "bob", 2},
-			{second(70), "book.md", "compose", 300, "ann", 4},
-			{second(90), "a", "edit", 7, "unknown", 7},
-			{second(90), "b", "delete", 0, "unknown", 7},
+		Timeline: []analytics.Write{
+			{TS: stamped(0), Path: "log", Mode: "create", Bytes: 100, Caller: "ann", Seq: 1},
+			{TS: stamped(10), Path: "log", Mode: "append", Bytes: 10, Caller: "bob", Seq: 2},
+			{TS: stamped(70), Path: "book.md", Mode: "compose", Bytes: 300, Caller: "ann", Seq: 4},
+			{TS: stamped(90), Path: "a", Mode: "edit", Bytes: 7, Caller: "unknown", Seq: 7},
+			{TS: stamped(90), Path: "b", Mode: "delete", Bytes: 0, Caller: "unknown", Seq: 7},
 		},
-		HotPaths: []HotPath{
-			{"log", 2, 110, second(10)}, {"book.md", 1, 300, second(70)}, {"a", 1, 7, second(90)}, {"b", 1, 0, second(90)},
+		HotPaths: []analytics.Path{
+			{Path: "log", WriteCount: 2, TotalBytes: 110, LastWrite: stamped(10)},
+			{Path: "book.md", WriteCount: 1, TotalBytes: 300, LastWrite: stamped(70)},
+			{Path: "a", WriteCount: 1, TotalBytes: 7, LastWrite: stamped(90)},
+			{Path: "b", WriteCount: 1, TotalBytes: 0, LastWrite: stamped(90)},
 		},
-		Sessions:    map[string]Session{"book": {2, 1, second(60), second(70), 10}},
-		Checkpoints: Checkpoints{2, 1, map[string]Saves{"plan": {2, 2000}}},
-		WriteVelocity: WriteVelocity{
-			WritesPerMinute: 2, AvgBytesPerWrite: 83.4, PeakMinute: PeakMinute{"2026-01-31T00:01Z", 3},
+		Sessions:    map[string]analytics.Session{"book": {ChunkWrites: 2, Composes: 1, FirstWrite: stamped(60), LastWrite: stamped(70), DurationSeconds: 10}},
+		Checkpoints: analytics.Checkpoints{TotalSaves: 2, Overwrites: 1, ByName: map[string]analytics.Saves{"plan": {Saves: 2, TotalBytes: 2000}}},
+		WriteVelocity: analytics.Velocity{
+			WritesPerMinute: 2, AvgBytesPerWrite: 83.4, PeakMinute: analytics.Minute{Minute: "2026-01-31T00:01Z", Writes: 3},
 		},
-		Period: Period{second(0), second(150), 150},
-		Refusals: Refusals{
-			2, map[string]int{"hash_mismatch": 1, "unknown": 1},
-			map[string]int{"overwrite": 1, "delete": 1, "unknown": 1}, map[string]int{"bob": 1, "unknown": 1},
+		Period: analytics.Period{FirstEntry: stamped(0), LastEntry: stamped(150), DurationSeconds: 150},
+		Refusals: analytics.Refusals{
+			Total: 2, ByReason: map[string]int{"hash_mismatch": 1, "unknown": 1},
+			ByOp: map[string]int{"overwrite": 1, "delete": 1, "unknown": 1}, ByCaller: map[string]int{"bob": 1, "unknown": 1},
 		},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, sameTimes); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -130,10 +140,10 @@ func TestEmpty(t *testing.T) {
 	if err != nil || strings.Contains(string(data), "null") {
 		t.Errorf("%s %v", data, err)
 	}
-	if got.WriteVelocity != (WriteVelocity{}) || got.Period != (Period{}) {
+	if got.WriteVelocity != (analytics.Velocity{}) || got.Period != (analytics.Period{}) {
 		t.Errorf("%+v", got)
 	}
-	one := foldRows(Options{}, commit(1, 5, "ann", file("create", "a", 3)))
+	one := foldRows(analytics.Request{}, commit(1, 5, "ann", file("create", "a", 3)))
 	if v := one.WriteVelocity; v.WritesPerMinute != 0 || v.AvgBytesPerWrite != 3 {
 		t.Errorf("%+v", v)
 	}
@@ -149,35 +159,38 @@ func TestOptions(t *testing.T) {
 		at(commit(5, 0, "ann", file("create", "new", 2)), "yesterday"),
 		aborted(6, 1),
 	}
-	since := Options{Since: time.Date(2026, 1, 31, 0, 1, 0, 0, time.UTC)}
+	since := analytics.Request{Since: time.Date(2026, 1, 31, 0, 1, 0, 0, time.UTC)}
 	got := foldRows(since, rows...)
 	want := empty()
 	want.TotalWrites, want.UniquePaths, want.TotalBytesWritten = 1, 1, 2
 	want.ByMode, want.ByCaller = map[string]int{"create": 1}, map[string]int{"ann": 1}
-	want.Timeline = []TimelineEntry{{"yesterday", "new", "create", 2, "ann", 5}}
-	want.HotPaths = []HotPath{{"new", 1, 2, ""}}
-	want.Sessions = map[string]Session{"one": {1, 0, second(60), second(60), 0}, "two": {1, 0, second(60), second(60), 0}}
+	want.Timeline = []analytics.Write{{TS: timestamp("yesterday"), Path: "new", Mode: "create", Bytes: 2, Caller: "ann", Seq: 5}}
+	want.HotPaths = []analytics.Path{{Path: "new", WriteCount: 1, TotalBytes: 2, LastWrite: call.Timestamp{}}}
+	want.Sessions = map[string]analytics.Session{
+		"one": {ChunkWrites: 1, Composes: 0, FirstWrite: stamped(60), LastWrite: stamped(60), DurationSeconds: 0},
+		"two": {ChunkWrites: 1, Composes: 0, FirstWrite: stamped(60), LastWrite: stamped(60), DurationSeconds: 0},
+	}
 	want.WriteVelocity.AvgBytesPerWrite = 2
-	want.Period = Period{second(60), second(60), 0}
-	if diff := cmp.Diff(want, got); diff != "" {
+	want.Period = analytics.Period{FirstEntry: stamped(60), LastEntry: stamped(60), DurationSeconds: 0}
+	if diff := cmp.Diff(want, got, sameTimes); diff != "" {
 		t.Error(diff)
 	}
 
-	since.Session = "two"
+	since.SessionFilter = "two"
 	delete(want.Sessions, "one")
-	if diff := cmp.Diff(want, foldRows(since, rows...)); diff != "" {
+	if diff := cmp.Diff(want, foldRows(since, rows...), sameTimes); diff != "" {
 		t.Error(diff)
 	}
-	since.Session = "three"
+	since.SessionFilter = "three"
 	delete(want.Sessions, "two")
-	if diff := cmp.Diff(want, foldRows(since, rows...)); diff != "" {
+	if diff := cmp.Diff(want, foldRows(since, rows...), sameTimes); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // TestLegacy reads rows of the Python implementation.
 func TestLegacy(t *testing.T) {
-	got := foldRows(Options{},
+	got := foldRows(analytics.Request{},
 		at(commit(1, 0, "", legacy("create", "a", 10)), "2025-12-31T23:59:30Z"),
 		at(commit(2, 0, "", legacy("append", "a", 15)), "2025-12-31T23:59:31Z"),
 		at(commit(3, 0, "", legacy("overwrite", ".resilient_write/chunks/s-1/part-001.txt", 9)), "2025-12-31T23:59:32+00:00"),
@@ -191,16 +204,18 @@ func TestLegacy(t *testing.T) {
 	if got.TotalWrites != 5 || got.UniquePaths != 3 || got.TotalBytesWritten != 1<<63-1 {
 		t.Errorf("%d %d %d", got.TotalWrites, got.UniquePaths, got.TotalBytesWritten)
 	}
-	if diff := cmp.Diff(map[string]Session{"s-1": {1, 0, "2025-12-31T23:59:32.000000Z", "2025-12-31T23:59:32.000000Z", 0}}, got.Sessions); diff != "" {
+	at := timestamp("2025-12-31T23:59:32.000000Z")
+	if diff := cmp.Diff(map[string]analytics.Session{"s-1": {ChunkWrites: 1, FirstWrite: at, LastWrite: at}}, got.Sessions, sameTimes); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Checkpoints{2, 1, map[string]Saves{"p": {2, 18}}}, got.Checkpoints); diff != "" {
+	if diff := cmp.Diff(analytics.Checkpoints{TotalSaves: 2, Overwrites: 1, ByName: map[string]analytics.Saves{"p": {Saves: 2, TotalBytes: 18}}}, got.Checkpoints); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Period{"2025-12-31T23:59:30Z", "2026-01-01T01:00:00+01:00", 30}, got.Period); diff != "" {
+	period := analytics.Period{FirstEntry: timestamp("2025-12-31T23:59:30Z"), LastEntry: timestamp("2026-01-01T01:00:00+01:00"), DurationSeconds: 30}
+	if diff := cmp.Diff(period, got.Period, sameTimes); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(PeakMinute{"2025-12-31T23:59Z", 2}, got.WriteVelocity.PeakMinute); diff != "" {
+	if diff := cmp.Diff(analytics.Minute{Minute: "2025-12-31T23:59Z", Writes: 2}, got.WriteVelocity.PeakMinute); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -234,7 +249,7 @@ func TestMutations(t *testing.T) {
 		"append by copy":                          {copied, "log", 10, 0, 1},
 		"append of nothing":                       {nothing, "log", 0, 0, 1},
 	} {
-		got := foldRows(Options{}, commit(1, 1, "", c.m))
+		got := foldRows(analytics.Request{}, commit(1, 1, "", c.m))
 		path := ""
 		if len(got.HotPaths) > 0 {
 			path = got.HotPaths[0].Path
@@ -248,13 +263,13 @@ func TestMutations(t *testing.T) {
 // TestAborts: commits that were rolled back, wherever that is recorded, count nothing.
 func TestAborts(t *testing.T) {
 	one, two := commit(1, 1, "", file("create", "a", 1)), commit(3, 2, "", file("edit", "a", 2), state("chunk", "chunks/s/part-001.txt"))
-	want := foldRows(Options{}, one)
+	want := foldRows(analytics.Request{}, one)
 	for name, rows := range map[string][]*journal.Record{
 		"later":        {one, two, aborted(4, 3)},
 		"twice":        {one, aborted(2, 0), two, aborted(4, 2), aborted(5, 4), aborted(6, 6), aborted(7, 3), aborted(8, 3)},
 		"out of order": {one, aborted(4, 3), two},
 	} {
-		if diff := cmp.Diff(want, foldRows(Options{}, rows...)); diff != "" {
+		if diff := cmp.Diff(want, foldRows(analytics.Request{}, rows...), sameTimes); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -265,7 +280,7 @@ func TestAborts(t *testing.T) {
 func TestGrowingJournal(t *testing.T) {
 	rows := []*journal.Record{commit(1, 1, "", file("create", "a", 1)), commit(2, 1, "", file("create", "b", 1))}
 	seen := 0
-	got, err := Read(context.Background(), Options{}, func(fn func(*journal.Record) error) error {
+	got, err := Read(context.Background(), analytics.Request{}, func(fn func(*journal.Record) error) error {
 		for _, r := range rows[:seen+1] {
 			fn(r)
 		}
@@ -283,25 +298,26 @@ func TestTimeline(t *testing.T) {
 	for i := range 1000 {
 		rows = append(rows, commit(uint64(i+1), i, "", file("edit", "a", 1)))
 	}
-	got := foldRows(Options{}, rows...).Timeline
+	got := foldRows(analytics.Request{}, rows...).Timeline
 	if len(got) != timelineLen || got[0].Seq != 951 || got[49].Seq != 1000 {
 		t.Errorf("%+v", got)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Read(ctx, Options{}, func(fn func(*journal.Record) error) error { return fn(rows[0]) }); err == nil {
+	if _, err := Read(ctx, analytics.Request{}, func(fn func(*journal.Record) error) error { return fn(rows[0]) }); err == nil {
 		t.Error("not canceled")
 	}
 }
 
 // TestClockSkew feeds times that go back.
 func TestClockSkew(t *testing.T) {
-	got := foldRows(Options{},
+	got := foldRows(analytics.Request{},
 		commit(1, 100, "", file("create", "a", 1)),
 		commit(2, 40, "", file("edit", "a", 1)),
 		commit(3, 70, "", file("edit", "a", 1)),
 	)
-	if got.HotPaths[0].LastWrite != second(100) || got.Period != (Period{second(40), second(100), 60}) || got.WriteVelocity.WritesPerMinute != 3 {
+	period := analytics.Period{FirstEntry: stamped(40), LastEntry: stamped(100), DurationSeconds: 60}
+	if got.HotPaths[0].LastWrite != stamped(100) || got.Period != period || got.WriteVelocity.WritesPerMinute != 3 {
 		t.Errorf("%+v", got)
 	}
 	if got.Timeline[0].Seq != 1 || got.Timeline[2].Seq != 3 {
@@ -324,7 +340,7 @@ func TestHotPathOrder(t *testing.T) {
 	add("z", 2, 5)
 	add("b", 3, 0)
 	var got []string
-	for _, p := range foldRows(Options{}, rows...).HotPaths {
+	for _, p := range foldRows(analytics.Request{}, rows...).HotPaths {
 		got = append(got, p.Path)
 	}
 	if diff := cmp.Diff([]string{"b", "c", "z", "d", "e"}, got); diff != "" {

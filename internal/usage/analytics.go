@@ -1,11 +1,11 @@
-// Package analytics folds the rows of the journal into figures of usage: who
+// Package usage folds the rows of the journal into figures of usage: who
 // wrote what, how much, how often and when.
 //
 // The journal is read twice, in order. The first pass finds the commits that were
 // rolled back: their aborts come later, and do not repeat what to subtract. The second
 // pass counts the rest. Memory use grows with the number of paths, callers, sessions,
 // checkpoint names, minutes and aborts, not with the number of rows.
-package analytics
+package usage
 
 import (
 	"cmp"
@@ -15,15 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/analytics"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
-
-// Options selects rows.
-type Options struct {
-	Since   time.Time // rows before it are left out; the zero time leaves out none
-	Session string    // narrows the sessions of the result, and nothing else; "" is all
-}
 
 // How many rows and paths a result shows.
 const (
@@ -33,13 +29,13 @@ const (
 
 // Read returns the figures of a journal, whose rows each passes in order. No map or
 // slice of the result is nil.
-func Read(ctx context.Context, opt Options, each func(func(*journal.Record) error) error) (Result, error) {
+func Read(ctx context.Context, opt analytics.Request, each func(func(*journal.Record) error) error) (analytics.Result, error) {
 	f := &fold{
 		opt: opt, aborted: map[uint64]bool{}, paths: map[string]*pathCount{}, minutes: map[int64]int{}, sessions: map[string]*sessionCount{},
-		Result: Result{
-			ByMode: map[string]int{}, ByCaller: map[string]int{}, Sessions: map[string]Session{}, Checkpoints: Checkpoints{ByName: map[string]Saves{}},
-			Timeline: make([]TimelineEntry, 0, 2*timelineLen), HotPaths: []HotPath{},
-			Refusals: Refusals{ByReason: map[string]int{}, ByOp: map[string]int{}, ByCaller: map[string]int{}},
+		Result: analytics.Result{
+			ByMode: map[string]int{}, ByCaller: map[string]int{}, Sessions: map[string]analytics.Session{}, Checkpoints: analytics.Checkpoints{ByName: map[string]analytics.Saves{}},
+			Timeline: make([]analytics.Write, 0, 2*timelineLen), HotPaths: []analytics.Path{},
+			Refusals: analytics.Refusals{ByReason: map[string]int{}, ByOp: map[string]int{}, ByCaller: map[string]int{}},
 		},
 	}
 	for _, fn := range []func(*journal.Record){f.look, f.add} {
@@ -47,7 +43,7 @@ func Read(ctx context.Context, opt Options, each func(func(*journal.Record) erro
 			fn(r)
 			return ctx.Err()
 		}); err != nil {
-			return Result{}, err
+			return analytics.Result{}, err
 		}
 	}
 	f.finish()
@@ -56,11 +52,12 @@ func Read(ctx context.Context, opt Options, each func(func(*journal.Record) erro
 
 // fold is an analysis in progress.
 type fold struct {
-	opt     Options
+	opt     analytics.Request
 	aborted map[uint64]bool
 	newest  uint64 // the last row that was read
 
-	Result
+	analytics.Result
+	times    []string // of the timeline, as the rows have them
 	paths    map[string]*pathCount
 	minutes  map[int64]int // writes by the minute, in seconds since the Unix epoch
 	sessions map[string]*sessionCount
@@ -70,13 +67,13 @@ type fold struct {
 
 // pathCount counts the writes to one path.
 type pathCount struct {
-	HotPath
+	analytics.Path
 	span
 }
 
 // sessionCount counts the operations of one chunk session.
 type sessionCount struct {
-	Session
+	analytics.Session
 	span
 }
 
@@ -185,7 +182,7 @@ func (f *fold) mutation(r *journal.Record, m *journal.Mutation, at time.Time) {
 			f.Checkpoints.Overwrites++
 		}
 		saves := f.Checkpoints.ByName[name]
-		f.Checkpoints.ByName[strings.Clone(name)] = Saves{saves.Saves + 1, plus(saves.TotalBytes, m.Bytes)}
+		f.Checkpoints.ByName[strings.Clone(name)] = analytics.Saves{Saves: saves.Saves + 1, TotalBytes: plus(saves.TotalBytes, m.Bytes)}
 	}
 }
 
@@ -202,22 +199,23 @@ func (f *fold) write(r *journal.Record, m *journal.Mutation, at time.Time) {
 	p := f.paths[path]
 	if p == nil {
 		path = strings.Clone(path)
-		p = &pathCount{HotPath: HotPath{Path: path}}
+		p = &pathCount{Path: analytics.Path{Path: path}}
 		f.paths[path] = p
 	}
 	p.WriteCount++
 	p.TotalBytes = plus(p.TotalBytes, n)
 	p.add(at)
 	if len(f.Timeline) == 2*timelineLen {
-		f.Timeline = slices.Delete(f.Timeline, 0, timelineLen)
+		f.Timeline, f.times = slices.Delete(f.Timeline, 0, timelineLen), slices.Delete(f.times, 0, timelineLen)
 	}
-	f.Timeline = append(f.Timeline, TimelineEntry{TS: r.TS, Path: p.Path, Mode: named(m.Op), Bytes: n, Caller: named(r.Caller), Seq: r.Seq})
+	f.Timeline = append(f.Timeline, analytics.Write{Path: p.Path.Path, Mode: named(m.Op), Bytes: n, Caller: named(r.Caller), Seq: r.Seq})
+	f.times = append(f.times, r.TS)
 }
 
 // session is the count of a chunk session, one that is not shown when it is not
 // asked for.
 func (f *fold) session(name string, at time.Time) *sessionCount {
-	if f.opt.Session != "" && name != f.opt.Session {
+	if f.opt.SessionFilter != "" && name != f.opt.SessionFilter {
 		return &f.other
 	}
 	s := f.sessions[name]
@@ -231,21 +229,25 @@ func (f *fold) session(name string, at time.Time) *sessionCount {
 
 // finish makes the figures that depend on all rows.
 func (f *fold) finish() {
-	f.Timeline = f.Timeline[max(0, len(f.Timeline)-timelineLen):]
+	old := max(0, len(f.Timeline)-timelineLen)
+	f.Timeline = f.Timeline[old:]
+	for i := range f.Timeline {
+		f.Timeline[i].TS = timestamp(f.times[old+i])
+	}
 	f.UniquePaths = len(f.paths)
 	for _, p := range f.paths {
-		p.LastWrite = stamp.Text(p.last)
-		f.HotPaths = append(f.HotPaths, p.HotPath)
+		p.LastWrite = call.Timestamp{Time: p.last}
+		f.HotPaths = append(f.HotPaths, p.Path)
 	}
-	slices.SortFunc(f.HotPaths, func(a, b HotPath) int {
+	slices.SortFunc(f.HotPaths, func(a, b analytics.Path) int {
 		return cmp.Or(cmp.Compare(b.WriteCount, a.WriteCount), cmp.Compare(b.TotalBytes, a.TotalBytes), strings.Compare(a.Path, b.Path))
 	})
 	f.HotPaths = slices.Clone(f.HotPaths[:min(len(f.HotPaths), hotPathsLen)])
 	for name, s := range f.sessions {
-		s.FirstWrite, s.LastWrite, s.DurationSeconds = stamp.Text(s.first), stamp.Text(s.last), round(s.seconds())
+		s.FirstWrite, s.LastWrite, s.DurationSeconds = call.Timestamp{Time: s.first}, call.Timestamp{Time: s.last}, round(s.seconds())
 		f.Sessions[name] = s.Session
 	}
-	f.Period = Period{f.period.firstTS, f.period.lastTS, round(f.period.seconds())}
+	f.Period = analytics.Period{FirstEntry: timestamp(f.period.firstTS), LastEntry: timestamp(f.period.lastTS), DurationSeconds: round(f.period.seconds())}
 	f.WriteVelocity.WritesPerMinute = ratio(float64(f.TotalWrites)*60, f.period.seconds())
 	f.WriteVelocity.AvgBytesPerWrite = ratio(float64(f.TotalBytesWritten), float64(f.TotalWrites))
 	peak, most := int64(0), 0
@@ -255,8 +257,14 @@ func (f *fold) finish() {
 		}
 	}
 	if most > 0 {
-		f.WriteVelocity.PeakMinute = PeakMinute{time.Unix(peak, 0).UTC().Format("2006-01-02T15:04Z07:00"), most}
+		f.WriteVelocity.PeakMinute = analytics.Minute{Minute: time.Unix(peak, 0).UTC().Format("2006-01-02T15:04Z07:00"), Writes: most}
 	}
+}
+
+// timestamp returns the Timestamp with a text.
+func timestamp(text string) (t call.Timestamp) {
+	t.UnmarshalText([]byte(text)) // any text is one
+	return t
 }
 
 // increment counts one more of key, which is copied so that no row stays in
