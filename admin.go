@@ -1,12 +1,21 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
 
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
+	"github.com/resilientwrite/resilientwrite/internal/ship"
 	"github.com/resilientwrite/resilientwrite/internal/upkeep"
 )
 
@@ -106,4 +115,213 @@ func (s *Store) upkeep() *upkeep.Store {
 			return upkeepCall{s.newCommit(ctx, request{op: op, caller: r.Caller, session: r.Session, dryRun: r.DryRun})}
 		},
 	}
+}
+
+// What a hub (docs/hub.md) needs of a store besides an export:
+// the position of its shipper, the bytes of versions and snapshots, and one
+// commit that makes the workspace equal to another one.
+
+// ShipState is [admin.Operator.ShipState].
+func (a operator) ShipState() ([]byte, error) {
+	if err := a.s.engine.EnterReader(); err != nil {
+		return nil, a.s.verbError("ship_state", err)
+	}
+	defer a.s.engine.Leave()
+	data, err := ship.State(a.s.engine)
+	if err != nil {
+		return nil, a.s.verbError("ship_state", err)
+	}
+	return data, nil
+}
+
+// SetShipState is [admin.Operator.SetShipState].
+func (a operator) SetShipState(data []byte) error {
+	if err := a.s.engine.Enter(); err != nil {
+		return a.s.verbError("set_ship_state", err)
+	}
+	defer a.s.engine.Leave()
+	var state HubFacts
+	if len(data) > ship.MaxState || json.Unmarshal(data, &state) != nil {
+		return a.s.verbError("set_ship_state", fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", ship.MaxState))
+	}
+	if err := ship.SetState(a.s.engine, data); err != nil {
+		return a.s.verbError("set_ship_state", err)
+	}
+	return nil
+}
+
+// HoldShipping is [admin.Operator.HoldShipping].
+func (a operator) HoldShipping(ctx context.Context) (release func(), err error) {
+	if err := a.s.enter(ctx); err != nil {
+		return nil, a.s.verbError("hold_shipping", err)
+	}
+	defer a.s.engine.Leave()
+	release, err = a.s.engine.Locks.Names(ctx, a.s.opts.LockTimeout, "ship", "ship")
+	if err != nil {
+		return nil, a.s.verbError("hold_shipping", err)
+	}
+	return release, nil
+}
+
+// shipped returns the part of a shipper's state that the store itself uses; nil
+// if nothing is shipped.
+func (s *Store) shipped() *HubFacts {
+	data, err := ship.State(s.engine)
+	facts := &HubFacts{}
+	if err != nil || data == nil || json.Unmarshal(data, facts) != nil {
+		return nil
+	}
+	return facts
+}
+
+// shippedTo returns the newest row for which pruning need not keep versions;
+// false if nothing is shipped.
+func (s *Store) shippedTo() (uint64, bool) {
+	if f := s.shipped(); f != nil {
+		return f.Seq, true
+	}
+	return 0, false
+}
+
+// hubFacts returns the state of the hub, with the number of rows up to head that
+// it lacks.
+func (s *Store) hubFacts(head uint64) *HubFacts {
+	f := s.shipped()
+	if f != nil {
+		f.Task, f.LostTask = asLabel(s.safeText(f.Task)), asLabel(s.safeText(f.LostTask))
+		f.Waiting = head - min(f.Seq, head)
+	}
+	return f
+}
+
+// Content is [admin.Operator.Content].
+func (a operator) Content(ctx context.Context, r admin.ContentRequest) ([]byte, error) {
+	s := a.s
+	if err := s.enterReader(ctx); err != nil {
+		return nil, s.verbError("content", err)
+	}
+	defer s.engine.Leave()
+	data, err := ship.Bytes{Path: r.Path, SHA256: r.SHA256.String(), Size: r.Bytes, Seq: r.Seq, Git: r.Git}.Read(ctx, s.versions, s.observed)
+	if err != nil {
+		e := s.engine.ErrorOf(err)
+		e.Path = cmp.Or(e.Path, r.Path)
+		return nil, s.verbError("content", e)
+	}
+	return data, nil
+}
+
+// SnapshotTree is [admin.Operator.SnapshotTree].
+func (a operator) SnapshotTree(ctx context.Context, id string) (admin.Tree, error) {
+	if err := a.s.enterReader(ctx); err != nil {
+		return admin.Tree{}, a.s.verbError("snapshot_tree", err)
+	}
+	defer a.s.engine.Leave()
+	_, x, err := a.s.observed.Load(id)
+	if err != nil {
+		return admin.Tree{}, a.s.verbError("snapshot_tree", err)
+	}
+	t := admin.Tree{Files: []admin.TreeFile{}, Dirs: []admin.TreeDir{}}
+	for p, f := range x.All() {
+		t.Files = append(t.Files, admin.TreeFile{
+			Path: p, SHA256: f.SHA, Bytes: f.Size, Mode: f.Mode, Git: f.GitHex(),
+			Ignored: f.Flags&observe.Ignored != 0, NotKept: f.Flags&observe.Unkept != 0,
+		})
+	}
+	slices.SortFunc(t.Files, func(a, b admin.TreeFile) int { return strings.Compare(a.Path, b.Path) })
+	for _, p := range x.Directories() {
+		if mode := x.DirMode(p); p != "" && mode != 0 {
+			t.Dirs = append(t.Dirs, admin.TreeDir{Path: p, Mode: mode & 0o777})
+		}
+	}
+	return t, nil
+}
+
+// Materialize is [admin.Operator.Materialize].
+func (a operator) Materialize(ctx context.Context, r admin.MaterializeRequest) (admin.MaterializeResult, error) {
+	s := a.s
+	// Each call is one of its own: what fails in it is most often not the request.
+	c := s.newCommit(ctx, request{op: "materialize", caller: r.Caller, session: r.Session, hash: s.engine.NewCommitID(), long: true})
+	ctx, _, end := progress.Begin(ctx)
+	defer end()
+	out := admin.MaterializeResult{}
+	err := error(nil)
+	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
+		err = e
+	} else {
+		err = s.prepareTree(ctx, c, r, &out)
+	}
+	if err != nil {
+		c.Release()
+		return admin.MaterializeResult{}, c.Failed(err)
+	}
+	if len(c.Muts)+len(c.Dirs) == 0 {
+		c.Release()
+		return out, nil
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return admin.MaterializeResult{}, err
+	}
+	rec := c.finished()
+	out.Seq = rec.JournalSeq
+	return out, nil
+}
+
+// prepareTree makes the mutations that lead to a tree.
+func (s *Store) prepareTree(ctx context.Context, c *commit, r admin.MaterializeRequest, out *admin.MaterializeResult) error {
+	_, y, err := s.scan(ctx, around.ScanRequest{}, nil)
+	if err != nil {
+		return err
+	}
+	if head := s.observed.Head(); r.Base != "" && head != r.Base {
+		return fault.New(fault.ChangedOutside).With("base", r.Base).With("head", head).Hintf("the tree rests on commit %s, and another one is checked out; check out that commit first", r.Base)
+	}
+	now, then, files := y.All(), map[string]observe.File{}, map[string]admin.TreeFile{}
+	for _, f := range r.Files {
+		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: ship.Perm(f.Mode)}}
+		files[f.Path] = f
+	}
+	if err := ship.Replaceable(now, then, r.Keep); err != nil {
+		return err
+	}
+	dirs := map[string]uint32{}
+	for _, d := range r.Dirs {
+		dirs[d.Path] = fsx.ModeDir | d.Mode
+	}
+	c.Dirs = s.changes().DirsToMake(ship.Dirs(y, dirs))
+	out.Dirs = len(c.Dirs)
+	list, turn := observe.Differences(now, then), map[string]int{}
+	for i, f := range r.Files {
+		turn[f.Path] = i
+	}
+	slices.SortStableFunc(list, func(a, b observe.Difference) int { return turn[a.Path] - turn[b.Path] })
+	for _, d := range list {
+		if d.Change == "deleted" {
+			out.Deleted++
+		} else {
+			out.Written++
+		}
+	}
+	return s.changes().Into(c.Commit, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
+}
+
+// takeTreeFile takes the bytes and the mode of a file of a tree; if only the mode
+// differs, the file keeps its bytes.
+func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation, f admin.TreeFile, open func(admin.TreeFile) (io.ReadCloser, error)) error {
+	perm := ship.Perm(f.Mode)
+	m.Perm = &perm
+	src, err := open(f)
+	if err != nil {
+		return err
+	}
+	mode := perm
+	if mode > 0o777 { // a kind, which Perm says
+		mode = 0
+	}
+	sum, err := s.takeKept(ctx, c, m, src, mode)
+	src.Close()
+	if err == nil && sum != f.SHA256.String() {
+		m.DropSpooled()
+		err = fault.New(fault.HashDriftOnRead).Hintf("the bytes that were given are not those of the tree")
+	}
+	return err
 }

@@ -202,3 +202,60 @@ func describeCode(code fault.Code) map[string]any {
 		"error": Kind(class.Kind), "reason_hint": Reason(class.Reason), "suggested_action": Action(class.Action), "reason": Detail(code),
 	}
 }
+
+// Digest is the SHA-256 of a file or of other bytes.
+type Digest = call.Digest
+
+// digest returns the digest whose text the engine has.
+func digest(text string) Digest {
+	d, _ := call.ParseDigest(text)
+	return d
+}
+
+// Expect is what a file must be before a call changes it: [AnyVersion],
+// [Absent], or a version. A file that is something else is left alone, and the
+// call is refused with [ErrHashMismatch].
+type Expect struct {
+	version Digest
+	given   bool
+}
+
+var (
+	AnyVersion = Expect{}            // any content, or no file
+	Absent     = Expect{given: true} // no file
+)
+
+// Exactly expects a file with the digest d; no file for the zero Digest.
+func Exactly(d Digest) Expect { return Expect{version: d, given: true} }
+
+// MarshalText returns the text of the expected version, empty for [Absent].
+func (e Expect) MarshalText() ([]byte, error) { return e.version.MarshalText() }
+
+// UnmarshalText reads the text of an expected version, empty for [Absent].
+func (e *Expect) UnmarshalText(text []byte) error {
+	var d Digest
+	if err := d.UnmarshalText(text); err != nil {
+		return err
+	}
+	*e = Exactly(d)
+	return nil
+}
+
+// hash returns the expected hash as text, nil for any version.
+func (e Expect) hash() *string {
+	if !e.given {
+		return nil
+	}
+	text := e.version.String()
+	return &text
+}
+
+// Timestamp is a time in the journal or the state directory, with its text: another
+// program or version may have written it.
+type Timestamp = call.Timestamp
+
+// timestamp returns the Timestamp with a text.
+func timestamp(text string) (t Timestamp) {
+	t.UnmarshalText([]byte(text)) // any text is one
+	return t
+}

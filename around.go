@@ -1,0 +1,574 @@
+package resilientwrite
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/internal/blame"
+	"github.com/resilientwrite/resilientwrite/internal/changes"
+	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
+	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/progress"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/versions"
+)
+
+// Scan compares every file of the workspace with the state found by the last
+// scan, and records what other programs changed: as one row of the journal, of
+// kind observed, whose group [Store.Undo] undoes as a whole. New bytes become
+// versions, which [Store.History], [Store.Diff] and [Store.Restore] handle like
+// any other. Files that git ignores are not recorded, except single files of at
+// most 1 MiB outside ignored directories; of files above 8 MiB only the hash is
+// recorded. A symbolic link is recorded as such, with its target as its content;
+// special files are not recorded. The first scan records the current files as
+// known.
+//
+// Files are identified by size, time stamps, inode and mode, so that only those
+// that differ are read. Nothing in the workspace is changed. Errors: the storage
+// details, [ErrCanceled], [ErrLockTimeout], [ErrStoreReadOnly], [ErrStoreClosed].
+func (s *Store) Scan(ctx context.Context, r around.ScanRequest) (around.ScanResult, error) {
+	out, _, err := s.scan(ctx, r, nil)
+	if err != nil {
+		return out, s.verbError("scan", err)
+	}
+	out.Claimed = claimedFiles(s.claimed(out, r.Session))
+	return out, nil
+}
+
+// scan is [Store.Scan]. If pend is not nil, it is called with the findings before
+// the row is written.
+func (s *Store) scan(ctx context.Context, r around.ScanRequest, pend func([]around.ObservedFinding) error) (out around.ScanResult, _ *observe.Index, err error) {
+	out = (&observe.Result{}).Report()
+	if err := s.engine.Enter(); err != nil {
+		return out, nil, err
+	}
+	defer s.engine.Leave()
+	if e := checkLabels(r.Host, r.Session, ""); e != nil {
+		return out, nil, e
+	}
+	if len(r.Calls) > observe.MaxCalls {
+		return out, nil, fault.New(fault.InvalidArgument).With("argument", "calls").Hintf("give at most %d calls", observe.MaxCalls)
+	}
+	req := observe.Request{
+		Session: r.Session, Host: asLabel(s.safeText(r.Host)), Command: s.commandText(r.Command),
+		Capture: observe.Capture(s.policy().File.Capture), Recording: pend,
+	}
+	for _, call := range r.Calls {
+		req.Calls = append(req.Calls, asLabel(s.safeText(call)))
+	}
+	if r.Within > 0 {
+		req.Until = time.Now().Add(r.Within)
+	}
+	if s.gateFor(ctx).Mode != GateOff {
+		bounded := s.bounded(ctx)
+		req.Inspect = func(path string, data []byte, before func() []byte) []scan.Finding {
+			return s.gate.Fresh(bounded, path, data, before)
+		}
+	}
+	res, err := s.observed.Scan(ctx, req)
+	if ctx.Err() != nil {
+		err = fault.New(fault.Canceled).Because(ctx.Err())
+	}
+	if err != nil {
+		return out, nil, err
+	}
+	return res.Report(), res.Index, nil
+}
+
+// claimed returns those of the files of a scan that another session than these has
+// claimed.
+func (s *Store) claimed(out around.ScanResult, sessions ...string) []lease.File {
+	var paths []string
+	for _, f := range out.Files {
+		paths = append(paths, f.Path, f.From)
+	}
+	return s.leases.Over(paths, sessions)
+}
+
+// Changes lists the files that were changed, with the net change of each,
+// including changes that other programs made and a [Store.Scan] found. It reads
+// only the journal; scan first to include changes since the last scan. Errors:
+// [ErrInvalidArgument], the storage details, [ErrStoreClosed].
+func (s *Store) Changes(ctx context.Context, r around.ChangesRequest) (around.ChangesResult, error) {
+	return looking(ctx, s, "changes", func() (around.ChangesResult, error) {
+		list, err := s.listChanges(ctx, r)
+		return list.Report(), err
+	})
+}
+
+// listChanges returns the changes that r selects; with an error an empty list.
+func (s *Store) listChanges(ctx context.Context, r around.ChangesRequest) (*changes.List, error) {
+	if e := checkLabels(r.Agent, r.Session, ""); e != nil {
+		return &changes.List{}, e
+	}
+	if s.engine.Log == nil {
+		return &changes.List{}, nil
+	}
+	list, err := s.changes().List(ctx, changes.Filter(r))
+	if err != nil {
+		return &changes.List{}, err
+	}
+	return list, nil
+}
+
+// changes returns the reader of what was changed.
+func (s *Store) changes() *changes.Layer {
+	return &changes.Layer{Engine: s.engine, Versions: s.versions, Observed: s.observed, Folds: s.gate.Folds}
+}
+
+// StageChanges puts the changes that r selects into the index of the git
+// repository of the workspace, and nothing else. Changes that others made to the
+// same files are omitted, other entries of the index stay, and neither the work
+// tree nor a ref is changed. A file is skipped if its changes cannot be separated
+// from those of others, or cannot be merged with the index. It reads only the
+// journal; scan first to include changes since the last scan.
+//
+// Errors: [ErrInvalidArgument] where there is no repository, [ErrIOBusy] while
+// another program has locked the index, the storage details, [ErrStoreClosed].
+func (s *Store) StageChanges(
+	ctx context.Context, r around.ChangesRequest,
+) (around.StageResult, error) {
+	r.Hunks = true
+	return looking(ctx, s, "stage", func() (around.StageResult, error) {
+		list, err := s.listChanges(ctx, r)
+		if err != nil {
+			return (&changes.List{}).Stage(ctx, "")
+		}
+		return list.Stage(ctx, s.engine.RealRoot)
+	})
+}
+
+// BeginCall records that a tool call has begun. First it records the changes
+// until now, as [Store.Scan] does: during the calls that are open or, without
+// any, outside all calls.
+//
+// A call that does not end within an hour is forgotten. The record is not part of
+// the journal; a crash may lose it, and the changes of the call are then
+// attributed to none. Errors: those of Scan.
+func (s *Store) BeginCall(ctx context.Context, c around.ToolCall) (around.ScanResult, error) {
+	return s.aroundCall(ctx, s.cleanCall(c), false)
+}
+
+// EndCall records that a tool call has ended, and records the changes since it
+// began, as one group that [Store.Undo] undoes. Changes that were made while
+// other calls were open belong to all of these. If there is not enough time for
+// all changes, the rest is recorded by the next call of BeginCall or EndCall,
+// under the same identifier.
+//
+// With an identifier it returns each finding that no earlier EndCall has
+// returned, including those of changes that other calls recorded. The same
+// applies to files that another session had claimed. Errors: those of Scan; the
+// call then stays open.
+func (s *Store) EndCall(ctx context.Context, c around.ToolCall) (around.ScanResult, error) {
+	return s.aroundCall(ctx, s.cleanCall(c), true)
+}
+
+// SeenCall reports whether the same event of the same call (host, session, ID,
+// Event) was passed to it before, less than a minute ago and with no other event
+// of the call since: a host that is configured twice reports everything twice. A
+// call without an identifier of its own has no repeated events. Errors: the
+// storage details, [ErrStoreClosed].
+func (s *Store) SeenCall(ctx context.Context, c around.ToolCall) (bool, error) {
+	if c.ID == "" || c.Alike {
+		return false, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return false, s.verbError("scan", err)
+	}
+	defer s.engine.Leave()
+	first, err := s.observed.First(strings.Join([]string{c.Host, c.Session, c.ID}, "\x00"), c.Event)
+	if err != nil {
+		return false, s.verbError("scan", err)
+	}
+	return !first, nil
+}
+
+// aroundCall scans when a call begins or ends, and records that it does.
+func (s *Store) aroundCall(ctx context.Context, c around.ToolCall, ends bool) (out around.ScanResult, err error) {
+	if err = s.engine.Enter(); err == nil {
+		defer s.engine.Leave() // Report may end the goroutine
+		out, err = s.scanCalls(ctx, c, ends)
+	}
+	if err != nil {
+		err = s.verbError("scan", err)
+	}
+	return out, err
+}
+
+func (s *Store) scanCalls(ctx context.Context, c around.ToolCall, ends bool) (out around.ScanResult, err error) {
+	known, err := s.observed.Calls()
+	if err != nil {
+		return out, err
+	}
+	call := observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command}
+	if c.Alike && c.ID != "" {
+		id := ""
+		if ends {
+			id = known.Oldest(call)
+		}
+		call.ID = cmp.Or(id, asLabel(c.ID+"-"+strconv.FormatInt(s.engine.Now().UnixNano(), 36)))
+	}
+	calls, during, sessions := known.During(call, ends)
+	r := around.ScanRequest{Within: c.Within, Calls: calls, Host: during.Host, Session: during.Session, Command: during.Command}
+	if out, _, err = s.scan(ctx, r, s.observed.Pend); err != nil { // pending before the row, after which no scan finds them again
+		return out, err
+	}
+	claimed := s.claimed(out, sessions...)
+	out.Claimed = claimedFiles(claimed)
+	return out, s.observed.EditCalls(func(w *observe.Watched) {
+		for _, f := range claimed {
+			w.Add(observe.Notice{ObservedFinding: around.ObservedFinding{Path: f.Path, Fingerprint: fmt.Sprint("claim ", f.Fence, " ", f.Path)}, Session: f.Session, Until: f.Until})
+		}
+		call.Since = s.engine.Now().UTC()
+		switch {
+		case !ends:
+			w.Begin(call)
+		case call.ID == "":
+			w.End(call)
+		default:
+			w.End(call)
+			reportNotices(&out, w.Report(c.Session))
+			if c.Report != nil {
+				c.Report(out)
+			}
+		}
+		w.Scanned(observe.HostSeen{Host: c.Host, Event: c.Event, At: call.Since}, out.Partial)
+	})
+}
+
+// reportNotices replaces the findings and the claimed files by those that are reported now.
+func reportNotices(r *around.ScanResult, list []observe.Notice) {
+	r.Findings, r.Claimed = []around.ObservedFinding{}, nil
+	for _, n := range list {
+		if n.Session != "" {
+			r.Claimed = append(r.Claimed, around.ClaimedFile{Path: n.Path, Session: n.Session, Until: n.Until})
+		} else {
+			r.Findings = append(r.Findings, n.ObservedFinding)
+		}
+	}
+}
+
+// cleanCall makes what a host reports suitable for the journal: bounded, and
+// without secrets.
+func (s *Store) cleanCall(c around.ToolCall) around.ToolCall {
+	for _, text := range []*string{&c.ID, &c.Host, &c.Session, &c.Event} {
+		*text = asLabel(s.safeText(*text))
+	}
+	if ofAdapter(c.Session) {
+		c.Session = "host-" + c.Session
+	}
+	c.Command = s.commandText(c.Command)
+	return c
+}
+
+// commandText returns a command line for the journal: its beginning, redacted.
+func (s *Store) commandText(command string) string {
+	return s.safeText(strings.ToValidUTF8(command[:min(len(command), observe.MaxCommand)], "\uFFFD"))
+}
+
+// Capture returns which programs report their tool calls. Errors: the storage
+// details, [ErrStoreClosed].
+func (s *Store) Capture(ctx context.Context) (around.CaptureStatus, error) {
+	return looking(ctx, s, "capture", func() (around.CaptureStatus, error) {
+		w, err := s.observed.Calls()
+		if err != nil {
+			return (&observe.Watched{}).Status(), err
+		}
+		out := w.Status()
+		out.DiskLow = s.observed.DiskLow()
+		return out, nil
+	})
+}
+
+// SnapshotRestoreRequest asks for the workspace to become what it was.
+type SnapshotRestoreRequest struct {
+	Call `omit:"accept_risk"`
+	ID   string `json:"id"` // Identifier of the snapshot.
+	// Also replace what was changed since without a tool call: most likely the
+	// edits of a person. History keeps them.
+	Force bool `json:"force,omitempty"`
+}
+
+// SnapshotRestoreResult reports what was restored.
+type SnapshotRestoreResult struct {
+	// The full record of the call, with the facts of the first file.
+	Receipt `json:"receipt" copies:"status"`
+	Results []TxOpResult `json:"results"` // The files that were written or deleted.
+	Seq     uint64       `json:"seq"`     // Journal row of the commit; 0 when nothing differed.
+}
+
+// Snapshot records the state of the workspace: every file whose changes a
+// [Store.Scan] records, with its hash and mode. It scans first, and only reads
+// what changed since the last scan. The bytes are in history, or in git if its
+// object equals the file; those of files above 8 MiB are not kept. The 50 newest
+// snapshots of the last 30 days are kept, and always the newest one; history
+// keeps the bytes that they need as far as its limit of bytes allows. Errors:
+// those of [Store.Scan], and [ErrChangedDuringWrite] for a file that was changed
+// meanwhile.
+func (s *Store) Snapshot(ctx context.Context, r around.SnapshotRequest) (around.Snapshot, error) {
+	out, err := s.snapshot(ctx, r)
+	if err != nil {
+		return around.Snapshot{}, s.verbError("snapshot", err)
+	}
+	return out, nil
+}
+
+func (s *Store) snapshot(ctx context.Context, r around.SnapshotRequest) (around.Snapshot, error) {
+	if e := checkLabels(r.Label, r.Session, ""); e != nil {
+		return around.Snapshot{}, e
+	}
+	found, index, err := s.scan(ctx, around.ScanRequest{Session: r.Session}, nil)
+	if err != nil {
+		return around.Snapshot{}, err
+	}
+	if found.Partial || len(found.Busy) > 0 {
+		return around.Snapshot{}, fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
+	}
+	if err := s.engine.Enter(); err != nil {
+		return around.Snapshot{}, err
+	}
+	defer s.engine.Leave()
+	snap, err := s.observed.Save(ctx, index, observe.Snapshot{Seq: s.headSeq(), Label: asLabel(s.safeText(r.Label)), Session: r.Session, Base: s.observed.Head()})
+	return snap.Report(), err
+}
+
+// SnapshotList lists the snapshots, newest first. Errors: the storage details,
+// [ErrStoreClosed].
+func (s *Store) SnapshotList(
+	ctx context.Context, _ around.SnapshotListRequest,
+) (around.SnapshotListResult, error) {
+	return looking(ctx, s, "snapshot_list", func() (around.SnapshotListResult, error) {
+		list, err := s.observed.List()
+		return around.SnapshotListResult{Snapshots: convert(list, observe.Snapshot.Report)}, err
+	})
+}
+
+// SnapshotDiff lists the differences between two snapshots, or between one and
+// the workspace, which is scanned first. Errors: [ErrNotFound] for a snapshot
+// that does not exist, [ErrHashDriftOnRead] for a damaged one, those of
+// [Store.Scan].
+func (s *Store) SnapshotDiff(
+	ctx context.Context, r around.SnapshotDiffRequest,
+) (around.SnapshotDiffResult, error) {
+	out := around.SnapshotDiffResult{Files: []around.FileChange{}}
+	from, to, err := s.twoStates(ctx, r.From, r.To)
+	if err != nil {
+		return out, s.verbError("snapshot_diff", err)
+	}
+	for _, d := range observe.Differences(observe.States(from, to)) {
+		switch d.Change {
+		case "created":
+			out.Created++
+		case "deleted":
+			out.Deleted++
+		default:
+			out.Changed++
+		}
+		if len(out.Files) < changes.MaxFiles {
+			out.Files = append(out.Files, around.FileChange{
+				Path: d.Path, Change: d.Change, SHA256: d.SHA, PrevSHA256: d.PrevSHA, Bytes: d.Bytes, Link: d.Link,
+			})
+		} else {
+			out.Truncated = true
+		}
+	}
+	return out, nil
+}
+
+// twoStates returns two snapshots, or one and the workspace if the second has no name.
+func (s *Store) twoStates(ctx context.Context, from, to string) (x, y *observe.Index, err error) {
+	if _, x, err = s.observed.Load(from); err != nil {
+		return nil, nil, err
+	}
+	if to != "" {
+		_, y, err = s.observed.Load(to)
+	} else {
+		_, y, err = s.scan(ctx, around.ScanRequest{}, nil)
+	}
+	return x, y, err
+}
+
+// SnapshotRestore makes the workspace what it was in a snapshot, in one commit
+// that changes only what differs and that [Store.Undo] undoes. Files that were
+// created since are deleted; the current content is kept in history. It fails
+// with [ErrChangedOutside], and names the files, when one of those that differ
+// was changed since without a tool call, unless force is set. It always fails so
+// when a file changes while it runs, or when a file would replace a directory
+// that holds anything the snapshot does not have (context files). Other errors:
+// [ErrNotFound], [ErrVersionNotKept] for bytes that neither history nor git has
+// any more (context base_gone: git collected them), [ErrHashDriftOnRead], those
+// of [Store.Scan] and [Store.SafeWrite].
+func (s *Store) SnapshotRestore(
+	ctx context.Context, r SnapshotRestoreRequest,
+) (SnapshotRestoreResult, error) {
+	req := requestOf(r.Call, "snapshot_restore", r)
+	req.long = true
+	c := s.newCommit(ctx, req)
+	ctx, _, end := progress.Begin(ctx)
+	defer end()
+	out := SnapshotRestoreResult{Results: []TxOpResult{}}
+	if err := s.prepareSnapshot(ctx, c, r); err != nil {
+		c.Release()
+		return out, c.Failed(err)
+	}
+	if len(c.Muts)+len(c.Dirs) == 0 && !s.keyKnown(c.Req.Key) {
+		c.Release()
+		out.Status = StatusUnchanged
+		return out, nil
+	}
+	if err := s.commit(ctx, c); err != nil {
+		return out, err
+	}
+	out.Receipt, out.Results = c.finished(), c.changedFiles()
+	out.Seq = out.JournalSeq
+	return out, nil
+}
+
+// prepareSnapshot makes the mutations that lead back to a snapshot.
+func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestoreRequest) error {
+	if e := checkCall(ctx, r.Call); e != nil {
+		return e
+	}
+	if s.keyKnown(c.Req.Key) {
+		c.Muts = []*engine.Mutation{} // the key answers
+		return nil
+	}
+	snap, then, err := s.observed.Load(r.ID)
+	if err != nil {
+		return err
+	}
+	_, now, err := s.scan(ctx, around.ScanRequest{}, nil)
+	if err != nil {
+		return err
+	}
+	t := s.taking(ctx, c)
+	return s.changes().Rewind(ctx, c.Commit, snap, then, now, r.Force, t)
+}
+
+// Blame reports for each line of a file which call wrote it, who made the call
+// and when. It follows the file through earlier names. Lines that an undo or a
+// restoration brought back belong to the call that wrote them first. Errors: the
+// path details, [ErrFileNotFound], [ErrVersionNotFound] and [ErrVersionNotKept]
+// for a content, [ErrTooLarge] for a file over 8 MiB, [ErrNotUTF8] for a binary
+// one, the storage details, [ErrStoreClosed].
+func (s *Store) Blame(ctx context.Context, r around.BlameRequest) (around.BlameResult, error) {
+	return looking(ctx, s, "blame", func() (around.BlameResult, error) {
+		path, err := versions.Identity(s.engine, r.Path)
+		if err != nil {
+			return around.BlameResult{}, err
+		}
+		return (&blame.Layer{Versions: s.versions, Observed: s.observed}).Read(ctx, path, r.SHA256.String())
+	})
+}
+
+type (
+	fenceKey    struct{}
+	operatorKey struct{}
+)
+
+// WithFence returns a context whose calls change something only while the claim
+// with this number holds; otherwise they fail with [ErrClaimLost]. This stops a
+// caller that was suspended until its claim expired.
+func WithFence(ctx context.Context, fence uint64) context.Context {
+	return context.WithValue(ctx, fenceKey{}, fence)
+}
+
+// WithOperator returns a context whose calls are made by a person. Claims do not
+// bind them.
+func WithOperator(ctx context.Context) context.Context {
+	return context.WithValue(ctx, operatorKey{}, true)
+}
+
+// Claim keeps the calls of other sessions from changing paths: they fail with
+// [ErrPathClaimed], which says who has the claim and until when. A directory
+// covers everything below it; a path need not exist. The session is that of the
+// context ([WithVia], [WithCaller]) or of the options, and a call without one
+// cannot claim. A claim holds for ttl, at most [around.MaxClaim], and no longer than the
+// session wants: see [Store.Renew] and [Store.Release].
+//
+// When it returns nil, no call of another session that could still change the
+// paths is in progress, in this process or another. Claims bind calls of this
+// library only. What other programs change is reported by [Store.Scan].
+//
+// Errors: the path details, [ErrInvalidArgument], [ErrPathClaimed],
+// [ErrLockTimeout], the storage details, [ErrStoreClosed], [ErrStoreReadOnly],
+// [ErrCanceled].
+func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (around.Claim, error) {
+	session, caller := s.sessionOf(ctx)
+	return s.claiming(ctx, func() (around.Claim, error) {
+		return s.leases.Claim(ctx, around.Claim{Session: session, Caller: caller, Paths: paths}, ttl, func(path string) (string, error) { return versions.Identity(s.engine, path) })
+	})
+}
+
+// Renew extends a claim to ttl from now. An expired claim cannot be renewed:
+// [ErrClaimLost]. Other errors: those of [Store.Claim].
+func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration) (around.Claim, error) {
+	session, _ := s.sessionOf(ctx)
+	return s.claiming(ctx, func() (around.Claim, error) { return s.leases.Renew(ctx, session, fence, ttl) })
+}
+
+// Release ends a claim of the session, or any claim in the context of an operator
+// ([WithOperator]). Releasing an expired claim is no error. Errors: those of
+// [Store.Claim].
+func (s *Store) Release(ctx context.Context, fence uint64) error {
+	session, _ := s.sessionOf(ctx)
+	_, err := s.claiming(ctx, func() (around.Claim, error) {
+		return around.Claim{}, s.leases.Release(ctx, session, fence, isOperator(ctx))
+	})
+	return err
+}
+
+// Claims lists the claims that hold. Errors: the storage details, [ErrStoreClosed].
+func (s *Store) Claims(ctx context.Context) ([]around.Claim, error) {
+	return looking(ctx, s, "claim", func() ([]around.Claim, error) {
+		list, err := s.leases.List()
+		return append([]around.Claim{}, list...), err
+	})
+}
+
+// claiming changes the claims.
+func (s *Store) claiming(ctx context.Context, edit func() (around.Claim, error)) (around.Claim, error) {
+	if err := s.enter(ctx); err != nil {
+		return around.Claim{}, s.verbError("claim", err)
+	}
+	defer s.engine.Leave()
+	c, err := edit()
+	if err != nil {
+		return around.Claim{}, s.verbError("claim", err)
+	}
+	return c, nil
+}
+
+// sessionOf returns the session and the caller of a call that names neither.
+func (s *Store) sessionOf(ctx context.Context) (session, caller string) {
+	of, via := labelsOf(ctx), journal.Via{}
+	if known := s.via(ctx); known != nil {
+		via = *known
+	}
+	return cmp.Or(via.Thread, via.Connection, of.session, s.opts.Session), cmp.Or(via.Client, of.caller, s.opts.Caller)
+}
+
+func isOperator(ctx context.Context) bool { return ctx.Value(operatorKey{}) != nil }
+
+// unclaimed refuses a commit that claims do not allow.
+func (c *commit) unclaimed() error {
+	if c.operator {
+		return nil
+	}
+	return c.s.leases.Check(c.Commit, c.fence)
+}
+
+func claimedFiles(list []lease.File) (out []around.ClaimedFile) {
+	for _, f := range list {
+		out = append(out, f.ClaimedFile)
+	}
+	return out
+}
