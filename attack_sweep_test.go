@@ -653,8 +653,10 @@ func (x attack) takeBack(t *testing.T, level rw.SyncLevel, how, name string, n, 
 	s, err := x.open(fs, level, "0002")
 	noErr(t, err)
 	count, blocked, acted, wrote, unseen := 0, false, false, false, false
+	last := x.paths[len(x.paths)-1]
 	fs.Before(func(op simfs.Op) {
-		if !blocked && strings.Contains("link rename exchange append write", op.Kind) && strings.HasSuffix(op.Path+op.To, x.paths[len(x.paths)-1]) {
+		if !blocked && strings.Contains("link rename exchange append write", op.Kind) &&
+			(strings.HasSuffix(op.Path, last) || strings.HasSuffix(op.To, last)) {
 			blocked = true
 			replaceBy(fs.Foreign(), "bad.txt", inTheWay)
 		}
