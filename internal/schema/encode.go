@@ -198,7 +198,10 @@ func (e *encoder) object(v reflect.Value, encoding string) {
 	e.out.WriteByte('{')
 	for i := range known.list {
 		f := &known.list[i]
-		value := v.FieldByIndex(f.index)
+		value, err := v.FieldByIndexErr(f.index)
+		if err != nil { // the embedded pointer is nil
+			continue
+		}
 		isForm := f.typ == encodingType || f.name == encodingName && encoding == base64Form && hasBytes(v.Type())
 		if f.omit && !isForm && IsEmpty(value) {
 			continue

@@ -119,13 +119,17 @@ func readFields(t reflect.Type) []field {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && f.Type.Kind() == reflect.Struct && name == "" {
+		embedded := f.Type
+		if embedded.Kind() == reflect.Pointer {
+			embedded = embedded.Elem()
+		}
+		if f.Anonymous && embedded.Kind() == reflect.Struct && name == "" {
 			into := &last
 			if opts == "inline" {
 				into = &list
 			}
 			omit := strings.Split(f.Tag.Get("omit"), ",")
-			for _, inner := range readFields(f.Type) { // an outer field hides an embedded one of the same name
+			for _, inner := range readFields(embedded) { // an outer field hides an embedded one of the same name
 				if !hides(t, inner.name) && !slices.Contains(omit, inner.name) {
 					inner.index = append([]int{i}, inner.index...)
 					*into = append(*into, inner)
