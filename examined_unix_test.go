@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +119,7 @@ func TestLongestPaths(t *testing.T) {
 	for _, state := range []string{"", filepath.Join(t.TempDir(), "state")} {
 		dir := workspace(t)
 		s := open(t, dir, &rw.Options{StateDir: state})
-		parts := slicesOf("d", 255, 15)
+		parts := slices.Repeat([]string{strings.Repeat("d", 255)}, 15)
 		deep := path.Join(append(parts, strings.Repeat("f", 4095-15*256))...)
 		mustEqual(t, len(deep), 4095)
 		fails(s.SafeWrite(background, put(deep+"f", "x", rw.ModeCreate)))(t, rw.ErrPathTooLong)
@@ -138,13 +139,6 @@ func TestLongestPaths(t *testing.T) {
 	}
 }
 
-func slicesOf(letter string, length, n int) (list []string) {
-	for range n {
-		list = append(list, strings.Repeat(letter, length))
-	}
-	return list
-}
-
 // removeDeep removes directories whose path is too long for the system, innermost
 // first.
 func removeDeep(dir string, parts []string) error {
@@ -153,26 +147,23 @@ func removeDeep(dir string, parts []string) error {
 		return err
 	}
 	defer unix.Close(at)
+	return removeBelow(at, parts)
+}
+
+func removeBelow(at int, parts []string) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	var down func(at int, parts []string) error
-	down = func(at int, parts []string) error {
-		if len(parts) == 0 {
-			return nil
-		}
-		next, err := unix.Openat(at, parts[0], unix.O_RDONLY|unix.O_DIRECTORY, 0)
-		if err != nil {
-			return err
-		}
-		err = down(next, parts[1:])
-		unix.Close(next)
-		if err == nil {
-			err = unix.Unlinkat(at, parts[0], unix.AT_REMOVEDIR)
-		}
+	next, err := unix.Openat(at, parts[0], unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
 		return err
 	}
-	return down(at, parts)
+	err = removeBelow(next, parts[1:])
+	unix.Close(next)
+	if err != nil {
+		return err
+	}
+	return unix.Unlinkat(at, parts[0], unix.AT_REMOVEDIR)
 }
 
 // TestClockThatJumps: versions, undo, keys and recovery go by the order of rows. A clock

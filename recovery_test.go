@@ -108,21 +108,8 @@ func TestOpenWaitsForItsContextSweep(t *testing.T) {
 	step := stride(23)
 	for at, stopped := phase(step), true; stopped; at += step {
 		fs := leftUnpublished(t)
-		first := fs.NewProcess()
-		reached, ended := first.PauseAt(at), make(chan error, 1)
-		go func() {
-			s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: first})
-			if err == nil {
-				err = s.Close(background)
-			}
-			ended <- err
-		}()
-		select {
-		case <-reached:
-		case err := <-ended:
-			noErr(t, err)
-			stopped = false
-		}
+		first, ended, reached := stoppedOpening(t, fs, at)
+		stopped = reached
 		ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
 		s, err := rw.OpenSimWithin(ctx, fs, &rw.Options{LockTimeout: time.Hour}, rw.Sim{Nonce: "0003", Process: fs.NewProcess(), LockWait: 20 * time.Millisecond})
 		cancel()
@@ -136,11 +123,13 @@ func TestOpenWaitsForItsContextSweep(t *testing.T) {
 	}
 }
 
-func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
+// stoppedOpening starts a process that opens the store and closes it again, and stops it
+// at one of its operations. stopped is false if it has fewer; it has ended then.
+func stoppedOpening(t *testing.T, fs *simfs.FS, at int) (first *simfs.Process, ended chan error, stopped bool) {
 	t.Helper()
-	fs := leftUnpublished(t)
-	first := fs.NewProcess()
-	reached, ended := first.PauseAt(at), make(chan error, 1)
+	first = fs.NewProcess()
+	reached := first.PauseAt(at)
+	ended = make(chan error, 1)
 	go func() {
 		s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: first})
 		if err == nil {
@@ -150,10 +139,17 @@ func besideStoppedRecovery(t *testing.T, at int) (stopped bool) {
 	}()
 	select {
 	case <-reached:
-		stopped = true
+		return first, ended, true
 	case err := <-ended:
 		noErr(t, err)
+		return first, ended, false
 	}
+}
+
+func besideStoppedRecovery(t *testing.T, at int) bool {
+	t.Helper()
+	fs := leftUnpublished(t)
+	first, ended, stopped := stoppedOpening(t, fs, at)
 	const wait = 3 * time.Millisecond
 	began := time.Now()
 	two, err := rw.OpenSim(fs, &rw.Options{LockTimeout: wait}, rw.Sim{Nonce: "0003", Process: fs.NewProcess(), LockWait: wait})
