@@ -407,15 +407,26 @@ func (s *Engine) LeftBehind(paths []string) (*journal.Record, error) {
 		if !ok {
 			continue
 		}
-		live, err := lock.Alive(s.Disk.locks, writer)
-		if err != nil {
+		if ended, err := s.hasEnded(writer); err != nil {
 			return nil, err
-		}
-		if !live || s.inDoubt(writer) {
+		} else if ended {
 			return s.Log.Find(last.Seq)
 		}
 	}
 	return nil, nil
+}
+
+// hasEnded reports whether the commits of a writer are completed by others: it is dead,
+// or saw a flush fail.
+func (s *Engine) hasEnded(writer string) (bool, error) {
+	live, err := lock.Alive(s.Disk.locks, writer)
+	return err == nil && (!live || s.inDoubt(writer)), err
+}
+
+// writesInPlace reports whether a recorded mutation writes to the file of its name.
+func writesInPlace(m *journal.Mutation) bool {
+	how := publish.How(m.How)
+	return how == publish.InPlace || how == publish.Append
 }
 
 // settleEarlier makes the newest commits of the paths durable under their
@@ -494,7 +505,7 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 		for i := range rec.Muts {
 			m := &rec.Muts[i]
 			paths = append(paths, m.Identity())
-			if how := publish.How(m.How); how != publish.InPlace && how != publish.Append {
+			if !writesInPlace(m) {
 				continue
 			}
 			if target, err := s.LocateEntry(m.Identity()); err == nil {

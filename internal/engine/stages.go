@@ -7,12 +7,10 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
-	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
@@ -228,16 +226,13 @@ func (c *Commit) leftInFile() (*journal.Record, error) {
 	}
 	for _, rec := range recs {
 		if !slices.ContainsFunc(rec.Muts, func(m journal.Mutation) bool {
-			how := publish.How(m.How)
-			return (how == publish.InPlace || how == publish.Append) && shared[beforeOf(&m).Stat.Ino]
+			return writesInPlace(&m) && shared[beforeOf(&m).Stat.Ino]
 		}) {
 			continue
 		}
-		live, err := lock.Alive(c.s.Disk.locks, rec.Writer)
-		if err != nil {
+		if ended, err := c.s.hasEnded(rec.Writer); err != nil {
 			return nil, err
-		}
-		if !live || c.s.inDoubt(rec.Writer) {
+		} else if ended {
 			return rec, nil
 		}
 	}
