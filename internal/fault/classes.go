@@ -101,7 +101,7 @@ var classes = map[Code]Class{
 	NotFound:             {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the file does not exist; check the path, or create it"},
 	FileNotFound:         {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "there is no file to edit; check the path, or create it with Store.SafeWrite"},
 	VersionNotFound:      {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the file has no such version; Store.History lists them"},
-	VersionNotKept:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the content of this version is no longer kept; Store.History says which versions are"},
+	VersionNotKept:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodeNotFound, "the content of this version is not kept; Store.History says which versions are"},
 	ChangedOutside:       {StalePrecondition, ReasonUnknown, ActionAskUser, CodePrecondition, "the file was changed outside this store; read the current content before you replace it"},
 	NothingToUndo:        {StalePrecondition, ReasonUnknown, ActionAbort, CodeNotFound, "there is no commit left to undo; use Store.History to find a version and Store.Restore to restore it"},
 	NoEdits:              {PolicyViolation, ReasonEncoding, ActionAbort, CodeInvalid, "give at least one edit"},
