@@ -4,16 +4,9 @@ import "bytes"
 
 // Passwords that a command takes as an argument, and those of statements.
 var rulesCommand = []rule{
-	{id: "command_password", family: familyBasic, what: "Password in the short option of a command that documents it", words: commandWords(), look: lookCommand,
-		hits: []string{"mysql -h db.acme.io -u app -p{an 20} shop", "mysqldump -uroot -p'{an 18}' --all-databases", "sshpass -p '{an 16}' ssh ops@files.acme.io", "sshpass -p{an 18} ssh ops@files.acme.io", "redis-cli -h r1 -a {an 16} ping", "az login --service-principal -u {uuid} -p {an 16}",
-			"docker login -u bot -p {an 18} registry.acme.io", "keytool -list -storepass {an 16}", "ldapsearch -x -D cn=app -w {an 18}", "openssl rsa -passin pass:{an 18} -in k.pem"},
-		misses: []string{"mysql -u root -p shop2024_archive", "mysql -u app -p$MYSQL_PASSWORD9x shop", "mysql -P33061 -h db", "sshpass -p \"$PASS\" ssh x", "sshpass -f secret.d9x8w7 ssh x", "docker run --name mysql -p13306:3306/tcp img", "mysql -pchangeme",
-			"mkdir -p src/v2Alpha9/gen4Files", "docker run -p 8080:80 img", "ssh -p 22 ops@files.acme.io", "cp -p a9B8c7D6.txt b1C2d3E4.txt", "docker login -u bot -p $TOKEN9x8w", "redis-cli -a \"$REDIS_PASS9x\" ping", "openssl rsa -passin env:KEY_PASS9x -in k.pem"}},
-	{id: "sql_password", family: familyGeneric, what: "Password in a statement of SQL", words: []string{"identified by", "identified with", "password '", "password for", "password("}, look: lookSQL,
-		hits:   []string{"CREATE USER app IDENTIFIED BY '{an 16}';", "ALTER USER app WITH ENCRYPTED PASSWORD '{an 20}';", "CREATE ROLE app LOGIN PASSWORD '{an 18}';", "SET PASSWORD FOR 'app'@'%' = PASSWORD('{an 18}');", "ALTER USER 'a'@'%' IDENTIFIED WITH caching_sha2_password BY '{an 16}';"},
-		misses: []string{"CREATE USER app IDENTIFIED BY '$PASS9x8w7';", "CREATE USER app IDENTIFIED BY 'password';", "IDENTIFIED BY '<password>'", "the label says password '{an 18}' or so", "ALTER USER app PASSWORD NULL", "identified by a name"}},
-	{id: "curl_userpwd", family: familyBasic, what: "User and password of a transfer with libcurl", words: []string{"curlopt_userpwd", "curlopt_proxyuserpwd"}, look: lookUserPwd,
-		hits: []string{"curl_setopt($c, CURLOPT_USERPWD, 'admin:{an 16}');", "CURLOPT_USERPWD => \"ci:{an 18}\","}, misses: []string{"curl_setopt($c, CURLOPT_USERPWD, \"$user:$pass\");", "curl_setopt($c, CURLOPT_USERPWD, 'user:password');", "CURLOPT_USERPWD is an option"}},
+	{id: "command_password", family: familyBasic, what: "Password in the short option of a command that documents it", words: commandWords(), look: lookCommand},
+	{id: "sql_password", family: familyGeneric, what: "Password in a statement of SQL", words: []string{"identified by", "identified with", "password '", "password for", "password("}, look: lookSQL},
+	{id: "curl_userpwd", family: familyBasic, what: "User and password of a transfer with libcurl", words: []string{"curlopt_userpwd", "curlopt_proxyuserpwd"}, look: lookUserPwd},
 }
 
 // A command is one whose manual says that an option takes a password.

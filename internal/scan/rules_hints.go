@@ -8,10 +8,7 @@ var invisibles = map[rune]bool{
 // Findings that are reported and are not secrets.
 var rulesHints = []rule{
 	{id: "masked_credential", family: familyFilter, what: "Prefix of a credential whose rest is masked: upstream filters may still refuse the text", confidence: Info,
-		words: []string{"sk-ant-", "sk-proj-", "ghp_", "gho_", "github_pat_", "akia", "xoxb-", "xoxp-", "sk_live_", "glpat-", "aiza", "npm_", "hf_"}, starts: true, look: lookFilter,
-		hits: []string{"sk-ant-api03-****", "ghp_…", "AKIA************"}, misses: []string{"sk-ant-", "ghp_ is the prefix"}},
-	{id: "invisible_character", family: familyInvisible, what: "Character that shows nothing or turns the direction of text", confidence: Info,
-		hits: []string{"pay\u200bload", "if\u202e access"}, misses: []string{"plain text", "👩\u200d👩\u200d👧"}},
-	{id: "long_base64_blob", family: familyBinary, what: "Encoded bytes of 200 characters and more", confidence: Info,
-		hits: []string{"{b64 240}"}, misses: []string{"{b64 120}"}},
+		words: []string{"sk-ant-", "sk-proj-", "ghp_", "gho_", "github_pat_", "akia", "xoxb-", "xoxp-", "sk_live_", "glpat-", "aiza", "npm_", "hf_"}, starts: true, look: lookFilter},
+	{id: "invisible_character", family: familyInvisible, what: "Character that shows nothing or turns the direction of text", confidence: Info},
+	{id: "long_base64_blob", family: familyBinary, what: "Encoded bytes of 200 characters and more", confidence: Info},
 }

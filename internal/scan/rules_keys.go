@@ -2,21 +2,13 @@ package scan
 
 // Private keys and signed tokens.
 var rulesKeys = []rule{
-	{id: "pem_private_key", family: familyPEM, what: "Private key in PEM: PKCS #8, RSA, EC, DSA, OpenSSH, PGP", words: []string{"-----begin "}, look: lookPEM,
-		hits:   []string{"-----BEGIN RSA PRIVATE KEY-----\n{pem}\n-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\\n{b64 64}\\n{b64 64}\\n-----END PRIVATE KEY-----\\n", "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1\n\n{pem}\n-----END PGP PRIVATE KEY BLOCK-----", "-----BEGIN OPENSSH PRIVATE KEY-----\n{pem}\n-----END OPENSSH PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----\n{pem}\n-----END ENCRYPTED PRIVATE KEY-----"},
-		misses: []string{"-----BEGIN RSA PRIVATE KEY-----\n...\n-----END RSA PRIVATE KEY-----", "-----BEGIN CERTIFICATE-----\n{pem}\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----\n{pem}\n-----END PUBLIC KEY-----", "the -----BEGIN PRIVATE KEY----- header"}},
-	{id: "putty_private_key", family: familyKey, what: "PuTTY private key", words: []string{"putty-user-key-file-"}, look: lookPuTTY,
-		hits: []string{"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: me\nPublic-Lines: 1\n{b64 64}\nPrivate-Lines: 1\n{b64 48}\nPrivate-MAC: {hex 64}\n"}, misses: []string{"PuTTY-User-Key-File-2 is the header"}},
-	{id: "age_secret_key", family: familyKey, what: "age identity", expr: `(?i)AGE-SECRET-KEY-1[qpzry9x8gf2tvdw0s3jn54khce6mua7l]{58}`, check: ageKey,
-		hits: []string{"{age}"}, misses: []string{"AGE-SECRET-KEY-1{bech 12}"}},
-	{id: "jwk_private_key", family: familyKey, what: "Private part of a JSON Web Key", words: []string{`"d":`, `"d" `}, look: lookJWK,
-		hits: []string{`{"kty":"EC","crv":"P-256","x":"{url 43}","y":"{url 43}","d":"{url 43}"}`}, misses: []string{`{"d": "{an 8}"}`}},
-	{id: "jwt_triplet", family: familyJWT, what: "JSON Web Token", words: []string{"eyj"}, expr: `eyJ[\w=-]{8,}\.`, starts: true, place: inToken, look: lookJWT,
-		hits: []string{"{jwt}"}, misses: []string{"eyJAAAAAAAAAAAAAAAA.eyJAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"}},
-	{id: "bearer_token", family: familyAPIKey, what: "Token in an Authorization header", words: []string{"bearer ", "authorization: token", "authorization: apikey"}, expr: `[\w.~+/=-]{20,}`, starts: true, look: lookAuthorization,
-		hits: []string{"Authorization: Bearer {an 40}", `-H "authorization: bearer {url 60}"`}, misses: []string{"Authorization: Bearer $TOKEN", "Authorization: Bearer <token>", "bearer of very_long_identifiers_here"}},
-	{id: "basic_credentials", family: familyBasic, what: "Credentials in an Authorization header", words: []string{"basic "}, expr: `[A-Za-z0-9+/]{10,400}={0,2}`, starts: true, look: lookAuthorization,
-		hits: []string{"Authorization: Basic {tob64 deploy:}"}, misses: []string{"Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "Authorization: Basic eyJ0eXAiOiJKV1QifQ==", "basic understanding of it"}},
+	{id: "pem_private_key", family: familyPEM, what: "Private key in PEM: PKCS #8, RSA, EC, DSA, OpenSSH, PGP", words: []string{"-----begin "}, look: lookPEM},
+	{id: "putty_private_key", family: familyKey, what: "PuTTY private key", words: []string{"putty-user-key-file-"}, look: lookPuTTY},
+	{id: "age_secret_key", family: familyKey, what: "age identity", expr: `(?i)AGE-SECRET-KEY-1[qpzry9x8gf2tvdw0s3jn54khce6mua7l]{58}`, check: ageKey},
+	{id: "jwk_private_key", family: familyKey, what: "Private part of a JSON Web Key", words: []string{`"d":`, `"d" `}, look: lookJWK},
+	{id: "jwt_triplet", family: familyJWT, what: "JSON Web Token", words: []string{"eyj"}, expr: `eyJ[\w=-]{8,}\.`, starts: true, place: inToken, look: lookJWT},
+	{id: "bearer_token", family: familyAPIKey, what: "Token in an Authorization header", words: []string{"bearer ", "authorization: token", "authorization: apikey"}, expr: `[\w.~+/=-]{20,}`, starts: true, look: lookAuthorization},
+	{id: "basic_credentials", family: familyBasic, what: "Credentials in an Authorization header", words: []string{"basic "}, expr: `[A-Za-z0-9+/]{10,400}={0,2}`, starts: true, look: lookAuthorization},
 }
 
 // lookPuTTY finds the private lines of a PuTTY key file.

@@ -12,9 +12,11 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]string{}
+	rules := map[string]int{}
 	for _, r := range table() {
+		rules[r.id]++
 		if len(r.hits) == 0 || len(r.misses) == 0 {
-			t.Errorf("rule %s: a rule declares texts it must find and texts it must not", r.id)
+			t.Errorf("rule %s: samples.txt lacks texts that it must find, or that it must not", r.id)
 		}
 		if r.what == "" || weights[r.family] == 0 {
 			t.Errorf("rule %s: no description or unknown family %s", r.id, r.family)
@@ -42,6 +44,11 @@ func TestRules(t *testing.T) {
 					t.Errorf("rule %s (%s): found in %s", r.id, r.what, m)
 				}
 			}
+		}
+	}
+	for id, all := range ruleSamples() {
+		if len(all) != rules[id] {
+			t.Errorf("samples.txt has %d entries of %s, which has %d rules", len(all), id, rules[id])
 		}
 	}
 	if len(seen) < 200 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The texts of the rule table are templates, so that no file of ours holds
+// The texts of samples.txt are templates, so that no file of ours holds
 // anything that looks like a live secret. {hex 32} is 32 random
 // hexadecimal digits; the alphabets are named below. {crc NAME} is the
 // checksum of the 30 characters before it, {b64 …} wraps what follows the

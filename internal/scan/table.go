@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// A rule is one format. Every rule is a row of a table that says all about it,
-// with texts that it must find and texts that it must not.
+// A rule is one format. Every rule is a row of a table that says all about it;
+// samples.txt has the texts that it must find and those that it must not.
 type rule struct {
 	id     string // the pattern on the wire
 	family string
@@ -44,8 +44,7 @@ type rule struct {
 	short      bool // its words are short, and say little
 	starts     bool // the secret begins with the keyword; without look it is found out
 
-	// hits and misses are templates, see sample_test.go.
-	hits, misses []string
+	samples // of samples.txt
 
 	order  int // of two rules that fit, the first in the table
 	x      *expr
@@ -95,12 +94,17 @@ const customWeight = 0.35
 // table is every rule, the more specific before the more general one.
 func table() []*rule {
 	var all []*rule
+	seen := map[string]int{}
 	for _, part := range [][]rule{
 		rulesChat, rulesAI, rulesCode, rulesCloud, rulesRegistry, rulesPayment, rulesMail, rulesSaaS,
 		rulesMore, rulesKeys, rulesURI, rulesCommand, rulesContext, rulesVendors, rulesServices, rulesPersonal, rulesGeneric, rulesHints,
 	} {
 		for i := range part {
 			r := part[i]
+			if of := ruleSamples()[r.id]; seen[r.id] < len(of) {
+				r.samples = of[seen[r.id]]
+			}
+			seen[r.id]++
 			all = append(all, &r)
 		}
 	}
