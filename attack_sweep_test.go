@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -595,6 +596,79 @@ var takenBack = []attack{
 	}, paths: []string{"l.txt"}},
 	{name: "mixed", run: keyedTx(txWrite("a.txt", otherText, rw.ModeOverwrite), txDelete("l2.txt"), txMove("d/b.txt", "n/m.txt", false), txWrite("bad.txt", "new one\n", "")),
 		paths: []string{"a.txt", "d/b.txt", "n/m.txt", "l2.txt"}},
+}
+
+// TestUnplacedSweep: a call is killed at each operation, and an operation on the
+// workspace fails while the next Open completes the commit. Open does not fail for it,
+// and nothing is lost. An error of the device poisons the store once the other files are
+// placed; after any other one, all paths can be written at once.
+func TestUnplacedSweep(t *testing.T) {
+	step := attackStep(2)
+	for i, x := range attacks {
+		for j, errno := range []syscall.Errno{syscall.EIO, syscall.EACCES, syscall.EBUSY, syscall.ENOSPC} {
+			t.Run(x.name+"/"+errno.Error(), func(t *testing.T) {
+				t.Parallel()
+				unplaced := 0
+				for n := (phase(step) + i + j) % step; ; n += step {
+					for m := phase(turns(3)); x.unplaced(t, errno, n, m, &unplaced); m += turns(3) {
+					}
+					if _, err := x.broken(t, rw.SyncFull, n); err == nil {
+						break
+					}
+				}
+				if unplaced == 0 && !short() {
+					t.Error("every file was placed")
+				}
+			})
+		}
+	}
+}
+
+func (x attack) unplaced(t *testing.T, errno syscall.Errno, n, m int, seen *int) (reached bool) {
+	t.Helper()
+	fs, err := x.broken(t, rw.SyncFull, n)
+	acked := err == nil
+	fs.Kill()
+	count, hit := 0, simfs.Op{}
+	fs.Inject(func(op simfs.Op) simfs.Fault {
+		onFile := slices.ContainsFunc(x.paths, func(p string) bool { return p == op.Path || p == op.To || strings.HasPrefix(p, op.Path+"/") })
+		if !onFile || strings.Contains(op.Kind, "sync") { // a flush that fails poisons by itself
+			return simfs.Fault{}
+		}
+		if count++; count != m+1 {
+			return simfs.Fault{}
+		}
+		reached, hit = true, op
+		return simfs.Fault{Err: errno, Applied: (n+m)%2 > 0}
+	})
+	s, err := x.open(fs, rw.SyncFull, "0006")
+	fs.Inject(nil)
+	if !reached {
+		if err == nil {
+			noErr(t, s.Close(background))
+		}
+		return false
+	}
+	defer func() {
+		if t.Failed() {
+			t.Fatalf("call killed at %d, %s of the workspace fails at %d", n, hit, m)
+		}
+	}()
+	noErr(t, err, "open")
+	wants := error(nil)
+	for _, c := range s.Recovery().Conflicts {
+		if c.Reason == "unplaced" {
+			if *seen++; errno == syscall.EIO {
+				wants = rw.ErrStorePoisoned
+			}
+		}
+	}
+	if err := do(put("later.txt", longText, rw.ModeCreate))(s); !errors.Is(err, wants) {
+		t.Errorf("the next write: %v, want %v", err, wants)
+	}
+	s.Close(background)
+	x.judge(t, fs, rw.SyncFull, acked)
+	return true
 }
 
 // attackStep is the stride of these sweeps, which go through pairs of

@@ -165,7 +165,7 @@ func (s *Engine) Start(ctx context.Context) error {
 	}
 	if err == nil {
 		s.Open, s.Ended = true, make(chan error, 1)
-		if !s.Opts.ReadOnly {
+		if !s.Opts.ReadOnly && !s.Poisoned.Load() {
 			// What another process keeps from being done now, the next Open does.
 			if err = s.clearPoison(); err == nil {
 				err = unlessTimeout(s.AloneWithin(ctx, "open", s.finishOpen))

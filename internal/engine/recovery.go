@@ -27,6 +27,8 @@ type Report struct {
 	Rebuilt       bool  // caches were missing or damaged
 	Poisoned      bool  // a flush had failed in an earlier process
 	Warnings      []Note
+
+	broken error // EIO, of a file that could not be placed
 }
 
 // RecoveredPath is one file that recovery looked at.
@@ -79,14 +81,27 @@ func (s *Engine) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.forgetDead()
+	if err := s.forgetDead(); err != nil {
+		return err
+	}
+	s.poisonBroken(&s.Report) // the store is open, for those that read
+	return nil
 }
 
 // RecoverDead is recovery for a call that cannot go on before everything is
 // completed.
 func (s *Engine) RecoverDead(ctx context.Context, out *Report) error {
 	blocked, err := s.recoverUntil(ctx, time.Now().Add(s.Opts.LockTimeout), out)
-	return cmp.Or(err, blocked)
+	return cmp.Or(err, blocked, s.poisonBroken(out))
+}
+
+// poisonBroken poisons the store if the device failed while a file was placed. That
+// comes last: the other files are placed, and the rows of the conflicts written.
+func (s *Engine) poisonBroken(out *Report) error {
+	if out.broken == nil {
+		return nil
+	}
+	return s.Poison(out.broken)
 }
 
 // recovering is what the holder of a lock does that completes commits of others.
@@ -492,7 +507,8 @@ func (s *Engine) syncParent(path string) error {
 // FinishDead completes the commit of a dead writer, under the locks of all its
 // paths.
 func (s *Engine) FinishDead(ctx context.Context, rec *journal.Record, out *Report) error {
-	return s.finishWithin(ctx, s.Opts.LockTimeout, []*journal.Record{rec}, out)
+	err := s.finishWithin(ctx, s.Opts.LockTimeout, []*journal.Record{rec}, out)
+	return cmp.Or(err, s.poisonBroken(out))
 }
 
 // finishWithin completes commits together, so that they share their flushes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -63,6 +64,9 @@ func (f *finisher) place(ctx context.Context) error {
 		}
 		if err != nil && err != errGone {
 			p.reason = "unplaced"
+			if errors.Is(err, syscall.EIO) {
+				f.out.broken = err
+			}
 		}
 		if p.reason != "" {
 			if err := p.conflict(ctx); err != nil {
@@ -88,15 +92,14 @@ func (f *finisher) flush(seen map[[2]uint64]bool) error {
 				continue
 			}
 			st, err := t.Parent.Stat()
-			if err != nil {
+			key := [2]uint64{st.Dev, st.Ino}
+			if err == nil && seen[key] {
+				continue
+			}
+			if err := f.s.SyncDir(t.Parent); err != nil {
 				return err
 			}
-			if key := [2]uint64{st.Dev, st.Ino}; !seen[key] {
-				if err := f.s.SyncDir(t.Parent); err != nil {
-					return err
-				}
-				seen[key] = true
-			}
+			seen[key] = true
 		}
 	}
 	if !f.first { // before any slot is emptied
