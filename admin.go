@@ -105,7 +105,7 @@ func (u upkeepCall) Done(changed bool, seq uint64, warnings ...string) Receipt {
 func (s *Store) upkeep() *upkeep.Store {
 	return &upkeep.Store{
 		Engine: s.engine, Scratch: s.scratch, Chunks: s.chunks, Checkpoints: s.checkpoints, Handoffs: s.handoffs, Drafts: s.drafts,
-		LockTimeout: s.opts.LockTimeout, SafeText: s.safeText, DropStaged: s.sweepTxs, Budgets: s.budgets,
+		LockTimeout: s.opts.LockTimeout, SafeText: s.gate.SafeText, DropStaged: s.sweepTxs, Budgets: s.budgets,
 		CleanCheckpoints: func(ctx context.Context, caller, session string, dryRun bool) (int, bool, error) {
 			others := false
 			r, err := s.CheckpointCleanup(ctx, CheckpointCleanupRequest{IncludeSession: &others, Call: Call{DryRun: dryRun, Caller: caller, Session: session}})
@@ -140,7 +140,7 @@ func (a operator) SetShipState(data []byte) error {
 		return a.s.verbError("set_ship_state", err)
 	}
 	defer a.s.engine.Leave()
-	var state HubFacts
+	var state admin.HubFacts
 	if len(data) > ship.MaxState || json.Unmarshal(data, &state) != nil {
 		return a.s.verbError("set_ship_state", fault.New(fault.InvalidArgument).With("argument", "data").Hintf("give a JSON object of at most %d bytes", ship.MaxState))
 	}
@@ -161,37 +161,6 @@ func (a operator) HoldShipping(ctx context.Context) (release func(), err error) 
 		return nil, a.s.verbError("hold_shipping", err)
 	}
 	return release, nil
-}
-
-// shipped returns the part of a shipper's state that the store itself uses; nil
-// if nothing is shipped.
-func (s *Store) shipped() *HubFacts {
-	data, err := ship.State(s.engine)
-	facts := &HubFacts{}
-	if err != nil || data == nil || json.Unmarshal(data, facts) != nil {
-		return nil
-	}
-	return facts
-}
-
-// shippedTo returns the newest row for which pruning need not keep versions;
-// false if nothing is shipped.
-func (s *Store) shippedTo() (uint64, bool) {
-	if f := s.shipped(); f != nil {
-		return f.Seq, true
-	}
-	return 0, false
-}
-
-// hubFacts returns the state of the hub, with the number of rows up to head that
-// it lacks.
-func (s *Store) hubFacts(head uint64) *HubFacts {
-	f := s.shipped()
-	if f != nil {
-		f.Task, f.LostTask = asLabel(s.safeText(f.Task)), asLabel(s.safeText(f.LostTask))
-		f.Waiting = head - min(f.Seq, head)
-	}
-	return f
 }
 
 // Content is [admin.Operator.Content].
@@ -317,7 +286,7 @@ func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation,
 	if mode > 0o777 { // a kind, which Perm says
 		mode = 0
 	}
-	sum, err := s.takeKept(ctx, c, m, src, mode)
+	sum, err := c.TakeKept(ctx, m, src, mode)
 	src.Close()
 	if err == nil && sum != f.SHA256.String() {
 		m.DropSpooled()

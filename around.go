@@ -13,6 +13,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
@@ -58,17 +59,17 @@ func (s *Store) scan(ctx context.Context, r around.ScanRequest, pend func([]arou
 		return out, nil, fault.New(fault.InvalidArgument).With("argument", "calls").Hintf("give at most %d calls", observe.MaxCalls)
 	}
 	req := observe.Request{
-		Session: r.Session, Host: asLabel(s.safeText(r.Host)), Command: s.commandText(r.Command),
-		Capture: observe.Capture(s.policy().File.Capture), Recording: pend,
+		Session: r.Session, Host: gate.Label(s.gate.SafeText(r.Host)), Command: s.commandText(r.Command),
+		Capture: observe.Capture(s.gate.Policy().File.Capture), Recording: pend,
 	}
 	for _, call := range r.Calls {
-		req.Calls = append(req.Calls, asLabel(s.safeText(call)))
+		req.Calls = append(req.Calls, gate.Label(s.gate.SafeText(call)))
 	}
 	if r.Within > 0 {
 		req.Until = time.Now().Add(r.Within)
 	}
 	if s.gateFor(ctx).Mode != GateOff {
-		bounded := s.bounded(ctx)
+		bounded := s.gate.Bounded(ctx)
 		req.Inspect = func(path string, data []byte, before func() []byte) []scan.Finding {
 			return s.gate.Fresh(bounded, path, data, before)
 		}
@@ -117,11 +118,6 @@ func (s *Store) listChanges(ctx context.Context, r around.ChangesRequest) (*chan
 		return &changes.List{}, err
 	}
 	return list, nil
-}
-
-// changes returns the reader of what was changed.
-func (s *Store) changes() *changes.Layer {
-	return &changes.Layer{Engine: s.engine, Versions: s.versions, Observed: s.observed, Folds: s.gate.Folds}
 }
 
 // StageChanges puts the changes that r selects into the index of the git
@@ -214,7 +210,7 @@ func (s *Store) scanCalls(ctx context.Context, c around.ToolCall, ends bool) (ou
 		if ends {
 			id = known.Oldest(call)
 		}
-		call.ID = cmp.Or(id, asLabel(c.ID+"-"+strconv.FormatInt(s.engine.Now().UnixNano(), 36)))
+		call.ID = cmp.Or(id, gate.Label(c.ID+"-"+strconv.FormatInt(s.engine.Now().UnixNano(), 36)))
 	}
 	calls, during, sessions := known.During(call, ends)
 	r := around.ScanRequest{Within: c.Within, Calls: calls, Host: during.Host, Session: during.Session, Command: during.Command}
@@ -260,7 +256,7 @@ func reportNotices(r *around.ScanResult, list []observe.Notice) {
 // without secrets.
 func (s *Store) cleanCall(c around.ToolCall) around.ToolCall {
 	for _, text := range []*string{&c.ID, &c.Host, &c.Session, &c.Event} {
-		*text = asLabel(s.safeText(*text))
+		*text = gate.Label(s.gate.SafeText(*text))
 	}
 	if ofAdapter(c.Session) {
 		c.Session = "host-" + c.Session
@@ -271,7 +267,7 @@ func (s *Store) cleanCall(c around.ToolCall) around.ToolCall {
 
 // commandText returns a command line for the journal: its beginning, redacted.
 func (s *Store) commandText(command string) string {
-	return s.safeText(strings.ToValidUTF8(command[:min(len(command), observe.MaxCommand)], "\uFFFD"))
+	return s.gate.SafeText(strings.ToValidUTF8(command[:min(len(command), observe.MaxCommand)], "\uFFFD"))
 }
 
 // Capture returns which programs report their tool calls. Errors: the storage
@@ -336,7 +332,7 @@ func (s *Store) snapshot(ctx context.Context, r around.SnapshotRequest) (around.
 		return around.Snapshot{}, err
 	}
 	defer s.engine.Leave()
-	snap, err := s.observed.Save(ctx, index, observe.Snapshot{Seq: s.headSeq(), Label: asLabel(s.safeText(r.Label)), Session: r.Session, Base: s.observed.Head()})
+	snap, err := s.observed.Save(ctx, index, observe.Snapshot{Seq: s.headSeq(), Label: gate.Label(s.gate.SafeText(r.Label)), Session: r.Session, Base: s.observed.Head()})
 	return snap.Report(), err
 }
 
@@ -449,7 +445,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err != nil {
 		return err
 	}
-	t := s.taking(ctx, c)
+	t := c.taking(ctx)
 	return s.changes().Rewind(ctx, c.Commit, snap, then, now, r.Force, t)
 }
 
@@ -467,24 +463,6 @@ func (s *Store) Blame(ctx context.Context, r around.BlameRequest) (around.BlameR
 		}
 		return (&blame.Layer{Versions: s.versions, Observed: s.observed}).Read(ctx, path, r.SHA256.String())
 	})
-}
-
-type (
-	fenceKey    struct{}
-	operatorKey struct{}
-)
-
-// WithFence returns a context whose calls change something only while the claim
-// with this number holds; otherwise they fail with [ErrClaimLost]. This stops a
-// caller that was suspended until its claim expired.
-func WithFence(ctx context.Context, fence uint64) context.Context {
-	return context.WithValue(ctx, fenceKey{}, fence)
-}
-
-// WithOperator returns a context whose calls are made by a person. Claims do not
-// bind them.
-func WithOperator(ctx context.Context) context.Context {
-	return context.WithValue(ctx, operatorKey{}, true)
 }
 
 // Claim keeps the calls of other sessions from changing paths: they fail with
@@ -554,16 +532,6 @@ func (s *Store) sessionOf(ctx context.Context) (session, caller string) {
 		via = *known
 	}
 	return cmp.Or(via.Thread, via.Connection, of.session, s.opts.Session), cmp.Or(via.Client, of.caller, s.opts.Caller)
-}
-
-func isOperator(ctx context.Context) bool { return ctx.Value(operatorKey{}) != nil }
-
-// unclaimed refuses a commit that claims do not allow.
-func (c *commit) unclaimed() error {
-	if c.operator {
-		return nil
-	}
-	return c.s.leases.Check(c.Commit, c.fence)
 }
 
 func claimedFiles(list []lease.File) (out []around.ClaimedFile) {

@@ -20,9 +20,22 @@ import (
 // idempotency key, whether it is a dry run.
 type Call = call.Call
 
-// Via is what an adapter knows of a call, whatever the call says of itself. It
-// comes with the context ([WithVia]) and never from an argument.
-type Via = call.Via
+// request is what a mutating call declares about itself.
+type request struct {
+	op      string // the verb
+	caller  string
+	session string
+	key     string // idempotency key
+	hash    string // of everything the caller asked for
+	dryRun  bool
+	tx      string
+	risk    gate.Risk
+	args    any // the request of the verb, for its names
+
+	complete bool // a handoff that says that the task is done
+	frees    bool // a way out of a full disk, so it may have the reserve
+	long     bool // it may change more files than a call can name
+}
 
 // requestOf returns what a commit of the verb op knows of its call. args is the
 // request of the verb.
@@ -42,6 +55,36 @@ func checkCall(ctx context.Context, c Call) *fault.Fault {
 	return cmp.Or(checkLabels(c.Caller, c.Session, c.IdempotencyKey), gate.Risk{Accept: c.AcceptRisk}.Check())
 }
 
+// checkLabels validates the names that every mutating request may set.
+func checkLabels(caller, session, key string) *fault.Fault {
+	for _, arg := range []struct{ name, value string }{
+		{"caller", caller}, {"session", session}, {"idempotency_key", key},
+	} {
+		if len(arg.value) > maxLabel || !utf8.ValidString(arg.value) {
+			return fault.New(fault.InvalidArgument).Hintf("%s must be valid UTF-8 of at most %d bytes", arg.name, maxLabel).With("argument", arg.name)
+		}
+	}
+	if ofAdapter(session) {
+		return fault.New(fault.InvalidArgument).With("argument", "session").
+			Hintf("session names that begin with %s are reserved for connections; omit session, or use another name", adapterPrefix)
+	}
+	return nil
+}
+
+// maxLabel is the limit of the names a caller gives, in bytes.
+const maxLabel = 200
+
+// badDigest refuses an argument that is not a digest, among those whose names
+// have the prefix.
+func badDigest(ctx context.Context, prefix string) *fault.Fault {
+	for _, name := range adapter.Malformed(ctx) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasSuffix(rest, "sha256") && !strings.Contains(rest, ".") {
+			return fault.New(fault.BadSHA256).With("argument", rest)
+		}
+	}
+	return nil
+}
+
 // identity returns the hash of what a request asks for. Two calls with one
 // idempotency key must have the same hash, and failures are counted by it. The
 // caller and the dry-run flag are not part of it.
@@ -59,16 +102,9 @@ func identity(op string, args any) string {
 	return budget.RequestHash([]any{op, args})
 }
 
-// badDigest refuses an argument that is not a digest, among those whose names
-// have the prefix.
-func badDigest(ctx context.Context, prefix string) *fault.Fault {
-	for _, name := range adapter.Malformed(ctx) {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasSuffix(rest, "sha256") && !strings.Contains(rest, ".") {
-			return fault.New(fault.BadSHA256).With("argument", rest)
-		}
-	}
-	return nil
-}
+// Via is what an adapter knows of a call, whatever the call says of itself. It
+// comes with the context ([WithVia]) and never from an argument.
+type Via = call.Via
 
 type viaKey struct{}
 
@@ -87,19 +123,9 @@ func WithVia(ctx context.Context, via Via) context.Context {
 		via.Thread = ""
 	}
 	for _, text := range []*string{&via.Client, &via.Version, &via.Connection, &via.Call, &via.Model, &via.Turn, &via.Trace} {
-		*text = visible.Line(asLabel(*text), utf8.RuneError)
+		*text = visible.Line(gate.Label(*text), utf8.RuneError)
 	}
 	return context.WithValue(ctx, viaKey{}, via)
-}
-
-// via returns what is recorded about the origin of the call; nil if no adapter
-// was used.
-func (s *Store) via(ctx context.Context) *journal.Via {
-	via, ok := ctx.Value(viaKey{}).(Via)
-	if !ok {
-		return nil
-	}
-	return s.gate.Via(journal.Via(via))
 }
 
 // viaOf returns a row's origin in the form for readers.
@@ -125,83 +151,51 @@ func clean(name string) bool {
 	return len(name) <= maxLabel && utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError) && visible.Line(name, utf8.RuneError) == name
 }
 
-// enterReader counts a reading call in, unless its context has ended.
-func (s *Store) enterReader(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.engine.EnterReader()
+// labels are the names that a context gives its calls.
+type labels struct{ caller, session string }
+
+type labelsKey struct{}
+
+// WithCaller returns a context whose calls are made by caller, in the working
+// session of that name, if their requests name none. An adapter uses it to pass
+// what it knows of the connection. Both take precedence over those of the
+// options; "" keeps the value in ctx. They appear in rows and receipts, and
+// select the commits of [Store.Undo] and the files of a handoff. The session is
+// not part of the identity of a call: the same call in another session has the
+// same retry budget and the same idempotency key.
+//
+// A name of more than 200 bytes is truncated, and invalid UTF-8 is replaced.
+func WithCaller(ctx context.Context, caller, session string) context.Context {
+	l := labelsOf(ctx)
+	l.caller, l.session = cmp.Or(gate.Label(caller), l.caller), cmp.Or(gate.Label(session), l.session)
+	return context.WithValue(ctx, labelsKey{}, l)
 }
 
-// enter counts a changing call in, unless its context has ended.
-func (s *Store) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.engine.Enter()
+// labelsOf returns the names that a context sets.
+func labelsOf(ctx context.Context) labels {
+	l, _ := ctx.Value(labelsKey{}).(labels)
+	return l
 }
 
-// attempt is a call of a verb that changes nothing in the workspace.
-type attempt struct{ *budget.Attempt }
+type (
+	fenceKey    struct{}
+	operatorKey struct{}
+)
 
-// begin counts a call in, unless its retry budget is used up. The caller ends it
-// with Leave of the engine or with failed.
-func (s *Store) begin(ctx context.Context, op, path string, req any) (attempt, error) {
-	a, e := s.budgets.Begin(ctx, op, path, req)
-	if e != nil {
-		return attempt{}, errorFrom(e)
-	}
-	return attempt{a}, nil
+// WithFence returns a context whose calls change something only while the claim
+// with this number holds; otherwise they fail with [ErrClaimLost]. This stops a
+// caller that was suspended until its claim expired.
+func WithFence(ctx context.Context, fence uint64) context.Context {
+	return context.WithValue(ctx, fenceKey{}, fence)
 }
 
-// failed ends the call with an error.
-func (a attempt) failed(err error) *Error { return errorFrom(a.Fail(err)) }
-
-// reading runs f as a call of a verb that changes nothing in the workspace.
-func reading[T any](ctx context.Context, s *Store, op, path string, req any, f func() (T, error)) (out T, err error) {
-	var none T
-	a, err := s.begin(ctx, op, path, req)
-	if err != nil {
-		return none, err
-	}
-	left := false
-	defer func() { // also when a validator of the host panics
-		if !left {
-			s.engine.Leave()
-		}
-	}()
-	if out, err = f(); err != nil {
-		left = true // by failed
-		return none, a.failed(err)
-	}
-	return out, nil
+// WithOperator returns a context whose calls are made by a person. Claims do not
+// bind them.
+func WithOperator(ctx context.Context) context.Context {
+	return context.WithValue(ctx, operatorKey{}, true)
 }
 
-// looking runs f as a call that changes nothing and counts no failures.
-func looking[T any](ctx context.Context, s *Store, op string, f func() (T, error)) (out T, err error) {
-	if err := s.enterReader(ctx); err != nil {
-		return out, s.verbError(op, err)
-	}
-	defer s.engine.Leave()
-	if out, err = f(); err != nil {
-		return out, s.verbError(op, err)
-	}
-	return out, nil
-}
-
-func init() {
-	adapter.CountRefusal = func(store any, verb string, args []byte, refusal error) error {
-		return errorFrom(store.(*Store).budgets.Refused(verb, args, refusal.(*Error).fault()))
-	}
-}
-
-// describeCode returns a failure in the form of last_error.
-func describeCode(code fault.Code) map[string]any {
-	class := code.Class()
-	return map[string]any{
-		"error": Kind(class.Kind), "reason_hint": Reason(class.Reason), "suggested_action": Action(class.Action), "reason": Detail(code),
-	}
-}
+func isOperator(ctx context.Context) bool { return ctx.Value(operatorKey{}) != nil }
 
 // Digest is the SHA-256 of a file or of other bytes.
 type Digest = call.Digest
@@ -258,4 +252,32 @@ type Timestamp = call.Timestamp
 func timestamp(text string) (t Timestamp) {
 	t.UnmarshalText([]byte(text)) // any text is one
 	return t
+}
+
+// Receipt reports what one mutating call did. Every such call has one: on
+// success in its result, on refusal in the context of the error.
+type Receipt = call.Receipt
+
+// Status is how a mutating call ended.
+type Status = call.Status
+
+// How a mutating call can end.
+const (
+	StatusSucceeded = call.Succeeded
+	StatusUnchanged = call.Unchanged // the bytes were already there
+	StatusReplayed  = call.Replayed  // the idempotency key had done it before
+	StatusFailed    = call.Failed    // the storage or the system failed
+	StatusRefused   = call.Refused   // a rule or a precondition refused it
+)
+
+// Warning is one thing the caller should know although the call succeeded.
+type Warning = call.Warning
+
+// convert returns f of each element. The result is not nil.
+func convert[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, x := range list {
+		out[i] = f(x)
+	}
+	return out
 }

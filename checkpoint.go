@@ -9,10 +9,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 )
 
-// TTL is how long something is kept: [TTLSession], [TTLPermanent] or an ISO 8601
-// duration, such as P1M or PT1.5H. That of a month has no fixed length.
-type TTL string
-
 const (
 	TTLSession   TTL = checkpoint.TTLSession   // until [Store.CheckpointCleanup]
 	TTLPermanent TTL = checkpoint.TTLPermanent // until it is replaced
@@ -276,3 +272,7 @@ func (s *Store) CheckpointCleanup(
 		}),
 	}, nil
 }
+
+// TTL is how long something is kept: [TTLSession], [TTLPermanent] or an ISO 8601
+// duration, such as P1M or PT1.5H. That of a month has no fixed length.
+type TTL string

@@ -10,6 +10,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/excerpt"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -245,7 +246,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		Session: r.Session, File: file, Separator: r.Separator, SHA256: r.ExpectedSHA256.String(), Cleanup: r.Cleanup,
 		Take: func(ctx context.Context, m *engine.Mutation, sess *chunks.Session, src io.Reader) (string, error) {
 			account.Work(string(StageCompose), sess.Bytes(), fmt.Sprintf("joining %d chunks", len(sess.Parts)))
-			return s.take(ctx, c, m, src)
+			return c.Take(ctx, m, src)
 		},
 	}, s.chunkCommits(ctx, req, &c))
 	if err != nil {
@@ -268,7 +269,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 
 func (r *ChunkComposeRequest) checkMode() *fault.Fault {
 	if r.Mode != ModeOverwrite && r.Mode != ModeCreate {
-		return badChoice("mode", "overwrite", "create")
+		return fault.BadChoice("mode", "overwrite", "create")
 	}
 	return nil
 }
@@ -447,12 +448,12 @@ func checkWindow(offset int64, maxBytes *int64) *fault.Fault {
 
 // preview reads the whole once and passes it to everything that needs it.
 func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (out ChunkPreviewResult, err error) {
-	sum, part, whole := engine.NewDigest(), &excerpt.Window{From: r.Offset, Left: r.MaxBytes}, &excerpt.Window{Left: maxValidated}
+	sum, part, whole := engine.NewDigest(), &excerpt.Window{From: r.Offset, Left: r.MaxBytes}, &excerpt.Window{Left: gate.MaxValidated}
 	sinks := []io.Writer{sum, part}
-	opt := s.policy().Options(r.TargetPath)
-	ctx = s.bounded(ctx)
+	opt := s.gate.Policy().Options(r.TargetPath)
+	ctx = s.gate.Bounded(ctx)
 	opt.Context = ctx
-	stream := s.policy().Scanner.NewStream(opt)
+	stream := s.gate.Policy().Scanner.NewStream(opt)
 	if r.Classify {
 		sinks = append(sinks, stream)
 	}
@@ -476,7 +477,7 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (out ChunkPr
 		}
 	}
 	if r.Validate && whole.At == int64(len(whole.Got)) {
-		v, err := s.checkSyntax(ctx, "", r.TargetPath, whole.Got)
+		v, err := validated(s.gate.CheckSyntax(ctx, "", r.TargetPath, whole.Got))
 		out.Validation = &v
 		return out, err
 	}

@@ -1,12 +1,14 @@
 package resilientwrite
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
+	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
@@ -14,41 +16,10 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
-
-// Stage is a step of the write path.
-type Stage string
-
-// The stages, in the order in which every write passes them.
-const (
-	StageResolve      Stage = "resolve"      // where the path leads
-	StageAuthorize    Stage = "authorize"    // may the caller do this
-	StageLock         Stage = "lock"         // one writer per path
-	StagePrecondition Stage = "precondition" // is the file as the request expects
-	StageCompose      Stage = "compose"      // the final bytes
-	StageClassify     Stage = "classify"     // the gate, on the final bytes
-	StageStage        Stage = "stage"        // the final bytes, outside the workspace
-	StageRecord       Stage = "record"       // the commit point
-	StagePublish      Stage = "publish"      // the bytes under their name
-	StageSettle       Stage = "settle"       // the name on stable storage
-)
-
-// request is what a mutating call declares about itself.
-type request struct {
-	op      string // the verb
-	caller  string
-	session string
-	key     string // idempotency key
-	hash    string // of everything the caller asked for
-	dryRun  bool
-	tx      string
-	risk    gate.Risk
-	args    any // the request of the verb, for its names
-
-	complete bool // a handoff that says that the task is done
-	frees    bool // a way out of a full disk, so it may have the reserve
-	long     bool // it may change more files than a call can name
-}
 
 // commit is a call that changes files: the commit of the engine and the state of
 // the gate, the hooks, the retry budget and the receipts.
@@ -64,8 +35,6 @@ type commit struct {
 	operator bool         // no claim binds it
 	fence    uint64       // of the claim without which it fails; 0: none
 	account  *progress.Meter
-	lent     *bytes.Buffer // the content, as long as the call runs
-	kept     int64         // bytes of earlier versions that are in memory
 }
 
 // newCommit begins a call.
@@ -98,7 +67,10 @@ func (c *commit) request() request {
 func (s *Store) commit(ctx context.Context, c *commit) error {
 	ctx, account, end := progress.Begin(ctx)
 	defer end()
-	defer c.announce(ctx)()
+	if !adapter.IsReported(ctx) {
+		paths := c.paths() // as they are now
+		defer s.gate.Announce(c.Req.Op, c.Req.Caller, func() []string { return paths })()
+	}
 	c.account = account
 	return s.engine.Do(ctx, c.Commit)
 }
@@ -113,6 +85,57 @@ func (c *commit) Admit(ctx context.Context) error {
 		return e
 	}
 	return nil
+}
+
+// gateFor returns the setting that applies to a call.
+func (s *Store) gateFor(ctx context.Context) Gate {
+	g := s.gate.For(defaultGate(ctx))
+	return Gate{GateMode(g.Mode), Verdict(g.RejectAt), Overrides(g.Overrides)}
+}
+
+// protectFor returns the mode of the protected defaults that applies to a call:
+// that of the host, or a weaker one if the policy sets it.
+func (s *Store) protectFor(ctx context.Context) ProtectMode {
+	of, _ := ctx.Value(protectKey{}).(ProtectMode)
+	return ProtectMode(s.gate.ProtectFor(string(cmp.Or(s.opts.ProtectDefaults, of))))
+}
+
+// Located refuses files that the gate protects or that another session has
+// claimed.
+func (c *commit) Located() error {
+	if err := c.Check.Located(); err != nil {
+		return err
+	}
+	return c.unclaimed()
+}
+
+// unclaimed refuses a commit that claims do not allow.
+func (c *commit) unclaimed() error {
+	if c.operator {
+		return nil
+	}
+	return c.s.leases.Check(c.Commit, c.fence)
+}
+
+// Classify runs the content gate on the final bytes, and gives what it found the
+// types of this package.
+func (c *commit) Classify(ctx context.Context) error {
+	err := c.Check.Classify(ctx)
+	if e, ok := err.(*fault.Fault); ok {
+		setType(e, "verdict", func(v string) any { return Verdict(v) })
+		setType(e, "classify_reject_at", func(v string) any { return Verdict(v) })
+		setType(e, "draft_problem", func(c fault.Code) any { return Detail(c) })
+		setType(e, "detected", func(f []scan.Finding) any { return riskFindings(f) })
+		setType(e, "errors", func(p []syntax.Problem) any { return syntaxProblems(p) })
+	}
+	return err
+}
+
+// setType gives a fact of an error its type in this package.
+func setType[T any](e *fault.Fault, key string, as func(T) any) {
+	if v, ok := e.Context[key].(T); ok {
+		e.Context[key] = as(v)
+	}
 }
 
 // Failed finishes a commit that did not succeed: it undoes what can be undone,
@@ -165,6 +188,19 @@ func (c *commit) Failed(cause error) error {
 	return c.refuse(e)
 }
 
+// postponed ends a commit that waits for an answer of the user. Nothing has
+// changed and no observer is called: the same call is repeated after the user has
+// answered.
+func (c *commit) postponed(e *fault.Fault) error {
+	e.Op, e.Stage = c.Req.Op, c.StageNow
+	if e.Path == "" && len(c.Muts) == 1 {
+		e.Path = c.Muts[0].Path
+	}
+	e.RetryBudget = c.s.budgets.Strike(c.call(), e) // counts nothing
+	c.Run.Withdraw()
+	return errorFrom(e)
+}
+
 // refuse returns the error of a call that failed, with its receipt.
 func (c *commit) refuse(e *fault.Fault) error {
 	status := StatusRefused
@@ -186,11 +222,22 @@ func (c *commit) call() budget.Call {
 		return *c.asked
 	}
 	out := budget.Call{Op: c.Req.Op, Hash: strings.Join([]string{c.Req.Hash, c.Req.Caller, c.session, c.Req.Key, c.gateKey}, "\x00")}
-	for _, m := range c.Muts {
-		out.Paths = append(out.Paths, m.Path)
-	}
+	out.Paths = c.paths()
 	c.asked = &out
 	return out
+}
+
+// paths returns the paths that the call asks for.
+func (c *commit) paths() []string {
+	return convert(c.Muts, func(m *engine.Mutation) string { return m.Path })
+}
+
+// taking returns the function by which the commit takes the content of earlier
+// versions.
+func (c *commit) taking(ctx context.Context) changes.Take {
+	return func(m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
+		return c.TakeKept(ctx, m, src, mode)
+	}
 }
 
 // outcome is what a call reports besides the facts of its files. It is stored in
@@ -222,4 +269,32 @@ func (c *commit) storedOutcome() (o outcome) {
 		o, _ = c.Outcome().(outcome)
 	}
 	return o
+}
+
+func init() {
+	adapter.CountRefusal = func(store any, verb string, args []byte, refusal error) error {
+		return errorFrom(store.(*Store).budgets.Refused(verb, args, refusal.(*Error).fault()))
+	}
+}
+
+// scanned validates the arguments that the scanning verbs share.
+func (s *Store) scanned(ctx context.Context, content []byte, target string) (path string, err error) {
+	if e := s.takes(ctx, content); e != nil {
+		return "", e
+	}
+	if target != "" {
+		path, _, err = relpath.Clean(target, s.engine.Tree.Rules)
+	}
+	return path, err
+}
+
+// takes refuses content that was truncated or is too large.
+func (s *Store) takes(ctx context.Context, content []byte) *fault.Fault {
+	switch {
+	case adapter.IsMalformed(ctx, "content"):
+		return fault.New(fault.BadBase64)
+	case int64(len(content)) > s.opts.MaxContentBytes:
+		return fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
+	}
+	return nil
 }

@@ -3,8 +3,10 @@ package resilientwrite
 import (
 	"context"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
@@ -12,10 +14,8 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/ship"
 )
-
-// Version is the version of the library and of the command.
-const Version = "0.1.0-dev"
 
 // DescribeRequest asks for the facts of the store.
 type DescribeRequest struct{}
@@ -41,7 +41,7 @@ type DescribeResult struct {
 	Recovery RecoveryReport `json:"recovery"`
 	Codes    map[string]int `json:"codes"` // Numeric classes of outcomes.
 	// How far a hub has the journal; absent where nothing is shipped.
-	Hub *HubFacts `json:"hub,omitempty"`
+	Hub *admin.HubFacts `json:"hub,omitempty"`
 }
 
 // Limits are the limits of a store, and of the server that answers. Their names
@@ -76,18 +76,6 @@ type Limits struct {
 	StagedTxOps           int64 `json:"staged_tx_ops"`
 	TxOps                 int64 `json:"tx_ops"`
 	UndoCommits           int64 `json:"undo_commits"`
-}
-
-// HubFacts says how far a hub has the journal of a store, as its shipper left it.
-type HubFacts struct {
-	Seq     uint64 `json:"seq"`            // The newest row that is in the hub.
-	Waiting uint64 `json:"waiting"`        // Rows that the hub lacks.
-	Task    string `json:"task,omitempty"` // The task that the store works on.
-	// A task of this store that another machine works on now.
-	LostTask string `json:"lost_task,omitempty"`
-	// True when the hub has another log under the name of this store; nothing is
-	// shipped until the operator repairs that.
-	Forked bool `json:"forked,omitempty"`
 }
 
 // PolicyFacts says which policy holds.
@@ -151,10 +139,10 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
 		ReadOnly: s.opts.ReadOnly, Poisoned: s.engine.Poisoned.Load() || s.engine.Present() != nil, Recovery: s.Recovery(),
 		Policy: PolicyFacts{
-			Hash: s.policy().Hash, Gate: s.gateFor(ctx), RetryBudget: s.budgets.Budget(),
-			Protected: append([]string{}, s.policy().File.Protect...), Exceptions: len(s.policy().File.Allow),
-			Source: s.policy().Source, Ignored: s.policy().Ignored, Problem: s.policyProblem(),
-			ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(s.policy().File.ProtectExceptions)},
+			Hash: s.gate.Policy().Hash, Gate: s.gateFor(ctx), RetryBudget: s.budgets.Budget(),
+			Protected: append([]string{}, s.gate.Policy().File.Protect...), Exceptions: len(s.gate.Policy().File.Allow),
+			Source: s.gate.Policy().Source, Ignored: s.gate.Policy().Ignored, Problem: s.policyProblem(),
+			ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(s.gate.Policy().File.ProtectExceptions)},
 		},
 		Limits: Limits{
 			ContentBytes:          s.opts.MaxContentBytes,
@@ -172,8 +160,8 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 			JournalRowBytes:       journal.MaxRecord,
 			IdempotencyKeySeconds: int64(engine.KeyAge.Seconds()),
 			IdempotencyKeys:       engine.KeyCount,
-			HistoryBytes:          s.historyCaps().Bytes,
-			HistoryVersionsKept:   int64(s.historyCaps().Versions),
+			HistoryBytes:          s.gate.HistoryCaps().Bytes,
+			HistoryVersionsKept:   int64(s.gate.HistoryCaps().Versions),
 			UndoCommits:           maxUndo,
 			HistoryVersions:       maxVersions,
 			TxOps:                 maxTxOps,
@@ -196,6 +184,22 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 		out.Transactions = append(out.Transactions, h.TxID)
 	}
 	out.HeadSeq = s.headSeq()
-	out.Hub = s.hubFacts(out.HeadSeq)
+	if out.Hub = ship.Facts(s.engine); out.Hub != nil {
+		out.Hub.Task, out.Hub.LostTask = gate.Label(s.gate.SafeText(out.Hub.Task)), gate.Label(s.gate.SafeText(out.Hub.LostTask))
+		out.Hub.Waiting = out.HeadSeq - min(out.Hub.Seq, out.HeadSeq)
+	}
 	return out, nil
+}
+
+// policyProblem returns what is wrong with the policy file, nil when it is valid.
+func (s *Store) policyProblem() *PolicyProblem {
+	file, e := s.gate.Problem()
+	if e == nil {
+		return nil
+	}
+	p := &PolicyProblem{File: file, Hint: e.Hint}
+	p.Line, _ = e.Context["line"].(int)
+	p.Column, _ = e.Context["column"].(int)
+	p.Problem, _ = e.Context["problem"].(string)
+	return p
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/merge"
 	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
 
@@ -101,7 +100,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 		return EditResult{}, c.Failed(e)
 	}
 	var done edit.Result
-	m.Revise, m.Merge = revision(r.Edits, r.Encoding, &done), s.merger(r.Merge, m)
+	m.Revise, m.Merge = revision(r.Edits, r.Encoding, &done), s.gate.Merger(string(r.Merge), m)
 	c.Outcome = func() any { return outcome{Replacements: done.Replacements, Encoding: done.Encoding} }
 	if err := s.commit(ctx, c); err != nil {
 		return EditResult{}, err
@@ -110,7 +109,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	if c.Replayed != nil {
 		c.Diff = versions.DiffOf(s.versions, s.observed, c.Replayed)
 	}
-	merged, others := s.merged(ctx, c)
+	merged, others := c.merged(ctx)
 	return EditResult{
 		Receipt: rec, ModeApplied: string(engine.OpEdit), Replacements: c.storedOutcome().Replacements,
 		Encoding: c.storedOutcome().Encoding, Diff: c.Diff, Merged: merged, OthersDiff: others,
@@ -161,43 +160,5 @@ func (m MergeMode) check() *fault.Fault {
 	case "", MergeOff, MergeClean:
 		return nil
 	}
-	return badChoice("merge", string(MergeOff), string(MergeClean))
-}
-
-// merger returns how a stale call with the given mode is merged; nil: it is
-// refused. The key merge of the policy file applies to calls that name no mode,
-// and off applies to all.
-func (s *Store) merger(asked MergeMode, m *engine.Mutation) engine.Merger {
-	set := MergeMode(s.policy().File.Merge)
-	if asked == "" {
-		asked = set
-	}
-	if asked != MergeClean || set == MergeOff {
-		return nil
-	}
-	return func(ctx context.Context, base, theirs, mine []byte) ([]byte, []int, error) {
-		content, lines, err := merge.Clean(base, theirs, mine)
-		if err != nil || content == nil {
-			return nil, lines, err
-		}
-		rep, err := s.checkSyntax(ctx, "", m.Target.Path, content)
-		if err != nil || !rep.Valid {
-			return nil, nil, err
-		}
-		return content, nil, nil
-	}
-}
-
-// merged reports whether a commit of one file was merged, and what others had
-// changed.
-func (s *Store) merged(ctx context.Context, c *commit) (merged bool, others string) {
-	if c.Replayed == nil {
-		return c.First().Base != "", c.First().Others
-	}
-	m := c.Replayed.Muts[0]
-	if m.Base == "" || s.engine.EnterReader() != nil {
-		return m.Base != "", ""
-	}
-	defer s.engine.Leave()
-	return true, s.engine.KeptDiff(ctx, m.Identity(), m.Base, m.PrevSHA256)
+	return fault.BadChoice("merge", string(MergeOff), string(MergeClean))
 }

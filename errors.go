@@ -271,5 +271,38 @@ func (e *Error) fault() *fault.Fault {
 	}
 }
 
-// verbError returns the error of a call that does not go through commit.
-func (s *Store) verbError(op string, err error) *Error { return errorFrom(s.engine.VerbFault(op, err)) }
+// describeCode returns a failure in the form of last_error.
+func describeCode(code fault.Code) map[string]any {
+	class := code.Class()
+	return map[string]any{
+		"error": Kind(class.Kind), "reason_hint": Reason(class.Reason), "suggested_action": Action(class.Action), "reason": Detail(code),
+	}
+}
+
+// Stage is a step of the write path.
+type Stage string
+
+// The stages, in the order in which every write passes them.
+const (
+	StageResolve      Stage = "resolve"      // where the path leads
+	StageAuthorize    Stage = "authorize"    // may the caller do this
+	StageLock         Stage = "lock"         // one writer per path
+	StagePrecondition Stage = "precondition" // is the file as the request expects
+	StageCompose      Stage = "compose"      // the final bytes
+	StageClassify     Stage = "classify"     // the gate, on the final bytes
+	StageStage        Stage = "stage"        // the final bytes, outside the workspace
+	StageRecord       Stage = "record"       // the commit point
+	StagePublish      Stage = "publish"      // the bytes under their name
+	StageSettle       Stage = "settle"       // the name on stable storage
+)
+
+// NewError makes the error of a detail for an adapter that refuses a call
+// before it reaches the Store.
+func NewError(op string, d Detail, hint string, context map[string]any) *Error {
+	e := fault.New(fault.Code(d))
+	e.Op, e.Context = op, context
+	if hint != "" {
+		e.Hint = hint
+	}
+	return errorFrom(e)
+}

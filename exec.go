@@ -175,7 +175,7 @@ func (x *execution) do(ctx context.Context) error {
 		c.Release()
 		return x.cmd.View.Remove()
 	}
-	b := &views.Builder{Layer: x.s.observed, Commit: c.Commit, View: x.cmd.View, Start: start, Capture: observe.Capture(x.s.policy().File.Capture)}
+	b := &views.Builder{Layer: x.s.observed, Commit: c.Commit, View: x.cmd.View, Start: start, Capture: observe.Capture(x.s.gate.Policy().File.Capture)}
 	x.plan, err = b.Build(ctx)
 	c.Muts, c.Dirs = x.plan.Muts, x.s.changes().DirsToMake(x.plan.Dirs)
 	if err != nil {
@@ -198,7 +198,7 @@ func (x *execution) do(ctx context.Context) error {
 
 // run scans the workspace and runs the command.
 func (x *execution) run(ctx context.Context) (*observe.Index, error) {
-	start, err := x.cmd.Run(ctx, x.s.engine, x.s.policy().File.Exec.AllowWrite, func() (*observe.Index, error) {
+	start, err := x.cmd.Run(ctx, x.s.engine, x.s.gate.Policy().File.Exec.AllowWrite, func() (*observe.Index, error) {
 		found, start, err := x.s.scan(ctx, around.ScanRequest{Session: x.r.Session}, nil)
 		if err == nil && (found.Partial || len(found.Busy) > 0) {
 			err = fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")

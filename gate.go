@@ -1,9 +1,7 @@
 package resilientwrite
 
 import (
-	"cmp"
 	"context"
-	"errors"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
@@ -196,84 +194,36 @@ func defaultGate(ctx context.Context) policyfile.Setting {
 	return of.setting().Or(gateOfLibrary.setting())
 }
 
-// gateFor returns the setting that applies to a call.
-func (s *Store) gateFor(ctx context.Context) Gate {
-	g := s.gate.For(defaultGate(ctx))
-	return Gate{GateMode(g.Mode), Verdict(g.RejectAt), Overrides(g.Overrides)}
+// RiskFinding is one thing that was found. The snippet shows no usable part of
+// a secret.
+type RiskFinding struct {
+	Kind    string `json:"kind"`    // Family of the finding, or size.
+	Pattern string `json:"pattern"` // The rule that found it; docs/policy.md lists them.
+	// Displayable part of the finding: the prefix common to its kind; null for
+	// size.
+	Match  *string `json:"match"`
+	Line   *int    `json:"line"`             // Line of its start, from 1; null for size.
+	Column int     `json:"column,omitempty"` // Column of its start in characters, from 1.
+	// confirmed alone makes the text high; info never blocks.
+	Confidence string `json:"confidence,omitempty" enum:"confirmed,likely,info"`
+	// True for a placeholder that is no usable value. It is listed and never
+	// refused; see policy key placeholders.
+	Placeholder bool `json:"placeholder,omitempty"`
+	// Encoding of the finding: base64, hex, percent, concat …; absent for plain
+	// text.
+	DecodedFrom string `json:"decoded_from,omitempty"`
+	Value       int    `json:"value,omitempty"`     // Size only: what was measured.
+	Threshold   int    `json:"threshold,omitempty"` // Size only: the exceeded limit.
 }
 
-// policy returns the policy in force.
-func (s *Store) policy() *gate.Policy { return s.gate.Policy() }
-
-// policyProblem returns what is wrong with the policy file, nil when it is valid.
-func (s *Store) policyProblem() *PolicyProblem {
-	file, e := s.gate.Problem()
-	if e == nil {
-		return nil
+func riskFindings(found []scan.Finding) []RiskFinding {
+	out := make([]RiskFinding, 0, len(found))
+	for _, f := range found {
+		match, line := f.Match, f.Line
+		out = append(out, RiskFinding{
+			Kind: f.Family, Pattern: f.Pattern, Match: &match, Line: &line, Column: f.Column,
+			Confidence: string(f.Confidence), Placeholder: f.Placeholder, DecodedFrom: f.DecodedFrom,
+		})
 	}
-	p := &PolicyProblem{File: file, Hint: e.Hint}
-	p.Line, _ = e.Context["line"].(int)
-	p.Column, _ = e.Context["column"].(int)
-	p.Problem, _ = e.Context["problem"].(string)
-	return p
+	return out
 }
-
-// protectFor returns the mode of the protected defaults that applies to a call:
-// that of the host, or a weaker one if the policy sets it.
-func (s *Store) protectFor(ctx context.Context) ProtectMode {
-	of, _ := ctx.Value(protectKey{}).(ProtectMode)
-	return ProtectMode(s.gate.ProtectFor(string(cmp.Or(s.opts.ProtectDefaults, of))))
-}
-
-// Located refuses files that the gate protects or that another session has
-// claimed.
-func (c *commit) Located() error {
-	if err := c.Check.Located(); err != nil {
-		return err
-	}
-	return c.unclaimed()
-}
-
-// Classify checks the syntax of files that must be well formed, and runs the
-// content gate on the final bytes.
-func (c *commit) Classify(ctx context.Context) error {
-	for _, m := range c.Muts {
-		if err := c.wellFormed(ctx, m); err != nil {
-			return c.About(m, err)
-		}
-	}
-	err := c.Check.Classify(ctx)
-	if e, ok := err.(*fault.Fault); ok && e.Code == fault.RiskBlocked {
-		setType(e, "verdict", func(v string) any { return Verdict(v) })
-		setType(e, "classify_reject_at", func(v string) any { return Verdict(v) })
-		setType(e, "draft_problem", func(c fault.Code) any { return Detail(c) })
-		setType(e, "detected", func(f []scan.Finding) any { return riskFindings(f) })
-	}
-	return err
-}
-
-// setType gives a fact of an error its type in this package.
-func setType[T any](e *fault.Fault, key string, as func(T) any) {
-	if v, ok := e.Context[key].(T); ok {
-		e.Context[key] = as(v)
-	}
-}
-
-// translate maps errors of the scanner, and those of hooks and adapters that
-// called the store, to faults.
-func (s *Store) translate(err error) error {
-	var costly *scan.CostlyError
-	if errors.As(err, &costly) {
-		return s.gate.Costly(costly)
-	}
-	var e *Error
-	var f *fault.Fault
-	if !errors.As(err, &f) && errors.As(err, &e) {
-		return e.fault()
-	}
-	return err
-}
-
-func (s *Store) bounded(ctx context.Context) context.Context { return s.gate.Bounded(ctx) }
-func (s *Store) safeText(text string) string                 { return s.gate.SafeText(text) }
-func (s *Store) hideName(text string) string                 { return s.gate.HideName(text) }

@@ -279,7 +279,7 @@ func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (Handof
 func (s *Store) handoffError(op, path string, err error) *Error {
 	e := AsError(op, err)
 	if e.Path == "" && relPathShown(e) {
-		e.Path = s.hideName(path)
+		e.Path = s.gate.HideName(path)
 	}
 	if list, ok := e.Context["drift_warnings"].([]handoff.Drift); ok {
 		e.Context["drift_warnings"] = handoffDrift(list)

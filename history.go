@@ -3,7 +3,6 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
-	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -107,21 +106,6 @@ func (s *Store) listVersions(r HistoryRequest) (HistoryResult, error) {
 		}
 	}
 	return out, nil
-}
-
-func (s *Store) historyCaps() engine.HistoryCaps {
-	h := s.policy().File.History
-	caps := engine.HistoryCaps{Bytes: h.MaxBytes, Object: h.MaxObjectBytes, Age: h.MaxAge, Versions: h.MaxVersions, Head: cmp.Or(h.KeepHeadMax, engine.DefaultKeepHeadMax)}
-	if caps.Bytes == 0 {
-		caps.Bytes = engine.DefaultHistoryBytes
-		if share := s.engine.Disk.Size / engine.DefaultHistoryShare; share > 0 {
-			caps.Bytes = min(caps.Bytes, share)
-		}
-	}
-	if caps.Versions == 0 {
-		caps.Versions = engine.DefaultHistoryVersions
-	}
-	return caps
 }
 
 // DiffRequest asks what changed between two versions of a file.
@@ -250,9 +234,7 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 	}
 	m, v, err := versions.Restore{
 		Op: c.Req.Op, Path: r.Path, Seq: r.Version, SHA256: r.SHA256.String(), Force: r.Force,
-		Take: func(m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
-			return s.takeKept(ctx, c, m, src, mode)
-		},
+		Take: c.taking(ctx),
 	}.Plan(s.versions)
 	if err != nil {
 		return nil, err
@@ -260,38 +242,4 @@ func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest)
 	c.Muts = []*engine.Mutation{m}
 	c.Dirs, err = s.changes().GoneDirs(c.Muts, nil)
 	return v, err
-}
-
-// mostKept is how many bytes of earlier versions a commit of many files holds in
-// memory.
-const mostKept = 64 << 20
-
-// takeKept takes the bytes of an earlier version. If there is no file whose mode
-// is kept, the new file gets the mode that the journal records.
-func (s *Store) takeKept(ctx context.Context, c *commit, m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
-	there := mode == 0 || m.Link() || s.engine.IsThere(m.Path)
-	if there && (!c.Many() || c.kept < mostKept) {
-		sum, err := s.take(ctx, c, m, src)
-		c.kept += m.Content.Size()
-		return sum, err
-	}
-	if err := s.engine.Enter(); err != nil {
-		return "", err
-	}
-	defer s.engine.Leave()
-	account := progress.Of(ctx)
-	account.Reading(src)
-	in, err := c.Spool(account.Counting(engine.NewStoppable(ctx, src)))
-	if err != nil {
-		return "", err
-	}
-	m.TakeSpooled(in)
-	if there {
-		return in.Got.Digest.Hex(), nil
-	}
-	if err := in.Slot.File.Chmod(mode); err != nil {
-		m.DropSpooled()
-		return "", err
-	}
-	return in.Got.Digest.Hex(), nil
 }

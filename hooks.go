@@ -36,19 +36,6 @@ func (s *Store) channelTo(ctx context.Context) hook.AskFunc {
 	}
 }
 
-// postponed ends a commit that waits for an answer of the user. Nothing has
-// changed and no observer is called: the same call is repeated after the user has
-// answered.
-func (c *commit) postponed(e *fault.Fault) error {
-	e.Op, e.Stage = c.Req.Op, c.StageNow
-	if e.Path == "" && len(c.Muts) == 1 {
-		e.Path = c.Muts[0].Path
-	}
-	e.RetryBudget = c.s.budgets.Strike(c.call(), e) // counts nothing
-	c.Run.Withdraw()
-	return errorFrom(e)
-}
-
 // ResetTask begins a new task: every call gets its full retry budget again, and
 // hooks with a method ResetTask are reset. A panic in one is contained: the
 // others and the budgets are reset, and the error reports it.

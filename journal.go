@@ -314,6 +314,3 @@ func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationRes
 	}
 	return out, nil
 }
-
-// keyKnown reports whether an idempotency key was used; see [feed.KeyKnown].
-func (s *Store) keyKnown(key string) bool { return feed.KeyKnown(s.engine, key) }

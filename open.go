@@ -29,10 +29,9 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/ship"
 )
-
-// FormatVersion is the version of the state directory.
-const FormatVersion = engine.FormatVersion
 
 // Open opens the workspace dir and makes its state directory when there is
 // none. nil options mean the defaults.
@@ -82,12 +81,12 @@ func newStore(o Options, with engine.TestHooks) *Store {
 	s.observed = &observe.Layer{Engine: s.engine}
 	s.gate = &gate.Layer{Engine: s.engine, Keep: s.drafts.Keep, Ignored: s.observed.Ignored, Options: gate.Options{
 		Setting: o.Gate.setting(), PolicyFile: o.PolicyFile, Optional: o.PolicyFileOptional, ServeWithBad: o.ServeWithBadPolicy,
-		Trust: o.TrustWorkspacePolicy, Transforms: len(o.Hooks.Transform) > 0,
+		Trust: o.TrustWorkspacePolicy, Transforms: len(o.Hooks.Transform) > 0, Validators: o.validate,
 	}}
 	s.leases = &lease.Layer{Engine: s.engine}
 	s.hooks = &hooks.Layer{Engine: s.engine, Gate: s.gate, Hooks: o.Hooks, VerifyTimeout: o.VerifyTimeout, Channel: s.channelTo, KeyKnown: s.keyKnown}
 	s.engine.Host = engineHost{s.gate, s}
-	s.engine.Pinned, s.engine.Shipped = s.observed.Pinned, s.shippedTo
+	s.engine.Pinned, s.engine.Shipped = s.observed.Pinned, func() (uint64, bool) { return ship.Shipped(s.engine) }
 	return s
 }
 
@@ -270,7 +269,7 @@ func (s *Store) Recovery() RecoveryReport {
 		Finished: recoveredPaths(r.Finished), Aborted: recoveredPaths(r.Aborted), Conflicts: recoveredPaths(r.Conflicts),
 		Swept: r.Swept, Pending: r.Pending, TornBytes: r.TornBytes, Malformed: r.Malformed,
 		Imported: r.Imported, ImportSkipped: r.ImportSkipped, Rebuilt: r.Rebuilt, Poisoned: r.Poisoned,
-		Warnings: append(warnings(r.Warnings), warnings(s.policy().Warnings)...),
+		Warnings: append(warnings(r.Warnings), warnings(s.gate.Policy().Warnings)...),
 	}
 }
 
@@ -284,8 +283,7 @@ type engineHost struct {
 	s *Store
 }
 
-func (h engineHost) Translate(err error) error       { return h.s.translate(err) }
-func (h engineHost) HistoryCaps() engine.HistoryCaps { return h.s.historyCaps() }
+func (h engineHost) Translate(err error) error { return h.s.translate(err) }
 
 // Within reports whether the workspace is the directory dir or is below it, after
 // resolving symbolic links. A host can use it to check whether the workspace is
@@ -384,4 +382,19 @@ func (s *Store) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return s.verbError("close", ctx.Err())
 	}
+}
+
+// translate maps errors of the scanner, and those of hooks and adapters that
+// called the store, to faults.
+func (s *Store) translate(err error) error {
+	var costly *scan.CostlyError
+	if errors.As(err, &costly) {
+		return s.gate.Costly(costly)
+	}
+	var e *Error
+	var f *fault.Fault
+	if !errors.As(err, &f) && errors.As(err, &e) {
+		return e.fault()
+	}
+	return err
 }

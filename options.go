@@ -1,14 +1,12 @@
 package resilientwrite
 
 import (
-	"cmp"
-	"context"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/hooks"
+	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
 // Options are the settings of a [Store]. nil means the defaults, and so does
@@ -120,34 +118,6 @@ type Options struct {
 	ReceiptSink func(Receipt)
 }
 
-// labels are the names that a context gives its calls.
-type labels struct{ caller, session string }
-
-type labelsKey struct{}
-
-// WithCaller returns a context whose calls are made by caller, in the working
-// session of that name, if their requests name none. An adapter uses it to pass
-// what it knows of the connection. Both take precedence over those of the
-// options; "" keeps the value in ctx. They appear in rows and receipts, and
-// select the commits of [Store.Undo] and the files of a handoff. The session is
-// not part of the identity of a call: the same call in another session has the
-// same retry budget and the same idempotency key.
-//
-// A name of more than 200 bytes is truncated, and invalid UTF-8 is replaced.
-func WithCaller(ctx context.Context, caller, session string) context.Context {
-	l := labelsOf(ctx)
-	l.caller, l.session = cmp.Or(asLabel(caller), l.caller), cmp.Or(asLabel(session), l.session)
-	return context.WithValue(ctx, labelsKey{}, l)
-}
-
-func asLabel(name string) string { return gate.Label(name) }
-
-// labelsOf returns the names that a context sets.
-func labelsOf(ctx context.Context) labels {
-	l, _ := ctx.Value(labelsKey{}).(labels)
-	return l
-}
-
 // SyncLevel is how much of a successful call is on stable storage when it
 // returns.
 type SyncLevel string
@@ -225,4 +195,29 @@ func (o *Options) withDefaults() (Options, *fault.Fault) {
 		return out, fault.New(fault.InvalidArgument).Hintf("hard links must be break, refuse or in_place").With("argument", "hard_links")
 	}
 	return out, nil
+}
+
+// validate runs the validator of a format, if there is one.
+func (o *Options) validate(format string, content []byte) ([]syntax.Problem, bool) {
+	own, ok := o.Validators[format]
+	if !ok {
+		return nil, false
+	}
+	return convert(own(content), func(p SyntaxProblem) syntax.Problem { return syntax.Problem(p) }), true
+}
+
+// SyntaxProblem is one thing that is wrong with a text.
+type SyntaxProblem struct {
+	Line     int    `json:"line"`                          // Line, from 1.
+	Col      int    `json:"col"`                           // Column in characters, from 1.
+	Message  string `json:"message"`                       // The problems found.
+	Severity string `json:"severity" enum:"error,warning"` // Only errors make a text invalid.
+}
+
+// Validator checks a text of one format. It must not keep the content, and must
+// run in time linear in its size.
+type Validator func(content []byte) []SyntaxProblem
+
+func syntaxProblems(list []syntax.Problem) []SyntaxProblem {
+	return convert(list, func(p syntax.Problem) SyntaxProblem { return SyntaxProblem(p) })
 }

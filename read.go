@@ -60,7 +60,7 @@ func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	if err != nil {
 		e := a.failed(err)
 		if e.Path == "" && relPathShown(e) {
-			e.Path = s.hideName(out.Path)
+			e.Path = s.gate.HideName(out.Path)
 		}
 		return ReadResult{}, e
 	}

@@ -1,36 +1,17 @@
 package resilientwrite
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
-	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
-
-// Receipt reports what one mutating call did. Every such call has one: on
-// success in its result, on refusal in the context of the error.
-type Receipt = call.Receipt
-
-// Status is how a mutating call ended.
-type Status = call.Status
-
-// How a mutating call can end.
-const (
-	StatusSucceeded = call.Succeeded
-	StatusUnchanged = call.Unchanged // the bytes were already there
-	StatusReplayed  = call.Replayed  // the idempotency key had done it before
-	StatusFailed    = call.Failed    // the storage or the system failed
-	StatusRefused   = call.Refused   // a rule or a precondition refused it
-)
-
-// Warning is one thing the caller should know although the call succeeded.
-type Warning = call.Warning
 
 // The reasons of warnings: what a caller should know although the call
 // succeeded. [Warnings] says what each of them means.
@@ -164,15 +145,6 @@ func Warnings() []Warning {
 
 func warning(reason string) Warning { return Warning{Reason: reason, Hint: warningHints[reason]} }
 
-// convert returns f of each element. The result is not nil.
-func convert[A, B any](list []A, f func(A) B) []B {
-	out := make([]B, len(list))
-	for i, x := range list {
-		out[i] = f(x)
-	}
-	return out
-}
-
 // warningsOf returns the warnings for the given reasons.
 func warningsOf(reasons []string) []Warning { return convert(reasons, warning) }
 
@@ -185,22 +157,6 @@ func warnings(notes []engine.Note) []Warning {
 		}
 	}
 	return list
-}
-
-// Warn adds a warning that the adapter reports.
-func (r *SafeWriteResult) Warn(reason string) {
-	r.Warnings = append(r.Warnings, warning(reason))
-}
-
-// NewError makes the error of a detail for an adapter that refuses a call
-// before it reaches the Store.
-func NewError(op string, d Detail, hint string, context map[string]any) *Error {
-	e := fault.New(fault.Code(d))
-	e.Op, e.Context = op, context
-	if hint != "" {
-		e.Hint = hint
-	}
-	return errorFrom(e)
 }
 
 // status returns how a successful call ended.
@@ -316,4 +272,106 @@ func missedReceipts(n int) Receipt {
 		Reason: WarnReceiptsMissed,
 		Hint:   fmt.Sprintf("%d receipts were dropped because the watcher was too slow; the journal has the changes", n),
 	}}}
+}
+
+// finishedWith makes the receipt of a successful commit for one object that need
+// not be part of it.
+func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) Receipt {
+	for _, other := range c.Muts {
+		for _, w := range other.Warnings {
+			m.Warn(w)
+		}
+	}
+	r := c.receipt(m, c.status())
+	r.SHA256, r.Bytes = digest(sha), size
+	if c.Replayed != nil {
+		r.PrevSHA256 = digest("")
+	}
+	c.deliver(r)
+	return r
+}
+
+// TxOpResult is what became of the file of one operation.
+type TxOpResult struct {
+	Op string `json:"op" enum:"write,edit,delete,move"` // The operation.
+	// Path of the file; the new one for a move.
+	Path   string `json:"path"`
+	SHA256 Digest `json:"sha256"` // SHA-256 of the final file; empty when it no longer exists.
+	// SHA-256 of the previous file.
+	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
+	Bytes      int64  `json:"bytes"`                // Size of the final file in bytes.
+	JournalID  string `json:"journal_id,omitempty"` // Identifier of the journal row of this file.
+}
+
+// changedFiles returns the files that a commit has changed, or those of the commit that
+// its idempotency key had completed.
+func (c *commit) changedFiles() []TxOpResult {
+	if c.Replayed != nil {
+		return replayedFiles(c.Replayed)
+	}
+	list := []TxOpResult{}
+	for i, m := range c.Muts {
+		if m.Forgotten { // the old name of a move
+			continue
+		}
+		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size}
+		switch {
+		case m.Source != nil:
+			res.Op = "move"
+		case m.Op == engine.OpDelete:
+			res.Op = "delete"
+		}
+		if c.Rec != nil {
+			res.JournalID = engine.JournalID(c.Rec.Seq, i)
+		}
+		list = append(list, res)
+	}
+	return list
+}
+
+// replayedFiles returns the files of the workspace that a commit changed.
+func replayedFiles(rec *journal.Record) []TxOpResult {
+	list := []TxOpResult{}
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		if m.Class != "" {
+			continue
+		}
+		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA256), PrevSHA256: digest(m.PrevSHA256), Bytes: m.Bytes, JournalID: engine.JournalID(rec.Seq, i)}
+		switch {
+		case m.From != "":
+			res.Op = "move"
+		case m.SHA256 == "":
+			res.Op = "delete"
+		}
+		list = append(list, res)
+	}
+	return list
+}
+
+// allWarnings returns the warnings of several files, each once.
+func allWarnings(muts []*engine.Mutation) []Warning {
+	var all []string
+	for _, m := range muts {
+		for _, w := range m.Warnings {
+			if !slices.Contains(all, w) {
+				all = append(all, w)
+			}
+		}
+	}
+	return warningsOf(all)
+}
+
+// merged reports whether a commit of one file was merged, and what others had
+// changed.
+func (c *commit) merged(ctx context.Context) (merged bool, others string) {
+	if c.Replayed == nil {
+		return c.First().Base != "", c.First().Others
+	}
+	m := c.Replayed.Muts[0]
+	if m.Base == "" || c.s.engine.EnterReader() != nil {
+		return m.Base != "", ""
+	}
+	defer c.s.engine.Leave()
+	return true, c.s.engine.KeptDiff(ctx, m.Identity(), m.Base, m.PrevSHA256)
 }

@@ -99,10 +99,13 @@ package resilientwrite
 import (
 	"context"
 
+	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/feed"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/hooks"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
@@ -114,6 +117,12 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/watch"
 )
+
+// Version is the version of the library and of the command.
+const Version = "0.1.0-dev"
+
+// FormatVersion is the version of the state directory.
+const FormatVersion = engine.FormatVersion
 
 // Store is the write surface of one workspace. Its methods may be called by
 // any number of goroutines, and any number of processes on one machine may
@@ -170,4 +179,96 @@ func (s *Store) Sync(ctx context.Context) error {
 		return s.verbError("sync", err)
 	}
 	return nil
+}
+
+// enterReader counts a reading call in, unless its context has ended.
+func (s *Store) enterReader(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.engine.EnterReader()
+}
+
+// enter counts a changing call in, unless its context has ended.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.engine.Enter()
+}
+
+// attempt is a call of a verb that changes nothing in the workspace.
+type attempt struct{ *budget.Attempt }
+
+// begin counts a call in, unless its retry budget is used up. The caller ends it
+// with Leave of the engine or with failed.
+func (s *Store) begin(ctx context.Context, op, path string, req any) (attempt, error) {
+	a, e := s.budgets.Begin(ctx, op, path, req)
+	if e != nil {
+		return attempt{}, errorFrom(e)
+	}
+	return attempt{a}, nil
+}
+
+// failed ends the call with an error.
+func (a attempt) failed(err error) *Error { return errorFrom(a.Fail(err)) }
+
+// reading runs f as a call of a verb that changes nothing in the workspace.
+func reading[T any](ctx context.Context, s *Store, op, path string, req any, f func() (T, error)) (out T, err error) {
+	var none T
+	a, err := s.begin(ctx, op, path, req)
+	if err != nil {
+		return none, err
+	}
+	left := false
+	defer func() { // also when a validator of the host panics
+		if !left {
+			s.engine.Leave()
+		}
+	}()
+	if out, err = f(); err != nil {
+		left = true // by failed
+		return none, a.failed(err)
+	}
+	return out, nil
+}
+
+// looking runs f as a call that changes nothing and counts no failures.
+func looking[T any](ctx context.Context, s *Store, op string, f func() (T, error)) (out T, err error) {
+	if err := s.enterReader(ctx); err != nil {
+		return out, s.verbError(op, err)
+	}
+	defer s.engine.Leave()
+	if out, err = f(); err != nil {
+		return out, s.verbError(op, err)
+	}
+	return out, nil
+}
+
+// verbError returns the error of a call that does not go through commit.
+func (s *Store) verbError(op string, err error) *Error { return errorFrom(s.engine.VerbFault(op, err)) }
+
+// via returns what is recorded about the origin of the call; nil if no adapter
+// was used.
+func (s *Store) via(ctx context.Context) *journal.Via {
+	via, ok := ctx.Value(viaKey{}).(Via)
+	if !ok {
+		return nil
+	}
+	return s.gate.Via(journal.Via(via))
+}
+
+// changes returns the reader of what was changed.
+func (s *Store) changes() *changes.Layer {
+	return &changes.Layer{Engine: s.engine, Versions: s.versions, Observed: s.observed, Folds: s.gate.Folds}
+}
+
+// keyKnown reports whether an idempotency key was used; see [feed.KeyKnown].
+func (s *Store) keyKnown(key string) bool { return feed.KeyKnown(s.engine, key) }
+
+func (s *Store) headSeq() uint64 {
+	if s.engine.Log == nil {
+		return 0
+	}
+	return s.engine.Log.Head()
 }

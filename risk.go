@@ -8,7 +8,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
-	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
@@ -46,28 +45,6 @@ type RiskScoreResult struct {
 	Allowed int `json:"allowed"` // Number of findings that the policy allows.
 }
 
-// RiskFinding is one thing that was found. The snippet shows no usable part of
-// a secret.
-type RiskFinding struct {
-	Kind    string `json:"kind"`    // Family of the finding, or size.
-	Pattern string `json:"pattern"` // The rule that found it; docs/policy.md lists them.
-	// Displayable part of the finding: the prefix common to its kind; null for
-	// size.
-	Match  *string `json:"match"`
-	Line   *int    `json:"line"`             // Line of its start, from 1; null for size.
-	Column int     `json:"column,omitempty"` // Column of its start in characters, from 1.
-	// confirmed alone makes the text high; info never blocks.
-	Confidence string `json:"confidence,omitempty" enum:"confirmed,likely,info"`
-	// True for a placeholder that is no usable value. It is listed and never
-	// refused; see policy key placeholders.
-	Placeholder bool `json:"placeholder,omitempty"`
-	// Encoding of the finding: base64, hex, percent, concat …; absent for plain
-	// text.
-	DecodedFrom string `json:"decoded_from,omitempty"`
-	Value       int    `json:"value,omitempty"`     // Size only: what was measured.
-	Threshold   int    `json:"threshold,omitempty"` // Size only: the exceeded limit.
-}
-
 // RiskAction is one thing to do about what was found.
 type RiskAction struct {
 	Action string `json:"action" enum:"redact,split,escape"` // What to do.
@@ -99,20 +76,9 @@ func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreRes
 		if err != nil {
 			return RiskScoreResult{}, err
 		}
-		report, err := s.policy().Score(s.gate.Bounded(ctx), r.Content, path)
+		report, err := s.gate.Policy().Score(s.gate.Bounded(ctx), r.Content, path)
 		return riskOf(report), err
 	})
-}
-
-// scanned validates the arguments that the scanning verbs share.
-func (s *Store) scanned(ctx context.Context, content []byte, target string) (path string, err error) {
-	if e := s.takes(ctx, content); e != nil {
-		return "", e
-	}
-	if target != "" {
-		path, _, err = relpath.Clean(target, s.engine.Tree.Rules)
-	}
-	return path, err
 }
 
 // riskOf converts a report to its wire form.
@@ -126,18 +92,6 @@ func riskOf(r scan.Report) RiskScoreResult {
 	}
 	for _, a := range r.Actions() {
 		out.SuggestedActions = append(out.SuggestedActions, RiskAction{Action: a.Action, Targets: a.Targets, Reason: a.Reason})
-	}
-	return out
-}
-
-func riskFindings(found []scan.Finding) []RiskFinding {
-	out := make([]RiskFinding, 0, len(found))
-	for _, f := range found {
-		match, line := f.Match, f.Line
-		out = append(out, RiskFinding{
-			Kind: f.Family, Pattern: f.Pattern, Match: &match, Line: &line, Column: f.Column,
-			Confidence: string(f.Confidence), Placeholder: f.Placeholder, DecodedFrom: f.DecodedFrom,
-		})
 	}
 	return out
 }
@@ -213,7 +167,7 @@ func (s *Store) redact(ctx context.Context, r RedactRequest) (RedactResult, erro
 		}
 	}
 	out := RedactResult{Spans: []RedactSpan{}}
-	clean, verdict, err := s.policy().Redact(s.gate.Bounded(ctx), content, path, out.list)
+	clean, verdict, err := s.gate.Policy().Redact(s.gate.Bounded(ctx), content, path, out.list)
 	if err != nil {
 		return RedactResult{}, err
 	}
@@ -338,7 +292,7 @@ func (s *Store) DraftDelete(ctx context.Context, r DraftDeleteRequest) (DraftDel
 	if err != nil {
 		return DraftDeleteResult{}, err
 	}
-	out := DraftDeleteResult{DraftRef: s.hideName(r.DraftRef)}
+	out := DraftDeleteResult{DraftRef: s.gate.HideName(r.DraftRef)}
 	if s.opts.ReadOnly {
 		err = fault.New(fault.StoreReadOnly)
 	} else {

@@ -1,14 +1,10 @@
 package resilientwrite
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"io"
-	"sync"
-	"unicode/utf8"
 
-	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
@@ -144,7 +140,7 @@ func (s *Store) SafeWriteFrom(
 	}
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
-	sum, err := s.take(ctx, c, m, src)
+	sum, err := c.Take(ctx, m, src)
 	if err == nil {
 		if e := compareContent(r.ContentSHA256, sum); e != nil {
 			err = e
@@ -172,7 +168,7 @@ func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*
 	req := requestOf(r.Call, op, nil)
 	req.args, req.risk.Classify, req.risk.RejectAt = r, r.Classify, string(r.ClassifyRejectAt)
 	c := s.newCommit(ctx, req)
-	c.Muts, m.Merge = []*engine.Mutation{m}, s.merger(r.Merge, m)
+	c.Muts, m.Merge = []*engine.Mutation{m}, s.gate.Merger(string(r.Merge), m)
 	return c, m
 }
 
@@ -181,44 +177,23 @@ func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
 	switch r.Mode {
 	case ModeCreate, ModeOverwrite, ModeAppend:
 	default:
-		return badChoice("mode", "create", "overwrite", "append")
+		return fault.BadChoice("mode", "create", "overwrite", "append")
 	}
 	switch r.EOL {
 	case "", "as_is", "preserve", "lf", "crlf":
 	default:
-		return badChoice("eol", "as_is", "preserve", "lf", "crlf")
+		return fault.BadChoice("eol", "as_is", "preserve", "lf", "crlf")
 	}
 	switch r.BOM {
 	case "", "as_is", "preserve":
 	default:
-		return badChoice("bom", "as_is", "preserve")
+		return fault.BadChoice("bom", "as_is", "preserve")
 	}
 	if e := cmp.Or(gate.Risk{RejectAt: string(r.ClassifyRejectAt)}.Check(), r.Merge.check()); e != nil {
 		return e
 	}
 	return checkCall(ctx, r.Call)
 }
-
-// checkLabels validates the names that every mutating request may set.
-func checkLabels(caller, session, key string) *fault.Fault {
-	for _, arg := range []struct{ name, value string }{
-		{"caller", caller}, {"session", session}, {"idempotency_key", key},
-	} {
-		if len(arg.value) > maxLabel || !utf8.ValidString(arg.value) {
-			return fault.New(fault.InvalidArgument).Hintf("%s must be valid UTF-8 of at most %d bytes", arg.name, maxLabel).With("argument", arg.name)
-		}
-	}
-	if ofAdapter(session) {
-		return fault.New(fault.InvalidArgument).With("argument", "session").
-			Hintf("session names that begin with %s are reserved for connections; omit session, or use another name", adapterPrefix)
-	}
-	return nil
-}
-
-// maxLabel is the limit of the names a caller gives, in bytes.
-const maxLabel = 200
-
-var badChoice = fault.BadChoice
 
 // hash returns the identity of a write of content with the given SHA-256.
 func (r SafeWriteRequest) hash(sum string) string {
@@ -234,80 +209,19 @@ func compareContent(promised Digest, arrived string) *fault.Fault {
 	return fault.New(fault.ContentHashMismatch).With("content_sha256", promised.String()).With("arrived_sha256", arrived)
 }
 
-// takes refuses content that was truncated or is too large.
-func (s *Store) takes(ctx context.Context, content []byte) *fault.Fault {
-	switch {
-	case adapter.IsMalformed(ctx, "content"):
-		return fault.New(fault.BadBase64)
-	case int64(len(content)) > s.opts.MaxContentBytes:
-		return fault.New(fault.TooLarge).With("bytes", len(content)).With("max_bytes", s.opts.MaxContentBytes)
-	}
-	return nil
-}
-
-// take reads the content of a stream, a short one into memory, a long one into a
-// slot, and returns its hash.
-func (s *Store) take(ctx context.Context, c *commit, m *engine.Mutation, src io.Reader) (string, error) {
-	if err := s.engine.Enter(); err != nil {
-		return "", err
-	}
-	defer s.engine.Leave()
-	room := bytes.MinRead // for what is known of the length
-	if known, ok := src.(interface{ Len() int }); ok {
-		room += min(known.Len(), engine.InMemory)
-	}
-	account := progress.Of(ctx)
-	account.Reading(src)
-	src = account.Counting(engine.NewStoppable(ctx, src))
-	head := bytes.NewBuffer(borrow(room))
-	if len(s.opts.Hooks.Transform) == 0 {
-		c.lent = head
-	}
-	n, err := head.ReadFrom(io.LimitReader(src, engine.InMemory+1))
-	if err != nil {
-		return "", err
-	}
-	if n <= engine.InMemory {
-		c.ScanEarly(ctx, head.Bytes())
-		return m.Hold(head.Bytes()), nil
-	}
-	account.Long()
-	in, err := c.Spool(io.MultiReader(head, src))
-	if err != nil {
-		return "", err
-	}
-	m.TakeSpooled(in)
-	return in.Got.Digest.Hex(), nil
-}
-
-// lending holds the buffers for writes from a stream. Allocating memory for each
-// write would cost more than copying.
-var lending sync.Pool
-
-func borrow(room int) []byte {
-	if b, ok := lending.Get().(*bytes.Buffer); ok && b.Cap() >= room {
-		b.Reset()
-		return b.Bytes()
-	}
-	return make([]byte, 0, room)
-}
-
-// giveBack releases the borrowed buffer.
-func (c *commit) giveBack() {
-	if c.lent != nil {
-		lending.Put(c.lent)
-	}
-	c.lent = nil
-}
-
 // runWrite runs the stages of a write and makes its reply.
 func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error) {
 	err := s.commit(ctx, c)
-	c.giveBack()
+	c.GiveBack()
 	if err != nil {
 		return SafeWriteResult{}, err
 	}
 	rec := c.finished()
-	merged, others := s.merged(ctx, c)
+	merged, others := c.merged(ctx)
 	return SafeWriteResult{Receipt: rec, ModeApplied: string(c.First().Applied), Diff: c.Diff, Merged: merged, OthersDiff: others}, nil
+}
+
+// Warn adds a warning that the adapter reports.
+func (r *SafeWriteResult) Warn(reason string) {
+	r.Warnings = append(r.Warnings, warning(reason))
 }

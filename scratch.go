@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -293,21 +292,4 @@ func scratchEntry(e scratch.Entry) ScratchEntry {
 		SHA256: digest(e.SHA256), Bytes: e.Bytes, Label: e.Label, ContentType: e.ContentType, Notes: e.Notes,
 		Caller: e.Caller, TS: timestamp(e.TS), ExpiresAt: timestamp(e.ExpiresAt), BinExists: e.BinExists, Rebuilt: e.Rebuilt,
 	}
-}
-
-// finishedWith makes the receipt of a successful commit for one object that need
-// not be part of it.
-func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) Receipt {
-	for _, other := range c.Muts {
-		for _, w := range other.Warnings {
-			m.Warn(w)
-		}
-	}
-	r := c.receipt(m, c.status())
-	r.SHA256, r.Bytes = digest(sha), size
-	if c.Replayed != nil {
-		r.PrevSHA256 = digest("")
-	}
-	c.deliver(r)
-	return r
 }

@@ -238,7 +238,7 @@ func TestDescribeShowsTheHub(t *testing.T) {
 	for range 3 {
 		write(t, s, "a.txt", "text\n", rw.ModeAppend)
 	}
-	hub := func() *rw.HubFacts {
+	hub := func() *admin.HubFacts {
 		t.Helper()
 		return must(s.Describe(background, rw.DescribeRequest{}))(t).Hub
 	}
@@ -246,7 +246,7 @@ func TestDescribeShowsTheHub(t *testing.T) {
 		t.Errorf("nothing is shipped, and %+v", h)
 	}
 	token := "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
-	for state, want := range map[string]rw.HubFacts{
+	for state, want := range map[string]admin.HubFacts{
 		`{"seq":1,"task":"t","waiting":7}`:                      {Seq: 1, Waiting: 2, Task: "t"},
 		`{"seq":9,"lost_task":"t","forked":true}`:               {Seq: 9, LostTask: "t", Forked: true},
 		`{"seq":0,"task":"` + strings.Repeat("t", 1<<16) + `"}`: {Waiting: 3, Task: strings.Repeat("t", 200)},

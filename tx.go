@@ -117,18 +117,6 @@ type TxResult struct {
 	Warnings []Warning `json:"warnings"`
 }
 
-// TxOpResult is what became of the file of one operation.
-type TxOpResult struct {
-	Op string `json:"op" enum:"write,edit,delete,move"` // The operation.
-	// Path of the file; the new one for a move.
-	Path   string `json:"path"`
-	SHA256 Digest `json:"sha256"` // SHA-256 of the final file; empty when it no longer exists.
-	// SHA-256 of the previous file.
-	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
-	Bytes      int64  `json:"bytes"`                // Size of the final file in bytes.
-	JournalID  string `json:"journal_id,omitempty"` // Identifier of the journal row of this file.
-}
-
 // Tx makes several writes, edits, deletions and moves as one commit: a single
 // journal row commits all of them. After a crash either all of them have happened
 // or none. All paths are locked, in sorted order, and all preconditions are
@@ -187,15 +175,15 @@ func (op TxOp) plain(ctx context.Context, i int) (staged.Op, error) {
 		do.Do = engine.WriteOp(cmp.Or(op.Mode, ModeCreate))
 		switch {
 		case op.Encoding != "" && op.Encoding != "utf-8":
-			return do, badChoice("encoding", "utf-8", "base64")
+			return do, fault.BadChoice("encoding", "utf-8", "base64")
 		case do.Do != engine.OpCreate && do.Do != engine.OpOverwrite && do.Do != engine.OpAppend:
-			return do, badChoice("mode", "create", "overwrite", "append")
+			return do, fault.BadChoice("mode", "create", "overwrite", "append")
 		}
 	case "edit":
 		do.Revise = revision(op.Edits, op.Encoding, new(edit.Result))
 	case "delete", "move":
 	default:
-		return do, badChoice("op", "write", "edit", "delete", "move")
+		return do, fault.BadChoice("op", "write", "edit", "delete", "move")
 	}
 	return do, nil
 }
@@ -228,19 +216,6 @@ func (s *Store) runTx(ctx context.Context, c *commit, p *staged.Plan, ops []TxOp
 		out.Results = append(out.Results, res)
 	}
 	return out, nil
-}
-
-// allWarnings returns the warnings of several files, each once.
-func allWarnings(muts []*engine.Mutation) []Warning {
-	var all []string
-	for _, m := range muts {
-		for _, w := range m.Warnings {
-			if !slices.Contains(all, w) {
-				all = append(all, w)
-			}
-		}
-	}
-	return warningsOf(all)
 }
 
 func (s *Store) staged() staged.Layer { return staged.Layer{Engine: s.engine} }

@@ -3,12 +3,10 @@ package resilientwrite
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
@@ -146,7 +144,7 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, r UndoRequest) (chan
 		c.Muts = []*engine.Mutation{} // the key answers
 		return changes.Undone{}, nil
 	}
-	out, err := s.changes().Undo(ctx, c.Commit, changes.Wanted{Made: of.Made, Group: of.Group, N: n}, s.taking(ctx, c))
+	out, err := s.changes().Undo(ctx, c.Commit, changes.Wanted{Made: of.Made, Group: of.Group, N: n}, c.taking(ctx))
 	if e, ok := err.(*fault.Fault); ok && e.Code == fault.NothingToUndo {
 		switch {
 		case of.Group != "":
@@ -160,64 +158,4 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, r UndoRequest) (chan
 		}
 	}
 	return out, err
-}
-
-// taking returns the function by which a commit takes the content of earlier versions.
-func (s *Store) taking(ctx context.Context, c *commit) changes.Take {
-	return func(m *engine.Mutation, src io.Reader, mode uint32) (string, error) {
-		return s.takeKept(ctx, c, m, src, mode)
-	}
-}
-
-// changedFiles returns the files that a commit has changed, or those of the commit that
-// its idempotency key had completed.
-func (c *commit) changedFiles() []TxOpResult {
-	if c.Replayed != nil {
-		return replayedFiles(c.Replayed)
-	}
-	list := []TxOpResult{}
-	for i, m := range c.Muts {
-		if m.Forgotten { // the old name of a move
-			continue
-		}
-		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size}
-		switch {
-		case m.Source != nil:
-			res.Op = "move"
-		case m.Op == engine.OpDelete:
-			res.Op = "delete"
-		}
-		if c.Rec != nil {
-			res.JournalID = engine.JournalID(c.Rec.Seq, i)
-		}
-		list = append(list, res)
-	}
-	return list
-}
-
-// replayedFiles returns the files of the workspace that a commit changed.
-func replayedFiles(rec *journal.Record) []TxOpResult {
-	list := []TxOpResult{}
-	for i := range rec.Muts {
-		m := &rec.Muts[i]
-		if m.Class != "" {
-			continue
-		}
-		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA256), PrevSHA256: digest(m.PrevSHA256), Bytes: m.Bytes, JournalID: engine.JournalID(rec.Seq, i)}
-		switch {
-		case m.From != "":
-			res.Op = "move"
-		case m.SHA256 == "":
-			res.Op = "delete"
-		}
-		list = append(list, res)
-	}
-	return list
-}
-
-func (s *Store) headSeq() uint64 {
-	if s.engine.Log == nil {
-		return 0
-	}
-	return s.engine.Log.Head()
 }

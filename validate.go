@@ -2,29 +2,10 @@ package resilientwrite
 
 import (
 	"context"
-	"io"
-	"path"
-	"strings"
 
-	"github.com/resilientwrite/resilientwrite/internal/aside"
-	"github.com/resilientwrite/resilientwrite/internal/engine"
-	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
-	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
-
-// SyntaxProblem is one thing that is wrong with a text.
-type SyntaxProblem struct {
-	Line     int    `json:"line"`                          // Line, from 1.
-	Col      int    `json:"col"`                           // Column in characters, from 1.
-	Message  string `json:"message"`                       // The problems found.
-	Severity string `json:"severity" enum:"error,warning"` // Only errors make a text invalid.
-}
-
-// Validator checks a text of one format. It must not keep the content, and must
-// run in time linear in its size.
-type Validator func(content []byte) []SyntaxProblem
 
 // ValidateRequest asks whether a text is well formed.
 type ValidateRequest struct {
@@ -64,79 +45,15 @@ func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult
 		if err != nil {
 			return ValidateResult{}, err
 		}
-		return s.checkSyntax(ctx, r.FormatHint, target, r.Content)
+		return validated(s.gate.CheckSyntax(ctx, r.FormatHint, target, r.Content))
 	})
 }
 
-// checkSyntax runs the checker of a text's format. Secrets in what it quotes are
-// redacted.
-func (s *Store) checkSyntax(ctx context.Context, hint, target string, content []byte) (ValidateResult, error) {
-	return aside.Run(ctx, len(content), func() ValidateResult {
-		rep := s.checkNow(hint, target, content)
-		out := ValidateResult{Valid: rep.Valid, Format: rep.Format, Errors: make([]SyntaxProblem, len(rep.Problems)), Summary: rep.Summary(), NotChecked: rep.NotChecked}
-		for i, p := range rep.Problems {
-			out.Errors[i] = SyntaxProblem(p)
-			out.Errors[i].Message = s.hideName(p.Message)
-		}
-		return out
-	})
-}
-
-func (s *Store) checkNow(hint, target string, content []byte) syntax.Report {
-	hint = strings.ToLower(hint)
-	for _, name := range []string{hint, strings.ToLower(path.Ext(target))} {
-		if own, ok := s.opts.Validators[name]; ok && name != "" {
-			var problems []syntax.Problem
-			for _, p := range own(content) {
-				problems = append(problems, syntax.Problem(p))
-			}
-			return syntax.NewReport(name, problems, "")
-		}
-	}
-	return syntax.Check(syntax.Detect(hint, target, content), content)
-}
-
-// maxValidated is the size in bytes up to which a write checks the syntax of
-// the whole final file.
-const maxValidated = 16 << 20
-
-// maxSyntaxShown is how many problems a refusal lists.
-const maxSyntaxShown = 5
-
-// wellFormed refuses a final file with invalid syntax, if the request asks for
-// that.
-func (c *commit) wellFormed(ctx context.Context, m *engine.Mutation) error {
-	if !m.Validate || m.Op == engine.OpDelete || m.Unchanged() {
-		return nil
-	}
-	if m.Size > maxValidated {
-		m.Warn(WarnNotValidated)
-		return nil
-	}
-	src := m.Final.Reader()
-	if m.How == publish.Append {
-		src = io.MultiReader(m.Prev.Reader(), src)
-	}
-	content, err := io.ReadAll(engine.NewStoppable(ctx, src))
+func validated(rep syntax.Report, err error) (ValidateResult, error) {
 	if err != nil {
-		return err
+		return ValidateResult{}, err
 	}
-	rep, err := c.s.checkSyntax(ctx, "", m.Target.Path, content)
-	if err != nil {
-		return err
-	}
-	if rep.Valid {
-		return nil
-	}
-	var shown []SyntaxProblem
-	for _, p := range rep.Errors {
-		if p.Severity == syntax.Error && len(shown) < maxSyntaxShown {
-			shown = append(shown, p)
-		}
-	}
-	e := fault.New(fault.SyntaxInvalid).With("format", rep.Format).With("errors", shown)
-	if len(shown) > 0 {
-		e.Hintf("line %d, column %d: %s; correct the text and send it again", shown[0].Line, shown[0].Col, shown[0].Message)
-	}
-	return e
+	return ValidateResult{
+		Valid: rep.Valid, Format: rep.Format, Errors: syntaxProblems(rep.Problems), Summary: rep.Summary(), NotChecked: rep.NotChecked,
+	}, nil
 }

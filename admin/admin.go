@@ -447,3 +447,15 @@ type MaterializeResult struct {
 	Dirs             int    // Directories that were made or removed, or that got another mode.
 	Seq              uint64 // Journal row of the commit; 0 when nothing differed.
 }
+
+// HubFacts says how far a hub has the journal of a store, as its shipper left it.
+type HubFacts struct {
+	Seq     uint64 `json:"seq"`            // The newest row that is in the hub.
+	Waiting uint64 `json:"waiting"`        // Rows that the hub lacks.
+	Task    string `json:"task,omitempty"` // The task that the store works on.
+	// A task of this store that another machine works on now.
+	LostTask string `json:"lost_task,omitempty"`
+	// True when the hub has another log under the name of this store; nothing is
+	// shipped until the operator repairs that.
+	Forked bool `json:"forked,omitempty"`
+}

@@ -113,7 +113,7 @@ func (b *Toolbox) showStore(o *object, r rw.DescribeResult) {
 	o.add("more", "rw://describe")
 }
 
-// hubLag is rw.HubFacts without names.
+// hubLag is admin.HubFacts without names.
 type hubLag struct {
 	Seq      uint64 `json:"seq"`
 	Waiting  uint64 `json:"waiting"`

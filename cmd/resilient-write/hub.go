@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 )
 
 // hubProgram is a separate program, so that this one contains no network code
@@ -62,7 +63,7 @@ func (a *app) passed(first []string, cmd *cobra.Command) *cobra.Command {
 
 // hubWords describes the progress of the shipper of a store, as recorded in the
 // store.
-func hubWords(l *rw.HubFacts) string {
+func hubWords(l *admin.HubFacts) string {
 	text := fmt.Sprintf("the hub has %d of %d rows", l.Seq, l.Seq+l.Waiting)
 	switch {
 	case l.Forked:

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
@@ -29,7 +30,7 @@ type statusReply struct {
 	// Configured hooks that have reported no event to this store.
 	Silent []silentHooks `json:"hooks_without_events"`
 	// How far a hub has the journal; absent if nothing is shipped.
-	Hub *rw.HubFacts `json:"hub,omitempty"`
+	Hub *admin.HubFacts `json:"hub,omitempty"`
 	*htmlreport.Overview
 }
 

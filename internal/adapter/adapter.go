@@ -4,6 +4,7 @@ package adapter
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 )
 
@@ -44,3 +45,36 @@ var CountRefusal func(store any, verb string, args []byte, refusal error) error
 //
 // The root package sets it; store is its *Store.
 var ReportCall func(ctx context.Context, store any, verb string, args []byte) (reported context.Context, end func())
+
+type reportedKey struct{}
+
+// WithReported returns ctx for calls that ReportCall has reported.
+func WithReported(ctx context.Context) context.Context {
+	return context.WithValue(ctx, reportedKey{}, true)
+}
+
+// IsReported reports whether ReportCall has reported the call.
+func IsReported(ctx context.Context) bool { return ctx.Value(reportedKey{}) != nil }
+
+// PathsIn returns the paths that the arguments of a tool name.
+func PathsIn(args []byte) (list []string) {
+	type names struct {
+		Path       string `json:"path"`
+		FilePath   string `json:"file_path"`
+		OutputPath string `json:"output_path"`
+		To         string `json:"to"`
+	}
+	var call struct {
+		names
+		Ops []names `json:"ops"`
+	}
+	json.Unmarshal(args, &call) // a value of another type is ignored
+	for _, n := range append([]names{call.names}, call.Ops...) {
+		for _, path := range []string{n.Path, n.FilePath, n.OutputPath, n.To} {
+			if path != "" {
+				list = append(list, path)
+			}
+		}
+	}
+	return list
+}

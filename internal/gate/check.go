@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -25,6 +26,8 @@ type Check struct {
 	consented map[string]bool // protected files that the user said yes to
 	advice    []func()        // wait for the concurrent inspections
 	early     *earlyScan      // of the content
+	lent      *bytes.Buffer   // the content, as long as the call runs
+	kept      int64           // bytes of earlier versions that are in memory
 	refused   int             // files that the gate refuses
 	seen      *sighting       // what was found on the way to the files
 
@@ -104,12 +107,16 @@ func (c *Check) Composed() error {
 	return c.warnProtected()
 }
 
-// Classify runs the content gate on the final bytes. All new bytes pass here.
+// Classify checks the syntax of files that must be well formed, and runs the
+// content gate on the final bytes. All new bytes pass here.
 // Bytes that only change their name or come back from history are not judged
 // again, and the scratchpad is exempt because it is for raw material. It refuses
 // what this commit introduces; what was in the file before is a warning, because
 // it must be possible to remove one of two secrets.
 func (c *Check) Classify(ctx context.Context) error {
+	if err := c.wellFormed(ctx); err != nil {
+		return err
+	}
 	g := c.setting()
 	if g.Mode == Off {
 		return nil

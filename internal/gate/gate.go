@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/syntax"
 )
 
 // Layer is the gate of one store.
@@ -44,7 +45,10 @@ type Options struct {
 	ServeWithBad bool               // a wrong policy file does not prevent Open
 	Trust        bool               // the policy file of the workspace
 	Transforms   bool               // hooks may change the content of a call
-	Placed       bool               // the state directory may be elsewhere, and the policy file in the workspace
+	// Validators checks a text of a format of the host; false if the host has no
+	// checker for that name.
+	Validators func(name string, content []byte) ([]syntax.Problem, bool)
+	Placed     bool // the state directory may be elsewhere, and the policy file in the workspace
 }
 
 // Reasons of warnings.
@@ -59,6 +63,7 @@ const (
 	warnSecretInName      = "secret_in_name"
 	warnGateKept          = "gate_kept"
 	warnNotScanned        = "not_scanned"
+	warnNotValidated      = "not_validated"
 	warnSecretUnignored   = "secret_unignored"
 )
 
@@ -144,4 +149,20 @@ func (l *Layer) Costly(err *scan.CostlyError) *fault.Fault {
 		}
 	}
 	return e.Because(err)
+}
+
+// HistoryCaps returns the limits of history.
+func (l *Layer) HistoryCaps() engine.HistoryCaps {
+	h := l.Policy().File.History
+	caps := engine.HistoryCaps{Bytes: h.MaxBytes, Object: h.MaxObjectBytes, Age: h.MaxAge, Versions: h.MaxVersions, Head: cmp.Or(h.KeepHeadMax, engine.DefaultKeepHeadMax)}
+	if caps.Bytes == 0 {
+		caps.Bytes = engine.DefaultHistoryBytes
+		if share := l.Disk.Size / engine.DefaultHistoryShare; share > 0 {
+			caps.Bytes = min(caps.Bytes, share)
+		}
+	}
+	if caps.Versions == 0 {
+		caps.Versions = engine.DefaultHistoryVersions
+	}
+	return caps
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -231,4 +232,17 @@ func isNil(v reflect.Value) bool {
 		return v.IsNil()
 	}
 	return false
+}
+
+// Announce shows a call to other processes if it takes long, with secrets in its
+// names removed. The caller calls end when the call ends.
+func (l *Layer) Announce(op, caller string, paths func() []string) (end func()) {
+	return l.Tell(func() lock.Call {
+		out := lock.Call{Op: op, Caller: l.HideName(caller)}
+		list := paths()
+		for _, path := range list[:min(len(list), 10)] {
+			out.Paths = append(out.Paths, l.HideName(path))
+		}
+		return out
+	})
 }

@@ -5,10 +5,12 @@ package ship
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -168,4 +170,24 @@ func Dirs(from *observe.Index, to map[string]uint32) (list []journal.Mutation) {
 	}
 	slices.SortFunc(list, func(a, b journal.Mutation) int { return strings.Compare(a.Path, b.Path) })
 	return list
+}
+
+// Facts returns the part of a shipper's state that the store itself uses; nil if
+// nothing is shipped.
+func Facts(e *engine.Engine) *admin.HubFacts {
+	data, err := State(e)
+	facts := &admin.HubFacts{}
+	if err != nil || data == nil || json.Unmarshal(data, facts) != nil {
+		return nil
+	}
+	return facts
+}
+
+// Shipped returns the newest row for which pruning need not keep versions; false
+// if nothing is shipped.
+func Shipped(e *engine.Engine) (uint64, bool) {
+	if f := Facts(e); f != nil {
+		return f.Seq, true
+	}
+	return 0, false
 }
