@@ -210,28 +210,16 @@ func (a operator) Materialize(ctx context.Context, r admin.MaterializeRequest) (
 	s := a.s
 	// Each call is one of its own: what fails in it is most often not the request.
 	c := s.newCommit(ctx, request{op: "materialize", caller: r.Caller, session: r.Session, hash: s.engine.NewCommitID(), long: true})
-	ctx, _, end := progress.Begin(ctx)
-	defer end()
+	c.check(checkLabels(r.Caller, r.Session, ""))
 	out := admin.MaterializeResult{}
-	err := error(nil)
-	if e := checkLabels(r.Caller, r.Session, ""); e != nil {
-		err = e
-	} else {
-		err = s.prepareTree(ctx, c, r, &out)
-	}
-	if err != nil {
-		c.Release()
-		return admin.MaterializeResult{}, c.Failed(err)
-	}
-	if len(c.Muts)+len(c.Dirs) == 0 {
-		c.Release()
+	err := s.commitPrepared(ctx, c, func(ctx context.Context) error { return s.prepareTree(ctx, c, r, &out) })
+	if err == errNothing {
 		return out, nil
 	}
-	if err := s.commit(ctx, c); err != nil {
+	if err != nil {
 		return admin.MaterializeResult{}, err
 	}
-	rec := c.finished()
-	out.Seq = rec.JournalSeq
+	out.Seq = c.finished().JournalSeq
 	return out, nil
 }
 
@@ -270,7 +258,11 @@ func (s *Store) prepareTree(ctx context.Context, c *commit, r admin.MaterializeR
 			out.Written++
 		}
 	}
-	return s.changes().Into(c.Commit, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
+	err = s.changes().Into(c.Commit, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
+	if err == nil && len(c.Muts)+len(c.Dirs) == 0 {
+		err = errNothing
+	}
+	return err
 }
 
 // takeTreeFile takes the bytes and the mode of a file of a tree; if only the mode

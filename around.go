@@ -17,7 +17,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
-	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
@@ -408,19 +407,13 @@ func (s *Store) SnapshotRestore(
 	req := requestOf(r.Call, "snapshot_restore", r)
 	req.long = true
 	c := s.newCommit(ctx, req)
-	ctx, _, end := progress.Begin(ctx)
-	defer end()
 	out := SnapshotRestoreResult{Results: []TxOpResult{}}
-	if err := s.prepareSnapshot(ctx, c, r); err != nil {
-		c.Release()
-		return out, c.Failed(err)
-	}
-	if len(c.Muts)+len(c.Dirs) == 0 && !s.keyKnown(c.Req.Key) {
-		c.Release()
+	err := s.commitPrepared(ctx, c, func(ctx context.Context) error { return s.prepareSnapshot(ctx, c, r) })
+	if err == errNothing {
 		out.Status = StatusUnchanged
 		return out, nil
 	}
-	if err := s.commit(ctx, c); err != nil {
+	if err != nil {
 		return out, err
 	}
 	out.Receipt, out.Results = c.finished(), c.changedFiles()
@@ -430,9 +423,6 @@ func (s *Store) SnapshotRestore(
 
 // prepareSnapshot makes the mutations that lead back to a snapshot.
 func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestoreRequest) error {
-	if e := checkCall(ctx, r.Call); e != nil {
-		return e
-	}
 	if s.keyKnown(c.Req.Key) {
 		c.Muts = []*engine.Mutation{} // the key answers
 		return nil
@@ -445,8 +435,11 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err != nil {
 		return err
 	}
-	t := c.taking(ctx)
-	return s.changes().Rewind(ctx, c.Commit, snap, then, now, r.Force, t)
+	err = s.changes().Rewind(ctx, c.Commit, snap, then, now, r.Force, c.taking(ctx))
+	if err == nil && len(c.Muts)+len(c.Dirs) == 0 {
+		err = errNothing
+	}
+	return err
 }
 
 // Blame reports for each line of a file which call wrote it, who made the call

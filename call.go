@@ -30,7 +30,8 @@ type request struct {
 	dryRun  bool
 	tx      string
 	risk    gate.Risk
-	args    any // the request of the verb, for its names
+	args    any   // the request of the verb, for its names
+	of      *Call // what is checked of it; nil: nothing
 
 	complete bool // a handoff that says that the task is done
 	frees    bool // a way out of a full disk, so it may have the reserve
@@ -42,7 +43,7 @@ type request struct {
 func requestOf(c Call, op string, args any) request {
 	return request{
 		op: op, caller: c.Caller, session: c.Session, key: c.IdempotencyKey, dryRun: c.DryRun,
-		risk: gate.Risk{Accept: c.AcceptRisk}, args: args, hash: identity(op, args),
+		risk: gate.Risk{Accept: c.AcceptRisk}, args: args, of: &c, hash: identity(op, args),
 	}
 }
 

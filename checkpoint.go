@@ -75,13 +75,8 @@ type CheckpointResult struct {
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
 	r.Format, r.TTL, r.Data = cmp.Or(r.Format, "json"), cmp.Or(r.TTL, TTLSession), bytes.Trim(r.Data, " \t\r\n")
 	c := s.newCommit(ctx, requestOf(r.Call, "checkpoint", r))
-	if e := checkCall(ctx, r.Call); e != nil {
-		return CheckpointResult{}, c.Failed(e)
-	}
 	p, e := s.checkpoints.NewSave(ctx, c.Commit, checkpoint.Request{Name: r.Name, Data: r.Data, Format: r.Format, TTL: string(r.TTL)})
-	if e != nil {
-		return CheckpointResult{}, c.Failed(e)
-	}
+	c.check(e)
 	if err := s.commit(ctx, c); err != nil {
 		e := AsError("checkpoint", err)
 		if e.Detail == ErrRiskBlocked && e.Context["draft_ref"] != nil {
@@ -253,8 +248,8 @@ func (s *Store) CheckpointCleanup(
 	session := r.IncludeSession == nil || *r.IncludeSession
 	r.IncludeSession = &session
 	c := s.newCommit(ctx, requestOf(r.Call, "checkpoint_cleanup", r))
-	if e := checkCall(ctx, r.Call); e != nil {
-		return CheckpointCleanupResult{}, c.Failed(e)
+	if c.bad != nil {
+		return CheckpointCleanupResult{}, c.Failed(c.bad)
 	}
 	p, err := s.checkpoints.NewCleanup(c.Commit, session)
 	if err != nil {

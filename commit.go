@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 
@@ -29,6 +30,7 @@ type commit struct {
 	hooks.Run
 	s *Store
 
+	bad      *fault.Fault // what is wrong with the request
 	asked    *budget.Call // what the caller asked for
 	session  string       // the session in the request; req has the effective one
 	gateKey  string       // the effective gate
@@ -54,6 +56,9 @@ func (s *Store) newCommit(ctx context.Context, req request) *commit {
 	c.Complete, c.Via = req.complete, known
 	c.Check = gate.Check{Layer: s.gate, Commit: c.Commit, Args: req.args, Default: defaultGate(ctx), Risk: req.risk}
 	c.Run = hooks.Run{Hooks: s.hooks, Gate: &c.Check}
+	if req.of != nil {
+		c.bad = checkCall(ctx, *req.of)
+	}
 	return c
 }
 
@@ -63,8 +68,43 @@ func (c *commit) request() request {
 	return request{op: r.Op, caller: r.Caller, session: r.Session, key: r.Key, hash: r.Hash, dryRun: r.DryRun, tx: r.Tx, risk: c.Risk, args: c.Args, complete: c.Complete, frees: r.Frees}
 }
 
+// check records what is wrong with the request. The commit then fails with the
+// first such error, before any stage.
+func (c *commit) check(e *fault.Fault) { c.bad = cmp.Or(c.bad, e) }
+
+// errNothing ends a call that would change nothing.
+var errNothing = errors.New("nothing to change")
+
+// commitPrepared is commit for a call that reads what it writes first. If prepare
+// returns errNothing, so does commitPrepared, and nothing else happens.
+func (s *Store) commitPrepared(ctx context.Context, c *commit, prepare func(context.Context) error) error {
+	ctx, _, end := progress.Begin(ctx)
+	defer end()
+	if c.bad == nil {
+		if err := s.prepare(ctx, prepare); err != nil {
+			c.Release()
+			if err == errNothing {
+				return err
+			}
+			return c.Failed(err)
+		}
+	}
+	return s.commit(ctx, c)
+}
+
+func (s *Store) prepare(ctx context.Context, f func(context.Context) error) error {
+	if err := s.engine.Enter(); err != nil {
+		return err
+	}
+	defer s.engine.Leave()
+	return f(ctx)
+}
+
 // commit runs the stages. It is the only path by which bytes reach the workspace.
 func (s *Store) commit(ctx context.Context, c *commit) error {
+	if c.bad != nil {
+		return c.Failed(c.bad)
+	}
 	ctx, account, end := progress.Begin(ctx)
 	defer end()
 	if !adapter.IsReported(ctx) {

@@ -90,17 +90,16 @@ type EditResult struct {
 // [ErrNotEncodable], with nothing written; and those of SafeWrite, without the
 // ones about a content that cannot be decoded.
 func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
-	m := &engine.Mutation{
-		Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
-	}
 	c := s.newCommit(ctx, requestOf(r.Call, "edit", r))
 	c.Risk.Classify, c.Risk.RejectAt = r.Classify, string(r.ClassifyRejectAt)
-	c.Muts, c.ShowDiff = []*engine.Mutation{m}, true
-	if e := cmp.Or(checkCall(ctx, r.Call), c.Risk.Check(), r.Merge.check()); e != nil {
-		return EditResult{}, c.Failed(e)
-	}
+	c.check(cmp.Or(c.Risk.Check(), r.Merge.check()))
 	var done edit.Result
-	m.Revise, m.Merge = revision(r.Edits, r.Encoding, &done), s.gate.Merger(string(r.Merge), m)
+	m := &engine.Mutation{
+		Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
+		Revise: revision(r.Edits, r.Encoding, &done),
+	}
+	m.Merge = s.gate.Merger(string(r.Merge), m)
+	c.Muts, c.ShowDiff = []*engine.Mutation{m}, true
 	c.Outcome = func() any { return outcome{Replacements: done.Replacements, Encoding: done.Encoding} }
 	if err := s.commit(ctx, c); err != nil {
 		return EditResult{}, err

@@ -1,7 +1,6 @@
 package resilientwrite
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -139,12 +138,12 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 	x.out = &ExecResult{Results: []TxOpResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
-	e := cmp.Or(checkCall(ctx, r.Call), x.cmd.Check(s.engine))
-	if e == nil && r.Helper == "" && !execReady {
-		e = fault.New(fault.NoIsolation).Hintf("the main of this program does not call ExecMain, and Helper names no program that does")
+	x.c.check(x.cmd.Check(s.engine))
+	if r.Helper == "" && !execReady {
+		x.c.check(fault.New(fault.NoIsolation).Hintf("the main of this program does not call ExecMain, and Helper names no program that does"))
 	}
-	if e != nil {
-		return x.out, x.c.Failed(e)
+	if x.c.bad != nil {
+		return x.out, x.c.Failed(x.c.bad)
 	}
 	return x.out, x.do(ctx)
 }

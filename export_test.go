@@ -75,7 +75,7 @@ func (s *Store) SetMany(n int) { s.engine.TestHooks.Many = n }
 func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {
 	var all *commit
 	for i := range reqs {
-		c, m := s.newWrite(ctx, "tx", &reqs[i])
+		c, m := s.newWrite(ctx, &reqs[i])
 		m.Content = engine.MemBody([]byte(reqs[i].Content))
 		if all == nil {
 			all = c
@@ -187,7 +187,7 @@ func (s *Store) AnalyticsDecoded() (analytics.Result, error) {
 // WriteUnasked writes as if the user had not been asked because an idempotency
 // key was to answer.
 func (s *Store) WriteUnasked(ctx context.Context, r SafeWriteRequest) error {
-	c, m := s.newWrite(ctx, "safe_write", &r)
+	c, m := s.newWrite(ctx, &r)
 	c.Req.Hash = r.hash(m.Hold([]byte(r.Content)))
 	c.Unasked = true
 	return s.commit(ctx, c)

@@ -257,17 +257,17 @@ func (s *Store) HandoffWrite(ctx context.Context, r HandoffWriteRequest) (Handof
 		Envelope: r.Envelope.view(), Body: r.Body, Wrote: changes.HandedOver(c.Commit, c.session).Made,
 		Document: func(added []handoff.File) ([]byte, *fault.Fault) { return r.document(c.Began, added) },
 	})
-	if e := cmp.Or(checkCall(ctx, r.Call), w.Check()); e != nil {
-		return HandoffWriteResult{}, c.Failed(e)
-	}
+	c.check(w.Check())
 	refs, plan := []string{}, c.Plan
 	c.Plan = func(ctx context.Context) error {
 		refs = s.checkpoints.Names()
 		return plan(ctx)
 	}
 	if err := s.commit(ctx, c); err != nil {
-		// There are two files in the commit; the error is about this one.
-		return HandoffWriteResult{}, s.handoffError("handoff_write", c.First().Path, err)
+		if c.bad == nil { // there are two files in the commit; the error is about this one
+			err = s.handoffError("handoff_write", c.First().Path, err)
+		}
+		return HandoffWriteResult{}, err
 	}
 	return HandoffWriteResult{
 		Receipt: c.finished(), HandoffPath: c.First().Path, DriftWarnings: handoffDrift(w.Drift), CheckpointRefs: refs,

@@ -7,7 +7,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/history"
-	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
 
@@ -201,23 +200,19 @@ type RestoreResult struct {
 // [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "restore", r))
-	e := checkCall(ctx, r.Call)
-	if e == nil && (r.Version == 0) == r.SHA256.IsZero() {
-		e = fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; Store.History lists them")
+	if (r.Version == 0) == r.SHA256.IsZero() {
+		c.check(fault.New(fault.InvalidArgument).With("argument", "version").Hintf("give either version or sha256; Store.History lists them"))
 	}
 	c.Muts = []*engine.Mutation{{Path: r.Path}}
-	if e != nil {
-		return RestoreResult{}, c.Failed(e)
-	}
-	ctx, _, end := progress.Begin(ctx)
-	defer end()
-	v, err := s.prepareRestore(ctx, c, r)
-	if err != nil {
-		c.Release()
-		return RestoreResult{}, c.Failed(err)
-	}
+	v := &history.Version{Seq: r.Version}
 	c.Outcome = func() any { return outcome{Version: v.Seq} }
-	if err := s.commit(ctx, c); err != nil {
+	err := s.commitPrepared(ctx, c, func(ctx context.Context) (err error) {
+		if !s.keyKnown(c.Req.Key) { // otherwise the key answers
+			v, err = s.prepareRestore(ctx, c, r)
+		}
+		return err
+	})
+	if err != nil {
 		return RestoreResult{}, err
 	}
 	return RestoreResult{Receipt: c.finished(), Version: cmp.Or(c.storedOutcome().Version, v.Seq), Diff: c.Diff}, nil
@@ -225,13 +220,6 @@ func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, e
 
 // prepareRestore finds the version and takes its bytes.
 func (s *Store) prepareRestore(ctx context.Context, c *commit, r RestoreRequest) (*history.Version, error) {
-	if err := s.engine.EnterReader(); err != nil {
-		return nil, err
-	}
-	defer s.engine.Leave()
-	if s.keyKnown(c.Req.Key) { // the key answers
-		return &history.Version{Seq: r.Version}, nil
-	}
 	m, v, err := versions.Restore{
 		Op: c.Req.Op, Path: r.Path, Seq: r.Version, SHA256: r.SHA256.String(), Force: r.Force,
 		Take: c.taking(ctx),

@@ -35,15 +35,11 @@ type DeleteResult struct {
 // [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. After an error the file
 // still exists, unless Effect reports otherwise.
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
-	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force}
 	req := requestOf(r.Call, "delete", r)
 	req.frees = true
 	c := s.newCommit(ctx, req)
+	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force, Expected: r.Expect.hash()}
 	c.Muts = []*engine.Mutation{m}
-	m.Expected = r.Expect.hash()
-	if e := checkCall(ctx, r.Call); e != nil {
-		return DeleteResult{}, c.Failed(e)
-	}
 	if err := s.commit(ctx, c); err != nil {
 		return DeleteResult{}, err
 	}
@@ -102,10 +98,10 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	req.long = true
 	c := s.newCommit(ctx, req)
 	m := &move.Move{From: r.Path, To: r.To, Overwrite: r.Overwrite, Force: r.Force}
-	if err := s.prepareMove(ctx, c, m, r); err != nil {
-		return MoveResult{}, c.Failed(err)
-	}
-	if err := s.commit(ctx, c); err != nil {
+	dst, src := move.Pair(r.Path, r.To, r.Overwrite, r.Force)
+	c.Muts, src.Expected = []*engine.Mutation{dst, src}, r.Expect.hash()
+	err := s.commitPrepared(ctx, c, func(context.Context) error { return m.Prepare(c.Commit, s.engine, s.keyKnown(r.IdempotencyKey)) })
+	if err != nil {
 		return MoveResult{}, err
 	}
 	rec := c.finished()
@@ -114,17 +110,4 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 		n = len(replayedFiles(c.Replayed))
 	}
 	return MoveResult{Receipt: rec, Path: m.From, To: m.To, Files: n / 2}, nil
-}
-
-func (s *Store) prepareMove(ctx context.Context, c *commit, m *move.Move, r MoveRequest) error {
-	if e := checkCall(ctx, r.Call); e != nil {
-		return e
-	}
-	dst, src := move.Pair(r.Path, r.To, r.Overwrite, r.Force)
-	c.Muts, src.Expected = []*engine.Mutation{dst, src}, r.Expect.hash()
-	if err := s.engine.Enter(); err != nil {
-		return err
-	}
-	defer s.engine.Leave()
-	return m.Prepare(c.Commit, s.engine, s.keyKnown(r.IdempotencyKey))
 }

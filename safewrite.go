@@ -8,7 +8,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
-	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
@@ -99,26 +98,18 @@ type SafeWriteResult struct {
 // [ErrIO] …), [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
 // Effect reports what is on disk; for EffectUnknown open the store again.
 func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
-	c, m := s.newWrite(ctx, "safe_write", &r)
-	e := s.takes(ctx, r.Content)
-	if e == nil {
-		e = r.check(ctx)
-	}
-	sum := ""
-	if e == nil {
+	c, m := s.newWrite(ctx, &r)
+	if c.check(s.takes(ctx, r.Content)); c.bad == nil {
 		c.ScanEarly(ctx, r.Content)
 		defer c.Wait()
-		sum = m.Hold(r.Content)
+		sum := m.Hold(r.Content)
+		c.Req.Hash = r.hash(sum)
+		c.check(compareContent(r.ContentSHA256, sum))
 	}
-	if e == nil {
-		e = compareContent(r.ContentSHA256, sum)
-	}
-	if e != nil {
+	if c.bad != nil {
 		c.Req.Hash = r.hash("raw " + engine.HashOf(r.Content))
-		return SafeWriteResult{}, c.Failed(e)
 	}
-	c.Req.Hash = r.hash(sum)
-	return s.runWrite(ctx, c)
+	return c.wrote(ctx, s.commit(ctx, c))
 }
 
 // SafeWriteFrom is [Store.SafeWrite] with the content read from src, of any
@@ -129,51 +120,41 @@ func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteRes
 func (s *Store) SafeWriteFrom(
 	ctx context.Context, r SafeWriteRequest, src io.Reader,
 ) (SafeWriteResult, error) {
-	c, m := s.newWrite(ctx, "safe_write", &r)
-	e := r.check(ctx)
+	c, m := s.newWrite(ctx, &r)
 	if len(r.Content) > 0 {
-		e = fault.New(fault.InvalidArgument).Hintf("the content is read from the reader; leave content empty").With("argument", "content")
+		c.check(fault.New(fault.InvalidArgument).Hintf("the content is read from the reader; leave content empty").With("argument", "content"))
 	}
-	if e != nil {
-		c.Req.Hash = r.hash("")
-		return SafeWriteResult{}, c.Failed(e)
-	}
-	ctx, _, end := progress.Begin(ctx)
-	defer end()
-	sum, err := c.Take(ctx, m, src)
-	if err == nil {
-		if e := compareContent(r.ContentSHA256, sum); e != nil {
+	c.Req.Hash = r.hash("")
+	return c.wrote(ctx, s.commitPrepared(ctx, c, func(ctx context.Context) error {
+		sum, err := c.Take(ctx, m, src)
+		if e := compareContent(r.ContentSHA256, sum); err == nil && e != nil {
 			err = e
 		}
-	}
-	if err != nil {
-		c.Release()
-		// What did not arrive whole cannot be compared with what comes next.
-		c.Req.Hash = r.hash("stream " + c.Inv)
-		return SafeWriteResult{}, c.Failed(err)
-	}
-	c.Req.Hash = r.hash(sum)
-	return s.runWrite(ctx, c)
+		if err != nil { // what did not arrive whole cannot be compared with what comes next
+			sum = "stream " + c.Inv
+		}
+		c.Req.Hash = r.hash(sum)
+		return err
+	}))
 }
 
 // newWrite makes the commit of a write request.
-func (s *Store) newWrite(ctx context.Context, op string, r *SafeWriteRequest) (*commit, *engine.Mutation) {
-	if r.Mode == "" {
-		r.Mode = ModeCreate
-	}
+func (s *Store) newWrite(ctx context.Context, r *SafeWriteRequest) (*commit, *engine.Mutation) {
+	r.Mode = cmp.Or(r.Mode, ModeCreate)
 	m := &engine.Mutation{
 		Path: r.Path, Op: engine.WriteOp(r.Mode), EOL: r.EOL, BOM: r.BOM,
 		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
 	}
-	req := requestOf(r.Call, op, nil)
+	req := requestOf(r.Call, "safe_write", nil)
 	req.args, req.risk.Classify, req.risk.RejectAt = r, r.Classify, string(r.ClassifyRejectAt)
 	c := s.newCommit(ctx, req)
 	c.Muts, m.Merge = []*engine.Mutation{m}, s.gate.Merger(string(r.Merge), m)
+	c.check(r.check())
 	return c, m
 }
 
 // check validates the arguments that need no access to the disk.
-func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
+func (r *SafeWriteRequest) check() *fault.Fault {
 	switch r.Mode {
 	case ModeCreate, ModeOverwrite, ModeAppend:
 	default:
@@ -189,10 +170,7 @@ func (r *SafeWriteRequest) check(ctx context.Context) *fault.Fault {
 	default:
 		return fault.BadChoice("bom", "as_is", "preserve")
 	}
-	if e := cmp.Or(gate.Risk{RejectAt: string(r.ClassifyRejectAt)}.Check(), r.Merge.check()); e != nil {
-		return e
-	}
-	return checkCall(ctx, r.Call)
+	return cmp.Or(gate.Risk{RejectAt: string(r.ClassifyRejectAt)}.Check(), r.Merge.check())
 }
 
 // hash returns the identity of a write of content with the given SHA-256.
@@ -209,9 +187,8 @@ func compareContent(promised Digest, arrived string) *fault.Fault {
 	return fault.New(fault.ContentHashMismatch).With("content_sha256", promised.String()).With("arrived_sha256", arrived)
 }
 
-// runWrite runs the stages of a write and makes its reply.
-func (s *Store) runWrite(ctx context.Context, c *commit) (SafeWriteResult, error) {
-	err := s.commit(ctx, c)
+// wrote makes the reply of a write that ended with err.
+func (c *commit) wrote(ctx context.Context, err error) (SafeWriteResult, error) {
 	c.GiveBack()
 	if err != nil {
 		return SafeWriteResult{}, err

@@ -1,7 +1,6 @@
 package resilientwrite
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
@@ -64,11 +63,8 @@ type ScratchPutResult struct {
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "scratch_put", r))
 	p, e := s.scratch.NewPut(c.Commit, scratch.Facts{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, TTL: string(r.TTL)}, r.Content)
-	if e = cmp.Or(checkCall(ctx, r.Call), e); e == nil && adapter.IsMalformed(ctx, "content") {
-		e = fault.New(fault.BadBase64)
-	}
-	if e != nil {
-		return ScratchPutResult{}, c.Failed(e)
+	if c.check(e); adapter.IsMalformed(ctx, "content") {
+		c.check(fault.New(fault.BadBase64))
 	}
 	if err := s.commit(ctx, c); err != nil {
 		return ScratchPutResult{}, err
@@ -116,9 +112,7 @@ func (s *Store) ScratchDelete(
 ) (ScratchDeleteResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "scratch_delete", r))
 	gone, e := s.scratch.NewDelete(c.Commit, r.SHA256.String(), r.Label)
-	if e = cmp.Or(badDigest(ctx, ""), e, checkCall(ctx, r.Call)); e != nil {
-		return ScratchDeleteResult{}, c.Failed(e)
-	}
+	c.check(e)
 	c.Outcome = func() any {
 		return outcome{Object: gone.SHA, Entries: gone.Rows, Freed: gone.Freed, Expired: gone.Expired}
 	}

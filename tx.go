@@ -130,32 +130,26 @@ func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "tx", r))
 	c.Risk.Classify, c.Risk.RejectAt = r.Classify, string(r.ClassifyRejectAt)
 	c.Req.Tx = "tx_" + c.ID
-	e := cmp.Or(checkCall(ctx, r.Call), c.Risk.Check())
-	if e == nil && (len(r.Ops) == 0 || len(r.Ops) > maxTxOps) {
-		e = fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
-			Hintf("a transaction has 1 to %d operations; stage a larger one with Store.TxBegin", maxTxOps)
+	c.check(c.Risk.Check())
+	if len(r.Ops) == 0 || len(r.Ops) > maxTxOps {
+		c.check(fault.New(fault.InvalidArgument).With("argument", "ops").With("max_ops", maxTxOps).
+			Hintf("a transaction has 1 to %d operations; stage a larger one with Store.TxBegin", maxTxOps))
 	}
-	if e != nil {
-		return TxResult{}, c.Failed(e)
-	}
-	p, err := s.planTx(ctx, c, r.Ops, r.Validate)
-	if err != nil {
-		return TxResult{}, c.Failed(err)
-	}
+	p := s.planTx(ctx, c, r.Ops, r.Validate)
 	return s.runTx(ctx, c, p, r.Ops)
 }
 
-// planTx turns operations into mutations of a commit.
-func (s *Store) planTx(ctx context.Context, c *commit, ops []TxOp, validate bool) (*staged.Plan, error) {
+// planTx turns operations into mutations of a commit, which fails if one is wrong.
+func (s *Store) planTx(ctx context.Context, c *commit, ops []TxOp, validate bool) *staged.Plan {
 	p := staged.NewPlan(s.engine, c.Commit)
-	for i, op := range ops {
-		do, err := op.plain(ctx, i)
+	for i := 0; i < len(ops) && c.bad == nil; i++ {
+		do, err := ops[i].plain(ctx, i)
 		do.Validate = validate
 		if err := p.Add(do, err); err != nil {
-			return nil, err
+			c.check(s.engine.ErrorOf(err))
 		}
 	}
-	return p, nil
+	return p
 }
 
 // plain returns an operation as a plan takes it.
@@ -198,7 +192,7 @@ func (s *Store) runTx(ctx context.Context, c *commit, p *staged.Plan, ops []TxOp
 		Receipt: rec, TxID: c.Req.Tx, Seq: rec.JournalSeq, Results: []TxOpResult{}, Diff: c.Diff, Warnings: allWarnings(c.Muts),
 	}
 	if c.Replayed != nil {
-		if out.TxID = c.Replayed.Tx; p == nil { // what was asked for is gone; what was done is known
+		if out.TxID = c.Replayed.Tx; len(ops) == 0 { // what was asked for is gone; what was done is known
 			out.Results = replayedFiles(c.Replayed)
 		}
 	}
@@ -245,9 +239,6 @@ type TxBeginResult struct {
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "tx_begin", r))
 	c.Req.Hash = budget.RequestHash([]string{"tx_begin", r.Caller, r.Session})
-	if e := checkCall(ctx, r.Call); e != nil {
-		return TxBeginResult{}, c.Failed(e)
-	}
 	id := "tx_" + c.ID
 	head := staged.Head{
 		TxID: id, Caller: c.Req.Caller, Session: c.Req.Session,
@@ -301,22 +292,17 @@ type TxStageResult struct {
 // an error the operation is not in the transaction, unless Effect reports
 // otherwise.
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
-	req := requestOf(r.Call, "tx_stage", r)
-	req.tx = r.TxID
-	c := s.newCommit(ctx, req)
-	if e := cmp.Or(checkCall(ctx, r.Call), checkLabels("", r.TxID, "")); e != nil {
-		return TxStageResult{}, c.Failed(e)
-	}
-	if _, err := s.planTx(ctx, s.newCommit(ctx, c.request()), []TxOp{r.Op}, false); err != nil {
-		return TxStageResult{}, c.Failed(err)
-	}
+	c := s.newTxCommit(ctx, requestOf(r.Call, "tx_stage", r), r.TxID)
+	try := s.newCommit(ctx, c.request())
+	s.planTx(ctx, try, []TxOp{r.Op}, false)
+	c.check(try.bad)
 	data, err := json.Marshal(r.Op)
 	if err != nil {
 		return TxStageResult{}, c.Failed(err)
 	}
 	m := engine.NewObject(staged.Object(r.TxID, 1), "tx_stage", engine.OpCreate)
 	m.Hold(data)
-	c.Muts, c.ExtraLocks = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
+	c.Muts = []*engine.Mutation{m}
 	c.Plan = func(context.Context) error {
 		if s.keyKnown(c.Req.Key) { // the key answers
 			return nil
@@ -355,56 +341,64 @@ type TxCommitRequest struct {
 // expired, and those of Tx.
 func (s *Store) TxCommit(ctx context.Context, r TxCommitRequest) (TxResult, error) {
 	req := requestOf(r.Call, "tx_commit", r)
-	req.key, req.tx, req.hash = "tx:"+r.TxID, r.TxID, budget.RequestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
-	c := s.newCommit(ctx, req)
-	if e := cmp.Or(checkCall(ctx, r.Call), checkLabels("", r.TxID, "")); e != nil {
-		return TxResult{}, c.Failed(e)
-	}
-	if err := s.engine.Enter(); err != nil {
-		return TxResult{}, c.Failed(err)
-	}
-	ops := []TxOp{}
-	count, err := s.staged().Read(r.TxID, func(data []byte) error {
-		ops = append(ops, TxOp{})
-		return json.Unmarshal(data, &ops[len(ops)-1])
-	})
-	s.engine.Leave()
-	gone := err != nil
-	if gone && s.engine.ErrorOf(err).Code != fault.TxNotFound {
-		return TxResult{}, c.Failed(err)
-	}
-	var p *staged.Plan
-	if !gone {
-		if count == 0 {
-			return TxResult{}, c.Failed(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with Store.TxStage"))
-		}
-		if p, err = s.planTx(ctx, c, ops, r.Validate); err != nil {
-			return TxResult{}, c.Failed(err)
-		}
-	}
+	req.key, req.hash = "tx:"+r.TxID, budget.RequestHash([]string{"tx_commit", r.TxID}) // a transaction happens once
+	c := s.newTxCommit(ctx, req, r.TxID)
+	ops, gone := s.stagedOps(c, r.TxID)
+	p := s.planTx(ctx, c, ops, r.Validate)
 	// Taken away with everything the transaction does. When it is gone, only
 	// the idempotency key can still answer.
 	c.Muts = append(c.Muts, engine.NewObject(staged.Object(r.TxID, 0), "tx_commit", engine.OpDelete))
-	c.ExtraLocks = []string{staged.Lock(r.TxID)}
 	c.Plan = func(ctx context.Context) error {
-		if now, err := s.staged().Count(r.TxID); err == nil && now != count {
+		if now, err := s.staged().Count(r.TxID); err == nil && now != len(ops) {
 			return fault.New(fault.ChangedDuringWrite).Hintf("an operation was staged while the transaction was committed; commit again")
 		}
 		return move.Distinct(c.Commit)
 	}
 	out, err := s.runTx(ctx, c, p, ops)
-	if err != nil {
-		e := AsError("tx_commit", err)
-		if gone && e.Detail == ErrNotFound {
-			e.Detail = ErrTxNotFound
-			e.Kind, e.Reason, e.Action, _, e.Hint = ErrTxNotFound.Describe()
-		}
-		return TxResult{}, e
-	}
-	if !r.DryRun {
+	if err == nil && !r.DryRun {
 		s.staged().Drop(r.TxID)
 	}
-	return out, nil
+	if e := AsError("tx_commit", err); gone && e != nil && e.Detail == ErrNotFound {
+		e.Detail = ErrTxNotFound
+		e.Kind, e.Reason, e.Action, _, e.Hint = ErrTxNotFound.Describe()
+		err = e
+	}
+	return out, err
+}
+
+// newTxCommit begins a call about a staged transaction.
+func (s *Store) newTxCommit(ctx context.Context, req request, id string) *commit {
+	req.tx = id
+	c := s.newCommit(ctx, req)
+	c.check(checkLabels("", id, ""))
+	c.ExtraLocks = []string{staged.Lock(id)}
+	return c
+}
+
+// stagedOps reads the operations of a transaction; gone reports that it does not
+// exist.
+func (s *Store) stagedOps(c *commit, id string) (ops []TxOp, gone bool) {
+	if c.bad != nil {
+		return nil, false
+	}
+	err := s.engine.Enter()
+	if err == nil {
+		defer s.engine.Leave()
+		_, err = s.staged().Read(id, func(data []byte) error {
+			ops = append(ops, TxOp{})
+			return json.Unmarshal(data, &ops[len(ops)-1])
+		})
+	}
+	if err != nil {
+		if e := s.engine.ErrorOf(err); e.Code != fault.TxNotFound {
+			c.check(e)
+		}
+		return nil, c.bad == nil
+	}
+	if len(ops) == 0 {
+		c.check(fault.New(fault.InvalidArgument).With("argument", "tx_id").Hintf("the transaction is empty; add operations with Store.TxStage"))
+	}
+	return ops, false
 }
 
 // TxRollbackRequest asks for a staged transaction to be dropped.
@@ -431,16 +425,11 @@ type TxRollbackResult struct {
 // storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
 // [ErrCanceled]. After an error it stays staged, unless Effect reports otherwise.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
-	req := requestOf(r.Call, "tx_rollback", r)
-	req.tx = r.TxID
-	c := s.newCommit(ctx, req)
-	if e := cmp.Or(checkCall(ctx, r.Call), checkLabels("", r.TxID, "")); e != nil {
-		return TxRollbackResult{}, c.Failed(e)
-	}
+	c := s.newTxCommit(ctx, requestOf(r.Call, "tx_rollback", r), r.TxID)
 	out := TxRollbackResult{TxID: r.TxID}
 	m := engine.NewObject(staged.Object(r.TxID, 0), "tx_rollback", engine.OpDelete)
 	m.AbsentOK = true
-	c.Muts, c.ExtraLocks = []*engine.Mutation{m}, []string{staged.Lock(r.TxID)}
+	c.Muts = []*engine.Mutation{m}
 	c.Plan = func(context.Context) error { // under the lock, so that what is staged meanwhile counts
 		n, err := s.staged().Count(r.TxID)
 		out.Existed, out.Dropped = err == nil, n

@@ -8,7 +8,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
-	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
 // maxUndo is how many commits one call undoes.
@@ -78,19 +77,14 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		req.hash += fmt.Sprint(" ", s.headSeq())
 	}
 	c := s.newCommit(ctx, req)
-	if e := r.check(ctx); e != nil {
-		return UndoResult{}, c.Failed(e)
-	}
-	ctx, _, end := progress.Begin(ctx)
-	defer end()
+	c.check(r.check())
 	var undone changes.Undone
 	c.Outcome = func() any { return outcome{Undone: undone.Rows} }
-	undone, err := s.prepareUndo(ctx, c, r)
+	err := s.commitPrepared(ctx, c, func(ctx context.Context) (err error) {
+		undone, err = s.prepareUndo(ctx, c, r)
+		return err
+	})
 	if err != nil {
-		c.Release()
-		return UndoResult{}, c.Failed(err)
-	}
-	if err := s.commit(ctx, c); err != nil {
 		return UndoResult{}, err
 	}
 	if c.status() == StatusUnchanged { // there is no row, and the next call finds the same commits
@@ -115,10 +109,8 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	return out, nil
 }
 
-func (r *UndoRequest) check(ctx context.Context) *fault.Fault {
-	switch e := checkCall(ctx, r.Call); {
-	case e != nil:
-		return e
+func (r *UndoRequest) check() *fault.Fault {
+	switch {
 	case r.Group != "" && (r.N != 0 || r.Row != 0):
 		return fault.New(fault.InvalidArgument).With("argument", "group").Hintf("give group alone")
 	case r.N < 0 || r.N > maxUndo:
@@ -136,10 +128,6 @@ func (s *Store) prepareUndo(ctx context.Context, c *commit, r UndoRequest) (chan
 	if r.Group != "" {
 		of, n = changes.Whose{Group: r.Group}, maxUndo
 	}
-	if err := s.engine.Enter(); err != nil {
-		return changes.Undone{}, err
-	}
-	defer s.engine.Leave()
 	if s.keyKnown(c.Req.Key) {
 		c.Muts = []*engine.Mutation{} // the key answers
 		return changes.Undone{}, nil
