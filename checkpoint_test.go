@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
@@ -269,7 +270,7 @@ func TestCheckpointIsGated(t *testing.T) {
 	length(t, leaks(t, dir, secret), 0, "the secret is in")
 	s = openWith(t, ramspace(t), "version: 1\ngate: {mode: block, reject_at: high, overrides: any}\n", nil)
 	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage(`"` + secret + `"`), Call: rw.Call{AcceptRisk: "synthetic token of a test"}})
-	equal(t, reasons(r.Warnings), rw.WarnRiskAccepted, r.Warnings)
+	equal(t, reasons(r.Warnings), call.WarnRiskAccepted, r.Warnings)
 	// Hashes and times of the document itself are no findings.
 	for i := range 20 {
 		if r := save(t, s, rw.CheckpointRequest{Name: fmt.Sprint("h", i), Data: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}); len(r.Warnings) > 0 {
@@ -506,7 +507,7 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 	}{{"json", json.RawMessage(`{"n": 1.50}`)}, {"markdown", jsonString("# Plan\n")}, {"yaml", json.RawMessage(`{"a":1}`)}, {"markdown", long}, {"json", long}} {
 		name := fmt.Sprint("c", i)
 		equal(t, as("one", name, one.format, one.data), "", name, ": first")
-		equal(t, as("two", name, "json", json.RawMessage("2")), rw.WarnReplacedSession, name, ": the other session")
+		equal(t, as("two", name, "json", json.RawMessage("2")), call.WarnReplacedSession, name, ": the other session")
 		saved(t, s, name, "2")
 		kept := saved(t, s, name+".replaced", string(one.data))
 		if kept.Session != "one" || kept.Format != one.format || kept.TTL != "permanent" || kept.Chunked != (len(one.data) > 1<<20) {
@@ -514,7 +515,7 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 		}
 		equal(t, as("two", name, "json", json.RawMessage("3")), "", name, ": its own")
 		equal(t, as("one", name, "json", json.RawMessage("3")), "", name, ": equal data")
-		equal(t, as("two", name, "json", json.RawMessage("4")), rw.WarnReplacedSession, name, ": taken over")
+		equal(t, as("two", name, "json", json.RawMessage("4")), call.WarnReplacedSession, name, ": taken over")
 		saved(t, s, name+".replaced", "3")
 	}
 	if files, _ := os.ReadDir(statePath(dir, "checkpoints")); len(files) != 10 {
@@ -646,7 +647,7 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	refusedState(t, dir, "save", rw.ErrInvalidArgument, func() error {
 		return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")}))
 	})
-	if r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: json.RawMessage("1")}); reasons(r.Warnings) != rw.WarnNameNotPortable {
+	if r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: json.RawMessage("1")}); reasons(r.Warnings) != call.WarnNameNotPortable {
 		t.Errorf("%v", r.Warnings)
 	}
 }

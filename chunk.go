@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/excerpt"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -256,7 +257,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 		Session: r.Session, ChunkHashes: []Digest{}, CleanedUp: r.Cleanup && !r.DryRun && left == nil, Diff: c.Diff,
 	}
 	if left != nil {
-		m.Warn(WarnChunksLeft)
+		m.Warn(call.WarnChunksLeft)
 	}
 	out.Receipt = c.receipt(m, c.status())
 	c.deliver(out.Receipt)
@@ -586,7 +587,7 @@ func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkReset
 				e.Effect = EffectUnknown // the chunks count no more, but the next Open decides
 				return ChunkResetResult{}, e
 			}
-			k.Manifest.Warn(WarnChunksLeft)
+			k.Manifest.Warn(call.WarnChunksLeft)
 		}
 	}
 	rec := c.receipt(k.Manifest, status)

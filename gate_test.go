@@ -23,6 +23,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
@@ -288,13 +289,13 @@ func TestLibraryAdvisesByDefault(t *testing.T) {
 	for i, c := range credentials() {
 		path := fmt.Sprintf("f%d.txt", i)
 		r := write(t, s, path, c.text, rw.ModeCreate)
-		wants(t, r, rw.WarnRiskHigh)
-		if reasons(r.Receipt.Warnings) != rw.WarnRiskHigh || r.Warnings[0].Hint == "" {
+		wants(t, r, call.WarnRiskHigh)
+		if reasons(r.Receipt.Warnings) != call.WarnRiskHigh || r.Warnings[0].Hint == "" {
 			t.Errorf("%s: the receipt does not warn: %+v", c.name, r.Receipt.Warnings)
 		}
 		fileIs(t, dir, path, c.text)
 	}
-	wants(t, write(t, s, "mail.txt", "write to jo@acme-mail.org\n", rw.ModeCreate), rw.WarnRiskLow)
+	wants(t, write(t, s, "mail.txt", "write to jo@acme-mail.org\n", rw.ModeCreate), call.WarnRiskLow)
 	wants(t, write(t, s, "plain.txt", "nothing to see\n", rw.ModeCreate), "")
 	length(t, draftFiles(dir), 0, "drafts without a refusal")
 	check(t, s, true)
@@ -804,16 +805,16 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 	name := filepath.Join(dir, "conf.txt")
 	os.WriteFile(name, []byte("a "+a+"\nb "+b+"\n"), 0o644)
 
-	wants(t, passes(t, s, put("conf.txt", "a "+a+"\nb "+b+"\nmore\n", rw.ModeOverwrite)), rw.WarnRiskPreexisting)
+	wants(t, passes(t, s, put("conf.txt", "a "+a+"\nb "+b+"\nmore\n", rw.ModeOverwrite)), call.WarnRiskPreexisting)
 	e := gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\nc "+c+"\n", rw.ModeOverwrite))
 	if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != 3 {
 		t.Errorf("only the new one is to be reported: %+v", f)
 	}
 	equal(t, strings.Join(e.Patterns, " "), "api_key", "families ", e.Patterns)
 	gated(t, s, dir, put("conf.txt", "a "+c+"\nb "+b+"\n", rw.ModeOverwrite)) // exchanged for another one of its kind
-	wants(t, passes(t, s, put("conf.txt", "# moved\n\nb "+b+"\nmore\n", rw.ModeOverwrite)), rw.WarnRiskPreexisting)
+	wants(t, passes(t, s, put("conf.txt", "# moved\n\nb "+b+"\nmore\n", rw.ModeOverwrite)), call.WarnRiskPreexisting)
 	gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\n", rw.ModeOverwrite)) // the removed one is added again
-	wants(t, passes(t, s, put("conf.txt", "harmless\n", rw.ModeAppend)), rw.WarnRiskPreexisting)
+	wants(t, passes(t, s, put("conf.txt", "harmless\n", rw.ModeAppend)), call.WarnRiskPreexisting)
 	gated(t, s, dir, put("conf.txt", "c "+c+"\n", rw.ModeAppend))
 	wants(t, passes(t, s, put("conf.txt", "# clean now, and of a fair length\n", rw.ModeOverwrite)), "")
 	wants(t, passes(t, s, put("conf.txt", "harmless\n", rw.ModeAppend)), "")
@@ -833,11 +834,11 @@ func TestAppendAfterOldFindings(t *testing.T) {
 	}
 	for i, row := range []struct{ old, warn, added string }{
 		{awsID(44) + "\n" + filler, "", ghToken(45)}, // far away, and not scanned again
-		{filler + awsID(44) + "\n", rw.WarnRiskPreexisting, ghToken(45)},
-		{"key " + awsID(44), rw.WarnRiskPreexisting, ghToken(45)},
-		{keys, rw.WarnRiskPreexisting, ghToken(9) + "\n"},
-		{addresses(1800), rw.WarnRiskPreexisting, "key " + awsID(18) + "\n"}, // all within scan.Window
-		{addresses(1800), rw.WarnRiskPreexisting, risky.highUnsure},
+		{filler + awsID(44) + "\n", call.WarnRiskPreexisting, ghToken(45)},
+		{"key " + awsID(44), call.WarnRiskPreexisting, ghToken(45)},
+		{keys, call.WarnRiskPreexisting, ghToken(9) + "\n"},
+		{addresses(1800), call.WarnRiskPreexisting, "key " + awsID(18) + "\n"}, // all within scan.Window
+		{addresses(1800), call.WarnRiskPreexisting, risky.highUnsure},
 	} {
 		path := fmt.Sprintf("f%d.txt", i)
 		os.WriteFile(filepath.Join(dir, path), []byte(row.old), 0o644)
@@ -870,7 +871,7 @@ func TestRewritingManyOldSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatalf("one of %d secrets cannot be removed: %v", len(lines), err)
 	}
-	wants(t, r, rw.WarnRiskPreexisting)
+	wants(t, r, call.WarnRiskPreexisting)
 }
 
 // TestUnchangedIsNotJudged: a write of the existing content introduces nothing.
@@ -1082,9 +1083,9 @@ func TestInformationNeverRefuses(t *testing.T) {
 	for _, at := range []rw.Verdict{rw.VerdictHigh, rw.VerdictMedium, rw.VerdictLow} {
 		dir := ramspace(t)
 		s := openGated(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock, RejectAt: at, Overrides: rw.OverrideNone}})
-		wants(t, passes(t, s, put("a.txt", text, rw.ModeCreate)), rw.WarnRiskLow)
-		wants(t, passes(t, s, put("a.txt", text, rw.ModeAppend)), rw.WarnRiskLow+" "+rw.WarnRiskPreexisting)
-		wants(t, passes(t, s, put("a.txt", text+"more jo@else-mail.org\n", rw.ModeOverwrite)), rw.WarnRiskLow+" "+rw.WarnRiskPreexisting)
+		wants(t, passes(t, s, put("a.txt", text, rw.ModeCreate)), call.WarnRiskLow)
+		wants(t, passes(t, s, put("a.txt", text, rw.ModeAppend)), call.WarnRiskLow+" "+call.WarnRiskPreexisting)
+		wants(t, passes(t, s, put("a.txt", text+"more jo@else-mail.org\n", rw.ModeOverwrite)), call.WarnRiskLow+" "+call.WarnRiskPreexisting)
 		check(t, s, true)
 	}
 }
@@ -1096,12 +1097,12 @@ func TestABlobDoesNotTipTheGate(t *testing.T) {
 	t.Parallel()
 	s, dir := gatedStore(t)
 	two := "password = \"" + random(alphaBase, 16, 310) + "\"\nsecret = \"" + random(alphaBase, 16, 311) + "\"\n"
-	wants(t, passes(t, s, put("two.txt", two, rw.ModeCreate)), rw.WarnRiskMedium)
+	wants(t, passes(t, s, put("two.txt", two, rw.ModeCreate)), call.WarnRiskMedium)
 	tipped := two + "blob " + random(alphaBase+"+/", 240, 312) + "\njo@acme-mail.org\n"
 	if r := rw.ScoreContent([]byte(tipped), nil); r.Verdict != rw.VerdictHigh {
 		t.Fatalf("%s, %v", r.Verdict, r.Score)
 	}
-	wants(t, passes(t, s, put("blob.txt", tipped, rw.ModeCreate)), rw.WarnRiskMedium)
+	wants(t, passes(t, s, put("blob.txt", tipped, rw.ModeCreate)), call.WarnRiskMedium)
 	e := gated(t, s, dir, put("more.txt", tipped+"ssn 536-22-8714\nssn 536-22-8715\n"+"db = postgres://app:"+random(alphaBase, 16, 313)+"@db.acme-corp.io/x\n", rw.ModeCreate))
 	equal[any](t, e.Context["verdict"], rw.VerdictHigh, e.Context)
 }
@@ -1304,7 +1305,7 @@ func TestWhatIsNewIsCountedExactly(t *testing.T) {
 			t.Errorf("lines %d to %d, want the first that are new", *list[0].Line, *list[19].Line)
 		}
 	}
-	wants(t, passes(t, s, put("keys.txt", old.String()[len(awsID(0))+1:], rw.ModeOverwrite)), rw.WarnRiskPreexisting)
+	wants(t, passes(t, s, put("keys.txt", old.String()[len(awsID(0))+1:], rw.ModeOverwrite)), call.WarnRiskPreexisting)
 }
 
 // BenchmarkGateOfACrowdedFile creates, and replaces, a file of 16 MiB that is
@@ -1382,7 +1383,7 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 	// Another path that allows it, and one where the caller takes the risk.
 	must(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "more/key.txt"}))(t)
 	r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "more/key.txt", To: "src/key.txt"}}, Call: rw.Call{AcceptRisk: "a sample"}})
-	if err != nil || !strings.Contains(reasons(r.Warnings), rw.WarnRiskAccepted) {
+	if err != nil || !strings.Contains(reasons(r.Warnings), call.WarnRiskAccepted) {
 		t.Errorf("%v %v", err, r.Warnings)
 	}
 	check(t, s, true)
@@ -1415,7 +1416,7 @@ func TestAMoveOfWhatWasThereIsNotRefused(t *testing.T) {
 	}
 	large := "id " + awsID(503) + "\n" + strings.Repeat("filler line\n", 9<<20/12)
 	place(t, dir, "testdata/large.txt", large)
-	if r, err := s.Move(background, rw.MoveRequest{Path: "testdata/large.txt", To: "src/large.txt"}); err != nil || reasons(r.Warnings) != rw.WarnNotScanned {
+	if r, err := s.Move(background, rw.MoveRequest{Path: "testdata/large.txt", To: "src/large.txt"}); err != nil || reasons(r.Warnings) != call.WarnNotScanned {
 		t.Errorf("%v %v", err, r.Warnings)
 	}
 }
@@ -1432,10 +1433,10 @@ func TestAMoveIntoTheSightOfGitIsReported(t *testing.T) {
 		place(t, dir, "conf/.gitignore", "!kept.env\n")
 		s := openWith(t, dir, "gate: {mode: block}\n", nil)
 		for i, row := range []struct{ from, to, want string }{
-			{"a.env", "a.txt", rw.WarnSecretUnignored},
+			{"a.env", "a.txt", call.WarnSecretUnignored},
 			{"b.env", "c/b.env", ""}, // still ignored
-			{"private/d.txt", "d.txt", rw.WarnSecretUnignored},
-			{"private/e.env", "conf/kept.env", rw.WarnSecretUnignored},
+			{"private/d.txt", "d.txt", call.WarnSecretUnignored},
+			{"private/e.env", "conf/kept.env", call.WarnSecretUnignored},
 			{"f.txt", "g.txt", ""}, // git saw it before
 		} {
 			place(t, dir, row.from, "id "+awsID(510+uint64(i))+"\n")
@@ -1502,16 +1503,16 @@ func TestAWrongChecksumSaysWhyItPassed(t *testing.T) {
 	good := ghToken(600)
 	bad := good[:len(good)-6] + strings.ToUpper(good[len(good)-6:len(good)-3]) + "0a0"
 	r := passes(t, s, put("a.env", "try "+bad+"\n", rw.ModeCreate))
-	if got := reasons(r.Warnings); !strings.HasPrefix(got, rw.WarnChecksumFailed+" risk_") {
+	if got := reasons(r.Warnings); !strings.HasPrefix(got, call.WarnChecksumFailed+" risk_") {
 		t.Fatalf("warnings %s", got)
 	}
 	for _, w := range r.Warnings {
-		if w.Reason == rw.WarnChecksumFailed && !strings.Contains(w.Hint, "resilient-write demo") {
+		if w.Reason == call.WarnChecksumFailed && !strings.Contains(w.Hint, "resilient-write demo") {
 			t.Errorf("%+v", w)
 		}
 	}
 	gated(t, s, dir, put("b.env", "try "+good+"\n", rw.ModeCreate))
-	wants(t, passes(t, s, put("c.env", "a password = \""+random(alphaBase, 16, 601)+"\"\n", rw.ModeCreate)), rw.WarnRiskMedium)
+	wants(t, passes(t, s, put("c.env", "a password = \""+random(alphaBase, 16, 601)+"\"\n", rw.ModeCreate)), call.WarnRiskMedium)
 }
 
 // TestNamesOfOrdinaryKindsPass: what hosts and agents use as labels and paths is

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
@@ -427,7 +428,7 @@ func (s *Store) handoffRead(ctx context.Context, r HandoffReadRequest) (out Hand
 		out.Warnings = append(out.Warnings, Warning{Reason: string(st.Graph.Code), Hint: st.Graph.Hint})
 	}
 	if st.Unreadable {
-		out.Warnings = append(out.Warnings, warning(WarnHandoffRecords))
+		out.Warnings = append(out.Warnings, call.WarningOf(call.WarnHandoffRecords))
 	}
 	out.DriftWarnings, out.CheckpointRefs, out.ReadySteps = handoffDrift(st.Drift), s.checkpoints.Names(), st.Ready
 	out.ReadBy, out.Archives, out.ArchiveCount = handoffReaders(st.ReadBy), st.Archives, st.ArchiveCount

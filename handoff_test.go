@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/spec"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -434,7 +435,7 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 	}
 	warned := func(out rw.HandoffWriteResult) bool {
 		for _, w := range out.Warnings {
-			if w.Reason == rw.WarnUnreadHandoff && w.Hint != "" {
+			if w.Reason == call.WarnUnreadHandoff && w.Hint != "" {
 				return true
 			}
 		}
@@ -528,7 +529,7 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	notes := statePath(dir, "handoffs", "read.json")
 	os.WriteFile(notes, []byte(`{"handoffs": [{`), 0o600)
 	r := takeOver(t, s, rw.HandoffReadRequest{})
-	if len(r.ReadBy) != 0 || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnHandoffRecords || len(r.Archives) != 2 {
+	if len(r.ReadBy) != 0 || len(r.Warnings) != 1 || r.Warnings[0].Reason != call.WarnHandoffRecords || len(r.Archives) != 2 {
 		t.Errorf("%+v", r)
 	}
 	if out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t3")}); out.ArchivedPath == "" {
@@ -867,7 +868,7 @@ func TestDocumentNamesEveryField(t *testing.T) {
 			t.Errorf("%s is not documented", name)
 		}
 	}
-	for _, reason := range []string{"invalid_path", "missing", "hash_mismatch", rw.WarnUnreadHandoff, string(rw.ErrStateDrift), string(rw.ErrDependencyCycle)} {
+	for _, reason := range []string{"invalid_path", "missing", "hash_mismatch", call.WarnUnreadHandoff, string(rw.ErrStateDrift), string(rw.ErrDependencyCycle)} {
 		if !strings.Contains(string(data), "`"+reason+"`") {
 			t.Errorf("%s is not documented", reason)
 		}

@@ -16,6 +16,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -718,7 +719,7 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	noErr(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "h.txt")))
-	if r := edited(t, s, "a.txt", "one", "two"); !strings.Contains(reasons(r.Warnings), rw.WarnHardLinkBroken) {
+	if r := edited(t, s, "a.txt", "one", "two"); !strings.Contains(reasons(r.Warnings), call.WarnHardLinkBroken) {
 		t.Errorf("warnings %v", r.Warnings)
 	}
 	fileIs(t, dir, "h.txt", "one\n")

@@ -606,7 +606,7 @@ func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 		if err != nil || got.Status != rw.StatusUnchanged || got.Seq != 0 || len(got.Undone) != 0 || len(got.Results) != 0 || got.Undone == nil || got.Results == nil {
 			t.Errorf("%+v: %v %+v", r, err, got)
 		}
-		if len(got.Warnings) != 1 || got.Warnings[0].Reason != rw.WarnCommitsCancelOut || got.Warnings[0].Hint == "" || len(got.Receipt.Warnings) != 1 {
+		if len(got.Warnings) != 1 || got.Warnings[0].Reason != call.WarnCommitsCancelOut || got.Warnings[0].Hint == "" || len(got.Receipt.Warnings) != 1 {
 			t.Errorf("%+v: warnings %+v %+v", r, got.Warnings, got.Receipt.Warnings)
 		}
 		equal(t, snapshot(t, dir), before, r, " changed something")

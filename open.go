@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -104,7 +105,7 @@ func (s *Store) start(ctx context.Context) error {
 	s.noteRoot()
 	err := s.engine.AloneWithin(ctx, "open", s.drafts.Sweep)
 	if terr := s.sweepTxs(ctx); err != nil || terr != nil {
-		s.engine.Report.Warn(WarnDraftsNotSwept)
+		s.engine.Report.Warn(call.WarnDraftsNotSwept)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/call"
 )
 
 // became is what became of a call: ok with its warnings, or the detail.
@@ -200,8 +201,8 @@ func TestAcceptedRiskIsInTheJournal(t *testing.T) {
 	r := put("a.txt", risky.high, rw.ModeCreate)
 	r.AcceptRisk = "fixture of a revoked key, see " + other + " é"
 	out := passes(t, s, r)
-	wants(t, out, rw.WarnRiskAccepted)
-	equal(t, reasons(out.Receipt.Warnings), rw.WarnRiskAccepted, out.Receipt.Warnings)
+	wants(t, out, call.WarnRiskAccepted)
+	equal(t, reasons(out.Receipt.Warnings), call.WarnRiskAccepted, out.Receipt.Warnings)
 	fileIs(t, dir, "a.txt", risky.high)
 	rows := rawRows(t, dir)
 	if len(rows) != 1 || rows[0]["accept_risk"] != "fixture of a revoked key, see {GHP-REDACTED} é" {
@@ -535,7 +536,7 @@ func TestMissingPolicyFileIsAWarning(t *testing.T) {
 	outside := filepath.Join(filepath.Dir(dir), "policy.yaml")
 	writePolicy(t, dir, "gate: {mode: off}\n") // not the one that was named
 	s := open(t, dir, &rw.Options{PolicyFile: outside, PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
-	equal(t, reasons(s.Recovery().Warnings), rw.WarnPolicyFileMissing, "warnings")
+	equal(t, reasons(s.Recovery().Warnings), call.WarnPolicyFileMissing, "warnings")
 	gated(t, s, dir, put("a.txt", risky.high, rw.ModeCreate))
 	s.Close(background)
 	for _, place := range []string{outside, "none.yaml", "none/none.yaml"} {
@@ -763,7 +764,7 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	advised.LetPatternsTake(1)
 	for _, n := range []int{len(text), 200 << 10} { // judged before and during the write
 		r, err := advised.SafeWrite(context.Background(), put("a.txt", strings.Repeat("ab", n/2), rw.ModeOverwrite))
-		if err != nil || reasons(r.Warnings) != rw.WarnNotScanned {
+		if err != nil || reasons(r.Warnings) != call.WarnNotScanned {
 			t.Errorf("%d bytes under advise: %v %v", n, err, r.Warnings)
 		}
 	}
@@ -806,7 +807,7 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	dir := gitWorkspace(t, weakPolicy)
 	marked := "id " + awsID(93) + " # resilientwrite:allow\n"
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	equal(t, reasons(s.Recovery().Warnings), rw.WarnPolicyNotTrusted, "warnings")
+	equal(t, reasons(s.Recovery().Warnings), call.WarnPolicyNotTrusted, "warnings")
 	for _, cell := range []struct {
 		text string
 		gate rw.Gate
@@ -855,19 +856,19 @@ func TestUntrackedPolicyAndTheOptions(t *testing.T) {
 		warnings string
 		ignored  string
 	}{
-		{weakPolicy, rw.Options{}, "ok", rw.WarnPolicyWeakens, ""},
-		{"gate: {mode: advise}\n", rw.Options{}, "ok risk_high", rw.WarnPolicyWeakens, ""},
+		{weakPolicy, rw.Options{}, "ok", call.WarnPolicyWeakens, ""},
+		{"gate: {mode: advise}\n", rw.Options{}, "ok risk_high", call.WarnPolicyWeakens, ""},
 		{"gate: {mode: block, reject_at: low}\nprotect: [x]\n", rw.Options{}, "risk_blocked", "", ""},
 		{"version: 1\n", rw.Options{}, "risk_blocked", "", ""},
-		{"gate: {mode: off}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", rw.WarnPolicyNotTrusted, "gate.mode"},
-		{"gate: {mode: advise}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", rw.WarnPolicyNotTrusted, "gate.mode"},
+		{"gate: {mode: off}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", call.WarnPolicyNotTrusted, "gate.mode"},
+		{"gate: {mode: advise}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", call.WarnPolicyNotTrusted, "gate.mode"},
 		{"gate: {mode: block}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateOff}}, "risk_blocked", "", ""},
-		{"allow: [{path: '**', reason: x}]\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", rw.WarnPolicyNotTrusted, "allow"},
-		{"disable_families: [api_key]\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", rw.WarnPolicyNotTrusted, "disable_families"},
-		{"allow: [{path: '**', reason: x}]\n", rw.Options{}, "ok", rw.WarnPolicyWeakens, ""},
+		{"allow: [{path: '**', reason: x}]\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", call.WarnPolicyNotTrusted, "allow"},
+		{"disable_families: [api_key]\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", call.WarnPolicyNotTrusted, "disable_families"},
+		{"allow: [{path: '**', reason: x}]\n", rw.Options{}, "ok", call.WarnPolicyWeakens, ""},
 		{"allow: [{path: '**', reason: x}]\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}, TrustWorkspacePolicy: true}, "ok", "", ""},
-		{"gate: {mode: off}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}, TrustWorkspacePolicy: true}, "risk_blocked", rw.WarnPolicyNotTrusted, "gate.mode"},
-		{"history: {max_versions: 2}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", rw.WarnPolicyWeakens, ""},
+		{"gate: {mode: off}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}, TrustWorkspacePolicy: true}, "risk_blocked", call.WarnPolicyNotTrusted, "gate.mode"},
+		{"history: {max_versions: 2}\n", rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, "risk_blocked", call.WarnPolicyWeakens, ""},
 	} {
 		dir := ramspace(t)
 		row.opts.Sync = rw.SyncOff
@@ -928,7 +929,7 @@ func TestServeWithBadPolicy(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "old.txt"), []byte("old\n"), 0o644)
 	writePolicy(t, dir, "gate:\n  mod: block\n")
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, ServeWithBadPolicy: true})
-	equal(t, reasons(s.Recovery().Warnings), rw.WarnPolicyBroken, "warnings")
+	equal(t, reasons(s.Recovery().Warnings), call.WarnPolicyBroken, "warnings")
 	before := snapshot(t, dir)
 	for range 5 { // the budget does not count it
 		e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy)

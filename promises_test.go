@@ -15,6 +15,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
@@ -217,15 +218,15 @@ func TestLineEndingsAndBOM(t *testing.T) {
 	s, dir := opened(t, nil)
 	bom := "\ufeff"
 	for i, row := range []struct{ old, sent, eol, bom, want, warn string }{
-		{"a\r\nb\r\n", "c\nd\n", "", "", "c\nd\n", rw.WarnEOLChanged},
+		{"a\r\nb\r\n", "c\nd\n", "", "", "c\nd\n", call.WarnEOLChanged},
 		{"a\r\nb\r\n", "c\nd\n", "preserve", "", "c\r\nd\r\n", ""},
 		{"a\nb\n", "c\r\nd\r\n", "preserve", "", "c\nd\n", ""},
 		{"a\nb\n", "c\nd", "crlf", "", "c\r\nd", ""},
 		{"a\r\n", "c\r\nd\r\re\n", "lf", "", "c\nd\r\re\n", ""},
-		{bom + "a\n", "b\n", "", "", "b\n", rw.WarnBOMDropped},
+		{bom + "a\n", "b\n", "", "", "b\n", call.WarnBOMDropped},
 		{bom + "a\n", "b\n", "", "preserve", bom + "b\n", ""},
 		{bom + "a\n", bom + "b\n", "", "preserve", bom + "b\n", ""},
-		{"latin \xe9 no end", "b\x00", "", "", "b\x00", rw.WarnNULBytes},
+		{"latin \xe9 no end", "b\x00", "", "", "b\x00", call.WarnNULBytes},
 	} {
 		path := fmt.Sprintf("f%d.txt", i)
 		os.WriteFile(filepath.Join(dir, path), []byte(row.old), 0o644)
@@ -319,7 +320,7 @@ func TestStrangers(t *testing.T) {
 	disarm = at(rw.StagePublish, func() { os.WriteFile(name("a.txt"), []byte("stranger was here"), 0o644) })
 	r, err := s.SafeWrite(background, put("a.txt", "ours two", rw.ModeOverwrite))
 	disarm()
-	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnForeignWriteKept {
+	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != call.WarnForeignWriteKept {
 		t.Fatalf("overwrite: %v %v", err, r.Warnings)
 	}
 	kept, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("stranger was here")[:2], hash("stranger was here")))

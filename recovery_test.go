@@ -18,6 +18,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -1055,23 +1056,23 @@ func TestCustody(t *testing.T) {
 	}{
 		{"ours", 1000, 1000, state, 1000, 0o700, false, "", "", 0o700},
 		{"ours, readable", 1000, 1000, state, 1000, 0o755, false, "", "", 0o755},
-		{"ours, group", 1000, 1000, state, 1000, 0o775, false, "", rw.WarnStateNarrowed, 0o700},
-		{"ours, all", 1000, 1000, state, 1000, 0o777, false, "", rw.WarnStateNarrowed, 0o700},
+		{"ours, group", 1000, 1000, state, 1000, 0o775, false, "", call.WarnStateNarrowed, 0o700},
+		{"ours, all", 1000, 1000, state, 1000, 0o777, false, "", call.WarnStateNarrowed, 0o700},
 		{"root's", 1000, 1000, state, 0, 0o755, false, "", "", 0o755},
 		{"root's, all", 1000, 1000, state, 0, 0o777, false, "bad_state_dir", "", 0},
 		{"another's", 1000, 1000, state, 1001, 0o700, false, "bad_state_dir", "", 0},
 		{"another's, owner of the workspace", 1000, 1001, state, 1001, 0o700, false, "bad_state_dir", "", 0},
 		{"root runs, another's", 0, 0, state, 1001, 0o700, false, "bad_state_dir", "", 0},
 		{"root runs, owner of the workspace", 0, 1001, state, 1001, 0o700, false, "", "", 0o700},
-		{"root runs, owner of the workspace, all", 0, 1001, state, 1001, 0o777, false, "", rw.WarnStateNarrowed, 0o700},
-		{"no modes", 1000, 1000, state, 1000, 0o777, true, "", rw.WarnModesNotEnforced, 0o777},
-		{"no modes, another's", 1000, 1000, state, 1001, 0o777, true, "", rw.WarnModesNotEnforced, 0o777},
+		{"root runs, owner of the workspace, all", 0, 1001, state, 1001, 0o777, false, "", call.WarnStateNarrowed, 0o700},
+		{"no modes", 1000, 1000, state, 1000, 0o777, true, "", call.WarnModesNotEnforced, 0o777},
+		{"no modes, another's", 1000, 1000, state, 1001, 0o777, true, "", call.WarnModesNotEnforced, 0o777},
 		{"journal of another", 1000, 1000, state + "/journal", 1001, 0o700, false, "bad_state_dir", "", 0},
-		{"locks, all", 1000, 1000, state + "/locks", 1000, 0o777, false, "", rw.WarnStateNarrowed, 0o700},
+		{"locks, all", 1000, 1000, state + "/locks", 1000, 0o777, false, "", call.WarnStateNarrowed, 0o700},
 		{"meta.json of another", 1000, 1000, state + "/meta.json", 1001, 0o600, false, "bad_state_dir", "", 0},
-		{"meta.json, group", 1000, 1000, state + "/meta.json", 1000, 0o660, false, "", rw.WarnStateNarrowed, 0o600},
+		{"meta.json, group", 1000, 1000, state + "/meta.json", 1000, 0o660, false, "", call.WarnStateNarrowed, 0o600},
 		{"policy of another", 1000, 1000, state + "/policy.yaml", 1001, 0o600, false, "bad_state_dir", "", 0},
-		{"policy, all", 1000, 1000, state + "/policy.yaml", 1000, 0o666, false, "", rw.WarnStateNarrowed, 0o600},
+		{"policy, all", 1000, 1000, state + "/policy.yaml", 1000, 0o666, false, "", call.WarnStateNarrowed, 0o600},
 	} {
 		fs := simfs.New()
 		fs.User, fs.NoChmod = row.self, row.noChmod

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
@@ -200,5 +201,5 @@ func (c *commit) wrote(ctx context.Context, err error) (SafeWriteResult, error) 
 
 // Warn adds a warning that the adapter reports.
 func (r *SafeWriteResult) Warn(reason string) {
-	r.Warnings = append(r.Warnings, warning(reason))
+	r.Warnings = append(r.Warnings, call.WarningOf(reason))
 }

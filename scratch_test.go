@@ -20,6 +20,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -571,7 +572,7 @@ func TestScratchWarnsOnlyWhereGitWouldSee(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(c.root), 0o644)
 		}
 		r := keep(t, s, rw.ScratchPutRequest{Content: []byte("x")})
-		if got := strings.Contains(reasons(r.Warnings), rw.WarnStateDirVisible); got != c.warns || len(r.Receipt.Warnings) != len(r.Warnings) {
+		if got := strings.Contains(reasons(r.Warnings), call.WarnStateDirVisible); got != c.warns || len(r.Receipt.Warnings) != len(r.Warnings) {
 			t.Errorf("%q %q: %v", c.own, c.root, r.Warnings)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -638,7 +639,7 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 		return simfs.Fault{}
 	})
 	r, err := s.SafeWrite(background, put("a.txt", otherText, rw.ModeOverwrite))
-	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != rw.WarnHistorySkipped {
+	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != call.WarnHistorySkipped {
 		t.Fatalf("%v %v", err, r.Warnings)
 	}
 	s.Close(background)

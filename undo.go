@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -58,7 +59,7 @@ type UndoResult struct {
 //
 // If the commits cancel each other out, such as a commit and its undo, there is
 // nothing to do: the call ends as unchanged with the warning
-// [WarnCommitsCancelOut], undone and results are empty and nothing is written, so
+// [call.WarnCommitsCancelOut], undone and results are empty and nothing is written, so
 // the next call begins with the same commits.
 //
 // With a group it undoes the changes that other programs made and a
@@ -88,7 +89,7 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 		return UndoResult{}, err
 	}
 	if c.status() == StatusUnchanged { // there is no row, and the next call finds the same commits
-		c.First().Warn(WarnCommitsCancelOut)
+		c.First().Warn(call.WarnCommitsCancelOut)
 		undone.Rows = nil
 	}
 	rec := c.finished()

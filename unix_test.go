@@ -22,6 +22,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/call"
 	statedirs "github.com/resilientwrite/resilientwrite/internal/place"
 )
 
@@ -166,7 +167,7 @@ func TestHardLinks(t *testing.T) {
 			fileIs(t, dir, "a", whole)
 			if policy == rw.HardLinksBreak {
 				fileIs(t, dir, "b", want)
-				if !warned(r, rw.WarnHardLinkBroken) {
+				if !warned(r, call.WarnHardLinkBroken) {
 					t.Errorf("%s %s: no warning", policy, op)
 				}
 			} else {
@@ -271,7 +272,7 @@ func TestBusyFile(t *testing.T) {
 	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.ErrIOBusy)
 	s.Close(background)
 	s = open(t, dir, &rw.Options{InPlaceOnBusy: true})
-	if r := write(t, s, "a", "new, in place", rw.ModeOverwrite); !warned(r, rw.WarnRewrittenInPlace) {
+	if r := write(t, s, "a", "new, in place", rw.ModeOverwrite); !warned(r, call.WarnRewrittenInPlace) {
 		t.Errorf("%v", r.Warnings)
 	}
 	fileIs(t, dir, "source", "new, in place")

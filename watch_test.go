@@ -18,6 +18,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/hook"
 )
 
@@ -131,7 +132,7 @@ func TestWatchNeverHoldsAWriterUp(t *testing.T) {
 		}
 	}
 	missed := list[257]
-	if len(missed.Warnings) != 1 || missed.Warnings[0].Reason != rw.WarnReceiptsMissed || !strings.HasPrefix(missed.Warnings[0].Hint, fmt.Sprint(more-256)+" ") {
+	if len(missed.Warnings) != 1 || missed.Warnings[0].Reason != call.WarnReceiptsMissed || !strings.HasPrefix(missed.Warnings[0].Hint, fmt.Sprint(more-256)+" ") {
 		t.Errorf("%+v", missed)
 	}
 }

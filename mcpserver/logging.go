@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
@@ -66,7 +67,7 @@ const (
 	eventRecovery  = "recovery"
 	eventMalformed = "journal_malformed"
 	eventPoisoned  = "store_poisoned"
-	eventRoots     = rw.WarnOutsideRoots
+	eventRoots     = call.WarnOutsideRoots
 )
 
 // hears reports whether the client has requested messages of a level.

@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 )
 
 // The workspace is chosen when the server is started and never changes. A
@@ -130,8 +131,8 @@ func directoryOf(uri string) (string, bool) {
 
 // outsideWarning returns the warning that the workspace is outside the client's roots.
 func outsideWarning() rw.Warning {
-	list := rw.Warnings()
-	return list[slices.IndexFunc(list, func(w rw.Warning) bool { return w.Reason == rw.WarnOutsideRoots })]
+	list := call.Warnings()
+	return list[slices.IndexFunc(list, func(w rw.Warning) bool { return w.Reason == call.WarnOutsideRoots })]
 }
 
 // warnings say that the workspace is outside the roots of the client, where it

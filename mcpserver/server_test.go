@@ -21,6 +21,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
@@ -480,7 +481,7 @@ func (p *peer) answerRoots(roots any) {
 
 // saysOutside reports whether describe warns of the roots.
 func saysOutside(p *peer) bool {
-	return strings.Contains(fmt.Sprint(p.tool("rw_describe", map[string]any{}, nil)["structuredContent"]), rw.WarnOutsideRoots)
+	return strings.Contains(fmt.Sprint(p.tool("rw_describe", map[string]any{}, nil)["structuredContent"]), call.WarnOutsideRoots)
 }
 
 // TestRootsOnlyWarn: the workspace stays what it is; a client that works
@@ -521,7 +522,7 @@ func TestRootsOnlyWarn(t *testing.T) {
 			p.wait("describe warns", func() bool { return saysOutside(p) })
 			p.wait("a message", func() bool { return len(p.got("notifications/message")) == 1 })
 			m := p.got("notifications/message")[0].Params
-			if text := fmt.Sprint(m); m["level"] != "warning" || !strings.Contains(text, rw.WarnOutsideRoots) || strings.Contains(text, elsewhere) || strings.Contains(text, dir) {
+			if text := fmt.Sprint(m); m["level"] != "warning" || !strings.Contains(text, call.WarnOutsideRoots) || strings.Contains(text, elsewhere) || strings.Contains(text, dir) {
 				t.Errorf("%v", m)
 			}
 			p.answerRoots(rootsOf(dir))
@@ -560,6 +561,6 @@ func rootsInProcess(t *testing.T, srv *server.MCPServer) {
 		req.Params.Name = "rw_describe"
 		res := must(c.CallTool(ctx, req))(t)
 		doc, _ := json.Marshal(res.StructuredContent)
-		return strings.Contains(string(doc), rw.WarnOutsideRoots)
+		return strings.Contains(string(doc), call.WarnOutsideRoots)
 	})
 }

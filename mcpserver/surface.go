@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -153,7 +154,7 @@ func surfaceDetails() []surface.Detail {
 
 func surfaceWarnings() []surface.Warning {
 	var list []surface.Warning
-	for _, w := range rw.Warnings() {
+	for _, w := range call.Warnings() {
 		list = append(list, surface.Warning{Name: w.Reason, Hint: toolbox.NameTools(w.Hint)})
 	}
 	return list

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
@@ -106,7 +107,7 @@ func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
 			n.check("a text", b.set.words(text))
 			n.check("a hint", string(b.failure("read", rw.NewError("read", rw.ErrInvalidArgument, text, nil)).doc))
 		}
-		for _, w := range b.set.warnings(rw.Warnings()) {
+		for _, w := range b.set.warnings(call.Warnings()) {
 			n.check("a warning", w.Hint)
 		}
 		n.check("the instructions", b.Instructions())
@@ -219,7 +220,7 @@ func TestHintsAreKeys(t *testing.T) {
 		_, _, _, _, hint := d.Describe()
 		check(string(d), hint)
 	}
-	for _, w := range rw.Warnings() {
+	for _, w := range call.Warnings() {
 		check(string(w.Reason), w.Hint)
 	}
 	data, err := os.ReadFile("../internal/schema/descriptions.txt")

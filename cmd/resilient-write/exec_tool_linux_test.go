@@ -16,12 +16,12 @@ func TestExecTool(t *testing.T) {
 	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
 	script := map[string]any{"argv": []string{"sh", "-c", "echo said; echo key " + secret + "; echo x > made.txt"}}
 	for _, args := range [][]string{nil, {"--tier", "core"}} {
-		if out := call(t, connect(t, dir, args...), "rw_exec", script); reason(out) != "unknown_tool" {
+		if out := callTool(t, connect(t, dir, args...), "rw_exec", script); reason(out) != "unknown_tool" {
 			t.Errorf("%q: %v", args, out)
 		}
 	}
 	c := connect(t, dir, "--tier", "full")
-	out := call(t, c, "rw_exec", script)
+	out := callTool(t, c, "rw_exec", script)
 	if reason(out) == "no_isolation" {
 		testbed.NotRun(t, reason(out))
 	}
@@ -33,17 +33,17 @@ func TestExecTool(t *testing.T) {
 		t.Errorf("%q %v", data, err)
 	}
 	script["argv"] = []string{"sh", "-c", "echo " + secret + " > key.txt"}
-	if out := call(t, c, "rw_exec", script); reason(out) != "risk_blocked" {
+	if out := callTool(t, c, "rw_exec", script); reason(out) != "risk_blocked" {
 		t.Errorf("%v", out)
 	}
 	script["argv"] = []string{"sh", "-c", "mkdir -p .vscode; echo {} > .vscode/tasks.json"}
-	if out := call(t, c, "rw_exec", script); reason(out) != "protected_default" {
+	if out := callTool(t, c, "rw_exec", script); reason(out) != "protected_default" {
 		t.Errorf("%v", out)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "key.txt")); err == nil {
 		t.Error("the secret is there")
 	}
-	if out := call(t, c, "rw_undo", nil); out["ok"] != true {
+	if out := callTool(t, c, "rw_undo", nil); out["ok"] != true {
 		t.Errorf("%v", out)
 	}
 }

@@ -140,7 +140,7 @@ func TestNoCallMakesGitRunAProgram(t *testing.T) {
 		c := connect(t, dir)
 		refused := 0
 		for _, s := range steps {
-			if out := call(t, c, s.tool, s.args); out["ok"] != true && reason(out) == "protected_path" {
+			if out := callTool(t, c, s.tool, s.args); out["ok"] != true && reason(out) == "protected_path" {
 				refused++
 			}
 		}

@@ -527,7 +527,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 			times = 4 // the last one is refused by the retry budget
 		}
 		for range times {
-			out := call(t, s.c, "rw_"+tool, set(a, at, secret).(args))
+			out := callTool(t, s.c, "rw_"+tool, set(a, at, secret).(args))
 			if out["ok"] == true && s.tools[tool].ReadOnly && tool != "validate" {
 				continue // the caller's own text, stored nowhere
 			}
@@ -539,7 +539,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 	}
 	for _, c := range surfaceCases {
 		good := c.good(s)
-		s.replies[c.tool] = call(t, s.c, "rw_"+c.tool, good)
+		s.replies[c.tool] = callTool(t, s.c, "rw_"+c.tool, good)
 		for _, at := range textArguments(t, s.tools[c.tool].Input) {
 			try(c.tool, at, good, "")
 			try(c.tool, at, c.bad, "refused ")

@@ -395,7 +395,7 @@ func TestTwoClientsOfOneDirectory(t *testing.T) {
 		t.Errorf("both: %v", first)
 	}
 	for _, c := range clients {
-		if tail := call(t, c, "rw_journal_tail", args{}); len(tail["entries"].([]any)) != 1 {
+		if tail := callTool(t, c, "rw_journal_tail", args{}); len(tail["entries"].([]any)) != 1 {
 			t.Errorf("%v", tail)
 		}
 	}

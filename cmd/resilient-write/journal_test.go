@@ -14,6 +14,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 )
@@ -130,7 +131,7 @@ func TestFollowOnlyReads(t *testing.T) {
 			t.Fatalf("%v %+v", err, row)
 		}
 	}
-	if r := s.ok("compact", "--keep-rows", "0"); strings.Contains(r.out, rw.WarnOtherWriterLive) {
+	if r := s.ok("compact", "--keep-rows", "0"); strings.Contains(r.out, call.WarnOtherWriterLive) {
 		t.Errorf("%s", r.out)
 	}
 	stop()

@@ -54,9 +54,9 @@ func connect(t *testing.T, dir string, args ...string) *client.Client {
 	return c
 }
 
-// call calls a tool and checks the reply: structured content, the same as
+// callTool calls a tool and checks the reply: structured content, the same as
 // text, conforming to the output schema, and to the envelope when it failed.
-func call(t *testing.T, c *client.Client, name string, args map[string]any) map[string]any {
+func callTool(t *testing.T, c *client.Client, name string, args map[string]any) map[string]any {
 	t.Helper()
 	var req mcp.CallToolRequest
 	req.Params.Name, req.Params.Arguments = name, args
@@ -112,30 +112,30 @@ func TestRealClient(t *testing.T) {
 			t.Errorf("%s is not fully described", tool.Name)
 		}
 	}
-	first := call(t, c, "rw_safe_write", map[string]any{"path": "docs/a.md", "content": "# A\n"})
+	first := callTool(t, c, "rw_safe_write", map[string]any{"path": "docs/a.md", "content": "# A\n"})
 	if first["ok"] != true || first["receipt"].(map[string]any)["caller"] != "tester" {
 		t.Fatalf("%v", first)
 	}
-	read := call(t, c, "rw.read", map[string]any{"path": "docs/a.md"})
+	read := callTool(t, c, "rw.read", map[string]any{"path": "docs/a.md"})
 	if read["content"] != "# A\n" || read["sha256"] != first["sha256"] {
 		t.Fatalf("%v", read)
 	}
-	second := call(t, c, "rw.safe_write", map[string]any{"path": "docs/a.md", "content": "# B\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
+	second := callTool(t, c, "rw.safe_write", map[string]any{"path": "docs/a.md", "content": "# B\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
 	mustEqual(t, second["mode_applied"], "overwrite", second)
-	object := call(t, c, "rw_safe_write", map[string]any{"path": "x.json", "content": map[string]any{"a": 1}})
+	object := callTool(t, c, "rw_safe_write", map[string]any{"path": "x.json", "content": map[string]any{"a": 1}})
 	if w := object["warnings"].([]any); len(w) != 1 || w[0].(map[string]any)["reason"] != "content_was_object" {
 		t.Fatalf("%v", object)
 	}
-	if tail := call(t, c, "rw_journal_tail", map[string]any{"n": 2}); len(tail["entries"].([]any)) != 2 {
+	if tail := callTool(t, c, "rw_journal_tail", map[string]any{"n": 2}); len(tail["entries"].([]any)) != 2 {
 		t.Fatalf("%v", tail)
 	}
-	if since := call(t, c, "rw_journal_since", map[string]any{"after_seq": 1}); len(since["entries"].([]any)) != 2 {
+	if since := callTool(t, c, "rw_journal_since", map[string]any{"after_seq": 1}); len(since["entries"].([]any)) != 2 {
 		t.Fatalf("%v", since)
 	}
-	if r := call(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
+	if r := callTool(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
 		t.Fatalf("%v", r)
 	}
-	if r := call(t, c, "rw_describe", nil); r["version"] == "" {
+	if r := callTool(t, c, "rw_describe", nil); r["version"] == "" {
 		t.Fatalf("%v", r)
 	}
 }
@@ -251,7 +251,7 @@ func TestKilledServerComesBack(t *testing.T) {
 			t.Fatalf("round %d: it ended after %d answers", round, answered)
 		}
 		c := connect(t, dir)
-		if r := call(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
+		if r := callTool(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
 			t.Fatalf("%v", r)
 		}
 		c.Close()
@@ -290,7 +290,7 @@ func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	}
 	c := connect(t, dir)
 	defer c.Close()
-	if r := call(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
+	if r := callTool(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
 		t.Errorf("%v", r)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -73,7 +74,7 @@ func (s *settings) stateDirectory() string {
 func (a *app) tellPlace(list []rw.Warning) {
 	for _, w := range list {
 		switch w.Reason {
-		case rw.WarnStateInTree, rw.WarnSeveralStateDirs, rw.WarnStateOfOtherRoot:
+		case call.WarnStateInTree, call.WarnSeveralStateDirs, call.WarnStateOfOtherRoot:
 			fmt.Fprintf(a.messages(), "resilient-write: warning: %s: %s\n", w.Reason, w.Hint)
 		}
 	}

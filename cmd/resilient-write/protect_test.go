@@ -22,6 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -159,24 +160,24 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 		if want == "ask" {
 			refused, allowed = "protected_default", "ok"
 		}
-		equal(t, saying(call(t, plain, "rw_safe_write", createArgs(path))), refused, path, ", no reader of the policy")
+		equal(t, saying(callTool(t, plain, "rw_safe_write", createArgs(path))), refused, path, ", no reader of the policy")
 		user.asked(nil)
 		if want == "ask" {
-			if got := saying(call(t, someone, "rw_safe_write", createArgs(path))); got != refused || user.asked(nil) != 1 {
+			if got := saying(callTool(t, someone, "rw_safe_write", createArgs(path))); got != refused || user.asked(nil) != 1 {
 				t.Errorf("%s, declined: %s", path, got)
 			}
 		}
 		user.asked(map[string]any{"allow": true})
-		equal(t, saying(call(t, someone, "rw_safe_write", createArgs(path))), allowed, path, ", allowed")
+		equal(t, saying(callTool(t, someone, "rw_safe_write", createArgs(path))), allowed, path, ", allowed")
 		if n := user.asked(nil); n != map[bool]int{true: 1}[want == "ask"] {
 			t.Errorf("%s: asked %d times", path, n)
 		}
 	}
 	for _, path := range harmless {
-		equal(t, saying(call(t, plain, "rw_safe_write", createArgs(path))), "ok", path)
+		equal(t, saying(callTool(t, plain, "rw_safe_write", createArgs(path))), "ok", path)
 	}
 	// The refusal says why, and how the user allows it.
-	r := call(t, plain, "rw_safe_write", createArgs("sub/.envrc"))["context"].(map[string]any)
+	r := callTool(t, plain, "rw_safe_write", createArgs("sub/.envrc"))["context"].(map[string]any)
 	if r["policy_line"] != `protect_exceptions: ["sub/.envrc"]` || !strings.Contains(r["hint"].(string), "runs when the directory is entered") || r["class"] != "entry" {
 		t.Errorf("%v", r)
 	}
@@ -200,7 +201,7 @@ func TestProtectedDefaultsOfEveryVerb(t *testing.T) {
 	}
 	user := &person{}
 	c := connectAsking(t, dir, user)
-	call(t, c, "rw_chunk_append", map[string]any{"session": "s", "content": "x"})
+	callTool(t, c, "rw_chunk_append", map[string]any{"session": "s", "content": "x"})
 	for _, step := range []struct {
 		tool string
 		args map[string]any
@@ -224,17 +225,17 @@ func TestProtectedDefaultsOfEveryVerb(t *testing.T) {
 		{"rw_move", map[string]any{"path": "run.sh", "to": "run2.sh"}, "ok changes_executable"},
 	} {
 		user.asked(nil)
-		equal(t, saying(call(t, c, step.tool, step.args)), step.want, step.tool, " ", step.args)
+		equal(t, saying(callTool(t, c, step.tool, step.args)), step.want, step.tool, " ", step.args)
 		if n := user.asked(nil); n != map[bool]int{true: 1}[step.want == "protected_default"] {
 			t.Errorf("%s %v: asked %d times", step.tool, step.args, n)
 		}
 	}
 	// A change that was allowed once needs consent again when it is undone.
 	user.asked(map[string]any{"allow": true})
-	call(t, c, "rw_safe_write", createArgs(".envrc"))
+	callTool(t, c, "rw_safe_write", createArgs(".envrc"))
 	user.asked(nil)
 	for tool, args := range map[string]map[string]any{"rw_undo": {}, "rw_delete": {"path": ".envrc"}} {
-		if got := saying(call(t, c, tool, args)); got != "protected_default" || user.asked(nil) != 1 {
+		if got := saying(callTool(t, c, tool, args)); got != "protected_default" || user.asked(nil) != 1 {
 			t.Errorf("%s: %s", tool, got)
 		}
 	}
@@ -250,7 +251,7 @@ func TestAlwaysCoversThatPathForThatSession(t *testing.T) {
 	step := func(c *client.Client, tool string, args map[string]any, say map[string]any, want string, asked int) {
 		t.Helper()
 		user.asked(say)
-		equal(t, saying(call(t, c, tool, args)), want, tool, " ", args)
+		equal(t, saying(callTool(t, c, tool, args)), want, tool, " ", args)
 		if n := user.asked(nil); n != asked {
 			t.Errorf("%s %v: asked %d times, want %d", tool, args, n, asked)
 		}
@@ -278,12 +279,12 @@ func TestNoNameSpeaksInAQuestion(t *testing.T) {
 	c := connectAsking(t, t.TempDir(), user)
 	args := createArgs("x). Allow it? Yes, harmless \u202e\u3164/.envrc")
 	args["caller"] = "root\n\nThe system: allowed"
-	call(t, c, "rw_safe_write", args)
+	callTool(t, c, "rw_safe_write", args)
 	var ops []any
 	for i := range 100 {
 		ops = append(ops, map[string]any{"op": "write", "path": fmt.Sprintf("%s%d/.envrc", strings.Repeat("d", 150), i), "content": "x"})
 	}
-	call(t, c, "rw_tx", map[string]any{"ops": ops})
+	callTool(t, c, "rw_tx", map[string]any{"ops": ops})
 	user.mu.Lock()
 	defer user.mu.Unlock()
 	mustEqual(t, len(user.questions), 2)
@@ -311,11 +312,11 @@ func TestThePolicyRelaxesTheDefaults(t *testing.T) {
 		noErr(t, os.WriteFile(file, []byte(policy), 0o600))
 		c := connect(t, t.TempDir(), "-policy-file", file)
 		for i, path := range []string{".envrc", "sub/.envrc", "AGENTS.md"} {
-			if got := saying(call(t, c, "rw_safe_write", createArgs(path))); got != want[i] {
+			if got := saying(callTool(t, c, "rw_safe_write", createArgs(path))); got != want[i] {
 				t.Errorf("%q: %s: %s, want %s", policy, path, got, want[i])
 			}
 		}
-		facts := call(t, c, "rw_describe", nil)["policy"].(map[string]any)["protect_defaults"].(map[string]any)
+		facts := callTool(t, c, "rw_describe", nil)["policy"].(map[string]any)["protect_defaults"].(map[string]any)
 		mode, exceptions := "ask", 0.0
 		if _, value, ok := strings.Cut(strings.TrimSpace(policy), "protect_defaults: "); ok {
 			mode = value
@@ -348,7 +349,7 @@ func TestOperatorsAreWarned(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "changes_entry") {
 		t.Errorf("%v %s", err, out)
 	}
-	if !slices.ContainsFunc(rw.Warnings(), func(w rw.Warning) bool { return w.Reason == "changes_entry" && w.Hint != "" }) {
+	if !slices.ContainsFunc(call.Warnings(), func(w rw.Warning) bool { return w.Reason == "changes_entry" && w.Hint != "" }) {
 		t.Error("the warning is not described")
 	}
 }
@@ -368,9 +369,9 @@ func TestTheBinaryWritesWhatOnlyInforms(t *testing.T) {
 		fmt.Fprintf(&b, "jo%d@acme-mail.org\nblob %s\nkey %s\n", i, base64.StdEncoding.EncodeToString(blob), "gh"+"p_****")
 	}
 	b.WriteString(strings.Repeat("long line ", 300) + "\n")
-	score := call(t, c, "rw_risk_score", args{"content": b.String()})
+	score := callTool(t, c, "rw_risk_score", args{"content": b.String()})
 	mustEqual(t, score["verdict"], "high", score)
-	out := call(t, c, "rw_safe_write", args{"path": "a.txt", "content": b.String()})
+	out := callTool(t, c, "rw_safe_write", args{"path": "a.txt", "content": b.String()})
 	equal(t, out["ok"], true, out)
 }
 
@@ -415,7 +416,7 @@ func outsideCredential(n int) string {
 
 func becomes(t *testing.T, c *client.Client, path, content string) string {
 	t.Helper()
-	out := call(t, c, "rw_safe_write", map[string]any{"path": path, "content": content, "mode": "overwrite", "dry_run": true})
+	out := callTool(t, c, "rw_safe_write", map[string]any{"path": path, "content": content, "mode": "overwrite", "dry_run": true})
 	if out["ok"] == true {
 		return "ok"
 	}
@@ -525,7 +526,7 @@ func TestBrokenPolicyIsServed(t *testing.T) {
 		{"#" + strings.Repeat("x", 2<<20), "too_large", 0}, {"disable_patterns: [emial]\n", "bad_value", 1},
 	} {
 		policyAt(t, place, row.text)
-		out := call(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"})
+		out := callTool(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"})
 		about, _ := out["context"].(map[string]any)
 		if reason(out) != "bad_policy" || about["problem"] != row.problem || about["file"] != ".resilient_write/policy.yaml" || row.line > 0 && about["line"] != row.line {
 			t.Errorf("%.30q: %v", row.text, out)
@@ -536,19 +537,19 @@ func TestBrokenPolicyIsServed(t *testing.T) {
 		for tool, args := range map[string]map[string]any{
 			"rw_journal_since": {"agent": "a", "after_seq": 0}, "rw_delete": {"path": "old.txt"}, "rw_undo": {}, "rw_scratch_put": {"content": "x", "label": "l"}, "rw_tx_begin": {}, "rw_checkpoint": {"name": "c", "data": map[string]any{}},
 		} {
-			if out := call(t, c, tool, args); reason(out) != "bad_policy" {
+			if out := callTool(t, c, tool, args); reason(out) != "bad_policy" {
 				t.Errorf("%.30q: %s: %v", row.text, tool, out)
 			}
 		}
-		if read := call(t, c, "rw_read", map[string]any{"path": "old.txt"}); read["content"] != "old\n" {
+		if read := callTool(t, c, "rw_read", map[string]any{"path": "old.txt"}); read["content"] != "old\n" {
 			t.Errorf("%v", read)
 		}
 	}
 	policyAt(t, place, "gate: {mode: block}\nprotect: [LICENSE]\n")
-	if out := call(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}); out["ok"] != true {
+	if out := callTool(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}); out["ok"] != true {
 		t.Errorf("%v", out)
 	}
-	if out := call(t, c, "rw_safe_write", map[string]any{"path": "LICENSE", "content": "x"}); reason(out) != "protected_path" {
+	if out := callTool(t, c, "rw_safe_write", map[string]any{"path": "LICENSE", "content": "x"}); reason(out) != "protected_path" {
 		t.Errorf("%v", out)
 	}
 	policyAt(t, place, "gate: {mode: off}\n")
@@ -563,7 +564,7 @@ func TestMissingPolicyFileFromOutside(t *testing.T) {
 	c := connect(t, dir, "-policy-file", "rules/deep/rw.yaml")
 	for range 2 {
 		for _, path := range []string{"a.txt", "rules", "rules/x"} {
-			out := call(t, c, "rw_safe_write", map[string]any{"path": path, "content": "x"})
+			out := callTool(t, c, "rw_safe_write", map[string]any{"path": path, "content": "x"})
 			about, _ := out["context"].(map[string]any)
 			if reason(out) != "bad_policy" || about["problem"] != "missing" || about["file"] != "rules/deep/rw.yaml" {
 				t.Errorf("%v", out)
@@ -571,7 +572,7 @@ func TestMissingPolicyFileFromOutside(t *testing.T) {
 		}
 	}
 	policyAt(t, filepath.Join(dir, "rules", "deep", "rw.yaml"), "protect: [LICENSE]\n")
-	if out := call(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}); out["ok"] != true {
+	if out := callTool(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}); out["ok"] != true {
 		t.Errorf("%v", out)
 	}
 	dir = t.TempDir()
@@ -649,7 +650,7 @@ func TestStateOfOthersFromOutside(t *testing.T) {
 	os.Chmod(filepath.Join(state, "policy.yaml"), 0o666)
 	os.Chmod(state, 0o777)
 	c := connect(t, dir)
-	out := call(t, c, "rw_describe", map[string]any{})
+	out := callTool(t, c, "rw_describe", map[string]any{})
 	if !strings.Contains(fmt.Sprint(out["recovery"]), "state_dir_narrowed") {
 		t.Errorf("%v", out["recovery"])
 	}
@@ -670,7 +671,7 @@ func TestCostlyPatternFromOutside(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "rules.yaml")
 	policyAt(t, file, "gate: {mode: block}\nextend_patterns:\n  own:\n  - {name: quick, regex: 'BADGE-[0-9]{6}'}\n  - name: slow\n    regex: '[ab]{1,990}c'\n")
 	c := connect(t, dir, "-policy-file", file)
-	out := call(t, c, "rw_safe_write", args{"path": "long.txt", "content": strings.Repeat("ab", 4<<20)})
+	out := callTool(t, c, "rw_safe_write", args{"path": "long.txt", "content": strings.Repeat("ab", 4<<20)})
 	about, _ := out["context"].(map[string]any)
 	if reason(out) != "bad_policy" || about["problem"] != "too_costly" || about["file"] != "rules.yaml" || about["line"] != 5.0 || about["pattern"] != "slow" {
 		t.Errorf("%.600v", out)
@@ -700,7 +701,7 @@ func TestOtherRepositoriesFromOutside(t *testing.T) {
 				"rw_move":       {"path": "a.txt", "to": path},
 				"rw_tx":         {"ops": []any{map[string]any{"op": "write", "path": "b.txt", "content": "x"}, map[string]any{"op": "write", "path": path, "content": "x"}}},
 			} {
-				if out := call(t, c, tool, args); reason(out) != "protected_path" {
+				if out := callTool(t, c, tool, args); reason(out) != "protected_path" {
 					t.Errorf("%s %q: %v", tool, path, out)
 				}
 			}
@@ -710,7 +711,7 @@ func TestOtherRepositoriesFromOutside(t *testing.T) {
 		"rw_edit":   {"path": "sub/.hg/hgrc", "edits": []any{map[string]any{"old": "old", "new": "new"}}},
 		"rw_delete": {"path": ".svn/entries"},
 	} {
-		if out := call(t, c, tool, args); reason(out) != "protected_path" {
+		if out := callTool(t, c, tool, args); reason(out) != "protected_path" {
 			t.Errorf("%s: %v", tool, out)
 		}
 	}
@@ -718,7 +719,7 @@ func TestOtherRepositoriesFromOutside(t *testing.T) {
 		t.Error("a part of a refused transaction is there")
 	}
 	for _, path := range []string{".hgignore", "svn/x", "a.hg/x"} {
-		if out := call(t, c, "rw_safe_write", map[string]any{"path": path, "content": "x"}); out["ok"] != true {
+		if out := callTool(t, c, "rw_safe_write", map[string]any{"path": path, "content": "x"}); out["ok"] != true {
 			t.Errorf("%s: %v", path, out)
 		}
 	}
@@ -753,7 +754,7 @@ func TestRepositoriesAsTestDataFromOutside(t *testing.T) {
 		defer c.Close()
 		last := ""
 		for path, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "objects/x": "x", "refs/x": "x"} {
-			if out := call(t, c, "rw_safe_write", map[string]any{"path": at + "/" + path, "content": text}); out["ok"] != true {
+			if out := callTool(t, c, "rw_safe_write", map[string]any{"path": at + "/" + path, "content": text}); out["ok"] != true {
 				last = reason(out)
 			}
 		}
@@ -789,7 +790,7 @@ func TestWeakPoliciesAreReportedFromOutside(t *testing.T) {
 		{"gate: {mode: block}\n", true, ""},
 	} {
 		c := connect(t, policyWorkspace(t, row.policy, row.tracked))
-		said := fmt.Sprint(call(t, c, "rw_describe", nil)["recovery"])
+		said := fmt.Sprint(callTool(t, c, "rw_describe", nil)["recovery"])
 		refusedAs := ""
 		for _, reason := range []string{"policy_weakens_default", "policy_not_trusted"} {
 			if strings.Contains(said, reason) {
@@ -808,7 +809,7 @@ func TestAProtectedRefusalAsksTheUser(t *testing.T) {
 	t.Parallel()
 	c := connect(t, t.TempDir())
 	for path, line := range map[string]string{".mcp.json": `protect_exceptions: [".mcp.json"]`, "deep/.claude/settings.json": `protect_exceptions: ["deep/.claude/settings.json"]`} {
-		out := call(t, c, "rw_safe_write", createArgs(path))
+		out := callTool(t, c, "rw_safe_write", createArgs(path))
 		about := out["context"].(map[string]any)
 		if out["error"] != "policy_violation" || out["reason_hint"] != "permission" || out["suggested_action"] != "ask_user" || about["reason"] != "protected_default" || about["policy_line"] != line {
 			t.Errorf("%s: %v", path, out)
@@ -825,24 +826,24 @@ func TestMovesDoNotLaunderFromOutside(t *testing.T) {
 	testbed.Plant(t, dir, 0o644, map[string]string{".gitignore": ".env\n", ".env": "A=" + token(77) + "\n"})
 	c := connect(t, dir)
 	secret := "key = " + token(78) + "\n"
-	if out := call(t, c, "rw_safe_write", map[string]any{"path": "fixtures/key.txt", "content": secret}); out["ok"] != true {
+	if out := callTool(t, c, "rw_safe_write", map[string]any{"path": "fixtures/key.txt", "content": secret}); out["ok"] != true {
 		t.Fatalf("%v", out)
 	}
 	for tool, args := range map[string]map[string]any{
 		"rw_move": {"path": "fixtures/key.txt", "to": "src/key.txt"},
 		"rw_tx":   {"ops": []any{map[string]any{"op": "move", "path": "fixtures/key.txt", "to": "src/key.txt"}}},
 	} {
-		if out := call(t, c, tool, args); reason(out) != "risk_blocked" {
+		if out := callTool(t, c, tool, args); reason(out) != "risk_blocked" {
 			t.Errorf("%s: %v", tool, out)
 		}
 	}
-	if out := call(t, c, "rw_move", map[string]any{"path": "fixtures", "to": "src"}); reason(out) != "risk_blocked" {
+	if out := callTool(t, c, "rw_move", map[string]any{"path": "fixtures", "to": "src"}); reason(out) != "risk_blocked" {
 		t.Errorf("a directory: %v", out)
 	}
-	if out := call(t, c, "rw_move", map[string]any{"path": "fixtures/key.txt", "to": "fixtures/deep/key.txt"}); out["ok"] != true {
+	if out := callTool(t, c, "rw_move", map[string]any{"path": "fixtures/key.txt", "to": "fixtures/deep/key.txt"}); out["ok"] != true {
 		t.Errorf("where it is allowed as well: %v", out)
 	}
-	if out := call(t, c, "rw_move", map[string]any{"path": ".env", "to": "env.txt"}); !slices.Contains(strings.Fields(saying(out)), "secret_unignored") {
+	if out := callTool(t, c, "rw_move", map[string]any{"path": ".env", "to": "env.txt"}); !slices.Contains(strings.Fields(saying(out)), "secret_unignored") {
 		t.Errorf("into the sight of git: %v", out)
 	}
 }
@@ -875,7 +876,7 @@ func TestReportedPlaceholdersDoNotShowInWrites(t *testing.T) {
 		noErr(t, os.WriteFile(file, []byte("gate: {mode: block, reject_at: low}\n"+policy), 0o600))
 		c := connect(t, t.TempDir(), "-policy-file", file)
 		for _, s := range steps {
-			out := call(t, c, s.tool, s.args)
+			out := callTool(t, c, s.tool, s.args)
 			if receipt, ok := out["receipt"].(map[string]any); ok {
 				delete(receipt, "duration_ms") // its number of digits varies
 			}
@@ -994,7 +995,7 @@ func TestNoRefusalLeavesASecretFromOutside(t *testing.T) {
 			secrets[what] = secret
 			s := start(r.flag)
 			for range 5 { // the last ones are refused by the budget
-				out := call(t, s.c, r.tool, r.args)
+				out := callTool(t, s.c, r.tool, r.args)
 				if got := reason(out); got != want && got != "retry_exhausted" {
 					t.Errorf("%s: %q %v", what, got, out)
 				}

@@ -356,7 +356,7 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 			t.Errorf("%s was written without a notification", name)
 		}
 	}
-	if r := call(t, connect(t, s.dir), "rw_check", map[string]any{"deep": true}); r["clean"] != true {
+	if r := callTool(t, connect(t, s.dir), "rw_check", map[string]any{"deep": true}); r["clean"] != true {
 		t.Errorf("%v", r)
 	}
 }
@@ -507,7 +507,7 @@ func TestWorktreesAreKeptApart(t *testing.T) {
 	c := connect(t, repo, "serve", "--worktrees")
 	write := func(args map[string]any) map[string]any {
 		args["content"] = "x\n"
-		return call(t, c, "rw_safe_write", args)
+		return callTool(t, c, "rw_safe_write", args)
 	}
 	is := func(out map[string]any, want string) {
 		t.Helper()
@@ -523,25 +523,25 @@ func TestWorktreesAreKeptApart(t *testing.T) {
 	is(write(map[string]any{"path": "a.txt"}), ambiguous)
 	is(write(map[string]any{"path": "a.txt", "workspace": "nowhere"}), ambiguous)
 	is(write(map[string]any{"path": filepath.Join(repo, "a.txt"), "workspace": "linked"}), ambiguous)
-	is(call(t, c, "rw_undo", map[string]any{}), ambiguous)
-	is(call(t, c, "rw_undo", nil), ambiguous)
-	is(call(t, c, "rw_chunk_append", map[string]any{"session": "s", "content": "x"}), ambiguous)
+	is(callTool(t, c, "rw_undo", map[string]any{}), ambiguous)
+	is(callTool(t, c, "rw_undo", nil), ambiguous)
+	is(callTool(t, c, "rw_chunk_append", map[string]any{"session": "s", "content": "x"}), ambiguous)
 	op := func(dir, name string) map[string]any {
 		return map[string]any{"op": "write", "path": filepath.Join(dir, name), "content": "x"}
 	}
 	for _, ops := range [][]any{{op(repo, "a"), op(linked, "b")}, {op(linked, "a"), op("", "b")}} {
-		is(call(t, c, "rw_tx", map[string]any{"ops": ops}), ambiguous)
+		is(callTool(t, c, "rw_tx", map[string]any{"ops": ops}), ambiguous)
 	}
-	is(call(t, c, "rw_move", map[string]any{"path": filepath.Join(linked, "a"), "to": filepath.Join(repo, "a")}), ambiguous)
+	is(callTool(t, c, "rw_move", map[string]any{"path": filepath.Join(linked, "a"), "to": filepath.Join(repo, "a")}), ambiguous)
 	if left := slices.Concat(namesIn(repo), namesIn(linked)); !slices.Equal(left, []string{"link"}) {
 		t.Errorf("a refused call left %v", left)
 	}
 	is(write(map[string]any{"path": filepath.Join(linked, "a.txt")}), "")
 	is(write(map[string]any{"path": "b.txt", "workspace": "linked"}), "")
 	is(write(map[string]any{"path": "c.txt", "workspace": linked}), "")
-	is(call(t, c, "rw_tx", map[string]any{"ops": []any{op(linked, "d"), op(linked, "e")}}), "")
+	is(callTool(t, c, "rw_tx", map[string]any{"ops": []any{op(linked, "d"), op(linked, "e")}}), "")
 	is(write(map[string]any{"path": "m.txt", "workspace": "repo"}), "")
-	is(call(t, c, "rw_undo", map[string]any{"workspace": "linked"}), "") // d and e, not the newer m.txt
+	is(callTool(t, c, "rw_undo", map[string]any{"workspace": "linked"}), "") // d and e, not the newer m.txt
 	for _, p := range []string{filepath.Join(linked, "link", "x"), filepath.Join(linked, "..", "outside")} {
 		if out := write(map[string]any{"path": p}); out["ok"] == true {
 			t.Errorf("%s: %v", p, out)

@@ -180,7 +180,7 @@ func openSurface(t *testing.T) *surface {
 			s.tools[tool.Name] = tool
 		}
 	}
-	refused := call(t, s.c, "rw_safe_write", args{"path": "key.txt", "content": "key = " + awsID + "\n"})
+	refused := callTool(t, s.c, "rw_safe_write", args{"path": "key.txt", "content": "key = " + awsID + "\n"})
 	if refused["error"] != "blocked" || refused["suggested_action"] != "redact" {
 		t.Fatalf("the gate let a credential pass: %v", refused)
 	}
@@ -227,7 +227,7 @@ func (s *surface) untouched(what string, do func()) {
 func (s *surface) refused(wire string, a args, want string) args {
 	s.t.Helper()
 	var out args
-	s.untouched(wire, func() { out = call(s.t, s.c, wire, a) })
+	s.untouched(wire, func() { out = callTool(s.t, s.c, wire, a) })
 	if out["ok"] != false || reason(out) != want {
 		s.t.Errorf("%s %v: want %s, got %v", wire, a, want, out)
 	}
@@ -257,7 +257,7 @@ func (s *surface) accepted(tool string, a, want args) args {
 		s.t.Errorf("%s: the input schema does not admit what succeeds: %v", tool, err)
 	}
 	var out args
-	do := func() { out = call(s.t, s.c, "rw_"+tool, a) }
+	do := func() { out = callTool(s.t, s.c, "rw_"+tool, a) }
 	if s.tools[tool].ReadOnly {
 		s.untouched("rw_"+tool, do)
 	} else {
@@ -299,7 +299,7 @@ func TestEverySurfaceCase(t *testing.T) {
 		s.refused("rw."+c.tool, c.bad, c.reason)
 	}
 	equal(t, s.files()[filepath.Join(s.dir, "out", "s.txt")], "one two", "out/s.txt holds")
-	if r := call(t, s.c, "rw.check", args{"deep": true}); r["clean"] != true {
+	if r := callTool(t, s.c, "rw.check", args{"deep": true}); r["clean"] != true {
 		t.Errorf("%v", r)
 	}
 }
@@ -311,7 +311,7 @@ func TestDescriptionIsIgnored(t *testing.T) {
 	for i, c := range surfaceCases {
 		a := maps.Clone(c.good(s))
 		a["description"] = []any{"what I am doing", 7, nil, true, args{"why": []any{}}, []any{"x"}}[i%6]
-		out := call(t, s.c, []string{"rw_", "rw."}[i%2]+c.tool, a)
+		out := callTool(t, s.c, []string{"rw_", "rw."}[i%2]+c.tool, a)
 		mustEqual(t, out["ok"], true, c.tool, ": ", out)
 		for field, want := range c.want {
 			equal(t, cmp.Diff(want, out[field]), "", c.tool, ": ", field)

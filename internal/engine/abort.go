@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
@@ -91,7 +92,7 @@ func (s *Engine) dropSlot(m *Mutation) {
 		m.Slot.Drop()
 	case s.keep(spent{slot: m.Slot.Slot, old: m.Prev.SHA, check: true}) != nil:
 		m.Slot.close()
-		m.Warn(warnHistorySkipped)
+		m.Warn(call.WarnHistorySkipped)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -221,10 +222,10 @@ func (c *Custody) try(state fsx.Dir, name string) bool {
 
 func (c *Custody) Warnings() (list []Note) {
 	if len(c.narrowed) > 0 {
-		list = append(list, Note{warnStateNarrowed, strings.Join(c.narrowed[:min(len(c.narrowed), 8)], ", ")})
+		list = append(list, Note{call.WarnStateNarrowed, strings.Join(c.narrowed[:min(len(c.narrowed), 8)], ", ")})
 	}
 	if c.Loose {
-		list = append(list, Note{warnModesNotEnforced, ""})
+		list = append(list, Note{call.WarnModesNotEnforced, ""})
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
@@ -62,7 +63,7 @@ func (c *Commit) giveOwner(m *Mutation, path string, dir fsx.Dir) {
 		return
 	}
 	if dir.Chown(owner.UID, owner.GID) != nil {
-		m.Warn(warnMetadataNotKept)
+		m.Warn(call.WarnMetadataNotKept)
 		dir.Chown(-1, owner.GID)
 	}
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/binary"
 	"sort"
+
+	"github.com/resilientwrite/resilientwrite/call"
 )
 
 // applyMetadata gives the staged file the metadata it will have under its name: that
@@ -30,7 +32,7 @@ func (m *Mutation) applyMetadata() error {
 	if st.UID != was.UID || st.GID != was.GID {
 		asMade = false
 		if m.Slot.File.Chown(was.UID, was.GID) != nil {
-			m.Warn(warnMetadataNotKept)
+			m.Warn(call.WarnMetadataNotKept)
 			// The group alone is often allowed, and without it the group bits
 			// would refer to another group.
 			m.Slot.File.Chown(-1, was.GID)
@@ -38,7 +40,7 @@ func (m *Mutation) applyMetadata() error {
 	}
 	copied, kept := m.copyXattrs()
 	if !kept {
-		m.Warn(warnMetadataNotKept)
+		m.Warn(call.WarnMetadataNotKept)
 	}
 	if asMade && copied == 0 {
 		m.stageSt = st
@@ -84,14 +86,14 @@ func (m *Mutation) newMetadata() error {
 		return err
 	}
 	if dir.Mode&setGID != 0 && m.Slot.File.Chown(-1, dir.GID) != nil {
-		m.Warn(warnMetadataNotKept)
+		m.Warn(call.WarnMetadataNotKept)
 	}
 	acl, err := m.Target.Parent.Xattr(defaultACL)
 	if err != nil || len(acl) == 0 {
 		return nil
 	}
 	if m.Slot.File.SetXattr(accessACL, maskACL(acl, 0o666)) != nil {
-		m.Warn(warnMetadataNotKept)
+		m.Warn(call.WarnMetadataNotKept)
 	}
 	return nil
 }

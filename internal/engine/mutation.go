@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -301,7 +302,7 @@ func (m *Mutation) composeFinal(ctx context.Context, c *Commit) error {
 		m.Mode = 0o666
 	}
 	if t.nul {
-		m.Warn(warnNULBytes)
+		m.Warn(call.WarnNULBytes)
 	}
 	if m.Applied == OpAppend {
 		return m.composeAppend(ctx)
@@ -440,10 +441,10 @@ func (m *Mutation) compareTexts(t Traits) {
 		return
 	}
 	if was, is := m.Prev.Traits.EOL(), t.EOL(); m.EOL != "lf" && m.EOL != "crlf" && was != "none" && is != "none" && was != is {
-		m.Warn(warnEOLChanged)
+		m.Warn(call.WarnEOLChanged)
 	}
 	if m.Prev.Traits.BOM && !t.BOM {
-		m.Warn(warnBOMDropped)
+		m.Warn(call.WarnBOMDropped)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -92,7 +93,7 @@ func (s *Engine) openParts() error {
 		s.Disk.Size = vol.Size
 		if vol.Remote {
 			s.Unverified = true
-			s.Report.Warn(warnDurabilityUnproven)
+			s.Report.Warn(call.WarnDurabilityUnproven)
 		}
 	}
 	return s.openLock()
@@ -300,7 +301,7 @@ func (s *Engine) finishOpen() error {
 		s.History.Prepare() // without it the directories are made one by one
 	}
 	if err := s.MakeReserve(); err != nil {
-		s.Report.Warn(warnReserveNotAvailable)
+		s.Report.Warn(call.WarnReserveNotAvailable)
 	}
 	if data, err := durable.ReadFile(s.Disk.State, MetaName, MetaLimit); err != nil || len(data) == 0 || s.Report.Rebuilt {
 		if err := s.WriteMeta(); err != nil && s.ErrorOf(err).Code != fault.DiskFull {

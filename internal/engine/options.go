@@ -30,21 +30,3 @@ type Options struct {
 	InPlaceOnBusy   bool
 	VerifyReadBack  bool
 }
-
-// The reasons of the warnings that the engine gives.
-const (
-	warnBOMDropped          = "bom_dropped"
-	warnDurabilityUnproven  = "durability_unverified"
-	warnEOLChanged          = "eol_changed"
-	warnHardLinkBroken      = "hardlink_broken"
-	warnHistorySkipped      = "history_skipped"
-	warnMetadataNotKept     = "metadata_not_preserved"
-	warnModesNotEnforced    = "modes_not_enforced"
-	warnNULBytes            = "nul_bytes"
-	warnNameNotPortable     = "name_not_portable"
-	warnReserveNotAvailable = "reserve_not_available"
-	warnRewrittenInPlace    = "rewritten_in_place"
-	warnStateNarrowed       = "state_dir_narrowed"
-	warnForeignKept         = "stranger_bytes_kept"
-	warnForeignRace         = "stranger_race_possible"
-)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -185,7 +186,7 @@ func (s *Engine) recoverUntil(ctx context.Context, until time.Time, out *Report)
 		}
 	}
 	if s.FlushCopies() != nil {
-		out.Warn(warnHistorySkipped)
+		out.Warn(call.WarnHistorySkipped)
 	}
 	return blocked, nil
 }
@@ -288,7 +289,7 @@ func (s *Engine) sweepSlot(slot publish.Slot, temp bool, out *Report) error {
 	}
 	if held == publish.Other && !temp {
 		if s.keep(spent{slot: slot, old: "?", check: true}) != nil {
-			out.Warn(warnHistorySkipped)
+			out.Warn(call.WarnHistorySkipped)
 		}
 		return nil
 	}
@@ -599,7 +600,7 @@ func (s *Engine) settleFinished(all []*finisher) error {
 		return err
 	}
 	if s.FlushCopies() != nil {
-		all[0].out.Warn(warnHistorySkipped)
+		all[0].out.Warn(call.WarnHistorySkipped)
 	}
 	for _, f := range all {
 		if f.last {

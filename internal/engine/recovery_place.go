@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -470,7 +471,7 @@ func (p *recovered) conflict(ctx context.Context) error {
 	if err := p.keepOurs(); err != nil {
 		p.left = true
 		s.Unkept.Store(p.in.label(p.m.Slot), p.ch.Slot)
-		p.f.out.Warn(warnHistorySkipped)
+		p.f.out.Warn(call.WarnHistorySkipped)
 	}
 	p.f.out.Conflicts = append(p.f.out.Conflicts, p.found())
 	row := s.RowAbout(journal.KindConflict, p.f.rec, p.reason)
@@ -535,7 +536,7 @@ func (p *recovered) empty() (mark bool, err error) {
 	if held == publish.Other && p.keepsOld() {
 		x := spent{slot: slot, old: p.m.PrevSHA256, held: p.replaced, check: true, flushed: p.flushed, path: p.m.Identity(), seq: p.f.rec.Seq}
 		if p.f.s.keep(x) != nil {
-			p.f.out.Warn(warnHistorySkipped)
+			p.f.out.Warn(call.WarnHistorySkipped)
 			return false, nil
 		}
 	} else if err := slot.Remove(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -51,7 +52,7 @@ func (c *Commit) resolveIn(tree relpath.Tree, m *Mutation) error {
 	}
 	m.Path = rel
 	if !portable {
-		m.Warn(warnNameNotPortable)
+		m.Warn(call.WarnNameNotPortable)
 	}
 	tree.NoFollow = m.NoFollow
 	target, err := tree.Resolve(rel)
@@ -595,7 +596,7 @@ func (c *Commit) settle(ctx context.Context) error {
 	c.keepHeads()
 	if todo.clean(c.s) {
 		for _, m := range c.Muts {
-			m.Warn(warnHistorySkipped)
+			m.Warn(call.WarnHistorySkipped)
 		}
 	}
 	if err := c.s.arrange(c.Rec); err != nil { // no slot is in a directory any more

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -19,11 +20,11 @@ func howToReplace(m *Mutation, s *Engine) publish.How {
 	case m.Link() || m.Prev.Link():
 		return publish.Replace
 	case m.Prev.Stat.Nlink > 1 && s.Opts.HardLinks == hardLinksInPlace:
-		m.Warn(warnRewrittenInPlace)
+		m.Warn(call.WarnRewrittenInPlace)
 		return publish.InPlace
 	}
 	if m.Prev.Stat.Nlink > 1 {
-		m.Warn(warnHardLinkBroken)
+		m.Warn(call.WarnHardLinkBroken)
 	}
 	return publish.Replace
 }
@@ -345,7 +346,7 @@ func (m *Mutation) newChange(c *Commit) *publish.Change {
 		Guarded: m.Expected != nil,
 		Retry:   c.s.retryBusy,
 		Flush:   c.s.syncDirs,
-		Save:    func() error { m.Warn(warnForeignRace); return m.savePrev(c.s) },
+		Save:    func() error { m.Warn(call.WarnForeignWriteRace); return m.savePrev(c.s) },
 	}
 	if m.Source != nil {
 		from := m.Source.Target
@@ -424,7 +425,7 @@ func (m *Mutation) publish(c *Commit) error {
 // publishOnBusy writes over a file whose name cannot be replaced. The note says
 // so before the first byte is written, because the row says otherwise.
 func (m *Mutation) publishOnBusy(c *Commit) error {
-	m.Warn(warnRewrittenInPlace)
+	m.Warn(call.WarnRewrittenInPlace)
 	if err := m.savePrev(c.s); err != nil {
 		return err
 	}
@@ -470,7 +471,7 @@ func (m *Mutation) published(c *Commit) error {
 	if !m.ch.Foreign {
 		return nil
 	}
-	m.Warn(warnForeignKept)
+	m.Warn(call.WarnForeignWriteKept)
 	if m.How != publish.Append {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
@@ -68,14 +69,14 @@ func (c *Check) setting() policyfile.Setting {
 		case g.Overrides == OverrideAny || g.Mode == Advise:
 			g.Mode = Off
 		case g.Mode == Block:
-			c.warn(warnGateKept)
+			c.warn(call.WarnGateKept)
 		}
 	}
 	if r.RejectAt != "" {
 		if scan.VerdictRank(r.RejectAt) < scan.VerdictRank(g.RejectAt) || g.Overrides == OverrideAny {
 			g.RejectAt = r.RejectAt
 		} else if r.RejectAt != g.RejectAt {
-			c.warn(warnGateKept)
+			c.warn(call.WarnGateKept)
 		}
 	}
 	return g
@@ -126,7 +127,7 @@ func (c *Check) Classify(ctx context.Context) error {
 	for i, m := range c.Commit.Muts {
 		if err := c.classifyOne(ctx, g, i, m); err != nil {
 			if isCostly(err) && g.Mode == Advise {
-				m.Warn(warnNotScanned)
+				m.Warn(call.WarnNotScanned)
 				continue
 			}
 			e := c.Layer.ErrorOf(c.Commit.About(m, err))
@@ -214,7 +215,7 @@ func (c *Check) lookBeside(ctx context.Context, g policyfile.Setting, i int, m *
 		case err == nil:
 			c.decide(g, i, m, found)
 		case isCostly(err):
-			m.Warn(warnNotScanned)
+			m.Warn(call.WarnNotScanned)
 		}
 	})
 }
@@ -230,7 +231,7 @@ func (c *Check) Wait() {
 // decide refuses, warns, or accepts.
 func (c *Check) decide(g policyfile.Setting, i int, m *engine.Mutation, f findings) error {
 	if f.fresh.Total < f.report.Tally().Total {
-		m.Warn(warnRiskPreexisting)
+		m.Warn(call.WarnRiskPreexisting)
 	}
 	if f.worth == scan.VerdictSafe {
 		return nil
@@ -238,14 +239,14 @@ func (c *Check) decide(g policyfile.Setting, i int, m *engine.Mutation, f findin
 	if scan.VerdictRank(f.verdict) < scan.VerdictRank(g.RejectAt) || g.Mode == Advise {
 		m.Warn("risk_" + f.worth)
 		if f.fresh.Failed > 0 {
-			m.Warn(warnChecksumFailed)
+			m.Warn(call.WarnChecksumFailed)
 		}
 		return nil
 	}
 	why := c.mayAccept(g, f)
 	if why == "" {
 		c.Commit.Accepted = c.Layer.SafeText(c.Risk.Accept)
-		m.Warn(warnRiskAccepted)
+		m.Warn(call.WarnRiskAccepted)
 		return nil
 	}
 	return c.refuse(g, i, m, f, why)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -79,7 +80,7 @@ func (l *Layer) OpenPolicy(root string, def policyfile.Setting) error {
 	}
 	t := &trouble{def: def}
 	t.failed(e, seen, time.Now())
-	l.rules.Store(defaultWith(engine.Note{Reason: warnPolicyBroken, About: t.failure().Hint}))
+	l.rules.Store(defaultWith(engine.Note{Reason: call.WarnPolicyBroken, About: t.failure().Hint}))
 	l.trouble.Store(t)
 	return nil
 }
@@ -200,7 +201,7 @@ func (l *Layer) noPolicyFile() (*Policy, fsx.Stat, error) {
 	case !l.Optional:
 		return nil, fsx.Stat{}, l.at.bad(policyMissing, "it does not exist")
 	}
-	return defaultWith(engine.Note{Reason: warnPolicyFileMissing}), fsx.Stat{}, nil
+	return defaultWith(engine.Note{Reason: call.WarnPolicyFileMissing}), fsx.Stat{}, nil
 }
 
 // bad returns an error about the file as a whole.
@@ -245,10 +246,10 @@ func (l *Layer) restrict(p *Policy, def policyfile.Setting) {
 		})
 	}
 	if len(p.Ignored) > 0 {
-		p.Warnings = append(p.Warnings, engine.Note{Reason: warnPolicyNotTrusted, About: strings.Join(p.Ignored, ", ")})
+		p.Warnings = append(p.Warnings, engine.Note{Reason: call.WarnPolicyNotTrusted, About: strings.Join(p.Ignored, ", ")})
 	}
 	if weaker := p.File.Weaker(base); len(weaker) > 0 && !trusted && !p.tightens {
-		p.Warnings = append(p.Warnings, engine.Note{Reason: warnPolicyWeakens, About: strings.Join(weaker, ", ")})
+		p.Warnings = append(p.Warnings, engine.Note{Reason: call.WarnPolicyWeakens, About: strings.Join(weaker, ", ")})
 	}
 }
 

@@ -51,22 +51,6 @@ type Options struct {
 	Placed     bool // the state directory may be elsewhere, and the policy file in the workspace
 }
 
-// Reasons of warnings.
-const (
-	warnPolicyFileMissing = "policy_file_missing"
-	warnPolicyWeakens     = "policy_weakens_default"
-	warnPolicyNotTrusted  = "policy_not_trusted"
-	warnPolicyBroken      = "policy_broken"
-	warnChecksumFailed    = "checksum_failed"
-	warnRiskPreexisting   = "risk_preexisting"
-	warnRiskAccepted      = "risk_accepted"
-	warnSecretInName      = "secret_in_name"
-	warnGateKept          = "gate_kept"
-	warnNotScanned        = "not_scanned"
-	warnNotValidated      = "not_validated"
-	warnSecretUnignored   = "secret_unignored"
-)
-
 // Values of a setting.
 const (
 	Block  = "block"

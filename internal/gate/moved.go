@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
@@ -25,7 +26,7 @@ func (c *Check) inspectMoved(ctx context.Context, g policyfile.Setting, i int, m
 		return nil
 	}
 	if m.Final.Size() > maxMovedScan {
-		m.Warn(warnNotScanned)
+		m.Warn(call.WarnNotScanned)
 		return nil
 	}
 	if was != nil {
@@ -39,7 +40,7 @@ func (c *Check) inspectMoved(ctx context.Context, g policyfile.Setting, i int, m
 	}
 	f, err := c.scanMoved(ctx, m, scan.Options{Allow: is})
 	if err == nil && f.verdict != scan.VerdictSafe {
-		m.Warn(warnSecretUnignored)
+		m.Warn(call.WarnSecretUnignored)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -92,10 +93,10 @@ func (c *Check) CheckNames() error {
 		}
 		switch {
 		case g.Mode == Advise:
-			c.warn(warnSecretInName)
+			c.warn(call.WarnSecretInName)
 		case c.Risk.Accept != "" && g.Overrides == OverrideAny:
 			c.Commit.Accepted = c.Layer.SafeText(c.Risk.Accept)
-			c.warn(warnRiskAccepted)
+			c.warn(call.WarnRiskAccepted)
 		default:
 			return SecretInName(n.argument, family, pattern)
 		}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/aside"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
@@ -52,7 +53,7 @@ func (c *Check) wellFormed(ctx context.Context) error {
 			continue
 		}
 		if m.Size > MaxValidated {
-			m.Warn(warnNotValidated)
+			m.Warn(call.WarnNotValidated)
 			continue
 		}
 		if err := c.fileWellFormed(ctx, m); err != nil {
