@@ -146,7 +146,7 @@ func TestSurfaceIsWhatClientsGet(t *testing.T) {
 	for i, one := range tools.Tools {
 		a := one.Annotations
 		got = append(got, surface.Tool{
-			Name: strings.TrimPrefix(one.Name, "rw_"), Title: one.Title, Tier: doc.Tools[i].Tier, Description: one.Description, Deprecated: doc.Tools[i].Deprecated,
+			Name: strings.TrimPrefix(one.Name, "rw_"), Title: one.Title, Tier: doc.Tools[i].Tier, Description: one.Description,
 			Annotations: surface.Annotations{ReadOnly: *a.ReadOnlyHint, Destructive: *a.DestructiveHint, Idempotent: *a.IdempotentHint, OpenWorld: *a.OpenWorldHint},
 			Input:       squeezed(t, one.InputSchema), Output: squeezed(t, one.OutputSchema),
 		})

@@ -142,8 +142,6 @@ func (c *collector) field(how, outer, at string, old, now reflect.Value) {
 		default:
 			c.lists(outer, old, now, Compatible)
 		}
-	case "deprecation":
-		c.deprecation(at, was.(*Deprecation), is.(*Deprecation))
 	case "input":
 		c.schema(at, was.(json.RawMessage), is.(json.RawMessage), input)
 	case "output":
@@ -218,26 +216,6 @@ func nameOf(v reflect.Value) string {
 		return fmt.Sprintf("%s=%d", v.Name, v.Number)
 	}
 	return v.Field(0).String()
-}
-
-// deprecation compares when a tool goes away: an earlier end breaks.
-func (c *collector) deprecation(at string, old, now *Deprecation) {
-	switch {
-	case old == nil && now == nil:
-	case old == nil:
-		c.add(Compatible, at, "deprecated in favor of %s, goes away in %s", now.Replacement, now.RemoveIn)
-	case now == nil:
-		c.add(Compatible, at, "no longer deprecated")
-	default:
-		was, err := ParseVersion(old.RemoveIn)
-		is, err2 := ParseVersion(now.RemoveIn)
-		class := Compatible
-		if err != nil || err2 != nil || is.Compare(was) < 0 {
-			class = Breaking
-		}
-		c.changed(class, at, old.RemoveIn, now.RemoveIn)
-		c.words(at, old.Replacement+" "+old.Since, now.Replacement+" "+now.Since)
-	}
 }
 
 // envelope compares the schema of a refusal. Its reasons are the details, a set

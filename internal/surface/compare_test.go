@@ -196,9 +196,6 @@ var documentMutations = []mutation{
 	{"a tool in other words", words, tool(func(t *surface.Tool) { t.Title, t.Description = "t", "d" })},
 	{"a tool of a lower tier", breaking, tool(func(t *surface.Tool) { t.Tier = "internal" })},
 	{"a tool of an unknown tier", breaking, tool(func(t *surface.Tool) { t.Tier = "secret" })},
-	{"a tool that is deprecated", compatible, tool(func(t *surface.Tool) {
-		t.Deprecated = &surface.Deprecation{Since: "0.2.0", Replacement: "read", RemoveIn: "0.4.0"}
-	})},
 	{"an argument less", breaking, tool(func(t *surface.Tool) {
 		schemaOf(&t.Input, func(s map[string]any) { s["properties"] = map[string]any{} })
 	})},
@@ -231,7 +228,7 @@ func TestEveryMutationOfTheSurfaceIsCalledWhatItIs(t *testing.T) {
 			t.Errorf("%s: %v, want %v: %v", m.name, surface.Worst(list), m.class, list)
 		}
 		list := surface.Compare(now, doc)
-		if want := back[m.class]; want != none && surface.Worst(list) != want && m.name != "a tool that is deprecated" {
+		if want := back[m.class]; want != none && surface.Worst(list) != want {
 			t.Errorf("%s, undone: %v, want %v: %v", m.name, surface.Worst(list), want, list)
 		}
 	}

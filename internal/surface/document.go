@@ -43,7 +43,6 @@ type Tool struct {
 	Tier        string          `json:"tier" differs:"tier"`
 	Description string          `json:"description" differs:"words"`
 	Annotations Annotations     `json:"annotations" differs:"inside"`
-	Deprecated  *Deprecation    `json:"deprecated,omitempty" differs:"deprecation"`
 	Input       json.RawMessage `json:"input" differs:"input"`
 	Output      json.RawMessage `json:"output" differs:"output"`
 }
@@ -54,13 +53,6 @@ type Annotations struct {
 	Destructive bool `json:"destructive" differs:"stricter"`
 	Idempotent  bool `json:"idempotent" differs:"freer"`
 	OpenWorld   bool `json:"open_world" differs:"stricter"`
-}
-
-// Deprecation announces the removal of a tool. Versions are those of the surface.
-type Deprecation struct {
-	Since       string `json:"since"`       // the version that first said so
-	Replacement string `json:"replacement"` // the tool to use instead
-	RemoveIn    string `json:"remove_in"`   // the first version without the tool
 }
 
 // Preset is a list of tools that a server can be configured to show.

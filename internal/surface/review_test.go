@@ -22,11 +22,6 @@ func toolOf(name, tier string) surface.Tool {
 	return surface.Tool{Name: name, Tier: tier, Description: "Does it.", Input: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}`), Output: json.RawMessage(`{"type":"object"}`)}
 }
 
-func going(t surface.Tool, since, use, end string) surface.Tool {
-	t.Deprecated = &surface.Deprecation{Since: since, Replacement: use, RemoveIn: end}
-	return t
-}
-
 // project is a history: what testdata/surface and the changelog hold.
 type project struct {
 	goldens map[string][]byte
@@ -151,6 +146,14 @@ func TestEachDifferenceNeedsAnEntryAndEachEntryADifference(t *testing.T) {
 	} {
 		wants(t, row.name, p.review(t, next, strings.Split(row.entries, "\n")...), row.want...)
 	}
+}
+
+// TestAReleasedToolStays: no tool can be deprecated yet, so none can go.
+func TestAReleasedToolStays(t *testing.T) {
+	stay := toolOf("stay", "facade")
+	var p project
+	p.release(t, surfaceOf("0.1.0", toolOf("go", "standard"), stay))
+	wants(t, "removed", p.review(t, surfaceOf("0.2.0", stay), "### Breaking", "- `tools/go`: use stay"), "go was removed")
 }
 
 // TestTheChangelogIsReadStrictly: what only looks like an entry is not
