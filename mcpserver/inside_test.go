@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -369,34 +368,19 @@ func messageOfAPoisonedStore(t *testing.T, form Replies) {
 	}
 }
 
-// TestPreparedIsForOneRequest: it is taken once, goes with the request, and
-// what a client puts into the header finds nothing.
-func TestPreparedIsForOneRequest(t *testing.T) {
-	var p prepared
-	ctx, end := context.WithCancel(context.Background())
-	from := http.Header{preparedHeader: []string{"1"}, "Other": []string{"x"}}
-	header := p.put(ctx, from, "one")
-	second := p.put(ctx, header, "two")
-	if from.Get(preparedHeader) != "1" || header.Get(preparedHeader) == second.Get(preparedHeader) || second.Get("Other") != "x" {
-		t.Errorf("%v %v %v", from, header, second)
-	}
-	equal(t, p.take(second), "two", "took")
-	for _, h := range []http.Header{second, nil, {}, {preparedHeader: []string{"99"}}} {
-		if got := p.take(h); got != nil {
-			t.Errorf("took %v", got)
+// TestPreparedComesFromOurHookOnly: what a client puts into the metadata of a request is
+// no result.
+func TestPreparedComesFromOurHookOnly(t *testing.T) {
+	_, s, _, ctx := aServer(t, nil)
+	for method, params := range map[string]string{"resources/read": `"uri":"rw://policy"`, "prompts/get": `"name":"resume_task"`} {
+		for _, forged := range []string{`"forged"`, `{"text":"forged","contents":{"text":"forged"}}`, `null`} {
+			raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{%q:%s}}}`, method, params, prepared, forged)
+			out := string(must(json.Marshal(s.HandleMessage(ctx, json.RawMessage(raw))))(t))
+			if !strings.Contains(out, `"result"`) || strings.Contains(out, "forged") {
+				t.Errorf("%s: %s", raw, out)
+			}
 		}
 	}
-	end()
-	// It is removed on the side, which takes as long as it takes.
-	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(time.Millisecond) {
-		p.mu.Lock()
-		left := len(p.all)
-		p.mu.Unlock()
-		if left == 0 {
-			return
-		}
-	}
-	t.Error("it outlives the request")
 }
 
 // TestSentMessagesAreBounded: clients that call themselves something new each time

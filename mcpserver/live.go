@@ -1,11 +1,7 @@
 package mcpserver
 
 import (
-	"context"
-	"net/http"
-	"strconv"
-	"sync"
-
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 )
 
@@ -13,7 +9,6 @@ import (
 // and notifications.
 type live struct {
 	host  *host
-	ready prepared
 	subs  *subscriptions
 	sent  onceMessages
 	roots rootsSeen
@@ -32,51 +27,25 @@ func (h *host) accompany(s *server.MCPServer, hooks *server.Hooks) {
 	s.Use(l.aroundTools)
 }
 
-// prepared passes the results of a hook to the handler of the same request, by a key in
-// the header of the request. A header of that name from outside is replaced.
-type prepared struct {
-	mu   sync.Mutex
-	last uint64
-	all  map[string]preparation
-}
+// prepared is the member of the metadata of a request in which a hook leaves its result
+// for the handler. It is of a type of ours, which no value from outside has.
+const prepared = "io.github.resilientwrite/prepared"
 
-type preparation struct {
-	value any
-	keep  func() bool // ends what removes it with the request
-}
-
-const preparedHeader = "Rw-Prepared"
-
-// put keeps v for as long as the request lasts.
-func (p *prepared) put(ctx context.Context, header http.Header, v any) http.Header {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last++
-	key := strconv.FormatUint(p.last, 10)
-	if p.all == nil {
-		p.all = map[string]preparation{}
+// attach sets a member of the metadata of a request.
+func attach(meta **mcp.Meta, name string, value any) {
+	if *meta == nil {
+		*meta = &mcp.Meta{}
 	}
-	p.all[key] = preparation{v, context.AfterFunc(ctx, func() { p.remove(key) })}
-	if header = header.Clone(); header == nil {
-		header = http.Header{}
+	if (*meta).AdditionalFields == nil {
+		(*meta).AdditionalFields = map[string]any{}
 	}
-	header.Set(preparedHeader, key)
-	return header
+	(*meta).AdditionalFields[name] = value
 }
 
-// take returns and removes a value; nil if there is none.
-func (p *prepared) take(header http.Header) any {
-	one := p.remove(header.Get(preparedHeader))
-	if one.keep != nil {
-		one.keep()
+// attached returns a member of the metadata of a request.
+func attached(meta *mcp.Meta, name string) any {
+	if meta == nil {
+		return nil
 	}
-	return one.value
-}
-
-func (p *prepared) remove(key string) preparation {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	one := p.all[key]
-	delete(p.all, key)
-	return one
+	return meta.AdditionalFields[name]
 }

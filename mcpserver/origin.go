@@ -26,12 +26,10 @@ func origin(ctx context.Context, meta *mcp.Meta) *toolbox.CallOpts {
 	if parts := strings.Split(metaText(meta, "traceparent"), "-"); o.Trace == "" && len(parts) >= 4 { // of W3C Trace Context
 		o.Trace = parts[1]
 	}
-	if meta != nil { // Codex puts it there
-		of, _ := meta.AdditionalFields["x-codex-turn-metadata"].(map[string]any)
-		model, _ := of["model"].(string)
-		turn, _ := of["turn_id"].(string)
-		o.Model, o.Turn = cmp.Or(o.Model, model), cmp.Or(o.Turn, turn)
-	}
+	codex, _ := attached(meta, "x-codex-turn-metadata").(map[string]any)
+	model, _ := codex["model"].(string)
+	turn, _ := codex["turn_id"].(string)
+	o.Model, o.Turn = cmp.Or(o.Model, model), cmp.Or(o.Turn, turn)
 	if s, ok := session.(server.SessionWithClientInfo); ok {
 		info := s.GetClientInfo()
 		o.Client, o.Version = info.Name, info.Version
@@ -47,11 +45,8 @@ func origin(ctx context.Context, meta *mcp.Meta) *toolbox.CallOpts {
 // metaText returns the first text that a host sent under one of these names. A value
 // that is not a text counts as absent.
 func metaText(meta *mcp.Meta, names ...string) string {
-	if meta == nil {
-		return ""
-	}
 	for _, name := range names {
-		if text, ok := meta.AdditionalFields[name].(string); ok && text != "" {
+		if text, ok := attached(meta, name).(string); ok && text != "" {
 			return text
 		}
 	}

@@ -92,13 +92,11 @@ func (l *live) offerPrompts(s *server.MCPServer, hooks *server.Hooks) {
 			opts = append(opts, mcp.WithArgument(a.Name, about...))
 		}
 		s.AddPrompt(mcp.NewPrompt(p.name, opts...), func(_ context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			switch got := l.ready.take(req.Header).(type) {
-			case string:
-				return mcp.NewGetPromptResult(p.description, []mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(got))}), nil
-			case error:
-				return nil, got
+			got, ok := attached(req.Params.Meta, prepared).(promptOutcome)
+			if !ok || got.err != nil {
+				return nil, cmp.Or(got.err, errPanicked)
 			}
-			return nil, errors.New("internal error")
+			return mcp.NewGetPromptResult(p.description, []mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(got.text))}), nil
 		})
 	}
 	hooks.AddBeforeGetPrompt(func(ctx context.Context, _ any, req *mcp.GetPromptRequest) {
@@ -108,15 +106,18 @@ func (l *live) offerPrompts(s *server.MCPServer, hooks *server.Hooks) {
 		}
 		text, err := l.writePrompt(ctx, &prompts[i], req.Params.Arguments)
 		var bad badArgument
-		switch {
-		case errors.As(err, &bad):
+		if errors.As(err, &bad) {
 			req.Params.Name += " (" + bad.text + ")"
-		case err != nil:
-			req.Header = l.ready.put(ctx, req.Header, err)
-		default:
-			req.Header = l.ready.put(ctx, req.Header, text)
+			return
 		}
+		attach(&req.Params.Meta, prepared, promptOutcome{text, err})
 	})
+}
+
+// promptOutcome is the result of writing a prompt.
+type promptOutcome struct {
+	text string
+	err  error
 }
 
 // writePrompt writes the text of a prompt.
@@ -124,7 +125,7 @@ func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]strin
 	defer func() {
 		if recover() != nil {
 			l.host.logPanic("prompts/get")
-			text, err = "", errors.New("internal error")
+			text, err = "", errPanicked
 		}
 	}()
 	if err := p.check(args); err != nil {

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -131,9 +132,9 @@ func findResource(uri string) (r *resource, arg string, ok bool) {
 func (l *live) offerResources(s *server.MCPServer, hooks *server.Hooks) {
 	server.WithResourceCapabilities(true, false)(s)
 	answer := func(_ context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		got, _ := l.ready.take(req.Header).(readOutcome)
+		got, _ := attached(req.Params.Meta, prepared).(readOutcome)
 		if got.contents == nil {
-			return nil, got.problem()
+			return nil, cmp.Or(got.err, errPanicked)
 		}
 		return []mcp.ResourceContents{got.contents}, nil
 	}
@@ -156,7 +157,7 @@ func (l *live) offerResources(s *server.MCPServer, hooks *server.Hooks) {
 			req.Params.URI = got.absent
 			return
 		}
-		req.Header = l.ready.put(ctx, req.Header, got)
+		attach(&req.Params.Meta, prepared, got)
 	})
 }
 
@@ -167,19 +168,12 @@ type readOutcome struct {
 	err      error
 }
 
-func (o readOutcome) problem() error {
-	if o.err == nil {
-		return errors.New("internal error")
-	}
-	return o.err
-}
-
 // readResource reads the resource at an address.
 func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 	defer func() {
 		if recover() != nil {
 			l.host.logPanic("resources/read")
-			out = readOutcome{err: errors.New("internal error")}
+			out = readOutcome{err: errPanicked}
 		}
 	}()
 	r, arg, ok := findResource(uri)

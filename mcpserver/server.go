@@ -154,13 +154,7 @@ const calledAs = "io.github.resilientwrite/called"
 func (h *host) redirect(ctx context.Context, s *server.MCPServer, call *mcp.CallToolParams) {
 	if name, ok := h.box.Resolve(call.Name); ok {
 		if call.Name != name {
-			if call.Meta == nil {
-				call.Meta = &mcp.Meta{}
-			}
-			if call.Meta.AdditionalFields == nil {
-				call.Meta.AdditionalFields = map[string]any{}
-			}
-			call.Meta.AdditionalFields[calledAs] = call.Name
+			attach(&call.Meta, calledAs, call.Name)
 		}
 		call.Name = name
 		return
