@@ -1,7 +1,6 @@
 package mcpserver_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +30,7 @@ import (
 
 // wire is a client that speaks line by line.
 type wire struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string // the workspace
 	store *rw.Store
 	in    io.WriteCloser
@@ -46,45 +45,37 @@ const patience = time.Minute
 // connect starts a server on a new workspace and a client of it.
 func connect(t *testing.T, opts *rw.Options) *wire {
 	t.Helper()
-	w := &wire{t: t, dir: t.TempDir(), lines: make(chan map[string]any, 10000)}
-	o := rw.Options{}
-	if opts != nil {
-		o = *opts
-	}
-	o.Sync = rw.SyncOff
-	store := must(rw.Open(context.Background(), w.dir, &o))(t)
-	w.store = store
+	store, dir := storeIn(t, opts)
+	w := connectTo(t, mcpserver.New(store, full))
+	w.dir, w.store = dir, store
+	return w
+}
+
+// connectTo starts a server over pipes and returns a client of it.
+func connectTo(t testing.TB, s *server.MCPServer) *wire {
+	t.Helper()
+	w := &wire{t: t, lines: make(chan map[string]any, 10000)}
 	clientOut, serverIn := io.Pipe()
 	serverOut, clientIn := io.Pipe()
 	w.in = serverIn
 	done := make(chan error, 1)
 	go func() {
-		done <- mcpserver.ServeStdio(context.Background(), mcpserver.New(store, full), clientOut, clientIn)
+		done <- mcpserver.ServeStdio(context.Background(), s, clientOut, clientIn)
 		clientIn.Close()
 	}()
 	go func() {
 		defer close(w.lines)
-		out := bufio.NewScanner(serverOut)
-		out.Buffer(nil, 4<<20)
-		for out.Scan() {
+		for d := json.NewDecoder(serverOut); ; {
 			var m map[string]any
-			if json.Unmarshal(out.Bytes(), &m) != nil {
-				m = map[string]any{"broken": out.Text()}
+			if d.Decode(&m) != nil {
+				return
 			}
 			w.lines <- m
 		}
 	}()
 	t.Cleanup(func() {
 		serverIn.Close()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(patience):
-			t.Error("the server does not end")
-		}
-		store.Close(context.Background())
+		noErr(t, soon(t, done, "the server ends"))
 	})
 	return w
 }

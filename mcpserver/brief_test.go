@@ -57,9 +57,7 @@ func brieflyAs(t testing.TB, s *server.MCPServer, tool, args, meta string) (text
 
 func briefServer(t testing.TB, opts *mcpserver.Options) (*server.MCPServer, *rw.Store, string) {
 	t.Helper()
-	dir := t.TempDir()
-	store := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
-	t.Cleanup(func() { store.Close(ctx) })
+	store, dir := storeIn(t, nil)
 	return mcpserver.New(store, opts), store, dir
 }
 

@@ -28,13 +28,7 @@ func (b inProcess) Call(ctx context.Context, tool string, args json.RawMessage) 
 // box is a store and its tools in process.
 func box(t *testing.T, opts *rw.Options) (*rw.Store, inProcess, string) {
 	t.Helper()
-	dir := t.TempDir()
-	o := rw.Options{Sync: rw.SyncOff}
-	if opts != nil {
-		o = *opts
-	}
-	store := must(rw.Open(ctx, dir, &o))(t)
-	t.Cleanup(func() { store.Close(ctx) })
+	store, dir := storeIn(t, opts)
 	return store, newInProcess(store), dir
 }
 

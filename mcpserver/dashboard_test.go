@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -38,35 +39,31 @@ type board struct {
 func newBoard(t testing.TB, o mcpserver.HTTPOptions) *board {
 	t.Helper()
 	dir := must(filepath.EvalSymlinks(t.TempDir()))(t)
-	ctx := context.Background()
 	store := must(rw.Open(ctx, dir, &rw.Options{Caller: "coder", Sync: rw.SyncOff}))(t)
+	t.Cleanup(func() { store.Close(ctx) })
+	b := &board{t: t, dir: dir, store: store}
+	b.serve(store, must(net.Listen("tcp", "127.0.0.1:0"))(t), o)
+	return b
+}
+
+// serve serves the dashboard on a listener; it undoes with a store, unless that is nil.
+func (b *board) serve(undo *rw.Store, l net.Listener, o mcpserver.HTTPOptions) {
+	b.t.Helper()
 	h := must(mcpserver.NewDashboard(mcpserver.Dashboard{
 		Open: func(ctx context.Context) (*rw.Store, error) {
-			return rw.Open(ctx, dir, &rw.Options{ReadOnly: true})
+			return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true})
 		},
-		Undo: store, State: place.At(dir),
-	}, &o))(t)
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+		Undo: undo, State: place.At(b.dir),
+	}, &o))(b.t)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(ctx, l) }()
-	b := &board{t: t, dir: dir, store: store, addr: l.Addr().String(), token: h.Token()}
-	done := false
-	b.stop = func() error {
-		if done {
-			return nil
-		}
-		done = true
+	b.addr, b.token = l.Addr().String(), h.Token()
+	b.stop = sync.OnceValue(func() error {
 		cancel()
-		return <-ended
-	}
-	t.Cleanup(func() {
-		if err := b.stop(); err != nil {
-			t.Error(err)
-		}
-		store.Close(context.Background())
+		return soon(b.t, ended, "Serve ends")
 	})
-	return b
+	b.t.Cleanup(func() { noErr(b.t, b.stop()) })
 }
 
 func (b *board) write(path, text string) uint64 {
@@ -362,18 +359,13 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1),
 // then it holds up no writer.
 func TestDashboardGivesUpOnWhoReadsNothing(t *testing.T) {
 	b := newBoard(t, mcpserver.HTTPOptions{})
-	h := must(mcpserver.NewDashboard(mcpserver.Dashboard{
-		Open:  func(ctx context.Context) (*rw.Store, error) { return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true}) },
-		State: place.At(b.dir),
-	}, &mcpserver.HTTPOptions{WriteTimeout: 500 * time.Millisecond}))(t)
 	l := make(pipes, 1)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(ctx, l) }()
+	other := &board{t: t, dir: b.dir}
+	other.serve(nil, l, mcpserver.HTTPOptions{WriteTimeout: 500 * time.Millisecond})
 	mine, theirs := net.Pipe()
 	defer mine.Close()
 	l <- theirs
-	fmt.Fprintf(mine, "GET /events HTTP/1.1\r\nHost: 127.0.0.1:1\r\nAuthorization: Bearer %s\r\n\r\n", h.Token())
+	fmt.Fprintf(mine, "GET /events HTTP/1.1\r\nHost: 127.0.0.1:1\r\nAuthorization: Bearer %s\r\n\r\n", other.token)
 	for i := range 1000 { // nothing is read meanwhile
 		b.write("a.txt", fmt.Sprint(i))
 	}
@@ -386,31 +378,20 @@ func TestDashboardGivesUpOnWhoReadsNothing(t *testing.T) {
 			t.Fatal("the connection stays")
 		}
 	}
-	stop()
-	noErr(t, <-ended)
 }
 
 // TestDashboardOfAServerThatOnlyReads undoes nothing, and says so.
 func TestDashboardOfAServerThatOnlyReads(t *testing.T) {
 	b := newBoard(t, mcpserver.HTTPOptions{})
 	row := b.write("a.txt", "one\n")
-	h := must(mcpserver.NewDashboard(mcpserver.Dashboard{
-		Open:  func(ctx context.Context) (*rw.Store, error) { return rw.Open(ctx, b.dir, &rw.Options{ReadOnly: true}) },
-		State: place.At(b.dir),
-	}, nil))(t)
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(ctx, l) }()
-	other := &board{t: t, addr: l.Addr().String(), token: h.Token()}
+	other := &board{t: t, dir: b.dir}
+	other.serve(nil, must(net.Listen("tcp", "127.0.0.1:0"))(t), mcpserver.HTTPOptions{})
 	if status, got, _ := other.ask("/undo", map[string]any{"row": row}); status != 403 || got["reason"] != "store_read_only" {
 		t.Errorf("%d %v", status, got)
 	}
 	if data := other.follow()("a.txt"); !bytes.Contains([]byte(data), []byte(`"undo":false`)) {
 		t.Errorf("%s", data)
 	}
-	stop()
-	noErr(t, <-ended)
 }
 
 var pictures = flag.Bool("pictures", false, "write the pictures in docs again")
@@ -418,7 +399,7 @@ var pictures = flag.Bool("pictures", false, "write the pictures in docs again")
 // aDay lets agents work in a store: changes, a refusal, and all that can wait.
 func (b *board) aDay() {
 	b.t.Helper()
-	ctx := rw.WithGate(context.Background(), rw.GateOfAgents)
+	ctx := rw.WithGate(ctx, rw.GateOfAgents)
 	b.write("src/checkout.go", "package shop\n\nfunc Checkout(c Cart) error {\n\treturn charge(c.Total())\n}\n")
 	b.write("README.md", "# Shop\n")
 	b.write("src/checkout.go", "package shop\n\nfunc Checkout(c Cart) error {\n\tif c.Empty() {\n\t\treturn errEmpty\n\t}\n\treturn charge(c.Total())\n}\n")

@@ -42,9 +42,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
-// httpPatience is how long a test waits for what must happen.
-const httpPatience = time.Minute
-
 // site is a server that listens, as a test sees it.
 type site struct {
 	t     testing.TB
@@ -103,15 +100,9 @@ func siteOf(t testing.TB, store *rw.Store, s *server.MCPServer, o mcpserver.HTTP
 	t.Cleanup(func() {
 		stop()
 		st.http.CloseIdleConnections()
-		select {
-		case err := <-st.done:
-			st.done <- err
-			if err != nil {
-				t.Errorf("Serve ended with %v", err)
-			}
-		case <-time.After(httpPatience):
-			t.Error("Serve does not end")
-		}
+		err := soon(t, st.done, "Serve ends")
+		st.done <- err
+		noErr(t, err, "Serve ended")
 	})
 	return st
 }
@@ -327,31 +318,17 @@ func (s *site) tryOpen(r *http.Request) (*eventStream, string) {
 // next is the next message; it fails without one.
 func (e *eventStream) next(t testing.TB) string {
 	t.Helper()
-	select {
-	case data, ok := <-e.events:
-		if !ok {
-			t.Fatal("the stream ended")
-		}
-		return data
-	case <-time.After(httpPatience):
-		t.Fatal("no event")
+	data := soon(t, e.events, "an event")
+	if data == "" {
+		t.Fatal("the stream ended")
 	}
-	return ""
+	return data
 }
 
 // waitEnd waits until the stream is over.
 func (e *eventStream) waitEnd(t testing.TB) {
 	t.Helper()
-	late := time.After(httpPatience)
-	for {
-		select {
-		case _, ok := <-e.events:
-			if !ok {
-				return
-			}
-		case <-late:
-			t.Fatal("the stream does not end")
-		}
+	for soon(t, e.events, "the stream ends") != "" {
 	}
 }
 
@@ -364,7 +341,7 @@ func (s *site) listen(session string) *eventStream {
 // eventually polls.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(httpPatience); !cond(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not in time: " + what)
 		}
@@ -399,14 +376,7 @@ func (s *site) addHold(name string, options ...mcp.ToolOption) (running chan str
 
 func await(t testing.TB, c chan string, want string) {
 	t.Helper()
-	select {
-	case got := <-c:
-		if got != want {
-			t.Fatalf("%s, want %s", got, want)
-		}
-	case <-time.After(httpPatience):
-		t.Fatalf("not %s in time", want)
-	}
+	mustEqual(t, soon(t, c, want), want)
 }
 
 // everywhere are requests to every endpoint with every method.
@@ -756,7 +726,7 @@ func TestHTTPBodyLimit(t *testing.T) {
 	// A Content-Length over the limit is refused without the body.
 	c := must(net.Dial("tcp", s.addr))(t)
 	defer c.Close()
-	c.SetReadDeadline(time.Now().Add(httpPatience))
+	c.SetReadDeadline(time.Now().Add(patience))
 	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100000000\r\n\r\n", s.token)
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil || res.StatusCode != 413 {
@@ -772,7 +742,7 @@ func TestHTTPBodyLimit(t *testing.T) {
 // not quick to read may find that the connection is gone.
 func (s *site) insist(r *http.Request) (*http.Response, string) {
 	s.t.Helper()
-	for late := time.Now().Add(httpPatience); ; {
+	for late := time.Now().Add(patience); ; {
 		again := r.Clone(r.Context())
 		again.Body, _ = r.GetBody()
 		res, err := s.http.Do(again)
@@ -1113,7 +1083,7 @@ func TestHTTPSlowClients(t *testing.T) {
 			c := must(net.Dial("tcp", row.s.addr))(t)
 			defer c.Close()
 			io.WriteString(c, row.sent)
-			c.SetReadDeadline(time.Now().Add(httpPatience))
+			c.SetReadDeadline(time.Now().Add(patience))
 			// What was not read resets the connection, after the reply.
 			got, err := io.ReadAll(c)
 			if errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(string(got), row.want) {
@@ -1244,7 +1214,7 @@ func TestHTTPBodiesShareABudget(t *testing.T) {
 			if !full && code != 0 { // 0 is one that was refused while it was sent
 				t.Fatalf("%d", code)
 			}
-		case <-time.After(httpPatience):
+		case <-time.After(patience):
 			t.Fatal("32 bodies of 200 KiB are held where 2 MiB are allowed")
 		}
 	}
@@ -1338,12 +1308,7 @@ func TestHTTPShutdownIsBounded(t *testing.T) {
 	if got := <-reply; !strings.HasPrefix(got, "503") || !strings.Contains(got, "rw_operation") {
 		t.Errorf("the canceled call was answered with %s", got)
 	}
-	select {
-	case err := <-s.done:
-		s.done <- err
-	case <-time.After(httpPatience):
-		t.Fatal("Serve does not end")
-	}
+	s.done <- soon(t, s.done, "Serve ends")
 }
 
 // TestHTTPLeavesNothing: fifty clients come and go, some properly and
@@ -1786,7 +1751,7 @@ func (s *site) wantPlaces(n int) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			for end := time.Now().Add(httpPatience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 				if res, _ := s.do(s.modern(i, "m", "places", `{}`)); res.StatusCode == 200 {
 					return
 				}
@@ -1883,30 +1848,10 @@ func (s *site) sseCaller() caller {
 
 // stdioCaller runs the same server over pipes, in this process.
 func (s *site) stdioCaller() caller {
-	in, feed := io.Pipe()
-	replies, out := io.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- mcpserver.ServeStdio(ctx, s.mcp, in, out); out.Close() }()
-	lines := bufio.NewReaderSize(replies, 1<<20)
-	line := func() string {
-		text, err := lines.ReadString('\n')
-		if err != nil {
-			s.t.Error(err)
-		}
-		return text
-	}
-	s.t.Cleanup(func() {
-		feed.Close()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
-	fmt.Fprintf(feed, initBody+"\n", "stdio")
-	line()
-	return func(id int, tool string, args any) map[string]any {
-		data, _ := json.Marshal(args)
-		io.WriteString(feed, callBody(id, tool, string(data))+"\n")
-		return structured(s.t, line())
+	w := connectTo(s.t, s.mcp).initialize(`{}`)
+	return func(_ int, tool string, args any) map[string]any {
+		doc, _ := w.result(w.call(tool, args))["structuredContent"].(map[string]any)
+		return doc
 	}
 }
 

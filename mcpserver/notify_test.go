@@ -104,9 +104,7 @@ func TestSubscribersHearOfOtherProcesses(t *testing.T) {
 	s, dir := storeIn(t, nil)
 	other := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	defer other.Close(ctx)
-	p := &peer{t: t, caps: "{}"}
-	p.stdio(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).stdio, mcpserver.New(s, full))
 	p.subscribe("rw://file/a.txt", "rw://chunks/new", "rw://checkpoint/new")
 	save(t, other, "a.txt", "theirs")
 	must(other.ChunkWrite(ctx, rw.ChunkWriteRequest{Session: "new", Index: 1, Content: []byte("x")}))(t)
@@ -164,9 +162,7 @@ func TestUpdates(t *testing.T) {
 // updatesAreGathered: a burst of writes is reported in a few updates, at least
 // 100 ms apart, the last of them after the last write.
 func updatesAreGathered(t *testing.T, s *rw.Store) {
-	p := &peer{t: t, caps: "{}"}
-	p.stdio(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).stdio, mcpserver.New(s, full))
 	p.subscribe("rw://file/a.txt", "rw://journal")
 	began := time.Now()
 	var last time.Time // when the last write began
@@ -283,9 +279,7 @@ func TestNothingFollowsWithoutSubscribers(t *testing.T) {
 	for _, end := range []string{"unsubscribe", "client", "store"} {
 		s, _ := storeIn(t, nil)
 		t.Run(end, func(t *testing.T) {
-			p := &peer{t: t, caps: "{}"}
-			p.inProcess(mcpserver.New(s, full))
-			p.begin()
+			p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 			if feeding() {
 				t.Fatal("it is read although no client is subscribed")
 			}
@@ -316,9 +310,7 @@ func deafSubscriber(t *testing.T, s *rw.Store) {
 		msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"rw://file/%03d"}}`, i, i)
 		srv.HandleMessage(srv.WithContext(ctx, deaf), json.RawMessage(msg))
 	}
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(srv)
-	p.begin()
+	p := join(t, (*peer).inProcess, srv)
 	p.subscribe("rw://file/149")
 	var ops []rw.TxOp
 	for i := range 150 {
@@ -409,9 +401,7 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 	})
 	// Each client hears of it, and one that comes again hears of it again.
 	for range 3 {
-		p := &peer{t: t, caps: "{}"}
-		p.http(srv)
-		p.begin()
+		p := join(t, (*peer).http, srv)
 		p.must("logging/setLevel", map[string]any{"level": "info"})
 		p.wait("a message", func() bool { return len(p.got("notifications/message")) == 1 })
 	}
@@ -420,9 +410,7 @@ func TestMessagesRespectTheLevel(t *testing.T) {
 // TestNoMessagesAboutASoundStore: silence is the rule.
 func TestNoMessagesAboutASoundStore(t *testing.T) {
 	s, _ := storeIn(t, nil)
-	p := &peer{t: t, caps: "{}"}
-	p.stdio(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).stdio, mcpserver.New(s, full))
 	p.must("logging/setLevel", map[string]any{"level": "debug"})
 	p.tool("rw_safe_write", map[string]any{"path": "a", "content": "x"}, nil)
 	p.tool("rw_safe_write", map[string]any{"path": "a", "content": "y"}, nil)
@@ -521,7 +509,7 @@ func TestProgressReachesTheClient(t *testing.T) {
 		for i, token := range []any{"a token", 7.0} {
 			path := fmt.Sprint(i, name) // a file of its own, or there would be nothing to write
 			hook.hold(path, func(n int) {
-				for late := time.Now().Add(peerTime); len(p.reports(token)) < n && time.Now().Before(late); {
+				for late := time.Now().Add(patience); len(p.reports(token)) < n && time.Now().Before(late); {
 					time.Sleep(2 * time.Millisecond)
 				}
 			})
@@ -559,9 +547,7 @@ func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
 		}
 		return mcp.NewToolResultText("done"), nil
 	})
-	p := &peer{t: t, caps: "{}"}
-	p.stdio(srv)
-	p.begin()
+	p := join(t, (*peer).stdio, srv)
 	p.tool("twice", map[string]any{}, map[string]any{"progressToken": 1})
 	p.reportsAre(1.0, 2)
 }
@@ -575,7 +561,7 @@ func TestProgressOverTheLibrarysTransport(t *testing.T) {
 	mcpserver.Rest(t, func() {
 		select {
 		case <-heard:
-		case <-time.After(peerTime):
+		case <-time.After(patience):
 		}
 	})
 	s, _ := storeIn(t, nil)
@@ -652,7 +638,7 @@ func (s *stopping) Verify(ctx context.Context, c hook.Staged) error {
 	return s.stop(ctx, "verify", c.Call)
 }
 
-func soon[T any](t *testing.T, ch <-chan T, what string) T {
+func soon[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	select {
 	case v := <-ch:

@@ -22,9 +22,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
-// peerTime is how long a test waits for what must come.
-const peerTime = time.Minute
-
 // note is a notification that a client got.
 type note struct {
 	Method string
@@ -82,13 +79,7 @@ func (p *peer) got(method string) (list []note) {
 // wait returns when ok holds.
 func (p *peer) wait(what string, ok func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(peerTime); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.t.Fatalf("never: %s; heard %v", what, p.heard)
-		}
-	}
+	eventually(p.t, what, ok)
 }
 
 // message makes a request; a modern one says who the client is.
@@ -124,7 +115,7 @@ func (p *peer) message(method string, params map[string]any) (id int, raw []byte
 // ask sends a request and returns its result, or its error.
 func (p *peer) ask(method string, params map[string]any) (result, problem map[string]any) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), peerTime)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	id, raw := p.message(method, params)
 	reply, err := p.send(ctx, id, raw)
@@ -164,6 +155,14 @@ func (p *peer) begin() *peer {
 	p.must("initialize", map[string]any{"protocolVersion": "2025-06-18", "clientInfo": map[string]any{"name": "peer", "version": "1"}, "capabilities": json.RawMessage(p.caps)})
 	p.post([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 	return p
+}
+
+// join makes a client of the older era over one transport.
+func join(t testing.TB, over func(*peer, *server.MCPServer), s *server.MCPServer) *peer {
+	t.Helper()
+	p := &peer{t: t, caps: "{}"}
+	over(p, s)
+	return p.begin()
 }
 
 // eachPeer runs a test with a client over every transport and in both eras.
@@ -235,23 +234,18 @@ func asMap(v any) (m map[string]any, err error) {
 // stdio joins over a pair of pipes.
 func (p *peer) stdio(s *server.MCPServer) {
 	p.srv = s
-	out, in := io.Pipe()
-	back, answers := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- mcpserver.ServeStdio(context.Background(), s, out, answers) }()
+	w := connectTo(p.t, s)
 	var mu sync.Mutex
 	waiting := map[int]chan map[string]any{}
 	write := func(raw []byte) error {
 		mu.Lock()
 		defer mu.Unlock()
-		_, err := in.Write(append(raw, '\n'))
+		_, err := w.in.Write(append(raw, '\n'))
 		return err
 	}
 	go func() {
-		lines := bufio.NewScanner(back)
-		lines.Buffer(nil, 64<<20)
-		for lines.Scan() {
-			p.line(lines.Bytes(), write, func(id int, reply map[string]any) {
+		for m := range w.lines {
+			p.line(m, write, func(id int, reply map[string]any) {
 				mu.Lock()
 				c := waiting[id]
 				delete(waiting, id)
@@ -263,18 +257,6 @@ func (p *peer) stdio(s *server.MCPServer) {
 			})
 		}
 	}()
-	p.t.Cleanup(func() {
-		in.Close()
-		select {
-		case err := <-ended:
-			if err != nil {
-				p.t.Errorf("the server ended with %v", err)
-			}
-		case <-time.After(peerTime):
-			p.t.Error("the server does not end")
-		}
-		answers.Close()
-	})
 	p.send = func(ctx context.Context, id int, raw []byte) (map[string]any, error) {
 		c := make(chan map[string]any, 1)
 		mu.Lock()
@@ -294,12 +276,7 @@ func (p *peer) stdio(s *server.MCPServer) {
 }
 
 // line takes a message of the server.
-func (p *peer) line(raw []byte, write func([]byte) error, reply func(int, map[string]any)) {
-	var m map[string]any
-	if json.Unmarshal(raw, &m) != nil {
-		p.t.Errorf("no JSON: %.200s", raw)
-		return
-	}
+func (p *peer) line(m map[string]any, write func([]byte) error, reply func(int, map[string]any)) {
 	method, _ := m["method"].(string)
 	id, hasID := m["id"]
 	switch {
@@ -331,7 +308,7 @@ func (p *peer) http(s *server.MCPServer) {
 	}
 	site := httptest.NewServer(h)
 	p.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), peerTime)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := h.Shutdown(ctx); err != nil {
 			p.t.Error(err)
@@ -413,7 +390,9 @@ func (p *peer) events(body io.Reader, reply func(int, map[string]any)) {
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			p.line([]byte(data), func([]byte) error { return nil }, reply)
+			var m map[string]any
+			noErr(p.t, json.Unmarshal([]byte(data), &m), data)
+			p.line(m, func([]byte) error { return nil }, reply)
 		}
 	}
 }

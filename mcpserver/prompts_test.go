@@ -48,33 +48,8 @@ func material(text string) (material, ours []string) {
 // TestPrompts asks one lived-in store for prompts.
 func TestPrompts(t *testing.T) {
 	s, _ := livedIn(t)
-	t.Run("are the table", func(t *testing.T) { promptsAreTheTable(t, s) })
 	t.Run("check their arguments", func(t *testing.T) { promptsCheckArguments(t, s) })
 	t.Run("name tools of the server", func(t *testing.T) { promptsNameTools(t, s) })
-}
-
-// promptsAreTheTable: over every transport.
-func promptsAreTheTable(t *testing.T, s *rw.Store) {
-	for _, p := range mcpserver.Prompts() {
-		if p.Title == "" || len(p.Description) < 60 || slices.ContainsFunc(p.Arguments, func(a mcpserver.PromptArgument) bool { return a.Description == "" }) {
-			t.Errorf("%+v", p)
-		}
-	}
-	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
-		p := connect(srv)
-		var got []mcpserver.PromptInfo
-		for _, one := range p.must("prompts/list", nil)["prompts"].([]any) {
-			m := one.(map[string]any)
-			info := mcpserver.PromptInfo{Name: m["name"].(string), Title: m["title"].(string), Description: m["description"].(string)}
-			for _, a := range m["arguments"].([]any) {
-				a := a.(map[string]any)
-				info.Arguments = append(info.Arguments, mcpserver.PromptArgument{Name: a["name"].(string), Description: a["description"].(string), Required: a["required"] == true})
-			}
-			got = append(got, info)
-		}
-		equal(t, cmp.Diff(mcpserver.Prompts(), got), "", "(-table +listed)")
-	})
 }
 
 // promptsCheckArguments: a missing, unknown or impossible argument is the
@@ -120,9 +95,7 @@ func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 	}, Body: []byte("In other words.\n")}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("by hand"), 0o644))
 	must(s.TxBegin(ctx, rw.TxBeginRequest{}))(t)
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	text := p.prompt("resume_task", nil)
 	lines, ours := material(text)
 	for _, want := range []string{
@@ -157,9 +130,7 @@ func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 // read, a closed store.
 func TestPromptsWithoutAnything(t *testing.T) {
 	s, dir := storeIn(t, nil)
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	for range 5 { // more often than the retry budget
 		if text := p.prompt("resume_task", nil); !strings.Contains(text, "There is no handoff.") {
 			t.Errorf("%s", text)
@@ -199,9 +170,7 @@ func TestPromptsKeepMaterialApart(t *testing.T) {
 		doc := fmt.Sprintf("---\ntask_id: t\nstatus: partial\nagent: %s\nsummary: %s\nnext_steps:\n- %s\nlast_good_state: []\n---\n%s", text, text, text, body)
 		noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(doc), 0o644))
 	}
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	check := func(what string) string {
 		t.Helper()
 		text := p.prompt("resume_task", nil)
@@ -260,9 +229,7 @@ func TestRecoverARefusedWrite(t *testing.T) {
 	if err != nil || len(list.Drafts) != 2 {
 		t.Fatal(list, err)
 	}
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	for ref, path := range map[string]string{"": list.Drafts[0].Path, list.Drafts[1].DraftRef: list.Drafts[1].Path} {
 		args := map[string]string{}
 		if ref != "" {
@@ -300,9 +267,7 @@ func promptsNameTools(t *testing.T, s *rw.Store) {
 	}
 	named := regexp.MustCompile(`\brw[_.][a-z_]+`)
 	for _, without := range []string{"", "handoff_read", "handoff_write", "redact"} {
-		p := &peer{t: t, caps: "{}"}
-		p.inProcess(mcpserver.New(s, &mcpserver.Options{Tier: mcpserver.Full, Filter: func(t mcpserver.ToolInfo) bool { return t.Name != without }}))
-		p.begin()
+		p := join(t, (*peer).inProcess, mcpserver.New(s, &mcpserver.Options{Tier: mcpserver.Full, Filter: func(t mcpserver.ToolInfo) bool { return t.Name != without }}))
 		for _, prompt := range mcpserver.Prompts() {
 			args := map[string]string{}
 			if prompt.Name == "leave_"+strings.TrimSuffix(without, "_write") { // is not offered
@@ -380,46 +345,10 @@ func read(p *peer, uri string) (text string, content map[string]any) {
 // TestResources reads one lived-in store in many ways.
 func TestResources(t *testing.T) {
 	s, dir := livedIn(t)
-	t.Run("are the table", func(t *testing.T) { resourcesAreTheTable(t, s) })
 	t.Run("hold what the store says", func(t *testing.T) { resourcesHoldWhatTheStoreSays(t, s, dir) })
 	t.Run("name tools as the server does", func(t *testing.T) { resourcesNameTools(t, s) })
 	t.Run("of a host", func(t *testing.T) { resourcesOfAHost(t, s) })
 	t.Run("of a closed store", func(t *testing.T) { resourcesOfAClosedStore(t, s) })
-}
-
-// resourcesAreTheTable: what is listed is what the table says, in its order,
-// over every transport.
-func resourcesAreTheTable(t *testing.T, s *rw.Store) {
-	srv := mcpserver.New(s, full)
-	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
-		p := connect(srv)
-		var got []mcpserver.ResourceInfo
-		for _, kind := range []struct{ method, list, uri string }{
-			{"resources/list", "resources", "uri"}, {"resources/templates/list", "resourceTemplates", "uriTemplate"},
-		} {
-			for _, one := range p.must(kind.method, nil)[kind.list].([]any) {
-				r := one.(map[string]any)
-				mime, _ := r["mimeType"].(string)
-				got = append(got, mcpserver.ResourceInfo{
-					URI: r[kind.uri].(string), Name: r["name"].(string), Title: r["title"].(string), Description: r["description"].(string),
-					MIMEType: mime, Template: kind.uri == "uriTemplate",
-				})
-			}
-		}
-		slices.SortFunc(got, func(a, b mcpserver.ResourceInfo) int { return strings.Compare(a.Name, b.Name) })
-		want := mcpserver.Resources()
-		for i := range want {
-			want[i].Updates = false // not listed
-		}
-		equal(t, cmp.Diff(want, got), "", "(-table +listed)")
-	})
-	names := map[string]bool{}
-	for _, r := range mcpserver.Resources() {
-		if names[r.Name] || r.Description == "" || r.Title == "" {
-			t.Errorf("%+v", r)
-		}
-		names[r.Name] = true
-	}
 }
 
 // TestNoAddressFitsTwoTemplates: the protocol library takes any one that fits.
@@ -555,9 +484,7 @@ func TestResourcesAreBounded(t *testing.T) {
 	for i := range 120 {
 		save(t, s, "often.txt", fmt.Sprint(i))
 	}
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	if _, problem := p.ask("resources/read", map[string]any{"uri": "rw://file/big.txt"}); problem["code"] != -32603.0 || !strings.Contains(fmt.Sprint(problem["message"]), "rw_read") {
 		t.Errorf("a long file: %v", problem)
 	}
@@ -588,9 +515,7 @@ func resourcesNameTools(t *testing.T, s *rw.Store) {
 		{mcpserver.Options{Tier: mcpserver.Full, Rename: func(n string) string { return "x_" + n }}, "x_rw_journal_tail"},
 		{mcpserver.Options{Tier: mcpserver.Full, Filter: func(t mcpserver.ToolInfo) bool { return t.Name != "journal_tail" }}, ""},
 	} {
-		p := &peer{t: t, caps: "{}"}
-		p.inProcess(mcpserver.New(s, &c.opts))
-		p.begin()
+		p := join(t, (*peer).inProcess, mcpserver.New(s, &c.opts))
 		text, _ := read(p, "rw://journal")
 		if c.want == "" && strings.Contains(text, "journal_tail") || !strings.Contains(text, c.want) {
 			t.Errorf("%q: %.200s", c.want, text)
@@ -601,9 +526,7 @@ func resourcesNameTools(t *testing.T, s *rw.Store) {
 // resourcesOfAHost: what the host adds is read and found missing as without
 // us.
 func resourcesOfAHost(t *testing.T, s *rw.Store) {
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	if _, problem := p.ask("resources/read", map[string]any{"uri": "host://x"}); problem["code"] != -32002.0 {
 		t.Errorf("%v", problem)
 	}
@@ -612,9 +535,7 @@ func resourcesOfAHost(t *testing.T, s *rw.Store) {
 
 // resourcesOfAClosedStore: an error of the server, not of the address.
 func resourcesOfAClosedStore(t *testing.T, s *rw.Store) {
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	s.Close(ctx)
 	for _, uri := range []string{"rw://journal", "rw://handoff", "rw://file/a.txt", "rw://chunks/big", "rw://policy"} {
 		if _, problem := p.ask("resources/read", map[string]any{"uri": uri}); problem["code"] != -32603.0 || !strings.Contains(fmt.Sprint(problem["message"]), "store_closed") {
@@ -720,9 +641,7 @@ func TestCompletionsAreAtMostAHundred(t *testing.T) {
 		ops = append(ops, rw.TxOp{Op: "write", Path: fmt.Sprintf("dir/f%03d.txt", i), Content: []byte("x")})
 	}
 	must(s.Tx(ctx, rw.TxRequest{Ops: ops}))(t)
-	p := &peer{t: t, caps: "{}"}
-	p.inProcess(mcpserver.New(s, full))
-	p.begin()
+	p := join(t, (*peer).inProcess, mcpserver.New(s, full))
 	if got, total, more := p.complete(template("rw://file/{+path}"), "path", "dir/"); len(got) != 100 || total != 150 || !more {
 		t.Errorf("%d of %v, more %v", len(got), total, more)
 	}

@@ -35,8 +35,7 @@ var full = &mcpserver.Options{Tier: mcpserver.Full}
 
 func openStore(t testing.TB) *rw.Store {
 	t.Helper()
-	s := must(rw.Open(ctx, t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
-	t.Cleanup(func() { s.Close(ctx) })
+	s, _ := storeIn(t, nil)
 	return s
 }
 
@@ -531,9 +530,7 @@ func TestRootsOnlyWarn(t *testing.T) {
 		})
 	}
 	// The clients are gone, and so is what they said.
-	p := &peer{t: t, caps: "{}"}
-	p.stdio(srv)
-	p.begin()
+	p := join(t, (*peer).stdio, srv)
 	if saysOutside(p) || len(p.got("roots/list")) > 0 {
 		t.Error("a client without roots is asked or warned")
 	}

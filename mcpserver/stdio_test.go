@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -195,37 +194,6 @@ func jsonOf(t testing.TB, v any) (m map[string]any) {
 	t.Helper()
 	m = must(asMap(v))(t)
 	return m
-}
-
-// connectTo starts a server over pipes and returns a client of it.
-func connectTo(t *testing.T, s *server.MCPServer) *wire {
-	t.Helper()
-	w := &wire{t: t, lines: make(chan map[string]any, 10000)}
-	clientOut, serverIn := io.Pipe()
-	serverOut, clientIn := io.Pipe()
-	w.in = serverIn
-	done := make(chan error, 1)
-	go func() {
-		done <- mcpserver.ServeStdio(context.Background(), s, clientOut, clientIn)
-		clientIn.Close()
-	}()
-	go func() {
-		defer close(w.lines)
-		for d := json.NewDecoder(serverOut); ; {
-			var m map[string]any
-			if d.Decode(&m) != nil {
-				return
-			}
-			w.lines <- m
-		}
-	}()
-	t.Cleanup(func() {
-		serverIn.Close()
-		if err := soon(t, done, "the server ends"); err != nil {
-			t.Error(err)
-		}
-	})
-	return w
 }
 
 // hanging adds a read-only tool whose calls with hang set wait for the end of

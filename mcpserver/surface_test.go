@@ -203,6 +203,16 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 	}
 	equal(t, cmp.Diff(want, got), "", "resources")
 	equal(t, cmp.Diff(doc.Prompts, prompts.Prompts), "", "prompts")
+	for _, p := range doc.Prompts {
+		if p.Title == "" || len(p.Description) < 60 || slices.ContainsFunc(p.Arguments, func(a surface.Argument) bool { return a.Description == "" }) {
+			t.Errorf("%+v", p)
+		}
+	}
+	for _, r := range doc.Resources {
+		if r.Title == "" || r.Description == "" {
+			t.Errorf("%+v", r)
+		}
+	}
 }
 
 // TestSchemaFilesAreTheSurface: what spec/ embeds, what programs validate
