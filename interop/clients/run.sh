@@ -59,7 +59,8 @@ fi
 export PATH="$keep/node_modules/.bin:$PATH"
 echo "node $(node --version)"
 
-(cd "$root" && go build -o "$work/resilient-write" ./cmd/resilient-write && go build -o "$work/conformance" ./mcpserver/conformance)
+(cd "$root" && go build -o "$work/resilient-write" ./cmd/resilient-write)
+(cd "$root/interop" && go build -o "$work/conformance" ./conformance)
 
 # begin LOG COMMAND…: starts a server and sets url from the address it prints.
 begin() {
