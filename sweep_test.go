@@ -559,7 +559,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 // every operation one of the two errors, and the next run the other.
 func TestFaultSweep(t *testing.T) {
 	for _, c := range scenarios {
-		c.faultSweeps(t, rw.SyncFull, rw.SyncOff)
+		c.faultSweeps(t, allLevels...)
 	}
 }
 
@@ -586,7 +586,13 @@ func (c scenario) faultSweep(t *testing.T, happened bool, errnos []syscall.Errno
 	step := turns(7) // no divisor of the two errors
 	for i := phase(step); ; i += step {
 		fs, s := c.prepare(t)
-		hit, err := failing(t, fs, i, errnos[i%len(errnos)], happened, func() error { return c.run(s) })
+		hit, err := failing(t, fs, i, errnos[i%len(errnos)], happened, func() error {
+			err := c.run(s)
+			if err == nil {
+				s.Sync(background) // which settles at the level journal, and may fail
+			}
+			return err
+		})
 		c.judgeFault(t, fs, s, err, hit)
 		if hit == "" || t.Failed() {
 			return
@@ -618,8 +624,9 @@ func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error,
 			t.Logf("fault at %q: %v", hit, err)
 		}
 	}()
+	length(t, fs.Open(), 0, "open after Close")
 	c.verify(t, fs.Crash(0, simfs.None), want)
-	if c.opts.Sync == rw.SyncFull {
+	if c.opts.Sync != rw.SyncOff {
 		c.verify(t, fs.Crash(0, simfs.All), want)
 		for seed := range someLosses(20, fs.Muts()) {
 			c.verify(t, fs.Crash(seed, simfs.Some), want)

@@ -404,6 +404,9 @@ func (b *settler) settle(todo, batch []*settlement) error {
 		all.marks = append(all.marks, t.marks...)
 	}
 	if err := all.flush(b.s); err != nil {
+		for _, t := range batch {
+			closeAll(t.closers)
+		}
 		return err
 	}
 	b.mu.Lock()

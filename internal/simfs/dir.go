@@ -71,6 +71,7 @@ func (d *dir) OpenDir(name string) (fsx.Dir, error) {
 			return fail(op, syscall.ENOTDIR)
 		}
 		out = &dir{f: d.f, n: n, path: d.at(name), process: d.process}
+		d.process.openedDir(out)
 		return nil
 	})
 	if err != nil {
@@ -106,6 +107,9 @@ func (d *dir) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
 		return nil
 	})
 	if err != nil {
+		if out != nil { // the file was made, and the caller gets no handle
+			out.Close()
+		}
 		return nil, err
 	}
 	return out, nil
@@ -374,4 +378,9 @@ func (d *dir) SyncEach(list []fsx.Syncer) (errs []error, err error) {
 	return errs, nil
 }
 
-func (d *dir) Close() error { return nil }
+func (d *dir) Close() error {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	delete(d.process.dirs, d)
+	return nil
+}

@@ -1,6 +1,10 @@
 package simfs
 
-import "github.com/resilientwrite/resilientwrite/internal/fsx"
+import (
+	"slices"
+
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
+)
 
 // Process is one program that uses the disk. Its handles and locks end with
 // it; those of other processes stay.
@@ -9,6 +13,7 @@ type Process struct {
 	foreign bool
 	dead    bool
 	files   map[*file]bool
+	dirs    map[*dir]bool
 	paused  chan struct{} // closed when the process resumes; nil while it runs
 	reached chan struct{} // closed when PauseAt has stopped it
 	ops     int
@@ -121,6 +126,29 @@ func (p *Process) opened(x *file) {
 	if x.writes() {
 		x.n.writers[x] = true
 	}
+}
+
+// openedDir is opened for a directory.
+func (p *Process) openedDir(d *dir) {
+	if p.dirs == nil {
+		p.dirs = map[*dir]bool{}
+	}
+	p.dirs[d] = true
+}
+
+// Open lists the files and directories that the process has open, without the top
+// directory.
+func (p *Process) Open() (list []string) {
+	p.f.mu.Lock()
+	defer p.f.mu.Unlock()
+	for x := range p.files {
+		list = append(list, x.path)
+	}
+	for d := range p.dirs {
+		list = append(list, d.path+"/")
+	}
+	slices.Sort(list)
+	return list
 }
 
 // doForeign runs an operation of a foreign program.

@@ -166,6 +166,9 @@ func (f *FS) Root() fsx.Dir {
 	return &dir{f: f, n: f.root, process: f.current}
 }
 
+// Open lists what the process that Root uses has open.
+func (f *FS) Open() []string { return f.current.Open() }
+
 // Kill ends every process: their handles are invalid and their locks are released.
 // Their writes stay.
 func (f *FS) Kill() {
