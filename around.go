@@ -46,7 +46,6 @@ func (s *Store) Scan(ctx context.Context, r around.ScanRequest) (around.ScanResu
 // scan is [Store.Scan]. If pend is not nil, it is called with the findings before
 // the row is written.
 func (s *Store) scan(ctx context.Context, r around.ScanRequest, pend func([]around.ObservedFinding) error) (out around.ScanResult, _ *observe.Index, err error) {
-	out = (&observe.Result{}).Report()
 	if err := s.engine.Enter(); err != nil {
 		return out, nil, err
 	}
@@ -73,14 +72,14 @@ func (s *Store) scan(ctx context.Context, r around.ScanRequest, pend func([]arou
 			return s.gate.Fresh(bounded, path, data, before)
 		}
 	}
-	res, err := s.observed.Scan(ctx, req)
+	found, index, err := s.observed.Scan(ctx, req)
 	if ctx.Err() != nil {
 		err = fault.New(fault.Canceled).Because(ctx.Err())
 	}
 	if err != nil {
 		return out, nil, err
 	}
-	return res.Report(), res.Index, nil
+	return found, index, nil
 }
 
 // claimed returns those of the files of a scan that another session than these has
@@ -331,7 +330,7 @@ func (s *Store) snapshot(ctx context.Context, r around.SnapshotRequest) (around.
 		return around.Snapshot{}, err
 	}
 	defer s.engine.Leave()
-	snap, err := s.observed.Save(ctx, index, observe.Snapshot{Seq: s.headSeq(), Label: gate.Label(s.gate.SafeText(r.Label)), Session: r.Session, Base: s.observed.Head()})
+	snap, err := s.observed.Save(ctx, index, observe.Snapshot{Seq: s.headSeq(), Label: gate.Label(s.gate.SafeText(r.Label)), Session: r.Session, BaseCommit: s.observed.Head()})
 	return snap.Report(), err
 }
 
@@ -368,9 +367,7 @@ func (s *Store) SnapshotDiff(
 			out.Changed++
 		}
 		if len(out.Files) < changes.MaxFiles {
-			out.Files = append(out.Files, around.FileChange{
-				Path: d.Path, Change: d.Change, SHA256: d.SHA, PrevSHA256: d.PrevSHA, Bytes: d.Bytes, Link: d.Link,
-			})
+			out.Files = append(out.Files, d.FileChange)
 		} else {
 			out.Truncated = true
 		}

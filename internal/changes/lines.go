@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/hunks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -43,7 +44,10 @@ func (l *Layer) lines(ctx context.Context, rows []row, files []*File) {
 			f.Omitted = reason(err, hunks.ErrTooLarge)
 			continue
 		}
-		f.Net, f.Hunks = net, list
+		f.net, f.Hunks = net, []around.ChangedHunk{}
+		for _, h := range list {
+			f.Hunks = append(f.Hunks, around.ChangedHunk{Line: h.From + 1, Lines: h.To - h.From, NewLine: h.NewFrom + 1, NewLines: h.NewTo - h.NewFrom})
+		}
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/hunks"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
-	"github.com/resilientwrite/resilientwrite/internal/merge"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
@@ -49,47 +48,16 @@ func (f *Filter) selects(rec *journal.Record) bool {
 
 // List is what was changed.
 type List struct {
-	Created, Changed, Deleted, Reverted int
-	Commits, Observed                   int
-	Files                               []*File // by path
-	Groups, Executed                    []Row   // observed changes, and commits that a command made, oldest first
-	Truncated                           bool
-}
-
-// Row is a row of the journal, and how many files it changes.
-type Row struct {
-	*journal.Record
-	Files int
+	around.ChangesResult
+	Files []*File // by path
 }
 
 // Report returns the list in the form of its readers.
 func (l *List) Report() around.ChangesResult {
-	out := around.ChangesResult{
-		Created: l.Created, Changed: l.Changed, Deleted: l.Deleted, Reverted: l.Reverted, Commits: l.Commits, Observed: l.Observed,
-		Files: []around.ChangedFile{}, Groups: []around.ObservedGroup{}, Truncated: l.Truncated,
-	}
+	out := l.ChangesResult
+	out.Files, out.Groups = []around.ChangedFile{}, append([]around.ObservedGroup{}, out.Groups...)
 	for _, f := range l.Files {
-		c := around.ChangedFile{
-			FileChange: around.FileChange{Path: f.Path, Change: f.Change, Bytes: f.Bytes, Link: f.Link},
-			Changes:    f.Changes, Callers: f.Callers, Seq: f.Seq, Conflict: f.Conflict, Patch: f.Patch, Omitted: f.Omitted,
-		}
-		c.SHA256.UnmarshalText([]byte(f.SHA)) // "" for none
-		c.PrevSHA256.UnmarshalText([]byte(f.PrevSHA))
-		if f.Net != nil {
-			c.Hunks = []around.ChangedHunk{}
-		}
-		for _, h := range f.Hunks {
-			c.Hunks = append(c.Hunks, around.ChangedHunk{Line: h.From + 1, Lines: h.To - h.From, NewLine: h.NewFrom + 1, NewLines: h.NewTo - h.NewFrom})
-		}
-		out.Files = append(out.Files, c)
-	}
-	for _, rec := range l.Groups {
-		out.Groups = append(out.Groups, observedGroup(rec.Record, rec.Files))
-	}
-	for _, rec := range l.Executed {
-		out.Executed = append(out.Executed, around.ExecutedCommand{
-			Seq: rec.Seq, TS: stamp.Parse(rec.TS), Files: rec.Files, Session: rec.Session, Caller: rec.Caller, Command: rec.Group.Command,
-		})
+		out.Files = append(out.Files, f.ChangedFile)
 	}
 	return out
 }
@@ -115,8 +83,8 @@ func (l *List) Stage(ctx context.Context, root string) (around.StageResult, erro
 		switch {
 		case f.Omitted != "":
 			out.Skipped = append(out.Skipped, around.SkippedFile{Path: f.Path, Reason: f.Omitted})
-		case f.Net != nil && !f.Net.Same():
-			nets = append(nets, f.Net)
+		case f.net != nil && !f.net.Same():
+			nets = append(nets, f.net)
 		}
 	}
 	if len(nets) == 0 {
@@ -133,21 +101,10 @@ func (l *List) Stage(ctx context.Context, root string) (around.StageResult, erro
 
 // File is a file and what all changes together made of it.
 type File struct {
-	Path         string
-	Change       string // created, changed, mode, deleted or reverted
-	SHA, PrevSHA string
-	Bytes        int64
-	Link         bool
-	Changes      int
-	Callers      []string
-	Seq          uint64 // newest row
-	Conflict     bool   // a change was made to other content than the one before had left
+	around.ChangedFile
+	net *hunks.Net // without what others changed; only with Filter.Hunks
 
-	Net     *hunks.Net // without what others changed; only with Filter.Hunks
-	Hunks   []merge.Hunk
-	Patch   string
-	Omitted string // why there are no hunks
-
+	sha, prevSHA   string // as the journal has them; "" for none
 	prevMode, mode uint32
 }
 
@@ -211,11 +168,12 @@ func (out *List) take(rec *journal.Record, files map[string]*File) {
 		found++
 		f := files[m.Identity()]
 		if f == nil {
-			f = &File{Path: m.Identity(), SHA: m.PrevSHA256, PrevSHA: m.PrevSHA256, prevMode: m.ModeBefore(), Callers: []string{}}
+			f = &File{sha: m.PrevSHA256, prevSHA: m.PrevSHA256, prevMode: m.ModeBefore()}
+			f.Path, f.Callers = m.Identity(), []string{}
 			files[f.Path] = f
 		}
-		f.Conflict = f.Conflict || f.SHA != m.PrevSHA256
-		f.SHA, f.Bytes, f.Seq, f.mode, f.Link = m.SHA256, m.Bytes, rec.Seq, m.Mode, m.Link()
+		f.Conflict = f.Conflict || f.sha != m.PrevSHA256
+		f.sha, f.Bytes, f.Seq, f.mode, f.Link = m.SHA256, m.Bytes, rec.Seq, m.Mode, m.Link()
 		f.Changes++
 		if !slices.Contains(f.Callers, rec.Caller) {
 			f.Callers = append(f.Callers, rec.Caller)
@@ -225,14 +183,16 @@ func (out *List) take(rec *journal.Record, files map[string]*File) {
 	case found == 0 && (!observed || len(rec.Muts) == 0):
 	case observed:
 		out.Observed++
-		out.Groups = append(out.Groups, Row{rec, found})
+		out.Groups = append(out.Groups, observedGroup(rec, found))
 		if len(out.Groups) > maxRows {
 			out.Groups, out.Truncated = out.Groups[1:], true
 		}
 	default:
 		out.Commits++
 		if rec.Group != nil {
-			out.Executed = append(out.Executed, Row{rec, found})
+			out.Executed = append(out.Executed, around.ExecutedCommand{
+				Seq: rec.Seq, TS: stamp.Parse(rec.TS), Files: found, Session: rec.Session, Caller: rec.Caller, Command: rec.Group.Command,
+			})
 			out.Executed = out.Executed[max(0, len(out.Executed)-maxRows):]
 		}
 	}
@@ -243,13 +203,13 @@ func (out *List) finish(files map[string]*File) {
 	for _, f := range files {
 		counter := &out.Changed
 		switch {
-		case f.PrevSHA == "" && f.SHA == "":
+		case f.prevSHA == "" && f.sha == "":
 			f.Change, counter = "reverted", &out.Reverted
-		case f.PrevSHA == "":
+		case f.prevSHA == "":
 			f.Change, counter = "created", &out.Created
-		case f.SHA == "":
+		case f.sha == "":
 			f.Change, counter = "deleted", &out.Deleted
-		case f.SHA != f.PrevSHA || fsx.KindOf(f.mode) != fsx.KindOf(f.prevMode):
+		case f.sha != f.prevSHA || fsx.KindOf(f.mode) != fsx.KindOf(f.prevMode):
 			f.Change = "changed"
 		case f.prevMode != f.mode && f.prevMode != 0 && f.mode != 0:
 			f.Change = "mode"
@@ -257,6 +217,8 @@ func (out *List) finish(files map[string]*File) {
 			f.Change, counter = "reverted", &out.Reverted
 		}
 		*counter++
+		f.SHA256.UnmarshalText([]byte(f.sha)) // "" for none
+		f.PrevSHA256.UnmarshalText([]byte(f.prevSHA))
 		out.Files = append(out.Files, f)
 	}
 	slices.SortFunc(out.Files, func(a, b *File) int { return strings.Compare(a.Path, b.Path) })

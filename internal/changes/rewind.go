@@ -3,7 +3,6 @@ package changes
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"io"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -43,11 +42,7 @@ func (l *Layer) Rewind(ctx context.Context, c *engine.Commit, snap observe.Snaps
 func (l *Layer) Into(c *engine.Commit, list []observe.Difference, take func(m *engine.Mutation, path string) error) error {
 	c.Expects = len(list)
 	for _, d := range list {
-		believed := ""
-		if d.PrevSHA != (observe.Digest{}) {
-			believed = hex.EncodeToString(d.PrevSHA[:])
-		}
-		m := restored("restore", d.Path, believed, d.WasLink)
+		m := restored("restore", d.Path, d.PrevSHA256.String(), d.WasLink)
 		c.Muts = append(c.Muts, m)
 		if d.Change == "deleted" {
 			m.Op = engine.OpDelete

@@ -4,15 +4,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/around"
 )
 
 // Difference is a file that differs between two states.
 type Difference struct {
-	Path          string
-	Change        string // created, changed, mode or deleted
-	SHA, PrevSHA  Digest
-	Bytes         int64
-	Link, WasLink bool
+	around.FileChange
+	WasLink bool
 }
 
 // States returns the files of two indexes. Symbolic links that the earlier format of one
@@ -33,20 +32,29 @@ func States(x, y *Index) (a, b map[string]File) {
 
 // Differences returns the changes from one state to another, in the order of paths.
 func Differences(from, to map[string]File) (list []Difference) {
+	differs := func(p, change string, was, now File) {
+		d := Difference{FileChange: around.FileChange{Path: p, Change: change, Link: now.Link()}, WasLink: was.Link()}
+		if was.Entry != nil {
+			d.PrevSHA256 = was.SHA
+		}
+		if now.Entry != nil {
+			d.SHA256, d.Bytes = now.SHA, now.Size
+		}
+		list = append(list, d)
+	}
 	for p, now := range to {
-		was, ok := from[p]
-		switch {
+		switch was, ok := from[p]; {
 		case !ok:
-			list = append(list, Difference{Path: p, Change: "created", SHA: now.SHA, Bytes: now.Size, Link: now.Link()})
+			differs(p, "created", was, now)
 		case was.SHA != now.SHA || was.Link() != now.Link():
-			list = append(list, Difference{p, "changed", now.SHA, was.SHA, now.Size, now.Link(), was.Link()})
+			differs(p, "changed", was, now)
 		case was.Mode != now.Mode:
-			list = append(list, Difference{p, "mode", now.SHA, was.SHA, now.Size, false, false})
+			differs(p, "mode", was, now)
 		}
 	}
 	for p, was := range from {
 		if _, ok := to[p]; !ok {
-			list = append(list, Difference{Path: p, Change: "deleted", PrevSHA: was.SHA, WasLink: was.Link()})
+			differs(p, "deleted", was, File{})
 		}
 	}
 	slices.SortFunc(list, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })

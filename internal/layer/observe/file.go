@@ -244,8 +244,8 @@ func (s *scan) keep(p string, now *Entry, data []byte) error {
 		return nil // an empty file needs no object
 	}
 	s.mu.Lock()
-	if data == nil || s.out.Low {
-		note(&s.out.Unkept, p)
+	if data == nil || s.out.DiskLow {
+		note(&s.out.NotKept, p)
 		s.mu.Unlock()
 		return nil
 	}

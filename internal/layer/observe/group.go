@@ -39,15 +39,9 @@ func CheckGroup(recs []*journal.Record, id string) error {
 // maxListed is how many files, directories and findings are listed.
 const maxListed = 1000
 
-// Changes is what a row records.
-type Changes struct {
-	Created, Changed, Deleted, Moved, Modes int
-	Files                                   []*journal.Mutation
-	Dirs                                    []around.ObservedDir
-}
-
-// ChangesIn returns the changes of a row.
-func ChangesIn(rec *journal.Record) (c Changes) {
+// listChanges adds the changes of the row of a scan to its result.
+func listChanges(out *around.ScanResult, rec *journal.Record) {
+	out.Seq, out.Group, out.Dirs = rec.Seq, GroupID(rec.Seq), DirsIn(rec)
 	for i := range rec.Muts {
 		m := &rec.Muts[i]
 		if m.Class != "" {
@@ -55,24 +49,25 @@ func ChangesIn(rec *journal.Record) (c Changes) {
 		}
 		switch {
 		case m.Op == "create":
-			c.Created++
+			out.Created++
 		case m.Op == "overwrite":
-			c.Changed++
+			out.Changed++
 		case m.Op == "delete":
-			c.Deleted++
+			out.Deleted++
 		case m.Op == "chmod":
-			c.Modes++
+			out.Modes++
 		case m.From != "":
-			c.Moved++
+			out.Moved++
 		default:
 			continue // the old name of a move
 		}
-		if len(c.Files) < maxListed {
-			c.Files = append(c.Files, m)
+		if len(out.Files) < maxListed {
+			f := around.ObservedFile{Path: m.Path, Op: m.Op, From: m.From, Bytes: m.Bytes, Link: m.Link()}
+			f.SHA256.UnmarshalText([]byte(m.SHA256)) // "" for none
+			f.PrevSHA256.UnmarshalText([]byte(m.PrevSHA256))
+			out.Files = append(out.Files, f)
 		}
 	}
-	c.Dirs = DirsIn(rec)
-	return c
 }
 
 // DirsIn returns the directories that a row records.

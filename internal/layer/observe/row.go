@@ -43,7 +43,7 @@ func (s *scan) record() error {
 	}
 	recorded := map[string]bool{}
 	if rec.Seq > 0 {
-		s.out.Seq, s.out.Changes = rec.Seq, ChangesIn(rec)
+		listChanges(&s.out, rec)
 		s.fresh.Seq = max(s.fresh.Seq, rec.Seq)
 		for i := range rec.Muts {
 			recorded[rec.Muts[i].Path] = rec.Muts[i].Class == ""

@@ -63,44 +63,6 @@ type Request struct {
 	Recording func([]around.ObservedFinding) error
 }
 
-// Result is the result of a scan.
-type Result struct {
-	Seq      uint64 // of the row that was written; 0 for none
-	Changes         // that it records
-	Findings []around.ObservedFinding
-	Index    *Index   // of the current files
-	Baseline bool     // there was no index, so the current files count as known
-	Partial  bool     // the scan ended before it had seen everything
-	Watched  int      // files whose changes are recorded
-	Read     int      // files that were read
-	Unkept   []string // changed files whose bytes are not kept
-	Low      bool     // the disk is nearly full, so no bytes are kept
-	Busy     []string // files that were being changed; the next scan sees them
-	Skipped  []string // names and kinds of files that cannot be recorded
-	Unseen   []string // directories that could not be read
-	Ignored  []string // ignored directories that changed
-}
-
-// Report returns the result in the form of its readers.
-func (r *Result) Report() around.ScanResult {
-	out := around.ScanResult{
-		Seq: r.Seq, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted, Moved: r.Moved, Modes: r.Modes,
-		Files: []around.ObservedFile{}, Findings: append([]around.ObservedFinding{}, r.Findings...), Baseline: r.Baseline, Partial: r.Partial,
-		Watched: r.Watched, Read: r.Read, NotKept: r.Unkept, DiskLow: r.Low, Busy: r.Busy, Skipped: r.Skipped, Unseen: r.Unseen, Ignored: r.Ignored,
-		Dirs: r.Dirs, Directories: r.Index.Directories,
-	}
-	if r.Seq > 0 {
-		out.Group = GroupID(r.Seq)
-	}
-	for _, m := range r.Files {
-		f := around.ObservedFile{Path: m.Path, Op: m.Op, From: m.From, Bytes: m.Bytes, Link: m.Link()}
-		f.SHA256.UnmarshalText([]byte(m.SHA256)) // "" for none
-		f.PrevSHA256.UnmarshalText([]byte(m.PrevSHA256))
-		out.Files = append(out.Files, f)
-	}
-	return out
-}
-
 const maxNames = 100 // of each list of a result
 
 func note(list *[]string, name string) {
@@ -119,7 +81,7 @@ type scan struct {
 	home fsx.Stat // of the workspace, where this system sets the time stamps
 
 	mu        sync.Mutex // what follows
-	out       Result
+	out       around.ScanResult
 	fresh     Index
 	found     []*change
 	unseen    []string // directories, including everything below them
@@ -142,21 +104,31 @@ type change struct {
 }
 
 // Scan scans the whole workspace and records the changes.
-func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
-	s := &scan{Layer: l, ctx: ctx, req: req, root: l.RealRoot, batch: min(batchFiles, max(1, fsx.DescriptorLimit()/8))}
+func (l *Layer) Scan(ctx context.Context, req Request) (around.ScanResult, *Index, error) {
+	s := &scan{
+		Layer: l, ctx: ctx, req: req, root: l.RealRoot, batch: min(batchFiles, max(1, fsx.DescriptorLimit()/8)),
+		out: around.ScanResult{Files: []around.ObservedFile{}, Findings: []around.ObservedFinding{}},
+	}
+	err := s.run()
+	s.out.Directories = s.fresh.Directories
+	return s.out, &s.fresh, err
+}
+
+func (s *scan) run() error {
+	l, ctx, req := s.Layer, s.ctx, &s.req
 	dir, err := l.OpenPart(Dir)
 	if err != nil {
-		return s.out, err
+		return err
 	}
 	defer dir.Close()
-	s.out.Low = l.DiskLow()
+	s.out.DiskLow = l.DiskLow()
 	if vol, err := l.Disk.Root.Volume(); err == nil && vol.Type != "" && !vol.Remote {
 		if s.home, err = l.Disk.Root.Stat(); err != nil {
-			return s.out, err
+			return err
 		}
 	}
 	if err := s.load(dir); err != nil {
-		return s.out, err
+		return err
 	}
 	s.fresh = Index{Scanned: l.Now().UnixNano(), Seq: l.Log.Head(), dirs: make(map[string][]Entry, len(s.old.dirs))}
 	at := outermost(s.root)
@@ -166,26 +138,26 @@ func (l *Layer) Scan(ctx context.Context, req Request) (Result, error) {
 	at.filesKnown = at.rulesKnown && s.fresh.Tracked == s.old.Tracked
 	s.touched = s.out.Baseline || !at.filesKnown || !s.old.Links
 	if err := tree.Walk(ctx, l.Disk.Root, at, s.visit, s.notSeen); err != nil {
-		return s.out, err
+		return err
 	}
 	if err := s.missing(); err != nil {
-		return s.out, err
+		return err
 	}
 	if err := s.flush(0); err != nil {
-		return s.out, err
+		return err
 	}
 	s.directories()
 	if err := s.record(); err != nil {
-		return s.out, err
+		return err
 	}
-	s.out.Watched, s.out.Index = s.fresh.Files(), &s.fresh
+	s.out.Watched = s.fresh.Files()
 	s.fresh.Links = s.old.Links || !s.out.Partial
 	s.fresh.Growing = s.out.Partial && (s.out.Baseline || s.old.Growing)
 	s.out.Baseline = s.out.Baseline || s.old.Growing
 	if s.touched || s.fresh.Growing != s.old.Growing {
-		return s.out, s.save(dir)
+		return s.save(dir)
 	}
-	return s.out, nil
+	return nil
 }
 
 // DiskLow reports whether too little of the disk is free for bytes to be kept.

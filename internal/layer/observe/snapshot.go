@@ -32,24 +32,22 @@ const (
 
 // Snapshot describes a snapshot.
 type Snapshot struct {
-	ID      string    `json:"id"`
-	At      time.Time `json:"at"`
-	Seq     uint64    `json:"seq"` // newest row then
-	Label   string    `json:"label,omitempty"`
-	Session string    `json:"session,omitempty"`
-	Base    string    `json:"base,omitempty"` // commit that was checked out
-	Files   int       `json:"files"`
-	FromGit int       `json:"from_git"` // files whose bytes are in git
-	Bytes   int64     `json:"bytes"`
-	Unkept  int       `json:"unkept"` // files that are too large to be kept
+	ID         string    `json:"id"`
+	At         time.Time `json:"at"`
+	Seq        uint64    `json:"seq"` // newest row then
+	Label      string    `json:"label,omitempty"`
+	Session    string    `json:"session,omitempty"`
+	BaseCommit string    `json:"base,omitempty"` // commit that was checked out
+	Files      int       `json:"files"`
+	FromGit    int       `json:"from_git"` // files whose bytes are in git
+	Bytes      int64     `json:"bytes"`
+	NotKept    int       `json:"unkept"` // files that are too large to be kept
 }
 
 // Report returns the snapshot in the form of its readers.
 func (s Snapshot) Report() around.Snapshot {
-	return around.Snapshot{
-		ID: s.ID, At: stamp.Of(s.At), Seq: s.Seq, Label: s.Label, Session: s.Session, BaseCommit: s.Base,
-		Files: s.Files, FromGit: s.FromGit, Bytes: s.Bytes, NotKept: s.Unkept,
-	}
+	s.At = stamp.Of(s.At)
+	return around.Snapshot(s)
 }
 
 // File is a file in a snapshot or in the index.
@@ -91,7 +89,7 @@ func (l *Layer) Save(ctx context.Context, x *Index, snap Snapshot) (Snapshot, er
 		case f.Git != "":
 			snap.FromGit++
 		case f.Flags&Unkept != 0:
-			snap.Unkept++
+			snap.NotKept++
 		case f.Size > 0 && !l.History.Has(f.Hex()):
 			if err := l.keepAgain(ctx, p, f); err != nil {
 				return snap, err
