@@ -19,6 +19,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
+	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -672,4 +673,27 @@ func TestAMovedDirectoryLeavesWhatItDoesNotTake(t *testing.T) {
 	must(os.Stat(filepath.Join(dir, "d/empty/deep")))(t)
 	gone(t, dir, "d/sub")
 	check(t, s, true)
+}
+
+// TestRefusedStreamSweep: a stream with a secret is refused, and the power is cut at once.
+// The removal of its slot was not flushed, but the slot does not hold the secret.
+func TestRefusedStreamSweep(t *testing.T) {
+	secret := ghToken(77)
+	for i, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeAppend} {
+		fs := simfs.New()
+		fs.WriteFile("a.txt", []byte(longText), 0o644)
+		s := must(rw.OpenSim(fs, &rw.Options{Gate: rw.Gate{Mode: rw.GateBlock}}, rw.Sim{Nonce: "0001"}))(t)
+		text := strings.Repeat(longText, 600) + "export GH_TOKEN=" + secret + "\n"
+		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: []string{"new.txt", "a.txt"}[i], Mode: mode}, strings.NewReader(text))
+		if !errors.Is(err, rw.ErrRiskBlocked) {
+			t.Fatal(err)
+		}
+		for seed := range uint64(20) {
+			for p, text := range fs.Crash(seed, simfs.Older).Tree() {
+				if strings.Contains(text, secret) && !strings.Contains(p, "/quarantine/") {
+					t.Fatalf("%s: %s holds the secret after a power cut", mode, p)
+				}
+			}
+		}
+	}
 }

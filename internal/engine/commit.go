@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"time"
@@ -117,6 +118,7 @@ type Commit struct {
 	flushing bool                // counted among those that flush
 	handed   bool                // settling was handed to the background
 	counted  bool                // counted in until release, because it has spooled
+	leaks    bool                // the gate found secrets in what was spooled, and refused it
 	Diff     string              // of a dry run, or if requested
 	ShowDiff bool
 	Accepted string       // the reason why a risk was taken
@@ -193,6 +195,8 @@ func (s *Engine) runStages(ctx context.Context, c *Commit) error {
 		c.judge.At(stage.Name)
 		failpoint.At(stage.Name)
 		if err := stage.run(c, ctx); err != nil {
+			var f *fault.Fault
+			c.leaks = errors.As(err, &f) && len(f.Patterns) > 0
 			return c.judge.Failed(c.besideRemoval(err))
 		}
 		if c.Ended {
@@ -258,9 +262,11 @@ func (c *Commit) Release() {
 	c.judge.Wait()
 	c.endSharing()
 	for _, m := range c.Muts {
-		m.tail.Drop()
 		if c.Rec == nil {
-			m.Slot.Drop()
+			m.Slot.discard(c.leaks)
+			m.tail.discard(c.leaks)
+		} else {
+			m.tail.Drop()
 		}
 		if c.handed {
 			continue // the settlement closes them

@@ -111,6 +111,15 @@ func (x *slotted) Drop() {
 	x.Remove()
 }
 
+// discard is Drop for a commit that was refused. A power cut may undo the removal, so the
+// bytes are cut off before, durably if there is a secret among them.
+func (x *slotted) discard(secret bool) {
+	if x != nil && x.File != nil && x.File.Truncate(0) == nil && secret {
+		x.File.Sync()
+	}
+	x.Drop()
+}
+
 func (x *slotted) close() {
 	if x != nil && x.File != nil {
 		x.File.Close()
