@@ -77,7 +77,7 @@ var warningHints = map[string]string{
 	WarnStateDirVisible:     "git does not ignore the state directory; its .gitignore is missing or overridden",
 	WarnHistorySkipped:      "the previous version could not be moved into history; the next open tries again",
 	WarnNameNotPortable:     "the name cannot be used on Windows",
-	WarnForeignWriteRace:    "this file system cannot exchange two names, so bytes that another program writes at the same moment could be lost",
+	WarnForeignWriteRace:    "the file was rewritten in place, or this file system cannot exchange two names, so bytes that another program writes at the same moment could be lost",
 	WarnForeignWriteKept:    "another program changed the file during the write; its content is kept in history",
 	WarnRewrittenInPlace:    "the file was rewritten in place; a reader could have seen old and new bytes mixed",
 	WarnDurabilityUnproven:  "the file system is a network or FUSE file system, whose flushes cannot be relied on",

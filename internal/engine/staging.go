@@ -20,13 +20,20 @@ func howToReplace(m *Mutation, s *Engine) publish.How {
 	case m.Link() || m.Prev.Link():
 		return publish.Replace
 	case m.Prev.Stat.Nlink > 1 && s.Opts.HardLinks == hardLinksInPlace:
-		m.Warn(call.WarnRewrittenInPlace)
+		m.warnInPlace()
 		return publish.InPlace
 	}
 	if m.Prev.Stat.Nlink > 1 {
 		m.Warn(call.WarnHardLinkBroken)
 	}
 	return publish.Replace
+}
+
+// warnInPlace says what other programs may see and lose: the file is looked at
+// immediately before its first byte is overwritten, but nothing keeps them out.
+func (m *Mutation) warnInPlace() {
+	m.Warn(call.WarnRewrittenInPlace)
+	m.Warn(call.WarnForeignWriteRace)
 }
 
 // slotted is a mutation's slot with its file, open for reading and writing.
@@ -434,7 +441,7 @@ func (m *Mutation) publish(c *Commit) error {
 // publishOnBusy writes over a file whose name cannot be replaced. The note says
 // so before the first byte is written, because the row says otherwise.
 func (m *Mutation) publishOnBusy(c *Commit) error {
-	m.Warn(call.WarnRewrittenInPlace)
+	m.warnInPlace()
 	if err := m.savePrev(c.s); err != nil {
 		return err
 	}
