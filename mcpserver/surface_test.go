@@ -275,7 +275,7 @@ func TestEnvironmentIsWhatTheCommandReads(t *testing.T) {
 
 // TestEveryWarningIsInTheSurface: a reason that the code can give is declared.
 func TestEveryWarningIsInTheSurface(t *testing.T) {
-	text := must(os.ReadFile("../receipt.go"))(t)
+	text := must(os.ReadFile("../call/warnings.go"))(t)
 	declared := regexp.MustCompile(`\n\tWarn\w+ += "([a-z_]+)"`).FindAllSubmatch(text, -1)
 	known := map[string]bool{}
 	for _, w := range current(t).Warnings {
