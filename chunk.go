@@ -231,7 +231,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 	file := func() *engine.Mutation {
 		m = &engine.Mutation{
 			Path: r.OutputPath, Op: engine.WriteOp(r.Mode), Kind: "compose", Object: chunks.SessionObject(r.Session),
-			AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
+			AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.Hash(),
 		}
 		return m
 	}

@@ -12,6 +12,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/handoff"
 )
 
 // TestEveryMethodHonoursItsContext calls each method of a Store and of its Admin that
@@ -32,7 +33,7 @@ func TestEveryMethodHonoursItsContext(t *testing.T) {
 		"Claim":           {[]string{"a.txt"}, time.Minute},
 		"Content":         {admin.ContentRequest{}},
 		"Exec":            {rw.ExecRequest{Argv: []string{"true"}}},
-		"HandoffWrite":    {rw.HandoffWriteRequest{Envelope: anEnvelope("t")}},
+		"HandoffWrite":    {handoff.WriteRequest{Envelope: anEnvelope("t")}},
 		"JournalRows":     {rw.JournalSinceRequest{AfterSeq: new(uint64)}},
 		"JournalSince":    {rw.JournalSinceRequest{AfterSeq: new(uint64)}},
 		"Move":            {rw.MoveRequest{Path: "a.txt", To: "b.txt"}},

@@ -9,6 +9,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 )
 
@@ -62,7 +63,7 @@ func TestMalformedArguments(t *testing.T) {
 			return errorOf(s.Move(ctx, rw.MoveRequest{Path: "a.txt", To: "b.txt"}))
 		}},
 		{"expected_prev_sha256", func(ctx context.Context) error {
-			return errorOf(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))
+			return errorOf(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: anEnvelope("t")}))
 		}},
 		{"sha256", func(ctx context.Context) error {
 			return errorOf(s.Restore(ctx, rw.RestoreRequest{Path: "a.txt", Version: 1}))

@@ -95,7 +95,7 @@ func (s *Store) Edit(ctx context.Context, r EditRequest) (EditResult, error) {
 	c.check(cmp.Or(c.Risk.Check(), r.Merge.check()))
 	var done edit.Result
 	m := &engine.Mutation{
-		Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
+		Path: r.Path, Op: engine.OpEdit, AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.Hash(),
 		Revise: revision(r.Edits, r.Encoding, &done),
 	}
 	m.Merge = s.gate.Merger(string(r.Merge), m)

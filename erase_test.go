@@ -22,6 +22,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -62,9 +63,9 @@ func spread(t *testing.T, s *rw.Store, secret string) {
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "notes", Data: text, Format: "markdown", TTL: "permanent"}))(t)
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "sound", Data: []byte(`{"n":1}`), TTL: "permanent"}))(t)
 	for i := range 2 {
-		must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Body: []byte("# Notes\nthe key is " + secret + "\n")}))(t)
+		must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Body: []byte("# Notes\nthe key is " + secret + "\n")}))(t)
 	}
-	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Body: []byte("# Notes\nnothing, but enough of it to be no shrinking\n")}))(t)
+	must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t2"), Body: []byte("# Notes\nnothing, but enough of it to be no shrinking\n")}))(t)
 	tx := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	must(s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "t.txt", Content: []byte("\xff" + secret)}}))(t)
 	zero := uint64(0)
@@ -263,7 +264,7 @@ func workGoesOn(t *testing.T, s *rw.Store, secret string) {
 	if d, _ := s.Describe(background, rw.DescribeRequest{}); len(d.Transactions) != 0 {
 		t.Errorf("%+v", d.Transactions)
 	}
-	must(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"}))(t)
+	must(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "next"}))(t)
 	write(t, s, "a.txt", "a new version, after everything, that is as long as it has to be, and more\n", rw.ModeOverwrite)
 	must(s.Undo(background, rw.UndoRequest{}))(t)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 )
 
 // example opens a store in a new directory, which done closes and removes. A
@@ -228,11 +229,11 @@ func ExampleStore_HandoffWrite() {
 		fmt.Println(err)
 		return
 	}
-	_, err = store.HandoffWrite(ctx, rw.HandoffWriteRequest{
-		Envelope: rw.HandoffEnvelope{
-			TaskID: "calc", Status: rw.HandoffPartial, Agent: "anna", Summary: "The lexer is done.",
+	_, err = store.HandoffWrite(ctx, handoff.WriteRequest{
+		Envelope: handoff.Envelope{
+			TaskID: "calc", Status: handoff.Partial, Agent: "anna", Summary: "The lexer is done.",
 			NextSteps:     []string{"write the parser"},
-			LastGoodState: []rw.HandoffFile{{Path: "lexer.go", SHA256: lexer.SHA256.String(), Bytes: lexer.Bytes}},
+			LastGoodState: []handoff.File{{Path: "lexer.go", SHA256: lexer.SHA256.String(), Bytes: lexer.Bytes}},
 		},
 		Body: []byte("# Where it stands\n"),
 	})
@@ -245,7 +246,7 @@ func ExampleStore_HandoffWrite() {
 		fmt.Println(err)
 		return
 	}
-	found, err := store.HandoffRead(ctx, rw.HandoffReadRequest{AcknowledgeAs: "ben"})
+	found, err := store.HandoffRead(ctx, handoff.ReadRequest{AcknowledgeAs: "ben"})
 	fmt.Println(found.Envelope.NextSteps, err)
 	for _, drift := range found.DriftWarnings {
 		fmt.Println("look at", drift.Path, "first:", drift.Reason)

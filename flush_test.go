@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -400,8 +401,8 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	if err != nil || drafts[1] == "" {
 		t.Fatal(drafts, err)
 	}
-	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
-	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: env}))(t)
+	env := handoff.Envelope{TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []handoff.File{}}
+	must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: env}))(t)
 	return map[string]laneCall{
 		"delete": {5, func(ctx context.Context) error { return errorOf(s.Delete(ctx, rw.DeleteRequest{Path: "deleted.txt"})) }},
 		"move": {8, func(ctx context.Context) error {
@@ -415,9 +416,9 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 		}},
 		"tx commit": {5, func(ctx context.Context) error { return errorOf(s.TxCommit(ctx, rw.TxCommitRequest{TxID: tx.TxID})) }},
 		"handoff": {10, func(ctx context.Context) error {
-			return errorOf(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: env, Body: []byte(text), AutoState: "left.txt"}))
+			return errorOf(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: env, Body: []byte(text), AutoState: "left.txt"}))
 		}},
-		"handoff read": {1, func(ctx context.Context) error { return errorOf(s.HandoffRead(ctx, rw.HandoffReadRequest{})) }},
+		"handoff read": {1, func(ctx context.Context) error { return errorOf(s.HandoffRead(ctx, handoff.ReadRequest{})) }},
 		"read": {1, func(ctx context.Context) error {
 			return errorOf(s.Read(ctx, rw.ReadRequest{Path: "left.txt", Version: first["left.txt"]}))
 		}},

@@ -19,16 +19,17 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/spec"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
 // anEnvelope is the smallest one that can be written.
-func anEnvelope(task string, change ...func(*rw.HandoffEnvelope)) rw.HandoffEnvelope {
-	e := rw.HandoffEnvelope{
-		TaskID: task, Status: rw.HandoffPartial, Agent: "tester", Summary: "half way",
-		NextSteps: []string{"go on"}, LastGoodState: []rw.HandoffFile{},
+func anEnvelope(task string, change ...func(*handoff.Envelope)) handoff.Envelope {
+	e := handoff.Envelope{
+		TaskID: task, Status: handoff.Partial, Agent: "tester", Summary: "half way",
+		NextSteps: []string{"go on"}, LastGoodState: []handoff.File{},
 	}
 	for _, f := range change {
 		f(&e)
@@ -36,7 +37,7 @@ func anEnvelope(task string, change ...func(*rw.HandoffEnvelope)) rw.HandoffEnve
 	return e
 }
 
-func handOff(t *testing.T, s *rw.Store, r rw.HandoffWriteRequest) rw.HandoffWriteResult {
+func handOff(t *testing.T, s *rw.Store, r handoff.WriteRequest) handoff.WriteResult {
 	t.Helper()
 	out, err := s.HandoffWrite(background, r)
 	if err != nil {
@@ -45,7 +46,7 @@ func handOff(t *testing.T, s *rw.Store, r rw.HandoffWriteRequest) rw.HandoffWrit
 	return out
 }
 
-func takeOver(t *testing.T, s *rw.Store, r rw.HandoffReadRequest) rw.HandoffReadResult {
+func takeOver(t *testing.T, s *rw.Store, r handoff.ReadRequest) handoff.ReadResult {
 	t.Helper()
 	out, err := s.HandoffRead(background, r)
 	if err != nil {
@@ -74,7 +75,7 @@ func envelopeOf(t *testing.T, dir string, err error, want rw.Detail) *rw.Error {
 }
 
 // handoffRefused makes a write that must be refused and must change nothing.
-func handoffRefused(t *testing.T, s *rw.Store, dir string, r rw.HandoffWriteRequest, want rw.Detail) *rw.Error {
+func handoffRefused(t *testing.T, s *rw.Store, dir string, r handoff.WriteRequest, want rw.Detail) *rw.Error {
 	t.Helper()
 	before, archives := snapshot(t, dir), archivesIn(t, dir)
 	_, err := s.HandoffWrite(background, r)
@@ -108,20 +109,20 @@ func handoffRows(t *testing.T, s *rw.Store) []rw.JournalEntry {
 func TestHandoffComesBackAsItWasWritten(t *testing.T) {
 	s, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
 	a := write(t, s, "src/a.go", "package a\n", rw.ModeCreate)
-	e := anEnvelope("parser rewrite", func(e *rw.HandoffEnvelope) {
-		e.Status, e.StartedAt = rw.HandoffBlocked, rw.Timestamp{Time: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
+	e := anEnvelope("parser rewrite", func(e *handoff.Envelope) {
+		e.Status, e.StartedAt = handoff.Blocked, rw.Timestamp{Time: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
 		e.Summary = "Zeile eins\n  eingerückt: ja\n\n日本語 😀 # no comment\n"
-		e.LastGoodState = []rw.HandoffFile{{Path: "src/a.go", SHA256: strings.ToUpper(a.SHA256.String()), Bytes: a.Bytes}}
+		e.LastGoodState = []handoff.File{{Path: "src/a.go", SHA256: strings.ToUpper(a.SHA256.String()), Bytes: a.Bytes}}
 		e.ContextHints, e.OpenQuestions, e.Blockers = []string{"yes", "- x", "a: b"}, []string{"?"}, []string{"null", "1.0"}
-		e.Artifacts = []rw.HandoffArtifact{{Kind: "pdf", Path: "out.pdf", SHA256: hash("x")}}
-		e.DependencyGraph = []rw.HandoffStep{{ID: "a", Status: "Done"}, {ID: "b", DependsOn: []string{"a"}}, {ID: "c", DependsOn: []string{"b", "a"}}}
+		e.Artifacts = []handoff.Artifact{{Kind: "pdf", Path: "out.pdf", SHA256: hash("x")}}
+		e.DependencyGraph = []handoff.Step{{ID: "a", Status: "Done"}, {ID: "b", DependsOn: []string{"a"}}, {ID: "c", DependsOn: []string{"b", "a"}}}
 		e.Verified, e.Requirements = []string{"go test"}, []string{"fast"}
 	})
-	w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, Body: []byte("# Body\n"), Call: rw.Call{Caller: "one", Session: "s1"}})
+	w := handOff(t, s, handoff.WriteRequest{Envelope: e, Body: []byte("# Body\n"), Call: rw.Call{Caller: "one", Session: "s1"}})
 	if w.HandoffPath != "HANDOFF.md" || w.Status != rw.StatusSucceeded || w.JournalID == "" || len(w.DriftWarnings) != 0 || w.ArchivedPath != "" {
 		t.Errorf("%+v", w)
 	}
-	r := takeOver(t, s, rw.HandoffReadRequest{})
+	r := takeOver(t, s, handoff.ReadRequest{})
 	if r.SHA256 != w.SHA256 || r.Bytes != w.Bytes || string(r.Body) != "# Body\n" || len(r.DriftWarnings) != 0 || len(r.MissingFields) != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -146,10 +147,10 @@ func TestHandoffKeepsUnknownFieldsInOrder(t *testing.T) {
 	const args = `{"envelope":{"zz":1.10,"task_id":"t","status":"partial","agent":"a","description":"kept too","summary":"s","next_steps":[],
 		"last_good_state":[{"path":"x","sha256":"` + zeroSHA + `","why":{"b":1,"a":[null,true,1e2]},"at":"now"}],
 		"aa":{"y":[{"q":""}],"x":"2026-11-21T10:00:00Z"},"dependency_graph":[{"id":"1","zeta":0,"alpha":-0.0}],"artifacts":[{"kind":"k","Kind":"other"}],"mm":[]}}`
-	var r rw.HandoffWriteRequest
+	var r handoff.WriteRequest
 	must(schema.Decode(background, []byte(args), &r))(t)
 	handOff(t, s, r)
-	got := takeOver(t, s, rw.HandoffReadRequest{})
+	got := takeOver(t, s, handoff.ReadRequest{})
 	data := must(json.Marshal(got.Envelope))(t)
 	for _, want := range []string{
 		`"zz":1.10,"description":"kept too","aa":{"y":[{"q":""}],"x":"2026-11-21T10:00:00Z"},"mm":[]}`,
@@ -160,8 +161,8 @@ func TestHandoffKeepsUnknownFieldsInOrder(t *testing.T) {
 		}
 	}
 	// The result of a read can be written again, and nothing is lost.
-	again := handOff(t, s, rw.HandoffWriteRequest{Envelope: got.Envelope})
-	next := takeOver(t, s, rw.HandoffReadRequest{})
+	again := handOff(t, s, handoff.WriteRequest{Envelope: got.Envelope})
+	next := takeOver(t, s, handoff.ReadRequest{})
 	next.Envelope.UpdatedAt = got.Envelope.UpdatedAt
 	if diff := cmp.Diff(got.Envelope, next.Envelope, timestamps); diff != "" || again.SHA256.String() == "" {
 		t.Error(diff)
@@ -181,8 +182,8 @@ func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
 			b.WriteString(pieces[rng.IntN(len(pieces))])
 		}
 		body := b.String()
-		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Call: rw.Call{AcceptRisk: "a test"}})
-		r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"})
+		w := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Call: rw.Call{AcceptRisk: "a test"}})
+		r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
 		if string(r.Body) != body || r.SHA256 != w.SHA256 {
 			t.Fatalf("%d: %q came back as %q", i, body, r.Body)
 		}
@@ -193,44 +194,44 @@ func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
 // nothing is written.
 func TestHandoffEnvelopeIsChecked(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-	e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{Agent: "a", NextSteps: []string{}}}, rw.ErrMissingFields)
+	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")})
+	e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: handoff.Envelope{Agent: "a", NextSteps: []string{}}}, rw.ErrMissingFields)
 	if diff := cmp.Diff([]string{"task_id", "status", "summary", "last_good_state"}, e.Context["missing_fields"]); diff != "" || e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding {
 		t.Errorf("%s %+v", diff, e)
 	}
 	for name, row := range map[string]struct {
-		change func(*rw.HandoffEnvelope)
+		change func(*handoff.Envelope)
 		want   rw.Detail
 	}{
-		"status":    {func(e *rw.HandoffEnvelope) { e.Status = "wip" }, rw.ErrInvalidArgument},
-		"no path":   {func(e *rw.HandoffEnvelope) { e.LastGoodState = []rw.HandoffFile{{SHA256: zeroSHA}} }, rw.ErrInvalidArgument},
-		"bad hash":  {func(e *rw.HandoffEnvelope) { e.LastGoodState = []rw.HandoffFile{{Path: "a", SHA256: "4b0c..."}} }, rw.ErrBadSHA256},
-		"no id":     {func(e *rw.HandoffEnvelope) { e.DependencyGraph = []rw.HandoffStep{{}} }, rw.ErrInvalidArgument},
-		"not UTF-8": {func(e *rw.HandoffEnvelope) { e.Blockers = []string{"\xff"} }, rw.ErrNotValidUTF8},
-		"not JSON":  {func(e *rw.HandoffEnvelope) { e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage("{")}} }, rw.ErrInvalidArgument},
-		"twice": {func(e *rw.HandoffEnvelope) {
-			e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage(`{"a":1,"a":2}`)}}
+		"status":    {func(e *handoff.Envelope) { e.Status = "wip" }, rw.ErrInvalidArgument},
+		"no path":   {func(e *handoff.Envelope) { e.LastGoodState = []handoff.File{{SHA256: zeroSHA}} }, rw.ErrInvalidArgument},
+		"bad hash":  {func(e *handoff.Envelope) { e.LastGoodState = []handoff.File{{Path: "a", SHA256: "4b0c..."}} }, rw.ErrBadSHA256},
+		"no id":     {func(e *handoff.Envelope) { e.DependencyGraph = []handoff.Step{{}} }, rw.ErrInvalidArgument},
+		"not UTF-8": {func(e *handoff.Envelope) { e.Blockers = []string{"\xff"} }, rw.ErrNotValidUTF8},
+		"not JSON":  {func(e *handoff.Envelope) { e.Extra = []handoff.Field{{Name: "x", Value: json.RawMessage("{")}} }, rw.ErrInvalidArgument},
+		"twice": {func(e *handoff.Envelope) {
+			e.Extra = []handoff.Field{{Name: "x", Value: json.RawMessage(`{"a":1,"a":2}`)}}
 		}, rw.ErrInvalidArgument},
-		"half": {func(e *rw.HandoffEnvelope) {
-			e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage(`"\ud800"`)}}
+		"half": {func(e *handoff.Envelope) {
+			e.Extra = []handoff.Field{{Name: "x", Value: json.RawMessage(`"\ud800"`)}}
 		}, rw.ErrInvalidArgument},
-		"too large": {func(e *rw.HandoffEnvelope) { e.Summary = strings.Repeat("x", 2<<20) }, rw.ErrTooLarge},
-		"too nested": {func(e *rw.HandoffEnvelope) {
-			e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage(strings.Repeat("[", 100) + strings.Repeat("]", 100))}}
+		"too large": {func(e *handoff.Envelope) { e.Summary = strings.Repeat("x", 2<<20) }, rw.ErrTooLarge},
+		"too nested": {func(e *handoff.Envelope) {
+			e.Extra = []handoff.Field{{Name: "x", Value: json.RawMessage(strings.Repeat("[", 100) + strings.Repeat("]", 100))}}
 		}, rw.ErrInvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t", row.change)}, row.want)
+			handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t", row.change)}, row.want)
 		})
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("\xff")}, rw.ErrNotValidUTF8)
+	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("\xff")}, rw.ErrNotValidUTF8)
 	stale := zeroSHA
-	if e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Expect: rw.Exactly(digest(stale))}, rw.ErrHashMismatch); e.Path != "HANDOFF.md" {
+	if e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Expect: rw.Exactly(digest(stale))}, rw.ErrHashMismatch); e.Path != "HANDOFF.md" {
 		t.Errorf("the error is about %q", e.Path)
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(strings.Repeat("x", 64<<20))}, rw.ErrTooLarge)
+	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(strings.Repeat("x", 64<<20))}, rw.ErrTooLarge)
 	for _, path := range []string{"../HANDOFF.md", ".git/x", rw.StateDirName + "/handoffs/x.md", "a\x00", "/etc/passwd"} {
-		_, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Path: path})
+		_, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t"), Path: path})
 		if err == nil || rw.AsError("", err).Kind != rw.ErrPolicyViolation {
 			t.Errorf("%q: %v", path, err)
 		}
@@ -249,15 +250,15 @@ func TestHandoffArgumentsAreStrict(t *testing.T) {
 		`{"envelope":{"dependency_graph":[{"id":"a","depends_on":"b"}]}}`: "envelope.dependency_graph[0].depends_on", `{"envelope":{"task_id":"\ud800"}}`: "envelope.task_id",
 		`{"envelope":{},"auto_state":7}`: "auto_state", `{"envelope":{},"auto_state":["a"]}`: "auto_state", `{"envelope":{},"auto_state":"\ud800"}`: "auto_state", `{"envelope":{},"bodi":""}`: "bodi",
 	} {
-		var r rw.HandoffWriteRequest
+		var r handoff.WriteRequest
 		_, err := schema.Decode(background, []byte(args), &r)
 		var p *schema.Problem
 		if !errors.As(err, &p) || p.Argument != argument {
 			t.Errorf("%s: %v, want %s", args, err, argument)
 		}
 	}
-	for args, want := range map[string]rw.AutoState{`true`: rw.AutoStateSession, `false`: "", `null`: "", `"src/**"`: "src/**"} {
-		var r rw.HandoffWriteRequest
+	for args, want := range map[string]handoff.AutoState{`true`: handoff.AutoStateSession, `false`: "", `null`: "", `"src/**"`: "src/**"} {
+		var r handoff.WriteRequest
 		if _, err := schema.Decode(background, []byte(`{"envelope":{},"auto_state":`+args+`}`), &r); err != nil || r.AutoState != want {
 			t.Errorf("%s: %v %q", args, err, r.AutoState)
 		}
@@ -266,10 +267,10 @@ func TestHandoffArgumentsAreStrict(t *testing.T) {
 
 func TestHandoffGraphMustBeWorkable(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	graph := func(steps ...rw.HandoffStep) rw.HandoffWriteRequest {
-		return rw.HandoffWriteRequest{Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.DependencyGraph = steps })}
+	graph := func(steps ...handoff.Step) handoff.WriteRequest {
+		return handoff.WriteRequest{Envelope: anEnvelope("t", func(e *handoff.Envelope) { e.DependencyGraph = steps })}
 	}
-	step := func(id string, on ...string) rw.HandoffStep { return rw.HandoffStep{ID: id, DependsOn: on} }
+	step := func(id string, on ...string) handoff.Step { return handoff.Step{ID: id, DependsOn: on} }
 	handoffRefused(t, s, dir, graph(step("a"), step("a")), rw.ErrDuplicateStep)
 	if e := handoffRefused(t, s, dir, graph(step("a"), step("b", "a", "nope")), rw.ErrUnknownStep); e.Context["depends_on"] != "nope" || e.Context["id"] != "b" {
 		t.Errorf("%v", e.Context)
@@ -277,7 +278,7 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 	e := handoffRefused(t, s, dir, graph(step("x", "a"), step("a", "b"), step("b", "c"), step("c", "a")), rw.ErrDependencyCycle)
 	equal(t, cmp.Diff([]string{"a", "b", "c", "a"}, e.Context["cycle"]), "")
 	handoffRefused(t, s, dir, graph(step("self", "self")), rw.ErrDependencyCycle)
-	var long []rw.HandoffStep
+	var long []handoff.Step
 	for i := range 2000 {
 		long = append(long, step(fmt.Sprint(i), fmt.Sprint((i+1)%2000)))
 	}
@@ -286,7 +287,7 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 	}
 	long[1999].DependsOn = nil
 	handOff(t, s, graph(long...))
-	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.ReadySteps) != 1 || r.ReadySteps[0] != "1999" {
+	if r := takeOver(t, s, handoff.ReadRequest{}); len(r.ReadySteps) != 1 || r.ReadySteps[0] != "1999" {
 		t.Errorf("%v", r.ReadySteps)
 	}
 }
@@ -294,15 +295,15 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 func TestHandoffRefusals(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff, Gate: rw.GateOfAgents})
 	secret := "gh" + "p_" + unissuedToken()
-	for name, change := range map[string]func(*rw.HandoffEnvelope){
-		"blocker": func(e *rw.HandoffEnvelope) { e.Blockers = []string{"it said " + secret} },
-		"hint":    func(e *rw.HandoffEnvelope) { e.ContextHints = []string{secret} },
-		"unknown": func(e *rw.HandoffEnvelope) {
-			e.Extra = []rw.HandoffField{{Name: "x", Value: json.RawMessage(`["` + secret + `"]`)}}
+	for name, change := range map[string]func(*handoff.Envelope){
+		"blocker": func(e *handoff.Envelope) { e.Blockers = []string{"it said " + secret} },
+		"hint":    func(e *handoff.Envelope) { e.ContextHints = []string{secret} },
+		"unknown": func(e *handoff.Envelope) {
+			e.Extra = []handoff.Field{{Name: "x", Value: json.RawMessage(`["` + secret + `"]`)}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t", change)}, rw.ErrRiskBlocked)
+			e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t", change)}, rw.ErrRiskBlocked)
 			if e.Kind != rw.ErrBlocked || e.Context["draft_ref"] == nil {
 				t.Errorf("%+v", e)
 			}
@@ -311,36 +312,36 @@ func TestHandoffRefusals(t *testing.T) {
 			}
 		})
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("# x\n" + secret)}, rw.ErrRiskBlocked)
+	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("# x\n" + secret)}, rw.ErrRiskBlocked)
 	// Hashes and times are no secrets.
-	many := anEnvelope("t", func(e *rw.HandoffEnvelope) {
+	many := anEnvelope("t", func(e *handoff.Envelope) {
 		for i := range 50 {
-			e.LastGoodState = append(e.LastGoodState, rw.HandoffFile{Path: fmt.Sprint("f", i), SHA256: hash(fmt.Sprint(i))})
+			e.LastGoodState = append(e.LastGoodState, handoff.File{Path: fmt.Sprint("f", i), SHA256: hash(fmt.Sprint(i))})
 		}
 	})
-	if out := handOff(t, s, rw.HandoffWriteRequest{Envelope: many}); len(out.Warnings) != 0 {
+	if out := handOff(t, s, handoff.WriteRequest{Envelope: many}); len(out.Warnings) != 0 {
 		t.Errorf("%+v", out.Warnings)
 	}
-	if r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "agent one"}); len(r.Warnings) != 0 {
+	if r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "agent one"}); len(r.Warnings) != 0 {
 		t.Errorf("%+v", r.Warnings)
 	}
 	// The content of an old handoff does not prevent its archiving.
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("---\ntask_id: old\n---\n"+secret+"\n"), 0o644)
-	if out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}); !strings.Contains(out.ArchivedPath, "/old-") {
+	if out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")}); !strings.Contains(out.ArchivedPath, "/old-") {
 		t.Errorf("%+v", out)
 	}
 	os.Chmod(filepath.Join(dir, "HANDOFF.md"), 0o444)
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t2")}, rw.ErrReadOnlyFile)
-	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t2"), Force: true})
+	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t2")}, rw.ErrReadOnlyFile)
+	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t2"), Force: true})
 
 	ro := must(rw.Open(background, dir, &rw.Options{ReadOnly: true}))(t)
-	fails(ro.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))(t, rw.ErrStoreReadOnly)
-	if r, err := ro.HandoffRead(background, rw.HandoffReadRequest{}); err != nil || r.Envelope.TaskID != "t2" {
+	fails(ro.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))(t, rw.ErrStoreReadOnly)
+	if r, err := ro.HandoffRead(background, handoff.ReadRequest{}); err != nil || r.Envelope.TaskID != "t2" {
 		t.Errorf("%v", err)
 	}
-	fails(ro.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "x"}))(t, rw.ErrStoreReadOnly)
+	fails(ro.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "x"}))(t, rw.ErrStoreReadOnly)
 	ro.Close(background)
-	fails(ro.HandoffRead(background, rw.HandoffReadRequest{}))(t, rw.ErrStoreClosed)
+	fails(ro.HandoffRead(background, handoff.ReadRequest{}))(t, rw.ErrStoreClosed)
 }
 
 // unissuedToken returns the part after the prefix of a token that was never issued,
@@ -365,12 +366,12 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 	s.SetNow(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)) // however long it takes
 	var docs []string
 	for i := range 4 {
-		out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("task"), Body: []byte(fmt.Sprint(i)), Archive: true})
+		out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("task"), Body: []byte(fmt.Sprint(i)), Archive: true})
 		equal(t, out.ArchivedPath != "", i > 0, i, ": ", out)
 		data, _ := os.ReadFile(filepath.Join(dir, "HANDOFF.md"))
 		docs = append(docs, string(data))
 		if i > 0 {
-			if old := takeOver(t, s, rw.HandoffReadRequest{Path: out.ArchivedPath}); string(old.Body) != fmt.Sprint(i-1) || old.HandoffPath != out.ArchivedPath {
+			if old := takeOver(t, s, handoff.ReadRequest{Path: out.ArchivedPath}); string(old.Body) != fmt.Sprint(i-1) || old.HandoffPath != out.ArchivedPath {
 				t.Errorf("%+v", old)
 			}
 		}
@@ -382,7 +383,7 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 			t.Errorf("%s holds %q", name, content)
 		}
 	}
-	for _, p := range []string{"handoffs", filepath.Join("handoffs", filepath.Base(takeOver(t, s, rw.HandoffReadRequest{}).Archives[0]))} {
+	for _, p := range []string{"handoffs", filepath.Join("handoffs", filepath.Base(takeOver(t, s, handoff.ReadRequest{}).Archives[0]))} {
 		if info, err := os.Stat(statePath(dir, p)); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v %v", p, info.Mode(), err)
 		}
@@ -393,7 +394,7 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 			t.Errorf("not one commit: %+v", all[i:i+2])
 		}
 	}
-	r := takeOver(t, s, rw.HandoffReadRequest{})
+	r := takeOver(t, s, handoff.ReadRequest{})
 	if len(r.Archives) != 3 || r.ArchiveCount != 3 {
 		t.Errorf("%v", r.Archives)
 	}
@@ -408,12 +409,12 @@ func TestHostileTaskIDs(t *testing.T) {
 		"a/b", "../../etc/passwd", "line\nbreak", "nul\x00", strings.Repeat("x", 10<<10), "ü/日本語", ".hidden", "..", "-rf", "CON", "a b", "A/B", "a\\b", "😀", "---", "x: y # z", "\u202e",
 	}
 	for _, id := range ids {
-		handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope(id), Archive: true})
-		if r := takeOver(t, s, rw.HandoffReadRequest{}); r.Envelope.TaskID != id {
+		handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope(id), Archive: true})
+		if r := takeOver(t, s, handoff.ReadRequest{}); r.Envelope.TaskID != id {
 			t.Errorf("%q came back as %q", id, r.Envelope.TaskID)
 		}
 	}
-	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("last"), Archive: true})
+	out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("last"), Archive: true})
 	found := archivesIn(t, dir)
 	if len(found) != len(ids) || !strings.HasPrefix(out.ArchivedPath, rw.StateDirName+"/handoffs/") {
 		t.Fatalf("%d archives of %d", len(found), len(ids))
@@ -429,11 +430,11 @@ func TestHostileTaskIDs(t *testing.T) {
 // TestUnreadHandoffIsArchivedNotLost, and one that was read is not kept twice.
 func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	next := func(body string) rw.HandoffWriteResult {
+	next := func(body string) handoff.WriteResult {
 		t.Helper()
-		return handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body)})
+		return handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(body)})
 	}
-	warned := func(out rw.HandoffWriteResult) bool {
+	warned := func(out handoff.WriteResult) bool {
 		for _, w := range out.Warnings {
 			if w.Reason == call.WarnUnreadHandoff && w.Hint != "" {
 				return true
@@ -445,17 +446,17 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 	if out := next("two"); out.ArchivedPath == "" || !warned(out) {
 		t.Errorf("an unread handoff was not archived: %+v", out)
 	}
-	takeOver(t, s, rw.HandoffReadRequest{}) // looking is not reading
+	takeOver(t, s, handoff.ReadRequest{}) // looking is not reading
 	if out := next("three"); out.ArchivedPath == "" {
 		t.Errorf("%+v", out)
 	}
-	if r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 || r.ReadBy[0].Name != "me" || r.Receipt == nil || r.JournalID == "" {
+	if r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 || r.ReadBy[0].Name != "me" || r.Receipt == nil || r.JournalID == "" {
 		t.Errorf("%+v", r)
 	}
 	if out := next("four"); out.ArchivedPath != "" || warned(out) {
 		t.Errorf("one that was read was archived: %+v", out)
 	}
-	takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"})
+	takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("---\ntask_id: human\n---\nchanged since\n"), 0o644)
 	if out := next("five"); !strings.Contains(out.ArchivedPath, "/human-") {
 		t.Errorf("what a human wrote was not archived: %+v", out)
@@ -478,11 +479,11 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 // read; the handoff itself stays unchanged.
 func TestReadingIsRemembered(t *testing.T) {
 	s, dir := opened(t, nil)
-	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Path: "docs/other.md"})
+	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")})
+	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Path: "docs/other.md"})
 	before := snapshot(t, dir)
 	for _, name := range []string{"a", "b", "a", "日本"} {
-		takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: name})
+		takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: name})
 	}
 	equal(t, snapshot(t, dir), before, "reading changed")
 	n := len(handoffRows(t, s))
@@ -491,7 +492,7 @@ func TestReadingIsRemembered(t *testing.T) {
 	s = open(t, dir, nil)
 	names := func(path string) string {
 		var list []string
-		for _, r := range takeOver(t, s, rw.HandoffReadRequest{Path: path}).ReadBy {
+		for _, r := range takeOver(t, s, handoff.ReadRequest{Path: path}).ReadBy {
 			if r.At.Time.IsZero() {
 				t.Error(r.At)
 			}
@@ -502,7 +503,7 @@ func TestReadingIsRemembered(t *testing.T) {
 	equal(t, names(""), "a b 日本")
 	equal(t, names("docs/other.md"), "")
 	for _, name := range []string{" ", "\xff", strings.Repeat("x", 201)} {
-		if _, err := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name}); !errors.Is(err, rw.ErrInvalidArgument) {
+		if _, err := s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: name}); !errors.Is(err, rw.ErrInvalidArgument) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -510,9 +511,9 @@ func TestReadingIsRemembered(t *testing.T) {
 	os.Symlink("HANDOFF.md", filepath.Join(dir, "alias.md"))
 	equal(t, names("alias.md"), "a b 日本")
 	for i := range 150 {
-		takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: fmt.Sprint("reader ", i)})
+		takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: fmt.Sprint("reader ", i)})
 	}
-	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.ReadBy) != 100 || r.ReadBy[99].Name != "reader 149" {
+	if r := takeOver(t, s, handoff.ReadRequest{}); len(r.ReadBy) != 100 || r.ReadBy[99].Name != "reader 149" {
 		t.Errorf("%d readers are kept", len(r.ReadBy))
 	}
 	check(t, s, true)
@@ -523,19 +524,19 @@ func TestReadingIsRemembered(t *testing.T) {
 func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	for i := range 3 {
-		handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Archive: true})
+		handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope(fmt.Sprint("t", i)), Archive: true})
 	}
-	takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"})
+	takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
 	notes := statePath(dir, "handoffs", "read.json")
 	os.WriteFile(notes, []byte(`{"handoffs": [{`), 0o600)
-	r := takeOver(t, s, rw.HandoffReadRequest{})
+	r := takeOver(t, s, handoff.ReadRequest{})
 	if len(r.ReadBy) != 0 || len(r.Warnings) != 1 || r.Warnings[0].Reason != call.WarnHandoffRecords || len(r.Archives) != 2 {
 		t.Errorf("%+v", r)
 	}
-	if out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t3")}); out.ArchivedPath == "" {
+	if out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t3")}); out.ArchivedPath == "" {
 		t.Error("a handoff without a known reader was removed")
 	}
-	if r := takeOver(t, s, rw.HandoffReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 {
+	if r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 {
 		t.Errorf("%+v", r.ReadBy)
 	}
 	kept, _ := filepath.Glob(statePath(dir, "quarantine", "handoff_read.json.*"))
@@ -544,28 +545,28 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 		t.Errorf("%q", data)
 	}
 
-	archives := takeOver(t, s, rw.HandoffReadRequest{}).Archives
+	archives := takeOver(t, s, handoff.ReadRequest{}).Archives
 	victim := filepath.Join(dir, filepath.FromSlash(archives[1]))
 	data, _ := os.ReadFile(victim)
 	os.WriteFile(victim, append(data, "more"...), 0o600)
-	_, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: archives[1]})
+	_, err := s.HandoffRead(background, handoff.ReadRequest{Path: archives[1]})
 	e := envelopeOf(t, dir, err, rw.ErrHashDriftOnRead)
 	name, _ := e.Context["quarantined"].(string)
 	if got, _ := os.ReadFile(statePath(dir, filepath.FromSlash(name))); string(got) != string(data)+"more" {
 		t.Errorf("%s holds %q", name, got)
 	}
 	for _, p := range []string{archives[0], archives[2], "HANDOFF.md"} {
-		takeOver(t, s, rw.HandoffReadRequest{Path: p})
+		takeOver(t, s, handoff.ReadRequest{Path: p})
 	}
-	_, err = s.HandoffRead(background, rw.HandoffReadRequest{Path: archives[1]})
+	_, err = s.HandoffRead(background, handoff.ReadRequest{Path: archives[1]})
 	envelopeOf(t, dir, err, rw.ErrNotFound)
 	// An archive of the Python implementation is in no journal.
 	os.WriteFile(statePath(dir, "handoffs", "20260411T172804_old.md"), []byte("---\ntask_id: old\nstatus: complete\n---\n"), 0o600)
-	if r := takeOver(t, s, rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/20260411T172804_old.md"}); r.Envelope.TaskID != "old" {
+	if r := takeOver(t, s, handoff.ReadRequest{Path: rw.StateDirName + "/handoffs/20260411T172804_old.md"}); r.Envelope.TaskID != "old" {
 		t.Errorf("%+v", r)
 	}
 	for _, p := range []string{"/handoffs/../meta.json", "/handoffs/read.json", "/handoffs/", "/handoffs/a/b.md", "/handoffs/\x00.md"} {
-		if _, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: rw.StateDirName + p}); err == nil {
+		if _, err := s.HandoffRead(background, handoff.ReadRequest{Path: rw.StateDirName + p}); err == nil {
 			t.Errorf("%q was read", p)
 		}
 	}
@@ -573,11 +574,11 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	elsewhere := t.TempDir()
 	os.Rename(statePath(dir, "handoffs"), filepath.Join(elsewhere, "handoffs"))
 	os.Symlink(filepath.Join(elsewhere, "handoffs"), statePath(dir, "handoffs"))
-	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.Archives) != 0 || len(r.Warnings) != 1 {
+	if r := takeOver(t, s, handoff.ReadRequest{}); len(r.Archives) != 0 || len(r.Warnings) != 1 {
 		t.Errorf("%+v", r)
 	}
-	handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("x"), Archive: true}, rw.ErrBadStateDir)
-	_, err = s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "me"})
+	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("x"), Archive: true}, rw.ErrBadStateDir)
+	_, err = s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "me"})
 	envelopeOf(t, dir, err, rw.ErrBadStateDir)
 }
 
@@ -586,9 +587,9 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 func TestOneOfManyHandoffsWins(t *testing.T) {
 	dir := workspace(t)
 	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
-	first := handOff(t, stores[0], rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
+	first := handOff(t, stores[0], handoff.WriteRequest{Envelope: anEnvelope("t")})
 	const writers = 8
-	race := func(r func(i int) rw.HandoffWriteRequest) (won int, errs []error) {
+	race := func(r func(i int) handoff.WriteRequest) (won int, errs []error) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for i := range writers {
@@ -606,21 +607,21 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 		wg.Wait()
 		return won, errs
 	}
-	won, errs := race(func(i int) rw.HandoffWriteRequest {
-		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("guarded ", i)), Expect: rw.Exactly(first.SHA256)}
+	won, errs := race(func(i int) handoff.WriteRequest {
+		return handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("guarded ", i)), Expect: rw.Exactly(first.SHA256)}
 	})
 	equal(t, won, 1, "won")
 	for _, err := range errs {
 		isErr(t, err, rw.ErrHashMismatch)
 	}
-	won, errs = race(func(i int) rw.HandoffWriteRequest {
-		return rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("free ", i))}
+	won, errs = race(func(i int) handoff.WriteRequest {
+		return handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(fmt.Sprint("free ", i))}
 	})
 	mustEqual(t, won, writers, errs)
 	// Every handoff is the current one or in an archive.
-	bodies := map[string]bool{string(takeOver(t, stores[0], rw.HandoffReadRequest{}).Body): true}
+	bodies := map[string]bool{string(takeOver(t, stores[0], handoff.ReadRequest{}).Body): true}
 	for name := range archivesIn(t, dir) {
-		bodies[string(takeOver(t, stores[1], rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
+		bodies[string(takeOver(t, stores[1], handoff.ReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
 	}
 	for i := range writers {
 		if !bodies[fmt.Sprint("free ", i)] {
@@ -636,10 +637,10 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	a := write(t, s, "a.txt", "a", rw.ModeCreate)
-	first := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-	r := rw.HandoffWriteRequest{
-		Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) {
-			e.LastGoodState = []rw.HandoffFile{{Path: "a.txt", SHA256: a.SHA256.String()}}
+	first := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")})
+	r := handoff.WriteRequest{
+		Envelope: anEnvelope("t", func(e *handoff.Envelope) {
+			e.LastGoodState = []handoff.File{{Path: "a.txt", SHA256: a.SHA256.String()}}
 		}),
 		Strict: true, Archive: true, Expect: rw.Exactly(first.SHA256), Call: rw.Call{IdempotencyKey: "k"},
 	}
@@ -661,9 +662,9 @@ func TestRepeatedHandoffIsWrittenOnce(t *testing.T) {
 // TestHandoffDryRunChangesNothing but reports what would happen.
 func TestHandoffDryRunChangesNothing(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("old\n")})
+	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("old\n")})
 	before, n := snapshot(t, dir), len(handoffRows(t, s))
-	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n"), Call: rw.Call{DryRun: true}})
+	out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n"), Call: rw.Call{DryRun: true}})
 	if !strings.Contains(out.Diff, "+new") || out.ArchivedPath == "" || out.JournalID != "" || !out.Receipt.DryRun {
 		t.Errorf("%+v", out)
 	}
@@ -671,7 +672,7 @@ func TestHandoffDryRunChangesNothing(t *testing.T) {
 	if after := snapshot(t, dir); after != before || len(handoffRows(t, s)) != n {
 		t.Errorf("%s\n%s", before, after)
 	}
-	real := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n")})
+	real := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n")})
 	if out.SHA256.IsZero() || real.SHA256.IsZero() {
 		t.Errorf("%v %v", out.SHA256, real.SHA256)
 	}
@@ -680,24 +681,24 @@ func TestHandoffDryRunChangesNothing(t *testing.T) {
 		os.WriteFile(statePath(dir, "checkpoints", name+".json"), []byte("{}"), 0o600)
 	}
 	os.WriteFile(statePath(dir, "checkpoints", "a.tmp"), nil, 0o600)
-	equal(t, cmp.Diff([]string{"a", "b"}, takeOver(t, s, rw.HandoffReadRequest{}).CheckpointRefs), "")
+	equal(t, cmp.Diff([]string{"a", "b"}, takeOver(t, s, handoff.ReadRequest{}).CheckpointRefs), "")
 }
 
-func leave(r rw.HandoffWriteRequest) func(*rw.Store) error {
+func leave(r handoff.WriteRequest) func(*rw.Store) error {
 	return func(s *rw.Store) error { return errorOf(s.HandoffWrite(background, r)) }
 }
 
 func acknowledgeAs(name string) func(*rw.Store) error {
 	return func(s *rw.Store) error {
-		return errorOf(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: name}))
+		return errorOf(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: name}))
 	}
 }
 
 // handoffScenarios: the first handoff, one that replaces and archives another one, and
 // an acknowledged read.
 func handoffScenarios() []scenario {
-	first := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("first"), Body: []byte(longText)})
-	second := leave(rw.HandoffWriteRequest{Envelope: anEnvelope("second"), Body: []byte(otherText), Archive: true})
+	first := leave(handoff.WriteRequest{Envelope: anEnvelope("first"), Body: []byte(longText)})
+	second := leave(handoff.WriteRequest{Envelope: anEnvelope("second"), Body: []byte(otherText), Archive: true})
 	return []scenario{
 		{name: "handoff", run: first},
 		{name: "handoff_archive", before: first, run: second},
@@ -724,7 +725,7 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 		s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 		for i := 0; ; i++ {
 			body := fmt.Sprintf("%d-%d\n", os.Getpid(), i)
-			must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Archive: true}))(t)
+			must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Archive: true}))(t)
 			fmt.Print("acknowledged " + body)
 		}
 	}
@@ -749,9 +750,9 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 			promised[body] = true
 		}
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-		found := map[string]bool{string(takeOver(t, s, rw.HandoffReadRequest{}).Body): true}
+		found := map[string]bool{string(takeOver(t, s, handoff.ReadRequest{}).Body): true}
 		for name := range archivesIn(t, dir) {
-			found[string(takeOver(t, s, rw.HandoffReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
+			found[string(takeOver(t, s, handoff.ReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
 		}
 		for body := range promised {
 			if !found[body] {
@@ -794,7 +795,7 @@ func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
 	}
 	big := anEnvelope("t")
 	big.Summary = strings.Repeat("x", 2<<20)
-	if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: big}); err == nil || strings.Contains(rw.AsError("", err).Hint, "100000") {
+	if _, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: big}); err == nil || strings.Contains(rw.AsError("", err).Hint, "100000") {
 		t.Errorf("%v: %s", err, rw.AsError("", err).Hint)
 	}
 }
@@ -812,10 +813,10 @@ func documentedTemplate(t testing.TB) string {
 }
 
 // readByHand puts a file where the handoff belongs and reads it.
-func readByHand(t testing.TB, s *rw.Store, dir, text string) (rw.HandoffReadResult, error) {
+func readByHand(t testing.TB, s *rw.Store, dir, text string) (handoff.ReadResult, error) {
 	t.Helper()
 	noErr(t, os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(text), 0o644))
-	return s.HandoffRead(background, rw.HandoffReadRequest{})
+	return s.HandoffRead(background, handoff.ReadRequest{})
 }
 
 // TestDocumentedTemplateReads: the template can be read unchanged, and in the forms
@@ -824,7 +825,7 @@ func TestDocumentedTemplateReads(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	write(t, s, "tokenizer.go", "", rw.ModeCreate)
 	text := documentedTemplate(t)
-	var first rw.HandoffEnvelope
+	var first handoff.Envelope
 	for name, change := range map[string]func(string) string{
 		"unchanged": func(s string) string { return s },
 		"CRLF":      func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
@@ -836,7 +837,7 @@ func TestDocumentedTemplateReads(t *testing.T) {
 			t.Fatalf("%s: %v %v", name, err, rw.AsError("", err).Context)
 		}
 		e := r.Envelope
-		if e.StartedAt.String() != "2026-11-21T09:00:00Z" || e.UpdatedAt.String() != "2026-11-21T17:30:00Z" || e.Status != rw.HandoffPartial || len(e.Summary) != 79 || len(r.MissingFields) != 0 ||
+		if e.StartedAt.String() != "2026-11-21T09:00:00Z" || e.UpdatedAt.String() != "2026-11-21T17:30:00Z" || e.Status != handoff.Partial || len(e.Summary) != 79 || len(r.MissingFields) != 0 ||
 			len(e.NextSteps) != 2 || e.Blockers[0] != "The tests of the printer need a license: ask Ben." || e.OpenQuestions == nil || len(e.OpenQuestions) != 0 {
 			t.Errorf("%s: %d %+v", name, len(e.Summary), e)
 		}
@@ -851,14 +852,14 @@ func TestDocumentedTemplateReads(t *testing.T) {
 		doc := must(json.Marshal(e))(t)
 		noErr(t, spec.Validate("handoff", doc), name)
 	}
-	handOff(t, s, rw.HandoffWriteRequest{Envelope: first, Strict: true})
+	handOff(t, s, handoff.WriteRequest{Envelope: first, Strict: true})
 }
 
 // TestDocumentNamesEveryField of the envelope, and the schema has them.
 func TestDocumentNamesEveryField(t *testing.T) {
 	data := must(os.ReadFile(filepath.Join("docs", "handoff.md")))(t)
 	schemaDoc := must(spec.Schema("handoff"))(t)
-	typ := reflect.TypeFor[rw.HandoffEnvelope]()
+	typ := reflect.TypeFor[handoff.Envelope]()
 	for i := range typ.NumField() {
 		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
 		if name == "-" {
@@ -921,7 +922,7 @@ prose
 
 func TestOlderHandoffsRead(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	got := map[string]rw.HandoffReadResult{}
+	got := map[string]handoff.ReadResult{}
 	for name, text := range olderHandoffs {
 		r, err := readByHand(t, s, dir, text)
 		if err != nil {
@@ -934,13 +935,13 @@ func TestOlderHandoffsRead(t *testing.T) {
 		e.UpdatedAt.String() != "2026-04-11T17:28:04Z" || string(dump.Body) != "# notes\n\nprose\n" || dump.DriftWarnings[0].Reason != "missing" {
 		t.Errorf("%+v", dump)
 	}
-	if e := got["aligned comments"].Envelope; e.TaskID != "x-1" || e.Status != rw.HandoffHandedOff || e.UpdatedAt.String() != "2026-04-11 17:28:04" || e.Summary != "folded text" ||
+	if e := got["aligned comments"].Envelope; e.TaskID != "x-1" || e.Status != handoff.HandedOff || e.UpdatedAt.String() != "2026-04-11 17:28:04" || e.Summary != "folded text" ||
 		e.NextSteps[0] != "deep indent" || len(e.Extra) != 1 || string(e.Extra[0].Value) != "40" {
 		t.Errorf("%+v", e)
 	}
 	r := got["numbers and one text"]
-	want := rw.HandoffEnvelope{
-		TaskID: "4711", Status: rw.HandoffBlocked, Agent: "007", Summary: "1.50", NextSteps: []string{"just one thing"}, LastGoodState: []rw.HandoffFile{},
+	want := handoff.Envelope{
+		TaskID: "4711", Status: handoff.Blocked, Agent: "007", Summary: "1.50", NextSteps: []string{"just one thing"}, LastGoodState: []handoff.File{},
 		Blockers: []string{"Fix it: the colon makes this a mapping", "3", "true"}, Verified: []string{"yes"},
 	}
 	if diff := cmp.Diff(want, r.Envelope, timestamps); diff != "" || len(r.MissingFields) != 0 {
@@ -952,7 +953,7 @@ func TestOlderHandoffsRead(t *testing.T) {
 // and errors in the YAML have the line and column of the file.
 func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
-	_, err := s.HandoffRead(background, rw.HandoffReadRequest{})
+	_, err := s.HandoffRead(background, handoff.ReadRequest{})
 	if e := envelopeOf(t, dir, err, rw.ErrNotFound); e.Kind != rw.ErrStalePrecondition {
 		t.Errorf("%+v", e)
 	}
@@ -987,13 +988,13 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 	// It is still there, and what replaces it does not lose it.
 	broken := "---\ntask_id: t\nsummary: a: b\n---\nprecious\n"
 	readByHand(t, s, dir, broken)
-	out := handOff(t, s, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
+	out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")})
 	equal(t, archivesIn(t, dir)[filepath.Base(out.ArchivedPath)], broken)
 	for path, want := range map[string]rw.Detail{
 		"../x": rw.ErrEscapesWorkspace, "/etc/passwd": rw.ErrAbsolutePathRejected, ".git/x": rw.ErrProtectedPath, rw.StateDirName + "/meta.json": rw.ErrProtectedPath, "a\x00": rw.ErrInvalidPath,
 		".": rw.ErrIsADirectory, "docs/no.md": rw.ErrNotFound,
 	} {
-		_, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: path})
+		_, err := s.HandoffRead(background, handoff.ReadRequest{Path: path})
 		envelopeOf(t, dir, err, want)
 	}
 }
@@ -1003,7 +1004,7 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 func TestIncompleteHandoffIsStillRead(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	r := must(readByHand(t, s, dir, "---\nsummary: only this\nnext_steps:\n---\nLatin-1: \xe4\n"))(t)
-	if diff := cmp.Diff([]string{"task_id", "status", "agent", "last_good_state"}, r.MissingFields); diff != "" || r.Envelope.Status != rw.HandoffPartial {
+	if diff := cmp.Diff([]string{"task_id", "status", "agent", "last_good_state"}, r.MissingFields); diff != "" || r.Envelope.Status != handoff.Partial {
 		t.Errorf("%s %+v", diff, r.Envelope)
 	}
 	equal(t, string(r.Body), "Latin-1: \xe4\n")
@@ -1050,7 +1051,7 @@ func FuzzHandoffRead(f *testing.F) {
 			t.Fatalf("%q: body %q", text, r.Body)
 		}
 		r.Envelope.Extra = nil
-		if _, err := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: r.Envelope, Call: rw.Call{DryRun: true}}); errors.Is(err, rw.ErrInternal) {
+		if _, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: r.Envelope, Call: rw.Call{DryRun: true}}); errors.Is(err, rw.ErrInternal) {
 			t.Fatalf("%q: %v (%v)", text, err, errors.Unwrap(err))
 		}
 	})
@@ -1065,11 +1066,11 @@ func TestHandoffDriftIsReported(t *testing.T) {
 	os.Mkdir(filepath.Join(dir, "adir"), 0o755)
 	os.Symlink("/etc/passwd", filepath.Join(dir, "out"))
 	os.Symlink("ok.txt", filepath.Join(dir, "alias"))
-	var state []rw.HandoffFile
+	var state []handoff.File
 	for _, p := range []string{"ok.txt", "alias", "changed.txt", "gone.txt", "../x", "/etc/passwd", ".git/config", rw.StateDirName + "/meta.json", "adir", "out", "ok.txt/below", "a\x00b"} {
-		state = append(state, rw.HandoffFile{Path: p, SHA256: ok.SHA256.String()})
+		state = append(state, handoff.File{Path: p, SHA256: ok.SHA256.String()})
 	}
-	reasons := func(list []rw.HandoffDrift) string {
+	reasons := func(list []handoff.Drift) string {
 		var out []string
 		for _, d := range list {
 			if d.Path != state[d.Index].Path && d.Path != "" || d.ExpectedSHA256 != ok.SHA256.String() || (d.ActualSHA256 != "") != (d.Reason == "hash_mismatch") || d.ActualSHA256 != "" && d.ActualSHA256 != hash("now") {
@@ -1084,25 +1085,25 @@ func TestHandoffDriftIsReported(t *testing.T) {
 	// A refusal shows no path that leads out of the workspace.
 	const hidden = "changed.txt=hash_mismatch gone.txt=missing =invalid_path =invalid_path =invalid_path =invalid_path " +
 		"adir=invalid_path out=invalid_path ok.txt/below=invalid_path =invalid_path"
-	r := rw.HandoffWriteRequest{Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.LastGoodState = state })}
+	r := handoff.WriteRequest{Envelope: anEnvelope("t", func(e *handoff.Envelope) { e.LastGoodState = state })}
 	strict := r
 	strict.Strict = true
 	e := handoffRefused(t, s, dir, strict, rw.ErrStateDrift)
-	if got := reasons(e.Context["drift_warnings"].([]rw.HandoffDrift)); got != hidden || e.Kind != rw.ErrStalePrecondition {
+	if got := reasons(e.Context["drift_warnings"].([]handoff.Drift)); got != hidden || e.Kind != rw.ErrStalePrecondition {
 		t.Errorf("strict: %s %s", got, e.Kind)
 	}
 	equal(t, reasons(handOff(t, s, r).DriftWarnings), want)
-	equal(t, reasons(takeOver(t, s, rw.HandoffReadRequest{}).DriftWarnings), want, "read")
-	_, err := s.HandoffRead(background, rw.HandoffReadRequest{Strict: true, AcknowledgeAs: "me"})
+	equal(t, reasons(takeOver(t, s, handoff.ReadRequest{}).DriftWarnings), want, "read")
+	_, err := s.HandoffRead(background, handoff.ReadRequest{Strict: true, AcknowledgeAs: "me"})
 	envelopeOf(t, dir, err, rw.ErrStateDrift)
-	if r := takeOver(t, s, rw.HandoffReadRequest{}); len(r.ReadBy) != 0 {
+	if r := takeOver(t, s, handoff.ReadRequest{}); len(r.ReadBy) != 0 {
 		t.Error("a refused read was noted")
 	}
-	good := rw.HandoffWriteRequest{Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.LastGoodState = state[:2] }), Strict: true}
+	good := handoff.WriteRequest{Envelope: anEnvelope("t", func(e *handoff.Envelope) { e.LastGoodState = state[:2] }), Strict: true}
 	if out := handOff(t, s, good); len(out.DriftWarnings) != 0 {
 		t.Errorf("%+v", out.DriftWarnings)
 	}
-	if out := takeOver(t, s, rw.HandoffReadRequest{Strict: true}); len(out.DriftWarnings) != 0 {
+	if out := takeOver(t, s, handoff.ReadRequest{Strict: true}); len(out.DriftWarnings) != 0 {
 		t.Errorf("%+v", out.DriftWarnings)
 	}
 }
@@ -1123,26 +1124,26 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 	os.MkdirAll(filepath.Join(dir, ".git"), 0o755)
 	os.WriteFile(filepath.Join(dir, ".git", "c.txt"), []byte("c"), 0o644)
 	os.Symlink("..", filepath.Join(dir, "mine", "loop"))
-	state := func(auto rw.AutoState, caller, session string, listed ...rw.HandoffFile) (string, int) {
+	state := func(auto handoff.AutoState, caller, session string, listed ...handoff.File) (string, int) {
 		t.Helper()
-		e := anEnvelope("t", func(e *rw.HandoffEnvelope) { e.LastGoodState = listed })
-		w := handOff(t, s, rw.HandoffWriteRequest{Envelope: e, AutoState: auto, Call: rw.Call{Caller: caller, Session: session}})
+		e := anEnvelope("t", func(e *handoff.Envelope) { e.LastGoodState = listed })
+		w := handOff(t, s, handoff.WriteRequest{Envelope: e, AutoState: auto, Call: rw.Call{Caller: caller, Session: session}})
 		var out []string
-		for _, f := range takeOver(t, s, rw.HandoffReadRequest{}).Envelope.LastGoodState {
+		for _, f := range takeOver(t, s, handoff.ReadRequest{}).Envelope.LastGoodState {
 			out = append(out, fmt.Sprintf("%s:%.6s:%d", f.Path, f.SHA256, f.Bytes))
 		}
 		return strings.Join(out, " "), len(w.DriftWarnings)
 	}
 	of := func(path, content string) string { return fmt.Sprintf("%s:%.6s:%d", path, hash(content), len(content)) }
 	for _, row := range []struct {
-		auto            rw.AutoState
+		auto            handoff.AutoState
 		caller, session string
 		want            string
 		drift           int
 	}{
-		{rw.AutoStateSession, "one", "s1", of("mine/a.txt", "2") + " " + of("mine/b.txt", "b"), 1},
-		{rw.AutoStateSession, "two", "", of("mine/b.txt", "theirs now") + " " + of("theirs.txt", "x"), 0},
-		{rw.AutoStateSession, "nobody", "", "", 0},
+		{handoff.AutoStateSession, "one", "s1", of("mine/a.txt", "2") + " " + of("mine/b.txt", "b"), 1},
+		{handoff.AutoStateSession, "two", "", of("mine/b.txt", "theirs now") + " " + of("theirs.txt", "x"), 0},
+		{handoff.AutoStateSession, "nobody", "", "", 0},
 		{"mine/*.txt", "one", "s1", of("mine/a.txt", "2") + " " + of("mine/b.txt", "theirs now") + " " + of("mine/c.txt", "c"), 0},
 		{"**/c.*", "one", "", of("mine/c.md", "c") + " " + of("mine/c.txt", "c"), 0},
 		{"{mine,other}/c.{md,txt}", "one", "", of("mine/c.md", "c") + " " + of("mine/c.txt", "c"), 0},
@@ -1152,11 +1153,11 @@ func TestHandoffTakesStateFromTheJournal(t *testing.T) {
 			t.Errorf("%s for %s %s: %s, %d drifted; want %s", row.auto, row.caller, row.session, got, drift, row.want)
 		}
 	}
-	if got, _ := state("mine/a.txt", "one", "", rw.HandoffFile{Path: "mine/a.txt", SHA256: zeroSHA}); got != "mine/a.txt:000000:0" {
+	if got, _ := state("mine/a.txt", "one", "", handoff.File{Path: "mine/a.txt", SHA256: zeroSHA}); got != "mine/a.txt:000000:0" {
 		t.Errorf("what was listed was replaced: %s", got)
 	}
-	for _, glob := range []rw.AutoState{"[", "/etc/*", "../*", "a/../../*"} {
-		handoffRefused(t, s, dir, rw.HandoffWriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.ErrInvalidArgument)
+	for _, glob := range []handoff.AutoState{"[", "/etc/*", "../*", "a/../../*"} {
+		handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), AutoState: glob}, rw.ErrInvalidArgument)
 	}
 }
 

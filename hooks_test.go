@@ -19,6 +19,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 )
@@ -373,7 +374,7 @@ func TestHooksSeeEveryVerbOfTheWorkspaceAndNoObject(t *testing.T) {
 	must(s.Delete(background, rw.DeleteRequest{Path: "d.txt"}))(t)
 	must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("piece")}))(t)
 	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "e.txt"}))(t)
-	must(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))(t)
+	must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))(t)
 	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("scratch")}))(t)
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: []byte("1")}))(t)
 	begun := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
@@ -439,7 +440,7 @@ func TestRefusalsReachEveryVerb(t *testing.T) {
 				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt"}))
 			},
 			"handoff_write": func() error {
-				return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))
+				return errorOf(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))
 			},
 		}
 		for name, call := range calls {
@@ -842,7 +843,7 @@ func TestACallThatWaitsForTheUserLeavesNoTrace(t *testing.T) {
 			return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "c/c.txt", Cleanup: true}))
 		}},
 		{"handoff_write", func() error {
-			return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")}))
+			return errorOf(s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")}))
 		}},
 		{"move", func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "m/b.txt"})) }},
 		{"delete", func() error { return errorOf(s.Delete(background, rw.DeleteRequest{Path: "m/b.txt"})) }},
@@ -1389,15 +1390,15 @@ func TestNoTaskIsCompleteWhoseCheckFails(t *testing.T) {
 		Command: []string{"sh", "-c", `test -e "$RW_ROOT/built" || { echo the workspace does not build; exit 1; }`},
 	}
 	s := hooked(t, dir, oracle)
-	handoff := func(status rw.HandoffStatus, path string) error {
-		return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{Path: path, Envelope: anEnvelope("t", func(e *rw.HandoffEnvelope) { e.Status = status })}))
+	handOver := func(status handoff.Status, path string) error {
+		return errorOf(s.HandoffWrite(background, handoff.WriteRequest{Path: path, Envelope: anEnvelope("t", func(e *handoff.Envelope) { e.Status = status })}))
 	}
-	for _, status := range []rw.HandoffStatus{rw.HandoffPartial, rw.HandoffBlocked, rw.HandoffHandedOff} {
-		noErr(t, handoff(status, ""), status)
+	for _, status := range []handoff.Status{handoff.Partial, handoff.Blocked, handoff.HandedOff} {
+		noErr(t, handOver(status, ""), status)
 	}
 	before := snapshot(t, dir)
 	for _, path := range []string{"", "deep/er/handoff.md"} {
-		err := handoff(rw.HandoffComplete, path)
+		err := handOver(handoff.Complete, path)
 		e := rw.AsError("", err)
 		if text, _ := e.Context["output"].(string); !errors.Is(err, rw.ErrVerifyFailed) || !strings.Contains(text, "does not build") || snapshot(t, dir) != before {
 			t.Errorf("complete at %q: %v %v", path, err, e.Context["output"])
@@ -1405,15 +1406,15 @@ func TestNoTaskIsCompleteWhoseCheckFails(t *testing.T) {
 		conformsEnvelope(t, e)
 	}
 	os.WriteFile(filepath.Join(dir, "built"), nil, 0o644)
-	if err := handoff(rw.HandoffComplete, ""); err != nil {
+	if err := handOver(handoff.Complete, ""); err != nil {
 		t.Errorf("%v %v", err, rw.AsError("", err).Context["output"])
 	}
 	os.Remove(filepath.Join(dir, "built")) // a change after the check passed
-	isErr(t, handoff(rw.HandoffComplete, ""), rw.ErrVerifyFailed, "after another change")
+	isErr(t, handOver(handoff.Complete, ""), rw.ErrVerifyFailed, "after another change")
 	// A check of single files cannot replace a check of the workspace.
 	s = hooked(t, dir, hook.CommandOracle{Match: []string{"**/*.go"}, OnComplete: true, Command: []string{"true", "{}"}})
-	isErr(t, handoff(rw.HandoffComplete, ""), rw.ErrVerifyFailed, "with {}")
-	noErr(t, handoff(rw.HandoffPartial, ""))
+	isErr(t, handOver(handoff.Complete, ""), rw.ErrVerifyFailed, "with {}")
+	noErr(t, handOver(handoff.Partial, ""))
 	check(t, s, true)
 }
 

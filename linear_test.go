@@ -10,6 +10,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -38,7 +39,7 @@ func FuzzEnvelopeLinear(f *testing.F) {
 	testbed.FuzzLinear(f, 16<<10, 5*time.Microsecond, seeds, func(text []byte) int {
 		list := `[` + string(text) + `""]`
 		for _, doc := range []string{string(text), `{` + string(text) + `"z":1}`, `{"next_steps":` + list + `}`, `{"last_good_state":` + list + `}`, `{"dependency_graph":[` + string(text) + `{"id":"z"}]}`} {
-			var e rw.HandoffEnvelope
+			var e handoff.Envelope
 			if e.UnmarshalJSON([]byte(doc)) == nil {
 				e.MarshalJSON()
 			}
@@ -71,7 +72,7 @@ func FuzzStateLinear(f *testing.F) {
 		s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "s"})
 		s.ScratchList(background, rw.ScratchListRequest{})
 		s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"})
-		s.HandoffRead(background, rw.HandoffReadRequest{})
+		s.HandoffRead(background, handoff.ReadRequest{})
 		return 0
 	})
 }
@@ -97,8 +98,8 @@ func TestHostileGlobs(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	deny(t, s, dir, "auto_state", rw.ErrTooLarge, func() error {
-		return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{AutoState: rw.AutoState(bomb), Envelope: rw.HandoffEnvelope{
-			TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{},
+		return errorOf(s.HandoffWrite(background, handoff.WriteRequest{AutoState: handoff.AutoState(bomb), Envelope: handoff.Envelope{
+			TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{},
 		}}))
 	})
 	op := hook.Call{Changes: []hook.Change{{Path: strings.Repeat("ab", 100)}}}

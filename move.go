@@ -38,7 +38,7 @@ func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, erro
 	req := requestOf(r.Call, "delete", r)
 	req.frees = true
 	c := s.newCommit(ctx, req)
-	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force, Expected: r.Expect.hash()}
+	m := &engine.Mutation{Path: r.Path, Op: engine.OpDelete, Force: r.Force, Expected: r.Expect.Hash()}
 	c.Muts = []*engine.Mutation{m}
 	if err := s.commit(ctx, c); err != nil {
 		return DeleteResult{}, err
@@ -99,7 +99,7 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	c := s.newCommit(ctx, req)
 	m := &move.Move{From: r.Path, To: r.To, Overwrite: r.Overwrite, Force: r.Force}
 	dst, src := move.Pair(r.Path, r.To, r.Overwrite, r.Force)
-	c.Muts, src.Expected = []*engine.Mutation{dst, src}, r.Expect.hash()
+	c.Muts, src.Expected = []*engine.Mutation{dst, src}, r.Expect.Hash()
 	err := s.commitPrepared(ctx, c, func(context.Context) error { return m.Prepare(c.Commit, s.engine, s.keyKnown(r.IdempotencyKey)) })
 	if err != nil {
 		return MoveResult{}, err

@@ -24,7 +24,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
-	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
+	handoffs "github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
@@ -77,7 +77,7 @@ func newStore(o Options, with engine.TestHooks) *Store {
 	s.scratch = &scratch.Layer{Engine: s.engine}
 	s.chunks = &chunks.Layer{Engine: s.engine}
 	s.checkpoints = &checkpoint.Layer{Engine: s.engine}
-	s.handoffs = &handoff.Layer{Engine: s.engine}
+	s.handoffs = &handoffs.Layer{Engine: s.engine}
 	s.drafts = &drafts.Layer{Engine: s.engine}
 	s.observed = &observe.Layer{Engine: s.engine}
 	s.gate = &gate.Layer{Engine: s.engine, Keep: s.drafts.Keep, Ignored: s.observed.Ignored, Options: gate.Options{

@@ -15,6 +15,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/analytics"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 )
@@ -218,7 +219,7 @@ func TestPythonWorkspaceReadOnly(t *testing.T) {
 	if st := chunkStatus(t, s, "deck"); st.NextIndex != 4 {
 		t.Errorf("%+v", st)
 	}
-	must(s.HandoffRead(background, rw.HandoffReadRequest{}))(t)
+	must(s.HandoffRead(background, handoff.ReadRequest{}))(t)
 	gotBack(t, s, listed(t, s).Entries[0].SHA256.String(), "warning: 3 rows without a device id\n")
 	equal(t, cmp.Diff(before, everyFile(t, dir)), "")
 }
@@ -356,8 +357,8 @@ func TestPythonCheckpointsAreThere(t *testing.T) {
 // that it replaced.
 func TestPythonHandoffReads(t *testing.T) {
 	s, _ := openPython(t)
-	r := must(s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "the next"}))(t)
-	if e := r.Envelope; e.TaskID != "telemetry-report" || e.Status != rw.HandoffPartial || e.Agent != "claude" || e.Summary != "Report written.\nDeck is next." ||
+	r := must(s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "the next"}))(t)
+	if e := r.Envelope; e.TaskID != "telemetry-report" || e.Status != handoff.Partial || e.Agent != "claude" || e.Summary != "Report written.\nDeck is next." ||
 		e.UpdatedAt.String() != "2026-04-11T10:05:00Z" || len(e.NextSteps) != 2 || e.NextSteps[1] != "Translate the notes …" || len(e.LastGoodState) != 3 {
 		t.Errorf("%+v", e)
 	}
@@ -372,11 +373,11 @@ func TestPythonHandoffReads(t *testing.T) {
 	if !slices.Contains(r.CheckpointRefs, "plan") || r.ArchiveCount != 1 {
 		t.Errorf("%v %v", r.CheckpointRefs, r.Archives)
 	}
-	old, err := s.HandoffRead(background, rw.HandoffReadRequest{Path: r.Archives[0]})
+	old, err := s.HandoffRead(background, handoff.ReadRequest{Path: r.Archives[0]})
 	if err != nil || old.Envelope.Summary != "Nothing written yet." {
 		t.Errorf("%v %+v", err, old.Envelope)
 	}
-	fails(s.HandoffRead(background, rw.HandoffReadRequest{Strict: true}))(t, rw.ErrStateDrift)
+	fails(s.HandoffRead(background, handoff.ReadRequest{Strict: true}))(t, rw.ErrStateDrift)
 }
 
 // TestPythonScores: under placeholders: score, what its users test with is named

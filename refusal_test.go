@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
@@ -76,10 +77,10 @@ func (x shot) checkpoint(s *rw.Store, format string, data any) error {
 	return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "state", Format: format, Data: raw, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key}}))
 }
 
-func (x shot) handoff(s *rw.Store, body string, change func(*rw.HandoffEnvelope)) error {
-	env := rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}}
+func (x shot) handoff(s *rw.Store, body string, change func(*handoff.Envelope)) error {
+	env := handoff.Envelope{TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []handoff.File{}}
 	change(&env)
-	return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{
+	return errorOf(s.HandoffWrite(background, handoff.WriteRequest{
 		Envelope: env, Body: []byte(body), Path: x.dir + "HANDOFF.md", Archive: true, Expect: x.expected, Call: rw.Call{AcceptRisk: x.accept, DryRun: x.dry, IdempotencyKey: x.key},
 	}))
 }
@@ -147,24 +148,24 @@ var places = map[string]func(s *rw.Store, x shot) error{
 	"checkpoint member":   func(s *rw.Store, x shot) error { return x.checkpoint(s, "json", map[string]any{x.text: []int{1}}) },
 	"checkpoint markdown": func(s *rw.Store, x shot) error { return x.checkpoint(s, "markdown", "# Log\n\n"+x.text) },
 	"handoff body": func(s *rw.Store, x shot) error {
-		return x.handoff(s, x.text, func(*rw.HandoffEnvelope) {})
+		return x.handoff(s, x.text, func(*handoff.Envelope) {})
 	},
 	"handoff summary": func(s *rw.Store, x shot) error {
-		return x.handoff(s, "", func(e *rw.HandoffEnvelope) { e.Summary = x.text })
+		return x.handoff(s, "", func(e *handoff.Envelope) { e.Summary = x.text })
 	},
 	"handoff fields": func(s *rw.Store, x shot) error {
-		return x.handoff(s, "", func(e *rw.HandoffEnvelope) {
+		return x.handoff(s, "", func(e *handoff.Envelope) {
 			list := []string{x.text}
 			e.NextSteps, e.ContextHints, e.OpenQuestions, e.Blockers, e.Verified, e.Requirements = list, list, list, list, list, list
-			e.DependencyGraph = []rw.HandoffStep{{ID: "1", Description: x.text}}
+			e.DependencyGraph = []handoff.Step{{ID: "1", Description: x.text}}
 		})
 	},
 	"handoff names": func(s *rw.Store, x shot) error {
-		return x.handoff(s, "", func(e *rw.HandoffEnvelope) {
+		return x.handoff(s, "", func(e *handoff.Envelope) {
 			e.TaskID, e.Agent = x.text, x.text
 			e.UpdatedAt.UnmarshalText([]byte(x.text))
-			e.LastGoodState = []rw.HandoffFile{{Path: x.text, SHA256: x.text}}
-			e.Artifacts = []rw.HandoffArtifact{{Kind: x.text, Path: x.text}}
+			e.LastGoodState = []handoff.File{{Path: x.text, SHA256: x.text}}
+			e.Artifacts = []handoff.Artifact{{Kind: x.text, Path: x.text}}
 		})
 	},
 	"scratch": func(s *rw.Store, x shot) error {
@@ -471,8 +472,8 @@ var namePlaces = map[string]func(s *rw.Store, x shot) error{
 		return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: x.secret, Format: "json", Data: []byte(`{"a":1}`), Call: rw.Call{DryRun: x.dry, IdempotencyKey: x.key}}))
 	},
 	"handoff": func(s *rw.Store, x shot) error {
-		return errorOf(s.HandoffWrite(background, rw.HandoffWriteRequest{
-			Envelope: rw.HandoffEnvelope{TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []rw.HandoffFile{}},
+		return errorOf(s.HandoffWrite(background, handoff.WriteRequest{
+			Envelope: handoff.Envelope{TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []handoff.File{}},
 			Path:     x.dir + x.secret + ".md", Call: rw.Call{DryRun: x.dry, AcceptRisk: x.accept, IdempotencyKey: x.key},
 		}))
 	},

@@ -10,6 +10,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -121,8 +122,8 @@ func damageable(t *testing.T, dir string) {
 	_, err1 := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("kept apart"), Label: "it"})
 	_, err2 := s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`{"n":1}`), TTL: "permanent"})
 	_, err3 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece")})
-	_, err4 := s.HandoffWrite(background, rw.HandoffWriteRequest{Envelope: anEnvelope("t")})
-	_, err5 := s.HandoffRead(background, rw.HandoffReadRequest{AcknowledgeAs: "next"})
+	_, err4 := s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t")})
+	_, err5 := s.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "next"})
 	noErr(t, errors.Join(err1, err2, err3, err4, err5, s.SnapshotNow()))
 	check(t, s, true)
 	noErr(t, s.Close(background))

@@ -110,7 +110,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/checkpoint"
 	"github.com/resilientwrite/resilientwrite/internal/layer/chunks"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
-	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
+	handoffs "github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/layer/scratch"
@@ -135,7 +135,7 @@ type Store struct {
 	scratch     *scratch.Layer
 	chunks      *chunks.Layer
 	checkpoints *checkpoint.Layer
-	handoffs    *handoff.Layer
+	handoffs    *handoffs.Layer
 	drafts      *drafts.Layer
 	observed    *observe.Layer
 	leases      *lease.Layer

@@ -144,7 +144,7 @@ func (s *Store) newWrite(ctx context.Context, r *SafeWriteRequest) (*commit, *en
 	r.Mode = cmp.Or(r.Mode, ModeCreate)
 	m := &engine.Mutation{
 		Path: r.Path, Op: engine.WriteOp(r.Mode), EOL: r.EOL, BOM: r.BOM,
-		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.hash(),
+		AllowShrink: r.AllowShrink, Force: r.Force, Validate: r.Validate, Expected: r.Expect.Hash(),
 	}
 	req := requestOf(r.Call, "safe_write", nil)
 	req.args, req.risk.Classify, req.risk.RejectAt = r, r.Classify, string(r.ClassifyRejectAt)

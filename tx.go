@@ -155,7 +155,7 @@ func (s *Store) planTx(ctx context.Context, c *commit, ops []TxOp, validate bool
 // plain returns an operation as a plan takes it.
 func (op TxOp) plain(ctx context.Context, i int) (staged.Op, error) {
 	do := staged.Op{
-		Do: engine.WriteOp(op.Op), Path: op.Path, To: op.To, Content: op.Content, Expected: op.Expect.hash(),
+		Do: engine.WriteOp(op.Op), Path: op.Path, To: op.To, Content: op.Content, Expected: op.Expect.Hash(),
 		Overwrite: op.Overwrite, AllowShrink: op.AllowShrink, Force: op.Force,
 	}
 	if e := cmp.Or(badDigest(ctx, fmt.Sprintf("ops[%d].", i)), badDigest(ctx, "op.")); e != nil {

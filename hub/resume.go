@@ -10,6 +10,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/handoff"
 )
 
 // ResumeRequest asks for a task to be continued in the workspace of the shipper.
@@ -47,12 +48,12 @@ type Resumed struct {
 
 // HandoffFacts is the content of a handoff, and which files differ from it.
 type HandoffFacts struct {
-	Path      string            `json:"path"`
-	Status    string            `json:"status"`
-	Agent     string            `json:"agent"`
-	Summary   string            `json:"summary"`
-	NextSteps []string          `json:"next_steps"`
-	Drift     []rw.HandoffDrift `json:"drift"`
+	Path      string          `json:"path"`
+	Status    string          `json:"status"`
+	Agent     string          `json:"agent"`
+	Summary   string          `json:"summary"`
+	NextSteps []string        `json:"next_steps"`
+	Drift     []handoff.Drift `json:"drift"`
 }
 
 // Resume takes the lease of a task and makes the workspace equal to what the task's
@@ -180,7 +181,7 @@ func (s *Shipper) handoffHere(ctx context.Context, ref *HandoffRef) (*HandoffFac
 	if ref == nil || ref.Withheld {
 		return nil, nil
 	}
-	h, err := s.Store.HandoffRead(ctx, rw.HandoffReadRequest{Path: ref.Path, Optional: true})
+	h, err := s.Store.HandoffRead(ctx, handoff.ReadRequest{Path: ref.Path, Optional: true})
 	if err != nil || h.HandoffPath == "" {
 		return nil, err
 	}

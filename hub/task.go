@@ -14,6 +14,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
 )
 
@@ -171,7 +172,7 @@ func (s *Shipper) publish(ctx context.Context, r PublishRequest, out *Shipped) (
 	if err != nil {
 		return nil, err
 	}
-	if head.Handoff, err = s.handoff(ctx, cmp.Or(r.Handoff, rw.DefaultHandoff)); err != nil {
+	if head.Handoff, err = s.handoff(ctx, cmp.Or(r.Handoff, handoff.DefaultPath)); err != nil {
 		return nil, err
 	}
 	head.Lease.Until, head.Lease.Label = s.until(), s.Label
@@ -443,7 +444,7 @@ func baseObjects(ctx context.Context, root, commit string) map[string]string {
 
 // handoff uploads the handoff. It returns nil if there is none.
 func (s *Shipper) handoff(ctx context.Context, path string) (*HandoffRef, error) {
-	h, err := s.Store.HandoffRead(ctx, rw.HandoffReadRequest{Path: path, Optional: true})
+	h, err := s.Store.HandoffRead(ctx, handoff.ReadRequest{Path: path, Optional: true})
 	if err != nil || h.HandoffPath == "" { // a handoff that cannot be parsed is shipped as a file
 		return nil, ctx.Err()
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
 
@@ -61,9 +61,9 @@ func acknowledged(t *testing.T, h *Hub, task string) (rows []string) {
 // handoff writes a handoff for a task.
 func (m *machine) handoff(task string) {
 	m.t.Helper()
-	_, err := m.Store.HandoffWrite(m.t.Context(), rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
-		TaskID: task, Status: rw.HandoffPartial, Agent: "first", Summary: "half of it", NextSteps: []string{"the other half"},
-	}, AutoState: rw.AutoStateSession})
+	_, err := m.Store.HandoffWrite(m.t.Context(), handoff.WriteRequest{Envelope: handoff.Envelope{
+		TaskID: task, Status: handoff.Partial, Agent: "first", Summary: "half of it", NextSteps: []string{"the other half"},
+	}, AutoState: handoff.AutoStateSession})
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 )
 
 const (
@@ -103,7 +104,7 @@ func (h *host) draftNames(ctx context.Context) (names []string) {
 }
 
 func (h *host) taskNames(ctx context.Context) []string {
-	r, err := h.store.HandoffRead(ctx, rw.HandoffReadRequest{Session: readerSession})
+	r, err := h.store.HandoffRead(ctx, handoff.ReadRequest{Session: readerSession})
 	if err != nil || r.Envelope.TaskID == "" {
 		return nil
 	}
@@ -113,14 +114,14 @@ func (h *host) taskNames(ctx context.Context) []string {
 // handoffPaths are the handoff, those that were written elsewhere, and the
 // archived ones.
 func (h *host) handoffPaths(ctx context.Context) []string {
-	paths := []string{rw.DefaultHandoff}
+	paths := []string{handoff.DefaultPath}
 	r, _ := h.store.JournalTail(ctx, rw.JournalTailRequest{N: 200, FilterMode: "handoff"})
 	for _, e := range slices.Backward(r.Entries) {
 		if p := e.Path; inWorkspace(p) && path.Ext(p) == ".md" && !slices.Contains(paths, p) {
 			paths = append(paths, p)
 		}
 	}
-	if h, err := h.store.HandoffRead(ctx, rw.HandoffReadRequest{Session: readerSession}); err == nil {
+	if h, err := h.store.HandoffRead(ctx, handoff.ReadRequest{Session: readerSession}); err == nil {
 		paths = append(paths, h.Archives...)
 	}
 	return paths

@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/internal/testbed/browser"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
@@ -413,8 +414,8 @@ func (b *board) aDay() {
 	if _, err := b.store.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "catalogue", Content: []byte("1")}); err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := b.store.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
-		TaskID: "payments", Status: rw.HandoffBlocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"Which currency?"}, NextSteps: []string{}, LastGoodState: []rw.HandoffFile{},
+	if _, err := b.store.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
+		TaskID: "payments", Status: handoff.Blocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"Which currency?"}, NextSteps: []string{}, LastGoodState: []handoff.File{},
 	}}); err != nil {
 		b.t.Fatal(err)
 	}

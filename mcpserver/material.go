@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -115,7 +116,7 @@ func inLine(text string) string {
 // showHandoff adds the handoff, and reports whether there is one and how many files
 // differ from it.
 func (p *page) showHandoff(path string) (found bool, changed int, err error) {
-	r, err := p.host.store.HandoffRead(p.ctx, rw.HandoffReadRequest{Path: path, Session: readerSession})
+	r, err := p.host.store.HandoffRead(p.ctx, handoff.ReadRequest{Path: path, Session: readerSession})
 	if err != nil {
 		e := rw.AsError("prompt", err)
 		switch {
@@ -149,7 +150,7 @@ func (p *page) showHandoff(path string) (found bool, changed int, err error) {
 }
 
 // envelopeText formats the front matter of a handoff.
-func envelopeText(r *rw.HandoffReadResult) string {
+func envelopeText(r *handoff.ReadResult) string {
 	var b strings.Builder
 	e := &r.Envelope
 	for _, one := range []struct{ name, value string }{

@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 )
 
 // Subscribers hear of what changed from the journal: that way they hear of
@@ -72,7 +73,7 @@ func topicsOf(e rw.JournalEntry) (list []topic) {
 		case p == "":
 		case !private:
 			list = append(list, topic{"file", p}, topic{"history", p})
-			if p == rw.DefaultHandoff {
+			if p == handoff.DefaultPath {
 				list = append(list, handoffTopic)
 			}
 		case dir == "chunks":

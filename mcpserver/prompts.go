@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -192,7 +193,7 @@ func resumeTask(p *page, args map[string]string) error {
 }
 
 func leaveHandoff(p *page, args map[string]string) error {
-	status := cmp.Or(args["status"], string(rw.HandoffPartial))
+	status := cmp.Or(args["status"], string(handoff.Partial))
 	if !slices.Contains(handoffStates(), status) {
 		return badArgument{"status must be complete, partial, blocked or handed_off"}
 	}
@@ -210,7 +211,7 @@ func leaveHandoff(p *page, args map[string]string) error {
 }
 
 func handoffStates() []string {
-	return []string{string(rw.HandoffComplete), string(rw.HandoffPartial), string(rw.HandoffBlocked), string(rw.HandoffHandedOff)}
+	return []string{string(handoff.Complete), string(handoff.Partial), string(handoff.Blocked), string(handoff.HandedOff)}
 }
 
 func recoverWrite(p *page, args map[string]string) error {

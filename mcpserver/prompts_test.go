@@ -18,6 +18,7 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -86,12 +87,12 @@ func promptsCheckArguments(t *testing.T, s *rw.Store) {
 // open, and how to go on.
 func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 	s, dir := livedIn(t)
-	good := rw.HandoffFile{Path: "a.txt"}
+	good := handoff.File{Path: "a.txt"}
 	r := must(s.Read(ctx, rw.ReadRequest{Path: "a.txt"}))(t)
 	good.SHA256 = r.SHA256.String()
-	must(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
-		TaskID: "t-2", Status: rw.HandoffBlocked, Agent: "me", Summary: "Two of three.", NextSteps: []string{"first this", "then that"}, LastGoodState: []rw.HandoffFile{good},
-		Blockers: []string{"no access"}, DependencyGraph: []rw.HandoffStep{{ID: "one", Status: "done"}, {ID: "two", DependsOn: []string{"one"}}},
+	must(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
+		TaskID: "t-2", Status: handoff.Blocked, Agent: "me", Summary: "Two of three.", NextSteps: []string{"first this", "then that"}, LastGoodState: []handoff.File{good},
+		Blockers: []string{"no access"}, DependencyGraph: []handoff.Step{{ID: "one", Status: "done"}, {ID: "two", DependsOn: []string{"one"}}},
 	}, Body: []byte("In other words.\n")}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("by hand"), 0o644))
 	must(s.TxBegin(ctx, rw.TxBeginRequest{}))(t)
@@ -113,7 +114,7 @@ func TestResumeTaskShowsTheStateOfWork(t *testing.T) {
 		}
 	}
 	// The archived one can be looked at as well, and nothing was acknowledged.
-	h, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
+	h, err := s.HandoffRead(ctx, handoff.ReadRequest{})
 	if err != nil || len(h.ReadBy) > 0 || len(h.Archives) == 0 {
 		t.Fatal(h.ReadBy, h.Archives, err)
 	}
@@ -322,8 +323,8 @@ func livedIn(t testing.TB) (*rw.Store, string) {
 	for range 2 {
 		must(s.ChunkAppend(ctx, rw.ChunkAppendRequest{Session: "big", Content: []byte("piece")}))(t)
 	}
-	must(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
-		TaskID: "t-1", Status: rw.HandoffPartial, Agent: "me", Summary: "half done", NextSteps: []string{"the other half"}, LastGoodState: []rw.HandoffFile{},
+	must(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
+		TaskID: "t-1", Status: handoff.Partial, Agent: "me", Summary: "half done", NextSteps: []string{"the other half"}, LastGoodState: []handoff.File{},
 	}, Body: []byte("Body of the handoff.\n")}))(t)
 	return s, dir
 }
@@ -465,7 +466,7 @@ func TestResourceThatIsNotThere(t *testing.T) {
 		}
 	})
 	// Reading the resource does not use up the attempts of an agent.
-	_, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
+	_, err := s.HandoffRead(ctx, handoff.ReadRequest{})
 	if e := rw.AsError("", err); e.Detail != rw.ErrNotFound {
 		t.Errorf("rw_handoff_read after that: %v", e.Detail)
 	}
@@ -478,8 +479,8 @@ func TestResourcesAreBounded(t *testing.T) {
 	save(t, s, "big.txt", strings.Repeat("é", 1<<19)+"!")
 	save(t, s, "full.txt", strings.Repeat("x", 1<<20))
 	must(s.Checkpoint(ctx, rw.CheckpointRequest{Name: "big", Data: json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)}))(t)
-	must(s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
-		TaskID: "t", Status: rw.HandoffPartial, Agent: "a", Summary: "s", NextSteps: []string{}, LastGoodState: []rw.HandoffFile{},
+	must(s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
+		TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{}, LastGoodState: []handoff.File{},
 	}, Body: []byte(strings.Repeat("é\n", 1<<16))}))(t)
 	for i := range 120 {
 		save(t, s, "often.txt", fmt.Sprint(i))

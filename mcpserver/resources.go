@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -287,7 +288,7 @@ func (h *host) readHistory(ctx context.Context, uri, arg string) (mcp.ResourceCo
 func (h *host) readHandoff(ctx context.Context, uri, _ string) (mcp.ResourceContents, error) {
 	// The session distinguishes this read from one by an agent, so that each
 	// has a retry budget of its own.
-	r, err := h.store.HandoffRead(ctx, rw.HandoffReadRequest{Session: readerSession})
+	r, err := h.store.HandoffRead(ctx, handoff.ReadRequest{Session: readerSession})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -189,9 +190,9 @@ func history(s *rw.Store, ctx context.Context, in historyArgs) (historyReply, er
 
 // writeHandoff records the state of the files where a brief call says nothing
 // of it.
-func writeHandoff(s *rw.Store, ctx context.Context, in rw.HandoffWriteRequest) (handoffWritten, error) {
+func writeHandoff(s *rw.Store, ctx context.Context, in handoff.WriteRequest) (handoffWritten, error) {
 	if callOf(ctx).isBrief() && in.Envelope.LastGoodState == nil && in.AutoState == "" {
-		in.AutoState = rw.AutoStateSession
+		in.AutoState = handoff.AutoStateSession
 	}
 	r, err := s.HandoffWrite(ctx, in)
 	return handoffWritten{r, refsOf(r.CheckpointRefs)}, err
@@ -214,12 +215,12 @@ func refsOf(names []string) (list []checkpointRef) {
 // implementation.
 type (
 	handoffWritten struct {
-		rw.HandoffWriteResult
+		handoff.WriteResult
 		// The existing checkpoints; absent when there are none.
 		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty"`
 	}
 	handoffFound struct {
-		rw.HandoffReadResult
+		handoff.ReadResult
 		// The existing checkpoints; absent when there are none.
 		CheckpointRefs []checkpointRef `json:"checkpoint_refs,omitempty"`
 	}
@@ -227,14 +228,14 @@ type (
 
 // readHandoff has an empty result where a brief call finds no handoff: that is
 // no failure at the start of a task.
-func readHandoff(s *rw.Store, ctx context.Context, in rw.HandoffReadRequest) (handoffFound, error) {
+func readHandoff(s *rw.Store, ctx context.Context, in handoff.ReadRequest) (handoffFound, error) {
 	in.Optional = in.Path == "" && callOf(ctx).isBrief()
 	r, err := s.HandoffRead(ctx, in)
 	return handoffFound{r, refsOf(r.CheckpointRefs)}, err
 }
 
 // HandoffReply is a handoff as the tool replies it.
-func HandoffReply(r rw.HandoffReadResult) any {
+func HandoffReply(r handoff.ReadResult) any {
 	return handoffFound{r, refsOf(r.CheckpointRefs)}
 }
 

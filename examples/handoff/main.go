@@ -17,6 +17,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/examples/internal/demo"
+	"github.com/resilientwrite/resilientwrite/handoff"
 )
 
 func main() { demo.Main("handoff", run) }
@@ -50,20 +51,20 @@ func stops(ctx context.Context, out io.Writer, store *rw.Store) error {
 			return err
 		}
 	}
-	left, err := store.HandoffWrite(ctx, rw.HandoffWriteRequest{
-		Envelope: rw.HandoffEnvelope{
-			TaskID: "calculator", Status: rw.HandoffPartial, Agent: "first agent",
+	left, err := store.HandoffWrite(ctx, handoff.WriteRequest{
+		Envelope: handoff.Envelope{
+			TaskID: "calculator", Status: handoff.Partial, Agent: "first agent",
 			Summary:      "Lexer and parser are written, the evaluator is not.",
 			NextSteps:    []string{"Write eval.go.", "Then write the tests."},
 			ContextHints: []string{"Numbers are decimal, never float64."},
-			DependencyGraph: []rw.HandoffStep{
+			DependencyGraph: []handoff.Step{
 				{ID: "parser", Status: "done"},
 				{ID: "eval", DependsOn: []string{"parser"}},
 				{ID: "tests", DependsOn: []string{"parser", "eval"}},
 			},
 		},
 		Body:      []byte("# Calculator\n\nStopped in the middle.\n"),
-		AutoState: rw.AutoStateSession, // the files this agent wrote, as it wrote them
+		AutoState: handoff.AutoStateSession, // the files this agent wrote, as it wrote them
 	})
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func interferes(out io.Writer, dir string) error {
 
 // picksUp continues where the first agent stopped.
 func picksUp(ctx context.Context, out io.Writer, store *rw.Store) error {
-	found, err := store.HandoffRead(ctx, rw.HandoffReadRequest{AcknowledgeAs: "second agent"})
+	found, err := store.HandoffRead(ctx, handoff.ReadRequest{AcknowledgeAs: "second agent"})
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func picksUp(ctx context.Context, out io.Writer, store *rw.Store) error {
 	}
 	task.Agent, task.Summary = "second agent", "The evaluator is written; it knows the units that parser.go has now."
 	task.NextSteps, task.DependencyGraph[1].Status, task.LastGoodState = task.NextSteps[1:], "done", nil
-	left, err := store.HandoffWrite(ctx, rw.HandoffWriteRequest{
+	left, err := store.HandoffWrite(ctx, handoff.WriteRequest{
 		Envelope: task, Body: append(found.Body, "\nThe units come from a human.\n"...),
 		AutoState: "*.go", Strict: true, Archive: true, Expect: rw.Exactly(found.SHA256),
 	})
@@ -110,7 +111,7 @@ func picksUp(ctx context.Context, out io.Writer, store *rw.Store) error {
 	}
 	fmt.Fprintf(out, "  left      %s, the one before is in %s\n", left.HandoffPath, filepath.ToSlash(filepath.Dir(left.ArchivedPath)))
 
-	now, err := store.HandoffRead(ctx, rw.HandoffReadRequest{})
+	now, err := store.HandoffRead(ctx, handoff.ReadRequest{})
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func picksUp(ctx context.Context, out io.Writer, store *rw.Store) error {
 	}
 	fmt.Fprintf(out, "  good      %s\n", strings.Join(paths, ", "))
 	fmt.Fprintf(out, "  to do     %s\n", strings.Join(now.ReadySteps, ", "))
-	before, err := store.HandoffRead(ctx, rw.HandoffReadRequest{Path: left.ArchivedPath})
+	before, err := store.HandoffRead(ctx, handoff.ReadRequest{Path: left.ArchivedPath})
 	if err != nil {
 		return err
 	}

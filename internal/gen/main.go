@@ -19,6 +19,7 @@ import (
 	"text/template"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/protect"
@@ -156,7 +157,7 @@ func indented(data []byte) []byte {
 // handoffSchema is the envelope of a handoff, for those who write or check
 // handoffs without this module.
 func handoffSchema() []byte {
-	body := schema.Input(reflect.TypeFor[rw.HandoffEnvelope]())
+	body := schema.Input(reflect.TypeFor[handoff.Envelope]())
 	head := `{"$schema":"http://json-schema.org/draft-07/schema#","title":"resilientwrite handoff envelope",`
 	return indented(append([]byte(head), body[1:]...))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
@@ -208,7 +209,7 @@ func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 	if memo == nil {
 		memo = &Memo{}
 	}
-	file, err := s.Read(ctx, rw.ReadRequest{Path: rw.DefaultHandoff, MaxBytes: 1})
+	file, err := s.Read(ctx, rw.ReadRequest{Path: handoff.DefaultPath, MaxBytes: 1})
 	if err != nil {
 		*memo = Memo{}
 		return ctx.Err() // there is none, or none that can be read
@@ -217,9 +218,9 @@ func (f *fold) handoff(ctx context.Context, s *rw.Store) error {
 		f.out.Waiting = append(f.out.Waiting, memo.items...)
 		return nil
 	}
-	h, err := s.HandoffRead(ctx, rw.HandoffReadRequest{})
+	h, err := s.HandoffRead(ctx, handoff.ReadRequest{})
 	before := len(f.out.Waiting)
-	if err == nil && h.Envelope.Status != rw.HandoffComplete {
+	if err == nil && h.Envelope.Status != handoff.Complete {
 		text := fmt.Sprintf("the handoff of %s, %s", cmp.Or(h.Envelope.TaskID, "a task"), h.Envelope.Status)
 		if n := len(h.Envelope.OpenQuestions); n > 0 {
 			text += fmt.Sprintf("; question 1 of %d: %s", n, h.Envelope.OpenQuestions[0])

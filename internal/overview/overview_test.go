@@ -13,6 +13,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/overview"
 	"github.com/resilientwrite/resilientwrite/internal/place"
@@ -89,8 +90,8 @@ func TestOverview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
-		TaskID: "shop", Status: rw.HandoffBlocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"which currency?"}, NextSteps: []string{}, LastGoodState: []rw.HandoffFile{},
+	if _, err := s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
+		TaskID: "shop", Status: handoff.Blocked, Agent: "coder", Summary: "s", OpenQuestions: []string{"which currency?"}, NextSteps: []string{}, LastGoodState: []handoff.File{},
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,10 +135,10 @@ func TestMemoOfTheHandoff(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	write(t, s, "a.txt", "x")
 	r := overview.Request{Rows: 100, Changes: 10, Memo: &overview.Memo{}}
-	for _, status := range []rw.HandoffStatus{"", rw.HandoffPartial, "", rw.HandoffBlocked, rw.HandoffComplete, rw.HandoffPartial} {
+	for _, status := range []handoff.Status{"", handoff.Partial, "", handoff.Blocked, handoff.Complete, handoff.Partial} {
 		if status != "" {
-			if _, err := s.HandoffWrite(ctx, rw.HandoffWriteRequest{Envelope: rw.HandoffEnvelope{
-				TaskID: "t", Status: status, Agent: "a", Summary: "s", NextSteps: []string{}, LastGoodState: []rw.HandoffFile{},
+			if _, err := s.HandoffWrite(ctx, handoff.WriteRequest{Envelope: handoff.Envelope{
+				TaskID: "t", Status: status, Agent: "a", Summary: "s", NextSteps: []string{}, LastGoodState: []handoff.File{},
 			}}); err != nil {
 				t.Fatal(err)
 			}

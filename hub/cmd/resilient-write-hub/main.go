@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hub"
 	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
@@ -352,7 +353,7 @@ func (a *app) ship() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&r.Task, "task", "", "publish the workspace and its handoff as the state of this `task`")
 	f.BoolVar(&r.WithBase, "with-base", false, "with --task: also upload bytes that git has, so that a resume needs no checkout")
-	f.StringVar(&r.Handoff, "handoff", rw.DefaultHandoff, "with --task: `path` of the handoff")
+	f.StringVar(&r.Handoff, "handoff", handoff.DefaultPath, "with --task: `path` of the handoff")
 	f.BoolVar(&follow, "follow", false, "go on until interrupted")
 	f.DurationVar(&every, "every", time.Minute, "with --follow: ship at least this often when there is something")
 	f.DurationVar(&lease, "lease", 15*time.Minute, "with --task: how long the task is held without being renewed")

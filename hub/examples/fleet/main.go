@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hub"
 )
 
@@ -117,8 +118,8 @@ func begin(ctx context.Context, s *hub.Shipper, root string, write func(path, te
 	if err := write("readme.md", "# Liesmich\n"); err != nil {
 		return err
 	}
-	_, err := s.Store.HandoffWrite(ctx, rw.HandoffWriteRequest{AutoState: rw.AutoStateSession, Envelope: rw.HandoffEnvelope{
-		TaskID: task, Status: rw.HandoffPartial, Agent: "first", Summary: "readme.md is translated", NextSteps: []string{"translate install.md"},
+	_, err := s.Store.HandoffWrite(ctx, handoff.WriteRequest{AutoState: handoff.AutoStateSession, Envelope: handoff.Envelope{
+		TaskID: task, Status: handoff.Partial, Agent: "first", Summary: "readme.md is translated", NextSteps: []string{"translate install.md"},
 	}})
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
@@ -31,19 +33,13 @@ const (
 	maxReaders = 100     // readers of one of them
 )
 
-// Reader is an agent that has acknowledged a handoff, and when, RFC 3339 UTC.
-type Reader struct {
-	Name string `json:"name"`
-	At   string `json:"at"`
-}
-
 // record lists who has acknowledged one handoff. A handoff is identified by its path,
 // with links resolved, and its bytes: a handoff that was changed since counts as
 // unread.
 type record struct {
-	Path   string   `json:"path"`
-	SHA256 string   `json:"sha256"`
-	ReadBy []Reader `json:"read_by"`
+	Path   string           `json:"path"`
+	SHA256 string           `json:"sha256"`
+	ReadBy []handoff.Reader `json:"read_by"`
 }
 
 // Records is read.json, oldest record first.
@@ -61,15 +57,15 @@ func (r *Records) of(path, sha string) *record {
 }
 
 // ReadBy are the readers of a handoff.
-func (r *Records) ReadBy(path, sha string) []Reader {
+func (r *Records) ReadBy(path, sha string) []handoff.Reader {
 	if rec := r.of(path, sha); rec != nil {
-		return append([]Reader{}, rec.ReadBy...)
+		return append([]handoff.Reader{}, rec.ReadBy...)
 	}
-	return []Reader{}
+	return []handoff.Reader{}
 }
 
 // add notes a reader, unless it is known. The oldest records and readers make room.
-func (r *Records) add(path, sha, name, at string) {
+func (r *Records) add(path, sha, name string, at call.Timestamp) {
 	rec := r.of(path, sha)
 	if rec == nil {
 		r.Handoffs = append(r.Handoffs, record{Path: path, SHA256: sha})
@@ -83,7 +79,7 @@ func (r *Records) add(path, sha, name, at string) {
 			return
 		}
 	}
-	rec.ReadBy = append(rec.ReadBy, Reader{Name: name, At: at})
+	rec.ReadBy = append(rec.ReadBy, handoff.Reader{Name: name, At: at})
 	if extra := len(rec.ReadBy) - maxReaders; extra > 0 {
 		rec.ReadBy = rec.ReadBy[extra:]
 	}

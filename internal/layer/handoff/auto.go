@@ -10,6 +10,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -18,9 +19,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// AutoSession takes the files that the selected commits wrote, not those of a glob.
-const AutoSession = "true"
-
 const (
 	maxAutoState = 1000    // files that auto_state takes
 	maxWalked    = 200_000 // entries that a glob, and journal rows that true, looks at
@@ -28,15 +26,15 @@ const (
 
 // autoState returns the files that the write adds to last_good_state, by path, and
 // the hashes of those that were read.
-func (w *Write) autoState(ctx context.Context) (added []File, sure map[string]string, err error) {
-	var found []File
+func (w *Write) autoState(ctx context.Context) (added []handoff.File, sure map[string]string, err error) {
+	var found []handoff.File
 	switch w.AutoState {
 	case "":
 		return nil, nil, nil
-	case AutoSession:
+	case handoff.AutoStateSession:
 		found, err = w.written()
 	default:
-		found, err = w.l.glob(ctx, w.AutoState, w.c.First().Path)
+		found, err = w.l.glob(ctx, string(w.AutoState), w.c.First().Path)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +42,7 @@ func (w *Write) autoState(ctx context.Context) (added []File, sure map[string]st
 	sort.Slice(found, func(i, j int) bool { return found[i].Path < found[j].Path })
 	found = found[:min(len(found), maxAutoState)]
 	listed := map[string]bool{}
-	for _, f := range w.Envelope.Files {
+	for _, f := range w.Envelope.LastGoodState {
 		listed[f.Path] = true
 	}
 	sure = map[string]string{}
@@ -52,7 +50,7 @@ func (w *Write) autoState(ctx context.Context) (added []File, sure map[string]st
 		if !listed[f.Path] {
 			added = append(added, f)
 		}
-		if w.AutoState != AutoSession {
+		if w.AutoState != handoff.AutoStateSession {
 			sure[f.Path] = f.SHA256
 		}
 	}
@@ -60,7 +58,7 @@ func (w *Write) autoState(ctx context.Context) (added []File, sure map[string]st
 }
 
 // glob returns the files that match, but for one.
-func (l *Layer) glob(ctx context.Context, glob, without string) ([]File, error) {
+func (l *Layer) glob(ctx context.Context, glob, without string) ([]handoff.File, error) {
 	if policyfile.GlobTooLarge(glob) {
 		return nil, fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("the glob of auto_state is too long, or its braces expand to too many globs; send a simpler one")
 	}
@@ -115,13 +113,13 @@ func notThere(err error) bool {
 
 // written returns the files that the journal last recorded as written by the
 // selected commits, with the recorded hashes.
-func (w *Write) written() ([]File, error) {
-	out, seen, aborted := []File{}, map[string]bool{w.c.First().Path: true}, map[uint64]bool{}
+func (w *Write) written() ([]handoff.File, error) {
+	out, seen, aborted := []handoff.File{}, map[string]bool{w.c.First().Path: true}, map[uint64]bool{}
 	keep := func(rec *journal.Record) bool {
 		if rec.Kind == journal.KindAbort {
 			aborted[rec.Ref] = true
 		}
-		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || len(out) >= maxAutoState || !w.Wrote(rec) {
+		if rec.Kind != journal.KindCommit || aborted[rec.Seq] || len(out) >= maxAutoState || !w.wrote(rec) {
 			return false
 		}
 		for i := range rec.Muts {
@@ -131,7 +129,7 @@ func (w *Write) written() ([]File, error) {
 			}
 			seen[m.Identity()] = true
 			if m.SHA256 != "" {
-				out = append(out, File{Path: m.Identity(), SHA256: m.SHA256, Bytes: m.Bytes})
+				out = append(out, handoff.File{Path: m.Identity(), SHA256: m.SHA256, Bytes: m.Bytes})
 			}
 		}
 		return false
@@ -150,7 +148,7 @@ type globWalk struct {
 	glob    string
 	without string
 	walked  int
-	files   []File
+	files   []handoff.File
 }
 
 func (w *globWalk) walk(dir fsx.Dir, at string) error {
@@ -210,7 +208,7 @@ func (w *globWalk) entry(dir fsx.Dir, name, at string, st fsx.Stat) error {
 		if err != nil || sha == "" {
 			return err
 		}
-		w.files = append(w.files, File{Path: at, SHA256: sha, Bytes: st.Size})
+		w.files = append(w.files, handoff.File{Path: at, SHA256: sha, Bytes: st.Size})
 	}
 	return nil
 }

@@ -4,23 +4,15 @@ import (
 	"context"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// Drift is a file that is not as last_good_state says.
-type Drift struct {
-	Path           string `json:"path"`
-	Index          int    `json:"index"`
-	Reason         string `json:"reason"`
-	ExpectedSHA256 string `json:"expected_sha256"`
-	ActualSHA256   string `json:"actual_sha256"`
-}
-
 // drift compares files with the current content. sure holds the hashes of files
 // that were hashed a moment ago.
-func (l *Layer) drift(ctx context.Context, files []File, sure map[string]string) ([]Drift, error) {
-	var list []Drift
+func (l *Layer) drift(ctx context.Context, files []handoff.File, sure map[string]string) ([]handoff.Drift, error) {
+	var list []handoff.Drift
 	for i, f := range files {
 		if err := ctx.Err(); err != nil {
 			return list, err
@@ -29,7 +21,7 @@ func (l *Layer) drift(ctx context.Context, files []File, sure map[string]string)
 		if sure[f.Path] == want && want != "" {
 			continue
 		}
-		d := Drift{Path: f.Path, Index: i, ExpectedSHA256: want}
+		d := handoff.Drift{Path: f.Path, Index: i, ExpectedSHA256: want}
 		have, err := l.hash(f.Path)
 		switch {
 		case err != nil && l.ErrorOf(err).Code.Class().Exit == fault.CodeStorage:
@@ -62,8 +54,8 @@ const maxShown = 100 // entries that an error lists
 
 // drifted refuses to continue from a state that no longer exists. The error shows
 // no path that leads out of the workspace.
-func (l *Layer) drifted(list []Drift) *fault.Fault {
-	sent := append([]Drift{}, list[:min(len(list), maxShown)]...)
+func (l *Layer) drifted(list []handoff.Drift) *fault.Fault {
+	sent := append([]handoff.Drift{}, list[:min(len(list), maxShown)]...)
 	for i := range sent {
 		if _, _, err := relpath.Clean(sent[i].Path, l.Tree.Rules); err != nil {
 			sent[i].Path = ""

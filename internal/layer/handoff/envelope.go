@@ -10,50 +10,19 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
 
-// Envelope is what the layer needs to know of the envelope of a handoff.
-type Envelope struct {
-	TaskID, Status, Agent, Summary string
-
-	NextSteps []string // nil when absent
-	Files     []File   // last_good_state; nil when absent
-	Steps     []Step
-}
-
-// File is a file of last_good_state.
-type File struct {
-	Path, SHA256 string
-	Bytes        int64
-}
-
 // Statuses are the choices of the field status.
 var Statuses = []string{"complete", "partial", "blocked", "handed_off"}
 
-// Missing lists the required fields that are absent.
-func (e *Envelope) Missing() []string {
-	list := []string{}
-	for _, f := range []struct {
-		name   string
-		absent bool
-	}{
-		{"task_id", e.TaskID == ""}, {"status", e.Status == ""}, {"agent", e.Agent == ""}, {"summary", e.Summary == ""},
-		{"next_steps", e.NextSteps == nil}, {"last_good_state", e.Files == nil},
-	} {
-		if f.absent {
-			list = append(list, f.name)
-		}
-	}
-	return list
-}
-
 // check validates an envelope before it is written. auto says that last_good_state
 // is filled in.
-func (e *Envelope) check(auto bool) *fault.Fault {
+func check(e *handoff.Envelope, auto bool) *fault.Fault {
 	missing := e.Missing()
 	if n := len(missing); n > 0 && auto && missing[n-1] == "last_good_state" {
 		missing = missing[:n-1]
@@ -62,10 +31,10 @@ func (e *Envelope) check(auto bool) *fault.Fault {
 		return fault.New(fault.MissingFields).With("missing_fields", missing).
 			Hintf("the envelope needs %s; a list may be empty but must be present", strings.Join(missing, ", "))
 	}
-	if !slices.Contains(Statuses, e.Status) {
+	if !slices.Contains(Statuses, string(e.Status)) {
 		return fault.BadChoice("envelope.status", Statuses...)
 	}
-	for i, f := range e.Files {
+	for i, f := range e.LastGoodState {
 		at := fmt.Sprintf("envelope.last_good_state[%d]", i)
 		if f.Path == "" {
 			return fault.New(fault.InvalidArgument).With("argument", at+".path").Hintf("%s.path is required", at)
@@ -74,14 +43,14 @@ func (e *Envelope) check(auto bool) *fault.Fault {
 			return fault.New(fault.BadSHA256).With("argument", at+".sha256")
 		}
 	}
-	return checkSteps(e.Steps)
+	return checkSteps(e.DependencyGraph)
 }
 
 // maxBytes is the size of a handoff that can be written and read.
 const maxBytes = 64 << 20
 
-// Document makes the file of a handoff.
-func Document(envelope json.Marshaler, body []byte) ([]byte, *fault.Fault) {
+// document makes the file of a handoff.
+func document(envelope json.Marshaler, body []byte) ([]byte, *fault.Fault) {
 	if name := invalidText(reflect.ValueOf(envelope), ""); name != "" {
 		return nil, fault.New(fault.NotValidUTF8).With("argument", "envelope."+name).Hintf("envelope.%s is not valid UTF-8", name)
 	}
@@ -143,9 +112,9 @@ func badEnvelope(err error) *fault.Fault {
 		Hintf("the envelope cannot be written as YAML: keys must be unique, and nesting is limited to %d levels", frontmatter.MaxDepth)
 }
 
-// Parse reads the front matter of a document into envelope, which points to a
+// parse reads the front matter of a document into envelope, which points to a
 // struct, and returns its body.
-func Parse(doc []byte, envelope any) (body []byte, e *fault.Fault) {
+func parse(doc []byte, envelope any) (body []byte, e *fault.Fault) {
 	yaml, body, err := frontmatter.Split(doc)
 	if err != nil {
 		return nil, frontMatterError(err)

@@ -1,11 +1,14 @@
 package handoff
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -110,43 +113,58 @@ func (l *Layer) loadArchive(name string, d *Doc) error {
 	return nil
 }
 
-// State is what has become of a handoff.
-type State struct {
-	Drift        []Drift
-	Ready        []string     // steps that can be worked on
-	Graph        *fault.Fault // of the steps; nil when they are sound
-	ReadBy       []Reader
-	Archives     []string // at most maxListed
-	ArchiveCount int
-	Unreadable   bool // the records of readers are damaged, wholly or in part
-}
-
 // maxListed is how many archives a reply lists.
 const maxListed = 20
 
-// StateOf compares a handoff with the workspace and the records. Damage of the
-// records does not prevent reading a handoff. Drift is an error if strict.
-func (l *Layer) StateOf(ctx context.Context, d Doc, e Envelope, strict bool) (State, error) {
-	out := State{Ready: ready(e.Steps), Graph: checkSteps(e.Steps)}
-	var err error
-	if out.Drift, err = l.drift(ctx, e.Files, nil); err != nil {
-		return out, err
+// Read returns a handoff, compared with the workspace and the records, without
+// the checkpoints. Damage of the records does not prevent reading it. The path of
+// the document is known even if that fails.
+func (l *Layer) Read(ctx context.Context, r handoff.ReadRequest) (out handoff.ReadResult, d Doc, err error) {
+	if d, err = l.Load(r.Path); err != nil {
+		return out, d, err
 	}
-	if strict && len(out.Drift) > 0 {
-		return out, l.drifted(out.Drift)
+	out.HandoffPath, out.SHA256, out.Bytes, out.Warnings = d.Path, call.DigestOf(d.Data), int64(len(d.Data)), []call.Warning{}
+	body, e := parse(d.Data, &out.Envelope)
+	if e != nil {
+		return out, d, e
+	}
+	out.Body, out.MissingFields = body, out.Envelope.Missing()
+	fill(&out.Envelope)
+	if out.DriftWarnings, err = l.drift(ctx, out.Envelope.LastGoodState, nil); err != nil {
+		return out, d, err
+	}
+	if r.Strict && len(out.DriftWarnings) > 0 {
+		return out, d, l.drifted(out.DriftWarnings)
+	}
+	out.DriftWarnings, out.ReadySteps = append([]handoff.Drift{}, out.DriftWarnings...), ready(out.Envelope.DependencyGraph)
+	if e := checkSteps(out.Envelope.DependencyGraph); e != nil {
+		out.Warnings = append(out.Warnings, call.Warning{Reason: string(e.Code), Hint: e.Hint})
 	}
 	records, whole, err := l.Records()
-	out.Unreadable = err != nil || !whole
+	if err != nil || !whole {
+		out.Warnings = append(out.Warnings, call.WarningOf(call.WarnHandoffRecords))
+	}
 	out.ReadBy = records.ReadBy(d.Real, d.SHA256)
 	if out.Archives, out.ArchiveCount, err = l.archives(maxListed); err != nil {
 		out.Archives, out.ArchiveCount = []string{}, 0
 	}
-	return out, nil
+	return out, d, nil
+}
+
+// fill gives the absent required fields a value.
+func fill(e *handoff.Envelope) {
+	e.Status = cmp.Or(e.Status, handoff.Partial)
+	if e.NextSteps == nil {
+		e.NextSteps = []string{}
+	}
+	if e.LastGoodState == nil {
+		e.LastGoodState = []handoff.File{}
+	}
 }
 
 // Acknowledgment is the recording of a reader in progress.
 type Acknowledgment struct {
-	Readers []Reader // once it is recorded
+	Readers []handoff.Reader // once it is recorded
 
 	l    *Layer
 	c    *engine.Commit
@@ -178,7 +196,7 @@ func (a *Acknowledgment) plan(context.Context) error {
 			return err
 		}
 	}
-	records.add(a.doc.Real, a.doc.SHA256, a.name, stamp.Text(a.c.Began))
+	records.add(a.doc.Real, a.doc.SHA256, a.name, call.Timestamp{Time: stamp.Of(a.c.Began)})
 	a.Readers = records.ReadBy(a.doc.Real, a.doc.SHA256)
 	data, err := records.Encode()
 	if err != nil {

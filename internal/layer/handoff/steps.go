@@ -4,17 +4,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// Step is one step of a graph of work.
-type Step struct {
-	ID, Status string
-	DependsOn  []string
-}
-
-// done reports whether nothing is left to do for a step.
-func (st *Step) done() bool {
+// isDone reports whether nothing is left to do for a step.
+func isDone(st handoff.Step) bool {
 	switch strings.ToLower(strings.TrimSpace(st.Status)) {
 	case "done", "complete":
 		return true
@@ -24,7 +19,7 @@ func (st *Step) done() bool {
 
 // checkSteps refuses a graph that cannot be worked through: two steps with one
 // name, a step that depends on none there is, steps that wait for each other.
-func checkSteps(steps []Step) *fault.Fault {
+func checkSteps(steps []handoff.Step) *fault.Fault {
 	index := make(map[string]int, len(steps))
 	for i, st := range steps {
 		if st.ID == "" {
@@ -53,7 +48,7 @@ func checkSteps(steps []Step) *fault.Fault {
 const maxCycle = 20
 
 // findCycle returns the names on a cycle of the graph, or nil if there is none.
-func findCycle(steps []Step, index map[string]int) []string {
+func findCycle(steps []handoff.Step, index map[string]int) []string {
 	const (
 		untouched = iota
 		open
@@ -110,16 +105,16 @@ func shortName(s string) string {
 
 // ready returns the steps that can be worked on now: a step that is not done and whose
 // dependencies are all done. A step whose dependency is not in the graph waits.
-func ready(steps []Step) []string {
+func ready(steps []handoff.Step) []string {
 	done := map[string]bool{}
 	for i := range steps {
-		if steps[i].done() {
+		if isDone(steps[i]) {
 			done[steps[i].ID] = true
 		}
 	}
 	list := []string{}
 	for i := range steps {
-		free := !steps[i].done()
+		free := !isDone(steps[i])
 		for _, on := range steps[i].DependsOn {
 			free = free && done[on]
 		}

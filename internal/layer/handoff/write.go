@@ -3,8 +3,11 @@ package handoff
 import (
 	"context"
 	"io"
+	"strings"
+	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
@@ -12,38 +15,23 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
-// Request is what a write is asked for.
-type Request struct {
-	Path      string
-	Expected  *string
-	Force     bool
-	Archive   bool   // the handoff that is replaced is archived even if it was read
-	Strict    bool   // drift is refused
-	AutoState string // "", AutoSession or a glob
-	Envelope  Envelope
-	Body      []byte
-
-	// Wrote selects the commits whose files AutoSession adds.
-	Wrote func(*journal.Record) bool
-	// Document makes the file, with further entries of last_good_state.
-	Document func(added []File) ([]byte, *fault.Fault)
-}
-
 // Write is the writing of a handoff in progress.
 type Write struct {
-	Request
-	Drift    []Drift
+	handoff.WriteRequest
+	Drift    []handoff.Drift
 	Archived string // path of the archive, "" when nothing is archived
 
+	wrote    func(*journal.Record) bool // selects the commits whose files AutoStateSession adds
 	l        *Layer
 	c        *engine.Commit
 	composed bool // the content of the handoff is made
 }
 
-// NewWrite makes c the writing of a handoff.
-func (l *Layer) NewWrite(c *engine.Commit, r Request) *Write {
-	w := &Write{Request: r, l: l, c: c}
-	c.Muts = []*engine.Mutation{{Path: r.Path, Op: engine.OpOverwrite, Kind: "handoff", AllowShrink: true, Force: r.Force, Expected: r.Expected}}
+// NewWrite makes c the writing of a handoff. wrote selects the commits whose files
+// [handoff.AutoStateSession] adds.
+func (l *Layer) NewWrite(c *engine.Commit, r handoff.WriteRequest, wrote func(*journal.Record) bool) *Write {
+	w := &Write{WriteRequest: r, wrote: wrote, l: l, c: c}
+	c.Muts = []*engine.Mutation{{Path: r.Path, Op: engine.OpOverwrite, Kind: "handoff", AllowShrink: true, Force: r.Force, Expected: r.Expect.Hash()}}
 	c.ExtraLocks, c.Plan = []string{Lock}, w.plan
 	return w
 }
@@ -53,7 +41,7 @@ func (w *Write) Check() *fault.Fault {
 	if !utf8.Valid(w.Body) {
 		return fault.New(fault.NotValidUTF8).With("argument", "body")
 	}
-	return w.Envelope.check(w.AutoState != "")
+	return check(&w.Envelope, w.AutoState != "")
 }
 
 // plan makes the content, and decides under the locks whether the existing
@@ -79,7 +67,7 @@ func (w *Write) compose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.Drift, err = w.l.drift(ctx, append(w.Envelope.Files[:len(w.Envelope.Files):len(w.Envelope.Files)], added...), sure); err != nil {
+	if w.Drift, err = w.l.drift(ctx, append(w.Envelope.LastGoodState[:len(w.Envelope.LastGoodState):len(w.Envelope.LastGoodState)], added...), sure); err != nil {
 		return err
 	}
 	if w.Strict && len(w.Drift) > 0 {
@@ -87,7 +75,7 @@ func (w *Write) compose(ctx context.Context) error {
 		e.Stage = engine.StagePrecondition
 		return e
 	}
-	doc, e := w.Document(added)
+	doc, e := w.document(added)
 	if e != nil {
 		e.Stage = engine.StageCompose
 		return e
@@ -97,6 +85,19 @@ func (w *Write) compose(ctx context.Context) error {
 	return nil
 }
 
+// document makes the file, with further files in last_good_state.
+func (w *Write) document(added []handoff.File) ([]byte, *fault.Fault) {
+	e := w.Envelope
+	e.UpdatedAt.UnmarshalText([]byte(w.c.Began.UTC().Format(time.RFC3339)))
+	e.LastGoodState = []handoff.File{}
+	for _, f := range w.Envelope.LastGoodState {
+		f.SHA256 = strings.ToLower(f.SHA256)
+		e.LastGoodState = append(e.LastGoodState, f)
+	}
+	e.LastGoodState = append(e.LastGoodState, added...)
+	return document(e, w.Body)
+}
+
 // again completes the facts of a repeated call.
 func (w *Write) again(ctx context.Context) (err error) {
 	for i := range w.c.Replayed.Muts {
@@ -104,7 +105,7 @@ func (w *Write) again(ctx context.Context) (err error) {
 			w.Archived = m.Path
 		}
 	}
-	w.Drift, err = w.l.drift(ctx, w.Envelope.Files, nil)
+	w.Drift, err = w.l.drift(ctx, w.Envelope.LastGoodState, nil)
 	return err
 }
 
