@@ -15,10 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // init lets the test binary act as the command, for tests that need a separate
@@ -57,19 +54,6 @@ func (s shell) clean() {
 	if r := s.ok("check", "--deep"); r.doc["clean"] != true {
 		s.t.Errorf("%s", r.out)
 	}
-}
-
-// resultOf returns what a run wrote to the file of --result-out.
-func (s shell) resultOf(args ...string) (ran, result) {
-	s.t.Helper()
-	file := filepath.Join(s.t.TempDir(), "result")
-	r := s.run(append(args, "--result-out", file)...)
-	data, err := os.ReadFile(file)
-	var got result
-	if err != nil || json.Unmarshal(data, &got) != nil || got.Code != r.code {
-		s.t.Fatalf("%v: %v %s (code %d)", args, err, data, r.code)
-	}
-	return r, got
 }
 
 // status returns the status in the receipt.
@@ -245,47 +229,6 @@ func silentAbout(t *testing.T, what string, r ran, secret string, more ...string
 	}
 }
 
-// TestEraseByEveryWayIn: the secret comes from a file, a descriptor or standard
-// input, with or without a final newline, and is removed from the state
-// directory; a dry run counts and changes nothing. No output contains the
-// secret.
-func TestEraseByEveryWayIn(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "secret")
-	for name, row := range map[string]struct {
-		in, file string
-		args     []string
-	}{
-		"standard input":          {in: leakedSecret},
-		"with a newline":          {in: leakedSecret + "\n"},
-		"with one of DOS":         {in: leakedSecret + "\r\n"},
-		"a file":                  {file: leakedSecret + "\n", args: []string{"--secret-file", file}},
-		"a hyphen":                {in: leakedSecret, args: []string{"--secret-file", "-"}},
-		"the descriptor of input": {in: leakedSecret, args: []string{"--secret-fd", "0"}},
-	} {
-		noErr(t, os.WriteFile(file, []byte(row.file), 0o600))
-		s := leaky(t).with(row.in)
-		before := everyFile(t, filepath.Join(s.dir, ".resilient_write", "history"))
-		dry, got := s.resultOf(append([]string{"erase", "--dry-run"}, row.args...)...)
-		if dry.code != rw.CodeOK || got.status() != "succeeded" || !strings.Contains(dry.out, `{"place":"history","count":1}`) {
-			t.Errorf("%s: code %d: %s%s", name, dry.code, dry.out, dry.errs)
-		}
-		equal(t, cmp.Diff(before, everyFile(t, filepath.Join(s.dir, ".resilient_write", "history"))), "", name, ": a dry run changed it")
-		r, got := s.resultOf(append([]string{"erase", "--reason", "it leaked"}, row.args...)...)
-		if r.code != rw.CodeOK || got.status() != "succeeded" {
-			t.Errorf("%s: code %d: %s%s", name, r.code, r.out, r.errs)
-		}
-		silentAbout(t, name, dry, leakedSecret)
-		silentAbout(t, name, r, leakedSecret, string(got.Reply), string(got.Receipt))
-		if left := holders(t, s.dir, leakedSecret); len(left) > 0 {
-			t.Errorf("%s: still in %v", name, left)
-		}
-		s.clean()
-		if r := s.ok(append([]string{"erase"}, row.args...)...); r.doc["status"] != "unchanged" {
-			t.Errorf("%s, again: %s", name, r.out)
-		}
-	}
-}
-
 // TestEraseStripsOneNewline and no more: other newlines belong to the secret.
 func TestEraseStripsOneNewline(t *testing.T) {
 	for given, want := range map[string]string{
@@ -301,91 +244,10 @@ func TestEraseStripsOneNewline(t *testing.T) {
 	}
 }
 
-// TestEraseReportsWhatIsLeft by its code: 6 for files of the workspace, 7 for
-// files of the state directory that erase must not change.
-func TestEraseReportsWhatIsLeft(t *testing.T) {
-	s := leaky(t).with(leakedSecret)
-	noErr(t, os.WriteFile(filepath.Join(s.dir, "notes.txt"), []byte(leakedSecret), 0o600))
-	for _, args := range [][]string{{"erase", "--dry-run"}, {"erase"}} {
-		r, got := s.resultOf(args...)
-		if r.code != rw.CodePrecondition || !strings.Contains(r.out, `"workspace":["notes.txt"]`) || got.status() != "succeeded" {
-			t.Errorf("%v: code %d: %s", args, r.code, r.out)
-		}
-	}
-	if r := s.ok("erase", "--skip-workspace"); r.doc["status"] != "unchanged" {
-		t.Errorf("%s", r.out)
-	}
-	policy := filepath.Join(s.dir, ".resilient_write", "policy.yaml")
-	noErr(t, os.WriteFile(policy, []byte("# "+leakedSecret+"\nversion: 1\n"), 0o600))
-	asPerson(t)
-	r := s.run("erase", "--yes", "--secret-file", leakedFile(t), "--color", "never")
-	if r.code != rw.CodeStorage || !strings.Contains(r.out, "state directory: still contains it policy.yaml") || !strings.Contains(r.out, "workspace: still contains it notes.txt") {
-		t.Errorf("code %d: %s%s", r.code, r.out, r.errs)
-	}
-	silentAbout(t, "a person", r, leakedSecret)
-}
-
 func leakedFile(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "secret")
 	noErr(t, os.WriteFile(file, []byte(leakedSecret+"\n"), 0o600))
 	return file
-}
-
-// TestEraseMisuse: a misplaced word on the command line may be the secret, so
-// it is not printed; and nothing is changed.
-func TestEraseMisuse(t *testing.T) {
-	s := leaky(t)
-	file := leakedFile(t)
-	slip := "hunter2-hunter3"
-	before := everyFile(t, s.dir)
-	for _, row := range []struct {
-		name string
-		in   string
-		args []string
-		code rw.Code
-		want string
-	}{
-		{"an argument", "", []string{slip}, rw.CodeUsage, "--secret-file"},
-		{"--secret", "", []string{"--secret", slip}, rw.CodeUsage, "did you mean --secret-file"},
-		{"--secret=", "", []string{"--secret=" + slip}, rw.CodeUsage, "did you mean --secret-file"},
-		{"a short flag", "", []string{"-" + slip}, rw.CodeUsage, "no flag takes the secret"},
-		{"no descriptor", "", []string{"--secret-fd", slip}, rw.CodeUsage, "no flag takes the secret"},
-		{"no file", "", []string{"--secret-file", slip}, rw.CodeUsage, "cannot be read"},
-		{"no hash", "", []string{"--sha256", slip}, rw.CodeInvalid, "64 hexadecimal digits"},
-		{"no draft", "", []string{"--draft-ref", slip}, rw.CodeNotFound, "draft_not_found"},
-		{"a flag of another name", "", []string{"--dry-rnu"}, rw.CodeUsage, "did you mean --dry-run"},
-		{"a negative descriptor", "", []string{"--secret-fd=-1"}, rw.CodeUsage, "descriptor"},
-		{"a closed descriptor", "", []string{"--secret-fd", "971"}, rw.CodeUsage, "cannot be read"},
-		{"two ways", "", []string{"--secret-file", file, "--draft-ref", "x"}, rw.CodeUsage, "more than one way"},
-		{"a directory", "", []string{"--secret-file", s.dir}, rw.CodeUsage, "cannot be read"},
-		{"nothing", "", nil, rw.CodeUsage, "no secret was given"},
-		{"a newline", "\n", nil, rw.CodeUsage, "no secret was given"},
-		{"too short", "hunter2\n", nil, rw.CodeInvalid, "at least 8 bytes"},
-		{"too uniform", strings.Repeat("a", 20), nil, rw.CodeInvalid, "at least 8 bytes"},
-		{"too long", strings.Repeat(slip, 1<<17), nil, rw.CodeUsage, "1 MiB"},
-		{"in the reason", slip, []string{"--reason", "it was " + slip}, rw.CodeInvalid, "contains the secret itself"},
-		{"in the session", slip, []string{"--session", slip}, rw.CodeInvalid, "contains the secret itself"},
-		{"in the caller", slip, []string{"--caller", slip}, rw.CodeInvalid, "contains the secret itself"},
-		{"a part of the journal", `"kind":"commit"`, nil, rw.CodeInvalid, "in the structure of the journal"},
-	} {
-		r, got := s.with(row.in).resultOf(append([]string{"erase"}, row.args...)...)
-		if r.code != row.code || !strings.Contains(r.errs, row.want) {
-			t.Errorf("%s: code %d: %s", row.name, r.code, r.errs)
-		}
-		noErr(t, spec.Validate("errors", []byte(r.out)), row.name)
-		silentAbout(t, row.name, r, slip, string(got.Reply), string(got.Receipt))
-		if strings.Contains(r.out+r.errs, s.dir) {
-			t.Errorf("%s: the error names a directory: %s", row.name, r.errs)
-		}
-	}
-	for name, text := range everyFile(t, s.dir) {
-		if was, known := before[name]; !strings.Contains(name, "locks") && strings.Contains(name, "journal") && (!known || was != text) {
-			t.Errorf("a refusal changed %s", name)
-		}
-	}
-	if left := holders(t, s.dir, slip); len(left) > 0 {
-		t.Errorf("the slip is in %v", left)
-	}
 }
 
 // TestEraseAsksAPerson: on a terminal erase prompts for the secret, then for

@@ -804,58 +804,6 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// TestInitLeavesWhatItCannotRead: a client whose file is broken is refused and
-// none of its files is written; the others are configured.
-func TestInitLeavesWhatItCannotRead(t *testing.T) {
-	secret := "token = " + strings.Repeat("x", 20)
-	d := newDesk(t)
-	broken := map[string]string{
-		"~/.codex/config.toml":     "a = \n" + secret,
-		"~/.continue/config.yaml":  "a: [\n" + secret,
-		".mcp.json":                "{\"a\": " + secret + "}",
-		".cursor/mcp.json":         "[]",
-		"~/.qwen/settings.json":    "{\"mcpServers\": {\"resilientwrite\": {\"httpUrl\": \"http://127.0.0.1:1/mcp\"}}}",
-		".gemini/settings.json/no": "",
-	}
-	for name, text := range broken {
-		d.write(name, text, 0o600)
-	}
-	reply, code := d.run("init", "claude-code", "codex", "continue", "cursor", "qwen", "gemini", "opencode")
-	status := map[string]string{}
-	for _, one := range reply["clients"].([]any) {
-		c := one.(map[string]any)
-		status[c["client"].(string)] = c["status"].(string)
-	}
-	want := map[string]string{"claude-code": "refused", "codex": "refused", "continue": "refused", "cursor": "refused", "qwen": "refused", "gemini": "refused", "opencode": "configured"}
-	if diff := cmp.Diff(want, status); diff != "" || code != 5 {
-		t.Errorf("code %d\n%s", code, diff)
-	}
-	for name, text := range broken {
-		if got, err := os.ReadFile(d.path(name)); err != nil || string(got) != text {
-			t.Errorf("%s: %v %q", name, err, got)
-		}
-	}
-	if said, _ := json.Marshal(reply); strings.Contains(string(said), "xxxx") {
-		t.Errorf("the reply holds the content of the files: %s", said)
-	}
-	if names := slices.Sorted(maps.Keys(d.tree())); len(names) != len(broken)+2 {
-		t.Errorf("there are %v", names)
-	}
-}
-
-// TestInitLeavesOtherHooks: an executable of another program is neither replaced
-// nor removed.
-func TestInitLeavesOtherHooks(t *testing.T) {
-	d := newDesk(t)
-	d.write("~/.cline/hooks/PreToolUse", "#!/bin/sh\necho mine\n", 0o755)
-	before := d.tree()
-	if reply, code := d.run("init", "cline", "--hooks"); code != 5 || !strings.Contains(fmt.Sprint(reply), "another hook is there") {
-		t.Errorf("%d %v", code, reply)
-	}
-	d.run("init", "cline", "--remove")
-	equal(t, cmp.Diff(before, d.tree()), "")
-}
-
 // TestStatusNamesSilentHooks: status names configured hooks that have reported
 // nothing, with what to do, until they report something.
 func TestStatusNamesSilentHooks(t *testing.T) {
@@ -879,72 +827,6 @@ func TestStatusNamesSilentHooks(t *testing.T) {
 	}
 	if s := silent(); strings.Contains(s, "codex") || !strings.Contains(s, "opencode") {
 		t.Error(s)
-	}
-}
-
-// TestInitNamesFilesOfTheUser: the diff of a file in the home directory shows
-// its path, not one below a or b.
-func TestInitNamesFilesOfTheUser(t *testing.T) {
-	d := newDesk(t)
-	reply, _ := d.run("init", "codex", "--dry-run")
-	if said := fmt.Sprint(reply["files"]); !strings.Contains(said, "+++ ~/.codex/config.toml") || strings.Contains(said, "a/~") {
-		t.Error(said)
-	}
-}
-
-// TestInitRefusesWrongWords checks codes and hints for wrong command lines.
-func TestInitRefusesWrongWords(t *testing.T) {
-	d := newDesk(t)
-	for _, args := range [][]string{{}, {"codexx"}, {"codex", "--scope", "world"}, {"codex", "--tier", "all"}, {"--all", "--no"}} {
-		if reply, code := d.run(append([]string{"init"}, args...)...); code != 2 {
-			t.Errorf("%q: %d %v", args, code, reply)
-		}
-	}
-	if reply, code := d.run("init", "cline", "--scope", "project"); code != 5 || len(d.tree()) > 0 {
-		t.Errorf("%d %v", code, reply)
-	}
-}
-
-// TestInitInstructionsAreShared: removing one of two clients that read the same
-// file keeps the lines for the other.
-func TestInitInstructionsAreShared(t *testing.T) {
-	d := newDesk(t)
-	d.run("init", "opencode", "vscode")
-	d.run("init", "--remove", "opencode")
-	if text, err := os.ReadFile(d.path("AGENTS.md")); err != nil || !strings.Contains(string(text), clients.Instructions) {
-		t.Errorf("%v %s", err, text)
-	}
-	d.run("init", "--remove", "vscode")
-	if _, err := os.Stat(d.path("AGENTS.md")); !os.IsNotExist(err) {
-		t.Error(err)
-	}
-}
-
-// TestInitShowsNoSecretsOfOthers: the diff of a one-line file does not show the
-// rest of the line, which may hold the keys of other servers.
-func TestInitShowsNoSecretsOfOthers(t *testing.T) {
-	d := newDesk(t)
-	secret := "key-" + strings.Repeat("q", 12)
-	d.write(".gemini/settings.json", `{"mcpServers":{"a":{"command":"b","env":{"KEY":"`+secret+`"}}},"theme":"`+secret+`"}`, 0o600)
-	reply, code := d.run("init", "gemini", "--no-instructions")
-	said, _ := json.Marshal(reply)
-	if code != 0 || strings.Contains(string(said), secret) || !strings.Contains(string(said), "resilient-write") {
-		t.Errorf("%d %s", code, said)
-	}
-	if text, _ := os.ReadFile(d.path(".gemini/settings.json")); strings.Count(string(text), secret) != 2 {
-		t.Errorf("%s", text)
-	}
-}
-
-// TestInitInTheHomeDirectory: the home directory is not a project, and the
-// server would refuse it.
-func TestInitInTheHomeDirectory(t *testing.T) {
-	d := newDesk(t)
-	d.project = d.home
-	reply, code := d.run("init", "claude-code", "zed", "codex", "--no-instructions")
-	status := fmt.Sprint(reply["clients"])
-	if code != 5 || strings.Count(status, "refused") != 2 || !strings.Contains(status, "configured") {
-		t.Errorf("%d %s", code, status)
 	}
 }
 

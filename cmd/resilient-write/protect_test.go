@@ -2,11 +2,8 @@ package main_test
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +20,6 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
-	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // dangerous are paths that execute code, launch programs or grant access, with
@@ -177,9 +173,11 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 		equal(t, saying(callTool(t, plain, "rw_safe_write", createArgs(path))), "ok", path)
 	}
 	// The refusal says why, and how the user allows it.
-	r := callTool(t, plain, "rw_safe_write", createArgs("sub/.envrc"))["context"].(map[string]any)
-	if r["policy_line"] != `protect_exceptions: ["sub/.envrc"]` || !strings.Contains(r["hint"].(string), "runs when the directory is entered") || r["class"] != "entry" {
-		t.Errorf("%v", r)
+	out := callTool(t, plain, "rw_safe_write", createArgs("sub/.envrc"))
+	r := out["context"].(map[string]any)
+	if r["policy_line"] != `protect_exceptions: ["sub/.envrc"]` || !strings.Contains(r["hint"].(string), "runs when the directory is entered") || r["class"] != "entry" ||
+		out["error"] != "policy_violation" || out["reason_hint"] != "permission" || out["suggested_action"] != "ask_user" {
+		t.Errorf("%v", out)
 	}
 	t.Logf("%d paths, %d asked about, %d near misses", len(dangerous), asks, len(harmless))
 }
@@ -354,27 +352,6 @@ func TestOperatorsAreWarned(t *testing.T) {
 	}
 }
 
-// TestTheBinaryWritesWhatOnlyInforms: the server with its default gate writes a
-// text that scores high only because of mail addresses, blobs and its size.
-func TestTheBinaryWritesWhatOnlyInforms(t *testing.T) {
-	dir := t.TempDir()
-	c := connect(t, dir)
-	var b strings.Builder
-	rng := rand.New(rand.NewPCG(1, 2))
-	blob := make([]byte, 180)
-	for i := range 3 {
-		for i := range blob {
-			blob[i] = byte(rng.IntN(256))
-		}
-		fmt.Fprintf(&b, "jo%d@acme-mail.org\nblob %s\nkey %s\n", i, base64.StdEncoding.EncodeToString(blob), "gh"+"p_****")
-	}
-	b.WriteString(strings.Repeat("long line ", 300) + "\n")
-	score := callTool(t, c, "rw_risk_score", args{"content": b.String()})
-	mustEqual(t, score["verdict"], "high", score)
-	out := callTool(t, c, "rw_safe_write", args{"path": "a.txt", "content": b.String()})
-	equal(t, out["ok"], true, out)
-}
-
 // policyWorkspace returns a workspace with a policy file in its state
 // directory, which git may track.
 func policyWorkspace(t *testing.T, policy string, tracked bool) string {
@@ -423,8 +400,8 @@ func becomes(t *testing.T, c *client.Client, path, content string) string {
 	return reason(out)
 }
 
-// TestShippedPolicyCannotWeaken checks the policy file of a repository against
-// flags and defaults: tracked, untracked, trusted, and named.
+// TestShippedPolicyCannotWeaken checks the policy file of a repository against the
+// flags: tracked, untracked, trusted, and named.
 func TestShippedPolicyCannotWeaken(t *testing.T) {
 	config := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", config)
@@ -436,18 +413,11 @@ func TestShippedPolicyCannotWeaken(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		{"tracked, flag", "gate: {mode: off}\n", true, []string{"-gate", "block"}, "risk_blocked"},
 		{"tracked, default", "gate: {mode: off}\n", true, nil, "risk_blocked"},
-		{"tracked, advise", "gate: {mode: advise}\n", true, nil, "risk_blocked"},
-		{"tracked, allow", "allow: [{path: '**', reason: x}]\n", true, nil, "risk_blocked"},
-		{"tracked, disabled", "disable_families: [api_key]\n", true, nil, "risk_blocked"},
 		{"untracked, flag", "gate: {mode: off}\n", false, []string{"-gate", "block"}, "risk_blocked"},
-		{"untracked, flag, allow", "allow: [{path: '**', reason: x}]\n", false, []string{"-gate", "block"}, "risk_blocked"},
 		{"untracked, default", "gate: {mode: off}\n", false, nil, "ok"},
 		{"trusted, default", "gate: {mode: off}\n", true, []string{"-trust-workspace-policy"}, "ok"},
-		{"trusted, flag", "gate: {mode: off}\n", true, []string{"-trust-workspace-policy", "-gate", "block"}, "risk_blocked"},
 		{"named, flag", "gate: {mode: off}\n", true, []string{"-policy-file", ".resilient_write/policy.yaml", "-gate", "block"}, "ok"},
-		{"stricter, tracked, flag", "gate: {mode: block}\n", true, []string{"-gate", "off"}, "risk_blocked"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := connect(t, policyWorkspace(t, row.policy, row.tracked), row.args...)
@@ -508,77 +478,12 @@ func TestTrustCommand(t *testing.T) {
 	run(3, "trust")
 }
 
-// TestBrokenPolicyIsServed: the server answers, reports what is wrong, and
-// accepts writes once the file is valid, without a restart.
-func TestBrokenPolicyIsServed(t *testing.T) {
-	dir := t.TempDir()
-	place := filepath.Join(dir, ".resilient_write", "policy.yaml")
-	noErr(t, os.WriteFile(filepath.Join(dir, "old.txt"), []byte("old\n"), 0o644))
-	policyAt(t, place, "gate: {mode: blok}\n")
-	c := connect(t, dir)
-	for _, row := range []struct {
-		text, problem string
-		line          float64
-	}{
-		{"gate: {mode: blok}\n", "bad_value", 1}, {"gate:\n  mod: block\n", "unknown_key", 2}, {"- x\n", "not_a_mapping", 1}, {"gate: [\n", "bad_yaml", 0},
-		{"version: 2\n", "unsupported_version", 1}, {"gate: {}\ngate: {}\n", "duplicate_key", 2}, {"protect: ['../x']\n", "bad_glob", 1},
-		{"\nextend_patterns:\n  a: [{name: b, regex: 'a('}]\n", "bad_regex", 3}, {"thresholds: {low: 0.5}\n", "bad_thresholds", 1},
-		{"#" + strings.Repeat("x", 2<<20), "too_large", 0}, {"disable_patterns: [emial]\n", "bad_value", 1},
-	} {
-		policyAt(t, place, row.text)
-		out := callTool(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"})
-		about, _ := out["context"].(map[string]any)
-		if reason(out) != "bad_policy" || about["problem"] != row.problem || about["file"] != ".resilient_write/policy.yaml" || row.line > 0 && about["line"] != row.line {
-			t.Errorf("%.30q: %v", row.text, out)
-		}
-		if strings.Contains(fmt.Sprint(out), dir) {
-			t.Errorf("an absolute path: %v", out)
-		}
-		for tool, args := range map[string]map[string]any{
-			"rw_journal_since": {"agent": "a", "after_seq": 0}, "rw_delete": {"path": "old.txt"}, "rw_undo": {}, "rw_scratch_put": {"content": "x", "label": "l"}, "rw_tx_begin": {}, "rw_checkpoint": {"name": "c", "data": map[string]any{}},
-		} {
-			if out := callTool(t, c, tool, args); reason(out) != "bad_policy" {
-				t.Errorf("%.30q: %s: %v", row.text, tool, out)
-			}
-		}
-		if read := callTool(t, c, "rw_read", map[string]any{"path": "old.txt"}); read["content"] != "old\n" {
-			t.Errorf("%v", read)
-		}
-	}
-	policyAt(t, place, "gate: {mode: block}\nprotect: [LICENSE]\n")
-	if out := callTool(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}); out["ok"] != true {
-		t.Errorf("%v", out)
-	}
-	if out := callTool(t, c, "rw_safe_write", map[string]any{"path": "LICENSE", "content": "x"}); reason(out) != "protected_path" {
-		t.Errorf("%v", out)
-	}
-	policyAt(t, place, "gate: {mode: off}\n")
-	equal(t, becomes(t, c, "b.txt", outsideCredential(9)), "risk_blocked", "a valid policy is not pinned")
-}
-
-// TestMissingPolicyFileFromOutside: if the flag names a missing file, every
-// change is refused; if the variable does, it is a warning. No tool creates
-// anything on the path to it.
-func TestMissingPolicyFileFromOutside(t *testing.T) {
-	dir := t.TempDir()
-	c := connect(t, dir, "-policy-file", "rules/deep/rw.yaml")
-	for range 2 {
-		for _, path := range []string{"a.txt", "rules", "rules/x"} {
-			out := callTool(t, c, "rw_safe_write", map[string]any{"path": path, "content": "x"})
-			about, _ := out["context"].(map[string]any)
-			if reason(out) != "bad_policy" || about["problem"] != "missing" || about["file"] != "rules/deep/rw.yaml" {
-				t.Errorf("%v", out)
-			}
-		}
-	}
-	policyAt(t, filepath.Join(dir, "rules", "deep", "rw.yaml"), "protect: [LICENSE]\n")
-	if out := callTool(t, c, "rw_safe_write", map[string]any{"path": "a.txt", "content": "x"}); out["ok"] != true {
-		t.Errorf("%v", out)
-	}
-	dir = t.TempDir()
+// TestMissingPolicyFileOfTheVariable: if the variable names a missing file, that
+// is a warning, and no tool creates anything on the path to it.
+func TestMissingPolicyFileOfTheVariable(t *testing.T) {
 	t.Setenv("RW_POLICY_FILE", "rules/deep/rw.yaml")
-	c = connect(t, dir)
-	for path, want := range map[string]string{"a.txt": "ok", "rules": "protected_path", "rules/x": "protected_path", "rules/deep": "protected_path", "rules/deep/rw.yaml": "protected_path"} {
+	c := connect(t, t.TempDir())
+	for path, want := range map[string]string{"a.txt": "ok", "rules/x": "protected_path", "rules/deep/rw.yaml": "protected_path"} {
 		equal(t, becomes(t, c, path, "x"), want, path)
 	}
 }
@@ -661,193 +566,6 @@ func TestStateOfOthersFromOutside(t *testing.T) {
 	}
 }
 
-// TestCostlyPatternFromOutside: a pattern that takes too long on a text makes
-// the call fail with its file and line; other texts are written.
-func TestCostlyPatternFromOutside(t *testing.T) {
-	t.Parallel()
-	if !testbed.Long() && os.Getenv("RW_CI_FULL") == "" {
-		t.Skip("takes 20 seconds: RW_LONG=1")
-	}
-	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "rules.yaml")
-	policyAt(t, file, "gate: {mode: block}\nextend_patterns:\n  own:\n  - {name: quick, regex: 'BADGE-[0-9]{6}'}\n  - name: slow\n    regex: '[ab]{1,990}c'\n")
-	c := connect(t, dir, "-policy-file", file)
-	out := callTool(t, c, "rw_safe_write", args{"path": "long.txt", "content": strings.Repeat("ab", 4<<20)})
-	about, _ := out["context"].(map[string]any)
-	if reason(out) != "bad_policy" || about["problem"] != "too_costly" || about["file"] != "rules.yaml" || about["line"] != 5.0 || about["pattern"] != "slow" {
-		t.Errorf("%.600v", out)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "long.txt")); err == nil {
-		t.Error("long.txt was written")
-	}
-	for content, want := range map[string]string{"short: abababc-free\n": "ok", strings.Repeat("another text\n", 1<<10): "ok", "abc abc\n": "ok"} {
-		if got := becomes(t, c, "a.txt", content); got != want {
-			t.Errorf("%.20s: %s", content, got)
-		}
-	}
-}
-
-// TestOtherRepositoriesFromOutside: the directories of Mercurial, Jujutsu,
-// Subversion, Sapling and Bazaar are protected like .git, at any depth, in any
-// spelling, from every verb.
-func TestOtherRepositoriesFromOutside(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	testbed.Plant(t, dir, 0o755, map[string]string{"a.txt": "x", "sub/.hg/hgrc": "old", ".svn/entries": "x"})
-	c := connect(t, dir)
-	for _, name := range []string{".git", ".hg", ".jj", ".svn", ".sl", ".bzr", ".HG", "HG~1", ".s\u200dl"} {
-		for _, path := range []string{name + "/hgrc", "deep/" + name + "/hooks/x"} {
-			for tool, args := range map[string]map[string]any{
-				"rw_safe_write": {"path": path, "content": "x"},
-				"rw_move":       {"path": "a.txt", "to": path},
-				"rw_tx":         {"ops": []any{map[string]any{"op": "write", "path": "b.txt", "content": "x"}, map[string]any{"op": "write", "path": path, "content": "x"}}},
-			} {
-				if out := callTool(t, c, tool, args); reason(out) != "protected_path" {
-					t.Errorf("%s %q: %v", tool, path, out)
-				}
-			}
-		}
-	}
-	for tool, args := range map[string]map[string]any{
-		"rw_edit":   {"path": "sub/.hg/hgrc", "edits": []any{map[string]any{"old": "old", "new": "new"}}},
-		"rw_delete": {"path": ".svn/entries"},
-	} {
-		if out := callTool(t, c, tool, args); reason(out) != "protected_path" {
-			t.Errorf("%s: %v", tool, out)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "b.txt")); err == nil {
-		t.Error("a part of a refused transaction is there")
-	}
-	for _, path := range []string{".hgignore", "svn/x", "a.hg/x"} {
-		if out := callTool(t, c, "rw_safe_write", map[string]any{"path": path, "content": "x"}); out["ok"] != true {
-			t.Errorf("%s: %v", path, out)
-		}
-	}
-}
-
-// TestNoRootInARepositoryFromOutside: the command does not work inside the
-// directory of a version control system.
-func TestNoRootInARepositoryFromOutside(t *testing.T) {
-	t.Parallel()
-	base := t.TempDir()
-	testbed.Plant(t, base, 0o755, map[string]string{
-		"bare/HEAD": "ref: refs/heads/x\n", "bare/objects/x": "", "bare/refs/x": "", "bare/hooks/x": "", "w/.git/HEAD": "ref: refs/heads/x\n", "w/.git/objects/x": "", "w/.git/refs/x": "", "w/src/x": "", "h/.hg/x": "",
-	})
-	for dir, want := range map[string]int{"bare": 3, "bare/hooks": 3, "w/.git": 3, "w/.git/refs": 3, "h/.hg": 3, "w": 0, "w/src": 0, "h": 0} {
-		cmd := exec.Command(build(t), "describe", "--root", filepath.Join(base, dir))
-		out, _ := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != want || strings.Contains(string(out), `"unsafe_root"`) != (want != 0) {
-			t.Errorf("%s: exit %d: %s", dir, got, out)
-		}
-	}
-}
-
-// TestRepositoriesAsTestDataFromOutside: only a policy that the user names
-// allows a repository to be written as test data, and nowhere else.
-func TestRepositoriesAsTestDataFromOutside(t *testing.T) {
-	t.Parallel()
-	const exception = "protect_exceptions: [testdata/repo]\n"
-	named := filepath.Join(t.TempDir(), "rules.yaml")
-	policyAt(t, named, exception)
-	write := func(dir, at string, args ...string) string {
-		c := connect(t, dir, args...)
-		defer c.Close()
-		last := ""
-		for path, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "objects/x": "x", "refs/x": "x"} {
-			if out := callTool(t, c, "rw_safe_write", map[string]any{"path": at + "/" + path, "content": text}); out["ok"] != true {
-				last = reason(out)
-			}
-		}
-		return last
-	}
-	for name, row := range map[string]struct{ dir, at, want, policy string }{
-		"named":            {t.TempDir(), "testdata/repo", "", named},
-		"named, elsewhere": {t.TempDir(), "other/repo", "protected_path", named},
-		"shipped":          {policyWorkspace(t, exception, true), "testdata/repo", "protected_path", ""},
-		"none":             {t.TempDir(), "testdata/repo", "protected_path", ""},
-	} {
-		var args []string
-		if row.policy != "" {
-			args = []string{"-policy-file", row.policy}
-		}
-		equal(t, write(row.dir, row.at, args...), row.want, name)
-	}
-}
-
-// TestWeakPoliciesAreReportedFromOutside: the server reports a policy that weakens
-// the defaults, and one that git tracks and that does not apply.
-func TestWeakPoliciesAreReportedFromOutside(t *testing.T) {
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	for _, row := range []struct {
-		policy  string
-		tracked bool
-		want    string // "" for none
-	}{
-		{"gate: {mode: off}\n", false, "policy_weakens_default"},
-		{"gate: {mode: off}\n", true, "policy_not_trusted"},
-		{"protect_defaults: off\n", false, "policy_weakens_default"},
-		{"gate: {mode: block}\n", false, ""},
-		{"gate: {mode: block}\n", true, ""},
-	} {
-		c := connect(t, policyWorkspace(t, row.policy, row.tracked))
-		said := fmt.Sprint(callTool(t, c, "rw_describe", nil)["recovery"])
-		refusedAs := ""
-		for _, reason := range []string{"policy_weakens_default", "policy_not_trusted"} {
-			if strings.Contains(said, reason) {
-				refusedAs = reason
-			}
-		}
-		if refusedAs != row.want {
-			t.Errorf("%q, tracked %v: %q, want %q: %s", row.policy, row.tracked, refusedAs, row.want, said)
-		}
-	}
-}
-
-// TestAProtectedRefusalAsksTheUser checks its class, its action, and the line
-// of the policy that allows the path, without a hint to try again.
-func TestAProtectedRefusalAsksTheUser(t *testing.T) {
-	t.Parallel()
-	c := connect(t, t.TempDir())
-	for path, line := range map[string]string{".mcp.json": `protect_exceptions: [".mcp.json"]`, "deep/.claude/settings.json": `protect_exceptions: ["deep/.claude/settings.json"]`} {
-		out := callTool(t, c, "rw_safe_write", createArgs(path))
-		about := out["context"].(map[string]any)
-		if out["error"] != "policy_violation" || out["reason_hint"] != "permission" || out["suggested_action"] != "ask_user" || about["reason"] != "protected_default" || about["policy_line"] != line {
-			t.Errorf("%s: %v", path, out)
-		}
-	}
-}
-
-// TestMovesDoNotLaunderFromOutside: content that the policy allows at one path
-// cannot leave it by a move, alone, with its directory, or in a transaction; a
-// move to a path that git does not ignore is reported.
-func TestMovesDoNotLaunderFromOutside(t *testing.T) {
-	t.Parallel()
-	dir := policyWorkspace(t, "allow: [{path: 'fixtures/**', reason: tests}]\n", false)
-	testbed.Plant(t, dir, 0o644, map[string]string{".gitignore": ".env\n", ".env": "A=" + token(77) + "\n"})
-	c := connect(t, dir)
-	secret := "key = " + token(78) + "\n"
-	if out := callTool(t, c, "rw_safe_write", map[string]any{"path": "fixtures/key.txt", "content": secret}); out["ok"] != true {
-		t.Fatalf("%v", out)
-	}
-	for tool, args := range map[string]map[string]any{
-		"rw_move": {"path": "fixtures/key.txt", "to": "src/key.txt"},
-		"rw_tx":   {"ops": []any{map[string]any{"op": "move", "path": "fixtures/key.txt", "to": "src/key.txt"}}},
-	} {
-		if out := callTool(t, c, tool, args); reason(out) != "risk_blocked" {
-			t.Errorf("%s: %v", tool, out)
-		}
-	}
-	if out := callTool(t, c, "rw_move", map[string]any{"path": "fixtures", "to": "src"}); reason(out) != "risk_blocked" {
-		t.Errorf("a directory: %v", out)
-	}
-	if out := callTool(t, c, "rw_move", map[string]any{"path": "fixtures/key.txt", "to": "fixtures/deep/key.txt"}); out["ok"] != true {
-		t.Errorf("where it is allowed as well: %v", out)
-	}
-	if out := callTool(t, c, "rw_move", map[string]any{"path": ".env", "to": "env.txt"}); !slices.Contains(strings.Fields(saying(out)), "secret_unignored") {
-		t.Errorf("into the sight of git: %v", out)
-	}
-}
-
 // TestReportedPlaceholdersDoNotShowInWrites: under placeholders: report, the
 // default, every call that writes placeholders gets the same reply, byte for
 // byte, as under a policy that ignores them; only rw_risk_score differs.
@@ -896,129 +614,6 @@ func TestReportedPlaceholdersDoNotShowInWrites(t *testing.T) {
 			if got["ok"] != true || got["warnings"] != nil && fmt.Sprint(got["warnings"]) != "[]" || !reflect.DeepEqual(got["warnings"], want["warnings"]) || size(got) != size(want) {
 				t.Errorf("%q, %s: %v\ninstead of %v", policy, s.tool, got, want)
 			}
-		}
-	}
-}
-
-// refusals returns calls with a text that contains a credential, by the reason
-// for which they are refused. If a flag is named, the server gets it.
-func refusals(text, gone string) map[string][]struct {
-	flag string
-	step
-} {
-	type row = struct {
-		flag string
-		step
-	}
-	write := func(path string, more ...any) row {
-		a := args{"path": path, "content": text, "mode": "overwrite"}
-		for i := 0; i < len(more); i += 2 {
-			a[more[i].(string)] = more[i+1]
-		}
-		return row{"", step{"rw_safe_write", a}}
-	}
-	with := func(flag string, r row) row { return row{flag, r.step} }
-	tool := func(name string, a args) row { return row{"", step{name, a}} }
-	edit := func(more args) row {
-		a := args{"path": "old.txt", "edits": []any{args{"old": "old", "new": text}}}
-		for name, value := range more {
-			a[name] = value
-		}
-		return tool("rw_edit", a)
-	}
-	ops := func(list ...any) args { return args{"ops": list} }
-	op := func(path string) args { return args{"op": "write", "path": path, "content": text} }
-	return map[string][]row{
-		"risk_blocked": {
-			write("a.txt"), write("old.txt", "mode", "append"), write("a.txt", "dry_run", true), edit(nil), tool("rw_tx", ops(args{"op": "write", "path": "b.txt", "content": "x"}, op("a.txt"))),
-			tool("rw_chunk_append", args{"session": "s", "content": text}), tool("rw_checkpoint", args{"name": "c", "data": args{"a": text}}),
-			tool("rw_handoff_write", args{"envelope": args{"task_id": "t", "status": "partial", "agent": "a", "summary": text, "next_steps": []any{}}, "auto_state": true}),
-			write("a.txt", "accept_risk", "needed: "+text), with("-gate block", write("a.txt")),
-		},
-		"protected_default":      {write(".envrc"), tool("rw_tx", ops(op("a.txt"), op(".mcp.json")))},
-		"protected_path":         {write(".git/config"), write(".resilient_write/journal/x"), tool("rw_tx", ops(op("d/HEAD"), op(".git")))},
-		"hash_mismatch":          {write("old.txt", "expected_prev_sha256", gone), edit(args{"expected_prev_sha256": gone})},
-		"file_already_exists":    {write("old.txt", "mode", "create")},
-		"file_not_found":         {tool("rw_edit", args{"path": "none.txt", "edits": []any{args{"old": text, "new": "x"}}})},
-		"old_string_not_found":   {tool("rw_edit", args{"path": "old.txt", "edits": []any{args{"old": text, "new": "x"}}}), tool("rw_edit", args{"path": "old.txt", "edits": []any{args{"old": "olb", "new": text}}})},
-		"invalid_argument":       {write("a.txt", "mode", text)},
-		"bad_base64":             {write("a.txt", "encoding", "base64")},
-		"unknown_argument":       {write("a.txt", "contents", text)},
-		"invalid_path":           {write("a\x00b")},
-		"escapes_workspace":      {write("../a.txt")},
-		"absolute_path_rejected": {write("/etc/passwd")},
-		"empty_path":             {write("")},
-		"content_hash_mismatch":  {write("a.txt", "content_sha256", gone)},
-		"syntax_invalid":         {write("a.json", "validate", true), tool("rw_edit", args{"path": "old.json", "validate": true, "edits": []any{args{"old": "1", "new": text}}})},
-		"store_read_only":        {with("-read-only", write("a.txt")), with("-read-only", edit(nil)), with("-read-only", tool("rw_scratch_put", args{"content": text, "label": "l"}))},
-		"bad_policy":             {with("-policy-file missing.yaml", write("a.txt")), with("-policy-file missing.yaml", tool("rw_chunk_append", args{"session": "s", "content": text}))},
-	}
-}
-
-// TestNoRefusalLeavesASecretFromOutside: after a refusal of each kind neither
-// the reply, nor the log, nor a file below the workspace contains the sent
-// text; only the quarantine may.
-func TestNoRefusalLeavesASecretFromOutside(t *testing.T) {
-	t.Parallel()
-	gone := shaOf("gone")
-	secrets, seeds := map[string]string{}, 5_000_000
-	type server struct {
-		dir string
-		c   *client.Client
-		log chan []byte
-	}
-	servers := map[string]*server{}
-	start := func(flag string) *server {
-		if s := servers[flag]; s != nil {
-			return s
-		}
-		s := &server{dir: t.TempDir(), log: make(chan []byte, 1)}
-		testbed.Plant(t, s.dir, 0o644, map[string]string{"old.txt": "old\n", "old.json": "[1]\n"})
-		if flag == "-read-only" {
-			connect(t, s.dir).Close() // creates the store
-		}
-		s.c = connect(t, s.dir, strings.Fields(flag)...)
-		log, _ := client.GetStderr(s.c)
-		go func() {
-			data, _ := io.ReadAll(log)
-			s.log <- data
-		}()
-		servers[flag] = s
-		return s
-	}
-	for want, list := range refusals("", gone) {
-		for i := range list {
-			seeds++
-			secret := token(seeds)
-			r := refusals("{key: \""+secret+"\"\n", gone)[want][i]
-			what := fmt.Sprint(want, " ", i, " ", r.tool)
-			secrets[what] = secret
-			s := start(r.flag)
-			for range 5 { // the last ones are refused by the budget
-				out := callTool(t, s.c, r.tool, r.args)
-				if got := reason(out); got != want && got != "retry_exhausted" {
-					t.Errorf("%s: %q %v", what, got, out)
-				}
-				doc, _ := json.Marshal(out)
-				for _, where := range tellers(doc, "its reply", map[string]string{what: secret}) {
-					t.Errorf("%s: %s", where, doc)
-				}
-			}
-		}
-	}
-	for flag, s := range servers {
-		for _, end := range []string{"", " after the end"} {
-			for _, where := range holding(t, s.dir, secrets) {
-				t.Error(flag + " " + where + end)
-			}
-			s.c.Close()
-		}
-		for _, where := range tellers(<-s.log, "the log", secrets) {
-			t.Error(where)
-		}
-		kept, _ := os.ReadDir(filepath.Join(s.dir, ".resilient_write", "quarantine"))
-		if (len(kept) > 0) != (flag == "" || flag == "-gate block") {
-			t.Errorf("%q: %d files in quarantine", flag, len(kept))
 		}
 	}
 }

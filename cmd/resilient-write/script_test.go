@@ -34,7 +34,8 @@ import (
 // rw runs the command in a process of its own, in the workspace $WORK/ws, with
 // INPUT and a newline on standard input. It fails unless the exit code is CODE
 // and each TEXT is in an output. status is that of the receipt of the last rw,
-// "" for none. holds compares the content of a file; \n is a newline.
+// "" for none. No output and no result of a run may contain the variable SECRET.
+// holds compares the content of a file; \n is a newline.
 // change replaces a text in the journal. RW_TEST_PERSON=1 makes the outputs a
 // terminal.
 func TestScripts(t *testing.T) {
@@ -44,8 +45,14 @@ func TestScripts(t *testing.T) {
 			e.Values[snapshotsKey{}] = snapshots{}
 			e.Setenv("VERSION", rw.Version)
 			e.Setenv("RW_STATE_DIR", os.Getenv("RW_STATE_DIR"))
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
+			for _, name := range []string{"GIT_AUTHOR", "GIT_COMMITTER"} {
+				e.Setenv(name+"_NAME", "a")
+				e.Setenv(name+"_EMAIL", "a@example.org")
+			}
 			e.Setenv("RW_WORKSPACE", filepath.Join(e.WorkDir, "ws"))
-			return errors.Join(os.Mkdir(filepath.Join(e.WorkDir, "ws"), 0o755), os.Mkdir(filepath.Join(e.WorkDir, "result"), 0o755))
+			return errors.Join(os.MkdirAll(filepath.Join(e.WorkDir, "ws"), 0o755), os.Mkdir(filepath.Join(e.WorkDir, "result"), 0o755))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"rw": scriptRun, "status": scriptStatus, "holds": scriptHolds, "change": scriptChange,
@@ -73,7 +80,7 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("RW_TEST_COMMAND", strings.Join(args[1:], "\n"))
 	cmd := exec.Command(self)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"RW_TEST_COMMAND", "RW_TEST_PERSON", "RW_WORKSPACE", "HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "RW_STATE_DIR"} {
+	for _, name := range []string{"RW_TEST_COMMAND", "RW_TEST_PERSON", "RW_WORKSPACE", "HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "RW_STATE_DIR"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	for _, line := range input {
@@ -103,6 +110,9 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	var r struct{ Code int }
 	data, err := os.ReadFile(result)
 	ts.Check(err)
+	if secret := ts.Getenv("SECRET"); secret != "" && strings.Contains(said+string(data), secret) {
+		ts.Fatalf("the secret is in %s%s", said, data)
+	}
 	if err := json.Unmarshal(data, &r); err != nil || strconv.Itoa(r.Code) != args[0] {
 		ts.Fatalf("%v: the result is %s", err, data)
 	}
