@@ -1,8 +1,10 @@
 package simfs
 
 import (
+	"bytes"
+	"maps"
 	"math/rand/v2"
-	"sort"
+	"slices"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -30,7 +32,7 @@ func (f *FS) Crash(seed uint64, loss Loss) *FS {
 		keep := c.keep() && !s.failed
 		for _, a := range s.sets {
 			if keep {
-				c.set(a)
+				set(c.entries(a.dir), a)
 			}
 		}
 	}
@@ -62,21 +64,10 @@ func (c *crash) keep() bool {
 func (c *crash) entries(d *inode) map[string]*inode {
 	m := c.names[d]
 	if m == nil {
-		m = make(map[string]*inode, len(d.dskns))
-		for k, v := range d.dskns {
-			m[k] = v
-		}
+		m = maps.Clone(d.dskns)
 		c.names[d] = m
 	}
 	return m
-}
-
-func (c *crash) set(a assign) {
-	if a.to == nil {
-		delete(c.entries(a.dir), a.name)
-	} else {
-		c.entries(a.dir)[a.name] = a.to
-	}
 }
 
 // copy returns the inode as it is after the crash.
@@ -97,19 +88,14 @@ func (c *crash) copy(n *inode) *inode {
 		m.nlink = 2
 		m.names, m.dskns = map[string]*inode{}, map[string]*inode{}
 		have := c.entries(n)
-		list := make([]string, 0, len(have))
-		for name := range have {
-			list = append(list, name)
-		}
-		sort.Strings(list) // the outcome depends on the seed alone
-		for _, name := range list {
+		for _, name := range slices.Sorted(maps.Keys(have)) { // the outcome depends on the seed alone
 			child := c.copy(have[name])
 			m.names[name], m.dskns[name] = child, child
 		}
 		return m
 	}
 	m.data = c.content(n)
-	m.disk = append([]byte(nil), m.data...)
+	m.disk = bytes.Clone(m.data)
 	return m
 }
 
@@ -120,12 +106,7 @@ func (c *crash) content(n *inode) []byte {
 	}
 	out := make([]byte, size)
 	copy(out, n.disk)
-	list := make([]int64, 0, len(n.dirty))
-	for s := range n.dirty {
-		list = append(list, s)
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
-	for _, s := range list {
+	for _, s := range slices.Sorted(maps.Keys(n.dirty)) {
 		if n.lost[s] || !c.keep() {
 			continue
 		}

@@ -3,8 +3,9 @@ package simfs
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path"
-	"sort"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -12,12 +13,7 @@ import (
 )
 
 // dir is an open directory of one process.
-type dir struct {
-	f       *FS
-	n       *inode
-	path    string // when it was opened; for the trace
-	process *Process
-}
+type dir struct{ handle }
 
 func (d *dir) at(name string) string {
 	if d.path == "" || checkName(name) != nil {
@@ -70,7 +66,7 @@ func (d *dir) OpenDir(name string) (fsx.Dir, error) {
 		if n.kind != fsx.Directory {
 			return fail(op, syscall.ENOTDIR)
 		}
-		out = &dir{f: d.f, n: n, path: d.at(name), process: d.process}
+		out = &dir{handle{f: d.f, n: n, path: d.at(name), process: d.process}}
 		d.process.openedDir(out)
 		return nil
 	})
@@ -98,11 +94,11 @@ func (d *dir) Open(name string, flag fsx.Flag, perm uint32) (fsx.File, error) {
 		case n != nil && n.kind != fsx.Regular:
 			return fail(op, &fsx.TypeError{Kind: n.kind})
 		case n == nil:
-			n = d.f.newInode(fsx.Regular, d.n.dev)
-			n.meta.mode, n.nlink = d.f.newMode(perm), 1
+			n = d.f.newInode(fsx.Regular, d.n.dev, d.f.newMode(perm))
+			n.dmeta.mode = 0 // until it is synced
 			d.f.change(assign{d.n, name, n})
 		}
-		out = &file{f: d.f, n: n, path: d.at(name), flag: flag, process: d.process}
+		out = &file{handle: handle{f: d.f, n: n, path: d.at(name), process: d.process}, flag: flag}
 		d.process.opened(out)
 		return nil
 	})
@@ -127,10 +123,7 @@ func (d *dir) Mkdir(name string, perm uint32) error {
 		if d.n.names[name] != nil {
 			return fail(op, syscall.EEXIST)
 		}
-		n := d.f.newInode(fsx.Directory, d.n.dev)
-		n.meta.mode, n.nlink = d.f.newMode(perm), 2
-		n.dmeta = n.meta.clone()
-		d.f.change(assign{d.n, name, n})
+		d.f.change(assign{d.n, name, d.f.newInode(fsx.Directory, d.n.dev, d.f.newMode(perm))})
 		return nil
 	})
 }
@@ -144,9 +137,8 @@ func (d *dir) Symlink(target, name string) error {
 		if d.n.names[name] != nil {
 			return fail(op, syscall.EEXIST)
 		}
-		n := d.f.newInode(fsx.Symlink, d.n.dev)
-		n.target, n.nlink, n.meta.mode = target, 1, fsx.ModeLink
-		n.dmeta = n.meta.clone()
+		n := d.f.newInode(fsx.Symlink, d.n.dev, fsx.ModeLink)
+		n.target = target
 		d.f.change(assign{d.n, name, n})
 		return nil
 	})
@@ -186,11 +178,8 @@ func (d *dir) Readlink(name string) (target string, err error) {
 }
 
 func (d *dir) Names() (names []string, err error) {
-	err = d.runTo(Op{Kind: "readdir", Path: d.at(".")}, "x", func(Op) error {
-		for name := range d.n.names {
-			names = append(names, name)
-		}
-		sort.Strings(names)
+	err = d.self(Op{Kind: "readdir"}, func(Op) error {
+		names = slices.Sorted(maps.Keys(d.n.names))
 		return nil
 	})
 	return names, err
@@ -313,34 +302,8 @@ func (d *dir) Rmdir(name string) error {
 	})
 }
 
-func (d *dir) Stat() (st fsx.Stat, err error) {
-	err = d.runTo(Op{Kind: "stat", Path: d.at(".")}, "x", func(Op) error {
-		st = d.n.stat()
-		st.Mount = d.n.dev
-		return nil
-	})
-	return st, err
-}
-
-func (d *dir) Chmod(mode uint32) error {
-	return d.runTo(Op{Kind: "chmod", Path: d.at("."), Len: int64(mode)}, "x", func(Op) error {
-		if !d.f.NoChmod {
-			d.n.meta.mode, d.n.ctime = mode&0o7777, d.f.clock
-		}
-		return nil
-	})
-}
-
-func (d *dir) Chown(uid, gid int) error {
-	return d.runTo(Op{Kind: "chown", Path: d.at(".")}, "x", func(Op) error {
-		d.n.meta.chown(uid, gid)
-		d.n.ctime = d.f.clock
-		return nil
-	})
-}
-
 func (d *dir) Volume() (v fsx.Volume, err error) {
-	err = d.runTo(Op{Kind: "statfs", Path: d.at(".")}, "x", func(Op) error {
+	err = d.self(Op{Kind: "statfs"}, func(Op) error {
 		v = fsx.Volume{Type: "simfs", Free: 1 << 40}
 		if d.f.cap > 0 {
 			v.Free, v.Size = max(0, d.f.cap-d.f.used()), d.f.cap
@@ -360,7 +323,7 @@ func (d *dir) Xattr(name string) ([]byte, error) {
 }
 
 func (d *dir) Sync() error {
-	return d.runTo(Op{Kind: "syncdir", Path: d.at(".")}, "x", func(Op) error {
+	return d.self(Op{Kind: "syncdir"}, func(Op) error {
 		d.f.persist(func(n *inode) bool { return n == d.n })
 		d.n.dmeta = d.n.meta.clone()
 		return nil

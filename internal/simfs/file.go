@@ -3,20 +3,76 @@ package simfs
 import (
 	"errors"
 	"io"
+	"path"
+	"slices"
 	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// file is an open file of one process.
-type file struct {
+// handle is what one process has open: a file or a directory.
+type handle struct {
 	f       *FS
 	n       *inode
-	path    string // a current name; the last one if it has none
-	flag    fsx.Flag
+	path    string // of a file a current name, or the last one it had; of a directory the one it was opened by
 	process *Process
-	pos     int64
 	closed  bool
+}
+
+// self makes one operation on what is open itself.
+func (h *handle) self(op Op, apply func(Op) error) error {
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	if h.n.kind != fsx.Directory && h.f.find(h.path) != h.n {
+		h.path = h.f.nameOf(h.n, h.path)
+	}
+	op.Path = path.Clean(h.path)
+	return h.f.do(h.process, op, func(op Op) error {
+		if h.closed {
+			return fail(op, syscall.EBADF)
+		}
+		return apply(op)
+	})
+}
+
+func (h *handle) Stat() (st fsx.Stat, err error) {
+	err = h.self(Op{Kind: "stat"}, func(Op) error {
+		st = h.n.stat()
+		if h.n.kind == fsx.Directory {
+			st.Mount = h.n.dev
+		}
+		return nil
+	})
+	return st, err
+}
+
+func (h *handle) Chmod(mode uint32) error {
+	return h.self(Op{Kind: "chmod", Len: int64(mode)}, func(Op) error {
+		if !h.f.NoChmod {
+			h.n.meta.mode, h.n.ctime = mode&0o7777, h.f.clock
+		}
+		return nil
+	})
+}
+
+func (h *handle) Chown(uid, gid int) error {
+	return h.self(Op{Kind: "chown"}, func(Op) error {
+		if uid >= 0 {
+			h.n.meta.uid = uid
+		}
+		if gid >= 0 {
+			h.n.meta.gid = gid
+		}
+		h.n.ctime = h.f.clock
+		return nil
+	})
+}
+
+// file is an open file of one process.
+type file struct {
+	handle
+	flag fsx.Flag
+	pos  int64
 }
 
 // held is a locked range.
@@ -27,21 +83,6 @@ type held struct {
 }
 
 func (x *file) writes() bool { return x.flag&(fsx.Write|fsx.Append) != 0 }
-
-func (x *file) run(op Op, apply func(Op) error) error {
-	x.f.mu.Lock()
-	defer x.f.mu.Unlock()
-	if x.f.find(x.path) != x.n {
-		x.path = x.f.nameOf(x.n, x.path)
-	}
-	op.Path = x.path
-	return x.f.do(x.process, op, func(op Op) error {
-		if x.closed {
-			return fail(op, syscall.EBADF)
-		}
-		return apply(op)
-	})
-}
 
 func (x *file) Read(b []byte) (int, error) {
 	n, err := x.ReadAt(b, x.pos)
@@ -54,7 +95,7 @@ func (x *file) Read(b []byte) (int, error) {
 
 func (x *file) ReadAt(b []byte, off int64) (n int, err error) {
 	eof := false
-	err = x.run(Op{Kind: "read", Off: off, Len: int64(len(b))}, func(Op) error {
+	err = x.self(Op{Kind: "read", Off: off, Len: int64(len(b))}, func(Op) error {
 		if off < int64(len(x.n.data)) {
 			n = copy(b, x.n.data[off:])
 		}
@@ -81,7 +122,7 @@ func (x *file) Write(b []byte) (int, error) {
 }
 
 func (x *file) WriteAt(b []byte, off int64) (n int, err error) {
-	err = x.run(Op{Kind: "write", Off: off, Len: int64(len(b))}, func(op Op) error {
+	err = x.self(Op{Kind: "write", Off: off, Len: int64(len(b))}, func(op Op) error {
 		n, err = x.put(op, b[:op.Len], off)
 		return err
 	})
@@ -89,7 +130,7 @@ func (x *file) WriteAt(b []byte, off int64) (n int, err error) {
 }
 
 func (x *file) Append(b []byte) (off int64, err error) {
-	err = x.run(Op{Kind: "append", Len: int64(len(b))}, func(op Op) error {
+	err = x.self(Op{Kind: "append", Len: int64(len(b))}, func(op Op) error {
 		off = int64(len(x.n.data))
 		_, err := x.put(op, b[:op.Len], off)
 		return err
@@ -143,16 +184,8 @@ func (n *inode) touch(from, to int64) {
 	}
 }
 
-func (x *file) Stat() (st fsx.Stat, err error) {
-	err = x.run(Op{Kind: "fstat"}, func(Op) error {
-		st = x.n.stat()
-		return nil
-	})
-	return st, err
-}
-
 func (x *file) Sync() error {
-	return x.run(Op{Kind: "sync"}, func(Op) error {
+	return x.self(Op{Kind: "sync"}, func(Op) error {
 		x.n.persist()
 		x.n.dmeta = x.n.meta.clone()
 		return nil
@@ -160,7 +193,7 @@ func (x *file) Sync() error {
 }
 
 func (x *file) Datasync() error {
-	return x.run(Op{Kind: "datasync"}, func(Op) error {
+	return x.self(Op{Kind: "datasync"}, func(Op) error {
 		x.n.persist()
 		return nil
 	})
@@ -183,7 +216,7 @@ func (n *inode) persist() {
 }
 
 func (x *file) Truncate(size int64) error {
-	return x.run(Op{Kind: "truncate", Len: size}, func(op Op) error {
+	return x.self(Op{Kind: "truncate", Len: size}, func(op Op) error {
 		old := int64(len(x.n.data))
 		x.n.touch(min(old, size), max(old, size))
 		x.n.resize(size)
@@ -192,36 +225,9 @@ func (x *file) Truncate(size int64) error {
 	})
 }
 
-func (x *file) Chmod(mode uint32) error {
-	return x.run(Op{Kind: "chmod", Len: int64(mode)}, func(Op) error {
-		if !x.f.NoChmod {
-			x.n.meta.mode, x.n.ctime = mode&0o7777, x.f.clock
-		}
-		return nil
-	})
-}
-
-func (x *file) Chown(uid, gid int) error {
-	return x.run(Op{Kind: "chown"}, func(Op) error {
-		x.n.meta.chown(uid, gid)
-		x.n.ctime = x.f.clock
-		return nil
-	})
-}
-
-// chown sets the ids that are not -1.
-func (m *meta) chown(uid, gid int) {
-	if uid >= 0 {
-		m.uid = uid
-	}
-	if gid >= 0 {
-		m.gid = gid
-	}
-}
-
 func (x *file) Xattrs() (map[string][]byte, error) {
 	out := map[string][]byte{}
-	err := x.run(Op{Kind: "xattrs"}, func(Op) error {
+	err := x.self(Op{Kind: "xattrs"}, func(Op) error {
 		for k, v := range x.n.meta.xattrs {
 			out[k] = []byte(v)
 		}
@@ -231,7 +237,7 @@ func (x *file) Xattrs() (map[string][]byte, error) {
 }
 
 func (x *file) SetXattr(name string, value []byte) error {
-	return x.run(Op{Kind: "setxattr"}, func(Op) error {
+	return x.self(Op{Kind: "setxattr"}, func(Op) error {
 		x.n.meta.xattrs[name] = string(value)
 		x.n.ctime = x.f.clock
 		return nil
@@ -253,7 +259,7 @@ func (x *file) WriteOut() {}
 func (x *file) Forget() {}
 
 func (x *file) Clone(src fsx.File) error {
-	return x.run(Op{Kind: "clone"}, func(op Op) error {
+	return x.self(Op{Kind: "clone"}, func(op Op) error {
 		from := src.(*file)
 		if !x.f.Clones || from.n.dev != x.n.dev {
 			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EOPNOTSUPP))
@@ -264,7 +270,7 @@ func (x *file) Clone(src fsx.File) error {
 }
 
 func (x *file) TryLock(off, n int64, exclusive bool) (ok bool, err error) {
-	err = x.run(Op{Kind: "lock", Off: off, Len: n}, func(Op) error {
+	err = x.self(Op{Kind: "lock", Off: off, Len: n}, func(Op) error {
 		for _, h := range x.n.locks {
 			if h.by != x && (h.excl || exclusive) && h.off < off+n && off < h.off+h.n {
 				return nil
@@ -279,7 +285,7 @@ func (x *file) TryLock(off, n int64, exclusive bool) (ok bool, err error) {
 }
 
 func (x *file) Unlock(off, n int64) error {
-	return x.run(Op{Kind: "unlock", Off: off, Len: n}, func(Op) error {
+	return x.self(Op{Kind: "unlock", Off: off, Len: n}, func(Op) error {
 		x.unlock(off, n)
 		return nil
 	})
@@ -318,11 +324,5 @@ func (x *file) release() {
 	x.closed = true
 	delete(x.process.files, x)
 	delete(x.n.writers, x)
-	var left []held
-	for _, h := range x.n.locks {
-		if h.by != x {
-			left = append(left, h)
-		}
-	}
-	x.n.locks = left
+	x.n.locks = slices.DeleteFunc(x.n.locks, func(h held) bool { return h.by == x })
 }

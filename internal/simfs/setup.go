@@ -17,8 +17,7 @@ func (f *FS) WriteFile(p string, data []byte, perm uint32) {
 	d := f.mkdirAll(path.Dir(p))
 	n := d.names[path.Base(p)]
 	if n == nil {
-		n = f.newInode(fsx.Regular, d.dev)
-		n.nlink = 1
+		n = f.newInode(fsx.Regular, d.dev, perm)
 		d.names[path.Base(p)], d.dskns[path.Base(p)] = n, n
 	}
 	f.clock++
@@ -34,9 +33,8 @@ func (f *FS) Symlink(p, target string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d := f.mkdirAll(path.Dir(p))
-	n := f.newInode(fsx.Symlink, d.dev)
-	n.target, n.nlink, n.meta.mode = target, 1, fsx.ModeLink
-	n.dmeta = n.meta.clone()
+	n := f.newInode(fsx.Symlink, d.dev, fsx.ModeLink)
+	n.target = target
 	d.names[path.Base(p)], d.dskns[path.Base(p)] = n, n
 }
 
@@ -48,9 +46,7 @@ func (f *FS) mkdirAll(p string) *inode {
 		}
 		c := n.names[name]
 		if c == nil {
-			c = f.newInode(fsx.Directory, n.dev)
-			c.meta.mode, c.nlink = 0o755, 2
-			c.dmeta = c.meta.clone()
+			c = f.newInode(fsx.Directory, n.dev, 0o755)
 			n.names[name], n.dskns[name] = c, c
 		}
 		n = c

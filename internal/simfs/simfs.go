@@ -39,7 +39,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -110,12 +112,8 @@ type meta struct {
 }
 
 func (m meta) clone() meta {
-	c := m
-	c.xattrs = make(map[string]string, len(m.xattrs))
-	for k, v := range m.xattrs {
-		c.xattrs[k] = v
-	}
-	return c
+	m.xattrs = maps.Clone(m.xattrs)
+	return m
 }
 
 // step is one atomic change of names that is not durable.
@@ -133,9 +131,7 @@ type assign struct {
 // New returns an empty disk.
 func New() *FS {
 	f := &FS{Umask: 0o022, stopAt: -1, nextDev: 1}
-	f.root = f.newInode(fsx.Directory, 1)
-	f.root.meta.mode, f.root.nlink = 0o755, 2
-	f.root.dmeta = f.root.meta.clone()
+	f.root = f.newInode(fsx.Directory, 1, 0o755)
 	f.start()
 	return f
 }
@@ -146,14 +142,15 @@ func (f *FS) start() {
 	f.started = []*Process{f.current}
 }
 
-func (f *FS) newInode(kind fsx.Kind, dev uint64) *inode {
+// newInode makes a file that has one name. Its metadata is durable.
+func (f *FS) newInode(kind fsx.Kind, dev uint64, mode uint32) *inode {
 	f.nextIno++
 	f.clock++
-	n := &inode{id: f.nextIno, dev: dev, kind: kind, mtime: f.clock, ctime: f.clock}
-	n.meta, n.dmeta = meta{xattrs: map[string]string{}}, meta{xattrs: map[string]string{}}
-	n.meta.uid, n.dmeta.uid = f.User, f.User
+	n := &inode{id: f.nextIno, dev: dev, kind: kind, nlink: 1, mtime: f.clock, ctime: f.clock}
+	n.meta = meta{mode: mode, uid: f.User, xattrs: map[string]string{}}
+	n.dmeta = n.meta.clone()
 	if kind == fsx.Directory {
-		n.names, n.dskns = map[string]*inode{}, map[string]*inode{}
+		n.nlink, n.names, n.dskns = 2, map[string]*inode{}, map[string]*inode{}
 	}
 	n.dirty, n.lost, n.writers = map[int64]bool{}, map[int64]bool{}, map[*file]bool{}
 	return n
@@ -163,7 +160,7 @@ func (f *FS) newInode(kind fsx.Kind, dev uint64) *inode {
 func (f *FS) Root() fsx.Dir {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &dir{f: f, n: f.root, process: f.current}
+	return &dir{handle{f: f, n: f.root, process: f.current}}
 }
 
 // Open lists what the process that Root uses has open.
@@ -281,7 +278,7 @@ func (f *FS) Inject(fn func(Op) Fault) {
 func (f *FS) Trace() []Op {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]Op(nil), f.trace...)
+	return slices.Clone(f.trace)
 }
 
 // ResetTrace forgets the operations so far.
@@ -380,9 +377,7 @@ func (n *inode) loseDirty() {
 
 func (f *FS) loseNames(of func(*inode) bool) {
 	for _, s := range f.pending {
-		for _, a := range s.sets {
-			s.failed = s.failed || of(a.dir)
-		}
+		s.failed = s.failed || s.touches(of)
 	}
 }
 
@@ -426,11 +421,7 @@ func (f *FS) nameOf(n *inode, otherwise string) string {
 // change makes one atomic step visible.
 func (f *FS) change(sets ...assign) {
 	for _, a := range sets {
-		if a.to == nil {
-			delete(a.dir.names, a.name)
-		} else {
-			a.dir.names[a.name] = a.to
-		}
+		set(a.dir.names, a)
 		a.dir.mtime, a.dir.ctime = f.clock, f.clock
 	}
 	f.pending = append(f.pending, &step{sets: sets})
@@ -440,16 +431,12 @@ func (f *FS) change(sets ...assign) {
 func (f *FS) persist(of func(*inode) bool) {
 	var left []*step
 	for _, s := range f.pending {
-		mine := false
-		for _, a := range s.sets {
-			mine = mine || of(a.dir)
-		}
-		if !mine || s.failed {
+		if !s.touches(of) || s.failed {
 			left = append(left, s)
 			continue
 		}
 		for _, a := range s.sets {
-			setDurable(a)
+			set(a.dir.dskns, a)
 			for _, earlier := range left {
 				earlier.drop(a)
 			}
@@ -458,21 +445,21 @@ func (f *FS) persist(of func(*inode) bool) {
 	f.pending = left
 }
 
-func setDurable(a assign) {
+// touches reports whether the step changes one of the directories.
+func (s *step) touches(of func(*inode) bool) bool {
+	return slices.ContainsFunc(s.sets, func(a assign) bool { return of(a.dir) })
+}
+
+// set does in the entries of a directory what is assigned.
+func set(names map[string]*inode, a assign) {
 	if a.to == nil {
-		delete(a.dir.dskns, a.name)
+		delete(names, a.name)
 	} else {
-		a.dir.dskns[a.name] = a.to
+		names[a.name] = a.to
 	}
 }
 
 // drop removes the assignments that a later durable one replaced.
 func (s *step) drop(a assign) {
-	kept := s.sets[:0]
-	for _, b := range s.sets {
-		if b.dir != a.dir || b.name != a.name {
-			kept = append(kept, b)
-		}
-	}
-	s.sets = kept
+	s.sets = slices.DeleteFunc(s.sets, func(b assign) bool { return b.dir == a.dir && b.name == a.name })
 }
