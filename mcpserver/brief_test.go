@@ -31,8 +31,7 @@ func briefly(t testing.TB, s *server.MCPServer, tool, args string) (text string,
 
 func brieflyAs(t testing.TB, s *server.MCPServer, tool, args, meta string) (text string, isError bool, record map[string]any) {
 	t.Helper()
-	out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(fmt.Sprintf(
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":%s}}`, tool, args, meta)))))(t)
+	out := handled(t, s, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":%s}`, tool, args, meta))
 	var m struct {
 		Result struct {
 			Content           []struct{ Type, Text string }
@@ -41,7 +40,7 @@ func brieflyAs(t testing.TB, s *server.MCPServer, tool, args, meta string) (text
 			Meta              map[string]map[string]any `json:"_meta"`
 		}
 	}
-	if err := json.Unmarshal(out, &m); err != nil {
+	if err := json.Unmarshal([]byte(out), &m); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r := m.Result
@@ -153,18 +152,18 @@ func TestReceiptsAreInMeta(t *testing.T) {
 			{`{"path":"a","content":"x","idempotency_key":"k"}`, "replayed", "journaled"},
 			{`{"path":"a","content":"y"}`, "refused", "journaled"},
 		} {
-			out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":`+c.args+`}}`))))(t)
-			r, _ := is(t, string(out), "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any)
+			out := handled(t, s, "tools/call", `{"name":"rw_safe_write","arguments":`+c.args+`}`)
+			r, _ := is(t, out, "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any)
 			if r["status"] != c.status || r[c.also] != true || r["invocation_id"] == "" || r["path"] != "a" || r["code"] == nil {
 				t.Errorf("%s %s: %v", form, c.args, r)
 			}
-			equal(t, strings.Contains(string(out), "structuredContent"), form == mcpserver.FullReplies, form, ": ", out)
+			equal(t, strings.Contains(out, "structuredContent"), form == mcpserver.FullReplies, form, ": ", out)
 		}
 	}
 	s, _, _ := briefServer(t, nil)
-	out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_history","arguments":{"path":"a"}}}`)))
-	if r, _ := is(t, string(out), "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any); err != nil || len(r) != 2 || r["code"] != 4.0 || r["journaled"] != false {
-		t.Errorf("a call without a record: %v %v", r, err)
+	out := handled(t, s, "tools/call", `{"name":"rw_history","arguments":{"path":"a"}}`)
+	if r, _ := is(t, out, "result", "_meta", "io.github.resilientwrite/receipt").(map[string]any); len(r) != 2 || r["code"] != 4.0 || r["journaled"] != false {
+		t.Errorf("a call without a record: %v", r)
 	}
 	if text, _, _ := briefly(t, s, "rw_safe_write", `{"path":"a","content":"x","dry_run":true}`); is(t, text, "dry_run") != true {
 		t.Errorf("a dry run does not say so: %s", text)
@@ -449,9 +448,8 @@ func TestRefusalsNameTheToolThatWasCalled(t *testing.T) {
 func brieflyOK(t testing.TB, s *server.MCPServer, name string) {
 	t.Helper()
 	for _, meta := range []string{`null`, `{}`, `{"progressToken":1}`, `{"io.github.resilientwrite/called":"rw.safe_write"}`, `{"io.github.resilientwrite/called":7}`} {
-		out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(fmt.Sprintf(
-			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{},"_meta":%s}}`, name, meta))))
-		if err != nil || is(t, string(out), "error") != nil || strings.Contains(string(out), "rw.safe_write\"") && strings.Contains(string(out), `"tool":"rw.safe_write"`) {
+		out := handled(t, s, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":{},"_meta":%s}`, name, meta))
+		if is(t, out, "error") != nil || strings.Contains(out, "rw.safe_write\"") && strings.Contains(out, `"tool":"rw.safe_write"`) {
 			t.Errorf("%s %s: %s", name, meta, out)
 		}
 	}
@@ -461,10 +459,7 @@ func brieflyOK(t testing.TB, s *server.MCPServer, name string) {
 func TestSchemasAreResources(t *testing.T) {
 	t.Parallel()
 	s, _, _ := briefServer(t, nil)
-	read := func(uri string) string {
-		out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"`+uri+`"}}`))))(t)
-		return string(out)
-	}
+	read := func(uri string) string { return handled(t, s, "resources/read", `{"uri":"`+uri+`"}`) }
 	for _, tool := range mcpserver.Table() {
 		if tool.Name == "exec" || tool.Name == "claim" { // which cannot be called where it is not listed
 			continue
@@ -570,8 +565,7 @@ func TestNextActions(t *testing.T) {
 		var got []string
 		for _, step := range nexts(t, doc) {
 			got = append(got, step.Tool)
-			args, _ := json.Marshal(step.Args)
-			noErr(t, compiled(t, tools[step.Tool].Input).Validate(args), call.tool, ": ", step.Tool, " ", args)
+			noErr(t, compiled(t, tools[step.Tool].Input).Validate([]byte(asJSON(step.Args))), call.tool, ": ", step.Tool, " ", step.Args)
 			if step.When == "" || strings.Contains(step.When, secret) {
 				t.Errorf("%s: %+v", call.tool, step)
 			}
@@ -595,9 +589,8 @@ func TestARenamedToolHasNoOtherName(t *testing.T) {
 		s := mcpserver.New(store, &mcpserver.Options{Replies: mcpserver.FullReplies, Tier: tier, Rename: rename})
 		said := map[string]string{}
 		ask := func(what, method, params string) string {
-			raw := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))))(t)
-			said[what] = string(raw)
-			return string(raw)
+			said[what] = handled(t, s, method, params)
+			return said[what]
 		}
 		call := func(tool, args string) string {
 			return ask(tool+" "+args, "tools/call", `{"name":"files-`+tool+`","arguments":`+args+`}`)

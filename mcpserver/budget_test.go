@@ -102,8 +102,7 @@ func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 	callers := map[string]caller{
 		"session": s.sessionCaller("a"), "modern": s.modernCaller("b"), "sse": s.sseCaller(), "stdio": s.stdioCaller(),
 		"in process": func(_ int, tool string, args any) (doc map[string]any) {
-			data, _ := json.Marshal(args)
-			raw, _ := box.Call(ctx, tool, data)
+			raw, _ := box.Call(ctx, tool, []byte(asJSON(args)))
 			json.Unmarshal(raw, &doc)
 			return doc
 		},
@@ -118,12 +117,11 @@ func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 			t.Run(name+" "+tool, func(t *testing.T) {
 				countsDown(t, reason, func() json.RawMessage {
 					id++
-					return must(json.Marshal(call(id, tool, args)))(t)
+					return json.RawMessage(asJSON(call(id, tool, args)))
 				})
 			})
 			for other, call := range callers {
-				raw, _ := json.Marshal(call(30+len(other)+id, tool, args))
-				equal(t, refusalOf(t, raw), "retry_exhausted 0", other, ", spent over ", name)
+				equal(t, refusalOf(t, json.RawMessage(asJSON(call(30+len(other)+id, tool, args)))), "retry_exhausted 0", other, ", spent over ", name)
 			}
 		}
 	}

@@ -146,6 +146,29 @@ func (s *site) do(r *http.Request) (*http.Response, string) {
 	return res, string(body)
 }
 
+// want sends a request and checks the status of the reply and what its body holds.
+func (s *site) want(r *http.Request, status int, parts ...string) http.Header {
+	s.t.Helper()
+	res, body := s.do(r)
+	for _, part := range parts {
+		if !strings.Contains(body, part) {
+			s.t.Errorf("%s %s %v: %q is not in %d %s", r.Method, r.URL.Path, r.Header, part, res.StatusCode, body)
+		}
+	}
+	if res.StatusCode != status {
+		s.t.Fatalf("%s %s of %s %v: %d, want %d: %s", r.Method, r.URL.Path, r.Host, r.Header, res.StatusCode, status, body)
+	}
+	return res.Header
+}
+
+// works is a call that succeeds.
+func (s *site) works(r *http.Request) {
+	s.t.Helper()
+	if got := s.result(r); got["ok"] != true {
+		s.t.Error(got)
+	}
+}
+
 // try is do where the connection may break off: status 0 says that it did.
 func (s *site) try(r *http.Request) (status int, body string) {
 	res, err := s.http.Do(r)
@@ -192,16 +215,14 @@ func (s *site) initialize(client string) string {
 
 // callBody is a tools/call.
 func callBody(id any, tool, args string) string {
-	n, _ := json.Marshal(id)
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, n, tool, args)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, asJSON(id), tool, args)
 }
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":%q,"version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
 // modern is a tools/call of the versions without sessions.
 func (s *site) modern(id any, client, tool, args string) *http.Request {
-	n, _ := json.Marshal(id)
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{`+modernMeta+`,"name":%q,"arguments":%s}}`, n, client, tool, args)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{`+modernMeta+`,"name":%q,"arguments":%s}}`, asJSON(id), client, tool, args)
 	return s.request("POST", "/mcp", body, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool)
 }
 
@@ -257,14 +278,9 @@ func messages(t testing.TB, res *http.Response, body string) []rpc {
 func (s *site) result(r *http.Request) map[string]any {
 	s.t.Helper()
 	res, body := s.do(r)
-	all := messages(s.t, res, body)
-	if len(all) == 0 {
-		s.t.Fatalf("no reply: %d %q", res.StatusCode, body)
-	}
-	last := all[len(all)-1]
 	var out map[string]any
-	if json.Unmarshal(last.Result.StructuredContent, &out) != nil {
-		s.t.Fatalf("no tool reply: %d %s", res.StatusCode, body)
+	if all := messages(s.t, res, body); len(all) == 0 || json.Unmarshal(all[len(all)-1].Result.StructuredContent, &out) != nil {
+		s.t.Fatalf("no tool reply: %d %q", res.StatusCode, body)
 	}
 	return out
 }
@@ -393,7 +409,7 @@ func everywhere(s *site, each func(name string, r *http.Request)) {
 }
 
 // refused checks the form of a refusal: JSON, short, without paths.
-func refused(t *testing.T, what string, res *http.Response, body string, status int) {
+func refused(t testing.TB, what string, res *http.Response, body string, status int) {
 	t.Helper()
 	if res.StatusCode != status {
 		t.Errorf("%s: %d, want %d: %.200s", what, res.StatusCode, status, body)
@@ -422,6 +438,14 @@ func refused(t *testing.T, what string, res *http.Response, body string, status 
 	}
 }
 
+// refuses sends what is to be refused.
+func (s *site) refuses(what string, r *http.Request, status int) (http.Header, string) {
+	s.t.Helper()
+	res, body := s.do(r)
+	refused(s.t, what, res, body, status)
+	return res.Header, body
+}
+
 func TestHTTPForeignHostIsRefused(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true, AllowedHosts: []string{"Proxy.Example", "other.example:8443"}})
 	port := s.addr[strings.LastIndex(s.addr, ":"):]
@@ -446,9 +470,7 @@ func TestHTTPForeignHostIsRefused(t *testing.T) {
 	for _, host := range []string{"localhost", "LOCALHOST" + port, "localhost.", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]" + port, "proxy.example", "proxy.example:99", "other.example:8443"} {
 		r := s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"))
 		r.Host = host
-		if res, body := s.do(r); res.StatusCode != 200 {
-			t.Errorf("%s: %d %s", host, res.StatusCode, body)
-		}
+		s.want(r, 200)
 	}
 }
 
@@ -482,15 +504,13 @@ func TestHTTPForeignOriginIsRefused(t *testing.T) {
 	} {
 		everywhere(s, func(name string, r *http.Request) {
 			r.Header["Origin"] = []string{origin}
-			res, body := s.do(r)
-			refused(t, name+" from "+origin, res, body, 403)
-			equal(t, res.Header.Get("Access-Control-Allow-Origin"), "", name, " from ", origin, ": may be read")
+			header, _ := s.refuses(name+" from "+origin, r, 403)
+			equal(t, header.Get("Access-Control-Allow-Origin"), "", name, " from ", origin, ": may be read")
 		})
 	}
 	everywhere(s, func(name string, r *http.Request) {
 		r.Header["Origin"] = []string{own, "https://evil.example"}
-		res, body := s.do(r)
-		refused(t, name+" from two", res, body, 403)
+		s.refuses(name+" from two", r, 403)
 	})
 	for origin, readable := range map[string]bool{own: false, "https://app.example": true, "vscode-webview://panel": true} {
 		res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"), "Origin", origin))
@@ -502,8 +522,7 @@ func TestHTTPForeignOriginIsRefused(t *testing.T) {
 	for _, site := range []string{"cross-site", "same-site"} {
 		everywhere(s, func(name string, r *http.Request) {
 			r.Header.Set("Sec-Fetch-Site", site)
-			res, body := s.do(r)
-			refused(t, name+" embedded", res, body, 403)
+			s.refuses(name+" embedded", r, 403)
 		})
 	}
 }
@@ -534,9 +553,7 @@ func TestHTTPPreflight(t *testing.T) {
 	if res := ask("https://evil.example"); res.StatusCode != 403 || res.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
-	if res, body := s.do(s.request("OPTIONS", "/mcp", "")); res.StatusCode != 405 {
-		t.Errorf("OPTIONS that is no preflight: %d %s", res.StatusCode, body)
-	}
+	s.want(s.request("OPTIONS", "/mcp", ""), 405)
 }
 
 func TestHTTPNeedsTheToken(t *testing.T) {
@@ -550,9 +567,7 @@ func TestHTTPNeedsTheToken(t *testing.T) {
 	} {
 		everywhere(s, func(name string, r *http.Request) {
 			r.Header["Authorization"] = auth
-			res, body := s.do(r)
-			refused(t, fmt.Sprint(name, auth != nil), res, body, 401)
-			if res.Header.Get("WWW-Authenticate") == "" {
+			if header, _ := s.refuses(fmt.Sprint(name, auth != nil), r, 401); header.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s: no challenge", name)
 			}
 		})
@@ -560,12 +575,8 @@ func TestHTTPNeedsTheToken(t *testing.T) {
 	// A token in the address would end in logs.
 	r := s.request("POST", "/mcp?token="+s.token, fmt.Sprintf(initBody, "t"))
 	r.Header.Del("Authorization")
-	if res, _ := s.do(r); res.StatusCode != 401 {
-		t.Errorf("a token in the address: %d", res.StatusCode)
-	}
-	if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"), "Authorization", "bearer  "+s.token)); res.StatusCode != 200 {
-		t.Errorf("another spelling: %d %s", res.StatusCode, body)
-	}
+	s.want(r, 401)
+	s.want(s.request("POST", "/mcp", fmt.Sprintf(initBody, "t"), "Authorization", "bearer  "+s.token), 200)
 	if strings.Contains(s.logs.String(), s.token) {
 		t.Error("the token is in the log")
 	}
@@ -609,7 +620,7 @@ func TestHTTPBindsLoopbackOnly(t *testing.T) {
 	} {
 		h := must(mcpserver.NewHTTP(mcpserver.New(store, full), &row.o))(t)
 		l := must(net.Listen("tcp", row.addr))(t)
-		c, cancel := contextWithCancel()
+		c, cancel := context.WithCancel(ctx)
 		if row.ok {
 			cancel()
 		}
@@ -629,8 +640,7 @@ func TestHTTPNoAuth(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{NoAuth: true})
 	equal(t, s.token, "", "there is a token anyway")
 	s.initialize("t")
-	res, body := s.do(s.request("POST", "/mcp", "{}", "Origin", "https://evil.example"))
-	refused(t, "foreign origin", res, body, 403)
+	s.refuses("foreign origin", s.request("POST", "/mcp", "{}", "Origin", "https://evil.example"), 403)
 }
 
 // TestHTTPKinds: what is no message of the protocol is refused in JSON.
@@ -657,8 +667,7 @@ func TestHTTPKinds(t *testing.T) {
 		{"nothing", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1}`, "Mcp-Session-Id", id), 400},
 		{"version", s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id, "Mcp-Protocol-Version", "1999-01-01"), 400},
 	} {
-		res, body := s.do(row.r)
-		refused(t, row.name, res, body, row.status)
+		s.refuses(row.name, row.r, row.status)
 	}
 	// The protocol library's own refusals are JSON as well.
 	for name, r := range map[string]*http.Request{
@@ -685,13 +694,9 @@ func TestHTTPMounted(t *testing.T) {
 	s := &site{t: t, url: outer.URL + "/tools", token: h.Token(), http: outer.Client()}
 	id := s.initialize("t")
 	stream := s.listen(id)
-	if got := s.result(s.inSession(id, 1, "rw_safe_write", `{"path":"a","content":"b"}`)); got["ok"] != true {
-		t.Error(got)
-	}
+	s.works(s.inSession(id, 1, "rw_safe_write", `{"path":"a","content":"b"}`))
 	s.token = ""
-	if res, _ := s.do(s.request("POST", "/mcp", "{}")); res.StatusCode != 401 {
-		t.Errorf("%d", res.StatusCode)
-	}
+	s.want(s.request("POST", "/mcp", "{}"), 401)
 	noErr(t, h.Shutdown(ctx))
 	stream.waitEnd(t)
 	s.token = h.Token()
@@ -732,9 +737,7 @@ func TestHTTPBodyLimit(t *testing.T) {
 	if err != nil || res.StatusCode != 413 {
 		t.Errorf("%v %v", res, err)
 	}
-	if got := s.result(s.request("POST", "/mcp", fits, "Mcp-Session-Id", id)); got["ok"] != true {
-		t.Errorf("what fits is refused: %v", got)
-	}
+	s.works(s.request("POST", "/mcp", fits, "Mcp-Session-Id", id))
 }
 
 // insist sends a request until there is a reply. One that is refused before it
@@ -779,9 +782,7 @@ func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
 			refused(t, name, res, text, 413)
 		}
 	}
-	if got := s.result(s.inSession(id, 1, "rw_risk_score", `{"content":"`+long+`"}`)); got["ok"] != true {
-		t.Errorf("long arguments are refused: %v", got)
-	}
+	s.works(s.inSession(id, 1, "rw_risk_score", `{"content":"`+long+`"}`))
 }
 
 // TestSessionsKeepLittle: what 100 clients say of themselves, as much as a
@@ -791,7 +792,7 @@ func TestSessionsKeepLittle(t *testing.T) {
 	const clients, each = 40, 64 << 10
 	s := newSite(t, mcpserver.HTTPOptions{})
 	huge := strings.Repeat("n", 130<<10)
-	extra, _ := json.Marshal(map[string]any{"x": strings.Repeat("[1,2,3]", 20<<10)})
+	extra := asJSON(map[string]any{"x": strings.Repeat("[1,2,3]", 20<<10)})
 	begin := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"a":%s},"extensions":{"b":%s},"elicitation":{}},`+
 		`"clientInfo":{"name":%q,"version":%q,"title":%q,"description":%q,"websiteUrl":%q,"icons":[{"src":"data:,x"}]}}}`, extra, extra, huge, huge, huge, huge, huge[:1<<10])
 	if len(begin) > 1<<20 {
@@ -898,9 +899,7 @@ func TestSSELosesNoReport(t *testing.T) {
 	s.addTeller(5)
 	post, stream := s.openSSE()
 	for n := range 40 {
-		if res, body := s.do(s.request("POST", post, tellBody(n+1, ""))); res.StatusCode != 202 {
-			t.Fatalf("%d %s", res.StatusCode, body)
-		}
+		s.want(s.request("POST", post, tellBody(n+1, "")), 202)
 		for k := range 6 {
 			var m rpc
 			json.Unmarshal([]byte(stream.next(t)), &m)
@@ -975,17 +974,14 @@ func TestHTTPAsk(t *testing.T) {
 	id, other := s.initialize("t"), s.initialize("other")
 	for _, accept := range []string{"application/json, text/event-stream", "application/json"} {
 		var asks *eventStream
-		reply := make(chan string, 1)
+		var reply chan string
 		call := s.inSession(id, 1, "ask", `{}`)
 		call.Header.Set("Accept", accept)
 		if strings.Contains(accept, "stream") {
 			asks = s.open(call)
 		} else {
 			asks = s.listen(id) // the only way left
-			go func() {
-				_, body := s.do(call)
-				reply <- body
-			}()
+			reply = s.later(call)
 		}
 		var q struct {
 			ID     string `json:"id"`
@@ -996,12 +992,8 @@ func TestHTTPAsk(t *testing.T) {
 		}
 		answer := `{"jsonrpc":"2.0","id":"` + q.ID + `","result":{"action":%q,"content":{"yes":true}}}`
 		// The call holds the only place for calls; answers need none.
-		if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(answer, "decline"), "Mcp-Session-Id", other)); res.StatusCode != 202 {
-			t.Errorf("%d %s", res.StatusCode, body)
-		}
-		if res, body := s.do(s.request("POST", "/mcp", fmt.Sprintf(answer, "accept"), "Mcp-Session-Id", id)); res.StatusCode != 202 {
-			t.Errorf("%d %s", res.StatusCode, body)
-		}
+		s.want(s.request("POST", "/mcp", fmt.Sprintf(answer, "decline"), "Mcp-Session-Id", other), 202)
+		s.want(s.request("POST", "/mcp", fmt.Sprintf(answer, "accept"), "Mcp-Session-Id", id), 202)
 		got := ""
 		if strings.Contains(accept, "stream") {
 			got = asks.next(t)
@@ -1051,9 +1043,7 @@ func TestHTTPRoots(t *testing.T) {
 	}
 	s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":"`+q.ID+`","result":{"roots":[{"uri":"file:///somewhere/else"}]}}`, "Mcp-Session-Id", id))
 	eventually(t, "the server has noticed", func() bool {
-		got := s.result(s.inSession(id, 1, "rw_describe", `{}`))
-		data, _ := json.Marshal(got)
-		return strings.Contains(string(data), "roots")
+		return strings.Contains(asJSON(s.result(s.inSession(id, 1, "rw_describe", `{}`))), "roots")
 	})
 }
 
@@ -1131,12 +1121,9 @@ func TestHTTPTooManyAtATime(t *testing.T) {
 	running, release := s.addHold("hold")
 	id := s.initialize("t")
 	post, sse := s.openSSE()
-	replies := make(chan string, 3)
+	var replies []chan string
 	for i := range 2 {
-		go func() {
-			_, body := s.do(s.inSession(id, i, "hold", `{}`))
-			replies <- body
-		}()
+		replies = append(replies, s.later(s.inSession(id, i, "hold", `{}`)))
 		await(t, running, "running")
 	}
 	s.do(s.request("POST", post, callBody(9, "hold", `{}`)))
@@ -1147,9 +1134,7 @@ func TestHTTPTooManyAtATime(t *testing.T) {
 		"sse":          s.request("POST", post, callBody(10, "rw_describe", `{}`)),
 		"a new client": s.request("POST", "/mcp", fmt.Sprintf(initBody, "x")),
 	} {
-		res, body := s.do(r)
-		refused(t, name, res, body, 503)
-		if res.Header.Get("Retry-After") == "" || !strings.Contains(body, "retry_later") {
+		if header, body := s.refuses(name, r, 503); header.Get("Retry-After") == "" || !strings.Contains(body, "retry_later") {
 			t.Errorf("%s: %s", name, body)
 		}
 	}
@@ -1160,19 +1145,16 @@ func TestHTTPTooManyAtATime(t *testing.T) {
 		"listen": s.request("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{`+modernMeta+`,"notifications":{}}}`, "m"),
 			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen"),
 	} {
-		res, body := s.do(r)
-		refused(t, name, res, body, 503)
+		s.refuses(name, r, 503)
 	}
 	release()
-	for range 2 {
-		if body := <-replies; !strings.Contains(body, `"ok":true`) {
+	for _, reply := range replies {
+		if body := <-reply; !strings.Contains(body, `"ok":true`) {
 			t.Error(body)
 		}
 	}
 	sse.next(t)
-	if got := s.result(s.inSession(id, 11, "rw_describe", `{}`)); got["ok"] != true {
-		t.Error(got)
-	}
+	s.works(s.inSession(id, 11, "rw_describe", `{}`))
 	stream.cancel()
 	eventually(t, "the stream's place is free", func() bool {
 		res := must(s.http.Do(s.request("GET", "/sse", "")))(t)
@@ -1368,8 +1350,7 @@ func TestHTTPS(t *testing.T) {
 		t.Errorf("%d %s %s", res.StatusCode, res.Proto, body)
 	}
 	// The same address without TLS is another origin.
-	res, body = s.do(s.request("POST", "/mcp", "{}", "Origin", "http://"+s.addr))
-	refused(t, "plain origin", res, body, 403)
+	s.refuses("plain origin", s.request("POST", "/mcp", "{}", "Origin", "http://"+s.addr), 403)
 	if _, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 is still taken")
 	}
@@ -1383,16 +1364,14 @@ func TestHTTPUnixSocket(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	l := must(net.Listen("unix", path))(t)
 	h := must(mcpserver.NewHTTP(mcpserver.New(openStore(t), full), &mcpserver.HTTPOptions{NoAuth: true}))(t)
-	c, stop := contextWithCancel()
+	c, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(c, l) }()
 	s := &site{t: t, url: "http://whatever.example", http: &http.Client{Transport: &http.Transport{
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) },
 	}}}
 	id := s.initialize("t")
-	if got := s.result(s.inSession(id, 1, "rw_describe", `{}`)); got["ok"] != true {
-		t.Error(got)
-	}
+	s.works(s.inSession(id, 1, "rw_describe", `{}`))
 	stop()
 	noErr(t, <-done)
 }
@@ -1419,8 +1398,7 @@ func TestHTTPRealClients(t *testing.T) {
 		if err != nil || res.IsError {
 			t.Fatalf("%s: %v %v", name, err, res)
 		}
-		data, _ := json.Marshal(res.StructuredContent)
-		if !strings.Contains(string(data), fmt.Sprintf(`"caller":%q`, name)) {
+		if data := asJSON(res.StructuredContent); !strings.Contains(data, fmt.Sprintf(`"caller":%q`, name)) {
 			t.Errorf("%s: the receipt does not name the client: %s", name, data)
 		}
 		if list, err := c.ListTools(ctx, mcp.ListToolsRequest{}); err != nil || len(list.Tools) == 0 {
@@ -1465,9 +1443,7 @@ func TestHTTPSameEnvelopes(t *testing.T) {
 			over[era] = string(messages(t, res, body)[0].Result.StructuredContent)
 		}
 		s.store.ResetTask(ctx)
-		if res, body := s.do(s.request("POST", post, callBody(1, row.tool, row.args))); res.StatusCode != 202 {
-			t.Fatalf("%d %s", res.StatusCode, body)
-		}
+		s.want(s.request("POST", post, callBody(1, row.tool, row.args)), 202)
 		var m rpc
 		json.Unmarshal([]byte(stream.next(t)), &m)
 		over["sse"] = string(m.Result.StructuredContent)
@@ -1505,24 +1481,16 @@ func TestHTTPSessions(t *testing.T) {
 	}
 	equal(t, ping(id), 200, "ping in a session")
 	equal(t, ping("mcp-session-00000000-0000-4000-8000-000000000000"), 404, "a session that never was")
-	if res, body := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)); res.StatusCode != 400 || !strings.Contains(body, "Mcp-Session-Id") {
-		t.Errorf("no session: %d %s", res.StatusCode, body)
-	}
+	s.want(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`), 400, "Mcp-Session-Id")
 	for _, method := range []string{"GET", "DELETE"} {
-		if res, _ := s.do(s.request(method, "/mcp", "", "Mcp-Session-Id", "invented")); res.StatusCode != 404 {
-			t.Errorf("%s with an invented session: %d", method, res.StatusCode)
-		}
-		if res, _ := s.do(s.request(method, "/mcp", "")); res.StatusCode != 400 {
-			t.Errorf("%s without a session: %d", method, res.StatusCode)
-		}
+		s.want(s.request(method, "/mcp", "", "Mcp-Session-Id", "invented"), 404)
+		s.want(s.request(method, "/mcp", ""), 400)
 		if res, _ := s.do(s.request(method, "/mcp", "", "Mcp-Protocol-Version", "2026-07-28")); res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
 			t.Errorf("%s of a version without sessions: %d", method, res.StatusCode)
 		}
 	}
 	stream := s.listen(id)
-	if res, _ := s.do(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", id)); res.StatusCode != 200 {
-		t.Errorf("DELETE: %d", res.StatusCode)
-	}
+	s.want(s.request("DELETE", "/mcp", "", "Mcp-Session-Id", id), 200)
 	stream.waitEnd(t)
 	equal(t, ping(id), 404, "an ended session answers with")
 	for range 3 {
@@ -1566,9 +1534,7 @@ func TestHTTPIdleSessionEnds(t *testing.T) {
 		// Asking would use it.
 		return !knows(s, idle)
 	})
-	if res, _ := s.do(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", idle)); res.StatusCode != 404 {
-		t.Errorf("the idle session answers with %d", res.StatusCode)
-	}
+	s.want(s.request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", idle), 404)
 	time.Sleep(100 * time.Millisecond) // longer than the limit; more only makes the test stronger
 	if !knows(s, kept) {
 		t.Error("the session with a stream was ended")
@@ -1604,21 +1570,10 @@ func TestHTTPCancel(t *testing.T) {
 	a, b := s.initialize("a"), s.initialize("b")
 	cancelBody := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{%s"requestId":7}}`
 
-	replies := make(chan string, 2)
-	send := func(r *http.Request) {
-		go func() {
-			res, err := s.http.Do(r)
-			if err != nil {
-				replies <- "gone"
-				return
-			}
-			res.Body.Close()
-			replies <- "answered"
-		}()
-		await(t, running, "running")
-	}
-	send(s.inSession(a, 7, "hold", `{}`))
-	send(s.modern(7, "m", "hold", `{}`))
+	inSession := s.later(s.inSession(a, 7, "hold", `{}`))
+	await(t, running, "running")
+	alone := s.later(s.modern(7, "m", "hold", `{}`))
+	await(t, running, "running")
 	// Neither another session nor a client without one reaches these calls.
 	s.do(s.request("POST", "/mcp", fmt.Sprintf(cancelBody, ""), "Mcp-Session-Id", b))
 	s.do(s.request("POST", "/mcp", fmt.Sprintf(cancelBody, fmt.Sprintf(modernMeta, "n")+","), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "notifications/cancelled"))
@@ -1629,9 +1584,11 @@ func TestHTTPCancel(t *testing.T) {
 	}
 	s.do(s.request("POST", "/mcp", fmt.Sprintf(cancelBody, ""), "Mcp-Session-Id", a))
 	await(t, running, "canceled")
-	await(t, replies, "answered")
+	soon(t, inSession, "the canceled call is answered")
 	release()
-	await(t, replies, "answered")
+	if got := soon(t, alone, "the other call is answered"); !strings.Contains(got, `"ok":true`) {
+		t.Error(got)
+	}
 }
 
 // TestHTTPLeavingCancels: a closed connection cancels the call it asked for.
@@ -1639,12 +1596,8 @@ func TestHTTPLeavingCancels(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
 	running, _ := s.addHold("hold")
 	for _, r := range []*http.Request{s.inSession(s.initialize("a"), 1, "hold", `{}`), s.modern(1, "m", "hold", `{}`)} {
-		c, cancel := contextWithCancel()
-		go func() {
-			if res, err := s.http.Do(r.WithContext(c)); err == nil {
-				res.Body.Close()
-			}
-		}()
+		c, cancel := context.WithCancel(ctx)
+		s.later(r.WithContext(c))
 		await(t, running, "running")
 		cancel()
 		await(t, running, "canceled")
@@ -1654,10 +1607,6 @@ func TestHTTPLeavingCancels(t *testing.T) {
 	await(t, running, "running")
 	stream.cancel()
 	await(t, running, "canceled")
-}
-
-func contextWithCancel() (context.Context, context.CancelFunc) {
-	return context.WithCancel(context.Background())
 }
 
 // openSSE opens a stream of the older transport, initialized, and returns the
@@ -1688,13 +1637,11 @@ func TestSSEKeepsOrder(t *testing.T) {
 	for i := range n {
 		line := fmt.Sprintf("line %d\n", i)
 		want.WriteString(line)
-		args, _ := json.Marshal(map[string]any{"path": "log.txt", "content": line, "mode": "append"})
+		args := asJSON(map[string]any{"path": "log.txt", "content": line, "mode": "append"})
 		// Pretty JSON has line breaks, which the transport must not take for
 		// the end of the message.
-		body := strings.Replace(callBody(i, "rw_safe_write", string(args)), `,"method"`, ",\r\n  \"method\"", 1)
-		if res, text := s.do(s.request("POST", post, body)); res.StatusCode != 202 {
-			t.Fatalf("%d %s", res.StatusCode, text)
-		}
+		body := strings.Replace(callBody(i, "rw_safe_write", args), `,"method"`, ",\r\n  \"method\"", 1)
+		s.want(s.request("POST", post, body), 202)
 	}
 	for i := range n {
 		var m rpc
@@ -1719,9 +1666,7 @@ func TestSSEManyCalls(t *testing.T) {
 		if i%2 == 1 {
 			body = callBody("same", "rw_no_such_tool", `{}`)
 		}
-		if res, text := s.do(s.request("POST", post, body)); res.StatusCode != 202 {
-			t.Fatalf("call %d: %d %s", i, res.StatusCode, text)
-		}
+		s.want(s.request("POST", post, body), 202)
 		stream.next(t)
 	}
 }
@@ -1733,9 +1678,7 @@ func TestSSESameNumberTwice(t *testing.T) {
 	running, release := s.addHold("hold", mcp.WithReadOnlyHintAnnotation(true))
 	post, stream := s.openSSE()
 	for _, id := range []any{7, 7} {
-		if res, body := s.do(s.request("POST", post, callBody(id, "hold", `{}`))); res.StatusCode != 202 {
-			t.Fatalf("%d %s", res.StatusCode, body)
-		}
+		s.want(s.request("POST", post, callBody(id, "hold", `{}`)), 202)
 		await(t, running, "running")
 	}
 	release()
@@ -1792,9 +1735,7 @@ func TestSSEOffUnlessAsked(t *testing.T) {
 	s := newSite(t, mcpserver.HTTPOptions{})
 	for _, path := range []string{"/sse", "/messages/?session_id=x", "/", "/mcp/x", "/mcpx"} {
 		for _, method := range []string{"GET", "POST"} {
-			if res, _ := s.do(s.request(method, path, "")); res.StatusCode != 404 {
-				t.Errorf("%s %s: %d", method, path, res.StatusCode)
-			}
+			s.want(s.request(method, path, ""), 404)
 		}
 	}
 	if strings.Contains(s.logs.String(), "deprecated") {
@@ -1811,12 +1752,8 @@ func TestSSEIsDeprecated(t *testing.T) {
 	if !strings.Contains(s.logs.String(), "deprecated") {
 		t.Error("no warning")
 	}
-	if res, _ := s.do(s.request("GET", "/sse", "")); res.StatusCode != 404 {
-		t.Errorf("outside of the base path: %d", res.StatusCode)
-	}
-	if res, _ := s.do(s.request("POST", "/a/b/messages/?session_id=x", "{}")); res.StatusCode != 404 {
-		t.Errorf("a stream that never was: %d", res.StatusCode)
-	}
+	s.want(s.request("GET", "/sse", ""), 404)
+	s.want(s.request("POST", "/a/b/messages/?session_id=x", "{}"), 404)
 }
 
 // caller calls tools over some transport.
@@ -1825,23 +1762,20 @@ type caller func(id int, tool string, args any) map[string]any
 func (s *site) sessionCaller(name string) caller {
 	session := s.initialize(name)
 	return func(id int, tool string, args any) map[string]any {
-		data, _ := json.Marshal(args)
-		return s.result(s.inSession(session, id, tool, string(data)))
+		return s.result(s.inSession(session, id, tool, asJSON(args)))
 	}
 }
 
 func (s *site) modernCaller(name string) caller {
 	return func(id int, tool string, args any) map[string]any {
-		data, _ := json.Marshal(args)
-		return s.result(s.modern(id, name, tool, string(data)))
+		return s.result(s.modern(id, name, tool, asJSON(args)))
 	}
 }
 
 func (s *site) sseCaller() caller {
 	post, stream := s.openSSE()
 	return func(id int, tool string, args any) map[string]any {
-		data, _ := json.Marshal(args)
-		s.do(s.request("POST", post, callBody(id, tool, string(data))))
+		s.do(s.request("POST", post, callBody(id, tool, asJSON(args))))
 		return structured(s.t, stream.next(s.t))
 	}
 }

@@ -39,11 +39,25 @@ func openStore(t testing.TB) *rw.Store {
 	return s
 }
 
+// handled is the reply to one request that no transport passes on.
+func handled(t testing.TB, s *server.MCPServer, method, params string) string {
+	t.Helper()
+	return asJSON(mcpserver.Handle(ctx, s, json.RawMessage(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))))
+}
+
+// asJSON is what a test has made as JSON.
+func asJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
 // reply sends one raw tools/call and returns the reply.
 func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage) (doc []byte, isError bool) {
 	t.Helper()
-	msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, args)
-	out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(msg))))(t)
+	out := handled(t, s, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))
 	var m struct {
 		Result struct {
 			Content           []struct{ Text string }
@@ -52,7 +66,7 @@ func reply(t testing.TB, s *server.MCPServer, name string, args json.RawMessage)
 		} `json:"result"`
 		Error json.RawMessage `json:"error"`
 	}
-	if err := json.Unmarshal(out, &m); err != nil || m.Error != nil {
+	if err := json.Unmarshal([]byte(out), &m); err != nil || m.Error != nil {
 		t.Fatalf("%s %s: a protocol error %s", name, args, out)
 	}
 	if doc = m.Result.StructuredContent; doc == nil && len(m.Result.Content) > 0 { // a brief reply

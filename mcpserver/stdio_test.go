@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -609,18 +608,12 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 func TestFullRepliesDecodeOnRequest(t *testing.T) {
 	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1, Replies: mcpserver.FullReplies})
 	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("gr\xfc\xdfe\nan alle\n"), 0o644))
-	read := func(args string) (doc string, reply map[string]any) {
-		out, err := json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_read","arguments":`+args+`}}`)))
-		var m struct {
-			Result struct{ StructuredContent map[string]any }
-		}
-		noErr(t, errors.Join(err, json.Unmarshal(out, &m)))
-		return string(out), m.Result.StructuredContent
-	}
-	if doc, _ := read(`{"path":"a.txt"}`); !strings.Contains(doc, `"reason":"not_valid_utf8"`) {
+	if doc, _ := reply(t, s, "rw_read", json.RawMessage(`{"path":"a.txt"}`)); !strings.Contains(string(doc), `"reason":"not_valid_utf8"`) {
 		t.Errorf("%s", doc)
 	}
-	doc, reply := read(`{"path":"a.txt","encoding":"iso-8859-1","max_bytes":9}`)
+	doc, _ := reply(t, s, "rw_read", json.RawMessage(`{"path":"a.txt","encoding":"iso-8859-1","max_bytes":9}`))
+	var reply map[string]any
+	noErr(t, json.Unmarshal(doc, &reply))
 	if reply["content"] != "gr\u00fc\u00dfe\n" || reply["encoding"] != "iso-8859-1" || reply["next_offset"] != 6.0 || reply["offset"] != 0.0 || reply["eol"] != "lf" || reply["bytes"] != 14.0 {
 		t.Errorf("%s", doc)
 	}

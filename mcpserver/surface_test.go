@@ -112,9 +112,9 @@ func allOf[T any](list []T, name func(T) string) []string {
 // ask sends one request and returns its result.
 func ask(t testing.TB, s *server.MCPServer, method string) []byte {
 	t.Helper()
-	out := must(json.Marshal(mcpserver.Handle(ctx, s, json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`))))(t)
+	out := handled(t, s, method, "{}")
 	var m struct{ Result, Error json.RawMessage }
-	if err := json.Unmarshal(out, &m); err != nil || m.Error != nil {
+	if err := json.Unmarshal([]byte(out), &m); err != nil || m.Error != nil {
 		t.Fatalf("%s: %s", method, out)
 	}
 	return m.Result
