@@ -35,7 +35,7 @@ func (c completions) CompletePromptArgument(ctx context.Context, name string, ar
 }
 
 func (c completions) CompleteResourceArgument(ctx context.Context, uri string, arg mcp.CompleteArgument, _ mcp.CompleteContext) (*mcp.Completion, error) {
-	i := slices.IndexFunc(resources, func(r resource) bool { return r.uri == uri })
+	i := slices.IndexFunc(resources, func(r resource) bool { return r.URI == uri })
 	if i < 0 || !strings.Contains(uri, arg.Name+"}") {
 		return &mcp.Completion{}, nil
 	}

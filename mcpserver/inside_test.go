@@ -282,7 +282,7 @@ func checkServerTexts(t *testing.T, o *Options) {
 	for round := range 2 {
 		for _, p := range prompts {
 			for _, args := range []string{`{"task_id":"t"}`, `{}`} {
-				check("the prompt "+p.name, ask("prompts/get", `{"name":"`+p.name+`","arguments":`+args+`}`))
+				check("the prompt "+p.Name, ask("prompts/get", `{"name":"`+p.Name+`","arguments":`+args+`}`))
 			}
 		}
 		for _, list := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {

@@ -58,10 +58,10 @@ func topicOf(uri string) (t topic, ok bool) {
 	if !ok {
 		return topic{}, false
 	}
-	if strings.Contains(r.uri, "{+path}") {
+	if strings.Contains(r.URI, "{+path}") {
 		arg = path.Clean(arg)
 	}
-	return topic{r.name, arg}, true
+	return topic{r.Name, arg}, true
 }
 
 // topicsOf are the resources that a row changes.

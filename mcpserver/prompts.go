@@ -17,51 +17,37 @@ import (
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
-// PromptInfo describes a prompt: to documents and to tests.
-type PromptInfo struct {
-	Name        string
-	Title       string
-	Description string
-	Arguments   []PromptArgument
-}
-
-// PromptArgument is one argument of a prompt.
-type PromptArgument struct {
-	Name        string
-	Description string
-	Required    bool
-}
-
 // Prompts lists the prompts, by name.
-func Prompts() []PromptInfo {
-	var list []PromptInfo
+func Prompts() []mcp.Prompt {
+	var list []mcp.Prompt
 	for _, p := range prompts {
-		list = append(list, PromptInfo{Name: p.name, Title: p.title, Description: p.description, Arguments: slices.Clone(p.arguments)})
+		p.Arguments = slices.Clone(p.Arguments)
+		list = append(list, p.Prompt)
 	}
 	return list
 }
 
 // prompt is one line of the table.
 type prompt struct {
-	name, title string
-	tool        string // without which the prompt is not offered
-	arguments   []PromptArgument
-	write       func(p *page, args map[string]string) error
-	description string
+	mcp.Prompt
+	tool  string // without which the prompt is not offered
+	write func(p *page, args map[string]string) error
 }
 
 // prompts are by name, as clients list them.
 var prompts = []prompt{
-	{"leave_handoff", "Leave a handoff", "handoff_write", []PromptArgument{
-		{"task_id", "Identifier of the task, the same in all of its handoffs.", true},
-		{"status", "complete, partial, blocked or handed_off; default partial.", false},
-	}, leaveHandoff, "Asks the agent to write a handoff: lists what changed since the last one and what is still open, and says what it should contain."},
-	{"recover_refused_write", "Recover a refused write", "", []PromptArgument{
-		{"draft_ref", "The refused draft; default: the newest one.", false},
-	}, recoverWrite, "Shows what the content gate refused, without the secrets, and asks the agent to write it in a form that passes. Without a draft it shows the most recent refusals."},
-	{"resume_task", "Resume a task", "", []PromptArgument{
-		{"path", "Path of the handoff; default HANDOFF.md.", false},
-	}, resumeTask, "Asks the agent to continue earlier work: shows the handoff, the files that changed since, checkpoints, open chunk sessions and transactions, and says how to continue."},
+	{mcp.Prompt{Name: "leave_handoff", Title: "Leave a handoff",
+		Description: "Asks the agent to write a handoff: lists what changed since the last one and what is still open, and says what it should contain.",
+		Arguments: []mcp.PromptArgument{
+			{Name: "task_id", Description: "Identifier of the task, the same in all of its handoffs.", Required: true},
+			{Name: "status", Description: "complete, partial, blocked or handed_off; default partial."},
+		}}, "handoff_write", leaveHandoff},
+	{mcp.Prompt{Name: "recover_refused_write", Title: "Recover a refused write",
+		Description: "Shows what the content gate refused, without the secrets, and asks the agent to write it in a form that passes. Without a draft it shows the most recent refusals.",
+		Arguments:   []mcp.PromptArgument{{Name: "draft_ref", Description: "The refused draft; default: the newest one."}}}, "", recoverWrite},
+	{mcp.Prompt{Name: "resume_task", Title: "Resume a task",
+		Description: "Asks the agent to continue earlier work: shows the handoff, the files that changed since, checkpoints, open chunk sessions and transactions, and says how to continue.",
+		Arguments:   []mcp.PromptArgument{{Name: "path", Description: "Path of the handoff; default HANDOFF.md."}}}, "", resumeTask},
 }
 
 const (
@@ -84,24 +70,16 @@ func (l *live) offerPrompts(s *server.MCPServer, hooks *server.Hooks) {
 		if p.tool != "" && !l.host.lists(p.tool) {
 			continue
 		}
-		opts := []mcp.PromptOption{mcp.WithPromptTitle(p.title), mcp.WithPromptDescription(p.description)}
-		for _, a := range p.arguments {
-			about := []mcp.ArgumentOption{mcp.ArgumentDescription(a.Description)}
-			if a.Required {
-				about = append(about, mcp.RequiredArgument())
-			}
-			opts = append(opts, mcp.WithArgument(a.Name, about...))
-		}
-		s.AddPrompt(mcp.NewPrompt(p.name, opts...), func(_ context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		s.AddPrompt(p.Prompt, func(_ context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			got, ok := attached(req.Params.Meta, prepared).(promptOutcome)
 			if !ok || got.err != nil {
 				return nil, cmp.Or(got.err, errPanicked)
 			}
-			return mcp.NewGetPromptResult(p.description, []mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(got.text))}), nil
+			return mcp.NewGetPromptResult(p.Description, []mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(got.text))}), nil
 		})
 	}
 	hooks.AddBeforeGetPrompt(func(ctx context.Context, _ any, req *mcp.GetPromptRequest) {
-		i := slices.IndexFunc(prompts, func(p prompt) bool { return p.name == req.Params.Name })
+		i := slices.IndexFunc(prompts, func(p prompt) bool { return p.Name == req.Params.Name })
 		if i < 0 {
 			return // of the host, or unknown
 		}
@@ -144,13 +122,13 @@ func (l *live) writePrompt(ctx context.Context, p *prompt, args map[string]strin
 
 // check judges the arguments, which the protocol library does not.
 func (p *prompt) check(args map[string]string) error {
-	for _, a := range p.arguments {
+	for _, a := range p.Arguments {
 		if a.Required && strings.TrimSpace(args[a.Name]) == "" {
 			return badArgument{fmt.Sprintf("the argument %s is required", a.Name)}
 		}
 	}
 	for name, value := range args {
-		if !slices.ContainsFunc(p.arguments, func(a PromptArgument) bool { return a.Name == name }) {
+		if !slices.ContainsFunc(p.Arguments, func(a mcp.PromptArgument) bool { return a.Name == name }) {
 			return badArgument{"unknown argument; see prompts/list"}
 		}
 		if len(value) > maxPromptArgument || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {

@@ -40,7 +40,7 @@ type ResourceInfo struct {
 func Resources() []ResourceInfo {
 	var list []ResourceInfo
 	for _, r := range resources {
-		list = append(list, r.info())
+		list = append(list, r.ResourceInfo)
 	}
 	return list
 }
@@ -48,34 +48,32 @@ func Resources() []ResourceInfo {
 // resource is one line of the table. The scratchpad and refused drafts are kept
 // apart from the workspace and are not resources.
 type resource struct {
-	uri, name, title, mime string
-	read                   func(h *host, ctx context.Context, uri, arg string) (mcp.ResourceContents, error)
-	choices                func(h *host, ctx context.Context) []string // for the variable of a template
-	updates                bool
-	description            string
+	ResourceInfo
+	read    func(h *host, ctx context.Context, uri, arg string) (mcp.ResourceContents, error)
+	choices func(h *host, ctx context.Context) []string // for the variable of a template
 }
 
 // resources lists the resources by name, as clients list them. The part before a
 // variable differs in each, so that no address matches two of them.
 var resources = []resource{
-	{"rw://checkpoint/{name}", "checkpoint", "A checkpoint", jsonType, (*host).readCheckpoint, (*host).checkpointNames, true,
-		"A saved state of the work with its data, verified against its hash."},
-	{"rw://chunks/{session}", "chunks", "A chunk session", jsonType, (*host).readChunks, (*host).sessionNames, true,
-		"Which chunks of a large file are stored, which are missing, and whether it was composed."},
-	{"rw://describe", "describe", "The store", jsonType, (*host).readDescribe, nil, false,
-		"Version, limits, durability, policy, tools, and what recovery did when the store was opened."},
-	{"rw://file/{+path}", "file", "A file", "", (*host).readFile, (*host).filePaths, true,
-		"A whole file of the workspace, up to 1 MiB: as text, or as a blob when it is not UTF-8."},
-	{"rw://handoff", "handoff", "The handoff", jsonType, (*host).readHandoff, nil, true,
-		"The handoff of the previous agent in HANDOFF.md, with the files that changed since, the steps that are ready, and who has read it."},
-	{"rw://history/{+path}", "history", "Versions of a file", jsonType, (*host).readHistory, (*host).knownPaths, true,
-		"The newest versions of a file, across deletions and moves, with hash, time and caller."},
-	{"rw://journal", "journal", "The journal", jsonType, (*host).readJournal, nil, true,
-		"The newest rows of the journal, oldest first: what was written or refused, when, by whom."},
-	{"rw://policy", "policy", "The policy", jsonType, (*host).readPolicy, nil, false,
-		"The policy in force: the content gate, protected paths, the retry budget, and the files that are protected by default."},
-	{"rw://schema/{tool}", "schema", "Schemas of a tool", jsonType, (*host).readSchema, (*host).toolNames, false,
-		"All arguments of a tool and the fields of its full reply, as JSON Schemas, also where the list leaves them out."},
+	{ResourceInfo{"rw://checkpoint/{name}", "checkpoint", "A checkpoint",
+		"A saved state of the work with its data, verified against its hash.", jsonType, true, true}, (*host).readCheckpoint, (*host).checkpointNames},
+	{ResourceInfo{"rw://chunks/{session}", "chunks", "A chunk session",
+		"Which chunks of a large file are stored, which are missing, and whether it was composed.", jsonType, true, true}, (*host).readChunks, (*host).sessionNames},
+	{ResourceInfo{"rw://describe", "describe", "The store",
+		"Version, limits, durability, policy, tools, and what recovery did when the store was opened.", jsonType, false, false}, (*host).readDescribe, nil},
+	{ResourceInfo{"rw://file/{+path}", "file", "A file",
+		"A whole file of the workspace, up to 1 MiB: as text, or as a blob when it is not UTF-8.", "", true, true}, (*host).readFile, (*host).filePaths},
+	{ResourceInfo{"rw://handoff", "handoff", "The handoff",
+		"The handoff of the previous agent in HANDOFF.md, with the files that changed since, the steps that are ready, and who has read it.", jsonType, false, true}, (*host).readHandoff, nil},
+	{ResourceInfo{"rw://history/{+path}", "history", "Versions of a file",
+		"The newest versions of a file, across deletions and moves, with hash, time and caller.", jsonType, true, true}, (*host).readHistory, (*host).knownPaths},
+	{ResourceInfo{"rw://journal", "journal", "The journal",
+		"The newest rows of the journal, oldest first: what was written or refused, when, by whom.", jsonType, false, true}, (*host).readJournal, nil},
+	{ResourceInfo{"rw://policy", "policy", "The policy",
+		"The policy in force: the content gate, protected paths, the retry budget, and the files that are protected by default.", jsonType, false, false}, (*host).readPolicy, nil},
+	{ResourceInfo{"rw://schema/{tool}", "schema", "Schemas of a tool",
+		"All arguments of a tool and the fields of its full reply, as JSON Schemas, also where the list leaves them out.", jsonType, true, false}, (*host).readSchema, (*host).toolNames},
 }
 
 const (
@@ -88,38 +86,21 @@ const (
 	readerSession = "resource"
 )
 
-// prefix is the part of a template before its variable.
-func (r *resource) prefix() (string, bool) {
-	before, _, template := strings.Cut(r.uri, "{")
-	return before, template
-}
-
-func (r *resource) info() ResourceInfo {
-	_, template := r.prefix()
-	return ResourceInfo{
-		URI: r.uri, Name: r.name, Title: r.title, Description: r.description, MIMEType: r.mime,
-		Template: template, Updates: r.updates,
-	}
-}
-
 // findResource returns the resource at an address, and the value of its
 // template's variable.
 func findResource(uri string) (r *resource, arg string, ok bool) {
 	for i := range resources {
 		r := &resources[i]
-		prefix, template := r.prefix()
-		if !template {
-			if uri == r.uri {
-				return r, "", true
-			}
-			continue
+		if uri == r.URI && !r.Template {
+			return r, "", true
 		}
+		prefix, _, _ := strings.Cut(r.URI, "{")
 		rest, ok := strings.CutPrefix(uri, prefix)
-		if !ok || rest == "" {
+		if !ok || rest == "" || !r.Template {
 			continue
 		}
 		arg, err := url.PathUnescape(rest)
-		if err != nil || !strings.Contains(r.uri, "{+") && strings.Contains(rest, "/") {
+		if err != nil || !strings.Contains(r.URI, "{+") && strings.Contains(rest, "/") {
 			return nil, "", false
 		}
 		return r, arg, true
@@ -141,13 +122,12 @@ func (l *live) offerResources(s *server.MCPServer, hooks *server.Hooks) {
 	}
 	for i := range resources {
 		r := &resources[i]
-		if _, template := r.prefix(); template {
-			s.AddResourceTemplate(mcp.NewResourceTemplate(r.uri, r.name, mcp.WithTemplateTitle(r.title),
-				mcp.WithTemplateDescription(r.description), mcp.WithTemplateMIMEType(r.mime)), answer)
+		if r.Template {
+			s.AddResourceTemplate(mcp.NewResourceTemplate(r.URI, r.Name, mcp.WithTemplateTitle(r.Title),
+				mcp.WithTemplateDescription(r.Description), mcp.WithTemplateMIMEType(r.MIMEType)), answer)
 			continue
 		}
-		s.AddResource(mcp.NewResource(r.uri, r.name, mcp.WithResourceTitle(r.title),
-			mcp.WithResourceDescription(r.description), mcp.WithMIMEType(r.mime)), answer)
+		s.AddResource(mcp.Resource{URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType}, answer)
 	}
 	hooks.AddBeforeReadResource(func(ctx context.Context, _ any, req *mcp.ReadResourceRequest) {
 		if !strings.HasPrefix(req.Params.URI, scheme) {
@@ -189,8 +169,8 @@ func (l *live) readResource(ctx context.Context, uri string) (out readOutcome) {
 		return readOutcome{contents: contents}
 	}
 	e := rw.AsError("read", err)
-	if _, template := r.prefix(); isAbsent(e, template) {
-		return readOutcome{absent: fmt.Sprintf("%s (%s)", r.uri, l.host.clientError(e))}
+	if isAbsent(e, r.Template) {
+		return readOutcome{absent: fmt.Sprintf("%s (%s)", r.URI, l.host.clientError(e))}
 	}
 	return readOutcome{err: l.host.clientError(e)}
 }

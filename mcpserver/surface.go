@@ -121,9 +121,7 @@ func surfaceActions() []surface.BriefAction {
 func surfaceResources() []surface.Resource {
 	list := []surface.Resource{}
 	for _, r := range Resources() {
-		list = append(list, surface.Resource{
-			Address: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType, Template: r.Template, Updates: r.Updates,
-		})
+		list = append(list, surface.Resource(r))
 	}
 	return list
 }

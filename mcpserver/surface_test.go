@@ -92,7 +92,7 @@ func TestSurfaceIsAlwaysTheSameBytes(t *testing.T) {
 	sorted("details", allOf(doc.Details, func(d surface.Detail) string { return d.Name }))
 	sorted("warnings", allOf(doc.Warnings, func(w surface.Warning) string { return w.Name }))
 	sorted("variables", allOf(doc.Environment, func(v surface.Variable) string { return v.Name }))
-	sorted("resources", allOf(doc.Resources, func(r surface.Resource) string { return r.Address }))
+	sorted("resources", allOf(doc.Resources, func(r surface.Resource) string { return r.URI }))
 	sorted("prompts", allOf(doc.Prompts, func(p surface.Prompt) string { return p.Name }))
 	for _, d := range doc.Details {
 		if d.Hint == "" || d.Kind == "" || d.Action == "" || d.Reason == "" {
@@ -193,13 +193,13 @@ func compareListed(t *testing.T, s *server.MCPServer, doc surface.Document) {
 	}
 	got := map[string]surface.Resource{}
 	for _, r := range append(fixed.Resources, templates.ResourceTemplates...) {
-		one := surface.Resource{Address: r.URI + r.URITemplate, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType, Template: r.URITemplate != ""}
-		got[one.Address] = one
+		one := surface.Resource{URI: r.URI + r.URITemplate, Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType, Template: r.URITemplate != ""}
+		got[one.URI] = one
 	}
 	want := map[string]surface.Resource{}
 	for _, r := range doc.Resources {
 		r.Updates = false // a listing does not say
-		want[r.Address] = r
+		want[r.URI] = r
 	}
 	equal(t, cmp.Diff(want, got), "", "resources")
 	equal(t, cmp.Diff(doc.Prompts, prompts.Prompts), "", "prompts")

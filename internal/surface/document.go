@@ -111,7 +111,7 @@ type Warning struct {
 
 // Resource is something that can be read by address.
 type Resource struct {
-	Address     string `json:"address"` // a URI, or a template of one
+	URI         string `json:"address"` // a URI, or a template of one
 	Name        string `json:"name" differs:"words"`
 	Title       string `json:"title" differs:"words"`
 	Description string `json:"description" differs:"words"`
