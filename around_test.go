@@ -37,9 +37,8 @@ func longGroup(t *testing.T, secret string) (*simfs.FS, *rw.Store, around.ScanRe
 		disk.WriteFile(name(i), fmt.Appendf(nil, "after %d\n", i), 0o644)
 	}
 	r, err := s.Scan(background, around.ScanRequest{Calls: []string{"c1"}, Host: "h", Command: "fmt ./..."})
-	if noErr(t, err); r.Changed != 1500 {
-		t.Fatal(r.Changed)
-	}
+	noErr(t, err)
+	require(t, r.Changed == 1500, "%v", r.Changed)
 	return disk, s, r
 }
 
@@ -62,22 +61,17 @@ func TestEraseInLongGroups(t *testing.T) {
 	disk, s, found := longGroup(t, secret)
 	disk.Remove("keys/" + secret + ".txt")
 	must(s.Scan(background, around.ScanRequest{}))(t)
-	if n := len(holdersOf(disk, secret)); n < 3 {
-		t.Fatalf("only %d files hold it", n)
-	}
+	n := len(holdersOf(disk, secret))
+	require(t, n >= 3, "only %d files hold it", n)
 	dry, err := s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret), Call: rw.Call{DryRun: true}})
-	if noErr(t, err); !strings.Contains(fmt.Sprint(dry.Places), "manifests") || !strings.Contains(fmt.Sprint(dry.Places), "observe") {
-		t.Errorf("%+v", dry.Places)
-	}
+	noErr(t, err)
+	expect(t, strings.Contains(fmt.Sprint(dry.Places), "manifests") && strings.Contains(fmt.Sprint(dry.Places), "observe"), "%+v", dry.Places)
 	r := must(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))(t)
-	if list := holdersOf(disk, secret); len(list) > 0 || len(r.Left) > 0 {
-		t.Errorf("%q hold it; %+v", list, r)
-	}
+	list := holdersOf(disk, secret)
+	expect(t, len(list) == 0 && len(r.Left) == 0, "%q hold it; %+v", list, r)
 	for range 2 { // in this process and in the next
 		h, err := s.History(background, rw.HistoryRequest{Path: "dir1/a file with a name of some length 11"})
-		if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != around.CallerOutside {
-			t.Fatalf("%+v %v", h, err)
-		}
+		require(t, err == nil && len(h.Versions) == 1 && h.Versions[0].Caller == around.CallerOutside, "%+v %v", h, err)
 		check(t, s, true)
 		noErr(t, s.Close(background))
 		s = openAround(t, disk, rw.SyncFull, "b")
@@ -85,9 +79,8 @@ func TestEraseInLongGroups(t *testing.T) {
 	if list, err := s.SnapshotList(background, around.SnapshotListRequest{}); err != nil || len(list.Snapshots) != 1 {
 		t.Errorf("%+v %v", list, err)
 	}
-	if again, err := s.Scan(background, around.ScanRequest{}); err != nil || again.Baseline || again.Created+again.Changed > 0 {
-		t.Errorf("%+v %v", again, err)
-	}
+	again := must(s.Scan(background, around.ScanRequest{}))(t)
+	expect(t, !again.Baseline && again.Created+again.Changed == 0, "%+v", again)
 	must(s.Restore(background, rw.RestoreRequest{Path: "dir1/a file with a name of some length 11", Version: found.Seq}))(t)
 	length(t, holdersOf(disk, secret), 0, "hold it again")
 }
@@ -104,14 +97,11 @@ func TestLongGroupsTravel(t *testing.T) {
 			continue
 		}
 		h, err := fresh.History(background, rw.HistoryRequest{Path: fmt.Sprintf("dir%d/a file with a name of some length %d", i%10, i)})
-		if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != around.CallerOutside || h.Versions[0].SHA256 != call.DigestOf(fmt.Appendf(nil, "after %d\n", i)) {
-			t.Fatalf("%d: %+v %v", i, h, err)
-		}
+		require(t, err == nil && len(h.Versions) == 1 && h.Versions[0].Caller == around.CallerOutside &&
+			h.Versions[0].SHA256 == call.DigestOf(fmt.Appendf(nil, "after %d\n", i)), "%d: %+v %v", i, h, err)
 	}
 	check(t, fresh, true)
-	if again := importInto(t, fresh, data); again.Imported != 0 {
-		t.Errorf("%+v", again)
-	}
+	equal(t, importInto(t, fresh, data).Imported, 0)
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	for i, line := range lines {
 		if bytes.HasPrefix(line, []byte(`{"of":`)) {
@@ -133,9 +123,7 @@ func TestMissingManifestIsReported(t *testing.T) {
 	}
 	s = openAround(t, disk, rw.SyncFull, "e")
 	r, err := s.Check(background, admin.CheckRequest{})
-	if err != nil || len(r.Problems) != 1 || r.Problems[0].Code != "manifest_missing" || r.Problems[0].Seq != found.Seq {
-		t.Errorf("%+v %v", r, err)
-	}
+	expect(t, err == nil && len(r.Problems) == 1 && r.Problems[0].Code == "manifest_missing" && r.Problems[0].Seq == found.Seq, "%+v %v", r, err)
 }
 
 // state is a workspace that another program changes: its content before and after the
@@ -173,9 +161,8 @@ func changedOutside(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 		putEntry(disk, p, text)
 	}
 	s := openAround(t, disk, level, "0001")
-	if found, err := s.Scan(background, around.ScanRequest{}); err != nil || !found.Baseline {
-		t.Fatal(found, err)
-	}
+	found := must(s.Scan(background, around.ScanRequest{}))(t)
+	require(t, found.Baseline, "%v", found)
 	for p := range state.old {
 		if _, ok := state.new[p]; !ok {
 			disk.Remove(p)
@@ -226,20 +213,14 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 	out := must(s.Changes(background, around.ChangesRequest{}))(t)
 	got := map[string]string{}
 	for _, f := range out.Files {
-		if f.Changes != 1 || f.Conflict {
-			t.Fatalf("%+v", f)
-		}
+		require(t, f.Changes == 1 && !f.Conflict, "%+v", f)
 		got[f.Path] = f.Change
 	}
 	want := map[string]string{"a.txt": "changed", "b.txt": "changed", "gone/c.txt": "deleted", "from.txt": "deleted", "to/to.txt": "created", "fresh/new.txt": "created",
 		"bent": "changed", "gone/link": "deleted", "fresh/link": "created", "was_link": "changed", "was_file": "changed"}
-	if !same(got, want) {
-		t.Fatalf("listed %v", got)
-	}
+	require(t, same(got, want), "listed %v", got)
 	again, err := s.Scan(background, around.ScanRequest{})
-	if err != nil || again.Group != "" {
-		t.Fatal(again, err)
-	}
+	require(t, err == nil && again.Group == "", "%v %v", again, err)
 	check(t, s, true)
 	must(s.Undo(background, rw.UndoRequest{Group: "c"}))(t)
 	if got := files(disk); !same(got, state.old) {
@@ -300,12 +281,9 @@ func TestLowDiskKeepsHashesOnly(t *testing.T) {
 	disk.WriteFile("ballast", []byte(strings.Repeat("x", 1<<20)), 0o600)
 	disk.CapBytes(1<<20 + 64<<10)
 	found, err := s.Scan(background, around.ScanRequest{})
-	if err != nil || !found.DiskLow || found.Changed != 5 || len(found.NotKept) != 9 {
-		t.Fatalf("%+v %v", found, err)
-	}
-	if c, err := s.Capture(background); err != nil || !c.DiskLow {
-		t.Errorf("%+v %v", c, err)
-	}
+	require(t, err == nil && found.DiskLow && found.Changed == 5 && len(found.NotKept) == 9, "%+v %v", found, err)
+	c := must(s.Capture(background))(t)
+	expect(t, c.DiskLow, "%+v", c)
 	disk.CapBytes(0)
 	if c, err := s.Capture(background); err != nil || c.DiskLow {
 		t.Errorf("%+v %v", c, err)
@@ -335,9 +313,7 @@ func TestHistoryTakesATwentiethOfTheDisk(t *testing.T) {
 			kept += v.Bytes
 		}
 	}
-	if kept > 2<<20 || kept < 1<<20 {
-		t.Errorf("%d bytes are kept; %+v", kept, r)
-	}
+	expect(t, kept <= 2<<20 && kept >= 1<<20, "%d bytes are kept; %+v", kept, r)
 }
 
 // TestObservedRowsAppearOnlyWhenAskedFor: not in tail, since, analytics and a
@@ -349,21 +325,17 @@ func TestObservedRowsAppearOnlyWhenAskedFor(t *testing.T) {
 		tail, err := s.JournalTail(background, rw.JournalTailRequest{IncludeObserved: asked})
 		zero := uint64(0)
 		since, err2 := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &zero, IncludeObserved: asked})
-		if err != nil || err2 != nil || asked != (len(tail.Entries) > 0) || asked != (len(since.Entries) > 0) {
-			t.Fatal(asked, tail, since, err, err2)
-		}
+		require(t, err == nil && err2 == nil && asked == (len(tail.Entries) > 0) && asked == (len(since.Entries) > 0),
+			"%v %v %v %v %v", asked, tail, since, err, err2)
 		if asked && (tail.Entries[0].Kind != "observed" || tail.Entries[0].Caller != around.CallerOutside) {
 			t.Fatal(tail.Entries[0])
 		}
 	}
-	if out, err := s.Analytics(background, analytics.Request{}); err != nil || out.TotalWrites != 0 {
-		t.Fatal(out, err)
-	}
+	out := must(s.Analytics(background, analytics.Request{}))(t)
+	require(t, out.TotalWrites == 0, "%v", out)
 	fails(s.Undo(background, rw.UndoRequest{}))(t, rw.ErrNothingToUndo)
 	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
-	if err != nil || len(h.Versions) != 1 || h.Versions[0].Caller != around.CallerOutside || !h.Versions[0].Available {
-		t.Fatal(h, err)
-	}
+	require(t, err == nil && len(h.Versions) == 1 && h.Versions[0].Caller == around.CallerOutside && h.Versions[0].Available, "%v %v", h, err)
 	must(s.Diff(background, rw.DiffRequest{Path: "fresh/new.txt"}))(t)
 }
 

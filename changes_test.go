@@ -32,30 +32,23 @@ func TestToolCalls(t *testing.T) {
 		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	put("a.txt", "known")
-	if r, err := s.Scan(background, around.ScanRequest{}); err != nil || !r.Baseline {
-		t.Fatalf("%+v %v", r, err)
-	}
+	r := must(s.Scan(background, around.ScanRequest{}))(t)
+	require(t, r.Baseline, "%+v", r)
 	put("before.txt", "before")
 	call := around.ToolCall{ID: "c1", Host: "loop", Session: "s", Event: "before", Command: "make"}
 	begun, err := s.BeginCall(background, call)
-	if err != nil || begun.Created != 1 || begun.Files[0].Path != "before.txt" {
-		t.Fatalf("%+v %v", begun, err)
-	}
+	require(t, err == nil && begun.Created == 1 && begun.Files[0].Path == "before.txt", "%+v %v", begun, err)
 	put("a.txt", "changed")
 	other := open(t, dir, nil)
-	if c, err := other.Capture(background); err != nil || len(c.Open) != 1 || c.Open[0].ID != "c1" || len(c.Hosts) != 1 || c.Hosts[0].Event != "before" {
-		t.Fatalf("%+v %v", c, err)
-	}
+	c := must(other.Capture(background))(t)
+	require(t, len(c.Open) == 1 && c.Open[0].ID == "c1" && len(c.Hosts) == 1 && c.Hosts[0].Event == "before", "%+v", c)
 	call.Event = "after"
 	ended, err := other.EndCall(background, call)
-	if err != nil || ended.Changed != 1 || ended.Created != 0 {
-		t.Fatalf("%+v %v", ended, err)
-	}
+	require(t, err == nil && ended.Changed == 1 && ended.Created == 0, "%+v %v", ended, err)
 	list := must(s.Changes(background, around.ChangesRequest{}))(t)
 	for _, g := range list.Groups {
-		if want := map[string][]string{begun.Group: nil, ended.Group: {"c1"}}[g.Group]; !slices.Equal(g.Calls, want) || (g.Command == "make") != (want != nil) {
-			t.Errorf("%+v, want the calls %q", g, want)
-		}
+		want := map[string][]string{begun.Group: nil, ended.Group: {"c1"}}[g.Group]
+		expect(t, slices.Equal(g.Calls, want) && (g.Command == "make") == (want != nil), "%+v, want the calls %q", g, want)
 	}
 	if c, err := s.Capture(background); err != nil || len(c.Open) != 0 || c.Hosts[0].Event != "after" {
 		t.Errorf("%+v %v", c, err)
@@ -73,9 +66,8 @@ func TestToolCallsOfASessionEndTogether(t *testing.T) {
 		must(s.BeginCall(background, c))(t)
 	}
 	must(s.EndCall(background, around.ToolCall{Host: "h", Session: "a"}))(t)
-	if c, err := s.Capture(background); err != nil || len(c.Open) != 1 || c.Open[0].ID != "b1" {
-		t.Errorf("%+v %v", c, err)
-	}
+	c := must(s.Capture(background))(t)
+	expect(t, len(c.Open) == 1 && c.Open[0].ID == "b1", "%+v", c)
 }
 
 // TestAFirstScanInParts: a file that a first scan had no time for counts as known when
@@ -93,24 +85,20 @@ func TestAFirstScanInParts(t *testing.T) {
 	for i := 0; ; i++ {
 		r, err := s.BeginCall(background, around.ToolCall{ID: fmt.Sprint("c", i), Host: "h", Within: 3 * time.Millisecond})
 		noErr(t, err)
-		if r.Created+r.Deleted+r.Changed > 0 {
-			t.Fatalf("call %d: %+v", i, r)
-		}
+		require(t, r.Created+r.Deleted+r.Changed == 0, "call %d: %+v", i, r)
 		if !r.Partial {
 			break
 		}
 		if partial++; partial == 3 { // enough of the machine's pace
-			if r, err = s.Scan(background, around.ScanRequest{}); err != nil || r.Partial || r.Created > 0 {
-				t.Fatalf("%+v %v", r, err)
-			}
+			r, err = s.Scan(background, around.ScanRequest{})
+			require(t, err == nil && !r.Partial && r.Created == 0, "%+v %v", r, err)
 			break
 		}
 	}
 	put := filepath.Join(dir, "new.txt")
 	noErr(t, os.WriteFile(put, []byte("new\n"), 0o644))
-	if r, err := s.EndCall(background, around.ToolCall{ID: "c0", Host: "h"}); err != nil || r.Created != 1 || r.Deleted != 0 {
-		t.Fatalf("%+v %v", r, err)
-	}
+	r := must(s.EndCall(background, around.ToolCall{ID: "c0", Host: "h"}))(t)
+	require(t, r.Created == 1 && r.Deleted == 0, "%+v", r)
 	t.Logf("%d partial scans", partial)
 }
 
@@ -125,9 +113,7 @@ func TestLag(t *testing.T) {
 		}
 		must(s.BeginCall(background, around.ToolCall{Host: "h", Event: "e", Within: within}))(t)
 		c, err := s.Capture(background)
-		if err != nil || len(c.Hosts) != 1 {
-			t.Fatal(c, err)
-		}
+		require(t, err == nil && len(c.Hosts) == 1, "%v %v", c, err)
 		return c.Hosts[0].LagSeconds
 	}
 	if first, whole, part, again := lag(0), lag(0), lag(1), lag(0); first != 0 || whole != 0 || part <= 0 || again != 0 {
@@ -145,9 +131,7 @@ func TestFindingsWaitForAModel(t *testing.T) {
 	must(s.EndCall(background, around.ToolCall{Host: "h", Session: "another"}))(t)
 	for i, want := range []int{1, 0} {
 		r, err := s.EndCall(background, around.ToolCall{ID: fmt.Sprint("t", i+1), Host: "h", Session: "s"})
-		if err != nil || len(r.Findings) != want {
-			t.Fatalf("%d: %+v %v", i, r.Findings, err)
-		}
+		require(t, err == nil && len(r.Findings) == want, "%d: %+v %v", i, r.Findings, err)
 	}
 }
 
@@ -156,18 +140,13 @@ func TestFindingsWaitForAModel(t *testing.T) {
 func TestCallsOfStrangeHosts(t *testing.T) {
 	s, dir := opened(t, nil)
 	for _, name := range []string{strings.Repeat("s", 300), "mcp-1234", "\xff\x00", ghToken(8)} {
-		if _, err := s.BeginCall(background, around.ToolCall{ID: name, Host: name, Session: name, Event: name, Command: name}); err != nil {
-			t.Errorf("%.20q: %v", name, err)
-		}
+		must(s.BeginCall(background, around.ToolCall{ID: name, Host: name, Session: name, Event: name, Command: name}))(t, name)
 	}
 	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("a"), 0o644))
-	if r, err := s.EndCall(background, around.ToolCall{ID: "good", Host: "h", Session: "s"}); err != nil || r.Created != 1 {
-		t.Fatalf("%+v %v", r, err)
-	}
+	r := must(s.EndCall(background, around.ToolCall{ID: "good", Host: "h", Session: "s"}))(t)
+	require(t, r.Created == 1, "%+v", r)
 	for name, text := range readTree(t, dir, true) {
-		if strings.Contains(string(text), ghToken(8)) {
-			t.Errorf("%s holds the secret", name)
-		}
+		expect(t, !strings.Contains(string(text), ghToken(8)), "%s holds the secret", name)
 	}
 	must(s.EndCall(background, around.ToolCall{Host: "mcp-1234", Session: "mcp-1234"}))(t)
 }
@@ -187,9 +166,7 @@ func TestFindingsAreReturnedAgain(t *testing.T) {
 	for i, want := range []int{1, 0} {
 		reported := -1
 		r, err := s.EndCall(background, around.ToolCall{ID: fmt.Sprint("t", i+2), Host: "h", Report: func(r around.ScanResult) { reported = len(r.Findings) }})
-		if err != nil || len(r.Findings) != want || reported != want {
-			t.Fatalf("%d: %+v %d %v", i, r.Findings, reported, err)
-		}
+		require(t, err == nil && len(r.Findings) == want && reported == want, "%d: %+v %d %v", i, r.Findings, reported, err)
 	}
 }
 
@@ -210,14 +187,11 @@ func TestCallsThatAreAlike(t *testing.T) {
 	open := must(s.Capture(background))(t)
 	must(s.EndCall(background, c))(t)
 	left, err := s.Capture(background)
-	if noErr(t, err); len(open.Open) != 2 || len(left.Open) != 1 || left.Open[0].ID != open.Open[1].ID {
-		t.Errorf("%+v %+v", open.Open, left.Open)
-	}
+	noErr(t, err)
+	expect(t, len(open.Open) == 2 && len(left.Open) == 1 && left.Open[0].ID == open.Open[1].ID, "%+v %+v", open.Open, left.Open)
 	list, err := s.Changes(background, around.ChangesRequest{})
 	noErr(t, err)
-	if len(list.Groups) != 2 || list.Groups[0].Calls[0] == list.Groups[1].Calls[0] {
-		t.Fatalf("%+v", list.Groups)
-	}
+	require(t, len(list.Groups) == 2 && list.Groups[0].Calls[0] != list.Groups[1].Calls[0], "%+v", list.Groups)
 	for i := range 2 {
 		_, err = s.Undo(background, rw.UndoRequest{Group: list.Groups[1-i].Calls[0]})
 		noErr(t, err)
@@ -268,15 +242,12 @@ func TestScansSideBySide(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
-	if r, err := first.Scan(background, around.ScanRequest{}); err != nil || r.Created+r.Changed+r.Deleted+r.Moved+r.Modes > 0 && len(r.Busy) == 0 {
-		t.Errorf("%+v %v", r, err)
-	}
+	r := must(first.Scan(background, around.ScanRequest{}))(t)
+	expect(t, r.Created+r.Changed+r.Deleted+r.Moved+r.Modes == 0 || len(r.Busy) != 0, "%+v", r)
 	list := must(first.Changes(background, around.ChangesRequest{}))(t)
 	for _, f := range list.Files {
 		data, err := os.ReadFile(filepath.Join(dir, f.Path))
-		if f.Conflict || err == nil && f.SHA256 != call.DigestOf(data) || err != nil && !f.SHA256.IsZero() {
-			t.Errorf("%+v %v", f, err)
-		}
+		expect(t, !f.Conflict && (err != nil || f.SHA256 == call.DigestOf(data)) && (err == nil || f.SHA256.IsZero()), "%+v %v", f, err)
 	}
 	if r, err := first.Check(background, admin.CheckRequest{}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("%+v %v", r, err)
@@ -297,9 +268,7 @@ func TestClaims(t *testing.T) {
 	}
 	mine, other := inSession("one"), inSession("two")
 	c, err := s.Claim(mine, []string{"a.txt", "d", "new.txt"}, time.Minute)
-	if err != nil || c.Fence == 0 || c.Session != "one" || c.Until.Before(time.Now().Add(50*time.Second)) {
-		t.Fatal(c, err)
-	}
+	require(t, err == nil && c.Fence != 0 && c.Session == "one" && !c.Until.Before(time.Now().Add(50*time.Second)), "%v %v", c, err)
 	for name, call := range map[string]func(ctx context.Context) error{
 		"write":  func(ctx context.Context) error { return overwriteIn(ctx, s, "a.txt") },
 		"create": func(ctx context.Context) error { return overwriteIn(ctx, s, "new.txt") },
@@ -344,9 +313,8 @@ func TestClaims(t *testing.T) {
 	// The changes of another program are reported.
 	must(s.Scan(background, around.ScanRequest{}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "d/b.txt"), []byte("shell\n"), 0o644))
-	if r, err := s.Scan(background, around.ScanRequest{Session: "two"}); err != nil || len(r.Claimed) != 1 || r.Claimed[0].Path != "d/b.txt" || r.Claimed[0].Session != "one" || !r.Claimed[0].Until.Equal(c.Until) {
-		t.Errorf("%+v %v", r, err)
-	}
+	r := must(s.Scan(background, around.ScanRequest{Session: "two"}))(t)
+	expect(t, len(r.Claimed) == 1 && r.Claimed[0].Path == "d/b.txt" && r.Claimed[0].Session == "one" && r.Claimed[0].Until.Equal(c.Until), "%+v", r)
 	if err := s.Release(other, c.Fence); err != nil || overwriteIn(other, s, "a.txt") == nil {
 		t.Error("another session released the claim", err)
 	}
@@ -375,9 +343,7 @@ func TestClaimsEnd(t *testing.T) {
 	mine, other := inSession("one"), inSession("two")
 	c := must(s.Claim(mine, []string{"a.txt"}, time.Hour/100))(t)
 	again, err := s.Renew(mine, c.Fence, around.MaxClaim)
-	if err != nil || again.Fence != c.Fence || !again.Until.After(c.Until) {
-		t.Fatal(again, err)
-	}
+	require(t, err == nil && again.Fence == c.Fence && again.Until.After(c.Until), "%v %v", again, err)
 	file := statePath(dir, "claims/claims.json")
 	data := must(os.ReadFile(file))(t)
 	until := again.Until.Format(time.RFC3339Nano)
@@ -391,16 +357,12 @@ func TestClaimsEnd(t *testing.T) {
 		if name == "truncated" {
 			text = text[:len(text)/2]
 		}
-		if text == string(data) {
-			t.Fatalf("%s is not in %s", until, data)
-		}
+		require(t, text != string(data), "%s is not in %s", until, data)
 		noErr(t, os.WriteFile(file, []byte(text), 0o600))
 		noErr(t, overwriteIn(other, s, "a.txt"), name)
 	}
 	next, err := s.Claim(other, []string{"a.txt"}, time.Minute)
-	if err != nil || next.Fence <= c.Fence {
-		t.Error(next, err)
-	}
+	expect(t, err == nil && next.Fence > c.Fence, "%v %v", next, err)
 	isErr(t, overwriteIn(mine, s, "a.txt"), rw.ErrPathClaimed)
 }
 
@@ -470,9 +432,8 @@ func TestClaimCrash(t *testing.T) {
 				t.Fatal(oerr)
 			}
 			list, lerr := after.Claims(background)
-			if lerr != nil || len(list) == 0 || list[0].Fence != first.Fence || len(list) > 2 || err == nil && len(list) != 2 {
-				t.Fatalf("operation %d: %+v %v, the call said %v", n, list, lerr, err)
-			}
+			require(t, lerr == nil && len(list) != 0 && list[0].Fence == first.Fence && len(list) <= 2 && (err != nil || len(list) == 2),
+				"operation %d: %+v %v, the call said %v", n, list, lerr, err)
 			after.Close(background)
 		}
 		if err == nil {
@@ -594,34 +555,26 @@ func TestStageTakesExactlyOneSession(t *testing.T) {
 		must(s.Scan(background, around.ScanRequest{}))(t)
 		tree, refs := snapshotOf(t, dir), gitIn(t, top, "for-each-ref")
 		got := must(s.StageChanges(background, around.ChangesRequest{Session: "one"}))(t)
-		if want := []string{"f.txt", "gone.txt", "kept.txt", "new one.txt", "run.sh"}; !slices.Equal(got.Staged, want) || len(got.Skipped) > 0 {
-			t.Errorf("%+v", got)
-		}
+		want := []string{"f.txt", "gone.txt", "kept.txt", "new one.txt", "run.sh"}
+		expect(t, slices.Equal(got.Staged, want) && len(got.Skipped) == 0, "%+v", got)
 		index := strings.NewReplacer("a\n", "A by user\n", "b\n", "B one, again\n", "d\n", "D one\n").Replace(lettered)
 		equal(t, gitIn(t, dir, "show", ":./f.txt"), index, "the index has")
 		equal(t, gitIn(t, dir, "show", ":./kept.txt"), "kept\nby a command\n", "the index has")
 		status := gitIn(t, dir, "status", "--porcelain", "-z", "--untracked-files=all")
 		for _, want := range []string{"MM " + join(below, "f.txt"), "D  " + join(below, "gone.txt"), "M  " + join(below, "kept.txt"), "A  " + join(below, "new one.txt"), "M  " + join(below, "run.sh"), "?? " + join(below, "new\ttwo.txt")} {
-			if !slices.Contains(strings.Split(status, "\x00"), want) {
-				t.Errorf("no %q in %q", want, status)
-			}
+			expect(t, slices.Contains(strings.Split(status, "\x00"), want), "no %q in %q", want, status)
 		}
-		if now := snapshotOf(t, dir); now != tree || gitIn(t, top, "for-each-ref") != refs {
-			t.Errorf("more than the index changed")
-		}
+		now := snapshotOf(t, dir)
+		expect(t, now == tree && gitIn(t, top, "for-each-ref") == refs, "more than the index changed")
 		again, err := s.StageChanges(background, around.ChangesRequest{Session: "one"})
-		if err != nil || len(again.Staged) > 0 || len(again.Already) != 5 {
-			t.Errorf("%+v %v", again, err)
-		}
+		expect(t, err == nil && len(again.Staged) == 0 && len(again.Already) == 5, "%+v %v", again, err)
 		// The patch is the same change for git.
 		ch := must(s.Changes(background, around.ChangesRequest{Session: "one", Hunks: true}))(t)
 		patch := ""
 		for _, f := range ch.Files {
 			patch += f.Patch
 		}
-		if strings.Contains(patch, "+C two") || strings.Contains(patch, "+E later") || strings.Contains(patch, "+user") {
-			t.Errorf("%s", patch)
-		}
+		expect(t, !strings.Contains(patch, "+C two") && !strings.Contains(patch, "+E later") && !strings.Contains(patch, "+user"), "%s", patch)
 		file := filepath.Join(t.TempDir(), "patch")
 		noErr(t, os.WriteFile(file, []byte(patch), 0o600))
 		gitIn(t, dir, "apply", "--reverse", "--check", file)
@@ -685,9 +638,7 @@ func TestStageLeavesUnknownChanges(t *testing.T) {
 		equal(t, want[f.Path], f.Reason, f)
 		delete(want, f.Path)
 	}
-	if len(want) > 0 || len(got.Staged) > 0 || read(t, dir, ".git/index") != index {
-		t.Errorf("%v %+v", want, got)
-	}
+	expect(t, len(want) == 0 && len(got.Staged) == 0 && read(t, dir, ".git/index") == index, "%v %+v", want, got)
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("git ran a program")
 	}
@@ -716,9 +667,7 @@ func TestBlame(t *testing.T) {
 	must(s.Move(background, rw.MoveRequest{Path: "old.txt", To: "f.txt"}))(t)
 	noErr(t, os.WriteFile(filepath.Join(dir, "f.txt"), []byte("a\nB\nB2\nc\nshell\n"), 0o644))
 	scan, err := s.Scan(background, around.ScanRequest{Session: "s3", Calls: []string{"call_9"}, Command: "echo shell >> f.txt"})
-	if err != nil || scan.Seq == 0 {
-		t.Fatal(scan, err)
-	}
+	require(t, err == nil && scan.Seq != 0, "%v %v", scan, err)
 	check := func(when, want string, undone map[uint64]bool) around.BlameResult {
 		t.Helper()
 		got := must(s.Blame(background, around.BlameRequest{Path: "f.txt"}))(t)
@@ -727,13 +676,9 @@ func TestBlame(t *testing.T) {
 			equal(t, l.Line, i+1, l)
 			have += fmt.Sprintf("%s:%d:%v ", l.Text, l.Row, l.Unrecorded)
 		}
-		if have != want || !got.Complete {
-			t.Errorf("%s: %s\nwant %s (%v)", when, have, want, got.Complete)
-		}
+		expect(t, have == want && got.Complete, "%s: %s\nwant %s (%v)", when, have, want, got.Complete)
 		for _, c := range got.Calls {
-			if (c.UndoneBy > 0) != undone[c.Row] || c.UndoneBy > 0 && c.UndoneBy <= c.Row {
-				t.Errorf("%s: %+v", when, c)
-			}
+			expect(t, (c.UndoneBy > 0) == undone[c.Row] && (c.UndoneBy == 0 || c.UndoneBy > c.Row), "%s: %+v", when, c)
 		}
 		return got
 	}
@@ -829,9 +774,7 @@ func TestUndoTakesItsOwnSession(t *testing.T) {
 		for i, name := range got {
 			got[i] = strings.TrimSuffix(filepath.Base(name), ".txt")
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("left are %v, want %v", got, want)
-		}
+		require(t, slices.Equal(got, want), "left are %v, want %v", got, want)
 	}
 	undo := func(session string, r rw.UndoRequest) error {
 		return errorOf(s.Undo(rw.WithCaller(background, "", session), r))
@@ -875,8 +818,6 @@ func TestLabelsOfAContextAreCut(t *testing.T) {
 		strings.Repeat("é", 150): strings.Repeat("é", 100), "a\xffb": "a\uFFFDb", strings.Repeat("x", 199) + "é": strings.Repeat("x", 199),
 	} {
 		r := must(s.SafeWrite(rw.WithCaller(background, in, in), put("a.txt", "x", rw.ModeOverwrite)))(t)
-		if r.Receipt.Session != want || r.Receipt.Caller != want {
-			t.Errorf("%q became %q and %q", in, r.Receipt.Caller, r.Receipt.Session)
-		}
+		expect(t, r.Receipt.Session == want && r.Receipt.Caller == want, "%q became %q and %q", in, r.Receipt.Caller, r.Receipt.Session)
 	}
 }

@@ -42,9 +42,8 @@ func TestTheEndOfTheJournalIsNotForgotten(t *testing.T) {
 			for round := range 3 {
 				s := must(rw.Open(background, dir, &rw.Options{Caller: "tester"}))(t)
 				r := write(t, s, "b.txt", fmt.Sprint("on ", round), rw.ModeOverwrite)
-				if want := row.next + uint64(round); r.Receipt.JournalSeq != want {
-					t.Errorf("round %d: row %d, want %d", round, r.Receipt.JournalSeq, want)
-				}
+				want := row.next + uint64(round)
+				expect(t, r.Receipt.JournalSeq == want, "round %d: row %d, want %d", round, r.Receipt.JournalSeq, want)
 				got := must(s.Check(background, admin.CheckRequest{}))(t)
 				named := 0
 				for _, p := range got.Problems {
@@ -76,9 +75,7 @@ func deepProblems(t *testing.T, s *rw.Store) string {
 		}
 		text += fmt.Sprintf("%s %s %s;", p.Code, p.Path, detail)
 	}
-	if r.Clean != (text == "") {
-		t.Errorf("clean %v, found %q", r.Clean, text)
-	}
+	expect(t, r.Clean == (text == ""), "clean %v, found %q", r.Clean, text)
 	return text
 }
 

@@ -65,16 +65,12 @@ func TestCheckpointComesBackToTheLetter(t *testing.T) {
 	} {
 		name := fmt.Sprint("c", i)
 		r := save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage(text)})
-		if r.SHA256.String() != hash(text) || r.Bytes != int64(len(text)) || r.Format != "json" || r.TTL != "session" || r.Chunked || r.JournalID == "" || r.CheckpointPath != rw.StateDirName+"/checkpoints/"+name+".json" {
-			t.Errorf("%+v", r)
-		}
-		if got := saved(t, s, name, text); got.SHA256 != r.SHA256 || got.CreatedAt != r.CreatedAt || got.UpdatedAt != r.UpdatedAt || got.Bytes != r.Bytes {
-			t.Errorf("%+v\n%+v", r, got)
-		}
+		expect(t, r.SHA256.String() == hash(text) && r.Bytes == int64(len(text)) && r.Format == "json" && r.TTL == "session" && !r.Chunked &&
+			r.JournalID != "" && r.CheckpointPath == rw.StateDirName+"/checkpoints/"+name+".json", "%+v", r)
+		got := saved(t, s, name, text)
+		expect(t, got.SHA256 == r.SHA256 && got.CreatedAt == r.CreatedAt && got.UpdatedAt == r.UpdatedAt && got.Bytes == r.Bytes, "%+v\n%+v", r, got)
 		doc, err := os.ReadFile(filepath.Join(dir, r.CheckpointPath))
-		if err != nil || !json.Valid(doc) {
-			t.Errorf("%s: %v", doc, err)
-		}
+		expect(t, err == nil && json.Valid(doc), "%s: %v", doc, err)
 	}
 	check(t, s, true)
 }
@@ -130,21 +126,16 @@ func TestCheckpointOfAnyValue(t *testing.T) {
 		for shift, unit := range []string{"x", "é", "你", "😀"} {
 			plain := strings.Repeat("x", shift) + strings.Repeat(unit, n/len(unit))
 			r := save(t, s, rw.CheckpointRequest{Name: "big", Format: "markdown", Data: jsonString(plain)})
-			if r.Chunked != (len(plain) > 1<<20) {
-				t.Errorf("%d bytes: chunked %v", len(plain), r.Chunked)
-			}
-			if got := saved(t, s, "big", string(jsonString(plain))); got.Chunked != r.Chunked || got.SHA256.String() != hash(plain) {
-				t.Errorf("%+v", got.SHA256)
-			}
+			expect(t, r.Chunked == (len(plain) > 1<<20), "%d bytes: chunked %v", len(plain), r.Chunked)
+			got := saved(t, s, "big", string(jsonString(plain)))
+			expect(t, got.Chunked == r.Chunked && got.SHA256.String() == hash(plain), "%+v", got.SHA256)
 		}
 	}
 	v := `["` + strings.Repeat("é", 3<<19) + `", 1e400]`
 	save(t, s, rw.CheckpointRequest{Name: "big", Data: json.RawMessage(v)})
 	saved(t, s, "big", v)
 	// Only the newest data is kept.
-	if files, _ := filepath.Glob(statePath(dir, "checkpoints", "big.*")); len(files) != 2 {
-		t.Errorf("%v", files)
-	}
+	length(t, must(filepath.Glob(statePath(dir, "checkpoints", "big.*")))(t), 2)
 	check(t, s, true)
 }
 
@@ -154,19 +145,15 @@ func TestCheckpointIsReplacedButItsBirthStays(t *testing.T) {
 	a := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("1"), Call: rw.Call{Session: "s1"}})
 	s.SetNow(start.Add(time.Hour))
 	b := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}})
-	if b.CreatedAt != a.CreatedAt || b.UpdatedAt.String() != "2026-11-21T13:00:00.000000Z" || b.ExpiresAt.String() != "2026-11-28T13:00:00.000000Z" || a.ExpiresAt.String() != "" {
-		t.Errorf("%+v\n%+v", a, b)
-	}
+	expect(t, b.CreatedAt == a.CreatedAt && b.UpdatedAt.String() == "2026-11-21T13:00:00.000000Z" &&
+		b.ExpiresAt.String() == "2026-11-28T13:00:00.000000Z" && a.ExpiresAt.String() == "", "%+v\n%+v", a, b)
 	s.SetNow(start.Add(3 * time.Hour))
 	r := save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("2"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}})
-	if r.Status != rw.StatusReplayed || r.CreatedAt != b.CreatedAt || r.UpdatedAt != b.UpdatedAt || r.ExpiresAt != b.ExpiresAt || r.JournalID != b.JournalID || r.SHA256 != b.SHA256 {
-		t.Errorf("%+v\n%+v", b, r)
-	}
+	expect(t, r.Status == rw.StatusReplayed && r.CreatedAt == b.CreatedAt && r.UpdatedAt == b.UpdatedAt && r.ExpiresAt == b.ExpiresAt &&
+		r.JournalID == b.JournalID && r.SHA256 == b.SHA256, "%+v\n%+v", b, r)
 	fails(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("3"), TTL: "P1W", Call: rw.Call{IdempotencyKey: "k"}}))(t, rw.ErrIdempotencyKeyReused)
 	c := saved(t, s, "c", "2")
-	if c.CreatedAt != a.CreatedAt || c.TTL != "P1W" || c.Expired {
-		t.Errorf("%+v", c)
-	}
+	expect(t, c.CreatedAt == a.CreatedAt && c.TTL == "P1W" && !c.Expired, "%+v", c)
 	check(t, s, true)
 	s.Close(background)
 }
@@ -222,9 +209,8 @@ func TestCheckpointRefusalsChangeNothing(t *testing.T) {
 		refusedState(t, dir, name, want, func() error { return errorOf(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})) })
 	}
 	before := stateSnapshot(t, dir)
-	if r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), Call: rw.Call{DryRun: true}}); r.SHA256.String() != hash("1") || r.JournalID != "" {
-		t.Errorf("%+v", r)
-	}
+	r := save(t, s, rw.CheckpointRequest{Name: "dry", Data: json.RawMessage("1"), Call: rw.Call{DryRun: true}})
+	expect(t, r.SHA256.String() == hash("1") && r.JournalID == "", "%+v", r)
 	if r, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{Call: rw.Call{DryRun: true}}); err != nil || len(r.Removed) != 1 || r.Kept != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -255,17 +241,11 @@ func TestCheckpointIsGated(t *testing.T) {
 		}
 		before := snapshot(t, statePath(dir, "."))
 		_, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: data, Format: format})
-		if !errors.Is(err, rw.ErrRiskBlocked) {
-			t.Fatalf("%.60s: %v", data, err)
-		}
+		require(t, errors.Is(err, rw.ErrRiskBlocked), "%.60s: %v", data, err)
 		isGateRefusal(t, rw.AsError("", err))
-		if refOf(t, rw.AsError("", err)) == "" || !strings.Contains(rw.AsError("", err).Hint, "data") {
-			t.Errorf("%+v", err)
-		}
+		expect(t, refOf(t, rw.AsError("", err)) != "" && strings.Contains(rw.AsError("", err).Hint, "data"), "%+v", err)
 		_ = before
-		if l, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || l.Count != 0 {
-			t.Errorf("%+v %v", l, err)
-		}
+		equal(t, must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t).Count, 0)
 	}
 	length(t, leaks(t, dir, secret), 0, "the secret is in")
 	s = openWith(t, ramspace(t), "version: 1\ngate: {mode: block, reject_at: high, overrides: any}\n", nil)
@@ -273,9 +253,8 @@ func TestCheckpointIsGated(t *testing.T) {
 	equal(t, reasons(r.Warnings), call.WarnRiskAccepted, r.Warnings)
 	// Hashes and times of the document itself are no findings.
 	for i := range 20 {
-		if r := save(t, s, rw.CheckpointRequest{Name: fmt.Sprint("h", i), Data: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}); len(r.Warnings) > 0 {
-			t.Errorf("%v", r.Warnings)
-		}
+		r := save(t, s, rw.CheckpointRequest{Name: fmt.Sprint("h", i), Data: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))})
+		expect(t, len(r.Warnings) == 0, "%v", r.Warnings)
 	}
 }
 
@@ -315,25 +294,21 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 			equal(t, e.Kind, rw.ErrWriteCorruption, e)
 			saved(t, s, "zgood", "1")
 			l, err := s.CheckpointList(background, rw.CheckpointListRequest{})
-			if err != nil || l.Count != 2 || !l.Checkpoints[0].Corrupt || l.Checkpoints[0].Name != name || l.Checkpoints[1].Corrupt {
-				t.Errorf("%+v %v", l, err)
-			}
+			expect(t, err == nil && l.Count == 2 && l.Checkpoints[0].Corrupt && l.Checkpoints[0].Name == name && !l.Checkpoints[1].Corrupt, "%+v %v",
+				l, err)
 			if mend == "save" {
 				save(t, s, rw.CheckpointRequest{Name: name, Data: json.RawMessage("2")})
 				saved(t, s, name, "2")
 				os.Remove(filepath.Join(dir, r.CheckpointPath))
 			} else {
 				c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: new(bool)})
-				if err != nil || len(c.Removed) != 1 || c.Removed[0].Name != name || c.Removed[0].Reason != "corrupt" || c.Kept != 1 {
-					t.Errorf("%+v %v", c, err)
-				}
+				expect(t, err == nil && len(c.Removed) == 1 && c.Removed[0].Name == name && c.Removed[0].Reason == "corrupt" && c.Kept == 1, "%+v %v",
+					c, err)
 			}
 			if l, _ := s.CheckpointList(background, rw.CheckpointListRequest{}); l.Count != 1 {
 				t.Errorf("%+v", l)
 			}
-			if kept, _ := filepath.Glob(statePath(dir, "quarantine", "checkpoints-"+name+".json*")); len(kept) != 1 {
-				t.Errorf("in quarantine: %v", kept)
-			}
+			length(t, must(filepath.Glob(statePath(dir, "quarantine", "checkpoints-"+name+".json*")))(t), 1, "in quarantine")
 		}
 	}
 	check(t, s, false)
@@ -354,19 +329,13 @@ func TestCorruptDataOfALongCheckpoint(t *testing.T) {
 			r := save(t, s, rw.CheckpointRequest{Name: "c", Data: long, TTL: "P1D"})
 			damage(filepath.Join(dir, r.CheckpointPath), statePath(dir, "checkpoints", "c."+r.SHA256.String()+".data"))
 			fails(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}))(t, rw.ErrHashDriftOnRead)
-			if l, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || l.Count != 1 || !l.Checkpoints[0].Corrupt {
-				t.Errorf("%+v %v", l, err)
-			}
+			l := must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t)
+			expect(t, l.Count == 1 && l.Checkpoints[0].Corrupt, "%+v", l)
 			c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})
-			if err != nil || len(c.Removed) != 1 || c.Removed[0].Reason != "corrupt" {
-				t.Errorf("%+v %v", c, err)
-			}
-			if left, _ := os.ReadDir(statePath(dir, "checkpoints")); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
-			if kept, _ := filepath.Glob(statePath(dir, "quarantine", "checkpoints-c.*")); len(kept) == 0 {
-				t.Error("nothing is in quarantine")
-			}
+			expect(t, err == nil && len(c.Removed) == 1 && c.Removed[0].Reason == "corrupt", "%+v %v", c, err)
+			length(t, must(os.ReadDir(statePath(dir, "checkpoints")))(t), 0, "left")
+			kept := must(filepath.Glob(statePath(dir, "quarantine", "checkpoints-c.*")))(t)
+			expect(t, len(kept) != 0, "nothing is in quarantine")
 			save(t, s, rw.CheckpointRequest{Name: "c", Data: long})
 			saved(t, s, "c", string(long))
 			check(t, s, true)
@@ -453,13 +422,11 @@ func TestCheckpointsOfPython(t *testing.T) {
 	if c := saved(t, s, "parsed", `{"a": 1}`); c.Format != "json" || c.CreatedAt.String() != "" {
 		t.Errorf("%+v", c)
 	}
-	if r := save(t, s, rw.CheckpointRequest{Name: "state", Data: json.RawMessage("2")}); r.CreatedAt.String() != "2025-01-02T03:04:05.678901+00:00" {
-		t.Errorf("%+v", r)
-	}
+	r := save(t, s, rw.CheckpointRequest{Name: "state", Data: json.RawMessage("2")})
+	expect(t, r.CreatedAt.String() == "2025-01-02T03:04:05.678901+00:00", "%+v", r)
 	c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: new(bool)})
-	if err != nil || len(c.Removed) != 2 || c.Removed[0].Reason != "corrupt" || c.Removed[1].Reason != "expired" || c.Kept != 3 {
-		t.Errorf("%+v %v", c, err)
-	}
+	expect(t, err == nil && len(c.Removed) == 2 && c.Removed[0].Reason == "corrupt" && c.Removed[1].Reason == "expired" && c.Kept == 3, "%+v %v", c,
+		err)
 	check(t, s, true)
 }
 
@@ -518,9 +485,7 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 		equal(t, as("two", name, "json", json.RawMessage("4")), call.WarnReplacedSession, name, ": taken over")
 		saved(t, s, name+".replaced", "3")
 	}
-	if files, _ := os.ReadDir(statePath(dir, "checkpoints")); len(files) != 10 {
-		t.Errorf("%v", files)
-	}
+	length(t, must(os.ReadDir(statePath(dir, "checkpoints")))(t), 10)
 	name := strings.Repeat("n", 128)
 	as("one", name, "json", json.RawMessage("1"))
 	as("two", name, "json", json.RawMessage("2"))
@@ -555,9 +520,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 				got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "shared"})
 				if err == nil {
 					var v struct{ By, Again int }
-					if json.Unmarshal(got.Data, &v) != nil || v.By != v.Again {
-						t.Errorf("mixed: %.80s", got.Data)
-					}
+					expect(t, json.Unmarshal(got.Data, &v) == nil && v.By == v.Again, "mixed: %.80s", got.Data)
 				} else if !errors.Is(err, rw.ErrCheckpointNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
 					t.Errorf("%v (%v) %+v", err, errors.Unwrap(err), rw.AsError("", err).Context)
 				}
@@ -572,9 +535,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 	wg.Wait()
 	save(t, stores[0], rw.CheckpointRequest{Name: "shared", Data: json.RawMessage("1")})
 	saved(t, stores[1], "shared", "1")
-	if files, _ := os.ReadDir(statePath(dir, "checkpoints")); len(files) != 1 {
-		t.Errorf("%v", files)
-	}
+	length(t, must(os.ReadDir(statePath(dir, "checkpoints")))(t), 1)
 	check(t, stores[0], true)
 }
 
@@ -606,15 +567,11 @@ func TestCheckpointCrashSweep(t *testing.T) {
 	then := func(t *testing.T, s *rw.Store) {
 		l := must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t)
 		for _, i := range l.Checkpoints {
-			if i.Corrupt && i.Name != "b" {
-				t.Errorf("%+v", i)
-			}
+			expect(t, !i.Corrupt || i.Name == "b", "%+v", i)
 		}
 		save(t, s, rw.CheckpointRequest{Name: "a", Data: json.RawMessage("9")})
 		saved(t, s, "a", "9")
-		if err := clean(s); err != nil {
-			t.Error(err)
-		}
+		noErr(t, clean(s))
 	}
 	sweepPart(t, "checkpoints", then, []scenario{
 		{name: "first", run: one("a", json.RawMessage("1"))},
@@ -647,9 +604,8 @@ func TestCheckpointNamesThatDifferInCase(t *testing.T) {
 	refusedState(t, dir, "save", rw.ErrInvalidArgument, func() error {
 		return errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "ABC", Data: json.RawMessage("3")}))
 	})
-	if r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: json.RawMessage("1")}); reasons(r.Warnings) != call.WarnNameNotPortable {
-		t.Errorf("%v", r.Warnings)
-	}
+	r := save(t, s, rw.CheckpointRequest{Name: "nul", Data: json.RawMessage("1")})
+	expect(t, reasons(r.Warnings) == call.WarnNameNotPortable, "%v", r.Warnings)
 }
 
 // TestYAMLCheckpointOfAnObject checks that a value of format yaml is returned
@@ -664,18 +620,14 @@ func TestYAMLCheckpointOfAnObject(t *testing.T) {
 	} {
 		req := rw.CheckpointRequest{Name: name, Format: "yaml", Data: json.RawMessage(data)}
 		saved, err := s.Checkpoint(background, req)
-		if err != nil || saved.Chunked != (name == "large") {
-			t.Fatalf("%s: %v %+v", name, err, saved)
-		}
+		require(t, err == nil && saved.Chunked == (name == "large"), "%s: %v %+v", name, err, saved)
 		s.Close(background)
 		s = open(t, dir, nil)
 		got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: name})
-		if err != nil || got.Format != "yaml" || string(got.Data) != data || got.SHA256 != saved.SHA256 {
-			t.Errorf("%s: %v %s %.60s", name, err, got.Format, got.Data)
-		}
-		if again, err := s.Checkpoint(background, req); err != nil || again.CreatedAt != saved.CreatedAt || again.SHA256 != saved.SHA256 {
-			t.Errorf("%s again: %v %+v", name, err, again)
-		}
+		expect(t, err == nil && got.Format == "yaml" && string(got.Data) == data && got.SHA256 == saved.SHA256, "%s: %v %s %.60s", name, err,
+			got.Format, got.Data)
+		again := must(s.Checkpoint(background, req))(t)
+		expect(t, again.CreatedAt == saved.CreatedAt && again.SHA256 == saved.SHA256, "%s again: %+v", name, again)
 	}
 	check(t, s, true)
 	fails(s.Checkpoint(background, rw.CheckpointRequest{Name: "bad", Format: "markdown", Data: json.RawMessage(`{}`)}))(t, rw.ErrInvalidArgument, "an object as markdown")

@@ -87,13 +87,10 @@ func chunkRefused(t *testing.T, s *rw.Store, dir string, want rw.Detail, call fu
 		t.Fatalf("the refusal changed something: %s", cmp.Diff(before, after))
 	}
 	e := rw.AsError("", err)
-	if e.Effect != rw.EffectNone || e.Hint == "" || !strings.HasPrefix(e.Op, "chunk_") {
-		t.Errorf("incomplete error %+v", e)
-	}
+	expect(t, e.Effect == rw.EffectNone && e.Hint != "" && strings.HasPrefix(e.Op, "chunk_"), "incomplete error %+v", e)
 	nothingStaged(t, s)
-	if text := conformsEnvelope(t, e); strings.Contains(string(text), dir) || strings.Contains(e.Error(), dir) {
-		t.Errorf("the error shows an absolute path: %s", text)
-	}
+	text := conformsEnvelope(t, e)
+	expect(t, !strings.Contains(string(text), dir) && !strings.Contains(e.Error(), dir), "the error shows an absolute path: %s", text)
 	return e
 }
 
@@ -127,17 +124,13 @@ func TestChunksComeBackByteForByte(t *testing.T) {
 		sep := []string{"", "\n", "\n---\n", "分"}[rng.IntN(4)]
 		want := strings.Join(pieces, sep)
 		p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name, Separator: &sep})
-		if err != nil || p.SHA256.String() != hash(want) || string(p.Content) != want || p.TotalBytes != int64(len(want)) {
-			t.Fatalf("preview: %v %+v", err, p)
-		}
+		require(t, err == nil && p.SHA256.String() == hash(want) && string(p.Content) == want && p.TotalBytes == int64(len(want)),
+			"preview: %v %+v", err, p)
 		r := must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: name, OutputPath: path, Separator: &sep, ExpectedSHA256: digest(strings.ToUpper(p.SHA256.String()))}))(t)
-		if r.SHA256.String() != hash(want) || r.Bytes != int64(len(want)) || r.ChunkCount != len(pieces) || len(r.ChunkHashes) != len(pieces) {
-			t.Errorf("reply %+v", r)
-		}
+		expect(t, r.SHA256.String() == hash(want) && r.Bytes == int64(len(want)) && r.ChunkCount == len(pieces) && len(r.ChunkHashes) == len(pieces),
+			"reply %+v", r)
 		for i, piece := range pieces {
-			if r.ChunkHashes[i].String() != hash(piece) || p.ChunkHashes[i].String() != hash(piece) {
-				t.Errorf("hash of piece %d", i+1)
-			}
+			expect(t, r.ChunkHashes[i].String() == hash(piece) && p.ChunkHashes[i].String() == hash(piece), "hash of piece %d", i+1)
 		}
 		fileIs(t, dir, path, want)
 	}
@@ -153,24 +146,19 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 		return s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "s", Index: index, Content: []byte(content), TotalExpected: total})
 	}
 	a, err := put(2, "two", 3)
-	if err != nil || a.Status != rw.StatusSucceeded || a.NextIndex != 3 || *a.TotalExpected != 3 || a.SHA256.String() != hash("two") || a.Bytes != 3 ||
-		a.ChunkPath != rw.StateDirName+"/chunks/s/part-002.txt" || a.JournalID == "" {
-		t.Fatalf("%v %+v", err, a)
-	}
+	require(t, err == nil && a.Status == rw.StatusSucceeded && a.NextIndex == 3 && *a.TotalExpected == 3 && a.SHA256.String() == hash("two") &&
+		a.Bytes == 3 && a.ChunkPath == rw.StateDirName+"/chunks/s/part-002.txt" && a.JournalID != "", "%v %+v", err, a)
 	before := chunkTree(t, dir)
-	if b, err := put(2, "two", 0); err != nil || b.Status != rw.StatusUnchanged || b.JournalID != "" || *b.TotalExpected != 3 {
-		t.Fatalf("%v %+v", err, b)
-	}
+	b := must(put(2, "two", 0))(t)
+	require(t, b.Status == rw.StatusUnchanged && b.JournalID == "" && *b.TotalExpected == 3, "%+v", b)
 	if after := chunkTree(t, dir); after != before {
 		t.Errorf("the same piece again changed %s", cmp.Diff(before, after))
 	}
-	if c, err := put(2, "TWO", 0); err != nil || c.Status != rw.StatusSucceeded || c.Receipt.PrevSHA256.String() != hash("two") {
-		t.Fatalf("%v %+v", err, c)
-	}
+	c := must(put(2, "TWO", 0))(t)
+	require(t, c.Status == rw.StatusSucceeded && c.Receipt.PrevSHA256.String() == hash("two"), "%+v", c)
 	chunkRefused(t, s, dir, rw.ErrIndexExceedsTotal, func() error { return errorOf(put(4, "four", 0)) })
-	if d, err := put(4, "four", 4); err != nil || *d.TotalExpected != 4 || d.NextIndex != 5 {
-		t.Fatalf("%v %+v", err, d)
-	}
+	d := must(put(4, "four", 4))(t)
+	require(t, *d.TotalExpected == 4 && d.NextIndex == 5, "%+v", d)
 	want := rw.ChunkStatusResult{
 		Session: "s", Exists: true, TotalExpected: ptr(4), PresentIndices: []int{2, 4}, Missing: []int{1, 3}, MissingCount: 2,
 		NextIndex: 5, Bytes: 7, ChunkDir: rw.StateDirName + "/chunks/s",
@@ -183,15 +171,12 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 	composed(t, s, "s", "s.txt")
 	fileIs(t, dir, "s.txt", "oneTWOthreefour")
 	big, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "big", Index: 999_999, Content: []byte("x")})
-	if err != nil || !strings.HasSuffix(big.ChunkPath, "/part-999999.txt") {
-		t.Fatalf("%v %+v", err, big)
-	}
+	require(t, err == nil && strings.HasSuffix(big.ChunkPath, "/part-999999.txt"), "%v %+v", err, big)
 	chunkRefused(t, s, dir, rw.ErrBadIndex, func() error {
 		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "big", Content: []byte("y")}))
 	})
-	if st := chunkStatus(t, s, "big"); st.MissingCount != 999_998 || len(st.Missing) != 1000 {
-		t.Errorf("missing %d, listed %d", st.MissingCount, len(st.Missing))
-	}
+	st := chunkStatus(t, s, "big")
+	expect(t, st.MissingCount == 999_998 && len(st.Missing) == 1000, "missing %d, listed %d", st.MissingCount, len(st.Missing))
 	check(t, s, true)
 }
 
@@ -253,9 +238,7 @@ func TestSealedSession(t *testing.T) {
 	addChunk(t, s, "s", "two")
 	sep := "\n"
 	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "a/out.txt", Separator: &sep})
-	if err != nil || r.Receipt.Op != "chunk_compose" || r.JournalID == "" || r.CleanedUp {
-		t.Fatalf("%v %+v", err, r)
-	}
+	require(t, err == nil && r.Receipt.Op == "chunk_compose" && r.JournalID != "" && !r.CleanedUp, "%v %+v", err, r)
 	before := chunkTree(t, dir)
 	if r := composed(t, s, "s", "a/out.txt"); r.Status != rw.StatusUnchanged || r.SHA256.String() != hash("one\ntwo") {
 		t.Errorf("%+v", r)
@@ -283,26 +266,16 @@ func TestSealedSession(t *testing.T) {
 	composed(t, s, "s", "b.txt")
 	fileIs(t, dir, "b.txt", "one\ntwo")
 	st := chunkStatus(t, s, "s")
-	if !st.Sealed || st.Separator != "\n" || st.OutputPath != "b.txt" || st.OutputSHA256.String() != hash("one\ntwo") {
-		t.Errorf("%+v", st)
-	}
+	expect(t, st.Sealed && st.Separator == "\n" && st.OutputPath == "b.txt" && st.OutputSHA256.String() == hash("one\ntwo"), "%+v", st)
 	list, err := s.ChunkList(background, rw.ChunkListRequest{})
-	if err != nil || list.Count != 1 || !list.Sessions[0].Sealed || list.Sessions[0].ChunkCount != 2 {
-		t.Errorf("%v %+v", err, list)
-	}
+	expect(t, err == nil && list.Count == 1 && list.Sessions[0].Sealed && list.Sessions[0].ChunkCount == 2, "%v %+v", err, list)
 	rs, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"})
-	if err != nil || !rs.Existed || rs.Removed != 2 {
-		t.Fatalf("%v %+v", err, rs)
-	}
-	if r := addChunk(t, s, "s", "new"); r.Index != 1 {
-		t.Errorf("%+v", r)
-	}
+	require(t, err == nil && rs.Existed && rs.Removed == 2, "%v %+v", err, rs)
+	equal(t, addChunk(t, s, "s", "new").Index, 1)
 	composed(t, s, "s", "c.txt")
 	fileIs(t, dir, "c.txt", "new")
 	tail, err := s.JournalTail(background, rw.JournalTailRequest{FilterMode: "compose"})
-	if err != nil || len(tail.Entries) != 4 {
-		t.Errorf("%v: %d rows of composes", err, len(tail.Entries))
-	}
+	expect(t, err == nil && len(tail.Entries) == 4, "%v: %d rows of composes", err, len(tail.Entries))
 	check(t, s, true)
 }
 
@@ -320,9 +293,7 @@ func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 		var got strings.Builder
 		for off := int64(0); ; {
 			p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: off, MaxBytes: size})
-			if err != nil || !p.Preview || p.SHA256.String() != hash(text) || p.TotalBytes != int64(len(text)) {
-				t.Fatalf("%v %+v", err, p)
-			}
+			require(t, err == nil && p.Preview && p.SHA256.String() == hash(text) && p.TotalBytes == int64(len(text)), "%v %+v", err, p)
 			got.Write(p.Content)
 			if off += int64(len(p.Content)); !p.Truncated {
 				break
@@ -331,10 +302,8 @@ func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 		equal(t, got.String(), text, "windows of ", size, " bytes")
 	}
 	whole, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", MaxBytes: 12, Classify: true, Validate: true, TargetPath: "a.json"})
-	if err != nil || string(whole.Content) != text[:12] || !whole.Truncated || whole.Risk == nil || whole.Risk.Verdict != rw.VerdictSafe ||
-		whole.Validation == nil || !whole.Validation.Valid || whole.Validation.Format != "json" {
-		t.Errorf("%v %+v", err, whole)
-	}
+	expect(t, err == nil && string(whole.Content) == text[:12] && whole.Truncated && whole.Risk != nil && whole.Risk.Verdict == rw.VerdictSafe &&
+		whole.Validation != nil && whole.Validation.Valid && whole.Validation.Format == "json", "%v %+v", err, whole)
 	if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s", Offset: 5000}); err != nil || string(p.Content) != "" || p.Truncated || p.Offset != int64(len(text)) {
 		t.Errorf("%v %+v", err, p)
 	}
@@ -343,9 +312,7 @@ func TestPreviewShowsWhatComposeWrites(t *testing.T) {
 	}
 	addChunk(t, s, "bad", `{"key": "`+awsID(7)+`"`)
 	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "bad", Classify: true, Validate: true, TargetPath: "a.json"})
-	if err != nil || p.Risk.Verdict != rw.VerdictHigh || p.Validation.Valid || len(p.Validation.Errors) == 0 {
-		t.Errorf("%v %+v", err, p)
-	}
+	expect(t, err == nil && p.Risk.Verdict == rw.VerdictHigh && !p.Validation.Valid && len(p.Validation.Errors) != 0, "%v %+v", err, p)
 	check(t, s, true)
 }
 
@@ -383,22 +350,17 @@ func TestSecretSplitOverTwoChunks(t *testing.T) {
 			for _, r := range []rw.ChunkComposeRequest{{}, {Call: rw.Call{DryRun: true}}, {Call: rw.Call{AcceptRisk: "I say so"}}} {
 				r.Session, r.OutputPath = session, "out/config.txt"
 				e := chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error { return errorOf(s.ChunkCompose(agents(), r)) })
-				if len(e.Patterns) == 0 {
-					t.Errorf("%+v", e)
-				}
+				expect(t, len(e.Patterns) != 0, "%+v", e)
 			}
 			filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 				if err != nil || d.IsDir() || strings.Contains(p, "quarantine") {
 					return err
 				}
-				if data, _ := os.ReadFile(p); bytes.Contains(data, []byte(whole)) {
-					t.Errorf("%s holds the secret", p)
-				}
+				data := must(os.ReadFile(p))(t)
+				expect(t, !bytes.Contains(data, []byte(whole)), "%s holds the secret", p)
 				return nil
 			})
-			if chunkStatus(t, s, session).Sealed {
-				t.Error("sealed by a refusal")
-			}
+			expect(t, !chunkStatus(t, s, session).Sealed, "sealed by a refusal")
 			// A piece that holds the whole secret does not even get into the session.
 			chunkRefused(t, s, dir, rw.ErrRiskBlocked, func() error {
 				return errorOf(s.ChunkAppend(agents(), rw.ChunkAppendRequest{Session: session, Content: []byte(c.text)}))
@@ -456,15 +418,10 @@ func TestSessionsAreReadReadOnly(t *testing.T) {
 	addChunk(t, s, "s", "one")
 	s.Close(background)
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	if st := chunkStatus(t, ro, "s"); !st.Exists || st.NextIndex != 2 {
-		t.Errorf("%+v", st)
-	}
-	if p, err := ro.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil || string(p.Content) != "one" {
-		t.Errorf("%v %+v", err, p)
-	}
-	if l, err := ro.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 {
-		t.Errorf("%v %+v", err, l)
-	}
+	st := chunkStatus(t, ro, "s")
+	expect(t, st.Exists && st.NextIndex == 2, "%+v", st)
+	equal(t, string(must(ro.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}))(t).Content), "one")
+	equal(t, must(ro.ChunkList(background, rw.ChunkListRequest{}))(t).Count, 1)
 	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error {
 		return errorOf(ro.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
 	})
@@ -473,13 +430,11 @@ func TestSessionsAreReadReadOnly(t *testing.T) {
 	if st := chunkStatus(t, none, "s"); st.Exists {
 		t.Errorf("%+v", st)
 	}
-	if l, err := none.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 0 || l.Sessions == nil {
-		t.Errorf("%v %+v", err, l)
-	}
+	l := must(none.ChunkList(background, rw.ChunkListRequest{}))(t)
+	expect(t, l.Count == 0 && l.Sessions != nil, "%+v", l)
 	text, _ := json.Marshal(chunkStatus(t, none, "s"))
-	if strings.Contains(string(text), "[null]") || !strings.Contains(string(text), `"exists":false`) || !strings.Contains(string(text), `"missing":[]`) {
-		t.Errorf("%s", text)
-	}
+	expect(t, !strings.Contains(string(text), "[null]") && strings.Contains(string(text), `"exists":false`) &&
+		strings.Contains(string(text), `"missing":[]`), "%s", text)
 }
 
 // TestSessionsHaveTheirStart checks that the time stays when chunks are
@@ -499,9 +454,8 @@ func TestSessionsHaveTheirStart(t *testing.T) {
 	equal(t, began(), "2026-01-02T03:04:05.000000Z", "began at")
 	must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t)
 	must(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("a")}))(t)
-	if got := began(); got == "" || got == "2026-01-02T03:04:05.000000Z" {
-		t.Errorf("after a reset began at %q", got)
-	}
+	got := began()
+	expect(t, got != "" && got != "2026-01-02T03:04:05.000000Z", "after a reset began at %q", got)
 }
 
 // TestComposeInConstantMemory: 100 MB of chunks become one file without ever being in
@@ -525,9 +479,7 @@ func TestComposeInConstantMemory(t *testing.T) {
 	r := composed(t, s, "big", "big.txt")
 	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "big", MaxBytes: 10, Classify: true})
 	runtime.ReadMemStats(&after)
-	if err != nil || r.Bytes != int64(size) || p.SHA256 != r.SHA256 {
-		t.Fatalf("%v %+v", err, r)
-	}
+	require(t, err == nil && r.Bytes == int64(size) && p.SHA256 == r.SHA256, "%v %+v", err, r)
 	used := after.TotalAlloc - before.TotalAlloc
 	if used > 24<<20 { // one copy of the smaller size, grown by doubling, is as much
 		t.Errorf("%d MB were allocated for %d MB of pieces", used>>20, size>>20)
@@ -601,9 +553,7 @@ func TestChunksOfFourProcesses(t *testing.T) {
 	}
 	s := open(t, dir, nil)
 	st := chunkStatus(t, s, "shared")
-	if len(st.PresentIndices) != 100 || st.MissingCount != 0 || st.NextIndex != 101 {
-		t.Fatalf("%+v", st)
-	}
+	require(t, len(st.PresentIndices) == 100 && st.MissingCount == 0 && st.NextIndex == 101, "%+v", st)
 	composed(t, s, "shared", "out.txt")
 	data, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
 	for _, id := range []string{"a", "b", "c", "d"} {
@@ -662,14 +612,10 @@ func meetTheDead(t *testing.T, s *rw.Store, dir, verb string, stage rw.Stage, te
 	t.Helper()
 	if stage == rw.StagePublish { // a reader meets it first
 		st := chunkStatus(t, s, "s")
-		if st.Exists != (text != "") || len(st.PresentIndices) != len(strings.Fields(text)) {
-			t.Errorf("status %+v, want %q", st, text)
-		}
+		expect(t, st.Exists == (text != "") && len(st.PresentIndices) == len(strings.Fields(text)), "status %+v, want %q", st, text)
 	}
 	before := len(strings.Fields(text))
-	if r := addChunk(t, s, "s", "fresh"); r.Index != before+1 {
-		t.Errorf("index %d, want %d", r.Index, before+1)
-	}
+	equal(t, addChunk(t, s, "s", "fresh").Index, before+1, "index")
 	sep := " "
 	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "after.txt", Separator: &sep}))(t)
 	fileIs(t, dir, "after.txt", strings.TrimSpace(text+" fresh"))
@@ -724,9 +670,8 @@ func TestComposeNamesMissingChunks(t *testing.T) {
 	os.Remove(chunkDir(dir, "u", "part-001.txt"))
 	refuse("u", rw.ErrNoChunksFound, nil)
 	fails(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "u"}))(t, rw.ErrNoChunksFound)
-	if st := chunkStatus(t, s, "none"); st.Exists || st.NextIndex != 1 {
-		t.Errorf("%+v", st)
-	}
+	st := chunkStatus(t, s, "none")
+	expect(t, !st.Exists && st.NextIndex == 1, "%+v", st)
 	check(t, s, false)
 }
 
@@ -767,17 +712,13 @@ func TestComposeGuards(t *testing.T) {
 		})
 	}
 	dry, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "d/new.txt", Call: rw.Call{DryRun: true}, Cleanup: true})
-	if err != nil || dry.SHA256.String() != hash("short") || !strings.Contains(dry.Diff, "+short") || strings.Contains(dry.Diff, "manifest") || dry.CleanedUp {
-		t.Errorf("%v %+v", err, dry)
-	}
-	if st := chunkStatus(t, s, "s"); st.Sealed {
-		t.Error("a dry run sealed the session")
-	}
+	expect(t, err == nil && dry.SHA256.String() == hash("short") && strings.Contains(dry.Diff, "+short") && !strings.Contains(dry.Diff, "manifest") &&
+		!dry.CleanedUp, "%v %+v", err, dry)
+	st := chunkStatus(t, s, "s")
+	expect(t, !st.Sealed, "a dry run sealed the session")
 	gone(t, dir, "d")
 	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "file.txt", AllowShrink: true, Expect: rw.Exactly(digest(hash(big))), ExpectedSHA256: digest(hash("short"))})
-	if err != nil || r.Receipt.PrevSHA256.String() != hash(big) {
-		t.Fatalf("%v %+v", err, r)
-	}
+	require(t, err == nil && r.Receipt.PrevSHA256.String() == hash(big), "%v %+v", err, r)
 	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "readonly.txt", Force: true}))(t)
 	check(t, s, true)
 }
@@ -799,9 +740,7 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 			func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: name})) },
 		} {
 			e := chunkRefused(t, s, dir, rw.ErrBadSession, call)
-			if e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding {
-				t.Errorf("%+v", e)
-			}
+			expect(t, e.Kind == rw.ErrPolicyViolation && e.Reason == rw.ReasonEncoding, "%+v", e)
 		}
 	}
 	for _, c := range []struct {
@@ -846,17 +785,11 @@ func TestDryRunsOfChunksChangeNothing(t *testing.T) {
 	addChunk(t, s, "s", "one")
 	before := chunkTree(t, dir)
 	w, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "new", Index: 7, Content: []byte("x"), Call: rw.Call{DryRun: true}})
-	if err != nil || w.Index != 7 || w.JournalID != "" || !w.Receipt.DryRun {
-		t.Errorf("%v %+v", err, w)
-	}
+	expect(t, err == nil && w.Index == 7 && w.JournalID == "" && w.Receipt.DryRun, "%v %+v", err, w)
 	a, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), Call: rw.Call{DryRun: true}})
-	if err != nil || a.Index != 2 || a.SHA256.String() != hash("x") {
-		t.Errorf("%v %+v", err, a)
-	}
+	expect(t, err == nil && a.Index == 2 && a.SHA256.String() == hash("x"), "%v %+v", err, a)
 	r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s", Call: rw.Call{DryRun: true}})
-	if err != nil || r.Removed != 1 || !r.Existed {
-		t.Errorf("%v %+v", err, r)
-	}
+	expect(t, err == nil && r.Removed == 1 && r.Existed, "%v %+v", err, r)
 	if after := chunkTree(t, dir); after != before {
 		t.Errorf("changed %s", cmp.Diff(before, after))
 	}
@@ -899,30 +832,19 @@ func TestManifestIsACache(t *testing.T) {
 			}
 			noErr(t, wreck(chunkDir(dir, "s", "manifest.json")))
 			st := chunkStatus(t, s, "s")
-			if diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices); diff != "" || st.Bytes != 6 || st.Sealed {
-				t.Errorf("%s %+v", diff, st)
-			}
-			if p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil || string(p.Content) != "onetwo" {
-				t.Errorf("%v %+v", err, p)
-			}
-			if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 {
-				t.Errorf("%v %+v", err, l)
-			}
-			if r := addChunk(t, s, "s", "four"); r.Index != 4 {
-				t.Errorf("index %d", r.Index)
-			}
+			diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices)
+			expect(t, diff == "" && st.Bytes == 6 && !st.Sealed, "%s %+v", diff, st)
+			equal(t, string(must(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}))(t).Content), "onetwo")
+			equal(t, must(s.ChunkList(background, rw.ChunkListRequest{}))(t).Count, 1)
+			equal(t, addChunk(t, s, "s", "four").Index, 4, "index")
 			composed(t, s, "s", "out.txt")
 			fileIs(t, dir, "out.txt", "onetwofour")
 			noErr(t, wreck(chunkDir(dir, "s", "manifest.json")))
 			// The journal still knows that it was composed – unless the other
 			// implementation has taken the session over since.
-			if st := chunkStatus(t, s, "s"); st.Sealed != (name != "python's") {
-				t.Errorf("sealed %v", st.Sealed)
-			}
+			equal(t, chunkStatus(t, s, "s").Sealed, (name != "python's"), "sealed")
 			composed(t, s, "s", "out.txt")
-			if r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || r.Removed != 4 {
-				t.Errorf("%v %+v", err, r)
-			}
+			equal(t, must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t).Removed, 4)
 			if _, err := os.Stat(chunkDir(dir, "s")); err == nil {
 				t.Error("the directory is still there")
 			}
@@ -980,9 +902,7 @@ func driftIsRefused(t *testing.T, s *rw.Store, dir, session string) {
 		func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: session})) },
 	} {
 		e := chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, call)
-		if e.Kind != rw.ErrWriteCorruption || e.Context["index"] != 2 {
-			t.Errorf("%+v", e)
-		}
+		expect(t, e.Kind == rw.ErrWriteCorruption && e.Context["index"] == 2, "%+v", e)
 	}
 }
 
@@ -998,14 +918,11 @@ func TestPiecesOfAnotherProgram(t *testing.T) {
 	} {
 		os.WriteFile(chunkDir(dir, "py", name), []byte(content), 0o600)
 	}
-	if st := chunkStatus(t, s, "py"); st.NextIndex != 3 || st.Bytes != 6 {
-		t.Errorf("%+v", st)
-	}
+	st := chunkStatus(t, s, "py")
+	expect(t, st.NextIndex == 3 && st.Bytes == 6, "%+v", st)
 	addChunk(t, s, "py", "three")
 	os.WriteFile(chunkDir(dir, "py", "part-004.txt"), []byte("four"), 0o600)
-	if r := addChunk(t, s, "py", "five"); r.Index != 5 {
-		t.Errorf("index %d", r.Index)
-	}
+	equal(t, addChunk(t, s, "py", "five").Index, 5, "index")
 	// It replaces a chunk, and rewrites its manifest.
 	os.WriteFile(chunkDir(dir, "py", "part-003.txt"), []byte("THREE"), 0o600)
 	os.WriteFile(chunkDir(dir, "py", "manifest.json"), []byte(`{"session": "py"}`), 0o600)
@@ -1014,15 +931,9 @@ func TestPiecesOfAnotherProgram(t *testing.T) {
 	// From here on the manifest is ours.
 	os.WriteFile(chunkDir(dir, "py", "part-004.txt"), []byte("FOUR"), 0o600)
 	chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "py"})) })
-	if r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "py"}); err != nil || r.Removed != 5 {
-		t.Errorf("%v %+v", err, r)
-	}
-	if data, _ := os.ReadFile(chunkDir(dir, "py", "notes.txt")); string(data) != "no piece" {
-		t.Error("a reset removed a file that is no piece")
-	}
-	if chunkStatus(t, s, "py").Exists {
-		t.Error("still there")
-	}
+	equal(t, must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "py"}))(t).Removed, 5)
+	equal(t, string(must(os.ReadFile(chunkDir(dir, "py", "notes.txt")))(t)), "no piece", "a reset removed a file that is no piece")
+	expect(t, !chunkStatus(t, s, "py").Exists, "still there")
 	check(t, s, false)
 }
 
@@ -1042,22 +953,17 @@ func TestResetStartsAgain(t *testing.T) {
 	addChunk(t, s, "neighbour", "stays")
 	req := rw.ChunkResetRequest{Session: "s", Call: rw.Call{IdempotencyKey: "reset-1"}}
 	r, err := s.ChunkReset(background, req)
-	if err != nil || !r.Existed || r.Removed != 601 || r.JournalID == "" || len(r.Warnings) != 0 {
-		t.Fatalf("%v %+v", err, r)
-	}
+	require(t, err == nil && r.Existed && r.Removed == 601 && r.JournalID != "" && len(r.Warnings) == 0, "%v %+v", err, r)
 	if _, err := os.Stat(chunkDir(dir, "s")); err == nil {
 		t.Error("the directory is still there")
 	}
 	addChunk(t, s, "s", "new")
 	// The reset whose reply was lost does not touch the new session.
-	if again, err := s.ChunkReset(background, req); err != nil || again.Status != rw.StatusReplayed || !again.Existed {
-		t.Fatalf("%v %+v", err, again)
-	}
+	again := must(s.ChunkReset(background, req))(t)
+	require(t, again.Status == rw.StatusReplayed && again.Existed, "%+v", again)
 	composed(t, s, "s", "out.txt")
 	fileIs(t, dir, "out.txt", "new")
-	if st := chunkStatus(t, s, "neighbour"); st.NextIndex != 2 {
-		t.Errorf("%+v", st)
-	}
+	equal(t, chunkStatus(t, s, "neighbour").NextIndex, 2)
 	tail := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000}))(t)
 	gone := 0
 	for _, e := range tail.Entries {
@@ -1080,9 +986,7 @@ func TestComposeCleansUp(t *testing.T) {
 	addChunk(t, s, "s", "two")
 	req := rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true, Call: rw.Call{IdempotencyKey: "c1"}}
 	r, err := s.ChunkCompose(background, req)
-	if err != nil || !r.CleanedUp || r.ChunkCount != 2 || len(r.Warnings) != 0 {
-		t.Fatalf("%v %+v", err, r)
-	}
+	require(t, err == nil && r.CleanedUp && r.ChunkCount == 2 && len(r.Warnings) == 0, "%v %+v", err, r)
 	fileIs(t, dir, "out.txt", "onetwo")
 	if _, err := os.Stat(chunkDir(dir, "s")); err == nil || chunkStatus(t, s, "s").Exists {
 		t.Error("the session is still there")
@@ -1095,20 +999,15 @@ func TestComposeCleansUp(t *testing.T) {
 	}
 	addChunk(t, s, "s", "another text")
 	again, err := s.ChunkCompose(background, req)
-	if err != nil || again.Status != rw.StatusReplayed || again.SHA256 != r.SHA256 || again.JournalID != r.JournalID || again.Bytes != 6 {
-		t.Fatalf("%v %+v", err, again)
-	}
-	if st := chunkStatus(t, s, "s"); st.NextIndex != 2 {
-		t.Errorf("the repeated call touched the new session: %+v", st)
-	}
+	require(t, err == nil && again.Status == rw.StatusReplayed && again.SHA256 == r.SHA256 && again.JournalID == r.JournalID && again.Bytes == 6,
+		"%v %+v", err, again)
+	equal(t, chunkStatus(t, s, "s").NextIndex, 2, "the repeated call touched the new session")
 	composed(t, s, "s", "two.txt")
 	// A sealed session can be cleaned up later by composing it once more.
 	if r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "two.txt", Cleanup: true}); err != nil || !r.CleanedUp {
 		t.Fatalf("%v %+v", err, r)
 	}
-	if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 0 {
-		t.Errorf("%v %+v", err, l)
-	}
+	equal(t, must(s.ChunkList(background, rw.ChunkListRequest{}))(t).Count, 0)
 	fileIs(t, dir, "two.txt", "another text")
 	check(t, s, true)
 }
@@ -1133,20 +1032,15 @@ func TestLinkedSessionDirectories(t *testing.T) {
 		} {
 			chunkRefused(t, s, dir, rw.ErrBadStateDir, call)
 		}
-		if data, _ := os.ReadFile(filepath.Join(outside, "part-001.txt")); string(data) != "outside" {
-			t.Error("a file outside was changed")
-		}
-		if names, _ := os.ReadDir(outside); len(names) != 1 {
-			t.Errorf("%d files outside", len(names))
-		}
+		equal(t, string(must(os.ReadFile(filepath.Join(outside, "part-001.txt")))(t)), "outside", "a file outside was changed")
+		length(t, must(os.ReadDir(outside))(t), 1, "files outside")
 	}
 	s, dir := chunkStore(t)
 	addChunk(t, s, "good", "x")
 	os.Symlink(outside, chunkDir(dir, "linked"))
 	tryAll(t, s, dir, "linked")
-	if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 || l.Sessions[0].Session != "good" {
-		t.Errorf("%v %+v", err, l)
-	}
+	l := must(s.ChunkList(background, rw.ChunkListRequest{}))(t)
+	expect(t, l.Count == 1 && l.Sessions[0].Session == "good", "%+v", l)
 	composed(t, s, "good", "good.txt")
 
 	s, dir = chunkStore(t)
@@ -1163,9 +1057,7 @@ func TestOddThingsInTheWay(t *testing.T) {
 	addChunk(t, s, "s", "one")
 	os.Mkdir(chunkDir(dir, "s", "part-002.txt"), 0o700)
 	os.WriteFile(chunkDir(dir, "s", "part-002.txt", "kept"), []byte("kept"), 0o600)
-	if r := addChunk(t, s, "s", "two"); r.Index != 2 {
-		t.Errorf("index %d", r.Index)
-	}
+	equal(t, addChunk(t, s, "s", "two").Index, 2, "index")
 	composed(t, s, "s", "out.txt")
 	fileIs(t, dir, "out.txt", "onetwo")
 	found, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "quarantine", "chunk-*", "kept"))
@@ -1179,9 +1071,8 @@ func TestResetWhileOthersAppend(t *testing.T) {
 	t.Parallel()
 	dir, stores, wait := appending(t, 3, 30)
 	for range 15 {
-		if r, err := stores[1].ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil || len(r.Warnings) > 0 {
-			t.Errorf("reset: %v %v %v", err, errors.Unwrap(err), r.Warnings)
-		}
+		r := must(stores[1].ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t)
+		expect(t, len(r.Warnings) == 0, "reset: %v", r.Warnings)
 		if _, err := stores[0].ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}); err != nil && !errors.Is(err, rw.ErrSessionNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
 			t.Errorf("preview: %v %v", err, errors.Unwrap(err))
 		}
@@ -1189,16 +1080,13 @@ func TestResetWhileOthersAppend(t *testing.T) {
 	wait()
 	addChunk(t, stores[0], "s", "last")
 	st := chunkStatus(t, stores[1], "s")
-	if st.MissingCount != 0 || st.NextIndex != len(st.PresentIndices)+1 {
-		t.Errorf("%+v", st)
-	}
+	expect(t, st.MissingCount == 0 && st.NextIndex == len(st.PresentIndices)+1, "%+v", st)
 	composed(t, stores[1], "s", "out.txt")
 	data, _ := os.ReadFile(filepath.Join(dir, "out.txt"))
 	for g := range 3 {
 		for i := range 30 {
-			if n := strings.Count(string(data), fmt.Sprintf("<%d.%d>", g, i)); n > 1 {
-				t.Errorf("<%d.%d> is there %d times", g, i, n)
-			}
+			n := strings.Count(string(data), fmt.Sprintf("<%d.%d>", g, i))
+			expect(t, n <= 1, "<%d.%d> is there %d times", g, i, n)
 		}
 	}
 	check(t, stores[0], true)
@@ -1368,9 +1256,8 @@ func (c chunkScript) resume(t *testing.T, fs *simfs.FS, level rw.SyncLevel, done
 	mustEqual(t, chunkState(t, s), states[len(states)-1], "the end")
 	check(t, s, true)
 	noErr(t, s.Close(background))
-	if files := chunkFiles(fs); at < len(states)-1 && files != left {
-		t.Fatalf("left over\n%s\nnot\n%s", files, left)
-	}
+	files := chunkFiles(fs)
+	require(t, at >= len(states)-1 || files == left, "left over\n%s\nnot\n%s", files, left)
 	nothingStaged(t, c.open(t, fs, level, "0003"))
 }
 

@@ -51,9 +51,7 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 
 	plan := compact(t, s, admin.CompactRequest{KeepRows: none(), Call: rw.Call{DryRun: true}})
 	before := treeOf(fs)
-	if len(plan.Archived) < 3 || plan.LiveFrom != 1 || before != treeOf(fs) {
-		t.Fatalf("dry run: %+v", plan)
-	}
+	require(t, len(plan.Archived) >= 3 && plan.LiveFrom == 1 && before == treeOf(fs), "dry run: %+v", plan)
 	r := compact(t, s, admin.CompactRequest{KeepRows: none(), Call: rw.Call{Caller: "operator"}})
 	if fmt.Sprint(r.Archived[:len(plan.Archived)]) != fmt.Sprint(plan.Archived) || r.Snapshots != 2 || r.Status != rw.StatusSucceeded ||
 		r.LiveFrom != r.Archived[len(r.Archived)-1].Last+1 || r.Receipt.JournalSeq == 0 || r.Receipt.Caller != "operator" {
@@ -65,30 +63,24 @@ func TestCompactParksAndLosesNothing(t *testing.T) {
 		check(t, s, true)
 		equal(t, allHistory(t, s, manyPaths...), history, "history is")
 		got, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
-		if err != nil || len(got.Entries) != len(tail.Entries) || got.Entries[0] != tail.Entries[0] || got.Malformed != 0 {
-			t.Errorf("%v: tail has %d entries, had %d", err, len(got.Entries), len(tail.Entries))
-		}
-		if n, _ := s.CountRows(); n < rows+len(r.Archived) {
-			t.Errorf("%d rows, had %d", n, rows)
-		}
+		expect(t, err == nil && len(got.Entries) == len(tail.Entries) && got.Entries[0] == tail.Entries[0] && got.Malformed == 0,
+			"%v: tail has %d entries, had %d", err, len(got.Entries), len(tail.Entries))
+		n := must(s.CountRows())(t)
+		expect(t, n >= rows+len(r.Archived), "%d rows, had %d", n, rows)
 		zero, last := uint64(0), r.LiveFrom-1
 		since, err := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &zero, Limit: 1000})
-		if err != nil || !since.Gap || since.Reason != "archived" || since.Archived == nil || *since.Archived != (rw.ArchivedRows{From: 1, To: last, Rows: last}) {
-			t.Errorf("%v %+v", err, since.Archived)
-		}
+		expect(t, err == nil && since.Gap && since.Reason == "archived" && since.Archived != nil &&
+			*since.Archived == (rw.ArchivedRows{From: 1, To: last, Rows: last}), "%v %+v", err, since.Archived)
 		for _, e := range since.Entries {
-			if e.Seq < r.LiveFrom {
-				t.Errorf("row %d of the archive came through a cursor", e.Seq)
-			}
+			expect(t, e.Seq >= r.LiveFrom, "row %d of the archive came through a cursor", e.Seq)
 		}
 		if since, _ := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &last}); since.Gap {
 			t.Error("a gap that does not exist")
 		}
 	}
 	look(s)
-	if again := compact(t, s, admin.CompactRequest{KeepRows: none()}); again.Status != rw.StatusUnchanged || len(again.Archived) > 0 || again.Receipt.JournalSeq != 0 {
-		t.Errorf("again: %+v", again)
-	}
+	again := compact(t, s, admin.CompactRequest{KeepRows: none()})
+	expect(t, again.Status == rw.StatusUnchanged && len(again.Archived) == 0 && again.Receipt.JournalSeq == 0, "again: %+v", again)
 	s.Close(background)
 	for _, name := range append(simFiles(fs, "index"), "") {
 		s, err = rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: "9" + name[max(0, len(name)-7):max(0, len(name)-5)]})
@@ -123,18 +115,15 @@ func TestArchiveMayBeTakenAway(t *testing.T) {
 		s := must(rw.OpenSim(fs, nil, rw.Sim{Segment: 3200, Nonce: fmt.Sprint("000", i+2)}))(t)
 		write(t, s, "a.txt", fmt.Sprint("on and on ", i), rw.ModeOverwrite)
 		h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 1000})
-		if err != nil || len(h.Versions) == 0 || h.Versions[0].SHA256.String() != hash(fmt.Sprint("on and on ", i)) {
-			t.Errorf("%v %+v", err, h)
-		}
+		expect(t, err == nil && len(h.Versions) != 0 && h.Versions[0].SHA256.String() == hash(fmt.Sprint("on and on ", i)), "%v %+v", err, h)
 		got := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 		missing := 0
 		for _, p := range got.Problems {
 			equal(t, p.Code, "archive_missing", p)
 			missing++
 		}
-		if want := []int{2, len(r.Archived), len(r.Archived)}[i]; missing != want {
-			t.Errorf("%d segments are named, want %d", missing, want)
-		}
+		want := []int{2, len(r.Archived), len(r.Archived)}[i]
+		expect(t, missing == want, "%d segments are named, want %d", missing, want)
 		s.Close(background)
 	}
 }
@@ -149,24 +138,19 @@ func TestCompactBesideALaggingStore(t *testing.T) {
 	ro := must(rw.OpenSim(fs, &rw.Options{ReadOnly: true}, rw.Sim{Segment: 2000, Nonce: "000c"}))(t)
 	manyRows(t, a, 8)
 	r := compact(t, a, admin.CompactRequest{KeepRows: none()})
-	if len(r.Archived) < 3 || len(r.Warnings) > 0 {
-		t.Fatalf("%+v", r)
-	}
+	require(t, len(r.Archived) >= 3 && len(r.Warnings) == 0, "%+v", r)
 	history := allHistory(t, a, manyPaths...)
 	for name, s := range map[string]*rw.Store{"writer": b, "reader": ro} {
 		if name == "writer" { // a reader knows the rows that it has read when it was opened
-			if got := allHistory(t, s, manyPaths...); got != history {
-				t.Errorf("%s: history is\n%s\nwas\n%s", name, got, history)
-			}
+			equal(t, allHistory(t, s, manyPaths...), history, name, ": history is\n")
 		}
 		check(t, s, true)
 	}
 	write(t, b, "a.txt", "by b", rw.ModeOverwrite)
 	write(t, a, "a.txt", "by a", rw.ModeOverwrite)
 	h, _ := b.History(background, rw.HistoryRequest{Path: "a.txt"})
-	if len(h.Versions) != 10 || h.Versions[0].SHA256.String() != hash("by a") || h.Versions[1].SHA256.String() != hash("by b") {
-		t.Errorf("%+v", h.Versions)
-	}
+	expect(t, len(h.Versions) == 10 && h.Versions[0].SHA256.String() == hash("by a") && h.Versions[1].SHA256.String() == hash("by b"),
+		"%+v", h.Versions)
 	check(t, b, true)
 	for _, s := range []*rw.Store{a, b, ro} {
 		noErr(t, s.Close(background))
@@ -202,15 +186,11 @@ func TestCompactBesideWriters(t *testing.T) {
 		}
 		parked += len(compact(t, stores[parked%2], admin.CompactRequest{KeepRows: none()}).Archived)
 	}
-	if parked < 5 {
-		t.Errorf("%d segments were parked", parked)
-	}
+	expect(t, parked >= 5, "%d segments were parked", parked)
 	for _, s := range stores {
 		for w := range 4 {
 			h, err := s.History(background, rw.HistoryRequest{Path: fmt.Sprintf("%d.txt", w), N: 100})
-			if err != nil || len(h.Versions) != 25 {
-				t.Errorf("%v: %d versions", err, len(h.Versions))
-			}
+			expect(t, err == nil && len(h.Versions) == 25, "%v: %d versions", err, len(h.Versions))
 		}
 		check(t, s, true)
 		s.Close(background)
@@ -239,12 +219,8 @@ func TestSnapshotsBesideWriters(t *testing.T) {
 		case <-timeout:
 			t.Fatal("writers and snapshots wait for each other")
 		default:
-			if err := s.SnapshotNow(); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.RebuildRows(); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, s.SnapshotNow())
+			noErr(t, s.RebuildRows())
 		}
 	}
 	check(t, s, true)
@@ -262,22 +238,15 @@ func TestCompactRemovesWhatExpired(t *testing.T) {
 	}
 	s.SetNow(time.Now().Add(2 * time.Hour))
 	plan := compact(t, s, admin.CompactRequest{Call: rw.Call{DryRun: true}})
-	if plan.ScratchRemoved != 1 || plan.CheckpointsGone != 1 {
-		t.Errorf("dry run: %+v", plan)
-	}
+	expect(t, plan.ScratchRemoved == 1 && plan.CheckpointsGone == 1, "dry run: %+v", plan)
 	r := compact(t, s, admin.CompactRequest{})
-	if r.ScratchRemoved != 1 || r.CheckpointsGone != 1 || r.Status != rw.StatusSucceeded {
-		t.Errorf("%+v", r)
-	}
+	expect(t, r.ScratchRemoved == 1 && r.CheckpointsGone == 1 && r.Status == rw.StatusSucceeded, "%+v", r)
 	list, _ := s.ScratchList(background, rw.ScratchListRequest{})
 	points, _ := s.CheckpointList(background, rw.CheckpointListRequest{})
-	if len(list.Entries) != 2 || len(points.Checkpoints) != 2 {
-		t.Errorf("%d objects and %d checkpoints are left", len(list.Entries), len(points.Checkpoints))
-	}
+	expect(t, len(list.Entries) == 2 && len(points.Checkpoints) == 2,
+		"%d objects and %d checkpoints are left", len(list.Entries), len(points.Checkpoints))
 	check(t, s, true)
-	if again := compact(t, s, admin.CompactRequest{}); again.Status != rw.StatusUnchanged {
-		t.Errorf("again: %+v", again)
-	}
+	equal(t, compact(t, s, admin.CompactRequest{}).Status, rw.StatusUnchanged, "again")
 }
 
 // TestCompactAppliesTheLimitsOfHistory when no other process writes.
@@ -290,16 +259,12 @@ func TestCompactAppliesTheLimitsOfHistory(t *testing.T) {
 		write(t, s, "a.txt", fmt.Sprint("version ", i), rw.ModeOverwrite)
 	}
 	noErr(t, s.Sync(background)) // three are the newest one and two before
-	if plan := compact(t, s, admin.CompactRequest{Call: rw.Call{DryRun: true}}); plan.VersionsRemoved != 7 || plan.VersionBytes != 7*int64(len("version 0")) {
-		t.Errorf("dry run: %+v", plan)
-	}
-	if h, err := s.History(background, rw.HistoryRequest{Path: "a.txt", N: 100}); err != nil || !h.Versions[9].Available {
-		t.Errorf("a dry run removed versions: %v", err)
-	}
+	plan := compact(t, s, admin.CompactRequest{Call: rw.Call{DryRun: true}})
+	expect(t, plan.VersionsRemoved == 7 && plan.VersionBytes == 7*int64(len("version 0")), "dry run: %+v", plan)
+	h := must(s.History(background, rw.HistoryRequest{Path: "a.txt", N: 100}))(t)
+	expect(t, h.Versions[9].Available, "a dry run removed versions:")
 	r := compact(t, s, admin.CompactRequest{})
-	if r.VersionsRemoved != 7 || r.VersionBytes != 7*int64(len("version 0")) {
-		t.Errorf("%+v", r)
-	}
+	expect(t, r.VersionsRemoved == 7 && r.VersionBytes == 7*int64(len("version 0")), "%+v", r)
 	check(t, s, true)
 	must(s.Undo(background, rw.UndoRequest{}))(t, "the newest prior version is gone")
 }

@@ -70,9 +70,7 @@ func TestEveryMethodHonoursItsContext(t *testing.T) {
 				for _, err = range rows {
 				}
 			}
-			if !errors.Is(err, rw.ErrCanceled) {
-				t.Errorf("%s: %v", name, err)
-			}
+			expect(t, errors.Is(err, rw.ErrCanceled), "%s: %v", name, err)
 		}
 	}
 	fileIs(t, dir, "a.txt", "one")

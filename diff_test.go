@@ -23,9 +23,8 @@ func TestDiffBetweenVersions(t *testing.T) {
 		return must(s.Diff(context.Background(), r))(t, r)
 	}
 	one := write("one\nsame\n")
-	if d := diff(rw.DiffRequest{Path: "a.txt"}); d.From != 0 || !strings.Contains(d.Diff, "+one\n") || d.FromSHA256.String() != "" {
-		t.Errorf("the first version: %+v", d)
-	}
+	d := diff(rw.DiffRequest{Path: "a.txt"})
+	expect(t, d.From == 0 && strings.Contains(d.Diff, "+one\n") && d.FromSHA256.String() == "", "the first version: %+v", d)
 	write("two\nsame\n")
 	if d := diff(rw.DiffRequest{Path: "a.txt"}); d.From != one || d.To != 0 || !strings.Contains(d.Diff, "-one\n+two\n same\n") {
 		t.Errorf("the newest change: %+v", d)
@@ -62,13 +61,10 @@ func TestDiffRefuses(t *testing.T) {
 	for _, content := range []string{"a\x00b", "c\x00d"} {
 		must(s.SafeWrite(context.Background(), put("bin", content, rw.ModeOverwrite)))(t)
 	}
-	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "bin"}); err != nil || d.Omitted != "binary" || d.Diff != "" || d.Identical {
-		t.Errorf("%+v %v", d, err)
-	}
+	d := must(s.Diff(context.Background(), rw.DiffRequest{Path: "bin"}))(t)
+	expect(t, d.Omitted == "binary" && d.Diff == "" && !d.Identical, "%+v", d)
 	must(s.SafeWrite(context.Background(), put("big", strings.Repeat("x\n", 1<<20), rw.ModeOverwrite)))(t)
-	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "big"}); err != nil || d.Omitted != "too_large" {
-		t.Errorf("%+v %v", d, err)
-	}
+	equal(t, must(s.Diff(context.Background(), rw.DiffRequest{Path: "big"}))(t).Omitted, "too_large")
 	must(s.SafeWrite(context.Background(), put("long", strings.Repeat("line\n", 20000), rw.ModeOverwrite)))(t)
 	if d, err := s.Diff(context.Background(), rw.DiffRequest{Path: "long"}); err != nil || !d.Truncated || len(d.Diff) > 33<<10 {
 		t.Errorf("truncated %v, %d bytes, %v", d.Truncated, len(d.Diff), err)

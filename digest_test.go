@@ -16,26 +16,21 @@ import (
 func TestDigestText(t *testing.T) {
 	of := call.DigestOf([]byte("x"))
 	for text, want := range map[string]rw.Digest{of.String(): of, strings.ToUpper(of.String()): of, "": {}} {
-		if d, err := call.ParseDigest(text); err != nil || d != want {
-			t.Errorf("%q: %v %v", text, d, err)
-		}
+		equal(t, must(call.ParseDigest(text))(t), want, text)
 	}
 	for _, text := range []string{"abc", of.String() + "\n", of.String()[1:], strings.Repeat("z", 64), " " + of.String()} {
 		if d, err := call.ParseDigest(text); err == nil || !d.IsZero() {
 			t.Errorf("%q: %v %v", text, d, err)
 		}
 	}
-	if d, err := call.ParseDigest(strings.Repeat("0", 64)); err != nil || d.IsZero() {
-		t.Errorf("64 zeros are taken for no digest: %v %v", d, err)
-	}
-	if (rw.Digest{}).String() != "" || rw.Exactly(rw.Digest{}) != rw.Absent || rw.AnyVersion != (rw.Expect{}) || rw.Exactly(of) == rw.Absent {
-		t.Error("the zero values")
-	}
+	d := must(call.ParseDigest(strings.Repeat("0", 64)))(t)
+	expect(t, !d.IsZero(), "64 zeros are taken for no digest: %v", d)
+	expect(t, (rw.Digest{}).String() == "" && rw.Exactly(rw.Digest{}) == rw.Absent && rw.AnyVersion == (rw.Expect{}) && rw.Exactly(of) != rw.Absent,
+		"the zero values")
 	for _, e := range []rw.Expect{rw.Absent, rw.Exactly(of)} {
 		var back rw.Expect
-		if text, err := json.Marshal(e); err != nil || json.Unmarshal(text, &back) != nil || back != e {
-			t.Errorf("%v came back as %v", e, back)
-		}
+		text := must(json.Marshal(e))(t)
+		expect(t, json.Unmarshal(text, &back) == nil && back == e, "%v came back as %v", e, back)
 	}
 }
 

@@ -39,9 +39,8 @@ func draftFails(t *testing.T, s *rw.Store, ref string, want rw.Detail) {
 	if err != nil {
 		conformsEnvelope(t, rw.AsError("", err))
 	}
-	if _, err = s.Redact(background, rw.RedactRequest{DraftRef: ref}); !errors.Is(err, want) {
-		t.Errorf("redact %s: %v, want %s", ref, err, want)
-	}
+	_, err = s.Redact(background, rw.RedactRequest{DraftRef: ref})
+	expect(t, errors.Is(err, want), "redact %s: %v, want %s", ref, err, want)
 }
 
 // rewriteFacts changes the facts of a draft on disk.
@@ -71,31 +70,22 @@ func TestDraftComesBackAsItWasSent(t *testing.T) {
 	text := "\ufeffid " + awsID(101) + "\r\nünïcode 漢字 🎉\x00 and mail jo@acme-mail.org"
 	ref := refuse(t, s, "a/b.txt", text)
 	got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
-	if err != nil || string(got.Content) != text {
-		t.Fatalf("%v %+v", err, got)
-	}
+	require(t, err == nil && string(got.Content) == text, "%v %+v", err, got)
 	d := got.Draft
-	if d.DraftRef != ref || d.Path != "a/b.txt" || d.Op != "safe_write" || d.Mode != "create" || d.SHA256.String() != hash(text) || d.Bytes != int64(len(text)) ||
-		strings.Join(d.Patterns, " ") != "api_key pii" || d.Caller != "tester" {
-		t.Errorf("%+v", d)
-	}
-	if d.CreatedAt.Before(began.Add(-time.Second)) || d.ExpiresAt.Sub(d.CreatedAt) != 7*24*time.Hour {
-		t.Errorf("created %s, expires %s", d.CreatedAt, d.ExpiresAt)
-	}
+	expect(t, d.DraftRef == ref && d.Path == "a/b.txt" && d.Op == "safe_write" && d.Mode == "create" && d.SHA256.String() == hash(text) &&
+		d.Bytes == int64(len(text)) && strings.Join(d.Patterns, " ") == "api_key pii" && d.Caller == "tester", "%+v", d)
+	expect(t, !d.CreatedAt.Before(began.Add(-time.Second)) && d.ExpiresAt.Sub(d.CreatedAt) == 7*24*time.Hour,
+		"created %s, expires %s", d.CreatedAt, d.ExpiresAt)
 	draftIs(t, s, ref, text)
-	if list := drafts(t, s); len(list) != 1 || list[0].DraftRef != ref {
-		t.Errorf("%+v", list)
-	}
+	list := drafts(t, s)
+	expect(t, len(list) == 1 && list[0].DraftRef == ref, "%+v", list)
 	for i := range 2 {
 		r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref})
-		if err != nil || r.Removed != (i == 0) || r.DraftRef != ref {
-			t.Errorf("%v %+v", err, r)
-		}
+		expect(t, err == nil && r.Removed == (i == 0) && r.DraftRef == ref, "%v %+v", err, r)
 	}
 	draftFails(t, s, ref, rw.ErrDraftNotFound)
-	if files := draftFiles(dir); len(files) > 0 || len(drafts(t, s)) > 0 {
-		t.Errorf("left: %v", files)
-	}
+	files := draftFiles(dir)
+	expect(t, len(files) == 0 && len(drafts(t, s)) == 0, "left: %v", files)
 	check(t, s, true)
 }
 
@@ -107,13 +97,10 @@ func TestBinaryDraft(t *testing.T) {
 	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.bin", Content: []byte(raw)})
 	ref := refOf(t, rw.AsError("", err))
 	got, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref})
-	if err != nil || string(got.Content) != raw {
-		t.Errorf("%v %q", err, got.Content)
-	}
+	expect(t, err == nil && string(got.Content) == raw, "%v %q", err, got.Content)
 	clean, err := s.Redact(background, rw.RedactRequest{DraftRef: ref})
-	if back := string(clean.Content); err != nil || !strings.HasPrefix(back, "\xff\xfe latin \xe9\n{") || hash(back) != clean.SHA256.String() {
-		t.Errorf("%v %q", err, back)
-	}
+	back := string(clean.Content)
+	expect(t, err == nil && strings.HasPrefix(back, "\xff\xfe latin \xe9\n{") && hash(back) == clean.SHA256.String(), "%v %q", err, back)
 	passes(t, s, rw.SafeWriteRequest{Path: "a.bin", Content: clean.Content})
 }
 
@@ -139,13 +126,11 @@ func TestStrangeDraftRefs(t *testing.T) {
 		if _, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}); !errors.Is(err, rw.ErrDraftNotFound) {
 			t.Errorf("get %.40q: %v", ref, err)
 		}
-		if r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || r.Removed {
-			t.Errorf("delete %.40q: %v %v", ref, err, r.Removed)
-		}
+		r := must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
+		expect(t, !r.Removed, "delete %.40q: %v", ref, r.Removed)
 	}
-	if after := draftFiles(dir); !slices.Equal(before, after) {
-		t.Errorf("%v became %v", before, after)
-	}
+	after := draftFiles(dir)
+	expect(t, slices.Equal(before, after), "%v became %v", before, after)
 }
 
 // TestDisabledScratchGetHidesDrafts: neither get nor redact reads one; list
@@ -159,9 +144,8 @@ func TestDisabledScratchGetHidesDrafts(t *testing.T) {
 	draftFails(t, s, "draft_"+strings.Repeat("0", 32), rw.ErrScratchGetDisabled) // nor reveals which ones exist
 	must(s.Redact(background, rw.RedactRequest{Content: []byte(awsID(107))}))(t, "redacting a text")
 	length(t, drafts(t, s), 1)
-	if r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || !r.Removed {
-		t.Errorf("%v %+v", err, r)
-	}
+	r := must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
+	expect(t, r.Removed, "%+v", r)
 }
 
 // TestTamperedDraftIsNotGiven: changed bytes, changed facts.
@@ -180,9 +164,8 @@ func TestTamperedDraftIsNotGiven(t *testing.T) {
 	e := refuse(t, s, "e.txt", awsID(112))
 	draftIs(t, s, e, awsID(112))
 	for _, ref := range []string{a, b, c, d} {
-		if r, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || !r.Removed {
-			t.Errorf("%v %+v", err, r)
-		}
+		r := must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t)
+		expect(t, r.Removed, "%+v", r)
 	}
 	length(t, draftFiles(dir), 2, "left")
 }
@@ -214,24 +197,18 @@ func TestSameDraftTwiceIsOneDraft(t *testing.T) {
 	a := refuse(t, s, "a.txt", text)
 	first := drafts(t, s)[0]
 	equal(t, refuse(t, s, "./a.txt", text), a)
-	if b := refuse(t, s, "b.txt", text); b == a {
-		t.Error("two paths share a draft")
-	}
-	if c := refuse(t, s, "a.txt", text+"more"); c == a {
-		t.Error("two texts share a draft")
-	}
+	b := refuse(t, s, "b.txt", text)
+	expect(t, b != a, "two paths share a draft")
+	c := refuse(t, s, "a.txt", text+"more")
+	expect(t, c != a, "two texts share a draft")
 	list := drafts(t, s)
 	if len(list) != 3 || len(draftFiles(dir)) != 6 {
 		t.Errorf("%+v %v", list, draftFiles(dir))
 	}
 	for _, d := range list {
-		if d.DraftRef == a && !d.CreatedAt.After(first.CreatedAt) {
-			t.Error("a repeated refusal does not restart the seven days")
-		}
+		expect(t, d.DraftRef != a || d.CreatedAt.After(first.CreatedAt), "a repeated refusal does not restart the seven days")
 	}
-	if !slices.IsSortedFunc(list, func(x, y rw.Draft) int { return y.CreatedAt.Compare(x.CreatedAt) }) {
-		t.Errorf("not newest first: %+v", list)
-	}
+	expect(t, slices.IsSortedFunc(list, func(x, y rw.Draft) int { return y.CreatedAt.Compare(x.CreatedAt) }), "not newest first: %+v", list)
 }
 
 // TestDraftsExpire after seven days: they are not listed, and the next refusal
@@ -248,13 +225,11 @@ func TestDraftsExpire(t *testing.T) {
 	a, b := refuse(t, s, "a.txt", awsID(116)), refuse(t, s, "b.txt", awsID(117))
 	age(a)
 	draftFails(t, s, a, rw.ErrDraftNotFound) // although it is not removed yet
-	if list := drafts(t, s); len(list) != 1 || list[0].DraftRef != b {
-		t.Errorf("%+v", list)
-	}
+	list := drafts(t, s)
+	expect(t, len(list) == 1 && list[0].DraftRef == b, "%+v", list)
 	c := refuse(t, s, "c.txt", awsID(118))
-	if files := draftFiles(dir); len(files) != 4 || strings.Contains(strings.Join(files, " "), a) {
-		t.Errorf("the next refusal leaves %v", files)
-	}
+	files := draftFiles(dir)
+	expect(t, len(files) == 4 && !strings.Contains(strings.Join(files, " "), a), "the next refusal leaves %v", files)
 	draftFails(t, s, a, rw.ErrDraftNotFound)
 	age(b)
 	s.Close(background)
@@ -332,9 +307,7 @@ func TestDraftsAreBoundedInBytes(t *testing.T) {
 	refs := fakeDrafts(t, dir, 5, 64<<20) // according to their facts
 	a := refuse(t, s, "a.txt", awsID(123))
 	list := drafts(t, s)
-	if len(list) != 4 || list[0].DraftRef != a || list[3].DraftRef != refs[2] {
-		t.Errorf("%d drafts", len(list))
-	}
+	expect(t, len(list) == 4 && list[0].DraftRef == a && list[3].DraftRef == refs[2], "%d drafts", len(list))
 }
 
 // TestOpenKeepsAFullQuarantine: opening again is no reason to lose a draft.
@@ -383,9 +356,8 @@ func TestCrashLeftoversAreSwept(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"corrupt_checkpoint.json", ref + ".bin", ref + ".json", "notes.tmp"}; !slices.Equal(names, want) {
-		t.Errorf("%v, want %v", names, want)
-	}
+	want := []string{"corrupt_checkpoint.json", ref + ".bin", ref + ".json", "notes.tmp"}
+	expect(t, slices.Equal(names, want), "%v, want %v", names, want)
 	must(s.DraftGet(background, rw.DraftGetRequest{DraftRef: ref}))(t)
 }
 
@@ -459,9 +431,8 @@ func TestQuarantineThatIsALink(t *testing.T) {
 			return errorOf(s.DraftGet(background, rw.DraftGetRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}))
 		}(),
 	} {
-		if doc := conformsEnvelope(t, rw.AsError("", err)); err == nil || strings.Contains(string(doc), outside) {
-			t.Errorf("%s", doc)
-		}
+		doc := conformsEnvelope(t, rw.AsError("", err))
+		expect(t, err != nil && !strings.Contains(string(doc), outside), "%s", doc)
 	}
 }
 
@@ -515,29 +486,22 @@ func TestRefusalRedactionSuccessOfAnAgent(t *testing.T) {
 		fmt.Sprint(reply["detected_patterns"]) != "[github_pat]" || about["tool"] != "rw_safe_write" || about["classify_reject_at"] != "high" || about["verdict"] != "high" {
 		t.Fatalf("%v", reply)
 	}
-	if all := fmt.Sprint(reply); strings.Contains(all, secret[:20]) || strings.Contains(all, dir) {
-		t.Errorf("%s", all)
-	}
+	all := fmt.Sprint(reply)
+	expect(t, !strings.Contains(all, secret[:20]) && !strings.Contains(all, dir), "%s", all)
 	gone(t, dir, "docs")
 	ref := about["draft_ref"]
 	clean, isError := toolCall(t, s, "rw_redact", map[string]any{"draft_ref": ref})
-	if isError || clean["verdict"] != "safe" || clean["content"] != "# setup\nexport TOKEN={GHP-REDACTED}\n" {
-		t.Fatalf("%v", clean)
-	}
+	require(t, !isError && clean["verdict"] == "safe" && clean["content"] == "# setup\nexport TOKEN={GHP-REDACTED}\n", "%v", clean)
 	write["content"] = clean["content"]
-	if reply, isError = toolCall(t, s, "rw_safe_write", write); isError || reply["ok"] != true || reply["sha256"] != clean["sha256"] || len(reply["warnings"].([]any)) != 0 {
-		t.Fatalf("%v", reply)
-	}
+	reply, isError = toolCall(t, s, "rw_safe_write", write)
+	require(t, !isError && reply["ok"] == true && reply["sha256"] == clean["sha256"] && len(reply["warnings"].([]any)) == 0, "%v", reply)
 	fileIs(t, dir, "docs/setup.md", "# setup\nexport TOKEN={GHP-REDACTED}\n")
-	if reply, isError = toolCall(t, s, "rw.draft_list", map[string]any{}); isError || reply["count"] != 1.0 {
-		t.Errorf("%v", reply)
-	}
-	if reply, isError = toolCall(t, s, "rw_draft_delete", map[string]any{"draft_ref": ref}); isError || reply["removed"] != true {
-		t.Errorf("%v", reply)
-	}
-	if reply, isError = toolCall(t, s, "rw_draft_get", map[string]any{"draft_ref": ref}); !isError || reply["context"].(map[string]any)["reason"] != "draft_not_found" {
-		t.Errorf("%v", reply)
-	}
+	reply, isError = toolCall(t, s, "rw.draft_list", map[string]any{})
+	expect(t, !isError && reply["count"] == 1.0, "%v", reply)
+	reply, isError = toolCall(t, s, "rw_draft_delete", map[string]any{"draft_ref": ref})
+	expect(t, !isError && reply["removed"] == true, "%v", reply)
+	reply, isError = toolCall(t, s, "rw_draft_get", map[string]any{"draft_ref": ref})
+	expect(t, isError && reply["context"].(map[string]any)["reason"] == "draft_not_found", "%v", reply)
 	length(t, leaks(t, dir, secret), 0)
 	// An agent cannot open the gate for a credential by itself.
 	for _, more := range []map[string]any{{"classify": false}, {"accept_risk": "please"}} {

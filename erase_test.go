@@ -99,9 +99,7 @@ func nowhere(t *testing.T, tree map[string]string, secret string) {
 			continue
 		}
 		for form, text := range forms(secret) {
-			if strings.Contains(content, text) || strings.Contains(path, text) {
-				t.Errorf("%s holds it: %s", path, form)
-			}
+			expect(t, !strings.Contains(content, text) && !strings.Contains(path, text), "%s holds it: %s", path, form)
 		}
 	}
 }
@@ -157,13 +155,10 @@ func TestEraseLeavesNothing(t *testing.T) {
 	h, _ := s.History(background, rw.HistoryRequest{Path: "a.txt"})
 
 	plan := erase(t, s, admin.EraseRequest{Secret: []byte(secret), Call: rw.Call{DryRun: true}})
-	if len(plan.Places) < 9 || plan.Status != rw.StatusSucceeded {
-		t.Errorf("dry run: %+v", plan)
-	}
+	expect(t, len(plan.Places) >= 9 && plan.Status == rw.StatusSucceeded, "dry run: %+v", plan)
 	for _, part := range []string{"chunks/", "quarantine/", "scratch/"} {
-		if !slices.ContainsFunc(plan.Removed, func(name string) bool { return strings.HasPrefix(name, rw.StateDirName+"/"+part) }) {
-			t.Errorf("the dry run lists no object of %s: %q", part, plan.Removed)
-		}
+		expect(t, slices.ContainsFunc(plan.Removed, func(name string) bool { return strings.HasPrefix(name, rw.StateDirName+"/"+part) }),
+			"the dry run lists no object of %s: %q", part, plan.Removed)
 	}
 	if n, _ := s.CountRows(); n != rows {
 		t.Error("a dry run left a row")
@@ -174,56 +169,42 @@ func TestEraseLeavesNothing(t *testing.T) {
 		for _, p := range r.Places {
 			found = found || p.Place == want && p.Count > 0
 		}
-		if !found {
-			t.Errorf("nothing was erased in %s: %+v", want, r.Places)
-		}
+		expect(t, found, "nothing was erased in %s: %+v", want, r.Places)
 	}
-	if diff := cmp.Diff(plan.Removed, r.Removed); diff != "" {
-		t.Errorf("it removed other objects than the dry run had listed:\n%s", diff)
-	}
-	if len(r.Left) > 0 || r.Rows < 3 || len(r.Versions) < 3 || len(r.Workspace) != 1 {
-		t.Errorf("%+v", r)
-	}
-	if text := fmt.Sprintf("%+v %v", r, admin.EraseRequest{Secret: []byte(secret)}); strings.Contains(text, secret[4:30]) {
-		t.Error("the reply shows the secret")
-	}
+	equal(t, cmp.Diff(plan.Removed, r.Removed), "", "it removed other objects than the dry run had listed:\n")
+	expect(t, len(r.Left) == 0 && r.Rows >= 3 && len(r.Versions) >= 3 && len(r.Workspace) == 1, "%+v", r)
+	text := fmt.Sprintf("%+v %v", r, admin.EraseRequest{Secret: []byte(secret)})
+	expect(t, !strings.Contains(text, secret[4:30]), "the reply shows the secret")
 	nowhere(t, fs.Tree(), secret)
 	look := func(s *rw.Store) {
 		t.Helper()
 		check(t, s, true)
 		equal(t, allHistory(t, s, "clean.txt", "b.txt"), clean, "history is")
 		got, err := s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true})
-		if err != nil || len(got.Entries) != len(tail.Entries) || got.Malformed != tail.Malformed {
-			t.Fatalf("%v: %d entries and %d bad lines, had %d and %d", err, len(got.Entries), got.Malformed, len(tail.Entries), tail.Malformed)
-		}
+		require(t, err == nil && len(got.Entries) == len(tail.Entries) && got.Malformed == tail.Malformed,
+			"%v: %d entries and %d bad lines, had %d and %d", err, len(got.Entries), got.Malformed, len(tail.Entries), tail.Malformed)
 		for i, e := range got.Entries {
 			if was := tail.Entries[i]; e.Seq != was.Seq || e.SHA256 != was.SHA256 || e.TS != was.TS || e.Kind != was.Kind || strings.Contains(e.Path, secret) {
 				t.Errorf("entry %+v was %+v", e, was)
 			}
 		}
 		now, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
-		if err != nil || len(now.Versions) != len(h.Versions) {
-			t.Fatalf("%v %+v", err, now)
-		}
+		require(t, err == nil && len(now.Versions) == len(h.Versions), "%v %+v", err, now)
 		for i, v := range now.Versions {
-			if want := i == 0 || i == 4; v.Available != want || v.Erased == want {
-				t.Errorf("version %d of a.txt (%s): available %v, erased %v", i, v.Op, v.Available, v.Erased)
-			}
+			want := i == 0 || i == 4
+			expect(t, v.Available == want && v.Erased != want, "version %d of a.txt (%s): available %v, erased %v", i, v.Op, v.Available, v.Erased)
 		}
 		_, err = s.Read(background, rw.ReadRequest{Path: "a.txt", Version: now.Versions[1].Version})
-		if e := rw.AsError("", err); !errors.Is(err, rw.ErrVersionNotKept) || e.Context["erased"] != true {
-			t.Errorf("%v %+v", err, e)
-		}
+		e := rw.AsError("", err)
+		expect(t, errors.Is(err, rw.ErrVersionNotKept) && e.Context["erased"] == true, "%v %+v", err, e)
 	}
 	look(s)
-	if again := erase(t, s, admin.EraseRequest{Secret: []byte(secret)}); again.Status != rw.StatusUnchanged || len(again.Places) > 0 {
-		t.Errorf("again: %+v", again)
-	}
+	again := erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
+	expect(t, again.Status == rw.StatusUnchanged && len(again.Places) == 0, "again: %+v", again)
 	for i := range 2 {
 		s.Close(background)
-		if s = openIt(fmt.Sprint("001", i)); s.Recovery().Rebuilt {
-			t.Error("the snapshot does not fit any more")
-		}
+		s = openIt(fmt.Sprint("001", i))
+		expect(t, !s.Recovery().Rebuilt, "the snapshot does not fit any more")
 		look(s)
 	}
 	workGoesOn(t, s, secret)
@@ -235,28 +216,20 @@ func TestEraseLeavesNothing(t *testing.T) {
 func workGoesOn(t *testing.T, s *rw.Store, secret string) {
 	t.Helper()
 	status, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"})
-	if err != nil || fmt.Sprint(status.Missing) != "[2 3 4]" || status.Sealed {
-		t.Errorf("%v %+v", err, status)
-	}
+	expect(t, err == nil && fmt.Sprint(status.Missing) == "[2 3 4]" && !status.Sealed, "%v %+v", err, status)
 	for i := 2; i <= 4; i++ {
 		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "up", Index: i, Content: []byte(fmt.Sprint(i, " "))}))(t)
 	}
-	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256.String() != hash("one 2 3 4  five") {
-		t.Errorf("%v %+v", err, out)
-	}
-	if p, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"}); err != nil || !bytes.Contains(p.Data, []byte(`"n":7`)) || bytes.Contains(p.Data, []byte(secret[4:30])) {
-		t.Errorf("%v %s", err, p.Data)
-	}
+	out := must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}))(t)
+	expect(t, out.SHA256.String() == hash("one 2 3 4  five"), "%+v", out)
+	p := must(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "point"}))(t)
+	expect(t, bytes.Contains(p.Data, []byte(`"n":7`)) && !bytes.Contains(p.Data, []byte(secret[4:30])), "%s", p.Data)
 	if p, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "notes"}); err != nil || !bytes.Contains(p.Data, []byte("more notes")) {
 		t.Errorf("%v %s", err, p.Data)
 	}
 	list, err := s.ScratchList(background, rw.ScratchListRequest{})
-	if err != nil || len(list.Entries) != 2 || list.Malformed != 0 {
-		t.Errorf("%v %+v", err, list)
-	}
-	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("innocent"))}); err != nil || string(got.Content) != "innocent" {
-		t.Errorf("%v %+v", err, got)
-	}
+	expect(t, err == nil && len(list.Entries) == 2 && list.Malformed == 0, "%v %+v", err, list)
+	equal(t, string(must(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("innocent"))}))(t).Content), "innocent")
 	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("new"), Label: "new"}))(t)
 	if d, _ := s.DraftList(background, rw.DraftListRequest{}); d.Count != 0 {
 		t.Errorf("%+v", d)
@@ -280,18 +253,12 @@ func TestEraseByHash(t *testing.T) {
 	must(s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(secret)}))(t)
 	_, err := s.SafeWrite(agents(), put("b.txt", secret, rw.ModeCreate))
 	ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
-	if ref == "" {
-		t.Fatalf("no draft: %v", err)
-	}
+	require(t, ref != "", "no draft: %v", err)
 	fails(s.Admin().Erase(background, admin.EraseRequest{DraftRef: "draft_" + strings.Repeat("0", 32)}))(t, rw.ErrDraftNotFound)
 	r := erase(t, s, admin.EraseRequest{DraftRef: ref})
-	if fmt.Sprint(r.Places) != "[{history 1} {quarantine 1} {scratch 3}]" || fmt.Sprint(r.Versions) != "["+hash(secret)+"]" {
-		t.Errorf("%+v", r)
-	}
+	expect(t, fmt.Sprint(r.Places) == "[{history 1} {quarantine 1} {scratch 3}]" && fmt.Sprint(r.Versions) == "["+hash(secret)+"]", "%+v", r)
 	nowhere(t, realTree(t, dir), secret[6:46])
-	if r := erase(t, s, admin.EraseRequest{SHA256: digest(strings.ToUpper(hash(secret)))}); r.Status != rw.StatusUnchanged {
-		t.Errorf("%+v", r)
-	}
+	equal(t, erase(t, s, admin.EraseRequest{SHA256: digest(strings.ToUpper(hash(secret)))}).Status, rw.StatusUnchanged)
 	check(t, s, true)
 }
 
@@ -316,9 +283,8 @@ func TestEraseRefusals(t *testing.T) {
 			continue
 		}
 		text, _ := json.Marshal(e)
-		if strings.Contains(string(text)+fmt.Sprintf("%v %+v %#v", e, r, r), secret) {
-			t.Errorf("%s: the error or the request shows the secret: %s", name, text)
-		}
+		expect(t, !strings.Contains(string(text)+fmt.Sprintf("%v %+v %#v", e, r, r), secret), "%s: the error or the request shows the secret: %s",
+			name, text)
 	}
 	equal(t, fmt.Sprint(realTree(t, dir)), before, "a refusal changed something")
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
@@ -340,9 +306,8 @@ func TestEraseNamesWhatItDoesNotTouch(t *testing.T) {
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "it is "+secret, rw.ModeCreate)
 	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
-	if got := fmt.Sprint(r.Workspace); got != "[a.txt sub/ERASED_ERASED_ERASED_.txt sub/x.bin]" || fmt.Sprint(r.Left) != "[policy.yaml]" || len(r.Warnings) != 2 {
-		t.Errorf("%+v", r)
-	}
+	got := fmt.Sprint(r.Workspace)
+	expect(t, got == "[a.txt sub/ERASED_ERASED_ERASED_.txt sub/x.bin]" && fmt.Sprint(r.Left) == "[policy.yaml]" && len(r.Warnings) == 2, "%+v", r)
 	fileIs(t, dir, "a.txt", "it is "+secret)
 	if r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true}); len(r.Workspace) != 0 {
 		t.Errorf("%+v", r)
@@ -394,9 +359,7 @@ func TestEraseBesideWriters(t *testing.T) {
 	for _, s := range stores {
 		for w := range 4 {
 			h, err := s.History(background, rw.HistoryRequest{Path: fmt.Sprintf("%d.txt", w), N: 100})
-			if err != nil || len(h.Versions) != 26 {
-				t.Errorf("%v: %d versions", err, len(h.Versions))
-			}
+			expect(t, err == nil && len(h.Versions) == 26, "%v: %d versions", err, len(h.Versions))
 		}
 		check(t, s, true)
 		s.Close(background)
@@ -423,13 +386,9 @@ func TestEraseWaitsForCallsInProgress(t *testing.T) {
 		check(t, s, true)
 		nowhere(t, fs.Tree(), secret)
 		content, there := fs.ReadFile("d/" + secret + ".txt")
-		if err == nil && !there || there && string(content) != "content of it" {
-			t.Fatalf("operation %d: %v, the file holds %q", n, err, content)
-		}
+		require(t, (err != nil || there) && (!there || string(content) == "content of it"), "operation %d: %v, the file holds %q", n, err, content)
 		for p := range fs.Tree() {
-			if strings.Contains(p, "ERASED") && !strings.HasPrefix(p, rw.StateDirName) {
-				t.Fatalf("operation %d: %s was made", n, p)
-			}
+			require(t, !strings.Contains(p, "ERASED") || strings.HasPrefix(p, rw.StateDirName), "operation %d: %s was made", n, p)
 		}
 		s.Close(background)
 		if err == nil {
@@ -482,9 +441,8 @@ func TestEraseInLargeData(t *testing.T) {
 	nowhere(t, realTree(t, dir), secret)
 	got, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "large"})
 	var back map[string]string
-	if err != nil || json.Unmarshal(got.Data, &back) != nil || back["a"] != filler || back["b"] != filler || back["key"] == secret || len(back["key"]) != len(secret) {
-		t.Errorf("%v, %d bytes", err, len(got.Data))
-	}
+	expect(t, err == nil && json.Unmarshal(got.Data, &back) == nil && back["a"] == filler && back["b"] == filler && back["key"] != secret &&
+		len(back["key"]) == len(secret), "%v, %d bytes", err, len(got.Data))
 	check(t, s, true)
 }
 
@@ -513,9 +471,8 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 		r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
 		for _, left := range r.Left { // the child continues to write it, as name and as content
 			of, name := filepath.Base(filepath.Dir(filepath.Dir(left))), filepath.Base(left)
-			if !strings.HasPrefix(left, "journal/") && !strings.HasPrefix(left, "staging/") && (of != "history" || name == hash(mine)) {
-				t.Errorf("left %s", left)
-			}
+			expect(t, strings.HasPrefix(left, "journal/") || strings.HasPrefix(left, "staging/") || of == "history" && name != hash(mine), "left %s",
+				left)
 		}
 		rows += r.Rows
 		compact(t, s, admin.CompactRequest{KeepRows: none()})
@@ -527,9 +484,7 @@ func TestEraseBesideAnotherProcess(t *testing.T) {
 	nowhere(t, realTree(t, dir), secret)
 	for path, want := range map[string]int{"shared.log": 100, "mine.txt": 10} {
 		h, err := s.History(background, rw.HistoryRequest{Path: path, N: 1000})
-		if err != nil || len(h.Versions) != want {
-			t.Errorf("%s: %v, %d versions", path, err, len(h.Versions))
-		}
+		expect(t, err == nil && len(h.Versions) == want, "%s: %v, %d versions", path, err, len(h.Versions))
 	}
 	for i := range 100 {
 		fileIs(t, dir, fmt.Sprintf("own/%s-%d.txt", secret, i), strings.Repeat(secret, i))

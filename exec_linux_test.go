@@ -73,17 +73,12 @@ func TestExecDiesAtEveryStage(t *testing.T) {
 			fileIs(t, dir, "c.txt", "new\n")
 			fileIs(t, dir, "moved.txt", "old b.txt\n")
 		}
-		if stage == engine.StagePublish && after == before || stage == engine.StageRecord && after != before {
-			t.Errorf("%s: not at the commit point:\n%s", stage, after)
-		}
+		expect(t, (stage != engine.StagePublish || after != before) && (stage != engine.StageRecord || after == before),
+			"%s: not at the commit point:\n%s", stage, after)
 		must(s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base}))(t)
-		if left, _ := filepath.Glob(filepath.Join(base, "exec_*")); len(left) > 0 {
-			t.Errorf("%s: views remain: %q", stage, left)
-		}
+		length(t, must(filepath.Glob(filepath.Join(base, "exec_*")))(t), 0, stage, ": views remain")
 	}
-	if !recorded {
-		t.Error("no stage was after the commit point")
-	}
+	expect(t, recorded, "no stage was after the commit point")
 }
 
 func stageNames() (names []string) {
@@ -111,12 +106,9 @@ func TestExecVerified(t *testing.T) {
 	before := snapshot(t, dir)
 	out, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"sh", "-c", "echo 1 > a.txt; echo 2 > d.txt"}, Views: base})
 	isolated(t, err)
-	if !errors.Is(err, rw.ErrVerifyFailed) || out.ExitCode != 0 || snapshot(t, dir) != before {
-		t.Errorf("%v %+v", err, out)
-	}
-	if slices.Sort(seen); !slices.Equal(seen, []string{"a.txt", "d.txt"}) {
-		t.Errorf("seen: %q", seen)
-	}
+	expect(t, errors.Is(err, rw.ErrVerifyFailed) && out.ExitCode == 0 && snapshot(t, dir) == before, "%v %+v", err, out)
+	slices.Sort(seen)
+	expect(t, slices.Equal(seen, []string{"a.txt", "d.txt"}), "seen: %q", seen)
 }
 
 // TestExecResult: the result lists the changes and the output, without secrets; a
@@ -130,13 +122,10 @@ func TestExecResult(t *testing.T) {
 	t.Setenv("SHOWN", "shown")
 	out, err := s.Exec(t.Context(), r)
 	isolated(t, err)
-	if err != nil || len(out.Results) != 2 || out.Seq == 0 || !strings.HasPrefix(out.Stdout, "said ") || strings.Contains(out.Stdout, secret) || !strings.HasSuffix(out.Stdout, "\nshown\n") || out.Stderr != "3\n" {
-		t.Fatalf("%v %+v", err, out)
-	}
+	require(t, err == nil && len(out.Results) == 2 && out.Seq != 0 && strings.HasPrefix(out.Stdout, "said ") &&
+		!strings.Contains(out.Stdout, secret) && strings.HasSuffix(out.Stdout, "\nshown\n") && out.Stderr == "3\n", "%v %+v", err, out)
 	again, err := s.Exec(t.Context(), r)
-	if err != nil || again.Status != rw.StatusReplayed || again.Seq != out.Seq || again.Stdout != "" {
-		t.Errorf("%v %+v", err, again)
-	}
+	expect(t, err == nil && again.Status == rw.StatusReplayed && again.Seq == out.Seq && again.Stdout == "", "%v %+v", err, again)
 	fileIs(t, dir, "a.txt", "old a.txt\nagain\n")
 }
 
@@ -152,9 +141,7 @@ func TestExecPolicy(t *testing.T) {
 		s := openExec(t, dir, &rw.Options{PolicyFile: policy})
 		out, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"sh", "-c", "echo x > " + cache + "/x"}, Views: base})
 		isolated(t, err)
-		if !errors.Is(err, want) || err == nil && out.ExitCode != 0 {
-			t.Errorf("%s: %v %+v", entry, err, out)
-		}
+		expect(t, errors.Is(err, want) && (err != nil || out.ExitCode == 0), "%s: %v %+v", entry, err, out)
 		s.Close(t.Context())
 	}
 	fileIs(t, cache, "x", "x\n")
@@ -180,14 +167,11 @@ func TestExecOfWhatIsNotCaptured(t *testing.T) {
 			names = append(names, f.Op+" "+f.Path)
 		}
 	}
-	if slices.Sort(names); !slices.Equal(names, []string{"delete y.db", "write out/kept", "write out/kept2", "write x.db"}) || out.Ignored != 1 {
-		t.Errorf("%v %q %+v", err, names, out)
-	}
+	slices.Sort(names)
+	expect(t, slices.Equal(names, []string{"delete y.db", "write out/kept", "write out/kept2", "write x.db"}) && out.Ignored == 1, "%v %q %+v", err, names, out)
 	out, err = s.Exec(t.Context(), rw.ExecRequest{Views: base, Argv: []string{"sh", "-ec", "echo newer > x.db; echo ready; cat > /dev/null"},
 		Stdin: whenRead(func() { os.WriteFile(filepath.Join(dir, "x.db"), []byte("a person's"), 0o644) })})
-	if !errors.Is(err, rw.ErrHashMismatch) {
-		t.Errorf("%v %+v", err, out)
-	}
+	expect(t, errors.Is(err, rw.ErrHashMismatch), "%v %+v", err, out)
 	fileIs(t, dir, "x.db", "a person's")
 	fileIs(t, dir, "out/lost", "new\n")
 }
@@ -213,7 +197,5 @@ func TestExecNeedsItsMain(t *testing.T) {
 	}
 	dir, base := execPlace(t)
 	_, err := openExec(t, dir, nil).Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base})
-	if !errors.Is(err, rw.ErrNoIsolation) || !strings.Contains(rw.AsError("", err).Hint, "ExecMain") {
-		t.Errorf("%v", err)
-	}
+	expect(t, errors.Is(err, rw.ErrNoIsolation) && strings.Contains(rw.AsError("", err).Hint, "ExecMain"), "%v", err)
 }

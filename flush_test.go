@@ -8,12 +8,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -114,9 +114,7 @@ func TestFlushesOfALargeCommit(t *testing.T) {
 				c.run(t, s, n)
 				kinds, all := flushesOf(t, fs)
 				most := c.perFile*n + c.dirs + 2 // the names of the slots, and the journal
-				if all > most || all < 3 {
-					t.Errorf("%d flushes of %d files, at most %d are needed: %v", all, n, most, kinds)
-				}
+				expect(t, all <= most && all >= 3, "%d flushes of %d files, at most %d are needed: %v", all, n, most, kinds)
 				if kinds["sync"] != c.perFile*n {
 					t.Errorf("%d of %d staged files were flushed", kinds["sync"], n)
 				}
@@ -143,9 +141,8 @@ func TestFlushesOfACommitThatIsRolledBack(t *testing.T) {
 	})
 	_, err := s.Tx(context.Background(), many(n, overwriteOp, flat, "second"))
 	fs.Inject(nil)
-	if e := rw.AsError("", err); e == nil || e.Effect != rw.EffectNone {
-		t.Fatalf("%v", err)
-	}
+	e := rw.AsError("", err)
+	require(t, e != nil && e.Effect == rw.EffectNone, "%v", err)
 	dirs := 0
 	for _, op := range fs.Trace() {
 		if op.Kind == "syncdir" {
@@ -186,7 +183,7 @@ func TestTogether(t *testing.T) {
 			}
 			defer running.Add(-1)
 			ran.Add(1)
-			time.Sleep(50 * time.Microsecond)
+			runtime.Gosched()
 			if i == 30 || i == 700 || i == 999 {
 				return fmt.Errorf("%d", i)
 			}
@@ -221,9 +218,8 @@ func TestLargeCommitsOnTheRealDisk(t *testing.T) {
 	wg.Wait()
 	s.Close(context.Background())
 	s = open(t, dir, nil)
-	if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
-		t.Errorf("%+v", r)
-	}
+	r := s.Recovery()
+	expect(t, len(r.Finished)+len(r.Aborted)+len(r.Conflicts) == 0, "%+v", r)
 	for w := range 6 {
 		for i := range 20 {
 			fileIs(t, dir, fmt.Sprintf("w%d/%s", w, nested(i)), fmt.Sprintf("second of file %d\n", i))
@@ -244,9 +240,7 @@ func TestPreviousVersionThatIsStillWrittenTo(t *testing.T) {
 	for i := range 3 {
 		want := fmt.Sprintf("first of file %d\n", i)
 		got, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash(want)[:2], hash(want)))
-		if err != nil || string(got) != want {
-			t.Errorf("file %d: history holds %q: %v", i, got, err)
-		}
+		expect(t, err == nil && string(got) == want, "file %d: history holds %q: %v", i, got, err)
 		fileIs(t, dir, flat(i), fmt.Sprintf("second of file %d\n", i))
 	}
 	check(t, s, true)
@@ -263,9 +257,7 @@ func TestTransactionsDoNotReadHistory(t *testing.T) {
 		tx(t, s, many(100, overwriteOp, flat, fmt.Sprint("version ", i)))
 	}
 	for _, op := range fs.Trace() {
-		if op.Kind == "readdir" && strings.Contains(op.Path, "/history") {
-			t.Fatalf("%s", op)
-		}
+		require(t, op.Kind != "readdir" || !strings.Contains(op.Path, "/history"), "%s", op)
 	}
 }
 
@@ -286,9 +278,8 @@ func TestBusyPathsAreBounded(t *testing.T) {
 	// Two of each of the 50 quiet ones, 5 of each busy one, and the versions kept since
 	// the last scan: a quarter of the 1 250 rows and versions that a scan reads at
 	// most, and one transaction.
-	if n := kept(t, dir); n > 100+50+1250/4+10 {
-		t.Errorf("%d versions are kept", n)
-	}
+	n := kept(t, dir)
+	expect(t, n <= 100+50+1250/4+10, "%d versions are kept", n)
 	for i := range 50 {
 		must(s.Restore(background, rw.RestoreRequest{Path: quiet(i), SHA256: digest(hash(fmt.Sprintf("first of file %d\n", i)))}))(t, "the newest prior version of a quiet file is gone")
 	}
@@ -398,9 +389,7 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 	if err == nil {
 		_, err = s.TxStage(background, rw.TxStageRequest{TxID: tx.TxID, Op: rw.TxOp{Op: "write", Path: "staged.txt", Content: []byte(text)}})
 	}
-	if err != nil || drafts[1] == "" {
-		t.Fatal(drafts, err)
-	}
+	require(t, err == nil && drafts[1] != "", "%v %v", drafts, err)
 	env := handoff.Envelope{TaskID: "t", Status: handoff.Partial, Agent: "a", Summary: "s", NextSteps: []string{"n"}, LastGoodState: []handoff.File{}}
 	must(s.HandoffWrite(background, handoff.WriteRequest{Envelope: env}))(t)
 	return map[string]laneCall{
@@ -461,17 +450,14 @@ func TestCancelInTheMiddle(t *testing.T) {
 				break // canceled after the commit point, or not any more
 			}
 			isErr(t, err, rw.ErrCanceled, name, ", canceled at look ", end)
-			if more := ctx.looks.Load() - end; more > 8 {
-				t.Errorf("%s, canceled at look %d: %d looks after it", name, end, more)
-			}
+			more := ctx.looks.Load() - end
+			expect(t, more <= 8, "%s, canceled at look %d: %d looks after it", name, end, more)
 			equal(t, snapshot(t, dir), before, name, ", canceled at look ", end, ": the files changed")
 			must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "next.txt", Content: []byte(name), Mode: rw.ModeOverwrite}))(t, name, ", canceled at look ", end, ": the next write")
 			noErr(t, s.ResetTask(background))
 		}
 		t.Logf("%s: %d looks", name, whole)
-		if whole < row.least {
-			t.Errorf("%s: %d looks at the context, want %d", name, whole, row.least)
-		}
+		expect(t, whole >= row.least, "%s: %d looks at the context, want %d", name, whole, row.least)
 	}
 }
 
@@ -502,9 +488,8 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 	} {
 		ctx := newLookedAt(500)
 		isErr(t, call(ctx), rw.ErrCanceled, name)
-		if more := ctx.looks.Load() - 500; more < 0 || more > 16 {
-			t.Errorf("%s: %d looks at the context after it was done", name, more)
-		}
+		more := ctx.looks.Load() - 500
+		expect(t, more >= 0 && more <= 16, "%s: %d looks at the context after it was done", name, more)
 	}
 }
 
@@ -580,9 +565,7 @@ func TestDisplacedFileStaysInItsSlot(t *testing.T) {
 			return fault
 		})
 		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{txWrite("a.txt", longText, rw.ModeOverwrite), txWrite("bad.txt", longText, "")}})
-		if err == nil {
-			t.Fatal("the call is not rolled back")
-		}
+		require(t, err != nil, "the call is not rolled back")
 		fs.Inject(nil)
 		fs.Before(nil)
 		noErr(t, s.Close(background))
@@ -604,9 +587,7 @@ func TestAppendKeepsTheVersionBefore(t *testing.T) {
 			must(s.SafeWrite(background, put("a.txt", longText, mode)))(t)
 			noErr(t, s.Close(background))
 			noErr(t, os.Remove(filepath.Join(dir, "a.txt")))
-			if kept(t, dir) == 0 {
-				t.Errorf("%s, %s: nothing of the file is kept", limits, mode)
-			}
+			expect(t, kept(t, dir) != 0, "%s, %s: nothing of the file is kept", limits, mode)
 		}
 	}
 }

@@ -189,9 +189,7 @@ func isGateRefusal(t *testing.T, e *rw.Error) {
 func conformsEnvelope(t *testing.T, e *rw.Error) []byte {
 	t.Helper()
 	doc := must(json.Marshal(e))(t)
-	if err := spec.Validate("errors", doc); err != nil {
-		t.Errorf("the envelope does not conform: %v: %s", err, doc)
-	}
+	noErr(t, spec.Validate("errors", doc), "the envelope does not conform: ", doc)
 	return doc
 }
 
@@ -255,9 +253,7 @@ func rawRows(t *testing.T, dir string) []map[string]any {
 			if line = bytes.Trim(line, "\x00"); len(line) == 0 {
 				continue
 			}
-			if err := json.Unmarshal(line, &row); err != nil {
-				t.Fatalf("%v: %.200s", err, line)
-			}
+			noErr(t, json.Unmarshal(line, &row), line)
 			rows = append(rows, row)
 		}
 	}
@@ -290,9 +286,8 @@ func TestLibraryAdvisesByDefault(t *testing.T) {
 		path := fmt.Sprintf("f%d.txt", i)
 		r := write(t, s, path, c.text, rw.ModeCreate)
 		wants(t, r, call.WarnRiskHigh)
-		if reasons(r.Receipt.Warnings) != call.WarnRiskHigh || r.Warnings[0].Hint == "" {
-			t.Errorf("%s: the receipt does not warn: %+v", c.name, r.Receipt.Warnings)
-		}
+		expect(t, reasons(r.Receipt.Warnings) == call.WarnRiskHigh && r.Warnings[0].Hint != "", "%s: the receipt does not warn: %+v", c.name,
+			r.Receipt.Warnings)
 		fileIs(t, dir, path, c.text)
 	}
 	wants(t, write(t, s, "mail.txt", "write to jo@acme-mail.org\n", rw.ModeCreate), call.WarnRiskLow)
@@ -310,9 +305,7 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 	text := "a\nid " + awsID(1) + "\n\n  tok " + ghToken(2) + "\n" + "mail jo@acme-mail.org\n"
 	before := snapshot(t, dir)
 	_, err := s.SafeWrite(agents(), put("deep/new/a.env", text, rw.ModeCreate))
-	if !errors.Is(err, rw.ErrRiskBlocked) || !errors.Is(err, rw.ErrBlocked) {
-		t.Fatalf("%v", err)
-	}
+	require(t, errors.Is(err, rw.ErrRiskBlocked) && errors.Is(err, rw.ErrBlocked), "%v", err)
 	equal(t, snapshot(t, dir), before, "the refusal changed")
 	e := rw.AsError("", err)
 	isGateRefusal(t, e)
@@ -341,26 +334,18 @@ func TestAgentsAreBlockedAtHigh(t *testing.T) {
 	}
 
 	tail, err := s.JournalTail(background, rw.JournalTailRequest{IncludeRefused: true})
-	if err != nil || len(tail.Entries) != 1 {
-		t.Fatalf("%v %+v", err, tail)
-	}
+	require(t, err == nil && len(tail.Entries) == 1, "%v %+v", err, tail)
 	if row := tail.Entries[0]; row.Kind != "refused" || row.Reason != "risk_blocked" || row.Path != "deep/new/a.env" || row.InvocationID != env.Context["invocation_id"] {
 		t.Errorf("row %+v", row)
 	}
 	if tail, _ := s.JournalTail(background, rw.JournalTailRequest{}); len(tail.Entries) != 0 {
 		t.Error("a refusal is shown to who did not ask for refusals")
 	}
-	if len(receipts) != 1 || receipts[0].Status != rw.StatusRefused || receipts[0].Durability != "none" {
-		t.Errorf("receipts %+v", receipts)
-	}
-	if got := env.Context["receipt"].(rw.Receipt); got.InvocationID != receipts[0].InvocationID {
-		t.Errorf("another receipt in the context: %+v", got)
-	}
+	expect(t, len(receipts) == 1 && receipts[0].Status == rw.StatusRefused && receipts[0].Durability == "none", "receipts %+v", receipts)
+	equal(t, env.Context["receipt"].(rw.Receipt).InvocationID, receipts[0].InvocationID, "another receipt in the context")
 
 	st, err := os.Stat(statePath(dir, "quarantine"))
-	if err != nil || st.Mode().Perm() != 0o700 {
-		t.Fatalf("quarantine: %v %v", err, st)
-	}
+	require(t, err == nil && st.Mode().Perm() == 0o700, "quarantine: %v %v", err, st)
 	files := draftFiles(dir)
 	mustEqual(t, len(files), 2)
 	for _, f := range files {
@@ -387,9 +372,7 @@ func TestEveryConfirmedCredentialIsRefused(t *testing.T) {
 		gated(t, s, dir, rw.SafeWriteRequest{Path: "b64.txt", Content: []byte(c.text)})
 		before := snapshot(t, dir)
 		_, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "stream.txt"}, strings.NewReader(c.text))
-		if !errors.Is(err, rw.ErrRiskBlocked) || snapshot(t, dir) != before {
-			t.Errorf("%s: streamed: %v", c.name, err)
-		}
+		expect(t, errors.Is(err, rw.ErrRiskBlocked) && snapshot(t, dir) == before, "%s: streamed: %v", c.name, err)
 	}
 	check(t, s, true)
 }
@@ -508,9 +491,7 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 			}
 			for range 4 { // the last one is exhausted
 				_, err := s.SafeWrite(background, r)
-				if err == nil {
-					t.Fatalf("%s: %s was written", c.name, r.Path)
-				}
+				require(t, err != nil, "%s: %s was written", c.name, r.Path)
 				e := rw.AsError("", err)
 				note(e)
 				note(e.Error())
@@ -524,25 +505,17 @@ func TestRefusedSecretIsOnlyInQuarantine(t *testing.T) {
 			note(rw.AsError("", err))
 		}
 		score, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(c.text)})
-		if err != nil || score.Verdict != rw.VerdictHigh {
-			t.Errorf("%s: %v %v", c.name, err, score.Verdict)
-		}
+		expect(t, err == nil && score.Verdict == rw.VerdictHigh, "%s: %v %v", c.name, err, score.Verdict)
 		note(score)
 		clean, err := s.Redact(background, rw.RedactRequest{Content: []byte(c.text)})
-		if err != nil || clean.Verdict != rw.VerdictSafe {
-			t.Errorf("%s: %v %v", c.name, err, clean.Verdict)
-		}
+		expect(t, err == nil && clean.Verdict == rw.VerdictSafe, "%s: %v %v", c.name, err, clean.Verdict)
 		note(clean)
 	}
 	list, err := s.DraftList(background, rw.DraftListRequest{})
-	if err != nil || list.Count == 0 {
-		t.Fatal(err, list.Count)
-	}
+	require(t, err == nil && list.Count != 0, "%v %v", err, list.Count)
 	note(list)
 	for _, n := range needles {
-		if bytes.Contains(said.Bytes(), []byte(n)) {
-			t.Errorf("a reply, error or receipt holds a secret that begins with %.4s", n)
-		}
+		expect(t, !bytes.Contains(said.Bytes(), []byte(n)), "a reply, error or receipt holds a secret that begins with %.4s", n)
 	}
 	length(t, leaks(t, dir, needles...), 0, "found in")
 	nothingStaged(t, s)
@@ -595,9 +568,8 @@ func TestDiffInAnErrorIsRedacted(t *testing.T) {
 	one := write(t, s, "a.txt", "one\ntwo\nthree\n", rw.ModeCreate)
 	write(t, s, "a.txt", "one\nid = "+secret+"\nthree\n", rw.ModeOverwrite) // the library advises
 	e := refused(t, s, dir, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(one.SHA256), AllowShrink: true}, rw.ErrHashMismatch)
-	if doc := conformsEnvelope(t, e); bytes.Contains(doc, []byte(secret)) {
-		t.Errorf("the diff of the error shows the secret of the file")
-	}
+	doc := conformsEnvelope(t, e)
+	expect(t, !bytes.Contains(doc, []byte(secret)), "the diff of the error shows the secret of the file")
 }
 
 // TestSecretOverTwoAppends (promise 25): the second half completes the secret and is
@@ -610,9 +582,8 @@ func TestSecretOverTwoAppends(t *testing.T) {
 			path := fmt.Sprintf("f%d-%d.txt", i, cut)
 			wants(t, passes(t, s, put(path, "one\ntwo\nthree "+secret[:cut], rw.ModeAppend)), "")
 			e := gated(t, s, dir, put(path, secret[cut:]+"\n", rw.ModeAppend))
-			if got := linesOf(t, e); !slices.Equal(got, []int{3}) {
-				t.Errorf("%s: lines %v", path, got)
-			}
+			got := linesOf(t, e)
+			expect(t, slices.Equal(got, []int{3}), "%s: lines %v", path, got)
 			fileIs(t, dir, path, "one\ntwo\nthree "+secret[:cut])
 			passes(t, s, put(path, "\n", rw.ModeAppend)) // harmless text can still be appended
 		}
@@ -645,15 +616,13 @@ func TestAppendReportsLinesOfTheWholeFile(t *testing.T) {
 			path := fmt.Sprintf("f%d-%d.txt", lines, len(eol))
 			os.WriteFile(filepath.Join(dir, path), []byte(strings.Repeat(strings.TrimSuffix(line, "\n")+eol, lines)), 0o644)
 			e := gated(t, s, dir, put(path, "more"+eol+"  "+awsID(15)+eol+eol+ghToken(16)+eol, rw.ModeAppend))
-			if got := linesOf(t, e); !slices.Equal(got, []int{lines + 2, lines + 4}) {
-				t.Errorf("%s: lines %v, want %d and %d", path, got, lines+2, lines+4)
-			}
+			got := linesOf(t, e)
+			expect(t, slices.Equal(got, []int{lines + 2, lines + 4}), "%s: lines %v, want %d and %d", path, got, lines+2, lines+4)
 			// The same with the store's memory of the file.
 			passes(t, s, put(path, "more"+eol, rw.ModeAppend))
 			e = gated(t, s, dir, put(path, awsID(15), rw.ModeAppend))
-			if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != lines+2 || f[0].Column != 1 {
-				t.Errorf("%s: %+v", path, f)
-			}
+			f := detectedOf(t, e)
+			expect(t, len(f) == 1 && *f[0].Line == lines+2 && f[0].Column == 1, "%s: %+v", path, f)
 		}
 	}
 	check(t, s, false)
@@ -697,9 +666,8 @@ func TestAppendThroughAnotherName(t *testing.T) {
 		t.Skip("no hard links here")
 	}
 	e := gated(t, s, dir, put("b.txt", secret[20:]+"\n", rw.ModeAppend))
-	if got := linesOf(t, e); !slices.Equal(got, []int{2}) {
-		t.Errorf("lines %v", got)
-	}
+	got := linesOf(t, e)
+	expect(t, slices.Equal(got, []int{2}), "lines %v", got)
 }
 
 // TestGateSeesTheFinalBytes: lines are those of the file, the draft is the text that
@@ -711,14 +679,11 @@ func TestGateSeesTheFinalBytes(t *testing.T) {
 	r := put("crlf.txt", "x\n"+awsID(22)+"\n", rw.ModeAppend)
 	r.EOL = "preserve"
 	e := gated(t, s, dir, r)
-	if got := linesOf(t, e); !slices.Equal(got, []int{4}) {
-		t.Errorf("lines %v", got)
-	}
+	got := linesOf(t, e)
+	expect(t, slices.Equal(got, []int{4}), "lines %v", got)
 	// The draft is the text that was sent, not the resulting file.
 	d, err := s.DraftGet(background, rw.DraftGetRequest{DraftRef: refOf(t, e)})
-	if err != nil || string(d.Content) != string(r.Content) {
-		t.Errorf("%v %q", err, d.Content)
-	}
+	expect(t, err == nil && string(d.Content) == string(r.Content), "%v %q", err, d.Content)
 }
 
 // TestLargeStreamWithSecretsIsRefused, wherever the secret is, and without memory for
@@ -749,16 +714,13 @@ func TestLargeStreamWithSecretsIsRefused(t *testing.T) {
 		isErr(t, err, rw.ErrRiskBlocked, at)
 		e := rw.AsError("", err)
 		isGateRefusal(t, e)
-		if n := len(detectedOf(t, e)); n != len(at) {
-			t.Errorf("%v: %d findings", at, n)
-		}
+		equal(t, len(detectedOf(t, e)), len(at), at, " findings")
 		equal(t, snapshot(t, dir), was, "the refusal changed")
 		must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: refOf(t, e)}))(t)
 	}
 	runtime.ReadMemStats(&after)
-	if used := (after.TotalAlloc - before.TotalAlloc) / 2; used > 24<<20 {
-		t.Errorf("%d MiB were allocated for a file of 30 MiB", used>>20)
-	}
+	used := (after.TotalAlloc - before.TotalAlloc) / 2
+	expect(t, used <= 24<<20, "%d MiB were allocated for a file of 30 MiB", used>>20)
 	nothingStaged(t, s)
 	check(t, s, false)
 }
@@ -807,9 +769,8 @@ func TestOneOfTwoSecretsCanBeRemoved(t *testing.T) {
 
 	wants(t, passes(t, s, put("conf.txt", "a "+a+"\nb "+b+"\nmore\n", rw.ModeOverwrite)), call.WarnRiskPreexisting)
 	e := gated(t, s, dir, put("conf.txt", "a "+a+"\nb "+b+"\nc "+c+"\n", rw.ModeOverwrite))
-	if f := detectedOf(t, e); len(f) != 1 || *f[0].Line != 3 {
-		t.Errorf("only the new one is to be reported: %+v", f)
-	}
+	f := detectedOf(t, e)
+	expect(t, len(f) == 1 && *f[0].Line == 3, "only the new one is to be reported: %+v", f)
 	equal(t, strings.Join(e.Patterns, " "), "api_key", "families ", e.Patterns)
 	gated(t, s, dir, put("conf.txt", "a "+c+"\nb "+b+"\n", rw.ModeOverwrite)) // exchanged for another one of its kind
 	wants(t, passes(t, s, put("conf.txt", "# moved\n\nb "+b+"\nmore\n", rw.ModeOverwrite)), call.WarnRiskPreexisting)
@@ -880,9 +841,7 @@ func TestUnchangedIsNotJudged(t *testing.T) {
 	s, dir := gatedStore(t)
 	text := "id " + awsID(46) + "\n"
 	os.WriteFile(filepath.Join(dir, "a.txt"), []byte(text), 0o644)
-	if r := passes(t, s, put("a.txt", text, rw.ModeOverwrite)); r.Status != rw.StatusUnchanged {
-		t.Errorf("%+v", r)
-	}
+	equal(t, passes(t, s, put("a.txt", text, rw.ModeOverwrite)).Status, rw.StatusUnchanged)
 }
 
 // TestDryRunOfARefusalLeavesNothing: no row, no draft, no count.
@@ -916,18 +875,16 @@ func TestRedactByReferenceThenWrite(t *testing.T) {
 		text := "first\n" + c.text + "last jo@acme-mail.org\n"
 		e := gated(t, s, dir, put(path, text, rw.ModeCreate))
 		clean, err := s.Redact(background, rw.RedactRequest{DraftRef: refOf(t, e)})
-		if err != nil || clean.Verdict != rw.VerdictSafe || clean.SHA256.String() != hash(string(clean.Content)) {
-			t.Fatalf("%s: %v %+v", c.name, err, clean)
-		}
+		require(t, err == nil && clean.Verdict == rw.VerdictSafe && clean.SHA256.String() == hash(string(clean.Content)), "%s: %v %+v", c.name, err,
+			clean)
 		if len(clean.Spans) < 2 || clean.Spans[0].Line != 2 || !strings.Contains(string(clean.Content), "-REDACTED}") || strings.Contains(string(clean.Content), c.secret) ||
 			strings.Count(string(clean.Content), "\n") != strings.Count(text, "\n") {
 			t.Errorf("%s: %+v", c.name, clean)
 		}
 		wants(t, passes(t, s, put(path, string(clean.Content), rw.ModeCreate)), "")
 		again, err := s.Redact(background, rw.RedactRequest{Content: clean.Content})
-		if err != nil || string(again.Content) != string(clean.Content) || len(again.Spans) != 0 {
-			t.Errorf("%s: redacting twice: %v %+v", c.name, err, again.Spans)
-		}
+		expect(t, err == nil && string(again.Content) == string(clean.Content) && len(again.Spans) == 0, "%s: redacting twice: %v %+v", c.name, err,
+			again.Spans)
 	}
 	check(t, s, true)
 }
@@ -941,9 +898,7 @@ func TestScoreAgreesWithTheVerb(t *testing.T) {
 		got := must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(c.text)}))(t)
 		a, _ := json.Marshal(want)
 		b, _ := json.Marshal(got)
-		if !bytes.Equal(a, b) {
-			t.Errorf("%s: %s and %s", c.name, a, b)
-		}
+		expect(t, bytes.Equal(a, b), "%s: %s and %s", c.name, a, b)
 	}
 	for _, r := range []struct {
 		req  rw.RiskScoreRequest
@@ -1050,9 +1005,8 @@ func TestScannedEarly(t *testing.T) {
 		if answer[0] != answer[1] {
 			t.Errorf("%s: %q where it is scanned early, %q where it is not", c.name, answer[1], answer[0])
 		}
-		if allowed := c.name == "allowed"; (answer[0] == "") != allowed {
-			t.Errorf("%s: %q", c.name, answer)
-		}
+		allowed := c.name == "allowed"
+		expect(t, (answer[0] == "") == allowed, "%s: %q", c.name, answer)
 	}
 }
 
@@ -1072,13 +1026,9 @@ func TestInformationNeverRefuses(t *testing.T) {
 	t.Parallel()
 	text := information()
 	r := rw.ScoreContent([]byte(text), nil)
-	if r.Verdict != rw.VerdictHigh {
-		t.Fatalf("%s, %v", r.Verdict, r.Score)
-	}
+	require(t, r.Verdict == rw.VerdictHigh, "%s, %v", r.Verdict, r.Score)
 	for _, f := range r.DetectedPatterns {
-		if f.Kind != "size" && f.Confidence != "info" {
-			t.Fatalf("more than information: %+v", f)
-		}
+		require(t, f.Kind == "size" || f.Confidence == "info", "more than information: %+v", f)
 	}
 	for _, at := range []rw.Verdict{rw.VerdictHigh, rw.VerdictMedium, rw.VerdictLow} {
 		dir := ramspace(t)
@@ -1099,9 +1049,8 @@ func TestABlobDoesNotTipTheGate(t *testing.T) {
 	two := "password = \"" + random(alphaBase, 16, 310) + "\"\nsecret = \"" + random(alphaBase, 16, 311) + "\"\n"
 	wants(t, passes(t, s, put("two.txt", two, rw.ModeCreate)), call.WarnRiskMedium)
 	tipped := two + "blob " + random(alphaBase+"+/", 240, 312) + "\njo@acme-mail.org\n"
-	if r := rw.ScoreContent([]byte(tipped), nil); r.Verdict != rw.VerdictHigh {
-		t.Fatalf("%s, %v", r.Verdict, r.Score)
-	}
+	r := rw.ScoreContent([]byte(tipped), nil)
+	require(t, r.Verdict == rw.VerdictHigh, "%s, %v", r.Verdict, r.Score)
 	wants(t, passes(t, s, put("blob.txt", tipped, rw.ModeCreate)), call.WarnRiskMedium)
 	e := gated(t, s, dir, put("more.txt", tipped+"ssn 536-22-8714\nssn 536-22-8715\n"+"db = postgres://app:"+random(alphaBase, 16, 313)+"@db.acme-corp.io/x\n", rw.ModeCreate))
 	equal[any](t, e.Context["verdict"], rw.VerdictHigh, e.Context)
@@ -1207,17 +1156,13 @@ func TestJudgingNeedsConstantMemory(t *testing.T) {
 		write := func(mode rw.WriteMode, from int, n int64) func() {
 			return func() {
 				r, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "list.txt", Mode: mode, Call: rw.Call{AcceptRisk: "test data"}}, io.LimitReader(c.text(from), n))
-				if err != nil || len(r.Warnings) == 0 {
-					t.Errorf("%s: %v, warnings %v", c.name, err, r.Warnings)
-				}
+				expect(t, err == nil && len(r.Warnings) != 0, "%s: %v, warnings %v", c.name, err, r.Warnings)
 			}
 		}
 		content := ""
 		score := func() {
 			r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(content)})
-			if err != nil || r.Omitted < 1000 || len(r.DetectedPatterns) > 1010 {
-				t.Errorf("%s: %v, %d omitted", c.name, err, r.Omitted)
-			}
+			expect(t, err == nil && r.Omitted >= 1000 && len(r.DetectedPatterns) <= 1010, "%s: %v, %d omitted", c.name, err, r.Omitted)
 		}
 		if !c.tries("create") {
 			write(rw.ModeCreate, 0, 1000)()
@@ -1243,9 +1188,7 @@ func TestJudgingNeedsConstantMemory(t *testing.T) {
 			if testbed.RaceDetector { // it lets a grown slice and the one before live together for longer
 				most += most / 3
 			}
-			if used > most+step.more {
-				t.Errorf("%s: %s took %d MiB for a text of %d MiB", c.name, step.name, used>>20, size>>20)
-			}
+			expect(t, used <= most+step.more, "%s: %s took %d MiB for a text of %d MiB", c.name, step.name, used>>20, size>>20)
 			t.Logf("%s, %s: %.1f MiB", c.name, step.name, float64(used)/(1<<20))
 		}
 		s.Close(background)
@@ -1268,15 +1211,11 @@ func TestRedactingNeedsMemoryForTheTextOnly(t *testing.T) {
 		var r rw.RedactResult
 		var err error
 		used := mostLive(func() { r, err = s.Redact(background, rw.RedactRequest{Content: []byte(content)}) })
-		if err != nil || len(r.Spans) != 1000 || r.Omitted < 1000 || r.Verdict != rw.VerdictSafe {
-			t.Fatalf("%s: %v, %d spans, %d omitted, %s", c.name, err, len(r.Spans), r.Omitted, r.Verdict)
-		}
-		if got := strings.Count(string(r.Content), "-REDACTED}"); got != len(r.Spans)+r.Omitted {
-			t.Errorf("%s: %d places are redacted, %d reported", c.name, got, len(r.Spans)+r.Omitted)
-		}
-		if most := c.most + 3*int64(len(content)+len(r.Content)); used > most {
-			t.Errorf("%s: %d MiB, want at most %d, for %d MiB that become %d", c.name, used>>20, most>>20, size>>20, len(r.Content)>>20)
-		}
+		require(t, err == nil && len(r.Spans) == 1000 && r.Omitted >= 1000 && r.Verdict == rw.VerdictSafe, "%s: %v, %d spans, %d omitted, %s", c.name,
+			err, len(r.Spans), r.Omitted, r.Verdict)
+		equal(t, strings.Count(string(r.Content), "-REDACTED}"), len(r.Spans)+r.Omitted, c.name, " places are redacted")
+		most := c.most + 3*int64(len(content)+len(r.Content))
+		expect(t, used <= most, "%s: %d MiB, want at most %d, for %d MiB that become %d", c.name, used>>20, most>>20, size>>20, len(r.Content)>>20)
 		t.Logf("%s: %.1f MiB for %d that become %d", c.name, float64(used)/(1<<20), size>>20, len(r.Content)>>20)
 	}
 }
@@ -1383,9 +1322,7 @@ func TestAMoveOutOfAnAllowedPathIsJudgedAsAWrite(t *testing.T) {
 	// Another path that allows it, and one where the caller takes the risk.
 	must(s.Move(background, rw.MoveRequest{Path: "testdata/key.txt", To: "more/key.txt"}))(t)
 	r, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "move", Path: "more/key.txt", To: "src/key.txt"}}, Call: rw.Call{AcceptRisk: "a sample"}})
-	if err != nil || !strings.Contains(reasons(r.Warnings), call.WarnRiskAccepted) {
-		t.Errorf("%v %v", err, r.Warnings)
-	}
+	expect(t, err == nil && strings.Contains(reasons(r.Warnings), call.WarnRiskAccepted), "%v %v", err, r.Warnings)
 	check(t, s, true)
 }
 
@@ -1411,9 +1348,8 @@ func TestAMoveOfWhatWasThereIsNotRefused(t *testing.T) {
 	t.Parallel()
 	s, dir := policed(t, allowSamples)
 	place(t, dir, "src/old.txt", "id "+awsID(502)+"\n")
-	if r, err := s.Move(background, rw.MoveRequest{Path: "src/old.txt", To: "src/new.txt"}); err != nil || len(r.Warnings) > 0 {
-		t.Errorf("%v %v", err, r.Warnings)
-	}
+	r := must(s.Move(background, rw.MoveRequest{Path: "src/old.txt", To: "src/new.txt"}))(t)
+	expect(t, len(r.Warnings) == 0, "%v", r.Warnings)
 	large := "id " + awsID(503) + "\n" + strings.Repeat("filler line\n", 9<<20/12)
 	place(t, dir, "testdata/large.txt", large)
 	if r, err := s.Move(background, rw.MoveRequest{Path: "testdata/large.txt", To: "src/large.txt"}); err != nil || reasons(r.Warnings) != call.WarnNotScanned {
@@ -1441,14 +1377,11 @@ func TestAMoveIntoTheSightOfGitIsReported(t *testing.T) {
 		} {
 			place(t, dir, row.from, "id "+awsID(510+uint64(i))+"\n")
 			r, err := s.Move(background, rw.MoveRequest{Path: row.from, To: row.to})
-			if err != nil || reasons(r.Warnings) != row.want {
-				t.Errorf("%q: %s: %v %v, want %q", inside, row.from, err, r.Warnings, row.want)
-			}
+			expect(t, err == nil && reasons(r.Warnings) == row.want, "%q: %s: %v %v, want %q", inside, row.from, err, r.Warnings, row.want)
 		}
 		place(t, dir, "h.env", "nothing\n")
-		if r, err := s.Move(background, rw.MoveRequest{Path: "h.env", To: "h.txt"}); err != nil || len(r.Warnings) > 0 {
-			t.Errorf("%v %v", err, r.Warnings)
-		}
+		r := must(s.Move(background, rw.MoveRequest{Path: "h.env", To: "h.txt"}))(t)
+		expect(t, len(r.Warnings) == 0, "%v", r.Warnings)
 		s.Close(background)
 	}
 }
@@ -1472,27 +1405,21 @@ func TestPlaceholdersOfThePolicy(t *testing.T) {
 	} {
 		s, _ := policed(t, row.policy)
 		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text)})
-		if err != nil || r.Verdict != row.verdict {
-			t.Errorf("%s: %v %v", row.policy, err, r.Verdict)
-		}
+		expect(t, err == nil && r.Verdict == row.verdict, "%s: %v %v", row.policy, err, r.Verdict)
 		var listed []string
 		for _, f := range r.DetectedPatterns {
 			listed = append(listed, f.Pattern)
-			if !f.Placeholder {
-				t.Errorf("%s: %+v", row.policy, f)
-			}
+			expect(t, f.Placeholder, "%s: %+v", row.policy, f)
 		}
 		equal(t, strings.Join(listed, " "), row.listed, row.policy, ": listed")
 		out, err := s.SafeWrite(background, put("a.txt", text, rw.ModeCreate))
 		equal(t, became(out, err), row.write, row.policy)
-		if clean, err := s.Redact(background, rw.RedactRequest{Content: []byte(text)}); err != nil || (string(clean.Content) == text) != (row.write == "ok") {
-			t.Errorf("%s: %v %+v", row.policy, err, clean.Spans)
-		}
+		clean := must(s.Redact(background, rw.RedactRequest{Content: []byte(text)}))(t)
+		expect(t, (string(clean.Content) == text) == (row.write == "ok"), "%s: %+v", row.policy, clean.Spans)
 		s.Close(background)
 	}
-	if r := rw.ScoreContent([]byte(text), nil); len(r.DetectedPatterns) != 6 || r.Score != 0 {
-		t.Errorf("%+v", r)
-	}
+	r := rw.ScoreContent([]byte(text), nil)
+	expect(t, len(r.DetectedPatterns) == 6 && r.Score == 0, "%+v", r)
 }
 
 // TestAWrongChecksumSaysWhyItPassed: the token that most users try first is written,
@@ -1503,13 +1430,10 @@ func TestAWrongChecksumSaysWhyItPassed(t *testing.T) {
 	good := ghToken(600)
 	bad := good[:len(good)-6] + strings.ToUpper(good[len(good)-6:len(good)-3]) + "0a0"
 	r := passes(t, s, put("a.env", "try "+bad+"\n", rw.ModeCreate))
-	if got := reasons(r.Warnings); !strings.HasPrefix(got, call.WarnChecksumFailed+" risk_") {
-		t.Fatalf("warnings %s", got)
-	}
+	got := reasons(r.Warnings)
+	require(t, strings.HasPrefix(got, call.WarnChecksumFailed+" risk_"), "warnings %s", got)
 	for _, w := range r.Warnings {
-		if w.Reason == call.WarnChecksumFailed && !strings.Contains(w.Hint, "resilient-write demo") {
-			t.Errorf("%+v", w)
-		}
+		expect(t, w.Reason != call.WarnChecksumFailed || strings.Contains(w.Hint, "resilient-write demo"), "%+v", w)
 	}
 	gated(t, s, dir, put("b.env", "try "+good+"\n", rw.ModeCreate))
 	wants(t, passes(t, s, put("c.env", "a password = \""+random(alphaBase, 16, 601)+"\"\n", rw.ModeCreate)), call.WarnRiskMedium)
@@ -1574,13 +1498,10 @@ func TestACredentialInANameIsRefused(t *testing.T) {
 	}
 	rows := must(s.JournalTail(background, rw.JournalTailRequest{N: 100, IncludeRefused: true}))(t)
 	doc, _ := json.Marshal(rows)
-	if said.Write(doc); !bytes.Contains(doc, []byte("{AWS-ACCESS-KEY-ID-REDACTED}")) {
-		t.Errorf("the rows of the refusals do not show a redacted name: %s", doc)
-	}
+	said.Write(doc)
+	expect(t, bytes.Contains(doc, []byte("{AWS-ACCESS-KEY-ID-REDACTED}")), "the rows of the refusals do not show a redacted name: %s", doc)
 	for _, n := range needles {
-		if bytes.Contains(said.Bytes(), []byte(n)) {
-			t.Errorf("a reply or receipt holds a name that begins with %.4s", n)
-		}
+		expect(t, !bytes.Contains(said.Bytes(), []byte(n)), "a reply or receipt holds a name that begins with %.4s", n)
 	}
 	length(t, leaks(t, dir, needles...), 0)
 	check(t, s, true)
@@ -1619,9 +1540,7 @@ func TestWhatHasASecretNameCanBeRead(t *testing.T) {
 	s, dir := gatedStore(t)
 	name := ghToken(440) + ".txt"
 	noErr(t, os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o644))
-	if r, err := s.Read(background, rw.ReadRequest{Path: name}); err != nil || string(r.Content) != "x\n" {
-		t.Errorf("%v %+v", err, r)
-	}
+	equal(t, string(must(s.Read(background, rw.ReadRequest{Path: name}))(t).Content), "x\n")
 	if _, err := s.Read(background, rw.ReadRequest{Path: "none/" + name}); err == nil || strings.Contains(err.Error(), name[:40]) {
 		t.Errorf("%v", err)
 	}

@@ -126,9 +126,7 @@ func TestNoOrderMakesARepository(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	control := t.TempDir()
 	plant(t, filepath.Join(control, "d"), planted(mark))
-	if !git(t, filepath.Join(control, "d"), mark, "status") {
-		t.Fatal("git runs no command in the repository of this test")
-	}
+	require(t, git(t, filepath.Join(control, "d"), mark, "status"), "git runs no command in the repository of this test")
 	for way, make := range ways {
 		t.Run(way, func(t *testing.T) {
 			s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
@@ -138,17 +136,13 @@ func TestNoOrderMakesARepository(t *testing.T) {
 				refused := 0
 				for _, name := range order {
 					err := make(t, s, root+"/"+name, files[name])
-					if err != nil && rw.AsError("", err).Detail != rw.ErrProtectedPath {
-						t.Fatalf("%v: %s: %v", order, name, err)
-					}
+					require(t, err == nil || rw.AsError("", err).Detail == rw.ErrProtectedPath, "%v: %s: %v", order, name, err)
 					if err != nil {
 						refused++
 					}
 				}
 				at := filepath.Join(dir, filepath.FromSlash(root))
-				if refused == 0 || git(t, at, mark, "status") {
-					t.Errorf("%v: %d refused", order, refused)
-				}
+				expect(t, refused != 0 && !git(t, at, mark, "status"), "%v: %d refused", order, refused)
 			}
 		})
 	}
@@ -172,17 +166,14 @@ func TestNoTransactionMakesARepository(t *testing.T) {
 					continue
 				}
 				_, err := s.Tx(background, rw.TxRequest{Ops: ops})
-				if err != nil && rw.AsError("", err).Detail != rw.ErrProtectedPath {
-					t.Fatal(err)
-				}
+				require(t, err == nil || rw.AsError("", err).Detail == rw.ErrProtectedPath, "%v", err)
 				if err != nil {
 					refused++
 				}
 				ops = nil
 			}
-			if refused == 0 || git(t, filepath.Join(dir, filepath.FromSlash(root)), mark, "status") {
-				t.Errorf("%v cut at %03b: %d refused", order, cut, refused)
-			}
+			expect(t, refused != 0 && !git(t, filepath.Join(dir, filepath.FromSlash(root)), mark, "status"),
+				"%v cut at %03b: %d refused", order, cut, refused)
 		}
 	}
 }
@@ -235,20 +226,14 @@ func TestRepositoriesOfOtherShapes(t *testing.T) {
 			if c.args == nil {
 				c.args = []string{"status"}
 			}
-			if !git(t, filepath.Join(control, c.at), mark, c.args...) {
-				t.Fatal("git runs no command there anyway")
-			}
+			require(t, git(t, filepath.Join(control, c.at), mark, c.args...), "git runs no command there anyway")
 			s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 			refused := tools(dir, func(path, text string) error {
 				_, err := s.SafeWrite(background, put(path, text, rw.ModeOverwrite))
-				if err != nil && rw.AsError("", err).Detail != rw.ErrProtectedPath {
-					t.Fatal(err)
-				}
+				require(t, err == nil || rw.AsError("", err).Detail == rw.ErrProtectedPath, "%v", err)
 				return err
 			})
-			if refused == 0 || git(t, filepath.Join(dir, c.at), mark, c.args...) {
-				t.Errorf("%d refused", refused)
-			}
+			expect(t, refused != 0 && !git(t, filepath.Join(dir, c.at), mark, c.args...), "%d refused", refused)
 		})
 	}
 }
@@ -275,17 +260,13 @@ func TestOtherCommandsOfAPlantedRepository(t *testing.T) {
 			control := t.TempDir()
 			plant(t, filepath.Join(control, "d"), files)
 			plant(t, control, c.extra)
-			if !git(t, filepath.Join(control, "d"), mark, c.args...) {
-				t.Fatal("git runs no command there anyway")
-			}
+			require(t, git(t, filepath.Join(control, "d"), mark, c.args...), "git runs no command there anyway")
 			s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 			plant(t, dir, c.extra)
 			for _, part := range []string{"config", "HEAD", "refs/x", "objects/x"} {
 				s.SafeWrite(background, put("d/"+part, files[part], rw.ModeCreate))
 			}
-			if git(t, filepath.Join(dir, "d"), mark, c.args...) {
-				t.Error("git ran the command")
-			}
+			expect(t, !git(t, filepath.Join(dir, "d"), mark, c.args...), "git ran the command")
 		})
 	}
 }
@@ -354,9 +335,8 @@ func TestAWriteLooksTwiceInEachDirectory(t *testing.T) {
 			got[name]++
 		}
 	}
-	if want := map[string]int{"HEAD": 3, ".git": 3}; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("lookups %v, want %v", got, want)
-	}
+	want := map[string]int{"HEAD": 3, ".git": 3}
+	expect(t, fmt.Sprint(got) == fmt.Sprint(want), "lookups %v, want %v", got, want)
 }
 
 // TestRepositoriesByIdentity: the directories that a .git file and commondir refer to
@@ -438,9 +418,7 @@ func TestSettingsAreReadAsGitReadsThem(t *testing.T) {
 		mark := filepath.Join(t.TempDir(), "mark")
 		plant(t, dir, map[string]string{"h/pre-commit": "#!/bin/sh\ntouch '" + mark + "'\n"})
 		os.Chmod(filepath.Join(dir, "h", "pre-commit"), 0o755)
-		if !git(t, dir, mark, "commit", "--allow-empty", "-m", "x") {
-			t.Fatalf("%q: git does not run the hook", config)
-		}
+		require(t, git(t, dir, mark, "commit", "--allow-empty", "-m", "x"), "%q: git does not run the hook", config)
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 		if got, _ := attempt(t, s, put("h/pre-push", "x", rw.ModeCreate)); got != rw.ErrProtectedPath {
 			t.Errorf("%q: %q", config, got)

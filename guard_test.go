@@ -139,12 +139,9 @@ func TestEveryFailureHasABudget(t *testing.T) {
 	} {
 		spend(t, s, row.r, row.want)
 		e := isExhausted(t, s, dir, row.r)
-		if last := e.Context["last_error"].(map[string]any); last["reason"] != row.want {
-			t.Errorf("%d: last_error %v", i, last)
-		}
-		if n := refusalsIn(t, dir); n != 3*(i+1) {
-			t.Errorf("%s: %d rows, want %d", row.want, n, 3*(i+1))
-		}
+		last := e.Context["last_error"].(map[string]any)
+		expect(t, last["reason"] == row.want, "%d: last_error %v", i, last)
+		equal(t, refusalsIn(t, dir), 3*(i+1), row.want, " rows")
 	}
 	check(t, s, true)
 }
@@ -156,13 +153,9 @@ func TestBudgetFileHoldsNoNames(t *testing.T) {
 	s, dir := gatedStore(t)
 	spend(t, s, put("some-name.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 	st, err := os.Lstat(budgetsFile(dir))
-	if err != nil || st.Mode() != 0o600 {
-		t.Fatalf("%v %v", err, st)
-	}
+	require(t, err == nil && st.Mode() == 0o600, "%v %v", err, st)
 	data, _ := os.ReadFile(budgetsFile(dir))
-	if strings.Contains(string(data), "some-name") || strings.Contains(string(data), hash(risky.high)) {
-		t.Errorf("%s", data)
-	}
+	expect(t, !strings.Contains(string(data), "some-name") && !strings.Contains(string(data), hash(risky.high)), "%s", data)
 }
 
 // TestBudgetPersists over closing, and over a process that never closed.
@@ -509,9 +502,8 @@ func TestCountsAreBounded(t *testing.T) {
 	spend(t, s, r, rw.ErrRiskBlocked)
 	spend(t, s, put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
 	strikes := strikesIn(t, dir)
-	if len(strikes) != 1000 || strikes[hash("call 0")[:32]] != nil || strikes[hash("call 1")[:32]] != nil || strikes[hash("call 2")[:32]] == nil {
-		t.Errorf("%d counts", len(strikes))
-	}
+	expect(t, len(strikes) == 1000 && strikes[hash("call 0")[:32]] == nil && strikes[hash("call 1")[:32]] == nil &&
+		strikes[hash("call 2")[:32]] != nil, "%d counts", len(strikes))
 	isExhausted(t, s, dir, r)
 }
 
@@ -599,9 +591,8 @@ func TestOtherVerbsHaveABudget(t *testing.T) {
 		err := row.call()
 		e := rw.AsError("", err)
 		conformsEnvelope(t, e)
-		if !errors.Is(err, rw.ErrRetryExhausted) || e.RetryBudget != 0 || e.Action != rw.ActionAskUser || e.Op != strings.TrimSuffix(name, " 2") {
-			t.Errorf("%s: %+v", name, e)
-		}
+		expect(t, errors.Is(err, rw.ErrRetryExhausted) && e.RetryBudget == 0 && e.Action == rw.ActionAskUser &&
+			e.Op == strings.TrimSuffix(name, " 2"), "%s: %+v", name, e)
 	}
 	length(t, rawRows(t, dir), 0, "rows of verbs that change nothing")
 	// Another request of the same verb is fresh.
@@ -665,18 +656,12 @@ func TestManyFailAtOnce(t *testing.T) {
 			if !strings.HasPrefix(answers, "retry_exhausted 0") {
 				tried += n
 			}
-			if (strings.HasSuffix(answers, " 2") || strings.HasSuffix(answers, " 1")) && n != 1 {
-				t.Errorf("%s was reported %d times", answers, n)
-			}
+			expect(t, !strings.HasSuffix(answers, " 2") && !strings.HasSuffix(answers, " 1") || n == 1, "%s was reported %d times", answers, n)
 		}
 		rows := refusalsIn(t, dir) - before
 		t.Logf("%s: %v, %d rows", r.Path, count, rows)
-		if tried < 3 || rows != tried {
-			t.Errorf("%s: %v, %d rows", r.Path, count, rows)
-		}
-		if r.Path == "a.txt" && tried != 3 {
-			t.Errorf("under one lock %d attempts were made: %v", tried, count)
-		}
+		expect(t, tried >= 3 && rows == tried, "%s: %v, %d rows", r.Path, count, rows)
+		expect(t, r.Path != "a.txt" || tried == 3, "under one lock %d attempts were made: %v", tried, count)
 		isExhausted(t, s, dir, r)
 	}
 	check(t, s, true)
@@ -709,9 +694,7 @@ func TestClosedStoreCountsNothing(t *testing.T) {
 	for _, r := range []rw.SafeWriteRequest{{Path: "b.txt", EOL: "cr"}, put("b.txt", "x", "upsert"), put("b.txt", risky.high, rw.ModeCreate)} {
 		for range 5 {
 			_, err := s.SafeWrite(background, r)
-			if err == nil || rw.AsError("", err).Effect != rw.EffectNone {
-				t.Fatalf("%v", err)
-			}
+			require(t, err != nil && rw.AsError("", err).Effect == rw.EffectNone, "%v", err)
 			conformsEnvelope(t, rw.AsError("", err))
 		}
 	}

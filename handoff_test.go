@@ -65,12 +65,8 @@ func envelopeOf(t *testing.T, dir string, err error, want rw.Detail) *rw.Error {
 	if jerr != nil {
 		t.Fatal(jerr)
 	}
-	if err := spec.Validate("errors", text); err != nil {
-		t.Errorf("%v: %s", err, text)
-	}
-	if strings.Contains(string(text), dir) || e.Hint == "" || !strings.HasPrefix(e.Op, "handoff_") {
-		t.Errorf("an incomplete envelope: %s", text)
-	}
+	noErr(t, spec.Validate("errors", text), text)
+	expect(t, !strings.Contains(string(text), dir) && e.Hint != "" && strings.HasPrefix(e.Op, "handoff_"), "an incomplete envelope: %s", text)
 	return e
 }
 
@@ -82,9 +78,8 @@ func handoffRefused(t *testing.T, s *rw.Store, dir string, r handoff.WriteReques
 	e := envelopeOf(t, dir, err, want)
 	equal(t, e.Effect, rw.EffectNone, "effect")
 	mustEqual(t, snapshot(t, dir), before, "the refusal changed")
-	if after := archivesIn(t, dir); !cmp.Equal(after, archives) {
-		t.Fatalf("the refusal changed the archives: %v", after)
-	}
+	after := archivesIn(t, dir)
+	require(t, cmp.Equal(after, archives), "the refusal changed the archives: %v", after)
 	nothingStaged(t, s)
 	return e
 }
@@ -119,24 +114,19 @@ func TestHandoffComesBackAsItWasWritten(t *testing.T) {
 		e.Verified, e.Requirements = []string{"go test"}, []string{"fast"}
 	})
 	w := handOff(t, s, handoff.WriteRequest{Envelope: e, Body: []byte("# Body\n"), Call: rw.Call{Caller: "one", Session: "s1"}})
-	if w.HandoffPath != "HANDOFF.md" || w.Status != rw.StatusSucceeded || w.JournalID == "" || len(w.DriftWarnings) != 0 || w.ArchivedPath != "" {
-		t.Errorf("%+v", w)
-	}
+	expect(t, w.HandoffPath == "HANDOFF.md" && w.Status == rw.StatusSucceeded && w.JournalID != "" && len(w.DriftWarnings) == 0 &&
+		w.ArchivedPath == "", "%+v", w)
 	r := takeOver(t, s, handoff.ReadRequest{})
-	if r.SHA256 != w.SHA256 || r.Bytes != w.Bytes || string(r.Body) != "# Body\n" || len(r.DriftWarnings) != 0 || len(r.MissingFields) != 0 {
-		t.Errorf("%+v", r)
-	}
-	if r.Envelope.UpdatedAt.IsZero() {
-		t.Error("updated_at was not filled in")
-	}
+	expect(t, r.SHA256 == w.SHA256 && r.Bytes == w.Bytes && string(r.Body) == "# Body\n" && len(r.DriftWarnings) == 0 && len(r.MissingFields) == 0,
+		"%+v", r)
+	expect(t, !r.Envelope.UpdatedAt.IsZero(), "updated_at was not filled in")
 	r.Envelope.UpdatedAt = rw.Timestamp{}
 	e.LastGoodState[0].SHA256 = a.SHA256.String()
 	equal(t, cmp.Diff(e, r.Envelope, timestamps), "")
 	equal(t, cmp.Diff([]string{"b"}, r.ReadySteps), "")
 	last := handoffRows(t, s)[1]
-	if last.Path != "HANDOFF.md" || last.Op != "handoff" || last.SHA256 != w.SHA256 || last.Caller != "one" || last.Session != "s1" {
-		t.Errorf("%+v", last)
-	}
+	expect(t, last.Path == "HANDOFF.md" && last.Op == "handoff" && last.SHA256 == w.SHA256 && last.Caller == "one" && last.Session == "s1", "%+v",
+		last)
 	check(t, s, true)
 }
 
@@ -156,17 +146,14 @@ func TestHandoffKeepsUnknownFieldsInOrder(t *testing.T) {
 		`"zz":1.10,"description":"kept too","aa":{"y":[{"q":""}],"x":"2026-11-21T10:00:00Z"},"mm":[]}`,
 		`{"path":"x","sha256":"` + zeroSHA + `","why":{"b":1,"a":[null,true,1e2]},"at":"now"}`, `{"id":"1","zeta":0,"alpha":-0.0}`, `{"kind":"k","Kind":"other"}`,
 	} {
-		if !bytes.Contains(data, []byte(want)) {
-			t.Errorf("%s\nis not in %s", want, data)
-		}
+		expect(t, bytes.Contains(data, []byte(want)), "%s\nis not in %s", want, data)
 	}
 	// The result of a read can be written again, and nothing is lost.
 	again := handOff(t, s, handoff.WriteRequest{Envelope: got.Envelope})
 	next := takeOver(t, s, handoff.ReadRequest{})
 	next.Envelope.UpdatedAt = got.Envelope.UpdatedAt
-	if diff := cmp.Diff(got.Envelope, next.Envelope, timestamps); diff != "" || again.SHA256.String() == "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(got.Envelope, next.Envelope, timestamps)
+	expect(t, diff == "" && again.SHA256.String() != "", "%v", diff)
 }
 
 const zeroSHA = "0000000000000000000000000000000000000000000000000000000000000000"
@@ -184,9 +171,7 @@ func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
 		body := b.String()
 		w := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(body), Call: rw.Call{AcceptRisk: "a test"}})
 		r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
-		if string(r.Body) != body || r.SHA256 != w.SHA256 {
-			t.Fatalf("%d: %q came back as %q", i, body, r.Body)
-		}
+		require(t, string(r.Body) == body && r.SHA256 == w.SHA256, "%d: %q came back as %q", i, body, r.Body)
 	}
 }
 
@@ -196,9 +181,8 @@ func TestHandoffEnvelopeIsChecked(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")})
 	e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: handoff.Envelope{Agent: "a", NextSteps: []string{}}}, rw.ErrMissingFields)
-	if diff := cmp.Diff([]string{"task_id", "status", "summary", "last_good_state"}, e.Context["missing_fields"]); diff != "" || e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding {
-		t.Errorf("%s %+v", diff, e)
-	}
+	diff := cmp.Diff([]string{"task_id", "status", "summary", "last_good_state"}, e.Context["missing_fields"])
+	expect(t, diff == "" && e.Kind == rw.ErrPolicyViolation && e.Reason == rw.ReasonEncoding, "%s %+v", diff, e)
 	for name, row := range map[string]struct {
 		change func(*handoff.Envelope)
 		want   rw.Detail
@@ -232,9 +216,7 @@ func TestHandoffEnvelopeIsChecked(t *testing.T) {
 	handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte(strings.Repeat("x", 64<<20))}, rw.ErrTooLarge)
 	for _, path := range []string{"../HANDOFF.md", ".git/x", rw.StateDirName + "/handoffs/x.md", "a\x00", "/etc/passwd"} {
 		_, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: anEnvelope("t"), Path: path})
-		if err == nil || rw.AsError("", err).Kind != rw.ErrPolicyViolation {
-			t.Errorf("%q: %v", path, err)
-		}
+		expect(t, err != nil && rw.AsError("", err).Kind == rw.ErrPolicyViolation, "%q: %v", path, err)
 	}
 	check(t, s, true)
 }
@@ -253,9 +235,7 @@ func TestHandoffArgumentsAreStrict(t *testing.T) {
 		var r handoff.WriteRequest
 		_, err := schema.Decode(background, []byte(args), &r)
 		var p *schema.Problem
-		if !errors.As(err, &p) || p.Argument != argument {
-			t.Errorf("%s: %v, want %s", args, err, argument)
-		}
+		expect(t, errors.As(err, &p) && p.Argument == argument, "%s: %v, want %s", args, err, argument)
 	}
 	for args, want := range map[string]handoff.AutoState{`true`: handoff.AutoStateSession, `false`: "", `null`: "", `"src/**"`: "src/**"} {
 		var r handoff.WriteRequest
@@ -287,9 +267,8 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 	}
 	long[1999].DependsOn = nil
 	handOff(t, s, graph(long...))
-	if r := takeOver(t, s, handoff.ReadRequest{}); len(r.ReadySteps) != 1 || r.ReadySteps[0] != "1999" {
-		t.Errorf("%v", r.ReadySteps)
-	}
+	r := takeOver(t, s, handoff.ReadRequest{})
+	expect(t, len(r.ReadySteps) == 1 && r.ReadySteps[0] == "1999", "%v", r.ReadySteps)
 }
 
 func TestHandoffRefusals(t *testing.T) {
@@ -304,9 +283,7 @@ func TestHandoffRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: anEnvelope("t", change)}, rw.ErrRiskBlocked)
-			if e.Kind != rw.ErrBlocked || e.Context["draft_ref"] == nil {
-				t.Errorf("%+v", e)
-			}
+			expect(t, e.Kind == rw.ErrBlocked && e.Context["draft_ref"] != nil, "%+v", e)
 			if text, _ := json.Marshal(e); bytes.Contains(text, []byte(secret)) {
 				t.Error("the envelope shows the secret")
 			}
@@ -319,12 +296,10 @@ func TestHandoffRefusals(t *testing.T) {
 			e.LastGoodState = append(e.LastGoodState, handoff.File{Path: fmt.Sprint("f", i), SHA256: hash(fmt.Sprint(i))})
 		}
 	})
-	if out := handOff(t, s, handoff.WriteRequest{Envelope: many}); len(out.Warnings) != 0 {
-		t.Errorf("%+v", out.Warnings)
-	}
-	if r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "agent one"}); len(r.Warnings) != 0 {
-		t.Errorf("%+v", r.Warnings)
-	}
+	out := handOff(t, s, handoff.WriteRequest{Envelope: many})
+	expect(t, len(out.Warnings) == 0, "%+v", out.Warnings)
+	r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "agent one"})
+	expect(t, len(r.Warnings) == 0, "%+v", r.Warnings)
 	// The content of an old handoff does not prevent its archiving.
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte("---\ntask_id: old\n---\n"+secret+"\n"), 0o644)
 	if out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")}); !strings.Contains(out.ArchivedPath, "/old-") {
@@ -371,17 +346,14 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 		data, _ := os.ReadFile(filepath.Join(dir, "HANDOFF.md"))
 		docs = append(docs, string(data))
 		if i > 0 {
-			if old := takeOver(t, s, handoff.ReadRequest{Path: out.ArchivedPath}); string(old.Body) != fmt.Sprint(i-1) || old.HandoffPath != out.ArchivedPath {
-				t.Errorf("%+v", old)
-			}
+			old := takeOver(t, s, handoff.ReadRequest{Path: out.ArchivedPath})
+			expect(t, string(old.Body) == fmt.Sprint(i-1) && old.HandoffPath == out.ArchivedPath, "%+v", old)
 		}
 	}
 	found := archivesIn(t, dir)
 	mustEqual(t, len(found), 3, "archives")
 	for name, content := range found {
-		if !strings.HasPrefix(name, "task-2") || !strings.Contains(strings.Join(docs[:3], ""), content) {
-			t.Errorf("%s holds %q", name, content)
-		}
+		expect(t, strings.HasPrefix(name, "task-2") && strings.Contains(strings.Join(docs[:3], ""), content), "%s holds %q", name, content)
 	}
 	for _, p := range []string{"handoffs", filepath.Join("handoffs", filepath.Base(takeOver(t, s, handoff.ReadRequest{}).Archives[0]))} {
 		if info, err := os.Stat(statePath(dir, p)); err != nil || info.Mode().Perm()&0o077 != 0 {
@@ -395,9 +367,7 @@ func TestThreeArchivesInOneSecondAreThreeFiles(t *testing.T) {
 		}
 	}
 	r := takeOver(t, s, handoff.ReadRequest{})
-	if len(r.Archives) != 3 || r.ArchiveCount != 3 {
-		t.Errorf("%v", r.Archives)
-	}
+	expect(t, len(r.Archives) == 3 && r.ArchiveCount == 3, "%v", r.Archives)
 	check(t, s, true)
 }
 
@@ -410,19 +380,15 @@ func TestHostileTaskIDs(t *testing.T) {
 	}
 	for _, id := range ids {
 		handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope(id), Archive: true})
-		if r := takeOver(t, s, handoff.ReadRequest{}); r.Envelope.TaskID != id {
-			t.Errorf("%q came back as %q", id, r.Envelope.TaskID)
-		}
+		r := takeOver(t, s, handoff.ReadRequest{})
+		expect(t, r.Envelope.TaskID == id, "%q came back as %q", id, r.Envelope.TaskID)
 	}
 	out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("last"), Archive: true})
 	found := archivesIn(t, dir)
-	if len(found) != len(ids) || !strings.HasPrefix(out.ArchivedPath, rw.StateDirName+"/handoffs/") {
-		t.Fatalf("%d archives of %d", len(found), len(ids))
-	}
+	require(t, len(found) == len(ids) && strings.HasPrefix(out.ArchivedPath, rw.StateDirName+"/handoffs/"), "%d archives of %d", len(found), len(ids))
 	for name := range found {
-		if len(name) > 120 || strings.ContainsAny(name, " /\\\n\x00:") || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") {
-			t.Errorf("an archive is called %q", name)
-		}
+		expect(t, len(name) <= 120 && !strings.ContainsAny(name, " /\\\n\x00:") && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "-"),
+			"an archive is called %q", name)
 	}
 	check(t, s, true)
 }
@@ -450,9 +416,8 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 	if out := next("three"); out.ArchivedPath == "" {
 		t.Errorf("%+v", out)
 	}
-	if r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 || r.ReadBy[0].Name != "me" || r.Receipt == nil || r.JournalID == "" {
-		t.Errorf("%+v", r)
-	}
+	r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"})
+	expect(t, len(r.ReadBy) == 1 && r.ReadBy[0].Name == "me" && r.Receipt != nil && r.JournalID != "", "%+v", r)
 	if out := next("four"); out.ArchivedPath != "" || warned(out) {
 		t.Errorf("one that was read was archived: %+v", out)
 	}
@@ -469,9 +434,8 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 400<<10)
 	os.WriteFile(filepath.Join(dir, "HANDOFF.md"), []byte(large), 0o644)
 	out := next("seven")
-	if got := archivesIn(t, dir)[filepath.Base(out.ArchivedPath)]; got != large {
-		t.Errorf("%d bytes in the archive", len(got))
-	}
+	got := archivesIn(t, dir)[filepath.Base(out.ArchivedPath)]
+	expect(t, got == large, "%d bytes in the archive", len(got))
 	check(t, s, true)
 }
 
@@ -493,9 +457,7 @@ func TestReadingIsRemembered(t *testing.T) {
 	names := func(path string) string {
 		var list []string
 		for _, r := range takeOver(t, s, handoff.ReadRequest{Path: path}).ReadBy {
-			if r.At.Time.IsZero() {
-				t.Error(r.At)
-			}
+			expect(t, !r.At.Time.IsZero(), "%v", r.At)
 			list = append(list, r.Name)
 		}
 		return strings.Join(list, " ")
@@ -513,9 +475,8 @@ func TestReadingIsRemembered(t *testing.T) {
 	for i := range 150 {
 		takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: fmt.Sprint("reader ", i)})
 	}
-	if r := takeOver(t, s, handoff.ReadRequest{}); len(r.ReadBy) != 100 || r.ReadBy[99].Name != "reader 149" {
-		t.Errorf("%d readers are kept", len(r.ReadBy))
-	}
+	r := takeOver(t, s, handoff.ReadRequest{})
+	expect(t, len(r.ReadBy) == 100 && r.ReadBy[99].Name == "reader 149", "%d readers are kept", len(r.ReadBy))
 	check(t, s, true)
 }
 
@@ -530,12 +491,9 @@ func TestDamageAroundHandoffsAffectsOnlyItself(t *testing.T) {
 	notes := statePath(dir, "handoffs", "read.json")
 	os.WriteFile(notes, []byte(`{"handoffs": [{`), 0o600)
 	r := takeOver(t, s, handoff.ReadRequest{})
-	if len(r.ReadBy) != 0 || len(r.Warnings) != 1 || r.Warnings[0].Reason != call.WarnHandoffRecords || len(r.Archives) != 2 {
-		t.Errorf("%+v", r)
-	}
-	if out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t3")}); out.ArchivedPath == "" {
-		t.Error("a handoff without a known reader was removed")
-	}
+	expect(t, len(r.ReadBy) == 0 && len(r.Warnings) == 1 && r.Warnings[0].Reason == call.WarnHandoffRecords && len(r.Archives) == 2, "%+v", r)
+	out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t3")})
+	expect(t, out.ArchivedPath != "", "a handoff without a known reader was removed")
 	if r := takeOver(t, s, handoff.ReadRequest{AcknowledgeAs: "me"}); len(r.ReadBy) != 1 {
 		t.Errorf("%+v", r.ReadBy)
 	}
@@ -624,9 +582,7 @@ func TestOneOfManyHandoffsWins(t *testing.T) {
 		bodies[string(takeOver(t, stores[1], handoff.ReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
 	}
 	for i := range writers {
-		if !bodies[fmt.Sprint("free ", i)] {
-			t.Errorf("handoff %d is lost", i)
-		}
+		expect(t, bodies[fmt.Sprint("free ", i)], "handoff %d is lost", i)
 	}
 	equal(t, len(bodies), writers+2, "handoffs in all")
 	check(t, stores[0], true)
@@ -665,17 +621,12 @@ func TestHandoffDryRunChangesNothing(t *testing.T) {
 	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("old\n")})
 	before, n := snapshot(t, dir), len(handoffRows(t, s))
 	out := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n"), Call: rw.Call{DryRun: true}})
-	if !strings.Contains(out.Diff, "+new") || out.ArchivedPath == "" || out.JournalID != "" || !out.Receipt.DryRun {
-		t.Errorf("%+v", out)
-	}
+	expect(t, strings.Contains(out.Diff, "+new") && out.ArchivedPath != "" && out.JournalID == "" && out.Receipt.DryRun, "%+v", out)
 	gone(t, statePath(dir), "handoffs")
-	if after := snapshot(t, dir); after != before || len(handoffRows(t, s)) != n {
-		t.Errorf("%s\n%s", before, after)
-	}
+	after := snapshot(t, dir)
+	expect(t, after == before && len(handoffRows(t, s)) == n, "%s\n%s", before, after)
 	real := handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Body: []byte("new\n")})
-	if out.SHA256.IsZero() || real.SHA256.IsZero() {
-		t.Errorf("%v %v", out.SHA256, real.SHA256)
-	}
+	expect(t, !out.SHA256.IsZero() && !real.SHA256.IsZero(), "%v %v", out.SHA256, real.SHA256)
 	for _, name := range []string{"b", "a"} {
 		os.MkdirAll(statePath(dir, "checkpoints"), 0o700)
 		os.WriteFile(statePath(dir, "checkpoints", name+".json"), []byte("{}"), 0o600)
@@ -755,9 +706,7 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 			found[string(takeOver(t, s, handoff.ReadRequest{Path: rw.StateDirName + "/handoffs/" + name}).Body)] = true
 		}
 		for body := range promised {
-			if !found[body] {
-				t.Errorf("%q is lost", body)
-			}
+			expect(t, found[body], "%q is lost", body)
 		}
 		check(t, s, true)
 		s.Close(background)
@@ -788,9 +737,7 @@ func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
 		if c.column > 0 && (fmt.Sprint(e.Context["line"]) != "2" || fmt.Sprint(e.Context["column"]) != fmt.Sprint(c.column)) || e.Context["line"] == nil {
 			t.Errorf("%s: %v", name, e.Context)
 		}
-		if strings.Contains(err.Error()+e.Hint, "summary") {
-			t.Errorf("%s: the text shows content", name)
-		}
+		expect(t, !strings.Contains(err.Error()+e.Hint, "summary"), "%s: the text shows content", name)
 		conformsEnvelope(t, e)
 	}
 	big := anEnvelope("t")
@@ -806,9 +753,7 @@ func documentedTemplate(t testing.TB) string {
 	data := must(os.ReadFile(filepath.Join("docs", "handoff.md")))(t)
 	_, rest, ok := strings.Cut(string(data), "```markdown\n")
 	text, _, closed := strings.Cut(rest, "\n```")
-	if !ok || !closed {
-		t.Fatal("the document has no template")
-	}
+	require(t, ok && closed, "the document has no template")
 	return text + "\n"
 }
 
@@ -841,9 +786,8 @@ func TestDocumentedTemplateReads(t *testing.T) {
 			len(e.NextSteps) != 2 || e.Blockers[0] != "The tests of the printer need a license: ask Ben." || e.OpenQuestions == nil || len(e.OpenQuestions) != 0 {
 			t.Errorf("%s: %d %+v", name, len(e.Summary), e)
 		}
-		if diff := cmp.Diff([]string{"printer"}, r.ReadySteps); diff != "" || len(r.DriftWarnings) != 0 || len(r.Warnings) != 0 {
-			t.Errorf("%s: %s %+v %+v", name, diff, r.DriftWarnings, r.Warnings)
-		}
+		diff := cmp.Diff([]string{"printer"}, r.ReadySteps)
+		expect(t, diff == "" && len(r.DriftWarnings) == 0 && len(r.Warnings) == 0, "%s: %s %+v %+v", name, diff, r.DriftWarnings, r.Warnings)
 		if first.TaskID == "" {
 			first = e
 		} else if diff := cmp.Diff(first, e, timestamps); diff != "" {
@@ -865,14 +809,11 @@ func TestDocumentNamesEveryField(t *testing.T) {
 		if name == "-" {
 			continue
 		}
-		if !strings.Contains(string(data), "\n| `"+name+"` |") || !strings.Contains(string(schemaDoc), `"`+name+`"`) {
-			t.Errorf("%s is not documented", name)
-		}
+		expect(t, strings.Contains(string(data), "\n| `"+name+"` |") && strings.Contains(string(schemaDoc), `"`+name+`"`), "%s is not documented",
+			name)
 	}
 	for _, reason := range []string{"invalid_path", "missing", "hash_mismatch", call.WarnUnreadHandoff, string(rw.ErrStateDrift), string(rw.ErrDependencyCycle)} {
-		if !strings.Contains(string(data), "`"+reason+"`") {
-			t.Errorf("%s is not documented", reason)
-		}
+		expect(t, strings.Contains(string(data), "`"+reason+"`"), "%s is not documented", reason)
 	}
 	for doc, valid := range map[string]bool{
 		`{}`: false, `{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":[],"last_good_state":[]}`: true,
@@ -944,9 +885,8 @@ func TestOlderHandoffsRead(t *testing.T) {
 		TaskID: "4711", Status: handoff.Blocked, Agent: "007", Summary: "1.50", NextSteps: []string{"just one thing"}, LastGoodState: []handoff.File{},
 		Blockers: []string{"Fix it: the colon makes this a mapping", "3", "true"}, Verified: []string{"yes"},
 	}
-	if diff := cmp.Diff(want, r.Envelope, timestamps); diff != "" || len(r.MissingFields) != 0 {
-		t.Errorf("%s %v", diff, r.MissingFields)
-	}
+	diff := cmp.Diff(want, r.Envelope, timestamps)
+	expect(t, diff == "" && len(r.MissingFields) == 0, "%s %v", diff, r.MissingFields)
 }
 
 // TestHandoffThatCannotBeReadSaysWhere: each kind of invalid handoff has its detail,
@@ -954,9 +894,7 @@ func TestOlderHandoffsRead(t *testing.T) {
 func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	_, err := s.HandoffRead(background, handoff.ReadRequest{})
-	if e := envelopeOf(t, dir, err, rw.ErrNotFound); e.Kind != rw.ErrStalePrecondition {
-		t.Errorf("%+v", e)
-	}
+	equal(t, envelopeOf(t, dir, err, rw.ErrNotFound).Kind, rw.ErrStalePrecondition)
 	for _, row := range []struct {
 		text  string
 		want  rw.Detail
@@ -981,9 +919,7 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 				t.Errorf("%.40q: %s is %v, want %v", row.text, key, e.Context[key], want)
 			}
 		}
-		if e.Path != "HANDOFF.md" || e.Effect != rw.EffectNone {
-			t.Errorf("%+v", e)
-		}
+		expect(t, e.Path == "HANDOFF.md" && e.Effect == rw.EffectNone, "%+v", e)
 	}
 	// It is still there, and what replaces it does not lose it.
 	broken := "---\ntask_id: t\nsummary: a: b\n---\nprecious\n"
@@ -1004,9 +940,8 @@ func TestHandoffThatCannotBeReadSaysWhere(t *testing.T) {
 func TestIncompleteHandoffIsStillRead(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	r := must(readByHand(t, s, dir, "---\nsummary: only this\nnext_steps:\n---\nLatin-1: \xe4\n"))(t)
-	if diff := cmp.Diff([]string{"task_id", "status", "agent", "last_good_state"}, r.MissingFields); diff != "" || r.Envelope.Status != handoff.Partial {
-		t.Errorf("%s %+v", diff, r.Envelope)
-	}
+	diff := cmp.Diff([]string{"task_id", "status", "agent", "last_good_state"}, r.MissingFields)
+	expect(t, diff == "" && r.Envelope.Status == handoff.Partial, "%s %+v", diff, r.Envelope)
 	equal(t, string(r.Body), "Latin-1: \xe4\n")
 	r = must(readByHand(t, s, dir, "---\nsummary: x\ndependency_graph:\n  - id: a\n    depends_on: b\n  - id: b\n    depends_on: [a]\n  - c\n  - {id: d, depends_on: [zz]}\n  - {id: e, depends_on: [f]}\n  - {id: f, status: COMPLETE}\n---\n"))(t)
 	if diff := cmp.Diff([]string{"c", "e"}, r.ReadySteps); diff != "" || len(r.Warnings) != 1 || r.Warnings[0].Reason != string(rw.ErrUnknownStep) {
@@ -1035,9 +970,8 @@ func FuzzHandoffRead(f *testing.F) {
 		r, err := readByHand(t, s, dir, string(text))
 		if err != nil {
 			doc, jerr := json.Marshal(rw.AsError("", err))
-			if jerr != nil || rw.AsError("", err).Detail == rw.ErrInternal || errors.Is(err, rw.ErrRetryExhausted) {
-				t.Fatalf("%q: %v %s", text, err, doc)
-			}
+			require(t, jerr == nil && rw.AsError("", err).Detail != rw.ErrInternal && !errors.Is(err, rw.ErrRetryExhausted), "%q: %v %s", text, err,
+				doc)
 			return
 		}
 		doc, err := json.Marshal(r.Envelope)
@@ -1047,9 +981,7 @@ func FuzzHandoffRead(f *testing.F) {
 		if err := spec.Validate("handoff", doc); err != nil && !strings.Contains(err.Error(), "number is out of range") {
 			t.Fatalf("%q: %v: %s", text, err, doc)
 		}
-		if !strings.HasSuffix(string(text), string(r.Body)) {
-			t.Fatalf("%q: body %q", text, r.Body)
-		}
+		require(t, strings.HasSuffix(string(text), string(r.Body)), "%q: body %q", text, r.Body)
 		r.Envelope.Extra = nil
 		if _, err := s.HandoffWrite(background, handoff.WriteRequest{Envelope: r.Envelope, Call: rw.Call{DryRun: true}}); errors.Is(err, rw.ErrInternal) {
 			t.Fatalf("%q: %v (%v)", text, err, errors.Unwrap(err))
@@ -1073,9 +1005,8 @@ func TestHandoffDriftIsReported(t *testing.T) {
 	reasons := func(list []handoff.Drift) string {
 		var out []string
 		for _, d := range list {
-			if d.Path != state[d.Index].Path && d.Path != "" || d.ExpectedSHA256 != ok.SHA256.String() || (d.ActualSHA256 != "") != (d.Reason == "hash_mismatch") || d.ActualSHA256 != "" && d.ActualSHA256 != hash("now") {
-				t.Errorf("%+v", d)
-			}
+			expect(t, (d.Path == state[d.Index].Path || d.Path == "") && d.ExpectedSHA256 == ok.SHA256.String() &&
+				(d.ActualSHA256 != "") == (d.Reason == "hash_mismatch") && (d.ActualSHA256 == "" || d.ActualSHA256 == hash("now")), "%+v", d)
 			out = append(out, strings.ReplaceAll(d.Path, "\x00", "0")+"="+d.Reason)
 		}
 		return strings.Join(out, " ")
@@ -1100,9 +1031,8 @@ func TestHandoffDriftIsReported(t *testing.T) {
 		t.Error("a refused read was noted")
 	}
 	good := handoff.WriteRequest{Envelope: anEnvelope("t", func(e *handoff.Envelope) { e.LastGoodState = state[:2] }), Strict: true}
-	if out := handOff(t, s, good); len(out.DriftWarnings) != 0 {
-		t.Errorf("%+v", out.DriftWarnings)
-	}
+	out := handOff(t, s, good)
+	expect(t, len(out.DriftWarnings) == 0, "%+v", out.DriftWarnings)
 	if out := takeOver(t, s, handoff.ReadRequest{Strict: true}); len(out.DriftWarnings) != 0 {
 		t.Errorf("%+v", out.DriftWarnings)
 	}
@@ -1173,9 +1103,7 @@ func TestHandoffOverTheWire(t *testing.T) {
 	call := func(tool, args string) map[string]any {
 		t.Helper()
 		reply := json.RawMessage(box.Call(background, "rw_"+tool, json.RawMessage(args), nil).Text)
-		if err := spec.ValidateWith(outputs["rw_"+tool], reply); err != nil {
-			t.Fatalf("%s: %v: %s", tool, err, reply)
-		}
+		noErr(t, spec.ValidateWith(outputs["rw_"+tool], reply), tool, reply)
 		var doc map[string]any
 		noErr(t, json.Unmarshal(reply, &doc))
 		return doc
@@ -1188,18 +1116,14 @@ func TestHandoffOverTheWire(t *testing.T) {
 	const good = `"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["x"]`
 	call("safe_write", `{"path":"a.txt","content":"a","session":"s1"}`)
 	first := call("handoff_write", `{"envelope":{`+good+`,"mine":{"deep":[1.50,null]}},"auto_state":true,"session":"s1","body":"# B\n"}`)
-	if first["ok"] != true || first["handoff_path"] != "HANDOFF.md" || len(first["drift_warnings"].([]any)) != 0 {
-		t.Errorf("%v", first)
-	}
+	expect(t, first["ok"] == true && first["handoff_path"] == "HANDOFF.md" && len(first["drift_warnings"].([]any)) == 0, "%v", first)
 	got := call("handoff_read", `{"acknowledge_as":"next"}`)
 	envelope, _ := got["envelope"].(map[string]any)
-	if got["ok"] != true || fmt.Sprint(envelope["mine"]) != "map[deep:[1.5 <nil>]]" || len(envelope["last_good_state"].([]any)) != 1 || got["body"] != "# B\n" {
-		t.Errorf("%v", got)
-	}
+	expect(t, got["ok"] == true && fmt.Sprint(envelope["mine"]) == "map[deep:[1.5 <nil>]]" && len(envelope["last_good_state"].([]any)) == 1 &&
+		got["body"] == "# B\n", "%v", got)
 	call("safe_write", `{"path":"a.txt","content":"b","mode":"overwrite"}`)
-	if again := call("handoff_read", `{}`); len(again["drift_warnings"].([]any)) != 1 || len(again["read_by"].([]any)) != 1 {
-		t.Errorf("%v", again)
-	}
+	again := call("handoff_read", `{}`)
+	expect(t, len(again["drift_warnings"].([]any)) == 1 && len(again["read_by"].([]any)) == 1, "%v", again)
 	for _, row := range []struct{ tool, args, want string }{
 		{"handoff_write", `{"envelope":{"agent":"a"}}`, "missing_fields"}, {"handoff_write", `{}`, "invalid_argument"},
 		{"handoff_write", `{"envelope":{` + good + `,"last_good_state":"all"}}`, "invalid_argument"}, {"handoff_write", `{"envelope":[1]}`, "invalid_argument"},
@@ -1209,8 +1133,6 @@ func TestHandoffOverTheWire(t *testing.T) {
 		{"handoff_read", `{"strict":true}`, "state_drift"}, {"handoff_read", `{"acknowledge_as":"` + strings.Repeat("x", 201) + `"}`, "invalid_argument"},
 	} {
 		doc := call(row.tool, row.args)
-		if doc["ok"] != false || reason(doc) != row.want {
-			t.Errorf("%s %s: %v", row.tool, row.args, doc)
-		}
+		expect(t, doc["ok"] == false && reason(doc) == row.want, "%s %s: %v", row.tool, row.args, doc)
 	}
 }

@@ -38,7 +38,7 @@ func quickAt(t *testing.T, dir string, opts *rw.Options) *rw.Store {
 }
 
 // human changes a file without the store, as an editor does: in place.
-func human(t *testing.T, dir, path, content string) {
+func human(t testing.TB, dir, path, content string) {
 	t.Helper()
 	full := filepath.Join(dir, path)
 	noErr(t, os.MkdirAll(filepath.Dir(full), 0o755))
@@ -98,18 +98,14 @@ func deny(t *testing.T, s *rw.Store, dir, what string, want rw.Detail, call func
 			return nil
 		}
 	}
-	if after := snapshot(t, dir); after != before {
-		t.Errorf("%s: the refusal changed\n%s\nto\n%s", what, before, after)
-	}
+	equal(t, snapshot(t, dir), before, what, ": the refusal changed\n")
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		t.Errorf("%s: left in staging: %v", what, left)
 	}
 	e := rw.AsError("", err)
 	conformsEnvelope(t, e)
 	equal(t, e.Effect, rw.EffectNone, what, ": effect")
-	if strings.Contains(e.Error()+e.Hint+fmt.Sprint(e.Context), dir) {
-		t.Errorf("%s: the error shows an absolute path: %v", what, e)
-	}
+	expect(t, !strings.Contains(e.Error()+e.Hint+fmt.Sprint(e.Context), dir), "%s: the error shows an absolute path: %v", what, e)
 	return e
 }
 
@@ -142,18 +138,13 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 	for i, v := range got {
 		ops += v.Op + " "
 		if want[i] == "-" {
-			if v.SHA256.String() != "" || v.Bytes != 0 {
-				t.Errorf("version %d: %+v, want an absent one", i, v)
-			}
+			expect(t, v.SHA256.String() == "" && v.Bytes == 0, "version %d: %+v, want an absent one", i, v)
 		} else if v.SHA256.String() != hash(want[i]) || v.Bytes != int64(len(want[i])) {
 			t.Errorf("version %d: %+v, want %q", i, v, want[i])
 		}
-		if !v.Available {
-			t.Errorf("version %d (%s) is not available", i, v.Op)
-		}
-		if wantPath := map[bool]string{true: "d/b.txt", false: "a.txt"}[i < 2]; v.Path != wantPath {
-			t.Errorf("version %d lay at %s", i, v.Path)
-		}
+		expect(t, v.Available, "version %d (%s) is not available", i, v.Op)
+		wantPath := map[bool]string{true: "d/b.txt", false: "a.txt"}[i < 2]
+		expect(t, v.Path == wantPath, "version %d lay at %s", i, v.Path)
 		if want[i] == "-" {
 			continue
 		}
@@ -164,21 +155,14 @@ func TestHistoryFollowsAFileThroughEverything(t *testing.T) {
 	}
 	equal(t, ops, "append move append create delete edit append append overwrite create ", "ops")
 	h, err := s.History(background, rw.HistoryRequest{Path: "d/b.txt", N: 3})
-	if err != nil || len(h.Versions) != 3 || !h.More {
-		t.Errorf("three of them: %v %+v", err, h)
-	}
-	if h, err = s.History(background, rw.HistoryRequest{Path: "d/b.txt", N: 10}); err != nil || len(h.Versions) != 10 || h.More {
-		t.Errorf("all of them: %v %v", err, h.More)
-	}
+	expect(t, err == nil && len(h.Versions) == 3 && h.More, "three of them: %v %+v", err, h)
+	h, err = s.History(background, rw.HistoryRequest{Path: "d/b.txt", N: 10})
+	expect(t, err == nil && len(h.Versions) == 10 && !h.More, "all of them: %v %v", err, h.More)
 	// The history of the old name shows the new one, and its bytes are still available.
 	old := versionsOf(t, s, "a.txt")
-	if old[0].SHA256.String() != "" || old[0].Op != "move" || len(old) != 9 {
-		t.Errorf("old name: %+v", old)
-	}
+	expect(t, old[0].SHA256.String() == "" && old[0].Op == "move" && len(old) == 9, "old name: %+v", old)
 	for i, v := range old {
-		if !v.Available {
-			t.Errorf("old name: version %d (%s) is not available", i, v.Op)
-		}
+		expect(t, v.Available, "old name: version %d (%s) is not available", i, v.Op)
 	}
 	check(t, s, true)
 }
@@ -228,9 +212,8 @@ func TestEveryVersionRestores(t *testing.T) {
 			gone(t, dir, "d/b.txt")
 			continue
 		}
-		if fileIs(t, dir, "d/b.txt", want[i]); r.SHA256 != list[i].SHA256 {
-			t.Errorf("sha %s", r.SHA256)
-		}
+		fileIs(t, dir, "d/b.txt", want[i])
+		expect(t, r.SHA256 == list[i].SHA256, "sha %s", r.SHA256)
 	}
 	check(t, s, true)
 }
@@ -240,17 +223,13 @@ func TestRestoreByHashAndUndoOfIt(t *testing.T) {
 	a := write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
 	dry, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: a.SHA256, Call: rw.Call{DryRun: true}})
-	if err != nil || !strings.Contains(dry.Diff, "+one") || !dry.Receipt.DryRun || dry.JournalID != "" {
-		t.Errorf("dry run: %v %+v", err, dry)
-	}
+	expect(t, err == nil && strings.Contains(dry.Diff, "+one") && dry.Receipt.DryRun && dry.JournalID == "", "dry run: %v %+v", err, dry)
 	fileIs(t, dir, "a.txt", "two\n")
 	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(strings.ToUpper(a.SHA256.String()))}))(t)
 	fileIs(t, dir, "a.txt", "one\n")
 	undone(t, s, 1)
 	fileIs(t, dir, "a.txt", "two\n")
-	if r := restored(t, s, "a.txt", versionsOf(t, s, "a.txt")[0].Version); r.Status != rw.StatusUnchanged {
-		t.Errorf("the current content: %s", r.Status)
-	}
+	equal(t, restored(t, s, "a.txt", versionsOf(t, s, "a.txt")[0].Version).Status, rw.StatusUnchanged, "the current content")
 }
 
 // TestRestoreGuardsHumanEdits: a file that was changed by another program is not
@@ -269,9 +248,8 @@ func TestRestoreGuardsHumanEdits(t *testing.T) {
 	human(t, dir, "a.txt", "human\n")
 	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version, Force: true}))(t)
 	fileIs(t, dir, "a.txt", "one\n")
-	if data, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("human\n")[:2], hash("human\n"))); err != nil || string(data) != "human\n" {
-		t.Errorf("history does not keep the human's work: %v", err)
-	}
+	data := must(os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("human\n")[:2], hash("human\n"))))(t)
+	expect(t, string(data) == "human\n", "history does not keep the human's work:")
 	os.Remove(filepath.Join(dir, "a.txt"))
 	deny(t, s, dir, "human deletion", rw.ErrChangedOutside, func() error {
 		return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version}))
@@ -318,9 +296,7 @@ func TestAppendedVersionAfterAHumanEditOfTheSameLength(t *testing.T) {
 	human(t, dir, "a.txt", "bbbb")
 	write(t, s, "a.txt", "cccc", rw.ModeAppend)
 	list := versionsOf(t, s, "a.txt")
-	if list[1].Available {
-		t.Error("bytes that are lost are said to be there")
-	}
+	expect(t, !list[1].Available, "bytes that are lost are said to be there")
 	deny(t, s, dir, "lost bytes", rw.ErrVersionNotKept, func() error {
 		return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: list[1].Version}))
 	})
@@ -381,9 +357,8 @@ func TestUndoOfEveryVerb(t *testing.T) {
 			before := tree(t, dir)
 			c.run(s)
 			after := tree(t, dir)
-			if r := undone(t, s, 1); len(r.Undone) != 1 || len(r.Results) == 0 || r.Seq == 0 {
-				t.Errorf("%+v", r)
-			}
+			r := undone(t, s, 1)
+			expect(t, len(r.Undone) == 1 && len(r.Results) != 0 && r.Seq != 0, "%+v", r)
 			equal(t, tree(t, dir), before, "undone")
 			undone(t, s, 1)
 			equal(t, tree(t, dir), after, "undone twice")
@@ -395,7 +370,7 @@ func TestUndoOfEveryVerb(t *testing.T) {
 }
 
 // tree returns the files of a workspace and their content.
-func tree(t *testing.T, dir string) string {
+func tree(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -504,9 +479,7 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 			c.run(s, dir)
 			before := snapshot(t, dir)
 			_, err := s.Undo(background, rw.UndoRequest{N: c.n, Call: rw.Call{Caller: "A"}})
-			if err == nil || c.name != "human directory" && !errors.Is(err, rw.ErrChangedOutside) {
-				t.Errorf("%v", err)
-			}
+			expect(t, err != nil && (c.name == "human directory" || errors.Is(err, rw.ErrChangedOutside)), "%v", err)
 			equal(t, snapshot(t, dir), before, "changed")
 		})
 	}
@@ -590,9 +563,8 @@ func TestOperationReportsTheOutcomeOfACall(t *testing.T) {
 		{rw.OperationRequest{InvocationID: "inv_none"}, false, false, 0},
 	} {
 		got, err := s.Operation(background, c.r)
-		if err != nil || got.Happened != c.happened || got.Refused != c.refuse || len(got.Entries) != c.entries || got.Entries == nil {
-			t.Errorf("%+v: %v %+v", c.r, err, got)
-		}
+		expect(t, err == nil && got.Happened == c.happened && got.Refused == c.refuse && len(got.Entries) == c.entries && got.Entries != nil,
+			"%+v: %v %+v", c.r, err, got)
 	}
 	for _, r := range []rw.OperationRequest{{}, {IdempotencyKey: "k", InvocationID: "i"}} {
 		deny(t, s, dir, "both or neither", rw.ErrInvalidArgument, func() error { return errorOf(s.Operation(background, r)) })
@@ -611,13 +583,11 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 		noErr(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	write(t, s, "real/a.txt", "one\n", rw.ModeCreate)
-	if r := edited(t, s, "l", "one", "two"); r.Receipt.RealPath != "real/a.txt" || r.Path != "l" {
-		t.Errorf("%+v", r)
-	}
+	r := edited(t, s, "l", "one", "two")
+	expect(t, r.Receipt.RealPath == "real/a.txt" && r.Path == "l", "%+v", r)
 	fileIs(t, dir, "real/a.txt", "two\n")
-	if h := versionsOf(t, s, "l"); len(h) != 2 || h[0].Path != "real/a.txt" {
-		t.Errorf("history through the link: %+v", h)
-	}
+	h := versionsOf(t, s, "l")
+	expect(t, len(h) == 2 && h[0].Path == "real/a.txt", "history through the link: %+v", h)
 	restored(t, s, "l", versionsOf(t, s, "l")[1].Version)
 	fileIs(t, dir, "real/a.txt", "one\n")
 	deleted(t, s, "l")
@@ -629,9 +599,7 @@ func TestLinksAreFollowedAndStay(t *testing.T) {
 	gone(t, dir, "real/a.txt")
 	renamed(t, s, "b.txt", "l")
 	fileIs(t, dir, "real/a.txt", "one\n")
-	if target, err := os.Readlink(filepath.Join(dir, "l")); err != nil || target != "real/a.txt" {
-		t.Errorf("the link: %q %v", target, err)
-	}
+	equal(t, must(os.Readlink(filepath.Join(dir, "l")))(t), "real/a.txt", "the link")
 	for path, want := range map[string]rw.Detail{
 		"out": rw.ErrEscapesWorkspace, "ext/outside.txt": rw.ErrEscapesWorkspace, "g/config": rw.ErrProtectedPath, ".GIT/config": rw.ErrProtectedPath,
 		"st/meta.json": rw.ErrProtectedPath, rw.StateDirName + "/meta.json": rw.ErrProtectedPath, "../outside.txt": rw.ErrEscapesWorkspace,
@@ -719,9 +687,8 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 	s, dir := quick(t, nil)
 	write(t, s, "a.txt", "one\n", rw.ModeCreate)
 	noErr(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "h.txt")))
-	if r := edited(t, s, "a.txt", "one", "two"); !strings.Contains(reasons(r.Warnings), call.WarnHardLinkBroken) {
-		t.Errorf("warnings %v", r.Warnings)
-	}
+	r := edited(t, s, "a.txt", "one", "two")
+	expect(t, strings.Contains(reasons(r.Warnings), call.WarnHardLinkBroken), "warnings %v", r.Warnings)
 	fileIs(t, dir, "h.txt", "one\n")
 	noErr(t, os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "g.txt")))
 	renamed(t, s, "a.txt", "m.txt")
@@ -771,9 +738,8 @@ func TestHardLinksAndReadOnlyFiles(t *testing.T) {
 			t.Errorf("%s: mode %v", name, st.Mode())
 		}
 		undone(t, s, 1)
-		if st, err := os.Stat(filepath.Join(dir, "ro.txt")); err != nil || st.Mode().Perm()&0o222 != 0 && name != "move over" {
-			t.Errorf("undo of %s: %v %v", name, st, err)
-		}
+		st := must(os.Stat(filepath.Join(dir, "ro.txt")))(t)
+		expect(t, st.Mode().Perm()&0o222 == 0 || name == "move over", "undo of %s: %v", name, st)
 		os.Chmod(filepath.Join(dir, "ro.txt"), 0o444)
 		if name == "edit" {
 			noErr(t, calls[name](true))
@@ -831,9 +797,7 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 		}
 	}
 	for _, leak := range leaks(t, dir, secret) {
-		if !strings.Contains(leak, "quarantine") {
-			t.Errorf("the secret is in %s", leak)
-		}
+		expect(t, strings.Contains(leak, "quarantine"), "the secret is in %s", leak)
 	}
 }
 
@@ -926,14 +890,11 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 	first := map[string]rw.Receipt{}
 	for name, call := range keyedVerbs(s, b.TxID, version) {
 		status, rec, err := call("key of " + name)
-		if err != nil || status != rw.StatusSucceeded {
-			t.Fatalf("%s: %v %s", name, err, status)
-		}
+		require(t, err == nil && status == rw.StatusSucceeded, "%s: %v %s", name, err, status)
 		first[name] = rec
 		status, rec, err = again[name]("key of " + name)
-		if err != nil || status != rw.StatusReplayed || rec.JournalSeq != first[name].JournalSeq || rec.SHA256 != first[name].SHA256 {
-			t.Errorf("%s in another store: %v %s %+v", name, err, status, rec)
-		}
+		expect(t, err == nil && status == rw.StatusReplayed && rec.JournalSeq == first[name].JournalSeq && rec.SHA256 == first[name].SHA256,
+			"%s in another store: %v %s %+v", name, err, status, rec)
 	}
 	// The files change further.
 	human(t, dir, "e.txt", "human")
@@ -954,9 +915,8 @@ func TestRepeatedCallsHappenOnce(t *testing.T) {
 		}
 		deny(t, s, dir, name+" under the key of another", rw.ErrIdempotencyKeyReused, func() error { _, _, err := call("key of " + other); return err })
 	}
-	if r, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}); err != nil || r.Status != rw.StatusReplayed || len(r.Results) != 1 || r.Results[0].Path != "st.txt" {
-		t.Errorf("tx commit: %v %+v", err, r)
-	}
+	r := must(s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}))(t)
+	expect(t, r.Status == rw.StatusReplayed && len(r.Results) == 1 && r.Results[0].Path == "st.txt", "tx commit: %+v", r)
 	equal(t, snapshot(t, dir), before, "a repeated call changed something")
 }
 
@@ -981,9 +941,8 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	must(s.Undo(background, rw.UndoRequest{N: 3, Call: rw.Call{DryRun: true}}))(t)
 	tx := must(s.Tx(background, rw.TxRequest{Call: rw.Call{DryRun: true}, Ops: []rw.TxOp{{Op: "write", Path: "n/n.txt", Content: []byte("n")}, {Op: "move", Path: "a.txt", To: "z.txt"}, {Op: "delete", Path: "b.txt"}}}))(t)
 	cm := must(s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID, Call: rw.Call{DryRun: true}}))(t)
-	if m.Files != 1 || tx.Seq != 0 || tx.Results[0].SHA256.String() != hash("n") || !strings.Contains(tx.Diff, "+n") || cm.Seq != 0 || len(cm.Results) != 1 {
-		t.Errorf("%+v\n%+v\n%+v", m, tx, cm)
-	}
+	expect(t, m.Files == 1 && tx.Seq == 0 && tx.Results[0].SHA256.String() == hash("n") && strings.Contains(tx.Diff, "+n") && cm.Seq == 0 &&
+		len(cm.Results) == 1, "%+v\n%+v\n%+v", m, tx, cm)
 	for _, call := range []func() error{
 		func() error {
 			return errorOf(s.Delete(background, rw.DeleteRequest{Path: "none", Call: rw.Call{DryRun: true}}))
@@ -992,9 +951,7 @@ func TestDryRunsChangeNothing(t *testing.T) {
 			return errorOf(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "nobody", DryRun: true}}))
 		},
 	} {
-		if call() == nil {
-			t.Error("a dry run of what cannot be succeeded")
-		}
+		expect(t, call() != nil, "a dry run of what cannot be succeeded")
 	}
 	equal(t, snapshot(t, dir), before, "the workspace changed")
 	equal(t, stateFiles(t, dir), state, "the state directory changed")
@@ -1008,9 +965,8 @@ func TestClosedAndReadOnlyStores(t *testing.T) {
 	write(t, s, "d/b.txt", "b", rw.ModeCreate)
 	noErr(t, s.Close(background))
 	ro := quickAt(t, dir, &rw.Options{ReadOnly: true})
-	if h := versionsOf(t, ro, "a.txt"); len(h) != 1 || !h[0].Available {
-		t.Errorf("read only: %+v", h)
-	}
+	h := versionsOf(t, ro, "a.txt")
+	expect(t, len(h) == 1 && h[0].Available, "read only: %+v", h)
 	must(ro.Operation(background, rw.OperationRequest{InvocationID: "x"}))(t)
 	must(ro.Operation(background, rw.OperationRequest{IdempotencyKey: "x"}))(t)
 	before := snapshot(t, dir)
@@ -1116,9 +1072,7 @@ func TestTransactionOf256Files(t *testing.T) {
 	undone(t, s, 1)
 	equal(t, tree(t, dir), empty, "not undone")
 	undone(t, s, 1)
-	if r := renamed(t, s, "directory", "moved"); r.Files != 256 {
-		t.Errorf("%d files", r.Files)
-	}
+	equal(t, renamed(t, s, "directory", "moved").Files, 256, "files")
 	gone(t, dir, "directory")
 	noErr(t, s.Close(background))
 	s = quickAt(t, dir, nil)
@@ -1139,15 +1093,11 @@ func TestRowTooLargeIsATypedRefusal(t *testing.T) {
 	if err == nil {
 		return
 	}
-	if e := rw.AsError("", err); e.Effect != rw.EffectNone || e.Detail == rw.ErrInternal || e.Hint == "" {
-		t.Errorf("%+v (%v)", e, errors.Unwrap(err))
-	}
-	if got := tree(t, dir); got != "" {
-		t.Errorf("left %d bytes of tree", len(got))
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("left %v", left)
-	}
+	e := rw.AsError("", err)
+	expect(t, e.Effect == rw.EffectNone && e.Detail != rw.ErrInternal && e.Hint != "", "%+v (%v)", e, errors.Unwrap(err))
+	got := tree(t, dir)
+	expect(t, got == "", "left %d bytes of tree", len(got))
+	length(t, must(os.ReadDir(dir))(t), 1, "left")
 	write(t, s, "a.txt", "the store goes on", rw.ModeCreate)
 	check(t, s, true)
 }
@@ -1249,13 +1199,9 @@ func TestRevisionsAreNumbered(t *testing.T) {
 	write(t, s, "a.txt", "2", rw.ModeOverwrite)
 	must(s.Undo(background, rw.UndoRequest{}))(t)
 	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
-	if err != nil || len(h.Versions) != 3 {
-		t.Fatalf("%v %+v", err, h)
-	}
+	require(t, err == nil && len(h.Versions) == 3, "%v %+v", err, h)
 	for i, v := range h.Versions {
-		if v.Rev != uint64(3-i) {
-			t.Errorf("version %d has rev %d, want %d", v.Version, v.Rev, 3-i)
-		}
+		expect(t, v.Rev == uint64(3-i), "version %d has rev %d, want %d", v.Version, v.Rev, 3-i)
 	}
 }
 
@@ -1391,9 +1337,7 @@ func everyVersion(t *testing.T, s *rw.Store, dir, path, want string) {
 			from = "<" + v.From
 		}
 		got = append(got, fmt.Sprintf("%d %s%s %s", v.Version, v.Path, from, content))
-		if !v.Available {
-			t.Errorf("%s: version %d is not available", path, v.Version)
-		}
+		expect(t, v.Available, "%s: version %d is not available", path, v.Version)
 		if _, ok := meant[v.Version]; !ok {
 			meant[v.Version] = content
 			numbers = append(numbers, v.Version)
@@ -1402,25 +1346,20 @@ func everyVersion(t *testing.T, s *rw.Store, dir, path, want string) {
 	mustEqual(t, strings.Join(got, ", "), want, path)
 	for n := 1; n < len(list); n++ {
 		h, err := s.History(background, rw.HistoryRequest{Path: path, N: n})
-		if err != nil || len(h.Versions) != n || !h.More || h.Versions[n-1] != list[n-1] {
-			t.Errorf("%s: the newest %d: %v %+v", path, n, err, h)
-		}
+		expect(t, err == nil && len(h.Versions) == n && h.More && h.Versions[n-1] == list[n-1], "%s: the newest %d: %v %+v", path, n, err, h)
 	}
 	now := meant[numbers[0]]
 	for _, version := range numbers {
 		content := meant[version]
 		r, err := s.Read(background, rw.ReadRequest{Path: path, Version: version})
 		if content == "-" {
-			if err == nil {
-				t.Errorf("%s: version %d reads %q", path, version, r.Content)
-			}
+			expect(t, err != nil, "%s: version %d reads %q", path, version, r.Content)
 		} else if err != nil || string(r.Content) != content {
 			t.Errorf("%s: version %d reads %q %v, want %q", path, version, r.Content, err, content)
 		}
 		d, err := s.Diff(background, rw.DiffRequest{Path: path, From: version})
-		if err != nil || d.From != version || d.Identical != (content == now) || !d.Identical && content != "-" && !strings.Contains(d.Diff, "-"+content+"\n") {
-			t.Errorf("%s: version %d compares %+v %v", path, version, d, err)
-		}
+		expect(t, err == nil && d.From == version && d.Identical == (content == now) &&
+			(d.Identical || content == "-" || strings.Contains(d.Diff, "-"+content+"\n")), "%s: version %d compares %+v %v", path, version, d, err)
 		if d, err = s.Diff(background, rw.DiffRequest{Path: path, From: numbers[0], To: version}); err != nil || d.To != version || d.Identical != (content == now) {
 			t.Errorf("%s: the newest against version %d: %+v %v", path, version, d, err)
 		}
@@ -1445,9 +1384,7 @@ func contentOf(t *testing.T, s *rw.Store, v rw.FileVersion) string {
 		return "-"
 	}
 	r, err := s.Read(background, rw.ReadRequest{Path: v.Path, Version: v.Version})
-	if err != nil || r.SHA256 != v.SHA256 {
-		t.Fatalf("version %d at %s: %v %s, want %s", v.Version, v.Path, err, r.SHA256, v.SHA256)
-	}
+	require(t, err == nil && r.SHA256 == v.SHA256, "version %d at %s: %v %s, want %s", v.Version, v.Path, err, r.SHA256, v.SHA256)
 	return string(r.Content)
 }
 
@@ -1468,9 +1405,7 @@ func TestDiffFindsWhatAMoveReplaced(t *testing.T) {
 		{0, 4, "-r2\n+t2\n"}, {5, 4, "-r2\n+t2\n"}, {4, 2, "-r1\n+r2\n"}, {3, 1, "-t1\n+t2\n"}, {2, 0, "+r1\n"}, {1, 0, "+t1\n"},
 	} {
 		d, err := s.Diff(background, rw.DiffRequest{Path: "real", To: c.to})
-		if err != nil || d.From != c.from || d.To != c.to || !strings.HasSuffix(d.Diff, "@@\n"+c.want) {
-			t.Errorf("to %d: %v %+v", c.to, err, d)
-		}
+		expect(t, err == nil && d.From == c.from && d.To == c.to && strings.HasSuffix(d.Diff, "@@\n"+c.want), "to %d: %v %+v", c.to, err, d)
 	}
 }
 
@@ -1489,15 +1424,12 @@ func TestVersionsOfPathsThatCannotBeNow(t *testing.T) {
 		content string
 		refusal rw.Detail
 	}{"d/x": {1, "inner\n", rw.ErrNotADirectory}, "f": {4, "file\n", rw.ErrIsADirectory}} {
-		if list := versionsOf(t, s, path); len(list) != 2 || list[0].SHA256.String() != "" || list[1].Version != c.version || !list[1].Available {
-			t.Errorf("%s: %+v", path, list)
-		}
-		if r, err := s.Read(background, rw.ReadRequest{Path: path, Version: c.version}); err != nil || string(r.Content) != c.content {
-			t.Errorf("%s: %v %q", path, err, r.Content)
-		}
-		if d, err := s.Diff(background, rw.DiffRequest{Path: path}); err != nil || d.From != c.version || d.ToSHA256.String() != "" || !strings.Contains(d.Diff, "-"+c.content) {
-			t.Errorf("%s: %v %+v", path, err, d)
-		}
+		list := versionsOf(t, s, path)
+		expect(t, len(list) == 2 && list[0].SHA256.String() == "" && list[1].Version == c.version && list[1].Available, "%s: %+v", path, list)
+		r := must(s.Read(background, rw.ReadRequest{Path: path, Version: c.version}))(t)
+		expect(t, string(r.Content) == c.content, "%s: %q", path, r.Content)
+		d := must(s.Diff(background, rw.DiffRequest{Path: path}))(t)
+		expect(t, d.From == c.version && d.ToSHA256.String() == "" && strings.Contains(d.Diff, "-"+c.content), "%s: %+v", path, d)
 		deny(t, s, dir, path, c.refusal, func() error { return errorOf(s.Restore(background, rw.RestoreRequest{Path: path, Version: c.version})) })
 	}
 	// A path without a history is refused with the reason.
@@ -1617,15 +1549,12 @@ func TestHeadNotKept(t *testing.T) {
 		}
 		for path, kept := range map[string]bool{"small.md": true, "large.md": clones} {
 			h := must(s.History(background, rw.HistoryRequest{Path: path}))(t)
-			if v := h.Versions[0]; v.HeadNotKept == kept || !v.Available {
-				t.Errorf("clones %v, %s: %+v", clones, path, v)
-			}
+			v := h.Versions[0]
+			expect(t, v.HeadNotKept != kept && v.Available, "clones %v, %s: %+v", clones, path, v)
 			check(t, s, true)
 			fs.Remove(path)
 			h = must(s.History(background, rw.HistoryRequest{Path: path}))(t)
-			if v := h.Versions[0]; v.Available != kept {
-				t.Errorf("clones %v, %s removed: %+v", clones, path, v)
-			}
+			equal(t, h.Versions[0].Available, kept, "clones ", clones, ", ", path, " removed")
 			write(t, s, path, text[path], rw.ModeCreate)
 		}
 		noErr(t, s.Close(background))
@@ -1643,15 +1572,12 @@ func TestHotPathKeepsFewVersions(t *testing.T) {
 		}
 		noErr(t, s.Sync(background))
 		compact(t, s, admin.CompactRequest{})
-		if n := kept(t, dir); n > most || n < min(most, 2) {
-			t.Errorf("max_versions %d: %d objects", most, n)
-		}
+		n := kept(t, dir)
+		expect(t, n <= most && n >= min(most, 2), "max_versions %d: %d objects", most, n)
 		check(t, s, true)
 		noErr(t, os.Remove(filepath.Join(dir, "a.md")))
 		h := must(s.History(background, rw.HistoryRequest{Path: "a.md", N: 3}))(t)
-		if !h.Versions[1].Available || h.Versions[0].Available != (most > 1) {
-			t.Errorf("max_versions %d: %+v", most, h.Versions)
-		}
+		expect(t, h.Versions[1].Available && h.Versions[0].Available == (most > 1), "max_versions %d: %+v", most, h.Versions)
 	}
 }
 
@@ -1672,9 +1598,8 @@ func TestAddedVersionsAreNotKeptTwice(t *testing.T) {
 	h := must(s.History(background, rw.HistoryRequest{Path: "log.md", N: 20}))(t)
 	for i, v := range h.Versions {
 		r, err := s.Read(background, rw.ReadRequest{Path: "log.md", Version: v.Version})
-		if err != nil || !strings.HasPrefix(text, string(r.Content)) || strings.Count(string(r.Content), "\n") != 20-i {
-			t.Errorf("version %d: %v %q", i, err, r.Content)
-		}
+		expect(t, err == nil && strings.HasPrefix(text, string(r.Content)) && strings.Count(string(r.Content), "\n") == 20-i, "version %d: %v %q", i,
+			err, r.Content)
 	}
 }
 
@@ -1689,9 +1614,7 @@ func TestNewestVersionsNeverShareAnInode(t *testing.T) {
 		sha := hash(string(text))
 		a := must(os.Stat(filepath.Join(dir, name)))(t)
 		b := must(os.Stat(filepath.Join(dir, rw.StateDirName, "history", sha[:2], sha)))(t)
-		if os.SameFile(a, b) || b.Size() != a.Size() {
-			t.Errorf("%s: one file", name)
-		}
+		expect(t, !os.SameFile(a, b) && b.Size() == a.Size(), "%s: one file", name)
 	}
 }
 
@@ -1705,9 +1628,7 @@ func TestEraseStopsCopiesOfOthers(t *testing.T) {
 	write(t, a, "a.txt", "key = "+secret+"\n", rw.ModeCreate)
 	fs.Remove("a.txt") // by a person, to be rid of it
 	r := erase(t, b, admin.EraseRequest{Secret: []byte(secret)})
-	if len(r.Left) > 0 || len(r.Workspace) > 0 {
-		t.Errorf("%+v", r)
-	}
+	expect(t, len(r.Left) == 0 && len(r.Workspace) == 0, "%+v", r)
 	noErr(t, a.Sync(background))
 	nowhere(t, fs.Tree(), secret)
 	// Versions that are written later are copied as ever.
@@ -1749,9 +1670,7 @@ func TestEraseWritesOverSlots(t *testing.T) {
 	}
 	fs.ResetTrace()
 	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
-	if len(r.Left) > 0 || fmt.Sprint(r.Places) != "[{staging 1}]" {
-		t.Errorf("%+v", r)
-	}
+	expect(t, len(r.Left) == 0 && fmt.Sprint(r.Places) == "[{staging 1}]", "%+v", r)
 	nowhere(t, fs.Tree(), secret)
 	wiped := ""
 	for _, op := range fs.Trace() {
@@ -1762,9 +1681,7 @@ func TestEraseWritesOverSlots(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(wiped, "write sync truncate sync remove") {
-		t.Errorf("the slot: %s", wiped)
-	}
+	expect(t, strings.Contains(wiped, "write sync truncate sync remove"), "the slot: %s", wiped)
 	full = false
 	check(t, s, true)
 	noErr(t, s.Close(background))
@@ -1792,15 +1709,11 @@ func TestHistoryStaysWithinItsCaps(t *testing.T) {
 		}
 	}
 	// The versions written between two scans may exceed the bound.
-	if most > 64+200+40 {
-		t.Errorf("%d versions were kept at a time", most)
-	}
+	expect(t, most <= 64+200+40, "%d versions were kept at a time", most)
 	must(s.Restore(background, rw.RestoreRequest{Path: "once.txt", SHA256: digest(hash("the first and only\n"))}))(t, "the newest prior version of a quiet file is gone")
 	must(s.Undo(background, rw.UndoRequest{}))(t, "undo")
 	h, err := s.History(background, rw.HistoryRequest{Path: "f1.txt", N: 5})
-	if err != nil || len(h.Versions) != 5 || !h.Versions[0].Available || !h.Versions[1].Available {
-		t.Errorf("%v %+v", err, h)
-	}
+	expect(t, err == nil && len(h.Versions) == 5 && h.Versions[0].Available && h.Versions[1].Available, "%v %+v", err, h)
 	check(t, s, true)
 }
 
@@ -1823,19 +1736,14 @@ func TestReadOfAVersion(t *testing.T) {
 	write(t, s, "a.txt", "two\n", rw.ModeAppend)
 	write(t, s, "a.txt", "three\n", rw.ModeOverwrite)
 	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
-	if err != nil || len(h.Versions) != 3 {
-		t.Fatalf("%v %+v", err, h)
-	}
+	require(t, err == nil && len(h.Versions) == 3, "%v %+v", err, h)
 	for i, want := range []string{"three\n", "one\ntwo\n", "one\n"} {
 		r, err := s.Read(background, rw.ReadRequest{Path: "a.txt", Version: h.Versions[i].Version})
-		if err != nil || string(r.Content) != want || r.SHA256.String() != hash(want) || r.Bytes != int64(len(want)) {
-			t.Errorf("version %d: %v %+v", i, err, r)
-		}
+		expect(t, err == nil && string(r.Content) == want && r.SHA256.String() == hash(want) && r.Bytes == int64(len(want)), "version %d: %v %+v", i,
+			err, r)
 	}
 	r, err := s.Read(background, rw.ReadRequest{Path: "a.txt", Version: h.Versions[1].Version, Offset: 2, MaxBytes: 3})
-	if err != nil || string(r.Content) != "e\nt" || !r.Truncated {
-		t.Errorf("a part: %v %+v", err, r)
-	}
+	expect(t, err == nil && string(r.Content) == "e\nt" && r.Truncated, "a part: %v %+v", err, r)
 }
 
 // withHistoryPolicy makes a workspace with a policy that limits history.
@@ -1871,14 +1779,12 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	for i := range 400 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%4), fmt.Sprint(i)+strings.Repeat("x", 30_000), rw.ModeOverwrite)
-		if got := keptBytes(t, dir); i%50 == 49 && got > 3<<19 {
-			t.Fatalf("after %d writes history has %d bytes", i+1, got)
-		}
+		got := keptBytes(t, dir)
+		require(t, i%50 != 49 || got <= 3<<19, "after %d writes history has %d bytes", i+1, got)
 	}
 	r := compact(t, s, admin.CompactRequest{})
-	if got := kept(t, dir); got > 4*10 || len(r.Warnings) > 0 {
-		t.Errorf("%d versions are kept; %+v", got, r.Warnings)
-	}
+	got := kept(t, dir)
+	expect(t, got <= 4*10 && len(r.Warnings) == 0, "%d versions are kept; %+v", got, r.Warnings)
 	must(s.Undo(background, rw.UndoRequest{}))(t)
 }
 
@@ -1892,9 +1798,8 @@ func TestPruneByShortProcesses(t *testing.T) {
 		write(t, s, "a.txt", fmt.Sprintf("version %d", i), rw.ModeOverwrite)
 		noErr(t, s.Close(background))
 	}
-	if n := simKept(fs); n > 5+256 {
-		t.Errorf("%d versions are kept", n)
-	}
+	n := simKept(fs)
+	expect(t, n <= 5+256, "%d versions are kept", n)
 }
 
 func simKept(fs *simfs.FS) (n int) {
@@ -1942,9 +1847,8 @@ func TestSweepBesideACreator(t *testing.T) {
 				t.Fatalf("stopped at %d: %v (%v)", at, err, errors.Unwrap(err))
 			}
 		}
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("stopped at %d: the other process took %s", at, took)
-		}
+		took := time.Since(began)
+		expect(t, took <= 30*time.Second, "stopped at %d: the other process took %s", at, took)
 		noErr(t, creator.Sync(background))
 		process.Continue()
 		if !over {
@@ -1975,9 +1879,7 @@ func TestSweepBesideACreator(t *testing.T) {
 			break
 		}
 	}
-	if ran < 10 {
-		t.Errorf("stopped at %d places only", ran)
-	}
+	expect(t, ran >= 10, "stopped at %d places only", ran)
 }
 
 // TestSweepBesideAWriteInPlace: a process that overwrites a file, or moves one over
@@ -1995,9 +1897,7 @@ func TestSweepBesideAWriteInPlace(t *testing.T) {
 			at, step := 0, stride(7)
 			for at = phase(step); !sweepBesideWrite(t, at, call); at += step {
 			}
-			if at < 30 {
-				t.Errorf("the call has %d operations only", at)
-			}
+			expect(t, at >= 30, "the call has %d operations only", at)
 		})
 	}
 }
@@ -2033,9 +1933,7 @@ func sweepBesideWrite(t *testing.T, at int, call func(*rw.Store) error) (over bo
 	}
 	h := must(writer.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
 	for _, v := range h.Versions {
-		if v.SHA256.String() == hash("b0") && !v.Available {
-			t.Errorf("stopped at %d: the version before is gone", at)
-		}
+		expect(t, v.SHA256.String() != hash("b0") || v.Available, "stopped at %d: the version before is gone", at)
 	}
 	return over
 }

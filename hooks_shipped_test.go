@@ -104,12 +104,9 @@ func TestABudgetEndsATask(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if done > 5 {
-		t.Errorf("%d writes of 5", done)
-	}
-	if check(t, s, true); done == 0 {
-		t.Error("none was let pass")
-	}
+	expect(t, done <= 5, "%d writes of 5", done)
+	check(t, s, true)
+	expect(t, done != 0, "none was let pass")
 }
 
 func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
@@ -132,9 +129,7 @@ func TestALoopIsStoppedAndWorkIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := turnedDown(t, s, dir, put("a", "something else", rw.ModeOverwrite), rw.ErrDenied)
-	if !strings.Contains(e.Hint, "a has come back 3 times") || e.Action != rw.ActionAskUser {
-		t.Errorf("%+v", e)
-	}
+	expect(t, strings.Contains(e.Hint, "a has come back 3 times") && e.Action == rw.ActionAskUser, "%+v", e)
 	write(t, s, "b", "x", rw.ModeOverwrite)
 	for range 3 {
 		write(t, s, "b", "x", rw.ModeOverwrite) // the same again
@@ -168,9 +163,7 @@ func TestACommandJudgesTheFilesAsTheyWouldBe(t *testing.T) {
 	fails(s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: "p/c.go", Content: []byte(good)}, {Op: "write", Path: "p/d.go", Content: []byte("x")}}}))(t, rw.ErrVerifyFailed, "the second of two")
 	must(s.Delete(background, rw.DeleteRequest{Path: "p/only.go"}))(t, "a file that goes")
 	check(t, s, true)
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "oracle*", "*", "only.go")); len(left) > 0 {
-		t.Errorf("left %v", left)
-	}
+	length(t, must(filepath.Glob(filepath.Join(os.TempDir(), "oracle*", "*", "only.go")))(t), 0, "left")
 }
 
 func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
@@ -191,9 +184,7 @@ func TestCommandOracleCompilesAModuleWithTheCommit(t *testing.T) {
 		}
 		before := snapshot(t, dir)
 		_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{rename("a.go")}})
-		if !errors.Is(err, rw.ErrVerifyFailed) || snapshot(t, dir) != before {
-			t.Fatalf("%s: half of a rename: %v", name, err)
-		}
+		require(t, errors.Is(err, rw.ErrVerifyFailed) && snapshot(t, dir) == before, "%s: half of a rename: %v", name, err)
 		e := rw.AsError("", err)
 		conformsEnvelope(t, e)
 		if text, _ := e.Context["output"].(string); !strings.Contains(text, "sub/b.go:5:") || !strings.Contains(text, "Old") || strings.Contains(text, dir) {
@@ -249,9 +240,8 @@ func TestCommandOracleEndsAndItsOutputIsBounded(t *testing.T) {
 		}
 		s := hooked(t, ramspace(t), o)
 		_, err := s.SafeWrite(background, put("a", "x", rw.ModeCreate))
-		if e := rw.AsError("", err); !errors.Is(err, rw.ErrVerifyFailed) || strings.Contains(string(conformsEnvelope(t, e)), "/no/such") {
-			t.Errorf("%s: %v", name, err)
-		}
+		e := rw.AsError("", err)
+		expect(t, errors.Is(err, rw.ErrVerifyFailed) && !strings.Contains(string(conformsEnvelope(t, e)), "/no/such"), "%s: %v", name, err)
 	}
 	ctx, stop := context.WithTimeout(background, 100*time.Millisecond)
 	defer stop()

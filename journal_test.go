@@ -152,9 +152,7 @@ func TestDamageIsNamed(t *testing.T) {
 			for _, p := range got.Problems {
 				codes = append(codes, p.Code)
 			}
-			if !strings.Contains(" "+strings.Join(codes, " ")+" ", " "+row.code+" ") {
-				t.Errorf("found %v, want %s", codes, row.code)
-			}
+			expect(t, strings.Contains(" "+strings.Join(codes, " ")+" ", " "+row.code+" "), "found %v, want %s", codes, row.code)
 		})
 	}
 }
@@ -180,9 +178,7 @@ func TestBadLinesNeverHideOthers(t *testing.T) {
 			s = open(t, dir, nil)
 			write(t, s, "4.txt", "x", rw.ModeCreate)
 			got, err := s.JournalTail(background, rw.JournalTailRequest{})
-			if err != nil || len(got.Entries) != 4 {
-				t.Fatalf("%v %+v", err, got)
-			}
+			require(t, err == nil && len(got.Entries) == 4, "%v %+v", err, got)
 			check(t, s, true)
 		})
 	}
@@ -199,17 +195,15 @@ func TestCursors(t *testing.T) {
 		return must(s.JournalSince(background, r))(t)
 	}
 	at := func(n uint64) *uint64 { return &n }
-	if r := since(rw.JournalSinceRequest{AfterSeq: at(4), Limit: 3}); len(r.Entries) != 3 || r.NextSeq != 7 || r.Gap {
-		t.Errorf("%+v", r)
-	}
+	r := since(rw.JournalSinceRequest{AfterSeq: at(4), Limit: 3})
+	expect(t, len(r.Entries) == 3 && r.NextSeq == 7 && !r.Gap, "%+v", r)
 	if r := since(rw.JournalSinceRequest{AfterSeq: at(99)}); !r.Gap || r.Reason != "cursor_ahead" || r.NextSeq != 10 {
 		t.Errorf("%+v", r)
 	}
 	// A reply alone moves nothing; passing after_seq acknowledges.
 	for range 2 {
-		if r := since(rw.JournalSinceRequest{Agent: "me"}); len(r.Entries) != 5 || r.NextSeq != 10 {
-			t.Errorf("%+v", r)
-		}
+		r := since(rw.JournalSinceRequest{Agent: "me"})
+		expect(t, len(r.Entries) == 5 && r.NextSeq == 10, "%+v", r)
 	}
 	since(rw.JournalSinceRequest{Agent: "me", AfterSeq: at(8)})
 	if r := since(rw.JournalSinceRequest{Agent: "me"}); len(r.Entries) != 1 || r.Entries[0].Seq != 10 {
@@ -225,9 +219,8 @@ func TestCursors(t *testing.T) {
 	fails(s.SafeWrite(background, rw.SafeWriteRequest{Path: "0.txt", Content: []byte("y"), Call: rw.Call{Caller: "you"}}))(t, rw.ErrFileAlreadyExists)
 	for refused, want := range map[bool]int{false: 0, true: 1} {
 		r := since(rw.JournalSinceRequest{AfterSeq: at(10), IncludeRefused: refused})
-		if len(r.Entries) != want || r.NextSeq != 11 || want == 1 && (r.Entries[0].Kind != "refused" || r.Entries[0].Reason != "file_already_exists") {
-			t.Errorf("refused %v: %+v", refused, r)
-		}
+		expect(t, len(r.Entries) == want && r.NextSeq == 11 &&
+			(want != 1 || r.Entries[0].Kind == "refused" && r.Entries[0].Reason == "file_already_exists"), "refused %v: %+v", refused, r)
 	}
 	if r := since(rw.JournalSinceRequest{Agent: "you", AfterSeq: at(10), IncludeRefused: true}); len(r.Entries) != 0 {
 		t.Errorf("the agent's own: %+v", r)
@@ -248,14 +241,12 @@ func TestLegacyWorkspaceOpens(t *testing.T) {
 	os.WriteFile(path, []byte(legacy), 0o644)
 	for round := range 2 {
 		s := open(t, dir, nil)
-		if r := s.Recovery(); round == 0 && (r.Imported != 3 || r.ImportSkipped != 1) || round == 1 && r.Imported != 0 {
-			t.Errorf("round %d: %+v", round, r)
-		}
+		r := s.Recovery()
+		expect(t, (round != 0 || r.Imported == 3 && r.ImportSkipped == 1) && (round != 1 || r.Imported == 0), "round %d: %+v", round, r)
 		write(t, s, fmt.Sprintf("new%d.md", round), "x", rw.ModeCreate)
 		tail, err := s.JournalTail(background, rw.JournalTailRequest{})
-		if err != nil || len(tail.Entries) != 4+round || tail.Entries[0].JournalID != "wj_000000000001" || tail.Entries[2].Rev != 2 {
-			t.Fatalf("%v %+v", err, tail.Entries)
-		}
+		require(t, err == nil && len(tail.Entries) == 4+round && tail.Entries[0].JournalID == "wj_000000000001" && tail.Entries[2].Rev == 2, "%v %+v",
+			err, tail.Entries)
 		check(t, s, false)
 		s.Close(background)
 	}
@@ -264,9 +255,7 @@ func TestLegacyWorkspaceOpens(t *testing.T) {
 	f.WriteString(row(4, "c.md"))
 	f.Close()
 	s := open(t, dir, nil)
-	if r := s.Recovery(); r.Imported != 1 {
-		t.Errorf("%+v", r)
-	}
+	equal(t, s.Recovery().Imported, 1)
 	if data, _ := os.ReadFile(path); string(data) != legacy+row(4, "c.md") {
 		t.Error("the legacy journal was changed")
 	}
@@ -313,9 +302,8 @@ func TestSnapshotsAreOnlyCaches(t *testing.T) {
 		s.Close(background)
 		os.WriteFile(filepath.Join(dir, "7.txt"), []byte("human"), 0o644)
 		s = open(t, dir, nil)
-		if rep := s.Recovery(); len(rep.Aborted)+len(rep.Conflicts) > 0 {
-			t.Errorf("a human edit was taken for damage: %+v", rep)
-		}
+		rep := s.Recovery()
+		expect(t, len(rep.Aborted)+len(rep.Conflicts) == 0, "a human edit was taken for damage: %+v", rep)
 		fileIs(t, dir, "7.txt", "human")
 		write(t, s, "7.txt", "back"+fmt.Sprint(len(snaps)), rw.ModeOverwrite)
 		s.Close(background)
@@ -330,9 +318,7 @@ func cachesAside(t *testing.T, s *rw.Store) {
 	t.Helper()
 	r := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 	for _, p := range r.Problems {
-		if p.Code != "snapshot_damaged" {
-			t.Errorf("check: %s %s: %s", p.Code, p.Path, p.Detail)
-		}
+		expect(t, p.Code == "snapshot_damaged", "check: %s %s: %s", p.Code, p.Path, p.Detail)
 	}
 }
 
@@ -340,16 +326,11 @@ func TestSnapshotsWhileOpen(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	noErr(t, s.FillJournal(60_000))
 	write(t, s, "a.txt", "x", rw.ModeCreate)
-	if snaps, _ := filepath.Glob(statePath(dir, "index", "*.snap")); len(snaps) != 1 {
-		t.Errorf("snapshots: %v", snaps)
-	}
+	length(t, must(filepath.Glob(statePath(dir, "index", "*.snap")))(t), 1, "snapshots")
 	other := open(t, dir, nil) // as after a crash: nothing was closed
-	if r := other.Recovery(); r.Rebuilt {
-		t.Errorf("%+v", r)
-	}
-	if n, err := other.LastRows("p7", 3); err != nil || n != 3 {
-		t.Errorf("%d %v", n, err)
-	}
+	r := other.Recovery()
+	expect(t, !r.Rebuilt, "%+v", r)
+	equal(t, must(other.LastRows("p7", 3))(t), 3)
 }
 
 // TestTailFiltersEveryKind: every value in the rows can be used as a filter, and every
@@ -367,13 +348,10 @@ func TestTailFiltersEveryKind(t *testing.T) {
 	f, _ := reflect.TypeFor[rw.JournalTailRequest]().FieldByName("FilterMode")
 	offered := schema.Words(f.Tag.Get("enum"))
 	for _, e := range tail.Entries {
-		if !slices.Contains(offered, e.Op) {
-			t.Errorf("rows say %s, which cannot be asked for", e.Op)
-		}
+		expect(t, slices.Contains(offered, e.Op), "rows say %s, which cannot be asked for", e.Op)
 		one, err := s.JournalTail(background, rw.JournalTailRequest{N: 100, FilterMode: e.Op})
-		if err != nil || !slices.ContainsFunc(one.Entries, func(x rw.JournalEntry) bool { return x.JournalID == e.JournalID }) {
-			t.Errorf("%s does not find its row %s: %v", e.Op, e.JournalID, err)
-		}
+		expect(t, err == nil && slices.ContainsFunc(one.Entries, func(x rw.JournalEntry) bool { return x.JournalID == e.JournalID }),
+			"%s does not find its row %s: %v", e.Op, e.JournalID, err)
 	}
 }
 
@@ -470,9 +448,8 @@ func (c scenario) besideForeign(t *testing.T, act string, n int) bool {
 	want := c.new
 	if err != nil {
 		want = c.old
-		if e := rw.AsError("undo", err); e.Effect != rw.EffectNone || e.Detail == rw.ErrInternal {
-			t.Fatalf("%s: %v", when, errors.Unwrap(err))
-		}
+		e := rw.AsError("undo", err)
+		require(t, e.Effect == rw.EffectNone && e.Detail != rw.ErrInternal, "%s: %v", when, errors.Unwrap(err))
 	}
 	for p, text := range want {
 		if got[p] != text && !(overlap(p, taken) && held(all, text)) {
@@ -517,18 +494,13 @@ func TestReplayedEditRepliesAsTheFirst(t *testing.T) {
 	write(t, s, "a.txt", "one two one\nrest\none\n", rw.ModeCreate)
 	r := rw.EditRequest{Path: "./a.txt", Edits: []rw.EditOp{{Old: "one", New: "eleven", Count: 3}, {Old: "rest", New: "more"}}, Call: rw.Call{IdempotencyKey: "k"}}
 	first, err := s.Edit(background, r)
-	if err != nil || first.Replacements != 4 || !strings.Contains(first.Diff, "+eleven two eleven\n") {
-		t.Fatalf("%v %+v", err, first)
-	}
+	require(t, err == nil && first.Replacements == 4 && strings.Contains(first.Diff, "+eleven two eleven\n"), "%v %+v", err, first)
 	again := func(what string, s *rw.Store, diff string) {
 		t.Helper()
 		got, err := s.Edit(background, r)
-		if err != nil || got.Status != rw.StatusReplayed || got.Replacements != 4 || got.Diff != diff {
-			t.Errorf("%s: %v %+v", what, err, got)
-		}
-		if got.Path != first.Path || got.SHA256 != first.SHA256 || got.Bytes != first.Bytes || got.JournalID != first.JournalID {
-			t.Errorf("%s: %+v\nwant %+v", what, got, first)
-		}
+		expect(t, err == nil && got.Status == rw.StatusReplayed && got.Replacements == 4 && got.Diff == diff, "%s: %v %+v", what, err, got)
+		expect(t, got.Path == first.Path && got.SHA256 == first.SHA256 && got.Bytes == first.Bytes && got.JournalID == first.JournalID,
+			"%s: %+v\nwant %+v", what, got, first)
 	}
 	again("at once", s, first.Diff)
 	again("by another store", quickAt(t, dir, nil), first.Diff)
@@ -539,9 +511,7 @@ func TestReplayedEditRepliesAsTheFirst(t *testing.T) {
 	noErr(t, s.Close(background))
 	s = quickAt(t, dir, nil)
 	again("after a restart", s, first.Diff)
-	if row, err := s.ReplyOf(first.Receipt.JournalSeq); err != nil || string(row) != `{"replacements":4}` {
-		t.Errorf("the row holds %s %v", row, err)
-	}
+	equal(t, string(must(s.ReplyOf(first.Receipt.JournalSeq))(t)), `{"replacements":4}`, "the row holds")
 	noErr(t, os.RemoveAll(filepath.Join(dir, rw.StateDirName, "history")))
 	again("when nothing is kept", s, "")
 }
@@ -553,9 +523,8 @@ func TestReplayedRowsWithoutAReply(t *testing.T) {
 	r := rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "one", New: "two"}}, Call: rw.Call{IdempotencyKey: "k"}}
 	noErr(t, s.KeepWithoutReply(r, hash("two")))
 	got, err := s.Edit(background, r)
-	if err != nil || got.Status != rw.StatusReplayed || got.SHA256.String() != hash("two") || got.Replacements != 0 || got.Diff != "" {
-		t.Errorf("%v %+v", err, got)
-	}
+	expect(t, err == nil && got.Status == rw.StatusReplayed && got.SHA256.String() == hash("two") && got.Replacements == 0 && got.Diff == "",
+		"%v %+v", err, got)
 }
 
 // TestReplayedUndoAndRestoreReplyAsTheFirst: which commits were undone, the
@@ -567,28 +536,21 @@ func TestReplayedUndoAndRestoreReplyAsTheFirst(t *testing.T) {
 	}
 	u := rw.UndoRequest{N: 50, Call: rw.Call{IdempotencyKey: "undo"}}
 	undo, err := s.Undo(background, u)
-	if err != nil || len(undo.Undone) != 50 || undo.Undone[0] != 51 || undo.Undone[49] != 2 {
-		t.Fatalf("%v %+v", err, undo.Undone)
-	}
+	require(t, err == nil && len(undo.Undone) == 50 && undo.Undone[0] == 51 && undo.Undone[49] == 2, "%v %+v", err, undo.Undone)
 	v := rw.RestoreRequest{Path: "f0.txt", SHA256: digest(hash("45")), Call: rw.Call{IdempotencyKey: "restore"}}
 	back, err := s.Restore(background, v)
-	if err != nil || back.Version != 46 {
-		t.Fatalf("%v %+v", err, back)
-	}
-	if row, err := s.ReplyOf(undo.Seq); err != nil || len(row) > 4<<10 || len(row) == 0 {
-		t.Errorf("the row holds %d bytes, %v", len(row), err)
-	}
+	require(t, err == nil && back.Version == 46, "%v %+v", err, back)
+	row := must(s.ReplyOf(undo.Seq))(t)
+	expect(t, len(row) <= 4<<10 && len(row) != 0, "the row holds %d bytes,", len(row))
 	write(t, s, "f0.txt", "goes on", rw.ModeOverwrite)
 	noErr(t, s.Close(background))
 	s = quickAt(t, dir, nil)
 	u2, err := s.Undo(background, u)
-	if err != nil || u2.Status != rw.StatusReplayed || !slices.Equal(u2.Undone, undo.Undone) || u2.Seq != undo.Seq || u2.Receipt.Path != undo.Receipt.Path {
-		t.Errorf("%v %+v\nwant %+v", err, u2, undo)
-	}
+	expect(t, err == nil && u2.Status == rw.StatusReplayed && slices.Equal(u2.Undone, undo.Undone) && u2.Seq == undo.Seq &&
+		u2.Receipt.Path == undo.Receipt.Path, "%v %+v\nwant %+v", err, u2, undo)
 	equal(t, fmt.Sprintf("%+v", u2.Results), fmt.Sprintf("%+v", undo.Results), "results ", u2.Results, "\nwant ", undo.Results)
-	if r2, err := s.Restore(background, v); err != nil || r2.Status != rw.StatusReplayed || r2.Version != 46 || r2.Path != "f0.txt" || r2.SHA256 != back.SHA256 {
-		t.Errorf("%v %+v", err, r2)
-	}
+	r2 := must(s.Restore(background, v))(t)
+	expect(t, r2.Status == rw.StatusReplayed && r2.Version == 46 && r2.Path == "f0.txt" && r2.SHA256 == back.SHA256, "%+v", r2)
 	fileIs(t, dir, "f0.txt", "goes on")
 	check(t, s, true)
 }
@@ -603,18 +565,15 @@ func TestUndoOfACommitAndItsUndoing(t *testing.T) {
 	before := snapshot(t, dir)
 	for _, r := range []rw.UndoRequest{{N: 2}, {N: 2, Call: rw.Call{DryRun: true}}, {N: 2, Call: rw.Call{IdempotencyKey: "k"}}} {
 		got, err := s.Undo(background, r)
-		if err != nil || got.Status != rw.StatusUnchanged || got.Seq != 0 || len(got.Undone) != 0 || len(got.Results) != 0 || got.Undone == nil || got.Results == nil {
-			t.Errorf("%+v: %v %+v", r, err, got)
-		}
-		if len(got.Warnings) != 1 || got.Warnings[0].Reason != call.WarnCommitsCancelOut || got.Warnings[0].Hint == "" || len(got.Receipt.Warnings) != 1 {
-			t.Errorf("%+v: warnings %+v %+v", r, got.Warnings, got.Receipt.Warnings)
-		}
+		expect(t, err == nil && got.Status == rw.StatusUnchanged && got.Seq == 0 && len(got.Undone) == 0 && len(got.Results) == 0 &&
+			got.Undone != nil && got.Results != nil, "%+v: %v %+v", r, err, got)
+		expect(t, len(got.Warnings) == 1 && got.Warnings[0].Reason == call.WarnCommitsCancelOut && got.Warnings[0].Hint != "" &&
+			len(got.Receipt.Warnings) == 1, "%+v: warnings %+v %+v", r, got.Warnings, got.Receipt.Warnings)
 		equal(t, snapshot(t, dir), before, r, " changed something")
 	}
 	// More commits than cancel out are undone, and reported.
-	if got := undone(t, s, 3); got.Status != rw.StatusSucceeded || len(got.Undone) != 3 || len(got.Warnings) != 0 {
-		t.Errorf("three: %+v", got)
-	}
+	got := undone(t, s, 3)
+	expect(t, got.Status == rw.StatusSucceeded && len(got.Undone) == 3 && len(got.Warnings) == 0, "three: %+v", got)
 	gone(t, dir, "b.txt")
 	undone(t, s, 1)
 	fileIs(t, dir, "b.txt", "before")
@@ -636,16 +595,12 @@ func TestUnchangedLeavesTheKeyFree(t *testing.T) {
 	write(t, s, "a.txt", "same", rw.ModeCreate)
 	r := put("a.txt", "same", rw.ModeOverwrite)
 	r.IdempotencyKey = "k"
-	if got, err := s.SafeWrite(background, r); err != nil || got.Status != rw.StatusUnchanged {
-		t.Fatalf("%v %+v", err, got)
-	}
-	if op, err := s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"}); err != nil || op.Happened || len(op.Entries) != 0 {
-		t.Errorf("%v %+v", err, op)
-	}
+	got := must(s.SafeWrite(background, r))(t)
+	require(t, got.Status == rw.StatusUnchanged, "%+v", got)
+	op := must(s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"}))(t)
+	expect(t, !op.Happened && len(op.Entries) == 0, "%+v", op)
 	r.Content = []byte("another")
-	if got, err := s.SafeWrite(background, r); err != nil || got.Status != rw.StatusSucceeded {
-		t.Errorf("%v %+v", err, got)
-	}
+	equal(t, must(s.SafeWrite(background, r))(t).Status, rw.StatusSucceeded)
 	fileIs(t, dir, "a.txt", "another")
 	r.Content = []byte("a third")
 	deny(t, s, dir, "bound by now", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.SafeWrite(background, r)) })
@@ -682,9 +637,8 @@ func TestIdempotencyKeysAreBounded(t *testing.T) {
 				want = row.seq
 			}
 			key, path, err := x.Knows(row.name, "path of "+row.name)
-			if err != nil || key != want || path != row.seq {
-				t.Errorf("%s, %s: key %d, path %d, %v; want %d and %d", what, row.name, key, path, err, want, row.seq)
-			}
+			expect(t, err == nil && key == want && path == row.seq, "%s, %s: key %d, path %d, %v; want %d and %d", what, row.name, key, path, err,
+				want, row.seq)
 		}
 	}
 	noErr(t, x.Save(fs.Root(), head))
@@ -714,17 +668,13 @@ func TestOperationOfACommitThatWasRolledBack(t *testing.T) {
 	r.IdempotencyKey = "k"
 	_, err := s.SafeWrite(background, r)
 	e := rw.AsError("", err)
-	if !errors.Is(err, rw.ErrDiskFull) || e.Effect != rw.EffectNone {
-		t.Fatalf("%v %+v", err, e)
-	}
+	require(t, errors.Is(err, rw.ErrDiskFull) && e.Effect == rw.EffectNone, "%v %+v", err, e)
 	fs.Inject(nil)
 	inv := e.Context["invocation_id"].(string)
 	judge := func(ask rw.OperationRequest, happened bool) {
 		t.Helper()
 		op, err := s.Operation(background, ask)
-		if err != nil || op.Happened != happened || op.Refused || len(op.Entries) > 0 != happened {
-			t.Errorf("%+v: %v %+v", ask, err, op)
-		}
+		expect(t, err == nil && op.Happened == happened && !op.Refused && len(op.Entries) > 0 == happened, "%+v: %v %+v", ask, err, op)
 	}
 	judge(rw.OperationRequest{InvocationID: inv}, false)
 	judge(rw.OperationRequest{IdempotencyKey: "k"}, false)
@@ -858,16 +808,10 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 		}
 		before := stateSnapshot(t, dir)
 		would, r, err := c.call(s, "key", true)
-		if err != nil || !r.DryRun || r.JournalSeq != 0 || stateSnapshot(t, dir) != before {
-			t.Fatalf("%s: a dry run: %v %+v", c.name, err, r)
-		}
+		require(t, err == nil && r.DryRun && r.JournalSeq == 0 && stateSnapshot(t, dir) == before, "%s: a dry run: %v %+v", c.name, err, r)
 		first, r, err := c.call(s, "key", false)
-		if err != nil || r.Status != rw.StatusSucceeded || r.JournalSeq == 0 || r.IdempotencyKey != "key" {
-			t.Fatalf("%s: %v %+v", c.name, err, r)
-		}
-		if c.name != "tx_begin" && !reflect.DeepEqual(would, first) {
-			t.Errorf("%s: a dry run reports %v, the call %v", c.name, would, first)
-		}
+		require(t, err == nil && r.Status == rw.StatusSucceeded && r.JournalSeq != 0 && r.IdempotencyKey == "key", "%s: %v %+v", c.name, err, r)
+		expect(t, c.name == "tx_begin" || reflect.DeepEqual(would, first), "%s: a dry run reports %v, the call %v", c.name, would, first)
 		if c.undo != nil {
 			noErr(t, c.undo(s))
 		}
@@ -876,9 +820,8 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 			t.Helper()
 			for _, dry := range []bool{false, true} {
 				got, g, err := c.call(s, "key", dry)
-				if err != nil || g.Status != rw.StatusReplayed || g.JournalSeq != r.JournalSeq || g.Path != r.Path || !reflect.DeepEqual(got, first) {
-					t.Errorf("%s, %s: %v %v\nwant %v\n%+v\nwant %+v", c.name, where, err, got, first, g, r)
-				}
+				expect(t, err == nil && g.Status == rw.StatusReplayed && g.JournalSeq == r.JournalSeq && g.Path == r.Path &&
+					reflect.DeepEqual(got, first), "%s, %s: %v %v\nwant %v\n%+v\nwant %+v", c.name, where, err, got, first, g, r)
 			}
 		}
 		again("at once", s)
@@ -913,17 +856,14 @@ func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 			for _, disk := range []*simfs.FS{fsys.Crash(0, simfs.None), fsys.Crash(0, simfs.All)} {
 				s := sweep.open(t, disk, "0003")
 				got, r, aerr := c.call(s, "key", false)
-				if aerr != nil || c.name != "tx_begin" && !reflect.DeepEqual(got, want) {
-					t.Fatalf("%s, operation %d: %v %v, want %v", c.name, n, aerr, got, want)
-				}
+				require(t, aerr == nil && (c.name == "tx_begin" || reflect.DeepEqual(got, want)), "%s, operation %d: %v %v, want %v", c.name, n, aerr,
+					got, want)
 				if r.Status == rw.StatusReplayed {
 					replayed++
 				} else {
 					ran++
 				}
-				if err == nil && r.Status != rw.StatusReplayed {
-					t.Errorf("%s: an acknowledged call happened again", c.name)
-				}
+				expect(t, err != nil || r.Status == rw.StatusReplayed, "%s: an acknowledged call happened again", c.name)
 				if c.name == "tx_begin" {
 					if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || len(d.Transactions) != 1 || d.Transactions[0] != got.([]string)[0] {
 						t.Errorf("operation %d: %v transactions, the call reports %v", n, d.Transactions, got)
@@ -936,9 +876,7 @@ func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
 				break
 			}
 		}
-		if replayed < 2 || ran < 2 {
-			t.Errorf("%s: %d calls were answered by the key, %d ran", c.name, replayed, ran)
-		}
+		expect(t, replayed >= 2 && ran >= 2, "%s: %d calls were answered by the key, %d ran", c.name, replayed, ran)
 	}
 }
 
@@ -957,21 +895,15 @@ func TestAKeyedCleanupFitsIntoItsRow(t *testing.T) {
 	for i := 0; left > 0; i++ {
 		r := rw.CheckpointCleanupRequest{Call: rw.Call{IdempotencyKey: fmt.Sprint("key", i)}}
 		first, err := s.CheckpointCleanup(background, r)
-		if err != nil || len(first.Removed) == 0 || len(first.Removed) > 30 {
-			t.Fatalf("%d removed, %v", len(first.Removed), err)
-		}
+		require(t, err == nil && len(first.Removed) != 0 && len(first.Removed) <= 30, "%d removed, %v", len(first.Removed), err)
 		left -= len(first.Removed)
-		if first.Kept != left || first.More != (left > 0) {
-			t.Errorf("%d left: %d %v", left, first.Kept, first.More)
-		}
-		if row, err := s.ReplyOf(first.Receipt.JournalSeq); err != nil || len(row) > 4<<10 {
-			t.Errorf("the row holds %d bytes, %v", len(row), err)
-		}
+		expect(t, first.Kept == left && first.More == (left > 0), "%d left: %d %v", left, first.Kept, first.More)
+		row := must(s.ReplyOf(first.Receipt.JournalSeq))(t)
+		expect(t, len(row) <= 4<<10, "the row holds %d bytes,", len(row))
 		before := stateSnapshot(t, dir)
 		again, err := s.CheckpointCleanup(background, r)
-		if err != nil || again.Status != rw.StatusReplayed || !reflect.DeepEqual(again.Removed, first.Removed) || again.Kept != first.Kept || again.More != first.More {
-			t.Errorf("%v %+v\nwant %+v", err, again, first)
-		}
+		expect(t, err == nil && again.Status == rw.StatusReplayed && reflect.DeepEqual(again.Removed, first.Removed) && again.Kept == first.Kept &&
+			again.More == first.More, "%v %+v\nwant %+v", err, again, first)
 		equal(t, stateSnapshot(t, dir), before, "a repeated call set aside what is damaged")
 	}
 	check(t, s, true)
@@ -987,13 +919,10 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op}))(t)
 	_, err := s.SafeWrite(background, put("secret.txt", "key AKIA"+strings.ToUpper("qwertyuiopas2345"), rw.ModeCreate))
 	ref, _ := rw.AsError("", err).Context["draft_ref"].(string)
-	if ref == "" {
-		t.Fatalf("no draft: %v", err)
-	}
+	require(t, ref != "", "no draft: %v", err)
 	before := stateSnapshot(t, dir)
-	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{DryRun: true, IdempotencyKey: "k"}}); err != nil || out.Index != 2 || !out.Receipt.DryRun {
-		t.Errorf("stage: %v %+v", err, out)
-	}
+	out := must(s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{DryRun: true, IdempotencyKey: "k"}}))(t)
+	expect(t, out.Index == 2 && out.Receipt.DryRun, "stage: %+v", out)
 	fails(s.TxStage(background, rw.TxStageRequest{TxID: "tx_none", Op: op, Call: rw.Call{DryRun: true}}))(t, rw.ErrTxNotFound, "stage in none")
 	if out, err := s.TxBegin(background, rw.TxBeginRequest{Call: rw.Call{DryRun: true}}); err != nil || out.TxID != "" || out.ExpiresAt.IsZero() {
 		t.Errorf("begin: %v %+v", err, out)
@@ -1003,9 +932,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 	}
 	equal(t, stateSnapshot(t, dir), before, "a dry run left something")
 	for _, removed := range []bool{true, false} { // once, and again after a lost reply
-		if out, err := s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}); err != nil || out.Removed != removed {
-			t.Errorf("draft: %v %+v", err, out)
-		}
+		equal(t, must(s.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t).Removed, removed, "draft")
 	}
 	if out, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: op, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || out.Index != 2 {
 		t.Errorf("a dry run bound the key or took a number: %v %+v", err, out)
@@ -1028,9 +955,7 @@ func TestAnalyticsReadsEveryRow(t *testing.T) {
 		write(t, s, path, "two", rw.ModeAppend)
 		_, err1 := s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte("x"), Expect: rw.Exactly(digest(other))})
 		_, err2 := s.Edit(background, rw.EditRequest{Path: path, Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}, Edits: []rw.EditOp{{Old: "two", New: "2"}}})
-		if err1 == nil || err2 != nil {
-			t.Fatal(err1, err2)
-		}
+		require(t, err1 != nil && err2 == nil, "%v %v", err1, err2)
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "l"})
 	_, err1 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "up", Content: []byte("piece"), Call: rw.Call{Caller: "other"}})
@@ -1044,15 +969,9 @@ func TestAnalyticsReadsEveryRow(t *testing.T) {
 	noErr(t, s.FillJournal(2000))
 	fast, err1 := s.Analytics(background, analytics.Request{})
 	slow, err2 := s.AnalyticsDecoded()
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
+	require(t, err1 == nil && err2 == nil, "%v %v", err1, err2)
 	got, _ := json.Marshal(fast)
 	want, _ := json.Marshal(slow)
-	if string(got) != string(want) {
-		t.Errorf("\n got %s\nwant %s", got, want)
-	}
-	if fast.TotalWrites < 2018 {
-		t.Errorf("%d writes", fast.TotalWrites)
-	}
+	expect(t, string(got) == string(want), "\n got %s\nwant %s", got, want)
+	expect(t, fast.TotalWrites >= 2018, "%d writes", fast.TotalWrites)
 }

@@ -106,9 +106,8 @@ func TestHostileGlobs(t *testing.T) {
 	if _, err := (hook.PathRules{Deny: []string{bomb}}).Authorize(background, op); err == nil {
 		t.Error("a rule that cannot be matched denies nothing")
 	}
-	if d, err := (hook.PathRules{Allow: []string{bomb}}).Authorize(background, op); err != nil || d == hook.Allow() {
-		t.Errorf("a rule that cannot be matched allows: %+v %v", d, err)
-	}
+	d := must((hook.PathRules{Allow: []string{bomb}}).Authorize(background, op))(t)
+	expect(t, d != hook.Allow(), "a rule that cannot be matched allows: %+v", d)
 }
 
 // TestManyEdits: edits are bounded by their number and by the total size that they
@@ -130,9 +129,7 @@ func TestManyEdits(t *testing.T) {
 	})
 	end()
 	write(t, s, "b.txt", strings.Repeat("line\n", 1000), rw.ModeCreate)
-	if r, err := s.Edit(background, rw.EditRequest{Path: "b.txt", Edits: edits[:4095]}); err != nil || r.Replacements != 4095*1000 {
-		t.Errorf("%d replacements, %v", r.Replacements, err)
-	}
+	equal(t, must(s.Edit(background, rw.EditRequest{Path: "b.txt", Edits: edits[:4095]}))(t).Replacements, 4095*1000, "replacements")
 }
 
 // TestLongPathsLinear: a call takes work in proportion to the length of its
@@ -206,25 +203,17 @@ func manifestIs(t *testing.T, s *rw.Store, dir string, list []byte) {
 	}
 	noErr(t, os.WriteFile(chunkDir(dir, "s", "manifest.json"), list, 0o600))
 	st := chunkStatus(t, s, "s")
-	if there := fmt.Sprint(st.PresentIndices); there != "[1 2]" && there != "[]" || st.MissingCount > 999_999 {
-		t.Fatalf("%q: %+v", list, st)
-	}
+	there := fmt.Sprint(st.PresentIndices)
+	require(t, (there == "[1 2]" || there == "[]") && st.MissingCount <= 999_999, "%q: %+v", list, st)
 	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})
-	if err == nil && len(st.PresentIndices) > 0 && (!strings.HasPrefix(string(p.Content), "one") || !strings.HasSuffix(string(p.Content), "two")) {
-		t.Fatalf("%q: %q", list, p.Content)
-	}
+	require(t, err != nil || len(st.PresentIndices) == 0 || strings.HasPrefix(string(p.Content), "one") &&
+		strings.HasSuffix(string(p.Content), "two"), "%q: %q", list, p.Content)
 	r, err2 := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("three")})
-	if err2 == nil && r.Index != 3 && r.Index != 1 {
-		t.Fatalf("%q: index %d", list, r.Index)
-	}
+	require(t, err2 != nil || r.Index == 3 || r.Index == 1, "%q: index %d", list, r.Index)
 	for _, err := range []error{err, err2} {
-		if err != nil && rw.AsError("", err).Detail == rw.ErrInternal {
-			t.Fatalf("%q: %v", list, err)
-		}
+		require(t, err == nil || rw.AsError("", err).Detail != rw.ErrInternal, "%q: %v", list, err)
 	}
-	if _, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}); err != nil {
-		t.Fatalf("%q: %v", list, err)
-	}
+	must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t, list)
 }
 
 // FuzzScratchIndex: whatever the index or a facts file contains, the objects exist
@@ -255,18 +244,15 @@ func FuzzScratchIndex(f *testing.F) {
 		}
 		noErr(t, os.WriteFile(path, text, 0o600))
 		if l := listed(t, s); l.ExpiredRemoved == 0 && !bytes.Contains(text, []byte("expires_at")) {
-			if l.Objects != 2 || l.Count < 2 {
-				t.Fatalf("%q: %+v", text, l)
-			}
+			require(t, l.Objects == 2 && l.Count >= 2, "%q: %+v", text, l)
 			gotBack(t, s, hash("a"), "a")
 			gotBack(t, s, hash("b"), "b")
 		}
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("c"), Label: "a fresh label"})
 		l := listed(t, s)
 		must(json.Marshal(l))(t)
-		if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "a fresh label"}); err != nil || r.Entry.SHA256.String() != hash("c") || !r.BinExists {
-			t.Fatalf("%q: %+v %v", text, r, err)
-		}
+		r := must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "a fresh label"}))(t)
+		require(t, r.Entry.SHA256.String() == hash("c") && r.BinExists, "%q: %+v", text, r)
 		gotBack(t, s, hash("c"), "c")
 	})
 }

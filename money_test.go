@@ -86,7 +86,5 @@ func TestMoneyIsNeverLost(t *testing.T) {
 		s.Close(background)
 	}
 	t.Logf("%d transfers were acknowledged", moved)
-	if moved == 0 {
-		t.Error("no transfer was made")
-	}
+	expect(t, moved != 0, "no transfer was made")
 }

@@ -39,9 +39,7 @@ func TestRiskyTextsAreWhatTheyAreCalled(t *testing.T) {
 	for text, want := range map[string]rw.Verdict{risky.low: rw.VerdictLow, risky.medium: rw.VerdictMedium, risky.high: rw.VerdictHigh, risky.highUnsure: rw.VerdictHigh} {
 		r := rw.ScoreContent([]byte(text), nil)
 		confirmed := slices.ContainsFunc(r.DetectedPatterns, func(f rw.RiskFinding) bool { return f.Confidence == "confirmed" })
-		if r.Verdict != want || confirmed != (text == risky.high) {
-			t.Errorf("%s %v %v for %+v", r.Verdict, r.Score, confirmed, r.DetectedPatterns)
-		}
+		expect(t, r.Verdict == want && confirmed == (text == risky.high), "%s %v %v for %+v", r.Verdict, r.Score, confirmed, r.DetectedPatterns)
 	}
 }
 
@@ -167,9 +165,8 @@ func TestBadGateInTheContextWeakensNothing(t *testing.T) {
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
 	for _, g := range []rw.Gate{{Mode: "blok"}, {Mode: rw.GateBlock, RejectAt: "hihg"}, {Mode: rw.GateBlock, Overrides: "resaon"}} {
 		_, err := s.SafeWrite(rw.WithGate(background, g), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(risky.high), Call: rw.Call{DryRun: true, AcceptRisk: "why"}})
-		if g.Overrides != "" && err == nil || g.Overrides == "" && err != nil && !errors.Is(err, rw.ErrRiskBlocked) && !errors.Is(err, rw.ErrInvalidArgument) {
-			t.Errorf("%s: %v", g, err)
-		}
+		expect(t, (g.Overrides == "" || err != nil) &&
+			(g.Overrides != "" || err == nil || errors.Is(err, rw.ErrRiskBlocked) || errors.Is(err, rw.ErrInvalidArgument)), "%s: %v", g, err)
 	}
 }
 
@@ -205,9 +202,7 @@ func TestAcceptedRiskIsInTheJournal(t *testing.T) {
 	equal(t, reasons(out.Receipt.Warnings), call.WarnRiskAccepted, out.Receipt.Warnings)
 	fileIs(t, dir, "a.txt", risky.high)
 	rows := rawRows(t, dir)
-	if len(rows) != 1 || rows[0]["accept_risk"] != "fixture of a revoked key, see {GHP-REDACTED} é" {
-		t.Errorf("%v", rows)
-	}
+	expect(t, len(rows) == 1 && rows[0]["accept_risk"] == "fixture of a revoked key, see {GHP-REDACTED} é", "%v", rows)
 	length(t, leaks(t, dir, other), 0)
 	// A reason where nothing had to be accepted is not kept.
 	r = put("b.txt", "harmless", rw.ModeCreate)
@@ -221,9 +216,7 @@ func TestAcceptedRiskIsInTheJournal(t *testing.T) {
 	r.AcceptRisk = strings.Repeat("é", 200) + strings.Repeat(" "+awsID(82), 4)
 	passes(t, s, r)
 	got := rawRows(t, dir)[2]["accept_risk"].(string)
-	if len(got) > 500 || strings.ContainsRune(got, '\ufffd') || strings.Contains(got, "AKIA") {
-		t.Errorf("%d bytes: %q", len(got), got)
-	}
+	expect(t, len(got) <= 500 && !strings.ContainsRune(got, '\ufffd') && !strings.Contains(got, "AKIA"), "%d bytes: %q", len(got), got)
 	check(t, s, true)
 }
 
@@ -271,13 +264,9 @@ allow:
 	// The scanning verbs know the same exceptions, for a path that is named.
 	for path, want := range map[string]rw.Verdict{"fixtures/a.txt": rw.VerdictSafe, "": rw.VerdictHigh, "other.txt": rw.VerdictHigh} {
 		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(aws), TargetPath: path})
-		if err != nil || r.Verdict != want || (want == rw.VerdictSafe) != (r.Allowed == 1) {
-			t.Errorf("%q: %v %+v", path, err, r)
-		}
+		expect(t, err == nil && r.Verdict == want && (want == rw.VerdictSafe) == (r.Allowed == 1), "%q: %v %+v", path, err, r)
 		c, err := s.Redact(background, rw.RedactRequest{Content: []byte(aws), TargetPath: path})
-		if err != nil || (string(c.Content) == aws) != (want == rw.VerdictSafe) {
-			t.Errorf("%q: %v %+v", path, err, c)
-		}
+		expect(t, err == nil && (string(c.Content) == aws) == (want == rw.VerdictSafe), "%q: %v %+v", path, err, c)
 	}
 	// Append is judged by the path as well.
 	passes(t, s, put("fixtures/log.txt", aws, rw.ModeAppend))
@@ -300,9 +289,7 @@ func TestLetterCaseOfThePolicy(t *testing.T) {
 			equal(t, became(s.SafeWrite(background, rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: mode, Call: rw.Call{DryRun: true}})), want, mode, " ", path)
 		}
 		r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(text), TargetPath: path})
-		if err != nil || (r.Verdict == rw.VerdictSafe) != (want == "ok") {
-			t.Errorf("%s is scored %s, %v", path, r.Verdict, err)
-		}
+		expect(t, err == nil && (r.Verdict == rw.VerdictSafe) == (want == "ok"), "%s is scored %s, %v", path, r.Verdict, err)
 	}
 }
 
@@ -320,9 +307,8 @@ func TestInlineMarkers(t *testing.T) {
 			continue
 		}
 		e := gated(t, s, dir, put("a.txt", text+"id "+awsID(94)+"\n", rw.ModeCreate))
-		if got := linesOf(t, e); !slices.Equal(got, []int{2}) {
-			t.Errorf("lines %v", got)
-		}
+		got := linesOf(t, e)
+		expect(t, slices.Equal(got, []int{2}), "lines %v", got)
 	}
 }
 
@@ -351,9 +337,7 @@ func TestProtectedPaths(t *testing.T) {
 			r.Force, r.AllowShrink, r.AcceptRisk = true, true, "please"
 			before := snapshot(t, dir)
 			_, err := s.SafeWrite(background, r)
-			if !errors.Is(err, rw.ErrProtectedPath) && !(path == "secrets" && errors.Is(err, rw.ErrIsADirectory)) {
-				t.Errorf("%s %s: %v", mode, path, err)
-			}
+			expect(t, errors.Is(err, rw.ErrProtectedPath) || path == "secrets" && errors.Is(err, rw.ErrIsADirectory), "%s %s: %v", mode, path, err)
 			mustEqual(t, snapshot(t, dir), before, mode, " ", path, " changed something")
 			if err != nil {
 				conformsEnvelope(t, rw.AsError("", err))
@@ -367,9 +351,8 @@ func TestProtectedPaths(t *testing.T) {
 		passes(t, s, put(path, "fine\n", rw.ModeAppend))
 	}
 	// A protected file can still be read.
-	if r, err := s.Read(background, rw.ReadRequest{Path: "secrets/a.txt"}); err != nil || string(r.Content) != "old\n" {
-		t.Errorf("%v %q", err, r.Content)
-	}
+	r := must(s.Read(background, rw.ReadRequest{Path: "secrets/a.txt"}))(t)
+	expect(t, string(r.Content) == "old\n", "%q", r.Content)
 	check(t, s, true)
 }
 
@@ -412,9 +395,8 @@ func TestPolicyOfTheScanner(t *testing.T) {
 			e := rw.AsError("", err)
 			equal(t, strings.Join(e.Patterns, " "), "acme", "families ", e.Patterns)
 			length(t, leaks(t, dir, own[7:21]), 0)
-			if doc := conformsEnvelope(t, e); strings.Contains(string(doc), own[12:21]) {
-				t.Errorf("the envelope shows what the own pattern found: %s", doc)
-			}
+			doc := conformsEnvelope(t, e)
+			expect(t, !strings.Contains(string(doc), own[12:21]), "the envelope shows what the own pattern found: %s", doc)
 		}
 	}
 }
@@ -445,9 +427,8 @@ func TestPolicyIsPinned(t *testing.T) {
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	passes(t, s, put("e.txt", "harmless", rw.ModeCreate))
 	rows = rawRows(t, dir)
-	if got := rows[len(rows)-1]["policy"]; got != nil {
-		t.Errorf("without a file the row names policy %v", got)
-	}
+	got := rows[len(rows)-1]["policy"]
+	expect(t, got == nil, "without a file the row names policy %v", got)
 	check(t, s, true)
 }
 
@@ -542,9 +523,8 @@ func TestMissingPolicyFileIsAWarning(t *testing.T) {
 	for _, place := range []string{outside, "none.yaml", "none/none.yaml"} {
 		_, err := rw.Open(background, dir, &rw.Options{PolicyFile: place})
 		e := rw.AsError("", err)
-		if !errors.Is(err, rw.ErrBadPolicy) || e.Context["problem"] != "missing" || strings.Contains(e.Hint, dir) || !strings.Contains(e.Hint, filepath.Base(place)) {
-			t.Errorf("%v %+v", err, e)
-		}
+		expect(t, errors.Is(err, rw.ErrBadPolicy) && e.Context["problem"] == "missing" && !strings.Contains(e.Hint, dir) &&
+			strings.Contains(e.Hint, filepath.Base(place)), "%v %+v", err, e)
 	}
 	os.WriteFile(outside, []byte("gate: {mode: off}\n"), 0o644)
 	s = open(t, dir, &rw.Options{PolicyFile: outside, PolicyFileOptional: true, Gate: rw.GateOfAgents, Sync: rw.SyncOff})
@@ -580,16 +560,12 @@ func TestBadPolicyFailsOpen(t *testing.T) {
 		}
 		e := rw.AsError("", err)
 		doc := conformsEnvelope(t, e)
-		if e.Kind != rw.ErrPolicyViolation || e.Reason != rw.ReasonEncoding || e.Op != "open" {
-			t.Errorf("%q: %s", row.policy, doc)
-		}
+		expect(t, e.Kind == rw.ErrPolicyViolation && e.Reason == rw.ReasonEncoding && e.Op == "open", "%q: %s", row.policy, doc)
 		if e.Context["line"] != row.line || row.column > 0 && e.Context["column"] != row.column || !strings.Contains(e.Hint, row.hint) ||
 			!strings.Contains(e.Hint, fmt.Sprintf("line %d, column", row.line)) {
 			t.Errorf("%q: line %v column %v, hint %q, want %d:%d %q", row.policy, e.Context["line"], e.Context["column"], e.Hint, row.line, row.column, row.hint)
 		}
-		if strings.Contains(string(doc), dir) {
-			t.Errorf("%s", doc)
-		}
+		expect(t, !strings.Contains(string(doc), dir), "%s", doc)
 	}
 	s := openWith(t, dir, "version: 1\n", nil)
 	passes(t, s, put("a.txt", "x", rw.ModeCreate))
@@ -659,9 +635,7 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 		}
 		a, _ := json.Marshal(rw.ScoreContent([]byte(risky.highUnsure+risky.high), p))
 		b, _ := json.Marshal(rw.ScoreContent([]byte(risky.highUnsure+risky.high), rw.DefaultPolicy()))
-		if string(a) != string(b) {
-			t.Errorf("%q scores %s, the default %s", text, a, b)
-		}
+		expect(t, string(a) == string(b), "%q scores %s, the default %s", text, a, b)
 	}
 	equal(t, rw.DefaultPolicy().Hash(), "", "the default has a hash")
 	fails(rw.ParsePolicy([]byte("x: 1\n")))(t, rw.ErrBadPolicy)
@@ -704,12 +678,8 @@ func TestReadOnlyStoreScansByThePolicy(t *testing.T) {
 	writePolicy(t, dir, "disable_families: [api_key]\n")
 	s := open(t, dir, &rw.Options{ReadOnly: true})
 	r, err := s.RiskScore(context.Background(), rw.RiskScoreRequest{Content: []byte(risky.high)})
-	if err != nil || r.Verdict != rw.VerdictSafe {
-		t.Errorf("%v %+v", err, r)
-	}
-	if left, _ := os.ReadDir(statePath(dir)); len(left) != 1 {
-		t.Errorf("something was written: %v", left)
-	}
+	expect(t, err == nil && r.Verdict == rw.VerdictSafe, "%v %+v", err, r)
+	length(t, must(os.ReadDir(statePath(dir)))(t), 1, "something was written")
 }
 
 // TestACostlyPatternFailsTheCall: where a pattern of the policy takes too long on
@@ -764,9 +734,7 @@ func TestACostlyPatternFailsTheCall(t *testing.T) {
 	advised.LetPatternsTake(1)
 	for _, n := range []int{len(text), 200 << 10} { // judged before and during the write
 		r, err := advised.SafeWrite(context.Background(), put("a.txt", strings.Repeat("ab", n/2), rw.ModeOverwrite))
-		if err != nil || reasons(r.Warnings) != call.WarnNotScanned {
-			t.Errorf("%d bytes under advise: %v %v", n, err, r.Warnings)
-		}
+		expect(t, err == nil && reasons(r.Warnings) == call.WarnNotScanned, "%d bytes under advise: %v %v", n, err, r.Warnings)
 	}
 }
 
@@ -819,18 +787,14 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 		{risky.high, rw.Gate{}, "ok risk_high"}, {risky.high, rw.Gate{Mode: rw.GateOff}, "ok"},
 	} {
 		r, err := s.SafeWrite(rw.WithGate(background, cell.gate), rw.SafeWriteRequest{Path: "a.txt", Content: []byte(cell.text), Call: rw.Call{DryRun: true}})
-		if got := became(r, err); got != cell.want {
-			t.Errorf("%.20q under %s: %s, want %s", cell.text, cell.gate, got, cell.want)
-		}
+		equal(t, became(r, err), cell.want, cell.text, " under ", cell.gate)
 	}
 	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ErrProtectedPath)
 	facts, err := s.Describe(rw.WithGate(background, rw.GateOfAgents), rw.DescribeRequest{})
-	if err != nil || facts.Policy.RetryBudget != 3 || facts.Policy.Exceptions != 0 || facts.Policy.Gate != rw.GateOfAgents || facts.Limits.HistoryVersionsKept != 100 {
-		t.Errorf("%v %+v", err, facts.Policy)
-	}
-	if facts.Policy.Source != "workspace" || !slices.Contains(facts.Policy.Ignored, "allow") || slices.Contains(facts.Policy.Ignored, "protect") || facts.Policy.Hash != hash(weakPolicy) {
-		t.Errorf("%+v", facts.Policy)
-	}
+	expect(t, err == nil && facts.Policy.RetryBudget == 3 && facts.Policy.Exceptions == 0 && facts.Policy.Gate == rw.GateOfAgents &&
+		facts.Limits.HistoryVersionsKept == 100, "%v %+v", err, facts.Policy)
+	expect(t, facts.Policy.Source == "workspace" && slices.Contains(facts.Policy.Ignored, "allow") &&
+		!slices.Contains(facts.Policy.Ignored, "protect") && facts.Policy.Hash == hash(weakPolicy), "%+v", facts.Policy)
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff, TrustWorkspacePolicy: true})
 	equal(t, reasons(s.Recovery().Warnings), "", "trusted: warnings")
@@ -840,9 +804,8 @@ func TestTrackedPolicyOnlyTightens(t *testing.T) {
 	s.Close(background)
 	s = open(t, dir, &rw.Options{Sync: rw.SyncOff, TrustWorkspacePolicy: true, Gate: rw.Gate{Mode: rw.GateBlock, RejectAt: rw.VerdictLow, Overrides: rw.OverrideNone}})
 	facts, err = s.Describe(background, rw.DescribeRequest{})
-	if want := (rw.Gate{Mode: rw.GateBlock, RejectAt: rw.VerdictLow, Overrides: rw.OverrideNone}); err != nil || facts.Policy.Gate != want || facts.Policy.Exceptions != 1 {
-		t.Errorf("%v %+v", err, facts.Policy)
-	}
+	want := (rw.Gate{Mode: rw.GateBlock, RejectAt: rw.VerdictLow, Overrides: rw.OverrideNone})
+	expect(t, err == nil && facts.Policy.Gate == want && facts.Policy.Exceptions == 1, "%v %+v", err, facts.Policy)
 }
 
 // TestUntrackedPolicyAndTheOptions: against a default the file holds in full,
@@ -896,9 +859,7 @@ func TestExplicitPolicyGoesFirst(t *testing.T) {
 			t.Errorf("%s %q", got, reasons(s.Recovery().Warnings))
 		}
 		facts, _ := s.Describe(background, rw.DescribeRequest{})
-		if facts.Policy.Source != "explicit" || len(facts.Policy.Ignored) > 0 {
-			t.Errorf("%+v", facts.Policy)
-		}
+		expect(t, facts.Policy.Source == "explicit" && len(facts.Policy.Ignored) == 0, "%+v", facts.Policy)
 		s.Close(background)
 	}
 }
@@ -943,20 +904,14 @@ func TestServeWithBadPolicy(t *testing.T) {
 		isErr(t, call(), rw.ErrBadPolicy, name)
 	}
 	equal(t, snapshot(t, dir), before, "changed")
-	if r, err := s.Read(background, rw.ReadRequest{Path: "old.txt"}); err != nil || string(r.Content) != "old\n" {
-		t.Errorf("%v %+v", err, r)
-	}
+	equal(t, string(must(s.Read(background, rw.ReadRequest{Path: "old.txt"}))(t).Content), "old\n")
 	must(s.Check(background, admin.CheckRequest{}))(t)
-	if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(risky.high)}); err != nil || r.Verdict != rw.VerdictHigh {
-		t.Errorf("%v %+v", err, r)
-	}
-	if d, err := s.Describe(background, rw.DescribeRequest{}); err != nil || d.Policy.Problem == nil || d.Policy.Problem.Line != 2 || d.Policy.Problem.File != rw.StateDirName+"/policy.yaml" {
-		t.Errorf("%v %+v", err, d.Policy)
-	}
+	equal(t, must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(risky.high)}))(t).Verdict, rw.VerdictHigh)
+	d := must(s.Describe(background, rw.DescribeRequest{}))(t)
+	expect(t, d.Policy.Problem != nil && d.Policy.Problem.Line == 2 && d.Policy.Problem.File == rw.StateDirName+"/policy.yaml", "%+v", d.Policy)
 	writePolicy(t, dir, "gate: {mode: blok}\n") // another mistake
-	if e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy); e.Context["line"] != 1 || e.Context["problem"] != "bad_value" {
-		t.Errorf("%+v", e)
-	}
+	e := refused(t, s, dir, put("a.txt", "x", rw.ModeCreate), rw.ErrBadPolicy)
+	expect(t, e.Context["line"] == 1 && e.Context["problem"] == "bad_value", "%+v", e)
 	writePolicy(t, dir, "gate: {mode: block}\nprotect: [LICENSE]\n")
 	passes(t, s, put("a.txt", "x", rw.ModeCreate))
 	refused(t, s, dir, put("LICENSE", "x", rw.ModeCreate), rw.ErrProtectedPath)

@@ -207,9 +207,7 @@ func TestProcessesShareOneJournal(t *testing.T) {
 	for i := range processes {
 		id := string(rune('a' + i))
 		done := len(outs[i].lines())
-		if i != 2 && i != 5 && done != writes {
-			t.Errorf("child %s acknowledged %d", id, done)
-		}
+		expect(t, i == 2 || i == 5 || done == writes, "child %s acknowledged %d", id, done)
 		for n := range done {
 			if seen[fmt.Sprintf("%s-%d", id, n)] != 1 {
 				t.Errorf("line %s-%d is there %d times", id, n, seen[fmt.Sprintf("%s-%d", id, n)])
@@ -218,9 +216,7 @@ func TestProcessesShareOneJournal(t *testing.T) {
 		}
 	}
 	for line, n := range seen {
-		if n != 1 {
-			t.Errorf("line %q is there %d times", line, n)
-		}
+		expect(t, n == 1, "line %q is there %d times", line, n)
 	}
 }
 
@@ -248,20 +244,16 @@ func TestKillNine(t *testing.T) {
 			s := must(rw.Open(context.Background(), dir, &rw.Options{Sync: level}))(t, "round ", round)
 			check(t, s, true)
 			got, _ := os.ReadFile(filepath.Join(dir, "file.txt"))
-			if acknowledged > 0 && string(got) != version(acknowledged-1) && string(got) != version(acknowledged) {
-				t.Fatalf("%s round %d: %d acknowledged, found %.30q", level, round, acknowledged, got)
-			}
+			require(t, acknowledged <= 0 || string(got) == version(acknowledged-1) || string(got) == version(acknowledged),
+				"%s round %d: %d acknowledged, found %.30q", level, round, acknowledged, got)
 			data, _ := os.ReadFile(filepath.Join(dir, "log.txt"))
 			lines := strings.Count(string(data), "\n")
-			if lines < logged+acknowledged || lines > logged+acknowledged+1 {
-				t.Fatalf("%s round %d: %d lines, want %d or one more", level, round, lines, logged+acknowledged)
-			}
+			require(t, lines >= logged+acknowledged && lines <= logged+acknowledged+1,
+				"%s round %d: %d lines, want %d or one more", level, round, lines, logged+acknowledged)
 			logged = lines
 			noErr(t, s.Close(context.Background()))
 		}
-		if answered == 0 {
-			t.Errorf("%s: nothing was acknowledged", level)
-		}
+		expect(t, answered != 0, "%s: nothing was acknowledged", level)
 	}
 }
 
@@ -301,9 +293,8 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 	go func() {
 		defer close(reading)
 		for {
-			if r := s.Recovery(); len(r.Finished) > 0 {
-				t.Errorf("%+v", r)
-			}
+			r := s.Recovery()
+			expect(t, len(r.Finished) == 0, "%+v", r)
 			select {
 			case <-stop:
 				return
@@ -315,9 +306,7 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 	close(stop)
 	<-reading
 	fileIs(t, dir, "deep/er/file.txt", "new+")
-	if r.Receipt.PrevSHA256.String() == "" {
-		t.Error("no previous version")
-	}
+	expect(t, r.Receipt.PrevSHA256.String() != "", "no previous version")
 	check(t, s, true)
 }
 

@@ -38,7 +38,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 // snapshot returns everything that a refusal must leave unchanged.
-func snapshot(t *testing.T, dir string) string {
+func snapshot(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
@@ -70,23 +70,16 @@ func refused(t *testing.T, s *rw.Store, dir string, r rw.SafeWriteRequest, want 
 	t.Helper()
 	before := snapshot(t, dir)
 	_, err := s.SafeWrite(background, r)
-	if !errors.Is(err, want) {
-		t.Fatalf("%.60q: %v (%v), want %s", r.Path, err, errors.Unwrap(err), want)
-	}
-	if after := snapshot(t, dir); after != before {
-		t.Fatalf("%.60q: the refusal changed\n%s\nto\n%s", r.Path, before, after)
-	}
+	require(t, errors.Is(err, want), "%.60q: %v (%v), want %s", r.Path, err, errors.Unwrap(err), want)
+	after := snapshot(t, dir)
+	require(t, after == before, "%.60q: the refusal changed\n%s\nto\n%s", r.Path, before, after)
 	e := rw.AsError("", err)
-	if e.Effect != rw.EffectNone || e.Hint == "" || e.Op != "safe_write" {
-		t.Errorf("%.60q: incomplete error %+v", r.Path, e)
-	}
+	expect(t, e.Effect == rw.EffectNone && e.Hint != "" && e.Op == "safe_write", "%.60q: incomplete error %+v", r.Path, e)
 	if left, _ := s.Unfinished(); len(left) > 0 {
 		t.Errorf("%.60q: left in staging: %v", r.Path, left)
 	}
 	text, _ := json.Marshal(e)
-	if strings.Contains(string(text), dir) || strings.Contains(e.Error(), dir) {
-		t.Errorf("the error shows an absolute path: %s", text)
-	}
+	expect(t, !strings.Contains(string(text), dir) && !strings.Contains(e.Error(), dir), "the error shows an absolute path: %s", text)
 	return e
 }
 
@@ -175,9 +168,7 @@ func TestPreconditions(t *testing.T) {
 	refused(t, s, dir, put("a.txt", big+"!", rw.ModeOverwrite), rw.ErrReadOnlyFile)
 
 	r, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(upper)), AllowShrink: true, Force: true})
-	if err != nil || r.Bytes != 1 {
-		t.Fatalf("%v", err)
-	}
+	require(t, err == nil && r.Bytes == 1, "%v", err)
 	if st, _ := os.Stat(filepath.Join(dir, "a.txt")); st.Mode().Perm() != 0o444 {
 		t.Errorf("mode %v", st.Mode())
 	}
@@ -197,17 +188,11 @@ func TestUnchangedAndDryRunTouchNothing(t *testing.T) {
 	write(t, s, "a.txt", "one\ntwo\n", rw.ModeCreate)
 	before := snapshot(t, dir)
 	r := write(t, s, "a.txt", "one\ntwo\n", rw.ModeOverwrite)
-	if r.Status != rw.StatusUnchanged || r.JournalID != "" {
-		t.Errorf("%+v", r)
-	}
+	expect(t, r.Status == rw.StatusUnchanged && r.JournalID == "", "%+v", r)
 	d, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("one\n2\n"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}})
-	if err != nil || !d.Receipt.DryRun || !strings.Contains(d.Diff, "-two") || !strings.Contains(d.Diff, "+2") {
-		t.Fatalf("%v %+v", err, d)
-	}
+	require(t, err == nil && d.Receipt.DryRun && strings.Contains(d.Diff, "-two") && strings.Contains(d.Diff, "+2"), "%v %+v", err, d)
 	d, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "new/dir/b.txt", Content: []byte("b\n"), Call: rw.Call{DryRun: true}})
-	if err != nil || d.Bytes != 2 {
-		t.Fatalf("%v %+v", err, d)
-	}
+	require(t, err == nil && d.Bytes == 2, "%v %+v", err, d)
 	fails(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("b\n"), Call: rw.Call{DryRun: true}}))(t, rw.ErrFileAlreadyExists)
 	equal(t, snapshot(t, dir), before, "changed")
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{IncludeRefused: true})
@@ -290,9 +275,8 @@ func TestOneWinner(t *testing.T) {
 			rows++
 		}
 	}
-	if n := strings.Count(string(data), "\n"); n != 60 || rows != 60 {
-		t.Errorf("%d lines, %d rows", n, rows)
-	}
+	n := strings.Count(string(data), "\n")
+	expect(t, n == 60 && rows == 60, "%d lines, %d rows", n, rows)
 	check(t, s, true)
 }
 
@@ -311,31 +295,23 @@ func TestStrangers(t *testing.T) {
 	disarm := at(rw.StagePublish, func() { os.WriteFile(name("new.txt"), []byte("stranger"), 0o644) })
 	_, err := s.SafeWrite(background, put("new.txt", "ours", rw.ModeCreate))
 	disarm()
-	if !errors.Is(err, rw.ErrFileAlreadyExists) || rw.AsError("", err).Effect != rw.EffectNone {
-		t.Errorf("create: %v", err)
-	}
+	expect(t, errors.Is(err, rw.ErrFileAlreadyExists) && rw.AsError("", err).Effect == rw.EffectNone, "create: %v", err)
 	fileIs(t, dir, "new.txt", "stranger")
 
 	a := write(t, s, "a.txt", "ours one", rw.ModeCreate)
 	disarm = at(rw.StagePublish, func() { os.WriteFile(name("a.txt"), []byte("stranger was here"), 0o644) })
 	r, err := s.SafeWrite(background, put("a.txt", "ours two", rw.ModeOverwrite))
 	disarm()
-	if err != nil || len(r.Warnings) != 1 || r.Warnings[0].Reason != call.WarnForeignWriteKept {
-		t.Fatalf("overwrite: %v %v", err, r.Warnings)
-	}
+	require(t, err == nil && len(r.Warnings) == 1 && r.Warnings[0].Reason == call.WarnForeignWriteKept, "overwrite: %v %v", err, r.Warnings)
 	kept, err := os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("stranger was here")[:2], hash("stranger was here")))
-	if err != nil || string(kept) != "stranger was here" {
-		t.Errorf("the stranger's bytes are lost: %v", err)
-	}
+	expect(t, err == nil && string(kept) == "stranger was here", "the stranger's bytes are lost: %v", err)
 
 	// Who names the version it replaces does not replace another one.
 	disarm = at(rw.StagePublish, func() { os.WriteFile(name("a.txt"), []byte("stranger again!"), 0o644) })
 	two := hash("ours two")
 	_, err = s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("ours three"), Mode: rw.ModeOverwrite, Expect: rw.Exactly(digest(two))})
 	disarm()
-	if !errors.Is(err, rw.ErrChangedDuringWrite) || rw.AsError("", err).Effect != rw.EffectNone {
-		t.Errorf("guarded overwrite: %v", err)
-	}
+	expect(t, errors.Is(err, rw.ErrChangedDuringWrite) && rw.AsError("", err).Effect == rw.EffectNone, "guarded overwrite: %v", err)
 	fileIs(t, dir, "a.txt", "stranger again!")
 
 	disarm = at(rw.StagePublish, func() { os.Remove(name("a.txt")) })
@@ -355,9 +331,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	first := must(s.SafeWrite(background, r))(t)
 	for range 2 {
 		again, err := s.SafeWrite(background, r)
-		if err != nil || again.Status != rw.StatusReplayed || again.JournalID != first.JournalID || again.SHA256 != first.SHA256 {
-			t.Fatalf("%v %+v", err, again)
-		}
+		require(t, err == nil && again.Status == rw.StatusReplayed && again.JournalID == first.JournalID && again.SHA256 == first.SHA256, "%v %+v",
+			err, again)
 		s.Close(background)
 		s = open(t, dir, nil)
 	}
@@ -395,15 +370,12 @@ func TestStreamingNeedsConstantMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for range 2 {
 		r, err := s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "big.bin", Mode: rw.ModeOverwrite}, &endless{left: size})
-		if err != nil || r.Bytes != size {
-			t.Fatalf("%v %d", err, r.Bytes)
-		}
+		require(t, err == nil && r.Bytes == size, "%v %d", err, r.Bytes)
 		size++
 	}
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
-		t.Errorf("%d MiB were allocated", used>>20)
-	}
+	used := after.TotalAlloc - before.TotalAlloc
+	expect(t, used <= 32<<20, "%d MiB were allocated", used>>20)
 	failing := io.MultiReader(&endless{left: 3 << 20}, failingReader{})
 	fails(s.SafeWriteFrom(background, rw.SafeWriteRequest{Path: "never.bin"}, failing))(t, errReader)
 	nothingStaged(t, s)
@@ -432,9 +404,7 @@ func TestCancel(t *testing.T) {
 		cancel()
 		_, missing := os.Stat(filepath.Join(dir, string(stage)+".txt"))
 		equal(t, err == nil, missing == nil, stage, ": error ", err, ", but file there: ", missing == nil)
-		if err != nil && !errors.Is(err, rw.ErrCanceled) {
-			t.Errorf("%s: %v", stage, err)
-		}
+		expect(t, err == nil || errors.Is(err, rw.ErrCanceled), "%s: %v", stage, err)
 	}
 	check(t, s, true)
 }
@@ -496,9 +466,8 @@ func TestReadOnlyStoreWritesNothing(t *testing.T) {
 	dir := workspace(t)
 	r := open(t, dir, &rw.Options{ReadOnly: true})
 	gone(t, dir, rw.StateDirName)
-	if tail, err := r.JournalTail(background, rw.JournalTailRequest{}); err != nil || len(tail.Entries) != 0 {
-		t.Errorf("%v %v", tail, err)
-	}
+	tail := must(r.JournalTail(background, rw.JournalTailRequest{}))(t)
+	expect(t, len(tail.Entries) == 0, "%v", tail)
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	r = open(t, dir, &rw.Options{ReadOnly: true})

@@ -44,9 +44,8 @@ func TestWhereTheDefaultsHold(t *testing.T) {
 		}
 		equal(t, got, c.want, c)
 		dry, err := s.SafeWrite(c.ctx, rw.SafeWriteRequest{Path: ".envrc", Content: []byte("y"), Mode: rw.ModeOverwrite, Call: rw.Call{DryRun: true}})
-		if errors.Is(err, rw.ErrProtectedDefault) != (c.want == "protected_default") || err == nil && reasons(dry.Warnings) != c.want {
-			t.Errorf("%+v: the dry run says %v %v", c, err, dry.Warnings)
-		}
+		expect(t, errors.Is(err, rw.ErrProtectedDefault) == (c.want == "protected_default") && (err != nil || reasons(dry.Warnings) == c.want),
+			"%+v: the dry run says %v %v", c, err, dry.Warnings)
 	}
 	fails(rw.Open(background, workspace(t), &rw.Options{ProtectDefaults: "loud"}))(t, rw.ErrInvalidArgument)
 }
@@ -77,13 +76,11 @@ func TestAQuestionAboutDefaults(t *testing.T) {
 			got = rw.AsError("", err).Detail
 			gone(t, dir, "b.txt")
 		}
-		if got != c.want || len(questions) != 1 || !strings.Contains(questions[0], ".envrc (it runs when") || !strings.Contains(questions[0], "a/.mcp.json (it launches") {
-			t.Errorf("%+v: %q, asked %q", c, got, questions)
-		}
+		expect(t, got == c.want && len(questions) == 1 && strings.Contains(questions[0], ".envrc (it runs when") &&
+			strings.Contains(questions[0], "a/.mcp.json (it launches"), "%+v: %q, asked %q", c, got, questions)
 		if c.want == "" { // the key returns the result, no question is asked
-			if r, err := s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: "k"}}); err != nil || r.Status != rw.StatusReplayed || len(questions) != 1 {
-				t.Errorf("%v %v", r.Status, err)
-			}
+			r := must(s.Tx(background, rw.TxRequest{Ops: ops, Call: rw.Call{IdempotencyKey: "k"}}))(t)
+			expect(t, r.Status == rw.StatusReplayed && len(questions) == 1, "%v", r.Status)
 		}
 	}
 	questions, answer = nil, func(hook.Call) (hook.Answer, error) { panic("x") }
@@ -115,16 +112,12 @@ func TestAnAnswerIsForWhatItWasAskedAbout(t *testing.T) {
 	_, err := s.Tx(background, rw.TxRequest{Ops: []rw.TxOp{{Op: "write", Path: ".envrc", Content: []byte("x")}, {Op: "write", Path: "link", Content: []byte("y"), Mode: rw.ModeOverwrite}}})
 	isErr(t, err, rw.ErrChangedDuringWrite, "a bent link")
 	bend = func() { plant(t, dir, map[string]string{"d/.mcp.json": "x"}) }
-	if _, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrChangedDuringWrite) {
-		t.Errorf("a file that was put into the directory: %v", err)
-	}
+	_, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"})
+	expect(t, errors.Is(err, rw.ErrChangedDuringWrite), "a file that was put into the directory: %v", err)
 	bend = func() {}
-	if _, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); err != nil {
-		t.Errorf("%v", err)
-	}
-	if data, _ := os.ReadFile(filepath.Join(dir, ".mcp.json")); string(data) != "x" {
-		t.Errorf("%q", data)
-	}
+	_, err = s.Move(background, rw.MoveRequest{Path: "d", To: "e"})
+	expect(t, err == nil, "%v", err)
+	equal(t, string(must(os.ReadFile(filepath.Join(dir, ".mcp.json")))(t)), "x")
 }
 
 // TestScriptsAreCompared: package.json warns only when scripts changed, and
@@ -138,13 +131,10 @@ func TestScriptsAreCompared(t *testing.T) {
 		{`{"name":"q"}`, ""}, {`{`, "changes_package_hook"}, {`{}`, "changes_package_hook"},
 	} {
 		r, err := s.SafeWrite(background, put("package.json", c.text, rw.ModeOverwrite))
-		if err != nil || reasons(r.Warnings) != c.want {
-			t.Errorf("%s: %v %v", c.text, r.Warnings, err)
-		}
+		expect(t, err == nil && reasons(r.Warnings) == c.want, "%s: %v %v", c.text, r.Warnings, err)
 	}
-	if r, err := s.SafeWrite(background, put("package.json", "\n", rw.ModeAppend)); err != nil || len(r.Warnings) > 0 {
-		t.Errorf("a new line at the end: %v %v", r.Warnings, err)
-	}
+	r := must(s.SafeWrite(background, put("package.json", "\n", rw.ModeAppend)))(t)
+	expect(t, len(r.Warnings) == 0, "a new line at the end: %v", r.Warnings)
 	if r, err := s.Move(background, rw.MoveRequest{Path: "package.json", To: "sub/package.json"}); err != nil || len(r.Warnings) > 0 {
 		t.Errorf("moved without scripts: %v %v", r.Warnings, err)
 	}

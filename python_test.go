@@ -117,39 +117,29 @@ func pythonIDs() []string {
 // content; torn lines are counted and hide no adjacent row.
 func TestPythonJournalComesFirst(t *testing.T) {
 	s, dir := openPython(t)
-	if r := s.Recovery(); r.Imported != pythonRows || r.ImportSkipped != pythonTorn {
-		t.Errorf("%+v", r)
-	}
+	r := s.Recovery()
+	expect(t, r.Imported == pythonRows && r.ImportSkipped == pythonTorn, "%+v", r)
 	next := write(t, s, "notes.md", "- by the new program\n", rw.ModeAppend)
 	fileIs(t, dir, "notes.md", "# Notes\n- the export takes 40 minutes\n- by the new program\n")
 	rows := tailOf(t, s)
 	mustEqual(t, cmp.Diff(append(pythonIDs(), next.JournalID), ids(rows)), "")
 	first := rows[0]
-	if first.TS.String() != "2026-04-11T10:00:00Z" || first.Path != "report.tex" || first.Mode != "create" || first.Caller != "claude" ||
-		first.SHA256.String() != hash("\\section{Telemetry}\nFirst draft.\n") || first.Bytes != 33 || first.Rev != 1 {
-		t.Errorf("%+v", first)
-	}
+	expect(t, first.TS.String() == "2026-04-11T10:00:00Z" && first.Path == "report.tex" && first.Mode == "create" && first.Caller == "claude" &&
+		first.SHA256.String() == hash("\\section{Telemetry}\nFirst draft.\n") && first.Bytes == 33 && first.Rev == 1, "%+v", first)
 	for i, e := range rows[:pythonRows] {
 		equal(t, e.Seq, uint64(i)+1, "row ", i, " has seq")
 	}
-	if over := rows[4]; over.Path != "report.tex" || over.Mode != "overwrite" || over.Rev != 2 || over.PrevSHA256 != first.SHA256 {
-		t.Errorf("%+v", over)
-	}
-	if last := rows[pythonRows]; last.Rev != 3 || last.PrevSHA256 != rows[10].SHA256 {
-		t.Errorf("%+v", last)
-	}
+	over := rows[4]
+	expect(t, over.Path == "report.tex" && over.Mode == "overwrite" && over.Rev == 2 && over.PrevSHA256 == first.SHA256, "%+v", over)
+	last := rows[pythonRows]
+	expect(t, last.Rev == 3 && last.PrevSHA256 == rows[10].SHA256, "%+v", last)
 	mine, err := s.JournalTail(background, rw.JournalTailRequest{FilterCaller: "codex", FilterMode: "append"})
-	if err != nil || len(mine.Entries) != 1 || mine.Entries[0].Path != "notes.md" {
-		t.Errorf("%v %+v", err, mine)
-	}
+	expect(t, err == nil && len(mine.Entries) == 1 && mine.Entries[0].Path == "notes.md", "%v %+v", err, mine)
 	since, err := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: new(uint64), Limit: 1000})
-	if err != nil || since.Gap || !slices.Equal(ids(since.Entries)[:pythonRows], pythonIDs()) {
-		t.Errorf("%v %+v", err, since)
-	}
+	expect(t, err == nil && !since.Gap && slices.Equal(ids(since.Entries)[:pythonRows], pythonIDs()), "%v %+v", err, since)
 	history, err := s.History(background, rw.HistoryRequest{Path: "notes.md"})
-	if err != nil || len(history.Versions) != 3 || history.Versions[2].Caller != "codex" || history.Versions[2].Available {
-		t.Errorf("%v %+v", err, history)
-	}
+	expect(t, err == nil && len(history.Versions) == 3 && history.Versions[2].Caller == "codex" && !history.Versions[2].Available, "%v %+v", err,
+		history)
 }
 
 // TestPythonJournalIsCounted: the figures are of both journals.
@@ -157,19 +147,15 @@ func TestPythonJournalIsCounted(t *testing.T) {
 	s, _ := openPython(t)
 	write(t, s, "new.md", "new\n", rw.ModeCreate)
 	a := must(s.Analytics(background, analytics.Request{}))(t)
-	if a.TotalWrites != 7 || a.UniquePaths != 5 || a.Timeline[0].Path != "report.tex" || a.Period.FirstEntry.String() != "2026-04-11T10:00:00Z" || a.Timeline[6].Path != "new.md" {
-		t.Errorf("%+v", a)
-	}
+	expect(t, a.TotalWrites == 7 && a.UniquePaths == 5 && a.Timeline[0].Path == "report.tex" &&
+		a.Period.FirstEntry.String() == "2026-04-11T10:00:00Z" && a.Timeline[6].Path == "new.md", "%+v", a)
 	equal(t, cmp.Diff(map[string]int{"create": 5, "overwrite": 1, "append": 1}, a.ByMode), "")
-	if a.ByCaller["claude"] != 3 || a.ByCaller["codex"] != 3 {
-		t.Errorf("%v", a.ByCaller)
-	}
+	expect(t, a.ByCaller["claude"] == 3 && a.ByCaller["codex"] == 3, "%v", a.ByCaller)
 	if deck := a.Sessions["deck"]; deck.ChunkWrites != 3 || deck.Composes != 0 || deck.FirstWrite.String() != "2026-04-11T10:00:10.000000Z" || deck.DurationSeconds != 20 {
 		t.Errorf("%+v", deck)
 	}
-	if c := a.Checkpoints; c.TotalSaves != 2 || c.Overwrites != 1 || c.ByName["plan"].Saves != 2 {
-		t.Errorf("%+v", c)
-	}
+	c := a.Checkpoints
+	expect(t, c.TotalSaves == 2 && c.Overwrites == 1 && c.ByName["plan"].Saves == 2, "%+v", c)
 }
 
 // TestPythonIsImportedOnce: however often the workspace is opened, also when
@@ -181,14 +167,11 @@ func TestPythonIsImportedOnce(t *testing.T) {
 	reopened := func(imported int64, want []string) {
 		t.Helper()
 		s := must(rw.Open(background, dir, nil))(t)
-		if r := s.Recovery(); r.Imported != imported || len(r.Conflicts)+len(r.Aborted) != 0 {
-			t.Errorf("%+v", r)
-		}
+		r := s.Recovery()
+		expect(t, r.Imported == imported && len(r.Conflicts)+len(r.Aborted) == 0, "%+v", r)
 		equal(t, cmp.Diff(want, ids(tailOf(t, s))), "")
 		pythonSound(t, s)
-		if err := s.Close(background); err != nil {
-			t.Error(err)
-		}
+		noErr(t, s.Close(background))
 		pythonJournalIs(t, dir, old)
 	}
 	reopened(pythonRows, pythonIDs())
@@ -213,12 +196,8 @@ func TestPythonWorkspaceReadOnly(t *testing.T) {
 	dir := pythonWorkspace(t)
 	before := everyFile(t, dir)
 	s := open(t, dir, &rw.Options{ReadOnly: true})
-	if c, err := s.CheckpointList(background, rw.CheckpointListRequest{}); err != nil || c.Count != 3 {
-		t.Errorf("%v %+v", err, c)
-	}
-	if st := chunkStatus(t, s, "deck"); st.NextIndex != 4 {
-		t.Errorf("%+v", st)
-	}
+	equal(t, must(s.CheckpointList(background, rw.CheckpointListRequest{}))(t).Count, 3)
+	equal(t, chunkStatus(t, s, "deck").NextIndex, 4)
 	must(s.HandoffRead(background, handoff.ReadRequest{}))(t)
 	gotBack(t, s, listed(t, s).Entries[0].SHA256.String(), "warning: 3 rows without a device id\n")
 	equal(t, cmp.Diff(before, everyFile(t, dir)), "")
@@ -242,43 +221,30 @@ func everyFile(t *testing.T, dir string) map[string]string {
 func TestPythonSessionContinues(t *testing.T) {
 	s, dir := openPython(t)
 	st := chunkStatus(t, s, "deck")
-	if diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices); diff != "" || !st.Exists || st.Sealed || st.NextIndex != 4 || st.Bytes != 51 {
-		t.Fatalf("%s %+v", diff, st)
-	}
-	if l, err := s.ChunkList(background, rw.ChunkListRequest{}); err != nil || l.Count != 1 || l.Sessions[0].Session != "deck" {
-		t.Errorf("%v %+v", err, l)
-	}
+	diff := cmp.Diff([]int{1, 2, 3}, st.PresentIndices)
+	require(t, diff == "" && st.Exists && !st.Sealed && st.NextIndex == 4 && st.Bytes == 51, "%s %+v", diff, st)
+	l := must(s.ChunkList(background, rw.ChunkListRequest{}))(t)
+	expect(t, l.Count == 1 && l.Sessions[0].Session == "deck", "%+v", l)
 	r, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "deck", Content: []byte("## Slide 3\n"), ExpectIndex: 4})
-	if err != nil || r.Index != 4 || r.NextIndex != 5 {
-		t.Fatalf("%v %+v", err, r)
-	}
+	require(t, err == nil && r.Index == 4 && r.NextIndex == 5, "%v %+v", err, r)
 	const whole = "# Deck\n\n## Slide 1\n\ntelemetry in März\n\n## Slide 2\n## Slide 3\n"
 	p, err := s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "deck"})
-	if err != nil || string(p.Content) != whole || p.ChunkCount != 4 {
-		t.Fatalf("%v %+v", err, p)
-	}
+	require(t, err == nil && string(p.Content) == whole && p.ChunkCount == 4, "%v %+v", err, p)
 	c, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "deck", OutputPath: "deck.md", ExpectedSHA256: p.SHA256})
-	if err != nil || c.ChunkCount != 4 || c.SHA256.String() != hash(whole) {
-		t.Fatalf("%v %+v", err, c)
-	}
+	require(t, err == nil && c.ChunkCount == 4 && c.SHA256.String() == hash(whole), "%v %+v", err, c)
 	fileIs(t, dir, "deck.md", whole)
 	a, err := s.Analytics(background, analytics.Request{SessionFilter: "deck"})
-	if err != nil || a.Sessions["deck"].ChunkWrites != 4 || a.Sessions["deck"].Composes != 1 {
-		t.Errorf("%v %+v", err, a.Sessions)
-	}
+	expect(t, err == nil && a.Sessions["deck"].ChunkWrites == 4 && a.Sessions["deck"].Composes == 1, "%v %+v", err, a.Sessions)
 }
 
 // TestPythonTotalHolds: how many pieces were announced there is known here, so
 // that no compose makes a file with its end cut off.
 func TestPythonTotalHolds(t *testing.T) {
 	s, dir := openPython(t)
-	if st := chunkStatus(t, s, "deck"); st.TotalExpected == nil || *st.TotalExpected != 4 || !slices.Equal(st.Missing, []int{4}) {
-		t.Errorf("%+v", st)
-	}
+	st := chunkStatus(t, s, "deck")
+	expect(t, st.TotalExpected != nil && *st.TotalExpected == 4 && slices.Equal(st.Missing, []int{4}), "%+v", st)
 	_, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "deck", OutputPath: "deck.md"})
-	if !errors.Is(err, rw.ErrChunkCountMismatch) && !errors.Is(err, rw.ErrNonContiguous) {
-		t.Errorf("3 of 4 pieces were composed: %v", err)
-	}
+	expect(t, errors.Is(err, rw.ErrChunkCountMismatch) || errors.Is(err, rw.ErrNonContiguous), "3 of 4 pieces were composed: %v", err)
 	gone(t, dir, "deck.md")
 }
 
@@ -287,25 +253,19 @@ func TestPythonTotalHolds(t *testing.T) {
 func TestPythonScratchIsThere(t *testing.T) {
 	s, _ := openPython(t)
 	l := listed(t, s)
-	if l.Count != 3 || l.Objects != 2 || l.Malformed != 1 || l.Rebuilt != 0 || l.Entries[0].Label != "latest-log" {
-		t.Errorf("%+v", l)
-	}
+	expect(t, l.Count == 3 && l.Objects == 2 && l.Malformed == 1 && l.Rebuilt == 0 && l.Entries[0].Label == "latest-log", "%+v", l)
 	const text = "warning: 3 rows without a device id\n"
 	for _, label := range []string{"export-log", "latest-log"} {
 		r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: label})
-		if err != nil || r.Entry.SHA256.String() != hash(text) || !r.BinExists || r.AliasCount != 1 || r.Entry.ContentType != "text/plain" || r.Entry.Bytes != int64(len(text)) {
-			t.Errorf("%s: %v %+v", label, err, r)
-		}
+		expect(t, err == nil && r.Entry.SHA256.String() == hash(text) && r.BinExists && r.AliasCount == 1 && r.Entry.ContentType == "text/plain" &&
+			r.Entry.Bytes == int64(len(text)), "%s: %v %+v", label, err, r)
 	}
 	gotBack(t, s, hash(text), text)
 	shot := must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "screenshot"}))(t)
 	b, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: shot.Entry.SHA256})
-	if err != nil || b.Bytes != 12 || string(b.Content) != "\x89PNG\r\n\x1a\n\x00\xff\xfe\x00" {
-		t.Errorf("%v %+v", err, b)
-	}
-	if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "again"}); !r.Deduped {
-		t.Errorf("%+v", r)
-	}
+	expect(t, err == nil && b.Bytes == 12 && string(b.Content) == "\x89PNG\r\n\x1a\n\x00\xff\xfe\x00", "%v %+v", err, b)
+	r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "again"})
+	expect(t, r.Deduped, "%+v", r)
 	if l := listed(t, s); l.Count != 4 || l.Entries[0].Label != "again" {
 		t.Errorf("%+v", l)
 	}
@@ -316,41 +276,31 @@ func TestPythonScratchIsThere(t *testing.T) {
 func TestPythonCheckpointsAreThere(t *testing.T) {
 	s, dir := openPython(t)
 	list, err := s.CheckpointList(background, rw.CheckpointListRequest{})
-	if err != nil || list.Count != 3 {
-		t.Fatalf("%v %+v", err, list)
-	}
+	require(t, err == nil && list.Count == 3, "%v %+v", err, list)
 	for i, want := range []struct {
 		name    string
 		corrupt bool
 	}{{"broken", true}, {"plan", false}, {"reading", false}} {
-		if c := list.Checkpoints[i]; c.Name != want.name || c.Corrupt != want.corrupt {
-			t.Errorf("%+v", c)
-		}
+		c := list.Checkpoints[i]
+		expect(t, c.Name == want.name && c.Corrupt == want.corrupt, "%+v", c)
 	}
 	plan, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "plan"})
-	if err != nil || plan.TTL != "permanent" || plan.CreatedAt.String() != "2026-04-11T10:02:00Z" || plan.UpdatedAt.String() != "2026-04-11T10:02:30Z" {
-		t.Fatalf("%v %+v", err, plan)
-	}
-	if got := string(plan.Data); !strings.Contains(got, `"März"`) || !strings.Contains(got, "1.10") {
-		t.Errorf("%s", got)
-	}
+	require(t, err == nil && plan.TTL == "permanent" && plan.CreatedAt.String() == "2026-04-11T10:02:00Z" &&
+		plan.UpdatedAt.String() == "2026-04-11T10:02:30Z", "%v %+v", err, plan)
+	got := string(plan.Data)
+	expect(t, strings.Contains(got, `"März"`) && strings.Contains(got, "1.10"), "%s", got)
 	saved(t, s, "reading", `"# Read\n\n- spec\n"`)
 	fails(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "broken"}))(t, rw.ErrHashDriftOnRead)
-	if r, err := s.Checkpoint(background, rw.CheckpointRequest{Name: "plan", Data: []byte(`{"step":3}`), TTL: "permanent"}); err != nil || r.CreatedAt.String() != "2026-04-11T10:02:00Z" {
-		t.Errorf("%v %+v", err, r)
-	}
+	r := must(s.Checkpoint(background, rw.CheckpointRequest{Name: "plan", Data: []byte(`{"step":3}`), TTL: "permanent"}))(t)
+	expect(t, r.CreatedAt.String() == "2026-04-11T10:02:00Z", "%+v", r)
 	keepSession := false
 	c, err := s.CheckpointCleanup(background, rw.CheckpointCleanupRequest{IncludeSession: &keepSession})
-	if err != nil || len(c.Removed) != 1 || c.Removed[0].Name != "broken" || c.Removed[0].Reason != "corrupt" || c.Kept != 2 {
-		t.Errorf("%v %+v", err, c)
-	}
+	expect(t, err == nil && len(c.Removed) == 1 && c.Removed[0].Name == "broken" && c.Removed[0].Reason == "corrupt" && c.Kept == 2, "%v %+v", err, c)
 	kept := false
 	for _, text := range everyFile(t, statePath(dir, "quarantine")) {
 		kept = kept || text == pythonFile(t, "checkpoints/broken.json")
 	}
-	if !kept {
-		t.Error("the broken checkpoint is not in quarantine")
-	}
+	expect(t, kept, "the broken checkpoint is not in quarantine")
 }
 
 // TestPythonHandoffReads: with the files that changed since, and with the one
@@ -362,21 +312,16 @@ func TestPythonHandoffReads(t *testing.T) {
 		e.UpdatedAt.String() != "2026-04-11T10:05:00Z" || len(e.NextSteps) != 2 || e.NextSteps[1] != "Translate the notes …" || len(e.LastGoodState) != 3 {
 		t.Errorf("%+v", e)
 	}
-	if len(r.MissingFields) != 0 || string(r.Body) != "# Notes for the next agent\n\nThe deck lies in three chunks.\n" {
-		t.Errorf("%v %q", r.MissingFields, r.Body)
-	}
+	expect(t, len(r.MissingFields) == 0 && string(r.Body) == "# Notes for the next agent\n\nThe deck lies in three chunks.\n", "%v %q",
+		r.MissingFields, r.Body)
 	drift := map[string]string{}
 	for _, d := range r.DriftWarnings {
 		drift[d.Path] = string(d.Reason)
 	}
 	equal(t, cmp.Diff(map[string]string{"report.tex": "hash_mismatch", "data/figures.csv": "missing"}, drift), "")
-	if !slices.Contains(r.CheckpointRefs, "plan") || r.ArchiveCount != 1 {
-		t.Errorf("%v %v", r.CheckpointRefs, r.Archives)
-	}
+	expect(t, slices.Contains(r.CheckpointRefs, "plan") && r.ArchiveCount == 1, "%v %v", r.CheckpointRefs, r.Archives)
 	old, err := s.HandoffRead(background, handoff.ReadRequest{Path: r.Archives[0]})
-	if err != nil || old.Envelope.Summary != "Nothing written yet." {
-		t.Errorf("%v %+v", err, old.Envelope)
-	}
+	expect(t, err == nil && old.Envelope.Summary == "Nothing written yet.", "%v %+v", err, old.Envelope)
 	fails(s.HandoffRead(background, handoff.ReadRequest{Strict: true}))(t, rw.ErrStateDrift)
 }
 
@@ -421,13 +366,10 @@ func TestPythonScores(t *testing.T) {
 		var got []string
 		for _, p := range r.DetectedPatterns {
 			got = append(got, p.Kind+"/"+p.Pattern)
-			if p.Match == nil || strings.Contains(*p.Match, "EEEE") {
-				t.Errorf("%.30q: shown as %v", text, p.Match)
-			}
+			expect(t, p.Match != nil && !strings.Contains(*p.Match, "EEEE"), "%.30q: shown as %v", text, p.Match)
 		}
-		if strings.Join(got, " ") != want.patterns || r.Score != want.score {
-			t.Errorf("%.30q: %v %v, want %s %v", text, got, r.Score, want.patterns, want.score)
-		}
+		expect(t, strings.Join(got, " ") == want.patterns && r.Score == want.score, "%.30q: %v %v, want %s %v", text, got, r.Score, want.patterns,
+			want.score)
 	}
 }
 
@@ -436,18 +378,15 @@ func TestPythonScores(t *testing.T) {
 func TestPythonPolicyIsInForce(t *testing.T) {
 	s, dir := openPython(t)
 	d, err := s.Describe(background, rw.DescribeRequest{})
-	if err != nil || d.Policy.Hash != hash(pythonPolicy(t)) || d.Policy.Exceptions != 1 || !slices.Equal(d.Policy.Protected, []string{"deploy/**"}) {
-		t.Errorf("%v %+v", err, d.Policy)
-	}
+	expect(t, err == nil && d.Policy.Hash == hash(pythonPolicy(t)) && d.Policy.Exceptions == 1 &&
+		slices.Equal(d.Policy.Protected, []string{"deploy/**"}), "%v %+v", err, d.Policy)
 	const badge = "issued BADGE-482913 today\n"
 	for content, want := range map[string]rw.Verdict{
 		badge:                         rw.VerdictHigh,   // 0.35, high from 0.3
 		"mail jo.doe@tele-metry.io\n": rw.VerdictMedium, // 0.15, medium from 0.12
 		"nothing of the kind\n":       rw.VerdictSafe,
 	} {
-		if r, err := s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(content)}); err != nil || r.Verdict != want {
-			t.Errorf("%q: %v %+v", content, err, r)
-		}
+		equal(t, must(s.RiskScore(background, rw.RiskScoreRequest{Content: []byte(content)}))(t).Verdict, want, content)
 	}
 	before := everyFile(t, dir)
 	agent := rw.WithGate(context.Background(), rw.GateOfAgents)
@@ -482,9 +421,7 @@ func TestCompatStores(t *testing.T) {
 		s := open(t, dir, nil)
 		fileIs(t, dir, "moved.txt", "old")
 		tail, err := s.JournalTail(background, rw.JournalTailRequest{})
-		if err != nil || len(tail.Entries) != 7 || tail.Entries[0].Seq != 1 {
-			t.Errorf("%v %+v", err, tail)
-		}
+		expect(t, err == nil && len(tail.Entries) == 7 && tail.Entries[0].Seq == 1, "%v %+v", err, tail)
 		check(t, s, true)
 		must(s.Undo(background, rw.UndoRequest{N: 2}))(t)
 		fileIs(t, dir, "log.txt", "one\ntwo\n")
@@ -512,9 +449,8 @@ func TestCompatStores(t *testing.T) {
 		before := snapshot(t, dir)
 		for range 2 {
 			_, err := rw.Open(background, dir, nil)
-			if e := rw.AsError("", err); !errors.Is(err, rw.ErrBadStateDir) || !strings.Contains(e.Hint, "version 0.1") || e.Context["format"] != 1 {
-				t.Fatalf("%+v", e)
-			}
+			e := rw.AsError("", err)
+			require(t, errors.Is(err, rw.ErrBadStateDir) && strings.Contains(e.Hint, "version 0.1") && e.Context["format"] == 1, "%+v", e)
 		}
 		equal(t, snapshot(t, dir), before, "the workspace changed")
 		fileIs(t, dir, "deep/er/file.txt", "old")

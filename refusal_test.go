@@ -349,17 +349,14 @@ func sweepRefusals(t *testing.T, k refusalKind, seed uint64) {
 			}
 		}
 	}
-	if refusals < k.least*3/turns(3) {
-		t.Errorf("only %d calls were refused with %s", refusals, k.want)
-	}
+	expect(t, refusals >= k.least*3/turns(3), "only %d calls were refused with %s", refusals, k.want)
 	secrets["of the host"] = testbed.Forms(host)
 	os.Remove(filepath.Join(dir, "old.txt")) // may have its previous content
 	look := func(when string, files map[string][]byte) {
 		for where, data := range files {
 			for what, list := range secrets {
-				if slices.ContainsFunc(list, func(n string) bool { return bytes.Contains(data, []byte(n)) }) {
-					t.Errorf("%s: %s in %s", what, when, where)
-				}
+				expect(t, !slices.ContainsFunc(list, func(n string) bool { return bytes.Contains(data, []byte(n)) }),
+					"%s: %s in %s", what, when, where)
 			}
 		}
 	}
@@ -529,9 +526,7 @@ func TestEveryHintSaysWhatToDoNext(t *testing.T) {
 		} else if known || !nextStep.MatchString(hint) {
 			t.Errorf("%s: no next step in %q", d, hint)
 		}
-		if strings.Contains(hint, "pass force") && d != rw.ErrReadOnlyFile {
-			t.Errorf("%s: not every verb that it comes from has force: %q", d, hint)
-		}
+		expect(t, !strings.Contains(hint, "pass force") || d == rw.ErrReadOnlyFile, "%s: not every verb that it comes from has force: %q", d, hint)
 	}
 }
 
@@ -665,9 +660,8 @@ func TestAMovedDirectoryLeavesWhatItDoesNotTake(t *testing.T) {
 	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrFileAlreadyExists) || snapshot(t, dir) != before {
 		t.Errorf("a file in the way: %v", err)
 	}
-	if out, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e", Overwrite: true}); err != nil || out.Files != 2 {
-		t.Fatalf("%v %+v", err, out)
-	}
+	out := must(s.Move(background, rw.MoveRequest{Path: "d", To: "e", Overwrite: true}))(t)
+	require(t, out.Files == 2, "%+v", out)
 	fileIs(t, dir, "e/a.txt", "a")
 	fileIs(t, dir, "e/sub/b.txt", "b")
 	fileIs(t, dir, "e/kept.txt", "kept")

@@ -145,38 +145,31 @@ func TestRepairOfEveryPlantedDamage(t *testing.T) {
 			found, _ := s.Check(background, admin.CheckRequest{Deep: true})
 
 			plan := repairIt(t, s, admin.RepairRequest{Call: rw.Call{DryRun: true}})
-			if n, _ := s.CountRows(); n != rows {
-				t.Error("a dry run wrote a row")
-			}
+			equal(t, must(s.CountRows())(t), rows, "a dry run wrote a row")
 			r := repairIt(t, s, admin.RepairRequest{})
 			equal(t, len(plan.Actions) == 0, (len(r.Actions) == 0), "planned ", plan.Actions, ", did ", r.Actions)
 			var did []string
 			for _, a := range r.Actions {
 				did = append(did, string(a.Did))
 			}
-			if row.did == "" && len(did) > 0 || row.did != "" && !strings.Contains(strings.Join(did, " "), string(row.did)) {
-				t.Errorf("did %+v, want %q; found %+v", r.Actions, row.did, found.Problems)
-			}
+			expect(t, (row.did != "" || len(did) == 0) && (row.did == "" || strings.Contains(strings.Join(did, " "), string(row.did))),
+				"did %+v, want %q; found %+v", r.Actions, row.did, found.Problems)
 			var left []string
 			for _, p := range r.Left {
-				if left = append(left, p.Code); p.Why == "" {
-					t.Errorf("no reason why %s is left", p.Code)
-				}
+				left = append(left, p.Code)
+				expect(t, p.Why != "", "no reason why %s is left", p.Code)
 			}
-			if row.left == "" && len(left) > 0 || row.left != "" && !strings.Contains(strings.Join(left, " "), row.left) {
-				t.Errorf("left %v, want %q; did %v", left, row.left, r.Actions)
-			}
+			expect(t, (row.left != "" || len(left) == 0) && (row.left == "" || strings.Contains(strings.Join(left, " "), row.left)),
+				"left %v, want %q; did %v", left, row.left, r.Actions)
 			equal(t, r.Clean, (row.left == ""), "clean")
 			nothingIsGone(t, before, realTree(t, statePath(dir)))
-			if again := repairIt(t, s, admin.RepairRequest{}); len(again.Actions) > 0 || again.Status != rw.StatusUnchanged {
-				t.Errorf("again: %+v", again.Actions)
-			}
+			again := repairIt(t, s, admin.RepairRequest{})
+			expect(t, len(again.Actions) == 0 && again.Status == rw.StatusUnchanged, "again: %+v", again.Actions)
 			if row.rows {
 				for seq := uint64(1); seq <= 6; seq++ {
 					zero := seq - 1
-					if got, err := s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &zero, Limit: 1}); err != nil || len(got.Entries) != 1 || got.Entries[0].Seq != seq {
-						t.Errorf("row %d: %v %+v", seq, err, got)
-					}
+					got := must(s.JournalSince(background, rw.JournalSinceRequest{AfterSeq: &zero, Limit: 1}))(t)
+					expect(t, len(got.Entries) == 1 && got.Entries[0].Seq == seq, "row %d: %+v", seq, got)
 				}
 			}
 			acknowledged(t, dir, s, row)
@@ -190,16 +183,13 @@ func acknowledged(t *testing.T, dir string, s *rw.Store, row repairable) {
 	t.Helper()
 	if row.left != "" && row.left != "file_differs" {
 		a := repairIt(t, s, admin.RepairRequest{Acknowledge: "looked at it: " + row.name})
-		if len(a.Actions) == 0 || a.Receipt.JournalSeq == 0 {
-			t.Errorf("acknowledged: %+v", a)
-		}
+		expect(t, len(a.Actions) != 0 && a.Receipt.JournalSeq != 0, "acknowledged: %+v", a)
 	}
 	differs := row.left == "file_differs" || row.left == "tail_missing" // the rows with the current content of the file are lost
 	for round := range 2 {
 		got, err := s.Check(background, admin.CheckRequest{Deep: true})
-		if err != nil || !got.Clean && (!differs || len(got.Problems) > 1 || got.Problems[0].Code != "file_differs") {
-			t.Fatalf("round %d: %v %+v", round, err, got.Problems)
-		}
+		require(t, err == nil && (got.Clean || differs && len(got.Problems) <= 1 && got.Problems[0].Code == "file_differs"),
+			"round %d: %v %+v", round, err, got.Problems)
 		write(t, s, fmt.Sprint("on", round, ".txt"), "on", rw.ModeOverwrite)
 		s.Close(background)
 		s = open(t, dir, &rw.Options{Caller: "tester", Sync: rw.SyncOff})
@@ -210,9 +200,8 @@ func acknowledged(t *testing.T, dir string, s *rw.Store, row repairable) {
 		return l
 	})
 	s = open(t, dir, &rw.Options{ReadOnly: true})
-	if got, err := s.Check(background, admin.CheckRequest{}); err != nil || got.Clean {
-		t.Errorf("other damage is not named: %v", err)
-	}
+	got := must(s.Check(background, admin.CheckRequest{}))(t)
+	expect(t, !got.Clean, "other damage is not named:")
 }
 
 // nothingIsGone demands that every byte that was there is somewhere: in its
@@ -228,9 +217,7 @@ func nothingIsGone(t *testing.T, before, after map[string]string) {
 		for other, text := range after {
 			found = found || strings.HasPrefix(other, "quarantine/") && strings.HasPrefix(text, strings.TrimRight(content, "\x00"))
 		}
-		if !found {
-			t.Errorf("%s is gone", path)
-		}
+		expect(t, found, "%s is gone", path)
 	}
 }
 
@@ -245,21 +232,14 @@ func TestRepairKeepsWhatWorks(t *testing.T) {
 		}
 	}
 	s := open(t, dir, &rw.Options{Caller: "tester"})
-	if r := repairIt(t, s, admin.RepairRequest{Call: rw.Call{Caller: "operator"}}); !r.Clean || len(r.Actions) < 6 {
-		t.Errorf("%+v", r)
-	}
-	if h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"}); err != nil || len(h.Versions) != 6 || !h.Versions[5].Available {
-		t.Errorf("%v %+v", err, h)
-	}
-	if st, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}); err != nil || st.NextIndex != 2 {
-		t.Errorf("%v %+v", err, st)
-	}
-	if out, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}); err != nil || out.SHA256.String() != hash("piece") {
-		t.Errorf("%v %+v", err, out)
-	}
-	if got, err := s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("kept apart"))}); err != nil || string(got.Content) != "kept apart" {
-		t.Errorf("%v %+v", err, got)
-	}
+	r := repairIt(t, s, admin.RepairRequest{Call: rw.Call{Caller: "operator"}})
+	expect(t, r.Clean && len(r.Actions) >= 6, "%+v", r)
+	h := must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
+	expect(t, len(h.Versions) == 6 && h.Versions[5].Available, "%+v", h)
+	equal(t, must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}))(t).NextIndex, 2)
+	out := must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "up", OutputPath: "up.txt"}))(t)
+	expect(t, out.SHA256.String() == hash("piece"), "%+v", out)
+	equal(t, string(must(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("kept apart"))}))(t).Content), "kept apart")
 	must(s.Checkpoint(background, rw.CheckpointRequest{Name: "point", Data: []byte(`{"n":2}`)}))(t)
 	must(s.Undo(background, rw.UndoRequest{}))(t)
 	check(t, s, true)
@@ -273,9 +253,8 @@ func TestRepairRefusals(t *testing.T) {
 	fails(ro.Admin().Repair(background, admin.RepairRequest{}))(t, rw.ErrStoreReadOnly)
 	s := open(t, dir, nil)
 	fails(s.Admin().Repair(background, admin.RepairRequest{Acknowledge: strings.Repeat("x", 501)}))(t, rw.ErrInvalidArgument)
-	if r := repairIt(t, s, admin.RepairRequest{Acknowledge: "nothing is wrong"}); r.Status != rw.StatusUnchanged || r.Receipt.JournalSeq != 0 {
-		t.Errorf("%+v", r)
-	}
+	r := repairIt(t, s, admin.RepairRequest{Acknowledge: "nothing is wrong"})
+	expect(t, r.Status == rw.StatusUnchanged && r.Receipt.JournalSeq == 0, "%+v", r)
 }
 
 // TestRepairSweep kills Repair everywhere and makes every operation fail.
@@ -312,9 +291,7 @@ func TestRepairSweep(t *testing.T) {
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
 			allHistory(t, s, manyPaths...)
-			if st, err := s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}); err != nil || st.NextIndex != 2 {
-				t.Errorf("%v %+v", err, st)
-			}
+			equal(t, must(s.ChunkStatus(background, rw.ChunkStatusRequest{Session: "up"}))(t).NextIndex, 2)
 		},
 	}.sweeps(t, 11)
 }

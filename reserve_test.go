@@ -132,24 +132,18 @@ func TestReserveIsForTheWayOut(t *testing.T) {
 				hits++
 				noErr(t, err, way.name, " ", level, ", full at ", at)
 				noErr(t, s.Sync(background))
-				if left, _ := s.Unfinished(); len(left) > 0 {
-					t.Errorf("%s %s, full at %d: left in staging: %v", way.name, level, at, left)
-				}
+				length(t, must(s.Unfinished())(t), 0, way.name, " ", level, ", full at ", at, ": left in staging")
 				got := files(fs)
 				for name, want := range reserveFiles {
 					if is, there := got[name]; is != want && name != way.gone || there == (name == way.gone) {
 						t.Errorf("%s %s, full at %d: %s holds %.20q", way.name, level, at, name, is)
 					}
 				}
-				if n := simReserve(fs); n != rw.ReserveSize {
-					t.Errorf("%s %s, full at %d: the reserve has %d bytes", way.name, level, at, n)
-				}
+				equal(t, simReserve(fs), rw.ReserveSize, way.name, " ", level, ", full at ", at, ": the reserve has")
 				check(t, s, true)
 				noErr(t, s.Close(background))
 			}
-			if hits*step < 4 {
-				t.Errorf("%s %s: the disk was full at %d places only", way.name, level, hits)
-			}
+			expect(t, hits*step >= 4, "%s %s: the disk was full at %d places only", way.name, level, hits)
 		}
 	}
 }
@@ -195,26 +189,20 @@ func TestOrdinaryWritesLeaveTheReserve(t *testing.T) {
 			}
 			if err != nil {
 				refusals++
-				if e := rw.AsError("", err); e.Detail != rw.ErrDiskFull || e.Effect != rw.EffectNone {
-					t.Errorf("%s at %d: %v (%v)", r.Path, at, err, errors.Unwrap(err))
-				}
-				if got := files(fs); fmt.Sprint(got) != fmt.Sprint(before) {
-					t.Errorf("%s at %d: the refusal changed the workspace", r.Path, at)
-				}
+				e := rw.AsError("", err)
+				expect(t, e.Detail == rw.ErrDiskFull && e.Effect == rw.EffectNone, "%s at %d: %v (%v)", r.Path, at, err, errors.Unwrap(err))
+				got := files(fs)
+				expect(t, fmt.Sprint(got) == fmt.Sprint(before), "%s at %d: the refusal changed the workspace", r.Path, at)
 			}
 			if aborted {
 				aborts++
 			}
 			write(t, s, "later.txt", "x", rw.ModeCreate)
-			if n := simReserve(fs); n != rw.ReserveSize {
-				t.Errorf("%s at %d: the reserve has %d bytes", r.Path, at, n)
-			}
+			equal(t, simReserve(fs), rw.ReserveSize, r.Path, " at ", at, ": the reserve has")
 			check(t, s, true)
 			noErr(t, s.Close(background))
 		}
-		if refusals < 2 || aborts < 1 {
-			t.Errorf("%s: %d refusals, %d of them rolled back", r.Path, refusals, aborts)
-		}
+		expect(t, refusals >= 2 && aborts >= 1, "%s: %d refusals, %d of them rolled back", r.Path, refusals, aborts)
 	}
 }
 
@@ -236,9 +224,8 @@ func TestCompactReportsAFullDisk(t *testing.T) {
 	}
 	after := fs.Tree()
 	for name, was := range before {
-		if is := after[name]; is != was && path.Base(name) != "reserve" && !strings.Contains(name, "/locks/") {
-			t.Errorf("%s changed", name)
-		}
+		is := after[name]
+		expect(t, is == was || path.Base(name) == "reserve" || strings.Contains(name, "/locks/"), "%s changed", name)
 	}
 	write(t, s, "later.txt", "x", rw.ModeCreate)
 	equal(t, simReserve(fs), rw.ReserveSize, "the reserve has bytes")
@@ -265,9 +252,7 @@ func TestHalfARowIsNotTriedAgain(t *testing.T) {
 	})
 	_, err := s.Delete(background, rw.DeleteRequest{Path: "a.txt"})
 	fs.Inject(nil)
-	if err == nil || rw.AsError("", err).Effect != rw.EffectUnknown || given {
-		t.Fatalf("delete: %v, reserve given up %v", err, given)
-	}
+	require(t, err != nil && rw.AsError("", err).Effect == rw.EffectUnknown && !given, "delete: %v, reserve given up %v", err, given)
 	noErr(t, s.Close(background))
 }
 
@@ -315,18 +300,15 @@ func openElsewhere(t *testing.T, fs *simfs.FS, nonce string) *rw.Store {
 func TestSlotsRemovedWhileOpen(t *testing.T) {
 	fs, s := elsewhereStore(t)
 	before := slotDirs(t, fs)
-	if len(before) != 1 || fs.Mode(before[0]) != 0o700 {
-		t.Fatalf("directories of slots: %v", before)
-	}
+	require(t, len(before) == 1 && fs.Mode(before[0]) == 0o700, "directories of slots: %v", before)
 	if ignore, _ := fs.ReadFile(before[0] + "/.gitignore"); string(ignore) != "*\n" {
 		t.Errorf(".gitignore holds %q", ignore)
 	}
 	removeSlots(t, fs, before[0])
 	write(t, s, "a.txt", "two", rw.ModeOverwrite)
 	write(t, s, "a.txt", "three", rw.ModeOverwrite)
-	if after := slotDirs(t, fs); len(after) != 1 || after[0] == before[0] {
-		t.Errorf("directories of slots: %v, before %v", after, before)
-	}
+	after := slotDirs(t, fs)
+	expect(t, len(after) == 1 && after[0] != before[0], "directories of slots: %v, before %v", after, before)
 	must(s.Undo(background, rw.UndoRequest{}))(t)
 	if got, _ := fs.ReadFile("a.txt"); string(got) != "two" {
 		t.Errorf("after the undo: %q", got)
@@ -366,12 +348,9 @@ func TestSlotsThatAreNotOurs(t *testing.T) {
 			if what == "ours, with entries" { // it had no witness, so another one took its place
 				before = map[string]string{}
 			}
-			if !maps.Equal(before, after) {
-				t.Errorf("what was there became %v, before %v", after, before)
-			}
-			if dirs := slotDirs(t, fs); dirs[len(dirs)-1] == name {
-				t.Errorf("directories of slots: %v", dirs)
-			}
+			expect(t, maps.Equal(before, after), "what was there became %v, before %v", after, before)
+			dirs := slotDirs(t, fs)
+			expect(t, dirs[len(dirs)-1] != name, "directories of slots: %v", dirs)
 			check(t, s, true)
 		})
 	}
@@ -415,9 +394,7 @@ func TestSlotsAreProtected(t *testing.T) {
 	must(s.Scan(background, around.ScanRequest{}))(t)
 	fs.WriteFile(name+"/planted", []byte("x"), 0o600)
 	r, err := s.Scan(background, around.ScanRequest{Calls: []string{"c"}})
-	if err != nil || r.Seq != 0 {
-		t.Errorf("a scan records what is in a directory of slots: %+v %v", r, err)
-	}
+	expect(t, err == nil && r.Seq == 0, "a scan records what is in a directory of slots: %+v %v", r, err)
 }
 
 // TestTopThatCannotBeWritten: the slots of a user who cannot write at the top of a file
@@ -435,9 +412,7 @@ func TestTopThatCannotBeWritten(t *testing.T) {
 	write(t, s, "a/b/c.txt", "one", rw.ModeCreate)
 	write(t, s, "a/b/c.txt", "two", rw.ModeOverwrite)
 	names := slices.Sorted(maps.Keys(below(fs, "a")))
-	if len(names) != 7 || !strings.HasPrefix(names[2], "a/b/"+relpath.SlotsPrefix) {
-		t.Errorf("found %v", names)
-	}
+	expect(t, len(names) == 7 && strings.HasPrefix(names[2], "a/b/"+relpath.SlotsPrefix), "found %v", names)
 	check(t, s, true)
 }
 
@@ -452,9 +427,7 @@ func TestSlotsOfASecret(t *testing.T) {
 	f.Close()
 	must(s.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))(t)
 	for p, text := range fs.Tree() {
-		if strings.Contains(text, secret) {
-			t.Errorf("%s holds the secret", p)
-		}
+		expect(t, !strings.Contains(text, secret), "%s holds the secret", p)
 	}
 	check(t, s, true)
 }

@@ -41,9 +41,8 @@ func listed(t *testing.T, s *rw.Store) rw.ScratchListResult {
 func gotBack(t *testing.T, s *rw.Store, sha, want string) {
 	t.Helper()
 	out := must(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(sha)}))(t, "get")
-	if string(out.Content) != want || out.Bytes != int64(len(want)) || out.SHA256.String() != hash(want) {
-		t.Fatalf("%d bytes %.20q, want %d bytes", out.Bytes, out.Content, len(want))
-	}
+	require(t, string(out.Content) == want && out.Bytes == int64(len(want)) && out.SHA256.String() == hash(want), "%d bytes %.20q, want %d bytes",
+		out.Bytes, out.Content, len(want))
 }
 
 // stateSnapshot is everything in the workspace and in the parts of the state
@@ -77,16 +76,12 @@ func refusedState(t *testing.T, dir, what string, want rw.Detail, call func() er
 	before := stateSnapshot(t, dir)
 	err := call()
 	isErr(t, err, want, what)
-	if after := stateSnapshot(t, dir); after != before {
-		t.Fatalf("%s: the refusal changed\n%s\nto\n%s", what, before, after)
-	}
+	after := stateSnapshot(t, dir)
+	require(t, after == before, "%s: the refusal changed\n%s\nto\n%s", what, before, after)
 	e := rw.AsError("", err)
-	if e.Effect != rw.EffectNone || e.Hint == "" || e.Op == "" {
-		t.Errorf("%s: incomplete error %+v", what, e)
-	}
-	if doc := conformsEnvelope(t, e); bytes.Contains(doc, []byte(dir)) {
-		t.Errorf("%s: the error shows an absolute path: %s", what, doc)
-	}
+	expect(t, e.Effect == rw.EffectNone && e.Hint != "" && e.Op != "", "%s: incomplete error %+v", what, e)
+	doc := conformsEnvelope(t, e)
+	expect(t, !bytes.Contains(doc, []byte(dir)), "%s: the error shows an absolute path: %s", what, doc)
 	return e
 }
 
@@ -96,18 +91,16 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 			s, dir := opened(t, &rw.Options{Sync: level})
 			const text = "raw log\nzażółć 你好 👩‍👩‍👧\x00\n"
 			a := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "first", ContentType: "text/plain", Notes: "n", Call: rw.Call{Caller: "me"}})
-			if a.SHA256.String() != hash(text) || a.Deduped || a.Bytes != int64(len(text)) || a.JournalID == "" || a.Status != rw.StatusSucceeded {
-				t.Errorf("%+v", a)
-			}
+			expect(t, a.SHA256.String() == hash(text) && !a.Deduped && a.Bytes == int64(len(text)) && a.JournalID != "" &&
+				a.Status == rw.StatusSucceeded, "%+v", a)
 			equal(t, a.ScratchPath, rw.StateDirName+"/scratch/"+a.SHA256.String()+".bin", "path")
 			fileIs(t, dir, a.ScratchPath, text)
 			if st, err := os.Stat(filepath.Join(dir, a.ScratchPath)); err != nil || st.Mode().Perm() != 0o600 {
 				t.Errorf("%v %v", st.Mode(), err)
 			}
 			b := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "second"})
-			if !b.Deduped || b.Repaired || b.SHA256 != a.SHA256 || b.JournalID == "" || b.Receipt.SHA256 != a.SHA256 || b.Receipt.Bytes != a.Bytes {
-				t.Errorf("%+v", b)
-			}
+			expect(t, b.Deduped && !b.Repaired && b.SHA256 == a.SHA256 && b.JournalID != "" && b.Receipt.SHA256 == a.SHA256 &&
+				b.Receipt.Bytes == a.Bytes, "%+v", b)
 			other := keep(t, s, rw.ScratchPutRequest{Content: []byte("\xff\xfe"[:0] + "other"), Label: "first"})
 
 			for _, c := range []struct {
@@ -122,9 +115,8 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 				{rw.ScratchRefRequest{SHA256: a.SHA256, Label: "first"}, a.SHA256.String(), "first", 1},
 			} {
 				got, err := s.ScratchRef(background, c.req)
-				if err != nil || got.Entry.SHA256.String() != c.sha || got.Entry.Label != c.label || got.AliasCount != c.alias || !got.BinExists {
-					t.Errorf("%+v: %+v %v", c.req, got, err)
-				}
+				expect(t, err == nil && got.Entry.SHA256.String() == c.sha && got.Entry.Label == c.label && got.AliasCount == c.alias &&
+					got.BinExists, "%+v: %+v %v", c.req, got, err)
 			}
 			if err := s.Sync(background); err != nil { // background settling changes files, too
 				t.Fatal(err)
@@ -134,27 +126,21 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 			})
 			gotBack(t, s, strings.ToUpper(a.SHA256.String()), text)
 			l := listed(t, s)
-			if l.Count != 3 || l.Objects != 2 || l.TotalBytes != a.Bytes+other.Bytes || l.Malformed+l.Rebuilt != 0 || l.Entries[0].Label != "first" || l.Entries[2].Notes != "n" || l.Entries[2].Caller != "me" {
-				t.Errorf("%+v", l)
-			}
+			expect(t, l.Count == 3 && l.Objects == 2 && l.TotalBytes == a.Bytes+other.Bytes && l.Malformed+l.Rebuilt == 0 &&
+				l.Entries[0].Label == "first" && l.Entries[2].Notes == "n" && l.Entries[2].Caller == "me", "%+v", l)
 			one, err := s.ScratchList(background, rw.ScratchListRequest{Label: "first", Limit: 1, Offset: 1})
-			if err != nil || one.Count != 2 || len(one.Entries) != 1 || one.Entries[0].SHA256 != a.SHA256 {
-				t.Errorf("%+v %v", one, err)
-			}
+			expect(t, err == nil && one.Count == 2 && len(one.Entries) == 1 && one.Entries[0].SHA256 == a.SHA256, "%+v %v", one, err)
 			check(t, s, true)
 
 			gone, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "second"})
-			if err != nil || !gone.Removed || gone.SHA256 != a.SHA256 || gone.RowsRemoved != 2 || gone.BytesFreed != a.Bytes || gone.JournalID == "" {
-				t.Errorf("%+v %v", gone, err)
-			}
+			expect(t, err == nil && gone.Removed && gone.SHA256 == a.SHA256 && gone.RowsRemoved == 2 && gone.BytesFreed == a.Bytes &&
+				gone.JournalID != "", "%+v %v", gone, err)
 			if l := listed(t, s); l.Count != 1 || l.Objects != 1 {
 				t.Errorf("%+v", l)
 			}
 			fails(os.Stat(filepath.Join(dir, a.ScratchPath)))(t, fs.ErrNotExist, "the object is still there")
 			gone, err = s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: a.SHA256})
-			if err != nil || gone.Removed || gone.Status != rw.StatusUnchanged || gone.JournalID != "" {
-				t.Errorf("%+v %v", gone, err)
-			}
+			expect(t, err == nil && !gone.Removed && gone.Status == rw.StatusUnchanged && gone.JournalID == "", "%+v %v", gone, err)
 			check(t, s, true)
 		})
 	}
@@ -205,12 +191,9 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	refusedState(t, dir, "canceled", rw.ErrCanceled, func() error { return errorOf(s.ScratchPut(ctx, rw.ScratchPutRequest{Content: []byte("x")})) })
 	before := stateSnapshot(t, dir)
 	dry := keep(t, s, rw.ScratchPutRequest{Content: []byte("dry"), Call: rw.Call{DryRun: true}})
-	if dry.SHA256.String() != hash("dry") || dry.JournalID != "" || dry.Deduped || !dry.Receipt.DryRun {
-		t.Errorf("%+v", dry)
-	}
-	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "bin", Call: rw.Call{DryRun: true}}); err != nil || !d.Removed {
-		t.Errorf("%+v %v", d, err)
-	}
+	expect(t, dry.SHA256.String() == hash("dry") && dry.JournalID == "" && !dry.Deduped && dry.Receipt.DryRun, "%+v", dry)
+	d := must(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "bin", Call: rw.Call{DryRun: true}}))(t)
+	expect(t, d.Removed, "%+v", d)
 	equal(t, stateSnapshot(t, dir), before, "a dry run changed")
 	check(t, s, true)
 }
@@ -237,9 +220,8 @@ func TestScratchGetCanBeSwitchedOff(t *testing.T) {
 	s := open(t, dir, &rw.Options{DisableScratchGet: true, Sync: rw.SyncOff})
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("secret"), Label: "l"})
 	refusedState(t, dir, "get", rw.ErrScratchGetDisabled, func() error { return errorOf(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: a.SHA256})) })
-	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "l"}); err != nil || r.Entry.SHA256 != a.SHA256 {
-		t.Errorf("%+v %v", r, err)
-	}
+	r := must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "l"}))(t)
+	expect(t, r.Entry.SHA256 == a.SHA256, "%+v", r)
 }
 
 // TestScratchIndexIsACache: whatever happens to the index, the objects exist, the next
@@ -275,26 +257,20 @@ func TestScratchIndexIsACache(t *testing.T) {
 				if e.Label != "" {
 					labels++
 				}
-				if e.Rebuilt != (e.Label == "") || !e.BinExists || e.Bytes != 3 || e.TS.String() == "" {
-					t.Errorf("%+v", e)
-				}
+				expect(t, e.Rebuilt == (e.Label == "") && e.BinExists && e.Bytes == 3 && e.TS.String() != "", "%+v", e)
 			}
-			if l.Malformed != damage.malformed || l.Rebuilt != damage.rebuilt || labels != damage.kept || l.Count != 2 || l.TotalBytes != 6 {
-				t.Errorf("%+v", l)
-			}
+			expect(t, l.Malformed == damage.malformed && l.Rebuilt == damage.rebuilt && labels == damage.kept && l.Count == 2 && l.TotalBytes == 6,
+				"%+v", l)
 			gotBack(t, s, hash("one"), "one")
 			gotBack(t, s, hash("two"), "two")
 			// The next put is not lost among the existing entries, and lists all.
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("three"), Label: "three"})
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("one"), Label: "again"})
 			l = listed(t, s)
-			if l.Count != 4 || l.Objects != 3 || l.Entries[0].Label != "again" || l.Entries[1].Label != "three" || l.Rebuilt != 0 {
-				t.Errorf("%+v", l)
-			}
+			expect(t, l.Count == 4 && l.Objects == 3 && l.Entries[0].Label == "again" && l.Entries[1].Label == "three" && l.Rebuilt == 0, "%+v", l)
 			must(s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: digest(hash("one"))}))(t)
-			if l = listed(t, s); l.Count != 2 || l.Malformed != 0 {
-				t.Errorf("%+v", l)
-			}
+			l = listed(t, s)
+			expect(t, l.Count == 2 && l.Malformed == 0, "%+v", l)
 			kept, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-index.jsonl.*"))
 			equal(t, (len(kept) > 0), (damage.malformed > 0), "in quarantine: ", kept)
 			check(t, s, false)
@@ -341,18 +317,15 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}})
-		if r.Deduped || !r.Repaired {
-			t.Errorf("%+v", r)
-		}
+		expect(t, !r.Deduped && r.Repaired, "%+v", r)
 		gotBack(t, s, a.SHA256.String(), text)
 		kept, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-"+a.SHA256.String()+"*"))
 		mustEqual(t, len(kept), 1, "in quarantine")
 		if got, _ := os.ReadFile(kept[0]); string(got) != bad {
 			t.Error("the damaged bytes are lost")
 		}
-		if again := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}}); again.Status != rw.StatusReplayed || !again.Repaired || again.SHA256 != a.SHA256 {
-			t.Errorf("%+v", again)
-		}
+		again := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Call: rw.Call{IdempotencyKey: fmt.Sprint("k", i)}})
+		expect(t, again.Status == rw.StatusReplayed && again.Repaired && again.SHA256 == a.SHA256, "%+v", again)
 		check(t, s, true)
 	}
 }
@@ -363,25 +336,19 @@ func TestScratchIdempotencyKey(t *testing.T) {
 	r := rw.ScratchPutRequest{Content: []byte("x"), Label: "l", Call: rw.Call{IdempotencyKey: "k"}, TTL: "P1D"}
 	a := keep(t, s, r)
 	b := keep(t, s, r)
-	if b.Status != rw.StatusReplayed || b.Deduped || b.JournalID != a.JournalID || b.SHA256 != a.SHA256 || b.ExpiresAt != a.ExpiresAt || b.Receipt.SHA256 != a.SHA256 {
-		t.Errorf("%+v\n%+v", a, b)
-	}
+	expect(t, b.Status == rw.StatusReplayed && !b.Deduped && b.JournalID == a.JournalID && b.SHA256 == a.SHA256 && b.ExpiresAt == a.ExpiresAt &&
+		b.Receipt.SHA256 == a.SHA256, "%+v\n%+v", a, b)
 	r2 := rw.ScratchPutRequest{Content: []byte("x"), Label: "other", Call: rw.Call{IdempotencyKey: "k2"}}
 	keep(t, s, r2)
-	if c := keep(t, s, r2); c.Status != rw.StatusReplayed || !c.Deduped {
-		t.Errorf("%+v", c)
-	}
-	if l := listed(t, s); l.Count != 2 {
-		t.Errorf("%+v", l)
-	}
+	c := keep(t, s, r2)
+	expect(t, c.Status == rw.StatusReplayed && c.Deduped, "%+v", c)
+	equal(t, listed(t, s).Count, 2)
 	r.Label = "changed"
 	refusedState(t, dir, "reused", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.ScratchPut(background, r)) })
 	noErr(t, s.Close(background))
 	s = open(t, dir, nil)
 	r.Label = "l"
-	if c := keep(t, s, r); c.Status != rw.StatusReplayed {
-		t.Errorf("%+v", c)
-	}
+	equal(t, keep(t, s, r).Status, rw.StatusReplayed)
 }
 
 func TestScratchTTL(t *testing.T) {
@@ -399,30 +366,22 @@ func TestScratchTTL(t *testing.T) {
 	fails(s.ScratchRef(background, rw.ScratchRefRequest{Label: "hour"}))(t, rw.ErrNotFound)
 	fails(s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("hour"))}))(t, rw.ErrNotFound)
 	l := listed(t, s)
-	if l.ExpiredRemoved != 1 || l.Count != 3 || l.Objects != 3 {
-		t.Errorf("%+v", l)
-	}
+	expect(t, l.ExpiredRemoved == 1 && l.Count == 3 && l.Objects == 3, "%+v", l)
 	gotBack(t, s, hash("day"), "day")
-	if l = listed(t, s); l.ExpiredRemoved != 0 || l.Count != 3 {
-		t.Errorf("%+v", l)
-	}
+	l = listed(t, s)
+	expect(t, l.ExpiredRemoved == 0 && l.Count == 3, "%+v", l)
 	s.SetNow(start.AddDate(0, 0, 2)) // a put removes as well
-	if p := keep(t, s, rw.ScratchPutRequest{Content: []byte("new"), Label: "new", Call: rw.Call{IdempotencyKey: "k"}}); p.ExpiredRemoved != 1 {
-		t.Errorf("%+v", p)
-	}
-	if p := keep(t, s, rw.ScratchPutRequest{Content: []byte("new"), Label: "new", Call: rw.Call{IdempotencyKey: "k"}}); p.ExpiredRemoved != 1 || p.Status != rw.StatusReplayed {
-		t.Errorf("%+v", p)
-	}
+	equal(t, keep(t, s, rw.ScratchPutRequest{Content: []byte("new"), Label: "new", Call: rw.Call{IdempotencyKey: "k"}}).ExpiredRemoved, 1)
+	p := keep(t, s, rw.ScratchPutRequest{Content: []byte("new"), Label: "new", Call: rw.Call{IdempotencyKey: "k"}})
+	expect(t, p.ExpiredRemoved == 1 && p.Status == rw.StatusReplayed, "%+v", p)
 	if _, there := fsys.ReadFile(rw.StateDirName + "/scratch/" + hash("day") + ".bin"); there {
 		t.Error("the bytes are still there")
 	}
 	s.SetNow(start.AddDate(0, 0, 8)) // and so does a delete
-	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "new"}); err != nil || d.ExpiredRemoved != 1 || !d.Removed {
-		t.Errorf("%+v %v", d, err)
-	}
-	if l = listed(t, s); l.Count != 1 || l.Entries[0].Label != "ever" || l.Objects != 1 {
-		t.Errorf("%+v", l)
-	}
+	d := must(s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "new"}))(t)
+	expect(t, d.ExpiredRemoved == 1 && d.Removed, "%+v", d)
+	l = listed(t, s)
+	expect(t, l.Count == 1 && l.Entries[0].Label == "ever" && l.Objects == 1, "%+v", l)
 	// A new put of an expired object gives it a new expiry time.
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("back"), TTL: "PT1H"})
 	s.SetNow(start.AddDate(0, 0, 9))
@@ -455,15 +414,12 @@ func TestScratchObjectThatIsNoFile(t *testing.T) {
 	listed(t, s)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("c"), Label: "c"})
 	gotBack(t, s, hash("c"), "c")
-	if r := keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "a"}); !r.Repaired {
-		t.Errorf("%+v", r)
-	}
+	r := keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "a"})
+	expect(t, r.Repaired, "%+v", r)
 	gotBack(t, s, a.SHA256.String(), "a")
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("b")})
 	gotBack(t, s, b.SHA256.String(), "b")
-	if odd, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-*.odd")); len(odd) != 2 {
-		t.Errorf("in quarantine: %v", odd)
-	}
+	length(t, must(filepath.Glob(statePath(dir, "quarantine", "scratch-*.odd")))(t), 2, "in quarantine")
 	check(t, s, true)
 }
 
@@ -478,9 +434,8 @@ func TestScratchHasCaps(t *testing.T) {
 		t.Skipf("no sparse files here: %v", err)
 	}
 	appendTo(statePath(dir, "scratch", "index.jsonl"), fmt.Sprintf(`{"sha256":"%s","bytes":1}`+"\n", big)) // which is not so
-	if l := listed(t, s); l.TotalBytes > 100 {
-		t.Errorf("%+v", l)
-	}
+	l := listed(t, s)
+	expect(t, l.TotalBytes <= 100, "%+v", l)
 	os.Remove(statePath(dir, "scratch", "index.jsonl")) // now only the files describe the objects
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("small"), Label: "small"})
 	entries := func() (list []string) {
@@ -493,19 +448,15 @@ func TestScratchHasCaps(t *testing.T) {
 	}
 	before := entries()
 	_, err := s.ScratchPut(background, rw.ScratchPutRequest{Content: []byte(strings.Repeat("x", 16))})
-	if diff := cmp.Diff(before, entries()); diff != "" || !errors.Is(err, rw.ErrScratchFull) {
-		t.Fatalf("%v, and it changed %s", err, diff)
-	}
+	diff := cmp.Diff(before, entries())
+	require(t, diff == "" && errors.Is(err, rw.ErrScratchFull), "%v, and it changed %s", err, diff)
 	e := rw.AsError("", err)
 	conformsEnvelope(t, e)
-	if e.Effect != rw.EffectNone || e.Kind != rw.ErrQuotaExceeded || e.Reason != rw.ReasonSizeLimit || !strings.Contains(e.Hint, "Store.ScratchDelete") {
-		t.Errorf("%+v", e)
-	}
+	expect(t, e.Effect == rw.EffectNone && e.Kind == rw.ErrQuotaExceeded && e.Reason == rw.ReasonSizeLimit &&
+		strings.Contains(e.Hint, "Store.ScratchDelete"), "%+v", e)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte(strings.Repeat("x", 15))})
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("small"), Label: "dedup needs no room"})
-	if d, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: digest(big)}); err != nil || d.BytesFreed != rw.MaxScratchTotal-20 {
-		t.Errorf("%+v %v", d, err)
-	}
+	equal(t, must(s.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: digest(big)}))(t).BytesFreed, rw.MaxScratchTotal-20)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte(strings.Repeat("x", 16))})
 }
 
@@ -521,19 +472,14 @@ func TestScratchIndexIsCompacted(t *testing.T) {
 		}
 		keep(t, s, r)
 	}
-	if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("same"))}); err != nil || r.AliasCount != 120 {
-		t.Fatalf("%+v %v", r, err)
-	}
+	r := must(s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("same"))}))(t)
+	require(t, r.AliasCount == 120, "%+v", r)
 	s.SetNow(start.Add(2 * time.Hour))
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("same"), Label: "last"})
 	l := listed(t, s)
-	if l.Count != 21 || l.Entries[20].Label != "l0" || l.Entries[0].Label != "last" {
-		t.Errorf("%+v", l)
-	}
+	expect(t, l.Count == 21 && l.Entries[20].Label == "l0" && l.Entries[0].Label == "last", "%+v", l)
 	row := rawJournal(t, s, "scratch_index")
-	if row.Bytes > 30*250 {
-		t.Errorf("the index has %d bytes", row.Bytes)
-	}
+	expect(t, row.Bytes <= 30*250, "the index has %d bytes", row.Bytes)
 	check(t, s, true)
 	s.Close(background)
 }
@@ -572,9 +518,8 @@ func TestScratchWarnsOnlyWhereGitWouldSee(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(c.root), 0o644)
 		}
 		r := keep(t, s, rw.ScratchPutRequest{Content: []byte("x")})
-		if got := strings.Contains(reasons(r.Warnings), call.WarnStateDirVisible); got != c.warns || len(r.Receipt.Warnings) != len(r.Warnings) {
-			t.Errorf("%q %q: %v", c.own, c.root, r.Warnings)
-		}
+		got := strings.Contains(reasons(r.Warnings), call.WarnStateDirVisible)
+		expect(t, got == c.warns && len(r.Receipt.Warnings) == len(r.Warnings), "%q %q: %v", c.own, c.root, r.Warnings)
 	}
 }
 
@@ -624,24 +569,19 @@ func TestScratchOfPython(t *testing.T) {
 	os.WriteFile(statePath(dir, "scratch", "index.jsonl"), []byte(line+"\n"+`{"sha256":"`), 0o644)
 	s := open(t, dir, nil)
 	l := listed(t, s)
-	if l.Count != 1 || l.Malformed != 1 || l.Entries[0].Label != "old" || l.Entries[0].Bytes != int64(len(text)) || l.Entries[0].TS.String() != "" {
-		t.Errorf("%+v", l)
-	}
+	expect(t, l.Count == 1 && l.Malformed == 1 && l.Entries[0].Label == "old" && l.Entries[0].Bytes == int64(len(text)) &&
+		l.Entries[0].TS.String() == "", "%+v", l)
 	if r := keep(t, s, rw.ScratchPutRequest{Content: []byte(text), Label: "new"}); !r.Deduped {
 		t.Errorf("%+v", r)
 	}
 	r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: "old"})
-	if err != nil || r.AliasCount != 1 {
-		t.Errorf("%+v %v", r, err)
-	}
+	expect(t, err == nil && r.AliasCount == 1, "%+v %v", r, err)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("else"), Label: "else"})
 	if _, err := s.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "else"}); err != nil { // rewrites the index
 		t.Error(err)
 	}
 	data, _ := os.ReadFile(statePath(dir, "scratch", "index.jsonl"))
-	if !strings.HasPrefix(string(data), line+"\n") || bytes.Contains(data, []byte("\n{\"sha256\":\"\n")) {
-		t.Errorf("%s", data)
-	}
+	expect(t, strings.HasPrefix(string(data), line+"\n") && !bytes.Contains(data, []byte("\n{\"sha256\":\"\n")), "%s", data)
 	gotBack(t, s, hash(text), text)
 	check(t, s, true)
 }
@@ -674,9 +614,7 @@ func TestScratchThroughASymlink(t *testing.T) {
 		for what, call := range calls {
 			refusedState(t, dir, what, rw.ErrBadStateDir, call)
 		}
-		if names, _ := os.ReadDir(outside); len(names) > 0 {
-			t.Errorf("%s: something was written outside", part)
-		}
+		length(t, must(os.ReadDir(outside))(t), 0, part, ": something was written outside")
 	}
 }
 
@@ -685,9 +623,8 @@ func TestScratchThroughASymlink(t *testing.T) {
 func TestScratchReadOnlyStore(t *testing.T) {
 	dir := ramspace(t)
 	r := open(t, dir, &rw.Options{ReadOnly: true}) // there is no state directory
-	if l := listed(t, r); l.Count != 0 || l.Entries == nil {
-		t.Errorf("%+v", l)
-	}
+	l := listed(t, r)
+	expect(t, l.Count == 0 && l.Entries != nil, "%+v", l)
 	s := open(t, dir, nil)
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("x"), Label: "l"})
 	save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("{}")})
@@ -711,9 +648,8 @@ func TestScratchIsNotGated(t *testing.T) {
 	secret := ghToken(7)
 	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("token " + secret), Label: "raw"})
 	length(t, a.Warnings, 0)
-	if found := leaks(t, dir, secret); len(found) != 1 || !strings.Contains(found[0], "scratch/") {
-		t.Errorf("the secret is in %v", found)
-	}
+	found := leaks(t, dir, secret)
+	expect(t, len(found) == 1 && strings.Contains(found[0], "scratch/"), "the secret is in %v", found)
 	want := []string{"scratch", "scratch_index", "scratch_index"} // the object, its facts file and the index
 	tail, _ := s.JournalTail(background, rw.JournalTailRequest{})
 	var ops []string
@@ -722,9 +658,7 @@ func TestScratchIsNotGated(t *testing.T) {
 	}
 	equal(t, cmp.Diff(want, ops), "")
 	data, err := json.Marshal(a)
-	if err != nil || bytes.Contains(data, []byte(secret)) {
-		t.Errorf("%s %v", data, err)
-	}
+	expect(t, err == nil && !bytes.Contains(data, []byte(secret)), "%s %v", data, err)
 }
 
 // tellsOf reports whether a check names a problem at a path.
@@ -765,18 +699,15 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 			check(t, s, true)
 			damage(statePath(dir, "scratch", "index.jsonl"))
 			after := listed(t, s)
-			if diff := cmp.Diff(before.Entries, after.Entries, timestamps); diff != "" || after.Rebuilt != 0 || after.Count != 6 {
-				t.Fatalf("%+v\n%s", after, diff)
-			}
+			diff := cmp.Diff(before.Entries, after.Entries, timestamps)
+			require(t, diff == "" && after.Rebuilt == 0 && after.Count == 6, "%+v\n%s", after, diff)
 			found, err := s.Check(background, admin.CheckRequest{})
-			if err != nil || !tellsOf(found, "scratch_index_damaged", "scratch/index.jsonl") || len(found.Problems) != 1 {
-				t.Errorf("%v %+v", err, found.Problems)
-			}
+			expect(t, err == nil && tellsOf(found, "scratch_index_damaged", "scratch/index.jsonl") && len(found.Problems) == 1, "%v %+v", err,
+				found.Problems)
 			at(5000) // c has expired
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("d"), Label: "new"})
-			if l := listed(t, s); l.Objects != 3 || l.Entries[0].Label != "new" || l.Malformed != 0 || l.Entries[len(l.Entries)-1].Label != "log" {
-				t.Errorf("%+v", l)
-			}
+			l := listed(t, s)
+			expect(t, l.Objects == 3 && l.Entries[0].Label == "new" && l.Malformed == 0 && l.Entries[len(l.Entries)-1].Label == "log", "%+v", l)
 			if _, err := os.Stat(besideObject(dir, "c")); !os.IsNotExist(err) {
 				t.Errorf("the entry outlives its object: %v", err)
 			}
@@ -794,9 +725,8 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	}
 	index := statePath(dir, "scratch", "index.jsonl")
 	os.Remove(index)
-	if r := repairIt(t, s, admin.RepairRequest{}); !r.Clean || len(r.Actions) != 1 || r.Actions[0].Did != admin.RepairRebuilt {
-		t.Fatalf("%+v", r)
-	}
+	r := repairIt(t, s, admin.RepairRequest{})
+	require(t, r.Clean && len(r.Actions) == 1 && r.Actions[0].Did == admin.RepairRebuilt, "%+v", r)
 	forgetFacts(index) // the index alone has all of it now
 	if l := listed(t, s); l.Count != 3 || l.Entries[0].Label != "label 2" || l.Entries[0].ExpiresAt.String() == "" {
 		t.Errorf("%+v", l)
@@ -804,13 +734,10 @@ func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("1"), Label: "again"}) // also restores the lines
 	os.Remove(index)
 	found, _ := s.Check(background, admin.CheckRequest{})
-	if len(found.Problems) == 0 || !strings.Contains(found.Problems[0].Detail, "of 3 objects") || !strings.Contains(found.Problems[0].Detail, "of 2 of them are lost") {
-		t.Errorf("%+v", found.Problems)
-	}
+	expect(t, len(found.Problems) != 0 && strings.Contains(found.Problems[0].Detail, "of 3 objects") &&
+		strings.Contains(found.Problems[0].Detail, "of 2 of them are lost"), "%+v", found.Problems)
 	l := listed(t, s)
-	if l.Rebuilt != 2 || l.Entries[0].Label != "again" || l.Entries[1].Label != "label 1" || l.Entries[1].ExpiresAt.String() == "" {
-		t.Errorf("%+v", l)
-	}
+	expect(t, l.Rebuilt == 2 && l.Entries[0].Label == "again" && l.Entries[1].Label == "label 1" && l.Entries[1].ExpiresAt.String() != "", "%+v", l)
 }
 
 // TestScratchLinesGoWithTheObject: the caller's text about an object exists nowhere
@@ -832,9 +759,8 @@ func TestScratchLinesGoWithTheObject(t *testing.T) {
 		nowhere(t, realTree(t, dir), said)
 	}
 	os.Remove(statePath(dir, "scratch", "index.jsonl"))
-	if l := listed(t, s); l.Count != 1 || l.Entries[0].Label != "kept" || strings.Contains(l.Entries[0].Notes, secret) || l.Entries[0].Notes == "" {
-		t.Errorf("%+v", l)
-	}
+	l := listed(t, s)
+	expect(t, l.Count == 1 && l.Entries[0].Label == "kept" && !strings.Contains(l.Entries[0].Notes, secret) && l.Entries[0].Notes != "", "%+v", l)
 }
 
 // TestForeignScratchLines: a foreign facts file, whatever it contains, describes no
@@ -865,13 +791,11 @@ func TestForeignScratchLines(t *testing.T) {
 			keep(t, s, rw.ScratchPutRequest{Content: []byte("b"), Label: "other"})
 			os.Remove(besideObject(dir, "a"))
 			c.plant(t, besideObject(dir, "a"))
-			if l := listed(t, s); l.Count != 2 || l.Entries[1].Label != "true" {
-				t.Errorf("a whole index was not believed: %+v", l)
-			}
+			l := listed(t, s)
+			expect(t, l.Count == 2 && l.Entries[1].Label == "true", "a whole index was not believed: %+v", l)
 			os.Rename(statePath(dir, "scratch", "index.jsonl"), filepath.Join(dir, "index"))
-			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("a"))}); err != nil || r.Entry.Label != c.label {
-				t.Errorf("%+v %v", r, err)
-			}
+			r := must(s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("a"))}))(t)
+			expect(t, r.Entry.Label == c.label, "%+v", r)
 			if r, err := s.ScratchRef(background, rw.ScratchRefRequest{SHA256: digest(hash("b"))}); err != nil || r.Entry.Label != "other" {
 				t.Errorf("%+v %v", r, err)
 			}
@@ -899,9 +823,8 @@ func TestScratchLinesDoNotGrow(t *testing.T) {
 	}
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("a"), Label: "last"})
 	os.Remove(statePath(dir, "scratch", "index.jsonl"))
-	if l := listed(t, s); l.Entries[0].Label != "last" {
-		t.Errorf("%+v", l)
-	}
+	l := listed(t, s)
+	expect(t, l.Entries[0].Label == "last", "%+v", l)
 }
 
 // TestScratchSizesAreThoseOfTheFiles before a put is refused for them: an index with
@@ -915,14 +838,11 @@ func TestScratchSizesAreThoseOfTheFiles(t *testing.T) {
 		index := statePath(dir, "scratch", "index.jsonl")
 		data, _ := os.ReadFile(index)
 		forged := strings.ReplaceAll(string(data), `"bytes":1,`, fmt.Sprintf(`"bytes":%d,`, size))
-		if forged == string(data) {
-			t.Fatal("nothing was forged")
-		}
+		require(t, forged != string(data), "nothing was forged")
 		os.WriteFile(index, []byte(forged), 0o600)
 		keep(t, s, rw.ScratchPutRequest{Content: []byte("more")})
-		if l := listed(t, s); l.TotalBytes < 14 {
-			t.Errorf("%d: %d bytes in all", size, l.TotalBytes)
-		}
+		l := listed(t, s)
+		expect(t, l.TotalBytes >= 14, "%d: %d bytes in all", size, l.TotalBytes)
 	}
 }
 
@@ -954,9 +874,7 @@ func TestScratchPutDoesNotGrow(t *testing.T) {
 	}
 	few, many := cost(10), cost(2000)
 	t.Logf("bytes for each put: %d among 10, %d among 2000", few, many)
-	if many > 2*few {
-		t.Errorf("a put among 2000 objects allocates %d bytes, among 10 %d", many, few)
-	}
+	expect(t, many <= 2*few, "a put among 2000 objects allocates %d bytes, among 10 %d", many, few)
 }
 
 // TestScratchPutSeesOthers: the memo of one store does not hide changes by another one,
@@ -969,9 +887,8 @@ func TestScratchPutSeesOthers(t *testing.T) {
 		keep(t, a, rw.ScratchPutRequest{Content: []byte(fmt.Sprint("a", i))})
 	}
 	one := keep(t, b, rw.ScratchPutRequest{Content: []byte("of b"), Label: "x"})
-	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b"), Label: "y"}); !got.Deduped || got.SHA256 != one.SHA256 {
-		t.Errorf("what the other store put is stored again: %+v", got)
-	}
+	got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b"), Label: "y"})
+	expect(t, got.Deduped && got.SHA256 == one.SHA256, "what the other store put is stored again: %+v", got)
 	must(b.ScratchDelete(background, rw.ScratchDeleteRequest{SHA256: one.SHA256}))(t)
 	if got := keep(t, a, rw.ScratchPutRequest{Content: []byte("of b")}); got.Deduped {
 		t.Error("what the other store removed counts as stored")
@@ -1003,9 +920,7 @@ func TestScratchPutSeesOthers(t *testing.T) {
 			labels[e.Label] = true
 		}
 		for _, label := range []string{fmt.Sprint("before ", i), fmt.Sprint("then ", i)} {
-			if !labels[label] {
-				t.Errorf("change %d: %s is lost", i, label)
-			}
+			expect(t, labels[label], "change %d: %s is lost", i, label)
 		}
 	}
 }
@@ -1039,9 +954,8 @@ func TestScratchCrashSweep(t *testing.T) {
 	then := func(t *testing.T, s *rw.Store) {
 		keep(t, s, rw.ScratchPutRequest{Content: []byte(long), Label: "after"})
 		gotBack(t, s, hash(long), long)
-		if l := listed(t, s); l.Malformed+l.Rebuilt != 0 || l.Entries[0].Label != "after" {
-			t.Errorf("%+v", l)
-		}
+		l := listed(t, s)
+		expect(t, l.Malformed+l.Rebuilt == 0 && l.Entries[0].Label == "after", "%+v", l)
 	}
 	sweepPart(t, "scratch", then, []scenario{
 		{name: "first", run: scratchAll(rw.ScratchPutRequest{Content: []byte(long), Label: "a"})},
@@ -1090,20 +1004,15 @@ func TestScratchSurvivesKill(t *testing.T) {
 		s := open(t, dir, nil)
 		for i := range last + 1 {
 			r, err := s.ScratchRef(background, rw.ScratchRefRequest{Label: fmt.Sprint(i)})
-			if err != nil || !r.BinExists || r.Entry.SHA256.String() != hash(version(i)) {
-				t.Fatalf("put %d is lost: %+v %v", i, r, err)
-			}
+			require(t, err == nil && r.BinExists && r.Entry.SHA256.String() == hash(version(i)), "put %d is lost: %+v %v", i, r, err)
 		}
 		if c, err := s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "at"}); last >= 0 && err != nil {
 			t.Errorf("%+v %v", c, err)
 		}
-		if l := listed(t, s); l.Malformed+l.Rebuilt > 0 {
-			t.Errorf("%d malformed, %d rebuilt", l.Malformed, l.Rebuilt)
-		}
+		l := listed(t, s)
+		expect(t, l.Malformed+l.Rebuilt == 0, "%d malformed, %d rebuilt", l.Malformed, l.Rebuilt)
 		check(t, s, true)
 		s.Close(background)
 	}
-	if reported < 0 {
-		t.Error("the child reported nothing")
-	}
+	expect(t, reported >= 0, "the child reported nothing")
 }

@@ -67,26 +67,19 @@ func TestMaterialize(t *testing.T) {
 			}})
 			if c.files != "" {
 				var e *rw.Error
-				if !errors.As(err, &e) || fmt.Sprint(e.Context["files"]) != c.files {
-					t.Fatalf("%v", err)
-				}
+				require(t, errors.As(err, &e) && fmt.Sprint(e.Context["files"]) == c.files, "%v", err)
 				for path, text := range c.before {
 					fileIs(t, dir, path, text)
 				}
 				return
 			}
-			if err != nil || r.Written != c.written || r.Seq == 0 {
-				t.Fatalf("%v %+v", err, r)
-			}
+			require(t, err == nil && r.Written == c.written && r.Seq != 0, "%v %+v", err, r)
 			for path, text := range c.want {
 				fileIs(t, dir, path, text)
 			}
-			if st, err := os.Stat(filepath.Join(dir, "run.sh")); err != nil || st.Mode().Perm() != 0o755 {
-				t.Errorf("%v %v", st, err)
-			}
-			if order[0] != "run.sh" || order[1] != "new.txt" {
-				t.Errorf("the files were opened in the order %v", order)
-			}
+			st := must(os.Stat(filepath.Join(dir, "run.sh")))(t)
+			expect(t, st.Mode().Perm() == 0o755, "%v", st)
+			expect(t, order[0] == "run.sh" && order[1] == "new.txt", "the files were opened in the order %v", order)
 			must(s.Undo(background, rw.UndoRequest{}))(t)
 			for path, text := range c.before {
 				fileIs(t, dir, path, text)
@@ -126,19 +119,15 @@ func TestTreesOfEveryKind(t *testing.T) {
 		}}))(t)
 		return r
 	}
-	if r := take(); r.Written != 5 || r.Dirs != 7 {
-		t.Errorf("%+v", r)
-	}
+	r := take()
+	expect(t, r.Written == 5 && r.Dirs == 7, "%+v", r)
 	if x, y := contentsBelow(t, from), contentsBelow(t, to); !maps.Equal(x, y) {
 		t.Errorf("%v, and here %v", x, y)
 	}
-	if r := take(); r.Seq != 0 {
-		t.Errorf("again: %+v", r)
-	}
+	equal(t, take().Seq, 0, "again")
 	must(b.Undo(background, rw.UndoRequest{}))(t)
-	if now := contentsBelow(t, to); !maps.Equal(before, now) {
-		t.Errorf("%v, and after undo %v", before, now)
-	}
+	now := contentsBelow(t, to)
+	expect(t, maps.Equal(before, now), "%v, and after undo %v", before, now)
 	check(t, b, true)
 }
 
@@ -191,9 +180,7 @@ func TestRowsAreTheSameBytes(t *testing.T) {
 		write(t, s, "b.txt", "more\n", rw.ModeAppend)
 	}
 	late, _ := export(1, 3)
-	if early != late || first.First != 2 || first.Last != 3 || first.Rows != 2 {
-		t.Errorf("%+v\n%s\n%s", first, early, late)
-	}
+	expect(t, early == late && first.First == 2 && first.Last == 3 && first.Rows == 2, "%+v\n%s\n%s", first, early, late)
 	if _, rest := export(3, 0); rest.First != 4 || rest.Last != 8 || rest.Chain == first.Chain {
 		t.Errorf("%+v", rest)
 	}
@@ -225,9 +212,8 @@ func TestPruningWaitsForTheShipper(t *testing.T) {
 			write(t, s, "a.txt", fmt.Sprintf("%04d %s", i, strings.Repeat("x", 1000)), rw.ModeOverwrite)
 		}
 		must(s.Admin().Compact(background, admin.CompactRequest{}))(t)
-		if n := kept(t, dir); n > c.kept || n < c.kept-10 {
-			t.Errorf("%s, %s: %d versions are kept", c.policy, c.state, n)
-		}
+		n := kept(t, dir)
+		expect(t, n <= c.kept && n >= c.kept-10, "%s, %s: %d versions are kept", c.policy, c.state, n)
 	}
 }
 
@@ -242,9 +228,8 @@ func TestDescribeShowsTheHub(t *testing.T) {
 		t.Helper()
 		return must(s.Describe(background, rw.DescribeRequest{}))(t).Hub
 	}
-	if h := hub(); h != nil {
-		t.Errorf("nothing is shipped, and %+v", h)
-	}
+	h := hub()
+	expect(t, h == nil, "nothing is shipped, and %+v", h)
 	token := "gh" + "p_" + strings.Repeat("a1B2c3D4e5", 4)[:36]
 	for state, want := range map[string]admin.HubFacts{
 		`{"seq":1,"task":"t","waiting":7}`:                      {Seq: 1, Waiting: 2, Task: "t"},
@@ -253,9 +238,8 @@ func TestDescribeShowsTheHub(t *testing.T) {
 		`{"seq":3,"task":"` + token + `"}`:                      {Seq: 3, Task: "{GHP-REDACTED}"},
 	} {
 		noErr(t, s.Admin().SetShipState([]byte(state)))
-		if h := hub(); h == nil || *h != want {
-			t.Errorf("%.60s: %+v", state, h)
-		}
+		h := hub()
+		expect(t, h != nil && *h == want, "%.60s: %+v", state, h)
 	}
 }
 
@@ -294,9 +278,7 @@ func TestContent(t *testing.T) {
 		seq        uint64
 	}{{"a.txt", "one\n", 1}, {"a.txt", "one\ntwo\n", 2}, {"b.txt", "one\ntwo\n", move.Receipt.JournalSeq}, {"c.txt", "three\n", 4}, {"c.txt", "four\n", 5}} {
 		data, err := s.Admin().Content(background, admin.ContentRequest{Path: c.path, SHA256: digest(hash(c.text)), Bytes: int64(len(c.text)), Seq: c.seq})
-		if err != nil || string(data) != c.text {
-			t.Errorf("%s %q: %v %q", c.path, c.text, err, data)
-		}
+		expect(t, err == nil && string(data) == c.text, "%s %q: %v %q", c.path, c.text, err, data)
 	}
 	fails(s.Admin().Content(background, admin.ContentRequest{Path: "c.txt", SHA256: digest(hash("other")), Bytes: 5, Seq: 5}))(t, rw.ErrVersionNotKept)
 	fails(s.Admin().Content(background, admin.ContentRequest{Path: "c.txt", Bytes: 65 << 20}))(t, rw.ErrTooLarge)

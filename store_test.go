@@ -62,9 +62,19 @@ func quiesce(dir string) {
 	})
 }
 
-// noErr, must, isErr and fails check errors, equal and mustEqual values, as testbed
-// describes.
+// noErr, must, isErr and fails check errors, equal and mustEqual values, expect and
+// require conditions, as testbed describes.
 var noErr, isErr = testbed.NoErr, testbed.IsErr
+
+func expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	testbed.Expect(t, ok, format, args...)
+}
+
+func require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	testbed.Require(t, ok, format, args...)
+}
 
 func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
 
@@ -108,15 +118,13 @@ func opened(t *testing.T, opts *rw.Options) (*rw.Store, string) {
 }
 
 // nothingStaged fails the test when a commit has left a file in staging.
-func nothingStaged(t *testing.T, s *rw.Store) {
+func nothingStaged(t testing.TB, s *rw.Store) {
 	t.Helper()
-	if left, err := s.Unfinished(); err != nil || len(left) > 0 {
-		t.Fatalf("left in staging: %v %v", left, err)
-	}
+	length(t, must(s.Unfinished())(t), 0, "left in staging")
 }
 
 // check fails the test when the store is not sound.
-func check(t *testing.T, s *rw.Store, deep bool) {
+func check(t testing.TB, s *rw.Store, deep bool) {
 	t.Helper()
 	r := must(s.Check(context.Background(), admin.CheckRequest{Deep: deep}))(t)
 	for _, p := range r.Problems {
@@ -146,18 +154,14 @@ func TestWriteReadJournal(t *testing.T) {
 			c := write(t, s, "a/b/c.txt", "three\n", rw.ModeAppend)
 			fileIs(t, dir, "a/b/c.txt", "two\nthree\n")
 			got, err := s.Read(context.Background(), rw.ReadRequest{Path: "a/b/c.txt"})
-			if err != nil || got.SHA256 != c.SHA256 || string(got.Content) != "two\nthree\n" {
-				t.Fatalf("read %+v %v", got, err)
-			}
+			require(t, err == nil && got.SHA256 == c.SHA256 && string(got.Content) == "two\nthree\n", "read %+v %v", got, err)
 			tail := must(s.JournalTail(context.Background(), rw.JournalTailRequest{}))(t)
 			var ops []string
 			for _, e := range tail.Entries {
 				ops = append(ops, e.Op)
 			}
 			equal(t, strings.Join(ops, " "), "create overwrite append", "tail: ", ops)
-			if u := write(t, s, "a/b/c.txt", "two\nthree\n", rw.ModeOverwrite); u.Status != rw.StatusUnchanged {
-				t.Errorf("status %s", u.Status)
-			}
+			equal(t, write(t, s, "a/b/c.txt", "two\nthree\n", rw.ModeOverwrite).Status, rw.StatusUnchanged, "status")
 			fails(s.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: "a/b/c.txt", Content: []byte("x")}))(t, rw.ErrFileAlreadyExists, "create over existing")
 			noErr(t, s.Sync(context.Background()))
 			check(t, s, true)
@@ -215,9 +219,7 @@ func TestWithinIsJudgedByPlace(t *testing.T) {
 		filepath.Join(above, "..ws"): false, filepath.Join(above, "absent"): false,
 		"": false, ".": false, "ws": false, "a\x00b": false, dir + "\x00": false,
 	} {
-		if got := s.Within(place); got != want {
-			t.Errorf("Within(%q) = %v", place, got)
-		}
+		equal(t, s.Within(place), want, "Within(", place, ") =")
 	}
 }
 
@@ -246,13 +248,10 @@ func TestEveryDetailHasItsRow(t *testing.T) {
 	}
 	slices.Sort(declared)
 	rows := rw.Details()
-	if len(declared) < 80 || len(slices.Compact(slices.Clone(declared))) != len(declared) {
-		t.Errorf("%d details are declared, some of them twice", len(declared))
-	}
+	expect(t, len(declared) >= 80 && len(slices.Compact(slices.Clone(declared))) == len(declared),
+		"%d details are declared, some of them twice", len(declared))
 	for _, d := range declared {
-		if !slices.Contains(rows, rw.Detail(d)) {
-			t.Errorf("%s has no row in the table of details", d)
-		}
+		expect(t, slices.Contains(rows, rw.Detail(d)), "%s has no row in the table of details", d)
 	}
 	for _, d := range rows {
 		kind, reason, action, code, hint := d.Describe()
@@ -296,9 +295,7 @@ func misread(t *testing.T, s *rw.Store, path string) int {
 	t.Helper()
 	_, err := s.Read(background, rw.ReadRequest{Path: path})
 	e := rw.AsError("", err)
-	if !errors.Is(err, rw.ErrNotFound) && !errors.Is(err, rw.ErrRetryExhausted) {
-		t.Fatalf("%s: %v", path, err)
-	}
+	require(t, errors.Is(err, rw.ErrNotFound) || errors.Is(err, rw.ErrRetryExhausted), "%s: %v", path, err)
 	return e.RetryBudget
 }
 
@@ -320,17 +317,15 @@ func TestManyDifferentFailingReadsAreCheap(t *testing.T) {
 		return true
 	}
 	for i := range 1200 {
-		if left := misread(t, s, fmt.Sprint("none", i)); left != 2 {
-			t.Fatalf("read %d: %d left", i, left)
-		}
+		left := misread(t, s, fmt.Sprint("none", i))
+		require(t, left == 2, "read %d: %d left", i, left)
 		wrote()
 	}
 	if most := 2 + int(time.Since(began)/time.Second); writes < 1 || writes > most {
 		t.Errorf("the counts were written %d times in %v, want at most %d", writes, time.Since(began), most)
 	}
-	if left := misread(t, s, "none1199"); left != 1 || !wrote() {
-		t.Errorf("%d left, and the second failure of a call is not written", left)
-	}
+	left := misread(t, s, "none1199")
+	expect(t, left == 1 && wrote(), "%d left, and the second failure of a call is not written", left)
 	other := openGated(t, dir, nil)
 	equal(t, misread(t, other, "none1199"), 0, "another store has left")
 	for _, at := range []*rw.Store{s, other} {
@@ -389,9 +384,8 @@ func TestRefusalsOfAdaptersAreCounted(t *testing.T) {
 	}
 	check(t, s, true)
 	s.Close(background)
-	if e := adapter.CountRefusal(s, "read", nil, rw.NewError("read", rw.ErrUnknownArgument, "", nil)).(*rw.Error); e.Detail != rw.ErrStoreClosed || e.Op != "read" {
-		t.Errorf("of a closed store: %v", e)
-	}
+	e := adapter.CountRefusal(s, "read", nil, rw.NewError("read", rw.ErrUnknownArgument, "", nil)).(*rw.Error)
+	expect(t, e.Detail == rw.ErrStoreClosed && e.Op == "read", "of a closed store: %v", e)
 }
 
 // BenchmarkDifferentFailingReads is one of many reads of files that are not

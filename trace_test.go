@@ -106,21 +106,16 @@ func TestRootStaysSmall(t *testing.T) {
 	for _, dep := range strings.Fields(string(out)) {
 		first, _, _ := strings.Cut(dep, "/")
 		module := strings.Contains(first, ".")
-		if module && !allowed.MatchString(dep) || dep == "net/http" || strings.HasSuffix(dep, "/internal/simfs") {
-			t.Errorf("the root package reaches %s", dep)
-		}
+		expect(t, (!module || allowed.MatchString(dep)) && dep != "net/http" && !strings.HasSuffix(dep, "/internal/simfs"),
+			"the root package reaches %s", dep)
 	}
 	// The report is made with the public API alone.
 	for _, imp := range importsOf(t, "report") {
-		if strings.Contains(imp, "/internal/") {
-			t.Errorf("report imports %s", imp)
-		}
+		expect(t, !strings.Contains(imp, "/internal/"), "report imports %s", imp)
 	}
 	// Neither do the tests of the root know a protocol.
 	for _, imp := range must(build.ImportDir(".", 0))(t).XTestImports {
-		if strings.HasSuffix(imp, "/mcpserver") || strings.Contains(imp, "mcp-go") {
-			t.Errorf("tests of the root import %s", imp)
-		}
+		expect(t, !strings.HasSuffix(imp, "/mcpserver") && !strings.Contains(imp, "mcp-go"), "tests of the root import %s", imp)
 	}
 }
 
@@ -129,9 +124,8 @@ func TestReadmeProgramRuns(t *testing.T) {
 	data := must(os.ReadFile("README.md"))(t)
 	_, rest, _ := strings.Cut(string(data), "```go\n")
 	program, _, ok := strings.Cut(rest, "```")
-	if !ok || strings.Count(string(data[:strings.Index(string(data), program)+len(program)]), "\n") > 46 {
-		t.Fatal("the README has no program in its first 45 lines")
-	}
+	require(t, ok && strings.Count(string(data[:strings.Index(string(data), program)+len(program)]), "\n") <= 46,
+		"the README has no program in its first 45 lines")
 	// The overlay puts it outside of the tree: other tests read the files in it.
 	root := must(os.Getwd())(t)
 	dir := t.TempDir()
@@ -145,8 +139,6 @@ func TestReadmeProgramRuns(t *testing.T) {
 	cmd := exec.Command(bin)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "<nil>") {
-		t.Fatalf("%v: %s", err, out)
-	}
+	require(t, err == nil && strings.Contains(string(out), "<nil>"), "%v: %s", err, out)
 	fileIs(t, cmd.Dir, "notes.md", "# Notes\n")
 }

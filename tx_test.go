@@ -31,9 +31,7 @@ func TestEditReplacesExactly(t *testing.T) {
 	write(t, s, "a.txt", "one\r\ntwo\r\nthree\r\n", rw.ModeCreate)
 	res := must(s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "two\nthree", New: "2\n3"}, {Old: "one", New: "1"}}}))(t)
 	fileIs(t, dir, "a.txt", "1\r\n2\r\n3\r\n")
-	if res.Replacements != 2 || !strings.Contains(res.Diff, "-two") || res.Status != rw.StatusSucceeded {
-		t.Errorf("%+v", res)
-	}
+	expect(t, res.Replacements == 2 && strings.Contains(res.Diff, "-two") && res.Status == rw.StatusSucceeded, "%+v", res)
 	check(t, s, true)
 	for _, c := range []struct {
 		name  string
@@ -58,9 +56,8 @@ func TestEditReplacesExactly(t *testing.T) {
 		equal(t, snapshot(t, dir), before, c.name, ": the refusal changed something")
 	}
 	_, err := s.Edit(background, rw.EditRequest{Path: "a.txt", Edits: []rw.EditOp{{Old: "2 \n3", New: "x"}}})
-	if e := rw.AsError("", err); e.Context["closest"] == nil || !strings.Contains(e.Hint, "line 2") {
-		t.Errorf("the closest line is not reported: %+v", e)
-	}
+	e := rw.AsError("", err)
+	expect(t, e.Context["closest"] != nil && strings.Contains(e.Hint, "line 2"), "the closest line is not reported: %+v", e)
 }
 
 func TestDeleteKeepsWhatWasThere(t *testing.T) {
@@ -69,24 +66,17 @@ func TestDeleteKeepsWhatWasThere(t *testing.T) {
 	other := strings.Repeat("0", 64)
 	fails(s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(digest(other))}))(t, rw.ErrHashMismatch, "guard")
 	dry, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Call: rw.Call{DryRun: true}})
-	if err != nil || !strings.Contains(dry.Diff, "-precious") {
-		t.Fatalf("dry run: %v %+v", err, dry)
-	}
+	require(t, err == nil && strings.Contains(dry.Diff, "-precious"), "dry run: %v %+v", err, dry)
 	fileIs(t, dir, "d/a.txt", "precious")
 	res, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(w.SHA256), Call: rw.Call{IdempotencyKey: "k"}})
-	if err != nil || res.PrevSHA256 != w.SHA256 || res.PrevBytes != 8 {
-		t.Fatalf("%v %+v", err, res)
-	}
+	require(t, err == nil && res.PrevSHA256 == w.SHA256 && res.PrevBytes == 8, "%v %+v", err, res)
 	gone(t, dir, "d/a.txt")
-	if again, err := s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(w.SHA256), Call: rw.Call{IdempotencyKey: "k"}}); err != nil || again.Status != rw.StatusReplayed || again.PrevBytes != 8 {
-		t.Errorf("replay: %v %+v", err, again)
-	}
+	again := must(s.Delete(background, rw.DeleteRequest{Path: "d/a.txt", Expect: rw.Exactly(w.SHA256), Call: rw.Call{IdempotencyKey: "k"}}))(t)
+	expect(t, again.Status == rw.StatusReplayed && again.PrevBytes == 8, "replay: %+v", again)
 	fails(s.Delete(background, rw.DeleteRequest{Path: "d/a.txt"}))(t, rw.ErrNotFound, "a second time")
 	fails(s.Delete(background, rw.DeleteRequest{Path: "d"}))(t, rw.ErrIsADirectory, "a directory")
 	kept := filepath.Join(dir, rw.StateDirName, "history", w.SHA256.String()[:2], w.SHA256.String())
-	if data, err := os.ReadFile(kept); err != nil || string(data) != "precious" {
-		t.Errorf("history: %v", err)
-	}
+	equal(t, string(must(os.ReadFile(kept))(t)), "precious")
 	check(t, s, true)
 }
 
@@ -102,22 +92,17 @@ func TestMoveKeepsTheFile(t *testing.T) {
 	}
 	fails(s.Move(background, rw.MoveRequest{Path: "none.txt", To: "x.txt"}))(t, rw.ErrNotFound, "nothing")
 	res, err := s.Move(background, rw.MoveRequest{Path: "a.txt", To: "x/y/c.txt"})
-	if err != nil || res.Files != 1 {
-		t.Fatalf("%v %+v", err, res)
-	}
+	require(t, err == nil && res.Files == 1, "%v %+v", err, res)
 	now, err := os.Stat(filepath.Join(dir, "x/y/c.txt"))
-	if err != nil || !os.SameFile(was, now) || now.Mode() != was.Mode() || !now.ModTime().Equal(was.ModTime()) {
-		t.Errorf("inode, mode or time changed: %v", err)
-	}
-	if res, err = s.Move(background, rw.MoveRequest{Path: "x/y/c.txt", To: "b.txt", Overwrite: true}); err != nil {
-		t.Fatal(err)
-	}
+	expect(t, err == nil && os.SameFile(was, now) && now.Mode() == was.Mode() && now.ModTime().Equal(was.ModTime()),
+		"inode, mode or time changed: %v", err)
+	res, err = s.Move(background, rw.MoveRequest{Path: "x/y/c.txt", To: "b.txt", Overwrite: true})
+	require(t, err == nil, "%v", err)
 	fileIs(t, dir, "b.txt", "moved")
 	write(t, s, "p/one.txt", "1", rw.ModeCreate)
 	write(t, s, "p/q/two.txt", "2", rw.ModeCreate)
-	if res, err = s.Move(background, rw.MoveRequest{Path: "p", To: "r"}); err != nil || res.Files != 2 {
-		t.Fatalf("directory: %v %+v", err, res)
-	}
+	res, err = s.Move(background, rw.MoveRequest{Path: "p", To: "r"})
+	require(t, err == nil && res.Files == 2, "directory: %v %+v", err, res)
 	fileIs(t, dir, "r/one.txt", "1")
 	fileIs(t, dir, "r/q/two.txt", "2")
 	gone(t, dir, "p")
@@ -161,14 +146,11 @@ func TestTxIsAllOrNothing(t *testing.T) {
 	for _, moved := range []string{"old.txt", "b.txt"} {
 		gone(t, dir, moved)
 	}
-	if len(res.Results) != 6 || res.Seq == 0 || res.Results[0].SHA256 != res.Results[1].SHA256 || res.Results[5].SHA256.String() != "" {
-		t.Errorf("%+v", res)
-	}
+	expect(t, len(res.Results) == 6 && res.Seq != 0 && res.Results[0].SHA256 == res.Results[1].SHA256 && res.Results[5].SHA256.String() == "",
+		"%+v", res)
 	tail := must(s.JournalTail(background, rw.JournalTailRequest{}))(t)
 	for _, e := range tail.Entries {
-		if e.Tx != "" && e.Seq != res.Seq {
-			t.Errorf("the transaction has more than one row: %d and %d", e.Seq, res.Seq)
-		}
+		expect(t, e.Tx == "" || e.Seq == res.Seq, "the transaction has more than one row: %d and %d", e.Seq, res.Seq)
 	}
 	check(t, s, true)
 }
@@ -180,9 +162,7 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 	b := must(s.TxBegin(background, rw.TxBeginRequest{}))(t)
 	for i := range 3 {
 		st, err := s.TxStage(background, rw.TxStageRequest{TxID: b.TxID, Op: rw.TxOp{Op: "write", Path: fmt.Sprintf("f%d.txt", i), Content: []byte(fmt.Sprint(i))}})
-		if err != nil || st.Index != i+1 {
-			t.Fatalf("%v %+v", err, st)
-		}
+		require(t, err == nil && st.Index == i+1, "%v %+v", err, st)
 	}
 	for id, want := range map[string]rw.Detail{"tx_none": rw.ErrTxNotFound, "../../x": rw.ErrTxNotFound, "": rw.ErrTxNotFound} {
 		if _, err := s.TxStage(background, rw.TxStageRequest{TxID: id, Op: rw.TxOp{Op: "delete", Path: "a"}}); !errors.Is(err, want) {
@@ -192,32 +172,22 @@ func TestStagedTxSurvivesARestart(t *testing.T) {
 	noErr(t, s.Close(background))
 	s = open(t, dir, nil)
 	d, err := s.Describe(background, rw.DescribeRequest{})
-	if err != nil || len(d.Transactions) != 1 || d.Transactions[0] != b.TxID {
-		t.Fatalf("%v %v", err, d.Transactions)
-	}
+	require(t, err == nil && len(d.Transactions) == 1 && d.Transactions[0] == b.TxID, "%v %v", err, d.Transactions)
 	gone(t, dir, "f0.txt")
 	res, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID})
-	if err != nil || len(res.Results) != 3 {
-		t.Fatalf("%v %+v", err, res)
-	}
+	require(t, err == nil && len(res.Results) == 3, "%v %+v", err, res)
 	for i := range 3 {
 		fileIs(t, dir, fmt.Sprintf("f%d.txt", i), fmt.Sprint(i))
 	}
 	again, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID})
-	if err != nil || again.Status != rw.StatusReplayed {
-		t.Errorf("a second time: %v %+v", err, again)
-	}
+	expect(t, err == nil && again.Status == rw.StatusReplayed, "a second time: %v %+v", err, again)
 	fails(s.TxCommit(background, rw.TxCommitRequest{TxID: "tx_other"}))(t, rw.ErrTxNotFound, "another one")
 	b2, _ := s.TxBegin(background, rw.TxBeginRequest{})
 	s.TxStage(background, rw.TxStageRequest{TxID: b2.TxID, Op: rw.TxOp{Op: "delete", Path: "f0.txt"}})
 	rb, err := s.TxRollback(background, rw.TxRollbackRequest{TxID: b2.TxID})
-	if err != nil || !rb.Existed || rb.Dropped != 1 {
-		t.Errorf("%v %+v", err, rb)
-	}
+	expect(t, err == nil && rb.Existed && rb.Dropped == 1, "%v %+v", err, rb)
 	fileIs(t, dir, "f0.txt", "0")
-	if left, _ := os.ReadDir(filepath.Join(dir, rw.StateDirName, "tx")); len(left) != 0 {
-		t.Errorf("left over: %v", left)
-	}
+	length(t, must(os.ReadDir(filepath.Join(dir, rw.StateDirName, "tx")))(t), 0, "left over")
 	check(t, s, true)
 }
 
@@ -323,9 +293,7 @@ func TestStrangersEditBetweenCrashAndRecovery(t *testing.T) {
 								was := files(disk)
 								change(disk, p)
 								conflicts[p] += x.judgeStranger(t, disk, was, p)
-								if t.Failed() {
-									t.Fatalf("dead at operation %d, lost %s, a stranger %s %s", n, name, act, p)
-								}
+								require(t, !t.Failed(), "dead at operation %d, lost %s, a stranger %s %s", n, name, act, p)
 							}
 						}
 					}
@@ -335,9 +303,7 @@ func TestStrangersEditBetweenCrashAndRecovery(t *testing.T) {
 				}
 				t.Logf("conflicts: %v", conflicts)
 				for p := range x.future {
-					if conflicts[p] == 0 {
-						t.Errorf("%s never came into conflict", p)
-					}
+					expect(t, conflicts[p] != 0, "%s never came into conflict", p)
 				}
 			})
 		}
@@ -382,36 +348,28 @@ func (x txShape) judgeStranger(t *testing.T, disk *simfs.FS, was map[string]stri
 	equal(t, at(got, path), want, "published ", published, ": found")
 	pair := x.movedWith(path)
 	for p := range x.future {
-		if p != path && p != pair && at(got, p) != at(x.new, p) {
-			t.Errorf("%s was not rolled forward", p)
-		}
+		expect(t, p == path || p == pair || at(got, p) == at(x.new, p), "%s was not rolled forward", p)
 	}
-	if now := at(got, pair); pair != "" && now != at(x.new, pair) && now != at(was, pair) && now != theirs {
-		t.Errorf("%s, which is moved with it, holds %.40v", pair, now)
-	}
+	now := at(got, pair)
+	expect(t, pair == "" || now == at(x.new, pair) || now == at(was, pair) || now == theirs, "%s, which is moved with it, holds %.40v", pair, now)
 	n := 0
 	for _, c := range r.Conflicts {
 		if c.Path == path && published && c.Reason == "staged_bytes_lost" {
 			conflict = may // its trace was taken away already, those of others were not
 			continue
 		}
-		if c.Path != path && c.Path != pair || c.Reason != "changed_by_somebody_else" || c.Seq == 0 {
-			t.Errorf("conflict %+v", c)
-		}
+		expect(t, (c.Path == path || c.Path == pair) && c.Reason == "changed_by_somebody_else" && c.Seq != 0, "conflict %+v", c)
 		if c.Path == path {
 			n++
 			x.keepsOurs(t, s, disk, path)
 		}
 	}
-	if conflict == always && n != 1 || conflict == never && n != 0 || len(r.Aborted) > 0 {
-		t.Errorf("published %v, a conflict %s: %+v", published, conflict, r)
-	}
+	expect(t, (conflict != always || n == 1) && (conflict != never || n == 0) && len(r.Aborted) == 0,
+		"published %v, a conflict %s: %+v", published, conflict, r)
 	c := must(s.Check(background, admin.CheckRequest{Deep: true}))(t)
 	for _, p := range c.Problems {
 		// An edit of a file that was already in place is reported by the deep check.
-		if p.Code != "file_differs" || p.Path != path && p.Path != pair || n > 0 && p.Path == path {
-			t.Errorf("check: %+v", p)
-		}
+		expect(t, p.Code == "file_differs" && (p.Path == path || p.Path == pair) && (n == 0 || p.Path != path), "check: %+v", p)
 	}
 	noErr(t, s.Close(background))
 	if t.Failed() {
@@ -484,9 +442,8 @@ func (x txShape) keepsOurs(t *testing.T, s *rw.Store, disk *simfs.FS, path strin
 		}
 	}
 	tail := must(s.JournalTail(background, rw.JournalTailRequest{FilterPath: path}))(t)
-	if last := tail.Entries[len(tail.Entries)-1]; last.Kind != "conflict" || last.Path != path {
-		t.Errorf("the newest row of %s is %+v", path, last)
-	}
+	last := tail.Entries[len(tail.Entries)-1]
+	expect(t, last.Kind == "conflict" && last.Path == path, "the newest row of %s is %+v", path, last)
 }
 
 const (
@@ -598,9 +555,7 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 	for _, op := range ops {
 		fileIs(t, dir, op.Path, string(op.Content))
 	}
-	if left, _ := os.ReadDir(filepath.Join(dir, rw.StateDirName, "tx")); len(left) != 0 {
-		t.Errorf("left over: %v", left)
-	}
+	length(t, must(os.ReadDir(filepath.Join(dir, rw.StateDirName, "tx")))(t), 0, "left over")
 	check(t, s, true)
 	undone(t, s, 1)
 	equal(t, tree(t, dir), old, "not undone")
@@ -619,12 +574,8 @@ func TestStagedTransactionThatNoRowHolds(t *testing.T) {
 	}
 	id := staged(t, s, ops)
 	e := deny(t, s, dir, "too many long names", rw.ErrTooLarge, func() error { return errorOf(s.TxCommit(background, rw.TxCommitRequest{TxID: id})) })
-	if e == nil || e.Hint == "" {
-		t.Errorf("no hint: %v", e)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("left %v", left)
-	}
+	expect(t, e != nil && e.Hint != "", "no hint: %v", e)
+	length(t, must(os.ReadDir(dir))(t), 1, "left")
 	d := must(s.Describe(background, rw.DescribeRequest{}))(t)
 	equal(t, len(d.Transactions), 1, "staged")
 	rb := must(s.TxRollback(background, rw.TxRollbackRequest{TxID: id}))(t)
@@ -765,13 +716,10 @@ func TestProcessesCrossingTransactions(t *testing.T) {
 			expected[e.Path] = append(expected[e.Path], strings.TrimPrefix(e.Caller, "child"))
 		}
 	}
-	if len(transactions) != crossProcesses*crossTransactions || balls != 2*len(transactions) {
-		t.Errorf("%d transactions, %d moves", len(transactions), balls)
-	}
+	expect(t, len(transactions) == crossProcesses*crossTransactions && balls == 2*len(transactions),
+		"%d transactions, %d moves", len(transactions), balls)
 	t.Logf("%d times another process than before had its turn", switches)
-	if switches <= crossProcesses {
-		t.Error("they did not cross")
-	}
+	expect(t, switches > crossProcesses, "they did not cross")
 	order := linesInOneOrder(t, dir)
 	equal(t, len(order), len(transactions), "transactions are to be seen in the lists, of")
 	for _, list := range crossLists {
@@ -806,20 +754,14 @@ func linesInOneOrder(t *testing.T, dir string) map[string]int {
 		for i, a := range lines {
 			count[a]++
 			for _, b := range lines[i+1:] {
-				if a == b {
-					t.Errorf("%s is twice in %s", a, list)
-				}
-				if before[[2]string{b, a}] {
-					t.Fatalf("%s is before %s in %s, and after it elsewhere", a, b, list)
-				}
+				expect(t, a != b, "%s is twice in %s", a, list)
+				require(t, !before[[2]string{b, a}], "%s is before %s in %s, and after it elsewhere", a, b, list)
 				before[[2]string{a, b}] = true
 			}
 		}
 	}
 	for line, n := range count {
-		if n < 2 {
-			t.Errorf("%s is in %d lists: half a transaction", line, n)
-		}
+		expect(t, n >= 2, "%s is in %d lists: half a transaction", line, n)
 	}
 	return count
 }
@@ -877,15 +819,13 @@ func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
 	fileIs(t, dir, "e/d.txt", "d and mine")
 	gone(t, dir, "c.txt")
 	gone(t, dir, "d.txt")
-	if got := versionsOf(t, s, "c.txt"); len(got) != 3 || got[1].SHA256.String() != hash("new c") || !got[1].Available {
-		t.Errorf("versions of c.txt: %+v", got)
-	}
+	got := versionsOf(t, s, "c.txt")
+	expect(t, len(got) == 3 && got[1].SHA256.String() == hash("new c") && got[1].Available, "versions of c.txt: %+v", got)
 	check(t, s, true)
 	s.Close(background)
 	s = quickAt(t, dir, nil)
-	if r := s.Recovery(); len(r.Finished)+len(r.Aborted)+len(r.Conflicts) > 0 {
-		t.Errorf("something was left: %+v", r)
-	}
+	r := s.Recovery()
+	expect(t, len(r.Finished)+len(r.Aborted)+len(r.Conflicts) == 0, "something was left: %+v", r)
 }
 
 // txDraft is a transaction, and how the files came about that it finds.
@@ -1436,9 +1376,8 @@ func TestRecoveryCrashSweepTx(t *testing.T) {
 					}
 					disk = disk.Crash(seed+uint64(m), simfs.Some)
 					x.dies(disk, (m*7+n)%23)
-					if x.aftermath(t, disk.Crash(seed+uint64(n), simfs.Some), want); t.Failed() {
-						t.Fatalf("operation %d, seed %d, recovery dies at %d", n, seed, m)
-					}
+					x.aftermath(t, disk.Crash(seed+uint64(n), simfs.Some), want)
+					require(t, !t.Failed(), "operation %d, seed %d, recovery dies at %d", n, seed, m)
 				}
 			}
 			if over {
@@ -1487,9 +1426,7 @@ func TestCrashSweepTxRolledBack(t *testing.T) {
 				if x.aftermath(t, fs.Crash(0, simfs.None), want); x.opts.Sync == rw.SyncFull {
 					x.aftermath(t, fs.Crash(uint64(i+n), simfs.Some), want)
 				}
-				if t.Failed() {
-					t.Fatalf("operation %d fails, the process dies at %d", i, n)
-				}
+				require(t, !t.Failed(), "operation %d fails, the process dies at %d", i, n)
 				if over && n == i+1+x.start%txStep() {
 					return // it did not come to operation i
 				}
@@ -1514,9 +1451,8 @@ func TestRolledBackWithoutExchange(t *testing.T) {
 			for n := i + 1; n < i+30; n++ {
 				fs, want, _ := x.brokenWhileTakenBack(t, i, n)
 				x.aftermath(t, fs.Crash(0, simfs.None), want)
-				if x.aftermath(t, fs.Crash(uint64(i+n), simfs.Some), want); t.Failed() {
-					t.Fatalf("operation %d fails, the process dies at %d", i, n)
-				}
+				x.aftermath(t, fs.Crash(uint64(i+n), simfs.Some), want)
+				require(t, !t.Failed(), "operation %d fails, the process dies at %d", i, n)
 			}
 		}
 	}
@@ -1599,9 +1535,8 @@ func (x txShape) fails(t *testing.T, i int, f txFault) bool {
 	} else if e := rw.AsError("", err); e.Effect == rw.EffectNone {
 		want = untouched
 		// A mkdir that fails and happens anyway leaves its directory.
-		if diff := cmp.Diff(x.dirs, directories(fs)); diff != "" && !strings.HasPrefix(hit, "mkdir") {
-			t.Errorf("effect none, but directories:\n%s", diff)
-		}
+		diff := cmp.Diff(x.dirs, directories(fs))
+		expect(t, diff == "" || strings.HasPrefix(hit, "mkdir"), "effect none, but directories:\n%s", diff)
 	}
 	x.judgeFault(t, fs, s, err, hit)
 	x.aftermath(t, fs.Crash(0, simfs.None), want)

@@ -33,9 +33,7 @@ func needsRoot(t *testing.T) {
 	if os.Getuid() == 0 {
 		return
 	}
-	if os.Getenv("RW_CI") == "1" {
-		t.Fatal("CI must run as root")
-	}
+	require(t, os.Getenv("RW_CI") != "1", "CI must run as root")
 	t.Skip("only root can mount and change owners")
 }
 
@@ -81,14 +79,11 @@ func TestMetadataSurvives(t *testing.T) {
 			length(t, r.Warnings, 0, name)
 			var st unix.Stat_t
 			unix.Stat(path, &st)
-			if st.Mode&0o7777 != mode || st.Uid != 1234 || st.Gid != 2345 {
-				t.Errorf("%s: mode %o, owner %d:%d", name, st.Mode&0o7777, st.Uid, st.Gid)
-			}
+			expect(t, st.Mode&0o7777 == mode && st.Uid == 1234 && st.Gid == 2345, "%s: mode %o, owner %d:%d", name, st.Mode&0o7777, st.Uid, st.Gid)
 			equal(t, xattr(path, "user.note"), "keep\x00me", name, ": xattr")
 			if mode == 0o755 {
-				if got := xattr(path, "system.posix_acl_access"); !strings.Contains(got, string(acl[12:20])) {
-					t.Errorf("%s: the ACL is lost", name)
-				}
+				got := xattr(path, "system.posix_acl_access")
+				expect(t, strings.Contains(got, string(acl[12:20])), "%s: the ACL is lost", name)
 			}
 		}
 	}
@@ -101,13 +96,9 @@ func TestMetadataSurvives(t *testing.T) {
 		unix.Umask(old)
 		var st unix.Stat_t
 		unix.Stat(filepath.Join(dir, fmt.Sprintf("new-%o/file", mask)), &st)
-		if st.Mode&0o777 != 0o666&^uint32(mask) {
-			t.Errorf("umask %o: file %o", mask, st.Mode&0o777)
-		}
+		expect(t, st.Mode&0o777 == 0o666&^uint32(mask), "umask %o: file %o", mask, st.Mode&0o777)
 		unix.Stat(filepath.Join(dir, fmt.Sprintf("new-%o", mask)), &st)
-		if st.Mode&0o777 != 0o777&^uint32(mask) {
-			t.Errorf("umask %o: directory %o", mask, st.Mode&0o777)
-		}
+		expect(t, st.Mode&0o777 == 0o777&^uint32(mask), "umask %o: directory %o", mask, st.Mode&0o777)
 	}
 	os.Mkdir(filepath.Join(dir, "group"), 0o755)
 	os.Chown(filepath.Join(dir, "group"), 0, 777)
@@ -118,9 +109,7 @@ func TestMetadataSurvives(t *testing.T) {
 	var ours, theirs unix.Stat_t
 	unix.Stat(filepath.Join(dir, "group", "ours"), &ours)
 	unix.Stat(filepath.Join(dir, "group", "theirs"), &theirs)
-	if ours.Mode != theirs.Mode || ours.Gid != theirs.Gid {
-		t.Errorf("ours %o %d, theirs %o %d", ours.Mode, ours.Gid, theirs.Mode, theirs.Gid)
-	}
+	expect(t, ours.Mode == theirs.Mode && ours.Gid == theirs.Gid, "ours %o %d, theirs %o %d", ours.Mode, ours.Gid, theirs.Mode, theirs.Gid)
 	if a, b := xattr(filepath.Join(dir, "group", "ours"), "system.posix_acl_access"), xattr(filepath.Join(dir, "group", "theirs"), "system.posix_acl_access"); a != b {
 		t.Errorf("ACL ours %x, theirs %x", a, b)
 	}
@@ -167,9 +156,7 @@ func TestHardLinks(t *testing.T) {
 			fileIs(t, dir, "a", whole)
 			if policy == rw.HardLinksBreak {
 				fileIs(t, dir, "b", want)
-				if !warned(r, call.WarnHardLinkBroken) {
-					t.Errorf("%s %s: no warning", policy, op)
-				}
+				expect(t, warned(r, call.WarnHardLinkBroken), "%s %s: no warning", policy, op)
 			} else {
 				fileIs(t, dir, "b", whole)
 			}
@@ -226,9 +213,7 @@ func TestFullDisk(t *testing.T) {
 		put("a.txt", strings.Repeat("b", 300<<10), rw.ModeAppend),
 	} {
 		e := refused(t, s, dir, r, rw.ErrDiskFull)
-		if e.Kind != rw.ErrQuotaExceeded || e.Action != rw.ActionRetryLater {
-			t.Errorf("%+v", e)
-		}
+		expect(t, e.Kind == rw.ErrQuotaExceeded && e.Action == rw.ActionRetryLater, "%+v", e)
 	}
 	os.Remove(filler)
 	write(t, s, "a.txt", strings.Repeat("c", 20<<10), rw.ModeOverwrite)
@@ -253,9 +238,7 @@ func TestFileSizeLimit(t *testing.T) {
 	noErr(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}))
 	refused(t, s, dir, put("b.txt", strings.Repeat("b", 2<<20), rw.ModeCreate), rw.ErrFileTooBig)
 	_, err := s.SafeWrite(background, put("a.log", strings.Repeat("b", 300<<10), rw.ModeAppend))
-	if !errors.Is(err, rw.ErrFileTooBig) || rw.AsError("", err).Effect != rw.EffectNone {
-		t.Errorf("%v", err)
-	}
+	expect(t, errors.Is(err, rw.ErrFileTooBig) && rw.AsError("", err).Effect == rw.EffectNone, "%v", err)
 	fileIs(t, dir, "a.log", strings.Repeat("a", 900<<10))
 	unix.Setrlimit(unix.RLIMIT_FSIZE, &old)
 	check(t, s, true)
@@ -272,9 +255,8 @@ func TestBusyFile(t *testing.T) {
 	refused(t, s, dir, put("a", "new", rw.ModeOverwrite), rw.ErrIOBusy)
 	s.Close(background)
 	s = open(t, dir, &rw.Options{InPlaceOnBusy: true})
-	if r := write(t, s, "a", "new, in place", rw.ModeOverwrite); !warned(r, call.WarnRewrittenInPlace) || !warned(r, call.WarnForeignWriteRace) {
-		t.Errorf("%v", r.Warnings)
-	}
+	r := write(t, s, "a", "new, in place", rw.ModeOverwrite)
+	expect(t, warned(r, call.WarnRewrittenInPlace) && warned(r, call.WarnForeignWriteRace), "%v", r.Warnings)
 	fileIs(t, dir, "source", "new, in place")
 	check(t, s, true)
 }
@@ -304,9 +286,7 @@ func TestOtherFileSystem(t *testing.T) {
 		s.Close(background)
 		s = open(t, dir, nil)
 		fileIs(t, dir, "mnt/sub/a.txt", want)
-		if names, _ := os.ReadDir(filepath.Join(dir, "mnt", "sub")); len(names) != 1 {
-			t.Errorf("%s: left beside the target: %v", stage, names)
-		}
+		length(t, must(os.ReadDir(filepath.Join(dir, "mnt", "sub")))(t), 1, stage, ": left beside the target")
 		check(t, s, true)
 		write(t, s, "mnt/sub/a.txt", "two+", rw.ModeOverwrite)
 	}
@@ -337,9 +317,7 @@ func TestBindMount(t *testing.T) {
 	check(t, s, false)
 	noErr(t, s.Close(background))
 	noErr(t, statedirs.Remove(state))
-	if left, _ := filepath.Glob(filepath.Join(dir, "data", ".rw-slots-*")); len(left) != 0 {
-		t.Errorf("the store is removed, its slots are left: %v", left)
-	}
+	length(t, must(filepath.Glob(filepath.Join(dir, "data", ".rw-slots-*")))(t), 0, "the store is removed, its slots are left")
 }
 
 // TestSymlinkSwapRace swaps a directory for a link to the outside, at full
@@ -382,12 +360,8 @@ func TestSymlinkSwapRace(t *testing.T) {
 	}
 	stop.Store(true)
 	t.Logf("%d swaps, %d writes, %d refused", <-swapped, done, fenced)
-	if names, _ := os.ReadDir(outside); len(names) > 0 {
-		t.Fatalf("written outside: %v", names)
-	}
-	if done == 0 || fenced == 0 {
-		t.Error("the race did not happen")
-	}
+	length(t, must(os.ReadDir(outside))(t), 0, "written outside")
+	expect(t, done != 0 && fenced != 0, "the race did not happen")
 }
 
 // TestErrnosHaveMeanings: every error number a file system gives has a
@@ -419,9 +393,7 @@ func TestPoisonIsLeftByTheNextOpen(t *testing.T) {
 	s.Close(background)
 	os.WriteFile(statePath(dir, "poisoned"), []byte("x"), 0o600)
 	s = open(t, dir, nil)
-	if !s.Recovery().Poisoned {
-		t.Error("the mark was not seen")
-	}
+	expect(t, s.Recovery().Poisoned, "the mark was not seen")
 	gone(t, statePath(dir), "poisoned")
 	write(t, s, "a", "two", rw.ModeOverwrite)
 	check(t, s, true)
@@ -497,13 +469,11 @@ func TestSystemCallsOfTheRealProcess(t *testing.T) {
 		part := between(calls, row.from, row.to)
 		at := first(part, row.publish)
 		for _, flush := range []string{"sync staged", "sync journal"} {
-			if i := first(part, flush); i < 0 || at < 0 || i > at {
-				t.Errorf("%s: %q at %d, published at %d: %v", row.to, flush, i, at, part)
-			}
+			i := first(part, flush)
+			expect(t, i >= 0 && at >= 0 && i <= at, "%s: %q at %d, published at %d: %v", row.to, flush, i, at, part)
 		}
-		if i := first(part[max(at, 0):], "sync "+row.after); i < 0 {
-			t.Errorf("%s: acknowledged before %s was flushed: %v", row.to, row.after, part)
-		}
+		i := first(part[max(at, 0):], "sync "+row.after)
+		expect(t, i >= 0, "%s: acknowledged before %s was flushed: %v", row.to, row.after, part)
 	}
 }
 
@@ -584,9 +554,8 @@ func fillDisk(t *testing.T, dir string) {
 		}
 		isErr(t, err, unix.ENOSPC)
 	}
-	if left := freeBytes(t, dir); left > 0 {
-		t.Fatalf("%d bytes are left", left)
-	}
+	left := freeBytes(t, dir)
+	require(t, left == 0, "%d bytes are left", left)
 }
 
 func freeBytes(t *testing.T, dir string) int64 {
@@ -642,14 +611,12 @@ func TestFullDiskHasAWayOut(t *testing.T) {
 			fileIs(t, dir, name, strings.Repeat("x", 1000)+fmt.Sprint(i))
 		}
 	}
-	if r, err := s.Admin().Compact(background, admin.CompactRequest{}); err != nil || r.Status != rw.StatusSucceeded {
-		t.Fatalf("compact: %v (%v)", err, errors.Unwrap(err))
-	}
+	r := must(s.Admin().Compact(background, admin.CompactRequest{}))(t)
+	require(t, r.Status == rw.StatusSucceeded, "compact:")
 	refusals()
 	check(t, s, true)
-	if got := reserveBytes(dir); got < rw.ReserveSize/4 || got == rw.ReserveSize {
-		t.Errorf("the reserve has %d bytes while the disk is full", got)
-	}
+	got := reserveBytes(dir)
+	expect(t, got >= rw.ReserveSize/4 && got != rw.ReserveSize, "the reserve has %d bytes while the disk is full", got)
 	// A little room is for those who made it, not for the reserve.
 	filler := filepath.Join(dir, "filler")
 	st := must(os.Stat(filler))(t)
@@ -679,9 +646,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 	noErr(t, f.Close())
 	fillDisk(t, dir)
 	s = open(t, dir, nil)
-	if s.Recovery().TornBytes == 0 {
-		t.Error("the torn bytes are not reported")
-	}
+	expect(t, s.Recovery().TornBytes != 0, "the torn bytes are not reported")
 	equal(t, reserveBytes(dir), rw.ReserveSize, "the reserve has bytes")
 	must(s.Delete(background, rw.DeleteRequest{Path: "a.txt"}))(t, "delete")
 	refused(t, s, dir, put("new.txt", strings.Repeat("n", 5000), rw.ModeCreate), rw.ErrDiskFull)
@@ -726,9 +691,8 @@ func TestFullDiskOpensWithoutAReserve(t *testing.T) {
 	fillDisk(t, dir)
 	for range 2 {
 		s = open(t, dir, nil)
-		if r, err := s.Read(background, rw.ReadRequest{Path: "b.txt"}); err != nil || string(r.Content) != "b" {
-			t.Fatalf("read: %v", err)
-		}
+		r := must(s.Read(background, rw.ReadRequest{Path: "b.txt"}))(t)
+		require(t, string(r.Content) == "b", "read:")
 		must(s.History(background, rw.HistoryRequest{Path: "a.txt"}))(t)
 		must(s.Admin().Compact(background, admin.CompactRequest{Call: rw.Call{DryRun: true}}))(t)
 		check(t, s, true)

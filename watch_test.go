@@ -44,9 +44,7 @@ func (s *seen) all() []rw.Receipt {
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: " + what)
-		}
+		require(t, !time.Now().After(end), "%v", "never: "+what)
 	}
 }
 
@@ -92,9 +90,8 @@ func TestWatchHearsOfEveryCall(t *testing.T) {
 	defer s.Watch(other.take)()
 	write(t, s, "e.txt", "e", rw.ModeCreate)
 	until(t, "the other watcher hears", func() bool { return len(other.all()) == 1 })
-	if n := len(got.all()); n != len(want) {
-		t.Errorf("%d receipts after stop", n-len(want))
-	}
+	n := len(got.all())
+	expect(t, n == len(want), "%d receipts after stop", n-len(want))
 }
 
 // TestWatchNeverHoldsAWriterUp: a watcher that hangs costs the writers nothing;
@@ -132,9 +129,8 @@ func TestWatchNeverHoldsAWriterUp(t *testing.T) {
 		}
 	}
 	missed := list[257]
-	if len(missed.Warnings) != 1 || missed.Warnings[0].Reason != call.WarnReceiptsMissed || !strings.HasPrefix(missed.Warnings[0].Hint, fmt.Sprint(more-256)+" ") {
-		t.Errorf("%+v", missed)
-	}
+	expect(t, len(missed.Warnings) == 1 && missed.Warnings[0].Reason == call.WarnReceiptsMissed &&
+		strings.HasPrefix(missed.Warnings[0].Hint, fmt.Sprint(more-256)+" "), "%+v", missed)
 }
 
 // TestWatchKeepsTheOrder: events after a dropped one wait until the watcher knows of
@@ -163,9 +159,7 @@ func TestWatchKeepsTheOrder(t *testing.T) {
 	next <- struct{}{}
 	until(t, "all that was kept", func() bool { return len(got.all()) == 1+256+1 })
 	last := got.all()[257]
-	if last.Op != rw.OpMissed || !strings.HasPrefix(last.Warnings[0].Hint, "2 ") {
-		t.Errorf("the last of them is %+v", last)
-	}
+	expect(t, last.Op == rw.OpMissed && strings.HasPrefix(last.Warnings[0].Hint, "2 "), "the last of them is %+v", last)
 }
 
 // TestWatchRunsWithoutLocks: a watcher may write to the file of the event, also if the
@@ -322,22 +316,17 @@ func (r *reports) sound(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.both {
-		t.Error("two reports at a time")
-	}
+	expect(t, !r.both, "two reports at a time")
 	for i, p := range r.list {
-		if p.Stage == "" || p.Done < 0 || p.Total != 0 && p.Total < p.Done {
-			t.Errorf("report %d: %+v", i, p)
-		}
+		expect(t, p.Stage != "" && p.Done >= 0 && (p.Total == 0 || p.Total >= p.Done), "report %d: %+v", i, p)
 		if i == 0 {
 			continue
 		}
 		if p.Done < r.list[i-1].Done {
 			t.Errorf("Done falls from %d to %d", r.list[i-1].Done, p.Done)
 		}
-		if gap := r.at[i].Sub(r.at[i-1]); gap < 100*time.Millisecond {
-			t.Errorf("reports %d and %d are %v apart", i-1, i, gap)
-		}
+		gap := r.at[i].Sub(r.at[i-1])
+		expect(t, gap >= 100*time.Millisecond, "reports %d and %d are %v apart", i-1, i, gap)
 	}
 }
 
@@ -390,13 +379,11 @@ func TestProgressOfAStream(t *testing.T) {
 		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, src))(t)
 		n := len(r.all())
 		r.sound(t)
-		if first := r.all()[0]; first.Stage != rw.StepRead || n < 3 {
-			t.Errorf("%d reports, the first %+v", n, first)
-		}
+		first := r.all()[0]
+		expect(t, first.Stage == rw.StepRead && n >= 3, "%d reports, the first %+v", n, first)
 		time.Sleep(250 * time.Millisecond)
-		if late := len(r.all()) - n; late > 0 {
-			t.Errorf("%d reports after the call", late)
-		}
+		late := len(r.all()) - n
+		expect(t, late == 0, "%d reports after the call", late)
 	})
 }
 
@@ -409,9 +396,8 @@ func TestProgressKnowsTheTotal(t *testing.T) {
 		ctx := rw.WithProgress(context.Background(), r.take)
 		const size = 3 << 20
 		must(s.SafeWriteFrom(ctx, rw.SafeWriteRequest{Path: "big.txt"}, strings.NewReader(strings.Repeat("x", size))))(t)
-		if got := r.all(); len(got) == 0 || got[0].Total != size {
-			t.Errorf("a stream of %d bytes: %+v", size, got)
-		}
+		got := r.all()
+		expect(t, len(got) != 0 && got[0].Total == size, "a stream of %d bytes: %+v", size, got)
 		for i := range 3 {
 			must(s.ChunkAppend(context.Background(), rw.ChunkAppendRequest{Session: "s", Content: []byte(strings.Repeat(fmt.Sprint(i), 1<<20))}))(t)
 		}
@@ -463,9 +449,8 @@ func TestProgressReportsAStepThatOnlyWaits(t *testing.T) {
 		if _, err := s.Check(held, admin.CheckRequest{Deep: true}); err != nil && held.Err() == nil {
 			t.Fatal(err)
 		}
-		if late := len(r.all()) - n; late > 0 {
-			t.Errorf("%d reports after the call", late)
-		}
+		late := len(r.all()) - n
+		expect(t, late == 0, "%d reports after the call", late)
 	})
 }
 
@@ -479,19 +464,13 @@ func TestProgressOfChecking(t *testing.T) {
 		}
 		r := &reports{}
 		res, err := s.Check(rw.WithProgress(context.Background(), r.take), admin.CheckRequest{Deep: true})
-		if err != nil || !res.Clean {
-			t.Fatal(res, err)
-		}
+		require(t, err == nil && res.Clean, "%v %v", res, err)
 		r.sound(t)
 		most := int64(res.Counters.Rows + res.Counters.Objects + res.Counters.Paths)
 		got := r.all()
-		if len(got) == 0 || got[0].Stage != rw.StepJournal || got[0].Message == "" {
-			t.Fatalf("%+v", got)
-		}
+		require(t, len(got) != 0 && got[0].Stage == rw.StepJournal && got[0].Message != "", "%+v", got)
 		for _, p := range got {
-			if p.Done > most {
-				t.Errorf("%+v, of %d things", p, most)
-			}
+			expect(t, p.Done <= most, "%+v, of %d things", p, most)
 		}
 	})
 }
@@ -514,12 +493,9 @@ func TestProgressOfUndoingMany(t *testing.T) {
 		must(s.Undo(rw.WithProgress(context.Background(), r.take), rw.UndoRequest{}))(t)
 		r.sound(t)
 		got := r.all()
-		if len(got) == 0 || got[0].Stage != rw.StepVersions || got[0].Total != files {
-			t.Fatalf("%+v", got)
-		}
-		if last := got[len(got)-1]; last.Done != files || last.Stage != rw.StageAuthorize {
-			t.Errorf("in the end %+v, of %d files", last, files)
-		}
+		require(t, len(got) != 0 && got[0].Stage == rw.StepVersions && got[0].Total == files, "%+v", got)
+		last := got[len(got)-1]
+		expect(t, last.Done == files && last.Stage == rw.StageAuthorize, "in the end %+v, of %d files", last, files)
 	})
 }
 
@@ -570,9 +546,7 @@ func TestProgressOfCallsSideBySide(t *testing.T) {
 		}
 		wg.Wait()
 		for i := range int64(4) {
-			if !totals[2<<20+i] {
-				t.Errorf("no report with the total of call %d: %v", i, totals)
-			}
+			expect(t, totals[2<<20+i], "no report with the total of call %d: %v", i, totals)
 		}
 	})
 }

@@ -61,6 +61,22 @@ func MustEqual[T comparable](t testing.TB, got, want T, what ...any) {
 	}
 }
 
+// Expect reports a failure if ok is false.
+func Expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// Require ends the test if ok is false.
+func Require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
+}
+
 func difference(got, want any, what []any) string {
 	if text := fmt.Sprint(got, want); strings.Contains(text, "\n") {
 		return fmt.Sprintf("%sgot\n%v\nwant\n%v", prefix(what), got, want)

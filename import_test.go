@@ -24,9 +24,8 @@ func exported(t *testing.T, s *rw.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	r := must(s.Admin().Export(background, admin.ExportRequest{W: &b}))(t)
-	if lines := bytes.Count(b.Bytes(), []byte("\n")) - bytes.Count(b.Bytes(), []byte("\n{\"of\":")); int64(lines) != r.Rows+2 {
-		t.Fatalf("%d lines, %d rows", lines, r.Rows)
-	}
+	lines := bytes.Count(b.Bytes(), []byte("\n")) - bytes.Count(b.Bytes(), []byte("\n{\"of\":"))
+	require(t, int64(lines) == r.Rows+2, "%d lines, %d rows", lines, r.Rows)
 	return b.Bytes()
 }
 
@@ -75,9 +74,8 @@ func TestExportComesBack(t *testing.T) {
 		t.Fatalf("dry run: %v %+v, %d rows", err, plan, n)
 	}
 	r := importInto(t, fresh, data)
-	if r.Rows != plan.Rows || r.Imported != plan.Imported || r.Skipped != plan.Skipped || r.Imported == 0 || r.Imported+r.Skipped != r.Rows || r.Status != rw.StatusSucceeded {
-		t.Errorf("%+v", r)
-	}
+	expect(t, r.Rows == plan.Rows && r.Imported == plan.Imported && r.Skipped == plan.Skipped && r.Imported != 0 && r.Imported+r.Skipped == r.Rows &&
+		r.Status == rw.StatusSucceeded, "%+v", r)
 	look := func(s *rw.Store) {
 		t.Helper()
 		got := must(s.JournalTail(background, rw.JournalTailRequest{N: 1000, IncludeRefused: true}))(t)
@@ -86,9 +84,7 @@ func TestExportComesBack(t *testing.T) {
 			if strings.HasPrefix(w.Path, rw.StateDirName) {
 				continue // of the old state directory
 			}
-			if i == len(got.Entries) {
-				t.Fatalf("%s is missing", w.JournalID)
-			}
+			require(t, i != len(got.Entries), "%s is missing", w.JournalID)
 			g := got.Entries[i]
 			i++
 			if g.JournalID != w.JournalID || g.Path != w.Path || g.SHA256 != w.SHA256 || g.TS != w.TS || g.Op != w.Op || g.Kind != w.Kind ||
@@ -96,19 +92,14 @@ func TestExportComesBack(t *testing.T) {
 				t.Errorf("imported %+v\nwas %+v", g, w)
 			}
 		}
-		if i != len(got.Entries) {
-			t.Errorf("%d entries too many", len(got.Entries)-i)
-		}
+		expect(t, i == len(got.Entries), "%d entries too many", len(got.Entries)-i)
 		h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100})
-		if err != nil || len(h.Versions) != 6 || h.Versions[0].Available {
-			t.Errorf("%v %+v", err, h)
-		}
+		expect(t, err == nil && len(h.Versions) == 6 && !h.Versions[0].Available, "%v %+v", err, h)
 		check(t, s, true)
 	}
 	look(fresh)
-	if again := importInto(t, fresh, data); again.Status != rw.StatusUnchanged || again.Present != r.Imported || again.Imported != 0 {
-		t.Errorf("again: %+v", again)
-	}
+	again := importInto(t, fresh, data)
+	expect(t, again.Status == rw.StatusUnchanged && again.Present == r.Imported && again.Imported == 0, "again: %+v", again)
 	fresh.Close(background)
 	fresh = must(rw.OpenSim(fs, nil, rw.Sim{Segment: 3000, Nonce: "0eee"}))(t)
 	look(fresh)
@@ -153,12 +144,9 @@ func TestDamagedExportsLeaveNothing(t *testing.T) {
 	for name, text := range bad {
 		_, err := s.Admin().Import(background, admin.ImportRequest{R: strings.NewReader(text)})
 		var e *rw.Error
-		if !errors.Is(err, rw.ErrExportDamaged) || !errors.As(err, &e) || e.Effect != rw.EffectNone {
-			t.Errorf("%s: %v", name, err)
-		}
-		if after := treeOf(fs); after != before {
-			t.Fatalf("%s: left\n%s\nthere was\n%s", name, after, before)
-		}
+		expect(t, errors.Is(err, rw.ErrExportDamaged) && errors.As(err, &e) && e.Effect == rw.EffectNone, "%s: %v", name, err)
+		after := treeOf(fs)
+		require(t, after == before, "%s: left\n%s\nthere was\n%s", name, after, before)
 	}
 	newer := strings.Replace(string(data), `"version":1`, `"version":9`, 1)
 	fails(s.Admin().Import(background, admin.ImportRequest{R: strings.NewReader(newer)}))(t, rw.ErrNewerFormat)
@@ -183,14 +171,11 @@ func TestForgedExportsHarmNothing(t *testing.T) {
 	data := forgeExport(rows)
 	fs := simfs.New()
 	s, _ := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0fff"})
-	if r := importInto(t, s, data); r.Imported != 1 || r.Skipped != 7 {
-		t.Errorf("%+v", r)
-	}
+	r := importInto(t, s, data)
+	expect(t, r.Imported == 1 && r.Skipped == 7, "%+v", r)
 	check(t, s, true)
 	tail, err := s.JournalTail(background, rw.JournalTailRequest{N: 100})
-	if err != nil || len(tail.Entries) != 1 || tail.Entries[0].Path != "fine.txt" {
-		t.Errorf("%v %+v", err, tail)
-	}
+	expect(t, err == nil && len(tail.Entries) == 1 && tail.Entries[0].Path == "fine.txt", "%v %+v", err, tail)
 }
 
 // forgeExport makes an export of rows, with chain and hashes that fit.
@@ -217,17 +202,12 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 	fails(s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data)}))(t, rw.ErrStoreNotEmpty)
 	mine := allHistory(t, s, "a.txt")
 	r, err := s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true})
-	if err != nil || r.Imported == 0 {
-		t.Fatalf("%v %+v", err, r)
-	}
+	require(t, err == nil && r.Imported != 0, "%v %+v", err, r)
 	equal(t, allHistory(t, s, "a.txt"), mine, "history of a.txt became\n")
-	if h, err := s.History(background, rw.HistoryRequest{Path: "t1.txt"}); err != nil || len(h.Versions) != 1 {
-		t.Errorf("%v %+v", err, h)
-	}
+	h := must(s.History(background, rw.HistoryRequest{Path: "t1.txt"}))(t)
+	expect(t, len(h.Versions) == 1, "%+v", h)
 	check(t, s, true)
-	if again, err := s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}); err != nil || again.Imported != 0 {
-		t.Errorf("%v %+v", err, again)
-	}
+	equal(t, must(s.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}))(t).Imported, 0)
 	must(s.Undo(background, rw.UndoRequest{}))(t)
 }
 
@@ -251,13 +231,10 @@ func TestExportIsOneMoment(t *testing.T) {
 		}
 		first, _, _ := strings.Cut(string(data), "\n")
 		json.Unmarshal([]byte(first), &head)
-		if rows := int64(bytes.Count(data, []byte("\n"))) - 2; head.Head != rows {
-			t.Errorf("the head is %d, the export has %d rows", head.Head, rows)
-		}
+		rows := int64(bytes.Count(data, []byte("\n"))) - 2
+		expect(t, head.Head == rows, "the head is %d, the export has %d rows", head.Head, rows)
 		other := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-		if r := importInto(t, other, data); r.Imported != head.Head {
-			t.Errorf("%+v", r)
-		}
+		equal(t, importInto(t, other, data).Imported, head.Head)
 	}
 	wg.Wait()
 }
@@ -272,15 +249,11 @@ func TestExportStreams(t *testing.T) {
 		pw.CloseWithError(err)
 	}()
 	other := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
-	if r, err := other.Admin().Import(background, admin.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}); err != nil || r.Imported != 2000 {
-		t.Errorf("%v %+v", err, r)
-	}
+	equal(t, must(other.Admin().Import(background, admin.ImportRequest{R: iotest.OneByteReader(bufio.NewReader(pr))}))(t).Imported, 2000)
 	for name, w := range map[string]io.Writer{"broken": iotest.TruncateWriter(brokenWriter{errors.New("gone")}, 1<<20), "full": brokenWriter{syscall.ENOSPC}, "none": nil} {
 		_, err := s.Admin().Export(background, admin.ExportRequest{W: w})
 		want := map[string]rw.Detail{"broken": rw.ErrIO, "full": rw.ErrDiskFull, "none": rw.ErrInvalidArgument}[name]
-		if !errors.Is(err, want) || rw.AsError("", err).Effect != rw.EffectNone {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect(t, errors.Is(err, want) && rw.AsError("", err).Effect == rw.EffectNone, "%s: %v", name, err)
 	}
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
 	must(ro.Admin().Export(background, admin.ExportRequest{W: io.Discard}))(t, "from a read-only store")
@@ -303,12 +276,9 @@ func TestImportSweep(t *testing.T) {
 		},
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
 			h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100})
-			if err != nil || len(h.Versions) != 6 {
-				t.Errorf("%v %+v", err, h)
-			}
-			if r := importInto(t, s, data); r.Imported != 0 || r.Status != rw.StatusUnchanged {
-				t.Errorf("%+v", r)
-			}
+			expect(t, err == nil && len(h.Versions) == 6, "%v %+v", err, h)
+			r := importInto(t, s, data)
+			expect(t, r.Imported == 0 && r.Status == rw.StatusUnchanged, "%+v", r)
 		},
 	}.sweeps(t, 2)
 }
