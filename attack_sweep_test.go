@@ -672,17 +672,15 @@ func (x attack) unplaced(t *testing.T, errno syscall.Errno, n, m int, seen *int)
 }
 
 // attackStep is the stride of these sweeps, which go through pairs of
-// operations: twice short in a short run, half of it in a longer one, 1 in a full one.
+// operations: four times short in a short run, half of it in a longer one, 1 in a full one.
 func attackStep(short int) int {
 	switch {
 	case *long:
 		return 1
 	case testbed.Long():
 		return max(1, short/2)
-	case testbed.RaceDetector:
-		return 5 * short
 	}
-	return 2*short + 1
+	return 4*short + 1
 }
 
 const inTheWay = "in the way\n"

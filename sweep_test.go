@@ -1577,7 +1577,7 @@ func TestCrashSweepElsewhere(t *testing.T) {
 			if !slices.Contains(elsewhere, c.name) {
 				continue
 			}
-			c.sim.State, c.opts.Sync = state, rw.SyncFull
+			c.sim.State, c.opts.Sync, c.every = state, rw.SyncFull, 7
 			disk := c.disk
 			c.disk = func(f *simfs.FS) {
 				if disk != nil {

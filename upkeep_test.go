@@ -135,9 +135,8 @@ func (c upkeepSweep) faults(t *testing.T, step int) {
 			}
 			disk := fs.Crash(uint64(i), simfs.Some)
 			if err != nil { // the same store, without opening it again
-				if again := c.run(s); again != nil && !errors.Is(again, rw.ErrStorePoisoned) {
-					t.Fatalf("%s: %v; again: %v (%v)", hit, err, again, errors.Unwrap(again))
-				}
+				again := c.run(s)
+				require(t, again == nil || errors.Is(again, rw.ErrStorePoisoned), "%s: %v; again: %v (%v)", hit, err, again, errors.Unwrap(again))
 			}
 			s.Close(background)
 			c.settle(t, disk, rw.SyncFull, want, err == nil, fmt.Sprintf("fault %d at %s: %v", i, hit, err))
@@ -250,9 +249,8 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		reported := 0
 		noErr(t, c.run(rw.WithProgress(background, func(rw.Progress) { reported++ })), c.op)
 		last := receipts[len(receipts)-1]
-		if last.Op != c.op || last.InvocationID == "" || last.Status == rw.StatusFailed || reported == 0 {
-			t.Errorf("%s: %d reports, %+v", c.op, reported, last)
-		}
+		expect(t, last.Op == c.op && last.InvocationID != "" && last.Status != rw.StatusFailed && reported != 0,
+			"%s: %d reports, %+v", c.op, reported, last)
 		gone, cancel := context.WithCancel(background)
 		cancel()
 		err := c.run(gone)
@@ -260,13 +258,10 @@ func TestOperatorCallsAreAccountedFor(t *testing.T) {
 		if !errors.As(err, &e) || !errors.Is(err, rw.ErrCanceled) || e.Op != c.op {
 			t.Fatalf("%s: %v", c.op, err)
 		}
-		if last = receipts[len(receipts)-1]; last.Op != c.op || last.Status != rw.StatusRefused {
-			t.Errorf("%s refused: %+v", c.op, last)
-		}
+		last = receipts[len(receipts)-1]
+		expect(t, last.Op == c.op && last.Status == rw.StatusRefused, "%s refused: %+v", c.op, last)
 		doc, _ := json.Marshal(e)
-		if err := spec.Validate("errors", doc); err != nil {
-			t.Errorf("%s: %v: %s", c.op, err, doc)
-		}
+		noErr(t, spec.Validate("errors", doc), c.op, doc)
 	}
 	// One at a time: the second caller gets the holder of the lock.
 	pr, pw := io.Pipe()
@@ -336,9 +331,8 @@ func compactExpired() operatorCall {
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
 			for p, content := range fs.Tree() {
 				rest := strings.TrimPrefix(p, rw.StateDirName+"/")
-				if content != "/" && (strings.HasSuffix(p, ".bin") || strings.HasPrefix(rest, "checkpoints/old") || strings.HasPrefix(rest, "tx/") || strings.HasPrefix(rest, "quarantine/draft")) {
-					t.Errorf("%s is still there", rest)
-				}
+				expect(t, content == "/" || !strings.HasSuffix(p, ".bin") && !strings.HasPrefix(rest, "checkpoints/old") &&
+					!strings.HasPrefix(rest, "tx/") && !strings.HasPrefix(rest, "quarantine/draft"), "%s is still there", rest)
 			}
 			// A power failure may restore a version over a limit: its removal is not
 			// flushed, and the next call removes it again.
@@ -366,9 +360,7 @@ func eraseByHash() operatorCall {
 		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, "clean.txt") },
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
 			for p, content := range fs.Tree() {
-				if strings.Contains(content, leak) {
-					t.Errorf("%s still holds it", p)
-				}
+				expect(t, !strings.Contains(content, leak), "%s still holds it", p)
 			}
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
@@ -412,9 +404,8 @@ func importBesideRows(t *testing.T) operatorCall {
 		},
 		same: func(t *testing.T, s *rw.Store) string { return allHistory(t, s, "a.txt", "own.txt") },
 		after: func(t *testing.T, s *rw.Store, fs *simfs.FS) {
-			if h, err := s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100}); err != nil || len(h.Versions) != 6 {
-				t.Errorf("%v %+v", err, h)
-			}
+			h := must(s.History(background, rw.HistoryRequest{Path: "moved.txt", N: 100}))(t)
+			expect(t, len(h.Versions) == 6, "%+v", h)
 		},
 	}, call: func(ctx context.Context, s *rw.Store) error {
 		return errorOf(s.Admin().Import(ctx, admin.ImportRequest{R: bytes.NewReader(data), AllowNonEmpty: true}))
@@ -465,9 +456,7 @@ func TestImportRollsBackOnlyItsOwn(t *testing.T) {
 			return
 		}
 	}
-	if torn == 0 {
-		t.Error("no disk had rows after a hole")
-	}
+	expect(t, torn != 0, "no disk had rows after a hole")
 }
 
 // aborts counts the rows of a disk that take an import back.
@@ -512,36 +501,26 @@ func (c operatorCall) cancels(t *testing.T) {
 		if err != nil {
 			gaveUp++
 			e := rw.AsError("", err)
-			if e.Detail != rw.ErrCanceled {
-				t.Fatalf("%s: %v (%v)", hit, err, errors.Unwrap(err))
-			}
-			if now := c.tree(fs); e.Effect == rw.EffectNone && now != old {
-				t.Fatalf("%s: effect none, but the disk changed from\n%s\nto\n%s", hit, old, now)
-			}
+			require(t, e.Detail == rw.ErrCanceled, "%s: %v (%v)", hit, err, errors.Unwrap(err))
+			now := c.tree(fs)
+			require(t, e.Effect != rw.EffectNone || now == old, "%s: effect none, but the disk changed from\n%s\nto\n%s", hit, old, now)
 		}
 		if !c.damage {
 			check(t, s, true)
 		}
-		if left, err := s.Unfinished(); err != nil || len(left) > 0 {
-			t.Fatalf("%s: left in staging: %v %v", hit, left, err)
-		}
+		length(t, must(s.Unfinished())(t), 0, hit, ": left in staging: ", err)
 		noErr(t, c.run(s), hit, ": again")
 		check(t, s, true)
-		if got := c.view(t, s); got != want {
-			t.Fatalf("%s: changed\n%s\nto\n%s", hit, want, got)
-		}
+		got := c.view(t, s)
+		require(t, got == want, "%s: changed\n%s\nto\n%s", hit, want, got)
 		c.after(t, s, fs)
 		s.Close(background)
-		if t.Failed() {
-			t.Fatal(hit)
-		}
+		require(t, !t.Failed(), "%v", hit)
 		if hit == "" {
 			break
 		}
 	}
-	if gaveUp == 0 {
-		t.Error("no call was broken off")
-	}
+	expect(t, gaveUp != 0, "no call was broken off")
 }
 
 // TestOneOperatorCallAfterAnother: one call dies anywhere, and another one is next. It
@@ -604,9 +583,8 @@ func oneAfterAnother(t *testing.T, secret string, n int, first, second func(*rw.
 	s = c.open(t, disk, rw.SyncFull, "0003")
 	defer s.Close(background)
 	for i, call := range []func(*rw.Store) error{second, first, second} {
-		if again := call(s); again != nil {
-			t.Fatalf("operation %d, call %d: %v (%v)", n, i, again, errors.Unwrap(again))
-		}
+		again := call(s)
+		require(t, again == nil, "operation %d, call %d: %v (%v)", n, i, again, errors.Unwrap(again))
 	}
 	if _, err := s.Admin().Repair(background, admin.RepairRequest{}); err != nil { // of the stray file
 		t.Fatal(err)
@@ -634,9 +612,7 @@ func TestExportAtABrokenSink(t *testing.T) {
 	for n := 0; n < len(whole); n += step {
 		sink := &sinkOf{room: n}
 		_, err := s.Admin().Export(background, admin.ExportRequest{W: sink})
-		if !errors.Is(err, rw.ErrIO) || rw.AsError("", err).Effect != rw.EffectNone {
-			t.Fatalf("room for %d bytes: %v", n, err)
-		}
+		require(t, errors.Is(err, rw.ErrIO) && rw.AsError("", err).Effect == rw.EffectNone, "room for %d bytes: %v", n, err)
 		fresh := must(rw.OpenSim(simfs.New(), nil, rw.Sim{Nonce: "0fff"}))(t)
 		fails(fresh.Admin().Import(background, admin.ImportRequest{R: bytes.NewReader(sink.got)}))(t, rw.ErrExportDamaged, n, " bytes of an export")
 		if rows, _ := fresh.CountRows(); rows > 0 {
@@ -691,18 +667,16 @@ var turn = sync.OnceValue(func() uint64 {
 })
 
 // stride is the distance between the operations at which a sweep stops, short in a
-// longer run, twice that in a short one. Under the race detector, which checks something
-// else and makes everything ten times slower, it is four times that.
+// longer run, four times that in a short one, and under the race detector, which checks
+// something else and makes everything ten times slower.
 func stride(short int) int {
 	switch {
 	case *long:
 		return 1
 	case testbed.Long():
 		return short
-	case testbed.RaceDetector:
-		return 4 * short
 	}
-	return 2*short + 1 // odd, so that sweeps with two kinds of operations visit both
+	return 4*short + 1 // odd, so that sweeps with two kinds of operations visit both
 }
 
 // turns is the stride of a sweep that takes every operation in a long run, and
