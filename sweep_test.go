@@ -604,6 +604,9 @@ func (c scenario) judgeFault(t *testing.T, fs *simfs.FS, s *rw.Store, err error,
 	t.Helper()
 	got := c.files(fs)
 	want := either
+	if strings.HasPrefix(hit, "write "+rw.StateDirName+"/locks/") { // the kernel's locks and durable rows count
+		noErr(t, s.Sync(background), hit)
+	}
 	switch {
 	case err == nil:
 		want = applied
@@ -1338,11 +1341,20 @@ func (x attack) poisoned(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS,
 		return must(y.open(fs, level, nonce))(t)
 	}
 	a, b = open("0002"), open("0004")
-	failed = failFlush(fs, n)
-	if err = x.run(a); err == nil && level != rw.SyncFull {
-		a.Sync(background)
+	if level != rw.SyncFull { // waits for the flush of its name
+		noErr(t, do(put("early.txt", longText, rw.ModeCreate))(a))
 	}
+	failed = failFlush(fs, n)
+	err = x.run(a)
+	synced := a.Sync(background)
 	fs.Inject(nil)
+	if _, mark := fs.ReadFile(rw.StateDirName + "/poisoned"); mark {
+		for _, err := range []error{synced, a.Sync(background), b.Sync(background)} {
+			if !errors.Is(err, rw.ErrStorePoisoned) && !errors.Is(err, syscall.EIO) {
+				t.Errorf("flush %d (%v) failed, and Sync says %v", n, *failed, err)
+			}
+		}
+	}
 	return fs, a, b, failed, err
 }
 

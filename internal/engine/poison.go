@@ -52,6 +52,14 @@ func (s *Engine) Poison(cause error) error {
 	return e.With("poisoned", true)
 }
 
+// certify fails if a flush of any process has failed: then no later one proves anything.
+func (s *Engine) certify() error {
+	if s.Poisoned.Load() || s.Log.Failed() {
+		return journal.ErrPoisoned
+	}
+	return nil
+}
+
 // markPoisoned adds a line to the mark: rows from first on are in doubt. It is
 // enough that the line can be read: a power cut takes the pages that are in
 // doubt as well.

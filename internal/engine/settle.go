@@ -11,6 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/engine/publish"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
+	"github.com/resilientwrite/resilientwrite/internal/journal"
 )
 
 // settlement is what remains to be done for a published commit: flushes, then
@@ -124,11 +125,20 @@ func (m *Mutation) keepsOld() bool {
 	return !m.Private && !m.ch.Gone && m.ch.HoldsOld()
 }
 
-// flush makes the new names and bytes durable.
+// flush makes the new names and bytes durable. It fails if another flush of this process
+// has failed: that may have lost them, whatever this one says.
 func (t *settlement) flush(s *Engine) error {
 	if s.Opts.Sync == SyncOff {
 		return nil
 	}
+	err := t.flushAll(s)
+	if err == nil && s.Poisoned.Load() {
+		err = journal.ErrPoisoned
+	}
+	return err
+}
+
+func (t *settlement) flushAll(s *Engine) error {
 	if len(t.files) == 0 && len(t.dirs) == 1 {
 		return s.SyncDir(t.dirs[0])
 	}
@@ -403,7 +413,11 @@ func (b *settler) settle(todo, batch []*settlement) error {
 		all.dirs = append(all.dirs, t.dirs...)
 		all.marks = append(all.marks, t.marks...)
 	}
-	if err := all.flush(b.s); err != nil {
+	err := b.s.certify()
+	if err == nil {
+		err = all.flush(b.s)
+	}
+	if err != nil {
 		for _, t := range batch {
 			closeAll(t.closers)
 		}
@@ -478,8 +492,12 @@ func (b *settler) drainFor(paths []string) error {
 	return b.wait(func() bool { return !b.holdsAny(paths) })
 }
 
-// Drain waits until everything that was handed over before is settled.
+// Drain waits until everything that was handed over before is settled. It fails if a
+// flush of any process has failed.
 func (b *settler) Drain() error {
+	if err := b.s.certify(); err != nil {
+		return err
+	}
 	b.mu.Lock()
 	added := b.added
 	b.mu.Unlock()

@@ -452,9 +452,7 @@ func (l *Log) flushNow() error {
 	return l.know(head)
 }
 
-// know records that this process has flushed the rows up to seq. If a stopped process
-// holds the lock of the shared number, the rows are durable anyway: the next flush or
-// Close raises the number.
+// know records that this process has flushed the rows up to seq.
 func (l *Log) know(seq uint64) error {
 	l.stateMu.Lock()
 	l.durable, l.flushed = max(l.durable, seq), max(l.flushed, seq)
@@ -462,9 +460,11 @@ func (l *Log) know(seq uint64) error {
 	return l.publishDurable(seq)
 }
 
-// publishDurable raises the number up to which readers see rows.
+// publishDurable raises the number up to which readers see rows. If that is not possible,
+// because a stopped process holds the lock of the number or the file cannot be written,
+// the rows are durable anyway: the next flush or Close raises the number.
 func (l *Log) publishDurable(seq uint64) error {
-	if err := l.raiseDurable(seq, false); !errors.Is(err, ErrLocked) {
+	if err := l.raiseDurable(seq, false); errors.Is(err, ErrPoisoned) {
 		return err
 	}
 	return nil

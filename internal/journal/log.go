@@ -429,6 +429,14 @@ func (l *Log) learnPoison() error {
 	return ErrPoisoned
 }
 
+// Failed reports whether a flush of any process has failed.
+func (l *Log) Failed() bool {
+	if now := l.readShared(); now.ok && now.epoch != l.epoch {
+		l.learnPoison()
+	}
+	return l.Poisoned()
+}
+
 // Poisoned reports whether this process takes no more writes.
 func (l *Log) Poisoned() bool {
 	l.stateMu.Lock()
