@@ -108,6 +108,17 @@ var shellCalls = []struct{ name, before, run string }{
 	{"an empty directory for a file", `printf a > a; mkdir b`, `rm a; mkdir a; rmdir b; printf b > b`},
 	{"moved in and out", `echo a > lib; mkdir d; echo d > d/index; echo 2 > d/two`, `mv lib t; mkdir lib; mv t lib/index; mv d/index t; rm -r d; mv t d`},
 	{"several, deep", `mkdir -p p/q; echo 1 > p/q/a; mkdir p/q/b; echo 2 > p/q/b/c; echo 3 > p/r`, `rm p/q/a; mkdir p/q/a; echo 1 > p/q/a/c; rm -r p/q/b; echo 2 > p/q/b; rm p/r; mkdir -p p/r/s; echo 3 > p/r/s/t`},
+	{"sed", `echo alpha > a; mkdir d; echo alpha > d/b`, `sed -i s/alpha/ALPHA/ a d/b`},
+	{"heredoc", `echo a > a`, "cat > new <<X\nhello\nX\ncat >> a <<X\nmore\nX"},
+	{"cp", `echo a > a; mkdir d; echo b > d/b`, `cp a copy; cp d/b a`},
+	{"untracked and ignored", `git init -q; printf '*.log\n.env\n' > .gitignore; echo 1 > loose; echo k=1 > .env; echo x > a.log`, `rm loose; echo k=2 > .env; echo y >> a.log`},
+	{"odd names", `:`, `printf x > "$(printf 'line\nbreak')"; printf y > ' space '; printf z > 'quote"'; printf u > ü`},
+	{"empty files", `: > void; echo a > a`, `rm void; : > other; : > a`},
+	{"binary", `head -c 300000 /dev/zero > big`, `printf '\000\377' >> big`},
+	{"a formatter", `i=0; while [ $i -lt 1000 ]; do echo 'func  x()' > f$i.go; i=$((i+1)); done`, `sed -i 's/func  x/func x/' *.go`},
+	{"the same time stamps", `echo alpha > a`, `touch -r a ref; sed -i s/alpha/ALPHA/ a; touch -r ref a; rm ref`},
+	{"rename over", `echo a > a`, `echo other > tmp; mv tmp a`},
+	{"modes", `echo a > a; echo b > b; chmod +x b`, `chmod 600 a; chmod -x b`},
 	{"remove a tree", `mkdir -p d/e/f; echo 1 > d/1; echo 2 > d/e/2; ln -s ../1 d/e/l; echo 3 > d/e/f/3; chmod 600 d/e/f/3`, `rm -r d`},
 }
 
@@ -222,16 +233,23 @@ func TestLinksHaveVersions(t *testing.T) {
 	}
 }
 
-// TestLinksThatAreNotMade: a link that another program bent since, one on the way to a
-// file, and one that a protected file would be reached through are refused, and
-// nothing is changed.
-func TestLinksThatAreNotMade(t *testing.T) {
+// TestLaterEditIsNeverLost: the undo of a group is refused, and changes nothing,
+// where a person has since changed, removed or made one of its files or links, whether
+// a scan was between or not, where a link is on the way to a file, and where a protected
+// file would be reached through one.
+func TestLaterEditIsNeverLost(t *testing.T) {
 	for _, c := range []struct {
 		name, before, run, since string
 		want                     error
 	}{
 		{"bent since", `echo a > a; ln -s a l`, `ln -sfn b l; echo b > a`, `ln -sfn c l`, rw.ErrChangedOutside},
 		{"a file since", `echo a > a; ln -s a l`, `rm l; echo b > a`, `printf a > l`, rw.ErrChangedOutside},
+		{"changed since", `echo a > a`, `echo b > a`, `echo mine >> a`, rw.ErrChangedOutside},
+		{"removed since", `echo a > a`, `echo b > a`, `rm a`, rw.ErrChangedOutside},
+		{"made since", `echo a > a`, `rm a`, `echo mine > a`, rw.ErrChangedOutside},
+		{"a directory since", `echo a > a`, `echo b > a`, `rm a; mkdir a`, rw.ErrIsADirectory},
+		{"a link since", `echo a > a; echo k > k`, `echo b > a`, `rm a; ln -s k a`, rw.ErrChangedOutside},
+		{"a link made since", `echo a > a; echo k > k`, `rm a`, `ln -s k a`, rw.ErrChangedOutside},
 		{"on the way", `mkdir d e; echo a > d/a`, `echo b > d/a`, `mv d f; ln -s f d`, rw.ErrChangedOutside},
 		{"protected", `mkdir evil; ln -s evil .vscode; echo a > a`, `rm .vscode; echo b > a`, `:`, rw.ErrProtectedDefault},
 	} {
@@ -243,6 +261,8 @@ func TestLinksThatAreNotMade(t *testing.T) {
 			found := must(s.Scan(background, around.ScanRequest{}))(t)
 			shell(t, dir, c.since)
 			before := entries(t, dir)
+			fails(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t, c.want)
+			must(s.Scan(background, around.ScanRequest{}))(t)
 			fails(s.Undo(background, rw.UndoRequest{Group: found.Group}))(t, c.want)
 			if list := differing(before, entries(t, dir)); len(list) > 0 {
 				t.Errorf("changed:\n%s", strings.Join(list, "\n"))
