@@ -997,52 +997,12 @@ func decode(t testing.TB, f fence) map[string]any {
 	if err != nil || !r.Valid || len(r.Errors) > 0 {
 		t.Fatalf("%v: %v %v", f, r.Errors, err)
 	}
-	if f.lang == "yaml" {
-		return must(clients.Read(clients.YAML, f.text))(t, f)
-	}
-	if f.lang == "toml" {
-		return must(readTOML(f.text))(t, f)
+	if f.lang != "json" {
+		return must(clients.Read(clients.Format(f.lang), f.text))(t, f)
 	}
 	var doc map[string]any
 	noErr(t, json.Unmarshal([]byte(f.text), &doc), f)
 	return doc
-}
-
-var (
-	tomlTable = regexp.MustCompile(`^\[([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\]$`)
-	tomlPair  = regexp.MustCompile(`^([A-Za-z0-9_-]+) = (.+)$`)
-)
-
-// readTOML reads the TOML of our pages: tables, and keys with a string, a
-// number, a boolean, or a list of these, each on one line. Such values are
-// JSON too. Everything else is an error.
-func readTOML(text string) (map[string]any, error) {
-	doc := map[string]any{}
-	table := doc
-	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		if m := tomlTable.FindStringSubmatch(line); m != nil {
-			table = doc
-			for _, key := range strings.Split(m[1], ".") {
-				next, ok := table[key].(map[string]any)
-				if !ok {
-					next = map[string]any{}
-					table[key] = next
-				}
-				table = next
-			}
-			continue
-		}
-		m := tomlPair.FindStringSubmatch(line)
-		if m == nil {
-			return nil, fmt.Errorf("line %d is more TOML than this reader knows: %s", i+1, line)
-		}
-		var v any
-		if err := json.Unmarshal([]byte(m[2]), &v); err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
-		}
-		table[m[1]] = v
-	}
-	return doc, nil
 }
 
 // words splits a line of a shell block. It supports only quotes, and fails for
@@ -1074,18 +1034,9 @@ func words(line string) ([]string, error) {
 	return list, nil
 }
 
-// TestReadersRefuseWhatTheyDoNotKnow: a reader that ignores what it does not
+// TestWordsRefuseWhatTheyDoNotKnow: a reader that ignores what it does not
 // understand would make the tests of the pages worthless.
-func TestReadersRefuseWhatTheyDoNotKnow(t *testing.T) {
-	for _, text := range []string{"[a", "a = [1,\n2]", "a = 2026-11-21", "a.b = 1", "a = 'x'", "# a", "[[a]]", "a = 1 # b", "\n", "a=1"} {
-		if doc, err := readTOML(text); err == nil {
-			t.Errorf("%q is %v", text, doc)
-		}
-	}
-	doc, err := readTOML("[a.b]\nc = [\"d\", \"e\"]\n[a]\nf = 1\n")
-	if got := fmt.Sprint(doc); err != nil || got != "map[a:map[b:map[c:[d e]] f:1]]" {
-		t.Errorf("%s %v", got, err)
-	}
+func TestWordsRefuseWhatTheyDoNotKnow(t *testing.T) {
 	for _, line := range []string{"a | b", "a $B", "a 'b'", `a "b`, "a > b", "a; b", "a && b", "a # b", `a \`} {
 		if list, err := words(line); err == nil {
 			t.Errorf("%q is %q", line, list)
