@@ -273,7 +273,7 @@ func TestScanOfHostileTree(t *testing.T) {
 	defer socket.Close()
 	a.sh(`mkfifo fifo dir/fifo; ln -s / root; ln -s "` + outside + `" dir/out; ln -s loop loop; ln -s z.txt link.txt
 		mv other real; ln -s real other; printf x > "$(printf 'bad\377name')"; mkdir "$(printf 'bad\377dir')"; printf x > "$(printf 'bad\377dir')"/f
-		rm dir/x.txt; ln -s ../z.txt dir/x.txt; echo more >> z.txt; truncate -s 3G sparse.bin; truncate -s 9M big.bin`)
+		rm dir/x.txt; ln -s ../z.txt dir/x.txt; echo more >> z.txt; truncate -s 300M sparse.bin; truncate -s 9M big.bin`)
 	reply := a.rw(0, "changes", "--call", "c1")
 	if diff := cmp.Diff([]string{"big.bin", "dir/out", "dir/x.txt", "link.txt", "loop", "other", "other/y.txt", "real/y.txt", "root", "sparse.bin", "z.txt"}, listed(reply)); diff != "" {
 		t.Fatal(diff)

@@ -1,12 +1,10 @@
 package main_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -590,7 +588,8 @@ func TestInstallOverHTTP(t *testing.T) {
 	}
 	args[at+1] = "0" // a free port, which the program prints
 	token := strings.TrimPrefix(l.env[0], "RW_TOKEN=")
-	url := strings.Replace(address, "127.0.0.1:8765", serveHTTP(t, dir, args, append(env, l.env...)), 1)
+	server := serveHTTP(t, dir, append(env, l.env...), args...)
+	url := strings.Replace(address, "http://127.0.0.1:8765", server.url, 1)
 
 	connected := 0
 	for _, e := range entries(t) {
@@ -611,62 +610,11 @@ func TestInstallOverHTTP(t *testing.T) {
 	if connected < 7 {
 		t.Errorf("%d remote configurations", connected)
 	}
-	equal(t, post(url, ""), http.StatusUnauthorized, "without a token")
-	equal(t, post(url, "Bearer "+token+"x"), http.StatusUnauthorized, "with a wrong token")
-}
-
-// post sends one request and returns the status, or 0 if no server listens.
-func post(url, authorization string) int {
-	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
-	if err != nil {
-		return 0
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	if authorization != "" {
-		req.Header.Set("Authorization", authorization)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0
-	}
-	io.Copy(io.Discard, res.Body)
-	res.Body.Close()
-	return res.StatusCode
-}
-
-// serveHTTP runs the program until the test ends, and returns the address at
-// which it answers.
-func serveHTTP(t *testing.T, dir string, args, env []string) string {
-	t.Helper()
-	cmd := exec.Command(build(t), args...)
-	cmd.Dir, cmd.Env = dir, env
-	errs := must(cmd.StderrPipe())(t)
-	noErr(t, cmd.Start())
-	address, ended := make(chan string, 1), make(chan string, 1)
-	go func() {
-		last := ""
-		for r := bufio.NewScanner(errs); r.Scan(); {
-			last = r.Text()
-			var record struct{ Msg, Address string }
-			if json.Unmarshal(r.Bytes(), &record) == nil && record.Msg == "serving" {
-				address <- record.Address
-			}
+	for _, wrong := range []string{"", token + "x"} {
+		if res, _, err := server.post(wrong, "", initialize); err != nil || res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("with the token %q: %v %v", wrong, res, err)
 		}
-		cmd.Wait()
-		ended <- last
-	}()
-	t.Cleanup(func() { cmd.Process.Signal(os.Interrupt); cmd.Process.Kill(); <-ended })
-	select {
-	case at := <-address:
-		return at
-	case last := <-ended:
-		ended <- last
-		t.Fatalf("the server of the page does not run: %s", last)
-	case <-time.After(servedTime):
-		t.Fatal("the server of the page does not listen")
 	}
-	return ""
 }
 
 // desk is a home directory and a project, with the files that clients have.
@@ -922,7 +870,7 @@ func TestDoctorFinds(t *testing.T) {
 func TestDoctorOverHTTP(t *testing.T) {
 	d := newDesk(t)
 	token := strings.Repeat("t", 20)
-	address := "http://" + serveHTTP(t, d.project, []string{"serve", "--transport", "http", "--port", "0"}, []string{"RW_TOKEN=" + token, "HOME=" + d.home}) + "/mcp"
+	address := serveHTTP(t, d.project, []string{"RW_TOKEN=" + token, "HOME=" + d.home}, "serve", "--transport", "http", "--port", "0").url + "/mcp"
 	for value, want := range map[string]string{"Bearer " + token: "", "Bearer wrong": "token"} {
 		data, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"resilientwrite": map[string]any{"httpUrl": address, "headers": map[string]string{"Authorization": value}}}})
 		d.write(".gemini/settings.json", string(data), 0o600)

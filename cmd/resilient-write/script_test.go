@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,13 +38,18 @@ import (
 // "" for none. No output and no result of a run may contain the variable SECRET.
 // holds compares the content of a file; \n is a newline.
 // change replaces a text in the journal. RW_TEST_PERSON=1 makes the outputs a
-// terminal.
+// terminal. TAKEN_PORT is
+// a port on which something listens.
 func TestScripts(t *testing.T) {
+	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { taken.Close() })
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[snapshotsKey{}] = snapshots{}
 			e.Setenv("VERSION", rw.Version)
+			_, port, _ := net.SplitHostPort(taken.Addr().String())
+			e.Setenv("TAKEN_PORT", port)
 			e.Setenv("RW_STATE_DIR", os.Getenv("RW_STATE_DIR"))
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
@@ -80,7 +86,7 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("RW_TEST_COMMAND", strings.Join(args[1:], "\n"))
 	cmd := exec.Command(self)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"RW_TEST_COMMAND", "RW_TEST_PERSON", "RW_WORKSPACE", "HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "RW_STATE_DIR"} {
+	for _, name := range []string{"RW_TEST_COMMAND", "RW_TEST_PERSON", "RW_WORKSPACE", "HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "RW_STATE_DIR", "RW_TOKEN"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	for _, line := range input {
@@ -104,15 +110,15 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	checkOutputs(ts, args[0] != "0", out.String(), errs.String())
+	data, err := os.ReadFile(result)
+	if secret := ts.Getenv("SECRET"); secret != "" && strings.Contains(said+string(data), secret) {
+		ts.Fatalf("the secret is in %s%s", said, data)
+	}
 	if serves {
 		return
 	}
 	var r struct{ Code int }
-	data, err := os.ReadFile(result)
 	ts.Check(err)
-	if secret := ts.Getenv("SECRET"); secret != "" && strings.Contains(said+string(data), secret) {
-		ts.Fatalf("the secret is in %s%s", said, data)
-	}
 	if err := json.Unmarshal(data, &r); err != nil || strconv.Itoa(r.Code) != args[0] {
 		ts.Fatalf("%v: the result is %s", err, data)
 	}

@@ -45,13 +45,20 @@ type served struct {
 
 const servedTime = 60 * time.Second
 
-// startHTTP starts the command and waits until it listens.
+// startHTTP starts the command in a directory of its own and waits until it listens.
 func startHTTP(t *testing.T, env []string, args ...string) *served {
 	t.Helper()
-	s := &served{t: t, dir: t.TempDir(), http: &http.Client{Transport: &http.Transport{}}, ended: make(chan struct{})}
-	s.cmd = exec.Command(build(t), append([]string{"serve", "-port", "0"}, args...)...)
-	s.cmd.Dir = s.dir
-	s.cmd.Env = append(append(os.Environ(), "RW_WORKSPACE="+s.dir, "RW_SYNC=off", "RW_TOKEN="), env...)
+	dir := t.TempDir()
+	env = append(append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off", "RW_TOKEN="), env...)
+	return serveHTTP(t, dir, env, append([]string{"serve", "-port", "0"}, args...)...)
+}
+
+// serveHTTP is startHTTP in a directory, with these variables alone.
+func serveHTTP(t *testing.T, dir string, env []string, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, dir: dir, http: &http.Client{Transport: &http.Transport{}}, ended: make(chan struct{})}
+	s.cmd = exec.Command(build(t), args...)
+	s.cmd.Dir, s.cmd.Env = dir, env
 	errs := must(s.cmd.StderrPipe())(t)
 	var out bytes.Buffer
 	s.cmd.Stdout = &out
@@ -230,74 +237,6 @@ func TestServeHTTPGivenTokens(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	startHTTP(t, nil, "-transport", "http", "-token-file", made).begin(fresh) // the same after a restart
-}
-
-// strictCases are flags, with RW_TOKEN, that are refused, with the exit code
-// and words of the error. DIR, TOKEN and TAKEN are placeholders.
-var strictCases = []struct {
-	args string
-	env  string
-	code int
-	text string
-}{
-	{"-transport carrier-pigeon", "", 2, "stdio, http and sse"},
-	{"-port 9000", "", 2, "--port has no effect over stdio; add --transport http"},
-	{"-transport http -port 70000", "", 2, "70000 is no port"},
-	{"-transport http -port x", "", 2, "invalid argument for --port"},
-	{"-transport http -host 0.0.0.0 -no-auth -allow-plain-http", "", 2, "beyond loopback needs a token"},
-	{"-transport http -host 0.0.0.0", "", 2, "--allow-plain-http"},
-	{"-transport http -host ::", "", 2, "--allow-plain-http"},
-	{"-transport http -host no..such", "", 2, "cannot be resolved"},
-	{"-transport http -token TOKEN -no-auth", "", 2, "--no-auth and --token cannot be used together"},
-	{"-transport http -no-auth", "TOKEN", 2, "--no-auth and RW_TOKEN cannot be used together"},
-	{"-transport http -token TOKEN -token-file x", "", 2, "drop one"},
-	{"-transport http -token short", "", 2, "16 characters"},
-	{"-transport http", "short", 2, "16 characters"},
-	{"-transport http -tls-cert x", "", 2, "give both"},
-	{"-transport http -tls-cert x -tls-key y", "", 4, "the certificate cannot be used: no such file"},
-	{"-transport http -allowed-origin *", "", 2, "there is no wildcard"},
-	{"-transport http -allowed-origin https://a.example/path", "", 2, "without a path"},
-	{"-transport http -allowed-host http://a.example", "", 2, "write name or name:port"},
-	{"-transport http -token-file DIR/open", "", 2, "other users can read it"},
-	{"-transport http -token-file DIR/empty", "", 2, "it is empty"},
-	{"-transport http -token-file DIR", "", 2, "not a regular file"},
-	{"-transport http -token-file DIR/none/token", "", 4, "no such file"},
-	{"-transport http -port TAKEN", "", 6, "address already in use"},
-	{"-transport http -socket DIR/plain", "", 2, "something else"},
-	{"-transport http -socket s -tls-cert x -tls-key y", "", 2, "does not use TLS"},
-	{"-tier ful", "", 2, "did you mean full"},
-}
-
-// TestServeHTTPStrict: contradictory and unsafe settings are refused with one
-// line that says what to do, before anything is created.
-func TestServeHTTPStrict(t *testing.T) {
-	dir, token := t.TempDir(), "synthetic-"+strings.Repeat("0123456789", 3)
-	for name, mode := range map[string]os.FileMode{"open": 0o644, "empty": 0o600, "plain": 0o600} {
-		content := map[string]string{"open": token, "empty": "\n"}[name]
-		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(content), mode))
-		os.Chmod(filepath.Join(dir, name), mode)
-	}
-	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer taken.Close()
-	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	stand := strings.NewReplacer("DIR", dir, "TOKEN", token, "TAKEN", port)
-	for _, row := range strictCases {
-		work := t.TempDir()
-		cmd := exec.Command(build(t), append([]string{"serve"}, strings.Fields(stand.Replace(row.args))...)...)
-		cmd.Dir = work
-		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+work, "RW_TOKEN="+stand.Replace(row.env))
-		out, _ := cmd.CombinedOutput()
-		first, _, _ := strings.Cut(string(out), "\n")
-		if code := cmd.ProcessState.ExitCode(); code != row.code || !strings.Contains(first, row.text) {
-			t.Errorf("%s: exit %d, want %d: %s", row.args, code, row.code, first)
-		}
-		if strings.Contains(string(out), token) || strings.Contains(string(out), dir) {
-			t.Errorf("%s: shows a token or a path: %s", row.args, out)
-		}
-		if left, _ := os.ReadDir(work); len(left) > 0 {
-			t.Errorf("%s: leaves %s", row.args, left[0].Name())
-		}
-	}
 }
 
 // TestServeHTTPSignalDuringWrites: the server gets a signal while writers use

@@ -223,22 +223,6 @@ func TestServeWithADashboard(t *testing.T) {
 	}
 }
 
-// TestDashboardAddresses checks addresses that are refused before a store is
-// created.
-func TestDashboardAddresses(t *testing.T) {
-	s := newShell(t)
-	for address, want := range map[string]string{
-		"0.0.0.0:0": "loopback", "[::]:0": "loopback", ":8010": "loopback", "example.com:80": "loopback", "192.0.2.1:80": "loopback", "8010": "no address", "127.0.0.1": "no address",
-	} {
-		if r := s.run("serve", "--dashboard", address); r.code != rw.CodeUsage || !strings.Contains(r.errs, want) {
-			t.Errorf("%s: %d %s", address, r.code, r.errs)
-		}
-	}
-	if files := everyFile(t, s.dir); len(files) != 1 {
-		t.Errorf("%v", files)
-	}
-}
-
 // TestDescriptors: the result and the progress go to open descriptors of the
 // caller; each run's events are a pair with whatever came between.
 func TestDescriptors(t *testing.T) {
