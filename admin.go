@@ -35,8 +35,7 @@ type operator struct {
 // version and of every file as the journal last wrote it. It changes nothing.
 //
 // A file that differs from its newest row is no problem of the store: people
-// edit files. Deep reports it as file_differs. Errors: the storage details,
-// [ErrStoreClosed].
+// edit files. Deep reports it as file_differs. Errors: the common ones.
 func (s *Store) Check(ctx context.Context, r admin.CheckRequest) (admin.CheckResult, error) {
 	if err := s.engine.EnterReader(); err != nil {
 		return admin.CheckResult{}, s.verbError("check", err)

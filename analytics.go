@@ -15,8 +15,7 @@ import (
 // The journal is read twice, row by row, so the memory it takes grows only with
 // the number of names. Commits that were rolled back are not counted.
 //
-// Errors: [ErrInvalidArgument] for an invalid time, the storage details,
-// [ErrStoreClosed], [ErrCanceled]. Nothing is changed on disk.
+// Errors: the common ones, [ErrInvalidArgument] for an invalid time.
 func (s *Store) Analytics(ctx context.Context, r analytics.Request) (analytics.Result, error) {
 	return reading(ctx, s, "analytics", "", r, func() (out analytics.Result, err error) {
 		if adapter.IsMalformed(ctx, "since") {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/blame"
 	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -32,8 +33,8 @@ import (
 // known.
 //
 // Files are identified by size, time stamps, inode and mode, so that only those
-// that differ are read. Nothing in the workspace is changed. Errors: the storage
-// details, [ErrCanceled], [ErrLockTimeout], [ErrStoreReadOnly], [ErrStoreClosed].
+// that differ are read. Nothing in the workspace is changed. Errors: those of
+// every write.
 func (s *Store) Scan(ctx context.Context, r around.ScanRequest) (around.ScanResult, error) {
 	out, _, err := s.scan(ctx, r, nil)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Store) claimed(out around.ScanResult, sessions ...string) []lease.File 
 // Changes lists the files that were changed, with the net change of each,
 // including changes that other programs made and a [Store.Scan] found. It reads
 // only the journal; scan first to include changes since the last scan. Errors:
-// [ErrInvalidArgument], the storage details, [ErrStoreClosed].
+// the common ones.
 func (s *Store) Changes(ctx context.Context, r around.ChangesRequest) (around.ChangesResult, error) {
 	return looking(ctx, s, "changes", func() (around.ChangesResult, error) {
 		list, err := s.listChanges(ctx, r)
@@ -166,10 +167,10 @@ func (s *Store) EndCall(ctx context.Context, c around.ToolCall) (around.ScanResu
 }
 
 // SeenCall reports whether the same event of the same call (host, session, ID,
-// Event) was passed to it before, less than a minute ago and with no other event
-// of the call since: a host that is configured twice reports everything twice. A
-// call without an identifier of its own has no repeated events. Errors: the
-// storage details, [ErrStoreClosed].
+// Event) was passed to it before, less than a minute ago and with no other
+// event of the call since: a host that is configured twice reports everything
+// twice. A call without an identifier of its own has no repeated events.
+// Errors: the common ones.
 func (s *Store) SeenCall(ctx context.Context, c around.ToolCall) (bool, error) {
 	if c.ID == "" || c.Alike {
 		return false, nil
@@ -268,8 +269,8 @@ func (s *Store) commandText(command string) string {
 	return s.gate.SafeText(strings.ToValidUTF8(command[:min(len(command), observe.MaxCommand)], "\uFFFD"))
 }
 
-// Capture returns which programs report their tool calls. Errors: the storage
-// details, [ErrStoreClosed].
+// Capture returns which programs report their tool calls. Errors: the common
+// ones.
 func (s *Store) Capture(ctx context.Context) (around.CaptureStatus, error) {
 	return looking(ctx, s, "capture", func() (around.CaptureStatus, error) {
 		w, err := s.observed.Calls()
@@ -295,8 +296,8 @@ type SnapshotRestoreRequest struct {
 type SnapshotRestoreResult struct {
 	// The full record of the call, with the facts of the first file.
 	Receipt `json:"receipt" copies:"status"`
-	Results []TxOpResult `json:"results"` // The files that were written or deleted.
-	Seq     uint64       `json:"seq"`     // Journal row of the commit; 0 when nothing differed.
+	Results []call.FileResult `json:"results"` // The files that were written or deleted.
+	Seq     uint64            `json:"seq"`     // Journal row of the commit; 0 when nothing differed.
 }
 
 // Snapshot records the state of the workspace: every file whose changes a
@@ -334,8 +335,7 @@ func (s *Store) snapshot(ctx context.Context, r around.SnapshotRequest) (around.
 	return snap.Report(), err
 }
 
-// SnapshotList lists the snapshots, newest first. Errors: the storage details,
-// [ErrStoreClosed].
+// SnapshotList lists the snapshots, newest first. Errors: the common ones.
 func (s *Store) SnapshotList(
 	ctx context.Context, _ around.SnapshotListRequest,
 ) (around.SnapshotListResult, error) {
@@ -404,7 +404,7 @@ func (s *Store) SnapshotRestore(
 	req := requestOf(r.Call, "snapshot_restore", r)
 	req.long = true
 	c := s.newCommit(ctx, req)
-	out := SnapshotRestoreResult{Results: []TxOpResult{}}
+	out := SnapshotRestoreResult{Results: []call.FileResult{}}
 	err := s.commitPrepared(ctx, c, func(ctx context.Context) error { return s.prepareSnapshot(ctx, c, r) })
 	if err == errNothing {
 		out.Status = StatusUnchanged
@@ -413,7 +413,7 @@ func (s *Store) SnapshotRestore(
 	if err != nil {
 		return out, err
 	}
-	out.Receipt, out.Results = c.finished(), c.changedFiles()
+	out.Receipt, out.Results = c.finished(), c.Changed()
 	out.Seq = out.JournalSeq
 	return out, nil
 }
@@ -441,10 +441,10 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 
 // Blame reports for each line of a file which call wrote it, who made the call
 // and when. It follows the file through earlier names. Lines that an undo or a
-// restoration brought back belong to the call that wrote them first. Errors: the
-// path details, [ErrFileNotFound], [ErrVersionNotFound] and [ErrVersionNotKept]
-// for a content, [ErrTooLarge] for a file over 8 MiB, [ErrNotUTF8] for a binary
-// one, the storage details, [ErrStoreClosed].
+// restoration brought back belong to the call that wrote them first. Errors:
+// the common ones, the path details, [ErrFileNotFound], [ErrVersionNotFound]
+// and [ErrVersionNotKept] for a content, [ErrTooLarge] for a file over 8 MiB,
+// [ErrNotUTF8] for a binary one.
 func (s *Store) Blame(ctx context.Context, r around.BlameRequest) (around.BlameResult, error) {
 	return looking(ctx, s, "blame", func() (around.BlameResult, error) {
 		path, err := versions.Identity(s.engine, r.Path)
@@ -466,9 +466,7 @@ func (s *Store) Blame(ctx context.Context, r around.BlameRequest) (around.BlameR
 // paths is in progress, in this process or another. Claims bind calls of this
 // library only. What other programs change is reported by [Store.Scan].
 //
-// Errors: the path details, [ErrInvalidArgument], [ErrPathClaimed],
-// [ErrLockTimeout], the storage details, [ErrStoreClosed], [ErrStoreReadOnly],
-// [ErrCanceled].
+// Errors: those of every write, the path details, [ErrPathClaimed].
 func (s *Store) Claim(ctx context.Context, paths []string, ttl time.Duration) (around.Claim, error) {
 	session, caller := s.sessionOf(ctx)
 	return s.claiming(ctx, func() (around.Claim, error) {
@@ -494,7 +492,7 @@ func (s *Store) Release(ctx context.Context, fence uint64) error {
 	return err
 }
 
-// Claims lists the claims that hold. Errors: the storage details, [ErrStoreClosed].
+// Claims lists the claims that hold. Errors: the common ones.
 func (s *Store) Claims(ctx context.Context) ([]around.Claim, error) {
 	return looking(ctx, s, "claim", func() ([]around.Claim, error) {
 		list, err := s.leases.List()

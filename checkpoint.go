@@ -55,11 +55,10 @@ type CheckpointResult struct {
 // Checkpoint saves a named state of an agent's work. It replaces a checkpoint of
 // the same name; created_at is kept.
 //
-// When it returns nil at [SyncFull], the checkpoint is on stable storage. A crash
-// leaves the old one or the new one, also when its data is over 1 MiB and is in a
-// file of its own. Data is returned exactly as it was given: the text of numbers,
-// the order of keys, every character of a string. White space around the value is
-// removed. The content gate inspects it like any write.
+// A crash leaves the old one or the new one, also when its data is over 1 MiB
+// and is in a file of its own. Data is returned exactly as it was given: the
+// text of numbers, the order of keys, every character of a string. White space
+// around the value is removed. The content gate inspects it like any write.
 //
 // Checkpoints have no history. But when the one that is replaced has other data and
 // was saved by another session, it is kept under its name with .replaced at the
@@ -67,11 +66,10 @@ type CheckpointResult struct {
 // replaced so takes its place. A damaged one that is replaced is first copied to
 // quarantine/.
 //
-// Errors: [ErrInvalidArgument] for a bad name, format or ttl, [ErrSyntaxInvalid] for
-// data that is not JSON (or holds a key twice) or not YAML, with its line,
-// [ErrNotValidUTF8], [ErrTooLarge], [ErrRiskBlocked] (the stored document is kept as a
-// draft), [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the storage
-// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
+// Errors: those of every write, [ErrInvalidArgument] for a bad name, format or
+// ttl, [ErrSyntaxInvalid] for data that is not JSON (or holds a key twice) or
+// not YAML, with its line, [ErrNotValidUTF8], [ErrTooLarge], [ErrRiskBlocked]
+// (the stored document is kept as a draft).
 func (s *Store) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointResult, error) {
 	r.Format, r.TTL, r.Data = cmp.Or(r.Format, "json"), cmp.Or(r.TTL, TTLSession), bytes.Trim(r.Data, " \t\r\n")
 	c := s.newCommit(ctx, requestOf(r.Call, "checkpoint", r))
@@ -134,10 +132,9 @@ type CheckpointFacts struct {
 // too; encoding/json and the structured content of a reply remove blanks between
 // tokens and may escape characters differently.
 //
-// Errors: [ErrCheckpointNotFound], [ErrHashDriftOnRead] for a damaged one (the
-// others are not affected; [Store.CheckpointCleanup] moves it to quarantine),
-// [ErrInvalidArgument] for an invalid name, [ErrBadStateDir], the storage
-// details, [ErrStoreClosed]. Nothing is changed on disk.
+// Errors: the common ones, [ErrCheckpointNotFound], [ErrHashDriftOnRead] for a
+// damaged one (the others are not affected; [Store.CheckpointCleanup] moves it
+// to quarantine), [ErrInvalidArgument] for an invalid name.
 func (s *Store) CheckpointRead(
 	ctx context.Context, r CheckpointReadRequest,
 ) (CheckpointReadResult, error) {
@@ -181,8 +178,7 @@ type CheckpointInfo struct {
 // CheckpointList lists all checkpoints by name, without their data. The data of
 // each is verified: damaged ones are marked and do not affect the others.
 //
-// Errors: [ErrBadStateDir], the storage details, [ErrStoreClosed]. Nothing is
-// changed on disk.
+// Errors: the common ones.
 func (s *Store) CheckpointList(
 	ctx context.Context, r CheckpointListRequest,
 ) (CheckpointListResult, error) {
@@ -239,9 +235,7 @@ type RemovedCheckpoint struct {
 // journal keeps the reply; More reports that others remain. A repeated key
 // returns the first reply and removes nothing more.
 //
-// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir],
-// [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
-// [ErrStoreReadOnly], [ErrCanceled].
+// Errors: those of every write.
 func (s *Store) CheckpointCleanup(
 	ctx context.Context, r CheckpointCleanupRequest,
 ) (CheckpointCleanupResult, error) {

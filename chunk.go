@@ -83,17 +83,14 @@ type ChunkAppendResult = ChunkWriteResult
 // bytes under the same number again changes nothing; other bytes replace the
 // piece. Pieces may come in any order and from any number of processes.
 //
-// When it returns nil at [SyncFull], the piece, the list of the session and the
-// journal row are on stable storage; after a crash, either all of them exist or
-// none. The content gate inspects each piece by itself, and the whole text when
-// it is composed. One piece is at most [Options.MaxContentBytes].
+// A crash leaves the piece, its entry in the list of the session and the
+// journal row, or none of them. The content gate inspects each piece by itself,
+// and the whole text when it is composed. One piece is at most
+// [Options.MaxContentBytes].
 //
-// Errors: [ErrBadSession], [ErrBadIndex], [ErrIndexExceedsTotal], [ErrSessionSealed] once
-// the session was composed, [ErrTooLarge],
-// [ErrInvalidArgument], [ErrRiskBlocked] (the draft is kept), [ErrRetryExhausted],
-// [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], the storage
-// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
-// Nothing is changed on disk unless Effect says otherwise.
+// Errors: those of every write, [ErrBadSession], [ErrBadIndex],
+// [ErrIndexExceedsTotal], [ErrSessionSealed] once the session was composed,
+// [ErrTooLarge], [ErrRiskBlocked] (the draft is kept).
 func (s *Store) ChunkWrite(ctx context.Context, r ChunkWriteRequest) (ChunkWriteResult, error) {
 	p := chunks.Piece{Session: r.Session, Index: r.Index, Numbered: true, TotalExpected: r.TotalExpected, Content: r.Content}
 	return s.storeChunk(ctx, p, r.Call, requestOf(r.Call, "chunk_write", r))
@@ -215,15 +212,14 @@ type ChunkComposeResult struct {
 // the file is in place; its name can then be used again. A removal that a crash
 // interrupts is completed by the next call that writes to the session.
 //
-// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrBadSHA256], [ErrSessionNotFound],
-// [ErrNoChunksFound], [ErrNonContiguous] and [ErrChunkCountMismatch] when pieces are
-// missing, [ErrHashDriftOnRead] for a piece that was changed on disk, naming its
-// number, [ErrHashMismatch] for either expected hash, [ErrFileAlreadyExists],
-// [ErrDestructiveShrink], [ErrReadOnlyFile], [ErrSyntaxInvalid], [ErrRiskBlocked] (the
-// draft is kept), the path details, [ErrIdempotencyKeyReused], [ErrLockTimeout],
-// [ErrIOBusy], [ErrChangedDuringWrite], [ErrBadStateDir], [ErrRetryExhausted], the storage
-// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
-// The pieces stay as they are; the file does unless Effect says otherwise.
+// Errors: those of every write, [ErrBadSession], [ErrBadSHA256],
+// [ErrSessionNotFound], [ErrNoChunksFound], [ErrNonContiguous] and
+// [ErrChunkCountMismatch] when pieces are missing, [ErrHashDriftOnRead] for a
+// piece that was changed on disk, naming its number, [ErrHashMismatch] for
+// either expected hash, [ErrFileAlreadyExists], [ErrDestructiveShrink],
+// [ErrReadOnlyFile], [ErrSyntaxInvalid], [ErrRiskBlocked] (the draft is kept),
+// the path details, [ErrChangedDuringWrite]. The pieces stay as they are; the
+// file does unless Effect says otherwise.
 func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkComposeResult, error) {
 	r.Mode = cmp.Or(r.Mode, ModeOverwrite)
 	var c *commit
@@ -317,8 +313,7 @@ type ChunkStatusResult struct {
 // not read. Work that a dead writer left half done is completed first; a session
 // whose reset was interrupted no longer exists.
 //
-// Errors: [ErrBadSession], [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted], the
-// storage details, [ErrStoreClosed], [ErrCanceled].
+// Errors: the common ones, [ErrBadSession], [ErrLockTimeout].
 func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkStatusResult, error) {
 	a, err := s.begin(ctx, "chunk_status", "", sessionCall{s, r.Session, r})
 	if err != nil {
@@ -404,11 +399,10 @@ type ChunkPreviewResult struct {
 // of it, with the hash of each piece and of the whole. Nothing is written. Every
 // piece is compared with the hash that was recorded when it was stored.
 //
-// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrTooLarge], [ErrSessionNotFound],
-// [ErrNoChunksFound], [ErrHashDriftOnRead] for a piece that was changed on disk,
-// naming its number, the path details for a
-// target path that is invalid, [ErrBadStateDir], [ErrLockTimeout], [ErrRetryExhausted],
-// the storage details, [ErrStoreClosed], [ErrCanceled].
+// Errors: the common ones, [ErrBadSession], [ErrTooLarge],
+// [ErrSessionNotFound], [ErrNoChunksFound], [ErrHashDriftOnRead] for a piece
+// that was changed on disk, naming its number, the path details for a target
+// path that is invalid, [ErrLockTimeout].
 func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
 	a, err := s.begin(ctx, "chunk_preview", "", sessionCall{s, r.Session, r})
 	if err != nil {
@@ -510,10 +504,9 @@ type ChunkSession struct {
 }
 
 // ChunkList lists the kept sessions, including those that were composed and not
-// cleaned up. One that cannot be read is marked and does not hide the others. The
-// pieces are not read and nothing is changed on disk. Errors:
-// [ErrBadStateDir], [ErrRetryExhausted], the storage details, [ErrStoreClosed],
-// [ErrCanceled].
+// cleaned up. One that cannot be read is marked and does not hide the others.
+// The pieces are not read and nothing is changed on disk. Errors: the common
+// ones.
 func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListResult, error) {
 	a, err := s.begin(ctx, "chunk_list", "", r)
 	if err != nil {
@@ -562,9 +555,7 @@ type ChunkResetResult struct {
 // completed by the next call that writes to the session. The warning chunks_left
 // reports pieces that cannot be removed now.
 //
-// Errors: [ErrBadSession], [ErrInvalidArgument], [ErrIdempotencyKeyReused],
-// [ErrLockTimeout], [ErrIOBusy], [ErrBadStateDir], [ErrRetryExhausted], the storage
-// details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
+// Errors: those of every write, [ErrBadSession].
 func (s *Store) ChunkReset(ctx context.Context, r ChunkResetRequest) (ChunkResetResult, error) {
 	req := requestOf(r.Call, "chunk_reset", r)
 	if e := cmp.Or(chunks.CheckName(r.Session), checkCall(ctx, r.Call)); e != nil {

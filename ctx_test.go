@@ -12,6 +12,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/handoff"
 )
 
@@ -32,7 +33,7 @@ func TestEveryMethodHonoursItsContext(t *testing.T) {
 		"ChunkWrite":      {rw.ChunkWriteRequest{Session: "s", Index: 1, Content: []byte("x")}},
 		"Claim":           {[]string{"a.txt"}, time.Minute},
 		"Content":         {admin.ContentRequest{}},
-		"Exec":            {rw.ExecRequest{Argv: []string{"true"}}},
+		"Exec":            {command.Request{Argv: []string{"true"}}},
 		"HandoffWrite":    {handoff.WriteRequest{Envelope: anEnvelope("t")}},
 		"JournalRows":     {rw.JournalSinceRequest{AfterSeq: new(uint64)}},
 		"JournalSince":    {rw.JournalSinceRequest{AfterSeq: new(uint64)}},

@@ -126,7 +126,7 @@ type ProtectFacts struct {
 
 // Describe returns the facts of the store: version, limits, the level of
 // durability, the policy in force, staged transactions, what Open recovered,
-// how far a hub has the journal, the numeric codes. Errors: [ErrStoreClosed]. Nothing is changed on disk.
+// how far a hub has the journal, the numeric codes. Errors: the common ones.
 func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult, error) {
 	if err := ctx.Err(); err != nil {
 		return DescribeResult{}, s.verbError("describe", err)

@@ -3,11 +3,12 @@ package resilientwrite
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
@@ -16,87 +17,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/sandbox"
 	"github.com/resilientwrite/resilientwrite/internal/views"
 )
-
-// ExecRequest asks for a command to be run, and its changes to be committed.
-type ExecRequest struct {
-	Call
-
-	// The command and its arguments. No shell interprets them.
-	Argv []string `json:"argv" required:"true"`
-	Dir  string   `json:"dir,omitempty"` // Working directory, relative to the workspace.
-	// Seconds after which the command is ended. 0: no limit; 600 over the tool.
-	TimeoutSeconds int `json:"timeout_seconds,omitempty" min:"0" max:"86400"`
-	// Commit what a command with another exit code than 0 has changed too.
-	KeepFailed bool `json:"keep_failed,omitempty"`
-	// Allow a plain copy of a workspace of at most 1 GiB where nothing better is
-	// available.
-	Copy bool `json:"copy,omitempty"`
-
-	// Env is the environment. nil: that of this process, without variables whose
-	// names begin with RW_.
-	Env []string `json:"-"`
-	// Stdin is read by the command; nil: nothing. Stdout and Stderr get what it
-	// writes; nil: the end of it is in the result, without secrets.
-	Stdin  io.Reader `json:"-"`
-	Stdout io.Writer `json:"-"`
-	Stderr io.Writer `json:"-"`
-	// Views is the directory, outside of the workspace, where views are stored. "":
-	// resilientwrite/exec in $XDG_STATE_HOME or ~/.local/state.
-	Views string `json:"-"`
-	// Helper is a program whose main calls [ExecMain] first of all, such as
-	// resilient-write. "": this one, whose main does.
-	Helper string `json:"-"`
-}
-
-// ExecResult is what a command did.
-type ExecResult struct {
-	// Exit code of the command; 128 and the signal where one ended it.
-	ExitCode int  `json:"exit_code"`
-	TimedOut bool `json:"timed_out,omitempty"` // True when the time did not suffice.
-	// How the workspace was kept apart.
-	Isolation string `json:"isolation,omitempty" enum:"overlayfs,fuse-overlayfs,reflink,copy"`
-	// True when the changes were thrown away: after a failed command, and of a dry
-	// run.
-	Discarded bool `json:"discarded,omitempty"`
-	// The files that were changed, each as one operation.
-	Results []TxOpResult `json:"results"`
-	// Files that git ignores and that were changed too, without versions.
-	Ignored int `json:"ignored,omitempty"`
-	// Ignored files, directories and links that could not be brought into the workspace.
-	NotApplied []string `json:"not_applied,omitempty"`
-	// The end of the output, unless it went elsewhere. Secrets are replaced.
-	Stdout string `json:"stdout,omitempty"`
-	Stderr string `json:"stderr,omitempty"`
-	// True when the beginning of the output is left out.
-	OutputCut bool `json:"output_cut,omitempty"`
-	// Journal row of the commit; 0 when nothing was committed.
-	Seq     uint64    `json:"seq"`
-	Diff    string    `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
-	WroteAt time.Time `json:"wrote_at"`       // When, RFC 3339 UTC.
-	// Outcome of the call.
-	Status Status `json:"status" enum:"succeeded,unchanged,replayed"`
-	// What the caller should know although the call succeeded, for all files.
-	Warnings []Warning `json:"warnings"`
-	// The full record of the call, with the facts of the first file.
-	Receipt *Receipt `json:"receipt,omitempty"`
-
-	// KeptIn is the directory in which the changes are kept after a refusal, for
-	// seven days.
-	KeptIn string `json:"-"`
-}
-
-// ExecMain must be called first by the main function of a program that calls
-// [Store.Exec]. Exec starts the program again as the helper that makes the view;
-// in that helper ExecMain does not return. In every other case it returns at
-// once.
-func ExecMain() {
-	sandbox.Main()
-	execReady = true
-}
-
-// execReady reports that main calls ExecMain, so that this program can be its own
-// helper.
-var execReady bool
 
 // Exec runs a command over a private view of the workspace, and commits its
 // changes as one commit: through the policy, the gate, the verifiers and the
@@ -125,7 +45,7 @@ var execReady bool
 // [Store.Scan] and [Store.Tx]. If the gate refused, the changes are discarded;
 // after other refusals they are kept for seven days, and context.kept names them.
 // Exec works on Linux.
-func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
+func (s *Store) Exec(ctx context.Context, r command.Request) (*command.Result, error) {
 	req := requestOf(r.Call, "exec", r)
 	named := r // what is stored as it is; the arguments are redacted, environment and output are not stored
 	named.Argv, named.Env, named.Stdin, named.Stdout, named.Stderr = nil, nil, nil, nil, nil
@@ -135,12 +55,12 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 		Base: r.Views, Dir: r.Dir, Argv: r.Argv, Env: r.Env, Copy: r.Copy, Helper: r.Helper, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
 	}}
 	x.c.Command = s.commandText(x.cmd.Line())
-	x.out = &ExecResult{Results: []TxOpResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
+	x.out = &command.Result{Results: []call.FileResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
 	x.c.check(x.cmd.Check(s.engine))
-	if r.Helper == "" && !execReady {
-		x.c.check(fault.New(fault.NoIsolation).Hintf("the main of this program does not call ExecMain, and Helper names no program that does"))
+	if r.Helper == "" && !command.IsReady {
+		x.c.check(fault.New(fault.NoIsolation).Hintf("the main of this program does not call command.Main, and Helper names no program that does"))
 	}
 	if x.c.bad != nil {
 		return x.out, x.c.Failed(x.c.bad)
@@ -151,9 +71,9 @@ func (s *Store) Exec(ctx context.Context, r ExecRequest) (*ExecResult, error) {
 // execution is a call of Exec.
 type execution struct {
 	s    *Store
-	r    ExecRequest
+	r    command.Request
 	c    *commit
-	out  *ExecResult
+	out  *command.Result
 	cmd  *views.Command
 	plan *views.Plan
 }
@@ -223,7 +143,7 @@ func (x *execution) commit(ctx context.Context) error {
 	}
 	rec := c.finished()
 	x.out.Seq, x.out.Diff, x.out.WroteAt, x.out.Status, x.out.Receipt = rec.JournalSeq, c.Diff, rec.WroteAt, rec.Status, &rec
-	x.out.Results = c.changedFiles()
+	x.out.Results = c.Changed()
 	if c.Replayed == nil {
 		x.out.Warnings = allWarnings(c.Muts)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -52,7 +53,7 @@ func TestExecDiesAtEveryStage(t *testing.T) {
 	for _, stage := range testbed.Share(t, append([]string{"publish.next"}, stageNames()...), 3, sure) {
 		dir, base := execPlace(t)
 		s := openExec(t, dir, nil)
-		if _, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base}); err != nil {
+		if _, err := s.Exec(t.Context(), command.Request{Argv: []string{"true"}, Views: base}); err != nil {
 			isolated(t, err)
 			t.Fatal(err)
 		}
@@ -75,7 +76,7 @@ func TestExecDiesAtEveryStage(t *testing.T) {
 		}
 		expect(t, (stage != engine.StagePublish || after != before) && (stage != engine.StageRecord || after == before),
 			"%s: not at the commit point:\n%s", stage, after)
-		must(s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base}))(t)
+		must(s.Exec(t.Context(), command.Request{Argv: []string{"true"}, Views: base}))(t)
 		length(t, must(filepath.Glob(filepath.Join(base, "exec_*")))(t), 0, stage, ": views remain")
 	}
 	expect(t, recorded, "no stage was after the commit point")
@@ -104,7 +105,7 @@ func TestExecVerified(t *testing.T) {
 		return errors.New("not good")
 	})}}})
 	before := snapshot(t, dir)
-	out, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"sh", "-c", "echo 1 > a.txt; echo 2 > d.txt"}, Views: base})
+	out, err := s.Exec(t.Context(), command.Request{Argv: []string{"sh", "-c", "echo 1 > a.txt; echo 2 > d.txt"}, Views: base})
 	isolated(t, err)
 	expect(t, errors.Is(err, rw.ErrVerifyFailed) && out.ExitCode == 0 && snapshot(t, dir) == before, "%v %+v", err, out)
 	slices.Sort(seen)
@@ -117,7 +118,7 @@ func TestExecResult(t *testing.T) {
 	dir, base := execPlace(t)
 	s := openExec(t, dir, nil)
 	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
-	r := rw.ExecRequest{Call: rw.Call{IdempotencyKey: "k1"}, Argv: []string{"sh", "-c", "echo said " + secret + "; echo again >> a.txt; rm c.txt; echo 3 >&2; echo $RW_HIDDEN$SHOWN"}, Views: base}
+	r := command.Request{Call: rw.Call{IdempotencyKey: "k1"}, Argv: []string{"sh", "-c", "echo said " + secret + "; echo again >> a.txt; rm c.txt; echo 3 >&2; echo $RW_HIDDEN$SHOWN"}, Views: base}
 	t.Setenv("RW_HIDDEN", "hidden")
 	t.Setenv("SHOWN", "shown")
 	out, err := s.Exec(t.Context(), r)
@@ -139,7 +140,7 @@ func TestExecPolicy(t *testing.T) {
 	for entry, want := range map[string]error{cache: nil, filepath.Dir(dir): rw.ErrBadPolicy, "relative": rw.ErrBadPolicy} {
 		os.WriteFile(policy, []byte("exec: {allow_write: ['"+entry+"']}\n"), 0o600)
 		s := openExec(t, dir, &rw.Options{PolicyFile: policy})
-		out, err := s.Exec(t.Context(), rw.ExecRequest{Argv: []string{"sh", "-c", "echo x > " + cache + "/x"}, Views: base})
+		out, err := s.Exec(t.Context(), command.Request{Argv: []string{"sh", "-c", "echo x > " + cache + "/x"}, Views: base})
 		isolated(t, err)
 		expect(t, errors.Is(err, want) && (err != nil || out.ExitCode == 0), "%s: %v %+v", entry, err, out)
 		s.Close(t.Context())
@@ -159,7 +160,7 @@ func TestExecOfWhatIsNotCaptured(t *testing.T) {
 	policy := filepath.Join(filepath.Dir(dir), "policy.yaml")
 	os.WriteFile(policy, []byte("capture: {exclude: ['*.db'], include: ['out/kept*']}\n"), 0o600)
 	s := openExec(t, dir, &rw.Options{PolicyFile: policy})
-	out, err := s.Exec(t.Context(), rw.ExecRequest{Views: base, Argv: []string{"sh", "-ec", "echo new > x.db; rm y.db; for f in kept kept2 lost; do echo new > out/$f; done"}})
+	out, err := s.Exec(t.Context(), command.Request{Views: base, Argv: []string{"sh", "-ec", "echo new > x.db; rm y.db; for f in kept kept2 lost; do echo new > out/$f; done"}})
 	isolated(t, err)
 	var names []string
 	if err == nil {
@@ -169,7 +170,7 @@ func TestExecOfWhatIsNotCaptured(t *testing.T) {
 	}
 	slices.Sort(names)
 	expect(t, slices.Equal(names, []string{"delete y.db", "write out/kept", "write out/kept2", "write x.db"}) && out.Ignored == 1, "%v %q %+v", err, names, out)
-	out, err = s.Exec(t.Context(), rw.ExecRequest{Views: base, Argv: []string{"sh", "-ec", "echo newer > x.db; echo ready; cat > /dev/null"},
+	out, err = s.Exec(t.Context(), command.Request{Views: base, Argv: []string{"sh", "-ec", "echo newer > x.db; echo ready; cat > /dev/null"},
 		Stdin: whenRead(func() { os.WriteFile(filepath.Join(dir, "x.db"), []byte("a person's"), 0o644) })})
 	expect(t, errors.Is(err, rw.ErrHashMismatch), "%v %+v", err, out)
 	fileIs(t, dir, "x.db", "a person's")
@@ -196,6 +197,6 @@ func TestExecNeedsItsMain(t *testing.T) {
 		return
 	}
 	dir, base := execPlace(t)
-	_, err := openExec(t, dir, nil).Exec(t.Context(), rw.ExecRequest{Argv: []string{"true"}, Views: base})
-	expect(t, errors.Is(err, rw.ErrNoIsolation) && strings.Contains(rw.AsError("", err).Hint, "ExecMain"), "%v", err)
+	_, err := openExec(t, dir, nil).Exec(t.Context(), command.Request{Argv: []string{"true"}, Views: base})
+	expect(t, errors.Is(err, rw.ErrNoIsolation) && strings.Contains(rw.AsError("", err).Hint, "command.Main"), "%v", err)
 }

@@ -19,22 +19,16 @@ import (
 // cycles), updated_at is filled in, and every file of last_good_state is compared
 // with the current content.
 //
-// When it returns nil at [SyncFull], the handoff and its journal row are on
-// stable storage. With Archive the previous handoff moves to the state directory
-// in the same commit, under a unique name that begins with its task_id. Without
-// Archive, the same happens to a handoff that no one has acknowledged by
-// [Store.HandoffRead] since it was written, and to a file that is not a handoff.
-// The previous content goes into history as well, as with any write. The content
-// gate judges the whole file.
+// With Archive the previous handoff moves to the state directory in the same
+// commit, under a unique name that begins with its task_id. Without Archive,
+// the same happens to a handoff that no one has acknowledged by
+// [Store.HandoffRead] since it was written, and to a file that is not a
+// handoff. The previous content goes into history as well, as with any write.
+// The content gate judges the whole file.
 //
-// The front matter has at most 1 MiB, the file 64 MiB. Errors: [ErrMissingFields],
-// [ErrInvalidArgument], [ErrBadSHA256], [ErrDuplicateStep], [ErrUnknownStep],
-// [ErrDependencyCycle], [ErrStateDrift] when strict, [ErrNotValidUTF8], [ErrTooLarge], and
-// those of [Store.SafeWrite]: the path details, [ErrHashMismatch], [ErrReadOnlyFile],
-// [ErrHardLinkRefused], [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy],
-// [ErrChangedDuringWrite], [ErrRiskBlocked], [ErrRetryExhausted], [ErrBadStateDir], the
-// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
-// [ErrCanceled]. After an error whose Effect is EffectNone nothing has changed.
+// The front matter has at most 1 MiB, the file 64 MiB. Errors: those of
+// [Store.SafeWrite], [ErrMissingFields], [ErrDuplicateStep], [ErrUnknownStep],
+// [ErrDependencyCycle], [ErrStateDrift] when strict, [ErrNotValidUTF8].
 func (s *Store) HandoffWrite(
 	ctx context.Context, r handoff.WriteRequest,
 ) (handoff.WriteResult, error) {
@@ -80,13 +74,12 @@ func (s *Store) handoffError(op, path string, err error) *Error {
 // not change the handoff itself. An archive whose bytes were changed goes to
 // quarantine/.
 //
-// A handoff has at most 64 MiB. Errors: the path details, [ErrNotFound],
-// [ErrMissingDelimiter], [ErrUnterminatedFrontMatter], [ErrFrontMatterNotMapping],
-// [ErrYAML] with line and column of the file, [ErrBadEnvelope] with the field,
-// [ErrTooLarge], [ErrStateDrift] when strict, [ErrHashDriftOnRead] for an archive,
-// [ErrInvalidArgument], [ErrRetryExhausted], the storage details, [ErrStoreClosed],
-// [ErrCanceled]; with AcknowledgeAs also [ErrRiskBlocked], [ErrLockTimeout],
-// [ErrBadStateDir], [ErrStorePoisoned] and [ErrStoreReadOnly].
+// A handoff has at most 64 MiB. Errors: the common ones, the path details,
+// [ErrNotFound], [ErrMissingDelimiter], [ErrUnterminatedFrontMatter],
+// [ErrFrontMatterNotMapping], [ErrYAML] with line and column of the file,
+// [ErrBadEnvelope] with the field, [ErrTooLarge], [ErrStateDrift] when strict,
+// [ErrHashDriftOnRead] for an archive; with AcknowledgeAs also those of every
+// write and [ErrRiskBlocked].
 func (s *Store) HandoffRead(
 	ctx context.Context, r handoff.ReadRequest,
 ) (handoff.ReadResult, error) {

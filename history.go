@@ -65,9 +65,8 @@ type FileVersion struct {
 // Every listed version can be passed to [Store.Read], [Store.Diff] and
 // [Store.Restore]. If a number occurs twice, it refers to the version at the
 // requested path. They know the newest 10 000. The cost is proportional to the
-// versions requested. Errors: the path details, [ErrInvalidArgument],
-// [ErrNotFound] for a path the journal does not know, the storage details,
-// [ErrStoreClosed]. Nothing is changed on disk.
+// versions requested. Errors: the common ones, the path details, [ErrNotFound]
+// for a path the journal does not know.
 func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryResult, error) {
 	a, err := s.begin(ctx, "history", r.Path, r)
 	if err != nil {
@@ -138,11 +137,11 @@ type DiffResult struct {
 
 // Diff returns the unified diff between two versions of a file, or between a
 // version and the current file. The versions are those of [Store.History],
-// including those of a file that another one replaced. Files that contain a NUL,
-// or that together exceed 1 MiB, are compared only by their hashes. Errors: the
-// path details, [ErrNotFound] for a path that is neither on disk nor in the
-// journal, [ErrVersionNotFound], [ErrVersionNotKept], [ErrHashDriftOnRead], the
-// storage details, [ErrStoreClosed]. Nothing is changed on disk.
+// including those of a file that another one replaced. Files that contain a
+// NUL, or that together exceed 1 MiB, are compared only by their hashes.
+// Errors: the common ones, the path details, [ErrNotFound] for a path that is
+// neither on disk nor in the journal, [ErrVersionNotFound],
+// [ErrVersionNotKept], [ErrHashDriftOnRead].
 func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
 	a, err := s.begin(ctx, "diff", r.Path, r)
 	if err != nil {
@@ -195,8 +194,8 @@ type RestoreResult struct {
 // If the content differs from the one that the journal recorded last, another
 // program changed the file, and Restore fails with [ErrChangedOutside] unless
 // force is set; the current content then goes into history. Other errors: the
-// path details, [ErrInvalidArgument], [ErrVersionNotFound], [ErrVersionNotKept]
-// for bytes that are no longer kept, [ErrHashDriftOnRead], and those of
+// common ones, the path details, [ErrVersionNotFound], [ErrVersionNotKept] for
+// bytes that are no longer kept, [ErrHashDriftOnRead], and those of
 // [Store.SafeWrite].
 func (s *Store) Restore(ctx context.Context, r RestoreRequest) (RestoreResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "restore", r))

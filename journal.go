@@ -100,11 +100,10 @@ type JournalEntry struct {
 	AcceptRisk string `json:"accept_risk,omitempty"`
 }
 
-// JournalTail returns the newest rows, oldest first, one per file. It reads from
-// the end, so its cost depends only on the rows requested. Only rows that are
-// known to be on stable storage are returned. Lines that cannot be read are
-// counted and skipped. Errors: [ErrInvalidArgument], the storage details,
-// [ErrStoreClosed].
+// JournalTail returns the newest rows, oldest first, one per file. It reads
+// from the end, so its cost depends only on the rows requested. Only rows that
+// are known to be on stable storage are returned. Lines that cannot be read are
+// counted and skipped. Errors: the common ones.
 func (s *Store) JournalTail(ctx context.Context, r JournalTailRequest) (JournalTailResult, error) {
 	out := JournalTailResult{Entries: []JournalEntry{}}
 	if err := s.enterReader(ctx); err != nil {
@@ -289,8 +288,7 @@ type OperationResult struct {
 // requested state, leaves the key free: the key is then not known here, the same
 // call runs again, and another request may use it.
 //
-// Errors: [ErrInvalidArgument] for both or neither, the storage details,
-// [ErrStoreClosed]. Nothing is changed on disk.
+// Errors: the common ones, [ErrInvalidArgument] for both or neither.
 func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationResult, error) {
 	a, err := s.begin(ctx, "operation", "", r)
 	if err != nil {

@@ -29,11 +29,9 @@ type DeleteResult struct {
 // symbolic link inside the workspace is followed: the target is removed, the link
 // stays. Directories are not removed.
 //
-// Errors: the path details, [ErrNotFound], [ErrIsADirectory], [ErrHashMismatch],
-// [ErrReadOnlyFile], [ErrIdempotencyKeyReused], [ErrLockTimeout], [ErrIOBusy],
-// [ErrChangedDuringWrite], the storage details, [ErrStorePoisoned],
-// [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. After an error the file
-// still exists, unless Effect reports otherwise.
+// Errors: those of every write, the path details, [ErrNotFound],
+// [ErrIsADirectory], [ErrHashMismatch], [ErrReadOnlyFile],
+// [ErrChangedDuringWrite].
 func (s *Store) Delete(ctx context.Context, r DeleteRequest) (DeleteResult, error) {
 	req := requestOf(r.Call, "delete", r)
 	req.frees = true
@@ -87,12 +85,11 @@ type MoveResult struct {
 // is not moved.
 //
 // Errors: those of [Store.Delete] for path, [ErrFileAlreadyExists] for a target
-// that exists without overwrite, [ErrInvalidArgument] for a path moved to itself,
-// [ErrNotFound] for a directory without files, [ErrNotARegularFile] for one with
-// a link or a special file, [ErrTooLarge] for one with more than 4,096 files,
-// [ErrCrossDevice] if the two paths are on different file systems. After an error
-// nothing is moved, unless Effect reports otherwise; a directory is never moved
-// in part.
+// that exists without overwrite, [ErrInvalidArgument] for a path moved to
+// itself, [ErrNotFound] for a directory without files, [ErrNotARegularFile] for
+// one with a link or a special file, [ErrTooLarge] for one with more than 4,096
+// files, [ErrCrossDevice] if the two paths are on different file systems. A
+// directory is never moved in part.
 func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	req := requestOf(r.Call, "move", r)
 	req.long = true
@@ -107,7 +104,7 @@ func (s *Store) Move(ctx context.Context, r MoveRequest) (MoveResult, error) {
 	rec := c.finished()
 	n := len(c.Muts)
 	if c.Replayed != nil {
-		n = len(replayedFiles(c.Replayed))
+		n = len(engine.ChangedBy(c.Replayed))
 	}
 	return MoveResult{Receipt: rec, Path: m.From, To: m.To, Files: n / 2}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -23,7 +24,7 @@ import (
 // The test binary is its own child process: RW_CHILD selects its task.
 func TestMain(m *testing.M) {
 	if os.Getenv("RW_NO_HELPER") == "" {
-		rw.ExecMain()
+		command.Main()
 	}
 	if job := os.Getenv("RW_CHILD"); job != "" {
 		if err := child(job, os.Getenv("RW_DIR"), os.Getenv("RW_ARG")); err != nil {
@@ -117,7 +118,7 @@ func child(job, dir, arg string) error {
 			}
 		})
 		script := "echo new > a.txt; echo new > c.txt; mv b.txt moved.txt"
-		return errorOf(s.Exec(ctx, rw.ExecRequest{Argv: []string{"sh", "-ec", script}, Views: filepath.Join(filepath.Dir(dir), "views")}))
+		return errorOf(s.Exec(ctx, command.Request{Argv: []string{"sh", "-ec", script}, Views: filepath.Join(filepath.Dir(dir), "views")}))
 	case "hold": // holds a path until it is killed
 		failpoint.Arm(func(point string) {
 			if point == string(rw.StagePrecondition) {

@@ -48,9 +48,9 @@ const (
 // passes as expected_prev_sha256. Symbolic links inside the workspace are
 // followed.
 //
-// Errors: the path details, [ErrNotFound], [ErrVersionNotFound],
-// [ErrVersionNotKept], [ErrIsADirectory], [ErrNotARegularFile], the storage
-// details, [ErrStoreClosed]. Nothing is changed on disk.
+// Errors: the common ones, the path details, [ErrNotFound],
+// [ErrVersionNotFound], [ErrVersionNotKept], [ErrIsADirectory],
+// [ErrNotARegularFile].
 func (s *Store) Read(ctx context.Context, r ReadRequest) (ReadResult, error) {
 	a, err := s.begin(ctx, "read", r.Path, r)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
-	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
@@ -156,64 +155,6 @@ func (c *commit) finishedWith(m *engine.Mutation, sha string, size int64) Receip
 	}
 	c.deliver(r)
 	return r
-}
-
-// TxOpResult is what became of the file of one operation.
-type TxOpResult struct {
-	Op string `json:"op" enum:"write,edit,delete,move"` // The operation.
-	// Path of the file; the new one for a move.
-	Path   string `json:"path"`
-	SHA256 Digest `json:"sha256"` // SHA-256 of the final file; empty when it no longer exists.
-	// SHA-256 of the previous file.
-	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
-	Bytes      int64  `json:"bytes"`                // Size of the final file in bytes.
-	JournalID  string `json:"journal_id,omitempty"` // Identifier of the journal row of this file.
-}
-
-// changedFiles returns the files that a commit has changed, or those of the commit that
-// its idempotency key had completed.
-func (c *commit) changedFiles() []TxOpResult {
-	if c.Replayed != nil {
-		return replayedFiles(c.Replayed)
-	}
-	list := []TxOpResult{}
-	for i, m := range c.Muts {
-		if m.Forgotten { // the old name of a move
-			continue
-		}
-		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA), PrevSHA256: digest(m.Prev.SHA), Bytes: m.Size}
-		switch {
-		case m.Source != nil:
-			res.Op = "move"
-		case m.Op == engine.OpDelete:
-			res.Op = "delete"
-		}
-		if c.Rec != nil {
-			res.JournalID = engine.JournalID(c.Rec.Seq, i)
-		}
-		list = append(list, res)
-	}
-	return list
-}
-
-// replayedFiles returns the files of the workspace that a commit changed.
-func replayedFiles(rec *journal.Record) []TxOpResult {
-	list := []TxOpResult{}
-	for i := range rec.Muts {
-		m := &rec.Muts[i]
-		if m.Class != "" {
-			continue
-		}
-		res := TxOpResult{Op: "write", Path: m.Path, SHA256: digest(m.SHA256), PrevSHA256: digest(m.PrevSHA256), Bytes: m.Bytes, JournalID: engine.JournalID(rec.Seq, i)}
-		switch {
-		case m.From != "":
-			res.Op = "move"
-		case m.SHA256 == "":
-			res.Op = "delete"
-		}
-		list = append(list, res)
-	}
-	return list
 }
 
 // allWarnings returns the warnings of several files, each once.

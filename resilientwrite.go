@@ -39,6 +39,7 @@
 //     [Store.HandoffWrite], [Store.HandoffRead].
 //   - Seeing what went on: [Store.JournalTail], [Store.JournalSince],
 //     [Store.Watch], [Store.Analytics], [Store.Check].
+//   - Running a command so that all its changes are one commit: [Store.Exec].
 //   - Rules of the host: package hook, with hooks that are ready.
 //   - For operators: [Store.Admin], with what package admin describes.
 //
@@ -73,13 +74,21 @@
 // ([ErrStalePrecondition], [ErrPolicyViolation] …) and the details ([ErrHashMismatch],
 // [ErrEscapesWorkspace] …). [Error.Effect] says whether the disk was changed.
 //
-// The comment of each method lists the details it returns. The path details
+// The comment of each method lists the details that it returns. The path details
 // are those from [ErrEmptyPath] to [ErrSymlinkLoop]; the storage details are those
 // of the file system and of the store's own files, from [ErrDiskFull] to
 // [ErrJournalDamaged]. What to do about each is in docs/errors.md and in
-// [Error.Hint]. Besides, a call that fails the same way too often ends with
-// [ErrRetryExhausted], a canceled one with [ErrCanceled], and a mistake of this
-// package with [ErrInternal].
+// [Error.Hint].
+//
+// The common ones, which every call can return, are the storage details,
+// [ErrInvalidArgument], [ErrBadStateDir], [ErrStoreClosed], [ErrCanceled],
+// [ErrRetryExhausted] when it failed the same way too often, and [ErrInternal] for
+// a mistake of this package. Those of every write are, in addition,
+// [ErrIdempotencyKeyReused], [ErrSecretInName], [ErrDenied], [ErrLockTimeout],
+// [ErrIOBusy], [ErrPathClaimed], [ErrBadPolicy], [ErrStorePoisoned] and
+// [ErrStoreReadOnly]. After an error nothing has changed on disk, unless the effect
+// says otherwise; a method whose comment mentions no change never changes
+// anything.
 //
 // # Concurrency
 //

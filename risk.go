@@ -68,7 +68,7 @@ func ScoreContent(content []byte, p *Policy) RiskScoreResult {
 // the findings with their positions, and suggested actions. Nothing is changed on
 // disk, and the text is not stored.
 //
-// Errors: [ErrTooLarge], [ErrStoreClosed], and the path details for an invalid
+// Errors: the common ones, [ErrTooLarge], and the path details for an invalid
 // target path.
 func (s *Store) RiskScore(ctx context.Context, r RiskScoreRequest) (RiskScoreResult, error) {
 	return reading(ctx, s, "risk_score", r.TargetPath, r, func() (RiskScoreResult, error) {
@@ -136,10 +136,9 @@ type RedactSpan struct {
 // nothing more. All places are replaced; the first 1000 are listed. A refused draft can be redacted by its reference, under the
 // same rule as [Store.DraftGet].
 //
-// Errors: [ErrInvalidArgument] for both or neither of content and draft_ref,
-// [ErrTooLarge], [ErrDraftNotFound],
-// [ErrScratchGetDisabled], [ErrHashDriftOnRead], the storage details, [ErrStoreClosed].
-// Nothing is changed on disk.
+// Errors: the common ones, [ErrInvalidArgument] for both or neither of content
+// and draft_ref, [ErrTooLarge], [ErrDraftNotFound], [ErrScratchGetDisabled],
+// [ErrHashDriftOnRead].
 func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
 	about := r.TargetPath
 	if r.DraftRef != "" {
@@ -216,9 +215,8 @@ type DraftListResult struct {
 	Count  int     `json:"count"`  // Number of drafts.
 }
 
-// DraftList lists the drafts that the gate refused and that are still kept:
-// for seven days, at most 100, at most 256 MiB together. Errors: the storage
-// details, [ErrStoreClosed].
+// DraftList lists the drafts that the gate refused and that are still kept: for
+// seven days, at most 100, at most 256 MiB together. Errors: the common ones.
 func (s *Store) DraftList(ctx context.Context, r DraftListRequest) (DraftListResult, error) {
 	return reading(ctx, s, "draft_list", "", r, func() (DraftListResult, error) {
 		list, err := s.drafts.Live()
@@ -248,9 +246,8 @@ type DraftGetResult struct {
 // DraftGet returns a refused draft as it was sent, secrets included.
 // [Options.DisableScratchGet] forbids it, as for the scratchpad.
 //
-// Errors: [ErrDraftNotFound], [ErrScratchGetDisabled], [ErrHashDriftOnRead] for a draft
-// that was changed on disk, the storage
-// details, [ErrStoreClosed]. Nothing is changed on disk.
+// Errors: the common ones, [ErrDraftNotFound], [ErrScratchGetDisabled],
+// [ErrHashDriftOnRead] for a draft that was changed on disk.
 func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
 	return reading(ctx, s, "draft_get", budget.DraftState+r.DraftRef, r, func() (DraftGetResult, error) {
 		d, content, err := s.readDraft(r.DraftRef)

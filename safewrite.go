@@ -90,14 +90,12 @@ type SafeWriteResult struct {
 // kept is a warning. Symbolic links inside the workspace are followed and
 // stay. The previous version goes into history.
 //
-// Errors: the path details ([ErrEmptyPath], [ErrEscapesWorkspace], [ErrProtectedPath],
-// [ErrIsADirectory] …), [ErrFileAlreadyExists], [ErrHashMismatch], [ErrDestructiveShrink],
-// [ErrReadOnlyFile], [ErrHardLinkRefused], [ErrIdempotencyKeyReused], [ErrLockTimeout],
-// [ErrIOBusy], [ErrChangedDuringWrite], [ErrBadSHA256],
+// Errors: those of every write, the path details, [ErrFileAlreadyExists],
+// [ErrHashMismatch], [ErrDestructiveShrink], [ErrReadOnlyFile],
+// [ErrHardLinkRefused], [ErrChangedDuringWrite], [ErrBadSHA256],
 // [ErrContentHashMismatch], [ErrTooLarge], [ErrRiskBlocked] (the draft is kept, see
-// [Store.DraftGet]), [ErrRetryExhausted], the storage details ([ErrDiskFull],
-// [ErrIO] …), [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
-// Effect reports what is on disk; for EffectUnknown open the store again.
+// [Store.DraftGet]). Effect reports what is on disk; for EffectUnknown open the
+// store again.
 func (s *Store) SafeWrite(ctx context.Context, r SafeWriteRequest) (SafeWriteResult, error) {
 	c, m := s.newWrite(ctx, &r)
 	if c.check(s.takes(ctx, r.Content)); c.bad == nil {

@@ -48,18 +48,16 @@ type ScratchPutResult struct {
 // ScratchPut keeps bytes in the scratchpad, under their SHA-256 and a label. The
 // content gate does not inspect them: the scratchpad is for raw material.
 //
-// When it returns nil at [SyncFull], the bytes and their row of the index are on
-// stable storage; both appear in one commit or neither does. The same bytes are
-// stored once: a second put verifies the stored ones, replaces them if they are
-// damaged (the damaged ones are first copied to quarantine/), and adds its row,
-// so that one object may have several labels. Each call also removes expired
-// objects, at most 100. One object has at most 64 MiB, all together 512 MiB.
+// The bytes and their row of the index appear in one commit or neither does.
+// The same bytes are stored once: a second put verifies the stored ones,
+// replaces them if they are damaged (the damaged ones are first copied to
+// quarantine/), and adds its row, so that one object may have several labels.
+// Each call also removes expired objects, at most 100. One object has at most
+// 64 MiB, all together 512 MiB.
 //
-// Errors: [ErrTooLarge], [ErrScratchFull],
-// [ErrInvalidArgument] for a ttl that is no duration, [ErrIdempotencyKeyReused],
-// [ErrBadStateDir] when a part of the state directory is a symbolic link,
-// [ErrLockTimeout], the storage details, [ErrStorePoisoned], [ErrStoreClosed],
-// [ErrStoreReadOnly], [ErrCanceled]. Nothing is kept then.
+// Errors: those of every write, [ErrTooLarge], [ErrScratchFull],
+// [ErrInvalidArgument] for a ttl that is no duration, [ErrBadStateDir] when a
+// part of the state directory is a symbolic link.
 func (s *Store) ScratchPut(ctx context.Context, r ScratchPutRequest) (ScratchPutResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "scratch_put", r))
 	p, e := s.scratch.NewPut(c.Commit, scratch.Facts{Label: r.Label, ContentType: r.ContentType, Notes: r.Notes, TTL: string(r.TTL)}, r.Content)
@@ -104,9 +102,8 @@ type ScratchDeleteResult struct {
 // other expired objects are removed too. A repeated idempotency key gets the
 // first reply and removes nothing more.
 //
-// Errors: [ErrMustProvideRef] for neither sha256 nor label, [ErrBadSHA256],
-// [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrBadStateDir], [ErrLockTimeout], the
-// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled].
+// Errors: those of every write, [ErrMustProvideRef] for neither sha256 nor
+// label, [ErrBadSHA256].
 func (s *Store) ScratchDelete(
 	ctx context.Context, r ScratchDeleteRequest,
 ) (ScratchDeleteResult, error) {
@@ -149,9 +146,8 @@ type ScratchRefResult struct {
 // The newest entry is returned. The index does not prove the bytes; only
 // [Store.ScratchGet] hashes them.
 //
-// Errors: [ErrMustProvideRef] for neither hash nor label, [ErrBadSHA256],
-// [ErrInvalidArgument], [ErrNotFound], [ErrBadStateDir], the storage details,
-// [ErrStoreClosed]. Nothing is changed on disk.
+// Errors: the common ones, [ErrMustProvideRef] for neither hash nor label,
+// [ErrBadSHA256], [ErrNotFound].
 func (s *Store) ScratchRef(ctx context.Context, r ScratchRefRequest) (ScratchRefResult, error) {
 	return reading(ctx, s, "scratch_ref", "", s.budgets.About(r, scratch.Dir, scratch.Index), func() (ScratchRefResult, error) {
 		if e := badDigest(ctx, ""); e != nil {
@@ -189,10 +185,9 @@ type ScratchGetResult struct {
 // the whole store, so that an agent can keep raw material and refer to it without
 // being able to read it back.
 //
-// Errors: [ErrScratchGetDisabled], [ErrBadSHA256], [ErrNotFound], [ErrHashDriftOnRead] for
-// bytes that were changed on disk (putting the right ones again repairs them),
-// [ErrBadStateDir], the storage details,
-// [ErrStoreClosed]. Nothing is changed on disk.
+// Errors: the common ones, [ErrScratchGetDisabled], [ErrBadSHA256],
+// [ErrNotFound], [ErrHashDriftOnRead] for bytes that were changed on disk
+// (putting the right ones again repairs them).
 func (s *Store) ScratchGet(ctx context.Context, r ScratchGetRequest) (ScratchGetResult, error) {
 	about, sha := []string{scratch.Dir}, r.SHA256.String()
 	if sha != "" {
@@ -254,8 +249,7 @@ type ScratchEntry struct {
 // most 100 in one call. If that is not possible now, or the store is read-only,
 // they stay until the next call.
 //
-// Errors: [ErrInvalidArgument], [ErrBadStateDir], the storage details,
-// [ErrStoreClosed].
+// Errors: the common ones.
 func (s *Store) ScratchList(ctx context.Context, r ScratchListRequest) (ScratchListResult, error) {
 	return reading(ctx, s, "scratch_list", "", s.budgets.About(r, scratch.Dir, scratch.Index), func() (ScratchListResult, error) {
 		l, err := s.scratch.List(r.Label, r.Limit, r.Offset, func() int { return s.expireScratch(ctx) })

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/edit"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -111,8 +112,8 @@ type TxResult struct {
 	Seq     uint64 `json:"seq"`   // Its journal row; 0 when nothing was written.
 	// One result per operation, in order. Several on one file report its final
 	// state.
-	Results []TxOpResult `json:"results"`
-	Diff    string       `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
+	Results []call.FileResult `json:"results"`
+	Diff    string            `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
 	// What the caller should know although the call succeeded, for all files.
 	Warnings []Warning `json:"warnings"`
 }
@@ -122,10 +123,9 @@ type TxResult struct {
 // or none. All paths are locked, in sorted order, and all preconditions are
 // checked, before anything is staged.
 //
-// Errors: those of the single verbs, with context.op_index naming the operation;
-// [ErrInvalidArgument] for no operation or more than 256 of them, and for a move
-// together with another operation on the same file. After an error none of the
-// files is changed, unless Effect reports otherwise.
+// Errors: those of the single verbs, with context.op_index naming the
+// operation; [ErrInvalidArgument] for no operation or more than 256 of them,
+// and for a move together with another operation on the same file.
 func (s *Store) Tx(ctx context.Context, r TxRequest) (TxResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "tx", r))
 	c.Risk.Classify, c.Risk.RejectAt = r.Classify, string(r.ClassifyRejectAt)
@@ -189,11 +189,11 @@ func (s *Store) runTx(ctx context.Context, c *commit, p *staged.Plan, ops []TxOp
 	}
 	rec := c.finished()
 	out := TxResult{
-		Receipt: rec, TxID: c.Req.Tx, Seq: rec.JournalSeq, Results: []TxOpResult{}, Diff: c.Diff, Warnings: allWarnings(c.Muts),
+		Receipt: rec, TxID: c.Req.Tx, Seq: rec.JournalSeq, Results: []call.FileResult{}, Diff: c.Diff, Warnings: allWarnings(c.Muts),
 	}
 	if c.Replayed != nil {
 		if out.TxID = c.Replayed.Tx; len(ops) == 0 { // what was asked for is gone; what was done is known
-			out.Results = replayedFiles(c.Replayed)
+			out.Results = engine.ChangedBy(c.Replayed)
 		}
 	}
 	for i, op := range ops {
@@ -203,7 +203,7 @@ func (s *Store) runTx(ctx context.Context, c *commit, p *staged.Plan, ops []TxOp
 		if c.Replayed != nil && at < len(c.Replayed.Muts) {
 			row = c.Replayed.Muts[max(at, 0)]
 		}
-		res := TxOpResult{Op: op.Op, Path: m.Path, SHA256: digest(row.SHA256), PrevSHA256: digest(row.PrevSHA256), Bytes: row.Bytes}
+		res := call.FileResult{Op: op.Op, Path: m.Path, SHA256: digest(row.SHA256), PrevSHA256: digest(row.PrevSHA256), Bytes: row.Bytes}
 		if rec.JournalSeq > 0 {
 			res.JournalID = engine.JournalID(rec.JournalSeq, max(at, 0))
 		}
@@ -232,10 +232,7 @@ type TxBeginResult struct {
 // hours. A repeated idempotency key returns the transaction that its first call
 // began, even if that has ended.
 //
-// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the
-// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
-// [ErrCanceled]. After an error there is no transaction, unless Effect reports
-// otherwise.
+// Errors: those of every write.
 func (s *Store) TxBegin(ctx context.Context, r TxBeginRequest) (TxBeginResult, error) {
 	c := s.newCommit(ctx, requestOf(r.Call, "tx_begin", r))
 	c.Req.Hash = budget.RequestHash([]string{"tx_begin", r.Caller, r.Session})
@@ -280,17 +277,13 @@ type TxStageResult struct {
 	Index   int    `json:"index"` // Number of the operation, from 1.
 }
 
-// TxStage adds an operation to a transaction. When it returns nil at [SyncFull],
-// the operation is on stable storage. It is checked now as far as possible
-// without the files, which are read when the transaction is committed. The gate
-// judges the staged content, and later the whole files.
+// TxStage adds an operation to a transaction. It is checked now as far as
+// possible without the files, which are read when the transaction is committed.
+// The gate judges the staged content, and later the whole files.
 //
-// Errors: [ErrTxNotFound], those of [Store.Tx] for the arguments, [ErrTooLarge]
-// for more than 500 operations, [ErrRiskBlocked] (the draft is kept),
-// [ErrIdempotencyKeyReused], [ErrLockTimeout], the storage details,
-// [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly], [ErrCanceled]. After
-// an error the operation is not in the transaction, unless Effect reports
-// otherwise.
+// Errors: those of every write, [ErrTxNotFound], those of [Store.Tx] for the
+// arguments, [ErrTooLarge] for more than 500 operations, [ErrRiskBlocked] (the
+// draft is kept).
 func (s *Store) TxStage(ctx context.Context, r TxStageRequest) (TxStageResult, error) {
 	c := s.newTxCommit(ctx, requestOf(r.Call, "tx_stage", r), r.TxID)
 	try := s.newCommit(ctx, c.request())
@@ -421,9 +414,7 @@ type TxRollbackResult struct {
 // call can be repeated after a lost reply; with an idempotency key the first
 // reply is returned again.
 //
-// Errors: [ErrInvalidArgument], [ErrIdempotencyKeyReused], [ErrLockTimeout], the
-// storage details, [ErrStorePoisoned], [ErrStoreClosed], [ErrStoreReadOnly],
-// [ErrCanceled]. After an error it stays staged, unless Effect reports otherwise.
+// Errors: those of every write.
 func (s *Store) TxRollback(ctx context.Context, r TxRollbackRequest) (TxRollbackResult, error) {
 	c := s.newTxCommit(ctx, requestOf(r.Call, "tx_rollback", r), r.TxID)
 	out := TxRollbackResult{TxID: r.TxID}

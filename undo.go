@@ -38,9 +38,9 @@ type UndoResult struct {
 	Receipt `json:"receipt" copies:"wrote_at,status"`
 	// The commits undone, newest first, by journal row; empty when they cancel
 	// out and nothing was written.
-	Undone  []uint64     `json:"undone"`
-	Results []TxOpResult `json:"results"` // The changed files, as they are now.
-	Seq     uint64       `json:"seq"`     // Journal row of the undo; 0 when nothing was written.
+	Undone  []uint64          `json:"undone"`
+	Results []call.FileResult `json:"results"` // The changed files, as they are now.
+	Seq     uint64            `json:"seq"`     // Journal row of the undo; 0 when nothing was written.
 	// Directories that git ignores and that changed with the group. They were left
 	// as they are.
 	IgnoredNotUndone []string `json:"ignored_not_undone,omitempty"`
@@ -94,14 +94,14 @@ func (s *Store) Undo(ctx context.Context, r UndoRequest) (UndoResult, error) {
 	}
 	rec := c.finished()
 	out := UndoResult{
-		Receipt: rec, Undone: []uint64{}, Results: []TxOpResult{}, Seq: rec.JournalSeq, IgnoredNotUndone: undone.Ignored, Diff: c.Diff,
+		Receipt: rec, Undone: []uint64{}, Results: []call.FileResult{}, Seq: rec.JournalSeq, IgnoredNotUndone: undone.Ignored, Diff: c.Diff,
 		Warnings: []Warning{},
 	}
 	if rec.Status == StatusUnchanged {
 		out.Warnings = append(out.Warnings, rec.Warnings...)
 		return out, nil
 	}
-	out.Results, out.Undone = c.changedFiles(), append(out.Undone, c.storedOutcome().Undone...)
+	out.Results, out.Undone = c.Changed(), append(out.Undone, c.storedOutcome().Undone...)
 	for _, m := range c.Muts {
 		if c.Replayed == nil {
 			out.Warnings = append(out.Warnings, warningsOf(m.Warnings)...)

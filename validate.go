@@ -38,7 +38,8 @@ type ValidateResult struct {
 // [Options.Validators] adds. No external program is called, and nothing is
 // changed on disk.
 //
-// Errors: [ErrTooLarge], the path details for an invalid target path, [ErrStoreClosed].
+// Errors: the common ones, [ErrTooLarge], the path details for an invalid
+// target path.
 func (s *Store) Validate(ctx context.Context, r ValidateRequest) (ValidateResult, error) {
 	return reading(ctx, s, "validate", r.TargetPath, r, func() (ValidateResult, error) {
 		target, err := s.scanned(ctx, r.Content, r.TargetPath)

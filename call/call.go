@@ -93,3 +93,15 @@ type Warning struct {
 	Reason string `json:"reason"`         // Stable name of the warning.
 	Hint   string `json:"hint,omitempty"` // What it means, or what to do.
 }
+
+// FileResult is what became of the file of one operation.
+type FileResult struct {
+	Op string `json:"op" enum:"write,edit,delete,move"` // The operation.
+	// Path of the file; the new one for a move.
+	Path   string `json:"path"`
+	SHA256 Digest `json:"sha256"` // SHA-256 of the final file; empty when it no longer exists.
+	// SHA-256 of the previous file.
+	PrevSHA256 Digest `json:"prev_sha256,omitzero"`
+	Bytes      int64  `json:"bytes"`                // Size of the final file in bytes.
+	JournalID  string `json:"journal_id,omitempty"` // Identifier of the journal row of this file.
+}

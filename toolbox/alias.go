@@ -13,6 +13,8 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/jsontext"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -87,7 +89,7 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 	}
 	return rw.UndoResult{
 		Undone: []uint64{}, Seq: r.JournalSeq, Diff: r.Diff, Warnings: r.Warnings, Receipt: r.Receipt,
-		Results: []rw.TxOpResult{{Op: op, Path: r.Path, SHA256: r.SHA256, PrevSHA256: r.PrevSHA256, Bytes: r.Bytes, JournalID: r.JournalID}},
+		Results: []call.FileResult{{Op: op, Path: r.Path, SHA256: r.SHA256, PrevSHA256: r.PrevSHA256, Bytes: r.Bytes, JournalID: r.JournalID}},
 	}, nil
 }
 
@@ -96,7 +98,7 @@ func undo(s *rw.Store, ctx context.Context, in undoArgs) (rw.UndoResult, error) 
 const commandSeconds = 600
 
 // runCommand runs a command and answers with the end of its output.
-func runCommand(s *rw.Store, ctx context.Context, r rw.ExecRequest) (rw.ExecResult, error) {
+func runCommand(s *rw.Store, ctx context.Context, r command.Request) (command.Result, error) {
 	r.TimeoutSeconds = cmp.Or(r.TimeoutSeconds, commandSeconds)
 	out, err := s.Exec(ctx, r)
 	return *out, err

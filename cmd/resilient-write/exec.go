@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/command"
 )
 
 // execFailed is the code of every failure of exec itself, so that it cannot be
@@ -19,7 +20,7 @@ const execFailed rw.Code = 125
 
 // exec runs a command as a transaction.
 func (a *app) exec() *cobra.Command {
-	var r rw.ExecRequest
+	var r command.Request
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command, and commit what it changed at once or not at all", GroupID: "work",
 		Long: `Run a command over a private view of the workspace, and commit what it changed as
@@ -77,7 +78,7 @@ func (a *app) inWorkspace() string {
 }
 
 // runCommand runs the command with the streams of this process.
-func (a *app) runCommand(ctx context.Context, s *rw.Store, r rw.ExecRequest) error {
+func (a *app) runCommand(ctx context.Context, s *rw.Store, r command.Request) error {
 	r.Stdin, r.Stdout, r.Stderr = a.in, a.out.w, a.errs
 	if a.json { // standard output is for the reply
 		r.Stdout = a.errs
@@ -109,7 +110,7 @@ func (a *app) note(format string, values ...any) {
 }
 
 // sayExec reports what happened to the changes.
-func (a *app) sayExec(out *rw.ExecResult) {
+func (a *app) sayExec(out *command.Result) {
 	switch {
 	case out.TimedOut:
 		a.note("the time is over; the changes were thrown away")

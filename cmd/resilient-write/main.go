@@ -20,10 +20,11 @@ import (
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/command"
 )
 
 func main() {
-	rw.ExecMain()
+	command.Main()
 	collectLate()
 	process(os.Args[1:], os.Getenv)
 }

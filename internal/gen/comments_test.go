@@ -15,7 +15,7 @@ import (
 // TestExportedNamesAreExplained: what go doc shows of the packages that others
 // import has a comment, and one that begins with its name.
 func TestExportedNamesAreExplained(t *testing.T) {
-	for _, dir := range []string{".", "admin", "analytics", "around", "call", "handoff", "hook", "mcpserver", "spec", "toolbox"} {
+	for _, dir := range []string{".", "admin", "analytics", "around", "call", "command", "handoff", "hook", "mcpserver", "spec", "toolbox"} {
 		for _, f := range sources(t, dir) {
 			for _, decl := range f.Decls {
 				switch d := decl.(type) {

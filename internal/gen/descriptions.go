@@ -18,7 +18,7 @@ import (
 const descriptionsFile = "internal/schema/descriptions.txt"
 
 // described are the packages whose structs describe arguments or replies.
-var described = []string{".", "admin", "analytics", "around", "call", "handoff", "toolbox"}
+var described = []string{".", "admin", "analytics", "around", "call", "command", "handoff", "toolbox"}
 
 // descriptions lists the doc comments of the fields that have a name in JSON,
 // by type and field, sorted.

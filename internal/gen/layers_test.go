@@ -12,15 +12,15 @@ import (
 // inside on the root, the engine on no layer, a layer on no other one, and the
 // lowest packages on none.
 func TestLayers(t *testing.T) {
-	cmd := exec.Command("go", "list", "-f", "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}", "./admin", "./analytics", "./around", "./call", "./handoff", "./hook", "./internal/...")
+	cmd := exec.Command("go", "list", "-f", "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}", "./admin", "./analytics", "./around", "./call", "./command", "./handoff", "./hook", "./internal/...")
 	cmd.Dir = repository
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	const module = "github.com/resilientwrite/resilientwrite"
-	programs := []string{"gen", "stress", "mutants", "testbed", "overview"}            // they stand above the root
-	nouns := []string{"/admin", "/analytics", "/around", "/call", "/handoff", "/hook"} // public, and below the root
+	programs := []string{"gen", "stress", "mutants", "testbed", "overview"}                        // they stand above the root
+	nouns := []string{"/admin", "/analytics", "/around", "/call", "/command", "/handoff", "/hook"} // public, and below the root
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) < 30 {
 		t.Fatalf("%d packages", len(lines))
