@@ -113,7 +113,8 @@ type TxResult struct {
 	// One result per operation, in order. Several on one file report its final
 	// state.
 	Results []call.FileResult `json:"results"`
-	Diff    string            `json:"diff,omitempty"` // Unified diff, truncated when long; dry run only.
+	// Unified diff, truncated when long; dry run only.
+	Diff string `json:"diff,omitempty"`
 	// What the caller should know although the call succeeded, for all files.
 	Warnings []Warning `json:"warnings"`
 }
