@@ -3,7 +3,6 @@ package resilientwrite_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -181,53 +180,6 @@ func TestChunkWriteIsIdempotentPerIndex(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
-
-// TestRepeatedAppendStoresOnce: after a lost reply the same call, with its key
-// or with the number it expects, does not store the piece twice.
-func TestRepeatedAppendStoresOnce(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	addChunk(t, s, "s", "one")
-	keyed := rw.ChunkAppendRequest{Session: "s", Content: []byte("two"), Call: rw.Call{IdempotencyKey: "k2"}}
-	first, err := s.ChunkAppend(background, keyed)
-	if err != nil || first.Index != 2 {
-		t.Fatalf("%v %+v", err, first)
-	}
-	addChunk(t, s, "s", "three")
-	s.Close(background)
-	s = open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	again, err := s.ChunkAppend(background, keyed)
-	if err != nil || again.Status != rw.StatusReplayed || again.Index != 2 || again.SHA256.String() != hash("two") || again.NextIndex != 4 ||
-		again.ChunkPath != first.ChunkPath || again.JournalID != first.JournalID {
-		t.Fatalf("%v %+v", err, again)
-	}
-	chunkRefused(t, s, dir, rw.ErrIdempotencyKeyReused, func() error {
-		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("other"), Call: rw.Call{IdempotencyKey: "k2"}}))
-	})
-	expect := func(index int, content string) (rw.ChunkAppendResult, error) {
-		return s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(content), ExpectIndex: index})
-	}
-	if r, err := expect(4, "four"); err != nil || r.Index != 4 || r.Status != rw.StatusSucceeded {
-		t.Fatalf("%v %+v", err, r)
-	}
-	if r, err := expect(4, "four"); err != nil || r.Index != 4 || r.Status != rw.StatusUnchanged {
-		t.Fatalf("%v %+v", err, r)
-	}
-	e := chunkRefused(t, s, dir, rw.ErrIndexMismatch, func() error { return errorOf(expect(4, "five")) })
-	equal(t, e.Context["next_index"], 5, e.Context)
-	chunkRefused(t, s, dir, rw.ErrIndexMismatch, func() error { return errorOf(expect(9, "nine")) })
-	composed(t, s, "s", "s.txt")
-	fileIs(t, dir, "s.txt", "onetwothreefour")
-	// A key of a sealed, and of a removed, session still replays.
-	if r, err := s.ChunkAppend(background, keyed); err != nil || r.Status != rw.StatusReplayed || r.Index != 2 {
-		t.Fatalf("%v %+v", err, r)
-	}
-	must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "s"}))(t)
-	if r, err := s.ChunkAppend(background, keyed); err != nil || r.Status != rw.StatusReplayed || chunkStatus(t, s, "s").Exists {
-		t.Fatalf("%v %+v", err, r)
-	}
-	check(t, s, true)
-}
 
 // TestSealedSession: a composed session makes the same file again and takes no
 // more pieces until it is reset.
@@ -409,32 +361,6 @@ func TestChunksFromManyGoroutinesAndStores(t *testing.T) {
 		}
 	}
 	check(t, stores[1], true)
-}
-
-// TestSessionsAreReadReadOnly: a store that may not write reads them.
-func TestSessionsAreReadReadOnly(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	addChunk(t, s, "s", "one")
-	s.Close(background)
-	ro := open(t, dir, &rw.Options{ReadOnly: true})
-	st := chunkStatus(t, ro, "s")
-	expect(t, st.Exists && st.NextIndex == 2, "%+v", st)
-	equal(t, string(must(ro.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"}))(t).Content), "one")
-	equal(t, must(ro.ChunkList(background, rw.ChunkListRequest{}))(t).Count, 1)
-	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error {
-		return errorOf(ro.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x")}))
-	})
-	chunkRefused(t, ro, dir, rw.ErrStoreReadOnly, func() error { return errorOf(ro.ChunkReset(background, rw.ChunkResetRequest{Session: "s"})) })
-	none := open(t, workspace(t), &rw.Options{ReadOnly: true}) // nothing was ever written there
-	if st := chunkStatus(t, none, "s"); st.Exists {
-		t.Errorf("%+v", st)
-	}
-	l := must(none.ChunkList(background, rw.ChunkListRequest{}))(t)
-	expect(t, l.Count == 0 && l.Sessions != nil, "%+v", l)
-	text, _ := json.Marshal(chunkStatus(t, none, "s"))
-	expect(t, !strings.Contains(string(text), "[null]") && strings.Contains(string(text), `"exists":false`) &&
-		strings.Contains(string(text), `"missing":[]`), "%s", text)
 }
 
 // TestSessionsHaveTheirStart checks that the time stays when chunks are
@@ -624,105 +550,6 @@ func meetTheDead(t *testing.T, s *rw.Store, dir, verb string, stage rw.Stage, te
 	}
 }
 
-// TestComposeNamesMissingChunks: each refusal names its reason, changes nothing, and is
-// not repeated once the chunk exists.
-func TestComposeNamesMissingChunks(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	refuse := func(session string, want rw.Detail, about map[string]any) {
-		t.Helper()
-		for range 4 { // a changed session is examined again even if the budget is used up
-			e := rw.AsError("", func() error {
-				return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: session, OutputPath: "deep/out.txt"}))
-			}())
-			if e.Detail == rw.ErrRetryExhausted {
-				break
-			}
-			chunkRefused(t, s, dir, want, func() error { return e })
-			for key, value := range about {
-				equal(t, cmp.Diff(value, e.Context[key]), "", key)
-			}
-			if e.Kind != rw.ErrStalePrecondition || e.Reason != rw.ReasonUnknown {
-				t.Errorf("%s is %s / %s", want, e.Kind, e.Reason)
-			}
-		}
-	}
-	put := func(session string, index, total int) {
-		t.Helper()
-		must(s.ChunkWrite(background, rw.ChunkWriteRequest{Session: session, Index: index, Content: []byte("x"), TotalExpected: total}))(t)
-	}
-	refuse("s", rw.ErrSessionNotFound, nil)
-	put("s", 1, 4)
-	put("s", 3, 0)
-	refuse("s", rw.ErrNonContiguous, map[string]any{"have": []int{1, 3}, "missing": []int{2, 4}, "unexpected": []int{}})
-	put("s", 2, 0)
-	refuse("s", rw.ErrChunkCountMismatch, map[string]any{"have": 3, "total_expected": 4})
-	put("s", 1, 2)
-	refuse("s", rw.ErrChunkCountMismatch, map[string]any{"have": 3, "total_expected": 2})
-	put("t", 1, 0)
-	put("t", 5, 0)
-	put("t", 1, 3)
-	refuse("t", rw.ErrNonContiguous, map[string]any{"have": []int{1, 5}, "missing": []int{2, 3}, "unexpected": []int{5}})
-	put("s", 1, 3)
-	composed(t, s, "s", "deep/out.txt")
-	// A session whose chunks were removed by another program.
-	put("u", 1, 0)
-	os.Remove(chunkDir(dir, "u", "part-001.txt"))
-	refuse("u", rw.ErrNoChunksFound, nil)
-	fails(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "u"}))(t, rw.ErrNoChunksFound)
-	st := chunkStatus(t, s, "none")
-	expect(t, !st.Exists && st.NextIndex == 1, "%+v", st)
-	check(t, s, false)
-}
-
-// TestComposeGuards: what guards a write of a file guards a compose.
-func TestComposeGuards(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	addChunk(t, s, "s", "short")
-	big := strings.Repeat("a long file\n", 200)
-	write(t, s, "file.txt", big, rw.ModeCreate)
-	os.WriteFile(filepath.Join(dir, "readonly.txt"), []byte("r"), 0o444)
-	for name, c := range map[string]struct {
-		r    rw.ChunkComposeRequest
-		want rw.Detail
-	}{
-		"create":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeCreate}, rw.ErrFileAlreadyExists},
-		"stale":         {rw.ChunkComposeRequest{OutputPath: "file.txt", Expect: rw.Exactly(digest(hash("x")))}, rw.ErrHashMismatch},
-		"not absent":    {rw.ChunkComposeRequest{OutputPath: "file.txt", Expect: rw.Absent}, rw.ErrHashMismatch},
-		"result":        {rw.ChunkComposeRequest{OutputPath: "new.txt", ExpectedSHA256: digest(hash("x"))}, rw.ErrHashMismatch},
-		"shrink":        {rw.ChunkComposeRequest{OutputPath: "file.txt"}, rw.ErrDestructiveShrink},
-		"read-only":     {rw.ChunkComposeRequest{OutputPath: "readonly.txt"}, rw.ErrReadOnlyFile},
-		"syntax":        {rw.ChunkComposeRequest{OutputPath: "a.json", Validate: true}, rw.ErrSyntaxInvalid},
-		"protected":     {rw.ChunkComposeRequest{OutputPath: ".git/config"}, rw.ErrProtectedPath},
-		"state":         {rw.ChunkComposeRequest{OutputPath: rw.StateDirName + "/chunks/s/part-001.txt"}, rw.ErrProtectedPath},
-		"outside":       {rw.ChunkComposeRequest{OutputPath: "../x"}, rw.ErrEscapesWorkspace},
-		"empty path":    {rw.ChunkComposeRequest{}, rw.ErrEmptyPath},
-		"append":        {rw.ChunkComposeRequest{OutputPath: "file.txt", Mode: rw.ModeAppend}, rw.ErrInvalidArgument},
-		"separator":     {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr("\xff")}, rw.ErrInvalidArgument},
-		"separator len": {rw.ChunkComposeRequest{OutputPath: "file.txt", Separator: ptr(strings.Repeat("x", 5000))}, rw.ErrInvalidArgument},
-		"blank reason":  {rw.ChunkComposeRequest{OutputPath: "file.txt", Call: rw.Call{AcceptRisk: "  "}}, rw.ErrInvalidArgument},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.r.Session = "s"
-			e := chunkRefused(t, s, dir, c.want, func() error { return errorOf(s.ChunkCompose(background, c.r)) })
-			if problems, ok := e.Context["errors"].([]rw.SyntaxProblem); c.want == rw.ErrSyntaxInvalid && (!ok || len(problems) == 0 || len(problems) > 5) {
-				t.Errorf("problems %v", e.Context)
-			}
-		})
-	}
-	dry, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "d/new.txt", Call: rw.Call{DryRun: true}, Cleanup: true})
-	expect(t, err == nil && dry.SHA256.String() == hash("short") && strings.Contains(dry.Diff, "+short") && !strings.Contains(dry.Diff, "manifest") &&
-		!dry.CleanedUp, "%v %+v", err, dry)
-	st := chunkStatus(t, s, "s")
-	expect(t, !st.Sealed, "a dry run sealed the session")
-	gone(t, dir, "d")
-	r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "file.txt", AllowShrink: true, Expect: rw.Exactly(digest(hash(big))), ExpectedSHA256: digest(hash("short"))})
-	require(t, err == nil && r.Receipt.PrevSHA256.String() == hash(big), "%v %+v", err, r)
-	must(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "readonly.txt", Force: true}))(t)
-	check(t, s, true)
-}
-
 // TestChunkArgumentsThatAreWrong: each is refused with its detail, and nothing
 // appears on disk.
 func TestChunkArgumentsThatAreWrong(t *testing.T) {
@@ -776,23 +603,6 @@ func TestChunkArgumentsThatAreWrong(t *testing.T) {
 		return errorOf(s.ChunkCompose(ended, rw.ChunkComposeRequest{Session: "s", OutputPath: "x"}))
 	})
 	check(t, s, true)
-}
-
-// TestDryRunsOfChunksChangeNothing: they decide as the real calls would.
-func TestDryRunsOfChunksChangeNothing(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	addChunk(t, s, "s", "one")
-	before := chunkTree(t, dir)
-	w, err := s.ChunkWrite(background, rw.ChunkWriteRequest{Session: "new", Index: 7, Content: []byte("x"), Call: rw.Call{DryRun: true}})
-	expect(t, err == nil && w.Index == 7 && w.JournalID == "" && w.Receipt.DryRun, "%v %+v", err, w)
-	a, err := s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), Call: rw.Call{DryRun: true}})
-	expect(t, err == nil && a.Index == 2 && a.SHA256.String() == hash("x"), "%v %+v", err, a)
-	r, err := s.ChunkReset(background, rw.ChunkResetRequest{Session: "s", Call: rw.Call{DryRun: true}})
-	expect(t, err == nil && r.Removed == 1 && r.Existed, "%v %+v", err, r)
-	if after := chunkTree(t, dir); after != before {
-		t.Errorf("changed %s", cmp.Diff(before, after))
-	}
 }
 
 // wreckedManifests are unusable manifests, and ways to create them.
@@ -906,37 +716,6 @@ func driftIsRefused(t *testing.T, s *rw.Store, dir, session string) {
 	}
 }
 
-// TestPiecesOfAnotherProgram: a session begun by the Python implementation continues,
-// and chunks that it adds in between are adopted.
-func TestPiecesOfAnotherProgram(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	os.MkdirAll(chunkDir(dir, "py"), 0o700)
-	for name, content := range map[string]string{
-		"part-001.txt": "one", "part-002.txt": "two", "manifest.json": `{"session": "py", "total_expected": null}`,
-		"part-1.txt": "no piece", "part-0003.txt": "no piece", "part-000.txt": "no piece", "notes.txt": "no piece", "part-002.txt.tmp": "no piece",
-	} {
-		os.WriteFile(chunkDir(dir, "py", name), []byte(content), 0o600)
-	}
-	st := chunkStatus(t, s, "py")
-	expect(t, st.NextIndex == 3 && st.Bytes == 6, "%+v", st)
-	addChunk(t, s, "py", "three")
-	os.WriteFile(chunkDir(dir, "py", "part-004.txt"), []byte("four"), 0o600)
-	equal(t, addChunk(t, s, "py", "five").Index, 5, "index")
-	// It replaces a chunk, and rewrites its manifest.
-	os.WriteFile(chunkDir(dir, "py", "part-003.txt"), []byte("THREE"), 0o600)
-	os.WriteFile(chunkDir(dir, "py", "manifest.json"), []byte(`{"session": "py"}`), 0o600)
-	composed(t, s, "py", "out.txt")
-	fileIs(t, dir, "out.txt", "onetwoTHREEfourfive")
-	// From here on the manifest is ours.
-	os.WriteFile(chunkDir(dir, "py", "part-004.txt"), []byte("FOUR"), 0o600)
-	chunkRefused(t, s, dir, rw.ErrHashDriftOnRead, func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "py"})) })
-	equal(t, must(s.ChunkReset(background, rw.ChunkResetRequest{Session: "py"}))(t).Removed, 5)
-	equal(t, string(must(os.ReadFile(chunkDir(dir, "py", "notes.txt")))(t)), "no piece", "a reset removed a file that is no piece")
-	expect(t, !chunkStatus(t, s, "py").Exists, "still there")
-	check(t, s, false)
-}
-
 // TestResetStartsAgain: all chunks are removed, even more than one commit can remove,
 // and none of them is part of a later session.
 func TestResetStartsAgain(t *testing.T) {
@@ -977,41 +756,6 @@ func TestResetStartsAgain(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestComposeCleansUp: the session goes once the file is there, its name is
-// free, and a call that is repeated learns what happened.
-func TestComposeCleansUp(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	addChunk(t, s, "s", "one")
-	addChunk(t, s, "s", "two")
-	req := rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt", Cleanup: true, Call: rw.Call{IdempotencyKey: "c1"}}
-	r, err := s.ChunkCompose(background, req)
-	require(t, err == nil && r.CleanedUp && r.ChunkCount == 2 && len(r.Warnings) == 0, "%v %+v", err, r)
-	fileIs(t, dir, "out.txt", "onetwo")
-	if _, err := os.Stat(chunkDir(dir, "s")); err == nil || chunkStatus(t, s, "s").Exists {
-		t.Error("the session is still there")
-	}
-	e := chunkRefused(t, s, dir, rw.ErrSessionNotFound, func() error {
-		return errorOf(s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "out.txt"}))
-	})
-	if !strings.HasPrefix(e.Hint, "already_applied") || !strings.Contains(e.Hint, "out.txt") {
-		t.Errorf("hint %q", e.Hint)
-	}
-	addChunk(t, s, "s", "another text")
-	again, err := s.ChunkCompose(background, req)
-	require(t, err == nil && again.Status == rw.StatusReplayed && again.SHA256 == r.SHA256 && again.JournalID == r.JournalID && again.Bytes == 6,
-		"%v %+v", err, again)
-	equal(t, chunkStatus(t, s, "s").NextIndex, 2, "the repeated call touched the new session")
-	composed(t, s, "s", "two.txt")
-	// A sealed session can be cleaned up later by composing it once more.
-	if r, err := s.ChunkCompose(background, rw.ChunkComposeRequest{Session: "s", OutputPath: "two.txt", Cleanup: true}); err != nil || !r.CleanedUp {
-		t.Fatalf("%v %+v", err, r)
-	}
-	equal(t, must(s.ChunkList(background, rw.ChunkListRequest{}))(t).Count, 0)
-	fileIs(t, dir, "two.txt", "another text")
-	check(t, s, true)
-}
-
 // TestLinkedSessionDirectories: a symbolic link in the place of a directory of
 // sessions is refused, not followed, and hides no other session.
 func TestLinkedSessionDirectories(t *testing.T) {
@@ -1049,22 +793,6 @@ func TestLinkedSessionDirectories(t *testing.T) {
 	fails(s.ChunkList(background, rw.ChunkListRequest{}))(t, rw.ErrBadStateDir)
 }
 
-// TestOddThingsInTheWay: an entry with the name of a chunk that is not a chunk is moved
-// to quarantine when the chunk is sent.
-func TestOddThingsInTheWay(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	addChunk(t, s, "s", "one")
-	os.Mkdir(chunkDir(dir, "s", "part-002.txt"), 0o700)
-	os.WriteFile(chunkDir(dir, "s", "part-002.txt", "kept"), []byte("kept"), 0o600)
-	equal(t, addChunk(t, s, "s", "two").Index, 2, "index")
-	composed(t, s, "s", "out.txt")
-	fileIs(t, dir, "out.txt", "onetwo")
-	found, _ := filepath.Glob(filepath.Join(dir, rw.StateDirName, "quarantine", "chunk-*", "kept"))
-	equal(t, len(found), 1, "in quarantine")
-	check(t, s, true)
-}
-
 // TestResetWhileOthersAppend: no call is refused, and the chunks that remain were sent
 // after the last reset.
 func TestResetWhileOthersAppend(t *testing.T) {
@@ -1090,25 +818,6 @@ func TestResetWhileOthersAppend(t *testing.T) {
 		}
 	}
 	check(t, stores[0], true)
-}
-
-// TestRefusedSessionMayChange: calls that were refused too often are executed again
-// once the session has changed.
-func TestRefusedSessionMayChange(t *testing.T) {
-	t.Parallel()
-	s, dir := chunkStore(t)
-	preview := func() error { return errorOf(s.ChunkPreview(background, rw.ChunkPreviewRequest{Session: "s"})) }
-	appendTo := func() error {
-		return errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte("x"), ExpectIndex: 2}))
-	}
-	for range 3 {
-		chunkRefused(t, s, dir, rw.ErrSessionNotFound, preview)
-		chunkRefused(t, s, dir, rw.ErrIndexMismatch, appendTo)
-	}
-	chunkRefused(t, s, dir, rw.ErrRetryExhausted, preview)
-	chunkRefused(t, s, dir, rw.ErrRetryExhausted, appendTo)
-	addChunk(t, s, "s", "one")
-	noErr(t, errors.Join(preview(), appendTo()))
 }
 
 // chunkScript is a sequence of calls that is interrupted at every operation. After each

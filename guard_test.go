@@ -175,35 +175,6 @@ func TestBudgetPersists(t *testing.T) {
 	equal(t, refusalsIn(t, dir), before, "a row was written")
 }
 
-// TestTwoStoresCountTogether: the attempts of all processes are one count.
-func TestTwoStoresCountTogether(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	a, b := openGated(t, dir, nil), openGated(t, dir, nil)
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	attemptIs(t, a, r, rw.ErrRiskBlocked, 2)
-	attemptIs(t, b, r, rw.ErrRiskBlocked, 1)
-	attemptIs(t, a, r, rw.ErrRiskBlocked, 0)
-	isExhausted(t, a, dir, r)
-	// The count of another call does not undo the write of the first store.
-	spend(t, b, put("b.txt", risky.high, rw.ModeCreate), rw.ErrRiskBlocked)
-	c := openGated(t, dir, nil)
-	isExhausted(t, c, dir, r)
-	isExhausted(t, c, dir, put("b.txt", risky.high, rw.ModeCreate))
-}
-
-// TestExhaustedForAllStores: what one process has used up is not tried again
-// by another one that was open all the time.
-func TestExhaustedForAllStores(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	a, b := openGated(t, dir, nil), openGated(t, dir, nil)
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, a, r, rw.ErrRiskBlocked)
-	isExhausted(t, b, dir, r)
-	equal(t, refusalsIn(t, dir), 3, "attempts were made")
-}
-
 // TestChangedInputIsFresh: each argument of the call for itself.
 func TestChangedInputIsFresh(t *testing.T) {
 	t.Parallel()
@@ -223,17 +194,6 @@ func TestChangedInputIsFresh(t *testing.T) {
 		attemptIs(t, s, changed, rw.ErrRiskBlocked, 2, name)
 	}
 	isExhausted(t, s, dir, r)
-}
-
-// TestNewIdempotencyKeyIsFresh: the refusal asks for a new key.
-func TestNewIdempotencyKeyIsFresh(t *testing.T) {
-	t.Parallel()
-	s, _ := gatedStore(t)
-	passes(t, s, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("a"), Call: rw.Call{IdempotencyKey: "k1"}})
-	r := rw.SafeWriteRequest{Path: "b.txt", Content: []byte("b"), Call: rw.Call{IdempotencyKey: "k1"}}
-	spend(t, s, r, rw.ErrIdempotencyKeyReused)
-	r.IdempotencyKey = "k2"
-	passes(t, s, r)
 }
 
 // TestChangedTargetIsFresh: a change of the target starts a new count.
@@ -270,34 +230,6 @@ func TestChangedTargetIsFresh(t *testing.T) {
 	passes(t, s, r)
 }
 
-// TestRemovedHardLinkIsFresh: the refusal was about the other name of the
-// file, and that name is gone.
-func TestRemovedHardLinkIsFresh(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	s := openGated(t, dir, &rw.Options{HardLinks: rw.HardLinksRefuse})
-	os.WriteFile(filepath.Join(dir, "a.txt"), []byte("old\n"), 0o644)
-	if err := os.Link(filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.txt")); err != nil {
-		t.Skip("no hard links here")
-	}
-	r := put("a.txt", "new\n", rw.ModeOverwrite)
-	spend(t, s, r, rw.ErrHardLinkRefused)
-	os.Remove(filepath.Join(dir, "b.txt"))
-	passes(t, s, r)
-}
-
-// TestChangedGateOptionIsFresh: the same call under a gate that is set
-// otherwise, by the options or (below) by the context, is another call.
-func TestChangedGateOptionIsFresh(t *testing.T) {
-	t.Parallel()
-	s, dir := gatedStore(t)
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.ErrRiskBlocked)
-	s.Close(background)
-	s = openGated(t, dir, &rw.Options{Gate: rw.Gate{Mode: rw.GateAdvise}})
-	passes(t, s, r)
-}
-
 func TestChangedGateOfTheContextIsFresh(t *testing.T) {
 	t.Parallel()
 	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
@@ -306,17 +238,6 @@ func TestChangedGateOfTheContextIsFresh(t *testing.T) {
 		fails(s.SafeWrite(agents(), r))(t, rw.ErrRiskBlocked)
 	}
 	must(s.SafeWrite(background, r))(t, "the host itself, which the gate only advises")
-}
-
-// TestChangedPolicyIsFresh.
-func TestChangedPolicyIsFresh(t *testing.T) {
-	t.Parallel()
-	s, dir := policed(t, "gate: {mode: block}\n")
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, s, r, rw.ErrRiskBlocked)
-	s.Close(background)
-	s = openWith(t, dir, "gate: {mode: block}\nallow: [{path: a.txt, reason: it is fine}]\n", nil)
-	passes(t, s, r)
 }
 
 // TestBudgetExpires after 24 hours, and a clock that ran ahead does not lock a
@@ -438,31 +359,6 @@ func TestResetTaskClears(t *testing.T) {
 	attemptIs(t, s, b, rw.ErrProtectedPath, 2)
 	s.Close(background)
 	isErr(t, s.ResetTask(background), rw.ErrStoreClosed)
-}
-
-// TestResetTaskReachesOtherStores: the operator clears the counts in a process
-// of his own, and the server that is running tries again.
-func TestResetTaskReachesOtherStores(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, server, r, rw.ErrRiskBlocked)
-	noErr(t, operator.ResetTask(background))
-	attemptIs(t, server, r, rw.ErrRiskBlocked, 2)
-}
-
-// TestResetIsNotUndoneByAnotherStore, which writes the counts that it remembers.
-func TestResetIsNotUndoneByAnotherStore(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	server, operator := openGated(t, dir, nil), openGated(t, dir, nil)
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	spend(t, server, r, rw.ErrRiskBlocked)
-	operator.ResetTask(background)
-	attempt(t, server, put("b.txt", risky.high, rw.ModeCreate)) // writes the counts that it remembers
-	s := openGated(t, dir, nil)
-	attemptIs(t, s, r, rw.ErrRiskBlocked, 2)
 }
 
 // fakeStrikes writes n counts, the first the oldest, each so many seconds after the one

@@ -218,90 +218,6 @@ func TestEveryVersionRestores(t *testing.T) {
 	check(t, s, true)
 }
 
-func TestRestoreByHashAndUndoOfIt(t *testing.T) {
-	s, dir := quick(t, nil)
-	a := write(t, s, "a.txt", "one\n", rw.ModeCreate)
-	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
-	dry, err := s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: a.SHA256, Call: rw.Call{DryRun: true}})
-	expect(t, err == nil && strings.Contains(dry.Diff, "+one") && dry.Receipt.DryRun && dry.JournalID == "", "dry run: %v %+v", err, dry)
-	fileIs(t, dir, "a.txt", "two\n")
-	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: digest(strings.ToUpper(a.SHA256.String()))}))(t)
-	fileIs(t, dir, "a.txt", "one\n")
-	undone(t, s, 1)
-	fileIs(t, dir, "a.txt", "two\n")
-	equal(t, restored(t, s, "a.txt", versionsOf(t, s, "a.txt")[0].Version).Status, rw.StatusUnchanged, "the current content")
-}
-
-// TestRestoreGuardsHumanEdits: a file that was changed by another program is not
-// touched without force, and with force history keeps its content.
-func TestRestoreGuardsHumanEdits(t *testing.T) {
-	s, dir := quick(t, nil)
-	a := write(t, s, "a.txt", "one\n", rw.ModeCreate)
-	write(t, s, "a.txt", "two\n", rw.ModeOverwrite)
-	version := versionsOf(t, s, "a.txt")[1].Version
-	for _, content := range []string{"human\n", ""} {
-		human(t, dir, "a.txt", content)
-		deny(t, s, dir, "human edit", rw.ErrChangedOutside, func() error {
-			return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version}))
-		})
-	}
-	human(t, dir, "a.txt", "human\n")
-	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version, Force: true}))(t)
-	fileIs(t, dir, "a.txt", "one\n")
-	data := must(os.ReadFile(filepath.Join(dir, rw.StateDirName, "history", hash("human\n")[:2], hash("human\n"))))(t)
-	expect(t, string(data) == "human\n", "history does not keep the human's work:")
-	os.Remove(filepath.Join(dir, "a.txt"))
-	deny(t, s, dir, "human deletion", rw.ErrChangedOutside, func() error {
-		return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: version}))
-	})
-	must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", SHA256: a.SHA256, Force: true}))(t)
-	fileIs(t, dir, "a.txt", "one\n")
-	check(t, s, true)
-}
-
-// TestRestoreAfterMoves: the versions of both names can be restored.
-func TestRestoreAfterMoves(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "a.txt", "one\n", rw.ModeCreate)
-	first := versionsOf(t, s, "a.txt")[0].Version
-	renamed(t, s, "a.txt", "b.txt")
-	renamed(t, s, "b.txt", "c/c.txt")
-	restored(t, s, "a.txt", first)
-	fileIs(t, dir, "a.txt", "one\n")
-	fileIs(t, dir, "c/c.txt", "one\n")
-	restored(t, s, "b.txt", versionsOf(t, s, "b.txt")[1].Version)
-	fileIs(t, dir, "b.txt", "one\n")
-	write(t, s, "c/c.txt", "two\n", rw.ModeAppend)
-	restored(t, s, "c/c.txt", first)
-	fileIs(t, dir, "c/c.txt", "one\n")
-	// Moved over another file: that one can be restored too.
-	write(t, s, "d.txt", "in the way\n", rw.ModeCreate)
-	must(s.Move(background, rw.MoveRequest{Path: "c/c.txt", To: "d.txt", Overwrite: true}))(t)
-	undone(t, s, 1)
-	fileIs(t, dir, "d.txt", "in the way\n")
-	fileIs(t, dir, "c/c.txt", "one\n")
-	inTheWay := versionsOf(t, s, "d.txt")[0].SHA256
-	must(s.Move(background, rw.MoveRequest{Path: "c/c.txt", To: "d.txt", Overwrite: true}))(t)
-	must(s.Restore(background, rw.RestoreRequest{Path: "d.txt", SHA256: inTheWay}))(t)
-	fileIs(t, dir, "d.txt", "in the way\n")
-	check(t, s, true)
-}
-
-// TestAppendedVersionAfterAHumanEditOfTheSameLength is not reported as available, if
-// history had no copy of it.
-func TestAppendedVersionAfterAHumanEditOfTheSameLength(t *testing.T) {
-	dir := withHistoryPolicy(t, "{keep_head_max: 1}")
-	s := open(t, dir, nil)
-	write(t, s, "a.txt", "aaaa", rw.ModeCreate)
-	human(t, dir, "a.txt", "bbbb")
-	write(t, s, "a.txt", "cccc", rw.ModeAppend)
-	list := versionsOf(t, s, "a.txt")
-	expect(t, !list[1].Available, "bytes that are lost are said to be there")
-	deny(t, s, dir, "lost bytes", rw.ErrVersionNotKept, func() error {
-		return errorOf(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: list[1].Version}))
-	})
-}
-
 // TestUndoOfEveryVerb, and undoing the undoing.
 func TestUndoOfEveryVerb(t *testing.T) {
 	one := func(s *rw.Store) { write(t, s, "a.txt", "one\n", rw.ModeCreate) }
@@ -491,84 +407,6 @@ func TestUndoNeverEatsOthersWork(t *testing.T) {
 	must(s.Undo(background, rw.UndoRequest{Call: rw.Call{Caller: "A"}}))(t)
 	fileIs(t, dir, "a.txt", "2")
 	deny(t, s, dir, "own commits only", rw.ErrNothingToUndo, func() error { return errorOf(s.Undo(background, rw.UndoRequest{})) })
-}
-
-// TestDeletedFileComesBackWithItsMode: a file that was private stays private.
-func TestDeletedFileComesBackWithItsMode(t *testing.T) {
-	s, dir := quick(t, nil)
-	mode := func(path string, want os.FileMode) {
-		t.Helper()
-		st, err := os.Stat(filepath.Join(dir, path))
-		if err != nil || st.Mode().Perm() != want {
-			t.Errorf("%s: %v %v, want %v", path, st.Mode(), err, want)
-		}
-	}
-	write(t, s, "key.pem", "private", rw.ModeCreate)
-	os.Chmod(filepath.Join(dir, "key.pem"), 0o600)
-	version := versionsOf(t, s, "key.pem")[0].Version
-	deleted(t, s, "key.pem")
-	undone(t, s, 1)
-	mode("key.pem", 0o600)
-	deleted(t, s, "key.pem")
-	restored(t, s, "key.pem", version)
-	mode("key.pem", 0o600)
-	write(t, s, "run.sh", "#!/bin/sh\n", rw.ModeCreate)
-	os.Chmod(filepath.Join(dir, "run.sh"), 0o755)
-	renamed(t, s, "run.sh", "bin/run.sh")
-	mode("bin/run.sh", 0o755)
-	undone(t, s, 1)
-	mode("run.sh", 0o755)
-	write(t, s, "run.sh", "#!/bin/bash\n", rw.ModeOverwrite)
-	restored(t, s, "run.sh", versionsOf(t, s, "run.sh")[1].Version)
-	mode("run.sh", 0o755)
-	check(t, s, true)
-}
-
-// TestMovedOverAnIdenticalFileKeepsItsMode: the file that is moved is the one
-// that arrives.
-func TestMovedOverAnIdenticalFileKeepsItsMode(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "a.txt", "same", rw.ModeCreate)
-	write(t, s, "b.txt", "same", rw.ModeCreate)
-	os.Chmod(filepath.Join(dir, "a.txt"), 0o700)
-	must(s.Move(background, rw.MoveRequest{Path: "a.txt", To: "b.txt", Overwrite: true}))(t)
-	gone(t, dir, "a.txt")
-	fileIs(t, dir, "b.txt", "same")
-	if st, _ := os.Stat(filepath.Join(dir, "b.txt")); st.Mode().Perm() != 0o700 {
-		t.Errorf("mode %v", st.Mode())
-	}
-	check(t, s, true)
-}
-
-func TestOperationReportsTheOutcomeOfACall(t *testing.T) {
-	s, dir := quick(t, nil)
-	w := must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("x"), Call: rw.Call{IdempotencyKey: "k"}}))(t)
-	_, err := s.SafeWrite(background, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "free"}})
-	refusal := rw.AsError("", err).Context["invocation_id"].(string)
-	must(s.SafeWrite(background, rw.SafeWriteRequest{Path: "d.txt", Content: []byte("y"), Call: rw.Call{IdempotencyKey: "dry", DryRun: true}}))(t)
-	other := quickAt(t, dir, nil)
-	tx := must(other.Tx(background, rw.TxRequest{Call: rw.Call{IdempotencyKey: "t"}, Ops: []rw.TxOp{{Op: "write", Path: "b.txt", Content: []byte("b")}, {Op: "delete", Path: "a.txt"}}}))(t)
-	for _, c := range []struct {
-		r                rw.OperationRequest
-		happened, refuse bool
-		entries          int
-	}{
-		{rw.OperationRequest{IdempotencyKey: "k"}, true, false, 1},
-		{rw.OperationRequest{InvocationID: w.Receipt.InvocationID}, true, false, 1},
-		{rw.OperationRequest{InvocationID: refusal}, false, true, 1},
-		{rw.OperationRequest{IdempotencyKey: "free"}, false, false, 0},
-		{rw.OperationRequest{IdempotencyKey: "dry"}, false, false, 0},
-		{rw.OperationRequest{IdempotencyKey: "t"}, true, false, 2},
-		{rw.OperationRequest{InvocationID: tx.Receipt.InvocationID}, true, false, 2},
-		{rw.OperationRequest{InvocationID: "inv_none"}, false, false, 0},
-	} {
-		got, err := s.Operation(background, c.r)
-		expect(t, err == nil && got.Happened == c.happened && got.Refused == c.refuse && len(got.Entries) == c.entries && got.Entries != nil,
-			"%+v: %v %+v", c.r, err, got)
-	}
-	for _, r := range []rw.OperationRequest{{}, {IdempotencyKey: "k", InvocationID: "i"}} {
-		deny(t, s, dir, "both or neither", rw.ErrInvalidArgument, func() error { return errorOf(s.Operation(background, r)) })
-	}
 }
 
 // TestLinksAreFollowedAndStay: edit, delete, move, restore and undo through a link
@@ -799,26 +637,6 @@ func TestSecretOverTwoStepsIsFound(t *testing.T) {
 	for _, leak := range leaks(t, dir, secret) {
 		expect(t, strings.Contains(leak, "quarantine"), "the secret is in %s", leak)
 	}
-}
-
-func TestProtectedGlobsHoldOnBothEndsOfAMove(t *testing.T) {
-	s, dir := policed(t, "version: 1\nprotect:\n  - \"vault/**\"\n")
-	human(t, dir, "vault/a.txt", "kept\n")
-	write(t, s, "b.txt", "b", rw.ModeCreate)
-	os.Symlink("vault", filepath.Join(dir, "lv"))
-	for _, c := range [][2]string{{"vault/a.txt", "a.txt"}, {"b.txt", "vault/b.txt"}, {"lv/a.txt", "a.txt"}, {"b.txt", "lv/b.txt"}, {"vault", "open"}, {"lv", "open"}} {
-		deny(t, s, dir, "move "+c[0]+" "+c[1], rw.ErrProtectedPath, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: c[0], To: c[1]})) })
-		deny(t, s, dir, "tx move "+c[0]+" "+c[1], rw.ErrProtectedPath, func() error {
-			if c[1] == "open" {
-				return transact(s, rw.TxOp{Op: "delete", Path: "vault/a.txt"})
-			}
-			return transact(s, rw.TxOp{Op: "move", Path: c[0], To: c[1]})
-		})
-	}
-	deny(t, s, dir, "edit", rw.ErrProtectedPath, func() error {
-		return errorOf(s.Edit(background, rw.EditRequest{Path: "lv/a.txt", Edits: []rw.EditOp{{Old: "kept", New: "lost"}}}))
-	})
-	check(t, s, true)
 }
 
 // keyedVerbs are all verbs that take an idempotency key, on files that the
@@ -1190,21 +1008,6 @@ func TestCanceledCallsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestRevisionsAreNumbered checks that rev counts the versions of a path from 1 and
-// that versions added by Undo continue the numbering.
-func TestRevisionsAreNumbered(t *testing.T) {
-	s := open(t, workspace(t), nil)
-	write(t, s, "a.txt", "1", rw.ModeCreate)
-	write(t, s, "b.txt", "1", rw.ModeCreate)
-	write(t, s, "a.txt", "2", rw.ModeOverwrite)
-	must(s.Undo(background, rw.UndoRequest{}))(t)
-	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
-	require(t, err == nil && len(h.Versions) == 3, "%v %+v", err, h)
-	for i, v := range h.Versions {
-		expect(t, v.Rev == uint64(3-i), "version %d has rev %d, want %d", v.Version, v.Rev, 3-i)
-	}
-}
-
 // moveOver moves a file or a directory over an existing one.
 func moveOver(t *testing.T, s *rw.Store, path, to string) {
 	t.Helper()
@@ -1386,73 +1189,6 @@ func contentOf(t *testing.T, s *rw.Store, v rw.FileVersion) string {
 	r, err := s.Read(background, rw.ReadRequest{Path: v.Path, Version: v.Version})
 	require(t, err == nil && r.SHA256 == v.SHA256, "version %d at %s: %v %s, want %s", v.Version, v.Path, err, r.SHA256, v.SHA256)
 	return string(r.Content)
-}
-
-// TestDiffFindsWhatAMoveReplaced: without version arguments, the diff of a move over a
-// file is that of the bytes at the path; the origin of a version is never from the
-// other file.
-func TestDiffFindsWhatAMoveReplaced(t *testing.T) {
-	s, _ := quick(t, nil)
-	write(t, s, "tmp", "t1\n", rw.ModeCreate)
-	write(t, s, "real", "r1\n", rw.ModeCreate)
-	write(t, s, "tmp", "t2\n", rw.ModeOverwrite)
-	write(t, s, "real", "r2\n", rw.ModeOverwrite)
-	moveOver(t, s, "tmp", "real")
-	for _, c := range []struct {
-		to, from uint64
-		want     string
-	}{
-		{0, 4, "-r2\n+t2\n"}, {5, 4, "-r2\n+t2\n"}, {4, 2, "-r1\n+r2\n"}, {3, 1, "-t1\n+t2\n"}, {2, 0, "+r1\n"}, {1, 0, "+t1\n"},
-	} {
-		d, err := s.Diff(background, rw.DiffRequest{Path: "real", To: c.to})
-		expect(t, err == nil && d.From == c.from && d.To == c.to && strings.HasSuffix(d.Diff, "@@\n"+c.want), "to %d: %v %+v", c.to, err, d)
-	}
-}
-
-// TestVersionsOfPathsThatCannotBeNow: the history of a file is there although
-// a file has the place of its directory, or a directory its own.
-func TestVersionsOfPathsThatCannotBeNow(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "d/x", "inner\n", rw.ModeCreate)
-	renamed(t, s, "d", "e")
-	write(t, s, "d", "outer", rw.ModeCreate)
-	write(t, s, "f", "file\n", rw.ModeCreate)
-	deleted(t, s, "f")
-	write(t, s, "f/x", "below", rw.ModeCreate)
-	for path, c := range map[string]struct {
-		version uint64
-		content string
-		refusal rw.Detail
-	}{"d/x": {1, "inner\n", rw.ErrNotADirectory}, "f": {4, "file\n", rw.ErrIsADirectory}} {
-		list := versionsOf(t, s, path)
-		expect(t, len(list) == 2 && list[0].SHA256.String() == "" && list[1].Version == c.version && list[1].Available, "%s: %+v", path, list)
-		r := must(s.Read(background, rw.ReadRequest{Path: path, Version: c.version}))(t)
-		expect(t, string(r.Content) == c.content, "%s: %q", path, r.Content)
-		d := must(s.Diff(background, rw.DiffRequest{Path: path}))(t)
-		expect(t, d.From == c.version && d.ToSHA256.String() == "" && strings.Contains(d.Diff, "-"+c.content), "%s: %+v", path, d)
-		deny(t, s, dir, path, c.refusal, func() error { return errorOf(s.Restore(background, rw.RestoreRequest{Path: path, Version: c.version})) })
-	}
-	// A path without a history is refused with the reason.
-	for path, want := range map[string]rw.Detail{"e": rw.ErrIsADirectory, "d/y": rw.ErrNotADirectory} {
-		deny(t, s, dir, path, want, func() error { return errorOf(s.Diff(background, rw.DiffRequest{Path: path})) })
-	}
-}
-
-// TestUndoOfWhatWasLeftAsItWas: a commit that also names a file with unchanged bytes is
-// undone, although the file was moved since.
-func TestUndoOfWhatWasLeftAsItWas(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "a.txt", "kept", rw.ModeCreate)
-	write(t, s, "b.txt", "old", rw.ModeCreate)
-	noErr(t, transact(s,
-		rw.TxOp{Op: "write", Path: "a.txt", Content: []byte("kept"), Mode: rw.ModeOverwrite},
-		rw.TxOp{Op: "write", Path: "b.txt", Content: []byte("new"), Mode: rw.ModeOverwrite},
-	))
-	renamed(t, s, "a.txt", "c.txt")
-	undone(t, s, 2)
-	fileIs(t, dir, "a.txt", "kept")
-	fileIs(t, dir, "b.txt", "old")
-	gone(t, dir, "c.txt")
 }
 
 // headCases are ways in which a file gets its newest version.
@@ -1728,22 +1464,6 @@ func kept(t *testing.T, dir string) int {
 		return nil
 	})
 	return n
-}
-
-func TestReadOfAVersion(t *testing.T) {
-	s := open(t, workspace(t), nil)
-	write(t, s, "a.txt", "one\n", rw.ModeCreate)
-	write(t, s, "a.txt", "two\n", rw.ModeAppend)
-	write(t, s, "a.txt", "three\n", rw.ModeOverwrite)
-	h, err := s.History(background, rw.HistoryRequest{Path: "a.txt"})
-	require(t, err == nil && len(h.Versions) == 3, "%v %+v", err, h)
-	for i, want := range []string{"three\n", "one\ntwo\n", "one\n"} {
-		r, err := s.Read(background, rw.ReadRequest{Path: "a.txt", Version: h.Versions[i].Version})
-		expect(t, err == nil && string(r.Content) == want && r.SHA256.String() == hash(want) && r.Bytes == int64(len(want)), "version %d: %v %+v", i,
-			err, r)
-	}
-	r, err := s.Read(background, rw.ReadRequest{Path: "a.txt", Version: h.Versions[1].Version, Offset: 2, MaxBytes: 3})
-	expect(t, err == nil && string(r.Content) == "e\nt" && r.Truncated, "a part: %v %+v", err, r)
 }
 
 // withHistoryPolicy makes a workspace with a policy that limits history.
