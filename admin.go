@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
-	"slices"
-	"strings"
 
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
-	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 	"github.com/resilientwrite/resilientwrite/internal/ship"
 	"github.com/resilientwrite/resilientwrite/internal/upkeep"
@@ -188,20 +183,7 @@ func (a operator) SnapshotTree(ctx context.Context, id string) (admin.Tree, erro
 	if err != nil {
 		return admin.Tree{}, a.s.verbError("snapshot_tree", err)
 	}
-	t := admin.Tree{Files: []admin.TreeFile{}, Dirs: []admin.TreeDir{}}
-	for p, f := range x.All() {
-		t.Files = append(t.Files, admin.TreeFile{
-			Path: p, SHA256: f.SHA, Bytes: f.Size, Mode: f.Mode, Git: f.GitHex(),
-			Ignored: f.Flags&observe.Ignored != 0, NotKept: f.Flags&observe.Unkept != 0,
-		})
-	}
-	slices.SortFunc(t.Files, func(a, b admin.TreeFile) int { return strings.Compare(a.Path, b.Path) })
-	for _, p := range x.Directories() {
-		if mode := x.DirMode(p); p != "" && mode != 0 {
-			t.Dirs = append(t.Dirs, admin.TreeDir{Path: p, Mode: mode & 0o777})
-		}
-	}
-	return t, nil
+	return ship.Tree(x), nil
 }
 
 // Materialize is [admin.Operator.Materialize].
@@ -211,7 +193,16 @@ func (a operator) Materialize(ctx context.Context, r admin.MaterializeRequest) (
 	c := s.newCommit(ctx, request{op: "materialize", caller: r.Caller, session: r.Session, hash: s.engine.NewCommitID(), long: true})
 	c.check(checkLabels(r.Caller, r.Session, ""))
 	out := admin.MaterializeResult{}
-	err := s.commitPrepared(ctx, c, func(ctx context.Context) error { return s.prepareTree(ctx, c, r, &out) })
+	err := s.commitPrepared(ctx, c, func(ctx context.Context) error {
+		_, now, err := s.scan(ctx, around.ScanRequest{})
+		if err == nil {
+			out, err = ship.Into(c.Commit, s.changes(), now, r, c.taking(ctx))
+		}
+		if err == nil && len(c.Muts)+len(c.Dirs) == 0 {
+			err = errNothing
+		}
+		return err
+	})
 	if err == errNothing {
 		return out, nil
 	}
@@ -220,68 +211,4 @@ func (a operator) Materialize(ctx context.Context, r admin.MaterializeRequest) (
 	}
 	out.Seq = c.finished().JournalSeq
 	return out, nil
-}
-
-// prepareTree makes the mutations that lead to a tree.
-func (s *Store) prepareTree(ctx context.Context, c *commit, r admin.MaterializeRequest, out *admin.MaterializeResult) error {
-	_, y, err := s.scan(ctx, around.ScanRequest{}, nil)
-	if err != nil {
-		return err
-	}
-	if head := s.observed.Head(); r.Base != "" && head != r.Base {
-		return fault.New(fault.ChangedOutside).With("base", r.Base).With("head", head).Hintf("the tree rests on commit %s, and another one is checked out; check out that commit first", r.Base)
-	}
-	now, then, files := y.All(), map[string]observe.File{}, map[string]admin.TreeFile{}
-	for _, f := range r.Files {
-		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: ship.Perm(f.Mode)}}
-		files[f.Path] = f
-	}
-	if err := ship.Replaceable(now, then, r.Keep); err != nil {
-		return err
-	}
-	dirs := map[string]uint32{}
-	for _, d := range r.Dirs {
-		dirs[d.Path] = fsx.ModeDir | d.Mode
-	}
-	c.Dirs = s.changes().DirsToMake(ship.Dirs(y, dirs))
-	out.Dirs = len(c.Dirs)
-	list, turn := observe.Differences(now, then), map[string]int{}
-	for i, f := range r.Files {
-		turn[f.Path] = i
-	}
-	slices.SortStableFunc(list, func(a, b observe.Difference) int { return turn[a.Path] - turn[b.Path] })
-	for _, d := range list {
-		if d.Change == "deleted" {
-			out.Deleted++
-		} else {
-			out.Written++
-		}
-	}
-	err = s.changes().Into(c.Commit, list, func(m *engine.Mutation, path string) error { return s.takeTreeFile(ctx, c, m, files[path], r.Open) })
-	if err == nil && len(c.Muts)+len(c.Dirs) == 0 {
-		err = errNothing
-	}
-	return err
-}
-
-// takeTreeFile takes the bytes and the mode of a file of a tree; if only the mode
-// differs, the file keeps its bytes.
-func (s *Store) takeTreeFile(ctx context.Context, c *commit, m *engine.Mutation, f admin.TreeFile, open func(admin.TreeFile) (io.ReadCloser, error)) error {
-	perm := ship.Perm(f.Mode)
-	m.Perm = &perm
-	src, err := open(f)
-	if err != nil {
-		return err
-	}
-	mode := perm
-	if mode > 0o777 { // a kind, which Perm says
-		mode = 0
-	}
-	sum, err := c.TakeKept(ctx, m, src, mode)
-	src.Close()
-	if err == nil && sum != f.SHA256.String() {
-		m.DropSpooled()
-		err = fault.New(fault.HashDriftOnRead).Hintf("the bytes that were given are not those of the tree")
-	}
-	return err
 }

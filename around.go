@@ -3,8 +3,6 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,9 +14,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
-	"github.com/resilientwrite/resilientwrite/internal/layer/lease"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
-	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/versions"
 )
 
@@ -36,61 +32,38 @@ import (
 // that differ are read. Nothing in the workspace is changed. Errors: those of
 // every write.
 func (s *Store) Scan(ctx context.Context, r around.ScanRequest) (around.ScanResult, error) {
-	out, _, err := s.scan(ctx, r, nil)
+	out, _, err := s.scan(ctx, r)
 	if err != nil {
 		return out, s.verbError("scan", err)
 	}
-	out.Claimed = claimedFiles(s.claimed(out, r.Session))
+	out.Claimed = changes.ClaimedFiles(s.scanner(ctx).Claimed(out, r.Session))
 	return out, nil
 }
 
-// scan is [Store.Scan]. If pend is not nil, it is called with the findings before
-// the row is written.
-func (s *Store) scan(ctx context.Context, r around.ScanRequest, pend func([]around.ObservedFinding) error) (out around.ScanResult, _ *observe.Index, err error) {
-	if err := s.engine.Enter(); err != nil {
-		return out, nil, err
-	}
-	defer s.engine.Leave()
-	if e := checkLabels(r.Host, r.Session, ""); e != nil {
-		return out, nil, e
-	}
-	if len(r.Calls) > observe.MaxCalls {
-		return out, nil, fault.New(fault.InvalidArgument).With("argument", "calls").Hintf("give at most %d calls", observe.MaxCalls)
-	}
-	req := observe.Request{
-		Session: r.Session, Host: gate.Label(s.gate.SafeText(r.Host)), Command: s.commandText(r.Command),
-		Capture: observe.Capture(s.gate.Policy().File.Capture), Recording: pend,
-	}
-	for _, call := range r.Calls {
-		req.Calls = append(req.Calls, gate.Label(s.gate.SafeText(call)))
-	}
-	if r.Within > 0 {
-		req.Until = time.Now().Add(r.Within)
-	}
-	if s.gateFor(ctx).Mode != GateOff {
-		bounded := s.gate.Bounded(ctx)
-		req.Inspect = func(path string, data []byte, before func() []byte) []scan.Finding {
-			return s.gate.Fresh(bounded, path, data, before)
-		}
-	}
-	found, index, err := s.observed.Scan(ctx, req)
-	if ctx.Err() != nil {
-		err = fault.New(fault.Canceled).Because(ctx.Err())
-	}
-	if err != nil {
-		return out, nil, err
-	}
-	return found, index, nil
+// scanner returns what finds the changes of other programs for one call.
+func (s *Store) scanner(ctx context.Context) *changes.Scanner {
+	return &changes.Scanner{Layer: s.observed, Gate: s.gate, Leases: s.leases, Inspect: s.gateFor(ctx).Mode != GateOff}
 }
 
-// claimed returns those of the files of a scan that another session than these has
-// claimed.
-func (s *Store) claimed(out around.ScanResult, sessions ...string) []lease.File {
-	var paths []string
-	for _, f := range out.Files {
-		paths = append(paths, f.Path, f.From)
+// scan is [Store.Scan] without the claims.
+func (s *Store) scan(ctx context.Context, r around.ScanRequest) (around.ScanResult, *observe.Index, error) {
+	if e := checkLabels(r.Host, r.Session, ""); e != nil {
+		return around.ScanResult{}, nil, e
 	}
-	return s.leases.Over(paths, sessions)
+	return s.scanner(ctx).Scan(ctx, r, nil)
+}
+
+// aroundCall scans when a call begins or ends, and records that it does.
+func (s *Store) aroundCall(ctx context.Context, c around.ToolCall, ends bool) (out around.ScanResult, err error) {
+	if err = s.engine.Enter(); err == nil {
+		defer s.engine.Leave() // Report may end the goroutine
+		scanner := s.scanner(ctx)
+		out, err = scanner.Call(ctx, scanner.Clean(c), ends)
+	}
+	if err != nil {
+		err = s.verbError("scan", err)
+	}
+	return out, err
 }
 
 // Changes lists the files that were changed, with the net change of each,
@@ -149,7 +122,7 @@ func (s *Store) StageChanges(
 // the journal; a crash may lose it, and the changes of the call are then
 // attributed to none. Errors: those of Scan.
 func (s *Store) BeginCall(ctx context.Context, c around.ToolCall) (around.ScanResult, error) {
-	return s.aroundCall(ctx, s.cleanCall(c), false)
+	return s.aroundCall(ctx, c, false)
 }
 
 // EndCall records that a tool call has ended, and records the changes since it
@@ -163,7 +136,7 @@ func (s *Store) BeginCall(ctx context.Context, c around.ToolCall) (around.ScanRe
 // applies to files that another session had claimed. Errors: those of Scan; the
 // call then stays open.
 func (s *Store) EndCall(ctx context.Context, c around.ToolCall) (around.ScanResult, error) {
-	return s.aroundCall(ctx, s.cleanCall(c), true)
+	return s.aroundCall(ctx, c, true)
 }
 
 // SeenCall reports whether the same event of the same call (host, session, ID,
@@ -184,89 +157,6 @@ func (s *Store) SeenCall(ctx context.Context, c around.ToolCall) (bool, error) {
 		return false, s.verbError("scan", err)
 	}
 	return !first, nil
-}
-
-// aroundCall scans when a call begins or ends, and records that it does.
-func (s *Store) aroundCall(ctx context.Context, c around.ToolCall, ends bool) (out around.ScanResult, err error) {
-	if err = s.engine.Enter(); err == nil {
-		defer s.engine.Leave() // Report may end the goroutine
-		out, err = s.scanCalls(ctx, c, ends)
-	}
-	if err != nil {
-		err = s.verbError("scan", err)
-	}
-	return out, err
-}
-
-func (s *Store) scanCalls(ctx context.Context, c around.ToolCall, ends bool) (out around.ScanResult, err error) {
-	known, err := s.observed.Calls()
-	if err != nil {
-		return out, err
-	}
-	call := observe.OpenCall{ID: c.ID, Host: c.Host, Session: c.Session, Command: c.Command}
-	if c.Alike && c.ID != "" {
-		id := ""
-		if ends {
-			id = known.Oldest(call)
-		}
-		call.ID = cmp.Or(id, gate.Label(c.ID+"-"+strconv.FormatInt(s.engine.Now().UnixNano(), 36)))
-	}
-	calls, during, sessions := known.During(call, ends)
-	r := around.ScanRequest{Within: c.Within, Calls: calls, Host: during.Host, Session: during.Session, Command: during.Command}
-	if out, _, err = s.scan(ctx, r, s.observed.Pend); err != nil { // pending before the row, after which no scan finds them again
-		return out, err
-	}
-	claimed := s.claimed(out, sessions...)
-	out.Claimed = claimedFiles(claimed)
-	return out, s.observed.EditCalls(func(w *observe.Watched) {
-		for _, f := range claimed {
-			w.Add(observe.Notice{ObservedFinding: around.ObservedFinding{Path: f.Path, Fingerprint: fmt.Sprint("claim ", f.Fence, " ", f.Path)}, Session: f.Session, Until: f.Until})
-		}
-		call.Since = s.engine.Now().UTC()
-		switch {
-		case !ends:
-			w.Begin(call)
-		case call.ID == "":
-			w.End(call)
-		default:
-			w.End(call)
-			reportNotices(&out, w.Report(c.Session))
-			if c.Report != nil {
-				c.Report(out)
-			}
-		}
-		w.Scanned(observe.HostSeen{Host: c.Host, Event: c.Event, At: call.Since}, out.Partial)
-	})
-}
-
-// reportNotices replaces the findings and the claimed files by those that are reported now.
-func reportNotices(r *around.ScanResult, list []observe.Notice) {
-	r.Findings, r.Claimed = []around.ObservedFinding{}, nil
-	for _, n := range list {
-		if n.Session != "" {
-			r.Claimed = append(r.Claimed, around.ClaimedFile{Path: n.Path, Session: n.Session, Until: n.Until})
-		} else {
-			r.Findings = append(r.Findings, n.ObservedFinding)
-		}
-	}
-}
-
-// cleanCall makes what a host reports suitable for the journal: bounded, and
-// without secrets.
-func (s *Store) cleanCall(c around.ToolCall) around.ToolCall {
-	for _, text := range []*string{&c.ID, &c.Host, &c.Session, &c.Event} {
-		*text = gate.Label(s.gate.SafeText(*text))
-	}
-	if ofAdapter(c.Session) {
-		c.Session = "host-" + c.Session
-	}
-	c.Command = s.commandText(c.Command)
-	return c
-}
-
-// commandText returns a command line for the journal: its beginning, redacted.
-func (s *Store) commandText(command string) string {
-	return s.gate.SafeText(strings.ToValidUTF8(command[:min(len(command), observe.MaxCommand)], "\uFFFD"))
 }
 
 // Capture returns which programs report their tool calls. Errors: the common
@@ -320,7 +210,7 @@ func (s *Store) snapshot(ctx context.Context, r around.SnapshotRequest) (around.
 	if e := checkLabels(r.Label, r.Session, ""); e != nil {
 		return around.Snapshot{}, e
 	}
-	found, index, err := s.scan(ctx, around.ScanRequest{Session: r.Session}, nil)
+	found, index, err := s.scan(ctx, around.ScanRequest{Session: r.Session})
 	if err != nil {
 		return around.Snapshot{}, err
 	}
@@ -352,27 +242,11 @@ func (s *Store) SnapshotList(
 func (s *Store) SnapshotDiff(
 	ctx context.Context, r around.SnapshotDiffRequest,
 ) (around.SnapshotDiffResult, error) {
-	out := around.SnapshotDiffResult{Files: []around.FileChange{}}
 	from, to, err := s.twoStates(ctx, r.From, r.To)
 	if err != nil {
-		return out, s.verbError("snapshot_diff", err)
+		return around.SnapshotDiffResult{Files: []around.FileChange{}}, s.verbError("snapshot_diff", err)
 	}
-	for _, d := range observe.Differences(observe.States(from, to)) {
-		switch d.Change {
-		case "created":
-			out.Created++
-		case "deleted":
-			out.Deleted++
-		default:
-			out.Changed++
-		}
-		if len(out.Files) < changes.MaxFiles {
-			out.Files = append(out.Files, d.FileChange)
-		} else {
-			out.Truncated = true
-		}
-	}
-	return out, nil
+	return changes.DiffOf(from, to), nil
 }
 
 // twoStates returns two snapshots, or one and the workspace if the second has no name.
@@ -383,7 +257,7 @@ func (s *Store) twoStates(ctx context.Context, from, to string) (x, y *observe.I
 	if to != "" {
 		_, y, err = s.observed.Load(to)
 	} else {
-		_, y, err = s.scan(ctx, around.ScanRequest{}, nil)
+		_, y, err = s.scan(ctx, around.ScanRequest{})
 	}
 	return x, y, err
 }
@@ -428,7 +302,7 @@ func (s *Store) prepareSnapshot(ctx context.Context, c *commit, r SnapshotRestor
 	if err != nil {
 		return err
 	}
-	_, now, err := s.scan(ctx, around.ScanRequest{}, nil)
+	_, now, err := s.scan(ctx, around.ScanRequest{})
 	if err != nil {
 		return err
 	}
@@ -520,11 +394,4 @@ func (s *Store) sessionOf(ctx context.Context) (session, caller string) {
 		via = *known
 	}
 	return cmp.Or(via.Thread, via.Connection, of.session, s.opts.Session), cmp.Or(via.Client, of.caller, s.opts.Caller)
-}
-
-func claimedFiles(list []lease.File) (out []around.ClaimedFile) {
-	for _, f := range list {
-		out = append(out, f.ClaimedFile)
-	}
-	return out
 }

@@ -65,9 +65,9 @@ func checkLabels(caller, session, key string) *fault.Fault {
 			return fault.New(fault.InvalidArgument).Hintf("%s must be valid UTF-8 of at most %d bytes", arg.name, maxLabel).With("argument", arg.name)
 		}
 	}
-	if ofAdapter(session) {
+	if gate.OfAdapter(session) {
 		return fault.New(fault.InvalidArgument).With("argument", "session").
-			Hintf("session names that begin with %s are reserved for connections; omit session, or use another name", adapterPrefix)
+			Hintf("session names that begin with %s are reserved for connections; omit session, or use another name", gate.AdapterPrefix)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ type viaKey struct{}
 // long, contains such characters, or begins with mcp- counts as absent: after the
 // change it could be equal to the name of another one.
 func WithVia(ctx context.Context, via Via) context.Context {
-	if !clean(via.Thread) || ofAdapter(via.Thread) {
+	if !clean(via.Thread) || gate.OfAdapter(via.Thread) {
 		via.Thread = ""
 	}
 	for _, text := range []*string{&via.Client, &via.Version, &via.Connection, &via.Call, &via.Model, &via.Turn, &via.Trace} {
@@ -136,15 +136,6 @@ func viaOf(v *journal.Via) *Via {
 	}
 	via := Via(*v)
 	return &via
-}
-
-// adapterPrefix begins the session names that an adapter assigns.
-const adapterPrefix = "mcp-"
-
-// ofAdapter reports whether a session name is reserved for adapters, in any
-// letter case, because other spellings would look alike.
-func ofAdapter(session string) bool {
-	return len(session) >= len(adapterPrefix) && strings.EqualFold(session[:len(adapterPrefix)], adapterPrefix)
 }
 
 // clean reports whether a name can be kept unchanged.

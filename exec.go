@@ -54,7 +54,7 @@ func (s *Store) Exec(ctx context.Context, r command.Request) (*command.Result, e
 	x.cmd = &views.Command{Timeout: time.Duration(r.TimeoutSeconds) * time.Second, Job: sandbox.Job{
 		Base: r.Views, Dir: r.Dir, Argv: r.Argv, Env: r.Env, Copy: r.Copy, Helper: r.Helper, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
 	}}
-	x.c.Command = s.commandText(x.cmd.Line())
+	x.c.Command = s.scanner(ctx).CommandText(x.cmd.Line())
 	x.out = &command.Result{Results: []call.FileResult{}, Warnings: []Warning{}, Status: StatusUnchanged, WroteAt: x.c.wroteAt()}
 	ctx, _, end := progress.Begin(ctx)
 	defer end()
@@ -118,7 +118,7 @@ func (x *execution) do(ctx context.Context) error {
 // run scans the workspace and runs the command.
 func (x *execution) run(ctx context.Context) (*observe.Index, error) {
 	start, err := x.cmd.Run(ctx, x.s.engine, x.s.gate.Policy().File.Exec.AllowWrite, func() (*observe.Index, error) {
-		found, start, err := x.s.scan(ctx, around.ScanRequest{Session: x.r.Session}, nil)
+		found, start, err := x.s.scan(ctx, around.ScanRequest{Session: x.r.Session})
 		if err == nil && (found.Partial || len(found.Busy) > 0) {
 			err = fault.New(fault.ChangedDuringWrite).With("files", found.Busy).Hintf("files of the workspace are being changed; try again")
 		}

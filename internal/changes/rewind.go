@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -91,4 +92,25 @@ func (l *Layer) unattributed(list []observe.Difference, after uint64, force bool
 		Hintf("files were changed since without a tool call, most likely by a person; nothing was restored; pass force if they may be replaced (history keeps them)")
 	e.Path = names[0]
 	return e
+}
+
+// DiffOf lists the differences between two states of the workspace.
+func DiffOf(from, to *observe.Index) around.SnapshotDiffResult {
+	out := around.SnapshotDiffResult{Files: []around.FileChange{}}
+	for _, d := range observe.Differences(observe.States(from, to)) {
+		switch d.Change {
+		case "created":
+			out.Created++
+		case "deleted":
+			out.Deleted++
+		default:
+			out.Changed++
+		}
+		if len(out.Files) < MaxFiles {
+			out.Files = append(out.Files, d.FileChange)
+		} else {
+			out.Truncated = true
+		}
+	}
+	return out
 }

@@ -247,3 +247,12 @@ func (l *Layer) Announce(op, caller string, paths func() []string) (end func()) 
 		return out
 	})
 }
+
+// AdapterPrefix begins the session names that an adapter assigns.
+const AdapterPrefix = "mcp-"
+
+// OfAdapter reports whether a session name is reserved for adapters, in any
+// letter case, because other spellings would look alike.
+func OfAdapter(session string) bool {
+	return len(session) >= len(AdapterPrefix) && strings.EqualFold(session[:len(AdapterPrefix)], AdapterPrefix)
+}

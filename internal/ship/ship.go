@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/internal/changes"
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -116,19 +117,19 @@ func (b Bytes) later(h *history.Layer) io.ReadCloser {
 	return src
 }
 
-// Perm returns the mode that a file gets. Another machine sets no set-id bits,
+// perm returns the mode that a file gets. Another machine sets no set-id bits,
 // and no file type except symbolic link.
-func Perm(mode uint32) uint32 {
+func perm(mode uint32) uint32 {
 	if mode == fsx.ModeLink {
 		return mode
 	}
 	return mode & 0o777
 }
 
-// Replaceable removes from now, the files of the workspace, those that stay: kept ones,
+// replaceable removes from now, the files of the workspace, those that stay: kept ones,
 // and those that git ignores and the other tree does not have. It refuses files that only
 // the workspace has.
-func Replaceable(now, then map[string]observe.File, keep []string) error {
+func replaceable(now, then map[string]observe.File, keep []string) error {
 	own := []string{}
 	for p, f := range now {
 		t, wanted := then[p]
@@ -149,9 +150,9 @@ func Replaceable(now, then map[string]observe.File, keep []string) error {
 	return e
 }
 
-// Dirs returns the changes from the directories of an index to those of a tree, by path
+// dirs returns the changes from the directories of an index to those of a tree, by path
 // with their modes. Another machine neither sets nor clears set-id bits.
-func Dirs(from *observe.Index, to map[string]uint32) (list []journal.Mutation) {
+func dirs(from *observe.Index, to map[string]uint32) (list []journal.Mutation) {
 	known := map[string]bool{}
 	for _, p := range from.Directories() {
 		known[p] = true
@@ -190,4 +191,75 @@ func Shipped(e *engine.Engine) (uint64, bool) {
 		return f.Seq, true
 	}
 	return 0, false
+}
+
+// Tree returns the files and directories of a snapshot.
+func Tree(x *observe.Index) admin.Tree {
+	t := admin.Tree{Files: []admin.TreeFile{}, Dirs: []admin.TreeDir{}}
+	for p, f := range x.All() {
+		t.Files = append(t.Files, admin.TreeFile{
+			Path: p, SHA256: f.SHA, Bytes: f.Size, Mode: f.Mode, Git: f.GitHex(),
+			Ignored: f.Flags&observe.Ignored != 0, NotKept: f.Flags&observe.Unkept != 0,
+		})
+	}
+	slices.SortFunc(t.Files, func(a, b admin.TreeFile) int { return strings.Compare(a.Path, b.Path) })
+	for _, p := range x.Directories() {
+		if mode := x.DirMode(p); p != "" && mode != 0 {
+			t.Dirs = append(t.Dirs, admin.TreeDir{Path: p, Mode: mode & 0o777})
+		}
+	}
+	return t
+}
+
+// Into makes the mutations of a commit that lead from the current files to a tree.
+func Into(c *engine.Commit, l *changes.Layer, at *observe.Index, r admin.MaterializeRequest, take changes.Take) (out admin.MaterializeResult, err error) {
+	if head := l.Observed.Head(); r.Base != "" && head != r.Base {
+		return out, fault.New(fault.ChangedOutside).With("base", r.Base).With("head", head).Hintf("the tree rests on commit %s, and another one is checked out; check out that commit first", r.Base)
+	}
+	now, then, files, turn := at.All(), map[string]observe.File{}, map[string]admin.TreeFile{}, map[string]int{}
+	for i, f := range r.Files {
+		then[f.Path] = observe.File{Path: f.Path, Entry: &observe.Entry{SHA: f.SHA256, Size: f.Bytes, Mode: perm(f.Mode)}}
+		files[f.Path], turn[f.Path] = f, i
+	}
+	if err := replaceable(now, then, r.Keep); err != nil {
+		return out, err
+	}
+	wanted := map[string]uint32{}
+	for _, d := range r.Dirs {
+		wanted[d.Path] = fsx.ModeDir | d.Mode
+	}
+	c.Dirs = l.DirsToMake(dirs(at, wanted))
+	list := observe.Differences(now, then)
+	slices.SortStableFunc(list, func(a, b observe.Difference) int { return turn[a.Path] - turn[b.Path] })
+	out.Dirs = len(c.Dirs)
+	for _, d := range list {
+		if d.Change == "deleted" {
+			out.Deleted++
+		} else {
+			out.Written++
+		}
+	}
+	return out, l.Into(c, list, func(m *engine.Mutation, path string) error { return takeFile(m, files[path], r.Open, take) })
+}
+
+// takeFile takes the bytes and the mode of a file of a tree; if only the mode
+// differs, the file keeps its bytes.
+func takeFile(m *engine.Mutation, f admin.TreeFile, open func(admin.TreeFile) (io.ReadCloser, error), take changes.Take) error {
+	mode := perm(f.Mode)
+	m.Perm = &mode
+	src, err := open(f)
+	if err != nil {
+		return err
+	}
+	set := mode
+	if set > 0o777 { // a kind, which Perm says
+		set = 0
+	}
+	sum, err := take(m, src, set)
+	src.Close()
+	if err == nil && sum != f.SHA256.String() {
+		m.DropSpooled()
+		err = fault.New(fault.HashDriftOnRead).Hintf("the bytes that were given are not those of the tree")
+	}
+	return err
 }
