@@ -436,20 +436,6 @@ func TestQuarantineThatIsALink(t *testing.T) {
 	}
 }
 
-// TestReadOnlyStoreReadsDrafts and removes none.
-func TestReadOnlyStoreReadsDrafts(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	r := open(t, dir, &rw.Options{ReadOnly: true})
-	length(t, drafts(t, r), 0)
-	draftFails(t, r, "draft_"+strings.Repeat("0", 32), rw.ErrDraftNotFound)
-	s := openGated(t, dir, nil)
-	ref := refuse(t, s, "a.txt", awsID(128))
-	r = open(t, dir, &rw.Options{ReadOnly: true})
-	draftIs(t, r, ref, awsID(128))
-	fails(r.DraftDelete(background, rw.DraftDeleteRequest{DraftRef: ref}))(t, rw.ErrStoreReadOnly)
-}
-
 // TestClosedStoreGivesNoDrafts.
 func TestClosedStoreGivesNoDrafts(t *testing.T) {
 	t.Parallel()

@@ -555,57 +555,6 @@ func TestReplayedUndoAndRestoreReplyAsTheFirst(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestUndoOfACommitAndItsUndoing reports nothing: no row, no file, and the commits can
-// still be undone.
-func TestUndoOfACommitAndItsUndoing(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "b.txt", "before", rw.ModeCreate)
-	write(t, s, "a.txt", "x", rw.ModeCreate)
-	undone(t, s, 1)
-	before := snapshot(t, dir)
-	for _, r := range []rw.UndoRequest{{N: 2}, {N: 2, Call: rw.Call{DryRun: true}}, {N: 2, Call: rw.Call{IdempotencyKey: "k"}}} {
-		got, err := s.Undo(background, r)
-		expect(t, err == nil && got.Status == rw.StatusUnchanged && got.Seq == 0 && len(got.Undone) == 0 && len(got.Results) == 0 &&
-			got.Undone != nil && got.Results != nil, "%+v: %v %+v", r, err, got)
-		expect(t, len(got.Warnings) == 1 && got.Warnings[0].Reason == call.WarnCommitsCancelOut && got.Warnings[0].Hint != "" &&
-			len(got.Receipt.Warnings) == 1, "%+v: warnings %+v %+v", r, got.Warnings, got.Receipt.Warnings)
-		equal(t, snapshot(t, dir), before, r, " changed something")
-	}
-	// More commits than cancel out are undone, and reported.
-	got := undone(t, s, 3)
-	expect(t, got.Status == rw.StatusSucceeded && len(got.Undone) == 3 && len(got.Warnings) == 0, "three: %+v", got)
-	gone(t, dir, "b.txt")
-	undone(t, s, 1)
-	fileIs(t, dir, "b.txt", "before")
-	// Two files, one of which cancels out: the commits are undone.
-	write(t, s, "c.txt", "c", rw.ModeCreate)
-	noErr(t, transact(s, rw.TxOp{Op: "delete", Path: "c.txt"}, rw.TxOp{Op: "write", Path: "d.txt", Content: []byte("d")}))
-	if got := undone(t, s, 2); got.Status != rw.StatusSucceeded || len(got.Undone) != 2 || got.Seq == 0 {
-		t.Errorf("half: %+v", got)
-	}
-	gone(t, dir, "d.txt")
-	undone(t, s, 1)
-	fileIs(t, dir, "d.txt", "d")
-	check(t, s, true)
-}
-
-// TestUnchangedLeavesTheKeyFree: only a commit binds a key.
-func TestUnchangedLeavesTheKeyFree(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "a.txt", "same", rw.ModeCreate)
-	r := put("a.txt", "same", rw.ModeOverwrite)
-	r.IdempotencyKey = "k"
-	got := must(s.SafeWrite(background, r))(t)
-	require(t, got.Status == rw.StatusUnchanged, "%+v", got)
-	op := must(s.Operation(background, rw.OperationRequest{IdempotencyKey: "k"}))(t)
-	expect(t, !op.Happened && len(op.Entries) == 0, "%+v", op)
-	r.Content = []byte("another")
-	equal(t, must(s.SafeWrite(background, r))(t).Status, rw.StatusSucceeded)
-	fileIs(t, dir, "a.txt", "another")
-	r.Content = []byte("a third")
-	deny(t, s, dir, "bound by now", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.SafeWrite(background, r)) })
-}
-
 // TestIdempotencyKeysAreBounded: a snapshot leaves out keys that are both old and far
 // back, and no others; paths stay at any age.
 func TestIdempotencyKeysAreBounded(t *testing.T) {

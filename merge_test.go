@@ -29,51 +29,6 @@ func stale(t *testing.T, path, base, others string, opts *rw.Options) (string, *
 	return dir, s, rw.Exactly(r.SHA256)
 }
 
-func TestStaleEditIsMerged(t *testing.T) {
-	dir, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, nil)
-	// The edit matches the version that its caller has read, though "two" is gone.
-	req := rw.EditRequest{
-		Call: rw.Call{IdempotencyKey: "k"}, Path: "a.txt", Expect: expect, Merge: rw.MergeClean,
-		Edits: []rw.EditOp{{Old: "four\nfive", New: "vier\nfive"}},
-	}
-	dry := req
-	dry.DryRun = true
-	for _, r := range []rw.EditRequest{dry, req, req} { // the last one is answered from the journal
-		got := must(s.Edit(background, r))(t)
-		if !got.Merged || !strings.Contains(got.OthersDiff, "-two\n+TWO\n") || strings.Contains(got.OthersDiff, "vier") || !strings.Contains(got.Diff, "+vier") {
-			t.Errorf("%+v", got)
-		}
-		if r.DryRun {
-			fileIs(t, dir, "a.txt", mergeOthers)
-		} else {
-			fileIs(t, dir, "a.txt", "one\nTWO\nthree\nvier\nfive\n")
-		}
-	}
-	// It is one commit, which undo reverts to what others had written.
-	must(s.Undo(background, rw.UndoRequest{}))(t)
-	fileIs(t, dir, "a.txt", mergeOthers)
-	check(t, s, true)
-}
-
-func TestStaleWriteIsMergedOnlyWhenAsked(t *testing.T) {
-	dir, s, expect := stale(t, "a.txt", mergeBase, mergeOthers, nil)
-	req := rw.SafeWriteRequest{Path: "a.txt", Content: []byte("one\ntwo\nthree\nfour\nfive\nsix\n"), Mode: rw.ModeOverwrite, Expect: expect}
-	for _, mode := range []rw.MergeMode{"", rw.MergeOff} {
-		req.Merge = mode
-		if _, err := s.SafeWrite(background, req); !errors.Is(err, rw.ErrHashMismatch) {
-			t.Fatalf("merge %q: %v", mode, err)
-		}
-	}
-	req.Merge = rw.MergeClean
-	got, err := s.SafeWrite(background, req)
-	if err != nil || !got.Merged || !strings.Contains(got.OthersDiff, "+TWO") {
-		t.Fatalf("%+v %v", got, err)
-	}
-	fileIs(t, dir, "a.txt", mergeOthers+"six\n")
-	req.Merge = "always"
-	fails(s.SafeWrite(background, req))(t, rw.ErrInvalidArgument)
-}
-
 // TestMergeRefused: what cannot be merged is refused as without a merge.
 func TestMergeRefused(t *testing.T) {
 	secret := credentials()[0].secret

@@ -163,20 +163,6 @@ func TestMoveOfADirectoryTakesAllAlong(t *testing.T) {
 	check(t, stores[0], true)
 }
 
-// TestMoveOfADirectoryThatFails: a move that fails under the lock of the whole tree
-// ends at once, with its row, and other calls continue.
-func TestMoveOfADirectoryThatFails(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "d/a.txt", "a", rw.ModeCreate)
-	write(t, s, "e/a.txt", "b", rw.ModeCreate)
-	deny(t, s, dir, "a file is in the way", rw.ErrFileAlreadyExists, func() error { return errorOf(s.Move(background, rw.MoveRequest{Path: "d", To: "e"})) })
-	write(t, s, "d/c.txt", "c", rw.ModeCreate)
-	must(s.Move(background, rw.MoveRequest{Path: "d", To: "e", Overwrite: true}))(t)
-	fileIs(t, dir, "e/a.txt", "a")
-	fileIs(t, dir, "e/c.txt", "c")
-	gone(t, dir, "d")
-}
-
 // TestTxWriteWithoutContent: over the wire an operation without a required argument is
 // refused, and the file is unchanged.
 func TestTxWriteWithoutContent(t *testing.T) {

@@ -356,21 +356,6 @@ func TestProtectedPaths(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestProtectedNameThatIsALink: the name that is protected is itself a link to a file
-// that is not.
-func TestProtectedNameThatIsALink(t *testing.T) {
-	t.Parallel()
-	dir := ramspace(t)
-	os.MkdirAll(filepath.Join(dir, "etc"), 0o755)
-	os.WriteFile(filepath.Join(dir, "etc/app.conf"), []byte("old\n"), 0o644)
-	os.Symlink("etc/app.conf", filepath.Join(dir, "app.conf"))
-	os.Symlink("etc", filepath.Join(dir, "conf"))
-	s := openWith(t, dir, "protect: [app.conf, conf]\n", nil)
-	for _, path := range []string{"app.conf", "conf/app.conf", "conf/new.conf"} {
-		refused(t, s, dir, put(path, "evil\n", rw.ModeOverwrite), rw.ErrProtectedPath)
-	}
-}
-
 // TestPolicyOfTheScanner: thresholds, own patterns and switched off ones reach
 // the gate.
 func TestPolicyOfTheScanner(t *testing.T) {
@@ -639,36 +624,6 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 	}
 	equal(t, rw.DefaultPolicy().Hash(), "", "the default has a hash")
 	fails(rw.ParsePolicy([]byte("x: 1\n")))(t, rw.ErrBadPolicy)
-}
-
-// TestRetryBudgetOfThePolicy: the first reply counts down from it, in dry runs as well.
-func TestRetryBudgetOfThePolicy(t *testing.T) {
-	t.Parallel()
-	s, dir := policed(t, "gate: {mode: block}\nretry_budget: {default: 5}\n")
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	for i := range 5 {
-		if e := gated(t, s, dir, r); e.RetryBudget != 4-i {
-			t.Errorf("reply %d: %d left", i, e.RetryBudget)
-		}
-	}
-	e := refused(t, s, dir, r, rw.ErrRetryExhausted)
-	equal(t, e.Context["attempts"], 5, e.Context)
-	s.Close(background)
-	s = openWith(t, dir, "gate: {mode: block}\nretry_budget: {default: 1}\n", nil)
-	if e := gated(t, s, dir, r); e.RetryBudget != 0 { // another policy, a fresh count
-		t.Errorf("%d left", e.RetryBudget)
-	}
-	refused(t, s, dir, r, rw.ErrRetryExhausted)
-}
-
-func TestDryRunReportsTheBudgetOfThePolicy(t *testing.T) {
-	t.Parallel()
-	s, dir := policed(t, "gate: {mode: block}\nretry_budget: {default: 7}\n")
-	r := put("a.txt", risky.high, rw.ModeCreate)
-	r.DryRun = true
-	if e := gated(t, s, dir, r); e.RetryBudget != 7 {
-		t.Errorf("%d left, want 7", e.RetryBudget)
-	}
 }
 
 // TestReadOnlyStoreScansByThePolicy.

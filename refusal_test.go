@@ -530,35 +530,6 @@ func TestEveryHintSaysWhatToDoNext(t *testing.T) {
 	}
 }
 
-// TestUndoAdvisesNothingItDoesNotHave: it has no force, restore has.
-func TestUndoAdvisesNothingItDoesNotHave(t *testing.T) {
-	for what, c := range map[string]struct {
-		change func(dir string) error
-		says   string
-	}{
-		"changed": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "a.txt"), []byte("mine"), 0o644) }, "the file was changed outside this store"},
-		"deleted": {func(dir string) error { return os.Remove(filepath.Join(dir, "a.txt")) }, "the file was deleted outside this store"},
-	} {
-		s, dir := quick(t, nil)
-		write(t, s, "a.txt", "one", rw.ModeCreate)
-		write(t, s, "a.txt", "two", rw.ModeOverwrite)
-		noErr(t, c.change(dir))
-		_, err := s.Undo(background, rw.UndoRequest{})
-		e := rw.AsError("", err)
-		if !errors.Is(err, rw.ErrChangedOutside) || strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, "Store.Restore with force") || !strings.Contains(e.Hint, c.says) {
-			t.Errorf("undo, %s: %v %q", what, err, e.Hint)
-		}
-		conformsEnvelope(t, e)
-		_, err = s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: 1})
-		if e := rw.AsError("", err); !errors.Is(err, rw.ErrChangedOutside) || !strings.Contains(e.Hint, "pass force") || !strings.Contains(e.Hint, c.says) {
-			t.Errorf("restore, %s: %v %q", what, err, e.Hint)
-		}
-		// What undo advises works.
-		must(s.Restore(background, rw.RestoreRequest{Path: "a.txt", Version: 1, Force: true}))(t)
-		fileIs(t, dir, "a.txt", "one")
-	}
-}
-
 // TestAMoveWithoutItsNewPathSaysSo: the old path is right, and the hint should not
 // point at it.
 func TestAMoveWithoutItsNewPathSaysSo(t *testing.T) {
@@ -639,35 +610,6 @@ func TestStagedTransactionsNameNoPathOfTheirOwn(t *testing.T) {
 	if _, err := s.TxCommit(background, rw.TxCommitRequest{TxID: b.TxID}); !errors.Is(err, rw.ErrFileAlreadyExists) || rw.AsError("", err).Path != "a.txt" {
 		t.Errorf("%v, path %q", err, rw.AsError("", err).Path)
 	}
-}
-
-// TestAMovedDirectoryLeavesWhatItDoesNotTake: links and special files refuse the move,
-// empty directories stay, and the content of the new path stays too.
-func TestAMovedDirectoryLeavesWhatItDoesNotTake(t *testing.T) {
-	s, dir := quick(t, nil)
-	write(t, s, "d/a.txt", "a", rw.ModeCreate)
-	write(t, s, "d/sub/b.txt", "b", rw.ModeCreate)
-	write(t, s, "e/kept.txt", "kept", rw.ModeCreate)
-	noErr(t, os.MkdirAll(filepath.Join(dir, "d/empty/deep"), 0o755))
-	noErr(t, os.Symlink("a.txt", filepath.Join(dir, "d/sub/link")))
-	before := snapshot(t, dir)
-	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrNotARegularFile) || snapshot(t, dir) != before {
-		t.Errorf("a link: %v", err)
-	}
-	noErr(t, os.Remove(filepath.Join(dir, "d/sub/link")))
-	write(t, s, "e/a.txt", "in the way", rw.ModeCreate)
-	before = snapshot(t, dir)
-	if _, err := s.Move(background, rw.MoveRequest{Path: "d", To: "e"}); !errors.Is(err, rw.ErrFileAlreadyExists) || snapshot(t, dir) != before {
-		t.Errorf("a file in the way: %v", err)
-	}
-	out := must(s.Move(background, rw.MoveRequest{Path: "d", To: "e", Overwrite: true}))(t)
-	require(t, out.Files == 2, "%+v", out)
-	fileIs(t, dir, "e/a.txt", "a")
-	fileIs(t, dir, "e/sub/b.txt", "b")
-	fileIs(t, dir, "e/kept.txt", "kept")
-	must(os.Stat(filepath.Join(dir, "d/empty/deep")))(t)
-	gone(t, dir, "d/sub")
-	check(t, s, true)
 }
 
 // TestRefusedStreamSweep: a stream with a secret is refused, and the power is cut at once.

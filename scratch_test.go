@@ -198,23 +198,6 @@ func TestScratchRefusalsChangeNothing(t *testing.T) {
 	check(t, s, true)
 }
 
-// TestScratchFindsWhatCameLater: asking in vain does not use up the budget of
-// the call that finds it.
-func TestScratchFindsWhatCameLater(t *testing.T) {
-	s := open(t, ramspace(t), &rw.Options{Sync: rw.SyncOff})
-	for range rw.DefaultRetryBudget + 1 {
-		s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"})
-		s.ScratchGet(background, rw.ScratchGetRequest{SHA256: digest(hash("late"))})
-		s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "late"})
-	}
-	fails(s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}))(t, rw.ErrRetryExhausted)
-	keep(t, s, rw.ScratchPutRequest{Content: []byte("late"), Label: "late"})
-	save(t, s, rw.CheckpointRequest{Name: "late", Data: json.RawMessage("1")})
-	must(s.ScratchRef(background, rw.ScratchRefRequest{Label: "late"}))(t)
-	gotBack(t, s, hash("late"), "late")
-	must(s.CheckpointRead(background, rw.CheckpointReadRequest{Name: "late"}))(t)
-}
-
 func TestScratchGetCanBeSwitchedOff(t *testing.T) {
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{DisableScratchGet: true, Sync: rw.SyncOff})
@@ -328,27 +311,6 @@ func TestScratchDamageIsRepairedByPut(t *testing.T) {
 		expect(t, again.Status == rw.StatusReplayed && again.Repaired && again.SHA256 == a.SHA256, "%+v", again)
 		check(t, s, true)
 	}
-}
-
-func TestScratchIdempotencyKey(t *testing.T) {
-	dir := ramspace(t)
-	s := open(t, dir, nil)
-	r := rw.ScratchPutRequest{Content: []byte("x"), Label: "l", Call: rw.Call{IdempotencyKey: "k"}, TTL: "P1D"}
-	a := keep(t, s, r)
-	b := keep(t, s, r)
-	expect(t, b.Status == rw.StatusReplayed && !b.Deduped && b.JournalID == a.JournalID && b.SHA256 == a.SHA256 && b.ExpiresAt == a.ExpiresAt &&
-		b.Receipt.SHA256 == a.SHA256, "%+v\n%+v", a, b)
-	r2 := rw.ScratchPutRequest{Content: []byte("x"), Label: "other", Call: rw.Call{IdempotencyKey: "k2"}}
-	keep(t, s, r2)
-	c := keep(t, s, r2)
-	expect(t, c.Status == rw.StatusReplayed && c.Deduped, "%+v", c)
-	equal(t, listed(t, s).Count, 2)
-	r.Label = "changed"
-	refusedState(t, dir, "reused", rw.ErrIdempotencyKeyReused, func() error { return errorOf(s.ScratchPut(background, r)) })
-	noErr(t, s.Close(background))
-	s = open(t, dir, nil)
-	r.Label = "l"
-	equal(t, keep(t, s, r).Status, rw.StatusReplayed)
 }
 
 func TestScratchTTL(t *testing.T) {
@@ -615,31 +577,6 @@ func TestScratchThroughASymlink(t *testing.T) {
 			refusedState(t, dir, what, rw.ErrBadStateDir, call)
 		}
 		length(t, must(os.ReadDir(outside))(t), 0, part, ": something was written outside")
-	}
-}
-
-// TestScratchReadOnlyStore: a store that is read-only reads and lists, and
-// refuses the rest.
-func TestScratchReadOnlyStore(t *testing.T) {
-	dir := ramspace(t)
-	r := open(t, dir, &rw.Options{ReadOnly: true}) // there is no state directory
-	l := listed(t, r)
-	expect(t, l.Count == 0 && l.Entries != nil, "%+v", l)
-	s := open(t, dir, nil)
-	a := keep(t, s, rw.ScratchPutRequest{Content: []byte("x"), Label: "l"})
-	save(t, s, rw.CheckpointRequest{Name: "c", Data: json.RawMessage("{}")})
-	r = open(t, dir, &rw.Options{ReadOnly: true})
-	gotBack(t, r, a.SHA256.String(), "x")
-	must(r.CheckpointRead(background, rw.CheckpointReadRequest{Name: "c"}))(t)
-	for what, call := range map[string]func() error{
-		"put":    func() error { return errorOf(r.ScratchPut(background, rw.ScratchPutRequest{Content: []byte("x")})) },
-		"delete": func() error { return errorOf(r.ScratchDelete(background, rw.ScratchDeleteRequest{Label: "l"})) },
-		"save": func() error {
-			return errorOf(r.Checkpoint(background, rw.CheckpointRequest{Name: "x", Data: json.RawMessage("1")}))
-		},
-		"cleanup": func() error { return errorOf(r.CheckpointCleanup(background, rw.CheckpointCleanupRequest{})) },
-	} {
-		refusedState(t, dir, what, rw.ErrStoreReadOnly, call)
 	}
 }
 

@@ -39,8 +39,8 @@ import (
 // scriptTools names the arguments of a tool that are given by position. A refused call
 // changes nothing, and its envelope conforms. The KEY of a reply is a path, such as
 // versions.0.available; len is the length of a list, and what is absent is "". \n and
-// \r are the line ends in every argument. The variables RISKY and TOKEN are a text that
-// the gate refuses and a token.
+// \r are the line ends in every argument. The variables RISKY, TOKEN and AWS are a text
+// that the gate refuses and two credentials.
 func TestScripts(t *testing.T) {
 	cmds := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range map[string]func(*script, []string){
@@ -78,12 +78,13 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", Cmds: cmds, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
-			s := &script{t: e.T().(testing.TB), stores: map[string]*rw.Store{}, trees: map[string]string{}}
+			s := &script{t: e.T().(testing.TB), name: "one", stores: map[string]*rw.Store{}, trees: map[string]string{}}
 			s.dir, s.opts.Sync = filepath.Join(e.WorkDir, "ws"), rw.SyncOff
 			e.Values[scriptKey{}], e.Cd = s, s.dir
 			e.Defer(s.close)
 			e.Setenv("RISKY", risky.high)
 			e.Setenv("TOKEN", ghToken(7))
+			e.Setenv("AWS", awsID(5))
 			return os.MkdirAll(s.dir, 0o755)
 		},
 	})
@@ -98,7 +99,7 @@ var scriptTools = map[string]string{
 	"chunk_append": "session content", "chunk_write": "session index content", "chunk_status": "session",
 	"chunk_compose": "session output_path", "chunk_preview": "session", "chunk_reset": "session", "chunk_list": "",
 	"checkpoint": "name data", "checkpoint_read": "name", "checkpoint_list": "", "checkpoint_cleanup": "",
-	"scratch_put": "content label", "scratch_ref": "label", "scratch_get": "label", "scratch_list": "", "scratch_delete": "label",
+	"scratch_put": "content label", "scratch_ref": "label", "scratch_get": "sha256", "scratch_list": "", "scratch_delete": "label",
 	"draft_list": "", "draft_get": "draft_ref", "draft_delete": "draft_ref", "redact": "draft_ref",
 	"risk_score": "content", "validate": "content target_path",
 }
@@ -166,7 +167,7 @@ func (s *script) store() *rw.Store {
 
 func (s *script) workspace(args []string) {
 	s.close()
-	s.opts, s.name = rw.Options{Sync: rw.SyncOff}, ""
+	s.opts, s.name = rw.Options{Sync: rw.SyncOff}, "one"
 	s.options(args)
 	dir, err := os.MkdirTemp(s.ts.Getenv("WORK"), "ws-")
 	s.ts.Check(err)
