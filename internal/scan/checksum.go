@@ -19,6 +19,17 @@ const (
 	isNone                // it is something else
 )
 
+// made is a check of what a secret is made of behind its prefix, and that it is
+// no more of a word than that.
+func made(prefix int, word float64, of func(mixture) bool) check {
+	return func(secret []byte) outcome {
+		if tail := secret[prefix:]; !of(mix(tail)) || word < 1 && wordy(tail) > word {
+			return isNone
+		}
+		return passes
+	}
+}
+
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // crcBase62 is the six digits that end the tokens of GitHub and npm: the CRC-32

@@ -14,6 +14,30 @@ func (t *text) add(r *rule, start, end, from, to int, c Confidence) {
 	}
 }
 
+// ahead returns where the bytes from a place on that are in a set end, at most
+// so many further.
+func ahead(b []byte, from, most int, in func(byte) bool) int {
+	to := from
+	for to < len(b) && to-from < most && in(b[to]) {
+		to++
+	}
+	return to
+}
+
+// behind is ahead in the other direction: where those before a place begin.
+func behind(b []byte, to, most int, in func(byte) bool) int {
+	from := to
+	for from > 0 && to-from < most && in(b[from-1]) {
+		from--
+	}
+	return from
+}
+
+// What keys are made of.
+func isKey(c byte) bool    { return isWord(c) || c == '-' }
+func isBase64(c byte) bool { return inRun[c] || c == '=' }
+func isQuote(c byte) bool  { return c == '\'' || c == '"' }
+
 // --- private keys ---
 
 const (
@@ -30,10 +54,7 @@ func lookPEM(t *text, r *rule, pos, end int) {
 	if pos < t.pem {
 		return
 	}
-	label := end
-	for label < len(t.b) && label-end < 60 && (t.b[label] == ' ' || 'A' <= t.b[label] && t.b[label] <= 'Z' || digit(t.b[label])) {
-		label++
-	}
+	label := ahead(t.b, end, 60, func(c byte) bool { return c == ' ' || 'A' <= c && c <= 'Z' || digit(c) })
 	name := t.b[end:label]
 	if !bytes.HasSuffix(name, []byte("PRIVATE KEY")) && !bytes.HasSuffix(name, []byte("PRIVATE KEY BLOCK")) {
 		return
@@ -155,11 +176,7 @@ func lookAuthorization(t *text, r *rule, pos, end int) {
 	if !t.begins(pos) {
 		return
 	}
-	i := end
-	for i < len(t.b) && i-end < 3 && t.b[i] == ' ' {
-		i++
-	}
-	m, ok := r.x.match(t, i)
+	m, ok := r.x.match(t, ahead(t.b, end, 3, func(c byte) bool { return c == ' ' }))
 	if !ok {
 		return
 	}
@@ -266,10 +283,7 @@ func (t *text) lineOfRun(pos int) bool {
 		}
 	}
 	end := t.pieceEnd(pos)
-	next := end
-	for next < len(t.b) && next-end < 4 && isSpace(t.b[next]) {
-		next++
-	}
+	next := ahead(t.b, end, 4, isSpace)
 	return next > end && len(t.b)-next >= enough && encodedOnly(t.b[next:next+enough])
 }
 
@@ -337,10 +351,7 @@ func lookFilter(t *text, r *rule, pos, end int) {
 	if !t.begins(pos) {
 		return
 	}
-	i := end
-	for i < len(t.b) && i-end < 16 && (isWord(t.b[i]) || t.b[i] == '-') {
-		i++
-	}
+	i := ahead(t.b, end, 16, isKey)
 	if i >= len(t.b) || !maskStart[t.b[i]] {
 		return
 	}

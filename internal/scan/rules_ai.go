@@ -43,23 +43,14 @@ var rulesAI = []rule{
 
 // mixedCase is a check for short prefixes: words follow them too, so the
 // secret must hold digits and letters of both cases without being a word.
-func mixedCase(secret []byte) outcome {
-	kind := mix(secret[3:])
-	if kind.digits == 0 || kind.lower < 2 || kind.upper < 2 || wordy(secret[3:]) > 0.7 {
-		return isNone
-	}
-	return passes
-}
+var mixedCase = made(3, 0.7, func(m mixture) bool { return m.digits > 0 && m.lower > 1 && m.upper > 1 })
 
 // lookMarked finds keys that hold a marker at a place that varies.
 func lookMarked(t *text, r *rule, pos, end int) {
 	if !t.begins(pos) {
 		return
 	}
-	i := pos + len("sk-")
-	for i < len(t.b) && i-pos < 12 && letter(t.b[i]) {
-		i++
-	}
+	i := ahead(t.b, pos+len("sk-"), 9, letter)
 	switch string(t.b[pos+3 : i]) {
 	case "proj", "svcacct", "service", "admin", "None":
 	default:

@@ -29,12 +29,7 @@ var rulesChat = []rule{
 
 // slackDigits asks for the numbers that Slack's tokens begin with, and for the
 // letters that they end with.
-func slackDigits(secret []byte) outcome {
-	if kind := mix(secret[5:]); kind.digits < 4 || kind.lower+kind.upper == 0 || wordy(secret[5:]) > 0.75 {
-		return isNone
-	}
-	return passes
-}
+var slackDigits = made(5, 0.75, func(m mixture) bool { return m.digits > 3 && m.lower+m.upper > 0 })
 
 // lookPowerAutomate finds the signature of a workflow's address.
 func lookPowerAutomate(t *text, r *rule, pos, end int) {
@@ -47,10 +42,7 @@ func lookPowerAutomate(t *text, r *rule, pos, end int) {
 		return
 	}
 	from := pos + at + 4
-	to := from
-	for to < stop && (isWord(t.b[to]) || t.b[to] == '-' || t.b[to] == '%') {
-		to++
-	}
+	to := ahead(t.b[:stop], from, stop-from, func(c byte) bool { return isKey(c) || c == '%' })
 	if to-from < 40 || placeholder(t.b[from:to]) || entropy(t.b[from:to]) < 3.5 {
 		return
 	}

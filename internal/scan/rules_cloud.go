@@ -37,7 +37,7 @@ var rulesCloud = []rule{
 	{id: "yandex_key", family: familyCloud, what: "Yandex Cloud key or token", expr: `(?:AQVN[\w-]{35,38}|t1\.[A-Z0-9a-z_-]{20,}[=]{0,2}\.[A-Z0-9a-z_-]{86}[=]{0,2}|y0_[\w-]{50,60}|YC[\w-]{38})`, words: []string{"AQVN", "y0_", "t1."}},
 	{id: "digitalocean_token", family: familyCloud, what: "DigitalOcean token", expr: `do[opr]_v1_[a-f0-9]{64}`, words: []string{"doo_v1_", "dop_v1_", "dor_v1_"}},
 	{id: "cloudflare_token", family: familyCloud, what: "Cloudflare API token or key", expr: `cf(?:k|ut|at)_[A-Za-z0-9_-]{40}[a-fA-F0-9]{8}`, words: []string{"cfk_", "cfut_", "cfat_"}, starts: true, place: inToken,
-		look: lookCloudflare},
+		look: lookJoined(48, 48, 8)},
 	{id: "cloudflare_origin_ca_key", family: familyCloud, what: "Cloudflare origin CA key", expr: `v1\.0-[a-f0-9]{24}-[a-f0-9]{146}`},
 	{id: "vault_service_token", family: familyCloud, what: "HashiCorp Vault service token", expr: `hvs\.[\w-]{24,300}`, entropy: 3.2},
 	{id: "vault_batch_token", family: familyCloud, what: "HashiCorp Vault batch token", expr: `hvb\.[\w-]{100,500}`},
@@ -49,7 +49,7 @@ var rulesCloud = []rule{
 	{id: "databricks_token", family: familyCloud, what: "Databricks personal access token", expr: `dapi[a-f0-9]{32}(?:-\d)?`},
 	{id: "databricks_oauth_secret", family: familyCloud, what: "Databricks OAuth secret", expr: `dose[a-f0-9]{32}`},
 	{id: "supabase_token", family: familyCloud, what: "Supabase management token", expr: `sbp_[a-f0-9]{40}`},
-	{id: "supabase_secret_key", family: familyCloud, what: "Supabase secret key", expr: `sb_secret_[\w-]{22}_[\w-]{8}`, starts: true, place: inToken, look: lookSupabase},
+	{id: "supabase_secret_key", family: familyCloud, what: "Supabase secret key", expr: `sb_secret_[\w-]{22}_[\w-]{8}`, starts: true, place: inToken, look: lookJoined(30, 32, 0)},
 	{id: "vercel_token", family: familyCloud, what: "Vercel token", expr: `vc[apirk]_[A-Za-z0-9]{24,60}`, words: []string{"vca_", "vcp_", "vci_", "vcr_", "vck_"}, check: mixedCase},
 	{id: "vercel_token", family: familyCloud, what: "Vercel token, old form", words: []string{"vercel"}, within: 40, expr: `[A-Za-z0-9]{24}`},
 	{id: "netlify_token", family: familyCloud, what: "Netlify access token", expr: `nfp_[A-Za-z0-9]{36,40}`},
@@ -134,34 +134,18 @@ func lookEntra(t *text, r *rule, pos, end int) {
 	}
 }
 
-// lookCloudflare matches 40 characters and a checksum whose method is not
+// lookJoined matches parts of a key, which may hold what joins them, by the
+// length of all. The last ones are hexadecimal: a checksum whose method is not
 // published.
-func lookCloudflare(t *text, r *rule, pos, end int) {
-	if !t.begins(pos) {
-		return
+func lookJoined(least, most, hex int) func(t *text, r *rule, pos, end int) {
+	return func(t *text, r *rule, pos, end int) {
+		if !t.begins(pos) {
+			return
+		}
+		i := ahead(t.b, end, most+1, isKey)
+		if n := i - end; n < least || n > most || !onlyHex(t.b[i-hex:i]) || placeholder(t.b[end:i]) || entropy(t.b[end:i]) < 3 {
+			return
+		}
+		t.add(r, pos, i, pos, i, Confirmed)
 	}
-	i := end
-	for i < len(t.b) && i-end < 49 && (isWord(t.b[i]) || t.b[i] == '-') {
-		i++
-	}
-	if i-end != 48 || !onlyHex(t.b[i-8:i]) || placeholder(t.b[end:i]) || entropy(t.b[end:i]) < 3 {
-		return
-	}
-	t.add(r, pos, i, pos, i, Confirmed)
-}
-
-// lookSupabase matches two parts that an underscore joins, which both may
-// hold themselves.
-func lookSupabase(t *text, r *rule, pos, end int) {
-	if !t.begins(pos) {
-		return
-	}
-	i := end
-	for i < len(t.b) && i-end < 33 && (isWord(t.b[i]) || t.b[i] == '-') {
-		i++
-	}
-	if n := i - end; n < 30 || n > 32 || placeholder(t.b[end:i]) || entropy(t.b[end:i]) < 3 {
-		return
-	}
-	t.add(r, pos, i, pos, i, Confirmed)
 }

@@ -41,9 +41,10 @@ var rulesCode = []rule{
 // upperMix asks for capitals and digits in turns, as no constant has them, and
 // not for a digest.
 func upperMix(secret []byte) outcome {
-	kind := mix(secret[4:])
-	if kind.digits < 3 || kind.upper < 8 || kind.turns < 4 || onlyHex(secret[4:]) {
+	if onlyHex(secret[4:]) {
 		return isNone
 	}
-	return passes
+	return upperTurns(secret)
 }
+
+var upperTurns = made(4, 1, func(m mixture) bool { return m.digits > 2 && m.upper > 7 && m.turns > 3 })

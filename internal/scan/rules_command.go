@@ -72,21 +72,23 @@ func (r *rule) options(t *text, c *command, from, limit int) {
 	}
 }
 
+// word is where a word is: in quotes, or up to what parts it.
+func (t *text) word(at int, parted func(byte) bool) (from, to int) {
+	var quote byte
+	if at < len(t.b) && isQuote(t.b[at]) {
+		quote = t.b[at]
+		at++
+	}
+	return at, ahead(t.b, at, 160, func(c byte) bool { return c > ' ' && c != quote && (quote != 0 || !parted(c)) })
+}
+
 // argument judges the word at from, and with next also the one after a blank,
 // as a password.
 func (r *rule) argument(t *text, from int, next bool) bool {
 	if next {
 		from = skipBlank(t.b, from)
 	}
-	var quote byte
-	if from < len(t.b) && (t.b[from] == '"' || t.b[from] == '\'') {
-		quote = t.b[from]
-		from++
-	}
-	to := from
-	for to < len(t.b) && to-from < 160 && t.b[to] > ' ' && t.b[to] != quote && (quote != 0 || !parts(t.b[to])) {
-		to++
-	}
+	from, to := t.word(from, parts)
 	value := t.b[from:to]
 	if port, _, ok := bytes.Cut(value, []byte{':'}); ok && mix(port).lower+mix(port).upper == 0 {
 		return false // the ports of a container
@@ -155,11 +157,8 @@ var statementSet = newWordSet([]string{"create user", "alter user", "create role
 
 // lookUserPwd finds user:password in quotes after an option of libcurl.
 func lookUserPwd(t *text, r *rule, pos, end int) {
-	i := end
-	for i < len(t.b) && i-end < 8 && t.b[i] != '\'' && t.b[i] != '"' {
-		i++
-	}
-	if i >= len(t.b) || t.b[i] != '\'' && t.b[i] != '"' {
+	i := ahead(t.b, end, 8, func(c byte) bool { return !isQuote(c) })
+	if i >= len(t.b) || !isQuote(t.b[i]) {
 		return
 	}
 	v, ok := quotedValue(t.b, i+1, t.b[i])

@@ -8,7 +8,7 @@ var rulesMore = []rule{
 	{id: "defined_networking_token", family: familyCloud, what: "Defined Networking API token", expr: `dnkey-[A-Za-z0-9=_-]{26}-[A-Za-z0-9=_-]{52}`},
 	{id: "deno_token", family: familyCloud, what: "Deno Deploy token", words: []string{"ddp_", "ddo_", "ddw_"}, expr: `dd[pow]_[A-Za-z0-9]{36}`},
 	{id: "endor_key", family: familySaaS, what: "Endor Labs API key", expr: `endr\+[A-Za-z0-9-]{16}`},
-	{id: "maxmind_key", family: familySaaS, what: "MaxMind license key", words: []string{"_mmk"}, expr: `[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk`, place: inToken, look: lookTail},
+	{id: "maxmind_key", family: familySaaS, what: "MaxMind license key", words: []string{"_mmk"}, expr: `[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk`, place: inToken, look: lookBack(36)},
 	{id: "klaviyo_key", family: familySaaS, what: "Klaviyo private key", words: []string{"pk_"}, expr: `pk_[a-f0-9]{34}`},
 	{id: "nightfall_key", family: familySaaS, what: "Nightfall API key", expr: `NF-[A-Za-z0-9]{32}`, check: mixedCase},
 	{id: "onesignal_key", family: familySaaS, what: "OneSignal API key", words: []string{"os_v2_app_", "os_v2_org_"}, expr: `os_v2_(?:app|org)_[a-z2-7]{103}`},
@@ -50,42 +50,22 @@ var rulesMore = []rule{
 	{id: "socket_token", family: familyCode, what: "Socket or Snyk service token", words: []string{"sktsec_", "snyk_uat.", "snyk_sat."}, expr: `(?:sktsec|snyk_[us]at)[._][\w.-]{30,120}`},
 	{id: "prompt_key", family: familyAI, what: "PromptLayer or Portkey key", words: []string{"pl_"}, expr: `pl_[a-f0-9]{32}`},
 	{id: "dub_key", family: familySaaS, what: "Dub, Unkey, Val Town or Loops key", words: []string{"dub_", "unkey_", "vtwn_"}, expr: `(?:dub|unkey|vtwn)_[A-Za-z0-9]{20,44}`, check: mixedCase},
-	{id: "deepl_key", family: familyAI, what: "DeepL API key", words: []string{":fx"}, expr: exprUUID + `:fx`, place: inToken, look: lookTail},
+	{id: "deepl_key", family: familyAI, what: "DeepL API key", words: []string{":fx"}, expr: exprUUID + `:fx`, place: inToken, look: lookBack(36)},
 	{id: "authress_key", family: familySaaS, what: "Authress service client key", words: []string{".acc_", ".acc-"}, place: inToken, look: lookAuthress},
-}
-
-// lookTail matches an expression of one length whose keyword is its end.
-func lookTail(t *text, r *rule, pos, end int) {
-	start := end - r.x.least
-	if start < 0 || !t.begins(start) || !t.ends(end) {
-		return
-	}
-	if m, ok := r.x.match(t, start); ok {
-		r.report(t, m, r.grade())
-	}
 }
 
 // lookAuthress matches a key of four parts, from its third one.
 func lookAuthress(t *text, r *rule, pos, end int) {
-	start := pos
-	for start > 0 && pos-start < 48 && (isWord(t.b[start-1]) || t.b[start-1] == '.') {
-		start--
-	}
+	start := behind(t.b, pos, 48, func(c byte) bool { return isWord(c) || c == '.' })
 	known := false
 	for _, prefix := range []string{"sc_", "ext_", "scauth_", "authress_"} {
 		known = known || hasPrefixAt(t.b, start, prefix, false)
 	}
-	dot := end
-	for dot < len(t.b) && dot-end < 33 && (isWord(t.b[dot]) || t.b[dot] == '-') {
-		dot++
-	}
+	dot := ahead(t.b, end, 33, isKey)
 	if !known || dot-end < 10 || dot >= len(t.b) || t.b[dot] != '.' {
 		return
 	}
-	to := dot + 1
-	for to < len(t.b) && to-dot < 122 && (inRun[t.b[to]] || t.b[to] == '=') {
-		to++
-	}
+	to := ahead(t.b, dot+1, 121, isBase64)
 	if secret := t.b[dot+1 : to]; len(secret) >= 30 && !placeholder(secret) && entropy(secret) >= 3.5 {
 		t.add(r, start, to, start, to, Confirmed)
 	}

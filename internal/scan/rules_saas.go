@@ -44,7 +44,7 @@ var rulesSaaS = []rule{
 	{id: "typeform_token", family: familySaaS, what: "Typeform token", expr: `tfp_[\w.=-]{40,60}`},
 	{id: "honeycomb_key", family: familySaaS, what: "Honeycomb ingest key", expr: `hc[a-z]ik_[a-z0-9]{58}`, words: []string{"hcaik_", "hcbik_", "hccik_"}},
 	{id: "databento_key", family: familySaaS, what: "Databento key", words: []string{"db-"}, expr: `db-[A-Za-z0-9]{29}`, check: mixedCase},
-	{id: "rapidapi_key", family: familySaaS, what: "RapidAPI key", expr: `[a-z0-9]{10}msh[a-z0-9]{15}p1[a-z0-9]{5}jsn[a-z0-9]{12}`, words: []string{"jsn"}, place: inToken, look: lookRapidAPI},
+	{id: "rapidapi_key", family: familySaaS, what: "RapidAPI key", expr: `[a-z0-9]{10}msh[a-z0-9]{15}p1[a-z0-9]{5}jsn[a-z0-9]{12}`, words: []string{"jsn"}, place: inToken, look: lookBack(35)},
 	{id: "facebook_token", family: familySaaS, what: "Facebook access token", expr: `EAA[A-Za-z0-9]{80,400}`, words: []string{"eaa"}, entropy: 4.5, starts: true, place: inToken, look: lookApart, check: mixedCase},
 	{id: "facebook_app_token", family: familySaaS, what: "Facebook app access token", words: []string{"facebook", "fb_app", "graph.face"}, within: 60, expr: `\d{15,16}(?:\||%7C)[\w-]{27,40}`},
 	{id: "instagram_token", family: familySaaS, what: "Instagram access token", expr: `IGQV[\w-]{80,300}`},
@@ -71,34 +71,29 @@ func grafanaKey(secret []byte) outcome {
 	return passes
 }
 
-// lookRapidAPI matches a key whose parts are joined by fixed letters.
-func lookRapidAPI(t *text, r *rule, pos, end int) {
-	start := pos - 35
-	if start < 0 || !t.begins(start) {
-		return
-	}
-	if m, ok := r.x.match(t, start); ok && t.ends(m.end) {
-		r.report(t, m, Confirmed)
+// lookBack matches an expression whose keyword is so many bytes from its start.
+func lookBack(n int) func(t *text, r *rule, pos, end int) {
+	return func(t *text, r *rule, pos, end int) {
+		if pos < n || !t.begins(pos-n) {
+			return
+		}
+		if m, ok := r.x.match(t, pos-n); ok && t.ends(m.end) {
+			r.report(t, m, r.grade())
+		}
 	}
 }
 
 // lookTwitter finds the percent-encoded character that is in every token
 // and goes back to the row of letters that it begins with.
 func lookTwitter(t *text, r *rule, pos, end int) {
-	token := func(c byte) bool { return isWord(c) || c == '%' || c == '-' }
-	start := pos
-	for start > 0 && pos-start < 110 && token(t.b[start-1]) {
-		start--
-	}
+	token := func(c byte) bool { return isKey(c) || c == '%' }
+	start := behind(t.b, pos, 110, token)
 	start += t.escapeAt(start)
 	if !hasPrefixAt(t.b, start, "AAAAAAAAAAAAAAAAAAAAA", false) || !t.begins(start) {
 		return
 	}
 	from := start + 21
-	to := end
-	for to < len(t.b) && to-end < 110 && token(t.b[to]) {
-		to++
-	}
+	to := ahead(t.b, end, 110, token)
 	tail := t.b[from:to]
 	if len(tail) < 60 || len(tail) > 130 || entropy(tail) < 4 || mix(tail).digits == 0 {
 		return

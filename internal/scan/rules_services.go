@@ -58,12 +58,7 @@ var services = []string{
 }
 
 // twoDigits asks for digits and letters, which no word has.
-func twoDigits(secret []byte) outcome {
-	if kind := mix(secret); kind.digits < 3 || kind.turns < 3 || wordy(secret) > 0.75 {
-		return isNone
-	}
-	return passes
-}
+var twoDigits = made(0, 0.75, func(m mixture) bool { return m.digits > 2 && m.turns > 2 })
 
 // lookAWSPair finds the secret key that follows a key id.
 func lookAWSPair(t *text, r *rule, pos, end int) {

@@ -18,28 +18,14 @@ func lookCurl(t *text, r *rule, pos, end int) {
 	if from < len(t.b) && t.b[from] == '=' {
 		from++
 	}
-	from = skipBlank(t.b, from)
-	var quote byte
-	if from < len(t.b) && (t.b[from] == '"' || t.b[from] == '\'') {
-		quote = t.b[from]
-		from++
-	}
-	to := from
-	for to < len(t.b) && to-from < 160 && t.b[to] > ' ' && t.b[to] != quote && (quote != 0 || t.b[to] != '<' && t.b[to] != '`') {
-		to++
-	}
+	from, to := t.word(skipBlank(t.b, from), func(c byte) bool { return c == '<' || c == '`' })
 	colon := bytes.IndexByte(t.b[from:to], ':')
 	if colon < 1 || hasPrefixAt(t.b, end, "-", false) {
 		return
 	}
 	user, start := t.b[from:from+colon], from+colon+1
-	for start < to && (t.b[start] == '\'' || t.b[start] == '"') {
-		start++ // only the password is in quotes
-	}
-	last := to
-	for last > start && (t.b[last-1] == '\'' || t.b[last-1] == '"') {
-		last--
-	}
+	start = ahead(t.b, start, to-start, isQuote) // only the password is in quotes
+	last := behind(t.b, to, to-start, isQuote)
 	if variable(user) || bytes.ContainsAny(t.b[start:last], "\"'(") || !givenPassword(t.b[start:last]) || !t.before(&t.curl, "curl", pos-300, pos) {
 		return
 	}
@@ -52,10 +38,7 @@ func lookKubeKey(t *text, r *rule, pos, end int) {
 	if !ok {
 		return
 	}
-	to := v.from
-	for to < len(t.b) && (inRun[t.b[to]] || t.b[to] == '=') && to-v.from < maxKeyBody {
-		to++
-	}
+	to := ahead(t.b, v.from, maxKeyBody, isBase64)
 	if to-v.from < 80 || placeholder(t.b[v.from:v.from+64]) {
 		return
 	}
