@@ -65,22 +65,6 @@ func checkWork(t *testing.T, s *Scanner, piece []byte) {
 	}
 }
 
-func TestWorkIsLinear(t *testing.T) {
-	s, err := New(&Policy{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	highest := 0.0
-	for _, piece := range hostile {
-		checkWork(t, s, []byte(piece))
-		text := bytes.Repeat([]byte(piece), 2*workPiece/len(piece)+1)
-		if per := float64(worked(s, func() { s.Score(text, Options{}) })) / float64(len(text)); per > highest {
-			highest = per
-			t.Logf("%q: %.1f for each byte", piece, per)
-		}
-	}
-}
-
 // FuzzScoreIsLinear repeats a text and counts the work of scanning it.
 func FuzzScoreIsLinear(f *testing.F) {
 	for _, piece := range hostile {
