@@ -134,9 +134,9 @@ type TestHooks struct {
 
 func (s *Engine) Now() time.Time { return s.TestHooks.Now() }
 
-// Tell reports a call to the other processes if it takes long. The caller calls
+// Announce reports a call to the other processes if it takes long. The caller calls
 // end when the call ends.
-func (s *Engine) Tell(what func() lock.Call) (end func()) { return s.calls.Begin(what) }
+func (s *Engine) Announce(what func() lock.Call) (end func()) { return s.calls.Begin(what) }
 
 // Enter counts a call in; Leave counts it out. Close waits for the calls inside.
 func (s *Engine) Enter() error {

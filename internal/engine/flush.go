@@ -40,7 +40,7 @@ func (c *Commit) writeOut() {
 // holdsBytes reports whether the slot holds the new bytes, and is not just a
 // mark.
 func (m *Mutation) holdsBytes() bool {
-	return m.Slot != nil && m.Source == nil && m.How != publish.Delete
+	return m.Slot != nil && m.Source == nil && m.Primitive != publish.Delete
 }
 
 // flushStaged makes the slots and the new directories durable, before the row

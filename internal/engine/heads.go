@@ -115,7 +115,7 @@ func (c *Commit) keepHeads() {
 // bytesOfHead keeps the bytes that the mutation wrote, if there is room for them.
 func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 	moved := m.Source != nil
-	written := moved || m.How == publish.Create || m.How == publish.Replace || m.How == publish.InPlace
+	written := moved || m.Primitive == publish.Create || m.Primitive == publish.Replace || m.Primitive == publish.InPlace
 	if h.size <= headInline && written {
 		if whole, ok := m.Final.Whole(); ok && !moved && int64(len(whole)) == h.size {
 			h.data = bytes.Clone(whole) // the caller may change it after the reply
@@ -136,7 +136,7 @@ func (m *Mutation) bytesOfHead(s *Engine, h *head) {
 	if err != nil {
 		return // another program is faster, or there are no descriptors
 	}
-	if st, err := f.Stat(); err == nil && st.Size == h.size && m.How != publish.Append && m.How != publish.InPlace && m.Source == nil &&
+	if st, err := f.Stat(); err == nil && st.Size == h.size && m.Primitive != publish.Append && m.Primitive != publish.InPlace && m.Source == nil &&
 		st.Dev == s.slotDirs.home.at.Dev && st.Ino == m.stageSt.Ino && st.Mtime == m.stageSt.Mtime {
 		h.mtime = st.Mtime
 	}
@@ -205,7 +205,7 @@ func (h *heads) drop(sha string) {
 func (h *heads) dropBefore(m *Mutation) (before *head) {
 	h.mu.Lock()
 	x := h.waiting[m.Prev.SHA]
-	if x != nil && m.Size > headInline && m.How != publish.Append {
+	if x != nil && m.Size > headInline && m.Primitive != publish.Append {
 		if before = x.before; before == nil || h.waiting[before.sha] != before {
 			x.before = nil
 			h.mu.Unlock()

@@ -80,7 +80,7 @@ type Mutation struct {
 	Target    *relpath.Target
 	Prev      fileFacts
 	Applied   WriteOp // what will be done, once the current file is known
-	How       publish.How
+	Primitive publish.Primitive
 	Final     Body   // the bytes of the staged file: the whole file, or what is appended
 	SHA       string // of the whole final file
 	Size      int64  // of the whole final file
@@ -272,9 +272,9 @@ func (m *Mutation) composeFinal(ctx context.Context, c *Commit) error {
 		if err := m.reviseContent(ctx, c.s.Opts.MaxContentBytes); err != nil {
 			return err
 		}
-		m.How, m.Final, m.stageSHA, m.Mode = publish.Delete, MemBody(nil), HashOf(nil), m.Prev.Stat.Mode
+		m.Primitive, m.Final, m.stageSHA, m.Mode = publish.Delete, MemBody(nil), HashOf(nil), m.Prev.Stat.Mode
 		if m.Forgotten {
-			m.How = publish.Move
+			m.Primitive = publish.Move
 		}
 		return nil
 	}
@@ -308,7 +308,7 @@ func (m *Mutation) composeFinal(ctx context.Context, c *Commit) error {
 		return m.composeAppend(ctx)
 	}
 	m.SHA, m.Size, m.midState = m.stageSHA, m.Final.Size(), d.State()
-	m.How = howToReplace(m, c.s)
+	m.Primitive = howToReplace(m, c.s)
 	m.compareTexts(t)
 	if m.Prev.Exists && !m.AllowShrink && !m.Private && m.Prev.Stat.Size >= shrinkFrom && m.Size*shrinkRatio < m.Prev.Stat.Size {
 		return fault.New(fault.DestructiveShrink).With("prev_bytes", m.Prev.Stat.Size).With("bytes", m.Size)
@@ -347,7 +347,7 @@ func (m *Mutation) composeAppend(ctx context.Context) error {
 	m.paySHA, m.PayBytes = m.stageSHA, payload.Size()
 	m.SHA, m.Size, m.midState = sum.Hex(), m.Prev.Stat.Size+payload.Size(), sum.State()
 	m.traits = m.Prev.Traits.followedBy(m.traits)
-	m.How = publish.Append
+	m.Primitive = publish.Append
 	return nil
 }
 
@@ -355,7 +355,7 @@ func (m *Mutation) composeAppend(ctx context.Context) error {
 // bytes, unless the file is large. One with several names is always copied, so
 // that the other names do not change.
 func (m *Mutation) copyAppend(s *Engine) {
-	if m.How != publish.Append {
+	if m.Primitive != publish.Append {
 		return
 	}
 	from := cmp.Or(s.TestHooks.AppendFrom, appendInPlace)
@@ -372,7 +372,7 @@ func (m *Mutation) copyAppend(s *Engine) {
 	if m.Spooled { // what was spooled is a part of the final bytes
 		m.tail, m.Slot, m.Spooled = m.Slot, nil, false
 	}
-	m.How = howToReplace(m, s)
+	m.Primitive = howToReplace(m, s)
 }
 
 // continueHash is the hash of the current content followed by more.
@@ -388,7 +388,7 @@ func (m *Mutation) continueHash(ctx context.Context, more Body) (Digest, error) 
 // remember keeps the hash of what the file holds now, as a descriptor of our
 // own shows it: what the name leads to may be another program's.
 func (m *Mutation) remember(s *Engine) {
-	if m.Size < cacheFrom || m.midState == nil || m.ch == nil || m.ch.Foreign && m.How == publish.Append {
+	if m.Size < cacheFrom || m.midState == nil || m.ch == nil || m.ch.Foreign && m.Primitive == publish.Append {
 		return
 	}
 	f := m.ch.Opened()
@@ -476,7 +476,7 @@ func (m *Mutation) preview() string {
 	if err != nil || bytes.IndexByte(after, 0) >= 0 {
 		return ""
 	}
-	if m.How == publish.Append {
+	if m.Primitive == publish.Append {
 		after = append(bytes.Clone(before), after...)
 	}
 	return UnifiedDiff(m.Path, before, after)
@@ -491,7 +491,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 	row := journal.Mutation{
 		Op: string(m.Applied), Path: m.Path,
 		SHA256: m.SHA, Bytes: m.Size, PrevSHA256: m.Prev.SHA, PrevBytes: m.Prev.Stat.Size,
-		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.How), PrevID: m.Prev.id(),
+		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.Primitive), PrevID: m.Prev.id(),
 		PaySHA256: m.paySHA, PayBytes: m.PayBytes,
 	}
 	if m.Prev.Exists && m.Mode != m.Prev.Stat.Mode {

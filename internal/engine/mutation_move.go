@@ -26,7 +26,7 @@ func (m *Mutation) composeMove(s *Engine) {
 	was := m.Source.Prev
 	m.Final, m.SHA, m.Size, m.stageSHA = FileBody(was.File, was.Stat.Size), was.SHA, was.Stat.Size, was.SHA
 	m.Mode, m.traits, m.midState = was.Stat.Mode, was.Traits, was.hash.State()
-	m.How = publish.Move
+	m.Primitive = publish.Move
 }
 
 // stageMove keeps a version of the file that is to be replaced: the move takes

@@ -441,7 +441,7 @@ func (s *Engine) hasEnded(writer string) (bool, error) {
 
 // writesInPlace reports whether a recorded mutation writes to the file of its name.
 func writesInPlace(m *journal.Mutation) bool {
-	how := publish.How(m.How)
+	how := publish.Primitive(m.How)
 	return how == publish.InPlace || how == publish.Append
 }
 

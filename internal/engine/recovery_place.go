@@ -170,9 +170,9 @@ func (p *recovered) close() {
 func (p *recovered) open() error {
 	s, m := p.f.s, p.m
 	var err error
-	ch := &publish.Change{How: publish.How(m.How), Guarded: true, Redo: true, Old: beforeOf(m), Save: p.saveTarget, Flush: s.syncDirs}
-	if ch.How == publish.Replace && s.Rows.isOver(p.f.rec.Seq, m.Identity()) {
-		ch.How = publish.InPlace
+	ch := &publish.Change{Primitive: publish.Primitive(m.How), Guarded: true, Redo: true, Old: beforeOf(m), Save: p.saveTarget, Flush: s.syncDirs}
+	if ch.Primitive == publish.Replace && s.Rows.isOver(p.f.rec.Seq, m.Identity()) {
+		ch.Primitive = publish.InPlace
 	}
 	if p.in, err = s.slotDirAt(m.SlotDir); err != nil {
 		return err
@@ -219,7 +219,7 @@ var errGone = errors.New("published under a name that leads nowhere now")
 
 // isStaged reports, of a copied store, whether the slot holds what was staged.
 func (p *recovered) isStaged(st fsx.Stat) (bool, error) {
-	how := p.ch.How
+	how := p.ch.Primitive
 	if how == publish.Move || how == publish.Delete {
 		return st.Size == 0, nil
 	}
@@ -279,10 +279,10 @@ func (p *recovered) openBytes() error {
 		return err
 	}
 	p.ch.New = publish.File{Exists: true, Stat: st, SHA256: p.m.SHA256, Bytes: p.file}
-	if p.ch.How == publish.Append {
+	if p.ch.Primitive == publish.Append {
 		p.ch.New.SHA256 = p.m.PaySHA256
 	}
-	if (p.ch.How == publish.InPlace || p.ch.How == publish.Move) && p.m.PrevSHA256 != "" {
+	if (p.ch.Primitive == publish.InPlace || p.ch.Primitive == publish.Move) && p.m.PrevSHA256 != "" {
 		if p.old, err = p.f.s.History.Open(p.m.PrevSHA256); err == nil {
 			p.ch.Old.Bytes = p.old
 		} else if !IsAbsent(err) {
@@ -388,7 +388,7 @@ func (p *recovered) makeParents() (ok bool, err error) {
 		return true, nil
 	}
 	held, err := p.ch.Slot.Holds()
-	if err != nil || held != publish.Staged || p.ch.How == publish.Delete {
+	if err != nil || held != publish.Staged || p.ch.Primitive == publish.Delete {
 		return false, err
 	}
 	path := ExistingPath(p.target)
@@ -436,7 +436,7 @@ func (f *deadCommit) makes(dir string) bool {
 
 // isWhole compares the staged bytes with the row.
 func (p *recovered) isWhole() (bool, error) {
-	if p.ch.How == publish.Move || p.ch.How == publish.Delete {
+	if p.ch.Primitive == publish.Move || p.ch.Primitive == publish.Delete {
 		return true, nil
 	}
 	if p.file == nil {
@@ -449,7 +449,7 @@ func (p *recovered) isWhole() (bool, error) {
 // keepOurs makes the staged bytes a version; of an append, the bytes to be
 // added.
 func (p *recovered) keepOurs() error {
-	if p.file == nil || p.m.Class != "" || p.ch.How == publish.Move || p.ch.How == publish.Delete {
+	if p.file == nil || p.m.Class != "" || p.ch.Primitive == publish.Move || p.ch.Primitive == publish.Delete {
 		return nil
 	}
 	size := p.ch.New.Stat.Size

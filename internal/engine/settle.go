@@ -97,16 +97,16 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 		t.dirs = append(t.dirs, m.Target.Parent)
 	}
 	x := spent{slot: m.Slot.Slot, rev: rev, path: m.Target.Path, seq: c.Rec.Seq}
-	switch m.How {
+	switch m.Primitive {
 	case publish.Append, publish.InPlace, publish.Move:
 		t.marks = append(t.marks, m.Slot.Dir)
 	}
 	if m.keepsOld() {
 		x.old, x.check = m.Prev.SHA, m.ch.Foreign
 		if !x.check {
-			x.held, x.was, x.had = m.Prev.File, m.Prev.Stat, m.PayBytes > 0 && c.s.keepsHead(m) || m.How == publish.Move
+			x.held, x.was, x.had = m.Prev.File, m.Prev.Stat, m.PayBytes > 0 && c.s.keepsHead(m) || m.Primitive == publish.Move
 		}
-	} else if m.How == publish.Create && m.ch.Done {
+	} else if m.Primitive == publish.Create && m.ch.Done {
 		return // the slot has become the file
 	}
 	t.slots = append(t.slots, x)

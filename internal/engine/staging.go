@@ -13,7 +13,7 @@ import (
 )
 
 // howToReplace chooses the primitive for a whole new file.
-func howToReplace(m *Mutation, s *Engine) publish.How {
+func howToReplace(m *Mutation, s *Engine) publish.Primitive {
 	switch {
 	case !m.Prev.Exists:
 		return publish.Create
@@ -151,7 +151,7 @@ func (m *Mutation) stage(ctx context.Context, c *Commit) error {
 	switch {
 	case m.Source != nil:
 		return m.stageMove(c)
-	case m.How == publish.Delete || m.Link():
+	case m.Primitive == publish.Delete || m.Link():
 		return nil
 	}
 	if !m.Spooled {
@@ -159,7 +159,7 @@ func (m *Mutation) stage(ctx context.Context, c *Commit) error {
 			return err
 		}
 	}
-	switch m.How {
+	switch m.Primitive {
 	case publish.Create, publish.Replace:
 		return m.applyMetadata()
 	case publish.InPlace: // recovery reads the version before from history
@@ -182,7 +182,7 @@ func (m *Mutation) checkStaged(deep bool) error {
 		}
 	}
 	m.stageSt = st
-	if m.How == publish.Create || m.Prev.Link() {
+	if m.Primitive == publish.Create || m.Prev.Link() {
 		m.Mode = st.Mode
 	}
 	sha := m.stageSHA
@@ -204,7 +204,7 @@ func (m *Mutation) checkStaged(deep bool) error {
 func (m *Mutation) place(ctx context.Context, c *Commit) error {
 	in := &c.s.slotDirs.home
 	old := m.Slot
-	if m.How == publish.Append || m.How == publish.InPlace {
+	if m.Primitive == publish.Append || m.Primitive == publish.InPlace {
 		if old != nil {
 			return nil
 		}
@@ -356,7 +356,7 @@ func (m *Mutation) DropSpooled() {
 // newChange is the mutation as its primitive sees it.
 func (m *Mutation) newChange(c *Commit) *publish.Change {
 	ch := &publish.Change{
-		How: m.How, Slot: m.Slot.Slot,
+		Primitive: m.Primitive, Slot: m.Slot.Slot,
 		Target:  publish.Name{Dir: m.Target.Parent, Name: m.Target.Name},
 		Old:     m.Prev.asFile(),
 		Guarded: m.Expected != nil,
@@ -423,13 +423,13 @@ func (m *Mutation) publish(c *Commit) error {
 		return nil
 	}
 	m.ch = m.newChange(c)
-	if m.How == publish.InPlace {
+	if m.Primitive == publish.InPlace {
 		if err := m.oldFromHistory(c); err != nil {
 			return err
 		}
 	}
 	err := m.ch.Publish()
-	if errors.Is(err, publish.ErrBusy) && c.s.Opts.InPlaceOnBusy && m.How == publish.Replace {
+	if errors.Is(err, publish.ErrBusy) && c.s.Opts.InPlaceOnBusy && m.Primitive == publish.Replace {
 		err = m.publishOnBusy(c)
 	}
 	if err != nil {
@@ -448,7 +448,7 @@ func (m *Mutation) publishOnBusy(c *Commit) error {
 	if err := c.noteOver(m); err != nil {
 		return err
 	}
-	m.How, m.ch.How = publish.InPlace, publish.InPlace
+	m.Primitive, m.ch.Primitive = publish.InPlace, publish.InPlace
 	if err := m.oldFromHistory(c); err != nil {
 		return err
 	}
@@ -488,7 +488,7 @@ func (m *Mutation) published(c *Commit) error {
 		return nil
 	}
 	m.Warn(call.WarnForeignWriteKept)
-	if m.How != publish.Append {
+	if m.Primitive != publish.Append {
 		return nil
 	}
 	// What another program appended a moment before stays, and the reply is

@@ -65,7 +65,7 @@ func (l *Layer) Fresh(ctx context.Context, path string, data []byte, before func
 func (c *Check) inspect(ctx context.Context, m *engine.Mutation) (f findings, err error) {
 	opt := c.Layer.Policy().Options(m.Target.Path)
 	switch {
-	case m.How == publish.Append:
+	case m.Primitive == publish.Append:
 		err = c.inspectAppended(ctx, m, opt, &f)
 	case m.Prev.Exists && m.Prev.File != nil:
 		err = c.inspectReplaced(ctx, m, opt, &f)

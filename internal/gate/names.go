@@ -238,7 +238,7 @@ func isNil(v reflect.Value) bool {
 // Announce shows a call to other processes if it takes long, with secrets in its
 // names removed. The caller calls end when the call ends.
 func (l *Layer) Announce(op, caller string, paths func() []string) (end func()) {
-	return l.Tell(func() lock.Call {
+	return l.Engine.Announce(func() lock.Call {
 		out := lock.Call{Op: op, Caller: l.HideName(caller)}
 		list := paths()
 		for _, path := range list[:min(len(list), 10)] {

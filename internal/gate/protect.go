@@ -247,7 +247,7 @@ func changesScripts(m *engine.Mutation) (bool, error) {
 			return false, err
 		}
 	}
-	if m.How == publish.Append {
+	if m.Primitive == publish.Append {
 		after = append(bytes.Clone(before), after...)
 	}
 	was, ok1 := scriptsOf(before)

@@ -349,7 +349,7 @@ func makes(m *engine.Mutation, part string) (bool, error) {
 	switch part {
 	case gitdir.Head:
 		head := m.Final.Reader()
-		if m.How == publish.Append {
+		if m.Primitive == publish.Append {
 			head = io.MultiReader(m.Prev.Reader(), head)
 		}
 		data, err := io.ReadAll(io.LimitReader(head, gitdir.HeadBytes))

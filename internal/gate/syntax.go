@@ -65,7 +65,7 @@ func (c *Check) wellFormed(ctx context.Context) error {
 
 func (c *Check) fileWellFormed(ctx context.Context, m *engine.Mutation) error {
 	src := m.Final.Reader()
-	if m.How == publish.Append {
+	if m.Primitive == publish.Append {
 		src = io.MultiReader(m.Prev.Reader(), src)
 	}
 	content, err := io.ReadAll(engine.NewStoppable(ctx, src))

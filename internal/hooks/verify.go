@@ -75,7 +75,7 @@ func (r *Run) view() hook.Staged {
 		if m.Private {
 			continue
 		}
-		f := hook.File{Path: m.Target.Path, Append: m.How == publish.Append}
+		f := hook.File{Path: m.Target.Path, Append: m.Primitive == publish.Append}
 		if m.Op != engine.OpDelete {
 			f.Staged = r.Hooks.stagedPlace(m)
 		}

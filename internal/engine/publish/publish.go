@@ -7,7 +7,7 @@
 // directory entry says how far a recorded mutation is: while the slot holds the
 // inode that its name holds, the mutation is not published; otherwise it is.
 //
-// Each [How] is one primitive. Its file holds the four things that must agree:
+// Each [Primitive] is one primitive. Its file holds the four things that must agree:
 // Publish, Undo, Judge for recovery, and what Publish does when recovery calls
 // it again.
 package publish
@@ -21,16 +21,16 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// How names a primitive. The journal row holds it.
-type How string
+// Primitive names a primitive. The journal row holds it.
+type Primitive string
 
 const (
-	Create  How = "create"  // the slot is renamed to a name that is free
-	Replace How = "replace" // the slot is exchanged with the target
-	Delete  How = "delete"  // the target is renamed over the empty slot
-	Move    How = "move"    // the source is renamed to the target
-	Append  How = "append"  // the bytes of the slot are written at the end of the target
-	InPlace How = "inplace" // the bytes of the slot are written over the target
+	Create  Primitive = "create"  // the slot is renamed to a name that is free
+	Replace Primitive = "replace" // the slot is exchanged with the target
+	Delete  Primitive = "delete"  // the target is renamed over the empty slot
+	Move    Primitive = "move"    // the source is renamed to the target
+	Append  Primitive = "append"  // the bytes of the slot are written at the end of the target
+	InPlace Primitive = "inplace" // the bytes of the slot are written over the target
 )
 
 var (
@@ -80,13 +80,13 @@ func (f File) kind() fsx.Kind { return fsx.KindOf(f.Stat.Mode) }
 
 // Change is one mutation of a commit as its primitive sees it.
 type Change struct {
-	How    How
-	Slot   Slot
-	Target Name
-	Source Name // of a move
-	Old    File // what the target holds
-	Moved  File // what the source of a move holds
-	New    File // what is staged; of an append, the bytes to be added
+	Primitive Primitive
+	Slot      Slot
+	Target    Name
+	Source    Name // of a move
+	Old       File // what the target holds
+	Moved     File // what the source of a move holds
+	New       File // what is staged; of an append, the bytes to be added
 
 	// Guarded is set where what the target holds must be Old: otherwise a file
 	// that another program saved a moment ago is replaced, and kept.
@@ -119,7 +119,7 @@ func (c *Change) Opened() fsx.File { return c.opened }
 
 // HoldsOld reports whether the slot holds the replaced file: of a replacing move,
 // whose slot is a mark otherwise, once that was cleared.
-func (c *Change) HoldsOld() bool { return c.How == Replace || c.How == Delete || c.clear }
+func (c *Change) HoldsOld() bool { return c.Primitive == Replace || c.Primitive == Delete || c.clear }
 
 // Close releases what the change has opened.
 func (c *Change) Close() {
@@ -141,8 +141,8 @@ const (
 // Publish performs the change. When it fails, Done says whether there is
 // something to undo.
 func (c *Change) Publish() error {
-	err := primitives[c.How].publish(c)
-	if err != nil && !c.Done && c.How != Append && c.How != InPlace {
+	err := primitives[c.Primitive].publish(c)
+	if err != nil && !c.Done && c.Primitive != Append && c.Primitive != InPlace {
 		// A call that failed may have been carried out anyway.
 		if held, herr := c.Slot.Holds(); herr == nil && held != Staged {
 			c.Done = true
@@ -154,10 +154,10 @@ func (c *Change) Publish() error {
 // Undo takes a published change back. What another program wrote meanwhile
 // stays, and Displaced is set where its place is taken.
 func (c *Change) Undo() error {
-	if !c.Done && c.How != Append {
+	if !c.Done && c.Primitive != Append {
 		return nil
 	}
-	return primitives[c.How].undo(c)
+	return primitives[c.Primitive].undo(c)
 }
 
 // Judge says how far a recorded change is.
@@ -166,14 +166,14 @@ func (c *Change) Judge() (State, error) {
 	if err != nil {
 		return Taken, err
 	}
-	return primitives[c.How].judge(c, held)
+	return primitives[c.Primitive].judge(c, held)
 }
 
 // Reopen rolls back what is published, so that it can be published again. It reports false, and does nothing, where the target is not
 // as the change has left it, or is written in place.
 func (c *Change) Reopen() (bool, error) {
 	held, err := c.Slot.Holds()
-	if err != nil || c.How == Append || c.How == InPlace {
+	if err != nil || c.Primitive == Append || c.Primitive == InPlace {
 		return false, err
 	}
 	st, exists, err := c.Target.lstat()
@@ -181,7 +181,7 @@ func (c *Change) Reopen() (bool, error) {
 		return false, err
 	}
 	ours := exists && st.Ino == c.Slot.Ino
-	switch c.How {
+	switch c.Primitive {
 	case Delete:
 		ours = !exists && held == Other
 	case Move:
@@ -203,10 +203,10 @@ type primitive struct {
 	judge   func(*Change, Held) (State, error)
 }
 
-var primitives map[How]primitive
+var primitives map[Primitive]primitive
 
 func init() {
-	primitives = map[How]primitive{
+	primitives = map[Primitive]primitive{
 		Create:  {publishNew, undoNew, judgeNew},
 		Replace: {publishOver, undoOver, judgeOver},
 		Delete:  {publishDelete, undoDelete, judgeDelete},

@@ -56,7 +56,7 @@ func sum(text string) string {
 	return hex.EncodeToString(h[:])
 }
 
-func newBench(t *testing.T, how How, over bool) *bench {
+func newBench(t *testing.T, how Primitive, over bool) *bench {
 	t.Helper()
 	d := simfs.New().Root()
 	b := &bench{t: t, dir: d}
@@ -68,7 +68,7 @@ func newBench(t *testing.T, how How, over bool) *bench {
 	if !ok {
 		t.Fatalf("%s is no slot", name)
 	}
-	b.ch = &Change{How: how, Slot: Slot{Dir: d, Name: name, Ino: ino}, Target: Name{Dir: d, Name: "a"}, Guarded: true, Redo: true}
+	b.ch = &Change{Primitive: how, Slot: Slot{Dir: d, Name: name, Ino: ino}, Target: Name{Dir: d, Name: "a"}, Guarded: true, Redo: true}
 	old := func(name, text string) File {
 		return File{Exists: true, Stat: put(t, d, name, text), SHA256: sum(text)}
 	}
@@ -99,7 +99,7 @@ func newBench(t *testing.T, how How, over bool) *bench {
 // primitives are all of them, and what the target holds when one is published.
 var primitives = []struct {
 	name string
-	how  How
+	how  Primitive
 	over bool
 	want string
 }{
