@@ -517,9 +517,9 @@ func TestStageAndBlameOfOneSession(t *testing.T) {
 	a.rw(2, "blame")
 }
 
-// Binary builds the command, once for all tests of both packages, and returns
-// its path; RemoveBinary removes it.
-var Binary = sync.OnceValues(func() (string, error) {
+// binary builds the command, once for all tests, and returns its path; removeBinary
+// removes it.
+var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rwbin")
 	if err != nil {
 		return "", err
@@ -534,8 +534,7 @@ var Binary = sync.OnceValues(func() (string, error) {
 
 var binaryDir string
 
-// RemoveBinary removes what Binary built.
-func RemoveBinary() {
+func removeBinary() {
 	if binaryDir != "" {
 		os.RemoveAll(binaryDir)
 	}
@@ -544,7 +543,7 @@ func RemoveBinary() {
 // build returns the path of the built command.
 func build(t testing.TB) string {
 	t.Helper()
-	return must(Binary())(t)
+	return must(binary())(t)
 }
 
 // resultIn returns what a run wrote to a result file.

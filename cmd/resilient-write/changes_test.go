@@ -120,16 +120,23 @@ func (a *surroundings) fails(args ...string) string {
 	return string(out)
 }
 
-// files returns the regular files of the workspace with modes and bytes,
-// without those of git and the store.
+// files returns the regular files of the workspace, without those of git and the
+// store.
 func (a *surroundings) files() map[string]string {
 	a.t.Helper()
+	return regularFiles(a.t, a.dir, ".git", ".resilient_write", "node_modules")
+}
+
+// regularFiles returns the regular files below a directory with modes and bytes,
+// without the directories of a name.
+func regularFiles(t testing.TB, dir string, without ...string) map[string]string {
+	t.Helper()
 	list := map[string]string{}
-	err := filepath.WalkDir(a.dir, func(p string, d fs.DirEntry, err error) error {
+	noErr(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == ".git" || d.Name() == ".resilient_write" || d.Name() == "node_modules") {
+		if d.IsDir() && slices.Contains(without, d.Name()) {
 			return fs.SkipDir
 		}
 		if !d.Type().IsRegular() {
@@ -140,13 +147,10 @@ func (a *surroundings) files() map[string]string {
 			return err
 		}
 		data, err := os.ReadFile(p)
-		rel, _ := filepath.Rel(a.dir, p)
+		rel, _ := filepath.Rel(dir, p)
 		list[filepath.ToSlash(rel)] = fmt.Sprintf("%v %s", info.Mode(), data)
 		return err
-	})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	}))
 	return list
 }
 

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"bufio"
@@ -393,20 +393,20 @@ func token(seed int) string {
 	return "gh" + "p_" + body + string(tail)
 }
 
-// argument is the path to one argument of a tool: names of members, and 0 for
+// argumentAt is the path to one argument of a tool: names of members, and 0 for
 // the first item of a list.
-type argument []any
+type argumentAt []any
 
-func (a argument) String() string { return fmt.Sprint([]any(a)...) }
+func (a argumentAt) String() string { return fmt.Sprint([]any(a)...) }
 
 // textArguments returns the arguments of a schema that may be text, including
 // nested ones.
-func textArguments(t *testing.T, schema json.RawMessage) (list []argument) {
+func textArguments(t *testing.T, schema json.RawMessage) (list []argumentAt) {
 	t.Helper()
 	var root map[string]any
 	noErr(t, json.Unmarshal(schema, &root))
-	var walk func(node map[string]any, at argument)
-	walk = func(node map[string]any, at argument) {
+	var walk func(node map[string]any, at argumentAt)
+	walk = func(node map[string]any, at argumentAt) {
 		for _, kind := range []string{"anyOf", "oneOf", "allOf"} {
 			branches, _ := node[kind].([]any)
 			for _, b := range branches {
@@ -414,7 +414,7 @@ func textArguments(t *testing.T, schema json.RawMessage) (list []argument) {
 			}
 		}
 		kinds := fmt.Sprint(node["type"])
-		if (strings.Contains(kinds, "string") || node["type"] == nil && len(at) > 0) && !slices.ContainsFunc(list, func(a argument) bool { return a.String() == at.String() }) {
+		if (strings.Contains(kinds, "string") || node["type"] == nil && len(at) > 0) && !slices.ContainsFunc(list, func(a argumentAt) bool { return a.String() == at.String() }) {
 			list = append(list, slices.Clone(at))
 		}
 		if items, ok := node["items"].(map[string]any); ok {
@@ -431,7 +431,7 @@ func textArguments(t *testing.T, schema json.RawMessage) (list []argument) {
 
 // set returns a copy of arguments with one of them replaced; missing parents
 // are created.
-func set(node any, at argument, value any) any {
+func set(node any, at argumentAt, value any) any {
 	if len(at) == 0 {
 		return value
 	}
@@ -515,7 +515,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 		logged <- data
 	}()
 	secrets, calls := map[string]string{}, 0
-	try := func(tool string, at argument, a any, what string) {
+	try := func(tool string, at argumentAt, a any, what string) {
 		calls++
 		secret := token(calls)
 		key := what + tool + " " + at.String()
@@ -546,7 +546,7 @@ func TestNoArgumentLeavesACredential(t *testing.T) {
 		}
 		surplus := token(1_000_000 + calls) // as the name of an argument
 		secrets["the name of an argument of "+c.tool] = surplus
-		try(c.tool, argument{surplus}, good, "unknown ")
+		try(c.tool, argumentAt{surplus}, good, "unknown ")
 	}
 	if calls < 300 {
 		t.Errorf("only %d arguments were tried", calls)

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"bytes"
@@ -588,7 +588,7 @@ func TestInstallOverHTTP(t *testing.T) {
 	}
 	args[at+1] = "0" // a free port, which the program prints
 	token := strings.TrimPrefix(l.env[0], "RW_TOKEN=")
-	server := serveHTTP(t, dir, append(env, l.env...), args...)
+	server := serveIn(t, dir, append(env, l.env...), args...)
 	url := strings.Replace(address, "http://127.0.0.1:8765", server.url, 1)
 
 	connected := 0
@@ -672,16 +672,9 @@ func (d *desk) write(name, text string, perm fs.FileMode) {
 
 // tree returns every file of both directories, with its mode.
 func (d *desk) tree() map[string]string {
-	out := map[string]string{}
-	for _, dir := range []string{d.home, d.project} {
-		filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
-			if err == nil && !e.IsDir() {
-				data, _ := os.ReadFile(name)
-				info, _ := e.Info()
-				out[name] = info.Mode().String() + "\n" + string(data)
-			}
-			return err
-		})
+	out := regularFiles(d.t, d.project)
+	for name, text := range regularFiles(d.t, d.home) {
+		out["~/"+name] = text
 	}
 	return out
 }
@@ -870,7 +863,7 @@ func TestDoctorFinds(t *testing.T) {
 func TestDoctorOverHTTP(t *testing.T) {
 	d := newDesk(t)
 	token := strings.Repeat("t", 20)
-	address := serveHTTP(t, d.project, []string{"RW_TOKEN=" + token, "HOME=" + d.home}, "serve", "--transport", "http", "--port", "0").url + "/mcp"
+	address := serveIn(t, d.project, []string{"RW_TOKEN=" + token, "HOME=" + d.home}, "serve", "--transport", "http", "--port", "0").url + "/mcp"
 	for value, want := range map[string]string{"Bearer " + token: "", "Bearer wrong": "token"} {
 		data, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"resilientwrite": map[string]any{"httpUrl": address, "headers": map[string]string{"Authorization": value}}}})
 		d.write(".gemini/settings.json", string(data), 0o600)

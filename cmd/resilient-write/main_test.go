@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"bufio"
@@ -19,7 +19,6 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	command "github.com/resilientwrite/resilientwrite/cmd/resilient-write"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
@@ -34,12 +33,7 @@ func TestMain(m *testing.M) {
 	os.Setenv("RW_REPLIES", "full")
 	os.Unsetenv("CLAUDE_CODE_SESSION_ID")
 	os.Setenv("RW_STATE_DIR", ".resilient_write")
-	testbed.Main(m, command.RemoveBinary)
-}
-
-func build(t *testing.T) string {
-	t.Helper()
-	return must(command.Binary())(t)
+	testbed.Main(m, removeBinary)
 }
 
 // connect starts the built binary and talks to it with mcp-go's client.
@@ -293,19 +287,4 @@ func TestAClientThatHangsUpEndsTheServer(t *testing.T) {
 	if r := callTool(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
 		t.Errorf("%v", r)
 	}
-}
-
-// noErr and must check errors, as testbed describes.
-var noErr = testbed.NoErr
-
-func must[T any](v T, err error) func(testing.TB, ...any) T { return testbed.Must(v, err) }
-
-func equal[T comparable](t testing.TB, got, want T, what ...any) {
-	t.Helper()
-	testbed.Equal(t, got, want, what...)
-}
-
-func mustEqual[T comparable](t testing.TB, got, want T, what ...any) {
-	t.Helper()
-	testbed.MustEqual(t, got, want, what...)
 }

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"bufio"
@@ -50,11 +50,11 @@ func startHTTP(t *testing.T, env []string, args ...string) *served {
 	t.Helper()
 	dir := t.TempDir()
 	env = append(append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off", "RW_TOKEN="), env...)
-	return serveHTTP(t, dir, env, append([]string{"serve", "-port", "0"}, args...)...)
+	return serveIn(t, dir, env, append([]string{"serve", "-port", "0"}, args...)...)
 }
 
-// serveHTTP is startHTTP in a directory, with these variables alone.
-func serveHTTP(t *testing.T, dir string, env []string, args ...string) *served {
+// serveIn is startHTTP in a directory, with these variables alone.
+func serveIn(t *testing.T, dir string, env []string, args ...string) *served {
 	t.Helper()
 	s := &served{t: t, dir: dir, http: &http.Client{Transport: &http.Transport{}}, ended: make(chan struct{})}
 	s.cmd = exec.Command(build(t), args...)

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,16 +26,16 @@ type args = map[string]any
 
 // surfaceCase is one call of a tool that succeeds and one that is refused. They
 // run in list order, so a case may use the replies of those before it, with
-// [surface.got].
+// [servedTools.got].
 type surfaceCase struct {
 	tool   string
-	good   func(s *surface) args
+	good   func(s *servedTools) args
 	want   args // fields of the reply
 	bad    args
 	reason string
 }
 
-func given(a args) func(*surface) args { return func(*surface) args { return a } }
+func given(a args) func(*servedTools) args { return func(*servedTools) args { return a } }
 
 // awsID is a credential that its form alone confirms. It is assembled here, so
 // that no file of ours contains one.
@@ -49,7 +48,7 @@ var surfaceCases = []surfaceCase{
 		args{"path": "docs/a.md", "content": "# B\n"}, "file_already_exists"},
 	{"read", given(args{"path": "docs/a.md"}), args{"content": "# A\n", "sha256": shaOf("# A\n"), "eol": "lf"},
 		args{"path": "docs/none.md"}, "not_found"},
-	{"edit", func(s *surface) args {
+	{"edit", func(s *servedTools) args {
 		return args{"path": "docs/a.md", "edits": []any{args{"old": "# A", "new": "# B"}}, "expected_prev_sha256": s.got("read", "sha256")}
 	}, args{"sha256": shaOf("# B\n"), "replacements": 1.0, "mode_applied": "edit"},
 		args{"path": "docs/a.md", "edits": []any{args{"old": "not there", "new": "x"}}}, "old_string_not_found"},
@@ -61,7 +60,7 @@ var surfaceCases = []surfaceCase{
 		args{"path": "docs/a.md", "version": 424242}, "version_not_found"},
 	{"undo", given(args{"n": 1}), args{"status": "succeeded"},
 		args{"caller": "somebody who wrote nothing"}, "nothing_to_undo"},
-	{"operation", func(s *surface) args {
+	{"operation", func(s *servedTools) args {
 		return args{"invocation_id": s.got("edit", "receipt").(args)["invocation_id"]}
 	}, args{"happened": true, "refused": false},
 		args{}, "invalid_argument"},
@@ -73,11 +72,11 @@ var surfaceCases = []surfaceCase{
 	{"tx", given(args{"ops": []any{args{"op": "write", "path": "t/1.txt", "content": "1"}, args{"op": "write", "path": "t/2.txt", "content": "2"}}}), args{"status": "succeeded"},
 		args{"ops": []any{args{"op": "write", "path": "t/3.txt", "content": "3"}, args{"op": "delete", "path": "t/none.txt"}}}, "not_found"},
 	{"tx_begin", given(args{}), nil, surplus, "unknown_argument"},
-	{"tx_stage", func(s *surface) args {
+	{"tx_stage", func(s *servedTools) args {
 		return args{"tx_id": s.got("tx_begin", "tx_id"), "op": args{"op": "write", "path": "t/3.txt", "content": "3"}}
 	}, args{"index": 1.0},
 		args{"tx_id": "tx-none", "op": args{"op": "write", "path": "t/4.txt", "content": "4"}}, "tx_not_found"},
-	{"tx_commit", func(s *surface) args { return args{"tx_id": s.got("tx_begin", "tx_id")} }, args{"status": "succeeded"},
+	{"tx_commit", func(s *servedTools) args { return args{"tx_id": s.got("tx_begin", "tx_id")} }, args{"status": "succeeded"},
 		args{"tx_id": "tx-none"}, "tx_not_found"},
 	{"tx_rollback", given(args{"tx_id": "tx-none"}), args{"existed": false, "dropped": 0.0},
 		args{}, "invalid_argument"},
@@ -85,11 +84,11 @@ var surfaceCases = []surfaceCase{
 	{"risk_score", given(args{"content": "key = " + awsID + "\n"}), args{"verdict": "high", "line_count": 1.0},
 		args{}, "missing_content"},
 	{"draft_list", given(args{}), args{"count": 1.0}, surplus, "unknown_argument"},
-	{"draft_get", func(s *surface) args { return args{"draft_ref": s.draft} }, args{"content": "key = " + awsID + "\n", "encoding": "utf-8"},
+	{"draft_get", func(s *servedTools) args { return args{"draft_ref": s.draft} }, args{"content": "key = " + awsID + "\n", "encoding": "utf-8"},
 		args{"draft_ref": "draft-none"}, "draft_not_found"},
-	{"redact", func(s *surface) args { return args{"draft_ref": s.draft} }, args{"verdict": "safe"},
+	{"redact", func(s *servedTools) args { return args{"draft_ref": s.draft} }, args{"verdict": "safe"},
 		args{"content": "%%%", "encoding": "base64"}, "bad_base64"},
-	{"draft_delete", func(s *surface) args { return args{"draft_ref": s.draft} }, args{"removed": true},
+	{"draft_delete", func(s *servedTools) args { return args{"draft_ref": s.draft} }, args{"removed": true},
 		args{}, "invalid_argument"},
 	{"validate", given(args{"content": "{\"a\": }", "format_hint": "json"}), args{"valid": false, "format": "json"},
 		args{"target_path": "x.json"}, "missing_content"},
@@ -103,7 +102,7 @@ var surfaceCases = []surfaceCase{
 	{"chunk_list", given(args{}), args{"count": 1.0}, surplus, "unknown_argument"},
 	{"chunk_preview", given(args{"session": "s"}), args{"preview": true, "content": "one two", "sha256": shaOf("one two"), "chunk_count": 2.0},
 		args{"session": "none"}, "session_not_found"},
-	{"chunk_compose", func(s *surface) args {
+	{"chunk_compose", func(s *servedTools) args {
 		return args{"session": "s", "output_path": "out/s.txt", "expected_sha256": s.got("chunk_preview", "sha256")}
 	}, args{"output_path": "out/s.txt", "sha256": shaOf("one two"), "chunk_count": 2.0, "cleaned_up": false},
 		args{"session": "none", "output_path": "out/none.txt"}, "session_not_found"},
@@ -152,8 +151,8 @@ func shaOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// surface is the binary on a fresh workspace, with what it has replied.
-type surface struct {
+// servedTools is the binary on a fresh workspace, with what it has replied.
+type servedTools struct {
 	t       *testing.T
 	dir     string
 	c       *client.Client
@@ -163,7 +162,7 @@ type surface struct {
 }
 
 // got returns a field of the reply to the successful call of a tool.
-func (s *surface) got(tool, field string) any {
+func (s *servedTools) got(tool, field string) any {
 	v, ok := s.replies[tool][field]
 	if !ok {
 		s.t.Fatalf("the reply of %s has no %s: %v", tool, field, s.replies[tool])
@@ -171,9 +170,9 @@ func (s *surface) got(tool, field string) any {
 	return v
 }
 
-func openSurface(t *testing.T) *surface {
+func openSurface(t *testing.T) *servedTools {
 	t.Helper()
-	s := &surface{t: t, dir: t.TempDir(), tools: map[string]mcpserver.ToolInfo{}, replies: map[string]args{}}
+	s := &servedTools{t: t, dir: t.TempDir(), tools: map[string]mcpserver.ToolInfo{}, replies: map[string]args{}}
 	s.c = connect(t, s.dir)
 	for _, tool := range mcpserver.Table() {
 		if tool.Name != "exec" && tool.Name != "claim" { // cannot be called unless listed; they have separate tests
@@ -188,43 +187,19 @@ func openSurface(t *testing.T) *surface {
 	return s
 }
 
-// files returns the files of the workspace with their bytes, except the state.
-func (s *surface) files() map[string]string {
-	s.t.Helper()
-	out := map[string]string{}
-	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.Name() == ".resilient_write":
-			return fs.SkipDir
-		case d.IsDir():
-			out[path] = "a directory"
-			return nil
-		}
-		data, err := os.ReadFile(path)
-		out[path] = string(data)
-		return err
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return out
-}
-
 // untouched runs do and checks that it changes no file of the workspace.
-func (s *surface) untouched(what string, do func()) {
+func (s *servedTools) untouched(what string, do func()) {
 	s.t.Helper()
-	before := s.files()
+	before := must(filesBelow(s.dir, ".resilient_write"))(s.t)
 	do()
-	if diff := cmp.Diff(before, s.files()); diff != "" {
+	if diff := cmp.Diff(before, must(filesBelow(s.dir, ".resilient_write"))(s.t)); diff != "" {
 		s.t.Errorf("%s changed the workspace: %s", what, diff)
 	}
 }
 
 // refused calls a tool and checks that it returns the envelope with that
 // reason. [call] has compared it with both schemas.
-func (s *surface) refused(wire string, a args, want string) args {
+func (s *servedTools) refused(wire string, a args, want string) args {
 	s.t.Helper()
 	var out args
 	s.untouched(wire, func() { out = callTool(s.t, s.c, wire, a) })
@@ -247,7 +222,7 @@ func (s *surface) refused(wire string, a args, want string) args {
 }
 
 // accepted calls a tool and checks that it succeeds with those fields.
-func (s *surface) accepted(tool string, a, want args) args {
+func (s *servedTools) accepted(tool string, a, want args) args {
 	s.t.Helper()
 	doc, err := json.Marshal(a)
 	if err != nil {
@@ -298,7 +273,9 @@ func TestEverySurfaceCase(t *testing.T) {
 		s.replies[c.tool] = out
 		s.refused("rw."+c.tool, c.bad, c.reason)
 	}
-	equal(t, s.files()[filepath.Join(s.dir, "out", "s.txt")], "one two", "out/s.txt holds")
+	if text, err := os.ReadFile(filepath.Join(s.dir, "out", "s.txt")); string(text) != "one two" {
+		t.Errorf("out/s.txt holds %q (%v)", text, err)
+	}
 	if r := callTool(t, s.c, "rw.check", args{"deep": true}); r["clean"] != true {
 		t.Errorf("%v", r)
 	}
