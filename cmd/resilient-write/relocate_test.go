@@ -38,102 +38,6 @@ func stores(dir string) (list []string) {
 	return list
 }
 
-// TestStateIsOutOfHarmsWay: by default the state is in the common git directory,
-// where commands that clean a work tree do not remove it. For a root without a
-// repository it is in the state home. The workspace contains none of it.
-func TestStateIsOutOfHarmsWay(t *testing.T) {
-	a, state := newPlaced(t)
-	a.sh("git init -q; echo one > a.txt; git add .; git commit -qm x")
-	write := func(text string) {
-		a.sh("printf '" + text + "' > ../in")
-		a.rw(0, "write", "a.txt", "--mode", "overwrite", "--from", filepath.Join(filepath.Dir(a.dir), "in"))
-	}
-	write("two")
-	a.sh("git clean -fdxq; git gc -q --prune=now; rm a.txt")
-	a.rw(0, "restore", "a.txt", "--version", "1", "--force")
-	if got := a.files()["a.txt"]; !strings.HasSuffix(got, "two") {
-		t.Errorf("%q", got)
-	}
-	if got := stores(filepath.Join(a.dir, ".git")); !slices.Equal(got, []string{"main"}) || len(stores(state)) > 0 {
-		t.Errorf("%v %v", got, stores(state))
-	}
-	// A worktree has its own store, which remains when the worktree is removed.
-	main := a.dir
-	a.sh("git worktree add -q ../linked; ")
-	a.dir = filepath.Join(filepath.Dir(main), "linked")
-	write("three")
-	write("four")
-	list := stores(filepath.Join(main, ".git"))
-	mustEqual(t, len(list), 2)
-	id := list[slices.IndexFunc(list, func(s string) bool { return s != "main" })]
-	linked := a.dir
-	a.dir = main
-	a.sh("git worktree remove --force ../linked; git worktree add -q ../second")
-	// A new worktree can restore what the store kept.
-	a.dir = filepath.Join(filepath.Dir(linked), "second")
-	old := filepath.Join(main, ".git", "resilientwrite", id)
-	a.rw(0, "restore", "a.txt", "--version", "1", "--force", "--state-dir", old)
-	if got := a.files()["a.txt"]; !strings.HasSuffix(got, "three") {
-		t.Errorf("%q", got)
-	}
-	// Without a repository.
-	a.dir = filepath.Join(filepath.Dir(linked), "plain")
-	os.Mkdir(a.dir, 0o755)
-	write("five")
-	equal(t, len(stores(state)), 1)
-	if left, _ := os.ReadDir(a.dir); len(left) != 1 {
-		t.Errorf("%v", left)
-	}
-}
-
-// TestRelocateFrom: a new worktree takes over the state of one that git removed.
-// Its uncommitted files are restored, and versions and undo continue to work. The
-// state of an existing workspace is not taken, and no existing state is replaced.
-func TestRelocateFrom(t *testing.T) {
-	a, _ := newPlaced(t)
-	a.sh("git init -q; printf 'one\\n' > a.txt; git add .; git commit -qm x; git worktree add -q ../linked")
-	main := a.dir
-	a.dir = filepath.Join(filepath.Dir(main), "linked")
-	a.rw(0, "changes")
-	a.sh("printf 'work\\n' > a.txt; printf 'new\\n' > new.txt")
-	a.rw(0, "changes")
-	old, files := a.dir, a.files()
-	list := stores(filepath.Join(main, ".git"))
-	mustEqual(t, len(list), 1)
-	from := filepath.Join(main, ".git", "resilientwrite", list[0])
-	a.dir = main
-	if out := a.fails("relocate", "--from", from); !strings.Contains(out, "io_busy") {
-		t.Error(out)
-	}
-	a.sh("git worktree remove --force ../linked; git worktree add -q --detach ../linked; git worktree add -q ../third") // also under the same name
-	for _, bad := range []string{filepath.Join(main, "nothing"), main} {
-		a.fails("relocate", "--from", bad)
-	}
-	a.dir = old
-	if r := a.rw(0, "relocate", "--from", from); r["status"] != "succeeded" || r["from"] != from || r["to"] == from {
-		t.Errorf("%v", r)
-	}
-	a.rw(0, "changes", "--call", "removed")
-	a.rw(0, "undo", "--group", "removed")
-	if d := differing(files, a.files()); len(d) > 0 {
-		t.Errorf("%q", d)
-	}
-	if v := a.rw(0, "history", "a.txt")["versions"].([]any); len(v) < 3 {
-		t.Errorf("%v", v)
-	}
-	a.rw(0, "check", "--deep")
-	now := stores(filepath.Join(main, ".git"))
-	a.dir = filepath.Join(filepath.Dir(main), "third")
-	from = filepath.Join(main, ".git", "resilientwrite", now[0])
-	for _, why := range []string{"io_busy", "store_not_empty"} {
-		if out := a.fails("relocate", "--from", from); !strings.Contains(out, why) {
-			t.Error(out)
-		}
-		a.rw(0, "changes") // creates a store
-	}
-	a.rw(2, "relocate", "--from", from, "--remove")
-}
-
 // TestWorktreesShareObjects: content that scans keep in several worktrees is on
 // the disk once, unless the object is damaged, and an erasure in one of them
 // removes it from that one alone.
@@ -198,23 +102,6 @@ func TestWorktreesShareObjects(t *testing.T) {
 	}
 }
 
-// TestPolicyInTheTreeApplies wherever the state is.
-func TestPolicyInTheTreeApplies(t *testing.T) {
-	a, _ := newPlaced(t)
-	a.sh("git init -q; mkdir -p .resilient_write; printf 'protect:\\n  - \"*.lock\"\\n' > .resilient_write/policy.yaml; git add -f .; git commit -qm x; printf x > ../in")
-	if out := a.fails("write", "a.lock", "--from", filepath.Join(filepath.Dir(a.dir), "in")); !strings.Contains(out, "protected") {
-		t.Error(out)
-	}
-	a.rw(0, "write", "a.txt", "--from", filepath.Join(filepath.Dir(a.dir), "in"))
-	if got := stores(filepath.Join(a.dir, ".git")); len(got) != 1 {
-		t.Error(got)
-	}
-	a.sh("chmod 777 .resilient_write")
-	if out := a.fails("write", "b.txt", "--from", filepath.Join(filepath.Dir(a.dir), "in")); !strings.Contains(out, "bad_state_dir") {
-		t.Error(out)
-	}
-}
-
 // TestRelocate moves a store to every place and back, with its content. A
 // process that has it open prevents the move.
 func TestRelocate(t *testing.T) {
@@ -253,42 +140,6 @@ func TestRelocate(t *testing.T) {
 		t.Error(out)
 	}
 	store.Close(t.Context())
-}
-
-// TestStatusAllAndRemove: every state directory is listed with its root, size and
-// last use, also one whose root is gone, which only --remove with a confirmation
-// removes.
-func TestStatusAllAndRemove(t *testing.T) {
-	a, _ := newPlaced(t)
-	in := filepath.Join(filepath.Dir(a.dir), "in")
-	top := filepath.Dir(a.dir)
-	a.sh("git init -q; git commit -q --allow-empty -m x; git worktree add -q ../linked; mkdir ../plain ../tree ../tree/.resilient_write; printf '{}' > ../tree/.resilient_write/meta.json; printf x > ../in")
-	for _, name := range []string{"ws", "linked", "plain", "tree"} {
-		a.rw(0, "write", "a.txt", "--from", in, "--root", filepath.Join(top, name))
-	}
-	a.sh("git worktree remove --force ../linked; rm -r ../plain")
-	gone := map[string]string{}
-	list := a.rw(0, "status", "--all")["stores"].([]any)
-	for _, s := range list {
-		one := s.(map[string]any)
-		name := filepath.Base(one["root"].(string))
-		if one["root_gone"] != (name == "linked" || name == "plain") || one["bytes"].(float64) < 1000 || one["used"] == "" {
-			t.Errorf("%v", one)
-		}
-		gone[name] = one["state"].(string)
-	}
-	if len(list) != 4 || len(gone) != 4 {
-		t.Fatalf("%v", list)
-	}
-	if out := a.fails("relocate", "--remove", gone["plain"]); !strings.Contains(out, "--yes") {
-		t.Error(out)
-	}
-	a.rw(0, "relocate", "--remove", gone["plain"], "--yes")
-	a.rw(4, "relocate", "--remove", top, "--yes")
-	if list := a.rw(0, "status", "--all")["stores"].([]any); len(list) != 3 {
-		t.Errorf("%v", list)
-	}
-	must(os.Stat(gone["linked"]))(t)
 }
 
 // TestRemoveAsks: without the answer yes nothing is deleted.

@@ -31,13 +31,15 @@ import (
 //	snapshot NAME DIR
 //	unchanged NAME
 //	inside DIR TEXT
+//	glob NAME PATTERN
 //
 // rw runs the command in a process of its own, in the workspace $WORK/ws, with
 // INPUT and a newline on standard input. It fails unless the exit code is CODE
 // and each TEXT is in an output. status is that of the receipt of the last rw,
 // "" for none. No output and no result of a run may contain the variable SECRET.
 // holds compares the content of a file; \n is a newline.
-// change replaces a text in the journal. RW_TEST_PERSON=1 makes the outputs a
+// change replaces a text in the journal. glob sets a variable to the only file that
+// matches. RW_TEST_PERSON=1 makes the outputs a
 // terminal. TAKEN_PORT is
 // a port on which something listens.
 func TestScripts(t *testing.T) {
@@ -63,6 +65,13 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"rw": scriptRun, "status": scriptStatus, "holds": scriptHolds, "change": scriptChange,
 			"snapshot": scriptSnapshot, "unchanged": scriptUnchanged,
+			"glob": func(ts *testscript.TestScript, _ bool, args []string) {
+				names, err := filepath.Glob(ts.MkAbs(args[1]))
+				if err != nil || len(names) != 1 {
+					ts.Fatalf("%q matches %q", args[1], names)
+				}
+				ts.Setenv(args[0], names[0])
+			},
 			"inside": func(ts *testscript.TestScript, not bool, args []string) {
 				if names := holders(t, ts.MkAbs(args[0]), args[1]); len(names) > 0 == not {
 					ts.Fatalf("%q is in %q", args[1], names)
