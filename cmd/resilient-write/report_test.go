@@ -153,50 +153,6 @@ func TestReportReply(t *testing.T) {
 	}
 }
 
-// TestReportOfPaths covers files that are unknown, moved, removed, changed or
-// removed by other programs, that existed before the store, or that are named
-// in several spellings.
-func TestReportOfPaths(t *testing.T) {
-	s := newShell(t)
-	write := func(path, text string, more ...string) {
-		s.with(text).ok(append([]string{"write", path, "--sync", "off"}, more...)...)
-	}
-	noErr(t, os.WriteFile(filepath.Join(s.dir, "older.txt"), []byte("from before\n"), 0o600))
-	write("older.txt", "from the store\n", "--mode", "overwrite")
-	write("changed.txt", "ours\n")
-	write("changed.txt", "between\n", "--mode", "overwrite")
-	write("changed.txt", "ours\n", "--mode", "overwrite") // so that history keeps what will be changed
-	write("lost.txt", "only here\n")
-	sha := fmt.Sprintf("%x", sha256.Sum256([]byte("only here\n")))
-	lost := filepath.Join(s.dir, ".resilient_write", "history", sha[:2], sha)
-	if err := os.Remove(lost); err != nil { // removes the copy of the newest version
-		t.Fatal(err)
-	}
-	write("taken.txt", "ours\n")
-	write("binary", "a\x00b")
-	write("latin", "caf\xe9\n")
-	write("long.txt", strings.Repeat("0123456789abcde\n", 9<<10))
-	for _, n := range []string{"1", "2", "3"} {
-		write("many.txt", n+"\n", "--mode", map[bool]string{true: "create", false: "overwrite"}[n == "1"])
-	}
-	noErr(t, os.WriteFile(filepath.Join(s.dir, "changed.txt"), []byte("theirs "+reportKey+"\n"), 0o600))
-	noErr(t, os.WriteFile(filepath.Join(s.dir, "lost.txt"), []byte("theirs\n"), 0o600))
-	noErr(t, os.Remove(filepath.Join(s.dir, "taken.txt")))
-	page := s.reportOf("--path", "none.txt", "--path", "older.txt", "--path", "changed.txt", "--path", "lost.txt", "--path", "taken.txt", "--path", "binary",
-		"--path", "latin", "--path", "long.txt", "--path", "many.txt", "--path", "./many.txt", "--deep")
-	wants(t, page, "The journal has no file at this path.", "another program changed it", "another program removed it", "<ins>+<bdi>theirs {AWS-ACCESS-KEY-ID-REDACTED}</bdi>",
-		"The file is binary.", `caf<span class="c">⟨0xE9⟩</span>`, "larger than 128 KiB", "The previous content is not recorded in any version.", "file_differs", "The deep check found",
-		"are not kept any more", "<del>-<bdi>ours</bdi>")
-	without(t, page, reportKey, "from before")
-	equal(t, strings.Count(page, `<bdi>many.txt</bdi></h3>`), 1, "many.txt has headings")
-	_, many, _ := strings.Cut(page, `<bdi>many.txt</bdi></h3>`)
-	many, _, _ = strings.Cut(many, "</article>")
-	three, two := strings.Index(many, "<ins>+<bdi>3"), strings.Index(many, "<ins>+<bdi>2")
-	if one := strings.Index(many, "<ins>+<bdi>1"); three < 0 || two < three || one < two {
-		t.Errorf("the versions are not newest first: %d %d %d", three, two, one)
-	}
-}
-
 // TestReportBesideAWriter: a report is made while another program writes, and waits
 // for no process.
 func TestReportBesideAWriter(t *testing.T) {
@@ -223,33 +179,6 @@ func TestReportSince(t *testing.T) {
 	without(t, page, "early.txt", "early.env")
 	wants(t, s.reportOf("--since", "1h"), "early.txt", "late.txt", "early.env")
 	wants(t, s.reportOf("--since", "2001-01-01"), "early.txt")
-}
-
-// TestReportIsNoWayRoundThePolicy: an exception that allows a secret in the
-// workspace does not allow it in a report, and the store's own rules apply to
-// the report.
-func TestReportIsNoWayRoundThePolicy(t *testing.T) {
-	s := newShell(t)
-	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	noErr(t, os.WriteFile(policy, []byte(`version: 1
-gate: {overrides: any, inline_markers: true}
-allow:
-  - {pattern: "*", path: "*.env", reason: tests}
-  - {pattern: aws_access_key_id, reason: tests}
-extend_patterns:
-  internal:
-    - {name: badge_number, regex: 'BADGE-[0-9]{6}', weight: 0.5, keywords: [badge-]}
-disable_patterns: [aws_access_key_id]
-`), 0o600))
-	if r := s.run("describe", "--policy-file", policy); r.code != rw.CodeOK {
-		t.Fatalf("the policy: %s", r.errs)
-	}
-	s.extra = []string{"--policy-file", policy}
-	s.with("key: "+reportKey+" # resilientwrite:allow\nBADGE-123456\n").ok("write", "allowed.env", "--sync", "off")
-	s.with("x\n").ok("write", "BADGE-654321", "--sync", "off")
-	page := s.reportOf()
-	wants(t, page, "allowed.env", "{AWS-ACCESS-KEY-ID-REDACTED}", "{BADGE-NUMBER-REDACTED}")
-	without(t, page, reportKey, "BADGE-1", "BADGE-6")
 }
 
 // TestReportOfADamagedStore: unreadable rows and a torn end are reported as

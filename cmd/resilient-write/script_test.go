@@ -32,6 +32,7 @@ import (
 //	unchanged NAME
 //	inside DIR TEXT
 //	glob NAME PATTERN
+//	page FILE TEXT...
 //
 // rw runs the command in a process of its own, in the workspace $WORK/ws, with
 // INPUT and a newline on standard input. It fails unless the exit code is CODE
@@ -39,7 +40,7 @@ import (
 // "" for none. No output and no result of a run may contain the variable SECRET.
 // holds compares the content of a file; \n is a newline.
 // change replaces a text in the journal. glob sets a variable to the only file that
-// matches. RW_TEST_PERSON=1 makes the outputs a
+// matches. page demands each TEXT in a file, or none of them. KEY is a credential. RW_TEST_PERSON=1 makes the outputs a
 // terminal. TAKEN_PORT is
 // a port on which something listens.
 func TestScripts(t *testing.T) {
@@ -50,6 +51,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Values[snapshotsKey{}] = snapshots{}
 			e.Setenv("VERSION", rw.Version)
+			e.Setenv("KEY", reportKey)
 			_, port, _ := net.SplitHostPort(taken.Addr().String())
 			e.Setenv("TAKEN_PORT", port)
 			e.Setenv("RW_STATE_DIR", os.Getenv("RW_STATE_DIR"))
@@ -65,6 +67,14 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"rw": scriptRun, "status": scriptStatus, "holds": scriptHolds, "change": scriptChange,
 			"snapshot": scriptSnapshot, "unchanged": scriptUnchanged,
+			"page": func(ts *testscript.TestScript, not bool, args []string) {
+				page := ts.ReadFile(args[0])
+				for _, text := range args[1:] {
+					if strings.Contains(page, text) == not {
+						ts.Fatalf("%s: %q is there: %v", args[0], text, not)
+					}
+				}
+			},
 			"glob": func(ts *testscript.TestScript, _ bool, args []string) {
 				names, err := filepath.Glob(ts.MkAbs(args[1]))
 				if err != nil || len(names) != 1 {
