@@ -33,13 +33,7 @@ func init() {
 // testEnv returns an environment variable of the command in a process of a
 // test.
 func testEnv(name string) string {
-	switch name {
-	case "RW_SYNC":
-		return "off"
-	case "NO_COLOR", "RW_WORKSPACE", "RW_STATE_DIR", "RW_TOKEN":
-		return os.Getenv(name)
-	}
-	return ""
+	return map[string]string{"NO_COLOR": os.Getenv("NO_COLOR"), "RW_SYNC": "off", "RW_WORKSPACE": os.Getenv("RW_WORKSPACE"), "RW_STATE_DIR": os.Getenv("RW_STATE_DIR")}[name]
 }
 
 // process returns the command in a separate process.

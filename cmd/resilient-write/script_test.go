@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,20 +35,18 @@ import (
 //	glob NAME PATTERN
 //	page FILE TEXT...
 //
-// rw runs the command in a process of its own, in the workspace $WORK/ws, with
-// INPUT and a newline on standard input. It fails unless the exit code is CODE
-// and each TEXT is in an output. status is that of the receipt of the last rw,
-// "" for none. No output and no result of a run may contain the variable SECRET.
-// holds compares the content of a file; \n is a newline.
+// rw runs the command in the workspace $WORK/ws, with INPUT and a newline on standard
+// input. It fails unless the exit code is CODE and each TEXT is in an output. No output
+// and no result of a run may contain the variable SECRET. status is that of the receipt
+// of the last rw, "" for none. holds compares the content of a file; \n is a newline.
 // change replaces a text in the journal. glob sets a variable to the only file that
-// matches. page demands each TEXT in a file, or none of them. KEY is a credential. RW_TEST_PERSON=1 makes the outputs a
-// terminal. TAKEN_PORT is
-// a port on which something listens.
+// matches. page demands each TEXT in a file, or none of them. RW_TEST_PERSON=1 makes the
+// outputs a terminal, KEY is a credential, and something listens on TAKEN_PORT.
 func TestScripts(t *testing.T) {
 	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
+		Dir: must(filepath.Abs("testdata/script"))(t), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[snapshotsKey{}] = snapshots{}
 			e.Setenv("VERSION", rw.Version)
@@ -92,8 +91,6 @@ func TestScripts(t *testing.T) {
 }
 
 func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
-	self, err := os.Executable()
-	ts.Check(err)
 	args, want := cutAt(args, "=>")
 	args, input := cutAt(args, "<")
 	result := ts.MkAbs(filepath.Join(ts.Getenv("WORK"), "result", "r.json"))
@@ -102,25 +99,15 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	if !serves {
 		args = slices.Insert(args, 1, "--result-out="+result)
 	}
-	ts.Setenv("RW_TEST_COMMAND", strings.Join(args[1:], "\n"))
-	cmd := exec.Command(self)
-	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"RW_TEST_COMMAND", "RW_TEST_PERSON", "RW_WORKSPACE", "HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "RW_STATE_DIR", "RW_TOKEN"} {
-		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
-	}
+	in := ""
 	for _, line := range input {
-		cmd.Stdin = strings.NewReader(strings.ReplaceAll(line, `\n`, "\n") + "\n")
+		in = strings.ReplaceAll(line, `\n`, "\n") + "\n"
 	}
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	ts.Stdout().Write(out.Bytes())
-	ts.Stderr().Write(errs.Bytes())
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		ts.Fatalf("%v", err)
-	}
-	said := out.String() + errs.String()
-	if code := strconv.Itoa(cmd.ProcessState.ExitCode()); code != args[0] {
+	code, out, errs := runInScript(ts, args[1:], in)
+	io.WriteString(ts.Stdout(), out)
+	io.WriteString(ts.Stderr(), errs)
+	said := out + errs
+	if code := strconv.Itoa(int(code)); code != args[0] {
 		ts.Fatalf("code %s: %s", code, said)
 	}
 	for _, text := range want {
@@ -128,7 +115,7 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("no %q in %s", text, said)
 		}
 	}
-	checkOutputs(ts, args[0] != "0", out.String(), errs.String())
+	checkOutputs(ts, args[0] != "0", out, errs)
 	data, err := os.ReadFile(result)
 	if secret := ts.Getenv("SECRET"); secret != "" && strings.Contains(said+string(data), secret) {
 		ts.Fatalf("the secret is in %s%s", said, data)
@@ -144,6 +131,40 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	if names, _ := os.ReadDir(filepath.Dir(result)); len(names) != 1 {
 		ts.Fatalf("the result left %v", names)
 	}
+}
+
+// scriptRuns excludes other runs: each has the directory and the variables of the
+// process.
+var scriptRuns sync.Mutex
+
+// runInScript runs the command in the directory and with the variables of a script.
+func runInScript(ts *testscript.TestScript, args []string, in string) (code rw.Code, out, errs string) {
+	scriptRuns.Lock()
+	defer scriptRuns.Unlock()
+	back, err := os.Getwd()
+	ts.Check(err)
+	defer os.Chdir(back)
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
+		defer os.Setenv(name, os.Getenv(name))
+		os.Setenv(name, ts.Getenv(name))
+	}
+	env := func(name string) string {
+		switch name {
+		case "RW_SYNC":
+			return "off"
+		case "NO_COLOR":
+			return ts.Getenv("RW_TEST_PERSON")
+		}
+		return ts.Getenv(name)
+	}
+	var o, e bytes.Buffer
+	defer func(before func(any) bool) { isTerminal = before }(isTerminal)
+	isTerminal = func(stream any) bool {
+		return ts.Getenv("RW_TEST_PERSON") != "" && (stream == any(&o) || stream == any(&e))
+	}
+	code = run(args, env, strings.NewReader(in), &o, &e)
+	return code, o.String(), e.String()
 }
 
 // checkOutputs checks rules for every run: a refusal is an envelope and one
