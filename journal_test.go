@@ -427,6 +427,43 @@ func TestKindsForeignSweep(t *testing.T) {
 	}
 }
 
+// TestKindsRolledBackSweep: an operation of such an undo fails, and the process dies while
+// it rolls the undo back, or the power fails. After the next Open everything is as before
+// the call or as after it.
+func TestKindsRolledBackSweep(t *testing.T) {
+	step := attackStep(6)
+	for _, c := range scenarios {
+		if !strings.HasPrefix(c.name, "undo_kinds") {
+			continue
+		}
+		c.dirs = "" // one that cannot be removed stays
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for i, failed := phase(step), true; failed; i += step {
+				for n, died := i+1+phase(step), true; died && failed; n += step {
+					fs, s := c.prepare(t)
+					base, hit := fs.Muts(), ""
+					fs.StopAt(n)
+					fs.Inject(func(op simfs.Op) (fault simfs.Fault) {
+						if op.Mut == base+i {
+							hit, fault.Err = op.String(), syscall.EACCES
+						}
+						return fault
+					})
+					c.run(s)
+					fs.Inject(nil)
+					fs.StopAt(-1)
+					failed, died = hit != "", fs.Muts() >= base+n
+					for seed := range someLosses(20, n) {
+						c.verify(t, fs.Crash(seed, simfs.Some), either)
+					}
+					require(t, !t.Failed(), "%s failed, the process died at operation %d", hit, n)
+				}
+			}
+		})
+	}
+}
+
 // besideForeign lets another program act before operation n; false when the undo has
 // fewer.
 func (c scenario) besideForeign(t *testing.T, act string, n int) bool {
