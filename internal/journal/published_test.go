@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -165,6 +166,27 @@ func TestShowFlushesRowsOfOthers(t *testing.T) {
 	if got := paths(t, open(t, fs.Crash(1, simfs.All), journal.Options{})); !slices.Contains(got, "of another") {
 		t.Errorf("readers saw a row of another process, which a power cut takes: %q", got)
 	}
+}
+
+// TestPublishedRowsAreDurableSweep: at no operation of a flush is a row published that a
+// power cut would take.
+func TestPublishedRowsAreDurableSweep(t *testing.T) {
+	fs := simfs.New()
+	l := open(t, fs, journal.Options{})
+	check := func(op simfs.Op) {
+		header, _ := fs.ReadFile("lock")
+		published := binary.LittleEndian.Uint64(header[64:])
+		if kept := paths(t, open(t, fs.Crash(1, simfs.All), journal.Options{})); published > uint64(len(kept)) {
+			t.Errorf("%v: %d rows are published, a power cut leaves %q", op, published, kept)
+		}
+	}
+	fs.Before(check)
+	for _, path := range []string{"first", "second"} {
+		if err := write(l, path, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(simfs.Op{})
 }
 
 // TestReadersFollowARewrittenSegment: a reader that does not write sees rows
