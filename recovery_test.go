@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -67,6 +68,70 @@ func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
 	if read > 8*size {
 		t.Errorf("recovery of %d files read %d bytes of a journal of %d", files, read, size)
 	}
+}
+
+// TestHostileStateSweep: each file of a state directory is replaced by something else.
+// The store opens or says why not, its calls report no internal error, and a file of the
+// user that has a second name there stays as it is.
+func TestHostileStateSweep(t *testing.T) {
+	const victim = "precious\n"
+	fs := simfs.New()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
+	calls := func(s *rw.Store, n int) (errs []error) {
+		text := fmt.Sprint("text ", n)
+		over := put("a.txt", text, rw.ModeOverwrite)
+		over.AllowShrink = true
+		return append(errs,
+			do(put("victim.txt", victim, rw.ModeCreate))(s), do(over)(s), do(put("b.txt", "more\n", rw.ModeAppend))(s),
+			do(put(fmt.Sprint(n), text, rw.ModeCreate))(s), move(fmt.Sprint(n), "d/c.txt", n > 0)(s),
+			errorOf(s.ChunkAppend(background, rw.ChunkAppendRequest{Session: "s", Content: []byte(text)})),
+			errorOf(s.ScratchPut(background, rw.ScratchPutRequest{Label: "l", Content: []byte(text)})),
+			errorOf(s.Checkpoint(background, rw.CheckpointRequest{Name: "c", Data: []byte("{}")})),
+			errorOf(s.Undo(background, rw.UndoRequest{})), errorOf(s.Delete(background, rw.DeleteRequest{Path: "b.txt"})),
+			errorOf(s.Check(background, admin.CheckRequest{})), errorOf(s.Admin().Compact(background, admin.CompactRequest{})), s.Close(background))
+	}
+	noErr(t, errors.Join(calls(s, 0)...))
+	fs.WriteFile(rw.StateDirName+"/reserve", nil, 0o600)
+	inPlace := regexp.MustCompile("/(reserve|locks/(journal|paths)|journal/.*)$")
+	changes := map[string]func(root, d fsx.Dir, name string) error{
+		"gone":            func(root, d fsx.Dir, name string) error { return nil },
+		"a hard link":     func(root, d fsx.Dir, name string) error { return root.Link("victim.txt", d, name) },
+		"a symbolic link": func(root, d fsx.Dir, name string) error { return d.Symlink("../victim.txt", name) },
+		"a directory":     func(root, d fsx.Dir, name string) error { return d.Mkdir(name, 0o700) },
+		"empty":           func(root, d fsx.Dir, name string) error { replaceBy(d, name, "\n"); return nil },
+		"garbage":         func(root, d fsx.Dir, name string) error { replaceBy(d, name, longText); return nil },
+		"long":            func(root, d fsx.Dir, name string) error { replaceBy(d, name, strings.Repeat("[", 2<<20)); return nil },
+	}
+	n := 0
+	for p, content := range fs.Tree() {
+		if content == "/" || !strings.HasPrefix(p, rw.StateDirName+"/") {
+			continue
+		}
+		for what, change := range changes {
+			n++
+			disk := fs.Crash(0, simfs.None)
+			root := disk.Foreign()
+			dir := root
+			parts := strings.Split(p, "/")
+			for _, part := range parts[:len(parts)-1] {
+				dir = must(dir.OpenDir(part))(t)
+			}
+			name := parts[len(parts)-1]
+			noErr(t, dir.Remove(name))
+			noErr(t, change(root, dir, name))
+			s, err := rw.OpenSim(disk, nil, rw.Sim{Nonce: "0002"})
+			errs := []error{err}
+			if err == nil {
+				errs = calls(s, n)
+			}
+			for i, err := range errs {
+				expect(t, !errors.Is(err, rw.ErrInternal), "%s is %s: call %d: %v (%v)", p, what, i, err, errors.Unwrap(err))
+			}
+			expect(t, what != "a hard link" || !inPlace.MatchString(p) || errors.Is(errs[0], rw.ErrBadStateDir), "%s is %s: open: %v", p, what, errs[0])
+			equal(t, disk.Tree()["victim.txt"], victim, p, " is ", what, ": the file of the user")
+		}
+	}
+	expect(t, n > 100, "only %d cases", n)
 }
 
 // TestOpenBesideAStoppedRecovery: a process is stopped at each operation of an Open

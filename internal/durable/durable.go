@@ -101,6 +101,9 @@ func MoveAside(dir fsx.Dir, name string, to fsx.Dir, stem string) (string, error
 	}
 }
 
+// ErrTooLong is returned for a file that is longer than its reader allows.
+var ErrTooLong = errors.New("file is larger than expected")
+
 // ReadFile returns the bytes of name, which may be at most limit long.
 func ReadFile(dir fsx.Dir, name string, limit int64) ([]byte, error) {
 	f, err := dir.Open(name, fsx.Read, 0)
@@ -123,7 +126,7 @@ func ReadUpTo(r io.Reader, limit int64) ([]byte, error) {
 func readUpTo(data *bytes.Buffer, r io.Reader, limit int64) ([]byte, error) {
 	_, err := data.ReadFrom(io.LimitReader(r, limit+1))
 	if err == nil && int64(data.Len()) > limit {
-		err = errors.New("file is larger than expected")
+		err = ErrTooLong
 	}
 	return data.Bytes(), err
 }

@@ -109,6 +109,36 @@ func (c *Custody) part(name string) error {
 	return nil
 }
 
+// singleNames refuses files of the state directory that are written in place and have
+// another name: that may be one of a file of the user, or of a backup.
+func (s *Engine) singleNames() error {
+	segments, err := s.Disk.journal.Names()
+	if err != nil {
+		return err
+	}
+	last := ""
+	for _, name := range segments {
+		last = max(last, name)
+	}
+	for _, f := range []struct {
+		dir        fsx.Dir
+		part, name string
+	}{
+		{s.Disk.State, "", reserveName}, {s.Disk.State, "", poisonMark},
+		{s.Disk.locks, "locks/", "journal"}, {s.Disk.locks, "locks/", "paths"}, {s.Disk.journal, "journal/", last},
+	} {
+		if f.name == "" {
+			continue
+		}
+		if st, err := f.dir.Lstat(f.name); err == nil && st.Kind == fsx.Regular && st.Nlink > 1 {
+			what := StateDirName + "/" + f.part + f.name
+			return fault.New(fault.BadStateDir).With("part", what).
+				Hintf("%s is a hard link to another file, which the store would write to; replace it by a copy of itself, or remove it if it is not from this store", what)
+		}
+	}
+	return nil
+}
+
 func (c *Custody) dir(what string, d fsx.Dir) error {
 	st, err := d.Stat()
 	if err != nil {

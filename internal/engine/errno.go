@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -62,6 +63,7 @@ var causes = []struct {
 	{journal.ErrGone, fault.StorePoisoned},
 	{journal.ErrTooLarge, fault.TooLarge},
 	{journal.ErrNotFound, fault.JournalDamaged},
+	{durable.ErrTooLong, fault.BadStateDir},
 	{context.Canceled, fault.Canceled},
 	{context.DeadlineExceeded, fault.Canceled},
 	{fs.ErrNotExist, fault.NotFound},

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"slices"
 
@@ -34,7 +35,7 @@ func (s *Engine) checkFormat() error {
 	if IsAbsent(err) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, durable.ErrTooLong) {
 		return err
 	}
 	var m Meta

@@ -78,6 +78,11 @@ func (s *Engine) openParts() error {
 			return err
 		}
 	}
+	if !s.Opts.ReadOnly {
+		if err := s.singleNames(); err != nil {
+			return err
+		}
+	}
 	if history != nil {
 		s.History = blob.New(history)
 	}
