@@ -9,14 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func text(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(os.ReadFile(name))(t)
 	return string(data)
 }
 
@@ -76,10 +75,7 @@ func TestAdapters(t *testing.T) {
 // the tree must list its dependencies, at the same version or a newer one; go
 // mod tidy in the module does that.
 func TestAdaptersRequireWhatTheLibraryDoes(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-f", `{{with .Module}}{{if .Version}}{{.Path}} {{.Version}}{{end}}{{end}}`, ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testbed.Must(exec.Command("go", "list", "-deps", "-f", `{{with .Module}}{{if .Version}}{{.Path}} {{.Version}}{{end}}{{end}}`, ".").Output())(t)
 	numbers := func(version string) (list []int) {
 		for _, n := range regexp.MustCompile(`\d+`).FindAllString(version, 3) {
 			i, _ := strconv.Atoi(n)

@@ -14,6 +14,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestExamplesSurviveTheCodec decodes and encodes an example of the arguments and of the
@@ -41,10 +42,7 @@ func TestExamplesSurviveTheCodec(t *testing.T) {
 		for i, shape := range []map[string]any{tool.InputSchema, replySchema(tool.OutputSchema)} {
 			for _, encoding := range []string{"utf-8", "base64"} {
 				want := exampleOf(shape, "", encoding)
-				text, err := json.Marshal(want)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := testbed.Must(json.Marshal(want))(t)
 				into := reflect.New(types[tool.Name][i])
 				wire, err := schema.Decode(context.Background(), text, into.Interface())
 				if err != nil || wire.Malformed != nil {

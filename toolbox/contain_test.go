@@ -10,6 +10,7 @@ import (
 	"time"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
@@ -22,9 +23,7 @@ func effectOf(t *testing.T, doc []byte) (reason, effect, hint string) {
 	var e struct {
 		Context struct{ Reason, Effect, Hint string }
 	}
-	if err := json.Unmarshal(doc, &e); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, json.Unmarshal(doc, &e))
 	return e.Context.Reason, e.Context.Effect, e.Context.Hint
 }
 
@@ -34,10 +33,7 @@ type nothing struct{}
 // it panics, wherever that happens; a tool that only reads has changed nothing.
 func TestAPanicOfAToolReportsNoFalseEffect(t *testing.T) {
 	dir := t.TempDir()
-	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testbed.Must(rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	defer store.Close(t.Context())
 	late := func(s *rw.Store, ctx context.Context, _ nothing) (nothing, error) {
 		s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "written", Content: []byte("x"), Mode: rw.ModeOverwrite})
@@ -73,10 +69,7 @@ func TestAPanicOfAToolReportsNoFalseEffect(t *testing.T) {
 func TestAPanickingReceiptSinkIsNoRefusal(t *testing.T) {
 	dir := t.TempDir()
 	receiptCount := 0
-	store, err := rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, ReceiptSink: func(rw.Receipt) { receiptCount++; panic("the secret content") }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testbed.Must(rw.Open(t.Context(), dir, &rw.Options{Sync: rw.SyncOff, ReceiptSink: func(rw.Receipt) { receiptCount++; panic("the secret content") }}))(t)
 	defer store.Close(t.Context())
 	box := New(store, &Options{Replies: FullReplies})
 	if a := box.Call(t.Context(), "rw_safe_write", json.RawMessage(`{"path":"a","content":"b"}`), nil); !a.OK || receiptCount != 1 {
@@ -94,17 +87,12 @@ func TestAPanickingReceiptSinkIsNoRefusal(t *testing.T) {
 // TestDescribeReportsTheLimitOfCalls that is enforced, and none where there is
 // none.
 func TestDescribeReportsTheLimitOfCalls(t *testing.T) {
-	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testbed.Must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	defer store.Close(t.Context())
 	for rate, want := range map[int]int64{0: 1000, 7: 7, -1: 0} {
 		box := New(store, &Options{Replies: FullReplies, CallsPerSecond: rate})
 		var doc struct{ Limits map[string]int64 }
-		if err := json.Unmarshal([]byte(box.Call(t.Context(), "rw_describe", nil, nil).Text), &doc); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, json.Unmarshal([]byte(box.Call(t.Context(), "rw_describe", nil, nil).Text), &doc))
 		got, some := doc.Limits["calls_per_second"]
 		if got != want || some != (want > 0) || doc.Limits["calls_at_once"] != 2*want || doc.Limits["path_bytes"] == 0 {
 			t.Errorf("%d: %v", rate, doc.Limits)

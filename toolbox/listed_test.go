@@ -11,6 +11,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
@@ -52,18 +53,12 @@ func ownTexts(t *testing.T) []string {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testbed.Must(os.ReadFile(name))(t)
 		for _, m := range text.FindAllStringSubmatch(string(data), -1) {
 			list = append(list, m[1])
 		}
 	}
-	data, err := os.ReadFile("../internal/schema/descriptions.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(os.ReadFile("../internal/schema/descriptions.txt"))(t)
 	for line := range strings.Lines(string(data)) {
 		if _, described, _ := strings.Cut(line, "\t"); strings.Contains(NameTools(described), "rw_") {
 			list = append(list, described)
@@ -85,10 +80,7 @@ func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
 		{Filter: func(i Tool) bool { return i.Name == "safe_write" || i.Name == "chunk_status" }},
 	} {
 		o := (&o).orDefaults()
-		store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := testbed.Must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 		defer store.Close(t.Context())
 		b := New(store, &o)
 		n := &toolTexts{t, b.set, fmt.Sprintf("%s %s %v", o.Tier, o.Replies, o.Tools), 0}
@@ -136,10 +128,7 @@ func TestNoTextNamesAToolThatIsNotListed(t *testing.T) {
 // names tools of the default list.
 func TestSnippetsNameListedTools(t *testing.T) {
 	n := &toolTexts{t, newToolset(table, (*Options)(nil).orDefaults()), "standard", 0}
-	files, err := filepath.Glob("../docs/snippets/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testbed.Must(filepath.Glob("../docs/snippets/*"))(t)
 	files = append(files, "../internal/clients/instructions.md")
 	for _, name := range files {
 		data, err := os.ReadFile(name)
@@ -155,19 +144,10 @@ func TestSnippetsNameListedTools(t *testing.T) {
 // budget: 500 bytes, 1,500 more for excerpts. A sentence is never cut, so that
 // a hint of the library may not be longer than that leaves room for.
 func TestBriefRefusalsFit(t *testing.T) {
-	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testbed.Must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	defer store.Close(t.Context())
-	doc, err := BriefEnvelopeSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	envelope, err := spec.Compile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testbed.Must(BriefEnvelopeSchema())(t)
+	envelope := testbed.Must(spec.Compile(doc))(t)
 	sha := strings.Repeat("0123456789abcdef", 4)
 	long := strings.Repeat("a line with \"quotes\" and <b>\n", 400)
 	var many []int
@@ -223,10 +203,7 @@ func TestHintsAreKeys(t *testing.T) {
 	for _, w := range call.Warnings() {
 		check(string(w.Reason), w.Hint)
 	}
-	data, err := os.ReadFile("../internal/schema/descriptions.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(os.ReadFile("../internal/schema/descriptions.txt"))(t)
 	for line := range strings.Lines(string(data)) {
 		if field, text, _ := strings.Cut(line, "\t"); !strings.Contains(field, "/") && !strings.HasPrefix(field, "toolbox.") {
 			check(field, text)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -15,13 +16,8 @@ func TestOnlyBriefEditsAreMerged(t *testing.T) {
 	for _, form := range []toolbox.Replies{toolbox.BriefReplies, toolbox.FullReplies} {
 		store := open(t, nil)
 		box := toolbox.New(store, &toolbox.Options{Replies: form})
-		first, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("one\ntwo\nthree\n")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("ONE\ntwo\nthree\n"), Mode: rw.ModeOverwrite}); err != nil {
-			t.Fatal(err)
-		}
+		first := testbed.Must(store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("one\ntwo\nthree\n")}))(t)
+		testbed.Must(store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("ONE\ntwo\nthree\n"), Mode: rw.ModeOverwrite}))(t)
 		for _, c := range []struct {
 			tool, args string
 			merged     bool

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
@@ -30,10 +31,7 @@ func callable(t *testing.T, where string, steps []NextAction, inputs map[string]
 func compiledInputs(t *testing.T, set *toolset) map[string]*spec.Compiled {
 	inputs := map[string]*spec.Compiled{}
 	for _, of := range set.offers {
-		c, err := spec.Compile(of.info(Full).Input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testbed.Must(spec.Compile(of.info(Full).Input))(t)
 		inputs[of.wire] = c
 	}
 	return inputs
@@ -43,10 +41,7 @@ func compiledInputs(t *testing.T, set *toolset) map[string]*spec.Compiled {
 // and without what an error may know, and nothing that leads a file tool into
 // the state directory or to a file that is gone.
 func TestEveryNextStepOfARefusalCanBeCalled(t *testing.T) {
-	store, err := rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testbed.Must(rw.Open(t.Context(), t.TempDir(), &rw.Options{Sync: rw.SyncOff}))(t)
 	defer store.Close(t.Context())
 	b := New(store, &Options{Tier: Full})
 	inputs := compiledInputs(t, b.set)

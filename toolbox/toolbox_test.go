@@ -15,6 +15,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/around"
 	"github.com/resilientwrite/resilientwrite/hook"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -26,10 +27,7 @@ func open(t *testing.T, opts *rw.Options) *rw.Store {
 	if opts != nil {
 		o = *opts
 	}
-	store, err := rw.Open(ctx, t.TempDir(), &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testbed.Must(rw.Open(ctx, t.TempDir(), &o))(t)
 	t.Cleanup(func() { store.Close(ctx) })
 	return store
 }
@@ -137,9 +135,7 @@ func TestToolsOfATier(t *testing.T) {
 func sameJSON(t *testing.T, a, b []byte) bool {
 	t.Helper()
 	var x, y any
-	if err := errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)))
 	return reflect.DeepEqual(x, y)
 }
 
@@ -217,10 +213,7 @@ func TestKeysOfCalls(t *testing.T) {
 // TestProgressOfCalls reaches the host.
 func TestProgressOfCalls(t *testing.T) {
 	box := toolbox.New(open(t, nil), nil)
-	content, err := json.Marshal(strings.Repeat("x", 1<<16))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testbed.Must(json.Marshal(strings.Repeat("x", 1<<16)))(t)
 	var chunks []string
 	for range 40 {
 		if a := box.Call(ctx, "rw_chunk_append", raw(`{"session":"s","content":`+string(content)+`}`), nil); !a.OK {
@@ -252,9 +245,7 @@ func TestAgentsAreGuarded(t *testing.T) {
 			t.Errorf("%s", a.Text)
 		}
 		var r rw.SafeWriteRequest
-		if _, err := schema.Decode(ctx, raw(args), &r); err != nil {
-			t.Fatal(err)
-		}
+		testbed.Must(schema.Decode(ctx, raw(args), &r))(t)
 		if _, err := store.SafeWrite(ctx, r); err != nil {
 			t.Errorf("the library refuses as well: %v", err)
 		}
@@ -280,9 +271,7 @@ func TestNoHandoffIsNoFailure(t *testing.T) {
 			Budget  int `json:"retry_budget"`
 			Context struct{ Reason string }
 		}
-		if err := json.Unmarshal(raw(a.Text), &doc); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, json.Unmarshal(raw(a.Text), &doc))
 		return doc.Context.Reason + string(rune('0'+doc.Budget))
 	}
 	for i := range 6 { // more than the budget
@@ -299,9 +288,7 @@ func TestNoHandoffIsNoFailure(t *testing.T) {
 	if a := brief.Call(ctx, "rw_handoff_read", raw(`{"optional":true}`), nil); a.OK || !strings.Contains(a.Text, "unknown_argument") {
 		t.Errorf("the option is on the wire: %s", a.Text)
 	}
-	if _, err := store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "HANDOFF.md", Content: []byte("no front matter")}); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Must(store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "HANDOFF.md", Content: []byte("no front matter")}))(t)
 	if got := reason(brief.Call(ctx, "rw_handoff_read", nil, nil)); got != "missing_front_matter_delimiter2" {
 		t.Errorf("a damaged handoff: %s", got)
 	}

@@ -10,16 +10,15 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // seed is random, or what the variable EDIT_SEED holds.
 func seed(t *testing.T) uint64 {
 	s := uint64(time.Now().UnixNano())
 	if v := os.Getenv("EDIT_SEED"); v != "" {
-		n, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := testbed.Must(strconv.ParseUint(v, 10, 64))(t)
 		s = n
 	}
 	t.Logf("EDIT_SEED=%d", s)

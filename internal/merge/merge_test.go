@@ -19,9 +19,7 @@ import (
 func gitMerge(t *testing.T, dir string, base, ours, theirs []byte) (content []byte, clean bool) {
 	t.Helper()
 	for name, text := range map[string][]byte{"base": base, "ours": ours, "theirs": theirs} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 	}
 	cmd := exec.Command("git", "merge-file", "-p", "-q", "ours", "base", "theirs")
 	cmd.Dir = dir
@@ -144,10 +142,7 @@ func TestHunksRebuild(t *testing.T) {
 
 func checkHunks(t *testing.T, old, now []byte) {
 	t.Helper()
-	hunks, err := Hunks(old, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hunks := testbed.Must(Hunks(old, now))(t)
 	a, b, from := Lines(old), Lines(now), 0
 	var out []byte
 	for _, h := range hunks {

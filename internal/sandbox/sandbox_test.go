@@ -54,10 +54,7 @@ func newPlaceFor(t *testing.T, way string) *place {
 }
 
 func newPlaceIn(t *testing.T, dir string) *place {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir = testbed.Must(filepath.EvalSymlinks(dir))(t)
 	p := &place{t: t, root: filepath.Join(dir, "ws"), base: filepath.Join(dir, "views")}
 	for name, text := range map[string]string{"a.txt": "alpha\n", "dir/b.txt": "beta\n", "dir/c.txt": "gamma\n", ".git/HEAD": "ref\n"} {
 		p.write(name, text)
@@ -199,10 +196,7 @@ echo n > /dev/null || echo "no null"
 func TestOutput(t *testing.T) {
 	p := newPlace(t)
 	name := filepath.Join(filepath.Dir(p.root), "out")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testbed.Must(os.Create(name))(t)
 	defer f.Close()
 	p.more = func(j *Job) { j.Stdout = f }
 	if _, exit := p.run(Overlay, `echo one; echo two >> /dev/stdout; echo three > /dev/stderr`); exit != (Exit{}) || p.out.String() != "three\n" {
@@ -301,10 +295,7 @@ func TestUserNobody(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("the other tests are not run by root")
 	}
-	dir, err := os.MkdirTemp("/tmp", "rw-other-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testbed.Must(os.MkdirTemp("/tmp", "rw-other-"))(t)
 	defer os.RemoveAll(dir)
 	os.Chmod(dir, 0o755)
 	program := filepath.Join(dir, "sandbox.test")

@@ -6,6 +6,8 @@ import (
 	"compress/gzip"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func gzipped(s string) string {
@@ -58,10 +60,7 @@ func TestArchivesAreUnpacked(t *testing.T) {
 func TestBombsAreBounded(t *testing.T) {
 	bomb := gzipped(strings.Repeat("a", 64<<20))
 	for _, text := range []string{bomb, b64(bomb), strings.Repeat(gzipped(strings.Repeat("b", 1<<20)), 200), strings.Repeat("\x1f\x8b\x08", 1<<16), strings.Repeat("PK\x03\x04", 1<<16)} {
-		s, err := New(&Policy{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testbed.Must(New(&Policy{}))(t)
 		work := worked(s, func() { s.Score([]byte(text), Options{}) })
 		if most := workPerByte * len(text); work > most {
 			t.Errorf("%d bytes: work %d, want at most %d", len(text), work, most)

@@ -115,10 +115,7 @@ func goSource() func() string {
 }
 
 func BenchmarkScore(b *testing.B) {
-	s, err := scan.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := testbed.Must(scan.New(nil))(b)
 	for name, text := range texts(1 << 20) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
@@ -133,10 +130,7 @@ func BenchmarkScore(b *testing.B) {
 // No text may cost more than its length: at half a megabyte, what is not linear
 // takes minutes rather than seconds.
 func TestEveryTextIsLinear(t *testing.T) {
-	s, err := scan.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(scan.New(nil))(t)
 	for name, text := range texts(512 << 10) {
 		end := testbed.Within(t, 5*time.Second, name)
 		s.Score(text, scan.Options{})
@@ -145,10 +139,7 @@ func TestEveryTextIsLinear(t *testing.T) {
 }
 
 func BenchmarkSizes(b *testing.B) {
-	s, err := scan.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := testbed.Must(scan.New(nil))(b)
 	for _, size := range []int{1 << 10, 100 << 10, 1 << 20, 64 << 20} {
 		text := texts(size)["go"]
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {

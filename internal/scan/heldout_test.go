@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/scan"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // The held-out corpus: written from published facts about credential formats,
@@ -45,10 +46,7 @@ func (t tally) rate() float64 {
 func (t tally) String() string { return fmt.Sprintf("%d/%d = %.3f", t.hit, t.all, t.rate()) }
 
 func TestHeldOut(t *testing.T) {
-	s, err := scan.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(scan.New(nil))(t)
 	var own, context, personal, noise tally
 	for _, c := range heldOut() {
 		r := s.Score([]byte(c.text), scan.Options{})

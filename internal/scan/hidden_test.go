@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // A control sequence in front of a token ends in a letter, which is not a part
@@ -117,10 +119,7 @@ func TestPublishedKeysPass(t *testing.T) {
 
 // A policy's own rule finds what its author asked for, published or not.
 func TestPolicyFindsPublishedKeys(t *testing.T) {
-	s, err := New(&Policy{Extend: []CustomRule{{Family: "house", Name: "test_keys", Regex: `sk_test_\w+`}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(New(&Policy{Extend: []CustomRule{{Family: "house", Name: "test_keys", Regex: `sk_test_\w+`}}}))(t)
 	if r := s.Score([]byte("k: sk_test_"+"4eC39HqLyjWDarjtT1zdp7dc"), Options{}); len(r.Findings) != 1 || r.Findings[0].Pattern != "test_keys" {
 		t.Errorf("%+v", r.Findings)
 	}

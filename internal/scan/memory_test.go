@@ -45,10 +45,7 @@ func TestScansDoNotMix(t *testing.T) {
 	texts := []string{"k: " + key, b64("token=" + key), wide("a: " + key + " b"), key[:16] + "\n" + key[16:], "nothing here", "", "a@b.co " + strings.Repeat("x ", 40)}
 	want := map[string]string{}
 	for _, text := range texts {
-		fresh, err := New(&Policy{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fresh := testbed.Must(New(&Policy{}))(t)
 		want[text] = describeAll(fresh, text)
 	}
 	for round := range 3 {

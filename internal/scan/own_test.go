@@ -17,10 +17,7 @@ import (
 // ownScanner is a scanner with one rule of a policy.
 func ownScanner(t testing.TB, expr string, keywords ...string) *Scanner {
 	t.Helper()
-	s, err := New(&Policy{Extend: []CustomRule{{Family: "own", Name: "own_rule", Regex: expr, Keywords: keywords}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(New(&Policy{Extend: []CustomRule{{Family: "own", Name: "own_rule", Regex: expr, Keywords: keywords}}}))(t)
 	return s
 }
 

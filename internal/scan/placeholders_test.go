@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // unusable are values that cannot be used, by pattern, as the fixtures of the
@@ -33,10 +35,7 @@ func unusable() map[string]string {
 
 func scannerOf(t *testing.T, placeholders string) *Scanner {
 	t.Helper()
-	s, err := New(&Policy{Placeholders: placeholders})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(New(&Policy{Placeholders: placeholders}))(t)
 	return s
 }
 
@@ -97,10 +96,7 @@ func TestWhatIsUsedIsNoPlaceholder(t *testing.T) {
 			}
 		}
 	}
-	off, err := New(&Policy{DisableFamilies: []string{familyPII}, DisablePatterns: []string{"ghp"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	off := testbed.Must(New(&Policy{DisableFamilies: []string{familyPII}, DisablePatterns: []string{"ghp"}}))(t)
 	all := unusable()
 	text := all["email"] + " " + all["ghp"] + " " + all["gho"]
 	if r := off.Score([]byte(text), Options{Placeholders: true}); len(r.Findings) != 1 || r.Findings[0].Pattern != "gho" {

@@ -13,10 +13,7 @@ import (
 
 // everywhere is a scanner that looks for every keyword at every place.
 func everywhere(t testing.TB) *Scanner {
-	s, err := New(&Policy{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(New(&Policy{}))(t)
 	var words []word
 	known := map[string]int{}
 	for _, r := range s.rules {
@@ -106,10 +103,7 @@ func TestPlacesOfKeywordsMissNothing(t *testing.T) {
 
 // The words that a filter finds are those that are there.
 func FuzzPrefilter(f *testing.F) {
-	s, err := New(&Policy{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	s := testbed.Must(New(&Policy{}))(f)
 	var words []string
 	for _, r := range s.rules {
 		words = append(words, r.words...)

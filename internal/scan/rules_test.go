@@ -3,14 +3,13 @@ package scan
 import (
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // Every rule must find its hits and pass over its misses.
 func TestRules(t *testing.T) {
-	s, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(New(nil))(t)
 	seen := map[string]string{}
 	rules := map[string]int{}
 	for _, r := range table() {

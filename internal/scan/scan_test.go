@@ -22,10 +22,7 @@ import (
 )
 
 func scanner(t testing.TB) *Scanner {
-	s, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testbed.Must(New(nil))(t)
 	return s
 }
 

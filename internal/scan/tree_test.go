@@ -7,15 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // The project's own tree can be written through its own default gate: no
 // tracked text file reaches the verdict high.
 func TestOwnTreePasses(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testbed.Must(filepath.Abs("../.."))(t)
 	list, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
 	if err != nil {
 		t.Skip("not a checkout of git")

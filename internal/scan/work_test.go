@@ -3,6 +3,8 @@ package scan
 import (
 	"bytes"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // hostile are pieces of text that cost much when they are repeated.
@@ -70,10 +72,7 @@ func FuzzScoreIsLinear(f *testing.F) {
 	for _, piece := range hostile {
 		f.Add([]byte(piece))
 	}
-	s, err := New(&Policy{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	s := testbed.Must(New(&Policy{}))(f)
 	f.Fuzz(func(t *testing.T, piece []byte) {
 		if len(piece) == 0 || len(piece) > 512 {
 			return

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 type extra struct {
@@ -46,13 +47,8 @@ func (i item) MarshalJSON() ([]byte, error) { return schema.Encode(i) }
 func TestOpenStructsKeepWhatIsUnknown(t *testing.T) {
 	var s openSample
 	const in = `{"z":{"b":1.10,"a":[]},"name":"n","description":"kept","items":[{"y":1,"id":"i","x":null}],"a":"<&>"}`
-	if _, err := schema.Decode(context.Background(), []byte(in), &s); err != nil {
-		t.Fatal(err)
-	}
-	out, err := schema.Encode(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.Must(schema.Decode(context.Background(), []byte(in), &s))(t)
+	out := testbed.Must(schema.Encode(s))(t)
 	var want, got bytes.Buffer
 	json.Compact(&got, out)
 	json.Compact(&want, []byte(`{"name":"n","items":[{"id":"i","y":1,"x":null}],"z":{"b":1.10,"a":[]},"description":"kept","a":"<&>"}`))
@@ -93,9 +89,7 @@ func TestOpenStructsSayThatTheyAreOpen(t *testing.T) {
 		Required             []string
 		AdditionalProperties bool
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, json.Unmarshal(raw, &doc))
 	flag := doc.Properties.Flag.AnyOf
 	if !doc.AdditionalProperties || !doc.Properties.Items.Items.AdditionalProperties || len(flag) != 2 || flag[0].Type != "boolean" || flag[1].Type != "string" || len(doc.Required) != 1 {
 		t.Errorf("%s", raw)
@@ -126,9 +120,7 @@ func TestCopies(t *testing.T) {
 		t.Fatalf("%s %v", doc, err)
 	}
 	var back reply
-	if _, err := schema.Decode(context.Background(), doc, &back); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Must(schema.Decode(context.Background(), doc, &back))(t)
 	if again, err := schema.Reply(back, ""); err != nil || string(again) != want {
 		t.Errorf("%s %v", again, err)
 	}
@@ -136,9 +128,7 @@ func TestCopies(t *testing.T) {
 		Properties map[string]struct{ Enum []string }
 		Required   []string
 	}
-	if err := json.Unmarshal(schema.Input(reflect.TypeFor[reply]()), &of); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, json.Unmarshal(schema.Input(reflect.TypeFor[reply]()), &of))
 	if got := of.Properties["state"].Enum; len(got) != 2 || strings.Join(of.Required, " ") != "state sum at n record" {
 		t.Errorf("%v %v", got, of.Required)
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 type sample struct {
@@ -172,9 +173,7 @@ func TestSchemasAreClosed(t *testing.T) {
 	}
 	for _, raw := range []json.RawMessage{schema.Input(reflect.TypeFor[sample]()), schema.Output(reflect.TypeFor[sample]())} {
 		var v any
-		if err := json.Unmarshal(raw, &v); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, json.Unmarshal(raw, &v))
 		walk(v, "")
 	}
 }

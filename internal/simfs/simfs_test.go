@@ -9,6 +9,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/fsx/fsxtest"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestConformance(t *testing.T) {
@@ -17,17 +18,10 @@ func TestConformance(t *testing.T) {
 
 func put(t *testing.T, d fsx.Dir, name, content string, sync bool) fsx.File {
 	t.Helper()
-	f, err := d.Open(name, fsx.Read|fsx.Write|fsx.Create, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt([]byte(content), 0); err != nil {
-		t.Fatal(err)
-	}
+	f := testbed.Must(d.Open(name, fsx.Read|fsx.Write|fsx.Create, 0o644))(t)
+	testbed.Must(f.WriteAt([]byte(content), 0))(t)
 	if sync {
-		if err := f.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, f.Sync())
 	}
 	return f
 }
@@ -133,9 +127,7 @@ func TestFailedSyncIsNeverMadeGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Inject(nil)
-	if err := x.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, x.Sync())
 	if got, _ := f.Crash(0, simfs.All).ReadFile("a"); string(got) != "old" {
 		t.Errorf("found %q", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/surface"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const (
@@ -32,20 +33,11 @@ func real(t testing.TB) surface.Document {
 	}
 	version := func(name string) surface.Version {
 		base := filepath.Base(name)
-		v, err := surface.ParseVersion(base[:len(base)-len(".json")])
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := testbed.Must(surface.ParseVersion(base[:len(base)-len(".json")]))(t)
 		return v
 	}
-	data, err := os.ReadFile(slices.MaxFunc(names, func(a, b string) int { return version(a).Compare(version(b)) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := surface.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(os.ReadFile(slices.MaxFunc(names, func(a, b string) int { return version(a).Compare(version(b)) })))(t)
+	doc := testbed.Must(surface.Decode(data))(t)
 	again, err := doc.Encode()
 	if err != nil || !bytes.Equal(again, data) {
 		t.Fatalf("the surface is not read and written without a change: %v", err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/surface"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // surfaceOf is a small surface of some tools.
@@ -31,10 +32,7 @@ type project struct {
 // release freezes a surface.
 func (p *project) release(t *testing.T, d surface.Document, entries ...string) {
 	t.Helper()
-	data, err := d.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(d.Encode())(t)
 	if p.goldens == nil {
 		p.goldens = map[string][]byte{}
 	}
@@ -46,10 +44,7 @@ func (p *project) release(t *testing.T, d surface.Document, entries ...string) {
 // review judges a surface in the making whose own golden is up to date.
 func (p *project) review(t *testing.T, now surface.Document, entries ...string) []string {
 	t.Helper()
-	data, err := now.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(now.Encode())(t)
 	goldens := map[string][]byte{now.SchemaVersion: data}
 	for name, golden := range p.goldens {
 		goldens[name] = golden

@@ -11,6 +11,7 @@ import (
 	"github.com/xeipuuv/gojsonschema"
 
 	"github.com/resilientwrite/resilientwrite/internal/surface"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var seed = flag.Uint64("surface.seed", 0, "seed of the random schemas, 0 for a new one")
@@ -159,13 +160,8 @@ func admits(t *testing.T, s *gojsonschema.Schema, doc string) bool {
 	dec := json.NewDecoder(strings.NewReader(doc))
 	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
-	res, err := s.Validate(gojsonschema.NewRawLoader(v))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, dec.Decode(&v))
+	res := testbed.Must(s.Validate(gojsonschema.NewRawLoader(v)))(t)
 	return res.Valid()
 }
 

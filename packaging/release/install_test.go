@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // full reports whether everything must be tested, for all systems.
@@ -60,14 +61,8 @@ func must(t *testing.T, dir, name string, args ...string) string {
 // untar unpacks a .tar.gz.
 func untar(t *testing.T, archive, to string) (names []string) {
 	t.Helper()
-	content, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testbed.Must(os.ReadFile(archive))(t)
+	z := testbed.Must(gzip.NewReader(bytes.NewReader(content)))(t)
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -78,16 +73,9 @@ func untar(t *testing.T, archive, to string) (names []string) {
 		}
 		names = append(names, h.Name)
 		file := filepath.Join(to, filepath.FromSlash(h.Name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		part, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, part, h.FileInfo().Mode()); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		part := testbed.Must(io.ReadAll(r))(t)
+		testbed.NoErr(t, os.WriteFile(file, part, h.FileInfo().Mode()))
 	}
 }
 
@@ -117,9 +105,7 @@ func TestNpmPackageRuns(t *testing.T) {
 	}
 
 	app := filepath.Join(dir, "app")
-	if err := os.Mkdir(app, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.Mkdir(app, 0o755))
 	must(t, app, npm, "init", "--yes")
 	must(t, app, npm, "install", "--offline", "--no-audit", "--no-fund", "--cache", filepath.Join(dir, "cache"), own, main)
 	command := filepath.Join(app, "node_modules", ".bin", "resilient-write")
@@ -129,9 +115,7 @@ func TestNpmPackageRuns(t *testing.T) {
 	if text, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 4 && cmd.ProcessState.ExitCode() < 2 {
 		t.Errorf("a refused call ends with %v: %s", err, text)
 	}
-	if err := os.RemoveAll(filepath.Join(app, "node_modules", "@resilientwrite")); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.RemoveAll(filepath.Join(app, "node_modules", "@resilientwrite")))
 	text, err := exec.Command(command, "version").CombinedOutput()
 	if err == nil || !strings.Contains(string(text), "@resilientwrite/"+m.to.npmName()+" is not installed") {
 		t.Errorf("without the program: %v %s", err, text)
@@ -150,14 +134,10 @@ func TestDebianPackageRuns(t *testing.T) {
 		t.Error(out)
 	}
 	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
-		if err := os.MkdirAll(filepath.Join(system, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.MkdirAll(filepath.Join(system, dir), 0o755))
 	}
 	for _, name := range []string{"status", "available"} {
-		if err := os.WriteFile(filepath.Join(system, "var/lib/dpkg", name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.WriteFile(filepath.Join(system, "var/lib/dpkg", name), nil, 0o644))
 	}
 	dpkgIn := func(args ...string) string {
 		return must(t, ".", dpkg, append([]string{"--root=" + system, "--log=" + filepath.Join(system, "log")}, args...)...)
@@ -180,10 +160,7 @@ func TestContainer(t *testing.T) {
 		notRun(t, "only root on linux can change the root directory")
 	}
 	m, image := aRelease(t), t.TempDir()
-	text, err := os.ReadFile(m.file("container/Containerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testbed.Must(os.ReadFile(m.file("container/Containerfile")))(t)
 	for _, line := range strings.Split(string(text), "\n") {
 		args, is := strings.CutPrefix(line, "COPY ")
 		if !is {
@@ -196,26 +173,16 @@ func TestContainer(t *testing.T) {
 			if strings.HasSuffix(to, "/") {
 				file = filepath.Join(image, to, path.Base(from))
 			}
-			info, err := os.Stat(m.file("container/" + from))
-			if err != nil {
-				t.Fatal(err)
-			}
-			content, err := os.ReadFile(m.file("container/" + from))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, info.Mode())); err != nil {
-				t.Fatal(err)
-			}
+			info := testbed.Must(os.Stat(m.file("container/" + from)))(t)
+			content := testbed.Must(os.ReadFile(m.file("container/" + from)))(t)
+			testbed.NoErr(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, info.Mode())))
 		}
 	}
 	if !strings.Contains(string(text), "\nUSER 65532:65532\n") || !strings.Contains(string(text), `ENTRYPOINT ["/usr/bin/resilient-write"]`) {
 		t.Error("the container file has another user or program")
 	}
 	work := filepath.Join(image, "work")
-	if err := errors.Join(os.Chmod(image, 0o755), os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, errors.Join(os.Chmod(image, 0o755), os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)))
 	cmd := inRoot(image, 65532, "/usr/bin/resilient-write", "write", "a.txt")
 	cmd.Dir, cmd.Env, cmd.Stdin = "/work", []string{"RW_WORKSPACE=/work"}, strings.NewReader("text\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -256,9 +223,7 @@ func TestImage(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(build("inspect", "--type", "image", "resilient-write:test")), &image); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, json.Unmarshal([]byte(build("inspect", "--type", "image", "resilient-write:test")), &image))
 	config := image.OCIv1.Config
 	if config.User != "65532:65532" || config.WorkingDir != "/work" || config.Labels["io.modelcontextprotocol.server.name"] != "io.github.resilientwrite/resilientwrite" {
 		t.Errorf("%+v", config)
@@ -267,9 +232,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("the image runs %s", got)
 	}
 	work := filepath.Join(dir, "work")
-	if err := errors.Join(os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, errors.Join(os.Mkdir(work, 0o755), os.Chown(work, 65532, 65532)))
 	container := build("from", "resilient-write:test")
 	out := build("run", "--isolation", "chroot", "-v", work+":/work", container, "/usr/bin/resilient-write", "call", "rw_safe_write", `{"path":"a.txt","content":"text\n"}`)
 	if got, err := os.ReadFile(filepath.Join(work, "a.txt")); err != nil || string(got) != "text\n" {
@@ -282,10 +245,7 @@ func TestImage(t *testing.T) {
 // format and against the modules that go list reports.
 func TestModulesAreListed(t *testing.T) {
 	m := aRelease(t)
-	text, err := os.ReadFile(m.file(m.to.name() + ".cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testbed.Must(os.ReadFile(m.file(m.to.name() + ".cdx.json")))(t)
 	bomSchema(t, text)
 	var doc bom
 	read(t, text, &doc)
@@ -298,10 +258,7 @@ func TestModulesAreListed(t *testing.T) {
 	}
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/resilient-write")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testbed.Must(cmd.Output())(t)
 	want := strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
 	slices.Sort(want)
 	want = slices.Compact(want)
@@ -358,18 +315,11 @@ func TestReproducible(t *testing.T) {
 				continue // removed but not committed
 			}
 			to := filepath.Join(dir, name)
-			if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, 0o644)))
 		}
 		out := filepath.Join(dir, "dist")
-		if err := run(io.Discard, dir, out, only); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, run(io.Discard, dir, out, only))
+		text := testbed.Must(os.ReadFile(filepath.Join(out, "SHA256SUMS")))(t)
 		sums := map[string]string{}
 		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 			sum, name, _ := strings.Cut(line, "  ")

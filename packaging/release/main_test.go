@@ -25,6 +25,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const root = "../.."
@@ -34,9 +35,7 @@ func read(t *testing.T, data []byte, v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, d.Decode(v))
 	if d.More() {
 		t.Fatal("something follows the document")
 	}
@@ -44,10 +43,7 @@ func read(t *testing.T, data []byte, v any) {
 
 func file(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(os.ReadFile(filepath.Join(root, name)))(t)
 	return data
 }
 
@@ -127,22 +123,15 @@ func TestFilesOfARelease(t *testing.T) {
 	r := &release{log: io.Discard, root: root, out: t.TempDir(), license: []byte("l"), licenses: []byte("m"), sums: map[string]string{}}
 	for _, to := range targets {
 		for _, step := range []func(target, []byte) error{r.archive, r.bundle} {
-			if err := step(to, []byte("program for "+to.String())); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, step(to, []byte("program for "+to.String())))
 		}
 	}
-	if err := r.finish(targets); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, r.finish(targets))
 	if err := r.list(); err != nil {
 		t.Fatal(err)
 	}
 	made := func(name string) []byte {
-		content, err := os.ReadFile(filepath.Join(r.out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testbed.Must(os.ReadFile(filepath.Join(r.out, name)))(t)
 		return content
 	}
 	var d serverDoc
@@ -233,10 +222,7 @@ func TestManifest(t *testing.T) {
 		t.Error("the tools come from the table")
 	}
 	for _, to := range targets {
-		doc, err := manifest(to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := testbed.Must(manifest(to))(t)
 		var d manifestDoc
 		read(t, doc, &d)
 		if d.Version != rw.Version {
@@ -267,9 +253,7 @@ func validate(t *testing.T, doc []byte) {
 	}
 	npx := need(t, "npx")
 	name := filepath.Join(t.TempDir(), "manifest.json")
-	if err := os.WriteFile(name, doc, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.WriteFile(name, doc, 0o644))
 	must(t, filepath.Dir(name), npx, "--yes", "@anthropic-ai/mcpb@2.1.2", "validate", name)
 }
 
@@ -334,10 +318,7 @@ var makeOnce = sync.OnceValues(func() (*made, error) {
 
 func aRelease(t *testing.T) *made {
 	t.Helper()
-	m, err := makeOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testbed.Must(makeOnce())(t)
 	return m
 }
 
@@ -401,10 +382,7 @@ func TestBundleRuns(t *testing.T) {
 	m, home := aRelease(t), t.TempDir()
 	unpack(t, m.file(m.to.bundleName()), home)
 	var d manifestDoc
-	doc, err := os.ReadFile(filepath.Join(home, "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testbed.Must(os.ReadFile(filepath.Join(home, "manifest.json")))(t)
 	read(t, doc, &d)
 	fill := strings.NewReplacer("${__dirname}", home, "${user_config.workspace}", t.TempDir(), "${user_config.tier}", d.UserConfig["tier"].Default)
 	var args, promised []string
@@ -423,27 +401,14 @@ func TestBundleRuns(t *testing.T) {
 // unpack unpacks an archive, with the modes that it holds.
 func unpack(t *testing.T, archive, to string) {
 	t.Helper()
-	z, err := zip.OpenReader(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := testbed.Must(zip.OpenReader(archive))(t)
 	defer z.Close()
 	for _, f := range z.File {
 		path := filepath.Join(to, filepath.FromSlash(f.Name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, f.Mode()); err != nil {
-			t.Fatal(err)
-		}
+		testbed.NoErr(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		r := testbed.Must(f.Open())(t)
+		data := testbed.Must(io.ReadAll(r))(t)
+		testbed.NoErr(t, os.WriteFile(path, data, f.Mode()))
 	}
 }
 
@@ -452,21 +417,13 @@ func tools(t *testing.T, command string, args []string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	c, err := client.NewStdioMCPClient(command, os.Environ(), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testbed.Must(client.NewStdioMCPClient(command, os.Environ(), args...))(t)
 	defer c.Close()
 	var req mcp.InitializeRequest
 	req.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
 	req.Params.ClientInfo = mcp.Implementation{Name: "bundle", Version: "1"}
-	if _, err := c.Initialize(ctx, req); err != nil {
-		t.Fatal(err)
-	}
-	res, err := c.ListTools(ctx, mcp.ListToolsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testbed.Must(c.Initialize(ctx, req))(t)
+	res := testbed.Must(c.ListTools(ctx, mcp.ListToolsRequest{}))(t)
 	var names []string
 	for _, tool := range res.Tools {
 		names = append(names, tool.Name)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -27,16 +28,10 @@ func published(t *testing.T, module, schema string, text []byte) {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	files, err := filepath.Glob(filepath.Join(got.Dir, filepath.Dir(schema), "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testbed.Must(filepath.Glob(filepath.Join(got.Dir, filepath.Dir(schema), "*.json")))(t)
 	var id string
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testbed.Must(os.ReadFile(name))(t)
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -49,14 +44,8 @@ func published(t *testing.T, module, schema string, text []byte) {
 			id = own
 		}
 	}
-	rules, err := c.Compile(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := testbed.Must(c.Compile(id))(t)
+	doc := testbed.Must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	if err := rules.Validate(doc); err != nil {
 		t.Error(err)
 	}

@@ -28,10 +28,7 @@ func sample(n int) *Index {
 func TestIndexRoundTrip(t *testing.T) {
 	x := sample(100)
 	data := x.encode()
-	y, err := decodeIndex(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	y := testbed.Must(decodeIndex(data))(t)
 	if !bytes.Equal(y.encode(), data) || y.Files() != x.Files() || len(y.dirs) != len(x.dirs) || y.dirs["d3"][2] != x.dirs["d3"][2] {
 		t.Fatal("not the same")
 	}

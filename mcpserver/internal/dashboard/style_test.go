@@ -7,15 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestColorsAreThoseOfTheReport, whose contrasts are tested there; and the page
 // is whole: its policy names its own script and style.
 func TestColorsAreThoseOfTheReport(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "..", "report", "page.css"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(os.ReadFile(filepath.Join("..", "..", "..", "report", "page.css")))(t)
 	themes := func(css string) [][]string {
 		var list [][]string
 		for _, block := range regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(css, -1) {

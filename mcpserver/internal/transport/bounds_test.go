@@ -15,6 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestAFullQueueRefusesOnlyWhenNothingMoves: at the bound the reader waits, as
@@ -91,10 +92,7 @@ func testServer() *Server {
 }
 
 func newTestLoop(t *testing.T, ctx context.Context, out io.Writer) *loop {
-	l, err := testServer().newLoop(ctx, out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testbed.Must(testServer().newLoop(ctx, out))(t)
 	return l
 }
 

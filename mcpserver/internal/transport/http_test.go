@@ -7,16 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
 // TestAPanicOfARequestHasAnUnknownEffect: the panic may have come after the
 // call, and its value is not repeated.
 func TestAPanicOfARequestHasAnUnknownEffect(t *testing.T) {
-	h, err := testServer().NewHTTP(&HTTPOptions{NoAuth: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testbed.Must(testServer().NewHTTP(&HTTPOptions{NoAuth: true}))(t)
 	defer h.Shutdown(t.Context())
 	answer := httptest.NewRecorder()
 	func() {

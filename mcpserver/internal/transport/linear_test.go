@@ -22,14 +22,8 @@ func FuzzMessageLinear(f *testing.F) {
 		args, _ := Arguments(ctx)
 		return mcp.NewToolResultText(string(args)), nil
 	})
-	web, err := s.NewHTTP(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	loop, err := s.newLoop(context.Background(), io.Discard)
-	if err != nil {
-		f.Fatal(err)
-	}
+	web := testbed.Must(s.NewHTTP(nil))(f)
+	loop := testbed.Must(s.newLoop(context.Background(), io.Discard))(f)
 	f.Cleanup(func() { loop.close() })
 	seeds := []string{`"id":#,`, `"params":{`, `{"id":`, `"method":"x",`, `{"jsonrpc":"2.0","id":#,"method":"ping"}` + "\n", `"_meta":{"k#":1},`}
 	testbed.FuzzLinear(f, 16<<10, 20*time.Microsecond, seeds, func(text []byte) int {
