@@ -139,8 +139,12 @@ func openOn(ctx context.Context, root fsx.Dir, opts *Options, hooks engine.TestH
 		if at := strings.Split(hooks.State, "/"); hooks.State != "" {
 			name = at[len(at)-1]
 			for _, up := range at[:len(at)-1] {
-				if parent, err = parent.OpenDir(up); err != nil {
+				above := parent
+				if parent, err = above.OpenDir(up); err != nil {
 					return s, err
+				}
+				if above != root {
+					above.Close()
 				}
 			}
 		}

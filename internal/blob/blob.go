@@ -243,10 +243,14 @@ func (s *Store) Copy(r io.Reader, size int64, sha string) (*Copy, error) {
 	}
 	defer done()
 	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
-		if c.File, err = sub.Open(sha, fsx.Read, 0); err == nil {
-			err = c.File.Chmod(0o600) // a new ctime: a sweep that was stopped leaves it
+		if c.File, err = sub.Open(sha, fsx.Read, 0); err != nil {
+			return nil, err
 		}
-		return c, err
+		if err = c.File.Chmod(0o600); err != nil { // a new ctime: a sweep that was stopped leaves it
+			c.File.Close()
+			return nil, err
+		}
+		return c, nil
 	}
 	d, err := s.Draft(sha)
 	if err != nil {
