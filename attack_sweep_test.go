@@ -682,6 +682,47 @@ func (x attack) unplaced(t *testing.T, errno syscall.Errno, n, m int, seen *int)
 	return true
 }
 
+// TestPermissionBeforeTheRow: a file in a directory that this process may not write is
+// refused before the commit is recorded, so that none has to be rolled back.
+func TestPermissionBeforeTheRow(t *testing.T) {
+	for _, x := range attacks {
+		fs := simfs.New()
+		if x.disk != nil {
+			x.disk(fs)
+		}
+		s := must(x.open(fs, rw.SyncFull, "0001"))(t)
+		if x.before != nil {
+			noErr(t, x.before(s))
+		}
+		d := fs.Foreign()
+		if x.sim.Mount { // the directory of slots is there
+			noErr(t, do(put("first.txt", "first", rw.ModeCreate))(s))
+		}
+		if sub, err := d.OpenDir("d"); err == nil && x.name != "tx" {
+			noErr(t, sub.Chmod(0o555))
+		}
+		noErr(t, d.Chmod(0o555))
+		rows := func() (n int) {
+			for p, text := range fs.Tree() {
+				if strings.Contains(p, "/journal/") {
+					n += strings.Count(text, `"kind":"commit"`) + strings.Count(text, `"kind":"abort"`)
+				}
+			}
+			return n
+		}
+		before := rows()
+		err := x.run(s)
+		if x.inside {
+			noErr(t, err, x.name) // its name does not change
+			continue
+		}
+		if !errors.Is(err, rw.ErrPermission) || rw.AsError("", err).Effect != rw.EffectNone {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		equal(t, rows(), before, x.name, ": commits and aborts in the journal")
+	}
+}
+
 // attackStep is the stride of these sweeps, which go through pairs of
 // operations: four times short in a short run, half of it in a longer one, 1 in a full one.
 func attackStep(short int) int {

@@ -70,6 +70,7 @@ type Engine struct {
 	Pinned      func() map[string]bool       // versions that only the bound of bytes removes; may be nil
 	Shipped     func() (seq uint64, ok bool) // versions of later rows are not in the hub yet: likewise; may be nil
 	Unverified  bool                         // flushes of this file system cannot be trusted
+	births      bool                         // its times of birth are exact and stay
 	Reserve     reserve
 	lost        atomic.Pointer[loss] // what happened to the state directory; nil = nothing
 

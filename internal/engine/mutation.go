@@ -491,7 +491,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 	row := journal.Mutation{
 		Op: string(m.Applied), Path: m.Path,
 		SHA256: m.SHA, Bytes: m.Size, PrevSHA256: m.Prev.SHA, PrevBytes: m.Prev.Stat.Size,
-		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.Primitive), PrevID: m.Prev.id(),
+		Mode: m.Mode, Rev: uint64(last.Rev) + 1, PrevSeq: last.Seq, How: string(m.Primitive), PrevID: m.Prev.id(s),
 		PaySHA256: m.paySHA, PayBytes: m.PayBytes,
 	}
 	if m.Prev.Exists && m.Mode != m.Prev.Stat.Mode {
@@ -511,7 +511,7 @@ func (m *Mutation) row(s *Engine) (journal.Mutation, error) {
 	}
 	row.Base = m.Base
 	if m.Slot != nil && !m.Unchanged() {
-		row.Slot, row.SlotDir = m.Slot.Name, m.Slot.in.path
+		row.Slot, row.SlotDir, row.SlotBorn = m.Slot.Name, m.Slot.in.path, s.bornAt(m.stageSt)
 	}
 	return row, nil
 }

@@ -94,14 +94,26 @@ func (s *Engine) openParts() error {
 			return err
 		}
 	}
-	if vol, err := s.Disk.State.Volume(); err == nil {
+	s.lookAtVolumes()
+	return s.openLock()
+}
+
+// lookAtVolumes finds out what the file systems of the state directory and of the
+// workspace promise. One that is mounted within the workspace is taken for the same kind.
+func (s *Engine) lookAtVolumes() {
+	s.births = true
+	for _, d := range []fsx.Dir{s.Disk.Root, s.Disk.State} {
+		vol, err := d.Volume()
+		if err != nil {
+			continue
+		}
+		s.births = s.births && vol.Births
 		s.Disk.Size = vol.Size
 		if vol.Remote {
 			s.Unverified = true
 			s.Report.Warn(call.WarnDurabilityUnproven)
 		}
 	}
-	return s.openLock()
 }
 
 // OpenPart opens a directory of the state directory; a read-only store makes

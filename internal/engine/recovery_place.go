@@ -181,6 +181,7 @@ func (p *recovered) open() error {
 		return err
 	}
 	ch.Slot = p.in.slot(m.Slot)
+	ch.Slot.Born = m.SlotBorn
 	ch.Slot.Copied, ch.Slot.Is = p.witness == witnessCopied, p.isStaged
 	p.ch = ch // where the name leads nowhere, the bytes are kept
 	if err := p.openBytes(); err != nil {
@@ -601,12 +602,24 @@ func (f *deadCommit) moved(m *journal.Mutation) publish.File {
 }
 
 // id is the identity of the file in a row: inode, size, modification and change
-// time in nanoseconds.
-func (p fileFacts) id() string {
+// time in nanoseconds, and the time of birth where it counts.
+func (p fileFacts) id(s *Engine) string {
 	if !p.Exists {
 		return ""
 	}
-	return fmt.Sprintf("%d.%d.%d.%d", p.Stat.Ino, p.Stat.Size, p.Stat.Mtime, p.Stat.Ctime)
+	id := fmt.Sprintf("%d.%d.%d.%d", p.Stat.Ino, p.Stat.Size, p.Stat.Mtime, p.Stat.Ctime)
+	if born := s.bornAt(p.Stat); born != 0 {
+		id += fmt.Sprintf(".%d", born)
+	}
+	return id
+}
+
+// bornAt is the time of birth of a file, 0 where the file system does not keep it.
+func (s *Engine) bornAt(st fsx.Stat) int64 {
+	if !s.births {
+		return 0
+	}
+	return st.Btime
 }
 
 // beforeOf is the file that a mutation replaces, as its row says.
@@ -616,6 +629,6 @@ func beforeOf(m *journal.Mutation) publish.File {
 	if before := m.ModeBefore(); fsx.KindOf(before) == fsx.Symlink {
 		f.Stat.Mode = before
 	}
-	fmt.Sscanf(strings.ReplaceAll(m.PrevID, ".", " "), "%d %d %d %d", &f.Stat.Ino, &f.Stat.Size, &f.Stat.Mtime, &f.Stat.Ctime)
+	fmt.Sscanf(strings.ReplaceAll(m.PrevID, ".", " "), "%d %d %d %d %d", &f.Stat.Ino, &f.Stat.Size, &f.Stat.Mtime, &f.Stat.Ctime, &f.Stat.Btime)
 	return f
 }

@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
+	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/blob"
@@ -214,6 +218,9 @@ func (m *Mutation) place(ctx context.Context, c *Commit) error {
 			return err
 		}
 		m.home = inode{parent.Dev, parent.Ino}
+		if err := m.mayLeave(parent); err != nil {
+			return err
+		}
 		if in, err = c.s.slotDirOf(m, parent); err != nil {
 			return err
 		}
@@ -228,6 +235,35 @@ func (m *Mutation) place(ctx context.Context, c *Commit) error {
 	m.Spooled = false
 	c.Handles = append(c.Handles, old.File)
 	return old.Remove()
+}
+
+// mayLeave reports what would keep the mutation from being published: it is looked at before
+// the row is written, so that no commit has to be rolled back for it.
+func (m *Mutation) mayLeave(parent fsx.Stat) error {
+	if m.Private {
+		return nil
+	}
+	if err := m.Target.Parent.Writable(); err != nil {
+		return err
+	}
+	if m.Source == nil {
+		return m.Prev.mayBeReplaced(parent)
+	}
+	from, err := m.Source.Target.Parent.Stat()
+	if err == nil {
+		err = m.Source.Target.Parent.Writable()
+	}
+	return cmp.Or(err, m.Prev.mayBeReplaced(parent), m.Source.Prev.mayBeReplaced(from))
+}
+
+// mayBeReplaced reports whether a file in a directory that everybody can write belongs to
+// somebody else.
+func (p fileFacts) mayBeReplaced(parent fsx.Stat) error {
+	self := os.Geteuid()
+	if !p.Exists || parent.Mode&Sticky == 0 || self <= 0 || p.Stat.UID == self || parent.UID == self {
+		return nil
+	}
+	return &fs.PathError{Op: "replace", Path: "?", Err: syscall.EPERM}
 }
 
 // takeSlot takes a slot in a directory, or makes one that holds a link. Where
@@ -375,6 +411,7 @@ func (m *Mutation) newChange(c *Commit) *publish.Change {
 
 func (p fileFacts) asFile() publish.File {
 	f := publish.File{Exists: p.Exists, Stat: p.Stat, SHA256: p.SHA}
+	f.Stat.Btime = 0 // the file is open, so its number is not used again; overlayfs makes another file of it
 	if p.File != nil {
 		f.Bytes = p.File
 	}

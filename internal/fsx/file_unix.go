@@ -22,11 +22,8 @@ type handle struct {
 func (h *handle) fd() int { return int(h.n.Load()) }
 
 func (h *handle) Stat() (Stat, error) {
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(h.fd(), &st) }); err != nil {
-		return Stat{}, bare("stat", h.name, err)
-	}
-	return statOf(&st), nil
+	st, _, err := statAt(h.fd(), "", h.name)
+	return st, err
 }
 
 func (h *handle) Chmod(mode uint32) error {

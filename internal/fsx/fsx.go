@@ -82,6 +82,11 @@ type Dir interface {
 	// Stat describes the directory itself.
 	Stat() (Stat, error)
 
+	// Writable returns the error that this process gets when it adds or removes an
+	// entry: no permission, a file system that is mounted read-only, an immutable
+	// directory. nil does not promise that it can.
+	Writable() error
+
 	// Chmod sets the permission bits of the directory itself (07777).
 	Chmod(mode uint32) error
 
@@ -210,6 +215,7 @@ type Stat struct {
 	Size  int64 // bytes
 	Mtime int64 // nanoseconds since the Unix epoch
 	Ctime int64 // nanoseconds since the Unix epoch
+	Btime int64 // of birth: the same; 0 where the system does not report it
 }
 
 // The modes of entries that are no files, as git writes them. The permission bits
@@ -230,6 +236,10 @@ func KindOf(mode uint32) Kind {
 	return Regular
 }
 
+// SameBirth reports whether two files with one inode number are the same file. The number
+// of a file that is gone is used again; where the times of birth are known, they differ.
+func (s Stat) SameBirth(t Stat) bool { return s.Btime == t.Btime || s.Btime == 0 || t.Btime == 0 }
+
 // SameFile reports whether both describe one inode.
 func (s Stat) SameFile(t Stat) bool { return s.Dev == t.Dev && s.Ino == t.Ino }
 
@@ -247,6 +257,7 @@ type Volume struct {
 	Type     string // "ext4", "tmpfs", "nfs" …, "" where unknown
 	Remote   bool   // network or FUSE: durability and locks are not to be trusted
 	ReadOnly bool
+	Births   bool // the times of birth of its files are exact and stay
 	// CaseInsensitive is only set where it can be found without writing.
 	CaseInsensitive bool
 }

@@ -12,7 +12,23 @@ func renameNoReplace(from int, name string, to int, newName string) error {
 	return unix.RenameatxNp(from, name, to, newName, unix.RENAME_EXCL)
 }
 
-func times(st *unix.Stat_t) (mtime, ctime unix.Timespec) { return st.Mtim, st.Ctim }
+func times(st *unix.Stat_t) (mtime, ctime, birth unix.Timespec) { return st.Mtim, st.Ctim, st.Btim }
+
+// statAt describes the entry name of a directory, or with "" the descriptor itself. Mounts
+// have no numbers here.
+func statAt(fd int, name, shown string) (st Stat, mount uint64, err error) {
+	var x unix.Stat_t
+	err = retry(func() error {
+		if name == "" {
+			return unix.Fstat(fd, &x)
+		}
+		return unix.Fstatat(fd, name, &x, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if err != nil {
+		return st, 0, bare("stat", shown, err)
+	}
+	return statOf(&x), 0, nil
+}
 
 const noAttribute = unix.ENOATTR
 
@@ -55,7 +71,7 @@ func volumeOf(st *unix.Statfs_t) Volume {
 	name := unix.ByteSliceToString(st.Fstypename[:])
 	remote := map[string]bool{"nfs": true, "smbfs": true, "afpfs": true, "webdav": true, "macfuse": true, "osxfuse": true}
 	return Volume{
-		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name],
+		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name], Births: name == "apfs",
 		ReadOnly: st.Flags&unix.MNT_RDONLY != 0,
 	}
 }

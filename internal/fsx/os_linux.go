@@ -12,7 +12,9 @@ func renameNoReplace(from int, name string, to int, newName string) error {
 	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
 }
 
-func times(st *unix.Stat_t) (mtime, ctime unix.Timespec) { return st.Mtim, st.Ctim }
+func times(st *unix.Stat_t) (mtime, ctime, birth unix.Timespec) {
+	return st.Mtim, st.Ctim, unix.Timespec{}
+}
 
 const noAttribute = unix.ENODATA
 
@@ -20,21 +22,42 @@ func syncFile(fd int) error { return unix.Fsync(fd) }
 
 // Stat also reports the mount that the directory is in, from Linux 5.8 on.
 func (d *dir) Stat() (Stat, error) {
+	st, mount, err := statAt(d.fd(), "", d.name)
+	st.Mount = mount
+	return st, err
+}
+
+// statAt describes the entry name of a directory, or with "" the descriptor itself.
+func statAt(fd int, name, shown string) (st Stat, mount uint64, err error) {
 	var x unix.Statx_t
-	if err := retry(func() error {
-		return unix.Statx(d.fd(), "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &x)
-	}); err != nil {
-		return d.handle.Stat() // a filter of system calls may not know it
+	err = retry(func() error {
+		return unix.Statx(fd, name, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME|unix.STATX_MNT_ID, &x)
+	})
+	if err == unix.ENOSYS || err == unix.EPERM { // a filter of system calls does not know it
+		var old unix.Stat_t
+		err = retry(func() error { return unix.Fstatat(fd, name, &old, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW) })
+		if err == nil {
+			return statOf(&old), 0, nil
+		}
 	}
-	st := Stat{
+	if err != nil {
+		return st, 0, bare("stat", shown, err)
+	}
+	st = Stat{
 		Kind: kindOf(uint32(x.Mode)), Dev: unix.Mkdev(x.Dev_major, x.Dev_minor), Ino: x.Ino, Nlink: uint64(x.Nlink),
 		Mode: uint32(x.Mode) & 0o7777, UID: int(x.Uid), GID: int(x.Gid), Size: int64(x.Size),
 		Mtime: x.Mtime.Sec*1e9 + int64(x.Mtime.Nsec), Ctime: x.Ctime.Sec*1e9 + int64(x.Ctime.Nsec),
 	}
-	if x.Mask&unix.STATX_MNT_ID != 0 {
-		st.Mount = x.Mnt_id
+	if st.Kind == Symlink {
+		st.Mode = ModeLink
 	}
-	return st, nil
+	if x.Mask&unix.STATX_BTIME != 0 {
+		st.Btime = x.Btime.Sec*1e9 + int64(x.Btime.Nsec)
+	}
+	if x.Mask&unix.STATX_MNT_ID != 0 {
+		mount = x.Mnt_id
+	}
+	return st, mount, nil
 }
 
 func datasync(fd int) error { return unix.Fdatasync(fd) }
@@ -115,10 +138,14 @@ var remote = map[string]bool{
 	"nfs": true, "smb": true, "cifs": true, "smb2": true, "9p": true, "fuse": true, "afs": true, "ceph": true, "lustre": true,
 }
 
+// births are those whose time of birth is kept to the nanosecond. overlayfs shows that of
+// another file after the first change, and vfat rounds it.
+var births = map[string]bool{"ext4": true, "xfs": true, "btrfs": true, "f2fs": true, "tmpfs": true}
+
 func volumeOf(st *unix.Statfs_t) Volume {
 	name := volumes[int64(uint32(st.Type))]
 	return Volume{
-		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name],
+		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name], Births: births[name],
 		ReadOnly:        st.Flags&unix.ST_RDONLY != 0,
 		CaseInsensitive: name == "vfat" || name == "exfat",
 	}

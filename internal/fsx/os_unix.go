@@ -163,12 +163,8 @@ func (d *dir) Lstat(name string) (Stat, error) {
 	if err := checkName("lstat", name); err != nil {
 		return Stat{}, err
 	}
-	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(d.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
-	if err != nil {
-		return Stat{}, bare("lstat", name, err)
-	}
-	return statOf(&st), nil
+	st, _, err := statAt(d.fd(), name, name)
+	return st, err
 }
 
 func (d *dir) Readlink(name string) (string, error) {
@@ -293,6 +289,10 @@ func (d *dir) Rmdir(name string) error {
 	return bare("rmdir", name, retry(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
 }
 
+func (d *dir) Writable() error {
+	return bare("access", ".", retry(func() error { return unix.Faccessat(d.fd(), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) }))
+}
+
 func (d *dir) Volume() (Volume, error) {
 	var st unix.Statfs_t
 	if err := retry(func() error { return unix.Fstatfs(d.fd(), &st) }); err != nil {
@@ -316,11 +316,11 @@ func kindOf(mode uint32) Kind {
 }
 
 func statOf(st *unix.Stat_t) Stat {
-	mtime, ctime := times(st)
+	mtime, ctime, birth := times(st)
 	out := Stat{
 		Kind: kindOf(uint32(st.Mode)), Dev: uint64(st.Dev), Ino: st.Ino, Nlink: uint64(st.Nlink),
 		Mode: uint32(st.Mode) & 0o7777, UID: int(st.Uid), GID: int(st.Gid), Size: st.Size,
-		Mtime: mtime.Nano(), Ctime: ctime.Nano(),
+		Mtime: mtime.Nano(), Ctime: ctime.Nano(), Btime: birth.Nano(),
 	}
 	if out.Kind == Symlink {
 		out.Mode = ModeLink

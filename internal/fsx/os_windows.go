@@ -228,6 +228,9 @@ func (d *dir) Chmod(uint32) error { return nil }
 
 func (d *dir) Chown(uid, gid int) error { return nil }
 
+// Writable is not asked here: access control lists say more than one question can.
+func (d *dir) Writable() error { return nil }
+
 func (d *dir) Volume() (Volume, error) {
 	path, err := windows.UTF16PtrFromString(d.root.Name())
 	if err != nil {

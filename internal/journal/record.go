@@ -87,8 +87,9 @@ type Mutation struct {
 	How        string   `json:"how,omitempty"`        // the primitive that publishes
 	PaySHA256  string   `json:"pay_sha256,omitempty"` // append: of the new bytes
 	PayBytes   int64    `json:"pay_bytes,omitempty"`
-	Slot       string   `json:"slot,omitempty"`     // that the mutation uses; its name ends with its inode
-	PrevID     string   `json:"prev_id,omitempty"`  // inode.size.mtime.ctime of the file before
+	Slot       string   `json:"slot,omitempty"` // that the mutation uses; its name ends with its inode
+	SlotBorn   int64    `json:"slot_born,omitempty"`
+	PrevID     string   `json:"prev_id,omitempty"`  // inode.size.mtime.ctime, or inode.size.mtime.ctime.btime, of the file before
 	SlotDir    string   `json:"slot_dir,omitempty"` // the directory of the slot, a path in the workspace; "" is staging/
 	Dirs       []string `json:"dirs,omitempty"`     // directories the commit made
 	Class      string   `json:"class,omitempty"`

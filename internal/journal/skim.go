@@ -112,7 +112,7 @@ var mutationFields = []field{
 	{"op", opField}, {"path", pathField}, {"real", realField}, {"from", textForm}, {"sha256", hashField},
 	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm}, {"prev_mode", smallForm},
 	{"rev", numForm}, {"prev_seq", numForm}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
-	{"slot", textForm}, {"prev_id", textForm}, {"slot_dir", textForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
+	{"slot", textForm}, {"slot_born", numForm}, {"prev_id", textForm}, {"slot_dir", textForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
 	{"import_id", importField}, {"journal_id", textForm}, {"prev_git", textForm}, {"base", textForm},
 }
 

@@ -76,7 +76,7 @@ func (c *crash) copy(n *inode) *inode {
 		m.nlink++
 		return m
 	}
-	m := &inode{id: n.id, dev: n.dev, kind: n.kind, target: n.target, mtime: n.mtime, ctime: n.ctime, nlink: 1,
+	m := &inode{id: n.id, dev: n.dev, kind: n.kind, target: n.target, born: n.born, mtime: n.mtime, ctime: n.ctime, nlink: 1,
 		dirty: map[int64]bool{}, lost: map[int64]bool{}, writers: map[*file]bool{}}
 	c.copies[n] = m
 	m.meta = n.dmeta.clone()

@@ -34,8 +34,22 @@ func (d *dir) runTo(op Op, name string, apply func(Op) error) error {
 		if err := checkName(name); err != nil {
 			return fail(op, err)
 		}
+		if err := d.refuses(op.Kind); err != nil {
+			return fail(op, err)
+		}
 		return apply(op)
 	})
+}
+
+// refuses goes by the permission of the owner to write. Foreign programs have more rights.
+func (d *dir) refuses(kind string) error {
+	switch kind {
+	case "access", "create", "mkdir", "symlink", "rename", "exchange", "remove", "rmdir":
+		if d.n.meta.mode&0o200 == 0 && !d.process.foreign {
+			return syscall.EACCES
+		}
+	}
+	return nil
 }
 
 func checkName(name string) error {
@@ -147,7 +161,7 @@ func (d *dir) Symlink(target, name string) error {
 func (n *inode) stat() fsx.Stat {
 	return fsx.Stat{
 		Kind: n.kind, Dev: n.dev, Ino: n.id, Nlink: uint64(n.nlink), Mode: n.meta.mode,
-		UID: n.meta.uid, GID: n.meta.gid, Size: int64(len(n.data) + len(n.target)), Mtime: n.mtime, Ctime: n.ctime,
+		UID: n.meta.uid, GID: n.meta.gid, Size: int64(len(n.data) + len(n.target)), Mtime: n.mtime, Ctime: n.ctime, Btime: n.born,
 	}
 }
 
@@ -198,6 +212,9 @@ func (d *dir) two(kind, name string, to fsx.Dir, newName string, apply func(op O
 		}
 		if d.n.dev != t.n.dev {
 			return fail(op, syscall.EXDEV)
+		}
+		if err := t.refuses("rename"); err != nil {
+			return fail(op, err)
 		}
 		return apply(op, t, n)
 	})
@@ -302,9 +319,18 @@ func (d *dir) Rmdir(name string) error {
 	})
 }
 
+func (d *dir) Writable() error {
+	return d.self(Op{Kind: "access"}, func(op Op) error {
+		if err := d.refuses(op.Kind); err != nil {
+			return fail(op, err)
+		}
+		return nil
+	})
+}
+
 func (d *dir) Volume() (v fsx.Volume, err error) {
 	err = d.self(Op{Kind: "statfs"}, func(Op) error {
-		v = fsx.Volume{Type: "simfs", Free: 1 << 40}
+		v = fsx.Volume{Type: "simfs", Free: 1 << 40, Births: true}
 		if d.f.cap > 0 {
 			v.Free, v.Size = max(0, d.f.cap-d.f.used()), d.f.cap
 		}

@@ -86,6 +86,7 @@ type FS struct {
 	stopped bool
 	cap     int64 // bytes of data the disk holds; 0 without limit
 	nextDev uint64
+	again   uint64 // inode number of the next file; 0: a new one
 }
 
 // inode is a file or directory, independent of its names.
@@ -100,6 +101,7 @@ type inode struct {
 	meta, dmeta  meta
 	names, dskns map[string]*inode // of a directory: visible and durable
 	nlink        int
+	born         int64
 	mtime, ctime int64
 	writers      map[*file]bool // handles that may write
 	locks        []held
@@ -146,7 +148,10 @@ func (f *FS) start() {
 func (f *FS) newInode(kind fsx.Kind, dev uint64, mode uint32) *inode {
 	f.nextIno++
 	f.clock++
-	n := &inode{id: f.nextIno, dev: dev, kind: kind, nlink: 1, mtime: f.clock, ctime: f.clock}
+	n := &inode{id: f.nextIno, dev: dev, kind: kind, nlink: 1, born: f.clock, mtime: f.clock, ctime: f.clock}
+	if f.again != 0 {
+		n.id, f.again = f.again, 0
+	}
 	n.meta = meta{mode: mode, uid: f.User, xattrs: map[string]string{}}
 	n.dmeta = n.meta.clone()
 	if kind == fsx.Directory {
@@ -154,6 +159,14 @@ func (f *FS) newInode(kind fsx.Kind, dev uint64, mode uint32) *inode {
 	}
 	n.dirty, n.lost, n.writers = map[int64]bool{}, map[int64]bool{}, map[*file]bool{}
 	return n
+}
+
+// UseAgain gives the next new file the inode number of one that is gone, as real file
+// systems do.
+func (f *FS) UseAgain(ino uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.again = ino
 }
 
 // Root is the top directory as the first process since the last Kill sees it.

@@ -57,7 +57,7 @@ func judgeNew(c *Change, held Held) (State, error) {
 		return Taken, err
 	case !exists:
 		return Pending, nil
-	case st.Ino == c.Slot.Ino && st.Nlink > 1: // linked, and the slot not yet removed
+	case c.Slot.made(st) && st.Nlink > 1: // linked, and the slot not yet removed
 		return Published, nil
 	}
 	return Taken, nil

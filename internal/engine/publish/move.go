@@ -33,7 +33,7 @@ func publishMove(c *Change) error {
 // moveFailed looks whether a rename that failed was carried out anyway.
 func moveFailed(c *Change, err error) error {
 	st, exists, serr := c.Target.lstat()
-	c.Done = serr == nil && exists && st.Ino == c.Moved.Stat.Ino
+	c.Done = serr == nil && exists && c.Moved.same(st)
 	return err
 }
 
@@ -227,7 +227,7 @@ func judgeMove(c *Change, held Held) (State, error) {
 	if err != nil {
 		return Taken, err
 	}
-	moved := exists && st.Ino == c.Moved.Stat.Ino
+	moved := exists && c.Moved.same(st)
 	if exists && c.Slot.Copied {
 		if moved, err = c.matches(c.Target, c.Moved); err != nil {
 			return Taken, err
@@ -263,7 +263,7 @@ func finishMove(c *Change, held Held, src fsx.Stat, there bool) error {
 	switch {
 	case !there:
 		return nil
-	case held == Staged && src.Ino == c.Moved.Stat.Ino: // linked, and not yet removed
+	case held == Staged && c.Moved.same(src): // linked, and not yet removed
 		return c.Source.Dir.Remove(c.Source.Name)
 	case !c.Old.Exists:
 		return nil

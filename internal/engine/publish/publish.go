@@ -63,7 +63,7 @@ func (n Name) lstat() (st fsx.Stat, exists bool, err error) {
 // File is what the row says of a file.
 type File struct {
 	Exists bool
-	Stat   fsx.Stat // inode, size, modification and change time; the mode where it is known
+	Stat   fsx.Stat // inode, size and the times; the mode where it is known
 	SHA256 string
 	Bytes  io.ReaderAt // its content, nil where it is not open
 }
@@ -71,8 +71,12 @@ type File struct {
 // is reports whether st is the file with nothing written to it since. A rename
 // changes the change time, so that is not compared.
 func (f File) is(st fsx.Stat) bool {
-	return f.Exists && f.kind() == st.Kind && st.Ino == f.Stat.Ino && st.Size == f.Stat.Size && st.Mtime == f.Stat.Mtime
+	return f.Exists && f.kind() == st.Kind && f.same(st) && st.Size == f.Stat.Size && st.Mtime == f.Stat.Mtime
 }
+
+// same reports whether st is the file, whatever was written to it since. Numbers of devices
+// are not compared: they change when the system is started.
+func (f File) same(st fsx.Stat) bool { return st.Ino == f.Stat.Ino && st.SameBirth(f.Stat) }
 
 // kind is that of the entry: a regular file, or a symbolic link, whose content is
 // its target.
@@ -180,12 +184,12 @@ func (c *Change) Reopen() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ours := exists && st.Ino == c.Slot.Ino
+	ours := exists && c.Slot.made(st)
 	switch c.Primitive {
 	case Delete:
 		ours = !exists && held == Other
 	case Move:
-		ours = exists && st.Ino == c.Moved.Stat.Ino && held != Empty // without its mark, it was flushed
+		ours = exists && c.Moved.same(st) && held != Empty // without its mark, it was flushed
 		c.clear = c.Old.Exists && held == Other
 	case Replace:
 		ours = ours && held == Other
@@ -353,7 +357,7 @@ func (c *Change) matches(n Name, want File) (bool, error) {
 func (f *File) now(n Name) error {
 	st, exists, err := n.lstat()
 	if err == nil && exists {
-		f.Stat = st
+		f.Stat, f.Stat.Btime = st, 0 // overlayfs makes another file of it when it is published
 	}
 	return err
 }

@@ -17,6 +17,7 @@ const before, after, foreign = "what was there\n", "what is to be there\n", "by 
 // bench is a directory with a slot and the change that uses it.
 type bench struct {
 	t   *testing.T
+	fs  *simfs.FS
 	dir fsx.Dir
 	ch  *Change
 }
@@ -58,8 +59,9 @@ func sum(text string) string {
 
 func newBench(t *testing.T, how Primitive, over bool) *bench {
 	t.Helper()
-	d := simfs.New().Root()
-	b := &bench{t: t, dir: d}
+	fs := simfs.New()
+	d := fs.Root()
+	b := &bench{t: t, fs: fs, dir: d}
 	name, err := MakeSlot(d, "w-0", "")
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +94,7 @@ func newBench(t *testing.T, how Primitive, over bool) *bench {
 		f.WriteAt([]byte(after), 0)
 	}
 	st, _ := f.Stat()
+	b.ch.Slot.Born = st.Btime
 	b.ch.New = File{Exists: true, Stat: st, SHA256: sum(after), Bytes: f}
 	return b
 }
@@ -199,6 +202,47 @@ func TestForeignFilesStay(t *testing.T) {
 				t.Errorf("%s holds %q", name, got)
 			}
 		})
+	}
+}
+
+// makeAgain replaces a file by another program's, which gets the inode number of one that
+// is gone.
+func (b *bench) makeAgain(gone, name string) {
+	st, err := b.dir.Lstat(gone)
+	if err == nil {
+		err = b.dir.Remove(gone)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.fs.UseAgain(st.Ino)
+	if put(b.t, b.dir, name, foreign).Ino != st.Ino {
+		b.t.Fatal("another inode number")
+	}
+}
+
+// TestInodeNumbersAreUsedAgain: a file of another program is not taken for the one whose
+// inode number it has.
+func TestInodeNumbersAreUsedAgain(t *testing.T) {
+	for _, how := range []How{Create, Replace} {
+		b := newBench(t, how, false)
+		if err := b.ch.Publish(); err != nil {
+			t.Fatal(err)
+		}
+		b.makeAgain("a", "a")
+		if again, err := b.ch.Reopen(); err != nil || again || b.content("a") != foreign {
+			t.Errorf("%s: reopened %v (%v), the target holds %q", how, again, err, b.content("a"))
+		}
+	}
+	for _, over := range []bool{false, true} {
+		b := newBench(t, Move, over)
+		if over {
+			b.dir.Remove("a")
+		}
+		b.makeAgain("from", "a")
+		if got, err := b.ch.Judge(); err != nil || got != Taken {
+			t.Errorf("move, over %v: state %d (%v)", over, got, err)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ type Slot struct {
 	Dir  fsx.Dir // nil: the directory is gone, and the slot with it
 	Name string
 	Ino  uint64
+	Born int64 // when the file was made; 0 where that is not known
 	// Copied is set where inode numbers say nothing, because the store was
 	// copied. Is then says whether a file is the staged one.
 	Copied bool
@@ -50,6 +51,13 @@ func (s Slot) Holds() (Held, error) {
 		return Staged, nil
 	}
 	return Other, nil
+}
+
+// made reports whether st is the file that was made for the slot. Its inode number may be
+// used again once it has left the slot and was deleted. In the slot itself it cannot: a file
+// that comes there was made while this one existed.
+func (s Slot) made(st fsx.Stat) bool {
+	return File{Stat: fsx.Stat{Ino: s.Ino, Btime: s.Born}}.same(st)
 }
 
 // Remove removes the slot.
