@@ -1164,3 +1164,36 @@ func TestCustody(t *testing.T) {
 		s.Close(background)
 	}
 }
+
+// TestStoreOfTwoHosts: while a process on another host has the store open, it cannot be
+// opened for writing. A process that died there is no reason.
+func TestStoreOfTwoHosts(t *testing.T) {
+	fs := simfs.New()
+	first := fs.NewProcess()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: first}))(t)
+	write(t, s, "a.txt", longText, rw.ModeCreate)
+	locks := fs.Foreign()
+	for _, name := range []string{rw.StateDirName, "locks"} {
+		locks = must(locks.OpenDir(name))(t)
+	}
+	for _, name := range must(locks.Names())(t) {
+		if strings.HasPrefix(name, "w-") {
+			f := must(locks.Open(name, fsx.Read|fsx.Write, 0))(t)
+			must(f.WriteAt([]byte("0123abcd"), 1))(t)
+			noErr(t, f.Close())
+		}
+	}
+	open := func(opts *rw.Options) (*rw.Store, error) {
+		return rw.OpenSim(fs, opts, rw.Sim{Nonce: "0002", Process: fs.NewProcess()})
+	}
+	_, err := open(nil)
+	if e := rw.AsError("", err); !errors.Is(err, rw.ErrIOBusy) || !strings.Contains(e.Hint, "another host") {
+		t.Fatalf("open: %v, %s", err, e.Hint)
+	}
+	reader := must(open(&rw.Options{ReadOnly: true}))(t)
+	noErr(t, reader.Close(background))
+	write(t, s, "a.txt", otherText, rw.ModeOverwrite)
+	first.Kill()
+	s = must(open(nil))(t)
+	noErr(t, s.Close(background))
+}

@@ -151,7 +151,7 @@ func TestReserveIsForTheWayOut(t *testing.T) {
 func storeWithReserve(t *testing.T, level rw.SyncLevel) (*simfs.FS, *rw.Store) {
 	t.Helper()
 	fs := simfs.New()
-	s := must(rw.OpenSimWithReserve(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Segment: 900}))(t)
+	s := must(rw.OpenSimWithReserve(fs, &rw.Options{Sync: level}, rw.Sim{Nonce: "0001", Segment: 1000}))(t)
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
 		write(t, s, name, reserveFiles[name], rw.ModeCreate)
 	}

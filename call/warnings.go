@@ -80,7 +80,7 @@ var warningHints = map[string]string{
 	WarnForeignWriteRace:    "the file was rewritten in place, or this file system cannot exchange two names, so bytes that another program writes at the same moment could be lost",
 	WarnForeignWriteKept:    "another program changed the file during the write; its content is kept in history",
 	WarnRewrittenInPlace:    "the file was rewritten in place; a reader could have seen old and new bytes mixed",
-	WarnDurabilityUnproven:  "the file system is a network or FUSE file system, whose flushes cannot be relied on",
+	WarnDurabilityUnproven:  "the file system is a network or FUSE file system, whose flushes cannot be relied on, or one without a journal, on which a power cut can leave names half changed",
 	WarnContentWasObject:    "content was a JSON value and was written as indented JSON",
 	WarnPolicyFileMissing:   "the policy file does not exist; the default policy applies",
 	WarnPolicyWeakens:       "the policy file in the state directory weakens the defaults; if you did not write it, remove it; if you did, record it with resilient-write trust",

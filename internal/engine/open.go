@@ -109,7 +109,7 @@ func (s *Engine) lookAtVolumes() {
 		}
 		s.births = s.births && vol.Births
 		s.Disk.Size = vol.Size
-		if vol.Remote {
+		if vol.Remote || vol.NoJournal {
 			s.Unverified = true
 			s.Report.Warn(call.WarnDurabilityUnproven)
 		}
@@ -147,20 +147,32 @@ func (s *Engine) openLock() error {
 }
 
 // othersLive reports whether another writer has the store open.
-func (s *Engine) othersLive() (bool, error) {
+func (s *Engine) othersLive() (bool, error) { return s.anyOther(lock.Alive) }
+
+// anyOther reports whether something is true of a writer other than this one.
+func (s *Engine) anyOther(is func(locks fsx.Dir, writer string) (bool, error)) (bool, error) {
 	writers, err := lock.Writers(s.Disk.locks)
-	if err != nil {
-		return false, err
-	}
 	for _, w := range writers {
 		if w == s.Writer {
 			continue
 		}
-		if live, err := lock.Alive(s.Disk.locks, w); err != nil || live {
-			return live, err
+		if yes, err := is(s.Disk.locks, w); err != nil || yes {
+			return yes, err
 		}
 	}
-	return false, nil
+	return false, err
+}
+
+// aloneOnThisHost refuses a store that a process on another host writes to, or one in a
+// sandbox with a kernel of its own. Each of them looks after it has registered, so that of
+// two that open at once not both succeed.
+func (s *Engine) aloneOnThisHost() error {
+	shared, err := s.anyOther(lock.Elsewhere)
+	if err == nil && shared {
+		err = fault.New(fault.IOBusy).With("part", StateDirName+"/locks").
+			Hintf("a process on another host, or in a sandbox, has this store open; two systems do not see each other's writes in time. End that process, open the store read-only, or give each system a state directory of its own")
+	}
+	return err
 }
 
 // Start brings the opened directories to life: locks, journal, recovery.
@@ -225,7 +237,10 @@ func (s *Engine) startWriter(ctx context.Context) error {
 	if s.releaseLiveness = releaseLiveness; s.StatePlace != "" { // in a simulation no time passes
 		s.calls = calls
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.aloneOnThisHost()
 }
 
 // Alone runs fn while no other process writes the small files of the state

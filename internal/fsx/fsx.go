@@ -257,7 +257,10 @@ type Volume struct {
 	Type     string // "ext4", "tmpfs", "nfs" …, "" where unknown
 	Remote   bool   // network or FUSE: durability and locks are not to be trusted
 	ReadOnly bool
-	Births   bool // the times of birth of its files are exact and stay
+	// NoJournal is set where a power cut can leave a rename half done: FAT, ext2, ext4
+	// without a journal.
+	NoJournal bool
+	Births    bool // the times of birth of its files are exact and stay
 	// CaseInsensitive is only set where it can be found without writing.
 	CaseInsensitive bool
 }

@@ -67,7 +67,7 @@ func (f *file) Clone(File) error { return unsupported("clone", f.name, unix.ENOT
 // setLock is F_OFD_SETLK of sys/fcntl.h, which x/sys does not name.
 const setLock = 90
 
-func volumeOf(st *unix.Statfs_t) Volume {
+func volumeOf(st *unix.Statfs_t, _ *dir) Volume {
 	name := unix.ByteSliceToString(st.Fstypename[:])
 	remote := map[string]bool{"nfs": true, "smbfs": true, "afpfs": true, "webdav": true, "macfuse": true, "osxfuse": true}
 	return Volume{

@@ -1,6 +1,11 @@
 package fsx
 
 import (
+	"bytes"
+	"fmt"
+	"os"
+	"path"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -138,14 +143,30 @@ var remote = map[string]bool{
 	"nfs": true, "smb": true, "cifs": true, "smb2": true, "9p": true, "fuse": true, "afs": true, "ceph": true, "lustre": true,
 }
 
+// lacksJournal reports whether the kernel lists no mode of the journal among the options of
+// an ext4 file system. It lists all options there, unlike in mountinfo.
+func (d *dir) lacksJournal() bool {
+	st, err := d.Stat()
+	if err != nil {
+		return false
+	}
+	device, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)))
+	if err != nil {
+		return false
+	}
+	options, err := os.ReadFile("/proc/fs/ext4/" + path.Base(device) + "/options")
+	return err == nil && !bytes.Contains(options, []byte("data="))
+}
+
 // births are those whose time of birth is kept to the nanosecond. overlayfs shows that of
 // another file after the first change, and vfat rounds it.
 var births = map[string]bool{"ext4": true, "xfs": true, "btrfs": true, "f2fs": true, "tmpfs": true}
 
-func volumeOf(st *unix.Statfs_t) Volume {
+func volumeOf(st *unix.Statfs_t, d *dir) Volume {
 	name := volumes[int64(uint32(st.Type))]
 	return Volume{
 		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name], Births: births[name],
+		NoJournal:       name == "vfat" || name == "exfat" || name == "ext4" && d.lacksJournal(),
 		ReadOnly:        st.Flags&unix.ST_RDONLY != 0,
 		CaseInsensitive: name == "vfat" || name == "exfat",
 	}

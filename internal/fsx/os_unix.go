@@ -298,7 +298,7 @@ func (d *dir) Volume() (Volume, error) {
 	if err := retry(func() error { return unix.Fstatfs(d.fd(), &st) }); err != nil {
 		return Volume{}, bare("statfs", ".", err)
 	}
-	return volumeOf(&st), nil
+	return volumeOf(&st, d), nil
 }
 
 func (d *dir) Xattr(name string) ([]byte, error) { return fgetxattr(d.fd(), name) }

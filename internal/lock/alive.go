@@ -1,9 +1,11 @@
 package lock
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"strings"
+	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -14,7 +16,13 @@ import (
 const (
 	alivePrefix = "w-"
 	newSuffix   = ".new"
+
+	bootAt   = 1  // offset in the liveness file; the first byte is the lock
+	bootSize = 48 // bytes, of which the rest is NUL
 )
+
+// thisBoot identifies the running system, "" where it cannot be told.
+var thisBoot = sync.OnceValue(bootID)
 
 // Register makes the liveness file of writer in dir and locks it. release
 // removes it and ends the lock; calls are those that the file lists.
@@ -32,6 +40,7 @@ func Register(dir fsx.Dir, writer string) (calls *Calls, release func() error, e
 		err = errors.New("liveness lock is taken")
 	}
 	if err == nil {
+		f.WriteAt([]byte(thisBoot()), bootAt) // there may be no space
 		err = dir.Rename(name+newSuffix, dir, name)
 	}
 	if err != nil {
@@ -66,6 +75,26 @@ func Alive(dir fsx.Dir, writer string) (bool, error) {
 	defer f.Close()
 	ok, err := f.TryLock(0, 1, false)
 	return err == nil && !ok, err
+}
+
+// Elsewhere reports whether writer is alive on another system than this process: on another
+// host, or in a sandbox with a kernel of its own. A writer of an older version does not say.
+func Elsewhere(dir fsx.Dir, writer string) (bool, error) {
+	f, err := dir.Open(alivePrefix+writer, fsx.Read, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	boot := make([]byte, bootSize)
+	n, _ := f.ReadAt(boot, bootAt)
+	its := string(bytes.TrimRight(boot[:n], "\x00"))
+	if its == "" || thisBoot() == "" || its == thisBoot() {
+		return false, nil
+	}
+	return Alive(dir, writer)
 }
 
 // Forget removes the liveness file of a dead writer.

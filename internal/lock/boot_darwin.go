@@ -1,0 +1,8 @@
+package lock
+
+import "golang.org/x/sys/unix"
+
+func bootID() string {
+	id, _ := unix.Sysctl("kern.bootsessionuuid")
+	return id
+}
