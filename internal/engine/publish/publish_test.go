@@ -224,7 +224,7 @@ func (b *bench) makeAgain(gone, name string) {
 // TestInodeNumbersAreUsedAgain: a file of another program is not taken for the one whose
 // inode number it has.
 func TestInodeNumbersAreUsedAgain(t *testing.T) {
-	for _, how := range []How{Create, Replace} {
+	for _, how := range []Primitive{Create, Replace} {
 		b := newBench(t, how, false)
 		if err := b.ch.Publish(); err != nil {
 			t.Fatal(err)
