@@ -218,17 +218,6 @@ func holders(t *testing.T, dir, text string) (names []string) {
 	return names
 }
 
-// silentAbout checks that neither the output of a run nor its result contains
-// the secret.
-func silentAbout(t *testing.T, what string, r ran, secret string, more ...string) {
-	t.Helper()
-	for _, text := range append(more, r.out, r.errs) {
-		if strings.Contains(text, secret) || strings.Contains(text, secret[4:len(secret)-4]) {
-			t.Errorf("%s holds the secret: %s", what, text)
-		}
-	}
-}
-
 // TestEraseStripsOneNewline and no more: other newlines belong to the secret.
 func TestEraseStripsOneNewline(t *testing.T) {
 	for given, want := range map[string]string{
@@ -241,37 +230,6 @@ func TestEraseStripsOneNewline(t *testing.T) {
 	s := leaky(t)
 	if r := s.with(leakedSecret + "\n\n\n").ok("erase"); r.doc["status"] != "unchanged" || len(holders(t, s.dir, leakedSecret)) == 0 {
 		t.Errorf("a secret with a newline in it was found: %s", r.out)
-	}
-}
-
-func leakedFile(t *testing.T) string {
-	file := filepath.Join(t.TempDir(), "secret")
-	noErr(t, os.WriteFile(file, []byte(leakedSecret+"\n"), 0o600))
-	return file
-}
-
-// TestEraseAsksAPerson: on a terminal erase prompts for the secret, then for
-// confirmation; anything but yes changes nothing.
-func TestEraseAsksAPerson(t *testing.T) {
-	s := leaky(t)
-	asPerson(t)
-	for _, answer := range []string{"no\n", "\n", "", "y\n", "yes please\n"} {
-		r := s.with(leakedSecret + "\n" + answer).run("erase")
-		if r.code != rw.CodePrecondition || !strings.Contains(r.errs, "not confirmed") || len(holders(t, s.dir, leakedSecret)) == 0 {
-			t.Errorf("%q: code %d: %s", answer, r.code, r.errs)
-		}
-		silentAbout(t, "the question", r, leakedSecret)
-	}
-	if r := s.with(leakedSecret+"\n").ok("erase", "--dry-run", "--color", "never"); !strings.Contains(r.out, "PLACE") || !strings.Contains(r.out, "nothing was changed") {
-		t.Errorf("%s", r.out)
-	}
-	r := s.with(leakedSecret+"\nyes\n").ok("erase", "--color", "never")
-	if !strings.Contains(r.errs, "not shown") || !strings.Contains(r.out, "history  1") || len(holders(t, s.dir, leakedSecret)) > 0 {
-		t.Errorf("%s%s", r.errs, r.out)
-	}
-	silentAbout(t, "a person", r, leakedSecret)
-	if r := s.with("").ok("erase", "--secret-file", leakedFile(t), "--yes", "--color", "never"); !strings.Contains(r.out, "does not contain it") {
-		t.Errorf("%s", r.out)
 	}
 }
 

@@ -142,24 +142,6 @@ func TestRelocate(t *testing.T) {
 	store.Close(t.Context())
 }
 
-// TestRemoveAsks: without the answer yes nothing is deleted.
-func TestRemoveAsks(t *testing.T) {
-	s := newShell(t)
-	s.with("x").ok("write", "a.txt")
-	asPerson(t)
-	state := filepath.Join(s.dir, ".resilient_write")
-	for _, answer := range []string{"no\n", "\n", "", "y\n"} {
-		if r := s.with(answer).run("relocate", "--remove"); r.code == 0 {
-			t.Errorf("%q: %s", answer, r.out)
-		}
-		must(os.Stat(state))(t)
-	}
-	s.with("yes\n").ok("relocate", "--remove")
-	if _, err := os.Stat(state); err == nil {
-		t.Error("it is there")
-	}
-}
-
 // TestCompactSharesVersions: what the tools of two work trees replaced is stored
 // once after compact, also where one of the two then goes, and no store loses a
 // version that it keeps.

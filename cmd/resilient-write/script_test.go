@@ -41,7 +41,7 @@ import (
 // of the last rw, "" for none. holds compares the content of a file; \n is a newline.
 // change replaces a text in the journal. glob sets a variable to the only file that
 // matches. page demands each TEXT in a file, or none of them. RW_TEST_PERSON=1 makes the
-// outputs a terminal, KEY is a credential, and something listens on TAKEN_PORT.
+// outputs a terminal, and "types" the input as well. KEY is a credential, and something listens on TAKEN_PORT.
 func TestScripts(t *testing.T) {
 	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
@@ -159,11 +159,13 @@ func runInScript(ts *testscript.TestScript, args []string, in string) (code rw.C
 		return ts.Getenv(name)
 	}
 	var o, e bytes.Buffer
+	stdin := strings.NewReader(in)
 	defer func(before func(any) bool) { isTerminal = before }(isTerminal)
 	isTerminal = func(stream any) bool {
-		return ts.Getenv("RW_TEST_PERSON") != "" && (stream == any(&o) || stream == any(&e))
+		person := ts.Getenv("RW_TEST_PERSON")
+		return person != "" && (stream == any(&o) || stream == any(&e)) || person == "types" && stream == any(stdin)
 	}
-	code = run(args, env, strings.NewReader(in), &o, &e)
+	code = run(args, env, stdin, &o, &e)
 	return code, o.String(), e.String()
 }
 
