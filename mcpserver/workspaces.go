@@ -15,6 +15,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -191,7 +192,7 @@ func chosen(t ToolInfo, roots []string, args map[string]json.RawMessage) (string
 		}
 		i := slices.Index(list, name)
 		if i < 0 {
-			i = slices.Index(roots, resolvedPath(name))
+			i = slices.Index(roots, relpath.Resolved(name))
 		}
 		if i < 0 {
 			return "", refuse("there is no such workspace")
@@ -227,7 +228,7 @@ func chosen(t ToolInfo, roots []string, args map[string]json.RawMessage) (string
 
 // innermost is the root that contains a path and is in no other one that does.
 func innermost(roots []string, p string) (in string) {
-	for _, way := range []string{resolvedPath(p), filepath.Clean(p)} {
+	for _, way := range []string{relpath.Resolved(p), filepath.Clean(p)} {
 		for _, root := range roots {
 			if contains(root, way) && len(root) > len(in) {
 				in = root
@@ -238,21 +239,6 @@ func innermost(roots []string, p string) (in string) {
 		}
 	}
 	return ""
-}
-
-// resolvedPath returns a path with the links of its existing directories followed. A
-// link at its end is the subject of the call itself.
-func resolvedPath(p string) string {
-	rest := ""
-	for dir := filepath.Clean(p); ; dir = filepath.Dir(dir) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if dir == filepath.Dir(dir) {
-			return filepath.Clean(p)
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-	}
 }
 
 // pathsOf lists the paths of a call.

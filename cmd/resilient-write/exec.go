@@ -12,6 +12,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/command"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
 // execFailed is the code of every failure of exec itself, so that it cannot be
@@ -70,7 +71,7 @@ func (a *app) inWorkspace() string {
 	if err != nil {
 		return ""
 	}
-	rel, err := filepath.Rel(absolute(a.set.root), resolved(here))
+	rel, err := filepath.Rel(absolute(a.set.root), relpath.Resolved(here))
 	if err != nil || rel == "." || !filepath.IsLocal(rel) {
 		return ""
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/clients"
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -239,7 +240,7 @@ func (h *hooked) refusedFile(ctx context.Context, s *rw.Store, root string, w ho
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(h.Dir, file)
 	}
-	rel, err := filepath.Rel(root, resolved(file))
+	rel, err := filepath.Rel(root, relpath.Resolved(file))
 	if err != nil || !filepath.IsLocal(rel) {
 		return ""
 	}
@@ -318,21 +319,6 @@ func (h *hooked) checkpoint(ctx context.Context, s *rw.Store) error {
 	}
 	_, err = s.Checkpoint(ctx, rw.CheckpointRequest{Name: "before-compaction", Data: data, Call: rw.Call{Session: h.Session}})
 	return err
-}
-
-// resolved returns a path with the links of its directories followed, as far as
-// they exist.
-func resolved(file string) string {
-	rest := ""
-	for dir := filepath.Clean(file); ; dir = filepath.Dir(dir) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if dir == filepath.Dir(dir) {
-			return file
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-	}
 }
 
 // hookRoot returns the workspace of a directory, or "" if there is none: the

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/surface"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/toolbox"
@@ -239,7 +240,7 @@ func absolute(dir string) string {
 	if err != nil {
 		return dir
 	}
-	return resolved(abs)
+	return relpath.Resolved(abs)
 }
 
 // report prints an error on one line and returns its code.

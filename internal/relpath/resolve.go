@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -295,4 +296,19 @@ func (w *walk) release() {
 		w.closed(w.names[:i+1], d)
 	}
 	w.dirs = nil
+}
+
+// Resolved returns a path of the file system with the links of its existing directories
+// followed, and its own if it exists.
+func Resolved(p string) string {
+	rest := ""
+	for dir := filepath.Clean(p); ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return filepath.Clean(p)
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
 }

@@ -29,7 +29,8 @@ func TestHostile(t *testing.T) {
 	repeat := func(pieces []string, size int) {
 		var all []pair
 		for _, piece := range pieces {
-			for _, format := range Formats() {
+			for _, l := range languages() {
+				format := l.name
 				all = append(all, pair{piece, format})
 			}
 		}

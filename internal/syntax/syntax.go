@@ -47,8 +47,8 @@ type language struct {
 	notChecked string
 }
 
-// languages lists the formats in the order Formats names them. It is a function
-// because the Markdown checker calls back into it by way of the YAML one.
+// languages lists the formats. It is a function because the Markdown checker calls back
+// into it by way of the YAML one.
 func languages() []language {
 	return []language{
 		{"json", inspectJSON, ""},
@@ -63,18 +63,8 @@ func languages() []language {
 	}
 }
 
-// Formats returns the names of the formats that Check knows.
-func Formats() []string {
-	var names []string
-	for _, l := range languages() {
-		names = append(names, l.name)
-	}
-	return names
-}
-
-// Check checks content as text of the given format, a name from Formats. Text
-// of any other format is reported as Unknown and valid, since nothing is known
-// against it.
+// Check checks content as text of the given format. Text of a format that no checker
+// knows is reported as Unknown and valid, since nothing is known against it.
 func Check(format string, content []byte) Report {
 	for _, l := range languages() {
 		if l.name == format {

@@ -65,7 +65,8 @@ func TestUnknownFormat(t *testing.T) {
 }
 
 func TestEveryFormat(t *testing.T) {
-	for _, format := range Formats() {
+	for _, l := range languages() {
+		format := l.name
 		if got := Detect(format, "", nil); got != format {
 			t.Errorf("the name %s is not taken as a hint: %s", format, got)
 		}
