@@ -27,7 +27,7 @@ import (
 //	refused REASON TOOL [ARG...] [-KEY=VALUE...]
 //	spend REASON TOOL [ARG...]      the same, until no attempt is left
 //	reset_task
-//	reply [KEY=VALUE...] [KEY~TEXT...]
+//	reply [KEY=VALUE...]            what the last call returned; KEY~TEXT contains it, KEY!TEXT does not
 //	keep NAME KEY                   sets a variable to a part of the last reply
 //	human FILE TEXT                 another program writes a file
 //	holds FILE TEXT
@@ -261,12 +261,12 @@ func (s *script) refused(args []string) {
 
 func (s *script) replies(args []string) {
 	for _, arg := range args {
-		if at := strings.IndexAny(arg, "=~"); at < 0 {
+		if at := strings.IndexAny(arg, "=~!"); at < 0 {
 			s.ts.Fatalf("%q is no KEY=VALUE", arg)
 		} else if key, want, got := arg[:at], arg[at+1:], s.field(arg[:at]); arg[at] == '=' {
 			s.is(key, got, want)
-		} else if !strings.Contains(got, want) {
-			s.ts.Fatalf("%s: no %q in %q", key, want, got)
+		} else if strings.Contains(got, want) != (arg[at] == '~') {
+			s.ts.Fatalf("%s: %c %q in %q", key, arg[at], want, got)
 		}
 	}
 }
