@@ -476,4 +476,17 @@ func TestReadOnlyStoreWritesNothing(t *testing.T) {
 	}
 	fails(r.SafeWrite(background, put("b.txt", "b", rw.ModeCreate)))(t, rw.ErrStoreReadOnly)
 	check(t, r, true)
+	for _, locks := range []bool{true, false} { // another writer died
+		fs := leftUnpublished(t)
+		fs.Kill()
+		if !locks {
+			fs.Remove(rw.StateDirName + "/locks/journal")
+		}
+		before := fs.Muts()
+		r = must(rw.OpenSim(fs, &rw.Options{ReadOnly: true}, rw.Sim{Nonce: "0002"}))(t)
+		equal(t, r.Recovery().Pending, 1, "commits are pending")
+		must(r.JournalTail(background, rw.JournalTailRequest{}))(t)
+		noErr(t, r.Close(background))
+		equal(t, fs.Muts(), before, "changes of a store that only reads; with locks: ", locks)
+	}
 }

@@ -291,7 +291,7 @@ func (s *Engine) openJournal(ctx context.Context) error {
 		s.Log, rep, err = journal.Open(ctx, journal.Options{
 			Dir: s.Disk.journal, Lock: s.Disk.lockf, Writer: s.Writer, Now: s.TestHooks.Now,
 			SegmentBytes: s.TestHooks.Segment, Preallocate: s.TestHooks.Preallocate,
-			ReadOnly: s.Opts.ReadOnly, Live: live, From: from, OnRecord: s.Rows.Fold, Temp: s.Disk.Staging, Lost: s.lostRows, Failed: s.markPoisoned,
+			ReadOnly: s.Opts.ReadOnly, Live: live, From: from, OnRecord: s.Rows.Fold, Temp: s.Disk.Staging, Lost: s.lostRows, Failed: s.markPoisoned, Marked: s.marked,
 			LockWait: s.TestHooks.LockWait, Archive: s.openArchive, Manifests: manifests{s}, Flushed: max(s.closed.NextSeq, 1) - 1, Present: s.Present,
 		})
 		if err != nil {

@@ -94,6 +94,12 @@ func (s *Engine) addMark(line []byte) error {
 	return err
 }
 
+// marked reports whether a line was added to the mark since it was read.
+func (s *Engine) marked() bool {
+	data, err := durable.ReadFile(s.Disk.State, poisonMark, markLimit)
+	return err == nil && !bytes.Equal(data, s.doubt.read)
+}
+
 // lostRows reads the mark, for the journal, and returns the first row that is in
 // doubt. Of a line that cannot be read, everything is.
 func (s *Engine) lostRows() (uint64, error) {

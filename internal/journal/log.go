@@ -43,6 +43,8 @@ type Options struct {
 	// Failed is called under the journal lock when a flush failed, before the
 	// other processes see it: rows from first on may be lost.
 	Failed func(first uint64)
+	// Marked reports whether another process has called its Failed since Open. nil = no.
+	Marked func() bool
 
 	// Archive opens the directory of parked segments, and creates it if make is set. It
 	// is only called for rows older than the live segments. nil = there is none.
@@ -180,7 +182,15 @@ func (l *Log) publishHeader() error {
 	}
 	h := header{l.pos.Segment, l.epoch}
 	l.met.header, l.met.ok = h, true
-	return l.writeHeader(h)
+	if err := l.writeHeader(h); err != nil {
+		return err
+	}
+	if l.o.Marked != nil && l.o.Marked() { // its epoch may have been written over just now
+		h.epoch++
+		l.writeHeader(h)
+		return l.learnPoison()
+	}
+	return nil
 }
 
 // load reads everything after From.

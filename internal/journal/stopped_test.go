@@ -3,6 +3,7 @@ package journal_test
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +16,12 @@ import (
 // openAs opens the journal as a process of its own.
 func openAs(t *testing.T, p *simfs.Process, writer string) *journal.Log {
 	t.Helper()
+	return openMarked(t, p, writer, new(atomic.Bool))
+}
+
+// openMarked is openAs for processes that share the mark of poison.
+func openMarked(t *testing.T, p *simfs.Process, writer string, mark *atomic.Bool) *journal.Log {
+	t.Helper()
 	dir, err := p.Root().OpenDir("journal")
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +30,8 @@ func openAs(t *testing.T, p *simfs.Process, writer string) *journal.Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := journal.Open(ctx, journal.Options{Dir: dir, Lock: lock, Writer: writer, Preallocate: 2048, LockWait: time.Millisecond})
+	l, _, err := journal.Open(ctx, journal.Options{Dir: dir, Lock: lock, Writer: writer, Preallocate: 2048, LockWait: time.Millisecond,
+		Failed: func(uint64) { mark.Store(true) }, Marked: mark.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,5 +112,33 @@ func TestCloseAfterAFailedRead(t *testing.T) {
 	fs.Inject(nil)
 	if have := paths(t, openAs(t, fs.NewProcess(), "c")); !slices.Equal(have, []string{"first", "second"}) {
 		t.Fatalf("%q", have)
+	}
+}
+
+// TestPoisonBesideAStoppedProcessSweep: a process is stopped before each operation of its
+// first write, and the flush of another one fails meanwhile. No process writes after that.
+func TestPoisonBesideAStoppedProcessSweep(t *testing.T) {
+	for n, stopped := 0, true; stopped; n++ {
+		fs := simfs.New()
+		fs.Root().Mkdir("journal", 0o700)
+		one, two, mark := fs.NewProcess(), fs.NewProcess(), new(atomic.Bool)
+		a, b := openMarked(t, one, "a", mark), openMarked(t, two, "b", mark)
+		reached, done := one.PauseAt(n), make(chan error, 1)
+		go func() { done <- write(a, "of a", true) }()
+		select {
+		case <-reached:
+		case <-done:
+			stopped = false
+		}
+		b.Poison()
+		one.Continue()
+		if stopped {
+			<-done
+		}
+		for _, l := range []*journal.Log{a, b} {
+			if err := write(l, "later", true); !errors.Is(err, journal.ErrPoisoned) {
+				t.Fatalf("stopped before operation %d: a write after the failure: %v", n, err)
+			}
+		}
 	}
 }
