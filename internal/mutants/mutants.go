@@ -35,6 +35,12 @@ var mutants = []mutant{
 		Run:  "TestAppendRecoverySweep|TestSettledSweep|TestCrashSweep$",
 	},
 	{
+		Point: 3, Fault: "an append is completed although the file before it was changed",
+		File: "internal/engine/publish/append.go",
+		Old:  "base != c.Old.SHA256 {", New: "base == \"\" {",
+		Run: "TestHumanSweep/append",
+	},
+	{
 		Point: 4, Fault: "recovery removes slots of a writer that died while it ran",
 		File: "internal/engine/recovery.go",
 		Old:  "\tfor _, x := range found {\n",
@@ -67,6 +73,12 @@ var mutants = []mutant{
 		Run: "TestPoison",
 	},
 	{
+		Point: 7, Fault: "Sync believes a flush after one that failed",
+		File: "internal/engine/settle.go",
+		Old:  "func (b *settler) Drain() error {\n\tif err := b.s.certify(); err != nil {\n\t\treturn err\n\t}\n", New: "func (b *settler) Drain() error {\n",
+		Run: "TestPoison",
+	},
+	{
 		Point: 8, Fault: "commits of a poisoned process that lives are left to it",
 		File: "internal/engine/poison.go",
 		Old:  "return writer != s.Writer && slices.Contains(s.doubt.Writers, writer)", New: "return writer != s.Writer && s.doubt.Writers == nil && slices.Contains(s.doubt.Writers, writer)",
@@ -77,6 +89,18 @@ var mutants = []mutant{
 		File: "internal/engine/poison.go",
 		Old:  "if !s.Report.Poisoned || s.doubt.left {", New: "if !s.Report.Poisoned {",
 		Run: "TestPoison",
+	},
+	{
+		Point: 8, Fault: "the header of the journal is written over the poison of another process",
+		File: "internal/journal/log.go",
+		Old:  "if h, ok := l.readHeader(); ok && h.epoch != l.epoch {", New: "if h, ok := l.readHeader(); ok && h.epoch == ^uint64(0) {",
+		Dir: "internal/journal", Run: "TestPoison",
+	},
+	{
+		Point: 8, Fault: "a process that was stopped while it wrote the header does not look for poison",
+		File: "internal/journal/log.go",
+		Old:  "if l.o.Marked != nil && l.o.Marked() {", New: "if l.o.Marked == nil {",
+		Dir: "internal/journal", Run: "TestPoison",
 	},
 	{
 		Point: 9, Fault: "the version of another program is not flushed before it enters history",
@@ -118,6 +142,12 @@ var mutants = []mutant{
 		Dir: "internal/journal",
 	},
 	{
+		Point: 14, Fault: "rows are published before they are flushed",
+		File: "internal/journal/append.go",
+		Old:  "\terr := file.Datasync()\n\tl.flushMu", New: "\tl.publishDurable(head)\n\terr := file.Datasync()\n\tl.flushMu",
+		Dir: "internal/journal",
+	},
+	{
 		Point: 15, Fault: "Close truncates the journal where reading it failed",
 		File: "internal/journal/log.go",
 		Old:  "l.catchUp(locked) == nil && l.alloc > l.pos.Offset", New: "(l.catchUp(locked) == nil || true) && l.alloc > l.pos.Offset",
@@ -136,9 +166,21 @@ var mutants = []mutant{
 		Dir:  "internal/journal",
 	},
 	{
+		Point: 17, Fault: "a header that cannot be written poisons the store",
+		File: "internal/journal/append.go",
+		Old:  "raiseDurable(seq, false); errors.Is(err, ErrPoisoned) {", New: "raiseDurable(seq, false); err != nil {",
+		Run: "TestFaultSweep$",
+	},
+	{
 		Point: 18, Fault: "directories that other programs made are not flushed",
 		File: "internal/engine/flush.go",
 		Old:  "\treturn c.flushWays()\n", New: "\treturn nil\n",
+	},
+	{
+		Point: 20, Fault: "a shared flush that fails leaves the files of its commits open",
+		File: "internal/engine/settle.go",
+		Old:  "\t\tfor _, t := range batch {\n\t\t\tcloseAll(t.closers)\n\t\t}\n", New: "",
+		Run: "TestFaultSweep$",
 	},
 	{
 		Point: 21, Fault: "calls write to the report of recovery",
@@ -221,6 +263,24 @@ var mutants = []mutant{
 		File: "internal/engine/turns.go",
 		Old:  "\tif len(in.unknown) == 0 {", New: "\tif len(in.unknown) >= 0 {",
 		Run: "TestKindsThatAreNotChanged",
+	},
+	{
+		Point: 27, Fault: "a file of the store that is a hard link to another is written to",
+		File: "internal/engine/open.go",
+		Old:  "\t\tif err := s.singleNames(); err != nil {\n\t\t\treturn err\n\t\t}\n", New: "",
+		Run: "TestHostileStateSweep",
+	},
+	{
+		Point: 27, Fault: "a store that only reads opens the lock file for writing",
+		File: "internal/engine/open.go",
+		Old:  "\tif s.Opts.ReadOnly {\n\t\tflag = fsx.Read\n\t}\n", New: "",
+		Run: "TestReadOnlyStoreWritesNothing",
+	},
+	{
+		Point: 27, Fault: "a store that only reads does not count what is pending",
+		File: "internal/engine/open.go",
+		Old:  "if err == nil && s.Opts.ReadOnly && s.Disk.Staging != nil {", New: "if err == nil && s.Opts.ReadOnly && s.Disk.Staging == nil {",
+		Run: "TestReadOnlyStoreWritesNothing",
 	},
 }
 
