@@ -508,26 +508,20 @@ type ChunkSession struct {
 // The pieces are not read and nothing is changed on disk. Errors: the common
 // ones.
 func (s *Store) ChunkList(ctx context.Context, r ChunkListRequest) (ChunkListResult, error) {
-	a, err := s.begin(ctx, "chunk_list", "", r)
-	if err != nil {
-		return ChunkListResult{}, err
-	}
-	out := ChunkListResult{Sessions: []ChunkSession{}}
-	err = s.chunks.List(ctx, func(sess *chunks.Session) {
-		entry := ChunkSession{Session: sess.Name, Unreadable: !sess.Found}
-		if sess.Found {
-			_, entry.MissingCount = sess.Missing()
-			entry.TotalExpected, entry.ChunkCount, entry.NextIndex = sess.Total(), len(sess.Parts), sess.Next()
-			entry.Bytes, entry.Sealed = sess.Bytes(), sess.Manifest.Sealed != nil
-		}
-		out.Sessions = append(out.Sessions, entry)
+	return reading(ctx, s, "chunk_list", "", r, func() (ChunkListResult, error) {
+		out := ChunkListResult{Sessions: []ChunkSession{}}
+		err := s.chunks.List(ctx, func(sess *chunks.Session) {
+			entry := ChunkSession{Session: sess.Name, Unreadable: !sess.Found}
+			if sess.Found {
+				_, entry.MissingCount = sess.Missing()
+				entry.TotalExpected, entry.ChunkCount, entry.NextIndex = sess.Total(), len(sess.Parts), sess.Next()
+				entry.Bytes, entry.Sealed = sess.Bytes(), sess.Manifest.Sealed != nil
+			}
+			out.Sessions = append(out.Sessions, entry)
+		})
+		out.Count = len(out.Sessions)
+		return out, err
 	})
-	if err != nil {
-		return ChunkListResult{}, a.failed(err)
-	}
-	s.engine.Leave()
-	out.Count = len(out.Sessions)
-	return out, nil
 }
 
 // ChunkResetRequest asks for a session to be forgotten.

@@ -138,48 +138,8 @@ func (s *Store) Describe(ctx context.Context, r DescribeRequest) (DescribeResult
 	out := DescribeResult{
 		Version: Version, FormatVersion: FormatVersion, Sync: s.opts.Sync,
 		ReadOnly: s.opts.ReadOnly, Poisoned: s.engine.Poisoned.Load() || s.engine.Present() != nil, Recovery: s.Recovery(),
-		Policy: PolicyFacts{
-			Hash: s.gate.Policy().Hash, Gate: s.gateFor(ctx), RetryBudget: s.budgets.Budget(),
-			Protected: append([]string{}, s.gate.Policy().File.Protect...), Exceptions: len(s.gate.Policy().File.Allow),
-			Source: s.gate.Policy().Source, Ignored: s.gate.Policy().Ignored, Problem: s.policyProblem(),
-			ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(s.gate.Policy().File.ProtectExceptions)},
-		},
-		Limits: Limits{
-			ContentBytes:          s.opts.MaxContentBytes,
-			PathBytes:             relpath.MaxPath,
-			NameBytes:             relpath.MaxName,
-			ArgumentMembers:       schema.MaxMembers,
-			ArgumentItems:         schema.MaxItems,
-			Edits:                 edit.MaxEdits,
-			EditBytes:             edit.MaxWork,
-			ReadBytes:             maxRead,
-			ReadDefaultBytes:      defaultRead,
-			JournalTailRows:       maxTail,
-			JournalSinceRows:      maxSince,
-			LabelBytes:            maxLabel,
-			JournalRowBytes:       journal.MaxRecord,
-			IdempotencyKeySeconds: int64(engine.KeyAge.Seconds()),
-			IdempotencyKeys:       engine.KeyCount,
-			HistoryBytes:          s.gate.HistoryCaps().Bytes,
-			HistoryVersionsKept:   int64(s.gate.HistoryCaps().Versions),
-			UndoCommits:           maxUndo,
-			HistoryVersions:       maxVersions,
-			TxOps:                 maxTxOps,
-			StagedTxOps:           staged.MaxOps,
-			Drafts:                drafts.MaxCount,
-			DraftBytes:            drafts.MaxBytes,
-			DraftsBytes:           drafts.MaxTotal,
-			DraftSeconds:          int64(drafts.MaxAge.Seconds()),
-			RetryBudgetSeconds:    int64(budget.MaxAge.Seconds()),
-			LockTimeoutMS:         s.opts.LockTimeout.Milliseconds(),
-		},
-		Codes: map[string]int{
-			"ok": int(CodeOK), "internal": int(CodeInternal), "usage": int(CodeUsage),
-			"permission": int(CodePermission), "not_found": int(CodeNotFound), "invalid": int(CodeInvalid),
-			"precondition": int(CodePrecondition), "storage": int(CodeStorage), "policy": int(CodePolicy),
-		},
+		Policy: s.policyFacts(ctx), Limits: s.limits(), Codes: codes(), Transactions: []string{},
 	}
-	out.Transactions = []string{}
 	for _, h := range s.staged().List() {
 		out.Transactions = append(out.Transactions, h.TxID)
 	}
@@ -202,4 +162,56 @@ func (s *Store) policyProblem() *PolicyProblem {
 	p.Column, _ = e.Context["column"].(int)
 	p.Problem, _ = e.Context["problem"].(string)
 	return p
+}
+
+// policyFacts returns which policy holds for a call.
+func (s *Store) policyFacts(ctx context.Context) PolicyFacts {
+	p := s.gate.Policy()
+	return PolicyFacts{
+		Hash: p.Hash, Gate: s.gateFor(ctx), RetryBudget: s.budgets.Budget(),
+		Protected: append([]string{}, p.File.Protect...), Exceptions: len(p.File.Allow),
+		Source: p.Source, Ignored: p.Ignored, Problem: s.policyProblem(),
+		ProtectDefaults: ProtectFacts{Version: protect.Version, Mode: s.protectFor(ctx), Exceptions: len(p.File.ProtectExceptions)},
+	}
+}
+
+func (s *Store) limits() Limits {
+	return Limits{
+		ContentBytes:          s.opts.MaxContentBytes,
+		PathBytes:             relpath.MaxPath,
+		NameBytes:             relpath.MaxName,
+		ArgumentMembers:       schema.MaxMembers,
+		ArgumentItems:         schema.MaxItems,
+		Edits:                 edit.MaxEdits,
+		EditBytes:             edit.MaxWork,
+		ReadBytes:             maxRead,
+		ReadDefaultBytes:      defaultRead,
+		JournalTailRows:       maxTail,
+		JournalSinceRows:      maxSince,
+		LabelBytes:            maxLabel,
+		JournalRowBytes:       journal.MaxRecord,
+		IdempotencyKeySeconds: int64(engine.KeyAge.Seconds()),
+		IdempotencyKeys:       engine.KeyCount,
+		HistoryBytes:          s.gate.HistoryCaps().Bytes,
+		HistoryVersionsKept:   int64(s.gate.HistoryCaps().Versions),
+		UndoCommits:           maxUndo,
+		HistoryVersions:       maxVersions,
+		TxOps:                 maxTxOps,
+		StagedTxOps:           staged.MaxOps,
+		Drafts:                drafts.MaxCount,
+		DraftBytes:            drafts.MaxBytes,
+		DraftsBytes:           drafts.MaxTotal,
+		DraftSeconds:          int64(drafts.MaxAge.Seconds()),
+		RetryBudgetSeconds:    int64(budget.MaxAge.Seconds()),
+		LockTimeoutMS:         s.opts.LockTimeout.Milliseconds(),
+	}
+}
+
+// codes returns the numeric classes of outcomes by name.
+func codes() map[string]int {
+	return map[string]int{
+		"ok": int(CodeOK), "internal": int(CodeInternal), "usage": int(CodeUsage),
+		"permission": int(CodePermission), "not_found": int(CodeNotFound), "invalid": int(CodeInvalid),
+		"precondition": int(CodePrecondition), "storage": int(CodeStorage), "policy": int(CodePolicy),
+	}
 }

@@ -143,23 +143,17 @@ type DiffResult struct {
 // neither on disk nor in the journal, [ErrVersionNotFound],
 // [ErrVersionNotKept], [ErrHashDriftOnRead].
 func (s *Store) Diff(ctx context.Context, r DiffRequest) (DiffResult, error) {
-	a, err := s.begin(ctx, "diff", r.Path, r)
-	if err != nil {
-		return DiffResult{}, err
-	}
-	path, err := versions.Path(s.engine, r.Path)
-	if err != nil {
-		return DiffResult{}, a.failed(err)
-	}
-	d, err := versions.Compare(s.versions, path, r.From, r.To)
-	if err != nil {
-		return DiffResult{}, a.failed(err)
-	}
-	s.engine.Leave()
-	return DiffResult{
-		Path: path, From: d.From, To: d.To, FromSHA256: digest(d.FromSHA256), ToSHA256: digest(d.ToSHA256),
-		Identical: d.FromSHA256 == d.ToSHA256, Diff: d.Text, Truncated: d.Truncated, Omitted: d.Omitted,
-	}, nil
+	return reading(ctx, s, "diff", r.Path, r, func() (DiffResult, error) {
+		path, err := versions.Path(s.engine, r.Path)
+		if err != nil {
+			return DiffResult{}, err
+		}
+		d, err := versions.Compare(s.versions, path, r.From, r.To)
+		return DiffResult{
+			Path: path, From: d.From, To: d.To, FromSHA256: digest(d.FromSHA256), ToSHA256: digest(d.ToSHA256),
+			Identical: d.FromSHA256 == d.ToSHA256, Diff: d.Text, Truncated: d.Truncated, Omitted: d.Omitted,
+		}, err
+	})
 }
 
 // RestoreRequest asks for a file to become what it was.

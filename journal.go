@@ -290,25 +290,19 @@ type OperationResult struct {
 //
 // Errors: the common ones, [ErrInvalidArgument] for both or neither.
 func (s *Store) Operation(ctx context.Context, r OperationRequest) (OperationResult, error) {
-	a, err := s.begin(ctx, "operation", "", r)
-	if err != nil {
-		return OperationResult{}, err
-	}
-	if (r.IdempotencyKey == "") == (r.InvocationID == "") {
-		return OperationResult{}, a.failed(fault.New(fault.InvalidArgument).With("argument", "idempotency_key").Hintf("give either idempotency_key or invocation_id"))
-	}
-	out := OperationResult{Entries: []JournalEntry{}}
-	rec, err := feed.Operation(s.engine, r.IdempotencyKey, r.InvocationID)
-	if err != nil {
-		return OperationResult{}, a.failed(err)
-	}
-	defer s.engine.Leave()
-	if rec == nil {
+	return reading(ctx, s, "operation", "", r, func() (OperationResult, error) {
+		out := OperationResult{Entries: []JournalEntry{}}
+		if (r.IdempotencyKey == "") == (r.InvocationID == "") {
+			return out, fault.New(fault.InvalidArgument).With("argument", "idempotency_key").Hintf("give either idempotency_key or invocation_id")
+		}
+		rec, err := feed.Operation(s.engine, r.IdempotencyKey, r.InvocationID)
+		if err != nil || rec == nil {
+			return out, err
+		}
+		out.Happened, out.Refused = rec.Kind == journal.KindCommit, rec.Kind == journal.KindRefused
+		for i := range rec.Muts {
+			out.Entries = append(out.Entries, entryOf(rec, i))
+		}
 		return out, nil
-	}
-	out.Happened, out.Refused = rec.Kind == journal.KindCommit, rec.Kind == journal.KindRefused
-	for i := range rec.Muts {
-		out.Entries = append(out.Entries, entryOf(rec, i))
-	}
-	return out, nil
+	})
 }

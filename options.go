@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/hook"
@@ -159,42 +160,32 @@ func (o *Options) withDefaults() (Options, *fault.Fault) {
 	if o != nil {
 		out = *o
 	}
-	if out.Sync == "" {
-		out.Sync = SyncFull
-	}
-	if out.HardLinks == "" {
-		out.HardLinks = HardLinksBreak
-	}
-	if out.Caller == "" {
-		out.Caller = "unknown"
-	}
-	if out.LockTimeout <= 0 {
-		out.LockTimeout = defaultLockTimeout
-	}
-	if out.MaxContentBytes <= 0 {
-		out.MaxContentBytes = defaultMaxContent
-	}
-	switch out.Sync {
-	case SyncFull, SyncJournal, SyncOff:
-	default:
-		return out, fault.New(fault.InvalidArgument).Hintf("sync must be full, journal or off").With("argument", "sync")
-	}
-	if e := out.Gate.check(); e != nil {
-		return out, e
-	}
-	if e := out.ProtectDefaults.check(); e != nil {
+	out.Sync, out.HardLinks, out.Caller = cmp.Or(out.Sync, SyncFull), cmp.Or(out.HardLinks, HardLinksBreak), cmp.Or(out.Caller, "unknown")
+	out.LockTimeout = cmp.Or(max(out.LockTimeout, 0), defaultLockTimeout)
+	out.MaxContentBytes = cmp.Or(max(out.MaxContentBytes, 0), defaultMaxContent)
+	if e := out.check(); e != nil {
 		return out, e
 	}
 	var bad *fault.Fault
 	if out.Hooks, bad = hooks.Copy(out.Hooks); bad != nil {
 		return out, bad
 	}
-	switch out.HardLinks {
+	return out, nil
+}
+
+// check refuses invalid values.
+func (o *Options) check() *fault.Fault {
+	switch o.Sync {
+	case SyncFull, SyncJournal, SyncOff:
+	default:
+		return fault.New(fault.InvalidArgument).Hintf("sync must be full, journal or off").With("argument", "sync")
+	}
+	switch o.HardLinks {
 	case HardLinksBreak, HardLinksRefuse, HardLinksInPlace:
 	default:
-		return out, fault.New(fault.InvalidArgument).Hintf("hard links must be break, refuse or in_place").With("argument", "hard_links")
+		return fault.New(fault.InvalidArgument).Hintf("hard links must be break, refuse or in_place").With("argument", "hard_links")
 	}
-	return out, nil
+	return cmp.Or(o.Gate.check(), o.ProtectDefaults.check())
 }
 
 // validate runs the validator of a format, if there is one.

@@ -172,13 +172,9 @@ func (s *Store) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		defer s.engine.Leave()
-		err := s.engine.Settler.Drain()
-		if err == nil {
-			s.engine.Heads.Drain()
-		}
-		done <- err
+		done <- s.drain()
 	}()
-	var err error
+	err := error(nil)
 	select {
 	case err = <-done:
 	case <-ctx.Done():
@@ -188,6 +184,15 @@ func (s *Store) Sync(ctx context.Context) error {
 		return s.verbError("sync", err)
 	}
 	return nil
+}
+
+// drain waits for the flushes in the background.
+func (s *Store) drain() error {
+	err := s.engine.Settler.Drain()
+	if err == nil {
+		s.engine.Heads.Drain()
+	}
+	return err
 }
 
 // enterReader counts a reading call in, unless its context has ended.
