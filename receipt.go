@@ -8,6 +8,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/stamp"
 )
 
@@ -97,6 +98,8 @@ func (c *commit) durability(status Status) string {
 		return "none"
 	case c.s.engine.Unverified:
 		return "unverified"
+	case c.s.opts.Sync == SyncFull && !fsx.FlushesNames:
+		return string(SyncJournal)
 	}
 	return string(c.s.opts.Sync)
 }

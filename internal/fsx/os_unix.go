@@ -70,6 +70,9 @@ func checkName(op string, names ...string) error {
 	return nil
 }
 
+// FlushesNames reports whether Sync of a directory makes its names durable.
+const FlushesNames = true
+
 // dir is a directory of the real file system.
 type dir struct{ handle }
 

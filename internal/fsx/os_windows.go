@@ -45,6 +45,9 @@ func checkName(op string, names ...string) error {
 	return nil
 }
 
+// FlushesNames reports whether Sync of a directory makes its names durable.
+const FlushesNames = false
+
 // dir is a directory of the real file system.
 type dir struct{ root *os.Root }
 
