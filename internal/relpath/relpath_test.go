@@ -2,7 +2,9 @@ package relpath_test
 
 import (
 	"errors"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -73,4 +75,24 @@ func FuzzClean(f *testing.F) {
 			t.Fatalf("%q is not stable: %q %v", rel, again, err)
 		}
 	})
+}
+
+// TestResolved: links of existing directories are followed, and what does not exist is
+// kept.
+func TestResolved(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o755), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+		t.Skip(err)
+	}
+	for given, want := range map[string]string{"real": "real", "link": "real", "link/none/x": "real/none/x", "none/../link": "real", "none/x": "none/x"} {
+		if got := relpath.Resolved(filepath.Join(dir, given)); got != filepath.Join(dir, want) {
+			t.Errorf("%s: %s", given, got)
+		}
+	}
+	if got := relpath.Resolved("none/../nor/this"); got != filepath.Join("nor", "this") {
+		t.Errorf("%s", got)
+	}
 }
