@@ -18,8 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
-// opDelete takes a file away. Verbs of their own use it.
-// writeOp is what a mutation does with its file.
+// WriteOp is what a mutation does with its file.
 type WriteOp string
 
 const (
