@@ -163,18 +163,11 @@ func (s *Store) LastRows(path string, n int) (int, error) {
 }
 
 // The tests of this package keep the state in the workspace, where many of them read
-// it, except those that request the default.
+// it.
 func init() { placeFor = placeInTree }
 
 func placeInTree(w *place.Workspace, readOnly bool) (place.Opened, error) {
 	return w.OpenAt(w.Of(place.Tree), !readOnly)
-}
-
-// DefaultPlace has stores opened where they are by default, until restore is
-// called.
-func DefaultPlace() (restore func()) {
-	placeFor = func(w *place.Workspace, readOnly bool) (place.Opened, error) { return w.Open(readOnly) }
-	return func() { placeFor = placeInTree }
 }
 
 // AnalyticsDecoded makes the figures from rows that were decoded in full.
