@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"unicode/utf8"
 )
@@ -309,18 +310,18 @@ func (k *skimmer) literal(word string) bool {
 	return true
 }
 
-// number reads an integer of at most 18 digits. What follows it, such
+// number reads an integer below 1<<63 without a sign. What follows it, such
 // as a fraction, is found by the caller, which expects a comma there.
 func (k *skimmer) number(n *uint64) bool {
 	from := k.i
 	var sum uint64
-	for k.i < len(k.b) && k.b[k.i]-'0' <= 9 && k.i-from < 19 {
+	for k.i < len(k.b) && k.b[k.i]-'0' <= 9 && k.i-from < 20 {
 		sum = 10*sum + uint64(k.b[k.i]-'0')
 		k.i++
 	}
 	*n = sum
 	digits := k.i - from
-	return digits > 0 && digits <= 18 && (digits == 1 || k.b[from] != '0')
+	return digits > 0 && digits <= 19 && sum <= math.MaxInt64 && (digits == 1 || k.b[from] != '0')
 }
 
 func (k *skimmer) signed(n *int64) bool {
