@@ -74,9 +74,9 @@ func (s *Store) SetMany(n int) { s.engine.TestHooks.Many = n }
 // CommitAll makes several writes as one commit.
 func (s *Store) CommitAll(ctx context.Context, reqs ...SafeWriteRequest) error {
 	var all *commit
-	for i := range reqs {
-		c, m := s.newWrite(ctx, &reqs[i])
-		m.Content = engine.MemBody([]byte(reqs[i].Content))
+	for _, r := range reqs { // a copy: newWrite sets defaults
+		c, m := s.newWrite(ctx, &r)
+		m.Content = engine.MemBody([]byte(r.Content))
 		if all == nil {
 			all = c
 			continue
