@@ -371,7 +371,8 @@ func TestErrnosHaveMeanings(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
 		unix.ENOSPC: "quota_exceeded size_limit retry_later 7", unix.EDQUOT: "quota_exceeded size_limit retry_later 7",
 		unix.EFBIG: "quota_exceeded size_limit split 7", unix.EMFILE: "quota_exceeded unknown retry_later 7",
-		unix.EIO: "write_corruption unknown abort 7", unix.EROFS: "policy_violation permission ask_user 3",
+		unix.EIO: "write_corruption unknown abort 7", unix.ENXIO: "write_corruption unknown abort 7", unix.EBADMSG: "write_corruption unknown abort 7", unix.EUCLEAN: "write_corruption unknown abort 7",
+		unix.EROFS:  "policy_violation permission ask_user 3",
 		unix.EACCES: "policy_violation permission ask_user 3", unix.EPERM: "policy_violation permission ask_user 3",
 		unix.ELOOP: "policy_violation unknown abort 5", unix.ENAMETOOLONG: "policy_violation size_limit fix_call 5",
 		unix.ENOTDIR: "policy_violation unknown fix_call 5", unix.EISDIR: "policy_violation unknown fix_call 5",

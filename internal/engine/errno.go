@@ -27,6 +27,8 @@ var errnos = []struct {
 	{syscall.EMFILE, fault.TooManyFiles},
 	{syscall.ENFILE, fault.TooManyFiles},
 	{syscall.EIO, fault.IOError},
+	{syscall.ENXIO, fault.IOError},
+	{syscall.EBADMSG, fault.IOError},
 	{syscall.EROFS, fault.ReadOnlyVolume},
 	{syscall.EACCES, fault.PermissionError},
 	{syscall.EPERM, fault.PermissionError},

@@ -1,5 +1,3 @@
-//go:build !windows
-
 package engine
 
 import "github.com/resilientwrite/resilientwrite/internal/fault"
