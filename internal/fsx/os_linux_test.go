@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestJournalIsSeen: file systems that keep their names through a power cut are told from
-// those that do not.
+// TestJournalIsSeen: Volume distinguishes file systems with a journal from those without.
 func TestJournalIsSeen(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a file system")
