@@ -256,8 +256,8 @@ func (m *Mutation) mayLeave(parent fsx.Stat) error {
 	return cmp.Or(err, m.Prev.mayBeReplaced(parent), m.Source.Prev.mayBeReplaced(from))
 }
 
-// mayBeReplaced reports whether a file in a directory that everybody can write belongs to
-// somebody else.
+// mayBeReplaced returns an error for a file of another user in a sticky directory, where
+// only its owner or that of the directory can rename or remove it.
 func (p fileFacts) mayBeReplaced(parent fsx.Stat) error {
 	self := os.Geteuid()
 	if !p.Exists || parent.Mode&Sticky == 0 || self <= 0 || p.Stat.UID == self || parent.UID == self {

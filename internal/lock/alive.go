@@ -21,7 +21,7 @@ const (
 	bootSize = 48 // bytes, of which the rest is NUL
 )
 
-// thisBoot identifies the running system, "" where it cannot be told.
+// thisBoot identifies the running system, "" if it is unknown.
 var thisBoot = sync.OnceValue(bootID)
 
 // Register makes the liveness file of writer in dir and locks it. release
