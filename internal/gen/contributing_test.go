@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // declared is what the Go files of the repository declare: functions, methods,
@@ -236,5 +238,24 @@ func TestPagesNameCodeThatExists(t *testing.T) {
 	}
 	if found < 80 {
 		t.Errorf("only %d names were found", found)
+	}
+}
+
+// TestDependenciesHaveTheirReason: the table of dependencies in CONTRIBUTING.md lists
+// the modules that go.mod requires directly, and no others.
+func TestDependenciesHaveTheirReason(t *testing.T) {
+	read := func(name string) string { return string(testbed.Must(os.ReadFile(filepath.Join(repository, name)))(t)) }
+	direct, _, _ := strings.Cut(read("go.mod"), "// indirect")
+	var required, listed []string
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(direct, -1) {
+		required = append(required, m[1])
+	}
+	_, table, _ := strings.Cut(read("CONTRIBUTING.md"), "## Dependencies")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, m := range regexp.MustCompile(`(?m)^\| (\S+\.\S+) \| .+ \| .+ \| .+ \|$`).FindAllStringSubmatch(table, -1) {
+		listed = append(listed, m[1])
+	}
+	if len(required) == 0 || !slices.Equal(required, listed) {
+		t.Errorf("go.mod requires\n%s\nthe table has\n%s", strings.Join(required, "\n"), strings.Join(listed, "\n"))
 	}
 }
