@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -260,41 +261,10 @@ func (s *script) refused(args []string) {
 }
 
 func (s *script) replies(args []string) {
-	for _, arg := range args {
-		if at := strings.IndexAny(arg, "=~!"); at < 0 {
-			s.ts.Fatalf("%q is no KEY=VALUE", arg)
-		} else if key, want, got := arg[:at], arg[at+1:], s.field(arg[:at]); arg[at] == '=' {
-			s.is(key, got, want)
-		} else if strings.Contains(got, want) != (arg[at] == '~') {
-			s.ts.Fatalf("%s: %c %q in %q", key, arg[at], want, got)
-		}
+	if unmet := testbed.Unmet(s.reply, args); unmet != "" {
+		s.ts.Fatalf("%s", unmet)
 	}
 }
 
 // field is a part of the last reply as text.
-func (s *script) field(key string) string {
-	v := s.reply
-	for _, name := range strings.Split(key, ".") {
-		switch x := v.(type) {
-		case map[string]any:
-			v = x[name]
-		case []any:
-			if i, err := strconv.Atoi(name); err == nil && i < len(x) {
-				v = x[i]
-			} else if v = nil; name == "len" {
-				v = float64(len(x))
-			}
-		default:
-			v = nil
-		}
-	}
-	switch x := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return x
-	}
-	doc, err := json.Marshal(v)
-	s.ts.Check(err)
-	return string(doc)
-}
+func (s *script) field(key string) string { return testbed.Field(s.reply, key) }

@@ -65,11 +65,11 @@ happens. The exit code is always 0.`,
 			signal.Ignore(syscall.SIGPIPE) // the host may not read the answer
 			defer func() {
 				if v := recover(); v != nil { // the panic value may hold content
-					fmt.Fprintln(os.Stderr, "resilient-write hook: internal error")
+					fmt.Fprintln(a.errs, "resilient-write hook: internal error")
 				}
 			}()
 			if err := a.answerHook(cmd, args, started); err != nil {
-				fmt.Fprintln(os.Stderr, "resilient-write hook:", printable(plainError(err)))
+				fmt.Fprintln(a.errs, "resilient-write hook:", printable(plainError(err)))
 			}
 			return nil
 		},
@@ -91,13 +91,13 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 		*host = c.Hooks
 	}
 	if *show {
-		return printHooks(*host)
+		return a.printHooks(*host)
 	}
-	h := &hooked{limit: cmp.Or(*deadline, afterDeadline)}
+	h := &hooked{out: a.out.w, limit: cmp.Or(*deadline, afterDeadline)}
 	h.until = started.Add(h.limit)
 	timer := time.AfterFunc(time.Until(h.until), h.giveUp)
 	defer timer.Stop()
-	data, err := io.ReadAll(io.LimitReader(os.Stdin, maxEvent))
+	data, err := io.ReadAll(io.LimitReader(a.in, maxEvent))
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (a *app) answerHook(cmd *cobra.Command, args []string, started time.Time) e
 }
 
 // printHooks prints the configuration of a host.
-func printHooks(host string) error {
+func (a *app) printHooks(host string) error {
 	files, err := hostevent.Config(host, clients.Program)
 	if err != nil {
 		return err
@@ -130,11 +130,11 @@ func printHooks(host string) error {
 		case f.Exec:
 			what = "write this, executable, to"
 		}
-		fmt.Fprintln(os.Stderr, what, f.Project)
+		fmt.Fprintln(a.errs, what, f.Project)
 		if len(files) > 1 {
-			fmt.Fprintf(os.Stdout, "# %s\n", path.Base(f.Project))
+			fmt.Fprintf(a.out.w, "# %s\n", path.Base(f.Project))
 		}
-		if _, err := io.WriteString(os.Stdout, f.Text); err != nil {
+		if _, err := io.WriteString(a.out.w, f.Text); err != nil {
 			return err
 		}
 	}
@@ -144,6 +144,7 @@ func printHooks(host string) error {
 // hooked is one event being answered.
 type hooked struct {
 	hostevent.Event
+	out   io.Writer
 	until time.Time
 	limit time.Duration
 
@@ -162,7 +163,7 @@ func (h *hooked) say(answer []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(answer) > 0 {
-		os.Stdout.Write(append(answer, '\n'))
+		h.out.Write(append(answer, '\n'))
 	}
 }
 

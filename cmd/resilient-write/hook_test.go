@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,16 +44,6 @@ func (a *surroundings) hook(host string, event any, args ...string) string {
 // claude returns an event in the form of Claude Code.
 func (a *surroundings) claude(name, tool, call string, input map[string]any) map[string]any {
 	return map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": name, "tool_name": tool, "tool_input": input, "tool_use_id": call}
-}
-
-func (a *surroundings) shell(call, line string) {
-	a.t.Helper()
-	in := map[string]any{"command": line}
-	a.hook("claude", a.claude("PreToolUse", "Bash", call, in))
-	a.sh(line)
-	if answer := a.hook("claude", a.claude("PostToolUse", "Bash", call, in)); answer != "" {
-		a.t.Fatalf("%s: %s", line, answer)
-	}
 }
 
 // groups returns the groups of observed changes.
@@ -127,123 +116,6 @@ func TestHookRecordsShellCommands(t *testing.T) {
 				t.Errorf("not redone: %q", d)
 			}
 		})
-	}
-}
-
-// TestHookReportsSecretsOnce: a secret that a command wrote is reported to the
-// model once, without the secret itself, and nothing is reverted.
-func TestHookReportsSecretsOnce(t *testing.T) {
-	a := newAround(t)
-	a.sh("git init -q .; printf 'x\\n' > a.txt")
-	token := madeUpToken()
-	in := map[string]any{"command": "printf TOKEN=" + token + " > deploy.env"}
-	for i, want := range []bool{true, false} {
-		call := fmt.Sprint("toolu_", i)
-		a.hook("claude", a.claude("PreToolUse", "Bash", call, in))
-		if i == 0 {
-			a.sh("printf 'A=1\\nGITHUB_TOKEN=" + token + "\\n' > deploy.env")
-		} else {
-			a.sh("printf 'B=2\\n' >> deploy.env")
-		}
-		answer := a.hook("claude", a.claude("PostToolUse", "Bash", call, in))
-		if strings.Contains(answer, token) || strings.Contains(answer, "deploy.env:2") != want || strings.Contains(answer, `"hookEventName":"PostToolUse"`) != want {
-			t.Fatalf("%d: %s", i, answer)
-		}
-	}
-	if !strings.Contains(a.files()["deploy.env"], token) {
-		t.Error("the file was reverted")
-	}
-	for _, g := range a.groups() {
-		if strings.Contains(fmt.Sprint(g), token) {
-			t.Errorf("the command line shows the secret: %v", g)
-		}
-	}
-}
-
-// TestHookDeniesWrites: an edit tool of the host is denied if our own would be
-// refused, with a reason for the model; any other is allowed.
-func TestHookDeniesWrites(t *testing.T) {
-	a := newAround(t)
-	a.sh("git init -q .; printf 'x\\n' > a.txt")
-	token := madeUpToken()
-	for _, row := range []struct {
-		tool, path, text string
-		denied           bool
-	}{
-		{"Write", "a.txt", "harmless\n", false}, {"Write", "conf.env", "GITHUB_TOKEN=" + token + "\n", true},
-		{"Edit", "a.txt", "key = \"" + token + "\"", true}, {"Write", ".git/hooks/pre-commit", "#!/bin/sh\n", true},
-		{"Write", ".mcp.json", "{}", true}, {"Write", "../outside.txt", token, false}, {"Write", "", token, false},
-	} {
-		file := filepath.Join(a.dir, row.path)
-		if row.path == "" {
-			file = ""
-		}
-		answer := a.hook("claude", a.claude("PreToolUse", row.tool, "toolu_1", map[string]any{"file_path": file, "content": row.text}))
-		if denied := strings.Contains(answer, `"permissionDecision":"deny"`); denied != row.denied || strings.Contains(answer, token) {
-			t.Errorf("%s %s: %s", row.tool, row.path, answer)
-		}
-	}
-	link := filepath.Join(t.TempDir(), "link")
-	noErr(t, os.Symlink(a.dir, link))
-	through := a.claude("PreToolUse", "Write", "toolu_2", map[string]any{"file_path": filepath.Join(link, "new", "conf.env"), "content": "T=" + token + "\n"})
-	through["cwd"] = link
-	notebook := a.claude("PreToolUse", "NotebookEdit", "toolu_3", map[string]any{"notebook_path": filepath.Join(a.dir, "n.ipynb"), "new_source": "t = '" + token + "'"})
-	for _, event := range []map[string]any{through, notebook} {
-		if answer := a.hook("claude", event); !strings.Contains(answer, `"permissionDecision":"deny"`) {
-			t.Errorf("%v: %s", event, answer)
-		}
-	}
-	if text := a.files()["a.txt"]; !strings.HasSuffix(text, "x\n") {
-		t.Errorf("the hook wrote %q", text)
-	}
-}
-
-// TestHookKeepsClaims: edit tools of a host cannot change what another session has
-// claimed. Claimed files that a shell command changed anyway are reported once, to
-// sessions other than the owner. An operator is not bound.
-func TestHookKeepsClaims(t *testing.T) {
-	a := newAround(t)
-	a.sh("git init -q .; mkdir src; printf 'x\\n' > src/a.txt; printf 'x\\n' > src/b.txt; printf 'x\\n' > free.txt")
-	a.rw(0, "changes")
-	c := a.rw(0, "claim", "src", "--session", "other", "--ttl", "9m")["claims"].([]any)[0].(map[string]any)
-	mustEqual(t, c["session"], "other", c)
-	number, until := c["fence"].(float64), c["until"].(string)
-	event := func(session, name, tool, call string, in map[string]any) string {
-		e := a.claude(name, tool, call, in)
-		e["session_id"] = session
-		return a.hook("claude", e)
-	}
-	edit := map[string]any{"file_path": filepath.Join(a.dir, "src", "a.txt"), "old_string": "x", "new_string": "y"}
-	if answer := event("s1", "PreToolUse", "Edit", "e1", edit); !strings.Contains(answer, `"permissionDecision":"deny"`) || !strings.Contains(answer, "session other") {
-		t.Errorf("%s", answer)
-	}
-	equal(t, event("other", "PreToolUse", "Edit", "e2", edit), "", "denied to the session that has the claim")
-	event("other", "PostToolUse", "Edit", "e2", edit)
-	for i, row := range []struct{ session, line, holder string }{
-		{"other", "printf mine > src/a.txt", ""}, {"s1", "printf free > free.txt", ""}, {"s1", "printf shell > src/a.txt", "src/a.txt"},
-		{"s1", "printf again > src/a.txt", ""}, {"s2", "mv src/b.txt b.txt", "src/b.txt"},
-	} {
-		id, in := fmt.Sprint("t", i), map[string]any{"command": row.line}
-		event(row.session, "PreToolUse", "Bash", id, in)
-		a.sh(row.line)
-		answer := event(row.session, "PostToolUse", "Bash", id, in)
-		said := strings.Contains(answer, row.holder+" is claimed by session other until "+until[:13])
-		if said != (row.holder != "") || row.holder == "" && answer != "" {
-			t.Errorf("%+v: %s", row, answer)
-		}
-	}
-	a.rw(0, "delete", "src/a.txt")
-	if list := a.rw(0, "claim", "list")["claims"].([]any); len(list) != 1 {
-		t.Errorf("%v", list)
-	}
-	a.rw(6, "claim", "src/new", "--session", "s1")
-	a.rw(2, "claim")
-	a.rw(2, "claim", "release", "src")
-	a.rw(0, "claim", "release", fmt.Sprint(int64(number)))
-	a.rw(0, "claim", "src/new", "--session", "s1", "--ttl", "1m")
-	equal(t, event("other", "PreToolUse", "Edit", "e3", edit), "", "after the release")
-	if answer := event("other", "PreToolUse", "Write", "e4", map[string]any{"file_path": filepath.Join(a.dir, "src", "new"), "content": "x"}); !strings.Contains(answer, "session s1") {
-		t.Errorf("%s", answer)
 	}
 }
 
@@ -327,49 +199,6 @@ func TestHookTwice(t *testing.T) {
 	}
 }
 
-// TestHookOverlappingCalls: a change while two calls are open belongs to both,
-// and undoing one of the calls alone is refused.
-func TestHookOverlappingCalls(t *testing.T) {
-	a := newAround(t)
-	a.sh("git init -q .; printf 'x\\n' > a.txt")
-	in := map[string]any{"command": "make"}
-	a.hook("claude", a.claude("PreToolUse", "Bash", "t1", in))
-	a.hook("claude", a.claude("PreToolUse", "Bash", "t2", in))
-	a.sh("printf y > a.txt")
-	a.hook("claude", a.claude("PostToolUse", "Bash", "t1", in))
-	a.sh("printf z > a.txt")
-	a.hook("claude", a.claude("PostToolUse", "Bash", "t2", in))
-	groups := a.groups()
-	if len(groups) != 2 || !slices.Equal(groups[1]["calls"].([]any), []any{"t1", "t2"}) && !slices.Equal(groups[0]["calls"].([]any), []any{"t1", "t2"}) {
-		t.Fatalf("%v", groups)
-	}
-	a.rw(5, "undo", "--group", "t1") // the changes are not only its own
-}
-
-// TestHookClosesCallsWithoutEnd: a call whose end is not reported is closed by
-// the end of the turn, and a call of our own tools opens none.
-func TestHookClosesCallsWithoutEnd(t *testing.T) {
-	a := newAround(t)
-	a.sh("git init -q .; printf 'x\\n' > a.txt")
-	a.hook("claude", a.claude("PreToolUse", "mcp__resilientwrite__rw_edit", "own", nil))
-	a.hook("claude", a.claude("PreToolUse", "Bash", "t1", map[string]any{"command": "sleep 1 && touch b &"}))
-	a.sh("printf y > a.txt")
-	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "Stop"})
-	a.sh("printf z > a.txt")
-	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "SessionEnd"})
-	groups := a.groups()
-	mustEqual(t, len(groups), 2)
-	var calls []any
-	for _, g := range groups {
-		if list, ok := g["calls"].([]any); ok {
-			calls = append(calls, list...)
-		}
-	}
-	if !slices.Equal(calls, []any{"t1"}) {
-		t.Errorf("%v", calls)
-	}
-}
-
 // TestHookWhereNothingIsDenied: if a host does not support denial, a refused
 // write begins a call like any other, so earlier changes are not attributed to
 // it.
@@ -387,53 +216,6 @@ func TestHookWhereNothingIsDenied(t *testing.T) {
 	a.rw(0, "undo", "--group", "e1")
 	if files := a.files(); files["mine.txt"] == "" || files[".envrc"] != "" {
 		t.Errorf("%v", files)
-	}
-}
-
-// TestHookInAWorktree: a worktree in an ignored directory of a checkout that has
-// a store is a separate workspace.
-func TestHookInAWorktree(t *testing.T) {
-	a := newAround(t)
-	a.sh("git init -q .; printf 'x\\n' > a.txt; printf 'trees/\\n' > .gitignore; git add .; git commit -qm x")
-	a.rw(0, "changes")
-	a.sh("git worktree add -q trees/one")
-	main := a.dir
-	a.dir = filepath.Join(main, "trees", "one")
-	a.shell("t1", "printf y > a.txt")
-	if groups := a.groups(); len(groups) != 1 {
-		t.Errorf("%v", groups)
-	}
-}
-
-// TestHookKeepsACheckpointBeforeCompaction.
-func TestHookKeepsACheckpointBeforeCompaction(t *testing.T) {
-	a := newAround(t)
-	a.sh("git init -q .; printf 'x\\n' > a.txt")
-	a.shell("t1", "printf y > a.txt")
-	a.hook("claude", map[string]any{"session_id": "s1", "cwd": a.dir, "hook_event_name": "PreCompact", "trigger": "auto"})
-	if r := a.rw(0, "checkpoint", "read", "before-compaction"); !strings.Contains(fmt.Sprint(r["data"]), "a.txt") {
-		t.Errorf("%v", r)
-	}
-}
-
-// TestHookJudgesPatches: a patch is refused before it is applied if a line that
-// it adds, or a path that it writes, deletes or moves to, would be refused.
-func TestHookJudgesPatches(t *testing.T) {
-	a := newAround(t)
-	a.sh("git init -q .; printf 'x\\n' > a.txt")
-	token := madeUpToken()
-	for patch, denied := range map[string]bool{
-		"*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch\n":                                  false,
-		"*** Begin Patch\n*** Add File: new.txt\n+fine\n*** Update File: a.txt\n@@\n x\n+T = '" + token + "'\n": true,
-		"*** Begin Patch\r\n*** Add File: .mcp.json\r\n+{}\r\n*** End Patch\r\n":                                true,
-		"*** Begin Patch\n*** Update File: a.txt\n*** Move to: .git/hooks/pre-commit\n@@\n-x\n+y\n":             true,
-		"*** Begin Patch\n*** Update File: a.txt\n@@\n-T = '" + token + "'\n+gone\n":                            false,
-		"no patch at all": false,
-	} {
-		answer := a.hook("codex", a.claude("PreToolUse", "apply_patch", "call_1", map[string]any{"command": patch}))
-		if strings.Contains(answer, `"permissionDecision":"deny"`) != denied || strings.Contains(answer, token) {
-			t.Errorf("%q: %s", patch, answer)
-		}
 	}
 }
 

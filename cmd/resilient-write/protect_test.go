@@ -426,58 +426,6 @@ func TestShippedPolicyCannotWeaken(t *testing.T) {
 	}
 }
 
-// TestTrustCommand: the record applies to these bytes and this workspace, is
-// outside the workspace, and can be revoked.
-func TestTrustCommand(t *testing.T) {
-	config := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", config)
-	secret := outsideCredential(8)
-	dir := policyWorkspace(t, "gate: {mode: off}\n", true)
-	run := func(code int, args ...string) string {
-		t.Helper()
-		cmd := exec.Command(build(t), args...)
-		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
-		out, _ := cmd.Output()
-		if got := cmd.ProcessState.ExitCode(); got != code {
-			t.Fatalf("%v: exit %d: %s", args, got, out)
-		}
-		return string(out)
-	}
-	state := func() string { c := connect(t, dir); defer c.Close(); return becomes(t, c, "a.txt", secret) }
-	mustEqual(t, state(), "risk_blocked")
-	if out := run(0, "trust"); !strings.Contains(out, `"weakens":["gate.mode"]`) {
-		t.Error(out)
-	}
-	equal(t, state(), "ok", "trusted")
-	if out := run(0, "trust", "--list"); !strings.Contains(out, filepath.Base(dir)) {
-		t.Error(out)
-	}
-	records, _ := filepath.Glob(filepath.Join(config, "resilientwrite", "trusted", "*.json"))
-	mustEqual(t, len(records), 1)
-	if st, err := os.Stat(records[0]); err != nil || runtime.GOOS != "windows" && st.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", st.Mode(), err)
-	}
-	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), "gate: {mode: off} # changed\n")
-	equal(t, state(), "risk_blocked", "other bytes")
-	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), "gate: {mode: off}\n")
-	if runtime.GOOS != "windows" { // a record that others can write does not count
-		os.Chmod(records[0], 0o666)
-		equal(t, state(), "risk_blocked", "a record that others can write")
-		os.Chmod(records[0], 0o600)
-	}
-	if out := run(0, "trust", "--remove"); !strings.Contains(out, `"removed":1`) {
-		t.Error(out)
-	}
-	equal(t, state(), "risk_blocked", "removed")
-	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), "gate: {mod: off}\n")
-	run(5, "trust")
-	os.Remove(filepath.Join(dir, ".resilient_write", "policy.yaml"))
-	run(4, "trust")
-	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
-	policyAt(t, filepath.Join(dir, ".resilient_write", "policy.yaml"), "gate: {mode: off}\n")
-	run(3, "trust")
-}
-
 // TestMissingPolicyFileOfTheVariable: if the variable names a missing file, that
 // is a warning, and no tool creates anything on the path to it.
 func TestMissingPolicyFileOfTheVariable(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
 
@@ -29,6 +30,13 @@ import (
 //	status STATUS
 //	holds FILE TEXT
 //	change FILES REGEXP TO
+//	reply CONDITION...
+//	keep NAME KEY
+//	workspace NAME
+//	sh LINE
+//	event HOST EVENT TOOL CALL [KEY=VALUE...] [=> TEXT...]
+//	tree NAME
+//	same NAME
 //	snapshot NAME DIR
 //	unchanged NAME
 //	inside DIR TEXT
@@ -38,10 +46,18 @@ import (
 // rw runs the command in the workspace $WORK/ws, with INPUT and a newline on standard
 // input. It fails unless the exit code is CODE and each TEXT is in an output. No output
 // and no result of a run may contain the variable SECRET. status is that of the receipt
-// of the last rw, "" for none. holds compares the content of a file; \n is a newline.
+// of the last rw, "" for none. holds compares the content of a file; \n and \r are the line
+// ends in its arguments, in INPUT, VALUE and CONDITION.
+// reply checks fields of the last reply, as testbed.Unmet describes, and keep sets a
+// variable to one. workspace makes a workspace $WORK/NAME and enters it. event passes an
+// event of the form of Claude Code to the hook for HOST: a call of TOOL with the input
+// KEY=VALUE, in the current directory and in the session SESSION. The answer is JSON that
+// holds each TEXT, or nothing. tree takes the files of the workspace, their modes and
+// content, and same compares them.
 // change replaces a text in the journal. glob sets a variable to the only file that
 // matches. page demands each TEXT in a file, or none of them. RW_TEST_PERSON=1 makes the
-// outputs a terminal, and "types" the input as well. KEY is a credential, and something listens on TAKEN_PORT.
+// outputs a terminal, and "types" the input as well. KEY and TOKEN are credentials, and
+// something listens on TAKEN_PORT.
 func TestScripts(t *testing.T) {
 	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
@@ -51,6 +67,9 @@ func TestScripts(t *testing.T) {
 			e.Values[snapshotsKey{}] = snapshots{}
 			e.Setenv("VERSION", rw.Version)
 			e.Setenv("KEY", reportKey)
+			e.Setenv("TOKEN", madeUpToken())
+			e.Setenv("SESSION", "s1")
+			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			_, port, _ := net.SplitHostPort(taken.Addr().String())
 			e.Setenv("TAKEN_PORT", port)
 			e.Setenv("RW_STATE_DIR", os.Getenv("RW_STATE_DIR"))
@@ -64,8 +83,34 @@ func TestScripts(t *testing.T) {
 			return errors.Join(os.MkdirAll(filepath.Join(e.WorkDir, "ws"), 0o755), os.Mkdir(filepath.Join(e.WorkDir, "result"), 0o755))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"rw": scriptRun, "status": scriptStatus, "holds": scriptHolds, "change": scriptChange,
+			"rw": scriptRun, "event": scriptEvent, "status": scriptStatus, "holds": scriptHolds, "change": scriptChange,
 			"snapshot": scriptSnapshot, "unchanged": scriptUnchanged,
+			"reply": func(ts *testscript.TestScript, _ bool, args []string) {
+				for i := range args {
+					args[i] = unescaped(args[i])
+				}
+				if unmet := testbed.Unmet(lastReply(ts), args); unmet != "" {
+					ts.Fatalf("%s", unmet)
+				}
+			},
+			"keep": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Setenv(args[0], testbed.Field(lastReply(ts), args[1]))
+			},
+			"workspace": func(ts *testscript.TestScript, _ bool, args []string) {
+				dir := filepath.Join(ts.Getenv("WORK"), args[0])
+				ts.Check(os.Mkdir(dir, 0o755))
+				ts.Setenv("RW_WORKSPACE", dir)
+				ts.Check(ts.Chdir(dir))
+			},
+			"sh": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(ts.Exec("sh", "-ec", args[0])) },
+			"tree": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Value(snapshotsKey{}).(snapshots)[args[0]] = snapshot{files: workspaceFiles(t, ts)}
+			},
+			"same": func(ts *testscript.TestScript, _ bool, args []string) {
+				if diff := cmp.Diff(ts.Value(snapshotsKey{}).(snapshots)[args[0]].files, workspaceFiles(t, ts)); diff != "" {
+					ts.Fatalf("not %s: %s", args[0], diff)
+				}
+			},
 			"page": func(ts *testscript.TestScript, not bool, args []string) {
 				page := ts.ReadFile(args[0])
 				for _, text := range args[1:] {
@@ -95,13 +140,13 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	args, input := cutAt(args, "<")
 	result := ts.MkAbs(filepath.Join(ts.Getenv("WORK"), "result", "r.json"))
 	os.Remove(result)
-	serves := slices.Contains(args, "serve") || strings.HasPrefix(args[1], "-") // serve writes no result
+	serves := slices.Contains(args, "serve") || args[1] == "hook" || strings.HasPrefix(args[1], "-") // these write no result
 	if !serves {
 		args = slices.Insert(args, 1, "--result-out="+result)
 	}
 	in := ""
 	for _, line := range input {
-		in = strings.ReplaceAll(line, `\n`, "\n") + "\n"
+		in = unescaped(line) + "\n"
 	}
 	code, out, errs := runInScript(ts, args[1:], in)
 	io.WriteString(ts.Stdout(), out)
@@ -131,6 +176,49 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 	if names, _ := os.ReadDir(filepath.Dir(result)); len(names) != 1 {
 		ts.Fatalf("the result left %v", names)
 	}
+}
+
+// scriptEvent passes an event to the hook of a host.
+func scriptEvent(ts *testscript.TestScript, _ bool, args []string) {
+	args, want := cutAt(args, "=>")
+	input := map[string]any{}
+	for _, pair := range args[4:] {
+		key, value, _ := strings.Cut(pair, "=")
+		input[key] = unescaped(value)
+	}
+	event, err := json.Marshal(map[string]any{
+		"session_id": ts.Getenv("SESSION"), "cwd": ts.MkAbs("."), "hook_event_name": args[1],
+		"tool_name": args[2], "tool_use_id": args[3], "tool_input": input,
+	})
+	ts.Check(err)
+	code, out, errs := runInScript(ts, []string{"hook", "--host", args[0], "--deadline", "1m"}, string(event))
+	if code != rw.CodeOK || errs != "" || out != "" && !json.Valid([]byte(out)) || (out == "") != (want == nil) {
+		ts.Fatalf("code %d: %s%s", code, out, errs)
+	}
+	for _, text := range want {
+		if !strings.Contains(out, text) {
+			ts.Fatalf("no %q in %s", text, out)
+		}
+	}
+	if secret := ts.Getenv("SECRET"); secret != "" && strings.Contains(out, secret) {
+		ts.Fatalf("the secret is in %s", out)
+	}
+}
+
+// unescaped returns an argument with the line ends that it names.
+func unescaped(arg string) string { return strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(arg) }
+
+// lastReply is the reply of the last rw.
+func lastReply(ts *testscript.TestScript) any {
+	var r struct{ Reply any }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(filepath.Join(ts.Getenv("WORK"), "result", "r.json"))), &r))
+	return r.Reply
+}
+
+// workspaceFiles returns the regular files of the workspace, without those of git and the
+// store.
+func workspaceFiles(t *testing.T, ts *testscript.TestScript) map[string]string {
+	return regularFiles(t, ts.Getenv("RW_WORKSPACE"), ".git", ".resilient_write", "node_modules")
 }
 
 // scriptRuns excludes other runs: each has the directory and the variables of the
@@ -202,7 +290,7 @@ func scriptStatus(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func scriptHolds(ts *testscript.TestScript, _ bool, args []string) {
-	if got := ts.ReadFile(args[0]); got != strings.ReplaceAll(args[1], `\n`, "\n") {
+	if got := ts.ReadFile(args[0]); got != unescaped(args[1]) {
 		ts.Fatalf("%s holds %q", args[0], got)
 	}
 }
