@@ -65,13 +65,14 @@ type Operator interface {
 	// included: as it is, escaped as in JSON, in base64, in hexadecimal and
 	// percent-encoded. It is meant for the operator and is no tool.
 	//
-	// Kept versions, objects of the scratchpad, refused drafts, pieces of chunk
-	// sessions and staged transactions that hold it are removed; the session then
-	// lacks the piece, and the version is ErrVersionNotKept with erased set in the
-	// context. Checkpoints, archived handoffs, rows of the journal and everything
-	// else keep their size and their other bytes; only the secret is overwritten,
-	// also in the names of files that a scan found. Files with such names are removed
-	// from the stat index of the last scan and from snapshots.
+	// In the rows of the journal, also in the names of files that a scan found, and in
+	// what is recorded about other programs and about who has read a handoff, the
+	// secret is overwritten; size and other bytes stay. Files with such names are
+	// removed from the stat index of the last scan and from snapshots. Everything else
+	// that holds it is removed whole: kept versions, objects of the scratchpad with
+	// their labels, refused drafts, pieces of chunk sessions, staged transactions,
+	// checkpoints, archived handoffs, other files. The session then lacks the piece,
+	// and the version is ErrVersionNotKept with erased set in the context.
 	// Numbers of rows, cursors and the chain stay valid: notes in the journal record
 	// the hash of each row and file before and afterwards, and Check accepts
 	// them. Neither the secret nor a hash of it is written anywhere; hashes of
@@ -325,9 +326,8 @@ type EraseResult struct {
 	Rows         int           `json:"rows"`   // Number of journal rows that were overwritten.
 	// SHA-256 of the kept versions that were erased, at most 1000.
 	Versions []string `json:"versions"`
-	// Objects of the state directory that are removed whole, such as chunks,
-	// checkpoints and drafts; at most 1000. Where it can, Erase overwrites the secret
-	// instead.
+	// Files of the state directory that are removed whole, such as chunks,
+	// checkpoints and drafts; at most 1000.
 	Removed []string `json:"removed"`
 	// Files of the workspace that still contain it; they are not changed. At most
 	// 1000.

@@ -7,6 +7,7 @@
 package needle
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
@@ -171,12 +172,40 @@ func (n *Needle) Within(text []byte) bool {
 	return slices.ContainsFunc(n.forms, func(form []byte) bool { return bytes.Contains(text, form) })
 }
 
-// Overlap returns how many bytes of one piece must be searched together with the next
-// one, so that no match across the boundary is missed.
-func (n *Needle) Overlap() int { return n.longest - 1 }
+// Finder returns a writer that calls found with the place of each match in what is
+// written to it, at the latest when it is flushed. A match may be reported in pieces that
+// overlap. It takes constant memory.
+func (n *Needle) Finder(found func(from, to int64)) *bufio.Writer {
+	return bufio.NewWriterSize(&finder{n: n, found: found}, max(256<<10, 4*n.longest))
+}
+
+type finder struct {
+	n     *Needle
+	found func(from, to int64)
+	kept  []byte // the end of what was written, in which a match may begin
+	at    int64  // where that is
+}
+
+func (f *finder) Write(p []byte) (int, error) {
+	f.kept = append(f.kept, p...)
+	for _, s := range f.n.Find(f.kept) {
+		f.found(f.at+int64(s.From), f.at+int64(s.To))
+	}
+	if gone := len(f.kept) - f.n.longest + 1; gone > 0 {
+		f.at += int64(gone)
+		f.kept = f.kept[:copy(f.kept, f.kept[gone:])]
+	}
+	return len(p), nil
+}
 
 // In reports whether there is a match in a stream. It takes constant memory.
-func (n *Needle) In(r io.Reader) (bool, error) { return n.MaskStream(io.Discard, r) }
+func (n *Needle) In(r io.Reader) (found bool, err error) {
+	w := n.Finder(func(int64, int64) { found = true })
+	if _, err = io.Copy(w, r); err == nil {
+		err = w.Flush()
+	}
+	return found, err
+}
 
 // fill writes the filler over a match.
 func fill(text []byte) {
@@ -197,33 +226,4 @@ func (n *Needle) Mask(text []byte) ([]byte, bool) {
 		fill(out[s.From:s.To])
 	}
 	return out, true
-}
-
-// MaskStream copies r to w with every match overwritten. It takes constant memory.
-func (n *Needle) MaskStream(w io.Writer, r io.Reader) (changed bool, err error) {
-	buf := make([]byte, max(256<<10, 4*n.longest))
-	kept := 0
-	for {
-		got, err := io.ReadFull(r, buf[kept:])
-		end := err == io.EOF || err == io.ErrUnexpectedEOF
-		if err != nil && !end {
-			return changed, err
-		}
-		piece := buf[:kept+got]
-		for _, s := range n.Find(piece) {
-			fill(piece[s.From:s.To])
-			changed = true
-		}
-		upto := len(piece)
-		if !end {
-			upto = max(0, len(piece)-n.Overlap())
-		}
-		if _, err := w.Write(piece[:upto]); err != nil {
-			return changed, err
-		}
-		if end {
-			return changed, nil
-		}
-		kept = copy(buf, piece[upto:])
-	}
 }

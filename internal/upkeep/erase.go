@@ -9,7 +9,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/needle"
@@ -74,7 +73,7 @@ func (c *Call) draftSHA(ref string) (string, error) {
 
 // erase erases a secret from every part of the state directory.
 func (c *Call) erase(ctx context.Context, r erasable) (admin.EraseResult, error) {
-	e := &eraser{Call: c, n: r.Needle, sha: r.SHA256, reason: r.Reason, places: map[string]int{}}
+	e := &eraser{Call: c, n: r.Needle, sha: r.SHA256, reason: r.Reason, places: map[string]int{}, known: map[string]bool{}}
 	e.out = admin.EraseResult{Places: []admin.ErasedPlace{}, Versions: []string{}, Removed: []string{}, Workspace: []string{}, Left: []string{}}
 	err := e.run(ctx, r.Workspace)
 	slices.Sort(e.out.Versions)
@@ -94,6 +93,7 @@ type eraser struct {
 	found  int    // things that this round changed
 	began  uint64 // newest row when this round began
 	places map[string]int
+	known  map[string]bool // files that are counted
 	out    admin.EraseResult
 
 	pending []*erasure // of the current step
@@ -131,7 +131,7 @@ func (e *eraser) run(ctx context.Context, workspace bool) error {
 		if err := e.renew(); err != nil {
 			return err
 		}
-		if err := e.whatIsLeft(); err != nil {
+		if err := e.whatIsLeft(ctx); err != nil {
 			return err
 		}
 	}
@@ -274,24 +274,6 @@ func (e *eraser) count(place string, n int) {
 	if !e.DryRun {
 		e.Effect = fault.EffectUnknown
 	}
-}
-
-// holds reports whether a file is to be erased.
-func (e *eraser) holds(f file) (bool, error) {
-	in, st, err := engine.OpenIfThere(f.dir, f.name)
-	var kind *fsx.TypeError
-	if errors.As(err, &kind) {
-		return false, nil
-	}
-	if err != nil || in == nil {
-		return false, err
-	}
-	defer in.Close()
-	if e.n != nil {
-		return e.n.In(in)
-	}
-	sha, err := engine.ShaOf(in, st.Size)
-	return sha == e.sha, err
 }
 
 // shown is a path as it may be returned and journaled.

@@ -18,6 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/layer/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/layer/staged"
 )
 
 // file is a file of the state directory, in the directory that is part below it.
@@ -61,8 +62,13 @@ func (e *eraser) carry(ctx context.Context) error {
 		return nil
 	}
 	for _, x := range list {
-		e.count(x.place, 1)
-		if name := e.shown(engine.StateDirName + "/" + x.path()); x.whole && len(e.out.Removed) < maxNamed && !slices.Contains(e.out.Removed, name) {
+		name := e.shown(engine.StateDirName + "/" + x.path())
+		again := e.known[name]
+		if e.known[name] = true; again && e.DryRun {
+			continue
+		}
+		e.count(e.shown(x.place), 1)
+		if x.whole && !again && len(e.out.Removed) < maxNamed {
 			e.out.Removed = append(e.out.Removed, name)
 		}
 	}
@@ -113,47 +119,60 @@ func (e *eraser) add(f file, was string, apply func() error) *erasure {
 	return x
 }
 
-// remove adds the erasure of a whole file.
-func (e *eraser) remove(f file) (*erasure, error) {
+// remove adds the removal of a file, if it is there.
+func (e *eraser) remove(f file) error {
+	st, err := f.dir.Lstat(f.name)
+	if err != nil {
+		return ignoreAbsent(err)
+	}
 	x := e.add(f, "", func() error { return f.dir.Remove(f.name) })
 	x.whole = true
+	if st.Kind == fsx.Regular {
+		x.was, err = fileSHA(f)
+	}
+	return err
+}
+
+func fileSHA(f file) (string, error) {
 	in, st, err := engine.OpenIfThere(f.dir, f.name)
 	if err != nil || in == nil {
-		return x, err
+		return "", err
 	}
 	defer in.Close()
-	x.was, err = engine.ShaOf(in, st.Size)
-	return x, err
+	return engine.ShaOf(in, st.Size)
 }
 
-// removeIf adds the erasure of a whole file if it is to be erased.
-func (e *eraser) removeIf(f file) (hit bool, err error) {
-	if hit, err = e.holds(f); !hit || err != nil {
-		return false, err
+// drop removes an object if hit is set or if one of its files holds the secret. The
+// object exists as long as its first file does, so that file goes first.
+func (e *eraser) drop(ctx context.Context, hit bool, files ...file) (err error) {
+	for i := 0; i < len(files) && !hit; i++ {
+		if hit, err = e.holds(files[i]); err != nil {
+			return err
+		}
 	}
-	_, err = e.remove(f)
-	return true, err
+	if !hit {
+		return nil
+	}
+	for i, f := range files {
+		if err := e.remove(f); err != nil {
+			return err
+		}
+		if i == 0 {
+			if err := e.carry(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return e.carry(ctx)
 }
 
-// replace adds the erasure that gives a file other bytes, which fit in memory, unless
-// they are the same.
+// replace adds the erasure that gives a file other bytes, unless they are the same.
+// They are written to staging/, and take their place when the erasure is applied.
 func (e *eraser) replace(f file, old, data []byte) error {
 	if bytes.Equal(old, data) {
 		return nil
 	}
-	return e.rewrite(e.add(f, engine.HashOf(old), nil), 0o600, writing(data))
-}
-
-func writing(data []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	}
-}
-
-// rewrite writes the new content of a file to staging/, which takes its place when the
-// erasure is applied.
-func (e *eraser) rewrite(x *erasure, mode uint32, write func(io.Writer) error) error {
+	x := e.add(f, engine.HashOf(old), nil)
 	if e.DryRun {
 		return nil
 	}
@@ -163,25 +182,58 @@ func (e *eraser) rewrite(x *erasure, mode uint32, write func(io.Writer) error) e
 		return err
 	}
 	defer out.Close()
-	d := engine.NewDigest()
-	if err = write(io.MultiWriter(out, d)); err == nil {
-		err = out.Chmod(mode)
-	}
-	if err == nil {
+	if _, err = out.Write(data); err == nil {
 		err = out.Sync()
 	}
-	x.now, x.apply = d.Hex(), func() error { return e.Engine.Disk.Staging.Rename(tmp, x.dir, x.name) }
+	x.now, x.apply = engine.HashOf(data), func() error { return e.Engine.Disk.Staging.Rename(tmp, x.dir, x.name) }
 	return err
 }
 
-// maskInMem is the maximum size of a file that is read as JSON.
-const maskInMem = 64 << 20
+// contains reports whether the bytes of a file are to be erased.
+func (e *eraser) contains(f file) (bool, error) {
+	if st, err := f.dir.Lstat(f.name); err != nil || st.Kind != fsx.Regular {
+		return false, ignoreAbsent(err)
+	}
+	if e.n == nil {
+		sha, err := fileSHA(f)
+		return sha == e.sha, err
+	}
+	in, _, err := engine.OpenIfThere(f.dir, f.name)
+	if err != nil || in == nil {
+		return false, err
+	}
+	defer in.Close()
+	return e.n.In(in)
+}
+
+// holds reports whether a file of the state directory is to be erased, also for the
+// strings of a JSON document, which escapes may hide, and for the content that it stores
+// or describes.
+func (e *eraser) holds(f file) (bool, error) {
+	hit, err := e.contains(f)
+	if hit || err != nil || !strings.HasSuffix(f.name, ".json") {
+		return hit, err
+	}
+	text, err := durable.ReadFile(f.dir, f.name, staged.MaxOp)
+	if err != nil { // larger ones are not of this program
+		return false, nil
+	}
+	if e.n != nil {
+		return e.in(text), nil
+	}
+	var of struct {
+		SHA256  string
+		Content []byte
+	}
+	return json.Unmarshal(text, &of) == nil && (of.SHA256 == e.sha || engine.HashOf(of.Content) == e.sha), nil
+}
+
+// in reports whether a text contains the secret. The strings of a JSON text are compared
+// without their escapes.
+func (e *eraser) in(text []byte) bool { return e.n != nil && !bytes.Equal(e.masked(text), text) }
 
 // masked is a text without the secret, JSON or not.
 func (e *eraser) masked(text []byte) []byte {
-	if e.n == nil {
-		return text
-	}
 	if json.Valid(text) {
 		if out, _, err := e.n.MaskJSON(text, nil); err == nil {
 			return out
@@ -191,138 +243,142 @@ func (e *eraser) masked(text []byte) []byte {
 	return out
 }
 
-// walk calls fn for every file of the state directory, and for each directory after
-// its files. Symbolic links are not followed.
-func (s *Store) walk(fn func(file, fsx.Stat) error) error {
-	return walkDir(s.Engine.Disk.State, "", maxDepth, fn)
-}
+// named reports whether the path of a file contains the secret.
+func (e *eraser) named(f file) bool { return e.n != nil && e.n.Within([]byte(f.path())) }
 
 // maxDepth is how deep a directory is looked into; ours are three levels deep.
 const maxDepth = 64
 
-func walkDir(dir fsx.Dir, part string, depth int, fn func(file, fsx.Stat) error) error {
+// walk calls fn for every file below a directory, and for each directory after its files.
+// It passes over those for which skip is true, and follows no symbolic links. For a
+// directory that cannot be listed, or is too deep, fn gets a file without a name.
+func walk(dir fsx.Dir, part string, depth int, skip func(string, fsx.Stat) bool, fn func(file, fsx.Stat, error) error) error {
 	names, err := dir.Names()
 	if err != nil || depth == 0 {
-		return err
+		return fn(file{dir, part, ""}, fsx.Stat{}, err)
 	}
 	for _, name := range names {
+		f := file{dir, part, name}
 		st, err := dir.Lstat(name)
-		if engine.IsAbsent(err) {
+		if engine.IsAbsent(err) || err == nil && skip(name, st) {
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		if st.Kind == fsx.Directory {
-			sub, err := dir.OpenDir(name)
-			if engine.IsAbsent(err) {
+		if err == nil && st.Kind == fsx.Directory {
+			var sub fsx.Dir
+			if sub, err = dir.OpenDir(name); engine.IsAbsent(err) {
 				continue
 			}
-			if err != nil {
-				return err
-			}
-			err = walkDir(sub, engine.JoinPath(part, name), depth-1, fn)
-			sub.Close()
-			if err != nil {
-				return err
+			if err == nil {
+				below := walk(sub, f.path(), depth-1, skip, fn)
+				sub.Close()
+				if below != nil {
+					return below
+				}
 			}
 		}
-		if err := fn(file{dir, part, name}, st); err != nil {
+		if err := fn(f, st, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownPlaces are files that a part erases, or that hold nothing that anyone wrote.
-var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|index/.+|manifests/.+|observe/index|observe/snapshots/[^/]+\.index|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+// walkState calls fn for every file of the state directory.
+func (e *eraser) walkState(ctx context.Context, fn func(file, fsx.Stat) error) error {
+	all := func(string, fsx.Stat) bool { return false }
+	return walk(e.Engine.Disk.State, "", maxDepth, all, func(f file, st fsx.Stat, err error) error {
+		if err == nil {
+			err = canceled(ctx)
+		}
+		if err != nil || f.name == "" {
+			return err
+		}
+		return fn(f, st)
+	})
+}
 
-// files erases what no part erases: caches, drafts, and all files that are not known.
-// Then it renames the files and directories whose names contain the secret.
+// ownPlaces are files that a part erases, or that hold nothing that anyone wrote.
+var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|manifests/.+|observe/index|observe/snapshots/[^/]+\.index|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+
+// files erases what no part erases: caches, drafts, archived handoffs and all files that
+// are not known, and the directories that are named by the secret.
 func (e *eraser) files(ctx context.Context) error {
 	defer e.Engine.Log.ForgetManifest()
 	return e.withLocks(ctx, func() error {
-		return e.walk(func(f file, st fsx.Stat) error {
-			if err := canceled(ctx); err != nil {
+		return e.walkState(ctx, func(f file, st fsx.Stat) error {
+			if st.Kind == fsx.Directory {
+				return e.emptied(ctx, f)
+			}
+			e.Meter.One()
+			if err := e.file(ctx, f); err != nil {
 				return err
 			}
-			if st.Kind == fsx.Regular {
-				if err := e.file(ctx, f); err != nil {
-					return err
-				}
-			}
-			return e.rename(ctx, f)
+			return e.carry(ctx)
 		})
 	}, "state", handoff.Lock)
 }
 
 func (e *eraser) file(ctx context.Context, f file) error {
 	path := f.path()
-	ref, isDraft := strings.CutSuffix(f.name, drafts.BytesSuffix)
-	erase := e.unknown
 	switch {
 	case path == engine.LegacyName:
-		erase = func(f file) error { return e.legacy(ctx, f) }
+		return e.legacy(f)
 	case path == budget.Name:
 		defer e.Budgets.Lock()()
-		erase = e.cache
-	case f.part == "index" || f.part == "cursors":
-		erase = e.cache
-	case f.part == quarantineName && isDraft && strings.HasPrefix(ref, drafts.Prefix):
-		erase = func(f file) error { return e.draft(f, ref) }
 	case f.place() == engine.ManifestDir && engine.ValidSHA256(f.name):
-		erase = e.manifest
+		return e.manifest(f)
 	case f.place() == observe.Dir && strings.HasSuffix(f.name, "index"):
-		erase = e.observed
+		return e.observed(ctx, f)
+	case !e.named(f) && (f.place() == observe.Dir || path == handoff.Dir+"/"+handoff.ReadName):
+		return e.maskLines(f) // what it records of others is kept
 	case ownPlaces.MatchString(path), f.part == "staging" && engine.OwnStaging(f.name):
 		return nil
+	case f.part == quarantineName && strings.HasPrefix(f.name, drafts.Prefix):
+		if ref := strings.TrimSuffix(strings.TrimSuffix(f.name, drafts.BytesSuffix), drafts.FactsSuffix); drafts.ValidRef(ref) {
+			return e.drop(ctx, false, file{f.dir, f.part, ref + drafts.FactsSuffix}, file{f.dir, f.part, ref + drafts.BytesSuffix})
+		}
 	}
-	e.Meter.One()
-	if err := erase(f); err != nil {
+	return e.drop(ctx, e.named(f), f)
+}
+
+// emptied removes a directory whose path contains the secret, if it has become empty.
+func (e *eraser) emptied(ctx context.Context, f file) error {
+	if !e.named(f) {
+		return nil
+	}
+	dir, err := f.dir.OpenDir(f.name)
+	if err != nil {
+		return ignoreAbsent(err)
+	}
+	names, err := dir.Names()
+	dir.Close()
+	if err != nil || len(names) > 0 && !e.DryRun {
 		return err
 	}
+	e.add(f, "", func() error { return f.dir.Rmdir(f.name) })
 	return e.carry(ctx)
 }
 
-// cache erases a file that can be lost: a cursor, a snapshot of the index, the counts of
-// failed calls.
-func (e *eraser) cache(f file) error {
-	_, err := e.removeIf(f)
-	return err
-}
-
-// draft erases a refused draft, facts first as every removal of a draft does.
-func (e *eraser) draft(f file, ref string) error {
-	hit, err := e.holds(f)
-	if err == nil && !hit && e.n != nil {
-		hit, err = e.holds(file{f.dir, f.part, ref + drafts.FactsSuffix})
-	}
-	if !hit || err != nil {
-		return err
-	}
-	x, err := e.remove(f)
-	x.apply = func() error { return drafts.Remove(f.dir, ref) }
-	return err
-}
-
-// manifest overwrites the secret in the mutations of a long row, as in those of other
-// rows. A manifest keeps its name; the file next to it contains its hash.
-func (e *eraser) manifest(f file) error {
+// maskLines overwrites the secret in a file of JSON texts, one a line.
+func (e *eraser) maskLines(f file) error {
 	if e.n == nil {
 		return nil
 	}
 	text, err := durable.ReadFile(f.dir, f.name, journal.MaxManifest)
 	if err != nil {
-		return err
+		return ignoreAbsent(err)
 	}
 	var out bytes.Buffer
 	for line := range bytes.Lines(text) {
-		if e.n.Within(line) {
-			line = e.masked(line)
-		}
-		out.Write(line)
+		out.Write(e.masked(line))
 	}
-	if err := e.replace(f, text, out.Bytes()); err != nil || len(e.pending) == 0 {
+	return e.replace(f, text, out.Bytes())
+}
+
+// manifest overwrites the secret in the mutations of a long row, as in those of other
+// rows. A manifest keeps its name; the file next to it contains its hash.
+func (e *eraser) manifest(f file) error {
+	if err := e.maskLines(f); err != nil || len(e.pending) == 0 {
 		return err
 	}
 	x := e.pending[0]
@@ -337,8 +393,8 @@ func (e *eraser) manifest(f file) error {
 }
 
 // observed removes the files whose paths contain the secret from the stat index or a
-// snapshot.
-func (e *eraser) observed(f file) error {
+// snapshot. A damaged one is removed.
+func (e *eraser) observed(ctx context.Context, f file) error {
 	if e.n == nil {
 		return nil
 	}
@@ -347,76 +403,36 @@ func (e *eraser) observed(f file) error {
 		return err
 	}
 	out, err := observe.Without(text, func(path string) bool { return e.n.Within([]byte(path)) })
-	switch {
-	case err == nil && !e.n.Within(out):
-		return e.replace(f, text, out)
-	case !e.n.Within(text):
-		return nil // it is damaged, and no code reads it
+	if err != nil || e.n.Within(out) {
+		return e.drop(ctx, false, f)
 	}
-	_, err = e.remove(f)
-	return err
+	return e.replace(f, text, out)
 }
 
-// unknown overwrites the secret in any other file: archived handoffs, quarantined and
-// foreign files. The new file is written aside first.
-func (e *eraser) unknown(f file) error {
+// legacy overwrites the secret in the journal of the Python implementation, in place:
+// its rows are identified by their offset, and that program may be adding rows.
+func (e *eraser) legacy(f file) error {
 	if e.n == nil {
-		_, err := e.removeIf(f)
-		return err
+		return nil
 	}
 	in, st, err := engine.OpenIfThere(f.dir, f.name)
 	if err != nil || in == nil {
 		return err
 	}
 	defer in.Close()
-	if strings.HasSuffix(f.name, ".json") && st.Size <= maskInMem { // escapes may hide the secret
-		text, err := durable.ReadFile(f.dir, f.name, maskInMem)
-		if err != nil {
-			return err
-		}
-		return e.replace(f, text, e.masked(text))
-	}
-	if found, err := e.n.In(in); err != nil || !found {
-		return err
-	}
-	was, err := engine.ShaOf(in, st.Size)
-	if err != nil {
-		return err
-	}
-	return e.rewrite(e.add(f, was, nil), st.Mode, func(w io.Writer) error {
-		_, err := e.n.MaskStream(w, io.NewSectionReader(in, 0, st.Size))
-		return err
-	})
-}
-
-// legacy overwrites the secret in the journal of the Python implementation, in place:
-// its rows are identified by their offset, and that program may be adding rows.
-func (e *eraser) legacy(ctx context.Context, f file) error {
-	if e.n == nil {
-		return nil
-	}
-	journal, err := f.dir.Open(f.name, fsx.Read|fsx.Write, 0)
-	if err != nil {
-		return err
-	}
-	defer journal.Close()
-	st, err := journal.Stat()
-	if err != nil {
-		return err
-	}
 	type piece struct {
 		at   int64
 		text []byte
 	}
 	var pieces []piece
 	was, now := engine.NewDigest(), engine.NewDigest()
-	in := bufio.NewReaderSize(io.NewSectionReader(journal, 0, st.Size), 64<<10)
+	rows := bufio.NewReaderSize(io.NewSectionReader(in, 0, st.Size), 64<<10)
 	for at := int64(0); at < st.Size; {
-		line, err := in.ReadBytes('\n')
+		line, err := rows.ReadBytes('\n')
 		out := e.masked(line)
 		was.Write(line)
 		now.Write(out)
-		if string(out) != string(line) {
+		if !bytes.Equal(out, line) {
 			pieces = append(pieces, piece{at, out})
 		}
 		at += int64(len(line))
@@ -431,6 +447,11 @@ func (e *eraser) legacy(ctx context.Context, f file) error {
 		return nil
 	}
 	e.add(f, was.Hex(), func() error {
+		journal, err := f.dir.Open(f.name, fsx.Read|fsx.Write, 0)
+		if err != nil {
+			return err
+		}
+		defer journal.Close()
 		for _, p := range pieces {
 			if _, err := journal.WriteAt(p.text, p.at); err != nil {
 				return err
@@ -438,29 +459,7 @@ func (e *eraser) legacy(ctx context.Context, f file) error {
 		}
 		return journal.Sync()
 	}).now = now.Hex()
-	return e.carry(ctx)
-}
-
-// rename renames a file or directory whose name contains the secret. The paths in the
-// journal were overwritten in the same way, so they still refer to it.
-func (e *eraser) rename(ctx context.Context, f file) error {
-	to := e.shown(f.name)
-	if to == f.name {
-		return nil
-	}
-	if _, err := f.dir.Lstat(f.name); err != nil {
-		return ignoreAbsent(err) // it was removed
-	}
-	place, _, _ := strings.Cut(f.path(), "/")
-	e.count(e.shown(place), 1)
-	if e.DryRun {
-		return nil
-	}
-	change := journal.Change{Path: e.shown(engine.StateDirName + "/" + f.path())}
-	if err := e.noteChanges(ctx, journal.NoteErased, e.reason, []journal.Change{change}); err != nil {
-		return err
-	}
-	return renameAway(f.dir, f.name, to)
+	return nil
 }
 
 // ignoreAbsent returns nil for the error of a file that is absent.
@@ -468,5 +467,59 @@ func ignoreAbsent(err error) error {
 	if engine.IsAbsent(err) {
 		return nil
 	}
+	return err
+}
+
+// untouched are files that no eraser looks into.
+var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+
+// maxNamed is how many files of a kind a result names.
+const maxNamed = 1000
+
+// whatIsLeft searches the files that no round has searched and, if the last round still
+// found something, all files again.
+func (e *eraser) whatIsLeft(ctx context.Context) error {
+	return e.walkState(ctx, func(f file, st fsx.Stat) error {
+		path := f.path()
+		if e.found == 0 && !untouched.MatchString(path) || strings.HasPrefix(path, "history/") && strings.HasSuffix(path, durable.TempSuffix) {
+			return nil
+		}
+		hit, err := e.holds(f)
+		if (hit || e.n != nil && e.n.Within([]byte(f.name))) && len(e.out.Left) < maxNamed {
+			e.out.Left = append(e.out.Left, e.shown(path))
+		}
+		return err
+	})
+}
+
+// searchWorkspace lists the files of the workspace that still hold the secret.
+func (e *eraser) searchWorkspace(ctx context.Context) error {
+	state, err := e.Engine.Disk.State.Stat()
+	if err != nil {
+		return err
+	}
+	e.Meter.Things(StepFiles, 0, "searching the workspace")
+	skip := func(name string, st fsx.Stat) bool { return name == ".git" || st.SameFile(state) }
+	err = walk(e.Engine.Disk.Root, "", maxDepth, skip, func(f file, st fsx.Stat, err error) error {
+		if ctx := canceled(ctx); ctx != nil {
+			return ctx
+		}
+		hit := false
+		if err == nil && st.Kind == fsx.Regular {
+			e.Meter.One()
+			hit, err = e.contains(f)
+			hit = hit || e.named(f)
+		}
+		if err != nil || f.name == "" {
+			e.out.Unreadable++
+		}
+		if hit && len(e.out.Workspace) < maxNamed {
+			e.out.Workspace = append(e.out.Workspace, e.shown(f.path()))
+		} else if hit {
+			e.out.WorkspaceMore = true
+		}
+		return nil
+	})
+	slices.Sort(e.out.Workspace)
 	return err
 }

@@ -137,16 +137,16 @@ func (e *eraser) slots(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if hit, err := e.holds(f); err != nil {
+		if hit, err := e.contains(f); err != nil {
 			return err
 		} else if !hit || st.Ino != slot.Ino || st.Nlink > 1 {
 			continue
 		}
-		x, err := e.remove(f)
+		was, err := fileSHA(f)
 		if err != nil {
 			return err
 		}
-		x.whole, x.place, x.apply = false, "staging", func() error { return zero(slot) }
+		e.add(f, was, func() error { return zero(slot) }).place = "staging"
 	}
 	return e.carry(ctx)
 }
