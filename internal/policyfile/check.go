@@ -3,8 +3,8 @@ package policyfile
 import (
 	"bytes"
 	"fmt"
-	"strings"
-	"time"
+	"reflect"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
@@ -55,27 +55,28 @@ func (c *checker) read(data []byte) *node {
 	return root
 }
 
-// check compares one value with its spec.
-func (c *checker) check(n *node, s *spec) {
+// check compares one value with its spec, and puts it in its field.
+func (c *checker) check(n *node, s *spec, v reflect.Value) {
 	switch s.form {
 	case object:
 		if c.kind(n, strictyaml.Map) {
-			c.object(n, s)
+			c.object(n, s, v)
 		}
 	case families:
 		if c.kind(n, strictyaml.Map) {
 			for _, f := range n.Fields {
-				c.scalar(f.Key, &spec{form: name})
-				s.begin(c.file, f.Key)
-				c.check(f.Value, s.item)
+				family := grow(v).Addr().Interface().(*Family)
+				family.Line = f.Key.Line
+				c.scalar(f.Key, &spec{form: name}, reflect.ValueOf(&family.Name).Elem())
+				c.check(f.Value, s.item, reflect.ValueOf(&family.Patterns).Elem())
 			}
 		}
 	case listOf:
 		if c.kind(n, strictyaml.List) {
-			c.list(n, s)
+			c.list(n, s, v)
 		}
 	default:
-		c.scalar(n, s)
+		c.scalar(n, s, v)
 	}
 }
 
@@ -113,38 +114,42 @@ func at(n *node, key string) *node {
 }
 
 // object checks the keys of a mapping against the table.
-func (c *checker) object(n *node, s *spec) {
-	if s.begin != nil {
-		s.begin(c.file, n)
+func (c *checker) object(n *node, s *spec, v reflect.Value) {
+	s.setDefaults(v)
+	if line := v.FieldByName("Line"); line.IsValid() {
+		line.SetInt(int64(n.Line))
 	}
 	c.count(n, s.limit, 1)
 	before := len(c.problems)
 	for _, f := range n.Fields {
-		if next := s.find(f.Key.Text); next != nil {
-			c.check(f.Value, next)
+		i := slices.IndexFunc(s.keys, func(k key) bool { return k.name == f.Key.Text })
+		if i < 0 {
+			c.add(f.Key, UnknownKey, "unknown key "+clip(f.Key.Text), unknownKey(f.Key.Text, s))
 			continue
 		}
-		c.add(f.Key, UnknownKey, "unknown key "+clip(f.Key.Text), unknownKey(f.Key.Text, s))
+		next := s.keys[i].spec
+		c.check(f.Value, next, v.FieldByIndex(next.index))
 	}
 	for _, k := range s.keys {
 		if k.missing != "" && at(n, k.name) == nil {
 			c.add(n, BadValue, fmt.Sprintf("the key %q is missing", k.name), k.missing)
 		}
 	}
-	given := len(s.anyOf) == 0
-	for _, k := range s.anyOf {
-		given = given || at(n, k) != nil
-	}
-	if !given {
-		c.add(n, BadValue, fmt.Sprintf("one of the keys %s is missing", strings.Join(s.anyOf, " and ")), "say what the exception is for")
-	}
-	if s == policy.find("thresholds") && len(c.problems) == before {
-		c.thresholds(n)
+	switch t := v.Interface().(type) {
+	case Allow:
+		if at(n, "path") == nil && at(n, "pattern") == nil {
+			c.add(n, BadValue, "one of the keys path and pattern is missing", "say what the exception is for")
+		}
+	case Thresholds:
+		if len(c.problems) == before {
+			c.inOrder("low", "medium", at(n, "low"), at(n, "medium"), t.Low, t.Medium)
+			c.inOrder("medium", "high", at(n, "medium"), at(n, "high"), t.Medium, t.High)
+		}
 	}
 }
 
 // list checks every item of a list.
-func (c *checker) list(n *node, s *spec) {
+func (c *checker) list(n *node, s *spec, v reflect.Value) {
 	c.count(n, s.limit, len(n.Items))
 	if len(n.Items) < s.atLeast {
 		c.add(n, BadValue, "the list is empty", "remove the key or give it an item")
@@ -154,7 +159,7 @@ func (c *checker) list(n *node, s *spec) {
 			c.add(item, TooLarge, fmt.Sprintf("the list has more than %d items", MaxItems), "write globs that cover more")
 			return
 		}
-		c.check(item, s.item)
+		c.check(item, s.item, grow(v))
 	}
 }
 
@@ -168,14 +173,8 @@ func (c *checker) count(n *node, l *limit, by int) {
 	}
 }
 
-// thresholds compares the thresholds with each other; a missing one has its default.
-// The problem is at the later one of the two in the file.
-func (c *checker) thresholds(n *node) {
-	t := c.file.Thresholds
-	c.inOrder("low", "medium", at(n, "low"), at(n, "medium"), t.Low, t.Medium)
-	c.inOrder("medium", "high", at(n, "medium"), at(n, "high"), t.Medium, t.High)
-}
-
+// inOrder compares two thresholds; a missing one has its default. The problem is at the
+// later one of the two in the file.
 func (c *checker) inOrder(low, high string, small, large *node, a, b float64) {
 	if small == nil && large == nil || a < b {
 		return
@@ -190,26 +189,6 @@ func (c *checker) inOrder(low, high string, small, large *node, a, b float64) {
 		place = small
 	}
 	c.add(place, BadThresholds, fmt.Sprintf("%s (%g) must be below %s (%g)", low, a, high, b), hint)
-}
-
-// store stores a value: it is appended to a list, and replaces a default.
-func store(into, value any) {
-	switch p := into.(type) {
-	case *[]string:
-		*p = append(*p, value.(string))
-	case *string:
-		*p = value.(string)
-	case *bool:
-		*p = value.(bool)
-	case *float64:
-		*p = value.(float64)
-	case *int:
-		*p = int(value.(float64))
-	case *int64:
-		*p = value.(int64)
-	case *time.Duration:
-		*p = value.(time.Duration)
-	}
 }
 
 // clip shortens a text of the file for a message, and quotes it.

@@ -1,6 +1,13 @@
 package policyfile
 
-import "github.com/resilientwrite/resilientwrite/internal/strictyaml"
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
+)
 
 // form is the form that a value must have.
 type form int
@@ -23,22 +30,23 @@ const (
 	age
 )
 
-// spec defines the valid form of a value and its destination. spec/policy.schema.json
-// contains the same rules; a test compares them.
+// textForms are the values of the tag form.
+var textForms = map[string]form{"prose": prose, "word": word, "name": name, "nameStar": nameStar, "glob": pathGlob, "regex": regex}
+
+// spec defines the valid form of a value, as the tags of its field say.
 type spec struct {
 	form     form
-	into     func(*File) any
+	tag      reflect.StructTag
+	index    []int // of the field in its struct
 	keys     []key // of an object
 	item     *spec // of a list, and of each value of families
-	begin    func(f *File, n *node)
-	atLeast  int // items of a list
+	atLeast  int   // items of a list
 	choices  []string
 	min, max float64
-	above    bool     // min itself is not allowed
-	reason   string   // for a number out of range; bad_value when ""
-	anyOf    []string // keys, one of which is required
-	limit    *limit   // counts in the whole file
-	use      nameKind // of a name
+	above    bool   // min itself is not allowed
+	reason   string // for a number out of range; bad_value when ""
+	limit    *limit // counts in the whole file
+	use      nameKind
 }
 
 // node is a value of the file.
@@ -64,97 +72,84 @@ var (
 	largeRegexes = &limit{maxRegexCost, "the expressions up to this one have more than %d instructions together when their repeats are written out", smallerRepeats + ", or fewer patterns"}
 )
 
-// The defaults of missing values.
-const (
-	defaultHigh, defaultMedium, defaultLow = 0.70, 0.40, 0.10
-	defaultBudget                          = 3
-	defaultWeight                          = 0.35
-)
-
 // policy is the table of all keys of a policy file.
-var policy = &spec{form: object, keys: []key{
-	{"version", &spec{form: whole, min: 1, max: 1, reason: UnsupportedVersion, into: func(f *File) any { return &f.Version }}, ""},
-	{"extend_patterns", &spec{form: families, item: patternList, begin: func(f *File, n *node) {
-		f.ExtendPatterns = append(f.ExtendPatterns, Family{Name: n.Text, Line: n.Line})
-	}}, ""},
-	{"disable_families", &spec{form: listOf, item: &spec{form: name, use: familyName, into: func(f *File) any { return &f.DisableFamilies }}}, ""},
-	{"disable_patterns", &spec{form: listOf, item: &spec{form: name, use: patternName, into: func(f *File) any { return &f.DisablePatterns }}}, ""},
-	{"thresholds", &spec{form: object, keys: []key{
-		{"high", score(func(f *File) any { return &f.Thresholds.High }), ""},
-		{"medium", score(func(f *File) any { return &f.Thresholds.Medium }), ""},
-		{"low", score(func(f *File) any { return &f.Thresholds.Low }), ""},
-	}}, ""},
-	{"retry_budget", &spec{form: object, keys: []key{
-		{"default", &spec{form: whole, min: 1, max: 100, into: func(f *File) any { return &f.RetryBudget.Default }}, ""},
-	}}, ""},
-	{"gate", gate, ""},
-	{"allow", &spec{form: listOf, item: exception}, ""},
-	{"protect", &spec{form: listOf, item: globs(func(f *File) any { return &f.Protect })}, ""},
-	{"protect_defaults", &spec{form: choice, choices: []string{"ask", "warn", "off"}, into: func(f *File) any { return &f.ProtectDefaults }}, ""},
-	{"protect_exceptions", &spec{form: listOf, item: globs(func(f *File) any { return &f.ProtectExceptions })}, ""},
-	{"merge", &spec{form: choice, choices: []string{"off", "clean"}, into: func(f *File) any { return &f.Merge }}, ""},
-	{"placeholders", &spec{form: choice, choices: []string{"report", "score", "ignore"}, into: func(f *File) any { return &f.Placeholders }}, ""},
-	{"history", history, ""},
-	{"capture", &spec{form: object, keys: []key{
-		{"include", &spec{form: listOf, item: globs(func(f *File) any { return &f.Capture.Include })}, ""},
-		{"exclude", &spec{form: listOf, item: globs(func(f *File) any { return &f.Capture.Exclude })}, ""},
-	}}, ""},
-	{"exec", &spec{form: object, keys: []key{
-		{"allow_write", &spec{form: listOf, item: &spec{form: word, into: func(f *File) any { return &f.Exec.AllowWrite }}}, ""},
-	}}, ""},
-}}
+var policy = objectOf(reflect.TypeFor[File]())
 
-// added is the rule that is being read.
-func added(f *File) *Pattern {
-	rules := f.ExtendPatterns[len(f.ExtendPatterns)-1].Patterns
-	return &rules[len(rules)-1]
-}
-
-var patternList = &spec{form: listOf, atLeast: 1, item: &spec{form: object, limit: manyPatterns, begin: func(f *File, n *node) {
-	family := &f.ExtendPatterns[len(f.ExtendPatterns)-1]
-	family.Patterns = append(family.Patterns, Pattern{Weight: defaultWeight, Line: n.Line})
-}, keys: []key{
-	{"name", &spec{form: name, use: addedName, into: func(f *File) any { return &added(f).Name }}, "give the rule a name"},
-	{"regex", &spec{form: regex, limit: largeRegexes, into: func(f *File) any { return &added(f).Regex }}, "give the rule an expression"},
-	{"weight", &spec{form: number, above: true, max: 1, into: func(f *File) any { return &added(f).Weight }}, ""},
-	{"keywords", &spec{form: listOf, limit: manyKeywords, item: &spec{form: word, into: func(f *File) any { return &added(f).Keywords }}}, ""},
-}}}
-
-func score(into func(*File) any) *spec {
-	return &spec{form: number, above: true, max: 1, reason: BadThresholds, into: into}
-}
-
-func globs(into func(*File) any) *spec { return &spec{form: pathGlob, limit: manyGlobs, into: into} }
-
-var gate = &spec{form: object, keys: []key{
-	{"mode", &spec{form: choice, choices: []string{"block", "advise", "off"}, into: func(f *File) any { return &f.Gate.Mode }}, ""},
-	{"reject_at", &spec{form: choice, choices: []string{"low", "medium", "high"}, into: func(f *File) any { return &f.Gate.RejectAt }}, ""},
-	{"overrides", &spec{form: choice, choices: []string{"none", "reason", "any"}, into: func(f *File) any { return &f.Gate.Overrides }}, ""},
-	{"inline_markers", &spec{form: truth, into: func(f *File) any { return &f.Gate.InlineMarkers }}, ""},
-}}
-
-func allowed(f *File) *Allow { return &f.Allow[len(f.Allow)-1] }
-
-var exception = &spec{form: object, anyOf: []string{"path", "pattern"}, begin: func(f *File, n *node) { f.Allow = append(f.Allow, Allow{Line: n.Line}) }, keys: []key{
-	{"path", &spec{form: pathGlob, limit: manyGlobs, into: func(f *File) any { return &allowed(f).Path }}, ""},
-	{"pattern", &spec{form: nameStar, use: eitherName, into: func(f *File) any { return &allowed(f).Pattern }}, ""},
-	{"reason", &spec{form: prose, into: func(f *File) any { return &allowed(f).Reason }}, "say why the exception is safe"},
-}}
-
-var history = &spec{form: object, keys: []key{
-	{"max_bytes", &spec{form: bytesSize, into: func(f *File) any { return &f.History.MaxBytes }}, ""},
-	{"max_age", &spec{form: age, into: func(f *File) any { return &f.History.MaxAge }}, ""},
-	{"max_versions", &spec{form: whole, min: 0, max: 1_000_000_000, into: func(f *File) any { return &f.History.MaxVersions }}, ""},
-	{"max_object_bytes", &spec{form: bytesSize, into: func(f *File) any { return &f.History.MaxObjectBytes }}, ""},
-	{"keep_head_max", &spec{form: bytesSize, into: func(f *File) any { return &f.History.KeepHeadMax }}, ""},
-}}
-
-// find returns the spec of a key, or nil if there is none.
-func (s *spec) find(name string) *spec {
-	for _, k := range s.keys {
-		if k.name == name {
-			return k.spec
+// objectOf returns the spec of a struct.
+func objectOf(t reflect.Type) *spec {
+	s := &spec{form: object}
+	if t == reflect.TypeFor[Pattern]() {
+		s.limit = manyPatterns
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if name := f.Tag.Get("key"); name != "" {
+			value := specOf(f.Type, f.Tag)
+			value.index = f.Index
+			s.keys = append(s.keys, key{name, value, f.Tag.Get("missing")})
 		}
 	}
-	return nil
+	return s
+}
+
+// specOf returns the spec of a field, or of an item of one.
+func specOf(t reflect.Type, tag reflect.StructTag) *spec {
+	s := &spec{tag: tag, use: nameKinds[tag.Get("use")], reason: tag.Get("reason"), max: bound(tag.Get("max"))}
+	if above := tag.Get("above"); above != "" {
+		s.min, s.above = bound(above), true
+	} else {
+		s.min = bound(tag.Get("min"))
+	}
+	switch {
+	case t == reflect.TypeFor[[]Family]():
+		s.form, s.item = families, &spec{form: listOf, atLeast: 1, item: objectOf(reflect.TypeFor[Pattern]())}
+	case t.Kind() == reflect.Slice:
+		s.form, s.item = listOf, specOf(t.Elem(), tag)
+		if tag.Get("limit") == "keywords" {
+			s.limit = manyKeywords
+		}
+	case t.Kind() == reflect.Struct:
+		s = objectOf(t)
+		s.tag = tag
+	case tag.Get("choices") != "":
+		s.form, s.choices = choice, strings.Split(tag.Get("choices"), ",")
+	case t == reflect.TypeFor[time.Duration]():
+		s.form = age
+	default:
+		s.form = map[reflect.Kind]form{
+			reflect.Bool: truth, reflect.Int: whole, reflect.Float64: number, reflect.Int64: bytesSize, reflect.String: textForms[tag.Get("form")],
+		}[t.Kind()]
+		s.limit = map[form]*limit{pathGlob: manyGlobs, regex: largeRegexes}[s.form]
+	}
+	return s
+}
+
+func bound(tag string) float64 {
+	f, _ := strconv.ParseFloat(tag, 64)
+	return f
+}
+
+// setDefaults gives the fields of a struct their defaults.
+func (s *spec) setDefaults(v reflect.Value) {
+	for _, k := range s.keys {
+		field, text := v.FieldByIndex(k.spec.index), k.spec.tag.Get("default")
+		if k.spec.form == object {
+			k.spec.setDefaults(field)
+		} else if text != "" {
+			store(field, bound(text))
+		}
+	}
+}
+
+// store sets a field to a value that was read.
+func store(field reflect.Value, value any) {
+	if f, ok := value.(float64); ok && field.CanInt() {
+		value = int64(f)
+	}
+	field.Set(reflect.ValueOf(value).Convert(field.Type()))
+}
+
+// grow adds an item to a list, and returns it.
+func grow(list reflect.Value) reflect.Value {
+	list.Set(reflect.Append(list, reflect.Zero(list.Type().Elem())))
+	return list.Index(list.Len() - 1)
 }

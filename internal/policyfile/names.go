@@ -18,6 +18,9 @@ const (
 	addedName            // of a rule that the file adds
 )
 
+// nameKinds are the values of the tag use.
+var nameKinds = map[string]nameKind{"family": familyName, "pattern": patternName, "either": eitherName, "added": addedName}
+
 // nameUse is a name and its place in the file.
 type nameUse struct {
 	name string

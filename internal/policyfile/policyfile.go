@@ -12,6 +12,7 @@ package policyfile
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -62,26 +63,33 @@ func (p *Problem) Error() string {
 }
 
 // File is a policy file without problems. Missing values have their defaults.
+//
+// The tags of its fields are the table of all keys: key is the name; form is the form of
+// a text, choices lists its values; min, max and above are the bounds of a number, and
+// reason is that of one out of range; missing is the hint when a required key is
+// missing. What tightens a policy is in the tags stricter, absent, gate and vouched, see
+// [Strictnesses]. spec/policy.schema.json contains the same rules; a test compares them.
 type File struct {
-	Version         int // always 1
-	ExtendPatterns  []Family
-	DisableFamilies []string
-	DisablePatterns []string
-	Thresholds      Thresholds
-	RetryBudget     RetryBudget
-	Gate            Gate
-	Allow           []Allow
-	Protect         []string // globs of paths
-	Placeholders    string   // report, score or ignore
-	// ProtectDefaults is ask, warn or off, "" when it is not given.
-	ProtectDefaults string
+	Version         int         `key:"version" min:"1" max:"1" reason:"unsupported_version" default:"1" stricter:"makes no difference"`
+	ExtendPatterns  []Family    `key:"extend_patterns" stricter:"more is stricter" gate:"true"`
+	DisableFamilies []string    `key:"disable_families" form:"name" use:"family" gate:"true"`
+	DisablePatterns []string    `key:"disable_patterns" form:"name" use:"pattern" gate:"true"`
+	Thresholds      Thresholds  `key:"thresholds" gate:"true"`
+	RetryBudget     RetryBudget `key:"retry_budget"`
+	Gate            Gate        `key:"gate" gate:"true"`
+	Allow           []Allow     `key:"allow" gate:"true"`
+	// Protect are globs of paths.
+	Protect []string `key:"protect" form:"glob" stricter:"more is stricter"`
+	// ProtectDefaults is "" when it is not given.
+	ProtectDefaults string `key:"protect_defaults" choices:"ask,warn,off"`
 	// ProtectExceptions are globs of paths that the defaults do not hold for.
-	ProtectExceptions []string
-	// Merge is off or clean, "" when it is not given.
-	Merge   string
-	History History
-	Capture Capture
-	Exec    Exec
+	ProtectExceptions []string `key:"protect_exceptions" form:"glob" vouched:"true"`
+	// Merge is "" when it is not given.
+	Merge        string  `key:"merge" choices:"off,clean" stricter:"clean < off" absent:"off"`
+	Placeholders string  `key:"placeholders" choices:"report,score,ignore" stricter:"ignore < report < score" absent:"report"`
+	History      History `key:"history" stricter:"as a whole"`
+	Capture      Capture `key:"capture" stricter:"as a whole"`
+	Exec         Exec    `key:"exec"`
 
 	names []nameUse // the names that CheckNames checks
 }
@@ -93,32 +101,39 @@ type Family struct {
 	Line     int
 }
 
-// Pattern is a rule that the file adds.
+// Pattern is a rule that the file adds. Its expression compiles with package regexp and
+// never matches the empty string.
 type Pattern struct {
-	Name     string
-	Regex    string // compiles with package regexp and never matches the empty string
-	Weight   float64
-	Keywords []string
+	Name     string   `key:"name" form:"name" use:"added" missing:"give the rule a name"`
+	Regex    string   `key:"regex" form:"regex" missing:"give the rule an expression"`
+	Weight   float64  `key:"weight" above:"0" max:"1" default:"0.35"`
+	Keywords []string `key:"keywords" form:"word" limit:"keywords"`
 	Line     int
 }
 
 // Thresholds are the least scores of the verdicts.
-type Thresholds struct{ High, Medium, Low float64 }
+type Thresholds struct {
+	High   float64 `key:"high" above:"0" max:"1" reason:"bad_thresholds" default:"0.70" stricter:"lower is stricter"`
+	Medium float64 `key:"medium" above:"0" max:"1" reason:"bad_thresholds" default:"0.40" stricter:"lower is stricter"`
+	Low    float64 `key:"low" above:"0" max:"1" reason:"bad_thresholds" default:"0.10" stricter:"lower is stricter"`
+}
 
 // RetryBudget limits how often a refused write may be tried again.
-type RetryBudget struct{ Default int }
+type RetryBudget struct {
+	Default int `key:"default" min:"1" max:"100" default:"3"`
+}
 
 // Gate defines how risky writes are handled.
 type Gate struct {
 	Setting
-	InlineMarkers bool
+	InlineMarkers bool `key:"inline_markers"`
 }
 
 // Setting is how the gate is set. A text is "" when it is not given.
 type Setting struct {
-	Mode      string // block, advise or off
-	RejectAt  string // low, medium or high
-	Overrides string // none, reason or any
+	Mode      string `key:"mode" choices:"block,advise,off" stricter:"off < advise < block"`
+	RejectAt  string `key:"reject_at" choices:"low,medium,high" stricter:"high < medium < low"`
+	Overrides string `key:"overrides" choices:"none,reason,any" stricter:"any < reason < none"`
 }
 
 // Or fills the empty fields of s from next.
@@ -131,29 +146,35 @@ func (s Setting) String() string {
 	return s.Mode + " at " + s.RejectAt + ", overrides " + s.Overrides
 }
 
-// Allow is one exception. Path or Pattern may be "", but not both.
+// Allow is one exception. Path, a glob, or Pattern, the name of a rule or of a family or
+// "*", may be "", but not both.
 type Allow struct {
-	Path    string // a glob
-	Pattern string // the name of a rule or of a family, or "*"
-	Reason  string
+	Path    string `key:"path" form:"glob"`
+	Pattern string `key:"pattern" form:"nameStar" use:"either"`
+	Reason  string `key:"reason" form:"prose" missing:"say why the exception is safe"`
 	Line    int
 }
 
 // Capture selects, by globs of paths, which files changed by other programs are
 // recorded: some although git ignores them, some not at all.
-type Capture struct{ Include, Exclude []string }
+type Capture struct {
+	Include []string `key:"include" form:"glob"`
+	Exclude []string `key:"exclude" form:"glob"`
+}
 
 // Exec defines what a command that Store.Exec runs may do. AllowWrite lists directories
 // outside of the workspace: absolute paths, ~/NAME and $NAME. Nil means not given.
-type Exec struct{ AllowWrite []string }
+type Exec struct {
+	AllowWrite []string `key:"allow_write" form:"word" vouched:"true"`
+}
 
 // History limits the kept earlier versions. Zero means not given.
 type History struct {
-	MaxBytes       int64
-	MaxObjectBytes int64
-	MaxAge         time.Duration
-	MaxVersions    int
-	KeepHeadMax    int64
+	MaxBytes       int64         `key:"max_bytes"`
+	MaxObjectBytes int64         `key:"max_object_bytes"`
+	MaxAge         time.Duration `key:"max_age"`
+	MaxVersions    int           `key:"max_versions" min:"0" max:"1000000000"`
+	KeepHeadMax    int64         `key:"keep_head_max"`
 }
 
 // Parse reads a policy file. When there is any problem, the file is nil and
@@ -167,7 +188,7 @@ func Parse(data []byte) (*File, []*Problem) {
 	case root.Kind != strictyaml.Map:
 		c.add(root, NotAMapping, "a policy is a mapping of keys, not "+kindNames[root.Kind], "begin with version: 1")
 	default:
-		c.check(root, policy)
+		c.check(root, policy, reflect.ValueOf(c.file).Elem())
 	}
 	if len(c.problems) > 0 {
 		return nil, sorted(c.problems)
@@ -177,7 +198,9 @@ func Parse(data []byte) (*File, []*Problem) {
 
 // Default is the file of a store that has none.
 func Default() *File {
-	return &File{Version: 1, Thresholds: Thresholds{defaultHigh, defaultMedium, defaultLow}, RetryBudget: RetryBudget{defaultBudget}}
+	f := &File{}
+	policy.setDefaults(reflect.ValueOf(f).Elem())
+	return f
 }
 
 // sorted orders problems by position and truncates the list to its limit.

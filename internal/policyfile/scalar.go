@@ -3,6 +3,7 @@ package policyfile
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -58,10 +59,10 @@ var (
 	texts   = []strictyaml.NodeKind{strictyaml.Text}
 	numbers = []strictyaml.NodeKind{strictyaml.Integer, strictyaml.Decimal}
 
+	// anyText is how the forms of texts may be written that are not in writing.
+	anyText = written{texts, "text", "put it in quotes"}
+
 	writing = map[form]written{
-		prose: {texts, "text", "put it in quotes"}, word: {texts, "text", "put it in quotes"},
-		name: {texts, "text", "put it in quotes"}, nameStar: {texts, "text", "put it in quotes"},
-		pathGlob: {texts, "text", "put it in quotes"}, regex: {texts, "text", "put it in quotes"},
 		choice:    {texts, "text", ""},
 		age:       {texts, "text", `write it with a unit, such as "30d"`},
 		truth:     {[]strictyaml.NodeKind{strictyaml.Bool}, "true or false", "write true or false"},
@@ -71,9 +72,12 @@ var (
 	}
 )
 
-// scalar checks a single value and puts it in the file.
-func (c *checker) scalar(n *node, s *spec) {
-	w := writing[s.form]
+// scalar checks a single value and puts it in its field.
+func (c *checker) scalar(n *node, s *spec, v reflect.Value) {
+	w, special := writing[s.form]
+	if !special {
+		w = anyText
+	}
 	if !slices.Contains(w.kinds, n.Kind) {
 		found, hint := kindNames[n.Kind], w.hint
 		switch {
@@ -108,9 +112,7 @@ func (c *checker) scalar(n *node, s *spec) {
 	if s.use != 0 && n.Text != "*" {
 		c.named(n, s.use)
 	}
-	if s.into != nil {
-		store(s.into(c.file), value)
-	}
+	store(v, value)
 }
 
 // named remembers the place of a name and reports a rule of the same name as

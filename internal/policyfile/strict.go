@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Strictness defines for one key what makes a policy stricter. The table of all keys
@@ -15,110 +16,72 @@ type Strictness struct {
 	// Vouched: it holds only in a file that the user has named or recorded,
 	// not in one that happens to be in the state directory.
 	Vouched bool
-	// Order has the values from the weakest to the strictest, where they are
-	// words.
+	// Order has the values of a setting of the gate from the weakest to the strictest,
+	// where they are words.
 	Order []string
 
-	// hold makes f at least as strict as base in this key, and reports whether
-	// that changed f.
-	hold func(f, base *File) bool
+	field []int // in File
+	// weaker reports whether a value is weaker than the least one that is required.
+	weaker func(v, least reflect.Value) bool
 }
 
-// weaken is the rule of the keys whose use always weakens the policy.
-const weaken = "every use weakens"
+// Strictnesses has a row for every key of the file. The tag stricter of its field is the
+// rule; without one, every use of the key weakens the policy. The values of an ordered
+// key that one of two files lacks are those of the tag absent, or are not compared.
+var Strictnesses = policy.strictnesses("", nil, false)
 
-// Strictnesses has a row for every key of the file.
-var Strictnesses = []Strictness{
-	{Key: "version", Rule: "makes no difference", hold: never},
-	ordered("gate.mode", func(f *File) *string { return &f.Gate.Mode }, "off", "advise", "block"),
-	ordered("gate.reject_at", func(f *File) *string { return &f.Gate.RejectAt }, "high", "medium", "low"),
-	ordered("gate.overrides", func(f *File) *string { return &f.Gate.Overrides }, "any", "reason", "none"),
-	weakens("gate.inline_markers", true, func(f *File) *bool { return &f.Gate.InlineMarkers }),
-	lower("thresholds.high", func(f *File) *float64 { return &f.Thresholds.High }),
-	lower("thresholds.medium", func(f *File) *float64 { return &f.Thresholds.Medium }),
-	lower("thresholds.low", func(f *File) *float64 { return &f.Thresholds.Low }),
-	{Key: "extend_patterns", Rule: "more is stricter", Gate: true, hold: never},
-	{Key: "protect", Rule: "more is stricter", hold: never},
-	weakens("protect_defaults", false, func(f *File) *string { return &f.ProtectDefaults }),
-	vouched(weakens("protect_exceptions", false, func(f *File) *[]string { return &f.ProtectExceptions })),
-	weakens("disable_families", true, func(f *File) *[]string { return &f.DisableFamilies }),
-	weakens("disable_patterns", true, func(f *File) *[]string { return &f.DisablePatterns }),
-	weakens("allow", true, func(f *File) *[]Allow { return &f.Allow }),
-	{Key: "placeholders", Rule: "ignore < report < score", hold: func(f, base *File) bool {
-		rank := func(v string) int { return slices.Index([]string{"ignore", "report", "score"}, cmp.Or(v, "report")) }
-		if rank(f.Placeholders) >= rank(base.Placeholders) {
-			return false
+// wholly is the rule of a mapping that is compared as a whole.
+const wholly = "as a whole"
+
+// strictnesses returns the rows of an object, which is the field of File, or File.
+func (s *spec) strictnesses(prefix string, field []int, gate bool) (list []Strictness) {
+	for _, k := range s.keys {
+		tag, at := k.spec.tag, slices.Concat(field, k.spec.index)
+		row := Strictness{Key: prefix + k.name, Rule: tag.Get("stricter"), Gate: gate || tag.Get("gate") == "true", Vouched: tag.Get("vouched") == "true", field: at}
+		if k.spec.form == object && row.Rule != wholly {
+			list = append(list, k.spec.strictnesses(row.Key+".", at, row.Gate)...)
+			continue
 		}
-		f.Placeholders = base.Placeholders
-		return true
-	}},
-	{Key: "merge", Rule: "`off` is stricter, `clean` weakens", hold: func(f, base *File) bool {
-		if f.Merge != "clean" || base.Merge == "clean" {
-			return false
+		row.compare(tag.Get("absent"))
+		if row.Vouched {
+			row.Rule += ", and needs a file that is named or trusted"
 		}
-		f.Merge = base.Merge
-		return true
-	}},
-	weakens("retry_budget.default", false, func(f *File) *int { return &f.RetryBudget.Default }),
-	weakens("history", false, func(f *File) *History { return &f.History }),
-	weakens("capture", false, func(f *File) *Capture { return &f.Capture }),
-	vouched(weakens("exec.allow_write", false, func(f *File) *[]string { return &f.Exec.AllowWrite })),
-}
-
-func never(_, _ *File) bool { return false }
-
-// ordered returns the rule for a key whose values are listed from the weakest to the
-// strictest. A value that one of the two files lacks is not compared.
-func ordered(key string, field func(*File) *string, values ...string) Strictness {
-	rule := values[0]
-	for _, v := range values[1:] {
-		rule += " < " + v
+		list = append(list, row)
 	}
-	return Strictness{Key: key, Rule: rule, Gate: true, Order: values, hold: func(f, base *File) bool {
-		v, least := field(f), *field(base)
-		if *v == "" || least == "" || slices.Index(values, *v) >= slices.Index(values, least) {
-			return false
-		}
-		*v = least
-		return true
-	}}
+	return list
 }
 
-// lower is a threshold.
-func lower(key string, field func(*File) *float64) Strictness {
-	return Strictness{Key: key, Rule: "lower is stricter", Gate: true, hold: func(f, base *File) bool {
-		v, most := field(f), *field(base)
-		if *v <= most {
-			return false
+// compare sets how the values are compared.
+func (s *Strictness) compare(absent string) {
+	switch order := strings.Split(s.Rule, " < "); {
+	case len(order) > 1:
+		s.weaker = func(v, least reflect.Value) bool {
+			a, b := cmp.Or(v.String(), absent), cmp.Or(least.String(), absent)
+			return a != "" && b != "" && slices.Index(order, a) < slices.Index(order, b)
 		}
-		*v = most
-		return true
-	}}
-}
-
-// weakens is a key that is never stricter.
-func weakens[T any](key string, gate bool, field func(*File) *T) Strictness {
-	return Strictness{Key: key, Rule: weaken, Gate: gate, hold: func(f, base *File) bool {
-		v, kept := field(f), field(base)
-		if reflect.DeepEqual(*v, *kept) {
-			return false
+		if absent == "" {
+			s.Order = order
 		}
-		*v = *kept
-		return true
-	}}
-}
-
-func vouched(s Strictness) Strictness {
-	s.Rule += ", and needs a file that is named or trusted"
-	s.Vouched = true
-	return s
+	case s.Rule == "lower is stricter":
+		s.weaker = func(v, least reflect.Value) bool { return v.Float() > least.Float() }
+	case s.Rule == "" || s.Rule == wholly:
+		s.Rule = "every use weakens"
+		s.weaker = func(v, least reflect.Value) bool { return !reflect.DeepEqual(v.Interface(), least.Interface()) }
+	default:
+		s.weaker = func(_, _ reflect.Value) bool { return false }
+	}
 }
 
 // Hold makes f at least as strict as base in the keys that only chooses (nil:
 // in all of them) and returns those in which it was weaker.
 func (f *File) Hold(base *File, only func(Strictness) bool) (changed []string) {
+	file, than := reflect.ValueOf(f).Elem(), reflect.ValueOf(base).Elem()
 	for _, s := range Strictnesses {
-		if (only == nil || only(s)) && s.hold(f, base) {
+		if only != nil && !only(s) {
+			continue
+		}
+		if v, least := file.FieldByIndex(s.field), than.FieldByIndex(s.field); s.weaker(v, least) {
+			v.Set(least)
 			changed = append(changed, s.Key)
 		}
 	}
