@@ -30,45 +30,36 @@ func (t *text) archived() {
 	if t.packed {
 		return
 	}
-	m := members{-1, -1}
-	for p := 0; ; {
-		at, name := t.nextMember(&m, t.b, p)
-		if at < 0 {
+	t.members(t.b, func(plain []byte, how string, at, n int) { t.within(plain, how, at, at+n) })
+}
+
+// members calls fn with what the members of gzip and zip files in b hold, for each
+// that holds anything, its kind, its place and its length, until no more is unpacked
+// of the text. Each byte is searched once for either kind.
+func (t *text) members(b []byte, fn func(plain []byte, how string, at, n int)) {
+	gzip, zip := -1, -1 // the places of the next ones
+	for p := 0; t.runs.archive >= memberCost; {
+		if gzip < p {
+			gzip = memberFrom(b, p, gzipMagic)
+		}
+		if zip < p {
+			zip = memberFrom(b, p, zipMagic)
+		}
+		at, how := gzip, "gzip"
+		if zip < gzip {
+			at, how = zip, "zip"
+		}
+		if at == len(b) {
 			return
 		}
-		plain, n, sound := t.unpack(t.b[at:])
+		plain, n, sound := t.unpack(b[at:])
 		if len(plain) > 0 {
-			t.within(plain, name, at, at+n)
+			fn(plain, how, at, n)
 		}
 		if p = at + len(gzipMagic); sound {
 			p = at + n
 		}
 	}
-}
-
-// members are the next places of gzip and zip members in a text, kept so that
-// each byte is searched once for either.
-type members struct{ gzip, zip int }
-
-// nextMember is the place of the next member from p, and of what kind it is; -1 for
-// none, or where no more is unpacked of the text.
-func (t *text) nextMember(m *members, b []byte, p int) (at int, name string) {
-	if t.runs.archive < memberCost {
-		return -1, ""
-	}
-	if m.gzip < p {
-		m.gzip = memberFrom(b, p, gzipMagic)
-	}
-	if m.zip < p {
-		m.zip = memberFrom(b, p, zipMagic)
-	}
-	switch {
-	case m.zip < m.gzip:
-		return m.zip, "zip"
-	case m.gzip < len(b):
-		return m.gzip, "gzip"
-	}
-	return -1, ""
 }
 
 // memberFrom is the place of the next magic number from p; the length of b when
@@ -92,21 +83,8 @@ func (t *text) archivedRun(head, raw []byte, joined bool, start, end int) bool {
 	}
 	packed := make([]byte, base64Of(chars).DecodedLen(len(chars)))
 	n, _ := base64Of(chars).Decode(packed, chars)
-	packed = packed[:n]
-	m := members{-1, -1}
-	for p := 0; ; {
-		at, name := t.nextMember(&m, packed, p)
-		if at < 0 {
-			return true
-		}
-		plain, n, sound := t.unpack(packed[at:])
-		if len(plain) > 0 {
-			t.within(plain, "base64>"+name, start, padded(t.b, end))
-		}
-		if p = at + len(gzipMagic); sound {
-			p = at + n
-		}
-	}
+	t.members(packed[:n], func(plain []byte, how string, _, _ int) { t.within(plain, "base64>"+how, start, padded(t.b, end)) })
+	return true
 }
 
 // unpack is what the member at the start of b holds, as far as it may still be

@@ -120,13 +120,7 @@ func shouted(name []byte) bool {
 }
 
 // nameStart is where the name begins in which pos is.
-func nameStart(b []byte, pos int) int {
-	start := pos
-	for start > 0 && pos-start < 40 && inName(b[start-1]) {
-		start--
-	}
-	return start
-}
+func nameStart(b []byte, pos int) int { return behind(b, pos, 40, inName) }
 
 // lineStart reports whether a name is the first of its line, but for what
 // exports it, lists it, quotes it or adds it in a diff.
@@ -134,10 +128,7 @@ func lineStart(b []byte, name int) bool {
 	if name > 0 && strings.IndexByte("\n \t+-\"'$=", b[name-1]) < 0 {
 		return false
 	}
-	from := name
-	for from > 0 && name-from < 64 && b[from-1] != '\n' {
-		from--
-	}
+	from := behind(b, name, 64, inLine)
 	before := bytes.TrimLeft(b[from:name], " \t+-\"'$")
 	for _, word := range []string{"export ", "set ", "ENV ", "ARG ", "Environment="} {
 		before = bytes.TrimPrefix(before, []byte(word))
@@ -171,9 +162,7 @@ func (t *text) spoken(end int) (v assignment, ok bool) {
 // option finds the value of a command's option: the next word.
 func (t *text) option(pos, end int) (v assignment, ok bool) {
 	name := nameStart(t.b, pos)
-	for end < len(t.b) && (isWord(t.b[end]) || t.b[end] == '-') && end-pos < 32 {
-		end++
-	}
+	end = ahead(t.b, end, pos+32-end, isKey)
 	if !hasPrefixAt(t.b, name, "--", false) || end >= len(t.b) || t.b[end] != ' ' {
 		return v, false
 	}
@@ -194,10 +183,7 @@ func (t *text) assigned(pos int) (v assignment, ok bool) {
 	if m.known && m.from <= pos && pos <= m.end && m.end-pos < maxName {
 		return m.v, m.ok
 	}
-	i, b := pos, t.b
-	for i < len(b) && i-pos < maxName && inName(b[i]) {
-		i++
-	}
+	i := ahead(t.b, pos, maxName, inName)
 	v, ok = t.assignedTo(i)
 	*m = assigned{from: pos, end: i, v: v, ok: ok, known: i-pos < maxName}
 	return v, ok
@@ -219,10 +205,8 @@ func inName(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 
 // assignedTo finds the value that is assigned to the name that ends at name.
 func (t *text) assignedTo(name int) (v assignment, ok bool) {
-	i, b := name, t.b
-	for i < len(b) && i-name < 4 && (b[i] == '"' || b[i] == '\'' || b[i] == '`' || b[i] == ']' || b[i] == '\\' || b[i] == ')') {
-		i++
-	}
+	b := t.b
+	i := ahead(b, name, 4, func(c byte) bool { return bytes.IndexByte([]byte("\"'`]\\)"), c) >= 0 })
 	i, how, ok := operator(b, i, i > name)
 	if !ok || how == "=>" && bytes.IndexByte(b[name:i], ')') >= 0 {
 		return v, false
@@ -303,10 +287,7 @@ func (t *text) element(i int) (v assignment, ok bool) {
 
 // quotedValue is the text from from to the quote q.
 func quotedValue(b []byte, from int, q byte) (v span, ok bool) {
-	end := from
-	for end < len(b) && end-from <= 520 && b[end] != q && b[end] > ' ' && b[end] < 0x7f {
-		end++
-	}
+	end := ahead(b, from, 521, func(c byte) bool { return c != q && c > ' ' && c < 0x7f })
 	if end >= len(b) || b[end] != q {
 		return span{}, false
 	}
@@ -324,9 +305,7 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 	if at < len(b) && (letter(b[at]) || b[at] == '\n' || b[at] == '\r') {
 		if closed || b[at] <= ' ' {
 			// <add key="name" value="…" />, and the next line of a manifest.
-			for at < len(b) && isSpace(b[at]) && at-i < 24 {
-				at++
-			}
+			at = ahead(b, at, i+24-at, isSpace)
 			if next := at + len("value"); hasPrefixAt(b, at, "value", true) {
 				if next = skipBlank(b, next); next < len(b) && (b[next] == '=' || b[next] == ':') {
 					return next + 1, "=", true
@@ -337,9 +316,7 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 		at = typed(b, at) // const Name string = "…"
 	}
 	op := at
-	for at < len(b) && at-op < 4 && (b[at] == '=' || b[at] == ':' || b[at] == '>' || b[at] == '?') {
-		at++
-	}
+	at = ahead(b, op, 4, func(c byte) bool { return c == '=' || c == ':' || c == '>' || c == '?' })
 	if at == op && at+1 < len(b) && (b[at] == '.' || b[at] == '+') && b[at+1] == '=' {
 		return at + 2, "=", true
 	}
@@ -355,10 +332,7 @@ func operator(b []byte, i int, closed bool) (value int, how string, ok bool) {
 		if op != i {
 			return 0, "", false
 		}
-		for at < len(b) && isSpace(b[at]) && at-op < 24 {
-			at++
-		}
-		return at, "<>", true
+		return ahead(b, at, op+24-at, isSpace), "<>", true
 	case "":
 		if at < len(b) && at == op && (closed && b[at] == ',' || b[at] == '(') {
 			if closed && b[at] == ',' {
@@ -402,10 +376,7 @@ func typed(b []byte, i int) int {
 func inValue(c byte) bool { return isWord(c) || bytes.IndexByte([]byte("+/=-.~!@#%^*:$"), c) >= 0 }
 
 func skipBlank(b []byte, i int) int {
-	for n := 0; i < len(b) && n < 8 && (b[i] == ' ' || b[i] == '\t'); n++ {
-		i++
-	}
-	return i
+	return ahead(b, i, 8, func(c byte) bool { return c == ' ' || c == '\t' })
 }
 
 // harmlessNames are parts of names whose values only look random.
@@ -417,7 +388,7 @@ var harmlessNames = []string{
 	"request_token", "requesttoken", "version", "changetoken", "change_token", "clienttoken", "client_token", "termtoken", "locktoken", "lock_token", "notsosecret", "authenticity",
 }
 
-var harmlessSet = newWordSet(inNames(harmlessNames))
+var harmlessSet = newWordSet(respelled(harmlessNames, "_", "-", "."))
 
 // harmless reports whether the name that begins at start says so; the word that
 // makes it one of a secret ends at end.

@@ -21,9 +21,9 @@ const (
 
 // made is a check of what a secret is made of behind its prefix, and that it is
 // no more of a word than that.
-func made(prefix int, word float64, of func(mixture) bool) check {
+func made(prefix int, word float64, of func(*shape) bool) check {
 	return func(secret []byte) outcome {
-		if tail := secret[prefix:]; !of(mix(tail)) || word < 1 && wordy(tail) > word {
+		if s := measured(secret[prefix:]); !of(&s) || word < 1 && s.wordy() > word {
 			return isNone
 		}
 		return passes

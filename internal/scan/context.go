@@ -29,20 +29,10 @@ func (t *text) longPiece(pos, limit int) int {
 	if pos >= p.from && pos < p.end && (p.start < p.end || limit <= p.end) {
 		return min(p.start, limit)
 	}
-	start := pos
-	for start > 0 && pos-start < shortest && !ends(t.b[start-1]) {
-		start--
-	}
-	for start < limit {
-		end := start
-		for end < len(t.b) && end-start < shortest && !ends(t.b[end]) {
-			end++
-		}
+	for start := behind(t.b, pos, shortest, goesOn); start < limit; {
+		end := ahead(t.b, start, shortest, goesOn)
 		if end-start >= shortest {
-			for end <= pos && end < len(t.b) && !ends(t.b[end]) {
-				end++
-			}
-			if end > pos {
+			if end = ahead(t.b, end, pos+1-end, goesOn); end > pos {
 				*p = longPiece{pos, start, end}
 				return start
 			}
@@ -242,11 +232,13 @@ func adjoins(between []byte) bool {
 
 // mixed reports whether a value is not a word or a number.
 func (t *text) mixed(v []byte) bool {
+	var s *shape
 	if len(v) > longestShape {
-		kind := mix(v)
-		return kind.digits > 0 && kind.lower+kind.upper > 0 && (wordy(v) <= 0.9 || kind.digits > len(v)/4)
+		long := measured(v)
+		s = &long
+	} else {
+		s = &t.facts(v).shape
 	}
-	s := t.facts(v)
 	return s.digits > 0 && s.lower+s.upper > 0 && (s.wordy() <= 0.9 || s.digits > len(v)/4)
 }
 

@@ -183,10 +183,7 @@ const leastFold = 16
 // consists. Else it is 0.
 func foldedAt(b []byte, start int) int {
 	end := runEnd(b, start)
-	next := end
-	for n := 0; next < len(b) && isSpace(b[next]) && n < 24; n++ {
-		next++
-	}
+	next := ahead(b, end, 24, isSpace)
 	if width := end - start; next > end && lineBreak(b, end) && width >= leastFold && (start == 0 || !inRun[b[start-1]]) {
 		second := runEnd(b, next)
 		if stop := padded(b, second); second-next >= 2 && second-next <= width && (stop == len(b) || isSpace(b[stop]) || b[stop] == '"' || b[stop] == '\'') {
@@ -228,7 +225,7 @@ func (t *text) encodedRun(start int) int {
 		head = withoutSpace(buf[:0], raw, len(buf))
 	}
 	if !again {
-		if blob := t.s.blob; blob != nil && !t.own && len(head) >= blobFrom && isBlob(head) {
+		if blob := t.s.alone[blobRule]; blob != nil && !t.own && len(head) >= blobFrom && isBlob(head) {
 			t.add(blob, start, end, start, start+64, Info)
 		}
 		t.identifiers(start, end)
@@ -321,7 +318,7 @@ func (t *text) identifiers(start, end int) {
 
 // identifier looks for one at a place.
 func (t *text) identifier(at int) {
-	for _, r := range [...]*rule{t.s.twilio.key, t.s.twilio.account} {
+	for _, r := range [...]*rule{t.s.alone[twilioKeyRule], t.s.alone[twilioAccountRule]} {
 		if r == nil || t.b[at] != r.x.literal[0] || t.b[at+1] != r.x.literal[1] || !t.begins(at) {
 			continue
 		}
@@ -342,10 +339,7 @@ func indexFrom(b []byte, i int, c byte) int {
 
 // padded is the end of a run with its padding.
 func padded(b []byte, end int) int {
-	for n := 0; n < 2 && end < len(b) && b[end] == '='; n++ {
-		end++
-	}
-	return end
+	return ahead(b, end, 2, func(c byte) bool { return c == '=' })
 }
 
 // runOverLines finds the end of a run, going on in the next line where a line
@@ -360,18 +354,11 @@ func (t *text) runOverLines(start int) (end int, joined bool) {
 	}
 	for end = start; ; {
 		end = runEnd(b, end)
-		next := end
-		if end-line < least || next >= len(b) || b[next] != '\n' && b[next] != '\r' {
+		if end-line < least || end >= len(b) || b[end] != '\n' && b[end] != '\r' {
 			return end, joined
 		}
-		for n := 0; next < len(b) && isSpace(b[next]) && n < 24; n++ {
-			next++
-		}
-		n := 0
-		for next+n < len(b) && n < 8 && inRun[b[next+n]] {
-			n++
-		}
-		if n < 2 {
+		next := ahead(b, end, 24, isSpace)
+		if next+1 >= len(b) || !inRun[b[next]] || !inRun[b[next+1]] {
 			return end, joined
 		}
 		stop := runEnd(b, next)
@@ -517,9 +504,8 @@ func textual(b []byte) bool {
 // isBlob reports whether a run is encoded bytes rather than words or one
 // letter over and over.
 func isBlob(chars []byte) bool {
-	head := chars[:blobFrom]
-	kind := mix(head)
-	return kind.digits > 0 && kind.upper > 0 && kind.lower > 0 && wordy(head) < 0.75 && distinct(head) > 20
+	s := measured(chars[:blobFrom])
+	return s.digits > 0 && s.upper > 0 && s.lower > 0 && s.wordy() < 0.75 && s.kinds > 20
 }
 
 // withoutMark is a number without the 0x in front of it.

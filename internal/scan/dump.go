@@ -22,16 +22,13 @@ var commentMark = [256]bool{'/': true, '*': true, '#': true, ';': true, '-': tru
 // when there is none.
 func (t *text) dump(p int) int {
 	b := t.b
-	start := p
-	for start > 0 && p-start < 2*mostOffset+mostDumped && b[start-1] != '\n' {
-		start--
-	}
+	start := behind(b, p, 2*mostOffset+mostDumped, inLine)
 	plain, swapped := t.room(maxJoined), false
 	end := start
 	for len(plain) < maxJoined-mostDumped {
 		n, little, next := dumpLine(b, end, &plain)
 		if n == 0 {
-			n, little, next = octalLine(b, end, &plain)
+			n, next = octalLine(b, end, &plain)
 		}
 		if n == 0 {
 			break
@@ -62,9 +59,7 @@ func dumpLine(b []byte, i int, out *[]byte) (n int, swapped bool, next int) {
 		}
 	}
 	offset := i
-	for i < len(b) && i-offset <= mostOffset && isHex(b[i]) {
-		i++
-	}
+	i = ahead(b, i, mostOffset+1, isHex)
 	if i-offset < leastOffset || i-offset > mostOffset {
 		return 0, false, 0
 	}
@@ -75,13 +70,8 @@ func dumpLine(b []byte, i int, out *[]byte) (n int, swapped bool, next int) {
 	group := 0 // digits of the first
 	for n < mostDumped {
 		blank := i
-		for i < len(b) && b[i] == ' ' && i-blank < 4 {
-			i++
-		}
-		from := i
-		for i < len(b) && i-from <= 4 && isHex(b[i]) {
-			i++
-		}
+		from := ahead(b, blank, 4, func(c byte) bool { return c == ' ' })
+		i = ahead(b, from, 5, isHex)
 		blanks, digits := from-blank, i-from
 		if blanks == 0 || digits != 2 && digits != 4 || group > 0 && digits > group || n > 0 && (blanks > 2 || colon && blanks > 1) {
 			break
@@ -91,27 +81,23 @@ func dumpLine(b []byte, i int, out *[]byte) (n int, swapped bool, next int) {
 			n++
 		}
 	}
-	for i < len(b) && b[i] != '\n' && i-offset < 4*mostDumped {
-		i++ // the same as characters
-	}
+	i = ahead(b, i, offset+4*mostDumped-i, inLine) // the same as characters
 	return n, !colon && group == 4, min(len(b), i+1)
 }
 
 // octalLine does the same for a line of a dump in octal, which may be without an
 // offset; marks of comments are not passed over.
-func octalLine(b []byte, i int, out *[]byte) (n int, swapped bool, next int) {
+func octalLine(b []byte, i int, out *[]byte) (n, next int) {
 	offset := i
-	for i < len(b) && i-offset <= mostOffset && isHex(b[i]) {
-		i++
-	}
+	i = ahead(b, i, mostOffset+1, isHex)
 	if i > offset && i-offset < leastOffset || i-offset > mostOffset {
-		return 0, false, 0
+		return 0, 0
 	}
-	for n < mostDumped {
+	for words := false; n < mostDumped; {
 		if low, high, ok := octalWord(b, i); ok {
 			*out = append(*out, low, high)
-			n, i, swapped = n+2, i+7, true
-		} else if c, ok := octalCell(b, i); ok && !swapped {
+			n, i, words = n+2, i+7, true
+		} else if c, ok := octalCell(b, i); ok && !words {
 			*out = append(*out, c)
 			n, i = n+1, i+4
 		} else {
@@ -124,9 +110,9 @@ func octalLine(b []byte, i int, out *[]byte) (n int, swapped bool, next int) {
 	}
 	if i < len(b) && b[i] != '\n' {
 		*out = (*out)[:len(*out)-n]
-		return 0, false, end
+		return 0, end
 	}
-	return n, false, min(len(b), i+1)
+	return n, min(len(b), i+1)
 }
 
 // octalWord reads a blank and six octal digits at i: two bytes, the low one first.

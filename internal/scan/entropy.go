@@ -5,33 +5,13 @@ import (
 	"strings"
 )
 
-// entropy is the Shannon entropy of the bytes of b, in bits per byte
-// (C. E. Shannon, A Mathematical Theory of Communication, 1948).
-func entropy(b []byte) float64 {
-	var count [256]uint16
-	b = b[:min(len(b), 1<<16-1)]
-	if len(b) == 0 {
-		return 0
-	}
-	sum := uint64(0)
-	for _, c := range b {
-		k := count[c]
-		count[c] = k + 1
-		if int(k) < len(logSteps) {
-			sum += logSteps[k]
-		} else {
-			sum += logStep(int(k))
-		}
-	}
-	return entropyOf(sum, len(b))
-}
-
 const (
 	logScale   = 1 << 24 // of a logarithm as a whole number
 	firstShift = 48      // what counts the first of each byte: no sum of 1<<16 steps is as large
 )
 
-// entropyOf is the entropy of n bytes with a sum of steps.
+// entropyOf is the Shannon entropy of n bytes with a sum of steps, in bits per byte
+// (C. E. Shannon, A Mathematical Theory of Communication, 1948).
 func entropyOf(sum uint64, n int) float64 {
 	all := 0.0
 	if n < len(logs) {
@@ -77,11 +57,20 @@ var placeholderWords = []string{
 
 // placeholder reports whether a value is written in place of a secret: a documentation key, a mask, a variable, a counting sequence.
 func placeholder(v []byte) bool {
-	if len(v) == 0 {
+	head := v[:min(len(v), 256)]
+	if placeholderSet.in(head) {
 		return true
 	}
-	head := v[:min(len(v), 256)]
-	return placeholderSet.in(head) || monotonous(head)
+	s := measured(head)
+	return len(v) == 0 || s.monotonous()
+}
+
+// placeholder is the same for a value of that shape.
+func (s *shape) placeholder(v []byte) bool {
+	if len(v) > 256 {
+		return placeholder(v)
+	}
+	return len(v) == 0 || s.monotonous() || placeholderSet.in(v)
 }
 
 var placeholderSet = newWordSet(placeholderWords)
@@ -104,56 +93,6 @@ func variable(v []byte) bool {
 	return len(v) <= 3 && first == '%'
 }
 
-// monotonous reports whether a value consists of long repetitions or of
-// counting, which no random value does.
-func monotonous(v []byte) bool {
-	same, up, longSame, longUp := 1, 1, 1, 1
-	for i := 1; i < len(v); i++ {
-		a, b := lower(v[i-1]), lower(v[i])
-		same, up = step(a == b, same), step(b == a+1, up)
-		longSame, longUp = max(longSame, same), max(longUp, up)
-	}
-	return longSame >= 6 || longUp >= 8 || len(v) >= 16 && !manyKinds(v)
-}
-
-func step(on bool, n int) int {
-	if on {
-		return n + 1
-	}
-	return 1
-}
-
-// manyKinds reports whether v holds more than five different bytes.
-func manyKinds(v []byte) bool {
-	var seen [6]byte
-	n := 0
-next:
-	for _, c := range v {
-		for _, old := range seen[:n] {
-			if c == old {
-				continue next
-			}
-		}
-		seen[n] = c
-		if n++; n == len(seen) {
-			return true
-		}
-	}
-	return false
-}
-
-func distinct(v []byte) int {
-	var seen [256]bool
-	n := 0
-	for _, c := range v {
-		if !seen[c] {
-			seen[c] = true
-			n++
-		}
-	}
-	return n
-}
-
 // commonPairs are the pairs of letters that English words and the identifiers
 // made of them consist of for the most part.
 const commonPairs = "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi da yo cr cl du ga qu ue ff ba ey ls va um pp ua up lu go ht ru ug ds lt pi rc rr eg au ck ew mu br bi pt ak pu ui rg ib tl ny ki rk ys ob mm fu ph og ms ye ud mb ip ub oi rl gu dr"
@@ -164,48 +103,6 @@ var pairTable = func() (t [26][26]bool) {
 	}
 	return t
 }()
-
-// wordy is the share of neighboring letters of v that are common in words: of
-// random letters a third are, of words nearly all.
-func wordy(v []byte) float64 {
-	pairs, common := 0, 0
-	for i := 1; i < len(v); i++ {
-		a, b := lower(v[i-1])-'a', lower(v[i])-'a'
-		if a < 26 && b < 26 {
-			pairs++
-			if pairTable[a][b] {
-				common++
-			}
-		}
-	}
-	if pairs < 8 {
-		return 0 // too few to decide
-	}
-	return float64(common) / float64(pairs)
-}
-
-// mixture is what kinds of characters a value holds.
-type mixture struct {
-	lower, upper, digits, other int
-	turns                       int // changes between kinds
-}
-
-func mix(v []byte) mixture {
-	var count [4]int
-	turns := 0
-	if len(v) > 0 {
-		last := mixKinds[v[0]]
-		for _, c := range v {
-			kind := mixKinds[c]
-			count[kind&3]++
-			if kind != last {
-				turns++
-			}
-			last = kind
-		}
-	}
-	return mixture{lower: count[0], upper: count[1], digits: count[2], other: count[3], turns: turns}
-}
 
 // mixKinds is the kind of a byte: lower case, upper case, digit, other.
 var mixKinds = func() (t [256]uint8) {

@@ -230,10 +230,7 @@ func reference(b []byte) (r rune, width int) {
 
 // bracedNumber reads up to eight digits that end with a mark.
 func bracedNumber(b []byte, at, base int, end byte) (r rune, width int) {
-	n := 0
-	for n < 8 && at+n < len(b) && b[at+n] != end {
-		n++
-	}
+	n := ahead(b, at, 8, func(c byte) bool { return c != end }) - at
 	if n == 0 || at+n >= len(b) || b[at+n] != end {
 		return 0, 0
 	}
@@ -270,17 +267,11 @@ func nibble(c byte) byte { return c&0xf + c>>6*9 }
 
 // region is the text without white space and quotes around p.
 func region(b []byte, p int) (start, end int) {
-	start, end = p, p
-	for start > 0 && p-start < maxRegion/2 && !parts(b[start-1]) {
-		start--
-	}
-	for end < len(b) && end-p < maxRegion && !parts(b[end]) {
-		end++
-	}
-	return start, end
+	return behind(b, p, maxRegion/2, joins), ahead(b, p, maxRegion, joins)
 }
 
 func parts(c byte) bool { return byteKinds[c]&kindParts != 0 }
+func joins(c byte) bool { return !parts(c) }
 
 // maxColor bounds the parameters of a control sequence of a terminal.
 const maxColor = 16

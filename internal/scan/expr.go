@@ -150,17 +150,22 @@ func (c *classes) begin(seq []elem, first *[256]bool) bool {
 	return true
 }
 
-// solid reports whether nothing that a sequence matches holds a byte at which
-// pieces of text end.
-func (c *classes) solid(seq []elem) bool {
+// only reports whether a sequence matches nothing but bytes that are in a set; run is
+// set for those of a class.
+func (c *classes) only(seq []elem, in func(b byte, run bool) bool) bool {
 	for _, e := range seq {
 		for b := range 256 {
-			if apart := ends(byte(b)) || b == '\\'; apart && e.class >= 0 && c.has(e.class, byte(b)) || apart && strings.IndexByte(e.lit, byte(b)) >= 0 {
+			if e.class >= 0 && c.has(e.class, byte(b)) && !in(byte(b), true) {
+				return false
+			}
+		}
+		for _, b := range []byte(e.lit) {
+			if !in(b, false) {
 				return false
 			}
 		}
 		for _, alt := range e.alts {
-			if !c.solid(alt) {
+			if !c.only(alt, in) {
 				return false
 			}
 		}

@@ -36,23 +36,24 @@ func (f *facts) judge(v []byte, quoted bool) verdict {
 	case s.plausiblePassword(v, quoted):
 		is = isPassword
 	}
-	if is == isNothing || s.marks&markVariable != 0 && variable(v) || s.monotonous() || s.kinds < 3 || f.placeholder(v) || weakWord(v) || publicKey(v) || mashed(v, s.mixture) || english(v) {
+	if is == isNothing || s.marks&markVariable != 0 && variable(v) || s.monotonous() || s.kinds < 3 || f.standsIn(v) || weakWord(v) || publicKey(v) || s.mashed(v) || english(v) {
 		return isNothing
 	}
 	return is
 }
 
-// shape is what one pass over a value of at most longestShape bytes measures.
+// shape is what one pass over a value measures.
 type shape struct {
-	mixture
-	entropy               float64 // as that function has it
-	pairs, common         int     // as wordy counts them
-	same, up              int     // the longest repetition, and the longest row of neighbors
-	kinds                 int     // different bytes
-	length                int
-	dots, slashes, colons int
-	bars, dashes          int
-	marks                 byte // which of the marks below are in it
+	lower, upper, digits, other int
+	turns                       int     // changes between these kinds
+	entropy                     float64 // bits per byte
+	pairs, common               int     // neighboring letters, and those of them that are common in words
+	same, up                    int     // the longest repetition, and the longest row of neighbors
+	kinds                       int     // different bytes
+	length                      int
+	dots, slashes, colons       int
+	bars, dashes                int
+	marks                       byte // which of the marks below are in it
 }
 
 // Marks of characters that a shape distinguishes.
@@ -69,51 +70,73 @@ var (
 )
 
 // measure fills in a shape, with one step for each byte and what precedes it:
-// random values make every branch a guess. The counts are zero before and after.
+// random values make every branch a guess. The counts are zero before and after; no
+// byte occurs more often than they can hold.
 func (s *shape) measure(v []byte, count *[256]uint16) {
 	*s = shape{same: 1, up: 1, length: len(v)}
 	if len(v) == 0 {
 		return
 	}
-	var sum uint64
 	same, up := 1, 1
 	last := stepCodes[v[0]]
 	steps := stepSums[stepTable[last<<6|last]&stepKind]
 	count[v[0]]++
-	sum += logSteps[0]
-	for i, c := range v[1:] {
-		k := count[c]
-		count[c] = k + 1
-		sum += logSteps[k%uint16(len(logSteps))]
-		code := stepCodes[c]
-		step := stepTable[last<<6&0xfff|code]
-		last = code
-		steps += stepSums[step%uint8(len(stepSums))]
-		if step&(stepSame|stepNext) == 0 {
-			same, up = 1, 1
-			continue
+	sum := logSteps[0]
+	for from := 1; ; from += longestShape {
+		piece, before := v[from:min(len(v), from+longestShape)], v[from-1:]
+		for i, c := range piece {
+			k := count[c]
+			count[c] = k + 1
+			if int(k) < len(logSteps) {
+				sum += logSteps[k]
+			} else {
+				sum += logStep(int(k))
+			}
+			code := stepCodes[c]
+			step := stepTable[last<<6&0xfff|code]
+			last = code
+			steps += stepSums[step%uint8(len(stepSums))]
+			if step&(stepSame|stepNext) == 0 {
+				same, up = 1, 1
+				continue
+			}
+			switch d := lower(c) - lower(before[i]); d { // some signs share a code
+			case 0:
+				same, up = same+1, 1
+				s.same = max(s.same, same)
+			case 1:
+				same, up = 1, up+1
+				s.up = max(s.up, up)
+			default:
+				same, up = 1, 1
+			}
 		}
-		switch d := lower(c) - lower(v[i]); d { // some signs share a code
-		case 0:
-			same, up = same+1, 1
-			s.same = max(s.same, same)
-		case 1:
-			same, up = 1, up+1
-			s.up = max(s.up, up)
-		default:
-			same, up = 1, 1
+		s.add(steps)
+		if steps = 0; from+longestShape >= len(v) {
+			break
 		}
 	}
-	lane := func(n int) int { return int(steps >> (n * stepLane) & (1<<stepLane - 1)) }
-	s.mixture = mixture{lower: lane(0), upper: lane(1), digits: lane(2), turns: lane(3)}
 	s.other = len(v) - s.lower - s.upper - s.digits
-	s.pairs, s.common = lane(4), lane(5)
 	s.kinds = int(sum >> firstShift)
 	s.entropy = entropyOf(sum, len(v))
 	if s.other > 0 {
 		s.signs(count)
 	}
 	clear(count[:])
+}
+
+// add counts the steps of a piece.
+func (s *shape) add(steps uint64) {
+	lane := func(n int) int { return int(steps >> (n * stepLane) & (1<<stepLane - 1)) }
+	s.lower, s.upper, s.digits, s.turns = s.lower+lane(0), s.upper+lane(1), s.digits+lane(2), s.turns+lane(3)
+	s.pairs, s.common = s.pairs+lane(4), s.common+lane(5)
+}
+
+// measured is the shape of a value that no rule asks for again.
+func measured(v []byte) (s shape) {
+	var count [256]uint16
+	s.measure(v, &count)
+	return s
 }
 
 // signs counts those that a shape distinguishes.
@@ -139,7 +162,7 @@ const (
 	stepCommon = 1 << 4
 	stepSame   = 1 << 5
 	stepNext   = 1 << 6
-	stepLane   = 10 // bits for each sum: no value is as long as they count
+	stepLane   = 10 // bits for each sum of a piece of longestShape bytes
 )
 
 // stepCodes number letters and digits; other bytes share the last two codes, by
@@ -198,7 +221,8 @@ var stepSums = func() (t [128]uint64) {
 	return t
 }()
 
-// wordy is what the function of that name computes.
+// wordy is the share of neighboring letters that are common in words: of random
+// letters a third are, of words nearly all.
 func (s *shape) wordy() float64 {
 	if s.pairs < 8 {
 		return 0 // too few to decide
@@ -206,12 +230,13 @@ func (s *shape) wordy() float64 {
 	return float64(s.common) / float64(s.pairs)
 }
 
-// monotonous is what the function of that name computes.
+// monotonous reports whether a value consists of long repetitions or of counting,
+// which no random value does.
 func (s *shape) monotonous() bool {
 	return s.same >= 6 || s.up >= 8 || s.length >= 16 && s.kinds <= 5
 }
 
-// longestShape is the length of the longest value that a shape describes.
+// longestShape is the length of the longest value of which facts are kept.
 const longestShape = 512
 
 // facts is what is known about a value, for all rules that ask: a text and what
@@ -255,8 +280,8 @@ func (t *text) facts(v []byte) *facts {
 	return f
 }
 
-// placeholder reports whether a part of the value is one of a placeholder.
-func (f *facts) placeholder(v []byte) bool {
+// standsIn reports whether a part of the value is one of a placeholder.
+func (f *facts) standsIn(v []byte) bool {
 	if !f.asksStands {
 		f.asksStands, f.standsInPlace = true, placeholderSet.in(v[:min(len(v), 256)])
 	}
@@ -310,7 +335,7 @@ func (s *shape) plausiblePassword(v []byte, quoted bool) bool {
 	if !quoted && (member(v) || s.snakeCase(v) || s.other == 0 && s.digits < 2) {
 		return false
 	}
-	return strongPassword(v, s.mixture) && s.entropy >= 2.75 && (s.turns >= 4 || s.wordy() < 0.5 || s.digits >= 4)
+	return s.strongPassword() && s.entropy >= 2.75 && (s.turns >= 4 || s.wordy() < 0.5 || s.digits >= 4)
 }
 
 // member reports whether a value without quotes names a part of something, as
@@ -330,8 +355,8 @@ func member(v []byte) bool {
 
 // mashed reports whether a value was typed by hands that rest on the keyboard,
 // as in the examples of many pages: most of its letters are of the middle row.
-func mashed(v []byte, kind mixture) bool {
-	if len(v) > 24 || kind.upper > 0 || kind.lower < 8 || onlyHex(v) {
+func (s *shape) mashed(v []byte) bool {
+	if len(v) > 24 || s.upper > 0 || s.lower < 8 || onlyHex(v) {
 		return false
 	}
 	row := 0
@@ -340,7 +365,7 @@ func mashed(v []byte, kind mixture) bool {
 			row++
 		}
 	}
-	return row*10 >= kind.lower*7
+	return row*10 >= s.lower*7
 }
 
 // publicKey reports whether a value is a public key in base64: of one of the

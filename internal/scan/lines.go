@@ -6,13 +6,6 @@ import (
 	"math/bits"
 )
 
-// measureLines counts the lines of a text and the characters of the longest.
-func measureLines(b []byte) (lines, longest int) {
-	var m lineMeter
-	m.add(b)
-	return m.total()
-}
-
 // lastNewline is the place of the last line feed of b, -1 for none.
 func lastNewline(b []byte) int {
 	for ; len(b) >= 8; b = b[:len(b)-8] {

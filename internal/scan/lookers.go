@@ -17,26 +17,23 @@ func (t *text) add(r *rule, start, end, from, to int, c Confidence) {
 // ahead returns where the bytes from a place on that are in a set end, at most
 // so many further.
 func ahead(b []byte, from, most int, in func(byte) bool) int {
-	to := from
-	for to < len(b) && to-from < most && in(b[to]) {
-		to++
+	for stop := min(len(b), from+most); from < stop && in(b[from]); from++ {
 	}
-	return to
+	return from
 }
 
 // behind is ahead in the other direction: where those before a place begin.
 func behind(b []byte, to, most int, in func(byte) bool) int {
-	from := to
-	for from > 0 && to-from < most && in(b[from-1]) {
-		from--
+	for stop := max(0, to-most); to > stop && in(b[to-1]); to-- {
 	}
-	return from
+	return to
 }
 
 // What keys are made of.
 func isKey(c byte) bool    { return isWord(c) || c == '-' }
 func isBase64(c byte) bool { return inRun[c] || c == '=' }
 func isQuote(c byte) bool  { return c == '\'' || c == '"' }
+func inLine(c byte) bool   { return c != '\n' }
 
 // --- private keys ---
 
@@ -94,10 +91,7 @@ func lookPEM(t *text, r *rule, pos, end int) {
 	t.runs.work += i - label
 	t.pem = last
 	body := t.b[label+5 : last]
-	if chars < minKeyBody || !(kinds[0] && kinds[1] && kinds[2]) || placeholder(longestRun(body)) || bytes.Contains(body, []byte("...")) {
-		return
-	}
-	if entropy(body) < 3.8 {
+	if chars < minKeyBody || !(kinds[0] && kinds[1] && kinds[2]) || placeholder(longestRun(body)) || bytes.Contains(body, []byte("...")) || measured(body).entropy < 3.8 {
 		return
 	}
 	if hasPrefixAt(t.b, stop, "-----END ", false) {
@@ -191,8 +185,8 @@ func lookAuthorization(t *text, r *rule, pos, end int) {
 		t.add(r, pos, m.end, m.from, m.to, Confirmed)
 		return
 	}
-	kind := mix(value)
-	if kind.digits < 2 || kind.lower+kind.upper < 4 || entropy(value) < 3.2 || wordy(value) > 0.7 {
+	s := measured(value)
+	if s.digits < 2 || s.lower+s.upper < 4 || s.entropy < 3.2 || s.wordy() > 0.7 {
 		return
 	}
 	t.add(r, pos, m.end, m.from, m.to, Confirmed)
@@ -235,7 +229,8 @@ func lookNetrc(t *text, r *rule, pos, end int) {
 		case "password":
 			from := at - len(value)
 			v := bytes.TrimRight(value, `"'\`)
-			if !bytes.ContainsAny(v, `"'(){}<>\`) && !weakPassword(v) && strongPassword(v, mix(v)) && !variable(v) && !placeholder(v) {
+			s := measured(v)
+			if !bytes.ContainsAny(v, `"'(){}<>\`) && !s.weakPassword(v) && s.strongPassword() && !variable(v) && !s.placeholder(v) {
 				t.add(r, pos, from+len(v), from, from+len(v), Confirmed)
 			}
 			return
@@ -304,7 +299,7 @@ const blobFrom = 200
 // invisible reports characters that show nothing: zero width spaces and
 // joiners, marks that turn the direction of text, tags.
 func (t *text) invisible() {
-	if t.s.hidden == nil {
+	if t.s.alone[hiddenRule] == nil {
 		return
 	}
 	for p := t.hidden.from; p < t.hidden.to && t.unseen < maxFindings; {
@@ -312,9 +307,9 @@ func (t *text) invisible() {
 		p += at
 		switch r, _ := utf8.DecodeRune(t.b[p:]); {
 		case invisibles[r]:
-			t.invisibleAt(t.s.hidden, p, p+width)
+			t.invisibleAt(t.s.alone[hiddenRule], p, p+width)
 		case r == '\u00ad' && hasPrefixAt(t.b, p+width, "\u00ad", false):
-			t.invisibleAt(t.s.hidden, p, p+2*width) // one shows nothing, and is in ordinary text
+			t.invisibleAt(t.s.alone[hiddenRule], p, p+2*width) // one shows nothing, and is in ordinary text
 		}
 		p += width
 	}

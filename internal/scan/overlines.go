@@ -12,29 +12,39 @@ func (r *rule) overLines(t *text, start int) {
 	if r.x.literal != "" && t.nextLineBegins(stop, r.x.literal) {
 		return // another one begins there
 	}
-	inner := t.overBreaks(start)
+	r.overBreaks(t, start, r.x.most, func(inner *text) bool {
+		m, ok := r.x.match(inner, 0)
+		if ok = ok && (m.end == len(inner.b) || inner.ends(m.end)); ok {
+			r.report(inner, m, r.grade())
+		}
+		return ok
+	})
+}
+
+// overBreaks looks for the rule's secret in the text that begins at start with its
+// line breaks taken out, once up to the end of each line but the first, until look
+// reports that it is done, something is confirmed, or most bytes were looked at.
+func (r *rule) overBreaks(t *text, start, most int, look func(inner *text) bool) {
+	inner := t.withoutBreaks(start)
 	whole := inner.b
-	defer func() { inner.b = whole }()
-	for _, cut := range t.runs.breaks[1:t.runs.broken] { // the first line alone did not fit
+	for _, cut := range t.runs.breaks[1:t.runs.broken] {
 		if cut.at < r.x.least {
 			continue
 		}
 		inner.cutAt(whole, cut.at)
-		m, ok := r.x.match(inner, 0)
-		if ok && (m.end == len(inner.b) || inner.ends(m.end)) {
-			r.report(inner, m, r.grade())
-			for _, f := range inner.found {
-				if f.confidence == Confirmed {
-					t.keep(raw{rule: r, start: start, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: start})
-				}
+		done := look(inner)
+		for _, f := range inner.found {
+			if f.confidence == Confirmed {
+				t.keep(raw{rule: r, start: start, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: start})
+				done = true
 			}
-			inner.found = inner.found[:0]
-			return
 		}
-		if cut.at >= r.x.most {
-			return
+		inner.found = inner.found[:0]
+		if done || cut.at >= most {
+			break
 		}
 	}
+	inner.b = whole
 }
 
 // tooShort reports whether what begins at pos ends before the rule can fit, and
@@ -59,9 +69,9 @@ func (t *text) nextLineBegins(stop int, word string) bool {
 	return hasPrefixAt(t.b, stop, word, true)
 }
 
-// overBreaks is the text that begins at start with its line breaks taken out;
+// withoutBreaks is the text that begins at start with its line breaks taken out;
 // where they were is recorded in breaks. It stays until the next call.
-func (t *text) overBreaks(start int) *text {
+func (t *text) withoutBreaks(start int) *text {
 	m := t.runs
 	m.joined.found = nil
 	if m.joinAt == start && m.joinOf == t.id {
@@ -98,6 +108,8 @@ func (t *text) overBreaks(start int) *text {
 
 // ends reports whether a byte cannot be part of a credential.
 func ends(c byte) bool { return byteKinds[c]&kindEnds != 0 }
+
+func goesOn(c byte) bool { return !ends(c) }
 
 // lineBreak reports whether a line ends at pos, or is continued in the next
 // one with a backslash or, in quoted-printable, with an equals sign.

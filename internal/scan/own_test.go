@@ -191,7 +191,7 @@ func TestOwnPatternsFailClosed(t *testing.T) {
 			}
 		}
 	}
-	try(ownScanner(t, `(?s)a.*z|a|`+secret), "a", atOnce+Window, block, block+Window+100)
+	try(ownScanner(t, `(?s)a.*z|a|`+secret), "a", block+2*Window, block, block+Window+100)
 }
 
 // looks is a context that is done at the look with the number end.

@@ -7,7 +7,8 @@ import (
 
 // addresses looks for mail addresses, at every @.
 func (t *text) addresses() {
-	if t.s.personal.email == nil {
+	r := t.s.alone[emailRule]
+	if r == nil {
 		return
 	}
 	for p := 0; p < len(t.b); p++ {
@@ -20,7 +21,7 @@ func (t *text) addresses() {
 			p++
 		}
 		if p > 0 && p+1 < len(t.b) && isWord(t.b[p-1]) && isWord(t.b[p+1]) {
-			t.address(t.s.personal.email, p, p+1)
+			t.address(r, p, p+1)
 		}
 	}
 }
@@ -28,10 +29,7 @@ func (t *text) addresses() {
 // address judges one @. Addresses are information only: they are in every
 // licence and every changelog.
 func (t *text) address(r *rule, pos, end int) {
-	from, to := pos, end
-	for from > 0 && pos-from < 64 && (isWord(t.b[from-1]) || bytes.IndexByte([]byte(".+-%"), t.b[from-1]) >= 0) {
-		from--
-	}
+	from, to := behind(t.b, pos, 64, func(c byte) bool { return isWord(c) || bytes.IndexByte([]byte(".+-%"), c) >= 0 }), end
 	dot, labels := -1, 0
 	for to < len(t.b) && to-end < 253 && (letter(t.b[to]) || digit(t.b[to]) || t.b[to] == '-' || t.b[to] == '.') {
 		if t.b[to] == '.' {
@@ -110,10 +108,7 @@ func shortNumber(b []byte, i int) int {
 	if i > 0 && b[i-1] == '+' {
 		return 0
 	}
-	end := i
-	for end < len(b) && end-i < 9 && b[end]-'0' <= 9 {
-		end++
-	}
+	end := ahead(b, i, 9, digit)
 	if end-i < 9 && (end+1 >= len(b) || b[end] != ' ' && b[end] != '-' || b[end+1]-'0' > 9) {
 		return end
 	}
@@ -172,16 +167,16 @@ func (t *text) number(n *number) {
 	d := n.d[:min(n.digits, len(n.d))]
 	switch {
 	case n.digits == 9 && n.sep != 1 && n.count == 3 && n.sizes[0] == 3 && n.sizes[1] == 2:
-		if r := t.s.personal.ssn; r != nil && ssnRange(d) && !publicSSN[string(d)] && distinct(d[:3])+distinct(d[5:]) > 2 && (n.sep == '-' || near(t.b, n.start, "ssn", "social")) {
+		if r := t.s.alone[ssnRule]; r != nil && ssnRange(d) && !publicSSN[string(d)] && measured(d[:3]).kinds+measured(d[5:]).kinds > 2 && (n.sep == '-' || near(t.b, n.start, "ssn", "social")) {
 			t.add(r, n.start, n.end, n.start, n.end, Likely)
 		}
 	case n.digits >= 13 && n.digits <= 19 && n.sep != 1 && cardGroups(n.sizes[:n.count], n.digits):
-		if r := t.s.personal.card; r != nil && (n.digits != 13 && n.digits != 19 || near(t.b, n.start, "card", "visa", "pan")) && issuer(d, n.digits) && luhn(d) && distinct(d) > 3 && !testCards[string(d)] {
+		if r := t.s.alone[cardRule]; r != nil && (n.digits != 13 && n.digits != 19 || near(t.b, n.start, "card", "visa", "pan")) && issuer(d, n.digits) && luhn(d) && measured(d).kinds > 3 && !testCards[string(d)] {
 			t.add(r, n.start, n.end, n.start, n.end, Likely)
 		}
 	case n.digits >= 10 && n.digits <= 15 && n.start > 0 && t.b[n.start-1] == '+' && d[0] != '0':
 		bare := n.count == 1 && (n.start == 1 || t.b[n.start-2] == '\n')
-		if r := t.s.personal.phone; r != nil && !bare && (n.start < 2 || !isWord(t.b[n.start-2])) && distinct(d) > 3 {
+		if r := t.s.alone[phoneRule]; r != nil && !bare && (n.start < 2 || !isWord(t.b[n.start-2])) && measured(d).kinds > 3 {
 			t.add(r, n.start-1, n.end, n.start-1, n.end, Info)
 		}
 	case n.digits == 1 || n.digits == 2 || n.digits == 3:
@@ -192,7 +187,7 @@ func (t *text) number(n *number) {
 // bracketed finds a telephone number with its area code in brackets:
 // +1 (415) 555-0132.
 func (t *text) bracketed(n *number) {
-	r := t.s.personal.phone
+	r := t.s.alone[phoneRule]
 	if r == nil || n.start == 0 || t.b[n.start-1] != '+' || !hasPrefixAt(t.b, n.end, " (", false) {
 		return
 	}
@@ -226,7 +221,7 @@ func upper(c byte) bool { return 'A' <= c && c <= 'Z' }
 // account finds an international bank account number that begins at start,
 // in one piece or in groups of four, and returns its end.
 func (t *text) account(start int) int {
-	r := t.s.personal.iban
+	r := t.s.alone[ibanRule]
 	want, ok := ibanLength[string(t.b[start:start+2])]
 	if r == nil || !ok {
 		return 0
@@ -244,7 +239,7 @@ func (t *text) account(start int) int {
 		}
 		i++
 	}
-	if len(v) != want || i < len(t.b) && isWord(t.b[i]) || !digit(v[2]) || !digit(v[3]) || distinct(v[4:]) < 4 || !mod97(v) {
+	if len(v) != want || i < len(t.b) && isWord(t.b[i]) || !digit(v[2]) || !digit(v[3]) || measured(v[4:]).kinds < 4 || !mod97(v) {
 		return 0
 	}
 	t.add(r, start, i, start, i, Likely)

@@ -63,10 +63,7 @@ func joint(b []byte, p int) int {
 // join scans the literals that are joined from the one whose end is the quote
 // at p, and returns where they end.
 func (t *text) join(p int) int {
-	start := p
-	for start > 0 && p-start < maxRegion && !parts(t.b[start-1]) {
-		start--
-	}
+	start := behind(t.b, p, maxRegion, joins)
 	plain := append(t.room(maxJoined+maxRegion), t.b[start:p]...)
 	end := p
 	for len(plain) < maxJoined {
@@ -74,10 +71,7 @@ func (t *text) join(p int) int {
 		if next == 0 {
 			break
 		}
-		stop := next
-		for stop < len(t.b) && stop-next < maxRegion && !parts(t.b[stop]) {
-			stop++
-		}
+		stop := ahead(t.b, next, maxRegion, joins)
 		plain = append(plain, t.b[next:stop]...)
 		end = stop
 		if stop >= len(t.b) || t.b[stop] <= ' ' || t.b[stop] == '<' || t.b[stop] == '>' {

@@ -84,7 +84,7 @@ func (p *placeholderShape) matches(match []byte) bool {
 		value = match[bytes.LastIndexAny(match, "\"' \t\r\n:")+1:]
 	}
 	value = bytes.TrimPrefix(value, p.word)
-	return published(value) || placeholder(value) || entropy(value[:min(len(value), longest)]) < 2.8
+	return published(value) || placeholder(value) || measured(value[:min(len(value), longest)]).entropy < 2.8
 }
 
 // withPlaceholders adds to what was found in b the placeholders that are in

@@ -44,7 +44,7 @@ func scannerOf(t *testing.T, placeholders string) *Scanner {
 // ignore. Long texts are judged piece by piece.
 func TestPlaceholders(t *testing.T) {
 	report, score, ignore := scannerOf(t, ""), scannerOf(t, PlaceholdersScore), scannerOf(t, PlaceholdersIgnore)
-	filler := strings.Repeat("filler line\n", atOnce/12+1)
+	filler := strings.Repeat("filler line\n", (block+Window)/12+1)
 	for id, value := range unusable() {
 		texts := []string{value, "x = \"" + value + "\"\n"}
 		if id == "ghp" || id == "email" {

@@ -35,18 +35,11 @@ func (s *Scanner) Redact(b []byte, opt Options) ([]byte, []Span) {
 	}
 	for range maxRedactions {
 		r := redaction{s: s, opt: opt, b: b, at: place{b: b, line: 1}, note: note}
-		if len(b) <= atOnce {
-			t := s.newText(b)
-			t.ctx = opt.Context
-			r.take(s.withPlaceholders(b, t.findings(), opt), 0, len(b))
-			t.free()
-		} else {
-			st := s.NewStream(opt)
-			st.settle = r.take
-			st.whole(b)
-			st.judge(len(st.buf))
-			st.text.free()
-		}
+		st := s.stream(opt)
+		st.settle = r.take
+		st.whole(b)
+		st.judge(len(st.buf))
+		st.text.free()
 		r.replace(len(b))
 		if r.out == nil {
 			break

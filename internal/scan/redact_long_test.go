@@ -85,7 +85,7 @@ func TestLongTextsAreRedactedAsShortOnes(t *testing.T) {
 func TestLongTextsAreScoredAsShortOnes(t *testing.T) {
 	s := scanner(t)
 	line := "jo@acme-mail.org and some words\n"
-	text := []byte(strings.Repeat(line, (atOnce+block)/len(line)))
+	text := []byte(strings.Repeat(line, (2*block+Window)/len(line)))
 	r := s.Score(text, Options{})
 	tally := r.Tally()
 	if want := len(text) / len(line); tally.Total != want || r.Omitted != want-len(r.Findings) || r.LineCount != want || r.Bytes != len(text) || tally.Confirmed {

@@ -43,7 +43,7 @@ var rulesAI = []rule{
 
 // mixedCase is a check for short prefixes: words follow them too, so the
 // secret must hold digits and letters of both cases without being a word.
-var mixedCase = made(3, 0.7, func(m mixture) bool { return m.digits > 0 && m.lower > 1 && m.upper > 1 })
+var mixedCase = made(3, 0.7, func(m *shape) bool { return m.digits > 0 && m.lower > 1 && m.upper > 1 })
 
 // lookMarked finds keys that hold a marker at a place that varies.
 func lookMarked(t *text, r *rule, pos, end int) {
@@ -78,7 +78,7 @@ func lookMarked(t *text, r *rule, pos, end int) {
 	if at := indexOf(secret, "T3BlbkFJ"); at >= 20 && len(secret)-at >= 28 {
 		c = Confirmed
 	}
-	if placeholder(secret) || entropy(secret) < 3.5 || wordy(secret) > 0.8 {
+	if s := measured(secret); placeholder(secret) || s.entropy < 3.5 || s.wordy() > 0.8 {
 		return
 	}
 	t.add(r, pos, i+1+n, pos, i+1+n, c)
@@ -90,21 +90,10 @@ func (r *rule) markedOverLines(t *text, pos int) {
 	if stop-pos < 12 || stop-pos > r.x.most || t.nextLineBegins(stop, "sk-") || !lineBreak(t.b, stop) {
 		return
 	}
-	inner := t.overBreaks(pos)
-	whole := inner.b
-	for _, cut := range t.runs.breaks[1:t.runs.broken] {
-		if cut.at < r.x.least {
-			continue
-		}
-		inner.cutAt(whole, cut.at)
-		if lookMarked(inner, r, 0, 3); len(inner.found) > 0 && inner.found[0].confidence == Confirmed {
-			f := inner.found[0]
-			t.keep(raw{rule: r, start: pos, end: cut.end, secret: bytes.Clone(f.secret), confidence: f.confidence, from: "whitespace", at: pos})
-			break
-		}
-		inner.found = nil
-	}
-	inner.b, inner.found = whole, nil
+	r.overBreaks(t, pos, unbounded, func(inner *text) bool {
+		lookMarked(inner, r, 0, 3)
+		return false
+	})
 }
 
 func indexOf(b []byte, s string) int { return bytes.Index(b, []byte(s)) }

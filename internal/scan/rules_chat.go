@@ -20,16 +20,16 @@ var rulesChat = []rule{
 	{id: "google_chat_webhook", family: familyChat, what: "Google Chat webhook", expr: `chat\.googleapis\.com/v1/spaces/([\w-]{8,14}/messages\?key=AIza[\w-]{35}&token=[\w%-]{40,60})`, inside: true},
 	{id: "telegram_bot_token", family: familyChat, what: "Telegram bot token", expr: `\d{8,10}:AA[\w-]{32,33}`, words: []string{":AA"}},
 	{id: "telegram_bot_token", family: familyChat, what: "Telegram bot token, named", words: []string{"telegram", "api.telegram.org/bot", "tg_bot"}, within: 40, expr: `\d{8,10}:[\w-]{35}`},
-	{id: "twilio_api_key", family: familyChat, what: "Twilio API key", expr: `SK[a-f0-9]{32}`},
+	{id: "twilio_api_key", family: familyChat, what: "Twilio API key", expr: `SK[a-f0-9]{32}`, alone: twilioKeyRule},
 	{id: "twilio_auth_token", family: familyChat, what: "Twilio authentication token", words: []string{"twilio"}, within: 50, expr: `[a-f0-9]{32}`},
-	{id: "twilio_account_sid", family: familyChat, what: "Twilio account SID, an identifier", expr: `AC[a-f0-9]{32}`, confidence: Info},
+	{id: "twilio_account_sid", family: familyChat, what: "Twilio account SID, an identifier", expr: `AC[a-f0-9]{32}`, confidence: Info, alone: twilioAccountRule},
 	{id: "line_messaging_token", family: familyChat, what: "LINE channel access token", words: []string{"line_channel", "channel_access_token", "linebot"}, within: 40, expr: `[A-Za-z0-9+/]{160,180}={0,2}`},
 	{id: "mattermost_token", family: familyChat, what: "Mattermost access token", words: []string{"mattermost"}, within: 40, expr: `[a-z0-9]{26}`},
 }
 
 // slackDigits asks for the numbers that Slack's tokens begin with, and for the
 // letters that they end with.
-var slackDigits = made(5, 0.75, func(m mixture) bool { return m.digits > 3 && m.lower+m.upper > 0 })
+var slackDigits = made(5, 0.75, func(m *shape) bool { return m.digits > 3 && m.lower+m.upper > 0 })
 
 // lookPowerAutomate finds the signature of a workflow's address.
 func lookPowerAutomate(t *text, r *rule, pos, end int) {
@@ -43,7 +43,7 @@ func lookPowerAutomate(t *text, r *rule, pos, end int) {
 	}
 	from := pos + at + 4
 	to := ahead(t.b[:stop], from, stop-from, func(c byte) bool { return isKey(c) || c == '%' })
-	if to-from < 40 || placeholder(t.b[from:to]) || entropy(t.b[from:to]) < 3.5 {
+	if to-from < 40 || placeholder(t.b[from:to]) || measured(t.b[from:to]).entropy < 3.5 {
 		return
 	}
 	t.add(r, from, to, from, to, Confirmed)

@@ -82,7 +82,7 @@ var rulesCloud = []rule{
 // characters: the marker is the proof, what follows it may be a row of one
 // letter.
 func identifiable(secret []byte) outcome {
-	if len(secret) < 40 || entropy(secret[:40]) < 3.8 || placeholder(secret[:40]) {
+	if len(secret) < 40 || measured(secret[:40]).entropy < 3.8 || placeholder(secret[:40]) {
 		return isNone
 	}
 	return proven
@@ -90,8 +90,7 @@ func identifiable(secret []byte) outcome {
 
 // awsID asks for an identifier that is no word in capitals.
 func awsID(secret []byte) outcome {
-	tail := secret[3:]
-	if kind := mix(tail); kind.digits == 0 && wordy(tail) > 0.55 {
+	if s := measured(secret[3:]); s.digits == 0 && s.wordy() > 0.55 {
 		return isNone
 	}
 	return passes
@@ -113,8 +112,8 @@ func lookAWSSecret(t *text, r *rule, pos, end int) {
 			continue
 		}
 		v := t.b[i : i+40]
-		kind := mix(v)
-		if kind.upper < 3 || kind.lower < 3 || kind.digits == 0 || kind.turns < 12 || placeholder(v) || i+40 < len(t.b) && (isWord(t.b[i+40]) || t.b[i+40] == '-') || wordy(v) > 0.7 || entropy(v) < r.entropy {
+		s := measured(v)
+		if s.upper < 3 || s.lower < 3 || s.digits == 0 || s.turns < 12 || s.placeholder(v) || i+40 < len(t.b) && (isWord(t.b[i+40]) || t.b[i+40] == '-') || s.wordy() > 0.7 || s.entropy < r.entropy {
 			return
 		}
 		t.add(r, i, i+40, i, i+40, Confirmed)
@@ -143,7 +142,7 @@ func lookJoined(least, most, hex int) func(t *text, r *rule, pos, end int) {
 			return
 		}
 		i := ahead(t.b, end, most+1, isKey)
-		if n := i - end; n < least || n > most || !onlyHex(t.b[i-hex:i]) || placeholder(t.b[end:i]) || entropy(t.b[end:i]) < 3 {
+		if n := i - end; n < least || n > most || !onlyHex(t.b[i-hex:i]) || placeholder(t.b[end:i]) || measured(t.b[end:i]).entropy < 3 {
 			return
 		}
 		t.add(r, pos, i, pos, i, Confirmed)

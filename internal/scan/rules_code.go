@@ -47,4 +47,4 @@ func upperMix(secret []byte) outcome {
 	return upperTurns(secret)
 }
 
-var upperTurns = made(4, 1, func(m mixture) bool { return m.digits > 2 && m.upper > 7 && m.turns > 3 })
+var upperTurns = made(4, 1, func(m *shape) bool { return m.digits > 2 && m.upper > 7 && m.turns > 3 })

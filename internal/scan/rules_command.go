@@ -90,7 +90,8 @@ func (r *rule) argument(t *text, from int, next bool) bool {
 	}
 	from, to := t.word(from, parts)
 	value := t.b[from:to]
-	if port, _, ok := bytes.Cut(value, []byte{':'}); ok && mix(port).lower+mix(port).upper == 0 {
+	port, _, parted := bytes.Cut(value, []byte{':'})
+	if s := measured(port); parted && s.lower+s.upper == 0 {
 		return false // the ports of a container
 	}
 	if !givenPassword(value) {
@@ -102,8 +103,8 @@ func (r *rule) argument(t *text, from int, next bool) bool {
 
 // givenPassword reports whether what is handed over as a password is one.
 func givenPassword(v []byte) bool {
-	kind := mix(v)
-	return kind.lower+kind.upper > 0 && kind.digits > 0 && strongPassword(v, kind) && !variable(v) && !placeholder(v) && !weakPassword(v)
+	s := measured(v)
+	return s.lower+s.upper > 0 && s.digits > 0 && s.strongPassword() && !variable(v) && !s.placeholder(v) && !s.weakPassword(v)
 }
 
 // lookSQL finds the password that a statement gives a user: in quotes, within
@@ -116,16 +117,13 @@ func lookSQL(t *text, r *rule, pos, end int) {
 		end--
 	}
 	limit := min(len(t.b), end+64)
-	from := end
-	for from < limit && t.b[from] != '\'' && t.b[from] != '"' && t.b[from] != ';' && t.b[from] != '\n' {
-		from++
-	}
+	from := ahead(t.b, end, limit-end, func(c byte) bool { return !isQuote(c) && c != ';' && c != '\n' })
 	if hasPrefixAt(t.b, pos, "password for", true) || hasPrefixAt(t.b, pos, "identified with", true) {
 		from = t.quoteBehind(end, limit) // the name of a user may come first
 	} else if len(bytes.TrimSpace(t.b[end:min(from, limit)])) > 0 {
 		return
 	}
-	if from >= limit || t.b[from] != '\'' && t.b[from] != '"' {
+	if from >= limit || !isQuote(t.b[from]) {
 		return
 	}
 	v, ok := quotedValue(t.b, from+1, t.b[from])

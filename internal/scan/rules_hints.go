@@ -9,6 +9,6 @@ var invisibles = map[rune]bool{
 var rulesHints = []rule{
 	{id: "masked_credential", family: familyFilter, what: "Prefix of a credential whose rest is masked: upstream filters may still refuse the text", confidence: Info,
 		words: []string{"sk-ant-", "sk-proj-", "ghp_", "gho_", "github_pat_", "akia", "xoxb-", "xoxp-", "sk_live_", "glpat-", "aiza", "npm_", "hf_"}, starts: true, look: lookFilter},
-	{id: "invisible_character", family: familyInvisible, what: "Character that shows nothing or turns the direction of text", confidence: Info},
-	{id: "long_base64_blob", family: familyBinary, what: "Encoded bytes of 200 characters and more", confidence: Info},
+	{id: "invisible_character", family: familyInvisible, what: "Character that shows nothing or turns the direction of text", confidence: Info, alone: hiddenRule},
+	{id: "long_base64_blob", family: familyBinary, what: "Encoded bytes of 200 characters and more", confidence: Info, alone: blobRule},
 }

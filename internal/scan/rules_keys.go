@@ -52,8 +52,8 @@ func lookJWK(t *text, r *rule, pos, end int) {
 		return
 	}
 	value := t.b[v.from:v.to]
-	kind := mix(value)
-	if kind.digits == 0 || kind.upper == 0 || kind.lower == 0 || placeholder(value) {
+	s := measured(value)
+	if s.digits == 0 || s.upper == 0 || s.lower == 0 || s.placeholder(value) {
 		return
 	}
 	if around := t.b[max(0, pos-900):min(len(t.b), v.to+900)]; indexOf(around, `"kty"`) < 0 {

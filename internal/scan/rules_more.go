@@ -66,7 +66,7 @@ func lookAuthress(t *text, r *rule, pos, end int) {
 		return
 	}
 	to := ahead(t.b, dot+1, 121, isBase64)
-	if secret := t.b[dot+1 : to]; len(secret) >= 30 && !placeholder(secret) && entropy(secret) >= 3.5 {
+	if secret := t.b[dot+1 : to]; len(secret) >= 30 && !placeholder(secret) && measured(secret).entropy >= 3.5 {
 		t.add(r, start, to, start, to, Confirmed)
 	}
 }

@@ -32,7 +32,7 @@ func lookNpmrc(t *text, r *rule, pos, end int) {
 		return
 	}
 	value := t.b[v.from:v.to]
-	if bytes.ContainsAny(value, "(){}<>[]") || variable(value) || placeholder(value) || weakPassword(value) || len(value) < 16 || mix(value).digits == 0 || entropy(value) < 3 {
+	if s := measured(value); bytes.ContainsAny(value, "(){}<>[]") || variable(value) || s.placeholder(value) || s.weakPassword(value) || len(value) < 16 || s.digits == 0 || s.entropy < 3 {
 		return
 	}
 	t.add(r, v.start, v.end, v.from, v.to, Confirmed)

@@ -94,8 +94,7 @@ func lookTwitter(t *text, r *rule, pos, end int) {
 	}
 	from := start + 21
 	to := ahead(t.b, end, 110, token)
-	tail := t.b[from:to]
-	if len(tail) < 60 || len(tail) > 130 || entropy(tail) < 4 || mix(tail).digits == 0 {
+	if s := measured(t.b[from:to]); s.length < 60 || s.length > 130 || s.entropy < 4 || s.digits == 0 {
 		return
 	}
 	t.add(r, start, to, start, to, Confirmed)

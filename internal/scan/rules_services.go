@@ -36,7 +36,7 @@ var rulesServices = []rule{
 	{id: "azure_storage_key", family: familyCloud, what: "Azure storage account key, named", words: []string{"account_key", "storage_key", "storage_account", "azure_storage", "blob_key"}, within: 48, expr: `[A-Za-z0-9+/]{86}==`},
 	{id: "aws_secret_access_key", family: familyAWS, what: "AWS secret access key beside its id", words: []string{"akia"}, expr: `[A-Za-z0-9+/]{40}`, within: 64, entropy: 4.2, place: beforeToken, look: lookAWSPair},
 	{id: "gcs_hmac_id", family: familyCloud, what: "Access id of a Google Cloud Storage HMAC key", expr: `GOOG1[A-Z0-9]{56}`, confidence: Likely},
-	{id: "discord_bot_token", family: familyChat, what: "Discord bot or user token: its first part is the id of the account in base64", expr: `[MNO][A-Za-z0-9]{22,25}\.[\w-]{6}\.[\w-]{27,40}`},
+	{id: "discord_bot_token", family: familyChat, what: "Discord bot or user token: its first part is the id of the account in base64", expr: `[MNO][A-Za-z0-9]{22,25}\.[\w-]{6}\.[\w-]{27,40}`, alone: discordRule},
 	{id: "hubspot_key", family: familySaaS, what: "HubSpot API key", words: []string{"hubspot"}, within: 40, expr: exprUUID},
 	{id: "datadog_app_key", family: familySaaS, what: "Datadog key, named", words: []string{"datadog"}, within: 40, expr: `[a-z0-9]{40}`},
 	{id: "discord_client_secret", family: familyChat, what: "Discord API key or public key, named", words: []string{"discord"}, within: 40, expr: `[a-f0-9]{64}`, confidence: Likely},
@@ -58,7 +58,7 @@ var services = []string{
 }
 
 // twoDigits asks for digits and letters, which no word has.
-var twoDigits = made(0, 0.75, func(m mixture) bool { return m.digits > 2 && m.turns > 2 })
+var twoDigits = made(0, 0.75, func(m *shape) bool { return m.digits > 2 && m.turns > 2 })
 
 // lookAWSPair finds the secret key that follows a key id.
 func lookAWSPair(t *text, r *rule, pos, end int) {
@@ -72,7 +72,7 @@ func lookAWSPair(t *text, r *rule, pos, end int) {
 // the run of base64 before the full stop at end. No other text has that shape,
 // so it may follow anything.
 func (t *text) discord(end int) {
-	r := t.s.discord
+	r := t.s.alone[discordRule]
 	if r == nil {
 		return
 	}
@@ -81,7 +81,7 @@ func (t *text) discord(end int) {
 			continue
 		}
 		m, ok := r.x.match(t, end-n)
-		if signature := end + len(".abcdef."); ok && t.ends(m.end) && entropy(t.b[signature:m.end]) >= 2.8 {
+		if signature := end + len(".abcdef."); ok && t.ends(m.end) && measured(t.b[signature:m.end]).entropy >= 2.8 {
 			t.add(r, m.start, m.end, m.from, m.to, r.grade())
 		}
 		return

@@ -123,7 +123,7 @@ func lookConnection(t *text, r *rule, pos, end int) {
 		return
 	}
 	s := t.facts(value)
-	if !strongPassword(value, s.mixture) || s.kinds < 3 || s.monotonous() || variable(value) || s.placeholder(value) || weakWord(value) {
+	if !s.strongPassword() || s.kinds < 3 || s.monotonous() || variable(value) || s.standsIn(value) || weakWord(value) {
 		return
 	}
 	t.add(r, end, to, end, to, Confirmed)

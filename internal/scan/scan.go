@@ -126,13 +126,9 @@ var listed = map[Confidence]int{Confirmed: maxFindings, Likely: 800, Info: 500}
 
 // Scanner scans texts by one policy. It is safe for concurrent use.
 type Scanner struct {
-	rules    []*rule
-	classes  *classes
-	blob     *rule
-	hidden   *rule
-	discord  *rule
-	twilio   struct{ key, account *rule }
-	personal struct{ email, ssn, card, iban, phone *rule }
+	rules   []*rule
+	classes *classes
+	alone   [aloneRules]*rule // those without keywords
 	// The keywords, by where they are looked for.
 	inTokens, beforeTokens, inBoth, anywhere *prefilter
 	custom                                   []customRule
@@ -164,28 +160,12 @@ func New(p *Policy) (*Scanner, error) {
 	return compile(p)
 }
 
-// atOnce is the length of the longest text that is scanned in one piece: what
-// is found in a piece is held together, and may be many times its length.
-const atOnce = block + Window
-
 // Score scans a whole text. The memory it takes does not grow with the text,
 // nor with what is found in it.
 func (s *Scanner) Score(b []byte, opt Options) Report {
-	opt = s.bounded(opt)
-	if len(b) > atOnce {
-		st := s.NewStream(opt)
-		st.whole(b)
-		return st.Report()
-	}
-	t := s.newText(b)
-	t.ctx = opt.Context
-	found := s.withPlaceholders(b, t.findings(), opt)
-	r := Report{Bytes: len(b)}
-	r.LineCount, r.MaxLineLen = measureLines(b)
-	s.collect(&r, b, found, opt, origin{})
-	t.free()
-	s.judge(&r)
-	return r
+	st := s.stream(opt)
+	st.whole(b)
+	return st.Report()
 }
 
 // collect moves findings into the report: what is allowed is counted, what is

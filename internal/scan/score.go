@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Verdicts, from harmless to refused.
@@ -101,15 +102,7 @@ func round4(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
 // VerdictRank orders verdicts.
 func VerdictRank(v string) int {
-	switch v {
-	case VerdictLow:
-		return 1
-	case VerdictMedium:
-		return 2
-	case VerdictHigh:
-		return 3
-	}
-	return 0
+	return max(0, slices.Index([]string{VerdictSafe, VerdictLow, VerdictMedium, VerdictHigh}, v))
 }
 
 // Action is one thing to do about a report.

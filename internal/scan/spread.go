@@ -205,10 +205,7 @@ func (t *text) list(p int) int {
 	}
 	start, end := p, p
 	for p-start < maxRegion {
-		at := start
-		for at > 0 && start-at < 24 && separates(b[at-1]) {
-			at--
-		}
+		at := behind(b, start, 24, separates)
 		if at == start || listedByte(b, at-4) == 0 {
 			break
 		}
@@ -221,10 +218,8 @@ func (t *text) list(p int) int {
 			break
 		}
 		plain = append(plain, c)
-		for end, at = at+4, at+4; at < len(b) && at-end < 24 && separates(b[at]); {
-			at++
-		}
-		if at == end {
+		end = at + 4
+		if at = ahead(b, end, 24, separates); at == end {
 			break
 		}
 	}

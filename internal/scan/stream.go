@@ -33,8 +33,11 @@ type Stream struct {
 
 // NewStream begins a scan.
 func (s *Scanner) NewStream(opt Options) *Stream {
-	return &Stream{s: s, opt: s.bounded(opt), block: block}
+	st := s.stream(opt)
+	return &st
 }
+
+func (s *Scanner) stream(opt Options) Stream { return Stream{s: s, opt: s.bounded(opt), block: block} }
 
 // Write takes the next piece. It never fails.
 func (st *Stream) Write(p []byte) (int, error) {
@@ -95,6 +98,7 @@ func (st *Stream) judge(cut int) (drop int) {
 	all := st.s.withPlaceholders(st.buf, st.text.findings(), st.opt)
 	mine := all[:0]
 	var later map[[16]byte][]stretch
+	alone := st.decoded == nil && cut == len(st.buf) // no other block finds the same
 	for _, f := range all {
 		if f.from == "" {
 			if f.start >= st.settled && f.start < cut {
@@ -104,17 +108,22 @@ func (st *Stream) judge(cut int) (drop int) {
 		}
 		// Where a wrapped secret begins is known only roughly: it is counted
 		// where it is seen first.
+		if f.at < st.settled-Window/2 || f.at >= cut+Window/2 {
+			continue
+		}
+		if alone {
+			mine = append(mine, f)
+			continue
+		}
 		print, place := f.rule.fingerprint(f.secret), stretch{st.origin.offset + f.start, st.origin.offset + f.end}
-		if f.at >= st.settled-Window/2 && f.at < cut+Window/2 {
-			if !slices.ContainsFunc(st.decoded[print], place.meets) {
-				mine = append(mine, f)
+		if !slices.ContainsFunc(st.decoded[print], place.meets) {
+			mine = append(mine, f)
+		}
+		if f.at >= cut-Window {
+			if later == nil {
+				later = map[[16]byte][]stretch{}
 			}
-			if f.at >= cut-Window {
-				if later == nil {
-					later = map[[16]byte][]stretch{}
-				}
-				later[print] = append(later[print], place)
-			}
+			later[print] = append(later[print], place)
 		}
 	}
 	if st.settle != nil {

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -40,9 +40,10 @@ type rule struct {
 	entropy    float64 // least bits per byte; 0 = by length
 	check      check   // checksum or other proof; nil for none
 	confidence Confidence
-	inside     bool // may be inside a longer word
-	short      bool // its words are short, and say little
-	starts     bool // the secret begins with the keyword; without look it is found out
+	inside     bool      // may be inside a longer word
+	alone      aloneRule // has no keyword: the code looks for it
+	short      bool      // its words are short, and say little
+	starts     bool      // the secret begins with the keyword; without look it is found out
 
 	samples // of samples.txt
 
@@ -55,6 +56,23 @@ type rule struct {
 	plain  bool   // the prefix is a word, which may be the last one of a name
 	worded bool   // its values are known by the words before them only
 }
+
+// aloneRule is a rule that the code refers to; 0 is any other.
+type aloneRule int
+
+const (
+	emailRule aloneRule = iota + 1
+	ssnRule
+	cardRule
+	ibanRule
+	phoneRule
+	blobRule
+	hiddenRule
+	discordRule
+	twilioKeyRule
+	twilioAccountRule
+	aloneRules
+)
 
 // Families with a meaning of their own.
 const (
@@ -113,17 +131,9 @@ func table() []*rule {
 
 // compile makes the scanner of a policy.
 func compile(p *Policy) (*Scanner, error) {
-	s := &Scanner{classes: &classes{}, seed: maphash.MakeSeed(), weights: map[string]float64{}, markers: p.Markers, placeholders: p.Placeholders, high: p.High, medium: p.Medium, low: p.Low}
-	for f, w := range weights {
-		s.weights[f] = w
-	}
-	for _, d := range []struct {
-		at *float64
-		by float64
-	}{{&s.high, DefaultHigh}, {&s.medium, DefaultMedium}, {&s.low, DefaultLow}} {
-		if *d.at == 0 {
-			*d.at = d.by
-		}
+	s := &Scanner{
+		classes: &classes{}, seed: maphash.MakeSeed(), weights: maps.Clone(weights), markers: p.Markers, placeholders: p.Placeholders,
+		high: cmp.Or(p.High, DefaultHigh), medium: cmp.Or(p.Medium, DefaultMedium), low: cmp.Or(p.Low, DefaultLow),
 	}
 	off := map[string]bool{}
 	for _, name := range p.DisablePatterns {
@@ -154,9 +164,7 @@ func compile(p *Policy) (*Scanner, error) {
 			continue
 		}
 		s.rules = append(s.rules, r)
-		if place := s.special(r.id); place != nil && r.words == nil {
-			*place = r
-		}
+		s.alone[r.alone] = r
 		for _, w := range r.words {
 			w = strings.ToLower(w)
 			n, ok := known[r.place][w]
@@ -179,19 +187,19 @@ func (s *Scanner) prepare(r *rule) (err error) {
 		if r.x, err = s.classes.compile(r.expr); err != nil {
 			return err
 		}
-		if r.x.ambiguous && r.within == 0 && r.look == nil && s.special(r.id) == nil {
+		if r.x.ambiguous && r.within == 0 && r.look == nil && r.alone == 0 {
 			return errors.New("two runs before the keyword")
 		}
-		if r.words == nil && s.special(r.id) == nil {
+		if r.words == nil && r.alone == 0 {
 			r.words = []string{r.x.literal}
 		}
 		r.masked = r.x.literal[:min(len(r.x.literal), 16)] + "…"
-		r.solid = r.look == nil && s.classes.solid(r.x.seq)
+		r.solid = r.look == nil && s.classes.only(r.x.seq, func(b byte, _ bool) bool { return !ends(b) && b != '\\' })
 		r.glued, r.plain = r.standsOut(), plainPrefixes[r.x.literal]
 		r.cut = r.words != nil && (strings.ContainsAny(r.words[0], "_-.") || len(r.x.literal) >= 4 && r.x.literal != strings.ToLower(r.x.literal))
 	}
 	if r.within > 0 || r.family == familyGeneric {
-		r.words = spellings(r.words)
+		r.words = respelled(r.words, "_", "-", "", ".", " ") // cf_api is also cf-api, cfApi, cf.api and "cf api"
 	}
 	r.worded = r.within > 0 || r.family == familyGeneric || onWords[r.id]
 	r.settle(s.classes)
@@ -230,18 +238,16 @@ func (r *rule) standsOut() bool {
 // fixed reports whether all that the expression fits is equally long.
 func (r *rule) fixed() bool { return r.x.least == r.x.most }
 
-// spellings adds the other ways in which names of several words are written:
-// cf_api is also cf-api, cfApi, cf.api and "cf api".
-func spellings(words []string) []string {
+// respelled adds to words, whose joints are underscores, those with other joints.
+func respelled(words []string, joints ...string) (all []string) {
 	seen := map[string]bool{}
-	var all []string
 	for _, w := range words {
-		for _, joint := range []string{"_", "-", "", ".", " "} {
+		for _, joint := range joints {
 			other := strings.ReplaceAll(w, "_", joint)
 			if joint != "_" && w[0] == '_' {
 				break
 			}
-			if !seen[other] && len(other) > 2 {
+			if len(other) > 2 && !seen[other] {
 				seen[other] = true
 				all = append(all, other)
 			}
@@ -263,33 +269,6 @@ func (s *Scanner) ownClasses() (err error) {
 		if *c.at, err = s.classes.add(&in); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// special is where a rule without a keyword is kept.
-func (s *Scanner) special(id string) **rule {
-	switch id {
-	case "email":
-		return &s.personal.email
-	case "ssn":
-		return &s.personal.ssn
-	case "payment_card":
-		return &s.personal.card
-	case "iban":
-		return &s.personal.iban
-	case "phone":
-		return &s.personal.phone
-	case "long_base64_blob":
-		return &s.blob
-	case "invisible_character":
-		return &s.hidden
-	case "discord_bot_token":
-		return &s.discord
-	case "twilio_api_key":
-		return &s.twilio.key
-	case "twilio_account_sid":
-		return &s.twilio.account
 	}
 	return nil
 }
@@ -350,12 +329,7 @@ func Rules() []RuleInfo {
 	for _, r := range table() {
 		list = append(list, RuleInfo{ID: r.id, Family: r.family, What: r.what, Confidence: r.grade(), Example: r.hits[0], Weight: weights[r.family], Expr: r.notation()})
 	}
-	sort.Slice(list, func(i, j int) bool {
-		if list[i].Family != list[j].Family {
-			return list[i].Family < list[j].Family
-		}
-		return list[i].ID < list[j].ID
-	})
+	slices.SortFunc(list, func(a, b RuleInfo) int { return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.ID, b.ID)) })
 	return list
 }
 

@@ -363,10 +363,7 @@ func (t *text) capitalAt(pos int) bool {
 	if pos >= len(t.b) || !upper(t.b[pos]) {
 		return false
 	}
-	i := pos
-	for i > 0 && pos-i < 3 && 'a' <= t.b[i-1] && t.b[i-1] <= 'z' {
-		i--
-	}
+	i := behind(t.b, pos, 3, func(c byte) bool { return 'a' <= c && c <= 'z' })
 	return i < pos && (pos-i == 3 || i == 0 || !isWord(t.b[i-1]))
 }
 
@@ -431,10 +428,10 @@ func (r *rule) report(t *text, m span, c Confidence) {
 // it should have.
 func (t *text) implausible(v []byte, least float64) bool {
 	if len(v) == 0 || len(v) > 256 {
-		return placeholder(v) || entropy(v[:min(len(v), longest)]) < least
+		return placeholder(v) || measured(v[:min(len(v), longest)]).entropy < least
 	}
 	f := t.facts(v)
-	return f.entropy < least || f.monotonous() || f.placeholder(v)
+	return f.entropy < least || f.monotonous() || f.standsIn(v)
 }
 
 // published reports whether a secret of the text is a key of a manual or of a

@@ -34,40 +34,17 @@ const reach = 64
 // _-./:+~^, of which nearly every credential consists in one piece.
 func tokenByte(c byte) bool { return lanes[c]>>laneToken&1 == 1 }
 
-// ofTokens reports whether a sequence matches bytes of tokens only, and with
-// padding equals signs.
-func (c *classes) ofTokens(seq []elem, padding bool) bool {
-	for _, e := range seq {
-		for b := range 256 {
-			if e.class >= 0 && c.has(e.class, byte(b)) && !tokenByte(byte(b)) && !(padding && b == '=') {
-				return false
-			}
-		}
-		for _, b := range []byte(e.lit) {
-			if !tokenByte(b) {
-				return false
-			}
-		}
-		for _, alt := range e.alts {
-			if !c.ofTokens(alt, padding) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // settle says where the keywords of a rule are looked for, unless its row does.
 func (r *rule) settle(c *classes) {
 	switch {
 	case r.look != nil || r.x == nil || r.place != anywhere:
 	case r.within > 0:
-		if r.x.least >= shortToken && c.ofTokens(r.x.seq, true) {
+		if r.x.least >= shortToken && c.only(r.x.seq, func(b byte, run bool) bool { return tokenByte(b) || run && b == '=' }) { // with padding
 			r.place = beforeToken // value asks for a letter and a digit
 		}
 	default:
 		for n := len(r.x.seq); n > 0; n-- {
-			if least, _ := bounds(r.x.seq[:n]); least >= keyedToken && (n == len(r.x.seq) || r.x.lead == 0) && c.ofTokens(r.x.seq[:n], false) {
+			if least, _ := bounds(r.x.seq[:n]); least >= keyedToken && (n == len(r.x.seq) || r.x.lead == 0) && c.only(r.x.seq[:n], func(b byte, _ bool) bool { return tokenByte(b) }) {
 				r.place = inToken
 			}
 		}

@@ -22,10 +22,7 @@ func lookURI(t *text, r *rule, pos, end int) {
 	if limit := min(len(t.b), end+maxAuthority); bytes.IndexByte(t.b[end:limit], '@') < 0 {
 		return
 	}
-	start := pos
-	for start > 0 && pos-start < 24 && (isWord(t.b[start-1]) || t.b[start-1] == '+' || t.b[start-1] == '-' || t.b[start-1] == '.') {
-		start--
-	}
+	start := behind(t.b, pos, 24, func(c byte) bool { return inName(c) || c == '+' })
 	start += t.escapeAt(start)
 	for start < pos && !letter(t.b[start]) {
 		start++ // a scheme begins with a letter: the sign of a diff is not part of it
@@ -47,24 +44,26 @@ func lookURI(t *text, r *rule, pos, end int) {
 	}
 	pass := t.b[colon+1 : at]
 	user := t.b[end:colon]
-	if len(user) == 0 && !isDB || len(pass) < 3 || variable(pass) || len(user) > 0 && variable(user) || bytes.ContainsAny(pass, "<>{}[]|") || pass[0] == '$' || bytes.HasPrefix(pass, []byte("%s")) || placeholder(pass) {
+	if len(user) == 0 && !isDB || len(pass) < 3 || variable(pass) || len(user) > 0 && variable(user) || bytes.ContainsAny(pass, "<>{}[]|") || pass[0] == '$' || bytes.HasPrefix(pass, []byte("%s")) {
 		return
 	}
-	plain := plainPercent(pass)
-	if weakPassword(plain) || exampleHost(t.b[at+1:min(len(t.b), at+80)]) || bytes.EqualFold(user, pass) {
+	s, plain := measured(pass), plainPercent(pass)
+	if s.placeholder(pass) {
+		return
+	}
+	if len(plain) < len(pass) {
+		s = measured(plain)
+	}
+	if s.weakPassword(plain) || exampleHost(t.b[at+1:min(len(t.b), at+80)]) || bytes.EqualFold(user, pass) {
 		return
 	}
 	c := Confirmed
-	if kind := mix(plain); !strongPassword(plain, kind) && !(kind.digits > 0 && len(plain) >= 12 && wordy(plain) < 0.9) {
+	if !s.strongPassword() && !(s.digits > 0 && s.length >= 12 && s.wordy() < 0.9) {
 		if c = Likely; (weakPassword(user) || saysPassword(plain)) && len(user) > 0 || !realHost(t.b[at+1:min(len(t.b), at+80)]) {
 			return // user:something, in a manual
 		}
 	}
-	host := at + 1
-	for host < len(t.b) && host-at < 120 && (isWord(t.b[host]) || t.b[host] == '.' || t.b[host] == '-' || t.b[host] == ':') {
-		host++
-	}
-	t.add(r, start, host, colon+1, at, c)
+	t.add(r, start, ahead(t.b, at+1, 119, func(c byte) bool { return inName(c) || c == ':' }), colon+1, at, c)
 }
 
 // userinfo is where user and password are parted and where they end; the
@@ -126,10 +125,7 @@ func spaceBefore(b []byte, stop byte) bool {
 // exampleHost reports whether a host is one of documentation and tests
 // (RFC 2606, RFC 5737).
 func exampleHost(b []byte) bool {
-	end := 0
-	for end < len(b) && (isWord(b[end]) || b[end] == '.' || b[end] == '-') {
-		end++
-	}
+	end := ahead(b, 0, len(b), inName)
 	var buf [64]byte
 	if end > len(buf) {
 		b, end = b[end-len(buf):], len(buf)
@@ -154,18 +150,14 @@ func exampleHost(b []byte) bool {
 // realHost reports whether a host is one of the network: a name of several
 // parts, whose last is a domain.
 func realHost(b []byte) bool {
-	end := 0
-	for end < len(b) && (isWord(b[end]) || b[end] == '.' || b[end] == '-') {
-		end++
-	}
+	end := ahead(b, 0, len(b), inName)
 	dot := bytes.LastIndexByte(b[:end], '.')
 	return dot > 0 && end-dot > 2
 }
 
 // saysPassword reports whether a password only says that it is one.
 func saysPassword(v []byte) bool {
-	kind := mix(v)
-	return kind.digits == 0 && (containsFold(v, "pass") || containsFold(v, "secret") || containsFold(v, "word"))
+	return measured(v).digits == 0 && (containsFold(v, "pass") || containsFold(v, "secret") || containsFold(v, "word"))
 }
 
 // weakWords are used in place of passwords in documents and tests.
@@ -181,7 +173,13 @@ var weakWords = map[string]bool{
 
 // weakPassword reports whether v is not meant as a password.
 func weakPassword(v []byte) bool {
-	return len(v) == 0 || distinct(v[:min(len(v), 64)]) < 3 || monotonous(v) || weakWord(v)
+	s := measured(v)
+	return s.weakPassword(v)
+}
+
+// weakPassword is the same for a value of that shape.
+func (s *shape) weakPassword(v []byte) bool {
+	return s.kinds < 3 || s.monotonous() || len(v) > 64 && measured(v[:64]).kinds < 3 || weakWord(v)
 }
 
 // weakWord reports whether v is a word used in place of a password, or begins
@@ -228,21 +226,22 @@ var weakLengths = func() (bits [256]uint32) {
 	return bits
 }()
 
-// strongPassword reports whether v was generated or chosen as a real password: several kinds of characters and no plain word.
-func strongPassword(v []byte, kind mixture) bool {
+// strongPassword reports whether a value was generated or chosen as a real password:
+// several kinds of characters and no plain word.
+func (s *shape) strongPassword() bool {
 	kinds := 0
-	for _, n := range []int{kind.lower, kind.upper, kind.digits, kind.other} {
+	for _, n := range [...]int{s.lower, s.upper, s.digits, s.other} {
 		if n > 0 {
 			kinds++
 		}
 	}
 	switch {
-	case len(v) < 8:
+	case s.length < 8:
 		return false
 	case kinds >= 3:
 		return true
-	case kinds == 2 && kind.digits >= 2:
-		return kind.turns >= 3 || len(v) >= 16
+	case kinds == 2 && s.digits >= 2:
+		return s.turns >= 3 || s.length >= 16
 	}
-	return len(v) >= 12 && wordy(v) < 0.6
+	return s.length >= 12 && s.wordy() < 0.6
 }

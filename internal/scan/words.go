@@ -3,8 +3,6 @@ package scan
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"strings"
 )
 
 // folded is a word, in lower case, that is compared without regard to ASCII case.
@@ -30,26 +28,12 @@ func fold(text string) folded {
 // at reports whether the word is at pos of b.
 func (w *folded) at(b []byte, pos int) bool {
 	if pos < 0 || pos+8 > len(b) {
-		return pos >= 0 && foldedPrefix(b[pos:], w.text)
+		return hasPrefixAt(b, pos, w.text, true)
 	}
 	if (binary.LittleEndian.Uint64(b[pos:])|w.fold)&w.mask != w.head {
 		return false
 	}
-	return len(w.text) <= 8 || foldedPrefix(b[pos+8:], w.text[8:])
-}
-
-// foldedPrefix reports whether b begins with a word, which is in lower case,
-// without regard to ASCII case.
-func foldedPrefix(b []byte, w string) bool {
-	if len(b) < len(w) {
-		return false
-	}
-	for i := range len(w) {
-		if lowers[b[i]] != w[i] {
-			return false
-		}
-	}
-	return true
+	return len(w.text) <= 8 || hasPrefixAt(b, pos+8, w.text[8:], true)
 }
 
 // wordSet finds any of some dozen words in one pass, without regard to ASCII
@@ -116,20 +100,6 @@ func newWordSet(words []string) *wordSet {
 		}
 	}
 	return s
-}
-
-// inNames adds to words those with a hyphen or a dot for each underscore: the
-// joints of names.
-func inNames(words []string) []string {
-	all := slices.Clone(words)
-	for _, w := range words {
-		for _, joint := range []string{"-", "."} {
-			if other := strings.ReplaceAll(w, "_", joint); other != w {
-				all = append(all, other)
-			}
-		}
-	}
-	return all
 }
 
 // in reports whether one of the words is in b. It looks from the end, since what
