@@ -207,7 +207,10 @@ func (s *Store) openDirs(dir string) error {
 		given = filepath.Join(real, given)
 	}
 	given = filepath.Clean(given)
-	parent, err := fsx.OpenRoot(filepath.Dir(given))
+	parent := s.engine.Disk.Root
+	if above := filepath.Dir(given); above != real {
+		parent, err = fsx.OpenRoot(above)
+	}
 	if engine.IsAbsent(err) {
 		return fault.New(fault.NotFound).Because(err).Hintf("the parent of the state directory does not exist; create it, or choose another location")
 	}

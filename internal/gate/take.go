@@ -37,10 +37,6 @@ func (c *Check) GiveBack() {
 // Take reads the content of a stream, a short one into memory, where its scan
 // begins, a long one into a slot, and returns its hash.
 func (c *Check) Take(ctx context.Context, m *engine.Mutation, src io.Reader) (string, error) {
-	if err := c.Layer.Enter(); err != nil {
-		return "", err
-	}
-	defer c.Layer.Leave()
 	room := bytes.MinRead // for what is known of the length
 	if known, ok := src.(interface{ Len() int }); ok {
 		room += min(known.Len(), engine.InMemory)
@@ -75,10 +71,6 @@ func (c *Check) TakeKept(ctx context.Context, m *engine.Mutation, src io.Reader,
 			return sum, err
 		}
 	}
-	if err := c.Layer.Enter(); err != nil {
-		return "", err
-	}
-	defer c.Layer.Leave()
 	account := progress.Of(ctx)
 	account.Reading(src)
 	return c.spool(m, account.Counting(engine.NewStoppable(ctx, src)), mode)

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"errors"
-	"io"
 )
 
 // CatchUp reads the rows that other processes have written and flushed, or shown.
@@ -101,13 +100,9 @@ func (l *Log) catchUp(until uint64) error {
 const locked = ^uint64(0)
 
 func (l *Log) catchUpSegment(until uint64) error {
-	var first [1]byte
-	n, err := l.file.ReadAt(first[:], l.pos.Offset)
-	if err != nil && err != io.EOF {
+	end, err := firstNUL(l.file, l.pos.Offset)
+	if err != nil || end == l.pos.Offset {
 		return err
-	}
-	if n == 0 || first[0] == 0 {
-		return nil
 	}
 	st, err := l.file.Stat()
 	if err != nil {
@@ -116,16 +111,20 @@ func (l *Log) catchUpSegment(until uint64) error {
 	l.alloc = st.Size
 	var rep OpenReport
 	was := l.pos.Seq
-	if err := l.readOn(st.Size, 0, until, &rep); err != nil {
-		return err
-	}
 	if until != locked {
-		return nil
+		return l.readOn(st.Size, 0, until, &rep)
+	}
+	// Rows have no NULs, and no write is in progress: what follows is preallocated.
+	if err := l.readOn(end, 0, until, &rep); err != nil {
+		return err
 	}
 	if l.pos.Seq > was {
 		l.stateMu.Lock()
 		l.taken = l.pos.Seq
 		l.stateMu.Unlock()
+	}
+	if l.pos.Offset == end {
+		return nil
 	}
 	return l.adjudicate(nil)
 }
@@ -193,6 +192,9 @@ func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenRepo
 		}
 		l.take(rec, r)
 		rep.Rows++
+		if rec.Seq == until {
+			return errStop
+		}
 		return nil
 	})
 	if limit > 0 && err == nil { // the segment has ended, so nothing will explain them

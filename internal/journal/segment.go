@@ -108,6 +108,25 @@ func borrow(block int) *[]byte {
 	return &b
 }
 
+// firstNUL is the offset of the first NUL of f from an offset on, or that of its end.
+func firstNUL(f io.ReaderAt, from int64) (int64, error) {
+	const block = 8 << 10
+	lent := borrow(block)
+	defer lending.Put(lent)
+	for {
+		n, err := f.ReadAt((*lent)[:block], from)
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		if i := bytes.IndexByte((*lent)[:n], 0); i >= 0 {
+			return from + int64(i), nil
+		}
+		if from += int64(n); err == io.EOF {
+			return from, nil
+		}
+	}
+}
+
 // dataEnd is the offset after the last byte of f that is not NUL: a
 // preallocated segment ends in NULs.
 func dataEnd(f io.ReaderAt, size, floor int64) (int64, error) {

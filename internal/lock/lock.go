@@ -277,8 +277,9 @@ func (t *Table) handOver(w want) {
 	e.queue = e.queue[1:]
 }
 
+// unlockOne leaves the record of the holder: it is read only by those who wait for the
+// key, and the next holder writes its own.
 func (t *Table) unlockOne(w want) {
-	t.holders.clear(w.slot)
 	t.file.Unlock(w.slot, 1)
 	t.handOver(w)
 }
