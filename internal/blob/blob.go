@@ -69,7 +69,11 @@ func (s *Store) sub(sha string, make bool) (dir fsx.Dir, done func(), err error)
 	if len(sha) != 2*sha256.Size {
 		return nil, nil, fs.ErrInvalid
 	}
-	name := sha[:2]
+	return s.named(sha[:2], make)
+}
+
+// named is sub by the name of the directory.
+func (s *Store) named(name string, make bool) (dir fsx.Dir, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.subs[name]
@@ -486,7 +490,7 @@ func (s *Store) Each(fn func(name string, st fsx.Stat, ok bool) error) error {
 		return err
 	}
 	for _, p := range prefixes {
-		d, err := s.dir.OpenDir(p)
+		d, done, err := s.named(p, false)
 		if err != nil {
 			if err := fn(p, fsx.Stat{}, false); err != nil {
 				return err
@@ -494,7 +498,7 @@ func (s *Store) Each(fn func(name string, st fsx.Stat, ok bool) error) error {
 			continue
 		}
 		err = eachIn(d, p, fn)
-		d.Close()
+		done()
 		if err != nil {
 			return err
 		}
