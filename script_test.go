@@ -3,6 +3,7 @@ package resilientwrite_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,10 +26,12 @@ import (
 //	store NAME                      the store of the next calls
 //	reopen [-KEY=VALUE...]          closes the store and opens it again
 //	TOOL [ARG...] [-KEY=VALUE...]   a call that succeeds
+//	call TOOL JSON                  the same, with these arguments
 //	refused REASON TOOL [ARG...] [-KEY=VALUE...]
 //	spend REASON TOOL [ARG...]      the same, until no attempt is left
 //	reset_task
 //	reply [KEY=VALUE...]            what the last call returned; KEY~TEXT contains it, KEY!TEXT does not
+//	aliases NAMES                   the names that it used in place of ours
 //	keep NAME KEY                   sets a variable to a part of the last reply
 //	human FILE TEXT                 another program writes a file
 //	holds FILE TEXT
@@ -37,11 +40,13 @@ import (
 //	tree NAME, same NAME            the files and their content, then and now
 //	sound                           a deep check finds nothing
 //
+// The options of a workspace are also -replies and -tier, of the toolbox: full replies and
+// the standard tier are the default here.
 // scriptTools names the arguments of a tool that are given by position. A refused call
 // changes nothing, and its envelope conforms. The KEY of a reply is a path, such as
 // versions.0.available; len is the length of a list, and what is absent is "". \n and
 // \r are the line ends in every argument. The variables RISKY, TOKEN and AWS are a text
-// that the gate refuses and two credentials.
+// that the gate refuses and two credentials, EXAMPLE and PLACEHOLDERS stand for some.
 func TestScripts(t *testing.T) {
 	cmds := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range map[string]func(*script, []string){
@@ -62,14 +67,15 @@ func TestScripts(t *testing.T) {
 		"found": func(s *script, args []string) {
 			s.is(args[0], strconv.Itoa(len(must(filepath.Glob(s.ts.MkAbs(args[0])))(s.t))), args[1])
 		},
-		"holds": func(s *script, args []string) { s.is(args[0], readAll(s.ts, args[0]), args[1]) },
-		"tree":  func(s *script, args []string) { s.trees[args[0]] = tree(s.t, s.dir) },
-		"same":  func(s *script, args []string) { s.is(args[0], tree(s.t, s.dir), s.trees[args[0]]) },
-		"sound": func(s *script, _ []string) { check(s.t, s.store(), true) },
+		"holds":   func(s *script, args []string) { s.is(args[0], readAll(s.ts, args[0]), args[1]) },
+		"tree":    func(s *script, args []string) { s.trees[args[0]] = tree(s.t, s.dir) },
+		"same":    func(s *script, args []string) { s.is(args[0], tree(s.t, s.dir), s.trees[args[0]]) },
+		"sound":   func(s *script, _ []string) { check(s.t, s.store(), true) },
+		"aliases": func(s *script, args []string) { s.is("aliases", strings.Join(s.used, " "), args[0]) },
 	} {
 		cmds[name] = scriptCommand(run)
 	}
-	for name := range scriptTools {
+	for _, name := range append(slices.Collect(maps.Keys(scriptTools)), "call") {
 		cmds[name] = scriptCommand(func(s *script, args []string) {
 			if answer := s.call(name, args); !answer.OK {
 				s.ts.Fatalf("%s", answer.Text)
@@ -80,12 +86,14 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script", Cmds: cmds, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			s := &script{t: e.T().(testing.TB), name: "one", stores: map[string]*rw.Store{}, trees: map[string]string{}}
-			s.dir, s.opts.Sync = filepath.Join(e.WorkDir, "ws"), rw.SyncOff
+			s.dir, s.opts.Sync, s.box.Replies = filepath.Join(e.WorkDir, "ws"), rw.SyncOff, toolbox.FullReplies
 			e.Values[scriptKey{}], e.Cd = s, s.dir
 			e.Defer(s.close)
 			e.Setenv("RISKY", risky.high)
 			e.Setenv("TOKEN", ghToken(7))
 			e.Setenv("AWS", awsID(5))
+			e.Setenv("EXAMPLE", "AKIA"+"IOSFODNN7"+"EXAMPLE")
+			e.Setenv("PLACEHOLDERS", "id AKIA"+"IOSFODNN7"+"EXAMPLE\nkey sk-proj-"+strings.Repeat("Z", 40)+"\nmail user@example.com\n-----BEGIN RSA "+"PRIVATE KEY-----\nMIIEvQ...\n")
 			return os.MkdirAll(s.dir, 0o755)
 		},
 	})
@@ -113,9 +121,11 @@ type script struct {
 	ts     *testscript.TestScript
 	dir    string
 	opts   rw.Options
+	box    toolbox.Options
 	stores map[string]*rw.Store
 	name   string // of the store in use
 	reply  any
+	used   []string // aliases in the last call
 	trees  map[string]string
 }
 
@@ -168,7 +178,7 @@ func (s *script) store() *rw.Store {
 
 func (s *script) workspace(args []string) {
 	s.close()
-	s.opts, s.name = rw.Options{Sync: rw.SyncOff}, "one"
+	s.opts, s.box, s.name = rw.Options{Sync: rw.SyncOff}, toolbox.Options{Replies: toolbox.FullReplies}, "one"
 	s.options(args)
 	dir, err := os.MkdirTemp(s.ts.Getenv("WORK"), "ws-")
 	s.ts.Check(err)
@@ -196,6 +206,12 @@ func (s *script) options(args []string) {
 			s.opts.HardLinks = rw.HardLinkPolicy(value)
 		case "-caller":
 			s.opts.Caller = value
+		case "-policy":
+			s.opts.PolicyFile = value
+		case "-replies":
+			s.box.Replies = toolbox.Replies(value)
+		case "-tier":
+			s.box.Tier = toolbox.Preset(value)
 		case "-read_only":
 			s.opts.ReadOnly = value == "true"
 		default:
@@ -206,6 +222,21 @@ func (s *script) options(args []string) {
 
 // call calls a tool and keeps its reply.
 func (s *script) call(name string, args []string) toolbox.Answer {
+	var doc []byte
+	if name == "call" {
+		name, doc = args[0], []byte(args[1])
+	} else {
+		name, doc = s.arguments(name, args)
+	}
+	answer := toolbox.New(s.store(), &s.box).Call(background, "rw_"+name, doc, nil)
+	s.reply, s.used = nil, answer.Receipt.Alias
+	s.ts.Check(json.Unmarshal([]byte(answer.Text), &s.reply))
+	s.ts.Logf("%.500s", answer.Text)
+	return answer
+}
+
+// arguments returns the tool that a command calls, and its arguments.
+func (s *script) arguments(name string, args []string) (tool string, doc []byte) {
 	values := map[string]any{}
 	given := strings.Fields(scriptTools[name])
 	for i, arg := range args {
@@ -232,11 +263,7 @@ func (s *script) call(name string, args []string) toolbox.Answer {
 	}
 	doc, err := json.Marshal(values)
 	s.ts.Check(err)
-	answer := toolbox.New(s.store(), &toolbox.Options{Replies: toolbox.FullReplies}).Call(background, "rw_"+name, doc, nil)
-	s.reply = nil
-	s.ts.Check(json.Unmarshal([]byte(answer.Text), &s.reply))
-	s.ts.Logf("%.500s", answer.Text)
-	return answer
+	return name, doc
 }
 
 func scriptValue(text string) (v any) {
@@ -251,9 +278,15 @@ func (s *script) refused(args []string) {
 	answer := s.call(args[1], args[2:])
 	s.is("refused", fmt.Sprint(answer.OK), "false")
 	s.is("reason", s.field("context.reason"), args[0])
-	s.is("effect", s.field("context.effect"), string(rw.EffectNone))
+	version := "errors"
+	if s.box.Replies == toolbox.BriefReplies {
+		version = "errors.v2"
+		s.is("effect", s.field("context.effect"), "")
+	} else {
+		s.is("effect", s.field("context.effect"), string(rw.EffectNone))
+	}
 	s.is("the refusal changed the workspace", snapshot(s.t, s.dir), before)
-	s.ts.Check(spec.Validate("errors", []byte(answer.Text)))
+	s.ts.Check(spec.Validate(version, []byte(answer.Text)))
 	nothingStaged(s.t, s.store())
 	if strings.Contains(answer.Text, s.dir) {
 		s.ts.Fatalf("an absolute path: %s", answer.Text)

@@ -17,7 +17,6 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/internal/place"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
 )
@@ -247,52 +246,6 @@ func TestPagesOfAFile(t *testing.T) {
 	}
 }
 
-// TestAliases: the names that models use by habit mean the same call: it has
-// one retry budget, and hooks and the journal see ours.
-func TestAliases(t *testing.T) {
-	t.Parallel()
-	s, _, dir := briefServer(t, nil)
-	briefly(t, s, "rw_safe_write", `{"file_path":"a.txt","content":"one two two\n"}`)
-	for _, c := range []struct{ tool, args, alias, want string }{
-		{"rw_edit", `{"file_path":"a.txt","old_string":"one","new_string":"1"}`, "file_path old_string new_string", "1 two two\n"},
-		{"rw_edit", `{"path":"a.txt","old_string":"two","new_string":"2","replace_all":true}`, "old_string new_string replace_all", "1 2 2\n"},
-		{"rw_edit", `{"path":"a.txt","edits":"[{\"old\":\"1\",\"new\":\"3\"}]"}`, "edits", "3 2 2\n"},
-		{"rw_edit", `{"path":"a.txt","edits":[{"old_string":"3","new_string":"4"}]}`, "old_string new_string", "4 2 2\n"},
-		{"rw_edit", `{"path":"a.txt","file_path":"a.txt","edits":[{"old":"4","new":"5"}]}`, "file_path", "5 2 2\n"},
-		{"rw_edit", `{"path":"a.txt","edits":[{"old":"5","new":"\"edits\" and \"file_path\""}]}`, "", "\"edits\" and \"file_path\" 2 2\n"},
-		{"rw_safe_write", `{"path":"a.txt","content":"{\"file_path\":1}","mode":"overwrite"}`, "", `{"file_path":1}`},
-	} {
-		text, isError, record := briefly(t, s, c.tool, c.args)
-		used, _ := record["alias"].([]any)
-		data, err := os.ReadFile(filepath.Join(dir, "a.txt"))
-		if isError || err != nil || string(data) != c.want || strings.Trim(fmt.Sprint(used), "[]") != c.alias {
-			t.Errorf("%s: %s %v %q", c.args, text, used, data)
-		}
-	}
-	for _, args := range []string{
-		`{"path":"a.txt","file_path":"b.txt","edits":[{"old":"2","new":"9"}]}`,
-		`{"path":"a.txt","edits":[{"old":"2","new":"9"}],"old_string":"2","new_string":"8"}`,
-		`{"path":"a.txt","edits":[{"old":"2","new":"9","old_string":"3"}]}`,
-		`{"path":"a.txt","old_string":"2"}`, `{"path":"a.txt","old_string":"2","new_string":"3","replace_all":"perhaps"}`,
-		`{"file_path":"a.txt","file_path":"b.txt","edits":[{"old":"2","new":"9"}]}`, `{"path":"a.txt","edits":"[{"}`, `{"path":"a.txt","edits":"nothing"}`,
-	} {
-		if text, isError, _ := briefly(t, s, "rw_edit", args); !isError || is(t, text, "suggested_action") != "fix_call" || is(t, text, "context", "reason") != "invalid_argument" && is(t, text, "context", "reason") != "unknown_argument" {
-			t.Errorf("%s: %s", args, text)
-		}
-	}
-	for i, path := range []string{"x", "y", "x"} { // each is a call of its own
-		text, _, _ := briefly(t, s, "rw_edit", `{"path":"`+path+`","file_path":"b.txt","edits":[{"old":"2","new":"9"}]}`)
-		if want := []float64{2, 2, 1}[i]; is(t, text, "retry_budget") != want {
-			t.Errorf("%d: %s", i, text)
-		}
-	}
-	for i, args := range []string{`{"path":"none","edits":[{"old":"a","new":"b"}]}`, `{"file_path":"none","old_string":"a","new_string":"b"}`, `{"path":"none","edits":"[{\"old\":\"a\",\"new\":\"b\"}]"}`} {
-		if text, _, _ := briefly(t, s, "rw_edit", args); is(t, text, "retry_budget") != float64(2-i) {
-			t.Errorf("%s is another call: %s", args, text)
-		}
-	}
-}
-
 // TestHostCallIDs: the id by which a host knows a call makes the same request
 // once; another request under the same id is another call, a short id is no id,
 // and what the call says itself comes first. It never refuses.
@@ -318,83 +271,6 @@ func TestHostCallIDs(t *testing.T) {
 	}
 	if text, _, _ := briefly(t, s, "rw_read", `{"path":"log.txt"}`); is(t, text, "content") != "abaaaaaa" {
 		t.Errorf("%s", text)
-	}
-}
-
-// TestHandoffOfAFreshProject is no failure, however often it is asked for; a
-// path that is named, and full replies, keep not_found.
-func TestHandoffOfAFreshProject(t *testing.T) {
-	t.Parallel()
-	s, _, dir := briefServer(t, nil)
-	for range 5 {
-		if text, isError, _ := briefly(t, s, "rw_handoff_read", `{}`); isError || is(t, text, "exists") != false {
-			t.Errorf("%s", text)
-		}
-	}
-	if counts, err := os.ReadFile(filepath.Join(place.At(dir), "budgets.json")); err == nil {
-		t.Errorf("it counts as a failure: %s", counts)
-	}
-	if text, isError, _ := briefly(t, s, "rw_handoff_read", `{"path":"HANDOFF.md"}`); !isError || is(t, text, "context", "reason") != "not_found" || is(t, text, "retry_budget") != 2.0 {
-		t.Errorf("%s", text)
-	}
-	whole, _, _ := briefServer(t, full)
-	if doc, isError := reply(t, whole, "rw_handoff_read", json.RawMessage(`{}`)); !isError || is(t, string(doc), "context", "reason") != "not_found" {
-		t.Errorf("%s", doc)
-	}
-	envelope := `{"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"]}}`
-	if doc, isError := reply(t, whole, "rw_handoff_write", json.RawMessage(envelope)); !isError || is(t, string(doc), "context", "reason") != "missing_fields" {
-		t.Errorf("%s", doc)
-	}
-	briefly(t, s, "rw_safe_write", `{"path":"a.txt","content":"x"}`)
-	briefly(t, s, "rw_handoff_write", envelope)
-	text, _, _ := briefly(t, s, "rw_handoff_read", `{}`)
-	if state, _ := is(t, text, "envelope", "last_good_state").([]any); len(state) != 1 {
-		t.Errorf("the state was not recorded: %s", text)
-	}
-}
-
-// TestUndoRestoresAndHistoryShows: what stands in for rw_restore and rw_diff
-// where these are not listed.
-func TestUndoRestoresAndHistoryShows(t *testing.T) {
-	t.Parallel()
-	for _, o := range []*mcpserver.Options{nil, full} {
-		s, _, dir := briefServer(t, o)
-		call := func(tool, args string) (string, bool) {
-			doc, isError := reply(t, s, tool, json.RawMessage(args))
-			if o == full {
-				info, _ := mcpserver.Tool(strings.TrimPrefix(tool, "rw_"))
-				conforms(t, info, doc, isError)
-			}
-			return string(doc), isError
-		}
-		call("rw_safe_write", `{"path":"a.txt","content":"one\n"}`)
-		call("rw_safe_write", `{"path":"a.txt","content":"two\n","mode":"overwrite"}`)
-		list, _ := call("rw_history", `{"path":"a.txt"}`)
-		versions := is(t, list, "versions").([]any)
-		version := func(i int) string { return fmt.Sprint(versions[i].(map[string]any)["version"]) }
-		if diff, _ := call("rw_history", `{"path":"a.txt","diff":`+version(0)+`}`); !strings.Contains(fmt.Sprint(is(t, diff, "diff")), "-one\n+two\n") {
-			t.Errorf("%s", diff)
-		}
-		if diff, isError := call("rw_history", `{"path":"a.txt","diff":999}`); !isError || !strings.Contains(diff, "version_not_found") {
-			t.Errorf("%s", diff)
-		}
-		if done, isError := call("rw_undo", `{"path":"a.txt","version":`+version(1)+`}`); isError || !strings.Contains(done, `"path":"a.txt"`) {
-			t.Errorf("%s", done)
-		}
-		if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "one\n" {
-			t.Errorf("%q", data)
-		}
-		for _, args := range []string{`{"path":"a.txt"}`, `{"version":1}`, `{"n":1,"path":"a.txt","version":1}`} {
-			if doc, isError := call("rw_undo", args); !isError || !strings.Contains(doc, "invalid_argument") {
-				t.Errorf("%s: %s", args, doc)
-			}
-		}
-		if done, isError := call("rw_undo", `{}`); isError {
-			t.Errorf("%s", done)
-		}
-		if data, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(data) != "two\n" {
-			t.Errorf("after the restore was undone: %q", data)
-		}
 	}
 }
 
@@ -473,106 +349,6 @@ func TestSchemasAreResources(t *testing.T) {
 	}
 	if out := read("rw://schema/nope"); is(t, out, "error") == nil {
 		t.Errorf("%s", out)
-	}
-}
-
-// nexts are the next steps that a reply names, wherever they stand.
-func nexts(t *testing.T, doc []byte) []mcpserver.NextAction {
-	t.Helper()
-	var r struct {
-		Next    []mcpserver.NextAction `json:"next_actions"`
-		Context struct {
-			Next []mcpserver.NextAction `json:"next_actions"`
-		}
-	}
-	noErr(t, json.Unmarshal(doc, &r))
-	return append(r.Next, r.Context.Next...)
-}
-
-// TestNextActions goes through the calls that have a clear next step, and
-// follows it: the arguments that a step gives must be ones its tool takes.
-func TestNextActions(t *testing.T) {
-	dir := t.TempDir()
-	store := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
-	defer store.Close(ctx)
-	os.Mkdir(filepath.Join(dir, "many"), 0o755)
-	for i := range 257 {
-		noErr(t, os.WriteFile(filepath.Join(dir, "many", fmt.Sprint(i)), nil, 0o644))
-	}
-	s := mcpserver.New(store, &mcpserver.Options{Tier: mcpserver.Full})
-	tools := map[string]mcpserver.ToolInfo{}
-	for _, info := range mcpserver.Table() {
-		tools["rw_"+info.Name] = info
-	}
-	secret := "AKIA" + strings.ToUpper("qwertyuiopas2345")
-	var txID string
-	for _, call := range []struct{ tool, args, next string }{
-		{"rw_chunk_append", `{"session":"s","content":"a"}`, "rw_chunk_preview"},
-		{"rw_chunk_write", `{"session":"s","index":3,"content":"c"}`, "rw_chunk_status rw_chunk_preview"},
-		{"rw_chunk_status", `{"session":"s"}`, ""},
-		{"rw_chunk_preview", `{"session":"s"}`, "rw_chunk_status"},
-		{"rw_chunk_compose", `{"session":"s","output_path":"o"}`, "rw_chunk_status"},
-		{"rw_chunk_write", `{"session":"s","index":2,"content":"b"}`, "rw_chunk_status rw_chunk_preview"},
-		{"rw_chunk_preview", `{"session":"s"}`, ""},
-		{"rw_chunk_status", `{"session":"s"}`, "rw_chunk_preview"},
-		{"rw_chunk_compose", `{"session":"s","output_path":"o"}`, ""},
-		{"rw_chunk_append", `{"session":"s","content":"a"}`, "rw_chunk_reset"},
-		{"rw_chunk_status", `{"session":"s"}`, "rw_chunk_reset"},
-		{"rw_chunk_status", `{"session":"nope"}`, ""},
-		{"rw_chunk_compose", `{"session":"nope","output_path":"o"}`, "rw_chunk_list"},
-		{"rw_safe_write", `{"path":"a","content":"x"}`, ""},
-		{"rw_safe_write", `{"path":"a","content":"y"}`, "rw_read"},
-		{"rw_safe_write", `{"path":"a","content":"y","mode":"overwrite","expected_prev_sha256":"` + strings.Repeat("0", 64) + `"}`, "rw_read"},
-		{"rw_safe_write", `{"path":"a"}`, ""},
-		{"rw_safe_write", `{"path":"none","content":"y","mode":"overwrite","expected_prev_sha256":"` + strings.Repeat("0", 64) + `"}`, ""},
-		{"rw_safe_write", `{"path":"b","content":"key ` + secret + `"}`, "rw_redact"},
-		{"rw_draft_list", `{}`, "rw_redact"},
-		{"rw_redact", `{"content":"x"}`, ""},
-		{"rw_edit", `{"path":"a","edits":[{"old":"z","new":"q"}]}`, "rw_read"},
-		{"rw_edit", `{"path":"a","edits":[{"old":"x","new":"xx"}]}`, ""},
-		{"rw_edit", `{"path":"a","edits":[{"old":"x","new":"q"}]}`, "rw_read"},
-		{"rw_history", `{"path":"a"}`, "rw_restore"},
-		{"rw_restore", `{"path":"a","version":999}`, "rw_history"},
-		{"rw_move", `{"path":"many","to":"elsewhere"}`, ""},
-		{"rw_delete", `{"path":"none","idempotency_key":"refused"}`, ""},
-		{"rw_operation", `{"invocation_id":"inv_nobody"}`, "rw_journal_tail"},
-		{"rw_safe_write", `{"path":"deleted","content":"1"}`, ""},
-		{"rw_safe_write", `{"path":"deleted","content":"2","mode":"overwrite"}`, ""},
-		{"$remove", `deleted`, ""},
-		{"rw_restore", `{"path":"deleted","version":1}`, "rw_history"},
-		{"rw_undo", `{}`, "rw_history"},
-		{"rw_checkpoint_read", `{"name":"no"}`, "rw_checkpoint_list"},
-		{"rw_operation", `{"idempotency_key":"never"}`, "rw_journal_tail"},
-		{"rw_draft_get", `{"draft_ref":"draft_none"}`, "rw_draft_list"},
-		{"rw_tx_begin", `{"dry_run":true}`, ""},
-		{"rw_tx_begin", `{}`, "rw_tx_rollback"},
-		{"rw_tx_stage", `{"tx_id":"$tx","op":{"op":"write","path":"t","content":"1"}}`, "rw_tx_commit rw_tx_rollback"},
-		{"rw_tx_commit", `{"tx_id":"$tx"}`, ""},
-		{"rw_tx_commit", `{"tx_id":"tx_nope"}`, "rw_describe"},
-	} {
-		if call.tool == "$remove" {
-			noErr(t, os.Remove(filepath.Join(dir, call.args)))
-			continue
-		}
-		doc, isError := reply(t, s, call.tool, json.RawMessage(strings.ReplaceAll(call.args, "$tx", txID)))
-		conforms(t, tools[call.tool], doc, isError)
-		var r struct {
-			TxID string `json:"tx_id"`
-		}
-		if json.Unmarshal(doc, &r); r.TxID != "" {
-			txID = r.TxID
-		}
-		var got []string
-		for _, step := range nexts(t, doc) {
-			got = append(got, step.Tool)
-			noErr(t, compiled(t, tools[step.Tool].Input).Validate([]byte(asJSON(step.Args))), call.tool, ": ", step.Tool, " ", step.Args)
-			if step.When == "" || strings.Contains(step.When, secret) {
-				t.Errorf("%s: %+v", call.tool, step)
-			}
-		}
-		if strings.Join(got, " ") != call.next {
-			t.Errorf("%s %s: next %v, want %s: %s", call.tool, call.args, got, call.next, doc)
-		}
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	rw "github.com/resilientwrite/resilientwrite"
@@ -25,13 +23,6 @@ func (b inProcess) Call(ctx context.Context, tool string, args json.RawMessage) 
 	return json.RawMessage(a.Text), a.OK
 }
 
-// box is a store and its tools in process.
-func box(t *testing.T, opts *rw.Options) (*rw.Store, inProcess, string) {
-	t.Helper()
-	store, dir := storeIn(t, opts)
-	return store, newInProcess(store), dir
-}
-
 // refusalOf returns the reason of a refusal, and how many attempts are left.
 func refusalOf(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
@@ -49,47 +40,6 @@ func countsDown(t *testing.T, reason string, call func() json.RawMessage) {
 	want := []string{reason + " 2", reason + " 1", reason + " 0", "retry_exhausted 0", "retry_exhausted 0"}
 	for i := range want {
 		equal(t, refusalOf(t, call()), want[i], "attempt ", i+1)
-	}
-}
-
-// wrong are calls whose arguments no verb ever sees.
-var wrong = []struct{ tool, args, reason string }{
-	{"rw_safe_write", `{"path":"a.txt","bogus":1}`, "unknown_argument"},
-	{"rw_safe_write", `{"path":"a.txt"}`, "missing_content"},
-	{"rw_safe_write", `{"path":"a.txt","content":5}`, "invalid_argument"},
-	{"rw_safe_write", `{"path":"a.txt","content":"x","mode":"ovrwrite"}`, "invalid_argument"},
-	{"rw_read", `{"path":7}`, "invalid_argument"},
-	{"rw_read", `{"path":"a.txt","dry_run":true}`, "unknown_argument"}, // it has none
-	{"rw_read", `[]`, "invalid_argument"},
-	{"rw_made_up", `{}`, "unknown_tool"},
-}
-
-// TestWrongArgumentsHaveARetryBudget (issue 3): what is refused before any verb
-// runs counts down as a failure of the verb does, changes nothing, and ends
-// with the answer that still says what is wrong.
-func TestWrongArgumentsHaveARetryBudget(t *testing.T) {
-	t.Parallel()
-	_, b, dir := box(t, nil)
-	for _, c := range wrong {
-		t.Run(c.tool+c.args, func(t *testing.T) {
-			countsDown(t, c.reason, func() json.RawMessage {
-				raw, ok := b.Call(ctx, c.tool, []byte(c.args))
-				if ok {
-					t.Fatalf("%s", raw)
-				}
-				return raw
-			})
-		})
-	}
-	raw, _ := b.Call(ctx, "rw_safe_write", []byte(wrong[0].args))
-	var doc struct{ Context map[string]any }
-	noErr(t, json.Unmarshal(raw, &doc))
-	last, _ := doc.Context["last_error"].(map[string]any)
-	if doc.Context["argument"] != "bogus" || doc.Context["problem"] != "unknown" || last["reason"] != "unknown_argument" {
-		t.Errorf("the reason is not reported any more: %s", raw)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "a.txt")); err == nil {
-		t.Error("a file was written")
 	}
 }
 
@@ -124,15 +74,5 @@ func TestWrongArgumentsCountOnEveryTransport(t *testing.T) {
 				equal(t, refusalOf(t, json.RawMessage(asJSON(call(30+len(other)+id, tool, args)))), "retry_exhausted 0", other, ", spent over ", name)
 			}
 		}
-	}
-}
-
-// TestWrongDryRunsDoNotCount, as no dry run does.
-func TestWrongDryRunsDoNotCount(t *testing.T) {
-	t.Parallel()
-	_, b, _ := box(t, nil)
-	for range 6 {
-		raw, _ := b.Call(ctx, "rw_safe_write", []byte(`{"path":"a.txt","content":5,"dry_run":true}`))
-		mustEqual(t, refusalOf(t, raw), "invalid_argument 3")
 	}
 }

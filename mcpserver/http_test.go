@@ -1912,50 +1912,6 @@ func undone(t *testing.T, doc map[string]any) string {
 	return strings.Join(paths, ",")
 }
 
-// TestUndoStaysInItsSession: two clients of one name over one server. Neither
-// undoes what the other did, unless it says so; each can undo its undoing;
-// and rows distinguish the sessions without their ids.
-func TestUndoStaysInItsSession(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, mcpserver.HTTPOptions{})
-	a, b := s.initialize("agent"), s.initialize("agent")
-	label := map[string]string{}
-	for path, session := range map[string]string{"a.txt": a, "b.txt": b} {
-		doc := s.doc(session, "rw_safe_write", `{"path":"`+path+`","content":"x"}`)
-		if receipt, _ := doc["receipt"].(map[string]any); receipt["caller"] != "agent" {
-			t.Errorf("%v", receipt)
-		}
-		row := s.doc(session, "rw_journal_tail", `{"n":1}`)["entries"].([]any)[0].(map[string]any)
-		label[path], _ = row["session"].(string)
-		if row["path"] != path || !strings.HasPrefix(label[path], "mcp-") || strings.Contains(label[path], session) {
-			t.Errorf("%v", row)
-		}
-	}
-	if label["a.txt"] == label["b.txt"] {
-		t.Error("two sessions have one name")
-	}
-	s.doc(b, "rw_safe_write", `{"path":"b2.txt","content":"x"}`)
-	for i, step := range []struct{ session, args, want string }{
-		{a, `{}`, "a.txt"}, // although b wrote after it
-		{a, `{}`, "a.txt"}, // and back
-		{a, `{"n":2}`, ""}, // those two cancel each other out
-		{b, `{}`, "b2.txt"},
-		{a, `{"session":"` + label["b.txt"] + `","n":3,"dry_run":true}`, "invalid_argument"}, // no argument names a connection
-		{s.initialize("agent"), `{}`, "nothing_to_undo"},
-		{s.initialize("agent"), `{"caller":"agent"}`, "b2.txt"},
-	} {
-		equal(t, undone(t, s.doc(step.session, "rw_undo", step.args)), step.want, "step ", i)
-	}
-	doc := s.doc(s.initialize("agent"), "rw_undo", `{}`)
-	if hint, _ := doc["context"].(map[string]any)["hint"].(string); !strings.Contains(hint, "pass caller") {
-		t.Errorf("%v", doc)
-	}
-	if got := s.doc(a, "rw_safe_write", `{"path":"c","content":"x","session":"mine"}`); got["ok"] != true {
-		t.Error(got)
-	}
-	equal(t, s.doc(a, "rw_journal_tail", `{"n":1}`)["entries"].([]any)[0].(map[string]any)["session"], "mine", "a session that the call names became")
-}
-
 // TestUndoAfterACompose: the row of a composed file names its session, so each
 // session undoes its own, also after writes of others.
 func TestUndoAfterACompose(t *testing.T) {
@@ -1979,17 +1935,4 @@ func TestUndoAfterACompose(t *testing.T) {
 	if got := undone(t, s.doc(a, "rw_undo", `{"caller":"agent","n":2}`)); got == "invalid_argument" {
 		t.Errorf("by name: %s", got)
 	}
-}
-
-// TestStdioSessionsAreTheirOwn: two connections of one client name to servers
-// of one store; the second finds nothing of its own to undo.
-func TestStdioSessionsAreTheirOwn(t *testing.T) {
-	t.Parallel()
-	store := openStore(t)
-	one := connectTo(t, mcpserver.New(store, full)).initialize(`{}`)
-	two := connectTo(t, mcpserver.New(store, full)).initialize(`{}`)
-	mustEqual(t, reasonOf(t, one.result(one.call("rw_safe_write", create("a", "x")))), "ok")
-	equal(t, reasonOf(t, two.result(two.call("rw_undo", json.RawMessage(`{}`)))), "nothing_to_undo", "the other one")
-	equal(t, reasonOf(t, one.result(one.call("rw_undo", json.RawMessage(`{}`)))), "ok", "its own")
-	equal(t, reasonOf(t, two.result(two.call("rw_read", map[string]any{"path": "a"}))), "not_found", "the file is still there")
 }

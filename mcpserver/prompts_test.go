@@ -399,6 +399,9 @@ func resourcesHoldWhatTheStoreSays(t *testing.T, s *rw.Store, dir string) {
 		if _, content := read(p, "rw://file/pixel.bin"); content["blob"] != "/wD+AA==" || content["mimeType"] != "application/octet-stream" {
 			t.Errorf("a binary: %v", content)
 		}
+		if text, _ := read(p, "rw://policy"); !strings.Contains(text, rw.ProtectedFiles()[0].Pattern) {
+			t.Errorf("the policy shows no protected files: %.300s", text)
+		}
 		for uri, want := range map[string]map[string]any{
 			"rw://handoff":             {"handoff_path": "HANDOFF.md", "body": "Body of the handoff.\n"},
 			"rw://history/a.txt":       {"path": "a.txt", "more": false},

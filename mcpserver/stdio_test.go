@@ -357,96 +357,6 @@ func edited(t *testing.T, s *server.MCPServer, path, old, new, encoding, key str
 	return reply, isError
 }
 
-// TestEditInTheEncodingOfTheFile edits files that are not UTF-8, over the wire:
-// without the name of the encoding where it can be found, with it where a refusal
-// asks for it. The bytes are compared with what another way of encoding makes.
-func TestEditInTheEncodingOfTheFile(t *testing.T) {
-	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
-	utf16 := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM)
-	for i, c := range []struct {
-		name, text, old, new string
-		encode               func(string) (string, error)
-		asks                 []string // the choices of the refusal, when the encoding is not named
-	}{
-		{"iso-8859-1", "# Größe, für später geändert\r\nhöhe = 25\r\n", "höhe = 25", "höhe = 30\n# geändert", charmap.ISO8859_1.NewEncoder().String, nil},
-		{"windows-1252", "It’s “quoted” – 5 €\nname = x\n", "name = x", "name = “x”", charmap.Windows1252.NewEncoder().String, nil},
-		{"gbk", "# 配置文件，请不要修改这一行的内容\nport = 80\n", "port = 80", "port = 8080 # 端口", simplifiedchinese.GBK.NewEncoder().String, nil},
-		{"shift_jis", "# 設定ファイルです。表示の能力を変えるための項目\nport = 80\n", "port = 80", "port = 8080 # ポート", japanese.ShiftJIS.NewEncoder().String, nil},
-		{"utf-16le", "<?xml version=\"1.0\"?>\r\n<名前>x</名前>\r\n", "<名前>x", "<名前>\ny", utf16.NewEncoder().String, nil},
-		{"windows-1251", "порт = 80\n", "80", "80 # порт", charmap.Windows1251.NewEncoder().String, []string{"big5", "euc-jp", "euc-kr", "gb18030", "gbk", "iso-8859-1", "windows-1252"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			path := fmt.Sprintf("f%d.txt", i)
-			was := must(c.encode(c.text))(t)
-			lineEnd := "\n"
-			if strings.Contains(c.text, "\r\n") {
-				lineEnd = "\r\n"
-			}
-			want := must(c.encode(strings.Replace(c.text, c.old, strings.ReplaceAll(c.new, "\n", lineEnd), 1)))(t)
-			file := filepath.Join(dir, path)
-			noErr(t, os.WriteFile(file, []byte(was), 0o644))
-			name := ""
-			if c.asks != nil {
-				name = c.name
-				refusedAsking(t, s, path, c.old, c.new, c.asks)
-				if now, _ := os.ReadFile(file); string(now) != was {
-					t.Fatalf("the refused call left % x", now)
-				}
-			}
-			reply, isError := edited(t, s, path, c.old, c.new, name, "key-of-"+c.name)
-			if isError || reply["encoding"] != c.name {
-				t.Fatalf("%v", reply)
-			}
-			if now, _ := os.ReadFile(file); string(now) != want {
-				t.Fatalf("% x, want % x", now, want)
-			}
-			if again, isError := edited(t, s, path, c.old, c.new, name, "key-of-"+c.name); isError || again["status"] != "replayed" || again["encoding"] != c.name {
-				t.Errorf("the replay: %v", again)
-			}
-			if text, isError, _ := briefly(t, s, "rw_undo", `{}`); isError {
-				t.Fatal(text)
-			}
-			if now, _ := os.ReadFile(file); string(now) != was {
-				t.Errorf("undone to % x", now)
-			}
-		})
-	}
-}
-
-// refusedAsking edits a file of unknown encoding.
-func refusedAsking(t *testing.T, s *server.MCPServer, path, old, new string, asks []string) {
-	t.Helper()
-	reply, isError := edited(t, s, path, old, new, "", "")
-	about, _ := reply["context"].(map[string]any)
-	var choices []string
-	list, _ := about["choices"].([]any)
-	for _, c := range list {
-		choices = append(choices, c.(string))
-	}
-	slices.Sort(choices)
-	hint, _ := about["hint"].(string)
-	if !isError || about["reason"] != "not_utf8" || reply["suggested_action"] != "fix_call" || !reflect.DeepEqual(choices, asks) || !strings.Contains(hint, "name its encoding") {
-		t.Errorf("%v, want a choice of %v", reply, asks)
-	}
-}
-
-// TestEditRefusesWhatTheEncodingLacks: the character is named, nothing written.
-func TestEditRefusesWhatTheEncodingLacks(t *testing.T) {
-	s, _, dir := briefServer(t, nil)
-	file := filepath.Join(dir, "a.txt")
-	noErr(t, os.WriteFile(file, []byte("caf\xe9 = 1\n"), 0o644))
-	for _, c := range []struct{ old, new, in string }{{"café", "中", "U+4E2D of new is not in iso-8859-1"}, {"中", "x", "U+4E2D of old is not in iso-8859-1"}} {
-		reply, isError := edited(t, s, "a.txt", c.old, c.new, "iso-8859-1", "")
-		about, _ := reply["context"].(map[string]any)
-		if hint, _ := about["hint"].(string); !isError || about["reason"] != "not_encodable" || reply["suggested_action"] != "fix_call" || !strings.Contains(hint, c.in) {
-			t.Errorf("%v", reply)
-		}
-	}
-	if now, _ := os.ReadFile(file); string(now) != "caf\xe9 = 1\n" {
-		t.Errorf("%q", now)
-	}
-}
-
 // TestGateSeesEditsInEveryEncoding: a secret is refused in whatever encoding it
 // would be written.
 func TestGateSeesEditsInEveryEncoding(t *testing.T) {
@@ -466,28 +376,6 @@ func TestGateSeesEditsInEveryEncoding(t *testing.T) {
 		if now, _ := os.ReadFile(file); !isError || reply["error"] != "blocked" || string(now) != text {
 			t.Errorf("%s: %v, and the file is %q", name, reply, now)
 		}
-	}
-}
-
-// TestTxEditsInTheEncodingOfTheFile: the edits of a transaction do so too, and
-// base64 is the encoding of what is written only.
-func TestTxEditsInTheEncodingOfTheFile(t *testing.T) {
-	s, _, dir := briefServer(t, nil)
-	file := filepath.Join(dir, "a.txt")
-	noErr(t, os.WriteFile(file, []byte("\xef\xee\xf0\xf2 = 80\n"), 0o644))
-	b64 := base64.StdEncoding.EncodeToString([]byte{0xff})
-	for encoding, want := range map[string]string{"windows-1251": "", "base64": "must be one of", "koi8-r": ""} {
-		text, isError, _ := briefly(t, s, "rw_tx", fmt.Sprintf(`{"ops":[{"op":"edit","path":"a.txt","encoding":%q,"edits":[{"old":"80","new":"80 порт"}]},{"op":"write","path":"b.bin","mode":"overwrite","encoding":"base64","content":%q}]}`, encoding, b64))
-		if isError != (want != "") || !strings.Contains(text, want) {
-			t.Errorf("%s: %s", encoding, text)
-		}
-		now, _ := os.ReadFile(file)
-		if encoding == "windows-1251" && !strings.Contains(string(now), "\xef\xee\xf0\xf2 = 80 \xef\xee\xf0\xf2") {
-			t.Errorf("%s: % x", encoding, now)
-		}
-	}
-	if text, isError, _ := briefly(t, s, "rw_tx", `{"ops":[{"op":"write","path":"c","content":"x","encoding":"gbk"}]}`); !isError {
-		t.Errorf("a write in gbk: %s", text)
 	}
 }
 
@@ -600,21 +488,5 @@ func TestReadInTheEncodingOfTheFile(t *testing.T) {
 	}
 	if reply, isError := read(t, map[string]any{"path": "image.png", "encoding": "latin-9"}); !isError || reply["suggested_action"] != "fix_call" {
 		t.Errorf("an encoding that there is not: %v", reply)
-	}
-}
-
-// TestFullRepliesDecodeOnRequest: full replies refuse what is not UTF-8 as they
-// did, and decode it where the encoding is named.
-func TestFullRepliesDecodeOnRequest(t *testing.T) {
-	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1, Replies: mcpserver.FullReplies})
-	noErr(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("gr\xfc\xdfe\nan alle\n"), 0o644))
-	if doc, _ := reply(t, s, "rw_read", json.RawMessage(`{"path":"a.txt"}`)); !strings.Contains(string(doc), `"reason":"not_valid_utf8"`) {
-		t.Errorf("%s", doc)
-	}
-	doc, _ := reply(t, s, "rw_read", json.RawMessage(`{"path":"a.txt","encoding":"iso-8859-1","max_bytes":9}`))
-	var reply map[string]any
-	noErr(t, json.Unmarshal(doc, &reply))
-	if reply["content"] != "gr\u00fc\u00dfe\n" || reply["encoding"] != "iso-8859-1" || reply["next_offset"] != 6.0 || reply["offset"] != 0.0 || reply["eol"] != "lf" || reply["bytes"] != 14.0 {
-		t.Errorf("%s", doc)
 	}
 }

@@ -364,49 +364,6 @@ func validArguments(t *testing.T, tool string, call map[string]any) {
 	}
 }
 
-// TestPythonUsersGetWhatTheyKnow: replies of the Python implementation that
-// programs look at (SURFACE.md 5).
-func TestPythonUsersGetWhatTheyKnow(t *testing.T) {
-	s, _, _ := briefServer(t, full)
-	call := func(tool, args string) string {
-		doc, isError := reply(t, s, tool, json.RawMessage(args))
-		info, _ := mcpserver.Tool(strings.TrimPrefix(tool, "rw."))
-		conforms(t, info, doc, isError)
-		return string(doc)
-	}
-	call("rw.chunk_write", `{"session":"s","index":1,"content":"one"}`)
-	call("rw.chunk_write", `{"session":"s","index":3,"content":"three"}`)
-	if doc := call("rw.chunk_preview", `{"session":"s"}`); is(t, doc, "context", "reason") != "non_contiguous_chunks" || fmt.Sprint(is(t, doc, "context", "missing")) != "[2]" || fmt.Sprint(is(t, doc, "context", "have")) != "[1 3]" {
-		t.Errorf("%s", doc)
-	}
-	call("rw.chunk_write", `{"session":"s","index":2,"content":"two","total_expected":4}`)
-	if doc := call("rw.chunk_preview", `{"session":"s"}`); is(t, doc, "context", "reason") != "chunk_count_mismatch" || is(t, doc, "context", "have") != 3.0 || is(t, doc, "context", "total_expected") != 4.0 {
-		t.Errorf("%s", doc)
-	}
-	call("rw.chunk_write", `{"session":"s","index":4,"content":"four"}`)
-	if doc := call("rw.chunk_preview", `{"session":"s"}`); is(t, doc, "content") != "onetwothreefour" {
-		t.Errorf("%s", doc)
-	}
-	call("rw.checkpoint", `{"name":"plan","data":{"a":1}}`)
-	call("rw.checkpoint", `{"name":"plan","data":{"a":2}}`)
-	if doc := call("rw.analytics", `{}`); is(t, doc, "checkpoints", "by_name", "plan", "saves") != 2.0 || is(t, doc, "checkpoints", "by_name", "plan", "total_bytes").(float64) < 10 {
-		t.Errorf("%s", doc)
-	}
-	envelope := `"envelope":{"task_id":"t","status":"partial","agent":"a","summary":"s","next_steps":["n"],"last_good_state":[]}`
-	for _, doc := range []string{call("rw.handoff_write", `{`+envelope+`}`), call("rw.handoff_read", `{}`)} {
-		equal(t, fmt.Sprint(is(t, doc, "checkpoint_refs")), "[map[name:plan]]", doc)
-	}
-	fresh, _, _ := briefServer(t, full)
-	if doc, isError := reply(t, fresh, "rw.handoff_write", json.RawMessage(`{`+envelope+`}`)); isError || strings.Contains(string(doc), "checkpoint_refs") {
-		t.Errorf("%s", doc)
-	}
-	for text, word := range map[string]string{`a {b`: "brace", `a } b`: "brace", `\\being{document}`: `\being`} {
-		if doc := call("rw.validate", `{"format_hint":"latex","content":"`+text+`"}`); is(t, doc, "valid") != false || !strings.Contains(fmt.Sprint(is(t, doc, "errors")), word) {
-			t.Errorf("%s: %s", text, doc)
-		}
-	}
-}
-
 // keywords are all that a schema of ours may say: what draft-07 and 2020-12
 // have in common and clients are known to understand. A validator passes over
 // what it does not know, so another word here would be a false promise.

@@ -260,40 +260,6 @@ func TestAgentsAreGuarded(t *testing.T) {
 	}
 }
 
-// TestNoHandoffIsNoFailure: in brief replies a fresh project has no handoff, and
-// looking again and again counts as nothing; an explicit path and full replies
-// keep the refusal, which counts.
-func TestNoHandoffIsNoFailure(t *testing.T) {
-	store := open(t, nil)
-	brief, full := toolbox.New(store, nil), toolbox.New(store, &toolbox.Options{Tier: toolbox.Full})
-	reason := func(a toolbox.Answer) string {
-		var doc struct {
-			Budget  int `json:"retry_budget"`
-			Context struct{ Reason string }
-		}
-		testbed.NoErr(t, json.Unmarshal(raw(a.Text), &doc))
-		return doc.Context.Reason + string(rune('0'+doc.Budget))
-	}
-	for i := range 6 { // more than the budget
-		if a := brief.Call(ctx, "rw_handoff_read", nil, nil); a.Text != `{"ok":true,"exists":false}` {
-			t.Errorf("%s", a.Text)
-		}
-		if got, want := reason(full.Call(ctx, "rw_handoff_read", nil, nil)), []string{"not_found2", "not_found1", "not_found0", "retry_exhausted0"}[min(i, 3)]; got != want {
-			t.Errorf("full, %d: %s, want %s", i, got, want)
-		}
-	}
-	if got := reason(brief.Call(ctx, "rw_handoff_read", raw(`{"path":"OTHER.md"}`), nil)); got != "not_found2" {
-		t.Errorf("an explicit path: %s", got)
-	}
-	if a := brief.Call(ctx, "rw_handoff_read", raw(`{"optional":true}`), nil); a.OK || !strings.Contains(a.Text, "unknown_argument") {
-		t.Errorf("the option is on the wire: %s", a.Text)
-	}
-	testbed.Must(store.SafeWrite(ctx, rw.SafeWriteRequest{Path: "HANDOFF.md", Content: []byte("no front matter")}))(t)
-	if got := reason(brief.Call(ctx, "rw_handoff_read", nil, nil)); got != "missing_front_matter_delimiter2" {
-		t.Errorf("a damaged handoff: %s", got)
-	}
-}
-
 // TestClaimTool: a claim belongs to the session of the call, as its writes do,
 // whether the host or the call names that; and only a listed tool makes claims.
 func TestClaimTool(t *testing.T) {

@@ -233,24 +233,6 @@ func TestEraseStripsOneNewline(t *testing.T) {
 	}
 }
 
-// TestEraseOfADraft: erasing by the reference of a refused draft, or by the
-// hash of a whole content, does not require the secret.
-func TestEraseOfADraft(t *testing.T) {
-	s := newShell(t)
-	s.with("x\n").ok("write", "a.txt")
-	r := s.with("key: "+reportKey+"\n").run("write", "refused.env")
-	inner, _ := r.doc["context"].(map[string]any)
-	ref, _ := inner["draft_ref"].(string)
-	if ref == "" || len(holders(t, s.dir, reportKey)) == 0 {
-		t.Fatalf("%s", r.out)
-	}
-	s.ok("erase", "--draft-ref", ref)
-	if left := holders(t, s.dir, reportKey); len(left) > 0 {
-		t.Errorf("still in %v", left)
-	}
-	s.clean()
-}
-
 // TestEraseWhileWaitingForTheSecret: Ctrl-C ends the wait, in a pipe too, and
 // nothing was changed.
 func TestEraseWhileWaitingForTheSecret(t *testing.T) {

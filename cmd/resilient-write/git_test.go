@@ -153,29 +153,3 @@ func TestNoCallMakesGitRunAProgram(t *testing.T) {
 		c.Close()
 	}
 }
-
-// TestNoResultIsAHook: a result is not written where core.hooksPath makes git
-// run it, nor into a file that the configuration includes.
-func TestNoResultIsAHook(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	work, home, global := filepath.Join(dir, "work"), filepath.Join(dir, "home"), filepath.Join(dir, "global")
-	testbed.Plant(t, work, 0o755, map[string]string{".git/config": "[core]\n\thooksPath = tools\n[include]\n\tpath = ../team.cfg\n", "tools/x": "", "sub/x": ""})
-	testbed.Plant(t, home, 0o755, map[string]string{".gitconfig": "[core]\n\thooksPath = " + global + "\n"})
-	testbed.Plant(t, global, 0o755, map[string]string{"x": ""})
-	for name, refused := range map[string]bool{
-		"tools/pre-commit": true, "tools/x": true, "sub/../tools/new": true, "team.cfg": true, "../global/pre-push": true,
-		"sub/result": false, "pre-commit": false, "../result": false,
-	} {
-		name := filepath.Join(work, name)
-		before, _ := os.ReadFile(name)
-		cmd := exec.Command(build(t), "describe", "--root", work, "--result-out", name)
-		cmd.Dir = filepath.Join(work, "sub")
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
-		said, err := cmd.CombinedOutput()
-		after, _ := os.ReadFile(name)
-		if (err != nil) != refused || (string(before) == string(after)) != refused {
-			t.Errorf("%s: %v %s", name, err, said)
-		}
-	}
-}

@@ -99,12 +99,14 @@ func find(root *cobra.Command, names []string) *cobra.Command {
 }
 
 // testsOfTheTree are the names of all tests of the repository, and of the scripts of
-// TestScripts.
+// commands and of tools.
 func testsOfTheTree(t *testing.T) map[string]bool {
 	names := map[string]bool{}
-	scripts, _ := filepath.Glob("testdata/script/*.txtar")
-	for _, path := range scripts {
-		names["TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
+	for _, dir := range []string{"testdata/script/*.txtar", "../../testdata/script/*.txtar"} {
+		scripts, _ := filepath.Glob(dir)
+		for _, path := range scripts {
+			names["TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
+		}
 	}
 	test := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
 	noErr(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

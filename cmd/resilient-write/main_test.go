@@ -92,48 +92,6 @@ func reason(out map[string]any) string {
 	return r
 }
 
-func TestRealClient(t *testing.T) {
-	dir := t.TempDir()
-	c := connect(t, dir, "--tier", "full")
-	tools, err := c.ListTools(context.Background(), mcp.ListToolsRequest{})
-	want := len(mcpserver.Table())
-	if err != nil || len(tools.Tools) != want {
-		t.Fatalf("%d tools, want %d (%v)", len(tools.Tools), want, err)
-	}
-	for _, tool := range tools.Tools {
-		a := tool.Annotations
-		if !strings.HasPrefix(tool.Name, "rw_") || tool.Title == "" || a.ReadOnlyHint == nil || a.DestructiveHint == nil || a.IdempotentHint == nil || a.OpenWorldHint == nil {
-			t.Errorf("%s is not fully described", tool.Name)
-		}
-	}
-	first := callTool(t, c, "rw_safe_write", map[string]any{"path": "docs/a.md", "content": "# A\n"})
-	if first["ok"] != true || first["receipt"].(map[string]any)["caller"] != "tester" {
-		t.Fatalf("%v", first)
-	}
-	read := callTool(t, c, "rw.read", map[string]any{"path": "docs/a.md"})
-	if read["content"] != "# A\n" || read["sha256"] != first["sha256"] {
-		t.Fatalf("%v", read)
-	}
-	second := callTool(t, c, "rw.safe_write", map[string]any{"path": "docs/a.md", "content": "# B\n", "mode": "overwrite", "expected_prev_sha256": first["sha256"]})
-	mustEqual(t, second["mode_applied"], "overwrite", second)
-	object := callTool(t, c, "rw_safe_write", map[string]any{"path": "x.json", "content": map[string]any{"a": 1}})
-	if w := object["warnings"].([]any); len(w) != 1 || w[0].(map[string]any)["reason"] != "content_was_object" {
-		t.Fatalf("%v", object)
-	}
-	if tail := callTool(t, c, "rw_journal_tail", map[string]any{"n": 2}); len(tail["entries"].([]any)) != 2 {
-		t.Fatalf("%v", tail)
-	}
-	if since := callTool(t, c, "rw_journal_since", map[string]any{"after_seq": 1}); len(since["entries"].([]any)) != 2 {
-		t.Fatalf("%v", since)
-	}
-	if r := callTool(t, c, "rw_check", map[string]any{"deep": true}); r["clean"] != true {
-		t.Fatalf("%v", r)
-	}
-	if r := callTool(t, c, "rw_describe", nil); r["version"] == "" {
-		t.Fatalf("%v", r)
-	}
-}
-
 // TestPipelinedCreatesOneWins sends creates of one path without waiting, on
 // one connection.
 func TestPipelinedCreatesOneWins(t *testing.T) {

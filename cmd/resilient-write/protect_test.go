@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +14,6 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
-
-	rw "github.com/resilientwrite/resilientwrite"
-	"github.com/resilientwrite/resilientwrite/call"
 )
 
 // dangerous are paths that execute code, launch programs or grant access, with
@@ -182,63 +176,6 @@ func TestProtectedDefaultsFromOutside(t *testing.T) {
 	t.Logf("%d paths, %d asked about, %d near misses", len(dangerous), asks, len(harmless))
 }
 
-// TestProtectedDefaultsOfEveryVerb checks both ends of a move, a directory, a
-// transaction, compose, undo and restore, a link, and the handoff.
-func TestProtectedDefaultsOfEveryVerb(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for path, text := range map[string]string{
-		"a.txt": "a", "there/.envrc": "old", "d/settings.json": "{}", "d/x.txt": "x", "real/tasks.json": "{}", ".vscode/tasks.json": "{}", "run.sh": "#!/bin/sh\n", "package.json": `{"name":"x","scripts":{"a":"b"}}`,
-	} {
-		os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755)
-		noErr(t, os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644))
-	}
-	os.Chmod(filepath.Join(dir, "run.sh"), 0o755)
-	for link, to := range map[string]string{"link": ".vscode", "tasks": ".vscode/tasks.json"} {
-		noErr(t, os.Symlink(to, filepath.Join(dir, link)))
-	}
-	user := &person{}
-	c := connectAsking(t, dir, user)
-	callTool(t, c, "rw_chunk_append", map[string]any{"session": "s", "content": "x"})
-	for _, step := range []struct {
-		tool string
-		args map[string]any
-		want string
-	}{
-		{"rw_move", map[string]any{"path": "a.txt", "to": ".envrc"}, "protected_default"},
-		{"rw_move", map[string]any{"path": "there/.envrc", "to": "b.txt"}, "protected_default"},
-		{"rw_move", map[string]any{"path": "d", "to": "e/.vscode"}, "protected_default"},
-		{"rw_move", map[string]any{"path": "there", "to": "elsewhere"}, "protected_default"},
-		{"rw_edit", map[string]any{"path": "there/.envrc", "edits": []any{map[string]any{"old": "old", "new": "new"}}}, "protected_default"},
-		{"rw_delete", map[string]any{"path": "there/.envrc"}, "protected_default"},
-		{"rw_safe_write", map[string]any{"path": "there/.envrc", "content": "x", "mode": "append"}, "protected_default"},
-		{"rw_safe_write", map[string]any{"path": "link/tasks.json", "content": "x"}, "protected_default"},
-		{"rw_safe_write", map[string]any{"path": "tasks", "content": "x"}, "protected_default"},
-		{"rw_tx", map[string]any{"ops": []any{map[string]any{"op": "write", "path": "c.txt", "content": "x"}, map[string]any{"op": "write", "path": ".mcp.json", "content": "x"}}}, "protected_default"},
-		{"rw_chunk_compose", map[string]any{"session": "s", "output_path": ".husky/pre-commit"}, "protected_default"},
-		{"rw_handoff_write", map[string]any{"path": ".devcontainer/HANDOFF.md", "envelope": map[string]any{"task_id": "t", "status": "partial", "agent": "a", "summary": "s", "next_steps": []any{}}, "auto_state": true}, "protected_default"},
-		{"rw_safe_write", map[string]any{"path": "package.json", "content": `{"name":"y","scripts":{"a":"b"}}`, "mode": "overwrite"}, "ok"},
-		{"rw_edit", map[string]any{"path": "package.json", "edits": []any{map[string]any{"old": `"b"`, "new": `"c"`}}}, "ok changes_package_hook"},
-		{"rw_safe_write", map[string]any{"path": "run.sh", "content": "#!/bin/sh\nx\n", "mode": "overwrite"}, "ok changes_executable"},
-		{"rw_move", map[string]any{"path": "run.sh", "to": "run2.sh"}, "ok changes_executable"},
-	} {
-		user.asked(nil)
-		equal(t, saying(callTool(t, c, step.tool, step.args)), step.want, step.tool, " ", step.args)
-		if n := user.asked(nil); n != map[bool]int{true: 1}[step.want == "protected_default"] {
-			t.Errorf("%s %v: asked %d times", step.tool, step.args, n)
-		}
-	}
-	// A change that was allowed once needs consent again when it is undone.
-	user.asked(map[string]any{"allow": true})
-	callTool(t, c, "rw_safe_write", createArgs(".envrc"))
-	user.asked(nil)
-	for tool, args := range map[string]map[string]any{"rw_undo": {}, "rw_delete": {"path": ".envrc"}} {
-		if got := saying(callTool(t, c, tool, args)); got != "protected_default" || user.asked(nil) != 1 {
-			t.Errorf("%s: %s", tool, got)
-		}
-	}
-}
-
 // TestAlwaysCoversThatPathForThatSession: the answer "from now on" applies to
 // every change of the file, not to another file, another session, or another
 // server.
@@ -292,63 +229,6 @@ func TestNoNameSpeaksInAQuestion(t *testing.T) {
 	}
 	if got := user.questions[1]; !strings.Contains(got, "; and 80 more protected files. Allow it?") {
 		t.Errorf("%q", got)
-	}
-}
-
-// TestThePolicyRelaxesTheDefaults checks the switch, and exceptions by path,
-// from a policy file that the user names; describe and rw://policy show it.
-func TestThePolicyRelaxesTheDefaults(t *testing.T) {
-	t.Parallel()
-	for policy, want := range map[string][3]string{ // .envrc, sub/.envrc, AGENTS.md
-		"protect_defaults: off\n":                {"ok", "ok", "ok"},
-		"protect_defaults: warn\n":               {"ok changes_entry", "ok changes_entry", "ok changes_instructions"},
-		"protect_defaults: ask\n":                {"protected_default", "protected_default", "ok changes_instructions"},
-		"protect_exceptions: [\"sub/.envrc\"]\n": {"protected_default", "ok", "ok changes_instructions"},
-		"protect_exceptions: [sub, AGENTS.md]\n": {"protected_default", "ok", "ok"},
-	} {
-		file := filepath.Join(t.TempDir(), "policy.yaml")
-		noErr(t, os.WriteFile(file, []byte(policy), 0o600))
-		c := connect(t, t.TempDir(), "-policy-file", file)
-		for i, path := range []string{".envrc", "sub/.envrc", "AGENTS.md"} {
-			if got := saying(callTool(t, c, "rw_safe_write", createArgs(path))); got != want[i] {
-				t.Errorf("%q: %s: %s, want %s", policy, path, got, want[i])
-			}
-		}
-		facts := callTool(t, c, "rw_describe", nil)["policy"].(map[string]any)["protect_defaults"].(map[string]any)
-		mode, exceptions := "ask", 0.0
-		if _, value, ok := strings.Cut(strings.TrimSpace(policy), "protect_defaults: "); ok {
-			mode = value
-		} else {
-			exceptions = float64(strings.Count(policy, ",") + 1)
-		}
-		if facts["version"] != 1.0 || facts["mode"] != mode || facts["exceptions"] != exceptions {
-			t.Errorf("%q: describe says %v", policy, facts)
-		}
-		var req mcp.ReadResourceRequest
-		req.Params.URI = "rw://policy"
-		res := must(c.ReadResource(context.Background(), req))(t)
-		text := res.Contents[0].(mcp.TextResourceContents).Text
-		for _, row := range rw.ProtectedFiles() {
-			if !strings.Contains(text, row.Pattern) {
-				t.Errorf("rw://policy does not show %s", row.Pattern)
-			}
-		}
-	}
-}
-
-// TestOperatorsAreWarned: the operator's own commands warn, but are carried
-// out.
-func TestOperatorsAreWarned(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cmd := exec.Command(build(t), "write", ".envrc")
-	cmd.Env, cmd.Stdin = append(os.Environ(), "RW_WORKSPACE="+dir, "RW_SYNC=off"), strings.NewReader("x\n")
-	out, err := cmd.Output()
-	if err != nil || !strings.Contains(string(out), "changes_entry") {
-		t.Errorf("%v %s", err, out)
-	}
-	if !slices.ContainsFunc(call.Warnings(), func(w rw.Warning) bool { return w.Reason == "changes_entry" && w.Hint != "" }) {
-		t.Error("the warning is not described")
 	}
 }
 
@@ -510,58 +390,6 @@ func TestStateOfOthersFromOutside(t *testing.T) {
 	for place, want := range map[string]os.FileMode{state: 0o700, filepath.Join(state, "policy.yaml"): 0o600} {
 		if st, err := os.Stat(place); err != nil || st.Mode().Perm() != want {
 			t.Errorf("%s: %v %v", filepath.Base(place), st.Mode(), err)
-		}
-	}
-}
-
-// TestReportedPlaceholdersDoNotShowInWrites: under placeholders: report, the
-// default, every call that writes placeholders gets the same reply, byte for
-// byte, as under a policy that ignores them; only rw_risk_score differs.
-func TestReportedPlaceholdersDoNotShowInWrites(t *testing.T) {
-	t.Parallel()
-	text := "id AKIA" + "IOSFODNN7" + "EXAMPLE\ntok ghp_" + strings.Repeat("E", 36) + "\nkey sk-proj-" + strings.Repeat("Z", 40) + "\nmail user@example.com\nssn 123-45-" + "6789\n-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEvQ...\n"
-	steps := []step{
-		{"rw_safe_write", args{"path": "a.txt", "content": text}},
-		{"rw_safe_write", args{"path": "a.txt", "content": text + text, "mode": "overwrite"}},
-		{"rw_safe_write", args{"path": "a.txt", "content": text, "mode": "append"}},
-		{"rw_safe_write", args{"path": "dry.txt", "content": text, "dry_run": true}},
-		{"rw_edit", args{"path": "a.txt", "edits": []any{map[string]any{"old": "mail user", "new": "to user", "count": 3}}}},
-		{"rw_tx", args{"ops": []any{map[string]any{"op": "write", "path": "b.txt", "content": text}, map[string]any{"op": "write", "path": "AKIA" + "IOSFODNN7" + "EXAMPLE.txt", "content": "x"}}}},
-		{"rw_move", args{"path": "b.txt", "to": "c.txt"}},
-		{"rw_chunk_append", args{"session": "s", "content": text}},
-		{"rw_chunk_compose", args{"session": "s", "output_path": "d.txt"}},
-		{"rw_scratch_put", args{"content": text, "label": "ghp_" + strings.Repeat("E", 36)}},
-		{"rw_checkpoint", args{"name": "n", "data": text}},
-		{"rw_handoff_write", args{"envelope": map[string]any{"task_id": "t", "status": "partial", "agent": "a", "summary": text, "next_steps": []any{text}}, "body": text, "auto_state": true}},
-		{"rw_undo", args{"n": 1}},
-		{"rw_risk_score", args{"content": text}},
-	}
-	replies := map[string][]map[string]any{}
-	for _, policy := range []string{"", "placeholders: report\n", "placeholders: ignore\n"} {
-		file := filepath.Join(t.TempDir(), "policy.yaml")
-		noErr(t, os.WriteFile(file, []byte("gate: {mode: block, reject_at: low}\n"+policy), 0o600))
-		c := connect(t, t.TempDir(), "-policy-file", file)
-		for _, s := range steps {
-			out := callTool(t, c, s.tool, s.args)
-			if receipt, ok := out["receipt"].(map[string]any); ok {
-				delete(receipt, "duration_ms") // its number of digits varies
-			}
-			replies[policy] = append(replies[policy], out)
-		}
-	}
-	size := func(v any) int { b, _ := json.Marshal(v); return len(b) }
-	for i, s := range steps {
-		for _, policy := range []string{"", "placeholders: report\n"} {
-			got, want := replies[policy][i], replies["placeholders: ignore\n"][i]
-			if s.tool == "rw_risk_score" {
-				if size(got) <= size(want) || !strings.Contains(fmt.Sprint(got), "placeholder:true") {
-					t.Errorf("rw_risk_score lists no placeholders: %v", got)
-				}
-				continue
-			}
-			if got["ok"] != true || got["warnings"] != nil && fmt.Sprint(got["warnings"]) != "[]" || !reflect.DeepEqual(got["warnings"], want["warnings"]) || size(got) != size(want) {
-				t.Errorf("%q, %s: %v\ninstead of %v", policy, s.tool, got, want)
-			}
 		}
 	}
 }

@@ -300,31 +300,6 @@ func TestServeHTTPSignalDuringWrites(t *testing.T) {
 	}
 }
 
-// TestServeHTTPTwoServersOneWorkspace: two processes serve one workspace, and
-// of two clients that replace a file only one succeeds.
-func TestServeHTTPTwoServersOneWorkspace(t *testing.T) {
-	a := startHTTP(t, nil, "-transport", "http", "-no-auth")
-	b := startHTTP(t, []string{"RW_WORKSPACE=" + a.dir}, "-transport", "http", "-no-auth")
-	sessions := []string{a.begin(""), b.begin("")}
-	for round := range 5 {
-		var won [2]bool
-		var wg sync.WaitGroup
-		for i, s := range []*served{a, b} {
-			wg.Go(func() {
-				_, body, err := s.post("", sessions[i], fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rw_safe_write","arguments":{"path":"f%d","content":"by %d"}}}`, round, i))
-				if err != nil {
-					t.Error(err)
-				}
-				won[i] = strings.Contains(body, `"ok":true`)
-			})
-		}
-		wg.Wait()
-		if won[0] == won[1] {
-			t.Errorf("round %d: %v", round, won)
-		}
-	}
-}
-
 // TestServeSSE: the older transport works, and the log says that it is
 // deprecated.
 func TestServeSSE(t *testing.T) {
