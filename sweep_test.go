@@ -823,6 +823,18 @@ var editorSaves = map[string]func(d fsx.Dir, name string) string{
 		f.Close()
 		return text
 	},
+	"exchanges for the same": func(d fsx.Dir, name string) string {
+		old, _ := d.Open(name, fsx.Read, 0)
+		st, _ := old.Stat()
+		text := make([]byte, st.Size)
+		old.ReadAt(text, 0)
+		old.Close()
+		f, _ := d.Open(".editor", fsx.Write|fsx.Create, 0o644)
+		f.WriteAt(text, 0)
+		f.Close()
+		d.Rename(".editor", d, name)
+		return string(text)
+	},
 	"appends": func(d fsx.Dir, name string) string {
 		f, _ := d.Open(name, fsx.Read|fsx.Write, 0)
 		st, _ := f.Stat()

@@ -79,9 +79,8 @@ func (c *Commit) flushStaged() error {
 	if len(c.made) > 0 {
 		flushes = append(flushes, func() error { return parents.flush(c.s) })
 	}
-	rows := c.s.NewNewest()
 	for _, m := range c.Muts {
-		unflushed, err := m.prevUnflushed(c.s, rows)
+		unflushed, err := m.prevUnflushed(c.s)
 		if err != nil {
 			return err
 		}
@@ -168,7 +167,7 @@ func (c *Commit) flushWays() error {
 			}
 			m.home = inode{st.Dev, st.Ino}
 		}
-		if m.Target.Exists() && c.s.ways.is(dir, m.home.ino, "") {
+		if m.Target.Exists() && c.s.ways.is(dir, m.home.ino, fsx.Stat{}) {
 			continue
 		}
 		for d := dir; d != ""; d = ParentOf(d) {
@@ -181,15 +180,16 @@ func (c *Commit) flushWays() error {
 			flushed[ParentOf(d)] = true
 		}
 		if m.Target.Exists() { // else the directory is not made yet
-			c.s.ways.put(dir, m.home.ino, "")
+			c.s.ways.put(dir, m.home.ino, fsx.Stat{})
 		}
 	}
 	return nil
 }
 
-// prevUnflushed reports whether the previous file may not be on stable storage,
-// because another program wrote it.
-func (m *Mutation) prevUnflushed(s *Engine, rows *Newest) (bool, error) {
+// prevUnflushed reports whether the previous file may not be on stable storage: it is
+// not as this process has left it. Another program may have written it, if only
+// with the same bytes.
+func (m *Mutation) prevUnflushed(s *Engine) (bool, error) {
 	if m.Prev.File == nil || m.Private {
 		return false, nil
 	}
@@ -197,18 +197,7 @@ func (m *Mutation) prevUnflushed(s *Engine, rows *Newest) (bool, error) {
 		return true, nil
 	}
 	last, err := s.LastRow(m.Target.Path)
-	if err != nil || last.Seq == 0 {
-		return err == nil, err
-	}
-	if s.written.is(m.Target.Path, last.Seq, m.Prev.SHA) {
-		return false, nil
-	}
-	_, rec, row, err := rows.Of(m.Target.Path)
-	if err != nil || rec == nil || row == nil {
-		return err == nil, err
-	}
-	inside := row.How == string(publish.Append) || row.How == string(publish.InPlace) // whose flush may follow the reply
-	return row.SHA256 != m.Prev.SHA || rec.Level == string(SyncOff) || inside && rec.Writer != s.Writer, nil
+	return err == nil && !s.written.is(m.Target.Path, last.Seq, m.Prev.Stat), err
 }
 
 // madeAtOff reports whether the newest commit of a path was made at the level off,
@@ -225,21 +214,21 @@ func (s *Engine) madeAtOff(path string) (bool, error) {
 	return err == nil && rec.Level == string(SyncOff), err
 }
 
-// written caches what the newest rows of this process record for their paths.
+// written caches which file this process has left under a path, durably, with its newest row.
 type written struct {
 	mu   sync.Mutex
 	rows map[string]writtenRow
 }
 
 type writtenRow struct {
-	seq uint64
-	sha string
+	seq, ino    uint64
+	size, mtime int64
 }
 
 // maxWritten limits how many paths are cached.
 const maxWritten = 4096
 
-func (w *written) put(path string, seq uint64, sha string) {
+func (w *written) put(path string, seq uint64, st fsx.Stat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.rows) >= maxWritten {
@@ -248,13 +237,13 @@ func (w *written) put(path string, seq uint64, sha string) {
 	if w.rows == nil {
 		w.rows = map[string]writtenRow{}
 	}
-	w.rows[path] = writtenRow{seq, sha}
+	w.rows[path] = writtenRow{seq, st.Ino, st.Size, st.Mtime}
 }
 
-func (w *written) is(path string, seq uint64, sha string) bool {
+func (w *written) is(path string, seq uint64, st fsx.Stat) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.rows[path] == writtenRow{seq, sha}
+	return w.rows[path] == writtenRow{seq, st.Ino, st.Size, st.Mtime}
 }
 
 // Together runs all functions concurrently, and returns the first error in list

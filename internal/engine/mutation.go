@@ -405,6 +405,19 @@ func (m *Mutation) remember(s *Engine) {
 	}
 }
 
+// left describes the file that the mutation has left under its name; not that of one
+// written in place whose state is not known.
+func (m *Mutation) left() (st fsx.Stat) {
+	switch f := m.ch.Opened(); {
+	case f != nil:
+		st, _ = f.Stat()
+		return st
+	case m.Source != nil:
+		return m.Source.Prev.Stat
+	}
+	return m.stageSt
+}
+
 // convert applies the line ending and byte order mark options to the content.
 func (m *Mutation) convert(ctx context.Context, c *Commit) error {
 	m.Final = m.Content

@@ -576,8 +576,8 @@ func (c *Commit) settle(ctx context.Context) error {
 	todo := c.settlement()
 	for _, m := range c.Muts {
 		m.remember(c.s)
-		if c.s.Opts.Sync != SyncOff {
-			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA)
+		if c.s.Opts.Sync != SyncOff && m.ch != nil {
+			c.s.written.put(m.Target.Path, c.Rec.Seq, m.left())
 		}
 	}
 	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 && !c.sharesOld() && !c.sharesFile() {

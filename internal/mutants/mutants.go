@@ -109,6 +109,12 @@ var mutants = []mutant{
 		Run: "TestEditorSweep|TestCrashSweep$",
 	},
 	{
+		Point: 9, Fault: "a file that another program saved with the same bytes is not flushed before it enters history",
+		File: "internal/engine/flush.go",
+		Old:  "return w.rows[path] == writtenRow{seq, st.Ino, st.Size, st.Mtime}", New: "return w.rows[path].seq == seq",
+		Run: "TestEditorSweep",
+	},
+	{
 		Point: 10, Fault: "the cache of hashes does not look at the time stamps",
 		File: "internal/engine/hashes.go",
 		Old:  "return fileID{st.Dev, st.Ino, st.Size, st.Mtime, st.Ctime}", New: "return fileID{st.Dev, st.Ino, st.Size, 0, 0}",
