@@ -80,6 +80,7 @@ type FS struct {
 	pending []*step
 	inject  func(Op) Fault
 	before  func(Op)
+	after   func(Op)
 	trace   []Op
 	muts    int // mutating operations so far
 	stopAt  int // mutating operation from which on the process is dead; -1 never
@@ -279,6 +280,15 @@ func (f *FS) Before(fn func(Op)) {
 	f.before = fn
 }
 
+// After has fn called when an operation that is not of a foreign program has succeeded, before
+// its process goes on: what fn does happens while the operation lasts, and a flush does
+// not cover it. nil ends that. fn may use the file system.
+func (f *FS) After(fn func(Op)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.after = fn
+}
+
 // Inject has fn asked before every operation; nil ends that. fn must not use
 // the file system.
 func (f *FS) Inject(fn func(Op) Fault) {
@@ -315,10 +325,8 @@ func (f *FS) do(p *Process, op Op, apply func(op Op) error) error {
 		return f.doForeign(p, op, apply)
 	}
 	p.wait()
-	if before := f.before; before != nil && !p.dead && !f.stopped {
-		f.mu.Unlock()
-		before(op)
-		f.mu.Lock()
+	if !p.dead && !f.stopped {
+		f.call(f.before, op)
 	}
 	op.Index, op.Mut = len(f.trace), -1
 	if mutating[op.Kind] {
@@ -354,7 +362,19 @@ func (f *FS) do(p *Process, op Op, apply func(op Op) error) error {
 	}
 	op.Err = err
 	f.trace = append(f.trace, op)
+	if err == nil {
+		f.call(f.after, op)
+	}
 	return err
+}
+
+// call calls a function of the test, without f.mu.
+func (f *FS) call(fn func(Op), op Op) {
+	if fn != nil {
+		f.mu.Unlock()
+		fn(op)
+		f.mu.Lock()
+	}
 }
 
 func fail(op Op, err error) error {
