@@ -24,6 +24,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
@@ -134,17 +135,19 @@ func TestHostileStateSweep(t *testing.T) {
 	expect(t, n > 100, "only %d cases", n)
 }
 
-// TestOpenBesideAStoppedRecovery: a process is stopped at each operation of an Open
-// that completes the work of a dead writer. Another process then opens the store: it
+// TestOpenBesideAStoppedRecovery: a process is stopped at each operation of an Open, or of a
+// write, that completes the work of a dead writer. Another process then opens the store: it
 // does not fail and does not wait for long. A path that the stopped process holds is
-// busy, and the error names that process; other paths can be written. When the stopped
-// process continues, everything that was committed exists.
+// busy, and the error names that process; other paths can be written. While the stopped
+// process recovers, no other one does. When it continues, everything that was committed exists.
 func TestOpenBesideAStoppedRecovery(t *testing.T) {
-	at, step := 0, stride(3)
-	for at = phase(step); besideStoppedRecovery(t, at); at += step {
-	}
-	if at < 100 {
-		t.Errorf("Open has %d operations only", at)
+	for name, least := range map[string]int{"opens": 100, "writes": 30} {
+		at, step, alone := 0, stride(3), 0
+		for at = phase(step); besideStoppedRecovery(t, name, at, &alone); at += step {
+		}
+		if at < least || name == "opens" && alone == 0 {
+			t.Errorf("%s: %d operations only, %d of them with the lock of recovery", name, at, alone)
+		}
 	}
 }
 
@@ -194,28 +197,64 @@ func TestOpenWaitsForItsContextSweep(t *testing.T) {
 func stoppedOpening(t *testing.T, fs *simfs.FS, at int) (first *simfs.Process, ended chan error, stopped bool) {
 	t.Helper()
 	first = fs.NewProcess()
-	reached := first.PauseAt(at)
-	ended = make(chan error, 1)
-	go func() {
+	ended, stopped = stoppedAt(t, first, at, func() error {
 		s, err := rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: first})
 		if err == nil {
 			err = s.Close(background)
 		}
-		ended <- err
-	}()
+		return err
+	})
+	return first, ended, stopped
+}
+
+// stoppedWriting is stoppedOpening for a process that has the store open, and writes one
+// of the files that the dead writer has left.
+func stoppedWriting(t *testing.T, fs *simfs.FS, at int) (first *simfs.Process, ended chan error, stopped bool) {
+	t.Helper()
+	first = fs.NewProcess()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: first, Unrecovered: true}))(t)
+	ended, stopped = stoppedAt(t, first, at, func() error {
+		err := do(put("b.txt", otherText, rw.ModeOverwrite))(s)
+		return errors.Join(err, s.Close(background))
+	})
+	return first, ended, stopped
+}
+
+func stoppedAt(t *testing.T, p *simfs.Process, at int, run func() error) (ended chan error, stopped bool) {
+	t.Helper()
+	reached := p.PauseAt(at)
+	ended = make(chan error, 1)
+	go func() { ended <- run() }()
 	select {
 	case <-reached:
-		return first, ended, true
+		return ended, true
 	case err := <-ended:
 		noErr(t, err)
-		return first, ended, false
+		return ended, false
 	}
 }
 
-func besideStoppedRecovery(t *testing.T, at int) bool {
+// recovers reports whether a process has the lock of recovery.
+func recovers(t *testing.T, fs *simfs.FS) bool {
+	t.Helper()
+	state := must(fs.NewProcess().Root().OpenDir(rw.StateDirName))(t)
+	locks := must(lock.Open(must(state.OpenDir("locks"))(t), "paths", lock.Owner{}))(t)
+	defer locks.Close()
+	unlock, err := locks.Names(background, 0, "test", "recovery")
+	if err == nil {
+		unlock()
+	}
+	return err != nil
+}
+
+func besideStoppedRecovery(t *testing.T, name string, at int, alone *int) bool {
 	t.Helper()
 	fs := leftUnpublished(t)
-	first, ended, stopped := stoppedOpening(t, fs, at)
+	start := stoppedOpening
+	if name == "writes" {
+		start = stoppedWriting
+	}
+	first, ended, stopped := start(t, fs, at)
 	const wait = 3 * time.Millisecond
 	began := time.Now()
 	two, err := rw.OpenSim(fs, &rw.Options{LockTimeout: wait}, rw.Sim{Nonce: "0003", Process: fs.NewProcess(), LockWait: wait})
@@ -228,6 +267,12 @@ func besideStoppedRecovery(t *testing.T, at int) bool {
 		return stopped
 	}
 	noErr(t, err, "stopped at ", at)
+	if recovers(t, fs) {
+		*alone++
+		if r := two.Recovery(); len(r.Finished) > 0 || r.Swept > 0 {
+			t.Errorf("stopped at %d: a second process recovers: %+v", at, r)
+		}
+	}
 	want := map[string]string{"a.txt": otherText, "new.txt": longText, "beside.txt": ""}
 	for path := range want {
 		text := "written by the other one\n"
