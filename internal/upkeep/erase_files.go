@@ -1,11 +1,10 @@
 package upkeep
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -361,18 +360,23 @@ func (e *eraser) emptied(ctx context.Context, f file) error {
 
 // maskLines overwrites the secret in a file of JSON texts, one a line.
 func (e *eraser) maskLines(f file) error {
-	if e.n == nil {
-		return nil
-	}
-	text, err := durable.ReadFile(f.dir, f.name, journal.MaxManifest)
+	old, masked, err := e.lines(f)
 	if err != nil {
-		return ignoreAbsent(err)
+		return err
 	}
-	var out bytes.Buffer
-	for line := range bytes.Lines(text) {
-		out.Write(e.masked(line))
+	return e.replace(f, old, masked)
+}
+
+// lines returns such a file, and its bytes without the secret.
+func (e *eraser) lines(f file) (old, masked []byte, err error) {
+	if e.n == nil {
+		return nil, nil, nil
 	}
-	return e.replace(f, text, out.Bytes())
+	old, err = durable.ReadFile(f.dir, f.name, math.MaxInt64-1)
+	for line := range bytes.Lines(old) {
+		masked = append(masked, e.masked(line)...)
+	}
+	return old, masked, ignoreAbsent(err)
 }
 
 // manifest overwrites the secret in the mutations of a long row, as in those of other
@@ -412,53 +416,21 @@ func (e *eraser) observed(ctx context.Context, f file) error {
 // legacy overwrites the secret in the journal of the Python implementation, in place:
 // its rows are identified by their offset, and that program may be adding rows.
 func (e *eraser) legacy(f file) error {
-	if e.n == nil {
-		return nil
-	}
-	in, st, err := engine.OpenIfThere(f.dir, f.name)
-	if err != nil || in == nil {
+	old, masked, err := e.lines(f)
+	if err != nil || bytes.Equal(old, masked) {
 		return err
 	}
-	defer in.Close()
-	type piece struct {
-		at   int64
-		text []byte
-	}
-	var pieces []piece
-	was, now := engine.NewDigest(), engine.NewDigest()
-	rows := bufio.NewReaderSize(io.NewSectionReader(in, 0, st.Size), 64<<10)
-	for at := int64(0); at < st.Size; {
-		line, err := rows.ReadBytes('\n')
-		out := e.masked(line)
-		was.Write(line)
-		now.Write(out)
-		if !bytes.Equal(out, line) {
-			pieces = append(pieces, piece{at, out})
-		}
-		at += int64(len(line))
-		if err == io.EOF {
-			break
-		}
+	e.add(f, engine.HashOf(old), func() error {
+		out, err := f.dir.Open(f.name, fsx.Read|fsx.Write, 0)
 		if err != nil {
 			return err
 		}
-	}
-	if len(pieces) == 0 {
-		return nil
-	}
-	e.add(f, was.Hex(), func() error {
-		journal, err := f.dir.Open(f.name, fsx.Read|fsx.Write, 0)
-		if err != nil {
+		defer out.Close()
+		if _, err := out.WriteAt(masked, 0); err != nil {
 			return err
 		}
-		defer journal.Close()
-		for _, p := range pieces {
-			if _, err := journal.WriteAt(p.text, p.at); err != nil {
-				return err
-			}
-		}
-		return journal.Sync()
-	}).now = now.Hex()
+		return out.Sync()
+	}).now = engine.HashOf(masked)
 	return nil
 }
 
