@@ -37,12 +37,12 @@ var charsets = []*charset{
 	{name: "utf-8", usual: func(_ []byte, _, size int) bool { return size > 1 }},
 	{name: "utf-16le", high: 1},
 	{name: "utf-16be", high: 0},
-	{name: "gbk", enc: simplifiedchinese.GBK, usual: pairs(0xa1, 0xa3, 0xb0, 0xd7)},
-	{name: "gb18030", enc: simplifiedchinese.GB18030, usual: pairs(0xa1, 0xa3, 0xb0, 0xd7)},
+	{name: "gbk", enc: simplifiedchinese.GBK, usual: pairs(0xa3, 0xd7)},
+	{name: "gb18030", enc: simplifiedchinese.GB18030, usual: pairs(0xa3, 0xd7)},
 	{name: "shift_jis", enc: japanese.ShiftJIS, usual: usualShiftJIS},
 	{name: "big5", enc: traditionalchinese.Big5, usual: usualBig5},
-	{name: "euc-kr", enc: korean.EUCKR, usual: pairs(0xa1, 0xa3, 0xb0, 0xc8)},
-	{name: "euc-jp", enc: japanese.EUCJP, usual: pairs(0xa1, 0xa5, 0xb0, 0xcf)},
+	{name: "euc-kr", enc: korean.EUCKR, usual: pairs(0xa3, 0xc8)},
+	{name: "euc-jp", enc: japanese.EUCJP, usual: pairs(0xa5, 0xcf)},
 	{name: "iso-8859-1", enc: charmap.ISO8859_1, usual: isolated},
 	{name: "windows-1252", enc: charmap.Windows1252, usual: isolated},
 	{name: "iso-8859-2", enc: charmap.ISO8859_2},
@@ -80,11 +80,12 @@ func charsetOf(name string) *charset {
 }
 
 // pairs reports whether a character has two bytes of a national standard, the
-// first of them in the rows of signs or in those of frequent characters.
-func pairs(signs, endOfSigns, first, last byte) func([]byte, int, int) bool {
+// first of them in the rows of signs or in those of frequent characters; these are the
+// last rows of both.
+func pairs(signs, frequent byte) func([]byte, int, int) bool {
 	return func(raw []byte, at, size int) bool {
 		lead := raw[at]
-		return size == 2 && raw[at+1] >= 0xa1 && (lead >= signs && lead <= endOfSigns || lead >= first && lead <= last)
+		return size == 2 && raw[at+1] >= 0xa1 && (lead >= 0xa1 && lead <= signs || lead >= 0xb0 && lead <= frequent)
 	}
 }
 

@@ -39,21 +39,20 @@ const (
 // duplicate keys, merge keys, keys that are not scalars, directives, several documents,
 // control characters, and what the parser is known to misread.
 //
-// The error is [NotMapping], a [LimitError] or a [SyntaxError]. Time and memory
-// are bounded by the limits of this package.
+// The error is [NotMapping] or an [Error]. Time and memory are bounded by the limits
+// of this package.
 func Decode(yaml []byte) (*Map, error) {
 	if len(yaml) > MaxSize {
-		return nil, &LimitError{Message: fmt.Sprintf("more than %d bytes", MaxSize)}
+		return nil, &Error{Kind: TooLarge, Message: fmt.Sprintf("more than %d bytes", MaxSize)}
 	}
 	src := strings.ReplaceAll(strings.ReplaceAll(string(yaml), "\r\n", "\n"), "\r", "\n")
 	root, problems := strictyaml.Parse(src, strictyaml.Profile{MaxDepth: MaxDepth, MaxTokens: maxTokens, MaxMembers: MaxMembers, References: true})
 	if len(problems) > 0 {
-		p := problems[0]
-		switch p.Kind {
-		case strictyaml.Syntax, strictyaml.Duplicate:
-			return nil, &SyntaxError{p.Line, p.Column, p.Message}
+		p, kind := problems[0], TooLarge
+		if p.Kind == strictyaml.Syntax || p.Kind == strictyaml.Duplicate {
+			kind = InvalidYAML
 		}
-		return nil, &LimitError{p.Line, p.Column, p.Message}
+		return nil, &Error{kind, p.Line, p.Column, p.Message}
 	}
 	if root == nil || root.Kind != strictyaml.Map {
 		return nil, NotMapping
@@ -66,9 +65,9 @@ func Decode(yaml []byte) (*Map, error) {
 	return v.(*Map), nil
 }
 
-// syntaxError returns an error at the place of a node.
-func syntaxError(n *strictyaml.Node, format string, args ...any) error {
-	return &SyntaxError{n.Line, n.Column, fmt.Sprintf(format, args...)}
+// problemAt returns an error at the place of a node.
+func problemAt(n *strictyaml.Node, kind Problem, format string, args ...any) error {
+	return &Error{kind, n.Line, n.Column, fmt.Sprintf(format, args...)}
 }
 
 // shorten cuts a text that is quoted in a message.
@@ -90,20 +89,20 @@ type anchored struct {
 func (c *converter) value(n *strictyaml.Node, depth int) (v any, err error) {
 	before := c.nodes
 	if c.nodes++; c.nodes > MaxNodes {
-		return nil, &LimitError{n.Line, n.Column, fmt.Sprintf("more than %d values", MaxNodes)}
+		return nil, problemAt(n, TooLarge, "more than %d values", MaxNodes)
 	}
 	wrong := false
 	switch n.Kind {
 	case strictyaml.Alias:
 		a, known := c.anchors[n.Text]
 		if !known { // one that its own value names
-			return nil, syntaxError(n, "alias %q has no anchor before it", shorten(n.Text))
+			return nil, problemAt(n, InvalidYAML, "alias %q has no anchor before it", shorten(n.Text))
 		}
 		if c.nodes += a.nodes; c.nodes > MaxNodes {
-			return nil, &LimitError{n.Line, n.Column, fmt.Sprintf("more than %d values", MaxNodes)}
+			return nil, problemAt(n, TooLarge, "more than %d values", MaxNodes)
 		}
 		if check(a.value, depth) != nil {
-			return nil, &LimitError{n.Line, n.Column, fmt.Sprintf("nested deeper than %d levels", MaxDepth)}
+			return nil, problemAt(n, TooLarge, "nested deeper than %d levels", MaxDepth)
 		}
 		return clone(a.value), nil
 	case strictyaml.Map, strictyaml.List:
@@ -124,7 +123,7 @@ func (c *converter) value(n *strictyaml.Node, depth int) (v any, err error) {
 		}
 	}
 	if err == nil && wrong {
-		err = syntaxError(n, "the value is not what its tag %s says", n.Tag)
+		err = problemAt(n, InvalidYAML, "the value is not what its tag %s says", n.Tag)
 	}
 	if n.Anchor != "" {
 		c.anchors[n.Anchor] = anchored{v, c.nodes - before}
@@ -148,7 +147,7 @@ func (c *converter) collection(n *strictyaml.Node, depth int) (any, error) {
 	m := &Map{}
 	for _, f := range n.Fields {
 		if f.Key.Kind >= strictyaml.List || f.Key.Tag != "" || f.Key.Anchor != "" {
-			return nil, syntaxError(f.Key, "only scalars without tag and anchor can be keys")
+			return nil, problemAt(f.Key, InvalidYAML, "only scalars without tag and anchor can be keys")
 		}
 		v, err := c.value(f.Value, depth+1)
 		if err != nil {

@@ -30,10 +30,10 @@ const (
 	// NotMapping: the front matter is something else than a mapping, or empty.
 	NotMapping Problem = "front_matter_not_mapping"
 	// InvalidYAML: the front matter is not YAML, or a kind of YAML that is
-	// refused. The error is a [SyntaxError].
+	// refused. The error is an [Error].
 	InvalidYAML Problem = "yaml_error"
-	// TooLarge: the front matter exceeds one of the limits. The error is a
-	// [LimitError].
+	// TooLarge: the front matter exceeds one of the limits. The error is an
+	// [Error].
 	TooLarge Problem = "front_matter_too_large"
 	// NotEncodable: a value cannot be written as front matter.
 	NotEncodable Problem = "front_matter_not_encodable"
@@ -42,46 +42,27 @@ const (
 // Error returns the problem's name.
 func (p Problem) Error() string { return string(p) }
 
-// SyntaxError is an [InvalidYAML] problem and its place. Line and Column count
-// from one within the YAML text, so the line that opens the front matter is
-// not counted; they are zero if the place is unknown.
-type SyntaxError struct {
+// Error is an [InvalidYAML] or [TooLarge] problem and its place. Line and Column count
+// from one within the YAML text, so the line that opens the front matter is not
+// counted; they are zero if the place is unknown.
+type Error struct {
+	Kind         Problem
 	Line, Column int
-	// Message has at most three short lines.
+	// Message has at most three short lines. Of a [TooLarge] problem it is the limit
+	// that was exceeded, in words of this package alone.
 	Message string
 }
 
 // Error returns the place and the message.
-func (e *SyntaxError) Error() string {
-	return placed(InvalidYAML, e.Line, e.Column, e.Message)
-}
-
-// Unwrap returns [InvalidYAML].
-func (e *SyntaxError) Unwrap() error { return InvalidYAML }
-
-// LimitError is a [TooLarge] problem. Line and Column are as in a
-// [SyntaxError].
-type LimitError struct {
-	Line, Column int
-	// Message is the limit that was exceeded, in words of this package alone.
-	Message string
-}
-
-// Error returns the place and the message.
-func (e *LimitError) Error() string {
-	return placed(TooLarge, e.Line, e.Column, e.Message)
-}
-
-// Unwrap returns [TooLarge].
-func (e *LimitError) Unwrap() error { return TooLarge }
-
-// placed is the text of a problem with its place, if that is known.
-func placed(kind error, line, column int, message string) string {
-	if line == 0 {
-		return fmt.Sprintf("%s: %s", kind, message)
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", e.Kind, e.Message)
 	}
-	return fmt.Sprintf("%s: line %d, column %d: %s", kind, line, column, message)
+	return fmt.Sprintf("%s: line %d, column %d: %s", e.Kind, e.Line, e.Column, e.Message)
 }
+
+// Unwrap returns the problem.
+func (e *Error) Unwrap() error { return e.Kind }
 
 // byteOrderMark may precede the opening line.
 const byteOrderMark = "\ufeff"

@@ -203,8 +203,8 @@ func TestDecodeRefuses(t *testing.T) {
 			continue
 		}
 		checkError(t, err)
-		var syntax *frontmatter.SyntaxError
-		if errors.As(err, &syntax) && c.line != 0 && syntax.Line != c.line {
+		var syntax *frontmatter.Error
+		if errors.As(err, &syntax) && errors.Is(err, frontmatter.InvalidYAML) && c.line != 0 && syntax.Line != c.line {
 			t.Errorf("%q: line %d, want %d: %v", c.in, syntax.Line, c.line, err)
 		}
 	}

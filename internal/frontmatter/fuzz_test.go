@@ -99,7 +99,7 @@ func FuzzEncode(f *testing.F) {
 // checkError fails unless err is one of the problems of Decode, in short form.
 func checkError(t *testing.T, err error) {
 	t.Helper()
-	var syntax *frontmatter.SyntaxError
+	var syntax *frontmatter.Error
 	switch {
 	case errors.Is(err, frontmatter.NotMapping), errors.Is(err, frontmatter.TooLarge):
 	case errors.As(err, &syntax) && errors.Is(err, frontmatter.InvalidYAML):

@@ -58,13 +58,9 @@ func nestedBy(depth int, mark string) string {
 }
 
 func placeOf(err error) (line, column int, message string) {
-	var syntax *frontmatter.SyntaxError
-	var limit *frontmatter.LimitError
-	switch {
-	case errors.As(err, &syntax):
-		return syntax.Line, syntax.Column, syntax.Message
-	case errors.As(err, &limit):
-		return limit.Line, limit.Column, limit.Message
+	var at *frontmatter.Error
+	if errors.As(err, &at) {
+		return at.Line, at.Column, at.Message
 	}
 	return 0, 0, err.Error()
 }

@@ -90,9 +90,9 @@ func (t *treeMaker) node(n ast.Node, key *Node) *Node {
 	out := &Node{Line: at.line, Column: at.column}
 	switch n := n.(type) {
 	case *ast.MappingNode:
-		return t.mapping(out, n.Values, n.IsFlowStyle, n.GetToken())
+		return t.mapping(out, n.Values, n.IsFlowStyle)
 	case *ast.MappingValueNode:
-		return t.mapping(out, []*ast.MappingValueNode{n}, n.IsFlowStyle, n.GetToken())
+		return t.mapping(out, []*ast.MappingValueNode{n}, n.IsFlowStyle)
 	case *ast.SequenceNode:
 		return t.list(out, n)
 	case *ast.AnchorNode:
@@ -178,7 +178,7 @@ func (t *treeMaker) list(out *Node, n *ast.SequenceNode) *Node {
 
 // mapping makes the tree of a mapping. A block mapping has the position of its
 // first key, as its own token is the first colon.
-func (t *treeMaker) mapping(out *Node, values []*ast.MappingValueNode, flow bool, start *token.Token) *Node {
+func (t *treeMaker) mapping(out *Node, values []*ast.MappingValueNode, flow bool) *Node {
 	out.Kind = Map
 	if len(values) > 0 {
 		first := values[0].Key.GetToken()

@@ -103,8 +103,8 @@ func invalidText(v reflect.Value, field string) (bad string) {
 
 // badEnvelope says why an envelope cannot be written as front matter.
 func badEnvelope(err error) *fault.Fault {
-	var limit *frontmatter.LimitError
-	if errors.As(err, &limit) {
+	var limit *frontmatter.Error
+	if errors.Is(err, frontmatter.TooLarge) && errors.As(err, &limit) {
 		return fault.New(fault.TooLarge).With("argument", "envelope").With("limit", limit.Message).Because(err).
 			Hintf("the envelope exceeds a limit of front matter: %s; put long text into the body", limit.Message)
 	}
@@ -141,8 +141,8 @@ func parse(doc []byte, envelope any) (body []byte, e *fault.Fault) {
 
 // frontMatterError reports what is wrong with a document, and where in it.
 func frontMatterError(err error) *fault.Fault {
-	var at *frontmatter.SyntaxError
-	var limit *frontmatter.LimitError
+	var at *frontmatter.Error
+	located := errors.As(err, &at)
 	switch {
 	case errors.Is(err, frontmatter.MissingDelimiter):
 		return fault.New(fault.MissingDelimiter)
@@ -150,14 +150,14 @@ func frontMatterError(err error) *fault.Fault {
 		return fault.New(fault.UnterminatedFrontMatter)
 	case errors.Is(err, frontmatter.NotMapping):
 		return fault.New(fault.FrontMatterNotMapping)
-	case errors.As(err, &limit):
-		e := fault.New(fault.TooLarge).With("limit", limit.Message).Because(err)
-		if limit.Line > 0 {
-			return e.With("line", limit.Line+1).With("column", limit.Column).
-				Hintf("the front matter exceeds a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", limit.Line+1, limit.Column, limit.Message)
+	case located && at.Kind == frontmatter.TooLarge:
+		e := fault.New(fault.TooLarge).With("limit", at.Message).Because(err)
+		if at.Line > 0 {
+			return e.With("line", at.Line+1).With("column", at.Column).
+				Hintf("the front matter exceeds a limit at line %d, column %d of the file: %s; correct it there, or move text into the body", at.Line+1, at.Column, at.Message)
 		}
-		return e.Hintf("the front matter exceeds a limit: %s; move text into the body", limit.Message)
-	case errors.As(err, &at):
+		return e.Hintf("the front matter exceeds a limit: %s; move text into the body", at.Message)
+	case located:
 		e := fault.New(fault.YAMLError).Because(err)
 		if at.Line > 0 { // the line that opens the front matter is the first one
 			return e.With("line", at.Line+1).With("column", at.Column).
