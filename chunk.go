@@ -265,10 +265,7 @@ func (s *Store) ChunkCompose(ctx context.Context, r ChunkComposeRequest) (ChunkC
 }
 
 func (r *ChunkComposeRequest) checkMode() *fault.Fault {
-	if r.Mode != ModeOverwrite && r.Mode != ModeCreate {
-		return fault.BadChoice("mode", "overwrite", "create")
-	}
-	return nil
+	return fault.CheckChoice("mode", r.Mode, ModeOverwrite, ModeCreate)
 }
 
 func pieceHashes(sess *chunks.Session) []Digest {

@@ -155,9 +155,5 @@ const (
 )
 
 func (m MergeMode) check() *fault.Fault {
-	switch m {
-	case "", MergeOff, MergeClean:
-		return nil
-	}
-	return fault.BadChoice("merge", string(MergeOff), string(MergeClean))
+	return fault.CheckChoice("merge", m, MergeOff, MergeClean)
 }

@@ -1,6 +1,7 @@
 package resilientwrite
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -66,22 +67,11 @@ var gateOfLibrary = Gate{Mode: GateAdvise, RejectAt: VerdictHigh, Overrides: Ove
 
 // check refuses invalid values.
 func (g Gate) check() *fault.Fault {
-	switch g.Mode {
-	case "", GateBlock, GateAdvise, GateOff:
-	default:
-		return fault.BadChoice("gate mode", "block", "advise", "off")
-	}
-	switch g.RejectAt {
-	case "", VerdictLow, VerdictMedium, VerdictHigh:
-	default:
-		return fault.BadChoice("gate reject_at", "low", "medium", "high")
-	}
-	switch g.Overrides {
-	case "", OverrideNone, OverrideReason, OverrideAny:
-	default:
-		return fault.BadChoice("gate overrides", "none", "reason", "any")
-	}
-	return nil
+	return cmp.Or(
+		fault.CheckChoice("gate mode", g.Mode, GateBlock, GateAdvise, GateOff),
+		fault.CheckChoice("gate reject_at", g.RejectAt, VerdictLow, VerdictMedium, VerdictHigh),
+		fault.CheckChoice("gate overrides", g.Overrides, OverrideNone, OverrideReason, OverrideAny),
+	)
 }
 
 // String describes the gate for messages.
@@ -139,10 +129,7 @@ const (
 
 // check refuses an invalid value.
 func (m ProtectMode) check() *fault.Fault {
-	if m != "" && gate.ProtectRank(string(m)) < 0 {
-		return fault.BadChoice("protect_defaults", "ask", "warn", "off")
-	}
-	return nil
+	return fault.CheckChoice("protect_defaults", m, ProtectAsk, ProtectWarn, ProtectOff)
 }
 
 type protectKey struct{}

@@ -154,22 +154,12 @@ func (s *Store) newWrite(ctx context.Context, r *SafeWriteRequest) (*commit, *en
 
 // check validates the arguments that need no access to the disk.
 func (r *SafeWriteRequest) check() *fault.Fault {
-	switch r.Mode {
-	case ModeCreate, ModeOverwrite, ModeAppend:
-	default:
-		return fault.BadChoice("mode", "create", "overwrite", "append")
-	}
-	switch r.EOL {
-	case "", "as_is", "preserve", "lf", "crlf":
-	default:
-		return fault.BadChoice("eol", "as_is", "preserve", "lf", "crlf")
-	}
-	switch r.BOM {
-	case "", "as_is", "preserve":
-	default:
-		return fault.BadChoice("bom", "as_is", "preserve")
-	}
-	return cmp.Or(gate.Risk{RejectAt: string(r.ClassifyRejectAt)}.Check(), r.Merge.check())
+	return cmp.Or(
+		fault.CheckChoice("mode", r.Mode, ModeCreate, ModeOverwrite, ModeAppend),
+		fault.CheckChoice("eol", r.EOL, "as_is", "preserve", "lf", "crlf"),
+		fault.CheckChoice("bom", r.BOM, "as_is", "preserve"),
+		gate.Risk{RejectAt: string(r.ClassifyRejectAt)}.Check(), r.Merge.check(),
+	)
 }
 
 // hash returns the identity of a write of content with the given SHA-256.

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,6 +10,18 @@ import (
 func BadChoice(argument string, choices ...string) *Fault {
 	return New(InvalidArgument).With("argument", argument).With("choices", choices).
 		Hintf("%s must be one of %s", argument, strings.Join(choices, ", "))
+}
+
+// CheckChoice refuses an argument that is given and none of the choices.
+func CheckChoice[T ~string](argument string, value T, choices ...T) *Fault {
+	if value == "" || slices.Contains(choices, value) {
+		return nil
+	}
+	names := make([]string, len(choices))
+	for i, c := range choices {
+		names[i] = string(c)
+	}
+	return BadChoice(argument, names...)
 }
 
 // CheckText refuses an argument that is not UTF-8, or has too many characters.
