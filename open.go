@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -164,37 +163,18 @@ func randomNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// unsafeRoots are directories that are not accepted as a workspace. Directories
-// below them are accepted.
-var unsafeRoots = []string{"/", "/bin", "/sbin", "/usr", "/etc", "/var", "/tmp"}
-
 // openDirs opens the workspace and the directory of the state.
 func (s *Store) openDirs(dir string) error {
-	abs, err := filepath.Abs(dir)
+	abs, real, err := place.Resolve(dir, s.opts.AllowUnsafeRoot)
+	if s.engine.RealRoot = real; err != nil {
+		return err
+	}
+	root, err := fsx.OpenRoot(real)
 	if err != nil {
 		return err
 	}
-	real, err := filepath.EvalSymlinks(abs)
-	if engine.IsAbsent(err) {
-		return fault.New(fault.NotFound).Because(err).Hintf("the workspace directory does not exist; create it, or give the path of an existing one")
-	}
-	if err != nil {
-		return err
-	}
-	s.engine.RealRoot = real
-	if !s.opts.AllowUnsafeRoot && isUnsafeRoot(real) {
-		return fault.New(fault.UnsafeRoot)
-	}
-	if !s.opts.AllowUnsafeRoot && gate.InsideRepository(real) {
-		return fault.New(fault.UnsafeRoot).Hintf("this directory is inside a repository's own directory, where files can make git or another program run code; open the work tree, or allow it explicitly")
-	}
-	if st, err := os.Stat(real); err == nil && !st.IsDir() {
-		return fault.New(fault.NotADirectory).Hintf("the workspace is a file; give the path of a directory")
-	}
-	if s.engine.Disk.Root, err = fsx.OpenRoot(real); err != nil {
-		return err
-	}
-	s.engine.Tree = relpath.Tree{Root: s.engine.Disk.Root, Rules: relpath.Rules{
+	s.engine.Disk.Root = root
+	s.engine.Tree = relpath.Tree{Root: root, Rules: relpath.Rules{
 		Roots:     []string{filepath.ToSlash(abs), filepath.ToSlash(real)},
 		Protected: []string{engine.StateDirName},
 		Windows:   runtime.GOOS == "windows",
@@ -202,42 +182,12 @@ func (s *Store) openDirs(dir string) error {
 	if s.opts.StateDir == "" {
 		return s.openPlaced(real)
 	}
-	given := s.opts.StateDir
-	if !filepath.IsAbs(given) {
-		given = filepath.Join(real, given)
-	}
-	given = filepath.Clean(given)
-	parent := s.engine.Disk.Root
-	if above := filepath.Dir(given); above != real {
-		parent, err = fsx.OpenRoot(above)
-	}
-	if engine.IsAbsent(err) {
-		return fault.New(fault.NotFound).Because(err).Hintf("the parent of the state directory does not exist; create it, or choose another location")
-	}
+	at, parent, err := place.Given(root, real, s.opts.StateDir)
 	if err != nil {
 		return err
 	}
-	s.engine.StatePlace = given
-	return s.engine.OpenState(parent, filepath.Base(given))
-}
-
-func isUnsafeRoot(real string) bool {
-	for _, dir := range unsafeRoots {
-		if d, err := filepath.EvalSymlinks(dir); err == nil && d == real || dir == real {
-			return true
-		}
-	}
-	if filepath.Dir(real) == real { // the root of a Windows volume
-		return true
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return false
-	}
-	if h, err := filepath.EvalSymlinks(home); err == nil {
-		home = h
-	}
-	return home == real
+	s.engine.StatePlace = at
+	return s.engine.OpenState(parent, filepath.Base(at))
 }
 
 // RecoveryReport says what [Open] found and did.

@@ -70,17 +70,6 @@ func (l *Layer) OpenRepositories() {
 	}
 }
 
-// InsideRepository reports whether a directory without links is in a
-// repository's own directory.
-func InsideRepository(real string) bool {
-	for _, name := range strings.Split(filepath.ToSlash(real), "/") {
-		if relpath.ProtectedName(name, nil) {
-			return true
-		}
-	}
-	return gitdir.Inside(real)
-}
-
 // repositoryAt returns the repository of a work tree, nil if there is none.
 func (l *Layer) repositoryAt(top string) *repository {
 	r := &l.repositories
