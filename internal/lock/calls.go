@@ -18,7 +18,6 @@ type Call struct {
 	Caller string   `json:"c"`
 	PID    int      `json:"i"`
 	Since  int64    `json:"t"` // milliseconds since the Unix epoch
-	Writer string   `json:"-"` // which process it is, by its liveness file
 }
 
 // notable is how long a call lasts before other processes see it.
@@ -116,7 +115,6 @@ func Reported(dir fsx.Dir) ([]Call, error) {
 			if len(line) <= 1 || json.Unmarshal(line, &call) != nil {
 				break // the end, or it is being written
 			}
-			call.Writer = writer
 			list = append(list, call)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/report"
@@ -68,7 +67,7 @@ func Read(ctx context.Context, s *rw.Store, clean *Cleaner, r Request) (*report.
 		return nil, err
 	}
 	if r.State != "" {
-		f.running(tail.Entries)
+		f.running()
 	}
 	return f.out, errors.Join(clean.Err(), ctx.Err())
 }
@@ -238,11 +237,8 @@ func (f *fold) wait(kind, name, text string, ts rw.Timestamp, command string) {
 	f.out.Waiting = append(f.out.Waiting, report.Waiting{Kind: kind, Name: f.text(name), Text: f.text(text), TS: f.text(ts.String()), Command: "resilient-write " + f.text(command)})
 }
 
-// running lists the calls in progress: those that their processes report because they
-// take long and, for processes that report none, those that hold locks. The table of
-// locks identifies them by the hash of a path, so calls on paths that were not written
-// recently have no name.
-func (f *fold) running(entries []rw.JournalEntry) {
+// running lists the calls in progress that take long, as their processes report them.
+func (f *fold) running() {
 	dir, err := fsx.OpenRoot(f.r.State)
 	if err != nil {
 		return // there is no store yet
@@ -257,42 +253,12 @@ func (f *fold) running(entries []rw.JournalEntry) {
 	if err != nil {
 		return
 	}
-	reporting := map[string]bool{}
 	for _, c := range reported {
-		reporting[c.Writer] = true
 		one := report.Call{Op: f.text(c.Op), Paths: []string{}, Caller: f.text(c.Caller), PID: c.PID, Since: time.UnixMilli(c.Since).UTC().Format(time.RFC3339Nano)}
 		for _, path := range c.Paths {
 			one.Paths = append(one.Paths, f.text(path))
 		}
 		f.out.Running = append(f.out.Running, one)
 	}
-	defer func() {
-		slices.SortStableFunc(f.out.Running, func(a, b report.Call) int { return cmp.Compare(a.Since, b.Since) })
-	}()
-	held, err := lock.Running(locks, "paths")
-	if err != nil {
-		return
-	}
-	held = slices.DeleteFunc(held, func(h lock.Held) bool { return reporting[h.Writer] })
-	slices.SortFunc(held, func(a, b lock.Held) int { return a.Since.Compare(b.Since) })
-	paths := map[int64]string{}
-	for _, e := range entries {
-		paths[lock.SlotOf(engine.PathLock(cmp.Or(e.RealPath, e.Path)))] = e.Path
-	}
-	for _, h := range held {
-		at := slices.IndexFunc(f.out.Running, func(c report.Call) bool {
-			began, _ := time.Parse(time.RFC3339Nano, c.Since)
-			return c.PID == h.PID && c.Op == h.What && h.Since.Sub(began) < sameCall
-		})
-		if at < 0 {
-			f.out.Running = append(f.out.Running, report.Call{Op: f.text(h.What), PID: h.PID, Since: h.Since.UTC().Format(time.RFC3339Nano), Paths: []string{}})
-			at = len(f.out.Running) - 1
-		}
-		if path, ok := paths[h.Slot]; ok {
-			f.out.Running[at].Paths = append(f.out.Running[at].Paths, f.text(path))
-		}
-	}
+	slices.SortStableFunc(f.out.Running, func(a, b report.Call) int { return cmp.Compare(a.Since, b.Since) })
 }
-
-// sameCall is how far apart the locks of one call are taken, at most.
-const sameCall = 20 * time.Millisecond

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
@@ -233,36 +235,39 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestRunningCalls of a process that is alive are seen by another store, with
-// the path where it is known, and only while they run.
+// TestRunningCalls of a process that is alive are seen by another store once they
+// last, those of an operator too, and only while they run.
 func TestRunningCalls(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
-	write(t, s, "known.txt", "1")
 	r := overview.Request{Rows: 100, Changes: 10, State: place.At(dir)}
-	if o := seen(t, dir, r); len(o.Running) != 0 {
-		t.Errorf("%+v", o.Running)
-	}
-	for path, want := range map[string]string{"known.txt": "[known.txt]", "new.txt": "[]"} {
-		inside, leave := make(chan struct{}), make(chan struct{})
-		disarm := failpoint.Arm(func(point string) {
-			if point == string(rw.StageRecord) {
-				close(inside)
-				<-leave
-			}
-		})
+	for want, call := range map[string]func(context.Context) error{
+		"safe_write [a.txt]": func(ctx context.Context) error {
+			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: "a.txt", Content: []byte("1"), Mode: rw.ModeOverwrite})
+			return err
+		},
+		"compact []": func(ctx context.Context) error {
+			_, err := s.Admin().Compact(ctx, admin.CompactRequest{})
+			return err
+		},
+	} {
+		leave := make(chan struct{})
 		done := make(chan error, 1)
-		go func() {
-			_, err := s.SafeWrite(ctx, rw.SafeWriteRequest{Path: path, Content: []byte("2"), Mode: rw.ModeOverwrite})
-			done <- err
-		}()
-		<-inside
-		disarm()
-		o := seen(t, dir, r)
-		if len(o.Running) != 1 || o.Running[0].Op != "safe_write" || fmt.Sprint(o.Running[0].Paths) != want || o.Running[0].PID != os.Getpid() {
-			t.Errorf("%s: %+v", path, o.Running)
+		hold := sync.OnceFunc(func() { <-leave })
+		disarm := failpoint.Arm(func(string) { hold() })
+		go func() { done <- call(rw.WithProgress(ctx, func(rw.Progress) { hold() })) }()
+		for {
+			o := seen(t, dir, r)
+			if len(o.Running) == 0 && t.Context().Err() == nil {
+				continue
+			}
+			if len(o.Running) != 1 || fmt.Sprint(o.Running[0].Op, " ", o.Running[0].Paths) != want || o.Running[0].PID != os.Getpid() {
+				t.Errorf("%s: %+v", want, o.Running)
+			}
+			break
 		}
 		close(leave)
+		disarm()
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}

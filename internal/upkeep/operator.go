@@ -6,8 +6,10 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/adapter"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/lock"
 	"github.com/resilientwrite/resilientwrite/internal/progress"
 )
 
@@ -22,6 +24,9 @@ func (s *Store) begin(ctx context.Context, op string, r call.Call, enter func() 
 		return nil, ctx, c.fail(err)
 	}
 	c.end = append(c.end, s.Engine.Leave)
+	if !adapter.IsReported(ctx) {
+		c.end = append(c.end, s.Engine.Announce(func() lock.Call { return lock.Call{Op: op, Caller: s.SafeText(r.Caller)} }))
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, ctx, c.fail(fault.New(fault.Canceled).Because(err))
 	}
