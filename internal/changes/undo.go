@@ -102,7 +102,7 @@ func (l *Layer) Undo(ctx context.Context, c *engine.Commit, want Wanted, take Ta
 // changed the file that held them, the error reports that instead.
 func (l *Layer) explain(e *fault.Fault, files []*undoing) *fault.Fault {
 	for _, f := range files {
-		if have, err := l.HashEntry(f.path); err == nil && have != f.newest.SHA256 {
+		if have, _, err := l.HashEntry(f.path); err == nil && have != f.newest.SHA256 {
 			e = engine.ChangedOutside("undo", f.newest.SHA256, have)
 			e.Path = f.path
 			break

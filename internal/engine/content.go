@@ -282,12 +282,16 @@ func OpenIfThere(dir fsx.Dir, name string) (fsx.File, fsx.Stat, error) {
 	return f, st, err
 }
 
-func ShaOf(f fsx.File, size int64) (string, error) {
-	d, _, err := HashFile(f, size)
-	if err != nil {
-		return "", err
+// HashFile hashes an open file as it is now.
+func HashFile(f fsx.File) (sha string, st fsx.Stat, err error) {
+	if st, err = f.Stat(); err != nil {
+		return "", st, err
 	}
-	return d.Hex(), nil
+	d := NewDigest()
+	if _, err = Move(d, io.NewSectionReader(f, 0, st.Size)); err != nil {
+		return "", st, err
+	}
+	return d.Hex(), st, nil
 }
 
 // OpenCurrent opens the current file by its journal path. The content of a

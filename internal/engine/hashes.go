@@ -80,19 +80,22 @@ func (s *Engine) NoFile(err error) bool {
 	return false
 }
 
-// HashEntry hashes the entry at a path of the journal; "" when it is absent.
-func (s *Engine) HashEntry(path string) (string, error) {
-	f, _, err := s.OpenCurrent(path)
+// HashEntry returns the hash and the size of the entry at a path of the journal; "" and 0
+// when it is absent.
+func (s *Engine) HashEntry(path string) (sha string, size int64, err error) {
+	f, size, err := s.OpenCurrent(path)
 	if IsAbsent(err) {
-		return "", nil
+		return "", 0, nil
 	}
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer f.Close()
 	sum := NewDigest()
-	_, err = Move(sum, f)
-	return sum.Hex(), err
+	if _, err = Move(sum, f); err != nil {
+		return "", 0, err
+	}
+	return sum.Hex(), size, nil
 }
 
 // HashPath hashes a file of the workspace; "" when it is absent.
@@ -105,10 +108,11 @@ func (s *Engine) HashPath(path string) (string, error) {
 	if !target.Exists() {
 		return "", nil
 	}
-	f, st, err := OpenIfThere(target.Parent, target.Name)
+	f, _, err := OpenIfThere(target.Parent, target.Name)
 	if err != nil || f == nil {
 		return "", err
 	}
 	defer f.Close()
-	return ShaOf(f, st.Size)
+	sha, _, err := HashFile(f)
+	return sha, err
 }

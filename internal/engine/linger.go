@@ -200,7 +200,7 @@ func (s *Engine) checkObject(x adoption) {
 		return
 	}
 	if free {
-		if d, _, err := HashFile(f, now.Size); err != nil || d.Hex() == x.old {
+		if sha, _, err := HashFile(f); err != nil || sha == x.old {
 			return
 		}
 	}

@@ -121,11 +121,7 @@ func CopyDamaged(dir fsx.Dir, name string, to fsx.Dir, as string) error {
 		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	sha, err := ShaOf(f, st.Size)
+	sha, st, err := HashFile(f)
 	if err != nil {
 		return err
 	}

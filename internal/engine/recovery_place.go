@@ -229,12 +229,12 @@ func (p *recovered) isStaged(st fsx.Stat) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	d, _, err := HashFile(f, st.Size)
+	sha, _, err := HashFile(f)
 	want := p.m.SHA256
 	if how == publish.Append {
 		want = p.m.PaySHA256
 	}
-	return d.Hex() == want && st.Kind == fsx.KindOf(p.m.Mode), err
+	return sha == want && st.Kind == fsx.KindOf(p.m.Mode), err
 }
 
 // saveTarget makes what is under the name a version.
@@ -247,11 +247,7 @@ func (p *recovered) saveTarget() error {
 		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	sha, err := ShaOf(f, st.Size)
+	sha, st, err := HashFile(f)
 	if err != nil {
 		return err
 	}
@@ -366,8 +362,8 @@ func (p *recovered) witnessed() (bool, error) {
 	if err != nil || held != publish.Empty {
 		return err == nil, err
 	}
-	sha, _ := p.f.s.facts(p.m.Identity())
-	from, _ := p.f.s.facts(p.m.From)
+	sha, _, _ := p.f.s.HashEntry(p.m.Identity())
+	from, _, _ := p.f.s.HashEntry(p.m.From)
 	if sha != p.m.SHA256 || p.m.From != "" && from != "" {
 		p.reason = "unwitnessed"
 	}
@@ -443,8 +439,8 @@ func (p *recovered) isWhole() (bool, error) {
 	if p.file == nil {
 		return false, nil
 	}
-	d, _, err := HashFile(p.file, p.ch.New.Stat.Size)
-	return d.Hex() == p.ch.New.SHA256, err
+	sha, _, err := HashFile(p.file)
+	return sha == p.ch.New.SHA256, err
 }
 
 // keepOurs makes the staged bytes a version; of an append, the bytes to be
@@ -453,12 +449,11 @@ func (p *recovered) keepOurs() error {
 	if p.file == nil || p.m.Class != "" || p.ch.Primitive == publish.Move || p.ch.Primitive == publish.Delete {
 		return nil
 	}
-	size := p.ch.New.Stat.Size
-	d, _, err := HashFile(p.file, size)
+	sha, st, err := HashFile(p.file)
 	if err != nil {
 		return err
 	}
-	return p.save(p.file, size, d.Hex())
+	return p.save(p.file, st.Size, sha)
 }
 
 func (p *recovered) found() RecoveredPath {
@@ -477,7 +472,7 @@ func (p *recovered) conflict(ctx context.Context) error {
 	p.f.out.Conflicts = append(p.f.out.Conflicts, p.found())
 	row := s.RowAbout(journal.KindConflict, p.f.rec, p.reason)
 	for _, path := range p.paths() {
-		sha, size := s.facts(path)
+		sha, size, _ := s.HashEntry(path) // what cannot be read has none
 		m := journal.Mutation{Op: p.m.Op, Path: path, SHA256: sha, Bytes: size, PrevSHA256: p.m.SHA256, PrevBytes: p.m.Bytes}
 		if path == p.m.Identity() {
 			m.Path, m.Real = p.m.Path, p.m.Real
@@ -494,33 +489,6 @@ func (p *recovered) conflict(ctx context.Context) error {
 		row.Muts = append(row.Muts, m)
 	}
 	return s.WriteRow(WithSpare(ctx), row)
-}
-
-// facts are the hash and size of what is under a path now; "" and 0 where it
-// cannot be read.
-func (s *Engine) facts(path string) (sha string, size int64) {
-	target, err := s.LocateEntry(path)
-	if err != nil {
-		return "", 0
-	}
-	defer target.Close()
-	if !target.Exists() {
-		return "", 0
-	}
-	f, err := fsx.OpenEntry(target.Parent, target.Name)
-	if err != nil {
-		return "", 0
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return "", 0
-	}
-	d, _, err := HashFile(f, st.Size)
-	if err != nil {
-		return "", 0
-	}
-	return d.Hex(), st.Size
 }
 
 // empty removes the slot. A previous version that it holds becomes one of
@@ -576,13 +544,9 @@ func (p *recovered) keepsOld() bool {
 	}
 	defer f.Close()
 	free := f.Unshared() // before it is hashed
-	st, err := f.Stat()
-	if err != nil {
-		return true
-	}
-	d, _, err := HashFile(f, st.Size)
-	now, _ := p.f.s.facts(p.m.Identity())
-	return err != nil || !free || d.Hex() != p.m.PrevSHA256 || now != p.m.SHA256
+	sha, _, err := HashFile(f)
+	now, _, _ := p.f.s.HashEntry(p.m.Identity())
+	return err != nil || !free || sha != p.m.PrevSHA256 || now != p.m.SHA256
 }
 
 // moved is what the row says of the file that a mutation moves.

@@ -224,11 +224,9 @@ func (s *Engine) keepFile(x spent, f fsx.File) (sha string, size int64, err erro
 		return "", 0, err
 	}
 	if sha = x.old; x.check {
-		d, _, err := HashFile(f, st.Size)
-		if err != nil {
+		if sha, _, err = HashFile(f); err != nil {
 			return "", 0, err
 		}
-		sha = d.Hex()
 	}
 	elsewhere := x.slot.Dir != s.Disk.Staging
 	if !elsewhere && st.Kind == fsx.Regular && st.Nlink == 1 && free && !x.changed(st) {

@@ -191,11 +191,10 @@ func (m *Mutation) checkStaged(deep bool) error {
 	}
 	sha := m.stageSHA
 	if deep {
-		d, _, err := HashFile(m.Slot.File, st.Size)
-		if err != nil {
+		var err error
+		if sha, _, err = HashFile(m.Slot.File); err != nil {
 			return err
 		}
-		sha = d.Hex()
 	}
 	if st.Size != m.Final.Size() || sha != m.stageSHA {
 		return fault.New(fault.ReadBackMismatch)
@@ -316,13 +315,6 @@ func (m *Mutation) fill(ctx context.Context, c *Commit) error {
 		return fault.New(fault.ChangedDuringWrite)
 	}
 	return nil
-}
-
-// HashFile hashes the first size bytes of f.
-func HashFile(f fsx.File, size int64) (Digest, int64, error) {
-	d := NewDigest()
-	n, err := Move(d, io.NewSectionReader(f, 0, size))
-	return d, n, err
 }
 
 // spooled is content that was put into a slot before its commit was decided.
@@ -535,7 +527,7 @@ func (m *Mutation) published(c *Commit) error {
 	if err != nil {
 		return err
 	}
-	d, _, err := HashFile(f, st.Size)
+	d, _, err := Measure(io.NewSectionReader(f, 0, st.Size))
 	if err != nil {
 		return err
 	}

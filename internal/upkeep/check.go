@@ -203,7 +203,7 @@ func (c *checker) files() error {
 		if want.imported { // it refers to another workspace
 			continue
 		}
-		have, err := c.Engine.HashEntry(path)
+		have, _, err := c.Engine.HashEntry(path)
 		if want.sha == "" && c.Engine.NoFile(err) {
 			continue // it is gone, even if its name or that of its directory is used again
 		}

@@ -158,7 +158,7 @@ func (s *Store) notAFile(part, name string) bool {
 // holdsSHA reports whether a file is there as it should be; one that is gone
 // by now is.
 func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
-	f, st, err := engine.OpenIfThere(dir, name)
+	f, _, err := engine.OpenIfThere(dir, name)
 	var kind *fsx.TypeError
 	if errors.As(err, &kind) {
 		return false, nil
@@ -167,7 +167,7 @@ func holdsSHA(dir fsx.Dir, name, sha string) (bool, error) {
 		return true, err
 	}
 	defer f.Close()
-	have, err := engine.ShaOf(f, st.Size)
+	have, _, err := engine.HashFile(f)
 	return have == sha, err
 }
 

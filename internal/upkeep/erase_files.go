@@ -133,12 +133,13 @@ func (e *eraser) remove(f file) error {
 }
 
 func fileSHA(f file) (string, error) {
-	in, st, err := engine.OpenIfThere(f.dir, f.name)
+	in, _, err := engine.OpenIfThere(f.dir, f.name)
 	if err != nil || in == nil {
 		return "", err
 	}
 	defer in.Close()
-	return engine.ShaOf(in, st.Size)
+	sha, _, err := engine.HashFile(in)
+	return sha, err
 }
 
 // drop removes an object if hit is set or if one of its files holds the secret. The

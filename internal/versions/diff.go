@@ -74,7 +74,7 @@ func sides(h *history.Layer, l *history.Lineage, a, b uint64) (from, to side, er
 	if b > 0 {
 		to.v, err = l.Version(b)
 		to = sideOf(to.v)
-	} else if to.sha, to.size, err = onDisk(h.Engine, l.Path); newest != nil && h.NoFile(err) {
+	} else if to.sha, to.size, err = h.HashEntry(l.Path); newest != nil && h.NoFile(err) {
 		noFile, err = err, nil // what was there is known, and now it is not
 	}
 	if err != nil {
@@ -93,21 +93,6 @@ func sides(h *history.Layer, l *history.Lineage, a, b uint64) (from, to side, er
 		err = noFile // a directory, before and now
 	}
 	return from, to, err
-}
-
-// onDisk returns the hash and the size of the current file; no hash if it does
-// not exist.
-func onDisk(e *engine.Engine, path string) (sha string, size int64, err error) {
-	f, size, err := e.OpenCurrent(path)
-	if err != nil {
-		if engine.IsAbsent(err) {
-			err = nil
-		}
-		return "", 0, err
-	}
-	defer f.Close()
-	d, t, err := engine.Measure(f)
-	return d.Hex(), t.Size, err
 }
 
 // compare fills in the diff of two sides that differ.

@@ -169,8 +169,8 @@ func (b *Builder) unlisted(p string) (was file, known bool) {
 	if err != nil || st.Ctime >= b.View.Began() {
 		return was, false
 	}
-	sum, _, err := engine.HashFile(f, st.Size)
-	return file{sha: sum.Hex(), mode: st.Mode}, err == nil
+	sha, _, err := engine.HashFile(f)
+	return file{sha: sha, mode: st.Mode}, err == nil
 }
 
 // shown is a name as an error may hold it.

@@ -31,19 +31,19 @@ func (s *Layer) FillHashes(sess *Session) error {
 			}
 			defer dir.Close()
 		}
-		f, st, err := engine.OpenIfThere(dir, PartName(p.Index))
+		f, _, err := engine.OpenIfThere(dir, PartName(p.Index))
 		if err != nil {
 			return err
 		}
 		if f == nil {
 			continue
 		}
-		d, n, err := engine.HashFile(f, st.Size)
+		sha, st, err := engine.HashFile(f)
 		f.Close()
 		if err != nil {
 			return err
 		}
-		p.SHA256, p.Bytes = d.Hex(), n
+		p.SHA256, p.Bytes = sha, st.Size
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (w *Write) keepOld() error {
 		return err
 	}
 	w.c.Handles = append(w.c.Handles, f)
-	sha, err := engine.ShaOf(f, st.Size)
+	sha, _, err := engine.HashFile(f)
 	if err != nil {
 		return err
 	}
