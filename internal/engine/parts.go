@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"errors"
 	"io"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -10,23 +12,20 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
-// StatePart opens a directory of the state directory for reading; nil when
-// there is none.
-func (s *Engine) StatePart(name string) (fsx.Dir, error) {
+// StatePart opens a directory of the state directory for reading, by its path there; nil
+// when there is none.
+func (s *Engine) StatePart(path string) (fsx.Dir, error) {
 	if s.Disk.State == nil {
 		return nil, nil
 	}
-	st, err := s.Disk.State.Lstat(name)
-	if IsAbsent(err) {
+	dir, _, err := fsx.OpenPath(s.Disk.State, path)
+	switch {
+	case IsAbsent(err):
 		return nil, nil
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return nil, fault.New(fault.BadStateDir).With("part", path)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if st.Kind != fsx.Directory {
-		return nil, fault.New(fault.BadStateDir).With("part", name)
-	}
-	return s.Disk.State.OpenDir(name)
+	return dir, err
 }
 
 // inPart calls fn with a directory of the state directory. The error is
@@ -59,6 +58,26 @@ func (s *Engine) LstatPart(part, name string) (st fsx.Stat, err error) {
 		return err
 	})
 	return st, err
+}
+
+// EachIn calls fn for every name in a directory of the state directory, none if it is
+// absent.
+func (s *Engine) EachIn(part string, fn func(dir fsx.Dir, name string) error) error {
+	dir, err := s.StatePart(part)
+	if dir == nil || err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := fn(dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // PartNames lists the names in a directory of the state directory, none if it is absent.

@@ -349,7 +349,7 @@ func (s *Engine) slotDirAt(path string) (*slotDir, error) {
 		return &s.slotDirs.home, nil
 	}
 	in, name := slotdir.Split(path)
-	parent, done, err := slotdir.OpenParent(s.Disk.Root, in)
+	parent, done, err := fsx.OpenPath(s.Disk.Root, in)
 	if err != nil {
 		return missing(path, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -64,19 +63,15 @@ func bring(from, to fsx.Dir, name string, c Change) error {
 	return errors.Join(err, dst.Chmod(c.Mode&0o777), dst.Close())
 }
 
-// inside opens a directory by its path, as long as do runs.
+// inside opens a directory by its path, "." for root, as long as do runs.
 func inside(root fsx.Dir, rel string, do func(fsx.Dir) error) error {
 	if rel == "." {
-		return do(root)
+		rel = ""
 	}
-	name, rest, deeper := strings.Cut(rel, "/")
-	dir, err := root.OpenDir(name)
+	dir, done, err := fsx.OpenPath(root, rel)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	if !deeper {
-		return do(dir)
-	}
-	return inside(dir, rest, do)
+	defer done()
+	return do(dir)
 }

@@ -78,26 +78,6 @@ func Split(path string) (parent, name string) {
 	return path[:max(i, 0)], path[i+1:]
 }
 
-// OpenParent opens the directory parent of the workspace, "" for root itself. It
-// follows no link. done closes it.
-func OpenParent(root fsx.Dir, parent string) (dir fsx.Dir, done func(), err error) {
-	dir = root
-	if parent == "" {
-		return dir, func() {}, nil
-	}
-	for name := range strings.SplitSeq(parent, "/") {
-		next, err := dir.OpenDir(name)
-		if dir != root {
-			dir.Close()
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		dir = next
-	}
-	return dir, func() { dir.Close() }, nil
-}
-
 // Remove removes the directories of a store that no process has open, those that are
 // this user's.
 func Remove(root fsx.Dir, l List) error {
@@ -113,7 +93,7 @@ func remove(root fsx.Dir, path string) error {
 	if !relpath.IsSlots(name) {
 		return nil
 	}
-	parent, done, err := OpenParent(root, in)
+	parent, done, err := fsx.OpenPath(root, in)
 	if err != nil {
 		return unlessGone(err)
 	}

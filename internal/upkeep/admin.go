@@ -109,26 +109,6 @@ var parts = []Part{
 	{name: handoff.Dir, check: (*checker).handoffs},
 }
 
-// each calls fn for every name in a directory of the state directory. One that is
-// absent has none.
-func (s *Store) each(part string, fn func(dir fsx.Dir, name string) error) error {
-	dir, err := s.Engine.StatePart(part)
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := fn(dir, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // note writes a note about the journal or the state directory, and makes it durable at
 // every level: the following steps rely on it.
 func (c *Call) note(ctx context.Context, n journal.Note) error {

@@ -198,7 +198,7 @@ func (c *checker) checkpoints() error {
 }
 
 func (c *checker) sessions() error {
-	return c.each(chunks.Dir, func(all fsx.Dir, name string) error {
+	return c.Engine.EachIn(chunks.Dir, func(all fsx.Dir, name string) error {
 		if chunks.CheckName(name) != nil {
 			c.problem(problemForeign, chunks.SessionObject(name), 0, "this is not the name of a session")
 			return nil
@@ -239,7 +239,7 @@ func (c *checker) session(name string) error {
 }
 
 func (c *checker) drafts() error {
-	return c.each(quarantineName, func(dir fsx.Dir, name string) error {
+	return c.Engine.EachIn(quarantineName, func(dir fsx.Dir, name string) error {
 		ref, ok := strings.CutSuffix(name, drafts.FactsSuffix)
 		if !ok || !drafts.ValidRef(ref) {
 			return nil
@@ -273,7 +273,7 @@ func (c *checker) budgets() error {
 }
 
 func (c *checker) cursors() error {
-	return c.each("cursors", func(dir fsx.Dir, name string) error {
+	return c.Engine.EachIn("cursors", func(dir fsx.Dir, name string) error {
 		if strings.HasSuffix(name, durable.TempSuffix) {
 			return nil
 		}

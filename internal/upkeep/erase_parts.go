@@ -139,7 +139,7 @@ func objectOf(line []byte) string {
 // lock is held, and carries out the erasures that it adds. Its files are returned with
 // their names sorted.
 func (e *eraser) eachLocked(ctx context.Context, part string, lock func(string) string, fn func([]file) error) error {
-	return e.each(part, func(all fsx.Dir, name string) error {
+	return e.Engine.EachIn(part, func(all fsx.Dir, name string) error {
 		dir, err := all.OpenDir(name)
 		if err != nil {
 			return nil // a foreign file, which files looks into

@@ -25,7 +25,7 @@ func (p *repairing) aside(ctx context.Context, q admin.CheckProblem) error {
 	if q.Code == "object_damaged" { // it is named without its directory
 		part = engine.JoinPath(part, name[:2])
 	}
-	dir, done, err := p.stateBelow(part)
+	dir, done, err := fsx.OpenPath(p.Engine.Disk.State, part)
 	if engine.IsAbsent(err) {
 		return nil
 	}
@@ -55,23 +55,6 @@ func (p *repairing) goes(ctx context.Context, object string) error {
 	return p.noteChanges(ctx, journal.NoteMended, "damaged object set aside", []journal.Change{
 		{Path: engine.StateDirName + "/" + object, Was: sha},
 	})
-}
-
-// stateBelow opens the state directory or one below it.
-func (s *Store) stateBelow(part string) (dir fsx.Dir, done func(), err error) {
-	dir, done = s.Engine.Disk.State, func() {}
-	if part == "" {
-		return dir, done, nil
-	}
-	for _, name := range strings.Split(part, "/") {
-		next, err := dir.OpenDir(name)
-		done()
-		if err != nil {
-			return nil, func() {}, err
-		}
-		dir, done = next, func() { next.Close() }
-	}
-	return dir, done, nil
 }
 
 // moveAside moves a file to quarantine/, under a free name that contains its old path.
@@ -173,7 +156,7 @@ func (p *repairing) manifest(ctx context.Context, q admin.CheckProblem) error {
 	if p.DryRun {
 		return nil
 	}
-	dir, done, err := p.stateBelow(part)
+	dir, done, err := fsx.OpenPath(p.Engine.Disk.State, part)
 	if err == nil {
 		err = p.keepCopy(dir, chunks.ManifestName, "damaged-"+strings.ReplaceAll(q.Path, "/", "-"))
 		done()

@@ -55,7 +55,7 @@ func (s *Layer) Clear(ctx context.Context, session, op string, begin Begin) erro
 		}
 	}
 	return s.withSession(ctx, session, op, func() error {
-		all, err := s.OpenAll()
+		all, err := s.StatePart(Dir)
 		if all == nil || err != nil {
 			return err
 		}

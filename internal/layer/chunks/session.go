@@ -73,36 +73,7 @@ func IndexOf(object string) int { return partIndex(object[strings.LastIndexByte(
 
 // OpenDir opens the directory of a session; nil if there is none.
 func (s *Layer) OpenDir(name string) (fsx.Dir, error) {
-	chunks, err := s.OpenAll()
-	if chunks == nil || err != nil {
-		return nil, err
-	}
-	defer chunks.Close()
-	return openPlain(chunks, name)
-}
-
-// OpenAll opens the directory of all sessions; nil if there is none.
-func (s *Layer) OpenAll() (fsx.Dir, error) {
-	if s.Disk.State == nil {
-		return nil, nil
-	}
-	return openPlain(s.Disk.State, Dir)
-}
-
-// openPlain opens a directory of the state directory; a symbolic link in its
-// place is refused.
-func openPlain(dir fsx.Dir, name string) (fsx.Dir, error) {
-	d, err := dir.OpenDir(name)
-	if err == nil {
-		return d, nil
-	}
-	if engine.IsAbsent(err) {
-		return nil, nil
-	}
-	if st, serr := dir.Lstat(name); serr == nil && st.Kind != fsx.Directory {
-		return nil, fault.New(fault.BadStateDir).Hintf("an entry of the state directory that should be a directory is not").Because(err)
-	}
-	return nil, err
+	return s.StatePart(SessionObject(name))
 }
 
 // Read reads a session without its chunks.
@@ -354,21 +325,12 @@ func (s *Layer) settle(ctx context.Context, session string) error {
 // List calls fn for every session, in the order of their names. One that cannot be read
 // has only its name and is not found.
 func (s *Layer) List(ctx context.Context, fn func(*Session)) error {
-	dir, err := s.OpenAll()
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+	return s.EachIn(Dir, func(dir fsx.Dir, name string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if st, err := dir.Lstat(name); CheckName(name) != nil || err == nil && st.Kind != fsx.Directory {
-			continue
+			return nil
 		}
 		sess, err := s.Read(name)
 		if err != nil {
@@ -376,8 +338,8 @@ func (s *Layer) List(ctx context.Context, fn func(*Session)) error {
 		} else if sess.Found && !sess.Manifest.ResetPending {
 			fn(sess)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Copy writes the file that a compose would make to w. Every piece is compared with the

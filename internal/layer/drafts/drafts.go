@@ -94,25 +94,19 @@ func (l *Layer) write(d Facts, src io.Reader) error {
 }
 
 // List returns the drafts that are whole, oldest first.
-func (l *Layer) List() ([]Facts, error) {
-	dir, err := l.OpenDir()
-	if dir == nil || err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	names, err := dir.Names()
-	if err != nil {
-		return nil, err
-	}
-	var list []Facts
-	for _, name := range names {
+func (l *Layer) List() (list []Facts, err error) {
+	err = l.EachIn("quarantine", func(dir fsx.Dir, name string) error {
 		ref, ok := strings.CutSuffix(name, FactsSuffix)
 		if !ok || !strings.HasPrefix(ref, Prefix) {
-			continue
+			return nil
 		}
 		if d, err := ReadFacts(dir, ref); err == nil {
 			list = append(list, d)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	sort.SliceStable(list, func(i, j int) bool { return list[i].CreatedAt < list[j].CreatedAt })
 	return list, nil
@@ -187,21 +181,12 @@ func Remove(dir fsx.Dir, ref string) error {
 
 // Sweep removes expired drafts and those that a crash left incomplete.
 func (l *Layer) Sweep() error {
-	dir, err := l.OpenDir()
-	if dir == nil || err != nil {
-		return err
-	}
-	defer dir.Close()
 	if err := l.trim("", 0); err != nil {
 		return err
 	}
-	names, err := dir.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+	return l.EachIn("quarantine", func(dir fsx.Dir, name string) (err error) {
 		if !strings.HasPrefix(name, Prefix) {
-			continue
+			return nil
 		}
 		ref, ok := strings.CutSuffix(name, BytesSuffix)
 		if strings.HasSuffix(name, durable.TempSuffix) {
@@ -212,8 +197,8 @@ func (l *Layer) Sweep() error {
 		if err != nil && !engine.IsAbsent(err) {
 			return err
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // unreadable reports whether the facts of a draft cannot be read and are older

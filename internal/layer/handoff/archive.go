@@ -204,27 +204,22 @@ func taskName(task string) string {
 // many there are.
 func (l *Layer) archives(n int) ([]string, int, error) {
 	list := []string{}
-	dir, err := l.Open()
-	if dir == nil || err != nil {
-		return list, 0, err
-	}
-	defer dir.Close()
-	names, err := dir.Names()
-	if err != nil {
-		return list, 0, err
-	}
 	type found struct {
 		name string
 		at   int64
 	}
 	var all []found
-	for _, name := range names {
+	err := l.EachIn(Dir, func(dir fsx.Dir, name string) error {
 		if !strings.HasSuffix(name, ".md") {
-			continue
+			return nil
 		}
 		if st, err := dir.Lstat(name); err == nil && st.Kind == fsx.Regular {
 			all = append(all, found{name, st.Mtime})
 		}
+		return nil
+	})
+	if err != nil {
+		return list, 0, err
 	}
 	sort.Slice(all, func(i, j int) bool {
 		if all[i].at != all[j].at {

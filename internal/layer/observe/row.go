@@ -191,54 +191,29 @@ func pairMoves(muts []journal.Mutation, of []*change) {
 type looker struct {
 	root fsx.Dir
 	path string
-	dir  fsx.Dir // nil for the root, or when there is none
-	ok   bool
+	dir  fsx.Dir // nil when there is none
+	done func()  // closes dir; nil before the first file
 }
 
 func (l *looker) close() {
-	if l.dir != nil {
-		l.dir.Close()
-		l.dir = nil
+	if l.done != nil {
+		l.done()
 	}
 }
 
 // still reports whether a file is as the scan found it.
 func (l *looker) still(c *change) bool {
-	if !l.ok || l.path != c.dir {
-		l.enter(c.dir)
+	if l.done == nil || l.path != c.dir {
+		l.close()
+		l.path = c.dir
+		l.dir, l.done, _ = fsx.OpenPath(l.root, c.dir)
 	}
-	name := c.name()
-	dir := l.dir
-	if c.dir == "" {
-		dir = l.root
-	}
-	if dir == nil {
+	if l.dir == nil {
 		return c.now == nil
 	}
-	st, err := dir.Lstat(name)
+	st, err := l.dir.Lstat(c.name())
 	if err != nil || !recorded(st.Kind) {
 		return c.now == nil && (err == nil || engine.IsAbsent(err))
 	}
 	return c.now != nil && c.now.same(&st)
-}
-
-// enter opens a directory name by name; nothing is followed.
-func (l *looker) enter(p string) {
-	l.close()
-	l.path, l.ok = p, true
-	if p == "" {
-		return
-	}
-	at := l.root
-	for name := range strings.SplitSeq(p, "/") {
-		next, err := at.OpenDir(name)
-		if at != l.root {
-			at.Close()
-		}
-		if err != nil {
-			return
-		}
-		at = next
-	}
-	l.dir = at
 }

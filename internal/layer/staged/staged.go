@@ -73,15 +73,10 @@ func (s Layer) List() []Head {
 	list := []Head{}
 	ids, _ := s.PartNames(Dir) // also of those that have ended
 	for _, id := range ids {
-		dir, err := s.open(id)
-		if err != nil {
-			continue
-		}
 		var h Head
-		if data, err := durable.ReadFile(dir, Begin, engine.MetaLimit); err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id {
+		if data, err := s.ReadPart(Dir+"/"+id, Begin, engine.MetaLimit); err == nil && json.Unmarshal(data, &h) == nil && h.TxID == id && validID(id) {
 			list = append(list, h)
 		}
-		dir.Close()
 	}
 	sort.SliceStable(list, func(i, j int) bool { return list[i].CreatedAt < list[j].CreatedAt })
 	return list
@@ -103,16 +98,8 @@ func (s Layer) open(id string) (fsx.Dir, error) {
 	if !validID(id) {
 		return nil, fault.New(fault.TxNotFound)
 	}
-	all, err := s.StatePart(Dir)
-	if err != nil {
-		return nil, err
-	}
-	if all == nil {
-		return nil, fault.New(fault.TxNotFound)
-	}
-	defer all.Close()
-	dir, err := all.OpenDir(id)
-	if engine.IsAbsent(err) {
+	dir, err := s.StatePart(Dir + "/" + id)
+	if dir == nil && err == nil {
 		err = fault.New(fault.TxNotFound)
 	}
 	return dir, err
