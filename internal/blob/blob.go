@@ -202,65 +202,54 @@ func (s *Store) Release(sha string, dir fsx.Dir, name string) error {
 // r is only taken for sha when it hashes to it: else ErrDamaged, and nothing
 // is kept.
 func (s *Store) Save(r io.Reader, size int64, sha string) error {
-	sub, done, err := s.sub(sha, true)
+	d, err := s.add(r, size, sha, true)
 	if err != nil {
 		return err
 	}
-	defer done()
-	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
-		return s.syncObject(sub, sha) // it may not be on stable storage yet
+	defer d.File.Close()
+	if d.had { // it may not be on stable storage yet
+		if err := d.File.Sync(); err != nil {
+			return err
+		}
 	}
-	d, err := s.Draft(sha)
-	if err != nil {
-		return err
-	}
-	if err = copyChecked(d.File, r, sha); err == nil {
-		err = d.File.Sync()
-	}
-	if err != nil {
-		d.Discard()
-		return err
-	}
-	if err := d.Place(); err != nil {
-		return err
-	}
-	return sub.Sync()
+	return d.SyncDir()
 }
 
-// Copy is an object that readers find and that may not be durable yet: it is after
-// Sync of File, then SyncDir.
-type Copy struct {
-	File fsx.File
-	of   *Store
-	sha  string
-	made bool
-}
-
-// Copy is Save without its flushes.
+// Copy is Save without its flushes: readers find the object, and it is durable after
+// Sync of its File, then SyncDir.
 //
 //	openat(aa, sha.tmp)  write…  renameat(sha.tmp, sha)
-func (s *Store) Copy(r io.Reader, size int64, sha string) (*Copy, error) {
-	c := &Copy{of: s, sha: sha}
+func (s *Store) Copy(r io.Reader, size int64, sha string) (*Draft, error) {
+	return s.add(r, size, sha, false)
+}
+
+// add makes an object that has its name, or opens the one that is there. flush makes
+// the bytes of a new one durable before it gets its name.
+func (s *Store) add(r io.Reader, size int64, sha string, flush bool) (*Draft, error) {
 	sub, done, err := s.sub(sha, true)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	if st, err := sub.Lstat(sha); err == nil && st.Size == size && s.Verify(sha) == nil {
-		if c.File, err = sub.Open(sha, fsx.Read, 0); err != nil {
+		f, err := sub.Open(sha, fsx.Read, 0)
+		if err != nil {
 			return nil, err
 		}
-		if err = c.File.Chmod(0o600); err != nil { // a new ctime: a sweep that was stopped leaves it
-			c.File.Close()
+		if err = f.Chmod(0o600); err != nil { // a new ctime: a sweep that was stopped leaves it
+			f.Close()
 			return nil, err
 		}
-		return c, nil
+		return &Draft{File: f, of: s, sha: sha, had: true}, nil
 	}
 	d, err := s.Draft(sha)
 	if err != nil {
 		return nil, err
 	}
-	if err = copyChecked(d.File, r, sha); err == nil {
+	if err = d.Fill(r); err == nil && flush {
+		err = d.File.Sync()
+	}
+	if err == nil {
 		err = d.sub.Rename(d.tmp, d.sub, sha)
 	}
 	if err != nil {
@@ -268,30 +257,10 @@ func (s *Store) Copy(r io.Reader, size int64, sha string) (*Copy, error) {
 		return nil, err
 	}
 	d.done()
-	c.File, c.made = d.File, true
-	return c, nil
+	return d, nil
 }
 
-// Dir names the directory of the object; copies in one share a flush.
-func (c *Copy) Dir() string { return c.sha[:2] }
-
-// SyncDir makes the name of the object durable.
-func (c *Copy) SyncDir() error { return c.of.syncDirOf(c.sha) }
-
-// Remove removes the object, unless it was there before.
-func (c *Copy) Remove() error {
-	if !c.made {
-		return nil
-	}
-	sub, done, err := c.of.sub(c.sha, false)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return sub.Remove(c.sha)
-}
-
-// Draft is an object that is being made, under a temporary name.
+// Draft is an object that is being made, under a temporary name until Place.
 type Draft struct {
 	File fsx.File
 	of   *Store
@@ -299,6 +268,7 @@ type Draft struct {
 	done func() // gives sub back
 	tmp  string
 	sha  string
+	had  bool // the object was there before
 }
 
 // Draft begins the object sha.
@@ -313,7 +283,7 @@ func (s *Store) Draft(sha string) (*Draft, error) {
 		done()
 		return nil, err
 	}
-	return &Draft{f, s, sub, done, tmp, sha}, nil
+	return &Draft{File: f, of: s, sub: sub, done: done, tmp: tmp, sha: sha}, nil
 }
 
 // DraftOf begins the object sha as a second name of the object in another store on the
@@ -350,7 +320,7 @@ func (s *Store) DraftOf(other *Store, sha string) (*Draft, error) {
 		done()
 		return nil, err
 	}
-	d := &Draft{f, s, sub, done, tmp, sha}
+	d := &Draft{File: f, of: s, sub: sub, done: done, tmp: tmp, sha: sha}
 	if err := holds(f, sha); err != nil {
 		d.Discard()
 		return nil, err
@@ -359,7 +329,14 @@ func (s *Store) DraftOf(other *Store, sha string) (*Draft, error) {
 }
 
 // Fill copies r, which has to hash to the name: else ErrDamaged.
-func (d *Draft) Fill(r io.Reader) error { return copyChecked(d.File, r, d.sha) }
+func (d *Draft) Fill(r io.Reader) error {
+	sum := sha256.New()
+	_, err := io.CopyBuffer(io.MultiWriter(d.File, sum), struct{ io.Reader }{r}, make([]byte, 64<<10))
+	if err == nil && hexSum(sum) != d.sha {
+		err = ErrDamaged
+	}
+	return err
+}
 
 // Place gives the object its name. It is durable after the file was flushed
 // before, and SyncDir after.
@@ -382,6 +359,19 @@ func (d *Draft) Discard() {
 	d.sub.Remove(d.tmp)
 }
 
+// Remove removes an object that Copy has made, unless it was there before.
+func (d *Draft) Remove() error {
+	if d.had {
+		return nil
+	}
+	sub, done, err := d.of.sub(d.sha, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return sub.Remove(d.sha)
+}
+
 // RemoveDrafts removes what drafts have left that were not placed.
 func (s *Store) RemoveDrafts() error {
 	return s.Each(func(name string, _ fsx.Stat, ok bool) error {
@@ -401,44 +391,17 @@ func (s *Store) RemoveDrafts() error {
 	})
 }
 
-// SyncDir makes the name of an object durable.
-func (d *Draft) SyncDir() error { return d.of.syncDirOf(d.sha) }
+// Dir names the directory of the object; drafts in one share a flush.
+func (d *Draft) Dir() string { return d.sha[:2] }
 
-func (s *Store) syncDirOf(sha string) error {
-	sub, done, err := s.sub(sha, false)
+// SyncDir makes the name of an object durable.
+func (d *Draft) SyncDir() error {
+	sub, done, err := d.of.sub(d.sha, false)
 	if err != nil {
 		return err
 	}
 	defer done()
 	return sub.Sync()
-}
-
-// Dir names the directory of the object; drafts in one share a flush.
-func (d *Draft) Dir() string { return d.sha[:2] }
-
-// syncObject makes an existing object durable.
-func (s *Store) syncObject(sub fsx.Dir, sha string) error {
-	f, err := sub.Open(sha, fsx.Read, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Chmod(0o600); err != nil { // a new ctime: a sweep that was stopped leaves it
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return sub.Sync()
-}
-
-func copyChecked(f fsx.File, r io.Reader, sha string) error {
-	sum := sha256.New()
-	_, err := io.CopyBuffer(io.MultiWriter(f, sum), struct{ io.Reader }{r}, make([]byte, 64<<10))
-	if err == nil && hexSum(sum) != sha {
-		err = ErrDamaged
-	}
-	return err
 }
 
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }

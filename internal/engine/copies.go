@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"cmp"
 	"io"
-	"slices"
 	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/blob"
@@ -24,7 +22,7 @@ type copied struct {
 	lingerer
 	kind  fsx.Kind
 	nlink uint64
-	to    *blob.Copy
+	to    *blob.Draft
 }
 
 func (x *copies) any() bool {
@@ -72,20 +70,13 @@ func (s *Engine) FlushCopies() error {
 		closeCopies(list)
 		return nil
 	}
-	files := make([]fsx.File, len(list))
+	made := make([]*blob.Draft, len(list))
 	for i, x := range list {
-		files[i] = x.to.File
+		made[i] = x.to
 	}
-	err := s.flushFiles(files)
-	if err == nil && s.Opts.Sync != SyncOff {
-		slices.SortFunc(list, func(a, b copied) int { return cmp.Compare(a.to.Dir(), b.to.Dir()) })
-		var flushes []func() error
-		for i, x := range list {
-			if i == 0 || x.to.Dir() != list[i-1].to.Dir() {
-				flushes = append(flushes, x.to.SyncDir)
-			}
-		}
-		err = s.Together(flushes...)
+	err := s.flushObjects(made)
+	if err == nil {
+		err = s.syncObjects(made)
 	}
 	closeCopies(list)
 	for _, x := range list {

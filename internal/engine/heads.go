@@ -386,7 +386,6 @@ func (s *Engine) copyHeads(batch []*head) (left map[*head]bool) {
 	}
 	var drafts []*blob.Draft
 	var made, there []*head
-	var files []fsx.File
 	for _, x := range batch {
 		if s.History.Has(x.sha) {
 			there = append(there, x)
@@ -396,12 +395,10 @@ func (s *Engine) copyHeads(batch []*head) (left map[*head]bool) {
 		if err != nil {
 			continue // it is in the workspace only, which History reports
 		}
-		drafts, made, files = append(drafts, d), append(made, x), append(files, d.File)
+		drafts, made = append(drafts, d), append(made, x)
 	}
-	if err := s.flushFiles(files); err != nil {
-		for _, d := range drafts {
-			d.Discard()
-		}
+	if err := s.flushObjects(drafts); err != nil {
+		discard(drafts)
 		return nil
 	}
 	return s.placeHeads(drafts, made, there)
@@ -414,11 +411,8 @@ func (s *Engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map
 	left = map[*head]bool{}
 	done, err := s.shareHistory()
 	if err != nil {
-		for i, d := range drafts {
-			d.Discard()
-			left[made[i]] = true
-		}
-		for _, x := range there {
+		discard(drafts)
+		for _, x := range slices.Concat(made, there) {
 			left[x] = true
 		}
 		return left
@@ -429,7 +423,7 @@ func (s *Engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map
 		}
 	}
 	erased := s.erasedTo()
-	dirs := map[string]*blob.Draft{}
+	var placed []*blob.Draft
 	for i, d := range drafts {
 		if made[i].seq <= erased {
 			d.Discard()
@@ -439,17 +433,11 @@ func (s *Engine) placeHeads(drafts []*blob.Draft, made, there []*head) (left map
 			left[made[i]] = true
 			continue
 		}
-		dirs[d.Dir()] = d
+		placed = append(placed, d)
 		s.Heads.note(made[i])
 	}
 	done()
-	if s.Opts.Sync != SyncOff {
-		var flushes []func() error
-		for _, name := range slices.Sorted(maps.Keys(dirs)) {
-			flushes = append(flushes, dirs[name].SyncDir)
-		}
-		s.Together(flushes...)
-	}
+	s.syncObjects(placed)
 	return left
 }
 
@@ -471,6 +459,32 @@ func (h *heads) note(x *head) {
 		clear(h.made)
 	}
 	h.made[x.sha] = true
+}
+
+// flushObjects makes the bytes of objects durable.
+func (s *Engine) flushObjects(list []*blob.Draft) error {
+	files := make([]fsx.File, len(list))
+	for i, d := range list {
+		files[i] = d.File
+	}
+	return s.flushFiles(files)
+}
+
+// syncObjects makes the names of objects durable, unless the level is off: each of their
+// directories is flushed once.
+func (s *Engine) syncObjects(list []*blob.Draft) error {
+	if s.Opts.Sync == SyncOff {
+		return nil
+	}
+	dirs := map[string]*blob.Draft{}
+	for _, d := range list {
+		dirs[d.Dir()] = d
+	}
+	var flushes []func() error
+	for _, name := range slices.Sorted(maps.Keys(dirs)) {
+		flushes = append(flushes, dirs[name].SyncDir)
+	}
+	return s.Together(flushes...)
 }
 
 // flushFiles makes files durable, all concurrently.

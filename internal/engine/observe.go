@@ -32,45 +32,35 @@ type Bytes struct {
 // object.
 func (s *Engine) Keep(batch []Bytes) error {
 	var drafts []*blob.Draft
-	var files []fsx.File
-	discard := func() {
-		for _, d := range drafts {
-			d.Discard()
-		}
-	}
 	grown := int64(0)
 	near := s.siblings()
-	defer func() {
-		for _, other := range near {
-			other.Close()
-		}
-	}()
+	defer closeAll(near)
 	for _, b := range batch {
 		if s.History.Has(b.SHA) {
 			continue
 		}
 		if d := s.shared(near, b.SHA); d != nil {
-			drafts, files, grown = append(drafts, d), append(files, d.File), grown+b.Size
+			drafts, grown = append(drafts, d), grown+b.Size
 			continue
 		}
 		d, err := s.History.Draft(b.SHA)
 		if err != nil {
-			discard()
+			discard(drafts)
 			return err
 		}
-		drafts, files, grown = append(drafts, d), append(files, d.File), grown+b.Size
+		drafts, grown = append(drafts, d), grown+b.Size
 		if b.Data != nil {
 			_, err = d.File.Write(b.Data)
 		} else {
 			err = d.Fill(b.From)
 		}
 		if err != nil {
-			discard()
+			discard(drafts)
 			return err
 		}
 	}
-	if err := s.flushFiles(files); err != nil {
-		discard()
+	if err := s.flushObjects(drafts); err != nil {
+		discard(drafts)
 		return err
 	}
 	return s.placeKept(drafts, grown)
@@ -122,11 +112,7 @@ func (s *Engine) shared(near []*blob.Store, sha string) *blob.Draft {
 // It returns how many. Objects that have another name already stay.
 func (s *Engine) ShareHistory(ctx context.Context, dryRun bool) (n int, err error) {
 	near := s.siblings()
-	defer func() {
-		for _, other := range near {
-			other.Close()
-		}
-	}()
+	defer closeAll(near)
 	if len(near) == 0 {
 		return 0, nil
 	}
@@ -167,32 +153,27 @@ func (s *Engine) ShareHistory(ctx context.Context, dryRun bool) (n int, err erro
 func (s *Engine) placeKept(drafts []*blob.Draft, grown int64) error {
 	done, err := s.shareHistory()
 	if err != nil {
-		for _, d := range drafts {
-			d.Discard()
-		}
+		discard(drafts)
 		return err
 	}
 	defer done()
-	dirs := map[string]*blob.Draft{}
 	for _, d := range drafts {
 		if perr := d.Place(); perr != nil && err == nil {
 			err = perr
 		}
-		dirs[d.Dir()] = d
 	}
 	if err != nil {
 		return err
 	}
 	s.keptBytes.Add(grown)
 	s.keptObjects.Add(int64(len(drafts)))
-	if s.Opts.Sync == SyncOff {
-		return nil
+	return s.syncObjects(drafts)
+}
+
+func discard(drafts []*blob.Draft) {
+	for _, d := range drafts {
+		d.Discard()
 	}
-	flushes := make([]func() error, 0, len(dirs))
-	for _, d := range dirs {
-		flushes = append(flushes, d.SyncDir)
-	}
-	return s.Together(flushes...)
 }
 
 // Observe writes one row about changes that other programs made to the paths.

@@ -285,7 +285,7 @@ func (s *Engine) countGrown(rev uint64, size int64) {
 // take memory that was not used before, which costs several times as much.
 const forgetFrom = 16 << 10
 
-func closeAll(list []io.Closer) {
+func closeAll[T io.Closer](list []T) {
 	for _, c := range list {
 		c.Close()
 	}
