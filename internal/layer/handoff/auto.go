@@ -1,22 +1,24 @@
 package handoff
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/resilientwrite/resilientwrite/handoff"
-	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/policyfile"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
+	"github.com/resilientwrite/resilientwrite/internal/tree"
 )
 
 const (
@@ -65,50 +67,10 @@ func (l *Layer) glob(ctx context.Context, glob, without string) ([]handoff.File,
 	if !doublestar.ValidatePattern(glob) || strings.HasPrefix(glob, "/") || strings.Contains("/"+glob+"/", "/../") {
 		return nil, fault.New(fault.InvalidArgument).With("argument", "auto_state").Hintf("auto_state must be true or a glob relative to the workspace, such as src/**/*.go")
 	}
-	w := &globWalk{l: l, ctx: ctx, glob: glob, without: without}
-	base, _ := doublestar.SplitPattern(glob)
-	dir, err := l.openBelow(base)
-	if notThere(err) || errors.Is(err, relpath.ErrProtected) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if dir != l.Disk.Root {
-		defer dir.Close()
-	}
-	err = w.walk(dir, strings.TrimPrefix(base, "."))
-	return w.files, err
-}
-
-// openBelow opens a directory of the workspace by the names that lead to it,
-// without following links.
-func (l *Layer) openBelow(base string) (fsx.Dir, error) {
-	dir := l.Disk.Root
-	for _, name := range strings.Split(base, "/") {
-		if name == "." || name == "" {
-			continue
-		}
-		var next fsx.Dir
-		err := error(relpath.ErrProtected)
-		if !relpath.ProtectedName(name, l.Tree.Rules.Protected) {
-			next, err = dir.OpenDir(name)
-		}
-		if dir != l.Disk.Root {
-			dir.Close()
-		}
-		if err != nil {
-			return nil, err
-		}
-		dir = next
-	}
-	return dir, nil
-}
-
-// notThere reports whether an error says that a name does not lead to a
-// directory.
-func notThere(err error) bool {
-	return engine.IsAbsent(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+	w := &globWalk{l: l, glob: glob, without: without}
+	w.base, _ = doublestar.SplitPattern(glob)
+	err := tree.Walk(ctx, l.Disk.Root, struct{}{}, w.visit, w.failed)
+	return w.files, cmp.Or(err, w.err)
 }
 
 // written returns the files that the journal last recorded as written by the
@@ -144,78 +106,71 @@ func (w *Write) written() ([]handoff.File, error) {
 // protected directories are not entered.
 type globWalk struct {
 	l       *Layer
-	ctx     context.Context
 	glob    string
+	base    string // the directory that all matches are in
 	without string
-	walked  int
-	files   []handoff.File
+
+	mu     sync.Mutex
+	walked int
+	files  []handoff.File
+	err    error // of a directory that could not be listed
 }
 
-func (w *globWalk) walk(dir fsx.Dir, at string) error {
-	names, err := dir.Names()
-	if err != nil {
+// visit takes the entries of a directory.
+func (w *globWalk) visit(d *tree.Dir[struct{}]) error {
+	w.mu.Lock()
+	w.walked += len(d.Entries)
+	many := w.walked > maxWalked
+	w.mu.Unlock()
+	if many {
+		return fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("auto_state would examine too many files; start the glob with a directory")
+	}
+	for _, e := range d.Entries {
+		at := tree.Join(d.Path, e.Name)
+		switch {
+		case relpath.ProtectedName(e.Name, w.l.Tree.Rules.Protected):
+		case e.Kind == fsx.Directory && w.mayHold(at) && (w.l.Tree.Guard == nil || w.l.Tree.Guard(e.Stat) == nil):
+			d.Enter(e.Name, struct{}{})
+		case e.Kind == fsx.Regular && at != w.without && doublestar.MatchUnvalidated(w.glob, at):
+			if err := w.add(at, e.Size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// failed notes that a directory could not be listed, unless it is none any more.
+func (w *globWalk) failed(_ string, _ struct{}, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.ELOOP) {
+		w.err = cmp.Or(w.err, err)
+	}
+}
+
+// add takes a file that matches.
+func (w *globWalk) add(at string, size int64) error {
+	sha, err := w.l.HashPath(at)
+	if err != nil || sha == "" {
 		return err
 	}
-	sort.Strings(names)
-	for _, name := range names {
-		if err := w.ctx.Err(); err != nil {
-			return err
-		}
-		if w.walked++; w.walked > maxWalked {
-			return fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("auto_state would examine too many files; start the glob with a directory")
-		}
-		if relpath.ProtectedName(name, w.l.Tree.Rules.Protected) {
-			continue
-		}
-		st, err := dir.Lstat(name)
-		if engine.IsAbsent(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := w.entry(dir, name, engine.JoinPath(at, name), st); err != nil {
-			return err
-		}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.files) == maxAutoState {
+		return fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("auto_state matches more than %d files; narrow the glob", maxAutoState)
 	}
+	w.files = append(w.files, handoff.File{Path: at, SHA256: sha, Bytes: size})
 	return nil
 }
 
-// entry takes one entry of a directory.
-func (w *globWalk) entry(dir fsx.Dir, name, at string, st fsx.Stat) error {
-	switch st.Kind {
-	case fsx.Directory:
-		if !w.mayHold(at) || w.l.Tree.Guard != nil && w.l.Tree.Guard(st) != nil {
-			return nil
-		}
-		sub, err := dir.OpenDir(name)
-		if notThere(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer sub.Close()
-		return w.walk(sub, at)
-	case fsx.Regular:
-		if at == w.without || !doublestar.MatchUnvalidated(w.glob, at) {
-			return nil
-		}
-		if len(w.files) == maxAutoState {
-			return fault.New(fault.TooLarge).With("argument", "auto_state").Hintf("auto_state matches more than %d files; narrow the glob", maxAutoState)
-		}
-		sha, err := w.l.HashPath(at)
-		if err != nil || sha == "" {
-			return err
-		}
-		w.files = append(w.files, handoff.File{Path: at, SHA256: sha, Bytes: st.Size})
-	}
-	return nil
-}
-
-// mayHold reports whether something below a directory can match: a glob without
-// ** only matches paths with as many names as it has.
+// mayHold reports whether something below a directory can match: it is on the way to
+// the base of the glob or in it, and a glob without ** only matches paths with as many
+// names as it has.
 func (w *globWalk) mayHold(at string) bool {
+	if w.base != "." && at != w.base && !strings.HasPrefix(w.base, at+"/") && !strings.HasPrefix(at, w.base+"/") {
+		return false
+	}
 	if strings.Contains(w.glob, "**") || strings.Contains(w.glob, "{") {
 		return true
 	}
