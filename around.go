@@ -163,10 +163,7 @@ func (s *Store) SeenCall(ctx context.Context, c around.ToolCall) (bool, error) {
 // ones.
 func (s *Store) Capture(ctx context.Context) (around.CaptureStatus, error) {
 	return looking(ctx, s, "capture", func() (around.CaptureStatus, error) {
-		w, err := s.observed.Calls()
-		if err != nil {
-			return (&observe.Watched{}).Status(), err
-		}
+		w := s.observed.Calls()
 		out := w.Status()
 		out.DiskLow = s.observed.DiskLow()
 		return out, nil

@@ -934,7 +934,7 @@ func TestScratchPutReplacesAnIndexThatIsNoFile(t *testing.T) {
 			if !isPlainFile(statePath(dir, "scratch", "index.jsonl")) {
 				t.Error("the index is no file")
 			}
-			if odd, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-index*.odd")); len(odd) != 1 {
+			if odd, _ := filepath.Glob(statePath(dir, "quarantine", "scratch-index*.odd.*")); len(odd) != 1 {
 				t.Errorf("in quarantine: %v", odd)
 			}
 			check(t, s, true)

@@ -381,7 +381,7 @@ func TestScratchObjectThatIsNoFile(t *testing.T) {
 	gotBack(t, s, a.SHA256.String(), "a")
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("b")})
 	gotBack(t, s, b.SHA256.String(), "b")
-	length(t, must(filepath.Glob(statePath(dir, "quarantine", "scratch-*.odd")))(t), 2, "in quarantine")
+	length(t, must(filepath.Glob(statePath(dir, "quarantine", "scratch-*.odd.*")))(t), 2, "in quarantine")
 	check(t, s, true)
 }
 

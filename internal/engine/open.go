@@ -119,14 +119,10 @@ func (s *Engine) lookAtVolumes() {
 // OpenPart opens a directory of the state directory; a read-only store makes
 // none.
 func (s *Engine) OpenPart(name string) (fsx.Dir, error) {
-	if !s.Opts.ReadOnly {
-		return durable.Mkdir(s.Disk.State, name, 0o700)
+	if s.Opts.ReadOnly {
+		return s.StatePart(name)
 	}
-	d, err := s.Disk.State.OpenDir(name)
-	if IsAbsent(err) {
-		return nil, nil
-	}
-	return d, err
+	return durable.Mkdir(s.Disk.State, name, 0o700)
 }
 
 // openLock opens the file that holds the journal's lock and shared header.

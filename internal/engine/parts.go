@@ -51,6 +51,17 @@ func (s *Engine) ReadPart(part, name string, limit int64) (data []byte, err erro
 	return data, err
 }
 
+// WritePart writes a file in a directory of the state directory, durably. Callers that
+// may write one file at the same time take a lock first.
+func (s *Engine) WritePart(part, name string, data []byte) error {
+	dir, err := s.OpenPart(part)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return durable.WriteFile(dir, name, data, 0o600)
+}
+
 // LstatPart returns the stat of an entry of a directory of the state directory.
 func (s *Engine) LstatPart(part, name string) (st fsx.Stat, err error) {
 	err = s.inPart(part, func(dir fsx.Dir) error {
@@ -104,6 +115,23 @@ func (s *Engine) Quarantine(fn func(to fsx.Dir) error) error {
 	})
 }
 
+// maxStem is how many bytes the name of what is set aside begins with.
+const maxStem = 200
+
+// SetAside moves an entry of the state directory to quarantine/, unchanged, under a name
+// that begins with stem, and returns that name. The error is fs.ErrNotExist if another
+// process did so.
+func (s *Engine) SetAside(dir fsx.Dir, name, stem string) (as string, err error) {
+	if len(stem) > maxStem {
+		stem = stem[:maxStem-20] + HashOf([]byte(stem))[:16]
+	}
+	err = s.Quarantine(func(to fsx.Dir) (err error) {
+		as, err = durable.MoveAside(dir, name, to, stem)
+		return err
+	})
+	return as, err
+}
+
 // QuarantineObject copies a damaged object of the state directory to
 // quarantine/. The name of the copy says what it was, and the hash of what it
 // holds, so that doing it twice leaves one. What is no file, or cannot be read,
@@ -122,14 +150,9 @@ func (s *Engine) QuarantineObject(part, name string) (moved bool, err error) {
 		if s.ErrorOf(err).Code == fault.DiskFull {
 			return err
 		}
-		if err := dir.Rename(name, to, durable.TempName(part+"-"+name)+".odd"); err != nil {
-			return err
-		}
-		moved = true
-		if err := to.Sync(); err != nil {
-			return err
-		}
-		return dir.Sync()
+		_, err = durable.MoveAside(dir, name, to, part+"-"+name+".odd")
+		moved = err == nil
+		return err
 	})
 	return moved, err
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/index"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -104,11 +103,6 @@ func CursorName(agent string) string { return engine.HashOf([]byte(agent))[:32] 
 
 // SetCursor stores what an agent acknowledges.
 func SetCursor(e *engine.Engine, agent string, seq uint64) error {
-	dir, err := durable.Mkdir(e.Disk.State, "cursors", 0o700)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
 	data, err := json.Marshal(cursor{Agent: agent, Seq: seq})
 	if err != nil {
 		return err
@@ -119,7 +113,7 @@ func SetCursor(e *engine.Engine, agent string, seq uint64) error {
 		return err
 	}
 	defer unlock()
-	return durable.WriteFile(dir, name, append(data, '\n'), 0o600)
+	return e.WritePart("cursors", name, append(data, '\n'))
 }
 
 // Cursor reads the cursor of an agent. One that cannot be read starts again at 0, which

@@ -12,7 +12,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/internal/changes"
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -40,12 +39,7 @@ func State(e *engine.Engine) ([]byte, error) {
 
 // SetState keeps the state of a shipper.
 func SetState(e *engine.Engine, data []byte) error {
-	dir, err := e.OpenPart(dirName)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return durable.WriteFile(dir, stateFile, data, 0o600)
+	return e.WritePart(dirName, stateFile, data)
 }
 
 // Bytes names bytes that a row or a snapshot refers to.

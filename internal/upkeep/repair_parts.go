@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/admin"
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
@@ -59,14 +58,8 @@ func (p *repairing) goes(ctx context.Context, object string) error {
 
 // moveAside moves a file to quarantine/, under a free name that contains its old path.
 func (s *Store) moveAside(dir fsx.Dir, part, name string) error {
-	stem := "damaged-" + strings.ReplaceAll(engine.JoinPath(part, name), "/", "-")
-	if len(stem) > 200 {
-		stem = stem[:180] + engine.HashOf([]byte(stem))[:16]
-	}
-	return s.Engine.Quarantine(func(to fsx.Dir) error {
-		_, err := durable.MoveAside(dir, name, to, stem)
-		return err
-	})
+	_, err := s.Engine.SetAside(dir, name, "damaged-"+strings.ReplaceAll(engine.JoinPath(part, name), "/", "-"))
+	return err
 }
 
 // scratchIndex rewrites the index of the scratchpad, with an entry for every

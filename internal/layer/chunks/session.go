@@ -238,11 +238,6 @@ func (s *Layer) setAside(ctx context.Context, session string, names []string) er
 			return err
 		}
 		defer dir.Close()
-		to, err := s.OpenPart("quarantine")
-		if err != nil {
-			return err
-		}
-		defer to.Close()
 		for _, name := range names {
 			st, err := dir.Lstat(name)
 			if engine.IsAbsent(err) || err == nil && st.Kind == fsx.Regular {
@@ -251,14 +246,11 @@ func (s *Layer) setAside(ctx context.Context, session string, names []string) er
 			if err != nil {
 				return err
 			}
-			if err := dir.RenameNoReplace(name, to, "chunk-"+s.NewCommitID()+"-"+session+"-"+name); err != nil && !engine.IsAbsent(err) {
+			if _, err := s.SetAside(dir, name, "chunk-"+session+"-"+name); err != nil && !engine.IsAbsent(err) {
 				return err
 			}
 		}
-		if s.Opts.Sync == engine.SyncOff {
-			return nil
-		}
-		return s.Together(func() error { return s.SyncDir(to) }, func() error { return s.SyncDir(dir) })
+		return nil
 	})
 }
 

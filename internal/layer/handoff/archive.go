@@ -12,7 +12,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/handoff"
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/frontmatter"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
@@ -126,14 +125,7 @@ func (l *Layer) quarantine(name string) (string, error) {
 		return "", err
 	}
 	defer dir.Close()
-	to, stem := "", "handoff_"+name
-	if len(stem) > 250 {
-		stem = "handoff_" + engine.HashOf([]byte(name))[:16]
-	}
-	err = l.Quarantine(func(q fsx.Dir) (err error) {
-		to, err = durable.MoveAside(dir, name, q, stem)
-		return err
-	})
+	to, err := l.SetAside(dir, name, "handoff_"+name)
 	if engine.IsAbsent(err) {
 		return "", nil // another process moved it
 	}

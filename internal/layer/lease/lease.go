@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/around"
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
@@ -199,12 +198,7 @@ func (l *Layer) edit(ctx context.Context, edit func(claims []around.Claim, next 
 		return err
 	}
 	defer unlock()
-	d, err := l.OpenPart(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	data, err := durable.ReadFile(d, file, maxFile)
+	data, err := l.ReadPart(dir, file, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -219,5 +213,5 @@ func (l *Layer) edit(ctx context.Context, edit func(claims []around.Claim, next 
 	if data, err = json.Marshal(k); err != nil {
 		return err
 	}
-	return durable.WriteFile(d, file, data, 0o600)
+	return l.WritePart(dir, file, data)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/around"
-	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
 
@@ -165,19 +164,10 @@ const (
 	callAge     = time.Hour // after which a call that did not end is forgotten
 )
 
-// Calls returns the information about the calls of other programs.
-func (l *Layer) Calls() (Watched, error) {
-	dir, err := l.StatePart(Dir)
-	if err != nil || dir == nil {
-		return Watched{}, err
-	}
-	defer dir.Close()
-	return l.calls(dir), nil
-}
-
-// calls reads the file; a damaged file counts as absent.
-func (l *Layer) calls(dir fsx.Dir) (w Watched) {
-	if data, err := durable.ReadFile(dir, callsFile, maxCalls); err == nil && json.Unmarshal(data, &w) != nil {
+// Calls returns the information about the calls of other programs. A file that cannot be
+// read counts as absent.
+func (l *Layer) Calls() (w Watched) {
+	if data, err := l.ReadPart(Dir, callsFile, maxCalls); err == nil && json.Unmarshal(data, &w) != nil {
 		w = Watched{}
 	}
 	now := l.Now()
@@ -188,20 +178,15 @@ func (l *Layer) calls(dir fsx.Dir) (w Watched) {
 // EditCalls changes the information about the calls of other programs. No other process
 // changes it at the same time.
 func (l *Layer) EditCalls(edit func(*Watched)) error {
-	dir, err := l.OpenPart(Dir)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
 	return l.Alone("calls", func() error {
-		w := l.calls(dir)
+		w := l.Calls()
 		edit(&w)
 		w.Open, w.Hosts, w.Reported, w.Pending = newest(w.Open, maxOpen), newest(w.Hosts, maxHosts), newest(w.Reported, maxReported), newest(w.Pending, maxPending)
 		data, err := json.Marshal(w)
 		if err != nil {
 			return err
 		}
-		return durable.WriteFile(dir, callsFile, data, 0o600)
+		return l.WritePart(Dir, callsFile, data)
 	})
 }
 

@@ -135,16 +135,7 @@ func (l *Layer) keepAgain(ctx context.Context, p string, f File) error {
 // snapshots opens the directory of the snapshots; nil if there is none.
 func (l *Layer) snapshots(make bool) (fsx.Dir, error) {
 	if !make {
-		dir, err := l.StatePart(Dir)
-		if dir == nil || err != nil {
-			return nil, err
-		}
-		defer dir.Close()
-		out, err := dir.OpenDir(snapshotDir)
-		if isAbsent(err) {
-			return nil, nil
-		}
-		return out, err
+		return l.StatePart(Dir + "/" + snapshotDir)
 	}
 	dir, err := l.OpenPart(Dir)
 	if err != nil {
