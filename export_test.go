@@ -138,7 +138,7 @@ func (s *Store) FillJournal(n int) error {
 			}
 			return nil
 		}
-		if _, err := s.engine.Log.Write(context.Background(), &journal.Batch{Recs: recs, Before: link}); err != nil {
+		if _, err := s.engine.Log.Write(&journal.Batch{Recs: recs, Before: link}); err != nil {
 			return err
 		}
 	}
@@ -309,7 +309,7 @@ func (s *Store) ReplyOf(seq uint64) (json.RawMessage, error) {
 // KeepWithoutReply writes the row of an edit as earlier versions did, without its
 // reply.
 func (s *Store) KeepWithoutReply(r EditRequest, sha string) error {
-	_, err := s.engine.Log.Write(context.Background(), &journal.Batch{Recs: []*journal.Record{{
+	_, err := s.engine.Log.Write(&journal.Batch{Recs: []*journal.Record{{
 		Kind: journal.KindCommit, Writer: s.engine.Writer, Key: r.IdempotencyKey, KeyHash: identity("edit", r), TS: stamp.Text(s.engine.Now()),
 		Muts: []journal.Mutation{{Op: "edit", Path: r.Path, SHA256: sha, PrevSHA256: engine.HashOf([]byte("?")), Rev: 1}},
 	}}})

@@ -124,7 +124,7 @@ func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
 	own := s.NewReserveGrant(ctx, false)
 	defer own.End()
 	long := rec.Kind == journal.KindAbort // as the row that it rolls back
-	return own.Try(func() error { return s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Long: long}) })
+	return own.Try(func() error { return s.appendRow(&journal.Batch{Recs: []*journal.Record{rec}, Long: long}) })
 }
 
 // RecordRefusal writes a row about a refused call and reports whether it

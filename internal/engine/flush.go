@@ -200,14 +200,13 @@ func (m *Mutation) prevUnflushed(s *Engine) (bool, error) {
 	return err == nil && !s.written.is(m.Target.Path, last.Seq, m.Prev.Stat), err
 }
 
-// madeAtOff reports whether the newest commit of a path was made at the level off,
-// so that its name was not flushed.
-func (s *Engine) madeAtOff(path string) (bool, error) {
-	last, err := s.LastRow(path)
-	if err != nil || last.Seq == 0 || last.Seq > s.Rows.offTo() {
-		return false, err
+// madeAtOff reports whether a commit was made at the level off, so that its names were
+// not flushed.
+func (s *Engine) madeAtOff(seq uint64) (bool, error) {
+	if seq == 0 || seq > s.Rows.offTo() {
+		return false, nil
 	}
-	rec, err := s.Log.Find(last.Seq)
+	rec, err := s.Log.Find(seq)
 	if errors.Is(err, journal.ErrNotFound) {
 		return false, nil
 	}

@@ -132,9 +132,9 @@ func (in *legacyImport) flush() error {
 		return nil
 	}
 	clear(in.seen)
-	_, err := in.s.Log.Write(in.ctx, &journal.Batch{Recs: in.batch, Before: in.link})
+	_, err := in.s.Log.Write(&journal.Batch{Recs: in.batch, Before: in.link})
 	if err == nil {
-		err = in.s.Log.Flush(in.ctx, in.s.Log.Head())
+		err = in.s.Log.Flush(in.s.Log.Head())
 	}
 	in.batch = nil
 	return err

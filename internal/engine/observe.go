@@ -234,7 +234,7 @@ func (s *Engine) observeOnce(ctx context.Context, rec *journal.Record, paths []s
 		}
 		return nil
 	}
-	err = s.appendRow(context.WithoutCancel(ctx), &journal.Batch{Recs: []*journal.Record{rec}, Before: unmoved, Long: true})
+	err = s.appendRow(&journal.Batch{Recs: []*journal.Record{rec}, Before: unmoved, Long: true})
 	var we *journal.WriteError
 	switch {
 	case err == errRowCame:

@@ -457,9 +457,10 @@ func (c *Commit) settleEarlier(paths []string) error {
 		return err
 	}
 	for _, path := range paths {
-		doubtful, err := s.isDoubtful(path)
+		last, err := s.LastRow(path)
+		_, doubtful := s.Rows.doubtful(last.Seq)
 		if err == nil && !doubtful {
-			doubtful, err = s.madeAtOff(path)
+			doubtful, err = s.madeAtOff(last.Seq)
 		}
 		if err == nil && doubtful {
 			err = s.syncParent(path)
@@ -483,17 +484,6 @@ func (c *Commit) flushHomes(paths []string) error {
 		}
 	}
 	return nil
-}
-
-// isDoubtful reports whether the newest commit of a path is another writer's and
-// not known to be settled.
-func (s *Engine) isDoubtful(path string) (bool, error) {
-	last, err := s.LastRow(path)
-	if err != nil {
-		return false, err
-	}
-	_, ok := s.Rows.doubtful(last.Seq)
-	return ok, nil
 }
 
 func (s *Engine) syncParent(path string) error {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -458,7 +457,7 @@ func (c *Commit) Replay() (bool, error) {
 		return false, err
 	}
 	if c.s.Opts.Sync != SyncOff { // its writer may have died before it was durable
-		if err := c.s.Log.Certain(context.Background(), e.Seq); err != nil {
+		if err := c.s.Log.Certain(e.Seq); err != nil {
 			return false, c.s.Poison(err)
 		}
 	}

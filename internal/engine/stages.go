@@ -375,7 +375,7 @@ func (c *Commit) keepUnchanged() error {
 			return c.s.Poison(err)
 		}
 		if err := c.s.SyncDir(m.Target.Parent); err != nil {
-			return c.s.Poison(err)
+			return err
 		}
 	}
 	return nil
@@ -507,7 +507,7 @@ func (c *Commit) record(ctx context.Context) error {
 	}
 	c.s.Unsettled.begin(c, c.s.Log.Head)
 	err = c.grant.Try(func() error {
-		return c.s.appendRow(ctx, &journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long})
+		return c.s.appendRow(&journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long})
 	})
 	c.endSharing()
 	var we *journal.WriteError
@@ -525,12 +525,12 @@ func (c *Commit) record(ctx context.Context) error {
 }
 
 // appendRow appends one row and flushes it unless the level is off.
-func (s *Engine) appendRow(ctx context.Context, batch *journal.Batch) error {
+func (s *Engine) appendRow(batch *journal.Batch) error {
 	if s.Opts.Sync != SyncOff {
-		_, err := s.Log.Commit(ctx, batch)
+		_, err := s.Log.Commit(batch)
 		return err
 	}
-	if _, err := s.Log.Write(ctx, batch); err != nil {
+	if _, err := s.Log.Write(batch); err != nil {
 		return err
 	}
 	if err := s.Log.Show(batch.Recs[0].Seq); err != nil {

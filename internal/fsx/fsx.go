@@ -252,11 +252,10 @@ func (s Stat) ModTime() time.Time { return time.Unix(0, s.Mtime) }
 
 // Volume describes the file system of a directory.
 type Volume struct {
-	Free     int64  // bytes an unprivileged process may still use
-	Size     int64  // bytes in all; 0 where unknown
-	Type     string // "ext4", "tmpfs", "nfs" …, "" where unknown
-	Remote   bool   // network or FUSE: durability and locks are not to be trusted
-	ReadOnly bool
+	Free   int64  // bytes an unprivileged process may still use
+	Size   int64  // bytes in all; 0 where unknown
+	Type   string // "ext4", "tmpfs", "nfs" …, "" where unknown
+	Remote bool   // network or FUSE: durability and locks are not to be trusted
 	// NoJournal is set where a power cut can leave a rename half done: FAT, ext2, ext4
 	// without a journal.
 	NoJournal bool

@@ -72,6 +72,5 @@ func volumeOf(st *unix.Statfs_t, _ *dir) Volume {
 	remote := map[string]bool{"nfs": true, "smbfs": true, "afpfs": true, "webdav": true, "macfuse": true, "osxfuse": true}
 	return Volume{
 		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name], Births: name == "apfs",
-		ReadOnly: st.Flags&unix.MNT_RDONLY != 0,
 	}
 }

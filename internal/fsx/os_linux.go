@@ -167,7 +167,6 @@ func volumeOf(st *unix.Statfs_t, d *dir) Volume {
 	return Volume{
 		Free: int64(st.Bavail) * int64(st.Bsize), Size: int64(st.Blocks) * int64(st.Bsize), Type: name, Remote: remote[name], Births: births[name],
 		NoJournal:       name == "vfat" || name == "exfat" || name == "ext4" && d.lacksJournal(),
-		ReadOnly:        st.Flags&unix.ST_RDONLY != 0,
 		CaseInsensitive: name == "vfat" || name == "exfat",
 	}
 }

@@ -76,13 +76,6 @@ type Index struct {
 // New returns an empty index without a file.
 func New() *Index { return &Index{overlay: map[Key]Entry{}} }
 
-// Overlay is the number of entries that are only in memory.
-func (x *Index) Overlay() int {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return len(x.overlay)
-}
-
 // Put sets the entry of a key.
 func (x *Index) Put(k Key, e Entry) {
 	x.mu.Lock()

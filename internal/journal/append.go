@@ -56,7 +56,7 @@ type waiter struct {
 // row. Callers that arrive while another write runs are written together, in
 // one system call. Nothing is flushed; Flush does that. On success it returns
 // the seq of the last record.
-func (l *Log) Write(_ context.Context, b *Batch) (uint64, error) {
+func (l *Log) Write(b *Batch) (uint64, error) {
 	return l.join(&l.writes, b, l.writeGroup)
 }
 
@@ -132,7 +132,7 @@ func failGroup(list []*waiter, err error) {
 
 // Commit is Write followed by Flush. Callers that arrive while rows are flushed
 // wait, and are then written in one system call and flushed together.
-func (l *Log) Commit(_ context.Context, b *Batch) (uint64, error) {
+func (l *Log) Commit(b *Batch) (uint64, error) {
 	return l.join(&l.commits, b, l.commitGroup)
 }
 
@@ -146,7 +146,7 @@ func (l *Log) commitGroup(list []*waiter) {
 	if last == 0 { // nothing was written
 		return
 	}
-	if err := l.Flush(context.Background(), last); err != nil {
+	if err := l.Flush(last); err != nil {
 		for _, w := range list {
 			if w.head > 0 {
 				w.err = err
@@ -404,7 +404,7 @@ func (l *Log) preallocate(need int64) {
 // Flush returns when every row up to seq is on stable storage. Calls that run
 // at the same time share one flush, which always starts after the last of them
 // asked; when it fails, it fails for all, and the journal is poisoned.
-func (l *Log) Flush(_ context.Context, seq uint64) error {
+func (l *Log) Flush(seq uint64) error {
 	l.stateMu.Lock()
 	done, bad := l.flushed >= seq, l.poisoned
 	l.stateMu.Unlock()
@@ -478,7 +478,7 @@ func (l *Log) Show(seq uint64) error {
 	foreign := l.taken
 	l.stateMu.Unlock()
 	if foreign > l.visible() {
-		return l.Flush(context.Background(), seq)
+		return l.Flush(seq)
 	}
 	l.stateMu.Lock()
 	l.durable = max(l.durable, seq)

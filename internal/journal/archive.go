@@ -71,6 +71,14 @@ func (l *Log) withParked(live []uint64) ([]uint64, error) {
 	return slices.Compact(all), nil
 }
 
+// all lists the live segments, and these with the parked ones.
+func (l *Log) all() (live, all []uint64, err error) {
+	if live, err = segments(l.o.Dir); err == nil {
+		all, err = l.withParked(live)
+	}
+	return live, all, err
+}
+
 // openSegment opens a segment for reading, wherever it is.
 func (l *Log) openSegment(first uint64) (fsx.File, error) {
 	f, err := l.o.Dir.Open(SegmentFile(first), fsx.Read, 0)
@@ -104,11 +112,7 @@ func (l *Log) Roll(ctx context.Context) error {
 
 // Sealed lists the segments that are no longer written to, oldest first.
 func (l *Log) Sealed() ([]uint64, error) {
-	live, err := segments(l.o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	all, err := l.withParked(live)
+	live, all, err := l.all()
 	if err != nil || len(live) == 0 {
 		return all, err
 	}

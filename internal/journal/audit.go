@@ -57,11 +57,7 @@ type Auditor struct {
 // Audit reads all segments and reports everything that does not fit together.
 func (l *Log) Audit(o Auditor) (Counts, error) {
 	a := &audit{o: o}
-	live, err := segments(l.o.Dir)
-	if err != nil {
-		return a.counts, err
-	}
-	segs, err := l.withParked(live)
+	live, segs, err := l.all()
 	if err != nil {
 		return a.counts, err
 	}

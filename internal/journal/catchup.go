@@ -44,16 +44,16 @@ func (l *Log) Settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.Certain(ctx, head)
+	return l.Certain(head)
 }
 
 // Certain makes sure that the row seq, which another process may have written,
 // is durable.
-func (l *Log) Certain(ctx context.Context, seq uint64) error {
+func (l *Log) Certain(seq uint64) error {
 	if seq <= l.visible() {
 		return nil
 	}
-	return l.Flush(ctx, seq)
+	return l.Flush(seq)
 }
 
 // catchUp continues reading at the position, up to the row until. Under the journal
@@ -191,7 +191,6 @@ func (l *Log) readSure(to int64, limit, until uint64, sure *int64, rep *OpenRepo
 			l.watchHole(rec, r, limit)
 		}
 		l.take(rec, r)
-		rep.Rows++
 		if rec.Seq == until {
 			return errStop
 		}

@@ -61,10 +61,10 @@ func write(l *journal.Log, path string, flush bool) error {
 	rec := &journal.Record{Kind: journal.KindCommit, Writer: "w", Muts: []journal.Mutation{{Op: "create", Path: path, SHA256: strings.Repeat("a", 64)}}}
 	batch := &journal.Batch{Recs: []*journal.Record{rec}}
 	if flush {
-		_, err := l.Commit(ctx, batch)
+		_, err := l.Commit(batch)
 		return err
 	}
-	_, err := l.Write(ctx, batch)
+	_, err := l.Write(batch)
 	return err
 }
 
@@ -314,7 +314,7 @@ func TestReadersSeeOnlyWhatIsFlushed(t *testing.T) {
 			t.Errorf("since shows %d rows, next %d: %v", len(recs), next, err)
 		}
 	}
-	if err := a.Flush(ctx, 2); err != nil {
+	if err := a.Flush(2); err != nil {
 		t.Fatal(err)
 	}
 	if recs, _, _ := b.Tail(10, nil, 0); len(recs) != 2 {

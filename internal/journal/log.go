@@ -70,11 +70,9 @@ type Pos struct {
 
 // OpenReport is the findings of Open.
 type OpenReport struct {
-	Rows         int    // rows that were read
 	Malformed    int    // lines that are no rows
 	Torn         []Note // torn ranges that were adjudicated now
 	SnapshotUsed bool   // From fitted
-	InDoubt      int    // rows that are not known to be on stable storage (read-only)
 }
 
 // Log is the journal. It is safe for concurrent use, and any number of
@@ -235,7 +233,7 @@ func (l *Log) load(rep *OpenReport) error {
 	if d, ok := l.readDurable(); l.o.ReadOnly {
 		l.durable = l.pos.Seq
 		if ok && d < l.pos.Seq {
-			l.durable, rep.InDoubt = d, int(l.pos.Seq-d)
+			l.durable = d
 		}
 	}
 	return l.leaveArchive()

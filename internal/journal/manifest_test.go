@@ -47,7 +47,7 @@ func TestLongRowsHaveAManifest(t *testing.T) {
 		long.Muts = append(long.Muts, journal.Mutation{Op: "create", Path: fmt.Sprintf("dir/%05d", i), SHA256: strings.Repeat("a", 64), PrevSHA256: strings.Repeat("b", 64), Bytes: int64(i)})
 	}
 	write(l, "before", true)
-	if _, err := l.Commit(ctx, &journal.Batch{Recs: []*journal.Record{long}, Long: true}); err != nil {
+	if _, err := l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true}); err != nil {
 		t.Fatal(err)
 	}
 	write(l, "after", true)
@@ -96,12 +96,12 @@ func TestManifestIsMissing(t *testing.T) {
 	disk, kept := simfs.New(), shelf{}
 	long := &journal.Record{Kind: journal.KindObserved, Writer: "w", Muts: make([]journal.Mutation, 20_000)}
 	l := open(t, disk, journal.Options{})
-	if _, err := l.Commit(ctx, &journal.Batch{Recs: []*journal.Record{long}, Long: true}); !errors.Is(err, journal.ErrTooLarge) {
+	if _, err := l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true}); !errors.Is(err, journal.ErrTooLarge) {
 		t.Fatal(err)
 	}
 	l.Close()
 	l = open(t, disk, journal.Options{Manifests: kept})
-	if _, err := l.Commit(ctx, &journal.Batch{Recs: []*journal.Record{long}, Long: true}); err != nil {
+	if _, err := l.Commit(&journal.Batch{Recs: []*journal.Record{long}, Long: true}); err != nil {
 		t.Fatal(err)
 	}
 	l.Close()

@@ -17,7 +17,6 @@ type Mending struct {
 	First   uint64   // the segment by its name
 	Name    uint64   // the name it should have
 	Rows    int      // that it holds
-	Dropped int64    // bytes that are no rows, or rows a second time
 	Changes []Change // for the note
 	dir     fsx.Dir
 	data    []byte
@@ -111,11 +110,7 @@ func (l *Log) lastOf(segs []uint64, limit uint64) (link, error) {
 
 // firstAfter is the first row after a segment.
 func (l *Log) firstAfter(first uint64) (link, error) {
-	live, err := segments(l.o.Dir)
-	if err != nil {
-		return link{}, err
-	}
-	all, err := l.withParked(live)
+	_, all, err := l.all()
 	if err != nil {
 		return link{}, err
 	}
@@ -168,7 +163,6 @@ func (m *Mending) assemble(known *Known, old []byte, before, after link) bool {
 			return false // a row that has no place, or two that claim one
 		}
 	}
-	m.Dropped = int64(len(bytes.Trim(old, "\n\x00")) - len(bytes.Trim(m.data, "\n\x00")))
 	return m.Name != m.First || !bytes.Equal(bytes.TrimRight(old, "\x00"), m.data)
 }
 

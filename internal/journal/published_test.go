@@ -49,9 +49,9 @@ func batch(l *journal.Log, paths ...string) error {
 	for _, p := range paths {
 		b.Recs = append(b.Recs, &journal.Record{Kind: journal.KindCommit, Writer: "a", Muts: []journal.Mutation{{Op: "create", Path: p, SHA256: strings.Repeat("a", 64)}}})
 	}
-	seq, err := l.Write(ctx, b)
+	seq, err := l.Write(b)
 	if err == nil {
-		err = l.Flush(ctx, seq)
+		err = l.Flush(seq)
 	}
 	return err
 }

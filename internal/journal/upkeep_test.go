@@ -126,7 +126,7 @@ func TestHolesThatACrashMakes(t *testing.T) {
 		for i := range 12 {
 			recs = append(recs, &journal.Record{Kind: journal.KindCommit, Writer: "w", Muts: []journal.Mutation{{Op: "create", Path: fmt.Sprint(i), SHA256: strings.Repeat("b", 64)}}})
 		}
-		if _, err := l.Write(ctx, &journal.Batch{Recs: recs}); err != nil {
+		if _, err := l.Write(&journal.Batch{Recs: recs}); err != nil {
 			t.Fatal(err)
 		}
 		disk := fs.Crash(seed, simfs.Some)

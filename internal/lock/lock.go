@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"sort"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +37,6 @@ type Holder struct {
 
 // TimeoutError reports that a lock could not be had in time.
 type TimeoutError struct {
-	Key    string
 	Holder Holder // zero when unknown
 }
 
@@ -91,8 +90,8 @@ func Open(dir fsx.Dir, name string, owner Owner) (*Table, error) {
 	}
 	t := &Table{file: f, owner: owner, held: map[int64]*entry{}}
 	t.holders.file = f
-	t.tree = shared{name: "tree", at: treeByte, gate: treeGate}
-	t.history = shared{name: "history", at: historyByte, gate: historyGate}
+	t.tree = shared{at: treeByte, gate: treeGate}
+	t.history = shared{at: historyByte, gate: historyGate}
 	t.tree.cond.L, t.history.cond.L = &t.mu, &t.mu
 	return t, nil
 }
@@ -124,33 +123,22 @@ func (t *Table) SetMark(n uint64) error {
 	return err
 }
 
-// want is a key on its way to being locked.
-type want struct {
-	key  string
-	slot int64 // its byte in the lock file
-}
-
 func slotOf(key string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))
 	return firstKey + int64(h.Sum64()&keyMask)
 }
 
-// wants sorts the keys into the order in which all processes lock them, so that no two
-// callers can wait for each other. Keys with the same slot are one lock.
-func wants(keys []string) []want {
-	list := make([]want, 0, len(keys))
+// slotsOf returns the bytes of some keys in the lock file, in the order in which all
+// processes lock them, so that no two callers can wait for each other. Keys with the same
+// byte are one lock.
+func slotsOf(keys []string) []int64 {
+	list := make([]int64, 0, len(keys))
 	for _, k := range keys {
-		list = append(list, want{k, slotOf(k)})
+		list = append(list, slotOf(k))
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].slot < list[j].slot })
-	out := list[:0]
-	for _, w := range list {
-		if len(out) == 0 || out[len(out)-1].slot != w.slot {
-			out = append(out, w)
-		}
-	}
-	return out
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Keys locks all keys, and the tree in shared mode. It waits until timeout or
@@ -183,9 +171,9 @@ func (t *Table) Names(ctx context.Context, timeout time.Duration, what string, n
 
 // all takes the locks of some keys.
 func (t *Table) all(ctx context.Context, deadline time.Time, what string, keys []string) (release func(), err error) {
-	list := wants(keys)
-	for i, w := range list {
-		if err := t.lockOne(ctx, deadline, what, w); err != nil {
+	list := slotsOf(keys)
+	for i, slot := range list {
+		if err := t.lockOne(ctx, deadline, what, slot); err != nil {
 			t.release(list[:i])
 			return nil, err
 		}
@@ -193,7 +181,7 @@ func (t *Table) all(ctx context.Context, deadline time.Time, what string, keys [
 	return func() { t.release(list) }, nil
 }
 
-func (t *Table) release(list []want) {
+func (t *Table) release(list []int64) {
 	for i := len(list) - 1; i >= 0; i-- {
 		t.unlockOne(list[i])
 	}
@@ -201,36 +189,36 @@ func (t *Table) release(list []want) {
 
 // lockOne takes one key: first from the goroutines of this process, then from
 // the other processes.
-func (t *Table) lockOne(ctx context.Context, deadline time.Time, what string, w want) error {
-	if err := t.queue(ctx, deadline, w); err != nil {
+func (t *Table) lockOne(ctx context.Context, deadline time.Time, what string, slot int64) error {
+	if err := t.queue(ctx, deadline, slot); err != nil {
 		return err
 	}
-	ok, err := t.poll(ctx, deadline, w.slot, true)
+	ok, err := t.poll(ctx, deadline, slot, true)
 	if err == nil && !ok {
-		err = &TimeoutError{Key: w.key, Holder: t.holders.read(w.slot)}
+		err = &TimeoutError{Holder: t.holders.read(slot)}
 	}
 	if err != nil {
-		t.handOver(w)
+		t.handOver(slot)
 		return err
 	}
 	me := Holder{Writer: t.owner.Writer, PID: t.owner.PID, Since: time.Now(), What: what}
 	t.mu.Lock()
-	t.held[w.slot].holder = me
+	t.held[slot].holder = me
 	t.mu.Unlock()
-	t.holders.write(w.slot, me)
+	t.holders.write(slot, me)
 	return nil
 }
 
 // queue waits for the turn of this goroutine.
-func (t *Table) queue(ctx context.Context, deadline time.Time, w want) error {
+func (t *Table) queue(ctx context.Context, deadline time.Time, slot int64) error {
 	t.mu.Lock()
 	if t.closed {
 		t.mu.Unlock()
 		return ErrClosed
 	}
-	e := t.held[w.slot]
+	e := t.held[slot]
 	if e == nil {
-		t.held[w.slot] = &entry{}
+		t.held[slot] = &entry{}
 		t.mu.Unlock()
 		return nil
 	}
@@ -253,7 +241,7 @@ func (t *Table) queue(ctx context.Context, deadline time.Time, w want) error {
 		if c == turn {
 			e.queue = append(e.queue[:i], e.queue[i+1:]...)
 			if cause == nil {
-				cause = &TimeoutError{Key: w.key, Holder: e.holder}
+				cause = &TimeoutError{Holder: e.holder}
 			}
 			return cause
 		}
@@ -262,15 +250,15 @@ func (t *Table) queue(ctx context.Context, deadline time.Time, w want) error {
 }
 
 // handOver gives the key to the next goroutine that waits.
-func (t *Table) handOver(w want) {
+func (t *Table) handOver(slot int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.held[w.slot]
+	e := t.held[slot]
 	if e == nil {
 		return
 	}
 	if len(e.queue) == 0 {
-		delete(t.held, w.slot)
+		delete(t.held, slot)
 		return
 	}
 	close(e.queue[0])
@@ -279,9 +267,9 @@ func (t *Table) handOver(w want) {
 
 // unlockOne leaves the record of the holder: it is read only by those who wait for the
 // key, and the next holder writes its own.
-func (t *Table) unlockOne(w want) {
-	t.file.Unlock(w.slot, 1)
-	t.handOver(w)
+func (t *Table) unlockOne(slot int64) {
+	t.file.Unlock(slot, 1)
+	t.handOver(slot)
 }
 
 // poll tries the kernel lock until it is acquired, the deadline passes or ctx ends.

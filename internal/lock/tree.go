@@ -14,7 +14,6 @@ import (
 // shared is one of these locks within this process: many sharers or one owner.
 // The kernel lock is held once for all sharers.
 type shared struct {
-	name     string
 	at, gate int64 // its bytes in the lock file, side by side
 	cond     sync.Cond
 	sharers  int
@@ -80,7 +79,7 @@ func (t *Table) own(ctx context.Context, timeout time.Duration, what string, l *
 }
 
 func (t *Table) timeout(l *shared) error {
-	return &TimeoutError{Key: l.name, Holder: t.holders.read(l.at)}
+	return &TimeoutError{Holder: t.holders.read(l.at)}
 }
 
 // disown gives the kernel's locks back and lets the others in.

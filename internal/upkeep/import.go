@@ -323,7 +323,7 @@ func (in *importing) flush(ctx context.Context) error {
 		return nil
 	}
 	in.Effect = fault.EffectUnknown
-	_, err := in.Engine.Log.Write(context.WithoutCancel(ctx), &journal.Batch{Recs: in.batch, Before: in.link})
+	_, err := in.Engine.Log.Write(&journal.Batch{Recs: in.batch, Before: in.link})
 	if err == nil {
 		err = in.Engine.Log.Sync()
 	}

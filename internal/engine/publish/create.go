@@ -18,7 +18,7 @@ func publishNew(c *Change) error {
 //	renameat2(target, slot, RENAME_NOREPLACE)
 func undoNew(c *Change) error {
 	st, exists, err := c.Target.lstat()
-	if err != nil || !exists || !c.staged(st) {
+	if err != nil || !exists || !c.New.is(st) {
 		return err
 	}
 	if held, err := c.Slot.Holds(); err != nil {
@@ -36,7 +36,7 @@ func undoNew(c *Change) error {
 		return err
 	}
 	out, err := c.Slot.Dir.Lstat(c.Slot.Name)
-	if err != nil || c.staged(out) {
+	if err != nil || c.New.is(out) {
 		return err
 	}
 	err = moveNew(Name{c.Slot.Dir, c.Slot.Name}, c.Target)

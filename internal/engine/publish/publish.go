@@ -229,10 +229,11 @@ func (c *Change) retry(op func() error) error {
 
 // came looks at what the slot has received from the workspace. Anything but
 // the expected file, unchanged, is another program's: it goes back under its
-// name where the change is guarded, and is kept where it is not.
+// name where the change is guarded, and is kept where it is not. Recovery has
+// compared the content of the expected file, so its inode may differ from the row's.
 func (c *Change) came() error {
 	st, err := c.Slot.Dir.Lstat(c.Slot.Name)
-	if err != nil || c.expects(st) {
+	if err != nil || c.Old.is(st) {
 		return err
 	}
 	if c.Guarded || st.Kind != fsx.Regular {
@@ -241,14 +242,6 @@ func (c *Change) came() error {
 	c.Foreign = true
 	return nil
 }
-
-// expects reports whether st is the file that the row expects under the
-// target. Recovery has compared its content, so that the inode may differ.
-func (c *Change) expects(st fsx.Stat) bool { return c.Old.is(st) }
-
-// staged reports whether st is the staged file with nothing written to it
-// since.
-func (c *Change) staged(st fsx.Stat) bool { return c.New.is(st) }
 
 // giveBack gives the file in the slot its name back. Where another program made
 // a new file under it, that one stays.

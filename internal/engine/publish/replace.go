@@ -60,7 +60,7 @@ func undoOver(c *Change) error {
 		return err
 	}
 	st, exists, err := c.Target.lstat()
-	if err != nil || !exists || !c.staged(st) {
+	if err != nil || !exists || !c.New.is(st) {
 		c.Displaced = err == nil && held == Other
 		return err
 	}
@@ -77,7 +77,7 @@ func undoOver(c *Change) error {
 			c.Displaced = again
 			return err
 		}
-		if out, err := c.Slot.Dir.Lstat(c.Slot.Name); err != nil || c.staged(out) {
+		if out, err := c.Slot.Dir.Lstat(c.Slot.Name); err != nil || c.New.is(out) {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func judgeOver(c *Change, held Held) (State, error) {
 	if err != nil {
 		return Taken, err
 	}
-	if exists && c.staged(st) { // putBackByRename ended between its link and its rename
+	if exists && c.New.is(st) { // putBackByRename ended between its link and its rename
 		return Published, c.Slot.Dir.Remove(c.Slot.Name)
 	}
 	same, err := c.matches(c.Target, c.Old)

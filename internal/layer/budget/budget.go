@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -298,10 +297,7 @@ func (g *Layer) write() error {
 
 // trim forgets the oldest calls, but not the one that was counted just now.
 func (g *Layer) trim(newest string) {
-	switch over := len(g.strikes) - maxStrikes; {
-	case over <= 0:
-		return
-	case over == 1: // one came in, one goes
+	for len(g.strikes) > maxStrikes { // by one, unless another process has added many
 		oldest := ""
 		for k, v := range g.strikes {
 			if k != newest && (oldest == "" || v.At < g.strikes[oldest].At) {
@@ -309,17 +305,6 @@ func (g *Layer) trim(newest string) {
 			}
 		}
 		delete(g.strikes, oldest)
-		return
-	}
-	keys := make([]string, 0, len(g.strikes))
-	for k := range g.strikes {
-		if k != newest {
-			keys = append(keys, k)
-		}
-	}
-	sort.Slice(keys, func(i, j int) bool { return g.strikes[keys[i]].At < g.strikes[keys[j]].At })
-	for _, k := range keys[:len(keys)+1-maxStrikes] {
-		delete(g.strikes, k)
 	}
 }
 

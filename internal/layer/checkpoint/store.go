@@ -78,7 +78,6 @@ type Stored struct {
 	Corrupt string          // the defect; "" when it is sound
 	Blobs   []string        // files that contain its data, including earlier saves
 	file    bool            // the document exists, of any kind
-	size    int64           // of the document
 }
 
 // OtherName reports whether the checkpoint is another one, which a file system
@@ -196,7 +195,7 @@ func (s *Layer) readDocument(dir fsx.Dir, name string) (*Stored, error) {
 		c.file, c.Corrupt = true, "it cannot be read"
 		return c, nil
 	}
-	c.file, c.size = true, int64(len(text))
+	c.file = true
 	content, problem := c.Parse(text)
 	if problem == "" && c.Chunked {
 		if content, err = durable.ReadFile(dir, BlobName(name, c.SHA256), s.MaxDocument()); err != nil {

@@ -53,10 +53,7 @@ func (s *Layer) inspectScratch(sha string) (int, error) {
 	if err := f.Sync(); err != nil {
 		return scratchIntact, s.Poison(err)
 	}
-	if err := s.SyncDir(dir); err != nil {
-		return scratchIntact, s.Poison(err)
-	}
-	return scratchIntact, nil
+	return scratchIntact, s.SyncDir(dir)
 }
 
 func scratchObject(sha string, op engine.WriteOp) *engine.Mutation {
