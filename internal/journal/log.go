@@ -29,7 +29,7 @@ type Options struct {
 	From         *Pos               // where a snapshot ends; nil = the first row
 	LockWait     time.Duration      // how long a lock is waited for; 0 = 10 seconds
 	Flushed      uint64             // rows up to here are known to have been on stable storage
-	OnRecord     func(*Record, Pos) // called once for every row, in the order of seq
+	OnRecord     func(*Record, Pos) // called once for every row, in the order of seq, with the fields of [Log.Skim]
 	// Present is called under the journal lock before anything is written; its error
 	// prevents the write. nil = nothing can be wrong.
 	Present func() error
@@ -104,6 +104,7 @@ type Log struct {
 	opening bool // Open reads the journal
 	holes   []hole
 
+	reader    skimmer // of the rows of others
 	manifests manifestCache
 
 	parkMu sync.Mutex

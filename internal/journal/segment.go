@@ -110,10 +110,9 @@ func borrow(block int) *[]byte {
 
 // firstNUL is the offset of the first NUL of f from an offset on, or that of its end.
 func firstNUL(f io.ReaderAt, from int64) (int64, error) {
-	const block = 8 << 10
-	lent := borrow(block)
+	lent := borrow(32 << 10)
 	defer lending.Put(lent)
-	for {
+	for block := 64; ; block = min(8*block, len(*lent)) { // most often nothing follows
 		n, err := f.ReadAt((*lent)[:block], from)
 		if err != nil && err != io.EOF {
 			return 0, err

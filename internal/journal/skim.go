@@ -8,12 +8,12 @@ import (
 )
 
 // Skim calls fn for every record, in order and flushed or not, as Range does from the
-// first row on. It sets only the fields that usage figures need: Seq, TS, Kind, Writer,
-// Settled, Ref, Caller and Reason, and of the mutations Op, Path, Real, Bytes,
-// PrevBytes, PayBytes, Class, Object and ImportID. PrevSHA256 and PaySHA256 are only
-// empty or not as in the row, and the other fields may be set or not. Skim takes a
-// fraction of the time. Record and mutations are reused for the next row, their strings
-// are not.
+// first row on. It sets only the fields that usage figures and [Options.OnRecord] need:
+// Seq, TS, Kind, Writer, Settled, Ref, Caller, Key, Reason, Level and Note, and of the mutations
+// Op, Path, Real, Bytes, PrevBytes, Rev, PrevSeq, PayBytes, Class, Object and ImportID.
+// PrevSHA256, PaySHA256 and Slot are only empty or not as in the row, and the other fields
+// may be set or not. Skim takes a fraction of the time. Record and mutations are reused for
+// the next row, their strings are not.
 func (l *Log) Skim(fn func(*Record) error) error { return l.skimWith(new(skimmer), fn) }
 
 // SkimPrevious is Skim with the values of SHA256 and PrevSHA256 in the row.
@@ -26,16 +26,24 @@ func (l *Log) skimWith(k *skimmer, fn func(*Record) error) error {
 	if err != nil {
 		return err
 	}
-	p := passage{parse: k.read, block: 256 << 10, fn: func(rec *Record, _ []byte, _ Pos) error {
-		if rec.Manifest != "" {
-			long := *rec // the mutations of the skimmer are used again
-			l.fill(&long)
-			rec = &long
-		}
-		return fn(rec)
-	}}
+	p := passage{
+		parse: func(line []byte) (*Record, bool) { return l.skimmed(k, line) },
+		block: 256 << 10,
+		fn:    func(rec *Record, _ []byte, _ Pos) error { return fn(rec) },
+	}
 	_, err = l.pass(segs, 1, &p)
 	return err
+}
+
+// skimmed is whole, limited to the fields that Skim promises. The record is reused.
+func (l *Log) skimmed(k *skimmer, line []byte) (*Record, bool) {
+	rec, ok := k.read(line)
+	if ok && rec.Manifest != "" {
+		long := *rec // the mutations of the skimmer are used again
+		l.fill(&long)
+		rec = &long
+	}
+	return rec, ok
 }
 
 // skimmer reads rows in the form in which encode writes them: no blanks, the fields in
@@ -56,6 +64,7 @@ const (
 	wordWriter
 	wordCaller
 	wordReason
+	wordLevel
 	wordOp
 	wordClass
 	wordSlots
@@ -78,7 +87,9 @@ const (
 	settledField
 	refField
 	callerField
+	keyField
 	reasonField
+	levelField
 	manifestField
 	mutsField
 	opField
@@ -88,8 +99,11 @@ const (
 	hashField
 	prevField
 	prevBytesField
+	revField
+	prevSeqField
 	payField
 	payBytesField
+	slotField
 	classField
 	objectField
 	importField
@@ -104,16 +118,16 @@ type field struct {
 var recordFields = []field{
 	{"seq", seqField}, {"ts", tsField}, {"kind", kindField}, {"writer", writerField}, {"chain", textForm},
 	{"settled", settledField}, {"commit", textForm}, {"ref", refField}, {"caller", callerField}, {"session", textForm}, {"via", anyForm},
-	{"invocation", textForm}, {"key", textForm}, {"key_hash", textForm}, {"tx", textForm}, {"reason", reasonField},
-	{"policy", textForm}, {"accept_risk", textForm}, {"level", textForm}, {"reply", anyForm}, {"manifest", manifestField}, {"muts", mutsField},
+	{"invocation", textForm}, {"key", keyField}, {"key_hash", textForm}, {"tx", textForm}, {"reason", reasonField},
+	{"policy", textForm}, {"accept_risk", textForm}, {"level", levelField}, {"reply", anyForm}, {"manifest", manifestField}, {"muts", mutsField},
 	{"note", otherForm}, {"group", otherForm},
 }
 
 var mutationFields = []field{
 	{"op", opField}, {"path", pathField}, {"real", realField}, {"from", textForm}, {"sha256", hashField},
 	{"bytes", bytesField}, {"prev_sha256", prevField}, {"prev_bytes", prevBytesField}, {"mode", smallForm}, {"prev_mode", smallForm},
-	{"rev", numForm}, {"prev_seq", numForm}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
-	{"slot", textForm}, {"slot_born", numForm}, {"prev_id", textForm}, {"slot_dir", textForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
+	{"rev", revField}, {"prev_seq", prevSeqField}, {"how", textForm}, {"pay_sha256", payField}, {"pay_bytes", payBytesField},
+	{"slot", slotField}, {"slot_born", numForm}, {"prev_id", textForm}, {"slot_dir", textForm}, {"dirs", textsForm}, {"class", classField}, {"object", objectField},
 	{"import_id", importField}, {"journal_id", textForm}, {"prev_git", textForm}, {"base", textForm},
 }
 
@@ -174,8 +188,12 @@ func (k *skimmer) recordField(f form) bool {
 		return k.number(&r.Ref)
 	case callerField:
 		return k.word(wordCaller, &r.Caller)
+	case keyField:
+		return k.string(&r.Key)
 	case reasonField:
 		return k.word(wordReason, &r.Reason)
+	case levelField:
+		return k.word(wordLevel, &r.Level)
 	case manifestField:
 		return k.string(&r.Manifest)
 	case mutsField:
@@ -223,10 +241,16 @@ func (k *skimmer) mutationField(m *Mutation, f form) bool {
 		return k.presence(&m.PrevSHA256)
 	case prevBytesField:
 		return k.signed(&m.PrevBytes)
+	case revField:
+		return k.number(&m.Rev)
+	case prevSeqField:
+		return k.number(&m.PrevSeq)
 	case payField:
 		return k.presence(&m.PaySHA256)
 	case payBytesField:
 		return k.signed(&m.PayBytes)
+	case slotField:
+		return k.presence(&m.Slot)
 	case classField:
 		return k.word(wordClass, &m.Class)
 	case objectField:
@@ -360,7 +384,7 @@ func (k *skimmer) word(slot int, s *string) bool {
 	return true
 }
 
-// presence reads a hash if only its presence matters.
+// presence reads a text if only its presence matters.
 func (k *skimmer) presence(s *string) bool {
 	text, ok := k.text()
 	if *s = ""; len(text) > 0 {

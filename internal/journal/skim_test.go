@@ -14,13 +14,15 @@ import (
 // wanted is what Skim promises of a record.
 func wanted(r *journal.Record) journal.Record {
 	w := journal.Record{
-		Seq: r.Seq, TS: r.TS, Kind: r.Kind, Writer: r.Writer, Settled: r.Settled, Ref: r.Ref, Caller: r.Caller, Reason: r.Reason,
+		Seq: r.Seq, TS: r.TS, Kind: r.Kind, Writer: r.Writer, Settled: r.Settled, Ref: r.Ref, Caller: r.Caller,
+		Key: r.Key, Reason: r.Reason, Level: r.Level, Note: r.Note,
 	}
 	presence := func(s string) string { return s[:min(len(s), 0)] + map[bool]string{true: "present"}[s != ""] }
 	for _, m := range r.Muts {
 		w.Muts = append(w.Muts, journal.Mutation{
 			Op: m.Op, Path: m.Path, Real: m.Real, Bytes: m.Bytes, PrevSHA256: presence(m.PrevSHA256), PrevBytes: m.PrevBytes,
-			PaySHA256: presence(m.PaySHA256), PayBytes: m.PayBytes, Class: m.Class, Object: m.Object, ImportID: m.ImportID,
+			Rev: m.Rev, PrevSeq: m.PrevSeq, PaySHA256: presence(m.PaySHA256), PayBytes: m.PayBytes, Slot: presence(m.Slot),
+			Class: m.Class, Object: m.Object, ImportID: m.ImportID,
 		})
 	}
 	return w
@@ -55,7 +57,7 @@ func previousOf(line []byte) (list []string) {
 
 // usualRow has every field that a row of a commit can have.
 const usualRow = `{"seq":7,"ts":"2026-11-21T10:00:00.000001Z","kind":"commit","writer":"1-a","chain":"00","settled":6,"commit":"c","ref":2,` +
-	`"caller":"agent ä","session":"s","invocation":"i","key":"k","key_hash":"h","tx":"t","reason":"r","policy":"p","accept_risk":"why",` +
+	`"caller":"agent ä","session":"s","invocation":"i","key":"k","key_hash":"h","tx":"t","reason":"r","policy":"p","accept_risk":"why","level":"off",` +
 	`"reply":{"a":[1,true,null,{"b":"c"}],"d":{}},"manifest":"m","muts":[{"op":"append","path":"a/b","real":"c","from":"f","sha256":"aa",` +
 	`"bytes":12,"prev_sha256":"bb","prev_bytes":3,"mode":420,"prev_mode":384,"rev":2,"prev_seq":1,"how":"append","pay_sha256":"cc","pay_bytes":-9,"slot":"1-a-2","slot_born":1795664184395888174,"prev_id":"1.2.3.4.1795664184395888174",` +
 	`"slot_dir":"m/s","dirs":["x","y"],"class":"state","object":"o","import_id":"1-2","journal_id":"j","prev_git":"g","base":"b"},{"op":"","path":"","sha256":"","bytes":0,"prev_sha256":""}]}`
