@@ -271,7 +271,12 @@ func TestEraseRefusals(t *testing.T) {
 	write(t, s, "a.txt", "a", rw.ModeCreate)
 	write(t, s, "a.txt", "b", rw.ModeOverwrite)
 	secret := "correct-horse-battery"
-	before := fmt.Sprint(realTree(t, dir))
+	look := func() string { // without the record of who has had a lock
+		tree := realTree(t, dir)
+		delete(tree, rw.StateDirName+"/locks/paths")
+		return fmt.Sprint(tree)
+	}
+	before := look()
 	for name, r := range map[string]admin.EraseRequest{
 		"nothing": {}, "two ways": {Secret: []byte(secret), SHA256: digest(hash("x"))}, "short": {Secret: []byte("1234567")},
 		"uniform":   {Secret: []byte(strings.Repeat(" ", 100))},
@@ -289,7 +294,7 @@ func TestEraseRefusals(t *testing.T) {
 		expect(t, !strings.Contains(string(text)+fmt.Sprintf("%v %+v %#v", e, r, r), secret), "%s: the error or the request shows the secret: %s",
 			name, text)
 	}
-	equal(t, fmt.Sprint(realTree(t, dir)), before, "a refusal changed something")
+	equal(t, look(), before, "a refusal changed something")
 	ro := open(t, dir, &rw.Options{ReadOnly: true})
 	fails(ro.Admin().Erase(background, admin.EraseRequest{Secret: []byte(secret)}))(t, rw.ErrStoreReadOnly)
 }

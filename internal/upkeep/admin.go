@@ -90,6 +90,7 @@ type Part struct {
 	isFile bool
 	check  func(*checker) error
 	erase  func(*eraser, context.Context) error
+	own    string // matches the names, below the directory, of the files that erase treats
 	expire func(*compaction, context.Context) error
 }
 
@@ -98,11 +99,11 @@ type Part struct {
 // is no part: it precedes them in Check and Erase, and follows them in Compact.
 var parts = []Part{
 	{name: quarantineName, check: (*checker).drafts, expire: (*compaction).drafts},
-	{name: "history", check: (*checker).history, erase: (*eraser).versions, expire: (*compaction).versions},
-	{name: staged.Dir, erase: (*eraser).transactions, expire: (*compaction).transactions},
-	{name: scratch.Dir, check: (*checker).scratchpad, erase: (*eraser).scratch, expire: (*compaction).scratch},
+	{name: "history", check: (*checker).history, erase: (*eraser).versions, own: `[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?`, expire: (*compaction).versions},
+	{name: staged.Dir, erase: (*eraser).transactions, own: `.+`, expire: (*compaction).transactions},
+	{name: scratch.Dir, check: (*checker).scratchpad, erase: (*eraser).scratch, own: `[0-9a-f]{64}\.bin`, expire: (*compaction).scratch},
 	{name: checkpoint.Dir, check: (*checker).checkpoints, erase: (*eraser).checkpoints, expire: (*compaction).checkpoints},
-	{name: chunks.Dir, check: (*checker).sessions, erase: (*eraser).sessions},
+	{name: chunks.Dir, check: (*checker).sessions, erase: (*eraser).sessions, own: `[^/]+/part-[0-9]+\.txt`},
 	{name: budget.Name, isFile: true, check: (*checker).budgets, expire: (*compaction).budgets},
 	{name: "index", check: (*checker).snapshots},
 	{name: "cursors", check: (*checker).cursors},

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -297,8 +298,22 @@ func (e *eraser) walkState(ctx context.Context, fn func(file, fsx.Stat) error) e
 	})
 }
 
-// ownPlaces are files that a part erases, or that hold nothing that anyone wrote.
-var ownPlaces = regexp.MustCompile(`^((journal|archive)/[0-9]{20}\.jsonl|history/[0-9a-f]{2}/[0-9a-f]{64}(\.[0-9-]+\.tmp)?|scratch/[0-9a-f]{64}\.bin|chunks/[^/]+/part-[0-9]+\.txt|tx/.+|locks/.+|manifests/.+|observe/index|observe/snapshots/[^/]+\.index|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
+// plainFiles hold nothing that anyone wrote, or are no files of the store.
+const plainFiles = `locks/.+|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml`
+
+// ownPlaces are those, and the files that an eraser of their own treats.
+var ownPlaces = sync.OnceValue(func() *regexp.Regexp {
+	all := plainFiles + `|(journal|archive)/[0-9]{20}\.jsonl|manifests/.+|observe/index|observe/snapshots/[^/]+\.index`
+	for _, part := range parts {
+		if part.own != "" {
+			all += "|" + part.name + "/" + part.own
+		}
+	}
+	return regexp.MustCompile("^(" + all + ")$")
+})
+
+// untouched are files that no eraser looks into.
+var untouched = regexp.MustCompile(`^(staging/.+|` + plainFiles + `)$`)
 
 // files erases what no part erases: caches, drafts, archived handoffs and all files that
 // are not known, and the directories that are named by the secret.
@@ -331,7 +346,7 @@ func (e *eraser) file(ctx context.Context, f file) error {
 		return e.observed(ctx, f)
 	case !e.named(f) && (f.place() == observe.Dir || path == handoff.Dir+"/"+handoff.ReadName):
 		return e.maskLines(f) // what it records of others is kept
-	case ownPlaces.MatchString(path), f.part == "staging" && engine.OwnStaging(f.name):
+	case ownPlaces().MatchString(path), f.part == "staging" && engine.OwnStaging(f.name):
 		return nil
 	case f.part == quarantineName && strings.HasPrefix(f.name, drafts.Prefix):
 		if ref := strings.TrimSuffix(strings.TrimSuffix(f.name, drafts.BytesSuffix), drafts.FactsSuffix); drafts.ValidRef(ref) {
@@ -442,9 +457,6 @@ func ignoreAbsent(err error) error {
 	}
 	return err
 }
-
-// untouched are files that no eraser looks into.
-var untouched = regexp.MustCompile(`^(locks/.+|staging/.+|meta\.json|slots\.json|reserve|poisoned|\.gitignore|policy\.yaml)$`)
 
 // maxNamed is how many files of a kind a result names.
 const maxNamed = 1000
