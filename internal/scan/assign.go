@@ -420,11 +420,4 @@ func isUUID(v []byte) bool {
 	return true
 }
 
-func onlyHex(v []byte) bool {
-	for _, c := range v {
-		if !isHex(c) {
-			return false
-		}
-	}
-	return true
-}
+func onlyHex(v []byte) bool { return only(v, isHex) }

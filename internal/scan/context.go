@@ -206,11 +206,7 @@ func (t *text) amongVectors(from, to int) bool {
 // digested reports whether what is in front of a value says that it is a
 // digest: the integrity of a package, the address of an image.
 func digested(before []byte) bool {
-	signs := byte(0)
-	for _, c := range before {
-		signs |= byteKinds[c]
-	}
-	return signs&kindDigest != 0 && digestSet.in(before)
+	return !only(before, func(c byte) bool { return c != '-' && c != ':' && c|0x20 != 'k' }) && digestSet.in(before)
 }
 
 var digestSet = newWordSet([]string{"sha1-", "sha256-", "sha384-", "sha512-", "sha1:", "sha256:", "sha384:", "sha512:", "md5-", "md5:", "h1:", "blake2", "blake3"})
@@ -222,12 +218,7 @@ func (r *rule) vague() bool { return r.confidence == Likely }
 // adjoins reports whether nothing but blanks, quotes and an operator are
 // between the name of a vendor and a value.
 func adjoins(between []byte) bool {
-	for _, c := range between {
-		if !isSpace(c) && c != '=' && c != ':' && c != '"' && c != '\'' {
-			return false
-		}
-	}
-	return len(between) > 0
+	return len(between) > 0 && only(between, func(c byte) bool { return isSpace(c) || isQuote(c) || c == '=' || c == ':' })
 }
 
 // mixed reports whether a value is not a word or a number.
@@ -247,12 +238,8 @@ func (t *text) mixed(v []byte) bool {
 // command and after ENV also by a blank.
 func assigns(gap []byte) bool {
 	gap = gap[max(0, len(gap)-160):]
-	for _, c := range gap {
-		if byteKinds[c]&kindAssigns != 0 {
-			return true
-		}
-	}
-	return bytes.Contains(gap, []byte("--")) || bytes.Contains(gap, []byte("ENV "))
+	operator := !only(gap, func(c byte) bool { return c != '=' && c != ':' && c != '>' && c != ',' && c != '(' && c != '|' })
+	return operator || bytes.Contains(gap, []byte("--")) || bytes.Contains(gap, []byte("ENV "))
 }
 
 // secretNames are words that say that a value is a secret.

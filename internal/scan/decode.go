@@ -146,12 +146,7 @@ func (t *text) room(n int) []byte {
 // --- base64 and hexadecimal ---
 
 // inRun marks the characters of base64 in both alphabets.
-var inRun = func() (in [256]bool) {
-	for _, c := range []byte(base62 + "+/-_") {
-		in[c] = true
-	}
-	return in
-}()
+var inRun = bytesThat(func(c byte) bool { return isWord(c) || c == '+' || c == '/' || c == '-' })
 
 // encodedAt decodes the run of base64 or of hexadecimal digits that the eight
 // bytes at p belong to, if it is long enough to hold anything, and returns where
@@ -453,13 +448,7 @@ func beginsUTF8(b []byte) bool {
 }
 
 // inText marks the bytes of text in ASCII or UTF-16.
-var inText = func() (in [256]bool) {
-	for i := range in {
-		c := byte(i)
-		in[i] = c == 0 || isSpace(c) || c >= 0x20 && c < 0x7f
-	}
-	return in
-}()
+var inText = bytesThat(func(c byte) bool { return c == 0 || visible(c) })
 
 // oneCase reports whether letters of one case are missing.
 func oneCase(v []byte) bool {

@@ -134,11 +134,9 @@ func isHex(c byte) bool { return byteKinds[c]&kindHex != 0 }
 const (
 	kindWord = 1 << iota
 	kindHex
-	kindParts   // white space, quotes and brackets of elements: they part words
-	kindEnds    // cannot be part of a credential
-	kindDigest  // in the names of digests, and in few other words
-	kindAssigns // hands over a value
-	kindVector  // hexadecimal digits, and what is between string literals of them
+	kindParts  // white space, quotes and brackets of elements: they part words
+	kindEnds   // cannot be part of a credential
+	kindVector // hexadecimal digits, and what is between string literals of them
 )
 
 var byteKinds = func() (t [256]uint8) {
@@ -158,12 +156,6 @@ var byteKinds = func() (t [256]uint8) {
 		}
 		if t[i]&kindHex != 0 || isSpace(c) || c == '"' || c == '+' || c == '\\' {
 			t[i] |= kindVector
-		}
-		if strings.IndexByte("-:kK", c) >= 0 {
-			t[i] |= kindDigest
-		}
-		if strings.IndexByte("=:>,(|", c) >= 0 {
-			t[i] |= kindAssigns
 		}
 	}
 	return t

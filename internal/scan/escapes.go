@@ -162,12 +162,7 @@ func unescapedEnd(out []byte, mark int) ([]byte, int) {
 }
 
 // marks are the bytes that unescaped looks at where no escape has begun.
-var marks = func() (in [256]bool) {
-	for c := range in {
-		in[c] = c >= 0x80 || isMark(byte(c))
-	}
-	return in
-}()
+var marks = bytesThat(func(c byte) bool { return c >= 0x80 || isMark(c) })
 
 func isMark(c byte) bool { return c == '%' || c == '\\' || c == '&' }
 

@@ -69,11 +69,11 @@ var (
 	inSign     = "[]|,;\"'`"
 )
 
-// measure fills in a shape, with one step for each byte and what precedes it:
+// measure fills in a shape, which is zero, with one step for each byte and what precedes it:
 // random values make every branch a guess. The counts are zero before and after; no
 // byte occurs more often than they can hold.
 func (s *shape) measure(v []byte, count *[256]uint16) {
-	*s = shape{same: 1, up: 1, length: len(v)}
+	s.same, s.up, s.length = 1, 1, len(v)
 	if len(v) == 0 {
 		return
 	}
@@ -396,9 +396,4 @@ func english(v []byte) bool {
 }
 
 // control marks the bytes that are in no text.
-var control = func() (in [256]bool) {
-	for i := range in {
-		in[i] = i < 0x20 && !isSpace(byte(i)) || i == 0x7f
-	}
-	return in
-}()
+var control = bytesThat(func(c byte) bool { return c < 0x80 && !visible(c) })

@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -27,6 +28,17 @@ func behind(b []byte, to, most int, in func(byte) bool) int {
 	for stop := max(0, to-most); to > stop && in(b[to-1]); to-- {
 	}
 	return to
+}
+
+// only reports whether all bytes are in a set.
+func only(b []byte, in func(byte) bool) bool { return ahead(b, 0, len(b), in) == len(b) }
+
+// bytesThat marks the bytes that are in a set.
+func bytesThat(in func(byte) bool) (t [256]bool) {
+	for c := range t {
+		t[c] = in(byte(c))
+	}
+	return t
 }
 
 // What keys are made of.
@@ -205,12 +217,7 @@ func userPassword(v []byte) bool {
 }
 
 func printable(b []byte) bool {
-	for _, c := range b {
-		if control[c] {
-			return false
-		}
-	}
-	return utf8.Valid(b)
+	return only(b, func(c byte) bool { return !control[c] }) && utf8.Valid(b)
 }
 
 // lookNetrc finds the password of a .netrc entry.
@@ -283,12 +290,7 @@ func (t *text) lineOfRun(pos int) bool {
 }
 
 func encodedOnly(b []byte) bool {
-	for _, c := range b {
-		if !inRun[c] {
-			return false
-		}
-	}
-	return true
+	return only(b, func(c byte) bool { return inRun[c] })
 }
 
 // --- hints ---
@@ -333,12 +335,7 @@ func (t *text) invisibleAt(r *rule, pos, end int) {
 var masks = []string{"***", "•••", "…", "...", "[redacted", "<redacted", "(redacted"}
 
 // maskStart marks the bytes with which a mask begins.
-var maskStart = func() (in [256]bool) {
-	for _, m := range masks {
-		in[m[0]] = true
-	}
-	return in
-}()
+var maskStart = bytesThat(func(c byte) bool { return slices.ContainsFunc(masks, func(m string) bool { return m[0] == c }) })
 
 // lookFilter finds the prefix of a credential whose rest was masked: no
 // secret, but upstream filters refuse it anyway.

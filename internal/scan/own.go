@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -16,7 +17,7 @@ type customRule struct {
 	re       *regexp.Regexp // searches from the start of a text
 	next     *regexp.Regexp // the same after at least one character, as its only group
 	literal  []byte         // every match begins with it
-	keywords [][]byte       // lower case
+	keywords []string       // lower case
 }
 
 const (
@@ -47,7 +48,7 @@ func newCustomRule(c *CustomRule) (own customRule, err error) {
 	literal, _ := own.re.LiteralPrefix()
 	own.literal = []byte(literal)
 	for _, k := range c.Keywords {
-		own.keywords = append(own.keywords, bytes.ToLower([]byte(k)))
+		own.keywords = append(own.keywords, strings.ToLower(k))
 	}
 	return own, nil
 }
@@ -72,23 +73,11 @@ func (c *customRule) mayMatch(t *text) bool {
 			return false
 		}
 		t.runs.work += len(t.b)
-		if bytes.Contains(t.lower(), k) {
+		if containsFold(t.b, k) {
 			return true
 		}
 	}
 	return len(c.keywords) == 0
-}
-
-// lower is the text without its ASCII case.
-func (t *text) lower() []byte {
-	m := t.runs
-	if m.lowerOf != t.id {
-		m.lowerOf, m.lower = t.id, append(m.lower[:0], t.b...)
-		for i, c := range m.lower {
-			m.lower[i] = lower(c)
-		}
-	}
-	return m.lower
 }
 
 // scan finds the matches that follow each other. Where the searches that begin

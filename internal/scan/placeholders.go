@@ -21,7 +21,7 @@ const (
 // their families are those that the Python implementation scores by.
 type placeholderShape struct {
 	rule *rule
-	word []byte // the text is looked at only when it holds it, in lower case
+	word string // the text is looked at only when it holds it, in lower case
 	re   *regexp.Regexp
 	weak bool // the shape alone is no format of its own: the value must be implausible too
 }
@@ -32,7 +32,7 @@ var placeholderShapes = sync.OnceValue(func() (list []placeholderShape) {
 		for _, id := range ids {
 			w, x := strings.ReplaceAll(word, "ID", id), strings.ReplaceAll(expr, "ID", id)
 			r := &rule{id: id, family: family, confidence: Likely, order: 1<<20 + len(list)}
-			list = append(list, placeholderShape{r, []byte(w), regexp.MustCompile(x), weak})
+			list = append(list, placeholderShape{r, w, regexp.MustCompile(x), weak})
 		}
 	}
 	add(familyAPIKey, "sk-ant-oat", `sk-ant-oat\d+-[\w-]{40,}`, false, "anthropic_oat")
@@ -56,7 +56,7 @@ var placeholderShapes = sync.OnceValue(func() (list []placeholderShape) {
 // find lists the places of a text that have the shape.
 func (p *placeholderShape) find(b []byte) (places [][]int) {
 	if p.re != nil {
-		if containsFold(b, string(p.word)) {
+		if containsFold(b, p.word) {
 			return p.re.FindAllIndex(b, -1)
 		}
 		return nil
@@ -83,7 +83,7 @@ func (p *placeholderShape) matches(match []byte) bool {
 	if p.rule.id == "bearer_token" || p.rule.id == "aws_secret_access_key" {
 		value = match[bytes.LastIndexAny(match, "\"' \t\r\n:")+1:]
 	}
-	value = bytes.TrimPrefix(value, p.word)
+	value = bytes.TrimPrefix(value, []byte(p.word))
 	return published(value) || placeholder(value) || measured(value[:min(len(value), longest)]).entropy < 2.8
 }
 

@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Passwords in addresses and in the files that hold them.
 var rulesURI = []rule{
@@ -49,13 +52,9 @@ func lookKubeKey(t *text, r *rule, pos, end int) {
 // of an equals sign.
 var connectionWords = []string{"server", "data source", "host", "database", "user id", "uid", "initial catalog", "dbname", "username", "user"}
 
-var endsConnectionWord = func() (in [256]bool) {
-	for _, w := range connectionWords {
-		c := w[len(w)-1]
-		in[c], in[c-'a'+'A'] = true, true
-	}
-	return in
-}()
+var endsConnectionWord = bytesThat(func(c byte) bool {
+	return slices.ContainsFunc(connectionWords, func(w string) bool { return w[len(w)-1] == lower(c) })
+})
 
 // equalSigns remembers where the words of connection strings stood last, so
 // that a row of passwords does not read the same neighborhood again and again.

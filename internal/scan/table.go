@@ -262,10 +262,7 @@ func (s *Scanner) ownClasses() (err error) {
 		at *int
 		in func(c byte) bool
 	}{{&s.wordClass, isWord}, {&s.valueClass, inValue}, {&s.passClass, inPassword}} {
-		var in [256]bool
-		for b := range in {
-			in[b] = c.in(byte(b))
-		}
+		in := bytesThat(c.in)
 		if *c.at, err = s.classes.add(&in); err != nil {
 			return err
 		}

@@ -99,8 +99,6 @@ type runMemory struct {
 	inner   [maxDepth]text
 	gzip    *gzip.Reader
 	flate   io.Reader
-	lower   []byte // the text lowerOf without its ASCII case
-	lowerOf uint32
 }
 
 // lineCut is the end of a line in joined text, and in the text itself.

@@ -211,12 +211,7 @@ func weakWord(v []byte) bool {
 }
 
 // weakEnd marks what may be around such a word.
-var weakEnd = func() (in [256]bool) {
-	for _, c := range []byte("0123456789!._-*") {
-		in[c] = true
-	}
-	return in
-}()
+var weakEnd = bytesThat(func(c byte) bool { return digit(c) || bytes.IndexByte([]byte("!._-*"), c) >= 0 })
 
 // weakLengths has a bit for each length of such words that begin with a byte.
 var weakLengths = func() (bits [256]uint32) {
