@@ -445,7 +445,7 @@ func (s *Store) preview(ctx context.Context, r ChunkPreviewRequest) (out ChunkPr
 	opt := s.gate.Policy().Options(r.TargetPath)
 	ctx = s.gate.Bounded(ctx)
 	opt.Context = ctx
-	stream := s.gate.Policy().Scanner.NewStream(opt)
+	stream := s.gate.Policy().Scanner().NewStream(opt)
 	if r.Classify {
 		sinks = append(sinks, stream)
 	}

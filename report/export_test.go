@@ -42,4 +42,4 @@ func Spans(first, last time.Time, zone *time.Location) (list []string) {
 const NoTime = noTime
 
 // Style is the style sheet of the page.
-var Style = style
+var Style = style()

@@ -52,12 +52,12 @@ func (l *Layer) Fresh(ctx context.Context, path string, data []byte, before func
 			now = append(now, x)
 		}
 	}
-	p.Scanner.Score(data, opt)
+	p.Scanner().Score(data, opt)
 	if len(now) == 0 {
 		return nil
 	}
 	opt.Each = seen.Mark
-	p.Scanner.Score(before(), opt)
+	p.Scanner().Score(before(), opt)
 	return slices.DeleteFunc(now, func(x scan.Finding) bool { return seen.Marked(x) || x.Placeholder })
 }
 
@@ -73,7 +73,7 @@ func (c *Check) inspect(ctx context.Context, m *engine.Mutation) (f findings, er
 		_, err = c.scanFinal(ctx, m, opt, &f)
 		f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), MaxListed)]}
 	}
-	f.judge(c.Layer.Policy().Scanner)
+	f.judge(c.Layer.Policy().Scanner())
 	return f, err
 }
 
@@ -92,7 +92,7 @@ func (f *findings) judge(s *scan.Scanner) {
 // the file had before. It records the Fingerprints of the current findings, marks
 // those that the old file has too, and counts the others.
 func (c *Check) inspectReplaced(ctx context.Context, m *engine.Mutation, opt scan.Options, f *findings) (err error) {
-	s := c.Layer.Policy().Scanner
+	s := c.Layer.Policy().Scanner()
 	seen, err := c.scanFinal(ctx, m, opt, f)
 	if err != nil || len(f.report.Findings) == 0 {
 		return err
@@ -128,7 +128,7 @@ func (c *Check) inspectAppended(ctx context.Context, m *engine.Mutation, opt sca
 			f.fresh.add(x)
 		}
 	}
-	if f.report, err = scanReader(ctx, c.Layer.Policy().Scanner, io.MultiReader(tail, m.Final.Reader()), opt); err != nil {
+	if f.report, err = scanReader(ctx, c.Layer.Policy().Scanner(), io.MultiReader(tail, m.Final.Reader()), opt); err != nil {
 		return err
 	}
 	if from > 0 && f.fresh.Total > 0 {
@@ -194,7 +194,7 @@ func countLines(r io.Reader) (int, error) {
 func (p *Policy) Score(ctx context.Context, text []byte, path string) (scan.Report, error) {
 	opt := p.Options(path)
 	opt.Placeholders = true
-	return Scan(ctx, p.Scanner, engine.MemBody(text), opt)
+	return Scan(ctx, p.Scanner(), engine.MemBody(text), opt)
 }
 
 // Redact returns a text with a marker in place of each secret, and the verdict on
@@ -203,14 +203,14 @@ func (p *Policy) Redact(ctx context.Context, text []byte, path string, list func
 	opt := p.Options(path)
 	opt.Context, opt.Span = ctx, list
 	clean, err = aside.Run(ctx, len(text), func() []byte {
-		clean, _ := p.Scanner.Redact(text, opt)
+		clean, _ := p.Scanner().Redact(text, opt)
 		return clean
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	left, err := Scan(ctx, p.Scanner, engine.MemBody(clean), opt)
-	return clean, p.Scanner.ContentVerdict(&left), err
+	left, err := Scan(ctx, p.Scanner(), engine.MemBody(clean), opt)
+	return clean, p.Scanner().ContentVerdict(&left), err
 }
 
 // scanAtOnce is the size in bytes up to which a text is scanned in one piece.
@@ -264,7 +264,7 @@ func (c *Check) ScanEarly(ctx context.Context, text []byte) {
 	e := &earlyScan{text: text, policy: p, done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
-		e.report, e.err = Scan(c.Layer.Bounded(ctx), p.Scanner, engine.MemBody(text), scan.Options{Each: e.seen.Add})
+		e.report, e.err = Scan(c.Layer.Bounded(ctx), p.Scanner(), engine.MemBody(text), scan.Options{Each: e.seen.Add})
 	}()
 	c.early, c.advice = e, append(c.advice, func() { <-e.done })
 }
@@ -278,7 +278,7 @@ func (c *Check) scanFinal(ctx context.Context, m *engine.Mutation, opt scan.Opti
 		return e.seen, e.err
 	}
 	opt.Each = seen.Add
-	f.report, err = Scan(ctx, c.Layer.Policy().Scanner, m.Final, opt)
+	f.report, err = Scan(ctx, c.Layer.Policy().Scanner(), m.Final, opt)
 	return seen, err
 }
 

@@ -100,7 +100,7 @@ func (l *Layer) Redacted(ctx context.Context, path string, text []byte) []byte {
 	p := l.Policy()
 	opt := p.Options(path)
 	opt.Context = l.Bounded(ctx)
-	text, _ = p.Scanner.Redact(text, opt)
+	text, _ = p.Scanner().Redact(text, opt)
 	return text
 }
 

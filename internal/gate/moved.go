@@ -46,7 +46,7 @@ func (c *Check) inspectMoved(ctx context.Context, g policyfile.Setting, i int, m
 }
 
 func (c *Check) scanMoved(ctx context.Context, m *engine.Mutation, opt scan.Options) (f findings, err error) {
-	s := c.Layer.Policy().Scanner
+	s := c.Layer.Policy().Scanner()
 	f.report, err = Scan(ctx, s, m.Final, opt)
 	f.fresh = introduced{f.report.Tally(), f.report.Findings[:min(len(f.report.Findings), MaxListed)]}
 	f.judge(s)

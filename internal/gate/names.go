@@ -111,7 +111,7 @@ func (l *Layer) SecretIn(argument, text string) (family, pattern string, found b
 	if isPath[argument] {
 		path = text
 	}
-	return p.Scanner.NamedSecret(text, p.Options(path))
+	return p.Scanner().NamedSecret(text, p.Options(path))
 }
 
 // isPath are the arguments that name files of the workspace.
@@ -128,7 +128,7 @@ func SecretInName(argument, family, pattern string) *fault.Fault {
 // refused call.
 func (l *Layer) HideName(text string) string {
 	p := l.Policy()
-	return p.Scanner.RedactName(text, p.Options(""))
+	return p.Scanner().RedactName(text, p.Options(""))
 }
 
 // HideNames redacts the names of a refused call: from here on, no reader can
@@ -159,7 +159,7 @@ const MaxReason = 500
 // SafeText returns a text of the caller for the journal, with secrets in it
 // replaced.
 func (l *Layer) SafeText(text string) string {
-	clean, _ := l.Policy().Scanner.Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
+	clean, _ := l.Policy().Scanner().Redact([]byte(strings.ToValidUTF8(text, "?")), scan.Options{})
 	return visible.Prefix(string(clean), MaxReason)
 }
 
@@ -188,7 +188,7 @@ func (l *Layer) Via(via journal.Via) *journal.Via {
 // holdsSecret reports whether a text certainly contains a secret. Rules that guess
 // would match identifiers.
 func (l *Layer) holdsSecret(text string) (found bool) {
-	l.Policy().Scanner.Score([]byte(text), scan.Options{Each: func(f scan.Finding) { found = found || f.Confidence == scan.Confirmed }})
+	l.Policy().Scanner().Score([]byte(text), scan.Options{Each: func(f scan.Finding) { found = found || f.Confidence == scan.Confirmed }})
 	return found
 }
 

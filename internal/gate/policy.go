@@ -17,8 +17,8 @@ import (
 // it allows, which paths are protected. It is immutable.
 type Policy struct {
 	File    *policyfile.File // as far as it applies
-	Scanner *scan.Scanner
-	Hash    string // of the file; "" for the default
+	Hash    string           // of the file; "" for the default
+	scanner func() *scan.Scanner
 
 	Source   string   // OfDefault and its like; "" of one that Parse made
 	Ignored  []string // keys that do not apply
@@ -60,18 +60,22 @@ func Parse(data []byte, restrict func(*Policy)) (*Policy, error) {
 	if restrict != nil {
 		restrict(p)
 	}
-	var rules *scan.Policy
-	if p.Hash != "" {
-		rules = rulesOf(file)
+	p.scanner = scan.Default
+	if p.Hash == "" {
+		return p, nil
 	}
-	var err error
-	if p.Scanner, err = scan.New(rules); err != nil {
+	own, err := scan.New(rulesOf(file))
+	if err != nil {
 		e := fault.New(fault.BadPolicy).Because(err).With("problem", policyfile.BadRegex)
 		e.Op = "policy"
 		return nil, e
 	}
+	p.scanner = func() *scan.Scanner { return own }
 	return p, nil
 }
+
+// Scanner returns the scanner of the policy.
+func (p *Policy) Scanner() *scan.Scanner { return p.scanner() }
 
 // rulesOf returns what a policy file changes of the built-in rules.
 func rulesOf(file *policyfile.File) *scan.Policy {

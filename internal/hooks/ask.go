@@ -36,7 +36,7 @@ func (l *Layer) questionText(text string) string {
 	if text == "" {
 		return "this call needs the user's consent"
 	}
-	clean, _ := l.Gate.Policy().Scanner.Redact([]byte(visible.Text(text, utf8.RuneError)), scan.Options{})
+	clean, _ := l.Gate.Policy().Scanner().Redact([]byte(visible.Text(text, utf8.RuneError)), scan.Options{})
 	if len(clean) <= maxQuestion {
 		return string(clean)
 	}

@@ -155,7 +155,7 @@ func (l *Layer) shownLines(ctx context.Context, text string) string {
 	}
 	opt := l.Gate.Policy().Options("")
 	opt.Context = ctx
-	clean, _ := l.Gate.Policy().Scanner.Redact([]byte(text), opt) // first: a line of a key may look like a path
+	clean, _ := l.Gate.Policy().Scanner().Redact([]byte(text), opt) // first: a line of a key may look like a path
 	text = absolutePath.ReplaceAllStringFunc(string(clean), func(found string) string {
 		from := absolutePath.FindStringSubmatchIndex(found)[4]
 		return found[:from] + "…/" + path.Base(strings.ReplaceAll(found[from:], `\`, "/"))

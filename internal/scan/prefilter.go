@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A prefilter finds every place of a text where one of some hundred keywords
@@ -115,14 +116,14 @@ var commonTriples string
 
 // common is how often three bytes with a hash are met: higher is more often, 0
 // for those that are rare.
-var common = func() map[uint32]int {
+var common = sync.OnceValue(func() map[uint32]int {
 	rank := map[uint32]int{}
 	triples := strings.ReplaceAll(commonTriples, "\n", "")
 	for i := 0; i < len(triples); i += 3 {
 		rank[hash3(three([]byte(triples[i:])))] += 1 << 20 / (i + 30)
 	}
 	return rank
-}()
+})
 
 // rarest is the offset of the three bytes of a word that are met least, of
 // those at an offset and in steps after it; of several the one that fewest words
@@ -131,7 +132,7 @@ func rarest(w string, offset, step int, known map[uint32][]slot) int {
 	best, at := [2]int{1 << 30}, offset
 	for i := offset; i+3 <= len(w); i += step {
 		h := hash3(three([]byte(w[i:])) | 0x202020)
-		if n := [2]int{common[h], len(known[h])}; n[0] < best[0] || n[0] == best[0] && n[1] < best[1] {
+		if n := [2]int{common()[h], len(known[h])}; n[0] < best[0] || n[0] == best[0] && n[1] < best[1] {
 			best, at = n, i
 		}
 	}

@@ -28,6 +28,8 @@ func everywhere(t testing.TB) *Scanner {
 			words[n].add(r)
 		}
 	}
+	own := *s.builtin // the other is everyone's
+	s.builtin = &own
 	s.anywhere, s.inTokens, s.beforeTokens, s.inBoth = newPrefilter(1, words), newPrefilter(1, nil), newPrefilter(1, nil), newPrefilter(1, nil)
 	return s
 }

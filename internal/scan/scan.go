@@ -126,36 +126,48 @@ var listed = map[Confidence]int{Confirmed: maxFindings, Likely: 800, Info: 500}
 
 // Scanner scans texts by one policy. It is safe for concurrent use.
 type Scanner struct {
+	*builtin
+	custom       []customRule
+	weights      map[string]float64
+	high         float64
+	medium       float64
+	low          float64
+	markers      bool
+	placeholders string    // what becomes of placeholders
+	spent        func(int) // when set, gets the work of each scan
+	idle         sync.Pool // memory of scans that ended
+	seed         maphash.Seed
+}
+
+// builtin is the rules of the tables, compiled. It is immutable.
+type builtin struct {
 	rules   []*rule
 	classes *classes
 	alone   [aloneRules]*rule // those without keywords
 	// The keywords, by where they are looked for.
 	inTokens, beforeTokens, inBoth, anywhere *prefilter
-	custom                                   []customRule
-	weights                                  map[string]float64
-	high                                     float64
-	medium                                   float64
-	low                                      float64
-	markers                                  bool
-	spent                                    func(int) // when set, gets the work of each scan
-	orders                                   int       // of the rules, with those that are off
-	idle                                     sync.Pool // memory of scans that ended
-	seed                                     maphash.Seed
-	// Shapes of placeholders, and what becomes of those.
-	shapes       []placeholderShape
-	placeholders string
+	orders                                   int                // of the rules, with those that are off
+	shapes                                   []placeholderShape // of placeholders
 	// Classes of the code itself: what words consist of, what a value without
 	// quotes does, and a password in a connection string.
 	wordClass, valueClass, passClass int
 }
 
-var standard = sync.OnceValues(func() (*Scanner, error) { return compile(&Policy{}) })
+// Default returns the scanner of the default policy. It is compiled at the first
+// call, which takes milliseconds: most short commands scan nothing.
+var Default = sync.OnceValue(func() *Scanner {
+	s, err := compile(&Policy{})
+	if err != nil {
+		panic(err) // the built-in rules do not compile
+	}
+	return s
+})
 
 // New returns the scanner of a policy; nil means the default. It fails when an
 // expression of the policy does not compile.
 func New(p *Policy) (*Scanner, error) {
 	if p == nil {
-		return standard()
+		return Default(), nil
 	}
 	return compile(p)
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A rule is one format. Every rule is a row of a table that says all about it;
@@ -132,7 +133,7 @@ func table() []*rule {
 // compile makes the scanner of a policy.
 func compile(p *Policy) (*Scanner, error) {
 	s := &Scanner{
-		classes: &classes{}, seed: maphash.MakeSeed(), weights: maps.Clone(weights), markers: p.Markers, placeholders: p.Placeholders,
+		seed: maphash.MakeSeed(), weights: maps.Clone(weights), markers: p.Markers, placeholders: p.Placeholders,
 		high: cmp.Or(p.High, DefaultHigh), medium: cmp.Or(p.Medium, DefaultMedium), low: cmp.Or(p.Low, DefaultLow),
 	}
 	off := map[string]bool{}
@@ -142,6 +143,24 @@ func compile(p *Policy) (*Scanner, error) {
 	for _, name := range p.DisableFamilies {
 		off["family "+name] = true
 	}
+	var err error
+	if len(off) == 0 {
+		s.builtin, err = allRules()
+	} else {
+		s.builtin, err = newBuiltin(off)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, s.extend(p.Extend, off)
+}
+
+// allRules is shared by the policies that turn no rule off.
+var allRules = sync.OnceValues(func() (*builtin, error) { return newBuiltin(nil) })
+
+// newBuiltin compiles the tables without the rules that are off.
+func newBuiltin(off map[string]bool) (*builtin, error) {
+	s := &builtin{classes: &classes{}}
 	if err := s.ownClasses(); err != nil {
 		return nil, err
 	}
@@ -178,11 +197,11 @@ func compile(p *Policy) (*Scanner, error) {
 	}
 	s.inTokens, s.beforeTokens, s.anywhere = newPrefilter(1, words[inToken]), newPrefilter(1, words[beforeToken]), newPrefilter(2, words[anywhere])
 	s.inBoth = newPrefilter(1, slices.Concat(words[inToken], words[beforeToken]))
-	return s, s.extend(p.Extend, off)
+	return s, nil
 }
 
 // prepare compiles the expression of a rule and settles its keywords.
-func (s *Scanner) prepare(r *rule) (err error) {
+func (s *builtin) prepare(r *rule) (err error) {
 	if r.expr != "" {
 		if r.x, err = s.classes.compile(r.expr); err != nil {
 			return err
@@ -257,7 +276,7 @@ func respelled(words []string, joints ...string) (all []string) {
 }
 
 // ownClasses adds the byte classes that the code itself asks for.
-func (s *Scanner) ownClasses() (err error) {
+func (s *builtin) ownClasses() (err error) {
 	for _, c := range []struct {
 		at *int
 		in func(c byte) bool

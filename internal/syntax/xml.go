@@ -8,15 +8,23 @@ import (
 	"maps"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // maxXMLDepth is above the 256 levels at which libxml2 stops by default.
 const maxXMLDepth = 1000
 
+// The classes of letters take a while to compile, and few commands check XML.
 var (
-	xmlEntityUse  = regexp.MustCompile(`&([\pL_:][\pL\pN_:.\-]*);`)
-	xmlDoctype    = regexp.MustCompile(`^DOCTYPE[ \t\r\n]+[\pL_:][\pL\pN\pM_:.\-·]*([ \t\r\n]+(SYSTEM|PUBLIC[ \t\r\n]+("[^"]*"|'[^']*'))[ \t\r\n]+("[^"]*"|'[^']*'))?[ \t\r\n]*(\[(?s:.*)\][ \t\r\n]*)?$`)
-	xmlEntityDecl = regexp.MustCompile(`<!ENTITY\s+([\pL_:][\pL\pN_:.\-]*)\s`)
+	xmlEntityUse = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`&([\pL_:][\pL\pN_:.\-]*);`)
+	})
+	xmlDoctype = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^DOCTYPE[ \t\r\n]+[\pL_:][\pL\pN\pM_:.\-·]*([ \t\r\n]+(SYSTEM|PUBLIC[ \t\r\n]+("[^"]*"|'[^']*'))[ \t\r\n]+("[^"]*"|'[^']*'))?[ \t\r\n]*(\[(?s:.*)\][ \t\r\n]*)?$`)
+	})
+	xmlEntityDecl = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`<!ENTITY\s+([\pL_:][\pL\pN_:.\-]*)\s`)
+	})
 )
 
 // xmlScanner matches the tags by itself: the decoder of the standard library would stop
@@ -163,10 +171,10 @@ func (s *xmlScanner) directive(start int, d xml.Directive) {
 		return
 	}
 	s.doctype = true
-	if !xmlDoctype.Match(d) {
+	if !xmlDoctype().Match(d) {
 		s.t.errorAt(start, "the DOCTYPE is malformed: the name of the root element, perhaps SYSTEM or PUBLIC with quoted identifiers, perhaps declarations in []")
 	}
-	for _, m := range xmlEntityDecl.FindAllSubmatch(d, -1) {
+	for _, m := range xmlEntityDecl().FindAllSubmatch(d, -1) {
 		s.d.Entity[string(m[1])] = ""
 	}
 	head, _, _ := bytes.Cut(d, []byte("["))
@@ -174,7 +182,7 @@ func (s *xmlScanner) directive(start int, d xml.Directive) {
 		// The DTD is external and may declare any entity.
 		s.t.looked(len(s.t.src))
 		maps.Copy(s.d.Entity, xml.HTMLEntity)
-		for _, m := range xmlEntityUse.FindAllSubmatch(s.t.src, -1) {
+		for _, m := range xmlEntityUse().FindAllSubmatch(s.t.src, -1) {
 			s.d.Entity[string(m[1])] = ""
 		}
 	}

@@ -363,7 +363,7 @@ func KeptName(name string) string {
 // CheckName refuses what is no name of a checkpoint.
 func CheckName(name string) *fault.Fault {
 	switch {
-	case !namePattern.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
+	case len(name) > maxName, !namePattern.MatchString(name), name == ".", name == "..", strings.HasSuffix(name, "."):
 		return fault.New(fault.InvalidArgument).With("argument", "name").
 			Hintf("a checkpoint name has 1 to 128 letters, digits, dots, underscores or hyphens, is not . or .., and does not end with a dot")
 	}
@@ -390,7 +390,7 @@ func StringIn(raw json.RawMessage) (text string, ok bool) {
 
 func BlobName(name, sha string) string { return name + "." + sha + BlobSuffix }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}\z`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+\z`)
 
 func Path(name string) string {
 	return engine.StateDirName + "/" + Dir + "/" + name + FileSuffix

@@ -263,11 +263,14 @@ func (s *Layer) finishLeft(ctx context.Context, rec *journal.Record) error {
 	return s.FinishDead(ctx, rec, new(engine.Report))
 }
 
-var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}\z`)
+// maxName is the length of the longest name of a session, in bytes.
+const maxName = 64
+
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]+\z`)
 
 // CheckName refuses an invalid name.
 func CheckName(name string) *fault.Fault {
-	if !sessionName.MatchString(name) {
+	if len(name) > maxName || !sessionName.MatchString(name) {
 		return fault.New(fault.BadSession).With("argument", "session")
 	}
 	return nil
