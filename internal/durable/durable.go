@@ -118,6 +118,24 @@ func ReadFile(dir fsx.Dir, name string, limit int64) ([]byte, error) {
 	return readUpTo(bytes.NewBuffer(make([]byte, 0, min(st.Size, limit)+bytes.MinRead)), f, limit)
 }
 
+// ReadRegular returns the bytes of a regular file by its path, which may have at
+// most limit.
+func ReadRegular(path string, limit int64) ([]byte, error) {
+	st, err := os.Stat(path) // a FIFO would block an open
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("no regular file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadUpTo(f, limit)
+}
+
 // ReadUpTo returns the bytes of a reader, which may have at most limit.
 func ReadUpTo(r io.Reader, limit int64) ([]byte, error) {
 	return readUpTo(new(bytes.Buffer), r, limit)

@@ -70,7 +70,7 @@ func cameFrom(m *engine.Mutation) string {
 func (c *Check) gitSees(seen, hidden string) bool {
 	if c.ignored == nil {
 		c.ignored = func(string, bool) (bool, bool) { return false, false }
-		if c.Layer.RealRoot != "" && gitdir.Holds(c.Layer.RealRoot) {
+		if c.Layer.RealRoot != "" && gitdir.Top(c.Layer.RealRoot) != "" {
 			c.ignored = c.Layer.Ignored()
 		}
 	}

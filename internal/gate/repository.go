@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,14 +58,8 @@ func (l *Layer) OpenRepositories() {
 		return
 	}
 	r.user = gitdir.ThisUser()
-	for dir := l.RealRoot; filepath.Dir(dir) != dir; {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			break
-		}
-		if dir = filepath.Dir(dir); l.repositoryAt(dir) != nil {
-			r.above = dir
-			break
-		}
+	if top := gitdir.Top(l.RealRoot); top != "" && top != l.RealRoot && l.repositoryAt(top) != nil {
+		r.above = top
 	}
 }
 

@@ -163,7 +163,7 @@ func within(dir, p string) string {
 func Inside(dir string) bool {
 	for d := dir; ; d = filepath.Dir(d) {
 		if isRepository(d) {
-			return !linked(dir, d)
+			return len(Top(dir)) <= len(d)
 		}
 		if filepath.Dir(d) == d {
 			return false
@@ -171,24 +171,17 @@ func Inside(dir string) bool {
 	}
 }
 
-// Holds reports whether a directory is in a work tree, or is one.
-func Holds(dir string) bool {
-	for up := filepath.Dir(dir); ; dir, up = up, filepath.Dir(up) {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || up == dir {
-			return err == nil
+// Top returns the innermost work tree that a directory, an absolute path which need
+// not exist, is in, or is; "" if there is none.
+func Top(dir string) string {
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		if filepath.Dir(dir) == dir {
+			return ""
 		}
 	}
-}
-
-// linked reports whether a directory from dir up to top, which is not
-// included, is a work tree.
-func linked(dir, top string) bool {
-	for d := dir; d != top; d = filepath.Dir(d) {
-		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // isRepository is [Is] for a directory by its name.

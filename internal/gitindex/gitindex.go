@@ -73,7 +73,7 @@ func otherSystem(dir string) bool {
 
 // linked follows a .git file, as worktrees and submodules have one.
 func linked(dir, place string) (string, error) {
-	data, err := readUpTo(place, gitdir.MaxPointer)
+	data, err := durable.ReadRegular(place, gitdir.MaxPointer)
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +94,7 @@ func lists(dir, name string, names []string, same func(a, b string) bool, depth 
 	if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) && depth == 0 {
 		return false, nil
 	}
-	data, err := readUpTo(filepath.Join(dir, name), maxIndex)
+	data, err := durable.ReadRegular(filepath.Join(dir, name), maxIndex)
 	if err != nil {
 		return false, err
 	}
@@ -122,21 +122,4 @@ func lists(dir, name string, names []string, same func(a, b string) bool, depth 
 		return false, errBad
 	}
 	return found, nil
-}
-
-// readUpTo reads a regular file that is no longer than limit.
-func readUpTo(place string, limit int64) ([]byte, error) {
-	st, err := os.Stat(place) // a FIFO would block an open
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("no regular file")
-	}
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(place)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return durable.ReadUpTo(f, limit)
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sort"
+
+	"github.com/resilientwrite/resilientwrite/internal/durable"
 )
 
 // Listing is the files that an index lists, by name.
@@ -22,7 +24,7 @@ type item struct{ from, to, id int } // the name in names, the object in data
 // nothing. ok is false for an index that is not understood, also for a split
 // or sparse one.
 func Read(dir string) (l *Listing, ok bool) {
-	data, err := readUpTo(filepath.Join(dir, "index"), maxIndex)
+	data, err := durable.ReadRegular(filepath.Join(dir, "index"), maxIndex)
 	if err != nil {
 		return &Listing{}, errors.Is(err, fs.ErrNotExist)
 	}

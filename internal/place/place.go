@@ -187,16 +187,13 @@ var (
 // workspace. A .git that refers to another directory counts only if git's own side
 // confirms it: any program can create a file of that name anywhere.
 func (w *Workspace) git() Place {
-	for top := w.Root; ; top = filepath.Dir(top) {
-		dot := filepath.Join(top, ".git")
-		st, err := os.Lstat(dot)
-		if err == nil {
-			return w.gitAt(top, dot, st)
-		}
-		if filepath.Dir(top) == top {
-			return Place{}
-		}
+	top := gitdir.Top(w.Root)
+	dot := filepath.Join(top, ".git")
+	st, err := os.Lstat(dot)
+	if top == "" || err != nil {
+		return Place{}
 	}
+	return w.gitAt(top, dot, st)
 }
 
 func (w *Workspace) gitAt(top, dot string, st fs.FileInfo) Place {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/resilientwrite/resilientwrite/internal/gitcmd"
+	"github.com/resilientwrite/resilientwrite/internal/gitdir"
 )
 
 // gitLimit bounds the time in which git must have answered everything.
@@ -62,7 +62,10 @@ func (g *Git) Close() {
 // Read returns an object, by its name in hex, of the repository that holds a
 // directory of the workspace.
 func (g *Git) Read(dir, object string) ([]byte, error) {
-	top := g.top(dir)
+	top := ""
+	if g.root != "" {
+		top = gitdir.Top(filepath.Join(g.root, filepath.FromSlash(dir)))
+	}
 	if top == "" {
 		return nil, errGit
 	}
@@ -82,21 +85,6 @@ func (g *Git) Read(dir, object string) ([]byte, error) {
 		run.cmd = nil
 	}
 	return data, err
-}
-
-// top is the work tree that holds a directory, which need not be there any more.
-func (g *Git) top(dir string) string {
-	if g.root == "" {
-		return ""
-	}
-	for at := filepath.Join(g.root, filepath.FromSlash(dir)); ; at = filepath.Dir(at) {
-		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
-			return at
-		}
-		if at == filepath.Dir(at) {
-			return ""
-		}
-	}
 }
 
 func (g *Git) start(top string) *gitRun {

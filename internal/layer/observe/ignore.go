@@ -92,10 +92,7 @@ func defaultExcludes() string {
 
 // patterns reads a regular file by its path.
 func patterns(name string) []byte {
-	if st, err := os.Stat(name); name == "" || err != nil || !st.Mode().IsRegular() || st.Size() > maxIgnore {
-		return nil
-	}
-	text, err := os.ReadFile(name)
+	text, err := durable.ReadRegular(name, maxIgnore)
 	if err != nil {
 		return nil
 	}
@@ -146,29 +143,20 @@ func (p *place) tracks(name string, dir bool) bool {
 // outermost returns the place of the workspace as the directories above it define it:
 // the repository that contains it, and the patterns from there down to it.
 func outermost(root string) *place {
-	none := &place{repo: newRepo(root)}
-	if root == "" {
-		return none
+	top := ""
+	if root != "" {
+		top = gitdir.Top(root)
 	}
-	for top := root; ; top = filepath.Dir(top) {
-		if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
-			if top == filepath.Dir(top) {
-				return none
-			}
-			continue
+	r := newRepo(cmp.Or(top, root))
+	if rel, err := filepath.Rel(top, root); top != "" && err == nil && rel != "." {
+		r.inside = filepath.ToSlash(rel)
+		dir := ""
+		for name := range strings.SplitSeq(r.inside, "/") {
+			r.addRules(dir, filepath.Join(top, filepath.FromSlash(dir), engine.IgnoreName))
+			dir = path.Join(dir, name)
 		}
-		r := newRepo(top)
-		rel, err := filepath.Rel(top, root)
-		if err == nil && rel != "." {
-			r.inside = filepath.ToSlash(rel)
-			dir := ""
-			for name := range strings.SplitSeq(r.inside, "/") {
-				r.addRules(dir, filepath.Join(top, filepath.FromSlash(dir), engine.IgnoreName))
-				dir = path.Join(dir, name)
-			}
-		}
-		return &place{repo: r}
 	}
+	return &place{repo: r}
 }
 
 // stamp changes when the index of the repository does.
