@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/strictyaml"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // The limits of a front matter. What exceeds one is refused as [TooLarge].
@@ -71,7 +72,7 @@ func problemAt(n *strictyaml.Node, kind Problem, format string, args ...any) err
 }
 
 // shorten cuts a text that is quoted in a message.
-func shorten(s string) string { return strictyaml.Clip(s, 60) }
+func shorten(s string) string { return visible.Cut(s, 60) }
 
 // converter turns nodes into values.
 type converter struct {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // The ways in which arguments can be wrong.
@@ -529,9 +531,4 @@ func wrongType(f *field, want string, raw json.RawMessage) error {
 }
 
 // clip keeps a name that a caller made up from filling a message.
-func clip(s string) string {
-	if len(s) > 60 {
-		return strings.ToValidUTF8(s[:60], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return visible.Cut(s, 60) }

@@ -17,6 +17,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // Profile selects the features of YAML that a document may use. A limit of zero means
@@ -327,7 +329,7 @@ func (r *reader) wrong(t *token.Token, message string) {
 	case p != nil && (p.Type == token.SequenceEndType || p.Type == token.MappingEndType) && p.Position.Line == t.Position.Line:
 		hint = "put a text that begins with [ or { in quotes"
 	}
-	r.refuse(t, "not valid YAML: "+Clip(message, 200), hint)
+	r.refuse(t, "not valid YAML: "+visible.Cut(message, 200), hint)
 }
 
 // parse gives tokens to the parser.
@@ -343,12 +345,4 @@ func (r *reader) parse(tokens token.Tokens) (docs []*document, ok bool) {
 		}
 	}
 	return docs, true
-}
-
-// Clip cuts a text of a document to n bytes for a message.
-func Clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 type document = ast.DocumentNode
@@ -149,7 +151,7 @@ func (t *treeMaker) misplaced(key, v *Node) bool {
 }
 
 func (t *treeMaker) notIndented(key, v *Node) {
-	t.r.add(place{v.Line, v.Column}, Syntax, fmt.Sprintf("not valid YAML: the value of %q is not indented", Clip(key.Text, 60)), "indent it deeper than its key")
+	t.r.add(place{v.Line, v.Column}, Syntax, fmt.Sprintf("not valid YAML: the value of %q is not indented", visible.Cut(key.Text, 60)), "indent it deeper than its key")
 }
 
 // list makes the tree of a list.
@@ -214,7 +216,7 @@ func (t *treeMaker) mapping(out *Node, values []*ast.MappingValueNode, flow bool
 		}
 		if key.Kind < List {
 			if line, twice := lines[key.Text]; twice {
-				t.r.add(place{key.Line, key.Column}, Duplicate, fmt.Sprintf("mapping key %q is already defined at line %d", Clip(key.Text, 60), t.r.line(line)), fmt.Sprintf("first given on line %d", t.r.line(line)))
+				t.r.add(place{key.Line, key.Column}, Duplicate, fmt.Sprintf("mapping key %q is already defined at line %d", visible.Cut(key.Text, 60), t.r.line(line)), fmt.Sprintf("first given on line %d", t.r.line(line)))
 				continue
 			}
 			lines[key.Text] = key.Line

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // walk examines the tokens before the parser does. It refuses what the profile excludes
@@ -208,7 +210,7 @@ func (w *walk) exclude(t *token.Token) {
 	case !special:
 	case refs && (t.Type == token.AnchorType || t.Type == token.AliasType || coreTags[t.Value]):
 	case refs && t.Type == token.TagType:
-		w.r.refuse(t, "the tag "+Clip(t.Value, 60)+" is not supported", "")
+		w.r.refuse(t, "the tag "+visible.Cut(t.Value, 60)+" is not supported", "")
 	case t.Type == token.AliasType && w.last != nil && w.last.Type == token.AliasType && w.r.at(w.last).line == w.r.at(t).line:
 	default:
 		w.r.refuse(t, refused[0], refused[1])
@@ -285,7 +287,7 @@ func (w *walk) shape(t *token.Token) {
 	case !w.anchors[t.Value]:
 		// Between brackets the scanner takes a:*b for a key and an alias.
 		if !w.r.profile.Any || len(w.flows) == 0 {
-			w.r.refuse(p, "there is no anchor &"+Clip(t.Value, 60)+" before this alias", "")
+			w.r.refuse(p, "there is no anchor &"+visible.Cut(t.Value, 60)+" before this alias", "")
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // maxXMLDepth is above the 256 levels at which libxml2 stops by default.
@@ -197,10 +199,4 @@ func xmlName(n xml.Name) string {
 
 // shorten keeps a name of any length from filling a message. Two names that
 // differ only after that count as one, which does not occur in real documents.
-func shorten(name string) string {
-	const most = 200
-	if len(name) <= most {
-		return name
-	}
-	return strings.ToValidUTF8(name[:most], "") + "…"
-}
+func shorten(name string) string { return visible.Cut(name, 200) }

@@ -52,6 +52,15 @@ func Prefix(s string, n int) string {
 	return s[:n]
 }
 
+// Cut is s if it has at most n bytes, and otherwise its beginning with a mark that more
+// follows.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return Prefix(s, n) + "…"
+}
+
 // Name is a path, or another name that a caller chooses, for use in a sentence: it
 // must not read as part of the sentence, nor push the rest out of view.
 func Name(path string) string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
+	"github.com/resilientwrite/resilientwrite/internal/visible"
 )
 
 // isDone reports whether nothing is left to do for a step.
@@ -97,10 +98,7 @@ func shortName(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > 60 {
-		s = strings.ToValidUTF8(s[:60], "") + "…"
-	}
-	return s
+	return visible.Cut(s, 60)
 }
 
 // ready returns the steps that can be worked on now: a step that is not done and whose
