@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -98,28 +99,40 @@ func (a *surroundings) files() map[string]string {
 	return regularFiles(a.t, a.dir, ".git", ".resilient_write", "node_modules")
 }
 
-// regularFiles returns the regular files below a directory with modes and bytes,
-// without the directories of a name.
+// regularFiles is everyEntry of regular files only.
 func regularFiles(t testing.TB, dir string, without ...string) map[string]string {
+	t.Helper()
+	list := everyEntry(t, dir, without...)
+	maps.DeleteFunc(list, func(_, entry string) bool { return entry[0] != '-' })
+	return list
+}
+
+// everyEntry returns the mode of everything in a directory, with the content or the target.
+func everyEntry(t testing.TB, dir string, without ...string) map[string]string {
 	t.Helper()
 	list := map[string]string{}
 	noErr(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || p == dir {
 			return err
 		}
 		if d.IsDir() && slices.Contains(without, d.Name()) {
 			return fs.SkipDir
 		}
-		if !d.Type().IsRegular() {
-			return nil
-		}
 		info, err := d.Info()
 		if err != nil {
 			return err
 		}
-		data, err := os.ReadFile(p)
+		text := ""
+		switch {
+		case info.Mode().IsRegular():
+			var data []byte
+			data, err = os.ReadFile(p)
+			text = string(data)
+		case d.Type() == fs.ModeSymlink:
+			text, err = os.Readlink(p)
+		}
 		rel, _ := filepath.Rel(dir, p)
-		list[filepath.ToSlash(rel)] = fmt.Sprintf("%v %s", info.Mode(), data)
+		list[filepath.ToSlash(rel)] = fmt.Sprintf("%v %s", info.Mode(), text)
 		return err
 	}))
 	return list

@@ -2,10 +2,9 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,34 +70,9 @@ func (s *sandboxed) run(script string, flags ...string) execRun {
 func (s *sandboxed) tree() string {
 	s.t.Helper()
 	var b strings.Builder
-	err := filepath.WalkDir(s.dir, func(p string, d fs.DirEntry, err error) error {
-		rel, _ := filepath.Rel(s.dir, p)
-		if err != nil || rel == "." {
-			return err
-		}
-		if rel == ".git" || rel == ".resilient_write" {
-			return fs.SkipDir
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		text := ""
-		if info.Mode().IsRegular() {
-			data, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			text = fmt.Sprintf(" %q", data)
-		} else if d.Type() == fs.ModeSymlink {
-			text, _ = os.Readlink(p)
-			text = " -> " + text
-		}
-		fmt.Fprintf(&b, "%s %v%s\n", rel, info.Mode(), text)
-		return nil
-	})
-	if err != nil {
-		s.t.Fatal(err)
+	files := everyEntry(s.t, s.dir, ".git", ".resilient_write")
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(&b, "%s %q\n", name, files[name])
 	}
 	return b.String()
 }
@@ -164,39 +138,6 @@ mkdir -p node_modules/.bin; echo m > node_modules/m; ln -s ../m node_modules/.bi
 	s.clean()
 }
 
-// TestExecIsNamed: the changes name the command that made them, without secrets,
-// quoted for a shell.
-func TestExecIsNamed(t *testing.T) {
-	s := newSandboxed(t)
-	token := madeUpToken()
-	if r := s.run("echo "+token+" | wc -c > src/a.txt; echo it\\'s > src/b.txt", "--session", "s1"); r.code != 0 {
-		t.Fatal(r)
-	}
-	if r := s.exec("--", "touch", "src/a.txt"); r.code != 0 { // nothing changes
-		t.Fatal(r)
-	}
-	changes := s.rw(0, "changes")
-	history := s.rw(0, "history", "src/a.txt")["versions"].([]any)[0].(map[string]any)
-	executed, _ := changes["executed"].([]any)
-	mustEqual(t, len(executed), 1, changes)
-	one := executed[0].(map[string]any)
-	command, _ := one["command"].(string)
-	if !strings.HasPrefix(command, "sh -ec 'echo ") || !strings.HasSuffix(command, `| wc -c > src/a.txt; echo it\'\''s > src/b.txt'`) || strings.Contains(command, token) {
-		t.Errorf("%s", command)
-	}
-	if one["files"] != 2.0 || one["session"] != "s1" || one["seq"] != history["version"] || history["command"] != command {
-		t.Errorf("%v %v", one, history)
-	}
-	if groups := changes["groups"].([]any); len(groups) != 0 {
-		t.Errorf("it is a group: %v", groups)
-	}
-	for _, call := range s.rw(0, "blame", "src/b.txt")["calls"].([]any) {
-		equal[any](t, call.(map[string]any)["command"], command, call)
-	}
-	s.rw(0, "undo")
-	s.rw(0, "check", "--deep")
-}
-
 // TestExecIsPrivate: until the command ends its changes are not visible, and it runs
 // in the directory that it was called from.
 func TestExecIsPrivate(t *testing.T) {
@@ -231,78 +172,6 @@ func until(t *testing.T, r interface{ Read([]byte) (int, error) }, end string) s
 		got = append(got, b[0])
 	}
 	return string(got)
-}
-
-// TestExecCodes: the code of the command is passed through, 125 is exec's own,
-// and no run leaves a file.
-func TestExecCodes(t *testing.T) {
-	s := newSandboxed(t)
-	before := s.tree()
-	for _, c := range []struct {
-		args []string
-		code int
-		errs string
-	}{
-		{[]string{"--", "true"}, 0, ""},
-		{[]string{"--", "sh", "-c", "echo x > run.sh; exit 3"}, 3, "thrown away"},
-		{[]string{"--", "sh", "-c", "echo y > new; exit 125"}, 125, "thrown away"},
-		{[]string{"--", "sh", "-c", "echo y > new; kill -9 $$"}, 137, "thrown away"},
-		{[]string{"--", "sh", "-c", "echo y > new; kill -TERM $$"}, 143, "thrown away"},
-		{[]string{"--timeout-seconds", "1", "--", "sh", "-c", "echo y > new; sleep 600"}, 143, "the time is over"},
-		{[]string{"--", "no-such-program"}, 125, "could not be started"},
-		{[]string{"--no-such-flag", "--", "true"}, 125, "unknown flag"},
-		{[]string{"true"}, 125, "after --"},
-		{[]string{"--"}, 125, "after --"},
-		{[]string{"--dry-run", "--", "sh", "-c", "echo y > new; rm -r src"}, 0, "files that would be changed: 6"},
-	} {
-		r := s.exec(c.args...)
-		if r.code != c.code || !strings.Contains(r.errs, c.errs) {
-			t.Errorf("%q: code %d: %s", c.args, r.code, r.errs)
-		}
-		if got := s.tree(); got != before || len(s.left()) > 0 {
-			t.Errorf("%q left %q\n%s", c.args, s.left(), got)
-		}
-	}
-	if r := s.run("echo kept > new; exit 3", "--keep-failed"); r.code != 3 || !strings.Contains(s.tree(), "kept") {
-		t.Errorf("code %d: %s", r.code, r.errs)
-	}
-	r := s.run("echo to stdout; echo to stderr >&2; rm new", "--json")
-	var doc map[string]any
-	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || doc["seq"] == nil || doc["exit_code"] != 0.0 || !strings.Contains(r.errs, "to stdout\nto stderr") {
-		t.Errorf("%v %s %s", err, r.out, r.errs)
-	}
-	if r := s.run("echo z > run.sh; echo said", "--dry-run"); !strings.HasPrefix(r.out, "said\n--- a/run.sh\n+++ b/run.sh\n") || !strings.Contains(r.out, "+z\n") {
-		t.Errorf("the diff of a dry run: %q", r.out)
-	}
-}
-
-// TestExecRefusesSecret: a file that the gate refuses makes the whole commit
-// fail, and nothing is left of it but the draft in quarantine.
-func TestExecRefusesSecret(t *testing.T) {
-	s := newSandboxed(t)
-	before := s.tree()
-	secret := strings.Join([]string{"AKIA", "QZ7RTN4WMXJ2KVHD"}, "")
-	for _, script := range []string{
-		"echo fine > fine.txt; echo aws_access_key_id=" + secret + " > deploy.env",
-		"echo out/ > .gitignore; echo '*' >> .gitignore; echo aws_access_key_id=" + secret + " > deploy.env",
-	} {
-		r := s.run(script)
-		if r.code != 125 || !strings.Contains(r.errs, "risk_blocked") || strings.Contains(r.errs, secret) {
-			t.Errorf("code %d: %s", r.code, r.errs)
-		}
-		if got := s.tree(); got != before || len(s.left()) > 0 {
-			t.Errorf("left %q\n%s", s.left(), got)
-		}
-	}
-	for _, script := range []string{"mkdir -p out/.vscode; echo '{}' > out/.vscode/tasks.json", "git init -q node_modules/x"} {
-		// A file that is executed because of its name, and one of git's, are checked in ignored
-		// directories too.
-		r := s.run(script, "--json")
-		if guarded := strings.Contains(r.out, "changes_") || r.code == 125; !guarded {
-			t.Errorf("%s: code %d: %s %s", script, r.code, r.out, r.errs)
-		}
-	}
-	s.clean()
 }
 
 // TestExecConflict: neither a file that an editor saves while the command runs
@@ -355,78 +224,6 @@ func TestExecConflict(t *testing.T) {
 				equal(t, fmt.Sprint(s.left()), fmt.Sprint(after.left), after.days, " days later")
 			}
 		})
-	}
-}
-
-// TestExecConfines: the command changes nothing outside its view, not even in
-// .git and in the state directory.
-func TestExecConfines(t *testing.T) {
-	t.Setenv("RW_STATE_DIR", ".resilient_write") // otherwise it is in .git, or outside
-	s := newSandboxed(t)
-	outside := t.TempDir()
-	os.WriteFile(filepath.Join(outside, "f"), []byte("x"), 0o644)
-	s.write("nested.txt", "x")
-	r := s.run(fmt.Sprintf(`no() { if "$@" 2>/dev/null; then echo "allowed: $*"; fi; }
-no touch %[1]s/new
-no chmod 777 %[1]s/f
-no rm %[1]s/f
-no touch .git/new
-no git add nested.txt
-no rm -r .git
-no mv .git elsewhere
-no touch .resilient_write/new
-test -d .resilient_write/journal
-no rm -r .resilient_write/journal
-no touch %[2]s/new
-git status --short
-echo fine > "$TMPDIR/x"`, outside, s.state), "--json")
-	if strings.Contains(r.errs, "allowed") || r.code != 0 || !strings.Contains(r.errs, "?? nested.txt") {
-		t.Errorf("code %d: %s", r.code, r.errs)
-	}
-	s.clean()
-}
-
-// TestExecKinds: a file that replaced a directory and the reverse are shown by a dry
-// run, and refused if the directory holds files that the command did not see or git
-// ignores.
-func TestExecKinds(t *testing.T) {
-	s := newSandboxed(t)
-	const script = `rm -r docs; echo d > docs; rm src/a.txt; mkdir src/a.txt; echo in > src/a.txt/f`
-	s.sh("mkdir -p docs/node_modules; echo m > docs/node_modules/m")
-	before := s.tree()
-	if r := s.run(script); r.code != 125 || !strings.Contains(r.errs, "docs/node_modules") || !strings.Contains(r.errs, "move them elsewhere") || s.tree() != before {
-		t.Fatalf("code %d: %s\n%s", r.code, r.errs, s.tree())
-	}
-	s.sh("rm -r docs/node_modules")
-	before = s.tree()
-	r := s.run(script, "--dry-run")
-	if r.code != 0 || s.tree() != before {
-		t.Fatalf("code %d: %s", r.code, r.errs)
-	}
-	for _, want := range []string{"+++ b/docs\n", "--- a/docs/index.md\n", "--- a/src/a.txt\n", "+++ b/src/a.txt/f\n"} {
-		if !strings.Contains(r.out, want) {
-			t.Errorf("the diff has no %q:\n%s", want, r.out)
-		}
-	}
-	if r := s.run(script); r.code != 0 {
-		t.Fatalf("code %d: %s", r.code, r.errs)
-	}
-	if s.rw(0, "undo"); s.tree() != before {
-		t.Errorf("undone:\n%s\nbefore:\n%s", s.tree(), before)
-	}
-	s.clean()
-}
-
-// TestExecRefusesWhatHasNoVersion: a FIFO, or a name that is not valid UTF-8,
-// makes the whole commit fail, and the view is kept.
-func TestExecRefusesWhatHasNoVersion(t *testing.T) {
-	s := newSandboxed(t)
-	before := s.tree()
-	for _, script := range []string{"mkfifo pipe; echo x > fine", "printf x > \"$(printf 'bad\\377')\""} {
-		r := s.run(script)
-		if r.code != 125 || !strings.Contains(r.errs, "are kept for 7 days") || s.tree() != before {
-			t.Errorf("%s: code %d: %s\n%s", script, r.code, r.errs, s.tree())
-		}
 	}
 }
 
@@ -578,28 +375,4 @@ func TestExecInterrupted(t *testing.T) {
 	if got := s.tree(); got != before || len(s.left()) > 0 {
 		t.Errorf("left %q\n%s", s.left(), got)
 	}
-}
-
-// TestExecMakesADirectoryAgain: everything below a directory that a command removed
-// and created again is gone, at any depth.
-func TestExecMakesADirectoryAgain(t *testing.T) {
-	s := newSandboxed(t)
-	s.sh("mkdir -p top/deep/er; echo a > top/a; echo b > top/deep/b; echo c > top/deep/er/c; ln -s top alias")
-	before := s.tree()
-	if run := s.run("rm -r top; mkdir -p top/deep/er; echo d > top/deep/er/d; rm alias; mkdir -p alias/deep"); run.code != 0 {
-		t.Fatalf("%+v", run)
-	}
-	var below []string
-	for _, line := range strings.Split(s.tree(), "\n") {
-		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "top") || strings.HasPrefix(name, "alias") {
-			below = append(below, name)
-		}
-	}
-	if want := []string{"alias", "alias/deep", "top", "top/deep", "top/deep/er", "top/deep/er/d"}; !slices.Equal(below, want) {
-		t.Errorf("%v", below)
-	}
-	if s.rw(0, "undo"); s.tree() != before {
-		t.Errorf("before\n%s\nundone\n%s", before, s.tree())
-	}
-	s.clean()
 }

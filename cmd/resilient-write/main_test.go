@@ -19,6 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/resilientwrite/resilientwrite/command"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 	"github.com/resilientwrite/resilientwrite/spec"
@@ -30,6 +31,7 @@ import (
 // workspace, where many tests look for what must not be left; its place without
 // the variable is tested in relocate_test.go.
 func TestMain(m *testing.M) {
+	command.Main()
 	os.Setenv("RW_REPLIES", "full")
 	os.Unsetenv("CLAUDE_CODE_SESSION_ID")
 	os.Setenv("RW_STATE_DIR", ".resilient_write")

@@ -30,6 +30,7 @@ import (
 //	status STATUS
 //	holds FILE TEXT
 //	change FILES REGEXP TO
+//	isolated
 //	reply CONDITION...
 //	keep NAME KEY
 //	workspace NAME
@@ -48,7 +49,7 @@ import (
 // and no result of a run may contain the variable SECRET. status is that of the receipt
 // of the last rw, "" for none. holds compares the content of a file; \n and \r are the line
 // ends in its arguments, in INPUT, VALUE and CONDITION.
-// reply checks fields of the last reply, as testbed.Unmet describes, and keep sets a
+// isolated skips the rest where commands cannot run as transactions. reply checks fields of the last reply, as testbed.Unmet describes, and keep sets a
 // variable to one. workspace makes a workspace $WORK/NAME and enters it. event passes an
 // event of the form of Claude Code to the hook for HOST: a call of TOOL with the input
 // KEY=VALUE, in the current directory and in the session SESSION. The answer is JSON that
@@ -65,6 +66,7 @@ func TestScripts(t *testing.T) {
 		Dir: must(filepath.Abs("testdata/script"))(t), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[snapshotsKey{}] = snapshots{}
+			e.Values[testingKey{}] = e.T()
 			e.Setenv("VERSION", rw.Version)
 			e.Setenv("KEY", reportKey)
 			e.Setenv("TOKEN", madeUpToken())
@@ -85,6 +87,11 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"rw": scriptRun, "event": scriptEvent, "status": scriptStatus, "holds": scriptHolds, "change": scriptChange,
 			"snapshot": scriptSnapshot, "unchanged": scriptUnchanged,
+			"isolated": func(ts *testscript.TestScript, _ bool, _ []string) {
+				if _, _, errs := runInScript(ts, []string{"exec", "--", "true"}, ""); strings.Contains(errs, "no_isolation") {
+					testbed.NotRun(ts.Value(testingKey{}).(testing.TB), errs)
+				}
+			},
 			"reply": func(ts *testscript.TestScript, _ bool, args []string) {
 				for i := range args {
 					args[i] = unescaped(args[i])
@@ -160,7 +167,7 @@ func scriptRun(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("no %q in %s", text, said)
 		}
 	}
-	checkOutputs(ts, args[0] != "0", out, errs)
+	checkOutputs(ts, args[0] != "0", slices.Contains(args, "exec"), out, errs)
 	data, err := os.ReadFile(result)
 	if secret := ts.Getenv("SECRET"); secret != "" && strings.Contains(said+string(data), secret) {
 		ts.Fatalf("the secret is in %s%s", said, data)
@@ -215,10 +222,9 @@ func lastReply(ts *testscript.TestScript) any {
 	return r.Reply
 }
 
-// workspaceFiles returns the regular files of the workspace, without those of git and the
-// store.
+// workspaceFiles returns the files of the workspace, without those of git and the store.
 func workspaceFiles(t *testing.T, ts *testscript.TestScript) map[string]string {
-	return regularFiles(t, ts.Getenv("RW_WORKSPACE"), ".git", ".resilient_write", "node_modules")
+	return everyEntry(t, ts.Getenv("RW_WORKSPACE"), ".git", ".resilient_write", "node_modules")
 }
 
 // scriptRuns excludes other runs: each has the directory and the variables of the
@@ -258,9 +264,9 @@ func runInScript(ts *testscript.TestScript, args []string, in string) (code rw.C
 }
 
 // checkOutputs checks rules for every run: a refusal is an envelope and one
-// line that names no directory.
-func checkOutputs(ts *testscript.TestScript, refused bool, out, errs string) {
-	if !refused || strings.HasPrefix(out, `{"ok":true`) || ts.Getenv("RW_TEST_PERSON") != "" {
+// line that names no directory, unless it is about a command.
+func checkOutputs(ts *testscript.TestScript, refused, runs bool, out, errs string) {
+	if !refused || runs || strings.HasPrefix(out, `{"ok":true`) || ts.Getenv("RW_TEST_PERSON") != "" {
 		return
 	}
 	if strings.HasPrefix(out, "{") {
@@ -320,6 +326,8 @@ type snapshot struct {
 }
 
 type snapshotsKey struct{}
+
+type testingKey struct{} // of the test of a script
 
 func scriptSnapshot(ts *testscript.TestScript, _ bool, args []string) {
 	s := ts.Value(snapshotsKey{}).(snapshots)
