@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -84,75 +82,6 @@ func wants(t *testing.T, page string, all ...string) {
 	}
 }
 
-func without(t *testing.T, page string, all ...string) {
-	t.Helper()
-	for _, never := range all {
-		if strings.Contains(page, never) {
-			t.Errorf("the page holds %q", never)
-		}
-	}
-}
-
-// TestReportShowsTheStore: the report of a store in which everything happened
-// once shows all of it, contains no secret and no path on the machine, and
-// changes nothing.
-func TestReportShowsTheStore(t *testing.T) {
-	s := newShell(t)
-	off := []string{"--sync", "off"}
-	s.with("one\ntwo\n").ok(append([]string{"write", "src/a.txt", "--caller", "coder", "--session", "first"}, off...)...)
-	s.with("one\n2\n").ok(append([]string{"write", "src/a.txt", "--mode", "overwrite", "--caller", "<img src=x onerror=alert(1)>"}, off...)...)
-	s.with("key: " + reportKey + "\nname: shop\n").ok(append([]string{"write", "conf.yaml", "--gate", "off"}, off...)...)
-	s.with("key: none\nname: shop\n").ok(append([]string{"write", "conf.yaml", "--mode", "overwrite"}, off...)...)
-	s.with("x\n").ok(append([]string{"write", "old name.txt"}, off...)...)
-	s.ok(append([]string{"move", "old name.txt", "new name.txt"}, off...)...)
-	s.ok(append([]string{"delete", "new name.txt"}, off...)...)
-	s.with("piece").ok(append([]string{"chunk", "append", "pieces"}, off...)...)
-	if r := s.with("key: "+reportKey+"\n").run("write", "refused.env"); r.code != rw.CodePolicy {
-		t.Fatalf("code %d: %s", r.code, r.errs)
-	}
-	before := everyFile(t, s.dir)
-	page := s.reportOf("--title", "Day <1>", "--path", "src/a.txt", "--path", "conf.yaml", "--path", "new name.txt")
-	equal(t, cmp.Diff(before, everyFile(t, s.dir)), "", "the report changed the store")
-	wants(t, page, "<title>Day &lt;1&gt;</title>", "src/a.txt", "&lt;img src=x onerror=alert(1)&gt;", "risk_blocked", "refused.env", "pieces", "first",
-		"<del>-<bdi>two</bdi>", "<ins>+<bdi>2</bdi>", "{AWS-ACCESS-KEY-ID-REDACTED}", "The file was then <bdi>old name.txt</bdi>", "gone", "The quick check found nothing wrong.",
-		`class="chart" id="timeline"`, "all within a minute", "What did the agents change?", "resilient-write undo --row ", "a refused draft of refused.env",
-		"what looks like a secret: api_key", "a session that is not composed: pieces, chunks: 1")
-	without(t, page, reportKey, reportKey[4:14], s.dir, "<img", "<script", "Nothing was written", `id="rate"`)
-}
-
-// TestReportReply: the reply describes the page correctly, and only its owner
-// may read the page. Standard output contains only the page.
-func TestReportReply(t *testing.T) {
-	s := newShell(t)
-	s.with("x\n").ok("write", "a.txt", "--sync", "off")
-	out := filepath.Join(t.TempDir(), "r.html")
-	noErr(t, os.WriteFile(out, []byte("an older one"), 0o644))
-	r := s.ok("report", "--out", out)
-	page := must(os.ReadFile(out))(t)
-	sum := sha256.Sum256(page)
-	if r.doc["sha256"] != hex.EncodeToString(sum[:]) || r.doc["bytes"] != float64(len(page)) || r.doc["rows"] != 1.0 || r.doc["files"] != 1.0 || r.doc["problems"] != 0.0 {
-		t.Errorf("%s", r.out)
-	}
-	if left, _ := r.doc["left_out"].([]any); len(left) != 1 || !strings.Contains(left[0].(string), "use --path for others") {
-		t.Errorf("left out: %v", r.doc["left_out"])
-	}
-	if info, err := os.Stat(out); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	account := filepath.Join(t.TempDir(), "result")
-	r = s.ok("report", "--result-out", account)
-	if !strings.HasPrefix(r.out, "<!DOCTYPE html>") || !strings.HasSuffix(r.out, "</html>\n") {
-		t.Errorf("standard output: %.60q … %q", r.out, r.out[max(0, len(r.out)-60):])
-	}
-	if data, err := os.ReadFile(account); err != nil || !strings.Contains(string(data), `"left_out"`) {
-		t.Errorf("the account: %s %v", data, err)
-	}
-	asPerson(t)
-	if r := s.ok("report", "--out", out); !strings.Contains(r.out, "1 rows") || !strings.Contains(r.out, "left out") || strings.Contains(r.out, "{") {
-		t.Errorf("a person reads %q", r.out)
-	}
-}
-
 // TestReportBesideAWriter: a report is made while another program writes, and waits
 // for no process.
 func TestReportBesideAWriter(t *testing.T) {
@@ -163,42 +92,6 @@ func TestReportBesideAWriter(t *testing.T) {
 		must(store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: name, Content: []byte("x\n")}))(t)
 		wants(t, s.reportOf(), name, "found nothing wrong")
 	}
-}
-
-// TestReportSince: earlier events are in no part of the page.
-func TestReportSince(t *testing.T) {
-	s := newShell(t)
-	s.with("x\n").ok("write", "early.txt", "--sync", "off")
-	s.with("key: "+reportKey).run("write", "early.env")
-	since := s
-	since.extra = []string{"--since", time.Now().UTC().Format(time.RFC3339Nano)}
-	without(t, since.reportOf(), "early.txt", "early.env", "risk_blocked")
-	s.with("y\n").ok("write", "late.txt", "--sync", "off")
-	page := since.reportOf()
-	wants(t, page, "late.txt", "looked at from")
-	without(t, page, "early.txt", "early.env")
-	wants(t, s.reportOf("--since", "1h"), "early.txt", "late.txt", "early.env")
-	wants(t, s.reportOf("--since", "2001-01-01"), "early.txt")
-}
-
-// TestReportOfADamagedStore: unreadable rows and a torn end are reported as
-// problems, and hide nothing else.
-func TestReportOfADamagedStore(t *testing.T) {
-	s := newShell(t)
-	for i := range 3 {
-		s.with("x\n").ok("write", fmt.Sprintf("f%d.txt", i), "--sync", "off")
-	}
-	segments, err := filepath.Glob(filepath.Join(s.dir, ".resilient_write", "journal", "*.jsonl"))
-	if err != nil || len(segments) != 1 {
-		t.Fatalf("%v %v", segments, err)
-	}
-	data := must(os.ReadFile(segments[0]))(t)
-	data = bytes.Replace(data, []byte(`"f1.txt"`), []byte(`"</b>{.txt"`), 1)
-	data = append(bytes.TrimRight(data, "\x00"), []byte("\n{\"seq\":4,\"</script><b>")...)
-	noErr(t, os.WriteFile(segments[0], data, 0o600))
-	page := s.reportOf()
-	wants(t, page, "f0.txt", "f2.txt", `class="verdict bad"`)
-	without(t, page, "<script", "</b>{")
 }
 
 // TestReportForAClock: two reports of one store differ only in the clock.
