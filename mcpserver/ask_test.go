@@ -106,10 +106,7 @@ func (w *wire) send(format string, args ...any) {
 func (w *wire) call(tool string, args any, more ...string) int {
 	w.t.Helper()
 	w.next++
-	data, err := wireArgs(args)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	data := must(wireArgs(args))(w.t)
 	w.send(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s%s}}`, w.next, tool, data, w.meta, strings.Join(more, ""))
 	return w.next
 }
@@ -178,10 +175,7 @@ func (w *wire) file(path string) string {
 // rows is how many rows the journal has, of refusals too.
 func (w *wire) rows() uint64 {
 	w.t.Helper()
-	tail, err := w.store.JournalTail(context.Background(), rw.JournalTailRequest{N: 1, IncludeRefused: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	tail := must(w.store.JournalTail(context.Background(), rw.JournalTailRequest{N: 1, IncludeRefused: true}))(w.t)
 	if len(tail.Entries) == 0 {
 		return 0
 	}

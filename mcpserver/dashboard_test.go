@@ -69,10 +69,7 @@ func (b *board) serve(undo *rw.Store, l net.Listener, o mcpserver.HTTPOptions) {
 
 func (b *board) write(path, text string) uint64 {
 	b.t.Helper()
-	r, err := b.store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := must(b.store.SafeWrite(context.Background(), rw.SafeWriteRequest{Path: path, Content: []byte(text), Mode: rw.ModeOverwrite}))(b.t)
 	return r.Receipt.JournalSeq
 }
 
@@ -85,10 +82,7 @@ func (b *board) holds(path, want string) {
 
 // request is one that passes all checks.
 func (b *board) request(method, path, body string) *http.Request {
-	r, err := http.NewRequest(method, "http://"+b.addr+path, strings.NewReader(body))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := must(http.NewRequest(method, "http://"+b.addr+path, strings.NewReader(body)))(b.t)
 	r.Header.Set("Authorization", "Bearer "+b.token)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -100,10 +94,7 @@ func (b *board) request(method, path, body string) *http.Request {
 func (b *board) ask(path string, body any) (status int, reply map[string]any, raw string) {
 	b.t.Helper()
 	data, _ := json.Marshal(body)
-	res, err := http.DefaultClient.Do(b.request("POST", path, string(data)))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	res := must(http.DefaultClient.Do(b.request("POST", path, string(data))))(b.t)
 	defer res.Body.Close()
 	all, _ := io.ReadAll(res.Body)
 	json.Unmarshal(all, &reply)
@@ -499,12 +490,8 @@ func TestDashboardInABrowser(t *testing.T) {
 func (b *board) picture(p *browser.Page, name string) {
 	p.Eval("scrollTo(0, 0)")
 	dir := filepath.Join("..", "docs", "pictures")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name), p.Shot(), 0o666); err != nil {
-		b.t.Fatal(err)
-	}
+	noErr(b.t, os.MkdirAll(dir, 0o777))
+	noErr(b.t, os.WriteFile(filepath.Join(dir, name), p.Shot(), 0o666))
 }
 
 // TestDashboardAttackedInABrowser: markup in names and contents stays text, the

@@ -114,10 +114,7 @@ func (s *site) request(method, path, body string, header ...string) *http.Reques
 	if body != "" {
 		in = strings.NewReader(body)
 	}
-	r, err := http.NewRequest(method, s.url+path, in)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must(http.NewRequest(method, s.url+path, in))(s.t)
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if method == "POST" {
 		r.Header.Set("Content-Type", "application/json")
@@ -134,15 +131,9 @@ func (s *site) request(method, path, body string, header ...string) *http.Reques
 // do sends a request and reads the whole reply.
 func (s *site) do(r *http.Request) (*http.Response, string) {
 	s.t.Helper()
-	res, err := s.http.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	res := must(s.http.Do(r))(s.t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	body := must(io.ReadAll(res.Body))(s.t)
 	return res, string(body)
 }
 

@@ -200,9 +200,7 @@ func (p *peer) inProcess(s *server.MCPServer) {
 		json.Unmarshal(raw, &got)
 		p.hear(note{Method: got.Method, Params: got.Params})
 	})
-	if err := tr.Start(context.Background()); err != nil {
-		p.t.Fatal(err)
-	}
+	noErr(p.t, tr.Start(context.Background()))
 	p.t.Cleanup(func() { tr.Close() })
 	p.send = func(ctx context.Context, id int, raw []byte) (map[string]any, error) {
 		var req transport.JSONRPCRequest
@@ -302,10 +300,7 @@ func (p *peer) line(m map[string]any, write func([]byte) error, reply func(int, 
 // belongs to no call.
 func (p *peer) http(s *server.MCPServer) {
 	p.srv = s
-	h, err := mcpserver.NewHTTP(s, &mcpserver.HTTPOptions{NoAuth: true})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	h := must(mcpserver.NewHTTP(s, &mcpserver.HTTPOptions{NoAuth: true}))(p.t)
 	site := httptest.NewServer(h)
 	p.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

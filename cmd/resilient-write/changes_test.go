@@ -298,10 +298,7 @@ func (a *surroundings) ignoredFiles() string {
 		cmd := exec.Command("git", "-c", "core.quotePath=false", "ls-files", "-o", "-i", "--exclude-standard", "--directory")
 		cmd.Dir = filepath.Join(a.dir, dir)
 		cmd.Env = append(os.Environ(), "HOME="+a.dir+"/.none", "GIT_CONFIG_NOSYSTEM=1")
-		out, err := cmd.Output()
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		out := must(cmd.Output())(a.t)
 		for name := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
 			list = append(list, dir+name)
 		}

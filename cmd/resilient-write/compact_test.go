@@ -39,10 +39,7 @@ func testEnv(name string) string {
 // process returns the command in a separate process.
 func (s shell) process(args ...string) *exec.Cmd {
 	s.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	self := must(os.Executable())(s.t)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), "RW_TEST_COMMAND="+strings.Join(append(args, "--root", s.dir), "\n"))
 	return cmd

@@ -85,9 +85,7 @@ func (s *sandboxed) left() []string {
 
 func (s *sandboxed) write(name, text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
+	noErr(s.t, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644))
 }
 
 func (s *sandboxed) clean() {

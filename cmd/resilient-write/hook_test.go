@@ -22,10 +22,7 @@ func (a *surroundings) hook(host string, event any, args ...string) string {
 	a.t.Helper()
 	data, ok := event.(string)
 	if !ok {
-		text, err := json.Marshal(event)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		text := must(json.Marshal(event))(a.t)
 		data = string(text)
 	}
 	cmd := exec.Command(a.bin, append([]string{"hook", "--host", host, "--deadline", "1m"}, args...)...)

@@ -662,12 +662,8 @@ func (d *desk) path(name string) string {
 
 func (d *desk) write(name, text string, perm fs.FileMode) {
 	d.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(d.path(name)), 0o755); err != nil {
-		d.t.Fatal(err)
-	}
-	if err := os.WriteFile(d.path(name), []byte(text), perm); err != nil {
-		d.t.Fatal(err)
-	}
+	noErr(d.t, os.MkdirAll(filepath.Dir(d.path(name)), 0o755))
+	noErr(d.t, os.WriteFile(d.path(name), []byte(text), perm))
 }
 
 // tree returns every file of both directories, with its mode.

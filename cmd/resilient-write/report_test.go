@@ -32,10 +32,7 @@ func (s shell) reportOf(args ...string) string {
 	s.t.Helper()
 	out := filepath.Join(s.t.TempDir(), "report.html")
 	s.ok(append([]string{"report", "--out", out}, args...)...)
-	page, err := os.ReadFile(out)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	page := must(os.ReadFile(out))(s.t)
 	return string(page)
 }
 

@@ -119,10 +119,7 @@ func (s *served) post(token, session, body string) (*http.Response, string, erro
 
 // postIn is post until ctx ends.
 func (s *served) postIn(ctx context.Context, token, session, body string) (*http.Response, string, error) {
-	r, err := http.NewRequestWithContext(ctx, "POST", s.url+"/mcp", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must(http.NewRequestWithContext(ctx, "POST", s.url+"/mcp", strings.NewReader(body)))(s.t)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if token != "" {
@@ -155,9 +152,7 @@ func (s *served) begin(token string) string {
 // end sends a signal and returns the exit code.
 func (s *served) end(sig os.Signal) int {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
-	}
+	noErr(s.t, s.cmd.Process.Signal(sig))
 	select {
 	case <-s.ended:
 	case <-time.After(servedTime):

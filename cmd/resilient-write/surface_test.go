@@ -224,10 +224,7 @@ func (s *servedTools) refused(wire string, a args, want string) args {
 // accepted calls a tool and checks that it succeeds with those fields.
 func (s *servedTools) accepted(tool string, a, want args) args {
 	s.t.Helper()
-	doc, err := json.Marshal(a)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	doc := must(json.Marshal(a))(s.t)
 	if err := spec.ValidateWith(s.tools[tool].Input, doc); err != nil {
 		s.t.Errorf("%s: the input schema does not admit what succeeds: %v", tool, err)
 	}

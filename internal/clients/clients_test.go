@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 var setup = Setup{Command: Program, Root: "/path/to/project"}
@@ -47,14 +49,8 @@ func TestSetAndUnset(t *testing.T) {
 		for i, before := range existing[c.Format] {
 			t.Run(fmt.Sprint(c.Name, i), func(t *testing.T) {
 				edits := c.Edits(c.Files[0], setup)
-				after, err := Set(c.Format, before, edits)
-				if err != nil {
-					t.Fatal(err)
-				}
-				doc, err := Read(c.Format, after)
-				if err != nil {
-					t.Fatal(err)
-				}
+				after := testbed.Must(Set(c.Format, before, edits))(t)
+				doc := testbed.Must(Read(c.Format, after))(t)
 				for _, key := range append(c.At, Server) {
 					doc, _ = doc[key].(map[string]any)
 				}

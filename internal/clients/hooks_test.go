@@ -7,16 +7,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resilientwrite/resilientwrite/internal/hostevent"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestHooks: hooks go into every kind of file and out again; all other bytes are
 // as they were, and doing it twice changes nothing. Hooks of an older version
 // are replaced.
 func TestHooks(t *testing.T) {
-	files, err := hostevent.Config("claude", Program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testbed.Must(hostevent.Config("claude", Program))(t)
 	config := files[0].Text
 	texts := append([]string{
 		"{\"hooks\": {\"PreToolUse\": [{\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"mine\"}]}]}}\n",

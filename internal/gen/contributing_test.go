@@ -210,10 +210,7 @@ func TestPagesNameCodeThatExists(t *testing.T) {
 	variable := regexp.MustCompile(`\bRW_[A-Z_]*[A-Z]\b`)
 	var source strings.Builder
 	for _, pattern := range []string{"*.go", "*/*.go", "*/*/*.go", "*/*/*/*.go"} {
-		files, err := filepath.Glob(filepath.Join(repository, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := testbed.Must(filepath.Glob(filepath.Join(repository, pattern)))(t)
 		for _, name := range files {
 			if data, err := os.ReadFile(name); err == nil {
 				source.Write(data)

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 	"github.com/resilientwrite/resilientwrite/mcpserver"
 )
 
@@ -185,10 +186,7 @@ func piece(store *rw.Store, ctx context.Context, token string) error {
 // tree, so that nothing is written into it.
 func TestGoBlocksCompile(t *testing.T) {
 	dir, overlay := t.TempDir(), map[string]string{}
-	root, err := filepath.Abs(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testbed.Must(filepath.Abs(repository))(t)
 	var packages []string
 	for name, p := range pages(t) {
 		for _, b := range p.blocks {
@@ -206,9 +204,7 @@ func TestGoBlocksCompile(t *testing.T) {
 			at := fmt.Sprintf("internal/gen/block%d", len(packages))
 			file := filepath.Join(dir, fmt.Sprintf("%d.go", len(packages)))
 			source = fmt.Sprintf("//line %s:%d\n", path.Base(name), b.line) + source
-			if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, os.WriteFile(file, []byte(source), 0o644))
 			overlay[filepath.Join(root, filepath.FromSlash(at), "block.go")] = file
 			packages = append(packages, "./"+at)
 		}
@@ -216,14 +212,9 @@ func TestGoBlocksCompile(t *testing.T) {
 	if len(packages) < 3 {
 		t.Fatalf("only %d blocks were found", len(packages))
 	}
-	data, err := json.Marshal(map[string]any{"Replace": overlay})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testbed.Must(json.Marshal(map[string]any{"Replace": overlay}))(t)
 	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.WriteFile(list, data, 0o644))
 	cmd := exec.Command("go", append([]string{"build", "-overlay", list}, packages...)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -272,19 +263,13 @@ func TestArchitectureShowsEveryRoom(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([\\w*/.]+)`").FindAllStringSubmatch(text, -1) {
 		patterns = append(patterns, m[1])
 	}
-	rooms, err := filepath.Glob(filepath.Join(repository, "internal", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rooms := testbed.Must(filepath.Glob(filepath.Join(repository, "internal", "*")))(t)
 	files, err := filepath.Glob(filepath.Join(repository, "*.go"))
 	if err != nil || len(rooms) < 15 || len(files) < 50 {
 		t.Fatalf("%d rooms, %d files, %v", len(rooms), len(files), err)
 	}
 	for _, name := range append(rooms, files...) {
-		name, err := filepath.Rel(repository, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		name := testbed.Must(filepath.Rel(repository, name))(t)
 		shown := func(pattern string) bool {
 			ok, _ := path.Match(pattern, filepath.ToSlash(name))
 			return ok
@@ -329,14 +314,8 @@ func sources(t *testing.T, dir string) []*ast.File {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, bytes.TrimSpace(data), parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testbed.Must(os.ReadFile(name))(t)
+		f := testbed.Must(parser.ParseFile(token.NewFileSet(), name, bytes.TrimSpace(data), parser.ParseComments|parser.SkipObjectResolution))(t)
 		out = append(out, f)
 	}
 	return out

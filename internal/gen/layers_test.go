@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestLayers checks that packages depend on those below them alone: nothing
@@ -14,10 +16,7 @@ import (
 func TestLayers(t *testing.T) {
 	cmd := exec.Command("go", "list", "-f", "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}", "./admin", "./analytics", "./around", "./call", "./command", "./handoff", "./hook", "./internal/...")
 	cmd.Dir = repository
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testbed.Must(cmd.Output())(t)
 	const module = "github.com/resilientwrite/resilientwrite"
 	programs := []string{"gen", "stress", "mutants", "testbed", "overview"}                        // they stand above the root
 	nouns := []string{"/admin", "/analytics", "/around", "/call", "/command", "/handoff", "/hook"} // public, and below the root
@@ -57,9 +56,7 @@ func TestLayers(t *testing.T) {
 // TestBars checks that the command prints each size.
 func TestBars(t *testing.T) {
 	var b strings.Builder
-	if err := bars(&b, repository); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, bars(&b, repository))
 	for line := range strings.Lines(b.String()) {
 		words := strings.Fields(line)
 		if have, err := strconv.Atoi(words[len(words)-4]); err != nil || have == 0 && !strings.Contains(line, "columns") {

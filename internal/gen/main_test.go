@@ -10,16 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resilientwrite/resilientwrite/internal/schema"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestGeneratedFilesAreFresh fails when a generated file is not what the code
 // makes now; go generate ./... mends it.
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	files := Files()
-	text, err := descriptions("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testbed.Must(descriptions("../.."))(t)
 	files[descriptionsFile] = text
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(name)))

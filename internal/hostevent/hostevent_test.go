@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestConfig: every event that a host is configured to send means something, and
@@ -18,10 +20,7 @@ func TestConfig(t *testing.T) {
 		if !strings.Contains(Hosts, host) {
 			t.Errorf("Hosts does not name %s", host)
 		}
-		files, err := Config(host, "resilient-write")
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := testbed.Must(Config(host, "resilient-write"))(t)
 		events := map[string]string{}
 		for _, f := range files {
 			var doc struct{ Hooks map[string]json.RawMessage }
@@ -61,20 +60,13 @@ func TestGuardedCommand(t *testing.T) {
 		t.Skip("sh is not installed")
 	}
 	dir := filepath.Join(t.TempDir(), "it's $HOME")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, os.Mkdir(dir, 0o755))
 	for name, text := range map[string]string{"missing": "", "fails": "exit 2", "killed": "kill -9 $$", "works": "cat; exit 0"} {
 		program := filepath.Join(dir, name)
 		if text != "" {
-			if err := os.WriteFile(program, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testbed.NoErr(t, os.WriteFile(program, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 		}
-		files, err := Config("cline", program)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := testbed.Must(Config("cline", program))(t)
 		cmd := exec.Command(sh, "-c", files[0].Text)
 		cmd.Stdin = strings.NewReader("{}")
 		if out, err := cmd.Output(); err != nil || (string(out) == "{}") != (name == "works") {
@@ -87,10 +79,7 @@ func TestGuardedCommand(t *testing.T) {
 // the host gives none, and two calls have two.
 func TestJoin(t *testing.T) {
 	event := func(name, command string) Event {
-		e, err := Parse("gemini", "", fmt.Appendf(nil, `{"session_id":"s","cwd":"/x","hook_event_name":%q,"tool_name":"run_shell_command","tool_input":{"command":%q}}`, name, command))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testbed.Must(Parse("gemini", "", fmt.Appendf(nil, `{"session_id":"s","cwd":"/x","hook_event_name":%q,"tool_name":"run_shell_command","tool_input":{"command":%q}}`, name, command)))(t)
 		return e
 	}
 	before, after, other := event("BeforeTool", "make"), event("AfterTool", "make"), event("BeforeTool", "ls")

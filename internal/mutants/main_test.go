@@ -7,15 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // TestMutantsApply checks that every mutant still finds its place and leaves a
 // file that parses. Whether the sweeps catch it takes the command.
 func TestMutantsApply(t *testing.T) {
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testbed.Must(moduleRoot())(t)
 	for _, m := range mutants {
 		src, err := m.apply(root)
 		if err != nil {
@@ -30,14 +29,8 @@ func TestMutantsApply(t *testing.T) {
 
 // TestMutantsAreListed checks that docs/durability.md has the table of -list.
 func TestMutantsAreListed(t *testing.T) {
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "durability.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testbed.Must(moduleRoot())(t)
+	page := testbed.Must(os.ReadFile(filepath.Join(root, "docs", "durability.md")))(t)
 	if !strings.Contains(string(page), table()) {
 		t.Error("docs/durability.md does not have the table that go run ./internal/mutants -list prints")
 	}

@@ -133,20 +133,14 @@ func TestMoveRefuses(t *testing.T) {
 	repo := g.repo("repo")
 	from := g.open(repo).Path
 	w, _ := place.Look(repo)
-	to, err := w.OpenAt(w.Of(place.XDG), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := testbed.Must(w.OpenAt(w.Of(place.XDG), true))(t)
 	os.Mkdir(to.Path, 0o700)
 	if err := place.Move(from, to); !errors.Is(err, place.ErrTaken) {
 		t.Error(err)
 	}
 	os.Remove(to.Path)
 	os.Mkdir(filepath.Join(from, "locks"), 0o700)
-	locks, err := fsx.OpenRoot(filepath.Join(from, "locks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	locks := testbed.Must(fsx.OpenRoot(filepath.Join(from, "locks")))(t)
 	defer locks.Close()
 	_, release, err := lock.Register(locks, "other")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/place"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 // git runs git in a directory, without the configuration of the user.
@@ -32,10 +33,7 @@ type ground struct {
 }
 
 func newGround(t *testing.T) ground {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testbed.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	g := ground{t, dir, filepath.Join(dir, "state")}
 	t.Setenv("XDG_STATE_HOME", g.state)
 	return g

@@ -127,9 +127,7 @@ func TestFilesOfARelease(t *testing.T) {
 		}
 	}
 	testbed.NoErr(t, r.finish(targets))
-	if err := r.list(); err != nil {
-		t.Fatal(err)
-	}
+	testbed.NoErr(t, r.list())
 	made := func(name string) []byte {
 		content := testbed.Must(os.ReadFile(filepath.Join(r.out, name)))(t)
 		return content
