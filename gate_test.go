@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -56,13 +55,7 @@ func awsID(seed uint64) string { return "AK" + "IA" + random(alphaUpper, 16, see
 // ghToken is a token with a correct checksum.
 func ghToken(seed uint64) string {
 	body := random(alphaBase, 30, seed)
-	sum := crc32.ChecksumIEEE([]byte(body))
-	tail := make([]byte, 6)
-	for i := range tail {
-		tail[5-i] = alphaBase[sum%62]
-		sum /= 62
-	}
-	return "gh" + "p_" + body + string(tail)
+	return "gh" + "p_" + body + scan.Checksum(body)
 }
 
 func pemKey(seed uint64) string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -273,7 +272,7 @@ func TestHandoffGraphMustBeWorkable(t *testing.T) {
 
 func TestHandoffRefusals(t *testing.T) {
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff, Gate: rw.GateOfAgents})
-	secret := "gh" + "p_" + unissuedToken()
+	secret := ghToken(5)
 	for name, change := range map[string]func(*handoff.Envelope){
 		"blocker": func(e *handoff.Envelope) { e.Blockers = []string{"it said " + secret} },
 		"hint":    func(e *handoff.Envelope) { e.ContextHints = []string{secret} },
@@ -317,21 +316,6 @@ func TestHandoffRefusals(t *testing.T) {
 	fails(ro.HandoffRead(background, handoff.ReadRequest{AcknowledgeAs: "x"}))(t, rw.ErrStoreReadOnly)
 	ro.Close(background)
 	fails(ro.HandoffRead(background, handoff.ReadRequest{}))(t, rw.ErrStoreClosed)
-}
-
-// unissuedToken returns the part after the prefix of a token that was never issued,
-// with the checksum of a real one.
-func unissuedToken() string {
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	random, sum := make([]byte, 30), make([]byte, 6)
-	for i, x := 0, uint32(5); i < len(random); i++ {
-		x = x*1664525 + 1013904223
-		random[i] = digits[(x>>16)%62]
-	}
-	for i, x := len(sum)-1, crc32.ChecksumIEEE(random); i >= 0; i, x = i-1, x/62 {
-		sum[i] = digits[x%62]
-	}
-	return string(random) + string(sum)
 }
 
 // TestThreeArchivesInOneSecondAreThreeFiles, each with the bytes of the handoff

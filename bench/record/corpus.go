@@ -4,9 +4,10 @@ package main
 
 import (
 	"encoding/base64"
-	"hash/crc32"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
 // The corpus is generated when the benchmark runs: no file of ours contains
@@ -35,16 +36,8 @@ func some(rng *rand.Rand, from string, n int) string {
 // of the thirty before them.
 func checked(rng *rand.Rand, prefix string) string {
 	body := some(rng, alnum, 30)
-	sum := crc32.ChecksumIEEE([]byte(body))
-	tail := make([]byte, 6)
-	for i := 5; i >= 0; i-- {
-		tail[i] = alnum62[sum%62]
-		sum /= 62
-	}
-	return prefix + body + string(tail)
+	return prefix + body + scan.Checksum(body)
 }
-
-const alnum62 = digits + uppers + lowers
 
 // secret is one synthetic credential: the value that must not leak, and a line
 // of a file as it typically contains the value.

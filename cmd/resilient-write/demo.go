@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"hash/crc32"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	rw "github.com/resilientwrite/resilientwrite"
+	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/toolbox"
 )
 
@@ -74,14 +74,8 @@ func demonstrate(ctx context.Context) (out demoReply, err error) {
 // madeUpToken returns a token that was never issued, in the format of a GitHub
 // token: 30 random characters and their CRC-32 in base 62.
 func madeUpToken() string {
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	body := (rand.Text() + rand.Text())[:30]
-	tail, sum := make([]byte, 6), crc32.ChecksumIEEE([]byte(body))
-	for i := range tail {
-		tail[5-i] = digits[sum%62]
-		sum /= 62
-	}
-	return "ghp_" + body + string(tail)
+	return "ghp_" + body + scan.Checksum(body)
 }
 
 func showDemo(p *printer, r reply) {

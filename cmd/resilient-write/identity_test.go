@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"maps"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/client"
 
+	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
@@ -383,14 +383,8 @@ func TestNoSessionIsFixed(t *testing.T) {
 // token is a made-up credential with a correct checksum; each seed gives
 // another one.
 func token(seed int) string {
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	body := base64.RawURLEncoding.EncodeToString([]byte(shaOf(fmt.Sprint("token", seed))))[:30]
-	sum, tail := crc32.ChecksumIEEE([]byte(body)), make([]byte, 6)
-	for i := range tail {
-		tail[5-i] = digits[sum%62]
-		sum /= 62
-	}
-	return "gh" + "p_" + body + string(tail)
+	return "gh" + "p_" + body + scan.Checksum(body)
 }
 
 // argumentAt is the path to one argument of a tool: names of members, and 0 for

@@ -32,24 +32,24 @@ func made(prefix int, word float64, of func(*shape) bool) check {
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// crcBase62 is the six digits that end the tokens of GitHub and npm: the CRC-32
+// Checksum is the six digits that end the tokens of GitHub and npm: the CRC-32
 // (IEEE) of the 30 characters before, in base 62, padded with zeros
 // (github.blog, "Behind GitHub's new authentication token formats", 2021).
-func crcBase62(random []byte) [6]byte {
-	n := crc32.ChecksumIEEE(random)
+func Checksum(random string) string {
+	n := crc32.ChecksumIEEE([]byte(random))
 	var out [6]byte
 	for i := 5; i >= 0; i-- {
 		out[i] = base62[n%62]
 		n /= 62
 	}
-	return out
+	return string(out[:])
 }
 
 // crcTail checks a token whose last 36 characters are 30 random ones and
 // their checksum.
 func crcTail(secret []byte) outcome {
-	tail := secret[len(secret)-36:]
-	if sum := crcBase62(tail[:30]); string(sum[:]) == string(tail[30:]) {
+	tail := string(secret[len(secret)-36:])
+	if tail[30:] == Checksum(tail[:30]) {
 		return proven
 	}
 	return fails

@@ -47,8 +47,7 @@ func fill(field, before string, rng *rand.Rand) string {
 	name, arg, _ := strings.Cut(field, " ")
 	switch name {
 	case "crc":
-		sum := crcBase62([]byte(before[len(before)-30:]))
-		return string(sum[:])
+		return Checksum(before[len(before)-30:])
 	case "uuid":
 		d := fill("hex 32", "", rng)
 		return d[:8] + "-" + d[8:12] + "-4" + d[13:16] + "-a" + d[17:20] + "-" + d[20:]

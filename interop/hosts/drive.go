@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
 // result is the row of one host in the table.
@@ -458,12 +459,6 @@ func (s *session) verify() error {
 // madeUpToken returns a token that was never issued, in the format of a GitHub
 // token: 30 random characters and their CRC-32 in base 62.
 func madeUpToken() string {
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	body := (rand.Text() + rand.Text())[:30]
-	tail, sum := make([]byte, 6), crc32.ChecksumIEEE([]byte(body))
-	for i := range tail {
-		tail[5-i] = digits[sum%62]
-		sum /= 62
-	}
-	return "ghp_" + body + string(tail)
+	return "ghp_" + body + scan.Checksum(body)
 }

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/build"
-	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
 // Class is a kind of text, of any size.
@@ -222,10 +223,5 @@ func Token() string { return token(random()) }
 func token(rng *rand.Rand) string {
 	const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	body := letters(rng, base62, 30)
-	sum, tail := crc32.ChecksumIEEE([]byte(body)), make([]byte, 6)
-	for i := 5; i >= 0; i-- {
-		tail[i] = base62[sum%62]
-		sum /= 62
-	}
-	return "ghp_" + body + string(tail)
+	return "ghp_" + body + scan.Checksum(body)
 }
