@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -313,83 +312,5 @@ func TestMissingPolicyFileOfTheVariable(t *testing.T) {
 	c := connect(t, t.TempDir())
 	for path, want := range map[string]string{"a.txt": "ok", "rules/x": "protected_path", "rules/deep/rw.yaml": "protected_path"} {
 		equal(t, becomes(t, c, path, "x"), want, path)
-	}
-}
-
-// TestStateOfOthersFromOutside checks a state directory or policy file that
-// belongs to another user, or that others can write.
-func TestStateOfOthersFromOutside(t *testing.T) {
-	if runtime.GOOS == "windows" || os.Getuid() != 0 {
-		t.Skip("only root can give files away")
-	}
-	open := func(dir string, args ...string) (string, int) {
-		cmd := exec.Command(build(t), append(args, "describe")...)
-		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+dir)
-		out, _ := cmd.CombinedOutput()
-		return string(out), cmd.ProcessState.ExitCode()
-	}
-	for name, row := range map[string]struct {
-		make func(dir, state string)
-		code int
-		says string
-	}{
-		"another owner":         {func(dir, state string) { os.Chown(state, 4711, 4711) }, 3, "uid 4711"},
-		"another owner, 0777":   {func(dir, state string) { os.Chown(state, 4711, 4711); os.Chmod(state, 0o777) }, 3, "chown -R 0"},
-		"the owner of the root": {func(dir, state string) { os.Chown(dir, 4711, 4711); os.Chown(state, 4711, 4711) }, 0, ""},
-		"journal of another":    {func(dir, state string) { os.Mkdir(state+"/journal", 0o700); os.Chown(state+"/journal", 4711, 4711) }, 3, ".resilient_write/journal"},
-		"policy of another": {func(dir, state string) {
-			policyAt(t, state+"/policy.yaml", "version: 1\n")
-			os.Chown(state+"/policy.yaml", 4711, 4711)
-		}, 3, "policy.yaml"},
-		"a link for the journal": {func(dir, state string) { os.Symlink(dir, state+"/journal") }, 3, "symbolic link"},
-	} {
-		dir := t.TempDir()
-		state := filepath.Join(dir, ".resilient_write")
-		os.Mkdir(state, 0o700)
-		row.make(dir, state)
-		out, code := open(dir)
-		if code != row.code || !strings.Contains(out, row.says) || row.code != 0 && !strings.Contains(out, "bad_state_dir") || strings.Contains(out, dir) {
-			t.Errorf("%s: exit %d: %s", name, code, out)
-		}
-	}
-	// The directory of a policy file that the flag names, and that of a link to it.
-	for name, row := range map[string]struct {
-		owner int
-		mode  os.FileMode
-		link  bool
-		code  int
-	}{
-		"ours": {0, 0o755, false, 0}, "a group's": {0, 0o775, false, 0}, "like /tmp": {0, 0o777 | os.ModeSticky, false, 0}, "all write": {0, 0o777, false, 3},
-		"another's": {4711, 0o755, false, 3}, "another's, by a link": {4711, 0o755, true, 3}, "ours, by a link": {0, 0o755, true, 0},
-	} {
-		rules, real := filepath.Join(t.TempDir(), "rules"), filepath.Join(t.TempDir(), "real")
-		policyAt(t, filepath.Join(rules, "rw.yaml"), "version: 1\n")
-		if row.link {
-			os.Rename(rules, real)
-			os.Mkdir(rules, 0o700)
-			os.Symlink(filepath.Join(real, "rw.yaml"), filepath.Join(rules, "rw.yaml"))
-		}
-		os.Chown(rules, row.owner, row.owner)
-		os.Chmod(rules, row.mode)
-		out, code := open(t.TempDir(), "-policy-file", filepath.Join(rules, "rw.yaml"))
-		if code != row.code || row.code != 0 && !strings.Contains(out, "bad_state_dir") || strings.Contains(out, rules) {
-			t.Errorf("directory of the policy file, %s: exit %d: %s", name, code, out)
-		}
-	}
-	// Ours but writable by others: the mode is narrowed, and reported.
-	dir := t.TempDir()
-	state := filepath.Join(dir, ".resilient_write")
-	policyAt(t, filepath.Join(state, "policy.yaml"), "version: 1\n")
-	os.Chmod(filepath.Join(state, "policy.yaml"), 0o666)
-	os.Chmod(state, 0o777)
-	c := connect(t, dir)
-	out := callTool(t, c, "rw_describe", map[string]any{})
-	if !strings.Contains(fmt.Sprint(out["recovery"]), "state_dir_narrowed") {
-		t.Errorf("%v", out["recovery"])
-	}
-	for place, want := range map[string]os.FileMode{state: 0o700, filepath.Join(state, "policy.yaml"): 0o600} {
-		if st, err := os.Stat(place); err != nil || st.Mode().Perm() != want {
-			t.Errorf("%s: %v %v", filepath.Base(place), st.Mode(), err)
-		}
 	}
 }

@@ -58,7 +58,7 @@ import (
 // change replaces a text in the journal. glob sets a variable to the only file that
 // matches. page demands each TEXT in a file, or none of them. RW_TEST_PERSON=1 makes the
 // outputs a terminal, and "types" the input as well. KEY and TOKEN are credentials, and
-// something listens on TAKEN_PORT.
+// something listens on TAKEN_PORT. The condition root says who runs the tests.
 func TestScripts(t *testing.T) {
 	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
@@ -83,6 +83,12 @@ func TestScripts(t *testing.T) {
 			}
 			e.Setenv("RW_WORKSPACE", filepath.Join(e.WorkDir, "ws"))
 			return errors.Join(os.MkdirAll(filepath.Join(e.WorkDir, "ws"), 0o755), os.Mkdir(filepath.Join(e.WorkDir, "result"), 0o755))
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, errors.New("there is no such condition")
+			}
+			return os.Getuid() == 0, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"rw": scriptRun, "event": scriptEvent, "status": scriptStatus, "holds": scriptHolds, "change": scriptChange,
