@@ -3,7 +3,6 @@ package resilientwrite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -312,7 +311,7 @@ type ChunkStatusResult struct {
 //
 // Errors: the common ones, [ErrBadSession], [ErrLockTimeout].
 func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkStatusResult, error) {
-	a, err := s.begin(ctx, "chunk_status", "", sessionCall{s, r.Session, r})
+	a, err := s.begin(ctx, "chunk_status", "", s.budgets.About(r, chunks.About(r.Session)...))
 	if err != nil {
 		return ChunkStatusResult{}, err
 	}
@@ -333,18 +332,6 @@ func (s *Store) ChunkStatus(ctx context.Context, r ChunkStatusRequest) (ChunkSta
 		out.Sealed, out.OutputPath, out.OutputSHA256 = true, seal.OutputPath, digest(seal.SHA256)
 	}
 	return out, nil
-}
-
-// sessionCall is a request for the retry budget: when the session changes, the
-// count starts again.
-type sessionCall struct {
-	s       *Store
-	session string
-	req     any
-}
-
-func (c sessionCall) MarshalJSON() ([]byte, error) {
-	return json.Marshal([]any{c.req, c.s.chunks.State(c.session)})
 }
 
 // ChunkPreviewRequest asks for what a compose would write.
@@ -401,7 +388,7 @@ type ChunkPreviewResult struct {
 // that was changed on disk, naming its number, the path details for a target
 // path that is invalid, [ErrLockTimeout].
 func (s *Store) ChunkPreview(ctx context.Context, r ChunkPreviewRequest) (ChunkPreviewResult, error) {
-	a, err := s.begin(ctx, "chunk_preview", "", sessionCall{s, r.Session, r})
+	a, err := s.begin(ctx, "chunk_preview", "", s.budgets.About(r, chunks.About(r.Session)...))
 	if err != nil {
 		return ChunkPreviewResult{}, err
 	}

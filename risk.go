@@ -6,7 +6,6 @@ import (
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
-	"github.com/resilientwrite/resilientwrite/internal/layer/budget"
 	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 	"github.com/resilientwrite/resilientwrite/internal/schema"
@@ -142,7 +141,7 @@ type RedactSpan struct {
 func (s *Store) Redact(ctx context.Context, r RedactRequest) (RedactResult, error) {
 	about := r.TargetPath
 	if r.DraftRef != "" {
-		about = budget.DraftState + r.DraftRef
+		about = drafts.Path(r.DraftRef)
 	}
 	return reading(ctx, s, "redact", about, r, func() (RedactResult, error) { return s.redact(ctx, r) })
 }
@@ -249,7 +248,7 @@ type DraftGetResult struct {
 // Errors: the common ones, [ErrDraftNotFound], [ErrScratchGetDisabled],
 // [ErrHashDriftOnRead] for a draft that was changed on disk.
 func (s *Store) DraftGet(ctx context.Context, r DraftGetRequest) (DraftGetResult, error) {
-	return reading(ctx, s, "draft_get", budget.DraftState+r.DraftRef, r, func() (DraftGetResult, error) {
+	return reading(ctx, s, "draft_get", drafts.Path(r.DraftRef), r, func() (DraftGetResult, error) {
 		d, content, err := s.readDraft(r.DraftRef)
 		return DraftGetResult{Draft: draftOf(d), Content: content}, err
 	})

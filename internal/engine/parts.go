@@ -2,8 +2,10 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"syscall"
 	"time"
 
@@ -69,6 +71,24 @@ func (s *Engine) LstatPart(part, name string) (st fsx.Stat, err error) {
 		return err
 	})
 	return st, err
+}
+
+// StateOf returns a text that changes when an entry of the state directory does; "" if there
+// is none.
+func (s *Engine) StateOf(object string) string {
+	if s.Disk.State == nil {
+		return ""
+	}
+	dir, done, err := fsx.OpenPath(s.Disk.State, ParentOf(object))
+	if err != nil {
+		return ""
+	}
+	defer done()
+	st, err := dir.Lstat(path.Base(object))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Ctime, st.Mode, st.Nlink)
 }
 
 // EachIn calls fn for every name in a directory of the state directory, none if it is

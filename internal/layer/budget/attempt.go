@@ -104,24 +104,7 @@ type about struct {
 func (a about) MarshalJSON() ([]byte, error) {
 	var states []string
 	for _, object := range a.objects {
-		states = append(states, a.l.stateOfObject(strings.TrimPrefix(object, engine.StateDirName+"/")))
+		states = append(states, a.l.StateOf(strings.TrimPrefix(object, engine.StateDirName+"/")))
 	}
 	return json.Marshal(map[string]any{"req": a.req, "states": states})
-}
-
-func (l *Layer) stateOfObject(object string) string {
-	part, name, inside := strings.Cut(object, "/")
-	dir, err := l.StatePart(part)
-	if dir == nil || err != nil {
-		return Absent
-	}
-	defer dir.Close()
-	st, err := dir.Stat()
-	if inside {
-		st, err = dir.Lstat(name)
-	}
-	if err != nil {
-		return Absent
-	}
-	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Mode)
 }

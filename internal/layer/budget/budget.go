@@ -18,6 +18,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
+	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -26,7 +27,7 @@ const (
 	Limit      = 1 << 20        // its bytes
 	maxStrikes = 1000           // calls that are remembered
 	MaxAge     = 24 * time.Hour
-	Absent     = "Absent"
+	absent     = "Absent"
 )
 
 // strike is how often one call has failed.
@@ -50,8 +51,6 @@ type tally struct {
 type Layer struct {
 	*engine.Engine
 	Gate *gate.Layer
-	// Draft returns the state of a refused draft, or "" if there is none.
-	Draft func(ref string) string
 	// Describe is a failure as the context of an error has it.
 	Describe func(fault.Code) map[string]any
 
@@ -174,40 +173,34 @@ func (g *Layer) key(c Call) string {
 func (g *Layer) stateOf(paths []string) string {
 	var states []string
 	for _, p := range paths {
-		states = append(states, g.StateOfPath(p))
+		states = append(states, g.stateOfPath(p))
 	}
 	return engine.HashOf([]byte(strings.Join(states, ";")))[:16]
 }
 
-// StateOfPath summarizes the file at a path, or the draft that DraftState names.
-func (g *Layer) StateOfPath(path string) string {
-	if ref, ok := strings.CutPrefix(path, DraftState); ok {
-		return cmp.Or(g.Draft(ref), Absent)
+// stateOfPath summarizes the file at a path.
+func (g *Layer) stateOfPath(path string) string {
+	if object, ok := strings.CutPrefix(path, engine.StateDirName+"/"); ok { // an object of ours is named by us
+		return cmp.Or(g.StateOf(object), absent)
 	}
-	rel := path
-	if !strings.HasPrefix(path, engine.StateDirName+"/") { // an object of ours is named by us
-		var err error
-		if rel, _, err = relpath.Clean(path, g.Tree.Rules); err != nil {
-			return "none"
-		}
+	rel, _, err := relpath.Clean(path, g.Tree.Rules)
+	if err != nil {
+		return "none"
 	}
-	t, err := g.Locate(rel)
+	t, err := g.Tree.Resolve(rel)
 	if err != nil {
 		return g.ErrorOf(err).Code.Error()
 	}
 	defer t.Close()
 	if !t.Exists() {
-		return Absent
+		return absent
 	}
 	st, err := t.Parent.Lstat(t.Name)
 	if err != nil {
-		return Absent
+		return absent
 	}
 	return fmt.Sprint(st.Ino, st.Size, st.Mtime, st.Ctime, st.Mode, st.Nlink)
 }
-
-// DraftState is the prefix of the names of drafts when their state is queried.
-const DraftState = "\x00draft/"
 
 // Budget returns how often the policy lets a call fail.
 func (g *Layer) Budget() int { return g.Gate.Policy().File.RetryBudget.Default }
@@ -224,7 +217,7 @@ func (g *Layer) Exhausted(c Call) *fault.Fault {
 	}
 	class := k.Detail.Class()
 	e := fault.New(fault.RetryExhausted).With("attempts", k.N)
-	if k.Draft != "" && g.StateOfPath(DraftState+k.Draft) != Absent {
+	if k.Draft != "" && g.stateOfPath(drafts.Path(k.Draft)) != absent {
 		e.With("draft_ref", k.Draft)
 	}
 	e.With("last_error", g.Describe(k.Detail))

@@ -2,7 +2,6 @@ package chunks
 
 import (
 	"context"
-	"encoding/json"
 	"path"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
@@ -54,7 +53,7 @@ func (s *Layer) run(ctx context.Context, session string, clears bool, begin Begi
 		if err := k.clearWay(ctx); err != nil {
 			return k.Fail(err)
 		}
-		if err := k.Do(ctx, s.State(session)); err != nil || k.again == nil {
+		if err := k.Do(ctx, s.state(session)); err != nil || k.again == nil {
 			return err
 		}
 		if err := k.again(ctx); err != nil {
@@ -147,23 +146,17 @@ func (k *Call) later(f func(context.Context) error) error {
 	return k.Choose()
 }
 
-// State summarizes the current state of a session.
-func (s *Layer) State(session string) string {
+// About lists the objects that change whenever a session does.
+func About(session string) []string {
 	if CheckName(session) != nil {
-		return "none"
+		return nil
 	}
-	dir, err := s.OpenDir(session)
-	if dir == nil || err != nil {
-		return "absent"
+	return []string{SessionObject(session), ManifestObject(session)}
+}
+
+func (s *Layer) state(session string) (text string) {
+	for _, object := range About(session) {
+		text += s.StateOf(object) + "\n"
 	}
-	defer dir.Close()
-	var state []any
-	if st, err := dir.Stat(); err == nil {
-		state = append(state, st.Ino, st.Mtime)
-	}
-	if st, err := dir.Lstat(ManifestName); err == nil {
-		state = append(state, st.Ino, st.Size, st.Mtime)
-	}
-	data, _ := json.Marshal(state) // numbers
-	return engine.HashOf(data)
+	return text
 }

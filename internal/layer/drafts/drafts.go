@@ -7,7 +7,6 @@ package drafts
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"sort"
@@ -247,17 +246,8 @@ func (l *Layer) Live() ([]Facts, error) {
 	return list, err
 }
 
-// State returns a value that changes when a draft changes, or "" if there is none.
-func (l *Layer) State(ref string) string {
-	if !ValidRef(ref) {
-		return ""
-	}
-	st, err := l.LstatPart("quarantine", ref+FactsSuffix)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprint(st.Ino, st.Size, st.Mtime)
-}
+// Path returns the path of the facts about a draft.
+func Path(ref string) string { return engine.StateDirName + "/quarantine/" + ref + FactsSuffix }
 
 // ValidRef reports whether ref has the form of a name that Keep returns.
 func ValidRef(ref string) bool {
