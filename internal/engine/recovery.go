@@ -546,7 +546,7 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 		if _, ok := s.Rows.doubtful(rec.Seq); !ok { // another process has done it
 			continue
 		}
-		dead := &deadCommit{rec: rec, again: s.inDoubt(rec.Writer)}
+		dead := s.newDeadCommit(rec)
 		for part := range slices.Chunk(rec.Muts, s.finishAtOnce()) {
 			if held > 0 && held+len(part) > s.finishAtOnce() {
 				if err := settle(); err != nil {
@@ -568,7 +568,7 @@ func (s *Engine) finishWithin(ctx context.Context, wait time.Duration, recs []*j
 
 // settleFinished flushes what was placed, then empties the slots.
 func (s *Engine) settleFinished(all []*finisher) error {
-	seen := map[[2]uint64]bool{}
+	seen := map[inode]bool{}
 	for _, f := range all {
 		if err := f.flush(seen); err != nil {
 			return err

@@ -19,12 +19,26 @@ import (
 type deadCommit struct {
 	rec   *journal.Record
 	again bool                         // its writer saw a flush fail: what it published is published again
-	dirs  map[string]bool              // that it makes; nil: not listed yet
-	taken map[string]*journal.Mutation // that take away a name; nil: not listed yet
+	dirs  map[string]bool              // that it makes
+	taken map[string]*journal.Mutation // that take away a name
 
-	turnings turns // names that it turns; nil: not listed yet
-	turned   bool  // what clears them is durable
-	goes     map[*turn][]string
+	turns  turns // names that it turns
+	turned bool  // what clears them is durable
+	goes   map[*turn][]string
+}
+
+func (s *Engine) newDeadCommit(rec *journal.Record) *deadCommit {
+	d := &deadCommit{rec: rec, again: s.inDoubt(rec.Writer), dirs: map[string]bool{}, taken: map[string]*journal.Mutation{}, turns: turnsOf(rec)}
+	for i := range rec.Muts {
+		m := &rec.Muts[i]
+		for _, dir := range m.Dirs {
+			d.dirs[dir] = true
+		}
+		if m.SHA256 == "" {
+			d.taken[m.Identity()] = m
+		}
+	}
+	return d
 }
 
 // finisher completes one commit of a dead writer, or some mutations of a large one.
@@ -49,7 +63,7 @@ func (f *finisher) close() {
 func (f *finisher) place(ctx context.Context) error {
 	for i := range f.muts {
 		m := &f.muts[i]
-		if m.SHA256 != "" || !f.turns().clears(m.Identity()) {
+		if m.SHA256 != "" || !f.turns.clears(m.Identity()) {
 			if err := f.flushCleared(); err != nil {
 				return err
 			}
@@ -86,14 +100,14 @@ func (f *finisher) place(ctx context.Context) error {
 
 // flush makes the names of the commit durable, whatever process published them. What is
 // in seen is flushed already.
-func (f *finisher) flush(seen map[[2]uint64]bool) error {
+func (f *finisher) flush(seen map[inode]bool) error {
 	for _, p := range f.parts {
 		for _, t := range []*relpath.Target{p.target, p.source} {
 			if t == nil || p.cleared {
 				continue
 			}
 			st, err := t.Parent.Stat()
-			key := [2]uint64{st.Dev, st.Ino}
+			key := inode{st.Dev, st.Ino}
 			if err == nil && seen[key] {
 				continue
 			}
@@ -187,7 +201,7 @@ func (p *recovered) open() error {
 	if err := p.openBytes(); err != nil {
 		return err
 	}
-	if p.target, err = s.LocateEntry(m.Identity()); err == nil && p.target.Linked && p.f.turns().over(m.Identity()) != nil {
+	if p.target, err = s.LocateEntry(m.Identity()); err == nil && p.target.Linked && p.f.turns.over(m.Identity()) != nil {
 		err = publish.ErrForeign
 	}
 	if err != nil {
@@ -201,7 +215,9 @@ func (p *recovered) open() error {
 			return err
 		}
 		p.ch.Source = publish.Name{Dir: p.source.Parent, Name: p.source.Name}
-		p.ch.Moved = p.f.moved(m)
+		if src := p.f.taken[m.From]; src != nil {
+			p.ch.Moved = beforeOf(src)
+		}
 	}
 	p.ch.Target = publish.Name{Dir: p.target.Parent, Name: p.target.Name}
 	return nil
@@ -390,7 +406,7 @@ func (p *recovered) makeParents() (ok bool, err error) {
 	}
 	path := ExistingPath(p.target)
 	for _, name := range p.target.Missing {
-		if path = JoinPath(path, name); !p.f.makes(path) {
+		if path = JoinPath(path, name); !p.f.dirs[path] {
 			p.reason = "changed_by_somebody_else"
 			return false, nil
 		}
@@ -417,18 +433,6 @@ func (p *recovered) makeParents() (ok bool, err error) {
 	was.Close()
 	p.ch.Target.Dir = dir
 	return true, nil
-}
-
-func (f *deadCommit) makes(dir string) bool {
-	if f.dirs == nil {
-		f.dirs = map[string]bool{}
-		for i := range f.rec.Muts {
-			for _, d := range f.rec.Muts[i].Dirs {
-				f.dirs[d] = true
-			}
-		}
-	}
-	return f.dirs[dir]
 }
 
 // isWhole compares the staged bytes with the row.
@@ -547,22 +551,6 @@ func (p *recovered) keepsOld() bool {
 	sha, _, err := HashFile(f)
 	now, _, _ := p.f.s.HashEntry(p.m.Identity())
 	return err != nil || !free || sha != p.m.PrevSHA256 || now != p.m.SHA256
-}
-
-// moved is what the row says of the file that a mutation moves.
-func (f *deadCommit) moved(m *journal.Mutation) publish.File {
-	if f.taken == nil {
-		f.taken = map[string]*journal.Mutation{}
-		for i := range f.rec.Muts {
-			if src := &f.rec.Muts[i]; src.SHA256 == "" {
-				f.taken[src.Identity()] = src
-			}
-		}
-	}
-	if src := f.taken[m.From]; src != nil {
-		return beforeOf(src)
-	}
-	return publish.File{}
 }
 
 // id is the identity of the file in a row: inode, size, modification and change

@@ -426,7 +426,7 @@ func (c *Commit) relocate() {
 // flushCleared makes durable, for a commit of a dead writer, that what clears the names
 // is gone from there, before the first mutation that clears nothing.
 func (f *finisher) flushCleared() error {
-	if f.turned || len(f.turns()) == 0 {
+	if f.turned || len(f.turns) == 0 {
 		return nil
 	}
 	f.turned = true
@@ -443,7 +443,7 @@ func (f *finisher) flushCleared() error {
 // clearName removes the directories that the file replaces, if it is not published
 // yet. One that is not empty stays, which is then found under the name.
 func (p *recovered) clearName() error {
-	t := p.f.turns()[p.m.Identity()]
+	t := p.f.turns[p.m.Identity()]
 	if t == nil || t.into {
 		return nil
 	}
@@ -462,16 +462,16 @@ func (f *deadCommit) going(t *turn) []string {
 		f.goes = map[*turn][]string{}
 		seen := map[string]bool{}
 		add := func(path string) {
-			for ; f.turns().over(path) != nil && !seen[path]; path = ParentOf(path) {
+			for ; f.turns.over(path) != nil && !seen[path]; path = ParentOf(path) {
 				seen[path] = true
-				over := f.turns().over(path)
+				over := f.turns.over(path)
 				f.goes[over] = append(f.goes[over], path)
 			}
 		}
 		for i := range f.rec.Muts {
 			if m := &f.rec.Muts[i]; m.Class == journal.ClassDirectory && m.Mode == 0 {
 				add(m.Path)
-			} else if f.turns()[m.Identity()] == nil {
+			} else if f.turns[m.Identity()] == nil {
 				add(ParentOf(m.Identity()))
 			} else {
 				add(m.Identity())
@@ -493,7 +493,7 @@ func (f *finisher) makeEmpty() error {
 		}
 	}
 	for _, path := range f.rec.Muts[0].Dirs {
-		t := f.turns().over(path)
+		t := f.turns.over(path)
 		if t == nil || !t.into || above[path] {
 			continue
 		}
@@ -512,12 +512,4 @@ func (f *finisher) makeEmpty() error {
 		}
 	}
 	return nil
-}
-
-// turns are the names that the commit turns.
-func (f *deadCommit) turns() turns {
-	if f.turnings == nil {
-		f.turnings = turnsOf(f.rec)
-	}
-	return f.turnings
 }
