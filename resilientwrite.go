@@ -172,7 +172,7 @@ func (s *Store) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		defer s.engine.Leave()
-		done <- s.drain()
+		done <- s.engine.Drain()
 	}()
 	err := error(nil)
 	select {
@@ -184,15 +184,6 @@ func (s *Store) Sync(ctx context.Context) error {
 		return s.verbError("sync", err)
 	}
 	return nil
-}
-
-// drain waits for the flushes in the background.
-func (s *Store) drain() error {
-	err := s.engine.Settler.Drain()
-	if err == nil {
-		s.engine.Heads.Drain()
-	}
-	return err
 }
 
 // enterReader counts a reading call in, unless its context has ended.

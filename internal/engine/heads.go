@@ -289,6 +289,19 @@ func (h *heads) turn() (more bool) {
 	return more
 }
 
+// Drain returns when history has the versions of all commits so far, or cannot have them.
+// It fails if a flush of any process has failed.
+func (s *Engine) Drain() error {
+	if s.Settler == nil { // the store is open for reading only
+		return nil
+	}
+	err := s.Settler.Drain()
+	if err == nil {
+		s.Heads.Drain()
+	}
+	return err
+}
+
 // Drain returns when every version that is waiting now was copied, or cannot be.
 func (h *heads) Drain() {
 	h.s.FlushCopies()

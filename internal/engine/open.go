@@ -344,8 +344,7 @@ func (s *Engine) End() error {
 	var err error
 	lost := s.Present() != nil
 	if !s.Opts.ReadOnly && !s.Poisoned.Load() && !lost {
-		if err = s.Settler.Drain(); err == nil {
-			s.Heads.Drain()
+		if err = s.Drain(); err == nil {
 			s.lookAgain(-1)
 			s.checkAdopted(time.Now())
 			err = s.Alone("close", s.saveCaches)

@@ -38,10 +38,9 @@ func (s *Engine) kept(sha string, limit int64) ([]byte, error) {
 	case HashOf(nil):
 		return []byte{}, nil
 	}
-	if err := s.Settler.Drain(); err != nil {
+	if err := s.Drain(); err != nil {
 		return nil, err
 	}
-	s.Heads.Drain()
 	f, err := s.History.Open(sha)
 	if IsAbsent(err) || errors.Is(err, blob.ErrDamaged) {
 		return nil, nil

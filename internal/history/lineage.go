@@ -59,11 +59,8 @@ func (s *Layer) Lineage(path string) (*Lineage, error) {
 	if s.Log == nil {
 		return l, nil
 	}
-	if s.Settler != nil { // what is settled later goes into history only then
-		if err := s.Settler.Drain(); err != nil {
-			return nil, err
-		}
-		s.Heads.Drain()
+	if err := s.Drain(); err != nil { // what is settled later goes into history only then
+		return nil, err
 	}
 	if err := s.Log.CatchUp(); err != nil && !s.Opts.ReadOnly {
 		return nil, err

@@ -10,14 +10,15 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 )
 
-// Available reports whether the bytes of a version can be read.
-func (s *Layer) Available(v *Version) bool {
+// Kept reports whether the bytes of a version can be read; if not, erased reports whether
+// that is so because it, or the version that begins with it, was erased.
+func (s *Layer) Kept(v *Version) (kept, erased bool) {
 	r, _, err := s.VersionContent(v)
-	if err != nil {
-		return false
+	if err == nil {
+		r.Close()
 	}
-	r.Close()
-	return true
+	var e *fault.Fault
+	return err == nil, errors.As(err, &e) && e.Context["erased"] == true
 }
 
 // VersionContent opens the bytes of a version: in history, in the file itself,
@@ -89,17 +90,6 @@ func (s *Layer) NotKept(sha string) *fault.Fault {
 		return e
 	}
 	return e.With("erased", true).Hintf("the operator erased the content of this version because it contained a secret")
-}
-
-// IsErased reports whether a version is unavailable because it, or the version
-// that begins with it, was erased.
-func (s *Layer) IsErased(v *Version) bool {
-	r, _, err := s.VersionContent(v)
-	if err == nil {
-		r.Close()
-	}
-	var e *fault.Fault
-	return errors.As(err, &e) && e.Context["erased"] == true
 }
 
 // firstBytes returns the first size bytes of the have bytes of r.

@@ -22,10 +22,9 @@ func (e *eraser) quiet(ctx context.Context) error {
 	if e.DryRun {
 		return nil
 	}
-	if err := e.Engine.Settler.Drain(); err != nil {
+	if err := e.Engine.Drain(); err != nil {
 		return err
 	}
-	e.Engine.Heads.Drain()
 	if err := e.haltCopies(ctx); err != nil {
 		return err
 	}

@@ -90,9 +90,11 @@ func List(h *history.Layer, path string, n int) (list []Listed, more bool, err e
 		return nil, false, err
 	}
 	for _, v := range all[:min(len(all), n)] {
-		x := Listed{Version: v, Available: v.M.SHA256 == "" || h.Available(v)}
+		x := Listed{Version: v, Available: true}
+		if v.M.SHA256 != "" {
+			x.Available, x.Erased = h.Kept(v)
+		}
 		x.HeadNotKept = len(v.Later) == 0 && v.M.SHA256 != "" && (h.History == nil || !h.History.Has(v.M.SHA256))
-		x.Erased = !x.Available && h.IsErased(v)
 		list = append(list, x)
 	}
 	return list, len(all) > n, nil
