@@ -100,7 +100,7 @@ const StateDirName = engine.StateDirName
 
 // Unfinished returns the names in staging/ that are no free slots.
 func (s *Store) Unfinished() ([]string, error) {
-	left, err := s.engine.HeldSlots()
+	left, _, err := s.engine.HeldSlots()
 	if err != nil {
 		return nil, err
 	}

@@ -303,21 +303,10 @@ func OwnStaging(name string) bool {
 	return ok || strings.HasSuffix(name, TempSuffix) || strings.HasPrefix(name, WitnessStem)
 }
 
-// HeldSlots lists the slots that a commit uses: those that hold something.
-func (s *Engine) HeldSlots() ([]string, error) {
-	return s.heldSlots(func(string) (bool, error) { return true, nil })
-}
-
-// SlotsOfDead lists the slots that commits of dead writers use.
-func (s *Engine) SlotsOfDead() ([]string, error) {
+// HeldSlots lists the slots that commits use, which are those that hold something, and
+// which of them are of dead writers.
+func (s *Engine) HeldSlots() (held, dead []string, err error) {
 	alive := aliveness{s: s}
-	return s.heldSlots(func(writer string) (bool, error) {
-		live, err := alive.of(writer)
-		return !live, err
-	})
-}
-
-func (s *Engine) heldSlots(of func(writer string) (bool, error)) (held []string, err error) {
 	err = s.eachSlotDir(func(d *slotDir) error {
 		names, err := d.dir.Names()
 		for _, name := range names {
@@ -329,15 +318,16 @@ func (s *Engine) heldSlots(of func(writer string) (bool, error)) (held []string,
 			if err != nil || st.Size == 0 && st.Ino == ino {
 				continue
 			}
-			if ok, err = of(writer); err != nil {
+			held = append(held, d.label(name))
+			if live, err := alive.of(writer); err != nil {
 				return err
-			} else if ok {
-				held = append(held, d.label(name))
+			} else if !live {
+				dead = append(dead, d.label(name))
 			}
 		}
 		return err
 	})
-	return held, err
+	return held, dead, err
 }
 
 // forgetDead removes the liveness files of dead writers that left nothing.

@@ -146,16 +146,12 @@ func (c *checker) staging() error {
 	if c.Engine.Disk.Staging == nil {
 		return nil
 	}
-	held, err := c.Engine.HeldSlots()
+	held, dead, err := c.Engine.HeldSlots()
 	if err != nil {
 		return err
 	}
 	c.out.Counters.Staged = len(held)
-	stale, err := c.Engine.SlotsOfDead()
-	if err != nil {
-		return err
-	}
-	for _, name := range stale {
+	for _, name := range dead {
 		c.problem("stale_staging", name, 0, "a dead writer left it; the next open completes or removes it")
 	}
 	return nil

@@ -116,7 +116,7 @@ func (e *eraser) left() map[string]publish.Slot {
 
 // slotsInUse lists the slots that commits use.
 func (e *eraser) slotsInUse() ([]string, error) {
-	held, err := e.Engine.HeldSlots()
+	held, _, err := e.Engine.HeldSlots()
 	left := e.left()
 	return slices.DeleteFunc(held, func(label string) bool { return left[label].Name != "" }), err
 }
