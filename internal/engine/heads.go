@@ -188,32 +188,24 @@ func (h *heads) hurry(now bool) {
 	}
 }
 
-// drop removes one file that became a version: history has its bytes, or needs no
-// copy of them.
-func (h *heads) drop(sha string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if x := h.waiting[sha]; x != nil {
-		if x.refs--; x.refs == 0 {
-			h.remove(x)
-		}
-	}
-}
-
 // dropBefore drops the version that m has appended to: it is the beginning of the new
 // one. If the bytes of that are not kept in memory, the first of several is not dropped.
 func (h *heads) dropBefore(m *Mutation) (before *head) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	x := h.waiting[m.Prev.SHA]
-	if x != nil && m.Size > headInline && m.Primitive != publish.Append {
+	if x == nil {
+		return nil
+	}
+	if m.Size > headInline && m.Primitive != publish.Append {
 		if before = x.before; before == nil || h.waiting[before.sha] != before {
 			x.before = nil
-			h.mu.Unlock()
 			return x
 		}
 	}
-	h.mu.Unlock()
-	h.drop(m.Prev.SHA)
+	if x.refs--; x.refs == 0 { // no other file became this version
+		h.remove(x)
+	}
 	return before
 }
 

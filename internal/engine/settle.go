@@ -453,10 +453,6 @@ func (b *settler) stop() {
 	b.cond.Broadcast()
 }
 
-func (b *settler) holdsAny(paths []string) bool {
-	return slices.ContainsFunc(paths, func(p string) bool { return b.paths[p] > 0 })
-}
-
 // flushIn flushes a directory if a commit of one of the paths waits for that, and
 // spares all who wait for this directory a flush of their own.
 func (b *settler) flushIn(dir fsx.Dir, home inode, paths []string) error {
@@ -487,7 +483,9 @@ func (b *settler) flushIn(dir fsx.Dir, home inode, paths []string) error {
 
 // drainFor waits until every commit of the paths is flushed.
 func (b *settler) drainFor(paths []string) error {
-	return b.wait(func() bool { return !b.holdsAny(paths) })
+	return b.wait(func() bool {
+		return !slices.ContainsFunc(paths, func(p string) bool { return b.paths[p] > 0 })
+	})
 }
 
 // Drain waits until everything that was handed over before is settled. It fails if a

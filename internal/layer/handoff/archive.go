@@ -114,13 +114,10 @@ func (l *Layer) Records() (rec Records, whole bool, err error) {
 	return rec, true, nil
 }
 
-// Open opens handoffs/; nil when it does not exist.
-func (l *Layer) Open() (fsx.Dir, error) { return l.StatePart(Dir) }
-
 // quarantine moves a file of handoffs/ that cannot be used to
 // quarantine/, where it keeps its bytes, and returns its name there.
 func (l *Layer) quarantine(name string) (string, error) {
-	dir, err := l.Open()
+	dir, err := l.StatePart(Dir)
 	if dir == nil || err != nil {
 		return "", err
 	}

@@ -179,10 +179,7 @@ func (l *Layer) NewAcknowledgment(c *engine.Commit, d Doc, name string) (*Acknow
 	m.Hold(nil)
 	c.Req.Hash = engine.HashOf([]byte(strings.Join([]string{"handoff_read", d.Real, d.SHA256, name}, "\x00")))
 	c.Muts, c.ExtraLocks, c.Plan = []*engine.Mutation{m}, []string{Lock}, a.plan
-	dir, err := l.Open()
-	if dir != nil && err == nil {
-		dir.Close()
-	}
+	_, err := l.PartNames(Dir) // there must be no other entry in its place
 	return a, err
 }
 
