@@ -12,13 +12,13 @@ var mutants = []mutant{
 	{
 		Point: 2, Fault: "rolling back a replacement drops whatever comes out",
 		File: "internal/engine/publish/replace.go",
-		Old:  "err != nil || c.staged(out)", New: "err != nil || out.Size >= 0",
+		Old:  "err != nil || c.New.is(out)", New: "err != nil || out.Size >= 0",
 		Run: "TestEditorSweep|TestTakenBackSweep|TestCrashSweepTxTakenBack",
 	},
 	{
 		Point: 2, Fault: "rolling back a creation drops whatever comes out",
 		File: "internal/engine/publish/create.go",
-		Old:  "err != nil || c.staged(out)", New: "err != nil || out.Size >= 0",
+		Old:  "err != nil || c.New.is(out)", New: "err != nil || out.Size >= 0",
 		Run: "TestEditorSweep|TestTakenBackSweep|TestCrashSweepTxTakenBack",
 	},
 	{
@@ -219,7 +219,7 @@ var mutants = []mutant{
 	{
 		Point: 25, Fault: "a slot is emptied before the copy of its version is flushed",
 		File: "internal/engine/copies.go",
-		Old:  "err := s.flushFiles(files)", New: "var err error",
+		Old:  "err := s.flushObjects(made)", New: "var err error",
 		Run: "Elsewhere|NestedMount",
 	},
 	{
