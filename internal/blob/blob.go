@@ -331,7 +331,7 @@ func (s *Store) DraftOf(other *Store, sha string) (*Draft, error) {
 // Fill copies r, which has to hash to the name: else ErrDamaged.
 func (d *Draft) Fill(r io.Reader) error {
 	sum := sha256.New()
-	_, err := io.CopyBuffer(io.MultiWriter(d.File, sum), struct{ io.Reader }{r}, make([]byte, 64<<10))
+	err := copyTo(io.MultiWriter(d.File, sum), r)
 	if err == nil && hexSum(sum) != d.sha {
 		err = ErrDamaged
 	}
@@ -404,6 +404,16 @@ func (d *Draft) SyncDir() error {
 	return sub.Sync()
 }
 
+// buffers are lent to copies.
+var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+func copyTo(w io.Writer, r io.Reader) error {
+	buf := buffers.Get().(*[64 << 10]byte)
+	defer buffers.Put(buf)
+	_, err := io.CopyBuffer(w, struct{ io.Reader }{r}, buf[:])
+	return err
+}
+
 func hexSum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
 // Verify reads the object and compares it with its name. Errors: fs.ErrNotExist if
@@ -420,7 +430,7 @@ func (s *Store) Verify(sha string) error {
 // holds compares a file with the name of an object.
 func holds(f fsx.File, sha string) error {
 	sum := sha256.New()
-	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{f}, make([]byte, 64<<10)); err != nil {
+	if err := copyTo(sum, f); err != nil {
 		return err
 	}
 	if hexSum(sum) != sha {
