@@ -1390,7 +1390,7 @@ func TestPoisonSweep(t *testing.T) {
 						return
 					}
 					for k, how := range []string{"opens", "opens, and the first one dies", "opens, and the power is cut", "the power is cut"} {
-						if (n+k+phase(2))%turns(2) > 0 {
+						if (n+k+phase(turns(2)))%turns(2) > 0 {
 							continue
 						}
 						for m := (phase(step) + i + j + k + n) % step; x.heal(t, level, n, m, how); m += step {

@@ -13,7 +13,7 @@ import (
 func FuzzLinear(f *testing.F) {
 	tools := spec.Tools()
 	seeds := []string{`{"old":"a","new":"b"},`, `{"op":"delete","path":"a"},`, `"k#":1,`, `{"path":"a#"},`, `"a",`, `1,`, `a: b\n`, "- ", "a#: #\n"}
-	testbed.FuzzLinear(f, 4<<10, 40*time.Microsecond, testbed.Share(f, seeds, 2, nil), func(text []byte) int {
+	testbed.FuzzLinear(f, 4<<10, 40*time.Microsecond, seeds, func(text []byte) int {
 		object, list := []byte(`{`+string(text)+`"z":1}`), `[`+string(text)+`null]`
 		for _, doc := range [][]byte{text, object, []byte(list), []byte(`{"edits":` + list + `,"ops":` + list + `,"envelope":` + string(object) + `}`)} {
 			spec.ValidateEnvelope(doc)

@@ -13,7 +13,7 @@ import (
 // proportion to its length.
 func FuzzLinear(f *testing.F) {
 	seeds := append([]string{"k#: v\n", "  k#: v\n", "- k: v\n", "k#:\n  - a\n", "k#: |\n  a\n\n", "k#: \"\\x41\"\n", "&a# [ … ]", "*a ", "{k#: … }", "? "}, hostileSeeds...)
-	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, testbed.Share(f, seeds, 6, nil), func(text []byte) int {
+	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, seeds, func(text []byte) int {
 		decode := func(yaml []byte) {
 			if m, err := frontmatter.Decode(yaml); err == nil {
 				m.MarshalJSON()

@@ -102,7 +102,7 @@ func FuzzLinear(f *testing.F) {
 		"k#: v\n", "  k#: v\n", "- k: v\n", "k#:\n  - a\n", "k#: |\n  a\n\n", "k#: \"\\x41\"\n", "&a# [ … ]", "*a ", "{k#: … }", "? k#\n", "[ … ]", "- ", "a: ", "\n", " \n", "\t", "<", "a: |\n", "a: |\n\n", "- >\n\n", "? |\n", "a: |-\n \n", "\"a\t", "&a ", "!!str ", "!a ",
 		"a: 'b'\n", "%a b\n", "---\n", "k#:\n", "- \n", "'", "\"",
 	}
-	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, testbed.Share(f, seeds, 3, nil), func(text []byte) int {
+	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, seeds, func(text []byte) int {
 		for _, p := range []Profile{data, bare, full} {
 			for _, head := range []string{"", "h: |\n  x", "h: \"", "h: [", "h:\n  i:\n"} {
 				Parse(head+string(text), p)

@@ -13,7 +13,7 @@ import (
 func FuzzLinear(f *testing.F) {
 	long := "k#: " + strings.Repeat("v", 80) + "\n"
 	seeds := append(append(common, hostile...), "k#: v\r\n", "k#:\n  a: b\n", "&a# k#: v\n", "? k#\n", "k# = 1\n", "[t#]\nk = 1\n", "a.k#.c = {d = 1}\n", "a = [ … ]\n", "\"k#\": 1, ", "from k# import (a, b)\n", "a: \"b\t", "a: |\n\n", long, "  "+long)
-	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, testbed.Share(f, seeds, 7, nil), func(text []byte) (work int) {
+	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, seeds, func(text []byte) (work int) {
 		for _, l := range languages() {
 			format := l.name
 			Check(format, text)

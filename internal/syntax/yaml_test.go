@@ -49,6 +49,7 @@ func TestYAMLLimits(t *testing.T) {
 		fmt.Fprintf(&keys, "key%d: 1\n", i)
 	}
 	accept(t, "yaml", keys.String())
+	some := keys.String()[:strings.Index(keys.String(), "key2000:")]
 	for name, row := range map[string]struct {
 		more   string
 		column int // of the key that is there twice
@@ -61,12 +62,12 @@ func TestYAMLLimits(t *testing.T) {
 		"anchored":  {"&a key7: 2\n", 1},
 		"none":      {"more:\n- key7: {key7: [key7: 1, key7: 2]}\n- key7: 2\nlast: &b\n  key7: 3\n&c other:\n   other: 1\n!!str tagged:\n      tagged: 1\n", 0},
 	} {
-		r := Check("yaml", []byte(keys.String()+row.more))
+		r := Check("yaml", []byte(some+row.more))
 		if row.column == 0 != r.Valid || !r.Valid && (r.Problems[0].Col != row.column || !strings.Contains(r.Problems[0].Message, `"key7" is already defined at line`)) {
 			t.Errorf("%s: %+v", name, r.Problems)
 		}
 	}
-	if r := Check("yaml", []byte("? a\n: a: 1\n"+keys.String())); !r.Valid || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Message, "too many keys") {
+	if r := Check("yaml", []byte("? a\n: a: 1\n"+some)); !r.Valid || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Message, "too many keys") {
 		t.Errorf("many keys and a complex one: %v", r.Problems)
 	}
 	long := strings.Repeat("k", 100000) + ":\n" + strings.Repeat("  - a\n", 10000)
@@ -75,7 +76,6 @@ func TestYAMLLimits(t *testing.T) {
 	}
 	// A large ordinary text is accepted.
 	accept(t, "yaml", strings.Repeat("- name: x\n  empty:\n  list: [a, b]\n", 4000))
-	accept(t, "yaml", keys.String()[:strings.Index(keys.String(), "key4000:")])
 }
 
 // TestYAMLShape covers what the parser of the library lets pass.
