@@ -242,6 +242,13 @@ func init() {
 		},
 		old: map[string]string{"a.txt": longText}, new: map[string]string{"b.txt": otherText},
 	})
+	for _, c := range scenarios { // where names can neither be swapped nor moved without replacing
+		switch c.name {
+		case "several", "move", "move_over":
+			c.name, c.disk = c.name+"_plain_rename", func(f *simfs.FS) { f.NoExchange, f.NoReplace = true, true }
+			scenarios = append(scenarios, c)
+		}
+	}
 	for _, c := range scenarios { // as commits of many files
 		switch c.name {
 		case "several", "no_links", "move_over", "undo_tx":
@@ -889,6 +896,8 @@ type besideEditor struct {
 	// call fails after its commit: at the first operation on this path.
 	fails string
 	moves bool // the saved file must stay in the workspace
+	// guarded: the call names the version that it replaces, so another one stays there too.
+	guarded bool
 	// foreign: another program wrote a.txt, so that the store has no bytes of it.
 	foreign bool
 }
@@ -903,6 +912,11 @@ var besideEditors = []besideEditor{
 		}
 		r := put("a.txt", longText+"a.txt\nbehind\n", rw.ModeOverwrite)
 		r.Expect, r.Merge = rw.Exactly(digest(hash(longText+"a.txt"))), rw.MergeClean
+		return errorOf(s.SafeWrite(background, r))
+	}},
+	{name: "guarded replace", path: "a.txt", guarded: true, call: func(s *rw.Store) error {
+		r := put("a.txt", otherText, rw.ModeOverwrite)
+		r.Expect = rw.Exactly(digest(hash(longText + "a.txt")))
 		return errorOf(s.SafeWrite(background, r))
 	}},
 	{name: "append", path: "a.txt", call: func(s *rw.Store) error {
@@ -973,6 +987,7 @@ func TestEditorSweep(t *testing.T) {
 // fewer.
 func (x besideEditor) besideOne(t *testing.T, level rw.SyncLevel, how string, n int) bool {
 	t.Helper()
+	x.guarded = x.guarded && slices.Contains([]string{"exchanges", "rewrites", "appends"}, how)
 	fs := simfs.New()
 	opts := &rw.Options{Sync: level}
 	s := must(rw.OpenSim(fs, opts, rw.Sim{Nonce: "0001"}))(t)
@@ -1065,7 +1080,7 @@ func (x besideEditor) survives(t *testing.T, fs *simfs.FS, opts *rw.Options, sav
 		if inside && strings.Contains(path, "/history/") && content != "/" && hash(content) != path[strings.LastIndexByte(path, '/')+1:] {
 			t.Fatalf("%s: version %s has another content", when, path)
 		}
-		found = found || kept && (!inside || !x.moves && strings.Contains(path, "/history/"))
+		found = found || kept && (!inside || !x.moves && !x.guarded && strings.Contains(path, "/history/"))
 	}
 	if !found {
 		t.Fatalf("%s: what the editor saved is lost\n%v", when, files(fs))

@@ -223,6 +223,24 @@ var mutants = []mutant{
 		Run: "Elsewhere|NestedMount",
 	},
 	{
+		Point: 25, Fault: "where names cannot be moved without replacing, the old name goes before the new one is durable",
+		File: "internal/engine/publish/publish.go",
+		Old:  "\tif err == nil && c.Flush != nil {\n\t\terr = c.Flush(to.Dir)\n\t}\n", New: "",
+		Run: "TestCrashSweep$/plain_rename",
+	},
+	{
+		Point: 25, Fault: "where names cannot be moved without replacing, a creation is not rolled back whose slot could not be removed",
+		File: "internal/engine/publish/create.go",
+		Old:  "exists && c.linked(st)\n", New: "exists && c.linked(st) && c.Done\n",
+		Run: "TestFaultSweep$/faults/plain_rename",
+	},
+	{
+		Point: 25, Fault: "where names cannot be moved without replacing, rolling back a move loses a file that has both names",
+		File: "internal/engine/publish/move.go",
+		Old:  "err == nil && c.Moved.same(src) { // it never left it", New: "err != nil && c.Moved.same(src) { // it never left it",
+		Run: "TestFaultSweep$/faults/plain_rename",
+	},
+	{
 		Point: 26, Fault: "a directory is removed before what left it is durable in its slots",
 		File: "internal/engine/turns.go",
 		Old:  "\tif err := c.s.syncDirs(dirs...); err != nil {\n\t\treturn c.s.Poison(err)\n\t}\n\tfor _, t := range", New: "\tfor _, t := range",

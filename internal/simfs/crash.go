@@ -36,7 +36,7 @@ func (f *FS) Crash(seed uint64, loss Loss) *FS {
 			}
 		}
 	}
-	out := &FS{NoExchange: f.NoExchange, NoLink: f.NoLink, NoSymlink: f.NoSymlink, NoSyncEach: f.NoSyncEach, Clones: f.Clones, Umask: f.Umask,
+	out := &FS{NoExchange: f.NoExchange, NoReplace: f.NoReplace, NoLink: f.NoLink, NoSymlink: f.NoSymlink, NoSyncEach: f.NoSyncEach, Clones: f.Clones, Umask: f.Umask,
 		nextIno: f.nextIno, clock: f.clock + 1, stopAt: -1, nextDev: f.nextDev, cap: f.cap}
 	out.root = c.copy(f.root)
 	out.start()

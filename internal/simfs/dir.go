@@ -262,6 +262,9 @@ func (d *dir) Rename(name string, to fsx.Dir, newName string) error {
 
 func (d *dir) RenameNoReplace(name string, to fsx.Dir, newName string) error {
 	return d.two("rename", name, to, newName, func(op Op, t *dir, n *inode) error {
+		if d.f.NoReplace {
+			return fail(op, errors.Join(fsx.ErrUnsupported, syscall.EINVAL))
+		}
 		if t.n.names[newName] != nil {
 			return fail(op, syscall.EEXIST)
 		}

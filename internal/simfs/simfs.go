@@ -56,9 +56,9 @@ const sector = 512 // bytes
 
 // FS is a disk and the kernel's in-memory state of it. It is safe for concurrent use.
 type FS struct {
-	// NoExchange, NoLink, NoSymlink and NoSyncEach make the
-	// operations fail with [fsx.ErrUnsupported].
-	NoExchange, NoLink, NoSymlink, NoSyncEach bool
+	// NoExchange, NoReplace, NoLink, NoSymlink and NoSyncEach make the
+	// operations fail with [fsx.ErrUnsupported]; NoReplace that of RenameNoReplace.
+	NoExchange, NoReplace, NoLink, NoSymlink, NoSyncEach bool
 	// NoLeases makes it unknown whether a file is open for writing.
 	NoLeases bool
 	// Clones makes Clone work.

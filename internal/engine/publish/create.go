@@ -1,16 +1,24 @@
 package publish
 
+import "github.com/resilientwrite/resilientwrite/internal/fsx"
+
 // publishNew gives the staged file its name and never replaces another.
 //
 //	renameat2(slot, target, RENAME_NOREPLACE)
 func publishNew(c *Change) error {
-	err := moveNew(Name{c.Slot.Dir, c.Slot.Name}, c.Target)
+	err := c.moveNew(Name{c.Slot.Dir, c.Slot.Name}, c.Target)
 	if isExist(err) {
 		return ErrExists
 	}
-	c.Done = err == nil
+	if c.Done = err == nil; !c.Done {
+		st, exists, serr := c.Target.lstat()
+		c.Done = serr == nil && exists && c.linked(st)
+	}
 	return err
 }
+
+// linked reports whether the staged file has its name besides the slot.
+func (c *Change) linked(st fsx.Stat) bool { return c.Slot.made(st) && st.Nlink > 1 }
 
 // undoNew takes the name from the staged file. It is looked at after it is out:
 // another program may have saved it at the last moment.
@@ -28,7 +36,7 @@ func undoNew(c *Change) error {
 			return err
 		}
 	}
-	err = moveNew(c.Target, Name{c.Slot.Dir, c.Slot.Name})
+	err = c.moveNew(c.Target, Name{c.Slot.Dir, c.Slot.Name})
 	if isAbsent(err) {
 		return nil
 	}
@@ -39,7 +47,7 @@ func undoNew(c *Change) error {
 	if err != nil || c.New.is(out) {
 		return err
 	}
-	err = moveNew(Name{c.Slot.Dir, c.Slot.Name}, c.Target)
+	err = c.moveNew(Name{c.Slot.Dir, c.Slot.Name}, c.Target)
 	if isExist(err) {
 		c.Displaced = true
 		return nil
@@ -57,7 +65,7 @@ func judgeNew(c *Change, held Held) (State, error) {
 		return Taken, err
 	case !exists:
 		return Pending, nil
-	case c.Slot.made(st) && st.Nlink > 1: // linked, and the slot not yet removed
+	case c.linked(st):
 		return Published, nil
 	}
 	return Taken, nil

@@ -15,7 +15,7 @@ func publishMove(c *Change) error {
 	if c.Old.Exists {
 		return moveOver(c)
 	}
-	err := moveNew(c.Source, c.Target)
+	err := c.moveNew(c.Source, c.Target)
 	switch {
 	case isExist(err):
 		return ErrExists
@@ -133,13 +133,16 @@ func undoMove(c *Change) error {
 	if !exists {
 		return restoreSource(c)
 	}
-	came := moveNew(c.Target, c.Source)
+	came := c.moveNew(c.Target, c.Source)
 	switch {
 	case isExist(came):
 		// Another program has made a file under the old name. The moved one
 		// leaves the new name and is kept.
 		if !c.Moved.is(st) {
 			return nil
+		}
+		if src, _, err := c.Source.lstat(); err == nil && c.Moved.same(src) { // it never left it
+			return c.Target.Dir.Remove(c.Target.Name)
 		}
 		c.Displaced = true
 		return c.Target.Dir.Rename(c.Target.Name, c.Slot.Dir, c.Slot.Name)
@@ -173,7 +176,7 @@ func undoMoveOver(c *Change, st fsx.Stat, exists bool) error {
 //	openat(slot.new)  write…  fsync  linkat(target, source)  fsync(source/)  renameat(slot.new, target)
 func moveBackByLink(c *Change) error {
 	if c.Old.Bytes == nil {
-		return moveNew(c.Target, c.Source)
+		return c.moveNew(c.Target, c.Source)
 	}
 	tmp, err := c.copyOf(c.Old)
 	if err != nil {
@@ -190,7 +193,7 @@ func moveBackByLink(c *Change) error {
 	if !errors.Is(err, fsx.ErrUnsupported) {
 		return err
 	}
-	if err := moveNew(c.Target, c.Source); err != nil {
+	if err := c.moveNew(c.Target, c.Source); err != nil {
 		return err
 	}
 	return c.restore(c.Target, c.Old)
@@ -209,7 +212,7 @@ func (c *Change) restore(n Name, file File) error {
 	if err != nil {
 		return err
 	}
-	err = moveNew(Name{c.Slot.Dir, tmp}, n)
+	err = c.moveNew(Name{c.Slot.Dir, tmp}, n)
 	if isExist(err) {
 		return c.Slot.Dir.Remove(tmp)
 	}

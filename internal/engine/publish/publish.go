@@ -305,17 +305,23 @@ func (c *Change) openTarget() (f fsx.File, st fsx.Stat, err error) {
 	return f, st, err
 }
 
-// moveNew renames from to to, which must be free.
+// moveNew renames from to to, which must be free. Where that takes two steps, the new name
+// is durable before the old one goes.
 //
-//	renameat2(from, to, RENAME_NOREPLACE)  or  linkat(from, to) unlinkat(from)
-func moveNew(from, to Name) error {
+//	renameat2(from, to, RENAME_NOREPLACE)  or  linkat(from, to) fsync(to/) unlinkat(from)
+func (c *Change) moveNew(from, to Name) error {
 	err := from.Dir.RenameNoReplace(from.Name, to.Dir, to.Name)
-	if errors.Is(err, fsx.ErrUnsupported) {
-		if err = from.Dir.Link(from.Name, to.Dir, to.Name); err == nil {
-			err = from.Dir.Remove(from.Name)
-		}
+	if !errors.Is(err, fsx.ErrUnsupported) {
+		return err
 	}
-	return err
+	err = from.Dir.Link(from.Name, to.Dir, to.Name)
+	if err == nil && c.Flush != nil {
+		err = c.Flush(to.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	return from.Dir.Remove(from.Name)
 }
 
 // matches reports whether the target is what the row expects: by identity, or
