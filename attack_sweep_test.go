@@ -318,6 +318,62 @@ func (x attack) humansAct(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n int,
 	}
 }
 
+// TestHumanBeforeThePowerCutSweep: at the level journal a user edits or reverts a file right
+// after the reply, durably, and the power is cut. Bytes that are not those of the row are
+// never published: they become a version. After Sync, what the user did stays.
+func TestHumanBeforeThePowerCutSweep(t *testing.T) {
+	for _, x := range attacks {
+		for how := range humans {
+			for _, name := range x.paths {
+				for seed := range uint64(6) {
+					x.actBefore(t, how, name, seed)
+				}
+			}
+		}
+	}
+}
+
+func (x attack) actBefore(t *testing.T, how, name string, seed uint64) {
+	t.Helper()
+	synced := seed%2 > 0
+	fs := simfs.New()
+	if x.disk != nil {
+		x.disk(fs)
+	}
+	s := must(x.open(fs, rw.SyncJournal, "0001"))(t)
+	if x.before != nil {
+		noErr(t, x.before(s))
+	}
+	noErr(t, s.Sync(background))
+	before := files(fs)
+	noErr(t, x.run(s))
+	if synced {
+		noErr(t, s.Sync(background))
+	}
+	act(fs, how, name, before[name])
+	left := files(fs)
+	d := fs.Foreign()
+	if synced {
+		d.Sync()
+	}
+	if f, err := d.Open(name, fsx.Read, 0); err == nil {
+		f.Sync()
+	}
+	disk := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.All, simfs.Some}[seed%3])
+	hidden := !haveText(slices.Collect(maps.Values(files(disk))), humansText)
+	report := x.judge(t, disk, rw.SyncJournal, true)
+	now := files(disk)
+	if hidden && haveText(slices.Collect(maps.Values(now)), humansText) {
+		t.Error("bytes that are not those of the row were published")
+	}
+	if synced && path.Dir(name) == "." && !maps.Equal(now, left) {
+		t.Errorf("after Sync the human left %s, the open made %s of it", brief(left), brief(now))
+	}
+	if t.Failed() {
+		t.Fatalf("%s: the human %s %s, seed %d: found %s, recovery %+v", x.name, how, name, seed, brief(now), report)
+	}
+}
+
 // upheavals are what happens to whole directories while no store is open. They
 // return false where the disk gives no cause for them.
 var upheavals = map[string]func(disk *simfs.FS, x attack) (*simfs.FS, bool){
@@ -682,44 +738,71 @@ func (x attack) unplaced(t *testing.T, errno syscall.Errno, n, m int, seen *int)
 	return true
 }
 
-// TestPermissionBeforeTheRow: a file in a directory that this process may not write is
-// refused before the commit is recorded, so that none has to be rolled back.
+// TestPermissionBeforeTheRow: a file whose name this process may not change is refused
+// before the commit is recorded, so that none has to be rolled back.
 func TestPermissionBeforeTheRow(t *testing.T) {
-	for _, x := range attacks {
-		fs := simfs.New()
-		if x.disk != nil {
-			x.disk(fs)
-		}
-		s := must(x.open(fs, rw.SyncFull, "0001"))(t)
-		if x.before != nil {
-			noErr(t, x.before(s))
-		}
-		d := fs.Foreign()
-		if x.sim.Mount { // the directory of slots is there
-			noErr(t, do(put("first.txt", "first", rw.ModeCreate))(s))
-		}
-		if sub, err := d.OpenDir("d"); err == nil && x.name != "tx" {
-			noErr(t, sub.Chmod(0o555))
-		}
-		noErr(t, d.Chmod(0o555))
-		rows := func() (n int) {
-			for p, text := range fs.Tree() {
-				if strings.Contains(p, "/journal/") {
-					n += strings.Count(text, `"kind":"commit"`) + strings.Count(text, `"kind":"abort"`)
+	const self, other = 1000, 1001
+	for how, deny := range map[string]func(fs *simfs.FS, x attack) bool{
+		"no directory may be written": func(fs *simfs.FS, x attack) bool {
+			for _, dir := range []string{"", "d"} {
+				if dir == "" || dirsOf(fs) != "" {
+					fs.Own(dir, self, 0o555)
 				}
 			}
-			return n
+			return true
+		},
+		"the directory below may not be written": func(fs *simfs.FS, x attack) bool {
+			if dirsOf(fs) == "" {
+				return false
+			}
+			fs.Own("d", self, 0o555)
+			return true
+		},
+		"the files of others in sticky directories": func(fs *simfs.FS, x attack) bool {
+			for p := range files(fs) {
+				fs.Own(p, other, 0o666)
+				fs.Own(strings.TrimSuffix(path.Dir(p), "."), other, 0o1777)
+			}
+			return len(files(fs)) > 0
+		},
+	} {
+		for _, x := range attacks {
+			if x.sim.Mount {
+				continue
+			}
+			fs := simfs.New()
+			fs.User = self
+			fs.Own("", self, 0o755)
+			if x.disk != nil {
+				x.disk(fs)
+			}
+			x.sim.User = self
+			s := must(x.open(fs, rw.SyncFull, "0001"))(t)
+			if x.before != nil {
+				noErr(t, x.before(s))
+			}
+			if !deny(fs, x) {
+				continue
+			}
+			rows := func() (n int) {
+				for p, text := range fs.Tree() {
+					if strings.Contains(p, "/journal/") {
+						n += strings.Count(text, `"kind":"commit"`) + strings.Count(text, `"kind":"abort"`)
+					}
+				}
+				return n
+			}
+			before := rows()
+			err := x.run(s)
+			if x.inside {
+				noErr(t, err, how, ": ", x.name) // its name does not change
+				continue
+			}
+			if !errors.Is(err, rw.ErrPermission) || rw.AsError("", err).Effect != rw.EffectNone {
+				t.Errorf("%s: %s: %v", how, x.name, err)
+			}
+			equal(t, rows(), before, how, ": ", x.name, ": commits and aborts in the journal")
 		}
-		before := rows()
-		err := x.run(s)
-		if x.inside {
-			noErr(t, err, x.name) // its name does not change
-			continue
-		}
-		if !errors.Is(err, rw.ErrPermission) || rw.AsError("", err).Effect != rw.EffectNone {
-			t.Errorf("%s: %v", x.name, err)
-		}
-		equal(t, rows(), before, x.name, ": commits and aborts in the journal")
 	}
 }
 

@@ -33,6 +33,7 @@ type Sim struct {
 	LockWait   time.Duration // for the lock of the journal
 	Many       int           // files from which a commit holds few of them open
 	Beside     bool          // run side by side what may
+	User       int           // who the process is
 	Years      int           // by which the clock of the process is off
 	// Unrecovered leaves what dead writers left to others.
 	Unrecovered bool
@@ -63,7 +64,7 @@ func OpenSimWithin(ctx context.Context, fs *simfs.FS, opts *Options, sim Sim) (*
 	return openOn(ctx, root, opts, engine.TestHooks{
 		Now:    func() time.Time { return when },
 		Nonce:  func() string { return sim.Nonce },
-		User:   func() int { return 0 }, // of the files of a simulated disk
+		User:   func() int { return sim.User },
 		InTurn: !sim.Beside, Manual: sim.Manual, Segment: sim.Segment, Preallocate: 4096, NoReserve: true, Slots: 2, State: sim.State, AppendFrom: sim.AppendFrom, Unrecovered: sim.Unrecovered, LockWait: sim.LockWait, Many: sim.Many,
 	})
 }
@@ -221,13 +222,6 @@ func (s *Store) WhileQuiet(fn func()) { s.engine.TestHooks.Quiet = fn }
 
 // LetPatternsTake sets how long the patterns of the policy may compute in a call.
 func (s *Store) LetPatternsTake(most time.Duration) { s.engine.TestHooks.Patterns = most }
-
-// OpenSimAs is OpenSim for a user.
-func OpenSimAs(fs *simfs.FS, opts *Options, user int) (*Store, error) {
-	return openOn(context.Background(), fs.Root(), opts, engine.TestHooks{
-		Now: time.Now, Nonce: func() string { return "0000" }, User: func() int { return user }, InTurn: true, Preallocate: 4096, NoReserve: true,
-	})
-}
 
 // Account makes an account of a call and uses it as a write of two pieces
 // does.

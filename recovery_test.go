@@ -1193,7 +1193,7 @@ func TestCustody(t *testing.T) {
 		fs.Own(state, row.self, 0o700)
 		fs.Own("", row.root, 0o755)
 		fs.Own(row.at, row.owner, row.mode)
-		s, err := rw.OpenSimAs(fs, &rw.Options{Sync: rw.SyncOff}, row.self)
+		s, err := rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{User: row.self})
 		if err != nil || row.want != "" {
 			if e := rw.AsError("", err); row.want == "" || err == nil || !errors.Is(err, rw.Detail(row.want)) || e.Context["owner"] != fmt.Sprintf("uid %d", row.owner) ||
 				e.Context["mode"] != fmt.Sprintf("%04o", row.mode) || !strings.Contains(fmt.Sprint(e.Context["command"]), row.at) || !strings.Contains(e.Hint, "chown") {

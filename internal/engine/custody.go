@@ -33,11 +33,16 @@ type Custody struct {
 	narrowed []string
 }
 
-func (s *Engine) NewCustody() (Custody, error) {
-	c := Custody{s: s, Self: os.Geteuid(), rootUID: -1}
+// user is who this process is; negative where there are no users.
+func (s *Engine) user() int {
 	if s.TestHooks.User != nil {
-		c.Self = s.TestHooks.User()
+		return s.TestHooks.User()
 	}
+	return os.Geteuid()
+}
+
+func (s *Engine) NewCustody() (Custody, error) {
+	c := Custody{s: s, Self: s.user(), rootUID: -1}
 	if c.Self != 0 {
 		return c, nil
 	}

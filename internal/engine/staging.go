@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/call"
@@ -217,7 +216,7 @@ func (m *Mutation) place(ctx context.Context, c *Commit) error {
 			return err
 		}
 		m.home = inode{parent.Dev, parent.Ino}
-		if err := m.mayLeave(parent); err != nil {
+		if err := m.mayLeave(parent, c.s.user()); err != nil {
 			return err
 		}
 		if in, err = c.s.slotDirOf(m, parent); err != nil {
@@ -238,7 +237,7 @@ func (m *Mutation) place(ctx context.Context, c *Commit) error {
 
 // mayLeave reports what would keep the mutation from being published: it is looked at before
 // the row is written, so that no commit has to be rolled back for it.
-func (m *Mutation) mayLeave(parent fsx.Stat) error {
+func (m *Mutation) mayLeave(parent fsx.Stat, self int) error {
 	if m.Private {
 		return nil
 	}
@@ -246,19 +245,18 @@ func (m *Mutation) mayLeave(parent fsx.Stat) error {
 		return err
 	}
 	if m.Source == nil {
-		return m.Prev.mayBeReplaced(parent)
+		return m.Prev.mayBeReplaced(parent, self)
 	}
 	from, err := m.Source.Target.Parent.Stat()
 	if err == nil {
 		err = m.Source.Target.Parent.Writable()
 	}
-	return cmp.Or(err, m.Prev.mayBeReplaced(parent), m.Source.Prev.mayBeReplaced(from))
+	return cmp.Or(err, m.Prev.mayBeReplaced(parent, self), m.Source.Prev.mayBeReplaced(from, self))
 }
 
 // mayBeReplaced returns an error for a file of another user in a sticky directory, where
 // only its owner or that of the directory can rename or remove it.
-func (p fileFacts) mayBeReplaced(parent fsx.Stat) error {
-	self := os.Geteuid()
+func (p fileFacts) mayBeReplaced(parent fsx.Stat, self int) error {
 	if !p.Exists || parent.Mode&Sticky == 0 || self <= 0 || p.Stat.UID == self || parent.UID == self {
 		return nil
 	}
