@@ -101,8 +101,8 @@ func (s *Store) start(ctx context.Context) error {
 	if s.opts.ReadOnly {
 		return nil
 	}
-	s.noteRoot()
-	err := s.engine.AloneWithin(ctx, "open", s.drafts.Sweep)
+	s.noteRoot(ctx)
+	err := s.engine.Tidy(ctx, s.drafts.Sweep)
 	if terr := s.sweepTxs(ctx); err != nil || terr != nil {
 		s.engine.Report.Warn(call.WarnDraftsNotSwept)
 	}
@@ -305,9 +305,9 @@ func (s *Store) unwritable(dir string, err error) error {
 
 // noteRoot records in the state directory to which workspace it belongs. If that
 // fails, the next open tries again.
-func (s *Store) noteRoot() {
+func (s *Store) noteRoot(ctx context.Context) {
 	if s.workspace != nil {
-		s.engine.Alone("open", func() error { return s.workspace.Note(s.placed, s.engine.Disk.State) })
+		s.engine.Tidy(ctx, func() error { return s.workspace.Note(s.placed, s.engine.Disk.State) })
 	}
 }
 

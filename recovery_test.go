@@ -339,6 +339,26 @@ func TestOpenWithinItsContext(t *testing.T) {
 	noErr(t, <-ended)
 }
 
+// TestOpenWaitsOnceForTheStateLock: a process was stopped with the lock of the small files
+// of the state directory. Open needs it several times, and waits for it once, no longer than
+// its context allows.
+func TestOpenWaitsOnceForTheStateLock(t *testing.T) {
+	dir := workspace(t)
+	noErr(t, open(t, dir, nil).Close(background))
+	locks := must(lock.Open(must(fsx.OpenRoot(filepath.Join(dir, rw.StateDirName, "locks")))(t), "paths", lock.Owner{}))(t)
+	defer locks.Close()
+	must(locks.Names(background, time.Second, "test", "state"))(t)
+	const wait = 300 * time.Millisecond
+	began := time.Now()
+	must(rw.Open(background, dir, &rw.Options{LockTimeout: wait}))(t)
+	if took := time.Since(began); took > 4*wait {
+		t.Errorf("Open took %s", took)
+	}
+	ctx, cancel := context.WithTimeout(background, wait)
+	defer cancel()
+	must(rw.Open(ctx, dir, &rw.Options{LockTimeout: time.Hour}))(t)
+}
+
 // The scenario C10 of the benchmark of record, bench/record: power cuts on the
 // simulated file system. It is a test of this package because only its tests
 // can open a Store there. The benchmark runs it with RW_RECORD set to the file

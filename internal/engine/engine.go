@@ -74,6 +74,7 @@ type Engine struct {
 	Reserve     reserve
 	lost        atomic.Pointer[loss] // what happened to the state directory; nil = nothing
 
+	stuck    bool       // Open has waited in vain for the lock of the small files
 	snapping sync.Mutex // one snapshot at a time
 
 	Gate            sync.Mutex

@@ -194,7 +194,7 @@ func (s *Engine) Start(ctx context.Context) error {
 		if !s.Opts.ReadOnly && !s.Poisoned.Load() {
 			// What another process keeps from being done now, the next Open does.
 			if err = s.clearPoison(); err == nil {
-				err = unlessTimeout(s.AloneWithin(ctx, "open", s.finishOpen))
+				err = unlessTimeout(s.Tidy(ctx, s.finishOpen))
 			}
 		}
 	}
@@ -225,7 +225,7 @@ func (s *Engine) startWriter(ctx context.Context) error {
 	if s.Locks, err = lock.Open(s.Disk.locks, "paths", lock.Owner{Writer: s.Writer, PID: os.Getpid()}); err != nil {
 		return err
 	}
-	if err := unlessTimeout(s.AloneWithin(ctx, "open", s.ignoreSelf)); err != nil {
+	if err := unlessTimeout(s.Tidy(ctx, s.ignoreSelf)); err != nil {
 		return err
 	}
 	s.slotDirs.home.slots = s.newSlots(s.Disk.Staging)
@@ -249,6 +249,22 @@ func (s *Engine) Alone(what string, fn func() error) error {
 func (s *Engine) AloneWithin(ctx context.Context, what string, fn func() error) error {
 	unlock, err := s.Locks.Names(ctx, s.Opts.LockTimeout, what, "state")
 	if err != nil {
+		return err
+	}
+	defer unlock()
+	return fn()
+}
+
+// Tidy is AloneWithin for what Open can leave to the next one. Where a process was stopped
+// with the lock, Open waits for it only once.
+func (s *Engine) Tidy(ctx context.Context, fn func() error) error {
+	wait := s.Opts.LockTimeout
+	if s.stuck {
+		wait = 0
+	}
+	unlock, err := s.Locks.Names(ctx, wait, "open", "state")
+	if err != nil {
+		s.stuck = true
 		return err
 	}
 	defer unlock()

@@ -78,7 +78,7 @@ func (s *Engine) recover(ctx context.Context) error {
 	}
 	if s.doubt.left = blocked != nil; blocked == nil {
 		s.renewWitness()
-		if err := unlessTimeout(s.AloneWithin(ctx, "open", s.tidySlotDirs)); err != nil {
+		if err := unlessTimeout(s.Tidy(ctx, s.tidySlotDirs)); err != nil {
 			return err
 		}
 	}
