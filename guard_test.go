@@ -29,7 +29,7 @@ func stateFiles(t *testing.T, dir string) string {
 		}
 		data, err := os.ReadFile(p)
 		if p == statePath(dir, "locks", "paths") {
-			data = bytes.TrimRight(data, "\x00") // slots of locks that are not held
+			data = bytes.TrimRight(data[:min(len(data), 4096)], "\x00") // without the table of who had a lock last
 		}
 		fmt.Fprintf(&b, "%s %d %.12s\n", strings.TrimPrefix(p, statePath(dir)), len(data), hash(string(data)))
 		return err
