@@ -92,7 +92,7 @@ func newStore(o Options, with engine.TestHooks) *Store {
 
 // start starts the opened store.
 func (s *Store) start(ctx context.Context) error {
-	s.budgets = &budget.Layer{Engine: s.engine, Gate: s.gate, Describe: describeCode}
+	s.budgets = &budget.Layer{Engine: s.engine, Gate: s.gate, Describe: describeCode, DraftPath: drafts.Path}
 	s.budgets.Load()
 	s.gate.OpenRepositories()
 	if err := s.engine.Start(ctx); err != nil {

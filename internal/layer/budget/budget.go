@@ -18,7 +18,6 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fault"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/gate"
-	"github.com/resilientwrite/resilientwrite/internal/layer/drafts"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 )
 
@@ -53,6 +52,8 @@ type Layer struct {
 	Gate *gate.Layer
 	// Describe is a failure as the context of an error has it.
 	Describe func(fault.Code) map[string]any
+	// DraftPath is the path of a refused draft.
+	DraftPath func(ref string) string
 
 	mu      sync.Mutex
 	strikes map[string]strike
@@ -217,7 +218,7 @@ func (g *Layer) Exhausted(c Call) *fault.Fault {
 	}
 	class := k.Detail.Class()
 	e := fault.New(fault.RetryExhausted).With("attempts", k.N)
-	if k.Draft != "" && g.stateOfPath(drafts.Path(k.Draft)) != absent {
+	if k.Draft != "" && g.stateOfPath(g.DraftPath(k.Draft)) != absent {
 		e.With("draft_ref", k.Draft)
 	}
 	e.With("last_error", g.Describe(k.Detail))
