@@ -167,7 +167,7 @@ func (c *Commit) flushWays() error {
 			}
 			m.home = inode{st.Dev, st.Ino}
 		}
-		if m.Target.Exists() && c.s.ways.is(dir, m.home.ino, fsx.Stat{}) {
+		if m.Target.Exists() && c.s.ways.is(dir, m.home.ino, "", fsx.Stat{}) {
 			continue
 		}
 		for d := dir; d != ""; d = ParentOf(d) {
@@ -180,7 +180,7 @@ func (c *Commit) flushWays() error {
 			flushed[ParentOf(d)] = true
 		}
 		if m.Target.Exists() { // else the directory is not made yet
-			c.s.ways.put(dir, m.home.ino, fsx.Stat{})
+			c.s.ways.put(dir, m.home.ino, "", fsx.Stat{})
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (m *Mutation) prevUnflushed(s *Engine) (bool, error) {
 		return true, nil
 	}
 	last, err := s.LastRow(m.Target.Path)
-	return err == nil && !s.written.is(m.Target.Path, last.Seq, m.Prev.Stat), err
+	return err == nil && !s.written.is(m.Target.Path, last.Seq, m.Prev.SHA, m.Prev.Stat), err
 }
 
 // madeAtOff reports whether a commit was made at the level off, so that its names were
@@ -222,12 +222,13 @@ type written struct {
 type writtenRow struct {
 	seq, ino    uint64
 	size, mtime int64
+	sha         string
 }
 
 // maxWritten limits how many paths are cached.
 const maxWritten = 4096
 
-func (w *written) put(path string, seq uint64, st fsx.Stat) {
+func (w *written) put(path string, seq uint64, sha string, st fsx.Stat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.rows) >= maxWritten {
@@ -236,13 +237,13 @@ func (w *written) put(path string, seq uint64, st fsx.Stat) {
 	if w.rows == nil {
 		w.rows = map[string]writtenRow{}
 	}
-	w.rows[path] = writtenRow{seq, st.Ino, st.Size, st.Mtime}
+	w.rows[path] = writtenRow{seq, st.Ino, st.Size, st.Mtime, sha}
 }
 
-func (w *written) is(path string, seq uint64, st fsx.Stat) bool {
+func (w *written) is(path string, seq uint64, sha string, st fsx.Stat) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.rows[path] == writtenRow{seq, st.Ino, st.Size, st.Mtime}
+	return w.rows[path] == writtenRow{seq, st.Ino, st.Size, st.Mtime, sha}
 }
 
 // Together runs all functions concurrently, and returns the first error in list

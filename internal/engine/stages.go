@@ -577,7 +577,7 @@ func (c *Commit) settle(ctx context.Context) error {
 	for _, m := range c.Muts {
 		m.remember(c.s)
 		if c.s.Opts.Sync != SyncOff && m.ch != nil {
-			c.s.written.put(m.Target.Path, c.Rec.Seq, m.left())
+			c.s.written.put(m.Target.Path, c.Rec.Seq, m.SHA, m.left())
 		}
 	}
 	if c.s.Opts.Sync == SyncJournal && len(c.Dirs) == 0 && !c.sharesOld() && !c.sharesFile() {

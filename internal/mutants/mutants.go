@@ -111,7 +111,7 @@ var mutants = []mutant{
 	{
 		Point: 9, Fault: "a file that another program saved with the same bytes is not flushed before it enters history",
 		File: "internal/engine/flush.go",
-		Old:  "return w.rows[path] == writtenRow{seq, st.Ino, st.Size, st.Mtime}", New: "return w.rows[path].seq == seq",
+		Old:  "return w.rows[path] == writtenRow{seq, st.Ino, st.Size, st.Mtime, sha}", New: "return w.rows[path].seq == seq",
 		Run: "TestEditorSweep",
 	},
 	{
