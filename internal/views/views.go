@@ -4,11 +4,11 @@ package views
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/resilientwrite/resilientwrite/internal/engine"
 	"github.com/resilientwrite/resilientwrite/internal/fault"
@@ -43,6 +43,7 @@ type Builder struct {
 	memory  int64
 	special []string // changes that no commit can express
 	bad     []string // names that no commit can contain
+	kept    []string // files of a repository or of the state directory
 	made    []*file
 	gone    []*file
 }
@@ -88,6 +89,7 @@ func (b *Builder) refuse() error {
 	}{
 		{fault.NotARegularFile, b.special, "the command made a FIFO, a socket or a device, which cannot be committed; do that outside of exec, or in a directory that git ignores"},
 		{fault.InvalidPath, b.bad, "the command made files whose names cannot be recorded; use names that are valid UTF-8"},
+		{fault.ProtectedPath, b.kept, "the command changed a git repository or a state directory; do that outside of exec, or make the repository in a directory that git ignores"},
 	} {
 		if len(x.list) > 0 {
 			e := fault.New(x.code).With("paths", x.list[:min(len(x.list), maxNamed)]).With("count", len(x.list)).Hintf("%s", x.hint)
@@ -124,6 +126,8 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 		if !dir {
 			b.plan.Ignored++
 		}
+	case errors.Is(err, relpath.ErrProtected):
+		b.kept = append(b.kept, c.Path)
 	case !named:
 		b.bad = append(b.bad, shown(c.Path))
 	case dir:
@@ -140,11 +144,6 @@ func (b *Builder) take(ctx context.Context, c sandbox.Change) error {
 
 // careful reports whether a path may be changed only by a commit.
 func (b *Builder) careful(path string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if relpath.ProtectedName(part, b.Layer.Tree.Rules.Protected) {
-			return true
-		}
-	}
 	_, guarded := protect.Match(path)
 	return guarded || b.Capture.Includes(path) || b.Layer.Host.Permitted(path) != nil
 }
