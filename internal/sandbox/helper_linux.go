@@ -61,7 +61,9 @@ func Main() {
 	if len(os.Args) != 2 || os.Args[0] != helperName {
 		return
 	}
-	out, in := json.NewEncoder(os.NewFile(reportFD, "report")), json.NewDecoder(os.NewFile(orderFD, "order"))
+	// One file for each descriptor: the collector closes that of a file which nothing refers to.
+	orders := os.NewFile(orderFD, "order")
+	out, in := json.NewEncoder(os.NewFile(reportFD, "report")), json.NewDecoder(orders)
 	if os.Args[1] == stageView {
 		var o order
 		err := in.Decode(&o)
@@ -83,7 +85,7 @@ func Main() {
 		os.Exit(1)
 	}
 	go func() { // the other process holds the pipe as long as it lives
-		io.Copy(io.Discard, io.MultiReader(in.Buffered(), os.NewFile(orderFD, "order")))
+		io.Copy(io.Discard, io.MultiReader(in.Buffered(), orders))
 		killAll()
 		os.Exit(1)
 	}()
