@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,10 @@ func (a *app) doctor() *cobra.Command {
 		Long: `Look for this server in the configuration of MCP clients, for the project and
 for the user. Start each entry as it is written there, list its tools, and call
 one that changes nothing. An entry with an address is called there.
+
+A clone may have brought the files of the project: an entry in them that starts
+another program than this one, sets other variables than RW_*, or has an address
+on another machine is reported, but not tried.
 
 The exit code is 5 when an entry does not work, and 4 when there is none.`,
 		ValidArgs: clients.Names(),
@@ -108,7 +113,12 @@ func (a *app) examine(ctx context.Context, s *setup, c clients.Client, f clients
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		one := base
-		a.try(ctx, s, entries[name], &one)
+		if f.Scope == clients.Project && s.place.Project != s.place.Home {
+			one.Problem = foreign(entries[name], s.place.Project)
+		}
+		if one.Problem == "" {
+			a.try(ctx, s, entries[name], &one)
+		}
 		if one.Works {
 			one.Notes = append(one.Notes, s.advice(c, f, text)...)
 		}
@@ -134,6 +144,47 @@ func (s *setup) advice(c clients.Client, f clients.File, text string) (notes []s
 		}
 	}
 	return notes
+}
+
+// foreign returns why an entry in a file of the project is not tried, if it
+// could do more than serve the project: run a program that a clone brought, or
+// send a variable of the user to another machine.
+func foreign(e clients.Entry, project string) string {
+	const rest = ", and a clone may have brought the file of the project; the client itself must try it"
+	command, args, _ := e.In(project)
+	switch {
+	case e.Off:
+		return ""
+	case e.URL != "":
+		if u, err := url.Parse(e.URL); err != nil || !isLoopback(u.Hostname()) {
+			return "not tried: the address is on another machine" + rest
+		}
+	case !isOwn(command), len(args) > 0 && args[0] != "serve":
+		return "not tried: the entry starts another program" + rest
+	}
+	for name := range e.Env {
+		if !strings.HasPrefix(name, "RW_") {
+			return "not tried: the entry sets variables of other programs" + rest
+		}
+	}
+	return ""
+}
+
+// isOwn reports whether a command starts this program, the one of its name in
+// PATH, or nothing, which is a problem that the user is told.
+func isOwn(command string) bool {
+	if command == clients.Program {
+		return true
+	}
+	info, err := os.Stat(command)
+	own, _ := os.Executable()
+	found, _ := exec.LookPath(clients.Program)
+	for _, path := range []string{own, found} {
+		if other, oerr := os.Stat(path); err == nil && oerr == nil && os.SameFile(info, other) {
+			return filepath.IsAbs(command)
+		}
+	}
+	return filepath.IsAbs(command) && errors.Is(err, os.ErrNotExist)
 }
 
 // doctorTime is the time limit of one entry.

