@@ -28,8 +28,9 @@ func landlockVersion() int {
 }
 
 // confine lets this thread, and every process that it starts, write only to the
-// paths and below them. Those that are not there are left out. It cannot be
-// undone, and a confined thread mounts nothing.
+// paths and below them, and keeps it from typing into a terminal. Those paths that
+// are not there are left out. It cannot be undone, and a confined thread mounts
+// nothing.
 func confine(writable []string) error {
 	version := landlockVersion()
 	if version == 0 {
@@ -63,7 +64,7 @@ func confine(writable []string) error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
 		return fmt.Errorf("landlock_restrict_self: %w", errno)
 	}
-	return nil
+	return keepTerminal()
 }
 
 // allow adds one path to a ruleset.

@@ -14,12 +14,19 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 func TestMain(m *testing.M) {
 	Main()
+	if len(os.Args) == 2 && os.Args[1] == "type" {
+		typeText()
+		os.Exit(0)
+	}
 	testbed.Main(m)
 }
 
@@ -315,5 +322,29 @@ func TestUserNobody(t *testing.T) {
 	}
 	if bytes.Contains(out, []byte("SKIP: TestChanges/overlayfs")) {
 		testbed.NotRun(t, string(out))
+	}
+}
+
+// typeText tries to type into a terminal, and to paste into a console, in both ways
+// to write the number of the request, and says how that fails. Standard input is no
+// terminal: the system refuses with another error.
+func typeText() {
+	for _, request := range []uintptr{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSTI | ^uintptr(0xffffffff), unix.TIOCGWINSZ} {
+		text := [8]byte{'x'}
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, 0, request, uintptr(unsafe.Pointer(&text[0])))
+		fmt.Print(errno.Error(), "; ")
+	}
+}
+
+// TestTypesNothing: the shell of the user would run what a command types into the
+// terminal.
+func TestTypesNothing(t *testing.T) {
+	for _, way := range []string{Overlay, Copy} {
+		p := newPlace(t)
+		_, exit := p.run(way, "exec '"+testbed.Must(os.Executable())(t)+"' type")
+		no, other := unix.EPERM.Error()+"; ", unix.ENOTTY.Error()+"; "
+		if exit.Code != 0 || p.out.String() != no+no+no+other {
+			t.Errorf("%s: %+v %q", way, exit, p.out.String())
+		}
 	}
 }
