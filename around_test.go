@@ -57,6 +57,7 @@ func holdersOf(disk *simfs.FS, text string) (list []string) {
 // the manifest, the stat index and the snapshots; the other files of the group
 // keep their history, can be undone one by one, and the store is sound.
 func TestEraseInLongGroups(t *testing.T) {
+	t.Parallel()
 	secret := "hunter-" + strings.Repeat("q7", 6)
 	disk, s, found := longGroup(t, secret)
 	disk.Remove("keys/" + secret + ".txt")
@@ -88,6 +89,7 @@ func TestEraseInLongGroups(t *testing.T) {
 // TestLongGroupsTravel: an export carries the changes of a row that is too long
 // for a line, import shows them, and one that is damaged is refused.
 func TestLongGroupsTravel(t *testing.T) {
+	t.Parallel()
 	_, s, _ := longGroup(t, "nothing-secret")
 	data := exported(t, s)
 	fresh := openAround(t, simfs.New(), rw.SyncFull, "c")
@@ -232,6 +234,7 @@ func scannedWhole(t *testing.T, disk *simfs.FS, level rw.SyncLevel) {
 // it is undone or nothing, and it can be undone itself. So it is where the files of
 // the group are too many to be held open.
 func TestUndoGroupCrashSweep(t *testing.T) {
+	t.Parallel()
 	for _, many := range []int{0, 1} {
 		for _, level := range allLevels {
 			t.Run(fmt.Sprint(level, many), func(t *testing.T) { undoGroupCrashSweep(t, level, many) })
@@ -295,6 +298,7 @@ func TestLowDiskKeepsHashesOnly(t *testing.T) {
 // TestHistoryTakesATwentiethOfTheDisk: where that is less than the default, the
 // oldest versions go.
 func TestHistoryTakesATwentiethOfTheDisk(t *testing.T) {
+	t.Parallel()
 	disk := simfs.New()
 	disk.CapBytes(40 << 20) // 2 MiB
 	s := openAround(t, disk, rw.SyncFull, "a")

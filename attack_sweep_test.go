@@ -322,6 +322,7 @@ func (x attack) humansAct(t *testing.T, fs *simfs.FS, level rw.SyncLevel, n int,
 // after the reply, durably, and the power is cut. Bytes that are not those of the row are
 // never published: they become a version. After Sync, what the user did stays.
 func TestHumanBeforeThePowerCutSweep(t *testing.T) {
+	t.Parallel()
 	for _, x := range attacks {
 		for how := range humans {
 			for _, name := range x.paths {
@@ -934,6 +935,7 @@ func TestDirectoryOfAnotherSweep(t *testing.T) {
 // that opens the store next dies in recovery. The file is deleted then, or the commit is
 // aborted, or in conflict.
 func TestDeletedInTwoDeathsSweep(t *testing.T) {
+	t.Parallel()
 	for n := 0; ; n++ {
 		reached := false
 		for m, died := 0, true; died; m++ {

@@ -445,6 +445,7 @@ func TestClaimCrash(t *testing.T) {
 // TestClaimsOfProcesses: processes add to a counter, each step a read and a write
 // without an expected version. No step is lost, because each is made under a claim.
 func TestClaimsOfProcesses(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, nil)
 	write(t, s, "n.txt", "0", rw.ModeCreate)
 	var children []*exec.Cmd
@@ -517,6 +518,7 @@ var lettered = "a\n1\n2\nb\n3\n4\nc\n5\n6\nd\n7\n8\ne\n9\n"
 // TestStageTakesExactlyOneSession: two sessions and the user change one file,
 // the user has staged something, another session made files and deleted some.
 func TestStageTakesExactlyOneSession(t *testing.T) {
+	t.Parallel()
 	for _, below := range []string{"", "sub/dir"} {
 		top := workspace(t)
 		dir := filepath.Join(top, below)

@@ -78,6 +78,7 @@ func TestCheckpointComesBackToTheLetter(t *testing.T) {
 // TestCheckpointOfAnyValue generates random values and texts; each is returned
 // unchanged, also above a mebibyte.
 func TestCheckpointOfAnyValue(t *testing.T) {
+	t.Parallel()
 	const seed = 20261121
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s, dir := quick(t, nil)
@@ -317,6 +318,7 @@ func TestCorruptCheckpointAffectsOnlyItself(t *testing.T) {
 // TestCorruptDataOfALongCheckpoint: the file of the data is lost, changed, or
 // all that is left.
 func TestCorruptDataOfALongCheckpoint(t *testing.T) {
+	t.Parallel()
 	long := json.RawMessage(`"` + strings.Repeat("long ", 210<<10) + `"`)
 	s, dir := quick(t, nil)
 	for name, damage := range map[string]func(doc, data string){
@@ -462,6 +464,7 @@ func TestCheckpointOverTheWire(t *testing.T) {
 // TestCheckpointOfAnotherSessionIsKept: two sessions that use one name do not lose
 // what the other one saved, whatever its format and size.
 func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	as := func(session, name, format string, data json.RawMessage) string {
 		t.Helper()
@@ -496,6 +499,7 @@ func TestCheckpointOfAnotherSessionIsKept(t *testing.T) {
 // TestCheckpointTwoStores: two open stores save and clean at the same time; nothing is
 // mixed, and data saved after a cleanup exists.
 func TestCheckpointTwoStores(t *testing.T) {
+	t.Parallel()
 	dir := ramspace(t)
 	stores := []*rw.Store{open(t, dir, &rw.Options{Sync: rw.SyncOff}), open(t, dir, &rw.Options{Sync: rw.SyncOff})}
 	var wg sync.WaitGroup
@@ -540,6 +544,7 @@ func TestCheckpointTwoStores(t *testing.T) {
 }
 
 func TestCheckpointCrashSweep(t *testing.T) {
+	t.Parallel()
 	long := json.RawMessage(`"` + strings.Repeat("long ", 210<<10) + `"`)
 	one := func(name string, data json.RawMessage) func(*rw.Store) error {
 		return func(s *rw.Store) error {

@@ -200,6 +200,7 @@ func TestCompactBesideWriters(t *testing.T) {
 // TestSnapshotsBesideWriters: writing a snapshot and adding rows never wait for each
 // other for ever, and folding again hides no row in the meantime.
 func TestSnapshotsBesideWriters(t *testing.T) {
+	t.Parallel()
 	s, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
 	var wg sync.WaitGroup
 	stop := make(chan bool)

@@ -436,6 +436,7 @@ func TestEraseWaitsForCallsInProgress(t *testing.T) {
 
 // TestEraseSweep kills Erase everywhere and makes every operation fail.
 func TestEraseSweep(t *testing.T) {
+	t.Parallel()
 	secret := leaked()
 	upkeepSweep{
 		name: "erase", sim: rw.Sim{Segment: 4000},
@@ -465,6 +466,7 @@ func TestEraseSweep(t *testing.T) {
 // TestEraseInLargeData: checkpoint data in a separate file, and a large object, are
 // found and removed as well.
 func TestEraseInLargeData(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	secret := "correct-horse-battery"
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -484,6 +486,7 @@ func TestEraseInLargeData(t *testing.T) {
 // contain the secret, continues through erasures and parking by this one; nothing that
 // was acknowledged to it is lost.
 func TestEraseBesideAnotherProcess(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	secret := "correct-horse-battery"
 	s := open(t, dir, &rw.Options{LockTimeout: time.Minute})

@@ -90,6 +90,7 @@ func TestStreamingOfTwoGiB(t *testing.T) {
 // TestDirectoryOf100000Files: a write to a large directory does not list it, in Open,
 // recovery and undo included.
 func TestDirectoryOf100000Files(t *testing.T) {
+	t.Parallel()
 	fs := simfs.New()
 	for i := range 100_000 {
 		fs.WriteFile(fmt.Sprintf("large/%06d.txt", i), nil, 0o644)

@@ -48,6 +48,7 @@ func isolated(t *testing.T, err error) {
 // changed everything after the next Open or nothing, never a part, and the next call
 // removes its view.
 func TestExecDiesAtEveryStage(t *testing.T) {
+	t.Parallel()
 	recorded := false
 	sure := func(stage string) bool { return stage == engine.StagePublish || stage == engine.StageRecord }
 	for _, stage := range testbed.Share(t, append([]string{"publish.next"}, stageNames()...), 3, sure) {

@@ -19,6 +19,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
+	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
@@ -73,6 +74,14 @@ var (
 	appendOp    = rw.TxOp{Op: "write", Mode: rw.ModeAppend}
 	deleteOp    = rw.TxOp{Op: "delete"}
 )
+
+// TestOpenMakesTheDirectoriesOfHistory: all at once, so that no write waits for its own.
+func TestOpenMakesTheDirectoriesOfHistory(t *testing.T) {
+	blob.OneByOne = false
+	defer func() { blob.OneByOne = true }()
+	_, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
+	length(t, must(os.ReadDir(statePath(dir, "history")))(t), 256, "directories")
+}
 
 // TestFlushesOfALargeCommit: besides the one flush that each staged file needs, a
 // commit costs as many as a commit of one file.
@@ -249,6 +258,7 @@ func TestPreviousVersionThatIsStillWrittenTo(t *testing.T) {
 // TestTransactionsDoNotReadHistory: the cost of a commit does not grow with the
 // existing versions and rows, as long as no bound can be exceeded.
 func TestTransactionsDoNotReadHistory(t *testing.T) {
+	t.Parallel()
 	fs := simfs.New()
 	s := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncOff}, rw.Sim{}))(t)
 	defer s.Close(context.Background())
@@ -264,6 +274,7 @@ func TestTransactionsDoNotReadHistory(t *testing.T) {
 // TestBusyPathsAreBounded: the versions of a path that is written all the time
 // stay bounded, by transactions too, while those of quiet paths stay.
 func TestBusyPathsAreBounded(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
 	noErr(t, os.WriteFile(filepath.Join(dir, rw.StateDirName, "policy.yaml"), []byte("history: {max_versions: 5}\n"), 0o600))
@@ -433,6 +444,7 @@ func laneVerbs(t *testing.T, s *rw.Store) map[string]laneCall {
 // canceled, makes at most a few more checks, has changed nothing, and does not block
 // the next call.
 func TestCancelInTheMiddle(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	old := strings.Repeat("some ordinary words of a line\n", laneBytes/30)
 	write(t, s, "old.txt", old, rw.ModeCreate)
@@ -464,6 +476,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 // TestCancelInTheSearchOfAPattern: an expression of a policy that reads the same text
 // repeatedly checks the context while it does.
 func TestCancelInTheSearchOfAPattern(t *testing.T) {
+	t.Parallel()
 	dir := ramspace(t)
 	writePolicy(t, dir, "extend_patterns: {own: [{name: slow, regex: '(?s)a.*z|a'}]}\n")
 	s := quickAt(t, dir, nil)
@@ -497,6 +510,7 @@ func TestCancelInTheSearchOfAPattern(t *testing.T) {
 // cut at any operation. What was acknowledged is there, and every version has the
 // content that its name says.
 func TestPowerCutDuringTurns(t *testing.T) {
+	t.Parallel()
 	const writers = 14
 	for _, level := range []rw.SyncLevel{rw.SyncJournal, rw.SyncFull} {
 		for seed := uint64(1); seed <= uint64(scale(40)); seed++ {

@@ -159,6 +159,7 @@ const zeroSHA = "000000000000000000000000000000000000000000000000000000000000000
 
 // TestHandoffBodyIsKeptToTheByte with bodies made of what tends to be changed.
 func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
+	t.Parallel()
 	s := open(t, workspace(t), &rw.Options{Sync: rw.SyncOff})
 	pieces := []string{"---\n", "...\n", "---", "\r\n", "\n", "\ufeff", "\x00", " ", "\t", "a: b\n", "日本語", "😀", "\u2028", "\x1b[1m", "# H\n", "```\n", "\r", "x"}
 	rng := rand.New(rand.NewPCG(7, 11))
@@ -177,6 +178,7 @@ func TestHandoffBodyIsKeptToTheByte(t *testing.T) {
 // TestHandoffEnvelopeIsChecked: missing fields are listed, errors are named, and
 // nothing is written.
 func TestHandoffEnvelopeIsChecked(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")})
 	e := handoffRefused(t, s, dir, handoff.WriteRequest{Envelope: handoff.Envelope{Agent: "a", NextSteps: []string{}}}, rw.ErrMissingFields)
@@ -379,6 +381,7 @@ func TestHostileTaskIDs(t *testing.T) {
 
 // TestUnreadHandoffIsArchivedNotLost, and one that was read is not kept twice.
 func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	next := func(body string) handoff.WriteResult {
 		t.Helper()
@@ -426,6 +429,7 @@ func TestUnreadHandoffIsArchivedNotLost(t *testing.T) {
 // TestReadingIsRemembered: across a restart, once per reader, by the bytes that were
 // read; the handoff itself stays unchanged.
 func TestReadingIsRemembered(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, nil)
 	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t")})
 	handOff(t, s, handoff.WriteRequest{Envelope: anEnvelope("t"), Path: "docs/other.md"})
@@ -656,6 +660,7 @@ func TestHandoffRecoveryMayBeKilled(t *testing.T) {
 // killed is the current one or an archived one, complete, and the next writer
 // continues.
 func TestHandoffOfKilledWriter(t *testing.T) {
+	t.Parallel()
 	if dir := os.Getenv("RW_HANDOFF_CHILD"); dir != "" {
 		s := must(rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 		for i := 0; ; i++ {
@@ -700,6 +705,7 @@ func TestHandoffOfKilledWriter(t *testing.T) {
 // TestHandoffErrorsSayWhereAndWhat: the place of a problem is one of the file, not of
 // its front matter, and a limit is reported by its own name and not by that of others.
 func TestHandoffErrorsSayWhereAndWhat(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	text := documentedTemplate(t)
 	for name, c := range map[string]struct {

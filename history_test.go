@@ -823,6 +823,7 @@ func TestClosedAndReadOnlyStores(t *testing.T) {
 // TestTwoStoresAtOnce: edits, moves, transactions and undos of two stores over the same
 // files; every one is complete, and the journal matches the files.
 func TestTwoStoresAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := ramspace(t)
 	stores := []*rw.Store{quickAt(t, dir, nil), quickAt(t, dir, nil)}
 	write(t, stores[0], "list.txt", "end\n", rw.ModeCreate)
@@ -877,6 +878,7 @@ func TestTwoStoresAtOnce(t *testing.T) {
 
 // TestTransactionOf256Files is committed, undone, and restored after a restart.
 func TestTransactionOf256Files(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	var ops []rw.TxOp
 	for i := range 256 {
@@ -901,6 +903,7 @@ func TestTransactionOf256Files(t *testing.T) {
 
 // TestRowTooLargeIsATypedRefusal: more than one journal row holds.
 func TestRowTooLargeIsATypedRefusal(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	var ops []rw.TxOp
 	deep := strings.Repeat(strings.Repeat("n", 200)+"/", 10)
@@ -1100,6 +1103,7 @@ var replacing = []struct {
 // TestReplacedFilesKeepTheirVersions: all files that were at a path are listed, newest
 // first, and every listed version can be read, compared and restored by its number.
 func TestReplacedFilesKeepTheirVersions(t *testing.T) {
+	t.Parallel()
 	for _, c := range replacing {
 		t.Run(c.name, func(t *testing.T) {
 			s, dir := quick(t, nil)
@@ -1234,6 +1238,7 @@ var headCases = []struct {
 // has removed or changed the file, at every level, before a Sync and after it, and by
 // the next process.
 func TestTheNewestVersionIsKept(t *testing.T) {
+	t.Parallel()
 	shell := map[string]string{"removed": "rm a.md", "changed": "sed -i '1s/.*/changed/' a.md", "truncated": ": > a.md"}
 	for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal, rw.SyncOff} {
 		for _, c := range headCases {
@@ -1426,6 +1431,7 @@ func TestEraseWritesOverSlots(t *testing.T) {
 // TestHistoryStaysWithinItsCaps: ten thousand alternating overwrites of three files;
 // the bound always holds, and the last change of every file can be undone.
 func TestHistoryStaysWithinItsCaps(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	os.MkdirAll(filepath.Join(dir, rw.StateDirName), 0o700)
 	policy := "history: {max_bytes: 64KiB, max_versions: 10}\n"
@@ -1492,6 +1498,7 @@ func keptBytes(t *testing.T, dir string) (sum int64) {
 // TestPruneBesideAnotherProcess: history stays within its bounds while another
 // process has the store open for writing, and while many do one write each.
 func TestPruneBesideAnotherProcess(t *testing.T) {
+	t.Parallel()
 	dir := withHistoryPolicy(t, "{max_bytes: 1MiB, max_versions: 10}")
 	cmd, out := spawn(t, "hold", dir, "", rw.SyncFull)
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
@@ -1511,6 +1518,7 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 // TestPruneByShortProcesses: processes that make one write each apply the bounds
 // as well.
 func TestPruneByShortProcesses(t *testing.T) {
+	t.Parallel()
 	fs := simfs.New()
 	fs.WriteFile(rw.StateDirName+"/policy.yaml", []byte("history: {max_versions: 5}\n"), 0o600)
 	for i := range 5 + 256 + 10 {
@@ -1535,6 +1543,7 @@ func simKept(fs *simfs.FS) (n int) {
 // another one continues, and a version that it has kept again in the meantime is not
 // removed.
 func TestSweepBesideACreator(t *testing.T) {
+	t.Parallel()
 	step := 1
 	if short() {
 		step = 13

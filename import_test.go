@@ -214,6 +214,7 @@ func TestImportIntoAStoreWithRows(t *testing.T) {
 // TestExportIsOneMoment: rows written while an export runs are not in it, and each
 // export is sound by itself.
 func TestExportIsOneMoment(t *testing.T) {
+	t.Parallel()
 	s, _ := opened(t, &rw.Options{Sync: rw.SyncOff})
 	noErr(t, s.FillJournal(3000))
 	var wg sync.WaitGroup
@@ -241,6 +242,7 @@ func TestExportIsOneMoment(t *testing.T) {
 
 // TestExportStreams: a slow or broken reader costs no memory and is reported.
 func TestExportStreams(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	noErr(t, s.FillJournal(2000))
 	pr, pw := io.Pipe()
@@ -266,6 +268,7 @@ func (b brokenWriter) Write([]byte) (int, error) { return 0, b.err }
 
 // TestImportSweep kills Import everywhere and makes every operation fail.
 func TestImportSweep(t *testing.T) {
+	t.Parallel()
 	_, old := richStore(t)
 	data := exported(t, old)
 	upkeepSweep{

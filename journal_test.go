@@ -47,6 +47,7 @@ const firstSegment = "00000000000000000001.jsonl"
 
 // TestDamageIsNamed plants damage of every kind and expects Check to name it.
 func TestDamageIsNamed(t *testing.T) {
+	t.Parallel()
 	lines := func(t *testing.T, dir string, change func([]string) []string) {
 		t.Helper()
 		path := statePath(dir, "journal", firstSegment)
@@ -160,6 +161,7 @@ func TestDamageIsNamed(t *testing.T) {
 // TestBadLinesNeverHideOthers: whatever the journal contains, the store opens and
 // writes, tail shows the other rows, and the bad ones are counted.
 func TestBadLinesNeverHideOthers(t *testing.T) {
+	t.Parallel()
 	for name, tail := range map[string]string{
 		"torn": "\n{\"seq\":4,\"ts\":\"2026", "garbage": "\nxxxxxxxx", "fused": "\n{}{}\n", "nul": "\x00\x00\x00x", "newlines": "\n\n\n",
 		"json of another kind": "\n[1,2]\n", "a row without seq": "\n{\"kind\":\"commit\"}\n",
@@ -278,6 +280,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 // TestSnapshotsAreOnlyCaches: damaged or missing, they cost time and nothing
 // else.
 func TestSnapshotsAreOnlyCaches(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	s, _ := rw.Open(background, dir, &rw.Options{Sync: rw.SyncOff})
 	for i := range 700 {
@@ -323,6 +326,7 @@ func cachesAside(t *testing.T, s *rw.Store) {
 }
 
 func TestSnapshotsWhileOpen(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	noErr(t, s.FillJournal(60_000))
 	write(t, s, "a.txt", "x", rw.ModeCreate)
@@ -567,6 +571,7 @@ func TestReplayedRowsWithoutAReply(t *testing.T) {
 // TestReplayedUndoAndRestoreReplyAsTheFirst: which commits were undone, the
 // maximum that one call undoes, and which version was restored.
 func TestReplayedUndoAndRestoreReplyAsTheFirst(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	for i := range 51 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%5), fmt.Sprint(i), rw.ModeOverwrite)
@@ -787,6 +792,7 @@ func keyedCalls() []keyedCall {
 // call then happens once, and the same key returns the same reply again, also in
 // another process and after a restart, and does not touch later changes.
 func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
+	t.Parallel()
 	for _, c := range keyedCalls() {
 		s, dir := quick(t, nil)
 		if c.before != nil {
@@ -827,6 +833,7 @@ func TestAKeyedCallOnTheStateIsRepeated(t *testing.T) {
 // TestAKeyedCallOnTheStateHappensOnceOverCrashes: interrupted at every operation, the
 // repeated call returns the reply that the first call would have returned.
 func TestAKeyedCallOnTheStateHappensOnceOverCrashes(t *testing.T) {
+	t.Parallel()
 	for _, c := range keyedCalls() {
 		sweep := scenario{name: c.name, part: c.part, before: c.before, opts: rw.Options{Sync: rw.SyncFull, Gate: rw.Gate{Mode: rw.GateOff}}}
 		_, s := sweep.prepare(t)
@@ -933,6 +940,7 @@ func TestDryRunsOfStagingAndDrafts(t *testing.T) {
 // figures that fully decoded rows do, for rows of every layer, names that need
 // escapes, calls that were refused, and keys with replies.
 func TestAnalyticsReadsEveryRow(t *testing.T) {
+	t.Parallel()
 	dir := ramspace(t)
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff, Caller: `an "agent" <&>`})
 	other := hash("other")

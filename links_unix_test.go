@@ -24,6 +24,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/analytics"
 	"github.com/resilientwrite/resilientwrite/around"
+	"github.com/resilientwrite/resilientwrite/internal/blob"
 )
 
 // entries returns the entries of a workspace, byte for byte, by path: kind, mode, and
@@ -173,6 +174,7 @@ func redone(t *testing.T, s *rw.Store, dir string, undone rw.UndoResult, after m
 
 // TestCheckoutIsUndone: a branch with other links, files and directories.
 func TestCheckoutIsUndone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	gitIn(t, dir, "init", "-q")
 	shell(t, dir, `echo a > a; ln -s a cur; mkdir d; ln -s ../a d/l; echo f > was_file; ln -s a was_link; echo old > d/old; echo lib > lib; mkdir -p pkg/in; echo 1 > pkg/in/one; echo 2 > pkg/two`)
@@ -238,6 +240,7 @@ func TestLinksHaveVersions(t *testing.T) {
 // a scan was between or not, where a link is on the way to a file, and where a protected
 // file would be reached through one.
 func TestLaterEditIsNeverLost(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, before, run, since string
 		want                     error
@@ -329,6 +332,7 @@ func TestUndoRemovesItsDirectories(t *testing.T) {
 // into it removes no file of that session. The write succeeds, or asks to be sent
 // again, and then succeeds.
 func TestUndoBesideAWriter(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s, other := open(t, dir, nil), open(t, dir, nil)
 	write := func() error {
@@ -657,6 +661,7 @@ func TestUndoOfSeveralGivesModesBack(t *testing.T) {
 // TestDirectoriesAfterCommits: the changes of a shell to a directory after commits that
 // have changed it, and changed it back, are recorded and undone.
 func TestDirectoriesAfterCommits(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ before, change, then string }{
 		"mode after mode":    {"mkdir d", "chmod 700 d", "chmod 711 d"},
 		"mode back":          {"mkdir d", "chmod 700 d", "chmod 755 d"},
@@ -980,9 +985,11 @@ func limited(t *testing.T, n uint64) bool {
 // TestFewDescriptors: a process that may have 64 descriptors opens a store whose
 // history has all its directories, writes, reads old versions and closes.
 func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
 	if !limited(t, 64) {
 		return
 	}
+	blob.OneByOne = false
 	dir := workspace(t)
 	for range 2 {
 		s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
@@ -1013,6 +1020,7 @@ func TestFewDescriptors(t *testing.T) {
 // TestFewDescriptorsManyWriters: many writers in a process that may have 64 descriptors
 // have no call fail for want of one, at each level.
 func TestFewDescriptorsManyWriters(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("RW_NOFILE") == "" {
 		cmd, out := spawnTest(t, "TestFewDescriptorsManyWriters", "RW_NOFILE=1")
 		if err := cmd.Run(); err != nil {
@@ -1049,6 +1057,7 @@ func TestFewDescriptorsManyWriters(t *testing.T) {
 // group of 3,000 files in 60 directories, in one commit that it can undo too:
 // files that were changed, deleted with their directories, and made.
 func TestFewDescriptorsManyFiles(t *testing.T) {
+	t.Parallel()
 	if !limited(t, 256) {
 		return
 	}

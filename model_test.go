@@ -434,6 +434,7 @@ func (w *walker) open() {
 // TestModel makes random calls of every verb, and after each the files are
 // those of a model in plain memory.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	steps := 300
 	if *long || os.Getenv("RW_LONG") != "" {
 		steps = 3000

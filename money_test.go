@@ -61,6 +61,7 @@ func moneyIn(content string) int {
 // is killed at a random moment, two hundred times. After each reopening the sum is
 // unchanged.
 func TestMoneyIsNeverLost(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, &rw.Options{Sync: rw.SyncOff})
 	for i := range accounts {
 		write(t, s, fmt.Sprintf("acc%d.txt", i), account(1000), rw.ModeCreate)

@@ -99,6 +99,7 @@ func TestMoveOfManyFilesSweep(t *testing.T) {
 // and by another one on the same workspace, it is moved repeatedly. A file whose row
 // precedes that of the move was moved with it.
 func TestMoveOfADirectoryTakesAllAlong(t *testing.T) {
+	t.Parallel()
 	dir := ramspace(t)
 	opts := &rw.Options{Sync: rw.SyncOff}
 	stores := []*rw.Store{open(t, dir, opts), open(t, dir, opts)}

@@ -17,6 +17,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/command"
+	"github.com/resilientwrite/resilientwrite/internal/blob"
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	debug.SetGCPercent(400) // the heaps of small stores are collected all the time otherwise
+	blob.OneByOne = true
 	remove, forget := testbed.Memory(), testbed.State()
 	code := m.Run()
 	if code != 0 && short() {
@@ -181,6 +183,7 @@ func (l *lineLog) lines() []string {
 // kills some of them, and finds every acknowledged write once and no gap in
 // the order of the rows.
 func TestProcessesShareOneJournal(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	const processes, writes = 8, 100
 	var cmds []*exec.Cmd
@@ -225,6 +228,7 @@ func TestProcessesShareOneJournal(t *testing.T) {
 // acknowledged writes exist, everything else is the version before or after the call,
 // and the journal explains the disk.
 func TestKillNine(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -261,6 +265,7 @@ func TestKillNine(t *testing.T) {
 // TestEveryStageSurvivesDeath makes a process die before each stage of the table:
 // before the record nothing happened, after it the next Open completes the call.
 func TestEveryStageSurvivesDeath(t *testing.T) {
+	t.Parallel()
 	recorded := false
 	for _, stage := range rw.StageNames() {
 		s, dir := opened(t, nil)
@@ -283,6 +288,7 @@ func TestEveryStageSurvivesDeath(t *testing.T) {
 // TestNextWriterFinishesForTheDead: a store that stays open while another process dies
 // after its commit point completes that commit before it writes.
 func TestNextWriterFinishesForTheDead(t *testing.T) {
+	t.Parallel()
 	s, dir := opened(t, nil)
 	write(t, s, "deep/er/file.txt", "old", rw.ModeCreate)
 	cmd, _ := spawn(t, "die", dir, string(rw.StagePublish), rw.SyncFull)
@@ -315,6 +321,7 @@ func TestNextWriterFinishesForTheDead(t *testing.T) {
 // holder is killed no call has to wait: a call that waits for at most a tenth of a
 // second succeeds.
 func TestLocksDieWithTheirHolder(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	cmd, out := spawn(t, "hold", dir, "h", rw.SyncFull)
 	until(t, "the other process goes on", func() bool { return len(out.lines()) > 0 })
@@ -333,6 +340,7 @@ func TestLocksDieWithTheirHolder(t *testing.T) {
 // TestCreateRaceAcrossProcesses: of eight processes that create one path,
 // exactly one wins.
 func TestCreateRaceAcrossProcesses(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	var cmds []*exec.Cmd
 	var outs []*lineLog

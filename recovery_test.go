@@ -75,6 +75,7 @@ func TestRecoveryReadsTheJournalFewTimes(t *testing.T) {
 // The store opens or says why not, its calls report no internal error, and a file of the
 // user that has a second name there stays as it is.
 func TestHostileStateSweep(t *testing.T) {
+	t.Parallel()
 	const victim = "precious\n"
 	fs := simfs.New()
 	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
@@ -141,6 +142,7 @@ func TestHostileStateSweep(t *testing.T) {
 // busy, and the error names that process; other paths can be written. While the stopped
 // process recovers, no other one does. When it continues, everything that was committed exists.
 func TestOpenBesideAStoppedRecovery(t *testing.T) {
+	t.Parallel()
 	for name, least := range map[string]int{"opens": 100, "writes": 30} {
 		at, step, alone := 0, stride(3), 0
 		for at = phase(step); besideStoppedRecovery(t, name, at, &alone); at += step {
@@ -666,6 +668,7 @@ func number(name string, otherwise int) int {
 // repeated call completes the file. The other two ways to write show that the oracle
 // can fail.
 func TestRecordMachineCrash(t *testing.T) {
+	t.Parallel()
 	trials, seed := number("RW_RECORD_TRIALS", 150), uint64(number("RW_RECORD_SEED", 1))
 	var all []*crashCounts
 	for _, arm := range append(crashArms[:len(crashArms):len(crashArms)], carelessArm) {
@@ -841,6 +844,7 @@ func settledOn(t *testing.T, disk *simfs.FS) (n int) {
 // whether the store is closed or its process dies, and the slot is removed when the
 // program has closed the file.
 func TestLateSaves(t *testing.T) {
+	t.Parallel()
 	for _, x := range attacks {
 		if x.inside || x.before == nil && x.disk == nil {
 			continue

@@ -533,6 +533,7 @@ func TestEveryHintSaysWhatToDoNext(t *testing.T) {
 // TestRefusedStreamSweep: a stream with a secret is refused, and the power is cut at once.
 // The removal of its slot was not flushed, but the slot does not hold the secret.
 func TestRefusedStreamSweep(t *testing.T) {
+	t.Parallel()
 	secret := ghToken(77)
 	for i, mode := range []rw.WriteMode{rw.ModeCreate, rw.ModeAppend} {
 		fs := simfs.New()

@@ -259,6 +259,7 @@ func TestRepairRefusals(t *testing.T) {
 
 // TestRepairSweep kills Repair everywhere and makes every operation fail.
 func TestRepairSweep(t *testing.T) {
+	t.Parallel()
 	upkeepSweep{
 		name: "repair", sim: rw.Sim{Segment: 2500}, damage: true,
 		before: func(t *testing.T, s *rw.Store) {

@@ -110,6 +110,7 @@ var waysOut = []struct {
 // Compact, the call releases the reserve and succeeds, and the reserve is complete
 // again when it ends.
 func TestReserveIsForTheWayOut(t *testing.T) {
+	t.Parallel()
 	for _, way := range waysOut {
 		for _, level := range []rw.SyncLevel{rw.SyncFull, rw.SyncJournal} {
 			hits, step := 0, 1

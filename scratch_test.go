@@ -147,6 +147,7 @@ func TestScratchKeepsBytesOnceUnderManyLabels(t *testing.T) {
 }
 
 func TestScratchRefusalsChangeNothing(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("\xff"), Label: "bin"})
 	put := func(r rw.ScratchPutRequest) func() error {
@@ -386,6 +387,7 @@ func TestScratchObjectThatIsNoFile(t *testing.T) {
 }
 
 func TestScratchHasCaps(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	keep(t, s, rw.ScratchPutRequest{Content: []byte("small"), Label: "small"})
 	// A sparse file takes the place of hundreds of megabytes.
@@ -611,6 +613,7 @@ func besideObject(dir, content string) string {
 // every entry is restored with its label, notes, type, caller, times and order; expiry
 // times still apply; and the next put writes a complete index.
 func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(string){
 		"lost":      func(p string) { os.Remove(p) },
 		"empty":     func(p string) { os.Truncate(p, 0) },
@@ -656,6 +659,7 @@ func TestNothingIsLostWithTheScratchIndex(t *testing.T) {
 // TestRepairMakesTheScratchIndexAgain from the facts files of the objects, and reports
 // the entries of an older scratchpad that cannot be restored.
 func TestRepairMakesTheScratchIndexAgain(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	for i := range 3 {
 		keep(t, s, rw.ScratchPutRequest{Content: []byte(fmt.Sprint(i)), Label: fmt.Sprint("label ", i), TTL: "PT1H"})
@@ -887,6 +891,7 @@ func scratchAll(reqs ...rw.ScratchPutRequest) func(*rw.Store) error {
 }
 
 func TestScratchCrashSweep(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("raw material that fills several sectors\n", 50)
 	bin := rw.StateDirName + "/scratch/" + hash(long) + ".bin"
 	then := func(t *testing.T, s *rw.Store) {
@@ -917,6 +922,7 @@ func TestScratchCrashSweep(t *testing.T) {
 // TestScratchSurvivesKill: after a process is killed while it puts, every acknowledged
 // put exists.
 func TestScratchSurvivesKill(t *testing.T) {
+	t.Parallel()
 	if dir := os.Getenv("RW_SCRATCH_DIR"); dir != "" {
 		s := must(rw.Open(background, dir, nil))(t)
 		for i := 0; ; i++ {

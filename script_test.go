@@ -48,6 +48,7 @@ import (
 // \r are the line ends in every argument. The variables RISKY, TOKEN and AWS are a text
 // that the gate refuses and two credentials, EXAMPLE and PLACEHOLDERS stand for some.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	cmds := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, run := range map[string]func(*script, []string){
 		"workspace": (*script).workspace, "store": func(s *script, args []string) { s.name = args[0] },

@@ -192,6 +192,7 @@ func TestRowsAreTheSameBytes(t *testing.T) {
 // TestPruningWaitsForTheShipper: versions of rows that are not in the hub stay,
 // until the bound of bytes removes them.
 func TestPruningWaitsForTheShipper(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		policy, state string
 		kept          int

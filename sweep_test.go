@@ -489,6 +489,7 @@ func (c scenario) verify(t *testing.T, fs *simfs.FS, want outcome) {
 // TestCrashSweep kills the process at every mutating operation of every scenario, with
 // and without a power failure, and reopens the disk.
 func TestCrashSweep(t *testing.T) {
+	t.Parallel()
 	for _, c := range scenarios {
 		c.crashSweeps(t)
 	}
@@ -565,6 +566,7 @@ func (c scenario) recoverySweep(t *testing.T) {
 // run succeeds. What the error reports about the disk must be true. A short run gives
 // every operation one of the two errors, and the next run the other.
 func TestFaultSweep(t *testing.T) {
+	t.Parallel()
 	for _, c := range scenarios {
 		c.faultSweeps(t, allLevels...)
 	}
@@ -1421,6 +1423,7 @@ func TestPoisonSweep(t *testing.T) {
 // whose directories could not be flushed: completing such a move before it is rolled
 // back would rely on names that the disk does not have.
 func TestPoisonMoveOverSweep(t *testing.T) {
+	t.Parallel()
 	step := attackStep(2)
 	for _, x := range attacks {
 		if x.name != "move over" {
@@ -1564,6 +1567,7 @@ func (x attack) settled(t *testing.T, disk *simfs.FS, level rw.SyncLevel, live b
 // TestPoisonMarkStaysSweep: the mark of a failed flush stays while an opener could not
 // recover the files that it names, so that the next one publishes it again.
 func TestPoisonMarkStaysSweep(t *testing.T) {
+	t.Parallel()
 	mark := rw.StateDirName + "/poisoned"
 	for _, x := range attacks {
 		for n := 0; ; n++ {
@@ -1613,6 +1617,7 @@ var elsewhere = []string{"create_deep", "overwrite", "append", "several", "delet
 // TestCrashSweepElsewhere is TestCrashSweep, that of recovery and TestFaultSweep, with the
 // state in the git directory and on another file system.
 func TestCrashSweepElsewhere(t *testing.T) {
+	t.Parallel()
 	for layout, state := range map[string]string{"git": ".git/resilientwrite/main", "mount": "elsewhere/resilientwrite/0123"} {
 		for _, c := range scenarios {
 			if !slices.Contains(elsewhere, c.name) {
@@ -1673,6 +1678,7 @@ var mounted = []scenario{
 // TestSweepNestedMount is TestCrashSweepElsewhere for files on a file system that is
 // mounted in the workspace, where the state is elsewhere and where it is not.
 func TestSweepNestedMount(t *testing.T) {
+	t.Parallel()
 	for _, c := range mounted {
 		for _, elsewhere := range []bool{false, true} {
 			c.opts.Sync, c.sim.Mount, c.disk = rw.SyncFull, elsewhere, func(f *simfs.FS) { f.MountAt("mnt") }

@@ -26,6 +26,7 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 // reported to the caller if the process dies right there: none, unknown – from the
 // row's write to its flush – or applied.
 func TestTraceGoldens(t *testing.T) {
+	t.Parallel()
 	// A scan reads directories side by side where it has processors.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	all := slices.Clone(scenarios)
@@ -101,6 +102,7 @@ func importsOf(t *testing.T, dir string) []string {
 // TestRootStaysSmall checks that the root package depends on these modules and no
 // others: no MCP, no JSON Schema validator, no HTTP stack.
 func TestRootStaysSmall(t *testing.T) {
+	t.Parallel()
 	out := must(exec.Command("go", "list", "-deps", ".").Output())(t)
 	allowed := regexp.MustCompile(`^(github\.com/(resilientwrite/resilientwrite|goccy/go-yaml|pelletier/go-toml/v2|aymanbagabas/go-udiff|bmatcuk/doublestar/v4)|golang\.org/x/(sys|text))(/|$)`)
 	for _, dep := range strings.Fields(string(out)) {
@@ -121,6 +123,7 @@ func TestRootStaysSmall(t *testing.T) {
 
 // TestReadmeProgramRuns builds and runs the first program of the README unchanged.
 func TestReadmeProgramRuns(t *testing.T) {
+	t.Parallel()
 	data := must(os.ReadFile("README.md"))(t)
 	_, rest, _ := strings.Cut(string(data), "```go\n")
 	program, _, ok := strings.Cut(rest, "```")

@@ -318,6 +318,7 @@ func dieHalfway(s *rw.Store, _ string) error {
 // TestProcessDiesInTheMiddleOf256Files: half of them have their names; the next
 // Open gives the others theirs, and one call takes all of it back.
 func TestProcessDiesInTheMiddleOf256Files(t *testing.T) {
+	t.Parallel()
 	if txChild(t, dieHalfway) {
 		return
 	}
@@ -401,6 +402,7 @@ func TestStagedTransactionAtItsLimit(t *testing.T) {
 // would be too large. It is refused as a whole and leaves neither files nor
 // directories; the staged operations stay, and can be dropped.
 func TestStagedTransactionThatNoRowHolds(t *testing.T) {
+	t.Parallel()
 	s, dir := quick(t, nil)
 	deep := strings.Repeat(strings.Repeat("n", 100)+"/", 8)
 	var ops []rw.TxOp
@@ -517,6 +519,7 @@ func cross(s *rw.Store, arg string) error {
 // files in every order. None waits for ever, each happens once and as a whole, and all
 // lists show the same order of them, which is that of the journal.
 func TestProcessesCrossingTransactions(t *testing.T) {
+	t.Parallel()
 	if txChild(t, cross) {
 		return
 	}
@@ -622,6 +625,7 @@ func holdHalfway(s *rw.Store, _ string) error {
 // its files gets the process that holds it. When that process is killed, the next call
 // first completes the whole transaction, and then does its own work.
 func TestProcessesWaitForATransactionAndFinishItForTheDead(t *testing.T) {
+	t.Parallel()
 	if txChild(t, holdHalfway) {
 		return
 	}
@@ -1164,6 +1168,7 @@ func sweepTx(t *testing.T, random int, sweep func(*testing.T, txShape)) {
 // with and without a power failure: the whole transaction or nothing exists, and after
 // an acknowledged one all of it.
 func TestCrashSweepTx(t *testing.T) {
+	t.Parallel()
 	sweepTx(t, scale(30), func(t *testing.T, x txShape) {
 		for n := x.start % txStep(); ; n += txStep() {
 			fs, want, over := x.broken(t, n)
@@ -1239,6 +1244,7 @@ var grows = map[string]bool{"create": true, "write": true, "append": true, "mkdi
 // TestFaultSweepTx makes operations of transactions fail: what the error reports about
 // the disk is true, and opening again gives all or nothing.
 func TestFaultSweepTx(t *testing.T) {
+	t.Parallel()
 	sweepTx(t, scale(20), func(t *testing.T, x txShape) {
 		for k, f := range txFaults {
 			if f.stays && x.plain {
@@ -1254,6 +1260,7 @@ func TestFaultSweepTx(t *testing.T) {
 // TestCrashSweepTxRolledBack makes an operation fail and kills the process while it
 // rolls back the files published before.
 func TestCrashSweepTxRolledBack(t *testing.T) {
+	t.Parallel()
 	sweepTx(t, scale(20), func(t *testing.T, x txShape) {
 		for i := x.start % (5 * txStep()); ; i += 5 * txStep() {
 			for n := i + 1 + x.start%txStep(); ; n += 2 * txStep() {
@@ -1277,6 +1284,7 @@ func TestCrashSweepTxRolledBack(t *testing.T) {
 // replaced file back where names cannot be swapped. For a moment the slot and the
 // target are then two names of the staged file.
 func TestRolledBackWithoutExchange(t *testing.T) {
+	t.Parallel()
 	for _, x := range txShapes(t, 0) {
 		if x.name != "no_exchange" {
 			continue

@@ -247,6 +247,7 @@ func TestFileSizeLimit(t *testing.T) {
 // TestBusyFile: a bind-mounted file cannot be replaced by rename. It is
 // refused after a short wait, or written in place where that is allowed.
 func TestBusyFile(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o644)
 	os.WriteFile(filepath.Join(dir, "source"), []byte("old"), 0o644)
@@ -264,6 +265,7 @@ func TestBusyFile(t *testing.T) {
 // TestOtherFileSystem: a target on another file system than the state
 // directory is staged at the top of its own.
 func TestOtherFileSystem(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	os.Mkdir(filepath.Join(dir, "mnt"), 0o755)
 	mount(t, "tmpfs", filepath.Join(dir, "mnt"), "tmpfs", 0, "size=4m")
@@ -323,6 +325,7 @@ func TestBindMount(t *testing.T) {
 // TestSymlinkSwapRace swaps a directory for a link to the outside, at full
 // speed, while files are written below it.
 func TestSymlinkSwapRace(t *testing.T) {
+	t.Parallel()
 	dir := workspace(t)
 	outside := filepath.Join(filepath.Dir(dir), "outside")
 	os.Mkdir(outside, 0o755)
@@ -406,6 +409,7 @@ func ignoreSizeSignal() { signal.Ignore(unix.SIGXFSZ) }
 // descriptors for each of them and one for each new directory, and one that
 // needs more than the process may have is refused without effect.
 func TestDescriptorsOfATransaction(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("RW_NOFILE") == "" {
 		cmd, out := spawnTest(t, "TestDescriptorsOfATransaction", "RW_NOFILE=1")
 		if err := cmd.Run(); err != nil {
@@ -445,6 +449,7 @@ func TestDescriptorsOfATransaction(t *testing.T) {
 // slot and the journal are flushed, and nothing is acknowledged before the directory
 // is.
 func TestSystemCallsOfTheRealProcess(t *testing.T) {
+	t.Parallel()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Skip("strace is not installed")
@@ -579,6 +584,7 @@ func reserveBytes(dir string) int64 {
 // and do not use up the reserve. When there is space again the reserve is complete
 // again.
 func TestFullDiskHasAWayOut(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "1536k")
 	s := open(t, dir, nil)
 	const files = 60
@@ -656,6 +662,7 @@ func TestFullDiskOpensWithATornTail(t *testing.T) {
 // TestFullDiskOpens: a store whose process died opens on a disk without a free byte,
 // completes the interrupted work and has its reserve.
 func TestFullDiskOpens(t *testing.T) {
+	t.Parallel()
 	dir := smallDisk(t, "1536k")
 	s := open(t, dir, nil)
 	write(t, s, "a.txt", strings.Repeat("a", 9000), rw.ModeCreate)

@@ -428,6 +428,7 @@ func TestOperatorCallsSweep(t *testing.T) {
 // survived after others that did not. They are rolled back and imported again. Rows
 // that only describe a path with rows of its own do not roll back any of those rows.
 func TestImportRollsBackOnlyItsOwn(t *testing.T) {
+	t.Parallel()
 	c := importBesideRows(t)
 	c.run = func(s *rw.Store) error { return c.call(background, s) }
 	fs, s := c.prepare(t, rw.SyncFull)

@@ -120,6 +120,10 @@ func (s *Store) Trim() {
 	}
 }
 
+// OneByOne is set by tests that open many small stores: a new store then has no
+// directories of objects. Making, reading and removing 256 would be most of its work.
+var OneByOne bool
+
 // Prepare makes the directories of all objects at once, so that no single
 // object has to wait for its own. It may be left out.
 //

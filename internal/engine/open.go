@@ -341,7 +341,7 @@ func (s *Engine) openJournal(ctx context.Context) error {
 
 // finishOpen writes down that the store is open and well.
 func (s *Engine) finishOpen() error {
-	if !s.TestHooks.NoReserve {
+	if !s.TestHooks.NoReserve && !blob.OneByOne {
 		s.History.Prepare() // without it the directories are made one by one
 	}
 	if err := s.MakeReserve(); err != nil {

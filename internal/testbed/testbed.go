@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/resilientwrite/resilientwrite/internal/blob"
 )
 
 // Long reports whether the tests run at their full size: RW_LONG is set.
@@ -63,8 +65,10 @@ func State() (remove func()) {
 
 // Main runs the tests of a package with [Memory] and [State], and calls after when they are
 // done. The garbage collector runs less often, also in the commands that the tests run,
-// because it would run all the time with the small heaps of small stores.
+// because it would run all the time with the small heaps of small stores. The stores of
+// this process begin without directories of history.
 func Main(m *testing.M, after ...func()) {
+	blob.OneByOne = true
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 		os.Setenv("GOGC", "400")
