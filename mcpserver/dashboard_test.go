@@ -233,6 +233,7 @@ func TestDashboardIsForThisMachine(t *testing.T) {
 // TestDashboardUndo: nothing is undone before a confirmation, which is for one
 // row and works once, and the row is that one whatever was written meanwhile.
 func TestDashboardUndo(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, mcpserver.HTTPOptions{})
 	b.write("a.txt", "one\n")
 	row := b.write("a.txt", "two\n")
@@ -306,6 +307,7 @@ func TestDashboardShowsNoSecret(t *testing.T) {
 // the present and of bounded size; a reader that takes nothing holds up neither
 // them nor the others nor the end.
 func TestDashboardOfManyEvents(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, mcpserver.HTTPOptions{MaxStreams: 2})
 	conn := must(net.Dial("tcp", b.addr))(t)
 	defer conn.Close()
@@ -350,6 +352,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1),
 // TestDashboardGivesUpOnWhoReadsNothing: the stream is disconnected, and until
 // then it holds up no writer.
 func TestDashboardGivesUpOnWhoReadsNothing(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, mcpserver.HTTPOptions{})
 	l := make(pipes, 1)
 	other := &board{t: t, dir: b.dir}
@@ -430,6 +433,7 @@ func press(p *browser.Page, selector string) {
 // nothing overflows, nothing is complained of; and with the keyboard alone a
 // person opens a diff, thinks better of an undo, undoes, and sees it.
 func TestDashboardInABrowser(t *testing.T) {
+	t.Parallel()
 	browser.Path(t)
 	for _, view := range []struct {
 		wide, high int
@@ -438,6 +442,7 @@ func TestDashboardInABrowser(t *testing.T) {
 	}{{1280, 1000, false, "rgb(255, 255, 255)"}, {1280, 1000, true, "rgb(16, 21, 27)"}, {390, 1400, false, "rgb(255, 255, 255)"}, {390, 1400, true, "rgb(16, 21, 27)"}} {
 		name := fmt.Sprintf("%d %v", view.wide, map[bool]string{false: "light", true: "dark"}[view.dark])
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBoard(t, mcpserver.HTTPOptions{})
 			long := strings.Repeat("long-name-", 20) + ".txt"
 			b.write(long, "x\n")
@@ -498,6 +503,7 @@ func (b *board) picture(p *browser.Page, name string) {
 // address without the token shows nothing, and a page of another origin can
 // neither read, nor undo, nor frame it, even with the token.
 func TestDashboardAttackedInABrowser(t *testing.T) {
+	t.Parallel()
 	browser.Path(t)
 	b := newBoard(t, mcpserver.HTTPOptions{})
 	evil := `<img src=x onerror="document.title='owned'"><script>document.title='owned'<` + `/script>`

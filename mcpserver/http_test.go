@@ -438,6 +438,7 @@ func (s *site) refuses(what string, r *http.Request, status int) (http.Header, s
 }
 
 func TestHTTPForeignHostIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true, AllowedHosts: []string{"Proxy.Example", "other.example:8443"}})
 	port := s.addr[strings.LastIndex(s.addr, ":"):]
 	for _, host := range []string{
@@ -699,6 +700,7 @@ func TestHTTPMounted(t *testing.T) {
 // TestHTTPBodyLimit: a body that is too long is refused with a hint, before it is
 // read when its length is known, and without holding it when it is not.
 func TestHTTPBodyLimit(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxBody: 1 << 20})
 	id := s.initialize("t")
 	post, _ := s.openSSE()
@@ -757,6 +759,7 @@ func (s *site) insist(r *http.Request) (*http.Response, string) {
 // TestHTTPOnlyArgumentsMayBeLong: the rest of a message is decoded several
 // times, so that its limit is lower.
 func TestHTTPOnlyArgumentsMayBeLong(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
 	id := s.initialize("t")
 	post, _ := s.openSSE()
@@ -846,6 +849,7 @@ func tellBody(id int, meta string) string {
 // TestHTTPLosesNoReport: what a call reports arrives with its reply, before
 // it, and in order – also when many calls of one session run at a time.
 func TestHTTPLosesNoReport(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{})
 	const reports, calls, workers = 5, 25, 4
 	s.addTeller(reports)
@@ -922,6 +926,7 @@ func TestHTTPPlainReplyStaysJSON(t *testing.T) {
 // TestHTTPBroadcastsReachTheStream: what is sent to everybody is not taken
 // away by the calls that are just running.
 func TestHTTPBroadcastsReachTheStream(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{})
 	s.addTool("shout", func(_ context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		s.mcp.SendNotificationToAllClients("notifications/note", map[string]any{"n": 1})
@@ -1088,6 +1093,7 @@ func TestHTTPSlowClients(t *testing.T) {
 // call for ever. Nor does any other client that the machine keeps from reading,
 // so that each asks until it is answered.
 func TestHTTPSlowReader(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{WriteTimeout: 200 * time.Millisecond, MaxInFlight: 1})
 	save(t, s.store, "big", strings.Repeat("0123456789abcde\n", 400_000))
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+modernMeta+`,"name":"rw_read","arguments":{"path":"big","max_bytes":8000000}}}`, "slow")
@@ -1265,6 +1271,7 @@ func TestHTTPShutdown(t *testing.T) {
 // TestHTTPShutdownIsBounded: what does not end by itself is canceled and reported
 // so, and what ignores that is left.
 func TestHTTPShutdownIsBounded(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{ShutdownTimeout: 100 * time.Millisecond, SSE: true})
 	running, _ := s.addHold("hold")
 	post, _ := s.openSSE()
@@ -1370,6 +1377,7 @@ func TestHTTPUnixSocket(t *testing.T) {
 // TestHTTPRealClients: the library's own client works in both eras and over
 // SSE, and its name is in the receipt.
 func TestHTTPRealClients(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
 	auth := map[string]string{"Authorization": "Bearer " + s.token}
 	sse := must(client.NewSSEMCPClient(s.url+"/sse", client.WithHeaders(auth)))(t)
@@ -1513,6 +1521,7 @@ func TestHTTPRefusedInitializeLeavesNoSession(t *testing.T) {
 // TestHTTPIdleSessionEnds: an idle session is ended, one with an
 // open stream is not.
 func TestHTTPIdleSessionEnds(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SessionIdleTTL: 40 * time.Millisecond})
 	kept, stream := "", (*eventStream)(nil)
 	eventually(t, "a session with a stream", func() bool { // on a slow machine it ends before it is used
@@ -1556,6 +1565,7 @@ func TestHTTPNewStreamTakesOver(t *testing.T) {
 // TestHTTPCancel: a session cancels its own calls, by the protocol or by
 // leaving, and no other's.
 func TestHTTPCancel(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{MaxInFlight: 2}) // a cancellation needs no place
 	running, release := s.addHold("hold")
 	a, b := s.initialize("a"), s.initialize("b")
@@ -1649,6 +1659,7 @@ func TestSSEKeepsOrder(t *testing.T) {
 // TestSSEManyCalls: a stream gives back what its calls took, also when they
 // were refused, canceled or repeated, so that it never runs full.
 func TestSSEManyCalls(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true, MaxInFlight: 2, MaxBody: 256 << 10})
 	post, stream := s.openSSE()
 	content := strings.Repeat("x", 150<<10) // two at a time would pass the budget of bodies after a few
@@ -1798,6 +1809,7 @@ func sum(text string) string {
 // file, each time with the hash of what all have seen. In each round exactly
 // one wins, and the others learn why.
 func TestHTTPOneWinnerEachRound(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, mcpserver.HTTPOptions{SSE: true})
 	clients := []caller{
 		s.sessionCaller("a"), s.sessionCaller("b"), s.sessionCaller("c"), s.modernCaller("d"),

@@ -253,6 +253,7 @@ func TestAPanicOfAHostToolReportsNoFalseEffect(t *testing.T) {
 // TestNoServerTextNamesAToolThatIsNotListed: prompts, resources and the list, of
 // a store in which there is something of everything.
 func TestNoServerTextNamesAToolThatIsNotListed(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]*Options{
 		"core": {Tier: Core}, "standard": nil, "full replies": {Replies: FullReplies}, "added": {Tools: []string{"checkpoint", "restore"}},
 		"full": {Tier: Full}, "full, brief": {Tier: Full, Replies: BriefReplies},

@@ -101,6 +101,7 @@ func (p *peer) hears(uris ...string) {
 // TestSubscribersHearOfOtherProcesses: within the second in which the journal
 // is looked at.
 func TestSubscribersHearOfOtherProcesses(t *testing.T) {
+	t.Parallel()
 	s, dir := storeIn(t, nil)
 	other := must(rw.Open(ctx, dir, &rw.Options{Sync: rw.SyncOff}))(t)
 	defer other.Close(ctx)
@@ -152,6 +153,7 @@ func TestSubscribersHearOfWhatChanged(t *testing.T) {
 
 // TestUpdates uses one store for what does not mind the others.
 func TestUpdates(t *testing.T) {
+	t.Parallel()
 	s, _ := storeIn(t, nil)
 	t.Run("are gathered", func(t *testing.T) { updatesAreGathered(t, s) })
 	t.Run("are tagged", func(t *testing.T) { streamsAreTagged(t, s) })
@@ -359,6 +361,7 @@ func damaged(t testing.TB, line string) *rw.Store {
 // TestMessagesRespectTheLevel: a client hears what it wants to hear, once, in
 // numbers and our words.
 func TestMessagesRespectTheLevel(t *testing.T) {
+	t.Parallel()
 	s := damaged(t, "a-line-that-nobody-may-see")
 	if r := s.Recovery(); r.Malformed == 0 && r.TornBytes == 0 {
 		t.Fatalf("nothing was found: %+v", r)
@@ -536,6 +539,7 @@ func TestProgressReachesTheClient(t *testing.T) {
 // TestProgressGrowsThroughARepeatedCall: the protocol wants the number to grow
 // even when the call starts again, as it does after a question to the user.
 func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
+	t.Parallel()
 	s := composable(t)
 	srv := mcpserver.New(s, full)
 	twice := mcp.NewTool("twice")
@@ -557,6 +561,7 @@ func TestProgressGrowsThroughARepeatedCall(t *testing.T) {
 // before it, unless the call rests for a moment. How long that must be is up to
 // the machine, so here it rests until the client has heard.
 func TestProgressOverTheLibrarysTransport(t *testing.T) {
+	t.Parallel()
 	heard := make(chan bool, 1)
 	mcpserver.Rest(t, func() {
 		select {
@@ -713,6 +718,7 @@ func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
 // stage happens as a whole, with a row, or not at all. In either
 // case it is not answered.
 func TestTheCommitPointDecides(t *testing.T) {
+	t.Parallel()
 	later := false
 	for _, at := range []rw.Stage{
 		rw.StageResolve, rw.StageAuthorize, rw.StageLock, rw.StagePrecondition, rw.StageCompose, rw.StageClassify, rw.StageStage,

@@ -104,6 +104,7 @@ func compiled(t testing.TB, schema []byte) *spec.Compiled {
 
 // TestAnyArguments: every JSON into every tool is success or an envelope.
 func TestAnyArguments(t *testing.T) {
+	t.Parallel()
 	s := mcpserver.New(openStore(t), full)
 	for _, args := range []string{
 		`{}`, `null`, `[]`, `"x"`, `7`, `true`, `{"path":1}`, `{"path":null}`, `{"path":["a"]}`, `{"n":-1}`, `{"n":1e400}`, `{"x":{"y":{}}}`, `{"path":"\ud800"}`,
@@ -265,6 +266,7 @@ func hostile(s *server.MCPServer) {
 // transport and in both eras. The request is answered with an error, the log
 // reports it without content, and the next call works.
 func TestAPanicOfTheHostIsAnswered(t *testing.T) {
+	t.Parallel()
 	eachPeer(t, func(t *testing.T, connect func(*server.MCPServer) *peer) {
 		logs := &logBuffer{}
 		s := mcpserver.New(openStore(t), &mcpserver.Options{Tier: mcpserver.Full,

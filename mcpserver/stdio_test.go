@@ -398,6 +398,7 @@ func TestEncodingsOfTheSchema(t *testing.T) {
 // the wire: the pages are the text, each edits as it was read, and base64 gives
 // the bytes. Where the encoding is not known the refusal asks for it.
 func TestReadInTheEncodingOfTheFile(t *testing.T) {
+	t.Parallel()
 	s, _, dir := briefServer(t, &mcpserver.Options{CallsPerSecond: -1})
 	read := func(t *testing.T, args map[string]any) (map[string]any, bool) {
 		t.Helper()

@@ -76,6 +76,7 @@ func writeGolden(t *testing.T, doc surface.Document, log []byte) {
 
 // TestSurfaceIsAlwaysTheSameBytes: no map order, no time, no host shows in it.
 func TestSurfaceIsAlwaysTheSameBytes(t *testing.T) {
+	t.Parallel()
 	first := must(mcpserver.Surface())(t)
 	for range 5 {
 		if again, err := mcpserver.Surface(); err != nil || !bytes.Equal(first, again) {
@@ -124,6 +125,7 @@ func ask(t testing.TB, s *server.MCPServer, method string) []byte {
 // lists, to the letter: tools, resources, prompts; and describe returns the same
 // version, codes and tools.
 func TestSurfaceIsWhatClientsGet(t *testing.T) {
+	t.Parallel()
 	doc := current(t)
 	store := openStore(t)
 	for i, p := range mcpserver.Presets() {
@@ -500,6 +502,7 @@ func portable(t *testing.T, raw json.RawMessage, draft *jsonschema.Draft) *jsons
 // and as 2020-12, and all of them judge the same documents alike, so that it
 // does not matter which one a client has.
 func TestValidatorsAgree(t *testing.T) {
+	t.Parallel()
 	docs := []string{
 		`{}`, `[]`, `null`, `7`, `"x"`, `{"path":"a"}`, `{"path":1}`, `{"path":"a","content":"x"}`, `{"path":"a","content":"x","mode":"create"}`, `{"path":"a","content":"x","mode":"destroy"}`,
 		`{"ops":[]}`, `{"ops":[{"op":"write","path":"a","content":"x"}]}`, `{"ops":[{"op":"x"}]}`, `{"session":"s","content":"x"}`, `{"session":"s","index":0,"content":"x"}`,
@@ -578,6 +581,7 @@ func TestPresetsAreAccurate(t *testing.T) {
 // TestSizesOfTheList bounds what a client pays for the list of tools before it
 // has called one: what hosts give to the model, and all bytes.
 func TestSizesOfTheList(t *testing.T) {
+	t.Parallel()
 	store := openStore(t)
 	for _, row := range []struct {
 		o            mcpserver.Options
