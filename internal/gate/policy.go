@@ -96,15 +96,7 @@ func rulesOf(file *policyfile.File) *scan.Policy {
 
 // ruleNames lists the built-in families and patterns. The lists are made once,
 // because every Open needs them.
-var ruleNames = sync.OnceValues(func() (families, patterns []string) {
-	for _, r := range scan.Rules() {
-		if !slices.Contains(families, r.Family) {
-			families = append(families, r.Family)
-		}
-		patterns = append(patterns, r.ID)
-	}
-	return families, patterns
-})
+var ruleNames = sync.OnceValues(scan.Names)
 
 // badPolicy reports where a policy file is wrong.
 func badPolicy(problems []*policyfile.Problem) *fault.Fault {

@@ -110,7 +110,7 @@ func (t *text) escapeAt(pos int) int {
 // value judges what begins at pos, after a keyword that ends at end, and
 // reports whether the search is over.
 func (r *rule) value(t *text, end, pos int) bool {
-	if !r.x.first[t.b[pos]] {
+	if !r.x.first.has(t.b[pos]) {
 		return false
 	}
 	if first := &r.x.seq[0]; first.class >= 0 && t.run(first.class, pos, first.max) < first.min {

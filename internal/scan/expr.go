@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -18,12 +19,12 @@ type expr struct {
 	// leadClass is the class of the bytes before the keyword when their number
 	// varies, -1 when it is fixed.
 	leadClass int
-	literal   string    // the first literal
-	lowered   string    // in lower case
-	ambiguous bool      // its beginning does not follow from the place of the literal
-	least     int       // bytes of the shortest text that fits
-	most      int       // of the longest
-	first     [256]bool // with which one can begin
+	literal   string  // the first literal
+	lowered   string  // in lower case
+	ambiguous bool    // its beginning does not follow from the place of the literal
+	least     int     // bytes of the shortest text that fits
+	most      int     // of the longest
+	first     byteSet // with which one can begin
 }
 
 type elem struct {
@@ -38,8 +39,29 @@ type elem struct {
 // classes are the distinct byte classes of all expressions: one bit for each
 // in a table of words, so that testing a byte is one load.
 type classes struct {
-	bits  [maxClasses / 64][256]uint64
-	count int
+	bits [maxClasses / 64][256]uint64
+	sets []byteSet // the same by class
+}
+
+// byteSet has a bit for each byte.
+type byteSet [4]uint64
+
+func (s *byteSet) add(b byte)      { s[b>>6] |= 1 << (b & 63) }
+func (s *byteSet) has(b byte) bool { return s[b>>6]>>(b&63)&1 == 1 }
+
+// within reports whether all bytes of s are in o.
+func (s *byteSet) within(o *byteSet) bool {
+	return s[0]&^o[0]|s[1]&^o[1]|s[2]&^o[2]|s[3]&^o[3] == 0
+}
+
+// setOf returns the bytes that are in a set.
+func setOf(in func(byte) bool) (s byteSet) {
+	for b := range 256 {
+		if in(byte(b)) {
+			s.add(byte(b))
+		}
+	}
+	return s
 }
 
 const maxClasses = 128
@@ -50,26 +72,22 @@ func (c *classes) has(class int, b byte) bool {
 }
 
 // add returns the number of the class that holds exactly the given bytes.
-func (c *classes) add(in *[256]bool) (int, error) {
-search:
-	for n := range c.count {
-		for b := range 256 {
-			if c.has(n, byte(b)) != in[b] {
-				continue search
-			}
-		}
+func (c *classes) add(in byteSet) (int, error) {
+	n := slices.Index(c.sets, in)
+	if n >= 0 {
 		return n, nil
 	}
-	if c.count == maxClasses {
+	n = len(c.sets)
+	if n == maxClasses {
 		return 0, fmt.Errorf("more than %d byte classes", maxClasses)
 	}
-	for b, yes := range in {
-		if yes {
-			c.bits[c.count>>6][b] |= 1 << (c.count & 63)
+	for b := range 256 {
+		if in.has(byte(b)) {
+			c.bits[n>>6][b] |= 1 << (n & 63)
 		}
 	}
-	c.count++
-	return c.count - 1, nil
+	c.sets = append(c.sets, in)
+	return n, nil
 }
 
 // unbounded is the length at which an unbounded run is cut.
@@ -124,19 +142,19 @@ func bounds(seq []elem) (least, most int) {
 
 // begin marks the bytes with which a sequence can begin and reports whether it
 // can be empty.
-func (c *classes) begin(seq []elem, first *[256]bool) bool {
+func (c *classes) begin(seq []elem, first *byteSet) bool {
 	for _, e := range seq {
 		empty := false
 		switch {
 		case e.class >= 0:
-			for b := range first {
-				first[b] = first[b] || c.has(e.class, byte(b))
+			for i, bits := range c.sets[e.class] {
+				first[i] |= bits
 			}
 			empty = e.min == 0
 		case e.alts == nil:
-			first[e.lit[0]] = true
+			first.add(e.lit[0])
 			if e.fold {
-				first[lower(e.lit[0])] = true
+				first.add(lower(e.lit[0]))
 			}
 		default:
 			for _, alt := range e.alts {
@@ -150,22 +168,21 @@ func (c *classes) begin(seq []elem, first *[256]bool) bool {
 	return true
 }
 
-// only reports whether a sequence matches nothing but bytes that are in a set; run is
-// set for those of a class.
-func (c *classes) only(seq []elem, in func(b byte, run bool) bool) bool {
-	for _, e := range seq {
-		for b := range 256 {
-			if e.class >= 0 && c.has(e.class, byte(b)) && !in(byte(b), true) {
-				return false
-			}
+// only reports whether a sequence matches nothing but bytes of two sets: those of
+// literals, and those of classes.
+func (c *classes) only(seq []elem, literals, runs *byteSet) bool {
+	for i := range seq {
+		e := &seq[i]
+		if e.class >= 0 && !c.sets[e.class].within(runs) {
+			return false
 		}
 		for _, b := range []byte(e.lit) {
-			if !in(b, false) {
+			if !literals.has(b) {
 				return false
 			}
 		}
 		for _, alt := range e.alts {
-			if !c.only(alt, in) {
+			if !c.only(alt, literals, runs) {
 				return false
 			}
 		}
@@ -220,20 +237,20 @@ func (c *classes) sequence(t *syntax.Regexp, value bool) ([]elem, error) {
 }
 
 func (c *classes) repeat(t *syntax.Regexp, least, most int, value bool) ([]elem, error) {
-	var in [256]bool
+	var in byteSet
 	switch {
 	case t.Op == syntax.OpCharClass:
 		for i := 0; i < len(t.Rune); i += 2 {
 			for r := t.Rune[i]; r <= t.Rune[i+1] && r < unicode.MaxASCII+1; r++ {
-				in[r] = true
+				in.add(byte(r))
 			}
 		}
 	case t.Op == syntax.OpLiteral && len(t.Rune) == 1:
-		in[t.Rune[0]] = true
+		in.add(byte(t.Rune[0]))
 	default:
 		return nil, fmt.Errorf("only a byte class can be repeated")
 	}
-	n, err := c.add(&in)
+	n, err := c.add(in)
 	if err != nil {
 		return nil, err
 	}

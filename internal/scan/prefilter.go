@@ -3,7 +3,6 @@ package scan
 import (
 	_ "embed"
 	"encoding/binary"
-	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -68,44 +67,67 @@ const caseBits = 0x2020202020202020
 // hash3 is the hash of the three low bytes: the factor shifts the fourth out.
 func hash3(x uint32) uint32 { return x * (0x9E3779B1 << 8 & 0xffffffff) >> (32 - hashBits) }
 
-func three(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
+func three[T string | []byte](b T) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
 
 // newPrefilter prepares words, each of at least three bytes.
 func newPrefilter(step int, words []word) *prefilter {
 	p := &prefilter{step: step, words: words}
-	byHash := map[uint32][]slot{}
+	type place struct {
+		hash uint32
+		word *word
+		off  int
+	}
+	places := make([]place, 0, 2*len(words))
+	known := make(map[uint32]int, len(words)) // the number of places with a hash
+	add := func(hash uint32, w *word, off int) {
+		places = append(places, place{hash, w, off})
+		known[hash]++
+		p.bits[hash>>6] |= 1 << (hash & 63)
+	}
 	for i := range words {
 		w := &words[i]
 		p.longest = max(p.longest, len(w.text))
 		for offset := range step {
 			if offset+3 <= len(w.text) {
-				at := rarest(w.text, offset, step, byHash)
-				h := hash3(three([]byte(w.text[at:])) | 0x202020)
-				byHash[h] = append(byHash[h], newSlot(w, at))
+				at := rarest(w.text, offset, step, known)
+				add(hash3(three(w.text[at:])|0x202020), w, at)
 				continue
 			}
 			for c := range 0x100 { // whatever comes before its first two bytes
-				if h := hash3(uint32(c) | uint32(w.text[0])<<8 | uint32(w.text[1])<<16 | 0x202020); c == c|0x20 {
-					byHash[h] = append(byHash[h], newSlot(w, -1))
+				if c == c|0x20 {
+					add(hash3(uint32(c)|uint32(w.text[0])<<8|uint32(w.text[1])<<16|0x202020), w, -1)
 				}
 			}
 		}
 	}
-	for _, h := range slices.Sorted(maps.Keys(byHash)) {
-		for _, s := range byHash[h] {
-			p.used[h] |= s.next()
-		}
-		p.bits[h>>6] |= 1 << (h & 63)
-		p.first = append(p.first, uint16(len(p.slots)))
-		p.slots = append(p.slots, byHash[h]...)
-		p.slots[len(p.slots)-1].final = true
-	}
-	rank := 0
+	n := 0
 	for i, set := range p.bits {
-		p.ranks[i] = uint16(rank)
-		rank += bits.OnesCount64(set)
+		for p.ranks[i] = uint16(len(p.first)); set != 0; set &= set - 1 {
+			p.first = append(p.first, uint16(n))
+			n += known[uint32(i<<6+bits.TrailingZeros64(set))]
+		}
+	}
+	p.slots = make([]slot, n)
+	for _, l := range slices.Backward(places) { // known is what of a hash is left
+		known[l.hash]--
+		at := int(p.first[p.rank(l.hash)]) + known[l.hash]
+		p.slots[at] = newSlot(l.word, l.off)
+		p.used[l.hash] |= p.slots[at].next()
+	}
+	for _, first := range p.first {
+		if first > 0 {
+			p.slots[first-1].final = true
+		}
+	}
+	if n > 0 {
+		p.slots[n-1].final = true
 	}
 	return p
+}
+
+// rank is the number of lower hashes that are used.
+func (p *prefilter) rank(h uint32) int {
+	return int(p.ranks[h>>6]) + bits.OnesCount64(p.bits[h>>6]&(1<<(h&63)-1))
 }
 
 // commonTriples are the three bytes, with caseBits, that are met most in source
@@ -120,7 +142,7 @@ var common = sync.OnceValue(func() map[uint32]int {
 	rank := map[uint32]int{}
 	triples := strings.ReplaceAll(commonTriples, "\n", "")
 	for i := 0; i < len(triples); i += 3 {
-		rank[hash3(three([]byte(triples[i:])))] += 1 << 20 / (i + 30)
+		rank[hash3(three(triples[i:]))] += 1 << 20 / (i + 30)
 	}
 	return rank
 })
@@ -128,11 +150,11 @@ var common = sync.OnceValue(func() map[uint32]int {
 // rarest is the offset of the three bytes of a word that are met least, of
 // those at an offset and in steps after it; of several the one that fewest words
 // are known by so far.
-func rarest(w string, offset, step int, known map[uint32][]slot) int {
-	best, at := [2]int{1 << 30}, offset
+func rarest(w string, offset, step int, known map[uint32]int) int {
+	common, best, at := common(), [2]int{1 << 30}, offset
 	for i := offset; i+3 <= len(w); i += step {
-		h := hash3(three([]byte(w[i:])) | 0x202020)
-		if n := [2]int{common()[h], len(known[h])}; n[0] < best[0] || n[0] == best[0] && n[1] < best[1] {
+		h := hash3(three(w[i:]) | 0x202020)
+		if n := [2]int{common[h], known[h]}; n[0] < best[0] || n[0] == best[0] && n[1] < best[1] {
 			best, at = n, i
 		}
 	}
@@ -188,8 +210,7 @@ func (p *prefilter) compare(t *text, i int, h uint32) {
 	if i+3 < len(t.b) && p.used[h]>>(t.b[i+3]&7)&1 == 0 {
 		return
 	}
-	rank := int(p.ranks[h>>6]) + bits.OnesCount64(p.bits[h>>6]&(1<<(h&63)-1))
-	for n := int(p.first[rank]); ; n++ {
+	for n := int(p.first[p.rank(h)]); ; n++ {
 		s := &p.slots[n]
 		if pos := i - s.off; s.at(t.b, pos) {
 			t.keyword(s.word, pos)

@@ -110,20 +110,27 @@ var weights = map[string]float64{
 
 const customWeight = 0.35
 
-// table is every rule, the more specific before the more general one.
+// table is every rule with its samples, which scanning does not need.
 func table() []*rule {
-	var all []*rule
+	all := rules()
 	seen := map[string]int{}
+	for _, r := range all {
+		if of := ruleSamples()[r.id]; seen[r.id] < len(of) {
+			r.samples = of[seen[r.id]]
+		}
+		seen[r.id]++
+	}
+	return all
+}
+
+// rules is every rule, the more specific before the more general one.
+func rules() (all []*rule) {
 	for _, part := range [][]rule{
 		rulesChat, rulesAI, rulesCode, rulesCloud, rulesRegistry, rulesPayment, rulesMail, rulesSaaS,
 		rulesMore, rulesKeys, rulesURI, rulesCommand, rulesContext, rulesVendors, rulesServices, rulesPersonal, rulesGeneric, rulesHints,
 	} {
 		for i := range part {
 			r := part[i]
-			if of := ruleSamples()[r.id]; seen[r.id] < len(of) {
-				r.samples = of[seen[r.id]]
-			}
-			seen[r.id]++
 			all = append(all, &r)
 		}
 	}
@@ -174,7 +181,7 @@ func newBuiltin(off map[string]bool) (*builtin, error) {
 	for i := range known {
 		known[i] = map[string]int{}
 	}
-	for order, r := range table() {
+	for order, r := range rules() {
 		r.order, s.orders = order, order+1
 		if err := s.prepare(r); err != nil {
 			return nil, fmt.Errorf("rule %s: %w", r.id, err)
@@ -213,7 +220,7 @@ func (s *builtin) prepare(r *rule) (err error) {
 			r.words = []string{r.x.literal}
 		}
 		r.masked = r.x.literal[:min(len(r.x.literal), 16)] + "…"
-		r.solid = r.look == nil && s.classes.only(r.x.seq, func(b byte, _ bool) bool { return !ends(b) && b != '\\' })
+		r.solid = r.look == nil && s.classes.only(r.x.seq, &solidBytes, &solidBytes)
 		r.glued, r.plain = r.standsOut(), plainPrefixes[r.x.literal]
 		r.cut = r.words != nil && (strings.ContainsAny(r.words[0], "_-.") || len(r.x.literal) >= 4 && r.x.literal != strings.ToLower(r.x.literal))
 	}
@@ -229,6 +236,9 @@ func (s *builtin) prepare(r *rule) (err error) {
 	}
 	return nil
 }
+
+// solidBytes are no white space, quote or backslash.
+var solidBytes = setOf(func(b byte) bool { return !ends(b) && b != '\\' })
 
 // plainPrefixes end like a prefix of a vendor, and are also the ends of words
 // and names before identifiers of other kinds.
@@ -281,8 +291,7 @@ func (s *builtin) ownClasses() (err error) {
 		at *int
 		in func(c byte) bool
 	}{{&s.wordClass, isWord}, {&s.valueClass, inValue}, {&s.passClass, inPassword}} {
-		in := bytesThat(c.in)
-		if *c.at, err = s.classes.add(&in); err != nil {
+		if *c.at, err = s.classes.add(setOf(c.in)); err != nil {
 			return err
 		}
 	}
@@ -337,6 +346,17 @@ type RuleInfo struct {
 	// Expr says the same in the notation of package regexp, for those who
 	// compare scanners; "" where more than an expression decides.
 	Expr string
+}
+
+// Names lists the families and the ids of the rules.
+func Names() (families, ids []string) {
+	for _, r := range rules() {
+		if !slices.Contains(families, r.family) {
+			families = append(families, r.family)
+		}
+		ids = append(ids, r.id)
+	}
+	return families, ids
 }
 
 // Rules lists the rules, by family and id.

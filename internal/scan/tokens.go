@@ -39,17 +39,22 @@ func (r *rule) settle(c *classes) {
 	switch {
 	case r.look != nil || r.x == nil || r.place != anywhere:
 	case r.within > 0:
-		if r.x.least >= shortToken && c.only(r.x.seq, func(b byte, run bool) bool { return tokenByte(b) || run && b == '=' }) { // with padding
+		if r.x.least >= shortToken && c.only(r.x.seq, &tokenBytes, &paddedToken) {
 			r.place = beforeToken // value asks for a letter and a digit
 		}
 	default:
 		for n := len(r.x.seq); n > 0; n-- {
-			if least, _ := bounds(r.x.seq[:n]); least >= keyedToken && (n == len(r.x.seq) || r.x.lead == 0) && c.only(r.x.seq[:n], func(b byte, _ bool) bool { return tokenByte(b) }) {
+			if least, _ := bounds(r.x.seq[:n]); least >= keyedToken && (n == len(r.x.seq) || r.x.lead == 0) && c.only(r.x.seq[:n], &tokenBytes, &tokenBytes) {
 				r.place = inToken
 			}
 		}
 	}
 }
+
+var (
+	tokenBytes  = setOf(tokenByte)
+	paddedToken = setOf(func(b byte) bool { return tokenByte(b) || b == '=' })
+)
 
 // Kinds of bytes, each a lane of sixteen bits for sixteen bytes. A digit is a
 // byte of a token that is in the second lane; a byte there that is not of a
