@@ -14,6 +14,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,12 +23,24 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Args[0] == helperName {
+		go collect()
+	}
 	Main()
 	if len(os.Args) == 2 && os.Args[1] == "type" {
 		typeText()
 		os.Exit(0)
 	}
 	testbed.Main(m)
+}
+
+// collect has the collector close, in every helper of these tests, what the helper has
+// open without referring to it.
+func collect() {
+	for {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // place is a workspace and a directory for views.
@@ -211,6 +224,15 @@ func TestOutput(t *testing.T) {
 	}
 	if text, err := os.ReadFile(name); err != nil || string(text) != "one\ntwo\n" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestOrdersStayOpen: a garbage collection while the command runs does not close the pipe
+// by which the helper finds that the other process has ended.
+func TestOrdersStayOpen(t *testing.T) {
+	p := newPlace(t)
+	if _, exit := p.run(Overlay, `for i in $(seq 100); do readlink /proc/$PPID/fd/3 | grep -q pipe || exit 1; done`); exit != (Exit{}) {
+		t.Errorf("exit %+v: %s", exit, p.out.String())
 	}
 }
 
