@@ -2,6 +2,7 @@ package resilientwrite_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -80,6 +81,8 @@ var attacks = []attack{
 	{name: "move", before: makeA, run: keyedMove("a.txt", "b.txt", false), paths: []string{"a.txt", "b.txt"}, new: map[string]string{"b.txt": longText}},
 	{name: "move into new", before: makeA, run: keyedMove("a.txt", "n/m/b.txt", false), paths: []string{"a.txt", "n/m/b.txt"}, new: map[string]string{"n/m/b.txt": longText}},
 	{name: "move over", before: makeAB, run: keyedMove("a.txt", "d/b.txt", true), paths: []string{"a.txt", "d/b.txt"}, new: map[string]string{"d/b.txt": longText}},
+	{name: "move directory", before: do(put("d/a.txt", longText, rw.ModeCreate), put("d/e/b.txt", otherText, rw.ModeCreate)), run: keyedMove("d", "n/m", false),
+		paths: []string{"d/a.txt", "n/m/e/b.txt"}, new: map[string]string{"n/m/a.txt": longText, "n/m/e/b.txt": otherText}},
 	{name: "tx", before: makeAB, run: keyedTx(txWrite("a.txt", otherText, rw.ModeOverwrite), txMove("d/b.txt", "n/c.txt", false), txWrite("new.txt", "new one\n", "")),
 		paths: []string{"a.txt", "d/b.txt", "n/c.txt", "new.txt"}, new: map[string]string{"a.txt": otherText, "n/c.txt": otherText, "new.txt": "new one\n"}},
 	{name: "tx of deletes", before: makeAB, run: keyedTx(txDelete("a.txt"), txDelete("d/b.txt"), txWrite("a.new", "new one\n", "")),
@@ -234,6 +237,11 @@ func (x attack) judge(t *testing.T, disk *simfs.FS, level rw.SyncLevel, acked bo
 		}
 		if known && haveText(staged, text) && !haveText(now, text) {
 			t.Fatalf("%.20q was in a slot of a commit, and is lost", text)
+		}
+	}
+	for p := range disk.Tree() {
+		if path.Base(p) == hash("") {
+			t.Fatal("an unused slot became a version")
 		}
 	}
 	before := files(disk)
@@ -588,6 +596,54 @@ func (x attack) openUnrecovered(t *testing.T, disk *simfs.FS, level rw.SyncLevel
 	t.Helper()
 	x.sim.Unrecovered = true
 	return must(x.open(disk, level, "0007"))(t)
+}
+
+// TestUnsettledSweep: at the level journal a process changes files whose last commits, its
+// own or those of another process, are not flushed under their names, and the power is cut
+// at each operation. The files are as before the call or as after it.
+func TestUnsettledSweep(t *testing.T) {
+	for _, x := range attacks {
+		if x.before == nil {
+			continue
+		}
+		for who := range 2 {
+			t.Run(fmt.Sprint(x.name, "/", who), func(t *testing.T) {
+				t.Parallel()
+				for n := 0; !x.unsettled(t, who, n); n++ {
+				}
+			})
+		}
+	}
+}
+
+// unsettled runs the call in one of two processes until the power is cut at operation n,
+// and reports whether it was acknowledged before.
+func (x attack) unsettled(t *testing.T, who, n int) (acked bool) {
+	t.Helper()
+	fs := simfs.New()
+	var stores [2]*rw.Store
+	for i := range stores { // with slots: to make some would flush what left their directory
+		y := x
+		y.sim.Slots, y.sim.Process = 8, fs.NewProcess()
+		stores[i] = must(y.open(fs, rw.SyncJournal, fmt.Sprint("000", i)))(t)
+		noErr(t, do(put("first.txt", "first", rw.ModeCreate))(stores[i]))
+		deleted(t, stores[i], "first.txt")
+	}
+	noErr(t, x.before(stores[0]))
+	before := files(fs)
+	fs.StopAt(n)
+	acked = x.run(stores[who]) == nil
+	for _, loss := range []simfs.Loss{simfs.All, simfs.Some, simfs.Older} {
+		for seed := range someLosses(60, n) {
+			disk := fs.Crash(seed, loss)
+			after := must(x.open(disk, rw.SyncJournal, "0003"))(t)
+			if now := files(disk); !maps.Equal(now, x.new) && (acked || !maps.Equal(now, before)) {
+				t.Fatalf("power cut at %d, loss %v, seed %d, acknowledged %v: found %s, recovery %+v", n, loss, seed, acked, brief(now), after.Recovery())
+			}
+			noErr(t, after.Close(background))
+		}
+	}
+	return acked
 }
 
 // TestOlderCommitSweep: a call whose slot is not emptied yet is followed by another
