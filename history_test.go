@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
 	"github.com/resilientwrite/resilientwrite/call"
+	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
 )
 
@@ -1382,16 +1384,29 @@ func TestEraseStopsCopiesOfOthers(t *testing.T) {
 }
 
 // TestEraseWritesOverSlots: a version that could not reach history is in the slot of a
-// dead writer. Erase overwrites it before it removes it, and overwrites no other file.
+// dead writer. Erase overwrites it before it removes it. It overwrites no other file, and
+// none that has another name, and lists them.
 func TestEraseWritesOverSlots(t *testing.T) {
+	for how, human := range map[string]func(slots, top fsx.Dir, slot string){
+		"alone":    func(_, _ fsx.Dir, _ string) {},
+		"linked":   func(slots, top fsx.Dir, slot string) { slots.Link(slot, top, "link.txt") },
+		"replaced": func(slots, top fsx.Dir, slot string) { top.Rename("kept.txt", slots, slot) },
+	} {
+		t.Run(how, func(t *testing.T) { eraseSlot(t, human, how != "alone") })
+	}
+}
+
+func eraseSlot(t *testing.T, human func(slots, top fsx.Dir, slot string), kept bool) {
 	secret := leaked()
 	fs := simfs.New()
 	victim := fs.NewProcess()
 	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Process: victim}))(t)
 	write(t, s, "a.txt", "before\n", rw.ModeCreate)
+	slot := ""
 	fs.Before(func(op simfs.Op) { // it dies between the row and the file
 		if op.Kind == "exchange" {
 			victim.StopAt(0)
+			slot = path.Base(op.Path)
 		}
 	})
 	s.SafeWrite(background, put("a.txt", "key = "+secret+"\n", rw.ModeOverwrite))
@@ -1409,23 +1424,84 @@ func TestEraseWritesOverSlots(t *testing.T) {
 	if len(s.Recovery().Conflicts) != 1 || !strings.Contains(fmt.Sprint(fs.Tree()), secret) {
 		t.Fatalf("%+v", s.Recovery())
 	}
+	fs.WriteFile("kept.txt", []byte("key = "+secret+"\n"), 0o600)
+	slots, done, err := fsx.OpenPath(fs.Foreign(), rw.StateDirName+"/staging")
+	noErr(t, err)
+	defer done()
+	human(slots, fs.Foreign(), slot)
 	fs.ResetTrace()
-	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
-	expect(t, len(r.Left) == 0 && fmt.Sprint(r.Places) == "[{staging 1}]", "%+v", r)
-	nowhere(t, fs.Tree(), secret)
+	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret), SkipWorkspace: true})
 	wiped := ""
 	for _, op := range fs.Trace() {
-		if strings.Contains(op.Path, "/staging/0") || strings.Contains(op.Path, "/staging/") && strings.Contains(op.Path, "0001") {
+		if strings.HasSuffix(op.Path, slot) {
 			switch op.Kind {
 			case "write", "sync", "truncate", "remove":
 				wiped += op.Kind + " "
 			}
 		}
 	}
+	if kept {
+		expect(t, wiped == "" && fmt.Sprint(r.Left) == "[staging/"+slot+"]", "%s %+v", wiped, r)
+		expect(t, strings.Contains(fs.Tree()[rw.StateDirName+"/staging/"+slot], secret), "the file is changed")
+		return
+	}
+	expect(t, len(r.Left) == 0 && fmt.Sprint(r.Places) == "[{staging 1}]", "%+v", r)
+	nowhere(t, fs.Tree(), secret)
 	expect(t, strings.Contains(wiped, "write sync truncate sync remove"), "the slot: %s", wiped)
 	full = false
 	check(t, s, true)
 	noErr(t, s.Close(background))
+}
+
+// TestEraseLooksAgain: a commit that brings the secret after Erase has looked for it in
+// history is erased as well.
+func TestEraseLooksAgain(t *testing.T) {
+	secret := leaked()
+	fs := simfs.New()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t)
+	other := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002", Process: fs.NewProcess()}))(t)
+	write(t, s, "a.txt", "innocent\n", rw.ModeCreate)
+	came := false
+	fs.Before(func(op simfs.Op) {
+		if came || op.Kind != "opendir" || op.Path != rw.StateDirName+"/chunks" {
+			return
+		}
+		came = true
+		write(t, other, "b.txt", "key = "+secret+"\n", rw.ModeCreate)
+		write(t, other, "b.txt", "innocent, and as long as the shrink guard wants it to be\n", rw.ModeOverwrite)
+	})
+	r := erase(t, s, admin.EraseRequest{Secret: []byte(secret)})
+	fs.Before(nil)
+	expect(t, came && fmt.Sprint(r.Places) == "[{history 1}]", "%+v", r)
+	nowhere(t, fs.Tree(), secret)
+}
+
+// TestCopiesAreLookedAtAgain: history has the newest version of a file already, but a
+// sweep of another process, which does not know of its commit yet, removes it before the
+// copy is settled. It is copied.
+func TestCopiesAreLookedAtAgain(t *testing.T) {
+	fs := simfs.New()
+	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
+	write(t, s, "a.txt", longText, rw.ModeCreate)
+	write(t, s, "a.txt", otherText, rw.ModeOverwrite)
+	noErr(t, s.Sync(background))
+	write(t, s, "b.txt", longText, rw.ModeCreate)
+	object := path.Join(rw.StateDirName, "history", hash(longText)[:2], hash(longText))
+	looked := false
+	fs.Before(func(op simfs.Op) {
+		if looked {
+			fs.Before(nil)
+			fs.Remove(object)
+		}
+		looked = looked || op.Path == object
+	})
+	for range 2 {
+		noErr(t, s.Sync(background))
+	}
+	expect(t, looked, "nothing looked for the object")
+	if _, there := fs.ReadFile(object); !there {
+		t.Error("the version is in the workspace only")
+	}
 }
 
 // TestHistoryStaysWithinItsCaps: ten thousand alternating overwrites of three files;
