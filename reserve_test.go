@@ -16,6 +16,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/relpath"
 	"github.com/resilientwrite/resilientwrite/internal/simfs"
+	"github.com/resilientwrite/resilientwrite/internal/slotdir"
 )
 
 // fullFrom makes a simulated disk full at one of the operations that take
@@ -316,6 +317,41 @@ func TestSlotsRemovedWhileOpen(t *testing.T) {
 	}
 	check(t, s, true)
 	noErr(t, s.Close(background))
+}
+
+// TestSlotDirectorySweep: a process dies at each operation of its first call, which makes a
+// directory of slots, another one writes at the level journal, and the power is cut. Directories of slots are in
+// the list, so that they are removed with the store, and what was acknowledged is there.
+func TestSlotDirectorySweep(t *testing.T) {
+	listed := func(fs *simfs.FS, when string) {
+		t.Helper()
+		list, _ := fs.ReadFile(rw.StateDirName + "/" + slotdir.ListName)
+		for _, name := range slotDirs(t, fs) {
+			expect(t, strings.Contains(string(list), name), "%s: %s is not in the list %s", when, name, list)
+		}
+	}
+	for n, died := 0, true; died; n++ {
+		fs := simfs.New()
+		fs.MountAt(rw.StateDirName)
+		first := fs.NewProcess()
+		s := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001", Mount: true, Process: first}))(t)
+		second := must(rw.OpenSim(fs, &rw.Options{Sync: rw.SyncJournal}, rw.Sim{Nonce: "0002", Mount: true, Manual: true}))(t)
+		first.StopAt(n)
+		died = do(put("a.txt", longText, rw.ModeCreate))(s) != nil
+		first.Kill()
+		for seed := range uint64(8) {
+			listed(fs.Crash(seed, simfs.Some), fmt.Sprint("power cut at ", n))
+		}
+		write(t, second, "b.txt", otherText, rw.ModeCreate)
+		for seed := range uint64(8) {
+			disk := fs.Crash(seed, []simfs.Loss{simfs.All, simfs.Some}[seed%2])
+			after := openElsewhere(t, disk, "0003")
+			listed(disk, fmt.Sprint("dead at ", n, ", power cut after another call"))
+			equal(t, files(disk)["b.txt"], otherText, "dead at ", n, ", power cut ", seed)
+			length(t, after.Recovery().Conflicts, 0, "dead at ", n, ": conflicts")
+			noErr(t, after.Close(background))
+		}
+	}
 }
 
 // TestSlotsThatAreNotOurs: an entry of another program in the place of a directory of slots
