@@ -65,6 +65,8 @@ var (
 var attacks = []attack{
 	{name: "create", run: keyed(put("a.txt", otherText, rw.ModeCreate)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText}},
 	{name: "create deep", run: keyed(put("d/e/a.txt", otherText, rw.ModeCreate)), paths: []string{"d/e/a.txt"}, new: map[string]string{"d/e/a.txt": otherText}},
+	{name: "create below", before: do(put("d/b.txt", longText, rw.ModeCreate)), run: keyed(put("d/a.txt", otherText, rw.ModeCreate)),
+		paths: []string{"d/a.txt"}, new: map[string]string{"d/a.txt": otherText, "d/b.txt": longText}},
 	{name: "replace", before: makeA, run: keyed(put("a.txt", otherText, rw.ModeOverwrite)), paths: []string{"a.txt"}, new: map[string]string{"a.txt": otherText}},
 	{name: "replace below", before: do(put("d/a.txt", longText, rw.ModeCreate)), run: keyed(put("d/a.txt", otherText, rw.ModeOverwrite)),
 		paths: []string{"d/a.txt"}, new: map[string]string{"d/a.txt": otherText}},
@@ -396,6 +398,10 @@ var upheavals = map[string]func(disk *simfs.FS, x attack) (*simfs.FS, bool){
 		replaceBy(d, top, humansText)
 		return disk, true
 	},
+	"the directory is moved": func(disk *simfs.FS, x attack) (*simfs.FS, bool) {
+		d := disk.Foreign()
+		return disk, strings.Contains(x.name, "below") && d.Rename("d", d, humanMoved) == nil
+	},
 	"the store is copied": func(disk *simfs.FS, _ attack) (*simfs.FS, bool) { return disk.Copied(), true },
 	"staging is removed": func(disk *simfs.FS, _ attack) (*simfs.FS, bool) {
 		state, err := disk.Foreign().OpenDir(rw.StateDirName)
@@ -435,9 +441,9 @@ var upheavals = map[string]func(disk *simfs.FS, x attack) (*simfs.FS, bool){
 }
 
 // TestUpheavalSweep: between the death of a process and the next Open, a directory
-// becomes a file, the state directory is copied, or its slots are removed. Acknowledged
-// writes are present, or a conflict says why they are not; a copy of a store behaves
-// like the store itself.
+// becomes a file or is moved, the state directory is copied, or its slots are removed.
+// Acknowledged writes are present, or a conflict says why they are not; a copy of a store
+// behaves like the store itself; recovery makes no directory that the call did not make.
 func TestUpheavalSweep(t *testing.T) {
 	step := attackStep(4)
 	for what, change := range upheavals {
@@ -476,6 +482,10 @@ func TestUpheavalSweep(t *testing.T) {
 
 func (x attack) upheaval(t *testing.T, what string, plain, disk *simfs.FS, level rw.SyncLevel, acked bool) {
 	t.Helper()
+	if what == "the directory is moved" {
+		noErr(t, must(x.open(disk, level, "0004"))(t).Close(background))
+		equal(t, dirsOf(disk), humanMoved, "directories after the open")
+	}
 	report := x.judge(t, disk, level, acked)
 	switch what {
 	case "the store is copied":
