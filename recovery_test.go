@@ -316,7 +316,8 @@ func holderOf(err error) int {
 }
 
 // TestOpenWithinItsContext: Open waits no longer than its context allows for the
-// recovery lock of a process that was stopped, and does not fail for it.
+// recovery lock of a process that was stopped, and does not fail for it. The files that
+// the process recovers are busy, and the others are not.
 func TestOpenWithinItsContext(t *testing.T) {
 	fs := leftUnpublished(t)
 	first, stopped := fs.NewProcess(), make(chan struct{})
@@ -337,6 +338,13 @@ func TestOpenWithinItsContext(t *testing.T) {
 	defer cancel()
 	s := must(rw.OpenSimWithin(ctx, fs, &rw.Options{LockTimeout: time.Hour}, rw.Sim{Nonce: "0003", Process: fs.NewProcess()}))(t)
 	equal(t, s.Recovery().Pending, 1, "commits are pending")
+	const wait = 3 * time.Millisecond
+	s = must(rw.OpenSim(fs, &rw.Options{LockTimeout: wait}, rw.Sim{Nonce: "0004", Process: fs.NewProcess()}))(t)
+	noErr(t, do(put("beside.txt", longText, rw.ModeCreate))(s))
+	for _, path := range []string{"a.txt", "b.txt", "new.txt"} {
+		err := do(put(path, "text", rw.ModeOverwrite))(s)
+		expect(t, errors.Is(err, rw.ErrIOBusy) && holderOf(err) > 0, "%s: %v", path, err)
+	}
 	first.Continue()
 	noErr(t, <-ended)
 }
