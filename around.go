@@ -330,8 +330,8 @@ func (s *Store) Blame(ctx context.Context, r around.BlameRequest) (around.BlameR
 // [ErrPathClaimed], which says who has the claim and until when. A directory
 // covers everything below it; a path need not exist. The session is that of the
 // context ([WithVia], [WithCaller]) or of the options, and a call without one
-// cannot claim. A claim holds for ttl, at most [around.MaxClaim], and no longer than the
-// session wants: see [Store.Renew] and [Store.Release].
+// cannot claim. A claim expires after ttl, at most [around.MaxClaim];
+// [Store.Renew] extends it and [Store.Release] ends it.
 //
 // When it returns nil, no call of another session that could still change the
 // paths is in progress, in this process or another. Claims bind calls of this

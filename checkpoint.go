@@ -263,5 +263,5 @@ func (s *Store) CheckpointCleanup(
 }
 
 // TTL is how long something is kept: [TTLSession], [TTLPermanent] or an ISO 8601
-// duration, such as P1M or PT1.5H. That of a month has no fixed length.
+// duration, such as P1M or PT1.5H. A month has no fixed length.
 type TTL string

@@ -4,7 +4,7 @@ import "github.com/resilientwrite/resilientwrite/internal/fault"
 
 // Detail is the exact failure, `context.reason` in the envelope. Details are
 // stable: they are added, never renamed. A Detail is an error, so that
-// errors.Is(err, FileAlreadyExists) works.
+// errors.Is(err, ErrFileAlreadyExists) works.
 type Detail string
 
 // Error returns the name of the detail, as it is in the envelope.
@@ -124,7 +124,7 @@ const (
 	ErrChunkCountMismatch Detail = "chunk_count_mismatch"
 )
 
-// The storage details, from DiskFull to JournalDamaged: failures of the file
+// The storage details, from ErrDiskFull to ErrJournalDamaged: failures of the file
 // system or of the store's own files. They are followed by the states in which a
 // store accepts no call, or no call that writes. Effect reports what is on disk.
 const (

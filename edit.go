@@ -134,8 +134,8 @@ func revision(ops []EditOp, encoding string, done *edit.Result) engine.Reviser {
 	}
 }
 
-// MergeMode says what becomes of a write or an edit whose expected version is
-// not there any more.
+// MergeMode says how a write or an edit is handled whose expected version is no
+// longer the current one.
 //
 // A merge takes three texts: the version that the call expects, which history
 // must still keep, what others made of it, and what the call makes of it. Changes

@@ -10,22 +10,22 @@ import (
 )
 
 // Kind is the class of a failure, the `error` field of the envelope. The set
-// is closed. A Kind is an error, so that errors.Is(err, StalePrecondition)
+// is closed. A Kind is an error, so that errors.Is(err, ErrStalePrecondition)
 // works on everything a [Store] returns.
 type Kind string
 
 const (
-	// Blocked: the content gate refused the draft. Nothing was written.
+	// ErrBlocked: the content gate refused the draft. Nothing was written.
 	ErrBlocked Kind = "blocked"
-	// StalePrecondition: the workspace is not in the state the request
+	// ErrStalePrecondition: the workspace is not in the state the request
 	// expects. Nothing was written unless Effect says otherwise.
 	ErrStalePrecondition Kind = "stale_precondition"
-	// WriteCorruption: bytes on disk are not what they should be, or the
+	// ErrWriteCorruption: bytes on disk are not what they should be, or the
 	// storage failed. Effect says what is on disk.
 	ErrWriteCorruption Kind = "write_corruption"
-	// QuotaExceeded: a limit of the disk, the process or the policy.
+	// ErrQuotaExceeded: a limit of the disk, the process or the policy.
 	ErrQuotaExceeded Kind = "quota_exceeded"
-	// PolicyViolation: the request is not allowed or not well formed.
+	// ErrPolicyViolation: the request is not allowed or not well formed.
 	ErrPolicyViolation Kind = "policy_violation"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/scan"
 )
 
-// GateMode says what becomes of a draft that the content gate finds risky.
+// GateMode says how a draft that the content gate finds risky is handled.
 type GateMode string
 
 const (
@@ -112,9 +112,9 @@ func ParsePolicy(data []byte) (*Policy, error) {
 	return &Policy{p}, nil
 }
 
-// ProtectMode says what becomes of a change of a file of the protected
-// defaults: one that executes, launches or grants by lying in the project
-// ([ProtectedFiles] lists them).
+// ProtectMode says how a change of a file of the protected defaults is handled:
+// a file that is executed, launches something or grants access because of its
+// place in the project ([ProtectedFiles] lists them).
 type ProtectMode string
 
 const (

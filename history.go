@@ -63,10 +63,10 @@ type FileVersion struct {
 // here to another path is listed there as well.
 //
 // Every listed version can be passed to [Store.Read], [Store.Diff] and
-// [Store.Restore]. If a number occurs twice, it refers to the version at the
-// requested path. They know the newest 10 000. The cost is proportional to the
-// versions requested. Errors: the common ones, the path details, [ErrNotFound]
-// for a path the journal does not know.
+// [Store.Restore], which find the newest 10,000 versions of a path. If a number
+// occurs twice, it refers to the version at the requested path. The cost is
+// proportional to the versions requested. Errors: the common ones, the path
+// details, [ErrNotFound] for a path the journal does not know.
 func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryResult, error) {
 	a, err := s.begin(ctx, "history", r.Path, r)
 	if err != nil {

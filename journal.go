@@ -280,8 +280,8 @@ type OperationResult struct {
 
 // Operation reports to a caller who lost a reply whether its call happened: by
 // the idempotency key, or by the invocation id of its receipt. Keys are known for
-// at least 24 hours, and longer while fewer than 100 000 rows follow theirs; an
-// invocation is searched for in the newest 100 000 rows.
+// at least 24 hours, and longer while fewer than 100,000 rows follow theirs; an
+// invocation is searched for in the newest 100,000 rows.
 //
 // Only a call that was committed binds its key. A call that was refused, was a
 // dry run, was undone, or ended as unchanged, because the disk already had the

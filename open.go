@@ -39,10 +39,12 @@ import (
 // Writes that a dead process left unfinished are finished or undone first;
 // [Store.Recovery] reports what was found. Open may run while other processes
 // have the workspace open. It fails with [ErrUnsafeRoot] for a system or home
-// directory and for one that is in a repository's own, [ErrBadStateDir] for a state directory that is a symbolic link or
-// no directory, [ErrStateNotWritable] for one that exists and cannot be written, [ErrNewerFormat] for one that a newer version wrote, and with the
-// details of the file system's errors. A failed Open leaves a workspace that
-// can be opened again.
+// directory and for one inside the git directory of a repository,
+// [ErrBadStateDir] for a state directory that is a symbolic link or no directory,
+// [ErrStateNotWritable] for one that exists and cannot be written,
+// [ErrNewerFormat] for one that a newer version wrote, and with the details of
+// the file system's errors. A failed Open leaves a workspace that can be opened
+// again.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	o, e := opts.withDefaults()
 	if e != nil {

@@ -201,7 +201,7 @@ func (o *Options) validate(format string, content []byte) ([]syntax.Problem, boo
 type SyntaxProblem struct {
 	Line     int    `json:"line"`                          // Line, from 1.
 	Col      int    `json:"col"`                           // Column in characters, from 1.
-	Message  string `json:"message"`                       // The problems found.
+	Message  string `json:"message"`                       // What is wrong.
 	Severity string `json:"severity" enum:"error,warning"` // Only errors make a text invalid.
 }
 
