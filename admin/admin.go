@@ -1,5 +1,5 @@
-// Package admin has the calls of an operator of a store, with what they take and
-// return, and the form of a check. A store returns them with its method Admin.
+// Package admin defines the calls of an operator of a store, with their requests
+// and results, and those of a check. A store returns them with its method Admin.
 // Names such as ErrLockTimeout and Undo are those of the root package.
 package admin
 

@@ -1,4 +1,4 @@
-// Package analytics has the figures of usage that a store reports.
+// Package analytics defines the figures of usage that a store reports.
 package analytics
 
 import (

@@ -1,5 +1,5 @@
-// Package around has what a store reports of a workspace around its own writes:
-// changes that other programs made, the tool calls during which they were made,
+// Package around defines what a store reports besides its own writes: changes
+// that other programs made, the tool calls during which they were made,
 // snapshots, the origin of lines, and claims. Names such as Undo and
 // ErrVersionNotKept are those of the root package.
 package around

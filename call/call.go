@@ -1,5 +1,5 @@
-// Package call has what the calls of a store have in common: what each says
-// about itself, and what it reports.
+// Package call defines what the calls of a store have in common: the facts that
+// each gives about itself, and the receipt that it returns.
 package call
 
 import "time"
@@ -85,7 +85,7 @@ const (
 	Unchanged Status = "unchanged" // the bytes were already there
 	Replayed  Status = "replayed"  // the idempotency key had done it before
 	Failed    Status = "failed"    // the storage or the system failed
-	Refused   Status = "refused"   // a rule or a precondition said no
+	Refused   Status = "refused"   // a rule or a precondition refused it
 )
 
 // Warning is one thing the caller should know although the call succeeded.

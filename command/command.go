@@ -1,5 +1,5 @@
-// Package command has what a command is run with over a private view of the
-// workspace, and what it reports.
+// Package command defines the request and the result of a command that is run
+// over a private view of the workspace.
 package command
 
 import (
@@ -45,10 +45,10 @@ type Request struct {
 type Result struct {
 	// Exit code of the command; 128 and the signal where one ended it.
 	ExitCode int  `json:"exit_code"`
-	TimedOut bool `json:"timed_out,omitempty"` // True when the time did not suffice.
-	// How the workspace was kept apart.
+	TimedOut bool `json:"timed_out,omitempty"` // True when the time limit ended it.
+	// How the command was isolated from the workspace.
 	Isolation string `json:"isolation,omitempty" enum:"overlayfs,fuse-overlayfs,reflink,copy"`
-	// True when the changes were thrown away: after a failed command, and of a dry
+	// True when the changes were discarded: after a failed command, and of a dry
 	// run.
 	Discarded bool `json:"discarded,omitempty"`
 	// The files that were changed, each as one operation.

@@ -1,4 +1,4 @@
-// Package handoff has what one agent leaves for the next: the envelope of a
+// Package handoff defines what one agent leaves for the next: the envelope of a
 // handoff, and the requests and results of the calls that write and read it.
 package handoff
 

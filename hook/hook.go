@@ -1,4 +1,4 @@
-// Package hook has the rules of a host: the interfaces that a store calls, and
+// Package hook defines the rules of a host: the interfaces that a store calls, and
 // rules that are ready, such as [PathRules] and [CommandOracle].
 package hook
 

@@ -30,7 +30,7 @@ type Preset string
 const (
 	// Core is seven tools, for clients that pay for each byte.
 	Core Preset = "core"
-	// Standard is the twelve tools that a coding agent needs, in 10 kB.
+	// Standard is the twelve tools that a coding agent needs, in 9 kB.
 	Standard Preset = "standard"
 	// Full is every tool with every argument.
 	Full Preset = "full"

@@ -1,4 +1,4 @@
-// Package ship has what a hub needs of a store besides its journal: the state of the
+// Package ship provides what a hub needs of a store besides its journal: the state of the
 // shipper, the bytes of versions and snapshots, and the way from the files of a workspace
 // to those of another one.
 package ship

@@ -1,5 +1,5 @@
-// Package stamp has the text of times, as the journal, the state directory and the
-// replies have it.
+// Package stamp formats times as in the journal, the state directory and the
+// replies.
 package stamp
 
 import "time"

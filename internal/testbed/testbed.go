@@ -1,4 +1,4 @@
-// Package testbed has helpers for the tests of several packages: the share
+// Package testbed provides helpers for the tests of several packages: the share
 // of a large set that a short run takes, and a place in memory for the
 // directories of tests. No command and no library imports it.
 package testbed
