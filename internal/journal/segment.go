@@ -129,7 +129,7 @@ func firstNUL(f io.ReaderAt, from int64) (int64, error) {
 // dataEnd is the offset after the last byte of f that is not NUL: a
 // preallocated segment ends in NULs.
 func dataEnd(f io.ReaderAt, size, floor int64) (int64, error) {
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, max(0, min(64<<10, size-floor)))
 	for size > floor {
 		n := min(int64(len(buf)), size-floor)
 		if _, err := f.ReadAt(buf[:n], size-n); err != nil && err != io.EOF {

@@ -1,7 +1,6 @@
 package simfs
 
 import (
-	"bytes"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -76,8 +75,7 @@ func (c *crash) copy(n *inode) *inode {
 		m.nlink++
 		return m
 	}
-	m := &inode{id: n.id, dev: n.dev, kind: n.kind, target: n.target, born: n.born, mtime: n.mtime, ctime: n.ctime, nlink: 1,
-		dirty: map[int64]bool{}, lost: map[int64]bool{}, writers: map[*file]bool{}}
+	m := &inode{id: n.id, dev: n.dev, kind: n.kind, target: n.target, born: n.born, mtime: n.mtime, ctime: n.ctime, nlink: 1}
 	c.copies[n] = m
 	m.meta = n.dmeta.clone()
 	if c.keep() {
@@ -86,20 +84,27 @@ func (c *crash) copy(n *inode) *inode {
 	m.dmeta = m.meta.clone()
 	if n.kind == fsx.Directory {
 		m.nlink = 2
-		m.names, m.dskns = map[string]*inode{}, map[string]*inode{}
 		have := c.entries(n)
+		m.names = make(map[string]*inode, len(have))
 		for _, name := range slices.Sorted(maps.Keys(have)) { // the outcome depends on the seed alone
-			child := c.copy(have[name])
-			m.names[name], m.dskns[name] = child, child
+			m.names[name] = c.copy(have[name])
 		}
+		m.dskns = maps.Clone(m.names)
 		return m
 	}
-	m.data = c.content(n)
-	m.disk = bytes.Clone(m.data)
+	m.data, m.fixed = c.content(n), true
+	m.disk = m.data
 	return m
 }
 
 func (c *crash) content(n *inode) []byte {
+	if c.loss == All || len(n.dirty) == 0 && len(n.data) == len(n.disk) {
+		return n.disk
+	}
+	if c.loss == None && len(n.lost) == 0 {
+		n.fixed = true
+		return n.data
+	}
 	size := len(n.disk)
 	if len(n.data) != size && c.keep() {
 		size = c.size(n)

@@ -16,10 +16,10 @@ import (
 type dir struct{ handle }
 
 func (d *dir) at(name string) string {
-	if d.path == "" || checkName(name) != nil {
+	if checkName(name) != nil {
 		return path.Join(d.path, name)
 	}
-	return d.path + "/" + name
+	return join(d.path, name)
 }
 
 // run makes one operation on the entry name.
@@ -54,7 +54,7 @@ func (d *dir) refuses(kind string) error {
 
 func checkName(name string) error {
 	switch {
-	case name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00"):
+	case name == "" || name == "." || name == ".." || strings.IndexByte(name, '/') >= 0 || strings.IndexByte(name, 0) >= 0:
 		return syscall.EINVAL
 	case len(name) > 255:
 		return syscall.ENAMETOOLONG

@@ -1,9 +1,9 @@
 package simfs
 
 import (
+	"cmp"
 	"errors"
 	"io"
-	"path"
 	"slices"
 	"syscall"
 
@@ -26,7 +26,7 @@ func (h *handle) self(op Op, apply func(Op) error) error {
 	if h.n.kind != fsx.Directory && h.f.find(h.path) != h.n {
 		h.path = h.f.nameOf(h.n, h.path)
 	}
-	op.Path = path.Clean(h.path)
+	op.Path = cmp.Or(h.path, ".")
 	return h.f.do(h.process, op, func(op Op) error {
 		if h.closed {
 			return fail(op, syscall.EBADF)
@@ -155,6 +155,9 @@ func (x *file) put(op Op, b []byte, off int64) (int, error) {
 			x.n.resize(need)
 		}
 		x.n.touch(off, off+int64(len(b)))
+		if x.n.fixed {
+			x.n.data, x.n.fixed = slices.Clone(x.n.data), false
+		}
 		copy(x.n.data[off:], b)
 		x.n.mtime, x.n.ctime = x.f.clock, x.f.clock
 	}
@@ -170,11 +173,17 @@ func (n *inode) resize(size int64) {
 		n.data = n.data[:size:size]
 		return
 	}
+	if n.fixed {
+		n.data, n.fixed = slices.Clip(n.data), false // it is copied
+	}
 	n.data = append(n.data, make([]byte, size-int64(len(n.data)))...)
 }
 
 // touch marks the sectors of a range as about to change.
 func (n *inode) touch(from, to int64) {
+	if n.dirty == nil {
+		n.dirty = map[int64]bool{}
+	}
 	for s := from / sector; s*sector < to; s++ {
 		if n.dirty[s] && s*sector < int64(len(n.data)) {
 			n.past.sector(s, n.data[s*sector:min((s+1)*sector, int64(len(n.data)))])
@@ -201,6 +210,11 @@ func (x *file) Datasync() error {
 
 // persist makes data and size durable, except the sectors that a failed sync lost.
 func (n *inode) persist() {
+	if len(n.lost) == 0 {
+		clear(n.dirty)
+		n.disk, n.fixed, n.past = n.data, true, past{}
+		return
+	}
 	disk := make([]byte, len(n.data))
 	copy(disk, n.disk)
 	for s := range n.dirty {
@@ -238,6 +252,9 @@ func (x *file) Xattrs() (map[string][]byte, error) {
 
 func (x *file) SetXattr(name string, value []byte) error {
 	return x.self(Op{Kind: "setxattr"}, func(Op) error {
+		if x.n.meta.xattrs == nil {
+			x.n.meta.xattrs = map[string]string{}
+		}
 		x.n.meta.xattrs[name] = string(value)
 		x.n.ctime = x.f.clock
 		return nil

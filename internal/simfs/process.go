@@ -124,6 +124,9 @@ func (p *Process) opened(x *file) {
 	}
 	p.files[x] = true
 	if x.writes() {
+		if x.n.writers == nil {
+			x.n.writers = map[*file]bool{}
+		}
 		x.n.writers[x] = true
 	}
 }
@@ -156,7 +159,7 @@ func (f *FS) doForeign(p *Process, op Op, apply func(op Op) error) error {
 	if p.dead {
 		return fail(op, ErrDead)
 	}
-	if mutating[op.Kind] {
+	if mutating(op.Kind) {
 		f.clock++
 	}
 	return apply(op)

@@ -130,6 +130,7 @@ func TestAStoppedProcessKeepsItsLocks(t *testing.T) {
 func TestAForeignProgramActsBeforeEveryOperation(t *testing.T) {
 	f := simfs.New()
 	d, editor := f.Root(), f.Foreign()
+	f.ResetTrace()
 	var before []string
 	f.Before(func(op simfs.Op) {
 		before = append(before, op.Kind)

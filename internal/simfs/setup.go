@@ -2,7 +2,9 @@ package simfs
 
 import (
 	"path"
+	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 )
@@ -21,10 +23,11 @@ func (f *FS) WriteFile(p string, data []byte, perm uint32) {
 		d.names[path.Base(p)], d.dskns[path.Base(p)] = n, n
 	}
 	f.clock++
-	n.data, n.disk = append([]byte(nil), data...), append([]byte(nil), data...)
+	n.data, n.fixed = slices.Clone(data), true
+	n.disk = n.data
 	n.meta.mode = perm
 	n.dmeta = n.meta.clone()
-	n.dirty, n.lost, n.past = map[int64]bool{}, map[int64]bool{}, past{}
+	n.dirty, n.lost, n.past = nil, nil, past{}
 	n.mtime, n.ctime = f.clock, f.clock
 }
 
@@ -119,7 +122,7 @@ func (f *FS) Tree() map[string]string {
 	var walk func(n *inode, at string)
 	walk = func(n *inode, at string) {
 		for name, c := range n.names {
-			p := path.Join(at, name)
+			p := join(at, name)
 			switch c.kind {
 			case fsx.Directory:
 				out[p] = "/"
@@ -127,7 +130,8 @@ func (f *FS) Tree() map[string]string {
 			case fsx.Symlink:
 				out[p] = "-> " + c.target
 			default:
-				out[p] = string(c.data)
+				c.fixed = true
+				out[p] = unsafe.String(unsafe.SliceData(c.data), len(c.data))
 			}
 		}
 	}

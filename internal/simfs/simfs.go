@@ -82,6 +82,7 @@ type FS struct {
 	before  func(Op)
 	after   func(Op)
 	trace   []Op
+	tracing bool
 	muts    int // mutating operations so far
 	stopAt  int // mutating operation from which on the process is dead; -1 never
 	stopped bool
@@ -94,8 +95,9 @@ type FS struct {
 type inode struct {
 	id, dev      uint64
 	kind         fsx.Kind
-	target       string // of a symlink
-	data, disk   []byte
+	target       string         // of a symlink
+	data, disk   []byte         // no byte of disk ever changes
+	fixed        bool           // data is in use elsewhere: no byte of it may change
 	dirty        map[int64]bool // sectors that differ from the disk
 	lost         map[int64]bool // sectors whose sync failed
 	past         past           // their contents since the last sync
@@ -153,12 +155,11 @@ func (f *FS) newInode(kind fsx.Kind, dev uint64, mode uint32) *inode {
 	if f.again != 0 {
 		n.id, f.again = f.again, 0
 	}
-	n.meta = meta{mode: mode, uid: f.User, xattrs: map[string]string{}}
+	n.meta = meta{mode: mode, uid: f.User}
 	n.dmeta = n.meta.clone()
 	if kind == fsx.Directory {
 		n.nlink, n.names, n.dskns = 2, map[string]*inode{}, map[string]*inode{}
 	}
-	n.dirty, n.lost, n.writers = map[int64]bool{}, map[int64]bool{}, map[*file]bool{}
 	return n
 }
 
@@ -236,14 +237,13 @@ func (f *FS) used() int64 {
 
 // Op is one operation.
 type Op struct {
-	Index int // of all operations; those of foreign programs are not counted
-	Mut   int // of the mutating ones; -1 for the others
-	Kind  string
-	Path  string
-	To    string
-	Off   int64
-	Len   int64
-	Err   error
+	Mut  int // number among the mutating ones, without those of foreign programs; -1 for the others
+	Kind string
+	Path string
+	To   string
+	Off  int64
+	Len  int64
+	Err  error
 }
 
 func (o Op) String() string {
@@ -297,24 +297,30 @@ func (f *FS) Inject(fn func(Op) Fault) {
 	f.inject = fn
 }
 
-// Trace returns the operations since the last ResetTrace.
+// Trace returns the operations since the last ResetTrace, which must have been called.
 func (f *FS) Trace() []Op {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.tracing {
+		panic("simfs: Trace without ResetTrace")
+	}
 	return slices.Clone(f.trace)
 }
 
-// ResetTrace forgets the operations so far.
+// ResetTrace forgets the operations so far and begins to record them.
 func (f *FS) ResetTrace() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.trace = nil
+	f.trace, f.tracing = nil, true
 }
 
-var mutating = map[string]bool{
-	"create": true, "write": true, "append": true, "truncate": true, "chmod": true, "chown": true, "setxattr": true,
-	"sync": true, "datasync": true, "syncdir": true, "syncvolume": true, "mkdir": true, "link": true, "symlink": true, "rename": true, "exchange": true,
-	"remove": true, "rmdir": true, "clone": true,
+func mutating(kind string) bool {
+	switch kind {
+	case "create", "write", "append", "truncate", "chmod", "chown", "setxattr", "sync", "datasync", "syncdir", "syncvolume",
+		"mkdir", "link", "symlink", "rename", "exchange", "remove", "rmdir", "clone":
+		return true
+	}
+	return false
 }
 
 // do runs one operation: it is traced, may be made to fail, and changes
@@ -328,8 +334,8 @@ func (f *FS) do(p *Process, op Op, apply func(op Op) error) error {
 	if !p.dead && !f.stopped {
 		f.call(f.before, op)
 	}
-	op.Index, op.Mut = len(f.trace), -1
-	if mutating[op.Kind] {
+	op.Mut = -1
+	if mutating(op.Kind) {
 		op.Mut = f.muts
 		f.stopped = f.stopped || f.stopAt >= 0 && f.muts >= f.stopAt
 		p.dead = p.dead || p.stopAt >= 0 && p.muts >= p.stopAt
@@ -353,7 +359,7 @@ func (f *FS) do(p *Process, op Op, apply func(op Op) error) error {
 		}
 		f.syncFailed(op)
 		op.Err = fault.Err
-		f.trace = append(f.trace, op)
+		f.record(op)
 		return fail(op, fault.Err)
 	}
 	err := apply(op)
@@ -361,11 +367,17 @@ func (f *FS) do(p *Process, op Op, apply func(op Op) error) error {
 		err = fail(op, fault.Err)
 	}
 	op.Err = err
-	f.trace = append(f.trace, op)
+	f.record(op)
 	if err == nil {
 		f.call(f.after, op)
 	}
 	return err
+}
+
+func (f *FS) record(op Op) {
+	if f.tracing {
+		f.trace = append(f.trace, op)
+	}
 }
 
 // call calls a function of the test, without f.mu.
@@ -403,9 +415,10 @@ func (f *FS) syncFailed(op Op) {
 }
 
 func (n *inode) loseDirty() {
-	for s := range n.dirty {
-		n.lost[s] = true
+	if n.lost == nil {
+		n.lost = map[int64]bool{}
 	}
+	maps.Copy(n.lost, n.dirty)
 }
 
 func (f *FS) loseNames(of func(*inode) bool) {
@@ -417,16 +430,29 @@ func (f *FS) loseNames(of func(*inode) bool) {
 // find returns the inode of a path, or nil if there is none.
 func (f *FS) find(p string) *inode {
 	n := f.root
-	for _, name := range strings.Split(p, "/") {
+	for p != "" {
+		name := p
+		if i := strings.IndexByte(p, '/'); i >= 0 {
+			name, p = p[:i], p[i+1:]
+		} else {
+			p = ""
+		}
 		if name == "" || name == "." {
 			continue
 		}
-		if n.kind != fsx.Directory || n.names[name] == nil {
+		if n = n.names[name]; n == nil {
 			return nil
 		}
-		n = n.names[name]
 	}
 	return n
+}
+
+// join returns the path of an entry of the directory at.
+func join(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "/" + name
 }
 
 // nameOf returns a path of the file n, or else when it has no name any more.
@@ -435,12 +461,13 @@ func (f *FS) nameOf(n *inode, otherwise string) string {
 	var walk func(d *inode, at string)
 	walk = func(d *inode, at string) {
 		for name, c := range d.names {
-			p := path.Join(at, name)
-			if c == n && (found == "" || p < found) {
-				found = p
-			}
 			if c.kind == fsx.Directory {
-				walk(c, p)
+				walk(c, join(at, name))
+			}
+			if c == n {
+				if p := join(at, name); found == "" || p < found {
+					found = p
+				}
 			}
 		}
 	}
