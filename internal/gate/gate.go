@@ -74,9 +74,9 @@ func (l *Layer) Policy() *Policy {
 var noPolicy = sync.OnceValue(Default)
 
 func defaultWith(warnings ...engine.Note) *Policy {
-	p := Default()
+	p := *noPolicy()
 	p.Source, p.Warnings = ofDefault, warnings
-	return p
+	return &p
 }
 
 // For returns the setting that applies to a call. def is the setting if neither
