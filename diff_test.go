@@ -2,6 +2,8 @@ package resilientwrite_test
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -32,5 +34,32 @@ func TestDiffRefuses(t *testing.T) {
 		{rw.DiffRequest{Path: "bin", To: 999}, rw.ErrVersionNotFound},
 	} {
 		fails(s.Diff(context.Background(), row.r))(t, row.want, row.r)
+	}
+}
+
+// TestNoNameBeginsALineOfADiff: a line break in a name must not look like a change,
+// or like the diff of another file.
+func TestNoNameBeginsALineOfADiff(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("such names are not possible")
+	}
+	s, name := open(t, t.TempDir(), nil), "a\n+++ b/other\n@@ -1 +1 @@\n-good\n+bad"
+	must(s.SafeWrite(context.Background(), put(name, "one\n", rw.ModeCreate)))(t)
+	dry := put(name, "two\n", rw.ModeOverwrite)
+	dry.DryRun = true
+	diffs := []string{must(s.SafeWrite(context.Background(), dry))(t).Diff}
+	stale := put(name, "other\n", rw.ModeOverwrite)
+	stale.Expect = rw.Exactly(must(s.SafeWrite(context.Background(), put(name, "two\n", rw.ModeOverwrite)))(t).PrevSHA256)
+	_, err := s.SafeWrite(context.Background(), stale)
+	var e *rw.Error
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	conflict, _ := e.Context["diff"].(string)
+	diffs = append(diffs, must(s.Diff(context.Background(), rw.DiffRequest{Path: name}))(t).Diff, conflict)
+	for i, diff := range diffs {
+		if !strings.Contains(diff, "two\n") || strings.Count("\n"+diff, "\n+++ ") != 1 || strings.Contains("\n"+diff, "\n+bad") {
+			t.Errorf("%d: %q", i, diff)
+		}
 	}
 }

@@ -86,7 +86,12 @@ func (a *app) runChanges(ctx context.Context, noScan bool, scan around.ScanReque
 	}
 	if r.Hunks && !a.json {
 		for _, f := range out.Files {
-			if fmt.Fprint(a.out.w, f.Patch); f.Omitted != "" {
+			if isTerminal(a.out.w) {
+				a.printer().diff(f.Patch)
+			} else {
+				fmt.Fprint(a.out.w, f.Patch)
+			}
+			if f.Omitted != "" {
 				fmt.Fprintf(a.errs, "%s: %s\n", printable(f.Path), f.Omitted)
 			}
 		}

@@ -181,6 +181,7 @@ func leaves(cmd *cobra.Command, path []string, each func(path []string, cmd *cob
 func TestNothingHostileReachesATerminal(t *testing.T) {
 	s, values := hostileStore(t)
 	asPerson(t)
+	t.Setenv("HOME", t.TempDir())
 	t.Chdir(t.TempDir()) // for what --out names
 	ran := 0
 	a := &app{args: everyName(t), env: func(string) string { return "" }}
@@ -203,7 +204,10 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 			try(value, value)
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Value.Type() != "bool" && f.Name != "color" && !strings.HasSuffix(f.Name, "-fd") {
+			if f.Value.Type() == "bool" && f.Name != "json" {
+				try("--" + f.Name)
+				try(values[0], "--"+f.Name)
+			} else if f.Name != "color" && !strings.HasSuffix(f.Name, "-fd") {
 				try("--"+f.Name, hostileText)
 				try(hostileText, "--"+f.Name, hostileText)
 			}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/resilientwrite/resilientwrite/internal/merge"
 )
 
 const (
@@ -16,7 +18,8 @@ const ErrorLines = 20
 
 // UnifiedDiff returns the change of one file, truncated at a line if it is long.
 func UnifiedDiff(path string, before, after []byte) string {
-	return CutDiff(udiff.Unified("a/"+path, "b/"+path, string(before), string(after)), DiffCap)
+	from, to := merge.Names(path)
+	return CutDiff(udiff.Unified(from, to, string(before), string(after)), DiffCap)
 }
 
 func CutDiff(text string, limit int) string {

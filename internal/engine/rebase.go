@@ -140,7 +140,8 @@ func (s *Engine) shownDiff(ctx context.Context, path string, before, after []byt
 	if !utf8.Valid(before) || !utf8.Valid(after) {
 		return ""
 	}
-	diff, err := merge.Unified("a/"+path, "b/"+path, s.Host.Redacted(ctx, path, before), s.Host.Redacted(ctx, path, after))
+	from, to := merge.Names(path)
+	diff, err := merge.Unified(from, to, s.Host.Redacted(ctx, path, before), s.Host.Redacted(ctx, path, after))
 	if err != nil {
 		return ""
 	}

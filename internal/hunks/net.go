@@ -127,7 +127,7 @@ func (n *Net) Patch() (string, error) {
 	if _, err := n.Hunks(); err != nil {
 		return "", err
 	}
-	from, to := quoted("a/"+n.Path), quoted("b/"+n.Path)
+	from, to := merge.Names(n.Path)
 	head := "diff --git " + from + " " + to + "\n"
 	switch {
 	case !n.Without.Exists:
@@ -146,27 +146,4 @@ func mode(exec bool) string {
 		return "100755"
 	}
 	return "100644"
-}
-
-// quoted is a name as git writes it: names with special characters in quotes.
-func quoted(name string) string {
-	special := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f }
-	if bytes.IndexFunc([]byte(name), special) < 0 {
-		return name
-	}
-	var b bytes.Buffer
-	b.WriteByte('"')
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case c < ' ' || c == 0x7f:
-			b.Write([]byte{'\\', '0' + c>>6, '0' + c>>3&7, '0' + c&7})
-		default:
-			b.WriteByte(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

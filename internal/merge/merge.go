@@ -169,3 +169,29 @@ func Unified(from, to string, old, now []byte) (string, error) {
 	}
 	return udiff.ToUnified(from, to, string(old), edits, udiff.DefaultContextLines)
 }
+
+// Names are the names of both sides of a file in a diff, as git writes them: with
+// special characters in quotes, so that none begins a line.
+func Names(path string) (from, to string) { return quoted("a/" + path), quoted("b/" + path) }
+
+func quoted(name string) string {
+	special := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f }
+	if bytes.IndexFunc([]byte(name), special) < 0 {
+		return name
+	}
+	var b bytes.Buffer
+	b.WriteByte('"')
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c == 0x7f:
+			b.Write([]byte{'\\', '0' + c>>6, '0' + c>>3&7, '0' + c&7})
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

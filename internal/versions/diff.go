@@ -12,6 +12,7 @@ import (
 	"github.com/resilientwrite/resilientwrite/internal/history"
 	"github.com/resilientwrite/resilientwrite/internal/journal"
 	"github.com/resilientwrite/resilientwrite/internal/layer/observe"
+	"github.com/resilientwrite/resilientwrite/internal/merge"
 )
 
 // Diff is the difference between two versions of a file. The numbers are those of
@@ -113,7 +114,8 @@ func (out *Diff) compare(h *history.Layer, path string, from, to side) error {
 		out.Omitted = "binary"
 		return nil
 	}
-	text := udiff.Unified("a/"+path, "b/"+path, string(old), string(now))
+	a, b := merge.Names(path)
+	text := udiff.Unified(a, b, string(old), string(now))
 	out.Text, out.Truncated = strings.ToValidUTF8(engine.CutDiff(text, engine.DiffCap), "�"), len(text) > engine.DiffCap
 	return nil
 }
