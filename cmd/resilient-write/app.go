@@ -344,9 +344,9 @@ func plainError(err error) string {
 	var l *os.LinkError
 	switch {
 	case errors.As(err, &p):
-		return p.Op + ": " + p.Err.Error()
+		return p.Op + ": " + plainError(p.Err)
 	case errors.As(err, &l):
-		return l.Op + ": " + l.Err.Error()
+		return l.Op + ": " + plainError(l.Err)
 	}
 	return err.Error()
 }

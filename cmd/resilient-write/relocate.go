@@ -21,7 +21,8 @@ func (a *app) relocate() *cobra.Command {
 	var from, to string
 	var remove, yes bool
 	cmd := &cobra.Command{
-		Use: "relocate [STATE]", Short: "Move the state directory, or remove one", GroupID: "upkeep", Args: cobra.MaximumNArgs(1),
+		Use: "relocate [STATE]", Short: "Move the state directory, or remove one", GroupID: "upkeep",
+		Args: takes(0, 1, "relocate takes one state directory", ""),
 		Long: `Move the state directory of the workspace, with everything in it. --to is git
 (the common git directory of the repository), xdg (the directory of the user's
 state), tree (.resilient_write in the workspace) or a directory; the default is
@@ -161,7 +162,7 @@ func (a *app) saidMoved(out movedReply) error {
 
 // targetOf opens the place that --to names.
 func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error) {
-	kinds := place.Kinds()
+	kinds, failed := place.Kinds(), error(nil)
 	switch {
 	case slices.Contains(kinds, place.Kind(to)):
 		kinds = []place.Kind{place.Kind(to)}
@@ -173,7 +174,11 @@ func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error
 		if up, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
 			dir = filepath.Join(up, filepath.Base(dir))
 		}
-		return place.OpenDir(dir)
+		o, err := place.OpenDir(dir)
+		if err != nil {
+			err = streamError(a.command, "the new place of the state directory", err)
+		}
+		return o, err
 	}
 	for _, kind := range kinds {
 		p := w.Of(kind)
@@ -184,7 +189,15 @@ func (a *app) targetOf(w *place.Workspace, root, to string) (place.Opened, error
 		if err == nil && o.Parent == nil {
 			o.Parent, err = fsx.OpenRoot(root)
 		}
-		return o, err
+		if err == nil {
+			return o, nil
+		}
+		if failed == nil {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return place.Opened{}, streamError(a.command, "the new place of the state directory", failed)
 	}
 	return place.Opened{}, &misuse{"the workspace has no place of this kind", "name another one with --to"}
 }
