@@ -362,12 +362,13 @@ func isEditAlias(name string) bool {
 // canonicalEdits is a list of edits with our names.
 func canonicalEdits(list []byte) (out []byte, used []string) {
 	var text string
+	sent := list
 	if len(list) > 0 && list[0] == '"' && json.Unmarshal(list, &text) == nil && len(text) > 0 && text[0] == '[' {
 		list, used = []byte(text), append(used, "edits")
 	}
 	var items []json.RawMessage
 	if json.Unmarshal(list, &items) != nil {
-		return list, used
+		return sent, nil
 	}
 	for i, item := range items {
 		ms, ok := members(item)

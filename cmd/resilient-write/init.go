@@ -419,15 +419,7 @@ func contains(dir, path string) bool {
 }
 
 func readConfig(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", errors.Join(errors.New("it is not a file"), err)
-	}
-	data, err := durable.ReadUpTo(f, maxConfig)
+	data, err := durable.ReadRegular(path, maxConfig)
 	return string(data), err
 }
 

@@ -41,8 +41,11 @@ const (
 	MaxIndent  = 64 << 20 // bytes of such content as text
 )
 
-// shownUnknown is how many unknown names an error lists.
-const shownUnknown = 3
+// How many names an error lists: unknown ones, and those that there are.
+const (
+	shownUnknown = 3
+	shownKnown   = 8
+)
 
 // Problem describes what is wrong with one argument. It never contains its value.
 type Problem struct {
@@ -92,6 +95,9 @@ func (p *Problem) unknown() string {
 	}
 	if p.More > 0 {
 		s += fmt.Sprintf("; and %d more", p.More)
+	}
+	if p.Want != "" {
+		s += "; take " + p.Want
 	}
 	return s
 }
@@ -158,7 +164,7 @@ func (d *decoder) object(args []byte, v reflect.Value) error {
 			if m.Key == "description" {
 				continue
 			}
-			return unknown(known, raw.list[i:])
+			return unknown(known, raw, raw.list[i:], v.Type())
 		}
 		if err := d.member(f, raw, v); err != nil {
 			return err
@@ -199,9 +205,22 @@ func (d *decoder) member(f *field, raw *members, v reflect.Value) error {
 	return d.value(f, value, v.FieldByIndex(f.index))
 }
 
-// unknown returns the problem of members, the first of which has no field.
-func unknown(known *fieldSet, rest Object) *Problem {
+// unknown returns the problem of members, the first of which has no field. If no
+// name is similar, the only required argument that is not given is meant, or any of
+// those that there are.
+func unknown(known *fieldSet, raw *members, rest Object, t reflect.Type) *Problem {
 	p := &Problem{Argument: clip(rest[0].Key), Code: Unknown, DidYouMean: Closest(rest[0].Key, known.names())}
+	if p.DidYouMean == "" {
+		missing := slices.DeleteFunc(known.names(), func(name string) bool {
+			f := known.named(name)
+			return !f.required || !hasTag(t, f) || isGiven(f, raw.value(name))
+		})
+		if len(missing) == 1 {
+			p.DidYouMean = missing[0]
+		} else {
+			p.Want = strings.Join(known.names()[:min(shownKnown, len(known.list))], ", ")
+		}
+	}
 	for _, m := range rest[1:] {
 		switch {
 		case known.named(m.Key) != nil || m.Key == "description":

@@ -31,7 +31,7 @@ func TestDecode(t *testing.T) {
 		{`{"path":"a","mode":null}`, "", "", ""}, {`{"path":"\ud83d\ude00"}`, "", "", ""}, {`{"path":"a\\ud800"}`, "", "", ""},
 		{`{}`, schema.Missing, "path", ""}, {``, schema.Missing, "path", ""}, {`null`, schema.Missing, "path", ""}, {`{"path":null}`, schema.Missing, "path", ""},
 		{`[]`, schema.Syntax, "", ""}, {`"x"`, schema.Syntax, "", ""}, {`{"path":"a"} {}`, schema.Syntax, "", ""}, {`{"path":"a"`, schema.Syntax, "", ""},
-		{`{"path":"a","pth":"b"}`, schema.Unknown, "pth", "path"}, {`{"path":"a","zzzzzz":1}`, schema.Unknown, "zzzzzz", ""},
+		{`{"path":"a","pth":"b"}`, schema.Unknown, "pth", "path"}, {`{"path":"a","zzzzzz":1}`, schema.Unknown, "zzzzzz", ""}, {`{"zzzzzz":1}`, schema.Unknown, "zzzzzz", "path"}, {`{"file":null,"zzzzzz":1}`, schema.Unknown, "file", "path"},
 		{`{"path":"a","path":"b"}`, schema.Duplicate, "path", ""}, {`{"path":7}`, schema.Type, "path", ""}, {`{"path":{"a":1}}`, schema.Type, "path", ""},
 		{`{"path":"a","mode":"overwite"}`, schema.Enum, "mode", "overwrite"}, {`{"path":"a","n":0}`, schema.Range, "n", ""}, {`{"path":"a","n":11}`, schema.Range, "n", ""},
 		{`{"path":"a","n":1.5}`, schema.Type, "n", ""}, {`{"path":"a","n":1e999}`, schema.Type, "n", ""}, {`{"path":"a","n":"1"}`, schema.Type, "n", ""},
@@ -99,6 +99,10 @@ func TestBoundsOfACall(t *testing.T) {
 		}
 	}
 	_, err := schema.Decode(context.Background(), []byte(`{"pth":1,"path":"a","`+strings.Repeat("x", 1000)+`":1,"y":1,"z":1,"description":""}`), new(call))
+	_, plain := schema.Decode(context.Background(), []byte(`{"limit":1}`), new(call))
+	if want := "unknown argument limit; take path, content, tags, data"; plain == nil || plain.Error() != want {
+		t.Errorf("%v, want %s", plain, want)
+	}
 	if want := "unknown argument pth, did you mean path; unknown argument " + strings.Repeat("x", 60) + "…; unknown argument y; and 1 more"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
