@@ -209,6 +209,6 @@ func (a operator) Materialize(ctx context.Context, r admin.MaterializeRequest) (
 	if err != nil {
 		return admin.MaterializeResult{}, err
 	}
-	out.Seq = c.finished().JournalSeq
+	out.Seq, out.Warnings = c.finished().JournalSeq, allWarnings(c.Muts)
 	return out, nil
 }

@@ -446,6 +446,8 @@ type MaterializeResult struct {
 	Written, Deleted int
 	Dirs             int    // Directories that were made or removed, or that got another mode.
 	Seq              uint64 // Journal row of the commit; 0 when nothing differed.
+	// What is remarkable about the files, such as that one of them runs programs.
+	Warnings []call.Warning
 }
 
 // HubFacts says how far a hub has the journal of a store, as its shipper left it.

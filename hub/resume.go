@@ -10,6 +10,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/admin"
+	"github.com/resilientwrite/resilientwrite/call"
 	"github.com/resilientwrite/resilientwrite/handoff"
 )
 
@@ -42,6 +43,8 @@ type Resumed struct {
 	Base string `json:"base,omitempty"`
 	// Files of the other machine that are missing here.
 	Withheld []Withheld `json:"withheld"`
+	// What is remarkable about the files, such as that one of them runs programs.
+	Warnings []call.Warning `json:"warnings"`
 	// The handoff in this workspace; nil if there is none.
 	Handoff *HandoffFacts `json:"handoff,omitempty"`
 }
@@ -68,7 +71,7 @@ type HandoffFacts struct {
 // those of [admin.Operator.Materialize]. After an error other than [Leased] or [NotFound]
 // the lease may be held; calling again continues.
 func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) {
-	out := Resumed{Task: r.Task, Withheld: []Withheld{}}
+	out := Resumed{Task: r.Task, Withheld: []Withheld{}, Warnings: []call.Warning{}}
 	release, err := s.Store.Admin().HoldShipping(ctx)
 	if err != nil {
 		return out, err
@@ -165,6 +168,7 @@ func (s *Shipper) materialize(ctx context.Context, r ResumeRequest, m Manifest, 
 		err = needsBase(m.Base, "")
 	}
 	out.Files, out.Written, out.Deleted, out.Dirs, out.Seq, out.Withheld = len(m.Files), res.Written, res.Deleted, res.Dirs, res.Seq, m.Withheld
+	out.Warnings = append(out.Warnings, res.Warnings...)
 	return err
 }
 

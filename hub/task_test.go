@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/handoff"
 	"github.com/resilientwrite/resilientwrite/hub/object"
 )
@@ -288,5 +289,19 @@ func TestTaskKeys(t *testing.T) {
 			t.Errorf("%q has the key %q of %q: %v", task, key, keys[key], err)
 		}
 		keys[key] = task
+	}
+}
+
+// TestResumeWarns: the hub, or the machine that published, can send files that run
+// programs. Where the operator is warned of them, the resume says so.
+func TestResumeWarns(t *testing.T) {
+	f := newFrail()
+	a := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "a"))
+	a.write(".envrc", "echo\n")
+	a.publish(PublishRequest{Task: "t"})
+	b := openMachine(t, f.hub(), filepath.Join(t.TempDir(), "b"))
+	out, err := b.Resume(rw.WithProtectDefaults(t.Context(), rw.ProtectWarn), ResumeRequest{Task: "t", Force: true})
+	if err != nil || out.Written != 1 || len(out.Warnings) != 1 || out.Warnings[0].Reason != "changes_entry" {
+		t.Errorf("%v %+v", err, out)
 	}
 }

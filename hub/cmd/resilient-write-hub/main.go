@@ -435,6 +435,9 @@ an empty directory, or a clean checkout of the commit that the files rest on.`,
 func (a *app) showResumed(out hub.Resumed) {
 	a.line("task %s, epoch %d, held until %s: %s, %d written, %d deleted", out.Task, out.Epoch, out.Until.Format(time.RFC3339), count(out.Files, "file"), out.Written, out.Deleted)
 	a.withheld(out.Withheld)
+	for _, w := range out.Warnings {
+		a.line("warning: %s: %s", w.Reason, w.Hint)
+	}
 	if h := out.Handoff; h != nil {
 		a.line("handoff of %s (%s): %s", h.Agent, h.Status, h.Summary)
 		for _, step := range h.NextSteps {
