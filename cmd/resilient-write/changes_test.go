@@ -16,13 +16,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	rw "github.com/resilientwrite/resilientwrite"
 )
 
-// surroundings is a workspace that a shell and the built command work in.
+// surroundings is a workspace that a shell and the command work in.
 type surroundings struct {
 	t   *testing.T
 	dir string
-	bin string
 }
 
 func newAround(t *testing.T) *surroundings {
@@ -33,7 +34,7 @@ func newAround(t *testing.T) *surroundings {
 		}
 	}
 	dir := must(filepath.EvalSymlinks(t.TempDir()))(t)
-	return &surroundings{t, dir, build(t)}
+	return &surroundings{t, dir}
 }
 
 // sh runs a shell command in the workspace.
@@ -48,16 +49,35 @@ func (a *surroundings) sh(line string) {
 	}
 }
 
-// rw runs the command and returns its reply.
-func (a *surroundings) rw(code int, args ...string) map[string]any {
-	a.t.Helper()
-	cmd := exec.Command(a.bin, args...)
+// process returns the built command, for what depends on a process of its own.
+func (a *surroundings) process(args ...string) *exec.Cmd {
+	cmd := exec.Command(build(a.t), args...)
 	cmd.Dir = a.dir
 	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+a.dir)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Run()
-	if got := cmd.ProcessState.ExitCode(); got != code {
+	return cmd
+}
+
+// call runs the command in this process, with variables besides those of the process.
+func (a *surroundings) call(args []string, extra map[string]string) (code rw.Code, out, errs bytes.Buffer) {
+	a.t.Helper()
+	env := func(name string) string {
+		if name == "RW_WORKSPACE" {
+			return a.dir
+		}
+		if value := extra[name]; value != "" {
+			return value
+		}
+		return os.Getenv(name)
+	}
+	noErr(a.t, inDirectory(a.dir, env, func() { code = run(args, env, strings.NewReader(""), &out, &errs) }))
+	return code, out, errs
+}
+
+// rw runs the command and returns its reply.
+func (a *surroundings) rw(code rw.Code, args ...string) map[string]any {
+	a.t.Helper()
+	got, out, errs := a.call(args, nil)
+	if got != code {
 		a.t.Fatalf("%v: exit %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
 	}
 	var reply map[string]any
@@ -171,7 +191,7 @@ func TestGroupsBeyondTheDescriptors(t *testing.T) {
 	before := a.files()
 	a.sh("for f in f*; do printf two > $f; done")
 	a.rw(0, "changes", "--call", "c1")
-	if out, err := exec.Command("sh", "-c", "ulimit -n 100; exec "+a.bin+" undo --group c1 --root "+a.dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", "-c", "ulimit -n 100; exec "+build(t)+" undo --group c1 --root "+a.dir).CombinedOutput(); err != nil {
 		t.Errorf("%v: %.500s", err, out)
 	}
 	if diff := differing(before, a.files()); len(diff) > 0 {
@@ -225,10 +245,10 @@ func TestUnreadableIsNotDeleted(t *testing.T) {
 	a := newAround(t)
 	a.sh("mkdir -p dir/sub; echo x > dir/sub/x.txt; echo y > y.txt")
 	as := func(args ...string) string {
-		cmd := exec.Command(a.bin, args...)
+		cmd := exec.Command(build(t), args...)
 		if os.Getuid() == 0 {
 			bin := filepath.Join(a.dir, "..", "rw-copy")
-			a.sh("cp '" + a.bin + "' '" + bin + "'; chmod 755 '" + bin + "' ..; chown -R 65534 .")
+			a.sh("cp '" + build(t) + "' '" + bin + "'; chmod 755 '" + bin + "' ..; chown -R 65534 .")
 			cmd = exec.Command("setpriv", append([]string{"--reuid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", bin}, args...)...)
 		}
 		cmd.Env = append(os.Environ(), "RW_WORKSPACE="+a.dir, "HOME=/nonexistent")
@@ -318,9 +338,7 @@ func TestTwoScansAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			cmd := exec.Command(a.bin, "changes", "--call", fmt.Sprint("c", i))
-			cmd.Env = append(os.Environ(), "RW_WORKSPACE="+a.dir)
-			if out, err := cmd.CombinedOutput(); err != nil {
+			if out, err := a.process("changes", "--call", fmt.Sprint("c", i)).CombinedOutput(); err != nil {
 				t.Errorf("%v %.300s", err, out)
 			}
 		})

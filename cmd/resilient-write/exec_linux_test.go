@@ -43,21 +43,18 @@ type execRun struct {
 	out, errs string
 }
 
+// command is exec in a process of its own, which is killed, signaled or has pipes.
 func (s *sandboxed) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(s.bin, append([]string{"exec"}, args...)...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "RW_WORKSPACE="+s.dir, "XDG_STATE_HOME="+s.state)
+	cmd := s.process(append([]string{"exec"}, args...)...)
+	cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+s.state)
 	return cmd
 }
 
 // exec runs the command with its flags; run runs a script, flags before it.
 func (s *sandboxed) exec(args ...string) execRun {
 	s.t.Helper()
-	var out, errs bytes.Buffer
-	cmd := s.command(args...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Run()
-	return execRun{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	code, out, errs := s.call(append([]string{"exec"}, args...), map[string]string{"XDG_STATE_HOME": s.state})
+	return execRun{int(code), out.String(), errs.String()}
 }
 
 func (s *sandboxed) run(script string, flags ...string) execRun {

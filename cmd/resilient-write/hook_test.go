@@ -13,27 +13,52 @@ import (
 	"testing"
 	"time"
 
+	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
-// hook passes an event to the built command, as a host does, and returns its
-// answer. The exit code must be 0.
+// hook passes an event to the hook of a host and returns its answer. The exit code
+// must be 0.
 func (a *surroundings) hook(host string, event any, args ...string) string {
 	a.t.Helper()
-	data, ok := event.(string)
-	if !ok {
-		text := must(json.Marshal(event))(a.t)
-		data = string(text)
-	}
-	cmd := exec.Command(a.bin, append([]string{"hook", "--host", host, "--deadline", "1m"}, args...)...)
-	cmd.Dir, cmd.Stdin = "/", strings.NewReader(data)
+	var code rw.Code
+	var out, errs bytes.Buffer
+	noErr(a.t, inDirectory("/", os.Getenv, func() {
+		code = run(hookFor(host, args...), os.Getenv, strings.NewReader(a.event(event)), &out, &errs)
+	}))
+	return a.answer(event, code == rw.CodeOK, out, errs)
+}
+
+// hookProcess is hook in a process of its own, as hosts start it.
+func (a *surroundings) hookProcess(host string, event any, args ...string) string {
+	a.t.Helper()
+	cmd := exec.Command(build(a.t), hookFor(host, args...)...)
+	cmd.Dir, cmd.Stdin = "/", strings.NewReader(a.event(event))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		a.t.Fatalf("%s: %v\n%s", data, err, errs.String())
+	return a.answer(event, cmd.Run() == nil, out, errs)
+}
+
+func hookFor(host string, args ...string) []string {
+	return append([]string{"hook", "--host", host, "--deadline", "1m"}, args...)
+}
+
+// event returns an event as a host writes it.
+func (a *surroundings) event(event any) string {
+	a.t.Helper()
+	if text, ok := event.(string); ok {
+		return text
+	}
+	return string(must(json.Marshal(event))(a.t))
+}
+
+func (a *surroundings) answer(event any, ok bool, out, errs bytes.Buffer) string {
+	a.t.Helper()
+	if !ok {
+		a.t.Fatalf("%.300v: %s", event, errs.String())
 	}
 	if out.Len() > 0 && !json.Valid(out.Bytes()) {
-		a.t.Fatalf("%s: the answer is no JSON: %s", data, out.String())
+		a.t.Fatalf("%.300v: the answer is no JSON: %s", event, out.String())
 	}
 	return out.String()
 }
@@ -131,9 +156,9 @@ func TestHookNeverBreaksAHost(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"--host", "nobody"}, {"--nonsense"}, {"--deadline", "soon"}, {"--deadline", "1ns"}} {
-		a.hook("claude", pre, args...)
+		a.hookProcess("claude", pre, args...) // which ends when its time is over
 	}
-	slow := exec.Command(a.bin, "hook", "--host", "claude", "--deadline", "100ms") // with standard input that does not end
+	slow := exec.Command(build(t), "hook", "--host", "claude", "--deadline", "100ms") // with standard input that does not end
 	in := must(slow.StdinPipe())(t)
 	if out, err := slow.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v %s", err, out)
@@ -166,7 +191,7 @@ func TestHookTwice(t *testing.T) {
 		var mu sync.Mutex
 		for range 2 {
 			wg.Go(func() {
-				if answer := a.hook("claude", event); answer != "" {
+				if answer := a.hookProcess("claude", event); answer != "" {
 					mu.Lock()
 					said = append(said, answer)
 					mu.Unlock()
@@ -235,9 +260,8 @@ func TestHookKilledAtAnyMoment(t *testing.T) {
 			a.sh("printf 'GITHUB_TOKEN=" + madeUpToken() + "\\n' > k" + fmt.Sprint(i) + ".env")
 		}
 		post := a.claude("PostToolUse", "Bash", fmt.Sprint("t", i), in)
-		data := must(json.Marshal(post))(t)
-		cmd := exec.Command(a.bin, "hook", "--host", "claude", "--deadline", "1m")
-		cmd.Dir, cmd.Stdin = "/", bytes.NewReader(data)
+		cmd := exec.Command(build(t), hookFor("claude")...)
+		cmd.Dir, cmd.Stdin = "/", strings.NewReader(a.event(post))
 		var out bytes.Buffer
 		cmd.Stdout = &out
 		noErr(t, cmd.Start())

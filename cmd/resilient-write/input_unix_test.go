@@ -248,7 +248,7 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 	store := filepath.Join(a.dir, ".git", "resilientwrite", "main")
 	a.sh("mkdir -p '" + state + "'; chmod 755 .git/resilientwrite .git/resilientwrite/main; chown -R 4711 .; chmod 500 .git/resilientwrite/main; chown 4711 '" + state + "'")
 	bin := filepath.Join(filepath.Dir(a.dir), "rw")
-	data, err := os.ReadFile(a.bin)
+	data, err := os.ReadFile(build(t))
 	if err == nil {
 		err = os.WriteFile(bin, data, 0o755)
 	}

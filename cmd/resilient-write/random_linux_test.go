@@ -72,7 +72,7 @@ func TestExecAsWithoutIt(t *testing.T) {
 	done := 0
 	for range rounds() {
 		script := r.script()
-		copied := &sandboxed{surroundings: &surroundings{t, filepath.Join(t.TempDir(), "w"), s.bin}}
+		copied := &sandboxed{surroundings: &surroundings{t, filepath.Join(t.TempDir(), "w")}}
 		s.sh("cp -a . " + copied.dir)
 		cmd := exec.Command("bash", "-c", script)
 		cmd.Dir = copied.dir
@@ -130,15 +130,13 @@ func TestUndoOfRandomCalls(t *testing.T) {
 			a.sh("for f in a.txt b.md src/x.go lib/one.js; do [ ! -f $f ] || [ -L $f ] || echo " + theirs + " >> $f; done")
 		}
 		now := s.tree()
-		cmd = exec.Command(a.bin, "undo", "--group", call)
-		cmd.Dir, cmd.Env = a.dir, append(os.Environ(), "RW_WORKSPACE="+a.dir)
-		out, err := cmd.CombinedOutput()
+		code, _, errs := a.call([]string{"undo", "--group", call}, nil)
 		switch back := s.tree(); {
-		case err != nil && back != now:
-			t.Fatalf("%s\nrefused, and changed: %s\n%s\n%s", script, out, now, back)
-		case err != nil && !person:
-			t.Fatalf("%s\nrefused: %s\n%s\n%s", script, out, before, after)
-		case err != nil:
+		case code != rw.CodeOK && back != now:
+			t.Fatalf("%s\nrefused, and changed: %s\n%s\n%s", script, errs.String(), now, back)
+		case code != rw.CodeOK && !person:
+			t.Fatalf("%s\nrefused: %s\n%s\n%s", script, errs.String(), before, after)
+		case code != rw.CodeOK:
 			continue
 		case strings.Count(back, theirs) != strings.Count(now, theirs):
 			t.Fatalf("%s\nwhat a person wrote is gone\n%s\n%s", script, now, back)

@@ -233,22 +233,11 @@ func workspaceFiles(t *testing.T, ts *testscript.TestScript) map[string]string {
 	return everyEntry(t, ts.Getenv("RW_WORKSPACE"), ".git", ".resilient_write", "node_modules")
 }
 
-// scriptRuns excludes other runs: each has the directory and the variables of the
-// process.
-var scriptRuns sync.Mutex
+// inTurn excludes other runs: each has the directory and the variables of the process.
+var inTurn sync.Mutex
 
 // runInScript runs the command in the directory and with the variables of a script.
 func runInScript(ts *testscript.TestScript, args []string, in string) (code rw.Code, out, errs string) {
-	scriptRuns.Lock()
-	defer scriptRuns.Unlock()
-	back, err := os.Getwd()
-	ts.Check(err)
-	defer os.Chdir(back)
-	ts.Check(os.Chdir(ts.MkAbs(".")))
-	for _, name := range []string{"HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
-		defer os.Setenv(name, os.Getenv(name))
-		os.Setenv(name, ts.Getenv(name))
-	}
 	env := func(name string) string {
 		switch name {
 		case "RW_SYNC":
@@ -260,13 +249,36 @@ func runInScript(ts *testscript.TestScript, args []string, in string) (code rw.C
 	}
 	var o, e bytes.Buffer
 	stdin := strings.NewReader(in)
-	defer func(before func(any) bool) { isTerminal = before }(isTerminal)
-	isTerminal = func(stream any) bool {
-		person := ts.Getenv("RW_TEST_PERSON")
-		return person != "" && (stream == any(&o) || stream == any(&e)) || person == "types" && stream == any(stdin)
-	}
-	code = run(args, env, stdin, &o, &e)
+	ts.Check(inDirectory(ts.MkAbs("."), env, func() {
+		defer func(before func(any) bool) { isTerminal = before }(isTerminal)
+		isTerminal = func(stream any) bool {
+			person := ts.Getenv("RW_TEST_PERSON")
+			return person != "" && (stream == any(&o) || stream == any(&e)) || person == "types" && stream == any(stdin)
+		}
+		code = run(args, env, stdin, &o, &e)
+	}))
 	return code, o.String(), e.String()
+}
+
+// inDirectory runs a command in a directory of its own and with the variables that it
+// does not take from env.
+func inDirectory(dir string, env func(string) string, command func()) error {
+	inTurn.Lock()
+	defer inTurn.Unlock()
+	back, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	defer os.Chdir(back)
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
+		defer os.Setenv(name, os.Getenv(name))
+		os.Setenv(name, env(name))
+	}
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	command()
+	return nil
 }
 
 // checkOutputs checks rules for every run: a refusal is an envelope and one
