@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -26,11 +28,17 @@ type entry struct {
 // can represent.
 var epoch = time.Date(1985, 10, 26, 8, 15, 0, 0, time.UTC)
 
+// level is that of the compression.
+var level = flate.DefaultCompression
+
 // tarball makes a .tar.gz. With a prefix of "./" it has the directories too, as
 // a Debian package needs them.
 func tarball(prefix string, files []entry) ([]byte, error) {
 	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
+	z, err := gzip.NewWriterLevel(&b, level)
+	if err != nil {
+		return nil, err
+	}
 	t := tar.NewWriter(z)
 	add := func(h *tar.Header, content []byte) error {
 		h.ModTime, h.Uname, h.Gname, h.Format = epoch, "root", "root", tar.FormatUSTAR
@@ -55,7 +63,7 @@ func tarball(prefix string, files []entry) ([]byte, error) {
 	if err := t.Close(); err != nil {
 		return nil, err
 	}
-	err := z.Close()
+	err = z.Close()
 	return b.Bytes(), err
 }
 
@@ -75,6 +83,7 @@ func parents(files []entry) []string {
 func zipped(prefix string, files []entry) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, level) })
 	for _, f := range files {
 		h := &zip.FileHeader{Name: prefix + f.name, Method: zip.Deflate, Modified: epoch}
 		h.SetMode(f.mode)

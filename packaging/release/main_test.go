@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -285,6 +286,7 @@ var makeOnce = sync.OnceValues(func() (*made, error) {
 	if err != nil {
 		return nil, err
 	}
+	madeIn = dir
 	m := &made{release: &release{log: io.Discard, root: root, out: dir, sums: map[string]string{}}}
 	i := slices.Index(targets, target{runtime.GOOS, runtime.GOARCH})
 	if i < 0 {
@@ -295,7 +297,7 @@ var makeOnce = sync.OnceValues(func() (*made, error) {
 		return nil, err
 	}
 	built := filepath.Join(dir, "built")
-	cmd := exec.Command("go", "build", "-ldflags=-X main.commit="+aCommit, "-o", built, "./cmd/resilient-write")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w -X main.commit="+aCommit, "-o", built, "./cmd/resilient-write")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, text)
@@ -314,6 +316,8 @@ var makeOnce = sync.OnceValues(func() (*made, error) {
 	return m, m.finish([]target{m.to})
 })
 
+var madeIn string // the directory of makeOnce
+
 func aRelease(t *testing.T) *made {
 	t.Helper()
 	m := testbed.Must(makeOnce())(t)
@@ -321,9 +325,12 @@ func aRelease(t *testing.T) *made {
 }
 
 func TestMain(m *testing.M) {
+	if !full() {
+		level = flate.BestSpeed
+	}
 	code := m.Run()
-	if made, err := makeOnce(); err == nil {
-		os.RemoveAll(made.out)
+	if madeIn != "" {
+		os.RemoveAll(madeIn)
 	}
 	os.Exit(code)
 }
