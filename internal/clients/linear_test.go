@@ -15,7 +15,7 @@ func FuzzLinear(f *testing.F) {
 	for _, c := range Table {
 		formats[c.Format] = c
 	}
-	testbed.FuzzLinear(f, 8<<10, 20*time.Microsecond, seeds, func(text []byte) int {
+	testbed.FuzzLinear(f, 4<<10, 20*time.Microsecond, seeds, func(text []byte) int {
 		for format, c := range formats {
 			for _, doc := range []string{string(text), `{"mcpServers":{` + string(text) + `"z":{}}}`} {
 				Read(format, doc)

@@ -136,7 +136,7 @@ func TestEncodedSweep(t *testing.T) {
 		c.prepare()
 		all := alphabet(t, rnd, c)
 		made := 0
-		for range 4000 {
+		for range rounds(4000) {
 			list := some(rnd, all, 1+rnd.IntN(24))
 			from := rnd.IntN(len(list))
 			_, old := joined(list[from:min(len(list), from+1+rnd.IntN(4))])
@@ -161,7 +161,7 @@ func TestEncodedSweep(t *testing.T) {
 			}
 			made++
 		}
-		if made < 2000 {
+		if made < rounds(2000) {
 			t.Errorf("%s: only %d edits, of %d letters", c.name, made, len(all))
 		}
 	}
@@ -176,7 +176,7 @@ func TestDamagedSweep(t *testing.T) {
 		c.prepare()
 		all := alphabet(t, rnd, c)
 		made := 0
-		for range 4000 {
+		for range rounds(4000) {
 			letters := some(rnd, all, 4+rnd.IntN(24))
 			for i := range letters {
 				if rnd.IntN(4) == 0 && !c.wide() {
@@ -222,7 +222,7 @@ func TestDamagedSweep(t *testing.T) {
 				made++
 			}
 		}
-		if made < 500 {
+		if made < rounds(500) {
 			t.Errorf("%s: only %d edits", c.name, made)
 		}
 	}

@@ -25,6 +25,14 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
+// rounds is n at full size, and a quarter of it in a short run.
+func rounds(n int) int {
+	if testbed.Long() {
+		return n
+	}
+	return n / 4
+}
+
 // words makes short texts of few letters, so that strings often match, more
 // than once and overlapping.
 func words(rnd *rand.Rand, letters []string, n int) string {

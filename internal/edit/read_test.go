@@ -19,7 +19,7 @@ func TestReadSweep(t *testing.T) {
 		c.prepare()
 		all := alphabet(t, rnd, c)
 		read := 0
-		for range 2000 {
+		for range rounds(2000) {
 			list := some(rnd, all, 1+rnd.IntN(24))
 			whole, text := joined(list)
 			raw := []byte(whole)
@@ -49,7 +49,7 @@ func TestReadSweep(t *testing.T) {
 				t.Fatalf("%s % x from %d: %d bytes from %d", c.name, raw, from, n, at)
 			}
 		}
-		if read < 500 {
+		if read < rounds(500) {
 			t.Errorf("%s: only %d texts", c.name, read)
 		}
 	}

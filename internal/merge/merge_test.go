@@ -99,7 +99,7 @@ func TestAgreesWithGit(t *testing.T) {
 		t.Skip("NOT RUN: there is no git to compare with")
 	}
 	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, seed(t)))
-	n := 60
+	n := 30
 	if testbed.Long() {
 		n = 170
 	}
@@ -181,7 +181,7 @@ func FuzzThree(f *testing.F) {
 // FuzzLinear: a merge takes steps in proportion to the texts.
 func FuzzLinear(f *testing.F) {
 	seeds := []string{"a\n … b\n", "line #\n", "a\nb\n", "\n", "a #\nb\n", "{\n … }\n"}
-	testbed.FuzzLinear(f, 64<<10, 2*time.Microsecond, seeds, func(text []byte) int {
+	testbed.FuzzLinear(f, 32<<10, 2*time.Microsecond, seeds, func(text []byte) int {
 		lines := Lines(text)
 		var odd, turned [][]byte
 		for i, l := range lines {

@@ -191,7 +191,11 @@ func TestOwnPatternsFailClosed(t *testing.T) {
 			}
 		}
 	}
-	try(ownScanner(t, `(?s)a.*z|a|`+secret), "a", block+2*Window, block, block+Window+100)
+	size := 2 * Window
+	if testbed.Long() {
+		size = block
+	}
+	try(ownScanner(t, `(?s)a.*z|a|`+secret), "a", size+2*Window, size, size+Window+100)
 }
 
 // looks is a context that is done at the look with the number end.
@@ -210,7 +214,7 @@ func (c *looks) Err() error {
 // TestOwnPatternsLookAtTheContext: once for each piece of what they read, and
 // they end when it is done.
 func TestOwnPatternsLookAtTheContext(t *testing.T) {
-	b := bytes.Repeat([]byte("a"), block)
+	b := bytes.Repeat([]byte("a"), 4*Window)
 	s := ownScanner(t, `(?s)a.*z|a`)
 	scans := map[string]func(Options){
 		"Score":  func(opt Options) { s.Score(b, opt) },
@@ -227,7 +231,7 @@ func TestOwnPatternsLookAtTheContext(t *testing.T) {
 		}
 		all := &looks{Context: context.Background(), end: 1 << 40}
 		whole := worked(s, func() { scan(Options{Context: all}) })
-		if all.n*lookEvery < rereads*block {
+		if all.n*lookEvery < rereads*len(b) {
 			t.Errorf("%s: %d looks for %d bytes read", name, all.n, whole)
 		}
 		ctx := &looks{Context: context.Background(), end: 100}
@@ -237,7 +241,7 @@ func TestOwnPatternsLookAtTheContext(t *testing.T) {
 	}
 	s = ownScanner(t, "never", "first", "second", "third")
 	ctx := &looks{Context: context.Background(), end: 4}
-	if work := worked(s, func() { s.Score(b, Options{Context: ctx}) }); ctx.n < 4 || work < 2*block {
+	if work := worked(s, func() { s.Score(b, Options{Context: ctx}) }); ctx.n < 4 || work < 2*len(b) {
 		t.Errorf("keywords: %d looks, work %d", ctx.n, work)
 	}
 }

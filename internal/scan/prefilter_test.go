@@ -144,11 +144,12 @@ func TestPrefilterFindsEveryWord(t *testing.T) {
 		if i%step > 0 && (len(w) > 4 || testbed.RaceDetector) {
 			continue
 		}
+		f := newFilters([]string{w})
 		for _, at := range []int{0, 1, 5, 6} {
 			for _, rest := range []string{"", "x y and z"} {
 				for _, before := range []string{"#", "\xff"} {
 					text := []byte(strings.Repeat(before, at) + w + rest)
-					checkPrefilter(t, []string{w}, text, 1, 0, 0, len(text))
+					f.check(t, text, 0, 0, len(text))
 				}
 			}
 		}
@@ -162,53 +163,66 @@ func anyCase(w string, rng *rand.Rand) string {
 	return w
 }
 
-// checkPrefilter compares filters of both steps with a search for each of some
-// words: those between from and to must be found, also where the text is scanned
-// in two parts, and no word twice.
+// checkPrefilter checks the filters of some of the words.
 func checkPrefilter(t *testing.T, words []string, b []byte, seed uint64, from, middle, to int) {
 	rng := rand.New(rand.NewPCG(seed, 3))
+	var some []string
+	for range min(len(words), 40) {
+		if w := strings.ToLower(words[rng.IntN(len(words))]); !slices.Contains(some, w) {
+			some = append(some, w)
+		}
+	}
+	newFilters(some).check(t, b, from, middle, to)
+}
+
+// filters are those of both steps for some words, and what they have found.
+type filters struct {
+	words []string
+	steps [2]*prefilter
+	got   []foundWord
+}
+
+type foundWord struct {
+	word string
+	at   int
+}
+
+func newFilters(words []string) *filters {
+	f := &filters{words: words}
+	list := make([]word, len(words))
+	for i, w := range words {
+		list[i].text = w
+		list[i].add(&rule{id: w, look: func(_ *text, r *rule, pos, end int) { f.got = append(f.got, foundWord{r.id, pos}) }})
+	}
+	f.steps = [2]*prefilter{newPrefilter(1, list), newPrefilter(2, list)}
+	return f
+}
+
+// check compares the filters with a search for each word: those between from and to
+// must be found, also where the text is scanned in two parts, and no word twice.
+func (f *filters) check(t *testing.T, b []byte, from, middle, to int) {
 	if to = min(max(to, 0), len(b)); from < 0 || from > middle || middle > to {
 		from, middle = 0, 0
 	}
 	middle -= (middle - from) % 2 // where the filter of step 2 looks
-	type place struct {
-		word string
-		at   int
-	}
-	var got []place
-	note := &rule{}
-	note.look = func(_ *text, r *rule, pos, end int) { got = append(got, place{r.id, pos}) }
-	var some []word
-	known := map[string]bool{}
-	for range min(len(words), 40) {
-		w := strings.ToLower(words[rng.IntN(len(words))])
-		if known[w] {
-			continue
-		}
-		known[w] = true
-		one := *note
-		one.id = w
-		x := word{text: w}
-		x.add(&one)
-		some = append(some, x)
-	}
 	s := scanner(t)
-	for step := 1; step <= 2; step++ {
-		got = nil
-		x, p := s.newText(b), newPrefilter(step, some)
+	for i, p := range f.steps {
+		step := i + 1
+		f.got = nil
+		x := s.newText(b)
 		p.scan(x, from, middle)
 		p.scan(x, middle, to)
 		x.free()
-		found := map[place]bool{}
-		for _, one := range got {
+		found := map[foundWord]bool{}
+		for _, one := range f.got {
 			if found[one] || !bytes.EqualFold(b[one.at:one.at+len(one.word)], []byte(one.word)) {
 				t.Fatalf("step %d, %q: found %v twice, or it is not there", step, b, one)
 			}
 			found[one] = true
 		}
-		for w := range known {
+		for _, w := range f.words {
 			for at := from; at+len(w) <= to; at++ {
-				if string(bytes.ToLower(b[at:at+len(w)])) == w && !found[place{w, at}] {
+				if string(bytes.ToLower(b[at:at+len(w)])) == w && !found[foundWord{w, at}] {
 					t.Fatalf("step %d, %q from %d over %d to %d: %q at %d is not found", step, b, from, middle, to, w, at)
 				}
 			}
