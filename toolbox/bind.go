@@ -224,7 +224,7 @@ func receiptOf(v any) *rw.Receipt {
 // unknown is the reply to a call of a tool that does not exist.
 func (b *Toolbox) unknown(tool string) reply {
 	about := map[string]any{"tools": b.set.names()}
-	if wireForm.MatchString(tool) {
+	if wireForm().MatchString(tool) {
 		about["unknown_tool"] = tool
 	}
 	hint := ""

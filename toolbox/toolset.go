@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/schema"
 )
@@ -93,7 +94,7 @@ type offer struct {
 
 // wireForm is what a name on the wire may be; clients accept less than the
 // protocol does.
-var wireForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var wireForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`) })
 
 func newToolset(tools []tool, o Options) *toolset {
 	set := &toolset{preset: o.Tier, byName: map[string]*offer{}}
@@ -109,7 +110,7 @@ func newToolset(tools []tool, o Options) *toolset {
 	}
 	for _, of := range set.offers {
 		if o.Rename != nil {
-			if name := o.Rename(of.wire); wireForm.MatchString(name) && !taken[name] {
+			if name := o.Rename(of.wire); wireForm().MatchString(name) && !taken[name] {
 				taken[name] = true
 				of.wire = name
 			}

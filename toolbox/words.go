@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/internal/jsontext"
@@ -21,9 +22,9 @@ import (
 // is not changed.
 
 var (
-	toolName   = regexp.MustCompile(`\brw_[a-z_]+\b`)
-	methodName = regexp.MustCompile(`\bStore\.[A-Z][A-Za-z]*`)
-	capital    = regexp.MustCompile(`[A-Z]`)
+	toolName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brw_[a-z_]+\b`) })
+	methodName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bStore\.[A-Z][A-Za-z]*`) })
+	capital    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Z]`) })
 )
 
 // NameTools is a text of the library with tools in the place of methods:
@@ -32,8 +33,8 @@ func NameTools(text string) string {
 	if !strings.Contains(text, "Store.") { // most texts; the expression is slow
 		return text
 	}
-	return methodName.ReplaceAllStringFunc(text, func(method string) string {
-		stem := strings.ToLower(capital.ReplaceAllString(strings.TrimPrefix(method, "Store."), "_$0"))[1:]
+	return methodName().ReplaceAllStringFunc(text, func(method string) string {
+		stem := strings.ToLower(capital().ReplaceAllString(strings.TrimPrefix(method, "Store."), "_$0"))[1:]
 		if _, ok := toolOf(stem); !ok {
 			return method
 		}
@@ -116,7 +117,7 @@ func (set *toolset) hint(e *rw.Error) string {
 
 // listsAll reports whether every tool that a text names is listed.
 func (set *toolset) listsAll(text string) bool {
-	for _, name := range toolName.FindAllString(text, -1) {
+	for _, name := range toolName().FindAllString(text, -1) {
 		if of, ok := set.find(name); ok && !of.listed {
 			return false
 		}
@@ -131,7 +132,7 @@ func (set *toolset) words(text string) string {
 	if set == nil || !set.reworded || !strings.Contains(text, "rw_") {
 		return text
 	}
-	return toolName.ReplaceAllStringFunc(text, func(name string) string {
+	return toolName().ReplaceAllStringFunc(text, func(name string) string {
 		bare := strings.TrimPrefix(name, "rw_")
 		if _, ok := toolOf(bare); !ok {
 			return name

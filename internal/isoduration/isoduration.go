@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -44,7 +45,9 @@ func (d Duration) After(t time.Time) time.Time {
 
 // form has a group for each component: years, months, days, the clock with its
 // T, hours, minutes, seconds, and weeks.
-var form = regexp.MustCompile(strings.ReplaceAll(`^P(?:(N)Y)?(?:(N)M)?(?:(N)D)?(T(?:(N)H)?(?:(N)M)?(?:(N)S)?)?$|^P(N)W$`, "N", `[0-9]+(?:[.,][0-9]+)?`))
+var form = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(strings.ReplaceAll(`^P(?:(N)Y)?(?:(N)M)?(?:(N)D)?(T(?:(N)H)?(?:(N)M)?(?:(N)S)?)?$|^P(N)W$`, "N", `[0-9]+(?:[.,][0-9]+)?`))
+})
 
 const (
 	day = 24 * time.Hour
@@ -78,7 +81,7 @@ func Parse(s string) (Duration, error) {
 }
 
 func parse(s string) (Duration, error) {
-	m := form.FindStringSubmatch(s)
+	m := form().FindStringSubmatch(s)
 	if m == nil || s == "P" || m[4] == "T" {
 		return Duration{}, errors.New("it is not of the form PnYnMnDTnHnMnS or PnW, with at least one component, and one after a T")
 	}

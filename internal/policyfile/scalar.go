@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -26,10 +27,10 @@ const (
 )
 
 var (
-	nameForm    = regexp.MustCompile(namePattern)
-	sizeForm    = regexp.MustCompile(sizePattern)
-	ageForm     = regexp.MustCompile(agePattern)
-	decimalForm = regexp.MustCompile(decimalPattern)
+	nameForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(namePattern) })
+	sizeForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(sizePattern) })
+	ageForm     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(agePattern) })
+	decimalForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(decimalPattern) })
 
 	units = map[string]int64{
 		"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
@@ -152,7 +153,7 @@ func (s *spec) read(n *node) (any, *problem) {
 		}
 		return n.Text, nil
 	case name, nameStar:
-		if !nameForm.MatchString(n.Text) && !(s.form == nameStar && n.Text == "*") {
+		if !nameForm().MatchString(n.Text) && !(s.form == nameStar && n.Text == "*") {
 			return nil, badValue("use a to z, 0 to 9 and _, at most 64 of them, beginning with a letter", "%s is not a name", clip(n.Text))
 		}
 		return n.Text, nil
@@ -182,7 +183,7 @@ func (s *spec) read(n *node) (any, *problem) {
 // readNumber reads a number as a plain decimal.
 func (s *spec) readNumber(text string) (any, *problem) {
 	f, err := strconv.ParseFloat(text, 64)
-	if !decimalForm.MatchString(text) || err != nil && !math.IsInf(f, 0) {
+	if !decimalForm().MatchString(text) || err != nil && !math.IsInf(f, 0) {
 		return nil, badValue("write a plain decimal number", "the number %s is not in the decimal form", clip(text))
 	}
 	if f >= s.min && f <= s.max && !(s.above && f == s.min) {
@@ -204,11 +205,11 @@ func (s *spec) readNumber(text string) (any, *problem) {
 
 // readSize reads bytes, as a number or with a unit.
 func readSize(n *node) (any, *problem) {
-	m := sizeForm.FindStringSubmatch(n.Text)
+	m := sizeForm().FindStringSubmatch(n.Text)
 	switch {
 	case n.Kind == strictyaml.Text && m == nil:
 		return nil, badValue(sizeHint, "%s is not a size", clip(n.Text))
-	case m == nil && !decimalForm.MatchString(n.Text):
+	case m == nil && !decimalForm().MatchString(n.Text):
 		return nil, badValue(sizeHint, "the number %s is not in the decimal form", clip(n.Text))
 	case strings.HasPrefix(n.Text, "-"):
 		return nil, badValue("leave the key out for no limit", "a size cannot be negative")
@@ -224,7 +225,7 @@ func readSize(n *node) (any, *problem) {
 
 // readAge reads a duration with one unit, or in ISO 8601.
 func readAge(s string) (any, *problem) {
-	if m := ageForm.FindStringSubmatch(s); m != nil {
+	if m := ageForm().FindStringSubmatch(s); m != nil {
 		ns, ok := amount(m)
 		if !ok || time.Duration(ns) > isoduration.MaxYears*366*24*time.Hour {
 			return nil, badValue("", "the duration %s is too long", clip(s))

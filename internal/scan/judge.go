@@ -180,8 +180,8 @@ var stepCodes = func() (t [256]uint16) {
 }()
 
 var stepTable = func() (t [64 << 6]uint8) {
-	for a := range 256 {
-		for b := range 256 {
+	for a := range 0x80 { // the others are as those below '0'
+		for b := range 0x80 {
 			a, b := byte(a), byte(b)
 			step := mixKinds[b]
 			if mixKinds[a] != mixKinds[b] {

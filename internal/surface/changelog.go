@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Section is the changelog entry of one version.
@@ -25,10 +26,12 @@ type Entry struct {
 }
 
 var (
-	sectionForm = regexp.MustCompile(`^## (\S+) – (unreleased|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
-	hashForm    = regexp.MustCompile("^Surface: `sha256:([0-9a-f]{64})`$")
-	entryForm   = regexp.MustCompile("^- ((?:`[^`]+`(?:, )?)+): (\\S.*)$")
-	quotedForm  = regexp.MustCompile("`([^`]+)`")
+	sectionForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^## (\S+) – (unreleased|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
+	})
+	hashForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^Surface: `sha256:([0-9a-f]{64})`$") })
+	entryForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^- ((?:`[^`]+`(?:, )?)+): (\\S.*)$") })
+	quotedForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`([^`]+)`") })
 )
 
 var headings = map[string]Class{"### Breaking": Breaking, "### Compatible": Compatible, "### Documentation": Documentation}
@@ -61,20 +64,20 @@ func ParseChangelog(data []byte) (sections []Section, problems []string) {
 			}
 		case len(sections) == 0:
 		case strings.HasPrefix(text, "Surface:"):
-			m := hashForm.FindStringSubmatch(text)
+			m := hashForm().FindStringSubmatch(text)
 			if m == nil {
 				complain(n, "the line is Surface: `sha256:…`")
 				continue
 			}
 			sections[len(sections)-1].Hash = m[1]
 		case strings.HasPrefix(text, "- ") && class != 0:
-			m := entryForm.FindStringSubmatch(text)
+			m := entryForm().FindStringSubmatch(text)
 			if m == nil {
 				complain(n, "an entry is - `address`: what changed for whom")
 				continue
 			}
 			e := Entry{Class: class, Text: m[2], Line: n}
-			for _, q := range quotedForm.FindAllStringSubmatch(m[1], -1) {
+			for _, q := range quotedForm().FindAllStringSubmatch(m[1], -1) {
 				e.Addresses = append(e.Addresses, q[1])
 			}
 			last := &sections[len(sections)-1]
@@ -88,7 +91,7 @@ func ParseChangelog(data []byte) (sections []Section, problems []string) {
 }
 
 func parseSection(text string) (Section, error) {
-	m := sectionForm.FindStringSubmatch(text)
+	m := sectionForm().FindStringSubmatch(text)
 	if m == nil {
 		return Section{}, fmt.Errorf("a version is ## 1.2.3 – unreleased, or with the day as 2026-01-31")
 	}

@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // Version is the version of a surface: major, minor, patch.
 type Version [3]int
 
-var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`)
+var versionForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`)
+})
 
 // ParseVersion reads a version: three numbers, nothing before or after.
 func ParseVersion(s string) (Version, error) {
-	m := versionForm.FindStringSubmatch(s)
+	m := versionForm().FindStringSubmatch(s)
 	if m == nil {
 		return Version{}, fmt.Errorf("%q is not a version of the form 1.2.3", s)
 	}

@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
 var (
 	utf8Mark = []byte("\ufeff")
 	// pythonCoding is the coding comment of PEP 263, in the first two lines.
-	pythonCoding = regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)`)
-	xmlCoding    = regexp.MustCompile(`^<\?xml[^>]*\sencoding\s*=\s*["']([-\w.]+)["']`)
-	latexCoding  = regexp.MustCompile(`(?m)^[^%\n]*\\usepackage\[([-\w]+)\]\{inputenc\}`)
+	pythonCoding = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)`) })
+	xmlCoding    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^<\?xml[^>]*\sencoding\s*=\s*["']([-\w.]+)["']`) })
+	latexCoding  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[^%\n]*\\usepackage\[([-\w]+)\]\{inputenc\}`) })
 )
 
 // decode prepares content for a checker. If it cannot be read as text, the
@@ -66,14 +67,14 @@ func declaredEncoding(format string, src []byte) string {
 	switch format {
 	case "python":
 		lines := bytes.SplitN(head, []byte("\n"), 3)
-		found = pythonCoding.FindSubmatch(lines[0])
+		found = pythonCoding().FindSubmatch(lines[0])
 		if found == nil && len(lines) > 1 {
-			found = pythonCoding.FindSubmatch(lines[1])
+			found = pythonCoding().FindSubmatch(lines[1])
 		}
 	case "xml":
-		found = xmlCoding.FindSubmatch(head)
+		found = xmlCoding().FindSubmatch(head)
 	case "latex":
-		found = latexCoding.FindSubmatch(head)
+		found = latexCoding().FindSubmatch(head)
 	}
 	if found == nil {
 		return ""

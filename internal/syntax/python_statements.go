@@ -3,6 +3,7 @@ package syntax
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // maxPythonIndent is the number of indentation levels at which CPython stops.
@@ -414,7 +415,7 @@ func (c *pyChecker) simple(tokens []pyToken, level pyLevel) {
 }
 
 // pyShapes are the statements of a fixed shape, written with n for a name.
-var pyShapes = func() map[string]*regexp.Regexp {
+var pyShapes = sync.OnceValue(func() map[string]*regexp.Regexp {
 	const module, names = `n(?: \. n)*`, `n(?: as n)?(?: , n(?: as n)?)*`
 	shapes := map[string]string{
 		"pass": "pass", "break": "break", "continue": "continue",
@@ -427,12 +428,12 @@ var pyShapes = func() map[string]*regexp.Regexp {
 		out[word] = regexp.MustCompile("^" + shape + "$")
 	}
 	return out
-}()
+})
 
 // shape compares a statement that begins with a keyword with its shape.
 func (c *pyChecker) shape(tokens []pyToken) {
 	first := tokens[0]
-	shape := pyShapes[first.text]
+	shape := pyShapes()[first.text]
 	if shape == nil || first.kind != pyKeyword {
 		return
 	}

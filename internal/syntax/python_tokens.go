@@ -3,6 +3,7 @@ package syntax
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -244,24 +245,26 @@ func pyLetter(r rune) bool {
 }
 
 var (
-	pyNumberForm = regexp.MustCompile(`^(?:0[xX](?:_?[0-9a-fA-F])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+|` +
-		`(?:[0-9](?:_?[0-9])*\.?(?:[0-9](?:_?[0-9])*)?|\.[0-9](?:_?[0-9])*)(?:[eE][+-]?[0-9](?:_?[0-9])*)?[jJ]?)`)
-	pyLeadingZeros = regexp.MustCompile(`^0[0-9_]*[1-9][0-9_]*$`)
+	pyNumberForm = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:0[xX](?:_?[0-9a-fA-F])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+|` +
+			`(?:[0-9](?:_?[0-9])*\.?(?:[0-9](?:_?[0-9])*)?|\.[0-9](?:_?[0-9])*)(?:[eE][+-]?[0-9](?:_?[0-9])*)?[jJ]?)`)
+	})
+	pyLeadingZeros = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^0[0-9_]*[1-9][0-9_]*$`) })
 	// pyAfterNumber are the keywords that CPython lets follow without a blank, as
 	// in "1if x else 2".
-	pyAfterNumber = regexp.MustCompile(`^(?:and|else|for|if|in|is|not|or)`)
+	pyAfterNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:and|else|for|if|in|is|not|or)`) })
 )
 
 // number reads a number.
 func (s *pyScanner) number() {
 	start := s.pos
-	s.pos += len(pyNumberForm.FindString(s.src[s.pos:]))
-	if r, _ := utf8.DecodeRuneInString(s.src[s.pos:]); s.pos < len(s.src) && pyLetter(r) && !pyAfterNumber.MatchString(s.src[s.pos:]) {
+	s.pos += len(pyNumberForm().FindString(s.src[s.pos:]))
+	if r, _ := utf8.DecodeRuneInString(s.src[s.pos:]); s.pos < len(s.src) && pyLetter(r) && !pyAfterNumber().MatchString(s.src[s.pos:]) {
 		for s.pos < len(s.src) && s.src[s.pos] < 0x80 && pyLetter(rune(s.src[s.pos])) {
 			s.pos++
 		}
 		s.fail(start, "invalid number %s: letters or digits follow that do not belong to it", quoted(s.src[start:s.pos]))
-	} else if text := s.src[start:s.pos]; pyLeadingZeros.MatchString(text) {
+	} else if text := s.src[start:s.pos]; pyLeadingZeros().MatchString(text) {
 		s.fail(start, "invalid number %s: leading zeros; octal numbers start with 0o", quoted(text))
 	}
 	s.add(pyNumber, start)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -95,7 +96,9 @@ func inspectTOML(t *text) {
 }
 
 // tomlBrackets finds brackets, and the strings and comments that may hold some.
-var tomlBrackets = regexp.MustCompile(`(?s)\'\'\'.*?\'\'\'|"""(?:\\.|[^\\])*?"""|\'[^\'\n]*\'|"(?:\\.|[^"\\\n])*"|#[^\n]*|[\[{\]}]`)
+var tomlBrackets = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)\'\'\'.*?\'\'\'|"""(?:\\.|[^\\])*?"""|\'[^\'\n]*\'|"(?:\\.|[^"\\\n])*"|#[^\n]*|[\[{\]}]`)
+})
 
 // tomlTooDeep returns the first bracket that is nested too deep, or -1.
 func tomlTooDeep(src []byte) int {
@@ -104,7 +107,7 @@ func tomlTooDeep(src []byte) int {
 	}
 	depth := 0
 	for pos := 0; ; {
-		m := tomlBrackets.FindIndex(src[pos:])
+		m := tomlBrackets().FindIndex(src[pos:])
 		if m == nil {
 			return -1
 		}

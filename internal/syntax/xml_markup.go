@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // xmlBlanks are the characters that count as white space in XML markup.
@@ -12,16 +13,16 @@ const xmlBlanks = " \t\r\n"
 
 // xmlDeclaration is the XML declaration: a version, then perhaps an encoding,
 // then perhaps standalone.
-var xmlDeclaration = func() *regexp.Regexp {
+var xmlDeclaration = sync.OnceValue(func() *regexp.Regexp {
 	const blank, assigned = `[ \t\r\n]+`, `[ \t\r\n]*=[ \t\r\n]*`
 	part := func(name, value string) string {
 		return blank + name + assigned + `("` + value + `"|'` + value + `')`
 	}
 	return regexp.MustCompile(`^<\?xml` + part("version", `1\.[0-9]+`) + "(" + part("encoding", `[A-Za-z][A-Za-z0-9._-]*`) + ")?(" + part("standalone", "(yes|no)") + `)?[ \t\r\n]*\?>$`)
-}()
+})
 
 // xmlValue finds the values of attributes, the only place where a tag has quotes.
-var xmlValue = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+var xmlValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"]*"|'[^']*'`) })
 
 // instruction checks a processing instruction. The decoder lets anything follow
 // the name of one, the XML declaration as well.
@@ -36,7 +37,7 @@ func (s *xmlScanner) instruction(start int, target string) {
 	case !bytes.HasPrefix(raw[after:], []byte("?>")) && bytes.IndexByte([]byte(xmlBlanks), raw[after]) < 0:
 		s.t.errorAt(start+after, "white space is missing after <?%s", shorten(target))
 	case target == "xml":
-		if !xmlDeclaration.Match(raw) {
+		if !xmlDeclaration().Match(raw) {
 			s.t.errorAt(start, "the XML declaration is malformed; it has a version, then perhaps an encoding, then perhaps standalone, each with \"=\" and a value in quotes")
 		}
 	}
@@ -46,7 +47,7 @@ func (s *xmlScanner) instruction(start int, target string) {
 // which the decoder accepts.
 func (s *xmlScanner) attributeBlanks(start int) {
 	raw := s.raw(start)
-	for _, m := range xmlValue.FindAllIndex(raw, -1) {
+	for _, m := range xmlValue().FindAllIndex(raw, -1) {
 		if end := m[1]; end < len(raw) && !strings.ContainsRune(xmlBlanks+"/>", rune(raw[end])) {
 			s.t.errorAt(start+end, "white space is missing between the attributes")
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/resilientwrite/resilientwrite/internal/fsx"
 	"github.com/resilientwrite/resilientwrite/internal/tree"
@@ -161,10 +162,10 @@ func (x *Index) encode() []byte {
 
 // sealed is b with its checksum.
 func sealed(b []byte) []byte {
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
@@ -190,7 +191,7 @@ func (e *Entry) append(b []byte) []byte {
 // decodeIndex reads an index. Its texts are parts of one string.
 func decodeIndex(data []byte) (*Index, error) {
 	end := len(data) - 4
-	if end < headerSize || !isIndex(data) || crc32.Checksum(data[:end], castagnoli) != binary.LittleEndian.Uint32(data[end:]) {
+	if end < headerSize || !isIndex(data) || crc32.Checksum(data[:end], castagnoli()) != binary.LittleEndian.Uint32(data[end:]) {
 		return nil, errDamaged
 	}
 	r := reader{s: string(data[:end]), i: len(magic)}
