@@ -13,14 +13,21 @@ import (
 // command or, in most hosts, a group of them with a matcher. Only those that run
 // this program are changed, also in a group with others.
 
-var runsHook = regexp.MustCompile(Program + `(\.exe)?['"]? hook --host `)
+// shellWord is one word of a command of a shell.
+const shellWord = `(?:[^\s;&|"'\\]|'[^']*'|"[^"]*"|\\.)+`
 
-// ownHook reports whether a hook runs this program.
+// runsHook is a command that does nothing else: one that runs a program of the user
+// too is the user's.
+var runsHook = regexp.MustCompile(`^(?:(?:command -v )?` + shellWord + ` >/dev/null \|\| exit 0; )?` +
+	`(` + shellWord + `) hook --host \S+(?: [A-Za-z]+)?(?: \|\| exit 0)?$`)
+
+// ownHook reports whether a hook runs this program, and nothing else.
 func ownHook(n *node) bool {
 	for _, key := range []string{"command", "bash"} {
 		if m := n.find(key); m != nil {
 			command, _ := m.value.(string)
-			return runsHook.MatchString(command)
+			run := runsHook.FindStringSubmatch(command)
+			return run != nil && program(strings.Trim(run[1], `'"`)) == Program
 		}
 	}
 	return false

@@ -45,12 +45,22 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestHooksInAGroup: a hook that a person put into a group of ours stays.
+// TestHooksInAGroup: a hook that a person put into a group of ours stays, and so does
+// one that runs something else besides this program.
 func TestHooksInAGroup(t *testing.T) {
 	text := "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"command\": \"'/a b/" + Program + "' hook --host claude || exit 0\"}, {\"command\": \"mine\"}]}]}}\n"
 	gone, err := UnsetHooks(text)
 	if err != nil || gone != "{\"hooks\": {\"Stop\": [{\"hooks\": [ {\"command\": \"mine\"}]}]}}\n" {
 		t.Errorf("%v %s", err, gone)
+	}
+	for _, command := range []string{"mine; " + Program + " hook --host claude || exit 0", Program + " hook --host claude && mine", "mine | " + Program + " hook --host claude", "mine hook --host claude"} {
+		text := "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"command\": \"" + command + "\"}]}]}}\n"
+		if out, err := UnsetHooks(text); err != nil || out != text {
+			t.Errorf("%s: %v %s", command, err, out)
+		}
+		if out, err := SetHooks(text, "{\"hooks\": {\"Stop\": [{\"command\": \""+Program+" hook --host x\"}]}}"); err != nil || !strings.Contains(out, command) {
+			t.Errorf("%s: %v %s", command, err, out)
+		}
 	}
 	for _, strange := range []string{"[]", "{\"hooks\": []}", "{\"hooks\": {\"Stop\": {}}}", "{\"hooks\": {\"Stop\": [[], 7, null, {\"hooks\": 7}, {\"command\": 7}]}}", "{"} {
 		if out, err := UnsetHooks(strange); err == nil && out != strange {
