@@ -102,6 +102,25 @@ func TestAFirstScanInParts(t *testing.T) {
 	t.Logf("%d partial scans", partial)
 }
 
+// TestScanOfAnIgnoredCommit: a file that a commit made in a directory that git ignores, and
+// which a scan does not enter, is not missing, and not busy. When it is gone, the next scan
+// records that.
+func TestScanOfAnIgnoredCommit(t *testing.T) {
+	fs := simfs.New()
+	fs.WriteFile(".gitignore", []byte("out/\n"), 0o644)
+	s := must(rw.OpenSim(fs, nil, rw.Sim{}))(t)
+	scan := func() around.ScanResult { return must(s.Scan(background, around.ScanRequest{Calls: []string{"c"}}))(t) }
+	scan()
+	for _, gone := range []bool{false, true} {
+		write(t, s, "out/a.txt", fmt.Sprint("content ", gone), rw.ModeOverwrite)
+		if gone {
+			fs.Remove("out/a.txt")
+		}
+		r := scan()
+		expect(t, len(r.Busy) == 0 && len(r.Files) == map[bool]int{false: 0, true: 1}[gone], "gone %v: %+v", gone, r)
+	}
+}
+
 // TestLag: it is known how long changes may be missing, and the lag ends with the next
 // scan that sees everything.
 func TestLag(t *testing.T) {

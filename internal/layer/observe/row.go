@@ -103,7 +103,8 @@ func (s *scan) judge() ([]journal.Mutation, error) {
 	rows := s.NewNewest()
 	muts, from := make([]journal.Mutation, 0, len(s.found)), make([]*change, 0, len(s.found))
 	for _, c := range s.found {
-		if c.fresh = !look.still(c); c.fresh {
+		if !look.still(c) {
+			c.fresh = c.was != nil || c.now != nil // else it is a file of a commit, in a directory that git ignores
 			continue
 		}
 		m, err := s.mutation(c, rows)
