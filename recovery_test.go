@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -1148,6 +1149,35 @@ func TestAStateThatComesBackIsNotTrusted(t *testing.T) {
 	fileIs(t, dir+".moved", "a.txt", "three\n")
 	fails(s.Read(background, rw.ReadRequest{Path: "nowhere.txt"}))(t, rw.ErrNotFound, "read of nothing")
 	check(t, s, true)
+}
+
+// TestOpenNamesWhatIsForbiddenSweep: an Open that fails for a lack of permission says for
+// which part of the store.
+func TestOpenNamesWhatIsForbiddenSweep(t *testing.T) {
+	forbidden := 0
+	for n, reached := 0, true; reached; n++ {
+		fs := simfs.New()
+		count := 0
+		reached = false
+		fs.Inject(func(simfs.Op) (f simfs.Fault) {
+			if count++; count == n+1 {
+				reached, f.Err = true, syscall.EACCES
+			}
+			return f
+		})
+		s, err := rw.OpenSim(fs, nil, rw.Sim{})
+		fs.Inject(nil)
+		if err == nil {
+			noErr(t, s.Close(background))
+			continue
+		}
+		if errors.Is(err, rw.ErrPermission) {
+			forbidden++
+			part, _ := rw.AsError("", err).Context["part"].(string)
+			expect(t, part != "" && !strings.Contains(part, "/"), "operation %d: %v %q", n, err, part)
+		}
+	}
+	expect(t, forbidden > 20, "%d calls failed", forbidden)
 }
 
 // TestOpenSaysWhatIsMissing: the hint names the workspace, not a file.

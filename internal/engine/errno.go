@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 	"syscall"
 
 	"github.com/resilientwrite/resilientwrite/internal/durable"
@@ -147,6 +148,12 @@ func lockTimeout(t *lock.TimeoutError) *fault.Fault {
 func (s *Engine) VerbFault(op string, err error) *fault.Fault {
 	e := s.ErrorOf(err)
 	e.Op = op
+	var at *fs.PathError
+	if e.Code == fault.PermissionError && e.Path == "" && errors.As(err, &at) {
+		if e.With("part", path.Base(at.Path)); op == "open" {
+			e.Hintf("the process lacks a permission for %s of the store; ask the user to give its owner the rights back, and to set a umask that leaves them", path.Base(at.Path))
+		}
+	}
 	if e.Effect == "" {
 		e.Effect = fault.EffectNone
 	}
