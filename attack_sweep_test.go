@@ -109,6 +109,18 @@ func init() {
 			attacks = append(attacks, x)
 		}
 	}
+	for _, x := range attacks { // where names can neither be swapped nor moved without replacing
+		switch x.name {
+		case "create", "replace a stranger's":
+			disk := x.disk
+			x.name, x.disk = x.name+", plain rename", func(f *simfs.FS) {
+				if f.NoExchange, f.NoReplace = true, true; disk != nil {
+					disk(f)
+				}
+			}
+			attacks = append(attacks, x)
+		}
+	}
 }
 
 // humans are the changes that a user makes to a file, with a shell or an editor, while
@@ -176,7 +188,7 @@ func (x attack) open(disk *simfs.FS, level rw.SyncLevel, nonce string) (*rw.Stor
 	return rw.OpenSim(disk, &opts, sim)
 }
 
-// broken runs the call until the process dies at operation n.
+// broken runs the call until the process dies at operation n. What the files held is kept.
 func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, err error) {
 	t.Helper()
 	fs = simfs.New()
@@ -192,9 +204,13 @@ func (x attack) broken(t *testing.T, level rw.SyncLevel, n int) (fs *simfs.FS, e
 			t.Fatal(err)
 		}
 	}
+	was := files(fs)
 	fs.StopAt(n)
 	err = x.run(s)
 	fs.StopAt(-1)
+	for p, text := range was {
+		require(t, haveText(contents(fs, true), text), "operation %d: the version of %s before the call is lost", n, p)
+	}
 	return fs, err
 }
 
@@ -654,6 +670,31 @@ func (x attack) unsettled(t *testing.T, who, n int) (acked bool) {
 		}
 	}
 	return acked
+}
+
+// TestDeletedAfterRecovery: recovery completes a create where names cannot be moved without
+// replacing, a user deletes the file, and the power is cut. The slot does not come back.
+func TestDeletedAfterRecovery(t *testing.T) {
+	fs := simfs.New()
+	fs.NoExchange, fs.NoReplace = true, true
+	s := must(attack{}.open(fs, rw.SyncFull, "0001"))(t)
+	fs.Before(func(op simfs.Op) {
+		if op.Kind == "link" {
+			fs.StopAt(0)
+		}
+	})
+	isErr(t, makeA(s), simfs.ErrDead)
+	fs.Before(nil)
+	fs.StopAt(-1)
+	fs.Kill()
+	must(attack{}.open(fs, rw.SyncFull, "0002"))(t)
+	equal(t, files(fs)["a.txt"], longText)
+	d := fs.Foreign()
+	d.Remove("a.txt")
+	d.Sync()
+	disk := fs.Crash(0, simfs.All)
+	must(attack{}.open(disk, rw.SyncFull, "0003"))(t)
+	equal(t, len(files(disk)), 0, "files")
 }
 
 // TestOlderCommitSweep: a call whose slot is not emptied yet is followed by another

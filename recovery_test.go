@@ -861,6 +861,9 @@ func TestLateSaves(t *testing.T) {
 		if strings.HasPrefix(x.name, "move") {
 			continue // the file itself is moved; the replaced one is kept before
 		}
+		if strings.HasSuffix(x.name, "plain rename") {
+			continue // the file loses its last name at once
+		}
 		for _, level := range allLevels {
 			for _, dies := range []bool{false, true} {
 				t.Run(x.name+"/"+string(level), func(t *testing.T) {

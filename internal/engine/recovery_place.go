@@ -515,7 +515,7 @@ func (p *recovered) empty() (mark bool, err error) {
 	} else if err := slot.Remove(); err != nil {
 		return false, err
 	}
-	return held == publish.Staged, nil
+	return held == publish.Staged || p.ch.Linked, nil
 }
 
 // openReplaced opens what the slot received from the workspace, if it did.

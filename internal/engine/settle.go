@@ -100,6 +100,10 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 	switch m.Primitive {
 	case publish.Append, publish.InPlace, publish.Move:
 		t.marks = append(t.marks, m.Slot.Dir)
+	default:
+		if m.ch.Linked {
+			t.marks = append(t.marks, m.Slot.Dir)
+		}
 	}
 	if m.keepsOld() {
 		x.old, x.check = m.Prev.SHA, m.ch.Foreign

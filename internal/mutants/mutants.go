@@ -35,6 +35,12 @@ var mutants = []mutant{
 		Run:  "TestAppendRecoverySweep|TestSettledSweep|TestCrashSweep$",
 	},
 	{
+		Point: 3, Fault: "a commit does not wait until one of another process on its path is settled",
+		File: "internal/engine/recovery.go",
+		Old:  "err == nil && doubtful {\n\t\t\terr = s.sync", New: "err != nil && doubtful {\n\t\t\terr = s.sync",
+		Run: "TestUnsettledSweep",
+	},
+	{
 		Point: 3, Fault: "an append is completed although the file before it was changed",
 		File: "internal/engine/publish/append.go",
 		Old:  "base != c.Old.SHA256 {", New: "base == \"\" {",
@@ -200,6 +206,18 @@ var mutants = []mutant{
 		Old:  "\tcase s.Copied:\n", New: "\tcase false:\n",
 	},
 	{
+		Point: 23, Fault: "unused slots of a copied store become versions",
+		File: "internal/engine/recovery.go",
+		Old:  "slot.Copied, slot.Is = w == witnessCopied, isEmpty", New: "_ = w",
+		Run: "TestUpheavalSweep",
+	},
+	{
+		Point: 23, Fault: "recovery makes directories that the commit did not make",
+		File: "internal/engine/recovery_place.go",
+		Old:  "!p.f.dirs[path] {", New: "!p.f.dirs[path] && path == \"\" {",
+		Run: "TestUpheavalSweep",
+	},
+	{
 		Point: 24, Fault: "the key of a commit that ended in a conflict reports success",
 		File: "internal/engine/rows.go",
 		Old:  "\tif rec.Kind == journal.KindConflict {\n\t\treturn false, endedInConflict(rec)\n\t}\n",
@@ -215,6 +233,18 @@ var mutants = []mutant{
 		File: "internal/engine/slotdirs.go",
 		Old:  "err == nil && w == witnessSeen {", New: "err == nil && w <= witnessGone {",
 		Run: "TestSlotsThatAreNotOurs",
+	},
+	{
+		Point: 25, Fault: "a directory of slots is made before it is in the list",
+		File: "internal/engine/slotdirs.go",
+		Old:  "\tif err := list.Write(s.Disk.State); err != nil {\n\t\treturn nil, err\n\t}\n\tif err := dir.Mkdir", New: "\tif err := dir.Mkdir",
+		Run: "TestSlotDirectorySweep",
+	},
+	{
+		Point: 25, Fault: "others use a directory of slots that is not durable",
+		File: "internal/engine/slotdirs.go",
+		Old:  "slotdir.Dir{Path: JoinPath(path, name)})", New: "slotdir.Dir{Path: JoinPath(path, name), Ready: true})",
+		Run: "TestSlotDirectorySweep",
 	},
 	{
 		Point: 25, Fault: "a slot is emptied before the copy of its version is flushed",
@@ -239,6 +269,18 @@ var mutants = []mutant{
 		File: "internal/engine/publish/move.go",
 		Old:  "err == nil && c.Moved.same(src) { // it never left it", New: "err != nil && c.Moved.same(src) { // it never left it",
 		Run: "TestFaultSweep$/faults/plain_rename",
+	},
+	{
+		Point: 25, Fault: "where names cannot be swapped, the file that is replaced is not kept first",
+		File: "internal/engine/publish/replace.go",
+		Old:  "\tif err := c.Save(); err != nil {\n\t\treturn err\n\t}\n\terr := c.retry(func() error { return c.Slot.Dir.Rename", New: "\terr := c.retry(func() error { return c.Slot.Dir.Rename",
+		Run: "TestHumanSweep/.*plain_rename",
+	},
+	{
+		Point: 25, Fault: "where names cannot be moved without replacing, a slot comes back after its file was deleted",
+		File: "internal/engine/settle.go",
+		Old:  "if m.ch.Linked {", New: "if false {",
+		Run: "TestHumanBeforeThePowerCutSweep",
 	},
 	{
 		Point: 26, Fault: "a directory is removed before what left it is durable in its slots",
@@ -305,6 +347,30 @@ var mutants = []mutant{
 		File: "internal/engine/open.go",
 		Old:  "if err == nil && s.Opts.ReadOnly && s.Disk.Staging != nil {", New: "if err == nil && s.Opts.ReadOnly && s.Disk.Staging == nil {",
 		Run: "TestReadOnlyStoreWritesNothing",
+	},
+	{
+		Point: 28, Fault: "a version that a sweep removed before the copy of a file was settled is not copied",
+		File: "internal/engine/heads.go",
+		Old:  "if !s.History.Has(x.sha) {\n\t\t\tleft", New: "if false {\n\t\t\tleft",
+		Run: "TestCopiesAreLookedAtAgain",
+	},
+	{
+		Point: 28, Fault: "Erase does not look at commits that came while it ran",
+		File: "internal/upkeep/erase.go",
+		Old:  "if e.found == 0 && !more {", New: "if e.found == 0 || !more {",
+		Run: "TestEraseLooksAgain",
+	},
+	{
+		Point: 28, Fault: "Erase writes over files of others in slots",
+		File: "internal/upkeep/erase_quiet.go",
+		Old:  "!hit || st.Ino != slot.Ino || st.Nlink > 1 {", New: "!hit {",
+		Run: "TestEraseWritesOverSlots",
+	},
+	{
+		Point: 29, Fault: "the helper of exec makes two files of one descriptor",
+		File: "internal/sandbox/helper_linux.go",
+		Old:  "io.MultiReader(in.Buffered(), orders)", New: "io.MultiReader(in.Buffered(), os.NewFile(orderFD, \"order\"))",
+		Dir: "internal/sandbox", Run: "TestOrdersStayOpen",
 	},
 }
 

@@ -109,6 +109,7 @@ type Change struct {
 	Gone      bool // another program deleted the file first
 	Foreign   bool // another program's file was replaced, and is in the slot
 	Displaced bool // the slot holds a file that could not get its name back
+	Linked    bool // a name took two steps: a power cut may bring the first one back until its directory is flushed
 
 	landed int64 // of an append: where the first byte went
 	wrote  int64 // bytes of it that were written
@@ -321,6 +322,7 @@ func (c *Change) moveNew(from, to Name) error {
 	if err != nil {
 		return err
 	}
+	c.Linked = true
 	return from.Dir.Remove(from.Name)
 }
 
