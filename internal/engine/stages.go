@@ -507,7 +507,7 @@ func (c *Commit) record(ctx context.Context) error {
 	}
 	c.s.Unsettled.begin(c, c.s.Log.Head)
 	err = c.grant.Try(func() error {
-		return c.s.appendRow(&journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long})
+		return c.s.appendRow(&journal.Batch{Recs: []*journal.Record{rec}, Before: c.unmoved, Long: c.Req.Long, Ctx: ctx})
 	})
 	c.endSharing()
 	var we *journal.WriteError

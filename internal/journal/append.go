@@ -19,6 +19,9 @@ type Batch struct {
 	// Long allows records that are too long for a line: their mutations go into
 	// a manifest.
 	Long bool
+	// Ctx, when set, ends the wait for the journal lock, unless other batches wait with
+	// this one.
+	Ctx context.Context
 }
 
 // Effect is whether a failed write may have happened.
@@ -89,7 +92,11 @@ func (l *Log) join(g *group, b *Batch, run func([]*waiter)) (uint64, error) {
 func (l *Log) writeGroup(list []*waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := l.begin(context.Background())
+	ctx := context.Background()
+	if first := list[0].batch.Ctx; len(list) == 1 && first != nil {
+		ctx = first
+	}
+	unlock, err := l.begin(ctx)
 	if err != nil {
 		failGroup(list, &WriteError{EffectNone, err})
 		return
@@ -182,7 +189,7 @@ func (l *Log) begin(ctx context.Context) (unlock func(), err error) {
 	if l.Poisoned() {
 		return nil, ErrPoisoned
 	}
-	if unlock, err = l.kernelLock(ctx, lockByte); err != nil {
+	if unlock, err = l.kernelLock(ctx, lockByte, l.lockWait()); err != nil {
 		return nil, err
 	}
 	if err = l.current(); err == nil {
@@ -464,7 +471,7 @@ func (l *Log) know(seq uint64) error {
 // because a stopped process holds the lock of the number or the file cannot be written,
 // the rows are durable anyway: the next flush or Close raises the number.
 func (l *Log) publishDurable(seq uint64) error {
-	if err := l.raiseDurable(seq, false); errors.Is(err, ErrPoisoned) {
+	if err := l.raiseDurable(context.Background(), seq, false); errors.Is(err, ErrPoisoned) {
 		return err
 	}
 	return nil

@@ -39,7 +39,7 @@ func (l *Log) rewriteLost() error {
 func (l *Log) Alone(ctx context.Context, fn func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unlock, err := l.kernelLock(ctx, lockByte)
+	unlock, err := l.kernelLock(ctx, lockByte, l.lockWait())
 	if err != nil {
 		return err
 	}

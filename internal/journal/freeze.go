@@ -13,7 +13,7 @@ func (l *Log) Freeze(fn func(Pos) error) error {
 		err := l.file.Datasync()
 		l.flushMu.Unlock()
 		if err != nil {
-			if unlock, lerr := l.kernelLock(context.Background(), lockByte); lerr == nil {
+			if unlock, lerr := l.kernelLock(context.Background(), lockByte, l.lockWait()); lerr == nil {
 				defer unlock()
 			}
 			l.poisonLocked()

@@ -80,12 +80,24 @@ func (l *Log) writeHeader(h header) error {
 	return err
 }
 
+// The lock of the durable number is held for two operations. A process that was stopped with
+// it delays the others by raiseWait once, then not again for raiseBusy.
+const (
+	raiseWait = time.Second
+	raiseBusy = 5 * time.Second
+)
+
 // raiseDurable notes that every row up to seq is on stable storage.
-func (l *Log) raiseDurable(seq uint64, force bool) error {
+func (l *Log) raiseDurable(ctx context.Context, seq uint64, force bool) error {
 	l.raiseMu.Lock()
 	defer l.raiseMu.Unlock()
-	unlock, err := l.kernelLock(context.Background(), durableLockByte)
+	wait := min(l.lockWait(), raiseWait)
+	if time.Now().Before(l.raiseAt) {
+		wait = 0
+	}
+	unlock, err := l.kernelLock(ctx, durableLockByte, wait)
 	if err != nil {
+		l.raiseAt = time.Now().Add(raiseBusy)
 		return err
 	}
 	defer unlock()
@@ -103,9 +115,11 @@ func (l *Log) raiseDurable(seq uint64, force bool) error {
 	return err
 }
 
+func (l *Log) lockWait() time.Duration { return cmp.Or(l.o.LockWait, defaultLockWait) }
+
 // kernelLock takes one byte of the lock file, which dies with the process.
-func (l *Log) kernelLock(ctx context.Context, at int64) (unlock func(), err error) {
-	deadline, wait := time.Now().Add(cmp.Or(l.o.LockWait, defaultLockWait)), 20*time.Microsecond
+func (l *Log) kernelLock(ctx context.Context, at int64, limit time.Duration) (unlock func(), err error) {
+	deadline, wait := time.Now().Add(limit), 20*time.Microsecond
 	for {
 		ok, err := l.o.Lock.TryLock(at, 1, true)
 		if err != nil {

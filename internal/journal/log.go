@@ -95,6 +95,7 @@ type Log struct {
 	flushMu  sync.Mutex // held while the file is flushed, so that a roll waits
 	flushes  durable.Shared
 	raiseMu  sync.Mutex // kernel locks do not keep goroutines apart
+	raiseAt  time.Time  // until then its kernel lock is not waited for
 	stateMu  sync.Mutex
 	durable  uint64 // the newest row that this process knows to be durable
 	flushed  uint64 // by this process: rows that others did not flush are among those up to durable
@@ -125,7 +126,7 @@ func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 		err := l.load(&rep)
 		return l, rep, l.orClose(err)
 	}
-	unlock, err := l.kernelLock(ctx, lockByte)
+	unlock, err := l.kernelLock(ctx, lockByte, l.lockWait())
 	if err != nil {
 		return nil, rep, err
 	}
@@ -161,7 +162,9 @@ func Open(ctx context.Context, o Options) (*Log, OpenReport, error) {
 	}
 	if err == nil {
 		l.durable, l.flushed = l.pos.Seq, l.pos.Seq
-		err = l.raiseDurable(l.pos.Seq, true)
+		if err = l.raiseDurable(ctx, l.pos.Seq, true); errors.Is(err, ErrLocked) {
+			err = nil // its holder lives, so the number is not of before a power cut
+		}
 	}
 	return l, rep, l.orClose(err)
 }
@@ -406,7 +409,7 @@ func (l *Log) Poison() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if unlock, err := l.kernelLock(context.Background(), lockByte); err == nil {
+	if unlock, err := l.kernelLock(context.Background(), lockByte, l.lockWait()); err == nil {
 		defer unlock()
 	}
 	l.poisonLocked()
@@ -474,7 +477,7 @@ func (l *Log) Close() error {
 			l.o.Lock.Unlock(lockByte, 1)
 		}
 		if have, ok := l.readDurable(); ok && have < l.durable {
-			l.raiseDurable(l.durable, false)
+			l.raiseDurable(context.Background(), l.durable, false)
 		}
 	}
 	l.flushMu.Lock()

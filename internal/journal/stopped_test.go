@@ -1,8 +1,10 @@
 package journal_test
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -22,6 +24,12 @@ func openAs(t *testing.T, p *simfs.Process, writer string) *journal.Log {
 // openMarked is openAs for processes that share the mark of poison.
 func openMarked(t *testing.T, p *simfs.Process, writer string, mark *atomic.Bool) *journal.Log {
 	t.Helper()
+	return openWaiting(t, p, writer, mark, time.Millisecond)
+}
+
+// openWaiting is openMarked with the time limit of locks.
+func openWaiting(t *testing.T, p *simfs.Process, writer string, mark *atomic.Bool, wait time.Duration) *journal.Log {
+	t.Helper()
 	dir, err := p.Root().OpenDir("journal")
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +38,7 @@ func openMarked(t *testing.T, p *simfs.Process, writer string, mark *atomic.Bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := journal.Open(ctx, journal.Options{Dir: dir, Lock: lock, Writer: writer, Preallocate: 2048, LockWait: time.Millisecond,
+	l, _, err := journal.Open(ctx, journal.Options{Dir: dir, Lock: lock, Writer: writer, Preallocate: 2048, LockWait: wait,
 		Failed: func(uint64) { mark.Store(true) }, Marked: mark.Load})
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +96,49 @@ func TestStoppedProcessSweep(t *testing.T) {
 		if !stopped {
 			return
 		}
+	}
+}
+
+// TestStoppedProcessIsNotWaitedForSweep: a process is stopped before each operation of a
+// write. Another one that writes, and one that opens the journal, wait for no lock longer
+// than their contexts, or than raiseWait. The time limit for locks is an hour here.
+func TestStoppedProcessIsNotWaitedForSweep(t *testing.T) {
+	for n, stopped := 0, true; stopped; n++ {
+		fs := simfs.New()
+		fs.Root().Mkdir("journal", 0o700)
+		one := fs.NewProcess()
+		a := openAs(t, one, "a")
+		b := openWaiting(t, fs.NewProcess(), "b", new(atomic.Bool), time.Hour)
+		reached, done := one.PauseAt(n), make(chan error, 1)
+		go func() { done <- write(a, "of a", true) }()
+		stopped = false
+		select {
+		case <-reached:
+			stopped = true
+		case <-done:
+		}
+		ended := make(chan error)
+		go func() {
+			short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+			defer cancel()
+			_, err := b.Commit(&journal.Batch{Recs: []*journal.Record{{Kind: journal.KindCommit, Writer: "b", Muts: []journal.Mutation{{Op: "create", Path: "meanwhile", SHA256: strings.Repeat("a", 64)}}}}, Ctx: short})
+			ended <- err
+			dir, derr := fs.NewProcess().Root().OpenDir("journal")
+			lock, lerr := fs.NewProcess().Root().Open("lock", fsx.Read|fsx.Write, 0o600)
+			_, _, err = journal.Open(short, journal.Options{Dir: dir, Lock: lock, Writer: "c", LockWait: time.Hour})
+			ended <- errors.Join(err, derr, lerr)
+		}()
+		for _, what := range []string{"write", "open"} {
+			select {
+			case err := <-ended:
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("stopped before operation %d: %s: %v", n, what, err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("stopped before operation %d: the %s does not end", n, what)
+			}
+		}
+		one.Continue()
 	}
 }
 

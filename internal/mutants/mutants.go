@@ -180,7 +180,7 @@ var mutants = []mutant{
 	{
 		Point: 17, Fault: "a header that cannot be written poisons the store",
 		File: "internal/journal/append.go",
-		Old:  "raiseDurable(seq, false); errors.Is(err, ErrPoisoned) {", New: "raiseDurable(seq, false); err != nil {",
+		Old:  "raiseDurable(context.Background(), seq, false); errors.Is(err, ErrPoisoned) {", New: "raiseDurable(context.Background(), seq, false); err != nil {",
 		Run: "TestFaultSweep$",
 	},
 	{
