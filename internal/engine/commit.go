@@ -189,9 +189,6 @@ func (s *Engine) runStages(ctx context.Context, c *Commit) error {
 		if err := ctx.Err(); err != nil {
 			return c.judge.Failed(fault.New(fault.Canceled).Because(err))
 		}
-		if stage.Name == StageRecord {
-			ctx = context.WithoutCancel(ctx) // from here on the commit always finishes
-		}
 		c.judge.At(stage.Name)
 		failpoint.At(stage.Name)
 		if err := stage.run(c, ctx); err != nil {
@@ -201,6 +198,9 @@ func (s *Engine) runStages(ctx context.Context, c *Commit) error {
 		}
 		if c.Ended {
 			break
+		}
+		if stage.Name == StageRecord {
+			ctx = context.WithoutCancel(ctx) // from here on the commit always finishes
 		}
 	}
 	if s.Rows.due() {
