@@ -23,6 +23,7 @@ import (
 
 	rw "github.com/resilientwrite/resilientwrite"
 	"github.com/resilientwrite/resilientwrite/hub/object/s3test"
+	"github.com/resilientwrite/resilientwrite/internal/testbed"
 )
 
 const (
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	testbed.Main(m)
 }
 
 // agent runs the commands on its standard input, and prints the outcome: "ack" for an
