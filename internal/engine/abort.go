@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/resilientwrite/resilientwrite/call"
@@ -132,6 +133,10 @@ func (s *Engine) WriteRow(ctx context.Context, rec *journal.Record) error {
 func (c *Commit) RecordRefusal(e *fault.Fault) bool {
 	if len(c.Muts) == 0 || c.s.Poisoned.Load() || e.Code == fault.StoreClosed || e.Code == fault.BadPolicy {
 		return false
+	}
+	var we *journal.WriteError
+	if errors.As(e.Err, &we) && (errors.Is(we, journal.ErrLocked) || e.Code == fault.Canceled) {
+		return false // this row would wait for the same lock
 	}
 	rec := &journal.Record{
 		TS: stamp.Text(c.s.Now()), Kind: journal.KindRefused, Writer: c.s.Writer,
