@@ -1582,8 +1582,10 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 	s := open(t, dir, &rw.Options{Sync: rw.SyncOff})
 	for i := range 400 {
 		write(t, s, fmt.Sprintf("f%d.txt", i%4), fmt.Sprint(i)+strings.Repeat("x", 30_000), rw.ModeOverwrite)
-		got := keptBytes(t, dir)
-		require(t, i%50 != 49 || got <= 3<<19, "after %d writes history has %d bytes", i+1, got)
+		if i%50 == 49 {
+			got := keptBytes(t, dir)
+			require(t, got <= 3<<19, "after %d writes history has %d bytes", i+1, got)
+		}
 	}
 	r := compact(t, s, admin.CompactRequest{})
 	got := kept(t, dir)

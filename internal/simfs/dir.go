@@ -24,12 +24,16 @@ func (d *dir) at(name string) string {
 
 // run makes one operation on the entry name.
 func (d *dir) run(kind, name string, apply func(Op) error) error {
-	return d.runTo(Op{Kind: kind, Path: d.at(name)}, name, apply)
-}
-
-func (d *dir) runTo(op Op, name string, apply func(Op) error) error {
 	d.f.mu.Lock()
 	defer d.f.mu.Unlock()
+	return d.runTo(Op{Kind: kind}, name, apply)
+}
+
+// runTo is run with f.mu held.
+func (d *dir) runTo(op Op, name string, apply func(Op) error) error {
+	if op.Path = name; d.f.observed() {
+		op.Path = d.at(name)
+	}
 	return d.f.do(d.process, op, func(op Op) error {
 		if err := checkName(name); err != nil {
 			return fail(op, err)
@@ -202,7 +206,9 @@ func (d *dir) Names() (names []string, err error) {
 // two runs an operation on an entry here and one in another directory.
 func (d *dir) two(kind, name string, to fsx.Dir, newName string, apply func(op Op, to *dir, n *inode) error) error {
 	t := to.(*dir)
-	return d.runTo(Op{Kind: kind, Path: d.at(name), To: t.at(newName)}, name, func(op Op) error {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	return d.runTo(Op{Kind: kind, To: t.at(newName)}, name, func(op Op) error {
 		if err := checkName(newName); err != nil {
 			return fail(op, err)
 		}

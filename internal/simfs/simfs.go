@@ -374,6 +374,11 @@ func (f *FS) do(p *Process, op Op, apply func(op Op) error) error {
 	return err
 }
 
+// observed reports whether the path of an operation matters.
+func (f *FS) observed() bool {
+	return f.tracing || f.before != nil || f.after != nil || f.inject != nil
+}
+
 func (f *FS) record(op Op) {
 	if f.tracing {
 		f.trace = append(f.trace, op)
