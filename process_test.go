@@ -56,7 +56,11 @@ func child(job, dir, arg string) error {
 	switch job {
 	case "rows": // arg: id; 200 appends to one shared file and creates of its own
 		for i := range 100 {
-			if _, err := s.SafeWrite(ctx, put("shared.log", fmt.Sprintf("%s-%d\n", arg, i), rw.ModeAppend)); err != nil {
+			_, err := s.SafeWrite(ctx, put("shared.log", fmt.Sprintf("%s-%d\n", arg, i), rw.ModeAppend))
+			for errors.Is(err, rw.ErrChangedDuringWrite) { // the row of a process that was killed came to light
+				_, err = s.SafeWrite(ctx, put("shared.log", fmt.Sprintf("%s-%d\n", arg, i), rw.ModeAppend))
+			}
+			if err != nil {
 				return err
 			}
 			if _, err := s.SafeWrite(ctx, put(fmt.Sprintf("own/%s-%d.txt", arg, i), strings.Repeat(arg, i), rw.ModeCreate)); err != nil {

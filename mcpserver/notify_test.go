@@ -717,8 +717,7 @@ func TestACanceledCallChangesNothingAndIsNotAnswered(t *testing.T) {
 // TestTheCommitPointDecides: a call that is canceled at the beginning of any
 // stage happens as a whole, with a row, or not at all. In either
 // case it is not answered.
-func TestTheCommitPointDecides(t *testing.T) {
-	t.Parallel()
+func TestTheCommitPointDecides(t *testing.T) { // alone: every call of the process comes by its points
 	later := false
 	for _, at := range []rw.Stage{
 		rw.StageResolve, rw.StageAuthorize, rw.StageLock, rw.StagePrecondition, rw.StageCompose, rw.StageClassify, rw.StageStage,
