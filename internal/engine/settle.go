@@ -97,13 +97,8 @@ func (t *settlement) add(c *Commit, m *Mutation, rev uint64) {
 		t.dirs = append(t.dirs, m.Target.Parent)
 	}
 	x := spent{slot: m.Slot.Slot, rev: rev, path: m.Target.Path, seq: c.Rec.Seq}
-	switch m.Primitive {
-	case publish.Append, publish.InPlace, publish.Move:
+	if m.ch.Linked || m.Primitive == publish.Append || m.Primitive == publish.InPlace || m.Primitive == publish.Move {
 		t.marks = append(t.marks, m.Slot.Dir)
-	default:
-		if m.ch.Linked {
-			t.marks = append(t.marks, m.Slot.Dir)
-		}
 	}
 	if m.keepsOld() {
 		x.old, x.check = m.Prev.SHA, m.ch.Foreign

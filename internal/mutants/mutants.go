@@ -279,7 +279,7 @@ var mutants = []mutant{
 	{
 		Point: 25, Fault: "where names cannot be moved without replacing, a slot comes back after its file was deleted",
 		File: "internal/engine/settle.go",
-		Old:  "if m.ch.Linked {", New: "if false {",
+		Old:  "if m.ch.Linked || m.Prim", New: "if m.Prim",
 		Run: "TestHumanBeforeThePowerCutSweep",
 	},
 	{
