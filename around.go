@@ -50,7 +50,7 @@ func (s *Store) scan(ctx context.Context, r around.ScanRequest) (around.ScanResu
 	if e := checkLabels(r.Host, r.Session, ""); e != nil {
 		return around.ScanResult{}, nil, e
 	}
-	return s.scanner(ctx).Scan(ctx, r, nil)
+	return s.scanner(ctx).Scan(ctx, r, nil, nil)
 }
 
 // aroundCall scans when a call begins or ends, and records that it does.

@@ -223,6 +223,47 @@ func TestCallsThatAreAlike(t *testing.T) {
 	}
 }
 
+// TestCallsBesideAScan: while a scan is in progress, other processes begin and end calls. What
+// is found is attributed to a call that began after the scan did, not to one that had ended
+// before the change, and to one until a scan that began after it has seen everything.
+func TestCallsBesideAScan(t *testing.T) {
+	for _, row := range []struct {
+		within time.Duration // for the scan at the end of the call t0
+		begins bool          // the call t1
+		want   string        // the calls of each group
+	}{
+		{0, true, "[[t0] [t1]]"},
+		{0, false, "[[t0] []]"},
+		{1, true, "[[t0 t1] [t0 t1]]"},
+		{1, false, "[[t0] [t0]]"},
+	} {
+		fs := simfs.New()
+		fs.WriteFile("z/b.txt", []byte("b"), 0o644)
+		watch, host := must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0001"}))(t), must(rw.OpenSim(fs, nil, rw.Sim{Nonce: "0002"}))(t)
+		must(host.BeginCall(background, around.ToolCall{ID: "t0", Host: "h"}))(t)
+		fs.Before(func(op simfs.Op) {
+			if op.Kind != "opendir" || op.Path != "z" {
+				return
+			}
+			fs.Before(nil)
+			fs.WriteFile("a.txt", []byte("in t0, in a directory that was visited"), 0o644)
+			must(host.EndCall(background, around.ToolCall{ID: "t0", Host: "h", Within: row.within}))(t)
+			if row.begins {
+				must(host.BeginCall(background, around.ToolCall{ID: "t1", Host: "h", Within: row.within}))(t)
+			}
+			fs.WriteFile("z/b.txt", []byte("after t0"), 0o644)
+		})
+		for range 2 {
+			must(watch.BeginCall(background, around.ToolCall{Host: "watch"}))(t)
+		}
+		var calls [][]string
+		for _, g := range must(watch.Changes(background, around.ChangesRequest{}))(t).Groups {
+			calls = append(calls, g.Calls)
+		}
+		expect(t, fmt.Sprint(calls) == row.want, "%v %v: %q, want %s", row.within, row.begins, calls, row.want)
+	}
+}
+
 // TestScansSideBySide: however the scans of several processes overlap with each other
 // and with the changes, and whichever saves its index last, each version has one row,
 // in order, and none is lost.

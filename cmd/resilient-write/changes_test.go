@@ -412,11 +412,11 @@ func TestCaptureBesideHooks(t *testing.T) {
 	other("capturing")
 	before := a.files()
 	in := map[string]any{"command": "make"}
-	a.hookProcess("claude", a.claude("PreToolUse", "Bash", "t1", in))
+	a.hook("claude", a.claude("PreToolUse", "Bash", "t1", in))
 	for i := range 20 {
 		a.sh(fmt.Sprintf("printf %d > f%d.txt; printf %d > a.txt", i, i, i))
 	}
-	a.hookProcess("claude", a.claude("PostToolUse", "Bash", "t1", in))
+	a.hook("claude", a.claude("PostToolUse", "Bash", "t1", in))
 	end()
 	endOther()
 	for _, f := range a.rw(0, "changes", "--no-scan")["files"].([]any) {

@@ -25,8 +25,9 @@ type Scanner struct {
 }
 
 // Scan records what was changed since the last scan. If pend is not nil, it is
-// called with the findings before the row is written.
-func (s *Scanner) Scan(ctx context.Context, r around.ScanRequest, pend func([]around.ObservedFinding) error) (out around.ScanResult, _ *observe.Index, err error) {
+// called with the findings before the row is written; if attribute is not nil, it
+// says to whom the row attributes the changes.
+func (s *Scanner) Scan(ctx context.Context, r around.ScanRequest, pend func([]around.ObservedFinding) error, attribute func(*observe.Request)) (out around.ScanResult, _ *observe.Index, err error) {
 	if err := s.Enter(); err != nil {
 		return out, nil, err
 	}
@@ -36,7 +37,7 @@ func (s *Scanner) Scan(ctx context.Context, r around.ScanRequest, pend func([]ar
 	}
 	req := observe.Request{
 		Session: r.Session, Host: gate.Label(s.Gate.SafeText(r.Host)), Command: s.CommandText(r.Command),
-		Capture: observe.Capture(s.Gate.Policy().File.Capture), Recording: pend,
+		Capture: observe.Capture(s.Gate.Policy().File.Capture), Recording: pend, Attribute: attribute,
 	}
 	for _, call := range r.Calls {
 		req.Calls = append(req.Calls, gate.Label(s.Gate.SafeText(call)))
@@ -89,9 +90,16 @@ func (s *Scanner) Call(ctx context.Context, c around.ToolCall, ends bool) (out a
 		}
 		call.ID = cmp.Or(id, gate.Label(c.ID+"-"+strconv.FormatInt(s.Now().UnixNano(), 36)))
 	}
-	calls, during, sessions := known.During(call, ends)
-	r := around.ScanRequest{Within: c.Within, Calls: calls, Host: during.Host, Session: during.Session, Command: during.Command}
-	if out, _, err = s.Scan(ctx, r, s.Pend); err != nil { // pending before the row, after which no scan finds them again
+	if ends {
+		known.End(call)
+	}
+	var sessions []string
+	attribute := func(r *observe.Request) {
+		now, of := s.Calls(), observe.OpenCall{}
+		r.Calls, of, sessions = now.During(call, ends)
+		r.Host, r.Session, r.Command = of.Host, of.Session, of.Command
+	}
+	if out, _, err = s.Scan(ctx, around.ScanRequest{Within: c.Within}, s.Pend, attribute); err != nil { // pending before the row, after which no scan finds them again
 		return out, err
 	}
 	claimed := s.Claimed(out, sessions...)
@@ -113,7 +121,7 @@ func (s *Scanner) Call(ctx context.Context, c around.ToolCall, ends bool) (out a
 				c.Report(out)
 			}
 		}
-		w.Scanned(observe.HostSeen{Host: c.Host, Event: c.Event, At: call.Since}, out.Partial)
+		w.Scanned(observe.HostSeen{Host: c.Host, Event: c.Event, At: call.Since}, known.Open, out.Partial)
 	})
 }
 

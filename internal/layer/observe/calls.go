@@ -112,13 +112,16 @@ func (w *Watched) End(c OpenCall) {
 	}
 }
 
-// Scanned records that a scan for an event of a host has ended.
-func (w *Watched) Scanned(h HostSeen, partial bool) {
+// Scanned records that a scan for an event of a host has ended. If it saw everything,
+// it saw the changes of the calls that had ended when it began.
+func (w *Watched) Scanned(h HostSeen, ended []OpenCall, partial bool) {
 	if !partial || w.Complete.IsZero() { // before the first there is nothing to miss
 		w.Complete = h.At
 	}
 	if !partial {
-		w.Open = slices.DeleteFunc(w.Open, func(o OpenCall) bool { return o.Ended })
+		w.Open = slices.DeleteFunc(w.Open, func(o OpenCall) bool {
+			return o.Ended && slices.ContainsFunc(ended, func(c OpenCall) bool { return c.Ended && c.ID == o.ID })
+		})
 	}
 	if h.Host != "" {
 		w.Hosts = append(slices.DeleteFunc(w.Hosts, func(o HostSeen) bool { return o.Host == h.Host }), h)

@@ -37,8 +37,8 @@ func (s *scan) record() error {
 			return err
 		}
 	}
-	rec := s.row()
-	if err := s.Observe(s.ctx, rec, paths, s.judge); err != nil {
+	rec := &journal.Record{}
+	if err := s.Observe(s.ctx, rec, paths, func() ([]journal.Mutation, error) { return s.judge(rec) }); err != nil {
 		return err
 	}
 	recorded := map[string]bool{}
@@ -55,10 +55,13 @@ func (s *scan) record() error {
 	return nil
 }
 
-// row returns the row of the scan, without its mutations.
-func (s *scan) row() *journal.Record {
+// attribute makes the row of the scan, without its mutations.
+func (s *scan) attribute(rec *journal.Record) {
 	r := &s.req
-	rec := &journal.Record{Caller: around.CallerOutside, Session: r.Session, Via: &journal.Via{Client: r.Host, Thread: r.Session}}
+	if r.Attribute != nil {
+		r.Attribute(r)
+	}
+	*rec = journal.Record{Caller: around.CallerOutside, Session: r.Session, Via: &journal.Via{Client: r.Host, Thread: r.Session}}
 	if r.Host == "" && len(r.Calls) == 0 {
 		rec.Via = &journal.Via{Client: around.CallerOutside}
 	}
@@ -68,7 +71,6 @@ func (s *scan) row() *journal.Record {
 	if len(r.Calls) > 0 || r.Command != "" || s.out.Partial || len(s.out.Ignored) > 0 {
 		rec.Group = &journal.Group{Calls: r.Calls, Command: r.Command, Partial: s.out.Partial, Ignored: s.out.Ignored}
 	}
-	return rec
 }
 
 func (c *change) name() string { return strings.TrimPrefix(c.path[len(c.dir):], "/") }
@@ -95,9 +97,10 @@ func (s *scan) settle() {
 	}
 }
 
-// judge makes the mutations of the changes that were found, from their state under the
-// locks.
-func (s *scan) judge() ([]journal.Mutation, error) {
+// judge makes the row of the changes that were found and returns its mutations, from
+// their state under the locks.
+func (s *scan) judge(rec *journal.Record) ([]journal.Mutation, error) {
+	s.attribute(rec)
 	look := looker{root: s.Disk.Root}
 	defer look.close()
 	rows := s.NewNewest()

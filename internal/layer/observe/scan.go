@@ -61,6 +61,12 @@ type Request struct {
 	// Recording is called with the findings, if there are any, before the row is
 	// written; nil for nothing.
 	Recording func([]around.ObservedFinding) error
+	// Attribute sets Session, Host, Calls and Command when the row is written, under the
+	// locks of its paths; nil for nothing. A call that ends records its changes under
+	// these locks before it is removed from the open ones. So what no row records yet was
+	// made during the calls that are open now, not during one that has ended since the
+	// scan began.
+	Attribute func(*Request)
 }
 
 const maxNames = 100 // of each list of a result
