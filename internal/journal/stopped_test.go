@@ -193,3 +193,30 @@ func TestPoisonBesideAStoppedProcessSweep(t *testing.T) {
 		}
 	}
 }
+
+// TestPoisonWithoutAMarkSweep: the flush of one process fails before each operation of the
+// first write of another one, up to that which writes the header, and the mark of poison
+// cannot be written. The epoch in the header alone ends the writes of both.
+func TestPoisonWithoutAMarkSweep(t *testing.T) {
+	for n, poisoned := 0, true; poisoned; n++ {
+		fs := simfs.New()
+		fs.Root().Mkdir("journal", 0o700)
+		a, b := openAs(t, fs.NewProcess(), "a"), openAs(t, fs.NewProcess(), "b")
+		ops, ended := 0, false
+		poisoned = false
+		fs.Before(func(op simfs.Op) {
+			ended = ended || op.Kind == "write" && op.Path == "lock"
+			if ops++; ops <= n || ended || poisoned {
+				return
+			}
+			poisoned = true
+			b.Poison()
+		})
+		write(a, "of a", true)
+		for _, l := range []*journal.Log{a, b} {
+			if err := write(l, "later", true); poisoned && !errors.Is(err, journal.ErrPoisoned) {
+				t.Errorf("before operation %d: a write after the failure: %v", n, err)
+			}
+		}
+	}
+}
