@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ must not have one yet. Files are left as they are; the next scan finds what the
 workspace lacks, and undo brings it back.
 
 No process may have the store open. If this one is ended, the store is whole in
-one of the two places, and that one is used.
+one of the two places, and that one is used; relocate again completes the move.
 
 With --remove the state directory is deleted instead, after a question: that of
 the workspace, or STATE, as status --all names it. Files of the workspace stay as
@@ -80,9 +81,9 @@ func (a *app) moveState(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	from, err := filepath.EvalSymlinks(a.set.stateDirectory())
+	from, err := a.storeAt(a.set.stateDirectory())
 	if err != nil {
-		return streamError(a.command, "the state directory", err)
+		return err
 	}
 	w, err := place.Look(root)
 	if err != nil {
@@ -103,6 +104,8 @@ func (a *app) moveState(ctx context.Context, to string) error {
 			return err
 		}
 		out.Status = "succeeded"
+	} else if err := place.Finish(from); err != nil {
+		return a.stateError(err)
 	}
 	return a.saidMoved(out)
 }
@@ -223,12 +226,18 @@ func (a *app) stateError(err error) error {
 	switch {
 	case errors.Is(err, place.ErrInUse):
 		return rw.NewError(a.command, rw.ErrIOBusy, "another process has the store open; end the servers of this workspace, then try again", nil)
+	case errors.Is(err, place.ErrInside):
+		return &misuse{"the new place is in the state directory itself", "name another place with --to"}
 	case errors.Is(err, place.ErrTaken):
 		return rw.NewError(a.command, rw.ErrStoreNotEmpty, "there is something at the new place already; remove it, or name another place with --to", nil)
 	}
 	var u *misuse
-	if errors.As(err, &u) {
+	var e *fs.PathError
+	switch {
+	case errors.As(err, &u):
 		return err
+	case errors.As(err, &e):
+		return streamError(a.command, "the store is whole, where it was or at its new place; mend this and try again", err)
 	}
 	return rw.AsError(a.command, err)
 }

@@ -87,7 +87,9 @@ func streamError(command, what string, err error) error {
 		return &misuse{what + ": the directory does not exist", "create it, or name another file"}
 	case errors.Is(err, fs.ErrPermission):
 		detail = rw.ErrPermission
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.EROFS):
+		detail = rw.ErrReadOnlyVolume
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		detail = rw.ErrDiskFull
 	}
 	e := rw.NewError(command, detail, what+": "+plainError(err), nil)

@@ -20,28 +20,30 @@ import (
 )
 
 // A store is moved by one rename, which is atomic and leaves handles valid. To another
-// file system it is copied under its new name, with a mark that names the old location:
-// as long as a directory with the old name exists, the copy is not a store. Renaming
-// the old directory ends its use and activates the copy in one step.
+// file system it is copied under its new name, with a mark that names what the original
+// will be renamed to: until a directory has that name, the copy is not a store. Renaming
+// the original ends its use and activates the copy in one step.
 
 const (
-	waitMark = "waits.json"
-	aside    = ".moved-" // in the name of a store that is no longer used
+	waitMark = "waits.json" // of a copy
+	leftMark = "left.json"  // the same once the copy is the store: the original can be removed
+	aside    = ".moved-"    // in the name of a store that is no longer used
 )
 
 type waiting struct {
-	For   string `json:"for"` // absolute
-	Inode uint64 `json:"inode"`
+	Retired []byte `json:"retired"` // absolute; need not be text
+	Inode   uint64 `json:"inode"`
 }
 
-// waits reports whether a store is a copy whose original is still in use.
-func waits(dir string) bool {
-	text := readSmall(filepath.Join(dir, waitMark))
-	var to waiting
-	if text == "" || json.Unmarshal([]byte(text), &to) != nil {
-		return false
-	}
-	d, err := fsx.OpenRoot(to.For)
+// markOf reads a mark. It reports whether there is one.
+func markOf(dir, name string) (to waiting, ok bool) {
+	text := readSmall(filepath.Join(dir, name))
+	return to, text != "" && json.Unmarshal([]byte(text), &to) == nil && isAside(string(to.Retired))
+}
+
+// there reports whether the original has been renamed, and was not removed yet.
+func (to waiting) there() bool {
+	d, err := fsx.OpenRoot(string(to.Retired))
 	if err != nil {
 		return false
 	}
@@ -50,14 +52,24 @@ func waits(dir string) bool {
 	return err == nil && st.Ino == to.Inode
 }
 
+// waits reports whether a store is a copy whose original is still in use.
+func waits(dir string) bool {
+	to, ok := markOf(dir, waitMark)
+	return ok && !to.there()
+}
+
 // Errors of Move and Remove.
 var (
-	ErrTaken = errors.New("there is a state directory already")
-	ErrInUse = errors.New("another process uses the state directory")
+	ErrTaken  = errors.New("there is a state directory already")
+	ErrInUse  = errors.New("another process uses the state directory")
+	ErrInside = errors.New("the new place is in the state directory")
 )
 
 // Move moves a store from a directory to a place that is open.
 func Move(from string, to Opened) error {
+	if up := real(filepath.Dir(to.Path)); below(up, real(from)) {
+		return ErrInside
+	}
 	old, err := fsx.OpenRoot(filepath.Dir(from))
 	if err != nil {
 		return err
@@ -65,6 +77,9 @@ func Move(from string, to Opened) error {
 	defer old.Close()
 	name := filepath.Base(from)
 	if err := idle(old, name); err != nil {
+		return err
+	}
+	if err := Finish(from); err != nil {
 		return err
 	}
 	if st, err := os.Lstat(to.Path); err == nil {
@@ -89,40 +104,53 @@ func Move(from string, to Opened) error {
 	return err
 }
 
-// carry is Move between file systems.
+// carry is Move between file systems. The copy gets its name when it has its mark.
 func carry(old fsx.Dir, name, from string, to Opened) error {
+	retired, fresh := fmt.Sprint(name, aside, time.Now().UnixNano()), to.Name+aside+"new"
 	src, err := old.OpenDir(name)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	if err := to.Parent.Mkdir(to.Name, 0o700); err != nil {
-		return err
-	}
-	dst, err := to.Parent.OpenDir(to.Name)
-	if err != nil {
-		return err
-	}
-	defer dst.Close()
 	st, err := src.Stat()
 	if err != nil {
 		return err
 	}
-	mark, _ := json.Marshal(waiting{from, st.Ino})
-	if err := durable.WriteFile(dst, waitMark, mark, 0o600); err != nil {
+	mark, err := json.Marshal(waiting{[]byte(filepath.Join(filepath.Dir(from), retired)), st.Ino})
+	if err != nil {
 		return err
+	}
+	unmarked := filepath.Join(filepath.Dir(to.Path), fresh)
+	if err := os.RemoveAll(unmarked); err != nil { // of a move that was interrupted
+		return err
+	}
+	if err := to.Parent.Mkdir(fresh, 0o700); err != nil {
+		return err
+	}
+	dst, err := to.Parent.OpenDir(fresh)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	failpoint.At("relocate:made")
+	err = durable.WriteFile(dst, waitMark, mark, 0o600)
+	if err == nil {
+		err = to.Parent.Rename(fresh, to.Parent, to.Name)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(unmarked))
 	}
 	failpoint.At("relocate:begun")
-	if err := copyTree(src, dst); err != nil {
+	err = copyTree(src, dst)
+	if err == nil {
+		err = to.Parent.Sync()
+	}
+	if err == nil {
+		failpoint.At("relocate:copied")
+		err = old.Rename(name, old, retired)
+	}
+	if err != nil {
 		return errors.Join(err, os.RemoveAll(to.Path))
-	}
-	if err := to.Parent.Sync(); err != nil {
-		return err
-	}
-	failpoint.At("relocate:copied")
-	retired := fmt.Sprint(name, aside, time.Now().UnixNano())
-	if err := old.Rename(name, old, retired); err != nil {
-		return err
 	}
 	if err := old.Sync(); err != nil {
 		return err
@@ -131,14 +159,52 @@ func carry(old fsx.Dir, name, from string, to Opened) error {
 	if err := idle(old, retired); err != nil { // it was opened in the meantime and stays the store
 		return errors.Join(err, old.Rename(retired, old, name), os.RemoveAll(to.Path))
 	}
-	if err := dst.Remove(waitMark); err != nil {
+	return Finish(to.Path)
+}
+
+// Finish removes what a move to another file system left of the original of a store, if
+// the move was interrupted.
+func Finish(dir string) error {
+	state, err := fsx.OpenRoot(dir)
+	if err != nil {
 		return err
 	}
-	if err := dst.Sync(); err != nil {
+	defer state.Close()
+	if err := settle(state); err != nil {
 		return err
 	}
-	failpoint.At("relocate:unmarked")
-	return os.RemoveAll(filepath.Join(filepath.Dir(from), retired))
+	failpoint.At("relocate:settled")
+	to, ok := markOf(dir, leftMark)
+	if !ok {
+		return nil
+	}
+	if to.there() {
+		up, err := fsx.OpenRoot(filepath.Dir(string(to.Retired)))
+		if err != nil {
+			return err
+		}
+		defer up.Close()
+		if err := idle(up, filepath.Base(string(to.Retired))); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(string(to.Retired)); err != nil {
+			return err
+		}
+	}
+	failpoint.At("relocate:removed")
+	return state.Remove(leftMark)
+}
+
+// settle makes a store of a copy for good, whatever becomes of its original.
+func settle(state fsx.Dir) error {
+	err := state.Rename(waitMark, state, leftMark)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return state.Sync()
 }
 
 // idle fails while a process has the store open for writing.

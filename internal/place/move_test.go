@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/resilientwrite/resilientwrite/internal/failpoint"
@@ -19,7 +20,7 @@ func contentOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "waits.json" {
+		if err != nil || d.IsDir() || slices.Contains([]string{"waits.json", "left.json"}, d.Name()) {
 			return err
 		}
 		rel, _ := filepath.Rel(dir, p)
@@ -116,13 +117,22 @@ func (g ground) moveUntil(from, to place.Kind, step int) (ended bool) {
 			g.Error(err)
 		}
 	}()
-	if at := one(); at != w.Of(to).Path {
-		if err := place.Move(at, open(to)); err != nil {
-			g.Errorf("%s to %s, again after step %d: %v", from, to, step, err)
-		}
+	at, err := one(), error(nil)
+	if at == w.Of(to).Path {
+		err = place.Finish(at)
+	} else {
+		err = place.Move(at, open(to))
+	}
+	if err != nil {
+		g.Errorf("%s to %s, again after step %d: %v", from, to, step, err)
 	}
 	if at := one(); at != w.Of(to).Path {
 		g.Errorf("it is in %s", at)
+	}
+	for _, pattern := range []string{source.Path + ".*", w.Of(to).Path + ".*", filepath.Join(w.Of(to).Path, "*.json")} {
+		if left := testbed.Must(filepath.Glob(pattern))(g.T); len(left) > 0 && filepath.Base(left[0]) != "meta.json" {
+			g.Errorf("%s to %s, again after step %d: left %q", from, to, step, left)
+		}
 	}
 	return ended
 }
@@ -154,5 +164,68 @@ func TestMoveRefuses(t *testing.T) {
 	release()
 	if err := place.Remove(from); err != nil || len(w.Found()) != 0 {
 		t.Error(err, w.Found())
+	}
+}
+
+// TestInterruptedCopyIsNoStore: a copy that a move to another file system did not finish
+// never becomes a store: not where the original is moved elsewhere, nor where its path is
+// not text.
+func TestInterruptedCopyIsNoStore(t *testing.T) {
+	ram := testbed.RAM()
+	if ram == "" {
+		t.Skip("no second file system")
+	}
+	for _, at := range []string{"relocate:made", "relocate:begun", "relocate:copied"} {
+		g := newGround(t)
+		state := testbed.Must(os.MkdirTemp(ram, "rw-\xff\n"))(t)
+		defer os.RemoveAll(state)
+		t.Setenv("XDG_STATE_HOME", state)
+		root := g.mkdir("\xff\n")
+		from := g.open(root)
+		w := testbed.Must(place.Look(root))(t)
+		to := testbed.Must(place.OpenDir(w.Of(place.Tree).Path))(t)
+		disarm := failpoint.Arm(func(point string) {
+			if point == at {
+				panic("ended")
+			}
+		})
+		func() {
+			defer disarm()
+			defer func() { recover() }()
+			t.Error(at, place.Move(from.Path, to))
+		}()
+		if found := w.Found(); len(found) != 1 || found[0].Kind != place.XDG {
+			t.Errorf("%s: %q", at, found)
+		}
+		other := testbed.Must(place.OpenDir(filepath.Join(state, "other")))(t)
+		if err := place.Move(from.Path, other); err != nil {
+			t.Errorf("%s, to a third place: %v", at, err)
+		}
+		if found := w.Found(); len(found) != 0 {
+			t.Errorf("%s, from a third place: %q", at, found)
+		}
+		if err := errors.Join(place.Move(other.Path, to), place.Finish(to.Path)); err != nil || len(w.Found()) != 1 {
+			t.Errorf("%s, finished: %v, %q", at, err, w.Found())
+		}
+	}
+}
+
+// TestMoveIntoItself is refused, under every name of the place, and changes nothing.
+func TestMoveIntoItself(t *testing.T) {
+	g := newGround(t)
+	root := g.mkdir("ws")
+	from := g.open(root).Path
+	if err := os.Symlink(from, filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{from + "/new", from + "/journal/new", root + "/link/new", from + "/../" + filepath.Base(from) + "/new"} {
+		to := testbed.Must(place.OpenDir(name))(t)
+		if err := place.Move(from, to); !errors.Is(err, place.ErrInside) {
+			t.Errorf("%s: %v", name, err)
+		}
+		to.Parent.Close()
+	}
+	if _, err := os.Lstat(filepath.Join(from, "new")); err == nil {
+		t.Error("something was made")
 	}
 }

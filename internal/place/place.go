@@ -522,10 +522,8 @@ func (w *Workspace) Note(p Place, state fsx.Dir) error {
 			return err
 		}
 	}
-	if _, err := state.Lstat(waitMark); err == nil { // it no longer waits
-		if err := state.Remove(waitMark); err != nil {
-			return err
-		}
+	if err := settle(state); err != nil {
+		return err
 	}
 	if p.Kind != XDG {
 		register(p.Path)
