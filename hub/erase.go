@@ -356,12 +356,11 @@ func (s *Shipper) scrub(ctx context.Context, bad func(sha string, data []byte) b
 // scrubTask writes the manifest of a task without bad contents. done is false if
 // it has none.
 func (h *Hub) scrubTask(ctx context.Context, task string, bad func(sha string, data []byte) bool) (done bool, err error) {
-	var head TaskHead
-	etag, err := h.getJSON(ctx, h.taskKey(task), &head)
+	head, etag, err := h.taskHead(ctx, h.taskKey(task))
 	if err != nil || etag == "" || head.Manifest == "" {
 		return false, err
 	}
-	m, err := h.manifest(ctx, head.Manifest)
+	m, err := h.manifest(ctx, head)
 	if err != nil {
 		return false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/resilientwrite/resilientwrite/hub/object"
@@ -48,11 +49,11 @@ type log struct {
 // without a head has none.
 func (h *Hub) log(ctx context.Context, store string) (*log, error) {
 	l := &log{}
-	etag, err := h.getJSON(ctx, headKey(store), &l.head)
+	head, etag, err := h.head(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	if etag == "" {
+	if l.head = head; etag == "" {
 		return nil, &Error{Code: NotFound, Key: headKey(store), Err: object.ErrNotFound, Hint: "resilient-write hub status lists the stores"}
 	}
 	err = h.walk(ctx, l.head.Slice, func(key string, head sliceHead, raw []byte) error {
@@ -68,12 +69,13 @@ func (h *Hub) log(ctx context.Context, store string) (*log, error) {
 // walk follows the slices from the last to the first. raw is the slice as stored
 // in the hub.
 func (h *Hub) walk(ctx context.Context, key string, fn func(key string, head sliceHead, raw []byte) error) error {
+	log := path.Dir(key)
 	for before := uint64(0); key != ""; {
 		head, _, raw, err := h.getSlice(ctx, key)
 		if err != nil {
 			return err
 		}
-		if key != sliceKey(head.Store, head.Incarnation, head.First, head.Last) || before > 0 && head.Last+1 != before {
+		if key != sliceKey(head.Store, head.Incarnation, head.First, head.Last) || path.Dir(key) != log || head.First > head.Last || before > 0 && head.Last+1 != before {
 			return &Error{Code: Damaged, Key: key, Err: errors.New("the slice does not continue the one before"), Hint: "run resilient-write hub verify"}
 		}
 		if err := fn(key, head, raw); err != nil {
@@ -145,8 +147,7 @@ func (l *log) read(each func(*journal.Record) error) (aborted map[uint64]bool, e
 // each holder shipped while it had the lease. Rows that a machine wrote after it lost
 // the lease are not included.
 func (h *Hub) FoldTask(ctx context.Context, task string, each func(epoch uint64, row Row) error) (TaskHead, error) {
-	var head TaskHead
-	etag, err := h.getJSON(ctx, h.taskKey(task), &head)
+	head, etag, err := h.taskHead(ctx, h.taskKey(task))
 	if err == nil && etag == "" {
 		err = &Error{Code: NotFound, Key: h.taskKey(task), Err: object.ErrNotFound, Hint: "resilient-write hub status lists the tasks"}
 	}
@@ -173,18 +174,24 @@ type Status struct {
 	Tasks  []TaskHead `json:"tasks"`
 }
 
-// Status lists the heads of all stores and tasks, with two requests for each.
+// Status lists the heads of all stores and tasks, with two requests for each. Errors:
+// [Damaged] for a head that is not that of its store or task, [Unreachable].
 func (h *Hub) Status(ctx context.Context) (Status, error) {
+	return h.status(ctx, func(err error) error { return err })
+}
+
+// status is Status that continues after the errors that note accepts.
+func (h *Hub) status(ctx context.Context, note func(error) error) (Status, error) {
 	out := Status{Stores: []Head{}, Tasks: []TaskHead{}}
 	stores, err := h.below(ctx, "stores/")
 	if err != nil {
 		return out, err
 	}
 	for _, name := range stores {
-		var head Head
-		if etag, err := h.getJSON(ctx, headKey(name), &head); err != nil {
-			return out, err
-		} else if etag != "" {
+		head, etag, err := h.head(ctx, name)
+		if note(err) != nil {
+			return out, note(err)
+		} else if err == nil && etag != "" {
 			out.Stores = append(out.Stores, head)
 		}
 	}
@@ -193,10 +200,10 @@ func (h *Hub) Status(ctx context.Context) (Status, error) {
 		return out, err
 	}
 	for _, name := range tasks {
-		var head TaskHead
-		if etag, err := h.getJSON(ctx, "tasks/"+name+"/head.json", &head); err != nil {
-			return out, err
-		} else if etag != "" {
+		head, etag, err := h.taskHead(ctx, "tasks/"+name+"/head.json")
+		if note(err) != nil {
+			return out, note(err)
+		} else if err == nil && etag != "" {
 			out.Tasks = append(out.Tasks, head)
 		}
 	}
@@ -227,7 +234,7 @@ type Problem struct {
 func (h *Hub) Verify(ctx context.Context, progress func(what string, done, total int64)) (Verified, error) {
 	out := Verified{Problems: []Problem{}}
 	v := &verifier{h: h, out: &out, packs: map[string]map[string]bool{}, progress: progress}
-	st, err := h.Status(ctx)
+	st, err := h.status(ctx, v.note)
 	if err != nil {
 		return out, err
 	}
@@ -334,7 +341,7 @@ func (v *verifier) task(ctx context.Context, head TaskHead) error {
 	if head.Manifest == "" {
 		return nil
 	}
-	m, err := v.h.manifest(ctx, head.Manifest)
+	m, err := v.h.manifest(ctx, head)
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func (h *Hub) referenced(ctx context.Context) (map[string]bool, error) {
 			continue
 		}
 		used[h.objectKey(head.Manifest)] = true
-		m, err := h.manifest(ctx, head.Manifest)
+		m, err := h.manifest(ctx, head)
 		if err != nil {
 			return nil, err
 		}

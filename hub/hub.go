@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -312,6 +313,35 @@ func (h *Hub) getJSON(ctx context.Context, key string, v any) (etag string, err 
 		return "", &Error{Code: Damaged, Key: key, Err: err, Hint: "the head was written by another program or a newer version"}
 	}
 	return etag, nil
+}
+
+// head reads the head of a store's log. The etag of an absent one is "".
+func (h *Hub) head(ctx context.Context, store string) (head Head, etag string, err error) {
+	key := headKey(store)
+	etag, err = h.getJSON(ctx, key, &head)
+	if err == nil && etag != "" && (head.Version != version || head.Store != store || head.Seq == 0 || head.Chain == "" ||
+		path.Dir(head.Slice) != path.Dir(sliceKey(store, head.Incarnation, 0, 0))) {
+		err = forged(key, "it is not the head of this log")
+	}
+	return head, etag, err
+}
+
+// taskHead reads the head of a task from its key. The etag of an absent one is "".
+func (h *Hub) taskHead(ctx context.Context, key string) (head TaskHead, etag string, err error) {
+	etag, err = h.getJSON(ctx, key, &head)
+	if err != nil || etag == "" {
+		return head, etag, err
+	}
+	if n := len(head.Epochs); head.Version != version || h.taskKey(head.Task) != key || n == 0 ||
+		head.Epochs[n-1].Epoch != head.Lease.Epoch || head.Epochs[n-1].Store != head.Lease.Holder {
+		err = forged(key, "it is not the head of this task")
+	}
+	return head, etag, err
+}
+
+// forged returns the error of something in the hub that is not what its key says.
+func forged(key, text string) error {
+	return &Error{Code: Damaged, Key: key, Err: errors.New(text), Hint: "it was changed, or written by a newer version; run resilient-write hub verify"}
 }
 
 // tries is how often a head that other machines change is read again. Failed requests

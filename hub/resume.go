@@ -90,7 +90,7 @@ func (s *Shipper) Resume(ctx context.Context, r ResumeRequest) (Resumed, error) 
 	case head.Manifest == "":
 		return out, &Error{Code: NotFound, Key: s.Hub.taskKey(r.Task), Err: fmt.Errorf("nothing was published for task %s", r.Task), Hint: "publish it first: resilient-write hub ship --task " + r.Task}
 	}
-	m, err := s.Hub.manifest(ctx, head.Manifest)
+	m, err := s.Hub.manifest(ctx, head)
 	if err != nil {
 		return out, err
 	}

@@ -145,8 +145,7 @@ func (s *Shipper) fenced(task string) error {
 // meetHead compares the head in the hub with the local state. A head that is
 // ahead is ours if the journal has its row: the state was not saved in time.
 func (s *Shipper) meetHead(ctx context.Context, st *state) error {
-	var head Head
-	etag, err := s.Hub.getJSON(ctx, headKey(st.Store), &head)
+	head, etag, err := s.Hub.head(ctx, st.Store)
 	if err != nil {
 		return err
 	}

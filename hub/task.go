@@ -236,7 +236,7 @@ func (s *Shipper) take(ctx context.Context, st *state, head TaskHead, etag strin
 }
 
 func (s *Shipper) task(ctx context.Context, task string) (head TaskHead, etag string, err error) {
-	etag, err = s.Hub.getJSON(ctx, s.Hub.taskKey(task), &head)
+	head, etag, err = s.Hub.taskHead(ctx, s.Hub.taskKey(task))
 	if err == nil && etag != "" && head.Task != task {
 		err = &Error{Code: Damaged, Key: s.Hub.taskKey(task), Err: errors.New("it is the head of another task"), Hint: "run resilient-write hub verify"}
 	}
@@ -305,7 +305,7 @@ func (s *Shipper) manifest(ctx context.Context, r PublishRequest, st *state, sna
 	if !r.WithBase && m.Base != "" {
 		base = baseObjects(ctx, r.Root, m.Base)
 	}
-	was, err := s.Hub.placesOf(ctx, head.Manifest)
+	was, err := s.Hub.placesOf(ctx, *head)
 	if err != nil && !IsCode(err, NotFound) {
 		return nil, err
 	}
@@ -388,11 +388,11 @@ type places struct {
 
 // placesOf reads them. Where there are too many packs none counts: the next
 // manifest packs everything again.
-func (h *Hub) placesOf(ctx context.Context, manifest string) (p places, err error) {
-	if manifest == "" {
+func (h *Hub) placesOf(ctx context.Context, head TaskHead) (p places, err error) {
+	if head.Manifest == "" {
 		return p, nil
 	}
-	m, err := h.manifest(ctx, manifest)
+	m, err := h.manifest(ctx, head)
 	if err != nil {
 		return p, err
 	}
@@ -413,14 +413,14 @@ func (h *Hub) placesOf(ctx context.Context, manifest string) (p places, err erro
 	return p, nil
 }
 
-// manifest reads a manifest.
-func (h *Hub) manifest(ctx context.Context, sha string) (m Manifest, err error) {
-	data, err := h.getObject(ctx, sha)
+// manifest reads the manifest of a task.
+func (h *Hub) manifest(ctx context.Context, head TaskHead) (m Manifest, err error) {
+	data, err := h.getObject(ctx, head.Manifest)
 	if err != nil {
 		return m, err
 	}
-	if json.Unmarshal(data, &m) != nil || m.Format != manifestFormat || m.Version != version {
-		err = &Error{Code: Damaged, Key: h.objectKey(sha), Err: errors.New("it is no manifest"), Hint: "run resilient-write hub verify"}
+	if json.Unmarshal(data, &m) != nil || m.Format != manifestFormat || m.Version != version || m.Task != head.Task {
+		err = &Error{Code: Damaged, Key: h.objectKey(head.Manifest), Err: errors.New("it is no manifest of this task"), Hint: "run resilient-write hub verify"}
 	}
 	return m, err
 }

@@ -231,7 +231,7 @@ func TestPublishUploadsWhatIsNew(t *testing.T) {
 		if i < 19 && p.Uploaded != 2 {
 			t.Fatalf("%+v", p)
 		}
-		m, err := a.Hub.manifest(t.Context(), p.Manifest)
+		m, err := a.Hub.manifest(t.Context(), TaskHead{Task: p.Task, Manifest: p.Manifest})
 		if err != nil {
 			t.Fatal(err)
 		}
