@@ -9,12 +9,9 @@ import (
 	"log"
 	"log/slog"
 	"net"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -128,7 +125,7 @@ func serve(args []string, env func(string) string, in io.Reader, out, errs io.Wr
 	logs := slog.New(slog.NewJSONHandler(errs, nil))
 	ignoreSizeSignal()
 	ignorePipeSignal()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer atEnd(stop)
 	context.AfterFunc(ctx, stop) // a second signal does not wait
 

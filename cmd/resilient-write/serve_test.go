@@ -356,10 +356,36 @@ func TestServeHTTPSocket(t *testing.T) {
 	}
 	s.end(os.Kill)
 	s = start() // replaces what the dead one left
-	equal(t, s.end(syscall.SIGTERM), 0, "exit")
-	if _, err := os.Lstat(path); err == nil {
-		t.Error("the socket is left")
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {
+		equal(t, s.end(sig), 0, "exit")
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%v: the socket is left", sig)
+		}
+		s = start()
 	}
+	s.end(os.Kill)
+}
+
+// TestIgnoredHangup: a server that was started with SIGHUP ignored, as by nohup, goes on.
+func TestIgnoredHangup(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no such signal on Windows")
+	}
+	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" serve`, build(t))
+	cmd.Dir = t.TempDir()
+	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
+	noErr(t, cmd.Start())
+	defer cmd.Process.Kill()
+	lines := bufio.NewReader(out)
+	for range 2 {
+		fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"result":{}`) {
+			t.Fatalf("%q %v", line, err)
+		}
+		noErr(t, cmd.Process.Signal(syscall.SIGHUP))
+	}
+	in.Close()
+	noErr(t, cmd.Wait())
 }
 
 // TestServeHTTPS: with a certificate it speaks TLS.
